@@ -14,7 +14,7 @@
 //! # Ok::<(), tapeloom_ir::Problem>(())
 //! ```
 
-use crate::accelerator::{self, Setup, Statistics};
+use crate::accelerator::{self, RunConfig, Statistics};
 use crate::executable::{Executable, Taken};
 use crate::fingerprint;
 use crate::layout::{Pipeline, Room};
@@ -48,7 +48,7 @@ const CHECKED: u64 = 1 << 15;
 enum Running {
     Native(Executable),
     Interpreter(Arc<Program>),
-    Simulated(Arc<Program>, Arc<Setup>),
+    Simulated(Arc<Program>, Arc<RunConfig>),
 }
 
 /// What compilation did: data for `explain`.
@@ -158,7 +158,7 @@ impl Runnable {
     pub fn simulate(
         &self,
         args: &[&Tensor],
-        setup: &Setup,
+        setup: &RunConfig,
     ) -> Result<(Vec<Tensor>, Statistics), Problem> {
         self.check(args)?;
         accelerator::simulate(&self.report.program, &owned(args), setup)
@@ -243,7 +243,7 @@ impl Report {
     /// What lies in memory between the forward pass and the way back.
     pub fn tape(&self) -> TapePlan<'_> {
         let room = match &self.target {
-            Target::Accelerator(machine) => Setup::from(machine.clone()).room(),
+            Target::Accelerator(machine) => RunConfig::from(machine.clone()).room(),
             Target::Native(_) | Target::Interpreter => Room::default(),
         };
         TapePlan::of(&self.plan, Pipeline::TFLOW.run(&self.program, &room).ok())

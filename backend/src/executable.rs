@@ -37,7 +37,7 @@
 #![expect(unsafe_code, reason = "hands buffers to generated code")]
 
 use crate::codegen::jit::{CodeReport, MachineCode};
-use crate::loop_ir::{self, Asked, Program, WatchId, Watched};
+use crate::loop_ir::{self, HostSignature, Program, WatchId, Watched};
 use crate::machine::Machine;
 use crate::no_memory;
 use crate::passes::{self, CODE};
@@ -87,7 +87,7 @@ struct Inner {
     /// The loops whose rounds are counted.
     watched: PrimaryMap<WatchId, Watched>,
     /// The Rust functions that it calls, by number.
-    calls: Vec<Arc<Asked>>,
+    calls: Vec<Arc<HostSignature>>,
     report: CodeReport,
 }
 

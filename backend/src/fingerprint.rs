@@ -3,7 +3,7 @@
 //! See [`tapeloom_ir::fingerprint`] for what counts: structure, and no names, lines, times or texts.
 
 use crate::layout::{Layout, Pipeline, Room};
-use crate::loop_ir::{Asked, Kernel, Program};
+use crate::loop_ir::{HostSignature, Kernel, Program};
 use crate::report::memory_plan::{CallRow, Inside, Plan, Row};
 use crate::target::Target;
 use std::hash::{Hash, Hasher};
@@ -79,9 +79,9 @@ impl Hash for Kernel {
 }
 
 /// Rust functions are numbered by the process, so what counts is of what types they are.
-impl Hash for Asked {
+impl Hash for HostSignature {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let Asked { call, operands, location: _ } = self;
+        let HostSignature { call, operands, location: _ } = self;
         (&call.results, operands).hash(state);
     }
 }

@@ -36,7 +36,7 @@ pub use executable::{Executable, Taken};
 pub use lower::schedule;
 pub use report::loop_tape_warnings::Keeping;
 pub use report::memory_plan::{How, Plan, Row};
-pub use report::rematerialized::Again;
+pub use report::rematerialized::Rematerialized;
 pub use report::tape_table::TapePlan;
 pub use target::{Options, Target};
 

@@ -44,7 +44,7 @@ pub use lang::host::{Answer, Batch, Failure, Host, HostCall, Lane};
 pub use lang::literal::Literal;
 pub use lang::module::Module;
 pub use lang::problem::{Kind, Problem};
-pub use lang::remap::{Atoms, Copying, rebuild};
+pub use lang::remap::{Atoms, ValueRemap, rebuild};
 pub use lang::source_loc::{Loc, Spot};
 pub use lang::stack::{DEEPEST_CALL, DEEPEST_CLOSURE, deeper};
 pub use lang::types::{ArrayType, Dtype, Shape, Type};
@@ -54,7 +54,7 @@ pub use limits::{Cancel, LOOK_EVERY, LimitedLoop, Limits, LoopCount, eval_within
 pub use lints::finite::eval_finite;
 pub use lints::key_reuse::{DRAW, KEYS, check_keys};
 pub use map::{OrderedMap, OrderedSet};
-pub use policy::{Bits, Memory, Policy, Price, ROUNDING, Regime, Share, Terms};
+pub use policy::{Amortization, Bits, Memory, PlanContext, PlanRequest, Policy, Price, ROUNDING};
 pub use prim::{Code, Op, Scalar};
 pub use revolve::Schedule;
 pub use tensor::huge_pages::{LARGE_BYTES, try_zeros};

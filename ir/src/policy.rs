@@ -257,7 +257,7 @@ impl FromStr for Policy {
 /// On what terms a derivative in two halves keeps values: whose decision it is, and what is there for
 /// nothing where the halves will stand.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Terms {
+pub struct PlanRequest {
     /// What is kept.
     pub policy: Policy,
     /// What each parameter costs where the second half stands; the rest is [`Price::THERE`].
@@ -291,7 +291,7 @@ pub enum Bits {
 
 /// What holds of all that a function keeps, and of all that it runs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
-pub struct Regime {
+pub struct PlanContext {
     /// What arrays are taken for.
     pub memory: Memory,
     /// In how many bits values are kept.
@@ -300,9 +300,10 @@ pub struct Regime {
     pub runs: u32,
 }
 
-impl Regime {
+impl PlanContext {
     /// Nothing in particular.
-    pub const PLAIN: Regime = Regime { memory: Memory::Values, bits: Bits::Cheap, runs: 1 };
+    pub const PLAIN: PlanContext =
+        PlanContext { memory: Memory::Values, bits: Bits::Cheap, runs: 1 };
 
     /// What is kept of bodies. Who keeps values as they are keeps all of them, in every round, too.
     fn policy(self) -> Policy {
@@ -314,9 +315,9 @@ impl Regime {
     }
 }
 
-impl Default for Regime {
-    fn default() -> Regime {
-        Regime::PLAIN
+impl Default for PlanContext {
+    fn default() -> PlanContext {
+        PlanContext::PLAIN
     }
 }
 
@@ -334,45 +335,45 @@ pub enum Memory {
 
 /// How many rounds of loops share what it costs to have a value once more, in the linear half.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
-pub struct Share {
+pub struct Amortization {
     rounds: u32,
-    regime: Regime,
+    regime: PlanContext,
 }
 
-impl Share {
+impl Amortization {
     /// It costs its bytes in each round.
-    pub const OWN: Share = Share { rounds: 1, regime: Regime::PLAIN };
+    pub const OWN: Amortization = Amortization { rounds: 1, regime: PlanContext::PLAIN };
     /// It costs next to nothing: it is an argument of the whole, or an element of one.
-    pub const FREE: Share = Share { rounds: u32::MAX, regime: Regime::PLAIN };
+    pub const FREE: Amortization = Amortization { rounds: u32::MAX, regime: PlanContext::PLAIN };
 
     /// The same, where each of those rounds is so many rounds of a loop.
     #[must_use]
-    pub fn among(self, rounds: usize) -> Share {
+    pub fn among(self, rounds: usize) -> Amortization {
         let times = u32::try_from(rounds.max(1)).unwrap_or(u32::MAX);
-        Share { rounds: self.rounds.saturating_mul(times), ..self }
+        Amortization { rounds: self.rounds.saturating_mul(times), ..self }
     }
 
     /// The same, where that holds.
     #[must_use]
-    pub fn with(self, regime: Regime) -> Share {
-        Share { regime, ..self }
+    pub fn with(self, regime: PlanContext) -> Amortization {
+        Amortization { regime, ..self }
     }
 
     /// The same, in the body of a loop of so many rounds.
     #[must_use]
-    pub fn inside(self, rounds: usize) -> Share {
+    pub fn inside(self, rounds: usize) -> Amortization {
         let times = u32::try_from(rounds).unwrap_or(u32::MAX);
-        self.with(Regime { runs: self.regime.runs.saturating_mul(times), ..self.regime })
+        self.with(PlanContext { runs: self.regime.runs.saturating_mul(times), ..self.regime })
     }
 
     /// The same, where values are kept in so many bits.
     #[must_use]
-    pub fn in_bits(self, bits: Bits) -> Share {
-        self.with(Regime { bits, ..self.regime })
+    pub fn in_bits(self, bits: Bits) -> Amortization {
+        self.with(PlanContext { bits, ..self.regime })
     }
 
     /// What holds there.
-    pub fn regime(self) -> Regime {
+    pub fn regime(self) -> PlanContext {
         self.regime
     }
 
@@ -383,12 +384,12 @@ impl Share {
 
     /// That of one of so many parts of a value, which is there if all of it is.
     #[must_use]
-    pub fn apart(self, parts: usize) -> Share {
+    pub fn apart(self, parts: usize) -> Amortization {
         if self.is_free() {
             return self;
         }
         let parts = u32::try_from(parts.max(1)).unwrap_or(u32::MAX);
-        Share { rounds: (self.rounds / parts).max(1), ..self }
+        Amortization { rounds: (self.rounds / parts).max(1), ..self }
     }
 
     /// A price in that share.
@@ -401,16 +402,16 @@ impl Share {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Price {
     /// A share of its bytes, and what follows from such values alone is computed once for all rounds.
-    Constant(Share),
+    Constant(Amortization),
     /// A share of its bytes.
-    Bytes(Share),
+    Bytes(Amortization),
 }
 
 impl Price {
     /// Nothing.
-    pub const THERE: Price = Price::Bytes(Share::FREE);
+    pub const THERE: Price = Price::Bytes(Amortization::FREE);
     /// All of its bytes.
-    pub const OWN: Price = Price::Bytes(Share::OWN);
+    pub const OWN: Price = Price::Bytes(Amortization::OWN);
 
     /// Whether all of its bytes lie in memory for that, in each round.
     pub fn is_own(self) -> bool {
@@ -418,23 +419,23 @@ impl Price {
     }
 
     /// The share.
-    pub fn share(self) -> Share {
+    pub fn share(self) -> Amortization {
         match self {
             Price::Constant(share) | Price::Bytes(share) => share,
         }
     }
 }
 
-impl Terms {
+impl PlanRequest {
     /// Those of a call: its operands and its results are there, and both halves with them.
-    pub fn call(policy: Policy) -> Terms {
+    pub fn call(policy: Policy) -> PlanRequest {
         let bits = policy.bits();
         let (params, results) = (Vec::new(), Vec::new());
-        Terms { policy, params, results, rounds: 1, runs: 1, together: true, bits }
+        PlanRequest { policy, params, results, rounds: 1, runs: 1, together: true, bits }
     }
 
     /// Those of functions that are run, each half by an equation of its own.
-    pub fn apart(params: Vec<Price>, results: Vec<Price>, rounds: usize) -> Terms {
+    pub fn apart(params: Vec<Price>, results: Vec<Price>, rounds: usize) -> PlanRequest {
         // Whatever has a derivative has a parameter.
         let regime = params.iter().map(|price| price.share().regime).max().unwrap_or_default();
         let bits = match regime.memory {
@@ -442,6 +443,6 @@ impl Terms {
             Memory::Read | Memory::Written => Bits::Whole,
         };
         let (policy, runs) = (regime.policy(), regime.runs as usize);
-        Terms { policy, params, results, rounds, runs, together: false, bits }
+        PlanRequest { policy, params, results, rounds, runs, together: false, bits }
     }
 }

@@ -7,7 +7,9 @@
 //! its primitives and the table of codes, and names neither.
 
 use crate::{Agreement, Elements, Failure};
-use tapeloom_ir::prim::{Code, Continuity, Fold, Lowering, Operand, Rounds, Slot, Step, Trip};
+use tapeloom_ir::prim::{
+    Binding, Code, Continuity, Fold, LoopSpec, Lowering, Operand, Step, TripCount,
+};
 use tapeloom_ir::{FuncId, Literal, Module, Tensor, Type};
 
 /// What is promised of a value.
@@ -84,7 +86,13 @@ fn results(m: &Module, id: FuncId, params: &[Trust], wild: bool) -> Vec<Trust> {
 
 /// What is promised of the outputs of a loop: that of its carries falls from round to round until it
 /// stays.
-fn after_rounds(m: &Module, body: FuncId, rounds: &Rounds, x: &[Trust], wild: bool) -> Vec<Trust> {
+fn after_rounds(
+    m: &Module,
+    body: FuncId,
+    rounds: &LoopSpec,
+    x: &[Trust],
+    wild: bool,
+) -> Vec<Trust> {
     let mut params = vec![Trust::Exact; rounds.takes.len()];
     let lead = rounds.lead();
     for (p, x) in rounds.params().zip(&x[lead..]) {
@@ -93,9 +101,9 @@ fn after_rounds(m: &Module, body: FuncId, rounds: &Rounds, x: &[Trust], wild: bo
     // Rounding before a number of rounds or a condition decides how many there are.
     let counted = |params: &[Trust]| {
         let rounded = match &rounds.trip {
-            Trip::Static(_) => false,
-            Trip::Runtime => x[0] != Trust::Exact,
-            Trip::While { condition, reads } => {
+            TripCount::Static(_) => false,
+            TripCount::Runtime => x[0] != Trust::Exact,
+            TripCount::While { condition, reads } => {
                 let read: Vec<Trust> = reads.iter().map(|p| params[*p]).collect();
                 results(m, *condition, &read, wild)[0] != Trust::Exact
             }
@@ -106,7 +114,7 @@ fn after_rounds(m: &Module, body: FuncId, rounds: &Rounds, x: &[Trust], wild: bo
         let mut y = results(m, body, &params, wild);
         let mut settled = true;
         for (p, slot) in rounds.takes.iter().enumerate() {
-            if let Slot::Carry(r) = slot {
+            if let Binding::Carry(r) = slot {
                 y[*r] = y[*r].max(params[p]);
                 settled &= y[*r] == params[p];
                 params[p] = y[*r];
@@ -114,7 +122,7 @@ fn after_rounds(m: &Module, body: FuncId, rounds: &Rounds, x: &[Trust], wild: bo
         }
         if settled {
             let counted = counted(&params);
-            let trips = matches!(rounds.trip, Trip::While { .. }).then_some(Trust::Exact);
+            let trips = matches!(rounds.trip, TripCount::While { .. }).then_some(Trust::Exact);
             return y.into_iter().chain(trips).map(|t| t.max(counted)).collect();
         }
     }

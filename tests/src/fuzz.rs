@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{
-    Atom, Builder, Copying, Module, Op, Policy, parse_module, print_function, print_functions,
+    Atom, Builder, Module, Op, Policy, ValueRemap, parse_module, print_function, print_functions,
     verify_module,
 };
 use tapeloom_transforms::PASSES;
@@ -166,7 +166,7 @@ pub fn policies(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Fail
     let mut about = || Policy::About([0, 50, 200, 1000, 5000][rng.index(5)]);
     for policy in [Policy::Nothing, Policy::Dots, about(), about()] {
         let f = m.get(case.f);
-        let (mut draft, copying) = Copying::same_signature(&f);
+        let (mut draft, copying) = ValueRemap::same_signature(&f);
         let operands: Vec<Atom> = f.all_params().map(|p| copying.read(p.into())).collect();
         let call = Op::checkpoint(case.f, policy.clone());
         let results = Builder::new(m, &mut draft).emit(call, &operands).to_vec();

@@ -39,8 +39,8 @@ use tapeloom_backend::passes::{Choice, Context, Invariant, by_name};
 use tapeloom_backend::{Executable, Options, compile, loop_ir};
 use tapeloom_ir::prim::{Exactness, Regions};
 use tapeloom_ir::{
-    FuncId, Module, Policy, Price, Problem, Share, Tensor, Terms, fingerprint, parse_module,
-    print_functions, print_module,
+    Amortization, FuncId, Module, PlanRequest, Policy, Price, Problem, Tensor, fingerprint,
+    parse_module, print_functions, print_module,
 };
 use tapeloom_transforms::{Pipeline, Transforms, as_linear, batch, jvp, linearize, transpose, vjp};
 
@@ -322,12 +322,12 @@ fn apply(
 }
 
 /// On what terms values are kept, as a step says.
-fn terms(options: &BTreeMap<&str, &str>) -> Result<Terms, Failure> {
+fn terms(options: &BTreeMap<&str, &str>) -> Result<PlanRequest, Failure> {
     let prices = |key: &str| -> Result<Vec<Price>, Failure> {
         let list = options.get(key).map_or("", |list| list.trim_matches(['[', ']']));
         let price = |word: &str| match word {
-            "constant" => Ok(Price::Constant(Share::FREE)),
-            "once" => Ok(Price::Constant(Share::OWN.among(8))),
+            "constant" => Ok(Price::Constant(Amortization::FREE)),
+            "once" => Ok(Price::Constant(Amortization::OWN.among(8))),
             "there" => Ok(Price::THERE),
             "bytes" => Ok(Price::OWN),
             other => Err(format!("`{other}` is no price").into()),
@@ -335,7 +335,7 @@ fn terms(options: &BTreeMap<&str, &str>) -> Result<Terms, Failure> {
         list.split(',').filter(|w| !w.is_empty()).map(price).collect()
     };
     let policy: Policy = options.get("policy").unwrap_or(&"planned").parse()?;
-    Ok(Terms {
+    Ok(PlanRequest {
         bits: policy.bits(),
         policy,
         params: prices("params")?,

@@ -16,7 +16,7 @@ use crate::calculus::{
 use crate::exactness::{self, Trust, trusts};
 use crate::{Agreement, Case, Failure, Rng, run, values};
 use tapeloom_backend::accelerator::Machine;
-use tapeloom_backend::loop_ir::{Program, Rounds, Stmt, visit};
+use tapeloom_backend::loop_ir::{Parallelism, Program, Stmt, visit};
 use tapeloom_backend::{Options, Report, Runnable, Target, compile};
 use tapeloom_ir::prim::{Exactness, Region, Role};
 use tapeloom_ir::{FuncId, Kind, Literal, Module, Op, Tensor, Type, print_function, verify};
@@ -332,7 +332,8 @@ fn goes_in_order(program: &Program) -> bool {
     let mut found = false;
     for (_, kernel) in program.kernels() {
         visit(&kernel.body, &mut |s| {
-            found |= matches!(s, Stmt::While { .. } | Stmt::For { rounds: Rounds::Serial, .. });
+            found |=
+                matches!(s, Stmt::While { .. } | Stmt::For { rounds: Parallelism::Serial, .. });
         });
     }
     found

@@ -4,7 +4,7 @@ use crate::dispatch::Transforms;
 use crate::loops::tidy;
 use tapeloom_ir::lang::query::{BatchOf, JvpOf, LinearizeOf, PruneOf, TransposeOf, UnzipOf};
 use tapeloom_ir::prim::Regions;
-use tapeloom_ir::{FuncId, Module, Policy, Problem, Terms};
+use tapeloom_ir::{FuncId, Module, PlanRequest, Policy, Problem};
 
 /// The forward derivative of `f`: `(x.., dx of the active) -> (y.., dy of the active outputs)`.
 ///
@@ -23,7 +23,7 @@ pub fn jvp(module: &mut Module, f: FuncId, active: &[bool]) -> Result<JvpOf, Pro
 pub fn linearize(module: &mut Module, f: FuncId, active: &[bool]) -> Result<LinearizeOf, Problem> {
     let f = tidy(module, f)?;
     let of = Transforms.linearize(module, f, active, &[], &[])?;
-    Transforms.plan(module, of, Terms::call(Policy::Planned))
+    Transforms.plan(module, of, PlanRequest::call(Policy::Planned))
 }
 
 /// The same function with the marked ordinary parameters linear (and so last), and calls inlined, if it

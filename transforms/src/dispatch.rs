@@ -5,11 +5,11 @@
 //! answers. The module remembers every answer.
 
 use tapeloom_ir::lang::query::{
-    Batch, BatchOf, Jvp, JvpOf, Linearize, LinearizeOf, Onto, Plan, Prune, PruneOf, Transpose,
-    TransposeOf, Unzip, UnzipOf, Wanted, Within,
+    AccumulateInto, Batch, BatchOf, BatchRequest, Jvp, JvpOf, Linearize, LinearizeOf, Plan, Prune,
+    PruneOf, Transpose, TransposeOf, Unzip, UnzipOf, Within,
 };
 use tapeloom_ir::prim::Regions;
-use tapeloom_ir::{FuncId, Module, Policy, Problem, Share, Terms};
+use tapeloom_ir::{Amortization, FuncId, Module, PlanRequest, Policy, Problem};
 
 /// All transforms of this crate.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,10 +39,10 @@ impl Regions for Transforms {
         f: FuncId,
         active: &[bool],
         forced: &[bool],
-        shares: &[Share],
+        shares: &[Amortization],
     ) -> Result<LinearizeOf, Problem> {
         let forced = full(forced, module.function(f).results.len(), false);
-        let shares = full(shares, active.len(), Share::FREE);
+        let shares = full(shares, active.len(), Amortization::FREE);
         let question = Linearize { active: active.to_vec(), forced, shares };
         module.answer(f, question, |m, q| crate::ad::linearize::derive(self, m, f, q))
     }
@@ -51,7 +51,7 @@ impl Regions for Transforms {
         &mut self,
         module: &mut Module,
         of: LinearizeOf,
-        terms: Terms,
+        terms: PlanRequest,
     ) -> Result<LinearizeOf, Problem> {
         let LinearizeOf { fwd, lin, active_out, residuals } = of;
         let question = Plan { lin, active_out, residuals, terms };
@@ -63,10 +63,10 @@ impl Regions for Transforms {
         module: &mut Module,
         f: FuncId,
         active: &[bool],
-        shares: &[Share],
+        shares: &[Amortization],
         policy: &Policy,
     ) -> Result<LinearizeOf, Problem> {
-        let shares = full(shares, active.len(), Share::FREE);
+        let shares = full(shares, active.len(), Amortization::FREE);
         let question = Within { active: active.to_vec(), shares, policy: policy.clone() };
         module.answer(f, question, |m, q| crate::checkpoint::within(self, m, f, q))
     }
@@ -76,9 +76,9 @@ impl Regions for Transforms {
         module: &mut Module,
         f: FuncId,
         nonzero: &[bool],
-        onto: &[Onto],
+        onto: &[AccumulateInto],
     ) -> Result<TransposeOf, Problem> {
-        let onto = full(onto, module.function(f).linear_params.len(), Onto::Nothing);
+        let onto = full(onto, module.function(f).linear_params.len(), AccumulateInto::Nothing);
         let question = Transpose { nonzero: nonzero.to_vec(), onto };
         module.answer(f, question, |m, q| crate::ad::transpose::derive(self, m, f, q))
     }
@@ -89,9 +89,9 @@ impl Regions for Transforms {
         f: FuncId,
         size: usize,
         batched: &[bool],
-        wanted: &[Wanted],
+        wanted: &[BatchRequest],
     ) -> Result<BatchOf, Problem> {
-        let wanted = full(wanted, module.function(f).results.len(), Wanted::AsIs);
+        let wanted = full(wanted, module.function(f).results.len(), BatchRequest::AsIs);
         let question = Batch { size, batched: batched.to_vec(), wanted };
         module.answer(f, question, |m, q| crate::ad::batch::derive(self, m, f, q))
     }

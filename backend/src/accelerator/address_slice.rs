@@ -101,7 +101,7 @@ impl Data {
             | Stmt::Call(_)
             | Stmt::Tape(_)
             | Stmt::Watch(_)
-            | Stmt::Ask(_) => {}
+            | Stmt::CallHost(_) => {}
         }
     }
 }

@@ -20,8 +20,9 @@ use std::collections::BTreeMap;
 use tapeloom_ir::{Kind, OrderedSet, Problem};
 
 /// How a program is run.
+#[doc(alias = "Setup")]
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Setup {
+pub struct RunConfig {
     /// On which machine,
     pub machine: Machine,
     /// with its tape where,
@@ -50,10 +51,10 @@ pub struct Setup {
     pub again: bool,
 }
 
-impl From<Machine> for Setup {
+impl From<Machine> for RunConfig {
     /// Everything through the cache, one behind the other.
-    fn from(machine: Machine) -> Setup {
-        Setup {
+    fn from(machine: Machine) -> RunConfig {
+        RunConfig {
             machine,
             system: System::ENZYME,
             map: AddressMap::default(),
@@ -101,12 +102,12 @@ impl Default for AddressMap {
 /// No address, and no distance of arrays, is larger.
 const FARTHEST: u64 = 1 << 48;
 
-impl Setup {
+impl RunConfig {
     /// Whether a program can be run so.
     ///
     /// ```
-    /// use tapeloom_backend::accelerator::{Machine, Setup};
-    /// let setup = Setup { unroll: vec![4, 0], ..Machine::cal().into() };
+    /// use tapeloom_backend::accelerator::{Machine, RunConfig};
+    /// let setup = RunConfig { unroll: vec![4, 0], ..Machine::cal().into() };
     /// let problem = setup.check().unwrap_err();
     /// assert_eq!(problem.message, "the setup cannot be: `unroll` takes factors from 1 on, got 0");
     /// ```
@@ -134,7 +135,7 @@ impl Setup {
             return Ok(());
         }
         let message = format!("the setup cannot be: {}", wrong.join("; "));
-        Err(Problem::new(Kind::Target, message, "begin with `Setup::from(Machine::cal())`"))
+        Err(Problem::new(Kind::Target, message, "begin with `RunConfig::from(Machine::cal())`"))
     }
 
     /// The program that is run, of that one.
@@ -216,7 +217,7 @@ pub(super) struct Addresses {
 const KEPT: u64 = 1 << 62;
 
 impl Addresses {
-    pub(super) fn new(program: &Program, setup: &Setup, layout: &Layout) -> Addresses {
+    pub(super) fn new(program: &Program, setup: &RunConfig, layout: &Layout) -> Addresses {
         let (entry, map) = (&program.entry, &setup.map);
         let mut next = map.base;
         let mut bump = |bytes: u64| {
@@ -420,7 +421,7 @@ fn fillings(k: &Kernel, step: &Stmt) -> Option<Vec<Filling>> {
         | Stmt::Call(_)
         | Stmt::Tape(_)
         | Stmt::Watch(_)
-        | Stmt::Ask(_) => others += 1,
+        | Stmt::CallHost(_) => others += 1,
     });
     (others == 0 && !all.is_empty()).then_some(all)
 }

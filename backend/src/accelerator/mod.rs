@@ -80,7 +80,7 @@
 //! ```
 //!
 //! Programs are told by an observer of the interpreter of kernels: [`simulate`] runs one with real values,
-//! and a [`Setup`] says on what and where its arrays lie. `Target::Accelerator` is that for whole functions.
+//! and a [`RunConfig`] says on what and where its arrays lie. `Target::Accelerator` is that for whole functions.
 
 mod access_order;
 mod address_slice;
@@ -107,7 +107,7 @@ mod trace;
 
 pub use crate::loop_ir::Place;
 pub use arrays::{Array, ArrayId, Arrays, RegionId, Tape, TapeForm};
-pub use config::{AddressMap, Setup};
+pub use config::{AddressMap, RunConfig};
 pub use machine::{CacheRow, Machine, TABLE_III};
 pub use op::{Entry, Home, Layer, Op, Order, Token, Work};
 pub use opcode::{Latencies, Opcode};

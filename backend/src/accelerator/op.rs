@@ -62,7 +62,7 @@ pub enum Work {
     },
     /// Reads an element of an array again, in the reverse phase: the forward phase has read it, and it lies
     /// where it lay. It counts as of the tape. Where tape and streams cost no time, it is streamed.
-    Again {
+    Rematerialized {
         /// Where.
         address: u64,
     },

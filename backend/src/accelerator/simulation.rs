@@ -137,7 +137,7 @@ impl<'a> Simulation<'a> {
                 let of = if tape { Of::Kept } else { Of::Other };
                 Task::Access { address, write, of }
             }
-            Work::Again { address } => {
+            Work::Rematerialized { address } => {
                 counts.crossing += 1;
                 if self.system.tape == (Route::Scratchpad { ideal: true }) {
                     counts.scratchpad.loads += 1;

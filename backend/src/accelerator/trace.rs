@@ -29,7 +29,7 @@
 
 use super::address_slice::wires;
 use super::arrays::{Arrays, RegionId, Tape};
-use super::config::{self, Addresses, InRegion, Setup, Step};
+use super::config::{self, Addresses, InRegion, RunConfig, Step};
 use super::op::{Entry, Home, Op, Token, Work};
 use super::opcode::Opcode;
 use super::scratchpad::Brought;
@@ -41,7 +41,8 @@ use super::tape_trace::{Met, verdict};
 use crate::layout::{self, Layout, turn};
 use crate::loop_ir::interp::observer::{Observer, Site, Touch};
 use crate::loop_ir::{
-    self, Buffer, BufferId, Call, Held, Kernel, KernelId, Program, ScalarId, TapeId, View, observed,
+    self, Buffer, BufferId, BufferVersion, Call, Kernel, KernelId, Program, ScalarId, TapeId, View,
+    observed,
 };
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
@@ -73,11 +74,11 @@ use tapeloom_ir::{Code, Dtype, HostCall, Limits, OrderedMap, OrderedSet, Problem
 /// ```
 ///
 /// # Errors
-/// Those of [`loop_ir::eval`](crate::loop_ir::eval), and of [`Setup::check`].
+/// Those of [`loop_ir::eval`](crate::loop_ir::eval), and of [`RunConfig::check`].
 pub fn simulate(
     program: &Program,
     args: &[Tensor],
-    setup: &Setup,
+    setup: &RunConfig,
 ) -> Result<(Vec<Tensor>, Statistics), Problem> {
     simulate_within(program, args, setup, &Limits::default())
 }
@@ -86,7 +87,7 @@ pub fn simulate(
 pub(crate) fn simulate_within(
     program: &Program,
     args: &[Tensor],
-    setup: &Setup,
+    setup: &RunConfig,
     limits: &Limits,
 ) -> Result<(Vec<Tensor>, Statistics), Problem> {
     setup.check()?;
@@ -158,7 +159,7 @@ struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    fn taped(&self, held: Held) -> bool {
+    fn taped(&self, held: BufferVersion) -> bool {
         match self.taped[held.buffer] {
             Taped::Never => false,
             Taped::Some => self.k.kept.contains_key(&held),
@@ -193,7 +194,7 @@ fn sites(program: &Program) -> PrimaryMap<KernelId, u32> {
 
 struct Driver<'a> {
     to: To<'a>,
-    setup: &'a Setup,
+    setup: &'a RunConfig,
     layout: &'a Layout,
     flow: Flow,
     addresses: Addresses,
@@ -224,7 +225,7 @@ struct Driver<'a> {
 impl<'a> Driver<'a> {
     fn new(
         program: &'a Program,
-        setup: &'a Setup,
+        setup: &'a RunConfig,
         layout: &'a Layout,
         turn: Option<usize>,
         to: To<'a>,
@@ -490,7 +491,7 @@ impl<'a> Observer<'a> for Driver<'a> {
     fn enter(&mut self, program: &'a Program, call: &Call) {
         let outer = self.frames.last();
         let kept = |view: Option<&View>| {
-            let held = view.map(|v| Held { buffer: v.buffer, version: v.version });
+            let held = view.map(|v| BufferVersion { buffer: v.buffer, version: v.version });
             outer.zip(held).is_some_and(|(outer, held)| outer.taped(held))
         };
         let given = |place: loop_ir::Place| match place {
@@ -566,7 +567,7 @@ impl<'a> Observer<'a> for Driver<'a> {
         self.uses(again);
         let token = match streamed {
             Some(at) => self.bring(at, address, operands)?,
-            None if again => self.push(0, Work::Again { address }, operands)?,
+            None if again => self.push(0, Work::Rematerialized { address }, operands)?,
             None => self.access(touch, to, operands)?,
         };
         let held = if argument { &mut self.arguments } else { &mut self.held };

@@ -135,7 +135,7 @@ fn part(sites: &[(Vec<Loop>, Affine)]) -> Option<Span> {
     }
     let way = if stride > 0 { Way::Up } else { Way::Down };
     let granule = if all.way.fits(way) || planted(Fault::Granule) { all.granule } else { step };
-    // Rounds begin and end with granules.
+    // Parallelism begin and end with granules.
     if step % granule != 0 || granule > 1 && all.least.rem_euclid(granule) + width > step {
         return None;
     }

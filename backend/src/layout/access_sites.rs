@@ -1,7 +1,7 @@
 //! Where a program touches memory, and how often: every load and store, with the loops around it.
 
 use super::affine::{Affine, Loop, Scalars};
-use crate::loop_ir::{BufferId, Expr, Program, ScalarId, Stmt, TapeId, Taping, Turned};
+use crate::loop_ir::{BufferId, CursorTarget, Expr, Program, ScalarId, Stmt, TapeId, TapeStmt};
 use tapeloom_ir::OrderedSet;
 
 /// A load, a store, or what a statement as a whole reads or writes.
@@ -135,8 +135,8 @@ impl<'k> Walk<'k> {
                 }
             }
             Stmt::Store { .. } => self.accesses(stmt, None),
-            Stmt::Contract(_) | Stmt::Call(_) | Stmt::Ask(_) => self.accesses(stmt, None),
-            Stmt::Tape(Taping::Turn { to: Turned::Tape(tape), .. }) => {
+            Stmt::Contract(_) | Stmt::Call(_) | Stmt::CallHost(_) => self.accesses(stmt, None),
+            Stmt::Tape(TapeStmt::Turn { to: CursorTarget::Tape(tape), .. }) => {
                 self.sites.records.push((*tape, self.loops.len()));
             }
             Stmt::Var { .. }

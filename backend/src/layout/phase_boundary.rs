@@ -1,6 +1,6 @@
 //! Where the way back begins.
 
-use crate::loop_ir::{Held, Place, Program, visit};
+use crate::loop_ir::{BufferVersion, Place, Program, visit};
 use tapeloom_ir::OrderedSet;
 
 /// The step of a program with which the reverse phase begins: the first one that reads what an earlier
@@ -8,12 +8,12 @@ use tapeloom_ir::OrderedSet;
 /// without such a step has one phase.
 pub(crate) fn turn(program: &Program) -> Option<usize> {
     let entry = &program.entry;
-    let mut kept: OrderedSet<Option<Held>> = OrderedSet::default();
+    let mut kept: OrderedSet<Option<BufferVersion>> = OrderedSet::default();
     for (n, step) in entry.body.iter().enumerate() {
         let (mut keeps, mut reads) = (OrderedSet::default(), false);
         visit(std::slice::from_ref(step), &mut |stmt| {
             stmt.accesses(&mut |a| {
-                let held = Held { buffer: a.buffer, version: a.version };
+                let held = BufferVersion { buffer: a.buffer, version: a.version };
                 // Records are one thing.
                 let what = match entry.buffers[a.buffer].place {
                     Place::Record { .. } => None,

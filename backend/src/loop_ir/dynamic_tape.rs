@@ -70,14 +70,14 @@ pub enum Cursor {
 
 /// What happens to a tape.
 #[derive(Clone, PartialEq, Hash, Debug)]
-pub enum Taping {
+pub enum TapeStmt {
     /// `turn c0 to t0[index]`, `turn c0 to (handle)[index]`: a cursor stands at that record, to the end
     /// of the block.
     Turn {
         /// Which.
         cursor: CursorId,
         /// Of which tape.
-        to: Turned,
+        to: CursorTarget,
         /// Which record, an i64.
         index: Arg,
     },
@@ -99,7 +99,7 @@ pub enum Taping {
 
 /// Where a cursor turns.
 #[derive(Clone, Copy, PartialEq, Hash, Debug)]
-pub enum Turned {
+pub enum CursorTarget {
     /// To a record of that tape, to write it: the tape grows as far as it has to.
     Tape(TapeId),
     /// To what the first word of a [`handle`] says, to read it.
@@ -118,18 +118,18 @@ pub(crate) fn opened(word: i64) -> (Option<TapeId>, usize) {
     ((tape < u32::MAX).then(|| TapeId::from_u32(tape)), (word & 0xffff_ffff) as usize)
 }
 
-impl Taping {
+impl TapeStmt {
     /// The scalar operands.
     pub fn args(&self, f: &mut dyn FnMut(Arg)) {
         match self {
-            Taping::Turn { to, index, .. } => {
-                if let Turned::Handle(word) = to {
+            TapeStmt::Turn { to, index, .. } => {
+                if let CursorTarget::Handle(word) = to {
                     f(*word);
                 }
                 f(*index);
             }
-            Taping::Length { .. } => {}
-            Taping::Cut { to, .. } => f(*to),
+            TapeStmt::Length { .. } => {}
+            TapeStmt::Cut { to, .. } => f(*to),
         }
     }
 }

@@ -18,7 +18,7 @@
 //! [`vectorize`](crate::passes::vectorize) chooses among those that are.
 
 use super::analysis::dependence;
-use super::{Extent, Kernel, Rounds, Stmt, VarId, visit};
+use super::{Extent, Kernel, Parallelism, Stmt, VarId, visit};
 use tapeloom_ir::Code;
 
 /// More lanes than any machine has: code grows with them.
@@ -67,7 +67,7 @@ pub(crate) fn refused(k: &Kernel, stmt: &Stmt, lanes: usize) -> Option<String> {
             Stmt::Contract(_) => Some("there is a contraction inside"),
             Stmt::Call(_) => Some("there is a call inside"),
             Stmt::Tape(_) => Some("a tape is turned to inside"),
-            Stmt::Ask(_) => Some("there is a call of a Rust function inside"),
+            Stmt::CallHost(_) => Some("there is a call of a Rust function inside"),
             Stmt::Watch(_) => Some("a loop inside is watched"),
             Stmt::Nest { .. }
             | Stmt::For { .. }
@@ -81,13 +81,13 @@ pub(crate) fn refused(k: &Kernel, stmt: &Stmt, lanes: usize) -> Option<String> {
     if let Some(why) = apart {
         return Some(why.to_owned());
     }
-    if let (Rounds::Serial, why) = dependence::variables(body) {
+    if let (Parallelism::Serial, why) = dependence::variables(body) {
         return Some(why);
     }
     let neutral = |(v, code): &(VarId, Code)| k.vars.get(*v).and_then(|d| code.neutral(*d));
     if let Some((v, code)) = dependence::folds(body).iter().find(|f| neutral(f).is_none()) {
         return Some(format!("{v} is folded into by {code}, which has no neutral element"));
     }
-    let apart = *rounds != Rounds::Serial || dependence::abreast(k, *index, lanes, body);
+    let apart = *rounds != Parallelism::Serial || dependence::abreast(k, *index, lanes, body);
     (!apart).then(|| "rounds may touch what those beside them write".to_owned())
 }

@@ -15,7 +15,7 @@
 //! length whose rounds have no order is not watched ([`unwatch`]): it ends as soon as it can.
 
 use super::analysis::dependence::strongest;
-use super::{Arg, Extent, Kernel, Rounds, Stmt};
+use super::{Arg, Extent, Kernel, Parallelism, Stmt};
 use cranelift_entity::entity_impl;
 use tapeloom_ir::Loc;
 
@@ -91,7 +91,7 @@ fn freed(kernel: &Kernel, stmt: &mut Stmt) -> Option<WatchId> {
     let Stmt::For { extent: Extent::Constant(_), body, .. } = stmt else { return None };
     let Some(Stmt::Watch(Watch::Count(watch))) = body.first() else { return None };
     let (watch, count) = (*watch, body.remove(0));
-    if strongest(kernel, stmt) != Rounds::Serial {
+    if strongest(kernel, stmt) != Parallelism::Serial {
         return Some(watch);
     }
     if let Stmt::For { body, .. } = stmt {

@@ -21,7 +21,7 @@
 //! }
 //! ```
 //!
-//! Loops say how their rounds depend on each other ([`Rounds`]) and how many of them go side by side
+//! Loops say how their rounds depend on each other ([`Parallelism`]) and how many of them go side by side
 //! ([`vectorize`](crate::passes::vectorize)), may have an extent that is known at run time only, and may carry arrays from one
 //! round to the next ([`Carry`]). Branches, `while` and calls of other kernels of the program complete
 //! the language.
@@ -45,7 +45,7 @@ pub(crate) mod visit;
 pub(crate) use analysis::definite_write::filled;
 pub use analysis::dependence::claim;
 pub(crate) use dynamic_tape::opened;
-pub use dynamic_tape::{Cursor, CursorId, Tape, TapeId, Taping, Turned, handle};
+pub use dynamic_tape::{Cursor, CursorId, CursorTarget, Tape, TapeId, TapeStmt, handle};
 pub use interp::eval::{eval, shadow};
 pub(crate) use interp::eval::{observed, shadow_within};
 pub(crate) use legal_lanes::{MOST as MOST_LANES, combine};
@@ -53,7 +53,7 @@ pub use loop_limits::{Watch, WatchId, Watched};
 pub use text::parse::parse;
 pub(crate) use verify::shallow;
 pub use verify::{VerifyError, check, check_form, verify};
-pub use visit::{Access, Assign, Map, visit};
+pub use visit::{Access, Assign, Rewriter, visit};
 
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap, entity_impl};
 use std::sync::Arc;
@@ -128,11 +128,11 @@ impl Program {
     }
 
     /// The Rust functions that it calls, each once; they go by number.
-    pub(crate) fn asked(&self) -> Vec<Arc<Asked>> {
-        let mut all: Vec<Arc<Asked>> = Vec::new();
+    pub(crate) fn asked(&self) -> Vec<Arc<HostSignature>> {
+        let mut all: Vec<Arc<HostSignature>> = Vec::new();
         for (_, kernel) in self.kernels() {
             visit(&kernel.body, &mut |s| match s {
-                Stmt::Ask(ask) if !all.contains(&ask.asked) => all.push(ask.asked.clone()),
+                Stmt::CallHost(ask) if !all.contains(&ask.asked) => all.push(ask.asked.clone()),
                 _ => {}
             });
         }
@@ -174,7 +174,7 @@ pub struct Kernel {
     /// The values that buffers hold after their first ones, in order: version 1, 2, ..
     pub versions: SecondaryMap<BufferId, Vec<Version>>,
     /// The values that somebody marked as kept, and under which names: the tape.
-    pub kept: OrderedMap<Held, Vec<Arc<str>>>,
+    pub kept: OrderedMap<BufferVersion, Vec<Arc<str>>>,
     /// Bytes of workspace that a call needs, the frames of its callees included: the exact peak beside
     /// arguments and results.
     pub workspace: usize,
@@ -206,7 +206,7 @@ impl Kernel {
     }
 
     /// Marks a value as kept under that name.
-    pub fn keep(&mut self, held: Held, name: Arc<str>) {
+    pub fn keep(&mut self, held: BufferVersion, name: Arc<str>) {
         let names = self.kept.entry(held).or_default();
         if !names.contains(&name) {
             names.push(name);
@@ -293,7 +293,7 @@ fn work(body: &[Stmt], callees: &PrimaryMap<KernelId, u64>) -> u64 {
             Stmt::Nest { .. } | Stmt::If { .. } => inside,
             Stmt::Call(call) => callees.get(call.callee).copied().unwrap_or(u64::MAX),
             // Nobody knows, and it is not to be done twice.
-            Stmt::Ask(_) => u64::MAX,
+            Stmt::CallHost(_) => u64::MAX,
             Stmt::Contract(c) => {
                 let sizes = c.batch.iter().map(|b| b.0).chain([c.m, c.n, c.k]);
                 sizes.fold(1u64, |n, extent| n.saturating_mul(extent as u64))
@@ -335,7 +335,7 @@ pub struct Version {
 
 /// One of the values that a buffer holds. Displays as `b3`, `b3.1`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Held {
+pub struct BufferVersion {
     /// The buffer.
     pub buffer: BufferId,
     /// Which of its values.
@@ -403,7 +403,7 @@ pub enum Stmt {
         /// How often.
         extent: Extent,
         /// How its rounds depend on each other.
-        rounds: Rounds,
+        rounds: Parallelism,
         /// How many rounds go side by side, see [`vectorize`](crate::passes::vectorize): 1, or a power of two.
         lanes: usize,
         /// Arrays that rounds hand on; only where rounds run in order.
@@ -479,18 +479,18 @@ pub enum Stmt {
     /// A call of another kernel.
     Call(Call),
     /// What happens to a tape.
-    Tape(Taping),
+    Tape(TapeStmt),
     /// What happens to a loop that is watched.
     Watch(Watch),
     /// A call of a Rust function, made in the order of the program.
-    Ask(Ask),
+    CallHost(CallHost),
 }
 
 /// A call of a Rust function.
 #[derive(Clone, Hash, Debug)]
-pub struct Ask {
+pub struct CallHost {
     /// What is called, and of what types its operands are.
-    pub asked: Arc<Asked>,
+    pub asked: Arc<HostSignature>,
     /// Where the operands are, each in one piece.
     pub operands: Vec<View>,
     /// Where the results go; what is written has been read before.
@@ -499,7 +499,7 @@ pub struct Ask {
 
 /// What a program asks of the world outside.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Asked {
+pub struct HostSignature {
     /// The function, and how it is called.
     pub call: HostCall,
     /// The types of its operands.
@@ -537,7 +537,7 @@ pub enum Extent {
 ///
 /// The verifier refuses claims that it sees to be wrong, and [`shadow`] those that a run breaks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Rounds {
+pub enum Parallelism {
     /// Independent: no round touches what another one writes. Text: `for`.
     Parallel,
     /// They meet only in folds of variables. Text: `fold`.
@@ -555,9 +555,9 @@ pub enum Rounds {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Carry {
     /// What a round begins with.
-    pub now: Held,
+    pub now: BufferVersion,
     /// What it ends with.
-    pub next: Held,
+    pub next: BufferVersion,
 }
 
 /// `call callee(operands) to (outputs) frame f`: runs another kernel of the program.

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use super::interp::test_hosts::{listen, told};
-use super::{BufferId, Held, eval, parse, shadow, verify};
+use super::{BufferId, BufferVersion, eval, parse, shadow, verify};
 use crate::Executable;
 use crate::passes::{self, Context, by_name};
 use crate::sweeps::Sweep;
@@ -1051,7 +1051,7 @@ program @f {
         change(&mut program.entry);
         verify(&program)[0].to_string()
     };
-    let held = |buffer, version| Held { buffer: BufferId::from_u32(buffer), version };
+    let held = |buffer, version| BufferVersion { buffer: BufferId::from_u32(buffer), version };
     let unknown = refused(&|k| k.keep(held(7, 0), "mine".into()));
     assert!(unknown.contains("b7 is kept, but does not exist"), "{unknown}");
     let later = refused(&|k| k.keep(held(1, 3), "mine".into()));

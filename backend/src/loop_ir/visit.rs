@@ -24,8 +24,8 @@
 //! ```
 
 use super::{
-    Address, Arg, Ask, BufferId, Call, Carry, Contract, CursorId, Expr, Extent, Held, IndexId,
-    Matrix, ScalarId, Stmt, Taping, Turned, VarId, View, Watch,
+    Address, Arg, BufferId, BufferVersion, Call, CallHost, Carry, Contract, CursorId, CursorTarget,
+    Expr, Extent, IndexId, Matrix, ScalarId, Stmt, TapeStmt, VarId, View, Watch,
 };
 use smallvec::SmallVec;
 use tapeloom_ir::Code;
@@ -88,7 +88,7 @@ impl Stmt {
             | Stmt::Call(_)
             | Stmt::Tape(_)
             | Stmt::Watch(_)
-            | Stmt::Ask(_) => {}
+            | Stmt::CallHost(_) => {}
         }
         blocks
     }
@@ -112,7 +112,7 @@ impl Stmt {
             | Stmt::Call(_)
             | Stmt::Tape(_)
             | Stmt::Watch(_)
-            | Stmt::Ask(_) => {}
+            | Stmt::CallHost(_) => {}
         }
         blocks
     }
@@ -132,7 +132,7 @@ impl Stmt {
             | Stmt::Call(_)
             | Stmt::Tape(_)
             | Stmt::Watch(_)
-            | Stmt::Ask(_) => &[],
+            | Stmt::CallHost(_) => &[],
         }
     }
 
@@ -152,14 +152,14 @@ impl Stmt {
             | Stmt::Call(_)
             | Stmt::Tape(_)
             | Stmt::Watch(_)
-            | Stmt::Ask(_) => None,
+            | Stmt::CallHost(_) => None,
         }
     }
 
     /// The value that a statement defines.
     pub fn defined(&self) -> Option<ScalarId> {
         match self {
-            Stmt::Let { value, .. } | Stmt::Tape(Taping::Length { value, .. }) => Some(*value),
+            Stmt::Let { value, .. } | Stmt::Tape(TapeStmt::Length { value, .. }) => Some(*value),
             Stmt::Nest { .. }
             | Stmt::For { .. }
             | Stmt::While { .. }
@@ -172,14 +172,14 @@ impl Stmt {
             | Stmt::Call(_)
             | Stmt::Tape(_)
             | Stmt::Watch(_)
-            | Stmt::Ask(_) => None,
+            | Stmt::CallHost(_) => None,
         }
     }
 
     /// The cursor that a statement turns.
     pub fn turned(&self) -> Option<CursorId> {
         match self {
-            Stmt::Tape(Taping::Turn { cursor, .. }) => Some(*cursor),
+            Stmt::Tape(TapeStmt::Turn { cursor, .. }) => Some(*cursor),
             Stmt::Nest { .. }
             | Stmt::For { .. }
             | Stmt::While { .. }
@@ -193,7 +193,7 @@ impl Stmt {
             | Stmt::Call(_)
             | Stmt::Tape(_)
             | Stmt::Watch(_)
-            | Stmt::Ask(_) => None,
+            | Stmt::CallHost(_) => None,
         }
     }
 
@@ -222,7 +222,7 @@ impl Stmt {
             Stmt::Call(c) => c.operands.iter().chain(&c.outputs).for_each(|v| v.at.args(f)),
             Stmt::Tape(t) => t.args(f),
             Stmt::Watch(w) => w.args(f),
-            Stmt::Ask(a) => a.operands.iter().chain(&a.outputs).for_each(|v| v.at.args(f)),
+            Stmt::CallHost(a) => a.operands.iter().chain(&a.outputs).for_each(|v| v.at.args(f)),
         }
     }
 
@@ -246,7 +246,7 @@ impl Stmt {
                 c.operands.iter().for_each(|v| f(v.access(false)));
                 c.outputs.iter().for_each(|v| f(v.access(true)));
             }
-            Stmt::Ask(a) => {
+            Stmt::CallHost(a) => {
                 a.operands.iter().for_each(|v| f(v.access(false)));
                 a.outputs.iter().for_each(|v| f(v.access(true)));
             }
@@ -321,7 +321,7 @@ impl View {
     }
 }
 
-/// The part of a [`Map`] that leaves all names but those of values as they are.
+/// The part of a [`Rewriter`] that leaves all names but those of values as they are.
 macro_rules! same_places {
     () => {
         fn frame(&mut self, frame: usize) -> usize {
@@ -343,7 +343,7 @@ macro_rules! same_places {
 }
 pub(crate) use same_places;
 
-/// The part of a [`Map`] that leaves all names as they are.
+/// The part of a [`Rewriter`] that leaves all names as they are.
 macro_rules! same_names {
     () => {
         crate::loop_ir::visit::same_places!();
@@ -355,7 +355,7 @@ macro_rules! same_names {
 }
 pub(crate) use same_names;
 
-/// The part of a [`Map`] that leaves what loops carry as it is.
+/// The part of a [`Rewriter`] that leaves what loops carry as it is.
 macro_rules! same_carries {
     () => {
         fn carries(&mut self, carries: &[Carry]) -> Vec<Carry> {
@@ -366,11 +366,11 @@ macro_rules! same_carries {
 pub(crate) use same_carries;
 
 /// A copy of statements in which names stand for others.
-pub trait Map {
+pub trait Rewriter {
     /// What an operand becomes.
     fn arg(&mut self, arg: Arg) -> Arg;
     /// What an element of a buffer becomes.
-    fn element(&mut self, held: Held, address: &Address) -> (Held, Address);
+    fn element(&mut self, held: BufferVersion, address: &Address) -> (BufferVersion, Address);
     /// What is carried, in the place of that.
     fn carries(&mut self, carries: &[Carry]) -> Vec<Carry>;
     /// Where a callee works.
@@ -416,8 +416,8 @@ pub trait Map {
                         Expr::Code(*code, args.iter().map(|a| self.arg(*a)).collect())
                     }
                     Expr::Load { buffer, version, address, guard } => {
-                        let (Held { buffer, version }, address) =
-                            self.element(Held { buffer: *buffer, version: *version }, address);
+                        let (BufferVersion { buffer, version }, address) = self
+                            .element(BufferVersion { buffer: *buffer, version: *version }, address);
                         Expr::Load { buffer, version, address, guard: guard.map(|g| self.arg(g)) }
                     }
                 };
@@ -434,16 +434,16 @@ pub trait Map {
                 Stmt::Fold { var: self.var(*var, false), code: *code, value: self.arg(*value) }
             }
             Stmt::Store { buffer, version, address, value, guard } => {
-                let (Held { buffer, version }, address) =
-                    self.element(Held { buffer: *buffer, version: *version }, address);
+                let (BufferVersion { buffer, version }, address) =
+                    self.element(BufferVersion { buffer: *buffer, version: *version }, address);
                 let (value, guard) = (self.arg(*value), guard.map(|g| self.arg(g)));
                 Stmt::Store { buffer, version, address, value, guard }
             }
             Stmt::Contract(c) => {
                 let mut matrix = |m: &Matrix| {
                     let (buffer, version) = (m.buffer, m.version);
-                    let (Held { buffer, version }, at) =
-                        self.element(Held { buffer, version }, &m.at);
+                    let (BufferVersion { buffer, version }, at) =
+                        self.element(BufferVersion { buffer, version }, &m.at);
                     Matrix { buffer, version, at, ..*m }
                 };
                 let (lhs, rhs, out) = (matrix(&c.lhs), matrix(&c.rhs), matrix(&c.out));
@@ -455,18 +455,18 @@ pub trait Map {
                 Stmt::Call(Call { operands, outputs, frame: self.frame(c.frame), ..*c })
             }
             Stmt::Tape(t) => Stmt::Tape(match t {
-                Taping::Turn { cursor, to, index } => {
+                TapeStmt::Turn { cursor, to, index } => {
                     let to = match to {
-                        Turned::Tape(tape) => Turned::Tape(*tape),
-                        Turned::Handle(word) => Turned::Handle(self.arg(*word)),
+                        CursorTarget::Tape(tape) => CursorTarget::Tape(*tape),
+                        CursorTarget::Handle(word) => CursorTarget::Handle(self.arg(*word)),
                     };
                     let index = self.arg(*index);
-                    Taping::Turn { cursor: self.cursor(*cursor), to, index }
+                    TapeStmt::Turn { cursor: self.cursor(*cursor), to, index }
                 }
-                Taping::Length { value, tape } => {
-                    Taping::Length { value: self.scalar(*value), tape: *tape }
+                TapeStmt::Length { value, tape } => {
+                    TapeStmt::Length { value: self.scalar(*value), tape: *tape }
                 }
-                Taping::Cut { tape, to } => Taping::Cut { tape: *tape, to: self.arg(*to) },
+                TapeStmt::Cut { tape, to } => TapeStmt::Cut { tape: *tape, to: self.arg(*to) },
             }),
             Stmt::Watch(w) => Stmt::Watch(match w {
                 Watch::Enter { watch, trip } => {
@@ -474,7 +474,7 @@ pub trait Map {
                 }
                 Watch::Count(watch) => Watch::Count(*watch),
             }),
-            Stmt::Ask(a) => Stmt::Ask(Ask {
+            Stmt::CallHost(a) => Stmt::CallHost(CallHost {
                 asked: a.asked.clone(),
                 operands: a.operands.iter().map(|v| self.view(v)).collect(),
                 outputs: a.outputs.iter().map(|v| self.view(v)).collect(),
@@ -484,8 +484,8 @@ pub trait Map {
 
     /// What consecutive elements become.
     fn view(&mut self, v: &View) -> View {
-        let held = Held { buffer: v.buffer, version: v.version };
-        let (Held { buffer, version }, at) = self.element(held, &v.at);
+        let held = BufferVersion { buffer: v.buffer, version: v.version };
+        let (BufferVersion { buffer, version }, at) = self.element(held, &v.at);
         View { buffer, version, at, elements: v.elements }
     }
 }

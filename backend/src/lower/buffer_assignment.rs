@@ -125,7 +125,7 @@ pub(crate) fn finish(
     let marked = graph.nodes.iter().filter(|(_, node)| !node.kept.is_empty());
     let marked =
         marked.filter_map(|(id, node)| Some((held.at(id, of_node[id]?), node.kept.clone())));
-    let kept: OrderedMap<loop_ir::Held, Vec<Arc<str>>> = marked.collect();
+    let kept: OrderedMap<loop_ir::BufferVersion, Vec<Arc<str>>> = marked.collect();
     // Who makes what is kept of it is not who writes a buffer last.
     let mut makers: SecondaryMap<BufferId, Option<NodeId>> = SecondaryMap::new();
     for (id, _) in graph.nodes.iter().filter(|(_, node)| !node.kept.is_empty()) {
@@ -254,7 +254,7 @@ fn inside(graph: &Graph, body: &[Tree], plans: &PrimaryMap<KernelId, Plan>) -> V
             RegionKind::Loop { body, condition, .. } => {
                 condition.iter().chain([body]).copied().collect()
             }
-            RegionKind::Ask(_) => continue,
+            RegionKind::CallHost(_) => continue,
         };
         let plans = kernels.iter().filter_map(|k| plans.get(*k));
         let bytes = plans.clone().map(Plan::tape).max().unwrap_or(0);
@@ -277,7 +277,10 @@ fn is_held(marks: &[Arc<str>]) -> bool {
 }
 
 /// The names under which a buffer keeps any of its values.
-fn names(kept: &OrderedMap<loop_ir::Held, Vec<Arc<str>>>, buffer: BufferId) -> Vec<Arc<str>> {
+fn names(
+    kept: &OrderedMap<loop_ir::BufferVersion, Vec<Arc<str>>>,
+    buffer: BufferId,
+) -> Vec<Arc<str>> {
     let of = kept.iter().filter(|(held, _)| held.buffer == buffer);
     let mut names: Vec<Arc<str>> = of.flat_map(|(_, names)| names.iter().cloned()).collect();
     names.sort_unstable();

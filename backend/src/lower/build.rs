@@ -5,14 +5,14 @@ use super::phase_order;
 use super::region_node::{Region, RegionKind};
 use super::units::{Calls, Gives, Unit, carries, handed};
 use super::zero_sized::{Simpler, simplify};
-use crate::loop_ir::{Asked, Kernel, KernelId};
+use crate::loop_ir::{HostSignature, Kernel, KernelId};
 use crate::machine::Machine;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use tapeloom_ir::prim::{
-    AxisMap, Direction, Effects, HELD, Lowering, Operand, Piece, Role, Rounds, Slot, TAPE, Trip,
-    is_packed,
+    AxisMap, Binding, Direction, Effects, HELD, LoopSpec, Lowering, Operand, Piece, Role, TAPE,
+    TripCount, is_packed,
 };
 use tapeloom_ir::{
     ArrayType, Atom, Code, Dtype, FuncId, Function, Kind, Literal, Maker, Module, Problem, Shape,
@@ -206,8 +206,12 @@ impl Flatten<'_> {
             }
             Lowering::Host(call) => {
                 let types = operands.iter().map(|s| self.graph.array(*s)).collect();
-                let asked = Arc::new(Asked { call, operands: types, location: loc });
-                self.region(Region::new(RegionKind::Ask(asked), e.outputs.len()), top, operands)?;
+                let asked = Arc::new(HostSignature { call, operands: types, location: loc });
+                self.region(
+                    Region::new(RegionKind::CallHost(asked), e.outputs.len()),
+                    top,
+                    operands,
+                )?;
                 return Ok(None);
             }
             Lowering::Elementwise(code) => {
@@ -319,7 +323,7 @@ impl Flatten<'_> {
     fn rounds(
         &mut self,
         body: FuncId,
-        rounds: Rounds,
+        rounds: LoopSpec,
         top: &mut Frame,
         operands: SmallVec<[Source; 2]>,
     ) -> Result<(), Problem> {
@@ -328,7 +332,7 @@ impl Flatten<'_> {
         let begins: Vec<(usize, usize)> = carries.iter().map(|(p, r)| (slot(*p), *r)).collect();
         let f = top.function.clone();
         let e = &f.equations[top.next - 1];
-        if rounds.trip == Trip::Static(0) {
+        if rounds.trip == TripCount::Static(0) {
             for (r, output) in e.outputs.iter().enumerate() {
                 let begun = begins.iter().find(|(_, result)| *result == r);
                 top.values[*output] = Some(match begun {
@@ -353,10 +357,10 @@ impl Flatten<'_> {
             return Ok(());
         }
         let condition = match &rounds.trip {
-            Trip::While { condition, .. } => {
+            TripCount::While { condition, .. } => {
                 Some(self.unit(*condition, Gives::Carried(Vec::new()))?)
             }
-            Trip::Static(_) | Trip::Runtime => None,
+            TripCount::Static(_) | TripCount::Runtime => None,
         };
         let body = self.unit(body, Gives::Carried(carries.clone()))?;
         let given: Vec<(usize, usize)> = self.callees[body].given().collect();
@@ -366,7 +370,7 @@ impl Flatten<'_> {
         let stacked = |r: &usize| rounds.carrier(*r).is_none();
         let written = (0..e.outputs.len()).filter(stacked);
         let written = written.filter(|r| tape(&f.types[e.outputs[*r]])).collect();
-        let elements = rounds.params().enumerate().filter(|(_, p)| rounds.takes[*p] == Slot::Xs);
+        let elements = rounds.params().enumerate().filter(|(_, p)| rounds.takes[*p] == Binding::Xs);
         let elements: Vec<usize> = elements.map(|(k, _)| rounds.lead() + k).collect();
         self.mark_tape(elements.iter().map(|k| operands[*k]), rounds.direction);
         let read = elements.into_iter();

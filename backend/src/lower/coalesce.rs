@@ -46,7 +46,7 @@ fn mergeable(stmt: &Stmt, outer: IndexId, inner: IndexId, extent: usize) -> bool
         | Stmt::Call(_)
         | Stmt::Tape(_)
         | Stmt::Watch(_)
-        | Stmt::Ask(_) => false,
+        | Stmt::CallHost(_) => false,
         Stmt::Let { expr: Expr::Load { address, guard, .. }, .. }
         | Stmt::Store { address, guard, .. } => {
             let value = if let Stmt::Store { value, .. } = stmt { Some(*value) } else { None };

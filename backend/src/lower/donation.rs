@@ -16,9 +16,9 @@
 //! what has no later reader, and a copy of anything else. What a loop carries it gives up always, and
 //! then a result that is worked out element by element may lie there, too (`storage`).
 
-use super::fusion_state::Emitter;
+use super::fusion_state::FusionState;
 use super::graph::{Graph, NodeId, NodeKind};
-use super::iteration_domain::Member;
+use super::iteration_domain::FusionCandidate;
 use super::units::Gives;
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::fault::{Fault, planted};
@@ -27,7 +27,7 @@ use tapeloom_ir::fault::{Fault, planted};
 pub(crate) fn given(
     graph: &Graph,
     gives: &Gives,
-    members: &[Member],
+    members: &[FusionCandidate],
     last_reader: &SecondaryMap<NodeId, usize>,
 ) -> SecondaryMap<NodeId, bool> {
     let mut given = SecondaryMap::new();
@@ -81,7 +81,7 @@ impl Gives {
     }
 }
 
-impl Emitter<'_> {
+impl FusionState<'_> {
     /// The node whose memory this one takes over, if it may.
     pub(crate) fn taken(&mut self, m: usize, id: NodeId) -> Option<NodeId> {
         let (of, slot) = self.graph.base(id)?;

@@ -1,7 +1,7 @@
 //! Positions that are known only when the program runs: divided, clamped, or read from an array.
 
 use super::affine::{Affine, Division, Index, Term, flatten};
-use super::fusion_state::Emitter;
+use super::fusion_state::FusionState;
 use super::graph::{NodeId, Source};
 use super::loop_tree::{At, Def};
 use super::view::Condition;
@@ -14,7 +14,7 @@ use tapeloom_ir::{Code, Dtype, Literal, Problem};
 /// No index is further from 0, where anything is known of it.
 const INDEX_LIMIT: i64 = 1 << 60;
 
-impl Emitter<'_> {
+impl FusionState<'_> {
     /// A reshape keeps the row-major position. Where that is no index of the operand, the operand is
     /// read by position, and if it is itself no array in memory, the position is divided when the
     /// program runs.

@@ -23,7 +23,9 @@
 //! length that they had: what a round of an outer loop keeps for itself is gone when it ends.
 
 use super::graph::NodeId;
-use crate::loop_ir::{Arg, Kernel, KernelId, Stmt, Tape, TapeId, Taping, WatchId, Watched, visit};
+use crate::loop_ir::{
+    Arg, Kernel, KernelId, Stmt, Tape, TapeId, TapeStmt, WatchId, Watched, visit,
+};
 use cranelift_entity::{EntityRef, PrimaryMap};
 use std::collections::BTreeSet;
 use tapeloom_ir::{Dtype, Loc, OrderedMap, Type};
@@ -71,8 +73,8 @@ impl Tapes {
             let mut cuts = Vec::new();
             for tape in &written {
                 let value = kernel.scalars.push(Dtype::I64);
-                body.push(Stmt::Tape(Taping::Length { value, tape: *tape }));
-                cuts.push(Stmt::Tape(Taping::Cut { tape: *tape, to: Arg::Scalar(value) }));
+                body.push(Stmt::Tape(TapeStmt::Length { value, tape: *tape }));
+                cuts.push(Stmt::Tape(TapeStmt::Cut { tape: *tape, to: Arg::Scalar(value) }));
             }
             body.append(&mut kernel.body);
             body.extend(cuts);

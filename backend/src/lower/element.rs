@@ -11,14 +11,14 @@
 //! ```
 
 use super::affine::{Affine, Index, Term};
-use super::fusion_state::Emitter;
+use super::fusion_state::FusionState;
 use super::graph::{NodeId, NodeKind, Source};
 use super::loop_tree::{At, Def};
 use crate::loop_ir::Arg;
 use smallvec::SmallVec;
 use tapeloom_ir::{Code, Literal, Problem};
 
-impl Emitter<'_> {
+impl FusionState<'_> {
     /// The element of `source` at `index`, or zero (or anything, if nothing is loaded) where the
     /// guard is false.
     pub(crate) fn element(

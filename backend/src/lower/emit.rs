@@ -10,7 +10,7 @@ use super::graph::{Graph, NodeId, NodeKind};
 use super::loop_tree::{At, Def, NodeMatrix, Tree};
 use crate::loop_ir::{
     self, Address, Arg, Buffer, BufferId, Contract, Cursor, CursorId, Expr, Extent, IndexId,
-    Kernel, KernelId, Matrix, Rounds, ScalarId, Stmt, Sums, VarId, Version,
+    Kernel, KernelId, Matrix, Parallelism, ScalarId, Stmt, Sums, VarId, Version,
 };
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use tapeloom_ir::{Code, Dtype, Literal, OrderedMap, Problem};
@@ -45,8 +45,8 @@ impl Held {
     }
 
     /// A node in that buffer.
-    pub(crate) fn at(&self, node: NodeId, buffer: BufferId) -> loop_ir::Held {
-        loop_ir::Held { buffer, version: self.of_node[node] }
+    pub(crate) fn at(&self, node: NodeId, buffer: BufferId) -> loop_ir::BufferVersion {
+        loop_ir::BufferVersion { buffer, version: self.of_node[node] }
     }
 }
 
@@ -139,7 +139,7 @@ impl<'a> Convert<'a> {
                 self.indices += 1;
                 self.new_index[*index] = Some(new);
                 // What its rounds are is claimed in the end.
-                let (extent, rounds) = (Extent::Constant(*extent), Rounds::Serial);
+                let (extent, rounds) = (Extent::Constant(*extent), Parallelism::Serial);
                 let (carries, body) = (Vec::new(), self.block(body)?);
                 Stmt::For { index: new, extent, rounds, lanes: 1, carries, body }
             }

@@ -26,9 +26,9 @@
 //! loops of TVM, found greedily.
 
 use super::affine::{Affine, Index, Term};
-use super::fusion_state::{Accumulator, Block, Emitter, Pattern, Placed, ScalarInfo};
+use super::fusion_state::{Accumulator, Block, FusionState, Pattern, Placed, ScalarInfo};
 use super::graph::{Graph, NodeId, NodeKind, Source};
-use super::iteration_domain::{Member, Part, Runs};
+use super::iteration_domain::{FusionCandidate, Part, Runs};
 use super::loop_tree::{At, Def, Tree};
 use super::phase_order::{self, Passes};
 use super::step_order::{Item, Space, Timeline};
@@ -50,11 +50,15 @@ pub(crate) struct Emitted {
 }
 
 /// Emits the members in loop nests.
-pub(crate) fn emit(graph: &Graph, gives: &Gives, members: Vec<Member>) -> Result<Emitted, Problem> {
+pub(crate) fn emit(
+    graph: &Graph,
+    gives: &Gives,
+    members: Vec<FusionCandidate>,
+) -> Result<Emitted, Problem> {
     let last_reader = super::fusion_candidates::last_readers(graph, &members);
     let given = super::donation::given(graph, gives, &members, &last_reader);
     let order: Vec<usize> = (0..members.len()).collect();
-    let mut emit = Emitter {
+    let mut emit = FusionState {
         graph,
         bound: members.iter().map(|_| SmallVec::new()).collect(),
         accumulators: members.iter().map(|_| None).collect(),
@@ -104,7 +108,7 @@ pub(crate) fn emit(graph: &Graph, gives: &Gives, members: Vec<Member>) -> Result
     })
 }
 
-impl Emitter<'_> {
+impl FusionState<'_> {
     // --- placing ---
 
     /// Distributes members over items.

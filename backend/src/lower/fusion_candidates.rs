@@ -4,7 +4,7 @@ use super::access_maps::Reader;
 use super::axis_order::order;
 use super::contraction::contract_outputs;
 use super::graph::{Graph, NodeId, NodeKind, Source};
-use super::iteration_domain::{Along, Axis, Member, Part, Read, Runs};
+use super::iteration_domain::{Along, Axis, FusionCandidate, Part, Read, Runs};
 use super::view_boxes::{PieceBox, copied_view, fill_of};
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
@@ -12,7 +12,7 @@ use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Piece;
 
 /// The members of a graph, in an order in which what is read comes first.
-pub(crate) fn members(graph: &Graph) -> Vec<Member> {
+pub(crate) fn members(graph: &Graph) -> Vec<FusionCandidate> {
     let mut all = Vec::new();
     for (id, node) in graph.nodes.iter() {
         let passive = matches!(node.kind, NodeKind::Input(_)) || node.first_result().is_some();
@@ -36,7 +36,7 @@ pub(crate) fn members(graph: &Graph) -> Vec<Member> {
     all
 }
 
-fn piece(graph: &Graph, id: NodeId, p: usize, piece: &Piece, found: &PieceBox) -> Member {
+fn piece(graph: &Graph, id: NodeId, p: usize, piece: &Piece, found: &PieceBox) -> FusionCandidate {
     let view = graph.nodes[id].operands[0];
     let mut axes: SmallVec<[Axis; 4]> = SmallVec::new();
     let mut syms: Along = SmallVec::new();
@@ -59,7 +59,7 @@ fn piece(graph: &Graph, id: NodeId, p: usize, piece: &Piece, found: &PieceBox) -
     finish(graph, id, Part::Piece(p), axes, walk.reads)
 }
 
-fn whole(graph: &Graph, id: NodeId, part: Part) -> Member {
+fn whole(graph: &Graph, id: NodeId, part: Part) -> FusionCandidate {
     let node = &graph.nodes[id];
     let mut axes: SmallVec<[Axis; 4]> = SmallVec::new();
     let mut out: Along = SmallVec::new();
@@ -154,7 +154,7 @@ fn finish(
     part: Part,
     axes: SmallVec<[Axis; 4]>,
     mut reads: Vec<Read>,
-) -> Member {
+) -> FusionCandidate {
     let order = order(graph, node, &axes, &reads);
     let mut position: SmallVec<[usize; 4]> = SmallVec::from_elem(0, axes.len());
     for (new, old) in order.iter().enumerate() {
@@ -166,7 +166,7 @@ fn finish(
         }
     }
     let axes: SmallVec<[Axis; 4]> = order.iter().map(|i| axes[*i]).collect();
-    let mut member = Member { node, part, unrolled_from: axes.len(), axes, reads };
+    let mut member = FusionCandidate { node, part, unrolled_from: axes.len(), axes, reads };
     while member.unrolled_from > 0
         && member.rest(member.unrolled_from - 1) <= graph.machine.unrolled
     {
@@ -177,7 +177,10 @@ fn finish(
 
 /// For every node, the last member (by position) that reads it. To read a value as the base of an
 /// update is to read it: whoever does so last may take its memory over, nobody before.
-pub(crate) fn last_readers(graph: &Graph, members: &[Member]) -> SecondaryMap<NodeId, usize> {
+pub(crate) fn last_readers(
+    graph: &Graph,
+    members: &[FusionCandidate],
+) -> SecondaryMap<NodeId, usize> {
     let mut last: SecondaryMap<NodeId, usize> = SecondaryMap::with_capacity(graph.nodes.len());
     for (position, m) in members.iter().enumerate() {
         let base = graph.base(m.node).and_then(|(of, slot)| graph.nodes[of].operands[slot].node());

@@ -2,7 +2,7 @@
 
 use super::affine::{Affine, Index, Range};
 use super::graph::{Graph, NodeId};
-use super::iteration_domain::Member;
+use super::iteration_domain::FusionCandidate;
 use super::loop_tree::{Product, Tree};
 use crate::loop_ir::{Arg, IndexId, ScalarId, VarId};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
@@ -12,9 +12,9 @@ use tapeloom_ir::prim::Sign;
 use tapeloom_ir::{Dtype, OrderedMap};
 
 /// Trees under construction, and the members that they are made of.
-pub(crate) struct Emitter<'a> {
+pub(crate) struct FusionState<'a> {
     pub(crate) graph: &'a Graph,
-    pub(crate) members: Vec<Member>,
+    pub(crate) members: Vec<FusionCandidate>,
     /// The indices along a member's axes, as far as its loops are open.
     pub(crate) bound: Vec<Index>,
     pub(crate) accumulators: Vec<Option<Accumulator>>,

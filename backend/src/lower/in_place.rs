@@ -4,14 +4,14 @@
 //! it is copied first.
 
 use super::affine::{Affine, Index, Term};
-use super::fusion_state::{Block, Emitter};
+use super::fusion_state::{Block, FusionState};
 use super::graph::{NodeId, NodeKind, Source};
 use super::loop_tree::{At, Def, Tree};
 use crate::loop_ir::Arg;
 use tapeloom_ir::prim::Combine;
 use tapeloom_ir::{Code, Problem};
 
-impl Emitter<'_> {
+impl FusionState<'_> {
     /// Writes over the first operand: in place where nobody reads it afterwards, and this update
     /// reads nothing else of it.
     pub(crate) fn update(&mut self, m: usize) -> Result<(), Problem> {

@@ -60,7 +60,7 @@ pub(crate) struct Read {
 
 /// Something to place.
 #[derive(Clone, Debug)]
-pub(crate) struct Member {
+pub(crate) struct FusionCandidate {
     pub(crate) node: NodeId,
     pub(crate) part: Part,
     /// Outermost first.
@@ -70,7 +70,7 @@ pub(crate) struct Member {
     pub(crate) reads: Vec<Read>,
 }
 
-impl Member {
+impl FusionCandidate {
     /// The position of the first folded axis.
     pub(crate) fn first_fold(&self) -> Option<usize> {
         self.axes.iter().position(|a| matches!(a.runs, Runs::Fold(_)))

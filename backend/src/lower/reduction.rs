@@ -7,7 +7,7 @@
 //! ```
 
 use super::affine::{Affine, Term};
-use super::fusion_state::{Accumulator, Emitter};
+use super::fusion_state::{Accumulator, FusionState};
 use super::graph::{NodeKind, dtype_of};
 use super::iteration_domain::{Axis, Runs};
 use super::loop_tree::{At, Tree};
@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 use tapeloom_ir::prim::Sign;
 use tapeloom_ir::{Code, Dtype, Literal, Problem};
 
-impl Emitter<'_> {
+impl FusionState<'_> {
     pub(crate) fn identity(&self, m: usize) -> (Code, Literal) {
         let node = &self.graph.nodes[self.members[m].node];
         match &node.kind {

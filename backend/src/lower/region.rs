@@ -19,12 +19,12 @@ use super::loop_tree::{RegionStep, Span};
 use super::region_node::RegionKind;
 use super::tape_cursors::Rolls;
 use crate::loop_ir::{
-    Address, Arg, Ask, Buffer, BufferId, Call, Carry, Expr, Extent, Held, IndexId, Kernel,
-    KernelId, Place, Rounds, Stmt, Version, View, Watch, Watched, visit,
+    Address, Arg, Buffer, BufferId, BufferVersion, Call, CallHost, Carry, Expr, Extent, IndexId,
+    Kernel, KernelId, Parallelism, Place, Stmt, Version, View, Watch, Watched, visit,
 };
 use cranelift_entity::{EntityRef, PrimaryMap};
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::prim::{self, Direction, Slot, Trip};
+use tapeloom_ir::prim::{self, Binding, Direction, TripCount};
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Problem};
 
 /// What a region works in: bytes from its beginning.
@@ -58,7 +58,7 @@ impl Frame {
             RegionKind::Loop { body, condition, .. } => {
                 condition.iter().chain([body]).map(workspace).max().unwrap_or(0)
             }
-            RegionKind::Ask(_) => 0,
+            RegionKind::CallHost(_) => 0,
         };
         let mut place = |bytes: usize| {
             let here = at.checked_next_multiple_of(LINE).unwrap_or(usize::MAX);
@@ -67,7 +67,7 @@ impl Frame {
         };
         let (mut index, mut truth) = (0, 0);
         if let RegionKind::Loop { condition, rounds, .. } = &region.kind {
-            if rounds.takes.contains(&Slot::Index) {
+            if rounds.takes.contains(&Binding::Index) {
                 index = place(Dtype::I64.bytes());
             }
             if condition.is_some() {
@@ -84,7 +84,7 @@ impl Frame {
 /// What runs in a round, and on what.
 struct Round<'s> {
     step: &'s RegionStep,
-    rounds: &'s prim::Rounds,
+    rounds: &'s prim::LoopSpec,
     body: KernelId,
     frame: usize,
     /// Where the number of the round is.
@@ -111,9 +111,9 @@ impl Convert<'_> {
                 let (operands, outputs) = (self.spans(&r.operands)?, self.results(r)?);
                 Stmt::Call(Call { callee: *callee, operands, outputs, frame })
             }
-            RegionKind::Ask(asked) => {
+            RegionKind::CallHost(asked) => {
                 let (operands, outputs) = (self.spans(&r.operands)?, self.results(r)?);
-                Stmt::Ask(Ask { asked: asked.clone(), operands, outputs })
+                Stmt::CallHost(CallHost { asked: asked.clone(), operands, outputs })
             }
             RegionKind::Branch(branches) => self.branch(r, branches, frame)?,
             RegionKind::Loop { body, condition, rounds } => {
@@ -247,7 +247,7 @@ impl Convert<'_> {
         Stmt::For {
             index,
             extent: Extent::Constant(from.elements),
-            rounds: Rounds::Parallel,
+            rounds: Parallelism::Parallel,
             lanes: 1,
             carries: Vec::new(),
             body: vec![Stmt::Let { value, expr }, store],
@@ -259,12 +259,12 @@ impl Convert<'_> {
         &mut self,
         r: &RegionStep,
         (body, condition): (KernelId, Option<KernelId>),
-        rounds: &prim::Rounds,
+        rounds: &prim::LoopSpec,
         frame: usize,
     ) -> Result<Stmt, Problem> {
         let layout = Frame::of(self.graph, r, self.memory.callees);
         let carries = self.carried(r, rounds, frame, &layout)?;
-        let number = rounds.takes.contains(&Slot::Index).then(|| {
+        let number = rounds.takes.contains(&Binding::Index).then(|| {
             let buffer = self.own(ArrayType::new(Dtype::I64, []), frame + layout.index);
             View { buffer, version: 0, at: Address::default(), elements: 1 }
         });
@@ -272,15 +272,15 @@ impl Convert<'_> {
         let rolls = self.rolls(r, (body, rounds.lead()), rounds, &mut code)?;
         let round = Round { step: r, rounds, body, frame, number, carries, rolls };
         let carries: Vec<Carry> = round.carries.iter().map(|(_, c)| *c).collect();
-        if let (Some(condition), Trip::While { reads, .. }) = (condition, &rounds.trip) {
+        if let (Some(condition), TripCount::While { reads, .. }) = (condition, &rounds.trip) {
             let truth = frame + layout.truth;
             return self.while_(&round, condition, reads, carries, truth, code);
         }
         let index = IndexId::new(self.indices as usize);
         self.indices += 1;
         let (extent, last) = match rounds.trip {
-            Trip::Static(n) => (Extent::Constant(n), Arg::Literal(Literal::i64(n as i64 - 1))),
-            Trip::Runtime | Trip::While { .. } => {
+            TripCount::Static(n) => (Extent::Constant(n), Arg::Literal(Literal::i64(n as i64 - 1))),
+            TripCount::Runtime | TripCount::While { .. } => {
                 let trip = self.span(first(&r.operands)?)?;
                 let n = self.scalar(&trip, Dtype::I64, &mut code);
                 let one = Arg::Literal(Literal::i64(1));
@@ -306,7 +306,8 @@ impl Convert<'_> {
             self.turn(&round.rolls, value, &mut body);
         }
         body.push(self.call(&round, index)?);
-        let stmt = Stmt::For { index, extent, rounds: Rounds::Serial, lanes: 1, carries, body };
+        let stmt =
+            Stmt::For { index, extent, rounds: Parallelism::Serial, lanes: 1, carries, body };
         code.push(stmt);
         Ok(Stmt::nest(code))
     }
@@ -363,9 +364,9 @@ impl Convert<'_> {
         let inside = &self.memory.callees[round.body].body;
         let Some(watched) = &mut self.tapes.watched else { return };
         let runtime = match round.rounds.trip {
-            Trip::Runtime | Trip::While { .. } => true,
-            Trip::Static(n) if n < SHORT && !repeats(inside) => return,
-            Trip::Static(_) => false,
+            TripCount::Runtime | TripCount::While { .. } => true,
+            TripCount::Static(n) if n < SHORT && !repeats(inside) => return,
+            TripCount::Static(_) => false,
         };
         let watch = watched.push(Watched { runtime, loc: self.graph.nodes[round.step.first].loc });
         before.push(Stmt::Watch(Watch::Enter { watch, trip }));
@@ -376,7 +377,7 @@ impl Convert<'_> {
     fn carried(
         &mut self,
         r: &RegionStep,
-        rounds: &prim::Rounds,
+        rounds: &prim::LoopSpec,
         frame: usize,
         layout: &Frame,
     ) -> Result<Vec<(usize, Carry)>, Problem> {
@@ -387,17 +388,17 @@ impl Convert<'_> {
                 continue;
             }
             let (buffer, version) = self.buffer(*node)?;
-            let now = Held { buffer, version };
+            let now = BufferVersion { buffer, version };
             let next = match exchanged.iter().position(|e| *e == n) {
                 Some(turn) => {
                     let ty = self.graph.nodes[*node].ty.clone();
                     let buffer = self.own(ty, frame + layout.next[turn]);
-                    Held { buffer, version: 0 }
+                    BufferVersion { buffer, version: 0 }
                 }
                 None => {
                     let versions = &mut self.held.versions[buffer];
                     versions.push(Version { continues: Some(version) });
-                    Held { buffer, version: versions.len() as u32 }
+                    BufferVersion { buffer, version: versions.len() as u32 }
                 }
             };
             carries.push((n, Carry { now, next }));
@@ -420,7 +421,7 @@ impl Convert<'_> {
             }
             outputs.push(match round.carries.iter().find(|(result, _)| *result == n) {
                 Some((_, Carry { next, .. })) => {
-                    let Held { buffer, version } = *next;
+                    let BufferVersion { buffer, version } = *next;
                     View { buffer, version, at: Address::default(), elements }
                 }
                 None => element(&results[n], round.rounds, index, elements),
@@ -440,28 +441,28 @@ impl Convert<'_> {
         let slot = rounds.lead() + rounds.params().take_while(|q| *q < p).count();
         let missing = || Problem::internal("a loop takes more than it is given");
         let field = round.rolls.read.iter().find(|(of, _)| *of == slot);
-        if let (Slot::Xs, Some((_, field))) = (rounds.takes[p], field) {
+        if let (Binding::Xs, Some((_, field))) = (rounds.takes[p], field) {
             return Ok(field.clone());
         }
         let given = || self.span(round.step.operands.get(slot).ok_or_else(missing)?);
         match (rounds.takes[p], index) {
-            (Slot::Index, _) => round.number.clone().ok_or_else(missing),
-            (Slot::Const, _) => given(),
-            (Slot::Carry(n), _) => {
+            (Binding::Index, _) => round.number.clone().ok_or_else(missing),
+            (Binding::Const, _) => given(),
+            (Binding::Carry(n), _) => {
                 let carry = round.carries.iter().find(|(result, _)| *result == n);
-                let Held { buffer, version } = carry.ok_or_else(missing)?.1.now;
+                let BufferVersion { buffer, version } = carry.ok_or_else(missing)?.1.now;
                 let elements = given()?.elements;
                 Ok(View { buffer, version, at: Address::default(), elements })
             }
-            (Slot::Xs, Some(index)) => {
+            (Binding::Xs, Some(index)) => {
                 let all = given()?;
                 let elements = match rounds.trip {
-                    Trip::Static(n) => all.elements / n.max(1),
-                    Trip::Runtime | Trip::While { .. } => return Err(missing()),
+                    TripCount::Static(n) => all.elements / n.max(1),
+                    TripCount::Runtime | TripCount::While { .. } => return Err(missing()),
                 };
                 Ok(element(&all, rounds, index, elements))
             }
-            (Slot::Xs, None) => Err(missing()),
+            (Binding::Xs, None) => Err(missing()),
         }
     }
 }
@@ -470,17 +471,18 @@ impl Convert<'_> {
 fn repeats(body: &[Stmt]) -> bool {
     let mut found = false;
     visit(body, &mut |s| {
-        found |= matches!(s, Stmt::For { .. } | Stmt::While { .. } | Stmt::Call(_) | Stmt::Ask(_));
+        found |=
+            matches!(s, Stmt::For { .. } | Stmt::While { .. } | Stmt::Call(_) | Stmt::CallHost(_));
     });
     found
 }
 
 /// The element of an array that belongs to the round.
-fn element(all: &View, rounds: &prim::Rounds, index: IndexId, elements: usize) -> View {
+fn element(all: &View, rounds: &prim::LoopSpec, index: IndexId, elements: usize) -> View {
     let mut at = all.at.clone();
     let stride = elements as i64;
     match (rounds.direction, &rounds.trip) {
-        (Direction::Down, Trip::Static(n)) if !planted(Fault::Element) => {
+        (Direction::Down, TripCount::Static(n)) if !planted(Fault::Element) => {
             at.offset += stride * (*n as i64 - 1);
             at.terms.push((index, -stride));
         }

@@ -12,10 +12,10 @@
 //! order of the program: steps of their own are placed behind what is there (`Timeline::insert`), and
 //! `check` looks at the order in the end.
 
-use crate::loop_ir::{Asked, KernelId};
+use crate::loop_ir::{HostSignature, KernelId};
 use cranelift_entity::entity_impl;
 use std::sync::Arc;
-use tapeloom_ir::prim::Rounds;
+use tapeloom_ir::prim::LoopSpec;
 
 /// A region of a graph. Displays as `r3`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -56,10 +56,10 @@ pub(crate) enum RegionKind {
         body: KernelId,
         /// Whether there is another round, of a loop that asks.
         condition: Option<KernelId>,
-        rounds: Rounds,
+        rounds: LoopSpec,
     },
     /// Calls a Rust function.
-    Ask(Arc<Asked>),
+    CallHost(Arc<HostSignature>),
 }
 
 impl Region {

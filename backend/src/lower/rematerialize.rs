@@ -1,7 +1,7 @@
 //! What is cheaper to compute again than to keep in memory.
 
 use super::access_maps::equal_axes;
-use super::fusion_state::Emitter;
+use super::fusion_state::FusionState;
 use super::graph::{NodeId, NodeKind};
 use smallvec::SmallVec;
 
@@ -25,7 +25,7 @@ impl Budget {
     }
 }
 
-impl Emitter<'_> {
+impl FusionState<'_> {
     /// Whether a node is a few cheap operations away from memory that exists anyway.
     pub(crate) fn recomputed(&self, id: NodeId) -> bool {
         // What is held has memory, from which others are computed again.

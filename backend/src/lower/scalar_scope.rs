@@ -5,7 +5,7 @@
 //! has already is not made again.
 
 use super::affine::{Affine, Index, Range, Term};
-use super::fusion_state::{Emitter, Key, ScalarInfo};
+use super::fusion_state::{FusionState, Key, ScalarInfo};
 use super::graph::NodeId;
 use super::loop_tree::{Def, Tree};
 use crate::loop_ir::{Arg, VarId};
@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use tapeloom_ir::prim::{Given, Sign};
 use tapeloom_ir::{Code, Dtype, Literal};
 
-impl Emitter<'_> {
+impl FusionState<'_> {
     pub(crate) fn push(&mut self, tree: Tree) {
         if let Some(block) = self.blocks.last_mut() {
             block.code.push(tree);

@@ -1,9 +1,9 @@
 //! Short axes without loops: every element of theirs is a scalar of its own.
 
 use super::affine::{Affine, Index};
-use super::fusion_state::Emitter;
+use super::fusion_state::FusionState;
 use super::graph::NodeId;
-use super::iteration_domain::{Member, Part, Runs};
+use super::iteration_domain::{FusionCandidate, Part, Runs};
 use super::step_order::STRAIGHT;
 use super::view_boxes::is_pieced;
 use smallvec::SmallVec;
@@ -16,11 +16,11 @@ const SCALARISED_STRAIGHT: usize = 20_000;
 /// for six thousand elements, and 0.4 for two thousand (in a development build).
 const SCALARISED_IN_LOOP: usize = STRAIGHT;
 
-impl Emitter<'_> {
+impl FusionState<'_> {
     /// Unrolls the inner axes of small members that read each other across them: a slice of three
     /// elements out of a small vector is then a scalar that is already there.
     pub(crate) fn scalarise(&mut self, members: &[usize], depth: usize) {
-        let small = |m: &Member| m.rest(depth) <= self.graph.machine.registers;
+        let small = |m: &FusionCandidate| m.rest(depth) <= self.graph.machine.registers;
         let mut inside: OrderedMap<NodeId, usize> = OrderedMap::default();
         let candidates: Vec<usize> =
             members.iter().copied().filter(|m| small(&self.members[*m])).collect();

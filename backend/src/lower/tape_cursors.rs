@@ -6,17 +6,17 @@ use super::emit::Convert;
 use super::graph::{NodeId, NodeKind};
 use super::loop_tree::RegionStep;
 use crate::loop_ir::{
-    Address, Arg, Buffer, Cursor, CursorId, Expr, KernelId, Place, Stmt, Tape, Taping, Turned,
-    View, handle,
+    Address, Arg, Buffer, Cursor, CursorId, CursorTarget, Expr, KernelId, Place, Stmt, Tape,
+    TapeStmt, View, handle,
 };
-use tapeloom_ir::prim::Rounds;
+use tapeloom_ir::prim::LoopSpec;
 use tapeloom_ir::{ArrayType, Code, Dtype, Kind, Literal, Problem};
 
 /// What the rounds of a loop do with tapes.
 #[derive(Default)]
 pub(super) struct Rolls {
     /// Which cursors a round turns, to what, and the record that belongs to round 0.
-    turns: Vec<(CursorId, Turned, Arg)>,
+    turns: Vec<(CursorId, CursorTarget, Arg)>,
     /// Where the results of a round go, by their numbers.
     pub(super) written: Vec<(usize, View)>,
     /// Where the elements of operands are, by their numbers.
@@ -36,7 +36,7 @@ impl Convert<'_> {
         &mut self,
         r: &RegionStep,
         (body, lead): (KernelId, usize),
-        rounds: &Rounds,
+        rounds: &LoopSpec,
         out: &mut Vec<Stmt>,
     ) -> Result<Rolls, Problem> {
         let (region, callee) = (&self.graph.regions[r.region], &self.memory.callees[body]);
@@ -49,9 +49,9 @@ impl Convert<'_> {
             let loc = self.graph.nodes[r.first].loc;
             let tape = self.tapes.all.push(Tape { record, loc, within: Vec::new() });
             let first = self.scalars.push(Dtype::I64);
-            out.push(Stmt::Tape(Taping::Length { value: first, tape }));
+            out.push(Stmt::Tape(TapeStmt::Length { value: first, tape }));
             let cursor = self.cursors.push(Cursor::Writes);
-            rolls.turns.push((cursor, Turned::Tape(tape), Arg::Scalar(first)));
+            rolls.turns.push((cursor, CursorTarget::Tape(tape), Arg::Scalar(first)));
             let fields: Vec<(usize, usize)> =
                 region.written.iter().copied().zip(offsets.iter().copied()).collect();
             for ((n, offset), ty) in fields.iter().zip(types) {
@@ -103,7 +103,7 @@ impl Convert<'_> {
                     };
                     let cursor = self.cursors.push(Cursor::Reads);
                     let start = Arg::Scalar(start.1);
-                    rolls.turns.push((cursor, Turned::Handle(to), start));
+                    rolls.turns.push((cursor, CursorTarget::Handle(to), start));
                     open.extend(known.map(|(node, ..)| (node, cursor)));
                     cursor
                 }
@@ -117,7 +117,7 @@ impl Convert<'_> {
     pub(super) fn turn(&mut self, rolls: &Rolls, number: Arg, out: &mut Vec<Stmt>) {
         for (cursor, to, first) in &rolls.turns {
             let index = self.integer(Code::Add, *first, number, out);
-            out.push(Stmt::Tape(Taping::Turn { cursor: *cursor, to: *to, index }));
+            out.push(Stmt::Tape(TapeStmt::Turn { cursor: *cursor, to: *to, index }));
         }
     }
 

@@ -20,7 +20,7 @@ use crate::machine::Machine;
 use crate::report::memory_plan::{CallRow, Plan};
 use cranelift_entity::{EntityRef, PrimaryMap};
 use std::collections::{BTreeMap, BTreeSet};
-use tapeloom_ir::prim::{Effects, Lowering, Role, Rounds, Slot};
+use tapeloom_ir::prim::{Binding, Effects, LoopSpec, Lowering, Role};
 use tapeloom_ir::{ArrayType, FuncId, Module, Op, OrderedMap, Problem, Type, deeper};
 
 /// Functions with fewer equations are inlined.
@@ -264,10 +264,10 @@ fn origin(module: &Module, function: FuncId, result: usize) -> Option<(usize, bo
 }
 
 /// The parameters of a loop's body that it carries, with the results that they carry.
-pub(crate) fn carries(rounds: &Rounds) -> Vec<(usize, usize)> {
-    let carry = |(p, slot): (usize, &Slot)| match slot {
-        Slot::Carry(result) => Some((p, *result)),
-        Slot::Index | Slot::Const | Slot::Xs => None,
+pub(crate) fn carries(rounds: &LoopSpec) -> Vec<(usize, usize)> {
+    let carry = |(p, slot): (usize, &Binding)| match slot {
+        Binding::Carry(result) => Some((p, *result)),
+        Binding::Index | Binding::Const | Binding::Xs => None,
     };
     rounds.takes.iter().enumerate().filter_map(carry).collect()
 }

@@ -4,7 +4,7 @@
 //! a guarded load reads nothing where its guard is false.
 
 use super::affine::{Affine, Index};
-use super::fusion_state::Emitter;
+use super::fusion_state::FusionState;
 use super::graph::{NodeId, NodeKind, Source};
 use crate::loop_ir::Arg;
 use smallvec::SmallVec;
@@ -25,7 +25,7 @@ pub(crate) enum Condition {
     Zero(Affine),
 }
 
-impl Emitter<'_> {
+impl FusionState<'_> {
     /// The element of one piece of the view `source`, at an output index that is inside it.
     pub(crate) fn piece(
         &mut self,

@@ -17,7 +17,7 @@
 //! places, or its gradient, would do so in every round.
 
 use super::graph::{Graph, NodeId, NodeKind, Source};
-use super::iteration_domain::Member;
+use super::iteration_domain::FusionCandidate;
 use super::phase_order;
 use super::units::Gives;
 use cranelift_entity::SecondaryMap;
@@ -89,7 +89,7 @@ fn bases(graph: &Graph, id: NodeId) -> impl Iterator<Item = NodeId> {
 
 /// The members in an order in which an update comes after those that read what it writes over, but for
 /// those that wait for it. Otherwise the order is what it was.
-pub(crate) fn in_order(graph: &Graph, members: Vec<Member>) -> Vec<Member> {
+pub(crate) fn in_order(graph: &Graph, members: Vec<FusionCandidate>) -> Vec<FusionCandidate> {
     let waits = waits(graph, &members);
     let pass = phase_order::waits(graph);
     let pass: Vec<u8> = members.iter().map(|m| pass[m.node]).collect();
@@ -113,7 +113,7 @@ pub(crate) fn in_order(graph: &Graph, members: Vec<Member>) -> Vec<Member> {
         rest.entry(*pass).or_default().insert(m);
         ready.entry(*pass).or_default().extend((waiting[m] == 0).then_some(m));
     }
-    let mut members: Vec<Option<Member>> = members.into_iter().map(Some).collect();
+    let mut members: Vec<Option<FusionCandidate>> = members.into_iter().map(Some).collect();
     let mut order = Vec::with_capacity(members.len());
     // What waits for the end of a pass comes behind those of others that it is behind.
     let free = |rest: &BTreeMap<u8, BTreeSet<usize>>, (m, pass): (usize, u8)| {
@@ -146,7 +146,7 @@ fn first(of: &BTreeMap<u8, BTreeSet<usize>>) -> impl Iterator<Item = (usize, u8)
 }
 
 /// For every member, the members before it that it must come after.
-fn waits(graph: &Graph, members: &[Member]) -> Vec<Vec<usize>> {
+fn waits(graph: &Graph, members: &[FusionCandidate]) -> Vec<Vec<usize>> {
     let mut made: SecondaryMap<NodeId, Vec<usize>> = SecondaryMap::new();
     let mut effect = None;
     let mut waits = Vec::with_capacity(members.len());
@@ -170,7 +170,7 @@ fn waits(graph: &Graph, members: &[Member]) -> Vec<Vec<usize>> {
 /// Updates, and the readers after them of what they write over that they can wait for.
 fn late(
     graph: &Graph,
-    members: &[Member],
+    members: &[FusionCandidate],
     waits: &[Vec<usize>],
     pass: &[u8],
 ) -> Vec<(usize, usize)> {

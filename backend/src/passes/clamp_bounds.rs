@@ -92,7 +92,7 @@ fn block(
                 | Stmt::Call(_)
                 | Stmt::Tape(_)
                 | Stmt::Watch(_)
-                | Stmt::Ask(_) => {}
+                | Stmt::CallHost(_) => {}
             }
         }
         *next += 1;

@@ -30,8 +30,8 @@ use super::{Invariant, Pass};
 use crate::loop_ir::analysis::dependence::{Overlap, overlap};
 use crate::loop_ir::visit::{same_carries, same_names};
 use crate::loop_ir::{
-    Address, Arg, BufferId, Carry, CursorId, Expr, Extent, Held, IndexId, Kernel, Map, Place,
-    Program, ScalarId, Stmt, VarId, claim, visit,
+    Address, Arg, BufferId, BufferVersion, Carry, CursorId, Expr, Extent, IndexId, Kernel, Place,
+    Program, Rewriter, ScalarId, Stmt, VarId, claim, visit,
 };
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::fault::{Fault, planted};
@@ -155,7 +155,7 @@ fn users(
 #[derive(Clone, PartialEq, Debug)]
 struct Copied {
     window: BufferId,
-    array: Held,
+    array: BufferVersion,
     /// Where the first element lies.
     start: Address,
     elements: usize,
@@ -186,9 +186,9 @@ impl Copied {
             own && *address == plain && !kernel.kept.keys().any(|held| held.buffer == b)
         };
         let (window, held, address, back) = if whole(*into, to) {
-            (*into, Held { buffer: *buffer, version: *version }, from, false)
+            (*into, BufferVersion { buffer: *buffer, version: *version }, from, false)
         } else if whole(*buffer, from) {
-            (*buffer, Held { buffer: *into, version: *written }, to, true)
+            (*buffer, BufferVersion { buffer: *into, version: *written }, to, true)
         } else {
             return None;
         };
@@ -361,7 +361,7 @@ fn writes_constants(stmt: &Stmt) -> bool {
         | Stmt::Call(_)
         | Stmt::Tape(_)
         | Stmt::Watch(_)
-        | Stmt::Ask(_) => false,
+        | Stmt::CallHost(_) => false,
     }
 }
 
@@ -491,12 +491,12 @@ struct InPlace<'a> {
     copied: &'a Copied,
 }
 
-impl Map for InPlace<'_> {
+impl Rewriter for InPlace<'_> {
     fn arg(&mut self, arg: Arg) -> Arg {
         arg
     }
 
-    fn element(&mut self, held: Held, address: &Address) -> (Held, Address) {
+    fn element(&mut self, held: BufferVersion, address: &Address) -> (BufferVersion, Address) {
         if held.buffer != self.copied.window {
             return (held, address.clone());
         }

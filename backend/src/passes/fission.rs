@@ -27,8 +27,8 @@
 use crate::loop_ir::analysis::dependence::{disjoint, strongest};
 use crate::loop_ir::visit::{same_carries, same_names};
 use crate::loop_ir::{
-    Access, Address, Arg, Carry, CursorId, Expr, Extent, Held, IndexId, Kernel, Map, Rounds,
-    ScalarId, Stmt, VarId, visit,
+    Access, Address, Arg, BufferVersion, Carry, CursorId, Expr, Extent, IndexId, Kernel,
+    Parallelism, Rewriter, ScalarId, Stmt, VarId, visit,
 };
 use tapeloom_ir::{Dtype, OrderedMap, OrderedSet};
 
@@ -78,7 +78,7 @@ pub(super) fn distributed(k: &mut Kernel, stmt: &Stmt) -> Option<Vec<Alone>> {
             continue;
         }
         let extent = Extent::Constant(*extent);
-        let (lanes, rounds, carries) = (1, Rounds::Serial, Vec::new());
+        let (lanes, rounds, carries) = (1, Parallelism::Serial, Vec::new());
         let mut alone = Stmt::For { index: new, extent, rounds, lanes, carries, body };
         let claim = strongest(k, &alone);
         if let Stmt::For { rounds, .. } = &mut alone {
@@ -187,9 +187,9 @@ impl<'a> Part<'a> {
 /// Where values are that one part makes and another one reads.
 struct Places {
     /// The part that makes a value, and how it is loaded in another one.
-    values: OrderedMap<ScalarId, (usize, Option<(Held, Address)>)>,
+    values: OrderedMap<ScalarId, (usize, Option<(BufferVersion, Address)>)>,
     /// Where a sum waits.
-    sums: OrderedMap<VarId, (Held, Address)>,
+    sums: OrderedMap<VarId, (BufferVersion, Address)>,
 }
 
 impl Places {
@@ -197,7 +197,7 @@ impl Places {
         let all: Vec<Access<'_>> = parts.iter().flat_map(Part::accesses).collect();
         let written: Vec<&Access<'_>> = all.iter().filter(|a| a.write).collect();
         // Who else touches what is stored there.
-        let others = |held: Held, also: fn(&Access<'_>) -> bool| {
+        let others = |held: BufferVersion, also: fn(&Access<'_>) -> bool| {
             let near = all.iter().filter(|a| !disjoint(k, a.buffer, held.buffer) && also(a));
             near.count() > 1
         };
@@ -211,7 +211,7 @@ impl Places {
                                 if address.dynamic.is_none()
                                     && written.iter().all(|w| disjoint(k, w.buffer, *buffer)) =>
                             {
-                                let held = Held { buffer: *buffer, version: *version };
+                                let held = BufferVersion { buffer: *buffer, version: *version };
                                 Some((held, address.clone()))
                             }
                             Expr::Load { .. } | Expr::Code(..) => None,
@@ -219,7 +219,7 @@ impl Places {
                         places.values.insert(*value, (at, place));
                     }
                     Stmt::Store { buffer, version, address, value, guard: None } => {
-                        let held = Held { buffer: *buffer, version: *version };
+                        let held = BufferVersion { buffer: *buffer, version: *version };
                         if !own(index, address) {
                             continue;
                         }
@@ -238,7 +238,7 @@ impl Places {
         }
         // A sum waits where a later part stores, in an array that nobody else touches, and behind which nobody
         // reads the sum.
-        let mut taken: OrderedSet<Held> = OrderedSet::default();
+        let mut taken: OrderedSet<BufferVersion> = OrderedSet::default();
         for (at, part) in parts.iter().enumerate().filter(|(_, p)| p.is_product) {
             for stmt in &part.stmts {
                 let Stmt::Var { var, .. } = stmt else { continue };
@@ -246,7 +246,7 @@ impl Places {
                 let stores = parts[last..].iter().filter(|p| !p.is_product).flat_map(|p| &p.stmts);
                 let mut free = stores.filter_map(|stmt| match stmt {
                     Stmt::Store { buffer, version, address, value, guard: None } => {
-                        let held = Held { buffer: *buffer, version: *version };
+                        let held = BufferVersion { buffer: *buffer, version: *version };
                         let fits = k.buffers[*buffer].ty.dtype == k.vars[*var];
                         let free = own(index, address) && !others(held, |_| true);
                         let itself = *value == Arg::Var(*var);
@@ -300,7 +300,7 @@ impl Body<'_> {
         for stmt in needed.into_iter().rev() {
             if let Stmt::Store { buffer, version, value: Arg::Var(var), .. } = stmt
                 && let Some((held, _)) = self.places.sums.get(var)
-                && *held == (Held { buffer: *buffer, version: *version })
+                && *held == (BufferVersion { buffer: *buffer, version: *version })
             {
                 // There it is already.
                 continue;
@@ -310,8 +310,9 @@ impl Body<'_> {
         if part.is_product {
             for stmt in &part.stmts {
                 let Stmt::Var { var, .. } = stmt else { continue };
-                let (Held { buffer, version }, address) = self.places.sums.get(var)?.clone();
-                let (_, address) = self.element(Held { buffer, version }, &address);
+                let (BufferVersion { buffer, version }, address) =
+                    self.places.sums.get(var)?.clone();
+                let (_, address) = self.element(BufferVersion { buffer, version }, &address);
                 let value = Arg::Var(*var);
                 body.push(Stmt::Store { buffer, version, address, value, guard: None });
             }
@@ -322,16 +323,16 @@ impl Body<'_> {
     }
 
     /// What lies there, in a value of its own.
-    fn load(&mut self, dtype: Dtype, (held, address): (Held, Address)) -> ScalarId {
+    fn load(&mut self, dtype: Dtype, (held, address): (BufferVersion, Address)) -> ScalarId {
         let value = self.k.scalars.push(dtype);
-        let (Held { buffer, version }, address) = self.element(held, &address);
+        let (BufferVersion { buffer, version }, address) = self.element(held, &address);
         let expr = Expr::Load { buffer, version, address, guard: None };
         self.loads.push(Stmt::Let { value, expr });
         value
     }
 }
 
-impl Map for Body<'_> {
+impl Rewriter for Body<'_> {
     fn arg(&mut self, arg: Arg) -> Arg {
         match arg {
             Arg::Scalar(s) => match self.places.values.get(&s).cloned() {
@@ -361,7 +362,7 @@ impl Map for Body<'_> {
         }
     }
 
-    fn element(&mut self, held: Held, address: &Address) -> (Held, Address) {
+    fn element(&mut self, held: BufferVersion, address: &Address) -> (BufferVersion, Address) {
         let mut address = address.clone();
         for (index, _) in &mut address.terms {
             if *index == self.from {

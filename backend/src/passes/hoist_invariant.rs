@@ -24,8 +24,8 @@ use super::{Invariant, Pass};
 use crate::loop_ir::analysis::dependence::{Overlap, overlap};
 use crate::loop_ir::visit::{same_carries, same_places};
 use crate::loop_ir::{
-    Address, Arg, Buffer, BufferId, Carry, CursorId, Expr, Extent, Held, IndexId, Kernel, Map,
-    Place, Program, Rounds, ScalarId, Stmt, VarId, visit,
+    Address, Arg, Buffer, BufferId, BufferVersion, Carry, CursorId, Expr, Extent, IndexId, Kernel,
+    Parallelism, Place, Program, Rewriter, ScalarId, Stmt, VarId, visit,
 };
 use crate::machine::Machine;
 use tapeloom_ir::fault::{Fault, planted};
@@ -112,7 +112,8 @@ impl Hoist<'_> {
             self.inner(stmt, 1, &changes, &mut first);
         }
         let before = self.side_by_side;
-        self.side_by_side |= matches!(stmt, Stmt::For { rounds, .. } if *rounds != Rounds::Serial);
+        self.side_by_side |=
+            matches!(stmt, Stmt::For { rounds, .. } if *rounds != Parallelism::Serial);
         stmt.blocks_mut().into_iter().for_each(|inside| self.block(inside));
         self.side_by_side = before;
         first
@@ -143,7 +144,7 @@ impl Hoist<'_> {
             | Stmt::Call(_)
             | Stmt::Tape(_)
             | Stmt::Watch(_)
-            | Stmt::Ask(_) => {}
+            | Stmt::CallHost(_) => {}
         }
     }
 
@@ -199,7 +200,7 @@ impl Hoist<'_> {
         Some(Stmt::For {
             index: own,
             extent,
-            rounds: Rounds::Parallel,
+            rounds: Parallelism::Parallel,
             lanes: 1,
             carries,
             body: ahead,
@@ -340,7 +341,7 @@ struct Fresh<'a> {
     names: OrderedMap<ScalarId, ScalarId>,
 }
 
-impl Map for Fresh<'_> {
+impl Rewriter for Fresh<'_> {
     fn arg(&mut self, arg: Arg) -> Arg {
         match arg {
             Arg::Scalar(s) => Arg::Scalar(self.names.get(&s).copied().unwrap_or(s)),
@@ -349,7 +350,7 @@ impl Map for Fresh<'_> {
         }
     }
 
-    fn element(&mut self, held: Held, address: &Address) -> (Held, Address) {
+    fn element(&mut self, held: BufferVersion, address: &Address) -> (BufferVersion, Address) {
         let mut address = address.clone();
         for (index, _) in &mut address.terms {
             if *index == self.index {

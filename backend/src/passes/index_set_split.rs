@@ -21,8 +21,8 @@
 use super::{Choice, Invariant, Pass};
 use crate::loop_ir::visit::same_carries;
 use crate::loop_ir::{
-    Address, Arg, Buffer, Carry, CursorId, Expr, Extent, Held, IndexId, Kernel, Map, Place,
-    Program, Rounds, ScalarId, Stmt, VarId, visit,
+    Address, Arg, Buffer, BufferVersion, Carry, CursorId, Expr, Extent, IndexId, Kernel,
+    Parallelism, Place, Program, Rewriter, ScalarId, Stmt, VarId, visit,
 };
 use cranelift_entity::{EntitySet, SecondaryMap};
 use tapeloom_ir::fault::{Fault, planted};
@@ -123,10 +123,10 @@ fn block(
 }
 
 /// Whether a loop is small, and decides alone which element of a small array its rounds work in.
-fn is_tiny(k: &Kernel, index: IndexId, extent: usize, rounds: Rounds, body: &[Stmt]) -> bool {
+fn is_tiny(k: &Kernel, index: IndexId, extent: usize, rounds: Parallelism, body: &[Stmt]) -> bool {
     let small = extent <= TINY.0 && size(body).saturating_mul(extent) <= TINY.1;
     // How a fold is taken apart is the business of lanes.
-    if !small || rounds == Rounds::Fold {
+    if !small || rounds == Parallelism::Fold {
         return false;
     }
     let mut found = false;
@@ -201,7 +201,7 @@ fn at_index(code: &Code, args: &[Arg], index: IndexId, i: i64) -> Option<Literal
     Some(code.eval(&numbers?))
 }
 
-/// Rounds of a loop: `start`, `start + by`, ..
+/// Parallelism of a loop: `start`, `start + by`, ..
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Range {
     pub(super) start: i64,
@@ -221,7 +221,7 @@ impl Range {
 pub(super) fn copies(
     program: &mut Kernel,
     body: &[Stmt],
-    (index, claim): (IndexId, Rounds),
+    (index, claim): (IndexId, Parallelism),
     ranges: &[Range],
     carries: Vec<Carry>,
     out: &mut Vec<Stmt>,
@@ -244,7 +244,7 @@ pub(super) fn copies(
 /// The body in a loop of that index and claim, or as it is.
 fn around(
     index: Option<IndexId>,
-    (extent, rounds): (i64, Rounds),
+    (extent, rounds): (i64, Parallelism),
     carries: Vec<Carry>,
     body: Vec<Stmt>,
     out: &mut Vec<Stmt>,
@@ -263,7 +263,7 @@ pub(super) struct Jacket<'a> {
     /// Of the loop: the index, how many rounds, its claim, its body.
     pub(super) index: IndexId,
     pub(super) extent: usize,
-    pub(super) rounds: Rounds,
+    pub(super) rounds: Parallelism,
     pub(super) inside: &'a [Stmt],
     pub(super) behind: &'a [Stmt],
 }
@@ -272,7 +272,7 @@ pub(super) struct Jacket<'a> {
 pub(super) fn jammed(
     program: &mut Kernel,
     body: Jacket<'_>,
-    (index, claim): (IndexId, Rounds),
+    (index, claim): (IndexId, Parallelism),
     ranges: &[Range],
     carries: &[Carry],
     out: &mut Vec<Stmt>,
@@ -410,7 +410,7 @@ impl<'a> Copy<'a> {
     }
 }
 
-impl Map for Copy<'_> {
+impl Rewriter for Copy<'_> {
     fn arg(&mut self, a: Arg) -> Arg {
         match a {
             Arg::Scalar(s) => self.scalars[s].unwrap_or(a),
@@ -421,7 +421,7 @@ impl Map for Copy<'_> {
         }
     }
 
-    fn element(&mut self, held: Held, address: &Address) -> (Held, Address) {
+    fn element(&mut self, held: BufferVersion, address: &Address) -> (BufferVersion, Address) {
         let mut out = Address {
             offset: address.offset,
             terms: Vec::new(),

@@ -22,8 +22,8 @@
 use super::{Invariant, Pass};
 use crate::loop_ir::loop_limits::unwatch;
 use crate::loop_ir::{
-    Address, Arg, BufferId, Call, Carry, CursorId, Held, IndexId, Kernel, KernelId, Map, Place,
-    Program, ScalarId, Stmt, VarId, View, claim, visit,
+    Address, Arg, BufferId, BufferVersion, Call, Carry, CursorId, IndexId, Kernel, KernelId, Place,
+    Program, Rewriter, ScalarId, Stmt, VarId, View, claim, visit,
 };
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use tapeloom_ir::prim::Exactness;
@@ -94,7 +94,7 @@ fn fits(call: &Call, callee: &Kernel) -> bool {
     let mut own = true;
     visit(&callee.body, &mut |s| {
         for Carry { now, next } in s.carries().iter().filter(|c| c.now.buffer != c.next.buffer) {
-            let workspace = |h: &Held| match callee.buffers[h.buffer].place {
+            let workspace = |h: &BufferVersion| match callee.buffers[h.buffer].place {
                 Place::Workspace(_) => true,
                 Place::Input(_) | Place::Output(_) | Place::Given { .. } | Place::Record { .. } => {
                     false
@@ -170,8 +170,9 @@ impl Body<'_> {
     }
 
     /// Where elements of a buffer begin.
-    fn place(&mut self, buffer: BufferId) -> (Held, Address) {
-        let place = |v: &View| (Held { buffer: v.buffer, version: v.version }, v.at.clone());
+    fn place(&mut self, buffer: BufferId) -> (BufferVersion, Address) {
+        let place =
+            |v: &View| (BufferVersion { buffer: v.buffer, version: v.version }, v.at.clone());
         let b = &self.callee.buffers[buffer];
         match b.place {
             Place::Input(n) => place(&self.call.operands[n]),
@@ -189,17 +190,17 @@ impl Body<'_> {
 
 impl Body<'_> {
     /// A buffer of the callee's own, which has gone there.
-    fn own(&mut self, buffer: BufferId, place: Place) -> (Held, Address) {
+    fn own(&mut self, buffer: BufferId, place: Place) -> (BufferVersion, Address) {
         let new = self.own[buffer].unwrap_or_else(|| {
             let ty = self.callee.buffers[buffer].ty.clone();
             self.kernel.buffers.push(crate::loop_ir::Buffer { ty, place })
         });
         self.own[buffer] = Some(new);
-        (Held { buffer: new, version: 0 }, Address::default())
+        (BufferVersion { buffer: new, version: 0 }, Address::default())
     }
 }
 
-impl Map for Body<'_> {
+impl Rewriter for Body<'_> {
     fn arg(&mut self, arg: Arg) -> Arg {
         match arg {
             Arg::Scalar(s) => Arg::Scalar(self.scalars[s].unwrap_or(s)),
@@ -209,7 +210,7 @@ impl Map for Body<'_> {
         }
     }
 
-    fn element(&mut self, held: Held, address: &Address) -> (Held, Address) {
+    fn element(&mut self, held: BufferVersion, address: &Address) -> (BufferVersion, Address) {
         let (held, mut at) = self.place(held.buffer);
         at.offset += address.offset;
         let index = |(i, stride): &(IndexId, i64)| (self.indices[*i].unwrap_or(*i), *stride);
@@ -220,7 +221,7 @@ impl Map for Body<'_> {
 
     /// Of what is carried in place nothing is left to say.
     fn carries(&mut self, carries: &[Carry]) -> Vec<Carry> {
-        let mut held = |h: Held| self.place(h.buffer).0;
+        let mut held = |h: BufferVersion| self.place(h.buffer).0;
         let carries = carries.iter().map(|c| Carry { now: held(c.now), next: held(c.next) });
         carries.filter(|c| c.now.buffer != c.next.buffer).collect()
     }

@@ -15,7 +15,7 @@
 //! }                                         }
 //! ```
 //!
-//! So a declaration moves to the innermost block that mentions its variable, where that sets it first. Rounds
+//! So a declaration moves to the innermost block that mentions its variable, where that sets it first. Parallelism
 //! that were serial for that alone are independent then, and sums that wait for themselves run side by side.
 
 use super::{Invariant, Pass};

@@ -26,8 +26,8 @@
 use super::{Choice, Invariant, Pass};
 use crate::loop_ir::visit::same_names;
 use crate::loop_ir::{
-    Address, Arg, BufferId, Carry, CursorId, Expr, Extent, Held, IndexId, Kernel, Map, Place,
-    Program, Rounds, ScalarId, Stmt, VarId, claim, visit,
+    Address, Arg, BufferId, BufferVersion, Carry, CursorId, Expr, Extent, IndexId, Kernel,
+    Parallelism, Place, Program, Rewriter, ScalarId, Stmt, VarId, claim, visit,
 };
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use std::collections::{BTreeMap, BTreeSet};
@@ -85,7 +85,7 @@ fn block(
     for stmt in body {
         let in_order = match stmt {
             // What does not run reads nothing, and what runs once gains nothing.
-            Stmt::For { rounds: Rounds::Serial, extent, .. } => {
+            Stmt::For { rounds: Parallelism::Serial, extent, .. } => {
                 !matches!(extent, Extent::Constant(0 | 1))
             }
             Stmt::While { .. } => true,
@@ -101,7 +101,7 @@ fn block(
             | Stmt::Call(_)
             | Stmt::Tape(_)
             | Stmt::Watch(_)
-            | Stmt::Ask(_) => false,
+            | Stmt::CallHost(_) => false,
         };
         let around =
             if in_order { in_registers(kernel, mentions, own, within, stmt) } else { None };
@@ -322,7 +322,7 @@ impl Promote<'_> {
     }
 }
 
-impl Map for Promote<'_> {
+impl Rewriter for Promote<'_> {
     fn arg(&mut self, arg: Arg) -> Arg {
         match arg {
             Arg::Scalar(s) => self.scalars[s].unwrap_or(arg),
@@ -330,7 +330,7 @@ impl Map for Promote<'_> {
         }
     }
 
-    fn element(&mut self, held: Held, address: &Address) -> (Held, Address) {
+    fn element(&mut self, held: BufferVersion, address: &Address) -> (BufferVersion, Address) {
         (held, Address { dynamic: address.dynamic.map(|d| self.arg(d)), ..address.clone() })
     }
 

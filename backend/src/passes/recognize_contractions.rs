@@ -33,7 +33,7 @@ use super::fission::{Alone, distributed};
 use super::{Invariant, Pass};
 use crate::loop_ir::analysis::dependence::disjoint;
 use crate::loop_ir::{
-    Address, Arg, BufferId, Contract, Expr, Extent, IndexId, Kernel, Matrix, Program, Rounds,
+    Address, Arg, BufferId, Contract, Expr, Extent, IndexId, Kernel, Matrix, Parallelism, Program,
     ScalarId, Stmt, Sums, VarId, visit,
 };
 use cranelift_entity::SecondaryMap;
@@ -154,7 +154,7 @@ struct Nest<'a> {
 struct Loop<'a> {
     index: IndexId,
     extent: usize,
-    rounds: Rounds,
+    rounds: Parallelism,
     body: &'a [Stmt],
 }
 
@@ -200,7 +200,7 @@ impl<'a> Nest<'a> {
         Some(nest)
     }
 
-    /// Rounds of the inner loop.
+    /// Parallelism of the inner loop.
     fn rounds(&mut self) -> Option<()> {
         for stmt in self.inner.body {
             match stmt {
@@ -585,7 +585,7 @@ fn around(stmt: &Stmt) -> Option<Contract> {
         matrix.at.terms.retain(|(i, _)| *i != index);
     }
     let [lhs, rhs, out] = strides;
-    let more = c.batch.is_empty() && rounds == Rounds::Parallel;
+    let more = c.batch.is_empty() && rounds == Parallelism::Parallel;
     if more && c.m == 1 && rhs == 0 {
         (c.m, c.lhs.row, c.out.row) = (extent, lhs, out);
     } else if more && c.n == 1 && lhs == 0 {
@@ -844,7 +844,7 @@ mod tests {
             "for i2 in 8 {{ store b2[i2], 1.0 }} for i0 in 8 {{ {FOLD}
               %4: f64 = load b2[i0] %5: f64 = mul %4, v0 store b2[i0], %5 }}"
         ));
-        // Rounds read what the one before has stored.
+        // Parallelism read what the one before has stored.
         none(&format!(
             "nest {{ store b2[0], 1.0 serial i0 in 7 {{ {FOLD} %4: f64 = load b2[i0]
               %5: f64 = add %4, v0 store b2[i0 + 1], %5 }} }}"

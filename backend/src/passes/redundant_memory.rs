@@ -20,8 +20,8 @@
 use super::{Invariant, Pass};
 use crate::loop_ir::visit::{same_carries, same_names};
 use crate::loop_ir::{
-    Address, Arg, BufferId, Carry, CursorId, Expr, Held, IndexId, Map, Program, ScalarId, Stmt,
-    VarId, visit,
+    Address, Arg, BufferId, BufferVersion, Carry, CursorId, Expr, IndexId, Program, Rewriter,
+    ScalarId, Stmt, VarId, visit,
 };
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::OrderedSet;
@@ -85,7 +85,7 @@ struct Alike {
 /// An element of a value of a buffer.
 #[derive(Clone, PartialEq, Debug)]
 struct Element {
-    held: Held,
+    held: BufferVersion,
     address: Address,
 }
 
@@ -126,7 +126,7 @@ struct Loads<'a> {
 
 impl Loads<'_> {
     fn of(&mut self, buffer: BufferId, version: u32, address: &Address) -> Element {
-        let (held, address) = self.element(Held { buffer, version }, address);
+        let (held, address) = self.element(BufferVersion { buffer, version }, address);
         Element { held, address }
     }
 
@@ -154,7 +154,7 @@ impl Loads<'_> {
     }
 }
 
-impl Map for Loads<'_> {
+impl Rewriter for Loads<'_> {
     fn arg(&mut self, arg: Arg) -> Arg {
         match arg {
             Arg::Scalar(s) => self.same[s].unwrap_or(arg),
@@ -162,7 +162,7 @@ impl Map for Loads<'_> {
         }
     }
 
-    fn element(&mut self, held: Held, address: &Address) -> (Held, Address) {
+    fn element(&mut self, held: BufferVersion, address: &Address) -> (BufferVersion, Address) {
         let dynamic = address.dynamic.map(|d| self.arg(d));
         (held, Address { dynamic, ..address.clone() })
     }
@@ -213,7 +213,7 @@ impl Map for Loads<'_> {
                 | Stmt::Call(_)
                 | Stmt::Tape(_)
                 | Stmt::Watch(_)
-                | Stmt::Ask(_) => {
+                | Stmt::CallHost(_) => {
                     out.push(self.stmt(stmt));
                     self.forget_all(stmt);
                 }
@@ -233,7 +233,7 @@ fn stores(alike: &Alike, body: Vec<Stmt>) -> Vec<Stmt> {
             again.clear();
         }
         let of = |buffer: &BufferId, version: &u32, address: &Address| Element {
-            held: Held { buffer: *buffer, version: *version },
+            held: BufferVersion { buffer: *buffer, version: *version },
             address: address.clone(),
         };
         match &stmt {
@@ -248,7 +248,7 @@ fn stores(alike: &Alike, body: Vec<Stmt>) -> Vec<Stmt> {
                 let element = of(buffer, version, address);
                 again.retain(|a| !alike.may(a, &element));
             }
-            Stmt::Contract(_) | Stmt::Call(_) | Stmt::Ask(_) | Stmt::Tape(_) => again.clear(),
+            Stmt::Contract(_) | Stmt::Call(_) | Stmt::CallHost(_) | Stmt::Tape(_) => again.clear(),
             Stmt::Nest { .. }
             | Stmt::For { .. }
             | Stmt::While { .. }

@@ -16,8 +16,8 @@
 use super::{Invariant, Pass};
 use crate::loop_ir::visit::{same_carries, same_names};
 use crate::loop_ir::{
-    Address, Arg, Carry, CursorId, Extent, Held, IndexId, Map, Program, Rounds, ScalarId, Stmt,
-    VarId, visit,
+    Address, Arg, BufferVersion, Carry, CursorId, Extent, IndexId, Parallelism, Program, Rewriter,
+    ScalarId, Stmt, VarId, visit,
 };
 use tapeloom_ir::prim::Exactness;
 
@@ -47,7 +47,7 @@ fn block(body: &mut [Stmt]) {
         if let Stmt::For {
             index,
             extent: Extent::Constant(n),
-            rounds: Rounds::Parallel,
+            rounds: Parallelism::Parallel,
             body: inside,
             ..
         } = stmt
@@ -78,13 +78,13 @@ struct Turn {
     counted: bool,
 }
 
-impl Map for Turn {
+impl Rewriter for Turn {
     fn arg(&mut self, arg: Arg) -> Arg {
         self.counted |= matches!(arg, Arg::Index(i) if i == self.index);
         arg
     }
 
-    fn element(&mut self, held: Held, address: &Address) -> (Held, Address) {
+    fn element(&mut self, held: BufferVersion, address: &Address) -> (BufferVersion, Address) {
         let mut address = address.clone();
         for (index, stride) in &mut address.terms {
             if *index == self.index {

@@ -28,8 +28,8 @@
 use super::{Invariant, Pass};
 use crate::loop_ir::analysis::dependence::{Overlap, overlap};
 use crate::loop_ir::{
-    Access, Address, Arg, BufferId, Expr, Extent, Held, IndexId, Kernel, Program, Stmt, VarId,
-    visit,
+    Access, Address, Arg, BufferId, BufferVersion, Expr, Extent, IndexId, Kernel, Program, Stmt,
+    VarId, visit,
 };
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
@@ -98,7 +98,7 @@ fn block(kernel: &mut Kernel, body: &mut [Stmt]) {
 struct Rolling {
     index: IndexId,
     rounds: usize,
-    held: Held,
+    held: BufferVersion,
     /// The element that a round is the last to touch.
     first: Address,
     /// How far it is from one to the next, as far as they move on in a round.
@@ -162,7 +162,7 @@ impl Rolling {
             Rolling {
                 index,
                 rounds,
-                held: Held { buffer, version },
+                held: BufferVersion { buffer, version },
                 first: lowest.address.clone(),
                 stride,
                 more,
@@ -183,13 +183,13 @@ impl Rolling {
     }
 
     /// Which variable an element of a round is in.
-    fn place(&self, held: Held, address: &Address) -> Option<usize> {
+    fn place(&self, held: BufferVersion, address: &Address) -> Option<usize> {
         let away = address.offset - self.first.offset;
         (held == self.held).then(|| usize::try_from(away / self.stride).ok())?
     }
 
     fn rolled(&self, kernel: &mut Kernel, stmt: &Stmt) -> Stmt {
-        let Held { buffer, version } = self.held;
+        let BufferVersion { buffer, version } = self.held;
         let dtype = kernel.buffers[buffer].ty.dtype;
         let vars: Vec<VarId> = (0..=self.more).map(|_| kernel.vars.push(dtype)).collect();
         let mut load = |address: Address, var: VarId| {
@@ -232,7 +232,7 @@ impl Rolling {
     /// A statement that has elements in variables.
     fn in_variables(&self, stmt: &Stmt, vars: &[VarId], dtype: tapeloom_ir::Dtype) -> Stmt {
         let var = |buffer: &BufferId, version: &u32, address: &Address| {
-            let held = Held { buffer: *buffer, version: *version };
+            let held = BufferVersion { buffer: *buffer, version: *version };
             Some(vars[self.place(held, address)?])
         };
         match stmt {

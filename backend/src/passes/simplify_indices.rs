@@ -24,11 +24,11 @@
 use super::index_set_split::{fold, keep_live};
 use super::{Invariant, Pass};
 use crate::loop_ir::analysis::dependence::strengthen;
-use crate::loop_ir::analysis::value_range::Ranges;
+use crate::loop_ir::analysis::value_range::ValueRanges;
 use crate::loop_ir::visit::{same_carries, same_names};
 use crate::loop_ir::{
-    Address, Arg, Assign, Carry, CursorId, Expr, Extent, Held, IndexId, Kernel, Map, Program,
-    ScalarId, Stmt, VarId, visit,
+    Address, Arg, Assign, BufferVersion, Carry, CursorId, Expr, Extent, IndexId, Kernel, Program,
+    Rewriter, ScalarId, Stmt, VarId, visit,
 };
 use cranelift_entity::EntitySet;
 use tapeloom_ir::prim::Exactness;
@@ -70,7 +70,7 @@ pub(super) const PASS: Pass = Pass {
 fn simplify_indices(program: &mut Program) {
     for kernel in program.callees.values_mut().chain([&mut program.entry]) {
         let body = std::mem::take(&mut kernel.body);
-        let (ranges, vars) = (Ranges::of(kernel), OrderedMap::default());
+        let (ranges, vars) = (ValueRanges::of(kernel), OrderedMap::default());
         let mut straight = Straight { kernel, ranges, vars, changed: false };
         let new = straight.block(&body);
         if straight.changed {
@@ -85,7 +85,7 @@ fn simplify_indices(program: &mut Program) {
 /// A copy in which what is known is not computed.
 struct Straight<'a> {
     kernel: &'a Kernel,
-    ranges: Ranges<'a>,
+    ranges: ValueRanges<'a>,
     /// What variables hold here.
     vars: OrderedMap<VarId, Arg>,
     changed: bool,
@@ -109,7 +109,7 @@ impl<'a> Straight<'a> {
         });
     }
 
-    /// Ranges are told of what happens in the order in which the verifier tells them.
+    /// ValueRanges are told of what happens in the order in which the verifier tells them.
     fn append(&mut self, body: &'a [Stmt], out: &mut Vec<Stmt>) {
         for stmt in body {
             match stmt {
@@ -129,7 +129,7 @@ impl<'a> Straight<'a> {
                     out.push(Stmt::For { index, extent, rounds, lanes, carries, body: inside });
                 }
                 Stmt::While { head, condition, carries, body } => {
-                    let all = |ranges: &mut Ranges<'a>| {
+                    let all = |ranges: &mut ValueRanges<'a>| {
                         ranges.change_all(head);
                         ranges.change_all(body);
                     };
@@ -198,7 +198,7 @@ impl<'a> Straight<'a> {
                 | Stmt::Call(_)
                 | Stmt::Tape(_)
                 | Stmt::Watch(_)
-                | Stmt::Ask(_) => out.push(self.stmt(stmt)),
+                | Stmt::CallHost(_) => out.push(self.stmt(stmt)),
             }
         }
     }
@@ -255,7 +255,7 @@ fn never(guard: Arg) -> bool {
     matches!(guard, Arg::Literal(l) if l.bits == 0)
 }
 
-impl Map for Straight<'_> {
+impl Rewriter for Straight<'_> {
     fn arg(&mut self, arg: Arg) -> Arg {
         match arg {
             Arg::Scalar(s) => self.ranges.same[s].unwrap_or(arg),
@@ -270,7 +270,7 @@ impl Map for Straight<'_> {
         }
     }
 
-    fn element(&mut self, held: Held, address: &Address) -> (Held, Address) {
+    fn element(&mut self, held: BufferVersion, address: &Address) -> (BufferVersion, Address) {
         if let Some(sum) = self.ranges.sum(address) {
             self.changed = true;
             return (held, sum);

@@ -18,8 +18,8 @@
 
 use super::{Invariant, Pass};
 use crate::loop_ir::{
-    Address, Arg, Buffer, BufferId, Expr, Extent, Held, IndexId, Kernel, Place, Program, Rounds,
-    Stmt, VarId, visit,
+    Address, Arg, Buffer, BufferId, BufferVersion, Expr, Extent, IndexId, Kernel, Parallelism,
+    Place, Program, Stmt, VarId, visit,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use tapeloom_ir::fault::{Fault, planted};
@@ -94,8 +94,11 @@ fn split_arrays(program: &mut Program) {
         let at = kernel.workspace.next_multiple_of(64);
         kernel.workspace = at + ty.bytes();
         let buffer = kernel.buffers.push(Buffer { ty, place: Place::Workspace(at) });
-        let names = kernel.kept.get(&Held { buffer: part.of, version: 0 }).cloned();
-        names.into_iter().flatten().for_each(|name| kernel.keep(Held { buffer, version: 0 }, name));
+        let names = kernel.kept.get(&BufferVersion { buffer: part.of, version: 0 }).cloned();
+        names
+            .into_iter()
+            .flatten()
+            .for_each(|name| kernel.keep(BufferVersion { buffer, version: 0 }, name));
         for (from, to) in part.addresses {
             homes.insert((part.of, key(&from)), (buffer, to));
         }
@@ -111,7 +114,7 @@ fn split_arrays(program: &mut Program) {
 fn is_kept(k: &Kernel, id: BufferId) -> bool {
     matches!(k.buffers[id].place, Place::Workspace(_))
         && k.versions[id].is_empty()
-        && k.kept.contains_key(&Held { buffer: id, version: 0 })
+        && k.kept.contains_key(&BufferVersion { buffer: id, version: 0 })
 }
 
 /// What is compared of an address without a scalar.
@@ -309,7 +312,7 @@ fn in_registers(kernel: &mut Kernel) {
     for id in ids {
         let dtype = kernel.buffers[id].ty.dtype;
         let var = kernel.vars.push(dtype);
-        kernel.kept.shift_remove(&Held { buffer: id, version: 0 });
+        kernel.kept.shift_remove(&BufferVersion { buffer: id, version: 0 });
         let declared = Stmt::Var { var, init: Arg::Literal(Literal::zero(dtype)) };
         kernel.body.insert(vars.len(), declared);
         vars.insert(id, var);
@@ -335,13 +338,13 @@ fn as_variables(kernel: &Kernel, body: &mut [Stmt], vars: &BTreeMap<BufferId, Va
         for inside in stmt.blocks_mut() {
             as_variables(kernel, inside, vars);
         }
-        // Rounds that set a variable from outside depend on each other, even if there is one.
+        // Parallelism that set a variable from outside depend on each other, even if there is one.
         if let Stmt::For { rounds, body, .. } = stmt {
             visit(body, &mut |stmt| {
                 if let Stmt::Set { var, .. } = stmt
                     && vars.values().any(|kept| kept == var)
                 {
-                    *rounds = Rounds::Serial;
+                    *rounds = Parallelism::Serial;
                 }
             });
         }

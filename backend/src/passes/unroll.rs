@@ -16,7 +16,7 @@
 //! block by block in the opposite order. A loop of no more rounds than copies is no loop afterwards.
 //!
 //! Machines that know addresses of whole loops gain nothing by that, and ours does not do it by itself. It is for
-//! who compares with a compiler that does ([`Setup::unroll`](crate::accelerator::Setup)). Rounds happen in their
+//! who compares with a compiler that does ([`RunConfig::unroll`](crate::accelerator::RunConfig)). Parallelism happen in their
 //! order, so no bit changes.
 
 use super::index_set_split::{Range, copies, size, turns};

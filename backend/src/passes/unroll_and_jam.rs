@@ -22,8 +22,8 @@
 
 use super::index_set_split::{Jacket, Range, jammed, size};
 use super::{Invariant, Pass};
-use crate::loop_ir::analysis::dependence::{Meet, memory, variables};
-use crate::loop_ir::{Carry, Extent, IndexId, Kernel, Program, Rounds, Stmt};
+use crate::loop_ir::analysis::dependence::{Dependence, memory, variables};
+use crate::loop_ir::{Carry, Extent, IndexId, Kernel, Parallelism, Program, Stmt};
 use std::collections::BTreeSet;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
@@ -92,7 +92,7 @@ fn block(kernel: &mut Kernel, body: Vec<Stmt>) -> Vec<Stmt> {
 struct Chains<'a> {
     index: IndexId,
     rounds: usize,
-    claim: Rounds,
+    claim: Parallelism,
     carries: &'a [Carry],
     body: Jacket<'a>,
     /// How many go together.
@@ -132,8 +132,8 @@ impl<'a> Chains<'a> {
             None => CHAINS[0].min(most),
         };
         let independent = || {
-            variables(body).0 == Rounds::Parallel
-                && (memory(kernel, *index, Extent::Constant(*n), body) == Meet::Never
+            variables(body).0 == Parallelism::Parallel
+                && (memory(kernel, *index, Extent::Constant(*n), body) == Dependence::Never
                     || planted(Fault::JammedMeets))
         };
         let copies = chains + *n % chains.max(1);

@@ -210,7 +210,7 @@ impl Survey<'_> {
                 | Stmt::Call(_)
                 | Stmt::Tape(_)
                 | Stmt::Watch(_)
-                | Stmt::Ask(_) => {}
+                | Stmt::CallHost(_) => {}
             }
         }
     }

@@ -9,7 +9,7 @@
 //! ```
 
 use std::fmt;
-use tapeloom_ir::prim::{Direction, Slot, Trip};
+use tapeloom_ir::prim::{Binding, Direction, TripCount};
 use tapeloom_ir::{ArrayType, Equation, FuncId, Function, Loc, Module, OrderedSet, Type, ValueId};
 
 /// What each round of a loop keeps.
@@ -45,7 +45,7 @@ pub(crate) fn keeping(module: &Module, function: FuncId) -> Vec<Keeping> {
             let round = module.function(body);
             let (mut carried, mut like) = (OrderedSet::default(), OrderedSet::default());
             for (slot, ty) in rounds.takes.iter().zip(round.param_types()) {
-                if let Slot::Carry(r) = slot {
+                if let Binding::Carry(r) = slot {
                     carried.insert(*r);
                     like.insert(ty);
                 }
@@ -67,8 +67,8 @@ pub(crate) fn keeping(module: &Module, function: FuncId) -> Vec<Keeping> {
                     location: made.and_then(|i| round.location(i)),
                     of: f.location(i),
                     rounds: match rounds.trip {
-                        Trip::Static(n) => Some(n),
-                        Trip::Runtime | Trip::While { .. } => None,
+                        TripCount::Static(n) => Some(n),
+                        TripCount::Runtime | TripCount::While { .. } => None,
                     },
                 });
             }
@@ -83,7 +83,7 @@ fn read(module: &Module, f: &Function) -> OrderedSet<(ValueId, Direction)> {
     for e in &f.equations {
         let Some((_, rounds)) = e.op.as_loop(module) else { continue };
         for (p, x) in rounds.params().zip(&e.operands[rounds.lead()..]) {
-            if let (Slot::Xs, Some(x)) = (rounds.takes[p], x.value()) {
+            if let (Binding::Xs, Some(x)) = (rounds.takes[p], x.value()) {
                 read.insert((x, rounds.direction));
             }
         }

@@ -9,7 +9,7 @@ use crate::loop_ir::{BufferId, Kernel, KernelId, Place, Tape, TapeId};
 use crate::passes::Ahead;
 use crate::report::columns::table;
 use crate::report::loop_tape_warnings::Keeping;
-use crate::report::rematerialized::Again;
+use crate::report::rematerialized::Rematerialized;
 use cranelift_entity::PrimaryMap;
 use std::fmt;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub struct Plan {
     /// What rounds keep that is as large as what they carry.
     pub keeping: Vec<Keeping>,
     /// What the way back computes again.
-    pub again: Vec<Again>,
+    pub again: Vec<Rematerialized>,
     /// What lies between a forward pass and its way back while one step runs: in a round of a loop, in a branch,
     /// in a function that is called.
     pub inside: Vec<Inside>,

@@ -7,8 +7,9 @@ use tapeloom_ir::{
 };
 
 /// What the way back computes again at one line.
+#[doc(alias = "Again")]
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Again {
+pub struct Rematerialized {
     /// The primitive.
     pub what: &'static str,
     /// What it gives.
@@ -22,7 +23,7 @@ pub struct Again {
 }
 
 /// What a program computes again, each primitive of each line once.
-pub(crate) fn again(module: &Module, function: FuncId) -> Vec<Again> {
+pub(crate) fn again(module: &Module, function: FuncId) -> Vec<Rematerialized> {
     let mut found: OrderedMap<(&'static str, Type, Loc), (Vec<Spot>, usize)> =
         OrderedMap::default();
     let (mut seen, mut open) = (OrderedSet::default(), vec![function]);
@@ -49,8 +50,13 @@ pub(crate) fn again(module: &Module, function: FuncId) -> Vec<Again> {
             }
         }
     }
-    let again =
-        |((what, ty, location), (read_at, times))| Again { what, ty, location, read_at, times };
+    let again = |((what, ty, location), (read_at, times))| Rematerialized {
+        what,
+        ty,
+        location,
+        read_at,
+        times,
+    };
     found.into_iter().rev().map(again).collect()
 }
 

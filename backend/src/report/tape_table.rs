@@ -21,7 +21,7 @@
 use crate::layout::{Layer, Layout};
 use crate::report::columns::table;
 use crate::report::memory_plan::{How, Inside, Plan, Row, Works};
-use crate::report::rematerialized::{Again, READERS};
+use crate::report::rematerialized::{READERS, Rematerialized};
 use std::fmt;
 use tapeloom_ir::{Loc, ROUNDING, Spot};
 
@@ -73,7 +73,7 @@ impl<'p> TapePlan<'p> {
     }
 
     /// What is computed again.
-    pub fn again(&self) -> &'p [Again] {
+    pub fn again(&self) -> &'p [Rematerialized] {
         &self.plan.again
     }
 
@@ -215,11 +215,12 @@ impl TapePlan<'_> {
             let about = [row.value(), how, made, readers(&row.read_back)];
             Line { about, bytes: Some(row.ty.bytes()), lies, times: 1 }
         });
-        let again = self.again().iter().map(|Again { what, ty, location, read_at, times }| {
-            let made = made(what, *location);
-            let about = [ty.to_string(), "recomputed".to_owned(), made, readers(read_at)];
-            Line { about, bytes: None, lies: [const { String::new() }; 5], times: *times }
-        });
+        let again =
+            self.again().iter().map(|Rematerialized { what, ty, location, read_at, times }| {
+                let made = made(what, *location);
+                let about = [ty.to_string(), "recomputed".to_owned(), made, readers(read_at)];
+                Line { about, bytes: None, lies: [const { String::new() }; 5], times: *times }
+            });
         let mut lines: Vec<Line> = Vec::new();
         for line in kept.chain(again) {
             match lines.iter_mut().find(|other| other.about == line.about) {

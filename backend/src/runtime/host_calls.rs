@@ -6,7 +6,7 @@
 
 #![expect(unsafe_code, reason = "reads and writes elements through pointers from generated code")]
 
-use crate::loop_ir::Asked;
+use crate::loop_ir::HostSignature;
 use crate::runtime::abi::Context;
 use crate::runtime::gemm::{PANICKED, status};
 use std::cell::RefCell;
@@ -16,7 +16,7 @@ use tapeloom_ir::{Problem, Tensor};
 /// Who answers during one call of a program.
 pub(crate) struct Outside<'a> {
     /// What the program calls, by number.
-    pub(crate) calls: &'a [Arc<Asked>],
+    pub(crate) calls: &'a [Arc<HostSignature>],
     /// What went wrong first.
     pub(crate) failed: RefCell<Option<Problem>>,
 }

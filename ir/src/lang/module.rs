@@ -8,7 +8,7 @@
 use crate::lang::function::{FuncId, Function};
 use crate::lang::host::Host;
 use crate::lang::problem::Problem;
-use crate::lang::query::{Memo, Question};
+use crate::lang::query::{Memo, Query};
 use crate::lang::stack::{DEEPEST_CALL, deeper, too_deep};
 use crate::map::{OrderedMap, OrderedSet};
 use crate::prim::{Effects, Op, Region};
@@ -170,7 +170,7 @@ impl Module {
     ///
     /// # Errors
     /// What `make` reports.
-    pub fn answer<Q: Question>(
+    pub fn answer<Q: Query>(
         &mut self,
         f: FuncId,
         question: Q,

@@ -9,12 +9,12 @@
 
 use crate::lang::function::FuncId;
 use crate::map::OrderedMap;
-use crate::policy::{Policy, Share, Terms};
+use crate::policy::{Amortization, PlanRequest, Policy};
 use std::fmt::Debug;
 use std::hash::Hash;
 
 /// Something that can be asked about a function.
-pub trait Question: Clone + Eq + Hash + Debug {
+pub trait Query: Clone + Eq + Hash + Debug {
     /// What is answered.
     type Answer: Clone + Debug;
 
@@ -29,7 +29,7 @@ macro_rules! questions {
             #[derive(Clone, PartialEq, Eq, Hash, Debug)]
             pub struct $name { $($(#[$about])* pub $field: $ty,)* }
 
-            impl Question for $name {
+            impl Query for $name {
                 type Answer = $answer;
                 fn answers(memo: &mut Memo) -> &mut OrderedMap<(FuncId, Self), $answer> {
                     &mut memo.$table
@@ -59,7 +59,7 @@ questions! {
         /// Which results have a tangent even where it is zero, if their type has one.
         forced: Vec<bool>,
         /// What it costs the linear half to have the parameters again.
-        shares: Vec<Share>,
+        shares: Vec<Amortization>,
     } -> LinearizeOf in linearize,
 
     /// The same derivative, asked of its forward half, with what is worth keeping as residuals.
@@ -71,7 +71,7 @@ questions! {
         /// What each residual is.
         residuals: Vec<Residual>,
         /// What is worth keeping.
-        terms: Terms,
+        terms: PlanRequest,
     } -> LinearizeOf in plan,
 
     /// As [`Linearize`], with loops and all that is in them as a policy says.
@@ -79,7 +79,7 @@ questions! {
         /// Which parameters have a tangent.
         active: Vec<bool>,
         /// What it costs the linear half to have the parameters again.
-        shares: Vec<Share>,
+        shares: Vec<Amortization>,
         /// The policy.
         policy: Policy,
     } -> LinearizeOf in within,
@@ -89,7 +89,7 @@ questions! {
         /// Which results have a cotangent that is not zero.
         nonzero: Vec<bool>,
         /// What the cotangent of each linear parameter is added to.
-        onto: Vec<Onto>,
+        onto: Vec<AccumulateInto>,
     } -> TransposeOf in transpose,
 
     /// `(x -> y)` to `([n, x]) -> [n, y]`.
@@ -99,7 +99,7 @@ questions! {
         /// Which parameters carry the batch.
         batched: Vec<bool>,
         /// What becomes of each result.
-        wanted: Vec<Wanted>,
+        wanted: Vec<BatchRequest>,
     } -> BatchOf in batch,
 
     /// The same function with only some of its results.
@@ -119,7 +119,7 @@ questions! {
 
 /// What the cotangent of a linear parameter is added to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Onto {
+pub enum AccumulateInto {
     /// To nothing: it is absent where it is zero.
     Nothing,
     /// To zeros: it is always there.
@@ -131,7 +131,7 @@ pub enum Onto {
 
 /// What becomes of a result of a batched function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Wanted {
+pub enum BatchRequest {
     /// It stays as it comes: without the batch if it depends on no batched parameter.
     AsIs,
     /// It carries the batch, if need be by repetition.

@@ -38,27 +38,27 @@ pub type Atoms = SmallVec<[Atom; 1]>;
 
 /// The new atoms of the values of a function that is being written again.
 #[derive(Clone, Debug, Default)]
-pub struct Copying {
+pub struct ValueRemap {
     map: SecondaryMap<ValueId, Option<Atom>>,
 }
 
-impl Copying {
+impl ValueRemap {
     /// Nothing has a new atom yet.
-    pub fn new() -> Copying {
-        Copying::default()
+    pub fn new() -> ValueRemap {
+        ValueRemap::default()
     }
 
     /// The parameters of `f` are those atoms, the linear ones last.
-    pub fn with(f: &Function, args: impl IntoIterator<Item = Atom>) -> Copying {
+    pub fn with(f: &Function, args: impl IntoIterator<Item = Atom>) -> ValueRemap {
         let mut map = SecondaryMap::with_capacity(f.types.len());
         for (p, a) in f.all_params().zip(args) {
             map[p] = Some(a);
         }
-        Copying { map }
+        ValueRemap { map }
     }
 
     /// A draft with the name and the parameters of `f`.
-    pub fn same_signature(f: &Function) -> (Draft, Copying) {
+    pub fn same_signature(f: &Function) -> (Draft, ValueRemap) {
         let mut draft = Draft::new(f.name.clone());
         let known = f.params.len();
         let params = f.all_params().enumerate().map(|(i, p)| match i < known {
@@ -66,7 +66,7 @@ impl Copying {
             false => draft.linear_param(f.types[p].clone()),
         });
         let params: Vec<Atom> = params.collect();
-        (draft, Copying::with(f, params))
+        (draft, ValueRemap::with(f, params))
     }
 
     /// A value is that atom from now on.
@@ -137,7 +137,7 @@ pub fn rebuild(
     f: &Function,
     mut each: impl FnMut(&mut Draft, usize, Operands) -> Result<Atoms, Problem>,
 ) -> Result<Function, Problem> {
-    let (mut draft, mut copying) = Copying::same_signature(f);
+    let (mut draft, mut copying) = ValueRemap::same_signature(f);
     for (i, e) in f.equations.iter().enumerate() {
         let outputs = each(&mut draft, i, copying.all(&e.operands))?;
         copying.define(e, outputs);
@@ -150,7 +150,7 @@ struct Frame {
     function: Arc<Function>,
     /// The next equation.
     next: usize,
-    copying: Copying,
+    copying: ValueRemap,
     /// The line of the call, for equations that have none.
     loc: Loc,
 }
@@ -168,7 +168,7 @@ pub(crate) fn open(
     wanted: impl Fn(&Op) -> Option<FuncId>,
 ) -> Vec<Atom> {
     let frame = |function: &Arc<Function>, args: &[Atom], loc: Loc| {
-        let copying = Copying::with(function, args.iter().copied());
+        let copying = ValueRemap::with(function, args.iter().copied());
         Frame { function: function.clone(), next: 0, copying, loc }
     };
     let mut above: Vec<Frame> = Vec::new();

@@ -46,7 +46,9 @@ use crate::lang::source_loc::Loc;
 use crate::lang::stack::deeper;
 use crate::lang::types::{ArrayType, Type};
 use crate::map::OrderedMap;
-use crate::prim::{AxisMap, Code, Direction, Lowering, Op, Operand, Piece, Rounds, Slot, Trip};
+use crate::prim::{
+    AxisMap, Binding, Code, Direction, LoopSpec, Lowering, Op, Operand, Piece, TripCount,
+};
 use cranelift_entity::SecondaryMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -337,7 +339,7 @@ impl Keys<'_> {
     fn rounds(
         &mut self,
         body: FuncId,
-        rounds: &Rounds,
+        rounds: &LoopSpec,
         operands: &[Number],
         path: &Path,
         uses: &mut Uses,
@@ -352,27 +354,27 @@ impl Keys<'_> {
         let times = match rounds.trip {
             // Within many loops every round is alike.
             _ if path.len() >= DEEP => 1,
-            Trip::Static(n) => n.min(2) as u8,
-            Trip::Runtime | Trip::While { .. } => 2,
+            TripCount::Static(n) => n.min(2) as u8,
+            TripCount::Runtime | TripCount::While { .. } => 2,
         };
         let mut results = Vec::new();
         for round in 0..times {
             let inside: Path = path.iter().copied().chain([(id, round)]).collect();
-            if let Trip::While { condition, reads } = &rounds.trip {
+            if let TripCount::While { condition, reads } = &rounds.trip {
                 let args: Vec<Number> = reads.iter().map(|p| slots[*p]).collect();
                 deeper(|| self.run(*condition, &args, &inside, uses))?;
             }
             let mut args = Vec::with_capacity(slots.len());
             for (slot, n) in rounds.takes.iter().zip(&slots) {
                 args.push(match slot {
-                    Slot::Index => self.number(Def::Index(rounds.direction, round)),
-                    Slot::Const | Slot::Carry(_) => *n,
-                    Slot::Xs => self.number(Def::Element(*n, round)),
+                    Binding::Index => self.number(Def::Index(rounds.direction, round)),
+                    Binding::Const | Binding::Carry(_) => *n,
+                    Binding::Xs => self.number(Def::Element(*n, round)),
                 });
             }
             results = deeper(|| self.run(body, &args, &inside, uses))?;
             for (p, slot) in rounds.takes.iter().enumerate() {
-                if let Slot::Carry(r) = slot {
+                if let Binding::Carry(r) = slot {
                     slots[p] = results[*r];
                 }
             }

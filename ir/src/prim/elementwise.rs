@@ -10,7 +10,7 @@
 //! of a linear operand is the same formula at the cotangent.
 
 use super::code::{Number, Outcome};
-use super::{Arg, Broadcast, Code, Cotangents, Expr, Operand, Scalar, Tangent, Total};
+use super::{Accumulator, Arg, Broadcast, Code, Cotangents, Expr, Operand, Scalar, Tangent};
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
 use crate::lang::literal::Literal;
@@ -182,14 +182,14 @@ pub fn jvp(
         return Ok(Some(b.emit1(op, &tangents)));
     }
     let exprs: SmallVec<[Expr<'_, '_>; 3]> = x.iter().map(|a| Expr::new(b, *a)).collect();
-    let mut total: Option<Total> = None;
+    let mut total: Option<Accumulator> = None;
     for (t, partial) in dx.iter().zip(partials) {
         let Some(t) = t else { continue };
         let term = |f: &PartialFn| f(Expr::new(b, *t), &exprs, Expr::new(b, y)).atom;
         let term = match partial {
             Partial::Zero(_) => continue,
-            Partial::Of(f) => Total::from(term(f)),
-            Partial::Minus(f) => -Total::from(term(f)),
+            Partial::Of(f) => Accumulator::from(term(f)),
+            Partial::Minus(f) => -Accumulator::from(term(f)),
             Partial::Missing(why) => return Err(missing(op.name(), why)),
         };
         total = Some(total.map_or(term, |sum| sum.plus(b, term)));
@@ -212,7 +212,8 @@ pub fn transpose(
         x.iter().map(|a| a.known().map_or_else(placeholder, |a| Expr::new(b, a))).collect();
     for (i, (arg, partial)) in x.iter().zip(partials).enumerate() {
         let Arg::Linear(_) = arg else { continue };
-        let back = |f: &PartialFn| Total::from(f(Expr::new(b, ct), &exprs, placeholder()).atom);
+        let back =
+            |f: &PartialFn| Accumulator::from(f(Expr::new(b, ct), &exprs, placeholder()).atom);
         match partial {
             Partial::Zero(_) => {}
             Partial::Of(f) => into.add(b, i, back(f)),

@@ -60,7 +60,9 @@ pub use control::callback::Callback;
 pub use control::cond::Cond;
 pub use control::custom::CustomCall;
 pub use control::linear_call::LinearCall;
-pub use control::loops::{Direction, Keeps, Loop, Places, Replay, Rounds, Settled, Slot, Trip};
+pub use control::loops::{
+    Binding, Direction, Keeps, Loop, LoopSpec, Places, Replay, Settled, TripCount,
+};
 pub use implicit::{LinearSolve, Root};
 pub use memory::barrier::{HELD, Keep, LATER, MARKS, RECOMPUTE, TAPE, apart_from};
 pub use memory::packing::{PACKED, Packing, ROUNDED, is_packed};
@@ -74,15 +76,15 @@ pub use rules::region::{Region, RegionList, Role};
 pub use rules::region_helpers::{instantiate, settle};
 pub use rules::rewrite::{Definition, Equality, Exactness, Rewrite, Site, SiteOperand, Term, When};
 pub use rules::sign::{Given, Sign, SignOf};
-pub use rules::slice_access::{Part, Start, Within, Write};
+pub use rules::slice_access::{SliceAccess, Start, Within, Write};
 pub use rules::slice_helpers::{
     component, first_axis_to, linear, put_box, reshaped, sum, take_box,
 };
 pub use rules::split_linear::as_linear;
 pub use rules::view::{Movement, View};
 pub use rules::{
-    Arg, Batched, Cotangents, Dual, Effects, Linearity, Operand, Prune, Regions, RuleCx, Sample,
-    Total, Types,
+    Accumulator, Arg, Batched, Cotangents, Dual, Effects, Linearity, Operand, Prune, Regions,
+    RuleCx, Sample, Types,
 };
 pub use scalar::Scalar;
 pub use scalar::convert::Convert;

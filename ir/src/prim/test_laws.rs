@@ -13,10 +13,10 @@ use crate::lang::literal::Literal;
 use crate::lang::module::Module;
 use crate::lang::problem::Problem;
 use crate::lang::query::{
-    BatchOf, JvpOf, LinearizeOf, Onto, PruneOf, TransposeOf, UnzipOf, Wanted,
+    AccumulateInto, BatchOf, BatchRequest, JvpOf, LinearizeOf, PruneOf, TransposeOf, UnzipOf,
 };
 use crate::lang::types::Type;
-use crate::policy::{Policy, Share, Terms};
+use crate::policy::{Amortization, PlanRequest, Policy};
 use crate::tensor::Tensor;
 
 /// Runs a primitive, and checks that its output has the inferred type.
@@ -304,7 +304,7 @@ impl Regions for NoRegions {
         _: FuncId,
         _: &[bool],
         _: &[bool],
-        _: &[Share],
+        _: &[Amortization],
     ) -> Result<LinearizeOf, Problem> {
         no_regions()
     }
@@ -313,12 +313,17 @@ impl Regions for NoRegions {
         _: &mut Module,
         _: FuncId,
         _: &[bool],
-        _: &[Share],
+        _: &[Amortization],
         _: &Policy,
     ) -> Result<LinearizeOf, Problem> {
         no_regions()
     }
-    fn plan(&mut self, _: &mut Module, _: LinearizeOf, _: Terms) -> Result<LinearizeOf, Problem> {
+    fn plan(
+        &mut self,
+        _: &mut Module,
+        _: LinearizeOf,
+        _: PlanRequest,
+    ) -> Result<LinearizeOf, Problem> {
         no_regions()
     }
     fn transpose(
@@ -326,7 +331,7 @@ impl Regions for NoRegions {
         _: &mut Module,
         _: FuncId,
         _: &[bool],
-        _: &[Onto],
+        _: &[AccumulateInto],
     ) -> Result<TransposeOf, Problem> {
         no_regions()
     }
@@ -336,7 +341,7 @@ impl Regions for NoRegions {
         _: FuncId,
         _: usize,
         _: &[bool],
-        _: &[Wanted],
+        _: &[BatchRequest],
     ) -> Result<BatchOf, Problem> {
         no_regions()
     }

@@ -6,7 +6,7 @@ use crate::function::{Function, one};
 use crate::staging::{Staged, WHILE_LOOP, like, rebuild, stage_in, vars};
 use crate::tree::{Form, Tree, flatten};
 use crate::var::caller;
-use tapeloom_ir::prim::{Direction, Loop, Rounds, Settled, Slot, Trip};
+use tapeloom_ir::prim::{Binding, Direction, Loop, LoopSpec, Settled, TripCount};
 use tapeloom_ir::trace::{self, Diagnostic, Handle, Note, Param};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Module, Problem};
 
@@ -148,12 +148,12 @@ fn counted<C: Tree<Var>>(n: Result<usize, Var>, f: &dyn Fn((Var, C)) -> C, at: L
 
 fn counted_results(n: Result<usize, Var>, staged: &Staged, form: &Form) -> Vec<Var> {
     let mut fits = same_carry(staged, staged.output(), form);
-    let slots = std::iter::once(Slot::Index).chain((0..staged.args.len()).map(Slot::Carry));
+    let slots = std::iter::once(Binding::Index).chain((0..staged.args.len()).map(Binding::Carry));
     let (trip, lead) = match n {
-        Ok(n) => (Trip::Static(n), None),
+        Ok(n) => (TripCount::Static(n), None),
         Err(n) => {
             fits &= single("fori_loop", "a number of rounds", Dtype::I64, n, staged.at);
-            (Trip::Runtime, Some(n))
+            (TripCount::Runtime, Some(n))
         }
     };
     rolled(staged, fits, trip, lead, Direction::Up, slots.collect())
@@ -219,13 +219,13 @@ fn conditional_results(asked: &Staged, staged: &Staged) -> Vec<Var> {
                 return None;
             }
         };
-        let slots = (0..staged.args.len()).map(Slot::Carry);
+        let slots = (0..staged.args.len()).map(Binding::Carry);
         let own = staged.args.len();
         let place =
-            |i| shared.written.get_index_of(&i).map_or(Slot::Const, |k| Slot::Carry(own + k));
-        let takes: Vec<Slot> = slots.chain((0..shared.captures.len()).map(place)).collect();
-        let trip = Trip::While { condition, reads: (0..takes.len()).collect() };
-        let rounds = Rounds { trip, direction: Direction::Up, takes };
+            |i| shared.written.get_index_of(&i).map_or(Binding::Const, |k| Binding::Carry(own + k));
+        let takes: Vec<Binding> = slots.chain((0..shared.captures.len()).map(place)).collect();
+        let trip = TripCount::While { condition, reads: (0..takes.len()).collect() };
+        let rounds = LoopSpec { trip, direction: Direction::Up, takes };
         let operands: Vec<Handle> =
             staged.args.iter().map(|v| v.handle).chain(shared.captures.iter().copied()).collect();
         let mut results = bind(Loop::new(body, rounds), &operands, at);
@@ -314,9 +314,9 @@ impl Over {
         direction: Direction,
     ) -> Vec<Var> {
         let fits = self.extent.is_some() && same_carry(staged, given, taken);
-        let elements = (self.carries..staged.args.len()).map(|_| Slot::Xs);
-        let slots = (0..self.carries).map(Slot::Carry).chain(elements);
-        let trip = Trip::Static(self.extent.unwrap_or(0));
+        let elements = (self.carries..staged.args.len()).map(|_| Binding::Xs);
+        let slots = (0..self.carries).map(Binding::Carry).chain(elements);
+        let trip = TripCount::Static(self.extent.unwrap_or(0));
         rolled(staged, fits, trip, None, direction, slots.collect())
     }
 }
@@ -403,21 +403,21 @@ fn same_types(staged: &Staged, form: &Form) -> bool {
 fn rolled(
     staged: &Staged,
     fits: bool,
-    trip: Trip,
+    trip: TripCount,
     lead: Option<Var>,
     direction: Direction,
-    mut takes: Vec<Slot>,
+    mut takes: Vec<Binding>,
 ) -> Vec<Var> {
     let Some(body) = staged.function().filter(|_| fits) else {
         staged.spoil();
         return staged.poison(&staged.result_types());
     };
     let own = takes.len();
-    takes.extend(staged.captures().iter().map(|_| Slot::Const));
+    takes.extend(staged.captures().iter().map(|_| Binding::Const));
     for (k, held) in staged.written().enumerate() {
-        takes[own + held.capture] = Slot::Carry(staged.result_types().len() + k);
+        takes[own + held.capture] = Binding::Carry(staged.result_types().len() + k);
     }
-    let rounds = Rounds { trip, direction, takes };
+    let rounds = LoopSpec { trip, direction, takes };
     let operands = lead.iter().chain(&staged.args).map(|v| v.handle);
     let operands: Vec<Handle> = operands.chain(staged.captures().iter().copied()).collect();
     staged.settle(bind(Loop::new(body, rounds), &operands, staged.at))

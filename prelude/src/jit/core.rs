@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
-use tapeloom_backend::accelerator::{Setup, Statistics};
+use tapeloom_backend::accelerator::{RunConfig, Statistics};
 use tapeloom_backend::{Options, Target};
 use tapeloom_ir::trace::{self, Handle, Param, Traced};
 use tapeloom_ir::{ArrayType, Kind, Limits, Loc, Problem, Tensor, check_keys};
@@ -156,7 +156,7 @@ impl Entry {
     fn simulate(
         &self,
         leaves: &TensorRefs<'_>,
-        on: &Setup,
+        on: &RunConfig,
         at: Loc,
     ) -> Result<(Vec<Tensor>, Statistics), Error> {
         let mut operands = SmallVec::new();
@@ -262,7 +262,7 @@ impl Core {
         given: &dyn Given,
         leaves: &TensorRefs<'_>,
         closure: &Closure<'_>,
-        on: &Setup,
+        on: &RunConfig,
     ) -> Result<(Vec<Tensor>, &Form, Statistics), Error> {
         let entry = self.program(given, leaves, closure)?;
         let (results, statistics) = entry.simulate(leaves, on, self.at)?;

@@ -36,7 +36,7 @@ use program::Engine;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use tapeloom_backend::Target;
-use tapeloom_backend::accelerator::{Setup, Statistics};
+use tapeloom_backend::accelerator::{RunConfig, Statistics};
 use tapeloom_ir::trace::{Handle, Traced};
 use tapeloom_ir::{ArrayType, Cancel, Loc, Problem, Tensor};
 
@@ -317,7 +317,7 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     pub fn simulate(
         &self,
         args: impl Args<A>,
-        on: impl Into<Setup>,
+        on: impl Into<RunConfig>,
     ) -> Result<(B::With<Tensor>, Statistics), Error> {
         let (given, closure) = (Of(&args), at_args(&self.f, &args, self.core.at));
         let leaves = given.leaves();

@@ -2,7 +2,7 @@
 
 use super::explain::Stage;
 use std::time::{Duration, Instant};
-use tapeloom_backend::accelerator::{Setup, Statistics};
+use tapeloom_backend::accelerator::{RunConfig, Statistics};
 use tapeloom_backend::{Options, Runnable, Target};
 use tapeloom_ir::{
     FuncId, Kind, Limits, Module, Problem, Tensor, eval, eval_finite, eval_within, print_function,
@@ -85,7 +85,7 @@ impl Program {
     pub(super) fn simulate(
         &self,
         args: &[&Tensor],
-        setup: &Setup,
+        setup: &RunConfig,
     ) -> Result<(Vec<Tensor>, Statistics), Problem> {
         match self {
             Program::Native(compiled) => compiled.simulate(args, setup),

@@ -9,7 +9,7 @@
 use super::{Gene, Generator};
 use std::num::NonZeroU32;
 use tapeloom_ir::prim::{
-    Broadcast, Call, Cond, Direction, DynamicUpdateSlice, Loop, Rounds, Slot, Trip,
+    Binding, Broadcast, Call, Cond, Direction, DynamicUpdateSlice, Loop, LoopSpec, TripCount,
 };
 use tapeloom_ir::{ArrayType, Atom, Builder, Draft, Dtype, FuncId, Literal, Scalar, Shape, Type};
 
@@ -26,25 +26,25 @@ impl Generator<'_, '_> {
             let alike: Vec<usize> = alike.collect();
             let counts = ty.dtype == Dtype::I64 && ty.shape.is_empty();
             let slot = match self.rng.index(6) {
-                0 | 1 if counts => Slot::Index,
-                0..=3 if !alike.is_empty() => Slot::Carry(alike[self.rng.index(alike.len())]),
-                4 => Slot::Xs,
-                _ => Slot::Const,
+                0 | 1 if counts => Binding::Index,
+                0..=3 if !alike.is_empty() => Binding::Carry(alike[self.rng.index(alike.len())]),
+                4 => Binding::Xs,
+                _ => Binding::Const,
             };
             takes.push(slot);
             let ty = match slot {
-                Slot::Index => continue,
-                Slot::Carry(result) => {
+                Binding::Index => continue,
+                Binding::Carry(result) => {
                     carried[result] = true;
                     ty.clone()
                 }
-                Slot::Const => ty.clone(),
-                Slot::Xs => ArrayType::new(ty.dtype, ty.shape.with_leading(trip)),
+                Binding::Const => ty.clone(),
+                Binding::Xs => ArrayType::new(ty.dtype, ty.shape.with_leading(trip)),
             };
             operands.push(self.argument(&ty, gene, i));
         }
         let direction = [Direction::Up, Direction::Down][self.rng.index(2)];
-        let rounds = Rounds { trip: Trip::Static(trip), direction, takes };
+        let rounds = LoopSpec { trip: TripCount::Static(trip), direction, takes };
         let carries = self.carries();
         self.push(Loop { body, rounds, carries }, &operands, super::BOUND);
     }
@@ -83,12 +83,12 @@ impl Generator<'_, '_> {
         let mut carried = vec![false; results.len()];
         let mut take = |ty: &ArrayType| {
             let alike = (0..results.len()).rev().find(|r| results[*r] == *ty && !carried[*r]);
-            alike.map_or(Slot::Const, |r| {
+            alike.map_or(Binding::Const, |r| {
                 carried[r] = true;
-                Slot::Carry(r)
+                Binding::Carry(r)
             })
         };
-        let takes: Vec<Slot> = params.iter().map(&mut take).collect();
+        let takes: Vec<Binding> = params.iter().map(&mut take).collect();
         let (counts, carries) = (self.rng.index(2) == 0, self.carries());
         self.b.with_module(|m| {
             let mut draft = Draft::new("inner");
@@ -101,11 +101,11 @@ impl Generator<'_, '_> {
                 Some(i) => {
                     operands
                         .insert(0, b.emit1(Scalar::Rem, &[operands[i], Literal::i64(3).into()]));
-                    Trip::Runtime
+                    TripCount::Runtime
                 }
-                None => Trip::Static(2),
+                None => TripCount::Static(2),
             };
-            let rounds = Rounds { trip, direction: Direction::Up, takes };
+            let rounds = LoopSpec { trip, direction: Direction::Up, takes };
             let all = b.emit(Loop { body, rounds, carries }, &operands);
             let results = all.iter().zip(&carried).filter(|(_, on)| **on).map(|(y, _)| *y);
             draft.finish(m, results.collect()).ok()

@@ -60,7 +60,7 @@ fn machine(rng: &mut Rng) -> Machine {
 const INPUTS_IDEAL: System =
     System { tape: Route::Scratchpad { ideal: true }, ..System::TFLOW_INPUTS };
 
-fn setup(rng: &mut Rng) -> Setup {
+fn setup(rng: &mut Rng) -> RunConfig {
     let machine = machine(rng);
     let mut of = |all: &[u64]| all[rng.index(all.len())];
     let factor = |rng: &mut Rng| if rng.index(8) == 0 { u64::MAX } else { 1 + rng.index(9) as u64 };
@@ -80,7 +80,7 @@ fn setup(rng: &mut Rng) -> Setup {
     // What streams can go wrong.
     let among = if rng.index(4) == 0 { systems } else { streaming };
     let system = among[rng.index(among.len())];
-    Setup { machine, system, map, layer, unroll, prepared, mirrored, overlap, again }
+    RunConfig { machine, system, map, layer, unroll, prepared, mirrored, overlap, again }
 }
 
 /// Results are the same bits on every machine, however the run is set up, and what is counted is what is counted
@@ -93,7 +93,7 @@ pub fn machines(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
         0 => Target::Interpreter,
         _ => Target::Accelerator(machine(rng)),
     };
-    let setups: Vec<Setup> = (0..SETUPS).map(|_| setup(rng)).collect();
+    let setups: Vec<RunConfig> = (0..SETUPS).map(|_| setup(rng)).collect();
     let f = checkpoint(meaning(Rc::new(program.clone()), log.clone(), false), policy.clone());
     let f = order(Rc::new(f));
     let f = jit(move |x: Var| f(x)).on(target.clone());
@@ -105,13 +105,13 @@ pub fn machines(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     let heard = log.take();
     for setup in setups {
         let wrong = |e: String| format!("{name}, {policy}, {target}, on\n{setup:?}: {e}");
-        let run = |setup: &Setup| {
+        let run = |setup: &RunConfig| {
             let (y, s) = f.simulate(&x, setup.clone()).map_err(|e| wrong(e.to_string()))?;
             Agreement::Exact.check(&y, &want).map_err(wrong)?;
             Agreement::Exact.check_heard(&log.take(), &heard).map_err(wrong)?;
             Ok::<Statistics, String>(s)
         };
-        let cached = Setup { system: System::ENZYME, ..setup.clone() };
+        let cached = RunConfig { system: System::ENZYME, ..setup.clone() };
         let (found, cached) = (run(&setup)?, run(&cached)?);
         counted(program, &setup, &found, &cached)
             .map_err(|e| wrong(format!("{e}\n{found}\n{cached}")))?;
@@ -125,7 +125,7 @@ pub fn machines(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
 /// What is counted on a system, and through the cache.
 fn counted(
     program: &Program,
-    setup: &Setup,
+    setup: &RunConfig,
     found: &Statistics,
     cached: &Statistics,
 ) -> Result<(), String> {

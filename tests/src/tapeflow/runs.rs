@@ -6,7 +6,7 @@ use crate::suite::{Form, Given, Gradient};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tapeloom::Target;
-use tapeloom::accelerator::{AddressMap, Machine, Setup, Statistics, System};
+use tapeloom::accelerator::{AddressMap, Machine, RunConfig, Statistics, System};
 use tapeloom::prelude::*;
 
 /// What the compiler makes of a kernel.
@@ -110,7 +110,7 @@ impl Runs {
             // Bytes are bytes.
             map.word = 1;
         }
-        let setup = Setup {
+        let setup = RunConfig {
             system: system.ok_or("no such system")?,
             map,
             layer: run.layer.unwrap_or(study.block),

@@ -8,11 +8,13 @@ use crate::{for_all, subsets};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tapeloom_backend::{Options, compile};
-use tapeloom_ir::lang::query::{LinearizeOf, Onto, PruneOf, Residual, UnzipOf, Wanted};
+use tapeloom_ir::lang::query::{
+    AccumulateInto, BatchRequest, LinearizeOf, PruneOf, Residual, UnzipOf,
+};
 use tapeloom_ir::prim::{Call, DynamicSlice, Lowering, Regions};
 use tapeloom_ir::{
-    ArrayType, Atom, Builder, Draft, Dtype, FuncId, Literal, Module, Policy, Price, Scalar, Share,
-    Tensor, Terms, Type,
+    Amortization, ArrayType, Atom, Builder, Draft, Dtype, FuncId, Literal, Module, PlanRequest,
+    Policy, Price, Scalar, Tensor, Type,
 };
 use tapeloom_tests::calculus::{marked, stack};
 use tapeloom_tests::transform_words::total;
@@ -121,12 +123,12 @@ fn totals_are_added_to() {
         let plain: Vec<Tensor> = slots.collect();
 
         let n = plain.len();
-        let zeros = Transforms.transpose(m, of.lin, &every, &vec![Onto::Zeros; n])?;
+        let zeros = Transforms.transpose(m, of.lin, &every, &vec![AccumulateInto::Zeros; n])?;
         assert!(zeros.nonzero.iter().all(|on| *on));
         let got = run(m, zeros.function, &[&residuals[..], &ct].concat())?;
         Agreement::Exact.check_all(&got, &plain)?;
 
-        let onto = vec![Onto::Total; n];
+        let onto = vec![AccumulateInto::Total; n];
         let summed = Transforms.transpose(m, of.lin, &every, &onto)?;
         assert!(summed.nonzero.iter().all(|on| *on));
         let got = run(m, summed.function, &[&residuals[..], &ct, &totals].concat())?;
@@ -167,14 +169,14 @@ fn results_of_a_batch_are_as_they_are_wanted() {
                 };
                 y.iter().zip(&plain.batched_out).map(one).collect()
             };
-            let wanted = vec![Wanted::Batched; n];
+            let wanted = vec![BatchRequest::Batched; n];
             let of = Transforms.batch(m, case.f, SIZE, &mask, &wanted)?;
             assert_eq!(of.batched_out, vec![true; n]);
             Agreement::Exact.check_all(&run(m, of.function, &args)?, &every(&y))?;
 
             let float: Vec<bool> = y.iter().map(|t| t.dtype().is_float()).collect();
-            let summed = |on: &bool| if *on { Wanted::Summed } else { Wanted::AsIs };
-            let wanted: Vec<Wanted> = float.iter().map(summed).collect();
+            let summed = |on: &bool| if *on { BatchRequest::Summed } else { BatchRequest::AsIs };
+            let wanted: Vec<BatchRequest> = float.iter().map(summed).collect();
             let of = Transforms.batch(m, case.f, SIZE, &mask, &wanted)?;
             let got = run(m, of.function, &args)?;
             for (((got, all), one), on) in got.iter().zip(every(&y)).zip(&y).zip(&float) {
@@ -329,17 +331,20 @@ fn work(m: &Module, f: FuncId) -> (f64, usize) {
 
 /// The terms on which laws plan: every policy as for a call, and parameters and results that cost their
 /// bytes, as in the rounds of a loop.
-fn all_terms(params: usize, results: usize) -> Vec<Terms> {
+fn all_terms(params: usize, results: usize) -> Vec<PlanRequest> {
     let dear = |n: usize| {
         (0..n)
             .map(|i| {
-                [Price::OWN, Price::Constant(Share::FREE), Price::Constant(Share::OWN.among(8))]
-                    [i % 3]
+                [
+                    Price::OWN,
+                    Price::Constant(Amortization::FREE),
+                    Price::Constant(Amortization::OWN.among(8)),
+                ][i % 3]
             })
             .collect()
     };
-    let mut all: Vec<Terms> = Policy::samples().into_iter().map(Terms::call).collect();
-    all.push(Terms::apart(dear(params), vec![Price::OWN; results], 8));
+    let mut all: Vec<PlanRequest> = Policy::samples().into_iter().map(PlanRequest::call).collect();
+    all.push(PlanRequest::apart(dear(params), vec![Price::OWN; results], 8));
     all
 }
 

@@ -5,7 +5,7 @@
 //! `tests/filetests/run/issue-N.ir`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use tapeloom_ir::prim::Trip;
+use tapeloom_ir::prim::TripCount;
 use tapeloom_ir::{Atom, Dtype, Module, Op};
 use tapeloom_tests::Sweep;
 use tapeloom_tests::fuzz::{self, for_all};
@@ -82,7 +82,7 @@ fn the_generator_meets_what_programs_are_made_of() {
                     empty += usize::from(ty.shape.contains(&0));
                 }
                 match &e.op {
-                    Op::Loop(of) if of.rounds.trip == Trip::Runtime => counted += 1,
+                    Op::Loop(of) if of.rounds.trip == TripCount::Runtime => counted += 1,
                     Op::Gather(g) => several += usize::from(g.axes.len() > 1),
                     Op::Scatter(s) => several += usize::from(s.axes.len() > 1),
                     Op::DynamicUpdateSlice(_) => {}

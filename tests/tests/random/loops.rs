@@ -118,7 +118,7 @@ fn work(m: &Module, f: FuncId) -> usize {
         match lowering(m, g, i) {
             Lowering::DynamicUpdateSlice => elements(&g.type_of(e.operands[1])),
             Lowering::Loop { body, rounds } => match rounds.trip {
-                tapeloom_ir::prim::Trip::Static(n) => n * work(m, body),
+                tapeloom_ir::prim::TripCount::Static(n) => n * work(m, body),
                 _ => panic!("a loop of unknown length"),
             },
             Lowering::Call(g) => work(m, g),

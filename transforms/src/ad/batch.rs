@@ -4,9 +4,9 @@
 //! computed once. Each primitive's batching rule says what it is over a whole batch.
 
 use cranelift_entity::SecondaryMap;
-use tapeloom_ir::lang::query::{Batch, BatchOf, Wanted};
+use tapeloom_ir::lang::query::{Batch, BatchOf, BatchRequest};
 use tapeloom_ir::prim::{Effects, Regions, RuleCx, settle};
-use tapeloom_ir::{Atom, Builder, Copying, Draft, FuncId, Module, Problem, Type, ValueId};
+use tapeloom_ir::{Atom, Builder, Draft, FuncId, Module, Problem, Type, ValueId, ValueRemap};
 
 /// The type with a leading axis.
 fn leading(ty: &Type, size: usize) -> Result<Type, Problem> {
@@ -29,7 +29,7 @@ pub(crate) fn derive(
     let size = *size;
     let f = module.get(id);
     let mut draft = Draft::new(format!("{}.batch", f.name));
-    let mut map = Copying::new();
+    let mut map = ValueRemap::new();
     let mut on: SecondaryMap<ValueId, bool> = SecondaryMap::new();
     for (i, (p, b)) in f.all_params().zip(batched).enumerate() {
         let ty = if *b { leading(&f.types[p], size)? } else { f.types[p].clone() };
@@ -56,7 +56,7 @@ pub(crate) fn derive(
         }
     }
     b.at(None);
-    let result = |(r, wanted): (&Atom, &Wanted)| {
+    let result = |(r, wanted): (&Atom, &BatchRequest)| {
         let batched = r.value().is_some_and(|v| on[v]);
         settle(&b, size, map.read(*r), batched, *wanted)
     };

@@ -19,7 +19,7 @@ use cranelift_entity::SecondaryMap;
 use tapeloom_ir::lang::query::{Jvp, JvpOf};
 use tapeloom_ir::prim::{Dual, Regions, RuleCx, instantiate};
 use tapeloom_ir::{
-    Atom, Builder, Copying, Draft, FuncId, Function, Module, Problem, Share, ValueId,
+    Amortization, Atom, Builder, Draft, FuncId, Function, Module, Problem, ValueId, ValueRemap,
 };
 
 pub(crate) fn derive(
@@ -40,7 +40,7 @@ pub(crate) enum Mode<'a> {
     /// `linearize`: every equation emitted is independent of the tangents or linear in them.
     Linearize {
         /// What it costs the linear half to have the parameters again.
-        shares: &'a [Share],
+        shares: &'a [Amortization],
     },
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn forward(
 ) -> Result<(Function, Vec<bool>), Problem> {
     let f = module.get(id);
     let mut draft = Draft::new(format!("{}.jvp", f.name));
-    let mut primal = Copying::with(&f, f.param_types().into_iter().map(|ty| draft.param(ty)));
+    let mut primal = ValueRemap::with(&f, f.param_types().into_iter().map(|ty| draft.param(ty)));
     let mut tangent: SecondaryMap<ValueId, Option<Atom>> = SecondaryMap::new();
     for (p, on) in f.all_params().zip(active) {
         let ty = f.types[p].tangent().filter(|_| *on);
@@ -77,7 +77,7 @@ pub(crate) fn forward(
             primal.define(e, b.copy(&f, i, x));
             continue;
         }
-        let shares: Vec<Share> = match e.op.regions().is_empty() {
+        let shares: Vec<Amortization> = match e.op.regions().is_empty() {
             true => Vec::new(),
             false => e.operands.iter().map(|a| again.share(*a)).collect(),
         };

@@ -16,10 +16,12 @@
 use crate::passes::live_equations::sweep;
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::lang::query::{Onto, Transpose, TransposeOf};
-use tapeloom_ir::prim::{Arg, Cotangents, Effects, Lowering, Regions, RuleCx, Total, instantiate};
+use tapeloom_ir::lang::query::{AccumulateInto, Transpose, TransposeOf};
+use tapeloom_ir::prim::{
+    Accumulator, Arg, Cotangents, Effects, Lowering, Regions, RuleCx, instantiate,
+};
 use tapeloom_ir::{
-    Atom, Builder, Copying, Draft, Equation, FuncId, Function, Kind, Module, Problem, ValueId,
+    Atom, Builder, Draft, Equation, FuncId, Function, Kind, Module, Problem, ValueId, ValueRemap,
 };
 
 pub(crate) fn derive(
@@ -31,7 +33,7 @@ pub(crate) fn derive(
     let f = module.get(id);
     let base = f.name.strip_suffix(".lin").unwrap_or(&f.name);
     let mut draft = Draft::new(format!("{base}.bwd"));
-    let mut known = Copying::new();
+    let mut known = ValueRemap::new();
     for p in &f.params {
         known.bind(*p, draft.param(f.types[*p].clone()));
     }
@@ -41,11 +43,11 @@ pub(crate) fn derive(
         .zip(nonzero)
         .map(|(r, on)| on.then(|| draft.linear_param(f.type_of(*r))))
         .collect();
-    let mut ct: SecondaryMap<ValueId, Option<Total>> = SecondaryMap::new();
+    let mut ct: SecondaryMap<ValueId, Option<Accumulator>> = SecondaryMap::new();
     let mut linear: SecondaryMap<ValueId, bool> = SecondaryMap::new();
     for (p, onto) in f.linear_params.iter().zip(onto) {
         linear[*p] = true;
-        if *onto == Onto::Total {
+        if *onto == AccumulateInto::Total {
             ct[*p] = Some(draft.linear_param(f.types[*p].clone()).into());
         }
     }
@@ -80,7 +82,7 @@ pub(crate) fn derive(
         if !e.outputs.iter().any(|o| linear[*o]) {
             continue;
         }
-        let outputs: Vec<Option<Total>> = e.outputs.iter().map(|o| ct[*o]).collect();
+        let outputs: Vec<Option<Accumulator>> = e.outputs.iter().map(|o| ct[*o]).collect();
         if outputs.iter().all(Option::is_none) {
             continue;
         }
@@ -88,7 +90,7 @@ pub(crate) fn derive(
         // A negation that all cotangents share goes through the rule: it is given their negatives, and
         // what it adds is negated.
         let negated = outputs.iter().flatten().all(|t| t.negated);
-        let given = |t: Total| if negated { t.atom } else { t.settle(&b) };
+        let given = |t: Accumulator| if negated { t.atom } else { t.settle(&b) };
         let outputs: Vec<Option<Atom>> = outputs.into_iter().map(|t| t.map(given)).collect();
         let arg = |a: &Atom| match a {
             Atom::Value(v) if linear[*v] => Arg::Linear(f.types[*v].clone()),
@@ -118,10 +120,14 @@ pub(crate) fn derive(
             }
         }
     }
-    let total = |(p, onto): (&ValueId, &Onto)| match (ct[*p], onto) {
-        (Some(total), Onto::Nothing | Onto::Zeros | Onto::Total) => Some(total.settle(&b)),
-        (None, Onto::Zeros | Onto::Total) => Some(instantiate(&b, None, &f.types[*p])),
-        (None, Onto::Nothing) => None,
+    let total = |(p, onto): (&ValueId, &AccumulateInto)| match (ct[*p], onto) {
+        (Some(total), AccumulateInto::Nothing | AccumulateInto::Zeros | AccumulateInto::Total) => {
+            Some(total.settle(&b))
+        }
+        (None, AccumulateInto::Zeros | AccumulateInto::Total) => {
+            Some(instantiate(&b, None, &f.types[*p]))
+        }
+        (None, AccumulateInto::Nothing) => None,
     };
     let totals: Vec<Option<Atom>> = f.linear_params.iter().zip(onto).map(total).collect();
     let results: Vec<Atom> = totals.iter().flatten().copied().collect();
@@ -237,7 +243,7 @@ fn moves_in(module: &Module, e: &Equation, v: ValueId) -> Option<usize> {
     reads.find(|k| e.op.is_constant(module, *k)).or(first)
 }
 
-fn accumulate(b: &Builder<'_>, total: &mut Option<Total>, ct: Total) {
+fn accumulate(b: &Builder<'_>, total: &mut Option<Accumulator>, ct: Accumulator) {
     let before = if planted(Fault::CotangentSum) { None } else { *total };
     *total = Some(before.map_or(ct, |before| before.plus(b, ct)));
 }

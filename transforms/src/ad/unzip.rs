@@ -27,7 +27,7 @@ use cranelift_entity::SecondaryMap;
 use tapeloom_ir::lang::query::{Residual, Unzip, UnzipOf};
 use tapeloom_ir::prim::{Effects, Regions, instantiate};
 use tapeloom_ir::{
-    Atom, Builder, Copying, Draft, FuncId, Function, Module, Problem, Type, ValueId,
+    Atom, Builder, Draft, FuncId, Function, Module, Problem, Type, ValueId, ValueRemap,
 };
 
 /// Where a value belongs.
@@ -102,7 +102,7 @@ pub(crate) fn cut(
 ) -> Result<([FuncId; 2], Vec<Residual>), Problem> {
     let is_known = |p: &ValueId| halves.of((*p).into()) == Half::Known;
     let [mut known, mut rest] = cut.names.map(Draft::new);
-    let [mut in_known, mut in_rest] = [Copying::new(), Copying::new()];
+    let [mut in_known, mut in_rest] = [ValueRemap::new(), ValueRemap::new()];
     // Where in the first half a value is anyway.
     let mut there: SecondaryMap<ValueId, Option<Residual>> = SecondaryMap::new();
     for (i, v) in cut.known.iter().enumerate().filter_map(|(i, a)| Some((i, a.value()?))) {

@@ -25,7 +25,8 @@
 use tapeloom_ir::lang::query::{LinearizeOf, Within};
 use tapeloom_ir::prim::{Region, Regions};
 use tapeloom_ir::{
-    Builder, Equation, FuncId, Memory, Module, Policy, Problem, Regime, Share, deeper, rebuild,
+    Amortization, Builder, Equation, FuncId, Memory, Module, PlanContext, Policy, Problem, deeper,
+    rebuild,
 };
 
 /// The derivative of a function that keeps what memory would have lost.
@@ -40,8 +41,8 @@ pub(crate) fn derive(
     let memory = if written { Memory::Written } else { Memory::Read };
     let f = through_memory(module, f)?;
     let bits = policy.bits();
-    let within = |share: &Share| share.with(Regime { memory, bits, ..share.regime() });
-    let shares: Vec<Share> = shares.iter().map(within).collect();
+    let within = |share: &Amortization| share.with(PlanContext { memory, bits, ..share.regime() });
+    let shares: Vec<Amortization> = shares.iter().map(within).collect();
     regions.linearize(module, f, active, &[], &shares)
 }
 

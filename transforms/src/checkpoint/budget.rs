@@ -31,11 +31,11 @@ use super::strip_mine::{in_blocks, waiting};
 use super::tape_size::{self, Tape};
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::lang::query::{LinearizeOf, Within};
-use tapeloom_ir::prim::{Keeps, Region, Regions, Role, Rounds, Trip};
+use tapeloom_ir::prim::{Keeps, LoopSpec, Region, Regions, Role, TripCount};
 use tapeloom_ir::revolve::{reach, steps};
 use tapeloom_ir::{
-    Bits, Builder, FuncId, Kind, Loc, Module, OrderedSet, Policy, Problem, Share, Terms, Type,
-    deeper, rebuild,
+    Amortization, Bits, Builder, FuncId, Kind, Loc, Module, OrderedSet, PlanRequest, Policy,
+    Problem, Type, deeper, rebuild,
 };
 
 /// How often rounds may run again, in the order in which that is tried.
@@ -153,7 +153,7 @@ impl Few {
     /// How often rounds of the outermost loops run again, at most.
     fn again(self, module: &Module, f: FuncId) -> f64 {
         let loops = module.function(f).equations.iter().filter_map(|e| e.op.as_loop(module));
-        let again = |(_, rounds): (FuncId, Rounds)| {
+        let again = |(_, rounds): (FuncId, LoopSpec)| {
             let (blocks, _) = self.blocks(&rounds.trip);
             steps(blocks, self.carries(blocks, &rounds.trip)) as f64 / blocks.max(1) as f64
         };
@@ -162,17 +162,17 @@ impl Few {
     }
 
     /// How many of the last rounds of a loop keep what they need.
-    fn last(self, trip: &Trip) -> usize {
+    fn last(self, trip: &TripCount) -> usize {
         match *trip {
-            Trip::Static(n) => n * self.share / SHARES,
-            Trip::Runtime | Trip::While { .. } => 0,
+            TripCount::Static(n) => n * self.share / SHARES,
+            TripCount::Runtime | TripCount::While { .. } => 0,
         }
     }
 
     /// How many blocks a loop has, and of how many rounds: more than one only in the innermost loops that
     /// keep carries, where it is known how many rounds there are, and enough for two blocks.
-    fn blocks(self, trip: &Trip) -> (usize, usize) {
-        let Trip::Static(n) = *trip else { return (SOME_ROUNDS, 1) };
+    fn blocks(self, trip: &TripCount) -> (usize, usize) {
+        let TripCount::Static(n) = *trip else { return (SOME_ROUNDS, 1) };
         let n = n - self.last(trip);
         if self.level == 0 && n >= 2 * self.block { (n / self.block, self.block) } else { (n, 1) }
     }
@@ -180,10 +180,10 @@ impl Few {
     /// The carries of a loop with so many blocks. Places for them are there before the first round, so a loop
     /// of which only the run knows the rounds has no more than let rounds run [`LEAST`] times again: else a generous
     /// budget would be taken whole, whatever the run needs.
-    fn carries(self, rounds: usize, trip: &Trip) -> usize {
+    fn carries(self, rounds: usize, trip: &TripCount) -> usize {
         let least = match trip {
-            Trip::Static(_) => 1,
-            Trip::Runtime | Trip::While { .. } => self.least,
+            TripCount::Static(_) => 1,
+            TripCount::Runtime | TripCount::While { .. } => self.least,
         };
         let (row, part) = (self.place / PARTS, self.place % PARTS);
         let many = carries(rounds, TIMES[row].max(least));
@@ -204,7 +204,7 @@ struct Search<'a> {
     module: &'a mut Module,
     f: FuncId,
     active: &'a [bool],
-    shares: &'a [Share],
+    shares: &'a [Amortization],
     bytes: u64,
     /// Whether this is the derivative of one that was within the budget.
     derived: bool,
@@ -305,11 +305,12 @@ impl Search<'_> {
         policies: &[Policy],
         bits: Bits,
     ) -> Result<Option<LinearizeOf>, Problem> {
-        let shares: Vec<Share> = self.shares.iter().map(|share| share.in_bits(bits)).collect();
+        let shares: Vec<Amortization> =
+            self.shares.iter().map(|share| share.in_bits(bits)).collect();
         let all = self.regions.linearize(self.module, f, self.active, &[], &shares)?;
         for policy in policies {
             let planned = *policy == Policy::Planned;
-            let terms = Terms { bits, ..Terms::call(policy.clone()) };
+            let terms = PlanRequest { bits, ..PlanRequest::call(policy.clone()) };
             let mut of = self.regions.plan(self.module, all.clone(), terms)?;
             if planned && !self.ample(&of) {
                 of = apart(self.module, of, true)?;
@@ -443,7 +444,7 @@ fn has_known_rounds(module: &Module, f: FuncId, level: usize) -> bool {
         next += 1;
         for e in &module.function(f).equations {
             let trip = e.op.as_loop(module).map(|(_, rounds)| rounds.trip);
-            if matches!(trip, Some(Trip::Static(_))) {
+            if matches!(trip, Some(TripCount::Static(_))) {
                 return true;
             }
             if let Some(level) = level.checked_sub(usize::from(trip.is_some())) {

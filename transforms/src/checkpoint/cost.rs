@@ -20,8 +20,8 @@ use std::sync::Arc;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{Effects, Lowering};
 use tapeloom_ir::{
-    ArrayType, Atom, Bits, Equation, Function, Memory, Module, Policy, Price, Regime, Share, Terms,
-    Type, ValueId,
+    Amortization, ArrayType, Atom, Bits, Equation, Function, Memory, Module, PlanContext,
+    PlanRequest, Policy, Price, Type, ValueId,
 };
 
 /// Units in an addition.
@@ -79,7 +79,7 @@ impl Prices {
     pub(super) fn of(
         module: &Module,
         f: &Function,
-        terms: &Terms,
+        terms: &PlanRequest,
         reads: &Reads<'_>,
         times: u64,
     ) -> Prices {
@@ -103,7 +103,7 @@ impl Prices {
         prices
     }
 
-    fn keep(&mut self, module: &Module, f: &Function, terms: &Terms, reads: &Reads<'_>) {
+    fn keep(&mut self, module: &Module, f: &Function, terms: &PlanRequest, reads: &Reads<'_>) {
         let planned = terms.policy.is_planned();
         let widths = Widths::of(module, f, terms);
         for (v, ty) in &f.types {
@@ -234,17 +234,17 @@ impl Work<'_> {
         let cost = (flops_of(module, f, e) * UNIT).ceil() as u64;
         // What is computed on indices and truth values is no arithmetic of the derivative.
         let times = if arithmetic(module, f, e) > 0.0 { times } else { 1 };
-        match Labour::of(&lowering) {
-            Labour::Moves => cost,
-            Labour::Cheap => cost.saturating_mul(times).min(NEVER),
-            Labour::Writes | Labour::Dear => NEVER,
+        match OpClass::of(&lowering) {
+            OpClass::Moves => cost,
+            OpClass::Cheap => cost.saturating_mul(times).min(NEVER),
+            OpClass::Writes | OpClass::Dear => NEVER,
         }
     }
 }
 
 /// What kind of work an equation is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Labour {
+enum OpClass {
     /// Reads elements, or moves them.
     Moves,
     /// Writes elements among others.
@@ -255,21 +255,21 @@ enum Labour {
     Dear,
 }
 
-impl Labour {
-    fn of(lowering: &Lowering) -> Labour {
+impl OpClass {
+    fn of(lowering: &Lowering) -> OpClass {
         match lowering {
             Lowering::Elementwise(code)
                 if code.row().library.is_none() && code.row().flops <= DEAR =>
             {
-                Labour::Cheap
+                OpClass::Cheap
             }
             Lowering::View { .. }
             | Lowering::Reshape
             | Lowering::Alias { .. }
             | Lowering::Iota { .. }
             | Lowering::DynamicSlice
-            | Lowering::Gather { .. } => Labour::Moves,
-            Lowering::DynamicUpdateSlice => Labour::Writes,
+            | Lowering::Gather { .. } => OpClass::Moves,
+            Lowering::DynamicUpdateSlice => OpClass::Writes,
             Lowering::Elementwise(_)
             | Lowering::Reduce { .. }
             | Lowering::ArgReduce { .. }
@@ -281,14 +281,14 @@ impl Labour {
             | Lowering::Call(_)
             | Lowering::Branch { .. }
             | Lowering::Loop { .. }
-            | Lowering::Missing(_) => Labour::Dear,
+            | Lowering::Missing(_) => OpClass::Dear,
         }
     }
 }
 
 /// Whether an equation only reads elements, or moves them.
 pub(super) fn moves(module: &Module, f: &Function, e: &Equation) -> bool {
-    Labour::of(&e.lower(module, f)) == Labour::Moves
+    OpClass::of(&e.lower(module, f)) == OpClass::Moves
 }
 
 /// What it costs the linear half of a function to have its values again: nothing for arguments of the whole,
@@ -296,14 +296,14 @@ pub(super) fn moves(module: &Module, f: &Function, e: &Equation) -> bool {
 #[derive(Default)]
 pub(crate) struct Readable {
     /// Of those that are not free; empty where nobody asks.
-    shares: SecondaryMap<ValueId, Option<Share>>,
+    shares: SecondaryMap<ValueId, Option<Amortization>>,
     /// What holds of all that is kept.
-    regime: Regime,
+    regime: PlanContext,
 }
 
 impl Readable {
     /// Nothing is looked at in a function that runs no other.
-    pub(crate) fn new(module: &Module, f: &Function, shares: &[Share]) -> Readable {
+    pub(crate) fn new(module: &Module, f: &Function, shares: &[Amortization]) -> Readable {
         let mut found = Readable::default();
         if f.equations.iter().all(|e| e.op.regions().is_empty()) {
             return found;
@@ -313,11 +313,11 @@ impl Readable {
             found.shares[p] = Some(*share);
         }
         for e in &f.equations {
-            let reads = match Labour::of(&e.lower(module, f)) {
+            let reads = match OpClass::of(&e.lower(module, f)) {
                 // What is read of an array that may be overwritten is had again if it is kept.
-                Labour::Moves => found.regime.memory != Memory::Written || !gives_floats(f, e),
-                Labour::Cheap => !gives_floats(f, e),
-                Labour::Writes | Labour::Dear => false,
+                OpClass::Moves => found.regime.memory != Memory::Written || !gives_floats(f, e),
+                OpClass::Cheap => !gives_floats(f, e),
+                OpClass::Writes | OpClass::Dear => false,
             };
             // Who has a part again has all of it.
             let elements = |ty: &Type| ty.as_array().map_or(1, |ty| ty.shape.elements().max(1));
@@ -326,9 +326,9 @@ impl Readable {
             let share = match reads {
                 true => {
                     let all = e.operands.iter().map(share);
-                    all.min().unwrap_or(Share::FREE.with(found.regime))
+                    all.min().unwrap_or(Amortization::FREE.with(found.regime))
                 }
-                false => Share::OWN.with(found.regime),
+                false => Amortization::OWN.with(found.regime),
             };
             for o in &e.outputs {
                 found.shares[*o] = Some(share);
@@ -338,8 +338,8 @@ impl Readable {
     }
 
     /// What it costs to have an operand again.
-    pub(crate) fn share(&self, a: Atom) -> Share {
-        a.value().and_then(|v| self.shares[v]).unwrap_or(Share::FREE.with(self.regime))
+    pub(crate) fn share(&self, a: Atom) -> Amortization {
+        a.value().and_then(|v| self.shares[v]).unwrap_or(Amortization::FREE.with(self.regime))
     }
 }
 
@@ -361,8 +361,8 @@ pub(super) fn arithmetic(module: &Module, f: &Function, e: &Equation) -> f64 {
     if !gives_floats(f, e) {
         return 0.0;
     }
-    match Labour::of(&e.lower(module, f)) {
-        Labour::Moves | Labour::Writes => 0.0,
-        Labour::Cheap | Labour::Dear => flops_of(module, f, e),
+    match OpClass::of(&e.lower(module, f)) {
+        OpClass::Moves | OpClass::Writes => 0.0,
+        OpClass::Cheap | OpClass::Dear => flops_of(module, f, e),
     }
 }

@@ -16,7 +16,7 @@
 //! ```
 
 use cranelift_entity::SecondaryMap;
-use tapeloom_ir::prim::{Continuity, Lowering, Region, Rounds, Slot, Trip};
+use tapeloom_ir::prim::{Binding, Continuity, LoopSpec, Lowering, Region, TripCount};
 use tapeloom_ir::{Atom, Code, Equation, FuncId, Function, Module, ValueId, deeper};
 
 /// Whether an equation decides by floats that are not `exact`, itself or in what it runs.
@@ -82,7 +82,7 @@ fn operands(module: &Module, f: &Function, e: &Equation, outputs: &[bool]) -> Ve
 fn of_rounds(
     module: &Module,
     body: FuncId,
-    rounds: &Rounds,
+    rounds: &LoopSpec,
     outputs: &[bool],
     operands: usize,
 ) -> Vec<bool> {
@@ -91,7 +91,7 @@ fn of_rounds(
     results.resize(f.results.len(), false);
     loop {
         let mut params = followed(module, f, &results);
-        if let Trip::While { condition, reads } = &rounds.trip {
+        if let TripCount::While { condition, reads } = &rounds.trip {
             // How many rounds there are is a decision.
             if within(module, *condition) {
                 reads.iter().for_each(|p| params[*p] = true);
@@ -99,7 +99,7 @@ fn of_rounds(
         }
         let mut settled = true;
         for (p, slot) in rounds.takes.iter().enumerate() {
-            if let Slot::Carry(r) = slot {
+            if let Binding::Carry(r) = slot {
                 // What the last round gives is what the first one takes, if there is none.
                 params[p] |= results[*r];
                 settled &= results[*r] == params[p];

@@ -26,11 +26,11 @@ use cranelift_entity::SecondaryMap;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::lang::query::{LinearizeOf, Residual};
 use tapeloom_ir::prim::{
-    Effects, HELD, LATER, Lowering, Op, RECOMPUTE, Region, Role, Slot, apart_from,
+    Binding, Effects, HELD, LATER, Lowering, Op, RECOMPUTE, Region, Role, apart_from,
 };
 use tapeloom_ir::{
-    ArrayType, Atom, Builder, Copying, Dtype, Equation, FuncId, Function, Module, OrderedMap,
-    Problem, Shape, Spot, ValueId, deeper, rebuild,
+    ArrayType, Atom, Builder, Dtype, Equation, FuncId, Function, Module, OrderedMap, Problem,
+    Shape, Spot, ValueId, ValueRemap, deeper, rebuild,
 };
 
 /// What follows from no parameter.
@@ -77,7 +77,7 @@ fn held(module: &mut Module, id: FuncId, residuals: &[Residual]) -> Result<FuncI
     if kept.is_empty() {
         return Ok(id);
     }
-    let (mut draft, mut copying) = Copying::same_signature(&f);
+    let (mut draft, mut copying) = ValueRemap::same_signature(&f);
     for (i, e) in f.equations.iter().enumerate() {
         copying.define(e, draft.copy(&f, i, copying.all(&e.operands)));
     }
@@ -268,7 +268,7 @@ fn in_memory(e: &Equation, lowering: &Lowering) -> Vec<usize> {
         // What a loop carries it has a place for.
         Lowering::Loop { rounds, .. } => {
             let slots = rounds.params().map(|p| rounds.takes[p]).enumerate();
-            let read = slots.filter(|(_, slot)| !matches!(slot, Slot::Carry(_)));
+            let read = slots.filter(|(_, slot)| !matches!(slot, Binding::Carry(_)));
             read.map(|(k, _)| rounds.lead() + k).collect()
         }
         // So does a rule, which may make a loop of them.

@@ -20,8 +20,8 @@
 use super::cost::{Prices, Reads, arithmetic};
 use super::max_flow::{NEVER, Network};
 use cranelift_entity::SecondaryMap;
-use tapeloom_ir::prim::{Lowering, Trip};
-use tapeloom_ir::{Equation, FuncId, Function, Module, OrderedMap, Terms, ValueId};
+use tapeloom_ir::prim::{Lowering, TripCount};
+use tapeloom_ir::{Equation, FuncId, Function, Module, OrderedMap, PlanRequest, ValueId};
 
 /// How much more arithmetic a plan may have, as long as what loops keep stays in a cache: a tenth.
 const MORE: f64 = 0.1;
@@ -39,7 +39,7 @@ pub(super) fn choose(
     f: &Function,
     lin: FuncId,
     reads: &Reads<'_>,
-    terms: &Terms,
+    terms: &PlanRequest,
 ) -> Vec<bool> {
     let weighed = terms.policy.is_planned() && !leaves_the_cache(f, reads, terms);
     let mut times = 1;
@@ -58,7 +58,7 @@ pub(super) fn choose(
 }
 
 /// Whether all that the linear half reads of what is computed would be more, in all rounds, than a cache holds.
-fn leaves_the_cache(f: &Function, reads: &Reads<'_>, terms: &Terms) -> bool {
+fn leaves_the_cache(f: &Function, reads: &Reads<'_>, terms: &PlanRequest) -> bool {
     let made = reads.values.iter().filter(|v| !f.params.contains(v));
     let bytes: usize = made.filter_map(|v| f.types[*v].as_array()).map(|ty| ty.bytes()).sum();
     !terms.together && bytes.saturating_mul(terms.runs) > CACHE
@@ -147,7 +147,7 @@ fn sum(module: &Module, f: &Function, known: &OrderedMap<FuncId, f64>) -> f64 {
         }
         match e.op.lower(module, &[]) {
             Lowering::Loop { rounds, .. } => {
-                let times = if let Trip::Static(n) = rounds.trip { n as f64 } else { 1.0 };
+                let times = if let TripCount::Static(n) = rounds.trip { n as f64 } else { 1.0 };
                 times * inside.sum::<f64>()
             }
             Lowering::Branch { .. } => inside.fold(0.0, f64::max),

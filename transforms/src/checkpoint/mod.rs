@@ -2,7 +2,7 @@
 //!
 //! Single functions, bodies of loops and branches share one object: a forward half, a linear half, and
 //! what the second reads of the first ([`LinearizeOf`]). So planning is a map on that object, on terms
-//! that are plain data ([`Terms`]: a policy, and what is there for nothing):
+//! that are plain data ([`PlanRequest`]: a policy, and what is there for nothing):
 //!
 //! ```text
 //! plan: LinearizeOf -> LinearizeOf            same function, same derivative
@@ -65,7 +65,7 @@ use isolate::apart;
 use min_cut::choose;
 use tapeloom_ir::lang::query::{LinearizeOf, Plan, Residual, Within};
 use tapeloom_ir::prim::Regions;
-use tapeloom_ir::{Atom, FuncId, Module, Policy, Problem, Terms, ValueId};
+use tapeloom_ir::{Atom, FuncId, Module, PlanRequest, Policy, Problem, ValueId};
 
 /// The derivative of a function whose loops keep what a policy says.
 pub(crate) fn within(
@@ -87,7 +87,7 @@ pub(crate) fn within(
         | Policy::Named(_)
         | Policy::Except(_) => {
             let all = regions.linearize(module, f, &of.active, &[], &of.shares)?;
-            regions.plan(module, all, Terms::call(of.policy.clone()))
+            regions.plan(module, all, PlanRequest::call(of.policy.clone()))
         }
     }
 }

@@ -35,8 +35,8 @@ use cranelift_entity::SecondaryMap;
 use tapeloom_ir::lang::query::{LinearizeOf, Residual};
 use tapeloom_ir::prim::{Op, Packing};
 use tapeloom_ir::{
-    ArrayType, Atom, Bits, Builder, Copying, Draft, Dtype, Function, Loc, Module, OrderedMap,
-    Price, Problem, Terms, Type, ValueId,
+    ArrayType, Atom, Bits, Builder, Draft, Dtype, Function, Loc, Module, OrderedMap, PlanRequest,
+    Price, Problem, Type, ValueId, ValueRemap,
 };
 
 /// What arithmetic on integers costs more than its codes say, which are of floats in vectors.
@@ -53,7 +53,7 @@ pub(super) struct Widths {
 }
 
 impl Widths {
-    pub(super) fn of(module: &Module, f: &Function, terms: &Terms) -> Widths {
+    pub(super) fn of(module: &Module, f: &Function, terms: &PlanRequest) -> Widths {
         let integer = |ty: &Type| ty.as_array().is_some_and(|ty| ty.dtype.is_integer());
         let asked = terms.bits != Bits::Whole && f.types.values().any(integer);
         let ranges = if asked { integers(module, f) } else { SecondaryMap::new() };
@@ -138,19 +138,19 @@ fn work(way: Packing, ty: &ArrayType) -> f64 {
 pub(super) fn pack(
     module: &mut Module,
     of: LinearizeOf,
-    terms: &Terms,
+    terms: &PlanRequest,
 ) -> Result<LinearizeOf, Problem> {
     let ways = ways(module, &of, terms);
     if ways.is_empty() {
         return Ok(of);
     }
     let (fwd, lin) = (module.get(of.fwd), module.get(of.lin));
-    let (mut draft, mut copying) = Copying::same_signature(&fwd);
+    let (mut draft, mut copying) = ValueRemap::same_signature(&fwd);
     let b = Builder::new(module, &mut draft);
     let mut way_of: SecondaryMap<ValueId, Option<&Way>> = SecondaryMap::new();
     ways.values().for_each(|way| way_of[way.value] = Some(way));
     let mut packed: SecondaryMap<ValueId, Option<Atom>> = SecondaryMap::new();
-    let mut pack = |made: &[ValueId], copying: &Copying| {
+    let mut pack = |made: &[ValueId], copying: &ValueRemap| {
         for Way { value, way, at } in made.iter().filter_map(|v| way_of[*v]) {
             b.at(*at);
             let bits = way.pack(&b, copying.read((*value).into()));
@@ -218,7 +218,7 @@ struct Way {
 }
 
 /// The residuals that are packed.
-fn ways(module: &Module, of: &LinearizeOf, terms: &Terms) -> OrderedMap<Residual, Way> {
+fn ways(module: &Module, of: &LinearizeOf, terms: &PlanRequest) -> OrderedMap<Residual, Way> {
     let mut found = OrderedMap::default();
     if terms.bits == Bits::Whole {
         return found;

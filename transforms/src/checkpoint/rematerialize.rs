@@ -17,7 +17,9 @@ use cranelift_entity::SecondaryMap;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::lang::query::{LinearizeOf, Residual};
 use tapeloom_ir::prim::{Op, RECOMPUTE, Regions};
-use tapeloom_ir::{Atom, Builder, Copying, Draft, Function, Module, Problem, Spot, Type, ValueId};
+use tapeloom_ir::{
+    Atom, Builder, Draft, Function, Module, Problem, Spot, Type, ValueId, ValueRemap,
+};
 
 /// The same derivative, where the linear half runs those equations of the forward half `f` again.
 pub(super) fn rewrite(
@@ -43,8 +45,8 @@ pub(super) fn rewrite(
     let mut residuals = Vec::new();
     let mut draft = Draft::new(lin.name.clone());
     // What the linear half reads, and the same behind its mark, for what is computed again.
-    let [mut read, mut behind] = [Copying::new(), Copying::new()];
-    let mut ask = |v: ValueId, read: &mut Copying, draft: &mut Draft| {
+    let [mut read, mut behind] = [ValueRemap::new(), ValueRemap::new()];
+    let mut ask = |v: ValueId, read: &mut ValueRemap, draft: &mut Draft| {
         if read.knows(v) {
             return;
         }

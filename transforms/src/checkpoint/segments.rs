@@ -20,8 +20,8 @@ use cranelift_entity::SecondaryMap;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Lowering;
 use tapeloom_ir::{
-    Atom, Builder, Copying, Draft, FuncId, Function, Module, Op, OrderedMap, OrderedSet, Policy,
-    Problem, ValueId,
+    Atom, Builder, Draft, FuncId, Function, Module, Op, OrderedMap, OrderedSet, Policy, Problem,
+    ValueId, ValueRemap,
 };
 
 /// How many pieces there are at most.
@@ -211,7 +211,7 @@ impl Pieces {
             false => reads_late(module, f, |_| true),
         };
         let arrays: OrderedSet<ValueId> = late.iter().flatten().copied().collect();
-        let (mut draft, mut copying) = Copying::same_signature(f);
+        let (mut draft, mut copying) = ValueRemap::same_signature(f);
         let mut own: Vec<usize> = Vec::new();
         // Who reads an array first: who comes before that would not be late any more.
         let first = |v: ValueId| {
@@ -249,7 +249,7 @@ fn piece(
     f: &Function,
     own: &mut Vec<usize>,
     draft: &mut Draft,
-    copying: &mut Copying,
+    copying: &mut ValueRemap,
 ) -> Result<(), Problem> {
     let own = std::mem::take(own);
     let (Some(first), Some(last)) = (own.first().copied(), own.last().copied()) else {
@@ -264,7 +264,7 @@ fn piece(
     let params: Vec<ValueId> = read.into_iter().filter(|v| !made.contains(v)).collect();
     let results: Vec<ValueId> = made.into_iter().filter(|v| later.contains(v)).collect();
 
-    let (mut inner, mut inside) = (Draft::new(f.name.clone()), Copying::new());
+    let (mut inner, mut inside) = (Draft::new(f.name.clone()), ValueRemap::new());
     for p in &params {
         inside.bind(*p, inner.param(f.types[*p].clone()));
     }

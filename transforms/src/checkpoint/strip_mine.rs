@@ -9,7 +9,7 @@
 //! ```
 
 use cranelift_entity::SecondaryMap;
-use tapeloom_ir::prim::{Lowering, Region, Rounds, Slot, is_packed};
+use tapeloom_ir::prim::{Binding, LoopSpec, Lowering, Region, is_packed};
 use tapeloom_ir::{
     Builder, FuncId, Function, Module, OrderedSet, Problem, Type, ValueId, deeper, rebuild,
 };
@@ -94,15 +94,15 @@ pub(super) fn in_blocks(module: &mut Module, f: FuncId) -> Result<FuncId, Proble
 
 /// Whether rounds carry more than twice the bytes that they are given and give, element by element: in blocks the
 /// cotangents of elements are put together from those of blocks, which takes more than bits that wait.
-fn carries_most(module: &Module, body: FuncId, rounds: &Rounds) -> bool {
+fn carries_most(module: &Module, body: FuncId, rounds: &LoopSpec) -> bool {
     let f = module.function(body);
     let bytes = |ty: &Type| ty.as_array().map_or(0, |ty| ty.bytes());
     let (mut carried, mut elements) = (0, 0);
     for (slot, ty) in rounds.takes.iter().zip(f.param_types()) {
         match slot {
-            Slot::Carry(_) => carried += bytes(&ty),
-            Slot::Xs => elements += bytes(&ty),
-            Slot::Index | Slot::Const => {}
+            Binding::Carry(_) => carried += bytes(&ty),
+            Binding::Xs => elements += bytes(&ty),
+            Binding::Index | Binding::Const => {}
         }
     }
     let given = f.result_types().into_iter().enumerate();

@@ -2,17 +2,17 @@
 
 use super::access_box::{Along, Area};
 use super::integer_facts::{Known, Sum, Symbol};
-use tapeloom_ir::prim::{Part, Start, component, linear};
+use tapeloom_ir::prim::{SliceAccess, Start, component, linear};
 use tapeloom_ir::{Atom, Builder, Equation, Function, Type, ValueId};
 
 /// A box of the first operand of an equation, which begins at sums.
-pub(super) struct Touch {
-    pub(super) part: Part,
+pub(super) struct Access {
+    pub(super) part: SliceAccess,
     pub(super) starts: Vec<Sum>,
 }
 
-impl Touch {
-    pub(super) fn of(known: &Known<'_>, f: &Function, e: &Equation) -> Option<Touch> {
+impl Access {
+    pub(super) fn of(known: &Known<'_>, f: &Function, e: &Equation) -> Option<Access> {
         let types: Vec<Type> = e.operands.iter().map(|a| f.type_of(*a)).collect();
         let part = e.op.part(&types)?;
         let start = |start: &Start| match start {
@@ -22,7 +22,7 @@ impl Touch {
             }
         };
         let starts = part.starts.iter().map(start).collect::<Option<_>>()?;
-        (!part.sizes.contains(&0)).then_some(Touch { part, starts })
+        (!part.sizes.contains(&0)).then_some(Access { part, starts })
     }
 
     /// Where that is, in all rounds. Symbols of values that `same` names are the same in all rounds.

@@ -11,8 +11,8 @@
 use super::integer_facts::Fact;
 use super::loop_editor::Looped;
 use super::region_rewriter::{Better, Pass, inside_out};
-use tapeloom_ir::prim::{Slot, Trip};
-use tapeloom_ir::{Atom, Builder, Copying, Draft, FuncId, Module, Op, OrderedMap, Problem};
+use tapeloom_ir::prim::{Binding, TripCount};
+use tapeloom_ir::{Atom, Builder, Draft, FuncId, Module, Op, OrderedMap, Problem, ValueRemap};
 
 /// The same function, whose loops take each constant once.
 pub(super) fn shared(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
@@ -25,7 +25,7 @@ fn once(b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact]) -> Better {
     while let Some(pair) = twice(&at) {
         let body = b.with_module(|m| merged(m, &at, pair))?;
         at.drop(pair.1);
-        if let Trip::While { reads, .. } = &mut at.rounds.trip {
+        if let TripCount::While { reads, .. } = &mut at.rounds.trip {
             reads.iter_mut().for_each(|p| *p = after(*p, pair));
         }
         at.run(b, body);
@@ -51,7 +51,7 @@ fn merged(
 ) -> Result<FuncId, Problem> {
     let f = &at.body;
     let mut draft = Draft::new(f.name.clone());
-    let mut copying = Copying::new();
+    let mut copying = ValueRemap::new();
     for (at, p) in f.all_params().enumerate() {
         let made = match at {
             _ if at == again => copying.read(f.params[first].into()),
@@ -71,7 +71,7 @@ fn merged(
 fn twice(at: &Looped) -> Option<(usize, usize)> {
     let mut seen: OrderedMap<Atom, usize> = OrderedMap::default();
     for (p, operand) in at.rounds.params().zip(&at.operands[at.rounds.lead()..]) {
-        if p < at.body.params.len() && at.rounds.takes[p] == Slot::Const {
+        if p < at.body.params.len() && at.rounds.takes[p] == Binding::Const {
             if let Some(first) = seen.get(operand) {
                 return Some((*first, p));
             }

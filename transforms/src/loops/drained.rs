@@ -10,15 +10,15 @@
 //! It is how a loop that fills an array is undone: the cotangent of each element is taken out, and nothing is left
 //! there. Every place is that of one round, so all rounds find what was there in front of the loop.
 
-use super::access::Touch;
+use super::access::Access;
 use super::integer_facts::{Known, Sum};
 use super::loop_editor::Looped;
 use super::region_rewriter::{Better, Pass, inside_out};
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::prim::{Slot, Trip};
+use tapeloom_ir::prim::{Binding, TripCount};
 use tapeloom_ir::{
-    Atom, Builder, Copying, Draft, Equation, FuncId, Function, Literal, Module, Op, Problem, Type,
-    ValueId,
+    Atom, Builder, Draft, Equation, FuncId, Function, Literal, Module, Op, Problem, Type, ValueId,
+    ValueRemap,
 };
 
 /// The same function, whose loops take as constants what they empty.
@@ -35,7 +35,7 @@ fn taken(
     let Some(mut at) = Looped::of(b, op, operands, facts) else { return Ok(None) };
     let mut left = Vec::new();
     for param in 0..at.rounds.takes.len() {
-        let (Slot::Carry(result), Some(operand)) = (at.rounds.takes[param], at.operand(param))
+        let (Binding::Carry(result), Some(operand)) = (at.rounds.takes[param], at.operand(param))
         else {
             continue;
         };
@@ -44,7 +44,7 @@ fn taken(
         let Some(constant) = constant(&at, &known, param, result) else { continue };
         let function = b.with_module(|m| reading(m, &body, param))?;
         let given = at.operands[operand];
-        at.take(param >= body.params.len(), &[(Slot::Const, given)]);
+        at.take(param >= body.params.len(), &[(Binding::Const, given)]);
         at.run(b, function);
         left.push((result, constant));
     }
@@ -68,7 +68,7 @@ fn constant(at: &Looped, known: &Known<'_>, param: usize, result: usize) -> Opti
     let extents = &body.types[p].as_array()?.shape;
     let is = |v: ValueId| move |a: &Atom| a.value() == Some(v);
     let set = body.equations.iter().find(|e| e.outputs.contains(&last))?;
-    let touch = Touch::of(known, body, set)?;
+    let touch = Access::of(known, body, set)?;
     let write = touch.part.writes.filter(|w| !w.adds)?;
     covers(at, &touch, extents)?;
     for e in &body.equations {
@@ -78,7 +78,7 @@ fn constant(at: &Looped, known: &Known<'_>, param: usize, result: usize) -> Opti
         if !e.operands.iter().any(is(p)) {
             continue;
         }
-        let here = Touch::of(known, body, e)?;
+        let here = Access::of(known, body, e)?;
         let own = here.starts == touch.starts && here.part.sizes == touch.part.sizes;
         let other = e.operands[1..].iter().any(is(p));
         let writes = here.part.writes.is_some() && e.outputs[..] != [last];
@@ -92,9 +92,9 @@ fn constant(at: &Looped, known: &Known<'_>, param: usize, result: usize) -> Opti
 
 /// The axis along which the rounds of a loop touch every place of an array, each its own: by the number of the round,
 /// and all other axes whole.
-pub(super) fn covers(at: &Looped, touch: &Touch, extents: &[usize]) -> Option<usize> {
-    let Trip::Static(rounds) = at.rounds.trip else { return None };
-    let counter = at.body.all_params().zip(&at.rounds.takes).find(|(_, s)| **s == Slot::Index);
+pub(super) fn covers(at: &Looped, touch: &Access, extents: &[usize]) -> Option<usize> {
+    let TripCount::Static(rounds) = at.rounds.trip else { return None };
+    let counter = at.body.all_params().zip(&at.rounds.takes).find(|(_, s)| **s == Binding::Index);
     let (counter, _) = counter?;
     let size = |axis: usize| touch.part.sizes[axis];
     let along = |axis: &usize| {
@@ -121,7 +121,7 @@ fn uniform(body: &Function, a: Atom) -> Option<Literal> {
 /// The body, which reads what one parameter was from another one behind all others of its kind.
 fn reading(module: &mut Module, body: &Function, param: usize) -> Result<FuncId, Problem> {
     let mut draft = Draft::new(body.name.clone());
-    let mut copying = Copying::new();
+    let mut copying = ValueRemap::new();
     let first = body.params.len();
     let all: Vec<ValueId> = body.all_params().collect();
     let linear = param >= first;

@@ -14,7 +14,7 @@
 use super::integer_facts::Known;
 use super::loop_editor::Looped;
 use super::region_rewriter::{Better, Pass, inside_out};
-use tapeloom_ir::prim::{Effects, Lowering, Trip, instantiate};
+use tapeloom_ir::prim::{Effects, Lowering, TripCount, instantiate};
 use tapeloom_ir::{Atom, Builder, Code, Equation, FuncId, Module, Op, Problem};
 
 /// The same function, with integers and truth values that can only be one thing replaced by it, and without loops
@@ -40,7 +40,7 @@ fn only(module: &Module, known: &Known<'_>, e: &Equation, operands: &[Atom]) -> 
 }
 
 fn idle(b: &Builder<'_>, op: &Op, operands: &[Atom]) -> Better {
-    let at = Looped::of(b, op, operands, &[]).filter(|at| at.rounds.trip == Trip::Static(0));
+    let at = Looped::of(b, op, operands, &[]).filter(|at| at.rounds.trip == TripCount::Static(0));
     Ok(at.map(|at| {
         let results = at.body.result_types().into_iter().enumerate();
         let first = |r: usize| at.operand(at.rounds.carrier(r)?).map(|k| at.operands[k]);

@@ -9,7 +9,7 @@
 //!
 //! The first of two writes goes only if nobody else reads what it made: otherwise there would be two arrays.
 
-use super::access::Touch;
+use super::access::Access;
 use super::integer_facts::Known;
 use tapeloom_ir::prim::Write;
 use tapeloom_ir::{Atom, Equation, Function, Operands};
@@ -26,8 +26,8 @@ pub(super) struct Written {
 
 impl Written {
     pub(super) fn of(known: &Known<'_>, f: &Function) -> Written {
-        let touches: Vec<Option<Touch>> =
-            f.equations.iter().map(|e| Touch::of(known, f, e)).collect();
+        let touches: Vec<Option<Access>> =
+            f.equations.iter().map(|e| Access::of(known, f, e)).collect();
         let sets = |i: usize| {
             let write = touches[i].as_ref()?.part.writes.filter(|w| !w.adds)?;
             Some(f.equations[i].operands[write.operand])
@@ -89,9 +89,9 @@ impl Written {
     }
 }
 
-impl Touch {
+impl Access {
     /// Whether another equation touches the same box of an array of the same shape, wherever that is.
-    fn is(&self, other: &Touch, known: &Known<'_>, f: &Function, e: &Equation) -> bool {
+    fn is(&self, other: &Access, known: &Known<'_>, f: &Function, e: &Equation) -> bool {
         let same = self.starts == other.starts && self.part.sizes == other.part.sizes;
         let shape = f.type_of(e.operands[0]);
         let Some(array) = shape.as_array() else { return false };

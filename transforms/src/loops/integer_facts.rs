@@ -12,7 +12,7 @@
 use super::interval::Range;
 use cranelift_entity::SecondaryMap;
 use smallvec::{SmallVec, smallvec};
-use tapeloom_ir::prim::{Bounds, Combine, Lowering, Piece, Region, Rounds, Slot, Trip};
+use tapeloom_ir::prim::{Binding, Bounds, Combine, LoopSpec, Lowering, Piece, Region, TripCount};
 use tapeloom_ir::{
     Atom, Code, Dtype, Equation, Function, Literal, Module, OrderedMap, Type, ValueId, deeper,
 };
@@ -357,10 +357,10 @@ impl<'a> Known<'a> {
             let all = self.in_rounds(e, &rounds);
             return match &rounds.trip {
                 _ if region.function == body => all,
-                Trip::While { condition, reads } if region.function == *condition => {
+                TripCount::While { condition, reads } if region.function == *condition => {
                     reads.iter().map(|p| all[*p]).collect()
                 }
-                Trip::Static(_) | Trip::Runtime | Trip::While { .. } => Vec::new(),
+                TripCount::Static(_) | TripCount::Runtime | TripCount::While { .. } => Vec::new(),
             };
         }
         match e.op.lower(module, &[]) {
@@ -397,25 +397,27 @@ impl<'a> Known<'a> {
     }
 
     /// What is known of the parameters of a loop's body.
-    fn in_rounds(&self, e: &Equation, rounds: &Rounds) -> Vec<Fact> {
+    fn in_rounds(&self, e: &Equation, rounds: &LoopSpec) -> Vec<Fact> {
         let most = match rounds.trip {
-            Trip::Static(n) => n as i128,
-            Trip::Runtime => self.range(e.operands[0]).most,
-            Trip::While { .. } => i64::MAX.into(),
+            TripCount::Static(n) => n as i128,
+            TripCount::Runtime => self.range(e.operands[0]).most,
+            TripCount::While { .. } => i64::MAX.into(),
         };
         let mut operands = e.operands[rounds.lead()..].iter();
-        let fact = |slot: &Slot| match slot {
-            Slot::Index => Fact { range: Some(Range::new(0, (most - 1).max(0))), carried: false },
-            Slot::Const => {
+        let fact = |slot: &Binding| match slot {
+            Binding::Index => {
+                Fact { range: Some(Range::new(0, (most - 1).max(0))), carried: false }
+            }
+            Binding::Const => {
                 let Some(a) = operands.next() else { return Fact::default() };
                 let fact = self.fact(*a);
                 Fact { range: fact.range.or(a.literal().map(Range::literal)), ..fact }
             }
-            Slot::Carry(_) => {
+            Binding::Carry(_) => {
                 operands.next();
                 Fact { range: None, carried: true }
             }
-            Slot::Xs => {
+            Binding::Xs => {
                 let range = operands.next().and_then(|a| self.fact(*a).range);
                 Fact { range, carried: false }
             }

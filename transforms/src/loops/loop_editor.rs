@@ -2,7 +2,7 @@
 
 use super::integer_facts::Fact;
 use std::sync::Arc;
-use tapeloom_ir::prim::{Rounds, Slot};
+use tapeloom_ir::prim::{Binding, LoopSpec};
 use tapeloom_ir::{Atom, Builder, FuncId, Function, Op, ValueId};
 
 #[derive(Clone)]
@@ -10,7 +10,7 @@ pub(super) struct Looped {
     op: Op,
     function: FuncId,
     pub(super) body: Arc<Function>,
-    pub(super) rounds: Rounds,
+    pub(super) rounds: LoopSpec,
     pub(super) operands: Vec<Atom>,
     /// What is known of each parameter of the body.
     pub(super) facts: Vec<Fact>,
@@ -47,13 +47,13 @@ impl Looped {
     }
 
     /// Where a value of the body comes from, if it is a parameter.
-    pub(super) fn slot(&self, v: ValueId) -> Option<Slot> {
+    pub(super) fn slot(&self, v: ValueId) -> Option<Binding> {
         Some(self.rounds.takes[self.param(v)?])
     }
 
     /// Whether a value of the body is the same in all rounds.
     pub(super) fn is_constant(&self, v: ValueId) -> bool {
-        self.slot(v) == Some(Slot::Const)
+        self.slot(v) == Some(Binding::Const)
     }
 
     /// Where parameters come to stand that are added behind all others of their kind.
@@ -62,7 +62,7 @@ impl Looped {
     }
 
     /// Takes more, behind all other parameters of their kind.
-    pub(super) fn take(&mut self, linear: bool, more: &[(Slot, Atom)]) {
+    pub(super) fn take(&mut self, linear: bool, more: &[(Binding, Atom)]) {
         let last = self.end(linear);
         let before = self.rounds.lead() + self.rounds.params().filter(|p| *p < last).count();
         self.facts.splice(last..last, more.iter().map(|_| Fact::default()));

@@ -20,7 +20,7 @@
 //!
 //! Compilers know it for scalars as register promotion; over boxes as array privatization (Feautrier, 1988).
 
-use super::access::{Touch, number};
+use super::access::{Access, number};
 use super::access_box::{Along, Area};
 use super::drained::emptied;
 use super::integer_facts::{Fact, Known};
@@ -29,10 +29,10 @@ use super::promote_reads::lifted;
 use super::region_rewriter::{Better, Pass, inside_out};
 use super::uses::Behind;
 use cranelift_entity::SecondaryMap;
-use tapeloom_ir::prim::{Lowering, Slot, Trip, Within, put_box, reshaped, take_box};
+use tapeloom_ir::prim::{Binding, Lowering, TripCount, Within, put_box, reshaped, take_box};
 use tapeloom_ir::{
-    ArrayType, Atom, Builder, Copying, Draft, Equation, FuncId, Function, Module, Op, Problem,
-    Type, ValueId,
+    ArrayType, Atom, Builder, Draft, Equation, FuncId, Function, Module, Op, Problem, Type,
+    ValueId, ValueRemap,
 };
 
 /// The same function, whose loops carry parts of arrays where they read and write no more.
@@ -183,7 +183,7 @@ impl Found {
             if e.operands[1..].iter().any(|a| is(a, &versions)) {
                 return None;
             }
-            let touch = Touch::of(known, body, e)?;
+            let touch = Access::of(known, body, e)?;
             let area = touch.area(known, extents, |v| at.is_constant(v))?;
             let writes = touch.part.writes.is_some();
             touches.push((i, area, touch.elements(), writes));
@@ -216,14 +216,14 @@ impl Found {
 impl Plan {
     fn of(at: &Looped, known: &Known<'_>, param: usize, often: usize) -> Option<Plan> {
         let carried = match at.rounds.takes[param] {
-            Slot::Carry(_) => true,
-            Slot::Const if at.facts[param].carried => false,
-            Slot::Const | Slot::Index | Slot::Xs => return None,
+            Binding::Carry(_) => true,
+            Binding::Const if at.facts[param].carried => false,
+            Binding::Const | Binding::Index | Binding::Xs => return None,
         };
         let times = match &at.rounds.trip {
-            Trip::While { reads, .. } if reads.contains(&param) => return None,
-            Trip::Static(n) => *n,
-            Trip::Runtime | Trip::While { .. } => 1,
+            TripCount::While { reads, .. } if reads.contains(&param) => return None,
+            TripCount::Static(n) => *n,
+            TripCount::Runtime | TripCount::While { .. } => 1,
         };
         let p = at.body.all_params().nth(param)?;
         let array = at.body.types[p].as_array().filter(|ty| !ty.shape.is_empty())?;
@@ -231,9 +231,9 @@ impl Plan {
         let found = Found::of(at, known, p, extents)?;
         let writes = found.touches.iter().any(|t| t.3);
         match at.rounds.takes[param] {
-            Slot::Carry(result) if found.results != [result] || !writes => return None,
-            Slot::Const if !found.results.is_empty() || writes => return None,
-            Slot::Carry(_) | Slot::Const | Slot::Index | Slot::Xs => {}
+            Binding::Carry(result) if found.results != [result] || !writes => return None,
+            Binding::Const if !found.results.is_empty() || writes => return None,
+            Binding::Carry(_) | Binding::Const | Binding::Index | Binding::Xs => {}
         }
         let own = if carried { Some(found.written(known, extents)?) } else { None };
         let mut windows: Vec<Window> = Vec::new();
@@ -289,12 +289,12 @@ impl Plan {
         let Some(starts) = starts else { return Ok(None) };
         let part = |(window, starts): (&Window, &Vec<Atom>)| {
             let part = take_box(b, array, starts, &window.sizes());
-            (Slot::Const, reshaped(b, part, &window.shape()))
+            (Binding::Const, reshaped(b, part, &window.shape()))
         };
-        let parts: Vec<(Slot, Atom)> = self.windows.iter().zip(&starts).map(part).collect();
+        let parts: Vec<(Binding, Atom)> = self.windows.iter().zip(&starts).map(part).collect();
         let body = b.with_module(|m| self.body(m, &at.body, known))?;
         let back = match at.rounds.takes[self.param] {
-            Slot::Carry(output) if self.writes => {
+            Binding::Carry(output) if self.writes => {
                 let (starts, sizes) = (starts[0].clone(), self.windows[0].sizes());
                 Some(Back { output, array, starts, sizes })
             }
@@ -314,7 +314,7 @@ impl Plan {
         known: &Known<'_>,
     ) -> Result<FuncId, Problem> {
         let mut draft = Draft::new(body.name.clone());
-        let mut copying = Copying::new();
+        let mut copying = ValueRemap::new();
         let mut parts: Vec<Atom> = Vec::new();
         let first = body.params.len();
         let old: Vec<ValueId> = body.all_params().collect();
@@ -352,7 +352,7 @@ impl Plan {
                 continue;
             };
             let window = &self.windows[*w];
-            let Some(touch) = Touch::of(known, body, e) else {
+            let Some(touch) = Access::of(known, body, e) else {
                 return Err(Problem::internal("a place that was known is not"));
             };
             // State goes from write to write, constants stay.
@@ -368,7 +368,7 @@ impl Plan {
     }
 }
 
-impl Touch {
+impl Access {
     /// The same, of the window in place of the array.
     fn within(
         &self,
@@ -377,7 +377,7 @@ impl Touch {
         part: Atom,
         body: &Function,
         e: &Equation,
-        copying: &Copying,
+        copying: &ValueRemap,
     ) -> Option<Atom> {
         let value = |v: ValueId| Some(copying.read(v.into()));
         let (mut starts, mut sizes) = (Vec::new(), Vec::new());

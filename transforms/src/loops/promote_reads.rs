@@ -16,7 +16,7 @@
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::prim::{Effects, Lowering};
 use tapeloom_ir::{
-    Atom, Builder, Copying, Draft, Equation, FuncId, Function, Module, Problem, Type, ValueId,
+    Atom, Builder, Draft, Equation, FuncId, Function, Module, Problem, Type, ValueId, ValueRemap,
 };
 
 /// What is read of an array has so many elements at most.
@@ -114,7 +114,7 @@ fn slice(module: &Module, f: &Function, wanted: &[usize]) -> Option<Vec<usize>> 
 /// The reads, where the branch stands.
 fn outside(b: &Builder<'_>, f: &Function, reads: &[usize], given: &[Atom]) -> Vec<Atom> {
     let needed = b.with_module(|m| slice(m, f, reads)).unwrap_or_default();
-    let mut copying = Copying::with(f, given.iter().copied());
+    let mut copying = ValueRemap::with(f, given.iter().copied());
     for i in needed {
         let e = &f.equations[i];
         let made = b.copy(f, i, copying.all(&e.operands));
@@ -133,7 +133,7 @@ fn inside(
     types: &[Type],
 ) -> Result<FuncId, Problem> {
     let mut draft = Draft::new(f.name.clone());
-    let mut copying = Copying::new();
+    let mut copying = ValueRemap::new();
     for (_, p) in f.params.iter().enumerate().filter(|(at, _)| *at != param) {
         copying.bind(*p, draft.param(f.types[*p].clone()));
     }

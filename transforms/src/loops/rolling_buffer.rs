@@ -20,16 +20,19 @@
 //! last rows follow from the state. Then come its readers, of which each is an equation, in the order that
 //! transposition has for reads of places.
 
-use super::access::{Touch, number};
+use super::access::{Access, number};
 use super::integer_facts::{Fact, Known, Sum};
 use super::loop_editor::Looped;
 use super::region_rewriter::{Better, Pass, inside_out};
 use super::uses::{Behind, OneBox};
 use crate::ad::transpose::reads_late;
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::prim::{Direction, Slot, Trip, first_axis_to, put_box, reshaped, sum, take_box};
+use tapeloom_ir::prim::{
+    Binding, Direction, TripCount, first_axis_to, put_box, reshaped, sum, take_box,
+};
 use tapeloom_ir::{
-    ArrayType, Atom, Builder, Copying, Draft, FuncId, Literal, Module, Op, Problem, Type, ValueId,
+    ArrayType, Atom, Builder, Draft, FuncId, Literal, Module, Op, Problem, Type, ValueId,
+    ValueRemap,
 };
 
 /// How many rounds before a row may have been made.
@@ -133,7 +136,8 @@ pub(super) fn rolled(
 
 impl Rows {
     fn of(at: &Looped, known: &Known<'_>, param: usize) -> Option<Rows> {
-        let (Slot::Carry(result), Trip::Static(rounds)) = (at.rounds.takes[param], &at.rounds.trip)
+        let (Binding::Carry(result), TripCount::Static(rounds)) =
+            (at.rounds.takes[param], &at.rounds.trip)
         else {
             return None;
         };
@@ -141,7 +145,7 @@ impl Rows {
         let p = *body.params.get(param)?;
         let array = body.types[p].as_array().filter(|ty| !ty.shape.is_empty())?;
         let mut versions = vec![p];
-        let mut found: Vec<(usize, Touch, usize, Sum, bool)> = Vec::new();
+        let mut found: Vec<(usize, Access, usize, Sum, bool)> = Vec::new();
         for (i, e) in body.equations.iter().enumerate() {
             let is = |a: &Atom| a.value().is_some_and(|v| versions.contains(&v));
             if !e.operands.iter().any(is) {
@@ -150,7 +154,7 @@ impl Rows {
             if e.operands[1..].iter().any(is) {
                 return None;
             }
-            let touch = Touch::of(known, body, e)?;
+            let touch = Access::of(known, body, e)?;
             let area = touch.area(known, &array.shape, |v| at.is_constant(v))?;
             // One row, all of it, that moves with the rounds.
             let mut axes = (0..array.shape.len()).filter(|a| area.0[*a].size() != array.shape[*a]);
@@ -164,7 +168,7 @@ impl Rows {
                 return None;
             }
             let start = &touch.starts[axis];
-            let (moves, base) = start.split(|(v, _)| at.slot(v) == Some(Slot::Index));
+            let (moves, base) = start.split(|(v, _)| at.slot(v) == Some(Binding::Index));
             if moves.terms.len() != 1 || moves.terms[0].1 != 1 {
                 return None;
             }
@@ -287,9 +291,9 @@ impl Rows {
         }
         let body = b.with_module(|m| self.body(m, at))?;
         at.operands[operand] = made[0];
-        let slots = (1..self.deep).map(|d| Slot::Carry(results + d - 1));
-        let mut more: Vec<(Slot, Atom)> = slots.zip(made[1..].iter().copied()).collect();
-        more.extend(self.old.then_some((Slot::Const, array)));
+        let slots = (1..self.deep).map(|d| Binding::Carry(results + d - 1));
+        let mut more: Vec<(Binding, Atom)> = slots.zip(made[1..].iter().copied()).collect();
+        more.extend(self.old.then_some((Binding::Const, array)));
         at.take(false, &more);
         at.run(b, body);
         let stacked = (results + self.deep - 1, oldest);
@@ -301,7 +305,7 @@ impl Rows {
         let body = &of.body;
         let late = reads_late(module, body, |_| true);
         let mut draft = Draft::new(body.name.clone());
-        let mut copying = Copying::new();
+        let mut copying = ValueRemap::new();
         let row = || Type::Array(self.row.clone());
         let mut rows = Vec::new();
         for (at, p) in body.params.iter().enumerate() {
@@ -322,7 +326,7 @@ impl Rows {
         let b = Builder::new(module, &mut draft);
         // A row as its reader has it.
         let one: Vec<usize> = [1].into_iter().chain(self.row.shape.iter().copied()).collect();
-        let read = |copying: &mut Copying, i: usize, kind: Kind| {
+        let read = |copying: &mut ValueRemap, i: usize, kind: Kind| {
             let e = &body.equations[i];
             let row =
                 if let Kind::Before(d) = kind { rows[d - 1] } else { copying.read(e.operands[0]) };
@@ -336,7 +340,7 @@ impl Rows {
         };
         let reads = |kind: &Kind| matches!(kind, Kind::Before(_) | Kind::Own);
         // Late reads of an array come right behind it.
-        let read_late = |copying: &mut Copying, array: ValueId| {
+        let read_late = |copying: &mut ValueRemap, array: ValueId| {
             let own =
                 self.touches.iter().filter(|(i, kind)| late[*i] == Some(array) && reads(kind));
             own.for_each(|(i, kind)| read(copying, *i, *kind));
@@ -391,10 +395,10 @@ impl Rows {
         &self,
         b: &Builder<'_>,
         of: &Looped,
-        copying: &Copying,
+        copying: &ValueRemap,
         old: Option<Atom>,
     ) -> Option<Atom> {
-        let index = of.rounds.takes.iter().position(|slot| *slot == Slot::Index)?;
+        let index = of.rounds.takes.iter().position(|slot| *slot == Binding::Index)?;
         let base = number(b, &self.to, |v| Some(copying.read(v.into())))?;
         let at = sum(b, copying.read(of.body.params[index].into()), base);
         let mut sizes = b.shape_of(old?).to_vec();

@@ -9,14 +9,14 @@
 //!
 //! It is how a program writes a row that lies in an array of rows: what the array held there is overwritten.
 
-use super::access::Touch;
+use super::access::Access;
 use super::drained::covers;
 use super::integer_facts::{Fact, Known};
 use super::loop_editor::Looped;
 use super::region_rewriter::{Better, Pass, inside_out};
-use tapeloom_ir::prim::{Slot, first_axis_to, reshaped};
+use tapeloom_ir::prim::{Binding, first_axis_to, reshaped};
 use tapeloom_ir::{
-    Atom, Builder, Copying, Draft, FuncId, Function, Module, Op, Problem, Type, ValueId,
+    Atom, Builder, Draft, FuncId, Function, Module, Op, Problem, Type, ValueId, ValueRemap,
 };
 
 /// The same function, whose loops give what they fill.
@@ -64,12 +64,12 @@ fn given(b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact]) -> Better 
 
 impl Filled {
     fn of(at: &Looped, known: &Known<'_>, param: usize) -> Option<Filled> {
-        let Slot::Carry(result) = at.rounds.takes[param] else { return None };
+        let Binding::Carry(result) = at.rounds.takes[param] else { return None };
         let body = &at.body;
         let (p, last) = (*body.params.get(param)?, body.results.get(result)?.value()?);
         let extents = &body.types[p].as_array()?.shape;
         let set = body.equations.iter().find(|e| e.outputs[..] == [last])?;
-        let touch = Touch::of(known, body, set)?;
+        let touch = Access::of(known, body, set)?;
         let write = touch.part.writes.filter(|w| !w.adds)?;
         let axis = covers(at, &touch, extents)?;
         let times = |v: ValueId| {
@@ -83,7 +83,7 @@ impl Filled {
     /// The body, which gives the element.
     fn body(&self, module: &mut Module, body: &Function) -> Result<FuncId, Problem> {
         let mut draft = Draft::new(body.name.clone());
-        let mut copying = Copying::new();
+        let mut copying = ValueRemap::new();
         let array = body.params[self.param];
         for p in &body.params {
             if *p != array {

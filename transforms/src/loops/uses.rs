@@ -1,6 +1,6 @@
 //! What is read of a value behind the equation that makes it.
 
-use super::access::Touch;
+use super::access::Access;
 use super::integer_facts::{Known, Sum};
 use tapeloom_ir::{Atom, Function, ValueId};
 
@@ -23,7 +23,7 @@ impl OneBox {
         }
         let mut found: Option<OneBox> = None;
         for e in f.equations.iter().filter(|e| e.operands.iter().any(is)) {
-            let touch = Touch::of(known, f, e)?;
+            let touch = Access::of(known, f, e)?;
             if touch.part.writes.is_some() || e.operands[1..].iter().any(is) {
                 return None;
             }

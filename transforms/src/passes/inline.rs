@@ -6,7 +6,7 @@
 //! opens those too. Outlined calls stay.
 
 use tapeloom_ir::prim::Role;
-use tapeloom_ir::{Builder, Copying, FuncId, Module, Problem};
+use tapeloom_ir::{Builder, FuncId, Module, Problem, ValueRemap};
 
 /// The same function with ordinary calls inlined, to any depth.
 ///
@@ -40,7 +40,7 @@ fn open(module: &mut Module, id: FuncId, wanted: fn(Role) -> bool) -> Result<Fun
     if f.equations.iter().all(|e| e.op.opened(wanted).is_none()) {
         return Ok(id);
     }
-    let (mut draft, params) = Copying::same_signature(&f);
+    let (mut draft, params) = ValueRemap::same_signature(&f);
     let args: Vec<_> = f.all_params().map(|p| params.read(p.into())).collect();
     let results = Builder::new(module, &mut draft).open(id, &args, |op| op.opened(wanted));
     draft.finish(module, results)

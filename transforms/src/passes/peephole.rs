@@ -29,15 +29,15 @@
 //! Model: the simplifying constructors of Futhark's rewriter and Cranelift's mid-end.
 
 use crate::dispatch::Transforms;
-use crate::passes::egraph::rules::{Found, Root, Rule, Rules, Terms, allowed, fold};
+use crate::passes::egraph::rules::{Found, PlanRequest, Root, Rule, Rules, allowed, fold};
 use crate::passes::live_equations::sweep;
 use cranelift_entity::SecondaryMap;
 use smallvec::{SmallVec, smallvec};
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{Effects, Given, Lowering, Operand, Sign};
 use tapeloom_ir::{
-    Atom, Copying, Draft, FuncId, Function, Literal, Loc, Module, Op, Operands, OrderedMap,
-    Outputs, Problem, Type, ValueId,
+    Atom, Draft, FuncId, Function, Literal, Loc, Module, Op, Operands, OrderedMap, Outputs,
+    Problem, Type, ValueId, ValueRemap,
 };
 
 /// Walks over one function. Another one is needed where a rule was held back because others read
@@ -66,7 +66,7 @@ pub fn peephole(module: &mut Module, id: FuncId) -> Result<FuncId, Problem> {
 /// One walk, and whether another may find more. Equations that nobody reads any more are left for a
 /// sweep.
 fn walk(module: &Module, f: &Function) -> Result<(Function, bool), Problem> {
-    let (draft, mut map) = Copying::same_signature(f);
+    let (draft, mut map) = ValueRemap::same_signature(f);
     let mut p = Peephole {
         module,
         rules: Rules::get(),
@@ -267,7 +267,7 @@ impl Peephole<'_> {
     }
 }
 
-impl Terms for Peephole<'_> {
+impl PlanRequest for Peephole<'_> {
     type Id = Atom;
 
     fn ty(&self, a: Atom) -> Option<Type> {

@@ -3,7 +3,7 @@
 //! A callee's [`record`](crate::runtime::abi) is made on the caller's stack.
 
 use super::translate::{Nest, return_unless_zero};
-use crate::loop_ir::{Ask, Call, Contract};
+use crate::loop_ir::{Call, CallHost, Contract};
 use crate::runtime::abi::{self, Layout};
 use crate::runtime::gemm;
 use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, types};
@@ -26,7 +26,7 @@ impl Nest<'_, '_, '_> {
     }
 
     /// A Rust function, which finds its operands and results through a row of pointers on the stack.
-    pub(super) fn ask(&mut self, a: &Ask) -> Result<(), Problem> {
+    pub(super) fn ask(&mut self, a: &CallHost) -> Result<(), Problem> {
         let (function, number) = self.functions.ask(self.b.func, &a.asked)?;
         let mut row = Vec::with_capacity(a.operands.len() + a.outputs.len());
         for v in a.operands.iter().chain(&a.outputs) {

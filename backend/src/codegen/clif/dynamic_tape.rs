@@ -4,7 +4,7 @@
 //! follows from the number.
 
 use super::translate::{Nest, return_unless_zero};
-use crate::loop_ir::{Arg, CursorId, TapeId, Taping, Turned, opened};
+use crate::loop_ir::{Arg, CursorId, CursorTarget, TapeId, TapeStmt, opened};
 use crate::runtime::abi::{self, State};
 use crate::runtime::tape_memory::NO_RECORD;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -26,13 +26,13 @@ const CHUNKS: i32 = offset_of!(State, chunks) as i32;
 const RECORD: i32 = offset_of!(State, record) as i32;
 
 impl Nest<'_, '_, '_> {
-    pub(super) fn taping(&mut self, taping: &Taping) -> Result<(), Problem> {
+    pub(super) fn taping(&mut self, taping: &TapeStmt) -> Result<(), Problem> {
         match taping {
-            Taping::Turn { cursor, to, index } => {
+            TapeStmt::Turn { cursor, to, index } => {
                 let index = self.uniform(*index)?;
                 let field = match to {
-                    Turned::Tape(tape) => self.room(*tape, index)?,
-                    Turned::Handle(word) => self.found(*cursor, *word, index)?,
+                    CursorTarget::Tape(tape) => self.room(*tape, index)?,
+                    CursorTarget::Handle(word) => self.found(*cursor, *word, index)?,
                 };
                 let place = self.record_at(&field, index);
                 let variable = self.cursors[*cursor].unwrap_or_else(|| {
@@ -43,13 +43,13 @@ impl Nest<'_, '_, '_> {
                 self.b.def_var(variable, place);
                 Ok(())
             }
-            Taping::Length { value, tape } => {
+            TapeStmt::Length { value, tape } => {
                 let state = self.state(*tape);
                 let length = self.b.ins().load(types::I64, MemFlagsData::trusted(), state, LENGTH);
                 self.define(*value, super::vector_value::Lanes::One(length));
                 Ok(())
             }
-            Taping::Cut { tape, to } => {
+            TapeStmt::Cut { tape, to } => {
                 let (state, to) = (self.state(*tape), self.uniform(*to)?);
                 let flags = MemFlagsData::trusted();
                 let length = self.b.ins().load(types::I64, flags, state, LENGTH);

@@ -52,7 +52,7 @@ pub(super) enum Exchanged {
     /// Where that variable points to.
     At(Variable),
     /// At home where that variable is 0, and where the other buffer is at home where it is -1.
-    Turned(Variable, BufferId),
+    CursorTarget(Variable, BufferId),
 }
 
 impl Nest<'_, '_, '_> {
@@ -138,7 +138,7 @@ impl Nest<'_, '_, '_> {
         translate: impl FnOnce(&mut Self) -> Result<(), Problem>,
     ) -> Result<(), Problem> {
         for buffer in named.clone() {
-            if let Some(Exchanged::Turned(_, other)) = self.exchanged.get(&buffer) {
+            if let Some(Exchanged::CursorTarget(_, other)) = self.exchanged.get(&buffer) {
                 named.insert(*other);
             }
         }
@@ -319,8 +319,8 @@ impl Nest<'_, '_, '_> {
             let home = self.b.ins().iconst(types::I64, 0);
             self.b.def_var(mask, home);
             for [now, next] in &pairs {
-                self.exchanges(*now, Exchanged::Turned(mask, *next))?;
-                self.exchanges(*next, Exchanged::Turned(mask, *now))?;
+                self.exchanges(*now, Exchanged::CursorTarget(mask, *next))?;
+                self.exchanges(*next, Exchanged::CursorTarget(mask, *now))?;
             }
             return Ok(Exchange { pairs, turn: Turn::All(mask) });
         }
@@ -358,7 +358,7 @@ impl Nest<'_, '_, '_> {
     pub(super) fn turned(&mut self, buffer: BufferId, at: Exchanged) -> Value {
         let (mask, other) = match at {
             Exchanged::At(place) => return self.b.use_var(place),
-            Exchanged::Turned(mask, other) => (mask, other),
+            Exchanged::CursorTarget(mask, other) => (mask, other),
         };
         let mask = self.b.use_var(mask);
         let home = self.home(buffer);

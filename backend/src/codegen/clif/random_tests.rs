@@ -16,9 +16,9 @@ use crate::accelerator::{Machine, simulate};
 use crate::fingerprint::printed;
 use crate::loop_ir::interp::test_hosts::{Told, tell, told};
 use crate::loop_ir::{
-    Address, Arg, Buffer, BufferId, Call, Carry, Contract, Cursor, Expr, Extent, Held, IndexId,
-    Kernel, KernelId, Matrix, Place, Program, Rounds, Stmt, Sums, Tape, TapeId, Taping, Turned,
-    VarId, Version, View, claim, eval, handle, parse, shadow, verify, visit,
+    Address, Arg, Buffer, BufferId, BufferVersion, Call, Carry, Contract, Cursor, CursorTarget,
+    Expr, Extent, IndexId, Kernel, KernelId, Matrix, Parallelism, Place, Program, Stmt, Sums, Tape,
+    TapeId, TapeStmt, VarId, Version, View, claim, eval, handle, parse, shadow, verify, visit,
 };
 use crate::passes::{self, AS_WRITTEN, Choice, Context, Invariant, List, NATIVE, PASSES, by_name};
 use crate::sweeps::Sweep;
@@ -44,7 +44,7 @@ struct Generator<'a> {
     /// Arguments, never written.
     inputs: [BufferId; 2],
     /// Buffers of f64 that hold something everywhere, and the version that they hold.
-    arrays: Vec<Held>,
+    arrays: Vec<BufferVersion>,
     /// Buffers of f64 that hold nothing and are in no loop's turn.
     spare: Vec<BufferId>,
     /// Only written, nowhere filled.
@@ -73,7 +73,7 @@ fn int(x: i64) -> Arg {
     Arg::Literal(Literal::i64(x))
 }
 
-fn store(held: Held, address: Address, value: Arg, guard: Option<Arg>) -> Stmt {
+fn store(held: BufferVersion, address: Address, value: Arg, guard: Option<Arg>) -> Stmt {
     Stmt::Store { buffer: held.buffer, version: held.version, address, value, guard }
 }
 
@@ -110,7 +110,7 @@ fn kernel(
     let frame = at;
     k.workspace = frame + callees.values().map(|c| c.workspace).max().unwrap_or(0);
     k.workspace = k.workspace.next_multiple_of(64);
-    let arrays = [result, one, two].map(|buffer| Held { buffer, version: 0 }).to_vec();
+    let arrays = [result, one, two].map(|buffer| BufferVersion { buffer, version: 0 }).to_vec();
     let mut g = Generator {
         r,
         callees,
@@ -134,12 +134,12 @@ fn kernel(
     };
     let mut body = Vec::new();
     if given {
-        let [from, to] = [first, inputs[0]].map(|buffer| Held { buffer, version: 0 });
+        let [from, to] = [first, inputs[0]].map(|buffer| BufferVersion { buffer, version: 0 });
         body.push(g.fill(to, from));
     }
-    let more = [sums, cells].map(|buffer| Held { buffer, version: 0 });
+    let more = [sums, cells].map(|buffer| BufferVersion { buffer, version: 0 });
     for held in arrays.into_iter().chain(more) {
-        let from = Held { buffer: inputs[0], version: 0 };
+        let from = BufferVersion { buffer: inputs[0], version: 0 };
         body.push(g.fill(held, from));
     }
     for _ in 0..1 + g.r.below(3) {
@@ -158,7 +158,7 @@ fn kernel(
         body.push(g.for_(i, Extent::Constant(size), Vec::new(), last));
     }
     let address = g.address(&mut Vec::new(), 1);
-    let unread = Held { buffer: unread, version: 0 };
+    let unread = BufferVersion { buffer: unread, version: 0 };
     body.push(store(unread, Address { dynamic: None, ..address }, float(1.0), None));
     g.k.body = body;
     claim(&mut g.k);
@@ -176,7 +176,7 @@ impl Generator<'_> {
     }
 
     fn for_(&self, index: IndexId, extent: Extent, carries: Vec<Carry>, body: Vec<Stmt>) -> Stmt {
-        Stmt::For { index, extent, rounds: Rounds::Serial, lanes: 1, carries, body }
+        Stmt::For { index, extent, rounds: Parallelism::Serial, lanes: 1, carries, body }
     }
 
     fn code(&mut self, body: &mut Vec<Stmt>, code: Code, args: &[Arg]) -> Arg {
@@ -189,12 +189,12 @@ impl Generator<'_> {
     fn load(
         &mut self,
         body: &mut Vec<Stmt>,
-        from: Held,
+        from: BufferVersion,
         address: Address,
         guard: Option<Arg>,
     ) -> Arg {
         let value = self.k.scalars.push(self.k.buffers[from.buffer].ty.dtype);
-        let Held { buffer, version } = from;
+        let BufferVersion { buffer, version } = from;
         body.push(Stmt::Let { value, expr: Expr::Load { buffer, version, address, guard } });
         Arg::Scalar(value)
     }
@@ -204,7 +204,7 @@ impl Generator<'_> {
     }
 
     /// A copy of a whole array, a little changed.
-    fn fill(&mut self, to: Held, from: Held) -> Stmt {
+    fn fill(&mut self, to: BufferVersion, from: BufferVersion) -> Stmt {
         let (i, mut body) = (self.index(), Vec::new());
         let x = self.load(&mut body, from, at_index(i), None);
         let by = float(self.r.below(5) as f64 - 2.0);
@@ -268,7 +268,7 @@ impl Generator<'_> {
         if self.r.below(4) == 0 { Some(self.truth(body)) } else { None }
     }
 
-    fn view(&mut self, body: &mut Vec<Stmt>, held: Held) -> View {
+    fn view(&mut self, body: &mut Vec<Stmt>, held: BufferVersion) -> View {
         let at = self.address(body, CALLEE);
         View { buffer: held.buffer, version: held.version, at, elements: CALLEE }
     }
@@ -301,8 +301,8 @@ impl Generator<'_> {
             0 | 1 => {
                 let (address, guard) = (self.address(body, 1), self.guard(body));
                 let from = match self.r.below(4) {
-                    0 => Held { buffer: self.inputs[1], version: 0 },
-                    1 => Held { buffer: self.inputs[0], version: 0 },
+                    0 => BufferVersion { buffer: self.inputs[1], version: 0 },
+                    1 => BufferVersion { buffer: self.inputs[0], version: 0 },
                     _ => {
                         let n = self.array();
                         self.arrays[n]
@@ -334,7 +334,7 @@ impl Generator<'_> {
                 let (address, guard) = (self.address(body, 1), self.guard(body));
                 let n = self.array();
                 let to = match self.r.below(4) {
-                    0 => Held { buffer: self.unread, version: 0 },
+                    0 => BufferVersion { buffer: self.unread, version: 0 },
                     _ => self.arrays[n],
                 };
                 body.push(store(to, address, value, guard));
@@ -346,7 +346,7 @@ impl Generator<'_> {
                 self.vars.push(var);
             }
             17 | 18 => {
-                let held = Held { buffer: self.cells, version: 0 };
+                let held = BufferVersion { buffer: self.cells, version: 0 };
                 let [from, to] = [(); 2].map(|()| Address::constant(self.r.below(3) as i64));
                 let x = self.load(body, held, from, None);
                 self.values.push(x);
@@ -384,7 +384,7 @@ impl Generator<'_> {
                 let (number, elements) = (self.r.below(100), self.r.below(4));
                 let mut view = || {
                     let (n, at) = (self.array(), self.address(body, elements));
-                    let Held { buffer, version } = self.arrays[n];
+                    let BufferVersion { buffer, version } = self.arrays[n];
                     View { buffer, version, at, elements }
                 };
                 let seen = view();
@@ -407,7 +407,7 @@ impl Generator<'_> {
         let next = match self.spare.pop() {
             // Two buffers of which the second is filled first of all.
             Some(buffer) if now.version == 0 && self.r.below(2) == 0 => {
-                let next = Held { buffer, version: 0 };
+                let next = BufferVersion { buffer, version: 0 };
                 begin.push(self.fill(next, now));
                 next
             }
@@ -415,7 +415,7 @@ impl Generator<'_> {
                 self.spare.extend(other);
                 let versions = &mut self.k.versions[now.buffer];
                 versions.push(Version { continues: Some(now.version) });
-                let next = Held { buffer: now.buffer, version: versions.len() as u32 };
+                let next = BufferVersion { buffer: now.buffer, version: versions.len() as u32 };
                 let address = self.address(&mut begin, 1);
                 begin.push(store(next, address, float(1.0), None));
                 next
@@ -457,7 +457,12 @@ impl Generator<'_> {
             let address = self.address(&mut body, 1);
             let x = self.load(&mut body, c.now, address, None);
             let x = self.bounded(&mut body, x);
-            body.push(store(Held { buffer: self.unread, version: 0 }, Address::default(), x, None));
+            body.push(store(
+                BufferVersion { buffer: self.unread, version: 0 },
+                Address::default(),
+                x,
+                None,
+            ));
         }
         body
     }
@@ -532,7 +537,7 @@ impl Generator<'_> {
         let bytes = 8 * FIELD;
         let tape = self.tapes.push(Tape { record: bytes + 8, loc: None, within: Vec::new() });
         let first = self.k.scalars.push(Dtype::I64);
-        body.push(Stmt::Tape(Taping::Length { value: first, tape }));
+        body.push(Stmt::Tape(TapeStmt::Length { value: first, tape }));
         let (extent, n) = if self.r.below(2) == 0 {
             let n = self.r.of(&[0, 1, 2, 5, 9]);
             (Extent::Constant(n), int(n as i64))
@@ -543,14 +548,14 @@ impl Generator<'_> {
         };
         let down = self.r.below(2) == 0;
         for (does, to) in [
-            (Cursor::Writes, Turned::Tape(tape)),
-            (Cursor::Reads, Turned::Handle(int(handle(tape, 0)))),
+            (Cursor::Writes, CursorTarget::Tape(tape)),
+            (Cursor::Reads, CursorTarget::Handle(int(handle(tape, 0)))),
         ] {
             let cursor = self.k.cursors.push(does);
             let mut field = |dtype, elements: &[usize], offset| {
                 let (ty, place) =
                     (ArrayType::new(dtype, elements), Place::Record { cursor, offset });
-                Held { buffer: self.k.buffers.push(Buffer { ty, place }), version: 0 }
+                BufferVersion { buffer: self.k.buffers.push(Buffer { ty, place }), version: 0 }
             };
             let floats = field(Dtype::F64, &[FIELD], 0);
             let number = field(Dtype::I64, &[], bytes);
@@ -562,7 +567,7 @@ impl Generator<'_> {
                 Arg::Index(index)
             };
             let at = self.code(&mut rounds, Code::Add, &[Arg::Scalar(first), round]);
-            rounds.push(Stmt::Tape(Taping::Turn { cursor, to, index: at }));
+            rounds.push(Stmt::Tape(TapeStmt::Turn { cursor, to, index: at }));
             self.counters.push(index);
             let values = self.values.len();
             if does == Cursor::Reads {
@@ -585,22 +590,22 @@ impl Generator<'_> {
             body.push(self.for_(index, extent, Vec::new(), rounds));
         }
         if self.r.below(4) > 0 {
-            body.push(Stmt::Tape(Taping::Cut { tape, to: Arg::Scalar(first) }));
+            body.push(Stmt::Tape(TapeStmt::Cut { tape, to: Arg::Scalar(first) }));
         }
     }
 
     fn contract(&mut self, body: &mut Vec<Stmt>) {
         let [m, n, k] = [(); 3].map(|()| self.r.of(&[0, 1, 1, 2, 2, 2, 2]));
-        let mut matrix = |g: &mut Self, held: Held, rows: usize, columns: usize| {
+        let mut matrix = |g: &mut Self, held: BufferVersion, rows: usize, columns: usize| {
             let at = g.address(body, (rows * columns).max(1));
-            let Held { buffer, version } = held;
+            let BufferVersion { buffer, version } = held;
             Matrix { buffer, version, at, row: columns.max(1) as i64, column: 1 }
         };
-        let lhs = Held { buffer: self.inputs[0], version: 0 };
+        let lhs = BufferVersion { buffer: self.inputs[0], version: 0 };
         let array = self.array();
         let rhs = self.arrays[array];
         let (lhs, rhs) = (matrix(self, lhs, m, k), matrix(self, rhs, k, n));
-        let out = matrix(self, Held { buffer: self.sums, version: 0 }, m, n);
+        let out = matrix(self, BufferVersion { buffer: self.sums, version: 0 }, m, n);
         let accumulate = self.r.below(2) == 0;
         let sums = self.r.of(&[Sums::Library, Sums::Lanes(1), Sums::Lanes(2), Sums::Lanes(8)]);
         let (dtype, batch) = (Dtype::F64, Vec::new());
@@ -612,13 +617,13 @@ impl Generator<'_> {
         let callee = KernelId::new(self.r.below(self.callees.len()));
         let first = self.array();
         let to = self.arrays[first];
-        let from = Held { buffer: self.inputs[0], version: 0 };
+        let from = BufferVersion { buffer: self.inputs[0], version: 0 };
         let from = match self.array() {
             n if self.arrays[n].buffer != to.buffer => self.arrays[n],
             _ => from,
         };
-        let numbers = Held { buffer: self.inputs[1], version: 0 };
-        let unread = Held { buffer: self.unread, version: 0 };
+        let numbers = BufferVersion { buffer: self.inputs[1], version: 0 };
+        let unread = BufferVersion { buffer: self.unread, version: 0 };
         let outputs = vec![self.view(body, to), self.view(body, unread)];
         let given = |b: &Buffer| matches!(b.place, Place::Given { .. });
         let given = self.callees[callee].buffers.values().any(given);
@@ -797,9 +802,9 @@ fn random_recursive_kernels() {
                     Stmt::Call(_) => 3,
                     Stmt::Contract(c) => 4 + usize::from(c.accumulate),
                     Stmt::For { lanes: 2.., .. } => 9,
-                    Stmt::For { rounds: Rounds::Parallel, .. } => 6,
-                    Stmt::For { rounds: Rounds::Fold, .. } => 7,
-                    Stmt::Ask(_) => 8,
+                    Stmt::For { rounds: Parallelism::Parallel, .. } => 6,
+                    Stmt::For { rounds: Parallelism::Fold, .. } => 7,
+                    Stmt::CallHost(_) => 8,
                     Stmt::Tape(_) => 10,
                     _ => return,
                 };

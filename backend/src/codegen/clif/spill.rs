@@ -87,7 +87,7 @@ enum Done {
     /// At that time, whoever asks for it.
     At(usize),
     /// When it is asked for.
-    Asked,
+    HostSignature,
 }
 
 /// What waits, if what is done more than `late` statements after its place is pinned there.
@@ -99,8 +99,8 @@ fn waiting(events: &[Event], late: usize) -> Far {
         let wanted = e.makes.and_then(|value| asked[value]);
         let done = match (&e.done, wanted) {
             (Done::At(time), _) => *time,
-            (Done::Asked, None) => continue,
-            (Done::Asked, Some((first, _))) => first,
+            (Done::HostSignature, None) => continue,
+            (Done::HostSignature, Some((first, _))) => first,
         };
         let pinned = done - e.clock > late;
         let done = if pinned { e.clock } else { done };
@@ -144,7 +144,7 @@ impl Walk<'_> {
             && let Some(last) = args.last()
             && code.called(self.kernel.dtype(*last)).is_none()
         {
-            done = Done::Asked;
+            done = Done::HostSignature;
         }
         // What a variable becomes is asked for when the block ends.
         if let Some((var, Assign::Set | Assign::Fold(_))) = stmt.assigned()

@@ -3,7 +3,7 @@
 //! An unknown symbol would be a panic in the linker, so symbols and declarations are made together:
 //! [`Symbols::of`] walks the program once and lists everything that its code can call.
 
-use crate::loop_ir::{Asked, Contract, Expr, Program, Stmt, Sums, visit};
+use crate::loop_ir::{Contract, Expr, HostSignature, Program, Stmt, Sums, visit};
 use crate::runtime::gemm;
 use crate::runtime::host_calls;
 use crate::runtime::loop_limits;
@@ -21,7 +21,7 @@ pub(crate) struct Symbols {
     list: Vec<Symbol>,
     index: OrderedMap<String, usize>,
     /// The Rust functions among them, which go by number.
-    asked: Vec<Arc<Asked>>,
+    asked: Vec<Arc<HostSignature>>,
 }
 
 /// A function that generated code may call.
@@ -46,7 +46,7 @@ impl Symbols {
             Stmt::Contract(c) => symbols.contraction(c),
             Stmt::Tape(_) => symbols.grow(),
             Stmt::Watch(_) => symbols.watch(),
-            Stmt::Ask(_) => symbols.outside(),
+            Stmt::CallHost(_) => symbols.outside(),
             Stmt::Nest { .. }
             | Stmt::For { .. }
             | Stmt::While { .. }
@@ -227,7 +227,7 @@ impl<'a> Functions<'a> {
     pub(super) fn ask(
         &mut self,
         func: &mut ir::Function,
-        asked: &Arc<Asked>,
+        asked: &Arc<HostSignature>,
     ) -> Result<(FuncRef, usize), Problem> {
         let unknown = || Problem::internal("a Rust function that the program does not list");
         let number = self.symbols.asked.iter().position(|a| a == asked).ok_or_else(unknown)?;

@@ -6,8 +6,8 @@
 use crate::Executable;
 use crate::loop_ir::interp::test_hosts::{Told, told};
 use crate::loop_ir::{
-    Address, Arg, Buffer, BufferId, Contract, Expr, Extent, IndexId, Kernel, Matrix, Place,
-    Program, Rounds, ScalarId, Stmt, Sums, VarId, claim, eval, parse, verify,
+    Address, Arg, Buffer, BufferId, Contract, Expr, Extent, IndexId, Kernel, Matrix, Parallelism,
+    Place, Program, ScalarId, Stmt, Sums, VarId, claim, eval, parse, verify,
 };
 use crate::machine::Machine;
 use crate::passes;
@@ -77,7 +77,7 @@ fn store(buffer: BufferId, address: Address, value: Arg) -> Stmt {
 }
 
 fn loop_(index: IndexId, extent: usize, body: Vec<Stmt>) -> Stmt {
-    let (extent, rounds) = (Extent::Constant(extent), Rounds::Serial);
+    let (extent, rounds) = (Extent::Constant(extent), Parallelism::Serial);
     Stmt::For { index, extent, rounds, lanes: 1, carries: Vec::new(), body }
 }
 

@@ -9,7 +9,7 @@ use super::partition::Parts;
 use super::scalar;
 use super::spill::FAR;
 use super::symbols::Functions;
-use super::variables::Slot;
+use super::variables::Binding;
 use super::vector_value::{self, LaneBuilder, Lanes};
 use crate::loop_ir::{
     Arg, BufferId, CursorId, Expr, IndexId, Kernel, KernelId, Program, ScalarId, Stmt, VarId,
@@ -30,7 +30,7 @@ pub(super) struct State {
     /// How many statements had been translated when the value was made.
     pub(super) made: SecondaryMap<ScalarId, usize>,
     pub(super) clock: usize,
-    pub(super) vars: SecondaryMap<VarId, Option<Slot>>,
+    pub(super) vars: SecondaryMap<VarId, Option<Binding>>,
 }
 
 /// One loop that is open.
@@ -189,7 +189,7 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
             Stmt::Call(c) => self.call(c),
             Stmt::Tape(t) => self.taping(t),
             Stmt::Watch(w) => self.watch(w),
-            Stmt::Ask(a) => self.ask(a),
+            Stmt::CallHost(a) => self.ask(a),
             Stmt::Let { value, .. } if self.hoisted.contains(value) => Ok(()),
             Stmt::Let { value, expr } => {
                 let x = match expr {

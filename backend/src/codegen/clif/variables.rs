@@ -11,7 +11,7 @@ use tapeloom_ir::Problem;
 
 /// A variable of the kernel.
 #[derive(Clone)]
-pub(super) enum Slot {
+pub(super) enum Binding {
     /// Uniform.
     One(Variable),
     /// In registers of that type.
@@ -24,57 +24,59 @@ pub(super) enum Slot {
 
 impl Nest<'_, '_, '_> {
     /// A slot that holds a value per lane.
-    pub(super) fn declare(&mut self, var: VarId) -> Slot {
+    pub(super) fn declare(&mut self, var: VarId) -> Binding {
         let (dtype, width) = (self.p.vars[var], self.width());
         let scalar = scalar::register(dtype);
         match self.vector(dtype) {
             _ if width == 1
                 && let Some(at) = self.cut.variables.get(&var) =>
             {
-                Slot::Memory(scalar, *at)
+                Binding::Memory(scalar, *at)
             }
-            _ if width == 1 => Slot::One(self.b.declare_var(scalar)),
+            _ if width == 1 => Binding::One(self.b.declare_var(scalar)),
             Some(ty) => {
                 let count = width / ty.lane_count() as usize;
-                Slot::Vector(ty, (0..count).map(|_| self.b.declare_var(ty)).collect())
+                Binding::Vector(ty, (0..count).map(|_| self.b.declare_var(ty)).collect())
             }
-            None => Slot::Each((0..width).map(|_| self.b.declare_var(scalar)).collect()),
+            None => Binding::Each((0..width).map(|_| self.b.declare_var(scalar)).collect()),
         }
     }
 
-    fn slot(&self, var: VarId) -> Result<Slot, Problem> {
+    fn slot(&self, var: VarId) -> Result<Binding, Problem> {
         let slot = self.state.vars[var].clone();
         slot.ok_or_else(|| Problem::internal(format!("{var} is not declared")))
     }
 
     pub(super) fn get(&mut self, var: VarId) -> Result<Lanes, Problem> {
         Ok(match self.slot(var)? {
-            Slot::Memory(ty, at) => {
+            Binding::Memory(ty, at) => {
                 let (base, offset) = self.spill(at);
                 Lanes::One(self.b.ins().load(ty, MemFlagsData::trusted(), base, offset))
             }
-            Slot::One(v) => Lanes::One(self.b.use_var(v)),
-            Slot::Vector(_, vs) => Lanes::Vector(vs.iter().map(|v| self.b.use_var(*v)).collect()),
-            Slot::Each(vs) => Lanes::Each(vs.iter().map(|v| self.b.use_var(*v)).collect()),
+            Binding::One(v) => Lanes::One(self.b.use_var(v)),
+            Binding::Vector(_, vs) => {
+                Lanes::Vector(vs.iter().map(|v| self.b.use_var(*v)).collect())
+            }
+            Binding::Each(vs) => Lanes::Each(vs.iter().map(|v| self.b.use_var(*v)).collect()),
         })
     }
 
     pub(super) fn set(&mut self, var: VarId, x: &Lanes) -> Result<(), Problem> {
         let dtype = self.p.vars[var];
         match (self.slot(var)?, x) {
-            (Slot::One(v), Lanes::One(x)) => self.b.def_var(v, *x),
-            (Slot::Memory(_, at), Lanes::One(x)) => {
+            (Binding::One(v), Lanes::One(x)) => self.b.def_var(v, *x),
+            (Binding::Memory(_, at), Lanes::One(x)) => {
                 let (base, offset) = self.spill(at);
                 self.b.ins().store(MemFlagsData::trusted(), *x, base, offset);
             }
-            (Slot::One(_) | Slot::Memory(..), _) => {
+            (Binding::One(_) | Binding::Memory(..), _) => {
                 return Err(Problem::internal(format!("{var} is set in lanes but not per lane")));
             }
-            (Slot::Vector(ty, vs), _) => {
+            (Binding::Vector(ty, vs), _) => {
                 let x = self.emit().vectors(x, dtype, ty);
                 vs.iter().zip(x).for_each(|(v, x)| self.b.def_var(*v, x));
             }
-            (Slot::Each(vs), _) => {
+            (Binding::Each(vs), _) => {
                 let x = self.emit().each(x, dtype);
                 vs.iter().zip(x).for_each(|(v, x)| self.b.def_var(*v, x));
             }

@@ -97,7 +97,7 @@ impl Search<'_> {
                 | Stmt::Set { .. }
                 | Stmt::Fold { .. }
                 | Stmt::Store { .. }
-                | Stmt::Ask(_) => self.accesses(stmt),
+                | Stmt::CallHost(_) => self.accesses(stmt),
                 Stmt::For { index, extent: Extent::Constant(n), .. } => {
                     self.loops.push((*index, *n));
                 }

@@ -14,7 +14,8 @@
 
 use crate::loop_ir::visit;
 use crate::loop_ir::{
-    Access, Arg, Assign, BufferId, Extent, IndexId, Kernel, Place, Rounds, ScalarId, Stmt, VarId,
+    Access, Arg, Assign, BufferId, Extent, IndexId, Kernel, Parallelism, Place, ScalarId, Stmt,
+    VarId,
 };
 use cranelift_entity::EntitySet;
 use tapeloom_ir::{Code, OrderedMap, OrderedSet};
@@ -26,7 +27,7 @@ const MOST_ABREAST: usize = 1 << 22;
 
 /// Whether rounds meet in memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Meet {
+pub(crate) enum Dependence {
     /// In no run.
     Never,
     /// In every run with two rounds: what happens.
@@ -44,17 +45,21 @@ pub fn claim(kernel: &mut Kernel) {
 /// takes nothing back: of rows that are cut into several loops, no two meet, and their addresses have not the same
 /// indices.
 pub(crate) fn strengthen(kernel: &mut Kernel) {
-    claim_all(kernel, Rounds::min);
+    claim_all(kernel, Parallelism::min);
 }
 
 /// Gives every loop what `of` makes of its own claim and of the strongest that can be proved.
-fn claim_all(kernel: &mut Kernel, of: fn(own: Rounds, proved: Rounds) -> Rounds) {
+fn claim_all(kernel: &mut Kernel, of: fn(own: Parallelism, proved: Parallelism) -> Parallelism) {
     let mut body = std::mem::take(&mut kernel.body);
     claim_block(kernel, &mut body, of);
     kernel.body = body;
 }
 
-fn claim_block(kernel: &Kernel, body: &mut [Stmt], of: fn(own: Rounds, proved: Rounds) -> Rounds) {
+fn claim_block(
+    kernel: &Kernel,
+    body: &mut [Stmt],
+    of: fn(own: Parallelism, proved: Parallelism) -> Parallelism,
+) {
     for stmt in body {
         let proved = strongest(kernel, stmt);
         if let Stmt::For { rounds, .. } = stmt {
@@ -67,39 +72,39 @@ fn claim_block(kernel: &Kernel, body: &mut [Stmt], of: fn(own: Rounds, proved: R
 }
 
 /// The strongest claim that can be proved of a loop.
-pub(crate) fn strongest(kernel: &Kernel, stmt: &Stmt) -> Rounds {
-    let Stmt::For { index, extent, carries, body, .. } = stmt else { return Rounds::Serial };
+pub(crate) fn strongest(kernel: &Kernel, stmt: &Stmt) -> Parallelism {
+    let Stmt::For { index, extent, carries, body, .. } = stmt else { return Parallelism::Serial };
     match variables(body).0 {
-        weak @ (Rounds::Parallel | Rounds::Fold)
-            if carries.is_empty() && memory(kernel, *index, *extent, body) == Meet::Never =>
+        weak @ (Parallelism::Parallel | Parallelism::Fold)
+            if carries.is_empty() && memory(kernel, *index, *extent, body) == Dependence::Never =>
         {
             weak
         }
-        Rounds::Parallel | Rounds::Fold | Rounds::Serial => Rounds::Serial,
+        Parallelism::Parallel | Parallelism::Fold | Parallelism::Serial => Parallelism::Serial,
     }
 }
 
 /// The strongest claim that the variables of a body allow, and why none stronger.
-pub(crate) fn variables(body: &[Stmt]) -> (Rounds, String) {
+pub(crate) fn variables(body: &[Stmt]) -> (Parallelism, String) {
     let s = Variables::of(body);
     if s.turns {
-        return (Rounds::Serial, "a tape is written and read in order".to_owned());
+        return (Parallelism::Serial, "a tape is written and read in order".to_owned());
     }
     if s.reports {
-        return (Rounds::Serial, "rounds report in order".to_owned());
+        return (Parallelism::Serial, "rounds report in order".to_owned());
     }
     if let Some(v) = s.set.iter().find(|v| !s.declared.contains(*v)) {
-        return (Rounds::Serial, format!("{v} is set in one round for the next"));
+        return (Parallelism::Serial, format!("{v} is set in one round for the next"));
     }
     if let Some(v) = s.folds.keys().find(|v| s.read.contains(*v)) {
-        return (Rounds::Serial, format!("{v} is read while it is folded into"));
+        return (Parallelism::Serial, format!("{v} is read while it is folded into"));
     }
     if let Some((v, _)) = s.folds.iter().find(|(_, (_, mixed))| *mixed) {
-        return (Rounds::Serial, format!("{v} is folded into by two codes"));
+        return (Parallelism::Serial, format!("{v} is folded into by two codes"));
     }
     match s.folds.first() {
-        Some((v, _)) => (Rounds::Fold, format!("all rounds fold into {v}")),
-        None => (Rounds::Parallel, String::new()),
+        Some((v, _)) => (Parallelism::Fold, format!("all rounds fold into {v}")),
+        None => (Parallelism::Parallel, String::new()),
     }
 }
 
@@ -131,7 +136,7 @@ impl Variables {
 
     fn stmt(&mut self, stmt: &Stmt) {
         self.turns |= matches!(stmt, Stmt::Tape(_));
-        self.reports |= matches!(stmt, Stmt::Ask(_) | Stmt::Watch(_));
+        self.reports |= matches!(stmt, Stmt::CallHost(_) | Stmt::Watch(_));
         let mut folded = None;
         match stmt.assigned() {
             Some((var, Assign::Declare)) => _ = self.declared.insert(var),
@@ -155,7 +160,7 @@ impl Variables {
 }
 
 /// Whether one round of a loop touches what another one writes.
-pub(crate) fn memory(kernel: &Kernel, index: IndexId, extent: Extent, body: &[Stmt]) -> Meet {
+pub(crate) fn memory(kernel: &Kernel, index: IndexId, extent: Extent, body: &[Stmt]) -> Dependence {
     meet(kernel, index, extent, body, false)
 }
 
@@ -163,12 +168,18 @@ pub(crate) fn memory(kernel: &Kernel, index: IndexId, extent: Extent, body: &[St
 /// next one: no two of them touch what the other writes, but for a statement that writes where its
 /// data say, since it writes in the order of rounds.
 pub(crate) fn abreast(kernel: &Kernel, index: IndexId, rounds: usize, body: &[Stmt]) -> bool {
-    meet(kernel, index, Extent::Constant(rounds), body, true) == Meet::Never
+    meet(kernel, index, Extent::Constant(rounds), body, true) == Dependence::Never
 }
 
-fn meet(kernel: &Kernel, index: IndexId, extent: Extent, body: &[Stmt], abreast: bool) -> Meet {
+fn meet(
+    kernel: &Kernel,
+    index: IndexId,
+    extent: Extent,
+    body: &[Stmt],
+    abreast: bool,
+) -> Dependence {
     if let Extent::Constant(0 | 1) = extent {
-        return Meet::Never;
+        return Dependence::Never;
     }
     let mut survey = Survey { index, inside: Vec::new(), accesses: Vec::new(), known: true };
     survey.block(body, true);
@@ -176,17 +187,17 @@ fn meet(kernel: &Kernel, index: IndexId, extent: Extent, body: &[Stmt], abreast:
     let stores = survey.accesses.iter().filter(|(a, _)| a.write).count();
     let most = if abreast { MOST_ABREAST } else { MOST };
     if !survey.known || stores.saturating_mul(survey.accesses.len()) > most {
-        return Meet::Maybe;
+        return Dependence::Maybe;
     }
-    let mut meet = Meet::Never;
+    let mut meet = Dependence::Never;
     for (i, (store, plain)) in survey.accesses.iter().enumerate() {
         if !store.write {
             continue;
         }
         for (k, (other, always)) in survey.accesses.iter().enumerate() {
             let found = match overlap(kernel, store.buffer, other.buffer) {
-                Overlap::None => Meet::Never,
-                Overlap::Unknown => Meet::Maybe,
+                Overlap::None => Dependence::Never,
+                Overlap::Unknown => Dependence::Maybe,
                 // One statement, once a round, wherever it writes.
                 Overlap::Same
                     if abreast
@@ -194,7 +205,7 @@ fn meet(kernel: &Kernel, index: IndexId, extent: Extent, body: &[Stmt], abreast:
                         && store.address.dynamic.is_some()
                         && survey.inside.is_empty() =>
                 {
-                    Meet::Never
+                    Dependence::Never
                 }
                 Overlap::Same => {
                     let certain = *plain && *always && store.buffer == other.buffer;
@@ -202,9 +213,9 @@ fn meet(kernel: &Kernel, index: IndexId, extent: Extent, body: &[Stmt], abreast:
                 }
             };
             match found {
-                Meet::Never => {}
-                Meet::Maybe => meet = Meet::Maybe,
-                Meet::Always(what) => return Meet::Always(what),
+                Dependence::Never => {}
+                Dependence::Maybe => meet = Dependence::Maybe,
+                Dependence::Always(what) => return Dependence::Always(what),
             }
         }
     }
@@ -246,7 +257,7 @@ impl<'a> Survey<'a> {
                 | Stmt::Contract(_)
                 | Stmt::Tape(_)
                 | Stmt::Watch(_)
-                | Stmt::Ask(_) => {}
+                | Stmt::CallHost(_) => {}
             }
             // What two buffers hold that exchange places is not followed.
             self.known &= stmt.carries().iter().all(|c| c.now.buffer == c.next.buffer);
@@ -274,7 +285,7 @@ impl<'a> Survey<'a> {
         defined: &EntitySet<ScalarId>,
         certain: bool,
         itself: bool,
-    ) -> Meet {
+    ) -> Dependence {
         // What does not change in the loop is the same for both.
         let fixed = |a: Option<Arg>| match a {
             None | Some(Arg::Literal(_)) => true,
@@ -282,9 +293,11 @@ impl<'a> Survey<'a> {
             Some(Arg::Var(_) | Arg::Index(_)) => false,
         };
         if store.address.dynamic != other.address.dynamic || !fixed(store.address.dynamic) {
-            return Meet::Maybe;
+            return Dependence::Maybe;
         }
-        let Some((step, between, reach)) = self.distance(store, other) else { return Meet::Maybe };
+        let Some((step, between, reach)) = self.distance(store, other) else {
+            return Dependence::Maybe;
+        };
         let within = match extent {
             Extent::Constant(n) => n as i128,
             Extent::Scalar(_) => i128::MAX,
@@ -292,19 +305,19 @@ impl<'a> Survey<'a> {
         if reach > 0 {
             // Each round has a range of its own.
             let apart = step.abs() > reach + between.abs();
-            return if apart { Meet::Never } else { Meet::Maybe };
+            return if apart { Dependence::Never } else { Dependence::Maybe };
         }
         let collide = match step {
             0 => between == 0,
             _ => between != 0 && between % step == 0 && (between / step).abs() < within,
         };
         match collide {
-            false => Meet::Never,
+            false => Dependence::Never,
             // Of a loop that may run once nothing is certain.
-            true if !certain || matches!(extent, Extent::Scalar(_)) => Meet::Maybe,
+            true if !certain || matches!(extent, Extent::Scalar(_)) => Dependence::Maybe,
             true => {
                 let at = |a: &Access<'_>| format!("{}[{}]", a.buffer, a.address);
-                Meet::Always(match (itself || store.address == other.address, other.write) {
+                Dependence::Always(match (itself || store.address == other.address, other.write) {
                     (true, _) => format!("each writes {}", at(store)),
                     (false, true) => format!("one writes {}, another {}", at(store), at(other)),
                     (false, false) => {

@@ -58,7 +58,7 @@ struct Sum {
 const UNKNOWN: Range = (i128::MIN / 2, i128::MAX / 2);
 
 /// What is known where the verifier is.
-pub(crate) struct Ranges<'a> {
+pub(crate) struct ValueRanges<'a> {
     k: &'a Kernel,
     /// What every value is, and when it was defined.
     definitions: SecondaryMap<ScalarId, Option<(&'a Expr, usize)>>,
@@ -74,11 +74,11 @@ pub(crate) struct Ranges<'a> {
     pub(crate) facts: Vec<(Arg, bool)>,
 }
 
-impl<'a> Ranges<'a> {
-    pub(crate) fn of(k: &'a Kernel) -> Ranges<'a> {
+impl<'a> ValueRanges<'a> {
+    pub(crate) fn of(k: &'a Kernel) -> ValueRanges<'a> {
         let (definitions, extents) = (SecondaryMap::new(), SecondaryMap::new());
         let (same, changes) = (SecondaryMap::new(), SecondaryMap::new());
-        Ranges { k, definitions, same, extents, now: 0, changes, facts: Vec::new() }
+        ValueRanges { k, definitions, same, extents, now: 0, changes, facts: Vec::new() }
     }
 
     /// From here on a variable may hold something else.
@@ -224,7 +224,7 @@ impl<'a> Ranges<'a> {
 
 /// The search for one answer.
 struct Search<'r, 'a> {
-    r: &'r Ranges<'a>,
+    r: &'r ValueRanges<'a>,
     /// Sums that are at least 0.
     conditions: Vec<Sum>,
     /// Whether the conditions contradict each other.
@@ -242,7 +242,7 @@ struct Search<'r, 'a> {
 
 impl<'r, 'a> Search<'r, 'a> {
     /// The search where all facts and the guard hold.
-    fn under(r: &'r Ranges<'a>, guard: Option<Arg>) -> Self {
+    fn under(r: &'r ValueRanges<'a>, guard: Option<Arg>) -> Self {
         let (known, sums) = (OrderedMap::default(), OrderedMap::default());
         let conditions = Vec::new();
         let (dead, now) = (false, r.now);

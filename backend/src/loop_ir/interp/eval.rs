@@ -10,9 +10,9 @@ use super::memory::{Memory, Spot, filled};
 use super::observer::{Marked, Nobody, Observer, Site, Touch};
 use super::versions::Shadow;
 use crate::loop_ir::{
-    Address, Arg, Ask, BufferId, Call, Carry, Contract, CursorId, Expr, Extent, Held, IndexId,
-    Kernel, Matrix, Place, Program, Rounds, ScalarId, Stmt, Sums, TapeId, Taping, Turned, VarId,
-    View, Watch, combine, opened,
+    Address, Arg, BufferId, BufferVersion, Call, CallHost, Carry, Contract, CursorId, CursorTarget,
+    Expr, Extent, IndexId, Kernel, Matrix, Parallelism, Place, Program, ScalarId, Stmt, Sums,
+    TapeId, TapeStmt, VarId, View, Watch, combine, opened,
 };
 use crate::runtime::loop_limits::Watches;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
@@ -193,7 +193,7 @@ impl<'a, O: Observer<'a>> Machine<'a, '_, O> {
             Stmt::Call(c) => self.call(f, c)?,
             Stmt::Tape(t) => self.taping(f, t)?,
             Stmt::Watch(w) => self.watch(f, w)?,
-            Stmt::Ask(ask) => self.ask(f, ask)?,
+            Stmt::CallHost(ask) => self.ask(f, ask)?,
             Stmt::If { condition, then, otherwise } => {
                 let (which, mark) = f.arg(*condition);
                 self.observer.branch(&[mark])?;
@@ -209,7 +209,7 @@ impl<'a, O: Observer<'a>> Machine<'a, '_, O> {
                     }
                 };
                 let home = f.homes(carries);
-                self.begin_loop(*rounds != Rounds::Serial);
+                self.begin_loop(*rounds != Parallelism::Serial);
                 let mut partial = Partial::of(&f.k.vars, body, *lanes, extent);
                 let (site, mut count) = (Site::Index(index.as_u32()), O::Mark::default());
                 self.observer.begin();
@@ -294,16 +294,16 @@ impl<'a, O: Observer<'a>> Machine<'a, '_, O> {
         Ok((code.eval(&values), self.observer.code(site, code, dtype, &marks)?))
     }
 
-    fn taping(&mut self, f: &mut Frame<'a, O::Mark>, taping: &Taping) -> Result<(), Problem> {
+    fn taping(&mut self, f: &mut Frame<'a, O::Mark>, taping: &TapeStmt) -> Result<(), Problem> {
         match taping {
-            Taping::Turn { cursor, to, index } => {
+            TapeStmt::Turn { cursor, to, index } => {
                 let (index, mark) = f.arg(*index);
                 let spot = match to {
-                    Turned::Tape(tape) => {
+                    CursorTarget::Tape(tape) => {
                         self.observer.branch(&[mark])?;
                         self.grown(*tape, index.bits)?
                     }
-                    Turned::Handle(word) => {
+                    CursorTarget::Handle(word) => {
                         let (word, which) = f.arg(*word);
                         self.observer.branch(&[mark, which])?;
                         self.found(f.k, *cursor, word, index.bits)?
@@ -317,11 +317,11 @@ impl<'a, O: Observer<'a>> Machine<'a, '_, O> {
                     }
                 }
             }
-            Taping::Length { value, tape } => {
+            TapeStmt::Length { value, tape } => {
                 let length = Literal::i64(self.tapes[*tape].1 as i64);
                 f.scalars[*value] = (length, O::Mark::default());
             }
-            Taping::Cut { tape, to } => {
+            TapeStmt::Cut { tape, to } => {
                 let of = &mut self.tapes[*tape].1;
                 *of = usize::try_from(f.arg(*to).0.bits).map_or(*of, |to| to.min(*of));
             }
@@ -475,7 +475,8 @@ impl<'a, O: Observer<'a>> Machine<'a, '_, O> {
         if let Some(shadow) = &mut self.shadow {
             shadow.read(buffer, version, spot, i)?;
         }
-        let (held, address) = (Held { buffer, version }, spot.at(i * dtype.bytes()).address);
+        let (held, address) =
+            (BufferVersion { buffer, version }, spot.at(i * dtype.bytes()).address);
         let x = self.memory.read(spot, dtype, i);
         let touch = Touch { held, value, address, write: false, bits: x.bits };
         Ok((x, self.observer.touch(touch, marks)?))
@@ -495,7 +496,8 @@ impl<'a, O: Observer<'a>> Machine<'a, '_, O> {
         if let Some(shadow) = &mut self.shadow {
             shadow.write(buffer, version, spot, i)?;
         }
-        let (held, address) = (Held { buffer, version }, spot.at(i * x.dtype.bytes()).address);
+        let (held, address) =
+            (BufferVersion { buffer, version }, spot.at(i * x.dtype.bytes()).address);
         let touch = Touch { held, value: None, address, write: true, bits: x.bits };
         self.observer.touch(touch, marks)?;
         self.memory.write(spot, i, x)
@@ -544,7 +546,7 @@ impl<'a, O: Observer<'a>> Machine<'a, '_, O> {
         Ok(())
     }
 
-    fn ask(&mut self, f: &Frame<'_, O::Mark>, ask: &Ask) -> Result<(), Problem> {
+    fn ask(&mut self, f: &Frame<'_, O::Mark>, ask: &CallHost) -> Result<(), Problem> {
         let (mut operands, mut all) = (Vec::with_capacity(ask.operands.len()), Vec::new());
         for (v, ty) in ask.operands.iter().zip(&ask.asked.operands) {
             let mut marks = Marks::<O::Mark>::new();

@@ -9,7 +9,7 @@
 //! lies, and hears that place again, moved on by bytes, with each access. [`Nobody`] hears nothing, and
 //! costs nothing.
 
-use crate::loop_ir::{Buffer, BufferId, Call, Held, Program, ScalarId, TapeId};
+use crate::loop_ir::{Buffer, BufferId, BufferVersion, Call, Program, ScalarId, TapeId};
 use tapeloom_ir::{Code, Dtype, HostCall, Literal, Problem, Tensor};
 
 /// A value, and what goes with it.
@@ -32,7 +32,7 @@ pub(crate) enum Site {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Touch {
     /// Of which value of which buffer.
-    pub(crate) held: Held,
+    pub(crate) held: BufferVersion,
     /// The value that it gives, where a statement of its own reads it.
     pub(crate) value: Option<ScalarId>,
     /// Where, in the observer's words.

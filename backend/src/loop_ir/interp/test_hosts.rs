@@ -1,6 +1,6 @@
 //! For tests: Rust functions that write down what a program tells them, on the thread on which it runs.
 
-use crate::loop_ir::{Ask, Asked, Program, Stmt, View};
+use crate::loop_ir::{CallHost, HostSignature, Program, Stmt, View};
 use std::cell::RefCell;
 use std::sync::Arc;
 use tapeloom_ir::{ArrayType, Host, HostCall, Literal, Tensor};
@@ -44,6 +44,10 @@ pub(crate) fn tell(name: &str, ty: ArrayType, view: View, negatives: Option<View
     let results = negatives.iter().map(|_| ty.clone()).collect();
     let call =
         HostCall { host: Host::new(name, answer, None), results, lanes: None, shared: Vec::new() };
-    let asked = Arc::new(Asked { call, operands: vec![ty], location: None });
-    Stmt::Ask(Ask { asked, operands: vec![view], outputs: negatives.into_iter().collect() })
+    let asked = Arc::new(HostSignature { call, operands: vec![ty], location: None });
+    Stmt::CallHost(CallHost {
+        asked,
+        operands: vec![view],
+        outputs: negatives.into_iter().collect(),
+    })
 }

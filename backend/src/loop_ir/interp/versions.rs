@@ -16,7 +16,7 @@
 
 use super::memory::{Memory, Spot, filled, lengthen};
 use crate::loop_ir::text::print::held;
-use crate::loop_ir::{BufferId, Cursor, Held, Kernel, Place};
+use crate::loop_ir::{BufferId, BufferVersion, Cursor, Kernel, Place};
 use cranelift_entity::SecondaryMap;
 use std::fmt;
 use tapeloom_ir::Problem;
@@ -26,7 +26,7 @@ use tapeloom_ir::Problem;
 struct Tag {
     /// Which run of a kernel, counted from the beginning.
     run: u32,
-    held: Held,
+    held: BufferVersion,
 }
 
 /// What is known of a byte.
@@ -232,7 +232,14 @@ impl<'a> Shadow<'a> {
 
     /// The end of a round: what `next` holds becomes what `now` holds, in the memory where `next` was
     /// (`full`); where `now` was (`other`, maybe the same) nothing is left.
-    pub(super) fn hand_on(&mut self, now: Held, next: Held, full: Spot, other: Spot, bytes: usize) {
+    pub(super) fn hand_on(
+        &mut self,
+        now: BufferVersion,
+        next: BufferVersion,
+        full: Spot,
+        other: Spot,
+        bytes: usize,
+    ) {
         let Some(run) = self.runs.last_mut() else { return };
         let tag = Tag { run: run.number, held: now };
         if full != other {
@@ -276,19 +283,19 @@ impl Loop {
 
 impl Run<'_> {
     /// What has taken a value over.
-    fn ended(&self, held: Held) -> Option<Held> {
+    fn ended(&self, held: BufferVersion) -> Option<BufferVersion> {
         let version = self.ended[held.buffer].get(held.version as usize).copied().flatten()?;
-        Some(Held { version, ..held })
+        Some(BufferVersion { version, ..held })
     }
 
     /// Whether elements of that version are elements of this value.
-    fn is(&self, held: Held, version: u32) -> bool {
+    fn is(&self, held: BufferVersion, version: u32) -> bool {
         std::iter::successors(Some(held), |held| before(self.k, *held))
             .any(|h| h.version == version)
     }
 
     /// Whether an element of `found` is one of `meant`.
-    fn means(&self, meant: Held, found: Tag) -> bool {
+    fn means(&self, meant: BufferVersion, found: Tag) -> bool {
         let mut chain = std::iter::successors(Some(meant), |held| before(self.k, *held));
         found.run == self.number && chain.any(|held| held == found.held)
     }
@@ -300,10 +307,10 @@ impl Run<'_> {
 }
 
 /// What a value updates in place.
-fn before(k: &Kernel, held: Held) -> Option<Held> {
+fn before(k: &Kernel, held: BufferVersion) -> Option<BufferVersion> {
     let version = held.version.checked_sub(1)?;
     let version = k.versions[held.buffer].get(version as usize)?.continues?;
-    Some(Held { version, ..held })
+    Some(BufferVersion { version, ..held })
 }
 
 fn wrong(k: &Kernel, message: String) -> Problem {

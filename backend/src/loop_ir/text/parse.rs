@@ -25,9 +25,10 @@
 
 use crate::loop_ir::loop_limits::{RUNTIME, STATIC};
 use crate::loop_ir::{
-    Address, Arg, Ask, Asked, Buffer, BufferId, Call, Carry, Contract, Cursor, CursorId, Expr,
-    Extent, Held, IndexId, Kernel, KernelId, Matrix, Place, Program, Rounds, ScalarId, Stmt, Sums,
-    Tape, TapeId, Taping, Turned, VarId, Version, View, Watch, WatchId, Watched,
+    Address, Arg, Buffer, BufferId, BufferVersion, Call, CallHost, Carry, Contract, Cursor,
+    CursorId, CursorTarget, Expr, Extent, HostSignature, IndexId, Kernel, KernelId, Matrix,
+    Parallelism, Place, Program, ScalarId, Stmt, Sums, Tape, TapeId, TapeStmt, VarId, Version,
+    View, Watch, WatchId, Watched,
 };
 use cranelift_entity::{EntityRef, PrimaryMap};
 use std::sync::Arc;
@@ -147,7 +148,7 @@ impl<'a> Parser<'a> {
             other => return Err(self.wanted("input, output, workspace or record", other)),
         };
         self.program.buffers.push(Buffer { ty, place });
-        self.kept(Held { buffer: id, version: 0 })?;
+        self.kept(BufferVersion { buffer: id, version: 0 })?;
         while self.take("version") {
             let (of, version) = self.held()?;
             let versions = &mut self.program.versions[id];
@@ -165,13 +166,13 @@ impl<'a> Parser<'a> {
                 }
             }
             self.program.versions[id].push(Version { continues });
-            self.kept(Held { buffer: id, version })?;
+            self.kept(BufferVersion { buffer: id, version })?;
         }
         Ok(())
     }
 
     /// `kept recompute, mine`, or nothing.
-    fn kept(&mut self, held: Held) -> Result<(), Problem> {
+    fn kept(&mut self, held: BufferVersion) -> Result<(), Problem> {
         if self.take("kept") {
             loop {
                 let name = self.next();
@@ -223,7 +224,7 @@ impl<'a> Parser<'a> {
             return Ok(Stmt::Contract(self.contract()?));
         }
         if self.take("ask") {
-            return Ok(Stmt::Ask(self.ask()?));
+            return Ok(Stmt::CallHost(self.ask()?));
         }
         if self.take("turn") {
             let cursor: CursorId = self.id()?;
@@ -231,15 +232,15 @@ impl<'a> Parser<'a> {
             let (does, to) = if self.take("(") {
                 let word = self.arg()?;
                 self.expect(")")?;
-                (Cursor::Reads, Turned::Handle(word))
+                (Cursor::Reads, CursorTarget::Handle(word))
             } else {
-                (Cursor::Writes, Turned::Tape(self.id()?))
+                (Cursor::Writes, CursorTarget::Tape(self.id()?))
             };
             declare(&mut self.program.cursors, cursor, does);
             self.expect("[")?;
             let index = self.arg()?;
             self.expect("]")?;
-            return Ok(Stmt::Tape(Taping::Turn { cursor, to, index }));
+            return Ok(Stmt::Tape(TapeStmt::Turn { cursor, to, index }));
         }
         if self.take("enter") {
             let watch = self.id()?;
@@ -252,7 +253,7 @@ impl<'a> Parser<'a> {
         if self.take("cut") {
             let tape = self.id()?;
             self.expect("to")?;
-            return Ok(Stmt::Tape(Taping::Cut { tape, to: self.arg()? }));
+            return Ok(Stmt::Tape(TapeStmt::Cut { tape, to: self.arg()? }));
         }
         if self.take("call") {
             return Ok(Stmt::Call(self.call()?));
@@ -266,7 +267,7 @@ impl<'a> Parser<'a> {
             let (head, condition, carries) = (self.block()?, self.arg()?, self.carries()?);
             return Ok(Stmt::While { head, condition, carries, body: self.block()? });
         }
-        for rounds in [Rounds::Parallel, Rounds::Fold, Rounds::Serial] {
+        for rounds in [Parallelism::Parallel, Parallelism::Fold, Parallelism::Serial] {
             if self.take(&rounds.to_string()) {
                 return self.loop_(rounds);
             }
@@ -292,7 +293,7 @@ impl<'a> Parser<'a> {
             declare(&mut self.program.scalars, value, dtype);
             self.expect("=")?;
             if dtype == Dtype::I64 && self.take("length") {
-                return Ok(Stmt::Tape(Taping::Length { value, tape: self.id()? }));
+                return Ok(Stmt::Tape(TapeStmt::Length { value, tape: self.id()? }));
             }
             return Ok(Stmt::Let { value, expr: self.expr()? });
         }
@@ -311,7 +312,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `i0 in 8 lanes 4 { .. }`, `i0 in 8 carry b3 = b4 { .. }`
-    fn loop_(&mut self, rounds: Rounds) -> Result<Stmt, Problem> {
+    fn loop_(&mut self, rounds: Parallelism) -> Result<Stmt, Problem> {
         let index: IndexId = self.id()?;
         self.program.indices = self.program.indices.max(index.index() as u32 + 1);
         self.expect("in")?;
@@ -334,10 +335,10 @@ impl<'a> Parser<'a> {
         }
         loop {
             let (buffer, version) = self.held()?;
-            let now = Held { buffer, version };
+            let now = BufferVersion { buffer, version };
             self.expect("=")?;
             let (buffer, version) = self.held()?;
-            carries.push(Carry { now, next: Held { buffer, version } });
+            carries.push(Carry { now, next: BufferVersion { buffer, version } });
             if !self.take(",") {
                 return Ok(carries);
             }
@@ -354,7 +355,7 @@ impl<'a> Parser<'a> {
         Ok(Call { callee, operands, outputs, frame: self.number()? })
     }
 
-    fn ask(&mut self) -> Result<Ask, Problem> {
+    fn ask(&mut self) -> Result<CallHost, Problem> {
         let word = self.next();
         let Some(name) = word.strip_prefix('&') else {
             return Err(self.wanted("a Rust function such as `&f`", word));
@@ -373,8 +374,8 @@ impl<'a> Parser<'a> {
         };
         let results = results.into_iter().map(alone).collect::<Result<_, _>>()?;
         let call = HostCall { host, results, lanes, shared };
-        let asked = Arc::new(Asked { call, operands: types, location: None });
-        Ok(Ask { asked, operands, outputs })
+        let asked = Arc::new(HostSignature { call, operands: types, location: None });
+        Ok(CallHost { asked, operands, outputs })
     }
 
     /// Views with their types, and which of them are shared.

@@ -5,8 +5,8 @@
 
 use crate::loop_ir::loop_limits::{RUNTIME, STATIC};
 use crate::loop_ir::{
-    Address, Arg, Ask, BufferId, Call, Carry, Contract, Expr, Extent, Held, Kernel, Matrix, Place,
-    Program, Rounds, Stmt, Sums, Taping, Turned, View, Watch,
+    Address, Arg, BufferId, BufferVersion, Call, CallHost, Carry, Contract, CursorTarget, Expr,
+    Extent, Kernel, Matrix, Parallelism, Place, Program, Stmt, Sums, TapeStmt, View, Watch,
 };
 use std::fmt::{self, Display, Formatter};
 use tapeloom_ir::ArrayType;
@@ -53,7 +53,7 @@ impl Display for Kernel {
 }
 
 /// The end of the line that declares a value: under which names it is kept.
-fn kept(k: &Kernel, f: &mut Formatter<'_>, held: Held) -> fmt::Result {
+fn kept(k: &Kernel, f: &mut Formatter<'_>, held: BufferVersion) -> fmt::Result {
     for (i, name) in k.kept.get(&held).into_iter().flatten().enumerate() {
         write!(f, "{} {name}", if i == 0 { " kept" } else { "," })?;
     }
@@ -61,25 +61,25 @@ fn kept(k: &Kernel, f: &mut Formatter<'_>, held: Held) -> fmt::Result {
 }
 
 /// A value that a buffer holds.
-pub(crate) fn held(buffer: BufferId, version: u32) -> Held {
-    Held { buffer, version }
+pub(crate) fn held(buffer: BufferId, version: u32) -> BufferVersion {
+    BufferVersion { buffer, version }
 }
 
-impl Display for Held {
+impl Display for BufferVersion {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Held { buffer, version: 0 } => write!(f, "{buffer}"),
-            Held { buffer, version } => write!(f, "{buffer}.{version}"),
+            BufferVersion { buffer, version: 0 } => write!(f, "{buffer}"),
+            BufferVersion { buffer, version } => write!(f, "{buffer}.{version}"),
         }
     }
 }
 
-impl Display for Rounds {
+impl Display for Parallelism {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Rounds::Parallel => "for",
-            Rounds::Fold => "fold",
-            Rounds::Serial => "serial",
+            Parallelism::Parallel => "for",
+            Parallelism::Fold => "fold",
+            Parallelism::Serial => "serial",
         })
     }
 }
@@ -122,17 +122,17 @@ impl Display for Arg {
     }
 }
 
-impl Display for Taping {
+impl Display for TapeStmt {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Taping::Turn { cursor, to: Turned::Tape(tape), index } => {
+            TapeStmt::Turn { cursor, to: CursorTarget::Tape(tape), index } => {
                 write!(f, "turn {cursor} to {tape}[{index}]")
             }
-            Taping::Turn { cursor, to: Turned::Handle(word), index } => {
+            TapeStmt::Turn { cursor, to: CursorTarget::Handle(word), index } => {
                 write!(f, "turn {cursor} to ({word})[{index}]")
             }
-            Taping::Length { value, tape } => write!(f, "{value}: i64 = length {tape}"),
-            Taping::Cut { tape, to } => write!(f, "cut {tape} to {to}"),
+            TapeStmt::Length { value, tape } => write!(f, "{value}: i64 = length {tape}"),
+            TapeStmt::Cut { tape, to } => write!(f, "cut {tape} to {to}"),
         }
     }
 }
@@ -212,7 +212,7 @@ impl Display for Call {
 }
 
 /// `ask spline lanes 4 (shared b0[0; 3]: f64[3], b1[0; 4]: f64[4]) to (b2[0; 4]: f64[4])`
-impl Display for Ask {
+impl Display for CallHost {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let call = &self.asked.call;
         let list =
@@ -268,7 +268,7 @@ fn block(p: &Kernel, f: &mut Formatter<'_>, body: &[Stmt], depth: usize) -> fmt:
             Stmt::Call(c) => writeln!(f, "{c}")?,
             Stmt::Tape(t) => writeln!(f, "{t}")?,
             Stmt::Watch(w) => writeln!(f, "{w}")?,
-            Stmt::Ask(ask) => writeln!(f, "{ask}")?,
+            Stmt::CallHost(ask) => writeln!(f, "{ask}")?,
             Stmt::If { condition, then, otherwise } => {
                 writeln!(f, "if {condition} {{")?;
                 block(p, f, then, depth + 1)?;

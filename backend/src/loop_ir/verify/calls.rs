@@ -2,7 +2,7 @@
 //! memory of the right types and sizes.
 
 use super::{Verifier, spread};
-use crate::loop_ir::{Access, Ask, Call, Contract, MOST_LANES, Place, Sums};
+use crate::loop_ir::{Access, Call, CallHost, Contract, MOST_LANES, Place, Sums};
 
 /// Bytes that something may touch.
 pub(super) struct Span<T> {
@@ -111,7 +111,7 @@ impl Verifier<'_> {
     }
 
     /// A Rust function is given memory of the types that it takes and gives.
-    pub(super) fn ask(&mut self, a: &Ask) {
+    pub(super) fn ask(&mut self, a: &CallHost) {
         let (asked, results) = (&a.asked, a.asked.call.result_types());
         for (what, views, types) in
             [("operands", &a.operands, &asked.operands), ("results", &a.outputs, &results)]

@@ -2,8 +2,10 @@
 
 use super::Verifier;
 use super::calls::{Span, meeting, memory};
-use crate::loop_ir::analysis::dependence::{self, Meet};
-use crate::loop_ir::{BufferId, Carry, Held, Place, Rounds, Stmt, Version, legal_lanes, visit};
+use crate::loop_ir::analysis::dependence::{self, Dependence};
+use crate::loop_ir::{
+    BufferId, BufferVersion, Carry, Parallelism, Place, Stmt, Version, legal_lanes, visit,
+};
 use tapeloom_ir::OrderedSet;
 
 impl Verifier<'_> {
@@ -13,7 +15,7 @@ impl Verifier<'_> {
             return;
         };
         let (index, claimed) = (*index, *claimed);
-        if claimed == Rounds::Serial && *lanes == 1 {
+        if claimed == Parallelism::Serial && *lanes == 1 {
             return;
         }
         let mut valid = true;
@@ -29,7 +31,7 @@ impl Verifier<'_> {
         {
             self.error(format!("{index} cannot run in {lanes} lanes: {why}"));
         }
-        if claimed == Rounds::Serial {
+        if claimed == Parallelism::Serial {
             return;
         }
         let (weakest, why) = dependence::variables(body);
@@ -41,7 +43,8 @@ impl Verifier<'_> {
                 "the rounds of {index} are no `{claimed}`: {c} is carried; say `serial`"
             ));
         }
-        if valid && let Meet::Always(what) = dependence::memory(self.p, index, *extent, body) {
+        if valid && let Dependence::Always(what) = dependence::memory(self.p, index, *extent, body)
+        {
             self.error(format!("the rounds of {index} are no `{claimed}`: {what}; say `serial`"));
         }
     }
@@ -57,7 +60,7 @@ impl Verifier<'_> {
             s.accesses(&mut |x| {
                 touched.insert(x.buffer);
                 if x.write {
-                    written.insert(Held { buffer: x.buffer, version: x.version });
+                    written.insert(BufferVersion { buffer: x.buffer, version: x.version });
                 }
             });
             written.extend(s.carries().iter().map(|c| c.now));

@@ -15,7 +15,7 @@ mod calls;
 mod loops;
 mod tapes;
 
-use super::analysis::value_range::Ranges;
+use super::analysis::value_range::ValueRanges;
 use super::text::print::held;
 use super::{
     Access, Arg, Buffer, BufferId, CursorId, Expr, Extent, IndexId, Kernel, KernelId, MOST_INPUTS,
@@ -74,7 +74,7 @@ pub fn verify(program: &Program) -> Vec<VerifyError> {
             carried: Vec::new(),
             cursors: SecondaryMap::with_default(State::Undefined),
             loops: 0,
-            ranges: Ranges::of(p),
+            ranges: ValueRanges::of(p),
         };
         v.run();
         errors.extend(v.errors);
@@ -187,7 +187,7 @@ struct Verifier<'a> {
     cursors: SecondaryMap<CursorId, State>,
     loops: usize,
     /// What is known of integers.
-    ranges: Ranges<'a>,
+    ranges: ValueRanges<'a>,
 }
 
 impl<'a> Verifier<'a> {
@@ -305,7 +305,7 @@ impl<'a> Verifier<'a> {
                     cursors.extend(stmt.turned());
                 }
                 Stmt::Watch(w) => self.watch(w),
-                Stmt::Ask(a) => self.ask(a),
+                Stmt::CallHost(a) => self.ask(a),
                 Stmt::If { condition, then, otherwise } => {
                     let found = self.arg(*condition);
                     self.fits("a condition", Some(Dtype::Bool), found);

@@ -1,7 +1,7 @@
 //! Tapes: what is in a record lies within it, and is touched where a cursor stands.
 
 use super::{State, Verifier};
-use crate::loop_ir::{BufferId, Cursor, CursorId, Place, Taping, Turned, Watch, opened};
+use crate::loop_ir::{BufferId, Cursor, CursorId, CursorTarget, Place, TapeStmt, Watch, opened};
 use tapeloom_ir::{ArrayType, Dtype};
 
 /// More than this is no number of tapes, nor bytes of a record, that a handle can say.
@@ -52,20 +52,20 @@ impl Verifier<'_> {
         }
     }
 
-    pub(super) fn taping(&mut self, taping: &Taping) {
+    pub(super) fn taping(&mut self, taping: &TapeStmt) {
         match taping {
-            Taping::Turn { cursor, to, index } => {
+            TapeStmt::Turn { cursor, to, index } => {
                 let found = self.arg(*index);
                 self.fits("the number of a record", Some(Dtype::I64), found);
                 self.turn(*cursor, to);
             }
-            Taping::Length { value, tape } => {
+            TapeStmt::Length { value, tape } => {
                 self.tape(*tape);
                 let want = self.p.scalars.get(*value).copied();
                 self.fits(&value.to_string(), want, Some(Dtype::I64));
                 self.define(*value);
             }
-            Taping::Cut { tape, to } => {
+            TapeStmt::Cut { tape, to } => {
                 self.tape(*tape);
                 let found = self.arg(*to);
                 self.fits("a length", Some(Dtype::I64), found);
@@ -93,10 +93,10 @@ impl Verifier<'_> {
     }
 
     /// What is in the record lies within it. Of a handle that only the run knows the code asks itself.
-    fn turn(&mut self, cursor: CursorId, to: &Turned) {
+    fn turn(&mut self, cursor: CursorId, to: &CursorTarget) {
         let does = match to {
-            Turned::Tape(_) => Cursor::Writes,
-            Turned::Handle(_) => Cursor::Reads,
+            CursorTarget::Tape(_) => Cursor::Writes,
+            CursorTarget::Handle(_) => Cursor::Reads,
         };
         match self.p.cursors.get(cursor) {
             None => return self.error(format!("{cursor} does not exist")),
@@ -114,15 +114,17 @@ impl Verifier<'_> {
         }
         self.cursors[cursor] = State::Visible;
         let (from, record) = match to {
-            Turned::Tape(tape) => (0, self.tape(*tape)),
-            Turned::Handle(crate::loop_ir::Arg::Literal(word)) if word.dtype == Dtype::I64 => {
+            CursorTarget::Tape(tape) => (0, self.tape(*tape)),
+            CursorTarget::Handle(crate::loop_ir::Arg::Literal(word))
+                if word.dtype == Dtype::I64 =>
+            {
                 let (tape, field) = opened(word.bits as i64);
                 let Some(tape) = tape else {
                     return self.error(format!("{cursor} is turned to no tape"));
                 };
                 (field, self.tape(tape))
             }
-            Turned::Handle(word) => {
+            CursorTarget::Handle(word) => {
                 let found = self.arg(*word);
                 self.fits("a handle", Some(Dtype::I64), found);
                 if self.program.tapes.is_empty() {

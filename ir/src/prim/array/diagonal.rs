@@ -6,8 +6,8 @@ use crate::lang::function::Atom;
 use crate::lang::problem::{Kind, Problem, Result};
 use crate::lang::types::{ArrayType, Dtype, Shape};
 use crate::prim::{
-    AxisMap, Bounds, Combine, Cotangents, Doc, Equality, Family, Iota, Movement, Op, Rewrite,
-    Sample, Scatter, Total, View, elementwise,
+    Accumulator, AxisMap, Bounds, Combine, Cotangents, Doc, Equality, Family, Iota, Movement, Op,
+    Rewrite, Sample, Scatter, View, elementwise,
 };
 use crate::tensor::Tensor;
 
@@ -70,16 +70,16 @@ impl Movement for Diagonal {
     /// `ct of x[.., k, .., k, ..] += ct[.., k, ..]`: what is off the diagonal is not touched.
     fn adjoint(&self, b: &Builder<'_>, x: &ArrayType, ct: Atom, into: &mut Cotangents) {
         let Some((i, _)) = self.ends() else { return };
-        let Total { atom: total, negated } =
+        let Accumulator { atom: total, negated } =
             into.total[0].unwrap_or_else(|| elementwise::zeros(b, x).into());
-        let ct = Total { atom: ct, negated: negated != into.negated }.settle(b);
+        let ct = Accumulator { atom: ct, negated: negated != into.negated }.settle(b);
         let ct = move_axis(b, ct, i, 0);
         let shape = Shape::from([b.shape_of(ct)[0], 2]);
         let places = b.emit1(Iota { shape, axis: 0, dtype: Dtype::I64 }, &[]);
         let (combine, bounds) = (Combine::Add, Bounds::Clip);
         let add = Scatter { combine, batch: 0, axes: self.axes.clone(), bounds };
         let atom = b.emit1(add, &[total, places, ct]);
-        into.total[0] = Some(Total { atom, negated });
+        into.total[0] = Some(Accumulator { atom, negated });
     }
 
     fn batched(&self, _: usize) -> Diagonal {

@@ -15,7 +15,7 @@ use crate::lang::types::{ArrayType, Type};
 use crate::prim::rules::box_addressing::{
     Boxes, check_fits, check_starts, clamped, with_first_start,
 };
-use crate::prim::rules::slice_access::{Boxed, Part, Start, Within};
+use crate::prim::rules::slice_access::{Boxed, SliceAccess, Start, Within};
 use crate::prim::rules::view::one_per_axis;
 use crate::prim::{
     Arg, ArrayPrimitive, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand, Rewrite,
@@ -33,9 +33,9 @@ pub struct DynamicSlice {
 notation!(DynamicSlice = "dynamic_slice" { sizes });
 
 impl Boxed for DynamicSlice {
-    fn part(&self, operands: &[Type]) -> Option<Part> {
+    fn part(&self, operands: &[Type]) -> Option<SliceAccess> {
         let starts = (1..operands.len()).map(Start::scalar).collect();
-        Some(Part { starts, sizes: self.sizes.clone(), clamps: true, writes: None })
+        Some(SliceAccess { starts, sizes: self.sizes.clone(), clamps: true, writes: None })
     }
 
     fn within(&self, b: &Builder<'_>, of: &Within<'_>) -> Option<Atom> {

@@ -15,7 +15,7 @@ use crate::lang::types::{ArrayType, Type};
 use crate::prim::rules::box_addressing::{
     Boxes, check_fits, check_starts, clamped, with_first_start,
 };
-use crate::prim::rules::slice_access::{Boxed, Part, Start, Within, Write};
+use crate::prim::rules::slice_access::{Boxed, SliceAccess, Start, Within, Write};
 use crate::prim::rules::slice_helpers::{put_box, reshaped};
 use crate::prim::{
     Arg, ArrayPrimitive, Cotangents, Doc, DynamicSlice, Effects, Family, Linearity, Lowering,
@@ -30,11 +30,11 @@ pub struct DynamicUpdateSlice;
 notation!(DynamicUpdateSlice = "dynamic_update_slice" {});
 
 impl Boxed for DynamicUpdateSlice {
-    fn part(&self, operands: &[Type]) -> Option<Part> {
+    fn part(&self, operands: &[Type]) -> Option<SliceAccess> {
         let starts = (2..operands.len()).map(Start::scalar).collect();
         let sizes = operands.get(1)?.as_array()?.shape.to_vec();
         let writes = Some(Write { operand: 1, adds: false });
-        Some(Part { starts, sizes, clamps: true, writes })
+        Some(SliceAccess { starts, sizes, clamps: true, writes })
     }
 
     fn within(&self, b: &Builder<'_>, of: &Within<'_>) -> Option<Atom> {

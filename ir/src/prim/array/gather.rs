@@ -24,10 +24,10 @@ use crate::lang::function::Atom;
 use crate::lang::problem::{Kind, Problem, Result};
 use crate::lang::types::{ArrayType, Type};
 use crate::prim::rules::index_map::Addressing;
-use crate::prim::rules::slice_access::{Boxed, Part, Within};
+use crate::prim::rules::slice_access::{Boxed, SliceAccess, Within};
 use crate::prim::{
-    Arg, ArrayPrimitive, Bounds, Combine, Cotangents, Doc, Effects, Family, Linearity, Lowering,
-    Operand, Rewrite, Sample, Scatter, Tangent, Total, elementwise,
+    Accumulator, Arg, ArrayPrimitive, Bounds, Combine, Cotangents, Doc, Effects, Family, Linearity,
+    Lowering, Operand, Rewrite, Sample, Scatter, Tangent, elementwise,
 };
 use crate::tensor::Tensor;
 
@@ -51,9 +51,9 @@ impl Gather {
 }
 
 impl Boxed for Gather {
-    fn part(&self, operands: &[Type]) -> Option<Part> {
+    fn part(&self, operands: &[Type]) -> Option<SliceAccess> {
         let (starts, sizes) = self.addressing().one_place(operands)?;
-        Some(Part { starts, sizes, clamps: self.bounds == Bounds::Clip, writes: None })
+        Some(SliceAccess { starts, sizes, clamps: self.bounds == Bounds::Clip, writes: None })
     }
 
     fn within(&self, b: &Builder<'_>, of: &Within<'_>) -> Option<Atom> {
@@ -121,13 +121,13 @@ impl ArrayPrimitive for Gather {
         };
         // The total so far is what is scattered into: reading a few rows costs a few rows.
         let zeros = || elementwise::zeros(b, array).into();
-        let Total { atom: total, negated } = into.total[0].unwrap_or_else(zeros);
-        let ct = Total { atom: ct, negated: negated != into.negated }.settle(b);
+        let Accumulator { atom: total, negated } = into.total[0].unwrap_or_else(zeros);
+        let ct = Accumulator { atom: ct, negated: negated != into.negated }.settle(b);
         let (batch, axes, bounds) = (self.batch, self.axes.clone(), self.bounds);
         let combine = if planted(Fault::TransposeRule) { Combine::Set } else { Combine::Add };
         let add = Scatter { combine, batch, axes, bounds };
         let atom = b.emit1(add, &[total, *indices, ct]);
-        into.total[0] = Some(Total { atom, negated });
+        into.total[0] = Some(Accumulator { atom, negated });
         Ok(())
     }
 

@@ -27,7 +27,7 @@ use crate::lang::problem::{Kind, Problem, Result};
 use crate::lang::types::{ArrayType, Dtype, Type};
 use crate::prim::elementwise::{self, zeros_like};
 use crate::prim::rules::index_map::Addressing;
-use crate::prim::rules::slice_access::{Boxed, Part, Within, Write};
+use crate::prim::rules::slice_access::{Boxed, SliceAccess, Within, Write};
 use crate::prim::rules::slice_helpers::{reshaped, sum};
 use crate::prim::syntax::{Notation, Word};
 use crate::prim::{
@@ -176,14 +176,14 @@ impl Op {
 }
 
 impl Boxed for Scatter {
-    fn part(&self, operands: &[Type]) -> Option<Part> {
+    fn part(&self, operands: &[Type]) -> Option<SliceAccess> {
         let adds = match self.combine {
             Combine::Set => false,
             Combine::Add => true,
             Combine::Mul | Combine::Max | Combine::Min => return None,
         };
         let (starts, sizes) = self.addressing().one_place(operands)?;
-        Some(Part { starts, sizes, clamps: false, writes: Some(Write { operand: 2, adds }) })
+        Some(SliceAccess { starts, sizes, clamps: false, writes: Some(Write { operand: 2, adds }) })
     }
 
     fn within(&self, b: &Builder<'_>, of: &Within<'_>) -> Option<Atom> {

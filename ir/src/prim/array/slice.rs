@@ -14,7 +14,7 @@ use crate::lang::literal::Literal;
 use crate::lang::problem::{Kind, Problem, Result};
 use crate::lang::types::{ArrayType, Shape, Type};
 use crate::prim::rules::lowering::INDEX_LIMIT;
-use crate::prim::rules::slice_access::{Boxed, Part, Start, Within};
+use crate::prim::rules::slice_access::{Boxed, SliceAccess, Start, Within};
 use crate::prim::rules::view::one_per_axis;
 use crate::prim::{
     AxisMap, Broadcast, Cotangents, Doc, Equality, Family, Movement, Op, Pad, Rewrite, Sample, View,
@@ -66,10 +66,15 @@ impl Slice {
 }
 
 impl Boxed for Slice {
-    fn part(&self, _: &[Type]) -> Option<Part> {
+    fn part(&self, _: &[Type]) -> Option<SliceAccess> {
         let starts = self.start.iter().map(|s| Start::Number(*s as i64)).collect();
         let dense = self.strides.iter().all(|s| *s == 1);
-        dense.then(|| Part { starts, sizes: self.shape().to_vec(), clamps: true, writes: None })
+        dense.then(|| SliceAccess {
+            starts,
+            sizes: self.shape().to_vec(),
+            clamps: true,
+            writes: None,
+        })
     }
 
     fn within(&self, b: &Builder<'_>, of: &Within<'_>) -> Option<Atom> {

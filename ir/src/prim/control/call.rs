@@ -14,10 +14,10 @@ use crate::OrderedSet;
 use crate::lang::function::{Atom, Equation, FuncId, ValueId};
 use crate::lang::module::Module;
 use crate::lang::problem::{Kind, Problem};
-use crate::lang::query::{Onto, PruneOf, Residual};
+use crate::lang::query::{AccumulateInto, PruneOf, Residual};
 use crate::lang::types::Type;
 use crate::lang::value::Value;
-use crate::policy::{Policy, Share, Terms};
+use crate::policy::{Amortization, PlanRequest, Policy};
 use crate::prim::rules::region_helpers::{fits, function, scatter_tangents};
 use crate::prim::{
     Arg, Batched, Cotangents, Doc, Dual, Effects, Family, Linearity, Lowering, Op, Operand,
@@ -126,7 +126,7 @@ impl Primitive for Call {
     ) -> Result<Dual, Problem> {
         let active: Vec<bool> = dx.iter().map(Option::is_some).collect();
         let bits = self.checkpoint.as_ref().map_or(cx.regime().bits, Policy::bits);
-        let shares: Vec<Share> = (0..x.len()).map(|i| cx.share(i).in_bits(bits)).collect();
+        let shares: Vec<Amortization> = (0..x.len()).map(|i| cx.share(i).in_bits(bits)).collect();
         let of = cx.ask(|regions, m| {
             if let Some(
                 policy @ (Policy::Bytes(_) | Policy::About(_) | Policy::Aliased | Policy::Disjoint),
@@ -136,7 +136,7 @@ impl Primitive for Call {
             }
             let of = regions.linearize(m, self.function, &active, &[], &shares)?;
             match &self.checkpoint {
-                Some(policy) => regions.plan(m, of, Terms::call(policy.clone())),
+                Some(policy) => regions.plan(m, of, PlanRequest::call(policy.clone())),
                 None => Ok(of),
             }
         })?;
@@ -179,8 +179,8 @@ impl Primitive for Call {
         // A total that runs already goes through the callee, which adds to the part that it reads.
         let running =
             |i: usize, into: &Cotangents| matches!(x[i], Arg::Linear(_)) && into.total[i].is_some();
-        let onto: Vec<Onto> = (known..x.len())
-            .map(|i| if running(i, into) { Onto::Total } else { Onto::Nothing })
+        let onto: Vec<AccumulateInto> = (known..x.len())
+            .map(|i| if running(i, into) { AccumulateInto::Total } else { AccumulateInto::Nothing })
             .collect();
         let of = cx.ask(|regions, m| regions.transpose(m, self.function, &nonzero, &onto))?;
         let mut args: Vec<Atom> = x[..known].iter().filter_map(Arg::known).collect();

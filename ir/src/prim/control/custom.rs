@@ -37,7 +37,7 @@
 use crate::lang::function::{Atom, FuncId};
 use crate::lang::module::Module;
 use crate::lang::problem::{Kind, Problem};
-use crate::lang::query::Wanted;
+use crate::lang::query::BatchRequest;
 use crate::lang::types::Type;
 use crate::lang::value::Value;
 use crate::prim::rules::region_helpers::{
@@ -290,23 +290,24 @@ impl Primitive for CustomCall {
         let float = tangents(&outputs).len();
         // A branch that only some take masks tangents as it masks what is linear, and values otherwise:
         // they are told apart before. What is not linear has an error if that is asked for.
-        let mut lift = |f: FuncId, on: &[bool], wanted: &[Wanted], values: Option<[usize; 2]>| {
-            cx.ask(|regions, m| {
-                let params = m.function(f).params.len();
-                let apart = values.map(|[values, first]| {
-                    let linear: Vec<bool> = (0..params).map(|i| i >= values).collect();
-                    separated(regions, m, f, &linear, first)
-                });
-                let f = apart.and_then(Result::ok).unwrap_or(f);
-                regions.batch(m, f, size, on, wanted)
-            })
-        };
+        let mut lift =
+            |f: FuncId, on: &[bool], wanted: &[BatchRequest], values: Option<[usize; 2]>| {
+                cx.ask(|regions, m| {
+                    let params = m.function(f).params.len();
+                    let apart = values.map(|[values, first]| {
+                        let linear: Vec<bool> = (0..params).map(|i| i >= values).collect();
+                        separated(regions, m, f, &linear, first)
+                    });
+                    let f = apart.and_then(Result::ok).unwrap_or(f);
+                    regions.batch(m, f, size, on, wanted)
+                })
+            };
 
         let mut op = self.clone();
-        let lifted = vec![Wanted::Batched; outputs.len()];
+        let lifted = vec![BatchRequest::Batched; outputs.len()];
         op.function = lift(self.function, batched, &lifted, None)?.function;
         if let Some(jvp) = self.jvp {
-            let wanted = vec![Wanted::Batched; outputs.len() + float];
+            let wanted = vec![BatchRequest::Batched; outputs.len() + float];
             let values = Some([inputs.len(), outputs.len()]);
             op.jvp = Some(lift(jvp, &[batched, &moved].concat(), &wanted, values)?.function);
         }

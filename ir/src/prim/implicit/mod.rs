@@ -17,7 +17,7 @@ use super::{Call, RuleCx};
 use crate::lang::function::{Atom, FuncId};
 use crate::lang::module::Module;
 use crate::lang::problem::{Kind, Problem};
-use crate::lang::query::Wanted;
+use crate::lang::query::BatchRequest;
 use crate::lang::types::Type;
 
 /// How the tangent of an equation is emitted: by forward mode, or in two halves.
@@ -90,7 +90,7 @@ fn lift(
     batched: &[bool],
 ) -> Result<FuncId, Problem> {
     let of = cx.ask(|regions, m| {
-        let wanted = vec![Wanted::Batched; m.function(f).results.len()];
+        let wanted = vec![BatchRequest::Batched; m.function(f).results.len()];
         regions.batch(m, f, size, batched, &wanted)
     })?;
     Ok(of.function)

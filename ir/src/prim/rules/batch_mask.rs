@@ -31,7 +31,7 @@ use crate::lang::literal::Literal;
 use crate::lang::module::Module;
 use crate::lang::problem::{Kind, Problem};
 use crate::lang::types::{ArrayType, Type};
-use crate::prim::control::loops::{Direction, Loop, Rounds, Slot, Trip};
+use crate::prim::control::loops::{Binding, Direction, Loop, LoopSpec, TripCount};
 use crate::prim::elementwise::zeros;
 use crate::prim::{
     ArgReduce, Broadcast, DynamicSlice, Extremum, Op, Reduce, Reducer, Reshape, Scalar,
@@ -141,8 +141,8 @@ pub(crate) fn one_by_one(
             None => Ok(body),
         }
     })?;
-    let takes = batched.iter().map(|on| if *on { Slot::Xs } else { Slot::Const }).collect();
-    let rounds = Rounds { trip: Trip::Static(size), direction: Direction::Up, takes };
+    let takes = batched.iter().map(|on| if *on { Binding::Xs } else { Binding::Const }).collect();
+    let rounds = LoopSpec { trip: TripCount::Static(size), direction: Direction::Up, takes };
     Ok(b.emit(Loop::new(body, rounds), args).to_vec())
 }
 

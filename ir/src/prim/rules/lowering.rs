@@ -9,7 +9,7 @@ use crate::lang::literal::Literal;
 use crate::lang::module::Module;
 use crate::lang::problem::Problem;
 use crate::lang::types::{ArrayType, Dtype, Shape, Type};
-use crate::prim::{Bounds, Code, Combine, Op, Operand, Rounds};
+use crate::prim::{Bounds, Code, Combine, LoopSpec, Op, Operand};
 use crate::tensor::Tensor;
 use std::sync::Arc;
 
@@ -117,12 +117,12 @@ pub enum Lowering {
         /// The functions, all of one type.
         branches: Vec<FuncId>,
     },
-    /// Run a function round after round: see [`Rounds`].
+    /// Run a function round after round: see [`LoopSpec`].
     Loop {
         /// What is run.
         body: FuncId,
         /// How often, and what goes in and out of each round.
-        rounds: Rounds,
+        rounds: LoopSpec,
     },
     /// It cannot be run, for the reason given.
     Missing(Problem),
@@ -319,7 +319,7 @@ impl Equation {
 
 impl Op {
     /// What a loop runs in every round, and how often.
-    pub fn as_loop(&self, module: &Module) -> Option<(FuncId, Rounds)> {
+    pub fn as_loop(&self, module: &Module) -> Option<(FuncId, LoopSpec)> {
         if self.regions().is_empty() {
             return None;
         }
@@ -330,7 +330,7 @@ impl Op {
     }
 
     /// The same loop of another body, with other operands.
-    pub fn with_rounds(&self, body: FuncId, rounds: Rounds) -> Option<Op> {
+    pub fn with_rounds(&self, body: FuncId, rounds: LoopSpec) -> Option<Op> {
         let Op::Loop(of) = self else { return None };
         Some(crate::prim::Loop { body, rounds, carries: of.carries }.into())
     }

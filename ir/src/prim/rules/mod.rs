@@ -7,10 +7,10 @@ use crate::lang::literal::Literal;
 use crate::lang::module::Module;
 use crate::lang::problem::Problem;
 use crate::lang::query::{
-    BatchOf, JvpOf, LinearizeOf, Onto, PruneOf, TransposeOf, UnzipOf, Wanted,
+    AccumulateInto, BatchOf, BatchRequest, JvpOf, LinearizeOf, PruneOf, TransposeOf, UnzipOf,
 };
 use crate::lang::types::{ArrayType, Shape, Type};
-use crate::policy::{Policy, Regime, Share, Terms};
+use crate::policy::{Amortization, PlanContext, PlanRequest, Policy};
 use crate::tensor::Tensor;
 use smallvec::SmallVec;
 
@@ -78,33 +78,33 @@ impl Arg {
 /// something is added: then it is a difference, and costs nothing. What is never added to is negated
 /// at the end, once, and often that is behind a sum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Total {
+pub struct Accumulator {
     /// The value.
     pub atom: Atom,
     /// Whether its negative is meant.
     pub negated: bool,
 }
 
-impl From<Atom> for Total {
-    fn from(atom: Atom) -> Total {
-        Total { atom, negated: false }
+impl From<Atom> for Accumulator {
+    fn from(atom: Atom) -> Accumulator {
+        Accumulator { atom, negated: false }
     }
 }
 
-impl std::ops::Neg for Total {
-    type Output = Total;
-    fn neg(self) -> Total {
-        Total { negated: !self.negated, ..self }
+impl std::ops::Neg for Accumulator {
+    type Output = Accumulator;
+    fn neg(self) -> Accumulator {
+        Accumulator { negated: !self.negated, ..self }
     }
 }
 
-impl Total {
+impl Accumulator {
     /// The sum of this and another cotangent.
-    pub fn plus(self, b: &Builder<'_>, other: Total) -> Total {
+    pub fn plus(self, b: &Builder<'_>, other: Accumulator) -> Accumulator {
         let [x, y] = [self.atom, other.atom];
         match (self.negated, other.negated) {
             (true, true) | (false, false) => {
-                Total { atom: b.emit1(Scalar::Add, &[x, y]), negated: self.negated }
+                Accumulator { atom: b.emit1(Scalar::Add, &[x, y]), negated: self.negated }
             }
             (false, true) => b.emit1(Scalar::Sub, &[x, y]).into(),
             (true, false) => b.emit1(Scalar::Sub, &[y, x]).into(),
@@ -121,14 +121,14 @@ impl Total {
 #[derive(Clone, Debug, Default)]
 pub struct Cotangents {
     /// One total per operand. Each starts at what the uses already visited contributed.
-    pub total: SmallVec<[Option<Total>; 2]>,
+    pub total: SmallVec<[Option<Accumulator>; 2]>,
     /// Whether the rule was given the negatives of the cotangents, so that what it adds is negated.
     pub negated: bool,
 }
 
 impl Cotangents {
     /// Adds a contribution to operand `i`.
-    pub fn add(&mut self, b: &Builder<'_>, i: usize, ct: impl Into<Total>) {
+    pub fn add(&mut self, b: &Builder<'_>, i: usize, ct: impl Into<Accumulator>) {
         let ct = if self.negated { -ct.into() } else { ct.into() };
         self.total[i] = Some(self.total[i].map_or(ct, |before| before.plus(b, ct)));
     }
@@ -143,14 +143,15 @@ impl Cotangents {
         ct: &[Option<Atom>],
         x: &[Arg],
         first: usize,
-        onto: &[Onto],
+        onto: &[AccumulateInto],
     ) -> Vec<Atom> {
         let tape = |x: &Arg| matches!(x, Arg::Linear(Type::Tape(_)));
-        let settled = onto.contains(&Onto::Total) || x[first..].iter().any(tape);
+        let settled = onto.contains(&AccumulateInto::Total) || x[first..].iter().any(tape);
         let negated = settled && std::mem::take(&mut self.negated);
         let mut args: Vec<Atom> =
-            ct.iter().flatten().map(|ct| Total { atom: *ct, negated }.settle(b)).collect();
-        let handed = self.total[first..].iter_mut().zip(onto).filter(|(_, o)| **o == Onto::Total);
+            ct.iter().flatten().map(|ct| Accumulator { atom: *ct, negated }.settle(b)).collect();
+        let handed =
+            self.total[first..].iter_mut().zip(onto).filter(|(_, o)| **o == AccumulateInto::Total);
         args.extend(handed.filter_map(|(total, _)| Some(total.take()?.settle(b))));
         args
     }
@@ -158,7 +159,7 @@ impl Cotangents {
     /// From here on the rule works with the cotangent itself: before a step that does not end in a
     /// loop with what comes next (a contraction, a scatter), negation is cheaper than after it.
     pub(crate) fn settle(&mut self, b: &Builder<'_>, ct: Atom) -> Atom {
-        Total { atom: ct, negated: std::mem::take(&mut self.negated) }.settle(b)
+        Accumulator { atom: ct, negated: std::mem::take(&mut self.negated) }.settle(b)
     }
 
     /// Adds `ct` to a part of operand `i`, of type `x`: the part that begins at `start`, which
@@ -175,14 +176,14 @@ impl Cotangents {
     ) {
         let (total, part, negated) = match self.total[i] {
             None => (super::elementwise::zeros(b, x), self.settle(b, ct), false),
-            Some(Total { atom, negated }) => {
+            Some(Accumulator { atom, negated }) => {
                 let combine = if negated == self.negated { Scalar::Add } else { Scalar::Sub };
                 (atom, b.emit1(combine, &[read(atom), ct]), negated)
             }
         };
         let operands: Vec<Atom> = [total, part].into_iter().chain(start.iter().copied()).collect();
         let atom = b.emit1(super::DynamicUpdateSlice, &operands);
-        self.total[i] = Some(Total { atom, negated });
+        self.total[i] = Some(Accumulator { atom, negated });
     }
 }
 
@@ -193,17 +194,17 @@ pub struct RuleCx<'b, 'm> {
     /// Transforms of the bodies of region primitives.
     pub regions: &'b mut dyn Regions,
     /// What it costs the linear half to have the operands again; those beyond the list are free.
-    pub shares: &'b [Share],
+    pub shares: &'b [Amortization],
 }
 
 impl RuleCx<'_, '_> {
     /// What it costs the linear half to have an operand again.
-    pub fn share(&self, operand: usize) -> Share {
-        self.shares.get(operand).copied().unwrap_or(Share::FREE)
+    pub fn share(&self, operand: usize) -> Amortization {
+        self.shares.get(operand).copied().unwrap_or(Amortization::FREE)
     }
 
     /// What holds of all that is kept here.
-    pub fn regime(&self) -> Regime {
+    pub fn regime(&self) -> PlanContext {
         self.shares.iter().map(|share| share.regime()).max().unwrap_or_default()
     }
 
@@ -239,7 +240,7 @@ pub trait Regions {
         f: FuncId,
         active: &[bool],
         forced: &[bool],
-        shares: &[Share],
+        shares: &[Amortization],
     ) -> Result<LinearizeOf, Problem>;
 
     /// See [`crate::lang::query::Plan`].
@@ -247,7 +248,7 @@ pub trait Regions {
         &mut self,
         module: &mut Module,
         of: LinearizeOf,
-        terms: Terms,
+        terms: PlanRequest,
     ) -> Result<LinearizeOf, Problem>;
 
     /// See [`crate::lang::query::Within`].
@@ -256,7 +257,7 @@ pub trait Regions {
         module: &mut Module,
         f: FuncId,
         active: &[bool],
-        shares: &[Share],
+        shares: &[Amortization],
         policy: &Policy,
     ) -> Result<LinearizeOf, Problem>;
 
@@ -266,7 +267,7 @@ pub trait Regions {
         module: &mut Module,
         f: FuncId,
         nonzero: &[bool],
-        onto: &[Onto],
+        onto: &[AccumulateInto],
     ) -> Result<TransposeOf, Problem>;
 
     /// See [`crate::lang::query::Batch`].
@@ -276,7 +277,7 @@ pub trait Regions {
         f: FuncId,
         size: usize,
         batched: &[bool],
-        wanted: &[Wanted],
+        wanted: &[BatchRequest],
     ) -> Result<BatchOf, Problem>;
 
     /// See [`crate::lang::query::Prune`].

@@ -4,7 +4,7 @@ use crate::lang::builder::{Builder, Draft};
 use crate::lang::function::{Atom, FuncId, Function};
 use crate::lang::module::Module;
 use crate::lang::problem::Problem;
-use crate::lang::query::Wanted;
+use crate::lang::query::BatchRequest;
 use crate::lang::types::Type;
 use crate::lang::verify::verify_function;
 use crate::prim::{Linearity, Op, Reduce, Reducer, Role, elementwise};
@@ -105,7 +105,7 @@ pub fn settle(
     size: usize,
     result: Atom,
     batched: bool,
-    wanted: Wanted,
+    wanted: BatchRequest,
 ) -> (Atom, bool) {
     let lead = || match batched {
         true => result,
@@ -115,15 +115,18 @@ pub fn settle(
         },
     };
     match wanted {
-        Wanted::AsIs => (result, batched),
-        Wanted::Batched => (lead(), true),
-        Wanted::Summed => {
+        BatchRequest::AsIs => (result, batched),
+        BatchRequest::Batched => (lead(), true),
+        BatchRequest::Summed => {
             (b.emit1(Reduce { reducer: Reducer::Sum, axes: vec![0] }, &[lead()]), false)
         }
     }
 }
 
 /// Batched where the operand is batched, summed where it is shared.
-pub(crate) fn as_operands(batched: &[bool]) -> Vec<Wanted> {
-    batched.iter().map(|on| if *on { Wanted::Batched } else { Wanted::Summed }).collect()
+pub(crate) fn as_operands(batched: &[bool]) -> Vec<BatchRequest> {
+    batched
+        .iter()
+        .map(|on| if *on { BatchRequest::Batched } else { BatchRequest::Summed })
+        .collect()
 }

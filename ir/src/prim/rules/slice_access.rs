@@ -19,7 +19,7 @@ use crate::prim::{DynamicSlice, Op};
 
 /// A box of the first operand of an equation.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Part {
+pub struct SliceAccess {
     /// Where it begins along each axis.
     pub starts: Vec<Start>,
     /// How many places it has along each axis.
@@ -56,7 +56,7 @@ pub struct Write {
 /// A primitive that reads or writes a box of its first operand.
 pub(crate) trait Boxed {
     /// Which box, if it is one.
-    fn part(&self, operands: &[Type]) -> Option<Part>;
+    fn part(&self, operands: &[Type]) -> Option<SliceAccess>;
 
     /// The same on an array that has another shape.
     fn within(&self, b: &Builder<'_>, of: &Within<'_>) -> Option<Atom>;
@@ -129,7 +129,7 @@ impl Op {
     }
 
     /// Which box of its first operand this reads or writes, if it is one box.
-    pub fn part(&self, operands: &[Type]) -> Option<Part> {
+    pub fn part(&self, operands: &[Type]) -> Option<SliceAccess> {
         self.boxed()?.part(operands)
     }
 

@@ -20,11 +20,11 @@ use crate::lang::builder::{Builder, Draft};
 use crate::lang::function::{Atom, FuncId, Function, ValueId};
 use crate::lang::module::Module;
 use crate::lang::problem::{Kind, Problem};
-use crate::lang::query::{Onto, Residual};
+use crate::lang::query::{AccumulateInto, Residual};
 use crate::lang::remap::rebuild;
 use crate::lang::stack::deeper;
 use crate::lang::verify::{as_is, not_linear};
-use crate::prim::{Cond, Effects, Linearity, Loop, Op, Regions, Role, RuleCx, Slot, Trip};
+use crate::prim::{Binding, Cond, Effects, Linearity, Loop, Op, Regions, Role, RuleCx, TripCount};
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 
@@ -123,7 +123,7 @@ pub(crate) fn transposed(
     })?;
     let of = cx.ask(|regions, m| {
         let f = m.get(linear);
-        let zeros = vec![Onto::Zeros; f.linear_params.len()];
+        let zeros = vec![AccumulateInto::Zeros; f.linear_params.len()];
         regions.transpose(m, linear, &vec![true; f.results.len()], &zeros)
     })?;
     Ok(of.function)
@@ -257,7 +257,7 @@ fn carried(
         let found = follow(m, of.body, &given)?;
         let before = given.clone();
         for (p, slot) in rounds.takes.iter().enumerate() {
-            if let Slot::Carry(r) = slot {
+            if let Binding::Carry(r) = slot {
                 given[p] = either(&op, given[p], found[*r])?;
             }
         }
@@ -273,7 +273,7 @@ fn rounds(m: &Module, of: &Loop, operands: &[Linearity]) -> Result<Vec<Linearity
     let (given, found) = carried(m, of, operands)?;
     let result = |(r, found): (usize, &Linearity)| rounds.carrier(r).map_or(*found, |p| given[p]);
     let mut results: Vec<Linearity> = found.iter().enumerate().map(result).collect();
-    if let Trip::While { reads, .. } = &rounds.trip {
+    if let TripCount::While { reads, .. } = &rounds.trip {
         if reads.iter().any(|p| given[*p] == Linearity::Linear) {
             return Err(not_linear(&op));
         }

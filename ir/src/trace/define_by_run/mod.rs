@@ -50,7 +50,7 @@ use crate::lang::function::{Atom, Equation, FuncId, Operands, ValueId};
 use crate::lang::literal::Literal;
 use crate::lang::module::Module;
 use crate::lang::problem::{Kind, Problem};
-use crate::lang::remap::{Atoms, Copying};
+use crate::lang::remap::{Atoms, ValueRemap};
 use crate::lang::source_loc::Loc;
 use crate::lang::stack::deeper;
 use crate::lang::types::Type;
@@ -280,7 +280,7 @@ impl Trace {
         levels: usize,
     ) -> Result<Atoms, Problem> {
         let f = self.module.get(callee);
-        let mut copying = Copying::with(&f, args.iter().copied());
+        let mut copying = ValueRemap::with(&f, args.iter().copied());
         for (i, e) in f.equations.iter().enumerate() {
             let types: SmallVec<[Type; 1]> =
                 e.outputs.iter().map(|y| f.types[*y].clone()).collect();

@@ -21,8 +21,8 @@ use crate::lang::function::{Atom, FuncId, Operands};
 use crate::lang::literal::Literal;
 use crate::lang::module::Module;
 use crate::lang::problem::Problem;
-use crate::lang::query::{Onto, Residual};
-use crate::lang::remap::Copying;
+use crate::lang::query::{AccumulateInto, Residual};
+use crate::lang::remap::ValueRemap;
 use crate::lang::types::Type;
 use crate::map::OrderedMap;
 use crate::prim::{Dual, DynamicSlice, Op, Regions, RuleCx};
@@ -133,8 +133,11 @@ impl Rules {
         if let Some((_, known)) = rule.backs.iter().find(|(of, _)| *of == given) {
             return Ok(*known);
         }
-        let onto: Vec<Onto> =
-            given.running.iter().map(|on| if *on { Onto::Total } else { Onto::Nothing }).collect();
+        let onto: Vec<AccumulateInto> = given
+            .running
+            .iter()
+            .map(|on| if *on { AccumulateInto::Total } else { AccumulateInto::Nothing })
+            .collect();
         let of = self.transforms.transpose(module, rule.linear, &given.nonzero, &onto)?;
         let (function, reads) =
             read_only(&mut *self.transforms, module, of.function, &rule.residuals)?;
@@ -251,7 +254,7 @@ fn without_body(
 
     // The outputs are there: whatever the rule computes them by is replaced by parameters.
     let mut draft = Draft::new(f.name.clone());
-    let mut copying = Copying::new();
+    let mut copying = ValueRemap::new();
     for p in &f.params {
         copying.bind(*p, draft.param(f.types[*p].clone()));
     }

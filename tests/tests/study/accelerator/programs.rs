@@ -61,8 +61,8 @@ fn mttkrp_accesses_what_its_loops_say() {
 }
 
 /// Every system, on one machine.
-fn setups(machine: &Machine) -> impl Iterator<Item = Setup> {
-    System::ALL.into_iter().map(|system| Setup { system, ..machine.clone().into() })
+fn setups(machine: &Machine) -> impl Iterator<Item = RunConfig> {
+    System::ALL.into_iter().map(|system| RunConfig { system, ..machine.clone().into() })
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn tapes_are_stored_forward_and_loaded_back() {
     let f = jit(grad(chain));
     let want = f.call(&x).unwrap();
     let of = |system| {
-        let (got, s) = f.simulate(&x, Setup { system, ..Machine::cal().into() }).unwrap();
+        let (got, s) = f.simulate(&x, RunConfig { system, ..Machine::cal().into() }).unwrap();
         assert_eq!(got, want);
         s
     };
@@ -119,7 +119,7 @@ fn tapes_are_stored_forward_and_loaded_back() {
     }
     assert!(ideal.ticks() <= full.ticks() && full.ticks() <= cache.ticks() + 64);
     // As a loop that is unrolled by three does it: layers of three rounds, since no round is cut.
-    let unrolled = Setup { system: System::TFLOW, layer: 7, ..Machine::cal().into() };
+    let unrolled = RunConfig { system: System::TFLOW, layer: 7, ..Machine::cal().into() };
     let (got, s) = f.simulate(&x, unrolled).unwrap();
     assert_eq!(got, want);
     assert_eq!((s.forward.layers, s.reverse.layers, s.tiles), (167, 167, 34));
@@ -261,14 +261,14 @@ fn machines_that_cannot_be_are_errors_of_the_call() {
     let error = jit(|x: Var| x).simulate(1.0, Machine::cal().with_cache(64, 1)).unwrap_err();
     assert!(error.to_string().contains("`energies` has 1024, "), "{error}");
     assert!(error.to_string().contains(" bytes, and no cache of 64"), "{error}");
-    let refused = |setup: Setup, why: &str| {
+    let refused = |setup: RunConfig, why: &str| {
         let error = jit(|x: Var| x).simulate(1.0, setup).unwrap_err();
         assert_eq!(error.kind(), Kind::Target);
         assert!(error.to_string().contains(why), "{error}");
     };
-    let cal = || Setup::from(Machine::cal());
-    refused(Setup { unroll: vec![2, 0], ..cal() }, "`unroll` takes factors from 1 on, got 0");
-    let map = |map| Setup { map, ..cal() };
+    let cal = || RunConfig::from(Machine::cal());
+    refused(RunConfig { unroll: vec![2, 0], ..cal() }, "`unroll` takes factors from 1 on, got 0");
+    let map = |map| RunConfig { map, ..cal() };
     let word = AddressMap { word: 3, ..AddressMap::default() };
     refused(map(word), "`word` must be 1, 2, 4 or 8 bytes, got 3");
     let tape = AddressMap { tape: u64::MAX, ..AddressMap::default() };
@@ -290,7 +290,7 @@ fn the_nine_kernels_run_on_every_system() {
         let by_machine = |setup| f.simulate((&variables, &data, &seed), setup).unwrap();
         // The largest is run on two of them.
         let few = if kernel.name == "lenet" { 1 } else { 5 };
-        let (want, cached) = by_machine(Setup { system: System::TFLOW, ..small().into() });
+        let (want, cached) = by_machine(RunConfig { system: System::TFLOW, ..small().into() });
         for setup in setups(&small()).take(few) {
             let (got, s) = by_machine(setup);
             assert_eq!(got, want, "{kernel}, {}", s.system);
@@ -321,7 +321,7 @@ fn unrolled_loops_compute_the_same_bits_with_no_more_accesses() {
             let (unroll, layer) = (unroll.to_vec(), if overlap { 1 } else { u64::MAX });
             let mirrored = overlap;
             let setup =
-                Setup { system, unroll, overlap, layer, mirrored, ..machine.clone().into() };
+                RunConfig { system, unroll, overlap, layer, mirrored, ..machine.clone().into() };
             f.simulate((&variables, &data, &seed), setup).unwrap()
         };
         let count = |s: &Statistics| {
@@ -365,7 +365,7 @@ fn convolutions_run_unrolled_and_mirrored() {
         for setup in setups(&small()) {
             for unroll in [vec![2], vec![8], vec![8, 2, 2]] {
                 for mirrored in [false, true] {
-                    let setup = Setup { unroll: unroll.clone(), mirrored, ..setup.clone() };
+                    let setup = RunConfig { unroll: unroll.clone(), mirrored, ..setup.clone() };
                     let (got, _) = f.simulate(&x, setup).unwrap();
                     assert_eq!(got, want, "{extents:?}, {unroll:?}");
                 }
@@ -509,7 +509,7 @@ fn what_is_prepared_is_not_streamed() {
     let x: Tensor = (0..192).map(f64::from).collect();
     let counts = |prepared, again| {
         let system = System::TFLOW_INPUTS;
-        let setup = Setup { system, prepared, again, ..Machine::cal().into() };
+        let setup = RunConfig { system, prepared, again, ..Machine::cal().into() };
         let (y, s) = simulate(&program, std::slice::from_ref(&x), &setup).unwrap();
         assert_eq!(y[1], x);
         (s.reverse.inputs, s.whole().blocks)
@@ -534,7 +534,7 @@ fn what_is_read_again_may_count_as_the_tape() {
   }
 ";
     let loads = |again: bool| {
-        let counts = counts(&Setup { again, ..Machine::cal().into() }, body);
+        let counts = counts(&RunConfig { again, ..Machine::cal().into() }, body);
         (counts.others.loads, counts.tape.loads)
     };
     assert_eq!((loads(false), loads(true)), ((384, 192), (192, 384)));
@@ -557,7 +557,7 @@ fn a_layer_has_one_record_at_least() {
   }
 ";
     let layers = |layer: u64| {
-        let setup = Setup { layer, system: System::TFLOW, ..Machine::cal().into() };
+        let setup = RunConfig { layer, system: System::TFLOW, ..Machine::cal().into() };
         counts(&setup, body).layers
     };
     // Forward and back, of half the scratchpad's 64 entries: eight records are whole lines.
@@ -585,7 +585,7 @@ fn records_are_found_again_where_arrays_may_overlap() {
     let f = |(x, n): (Var, Var)| fori_loop(n, |(_, x): (Var, Var)| x.sin(), x);
     let slope = jit(|(x, n): (Var, Var)| grad(|x: Var| f((x, n)))(x));
     let others = |overlap: bool| {
-        let setup = Setup { overlap, ..Machine::cal().into() };
+        let setup = RunConfig { overlap, ..Machine::cal().into() };
         let (_, s) = slope.simulate((0.5, 100i64), setup).unwrap();
         assert!(s.forward.taped() >= 100 && s.reverse.taped() >= 100, "{s}");
         [s.forward.others.loads, s.reverse.others.loads]
@@ -601,7 +601,7 @@ fn a_tape_may_be_of_words() {
     }));
     let bytes = |word: u64| {
         let map = AddressMap { word, ..AddressMap::default() };
-        let setup = Setup { map, ..Machine::cal().into() };
+        let setup = RunConfig { map, ..Machine::cal().into() };
         gradient.simulate(0.3, setup).unwrap().1.state.tape
     };
     assert_eq!((bytes(8) / bytes(1), bytes(8) % bytes(1)), (8, 0));
@@ -640,7 +640,7 @@ fn counted(body: &str) -> String {
 }
 
 /// What it comes to.
-fn counts(setup: &Setup, body: &str) -> Counts {
+fn counts(setup: &RunConfig, body: &str) -> Counts {
     let program = tapeloom_backend::loop_ir::parse(&counted(body), &|_| None).unwrap();
     let x: Tensor = (0..192).map(f64::from).collect();
     simulate(&program, &[x], setup).unwrap().1.whole()
@@ -662,7 +662,7 @@ fn a_row_that_many_rounds_read_is_moved_once() {
     }
   }
 ";
-    let setup = Setup { system: System::TFLOW_INPUTS, ..Machine::cal().into() };
+    let setup = RunConfig { system: System::TFLOW_INPUTS, ..Machine::cal().into() };
     let counts = counts(&setup, body);
     // Six rows of four lines.
     assert_eq!((counts.inputs, counts.fetched + counts.snooped), (6 * 5 * 32, 6 * 4));
@@ -689,7 +689,7 @@ fn what_callers_have_prepared_is_there() {
   }
 ";
     let accesses = |prepared: bool| {
-        let counts = counts(&Setup { prepared, ..Machine::cal().into() }, body);
+        let counts = counts(&RunConfig { prepared, ..Machine::cal().into() }, body);
         (counts.others.loads, counts.others.stores)
     };
     assert_eq!(accesses(false), (288, 576));
@@ -712,7 +712,7 @@ fn a_loop_that_stores_on_the_tape_reads_again_where_arrays_may_overlap() {
   }
 ";
     let loads = |overlap: bool| {
-        let setup = Setup { overlap, ..Machine::cal().into() };
+        let setup = RunConfig { overlap, ..Machine::cal().into() };
         counts(&setup, body).others.loads
     };
     assert_eq!((loads(false), loads(true)), (4, 192));
@@ -733,7 +733,7 @@ fn what_is_kept_is_never_prepared() {
     };
     let once = jit(grad(checkpoint(counts, Policy::About(0))));
     for system in [System::TFLOW, System::TFLOW_INPUTS] {
-        let setup = Setup { system, prepared: true, ..Machine::cal().into() };
+        let setup = RunConfig { system, prepared: true, ..Machine::cal().into() };
         let x = Tensor::full(&[31], 0.3).unwrap();
         let (y, _) = once.simulate(&x, setup).unwrap();
         assert_eq!(y, once.call(&x).unwrap());
@@ -799,7 +799,7 @@ fn random_nests_read_what_streams_bring() {
         let x: Tensor = (0..192).map(|i| (f64::from(i)).sin()).collect();
         let machine = Machine { entries: [16, 64][below(2) as usize], ..small() };
         let on = |system| {
-            let setup = Setup { system, ..machine.clone().into() };
+            let setup = RunConfig { system, ..machine.clone().into() };
             simulate(&program, std::slice::from_ref(&x), &setup)
                 .unwrap_or_else(|p| panic!("{p}: {text}"))
         };

@@ -12,7 +12,7 @@
 //!
 //! Model: Willsey et al., "egg: Fast and extensible equality saturation" (POPL 2021).
 
-use super::rules::{Terms, fold};
+use super::rules::{PlanRequest, fold};
 use egg::{Analysis, DidMerge, EGraph, Id, Language};
 use smallvec::{SmallVec, smallvec};
 use tapeloom_ir::prim::{Given, Lowering, Operand, Sign};
@@ -267,7 +267,7 @@ impl<'m> Graph<'m> {
     }
 }
 
-impl Terms for Graph<'_> {
+impl PlanRequest for Graph<'_> {
     type Id = Id;
 
     fn ty(&self, id: Id) -> Option<Type> {

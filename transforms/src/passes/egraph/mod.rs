@@ -59,8 +59,8 @@ use std::fmt;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Effects;
 use tapeloom_ir::{
-    Atom, Copying, Draft, FuncId, Function, Loc, Module, Operands, OrderedMap, Outputs, Problem,
-    Type, ValueId,
+    Atom, Draft, FuncId, Function, Loc, Module, Operands, OrderedMap, Outputs, Problem, Type,
+    ValueId, ValueRemap,
 };
 
 /// How far to go.
@@ -181,7 +181,7 @@ fn regions(
     options: &Options,
     report: &mut Simplification,
 ) -> Result<Function, Problem> {
-    let (mut draft, mut map) = Copying::same_signature(f);
+    let (mut draft, mut map) = ValueRemap::same_signature(f);
     let mut last_use = vec![0usize; f.types.len()];
     for (i, e) in f.equations.iter().enumerate() {
         for v in e.operands.iter().filter_map(|a| a.value()) {
@@ -244,7 +244,7 @@ fn cut(
     roots: &[ValueId],
 ) -> Result<Function, Problem> {
     let mut draft = Draft::new(f.name.clone());
-    let mut map = Copying::new();
+    let mut map = ValueRemap::new();
     for v in crossing(f, range.clone()) {
         map.bind(v, draft.param(f.types[v].clone()));
     }
@@ -257,7 +257,7 @@ fn cut(
 
 /// Appends the equations of a piece; its results as atoms of the draft.
 fn splice(draft: &mut Draft, piece: &Function, args: Vec<Atom>) -> Vec<Atom> {
-    let mut map = Copying::with(piece, args);
+    let mut map = ValueRemap::with(piece, args);
     for (i, e) in piece.equations.iter().enumerate() {
         map.define(e, draft.copy(piece, i, map.all(&e.operands)));
     }

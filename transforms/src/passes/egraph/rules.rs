@@ -2,7 +2,7 @@
 //!
 //! Both work on *terms*: something with a type that may be a literal and has definitions, a
 //! primitive applied to terms. In a function a value has one definition; in an e-graph an e-class
-//! has many. [`Terms`] is that interface, and the code here is written against it once, so that the
+//! has many. [`PlanRequest`] is that interface, and the code here is written against it once, so that the
 //! two passes cannot disagree about what a row means.
 //!
 //! A pattern matches top down: `(add (neg ?x) 0)` at an `add` looks for a definition of one operand
@@ -19,7 +19,7 @@ use tapeloom_ir::prim::{
 use tapeloom_ir::{Dtype, Literal, Module, Op, OrderedMap, Tensor, Type};
 
 /// Programs under rewriting.
-pub(crate) trait Terms {
+pub(crate) trait PlanRequest {
     /// Names a term.
     type Id: Copy + Eq;
 
@@ -163,7 +163,7 @@ impl Rules {
 
     /// Calls `visit` with everything that the rules accepted by `which` find at a root, until it
     /// answers true.
-    pub(crate) fn search<T: Terms>(
+    pub(crate) fn search<T: PlanRequest>(
         &self,
         terms: &T,
         root: Root<'_, T::Id>,
@@ -179,7 +179,7 @@ impl Rules {
 
     /// Builds the right-hand side of what was found at a root of type `ty`; `None` where the types
     /// do not fit.
-    pub(crate) fn build<T: Terms>(
+    pub(crate) fn build<T: PlanRequest>(
         &self,
         terms: &mut T,
         found: &Found<T::Id>,
@@ -210,7 +210,7 @@ impl Rules {
 }
 
 impl Rule {
-    fn search<T: Terms>(
+    fn search<T: PlanRequest>(
         &self,
         terms: &T,
         root: Root<'_, T::Id>,
@@ -268,7 +268,7 @@ impl Rule {
     }
 
     /// Asks a site rule for every choice of definitions of the operands, and for none.
-    fn sites<T: Terms>(
+    fn sites<T: PlanRequest>(
         &self,
         terms: &T,
         root: Root<'_, T::Id>,
@@ -342,7 +342,7 @@ fn holds(when: When, ty: &Type) -> bool {
 }
 
 /// A backtracking matcher: what is left to match, and what is bound.
-struct Matcher<'a, 'p, T: Terms> {
+struct Matcher<'a, 'p, T: PlanRequest> {
     terms: &'a T,
     todo: Vec<(&'p Pattern, T::Id)>,
     bindings: SmallVec<[Option<T::Id>; 4]>,
@@ -353,7 +353,7 @@ struct Matcher<'a, 'p, T: Terms> {
 /// Called with the bindings and the inner terms of a match; answers whether to stop.
 type Done<'a, I> = dyn FnMut(&[I], &[I]) -> bool + 'a;
 
-impl<'p, T: Terms> Matcher<'_, 'p, T> {
+impl<'p, T: PlanRequest> Matcher<'_, 'p, T> {
     /// Matches children against operands, in either order where they may be exchanged. True: stop.
     fn arrangements(&mut self, op: &Op, children: &'p [Pattern], operands: &[T::Id]) -> bool {
         let depth = self.todo.len();
@@ -416,7 +416,7 @@ impl<'p, T: Terms> Matcher<'_, 'p, T> {
 
 /// Builds a pattern. A number takes the first dtype that fits its place: the one that is wanted of
 /// the whole, or that of the last other operand.
-fn build_pattern<T: Terms>(
+fn build_pattern<T: PlanRequest>(
     terms: &mut T,
     pattern: &Pattern,
     bindings: &[T::Id],
@@ -453,7 +453,7 @@ fn build_pattern<T: Terms>(
     }
 }
 
-fn build_term<T: Terms>(
+fn build_term<T: PlanRequest>(
     terms: &mut T,
     term: &Term,
     operands: &[T::Id],

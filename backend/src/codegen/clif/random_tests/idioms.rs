@@ -2,7 +2,7 @@
 //! arithmetic that the rounds of a loop have in common.
 
 use super::{Generator, Stmt, at_index, float, store};
-use crate::loop_ir::{Address, Arg, Buffer, Extent, Held, IndexId, Place};
+use crate::loop_ir::{Address, Arg, Buffer, BufferVersion, Extent, IndexId, Place};
 use tapeloom_ir::{ArrayType, Code, Dtype};
 
 /// Elements of a window.
@@ -20,16 +20,16 @@ impl Generator<'_> {
     }
 
     /// An array, and whether it is one that is only read.
-    fn some_array(&mut self) -> Held {
+    fn some_array(&mut self) -> BufferVersion {
         let n = self.array();
         match self.r.below(3) {
-            0 => Held { buffer: self.inputs[0], version: 0 },
+            0 => BufferVersion { buffer: self.inputs[0], version: 0 },
             _ => self.arrays[n],
         }
     }
 
     /// An array that may be written.
-    fn own_array(&mut self) -> Held {
+    fn own_array(&mut self) -> BufferVersion {
         let n = self.array();
         self.arrays[n]
     }
@@ -44,7 +44,8 @@ impl Generator<'_> {
         let place = Place::Workspace(self.k.workspace);
         self.k.workspace += 64;
         let ty = ArrayType::new(Dtype::F64, [WINDOW]);
-        let window = Held { buffer: self.k.buffers.push(Buffer { ty, place }), version: 0 };
+        let window =
+            BufferVersion { buffer: self.k.buffers.push(Buffer { ty, place }), version: 0 };
         let array = self.own_array();
         let (copied, early) = (self.r.below(2) == 0, self.r.below(2) == 0);
         let mut start = (copied || early).then(|| self.address(body, WINDOW));
@@ -84,7 +85,7 @@ impl Generator<'_> {
     }
 
     /// A loop that copies a window.
-    fn copied(&mut self, to: (Held, Address), from: (Held, Address)) -> Stmt {
+    fn copied(&mut self, to: (BufferVersion, Address), from: (BufferVersion, Address)) -> Stmt {
         let (i, mut rounds) = (self.index(), Vec::new());
         let [to, from] = [to, from].map(|(held, mut at)| {
             at.terms.push((i, 1));
@@ -104,7 +105,7 @@ impl Generator<'_> {
         if self.size < step * m + n {
             return;
         }
-        let matrix = Held { buffer: self.inputs[0], version: 0 };
+        let matrix = BufferVersion { buffer: self.inputs[0], version: 0 };
         let vector = if self.r.below(4) == 0 { self.own_array() } else { matrix };
         let to = self.own_array();
         let room = |g: &mut Self, room: usize| {

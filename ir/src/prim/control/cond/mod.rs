@@ -16,10 +16,10 @@ use crate::lang::function::{Atom, FuncId, Function};
 use crate::lang::literal::Literal;
 use crate::lang::module::Module;
 use crate::lang::problem::{Kind, Problem};
-use crate::lang::query::{Onto, Residual, TransposeOf, Wanted};
+use crate::lang::query::{AccumulateInto, BatchRequest, Residual, TransposeOf};
 use crate::lang::types::{Dtype, Type};
 use crate::lang::value::Value;
-use crate::policy::{Price, Share, Terms};
+use crate::policy::{Amortization, PlanRequest, Price};
 use crate::prim::rules::batch_mask::{Lanes, one_by_one, skipped};
 use crate::prim::rules::region_helpers::{fits, function, scatter_tangents, signature};
 use crate::prim::{
@@ -90,11 +90,11 @@ impl Cond {
             let tapes: Vec<Option<Of>> = tapes.iter().map(|of| of.get(k).copied()).collect();
             let of = cx.ask(|regions, m| {
                 let f = m.function(*branch);
-                let mut wanted = vec![Wanted::Batched; outputs];
+                let mut wanted = vec![BatchRequest::Batched; outputs];
                 for (i, ty) in f.result_types().iter().enumerate() {
                     let Some(of) = tapes[i] else { continue };
                     // It is read as it was written.
-                    wanted[i] = Wanted::AsIs;
+                    wanted[i] = BatchRequest::AsIs;
                     if of == Of::Own && std::mem::replace(&mut written[i], true) {
                         return Err(Problem::internal(format!("two branches write one {ty}")));
                     }
@@ -310,13 +310,13 @@ impl Primitive for Cond {
         dx: &[Option<Atom>],
     ) -> Result<Dual, Problem> {
         let active: Vec<bool> = dx[1..].iter().map(Option::is_some).collect();
-        let shares: Vec<Share> = (1..x.len()).map(|i| cx.share(i)).collect();
+        let shares: Vec<Amortization> = (1..x.len()).map(|i| cx.share(i)).collect();
         let (derived, active_out) = self.alike(
             |f, forced| cx.ask(|regions, m| regions.linearize(m, f, &active, forced, &shares)),
             |of| &of.active_out,
         )?;
         let prices = || shares.iter().map(|share| Price::Bytes(*share)).collect();
-        let terms = || Terms::apart(prices(), Vec::new(), 1);
+        let terms = || PlanRequest::apart(prices(), Vec::new(), 1);
         let plan = |of| cx.ask(|regions, m| regions.plan(m, of, terms()));
         let derived = derived.into_iter().map(plan).collect::<Result<Vec<_>, _>>()?;
         let record = Record::new(cx, &derived);
@@ -345,18 +345,18 @@ impl Primitive for Cond {
         let b = cx.b;
         let nonzero: Vec<bool> = ct.iter().map(Option::is_some).collect();
         let known = x.len() - b.with_module(|m| m.function(self.branches[0]).linear_params.len());
-        let mut transposed = |onto: &[Onto]| -> Result<Vec<TransposeOf>, Problem> {
+        let mut transposed = |onto: &[AccumulateInto]| -> Result<Vec<TransposeOf>, Problem> {
             let ask = |f: &FuncId| cx.ask(|regions, m| regions.transpose(m, *f, &nonzero, onto));
             self.branches.iter().map(ask).collect()
         };
         // What one branch gives, all give; a total that runs goes through those that add to it.
         let some = union(transposed(&[])?.iter().map(|of| of.nonzero.as_slice()));
         let onto = (known..x.len()).zip(&some).map(|(i, some)| match (some, &x[i]) {
-            (false, _) => Onto::Nothing,
-            (true, Arg::Linear(_)) if into.total[i].is_some() => Onto::Total,
-            (true, Arg::Linear(_) | Arg::Known(_)) => Onto::Zeros,
+            (false, _) => AccumulateInto::Nothing,
+            (true, Arg::Linear(_)) if into.total[i].is_some() => AccumulateInto::Total,
+            (true, Arg::Linear(_) | Arg::Known(_)) => AccumulateInto::Zeros,
         });
-        let onto: Vec<Onto> = onto.collect();
+        let onto: Vec<AccumulateInto> = onto.collect();
         let derived = transposed(&onto)?;
         let mut args: Vec<Atom> = x[..known].iter().filter_map(Arg::known).collect();
         args.extend(into.hand_over(b, ct, x, known, &onto));
@@ -382,8 +382,9 @@ impl Primitive for Cond {
         }
         let (derived, batched) = self.alike(
             |f, lifted| {
-                let wanted = |on: &bool| if *on { Wanted::Batched } else { Wanted::AsIs };
-                let wanted: Vec<Wanted> = lifted.iter().map(wanted).collect();
+                let wanted =
+                    |on: &bool| if *on { BatchRequest::Batched } else { BatchRequest::AsIs };
+                let wanted: Vec<BatchRequest> = lifted.iter().map(wanted).collect();
                 cx.ask(|regions, m| regions.batch(m, f, size, &batched[1..], &wanted))
             },
             |of| &of.batched_out,

@@ -3,10 +3,10 @@
 //! A carry has the batch if its start has it or if a round gives it the batch; a start without it is
 //! repeated. Elements and what is stacked have the rounds on axis 0, inside the batch.
 
-use super::{Loop, Slot, Trip};
+use super::{Binding, Loop, TripCount};
 use crate::lang::function::Atom;
 use crate::lang::problem::Problem;
-use crate::lang::query::Wanted;
+use crate::lang::query::BatchRequest;
 use crate::lang::types::Type;
 use crate::prim::elementwise::materialize_lead;
 use crate::prim::{Batched, Permute, RuleCx};
@@ -21,16 +21,16 @@ pub(super) fn batch(
     let (derived, on) = of.settled(
         of.of_params(batched.iter().copied()),
         |on, forced| {
-            let wanted = |on: &bool| if *on { Wanted::Batched } else { Wanted::AsIs };
-            let wanted: Vec<Wanted> = forced.iter().map(wanted).collect();
+            let wanted = |on: &bool| if *on { BatchRequest::Batched } else { BatchRequest::AsIs };
+            let wanted: Vec<BatchRequest> = forced.iter().map(wanted).collect();
             cx.ask(|regions, m| regions.batch(m, of.body, size, on, &wanted))
         },
         |derived| &derived.batched_out,
     )?;
     let differs = match &of.rounds.trip {
-        Trip::Static(_) => false,
-        Trip::Runtime => batched[0],
-        Trip::While { reads, .. } => reads.iter().any(|p| on[*p]),
+        TripCount::Static(_) => false,
+        TripCount::Runtime => batched[0],
+        TripCount::While { reads, .. } => reads.iter().any(|p| on[*p]),
     };
     if differs {
         return super::masked_batch::batch(of, cx, size, x, batched);
@@ -39,9 +39,9 @@ pub(super) fn batch(
     let mut args = x[..lead].to_vec();
     for ((p, x), lifted) in of.rounds.params().zip(&x[lead..]).zip(&batched[lead..]) {
         args.push(match of.rounds.takes[p] {
-            Slot::Xs if *lifted => inside(cx, *x),
-            Slot::Carry(_) if on[p] && !lifted => materialize_lead(b, size, *x),
-            Slot::Index | Slot::Const | Slot::Carry(_) | Slot::Xs => *x,
+            Binding::Xs if *lifted => inside(cx, *x),
+            Binding::Carry(_) if on[p] && !lifted => materialize_lead(b, size, *x),
+            Binding::Index | Binding::Const | Binding::Carry(_) | Binding::Xs => *x,
         });
     }
     let y = b.emit(Loop { body: derived.function, ..of.clone() }, &args);

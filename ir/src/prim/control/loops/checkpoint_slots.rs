@@ -11,10 +11,10 @@
 //!   carries[held], rounds[held] = carry, at;  held += 1
 //! ```
 //!
-//! Rounds are numbered here in the order in which they run, whatever their direction. An element of a
+//! LoopSpec are numbered here in the order in which they run, whatever their direction. An element of a
 //! round is read where it lies, and what rounds stack is written where it is to lie.
 
-use super::{Direction, Loop, Rounds, Slot, Trip};
+use super::{Binding, Direction, Loop, LoopSpec, TripCount};
 use crate::fault::{Fault, planted};
 use crate::lang::builder::Builder;
 use crate::lang::function::{Atom, FuncId};
@@ -55,13 +55,13 @@ pub(super) fn looped(
             round(b, p[0], &p[1..=n], &p[n + 1..])
         })?;
         let trip = match times {
-            Times::Number(_) => Trip::Runtime,
+            Times::Number(_) => TripCount::Runtime,
             Times::While(holds) => {
                 let condition = function(m, "more", [&of_values, &[]], |b, p, _| {
                     b.at(at);
                     vec![holds(b, &p[..n], &p[n..])]
                 })?;
-                Trip::While { condition, reads: (1..=of_values.len()).collect() }
+                TripCount::While { condition, reads: (1..=of_values.len()).collect() }
             }
         };
         Ok((body, trip))
@@ -73,14 +73,14 @@ pub(super) fn looped(
             return carries.to_vec();
         }
     };
-    let constant = constants.iter().map(|_| Slot::Const);
-    let takes = [Slot::Index].into_iter().chain(constant);
-    let takes = takes.chain((0..carries.len()).map(Slot::Carry)).collect();
+    let constant = constants.iter().map(|_| Binding::Const);
+    let takes = [Binding::Index].into_iter().chain(constant);
+    let takes = takes.chain((0..carries.len()).map(Binding::Carry)).collect();
     let lead = match times {
         Times::Number(n) => vec![n],
         Times::While(_) => Vec::new(),
     };
-    let op = Loop::new(body, Rounds { trip, direction: Direction::Up, takes });
+    let op = Loop::new(body, LoopSpec { trip, direction: Direction::Up, takes });
     let mut y = b.emit(op, &[&lead, constants, carries].concat()).to_vec();
     y.truncate(carries.len());
     y
@@ -101,7 +101,7 @@ pub(super) enum Times {
 pub(super) struct Chain<'a> {
     /// What a round runs. Where the n-th result goes, the n-th value of a state is.
     pub(super) body: FuncId,
-    pub(super) rounds: &'a Rounds,
+    pub(super) rounds: &'a LoopSpec,
     /// What all rounds are given, for each parameter in a `const` or `xs` slot: constants, and arrays of
     /// all elements.
     pub(super) given: Vec<Atom>,
@@ -127,11 +127,11 @@ impl Chain<'_> {
             let i = Chain::index(self.rounds.direction, b, k, constants[1]);
             let mut given = constants[2..].iter();
             let mut next = || given.next().copied().unwrap_or(i);
-            let arg = |slot: &Slot| match slot {
-                Slot::Index => i,
-                Slot::Const => next(),
-                Slot::Xs => element(b, next(), i),
-                Slot::Carry(r) => state[*r],
+            let arg = |slot: &Binding| match slot {
+                Binding::Index => i,
+                Binding::Const => next(),
+                Binding::Xs => element(b, next(), i),
+                Binding::Carry(r) => state[*r],
             };
             let args: Vec<Atom> = self.rounds.takes.iter().map(arg).collect();
             let mut y = b.inline(self.body, &args);

@@ -22,7 +22,7 @@ use super::checkpoint_slots::{Chain, Held, calc, few, number};
 use super::prune::Part;
 use super::strip_effects::{rules_tell, silent};
 use super::transpose::Turned;
-use super::{Direction, Loop, Rounds, Slot, Trip};
+use super::{Binding, Direction, Loop, LoopSpec, TripCount};
 use crate::lang::builder::Builder;
 use crate::lang::function::{Atom, FuncId};
 use crate::lang::module::Module;
@@ -30,7 +30,7 @@ use crate::lang::problem::Problem;
 use crate::lang::query::{LinearizeOf, Residual};
 use crate::lang::types::{ArrayType, Dtype, Type};
 use crate::lang::value::Value;
-use crate::policy::{Policy, Regime, Share, Terms};
+use crate::policy::{Amortization, PlanContext, PlanRequest, Policy};
 use crate::prim::elementwise::zeros;
 use crate::prim::rules::region_helpers::{fits, function, instantiate};
 use crate::prim::rules::slice_helpers::element;
@@ -53,7 +53,7 @@ pub struct Replay {
     pub lin: FuncId,
     /// How often it is run, and what the parameters of `lin` take: those of `step`, which carry its
     /// results, and tangents, which carry those of `lin`.
-    pub rounds: Box<Rounds>,
+    pub rounds: Box<LoopSpec>,
 }
 
 notation!(Replay = "replay" { ahead, step, lin, rounds(trip, condition, reads, direction, takes) });
@@ -64,9 +64,9 @@ struct Undoing {
     step: FuncId,
     lin: FuncId,
     /// How often `step` is run, and what it takes.
-    rounds: Rounds,
+    rounds: LoopSpec,
     /// What the tangents take.
-    tangents: Vec<Slot>,
+    tangents: Vec<Binding>,
 }
 
 /// The outputs of a loop with `carries`, and their tangents; nothing if it keeps what another one keeps:
@@ -78,7 +78,7 @@ pub(super) fn linearize(
     dx: &[Option<Atom>],
 ) -> Result<Option<Dual>, Problem> {
     let Some(carries) = of.carries.map(|s| s.get() as usize) else { return Ok(None) };
-    if matches!(of.rounds.trip, Trip::Static(n) if n <= carries) {
+    if matches!(of.rounds.trip, TripCount::Static(n) if n <= carries) {
         return Ok(None);
     }
     let on = of.of_params(dx.iter().map(Option::is_some));
@@ -94,22 +94,22 @@ pub(super) fn linearize(
         return Ok(Some(of.dual(y, &derived.active_out, &[])));
     }
     let rank = |mask: &[bool], i: usize| mask[..i].iter().filter(|on| **on).count();
-    let step = |slot: &Slot| match *slot {
-        Slot::Carry(r) => Slot::Carry(rank(&part.needed, r)),
-        Slot::Index | Slot::Const | Slot::Xs => *slot,
+    let step = |slot: &Binding| match *slot {
+        Binding::Carry(r) => Binding::Carry(rank(&part.needed, r)),
+        Binding::Index | Binding::Const | Binding::Xs => *slot,
     };
     let taken = of.rounds.takes.iter().zip(&part.read).filter(|(_, on)| **on);
     let takes = taken.map(|(slot, _)| step(slot)).collect();
     let trip = match of.rounds.trip {
-        Trip::Static(n) => Trip::Static(n),
-        Trip::Runtime | Trip::While { .. } => Trip::Runtime,
+        TripCount::Static(n) => TripCount::Static(n),
+        TripCount::Runtime | TripCount::While { .. } => TripCount::Runtime,
     };
     let mut args: Vec<Atom> = match trip {
-        Trip::Static(_) => Vec::new(),
-        Trip::Runtime | Trip::While { .. } => vec![all],
+        TripCount::Static(_) => Vec::new(),
+        TripCount::Runtime | TripCount::While { .. } => vec![all],
     };
     for (p, x) in of.rounds.params().zip(&x[of.rounds.lead()..]) {
-        if part.read[p] && matches!(of.rounds.takes[p], Slot::Const | Slot::Xs) {
+        if part.read[p] && matches!(of.rounds.takes[p], Binding::Const | Binding::Xs) {
             args.push(*x);
         }
     }
@@ -123,7 +123,7 @@ pub(super) fn linearize(
             ahead: derived.lin,
             step: part.function,
             lin: of_all(m, &derived, part.function, &part.read)?,
-            rounds: Rounds { trip, direction: of.rounds.direction, takes },
+            rounds: LoopSpec { trip, direction: of.rounds.direction, takes },
             tangents: of.tangent_slots(&active, &derived.active_out, 0),
         };
         of.ahead = of.ahead(m, known, tangents, carries)?;
@@ -154,18 +154,18 @@ impl Undone {
         regions: &mut dyn Regions,
         m: &mut Module,
         on: Vec<bool>,
-        regime: Regime,
+        regime: PlanContext,
     ) -> Result<Option<Undone>, Problem> {
         // A round has told what it tells when it runs again.
         let told = of.body;
         let of = &Loop { body: silent(m, told)?, ..of.clone() };
-        let shares = vec![Share::FREE.with(regime); of.rounds.takes.len()];
+        let shares = vec![Amortization::FREE.with(regime); of.rounds.takes.len()];
         let (derived, active) = of.settled(
             on,
             |active, forced| {
                 // A round is undone from what it takes alone.
                 let derived = regions.linearize(m, of.body, active, forced, &shares)?;
-                let mut terms = Terms::apart(Vec::new(), Vec::new(), 1);
+                let mut terms = PlanRequest::apart(Vec::new(), Vec::new(), 1);
                 terms.policy = Policy::Nothing;
                 regions.plan(m, derived, terms)
             },
@@ -186,10 +186,10 @@ impl Undone {
         let f = m.get(of.body);
         let arrays = |types: &[Type]| types.iter().all(|ty| ty.as_array().is_some());
         let stacks = (0..f.results.len()).any(|r| of.rounds.carrier(r).is_none());
-        let known = matches!(of.rounds.trip, Trip::Static(_));
+        let known = matches!(of.rounds.trip, TripCount::Static(_));
         let fits = arrays(&f.param_types())
             && arrays(&f.result_types())
-            && (known || !(stacks || of.rounds.takes.contains(&Slot::Xs)))
+            && (known || !(stacks || of.rounds.takes.contains(&Binding::Xs)))
             && !m.runs_outside(of.body);
         let (body, silent) = match rules_tell(m, told) {
             false => (told, of.body),
@@ -259,14 +259,14 @@ impl Op {
     ) -> Result<Option<Places>, Problem> {
         let Op::Loop(of) = self else { return Ok(None) };
         let on = of.of_params(active.iter().copied());
-        let Some(undone) = Undone::of(of, regions, module, on, Regime::PLAIN)? else {
+        let Some(undone) = Undone::of(of, regions, module, on, PlanContext::PLAIN)? else {
             return Ok(None);
         };
         let results = module.function(of.body).result_types();
         let carry = undone.kept.iter().filter_map(|r| results[*r].as_array());
         let rounds = match of.rounds.trip {
-            Trip::Static(n) => Some(n),
-            Trip::Runtime | Trip::While { .. } => None,
+            TripCount::Static(n) => Some(n),
+            TripCount::Runtime | TripCount::While { .. } => None,
         };
         Ok(Some(Places { rounds, bytes: carry.map(ArrayType::bytes).sum::<usize>() + 8 }))
     }
@@ -301,25 +301,26 @@ fn forward(
 ) -> (Vec<Atom>, Atom, Held) {
     let rounds = &of.rounds;
     let operands = || rounds.params().zip(x[rounds.lead()..].iter().copied());
-    let start = |r: usize| operands().find(|(p, _)| rounds.takes[*p] == Slot::Carry(r));
+    let start = |r: usize| operands().find(|(p, _)| rounds.takes[*p] == Binding::Carry(r));
     let starts: Vec<Atom> = kept.iter().filter_map(|r| start(*r)).map(|(_, x)| x).collect();
     let places = Held::new(b, carries, &starts);
     let all = match &rounds.trip {
-        Trip::Static(n) => number(*n),
+        TripCount::Static(n) => number(*n),
         // A negative number of rounds is none.
-        Trip::Runtime => calc(b, Scalar::Max, x[0], number(0)),
-        Trip::While { .. } => {
+        TripCount::Runtime => calc(b, Scalar::Max, x[0], number(0)),
+        TripCount::While { .. } => {
             // Where to keep carries depends on how many rounds there are.
             let y = b.emit(of.clone(), x).to_vec();
             let all = y.last().copied().unwrap_or(number(0));
             return (y, all, places);
         }
     };
-    let given = operands().filter(|(p, _)| matches!(rounds.takes[*p], Slot::Const | Slot::Xs));
+    let given =
+        operands().filter(|(p, _)| matches!(rounds.takes[*p], Binding::Const | Binding::Xs));
     let given = given.map(|(_, x)| x).collect();
     let results = b.with_module(|m| m.function(of.body).result_types());
     let stack = |ty: &Type| match (ty, &rounds.trip) {
-        (Type::Array(ty), Trip::Static(n)) => {
+        (Type::Array(ty), TripCount::Static(n)) => {
             zeros(b, &ArrayType::new(ty.dtype, ty.shape.with_leading(*n)))
         }
         (ty, _) => instantiate(b, None, ty),
@@ -348,7 +349,7 @@ impl Replay {
     }
 
     /// As what an operand is taken that is a tangent.
-    pub(super) fn takes(&self, m: &Module, operand: usize) -> Option<Slot> {
+    pub(super) fn takes(&self, m: &Module, operand: usize) -> Option<Binding> {
         let of = self.parts(m);
         operand.checked_sub(of.known(m)).and_then(|k| of.tangents.get(k).copied())
     }
@@ -398,15 +399,15 @@ impl Undoing {
 
     /// The parameters of `step` that have an operand: constants and elements.
     fn given(&self) -> impl Iterator<Item = usize> + '_ {
-        self.rounds.params().filter(|p| !matches!(self.rounds.takes[*p], Slot::Carry(_)))
+        self.rounds.params().filter(|p| !matches!(self.rounds.takes[*p], Binding::Carry(_)))
     }
 
     /// The number of rounds, what all rounds are given, and the places, from operands.
     fn parts(&self, b: &Builder<'_>, x: &[Atom]) -> (Atom, Vec<Atom>, Held) {
         let lead = self.rounds.lead();
         let all = match self.rounds.trip {
-            Trip::Static(n) => number(n),
-            Trip::Runtime | Trip::While { .. } => x[0],
+            TripCount::Static(n) => number(n),
+            TripCount::Runtime | TripCount::While { .. } => x[0],
         };
         let (given, places) = x[lead..].split_at(self.given().count());
         let carries = b.with_module(|m| m.function(self.step).results.len());
@@ -443,14 +444,14 @@ impl Undoing {
             let mut given = given.into_iter();
             let mut args = p[..self.rounds.lead()].to_vec();
             args.extend(self.rounds.params().filter_map(|q| match self.rounds.takes[q] {
-                Slot::Carry(r) => Some(element(b, places.carries[r], number(0))),
-                Slot::Index | Slot::Const | Slot::Xs => given.next(),
+                Binding::Carry(r) => Some(element(b, places.carries[r], number(0))),
+                Binding::Index | Binding::Const | Binding::Xs => given.next(),
             }));
             args.extend(&p[n..]);
             let mut rounds = self.rounds.clone();
             rounds.takes.extend(self.tangents.iter().map(|slot| match *slot {
-                Slot::Carry(r) => Slot::Carry(first + r),
-                Slot::Index | Slot::Const | Slot::Xs => *slot,
+                Binding::Carry(r) => Binding::Carry(first + r),
+                Binding::Index | Binding::Const | Binding::Xs => *slot,
             }));
             let op = Loop { body: both, rounds, carries: Some(few(carries)) };
             b.emit(op, &args)[first..].to_vec()
@@ -471,16 +472,16 @@ impl Undoing {
         function(m, &name, [&types, &[]], |b, p, _| {
             let (all, given, places) = self.parts(b, &p[..n]);
             // The elements that the round itself is undone with.
-            let of_round = |q: &usize| self.rounds.takes[*q] == Slot::Xs;
+            let of_round = |q: &usize| self.rounds.takes[*q] == Binding::Xs;
             let elements: Vec<usize> = (0..step.params.len()).filter(of_round).collect();
             let whole = |q: &usize| self.given().position(|g| g == *q).map(|i| given[i]);
             let whole: Vec<Atom> = elements.iter().filter_map(whole).collect();
             let held = places.carries.len();
 
-            let mut takes = vec![Slot::Index];
-            takes.extend((0..=given.len()).map(|_| Slot::Const));
-            takes.extend(elements.iter().map(|_| Slot::Xs));
-            takes.extend((0..held + 2).map(Slot::Carry));
+            let mut takes = vec![Binding::Index];
+            takes.extend((0..=given.len()).map(|_| Binding::Const));
+            takes.extend(elements.iter().map(|_| Binding::Xs));
+            takes.extend((0..held + 2).map(Binding::Carry));
             takes.extend(turned.takes(held + 2));
             let mut args = p[..self.rounds.lead()].to_vec();
             args.push(all);
@@ -501,7 +502,7 @@ impl Undoing {
                     self.undone(b, turned, p, [given.len(), elements.len(), held])
                 })
             });
-            let rounds = Rounds {
+            let rounds = LoopSpec {
                 trip: self.rounds.trip.clone(),
                 direction: self.rounds.direction.flipped(),
                 takes,
@@ -545,10 +546,10 @@ impl Undoing {
 
         let mut elements = elements.iter();
         let taken = |q: usize| match self.rounds.takes[q] {
-            Slot::Index => Some(i),
-            Slot::Const => self.given().position(|g| g == q).map(|g| given[g]),
-            Slot::Xs => elements.next().copied(),
-            Slot::Carry(r) => Some(state[r]),
+            Binding::Index => Some(i),
+            Binding::Const => self.given().position(|g| g == q).map(|g| given[g]),
+            Binding::Xs => elements.next().copied(),
+            Binding::Carry(r) => Some(state[r]),
         };
         let mut args: Vec<Atom> = (0..self.rounds.takes.len()).filter_map(taken).collect();
         args.extend(linear);
@@ -758,8 +759,9 @@ fn sample(m: &mut Module) -> Result<Sample, Problem> {
         let by_c = calc(b, Scalar::Add, once, once);
         vec![calc(b, Scalar::Add, by_k, by_c)]
     })?;
-    let takes = vec![Slot::Const, Slot::Carry(0)];
-    let rounds = Rounds { trip: Trip::Static(3), direction: Direction::Up, takes: takes.clone() };
+    let takes = vec![Binding::Const, Binding::Carry(0)];
+    let rounds =
+        LoopSpec { trip: TripCount::Static(3), direction: Direction::Up, takes: takes.clone() };
     let mut of = Undoing { ahead: lin, step, lin, rounds, tangents: takes };
     let operands = vec![
         Tensor::from([0.75, -0.5]),

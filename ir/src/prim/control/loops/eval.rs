@@ -1,6 +1,6 @@
 //! What a loop computes: one round after the other.
 
-use super::{Direction, Loop, Slot, Trip};
+use super::{Binding, Direction, Loop, TripCount};
 use crate::lang::eval::{eval_owned, eval_values};
 use crate::lang::module::Module;
 use crate::lang::problem::Problem;
@@ -19,9 +19,9 @@ pub(super) fn eval(of: &Loop, module: &Module, operands: &[Value]) -> Result<Vec
         values[p] = Some(x.clone());
     }
     let end = match &rounds.trip {
-        Trip::Static(n) => *n,
-        Trip::Runtime => usize::try_from(operands[0].array()?.at(0).bits as i64).unwrap_or(0),
-        Trip::While { .. } => usize::MAX,
+        TripCount::Static(n) => *n,
+        TripCount::Runtime => usize::try_from(operands[0].array()?.at(0).bits as i64).unwrap_or(0),
+        TripCount::While { .. } => usize::MAX,
     };
     let mut stacks = Vec::with_capacity(results.len());
     for (r, ty) in results.iter().enumerate() {
@@ -37,9 +37,9 @@ pub(super) fn eval(of: &Loop, module: &Module, operands: &[Value]) -> Result<Vec
     // What rounds leave that is a stack has its size before the first of them.
     let mut kept = stacks.iter().flatten().map(Stack::bytes).sum::<u64>();
     limits::kept(kept)?;
-    let mut limited = limits::rounds(!matches!(rounds.trip, Trip::Static(_)));
+    let mut limited = limits::rounds(!matches!(rounds.trip, TripCount::Static(_)));
     if let Some(limited) = &mut limited {
-        limited.begin(matches!(rounds.trip, Trip::Runtime).then_some(end as u64))?;
+        limited.begin(matches!(rounds.trip, TripCount::Runtime).then_some(end as u64))?;
     }
     let mut trips = 0;
     while trips < end && proceeds(of, module, &values)? {
@@ -48,16 +48,16 @@ pub(super) fn eval(of: &Loop, module: &Module, operands: &[Value]) -> Result<Vec
         }
         let i = rounds.index(trips, end);
         // What is carried is handed over: a round may write where it lies.
-        let carried = |(slot, value): (&Slot, &mut Option<Value>)| match slot {
-            Slot::Carry(_) => value.take(),
-            Slot::Const | Slot::Xs => value.clone(),
-            Slot::Index => None,
+        let carried = |(slot, value): (&Binding, &mut Option<Value>)| match slot {
+            Binding::Carry(_) => value.take(),
+            Binding::Const | Binding::Xs => value.clone(),
+            Binding::Index => None,
         };
-        let arg = |(slot, value): (&Slot, Option<Value>)| match (slot, value) {
-            (Slot::Index, _) => Ok(Tensor::scalar(i as i64).into()),
-            (Slot::Const | Slot::Carry(_), Some(x)) => Ok(x),
-            (Slot::Xs, Some(x)) => element(&x, i),
-            (Slot::Const | Slot::Carry(_) | Slot::Xs, None) => {
+        let arg = |(slot, value): (&Binding, Option<Value>)| match (slot, value) {
+            (Binding::Index, _) => Ok(Tensor::scalar(i as i64).into()),
+            (Binding::Const | Binding::Carry(_), Some(x)) => Ok(x),
+            (Binding::Xs, Some(x)) => element(&x, i),
+            (Binding::Const | Binding::Carry(_) | Binding::Xs, None) => {
                 Err(Problem::internal("a loop takes more than it is given"))
             }
         };
@@ -80,7 +80,7 @@ pub(super) fn eval(of: &Loop, module: &Module, operands: &[Value]) -> Result<Vec
         (None, stack) => stack.map(|s| s.finish(rounds.direction)),
     };
     let mut outputs: Vec<Value> = stacks.into_iter().enumerate().filter_map(output).collect();
-    if let Trip::While { .. } = rounds.trip {
+    if let TripCount::While { .. } = rounds.trip {
         outputs.push(Tensor::scalar(trips as i64).into());
     }
     Ok(outputs)
@@ -88,7 +88,7 @@ pub(super) fn eval(of: &Loop, module: &Module, operands: &[Value]) -> Result<Vec
 
 /// Whether there is another round.
 fn proceeds(of: &Loop, module: &Module, values: &[Option<Value>]) -> Result<bool, Problem> {
-    let Trip::While { condition, reads } = &of.rounds.trip else { return Ok(true) };
+    let TripCount::While { condition, reads } = &of.rounds.trip else { return Ok(true) };
     let args: Vec<Value> = reads.iter().filter_map(|p| values[*p].clone()).collect();
     let y = eval_values(module, *condition, &args)?;
     Ok(!y[0].array()?.at(0).is_zero())

@@ -1,6 +1,6 @@
 //! The types of a loop: what its operands must be, what its outputs are.
 
-use super::{Direction, Loop, Rounds, Slot, Trip};
+use super::{Binding, Direction, Loop, LoopSpec, TripCount};
 use crate::lang::function::Function;
 use crate::lang::module::Module;
 use crate::lang::problem::{Kind, Problem};
@@ -10,12 +10,14 @@ use crate::prim::{Effects, Operand, Types};
 
 /// One value of that type for each round: an array if it is an array and their number is known, else a
 /// tape.
-pub(super) fn stacked(ty: &Type, trip: &Trip) -> Type {
+pub(super) fn stacked(ty: &Type, trip: &TripCount) -> Type {
     match (ty, trip) {
-        (Type::Array(ty), Trip::Static(n)) => {
+        (Type::Array(ty), TripCount::Static(n)) => {
             ArrayType::new(ty.dtype, ty.shape.with_leading(*n)).into()
         }
-        (ty, Trip::Static(_) | Trip::Runtime | Trip::While { .. }) => Type::Tape(vec![ty.clone()]),
+        (ty, TripCount::Static(_) | TripCount::Runtime | TripCount::While { .. }) => {
+            Type::Tape(vec![ty.clone()])
+        }
     }
 }
 
@@ -33,7 +35,7 @@ pub(super) fn infer(
         return Err(wrong(message, "`takes` has one slot for every parameter of the body"));
     }
     slots(rounds, f, &params, &results)?;
-    if let Trip::While { condition, reads } = &rounds.trip {
+    if let TripCount::While { condition, reads } = &rounds.trip {
         if !f.linear_params.is_empty() {
             let message =
                 format!("a loop with a condition has a body, @{}, that is linear", f.name);
@@ -45,13 +47,13 @@ pub(super) fn infer(
     super::super::call::check_arguments(&format!("{} in a loop", f.name), &wanted, operands)?;
     let mut outputs: Types =
         results.iter().enumerate().map(|(r, ty)| rounds.output(r, ty)).collect();
-    if let Trip::While { .. } = rounds.trip {
+    if let TripCount::While { .. } = rounds.trip {
         outputs.push(Type::scalar(Dtype::I64));
     }
     Ok(outputs)
 }
 
-impl Rounds {
+impl LoopSpec {
     /// The type of the output that a result of the body becomes.
     pub fn output(&self, result: usize, ty: &Type) -> Type {
         match self.carrier(result) {
@@ -62,21 +64,26 @@ impl Rounds {
 }
 
 /// The types of the operands.
-fn wanted(rounds: &Rounds, params: &[Type]) -> Vec<Type> {
+fn wanted(rounds: &LoopSpec, params: &[Type]) -> Vec<Type> {
     let trip = (0..rounds.lead()).map(|_| Type::scalar(Dtype::I64));
     let operand = |p: usize| match rounds.takes[p] {
-        Slot::Xs => stacked(&params[p], &rounds.trip),
-        Slot::Index | Slot::Const | Slot::Carry(_) => params[p].clone(),
+        Binding::Xs => stacked(&params[p], &rounds.trip),
+        Binding::Index | Binding::Const | Binding::Carry(_) => params[p].clone(),
     };
     trip.chain(rounds.params().map(operand)).collect()
 }
 
 /// Every slot fits its parameter, and every result is carried once at most.
-fn slots(rounds: &Rounds, f: &Function, params: &[Type], results: &[Type]) -> Result<(), Problem> {
+fn slots(
+    rounds: &LoopSpec,
+    f: &Function,
+    params: &[Type],
+    results: &[Type],
+) -> Result<(), Problem> {
     let known = f.params.len();
     for (p, (slot, ty)) in rounds.takes.iter().zip(params).enumerate() {
         match slot {
-            Slot::Index if *ty != Type::scalar(Dtype::I64) || p >= known => {
+            Binding::Index if *ty != Type::scalar(Dtype::I64) || p >= known => {
                 let linear = if p >= known { "linear, " } else { "" };
                 let message = format!(
                     "the number of the round goes to parameter {p} of @{}, which is {linear}{ty}",
@@ -84,7 +91,7 @@ fn slots(rounds: &Rounds, f: &Function, params: &[Type], results: &[Type]) -> Re
                 );
                 return Err(wrong(message, "an ordinary parameter of type i64[] takes it"));
             }
-            Slot::Carry(r) => {
+            Binding::Carry(r) => {
                 let Some(next) = results.get(*r) else {
                     let message = format!("@{} has no result {r} to carry", f.name);
                     return Err(wrong(message, "`carryN` names a result of the body, from 0 on"));
@@ -107,7 +114,7 @@ fn slots(rounds: &Rounds, f: &Function, params: &[Type], results: &[Type]) -> Re
                     return Err(wrong(message, help));
                 }
             }
-            Slot::Index | Slot::Const | Slot::Xs => {}
+            Binding::Index | Binding::Const | Binding::Xs => {}
         }
     }
     Ok(())
@@ -115,7 +122,7 @@ fn slots(rounds: &Rounds, f: &Function, params: &[Type], results: &[Type]) -> Re
 
 /// The condition reads what a round begins with, and gives a truth value.
 fn check_condition(
-    rounds: &Rounds,
+    rounds: &LoopSpec,
     module: &Module,
     (condition, reads): (crate::lang::function::FuncId, &[usize]),
     params: &[Type],
@@ -123,8 +130,8 @@ fn check_condition(
     let c = module.function(condition);
     for p in reads {
         match rounds.takes.get(*p) {
-            Some(Slot::Const | Slot::Carry(_)) => {}
-            Some(Slot::Index | Slot::Xs) | None => {
+            Some(Binding::Const | Binding::Carry(_)) => {}
+            Some(Binding::Index | Binding::Xs) | None => {
                 let message = format!("the condition @{} reads parameter {p} of the body", c.name);
                 let help = "only constants and carries have a value before a round begins";
                 return Err(wrong(message, help));

@@ -5,7 +5,7 @@
 //! its cotangent is a running total. Derivatives are full of them: what is added to a carry changes neither
 //! its tangent nor, on the way back, its cotangent, which would be copied in every round.
 
-use super::{Loop, Slot};
+use super::{Binding, Loop};
 use crate::lang::builder::Builder;
 use crate::lang::function::{Atom, ValueId};
 use crate::lang::module::Module;
@@ -35,11 +35,11 @@ impl Loop {
         };
         let mut operand: Vec<Option<usize>> = vec![None; body.results.len()];
         for (p, param) in params.iter().enumerate() {
-            if let Slot::Carry(r) = op.rounds.takes[p]
+            if let Binding::Carry(r) = op.rounds.takes[p]
                 && body.results[r].value() == Some(*param)
             {
                 operand[r] = Some(place(&op, p));
-                op.rounds.takes[p] = Slot::Const;
+                op.rounds.takes[p] = Binding::Const;
             }
         }
         let trips = (0..op.trips()).map(|_| None);
@@ -54,7 +54,7 @@ impl Loop {
             return Ok((op, settled));
         }
         for slot in &mut op.rounds.takes {
-            if let Slot::Carry(r) = slot {
+            if let Binding::Carry(r) = slot {
                 *r = rank(*r);
             }
         }

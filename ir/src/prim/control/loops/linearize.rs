@@ -21,7 +21,7 @@
 //! a constant of the linear rounds, and the cotangent of a constant is a sum, which tapes have not.
 //! And where there may be no round, nothing is computed outside that might not end.
 
-use super::{Direction, Loop, Rounds, Slot, Trip};
+use super::{Binding, Direction, Loop, LoopSpec, TripCount};
 use crate::lang::function::{Atom, FuncId};
 use crate::lang::literal::Literal;
 use crate::lang::module::Module;
@@ -29,7 +29,7 @@ use crate::lang::problem::Problem;
 use crate::lang::query::{LinearizeOf, Residual};
 use crate::lang::types::{Dtype, Type};
 use crate::map::OrderedSet;
-use crate::policy::{Memory, Policy, Price, Share, Terms};
+use crate::policy::{Amortization, Memory, PlanRequest, Policy, Price};
 use crate::prim::rules::region_helpers::{function, instantiate, scatter_tangents};
 use crate::prim::rules::slice_helpers::element;
 use crate::prim::{Broadcast, Dual, Effects, Op, RuleCx, Scalar};
@@ -84,15 +84,15 @@ pub(super) fn linearize(
         regions.plan(m, derived, terms)
     })?;
     let (y, read) = Kept::new(of, cx, &derived, x)?.run()?;
-    let mut takes: Vec<Slot> = read.iter().flat_map(Reading::slots).copied().collect();
+    let mut takes: Vec<Binding> = read.iter().flat_map(Reading::slots).copied().collect();
     takes.extend(of.tangent_slots(&active, &derived.active_out, 0));
     let lin = of.reading(cx, derived.lin, &read)?;
     let mut op = Loop::new(lin, of.rounds.clone());
     op.rounds.takes = takes;
     // The rounds of a loop that asks a condition are counted, and those derived from it follow the count.
     let mut args = x[..of.rounds.lead()].to_vec();
-    if let Trip::While { .. } = of.rounds.trip {
-        op.rounds.trip = Trip::Runtime;
+    if let TripCount::While { .. } = of.rounds.trip {
+        op.rounds.trip = TripCount::Runtime;
         args.extend(y.last());
     }
     args.extend(read.iter().flat_map(|r| r.operands.iter().copied()));
@@ -127,7 +127,7 @@ impl Loop {
             let mut forced = vec![false; out(&answer).len()];
             let mut settled = true;
             for (p, slot) in self.rounds.takes.iter().enumerate() {
-                if let Slot::Carry(r) = slot {
+                if let Binding::Carry(r) = slot {
                     settled &= on[p] || !out(&answer)[*r];
                     on[p] |= out(&answer)[*r];
                     forced[*r] = on[p];
@@ -141,21 +141,23 @@ impl Loop {
 
     /// What costs memory for every round if the linear rounds read it: what each begins with, if it
     /// changes, and what it hands to the next.
-    fn terms(&self, m: &Module, of: &LinearizeOf, shares: &[Share]) -> Terms {
+    fn terms(&self, m: &Module, of: &LinearizeOf, shares: &[Amortization]) -> PlanRequest {
         let hoists = self.hoists(m, of.fwd);
         let fwd = m.function(of.fwd);
         let values = shares.iter().all(|s| s.regime().memory == Memory::Values);
         let own = &fwd.results[..of.active_out.len()];
         let price = |p: usize| match self.rounds.takes[p] {
-            Slot::Carry(r) if values && self.stacks(own, r).is_some() => Price::THERE,
-            Slot::Carry(r) if fwd.results[r] != fwd.params[p].into() => {
+            Binding::Carry(r) if values && self.stacks(own, r).is_some() => Price::THERE,
+            Binding::Carry(r) if fwd.results[r] != fwd.params[p].into() => {
                 // A carry is no memory that may be written over.
-                Price::Bytes(Share::OWN.in_bits(shares[p].regime().bits))
+                Price::Bytes(Amortization::OWN.in_bits(shares[p].regime().bits))
             }
-            Slot::Carry(_) | Slot::Const if hoists || !shares[p].is_free() => {
+            Binding::Carry(_) | Binding::Const if hoists || !shares[p].is_free() => {
                 Price::Constant(shares[p])
             }
-            Slot::Carry(_) | Slot::Const | Slot::Index | Slot::Xs => Price::Bytes(shares[p]),
+            Binding::Carry(_) | Binding::Const | Binding::Index | Binding::Xs => {
+                Price::Bytes(shares[p])
+            }
         };
         let params = (0..self.rounds.takes.len()).map(price).collect();
         let result = |r: usize| match self.rounds.carrier(r) {
@@ -163,12 +165,12 @@ impl Loop {
             None => Price::THERE,
         };
         let results = (0..of.active_out.len()).map(result).collect();
-        Terms::apart(params, results, self.some_rounds())
+        PlanRequest::apart(params, results, self.some_rounds())
     }
 
     /// The result of so many that is stacked and is what a carried one is, if it is an array with a row.
     fn stacks(&self, results: &[Atom], carried: usize) -> Option<usize> {
-        let known = matches!(self.rounds.trip, Trip::Static(1..));
+        let known = matches!(self.rounds.trip, TripCount::Static(1..));
         let same = |r: &usize| results[*r] == results[carried] && self.rounds.carrier(*r).is_none();
         (0..results.len()).find(same).filter(|_| known)
     }
@@ -187,7 +189,7 @@ impl Loop {
         if read.iter().all(|r| !r.before) {
             return Ok(lin);
         }
-        let Trip::Static(n) = self.rounds.trip else { return Ok(lin) };
+        let TripCount::Static(n) = self.rounds.trip else { return Ok(lin) };
         let (first, step) = match self.rounds.direction {
             Direction::Up => (0, Scalar::Sub),
             Direction::Down => (n - 1, Scalar::Add),
@@ -230,17 +232,17 @@ impl Loop {
     /// How many rounds there are, or may be.
     fn some_rounds(&self) -> usize {
         match self.rounds.trip {
-            Trip::Static(n) => n,
-            Trip::Runtime | Trip::While { .. } => SOME_ROUNDS,
+            TripCount::Static(n) => n,
+            TripCount::Runtime | TripCount::While { .. } => SOME_ROUNDS,
         }
     }
 
     /// What it costs the linear rounds to have the parameters of the body again: nothing for the number of
     /// the round; all rounds share what changes in none.
-    fn shares(&self, cx: &RuleCx<'_, '_>) -> Vec<Share> {
+    fn shares(&self, cx: &RuleCx<'_, '_>) -> Vec<Amortization> {
         let lead = self.rounds.lead();
         let regime = cx.regime();
-        let mut shares = vec![Share::FREE.with(regime); self.rounds.takes.len()];
+        let mut shares = vec![Amortization::FREE.with(regime); self.rounds.takes.len()];
         for (i, p) in self.rounds.params().enumerate() {
             shares[p] = cx.share(lead + i);
         }
@@ -250,9 +252,9 @@ impl Loop {
                 let same =
                     |r: usize| body.params.get(p).is_some_and(|p| body.results[r] == (*p).into());
                 shares[p] = match slot {
-                    Slot::Carry(r) if !same(*r) => Share::OWN.with(regime),
-                    Slot::Carry(_) | Slot::Const => shares[p].among(self.some_rounds()),
-                    Slot::Index | Slot::Xs => shares[p],
+                    Binding::Carry(r) if !same(*r) => Amortization::OWN.with(regime),
+                    Binding::Carry(_) | Binding::Const => shares[p].among(self.some_rounds()),
+                    Binding::Index | Binding::Xs => shares[p],
                 };
             }
         });
@@ -262,7 +264,7 @@ impl Loop {
     /// Whether what follows from constants alone, and is computed by `f`, may be computed outside: not
     /// what is seen, and nothing that might not end where there may be no round.
     fn hoists(&self, m: &Module, f: FuncId) -> bool {
-        let runs = matches!(self.rounds.trip, Trip::Static(1..));
+        let runs = matches!(self.rounds.trip, TripCount::Static(1..));
         m.effects(f) != Effects::Ordered && (runs || !may_not_end(m, f))
     }
 
@@ -273,12 +275,12 @@ impl Loop {
         active: &[bool],
         active_out: &[bool],
         first: usize,
-    ) -> Vec<Slot> {
+    ) -> Vec<Binding> {
         let rank = |r: usize| active_out[..r].iter().filter(|on| **on).count();
         let slots = self.rounds.takes.iter().zip(active).filter(|(_, on)| **on);
-        let tangent = |slot: &Slot| match *slot {
-            Slot::Carry(r) => Slot::Carry(first + rank(r)),
-            Slot::Index | Slot::Const | Slot::Xs => *slot,
+        let tangent = |slot: &Binding| match *slot {
+            Binding::Carry(r) => Binding::Carry(first + rank(r)),
+            Binding::Index | Binding::Const | Binding::Xs => *slot,
         };
         slots.map(|(slot, _)| tangent(slot)).collect()
     }
@@ -307,7 +309,7 @@ impl Loop {
 
 /// How the linear rounds get a residual.
 struct Reading {
-    slot: Slot,
+    slot: Binding,
     /// None for the number of the round.
     operands: Vec<Atom>,
     /// It is what a round begins with: the operands are the start and the array of what rounds end with.
@@ -315,14 +317,14 @@ struct Reading {
 }
 
 impl Reading {
-    fn of(slot: Slot, operand: Option<Atom>) -> Reading {
+    fn of(slot: Binding, operand: Option<Atom>) -> Reading {
         Reading { slot, operands: operand.into_iter().collect(), before: false }
     }
 
     /// The slots of the parameters from which it is made.
-    fn slots(&self) -> &[Slot] {
+    fn slots(&self) -> &[Binding] {
         match self.before {
-            true => &[Slot::Index, Slot::Const, Slot::Const],
+            true => &[Binding::Index, Binding::Const, Binding::Const],
             false => std::slice::from_ref(&self.slot),
         }
     }
@@ -365,7 +367,7 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
         derived: &'a LinearizeOf,
         x: &'a [Atom],
     ) -> Result<Kept<'a, 'b, 'm>, Problem> {
-        let constant: Vec<bool> = of.rounds.takes.iter().map(|s| *s == Slot::Const).collect();
+        let constant: Vec<bool> = of.rounds.takes.iter().map(|s| *s == Binding::Const).collect();
         let memory = cx.regime().memory;
         let (fwd, known) = cx.ask(|regions, m| {
             let fwd = m.get(derived.fwd);
@@ -416,11 +418,11 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
         let y = self.cx.b.emit(op, self.x).to_vec();
         let reading = |origin| match origin {
             Origin::There(reading) => reading,
-            Origin::Hoisted(n) => Reading::of(Slot::Const, Some(hoisted[place(n)])),
-            Origin::Stacked(n) => Reading::of(Slot::Xs, Some(y[n])),
+            Origin::Hoisted(n) => Reading::of(Binding::Const, Some(hoisted[place(n)])),
+            Origin::Stacked(n) => Reading::of(Binding::Xs, Some(y[n])),
             Origin::Before(p, n) => {
                 let operands = self.operand(p).into_iter().chain([y[n]]).collect();
-                Reading { slot: Slot::Const, operands, before: true }
+                Reading { slot: Binding::Const, operands, before: true }
             }
         };
         let read = origins.into_iter().map(reading).collect();
@@ -446,12 +448,14 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
         let there = |slot, operand| Origin::There(Reading::of(slot, operand));
         match residual {
             Residual::Parameter(p) => match self.of.rounds.takes[p] {
-                slot @ (Slot::Index | Slot::Const | Slot::Xs) => there(slot, self.operand(p)),
-                // What no round changes is what it was.
-                Slot::Carry(r) if self.fwd.results[r] == self.fwd.params[p].into() => {
-                    there(Slot::Const, self.operand(p))
+                slot @ (Binding::Index | Binding::Const | Binding::Xs) => {
+                    there(slot, self.operand(p))
                 }
-                Slot::Carry(r) => match self.before(r) {
+                // What no round changes is what it was.
+                Binding::Carry(r) if self.fwd.results[r] == self.fwd.params[p].into() => {
+                    there(Binding::Const, self.operand(p))
+                }
+                Binding::Carry(r) => match self.before(r) {
                     Some(n) => Origin::Before(p, n),
                     None => self.stacked(self.fwd.params[p].into()),
                 },
@@ -488,7 +492,10 @@ fn may_not_end(m: &Module, f: FuncId) -> bool {
             continue;
         }
         for e in &m.function(f).equations {
-            if let Op::Loop(Loop { rounds: Rounds { trip: Trip::While { .. }, .. }, .. }) = &e.op {
+            if let Op::Loop(Loop {
+                rounds: LoopSpec { trip: TripCount::While { .. }, .. }, ..
+            }) = &e.op
+            {
                 return true;
             }
             open.extend(e.op.regions().iter().filter(|r| r.role.runs()).map(|r| r.function));

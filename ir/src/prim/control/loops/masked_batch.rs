@@ -13,12 +13,12 @@
 //! In either direction round i is round i of every member, so a loop that runs the rounds of another one
 //! backwards meets each member where it left it.
 
-use super::{Direction, Loop, Rounds, Slot, Trip};
+use super::{Binding, Direction, Loop, LoopSpec, TripCount};
 use crate::lang::builder::Builder;
 use crate::lang::function::{Atom, FuncId};
 use crate::lang::literal::Literal;
 use crate::lang::problem::Problem;
-use crate::lang::query::Wanted;
+use crate::lang::query::BatchRequest;
 use crate::lang::types::{Dtype, Type};
 use crate::prim::elementwise::{full, materialize_lead};
 use crate::prim::rules::batch_mask::{Lanes, one_by_one, skipped};
@@ -36,16 +36,17 @@ pub(super) fn batch(
     // Members end one after the other, so every carry has the batch.
     let mut on = of.of_params(batched.iter().copied());
     for (on, slot) in on.iter_mut().zip(&rounds.takes) {
-        *on |= matches!(slot, Slot::Carry(_));
+        *on |= matches!(slot, Binding::Carry(_));
     }
     let mut seen = false;
     let derived = cx.ask(|regions, m| {
         seen = m.is_seen(of.body);
         let wanted = |r: usize| match rounds.carrier(r) {
-            None if !seen => Wanted::AsIs,
-            Some(_) | None => Wanted::Batched,
+            None if !seen => BatchRequest::AsIs,
+            Some(_) | None => BatchRequest::Batched,
         };
-        let wanted: Vec<Wanted> = (0..m.function(of.body).results.len()).map(wanted).collect();
+        let wanted: Vec<BatchRequest> =
+            (0..m.function(of.body).results.len()).map(wanted).collect();
         regions.batch(m, of.body, size, &on, &wanted)
     })?;
     let results = derived.batched_out.len();
@@ -58,31 +59,31 @@ pub(super) fn batch(
     let none = full(b, &[size].into(), number);
     let mut masked = Masked { of, function: derived.function, size, on: &on, goes_on: None, seen };
     let op = match &rounds.trip {
-        Trip::Static(_) => {
+        TripCount::Static(_) => {
             return Err(Problem::internal("all members have as many rounds as the loop says"));
         }
-        Trip::Runtime => {
+        TripCount::Runtime => {
             let needed = x[0];
             let most = match size {
                 0 => number.into(),
                 _ => b.emit1(Reduce { reducer: Reducer::Max, axes: vec![0] }, &[needed]),
             };
-            let (body, takes) = masked.body(cx, &[Slot::Index, Slot::Const])?;
+            let (body, takes) = masked.body(cx, &[Binding::Index, Binding::Const])?;
             let place =
-                rounds.takes.iter().zip(0..masked.known(cx)).filter(|(s, _)| **s != Slot::Index);
+                rounds.takes.iter().zip(0..masked.known(cx)).filter(|(s, _)| **s != Binding::Index);
             args.insert(place.count(), needed);
             args.insert(0, most);
             let direction = rounds.direction;
             Loop {
                 body,
-                rounds: Rounds { trip: Trip::Runtime, direction, takes },
+                rounds: LoopSpec { trip: TripCount::Runtime, direction, takes },
                 carries: of.carries,
             }
         }
-        Trip::While { condition, reads } => {
+        TripCount::While { condition, reads } => {
             let lifted: Vec<bool> = reads.iter().map(|p| on[*p]).collect();
             let goes_on = cx.ask(|regions, m| {
-                regions.batch(m, *condition, size, &lifted, &[Wanted::Batched])
+                regions.batch(m, *condition, size, &lifted, &[BatchRequest::Batched])
             })?;
             masked.goes_on = Some((goes_on.function, reads));
             let operand = |p: &usize| rounds.params().position(|q| q == *p).map(|i| args[i]);
@@ -90,24 +91,24 @@ pub(super) fn batch(
             args.extend(b.inline(goes_on.function, &read));
             args.push(none);
             let (body, takes) =
-                masked.body(cx, &[Slot::Carry(results), Slot::Carry(results + 1)])?;
+                masked.body(cx, &[Binding::Carry(results), Binding::Carry(results + 1)])?;
             let condition = b.with_module(|m| {
                 let live = Type::array(Dtype::Bool, &[size]);
                 function(m, "any", [&[live], &[]], |b, p, _| {
                     vec![b.emit1(Reduce { reducer: Reducer::Or, axes: vec![0] }, p)]
                 })
             })?;
-            let trip = Trip::While { condition, reads: vec![rounds.takes.len()] };
+            let trip = TripCount::While { condition, reads: vec![rounds.takes.len()] };
             Loop {
                 body,
-                rounds: Rounds { trip, direction: Direction::Up, takes },
+                rounds: LoopSpec { trip, direction: Direction::Up, takes },
                 carries: of.carries,
             }
         }
     };
     let mut y = b.emit(op, &args).to_vec();
     let mut batched = derived.batched_out;
-    if let Trip::While { .. } = rounds.trip {
+    if let TripCount::While { .. } = rounds.trip {
         // What each member had, not what all together had nor who goes on.
         y.truncate(results + 2);
         y.remove(results);
@@ -137,7 +138,11 @@ impl Masked<'_> {
     }
 
     /// The masked body and its slots: two more, behind those that are not linear, say who runs.
-    fn body(&self, cx: &RuleCx<'_, '_>, more: &[Slot; 2]) -> Result<(FuncId, Vec<Slot>), Problem> {
+    fn body(
+        &self,
+        cx: &RuleCx<'_, '_>,
+        more: &[Binding; 2],
+    ) -> Result<(FuncId, Vec<Binding>), Problem> {
         let known = self.known(cx);
         let takes = &self.of.rounds.takes;
         let slots = [&takes[..known], more, &takes[known..]].concat();
@@ -202,8 +207,8 @@ impl Masked<'_> {
         }
         if let Some((condition, reads)) = self.goes_on {
             let after = |p: &usize| match self.of.rounds.takes[*p] {
-                Slot::Carry(r) => y[r],
-                Slot::Index | Slot::Const | Slot::Xs => before[*p],
+                Binding::Carry(r) => y[r],
+                Binding::Index | Binding::Const | Binding::Xs => before[*p],
             };
             let read: Vec<Atom> = reads.iter().map(after).collect();
             let goes_on = b.inline(condition, &read);

@@ -13,7 +13,7 @@
 //! }
 //! ```
 //!
-//! [`Rounds`] says what goes in and out of a round. One primitive is `scan` (carries and elements),
+//! [`LoopSpec`] says what goes in and out of a round. One primitive is `scan` (carries and elements),
 //! `fori_loop` (carries, and a number of rounds that may be known only at run time), `while_loop` (a
 //! condition decides) and `map` (elements alone).
 //!
@@ -37,7 +37,7 @@ mod transpose;
 
 pub use checkpointed::{Places, Replay};
 pub use invariant_carries::Settled;
-pub use signature::{Direction, Rounds, Slot, Trip};
+pub use signature::{Binding, Direction, LoopSpec, TripCount};
 pub use strip_mine::Keeps;
 
 use crate::lang::builder::Builder;
@@ -45,7 +45,7 @@ use crate::lang::function::{Atom, FuncId, Function};
 use crate::lang::literal::Literal;
 use crate::lang::module::Module;
 use crate::lang::problem::Problem;
-use crate::lang::query::Wanted;
+use crate::lang::query::BatchRequest;
 use crate::lang::types::{ArrayType, Type};
 use crate::lang::value::Value;
 use crate::prim::rules::region_helpers::{fits, function, instantiate, settle};
@@ -61,7 +61,7 @@ pub struct Loop {
     /// What is run in every round.
     pub body: FuncId,
     /// How often, and what goes in and out of each round.
-    pub rounds: Rounds,
+    pub rounds: LoopSpec,
     /// How many carries reverse mode keeps, if the program says so: the others are made again
     /// ([`crate::revolve`]). Otherwise it keeps what each round needs.
     pub carries: Option<NonZeroU32>,
@@ -71,13 +71,13 @@ notation!(Loop = "loop" { body, rounds(trip, condition, reads, direction, takes)
 
 impl Loop {
     /// A loop of which reverse mode keeps what each round needs.
-    pub fn new(body: FuncId, rounds: Rounds) -> Loop {
+    pub fn new(body: FuncId, rounds: LoopSpec) -> Loop {
         Loop { body, rounds, carries: None }
     }
 
     /// How many outputs say how many rounds there were.
     fn trips(&self) -> usize {
-        usize::from(matches!(self.rounds.trip, Trip::While { .. }))
+        usize::from(matches!(self.rounds.trip, TripCount::While { .. }))
     }
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn empty_tape(b: &Builder<'_>, fields: &[Type]) -> Atom {
             fields.iter().map(|ty| instantiate(b, None, ty)).collect()
         })
     });
-    let rounds = Rounds { trip: Trip::Runtime, direction: Direction::Up, takes: Vec::new() };
+    let rounds = LoopSpec { trip: TripCount::Runtime, direction: Direction::Up, takes: Vec::new() };
     match body {
         Ok(body) => b.emit1(Loop::new(body, rounds), &[Literal::i64(0).into()]),
         Err(problem) => {
@@ -103,7 +103,7 @@ pub(super) fn is_empty_tape(f: &Function, tape: Atom) -> bool {
     let Some(value) = tape.value() else { return false };
     let written = f.equations.iter().rev().find(|e| e.outputs.contains(&value));
     let none = Some(&Atom::Literal(Literal::i64(0)));
-    let is = |op: &Op| matches!(op, Op::Loop(of) if of.rounds.trip == Trip::Runtime);
+    let is = |op: &Op| matches!(op, Op::Loop(of) if of.rounds.trip == TripCount::Runtime);
     written.is_some_and(|e| is(&e.op) && e.operands.first() == none)
 }
 
@@ -111,16 +111,16 @@ impl Op {
     /// Whether every round of a loop reads that operand, so that the way back adds to a total as it goes from round to
     /// round.
     pub fn is_constant(&self, module: &Module, operand: usize) -> bool {
-        self.takes(module, operand) == Some(Slot::Const)
+        self.takes(module, operand) == Some(Binding::Const)
     }
 
     /// Whether each round of a loop reads a row of that operand.
     pub fn is_rows(&self, module: &Module, operand: usize) -> bool {
-        self.takes(module, operand) == Some(Slot::Xs)
+        self.takes(module, operand) == Some(Binding::Xs)
     }
 
     /// As what a loop takes an operand.
-    fn takes(&self, module: &Module, operand: usize) -> Option<Slot> {
+    fn takes(&self, module: &Module, operand: usize) -> Option<Binding> {
         match self {
             Op::Loop(Loop { rounds, .. }) => {
                 let param = operand.checked_sub(rounds.lead()).and_then(|k| rounds.params().nth(k));
@@ -146,9 +146,9 @@ pub(crate) fn spread_tape(b: &Builder<'_>, size: usize, tape: Atom) -> Atom {
     let written = b.definition(tape).and_then(|e| {
         let Op::Loop(of) = &e.op else { return None };
         match of.rounds.trip {
-            Trip::Runtime => e.operands.first().copied(),
-            Trip::While { .. } => e.outputs.last().map(|v| Atom::Value(*v)),
-            Trip::Static(_) => None,
+            TripCount::Runtime => e.operands.first().copied(),
+            TripCount::While { .. } => e.outputs.last().map(|v| Atom::Value(*v)),
+            TripCount::Static(_) => None,
         }
     });
     if let (Some(Atom::Literal(none)), Type::Tape(fields)) = (written, b.type_of(tape))
@@ -159,7 +159,7 @@ pub(crate) fn spread_tape(b: &Builder<'_>, size: usize, tape: Atom) -> Atom {
     }
     let spread = |m: &mut Module, ty: Type| {
         function(m, "spread", [&[ty], &[]], |b, x, _| {
-            vec![settle(b, size, x[0], false, Wanted::Batched).0]
+            vec![settle(b, size, x[0], false, BatchRequest::Batched).0]
         })
     };
     let (trip, Type::Tape(mut fields)) = (written, b.type_of(tape)) else { return tape };
@@ -169,8 +169,8 @@ pub(crate) fn spread_tape(b: &Builder<'_>, size: usize, tape: Atom) -> Atom {
     };
     match body {
         Ok((trip, body)) => {
-            let takes = vec![Slot::Xs];
-            let rounds = Rounds { trip: Trip::Runtime, direction: Direction::Up, takes };
+            let takes = vec![Binding::Xs];
+            let rounds = LoopSpec { trip: TripCount::Runtime, direction: Direction::Up, takes };
             b.emit1(Loop::new(body, rounds), &[trip, tape])
         }
         Err(problem) => {
@@ -230,7 +230,7 @@ impl Primitive for Loop {
 
     fn is_linear(&self, module: &Module, operands: &[Linearity]) -> bool {
         // How often a condition holds depends on what it reads.
-        if let Trip::While { .. } = self.rounds.trip {
+        if let TripCount::While { .. } = self.rounds.trip {
             return false;
         }
         let known = module.function(self.body).params.len();
@@ -261,7 +261,7 @@ impl Primitive for Loop {
 
     fn regions(&self) -> RegionList {
         let mut regions = RegionList::from_slice(&[Role::Round.of(self.body)]);
-        if let Trip::While { condition, .. } = &self.rounds.trip {
+        if let TripCount::While { condition, .. } = &self.rounds.trip {
             regions.push(Role::Round.of(*condition));
         }
         regions
@@ -271,7 +271,7 @@ impl Primitive for Loop {
         let mut next = functions.iter().copied();
         let mut of = self.clone();
         of.body = next.next().unwrap_or(of.body);
-        if let Trip::While { condition, .. } = &mut of.rounds.trip {
+        if let TripCount::While { condition, .. } = &mut of.rounds.trip {
             *condition = next.next().unwrap_or(*condition);
         }
         of.into()

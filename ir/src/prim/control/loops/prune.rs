@@ -1,7 +1,7 @@
 //! A loop of which only some outputs are read: stacks that nobody reads go, and carries that nobody
 //! reads and that nothing follows from.
 
-use super::{Loop, Slot, Trip};
+use super::{Binding, Loop, TripCount};
 use crate::lang::function::FuncId;
 use crate::lang::module::Module;
 use crate::lang::problem::Problem;
@@ -16,7 +16,7 @@ pub(super) fn prune(
     let rounds = &of.rounds;
     let mut asked = vec![false; rounds.takes.len()];
     let mut trip = rounds.trip.clone();
-    if let Trip::While { condition, reads } = &mut trip {
+    if let TripCount::While { condition, reads } = &mut trip {
         // What a condition is given and does not read keeps nothing alive.
         let part = regions.prune(module, *condition, &[true], &vec![false; reads.len()])?;
         *condition = part.function;
@@ -36,11 +36,11 @@ pub(super) fn prune(
     let takes = rounds.takes.iter().zip(&read).filter(|(_, on)| **on);
     op.rounds.takes = takes
         .map(|(slot, _)| match *slot {
-            Slot::Carry(r) => Slot::Carry(rank(&needed, r)),
-            Slot::Index | Slot::Const | Slot::Xs => *slot,
+            Binding::Carry(r) => Binding::Carry(rank(&needed, r)),
+            Binding::Index | Binding::Const | Binding::Xs => *slot,
         })
         .collect();
-    if let Trip::While { reads, .. } = &mut op.rounds.trip {
+    if let TripCount::While { reads, .. } = &mut op.rounds.trip {
         reads.iter_mut().for_each(|p| *p = rank(&read, *p));
     }
     let lead = (0..rounds.lead()).map(|_| true);
@@ -70,7 +70,7 @@ impl Part {
         // What a round reads of a carry, the round before must give.
         loop {
             for (p, slot) in of.rounds.takes.iter().enumerate() {
-                if let Slot::Carry(r) = slot {
+                if let Binding::Carry(r) = slot {
                     needed[*r] |= read[p];
                     read[p] |= needed[*r];
                 }

@@ -3,7 +3,7 @@
 //! array and read one place of another; with branches and loops inside, and inside a branch.
 
 use super::checkpoint_slots::few;
-use super::{Direction, Loop, Rounds, Slot, Trip};
+use super::{Binding, Direction, Loop, LoopSpec, TripCount};
 use crate::lang::function::{Atom, FuncId};
 use crate::lang::literal::Literal;
 use crate::lang::module::Module;
@@ -14,8 +14,8 @@ use crate::prim::{
     Broadcast, Cond, Convert, DynamicSlice, DynamicUpdateSlice, Op, Reshape, Sample, Scalar,
 };
 use crate::tensor::Tensor;
+use Binding::{Carry, Const, Index, Xs};
 use Direction::{Down, Up};
-use Slot::{Carry, Const, Index, Xs};
 
 fn f64s(shape: &[usize]) -> Type {
     Type::array(Dtype::F64, shape)
@@ -25,8 +25,8 @@ fn index() -> Type {
     Type::scalar(Dtype::I64)
 }
 
-fn rolled(body: FuncId, n: usize, direction: Direction, takes: &[Slot]) -> Loop {
-    Loop::new(body, Rounds { trip: Trip::Static(n), direction, takes: takes.to_vec() })
+fn rolled(body: FuncId, n: usize, direction: Direction, takes: &[Binding]) -> Loop {
+    Loop::new(body, LoopSpec { trip: TripCount::Static(n), direction, takes: takes.to_vec() })
 }
 
 pub(super) fn all(module: &mut Module) -> Vec<Sample> {

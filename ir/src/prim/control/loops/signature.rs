@@ -27,18 +27,18 @@ use crate::prim::syntax::{Attr, Attributes, Field, Problem, SingleField, Word, W
 
 /// How often a loop runs its body, and what goes in and out of each round.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
-pub struct Rounds {
+pub struct LoopSpec {
     /// How many rounds.
-    pub trip: Trip,
+    pub trip: TripCount,
     /// In which order they run.
     pub direction: Direction,
     /// Where the parameters of the body come from, the linear ones last.
-    pub takes: Vec<Slot>,
+    pub takes: Vec<Binding>,
 }
 
 /// How many rounds a loop has.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
-pub enum Trip {
+pub enum TripCount {
     /// So many.
     Static(usize),
     /// As many as the loop's first operand says, an `i64`; none if it is negative.
@@ -65,7 +65,7 @@ pub enum Direction {
 
 /// Where a parameter of a loop's body comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
-pub enum Slot {
+pub enum Binding {
     /// The number of the round, an `i64`.
     Index,
     /// An operand, the same in every round.
@@ -76,23 +76,23 @@ pub enum Slot {
     Xs,
 }
 
-impl Rounds {
+impl LoopSpec {
     /// How many operands stand before those of the slots: the number of rounds, where it is one.
     pub fn lead(&self) -> usize {
         match self.trip {
-            Trip::Runtime => 1,
-            Trip::Static(_) | Trip::While { .. } => 0,
+            TripCount::Runtime => 1,
+            TripCount::Static(_) | TripCount::While { .. } => 0,
         }
     }
 
     /// The parameters of the body that have an operand, in the order of the operands.
     pub fn params(&self) -> impl Iterator<Item = usize> + Clone + '_ {
-        (0..self.takes.len()).filter(|p| self.takes[*p] != Slot::Index)
+        (0..self.takes.len()).filter(|p| self.takes[*p] != Binding::Index)
     }
 
     /// The parameter that carries a result, unless the result is stacked.
     pub fn carrier(&self, result: usize) -> Option<usize> {
-        self.takes.iter().position(|slot| *slot == Slot::Carry(result))
+        self.takes.iter().position(|slot| *slot == Binding::Carry(result))
     }
 
     /// The number of the round that runs as the `k`-th of `n`.
@@ -124,27 +124,27 @@ impl Word for Direction {
     }
 }
 
-impl SingleField for Vec<Slot> {
+impl SingleField for Vec<Binding> {
     fn wanted() -> String {
         "a list of index, const, xs and carryN, N a result of the body".to_owned()
     }
 
     fn to_attr(&self) -> Attr {
-        let word = |slot: &Slot| match slot {
-            Slot::Index => "index".into(),
-            Slot::Const => "const".into(),
-            Slot::Carry(result) => format!("carry{result}").into(),
-            Slot::Xs => "xs".into(),
+        let word = |slot: &Binding| match slot {
+            Binding::Index => "index".into(),
+            Binding::Const => "const".into(),
+            Binding::Carry(result) => format!("carry{result}").into(),
+            Binding::Xs => "xs".into(),
         };
         Attr::Words(self.iter().map(word).collect())
     }
 
-    fn from_attr(attr: &Attr) -> Option<Vec<Slot>> {
+    fn from_attr(attr: &Attr) -> Option<Vec<Binding>> {
         let slot = |word: &str| match word {
-            "index" => Some(Slot::Index),
-            "const" => Some(Slot::Const),
-            "xs" => Some(Slot::Xs),
-            _ => word.strip_prefix("carry")?.parse().ok().map(Slot::Carry),
+            "index" => Some(Binding::Index),
+            "const" => Some(Binding::Const),
+            "xs" => Some(Binding::Xs),
+            _ => word.strip_prefix("carry")?.parse().ok().map(Binding::Carry),
         };
         match attr {
             Attr::Words(words) => words.iter().map(|word| slot(word)).collect(),
@@ -155,13 +155,13 @@ impl SingleField for Vec<Slot> {
 }
 
 /// `trip=8`, `trip=runtime`, or `trip=while` with `condition` and `reads`; `direction`; `takes`.
-impl Field<5> for Rounds {
+impl Field<5> for LoopSpec {
     fn write(&self, [trip, condition, reads, direction, takes]: [&'static str; 5]) -> Written {
         let word = |word: &'static str| vec![(trip, Attr::Word(word.into()))];
         let mut all = match &self.trip {
-            Trip::Static(n) => n.write([trip]),
-            Trip::Runtime => word("runtime"),
-            Trip::While { condition: function, reads: read } => {
+            TripCount::Static(n) => n.write([trip]),
+            TripCount::Runtime => word("runtime"),
+            TripCount::While { condition: function, reads: read } => {
                 [word("while"), function.write([condition]), read.write([reads])].concat()
             }
         };
@@ -173,15 +173,15 @@ impl Field<5> for Rounds {
     fn read(
         [trip, condition, reads, direction, takes]: [&str; 5],
         from: &mut Attributes,
-    ) -> Result<Rounds, Problem> {
+    ) -> Result<LoopSpec, Problem> {
         let trip = match from.take(trip) {
-            Some(Attr::Word(word)) if word == "runtime" => Trip::Runtime,
+            Some(Attr::Word(word)) if word == "runtime" => TripCount::Runtime,
             Some(Attr::Word(word)) if word == "while" => {
                 let condition = Field::read([condition], from)?;
-                Trip::While { condition, reads: Field::read([reads], from)? }
+                TripCount::While { condition, reads: Field::read([reads], from)? }
             }
             found => match found.as_ref().and_then(usize::from_attr) {
-                Some(n) => Trip::Static(n),
+                Some(n) => TripCount::Static(n),
                 None => {
                     let found = found.map_or("nothing".to_owned(), |found| found.to_string());
                     let message = format!(
@@ -192,17 +192,17 @@ impl Field<5> for Rounds {
             },
         };
         let direction = Field::read([direction], from)?;
-        Ok(Rounds { trip, direction, takes: Field::read([takes], from)? })
+        Ok(LoopSpec { trip, direction, takes: Field::read([takes], from)? })
     }
 }
 
 /// The same where they lie elsewhere.
-impl Field<5> for Box<Rounds> {
+impl Field<5> for Box<LoopSpec> {
     fn write(&self, names: [&'static str; 5]) -> Written {
-        Rounds::write(self, names)
+        LoopSpec::write(self, names)
     }
 
-    fn read(names: [&str; 5], from: &mut Attributes) -> Result<Box<Rounds>, Problem> {
-        Rounds::read(names, from).map(Box::new)
+    fn read(names: [&str; 5], from: &mut Attributes) -> Result<Box<LoopSpec>, Problem> {
+        LoopSpec::read(names, from).map(Box::new)
     }
 }

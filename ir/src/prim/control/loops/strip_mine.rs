@@ -14,7 +14,7 @@
 //! Model: two-level checkpointing; the inner level is small enough for the cache.
 
 use super::checkpoint_slots::{calc, few, number};
-use super::{Direction, Loop, Rounds, Slot, Trip};
+use super::{Binding, Direction, Loop, LoopSpec, TripCount};
 use crate::lang::builder::Builder;
 use crate::lang::function::{Atom, FuncId};
 use crate::lang::problem::Problem;
@@ -40,7 +40,7 @@ impl Op {
     pub fn emit_keeping(&self, b: &Builder<'_>, x: &[Atom], keeps: Keeps) -> Vec<Atom> {
         let Op::Loop(of) = self else { return b.emit(self.clone(), x).to_vec() };
         let of = Loop { carries: Some(few(keeps.carries)), ..of.clone() };
-        let Trip::Static(n) = of.rounds.trip else { return b.emit(of, x).to_vec() };
+        let TripCount::Static(n) = of.rounds.trip else { return b.emit(of, x).to_vec() };
         // One block of all rounds keeps what each needs.
         if keeps.block > 1 && keeps.block >= n || keeps.last > 0 && keeps.last >= n {
             return b.emit(self.clone(), x).to_vec();
@@ -68,8 +68,8 @@ impl Op {
     pub fn emit_in_blocks(&self, b: &Builder<'_>, x: &[Atom], block: usize) -> Vec<Atom> {
         let Op::Loop(of) = self else { return b.emit(self.clone(), x).to_vec() };
         let blocks = match of.rounds.trip {
-            Trip::Static(n) if n >= 2 * block => of.in_blocks(b, x, n / block, block),
-            Trip::Static(_) | Trip::Runtime | Trip::While { .. } => None,
+            TripCount::Static(n) if n >= 2 * block => of.in_blocks(b, x, n / block, block),
+            TripCount::Static(_) | TripCount::Runtime | TripCount::While { .. } => None,
         };
         settled(b, blocks).unwrap_or_else(|| b.emit(self.clone(), x).to_vec())
     }
@@ -85,7 +85,7 @@ impl Loop {
         blocks: usize,
         block: usize,
     ) -> Option<Result<Vec<Atom>, Problem>> {
-        let Trip::Static(n) = self.rounds.trip else { return None };
+        let TripCount::Static(n) = self.rounds.trip else { return None };
         let f = b.with_module(|m| m.get(self.body));
         let arrays = |types: &[Type]| types.iter().all(|ty| ty.as_array().is_some());
         let fits = arrays(&f.param_types()) && arrays(&f.result_types());
@@ -108,8 +108,8 @@ impl Loop {
         // Operands of some of the rounds.
         let some = |first: usize, n: usize| -> Vec<Atom> {
             let operand = |(p, x): (&usize, &Atom)| match self.rounds.takes[*p] {
-                Slot::Xs => rows(b, *x, first, n),
-                Slot::Index | Slot::Const | Slot::Carry(_) => *x,
+                Binding::Xs => rows(b, *x, first, n),
+                Binding::Index | Binding::Const | Binding::Carry(_) => *x,
             };
             params.iter().zip(x).map(operand).collect()
         };
@@ -125,7 +125,7 @@ impl Loop {
             return Ok(y);
         }
         for (p, x) in params.iter().zip(&mut behind) {
-            if let Slot::Carry(r) = self.rounds.takes[*p] {
+            if let Binding::Carry(r) = self.rounds.takes[*p] {
                 *x = y[r];
             }
         }
@@ -135,7 +135,7 @@ impl Loop {
                 Direction::Up => [*before, end],
                 Direction::Down => [end, *before],
             };
-            let carried = self.rounds.takes.contains(&Slot::Carry(r));
+            let carried = self.rounds.takes.contains(&Binding::Carry(r));
             if carried { end } else { b.emit1(Concatenate { axis: 0 }, &both) }
         });
         Ok(all.collect())
@@ -152,7 +152,7 @@ impl Loop {
         let params: Vec<usize> = self.rounds.params().collect();
         let types = b.with_module(|m| m.function(self.body).param_types());
         let inner = |p: usize| match (self.rounds.takes[p], types[p].as_array()) {
-            (Slot::Xs, Some(ty)) => Type::array(ty.dtype, &ty.shape.with_leading(block)),
+            (Binding::Xs, Some(ty)) => Type::array(ty.dtype, &ty.shape.with_leading(block)),
             _ => types[p].clone(),
         };
         let given: Vec<Type> = params.iter().map(|p| inner(*p)).collect();
@@ -167,21 +167,21 @@ impl Loop {
             })
         })?;
         let slots = params.iter().map(|p| self.rounds.takes[*p]);
-        let takes = [Slot::Index].into_iter().chain(slots).collect();
-        let rounds = Rounds { trip: Trip::Static(blocks), takes, ..self.rounds.clone() };
+        let takes = [Binding::Index].into_iter().chain(slots).collect();
+        let rounds = LoopSpec { trip: TripCount::Static(blocks), takes, ..self.rounds.clone() };
         // An axis of blocks and one of rounds, where there is one of both.
         let split = |x: Atom, both: &[usize], one: usize| {
             let inner = b.shape_of(x).get(one..).unwrap_or_default().to_vec();
             b.emit1(Reshape { shape: [both, &inner[..]].concat().into() }, &[x])
         };
         let operand = |p: &usize, x: &Atom| match self.rounds.takes[*p] {
-            Slot::Xs => split(*x, &[blocks, block], 1),
-            Slot::Index | Slot::Const | Slot::Carry(_) => *x,
+            Binding::Xs => split(*x, &[blocks, block], 1),
+            Binding::Index | Binding::Const | Binding::Carry(_) => *x,
         };
         let args: Vec<Atom> = params.iter().zip(x).map(|(p, x)| operand(p, x)).collect();
         let mut y = b.emit(Loop { body, rounds, carries: self.carries }, &args).to_vec();
         for (r, y) in y.iter_mut().enumerate() {
-            if !self.rounds.takes.contains(&Slot::Carry(r)) {
+            if !self.rounds.takes.contains(&Binding::Carry(r)) {
                 *y = split(*y, &[blocks * block], 2);
             }
         }
@@ -197,17 +197,17 @@ impl Loop {
         x: &[Atom],
         carries: Option<NonZeroU32>,
     ) -> Vec<Atom> {
-        let trip = Trip::Static(n);
-        let run = |body: FuncId, rounds: Rounds, x: &[Atom]| {
+        let trip = TripCount::Static(n);
+        let run = |body: FuncId, rounds: LoopSpec, x: &[Atom]| {
             b.emit(Loop { body, rounds, carries }, x).to_vec()
         };
-        if !self.rounds.takes.contains(&Slot::Index) {
-            return run(self.body, Rounds { trip, ..self.rounds.clone() }, x);
+        if !self.rounds.takes.contains(&Binding::Index) {
+            return run(self.body, LoopSpec { trip, ..self.rounds.clone() }, x);
         }
         match b.with_module(|m| self.from(m, b)) {
             Ok(body) => {
-                let takes = [&[Slot::Const], &self.rounds.takes[..]].concat();
-                let rounds = Rounds { trip, takes, ..self.rounds.clone() };
+                let takes = [&[Binding::Const], &self.rounds.takes[..]].concat();
+                let rounds = LoopSpec { trip, takes, ..self.rounds.clone() };
                 run(body, rounds, &[&[first], x].concat())
             }
             Err(problem) => {
@@ -223,9 +223,9 @@ impl Loop {
         let types = [&[Type::scalar(Dtype::I64)], &f.param_types()[..]].concat();
         function(m, &f.name, [&types, &[]], |b, p, _| {
             b.at(at);
-            let arg = |(slot, x): (&Slot, &Atom)| match slot {
-                Slot::Index => calc(b, Scalar::Add, p[0], *x),
-                Slot::Const | Slot::Carry(_) | Slot::Xs => *x,
+            let arg = |(slot, x): (&Binding, &Atom)| match slot {
+                Binding::Index => calc(b, Scalar::Add, p[0], *x),
+                Binding::Const | Binding::Carry(_) | Binding::Xs => *x,
             };
             let args: Vec<Atom> = self.rounds.takes.iter().zip(&p[1..]).map(arg).collect();
             b.inline(self.body, &args)

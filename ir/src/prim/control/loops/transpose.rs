@@ -11,14 +11,14 @@
 //! arrays. What it takes once of elements that have a cotangent already it adds to that, element by element,
 //! and of tapes whatever it takes: outside, they could not be added.
 
-use super::{Loop, Slot};
+use super::{Binding, Loop};
 use crate::lang::builder::Builder;
 use crate::lang::function::{Atom, FuncId, Function};
 use crate::lang::problem::Problem;
-use crate::lang::query::{Onto, TransposeOf};
+use crate::lang::query::{AccumulateInto, TransposeOf};
 use crate::lang::types::Type;
 use crate::prim::rules::region_helpers::instantiate;
-use crate::prim::{Arg, Cotangents, RuleCx, Total};
+use crate::prim::{Accumulator, Arg, Cotangents, RuleCx};
 
 pub(super) fn transpose(
     of: &Loop,
@@ -50,13 +50,13 @@ pub(super) struct Turned {
     /// The body's transpose.
     pub(super) back: TransposeOf,
     /// The slots of the linear parameters, and their types.
-    linear: Vec<(Slot, Type)>,
+    linear: Vec<(Binding, Type)>,
     /// The types of the results.
     results: Vec<Type>,
     /// Which results have a cotangent.
     pub(super) nonzero: Vec<bool>,
     /// What the cotangent of each linear parameter is added to.
-    pub(super) onto: Vec<Onto>,
+    pub(super) onto: Vec<AccumulateInto>,
 }
 
 /// Whether one equation that runs no function reads a linear parameter, once, and nothing else does. Then there is one
@@ -77,16 +77,16 @@ impl Turned {
     pub(super) fn new(
         cx: &mut RuleCx<'_, '_>,
         body: FuncId,
-        linear: &[Slot],
+        linear: &[Binding],
         mut nonzero: Vec<bool>,
-        running: &[Option<Total>],
+        running: &[Option<Accumulator>],
     ) -> Result<Turned, Problem> {
         // A carry whose cotangent a round makes has one from then on.
         let some = loop {
             let some = cx.ask(|regions, m| regions.transpose(m, body, &nonzero, &[]))?.nonzero;
             let made = linear.iter().zip(&some).filter_map(|(slot, some)| match slot {
-                Slot::Carry(r) if *some => Some(*r),
-                Slot::Index | Slot::Const | Slot::Carry(_) | Slot::Xs => None,
+                Binding::Carry(r) if *some => Some(*r),
+                Binding::Index | Binding::Const | Binding::Carry(_) | Binding::Xs => None,
             });
             let before = nonzero.clone();
             made.for_each(|r| nonzero[r] = true);
@@ -95,18 +95,20 @@ impl Turned {
             }
         };
         // Tapes cannot be added outside.
-        let tape = |total: &Total| matches!(cx.b.type_of(total.atom), Type::Tape(_));
+        let tape = |total: &Accumulator| matches!(cx.b.type_of(total.atom), Type::Tape(_));
         let within = |q: usize| {
             let once = || cx.b.with_module(|m| read_once(m.function(body), q));
             running[q].as_ref().is_some_and(|total| tape(total) || once())
         };
         let onto = |q: usize| match linear[q] {
-            Slot::Const if some[q] => Onto::Total,
-            Slot::Carry(r) if nonzero[r] => Onto::Zeros,
-            Slot::Xs if some[q] && within(q) => Onto::Total,
-            Slot::Index | Slot::Const | Slot::Carry(_) | Slot::Xs => Onto::Nothing,
+            Binding::Const if some[q] => AccumulateInto::Total,
+            Binding::Carry(r) if nonzero[r] => AccumulateInto::Zeros,
+            Binding::Xs if some[q] && within(q) => AccumulateInto::Total,
+            Binding::Index | Binding::Const | Binding::Carry(_) | Binding::Xs => {
+                AccumulateInto::Nothing
+            }
         };
-        let onto: Vec<Onto> = (0..linear.len()).map(onto).collect();
+        let onto: Vec<AccumulateInto> = (0..linear.len()).map(onto).collect();
         let back = cx.ask(|regions, m| regions.transpose(m, body, &nonzero, &onto))?;
         let (types, results) = cx.b.with_module(|m| {
             let f = m.function(body);
@@ -123,19 +125,19 @@ impl Turned {
 
     /// The linear parameters whose cotangents are added to a total.
     pub(super) fn totals(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..self.linear.len()).filter(|q| self.onto[*q] == Onto::Total)
+        (0..self.linear.len()).filter(|q| self.onto[*q] == AccumulateInto::Total)
     }
 
     /// The slots of the transpose's linear parameters, where its results are those from `first` on.
-    pub(super) fn takes(&self, first: usize) -> Vec<Slot> {
-        let carried = |q: usize| Slot::Carry(first + self.rank(q));
+    pub(super) fn takes(&self, first: usize) -> Vec<Binding> {
+        let carried = |q: usize| Binding::Carry(first + self.rank(q));
         let cotangents = (0..self.nonzero.len()).filter(|r| self.nonzero[*r]).map(|r| {
-            let carrier = self.linear.iter().position(|(slot, _)| *slot == Slot::Carry(r));
-            carrier.map_or(Slot::Xs, carried)
+            let carrier = self.linear.iter().position(|(slot, _)| *slot == Binding::Carry(r));
+            carrier.map_or(Binding::Xs, carried)
         });
         let totals = self.totals().map(|q| match self.linear[q].0 {
-            Slot::Xs => Slot::Xs,
-            Slot::Index | Slot::Const | Slot::Carry(_) => carried(q),
+            Binding::Xs => Binding::Xs,
+            Binding::Index | Binding::Const | Binding::Carry(_) => carried(q),
         });
         cotangents.chain(totals).collect()
     }
