@@ -84,7 +84,7 @@ struct Inner {
     /// call, for the next.
     tapes: (Vec<usize>, Vec<Loc>),
     records: Mutex<Option<Records>>,
-    /// The loops whose rounds are counted.
+    /// The loops whose iterations are counted.
     watched: PrimaryMap<WatchId, Watched>,
     /// The Rust functions that it calls, by number.
     calls: Vec<Arc<HostSignature>>,
@@ -94,11 +94,11 @@ struct Inner {
 /// What a call took, beside arguments and results.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Taken {
-    /// The rounds of the loops that are watched, in the order in which they are compiled.
+    /// The iterations of the loops that are watched, in the order in which they are compiled.
     pub loops: Vec<LoopCount>,
     /// Bytes of workspace.
     pub workspace: usize,
-    /// Bytes of memory for what the rounds of loops keep of which only the run knows how many there are:
+    /// Bytes of memory for what the iterations of loops keep of which only the run knows how many there are:
     /// the most at any time.
     pub records: usize,
 }

@@ -18,7 +18,7 @@ pub(crate) struct Machine {
     pub(crate) unrolled: usize,
     /// and axes that are at most so long are inner ones.
     pub(crate) tiny: usize,
-    /// A loop of at most so many rounds, and of at most so many statements in all of them, is written out.
+    /// A loop of at most so many iterations, and of at most so many statements in all of them, is written out.
     pub(crate) written_out: (usize, usize),
     /// So many values and so many addresses that a loop does not change stay in registers.
     pub(crate) held_values: usize,
@@ -39,7 +39,7 @@ pub(crate) struct Machine {
     pub(crate) recomputed_operations: u32,
     /// and none that costs more than this, in additions.
     pub(crate) recomputed_flops: u32,
-    /// What costs more than that, and is the same in so many rounds of a loop, is computed ahead of it.
+    /// What costs more than that, and is the same in so many iterations of a loop, is computed ahead of it.
     pub(crate) ahead_rounds: usize,
 }
 

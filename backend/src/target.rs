@@ -71,7 +71,7 @@ impl fmt::Display for Target {
 pub struct Options {
     /// What runs the kernels.
     pub target: Target,
-    /// Whether calls may be limited, and say what they took: loops count their rounds.
+    /// Whether calls may be limited, and say what they took: loops count their iterations.
     pub watched: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Limits of a running program: how many rounds a loop may run, and a handle that ends the program from
+//! Limits of a running program: how many iterations a loop may run, and a handle that ends the program from
 //! outside.
 //!
 //! ```
@@ -32,7 +32,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// What a call may take. By default, anything.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
-    /// The most rounds of each run of a loop whose length only the run knows.
+    /// The most iterations of each run of a loop whose length only the run knows.
     pub max_steps: Option<u64>,
     /// Who may end the call.
     pub cancel: Option<Cancel>,
@@ -60,7 +60,7 @@ impl Limits {
 
 /// A handle that ends running calls from another thread. Clones are the same handle.
 ///
-/// Calls look at it when they begin, loops when they begin and every 1,024 rounds, so a call ends soon
+/// Calls look at it when they begin, loops when they begin and every 1,024 iterations, so a call ends soon
 /// after [`Cancel::cancel`], and later ones at once, until [`Cancel::reset`].
 #[derive(Clone, Debug, Default)]
 pub struct Cancel(Arc<AtomicBool>);
@@ -92,30 +92,30 @@ impl Cancel {
     }
 }
 
-/// After so many rounds a loop looks again.
+/// After so many iterations a loop looks again.
 pub const LOOK_EVERY: u64 = 1024;
 
-/// The rounds of one loop under limits.
+/// The iterations of one loop under limits.
 #[derive(Clone, Debug)]
 pub struct LimitedLoop {
     limits: Limits,
     /// How many there may be.
     pub most: u64,
-    /// Rounds that have begun.
+    /// Iterations that have begun.
     pub count: u64,
-    /// With which round to look next.
+    /// With which iteration to look next.
     pub until: u64,
 }
 
 impl LimitedLoop {
-    /// A loop whose rounds are `bounded` by [`Limits::max_steps`], or not.
+    /// A loop whose iterations are `bounded` by [`Limits::max_steps`], or not.
     pub fn new(limits: &Limits, bounded: bool) -> LimitedLoop {
         // One more is a number, too.
         let most = limits.max_steps.filter(|_| bounded).unwrap_or(u64::MAX).min(u64::MAX - 1);
         LimitedLoop { limits: limits.clone(), most, count: 0, until: 0 }
     }
 
-    /// It begins, of `trip` rounds where that is known.
+    /// It begins, of `trip` iterations where that is known.
     ///
     /// # Errors
     /// [`Kind::Limit`] where these are too many, [`Kind::Cancelled`].
@@ -130,7 +130,7 @@ impl LimitedLoop {
         }
     }
 
-    /// A round begins.
+    /// An iteration begins.
     ///
     /// # Errors
     /// Those of [`LimitedLoop::look`].
@@ -139,7 +139,7 @@ impl LimitedLoop {
         if self.count < self.until { Ok(()) } else { self.look() }
     }
 
-    /// Looks whether the round that begins may run, and when to look again.
+    /// Looks whether the iteration that begins may run, and when to look again.
     ///
     /// # Errors
     /// [`Kind::Limit`] where it is one too many, [`Kind::Cancelled`].
@@ -151,7 +151,7 @@ impl LimitedLoop {
         Ok(())
     }
 
-    /// Why the round that begins may not run.
+    /// Why the iteration that begins may not run.
     pub fn stopped(&self) -> Problem {
         if self.count > self.most {
             let most = self.most;
@@ -176,13 +176,13 @@ impl LimitedLoop {
 pub struct LoopCount {
     /// The user's line.
     pub location: Loc,
-    /// Whether only the run knows how many rounds there are.
+    /// Whether only the run knows how many iterations there are.
     pub runtime: bool,
     /// How often it was come to.
     pub entered: u64,
-    /// The rounds of all these times.
+    /// The iterations of all these times.
     pub rounds: u64,
-    /// The most rounds of one time.
+    /// The most iterations of one time.
     pub most: u64,
 }
 
@@ -205,11 +205,11 @@ pub fn eval_within<T>(limits: &Limits, run: impl FnOnce() -> T) -> T {
 }
 
 thread_local! {
-    /// How many bytes a loop of this thread may keep of its rounds; nothing where nobody asked.
+    /// How many bytes a loop of this thread may keep of its iterations; nothing where nobody asked.
     static ROOM: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// Runs something whose loops keep so many bytes of their rounds at most, each.
+/// Runs something whose loops keep so many bytes of their iterations at most, each.
 pub(crate) fn keeping<T>(room: u64, run: impl FnOnce() -> T) -> T {
     /// Restores what was there also where `run` panics.
     struct Restore(Option<u64>);
@@ -222,7 +222,7 @@ pub(crate) fn keeping<T>(room: u64, run: impl FnOnce() -> T) -> T {
     run()
 }
 
-/// Whether a loop may keep so many bytes of its rounds.
+/// Whether a loop may keep so many bytes of its iterations.
 ///
 /// # Errors
 /// [`Kind::Budget`].
@@ -237,7 +237,7 @@ pub(crate) fn kept(bytes: u64) -> Result<(), Problem> {
     }
 }
 
-/// The rounds of a loop that the interpreter comes to, if anybody limits them.
+/// The iterations of a loop that the interpreter comes to, if anybody limits them.
 pub(crate) fn rounds(bounded: bool) -> Option<LimitedLoop> {
     LIMITS.with_borrow(|limits| limits.as_ref().map(|limits| LimitedLoop::new(limits, bounded)))
 }

@@ -31,7 +31,7 @@ pub enum Policy {
     Dots,
     /// Values marked with those names; the rest is computed again.
     Named(Arc<[Arc<str>]>),
-    /// So many bytes between the forward pass and the way back, and while an outer round of loops is undone:
+    /// So many bytes between the forward pass and the way back, and while an outer iteration of loops is undone:
     /// the cheapest plan that has no more. Loops keep some of their carries and make the others again.
     Bytes(u64),
     /// The same if there is such a plan, and otherwise as few bytes as there are: what derivatives keep of
@@ -264,7 +264,7 @@ pub struct PlanRequest {
     pub params: Vec<Price>,
     /// What each result costs; the rest is [`Price::THERE`].
     pub results: Vec<Price>,
-    /// How many rounds share what is kept once, where a round of a loop is planned.
+    /// How many iterations share what is kept once, where an iteration of a loop is planned.
     pub rounds: usize,
     /// How often the function runs in all, so how many times over what it keeps lies in memory.
     pub runs: usize,
@@ -296,7 +296,7 @@ pub struct PlanContext {
     pub memory: Memory,
     /// In how many bits values are kept.
     pub bits: Bits,
-    /// How often the function runs: the rounds of all loops around it.
+    /// How often the function runs: the iterations of all loops around it.
     pub runs: u32,
 }
 
@@ -305,7 +305,7 @@ impl PlanContext {
     pub const PLAIN: PlanContext =
         PlanContext { memory: Memory::Values, bits: Bits::Cheap, runs: 1 };
 
-    /// What is kept of bodies. Who keeps values as they are keeps all of them, in every round, too.
+    /// What is kept of bodies. Who keeps values as they are keeps all of them, in every iteration, too.
     fn policy(self) -> Policy {
         match (self.memory, self.bits) {
             (Memory::Values, Bits::Whole) => Policy::Everything,
@@ -333,7 +333,7 @@ pub enum Memory {
     Written,
 }
 
-/// How many rounds of loops share what it costs to have a value once more, in the linear half.
+/// How many iterations of loops share what it costs to have a value once more, in the linear half.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Amortization {
     rounds: u32,
@@ -341,12 +341,12 @@ pub struct Amortization {
 }
 
 impl Amortization {
-    /// It costs its bytes in each round.
+    /// It costs its bytes in each iteration.
     pub const OWN: Amortization = Amortization { rounds: 1, regime: PlanContext::PLAIN };
     /// It costs next to nothing: it is an argument of the whole, or an element of one.
     pub const FREE: Amortization = Amortization { rounds: u32::MAX, regime: PlanContext::PLAIN };
 
-    /// The same, where each of those rounds is so many rounds of a loop.
+    /// The same, where each of those iterations is so many iterations of a loop.
     #[must_use]
     pub fn among(self, rounds: usize) -> Amortization {
         let times = u32::try_from(rounds.max(1)).unwrap_or(u32::MAX);
@@ -359,7 +359,7 @@ impl Amortization {
         Amortization { regime, ..self }
     }
 
-    /// The same, in the body of a loop of so many rounds.
+    /// The same, in the body of a loop of so many iterations.
     #[must_use]
     pub fn inside(self, rounds: usize) -> Amortization {
         let times = u32::try_from(rounds).unwrap_or(u32::MAX);
@@ -401,7 +401,7 @@ impl Amortization {
 /// What it costs that the second half of a function reads a value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Price {
-    /// A share of its bytes, and what follows from such values alone is computed once for all rounds.
+    /// A share of its bytes, and what follows from such values alone is computed once for all iterations.
     Constant(Amortization),
     /// A share of its bytes.
     Bytes(Amortization),
@@ -413,7 +413,7 @@ impl Price {
     /// All of its bytes.
     pub const OWN: Price = Price::Bytes(Amortization::OWN);
 
-    /// Whether all of its bytes lie in memory for that, in each round.
+    /// Whether all of its bytes lie in memory for that, in each iteration.
     pub fn is_own(self) -> bool {
         matches!(self, Price::Bytes(share) if share.rounds == 1)
     }

@@ -1,15 +1,15 @@
-//! Schedules: how a long chain of rounds is undone from the last one to the first, though only a few
+//! Schedules: how a long chain of iterations is undone from the last one to the first, though only a few
 //! of the carries between them are kept.
 //!
-//! Whoever undoes round k needs the carry that it began with. A carry that is not kept is made again
+//! Whoever undoes iteration k needs the carry that it began with. A carry that is not kept is made again
 //! from the last one before it that is, and of what is met on the way some is kept in the places that
-//! have become free. With `s` carries and at most `r` times through each round, chains of
+//! have become free. With `s` carries and at most `r` times through each iteration, chains of
 //!
 //! ```text
 //! reach(s, r) = C(s + r, s)
 //! ```
 //!
-//! rounds can be undone, and `n` of them take at least `steps(n, s) = r n - C(s + r, r - 1)` rounds
+//! iterations can be undone, and `n` of them take at least `steps(n, s) = r n - C(s + r, r - 1)` iterations
 //! forward, with the least r that reaches n. [`split`] says where the next carry to keep is, from the
 //! lengths alone: so a schedule is no table but a rule, which a program follows by arithmetic on
 //! integers, also where n is known only when it runs (the loops in [`crate::prim::Loop`] that have
@@ -29,7 +29,7 @@
 //!
 //! Source: Griewank, "Achieving logarithmic growth of temporal and spatial complexity in reverse
 //! automatic differentiation" (1992); Griewank and Walther, "Revolve" (ACM TOMS 2000). Their counts
-//! are of rounds ahead of the one that is undone, which itself runs once more where it is undone; the
+//! are of iterations ahead of the one that is undone, which itself runs once more where it is undone; the
 //! carry at the start is one of those kept.
 
 use crate::lang::problem::{Kind, Problem};
@@ -41,23 +41,23 @@ use std::str::FromStr;
 pub enum Action {
     /// Keeps it at that place.
     Keep(usize),
-    /// Goes so many rounds on.
+    /// Goes so many iterations on.
     Ahead(usize),
     /// Takes the one kept at that place instead.
     Take(usize),
-    /// Undoes that round, which begins with it.
+    /// Undoes that iteration, which begins with it.
     Back(usize),
 }
 
-/// The way through a chain of rounds and back.
+/// The way through a chain of iterations and back.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Schedule {
     /// What is done, in order.
     pub actions: Vec<Action>,
 }
 
-/// How many rounds can be undone with so many carries kept, the one at the start among them, if each
-/// round runs forward at most so often before it is undone: `C(carries + times, carries)`.
+/// How many iterations can be undone with so many carries kept, the one at the start among them, if each
+/// iteration runs forward at most so often before it is undone: `C(carries + times, carries)`.
 pub fn reach(carries: usize, times: usize) -> usize {
     let (mut all, mut one) = (1u128, 0);
     while one < times.min(carries) {
@@ -69,7 +69,7 @@ pub fn reach(carries: usize, times: usize) -> usize {
     usize::try_from(all).unwrap_or(usize::MAX)
 }
 
-/// The least number of times through a round with which so many rounds can be undone.
+/// The least number of times through an iteration with which so many iterations can be undone.
 fn times(rounds: usize, carries: usize) -> usize {
     let mut times = 0;
     while reach(carries, times) < rounds {
@@ -78,7 +78,7 @@ fn times(rounds: usize, carries: usize) -> usize {
     times
 }
 
-/// The least number of rounds forward with which so many are undone, if so many carries are kept
+/// The least number of iterations forward with which so many are undone, if so many carries are kept
 /// (at least one, that at the start).
 pub fn steps(rounds: usize, carries: usize) -> u128 {
     let carries = carries.max(1);
@@ -94,9 +94,9 @@ pub fn steps(rounds: usize, carries: usize) -> u128 {
     }
 }
 
-/// How many rounds from a carry that is kept to the next one that is, if from the first on so many
-/// rounds are to be undone, with so many carries in all. It makes sense to keep another one where there
-/// are at least three rounds and two carries; then it lies before the last round.
+/// How many iterations from a carry that is kept to the next one that is, if from the first on so many
+/// iterations are to be undone, with so many carries in all. It makes sense to keep another one where there
+/// are at least three iterations and two carries; then it lies before the last iteration.
 pub fn split(rounds: usize, carries: usize) -> usize {
     let (mut times, mut before, mut now) = (0, 0, 1);
     while now < rounds {
@@ -136,7 +136,7 @@ impl Schedule {
         Schedule { actions }
     }
 
-    /// How many rounds forward.
+    /// How many iterations forward.
     pub fn steps(&self) -> u128 {
         let ahead = |a: &Action| match a {
             Action::Ahead(n) => *n as u128,
@@ -154,7 +154,7 @@ impl Schedule {
         self.actions.iter().map(place).max().unwrap_or_default()
     }
 
-    /// What is wrong with it, if it is to undo so many rounds: one after the other, from the last to the
+    /// What is wrong with it, if it is to undo so many iterations: one after the other, from the last to the
     /// first, each from the carry that it began with.
     ///
     /// # Errors
@@ -257,7 +257,7 @@ impl FromStr for Schedule {
 mod tests {
     use super::*;
 
-    /// The least number of rounds forward, from the definition: the first carry that is kept beside the
+    /// The least number of iterations forward, from the definition: the first carry that is kept beside the
     /// one at the start lies somewhere; behind it there is one place less.
     fn least(rounds: usize, carries: usize) -> Vec<Vec<u128>> {
         let mut best = vec![vec![0; rounds + 1]; carries + 1];
@@ -291,7 +291,7 @@ mod tests {
         }
     }
 
-    /// With many carries, and many rounds.
+    /// With many carries, and many iterations.
     #[test]
     fn long_schedules_are_those_of_the_formula() {
         for (rounds, carries) in [(682, 36), (1000, 2), (5000, 7), (20_000, 150), (300, 299)] {
@@ -300,11 +300,11 @@ mod tests {
             assert_eq!(schedule.steps(), steps(rounds, carries), "{rounds} {carries}");
             assert!(schedule.highest() <= carries);
         }
-        // Twice through each of 682 rounds is enough with 36 carries, and not with 35.
+        // Twice through each of 682 iterations is enough with 36 carries, and not with 35.
         assert_eq!((reach(36, 2), reach(35, 2)), (703, 666));
     }
 
-    /// What does not know how long it is goes once through all rounds before it knows, and then as one
+    /// What does not know how long it is goes once through all iterations before it knows, and then as one
     /// that does.
     #[test]
     fn unknown_lengths_cost_one_more_time_at_most() {

@@ -1,10 +1,10 @@
 //! The order of accesses, before a program runs on the machine.
 //!
-//! What is the same in all rounds of a loop is computed and read once, in front of it, as any compiler does;
+//! What is the same in all iterations of a loop is computed and read once, in front of it, as any compiler does;
 //! the scheduler leaves it where it stands.
 //!
-//! What a cache of few ways misses depends on the order in which a round touches several arrays. Code that
-//! is made by turning every instruction round loads from the tape in the opposite order of its stores;
+//! What a cache of few ways misses depends on the order in which an iteration touches several arrays. Code that
+//! is made by turning every instruction iteration loads from the tape in the opposite order of its stores;
 //! programs here load when a value is wanted. So a run may ask for the other order, and the program knows
 //! nothing of it.
 //!
@@ -21,7 +21,7 @@ use crate::loop_ir::{
 use cranelift_entity::SecondaryMap;
 use std::collections::BTreeSet;
 
-/// The same program, in which loops do not compute, or read of arguments, in each round what is the same in
+/// The same program, in which loops do not compute, or read of arguments, in each iteration what is the same in
 /// all. Where arrays may `overlap`, a loop that stores to one reads again.
 pub(super) fn hoisted(program: &Program, overlap: bool) -> Program {
     let mut program = program.clone();
@@ -80,7 +80,7 @@ fn inside(k: &Kernel, overlap: bool, stmt: &mut Stmt) -> Vec<Stmt> {
     before
 }
 
-/// What is another thing in each round.
+/// What is another thing in each iteration.
 struct Changes {
     index: IndexId,
     scalars: BTreeSet<ScalarId>,

@@ -32,7 +32,7 @@ pub struct RunConfig {
     /// The most entries of a layer, where more would fit: what one execution of an unrolled block stores. A record is
     /// never cut, so a layer has one at least.
     pub layer: u64,
-    /// How many rounds of a loop become straight code ([`unroll`](crate::passes::unroll)): of loops with none
+    /// How many iterations of a loop become straight code ([`unroll`](crate::passes::unroll)): of loops with none
     /// inside, of those around them, and so on; by 1 a loop stays. Then what is loaded twice is loaded once
     /// ([`redundant_memory`](crate::passes::redundant_memory)), and what each statement keeps is an array of its own
     /// ([`split_arrays`](crate::passes::split_arrays)). Empty: loops are run as they are written.
@@ -45,7 +45,7 @@ pub struct RunConfig {
     /// that turns every instruction round.
     pub mirrored: bool,
     /// Whether arrays are taken to overlap, so that a loop which stores to one, or on the tape, reads arguments in
-    /// each round, and where a record of a tape of run-time length lies at each access to it.
+    /// each iteration, and where a record of a tape of run-time length lies at each access to it.
     pub overlap: bool,
     /// Whether what the reverse phase reads of arguments that the forward phase has read, too, is of the tape.
     pub again: bool,

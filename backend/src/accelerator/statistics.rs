@@ -90,7 +90,7 @@ pub struct Counts {
     pub requests: u64,
     /// Layers.
     pub layers: u64,
-    /// How often straight code ran that stores on the tape or reads it: rounds of loops, and what stands around them.
+    /// How often straight code ran that stores on the tape or reads it: iterations of loops, and what stands around them.
     pub blocks: u64,
     /// Operands that an operation of the same phase gave.
     pub edges: u64,
@@ -208,7 +208,7 @@ pub struct Statistics {
 
 impl Statistics {
     /// How many phases are told apart: one where no step of the program reads what was kept without keeping
-    /// something itself, as where halves are fused into one loop, or rounds run forward again on the way back.
+    /// something itself, as where halves are fused into one loop, or iterations run forward again on the way back.
     pub fn phases(&self) -> usize {
         if self.reverse == Counts::default() { 1 } else { 2 }
     }

@@ -41,11 +41,11 @@ struct Stream {
 
 /// What a stream of arguments brings.
 struct Fed {
-    /// Rounds of each load that have been.
+    /// Iterations of each load that have been.
     served: Vec<u64>,
     /// Its tiles,
     tiles: Vec<Cut<u64>>,
-    /// and the first round of each.
+    /// and the first iteration of each.
     starts: Vec<u64>,
 }
 

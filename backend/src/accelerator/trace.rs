@@ -9,7 +9,7 @@
 //! |---|---|
 //! | a scalar code | [`Opcode::of`], one after the other; nothing where it is a wire ([`wires`]) |
 //! | a load, a store | an access, which waits for what its address depends on; an address itself is wires |
-//! | a round of a loop | the count, an integer operation, and a branch behind it |
+//! | an iteration of a loop | the count, an integer operation, and a branch behind it |
 //! | `if`, `while`, an extent, the position of a record, a call | a branch |
 //! | a guard that does not hold | nothing |
 //! | a contraction | its loop nest: two loads, a product and a sum for each term, in order |
@@ -210,7 +210,7 @@ struct Driver<'a> {
     before: bool,
     /// Whether this block has used the tape.
     used: bool,
-    /// What this round has stored on the tape, or read of it: it is in registers;
+    /// What this iteration has stored on the tape, or read of it: it is in registers;
     held: OrderedMap<u64, Token>,
     /// so is what it has read of arguments, until something is stored that may be the same.
     arguments: OrderedMap<u64, Token>,

@@ -75,7 +75,7 @@ impl Met {
     }
 }
 
-/// What some rounds meet.
+/// What some iterations meet.
 #[derive(Clone, Copy)]
 struct Span {
     way: Met,
@@ -152,7 +152,7 @@ fn part(sites: &[(Vec<Loop>, Affine)]) -> Option<Span> {
 /// An access: the loops around it, the element, and how many elements are in a record.
 type Access = (Vec<Loop>, Affine, i64);
 
-/// Between which records some rounds go, and how.
+/// Between which records some iterations go, and how.
 #[derive(Clone, Copy)]
 struct Passed {
     way: Met,
@@ -198,7 +198,7 @@ fn passed_part(sites: &[Access]) -> Option<Passed> {
     let (mut step, mut inside) = (None, Vec::new());
     for (loops, address, per) in sites {
         let (rest, by) = address.without(outer.index);
-        // Records begin where rounds do.
+        // Records begin where iterations do.
         if by % per != 0 || *step.get_or_insert(by / per) != by / per {
             return None;
         }

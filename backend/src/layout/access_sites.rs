@@ -22,7 +22,7 @@ pub(super) struct Site {
     pub(super) loops: Vec<Loop>,
     /// Which element, if that is a sum of their counters.
     pub(super) address: Option<Affine>,
-    /// Whether it happens once in every round of the innermost loop.
+    /// Whether it happens once in every iteration of the innermost loop.
     pub(super) always: bool,
 }
 
@@ -66,7 +66,7 @@ impl Sites {
 struct Walk<'k> {
     scalars: Scalars<'k>,
     loops: Vec<Loop>,
-    /// Whether the number of rounds of all loops around is known,
+    /// Whether the number of iterations of all loops around is known,
     known: bool,
     /// and what is here happens in each of them.
     always: bool,

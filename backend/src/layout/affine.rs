@@ -78,7 +78,7 @@ impl Affine {
         }
     }
 
-    /// At that round of each loop.
+    /// At that iteration of each loop.
     pub(super) fn at_round(&self, rounds: &[(IndexId, i64)]) -> Option<i64> {
         self.terms.iter().try_fold(self.at, |sum, (index, stride)| {
             let round = rounds.iter().find(|r| r.0 == *index)?.1;
@@ -117,7 +117,7 @@ pub struct Loop {
 }
 
 impl Loop {
-    /// How many rounds it has, if that is always the same.
+    /// How many iterations it has, if that is always the same.
     pub(super) fn rounds(&self) -> Option<i64> {
         self.extent.value().filter(|n| *n > 0)
     }

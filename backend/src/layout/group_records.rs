@@ -7,10 +7,10 @@
 //! }
 //! ```
 //!
-//! A record is what one round of a block stores, so an array may have several elements of it. Fields stand
+//! A record is what one iteration of a block stores, so an array may have several elements of it. Fields stand
 //! in the order of their sizes, so that each is where its size divides, and the record is padded to whole
 //! entries of 8 bytes. Arrays that the way back reads in different orders or steps stay apart: only alike can be
-//! streamed together. So do those of which a round reads several elements of one before it comes to the other: then
+//! streamed together. So do those of which an iteration reads several elements of one before it comes to the other: then
 //! each is read in order, and their records are not. The first pass of the paper.
 
 use super::access_order::{Way, come_by_records};
@@ -37,7 +37,7 @@ pub(super) fn records(program: &Program, mut layout: Layout, _: &Room) -> Layout
         };
         let count = elements * records;
         let found = found(&sites, turn, buffer, count);
-        // What a block stores in one round, if granules are not larger.
+        // What a block stores in one iteration, if granules are not larger.
         let round = found.rounds.filter(|n| count % n == 0).map(|n| count / n);
         let elements = round.filter(|n| n % found.granule == 0).unwrap_or(found.granule);
         let field = Field { buffer, at: 0, elements, width };

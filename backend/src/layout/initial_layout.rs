@@ -106,7 +106,7 @@ fn ordered(sites: &Sites, turn: Option<usize>, id: BufferId, elements: u64) -> O
 /// The stores of a buffer, and the loads that come to memory.
 pub(super) fn accesses(sites: &Sites, id: BufferId) -> (Vec<&Site>, Vec<&Site>) {
     let (stores, mut loads): (Vec<&Site>, Vec<&Site>) = sites.touching(id).partition(|s| s.write);
-    // What a round reads of what it has just stored is in registers.
+    // What an iteration reads of what it has just stored is in registers.
     loads.retain(|load| {
         !stores.iter().any(|s| (s.epoch, &s.address) == (load.epoch, &load.address) && s.always)
     });

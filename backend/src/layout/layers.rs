@@ -1,6 +1,6 @@
 //! Layers: what the scratchpad is asked for at once.
 //!
-//! So many rounds of a loop as may be there at once, and no more entries than a layer may have; of a record
+//! So many iterations of a loop as may be there at once, and no more entries than a layer may have; of a record
 //! that is larger, none. Where it can be, they are whole lines, since a line of two tiles is moved twice:
 //!
 //! ```text
@@ -8,7 +8,7 @@
 //!                                    8 rounds are 24 entries, three lines for 192
 //! ```
 //!
-//! The second pass of the paper, which cuts unrolled blocks: a layer here is rounds,
+//! The second pass of the paper, which cuts unrolled blocks: a layer here is iterations,
 //! and costs no code.
 
 use super::access_sites::Sites;

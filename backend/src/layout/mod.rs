@@ -31,7 +31,7 @@
 //! |---|---|
 //! | `group_records` | arrays that the same blocks fill, and the way back reads alike, become one |
 //! | `stream_inputs` | arguments that the way back reads in order are streamed from where they lie |
-//! | `layers` | so many rounds of a loop fill what they may have of half the scratchpad |
+//! | `layers` | so many iterations of a loop fill what they may have of half the scratchpad |
 //! | `streams` | so many layers are moved at once, in halves that take turns |
 //! | `offsets` | where in the scratchpad; streams that are never in use together share their place |
 //!
@@ -73,7 +73,7 @@
 //! ```
 //!
 //! The passes are those of *TapeFlow* (M. Hakimi and A. Shriraman, CGO 2024), with loops in the place of
-//! unrolled blocks: a layer is some rounds, without code for them.
+//! unrolled blocks: a layer is some iterations, without code for them.
 
 mod access_order;
 mod access_sites;
@@ -204,14 +204,14 @@ pub enum Read {
 pub struct Layer {
     /// So many records,
     pub rounds: u64,
-    /// which rounds of this loop store; of a tape, one for each.
+    /// which iterations of this loop store; of a tape, one for each.
     pub of: Option<IndexId>,
 }
 
 /// What is moved at once.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Tile {
-    /// So many layers of a region; of an input the words that so many rounds load, those that a tile has
+    /// So many layers of a region; of an input the words that so many iterations load, those that a tile has
     /// already aside,
     pub length: u64,
     /// with room for so many tiles.
@@ -227,7 +227,7 @@ pub struct Input {
     pub step: usize,
     /// The loops around its loads, outer ones first.
     pub loops: Vec<Loop>,
-    /// The loads, and which element each reads in a round. One that reads what an earlier one reads has it.
+    /// The loads, and which element each reads in an iteration. One that reads what an earlier one reads has it.
     pub loads: Vec<(ScalarId, Affine)>,
     /// What is moved at once,
     pub tile: Option<Tile>,
@@ -236,12 +236,12 @@ pub struct Input {
 }
 
 impl Input {
-    /// Elements of a round.
+    /// Elements of an iteration.
     pub fn entries(&self) -> u64 {
         self.loads.len() as u64
     }
 
-    /// Which elements the rounds read, one behind the other; `None` where that is more than can be counted.
+    /// Which elements the iterations read, one behind the other; `None` where that is more than can be counted.
     pub fn elements(&self) -> Option<Vec<i64>> {
         let (mut all, mut at) = (Vec::new(), Vec::new());
         self.nest(0, &mut at, &mut all)?;

@@ -1,8 +1,8 @@
 //! Who may have how much of the scratchpad: what one step of a program streams has to fit in half of it
 //! together.
 //!
-//! Those that move in the innermost loops of a step share what those of outer loops leave, round for round; the
-//! others move once in many rounds, and one record at a time is enough for them. Where there is no room for
+//! Those that move in the innermost loops of a step share what those of outer loops leave, iteration for iteration; the
+//! others move once in many iterations, and one record at a time is enough for them. Where there is no room for
 //! all, an input is dropped first, the largest one, and then a region: through the cache they come, too.
 
 use super::access_sites::{Site, Sites};
@@ -23,7 +23,7 @@ pub(super) enum Stream {
 #[derive(Clone, Debug)]
 pub(super) struct Member {
     pub(super) stream: Stream,
-    /// Entries of a round.
+    /// Entries of an iteration.
     entries: u64,
     /// How many loops are around it.
     depth: usize,
@@ -74,7 +74,7 @@ pub(super) fn members(program: &Program, layout: &Layout) -> Vec<Member> {
     all
 }
 
-/// How many rounds each has in half of the scratchpad.
+/// How many iterations each has in half of the scratchpad.
 pub(super) fn shares(program: &Program, layout: &Layout, room: &Room) -> BTreeMap<Stream, u64> {
     let mut members = members(program, layout);
     let touched: SecondaryMap<InputId, Option<Touched>> =

@@ -2,10 +2,10 @@
 //!
 //! A planner that keeps little reads arguments again. They come in an order that loops know beforehand, so
 //! nothing has to be copied to be streamed: the engine that brings tiles back brings them, too. It is done for
-//! loads that happen in every round, whose index is a sum of counters, of an argument that an earlier step
+//! loads that happen in every iteration, whose index is a sum of counters, of an argument that an earlier step
 //! has read, where two elements or more are found in each line that is moved, or the cache would move about
 //! as many lines: a column of a large matrix is in as many lines as it has elements, which fall on few sets. What a
-//! tile has is not moved again: a row that five rounds of an outer loop read comes once, if it fits.
+//! tile has is not moved again: a row that five iterations of an outer loop read comes once, if it fits.
 //!
 //! ```text
 //! serial i10 in 10 {                          a tile: 31 elements of b2 at most, four lines
@@ -62,12 +62,12 @@ pub(super) fn inputs(program: &Program, mut layout: Layout, room: &Room) -> Layo
     layout
 }
 
-/// What an input's rounds read, one behind the other.
+/// What an input's iterations read, one behind the other.
 #[derive(Clone)]
 pub(super) struct Touched {
     /// The elements,
     elements: Vec<i64>,
-    /// so many to a round,
+    /// so many to an iteration,
     entries: usize,
     /// so many to a line,
     line: i64,
@@ -86,7 +86,7 @@ impl Touched {
         enough.then_some(Touched { elements, entries: input.loads.len(), line, missed })
     }
 
-    /// Whether tiles with room for so many rounds are worth a stream: two elements or more are read of each line that is
+    /// Whether tiles with room for so many iterations are worth a stream: two elements or more are read of each line that is
     /// moved, or the cache would move about as many lines.
     pub(super) fn are_worth(&self, rounds: u64) -> bool {
         let rounds = usize::try_from(rounds).unwrap_or(usize::MAX);
@@ -98,7 +98,7 @@ impl Touched {
     }
 }
 
-/// What is moved at once of words that are read in rounds.
+/// What is moved at once of words that are read in iterations.
 pub(crate) struct Cut<T> {
     /// The words, in the order in which they are read first.
     pub(crate) words: Vec<T>,
@@ -113,8 +113,8 @@ impl<T: Copy> Cut<T> {
     }
 }
 
-/// Cuts what is read in rounds of so many words into tiles of so many words at most. A word that a tile has is not
-/// moved again, however many rounds read it; and a tile ends where a line does, if one ends there, so that none is asked
+/// Cuts what is read in iterations of so many words into tiles of so many words at most. A word that a tile has is not
+/// moved again, however many iterations read it; and a tile ends where a line does, if one ends there, so that none is asked
 /// for twice.
 pub(crate) fn cut<T: Copy + Eq + Hash>(
     all: &[T],

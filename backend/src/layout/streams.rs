@@ -2,7 +2,7 @@
 //!
 //! A tile is whole layers, as many as a stream may have there; while one tile is in use, the other half of its
 //! place is drained or filled. The third pass of the paper. Of an input, which nobody stores, a tile has room for
-//! the words that so many rounds load.
+//! the words that so many iterations load.
 
 use super::scratchpad_partition::{Stream, shares};
 use super::{Layout, Room, Tile};

@@ -1,7 +1,7 @@
 //! Tapes: records of which only the run knows how many there are.
 //!
-//! What the rounds of a loop keep, where their number is known only when it runs, goes to a tape of the
-//! program: one record for each round, with its fields at fixed bytes. A *cursor* stands at a record,
+//! What the iterations of a loop keep, where their number is known only when it runs, goes to a tape of the
+//! program: one record for each iteration, with its fields at fixed bytes. A *cursor* stands at a record,
 //! and buffers at bytes of that record are memory like any other, until the cursor turns to the next:
 //!
 //! ```text
@@ -18,7 +18,7 @@
 //!
 //! Records stay where they are until the tape is cut, so they are read in any order. Who reads them may
 //! not know which tape they are on: it has a [`handle`], two numbers that say which tape and which of
-//! its fields, and the first record. A handle is an array like any other, so what the rounds of a loop
+//! its fields, and the first record. A handle is an array like any other, so what the iterations of a loop
 //! within a loop keep is a field of the outer record: all inner records lie one behind the other, and
 //! the outer one says where its own begin.
 //!
@@ -52,9 +52,9 @@ entity_impl!(CursorId, "c");
 pub struct Tape {
     /// Bytes of a record, a multiple of 8.
     pub record: usize,
-    /// The user's line of the loop whose rounds write it.
+    /// The user's line of the loop whose iterations write it.
     pub loc: Loc,
-    /// Those of the loops around of which every round has so many records, inner ones first.
+    /// Those of the loops around of which every iteration has so many records, inner ones first.
     pub within: Vec<Loc>,
 }
 

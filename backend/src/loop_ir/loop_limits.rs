@@ -1,4 +1,4 @@
-//! Loops whose rounds are counted, so that a call can be limited, ended from outside, and asked what it
+//! Loops whose iterations are counted, so that a call can be limited, ended from outside, and asked what it
 //! did:
 //!
 //! ```text
@@ -11,8 +11,8 @@
 //!       ..
 //! ```
 //!
-//! Programs have such statements only if they were asked for. They keep rounds in order, so a loop of known
-//! length whose rounds have no order is not watched ([`unwatch`]): it ends as soon as it can.
+//! Programs have such statements only if they were asked for. They keep iterations in order, so a loop of known
+//! length whose iterations have no order is not watched ([`unwatch`]): it ends as soon as it can.
 
 use super::analysis::dependence::strongest;
 use super::{Arg, Extent, Kernel, Parallelism, Stmt};
@@ -31,7 +31,7 @@ entity_impl!(WatchId, "w");
 /// A loop that is watched.
 #[derive(Clone, Debug)]
 pub struct Watched {
-    /// Whether only the run knows how many rounds there are.
+    /// Whether only the run knows how many iterations there are.
     pub runtime: bool,
     /// The user's line.
     pub loc: Loc,
@@ -44,10 +44,10 @@ pub enum Watch {
     Enter {
         /// Which.
         watch: WatchId,
-        /// How many rounds there will be, an i64, where that is known.
+        /// How many iterations there will be, an i64, where that is known.
         trip: Option<Arg>,
     },
-    /// `count w0`: a round begins. The call ends where it is one too many.
+    /// `count w0`: an iteration begins. The call ends where it is one too many.
     Count(WatchId),
 }
 
@@ -68,7 +68,7 @@ impl Watch {
     }
 }
 
-/// Takes the watch from loops of known length whose rounds may run in any order.
+/// Takes the watch from loops of known length whose iterations may run in any order.
 pub(crate) fn unwatch(kernel: &mut Kernel) {
     let mut body = std::mem::take(&mut kernel.body);
     unwatch_block(kernel, &mut body);

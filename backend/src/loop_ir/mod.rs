@@ -21,9 +21,9 @@
 //! }
 //! ```
 //!
-//! Loops say how their rounds depend on each other ([`Parallelism`]) and how many of them go side by side
+//! Loops say how their iterations depend on each other ([`Parallelism`]) and how many of them go side by side
 //! ([`vectorize`](crate::passes::vectorize)), may have an extent that is known at run time only, and may carry arrays from one
-//! round to the next ([`Carry`]). Branches, `while` and calls of other kernels of the program complete
+//! iteration to the next ([`Carry`]). Branches, `while` and calls of other kernels of the program complete
 //! the language.
 //!
 //! The text form prints, parses and verifies; an interpreter defines the meaning, and every
@@ -87,9 +87,9 @@ entity_impl!(VarId, "v");
 /// A function as loop nests over buffers, with the functions that it calls.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// What rounds write of which only the run knows how many there are.
+    /// What iterations write of which only the run knows how many there are.
     pub tapes: PrimaryMap<TapeId, Tape>,
-    /// The loops whose rounds are counted: none, unless somebody asked for it.
+    /// The loops whose iterations are counted: none, unless somebody asked for it.
     pub watched: PrimaryMap<WatchId, Watched>,
     /// What is called, each compiled once. A kernel calls only those before it, so that no call
     /// recurses.
@@ -402,22 +402,22 @@ pub enum Stmt {
         index: IndexId,
         /// How often.
         extent: Extent,
-        /// How its rounds depend on each other.
+        /// How its iterations depend on each other.
         rounds: Parallelism,
-        /// How many rounds go side by side, see [`vectorize`](crate::passes::vectorize): 1, or a power of two.
+        /// How many iterations go side by side, see [`vectorize`](crate::passes::vectorize): 1, or a power of two.
         lanes: usize,
-        /// Arrays that rounds hand on; only where rounds run in order.
+        /// Arrays that iterations hand on; only where iterations run in order.
         carries: Vec<Carry>,
         /// What.
         body: Vec<Stmt>,
     },
-    /// `while { head } condition { body }`: the head runs before each round and once more.
+    /// `while { head } condition { body }`: the head runs before each iteration and once more.
     While {
-        /// Finds out whether there is another round. What it defines is visible in the body.
+        /// Finds out whether there is another iteration. What it defines is visible in the body.
         head: Vec<Stmt>,
         /// A bool of the head: goes on if true.
         condition: Arg,
-        /// Arrays that rounds hand on.
+        /// Arrays that iterations hand on.
         carries: Vec<Carry>,
         /// What.
         body: Vec<Stmt>,
@@ -532,13 +532,13 @@ pub enum Extent {
     Scalar(Arg),
 }
 
-/// How the rounds of a loop depend on each other: a claim by whoever made the loop, from the
+/// How the iterations of a loop depend on each other: a claim by whoever made the loop, from the
 /// strongest to the weakest.
 ///
 /// The verifier refuses claims that it sees to be wrong, and [`shadow`] those that a run breaks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Parallelism {
-    /// Independent: no round touches what another one writes. Text: `for`.
+    /// Independent: no iteration touches what another one writes. Text: `for`.
     Parallel,
     /// They meet only in folds of variables. Text: `fold`.
     Fold,
@@ -546,15 +546,15 @@ pub enum Parallelism {
     Serial,
 }
 
-/// An array that the rounds of a loop hand on: at the end of a round what `next` holds becomes what
-/// `now` holds, for the next round and behind the loop.
+/// An array that the iterations of a loop hand on: at the end of an iteration what `next` holds becomes what
+/// `now` holds, for the next iteration and behind the loop.
 ///
-/// In one buffer (`b3 = b3.1`) rounds update it in place. Of two (`b3 = b4`) a round reads one and
+/// In one buffer (`b3 = b3.1`) iterations update it in place. Of two (`b3 = b4`) an iteration reads one and
 /// writes the other, and then they exchange places; behind the loop `now` is at its own place again,
 /// and `next` holds nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Carry {
-    /// What a round begins with.
+    /// What an iteration begins with.
     pub now: BufferVersion,
     /// What it ends with.
     pub next: BufferVersion,

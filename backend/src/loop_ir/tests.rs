@@ -204,7 +204,7 @@ fn control_runs() {
     let code = Executable::new(&program).unwrap();
     for n in -1..4i64 {
         let args = [Tensor::vector(&[0.0; 4]), Tensor::scalar(n)];
-        // Four times as much a round, then three signs.
+        // Four times as much an iteration, then three signs.
         let x = -4f64.powi(n.max(0) as i32);
         let updated = [if n > 0 { 5.0 } else { 0.0 }, if n > 1 { 7.0 } else { 0.0 }];
         let sum = 1.0 + (0..n).map(|i| i as f64).sum::<f64>();
@@ -524,7 +524,7 @@ fn run_time_indices_want_a_proof() {
              for i1 in 5 { %3: f64 = load b0[i1 + (%4)] if %2 }",
             None,
         ),
-        // but not where the round before, or a branch, has stored another,
+        // but not where the iteration before, or a branch, has stored another,
         (
             "var v0: i64 = 0 %0: bool = ge v0, 0 %1: bool = lt v0, 20 %2: bool = and %0, %1 \
              serial i0 in 4 { %3: f64 = load b0[(v0)] if %2 v0 = 30 }",
@@ -911,14 +911,14 @@ fn loads_find_what_they_mean() {
          %1: f64 = load b0.2[7]",
         // What is guarded is not read.
         "%0: f64 = load b0[0] if false",
-        // What a round hands on is there in the next, and behind the loop.
+        // What an iteration hands on is there in the next, and behind the loop.
         "store b0[0], 1.0 serial i0 in 3 carry b0 = b0.1 { %0: f64 = load b0[0] store b0.1[1], %0 } \
          %1: f64 = load b0[0] %2: f64 = load b0[1]",
         "store b0[0], 1.0 serial i0 in 3 carry b0 = b3 { %0: f64 = load b0[0] store b3[0], %0 } \
          %1: f64 = load b0[0]",
         "var v0: i64 = 0 store b0[0], 1.0 while { %9: bool = lt v0, 3 } %9 carry b0 = b3 { \
          %0: f64 = load b0[0] store b3[0], %0 %8: i64 = add v0, 1 v0 = %8 } %1: f64 = load b0[0]",
-        // Rounds that are as independent as they claim.
+        // Iterations that are as independent as they claim.
         "for i0 in 4 { %0: i64 = sub 3, i0 store b0[(%0)], 1.0 %1: f64 = load b0[(%0)] }",
     ] {
         assert_eq!(shadowed(&format!("nest {{ {body} store b2.2[0], 0.0 }}")), Ok(()), "{body}");
@@ -959,7 +959,7 @@ fn loads_that_find_something_else_are_errors() {
         assert!(error.contains(want), "{body}: {error}");
     }
     for (body, want) in [
-        // Rounds that claim to be independent and are not.
+        // Iterations that claim to be independent and are not.
         (
             "for i0 in 4 { %0: i64 = rem i0, 3 store b0[(%0)], 1.0 }",
             "b0[0] is written in a round that claims to be independent",
@@ -973,7 +973,7 @@ fn loads_that_find_something_else_are_errors() {
              %1: f64 = load b0[i0] %2: bool = ge %0, 0 store b0[(%0)], 1.0 if %2 }",
             "b0[0] is written in a round that claims to be independent",
         ),
-        // What a round leaves in the place of a carry is nothing to the next.
+        // What an iteration leaves in the place of a carry is nothing to the next.
         (
             "store b0[0], 1.0 serial i0 in 2 carry b0 = b3 { store b3[1], 1.0 \
              %0: f64 = load b0[0] }",

@@ -78,7 +78,7 @@ fn worthwhile(extents: &Extents, machine: Machine) -> bool {
 /// nodes and which of their operands.
 ///
 /// Each element of the left operand is read once for every column of the right one, and the other way
-/// round: `n` and `m` times. The extent that is summed does not count.
+/// iteration: `n` and `m` times. The extent that is summed does not count.
 pub(crate) fn copied(graph: &Graph) -> BTreeSet<(NodeId, usize)> {
     let mut slots = BTreeSet::new();
     for (id, node) in graph.nodes.iter() {

@@ -134,7 +134,7 @@ pub(crate) fn finish(
         }
     }
     let mut readers = Readers::of(graph, &emitted, &storage);
-    // What a round works out and reads while it is undone is not between passes; what its loops leave is.
+    // What an iteration works out and reads while it is undone is not between passes; what its loops leave is.
     let round = matches!(gives, Gives::Carried(_) | Gives::Handed(_));
     let inside = inside(graph, &emitted.body, plans);
     let plan = Plan {
@@ -147,7 +147,7 @@ pub(crate) fn finish(
                 let read = !readers.lines[*id].is_empty();
                 let (own, named): (Vec<_>, Vec<_>) =
                     kept.into_iter().partition(|name| MARKS.contains(&&**name));
-                // What a round packs and what is packed of all rounds are two values; one is read.
+                // What an iteration packs and what is packed of all iterations are two values; one is read.
                 let packed = round && own.iter().any(|mark| is_packed(mark));
                 let tape = is_held(&own) || readers.between[*id] || read && !round || packed;
                 Row {
@@ -224,7 +224,7 @@ impl Readers {
             // A literal is of no pass.
             if node.loc.is_some() || node.operands.iter().any(|s| s.node().is_some()) {
                 add(&mut found.lines[root], &later);
-                // A state that a round begins with again has no line, and is what the round works in.
+                // A state that an iteration begins with again has no line, and is what the iteration works in.
                 let left = is_region && node.loc.is_some();
                 found.between[root] |= left && regions[id] > own;
             }

@@ -71,7 +71,7 @@ impl Storage {
     /// same index in every iteration, the load before the store, the second takes the memory of the
     /// first. Backwards, so that chains are resolved when they are met.
     ///
-    /// What a loop carries dies in the round, too: the argument is there from the beginning, and
+    /// What a loop carries dies in the iteration, too: the argument is there from the beginning, and
     /// the one node that may begin in its place is the result that is carried.
     fn reuse(&mut self, graph: &Graph, gives: &Gives, meetings: &[OrderedMap<NodeId, Meeting>]) {
         let input = |id: NodeId| match graph.nodes[id].kind {

@@ -319,7 +319,7 @@ impl Flatten<'_> {
         kernel.ok_or_else(|| Problem::internal("the body of a region is no kernel"))
     }
 
-    /// A loop. What it carries begins as operands; without rounds, that is all there is.
+    /// A loop. What it carries begins as operands; without iterations, that is all there is.
     fn rounds(
         &mut self,
         body: FuncId,

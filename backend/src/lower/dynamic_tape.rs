@@ -1,8 +1,8 @@
-//! Tapes: what the rounds of a loop keep, where only the run knows how many there are.
+//! Tapes: what the iterations of a loop keep, where only the run knows how many there are.
 //!
 //! To the graph a tape is an array of two numbers, its handle ([`crate::loop_ir::handle`]), which is
 //! passed and stored like any other array. The loop that writes one has a tape of the program to itself,
-//! of which a record has a field for each of the loop's results that are tapes: so a round writes all
+//! of which a record has a field for each of the loop's results that are tapes: so an iteration writes all
 //! that it keeps one behind the other. A loop that reads finds the records by the handle; handles that
 //! are results of one loop are known to name one tape, and the fields are read as one record.
 //!
@@ -20,7 +20,7 @@
 //! ```
 //!
 //! A function that gives no tape cuts those that it has written, itself or by whom it calls, to the
-//! length that they had: what a round of an outer loop keeps for itself is gone when it ends.
+//! length that they had: what an iteration of an outer loop keeps for itself is gone when it ends.
 
 use super::graph::NodeId;
 use crate::loop_ir::{
@@ -51,7 +51,7 @@ impl Tapes {
         Tapes { all: PrimaryMap::new(), watched, done: 0, left, known: OrderedMap::default() }
     }
 
-    /// A loop at that line runs a kernel: each of its rounds leaves what the kernel leaves.
+    /// A loop at that line runs a kernel: each of its iterations leaves what the kernel leaves.
     pub(crate) fn repeat(&mut self, body: KernelId, loc: Loc) {
         for tape in &self.left[body] {
             self.all[*tape].within.push(loc);

@@ -138,7 +138,7 @@ impl<'a> Convert<'a> {
                 let new = IndexId::new(self.indices as usize);
                 self.indices += 1;
                 self.new_index[*index] = Some(new);
-                // What its rounds are is claimed in the end.
+                // What its iterations are is claimed in the end.
                 let (extent, rounds) = (Extent::Constant(*extent), Parallelism::Serial);
                 let (carries, body) = (Vec::new(), self.block(body)?);
                 Stmt::For { index: new, extent, rounds, lanes: 1, carries, body }

@@ -131,7 +131,7 @@ fn carried_arrays() {
     );
 }
 
-/// Rounds as the run says.
+/// Iterations as the run says.
 #[test]
 fn numbers_and_conditions_decide() {
     same(
@@ -228,7 +228,7 @@ fn turns(module: &Module) -> usize {
     turns
 }
 
-/// What a round updates, or works out element by element, stays where it is.
+/// What an iteration updates, or works out element by element, stays where it is.
 #[test]
 fn carries_stay_in_place() {
     let functions = "

@@ -22,7 +22,7 @@
 //!    `graph`: other calls inlined, dead equations gone, a node per equation; `zero_sized`: arrays without
 //!    elements gone; `builtin_kernels`: kernels for sorting, and for what needs the element before it;
 //!    `blas_select`: which contractions (`contraction`) a library does; `region_operands`: calls, loops, branches
-//!    and effects (`region_node`), what they read and where they write; `dynamic_tape`, `tape_cursors`: what rounds keep of which
+//!    and effects (`region_node`), what they read and where they write; `dynamic_tape`, `tape_cursors`: what iterations keep of which
 //!    only the run knows how many there are;
 //! 2. `iteration_domain`: which axes each computed node loops over, in which `axis_order`, and what it `access_maps`;
 //!    `view_boxes`: copies that are written in parts; `war_order`: reads before what writes over them;

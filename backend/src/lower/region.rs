@@ -10,7 +10,7 @@
 //!
 //! What is carried lies in one place if the body takes over what it is given, and otherwise in two that
 //! exchange places; elements are read where they are and written where they belong. Behind the
-//! workspace of what is called a frame has room for those second places, for the number of a round and
+//! workspace of what is called a frame has room for those second places, for the number of an iteration and
 //! for the answer of a condition.
 
 use super::emit::Convert;
@@ -30,7 +30,7 @@ use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Problem};
 /// What a region works in: bytes from its beginning.
 pub(crate) struct Frame {
     pub(crate) bytes: usize,
-    /// The number of a round, where the body asks for it.
+    /// The number of an iteration, where the body asks for it.
     index: usize,
     /// The answer of a condition.
     truth: usize,
@@ -38,7 +38,7 @@ pub(crate) struct Frame {
     next: Vec<usize>,
 }
 
-/// Loops of fewer rounds, of a few operations each, are not watched.
+/// Loops of fewer iterations, of a few operations each, are not watched.
 const SHORT: usize = 1024;
 
 /// Every buffer begins at a multiple of this.
@@ -81,13 +81,13 @@ impl Frame {
     }
 }
 
-/// What runs in a round, and on what.
+/// What runs in an iteration, and on what.
 struct Round<'s> {
     step: &'s RegionStep,
     rounds: &'s prim::LoopSpec,
     body: KernelId,
     frame: usize,
-    /// Where the number of the round is.
+    /// Where the number of the iteration is.
     number: Option<View>,
     /// For each result that is carried, in which places.
     carries: Vec<(usize, Carry)>,
@@ -95,7 +95,7 @@ struct Round<'s> {
 }
 
 impl Round<'_> {
-    /// Whether anything asks for the number of the round.
+    /// Whether anything asks for the number of the iteration.
     fn counts(&self) -> bool {
         self.number.is_some() || !self.rolls.is_empty()
     }
@@ -254,7 +254,7 @@ impl Convert<'_> {
         }
     }
 
-    /// Calls of the body, round after round.
+    /// Calls of the body, iteration after iteration.
     fn loop_(
         &mut self,
         r: &RegionStep,
@@ -312,7 +312,7 @@ impl Convert<'_> {
         Ok(Stmt::nest(code))
     }
 
-    /// A loop that asks before each round; it counts its rounds in its last result.
+    /// A loop that asks before each iteration; it counts its iterations in its last result.
     fn while_(
         &mut self,
         round: &Round<'_>,
@@ -342,7 +342,7 @@ impl Convert<'_> {
             body.extend(round.number.as_ref().map(|number| store(number, n)));
             self.turn(&round.rolls, n, &mut body);
         }
-        // The number of the round is its own: no index of a loop is there.
+        // The number of the iteration is its own: no index of a loop is there.
         let none = IndexId::new(0);
         body.push(self.call(round, none)?);
         let n = self.scalar(count, Dtype::I64, &mut body);
@@ -352,7 +352,7 @@ impl Convert<'_> {
         Ok(Stmt::Nest { body: code })
     }
 
-    /// Where loops are watched, this one counts its rounds: before it begins, and at the beginning of its
+    /// Where loops are watched, this one counts its iterations: before it begins, and at the beginning of its
     /// body. Not if it is over soon.
     fn watch(
         &mut self,
@@ -406,7 +406,7 @@ impl Convert<'_> {
         Ok(carries)
     }
 
-    /// The call of a round.
+    /// The call of an iteration.
     fn call(&self, round: &Round<'_>, index: IndexId) -> Result<Stmt, Problem> {
         let params = 0..round.rounds.takes.len();
         let operands =
@@ -430,7 +430,7 @@ impl Convert<'_> {
         Ok(Stmt::Call(Call { callee: round.body, operands, outputs, frame: round.frame }))
     }
 
-    /// What a parameter of the body is in a round.
+    /// What a parameter of the body is in an iteration.
     fn operand(
         &self,
         round: &Round<'_>,
@@ -477,7 +477,7 @@ fn repeats(body: &[Stmt]) -> bool {
     found
 }
 
-/// The element of an array that belongs to the round.
+/// The element of an array that belongs to the iteration.
 fn element(all: &View, rounds: &prim::LoopSpec, index: IndexId, elements: usize) -> View {
     let mut at = all.at.clone();
     let stride = elements as i64;

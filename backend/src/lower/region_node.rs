@@ -3,7 +3,7 @@
 //! A call of a function that is compiled once is one, and so are loops and branches. What they run is a
 //! kernel each, scheduled by itself like any function; its workspace is a frame in the memory of the
 //! graph, alive for the one step that the region is. So whatever is read in a loop lives to its end,
-//! what a round works out lives in that round, and nothing else need be known of what is inside.
+//! what an iteration works out lives in that iteration, and nothing else need be known of what is inside.
 //!
 //! In the graph a region is its results
 //! (`NodeKind::Result`), in the trees a step of its own.
@@ -31,12 +31,12 @@ pub(crate) struct Region {
     /// Results that begin as operands: which operand, which result. What nobody reads any more the
     /// result takes over, with its memory; anything else is copied there before.
     pub(crate) begins: Vec<(usize, usize)>,
-    /// Results that a round does not make where it finds what it carries: two places take turns. Of
+    /// Results that an iteration does not make where it finds what it carries: two places take turns. Of
     /// branches: results that some make elsewhere, from where they are copied.
     pub(crate) exchanged: Vec<usize>,
-    /// Results that are tapes, which the rounds of a loop write, a record each.
+    /// Results that are tapes, which the iterations of a loop write, a record each.
     pub(crate) written: Vec<usize>,
-    /// Operands that are tapes, of which the rounds of a loop read a record each.
+    /// Operands that are tapes, of which the iterations of a loop read a record each.
     pub(crate) read: Vec<usize>,
     /// Whether it has an ordered effect.
     pub(crate) ordered: bool,
@@ -51,10 +51,10 @@ pub(crate) enum RegionKind {
     Routine(KernelId),
     /// Runs one of several kernels: the first operand says which.
     Branch(Vec<KernelId>),
-    /// Runs a kernel round after round.
+    /// Runs a kernel iteration after iteration.
     Loop {
         body: KernelId,
-        /// Whether there is another round, of a loop that asks.
+        /// Whether there is another iteration, of a loop that asks.
         condition: Option<KernelId>,
         rounds: LoopSpec,
     },

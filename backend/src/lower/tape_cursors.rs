@@ -1,4 +1,4 @@
-//! What a loop does with tapes: which cursors its rounds turn, and what is where they stand.
+//! What a loop does with tapes: which cursors its iterations turn, and what is where they stand.
 //!
 //! See [`tapes`](super::dynamic_tape) for an example.
 
@@ -12,12 +12,12 @@ use crate::loop_ir::{
 use tapeloom_ir::prim::LoopSpec;
 use tapeloom_ir::{ArrayType, Code, Dtype, Kind, Literal, Problem};
 
-/// What the rounds of a loop do with tapes.
+/// What the iterations of a loop do with tapes.
 #[derive(Default)]
 pub(super) struct Rolls {
-    /// Which cursors a round turns, to what, and the record that belongs to round 0.
+    /// Which cursors an iteration turns, to what, and the record that belongs to iteration 0.
     turns: Vec<(CursorId, CursorTarget, Arg)>,
-    /// Where the results of a round go, by their numbers.
+    /// Where the results of an iteration go, by their numbers.
     pub(super) written: Vec<(usize, View)>,
     /// Where the elements of operands are, by their numbers.
     pub(super) read: Vec<(usize, View)>,
@@ -113,7 +113,7 @@ impl Convert<'_> {
         Ok(rolls)
     }
 
-    /// A round begins: its cursors turn to its records.
+    /// An iteration begins: its cursors turn to its records.
     pub(super) fn turn(&mut self, rolls: &Rolls, number: Arg, out: &mut Vec<Stmt>) {
         for (cursor, to, first) in &rolls.turns {
             let index = self.integer(Code::Add, *first, number, out);

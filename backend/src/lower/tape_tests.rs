@@ -43,7 +43,7 @@ func @shrink(%0: f64[], %1: f64[]) -> (f64[]) {
 }
 ";
 
-/// `@f` of `f64[], i64[]`, at several numbers of rounds.
+/// `@f` of `f64[], i64[]`, at several numbers of iterations.
 #[track_caller]
 fn same(functions: &str, body: &str) {
     let module =
@@ -143,7 +143,7 @@ func @reverse(%0: i64[], %1: tape<f64[]>, %2: tape<bool[]>, %3: tape<f64[3]>, %4
     }
 }
 
-/// What a round keeps for itself is given back when it ends; what a call had is the most that was
+/// What an iteration keeps for itself is given back when it ends; what a call had is the most that was
 /// wanted at once, and a chunk.
 #[test]
 fn rounds_give_back_what_they_kept() {

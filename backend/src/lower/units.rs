@@ -11,7 +11,7 @@
 //! So a function of two calls of a large one is large, however deep they nest: what is written out
 //! grows with the text of the functions, never with the tree of their calls.
 //!
-//! What a branch or a round runs is a kernel, too, whose body takes the place of its calls in the end
+//! What a branch or an iteration runs is a kernel, too, whose body takes the place of its calls in the end
 //! ([`crate::passes::inline_bodies`]) unless it has more than [`MOST_SPLICED`] equations.
 
 use super::builtin_kernels;
@@ -43,7 +43,7 @@ pub(crate) enum Gives {
     Nothing,
     /// Those that it updates: it is called.
     Updated,
-    /// Those that a loop carries, parameters and results: it is a round.
+    /// Those that a loop carries, parameters and results: it is an iteration.
     Carried(Vec<(usize, usize)>),
     /// Those that every branch hands on, changed or not ([`handed`]): it is a branch.
     Handed(Vec<(usize, usize)>),

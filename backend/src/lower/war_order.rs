@@ -14,7 +14,7 @@
 //! A slice stands for what it is a slice of, wherever it is read. So one that is small beside what is
 //! written over is copied first ([`copied`]); and an update waits for every reader that does not wait
 //! for it ([`in_order`]). Otherwise an update of one place would copy the array, and a loop over
-//! places, or its gradient, would do so in every round.
+//! places, or its gradient, would do so in every iteration.
 
 use super::graph::{Graph, NodeId, NodeKind, Source};
 use super::iteration_domain::FusionCandidate;

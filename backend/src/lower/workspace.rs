@@ -32,7 +32,7 @@ const PAGE: usize = 4096;
 const MOST: usize = isize::MAX as usize - 2 * LINE;
 
 /// The room that so many bytes take, an odd number of lines from a page on. So arrays of one length, one behind the
-/// other, begin at different places of their pages, up to 64 of them. Where a round stores to one and then loads from
+/// other, begin at different places of their pages, up to 64 of them. Where an iteration stores to one and then loads from
 /// another at the same place of its page, the load waits, since a processor compares the last twelve bits first (4 KiB
 /// aliasing); and lines at the same place of many pages fall on the same set of the cache.
 fn room(bytes: usize) -> usize {

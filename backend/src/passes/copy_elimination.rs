@@ -1,6 +1,6 @@
 //! Windows where they lie: a part of an array that is copied out, and back if it was written to, is not copied.
 //!
-//! Loops carry parts of arrays where they need no more, so that reverse mode keeps parts. Then rounds copy a part
+//! Loops carry parts of arrays where they need no more, so that reverse mode keeps parts. Then iterations copy a part
 //! out, work in it, and copy it back:
 //!
 //! ```text
@@ -331,7 +331,7 @@ impl Copied {
         fits && stored
     }
 
-    /// Whether an access is of the array where that round of a loop writes the window.
+    /// Whether an access is of the array where that iteration of a loop writes the window.
     fn is_next(&self, index: IndexId, buffer: BufferId, address: &Address) -> bool {
         let mut start = address.clone();
         start.terms.retain(|(i, _)| *i != index);
@@ -439,7 +439,7 @@ impl Survey<'_> {
         });
         let carried = stmt.carries();
         for Carry { now, next } in carried {
-            // A value that goes from round to round has other names inside.
+            // A value that goes from iteration to iteration has other names inside.
             let met = |b: BufferId| overlap(self.kernel, array.buffer, b) != Overlap::None;
             touched.extend((met(now.buffer) || met(next.buffer)).then_some(Touch::Otherwise));
             touched.extend(
@@ -480,7 +480,7 @@ impl Survey<'_> {
     }
 }
 
-/// How many rounds a loop has, if that is known.
+/// How many iterations a loop has, if that is known.
 fn extent(stmt: &Stmt) -> Option<usize> {
     let Stmt::For { extent: Extent::Constant(n), .. } = stmt else { return None };
     Some(*n)

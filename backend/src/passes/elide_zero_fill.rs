@@ -6,7 +6,7 @@
 //! for i1 in 8192 { .. adds to b1 .. }          for i1 in 8192 { .. adds to b1 .. }
 //! ```
 //!
-//! It is how every sum over the rounds of a loop begins, and storing zeros takes as long as the system took. It
+//! It is how every sum over the iterations of a loop begins, and storing zeros takes as long as the system took. It
 //! goes only on the way to machine code: text, interpreters and proofs have every store, and what is left then does
 //! not [fill](crate::loop_ir::filled) the result, which is why the caller clears it: new memory is clear already, and memory
 //! that was given back and is used again is cleared at once.

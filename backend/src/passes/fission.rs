@@ -2,9 +2,9 @@
 //!
 //! The scheduler runs what follows from an element in the loop that makes it. Of a product that is good for
 //! numbers and bad for functions that do products: those want nothing else in their loops. So a loop whose
-//! rounds hold loops of products becomes a row of loops, of which each does a part of every round. What a part
-//! makes and a later one reads is where the round stores it anyway, or is loaded again; a sum waits where the
-//! round stores what it makes of the sum.
+//! iterations hold loops of products becomes a row of loops, of which each does a part of every iteration. What a part
+//! makes and a later one reads is where the iteration stores it anyway, or is loaded again; a sum waits where the
+//! iteration stores what it makes of the sum.
 //!
 //! ```text
 //! for i0 in 32 {                              for i2 in 32 {
@@ -32,20 +32,20 @@ use crate::loop_ir::{
 };
 use tapeloom_ir::{Dtype, OrderedMap, OrderedSet};
 
-/// A loop around a part of a round, and whether that is a loop of products.
+/// A loop around a part of an iteration, and whether that is a loop of products.
 pub(super) struct Alone {
     pub(super) stmt: Stmt,
     pub(super) is_product: bool,
 }
 
-/// Statements of a round that get a loop of their own.
+/// Statements of an iteration that get a loop of their own.
 #[derive(Default)]
 struct Part<'a> {
     stmts: Vec<&'a Stmt>,
     is_product: bool,
 }
 
-/// The loops that a loop becomes, if its rounds can be taken apart so that each inner loop is alone.
+/// The loops that a loop becomes, if its iterations can be taken apart so that each inner loop is alone.
 pub(super) fn distributed(k: &mut Kernel, stmt: &Stmt) -> Option<Vec<Alone>> {
     let Stmt::For { index, extent: Extent::Constant(extent), carries, body, .. } = stmt else {
         return None;
@@ -89,7 +89,7 @@ pub(super) fn distributed(k: &mut Kernel, stmt: &Stmt) -> Option<Vec<Alone>> {
     Some(found)
 }
 
-/// The parts of a round: each loop, with the variables that it folds into, and what is between loops.
+/// The parts of an iteration: each loop, with the variables that it folds into, and what is between loops.
 fn parts(body: &[Stmt]) -> Option<Vec<Part<'_>>> {
     let mut parts: Vec<Part<'_>> = vec![Part::default()];
     let mut owner: OrderedMap<VarId, usize> = OrderedMap::default();
@@ -112,7 +112,7 @@ fn parts(body: &[Stmt]) -> Option<Vec<Part<'_>>> {
             _ => return None,
         }
     }
-    // A sum is of the loop that folds it, and nothing else is a variable of a round.
+    // A sum is of the loop that folds it, and nothing else is a variable of an iteration.
     let mut sums = Vec::new();
     for part in parts.iter_mut().filter(|p| !p.is_product) {
         let mut left = false;
@@ -138,8 +138,8 @@ fn parts(body: &[Stmt]) -> Option<Vec<Part<'_>>> {
     Some(parts)
 }
 
-/// Whether all rounds of one part may come before all of the next: what two parts touch, one of them writing,
-/// is an element that belongs to the round.
+/// Whether all iterations of one part may come before all of the next: what two parts touch, one of them writing,
+/// is an element that belongs to the iteration.
 fn in_turn(k: &Kernel, index: IndexId, parts: &[Part<'_>]) -> bool {
     let accesses: Vec<Vec<Access<'_>>> = parts.iter().map(Part::accesses).collect();
     let folds = |p: &Part<'_>| p.stmts.iter().any(|s| matches!(s, Stmt::Fold { .. }));
@@ -158,7 +158,7 @@ fn in_turn(k: &Kernel, index: IndexId, parts: &[Part<'_>]) -> bool {
     })
 }
 
-/// Whether an element is another one in each round.
+/// Whether an element is another one in each iteration.
 fn own(index: IndexId, address: &Address) -> bool {
     let fixed = address.dynamic.is_none() && address.terms.iter().all(|(i, _)| *i == index);
     fixed && address.stride(index) != 0

@@ -1,4 +1,4 @@
-//! Ahead of a loop: what an inner loop computes alike in every round of the one around it is computed once.
+//! Ahead of a loop: what an inner loop computes alike in every iteration of the one around it is computed once.
 //!
 //! ```text
 //! serial i0 in 10 {                                nest {
@@ -14,9 +14,9 @@
 //! ```
 //!
 //! Loops that are written over numbers say what depends on one counter in the innermost place, and a plan that
-//! keeps little makes the same again in each round of the way back. An array in the workspace, there for that step
-//! alone, is worth it where the arithmetic is dearer than a load, rounds are not few, and no more is loaded than
-//! before, or the array stays in the cache. Not among rounds that go side by side, which would all write to it.
+//! keeps little makes the same again in each iteration of the way back. An array in the workspace, there for that step
+//! alone, is worth it where the arithmetic is dearer than a load, iterations are not few, and no more is loaded than
+//! before, or the array stays in the cache. Not among iterations that go side by side, which would all write to it.
 //!
 //! Known to compilers as loop-invariant code motion with expansion into an array.
 
@@ -56,7 +56,7 @@ pub(crate) struct Ahead {
     pub(crate) what: &'static str,
 }
 
-/// Computes ahead of loops what their rounds have in common; and the arrays that this takes.
+/// Computes ahead of loops what their iterations have in common; and the arrays that this takes.
 ///
 /// Callees stay as they are: their frames have been given a place in those of their callers.
 fn hoist_invariant(program: &mut Program, machine: Machine) -> Vec<Ahead> {
@@ -91,7 +91,7 @@ struct Hoist<'a> {
     /// The end of the workspace of the step.
     free: usize,
     made: Vec<(BufferId, &'static str)>,
-    /// Whether rounds around this place may go side by side: they would write to one array.
+    /// Whether iterations around this place may go side by side: they would write to one array.
     side_by_side: bool,
 }
 
@@ -148,7 +148,7 @@ impl Hoist<'_> {
         }
     }
 
-    /// What the rounds of an outer loop have in common of an inner one, as a loop of its own.
+    /// What the iterations of an outer loop have in common of an inner one, as a loop of its own.
     fn common(
         &mut self,
         index: IndexId,
@@ -208,7 +208,7 @@ impl Hoist<'_> {
     }
 }
 
-/// What is not the same in all rounds of a loop.
+/// What is not the same in all iterations of a loop.
 struct Changes {
     buffers: OrderedSet<BufferId>,
     indices: OrderedSet<IndexId>,
@@ -230,7 +230,7 @@ impl Changes {
         Changes { buffers, indices, scalars }
     }
 
-    /// Whether what an inner loop of that index loads is the same whatever the round around it.
+    /// Whether what an inner loop of that index loads is the same whatever the iteration around it.
     fn stays(&self, kernel: &Kernel, index: IndexId, buffer: BufferId, address: &Address) -> bool {
         let own = !matches!(kernel.buffers[buffer].place, Place::Record { .. });
         let written = |b: &BufferId| overlap(kernel, *b, buffer) != Overlap::None;
@@ -240,7 +240,7 @@ impl Changes {
     }
 }
 
-/// The values of an inner loop that are the same in every round of the outer one.
+/// The values of an inner loop that are the same in every iteration of the outer one.
 struct Same {
     values: OrderedSet<ScalarId>,
     /// Those that take arithmetic which is dearer than a load.
@@ -303,7 +303,7 @@ impl Same {
         needed
     }
 
-    /// How many loads of a round go where these are loaded.
+    /// How many loads of an iteration go where these are loaded.
     fn spared(&self, body: &[Stmt], wanted: &[ScalarId]) -> usize {
         let mut rest = body.to_vec();
         rest.retain(|s| !s.defined().is_some_and(|v| wanted.contains(&v)));
@@ -446,12 +446,12 @@ mod tests {
         check(&with(5, "%1: f64 = mul %0, 3.0"), 0);
         check(&with(3, "%1: f64 = div %0, 3.0").replace("f64[5,8]", "f64[3,8]"), 0);
         check(&with(5, "%9: f64 = convert{to=f64} i0 %1: f64 = div %0, %9"), 0);
-        // Independent rounds around both loops have nothing of their own to write to; rounds in order take turns.
+        // Independent iterations around both loops have nothing of their own to write to; iterations in order take turns.
         let within = "i2 in 2 { serial i0 in 4 { serial i1 in 5 { %0: f64 = load b0[i1 + i2] %1: f64 = div %0, 3.0
             %2: f64 = convert{to=f64} i0 %3: f64 = mul %1, %2 store b1[i2*20 + i0*5 + i1], %3 } } }";
         check(&format!("for {within}"), 0);
         check(&format!("serial {within}"), 1);
-        // What a round writes, the next one reads.
+        // What an iteration writes, the next one reads.
         check(
             "for i9 in 8 { store b1[i9], 2.0 } serial i0 in 4 { serial i1 in 8 { %0: f64 = load b1[i1]
                %1: f64 = div %0, 3.0 store b1[i1], %1 store b1[i0*8 + i1 + 8], %1 } }",

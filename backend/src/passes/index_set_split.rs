@@ -44,13 +44,13 @@ const MOST_RANGES: usize = 16;
 /// and only while all of them together have at most so many statements.
 const MOST_STATEMENTS: usize = 4_000;
 
-/// A loop of at most so many rounds, and so many statements in all of them, is written out where elements of small
+/// A loop of at most so many iterations, and so many statements in all of them, is written out where elements of small
 /// arrays then have fixed places, so that they can be in registers.
 const TINY: (usize, usize) = (4, 64);
 const SMALL: usize = 16;
 
 /// Splits every loop of a program at the constants that its guards compare its index with; and tiny ones inside
-/// loops, if so asked, at every round.
+/// loops, if so asked, at every iteration.
 ///
 /// # Errors
 /// In a debug build [`Kind::Internal`](tapeloom_ir::Kind::Internal), if a range is left in which such
@@ -122,7 +122,7 @@ fn block(
     Ok(out)
 }
 
-/// Whether a loop is small, and decides alone which element of a small array its rounds work in.
+/// Whether a loop is small, and decides alone which element of a small array its iterations work in.
 fn is_tiny(k: &Kernel, index: IndexId, extent: usize, rounds: Parallelism, body: &[Stmt]) -> bool {
     let small = extent <= TINY.0 && size(body).saturating_mul(extent) <= TINY.1;
     // How a fold is taken apart is the business of lanes.
@@ -215,8 +215,8 @@ impl Range {
     }
 }
 
-/// Appends one loop over ranges of as many rounds, of each a copy of the body, with what is constant there
-/// folded; of one round, no loop, unless it hands something on. Whether a comparison of the index with a constant
+/// Appends one loop over ranges of as many iterations, of each a copy of the body, with what is constant there
+/// folded; of one iteration, no loop, unless it hands something on. Whether a comparison of the index with a constant
 /// is no constant in one of them.
 pub(super) fn copies(
     program: &mut Kernel,
@@ -231,7 +231,7 @@ pub(super) fn copies(
     let (mut copied, mut undecided) = (Vec::new(), false);
     for (n, range) in ranges.iter().enumerate() {
         let mut copy = Copy::of(program, index, *range, inner.filter(|_| rounds > 1));
-        // What a round hands on is what the copy behind it begins with.
+        // What an iteration hands on is what the copy behind it begins with.
         copy.handed = if n > 0 { &carries } else { &[] };
         copy.count(&mut copied);
         copy.append(body, &mut copied);
@@ -260,7 +260,7 @@ fn around(
 #[derive(Clone, Copy)]
 pub(super) struct Jacket<'a> {
     pub(super) before: &'a [Stmt],
-    /// Of the loop: the index, how many rounds, its claim, its body.
+    /// Of the loop: the index, how many iterations, its claim, its body.
     pub(super) index: IndexId,
     pub(super) extent: usize,
     pub(super) rounds: Parallelism,
@@ -268,7 +268,7 @@ pub(super) struct Jacket<'a> {
     pub(super) behind: &'a [Stmt],
 }
 
-/// As [`copies`], where rounds are independent: the loop in the body goes once for all ranges, with a round for each.
+/// As [`copies`], where iterations are independent: the loop in the body goes once for all ranges, with an iteration for each.
 pub(super) fn jammed(
     program: &mut Kernel,
     body: Jacket<'_>,
@@ -296,13 +296,13 @@ pub(super) fn jammed(
     around(inner, (rounds, claim), carries.to_vec(), sweep(all), out);
 }
 
-/// A copy of a loop's body for some rounds.
+/// A copy of a loop's body for some iterations.
 struct Copy<'a> {
     program: &'a mut Kernel,
     /// The index of the loop.
     index: IndexId,
     range: Range,
-    /// The index of the new loop; `None` where there is one round.
+    /// The index of the new loop; `None` where there is one iteration.
     inner: Option<IndexId>,
     /// The old index as a number.
     number: Arg,

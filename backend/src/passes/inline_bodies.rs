@@ -63,7 +63,7 @@ fn spliced(kernel: &mut Kernel, callees: &PrimaryMap<KernelId, Kernel>) {
     let changed = block(kernel, callees, &mut body);
     kernel.body = body;
     if changed {
-        // More is seen of what the rounds do that called.
+        // More is seen of what the iterations do that called.
         unwatch(kernel);
         claim(kernel);
     }

@@ -1,7 +1,7 @@
-//! Variables where they are used: what every round sets before it reads it is the round's own.
+//! Variables where they are used: what every iteration sets before it reads it is the iteration's own.
 //!
 //! A loop's body was a kernel before it was in a loop, and what it worked in became variables around the loop.
-//! Nothing goes from round to round in them, but it looks as if it did:
+//! Nothing goes from iteration to iteration in them, but it looks as if it did:
 //!
 //! ```text
 //! var v0: f64 = 0.0
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn what_goes_on_stays() {
-        // To the next round, out of the loop, or to where it is set in a branch alone.
+        // To the next iteration, out of the loop, or to where it is set in a branch alone.
         for body in [
             "nest { var v0: f64 = 2.0 serial i0 in 4 { %0: f64 = convert{to=f64} v0 store b1[i0], %0
                v0 = 1.0 } }",

@@ -18,7 +18,7 @@
 //!                                        store b0[0], v0
 //! ```
 //!
-//! What was stored in this round and is known to be there is taken as the value that it is (`%1`
+//! What was stored in this iteration and is known to be there is taken as the value that it is (`%1`
 //! above), so that indices keep the proofs of their ranges.
 //!
 //! Known to compilers as register promotion (Cooper, Lu, 1997).
@@ -154,7 +154,7 @@ fn in_registers(
     if chosen.is_empty() {
         return None;
     }
-    // A round of the loop around may find what the one before it left here.
+    // An iteration of the loop around may find what the one before it left here.
     let fresh = |e: &Element| stmt.blocks().iter().find_map(|b| stores_first(b, *e)) == Some(true);
     if within && chosen.keys().any(|e| only_here(e.0) && !fresh(e)) {
         return None;
@@ -228,7 +228,7 @@ fn chosen(kernel: &Kernel, body: &[Stmt]) -> BTreeMap<Element, Use> {
         carried.extend(s.carries());
         let element = matches!(s, Stmt::Let { .. } | Stmt::Store { .. });
         s.accesses(&mut |a| {
-            // The next round has another record.
+            // The next iteration has another record.
             let record = matches!(kernel.buffers[a.buffer].place, Place::Record { .. });
             let constant = a.address.terms.is_empty() && a.address.dynamic.is_none();
             if record || !element || !constant || a.guard.is_some() {
@@ -285,7 +285,7 @@ struct Promote<'a> {
     known: BTreeMap<Element, Arg>,
     /// Values that are no longer loaded.
     scalars: SecondaryMap<ScalarId, Option<Arg>>,
-    /// What the loop that comes next does at the end of its rounds.
+    /// What the loop that comes next does at the end of its iterations.
     exchange: Vec<Stmt>,
 }
 
@@ -481,7 +481,7 @@ mod tests {
         assert!(!inside[..inside.find('}').unwrap()].contains("store"), "{text}");
     }
 
-    /// What a round of the loop around leaves for the next stays in memory, if that loop has too many
+    /// What an iteration of the loop around leaves for the next stays in memory, if that loop has too many
     /// elements to hold it.
     #[test]
     fn what_outlives_a_loop_within_stays() {

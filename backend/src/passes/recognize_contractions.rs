@@ -139,13 +139,13 @@ struct Nest<'a> {
     k: &'a Kernel,
     outer: Loop<'a>,
     inner: Loop<'a>,
-    /// What changes from round to round.
+    /// What changes from iteration to iteration.
     values: SecondaryMap<ScalarId, Option<&'a Expr>>,
     /// What does not.
     ahead: Vec<Stmt>,
-    /// Variables that begin with 0 in a round of the outer loop, and what is folded into them.
+    /// Variables that begin with 0 in an iteration of the outer loop, and what is folded into them.
     sums: Vec<(VarId, Option<Arg>)>,
-    /// What is stored in rounds of the inner loop, and of the outer one behind it.
+    /// What is stored in iterations of the inner loop, and of the outer one behind it.
     inside: Vec<(Element<'a>, Arg)>,
     behind: Vec<(Element<'a>, Arg)>,
 }
@@ -219,7 +219,7 @@ impl<'a> Nest<'a> {
         Some(())
     }
 
-    /// A value of a round. What no round changes is computed ahead.
+    /// A value of an iteration. What no iteration changes is computed ahead.
     fn define(&mut self, value: ScalarId, expr: &'a Expr, stmt: &Stmt) -> Option<()> {
         match expr {
             Expr::Load { guard: Some(_), .. } => return None,
@@ -283,7 +283,7 @@ impl<'a> Nest<'a> {
         Some((terms, started))
     }
 
-    /// The product that is added up in rounds.
+    /// The product that is added up in iterations.
     fn term(&self, arg: Arg) -> Option<[Element<'a>; 2]> {
         <[_; 1]>::try_from(self.terms(arg)?.0).ok().map(|[term]| term)
     }
@@ -411,7 +411,7 @@ impl<'a> Nest<'a> {
         (row != 0).then_some(Summed { contract, cleared: false })
     }
 
-    /// A matrix that begins in the first rounds.
+    /// A matrix that begins in the first iterations.
     fn matrix(&self, e: Element<'_>, row: i64, column: i64) -> Option<Matrix> {
         let mut at = e.address.clone();
         at.terms.retain(|(i, _)| *i != self.outer.index && *i != self.inner.index);

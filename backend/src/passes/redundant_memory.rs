@@ -197,7 +197,7 @@ impl Rewriter for Loads<'_> {
                     out.push(self.stmt(stmt));
                 }
                 Stmt::For { .. } | Stmt::While { .. } => {
-                    // Of a round nobody knows what the one before has stored.
+                    // Of an iteration nobody knows what the one before has stored.
                     let known = std::mem::take(&mut self.known);
                     out.push(self.stmt(stmt));
                     self.known = known;

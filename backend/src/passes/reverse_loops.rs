@@ -1,7 +1,7 @@
 //! Loops that count down, upwards.
 //!
 //! What one loop writes from first to last, the way back reads from last to first: its loop counts up and its
-//! addresses down. Where rounds are independent their order is nobody's business, and side by side in memory is
+//! addresses down. Where iterations are independent their order is nobody's business, and side by side in memory is
 //! side by side in registers only in one direction:
 //!
 //! ```text
@@ -34,7 +34,7 @@ pub(super) const PASS: Pass = Pass {
     },
 };
 
-/// Turns round the independent loops of a program that read and write downwards, if that is seen in addresses
+/// Turns iteration the independent loops of a program that read and write downwards, if that is seen in addresses
 /// alone.
 fn reverse_loops(program: &mut Program) {
     for kernel in program.callees.values_mut().chain([&mut program.entry]) {

@@ -1,7 +1,7 @@
-//! Rolling variables: elements that neighbouring rounds add to go from round to round in variables.
+//! Rolling variables: elements that neighbouring iterations add to go from iteration to iteration in variables.
 //!
-//! The way back through a stencil adds to an element and to its neighbours. Three rounds load and store each
-//! element, and each waits until memory has what the round before it stored:
+//! The way back through a stencil adds to an element and to its neighbours. Three iterations load and store each
+//! element, and each waits until memory has what the iteration before it stored:
 //!
 //! ```text
 //! serial i0 in 8 {                              nest {
@@ -20,7 +20,7 @@
 //!                                               }
 //! ```
 //!
-//! A round loads the element that it is the first to touch and stores the one that it is the last to touch. So it
+//! An iteration loads the element that it is the first to touch and stores the one that it is the last to touch. So it
 //! is where all that a loop does to a memory is to load and then store elements side by side that move on by one.
 //!
 //! Known to compilers as scalar replacement with rotating registers (Callahan, Carr and Kennedy, 1990).
@@ -48,10 +48,10 @@ pub(super) const PASS: Pass = Pass {
     },
 };
 
-/// So many elements go from round to round at most.
+/// So many elements go from iteration to iteration at most.
 const WIDEST: usize = 4;
 
-/// Keeps in variables what rounds hand on in memory.
+/// Keeps in variables what iterations hand on in memory.
 ///
 /// ```
 /// use tapeloom_backend::loop_ir;
@@ -94,16 +94,16 @@ fn block(kernel: &mut Kernel, body: &mut [Stmt]) {
     }
 }
 
-/// Elements side by side that a loop moves on by one in each round.
+/// Elements side by side that a loop moves on by one in each iteration.
 struct Rolling {
     index: IndexId,
     rounds: usize,
     held: BufferVersion,
-    /// The element that a round is the last to touch.
+    /// The element that an iteration is the last to touch.
     first: Address,
-    /// How far it is from one to the next, as far as they move on in a round.
+    /// How far it is from one to the next, as far as they move on in an iteration.
     stride: i64,
-    /// How many there are in a round beside the first.
+    /// How many there are in an iteration beside the first.
     more: usize,
 }
 
@@ -143,7 +143,7 @@ impl Rolling {
         if stride == 0 || !all.iter().all(same) {
             return None;
         }
-        // Elements by how many rounds earlier the first one was there.
+        // Elements by how many iterations earlier the first one was there.
         let lowest = all.iter().min_by_key(|a| a.address.offset * stride.signum())?;
         let mut found: OrderedMap<i64, (bool, bool)> = OrderedMap::default();
         for a in &all {
@@ -170,19 +170,19 @@ impl Rolling {
         })
     }
 
-    /// An element of a round.
+    /// An element of an iteration.
     fn at(&self, k: usize) -> Address {
         Address { offset: self.first.offset + self.stride * k as i64, ..self.first.clone() }
     }
 
-    /// An element of a round that is known, where there is no loop.
+    /// An element of an iteration that is known, where there is no loop.
     fn outside(&self, round: usize, k: usize) -> Address {
         let mut address = self.at(round + k);
         address.terms.retain(|(i, _)| *i != self.index);
         address
     }
 
-    /// Which variable an element of a round is in.
+    /// Which variable an element of an iteration is in.
     fn place(&self, held: BufferVersion, address: &Address) -> Option<usize> {
         let away = address.offset - self.first.offset;
         (held == self.held).then(|| usize::try_from(away / self.stride).ok())?
@@ -301,14 +301,14 @@ mod tests {
         check(&adding(10, &["i0*-1 + 10", "i0*-1 + 11", "i0*-1 + 9"]), [4, 1]);
         check(&adding(5, &["i0*2", "i0*2 + 2"]), [3, 1]);
         check(&adding(3, &["i0", "i0 + 1", "i0", "i0 + 1"]), [5, 1]);
-        // In each round of another loop, in a part of its own.
+        // In each iteration of another loop, in a part of its own.
         let inner = adding(4, &["i1*6 + i0", "i1*6 + i0 + 1"]);
         check(&format!("serial i1 in 2 {{ {inner} }}"), [3, 1]);
     }
 
     #[test]
     fn others_stay_in_memory() {
-        // Not side by side, no two in a row, fewer rounds than elements.
+        // Not side by side, no two in a row, fewer iterations than elements.
         check(&adding(9, &["i0", "i0 + 2"]), [4, 2]);
         check(&adding(4, &["i0*2", "i0*2 + 1"]), [4, 2]);
         check(&adding(2, &["i0", "i0 + 1", "i0 + 2"]), [6, 3]);

@@ -3,7 +3,7 @@
 //! Who reads an element where data say reads the nearest that there is, so indices are clamped; and elements
 //! that are not there are guarded. In loops most indices are sums of counters, of which it is known
 //! ([`crate::loop_ir::analysis::value_range`]) that they lie inside. Then clamps and guards are what they hold, branches one of their
-//! sides, and the address is the sum itself: from there it is seen whether rounds meet, and what lies side by
+//! sides, and the address is the sum itself: from there it is seen whether iterations meet, and what lies side by
 //! side is loaded at once.
 //!
 //! ```text
@@ -17,7 +17,7 @@
 //! ```
 //!
 //! A comparison of such a sum is one of the counter, where loops are cut ([`super::index_set_split`]); and what a variable
-//! holds is handed on where that is known, so rounds that use one for themselves are independent.
+//! holds is handed on where that is known, so iterations that use one for themselves are independent.
 //!
 //! What is proved here of an access is proved again by the verifier, of the sum.
 

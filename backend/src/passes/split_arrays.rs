@@ -1,7 +1,7 @@
 //! Apart: what different statements keep are different arrays.
 //!
 //! A compiler that differentiates code gives every value that is kept an array of its own, with an element for
-//! each time that the statement runs. So copies of a round, in unrolled code, fill an array each:
+//! each time that the statement runs. So copies of an iteration, in unrolled code, fill an array each:
 //!
 //! ```text
 //! serial i0 in 25 {                        serial i0 in 25 {
@@ -152,7 +152,7 @@ struct Part {
 }
 
 impl Sites {
-    /// Of a statement in those loops, that certainly happens in each round or may not.
+    /// Of a statement in those loops, that certainly happens in each iteration or may not.
     fn stmt(&mut self, stmt: &Stmt, loops: &mut Vec<(IndexId, i64)>, always: bool) {
         let single = matches!(stmt, Stmt::Let { .. } | Stmt::Store { guard: None, .. });
         stmt.accesses(&mut |a| {
@@ -219,14 +219,14 @@ struct Term {
     stride: i64,
 }
 
-/// Where an access goes, outer loops first; of one round none.
+/// Where an access goes, outer loops first; of one iteration none.
 struct Nest {
     offset: i64,
     terms: Vec<Term>,
 }
 
 impl Nest {
-    /// `None` where it is at one place in several rounds, or goes with a loop whose rounds only the run knows.
+    /// `None` where it is at one place in several iterations, or goes with a loop whose iterations only the run knows.
     fn of(site: &Site) -> Option<Nest> {
         let known = |index: IndexId| site.loops.iter().any(|around| around.0 == index);
         if !site.address.terms.iter().all(|term| known(term.0)) {
@@ -422,7 +422,7 @@ mod tests {
             stores += &format!("%{n}: f64 = load b0[{n}] store b2[{n}], %{n} ");
             loads += &format!("%{0}: f64 = load b2[{n}] store b1[{n}], %{0} ", n + 24);
         }
-        // So does a single round, which is in order then, since it sets what lies outside.
+        // So does a single iteration, which is in order then, since it sets what lies outside.
         for (around, then) in [("nest", "nest"), ("for i0 in 1", "serial i0 in 1")] {
             let text = taken(&format!("{around} {{ {stores} }} nest {{ {loads} }}"));
             assert!(!text.contains("kept") && text.contains("convert{to=f64} v23"), "{text}");

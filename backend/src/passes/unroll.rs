@@ -1,4 +1,4 @@
-//! Unrolling: several rounds of a loop in straight code.
+//! Unrolling: several iterations of a loop in straight code.
 //!
 //! ```text
 //! serial i0 in 10 {                        serial i1 in 2 {
@@ -13,7 +13,7 @@
 //! ```
 //!
 //! The remainder stands behind, and before a loop that goes down in memory: that one undoes a loop that goes up,
-//! block by block in the opposite order. A loop of no more rounds than copies is no loop afterwards.
+//! block by block in the opposite order. A loop of no more iterations than copies is no loop afterwards.
 //!
 //! Machines that know addresses of whole loops gain nothing by that, and ours does not do it by itself. It is for
 //! who compares with a compiler that does ([`RunConfig::unroll`](crate::accelerator::RunConfig)). Parallelism happen in their
@@ -103,10 +103,10 @@ fn block(kernel: &mut Kernel, factors: &[u64], body: Vec<Stmt>) -> (Vec<Stmt>, u
     (out, deepest)
 }
 
-/// Whether copies of a round may stand one behind the other, and are not too much.
+/// Whether copies of an iteration may stand one behind the other, and are not too much.
 fn may(carries: &[Carry], body: &[Stmt], rounds: usize, factor: u64) -> bool {
     let mut fits = !turns(body);
-    // What exchanges places has another name in every other round; so has what an inner loop hands on.
+    // What exchanges places has another name in every other iteration; so has what an inner loop hands on.
     fits &= carries.iter().all(|carry| carry.now.buffer == carry.next.buffer);
     visit(body, &mut |stmt| {
         fits &= !matches!(stmt, Stmt::Watch(_));
@@ -117,7 +117,7 @@ fn may(carries: &[Carry], body: &[Stmt], rounds: usize, factor: u64) -> bool {
     fits && size(body).saturating_mul(copies) <= MOST_STATEMENTS
 }
 
-/// Which rounds are copies in one loop: those of full blocks, and the remainder.
+/// Which iterations are copies in one loop: those of full blocks, and the remainder.
 fn parts(rounds: i64, factor: i64, down: bool) -> Vec<Vec<Range>> {
     let by = factor.min(rounds);
     let rest = rounds % by;
@@ -189,7 +189,7 @@ mod tests {
         assert!(!unrolled(body, &[5, 2]).contains("serial"));
     }
 
-    /// Variables, indices as numbers, comparisons of them, and what rounds hand on.
+    /// Variables, indices as numbers, comparisons of them, and what iterations hand on.
     #[test]
     fn rounds_stay_in_order() {
         for factor in [2, 3, 4, 7] {

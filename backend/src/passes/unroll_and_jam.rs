@@ -14,8 +14,8 @@
 //! ```
 //!
 //! A sum is one chain of additions, each of which takes three or four cycles, and the machine could begin two in each.
-//! Sums of different rounds are different chains, so a few rounds of the outer loop go through the inner one together.
-//! Every chain keeps its order, and no bit changes. For loops whose rounds are independent, with straight code around
+//! Sums of different iterations are different chains, so a few iterations of the outer loop go through the inner one together.
+//! Every chain keeps its order, and no bit changes. For loops whose iterations are independent, with straight code around
 //! one loop of straight code; what has lanes computes side by side already.
 //!
 //! Compilers know it as unroll and jam (Allen and Cocke, 1971).
@@ -45,17 +45,17 @@ pub(super) const PASS: Pass = Pass {
 /// which may lie in the same places of a cache.
 const CHAINS: [usize; 4] = [4, 5, 3, 2];
 
-/// An inner loop of fewer rounds is not worth it.
+/// An inner loop of fewer iterations is not worth it.
 const LONG: usize = 4;
 
-/// Statements of an inner round at most, over all chains: values beyond that are not in registers.
+/// Statements of an inner iteration at most, over all chains: values beyond that are not in registers.
 const MOST: usize = 48;
 
 /// Statements of all copies at most, with what stands around inner loops: a bound for code, since loops around a
 /// jammed one may be jammed next.
 const MOST_STATEMENTS: usize = 512;
 
-/// Lets a few rounds of outer loops go through inner ones together, where those are chains.
+/// Lets a few iterations of outer loops go through inner ones together, where those are chains.
 fn unroll_and_jam(program: &mut Program) {
     for kernel in program.callees.values_mut().chain([&mut program.entry]) {
         for step in std::mem::take(&mut kernel.body) {
@@ -88,7 +88,7 @@ fn block(kernel: &mut Kernel, body: Vec<Stmt>) -> Vec<Stmt> {
     out
 }
 
-/// A loop whose rounds are chains.
+/// A loop whose iterations are chains.
 struct Chains<'a> {
     index: IndexId,
     rounds: usize,
@@ -157,7 +157,7 @@ fn is_straight(stmt: &Stmt) -> bool {
     )
 }
 
-/// Whether rounds hand a float on, in a variable from outside.
+/// Whether iterations hand a float on, in a variable from outside.
 fn waits(kernel: &Kernel, body: &[Stmt]) -> bool {
     let assigned = |s: &Stmt| s.assigned().map(|(var, _)| var);
     let declares = |s: &&Stmt| matches!(s, Stmt::Var { .. });
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn what_is_no_chain_of_its_own_stays() {
-        // Adds to what the round before it made.
+        // Adds to what the iteration before it made.
         let before = SUM.replace("var v0: f64 = 0.5", "%5: f64 = load b1[0] var v0: f64 = %5");
         let before = before.replace("store b1[i0], v0", "store b1[i0], v0 store b1[0], v0");
         // Nothing waits.
@@ -232,14 +232,14 @@ mod tests {
         }
     }
 
-    /// Any loops of that shape: what is written may be what another round reads.
+    /// Any loops of that shape: what is written may be what another iteration reads.
     #[test]
     fn no_bit_changes() {
         let (mut r, mut together) = (Random(Sweep::Jam.seed()), 0);
         for case in 0..Sweep::Jam.cases() {
             let (n, m) = (2 + r.below(9), 4 + r.below(4));
             let all = n * m;
-            // An element of the round, of the row of another one, or one for all.
+            // An element of the iteration, of the row of another one, or one for all.
             let row = |r: &mut Random| {
                 let at = r.below(n).to_string();
                 r.of(&["i0", "i0", "i0", &at]).to_owned()

@@ -31,15 +31,15 @@ pub(super) const PASS: Pass = Pass {
     },
 };
 
-/// Rounds side by side where each variable is of 64 bits, and where some are of 32.
+/// Iterations side by side where each variable is of 64 bits, and where some are of 32.
 const ONE: usize = 2;
 const ONE_NARROW: usize = 4;
 
 /// Several partial values hide the latency of adding, so that a loop that folds and has at most so many
-/// statements takes that many times as many rounds side by side; others are bound by issue.
+/// statements takes that many times as many iterations side by side; others are bound by issue.
 const TIMES: [(usize, usize); 2] = [(8, 4), (24, 2)];
 
-/// Loops inside with fewer rounds are not worth lanes of their own.
+/// Loops inside with fewer iterations are not worth lanes of their own.
 const SMALL: usize = 8;
 
 /// Gives lanes to every loop of a program that should run in them.

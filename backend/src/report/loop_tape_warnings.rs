@@ -1,7 +1,7 @@
-//! What rounds of loops keep that is as large as what they carry.
+//! What iterations of loops keep that is as large as what they carry.
 //!
-//! A loop that changes an array a little in each round and keeps all of it for the backward pass takes as
-//! many arrays as it has rounds, where a small number of each might do. It may be right (a recurrent
+//! A loop that changes an array a little in each iteration and keeps all of it for the backward pass takes as
+//! many arrays as it has iterations, where a small number of each might do. It may be right (a recurrent
 //! network needs its states), so the table of memory says it, and nobody is refused:
 //!
 //! ```text
@@ -12,22 +12,22 @@ use std::fmt;
 use tapeloom_ir::prim::{Binding, Direction, TripCount};
 use tapeloom_ir::{ArrayType, Equation, FuncId, Function, Loc, Module, OrderedSet, Type, ValueId};
 
-/// What each round of a loop keeps.
+/// What each iteration of a loop keeps.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Keeping {
-    /// The primitive that makes it, or `the carry`, where it is what the round began with.
+    /// The primitive that makes it, or `the carry`, where it is what the iteration began with.
     pub what: &'static str,
-    /// Its type in one round.
+    /// Its type in one iteration.
     pub ty: ArrayType,
     /// The user's line that makes it.
     pub location: Loc,
     /// The line of the loop.
     pub of: Loc,
-    /// How many rounds there are, where that is known before the run.
+    /// How many iterations there are, where that is known before the run.
     pub rounds: Option<usize>,
 }
 
-/// What takes fewer bytes a round is not worth a word.
+/// What takes fewer bytes an iteration is not worth a word.
 const LITTLE: usize = 64;
 
 /// What the loops of a function, and of all that it runs, keep of the size of a carry, each once.
@@ -77,7 +77,7 @@ pub(crate) fn keeping(module: &Module, function: FuncId) -> Vec<Keeping> {
     found
 }
 
-/// What loops of a function read an element of in each round, and in which order.
+/// What loops of a function read an element of in each iteration, and in which order.
 fn read(module: &Module, f: &Function) -> OrderedSet<(ValueId, Direction)> {
     let mut read = OrderedSet::default();
     for e in &f.equations {

@@ -27,13 +27,13 @@ pub struct Plan {
     pub peak: usize,
     /// The functions that were asked to be compiled once.
     pub calls: Vec<CallRow>,
-    /// What the rounds of loops keep of which only the run knows how many there are.
+    /// What the iterations of loops keep of which only the run knows how many there are.
     pub tapes: PrimaryMap<TapeId, Tape>,
-    /// What rounds keep that is as large as what they carry.
+    /// What iterations keep that is as large as what they carry.
     pub keeping: Vec<Keeping>,
     /// What the way back computes again.
     pub again: Vec<Rematerialized>,
-    /// What lies between a forward pass and its way back while one step runs: in a round of a loop, in a branch,
+    /// What lies between a forward pass and its way back while one step runs: in an iteration of a loop, in a branch,
     /// in a function that is called.
     pub inside: Vec<Inside>,
     /// What steps work in that run functions, beside the buffers that they read and write.
@@ -229,7 +229,7 @@ impl Plan {
         steps.map(at).max().unwrap_or(0)
     }
 
-    /// What the rounds of loops record of which only the run knows how many there are.
+    /// What the iterations of loops record of which only the run knows how many there are.
     pub(crate) fn records(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (id, Tape { record, loc, within }) in &self.tapes {
             let at =

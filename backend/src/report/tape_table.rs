@@ -11,11 +11,11 @@
 //!
 //! A value is on the tape if an equation of one pass made it and one of a later pass reads it
 //! ([`tapeloom_ir::Spot`]): of the forward pass and the way back, or of that and the way back through it. What a
-//! round of a loop works out and reads while it is undone is work and no tape; what loops in it leave is. Passes
+//! iteration of a loop works out and reads while it is undone is work and no tape; what loops in it leave is. Passes
 //! that merge equations keep the line of the first.
 //!
 //! Region and layer are those of the [layout](crate::layout) by which the tape would be streamed, on the machine
-//! that the program is for or that of the study: arrays of one region lie together, and so many rounds of a loop
+//! that the program is for or that of the study: arrays of one region lie together, and so many iterations of a loop
 //! come through its scratchpad at once. What has no layer would come through the cache.
 
 use crate::layout::{Layer, Layout};
@@ -59,14 +59,14 @@ impl<'p> TapePlan<'p> {
         [id.to_string(), layer]
     }
 
-    /// What lies inside of one step between a forward pass and its way back: while a round of a loop is undone,
+    /// What lies inside of one step between a forward pass and its way back: while an iteration of a loop is undone,
     /// what loops in it keep.
     pub fn inside(&self) -> impl Iterator<Item = &'p Inside> {
         self.plan.inside.iter()
     }
 
     /// Bytes of the workspace between a forward pass and the way back, as many as there are at once, those inside
-    /// of a step among them; records of loops of which only the run knows the rounds come on top
+    /// of a step among them; records of loops of which only the run knows the iterations come on top
     /// ([`Plan::tapes`]).
     pub fn bytes(&self) -> usize {
         self.plan.tape()
@@ -109,7 +109,7 @@ impl<'p> TapePlan<'p> {
                 draw([row.first, row.last], [offset, row.ty.bytes()], colour, &title);
             }
         }
-        // What a step works in, the tape of its own rounds at the bottom.
+        // What a step works in, the tape of its own iterations at the bottom.
         for work in &self.plan.works {
             let Works { step, offset, bytes } = *work;
             let tape = self.inside().filter(|i| i.step == step).map(|i| i.bytes).sum::<usize>();

@@ -1,8 +1,8 @@
-//! The rounds of a call: counted, limited, and ended from outside.
+//! The iterations of a call: counted, limited, and ended from outside.
 //!
-//! Generated code counts a round by a few instructions in a [`Row`], and where the count reaches what it
+//! Generated code counts an iteration by a few instructions in a [`Row`], and where the count reaches what it
 //! is told to look at, looks whether there may be another one; where a loop begins it calls [`enter`].
-//! There is no call in a round: it would cost what registers hold.
+//! There is no call in an iteration: it would cost what registers hold.
 
 #![expect(unsafe_code, reason = "is called by generated code, with pointers")]
 
@@ -21,7 +21,7 @@ pub(crate) const STOPPED: i32 = 4;
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Row {
-    /// Rounds that have begun since the loop did.
+    /// Iterations that have begun since the loop did.
     pub(crate) count: u64,
     /// At which one to look.
     pub(crate) until: u64,
@@ -68,7 +68,7 @@ impl Watches {
         std::ptr::from_ref(cancel.map_or(&self.never, |c| c.flag())).cast()
     }
 
-    /// A loop begins, of so many rounds, if that is known.
+    /// A loop begins, of so many iterations, if that is known.
     pub(crate) fn enter(&mut self, watch: WatchId, trip: Option<u64>) -> Result<(), Problem> {
         self.settle(watch);
         let (rounds, count) = &mut self.loops[watch.index()];
@@ -78,7 +78,7 @@ impl Watches {
         begun.map_err(|p| p.at(count.location))
     }
 
-    /// A round begins.
+    /// An iteration begins.
     pub(crate) fn count(&mut self, watch: WatchId) -> Result<(), Problem> {
         let row = &mut self.rows[watch.index()];
         row.count += 1;
@@ -121,7 +121,7 @@ impl Watches {
     }
 }
 
-/// A loop begins: a status. It will have `trip` rounds, if that is not negative.
+/// A loop begins: a status. It will have `trip` iterations, if that is not negative.
 ///
 /// # Safety
 /// `context` is that of the call, whose watches nobody else uses meanwhile; there is a loop of that

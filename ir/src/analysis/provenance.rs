@@ -1,6 +1,6 @@
 //! Who makes a value: what a table of memory says of it.
 //!
-//! What the rounds of a loop stack is made by what makes the element, however deep, and a mark makes nothing:
+//! What the iterations of a loop stack is made by what makes the element, however deep, and a mark makes nothing:
 //!
 //! ```text
 //! %4: f64[100,8] = loop{body=@step, ..} ..        @step: %2 = exp %0; %3 = keep{name=act} %2
@@ -26,7 +26,7 @@ pub struct Maker {
     pub named: Option<Arc<str>>,
 }
 
-/// What makes the n-th output of an equation: of what the rounds of a loop stack, what makes the element,
+/// What makes the n-th output of an equation: of what the iterations of a loop stack, what makes the element,
 /// however deep.
 pub fn maker<'m>(module: &'m Module, mut f: &'m Function, mut i: usize, mut n: usize) -> Maker {
     let (mut packed, mut named) = (None, None);

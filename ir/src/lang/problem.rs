@@ -41,7 +41,7 @@ pub enum Kind {
     NotFinite,
     /// A random key is used twice, and somebody asked for it.
     KeyReuse,
-    /// A loop runs more rounds than it may.
+    /// A loop runs more iterations than it may.
     Limit,
     /// A running program was ended from outside.
     Cancelled,

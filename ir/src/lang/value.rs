@@ -1,7 +1,7 @@
 //! Values of the interpreter: arrays, and tapes.
 //!
-//! Programs that users write have arrays alone. A tape is what the rounds of a loop leave when their
-//! number is known only afterwards: one record for each round, each with the fields of the tape's type.
+//! Programs that users write have arrays alone. A tape is what the iterations of a loop leave when their
+//! number is known only afterwards: one record for each iteration, each with the fields of the tape's type.
 
 use crate::lang::problem::Problem;
 use crate::lang::types::Type;
@@ -22,7 +22,7 @@ pub enum Value {
 pub struct Tape {
     /// The types of the fields of a record.
     pub fields: Vec<Type>,
-    /// The records, that of round 0 first.
+    /// The records, that of iteration 0 first.
     pub records: Vec<Vec<Value>>,
 }
 

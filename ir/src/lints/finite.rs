@@ -173,7 +173,7 @@ impl Watch {
     /// A run begins: a watch for it, if anybody wants to know.
     pub(crate) fn begin(params: &[ValueId], args: &[Value]) -> Option<Watch> {
         let around = AROUND.with_borrow(Clone::clone)?;
-        // A round is given what the one before it left.
+        // An iteration is given what the one before it left.
         let given = around.results.or(around.operands).unwrap_or(Origin::Given);
         let mut origins = SecondaryMap::new();
         for (p, _) in params.iter().zip(args).filter(|(_, x)| of_value(x) != Finite::Yes) {

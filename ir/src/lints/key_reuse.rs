@@ -24,11 +24,11 @@
 //! ```
 //!
 //! Keys are numbered as common subexpressions are, so an element taken twice is one key. What a call runs
-//! is looked at with the keys that it is given; of a loop two rounds are, the second with what the first
+//! is looked at with the keys that it is given; of a loop two iterations are, the second with what the first
 //! one hands on; of the branches of one `cond` one runs.
 //!
 //! Derivatives and recomputation repeat draws, and should. So a draw of the user is a key marked with a
-//! name of its own, which every copy of it has: the same draw counts twice only in two rounds of one loop.
+//! name of its own, which every copy of it has: the same draw counts twice only in two iterations of one loop.
 //! Keys without such a mark are left alone. To derive a key once more (by a split, or with a number) is to
 //! have the same key, and what is drawn of that is seen.
 //!
@@ -85,9 +85,9 @@ enum Def {
     Result(Op, Vec<Number>, usize),
     /// Bits of a key, in that shape.
     Bits(Number, Counter, ArrayType),
-    /// The number of a round of whatever loop, in that order.
+    /// The number of an iteration of whatever loop, in that order.
     Index(Direction, u8),
-    /// What belongs to that round of an array.
+    /// What belongs to that iteration of an array.
     Element(Number, u8),
     /// Nobody knows.
     Unknown(usize),
@@ -114,7 +114,7 @@ struct Keys<'m> {
     loops: usize,
 }
 
-/// In which rounds of which loops something happens.
+/// In which iterations of which loops something happens.
 type Path = Rc<[(usize, u8)]>;
 
 /// What is drawn of a key.
@@ -151,7 +151,7 @@ enum Counter {
     Literal(u64),
     /// One number, that of a value.
     Value(Number),
-    /// The number of a round, of which 0 is one.
+    /// The number of an iteration, of which 0 is one.
     Round(Number),
 }
 
@@ -335,7 +335,7 @@ impl Keys<'_> {
         Ok(())
     }
 
-    /// Two rounds of a loop, if there are two; what is carried out of them.
+    /// Two iterations of a loop, if there are two; what is carried out of them.
     fn rounds(
         &mut self,
         body: FuncId,
@@ -352,7 +352,7 @@ impl Keys<'_> {
         }
         let start = slots.clone();
         let times = match rounds.trip {
-            // Within many loops every round is alike.
+            // Within many loops every iteration is alike.
             _ if path.len() >= DEEP => 1,
             TripCount::Static(n) => n.min(2) as u8,
             TripCount::Runtime | TripCount::While { .. } => 2,
@@ -379,7 +379,7 @@ impl Keys<'_> {
                 }
             }
         }
-        // Nobody knows how many rounds there were, but what no round changes is what it was.
+        // Nobody knows how many iterations there were, but what no iteration changes is what it was.
         let after = (0..results.len()).map(|r| match rounds.carrier(r) {
             Some(p) if slots[p] == start[p] => slots[p],
             Some(_) | None => self.unknown(),
@@ -456,7 +456,7 @@ impl Keys<'_> {
 /// Loops nested deeper are not told apart.
 const DEEP: usize = 6;
 
-/// Whether these are two rounds of one loop.
+/// Whether these are two iterations of one loop.
 fn in_two_rounds(one: &Path, other: &Path) -> bool {
     one.iter().any(|(id, round)| other.iter().any(|(of, at)| id == of && round != at))
 }

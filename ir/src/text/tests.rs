@@ -1,4 +1,4 @@
-//! Round trips of every primitive's samples and of hand-written modules; errors with their places.
+//! Iteration trips of every primitive's samples and of hand-written modules; errors with their places.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 

@@ -7,7 +7,7 @@
 //! A closure that uses state from outside gets its value as a parameter, at the first use, as it gets
 //! every other value that it captures. What remains is known when the closure has returned: if the value
 //! is another one by then, the function has the last one as a result more ([`Held`]), and whoever runs
-//! the function carries it: a loop from round to round, a branch from its operand to its result. So
+//! the function carries it: a loop from iteration to iteration, a branch from its operand to its result. So
 //! nothing is traced twice, and nested bodies need nothing of their own, since running the inner
 //! function reads and writes the state in the outer one:
 //!

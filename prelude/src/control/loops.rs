@@ -1,4 +1,4 @@
-//! `scan`, `fori_loop`, `while_loop` and `map`: a closure run round after round.
+//! `scan`, `fori_loop`, `while_loop` and `map`: a closure run iteration after iteration.
 
 use super::shared::{Shared, single};
 use crate::Var;
@@ -13,9 +13,9 @@ use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Module, Problem};
 /// Runs `f` on a carry and each element of `xs`, the first one first: `(carry, x) -> (carry, y)`. Gives
 /// the last carry, and all `y` stacked.
 ///
-/// The leaves of `xs` have one extent in common, that of axis 0; a round takes the elements along it. A
+/// The leaves of `xs` have one extent in common, that of axis 0; an iteration takes the elements along it. A
 /// carry keeps its types. The body is traced and compiled once; reverse mode keeps what it needs of every
-/// round, and runs the other way.
+/// iteration, and runs the other way.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -28,7 +28,7 @@ use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Module, Problem};
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` when the leaves of `xs` have no extent in common, `shape` or `dtype` when a round
+/// Errors: `shape` when the leaves of `xs` have no extent in common, `shape` or `dtype` when an iteration
 /// changes the type of a carry, `arguments` when it changes its form.
 #[track_caller]
 pub fn scan<C, X, Y, F, M>(f: F, init: C, xs: X) -> (C, Y)
@@ -82,7 +82,7 @@ fn mapped<X: Tree<Var>, Y: Tree<Var>>(f: &dyn Fn(X) -> Y, at: Loc, xs: &X) -> Y 
     over("map", at, Direction::Up, &|((), x)| ((), f(x)), &(), xs).1
 }
 
-/// How many rounds a [`fori_loop`] has: a `usize`, which is part of the program, or a [`Var`] (a single
+/// How many iterations a [`fori_loop`] has: a `usize`, which is part of the program, or a [`Var`] (a single
 /// `i64`), which is known when the program runs.
 pub trait Count {
     /// The number as a loop takes it.
@@ -102,7 +102,7 @@ impl Count for Var {
     }
 }
 
-/// Runs `f` on the number of the round (an `i64` from 0 on) and a carry, `n` times:
+/// Runs `f` on the number of the iteration (an `i64` from 0 on) and a carry, `n` times:
 /// `(i, carry) -> carry`.
 ///
 /// ```
@@ -113,7 +113,7 @@ impl Count for Var {
 /// ```
 ///
 /// `n` may also be a `Var`, a single `i64` that is known when the program runs: one program then does
-/// for all numbers of rounds. A negative one is none.
+/// for all numbers of iterations. A negative one is none.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -124,8 +124,8 @@ impl Count for Var {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` or `dtype` when a round changes the type of a carry, or `n` is not a single `i64`;
-/// `arguments` when a round changes the form of the carry.
+/// Errors: `shape` or `dtype` when an iteration changes the type of a carry, or `n` is not a single `i64`;
+/// `arguments` when an iteration changes the form of the carry.
 #[track_caller]
 pub fn fori_loop<C, F, M>(n: impl Count, f: F, init: C) -> C
 where
@@ -141,7 +141,7 @@ fn counted<C: Tree<Var>>(n: Result<usize, Var>, f: &dyn Fn((Var, C)) -> C, at: L
     let index = Param::new(ArrayType::new(Dtype::I64, []), at);
     let params: Vec<Param> = std::iter::once(index).chain(like(&carries, at)).collect();
     let opened = trace::body("fori_loop", at, &params);
-    // The number of the round is no argument: it has a slot, and only its form is needed here.
+    // The number of the iteration is no argument: it has a slot, and only its form is needed here.
     let (staged, output) = stage_in(opened, f, &((), structure), carries);
     rebuild(&output, counted_results(n, &staged, &form), at)
 }
@@ -171,11 +171,11 @@ fn counted_results(n: Result<usize, Var>, staged: &Staged, form: &Form) -> Vec<V
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Derivatives are those of the rounds that there were. Under [`vmap`](crate::vmap) members may have
-/// different numbers of rounds, and one that has ended keeps its carry.
+/// Derivatives are those of the iterations that there were. Under [`vmap`](crate::vmap) members may have
+/// different numbers of iterations, and one that has ended keeps its carry.
 ///
-/// Errors: `shape` or `dtype` when a round changes the type of a carry, or the condition is not a single
-/// truth value; `arguments` when a round changes the form of the carry, or the condition has an effect;
+/// Errors: `shape` or `dtype` when an iteration changes the type of a carry, or the condition is not a single
+/// truth value; `arguments` when an iteration changes the form of the carry, or the condition has an effect;
 /// `state` when the condition writes to a `Ref`.
 #[track_caller]
 pub fn while_loop<C, P, F, M, N>(condition: P, f: F, init: C) -> C
@@ -229,7 +229,7 @@ fn conditional_results(asked: &Staged, staged: &Staged) -> Vec<Var> {
         let operands: Vec<Handle> =
             staged.args.iter().map(|v| v.handle).chain(shared.captures.iter().copied()).collect();
         let mut results = bind(Loop::new(body, rounds), &operands, at);
-        // The last one says how many rounds there were.
+        // The last one says how many iterations there were.
         results.pop();
         Some(shared.settle(results))
     });
@@ -351,7 +351,7 @@ pub(super) fn common_extent(transform: &'static str, elements: &[Var], at: Loc) 
     extent(first)
 }
 
-/// Whether a round gives a carry of the form and the types that it takes; if not, it is reported.
+/// Whether an iteration gives a carry of the form and the types that it takes; if not, it is reported.
 fn same_carry(staged: &Staged, given: &Form, taken: &Form) -> bool {
     same_form(staged, given, taken) && same_types(staged, taken)
 }
@@ -399,7 +399,7 @@ fn same_types(staged: &Staged, form: &Form) -> bool {
 
 /// The outputs of the loop of a closure: slots of its parameters, then constants for what it captures,
 /// and carries for state that it writes.
-/// What leads is the number of rounds, where that is a value.
+/// What leads is the number of iterations, where that is a value.
 fn rolled(
     staged: &Staged,
     fits: bool,
@@ -423,7 +423,7 @@ fn rolled(
     staged.settle(bind(Loop::new(body, rounds), &operands, staged.at))
 }
 
-/// The outputs of a loop; what no round changes is what it was.
+/// The outputs of a loop; what no iteration changes is what it was.
 fn bind(op: Loop, operands: &[Handle], at: Loc) -> Vec<Handle> {
     let (op, settled) = match trace::with_module(|m| op.clone().settled_carries(m)) {
         Some(Ok(settled)) => settled,

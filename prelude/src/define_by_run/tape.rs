@@ -68,7 +68,7 @@ pub fn record<A: Tree<Var>, B: Tree<Var>, M>(
 
 /// As [`record`], with values and operations of `bytes` at most while the closure runs: what holds more is an error
 /// at the line that made it, and nothing after it is computed. An operation whose results have no room is not begun,
-/// and a loop ends with the round that keeps more. One on numbers takes some 130 bytes, of which its value is 16.
+/// and a loop ends with the iteration that keeps more. One on numbers takes some 130 bytes, of which its value is 16.
 ///
 /// [`recorded_bytes`] says how many there are so far.
 ///

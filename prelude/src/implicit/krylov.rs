@@ -47,7 +47,7 @@ pub(super) fn epsilon<B: Tree<Var>>(tree: &B) -> f64 {
 /// `x` with `A x = b` for a symmetric positive `A`, by conjugate gradients: `x` has the form, shapes and
 /// dtype of `b`, and `matvec` keeps them.
 ///
-/// Differentiated as it stands, its rounds are; inside
+/// Differentiated as it stands, its iterations are; inside
 /// [`custom_linear_solve`](crate::custom_linear_solve) they are not.
 ///
 /// ```
@@ -205,7 +205,7 @@ fn minimal_residual(
     select(singular, f64::NAN, x) * size
 }
 
-/// A vector whose largest element is of size 1, and that size. Of what is not finite no round is made, and
+/// A vector whose largest element is of size 1, and that size. Of what is not finite no iteration is made, and
 /// the solution is not a number.
 fn scaled(b: Var) -> (Var, Var) {
     let size = largest(b);

@@ -1,5 +1,5 @@
 //! Values that are given by an equation: differentiated through the equation, and not through the
-//! rounds that solve it.
+//! iterations that solve it.
 //!
 //! | function | gives | solved by |
 //! |---|---|---|
@@ -9,7 +9,7 @@
 //!
 //! The closures may use any [`Var`] around them, and the derivative is with respect to those: by the
 //! implicit function theorem it costs one linear system a tangent or cotangent, and nothing of the
-//! solver's rounds is kept. Derivatives of derivatives are such systems again.
+//! solver's iterations is kept. Derivatives of derivatives are such systems again.
 //!
 //! Source: JAX's `custom_linear_solve` and `custom_root`; Griewank and Walther, "Evaluating
 //! Derivatives", chapter 15.
@@ -141,8 +141,8 @@ pub fn custom_root<X: Tree<Var>>(
 
 /// The `x` with `g(x) = x` that `x ← g(x)` comes to from `init`, for a contraction `g`.
 ///
-/// It ends where a round moves `x` by no more than its rounding errors, where it is no number any more, or
-/// after ten thousand rounds.
+/// It ends where an iteration moves `x` by no more than its rounding errors, where it is no number any more, or
+/// after ten thousand iterations.
 /// The systems of derivatives are solved in the same way, and converge as fast.
 ///
 /// ```
@@ -175,10 +175,10 @@ fn fixed<X: Tree<Var>>(g: &dyn Fn(X) -> X, init: X, at: Loc) -> X {
     root("fixed_point", at, &difference, init, &iterate, &neumann)
 }
 
-/// The most rounds of a fixed point.
+/// The most iterations of a fixed point.
 const MOST_ROUNDS: i64 = 10_000;
 
-/// `x ← g(x)` until a round moves it by its rounding errors only.
+/// `x ← g(x)` until an iteration moves it by its rounding errors only.
 fn until_still<X: Tree<Var>>(g: &dyn Fn(X) -> X, x: X, at: Loc) -> X {
     let within = 8.0 * krylov::epsilon(&x);
     let moved = Var::literal(Literal::f64(f64::INFINITY), at);

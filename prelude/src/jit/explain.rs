@@ -93,7 +93,7 @@ impl Explanation {
     }
 
     /// Bytes that a call works in beside arguments and results, known before it. What the matrix library packs
-    /// operands of large products in is its own, and what rounds keep of loops of which only the run knows how
+    /// operands of large products in is its own, and what iterations keep of loops of which only the run knows how
     /// many there are comes on top ([`Jit::report`](crate::Jit::report) counts it).
     pub fn workspace_bytes(&self) -> usize {
         self.report.peak

@@ -243,7 +243,7 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     /// What counts: a value that makes a result not finite, or from which something finite is computed.
     /// What does not: constants, values that nobody reads, those that only decide something (in a comparison,
     /// an order, an index, a conversion to integers), the side of a `cond` that does not run and that of
-    /// a `select` that is not taken, rounds that a member of a batch does not need.
+    /// a `select` that is not taken, iterations that a member of a batch does not need.
     #[doc(alias = "debug_nans")]
     pub fn nan_check(mut self) -> Jit<A, B, F> {
         self.core.set_engine(Engine::Finite);
@@ -252,7 +252,7 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
 
     /// The same closure, of which no program is compiled that uses a [random](crate::random) key twice: the
     /// error has the line of the second draw, and says where the first one is. A key of outside that is drawn
-    /// from in every round of a loop counts as used twice; two branches of one [`cond`](crate::cond) do not.
+    /// from in every iteration of a loop counts as used twice; two branches of one [`cond`](crate::cond) do not.
     /// The closure is traced once more for that; calls cost what they did.
     ///
     /// ```
@@ -298,7 +298,7 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     ///
     /// The second phase begins with the first step of the program that reads what an earlier one kept for
     /// the backward pass and keeps nothing itself; where there is no such step (halves that are fused
-    /// into one loop keep nothing, and within a budget rounds run forward again on the way back), there is one
+    /// into one loop keep nothing, and within a budget iterations run forward again on the way back), there is one
     /// phase, and `forward` has the whole ([`Statistics::phases`], [`Statistics::whole`]). [`explain`](Jit::explain) shows the steps.
     ///
     /// # Errors
@@ -333,9 +333,9 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         self
     }
 
-    /// The same closure, in which no loop of run-time length runs more than `n` rounds: a call in which one
-    /// would ends with an error that has its line, before the first round where their number is known.
-    /// Each run of a loop counts by itself. It costs a few instructions a round.
+    /// The same closure, in which no loop of run-time length runs more than `n` iterations: a call in which one
+    /// would ends with an error that has its line, before the first iteration where their number is known.
+    /// Each run of a loop counts by itself. It costs a few instructions an iteration.
     ///
     /// ```
     /// use tapeloom::{prelude::*, Kind};
@@ -353,7 +353,7 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     }
 
     /// The same closure, whose calls end with an error soon after the handle says so, from any thread:
-    /// loops look at it when they begin and every 1,024 rounds.
+    /// loops look at it when they begin and every 1,024 iterations.
     ///
     /// ```
     /// use std::time::Duration;
@@ -373,7 +373,7 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         self
     }
 
-    /// Calls, and says what the call took: the rounds of its loops of run-time length, and bytes. The
+    /// Calls, and says what the call took: the iterations of its loops of run-time length, and bytes. The
     /// closure is traced and compiled again for that, so that loops count.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use std::fmt;
 use tapeloom_backend::Taken;
 use tapeloom_ir::LoopCount;
 
-/// What a call took: rounds of loops, and memory. Made by [`Jit::report`](super::Jit::report).
+/// What a call took: iterations of loops, and memory. Made by [`Jit::report`](super::Jit::report).
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -28,7 +28,7 @@ pub struct CallReport {
     pub results: usize,
     /// Bytes of workspace: what [`explain`](super::Jit::explain) says before.
     pub workspace: usize,
-    /// Bytes of memory that what the rounds of these loops keep for the backward pass had at most.
+    /// Bytes of memory that what the iterations of these loops keep for the backward pass had at most.
     pub records: usize,
 }
 

@@ -50,16 +50,16 @@ use tapeloom_ir::{Kind, Loc, Module, Policy, Problem};
 /// [`callback`](crate::callback()) are kept, and nothing is printed twice.
 ///
 /// A budget bounds what is alive between the forward pass and the way back, and what inner loops record
-/// while an outer round is undone: not arguments, results, and what one round works in. Loops keep as many
+/// while an outer iteration is undone: not arguments, results, and what one iteration works in. Loops keep as many
 /// carries as fit and make the others again, by binomial schedules; loops within loops do, too, where that
 /// is not enough. It holds for the function as it is differentiated: `vmap(grad(checkpoint(f, ..)))` has so
 /// many bytes for each member, `grad(checkpoint(vmap(f), ..))` for all; in a body of a loop it is for each
-/// round, around the loop for all of them. A derivative of the gradient has [`Policy::About`] as many once more:
+/// iteration, around the loop for all of them. A derivative of the gradient has [`Policy::About`] as many once more:
 /// its way back goes through the first one, with the carries that are kept there.
 ///
 /// A budget that has room for all that would be kept without one changes nothing. Of a loop of which only the run knows
-/// how many rounds there are, none is known to have room but `u64::MAX`: within others it keeps carries, and runs its
-/// rounds again.
+/// how many iterations there are, none is known to have room but `u64::MAX`: within others it keeps carries, and runs its
+/// iterations again.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -107,16 +107,16 @@ fn kept(staged: &Staged, policy: &Policy) -> Vec<Var> {
 }
 
 /// The same function, of whose loops reverse mode keeps `carries` carries each, one for each `block` of
-/// rounds: `(A -> B) -> (A -> B)`.
+/// iterations: `(A -> B) -> (A -> B)`.
 ///
-/// A loop that is differentiated keeps what the backward pass needs of every round. Of one in this
-/// function it keeps as many carries as are said here, the first among them, however many rounds there
+/// A loop that is differentiated keeps what the backward pass needs of every iteration. Of one in this
+/// function it keeps as many carries as are said here, the first among them, however many iterations there
 /// are; the backward pass makes the others again from the last one before it that is there, in the order
-/// that runs the fewest rounds twice. With `s` carries `(s + 1)(s + 2) / 2` blocks run twice forward, and a
-/// third time where each is undone: 36 carries for 703 rounds, a thousand for half a million. While a block
-/// is undone, its rounds keep what they need; larger blocks take fewer carries, or less time. The number of
-/// rounds may be known only when the program runs, and a loop may be one on a condition; then blocks are
-/// of one round. Values and derivatives are those of `f`, in every bit where no sum of floats is taken in
+/// that runs the fewest iterations twice. With `s` carries `(s + 1)(s + 2) / 2` blocks run twice forward, and a
+/// third time where each is undone: 36 carries for 703 iterations, a thousand for half a million. While a block
+/// is undone, its iterations keep what they need; larger blocks take fewer carries, or less time. The number of
+/// iterations may be known only when the program runs, and a loop may be one on a condition; then blocks are
+/// of one iteration. Values and derivatives are those of `f`, in every bit where no sum of floats is taken in
 /// another order.
 ///
 /// ```
@@ -136,13 +136,13 @@ fn kept(staged: &Staged, policy: &Policy) -> Vec<Var> {
 ///
 /// Derivatives along a direction of the gradient ([`hvp`](crate::hvp), [`hessian`](crate::hessian)) and
 /// gradients of such derivatives keep as many carries, each with its tangent. The gradient of a gradient
-/// keeps what every round needs.
+/// keeps what every iteration needs.
 ///
-/// What is kept of a loop inside a round of another one is a part of that round: it is there while the
-/// round is undone. Rounds that run again print nothing. A loop whose rounds take what Rust gives
-/// ([`callback`](crate::callback)) keeps what every round needs: it is asked once.
+/// What is kept of a loop inside an iteration of another one is a part of that iteration: it is there while the
+/// iteration is undone. Iterations that run again print nothing. A loop whose iterations take what Rust gives
+/// ([`callback`](crate::callback)) keeps what every iteration needs: it is asked once.
 ///
-/// Errors: those of `f`, once each; no carry, or blocks of no round.
+/// Errors: those of `f`, once each; no carry, or blocks of no iteration.
 ///
 /// Source: Griewank and Walther, "Revolve" (ACM TOMS 2000).
 #[track_caller]

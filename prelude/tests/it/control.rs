@@ -77,7 +77,7 @@ fn errors_inside_are_told_once() {
 
 #[test]
 fn closures_use_what_is_around_them() -> Result<(), Error> {
-    // Σ_i w_i over rounds of a branch that uses w, k and the number of the round.
+    // Σ_i w_i over iterations of a branch that uses w, k and the number of the iteration.
     let f = |(w, k): (Var, Var)| {
         let round = |(i, (s, n)): (Var, (Var, Var))| {
             let y = cond(n.lt(2.0), |s: Var| s + k * w.index(0), |s: Var| s * k + w.index(1), s);
@@ -131,7 +131,7 @@ fn conditions_and_bodies_share_what_they_use() {
     }
 }
 
-/// One program does for no round, one and a million, and the derivative of a million rounds is there.
+/// One program does for no iteration, one and a million, and the derivative of a million iterations is there.
 #[test]
 fn numbers_of_rounds_do_not_recompile() {
     let power = |(a, n): (Var, Var)| fori_loop(n, |(_, y): (Var, Var)| y * a, a.ones_like());
@@ -153,7 +153,7 @@ fn numbers_of_rounds_do_not_recompile() {
     let f = jit(move |(x, limit): (Var, Var)| value_and_grad(|x| until((x, limit)))(x));
     for (limit, rounds) in [(0.5, 0), (1.0001, 10), (22026.0, 999_996)] {
         let (y, dy) = f.call((1.0, limit)).unwrap();
-        // The derivative of a product of the factors of the rounds.
+        // The derivative of a product of the factors of the iterations.
         let dy = dy.item::<f64>().unwrap();
         assert!((y.item::<f64>().unwrap() / dy - 1.0).abs() < 1e-9);
         assert!((dy.ln() / 1.00001f64.ln() - f64::from(rounds)).abs() < 8.0, "{dy} of {rounds}");

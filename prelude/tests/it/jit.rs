@@ -154,7 +154,7 @@ fn threads_share_what_they_compile() {
     assert_eq!(why.misses().len(), 3);
 }
 
-/// The table of memory names what rounds keep that is as large as what they carry, and how much that is.
+/// The table of memory names what iterations keep that is as large as what they carry, and how much that is.
 #[test]
 fn what_rounds_keep_of_the_size_of_a_carry_is_said() {
     let x = Tensor::from(vec![0.5; 100]);
@@ -171,7 +171,7 @@ fn what_rounds_keep_of_the_size_of_a_carry_is_said() {
         plan.contains(&format!("{keeps} as what it carries: 800 bytes for each round\n")),
         "{plan}"
     );
-    // One place a round, and what the user stacks, are nobody's mistake.
+    // One place an iteration, and what the user stacks, are nobody's mistake.
     let place = |(i, c): (Var, Var)| c.at(i).set(c.index(i).sin());
     let places = jit(grad(move |x: Var| fori_loop(7, place, x).sum()));
     let stacked =
@@ -182,7 +182,7 @@ fn what_rounds_keep_of_the_size_of_a_carry_is_said() {
     }
 }
 
-/// What loops of run-time length keep: so many bytes a round, of all loops around.
+/// What loops of run-time length keep: so many bytes an iteration, of all loops around.
 #[test]
 fn explain_multiplies_the_rounds_of_nested_loops() {
     let f = |(x, n): (Var, Var)| {

@@ -394,7 +394,7 @@ fn keys_used_once_are_left_alone() {
     }
 }
 
-/// A generator splits its key at every draw, in rounds and batches, too.
+/// A generator splits its key at every draw, in iterations and batches, too.
 #[test]
 fn generators_use_no_key_twice() {
     let f = |seed: Var| {

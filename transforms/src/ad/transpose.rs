@@ -105,7 +105,7 @@ pub(crate) fn derive(
         }
         let mut cx = RuleCx { b: &b, regions: &mut *regions, shares: &[] };
         e.op.transpose(&mut cx, &args, &outputs, &mut into).map_err(|p| p.at(f.location(i)))?;
-        // However a plan cuts rounds into loops: to what all rounds add the first one adds what it began with, and
+        // However a plan cuts iterations into loops: to what all iterations add the first one adds what it began with, and
         // rows come last.
         let late = |k: &usize| b.with_module(|m| (!e.op.is_constant(m, *k), e.op.is_rows(m, *k)));
         let mut order: Vec<usize> = (0..e.operands.len()).collect();
@@ -234,9 +234,9 @@ pub(crate) fn reads_late(
     f.equations.iter().map(late).collect()
 }
 
-/// The operand as which the total of a value moves in: a constant of a loop if it is one, whose rounds add to it one
-/// after the other. So the order of the sum is that of the rounds, also where the value is what the loop begins with,
-/// and however a plan cuts the rounds into loops.
+/// The operand as which the total of a value moves in: a constant of a loop if it is one, whose iterations add to it one
+/// after the other. So the order of the sum is that of the iterations, also where the value is what the loop begins with,
+/// and however a plan cuts the iterations into loops.
 fn moves_in(module: &Module, e: &Equation, v: ValueId) -> Option<usize> {
     let mut reads = (0..e.operands.len()).filter(|k| e.operands[*k].value() == Some(v));
     let first = reads.clone().next();

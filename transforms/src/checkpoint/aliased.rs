@@ -5,9 +5,9 @@
 //! between the two, and since arrays may overlap it can only if the function stores nothing at all. So
 //! in a function that writes arrays in its loops,
 //!
-//! - each number that is read in a round, and that the backward pass needs, is kept: one array of its own
+//! - each number that is read in an iteration, and that the backward pass needs, is kept: one array of its own
 //!   for each read in the text, with an element for each time it is executed; but in a loop that writes no
-//!   array, what is read alike in all rounds is kept once;
+//!   array, what is read alike in all iterations is kept once;
 //! - what is computed of such numbers is computed again, but for what functions give;
 //! - an array that is added to is read and written, so that the cotangent of what was written is read, is
 //!   zero afterwards, and is added to what is then there:

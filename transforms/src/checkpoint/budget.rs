@@ -1,26 +1,26 @@
 //! Budgets: of the plans of a function the cheapest whose tape has so many bytes at most.
 //!
-//! What counts is alive between the forward pass and the way back: kept values, carries of loops, what the rounds
-//! of inner loops keep while an outer round is undone, and what is packed of all rounds at once, as large as it was
+//! What counts is alive between the forward pass and the way back: kept values, carries of loops, what the iterations
+//! of inner loops keep while an outer iteration is undone, and what is packed of all iterations at once, as large as it was
 //! before. Arguments and results do not count, nor
-//! does what one round of an innermost loop works in.
+//! does what one iteration of an innermost loop works in.
 //!
 //! Plans are tried from the cheapest on:
 //!
 //! | | loops | other values |
 //! |---|---|---|
-//! | as planned | keep what each round needs | what is cheaper to keep |
-//! | packed | the same, in as few bits as it has, in blocks of rounds whose bits share words if those of one do not | the same, or as few bytes as can be |
+//! | as planned | keep what each iteration needs | what is cheaper to keep |
+//! | packed | the same, in as few bits as it has, in blocks of iterations whose bits share words if those of one do not | the same, or as few bytes as can be |
 //! | in pieces ([`pieces`]) | the same | what crosses cuts |
-//! | outer loops keep carries | as many as let each round run `r` times at most, by the binomial schedule ([`tapeloom_ir::revolve`]) | the same, or as few bytes as can be |
-//! | loops in their rounds, too | the same, one level deeper | the same, or what crosses cuts |
+//! | outer loops keep carries | as many as let each iteration run `r` times at most, by the binomial schedule ([`tapeloom_ir::revolve`]) | the same, or as few bytes as can be |
+//! | loops in their iterations, too | the same, one level deeper | the same, or what crosses cuts |
 //!
-//! Where all carries fit, the last rounds of the outermost loops keep what they need, as many as there is room for:
+//! Where all carries fit, the last iterations of the outermost loops keep what they need, as many as there is room for:
 //! they are undone first, and run once.
 //!
-//! A carry is kept for a round or for a block of them, whose rounds keep what they need while the block is
+//! A carry is kept for an iteration or for a block of them, whose iterations keep what they need while the block is
 //! undone. For a level and a size of blocks the least `r` is found by bisection, since more repetitions never take more bytes. Which
-//! level is best is a matter of rounds run: a level more multiplies them.
+//! level is best is a matter of iterations run: a level more multiplies them.
 //!
 //! Models: Griewank and Walther, "Revolve" (2000), whose schedules these are; Checkmate (Jain et al., MLSys
 //! 2020), which plans straight-line programs within a budget.
@@ -38,29 +38,29 @@ use tapeloom_ir::{
     Problem, Type, deeper, rebuild,
 };
 
-/// How often rounds may run again, in the order in which that is tried.
+/// How often iterations may run again, in the order in which that is tried.
 const TIMES: [usize; 14] = [1, 2, 3, 4, 5, 6, 8, 10, 13, 17, 25, 50, 100, usize::MAX];
 
 /// How many numbers of carries are tried between two times.
 const PARTS: usize = 16;
 
-/// How many rounds a carry is kept for, in the order in which that is tried.
+/// How many iterations a carry is kept for, in the order in which that is tried.
 const BLOCKS: [usize; 6] = [1, 4, 16, 64, 256, 1024];
 
-/// In how many parts all rounds are, of which the last are kept.
+/// In how many parts all iterations are, of which the last are kept.
 const SHARES: usize = 64;
 
-/// How many times as many rounds may run, so that straight code beside loops is undone in pieces.
+/// How many times as many iterations may run, so that straight code beside loops is undone in pieces.
 const MORE: f64 = 1.5;
 
-/// How many rounds a loop is taken to have, of which only the run knows.
+/// How many iterations a loop is taken to have, of which only the run knows.
 const SOME_ROUNDS: usize = 100_000;
 
-/// How often rounds may run again at least, where only the run knows how many there are.
+/// How often iterations may run again at least, where only the run knows how many there are.
 const LEAST: usize = 2;
 
 /// The same in derivatives of derivatives, whose loops carry the places of those that they undo: what is there before
-/// the first round is a product.
+/// the first iteration is a product.
 const LEAST_OF_DERIVED: usize = 4;
 
 /// How deep loops within loops are told what to keep.
@@ -113,7 +113,7 @@ pub(crate) fn derive(
         return Ok(of);
     }
     let mut best = search.fewest(f)?;
-    // Straight code between loops, all of which is computed again, is so in pieces, where rounds do not run much
+    // Straight code between loops, all of which is computed again, is so in pieces, where iterations do not run much
     // more often for it.
     let pieces = segments::plans(search.module, &whole, bytes / 2, 0).into_iter().next();
     if let (Some(pieces), Some((least, _))) = (pieces, &best) {
@@ -132,25 +132,25 @@ pub(crate) fn derive(
 struct Few {
     /// The loops of so many levels below the outermost do.
     level: usize,
-    /// One for each block of so many rounds.
+    /// One for each block of so many iterations.
     block: usize,
-    /// As many as let rounds run again as often as that place in the table of times says, in parts: between
+    /// As many as let iterations run again as often as that place in the table of times says, in parts: between
     /// two times the number of carries is between.
     place: usize,
-    /// So many of [`SHARES`] of the rounds of the outermost loops keep what they need, the last ones.
+    /// So many of [`SHARES`] of the iterations of the outermost loops keep what they need, the last ones.
     share: usize,
-    /// Where only the run knows how many rounds there are, carries are few enough for rounds to run so often again.
+    /// Where only the run knows how many iterations there are, carries are few enough for iterations to run so often again.
     least: usize,
 }
 
 impl Few {
-    /// About how often rounds run. Who runs each round so often more at every level runs it that often to the power
+    /// About how often iterations run. Who runs each iteration so often more at every level runs it that often to the power
     /// of levels.
     fn rounds(self, module: &Module, f: FuncId) -> f64 {
         (1.0 + self.again(module, f)).powi(self.level as i32 + 1)
     }
 
-    /// How often rounds of the outermost loops run again, at most.
+    /// How often iterations of the outermost loops run again, at most.
     fn again(self, module: &Module, f: FuncId) -> f64 {
         let loops = module.function(f).equations.iter().filter_map(|e| e.op.as_loop(module));
         let again = |(_, rounds): (FuncId, LoopSpec)| {
@@ -161,7 +161,7 @@ impl Few {
         loops.map(again).fold(0.0, f64::max) * (1.0 - kept)
     }
 
-    /// How many of the last rounds of a loop keep what they need.
+    /// How many of the last iterations of a loop keep what they need.
     fn last(self, trip: &TripCount) -> usize {
         match *trip {
             TripCount::Static(n) => n * self.share / SHARES,
@@ -169,16 +169,16 @@ impl Few {
         }
     }
 
-    /// How many blocks a loop has, and of how many rounds: more than one only in the innermost loops that
-    /// keep carries, where it is known how many rounds there are, and enough for two blocks.
+    /// How many blocks a loop has, and of how many iterations: more than one only in the innermost loops that
+    /// keep carries, where it is known how many iterations there are, and enough for two blocks.
     fn blocks(self, trip: &TripCount) -> (usize, usize) {
         let TripCount::Static(n) = *trip else { return (SOME_ROUNDS, 1) };
         let n = n - self.last(trip);
         if self.level == 0 && n >= 2 * self.block { (n / self.block, self.block) } else { (n, 1) }
     }
 
-    /// The carries of a loop with so many blocks. Places for them are there before the first round, so a loop
-    /// of which only the run knows the rounds has no more than let rounds run [`LEAST`] times again: else a generous
+    /// The carries of a loop with so many blocks. Places for them are there before the first iteration, so a loop
+    /// of which only the run knows the iterations has no more than let iterations run [`LEAST`] times again: else a generous
     /// budget would be taken whole, whatever the run needs.
     fn carries(self, rounds: usize, trip: &TripCount) -> usize {
         let least = match trip {
@@ -216,7 +216,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// The derivative with what is kept in as few bits as it has, by rounds or blocks of rounds if that fits as well.
+    /// The derivative with what is kept in as few bits as it has, by iterations or blocks of iterations if that fits as well.
     fn packed(&mut self, f: FuncId, policy: Policy) -> Result<Option<LinearizeOf>, Problem> {
         let policies = [policy];
         let whole = self.attempt(f, &policies, Bits::Few)?;
@@ -227,7 +227,7 @@ impl Search<'_> {
         Ok(self.attempt(blocks, &policies, Bits::Few)?.or(whole))
     }
 
-    /// The derivative of what does the same whose loops keep some carries, such that rounds run as rarely as can be,
+    /// The derivative of what does the same whose loops keep some carries, such that iterations run as rarely as can be,
     /// and about how often they run.
     fn fewest(&mut self, f: FuncId) -> Result<Option<(f64, LinearizeOf)>, Problem> {
         let mut best: Option<(f64, Few, LinearizeOf)> = None;
@@ -236,11 +236,11 @@ impl Search<'_> {
             let last = TIMES.len() - 1;
             let at = |place: usize| Few { level, place, block, share: 0, least };
             if !has_known_rounds(self.module, f, level) {
-                // Blocks are of loops of which it is known how many rounds there are.
+                // Blocks are of loops of which it is known how many iterations there are.
                 if block > 1 {
                     continue;
                 }
-                // Nor do the last rounds of others keep what they need, so nothing runs rounds more rarely.
+                // Nor do the last iterations of others keep what they need, so nothing runs iterations more rarely.
                 if let (0, Some(of)) = (level, self.loops(f, at(0))?) {
                     return Ok(Some((at(0).rounds(self.module, f), of)));
                 }
@@ -264,7 +264,7 @@ impl Search<'_> {
         if few.place > 0 { Ok(Some((rounds, found))) } else { self.ending(f, few, found).map(Some) }
     }
 
-    /// The same with as many of the last rounds keeping what they need as there is room for, and about how often rounds
+    /// The same with as many of the last iterations keeping what they need as there is room for, and about how often iterations
     /// run. Of blocks that leave room for more of them, those.
     fn ending(
         &mut self,
@@ -315,7 +315,7 @@ impl Search<'_> {
             if planned && !self.ample(&of) {
                 of = apart(self.module, of, true)?;
             }
-            // What is packed of all rounds at once, and unpacked, is there as it was meanwhile.
+            // What is packed of all iterations at once, and unpacked, is there as it was meanwhile.
             let late = !planted(Fault::LateBits);
             self.waits = if late { waiting(self.module, of.fwd) } else { 0 };
             let tape = match tape_size::tape_of(self.module, &of) {
@@ -365,7 +365,7 @@ impl Search<'_> {
         self.smallest.as_ref().map_or(String::new(), |of| tape_size::largest(self.module, of))
     }
 
-    /// Where a round takes what Rust gives, which is why all rounds are kept.
+    /// Where an iteration takes what Rust gives, which is why all iterations are kept.
     fn once(&self) -> String {
         let f = self.module.function(self.f);
         let mut rounds = f.equations.iter().filter_map(|e| e.op.as_loop(self.module));
@@ -435,7 +435,7 @@ fn levels(module: &Module, f: FuncId) -> usize {
     deepest
 }
 
-/// Whether it is known how many rounds there are of some loop that is no more levels below the outermost.
+/// Whether it is known how many iterations there are of some loop that is no more levels below the outermost.
 fn has_known_rounds(module: &Module, f: FuncId, level: usize) -> bool {
     let mut open: OrderedSet<(FuncId, usize)> = OrderedSet::default();
     open.insert((f, level));
@@ -485,7 +485,7 @@ fn marked(module: &mut Module, f: FuncId, few: Few) -> Result<FuncId, Problem> {
     module.add(copy)
 }
 
-/// The fewest carries with which rounds can be undone that run so often again at most.
+/// The fewest carries with which iterations can be undone that run so often again at most.
 fn carries(rounds: usize, times: usize) -> usize {
     if times == usize::MAX {
         return 1;

@@ -187,7 +187,7 @@ pub(super) fn is_little(ty: &ArrayType, together: bool) -> bool {
     together && ty.bytes() <= LITTLE
 }
 
-/// What follows from parameters that are the same in all rounds, and from nothing else.
+/// What follows from parameters that are the same in all iterations, and from nothing else.
 pub(super) fn constants(
     module: &Module,
     f: &Function,

@@ -78,7 +78,7 @@ fn operands(module: &Module, f: &Function, e: &Equation, outputs: &[bool]) -> Ve
     }
 }
 
-/// Which operands of a loop are decided by, in any round.
+/// Which operands of a loop are decided by, in any iteration.
 fn of_rounds(
     module: &Module,
     body: FuncId,
@@ -92,7 +92,7 @@ fn of_rounds(
     loop {
         let mut params = followed(module, f, &results);
         if let TripCount::While { condition, reads } = &rounds.trip {
-            // How many rounds there are is a decision.
+            // How many iterations there are is a decision.
             if within(module, *condition) {
                 reads.iter().for_each(|p| params[*p] = true);
             }
@@ -100,7 +100,7 @@ fn of_rounds(
         let mut settled = true;
         for (p, slot) in rounds.takes.iter().enumerate() {
             if let Binding::Carry(r) = slot {
-                // What the last round gives is what the first one takes, if there is none.
+                // What the last iteration gives is what the first one takes, if there is none.
                 params[p] |= results[*r];
                 settled &= results[*r] == params[p];
                 results[*r] = params[p];

@@ -1,7 +1,7 @@
 //! Two halves in one function that share what is kept and nothing else.
 //!
 //! Constants, which follow from no parameter, are made in both halves. Where both stand in one function, equal
-//! equations are one, and weights by position, the numbers that rounds read, or the noise of a fixed key would live
+//! equations are one, and weights by position, the numbers that iterations read, or the noise of a fixed key would live
 //! from the forward pass to the way back after all. So whoever wants less memory has the linear half compute them
 //! from a literal behind `keep`, which no pass looks through; also in what it calls, which stands in the place of
 //! the call one day. That goes for all that takes arithmetic, and for what is only moved or counted where it is

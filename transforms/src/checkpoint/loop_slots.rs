@@ -1,23 +1,23 @@
-//! Loops of which reverse mode keeps a number of carries, whatever the number of their rounds.
+//! Loops of which reverse mode keeps a number of carries, whatever the number of their iterations.
 //!
 //! ```text
 //! loop{body=@step, trip=682, ..}       loop{body=@step, trip=682, .., carries=36}
 //! ```
 //!
-//! The carries between are made again, by the schedule that runs rounds least often
+//! The carries between are made again, by the schedule that runs iterations least often
 //! ([`tapeloom_ir::revolve`]). What the loop says is followed wherever a derivative meets it, inside
 //! other loops and in derivatives of derivatives, too; how stands with the primitive. Where a carry is kept
-//! for a block of rounds only, the loop is one over blocks.
+//! for a block of iterations only, the loop is one over blocks.
 
 use tapeloom_ir::prim::Keeps;
 use tapeloom_ir::{Builder, FuncId, Kind, Module, Problem, rebuild};
 
 /// The same function, of whose loops reverse mode keeps so many carries each, one for each block of so
-/// many rounds, and what a block needs while it is undone. A loop in a body of another one is a part of
-/// that one's rounds. Where only the run knows the number of rounds, a block is one.
+/// many iterations, and what a block needs while it is undone. A loop in a body of another one is a part of
+/// that one's iterations. Where only the run knows the number of iterations, a block is one.
 ///
 /// # Errors
-/// [`Kind::Arguments`] for no carry or no round of a block.
+/// [`Kind::Arguments`] for no carry or no iteration of a block.
 pub fn keep_carries(
     module: &mut Module,
     f: FuncId,

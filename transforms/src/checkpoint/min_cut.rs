@@ -57,7 +57,7 @@ pub(super) fn choose(
     }
 }
 
-/// Whether all that the linear half reads of what is computed would be more, in all rounds, than a cache holds.
+/// Whether all that the linear half reads of what is computed would be more, in all iterations, than a cache holds.
 fn leaves_the_cache(f: &Function, reads: &Reads<'_>, terms: &PlanRequest) -> bool {
     let made = reads.values.iter().filter(|v| !f.params.contains(v));
     let bytes: usize = made.filter_map(|v| f.types[*v].as_array()).map(|ty| ty.bytes()).sum();
@@ -112,7 +112,7 @@ fn work(module: &Module, f: FuncId) -> f64 {
     own_work(module, module.function(f))
 }
 
-/// The arithmetic of a function with all that it runs: a round counts as often as its loop runs it, where
+/// The arithmetic of a function with all that it runs: an iteration counts as often as its loop runs it, where
 /// that is known, and of branches one.
 fn own_work(module: &Module, f: &Function) -> f64 {
     let mut reached: OrderedMap<FuncId, f64> = OrderedMap::default();

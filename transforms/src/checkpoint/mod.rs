@@ -16,7 +16,7 @@
 //! | `rematerialize` | the choice carried out |
 //! | `packing` | what is kept, in as few bits as it has |
 //! | `decisions` | what is not made again from floats that were rounded |
-//! | `strip_mine` | loops in blocks of rounds whose bits share words |
+//! | `strip_mine` | loops in blocks of iterations whose bits share words |
 //! | `isolate` | halves in one function that share what is kept and nothing else |
 //! | `budget` | the cheapest plan whose tape has so many bytes at most |
 //! | `tape_size` | how many bytes that is, and of what |

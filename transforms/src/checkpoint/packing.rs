@@ -22,9 +22,9 @@
 //! | `Few` | as few bytes as can be |
 //! | `Rounded` | as `Cheap`, and f64 as f32, but for what the linear half decides by ([`decisions`](super::decisions)) |
 //!
-//! What a round of a loop keeps is a row. A row that fills its words is packed by the round that makes it, so
+//! What an iteration of a loop keeps is a row. A row that fills its words is packed by the iteration that makes it, so
 //! nothing larger is ever there. One that would leave more than a quarter of them empty (a truth value alone)
-//! is packed by whoever has the stack of all rows; within a budget that is a block of rounds, whose rows fill
+//! is packed by whoever has the stack of all rows; within a budget that is a block of iterations, whose rows fill
 //! words together ([`budget`](super::budget)). For prices both have the bits that they have.
 
 use super::cost::{MOVES, UNIT, constants, is_little};
@@ -236,7 +236,7 @@ fn ways(module: &Module, of: &LinearizeOf, terms: &PlanRequest) -> OrderedMap<Re
             Residual::Parameter(i) if own(&terms.params, i) => Some(fwd.params[i]),
             Residual::Result(_) | Residual::Parameter(_) => None,
         };
-        // What follows from constants is kept once for all rounds, further out.
+        // What follows from constants is kept once for all iterations, further out.
         let Some(value) = value.filter(|v| !constant[*v]) else { continue };
         let Some(ty) = fwd.types[value].as_array() else { continue };
         let exact = decisive.get(k) == Some(&true);

@@ -1,7 +1,7 @@
-//! Loops in blocks of rounds whose bits share words.
+//! Loops in blocks of iterations whose bits share words.
 //!
-//! A round that keeps a truth value leaves 31 bits of a word empty, so the stack of all rounds is packed, and until
-//! then every bit lies in a byte. Within a budget such a loop is one over blocks of rounds: the rows of a block
+//! An iteration that keeps a truth value leaves 31 bits of a word empty, so the stack of all iterations is packed, and until
+//! then every bit lies in a byte. Within a budget such a loop is one over blocks of iterations: the rows of a block
 //! fill words together, whatever a row has, and the bits of one block at a time lie in bytes.
 //!
 //! ```text
@@ -14,13 +14,13 @@ use tapeloom_ir::{
     Builder, FuncId, Function, Module, OrderedSet, Problem, Type, ValueId, deeper, rebuild,
 };
 
-/// How many rounds have rows that fill words together: a bit each does.
+/// How many iterations have rows that fill words together: a bit each does.
 const WORD: usize = 32;
 
 /// Up to so many bytes may wait until they are packed.
 const LITTLE: usize = 512;
 
-/// Bytes of what is packed of all rounds of a loop at once, here or in what is run, because a row of it fills no words:
+/// Bytes of what is packed of all iterations of a loop at once, here or in what is run, because a row of it fills no words:
 /// it lies in memory as it is until it is packed, and when it is unpacked. What is little counts nothing.
 pub(super) fn waiting(module: &Module, f: FuncId) -> u64 {
     let mut open = OrderedSet::default();
@@ -71,7 +71,7 @@ fn waiting_here(module: &Module, f: &Function) -> u64 {
     waiting
 }
 
-/// The same function, whose loops run in blocks of rounds of which the rows fill words, whatever they are.
+/// The same function, whose loops run in blocks of iterations of which the rows fill words, whatever they are.
 pub(super) fn in_blocks(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
     let f = module.get(f);
     let copy = rebuild(&f, |draft, i, operands| {
@@ -92,7 +92,7 @@ pub(super) fn in_blocks(module: &mut Module, f: FuncId) -> Result<FuncId, Proble
     module.add(copy)
 }
 
-/// Whether rounds carry more than twice the bytes that they are given and give, element by element: in blocks the
+/// Whether iterations carry more than twice the bytes that they are given and give, element by element: in blocks the
 /// cotangents of elements are put together from those of blocks, which takes more than bits that wait.
 fn carries_most(module: &Module, body: FuncId, rounds: &LoopSpec) -> bool {
     let f = module.function(body);

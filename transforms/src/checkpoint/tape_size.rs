@@ -19,7 +19,7 @@ use tapeloom_ir::{
 pub(super) enum Tape {
     /// So many bytes at most.
     Bytes(u64),
-    /// As many as the run says; the loop whose rounds keep them.
+    /// As many as the run says; the loop whose iterations keep them.
     Unbounded(Loc),
 }
 
@@ -104,8 +104,8 @@ impl Part {
     }
 }
 
-/// What loops record that a linear half runs again: what their rounds stack, the places of their carries,
-/// also where a branch or a round hands them on, and of what is run in them, one after the other, the largest.
+/// What loops record that a linear half runs again: what their iterations stack, the places of their carries,
+/// also where a branch or an iteration hands them on, and of what is run in them, one after the other, the largest.
 fn recorded(module: &Module, lin: FuncId) -> Result<Vec<Part>, Loc> {
     let f = module.function(lin);
     let mut of: SecondaryMap<ValueId, Origin> = SecondaryMap::with_capacity(f.types.len());

@@ -25,7 +25,7 @@ impl Access {
         (!part.sizes.contains(&0)).then_some(Access { part, starts })
     }
 
-    /// Where that is, in all rounds. Symbols of values that `same` names are the same in all rounds.
+    /// Where that is, in all iterations. Symbols of values that `same` names are the same in all iterations.
     pub(super) fn area(
         &self,
         known: &Known<'_>,

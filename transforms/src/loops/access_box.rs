@@ -1,11 +1,11 @@
-//! Areas: boxes in an array that rounds of a loop read or write, and which of them meet.
+//! Areas: boxes in an array that iterations of a loop read or write, and which of them meet.
 //!
 //! ```text
 //! x[8 i + j, 2], where every round has an i of its own, and j in 0..=7 says in which it is:
 //!     rows i.. of 8 i + 0..=7, column 0 + 2..=2
 //! ```
 //!
-//! Along each axis an area is a sum of what no round changes, its base, and a range of numbers after it.
+//! Along each axis an area is a sum of what no iteration changes, its base, and a range of numbers after it.
 
 use super::integer_facts::{Known, Sum};
 use super::interval::Range;
@@ -14,7 +14,7 @@ use tapeloom_ir::ValueId;
 /// A part of an axis.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Along {
-    /// The same in all rounds.
+    /// The same in all iterations.
     pub(super) base: Sum,
     /// First and last place after the base.
     pub(super) least: i64,
@@ -26,8 +26,8 @@ impl Along {
         Along { base: Sum::default(), least: 0, most: extent as i64 - 1 }
     }
 
-    /// Where `size` places lie that begin at `start`, in all rounds; all of the axis, unless they are known
-    /// to lie in it. Symbols of values that `same` names are the same in all rounds.
+    /// Where `size` places lie that begin at `start`, in all iterations; all of the axis, unless they are known
+    /// to lie in it. Symbols of values that `same` names are the same in all iterations.
     pub(super) fn of(
         known: &Known<'_>,
         start: &Sum,
@@ -97,7 +97,7 @@ impl Area {
         Area(pairs.map(|((a, b), extent)| a.or(b, known, *extent)).collect())
     }
 
-    /// Whether no place is in both, in whatever rounds.
+    /// Whether no place is in both, in whatever iterations.
     pub(super) fn apart(&self, other: &Area, known: &Known<'_>) -> bool {
         self.0.iter().zip(&other.0).any(|(a, b)| a.apart(b, known))
     }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A closure that hands on what it also captures has both. Its cotangent is then one running total, and the
-//! order of its sum is that of the rounds, however a plan cuts them into loops.
+//! order of its sum is that of the iterations, however a plan cuts them into loops.
 
 use super::integer_facts::Fact;
 use super::loop_editor::Looped;

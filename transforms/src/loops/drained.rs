@@ -8,7 +8,7 @@
 //! becomes a loop that takes `%0` as a constant, beside an array of zeros.
 //!
 //! It is how a loop that fills an array is undone: the cotangent of each element is taken out, and nothing is left
-//! there. Every place is that of one round, so all rounds find what was there in front of the loop.
+//! there. Every place is that of one iteration, so all iterations find what was there in front of the loop.
 
 use super::access::Access;
 use super::integer_facts::{Known, Sum};
@@ -60,7 +60,7 @@ fn taken(
     Ok(Some(outputs))
 }
 
-/// What a loop leaves everywhere in an array that it carries, of which each round reads at most the place that it
+/// What a loop leaves everywhere in an array that it carries, of which each iteration reads at most the place that it
 /// sets, one that is its own.
 fn constant(at: &Looped, known: &Known<'_>, param: usize, result: usize) -> Option<Literal> {
     let body = &at.body;
@@ -90,7 +90,7 @@ fn constant(at: &Looped, known: &Known<'_>, param: usize, result: usize) -> Opti
     (given == 1 && is(p)(&set.operands[0])).then(|| uniform(body, set.operands[write.operand]))?
 }
 
-/// The axis along which the rounds of a loop touch every place of an array, each its own: by the number of the round,
+/// The axis along which the iterations of a loop touch every place of an array, each its own: by the number of the iteration,
 /// and all other axes whole.
 pub(super) fn covers(at: &Looped, touch: &Access, extents: &[usize]) -> Option<usize> {
     let TripCount::Static(rounds) = at.rounds.trip else { return None };

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! So indices that count from the end where they are negative cost nothing where they never are, and are
-//! sums for whoever asks where a loop reads and writes. And a loop that has no round gives what it begins with:
+//! sums for whoever asks where a loop reads and writes. And a loop that has no iteration gives what it begins with:
 //! reverse mode keeps nothing for it.
 
 use super::integer_facts::Known;
@@ -18,7 +18,7 @@ use tapeloom_ir::prim::{Effects, Lowering, TripCount, instantiate};
 use tapeloom_ir::{Atom, Builder, Code, Equation, FuncId, Module, Op, Problem};
 
 /// The same function, with integers and truth values that can only be one thing replaced by it, and without loops
-/// that have no round.
+/// that have no iteration.
 ///
 /// # Errors
 /// None that a well-formed module can cause.

@@ -22,7 +22,7 @@ use tapeloom_ir::{
 pub(super) struct Fact {
     /// What all elements of an array of integers or truth values are in, if not in all that there is.
     pub(super) range: Option<Range>,
-    /// It is state: other in every round of some loop around.
+    /// It is state: other in every iteration of some loop around.
     pub(super) carried: bool,
 }
 
@@ -100,7 +100,7 @@ impl<'a> Known<'a> {
             if let (Lowering::Elementwise(code), [y]) = (&lowering, e.outputs.as_slice()) {
                 known.definitions[*y] = Some((*code, e));
             }
-            // What is made of state by writing to it, or by rounds, is state.
+            // What is made of state by writing to it, or by iterations, is state.
             let hands_on = match lowering {
                 Lowering::DynamicUpdateSlice | Lowering::Scatter { .. } => 1,
                 Lowering::Loop { .. } | Lowering::Branch { .. } => e.operands.len(),

@@ -51,7 +51,7 @@ impl Looped {
         Some(self.rounds.takes[self.param(v)?])
     }
 
-    /// Whether a value of the body is the same in all rounds.
+    /// Whether a value of the body is the same in all iterations.
     pub(super) fn is_constant(&self, v: ValueId) -> bool {
         self.slot(v) == Some(Binding::Const)
     }

@@ -13,8 +13,8 @@
 //! %3: f64[9] = dynamic_update_slice %1, %6, %0
 //! ```
 //!
-//! What rounds read of it elsewhere is a constant. So accumulators are scalars, rows are rows, and
-//! reverse mode keeps the part that is read instead of state of which all rounds have another version.
+//! What iterations read of it elsewhere is a constant. So accumulators are scalars, rows are rows, and
+//! reverse mode keeps the part that is read instead of state of which all iterations have another version.
 //! Where it is not known that what is read and what is written are apart, or nothing is gained, the loop
 //! stays as it is. Innermost loops come first: around them stand reads and writes of what they took.
 //!
@@ -60,7 +60,7 @@ pub(super) fn all_windows(module: &mut Module, f: FuncId) -> Result<FuncId, Prob
     )
 }
 
-/// Who only runs a loop copies a part out and in again, and gains by it where rounds touch each element at
+/// Who only runs a loop copies a part out and in again, and gains by it where iterations touch each element at
 /// least so often on average, or where the part is so small that it stays in registers.
 const OFTEN: usize = 4;
 const SMALL: usize = 64;
@@ -82,12 +82,12 @@ fn narrow(b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact], often: us
 /// A part of an array that a loop takes in its place.
 struct Window {
     area: Area,
-    /// What its rounds touch of it in all.
+    /// What its iterations touch of it in all.
     touched: usize,
 }
 
 impl Window {
-    /// Taking a part out costs what it has; more than rounds touch of it is not worth it.
+    /// Taking a part out costs what it has; more than iterations touch of it is not worth it.
     fn pays(&self, array: usize, often: usize) -> bool {
         let (elements, touched) = (self.area.elements(), self.touched);
         let least = if elements <= SMALL { elements } else { elements.saturating_mul(often) };

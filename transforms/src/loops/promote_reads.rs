@@ -11,7 +11,7 @@
 //! ```
 //!
 //! The element is read whichever branch runs; an index out of range means what it means there. So an array
-//! that rounds change does not go through a branch, and neither does its cotangent come back out of it.
+//! that iterations change does not go through a branch, and neither does its cotangent come back out of it.
 
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::prim::{Effects, Lowering};

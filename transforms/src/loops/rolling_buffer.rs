@@ -11,12 +11,12 @@
 //! %5: f64[9,4] = dynamic_update_slice %4, %2, 8, 0
 //! ```
 //!
-//! A time series that lies in one array is written like that. Each row is written in one round, so it is
-//! known which round made what a round reads: so many rounds before, or none, and then it is what was there
+//! A time series that lies in one array is written like that. Each row is written in one iteration, so it is
+//! known which iteration made what an iteration reads: so many iterations before, or none, and then it is what was there
 //! before the loop. Reverse mode and its budgets meet a loop whose state is a row, and not all rows.
 //!
 //! Both have the same derivative, bit for bit, since both sum the cotangents of a row in the same order. The one from
-//! behind the loop comes first; so a round gives the oldest row that it reads, and not the one that it makes, and the
+//! behind the loop comes first; so an iteration gives the oldest row that it reads, and not the one that it makes, and the
 //! last rows follow from the state. Then come its readers, of which each is an equation, in the order that
 //! transposition has for reads of places.
 
@@ -35,7 +35,7 @@ use tapeloom_ir::{
     ValueRemap,
 };
 
-/// How many rounds before a row may have been made.
+/// How many iterations before a row may have been made.
 const ROUNDS: usize = 4;
 
 /// The same function, whose loops carry rows where they make one from those before it.
@@ -56,27 +56,27 @@ struct Rows {
     result: usize,
     /// Along which axis rows lie.
     axis: usize,
-    /// The row that a round writes: the number of the round and this, which is the same in all rounds.
+    /// The row that an iteration writes: the number of the iteration and this, which is the same in all iterations.
     to: Sum,
     rounds: usize,
     /// What each equation of the body does that touches the array.
     touches: Vec<(usize, Kind)>,
-    /// How many rows a round needs of those made before.
+    /// How many rows an iteration needs of those made before.
     deep: usize,
-    /// Rows are read that no round has made.
+    /// Rows are read that no iteration has made.
     old: bool,
     row: ArrayType,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
-    /// Writes the row of the round.
+    /// Writes the row of the iteration.
     Writes,
-    /// Reads the row of the round, which is written.
+    /// Reads the row of the iteration, which is written.
     Own,
     /// Reads what was there before the loop.
     Old,
-    /// Reads the row made so many rounds before.
+    /// Reads the row made so many iterations before.
     Before(usize),
 }
 
@@ -85,7 +85,7 @@ struct Back {
     output: usize,
     array: Atom,
     axis: usize,
-    /// The output that has the rows of all rounds, and where the first of them lies.
+    /// The output that has the rows of all iterations, and where the first of them lies.
     stacked: (usize, Vec<Atom>),
     /// Outputs that are a row each, and where it lies.
     last: Vec<(usize, Vec<Atom>)>,
@@ -156,7 +156,7 @@ impl Rows {
             }
             let touch = Access::of(known, body, e)?;
             let area = touch.area(known, &array.shape, |v| at.is_constant(v))?;
-            // One row, all of it, that moves with the rounds.
+            // One row, all of it, that moves with the iterations.
             let mut axes = (0..array.shape.len()).filter(|a| area.0[*a].size() != array.shape[*a]);
             let axis = match (axes.next(), axes.next()) {
                 (Some(axis), None) => axis,
@@ -222,7 +222,7 @@ impl Rows {
             }
             latest = e.outputs[0];
         }
-        // What is added to a row that no round has made yet is added to what was there.
+        // What is added to a row that no iteration has made yet is added to what was there.
         let adds = found.iter().any(|t| t.4 && t.1.part.writes.is_some_and(|w| w.adds));
         let old = adds || touches.iter().any(|t| t.1 == Kind::Old);
         let deep = touches.iter().map(|t| if let Kind::Before(d) = t.1 { d } else { 0 }).max()?;
@@ -244,8 +244,8 @@ impl Rows {
         })
     }
 
-    /// Whether a box is the row that the last round writes; where there is no round, the one that the first would read
-    /// of the round before it, with which the loop then begins and ends.
+    /// Whether a box is the row that the last iteration writes; where there is no iteration, the one that the first would read
+    /// of the iteration before it, with which the loop then begins and ends.
     fn is_last(&self, at: &Looped, read: Option<OneBox>) -> bool {
         let last = match at.rounds.direction {
             Direction::Up => self.rounds as i64 - 1,
@@ -300,7 +300,7 @@ impl Rows {
         Ok(Some(Back { output: self.result, array, axis: self.axis, stacked, last: rest }))
     }
 
-    /// The body that takes rows and gives one more, for all rounds.
+    /// The body that takes rows and gives one more, for all iterations.
     fn body(&self, module: &mut Module, of: &Looped) -> Result<FuncId, Problem> {
         let body = &of.body;
         let late = reads_late(module, body, |_| true);
@@ -390,7 +390,7 @@ impl Rows {
         draft.finish(module, results)
     }
 
-    /// The row of the round as it was before the loop.
+    /// The row of the iteration as it was before the loop.
     fn untouched(
         &self,
         b: &Builder<'_>,

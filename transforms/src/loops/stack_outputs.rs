@@ -5,7 +5,7 @@
 //!
 //! func @f(%0: i64[], %1: f64[7]) -> (f64[7]) {      sets %1[%0] to sin %0
 //! ```
-//! becomes a loop that takes no array, and of which each round gives an element.
+//! becomes a loop that takes no array, and of which each iteration gives an element.
 //!
 //! It is how a program writes a row that lies in an array of rows: what the array held there is overwritten.
 
@@ -29,9 +29,9 @@ struct Filled {
     /// The parameter that is the array, and the result that hands it on.
     param: usize,
     result: usize,
-    /// The axis that the rounds go along.
+    /// The axis that the iterations go along.
     axis: usize,
-    /// What a round sets.
+    /// What an iteration sets.
     element: Atom,
 }
 

@@ -50,7 +50,7 @@ impl Nest<'_, '_, '_> {
         let input = matches!(self.p.buffers[buffer].place, Place::Input(_));
         // Out of a branch, or of a loop that may not run, no load moves: what proves that it stays
         // within its buffer may hold there alone.
-        // And where many values wait for registers, none waits in one for rounds to come.
+        // And where many values wait for registers, none waits in one for iterations to come.
         let calm = self.cut.waiting.is_empty() && !self.crowded;
         let moves = guard.is_none() && input && self.inside == 0 && calm;
         let mut flags = MemFlagsData::trusted();

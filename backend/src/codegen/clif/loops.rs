@@ -13,7 +13,7 @@
 //! ```
 //!
 //! Two buffers that exchange places are two pointers that do, in variables of Cranelift's; behind the
-//! loop, what ended in the wrong place is copied. All that a loop exchanges it exchanges in every round,
+//! loop, what ended in the wrong place is copied. All that a loop exchanges it exchanges in every iteration,
 //! so where there are more pairs than registers, one variable says of all of them where they are.
 
 use super::scalar;
@@ -28,13 +28,13 @@ use smallvec::SmallVec;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{Code, Dtype, Literal, OrderedMap, OrderedSet, Problem};
 
-/// The buffers that exchange places in a loop, all of them in each round.
+/// The buffers that exchange places in a loop, all of them in each iteration.
 struct Exchange {
     pairs: Vec<[BufferId; 2]>,
     turn: Turn,
 }
 
-/// What a round changes for it.
+/// What an iteration changes for it.
 enum Turn {
     /// For each pair the variables that hold where the two are, and where the first one was.
     Pointers(Vec<([Variable; 2], Value)>),
@@ -115,7 +115,7 @@ impl Nest<'_, '_, '_> {
         if read.is_empty() || read.len() > self.machine.held_values {
             return self.pointing(named, translate);
         }
-        // What waits in memory and is used in the rounds is loaded before them.
+        // What waits in memory and is used in the iterations is loaded before them.
         let mut waiting = Vec::new();
         for value in read {
             waiting.push((value, self.state.scalars[value].clone(), self.state.made[value]));
@@ -281,7 +281,7 @@ impl Nest<'_, '_, '_> {
         Ok(())
     }
 
-    /// A loop that finds out before each round whether there is one.
+    /// A loop that finds out before each iteration whether there is one.
     pub(super) fn while_(
         &mut self,
         head: &[Stmt],
@@ -376,7 +376,7 @@ impl Nest<'_, '_, '_> {
         self.b.ins().iadd(home, moved)
     }
 
-    /// A round ends.
+    /// An iteration ends.
     fn hand_on(&mut self, exchange: &Exchange) {
         match &exchange.turn {
             Turn::Pointers(pointers) => {

@@ -5,7 +5,7 @@
 //! what waits too long in one for registers waits in memory ([`spill`]).
 //! Within a part, [`translate`] translates statements, with [`loops`], [`access`], [`variables`],
 //! [`dynamic_tape`] and [`calls`]; [`scalar`] gives single elements their meaning, and [`vector_value`] holds the values of loops that do several
-//! rounds at once.
+//! iterations at once.
 //!
 //! A load whose guard is false reads zeros of the context instead of its element, which costs one
 //! conditional move and no branch.

@@ -396,7 +396,7 @@ impl Generator<'_> {
         }
     }
 
-    /// What a loop carries, and what its rounds begin with.
+    /// What a loop carries, and what its iterations begin with.
     fn carries(&mut self) -> (Vec<Carry>, Vec<Stmt>) {
         let (mut carries, mut begin) = (Vec::new(), Vec::new());
         if self.r.below(2) == 0 {
@@ -438,7 +438,7 @@ impl Generator<'_> {
         }
     }
 
-    /// The rounds of a loop: what exchanges places there exchanges nowhere inside.
+    /// The iterations of a loop: what exchanges places there exchanges nowhere inside.
     fn rounds(&mut self, carries: &[Carry], begin: Vec<Stmt>) -> Vec<Stmt> {
         let turned = carries.first().filter(|c| c.now.buffer != c.next.buffer).copied();
         let mut body = begin;

@@ -239,7 +239,7 @@ impl<'a> Functions<'a> {
         self.symbol(func, GROW)
     }
 
-    /// The beginning of a loop that is watched: (context, loop, rounds or -1) to a status.
+    /// The beginning of a loop that is watched: (context, loop, iterations or -1) to a status.
     pub(super) fn enter(&mut self, func: &mut ir::Function) -> Result<FuncRef, Problem> {
         self.symbol(func, ENTER)
     }

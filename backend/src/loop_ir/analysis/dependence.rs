@@ -1,8 +1,8 @@
-//! How the rounds of a loop depend on each other, as far as the text of the loop says it.
+//! How the iterations of a loop depend on each other, as far as the text of the loop says it.
 //!
-//! Two accesses of one array at addresses with the same strides meet in rounds that lie a fixed number
+//! Two accesses of one array at addresses with the same strides meet in iterations that lie a fixed number
 //! apart, or never; addresses that depend on data may meet anywhere. So the answer is one of three:
-//! rounds do not meet, they certainly do, or nobody knows before the run.
+//! iterations do not meet, they certainly do, or nobody knows before the run.
 //!
 //! ```text
 //! for i0 in 4 { store b1[i0*2], .. %0: f64 = load b1[i0*2 + 1] .. }       never: 2 does not divide 1
@@ -20,17 +20,17 @@ use crate::loop_ir::{
 use cranelift_entity::EntitySet;
 use tapeloom_ir::{Code, OrderedMap, OrderedSet};
 
-/// Comparisons worth the time that they take: for a claim, which every loop makes, and for rounds that
+/// Comparisons worth the time that they take: for a claim, which every loop makes, and for iterations that
 /// go side by side, which few loops do and speed depends on.
 const MOST: usize = 1 << 16;
 const MOST_ABREAST: usize = 1 << 22;
 
-/// Whether rounds meet in memory.
+/// Whether iterations meet in memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Dependence {
     /// In no run.
     Never,
-    /// In every run with two rounds: what happens.
+    /// In every run with two iterations: what happens.
     Always(String),
     /// Not known.
     Maybe,
@@ -159,14 +159,14 @@ impl Variables {
     }
 }
 
-/// Whether one round of a loop touches what another one writes.
+/// Whether one iteration of a loop touches what another one writes.
 pub(crate) fn memory(kernel: &Kernel, index: IndexId, extent: Extent, body: &[Stmt]) -> Dependence {
     meet(kernel, index, extent, body, false)
 }
 
-/// Whether that many rounds at a time may go side by side, each statement in all of them before the
+/// Whether that many iterations at a time may go side by side, each statement in all of them before the
 /// next one: no two of them touch what the other writes, but for a statement that writes where its
-/// data say, since it writes in the order of rounds.
+/// data say, since it writes in the order of iterations.
 pub(crate) fn abreast(kernel: &Kernel, index: IndexId, rounds: usize, body: &[Stmt]) -> bool {
     meet(kernel, index, Extent::Constant(rounds), body, true) == Dependence::Never
 }
@@ -198,7 +198,7 @@ fn meet(
             let found = match overlap(kernel, store.buffer, other.buffer) {
                 Overlap::None => Dependence::Never,
                 Overlap::Unknown => Dependence::Maybe,
-                // One statement, once a round, wherever it writes.
+                // One statement, once an iteration, wherever it writes.
                 Overlap::Same
                     if abreast
                         && i == k
@@ -226,7 +226,7 @@ struct Survey<'a> {
     index: IndexId,
     /// Loops inside and their extents.
     inside: Vec<(IndexId, usize)>,
-    /// And whether every round makes it.
+    /// And whether every iteration makes it.
     accesses: Vec<(Access<'a>, bool)>,
     /// Whether nothing else is touched.
     known: bool,
@@ -265,7 +265,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Scalars that each round has of its own.
+    /// Scalars that each iteration has of its own.
     fn defined(&self, body: &[Stmt]) -> EntitySet<ScalarId> {
         let mut defined = EntitySet::new();
         visit(body, &mut |stmt| {
@@ -276,7 +276,7 @@ impl<'a> Survey<'a> {
         defined
     }
 
-    /// Whether two accesses of one array meet in different rounds.
+    /// Whether two accesses of one array meet in different iterations.
     fn meet(
         &self,
         store: &Access<'_>,
@@ -303,7 +303,7 @@ impl<'a> Survey<'a> {
             Extent::Scalar(_) => i128::MAX,
         };
         if reach > 0 {
-            // Each round has a range of its own.
+            // Each iteration has a range of its own.
             let apart = step.abs() > reach + between.abs();
             return if apart { Dependence::Never } else { Dependence::Maybe };
         }
@@ -328,8 +328,8 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// How far an address moves in a round, how far two are apart, and how far each of them reaches
-    /// within a round; `None` where they move differently.
+    /// How far an address moves in an iteration, how far two are apart, and how far each of them reaches
+    /// within an iteration; `None` where they move differently.
     fn distance(&self, store: &Access<'_>, other: &Access<'_>) -> Option<(i128, i128, i128)> {
         distance(store, other, self.index, &self.inside)
     }

@@ -1,6 +1,6 @@
 //! The partial values of a loop in lanes, while the interpreter runs it.
 //!
-//! Each lane folds into a value of its own, which stands in the variable during the rounds of that
+//! Each lane folds into a value of its own, which stands in the variable during the iterations of that
 //! lane; behind the last full lanes all become one, and that is folded into what the variable held.
 //! [`lanes`](crate::passes::vectorize) says the order.
 
@@ -14,7 +14,7 @@ use tapeloom_ir::{Code, Dtype, Problem};
 /// What lanes hold while others run: values, and what goes with them.
 pub(super) struct Partial<M> {
     lanes: i64,
-    /// Rounds in full lanes.
+    /// Iterations in full lanes.
     full: i64,
     values: Vec<(VarId, Code, Vec<Marked<M>>)>,
 }
@@ -40,7 +40,7 @@ impl<M: Copy + Default> Partial<M> {
         Partial { lanes, full: extent - extent % lanes, values }
     }
 
-    /// Before a round and behind it: its lane's values and those outside change places.
+    /// Before an iteration and behind it: its lane's values and those outside change places.
     pub(super) fn turn(&mut self, round: i64, vars: &mut SecondaryMap<VarId, Marked<M>>) {
         if round < self.full {
             for (var, _, values) in &mut self.values {
@@ -49,7 +49,7 @@ impl<M: Copy + Default> Partial<M> {
         }
     }
 
-    /// Behind a round: the last one in full lanes makes one value of all.
+    /// Behind an iteration: the last one in full lanes makes one value of all.
     pub(super) fn settle(
         &mut self,
         round: i64,

@@ -78,7 +78,7 @@ pub(crate) trait Observer<'a> {
     fn branch(&mut self, operands: &[Self::Mark]) -> Result<(), Problem>;
     /// A loop begins.
     fn begin(&mut self) {}
-    /// A loop goes on to its next round, or ends: from the mark of its index to the next one.
+    /// A loop goes on to its next iteration, or ends: from the mark of its index to the next one.
     fn round(&mut self, site: Site, index: Self::Mark) -> Result<Self::Mark, Problem>;
 }
 

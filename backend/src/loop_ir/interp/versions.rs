@@ -6,11 +6,11 @@
 //! buffer that begins where another one still lives, an offset in the workspace that makes two
 //! overlap, an element that nobody has written. Tags do not ask what the numbers are.
 //!
-//! A carry hands a value on under another name: at the end of a round the tags of what `next` holds
+//! A carry hands a value on under another name: at the end of an iteration the tags of what `next` holds
 //! become those of `now`, and whatever else its memory held is nothing any more. A call has tags of
 //! its own, which become the caller's where results are.
 //!
-//! Beside its tag a byte knows in which round it was written last, and read. Where the rounds of a
+//! Beside its tag a byte knows in which iteration it was written last, and read. Where the iterations of a
 //! loop are claimed to be independent, none may touch what another has written, nor write what
 //! another has read.
 
@@ -48,7 +48,7 @@ struct Run<'a> {
     ended: SecondaryMap<BufferId, Vec<Option<u32>>>,
 }
 
-/// A loop that is under way: when it began, and its present round.
+/// A loop that is under way: when it began, and its present iteration.
 struct Loop {
     independent: bool,
     began: u32,
@@ -62,7 +62,7 @@ pub(super) struct Shadow<'a> {
     loops: Vec<Loop>,
     /// Number of runs so far.
     number: u32,
-    /// Rounds, loops and runs so far.
+    /// Iterations, loops and runs so far.
     clock: u32,
 }
 
@@ -173,7 +173,7 @@ impl<'a> Shadow<'a> {
                 );
                 return Err(wrong(k, message));
             }
-            // The read that another round may not write over is kept.
+            // The read that another iteration may not write over is kept.
             if !self.loops.iter().any(|l| l.elsewhere(cell.read)) {
                 cell.read = self.clock;
             }
@@ -230,7 +230,7 @@ impl<'a> Shadow<'a> {
         if cells.all(since) { self.write(buffer, version, at, i) } else { Ok(()) }
     }
 
-    /// The end of a round: what `next` holds becomes what `now` holds, in the memory where `next` was
+    /// The end of an iteration: what `next` holds becomes what `now` holds, in the memory where `next` was
     /// (`full`); where `now` was (`other`, maybe the same) nothing is left.
     pub(super) fn hand_on(
         &mut self,
@@ -275,7 +275,7 @@ impl<'a> Shadow<'a> {
 }
 
 impl Loop {
-    /// Whether that happened in another round.
+    /// Whether that happened in another iteration.
     fn elsewhere(&self, when: u32) -> bool {
         self.independent && when >= self.began && when < self.round
     }

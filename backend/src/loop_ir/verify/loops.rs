@@ -1,4 +1,4 @@
-//! What loops say of themselves: how their rounds depend on each other, and what they carry.
+//! What loops say of themselves: how their iterations depend on each other, and what they carry.
 
 use super::Verifier;
 use super::calls::{Span, meeting, memory};
@@ -9,7 +9,7 @@ use crate::loop_ir::{
 use tapeloom_ir::OrderedSet;
 
 impl Verifier<'_> {
-    /// What a loop claims of its rounds must not be seen to be wrong, and lanes must be legal.
+    /// What a loop claims of its iterations must not be seen to be wrong, and lanes must be legal.
     pub(super) fn claim(&mut self, stmt: &Stmt) {
         let Stmt::For { index, extent, rounds: claimed, lanes, carries, body } = stmt else {
             return;
@@ -104,7 +104,7 @@ impl Verifier<'_> {
                 false => self.error(format!("{buffer} exchanges places twice")),
             }
         }
-        // Whatever else the rounds touch must lie beside both places.
+        // Whatever else the iterations touch must lie beside both places.
         let mut spans = Vec::new();
         touched.extend(known.iter().copied());
         for buffer in touched {

@@ -3,7 +3,7 @@
 //! Every value is defined once, before its uses, and used within its block; dtypes fit; inputs are
 //! never written and every output is; workspace offsets are multiples of 64 and within the workspace;
 //! what a contraction or a call writes overlaps nothing that it reads; loops claim nothing of their
-//! rounds that is seen to be wrong; calls go to earlier kernels only, with memory of their types.
+//! iterations that is seen to be wrong; calls go to earlier kernels only, with memory of their types.
 //!
 //! And every address stays within its buffer, whatever the arguments are. Constant addresses and loops
 //! of constant extent are intervals; where values decide, at run-time indices and under guards and

@@ -2,7 +2,7 @@
 //!
 //! How the equation is solved is a function like any other, run as it stands. Its derivative is never
 //! asked for: that of the value follows from the equation (the implicit function theorem), at one
-//! linear system a tangent, whatever rounds led to the value. The rules emit the primitives
+//! linear system a tangent, whatever iterations led to the value. The rules emit the primitives
 //! themselves, so derivatives of every order are such systems again.
 
 mod linear_solve;

@@ -1,6 +1,6 @@
 //! Lanes: members of a batch, some of which take part in a computation and some of which do not.
 //!
-//! A branch that some members take, or a round that some still need, runs on the whole batch at once.
+//! A branch that some members take, or an iteration that some still need, runs on the whole batch at once.
 //! A member that takes no part must not be seen: its own values may lie where the function has poles,
 //! and a cotangent of zero times an infinite partial is nan; an inner loop might never end on them. So
 //! it runs on the values of the first member that does take part, and what comes out is dropped:
@@ -13,7 +13,7 @@
 //! has anyway. `x[first]` carries no derivative, so the tangents of the others are zeros on the way in
 //! and their cotangents are zeros on the way out, also those that all members add up.
 //!
-//! Tapes stay as they are: their records were written by rounds that saw members that took part alone,
+//! Tapes stay as they are: their records were written by iterations that saw members that took part alone,
 //! and hold zeros for the others where they hold cotangents.
 //!
 //! What a user can see of a function, its effects, must not be seen of such a member at all. So where there

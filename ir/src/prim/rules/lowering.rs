@@ -117,11 +117,11 @@ pub enum Lowering {
         /// The functions, all of one type.
         branches: Vec<FuncId>,
     },
-    /// Run a function round after round: see [`LoopSpec`].
+    /// Run a function iteration after iteration: see [`LoopSpec`].
     Loop {
         /// What is run.
         body: FuncId,
-        /// How often, and what goes in and out of each round.
+        /// How often, and what goes in and out of each iteration.
         rounds: LoopSpec,
     },
     /// It cannot be run, for the reason given.
@@ -318,7 +318,7 @@ impl Equation {
 }
 
 impl Op {
-    /// What a loop runs in every round, and how often.
+    /// What a loop runs in every iteration, and how often.
     pub fn as_loop(&self, module: &Module) -> Option<(FuncId, LoopSpec)> {
         if self.regions().is_empty() {
             return None;

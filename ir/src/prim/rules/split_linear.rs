@@ -240,7 +240,7 @@ fn either(op: &Op, one: Linearity, other: Linearity) -> Result<Linearity, Proble
     }
 }
 
-/// What the parameters of a loop's body are in all rounds, and its results.
+/// What the parameters of a loop's body are in all iterations, and its results.
 fn carried(
     m: &Module,
     of: &Loop,
@@ -252,7 +252,7 @@ fn carried(
     for (p, operand) in rounds.params().zip(&operands[rounds.lead()..]) {
         given[p] = *operand;
     }
-    // What the rounds make of a carry it is in the next one; it changes once at most.
+    // What the iterations make of a carry it is in the next one; it changes once at most.
     loop {
         let found = follow(m, of.body, &given)?;
         let before = given.clone();

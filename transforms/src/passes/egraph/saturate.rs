@@ -1,6 +1,6 @@
 //! Saturation: rules are applied to an e-graph until nothing new is found, or a limit is met.
 //!
-//! Two rounds. Rules that never make a term larger run at every match until none adds anything:
+//! Two iterations. Rules that never make a term larger run at every match until none adds anything:
 //! they reach a fixed point quickly, and holding some of them back (as a backoff schedule does on
 //! graphs with many matches) makes programs measurably worse. Rules that factor or spell out can
 //! feed each other without end, so they run for a few iterations with a bound on matches per rule;
@@ -17,16 +17,16 @@ use egg::Id;
 use std::collections::BTreeMap;
 use tapeloom_ir::{Op, Type};
 
-/// Iterations of the first round. Programs seen so far need four to six.
+/// Iterations of the first iteration. Programs seen so far need four to six.
 const SHRINKING: usize = 12;
 
-/// Iterations of the second round.
+/// Iterations of the second iteration.
 const FACTORING: usize = 4;
 
 /// What happened.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Saturation {
-    /// Iterations of both rounds.
+    /// Iterations of both iterations.
     pub(crate) iterations: usize,
     /// How often each rule joined two classes.
     pub(crate) fired: BTreeMap<&'static str, usize>,

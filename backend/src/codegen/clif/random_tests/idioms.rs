@@ -1,5 +1,5 @@
 //! Loops that passes look for and that chance does not make: windows that are copied, products, sums in a row, and
-//! arithmetic that the rounds of a loop have in common.
+//! arithmetic that the iterations of a loop have in common.
 
 use super::{Generator, Stmt, at_index, float, store};
 use crate::loop_ir::{Address, Arg, Buffer, BufferVersion, Extent, IndexId, Place};
@@ -167,7 +167,7 @@ impl Generator<'_> {
         body.push(self.plain(i, m, outer));
     }
 
-    /// Rounds that add to an element and to its neighbours.
+    /// Iterations that add to an element and to its neighbours.
     fn in_a_row(&mut self, body: &mut Vec<Stmt>) {
         let (i, mut rounds, to) = (self.index(), Vec::new(), self.own_array());
         let (more, down) = (1 + self.r.below(3), self.r.below(2) == 0);
@@ -193,7 +193,7 @@ impl Generator<'_> {
         body.push(self.plain(i, n, rounds));
     }
 
-    /// An inner loop computes in every round of the outer one what it did in the one before, if nothing wrote there.
+    /// An inner loop computes in every iteration of the outer one what it did in the one before, if nothing wrote there.
     fn in_common(&mut self, body: &mut Vec<Stmt>) {
         let (i, j) = (self.index(), self.index());
         let (m, n) = (self.r.of(&[1, 4, 6]), self.r.of(&[1, 3, self.size]));

@@ -1,7 +1,7 @@
-//! A loop over a batch: every round runs for the whole batch.
+//! A loop over a batch: every iteration runs for the whole batch.
 //!
-//! A carry has the batch if its start has it or if a round gives it the batch; a start without it is
-//! repeated. Elements and what is stacked have the rounds on axis 0, inside the batch.
+//! A carry has the batch if its start has it or if an iteration gives it the batch; a start without it is
+//! repeated. Elements and what is stacked have the iterations on axis 0, inside the batch.
 
 use super::{Binding, Loop, TripCount};
 use crate::lang::function::Atom;
@@ -55,7 +55,7 @@ pub(super) fn batch(
     Ok(Batched { y: y.iter().enumerate().map(output).collect(), batched: lifted.into() })
 }
 
-/// The batch and the rounds exchanged, which are the first two axes; the records of a tape have the
+/// The batch and the iterations exchanged, which are the first two axes; the records of a tape have the
 /// batch inside already.
 fn inside(cx: &RuleCx<'_, '_>, x: Atom) -> Atom {
     let Type::Array(ty) = cx.b.type_of(x) else { return x };

@@ -1,8 +1,8 @@
-//! The loops that a schedule is made of: rounds from any one on, and carries kept on the way.
+//! The loops that a schedule is made of: iterations from any one on, and carries kept on the way.
 //!
 //! A program of constant size follows a schedule of any length ([`crate::revolve`]), since where the
 //! next carry is kept follows from two numbers. What it holds are *places*: for each carry an array of
-//! so many, the number of the round that each begins, and how many are held:
+//! so many, the number of the iteration that each begins, and how many are held:
 //!
 //! ```text
 //! while held < places and end - at >= 3:              keep some on the way to the last round before end
@@ -12,7 +12,7 @@
 //! ```
 //!
 //! LoopSpec are numbered here in the order in which they run, whatever their direction. An element of a
-//! round is read where it lies, and what rounds stack is written where it is to lie.
+//! iteration is read where it lies, and what iterations stack is written where it is to lie.
 
 use super::{Binding, Direction, Loop, LoopSpec, TripCount};
 use crate::fault::{Fault, planted};
@@ -36,7 +36,7 @@ pub(super) fn calc(b: &Builder<'_>, op: Scalar, x: Atom, y: Atom) -> Atom {
 }
 
 /// A loop written as a closure: constants and carries to the next carries. What it is given before them
-/// is the number of the round, unless a condition says when it ends.
+/// is the number of the iteration, unless a condition says when it ends.
 pub(super) fn looped(
     b: &Builder<'_>,
     name: &str,
@@ -86,7 +86,7 @@ pub(super) fn looped(
     y
 }
 
-/// Whether there is another round, given constants and carries.
+/// Whether there is another iteration, given constants and carries.
 pub(super) type Holds = fn(&Builder<'_>, &[Atom], &[Atom]) -> Atom;
 
 /// How often a closure runs.
@@ -96,21 +96,21 @@ pub(super) enum Times {
     While(Holds),
 }
 
-/// The rounds of a loop, to be run from any one on.
+/// The iterations of a loop, to be run from any one on.
 #[derive(Clone)]
 pub(super) struct Chain<'a> {
-    /// What a round runs. Where the n-th result goes, the n-th value of a state is.
+    /// What an iteration runs. Where the n-th result goes, the n-th value of a state is.
     pub(super) body: FuncId,
     pub(super) rounds: &'a LoopSpec,
-    /// What all rounds are given, for each parameter in a `const` or `xs` slot: constants, and arrays of
+    /// What all iterations are given, for each parameter in a `const` or `xs` slot: constants, and arrays of
     /// all elements.
     pub(super) given: Vec<Atom>,
-    /// How many rounds the loop has.
+    /// How many iterations the loop has.
     pub(super) all: Atom,
 }
 
 impl Chain<'_> {
-    /// The number of the element that belongs to the round that runs as the `k`-th.
+    /// The number of the element that belongs to the iteration that runs as the `k`-th.
     pub(super) fn index(direction: Direction, b: &Builder<'_>, k: Atom, all: Atom) -> Atom {
         match direction {
             Direction::Up => k,
@@ -118,7 +118,7 @@ impl Chain<'_> {
         }
     }
 
-    /// Runs so many rounds. A state is what a round left: a carry, or an array of all elements, of which
+    /// Runs so many iterations. A state is what an iteration left: a carry, or an array of all elements, of which
     /// some are written.
     fn run(&self, b: &Builder<'_>, from: Atom, count: Atom, state: &[Atom]) -> Vec<Atom> {
         let constants = [&[from, self.all], &self.given[..]].concat();
@@ -144,7 +144,7 @@ impl Chain<'_> {
         })
     }
 
-    /// The same rounds inside a loop that has all this among its constants: those from `first` on.
+    /// The same iterations inside a loop that has all this among its constants: those from `first` on.
     fn inside(&self, constants: &[Atom]) -> Self {
         Chain { given: constants[1..].to_vec(), all: constants[0], ..self.clone() }
     }
@@ -154,8 +154,8 @@ impl Chain<'_> {
         [&[self.all], &self.given[..]].concat()
     }
 
-    /// Goes from a state at the round `from` to that at the round `to`, on the way to `end`, behind the
-    /// last round that is to be undone; keeps what it meets where there are places.
+    /// Goes from a state at the iteration `from` to that at the iteration `to`, on the way to `end`, behind the
+    /// last iteration that is to be undone; keeps what it meets where there are places.
     ///
     /// `kept` says which values of the state are kept.
     pub(super) fn go(
@@ -201,7 +201,7 @@ impl Chain<'_> {
 pub(super) struct Held {
     /// How many are held.
     pub(super) held: Atom,
-    /// Which round each begins.
+    /// Which iteration each begins.
     pub(super) rounds: Atom,
     /// Those of each carry, as one array.
     pub(super) carries: Vec<Atom>,
@@ -210,7 +210,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// So many, of which the first holds the carries that the first round begins with.
+    /// So many, of which the first holds the carries that the first iteration begins with.
     pub(super) fn new(b: &Builder<'_>, number: usize, start: &[Atom]) -> Held {
         let place = |x: &Atom| {
             let all = ArrayType::new(b.dtype_of(*x), b.shape_of(*x).with_leading(number));
@@ -220,14 +220,14 @@ impl Held {
         Held { held: self::number(1), rounds, carries: start.iter().map(place).collect(), number }
     }
 
-    /// The round that the last one held begins, and its carries.
+    /// The iteration that the last one held begins, and its carries.
     pub(super) fn last(&self, b: &Builder<'_>) -> (Atom, Vec<Atom>) {
         let at = calc(b, Scalar::Sub, self.held, number(1));
         let carries = self.carries.iter().map(|c| element(b, *c, at)).collect();
         (element(b, self.rounds, at), carries)
     }
 
-    /// Without the last one held, if it begins that round.
+    /// Without the last one held, if it begins that iteration.
     pub(super) fn without(mut self, b: &Builder<'_>, round: Atom) -> Held {
         let last = calc(b, Scalar::Sub, self.held, number(1));
         let done = calc(b, Scalar::Eq, element(b, self.rounds, last), round);

@@ -8,14 +8,14 @@
 //! ```
 //!
 //! It is the linear half of a [`Loop`] with `carries`. Run forward it is a loop as any other (`ahead`).
-//! Its transpose is a loop over the rounds, last to first, which holds the places where carries are kept:
-//! every round takes the last one held, goes on from there to the carry that it needs (and keeps some of
+//! Its transpose is a loop over the iterations, last to first, which holds the places where carries are kept:
+//! every iteration takes the last one held, goes on from there to the carry that it needs (and keeps some of
 //! those that it meets, where there are places free), and then is undone by the transpose of `lin`, which
 //! computes from the carry alone. So between the forward and the backward pass there are so many carries
-//! as there are places and nothing else, and while a round is undone there is what that round needs.
+//! as there are places and nothing else, and while an iteration is undone there is what that iteration needs.
 //!
-//! The operands are: the number of rounds, if it is one; constants and elements of the rounds; the places
-//! (for each carry an array, then the rounds that they begin and how many are held); and the tangents.
+//! The operands are: the number of iterations, if it is one; constants and elements of the iterations; the places
+//! (for each carry an array, then the iterations that they begin and how many are held); and the tangents.
 //! Carries that `lin` never asks for, and that none of those follows from, are neither kept nor made again.
 
 use super::checkpoint_slots::{Chain, Held, calc, few, number};
@@ -47,9 +47,9 @@ use std::ops::Range;
 pub struct Replay {
     /// What it computes: the operands to the tangents.
     pub ahead: FuncId,
-    /// A round: what it takes to the carries of the next one, all of which are kept.
+    /// An iteration: what it takes to the carries of the next one, all of which are kept.
     pub step: FuncId,
-    /// The derivative of a round: what `step` takes, then tangents.
+    /// The derivative of an iteration: what `step` takes, then tangents.
     pub lin: FuncId,
     /// How often it is run, and what the parameters of `lin` take: those of `step`, which carry its
     /// results, and tangents, which carry those of `lin`.
@@ -70,7 +70,7 @@ struct Undoing {
 }
 
 /// The outputs of a loop with `carries`, and their tangents; nothing if it keeps what another one keeps:
-/// no more than a carry for each of its rounds, or what cannot be made again.
+/// no more than a carry for each of its iterations, or what cannot be made again.
 pub(super) fn linearize(
     of: &Loop,
     cx: &mut RuleCx<'_, '_>,
@@ -133,15 +133,15 @@ pub(super) fn linearize(
     Ok(Some(of.dual(y, &derived.active_out, &dy)))
 }
 
-/// How the rounds of a loop are undone.
+/// How the iterations of a loop are undone.
 struct Undone {
-    /// What a round runs first, when it tells what it tells.
+    /// What an iteration runs first, when it tells what it tells.
     body: FuncId,
-    /// The derivative of a round, of which the linear half computes from parameters alone.
+    /// The derivative of an iteration, of which the linear half computes from parameters alone.
     derived: LinearizeOf,
     /// Which parameters have a tangent.
     active: Vec<bool>,
-    /// What of a round leads to the carries that are asked for.
+    /// What of an iteration leads to the carries that are asked for.
     part: Part,
     /// Those: which results they are.
     kept: Vec<usize>,
@@ -156,14 +156,14 @@ impl Undone {
         on: Vec<bool>,
         regime: PlanContext,
     ) -> Result<Option<Undone>, Problem> {
-        // A round has told what it tells when it runs again.
+        // An iteration has told what it tells when it runs again.
         let told = of.body;
         let of = &Loop { body: silent(m, told)?, ..of.clone() };
         let shares = vec![Amortization::FREE.with(regime); of.rounds.takes.len()];
         let (derived, active) = of.settled(
             on,
             |active, forced| {
-                // A round is undone from what it takes alone.
+                // An iteration is undone from what it takes alone.
                 let derived = regions.linearize(m, of.body, active, forced, &shares)?;
                 let mut terms = PlanRequest::apart(Vec::new(), Vec::new(), 1);
                 terms.policy = Policy::Nothing;
@@ -171,7 +171,7 @@ impl Undone {
             },
             |derived| &derived.active_out,
         )?;
-        // A rule may tell more than the round that it stands for.
+        // A rule may tell more than the iteration that it stands for.
         if m.effects(derived.fwd) == Effects::Ordered {
             return Ok(None);
         }
@@ -205,7 +205,7 @@ impl Undone {
         };
         let again = Loop { body: silent, ..of.clone() };
         let mut part = Part::of(&again, regions, m, vec![false; f.results.len()], read)?;
-        // Where the rounds are linear, what they carry is still what they are undone with.
+        // Where the iterations are linear, what they carry is still what they are undone with.
         let step = m.get(part.function);
         if !step.linear_params.is_empty() {
             part.function = function(m, &step.name, [&step.param_types(), &[]], |b, p, _| {
@@ -223,16 +223,16 @@ impl Undone {
 /// What reverse mode keeps of a loop for each carry that it keeps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Places {
-    /// How many rounds the loop has, if that is known before the run.
+    /// How many iterations the loop has, if that is known before the run.
     pub rounds: Option<usize>,
-    /// Bytes of a place: the values that a carry is, as far as rounds are undone with them, and the number
-    /// of its round.
+    /// Bytes of a place: the values that a carry is, as far as iterations are undone with them, and the number
+    /// of its iteration.
     pub bytes: usize,
 }
 
 impl Places {
     /// Bytes of so many, with the number of those that are held: all that lies between the forward and the
-    /// backward pass, but for what all rounds read.
+    /// backward pass, but for what all iterations read.
     pub fn bytes(&self, carries: usize) -> usize {
         carries.saturating_mul(self.bytes).saturating_add(8)
     }
@@ -247,7 +247,7 @@ impl Places {
 
 impl Op {
     /// What reverse mode keeps of a loop that keeps carries, for each of them, if those of its operands
-    /// have a tangent; nothing if it is none, needs no carry, or has rounds that cannot be run again.
+    /// have a tangent; nothing if it is none, needs no carry, or has iterations that cannot be run again.
     ///
     /// # Errors
     /// A derivative that does not exist.
@@ -272,7 +272,7 @@ impl Op {
     }
 }
 
-/// The linear half of a round, of all parameters that are read.
+/// The linear half of an iteration, of all parameters that are read.
 fn of_all(
     m: &mut Module,
     derived: &LinearizeOf,
@@ -291,7 +291,7 @@ fn of_all(
     })
 }
 
-/// The outputs of a loop, how many rounds it has, and what is kept of the carries.
+/// The outputs of a loop, how many iterations it has, and what is kept of the carries.
 fn forward(
     of: &Loop,
     b: &Builder<'_>,
@@ -306,10 +306,10 @@ fn forward(
     let places = Held::new(b, carries, &starts);
     let all = match &rounds.trip {
         TripCount::Static(n) => number(*n),
-        // A negative number of rounds is none.
+        // A negative number of iterations is none.
         TripCount::Runtime => calc(b, Scalar::Max, x[0], number(0)),
         TripCount::While { .. } => {
-            // Where to keep carries depends on how many rounds there are.
+            // Where to keep carries depends on how many iterations there are.
             let y = b.emit(of.clone(), x).to_vec();
             let all = y.last().copied().unwrap_or(number(0));
             return (y, all, places);
@@ -402,7 +402,7 @@ impl Undoing {
         self.rounds.params().filter(|p| !matches!(self.rounds.takes[*p], Binding::Carry(_)))
     }
 
-    /// The number of rounds, what all rounds are given, and the places, from operands.
+    /// The number of iterations, what all iterations are given, and the places, from operands.
     fn parts(&self, b: &Builder<'_>, x: &[Atom]) -> (Atom, Vec<Atom>, Held) {
         let lead = self.rounds.lead();
         let all = match self.rounds.trip {
@@ -471,7 +471,7 @@ impl Undoing {
         let (n, step) = (known.len(), m.get(self.step));
         function(m, &name, [&types, &[]], |b, p, _| {
             let (all, given, places) = self.parts(b, &p[..n]);
-            // The elements that the round itself is undone with.
+            // The elements that the iteration itself is undone with.
             let of_round = |q: &usize| self.rounds.takes[*q] == Binding::Xs;
             let elements: Vec<usize> = (0..step.params.len()).filter(of_round).collect();
             let whole = |q: &usize| self.given().position(|g| g == *q).map(|i| given[i]);
@@ -517,7 +517,7 @@ impl Undoing {
         })
     }
 
-    /// A round undone: the carry that it began with is made, then its cotangents.
+    /// An iteration undone: the carry that it began with is made, then its cotangents.
     fn undone(
         &self,
         b: &Builder<'_>,
@@ -746,7 +746,7 @@ impl Primitive for Replay {
     }
 }
 
-/// `c' = k c c`, three rounds of it with two places.
+/// `c' = k c c`, three iterations of it with two places.
 fn sample(m: &mut Module) -> Result<Sample, Problem> {
     let v = Type::array(Dtype::F64, &[2]);
     let pair = [v.clone(), v.clone()];

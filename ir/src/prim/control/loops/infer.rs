@@ -8,7 +8,7 @@ use crate::lang::types::{ArrayType, Dtype, Type};
 use crate::prim::rules::region_helpers::{arrow, signature};
 use crate::prim::{Effects, Operand, Types};
 
-/// One value of that type for each round: an array if it is an array and their number is known, else a
+/// One value of that type for each iteration: an array if it is an array and their number is known, else a
 /// tape.
 pub(super) fn stacked(ty: &Type, trip: &TripCount) -> Type {
     match (ty, trip) {
@@ -103,7 +103,7 @@ fn slots(
                 if next != ty {
                     return Err(changed(&f.name, (p, ty), (*r, next)));
                 }
-                // What is linear in one round is linear in all, if it is all that is carried.
+                // What is linear in one iteration is linear in all, if it is all that is carried.
                 if p < known && known < params.len() {
                     let message = format!(
                         "@{} has linear parameters, and parameter {p}, which is not, is carried",
@@ -120,7 +120,7 @@ fn slots(
     Ok(())
 }
 
-/// The condition reads what a round begins with, and gives a truth value.
+/// The condition reads what an iteration begins with, and gives a truth value.
 fn check_condition(
     rounds: &LoopSpec,
     module: &Module,
@@ -160,7 +160,7 @@ fn wrong(message: String, help: &str) -> Problem {
     Problem::new(Kind::Arguments, message, help)
 }
 
-/// A carry that a round makes another type of.
+/// A carry that an iteration makes another type of.
 fn changed(f: &str, (p, before): (usize, &Type), (r, after): (usize, &Type)) -> Problem {
     let dtype = |ty: &Type| ty.as_array().map(|a| a.dtype);
     let kind = if dtype(before) == dtype(after) { Kind::Shape } else { Kind::Dtype };

@@ -1,9 +1,9 @@
-//! Carries that no round changes are constants.
+//! Carries that no iteration changes are constants.
 //!
 //! A closure that hands on what it got, say the parameters of a model beside its state, carries it. As a
 //! constant it is read where it lies, needs no place of its own, is kept once for the backward pass, and
 //! its cotangent is a running total. Derivatives are full of them: what is added to a carry changes neither
-//! its tangent nor, on the way back, its cotangent, which would be copied in every round.
+//! its tangent nor, on the way back, its cotangent, which would be copied in every iteration.
 
 use super::{Binding, Loop};
 use crate::lang::builder::Builder;
@@ -11,7 +11,7 @@ use crate::lang::function::{Atom, ValueId};
 use crate::lang::module::Module;
 use crate::lang::problem::Problem;
 
-/// Where an output of a loop is, once what no round changes is a constant.
+/// Where an output of a loop is, once what no iteration changes is a constant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Settled {
     /// It is that output.
@@ -21,7 +21,7 @@ pub enum Settled {
 }
 
 impl Loop {
-    /// The loop, of the same operands, in which carries that no round changes are constants; and where
+    /// The loop, of the same operands, in which carries that no iteration changes are constants; and where
     /// its outputs are.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl Loop {
         Ok((op, settled))
     }
 
-    /// The outputs of the loop, of which those that no round changes are operands.
+    /// The outputs of the loop, of which those that no iteration changes are operands.
     ///
     /// # Errors
     /// None that a loop of a well-formed module can cause.

@@ -1,4 +1,4 @@
-//! Derivatives of a loop that run in its direction: the tangents of a round beside its values, or in a
+//! Derivatives of a loop that run in its direction: the tangents of an iteration beside its values, or in a
 //! loop of their own behind it.
 //!
 //! ```text
@@ -7,19 +7,19 @@
 //!             (residuals..; dx..) -> dy..      the rounds of its linear half
 //! ```
 //!
-//! A carry has a tangent if its start has one or if a round makes one; which do is found by asking
+//! A carry has a tangent if its start has one or if an iteration makes one; which do is found by asking
 //! until no more come, at most once for each carry.
 //!
-//! What the linear rounds read of the others costs memory for every round only if it has to: a constant
-//! and an element are read again, the number of the round is there, a stacked result is read again, and
+//! What the linear iterations read of the others costs memory for every iteration only if it has to: a constant
+//! and an element are read again, the number of the iteration is there, a stacked result is read again, and
 //! what follows from constants alone is computed once, outside, if it is an array. The rest is stacked:
-//! for each value one array with an element for each round, or a tape if their number is not known. What a
-//! round begins with is what the one before it ended with, so where that is stacked the array serves for
+//! for each value one array with an element for each iteration, or a tape if their number is not known. What a
+//! iteration begins with is what the one before it ended with, so where that is stacked the array serves for
 //! both.
 //!
-//! A tape is never computed outside, though the rounds that wrote it read constants alone: it would be
-//! a constant of the linear rounds, and the cotangent of a constant is a sum, which tapes have not.
-//! And where there may be no round, nothing is computed outside that might not end.
+//! A tape is never computed outside, though the iterations that wrote it read constants alone: it would be
+//! a constant of the linear iterations, and the cotangent of a constant is a sum, which tapes have not.
+//! And where there may be no iteration, nothing is computed outside that might not end.
 
 use super::{Binding, Direction, Loop, LoopSpec, TripCount};
 use crate::lang::function::{Atom, FuncId};
@@ -35,7 +35,7 @@ use crate::prim::rules::slice_helpers::element;
 use crate::prim::{Broadcast, Dual, Effects, Op, RuleCx, Scalar};
 use std::sync::Arc;
 
-/// How many rounds a loop is taken to have, of which only the run knows.
+/// How many iterations a loop is taken to have, of which only the run knows.
 const SOME_ROUNDS: usize = 32;
 
 pub(super) fn jvp(
@@ -78,7 +78,7 @@ pub(super) fn linearize(
     let derived = cx.ask(|regions, m| {
         let mut terms = of.terms(m, &derived, &shares);
         if of.carries.is_some() {
-            // One that has no more rounds than carries to keep keeps those.
+            // One that has no more iterations than carries to keep keeps those.
             terms.policy = Policy::Nothing;
         }
         regions.plan(m, derived, terms)
@@ -89,7 +89,7 @@ pub(super) fn linearize(
     let lin = of.reading(cx, derived.lin, &read)?;
     let mut op = Loop::new(lin, of.rounds.clone());
     op.rounds.takes = takes;
-    // The rounds of a loop that asks a condition are counted, and those derived from it follow the count.
+    // The iterations of a loop that asks a condition are counted, and those derived from it follow the count.
     let mut args = x[..of.rounds.lead()].to_vec();
     if let TripCount::While { .. } = of.rounds.trip {
         op.rounds.trip = TripCount::Runtime;
@@ -139,7 +139,7 @@ impl Loop {
         }
     }
 
-    /// What costs memory for every round if the linear rounds read it: what each begins with, if it
+    /// What costs memory for every iteration if the linear iterations read it: what each begins with, if it
     /// changes, and what it hands to the next.
     fn terms(&self, m: &Module, of: &LinearizeOf, shares: &[Amortization]) -> PlanRequest {
         let hoists = self.hoists(m, of.fwd);
@@ -175,7 +175,7 @@ impl Loop {
         (0..results.len()).find(same).filter(|_| known)
     }
 
-    /// The linear rounds, which read what rounds begin with where the one before it ended.
+    /// The linear iterations, which read what iterations begin with where the one before it ended.
     ///
     /// ```text
     /// x = select (i == 0) start y[i - 1]
@@ -198,7 +198,7 @@ impl Loop {
         let given: Vec<Vec<Type>> = read.iter().map(operands).collect();
         cx.ask(|_, m| {
             let f = m.get(lin);
-            // The number of the round, what the first one begins with, and what each ended with.
+            // The number of the iteration, what the first one begins with, and what each ended with.
             let types =
                 read.iter().zip(&f.params).zip(given).flat_map(|((r, p), given)| match r.before {
                     true => [vec![Type::scalar(Dtype::I64)], given].concat(),
@@ -229,7 +229,7 @@ impl Loop {
         })
     }
 
-    /// How many rounds there are, or may be.
+    /// How many iterations there are, or may be.
     fn some_rounds(&self) -> usize {
         match self.rounds.trip {
             TripCount::Static(n) => n,
@@ -237,8 +237,8 @@ impl Loop {
         }
     }
 
-    /// What it costs the linear rounds to have the parameters of the body again: nothing for the number of
-    /// the round; all rounds share what changes in none.
+    /// What it costs the linear iterations to have the parameters of the body again: nothing for the number of
+    /// the iteration; all iterations share what changes in none.
     fn shares(&self, cx: &RuleCx<'_, '_>) -> Vec<Amortization> {
         let lead = self.rounds.lead();
         let regime = cx.regime();
@@ -262,7 +262,7 @@ impl Loop {
     }
 
     /// Whether what follows from constants alone, and is computed by `f`, may be computed outside: not
-    /// what is seen, and nothing that might not end where there may be no round.
+    /// what is seen, and nothing that might not end where there may be no iteration.
     fn hoists(&self, m: &Module, f: FuncId) -> bool {
         let runs = matches!(self.rounds.trip, TripCount::Static(1..));
         m.effects(f) != Effects::Ordered && (runs || !may_not_end(m, f))
@@ -299,7 +299,7 @@ impl Loop {
         operands.map(|(_, (x, dx))| instantiate(cx.b, *dx, &cx.b.type_of(*x))).collect()
     }
 
-    /// Outputs, the number of rounds among them if it is one, and the tangents of those that have any.
+    /// Outputs, the number of iterations among them if it is one, and the tangents of those that have any.
     pub(super) fn dual(&self, y: Vec<Atom>, active_out: &[bool], dy: &[Atom]) -> Dual {
         let trips = (0..self.trips()).map(|_| None);
         let dy = scatter_tangents(active_out, dy).into_iter().chain(trips).collect();
@@ -307,12 +307,12 @@ impl Loop {
     }
 }
 
-/// How the linear rounds get a residual.
+/// How the linear iterations get a residual.
 struct Reading {
     slot: Binding,
-    /// None for the number of the round.
+    /// None for the number of the iteration.
     operands: Vec<Atom>,
-    /// It is what a round begins with: the operands are the start and the array of what rounds end with.
+    /// It is what an iteration begins with: the operands are the start and the array of what iterations end with.
     before: bool,
 }
 
@@ -332,17 +332,17 @@ impl Reading {
 
 /// Where a residual comes from.
 enum Origin {
-    /// It is there in every round.
+    /// It is there in every iteration.
     There(Reading),
     /// A value of the forward half that follows from constants, the n-th of those.
     Hoisted(usize),
-    /// The n-th result of the forward rounds, which stack it.
+    /// The n-th result of the forward iterations, which stack it.
     Stacked(usize),
-    /// The same of the round before, and in the first one what that parameter begins with.
+    /// The same of the iteration before, and in the first one what that parameter begins with.
     Before(usize, usize),
 }
 
-/// The forward rounds of a loop, and what the linear ones read of them.
+/// The forward iterations of a loop, and what the linear ones read of them.
 struct Kept<'a, 'b, 'm> {
     of: &'a Loop,
     cx: &'a mut RuleCx<'b, 'm>,
@@ -354,7 +354,7 @@ struct Kept<'a, 'b, 'm> {
     own: usize,
     /// Which of its results may be computed outside: arrays that follow from constants alone.
     known: Vec<bool>,
-    /// The results of the forward rounds, as atoms of the forward half.
+    /// The results of the forward iterations, as atoms of the forward half.
     results: Vec<Atom>,
     /// The results of the forward half that are computed outside.
     hoisted: Vec<usize>,
@@ -373,7 +373,7 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
             let fwd = m.get(derived.fwd);
             // What is more than its value stays where it is.
             let mut known = vec![false; fwd.results.len()];
-            // Nor does what reads arrays that these rounds may write.
+            // Nor does what reads arrays that these iterations may write.
             let written = memory == Memory::Written && m.writes(derived.fwd);
             if m.effects(derived.fwd) != Effects::Ordered && !written {
                 let parts = regions.unzip(m, derived.fwd, &constant)?;
@@ -392,7 +392,7 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
         Ok(Kept { of, cx, x, residuals, fwd, fwd_id: derived.fwd, own, known, results, hoisted })
     }
 
-    /// The outputs of the loop, and how the linear rounds get every residual.
+    /// The outputs of the loop, and how the linear iterations get every residual.
     fn run(mut self) -> Result<(Vec<Atom>, Vec<Reading>), Problem> {
         let origins: Vec<Origin> = self.residuals.iter().map(|r| self.origin(*r)).collect();
         let mut used = vec![false; self.fwd.results.len()];
@@ -431,7 +431,7 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
         Ok((outputs, read))
     }
 
-    /// The operand of a parameter; none for the number of the round.
+    /// The operand of a parameter; none for the number of the iteration.
     fn operand(&self, p: usize) -> Option<Atom> {
         let rounds = &self.of.rounds;
         let place = rounds.params().position(|q| q == p)?;
@@ -451,7 +451,7 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
                 slot @ (Binding::Index | Binding::Const | Binding::Xs) => {
                     there(slot, self.operand(p))
                 }
-                // What no round changes is what it was.
+                // What no iteration changes is what it was.
                 Binding::Carry(r) if self.fwd.results[r] == self.fwd.params[p].into() => {
                     there(Binding::Const, self.operand(p))
                 }
@@ -471,7 +471,7 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
         }
     }
 
-    /// A result of the forward rounds that is that value, and stacked: one that is there, or a new one.
+    /// A result of the forward iterations that is that value, and stacked: one that is there, or a new one.
     fn stacked(&mut self, value: Atom) -> Origin {
         let of = self.of;
         let free = |r: &usize| of.rounds.carrier(*r).is_none();

@@ -1,6 +1,6 @@
-//! A loop over a batch whose members need different numbers of rounds.
+//! A loop over a batch whose members need different numbers of iterations.
 //!
-//! It runs as long as any member needs a round; a member that needs none any more keeps what it
+//! It runs as long as any member needs an iteration; a member that needs none any more keeps what it
 //! carries, and is not seen by the body ([`Lanes`]).
 //!
 //! ```text
@@ -8,9 +8,9 @@
 //! trip=while:    which members go on is carried, and how many rounds each had
 //! ```
 //!
-//! Where a round is seen from outside, members run it one after the other.
+//! Where an iteration is seen from outside, members run it one after the other.
 //!
-//! In either direction round i is round i of every member, so a loop that runs the rounds of another one
+//! In either direction iteration i is iteration i of every member, so a loop that runs the iterations of another one
 //! backwards meets each member where it left it.
 
 use super::{Binding, Direction, Loop, LoopSpec, TripCount};
@@ -219,7 +219,7 @@ impl Masked<'_> {
         Ok(y)
     }
 
-    /// A round without members, which is never run.
+    /// An iteration without members, which is never run.
     fn ended(&self, b: &Builder<'_>, p: &[Atom], more: &[Atom], linear: &[Atom]) -> Vec<Atom> {
         let mut y = b.inline(self.function, &[p, linear].concat());
         if self.goes_on.is_some() {

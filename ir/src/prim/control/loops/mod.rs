@@ -1,4 +1,4 @@
-//! `loop{body, trip, direction, takes, carries}`: a function run round after round.
+//! `loop{body, trip, direction, takes, carries}`: a function run iteration after iteration.
 //!
 //! ```text
 //! func @step(%0: f64[], %1: f64[], %2: f64[]) -> (f64[], f64[]) {
@@ -13,11 +13,11 @@
 //! }
 //! ```
 //!
-//! [`LoopSpec`] says what goes in and out of a round. One primitive is `scan` (carries and elements),
-//! `fori_loop` (carries, and a number of rounds that may be known only at run time), `while_loop` (a
+//! [`LoopSpec`] says what goes in and out of an iteration. One primitive is `scan` (carries and elements),
+//! `fori_loop` (carries, and a number of iterations that may be known only at run time), `while_loop` (a
 //! condition decides) and `map` (elements alone).
 //!
-//! Nothing is carried but what a slot says: a loop reads no value but its operands, and every round
+//! Nothing is carried but what a slot says: a loop reads no value but its operands, and every iteration
 //! begins with what the one before it left.
 
 mod batch;
@@ -58,30 +58,30 @@ use std::num::NonZeroU32;
 /// `loop{body, trip, direction, takes, carries}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Loop {
-    /// What is run in every round.
+    /// What is run in every iteration.
     pub body: FuncId,
-    /// How often, and what goes in and out of each round.
+    /// How often, and what goes in and out of each iteration.
     pub rounds: LoopSpec,
     /// How many carries reverse mode keeps, if the program says so: the others are made again
-    /// ([`crate::revolve`]). Otherwise it keeps what each round needs.
+    /// ([`crate::revolve`]). Otherwise it keeps what each iteration needs.
     pub carries: Option<NonZeroU32>,
 }
 
 notation!(Loop = "loop" { body, rounds(trip, condition, reads, direction, takes), carries });
 
 impl Loop {
-    /// A loop of which reverse mode keeps what each round needs.
+    /// A loop of which reverse mode keeps what each iteration needs.
     pub fn new(body: FuncId, rounds: LoopSpec) -> Loop {
         Loop { body, rounds, carries: None }
     }
 
-    /// How many outputs say how many rounds there were.
+    /// How many outputs say how many iterations there were.
     fn trips(&self) -> usize {
         usize::from(matches!(self.rounds.trip, TripCount::While { .. }))
     }
 }
 
-/// A tape without records: that of a loop without rounds.
+/// A tape without records: that of a loop without iterations.
 pub(crate) fn empty_tape(b: &Builder<'_>, fields: &[Type]) -> Atom {
     let body = b.with_module(|m| {
         function(m, "no_round", [&[], &[]], |b, _, _| {
@@ -98,7 +98,7 @@ pub(crate) fn empty_tape(b: &Builder<'_>, fields: &[Type]) -> Atom {
     }
 }
 
-/// Whether a result of a function is a tape without records for certain: that of a loop without rounds.
+/// Whether a result of a function is a tape without records for certain: that of a loop without iterations.
 pub(super) fn is_empty_tape(f: &Function, tape: Atom) -> bool {
     let Some(value) = tape.value() else { return false };
     let written = f.equations.iter().rev().find(|e| e.outputs.contains(&value));
@@ -108,13 +108,13 @@ pub(super) fn is_empty_tape(f: &Function, tape: Atom) -> bool {
 }
 
 impl Op {
-    /// Whether every round of a loop reads that operand, so that the way back adds to a total as it goes from round to
-    /// round.
+    /// Whether every iteration of a loop reads that operand, so that the way back adds to a total as it goes from iteration to
+    /// iteration.
     pub fn is_constant(&self, module: &Module, operand: usize) -> bool {
         self.takes(module, operand) == Some(Binding::Const)
     }
 
-    /// Whether each round of a loop reads a row of that operand.
+    /// Whether each iteration of a loop reads a row of that operand.
     pub fn is_rows(&self, module: &Module, operand: usize) -> bool {
         self.takes(module, operand) == Some(Binding::Xs)
     }
@@ -234,7 +234,7 @@ impl Primitive for Loop {
             return false;
         }
         let known = module.function(self.body).params.len();
-        // The number of rounds is an integer, which is never linear.
+        // The number of iterations is an integer, which is never linear.
         let given = operands[self.rounds.lead()..].iter().copied();
         fits(known, self.rounds.params().zip(given))
     }

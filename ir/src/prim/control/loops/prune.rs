@@ -49,7 +49,7 @@ pub(super) fn prune(
     Ok(Prune::Smaller { op: op.into(), operands, outputs: needed })
 }
 
-/// A part of a round: what some results need of the rounds before, and what is asked of them otherwise.
+/// A part of an iteration: what some results need of the iterations before, and what is asked of them otherwise.
 pub(super) struct Part {
     /// It, with all parameters that are read.
     pub(super) function: FuncId,
@@ -67,7 +67,7 @@ impl Part {
         mut needed: Vec<bool>,
         mut read: Vec<bool>,
     ) -> Result<Part, Problem> {
-        // What a round reads of a carry, the round before must give.
+        // What an iteration reads of a carry, the iteration before must give.
         loop {
             for (p, slot) in of.rounds.takes.iter().enumerate() {
                 if let Binding::Carry(r) = slot {

@@ -1,4 +1,4 @@
-//! Loops to try: in both directions, with none, one and several rounds; with carries that swap, stay,
+//! Loops to try: in both directions, with none, one and several iterations; with carries that swap, stay,
 //! are of integers, truth values or single precision, or read by nobody; that update one place of an
 //! array and read one place of another; with branches and loops inside, and inside a branch.
 
@@ -180,7 +180,7 @@ fn linear(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     Ok([Up, Down].map(|d| Sample::smooth(rolled(body, 3, d, &takes), operands.clone())).into())
 }
 
-/// Some of those above, and more rounds, with fewer carries kept than there are rounds.
+/// Some of those above, and more iterations, with fewer carries kept than there are iterations.
 fn replayed(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     let keeping = |mut sample: Sample, carries: usize| {
         let Op::Loop(of) = sample.op else { return None };

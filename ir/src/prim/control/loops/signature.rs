@@ -1,20 +1,20 @@
-//! Rounds: how often a loop runs its body, and what goes in and out of each round.
+//! Iterations: how often a loop runs its body, and what goes in and out of each iteration.
 //!
 //! Every parameter of the body has a slot that says where its value comes from:
 //!
-//! | slot | in round i | operand |
+//! | slot | in iteration i | operand |
 //! |---|---|---|
 //! | `index` | i | none |
-//! | `const` | the operand | one value for all rounds |
-//! | `carryN` | what result N was in the round before | what the first round takes |
-//! | `xs` | element i of the operand | one element for each round |
+//! | `const` | the operand | one value for all iterations |
+//! | `carryN` | what result N was in the iteration before | what the first iteration takes |
+//! | `xs` | element i of the operand | one element for each iteration |
 //!
-//! A result that some parameter carries is an output of the loop as the last round left it; without
-//! any round, the output is the operand. The other results are *stacked*: their outputs have one
-//! element for each round.
+//! A result that some parameter carries is an output of the loop as the last iteration left it; without
+//! any iteration, the output is the operand. The other results are *stacked*: their outputs have one
+//! element for each iteration.
 //!
-//! Where the number of rounds is part of the program, elements are those of an array along axis 0. Else
-//! they are the records of a tape, which only derived loops have: element i is what round i left, in
+//! Where the number of iterations is part of the program, elements are those of an array along axis 0. Else
+//! they are the records of a tape, which only derived loops have: element i is what iteration i left, in
 //! whichever direction it is read.
 //!
 //! Since slots are said one by one, a body takes its parameters in any order. So a function derived
@@ -25,10 +25,10 @@ use crate::lang::function::FuncId;
 use crate::lang::problem::Kind;
 use crate::prim::syntax::{Attr, Attributes, Field, Problem, SingleField, Word, Written};
 
-/// How often a loop runs its body, and what goes in and out of each round.
+/// How often a loop runs its body, and what goes in and out of each iteration.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct LoopSpec {
-    /// How many rounds.
+    /// How many iterations.
     pub trip: TripCount,
     /// In which order they run.
     pub direction: Direction,
@@ -36,15 +36,15 @@ pub struct LoopSpec {
     pub takes: Vec<Binding>,
 }
 
-/// How many rounds a loop has.
+/// How many iterations a loop has.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum TripCount {
     /// So many.
     Static(usize),
     /// As many as the loop's first operand says, an `i64`; none if it is negative.
     Runtime,
-    /// As long as a function of values of the round to come says so. The loop has one more output, the
-    /// number of rounds that there were.
+    /// As long as a function of values of the iteration to come says so. The loop has one more output, the
+    /// number of iterations that there were.
     While {
         /// The function: `values.. -> bool[]`.
         condition: FuncId,
@@ -54,30 +54,30 @@ pub enum TripCount {
     },
 }
 
-/// The order of the rounds.
+/// The order of the iterations.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Direction {
-    /// From round 0 on.
+    /// From iteration 0 on.
     Up,
-    /// From the last round to round 0.
+    /// From the last iteration to iteration 0.
     Down,
 }
 
 /// Where a parameter of a loop's body comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Binding {
-    /// The number of the round, an `i64`.
+    /// The number of the iteration, an `i64`.
     Index,
-    /// An operand, the same in every round.
+    /// An operand, the same in every iteration.
     Const,
-    /// In the first round an operand, then that result of the round before.
+    /// In the first iteration an operand, then that result of the iteration before.
     Carry(usize),
-    /// The element of an operand that belongs to the round.
+    /// The element of an operand that belongs to the iteration.
     Xs,
 }
 
 impl LoopSpec {
-    /// How many operands stand before those of the slots: the number of rounds, where it is one.
+    /// How many operands stand before those of the slots: the number of iterations, where it is one.
     pub fn lead(&self) -> usize {
         match self.trip {
             TripCount::Runtime => 1,
@@ -95,7 +95,7 @@ impl LoopSpec {
         self.takes.iter().position(|slot| *slot == Binding::Carry(result))
     }
 
-    /// The number of the round that runs as the `k`-th of `n`.
+    /// The number of the iteration that runs as the `k`-th of `n`.
     pub fn index(&self, k: usize, n: usize) -> usize {
         match self.direction {
             Direction::Up => k,

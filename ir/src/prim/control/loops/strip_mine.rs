@@ -1,14 +1,14 @@
-//! A loop in blocks of rounds: an outer loop of which a round is so many of the old ones.
+//! A loop in blocks of iterations: an outer loop of which an iteration is so many of the old ones.
 //!
 //! ```text
 //! loop{body=@step, trip=10, ..}      loop{body=@block, trip=3, ..}, then loop{body=@step, trip=1, ..}
 //!                                    @block: loop{body=@step, trip=3, ..}
 //! ```
 //!
-//! Where carries are kept, one is kept for a block then, and while a block is undone its rounds keep what
-//! they need: so with `s` places and `l` rounds in a block, `s l` rounds run forward once before each is
-//! undone, where `s` rounds did. Those rounds that fill no block run last, and as many more as there is room for: they
-//! keep what each needs, and run once. And where rounds keep a few bits each,
+//! Where carries are kept, one is kept for a block then, and while a block is undone its iterations keep what
+//! they need: so with `s` places and `l` iterations in a block, `s l` iterations run forward once before each is
+//! undone, where `s` iterations did. Those iterations that fill no block run last, and as many more as there is room for: they
+//! keep what each needs, and run once. And where iterations keep a few bits each,
 //! those of a block share words, so that the bits of one block at a time lie in bytes.
 //!
 //! Model: two-level checkpointing; the inner level is small enough for the cache.
@@ -23,25 +23,25 @@ use crate::prim::rules::region_helpers::function;
 use crate::prim::{Concatenate, Op, Reshape, Scalar, Slice};
 use std::num::NonZeroU32;
 
-/// What reverse mode keeps of the rounds of a loop.
+/// What reverse mode keeps of the iterations of a loop.
 #[derive(Clone, Copy, Debug)]
 pub struct Keeps {
     /// So many carries,
     pub carries: usize,
-    /// one for each block of so many rounds, at least one,
+    /// one for each block of so many iterations, at least one,
     pub block: usize,
-    /// and all that each of so many rounds needs that run last, which are undone first.
+    /// and all that each of so many iterations needs that run last, which are undone first.
     pub last: usize,
 }
 
 impl Op {
-    /// Emits a loop of which reverse mode keeps so much, where it is known how many rounds there are, and else so many
+    /// Emits a loop of which reverse mode keeps so much, where it is known how many iterations there are, and else so many
     /// carries; any other primitive as it is.
     pub fn emit_keeping(&self, b: &Builder<'_>, x: &[Atom], keeps: Keeps) -> Vec<Atom> {
         let Op::Loop(of) = self else { return b.emit(self.clone(), x).to_vec() };
         let of = Loop { carries: Some(few(keeps.carries)), ..of.clone() };
         let TripCount::Static(n) = of.rounds.trip else { return b.emit(of, x).to_vec() };
-        // One block of all rounds keeps what each needs.
+        // One block of all iterations keeps what each needs.
         if keeps.block > 1 && keeps.block >= n || keeps.last > 0 && keeps.last >= n {
             return b.emit(self.clone(), x).to_vec();
         }
@@ -64,7 +64,7 @@ fn settled(b: &Builder<'_>, blocks: Option<Result<Vec<Atom>, Problem>>) -> Optio
 }
 
 impl Op {
-    /// Emits a loop in blocks of so many rounds, if it is known to have two of them; any other primitive as it is.
+    /// Emits a loop in blocks of so many iterations, if it is known to have two of them; any other primitive as it is.
     pub fn emit_in_blocks(&self, b: &Builder<'_>, x: &[Atom], block: usize) -> Vec<Atom> {
         let Op::Loop(of) = self else { return b.emit(self.clone(), x).to_vec() };
         let blocks = match of.rounds.trip {
@@ -76,8 +76,8 @@ impl Op {
 }
 
 impl Loop {
-    /// The same in so many blocks, and the rounds behind them; nothing if it is linear or has to do with tapes, or it
-    /// is not known how many rounds there are.
+    /// The same in so many blocks, and the iterations behind them; nothing if it is linear or has to do with tapes, or it
+    /// is not known how many iterations there are.
     fn in_blocks(
         &self,
         b: &Builder<'_>,
@@ -105,7 +105,7 @@ impl Loop {
             Direction::Down => (rest, 0),
         };
         let params: Vec<usize> = self.rounds.params().collect();
-        // Operands of some of the rounds.
+        // Operands of some of the iterations.
         let some = |first: usize, n: usize| -> Vec<Atom> {
             let operand = |(p, x): (&usize, &Atom)| match self.rounds.takes[*p] {
                 Binding::Xs => rows(b, *x, first, n),
@@ -114,7 +114,7 @@ impl Loop {
             params.iter().zip(x).map(operand).collect()
         };
         let given = some(first, blocks * block);
-        // Ahead of all rounds, so that the way back adds to rows behind all of them, as it does where rounds are not
+        // Ahead of all iterations, so that the way back adds to rows behind all of them, as it does where iterations are not
         // parted: a value may be read by rows and as a whole.
         let mut behind = if rest == 0 { Vec::new() } else { some(last, rest) };
         let y = match block {
@@ -141,7 +141,7 @@ impl Loop {
         Ok(all.collect())
     }
 
-    /// A loop over blocks of rounds, of which the first element is that, given the operands of those rounds.
+    /// A loop over blocks of iterations, of which the first element is that, given the operands of those iterations.
     fn outer(
         &self,
         b: &Builder<'_>,
@@ -169,7 +169,7 @@ impl Loop {
         let slots = params.iter().map(|p| self.rounds.takes[*p]);
         let takes = [Binding::Index].into_iter().chain(slots).collect();
         let rounds = LoopSpec { trip: TripCount::Static(blocks), takes, ..self.rounds.clone() };
-        // An axis of blocks and one of rounds, where there is one of both.
+        // An axis of blocks and one of iterations, where there is one of both.
         let split = |x: Atom, both: &[usize], one: usize| {
             let inner = b.shape_of(x).get(one..).unwrap_or_default().to_vec();
             b.emit1(Reshape { shape: [both, &inner[..]].concat().into() }, &[x])
@@ -188,7 +188,7 @@ impl Loop {
         Ok(y)
     }
 
-    /// So many of its rounds, of which the first element is that, given their operands.
+    /// So many of its iterations, of which the first element is that, given their operands.
     fn part(
         &self,
         b: &Builder<'_>,
@@ -217,7 +217,7 @@ impl Loop {
         }
     }
 
-    /// The body, where the number of the round counts from a first one, its new first parameter.
+    /// The body, where the number of the iteration counts from a first one, its new first parameter.
     fn from(&self, m: &mut crate::Module, b: &Builder<'_>) -> Result<FuncId, Problem> {
         let (f, at) = (m.get(self.body), b.location());
         let types = [&[Type::scalar(Dtype::I64)], &f.param_types()[..]].concat();

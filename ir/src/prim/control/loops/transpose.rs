@@ -1,13 +1,13 @@
-//! The transpose of a loop: the rounds of its body's transpose, in the other direction.
+//! The transpose of a loop: the iterations of its body's transpose, in the other direction.
 //!
 //! ```text
 //! loop:       (k..; consts.., carries.., xs..) -> (carries'.., ys..)
 //! transpose:  (k..; ct of carries'.., ct of ys.., totals of consts..) -> (totals.., ct of carries.., ct of xs..)
 //! ```
 //!
-//! Every round takes the cotangents that the round behind it left in the carries, and one for each
-//! stacked result. What a round takes of a constant it adds to a running total, which is carried, too:
-//! so reading one element of a large constant in each of n rounds costs n elements and one array, not n
+//! Every iteration takes the cotangents that the iteration behind it left in the carries, and one for each
+//! stacked result. What an iteration takes of a constant it adds to a running total, which is carried, too:
+//! so reading one element of a large constant in each of n iterations costs n elements and one array, not n
 //! arrays. What it takes once of elements that have a cotangent already it adds to that, element by element,
 //! and of tapes whatever it takes: outside, they could not be added.
 
@@ -44,7 +44,7 @@ pub(super) fn transpose(
     Ok(())
 }
 
-/// The transpose of a linear body, which takes the cotangents that rounds hand on and makes those that
+/// The transpose of a linear body, which takes the cotangents that iterations hand on and makes those that
 /// the loop gives.
 pub(super) struct Turned {
     /// The body's transpose.
@@ -81,7 +81,7 @@ impl Turned {
         mut nonzero: Vec<bool>,
         running: &[Option<Accumulator>],
     ) -> Result<Turned, Problem> {
-        // A carry whose cotangent a round makes has one from then on.
+        // A carry whose cotangent an iteration makes has one from then on.
         let some = loop {
             let some = cx.ask(|regions, m| regions.transpose(m, body, &nonzero, &[]))?.nonzero;
             let made = linear.iter().zip(&some).filter_map(|(slot, some)| match slot {
