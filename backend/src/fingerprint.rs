@@ -3,7 +3,7 @@
 //! See [`tapeloom_ir::fingerprint`] for what counts: structure, and no names, lines, times or texts.
 
 use crate::layout::{Layout, Pipeline, Room};
-use crate::loop_ir::{HostSignature, Kernel, Program};
+use crate::loop_ir::Program;
 use crate::report::memory_plan::{CallRow, Inside, Plan, Row};
 use crate::target::Target;
 use std::hash::{Hash, Hasher};
@@ -23,66 +23,6 @@ pub(crate) fn tell(module: &Module, func: FuncId, target: &Target, program: &Pro
                 fingerprint::tell("layout", kernels, || fingerprint::of(&layout));
             }
         }
-    }
-}
-
-/// The fingerprint of what is printed of a program: not of ids that nothing uses.
-pub(crate) fn printed(program: &Program) -> u64 {
-    fingerprint::of(&Printed(program))
-}
-
-struct Printed<'a>(&'a Program);
-
-impl Hash for Printed<'_> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        let Program { tapes, watched, callees: _, entry: _ } = self.0;
-        (tapes.len(), watched.len()).hash(state);
-        for (_, kernel) in self.0.kernels() {
-            let Kernel { inline, buffers, body, workspace, versions, kept, .. } = kernel;
-            (inline, buffers, body, workspace).hash(state);
-            buffers.keys().for_each(|b| versions[b].hash(state));
-            kept.keys().for_each(|held| held.hash(state));
-        }
-    }
-}
-
-impl Hash for Program {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        let Program { tapes, watched, callees, entry } = self;
-        tapes.values().for_each(|tape| (tape.record, tape.within.len()).hash(state));
-        watched.values().for_each(|w| w.runtime.hash(state));
-        callees.hash(state);
-        entry.hash(state);
-    }
-}
-
-impl Hash for Kernel {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        let Kernel {
-            name: _,
-            inline,
-            buffers,
-            body,
-            scalars,
-            vars,
-            indices,
-            cursors,
-            versions,
-            kept,
-            workspace,
-        } = self;
-        (inline, buffers, body, scalars, vars, indices, cursors, workspace).hash(state);
-        buffers.keys().for_each(|b| versions[b].hash(state));
-        // Under which names values are kept may be said otherwise.
-        kept.iter().for_each(|(held, names)| (held, names.len()).hash(state));
-    }
-}
-
-/// Rust functions are numbered by the process, so what counts is of what types they are.
-impl Hash for HostSignature {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        let HostSignature { call, operands, location: _ } = self;
-        (&call.results, operands).hash(state);
     }
 }
 

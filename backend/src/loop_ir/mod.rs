@@ -31,6 +31,7 @@
 
 pub(crate) mod analysis;
 mod dynamic_tape;
+pub(crate) mod fingerprint;
 pub(crate) mod interp;
 pub(crate) mod legal_lanes;
 pub(crate) mod loop_limits;

@@ -14,8 +14,8 @@
 //!
 //! Kernels that are not the scheduler's are not confined but refused ([`crate::loop_ir::verify`]).
 
+use super::pass::{Invariant, Pass};
 use super::vectorize::vectorize;
-use super::{Invariant, Pass};
 use crate::loop_ir::verify::refused;
 use crate::loop_ir::{
     Address, Arg, Expr, Kernel, KernelId, Program, ScalarId, Stmt, check, verify,

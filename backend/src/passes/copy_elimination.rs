@@ -26,7 +26,7 @@
 //!
 //! Known to compilers as copy elimination, for arrays.
 
-use super::{Invariant, Pass};
+use super::pass::{Invariant, Pass};
 use crate::loop_ir::analysis::dependence::{Overlap, overlap};
 use crate::loop_ir::visit::{same_carries, same_names};
 use crate::loop_ir::{

@@ -11,7 +11,7 @@
 //! not [fill](crate::loop_ir::filled) the result, which is why the caller clears it: new memory is clear already, and memory
 //! that was given back and is used again is cleared at once.
 
-use super::{Invariant, Pass};
+use super::pass::{Invariant, Pass};
 use crate::loop_ir::{Arg, Kernel, Program, Stmt};
 use std::collections::BTreeSet;
 use tapeloom_ir::LARGE_BYTES;

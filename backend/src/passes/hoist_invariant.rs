@@ -1,4 +1,4 @@
-//! Ahead of a loop: what an inner loop computes alike in every iteration of the one around it is computed once.
+//! Hoisted of a loop: what an inner loop computes alike in every iteration of the one around it is computed once.
 //!
 //! ```text
 //! serial i0 in 10 {                                nest {
@@ -20,7 +20,7 @@
 //!
 //! Known to compilers as loop-invariant code motion with expansion into an array.
 
-use super::{Invariant, Pass};
+use super::pass::{Hoisted, Invariant, Pass};
 use crate::loop_ir::analysis::dependence::{Overlap, overlap};
 use crate::loop_ir::visit::{same_carries, same_places};
 use crate::loop_ir::{
@@ -45,21 +45,10 @@ pub(super) const PASS: Pass = Pass {
     },
 };
 
-/// An array that a step of a program computes first.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Ahead {
-    /// The array.
-    pub(crate) buffer: BufferId,
-    /// The step.
-    pub(crate) step: usize,
-    /// The operation that gives its elements.
-    pub(crate) what: &'static str,
-}
-
 /// Computes ahead of loops what their iterations have in common; and the arrays that this takes.
 ///
 /// Callees stay as they are: their frames have been given a place in those of their callers.
-fn hoist_invariant(program: &mut Program, machine: Machine) -> Vec<Ahead> {
+fn hoist_invariant(program: &mut Program, machine: Machine) -> Vec<Hoisted> {
     let kernel = &mut program.entry;
     let base = kernel.workspace.next_multiple_of(LINE);
     let (mut all, mut body) = (Vec::new(), std::mem::take(&mut kernel.body));
@@ -76,7 +65,7 @@ fn hoist_invariant(program: &mut Program, machine: Machine) -> Vec<Ahead> {
             }
         }
         kernel.workspace = kernel.workspace.max(if made.is_empty() { 0 } else { free });
-        all.extend(made.into_iter().map(|(buffer, what)| Ahead { buffer, step, what }));
+        all.extend(made.into_iter().map(|(buffer, what)| Hoisted { buffer, step, what }));
     }
     kernel.body = body;
     all

@@ -18,7 +18,7 @@
 //!
 //! Known to loop compilers as index-set splitting (Griebl, Feautrier, Lengauer, 2000).
 
-use super::{Choice, Invariant, Pass};
+use super::pass::{Choice, Invariant, Pass};
 use crate::loop_ir::visit::same_carries;
 use crate::loop_ir::{
     Address, Arg, Buffer, BufferVersion, Carry, CursorId, Expr, Extent, IndexId, Kernel,

@@ -19,7 +19,7 @@
 //!
 //! What the versions of its buffers said has been checked where it was a kernel: here each has one.
 
-use super::{Invariant, Pass};
+use super::pass::{Invariant, Pass};
 use crate::loop_ir::loop_limits::unwatch;
 use crate::loop_ir::{
     Address, Arg, BufferId, BufferVersion, Call, Carry, CursorId, IndexId, Kernel, KernelId, Place,

@@ -23,7 +23,7 @@ pub mod unroll;
 pub mod unroll_and_jam;
 pub mod vectorize;
 
-pub(crate) use hoist_invariant::Ahead;
+pub(crate) use pass::Hoisted;
 pub use pass::{Choice, Context, Invariant, Pass};
 pub use pipeline::{AS_WRITTEN, CODE, List, NATIVE, STUDY, Step};
 

@@ -22,8 +22,7 @@
 //! # Ok::<(), tapeloom_ir::Problem>(())
 //! ```
 
-use super::hoist_invariant::Ahead;
-use crate::loop_ir::{Program, check, check_form};
+use crate::loop_ir::{BufferId, Program, check, check_form};
 use crate::machine::Machine;
 use std::fmt;
 use tapeloom_ir::Problem;
@@ -122,6 +121,17 @@ impl Choice {
     }
 }
 
+/// An array that a step of a program computes first.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Hoisted {
+    /// The array.
+    pub(crate) buffer: BufferId,
+    /// The step.
+    pub(crate) step: usize,
+    /// The operation that gives its elements.
+    pub(crate) what: &'static str,
+}
+
 /// What passes are told beside the program, and what they have to tell.
 #[derive(Default)]
 pub struct Context {
@@ -134,7 +144,7 @@ pub struct Context {
     /// Of `redundant_memory`: whether arrays are taken to overlap.
     pub overlap: bool,
     /// Of `hoist_invariant`: the arrays that steps compute ahead of their loops.
-    pub(crate) hoisted: Vec<Ahead>,
+    pub(crate) hoisted: Vec<Hoisted>,
     /// Of `clamp_bounds`: how many loads and stores are held within their buffers.
     pub clamped: usize,
     /// The steps that changed the program, as they are named in the list.

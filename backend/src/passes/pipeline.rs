@@ -5,13 +5,14 @@
 //!
 //! In debug builds a program is verified behind each step, and the pass that broke it is named.
 
+use super::pass::{Choice, Context, Invariant, Pass};
 use super::{
-    Choice, Context, Invariant, Pass, clamp_bounds, copy_elimination, elide_zero_fill,
-    hoist_invariant, index_set_split, inline_bodies, privatize_scalars, promote_memory,
-    recognize_contractions, redundant_memory, reverse_loops, rotate_registers, simplify_indices,
-    split_arrays, unroll, unroll_and_jam, vectorize,
+    clamp_bounds, copy_elimination, elide_zero_fill, hoist_invariant, index_set_split,
+    inline_bodies, privatize_scalars, promote_memory, recognize_contractions, redundant_memory,
+    reverse_loops, rotate_registers, simplify_indices, split_arrays, unroll, unroll_and_jam,
+    vectorize,
 };
-use crate::fingerprint;
+use crate::loop_ir::fingerprint::printed;
 use crate::loop_ir::{Program, visit};
 use std::fmt;
 use tapeloom_ir::Problem;
@@ -194,11 +195,11 @@ impl List {
         context: &mut Context,
         after: &mut dyn FnMut(&'static Step, &Program),
     ) -> Result<(), Problem> {
-        let (mut holds, mut before) = (self.begins, fingerprint::printed(program));
+        let (mut holds, mut before) = (self.begins, printed(program));
         for step in self.steps {
             context.choice = step.choice;
             step.pass.apply(program, context)?;
-            let now = fingerprint::printed(program);
+            let now = printed(program);
             holds = step.pass.ensures.map_or(holds, |ensured| ensured.max(holds));
             if now != before {
                 context.changed.push(step);

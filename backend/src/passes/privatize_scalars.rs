@@ -18,7 +18,7 @@
 //! So a declaration moves to the innermost block that mentions its variable, where that sets it first. Parallelism
 //! that were serial for that alone are independent then, and sums that wait for themselves run side by side.
 
-use super::{Invariant, Pass};
+use super::pass::{Invariant, Pass};
 use crate::loop_ir::{Arg, Program, Stmt, VarId, claim, visit};
 use tapeloom_ir::OrderedSet;
 use tapeloom_ir::fault::{Fault, planted};

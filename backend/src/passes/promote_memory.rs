@@ -23,7 +23,7 @@
 //!
 //! Known to compilers as register promotion (Cooper, Lu, 1997).
 
-use super::{Choice, Invariant, Pass};
+use super::pass::{Choice, Invariant, Pass};
 use crate::loop_ir::visit::same_names;
 use crate::loop_ir::{
     Address, Arg, BufferId, BufferVersion, Carry, CursorId, Expr, Extent, IndexId, Kernel,

@@ -30,7 +30,7 @@
 //! The simulated accelerator runs loops as they are written.
 
 use super::fission::{Alone, distributed};
-use super::{Invariant, Pass};
+use super::pass::{Invariant, Pass};
 use crate::loop_ir::analysis::dependence::disjoint;
 use crate::loop_ir::{
     Address, Arg, BufferId, Contract, Expr, Extent, IndexId, Kernel, Matrix, Parallelism, Program,

@@ -17,7 +17,7 @@
 //! The scheduler gives every value its place and reads it once, so there is little to find before loops are
 //! [unrolled](super::unroll). Known to compilers as redundant load elimination and dead store elimination.
 
-use super::{Invariant, Pass};
+use super::pass::{Invariant, Pass};
 use crate::loop_ir::visit::{same_carries, same_names};
 use crate::loop_ir::{
     Address, Arg, BufferId, BufferVersion, Carry, CursorId, Expr, IndexId, Program, Rewriter,

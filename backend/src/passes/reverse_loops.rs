@@ -13,7 +13,7 @@
 //!
 //! The simulated accelerator keeps the order: its streams read what was written last first.
 
-use super::{Invariant, Pass};
+use super::pass::{Invariant, Pass};
 use crate::loop_ir::visit::{same_carries, same_names};
 use crate::loop_ir::{
     Address, Arg, BufferVersion, Carry, CursorId, Extent, IndexId, Parallelism, Program, Rewriter,

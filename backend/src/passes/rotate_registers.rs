@@ -25,7 +25,7 @@
 //!
 //! Known to compilers as scalar replacement with rotating registers (Callahan, Carr and Kennedy, 1990).
 
-use super::{Invariant, Pass};
+use super::pass::{Invariant, Pass};
 use crate::loop_ir::analysis::dependence::{Overlap, overlap};
 use crate::loop_ir::{
     Access, Address, Arg, BufferId, BufferVersion, Expr, Extent, IndexId, Kernel, Program, Stmt,

@@ -22,7 +22,7 @@
 //! What is proved here of an access is proved again by the verifier, of the sum.
 
 use super::index_set_split::{fold, keep_live};
-use super::{Invariant, Pass};
+use super::pass::{Invariant, Pass};
 use crate::loop_ir::analysis::dependence::strengthen;
 use crate::loop_ir::analysis::value_range::ValueRanges;
 use crate::loop_ir::visit::{same_carries, same_names};

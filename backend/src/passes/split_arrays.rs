@@ -16,7 +16,7 @@
 //! load reads what one of them has stored, loop by loop in the same order or in the opposite one. Then the record
 //! that a [layout](crate::layout) makes of what a block stores is that of the unrolled block.
 
-use super::{Invariant, Pass};
+use super::pass::{Invariant, Pass};
 use crate::loop_ir::{
     Address, Arg, Buffer, BufferId, BufferVersion, Expr, Extent, IndexId, Kernel, Parallelism,
     Place, Program, Stmt, VarId, visit,

@@ -20,8 +20,8 @@
 //! order, so no bit changes.
 
 use super::index_set_split::{Range, copies, size, turns};
+use super::pass::{Invariant, Pass};
 use super::reverse_loops::downward;
-use super::{Invariant, Pass};
 use crate::loop_ir::{Carry, Extent, Kernel, Program, Stmt, visit};
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;

@@ -21,7 +21,7 @@
 //! Compilers know it as unroll and jam (Allen and Cocke, 1971).
 
 use super::index_set_split::{Jacket, Range, jammed, size};
-use super::{Invariant, Pass};
+use super::pass::{Invariant, Pass};
 use crate::loop_ir::analysis::dependence::{Dependence, memory, variables};
 use crate::loop_ir::{Carry, Extent, IndexId, Kernel, Parallelism, Program, Stmt};
 use std::collections::BTreeSet;

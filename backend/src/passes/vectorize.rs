@@ -10,7 +10,7 @@
 //! usually the innermost, but for rows of three elements the loop over the rows, whose body then holds
 //! small loops.
 
-use super::{Invariant, Pass};
+use super::pass::{Invariant, Pass};
 use crate::loop_ir::legal_lanes::refused;
 use crate::loop_ir::{Access, Expr, Extent, IndexId, Kernel, Program, Stmt, VarId};
 use tapeloom_ir::math::EIGHT;

@@ -6,7 +6,7 @@
 //! ```
 
 use crate::loop_ir::{BufferId, Kernel, KernelId, Place, Tape, TapeId};
-use crate::passes::Ahead;
+use crate::passes::Hoisted;
 use crate::report::columns::table;
 use crate::report::loop_tape_warnings::Keeping;
 use crate::report::rematerialized::Rematerialized;
@@ -195,8 +195,8 @@ impl Works {
 
 impl Plan {
     /// Adds what steps compute ahead of their loops.
-    pub(crate) fn ahead(&mut self, kernel: &Kernel, made: &[Ahead]) {
-        for Ahead { buffer, step, what } in made {
+    pub(crate) fn ahead(&mut self, kernel: &Kernel, made: &[Hoisted]) {
+        for Hoisted { buffer, step, what } in made {
             let of = &kernel.buffers[*buffer];
             self.rows.push(Row {
                 buffer: *buffer,

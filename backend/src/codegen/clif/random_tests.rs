@@ -13,7 +13,7 @@ mod idioms;
 
 use super::tests::{Random, compare, tensor};
 use crate::accelerator::{Machine, simulate};
-use crate::fingerprint::printed;
+use crate::loop_ir::fingerprint::printed;
 use crate::loop_ir::interp::test_hosts::{Told, tell, told};
 use crate::loop_ir::{
     Address, Arg, Buffer, BufferId, BufferVersion, Call, Carry, Contract, Cursor, CursorTarget,

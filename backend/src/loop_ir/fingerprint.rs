@@ -1,0 +1,67 @@
+//! The fingerprint of a program: its structure, without names and lines.
+//!
+//! See [`tapeloom_ir::fingerprint`] for what counts.
+
+use super::{HostSignature, Kernel, Program};
+use std::hash::{Hash, Hasher};
+use tapeloom_ir::fingerprint;
+
+/// The fingerprint of what is printed of a program: not of ids that nothing uses.
+pub(crate) fn printed(program: &Program) -> u64 {
+    fingerprint::of(&Printed(program))
+}
+
+struct Printed<'a>(&'a Program);
+
+impl Hash for Printed<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Program { tapes, watched, callees: _, entry: _ } = self.0;
+        (tapes.len(), watched.len()).hash(state);
+        for (_, kernel) in self.0.kernels() {
+            let Kernel { inline, buffers, body, workspace, versions, kept, .. } = kernel;
+            (inline, buffers, body, workspace).hash(state);
+            buffers.keys().for_each(|b| versions[b].hash(state));
+            kept.keys().for_each(|held| held.hash(state));
+        }
+    }
+}
+
+impl Hash for Program {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Program { tapes, watched, callees, entry } = self;
+        tapes.values().for_each(|tape| (tape.record, tape.within.len()).hash(state));
+        watched.values().for_each(|w| w.runtime.hash(state));
+        callees.hash(state);
+        entry.hash(state);
+    }
+}
+
+impl Hash for Kernel {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Kernel {
+            name: _,
+            inline,
+            buffers,
+            body,
+            scalars,
+            vars,
+            indices,
+            cursors,
+            versions,
+            kept,
+            workspace,
+        } = self;
+        (inline, buffers, body, scalars, vars, indices, cursors, workspace).hash(state);
+        buffers.keys().for_each(|b| versions[b].hash(state));
+        // Under which names values are kept may be said otherwise.
+        kept.iter().for_each(|(held, names)| (held, names.len()).hash(state));
+    }
+}
+
+/// Rust functions are numbered by the process, so what counts is of what types they are.
+impl Hash for HostSignature {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let HostSignature { call, operands, location: _ } = self;
+        (&call.results, operands).hash(state);
+    }
+}
