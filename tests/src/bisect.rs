@@ -48,7 +48,7 @@ impl fmt::Display for Verdict {
             Verdict::Refused(why) => writeln!(f, "the list ends early: {why}"),
             Verdict::Wrong { at, step, why, programs: [before, after] } => {
                 writeln!(f, "== before\n{before}\n== after\n{after}")?;
-                writeln!(f, "step {at}, `{step}`, is the first that differs: {why}")
+                writeln!(f, "step {}, `{step}`, is the first that differs: {why}", at + 1)
             }
         }
     }

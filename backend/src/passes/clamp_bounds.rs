@@ -1,6 +1,6 @@
 //! Confinement: an access of which no proof is found that it stays within its buffer is made to.
 //!
-//! The search for a proof ([`crate::loop_ir::analysis::value_range`]) is bounded and finds most, and machine code runs nothing
+//! The search for a proof (`loop_ir/analysis/value_range.rs`) is bounded and finds most, and machine code runs nothing
 //! unproved. What the scheduler makes stays inside by construction, so where the search gives up on one
 //! of its indices the program is not refused: the index is held between the first and the last element,
 //! which changes nothing when it runs and is a proof that anybody sees.

@@ -8,7 +8,7 @@
 //!
 //! It is how every sum over the iterations of a loop begins, and storing zeros takes as long as the system took. It
 //! goes only on the way to machine code: text, interpreters and proofs have every store, and what is left then does
-//! not [fill](crate::loop_ir::filled) the result, which is why the caller clears it: new memory is clear already, and memory
+//! not fill the result, which is why the caller clears it: new memory is clear already, and memory
 //! that was given back and is used again is cleared at once.
 
 use super::pass::{Invariant, Pass};

@@ -2,7 +2,7 @@
 //!
 //! A vector times a matrix, a few rows times a matrix, or an outer product that is added to a matrix are two
 //! loops around a multiplication. In those every element that is loaded is used once, and what the code
-//! generator has are vectors of 128 bits; functions written for it have wider ones ([`thin`](crate::runtime::small_gemm)). So
+//! generator has are vectors of 128 bits; functions written for it have wider ones (`runtime/small_gemm`). So
 //! a nest of two loops in which nothing happens but products becomes as many contractions, whose sums have as
 //! many lanes as the loops would have had:
 //!
@@ -24,7 +24,7 @@
 //!
 //! Nothing is rounded otherwise: the same products are added in the same order, or in that of a fold in lanes.
 //! Loops with one product inside go into it, and from those that do something else with it, too, it is taken
-//! apart ([`distribute`](super::fission)). Contractions that the functions would do element by element stay
+//! apart (`fission.rs`). Contractions that the functions would do element by element stay
 //! loops, and so do those that are too small for a call.
 //!
 //! The simulated accelerator runs loops as they are written.

@@ -2,7 +2,7 @@
 //!
 //! Who reads an element where data say reads the nearest that there is, so indices are clamped; and elements
 //! that are not there are guarded. In loops most indices are sums of counters, of which it is known
-//! ([`crate::loop_ir::analysis::value_range`]) that they lie inside. Then clamps and guards are what they hold, branches one of their
+//! (`loop_ir/analysis/value_range.rs`) that they lie inside. Then clamps and guards are what they hold, branches one of their
 //! sides, and the address is the sum itself: from there it is seen whether iterations meet, and what lies side by
 //! side is loaded at once.
 //!

@@ -1,6 +1,6 @@
 //! Vectorization of loops: which ones run in lanes, and in how many.
 //!
-//! [`legal_lanes`](crate::loop_ir::legal_lanes) says what lanes mean and where they are legal. [`PASS`] chooses,
+//! `loop_ir/legal_lanes.rs` says what lanes mean and where they are legal. The pass chooses,
 //! whatever lanes there were before, for a program whose loops are as they will be; its numbers suit vectors of
 //! 128 bits and are the same everywhere, since bits depend on them.
 //!
