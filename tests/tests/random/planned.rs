@@ -2,8 +2,8 @@
 
 #![allow(clippy::panic, reason = "tests")]
 
-use tapeloom_tests::Sweep;
-use tapeloom_tests::planned::{self, Law, Program, failure};
+use tapeloom_tests::planned::{self, Law, Program, Rounds, Step, failure};
+use tapeloom_tests::{Rng, Sweep};
 
 fn for_all(sweep: Sweep, draw: fn(u64) -> Program, law: Law) {
     for seed in sweep.seeds() {
@@ -16,6 +16,22 @@ fn for_all(sweep: Sweep, draw: fn(u64) -> Program, law: Law) {
 #[test]
 fn values_gradients_and_effects_are_those_of_every_policy() {
     for_all(Sweep::Policies, Program::draw, planned::policies);
+}
+
+/// A call that says what loops carry is a part of its caller, under every policy: where it reads a place of an array, the
+/// cotangent of the place comes after those of the whole.
+#[test]
+fn calls_that_say_what_loops_carry_change_no_bit() {
+    let until = Step::Rounds(Rounds::Until, 1, vec![Step::Code(13), Step::Code(11)]);
+    for (extent, steps, seed) in [
+        (16, vec![Step::Carries(2, 1, vec![Step::Code(18)])], 270_582_939_648),
+        (3, vec![Step::Carries(1, 8, vec![]), until], 8),
+    ] {
+        let program = Program { extent, steps };
+        if let Err(e) = planned::policies(&program, &mut Rng::new(seed)) {
+            panic!("{e}\n{program:?}");
+        }
+    }
 }
 
 #[test]
