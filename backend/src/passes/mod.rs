@@ -24,8 +24,8 @@ pub mod unroll_and_jam;
 pub mod vectorize;
 
 pub(crate) use pass::Hoisted;
-pub use pass::{Choice, Context, Invariant, Pass};
-pub use pipeline::{AS_WRITTEN, CODE, List, NATIVE, STUDY, Step};
+pub use pass::{Choice, Context, Invariant, Pass, Step};
+pub use pipeline::{AS_WRITTEN, CODE, List, NATIVE, STUDY};
 
 #[cfg(test)]
 use crate::loop_ir::Program;

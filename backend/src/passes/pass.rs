@@ -121,6 +121,28 @@ impl Choice {
     }
 }
 
+/// A pass at its place in a list.
+#[derive(Debug)]
+pub struct Step {
+    /// The pass.
+    pub pass: &'static Pass,
+    /// What is asked of it here.
+    pub choice: Choice,
+    /// Why it stands here.
+    pub why_here: &'static str,
+}
+
+/// `promote_memory private`.
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.pass.name)?;
+        match self.choice {
+            Choice::Plain => Ok(()),
+            Choice::WriteOut | Choice::Private => write!(f, " {}", self.choice.name()),
+        }
+    }
+}
+
 /// An array that a step of a program computes first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Hoisted {
@@ -148,5 +170,5 @@ pub struct Context {
     /// Of `clamp_bounds`: how many loads and stores are held within their buffers.
     pub clamped: usize,
     /// The steps that changed the program, as they are named in the list.
-    pub changed: Vec<&'static super::Step>,
+    pub changed: Vec<&'static Step>,
 }

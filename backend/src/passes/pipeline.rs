@@ -5,7 +5,7 @@
 //!
 //! In debug builds a program is verified behind each step, and the pass that broke it is named.
 
-use super::pass::{Choice, Context, Invariant, Pass};
+use super::pass::{Choice, Context, Invariant, Pass, Step};
 use super::{
     clamp_bounds, copy_elimination, elide_zero_fill, hoist_invariant, index_set_split,
     inline_bodies, privatize_scalars, promote_memory, recognize_contractions, redundant_memory,
@@ -16,28 +16,6 @@ use crate::loop_ir::fingerprint::printed;
 use crate::loop_ir::{Program, visit};
 use std::fmt;
 use tapeloom_ir::Problem;
-
-/// A pass at its place in a list.
-#[derive(Debug)]
-pub struct Step {
-    /// The pass.
-    pub pass: &'static Pass,
-    /// What is asked of it here.
-    pub choice: Choice,
-    /// Why it stands here.
-    pub why_here: &'static str,
-}
-
-/// `promote_memory private`.
-impl fmt::Display for Step {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.pass.name)?;
-        match self.choice {
-            Choice::Plain => Ok(()),
-            Choice::WriteOut | Choice::Private => write!(f, " {}", self.choice.name()),
-        }
-    }
-}
 
 /// Passes in their order.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! What holds of a program under every policy and every budget.
 
-use super::meaning::{NARROW, counted_by, counts, meaning};
+use super::meaning::{NARROW, meaning};
 use super::program::{Program, Rounds, Step, about, each, policy};
 use crate::{Agreement, Failure, Heard, Listener, Rng};
 use std::rc::Rc;
@@ -47,8 +47,7 @@ pub fn policies(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     let (program, log, x) = (Rc::new(program.clone()), Listener::default(), program.argument());
     let policy = about(&policy(rng), &program.steps);
     // Cotangents are added in the order of the calls, whatever they keep.
-    let all = counted_by(program.clone(), log.clone(), true, counts(&policy));
-    let all = checkpoint(all, Policy::Everything);
+    let all = checkpoint(meaning(program.clone(), log.clone(), true), Policy::Everything);
     let under = checkpoint(meaning(program, log.clone(), false), policy.clone());
     let (all, under) = (Rc::new(all), Rc::new(under));
     for interpreted in [true, false] {

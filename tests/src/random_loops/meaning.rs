@@ -81,8 +81,6 @@ struct Around {
     log: Listener,
     /// Whether everything is kept, whatever policies inside say.
     all: bool,
-    /// Whether this is planned by bytes, where a call that says what loops carry is a part of its caller.
-    counted: bool,
 }
 
 /// The program as a function of a vector.
@@ -91,29 +89,14 @@ pub(super) fn meaning(
     log: Listener,
     all: bool,
 ) -> impl Fn(Var) -> Var + Clone {
-    counted_by(program, log, all, false)
-}
-
-/// The program as a function of a vector, with the calls that there are where somebody counts bytes.
-pub(super) fn counted_by(
-    program: Rc<Program>,
-    log: Listener,
-    all: bool,
-    counted: bool,
-) -> impl Fn(Var) -> Var + Clone {
     move |x| {
         let one = (x.sum() * 0.0).convert(Dtype::I64) + 1;
-        let around = Around { c: x, one, log: log.clone(), all, counted };
+        let around = Around { c: x, one, log: log.clone(), all };
         let start = (x, x.cos() * 0.5, x.sum() * 0.1, constant(0i64));
         let (x, y, s, k) = around.list(&program.steps, start);
         let weights = (arange(x.size(), Dtype::F64) * 0.7).cos();
         (x * weights).sum() + (y * y).sum() * 0.5 + s + k.convert(Dtype::F64) * 0.001
     }
-}
-
-/// Whether a policy counts bytes.
-pub(super) fn counts(policy: &Policy) -> bool {
-    matches!(policy, Policy::Bytes(_) | Policy::About(_))
 }
 
 impl Around {
@@ -156,13 +139,13 @@ impl Around {
                 let (x, y, s, k) = vmap(member)(batch);
                 (x.sum_axis(0) * 0.6, y.mean_axis(0), s.mean_axis(0), k.index(1))
             }
-            Step::Under(policy, body) if self.all => {
-                let inside = Around { counted: counts(policy), ..self.clone() };
-                checkpoint(|s: State| inside.list(body, s), Policy::Everything)(state)
-            }
-            Step::Carries(_, _, body) if self.all && self.counted => self.list(body, state),
-            Step::Carries(_, _, body) if self.all => {
+            Step::Under(_, body) if self.all => {
                 checkpoint(|s: State| self.list(body, s), Policy::Everything)(state)
+            }
+            // Such a call is a part of its caller, and what it is given is something else than what it captures.
+            Step::Carries(_, _, body) if self.all => {
+                let same = checkpoint_carries(1, 1, |s: State| s);
+                same(self.list(body, same(state)))
             }
             Step::Under(policy, body) => {
                 checkpoint(|s: State| self.list(body, s), about(policy, body))(state)

@@ -361,7 +361,7 @@ fn error(f: impl Fn(Var) -> Var + Copy, x: &Tensor, want: &[&str]) -> Error {
     assert_eq!(native.to_string().lines().next(), interpreted.to_string().lines().next());
     for error in [&native, &interpreted] {
         let text = error.to_string();
-        assert!(text.contains("outside.rs"), "{text}");
+        assert!(text.contains("host_calls.rs"), "{text}");
         for want in want {
             assert!(text.contains(want), "{want}:\n{text}");
         }
@@ -374,7 +374,7 @@ fn what_goes_wrong_outside_is_an_error_with_the_line() {
     let x = Tensor::from([1.0, 2.0]);
     let here = line!();
     let panics = |x: Var| callback("f", x, x.array_type(), |_: Tensor| panic!("no {}", "answer"));
-    let e = error(panics, &x, &["`f` panicked: no answer", &format!("outside.rs:{}", here + 1)]);
+    let e = error(panics, &x, &["`f` panicked: no answer", &format!("host_calls.rs:{}", here + 1)]);
     assert_eq!(e.kind(), Kind::Callback);
     let says_nothing =
         |x: Var| callback("f", x, x.array_type(), |_: Tensor| std::panic::panic_any(7));
@@ -462,7 +462,7 @@ fn checked(f: impl Fn(Var) -> Var, x: &Tensor) -> String {
         Ok(_) => "finite".to_owned(),
         Err(e) => {
             assert_eq!(e.kind(), Kind::NotFinite, "{e}");
-            assert!(e.to_string().contains("outside.rs"), "{e}");
+            assert!(e.to_string().contains("host_calls.rs"), "{e}");
             let text = e.to_string();
             text.lines().next().unwrap().split(": ").skip(1).collect::<Vec<_>>().join(": ")
         }

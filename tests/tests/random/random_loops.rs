@@ -1,9 +1,10 @@
 //! Random programs with loops under random policies and budgets, and on random machines; see [`tapeloom_tests::random_loops`].
 
-#![allow(clippy::panic, reason = "tests")]
+#![allow(clippy::panic, clippy::unwrap_used, reason = "tests")]
 
+use tapeloom::Policy;
 use tapeloom_tests::Sweep;
-use tapeloom_tests::random_loops::{self, Law, Program, failure};
+use tapeloom_tests::random_loops::{self, Law, Program, Rounds, Step, failure};
 
 fn for_all(sweep: Sweep, draw: fn(u64) -> Program, law: Law) {
     for seed in sweep.seeds() {
@@ -16,6 +17,27 @@ fn for_all(sweep: Sweep, draw: fn(u64) -> Program, law: Law) {
 #[test]
 fn values_gradients_and_effects_are_those_of_every_policy() {
     for_all(Sweep::Policies, Program::draw, random_loops::policies);
+}
+
+/// A call that says what loops carry is a part of its caller, under every policy: where it reads a place of an array, the
+/// cotangent of the place comes after those of the whole.
+#[test]
+fn calls_that_say_what_loops_carry_change_no_bit() {
+    let until = Step::Rounds(Rounds::Until, 1, vec![Step::Code(13), Step::Code(11)]);
+    for (extent, steps) in [
+        (16, vec![Step::Carries(2, 1, vec![Step::Code(18)])]),
+        (3, vec![Step::Carries(1, 8, vec![]), until]),
+    ] {
+        let program = Program { extent, steps };
+        let under = |policy| {
+            let gradient = random_loops::gradient_under(&program, policy).interpreted();
+            gradient.call(program.argument()).unwrap().1
+        };
+        let want = under(Policy::Everything);
+        for policy in [Policy::Planned, Policy::Dots, Policy::Nothing, Policy::About(3000)] {
+            assert_eq!(under(policy.clone()), want, "{policy}: {program:?}");
+        }
+    }
 }
 
 #[test]

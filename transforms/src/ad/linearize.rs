@@ -28,6 +28,9 @@ pub(crate) fn derive(
     id: FuncId,
     Linearize { active, forced, shares }: &Linearize,
 ) -> Result<LinearizeOf, Problem> {
+    // Some plans look into calls and others do not. Were a call open under the one and closed under the other, the
+    // cotangents of what it reads would be added in another order.
+    let id = crate::inline(module, id)?;
     let f = module.get(id);
     // What is zero is forced below, where it is known that the linear half has none.
     let none = vec![false; f.results.len()];
