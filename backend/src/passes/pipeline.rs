@@ -14,7 +14,6 @@ use super::{
 };
 use crate::loop_ir::fingerprint::printed;
 use crate::loop_ir::{Program, visit};
-use std::fmt;
 use tapeloom_ir::Problem;
 
 /// Passes in their order.
