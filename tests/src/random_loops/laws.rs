@@ -69,7 +69,7 @@ pub fn policies(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
 /// The least number that a refusal says; nothing if there is none, because what the run keeps has no bound.
 fn least(error: &Error) -> Result<Option<u64>, Failure> {
     let text = error.to_string();
-    if error.kind() != Kind::Budget || !text.contains("planned/laws.rs:") {
+    if error.kind() != Kind::Budget || !text.contains("random_loops/laws.rs:") {
         return Err(format!("a budget is refused with\n{text}").into());
     }
     match text.split_once("at least ") {
