@@ -1,8 +1,8 @@
-//! What is said where memory cannot be had.
+//! The error of an allocation that fails.
 
 use tapeloom_ir::{Kind, Problem};
 
-/// An allocation that cannot be made.
+/// The error of an allocation of so many bytes, for what.
 #[cold]
 pub(crate) fn no_memory(what: &str, bytes: usize) -> Problem {
     let message = format!("there is no memory for {what}: {bytes} bytes");

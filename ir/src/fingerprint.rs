@@ -21,6 +21,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! Numbers of two builds are compared on one machine and with one version of the hasher; they are no lasting ids.
+//!
 //! Model: process replay of tinygrad, where a refactoring must generate the same kernels to the byte.
 
 use crate::lang::function::FuncId;

@@ -9,7 +9,7 @@
 //! | `sample` | the samples of every primitive with their derivatives | machine code |
 //! | `suite` | the nine kernels under every way of keeping, and at the extents of the study | machine code, the simulated accelerator |
 //! | `gradbench` | every function of the recorded evals | machine code |
-//! | `filetest` | every text test, step by step | what the test says |
+//! | `filetest` | every text test by its path, step by step | what the test says |
 //! | `random` | random programs with their derivatives | machine code |
 //! | `loops` | gradients of random programs with loops under policies and budgets | machine code, the simulated accelerator |
 
@@ -169,8 +169,8 @@ fn filetests(add: &mut Add<'_>) -> Result<(), Failure> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("filetests");
     for file in files(&root, "ir")? {
         let text = fs::read_to_string(&file)?;
-        // Folders may be sorted otherwise; a file keeps its name.
-        let name = file.file_name().map_or(String::new(), |n| n.to_string_lossy().into_owned());
+        // Files of one name lie in several folders.
+        let name = file.strip_prefix(&root).unwrap_or(&file).display().to_string();
         add(name, &mut || TextTest::read(&text)?.output().map(|_| ()));
     }
     Ok(())

@@ -1,4 +1,5 @@
-//! The stations, one after the other: from a function to a program, those that it calls first.
+//! The steps of lowering in their order, from a function to a program. Functions that are called come before those that
+//! call them.
 
 use super::dynamic_tape::Tapes;
 use super::units::{self, Gives, Made, Unit};
@@ -31,7 +32,7 @@ pub fn plan(module: &Module, func: FuncId) -> Result<(Program, Plan), Problem> {
     plan_on(&Options::default(), module, func)
 }
 
-/// The same, as is asked for.
+/// As [`plan`], for a target and with loops that count their iterations if the options ask for it.
 pub(crate) fn plan_on(
     options: &Options,
     module: &Module,

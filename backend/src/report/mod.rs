@@ -1,4 +1,5 @@
-//! What compilation tells: the table of the tape, and loops whose tape grows with the number of their iterations.
+//! What compilation reports: the memory plan, the table of the tape, the values that are rematerialized, and loops
+//! whose tape grows with the number of their iterations.
 
 mod columns;
 pub(crate) mod loop_tape_warnings;

@@ -1,4 +1,6 @@
-//! Passes: functions to functions that compute the same, and the lists that say in which order they run.
+//! Passes: functions to functions that compute the same, one file each, and the cost model by which they choose.
+//!
+//! The lists of passes stand in `pipeline.rs` beside this folder.
 
 pub(crate) mod cost;
 pub(crate) mod cse;

@@ -95,7 +95,7 @@ pub(crate) fn extract(graph: &Graph<'_>, roots: &[Id]) -> Option<Extraction> {
             }
         }
     }
-    // Sets first; tree costs, which grow along every edge and so cannot go iteration, if that fails.
+    // Sets first; tree costs, which grow along every edge and so cannot go round, if that fails.
     [settle as Settle, settle_trees].into_iter().find_map(|settle| {
         let best = settle(&classes, &users);
         let node =
