@@ -295,7 +295,8 @@ pub fn same_numbers(m: &mut Module, case: &Case, demand: Demand) -> Result<(), F
         if watched && !in_order {
             continue;
         }
-        let code = compile(m, f, &Options { target: target.clone(), watched })?;
+        let code =
+            compile(m, f, &Options { target: target.clone(), watched, ..Options::default() })?;
         let program =
             |e: String| format!("{target}: {e}\n{}{}", print_function(m, f), code.report().program);
         within_budget(m, case.f, f, code.report()).map_err(program)?;

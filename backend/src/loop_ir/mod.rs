@@ -280,6 +280,9 @@ impl Kernel {
     }
 }
 
+/// Every buffer of a workspace begins at a multiple of this: a line of a cache, which is what memory is allocated in.
+pub(crate) const BUFFER_ALIGNMENT_BYTES: usize = size_of::<tapeloom_ir::Line>();
+
 /// A larger number of an input would take memory, whatever it means.
 const MOST_INPUTS: usize = 1 << 24;
 
