@@ -331,8 +331,8 @@ impl Core {
         self.programs.iter().count()
     }
 
-    fn options(&self, watched: bool) -> Options {
-        Options { target: self.target.clone(), watched }
+    fn options(&self, limited: bool) -> Options {
+        Options { target: self.target.clone(), limited }
     }
 
     /// The engine for what has to be compiled.
