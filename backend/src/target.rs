@@ -65,7 +65,7 @@ pub struct Options {
     /// What runs the kernels.
     pub target: Target,
     /// Whether calls may be limited, and say what they took: loops count their iterations.
-    pub watched: bool,
+    pub limited: bool,
     /// What is taken for fast, on every target: the interpreter and the simulator run the kernels of machine code.
     pub machine: MachineModel,
 }

@@ -87,7 +87,7 @@ pub fn bisect(list: &List, program: &Program, args: &[Tensor]) -> Result<Verdict
         last = made.to_string();
         at += 1;
     };
-    let ran = list.watched(&mut made, &mut Context::default(), &mut after);
+    let ran = list.observed(&mut made, &mut Context::default(), &mut after);
     Ok(match (verdict, ran) {
         (Some(wrong), _) => wrong,
         (None, Err(problem)) => Verdict::Refused(problem.to_string()),

@@ -340,7 +340,7 @@ fn terms(options: &BTreeMap<&str, &str>) -> Result<PlanRequest, Failure> {
         policy,
         params: prices("params")?,
         results: prices("results")?,
-        rounds: 8,
+        iterations: 8,
         runs: options.get("runs").map_or(Ok(8), |n| n.parse())?,
         together: options.get("together") == Some(&"true"),
     })

@@ -67,7 +67,7 @@ pub const PASSES: &[Pass] = &[
     },
     Pass {
         name: "ranges",
-        about: "integers that can only be one thing are that, and loops of no rounds are what they begin with",
+        about: "integers that can only be one thing are that, and loops of no iterations are what they begin with",
         exactness: Exactness::Exact,
         nested: true,
         run: crate::ranges,
@@ -128,7 +128,7 @@ pub struct Pipeline {
 
 impl Pipeline {
     /// Runs the passes in order, each also on the functions that are called and not inlined;
-    /// `watch` sees the function after each. Debug builds verify the
+    /// `observe` sees the function after each. Debug builds verify the
     /// program after each pass and blame the pass by name.
     ///
     /// # Errors
@@ -137,7 +137,7 @@ impl Pipeline {
         &self,
         module: &mut Module,
         mut f: FuncId,
-        mut watch: impl FnMut(&'static str, &Module, FuncId),
+        mut observe: impl FnMut(&'static str, &Module, FuncId),
     ) -> Result<FuncId, Problem> {
         let traced = f;
         for pass in &self.passes {
@@ -151,7 +151,7 @@ impl Pipeline {
                 let message = format!("pass `{}` broke an invariant: {error}", pass.name);
                 return Err(Problem::internal(message));
             }
-            watch(pass.name, module, f);
+            observe(pass.name, module, f);
         }
         let of = |f| fingerprint::function(module, f);
         fingerprint::tell("passes", || of(traced), || of(f));

@@ -48,7 +48,7 @@ pub(crate) fn plan_on(
     }
     let mut callees: PrimaryMap<KernelId, Kernel> = calls.made.iter().cloned().collect();
     let mut plans: PrimaryMap<KernelId, Plan> = callees.values().map(|_| Plan::default()).collect();
-    let mut tapes = Tapes::new(&callees, options.watched);
+    let mut tapes = Tapes::new(&callees, options.limited);
     for (unit, inline) in &calls.kept {
         let made = Made { calls: &calls, callees: &callees, plans: &plans };
         let (mut kernel, plan) = kernel(module, unit, made, &mut tapes)?;
@@ -63,8 +63,8 @@ pub(crate) fn plan_on(
     plan.tapes.clone_from(&tapes.all);
     plan.keeping = keeping(module, func);
     plan.again = again(module, func);
-    let watched = tapes.watched.unwrap_or_default();
-    Ok((Program { tapes: tapes.all, watched, callees, entry }, plan))
+    let limited = tapes.limited.unwrap_or_default();
+    Ok((Program { tapes: tapes.all, limited, callees, entry }, plan))
 }
 
 /// One function as loop nests. Those that it calls have been made.

@@ -63,15 +63,15 @@ fn block(kernel: &mut Kernel, machine: &MachineModel, body: Vec<Stmt>) -> Vec<St
         for inside in stmt.blocks_mut() {
             *inside = block(kernel, machine, std::mem::take(inside));
         }
-        let Some(Chains { index, rounds, claim, carries, body, chains }) =
+        let Some(Chains { index, iterations, claim, carries, body, chains }) =
             Chains::of(kernel, machine, &stmt)
         else {
             out.push(stmt);
             continue;
         };
-        let (by, blocks, rest) = (chains as i64, (rounds / chains) as i64, rounds % chains);
-        let all = (0..by).map(|start| Range { start, by, rounds: blocks });
-        let last = (0..rest as i64).map(|n| Range { start: by * blocks + n, by: 1, rounds: 1 });
+        let (by, blocks, rest) = (chains as i64, (iterations / chains) as i64, iterations % chains);
+        let all = (0..by).map(|start| Range { start, by, iterations: blocks });
+        let last = (0..rest as i64).map(|n| Range { start: by * blocks + n, by: 1, iterations: 1 });
         for ranges in [all.collect::<Vec<_>>(), last.collect()] {
             jammed(kernel, body, (index, claim), &ranges, carries, &mut out);
         }
@@ -82,7 +82,7 @@ fn block(kernel: &mut Kernel, machine: &MachineModel, body: Vec<Stmt>) -> Vec<St
 /// A loop whose iterations are chains.
 struct Chains<'a> {
     index: IndexId,
-    rounds: usize,
+    iterations: usize,
     claim: Parallelism,
     carries: &'a [Carry],
     body: Jacket<'a>,
@@ -92,7 +92,7 @@ struct Chains<'a> {
 
 impl<'a> Chains<'a> {
     fn of(kernel: &Kernel, machine: &MachineModel, stmt: &'a Stmt) -> Option<Chains<'a>> {
-        let Stmt::For { index, extent: Extent::Constant(n), rounds, lanes: 1, carries, body } =
+        let Stmt::For { index, extent: Extent::Constant(n), parallelism, lanes: 1, carries, body } =
             stmt
         else {
             return None;
@@ -102,7 +102,7 @@ impl<'a> Chains<'a> {
         let Stmt::For {
             index: own,
             extent: Extent::Constant(m),
-            rounds: steps,
+            parallelism: steps,
             lanes: 1,
             carries: none,
             body: inside,
@@ -135,8 +135,15 @@ impl<'a> Chains<'a> {
         let little = size(body).saturating_mul(copies) <= MOST_STATEMENTS;
         let worth = chains > 1 && *n >= chains && little && independent();
         let (index, own, extent, steps) = (*index, *own, *m, *steps);
-        let body = Jacket { before, index: own, extent, rounds: steps, inside, behind };
-        worth.then_some(Chains { index, rounds: *n, claim: *rounds, carries, body, chains })
+        let body = Jacket { before, index: own, extent, parallelism: steps, inside, behind };
+        worth.then_some(Chains {
+            index,
+            iterations: *n,
+            claim: *parallelism,
+            carries,
+            body,
+            chains,
+        })
     }
 }
 

@@ -338,8 +338,8 @@ impl Core {
         self.programs.iter().count()
     }
 
-    fn options(&self, watched: bool) -> Options {
-        Options { target: self.target.clone(), watched, machine: self.machine }
+    fn options(&self, limited: bool) -> Options {
+        Options { target: self.target.clone(), limited, machine: self.machine }
     }
 
     /// The engine for what has to be compiled.

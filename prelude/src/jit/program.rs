@@ -28,12 +28,12 @@ pub(super) enum Program {
     Native(Box<Runnable>),
     /// A function as it was traced.
     Interpreted(Module, FuncId),
-    /// The same, watched.
-    Watched(Module, FuncId),
+    /// The same, evaluated with a check that numbers stay finite.
+    Finite(Module, FuncId),
 }
 
 impl Program {
-    /// Makes a function ready to run; within limits, if it is watched. `stages` gets what each pass did, if anybody wants to know.
+    /// Makes a function ready to run; within limits, if it is limited. `stages` gets what each pass did, if anybody wants to know.
     pub(super) fn compile(
         engine: Engine,
         options: &Options,
@@ -43,7 +43,7 @@ impl Program {
     ) -> Result<Program, Problem> {
         let passes = match engine {
             Engine::Interpreter => return Ok(Program::Interpreted(module, function)),
-            Engine::Finite => return Ok(Program::Watched(module, function)),
+            Engine::Finite => return Ok(Program::Finite(module, function)),
             Engine::Native => match options.target {
                 Target::Accelerator(_) => transforms::BEFORE_ACCELERATOR,
                 Target::Native(_) | Target::Interpreter => transforms::BEFORE_CODE,
@@ -51,8 +51,9 @@ impl Program {
             Engine::Relaxed => transforms::BEFORE_RELAXED_CODE,
         };
         let pipeline: Pipeline = passes.parse()?;
-        let mut watch = Watch { stages, before: function, since: Instant::now() };
-        let function = pipeline.run(&mut module, function, |name, m, f| watch.pass(name, m, f))?;
+        let mut stages_seen = Stages { stages, before: function, since: Instant::now() };
+        let function =
+            pipeline.run(&mut module, function, |name, m, f| stages_seen.pass(name, m, f))?;
         let compiled = tapeloom_backend::compile(&module, function, options)?;
         Ok(Program::Native(Box::new(compiled)))
     }
@@ -75,7 +76,7 @@ impl Program {
             Program::Interpreted(module, function) => {
                 interpreted(&|| eval(module, *function, &owned(args)))
             }
-            Program::Watched(module, function) => {
+            Program::Finite(module, function) => {
                 interpreted(&|| eval_finite(module, *function, &owned(args)))
             }
         }
@@ -89,7 +90,7 @@ impl Program {
     ) -> Result<(Vec<Tensor>, Statistics), Problem> {
         match self {
             Program::Native(compiled) => compiled.simulate(args, setup),
-            Program::Interpreted(..) | Program::Watched(..) => Err(Problem::new(
+            Program::Interpreted(..) | Program::Finite(..) => Err(Problem::new(
                 Kind::Target,
                 "an accelerator runs compiled programs, and this one is interpreted",
                 "simulate without `interpreted()` and `nan_check()`",
@@ -109,13 +110,13 @@ pub(super) fn stage(name: &'static str, module: &Module, f: FuncId, time: Durati
 }
 
 /// Records stages between passes; printing is not counted as theirs.
-struct Watch<'a> {
+struct Stages<'a> {
     stages: Option<&'a mut Vec<Stage>>,
     before: FuncId,
     since: Instant,
 }
 
-impl Watch<'_> {
+impl Stages<'_> {
     fn pass(&mut self, name: &'static str, module: &Module, f: FuncId) {
         let Some(stages) = &mut self.stages else { return };
         let time = self.since.elapsed();

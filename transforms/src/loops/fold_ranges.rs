@@ -1,7 +1,7 @@
 //! The pass `ranges`: what integers can only be, they are.
 //!
 //! ```text
-//! func @round(%0: i64[], %1: f64[10]) ..        %0 the number of one of ten rounds
+//! func @iteration(%0: i64[], %1: f64[10]) ..        %0 the number of one of ten iterations
 //!   %2: bool[] = lt %0, 0                        false
 //!   %3: i64[] = add %0, 10
 //!   %4: i64[] = select %2, %3, %0                %0
@@ -40,10 +40,10 @@ fn only(module: &Module, known: &Known<'_>, e: &Equation, operands: &[Atom]) -> 
 }
 
 fn idle(b: &Builder<'_>, op: &Op, operands: &[Atom]) -> Better {
-    let at = Looped::of(b, op, operands, &[]).filter(|at| at.rounds.trip == TripCount::Static(0));
+    let at = Looped::of(b, op, operands, &[]).filter(|at| at.spec.trip == TripCount::Static(0));
     Ok(at.map(|at| {
         let results = at.body.result_types().into_iter().enumerate();
-        let first = |r: usize| at.operand(at.rounds.carrier(r)?).map(|k| at.operands[k]);
-        results.map(|(r, ty)| instantiate(b, first(r), &at.rounds.output(r, &ty))).collect()
+        let first = |r: usize| at.operand(at.spec.carrier(r)?).map(|k| at.operands[k]);
+        results.map(|(r, ty)| instantiate(b, first(r), &at.spec.output(r, &ty))).collect()
     }))
 }

@@ -19,7 +19,7 @@ pub fn inline(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
         | Role::Checkpoint
         | Role::Outline
         | Role::Branch
-        | Role::Round
+        | Role::Iteration
         | Role::Rule => false,
     })
 }
@@ -31,7 +31,7 @@ pub fn inline(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
 pub fn expand(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
     open(module, f, |role| match role {
         Role::Inline | Role::Ruled | Role::Checkpoint => true,
-        Role::Outline | Role::Branch | Role::Round | Role::Rule => false,
+        Role::Outline | Role::Branch | Role::Iteration | Role::Rule => false,
     })
 }
 
