@@ -49,7 +49,7 @@ pub(crate) use dynamic_tape::opened;
 pub use dynamic_tape::{Cursor, CursorId, CursorTarget, Tape, TapeId, TapeStmt, handle};
 pub use interp::eval::{eval, shadow};
 pub(crate) use interp::eval::{observed, shadow_within};
-pub(crate) use legal_lanes::{MOST as MOST_LANES, combine};
+pub(crate) use legal_lanes::{MOST_LANES, combine};
 pub use loop_limits::{LimitStmt, LoopLimit, LoopLimitId};
 pub use text::parse::parse;
 pub(crate) use verify::shallow;
