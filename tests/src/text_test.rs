@@ -24,6 +24,7 @@
 //! | `transpose` | with `nonzero=[true]`; without, all results |
 //! | `batch size=3` | with `batched=[true,false]`; without, all parameters |
 //! | a pass or pipeline of `tapeloom-transforms` | by its name |
+//! | `loop_trees` | the loop trees that lowering makes of it (the last step) |
 //! | `kernels` | the text is a program of kernels, and so is what comes out |
 //! | a pass of [`PASSES`](tapeloom_backend::passes::PASSES), `unroll by=[4,2]`, `redundant_memory overlap=true` | passes on it; the lists say `index_set_split write_out=true` and `promote_memory private=true`, too |
 //! | `layout pipeline=tflow` | of a program of kernels: the layout of its tape; passes on layouts may follow |
@@ -36,7 +37,7 @@ use crate::{Agreement, Failure, read_tensors, run};
 use std::collections::BTreeMap;
 use tapeloom_backend::layout::{Layout, PASSES, Pipeline as Layouts, Room};
 use tapeloom_backend::passes::{Choice, Context, Invariant, by_name};
-use tapeloom_backend::{Executable, Options, compile, loop_ir};
+use tapeloom_backend::{Executable, Options, compile, loop_ir, loop_trees};
 use tapeloom_ir::prim::{Exactness, Regions};
 use tapeloom_ir::{
     Amortization, FuncId, Module, PlanRequest, Policy, Price, Problem, Tensor, fingerprint,
@@ -113,6 +114,9 @@ impl<'t> TextTest<'t> {
         let last = module.iter().filter(|(_, f)| *f.name == *name).last();
         let mut at = vec![last.ok_or("no function, or it equals one before it")?.0];
         for (i, (name, options)) in self.pipeline.iter().enumerate() {
+            if *name == "loop_trees" {
+                return Ok(loop_trees(&module, at[0])?);
+            }
             if *name == "run" {
                 if i + 1 < self.pipeline.len() {
                     return Err("`run` must be the last step".into());
