@@ -164,7 +164,7 @@ impl Runnable {
         accelerator::simulate(&self.report.program, &owned(args), setup)
     }
 
-    /// As [`Runnable::call`], within limits if it was compiled [watched](Options::watched); and what the
+    /// As [`Runnable::call`], within limits if it was compiled [limited](Options::limited); and what the
     /// call took.
     ///
     /// # Errors

@@ -37,14 +37,14 @@
 #![expect(unsafe_code, reason = "hands buffers to generated code")]
 
 use crate::codegen::jit::{CodeReport, MachineCode};
-use crate::loop_ir::{self, HostSignature, Program, WatchId, Watched};
+use crate::loop_ir::{self, HostSignature, LoopLimit, LoopLimitId, Program};
 use crate::machine::Machine;
 use crate::no_memory;
 use crate::passes::{self, CODE};
 use crate::runtime::abi::Context;
 use crate::runtime::gemm;
 use crate::runtime::host_calls::Outside;
-use crate::runtime::loop_limits::{STOPPED, Watches};
+use crate::runtime::loop_limits::{LoopLimits, STOPPED};
 use crate::runtime::tape_memory::{self, NO_RECORD, NO_ROOM, Records};
 use crate::target::{Target, isa};
 use cranelift_codegen::isa::OwnedTargetIsa;
@@ -85,7 +85,7 @@ struct Inner {
     tapes: (Vec<usize>, Vec<Loc>),
     records: Mutex<Option<Records>>,
     /// The loops whose iterations are counted.
-    watched: PrimaryMap<WatchId, Watched>,
+    limited: PrimaryMap<LoopLimitId, LoopLimit>,
     /// The Rust functions that it calls, by number.
     calls: Vec<Arc<HostSignature>>,
     report: CodeReport,
@@ -94,7 +94,7 @@ struct Inner {
 /// What a call took, beside arguments and results.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Taken {
-    /// The iterations of the loops that are watched, in the order in which they are compiled.
+    /// The iterations of the loops that are limited, in the order in which they are compiled.
     pub loops: Vec<LoopCount>,
     /// Bytes of workspace.
     pub workspace: usize,
@@ -162,7 +162,7 @@ impl Executable {
             pool: Mutex::new(Vec::new()),
             tapes: (tape_memory::sizes(program), program.tapes.values().map(|t| t.loc).collect()),
             records: Mutex::new(None),
-            watched: program.watched.clone(),
+            limited: program.limited.clone(),
             calls: program.asked(),
             report,
         })))
@@ -175,11 +175,11 @@ impl Executable {
     /// there is no memory for results or workspace, [`Kind::Callback`] when a Rust function that the
     /// program calls does not answer as it should.
     pub fn call(&self, args: &[&Tensor]) -> Result<Vec<Tensor>, Problem> {
-        let mut watches = self.watches(&Limits::default());
-        Ok(self.run(args, watches.as_mut())?.0)
+        let mut loop_limits = self.loop_limits(&Limits::default());
+        Ok(self.run(args, loop_limits.as_mut())?.0)
     }
 
-    /// As [`Executable::call`], within limits if the program is watched; and what it took.
+    /// As [`Executable::call`], within limits if the program is limited; and what it took.
     ///
     /// # Errors
     /// Those of [`Executable::call`], [`Kind::Limit`], [`Kind::Cancelled`].
@@ -188,21 +188,21 @@ impl Executable {
         args: &[&Tensor],
         limits: &Limits,
     ) -> Result<(Vec<Tensor>, Taken), Problem> {
-        let mut watches = self.watches(limits);
-        let (results, records) = self.run(args, watches.as_mut())?;
-        let loops = watches.map_or(Vec::new(), Watches::counts);
+        let mut loop_limits = self.loop_limits(limits);
+        let (results, records) = self.run(args, loop_limits.as_mut())?;
+        let loops = loop_limits.map_or(Vec::new(), LoopLimits::counts);
         Ok((results, Taken { loops, workspace: self.0.workspace, records }))
     }
 
-    fn watches(&self, limits: &Limits) -> Option<Watches> {
-        (!self.0.watched.is_empty()).then(|| Watches::of(&self.0.watched, limits))
+    fn loop_limits(&self, limits: &Limits) -> Option<LoopLimits> {
+        (!self.0.limited.is_empty()).then(|| LoopLimits::of(&self.0.limited, limits))
     }
 
     /// The results, and how many bytes records had.
     fn run(
         &self,
         args: &[&Tensor],
-        mut watches: Option<&mut Watches>,
+        mut loop_limits: Option<&mut LoopLimits>,
     ) -> Result<(Vec<Tensor>, usize), Problem> {
         let Inner { code, inputs, outputs, workspace, pool, tapes, records: kept, calls, .. } =
             &*self.0;
@@ -247,7 +247,7 @@ impl Executable {
         }
         let all = records.as_mut().map_or(std::ptr::null_mut(), |r| (&raw mut *r).cast());
         let states = records.as_mut().map_or(std::ptr::null_mut(), |r| r.states.as_mut_ptr());
-        let rows = watches.as_mut().map_or(std::ptr::null_mut(), |w| w.rows.as_mut_ptr());
+        let rows = loop_limits.as_mut().map_or(std::ptr::null_mut(), |w| w.rows.as_mut_ptr());
         let mut context = Context {
             zeros: [0; 2],
             workspace: frame,
@@ -255,8 +255,10 @@ impl Executable {
             tapes: states,
             records: all,
             rows,
-            flag: watches.as_ref().map_or(std::ptr::null(), |w| w.flag()),
-            watches: watches.as_mut().map_or(std::ptr::null_mut(), |w| (&raw mut **w).cast()),
+            flag: loop_limits.as_ref().map_or(std::ptr::null(), |w| w.flag()),
+            loop_limits: loop_limits
+                .as_mut()
+                .map_or(std::ptr::null_mut(), |w| (&raw mut **w).cast()),
         };
         record[0] = (&raw mut context).cast();
         record[1] = frame;
@@ -285,12 +287,13 @@ impl Executable {
             return Err(problem);
         }
         if status == STOPPED
-            && let Some(watches) = watches
+            && let Some(loop_limits) = loop_limits
         {
-            return Err(watches.stopped());
+            return Err(loop_limits.stopped());
         }
         if status == NO_RECORD {
-            let message = format!("a round of @{} reads a record that is not there", self.0.name);
+            let message =
+                format!("an iteration of @{} reads a record that is not there", self.0.name);
             return Err(Problem::internal(message));
         }
         if status != gemm::DONE {

@@ -34,7 +34,7 @@ impl Hash for Plan {
             (equations, sites, kernel).hash(state);
         }
         tapes.values().for_each(|tape| tape.record.hash(state));
-        keeping.iter().for_each(|k| (&k.ty, k.rounds).hash(state));
+        keeping.iter().for_each(|k| (&k.ty, k.iterations).hash(state));
         again.iter().for_each(|a| (&a.ty, a.times).hash(state));
         for Inside { step, bytes, rows } in inside {
             (step, bytes, rows).hash(state);

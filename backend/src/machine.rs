@@ -40,7 +40,7 @@ pub(crate) struct Machine {
     /// and none that costs more than this, in additions.
     pub(crate) recomputed_flops: u32,
     /// What costs more than that, and is the same in so many iterations of a loop, is computed ahead of it.
-    pub(crate) ahead_rounds: usize,
+    pub(crate) ahead_iterations: usize,
 }
 
 impl Machine {
@@ -60,7 +60,7 @@ impl Machine {
         recomputed_loads: 2,
         recomputed_operations: 3,
         recomputed_flops: 2,
-        ahead_rounds: 4,
+        ahead_iterations: 4,
     };
 }
 

@@ -72,7 +72,7 @@ pub struct Options {
     /// What runs the kernels.
     pub target: Target,
     /// Whether calls may be limited, and say what they took: loops count their iterations.
-    pub watched: bool,
+    pub limited: bool,
 }
 
 /// The instruction set of a machine on which this process can run code: of this one.

@@ -65,14 +65,14 @@ faults! {
     ThinRest = "thin-rest", "products in wide vectors leave out the columns beyond the last whole one", Some("random::small_gemm");
     LaneOrder = "lane-order", "machine code combines partial values in another order than the kernel says", Some("laws::native");
     Frame = "frame", "what a region runs is given less workspace than it has", Some("random::fuzz");
-    Segment = "segment", "a carry that is kept is taken for that of the round after", Some("random::fuzz");
+    Segment = "segment", "a carry that is kept is taken for that of the iteration after", Some("random::fuzz");
     WrongCut = "wrong-cut", "what is computed again reads what the value that is kept follows from, in its place", Some("random::random_loops");
     EffectTwice = "effect-twice", "what a user can see is computed again, too", Some("random::random_loops");
     Uncounted = "uncounted", "budgets do not count what inner loops record on the way back", Some("random::random_loops");
-    Inside = "inside", "the table of the tape leaves out what loops in a round keep while it is undone", Some("random::random_loops");
+    Inside = "inside", "the table of the tape leaves out what loops in an iteration keep while it is undone", Some("random::random_loops");
     BitShort = "bit-short", "integers that are kept packed have a bit less than the largest needs", Some("random::random_loops");
     BitOrder = "bit-order", "of what is kept packed the last of a word comes first", Some("random::random_loops");
-    LateBits = "late-bits", "bits of rounds that fill no words wait as bytes until all rounds are done", Some("programs::budgets");
+    LateBits = "late-bits", "bits of iterations that fill no words wait as bytes until all iterations are done", Some("programs::budgets");
     AtOnce = "at-once", "the way back computes again all at once what it reads one after the other", Some("programs::budgets");
     OneConstant = "one-constant", "what loops read of a constant in both passes is one array", Some("programs::budgets");
     HeldWhole = "held-whole", "what is kept keeps the array of which it is a part", Some("random::random_loops");
@@ -90,14 +90,14 @@ faults! {
     TileOrder = "tile-order", "layers that are read as they were stored come the last one first", Some("study::accelerator");
     BankTwice = "bank-twice", "a bank of the simulated scratchpad takes two accesses in a tick", Some("study::accelerator");
     Replacement = "replacement", "the simulated cache replaces its youngest line", Some("study::accelerator");
-    UnrolledRest = "unrolled-rest", "a loop that goes down is unrolled from its first round, and the remainder, too", Some("study::accelerator");
+    UnrolledRest = "unrolled-rest", "a loop that goes down is unrolled from its first iteration, and the remainder, too", Some("study::accelerator");
     ReuseAlias = "reuse-alias", "a store at another address leaves what is known of an element", Some("study::accelerator");
     ApartLast = "apart-last", "of an array that is taken apart the way back begins with the last element but one", Some("study::accelerator");
     WindowMeets = "window-meets", "a part of an array is worked in where it lies while others read and write it", None;
-    OwnOfTheRound = "own-of-the-round", "a variable is taken for that of a round which may find what another one left", None;
+    OwnOfTheIteration = "own-of-the-iteration", "a variable is taken for that of an iteration which may find what another one left", None;
     AheadOfWrites = "ahead-of-writes", "what a loop computes of an array that it writes is computed ahead of it", Some("study::suite");
     EmptiedElsewhere = "emptied-elsewhere", "a loop that empties an array is taken to read each place before it is emptied", Some("laws::filetests");
-    RollingLast = "rolling-last", "what rounds hand on in variables is not stored behind the last of them", Some("laws::filetests");
+    RollingLast = "rolling-last", "what iterations hand on in variables is not stored behind the last of them", Some("laws::filetests");
     LoadEarly = "load-early", "a load of the simulated accelerator does not wait for the store before it", Some("study::accelerator");
     ValueEarly = "value-early", "what a kernel computes is there at once for the simulated accelerator", Some("study::accelerator");
     FifoMirrored = "fifo-mirrored", "what the way back reads in the order of its stores is streamed last in, first out", Some("study::accelerator");
@@ -105,7 +105,7 @@ faults! {
     EightInside = "eight-inside", "a function of eight arguments takes its straight part for all of them", Some("laws::native");
     LatePlaces = "late-places", "pieces of straight code hold reads of places of arrays that others read before", Some("programs::budgets");
     LastButOne = "last-but-one", "an array of rows is taken for its last one where another one is read", None;
-    JammedMeets = "jammed-meets", "rounds that write what others read go through their loops together", None;
+    JammedMeets = "jammed-meets", "iterations that write what others read go through their loops together", None;
     PassesMixed = "passes-mixed", "what waits for the end of the forward pass shares loops with it", Some("programs::budgets");
     Granule = "granule", "a layer of the simulated accelerator begins in the middle of a record", Some("study::accelerator");
 }

@@ -122,10 +122,8 @@ impl LimitedLoop {
     pub fn begin(&mut self, trip: Option<u64>) -> Result<(), Problem> {
         self.count = 0;
         match trip {
-            Some(n) if n > self.most => {
-                Err(self
-                    .too_many(format!("a loop would run {n} rounds, and may run {}", self.most)))
-            }
+            Some(n) if n > self.most => Err(self
+                .too_many(format!("a loop would run {n} iterations, and may run {}", self.most))),
             _ => self.look(),
         }
     }
@@ -134,7 +132,7 @@ impl LimitedLoop {
     ///
     /// # Errors
     /// Those of [`LimitedLoop::look`].
-    pub fn round(&mut self) -> Result<(), Problem> {
+    pub fn iteration(&mut self) -> Result<(), Problem> {
         self.count += 1;
         if self.count < self.until { Ok(()) } else { self.look() }
     }
@@ -156,11 +154,11 @@ impl LimitedLoop {
         if self.count > self.most {
             let most = self.most;
             return self
-                .too_many(format!("a loop goes on after {most} rounds, and may run no more"));
+                .too_many(format!("a loop goes on after {most} iterations, and may run no more"));
         }
         let message = match self.count {
-            0 => "the call was cancelled before the first round of a loop".to_owned(),
-            n => format!("the call was cancelled in round {n} of a loop"),
+            0 => "the call was cancelled before the first iteration of a loop".to_owned(),
+            n => format!("the call was cancelled in iteration {n} of a loop"),
         };
         Problem::new(Kind::Cancelled, message, "")
     }
@@ -181,7 +179,7 @@ pub struct LoopCount {
     /// How often it was come to.
     pub entered: u64,
     /// The iterations of all these times.
-    pub rounds: u64,
+    pub iterations: u64,
     /// The most iterations of one time.
     pub most: u64,
 }
@@ -230,7 +228,7 @@ pub(crate) fn kept(bytes: u64) -> Result<(), Problem> {
     match ROOM.get() {
         Some(room) if bytes > room => Err(Problem::new(
             Kind::Budget,
-            format!("the rounds of a loop keep {bytes} bytes, where {room} are left"),
+            format!("the iterations of a loop keep {bytes} bytes, where {room} are left"),
             "record a smaller piece, or run the loop inside a `checkpoint` with a budget",
         )),
         Some(_) | None => Ok(()),
@@ -238,6 +236,6 @@ pub(crate) fn kept(bytes: u64) -> Result<(), Problem> {
 }
 
 /// The iterations of a loop that the interpreter comes to, if anybody limits them.
-pub(crate) fn rounds(bounded: bool) -> Option<LimitedLoop> {
+pub(crate) fn iterations(bounded: bool) -> Option<LimitedLoop> {
     LIMITS.with_borrow(|limits| limits.as_ref().map(|limits| LimitedLoop::new(limits, bounded)))
 }

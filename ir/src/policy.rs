@@ -265,7 +265,7 @@ pub struct PlanRequest {
     /// What each result costs; the rest is [`Price::THERE`].
     pub results: Vec<Price>,
     /// How many iterations share what is kept once, where an iteration of a loop is planned.
-    pub rounds: usize,
+    pub iterations: usize,
     /// How often the function runs in all, so how many times over what it keeps lies in memory.
     pub runs: usize,
     /// Whether both halves will stand in one function, where what is computed again has to be told from
@@ -336,21 +336,22 @@ pub enum Memory {
 /// How many iterations of loops share what it costs to have a value once more, in the linear half.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Amortization {
-    rounds: u32,
+    iterations: u32,
     regime: PlanContext,
 }
 
 impl Amortization {
     /// It costs its bytes in each iteration.
-    pub const OWN: Amortization = Amortization { rounds: 1, regime: PlanContext::PLAIN };
+    pub const OWN: Amortization = Amortization { iterations: 1, regime: PlanContext::PLAIN };
     /// It costs next to nothing: it is an argument of the whole, or an element of one.
-    pub const FREE: Amortization = Amortization { rounds: u32::MAX, regime: PlanContext::PLAIN };
+    pub const FREE: Amortization =
+        Amortization { iterations: u32::MAX, regime: PlanContext::PLAIN };
 
     /// The same, where each of those iterations is so many iterations of a loop.
     #[must_use]
-    pub fn among(self, rounds: usize) -> Amortization {
-        let times = u32::try_from(rounds.max(1)).unwrap_or(u32::MAX);
-        Amortization { rounds: self.rounds.saturating_mul(times), ..self }
+    pub fn among(self, iterations: usize) -> Amortization {
+        let times = u32::try_from(iterations.max(1)).unwrap_or(u32::MAX);
+        Amortization { iterations: self.iterations.saturating_mul(times), ..self }
     }
 
     /// The same, where that holds.
@@ -361,8 +362,8 @@ impl Amortization {
 
     /// The same, in the body of a loop of so many iterations.
     #[must_use]
-    pub fn inside(self, rounds: usize) -> Amortization {
-        let times = u32::try_from(rounds).unwrap_or(u32::MAX);
+    pub fn inside(self, iterations: usize) -> Amortization {
+        let times = u32::try_from(iterations).unwrap_or(u32::MAX);
         self.with(PlanContext { runs: self.regime.runs.saturating_mul(times), ..self.regime })
     }
 
@@ -379,7 +380,7 @@ impl Amortization {
 
     /// Whether it costs next to nothing.
     pub fn is_free(self) -> bool {
-        self.rounds == u32::MAX
+        self.iterations == u32::MAX
     }
 
     /// That of one of so many parts of a value, which is there if all of it is.
@@ -389,12 +390,12 @@ impl Amortization {
             return self;
         }
         let parts = u32::try_from(parts.max(1)).unwrap_or(u32::MAX);
-        Amortization { rounds: (self.rounds / parts).max(1), ..self }
+        Amortization { iterations: (self.iterations / parts).max(1), ..self }
     }
 
     /// A price in that share.
     pub fn of(self, price: u64) -> u64 {
-        if self.is_free() { 0 } else { price / u64::from(self.rounds) }
+        if self.is_free() { 0 } else { price / u64::from(self.iterations) }
     }
 }
 
@@ -415,7 +416,7 @@ impl Price {
 
     /// Whether all of its bytes lie in memory for that, in each iteration.
     pub fn is_own(self) -> bool {
-        matches!(self, Price::Bytes(share) if share.rounds == 1)
+        matches!(self, Price::Bytes(share) if share.iterations == 1)
     }
 
     /// The share.
@@ -431,11 +432,11 @@ impl PlanRequest {
     pub fn call(policy: Policy) -> PlanRequest {
         let bits = policy.bits();
         let (params, results) = (Vec::new(), Vec::new());
-        PlanRequest { policy, params, results, rounds: 1, runs: 1, together: true, bits }
+        PlanRequest { policy, params, results, iterations: 1, runs: 1, together: true, bits }
     }
 
     /// Those of functions that are run, each half by an equation of its own.
-    pub fn apart(params: Vec<Price>, results: Vec<Price>, rounds: usize) -> PlanRequest {
+    pub fn apart(params: Vec<Price>, results: Vec<Price>, iterations: usize) -> PlanRequest {
         // Whatever has a derivative has a parameter.
         let regime = params.iter().map(|price| price.share().regime).max().unwrap_or_default();
         let bits = match regime.memory {
@@ -443,6 +444,6 @@ impl PlanRequest {
             Memory::Read | Memory::Written => Bits::Whole,
         };
         let (policy, runs) = (regime.policy(), regime.runs as usize);
-        PlanRequest { policy, params, results, rounds, runs, together: false, bits }
+        PlanRequest { policy, params, results, iterations, runs, together: false, bits }
     }
 }

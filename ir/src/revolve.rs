@@ -70,9 +70,9 @@ pub fn reach(carries: usize, times: usize) -> usize {
 }
 
 /// The least number of times through an iteration with which so many iterations can be undone.
-fn times(rounds: usize, carries: usize) -> usize {
+fn times(iterations: usize, carries: usize) -> usize {
     let mut times = 0;
-    while reach(carries, times) < rounds {
+    while reach(carries, times) < iterations {
         times += 1;
     }
     times
@@ -80,26 +80,26 @@ fn times(rounds: usize, carries: usize) -> usize {
 
 /// The least number of iterations forward with which so many are undone, if so many carries are kept
 /// (at least one, that at the start).
-pub fn steps(rounds: usize, carries: usize) -> u128 {
+pub fn steps(iterations: usize, carries: usize) -> u128 {
     let carries = carries.max(1);
     let times = match carries {
-        1 => rounds.saturating_sub(1),
-        _ => times(rounds, carries),
+        1 => iterations.saturating_sub(1),
+        _ => times(iterations, carries),
     };
     match times {
         0 => 0,
         // C(carries + times, times - 1) = C((carries + 1) + (times - 1), times - 1)
-        _ if carries == 1 => (rounds as u128) * (rounds as u128 - 1) / 2,
-        _ => (times as u128 * rounds as u128) - reach(carries + 1, times - 1) as u128,
+        _ if carries == 1 => (iterations as u128) * (iterations as u128 - 1) / 2,
+        _ => (times as u128 * iterations as u128) - reach(carries + 1, times - 1) as u128,
     }
 }
 
 /// How many iterations from a carry that is kept to the next one that is, if from the first on so many
 /// iterations are to be undone, with so many carries in all. It makes sense to keep another one where there
 /// are at least three iterations and two carries; then it lies before the last iteration.
-pub fn split(rounds: usize, carries: usize) -> usize {
+pub fn split(iterations: usize, carries: usize) -> usize {
     let (mut times, mut before, mut now) = (0, 0, 1);
-    while now < rounds {
+    while now < iterations {
         times += 1;
         before = now;
         now = now * (carries + times) / times;
@@ -107,31 +107,31 @@ pub fn split(rounds: usize, carries: usize) -> usize {
     // Behind it are those that one carry less undoes in as many times, before it those that all of
     // them undo in one time less; neither may fall short, or the other would take too long.
     let least_behind = before * carries / (carries + times - 1).max(1);
-    before.min(rounds - least_behind)
+    before.min(iterations - least_behind)
 }
 
 impl Schedule {
     /// The one that goes forward least, of those with so many carries.
-    pub fn binomial(rounds: usize, carries: usize) -> Schedule {
+    pub fn binomial(iterations: usize, carries: usize) -> Schedule {
         let mut actions = vec![Action::Keep(0)];
         // Where the carries are that are kept.
         let mut kept = vec![0];
-        for round in (0..rounds).rev() {
+        for iteration in (0..iterations).rev() {
             let Some(mut at) = kept.last().copied() else { break };
-            if round + 1 < rounds {
+            if iteration + 1 < iterations {
                 actions.push(Action::Take(kept.len() - 1));
             }
-            while kept.len() < carries && round + 1 - at >= 3 {
-                let ahead = split(round + 1 - at, carries - kept.len() + 1);
+            while kept.len() < carries && iteration + 1 - at >= 3 {
+                let ahead = split(iteration + 1 - at, carries - kept.len() + 1);
                 at += ahead;
                 actions.extend([Action::Ahead(ahead), Action::Keep(kept.len())]);
                 kept.push(at);
             }
-            if at < round {
-                actions.push(Action::Ahead(round - at));
+            if at < iteration {
+                actions.push(Action::Ahead(iteration - at));
             }
-            actions.push(Action::Back(round));
-            kept.pop_if(|at| *at == round);
+            actions.push(Action::Back(iteration));
+            kept.pop_if(|at| *at == iteration);
         }
         Schedule { actions }
     }
@@ -159,8 +159,8 @@ impl Schedule {
     ///
     /// # Errors
     /// [`Kind::Arguments`], with the first action that is wrong.
-    pub fn check(&self, rounds: usize) -> Result<(), Problem> {
-        let (mut at, mut left) = (0, rounds);
+    pub fn check(&self, iterations: usize) -> Result<(), Problem> {
+        let (mut at, mut left) = (0, iterations);
         let mut kept: Vec<Option<usize>> = vec![None; self.highest()];
         for (i, action) in self.actions.iter().enumerate() {
             let right = match action {
@@ -170,31 +170,33 @@ impl Schedule {
                 }
                 Action::Ahead(n) => {
                     at += n;
-                    at < rounds
+                    at < iterations
                 }
                 Action::Take(place) => match kept.get(*place).copied().flatten() {
-                    Some(round) => {
-                        at = round;
+                    Some(iteration) => {
+                        at = iteration;
                         true
                     }
                     None => false,
                 },
-                Action::Back(round) => {
-                    let right = *round == at && *round + 1 == left;
-                    left = *round;
+                Action::Back(iteration) => {
+                    let right = *iteration == at && *iteration + 1 == left;
+                    left = *iteration;
                     right
                 }
             };
             if !right {
-                let message = format!("action {i}, `{action}`, finds the carry of round {at}");
+                let message = format!("action {i}, `{action}`, finds the carry of iteration {at}");
                 let help =
-                    "a round is undone from the carry that it began with, after the next one";
+                    "an iteration is undone from the carry that it began with, after the next one";
                 return Err(Problem::new(Kind::Arguments, message, help));
             }
         }
         match left {
             0 => Ok(()),
-            _ => Err(Problem::new(Kind::Arguments, format!("{left} rounds are not undone"), "")),
+            _ => {
+                Err(Problem::new(Kind::Arguments, format!("{left} iterations are not undone"), ""))
+            }
         }
     }
 }
@@ -203,9 +205,9 @@ impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Action::Keep(place) => write!(f, "keep {place}"),
-            Action::Ahead(rounds) => write!(f, "ahead {rounds}"),
+            Action::Ahead(iterations) => write!(f, "ahead {iterations}"),
             Action::Take(place) => write!(f, "take {place}"),
-            Action::Back(round) => write!(f, "back {round}"),
+            Action::Back(iteration) => write!(f, "back {iteration}"),
         }
     }
 }
@@ -259,10 +261,10 @@ mod tests {
 
     /// The least number of iterations forward, from the definition: the first carry that is kept beside the
     /// one at the start lies somewhere; behind it there is one place less.
-    fn least(rounds: usize, carries: usize) -> Vec<Vec<u128>> {
-        let mut best = vec![vec![0; rounds + 1]; carries + 1];
+    fn least(iterations: usize, carries: usize) -> Vec<Vec<u128>> {
+        let mut best = vec![vec![0; iterations + 1]; carries + 1];
         for s in 1..=carries {
-            for n in 2..=rounds {
+            for n in 2..=iterations {
                 let alone = (n * (n - 1) / 2) as u128;
                 let at = |m: usize| m as u128 + best[s - 1][n - m] + best[s][m];
                 let split = (1..n).filter(|_| s > 1).map(at);
@@ -276,15 +278,19 @@ mod tests {
     fn schedules_go_forward_as_little_as_can_be() {
         let best = least(200, 8);
         for (carries, best) in best.into_iter().enumerate().skip(1) {
-            for (rounds, want) in best.into_iter().enumerate() {
-                let schedule = Schedule::binomial(rounds, carries);
-                schedule.check(rounds).unwrap();
+            for (iterations, want) in best.into_iter().enumerate() {
+                let schedule = Schedule::binomial(iterations, carries);
+                schedule.check(iterations).unwrap();
                 assert_eq!(
                     schedule.steps(),
                     want,
-                    "{rounds} rounds, {carries} carries: {schedule}"
+                    "{iterations} iterations, {carries} carries: {schedule}"
                 );
-                assert_eq!(steps(rounds, carries), want, "{rounds} rounds, {carries} carries");
+                assert_eq!(
+                    steps(iterations, carries),
+                    want,
+                    "{iterations} iterations, {carries} carries"
+                );
                 assert!(schedule.highest() <= carries);
                 assert_eq!(schedule.to_string().parse(), Ok(schedule));
             }
@@ -294,10 +300,10 @@ mod tests {
     /// With many carries, and many iterations.
     #[test]
     fn long_schedules_are_those_of_the_formula() {
-        for (rounds, carries) in [(682, 36), (1000, 2), (5000, 7), (20_000, 150), (300, 299)] {
-            let schedule = Schedule::binomial(rounds, carries);
-            schedule.check(rounds).unwrap();
-            assert_eq!(schedule.steps(), steps(rounds, carries), "{rounds} {carries}");
+        for (iterations, carries) in [(682, 36), (1000, 2), (5000, 7), (20_000, 150), (300, 299)] {
+            let schedule = Schedule::binomial(iterations, carries);
+            schedule.check(iterations).unwrap();
+            assert_eq!(schedule.steps(), steps(iterations, carries), "{iterations} {carries}");
             assert!(schedule.highest() <= carries);
         }
         // Twice through each of 682 iterations is enough with 36 carries, and not with 35.
@@ -308,10 +314,10 @@ mod tests {
     /// that does.
     #[test]
     fn unknown_lengths_cost_one_more_time_at_most() {
-        let rounds = 100_000;
+        let iterations = 100_000;
         for carries in [1, 2, 3, 5, 10, 30, 100, 300, 1000] {
-            let offline = steps(rounds, carries);
-            let online = rounds as u128 + offline;
+            let offline = steps(iterations, carries);
+            let online = iterations as u128 + offline;
             assert!(online <= 2 * offline, "{carries}: {online} and {offline}");
         }
     }
@@ -319,13 +325,13 @@ mod tests {
     #[test]
     fn what_is_wrong_is_found() {
         let wrong = [
-            ("keep 0, ahead 1, back 1", 2, "1 rounds are not undone"),
+            ("keep 0, ahead 1, back 1", 2, "1 iterations are not undone"),
             ("keep 0, ahead 2, back 1, take 0, back 0", 2, "action 1"),
             ("keep 0, ahead 1, back 1, take 1, back 0", 2, "action 3"),
             ("keep 0, back 0, take 0, ahead 1, back 1", 2, "action 1"),
         ];
-        for (text, rounds, found) in wrong {
-            let problem = text.parse::<Schedule>().unwrap().check(rounds).unwrap_err();
+        for (text, iterations, found) in wrong {
+            let problem = text.parse::<Schedule>().unwrap().check(iterations).unwrap_err();
             assert!(problem.message.starts_with(found), "{text}: {}", problem.message);
         }
         assert!("keep 0, jump 3".parse::<Schedule>().is_err());

@@ -22,9 +22,9 @@ fn covariance(k: &Kernel<Var>, x: Var, y: Var) -> Var {
 }
 
 /// The x with A x = b, for A symmetric and positive (Hestenes and Stiefel, 1952).
-fn conjugate_gradients(a: Var, b: Var, rounds: usize) -> Var {
+fn conjugate_gradients(a: Var, b: Var, iterations: usize) -> Var {
     let (mut x, mut r, mut p) = (b.zeros_like(), b, b);
-    for _ in 0..rounds {
+    for _ in 0..iterations {
         let (ap, rr) = (a.dot(p), r.dot(r));
         let alpha = rr / (p.dot(ap) + 1e-30);
         (x, r) = (x + alpha * p, r - alpha * ap);

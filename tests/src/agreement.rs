@@ -79,7 +79,7 @@ impl Agreement {
     }
 
     /// Compares the results of `f` by two engines or before and after a pass: in every bit where
-    /// nothing rounds in an order of its own, else in this mode.
+    /// nothing iterations in an order of its own, else in this mode.
     ///
     /// # Errors
     /// The first disagreement, and which of the results it is in.
@@ -93,8 +93,8 @@ impl Agreement {
         if got.len() != want.len() {
             return Err(format!("got {} tensors, want {}", got.len(), want.len()));
         }
-        for (i, rounds) in rounded(m, f).into_iter().enumerate() {
-            let mode = if rounds { self } else { Agreement::Exact };
+        for (i, iterations) in rounded(m, f).into_iter().enumerate() {
+            let mode = if iterations { self } else { Agreement::Exact };
             mode.check(&got[i], &want[i]).map_err(|e| format!("output {i} ({mode:?}), {e}"))?;
         }
         Ok(())
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_round_and_what_reads_them() {
+    fn sums_iteration_and_what_reads_them() {
         let text = "
 func @g(%0: f64[2]) -> (f64[2], f64[]) {
   %1: f64[2] = neg %0

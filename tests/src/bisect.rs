@@ -120,7 +120,7 @@ pub fn bisect(list: &List, program: &Program, args: &[Tensor]) -> Result<Verdict
         let found = proved(made).and_then(|p| Ok(loop_ir::eval(&p, args)?));
         search.step(step, step.pass.exactness, made.to_string(), found);
     };
-    let ran = list.watched(&mut made, &mut Context::default(), &mut after);
+    let ran = list.observed(&mut made, &mut Context::default(), &mut after);
     Ok(search.verdict(ran))
 }
 
@@ -139,7 +139,7 @@ pub fn bisect_function(
         let found = eval(m, f, args).map_err(Failure::from);
         search.step(step, step.pass.exactness, print_functions(m, &[f]), found);
     };
-    let ran = list.watched(&mut module.clone(), f, &mut after);
+    let ran = list.observed(&mut module.clone(), f, &mut after);
     Ok(search.verdict(ran.map(|_| ())))
 }
 

@@ -70,8 +70,8 @@ fn results(m: &Module, id: FuncId, params: &[Trust], wild: bool) -> Vec<Trust> {
                 trust.extend(e.outputs.iter().map(|_| each));
                 continue;
             }
-            Lowering::Loop { body, rounds } => {
-                trust.extend(after_rounds(m, *body, rounds, &x, wild));
+            Lowering::Loop { body, spec } => {
+                trust.extend(after_iterations(m, *body, spec, &x, wild));
                 continue;
             }
             _ => {}
@@ -84,23 +84,23 @@ fn results(m: &Module, id: FuncId, params: &[Trust], wild: bool) -> Vec<Trust> {
     f.results.iter().map(|r| of(&trust, r)).collect()
 }
 
-/// What is promised of the outputs of a loop: that of its carries falls from round to round until it
+/// What is promised of the outputs of a loop: that of its carries falls from iteration to iteration until it
 /// stays.
-fn after_rounds(
+fn after_iterations(
     m: &Module,
     body: FuncId,
-    rounds: &LoopSpec,
+    spec: &LoopSpec,
     x: &[Trust],
     wild: bool,
 ) -> Vec<Trust> {
-    let mut params = vec![Trust::Exact; rounds.takes.len()];
-    let lead = rounds.lead();
-    for (p, x) in rounds.params().zip(&x[lead..]) {
+    let mut params = vec![Trust::Exact; spec.takes.len()];
+    let lead = spec.lead();
+    for (p, x) in spec.params().zip(&x[lead..]) {
         params[p] = *x;
     }
-    // Rounding before a number of rounds or a condition decides how many there are.
+    // Rounding before a number of iterations or a condition decides how many there are.
     let counted = |params: &[Trust]| {
-        let rounded = match &rounds.trip {
+        let rounded = match &spec.trip {
             TripCount::Static(_) => false,
             TripCount::Runtime => x[0] != Trust::Exact,
             TripCount::While { condition, reads } => {
@@ -113,7 +113,7 @@ fn after_rounds(
     loop {
         let mut y = results(m, body, &params, wild);
         let mut settled = true;
-        for (p, slot) in rounds.takes.iter().enumerate() {
+        for (p, slot) in spec.takes.iter().enumerate() {
             if let Binding::Carry(r) = slot {
                 y[*r] = y[*r].max(params[p]);
                 settled &= y[*r] == params[p];
@@ -122,7 +122,7 @@ fn after_rounds(
         }
         if settled {
             let counted = counted(&params);
-            let trips = matches!(rounds.trip, TripCount::While { .. }).then_some(Trust::Exact);
+            let trips = matches!(spec.trip, TripCount::While { .. }).then_some(Trust::Exact);
             return y.into_iter().chain(trips).map(|t| t.max(counted)).collect();
         }
     }

@@ -1,7 +1,7 @@
 //! Random programs that write to arrays, whole and through views, in loops and branches.
 //!
 //! A program is a list of statements on a few arrays. It means three things: what [`mutated`] traces with
-//! `Ref`s; what [`pure`] traces with arrays alone, rounds written out and every place an index into the
+//! `Ref`s; what [`pure`] traces with arrays alone, iterations written out and every place an index into the
 //! flattened array; and what [`model`] does to vectors of numbers, without any tracing. That the three
 //! agree is a law.
 
@@ -14,8 +14,8 @@ use tapeloom::prelude::*;
 pub enum Statement {
     /// Combines what is there with a value.
     Write(Combine, Place, Value),
-    /// Rounds, of which each statement inside knows the number.
-    Rounds(Kind, usize, Vec<Statement>),
+    /// Iterations, of which each statement inside knows the number.
+    Iterations(Kind, usize, Vec<Statement>),
     /// One of two lists, by the sign of what stands at a place.
     Branch(Place, Vec<Statement>, Vec<Statement>),
     /// An array of this list alone, that begins as a value in four places.
@@ -44,9 +44,9 @@ pub enum Combine {
 /// Which loop.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
-    /// `fori_loop` of a known number of rounds.
+    /// `fori_loop` of a known number of iterations.
     Known,
-    /// `fori_loop` of as many rounds as the program is told.
+    /// `fori_loop` of as many iterations as the program is told.
     Told,
     /// `scan`
     Scan,
@@ -83,8 +83,8 @@ pub enum Step {
 pub enum Position {
     /// Known while tracing.
     Static(i64),
-    /// `a + b i`, i the number of the round so many loops outwards.
-    Round(i64, i64, usize),
+    /// `a + b i`, i the number of the iteration so many loops outwards.
+    Iteration(i64, i64, usize),
 }
 
 /// What is written: `sin(scale x) + shift`, where x is at a place: one element, or as many as are
@@ -140,7 +140,7 @@ impl Draw {
                 self.loops += 1;
                 let body = self.list(depth - 1, 3);
                 self.loops -= 1;
-                Statement::Rounds(kind, n, body)
+                Statement::Iterations(kind, n, body)
             }
             6 => {
                 let which = self.element();
@@ -171,7 +171,7 @@ impl Draw {
             0 => Position::Static(self.rng.index(2 * extent) as i64 - n),
             _ => {
                 let [a, b] = [-n - 1, -1].map(|low| low + self.rng.index(2 * extent + 2) as i64);
-                Position::Round(a, b.min(2), self.rng.index(self.loops))
+                Position::Iteration(a, b.min(2), self.rng.index(self.loops))
             }
         }
     }
@@ -276,8 +276,8 @@ fn seen(step: &Step, shape: &[usize]) -> Vec<usize> {
 // -- Places as lists of elements --------------------------------------------------------------------
 
 /// Where the elements of a place are in the flattened array, their shape, and whether a write is
-/// dropped, which it is where an index lies outside. `rounds` are the numbers of the rounds, outermost first.
-fn elements(place: &Place, shape: &[usize], rounds: &[i64]) -> (Vec<usize>, Vec<usize>, bool) {
+/// dropped, which it is where an index lies outside. `iterations` are the numbers of the iterations, outermost first.
+fn elements(place: &Place, shape: &[usize], iterations: &[i64]) -> (Vec<usize>, Vec<usize>, bool) {
     let mut shape = shape.to_vec();
     let mut all: Vec<usize> = (0..shape.iter().product()).collect();
     let mut dropped = false;
@@ -286,7 +286,7 @@ fn elements(place: &Place, shape: &[usize], rounds: &[i64]) -> (Vec<usize>, Vec<
         match step {
             Step::At(axis, position) => {
                 let n = shape[*axis] as i64;
-                let i = number(*position, rounds);
+                let i = number(*position, iterations);
                 let i = if i < 0 { i + n } else { i };
                 dropped |= !(0..n).contains(&i);
                 ranges[*axis] = (i.clamp(0, n - 1) as usize, 1);
@@ -294,7 +294,7 @@ fn elements(place: &Place, shape: &[usize], rounds: &[i64]) -> (Vec<usize>, Vec<
             Step::Slice(axis, start, limit) => ranges[*axis] = (*start, limit - start),
             Step::Window(window) => {
                 for ((range, (position, size)), n) in ranges.iter_mut().zip(window).zip(&shape) {
-                    let i = number(*position, rounds);
+                    let i = number(*position, iterations);
                     let i = if i < 0 { i + *n as i64 } else { i };
                     *range = (i.clamp(0, (n - size) as i64) as usize, *size);
                 }
@@ -315,14 +315,14 @@ fn elements(place: &Place, shape: &[usize], rounds: &[i64]) -> (Vec<usize>, Vec<
     (all, shape, dropped)
 }
 
-fn number(position: Position, rounds: &[i64]) -> i64 {
+fn number(position: Position, iterations: &[i64]) -> i64 {
     match position {
         Position::Static(i) => i,
-        Position::Round(a, b, out) => a + b * rounds[rounds.len() - 1 - out],
+        Position::Iteration(a, b, out) => a + b * iterations[iterations.len() - 1 - out],
     }
 }
 
-/// The numbers of the rounds of a loop, in order.
+/// The numbers of the iterations of a loop, in order.
 fn order(kind: Kind, n: usize) -> Vec<i64> {
     let up = 0..n as i64;
     match kind {
@@ -335,7 +335,7 @@ fn order(kind: Kind, n: usize) -> Vec<i64> {
 
 struct Traced {
     refs: Vec<Ref>,
-    rounds: Vec<Var>,
+    iterations: Vec<Var>,
     /// 1, known when the program runs.
     one: Var,
 }
@@ -345,7 +345,7 @@ pub fn mutated(program: &[Statement], x: Var) -> Var {
     // An `i64` that no pass knows.
     let one = (x.sum() * 0.0).convert(Dtype::I64) + 1;
     let refs = begin(x).into_iter().map(Ref::new).collect();
-    let traced = Traced { refs, rounds: Vec::new(), one };
+    let traced = Traced { refs, iterations: Vec::new(), one };
     traced.list(program);
     end(traced.refs.iter().map(|r| r.get()))
 }
@@ -375,8 +375,8 @@ impl Traced {
         list.iter().for_each(|s| self.statement(s));
     }
 
-    fn within(&self, refs: Vec<Ref>, rounds: Vec<Var>) -> Traced {
-        Traced { refs, rounds, one: self.one }
+    fn within(&self, refs: Vec<Ref>, iterations: Vec<Var>) -> Traced {
+        Traced { refs, iterations, one: self.one }
     }
 
     fn statement(&self, statement: &Statement) {
@@ -396,7 +396,7 @@ impl Traced {
                     Combine::Update => to.update(|x| (x + value).sin()),
                 }
             }
-            Statement::Rounds(kind, n, body) => self.rounds(*kind, *n, body),
+            Statement::Iterations(kind, n, body) => self.iterations(*kind, *n, body),
             Statement::Branch(which, yes, no) => {
                 let which = self.place(which).get().gt(0.0);
                 cond(which, |()| self.list(yes), |()| self.list(no), ());
@@ -404,20 +404,20 @@ impl Traced {
             Statement::Local(value, body) => {
                 let local = Ref::new(self.value(value).broadcast_to(LOCAL));
                 let refs = self.refs.iter().copied().chain([local]).collect();
-                self.within(refs, self.rounds.clone()).list(body);
+                self.within(refs, self.iterations.clone()).list(body);
                 self.refs[0].at(1).add(local.get().sum() * 0.1);
             }
         }
     }
 
-    fn rounds(&self, kind: Kind, n: usize, body: &[Statement]) {
-        let round = |i: Var| {
-            let rounds = self.rounds.iter().copied().chain([i]).collect();
-            self.within(self.refs.clone(), rounds).list(body);
+    fn iterations(&self, kind: Kind, n: usize, body: &[Statement]) {
+        let iteration = |i: Var| {
+            let iterations = self.iterations.iter().copied().chain([i]).collect();
+            self.within(self.refs.clone(), iterations).list(body);
         };
-        let counted = |(i, ()): (Var, ())| round(i);
+        let counted = |(i, ()): (Var, ())| iteration(i);
         let over = |((), i): ((), Var)| {
-            round(i);
+            iteration(i);
             ((), i)
         };
         let numbers = || arange(n, Dtype::I64);
@@ -426,11 +426,11 @@ impl Traced {
             Kind::Told => fori_loop(self.one * n as i64, counted, ()),
             Kind::Scan => drop(scan(over, (), numbers())),
             Kind::Reverse => drop(scan_reverse(over, (), numbers())),
-            Kind::Map => map(round, numbers()),
+            Kind::Map => map(iteration, numbers()),
             Kind::While => {
                 let i = Ref::new(0);
                 let turn = |()| {
-                    round(i.get());
+                    iteration(i.get());
                     i.add(1);
                 };
                 while_loop(|()| i.get().lt(n as i64), turn, ());
@@ -441,8 +441,8 @@ impl Traced {
     fn position(&self, position: Position) -> Either {
         match position {
             Position::Static(i) => Either::Static(i),
-            Position::Round(a, b, out) => {
-                Either::Dynamic(self.rounds[self.rounds.len() - 1 - out] * b + a)
+            Position::Iteration(a, b, out) => {
+                Either::Dynamic(self.iterations[self.iterations.len() - 1 - out] * b + a)
             }
         }
     }
@@ -481,12 +481,12 @@ fn windowed<I: Index>(r: Ref, starts: &[I], sizes: Vec<usize>) -> Ref {
 /// As [`mutated`], without state and without loops.
 pub fn pure(program: &[Statement], x: Var) -> Var {
     let shapes = SHAPES.iter().map(|s| s.to_vec()).collect();
-    end(Pure { shapes, rounds: Vec::new() }.list(program, begin(x)).into_iter())
+    end(Pure { shapes, iterations: Vec::new() }.list(program, begin(x)).into_iter())
 }
 
 struct Pure {
     shapes: Vec<Vec<usize>>,
-    rounds: Vec<i64>,
+    iterations: Vec<i64>,
 }
 
 impl Pure {
@@ -507,7 +507,7 @@ impl Pure {
                     Combine::Min => before.minimum(value),
                     Combine::Update => (before + value).sin(),
                 };
-                let (at, _, dropped) = elements(to, &self.shapes[to.array], &self.rounds);
+                let (at, _, dropped) = elements(to, &self.shapes[to.array], &self.iterations);
                 if !dropped {
                     arrays[to.array] = put(arrays[to.array], &at, new);
                 }
@@ -516,10 +516,10 @@ impl Pure {
                 }
                 arrays
             }
-            Statement::Rounds(kind, n, body) => {
+            Statement::Iterations(kind, n, body) => {
                 order(*kind, *n).into_iter().fold(arrays, |arrays, i| {
-                    let rounds = self.rounds.iter().copied().chain([i]).collect();
-                    Pure { shapes: self.shapes.clone(), rounds }.list(body, arrays)
+                    let iterations = self.iterations.iter().copied().chain([i]).collect();
+                    Pure { shapes: self.shapes.clone(), iterations }.list(body, arrays)
                 })
             }
             Statement::Branch(which, yes, no) => {
@@ -529,7 +529,7 @@ impl Pure {
             Statement::Local(value, body) => {
                 arrays.push(self.value(value, &arrays).broadcast_to(LOCAL));
                 let shapes = self.shapes.iter().cloned().chain([LOCAL.to_vec()]).collect();
-                arrays = Pure { shapes, rounds: self.rounds.clone() }.list(body, arrays);
+                arrays = Pure { shapes, iterations: self.iterations.clone() }.list(body, arrays);
                 let local = arrays.pop().unwrap_or_else(|| zeros([], Dtype::F64));
                 arrays[0] = put(arrays[0], &[1], arrays[0].index(1) + local.sum() * 0.1);
                 arrays
@@ -538,7 +538,7 @@ impl Pure {
     }
 
     fn read(&self, place: &Place, arrays: &[Var]) -> Var {
-        let (at, shape, _) = elements(place, &self.shapes[place.array], &self.rounds);
+        let (at, shape, _) = elements(place, &self.shapes[place.array], &self.iterations);
         let x = arrays[place.array];
         x.reshape([x.size()]).index(indices(&at)).reshape(shape)
     }
@@ -562,7 +562,7 @@ fn put(x: Var, at: &[usize], value: Var) -> Var {
 /// What the arrays end as, of numbers.
 pub fn model(program: &[Statement], arrays: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
     let shapes = SHAPES.iter().map(|s| s.to_vec()).collect();
-    let mut model = Model { shapes, arrays, rounds: Vec::new() };
+    let mut model = Model { shapes, arrays, iterations: Vec::new() };
     model.list(program);
     model.arrays
 }
@@ -570,7 +570,7 @@ pub fn model(program: &[Statement], arrays: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
 struct Model {
     shapes: Vec<Vec<usize>>,
     arrays: Vec<Vec<f64>>,
-    rounds: Vec<i64>,
+    iterations: Vec<i64>,
 }
 
 impl Model {
@@ -582,7 +582,7 @@ impl Model {
         match statement {
             Statement::Write(combine, to, value) => {
                 let value = self.value(value);
-                let (at, _, dropped) = elements(to, &self.shapes[to.array], &self.rounds);
+                let (at, _, dropped) = elements(to, &self.shapes[to.array], &self.iterations);
                 let before = self.read(to);
                 for (k, i) in at.into_iter().enumerate().filter(|_| !dropped) {
                     let (old, v) = (before[k], value[k % value.len()]);
@@ -599,11 +599,11 @@ impl Model {
                     self.arrays[0][0] += before.iter().sum::<f64>() * 0.1;
                 }
             }
-            Statement::Rounds(kind, n, body) => {
+            Statement::Iterations(kind, n, body) => {
                 for i in order(*kind, *n) {
-                    self.rounds.push(i);
+                    self.iterations.push(i);
                     self.list(body);
-                    self.rounds.pop();
+                    self.iterations.pop();
                 }
             }
             Statement::Branch(which, yes, no) => {
@@ -622,7 +622,7 @@ impl Model {
     }
 
     fn read(&self, place: &Place) -> Vec<f64> {
-        let (at, ..) = elements(place, &self.shapes[place.array], &self.rounds);
+        let (at, ..) = elements(place, &self.shapes[place.array], &self.iterations);
         at.iter().map(|i| self.arrays[place.array][*i]).collect()
     }
 

@@ -1,23 +1,23 @@
 //! The same tape laid out in four ways, by hand: what a compiler would gain that chose another one.
 //!
-//! Two arrays change in rounds, six numbers are kept of each element in each round, and the way back reads them
-//! with the last round first. Every loop takes eight elements at once, so that it is compiled to vectors.
+//! Two arrays change in iterations, six numbers are kept of each element in each iteration, and the way back reads them
+//! with the last iteration first. Every loop takes eight elements at once, so that it is compiled to vectors.
 //!
 //! ```text
-//! arrays    value s of element i in round t at    s * (all + gap) + t n + i         gap 0: page on page
+//! arrays    value s of element i in iteration t at    s * (all + gap) + t n + i         gap 0: page on page
 //! skewed                                                                          gap 37 lines
 //! records                                         6 (t n + i) + s
 //! tiles                                           6 (t n + i - i mod 8) + 8 s + i mod 8
 //! ```
 
-/// Numbers that are kept of each element in each round.
+/// Numbers that are kept of each element in each iteration.
 pub const VALUES: usize = 6;
 /// Elements of a vector.
 const LANES: usize = 8;
-/// A change of a state in a round.
+/// A change of a state in an iteration.
 const STEP: f64 = 0.01;
 
-/// What is kept of eight elements in a round.
+/// What is kept of eight elements in an iteration.
 type Eight = [[f64; LANES]; VALUES];
 
 /// How numbers of the tape lie. `before` are the elements of which something was kept before, `all` those in all.
@@ -87,8 +87,8 @@ impl Layout for Records {
     }
 }
 
-/// The sums of the gradients of all elements after so many rounds, given memory for the tape.
-pub type Gradient = fn(elements: usize, rounds: usize, tape: &mut Vec<f64>) -> [f64; 2];
+/// The sums of the gradients of all elements after so many iterations, given memory for the tape.
+pub type Gradient = fn(elements: usize, iterations: usize, tape: &mut Vec<f64>) -> [f64; 2];
 
 /// Each layout by its name.
 pub const LAYOUTS: [(&str, Gradient); 4] = [
@@ -98,13 +98,13 @@ pub const LAYOUTS: [(&str, Gradient); 4] = [
     ("tiles", gradient::<Tiles>),
 ];
 
-fn gradient<L: Layout>(elements: usize, rounds: usize, tape: &mut Vec<f64>) -> [f64; 2] {
-    let all = elements * rounds;
+fn gradient<L: Layout>(elements: usize, iterations: usize, tape: &mut Vec<f64>) -> [f64; 2] {
+    let all = elements * iterations;
     tape.resize(L::size(all), 0.0);
     let start = |f: fn(f64) -> f64| (0..elements).map(|i| 0.5 * f(i as f64)).collect::<Vec<f64>>();
     let (mut x, mut y) = (start(f64::sin), start(f64::cos));
     let (mut dx, mut dy) = (vec![1.0; elements], vec![1.0; elements]);
-    for round in 0..rounds {
+    for iteration in 0..iterations {
         let eights = x.chunks_exact_mut(LANES).zip(y.chunks_exact_mut(LANES));
         for (block, (x, y)) in eights.enumerate() {
             let mut kept = Eight::default();
@@ -119,13 +119,13 @@ fn gradient<L: Layout>(elements: usize, rounds: usize, tape: &mut Vec<f64>) -> [
                 x[l] += STEP * c;
                 y[l] += STEP * (b - d * d);
             }
-            L::store(tape, round * elements + block * LANES, all, &kept);
+            L::store(tape, iteration * elements + block * LANES, all, &kept);
         }
     }
-    for round in (0..rounds).rev() {
+    for iteration in (0..iterations).rev() {
         let eights = dx.chunks_exact_mut(LANES).zip(dy.chunks_exact_mut(LANES));
         for (block, (dx, dy)) in eights.enumerate() {
-            let kept = L::load(tape, round * elements + block * LANES, all);
+            let kept = L::load(tape, iteration * elements + block * LANES, all);
             for l in 0..LANES {
                 let [x, y, a, b, c, d] = kept.map(|value| value[l]);
                 let dd = -2.0 * STEP * d * dy[l];

@@ -11,21 +11,21 @@ use tapeloom::prelude::*;
 /// A function of one array, as recursion over sizes builds them.
 type Closure = Rc<dyn Fn(Var) -> Var>;
 
-/// `h ← tanh(h w + x u)`, `rounds` times, and the mean of squares of the last `h`.
+/// `h ← tanh(h w + x u)`, `iterations` times, and the mean of squares of the last `h`.
 ///
 /// `w: f64[n, n]`, `u: f64[n, n]`, `x: f64[b, n]`.
-pub fn rnn(rounds: usize) -> impl Fn((Var, Var, Var)) -> Var {
+pub fn rnn(iterations: usize) -> impl Fn((Var, Var, Var)) -> Var {
     move |(w, u, x): (Var, Var, Var)| {
         let step = outline(|(h, x, w, u): (Var, Var, Var, Var)| (h.dot(w) + x.dot(u)).tanh());
-        let h = (0..rounds).fold(x, |h, _| step((h, x, w, u)));
+        let h = (0..iterations).fold(x, |h, _| step((h, x, w, u)));
         (h * h).mean()
     }
 }
 
-/// [`rnn`] without the call: every round is written out.
-pub fn rnn_written_out(rounds: usize) -> impl Fn((Var, Var, Var)) -> Var {
+/// [`rnn`] without the call: every iteration is written out.
+pub fn rnn_written_out(iterations: usize) -> impl Fn((Var, Var, Var)) -> Var {
     move |(w, u, x): (Var, Var, Var)| {
-        let h = (0..rounds).fold(x, |h, _| (h.dot(w) + x.dot(u)).tanh());
+        let h = (0..iterations).fold(x, |h, _| (h.dot(w) + x.dot(u)).tanh());
         (h * h).mean()
     }
 }

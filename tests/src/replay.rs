@@ -87,7 +87,7 @@ fn accelerator() -> Target {
 
 fn run(m: &Module, f: FuncId, passes: &List, target: Target) -> Result<(), Failure> {
     let mut m = m.clone();
-    let f = passes.watched(&mut m, f, &mut |_, _, _| {})?;
+    let f = passes.observed(&mut m, f, &mut |_, _, _| {})?;
     compile(&m, f, &Options { target, ..Options::default() })?;
     Ok(())
 }

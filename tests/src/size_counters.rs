@@ -50,7 +50,7 @@ impl Tally {
         let mut m = module.clone();
         let start = Instant::now();
         let mut emitted = None;
-        let f = BEFORE_CODE.watched(&mut m, f, &mut |_, m, f| {
+        let f = BEFORE_CODE.observed(&mut m, f, &mut |_, m, f| {
             emitted.get_or_insert(m.function(f).equations.len());
         })?;
         let compiled = compile(&m, f, &Options::default())?;

@@ -24,6 +24,7 @@
 //! | `transpose` | with `nonzero=[true]`; without, all results |
 //! | `batch size=3` | with `batched=[true,false]`; without, all parameters |
 //! | a pass of [`tapeloom_transforms::PASSES`] | by its name |
+//! | `loop_trees` | the loop trees that lowering makes of it (the last step) |
 //! | `kernels` | the text is a program of kernels, and so is what comes out |
 //! | a pass of [`PASSES`](tapeloom_backend::passes::PASSES), `unroll by=[4,2]`, `redundant_memory overlap=true` | passes on it; the lists say `index_set_split write_out=true` and `promote_memory private=true`, too |
 //! | `layout pipeline=tflow` | of a program of kernels: the layout of its tape; passes on layouts may follow |
@@ -38,7 +39,7 @@ use crate::{Agreement, Failure, read_tensors, run};
 use std::collections::BTreeMap;
 use tapeloom_backend::layout::{Layout, PASSES, Pipeline as Layouts, Room};
 use tapeloom_backend::passes::{Choice, Context, Invariant, by_name};
-use tapeloom_backend::{Executable, Options, compile, loop_ir};
+use tapeloom_backend::{Executable, Options, compile, loop_ir, loop_trees};
 use tapeloom_ir::prim::{Exactness, Regions};
 use tapeloom_ir::{
     Amortization, FuncId, Module, PlanRequest, Policy, Price, Problem, Tensor, fingerprint,
@@ -133,6 +134,9 @@ impl<'t> TextTest<'t> {
         let passes = self.pipeline.iter().map(|(name, _)| function_pass(name).ok());
         let kept = Kept::of(&module, at[0], passes.collect(), &self.args)?;
         for (i, (name, options)) in self.pipeline.iter().enumerate() {
+            if *name == "loop_trees" {
+                return Ok(loop_trees(&module, at[0])?);
+            }
             if *name == "run" {
                 if i + 1 < self.pipeline.len() {
                     return Err("`run` must be the last step".into());
@@ -411,7 +415,7 @@ fn terms(options: &BTreeMap<&str, &str>) -> Result<PlanRequest, Failure> {
         policy,
         params: prices("params")?,
         results: prices("results")?,
-        rounds: 8,
+        iterations: 8,
         runs: options.get("runs").map_or(Ok(8), |n| n.parse())?,
         together: options.get("together") == Some(&"true"),
     })

@@ -294,13 +294,13 @@ pub fn same_numbers(m: &mut Module, case: &Case, demand: Demand) -> Result<(), F
     let args: Vec<&Tensor> = case.args.iter().collect();
     let (mut in_order, mut by_kernels): (bool, Option<Vec<Tensor>>) = (false, None);
     // What is counted is computed in the same way.
-    for (target, watched) in
+    for (target, limited) in
         [(Target::Interpreter, false), (Target::host(), false), (Target::host(), true)]
     {
-        if watched && !in_order {
+        if limited && !in_order {
             continue;
         }
-        let code = compile(m, f, &Options { target: target.clone(), watched })?;
+        let code = compile(m, f, &Options { target: target.clone(), limited })?;
         let program =
             |e: String| format!("{target}: {e}\n{}{}", print_function(m, f), code.report().program);
         within_budget(m, case.f, f, code.report()).map_err(program)?;
@@ -332,13 +332,15 @@ pub fn simulated(code: &Runnable, args: &[&Tensor], want: &[Tensor]) -> Result<(
     Ok(Agreement::Exact.check_all(&got, want).map_err(wrong)?)
 }
 
-/// Whether a program has loops whose rounds follow each other, which can be counted.
+/// Whether a program has loops whose iterations follow each other, which can be counted.
 fn goes_in_order(program: &Program) -> bool {
     let mut found = false;
     for (_, kernel) in program.kernels() {
         visit(&kernel.body, &mut |s| {
-            found |=
-                matches!(s, Stmt::While { .. } | Stmt::For { rounds: Parallelism::Serial, .. });
+            found |= matches!(
+                s,
+                Stmt::While { .. } | Stmt::For { parallelism: Parallelism::Serial, .. }
+            );
         });
     }
     found
@@ -415,7 +417,7 @@ pub fn outlined(m: &Module, f: FuncId) -> bool {
     let kept = |r: &Region| match r.role {
         Role::Outline => true,
         Role::Inline => outlined(m, r.function),
-        Role::Ruled | Role::Checkpoint | Role::Branch | Role::Round | Role::Rule => false,
+        Role::Ruled | Role::Checkpoint | Role::Branch | Role::Iteration | Role::Rule => false,
     };
     m.function(f).equations.iter().any(|e| e.op.regions().iter().any(kept))
 }

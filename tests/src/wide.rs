@@ -17,8 +17,8 @@ pub const FAMILIES: [Family; 11] = [
     ("carries", carries),
     ("carried_numbers", |x| carries(numbers(x))),
     ("elements", |x| {
-        let round = |(s, x): (Var, Vec<Var>)| (blend(&x, s), ());
-        scan(round, x[0].sum(), x).0
+        let iteration = |(s, x): (Var, Vec<Var>)| (blend(&x, s), ());
+        scan(iteration, x[0].sum(), x).0
     }),
     ("stacks", |x| {
         let each = |i: Var| x.iter().map(|x| (i * x).sin()).collect::<Vec<Var>>();
@@ -36,13 +36,13 @@ pub const FAMILIES: [Family; 11] = [
     }),
     ("refs", |x| {
         let refs: Vec<Ref> = x.iter().map(Ref::new).collect();
-        let round = |(_, ()): (Var, ())| refs.iter().for_each(|r| r.update(Var::sin));
-        fori_loop(5, round, ());
+        let iteration = |(_, ()): (Var, ())| refs.iter().for_each(|r| r.update(Var::sin));
+        fori_loop(5, iteration, ());
         total(refs.into_iter().map(Ref::get).collect())
     }),
     ("residuals", |x| {
-        let round = |(_, s): (Var, Var)| (0..x.len()).fold(s, |s, _| s.sin());
-        fori_loop(5, round, x[0]).sum()
+        let iteration = |(_, s): (Var, Var)| (0..x.len()).fold(s, |s, _| s.sin());
+        fori_loop(5, iteration, x[0]).sum()
     }),
     ("tapes", |x| {
         let more = |x: Vec<Var>| x[0].sum().lt(50.0);

@@ -110,7 +110,7 @@ impl List {
     ///
     /// # Errors
     /// Those of [`List::run`].
-    pub fn watched(
+    pub fn observed(
         &self,
         module: &mut Module,
         f: FuncId,

@@ -1,7 +1,7 @@
 //! Pipelines: the lists of passes that functions go through. No other place says an order.
 //!
 //! A step of a list is a row and the reason why it stands there. So tests run the passes that users run: whole lists,
-//! or a list step by step ([`List::watched`]). A debug build verifies what each step makes, and names the step that
+//! or a list step by step ([`List::observed`]). A debug build verifies what each step makes, and names the step that
 //! broke it.
 
 use crate::loops::{

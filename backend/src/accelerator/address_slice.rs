@@ -100,7 +100,7 @@ impl Data {
             | Stmt::Contract(_)
             | Stmt::Call(_)
             | Stmt::Tape(_)
-            | Stmt::Watch(_)
+            | Stmt::Limit(_)
             | Stmt::CallHost(_) => {}
         }
     }

@@ -420,7 +420,7 @@ fn fillings(k: &Kernel, step: &Stmt) -> Option<Vec<Filling>> {
         | Stmt::Contract(_)
         | Stmt::Call(_)
         | Stmt::Tape(_)
-        | Stmt::Watch(_)
+        | Stmt::Limit(_)
         | Stmt::CallHost(_) => others += 1,
     });
     (others == 0 && !all.is_empty()).then_some(all)

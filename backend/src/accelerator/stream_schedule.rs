@@ -26,7 +26,7 @@ pub(super) type Moves = SmallVec<[Move; 2]>;
 struct Stream {
     slot: Slot,
     /// Records of a layer, entries of a record, and records in all.
-    rounds: u64,
+    iterations: u64,
     entries: u64,
     records: u64,
     read: Read,
@@ -70,9 +70,9 @@ impl Flow {
             };
             let parts = read.zip(region.layer).zip(region.tile).zip(region.scratchpad);
             let Some(((((read, records), layer), tile), at)) = parts else { continue };
-            let (rounds, entries) = (layer.rounds, region.entries());
-            let slot = Slot { at, half: rounds * entries * tile.length };
-            flow.regions[id] = Some(flow.push(slot, (rounds, entries, records), read, None));
+            let (iterations, entries) = (layer.iterations, region.entries());
+            let slot = Slot { at, half: iterations * entries * tile.length };
+            flow.regions[id] = Some(flow.push(slot, (iterations, entries, records), read, None));
         }
         for (id, input) in &layout.inputs {
             let Some((tile, at)) = input.tile.zip(input.scratchpad) else { continue };
@@ -90,12 +90,22 @@ impl Flow {
     fn push(
         &mut self,
         slot: Slot,
-        (rounds, entries, records): (u64, u64, u64),
+        (iterations, entries, records): (u64, u64, u64),
         read: Read,
         fed: Option<Fed>,
     ) -> u32 {
         let (open, last, ended) = (None, None, Token::READY);
-        self.streams.push(Stream { slot, rounds, entries, records, read, fed, open, last, ended });
+        self.streams.push(Stream {
+            slot,
+            iterations,
+            entries,
+            records,
+            read,
+            fed,
+            open,
+            last,
+            ended,
+        });
         self.streams.len() as u32 - 1
     }
 
@@ -119,9 +129,9 @@ impl Flow {
         let s = &mut self.streams[stream as usize];
         let Fed { served, tiles, starts } = s.fed.as_mut()?;
         served[n] += 1;
-        let round = served[n] - 1;
-        let tile = starts.partition_point(|start| *start <= round).checked_sub(1)?;
-        let read = (round - starts[tile]) * s.entries + n as u64;
+        let iteration = served[n] - 1;
+        let tile = starts.partition_point(|start| *start <= iteration).checked_sub(1)?;
+        let read = (iteration - starts[tile]) * s.entries + n as u64;
         let place = tiles.get(tile)?.places.get(read as usize)?;
         let place = if planted(Fault::TileAgain) { read } else { u64::from(*place) };
         Some((stream, tile as u64, place))
@@ -151,7 +161,7 @@ impl Flow {
     /// The layer of a record and the offset of its first entry there.
     pub(super) fn layer(&self, stream: u32, record: u64) -> (u64, u64) {
         let s = &self.streams[stream as usize];
-        (record / s.rounds, record % s.rounds * s.entries)
+        (record / s.iterations, record % s.iterations * s.entries)
     }
 
     /// What comes before an access to a layer.
@@ -201,7 +211,7 @@ impl Stream {
     fn layers(&self) -> u64 {
         match &self.fed {
             Some(fed) => fed.tiles.len() as u64,
-            None => self.records.div_ceil(self.rounds),
+            None => self.records.div_ceil(self.iterations),
         }
     }
 
@@ -209,7 +219,7 @@ impl Stream {
     fn entries_of(&self, layer: u64) -> u64 {
         match &self.fed {
             Some(fed) => fed.tiles[layer as usize].words.len() as u64,
-            None => (self.records - layer * self.rounds).min(self.rounds) * self.entries,
+            None => (self.records - layer * self.iterations).min(self.iterations) * self.entries,
         }
     }
 

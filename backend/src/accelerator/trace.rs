@@ -594,7 +594,7 @@ impl<'a> Observer<'a> for Driver<'a> {
         self.used = false;
     }
 
-    fn round(&mut self, site: Site, index: Token) -> Result<Token, Problem> {
+    fn iteration(&mut self, site: Site, index: Token) -> Result<Token, Problem> {
         self.block();
         let next = self.push(self.site(site), Work::Compute(Opcode::Integer), &[index])?;
         self.branch(&[next])?;

@@ -7,7 +7,7 @@
 //! ```text
 //! b0[64 i0 + 8 i1 + i2]        up                  b0[3 i0], b0[3 i0 + 1]    up
 //! b0[99 - i0]                  down                b0[3 i0 + 1], b0[3 i0]    up, in granules of 3
-//! b0[i0 + 8 i1]                none                b0[0], b0[i0 + 1]         up (a round before the others)
+//! b0[i0 + 8 i1]                none                b0[0], b0[i0 + 1]         up (an iteration before the others)
 //! ```
 
 use super::access_sites::Site;
@@ -117,7 +117,7 @@ fn part(sites: &[(Vec<Loop>, Affine)]) -> Option<Span> {
         let at = address.value()?;
         return Some(Span { way: Met::One, granule: 1, least: at, most: at, count: 1 });
     };
-    let (rounds, mut stride, mut inside) = (outer.rounds()?, None, Vec::new());
+    let (iterations, mut stride, mut inside) = (outer.iterations()?, None, Vec::new());
     for (loops, address) in sites {
         let (rest, by) = address.without(outer.index);
         if *stride.get_or_insert(by) != by {
@@ -126,7 +126,7 @@ fn part(sites: &[(Vec<Loop>, Affine)]) -> Option<Span> {
         inside.push((loops[1..].to_vec(), rest));
     }
     let (all, stride) = (met(&inside)?, stride?);
-    if rounds == 1 {
+    if iterations == 1 {
         return Some(all);
     }
     let (width, step) = (all.most - all.least + 1, stride.checked_abs()?);
@@ -139,13 +139,13 @@ fn part(sites: &[(Vec<Loop>, Affine)]) -> Option<Span> {
     if step % granule != 0 || granule > 1 && all.least.rem_euclid(granule) + width > step {
         return None;
     }
-    let gone = stride.checked_mul(rounds - 1)?;
+    let gone = stride.checked_mul(iterations - 1)?;
     Some(Span {
         way: Met::Way(way),
         granule,
         least: all.least.checked_add(gone.min(0))?,
         most: all.most.checked_add(gone.max(0))?,
-        count: all.count.checked_mul(rounds)?,
+        count: all.count.checked_mul(iterations)?,
     })
 }
 
@@ -204,15 +204,15 @@ fn passed_part(sites: &[Access]) -> Option<Passed> {
         }
         inside.push((loops[1..].to_vec(), rest, *per));
     }
-    let (all, step, rounds) = (passed(&inside)?, step?, outer.rounds()?);
+    let (all, step, iterations) = (passed(&inside)?, step?, outer.iterations()?);
     let way = if step > 0 { Way::Up } else { Way::Down };
-    if rounds == 1 || step == 0 && all.way == Met::One {
+    if iterations == 1 || step == 0 && all.way == Met::One {
         return Some(all);
     }
     if !all.way.fits(way) || step.checked_abs()? < (all.most - all.least).max(1) {
         return None;
     }
-    let gone = step.checked_mul(rounds - 1)?;
+    let gone = step.checked_mul(iterations - 1)?;
     let (least, most) = (all.least.checked_add(gone.min(0))?, all.most.checked_add(gone.max(0))?);
     Some(Passed { way: Met::Way(way), least, most })
 }

@@ -143,7 +143,7 @@ impl<'k> Walk<'k> {
             | Stmt::Set { .. }
             | Stmt::Fold { .. }
             | Stmt::Tape(_)
-            | Stmt::Watch(_) => {}
+            | Stmt::Limit(_) => {}
         }
     }
 

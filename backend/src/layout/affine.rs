@@ -79,10 +79,10 @@ impl Affine {
     }
 
     /// At that iteration of each loop.
-    pub(super) fn at_round(&self, rounds: &[(IndexId, i64)]) -> Option<i64> {
+    pub(super) fn at_iteration(&self, iterations: &[(IndexId, i64)]) -> Option<i64> {
         self.terms.iter().try_fold(self.at, |sum, (index, stride)| {
-            let round = rounds.iter().find(|r| r.0 == *index)?.1;
-            sum.checked_add(stride.checked_mul(round)?)
+            let iteration = iterations.iter().find(|r| r.0 == *index)?.1;
+            sum.checked_add(stride.checked_mul(iteration)?)
         })
     }
 
@@ -118,7 +118,7 @@ pub struct Loop {
 
 impl Loop {
     /// How many iterations it has, if that is always the same.
-    pub(super) fn rounds(&self) -> Option<i64> {
+    pub(super) fn iterations(&self) -> Option<i64> {
         self.extent.value().filter(|n| *n > 0)
     }
 }

@@ -38,8 +38,8 @@ pub(super) fn records(program: &Program, mut layout: Layout, _: &Room) -> Layout
         let count = elements * records;
         let found = found(&sites, turn, buffer, count);
         // What a block stores in one iteration, if granules are not larger.
-        let round = found.rounds.filter(|n| count % n == 0).map(|n| count / n);
-        let elements = round.filter(|n| n % found.granule == 0).unwrap_or(found.granule);
+        let iteration = found.iterations.filter(|n| count % n == 0).map(|n| count / n);
+        let elements = iteration.filter(|n| n % found.granule == 0).unwrap_or(found.granule);
         let field = Field { buffer, at: 0, elements, width };
         let holds = Holds::Arrays { fields: vec![field], records: count / elements };
         let alone = Region::of(holds, elements * width, found.read);

@@ -22,7 +22,7 @@ pub(super) struct Found {
     pub(super) back: Option<usize>,
     /// the blocks that store it, and how often all of them run.
     pub(super) blocks: Vec<usize>,
-    pub(super) rounds: Option<u64>,
+    pub(super) iterations: Option<u64>,
 }
 
 /// Whether a buffer is kept, and lies nowhere else. What a call gives may have no elements, and nothing of it is kept.
@@ -67,11 +67,11 @@ pub(super) fn found(sites: &Sites, turn: Option<usize>, id: BufferId, elements: 
     let read = ordered(sites, turn, id, elements).filter(|_| !sites.turned.contains(&id));
     let (read, granule) = read.unwrap_or((Read::Otherwise, 1));
     // How often one block runs.
-    let rounds = stores.first().filter(|_| blocks.len() == 1).and_then(|s| {
-        s.loops.iter().try_fold(1u64, |n, l| n.checked_mul(u64::try_from(l.rounds()?).ok()?))
+    let iterations = stores.first().filter(|_| blocks.len() == 1).and_then(|s| {
+        s.loops.iter().try_fold(1u64, |n, l| n.checked_mul(u64::try_from(l.iterations()?).ok()?))
     });
     let back = sites.touching(id).filter(|s| !s.write).map(|s| s.step).last();
-    Found { read, granule, back, blocks, rounds }
+    Found { read, granule, back, blocks, iterations }
 }
 
 fn ordered(sites: &Sites, turn: Option<usize>, id: BufferId, elements: u64) -> Option<(Read, u64)> {

@@ -4,8 +4,8 @@
 //! that is larger, none. Where it can be, they are whole lines, since a line of two tiles is moved twice:
 //!
 //! ```text
-//! records of 3 entries, half of 64: 10 rounds are 30 entries, four lines for 240 bytes
-//!                                    8 rounds are 24 entries, three lines for 192
+//! records of 3 entries, half of 64: 10 iterations are 30 entries, four lines for 240 bytes
+//!                                    8 iterations are 24 entries, three lines for 192
 //! ```
 //!
 //! The second pass of the paper, which cuts unrolled blocks: a layer here is iterations,
@@ -22,9 +22,10 @@ pub(super) fn layers(program: &Program, mut layout: Layout, room: &Room) -> Layo
     for (id, region) in layout.regions.iter_mut() {
         let entries = region.entries().max(1);
         let most = shares.get(&Stream::Region(id)).copied().unwrap_or(0);
-        let rounds = most.min((room.layer / entries).max(1));
+        let iterations = most.min((room.layer / entries).max(1));
         let lines = LINE >> entries.trailing_zeros().min(LINE.trailing_zeros());
-        let rounds = if rounds < lines { rounds } else { rounds - rounds % lines };
+        let iterations =
+            if iterations < lines { iterations } else { iterations - iterations % lines };
         let of = match &region.holds {
             Holds::Arrays { fields, .. } => {
                 let stores =
@@ -34,7 +35,7 @@ pub(super) fn layers(program: &Program, mut layout: Layout, room: &Room) -> Layo
             Holds::Tape(_) => None,
         };
         region.width = region.width.next_multiple_of(if most > 0 { 8 } else { 1 });
-        region.layer = (most > 0).then_some(Layer { rounds, of });
+        region.layer = (most > 0).then_some(Layer { iterations, of });
     }
     layout
 }

@@ -6,12 +6,12 @@
 //!
 //! ```text
 //! layout @jit {
-//!   region r0 {                          one round of i1 stores a record
+//!   region r0 {                          one iteration of i1 stores a record
 //!     record 16 bytes, 400 of them
 //!     read mirrored                      the way back reads the last record first
 //!     field b5 at 0, 1 of 8 bytes        one element of b5,
 //!     field b6 at 8, 1 of 8 bytes        and one of b6
-//!     layer 8 rounds of i1, 16 entries   what one allocation of the scratchpad holds
+//!     layer 8 iterations of i1, 16 entries   what one allocation of the scratchpad holds
 //!     tile 2 layers in 2 parts           what one stream operation moves, while the other part is in use
 //!     scratchpad 0                       where its entries lie there
 //!   }
@@ -21,7 +21,7 @@
 //!     loop i2 in 400
 //!     loop i4 in 400
 //!     load %35 at i2*-400 + i4*-1 + 159999
-//!     tile 15 rounds in 2 parts
+//!     tile 15 iterations in 2 parts
 //!     scratchpad 4
 //!   }
 //! }
@@ -203,7 +203,7 @@ pub enum Read {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Layer {
     /// So many records,
-    pub rounds: u64,
+    pub iterations: u64,
     /// which iterations of this loop store; of a tape, one for each.
     pub of: Option<IndexId>,
 }
@@ -251,12 +251,12 @@ impl Input {
     fn nest(&self, depth: usize, at: &mut Vec<(IndexId, i64)>, all: &mut Vec<i64>) -> Option<()> {
         let Some(l) = self.loops.get(depth) else {
             for (_, address) in &self.loads {
-                all.push(address.at_round(at)?);
+                all.push(address.at_iteration(at)?);
             }
             return Some(());
         };
-        for round in 0..l.extent.at_round(at)? {
-            at.push((l.index, round));
+        for iteration in 0..l.extent.at_iteration(at)? {
+            at.push((l.index, iteration));
             self.nest(depth + 1, at, all)?;
             at.pop();
         }

@@ -38,13 +38,13 @@ pub(super) fn offsets(program: &Program, mut layout: Layout, room: &Room) -> Lay
 impl Layout {
     /// How many entries a stream has, if it has tiles.
     pub(super) fn place(&self, stream: Stream) -> Option<u64> {
-        let (round, tile, layer) = match stream {
+        let (iteration, tile, layer) = match stream {
             Stream::Region(id) => {
                 let region = &self.regions[id];
-                (region.entries(), region.tile?, region.layer?.rounds)
+                (region.entries(), region.tile?, region.layer?.iterations)
             }
             Stream::Input(id) => (self.inputs[id].entries(), self.inputs[id].tile?, 1),
         };
-        Some(round * layer * tile.length * tile.halves)
+        Some(iteration * layer * tile.length * tile.halves)
     }
 }

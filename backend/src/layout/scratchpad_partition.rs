@@ -83,12 +83,12 @@ pub(super) fn shares(program: &Program, layout: &Layout, room: &Room) -> BTreeMa
         let mut shares = BTreeMap::new();
         for member in &members {
             let together: Vec<&Member> = members.iter().filter(|m| m.meets(member)).collect();
-            let rounds = rounds(member, &together, room.half());
+            let iterations = iterations(member, &together, room.half());
             let worth = match member.stream {
                 Stream::Region(_) => true,
-                Stream::Input(id) => touched[id].as_ref().is_some_and(|t| t.are_worth(rounds)),
+                Stream::Input(id) => touched[id].as_ref().is_some_and(|t| t.are_worth(iterations)),
             };
-            shares.insert(member.stream, if worth { rounds } else { 0 });
+            shares.insert(member.stream, if worth { iterations } else { 0 });
         }
         let none = |m: &&Member| shares[&m.stream] == 0;
         let last = members
@@ -101,7 +101,7 @@ pub(super) fn shares(program: &Program, layout: &Layout, room: &Room) -> BTreeMa
 }
 
 /// The share of one among those that it meets, itself included.
-fn rounds(member: &Member, together: &[&Member], half: u64) -> u64 {
+fn iterations(member: &Member, together: &[&Member], half: u64) -> u64 {
     let deepest = together.iter().map(|m| m.depth).max().unwrap_or(0);
     let sum = |deep: bool| -> u64 {
         together.iter().filter(|m| (m.depth == deepest) == deep).map(|m| m.entries).sum()

@@ -88,13 +88,14 @@ impl Touched {
 
     /// Whether tiles with room for so many iterations are worth a stream: two elements or more are read of each line that is
     /// moved, or the cache would move about as many lines.
-    pub(super) fn are_worth(&self, rounds: u64) -> bool {
-        let rounds = usize::try_from(rounds).unwrap_or(usize::MAX);
+    pub(super) fn are_worth(&self, iterations: u64) -> bool {
+        let iterations = usize::try_from(iterations).unwrap_or(usize::MAX);
         let apart = |a: i64, b: i64| a / self.line != b / self.line;
-        let tiles = cut(&self.elements, rounds.saturating_mul(self.entries), self.entries, apart);
+        let tiles =
+            cut(&self.elements, iterations.saturating_mul(self.entries), self.entries, apart);
         let moved: u64 = tiles.iter().map(|tile| tile.lines(apart).count() as u64).sum();
         let read = self.elements.len() as u64;
-        rounds > 0 && (2 * moved <= read || 15 * moved <= 16 * self.missed)
+        iterations > 0 && (2 * moved <= read || 15 * moved <= 16 * self.missed)
     }
 }
 
@@ -126,12 +127,12 @@ pub(crate) fn cut<T: Copy + Eq + Hash>(
     while !rest.is_empty() {
         let (mut words, mut places): (OrderedSet<T>, Vec<u32>) = Default::default();
         let mut end = (0, 0);
-        for round in rest.chunks(entries.max(1)) {
+        for iteration in rest.chunks(entries.max(1)) {
             let before = words.len();
-            places.extend(round.iter().map(|word| words.insert_full(*word).0 as u32));
+            places.extend(iteration.iter().map(|word| words.insert_full(*word).0 as u32));
             if words.len() > room && before > 0 {
                 words.truncate(before);
-                places.truncate(places.len() - round.len());
+                places.truncate(places.len() - iteration.len());
                 break;
             }
             let read = places.len();

@@ -13,8 +13,8 @@ pub(super) fn streams(program: &Program, mut layout: Layout, room: &Room) -> Lay
     let (shares, halves) = (shares(program, &layout, room), room.halves);
     let share = |stream| shares.get(&stream).copied().unwrap_or(0);
     for (id, region) in layout.regions.iter_mut() {
-        let rounds = share(Stream::Region(id));
-        let layer = region.layer.map(|layer| (rounds / layer.rounds.max(1)).max(1));
+        let iterations = share(Stream::Region(id));
+        let layer = region.layer.map(|layer| (iterations / layer.iterations.max(1)).max(1));
         region.tile = layer.map(|length| Tile { length, halves });
     }
     for (id, input) in layout.inputs.iter_mut() {

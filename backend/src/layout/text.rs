@@ -53,10 +53,10 @@ impl fmt::Display for Region {
                 writeln!(f, "    read {}", self.read)?;
             }
         }
-        if let Some(Layer { rounds, of }) = self.layer {
+        if let Some(Layer { iterations, of }) = self.layer {
             let of = of.map_or(String::new(), |index| format!(" of {index}"));
-            let (s, n) = (plural(rounds), rounds * entries);
-            writeln!(f, "    layer {rounds} round{s}{of}, {n} entries")?;
+            let (s, n) = (plural(iterations), iterations * entries);
+            writeln!(f, "    layer {iterations} iteration{s}{of}, {n} entries")?;
         }
         if let Some(Tile { length, halves }) = self.tile {
             writeln!(f, "    tile {length} layer{} in {halves} parts", plural(length))?;
@@ -76,7 +76,7 @@ impl fmt::Display for Input {
             writeln!(f, "    load {value} at {address}")?;
         }
         if let Some(Tile { length, halves }) = self.tile {
-            writeln!(f, "    tile {length} round{} in {halves} parts", plural(length))?;
+            writeln!(f, "    tile {length} iteration{} in {halves} parts", plural(length))?;
         }
         self.scratchpad.map_or(Ok(()), |at| writeln!(f, "    scratchpad {at}"))
     }
@@ -138,7 +138,7 @@ impl<'t> Lines<'t> {
         }
         for (found, word) in found.zip(words) {
             let (found, word) = (found.trim_end_matches(','), word.trim_end_matches(','));
-            // A word may be one or many: `round*` stands for `rounds`, too.
+            // A word may be one or many: `iteration*` stands for `iterations`, too.
             let plural = |one: &str| found == one || found.strip_suffix('s') == Some(one);
             match word {
                 "*" => {
@@ -213,16 +213,18 @@ impl<'t> Lines<'t> {
         };
         let mut region = Region::of(holds, self.number(width)?, read);
         if let Some(rest) = self.take("layer") {
-            let (rounds, of, entries) = match self.words(rest, "* round* of * * entries") {
-                Ok([rounds, of, entries]) => (rounds, Some(self.id::<IndexId>(of, 'i')?), entries),
+            let (iterations, of, entries) = match self.words(rest, "* iteration* of * * entries") {
+                Ok([iterations, of, entries]) => {
+                    (iterations, Some(self.id::<IndexId>(of, 'i')?), entries)
+                }
                 Err(_) => {
-                    let [rounds, entries] = self.words(rest, "* round* * entries")?;
-                    (rounds, None, entries)
+                    let [iterations, entries] = self.words(rest, "* iteration* * entries")?;
+                    (iterations, None, entries)
                 }
             };
-            let layer = Layer { rounds: self.number(rounds)?, of };
-            if layer.rounds.checked_mul(region.entries()) != Some(self.number(entries)?) {
-                return Err(self.before("as many entries as the rounds have"));
+            let layer = Layer { iterations: self.number(iterations)?, of };
+            if layer.iterations.checked_mul(region.entries()) != Some(self.number(entries)?) {
+                return Err(self.before("as many entries as the iterations have"));
             }
             region.layer = Some(layer);
         }
@@ -245,7 +247,7 @@ impl<'t> Lines<'t> {
             let (value, at) = rest.split_once(" at ").ok_or_else(|| self.before("`%3 at i0`"))?;
             loads.push((self.id::<ScalarId>(value, '%')?, self.sum(at)?));
         }
-        let (tile, scratchpad) = (self.tile("round")?, self.scratchpad()?);
+        let (tile, scratchpad) = (self.tile("iteration")?, self.scratchpad()?);
         Ok(Input { buffer, step, loops, loads, tile, scratchpad })
     }
 }

@@ -15,8 +15,8 @@ struct Printed<'a>(&'a Program);
 
 impl Hash for Printed<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let Program { tapes, watched, callees: _, entry: _ } = self.0;
-        (tapes.len(), watched.len()).hash(state);
+        let Program { tapes, limited, callees: _, entry: _ } = self.0;
+        (tapes.len(), limited.len()).hash(state);
         for (_, kernel) in self.0.kernels() {
             let Kernel { inline, buffers, body, workspace, versions, kept, .. } = kernel;
             (inline, buffers, body, workspace).hash(state);
@@ -28,9 +28,9 @@ impl Hash for Printed<'_> {
 
 impl Hash for Program {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let Program { tapes, watched, callees, entry } = self;
+        let Program { tapes, limited, callees, entry } = self;
         tapes.values().for_each(|tape| (tape.record, tape.within.len()).hash(state));
-        watched.values().for_each(|w| w.runtime.hash(state));
+        limited.values().for_each(|w| w.runtime.hash(state));
         callees.hash(state);
         entry.hash(state);
     }

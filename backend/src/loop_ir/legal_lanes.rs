@@ -42,7 +42,7 @@ pub(crate) fn combine<T: Copy, E>(
 
 /// Why a loop cannot have so many lanes; nothing where it can.
 pub(crate) fn refused(k: &Kernel, stmt: &Stmt, lanes: usize) -> Option<String> {
-    let Stmt::For { index, extent, rounds, carries, body, .. } = stmt else {
+    let Stmt::For { index, extent, parallelism, carries, body, .. } = stmt else {
         return Some("it is no loop".to_owned());
     };
     let Extent::Constant(extent) = *extent else {
@@ -68,7 +68,7 @@ pub(crate) fn refused(k: &Kernel, stmt: &Stmt, lanes: usize) -> Option<String> {
             Stmt::Call(_) => Some("there is a call inside"),
             Stmt::Tape(_) => Some("a tape is turned to inside"),
             Stmt::CallHost(_) => Some("there is a call of a Rust function inside"),
-            Stmt::Watch(_) => Some("a loop inside is watched"),
+            Stmt::Limit(_) => Some("a loop inside is limited"),
             Stmt::Nest { .. }
             | Stmt::For { .. }
             | Stmt::Let { .. }
@@ -88,6 +88,6 @@ pub(crate) fn refused(k: &Kernel, stmt: &Stmt, lanes: usize) -> Option<String> {
     if let Some((v, code)) = dependence::folds(body).iter().find(|f| neutral(f).is_none()) {
         return Some(format!("{v} is folded into by {code}, which has no neutral element"));
     }
-    let apart = *rounds != Parallelism::Serial || dependence::abreast(k, *index, lanes, body);
-    (!apart).then(|| "rounds may touch what those beside them write".to_owned())
+    let apart = *parallelism != Parallelism::Serial || dependence::abreast(k, *index, lanes, body);
+    (!apart).then(|| "iterations may touch what those beside them write".to_owned())
 }

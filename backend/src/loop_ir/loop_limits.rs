@@ -2,17 +2,17 @@
 //! did:
 //!
 //! ```text
-//! watch w0: runtime
+//! limit l0: runtime
 //! program @f {
 //!   nest {
-//!     enter w0 for %0                 the loop begins; it will run %0 rounds
+//!     enter l0 for %0                 the loop begins; it will run %0 iterations
 //!     serial i0 in (%0) {
-//!       count w0                      a round begins
+//!       count l0                      an iteration begins
 //!       ..
 //! ```
 //!
 //! Programs have such statements only if they were asked for. They keep iterations in order, so a loop of known
-//! length whose iterations have no order is not watched ([`unwatch`]): it ends as soon as it can.
+//! length whose iterations have no order is not limited ([`unlimit`]): it ends as soon as it can.
 
 use super::analysis::dependence::strongest;
 use super::{Arg, Extent, Kernel, Parallelism, Stmt};
@@ -23,76 +23,76 @@ use tapeloom_ir::Loc;
 pub(super) const RUNTIME: &str = "runtime";
 pub(super) const STATIC: &str = "static";
 
-/// A loop that is watched. Displays as `w3`.
+/// A loop that is limited. Displays as `l3`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct WatchId(u32);
-entity_impl!(WatchId, "w");
+pub struct LoopLimitId(u32);
+entity_impl!(LoopLimitId, "l");
 
-/// A loop that is watched.
+/// A loop that is limited.
 #[derive(Clone, Debug)]
-pub struct Watched {
+pub struct LoopLimit {
     /// Whether only the run knows how many iterations there are.
     pub runtime: bool,
     /// The user's line.
     pub loc: Loc,
 }
 
-/// What happens to a loop that is watched.
+/// What happens to a loop that is limited.
 #[derive(Clone, PartialEq, Hash, Debug)]
-pub enum Watch {
-    /// `enter w0`, `enter w0 for %3`: it begins.
+pub enum LimitStmt {
+    /// `enter l0`, `enter l0 for %3`: it begins.
     Enter {
         /// Which.
-        watch: WatchId,
+        limit: LoopLimitId,
         /// How many iterations there will be, an i64, where that is known.
         trip: Option<Arg>,
     },
-    /// `count w0`: an iteration begins. The call ends where it is one too many.
-    Count(WatchId),
+    /// `count l0`: an iteration begins. The call ends where it is one too many.
+    Count(LoopLimitId),
 }
 
-impl Watch {
+impl LimitStmt {
     /// Which loop.
-    pub fn watch(&self) -> WatchId {
+    pub fn limit(&self) -> LoopLimitId {
         match self {
-            Watch::Enter { watch, .. } | Watch::Count(watch) => *watch,
+            LimitStmt::Enter { limit, .. } | LimitStmt::Count(limit) => *limit,
         }
     }
 
     /// The scalar operands.
     pub fn args(&self, f: &mut dyn FnMut(Arg)) {
         match self {
-            Watch::Enter { trip, .. } => trip.iter().for_each(|n| f(*n)),
-            Watch::Count(_) => {}
+            LimitStmt::Enter { trip, .. } => trip.iter().for_each(|n| f(*n)),
+            LimitStmt::Count(_) => {}
         }
     }
 }
 
-/// Takes the watch from loops of known length whose iterations may run in any order.
-pub(crate) fn unwatch(kernel: &mut Kernel) {
+/// Takes the limit from loops of known length whose iterations may run in any order.
+pub(crate) fn unlimit(kernel: &mut Kernel) {
     let mut body = std::mem::take(&mut kernel.body);
-    unwatch_block(kernel, &mut body);
+    unlimit_block(kernel, &mut body);
     kernel.body = body;
 }
 
-fn unwatch_block(kernel: &Kernel, block: &mut Vec<Stmt>) {
+fn unlimit_block(kernel: &Kernel, block: &mut Vec<Stmt>) {
     let mut free = Vec::new();
     for stmt in &mut *block {
-        stmt.blocks_mut().into_iter().for_each(|b| unwatch_block(kernel, b));
+        stmt.blocks_mut().into_iter().for_each(|b| unlimit_block(kernel, b));
         free.extend(freed(kernel, stmt));
     }
     block.retain(
-        |stmt| !matches!(stmt, Stmt::Watch(Watch::Enter { watch, .. }) if free.contains(watch)),
+        |stmt| !matches!(stmt, Stmt::Limit(LimitStmt::Enter { limit, .. }) if free.contains(limit)),
     );
 }
 
-/// The watch that a loop need not have, and now has not.
-fn freed(kernel: &Kernel, stmt: &mut Stmt) -> Option<WatchId> {
+/// The limit that a loop need not have, and now has not.
+fn freed(kernel: &Kernel, stmt: &mut Stmt) -> Option<LoopLimitId> {
     let Stmt::For { extent: Extent::Constant(_), body, .. } = stmt else { return None };
-    let Some(Stmt::Watch(Watch::Count(watch))) = body.first() else { return None };
-    let (watch, count) = (*watch, body.remove(0));
+    let Some(Stmt::Limit(LimitStmt::Count(limit))) = body.first() else { return None };
+    let (limit, count) = (*limit, body.remove(0));
     if strongest(kernel, stmt) != Parallelism::Serial {
-        return Some(watch);
+        return Some(limit);
     }
     if let Stmt::For { body, .. } = stmt {
         body.insert(0, count);

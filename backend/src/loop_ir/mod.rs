@@ -50,7 +50,7 @@ pub use dynamic_tape::{Cursor, CursorId, CursorTarget, Tape, TapeId, TapeStmt, h
 pub use interp::eval::{eval, shadow};
 pub(crate) use interp::eval::{observed, shadow_within};
 pub(crate) use legal_lanes::{MOST as MOST_LANES, combine};
-pub use loop_limits::{Watch, WatchId, Watched};
+pub use loop_limits::{LimitStmt, LoopLimit, LoopLimitId};
 pub use text::parse::parse;
 pub(crate) use verify::shallow;
 pub use verify::{VerifyError, check, check_form, verify};
@@ -91,7 +91,7 @@ pub struct Program {
     /// What iterations write of which only the run knows how many there are.
     pub tapes: PrimaryMap<TapeId, Tape>,
     /// The loops whose iterations are counted: none, unless somebody asked for it.
-    pub watched: PrimaryMap<WatchId, Watched>,
+    pub limited: PrimaryMap<LoopLimitId, LoopLimit>,
     /// What is called, each compiled once. A kernel calls only those before it, so that no call
     /// recurses.
     pub callees: PrimaryMap<KernelId, Kernel>,
@@ -104,7 +104,7 @@ impl Program {
     pub fn new(name: impl Into<String>) -> Program {
         Program {
             tapes: PrimaryMap::new(),
-            watched: PrimaryMap::new(),
+            limited: PrimaryMap::new(),
             callees: PrimaryMap::new(),
             entry: Kernel::new(name),
         }
@@ -305,7 +305,7 @@ fn work(body: &[Stmt], callees: &PrimaryMap<KernelId, u64>) -> u64 {
             | Stmt::Fold { .. }
             | Stmt::Store { .. }
             | Stmt::Tape(_)
-            | Stmt::Watch(_) => 1,
+            | Stmt::Limit(_) => 1,
         }
     };
     body.iter().map(of).fold(0, u64::saturating_add)
@@ -404,7 +404,7 @@ pub enum Stmt {
         /// How often.
         extent: Extent,
         /// How its iterations depend on each other.
-        rounds: Parallelism,
+        parallelism: Parallelism,
         /// How many iterations go side by side, see [`vectorize`](crate::passes::vectorize): 1, or a power of two.
         lanes: usize,
         /// Arrays that iterations hand on; only where iterations run in order.
@@ -481,8 +481,8 @@ pub enum Stmt {
     Call(Call),
     /// What happens to a tape.
     Tape(TapeStmt),
-    /// What happens to a loop that is watched.
-    Watch(Watch),
+    /// What happens to a loop that is limited.
+    Limit(LimitStmt),
     /// A call of a Rust function, made in the order of the program.
     CallHost(CallHost),
 }

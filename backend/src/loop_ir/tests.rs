@@ -290,11 +290,11 @@ fn the_verifier_finds_faults() {
         // Claims.
         (
             "var v0: f64 = 0.0 for i0 in 2 { v0 = add v0, 1.0 }",
-            "the rounds of i0 are no `for`: all rounds fold into v0; say `fold`",
+            "the iterations of i0 are no `for`: all iterations fold into v0; say `fold`",
         ),
         (
             "var v0: f64 = 0.0 fold i0 in 2 { v0 = 1.0 }",
-            "no `fold`: v0 is set in one round for the next; say `serial`",
+            "no `fold`: v0 is set in one iteration for the next; say `serial`",
         ),
         (
             "var v0: f64 = 0.0 fold i0 in 2 { v0 = add v0, 1.0 %0: f64 = neg v0 }",
@@ -325,7 +325,7 @@ fn the_verifier_finds_faults() {
         ("for i0 in 2 lanes 2 { if true {} }", "there is a branch inside"),
         (
             "var v0: f64 = 0.0 serial i0 in 2 lanes 2 { v0 = 1.0 }",
-            "v0 is set in one round for the next",
+            "v0 is set in one iteration for the next",
         ),
         (
             "var v0: f64 = 0.0 fold i0 in 2 lanes 2 { v0 = sub v0, 1.0 }",
@@ -333,10 +333,10 @@ fn the_verifier_finds_faults() {
         ),
         (
             "serial i0 in 2 lanes 2 { %0: f64 = load b2[i0] store b2[i0 + 1], 1.0 }",
-            "rounds may touch what those beside them write",
+            "iterations may touch what those beside them write",
         ),
         // Carries.
-        ("serial i0 in 2 carry b2 = b3 {}", "b3 is carried, but no round writes it"),
+        ("serial i0 in 2 carry b2 = b3 {}", "b3 is carried, but no iteration writes it"),
         ("serial i0 in 2 carry b2 = b1 { store b1[0], 1.0 }", "b2 = b1 carries f64[3] and f64[]"),
         ("serial i0 in 2 carry b1 = b0 { store b0[0], 1.0 }", "b1 = b0 carries an input"),
         ("serial i0 in 2 carry b2 = b2 { store b2[0], 1.0 }", "b2 is carried to itself"),
@@ -654,7 +654,7 @@ fn functions_are_asked_in_order() {
     let claim =
         "program @x { buffer b0: f64[] input 0 for i0 in 2 { ask &p (b0[0; 1]: f64[]) to () } }";
     let errors = verify(&parse(claim, &library).unwrap());
-    assert!(errors[0].message.contains("no `for`: rounds report in order; say `serial`"));
+    assert!(errors[0].message.contains("no `for`: iterations report in order; say `serial`"));
 }
 
 /// What is given to a Rust function is of the types that it takes, and so is what it gives.
@@ -962,16 +962,16 @@ fn loads_that_find_something_else_are_errors() {
         // Iterations that claim to be independent and are not.
         (
             "for i0 in 4 { %0: i64 = rem i0, 3 store b0[(%0)], 1.0 }",
-            "b0[0] is written in a round that claims to be independent",
+            "b0[0] is written in an iteration that claims to be independent",
         ),
         (
             "for i0 in 4 { %0: i64 = rem i0, 3 store b0[i0], 1.0 %1: f64 = load b0[(%0)] }",
-            "b0[0] is read in a round that claims to be independent",
+            "b0[0] is read in an iteration that claims to be independent",
         ),
         (
             "for i1 in 16 { store b0[i1], 1.0 } for i0 in 4 { %0: i64 = sub i0, 1 \
              %1: f64 = load b0[i0] %2: bool = ge %0, 0 store b0[(%0)], 1.0 if %2 }",
-            "b0[0] is written in a round that claims to be independent",
+            "b0[0] is written in an iteration that claims to be independent",
         ),
         // What an iteration leaves in the place of a carry is nothing to the next.
         (

@@ -25,7 +25,7 @@
 
 use super::{
     Address, Arg, BufferId, BufferVersion, Call, CallHost, Carry, Contract, CursorId, CursorTarget,
-    Expr, Extent, IndexId, Matrix, ScalarId, Stmt, TapeStmt, VarId, View, Watch,
+    Expr, Extent, IndexId, LimitStmt, Matrix, ScalarId, Stmt, TapeStmt, VarId, View,
 };
 use smallvec::SmallVec;
 use tapeloom_ir::Code;
@@ -87,7 +87,7 @@ impl Stmt {
             | Stmt::Contract(_)
             | Stmt::Call(_)
             | Stmt::Tape(_)
-            | Stmt::Watch(_)
+            | Stmt::Limit(_)
             | Stmt::CallHost(_) => {}
         }
         blocks
@@ -111,7 +111,7 @@ impl Stmt {
             | Stmt::Contract(_)
             | Stmt::Call(_)
             | Stmt::Tape(_)
-            | Stmt::Watch(_)
+            | Stmt::Limit(_)
             | Stmt::CallHost(_) => {}
         }
         blocks
@@ -131,7 +131,7 @@ impl Stmt {
             | Stmt::Contract(_)
             | Stmt::Call(_)
             | Stmt::Tape(_)
-            | Stmt::Watch(_)
+            | Stmt::Limit(_)
             | Stmt::CallHost(_) => &[],
         }
     }
@@ -151,7 +151,7 @@ impl Stmt {
             | Stmt::Contract(_)
             | Stmt::Call(_)
             | Stmt::Tape(_)
-            | Stmt::Watch(_)
+            | Stmt::Limit(_)
             | Stmt::CallHost(_) => None,
         }
     }
@@ -171,7 +171,7 @@ impl Stmt {
             | Stmt::Contract(_)
             | Stmt::Call(_)
             | Stmt::Tape(_)
-            | Stmt::Watch(_)
+            | Stmt::Limit(_)
             | Stmt::CallHost(_) => None,
         }
     }
@@ -192,7 +192,7 @@ impl Stmt {
             | Stmt::Contract(_)
             | Stmt::Call(_)
             | Stmt::Tape(_)
-            | Stmt::Watch(_)
+            | Stmt::Limit(_)
             | Stmt::CallHost(_) => None,
         }
     }
@@ -221,7 +221,7 @@ impl Stmt {
             Stmt::Contract(c) => [&c.lhs, &c.rhs, &c.out].into_iter().for_each(|m| m.at.args(f)),
             Stmt::Call(c) => c.operands.iter().chain(&c.outputs).for_each(|v| v.at.args(f)),
             Stmt::Tape(t) => t.args(f),
-            Stmt::Watch(w) => w.args(f),
+            Stmt::Limit(w) => w.args(f),
             Stmt::CallHost(a) => a.operands.iter().chain(&a.outputs).for_each(|v| v.at.args(f)),
         }
     }
@@ -258,7 +258,7 @@ impl Stmt {
             | Stmt::Var { .. }
             | Stmt::Set { .. }
             | Stmt::Tape(_)
-            | Stmt::Watch(_)
+            | Stmt::Limit(_)
             | Stmt::Fold { .. } => {}
         }
     }
@@ -390,14 +390,14 @@ pub trait Rewriter {
     fn stmt(&mut self, stmt: &Stmt) -> Stmt {
         match stmt {
             Stmt::Nest { body } => Stmt::Nest { body: self.block(body) },
-            Stmt::For { index, extent, rounds, lanes, carries, body } => {
+            Stmt::For { index, extent, parallelism, lanes, carries, body } => {
                 let extent = match extent {
                     Extent::Constant(n) => Extent::Constant(*n),
                     Extent::Scalar(a) => Extent::Scalar(self.arg(*a)),
                 };
-                let (index, rounds, lanes) = (self.index(*index), *rounds, *lanes);
+                let (index, parallelism, lanes) = (self.index(*index), *parallelism, *lanes);
                 let (carries, body) = (self.carries(carries), self.block(body));
-                Stmt::For { index, extent, rounds, lanes, carries, body }
+                Stmt::For { index, extent, parallelism, lanes, carries, body }
             }
             Stmt::While { head, condition, carries, body } => {
                 // The condition is defined by the head.
@@ -468,11 +468,11 @@ pub trait Rewriter {
                 }
                 TapeStmt::Cut { tape, to } => TapeStmt::Cut { tape: *tape, to: self.arg(*to) },
             }),
-            Stmt::Watch(w) => Stmt::Watch(match w {
-                Watch::Enter { watch, trip } => {
-                    Watch::Enter { watch: *watch, trip: trip.map(|n| self.arg(n)) }
+            Stmt::Limit(w) => Stmt::Limit(match w {
+                LimitStmt::Enter { limit, trip } => {
+                    LimitStmt::Enter { limit: *limit, trip: trip.map(|n| self.arg(n)) }
                 }
-                Watch::Count(watch) => Watch::Count(*watch),
+                LimitStmt::Count(limit) => LimitStmt::Count(*limit),
             }),
             Stmt::CallHost(a) => Stmt::CallHost(CallHost {
                 asked: a.asked.clone(),

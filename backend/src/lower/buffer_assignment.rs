@@ -135,7 +135,7 @@ pub(crate) fn finish(
     }
     let mut readers = Readers::of(graph, &emitted, &storage);
     // What an iteration works out and reads while it is undone is not between passes; what its loops leave is.
-    let round = matches!(gives, Gives::Carried(_) | Gives::Handed(_));
+    let iteration = matches!(gives, Gives::Carried(_) | Gives::Handed(_));
     let inside = inside(graph, &emitted.body, plans);
     let plan = Plan {
         rows: rows
@@ -148,8 +148,8 @@ pub(crate) fn finish(
                 let (own, named): (Vec<_>, Vec<_>) =
                     kept.into_iter().partition(|name| MARKS.contains(&&**name));
                 // What an iteration packs and what is packed of all iterations are two values; one is read.
-                let packed = round && own.iter().any(|mark| is_packed(mark));
-                let tape = is_held(&own) || readers.between[*id] || read && !round || packed;
+                let packed = iteration && own.iter().any(|mark| is_packed(mark));
+                let tape = is_held(&own) || readers.between[*id] || read && !iteration || packed;
                 Row {
                     tape,
                     names: node.label.iter().cloned().chain(named).collect(),

@@ -187,8 +187,8 @@ impl Flatten<'_> {
                 self.region(region, top, operands)?;
                 return Ok(None);
             }
-            Lowering::Loop { body, rounds } => {
-                self.rounds(body, rounds, top, operands)?;
+            Lowering::Loop { body, spec } => {
+                self.iterations(body, spec, top, operands)?;
                 return Ok(None);
             }
             Lowering::Alias { kept } => {
@@ -320,19 +320,19 @@ impl Flatten<'_> {
     }
 
     /// A loop. What it carries begins as operands; without iterations, that is all there is.
-    fn rounds(
+    fn iterations(
         &mut self,
         body: FuncId,
-        rounds: LoopSpec,
+        spec: LoopSpec,
         top: &mut Frame,
         operands: SmallVec<[Source; 2]>,
     ) -> Result<(), Problem> {
-        let carries = carries(&rounds);
-        let slot = |p: usize| rounds.lead() + rounds.params().take_while(|q| *q < p).count();
+        let carries = carries(&spec);
+        let slot = |p: usize| spec.lead() + spec.params().take_while(|q| *q < p).count();
         let begins: Vec<(usize, usize)> = carries.iter().map(|(p, r)| (slot(*p), *r)).collect();
         let f = top.function.clone();
         let e = &f.equations[top.next - 1];
-        if rounds.trip == TripCount::Static(0) {
+        if spec.trip == TripCount::Static(0) {
             for (r, output) in e.outputs.iter().enumerate() {
                 let begun = begins.iter().find(|(_, result)| *result == r);
                 top.values[*output] = Some(match begun {
@@ -356,7 +356,7 @@ impl Flatten<'_> {
             }
             return Ok(());
         }
-        let condition = match &rounds.trip {
+        let condition = match &spec.trip {
             TripCount::While { condition, .. } => {
                 Some(self.unit(*condition, Gives::Carried(Vec::new()))?)
             }
@@ -367,15 +367,15 @@ impl Flatten<'_> {
         let turns = carries.iter().filter(|pair| !given.contains(pair));
         let exchanged = turns.map(|(_, result)| *result).collect();
         let tape = |ty: &Type| matches!(ty, Type::Tape(_));
-        let stacked = |r: &usize| rounds.carrier(*r).is_none();
+        let stacked = |r: &usize| spec.carrier(*r).is_none();
         let written = (0..e.outputs.len()).filter(stacked);
         let written = written.filter(|r| tape(&f.types[e.outputs[*r]])).collect();
-        let elements = rounds.params().enumerate().filter(|(_, p)| rounds.takes[*p] == Binding::Xs);
-        let elements: Vec<usize> = elements.map(|(k, _)| rounds.lead() + k).collect();
-        self.mark_tape(elements.iter().map(|k| operands[*k]), rounds.direction);
+        let elements = spec.params().enumerate().filter(|(_, p)| spec.takes[*p] == Binding::Xs);
+        let elements: Vec<usize> = elements.map(|(k, _)| spec.lead() + k).collect();
+        self.mark_tape(elements.iter().map(|k| operands[*k]), spec.direction);
         let read = elements.into_iter();
         let read = read.filter(|k| tape(&f.type_of(e.operands[*k]))).collect();
-        let kind = RegionKind::Loop { body, condition, rounds };
+        let kind = RegionKind::Loop { body, condition, spec };
         let region = Region::new(kind, e.outputs.len());
         let region = Region { begins, exchanged, written, read, ..region };
         self.region(region, top, operands)
@@ -386,8 +386,8 @@ impl Flatten<'_> {
     fn mark_tape(&mut self, elements: impl Iterator<Item = Source>, direction: Direction) {
         for node in elements.filter_map(|x| x.node()) {
             let NodeKind::Result { of, n } = self.graph.nodes[node].kind else { continue };
-            let RegionKind::Loop { rounds, .. } = &self.graph.regions[of].kind else { continue };
-            if rounds.direction != direction && rounds.carrier(n).is_none() {
+            let RegionKind::Loop { spec, .. } = &self.graph.regions[of].kind else { continue };
+            if spec.direction != direction && spec.carrier(n).is_none() {
                 self.graph.keep(node, TAPE.into());
             }
         }

@@ -45,7 +45,7 @@ fn mergeable(stmt: &Stmt, outer: IndexId, inner: IndexId, extent: usize) -> bool
         | Stmt::Contract(_)
         | Stmt::Call(_)
         | Stmt::Tape(_)
-        | Stmt::Watch(_)
+        | Stmt::Limit(_)
         | Stmt::CallHost(_) => false,
         Stmt::Let { expr: Expr::Load { address, guard, .. }, .. }
         | Stmt::Store { address, guard, .. } => {

@@ -24,17 +24,17 @@
 
 use super::graph::NodeId;
 use crate::loop_ir::{
-    Arg, Kernel, KernelId, Stmt, Tape, TapeId, TapeStmt, WatchId, Watched, visit,
+    Arg, Kernel, KernelId, LoopLimit, LoopLimitId, Stmt, Tape, TapeId, TapeStmt, visit,
 };
 use cranelift_entity::{EntityRef, PrimaryMap};
 use std::collections::BTreeSet;
 use tapeloom_ir::{Dtype, Loc, OrderedMap, Type};
 
-/// The tapes of a program while it is made, and the loops that it watches.
+/// The tapes of a program while it is made, and the loops that it limits.
 pub(crate) struct Tapes {
     pub(crate) all: PrimaryMap<TapeId, Tape>,
-    /// The loops that are watched, if any are to be.
-    pub(crate) watched: Option<PrimaryMap<WatchId, Watched>>,
+    /// The loops that are limited, if any are to be.
+    pub(crate) limited: Option<PrimaryMap<LoopLimitId, LoopLimit>>,
     /// How many belong to kernels that are done.
     done: usize,
     /// The tapes on which a kernel may leave records.
@@ -45,10 +45,10 @@ pub(crate) struct Tapes {
 }
 
 impl Tapes {
-    pub(crate) fn new(routines: &PrimaryMap<KernelId, Kernel>, watched: bool) -> Tapes {
+    pub(crate) fn new(routines: &PrimaryMap<KernelId, Kernel>, limited: bool) -> Tapes {
         let left = routines.values().map(|_| BTreeSet::new()).collect();
-        let watched = watched.then(PrimaryMap::new);
-        Tapes { all: PrimaryMap::new(), watched, done: 0, left, known: OrderedMap::default() }
+        let limited = limited.then(PrimaryMap::new);
+        Tapes { all: PrimaryMap::new(), limited, done: 0, left, known: OrderedMap::default() }
     }
 
     /// A loop at that line runs a kernel: each of its iterations leaves what the kernel leaves.

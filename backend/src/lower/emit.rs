@@ -139,9 +139,9 @@ impl<'a> Convert<'a> {
                 self.indices += 1;
                 self.new_index[*index] = Some(new);
                 // What its iterations are is claimed in the end.
-                let (extent, rounds) = (Extent::Constant(*extent), Parallelism::Serial);
+                let (extent, parallelism) = (Extent::Constant(*extent), Parallelism::Serial);
                 let (carries, body) = (Vec::new(), self.block(body)?);
-                Stmt::For { index: new, extent, rounds, lanes: 1, carries, body }
+                Stmt::For { index: new, extent, parallelism, lanes: 1, carries, body }
             }
             Tree::Let { value, expr } => {
                 let expr = match expr {

@@ -81,7 +81,7 @@ fn same(functions: &str, body: &str) -> Module {
 }
 
 #[test]
-fn carries_elements_and_numbers_of_rounds() {
+fn carries_elements_and_numbers_of_iterations() {
     for direction in ["up", "down"] {
         same(
             "",
@@ -318,7 +318,7 @@ func @idle(%0: f64[40], %1: i64[]) -> (f64[40]) {
   %3: f64[40] = cond{branches=[@no,@never]} %2, %0, %1
   return %3
 }
-func @round(%0: f64[40], %1: i64[]) -> (f64[40]) {
+func @iteration(%0: f64[40], %1: i64[]) -> (f64[40]) {
   %2: i64[] = rem %1, 3
   %3: f64[40] = cond{branches=[@no,@yes,@BRANCH]} %2, %0, %1
   return %3
@@ -332,7 +332,7 @@ func @round(%0: f64[40], %1: i64[]) -> (f64[40]) {
   %5: f64[4,10] = broadcast{shape=[4,10], dims=[0]} %1
   %6: f64[40] = reshape{shape=[40]} %5
   %7: f64[40] = exp %6
-  %8: f64[40] = loop{body=@round, trip=5, direction=up, takes=[carry0,index]} %7
+  %8: f64[40] = loop{body=@iteration, trip=5, direction=up, takes=[carry0,index]} %7
   return %8, %0
 }",
         );
@@ -376,7 +376,7 @@ func @round(%0: f64[40], %1: i64[]) -> (f64[40]) {
 fn places_that_are_read_and_written_copy_no_array() {
     let bodies = [
         // Two places change places.
-        "func @round(%0: f64[40], %1: i64[]) -> (f64[40]) {
+        "func @iteration(%0: f64[40], %1: i64[]) -> (f64[40]) {
   %2: i64[] = mul %1, 7
   %3: f64[1] = dynamic_slice{sizes=[1]} %0, %1
   %4: f64[1] = dynamic_slice{sizes=[1]} %0, %2
@@ -385,7 +385,7 @@ fn places_that_are_read_and_written_copy_no_array() {
   return %6
 }",
         // The gradient of one place: what was there goes into what comes there.
-        "func @round(%0: f64[40], %1: i64[]) -> (f64[40]) {
+        "func @iteration(%0: f64[40], %1: i64[]) -> (f64[40]) {
   %2: f64[1] = broadcast{shape=[1], dims=[]} 0.0
   %3: f64[40] = dynamic_update_slice %0, %2, %1
   %4: f64[1] = dynamic_slice{sizes=[1]} %0, %1
@@ -396,7 +396,7 @@ fn places_that_are_read_and_written_copy_no_array() {
   return %8
 }",
         // A fold of what was there, behind the update in the program.
-        "func @round(%0: f64[40], %1: i64[]) -> (f64[40]) {
+        "func @iteration(%0: f64[40], %1: i64[]) -> (f64[40]) {
   %2: f64[1] = broadcast{shape=[1], dims=[]} 0.25
   %3: f64[40] = dynamic_update_slice %0, %2, %1
   %4: f64[4] = dynamic_slice{sizes=[4]} %0, 3
@@ -407,7 +407,7 @@ fn places_that_are_read_and_written_copy_no_array() {
   return %8
 }",
         // Places that are known before the program runs.
-        "func @round(%0: f64[40], %1: i64[]) -> (f64[40]) {
+        "func @iteration(%0: f64[40], %1: i64[]) -> (f64[40]) {
   %2: f64[1] = dynamic_slice{sizes=[1]} %0, 2
   %3: f64[1] = sin %2
   %4: f64[40] = dynamic_update_slice %0, %3, 7
@@ -420,7 +420,7 @@ fn places_that_are_read_and_written_copy_no_array() {
   %4: f64[40] = dynamic_update_slice %0, %3, %2
   return %4, %3
 }
-func @round(%0: f64[40], %1: i64[]) -> (f64[40]) {
+func @iteration(%0: f64[40], %1: i64[]) -> (f64[40]) {
   %2: i64[] = mul %1, 5
   %3: f64[4] = dynamic_slice{sizes=[4]} %0, %2
   %4: f64[40], %5: f64[4] = loop{body=@inner, trip=9, direction=up, takes=[carry0,carry1,index]} %0, %3
@@ -434,7 +434,7 @@ func @round(%0: f64[40], %1: i64[]) -> (f64[40]) {
   %5: f64[4,10] = broadcast{shape=[4,10], dims=[0]} %1
   %6: f64[40] = reshape{shape=[40]} %5
   %7: f64[40] = exp %6
-  %8: f64[40] = loop{body=@round, trip=5, direction=up, takes=[carry0,index]} %7
+  %8: f64[40] = loop{body=@iteration, trip=5, direction=up, takes=[carry0,index]} %7
   return %8
 }",
         );

@@ -20,7 +20,7 @@ use super::region_node::RegionKind;
 use super::tape_cursors::Rolls;
 use crate::loop_ir::{
     Address, Arg, Buffer, BufferId, BufferVersion, Call, CallHost, Carry, Expr, Extent, IndexId,
-    Kernel, KernelId, Parallelism, Place, Stmt, Version, View, Watch, Watched, visit,
+    Kernel, KernelId, LimitStmt, LoopLimit, Parallelism, Place, Stmt, Version, View, visit,
 };
 use cranelift_entity::{EntityRef, PrimaryMap};
 use tapeloom_ir::fault::{Fault, planted};
@@ -38,7 +38,7 @@ pub(crate) struct Frame {
     next: Vec<usize>,
 }
 
-/// Loops of fewer iterations, of a few operations each, are not watched.
+/// Loops of fewer iterations, of a few operations each, are not limited.
 const SHORT: usize = 1024;
 
 /// Every buffer begins at a multiple of this.
@@ -66,8 +66,8 @@ impl Frame {
             here
         };
         let (mut index, mut truth) = (0, 0);
-        if let RegionKind::Loop { condition, rounds, .. } = &region.kind {
-            if rounds.takes.contains(&Binding::Index) {
+        if let RegionKind::Loop { condition, spec, .. } = &region.kind {
+            if spec.takes.contains(&Binding::Index) {
                 index = place(Dtype::I64.bytes());
             }
             if condition.is_some() {
@@ -82,9 +82,9 @@ impl Frame {
 }
 
 /// What runs in an iteration, and on what.
-struct Round<'s> {
+struct Iteration<'s> {
     step: &'s RegionStep,
-    rounds: &'s prim::LoopSpec,
+    spec: &'s prim::LoopSpec,
     body: KernelId,
     frame: usize,
     /// Where the number of the iteration is.
@@ -94,7 +94,7 @@ struct Round<'s> {
     rolls: Rolls,
 }
 
-impl Round<'_> {
+impl Iteration<'_> {
     /// Whether anything asks for the number of the iteration.
     fn counts(&self) -> bool {
         self.number.is_some() || !self.rolls.is_empty()
@@ -116,8 +116,8 @@ impl Convert<'_> {
                 Stmt::CallHost(CallHost { asked: asked.clone(), operands, outputs })
             }
             RegionKind::Branch(branches) => self.branch(r, branches, frame)?,
-            RegionKind::Loop { body, condition, rounds } => {
-                self.loop_(r, (*body, *condition), rounds, frame)?
+            RegionKind::Loop { body, condition, spec } => {
+                self.loop_(r, (*body, *condition), spec, frame)?
             }
         };
         out.push(stmt);
@@ -247,7 +247,7 @@ impl Convert<'_> {
         Stmt::For {
             index,
             extent: Extent::Constant(from.elements),
-            rounds: Parallelism::Parallel,
+            parallelism: Parallelism::Parallel,
             lanes: 1,
             carries: Vec::new(),
             body: vec![Stmt::Let { value, expr }, store],
@@ -259,32 +259,32 @@ impl Convert<'_> {
         &mut self,
         r: &RegionStep,
         (body, condition): (KernelId, Option<KernelId>),
-        rounds: &prim::LoopSpec,
+        spec: &prim::LoopSpec,
         frame: usize,
     ) -> Result<Stmt, Problem> {
         let layout = Frame::of(self.graph, r, self.memory.callees);
-        let carries = self.carried(r, rounds, frame, &layout)?;
-        let number = rounds.takes.contains(&Binding::Index).then(|| {
+        let carries = self.carried(r, spec, frame, &layout)?;
+        let number = spec.takes.contains(&Binding::Index).then(|| {
             let buffer = self.own(ArrayType::new(Dtype::I64, []), frame + layout.index);
             View { buffer, version: 0, at: Address::default(), elements: 1 }
         });
         let mut code = Vec::new();
-        let rolls = self.rolls(r, (body, rounds.lead()), rounds, &mut code)?;
-        let round = Round { step: r, rounds, body, frame, number, carries, rolls };
-        let carries: Vec<Carry> = round.carries.iter().map(|(_, c)| *c).collect();
-        if let (Some(condition), TripCount::While { reads, .. }) = (condition, &rounds.trip) {
+        let rolls = self.rolls(r, (body, spec.lead()), spec, &mut code)?;
+        let iteration = Iteration { step: r, spec, body, frame, number, carries, rolls };
+        let carries: Vec<Carry> = iteration.carries.iter().map(|(_, c)| *c).collect();
+        if let (Some(condition), TripCount::While { reads, .. }) = (condition, &spec.trip) {
             let truth = frame + layout.truth;
-            return self.while_(&round, condition, reads, carries, truth, code);
+            return self.while_(&iteration, condition, reads, carries, truth, code);
         }
         let index = IndexId::new(self.indices as usize);
         self.indices += 1;
-        let (extent, last) = match rounds.trip {
+        let (extent, last) = match spec.trip {
             TripCount::Static(n) => (Extent::Constant(n), Arg::Literal(Literal::i64(n as i64 - 1))),
             TripCount::Runtime | TripCount::While { .. } => {
                 let trip = self.span(first(&r.operands)?)?;
                 let n = self.scalar(&trip, Dtype::I64, &mut code);
                 let one = Arg::Literal(Literal::i64(1));
-                let last = match (rounds.direction, round.counts()) {
+                let last = match (spec.direction, iteration.counts()) {
                     (Direction::Down, true) => self.integer(Code::Sub, n, one, &mut code),
                     (Direction::Up, _) | (Direction::Down, false) => n,
                 };
@@ -296,18 +296,18 @@ impl Convert<'_> {
             Extent::Constant(_) => None,
         };
         let mut body = Vec::new();
-        self.watch(&round, trip, &mut code, &mut body);
-        if round.counts() {
-            let value = match rounds.direction {
+        self.limit(&iteration, trip, &mut code, &mut body);
+        if iteration.counts() {
+            let value = match spec.direction {
                 Direction::Up => Arg::Index(index),
                 Direction::Down => self.integer(Code::Sub, last, Arg::Index(index), &mut body),
             };
-            body.extend(round.number.as_ref().map(|number| store(number, value)));
-            self.turn(&round.rolls, value, &mut body);
+            body.extend(iteration.number.as_ref().map(|number| store(number, value)));
+            self.turn(&iteration.rolls, value, &mut body);
         }
-        body.push(self.call(&round, index)?);
+        body.push(self.call(&iteration, index)?);
         let stmt =
-            Stmt::For { index, extent, rounds: Parallelism::Serial, lanes: 1, carries, body };
+            Stmt::For { index, extent, parallelism: Parallelism::Serial, lanes: 1, carries, body };
         code.push(stmt);
         Ok(Stmt::nest(code))
     }
@@ -315,36 +315,36 @@ impl Convert<'_> {
     /// A loop that asks before each iteration; it counts its iterations in its last result.
     fn while_(
         &mut self,
-        round: &Round<'_>,
+        iteration: &Iteration<'_>,
         condition: KernelId,
         reads: &[usize],
         carries: Vec<Carry>,
         truth: usize,
         mut code: Vec<Stmt>,
     ) -> Result<Stmt, Problem> {
-        let results = self.results(round.step)?;
+        let results = self.results(iteration.step)?;
         let Some(count) = results.last() else {
             return Err(Problem::internal("a loop with a condition that does not count"));
         };
         code.push(store(count, Arg::Literal(Literal::i64(0))));
         let buffer = self.own(ArrayType::new(Dtype::Bool, []), truth);
         let answer = View { buffer, version: 0, at: Address::default(), elements: 1 };
-        let operand = |p: &usize| self.operand(round, *p, None);
+        let operand = |p: &usize| self.operand(iteration, *p, None);
         let operands = reads.iter().map(operand).collect::<Result<_, _>>()?;
         let outputs = vec![answer.clone()];
         let mut head =
-            vec![Stmt::Call(Call { callee: condition, operands, outputs, frame: round.frame })];
+            vec![Stmt::Call(Call { callee: condition, operands, outputs, frame: iteration.frame })];
         let condition = self.scalar(&answer, Dtype::Bool, &mut head);
         let mut body = Vec::new();
-        self.watch(round, None, &mut code, &mut body);
-        if round.counts() {
+        self.limit(iteration, None, &mut code, &mut body);
+        if iteration.counts() {
             let n = self.scalar(count, Dtype::I64, &mut body);
-            body.extend(round.number.as_ref().map(|number| store(number, n)));
-            self.turn(&round.rolls, n, &mut body);
+            body.extend(iteration.number.as_ref().map(|number| store(number, n)));
+            self.turn(&iteration.rolls, n, &mut body);
         }
         // The number of the iteration is its own: no index of a loop is there.
         let none = IndexId::new(0);
-        body.push(self.call(round, none)?);
+        body.push(self.call(iteration, none)?);
         let n = self.scalar(count, Dtype::I64, &mut body);
         let next = self.integer(Code::Add, n, Arg::Literal(Literal::i64(1)), &mut body);
         body.push(store(count, next));
@@ -352,39 +352,40 @@ impl Convert<'_> {
         Ok(Stmt::Nest { body: code })
     }
 
-    /// Where loops are watched, this one counts its iterations: before it begins, and at the beginning of its
+    /// Where loops are limited, this one counts its iterations: before it begins, and at the beginning of its
     /// body. Not if it is over soon.
-    fn watch(
+    fn limit(
         &mut self,
-        round: &Round<'_>,
+        iteration: &Iteration<'_>,
         trip: Option<Arg>,
         before: &mut Vec<Stmt>,
         body: &mut Vec<Stmt>,
     ) {
-        let inside = &self.memory.callees[round.body].body;
-        let Some(watched) = &mut self.tapes.watched else { return };
-        let runtime = match round.rounds.trip {
+        let inside = &self.memory.callees[iteration.body].body;
+        let Some(limited) = &mut self.tapes.limited else { return };
+        let runtime = match iteration.spec.trip {
             TripCount::Runtime | TripCount::While { .. } => true,
             TripCount::Static(n) if n < SHORT && !repeats(inside) => return,
             TripCount::Static(_) => false,
         };
-        let watch = watched.push(Watched { runtime, loc: self.graph.nodes[round.step.first].loc });
-        before.push(Stmt::Watch(Watch::Enter { watch, trip }));
-        body.push(Stmt::Watch(Watch::Count(watch)));
+        let limit =
+            limited.push(LoopLimit { runtime, loc: self.graph.nodes[iteration.step.first].loc });
+        before.push(Stmt::Limit(LimitStmt::Enter { limit, trip }));
+        body.push(Stmt::Limit(LimitStmt::Count(limit)));
     }
 
     /// In which places a loop carries its results.
     fn carried(
         &mut self,
         r: &RegionStep,
-        rounds: &prim::LoopSpec,
+        spec: &prim::LoopSpec,
         frame: usize,
         layout: &Frame,
     ) -> Result<Vec<(usize, Carry)>, Problem> {
         let exchanged = &self.graph.regions[r.region].exchanged;
         let mut carries = Vec::new();
         for (n, node) in r.results.iter().enumerate() {
-            if rounds.carrier(n).is_none() {
+            if spec.carrier(n).is_none() {
                 continue;
             }
             let (buffer, version) = self.buffer(*node)?;
@@ -407,60 +408,60 @@ impl Convert<'_> {
     }
 
     /// The call of an iteration.
-    fn call(&self, round: &Round<'_>, index: IndexId) -> Result<Stmt, Problem> {
-        let params = 0..round.rounds.takes.len();
+    fn call(&self, iteration: &Iteration<'_>, index: IndexId) -> Result<Stmt, Problem> {
+        let params = 0..iteration.spec.takes.len();
         let operands =
-            params.map(|p| self.operand(round, p, Some(index))).collect::<Result<_, _>>()?;
-        let results = self.results(round.step)?;
+            params.map(|p| self.operand(iteration, p, Some(index))).collect::<Result<_, _>>()?;
+        let results = self.results(iteration.step)?;
         let mut outputs = Vec::new();
-        for (n, ty) in self.memory.callees[round.body].outputs().into_iter().enumerate() {
+        for (n, ty) in self.memory.callees[iteration.body].outputs().into_iter().enumerate() {
             let elements = ty.1.shape.elements();
-            if let Some((_, field)) = round.rolls.written.iter().find(|(of, _)| *of == n) {
+            if let Some((_, field)) = iteration.rolls.written.iter().find(|(of, _)| *of == n) {
                 outputs.push(field.clone());
                 continue;
             }
-            outputs.push(match round.carries.iter().find(|(result, _)| *result == n) {
+            outputs.push(match iteration.carries.iter().find(|(result, _)| *result == n) {
                 Some((_, Carry { next, .. })) => {
                     let BufferVersion { buffer, version } = *next;
                     View { buffer, version, at: Address::default(), elements }
                 }
-                None => element(&results[n], round.rounds, index, elements),
+                None => element(&results[n], iteration.spec, index, elements),
             });
         }
-        Ok(Stmt::Call(Call { callee: round.body, operands, outputs, frame: round.frame }))
+        Ok(Stmt::Call(Call { callee: iteration.body, operands, outputs, frame: iteration.frame }))
     }
 
     /// What a parameter of the body is in an iteration.
     fn operand(
         &self,
-        round: &Round<'_>,
+        iteration: &Iteration<'_>,
         p: usize,
         index: Option<IndexId>,
     ) -> Result<View, Problem> {
-        let rounds = round.rounds;
-        let slot = rounds.lead() + rounds.params().take_while(|q| *q < p).count();
+        let spec = iteration.spec;
+        let slot = spec.lead() + spec.params().take_while(|q| *q < p).count();
         let missing = || Problem::internal("a loop takes more than it is given");
-        let field = round.rolls.read.iter().find(|(of, _)| *of == slot);
-        if let (Binding::Xs, Some((_, field))) = (rounds.takes[p], field) {
+        let field = iteration.rolls.read.iter().find(|(of, _)| *of == slot);
+        if let (Binding::Xs, Some((_, field))) = (spec.takes[p], field) {
             return Ok(field.clone());
         }
-        let given = || self.span(round.step.operands.get(slot).ok_or_else(missing)?);
-        match (rounds.takes[p], index) {
-            (Binding::Index, _) => round.number.clone().ok_or_else(missing),
+        let given = || self.span(iteration.step.operands.get(slot).ok_or_else(missing)?);
+        match (spec.takes[p], index) {
+            (Binding::Index, _) => iteration.number.clone().ok_or_else(missing),
             (Binding::Const, _) => given(),
             (Binding::Carry(n), _) => {
-                let carry = round.carries.iter().find(|(result, _)| *result == n);
+                let carry = iteration.carries.iter().find(|(result, _)| *result == n);
                 let BufferVersion { buffer, version } = carry.ok_or_else(missing)?.1.now;
                 let elements = given()?.elements;
                 Ok(View { buffer, version, at: Address::default(), elements })
             }
             (Binding::Xs, Some(index)) => {
                 let all = given()?;
-                let elements = match rounds.trip {
+                let elements = match spec.trip {
                     TripCount::Static(n) => all.elements / n.max(1),
                     TripCount::Runtime | TripCount::While { .. } => return Err(missing()),
                 };
-                Ok(element(&all, rounds, index, elements))
+                Ok(element(&all, spec, index, elements))
             }
             (Binding::Xs, None) => Err(missing()),
         }
@@ -478,10 +479,10 @@ fn repeats(body: &[Stmt]) -> bool {
 }
 
 /// The element of an array that belongs to the iteration.
-fn element(all: &View, rounds: &prim::LoopSpec, index: IndexId, elements: usize) -> View {
+fn element(all: &View, spec: &prim::LoopSpec, index: IndexId, elements: usize) -> View {
     let mut at = all.at.clone();
     let stride = elements as i64;
-    match (rounds.direction, &rounds.trip) {
+    match (spec.direction, &spec.trip) {
         (Direction::Down, TripCount::Static(n)) if !planted(Fault::Element) => {
             at.offset += stride * (*n as i64 - 1);
             at.terms.push((index, -stride));

@@ -56,7 +56,7 @@ pub(crate) enum RegionKind {
         body: KernelId,
         /// Whether there is another iteration, of a loop that asks.
         condition: Option<KernelId>,
-        rounds: LoopSpec,
+        spec: LoopSpec,
     },
     /// Calls a Rust function.
     CallHost(Arc<HostSignature>),

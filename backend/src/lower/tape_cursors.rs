@@ -36,7 +36,7 @@ impl Convert<'_> {
         &mut self,
         r: &RegionStep,
         (body, lead): (KernelId, usize),
-        rounds: &LoopSpec,
+        spec: &LoopSpec,
         out: &mut Vec<Stmt>,
     ) -> Result<Rolls, Problem> {
         let (region, callee) = (&self.graph.regions[r.region], &self.memory.callees[body]);
@@ -69,7 +69,7 @@ impl Convert<'_> {
         let mut open: Vec<(NodeId, CursorId)> = Vec::new();
         let inputs = callee.inputs();
         for slot in &region.read {
-            let param = rounds.params().nth(slot - lead);
+            let param = spec.params().nth(slot - lead);
             let ty = param.and_then(|p| inputs.get(p).copied().flatten());
             // What the body does not read has no type there.
             let Some(ty) = ty else { continue };
@@ -152,9 +152,9 @@ fn layout(types: &[&ArrayType]) -> Result<(usize, Vec<usize>), Problem> {
         None => Err(Problem::new(
             Kind::TooLarge,
             format!(
-                "a round keeps {end} bytes for the backward pass, and {MOST} is the most that can"
+                "an iteration keeps {end} bytes for the backward pass, and {MOST} is the most that can"
             ),
-            "put `checkpoint` around what a round computes",
+            "put `checkpoint` around what an iteration computes",
         )),
     }
 }

@@ -146,9 +146,9 @@ func @reverse(%0: i64[], %1: tape<f64[]>, %2: tape<bool[]>, %3: tape<f64[3]>, %4
 /// What an iteration keeps for itself is given back when it ends; what a call had is the most that was
 /// wanted at once, and a chunk.
 #[test]
-fn rounds_give_back_what_they_kept() {
+fn iterations_give_back_what_they_kept() {
     let functions = "
-func @round(%0: i64[], %1: f64[]) -> (f64[]) {
+func @iteration(%0: i64[], %1: f64[]) -> (f64[]) {
   %2: f64[], %3: tape<f64[]>, %4: tape<bool[]>, %5: tape<f64[3]> = loop{body=@ahead, trip=runtime, direction=up, takes=[carry0,const]} 1000, %1, 0.5
   %6: f64[] = loop{body=@back, trip=runtime, direction=down, takes=[index,xs,xs,xs,carry0]} 1000, %3, %4, %5, %2
   %7: f64[] = sin %6
@@ -157,7 +157,7 @@ func @round(%0: i64[], %1: f64[]) -> (f64[]) {
 ";
     let text = format!(
         "{BODIES}{functions}func @f(%0: f64[], %1: i64[]) -> (f64[]) {{
-  %2: f64[] = loop{{body=@round, trip=runtime, direction=up, takes=[index,carry0]}} %1, %0
+  %2: f64[] = loop{{body=@iteration, trip=runtime, direction=up, takes=[index,carry0]}} %1, %0
   return %2
 }}"
     );
@@ -166,7 +166,10 @@ func @round(%0: i64[], %1: f64[]) -> (f64[]) {
     let compiled = crate::compile(&module, f, &crate::Options::default()).unwrap();
     let plan = &compiled.report().plan;
     assert_eq!(plan.tapes.values().map(|t| t.record).collect::<Vec<_>>(), [40]);
-    assert!(plan.to_string().contains("t0: 40 bytes more for each round of the loop"), "{plan}");
+    assert!(
+        plan.to_string().contains("t0: 40 bytes more for each iteration of the loop"),
+        "{plan}"
+    );
     let call = |n: i64| compiled.call(&[&Tensor::from(0.75), &Tensor::from(n)]).unwrap();
     let most = |n: i64| {
         call(n);

@@ -52,21 +52,21 @@ pub(super) fn check_all(module: &Module, f: FuncId, all: &[&[Tensor]], tolerance
     let errors = loop_ir::verify(&compiled);
     assert!(errors.is_empty(), "{errors:?}\n{program}\n{compiled}");
     let machine = crate::Executable::new(&compiled).unwrap();
-    let options = crate::Options { watched: true, ..Default::default() };
-    let watched = crate::compile(module, f, &options).unwrap();
+    let options = crate::Options { limited: true, ..Default::default() };
+    let limited = crate::compile(module, f, &options).unwrap();
     for args in all {
         let want = eval(module, f, args).unwrap();
         let got = loop_ir::shadow(&program, args).unwrap_or_else(|e| panic!("{e}\n{program}"));
         assert_eq!(got.len(), want.len());
         let native = machine.call(&args.iter().collect::<Vec<_>>()).unwrap();
-        let counted = watched.call(&args.iter().collect::<Vec<_>>()).unwrap();
+        let counted = limited.call(&args.iter().collect::<Vec<_>>()).unwrap();
         for (i, w) in want.iter().enumerate() {
             let (g, n) = (&got[i], &native[i]);
             assert!(close(g, w, tolerance), "result {i}: got {g}, want {w}\n{program}");
             let tolerance = if program.contracts() { tolerance } else { 0.0 };
             assert!(close(n, g, tolerance), "result {i}: native {n}, kernels {g}\n{program}");
-            let (c, watched) = (&counted[i], &watched.report().program);
-            assert!(close(c, n, tolerance), "result {i}: counting {c}, native {n}\n{watched}");
+            let (c, limited) = (&counted[i], &limited.report().program);
+            assert!(close(c, n, tolerance), "result {i}: counting {c}, native {n}\n{limited}");
         }
     }
 }

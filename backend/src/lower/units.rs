@@ -101,7 +101,7 @@ impl Calls {
                         return Err(Problem::internal("a function runs a later one"));
                     }
                     let how = match region.role {
-                        Role::Branch | Role::Round => {
+                        Role::Branch | Role::Iteration => {
                             Run::Body(carried(module, &e.op, region.function))
                         }
                         Role::Outline => Run::Outlined,
@@ -204,7 +204,7 @@ impl Calls {
 /// What a loop carries through its body.
 fn carried(module: &Module, op: &Op, body: FuncId) -> Gives {
     match op.lower(module, &[]) {
-        Lowering::Loop { body: of, rounds } if of == body => Gives::Carried(carries(&rounds)),
+        Lowering::Loop { body: of, spec } if of == body => Gives::Carried(carries(&spec)),
         Lowering::Branch { branches } => Gives::Handed(handed(module, &branches)),
         _ => Gives::Carried(Vec::new()),
     }
@@ -251,10 +251,10 @@ fn origin(module: &Module, function: FuncId, result: usize) -> Option<(usize, bo
                 changed |= inside;
                 1 + p
             }
-            Lowering::Loop { rounds, .. } => {
-                let (p, _) = carries(&rounds).into_iter().find(|(_, result)| *result == n)?;
+            Lowering::Loop { spec, .. } => {
+                let (p, _) = carries(&spec).into_iter().find(|(_, result)| *result == n)?;
                 changed = true;
-                rounds.lead() + rounds.params().take_while(|q| *q < p).count()
+                spec.lead() + spec.params().take_while(|q| *q < p).count()
             }
             _ => return None,
         };
@@ -264,12 +264,12 @@ fn origin(module: &Module, function: FuncId, result: usize) -> Option<(usize, bo
 }
 
 /// The parameters of a loop's body that it carries, with the results that they carry.
-pub(crate) fn carries(rounds: &LoopSpec) -> Vec<(usize, usize)> {
+pub(crate) fn carries(spec: &LoopSpec) -> Vec<(usize, usize)> {
     let carry = |(p, slot): (usize, &Binding)| match slot {
         Binding::Carry(result) => Some((p, *result)),
         Binding::Index | Binding::Const | Binding::Xs => None,
     };
-    rounds.takes.iter().enumerate().filter_map(carry).collect()
+    spec.takes.iter().enumerate().filter_map(carry).collect()
 }
 
 /// Whether a function does something, and all that it takes and gives is arrays with elements.

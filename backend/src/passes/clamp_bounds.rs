@@ -91,7 +91,7 @@ fn block(
                 | Stmt::Contract(_)
                 | Stmt::Call(_)
                 | Stmt::Tape(_)
-                | Stmt::Watch(_)
+                | Stmt::Limit(_)
                 | Stmt::CallHost(_) => {}
             }
         }

@@ -360,7 +360,7 @@ fn writes_constants(stmt: &Stmt) -> bool {
         | Stmt::Contract(_)
         | Stmt::Call(_)
         | Stmt::Tape(_)
-        | Stmt::Watch(_)
+        | Stmt::Limit(_)
         | Stmt::CallHost(_) => false,
     }
 }

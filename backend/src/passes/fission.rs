@@ -78,11 +78,11 @@ pub(super) fn distributed(k: &mut Kernel, stmt: &Stmt) -> Option<Vec<Alone>> {
             continue;
         }
         let extent = Extent::Constant(*extent);
-        let (lanes, rounds, carries) = (1, Parallelism::Serial, Vec::new());
-        let mut alone = Stmt::For { index: new, extent, rounds, lanes, carries, body };
+        let (lanes, parallelism, carries) = (1, Parallelism::Serial, Vec::new());
+        let mut alone = Stmt::For { index: new, extent, parallelism, lanes, carries, body };
         let claim = strongest(k, &alone);
-        if let Stmt::For { rounds, .. } = &mut alone {
-            *rounds = claim;
+        if let Stmt::For { parallelism, .. } = &mut alone {
+            *parallelism = claim;
         }
         found.push(Alone { stmt: alone, is_product: part.is_product });
     }

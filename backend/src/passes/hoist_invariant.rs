@@ -102,7 +102,7 @@ impl Hoist<'_> {
         }
         let before = self.side_by_side;
         self.side_by_side |=
-            matches!(stmt, Stmt::For { rounds, .. } if *rounds != Parallelism::Serial);
+            matches!(stmt, Stmt::For { parallelism, .. } if *parallelism != Parallelism::Serial);
         stmt.blocks_mut().into_iter().for_each(|inside| self.block(inside));
         self.side_by_side = before;
         first
@@ -115,7 +115,7 @@ impl Hoist<'_> {
                 body.iter_mut().for_each(|s| self.inner(s, times, changes, first));
             }
             Stmt::For { index, extent: Extent::Constant(n), body, .. } => {
-                if times >= self.machine.ahead_rounds {
+                if times >= self.machine.ahead_iterations {
                     first.extend(self.common(*index, *n, body, changes));
                 }
                 let times = times.saturating_mul(*n);
@@ -132,7 +132,7 @@ impl Hoist<'_> {
             | Stmt::Contract(_)
             | Stmt::Call(_)
             | Stmt::Tape(_)
-            | Stmt::Watch(_)
+            | Stmt::Limit(_)
             | Stmt::CallHost(_) => {}
         }
     }
@@ -141,14 +141,14 @@ impl Hoist<'_> {
     fn common(
         &mut self,
         index: IndexId,
-        rounds: usize,
+        iterations: usize,
         body: &mut Vec<Stmt>,
         changes: &Changes,
     ) -> Option<Stmt> {
         let same = Same::of(self.kernel, self.machine, index, body, changes);
         let wanted = same.wanted(body);
         if wanted.is_empty()
-            || !(rounds <= self.machine.cached || wanted.len() <= same.spared(body, &wanted))
+            || !(iterations <= self.machine.cached || wanted.len() <= same.spared(body, &wanted))
         {
             return None;
         }
@@ -165,7 +165,7 @@ impl Hoist<'_> {
         let mut ahead = fresh.block(&needed);
         let (own, names) = (fresh.own, fresh.names);
         for value in &wanted {
-            let ty = ArrayType::new(self.kernel.scalars[*value], [rounds]);
+            let ty = ArrayType::new(self.kernel.scalars[*value], [iterations]);
             let place = Place::Workspace(self.free);
             self.free = (self.free + ty.bytes()).next_multiple_of(LINE);
             let buffer = self.kernel.buffers.push(Buffer { ty, place });
@@ -185,11 +185,11 @@ impl Hoist<'_> {
             }
         }
         drop_unread(body, &same.values);
-        let (extent, carries) = (Extent::Constant(rounds), Vec::new());
+        let (extent, carries) = (Extent::Constant(iterations), Vec::new());
         Some(Stmt::For {
             index: own,
             extent,
-            rounds: Parallelism::Parallel,
+            parallelism: Parallelism::Parallel,
             lanes: 1,
             carries,
             body: ahead,
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rounds_have_in_common_is_computed_once() {
+    fn what_iterations_have_in_common_is_computed_once() {
         let divided = "%0: f64 = load b0[i1] %1: f64 = div %0, 255.0 %2: f64 = convert{to=f64} i0
             %3: f64 = mul %1, %2 store b1[i0*8 + i1], %3";
         let text = check(&format!("for i0 in 5 {{ for i1 in 8 {{ {divided} }} }}"), 1);

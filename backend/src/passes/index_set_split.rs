@@ -81,18 +81,21 @@ fn block(
         }
         // What two ranges carry would exchange places once more between them, lanes of two would fold
         // in another order, and a cursor turns within a loop.
-        let (index, extent, rounds, body) = match stmt {
-            Stmt::For { index, extent: Extent::Constant(n), rounds, lanes: 1, carries, body }
-                if carries.is_empty() && !turns(&body) =>
-            {
-                (index, n, rounds, body)
-            }
+        let (index, extent, parallelism, body) = match stmt {
+            Stmt::For {
+                index,
+                extent: Extent::Constant(n),
+                parallelism,
+                lanes: 1,
+                carries,
+                body,
+            } if carries.is_empty() && !turns(&body) => (index, n, parallelism, body),
             other => {
                 out.push(other);
                 continue;
             }
         };
-        let written_out = tiny && within && is_tiny(program, index, extent, rounds, &body);
+        let written_out = tiny && within && is_tiny(program, index, extent, parallelism, &body);
         let cuts = match written_out {
             true => (1..extent).collect(),
             false => breakpoints(&body, index, extent),
@@ -103,14 +106,15 @@ fn block(
             || size(&body).saturating_mul(ranges) > MOST_STATEMENTS
         {
             let (extent, carries) = (Extent::Constant(extent), Vec::new());
-            out.push(Stmt::For { index, extent, rounds, lanes: 1, carries, body });
+            out.push(Stmt::For { index, extent, parallelism, lanes: 1, carries, body });
             continue;
         }
         let ends = cuts.iter().copied().chain([extent]);
         let mut start = 0;
         for end in ends {
-            let range = Range { start: start as i64, by: 1, rounds: (end - start) as i64 };
-            let undecided = copies(program, &body, (index, rounds), &[range], Vec::new(), &mut out);
+            let range = Range { start: start as i64, by: 1, iterations: (end - start) as i64 };
+            let undecided =
+                copies(program, &body, (index, parallelism), &[range], Vec::new(), &mut out);
             if cfg!(debug_assertions) && undecided {
                 let message =
                     format!("kernel::split: a guard of {index} changes within {start}..{end}");
@@ -123,10 +127,16 @@ fn block(
 }
 
 /// Whether a loop is small, and decides alone which element of a small array its iterations work in.
-fn is_tiny(k: &Kernel, index: IndexId, extent: usize, rounds: Parallelism, body: &[Stmt]) -> bool {
+fn is_tiny(
+    k: &Kernel,
+    index: IndexId,
+    extent: usize,
+    parallelism: Parallelism,
+    body: &[Stmt],
+) -> bool {
     let small = extent <= TINY.0 && size(body).saturating_mul(extent) <= TINY.1;
     // How a fold is taken apart is the business of lanes.
-    if !small || rounds == Parallelism::Fold {
+    if !small || parallelism == Parallelism::Fold {
         return false;
     }
     let mut found = false;
@@ -206,12 +216,12 @@ fn at_index(code: &Code, args: &[Arg], index: IndexId, i: i64) -> Option<Literal
 pub(super) struct Range {
     pub(super) start: i64,
     pub(super) by: i64,
-    pub(super) rounds: i64,
+    pub(super) iterations: i64,
 }
 
 impl Range {
     fn last(self) -> i64 {
-        self.start + self.by * (self.rounds - 1)
+        self.start + self.by * (self.iterations - 1)
     }
 }
 
@@ -226,25 +236,25 @@ pub(super) fn copies(
     carries: Vec<Carry>,
     out: &mut Vec<Stmt>,
 ) -> bool {
-    let rounds = ranges.first().map_or(0, |range| range.rounds);
-    let inner = (rounds > 1 || !carries.is_empty()).then(|| program.fresh_index());
+    let iterations = ranges.first().map_or(0, |range| range.iterations);
+    let inner = (iterations > 1 || !carries.is_empty()).then(|| program.fresh_index());
     let (mut copied, mut undecided) = (Vec::new(), false);
     for (n, range) in ranges.iter().enumerate() {
-        let mut copy = Copy::of(program, index, *range, inner.filter(|_| rounds > 1));
+        let mut copy = Copy::of(program, index, *range, inner.filter(|_| iterations > 1));
         // What an iteration hands on is what the copy behind it begins with.
         copy.handed = if n > 0 { &carries } else { &[] };
         copy.count(&mut copied);
         copy.append(body, &mut copied);
         undecided |= copy.undecided;
     }
-    around(inner, (rounds, claim), carries, sweep(copied), out);
+    around(inner, (iterations, claim), carries, sweep(copied), out);
     undecided
 }
 
 /// The body in a loop of that index and claim, or as it is.
 fn around(
     index: Option<IndexId>,
-    (extent, rounds): (i64, Parallelism),
+    (extent, parallelism): (i64, Parallelism),
     carries: Vec<Carry>,
     body: Vec<Stmt>,
     out: &mut Vec<Stmt>,
@@ -252,7 +262,7 @@ fn around(
     let extent = Extent::Constant(extent as usize);
     match index {
         None => out.extend(body),
-        Some(index) => out.push(Stmt::For { index, extent, rounds, lanes: 1, carries, body }),
+        Some(index) => out.push(Stmt::For { index, extent, parallelism, lanes: 1, carries, body }),
     }
 }
 
@@ -263,7 +273,7 @@ pub(super) struct Jacket<'a> {
     /// Of the loop: the index, how many iterations, its claim, its body.
     pub(super) index: IndexId,
     pub(super) extent: usize,
-    pub(super) rounds: Parallelism,
+    pub(super) parallelism: Parallelism,
     pub(super) inside: &'a [Stmt],
     pub(super) behind: &'a [Stmt],
 }
@@ -277,12 +287,12 @@ pub(super) fn jammed(
     carries: &[Carry],
     out: &mut Vec<Stmt>,
 ) {
-    let Some(rounds) = ranges.first().map(|range| range.rounds) else { return };
-    let inner = (rounds > 1 || !carries.is_empty()).then(|| program.fresh_index());
+    let Some(iterations) = ranges.first().map(|range| range.iterations) else { return };
+    let inner = (iterations > 1 || !carries.is_empty()).then(|| program.fresh_index());
     let shared = program.fresh_index();
     let (mut all, mut together, mut behind) = (Vec::new(), Vec::new(), Vec::new());
     for (n, range) in ranges.iter().enumerate() {
-        let mut copy = Copy::of(program, index, *range, inner.filter(|_| rounds > 1));
+        let mut copy = Copy::of(program, index, *range, inner.filter(|_| iterations > 1));
         copy.handed = if n > 0 { carries } else { &[] };
         copy.count(&mut all);
         copy.append(body.before, &mut all);
@@ -290,10 +300,10 @@ pub(super) fn jammed(
         copy.append(body.inside, &mut together);
         copy.append(body.behind, &mut behind);
     }
-    let own = (body.extent as i64, body.rounds);
+    let own = (body.extent as i64, body.parallelism);
     around(Some(shared), own, Vec::new(), together, &mut all);
     all.append(&mut behind);
-    around(inner, (rounds, claim), carries.to_vec(), sweep(all), out);
+    around(inner, (iterations, claim), carries.to_vec(), sweep(all), out);
 }
 
 /// A copy of a loop's body for some iterations.
@@ -355,7 +365,7 @@ impl<'a> Copy<'a> {
         let between = compared(args, self.index)
             .filter(|at| (self.range.start..=self.range.last()).contains(at));
         let same = first == last
-            && (comparison || self.range.rounds == 1)
+            && (comparison || self.range.iterations == 1)
             && between.is_none_or(|constant| at(constant) == Some(first));
         self.undecided |= comparison && !same;
         same.then_some(first)

@@ -20,7 +20,7 @@
 //! What the versions of its buffers said has been checked where it was a kernel: here each has one.
 
 use super::pass::{Invariant, Pass};
-use crate::loop_ir::loop_limits::unwatch;
+use crate::loop_ir::loop_limits::unlimit;
 use crate::loop_ir::{
     Address, Arg, BufferId, BufferVersion, Call, Carry, CursorId, IndexId, Kernel, KernelId, Place,
     Program, Rewriter, ScalarId, Stmt, VarId, View, claim, visit,
@@ -64,7 +64,7 @@ fn spliced(kernel: &mut Kernel, callees: &PrimaryMap<KernelId, Kernel>) {
     kernel.body = body;
     if changed {
         // More is seen of what the iterations do that called.
-        unwatch(kernel);
+        unlimit(kernel);
         claim(kernel);
     }
 }

@@ -1,7 +1,7 @@
 //! Pipelines: the lists of passes that kernels go through. No other place says an order.
 //!
 //! A step of a list is a row and the reason why it stands there. So tests run the passes that users run: whole lists,
-//! or a list step by step ([`List::watched`]).
+//! or a list step by step ([`List::observed`]).
 //!
 //! In debug builds a program is verified behind each step, and the pass that broke it is named.
 
@@ -159,14 +159,14 @@ impl List {
     /// # Errors
     /// Those of the passes; in a debug build [`tapeloom_ir::Kind::Internal`] where one of them breaks the program.
     pub fn run(&self, program: &mut Program, context: &mut Context) -> Result<(), Problem> {
-        self.watched(program, context, &mut |_, _| {})
+        self.observed(program, context, &mut |_, _| {})
     }
 
     /// Runs the passes, and calls `after` behind each.
     ///
     /// # Errors
     /// Those of [`List::run`].
-    pub fn watched(
+    pub fn observed(
         &self,
         program: &mut Program,
         context: &mut Context,

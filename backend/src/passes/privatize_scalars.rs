@@ -119,7 +119,7 @@ fn moves_inwards(body: &[Stmt], var: VarId) -> bool {
 fn sets_first(body: &[Stmt], var: VarId) -> bool {
     let first = body.iter().find(|stmt| mentions(stmt, var));
     let sets = |stmt: &Stmt| matches!(stmt, Stmt::Set { var: v, value } if *v == var && *value != Arg::Var(var));
-    first.is_some_and(sets) || planted(Fault::OwnOfTheRound)
+    first.is_some_and(sets) || planted(Fault::OwnOfTheIteration)
 }
 
 /// Declares a variable in the block that sets it first.
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rounds_set_first_is_their_own() {
+    fn what_iterations_set_first_is_their_own() {
         let text = local(
             "nest { var v0: f64 = 0.0 serial i0 in 4 { v0 = 1.0 serial i1 in 2 {
                %0: f64 = load b0[i0] %1: f64 = mul v0, %0 v0 = %1 }

@@ -85,7 +85,7 @@ fn block(
     for stmt in body {
         let in_order = match stmt {
             // What does not run reads nothing, and what runs once gains nothing.
-            Stmt::For { rounds: Parallelism::Serial, extent, .. } => {
+            Stmt::For { parallelism: Parallelism::Serial, extent, .. } => {
                 !matches!(extent, Extent::Constant(0 | 1))
             }
             Stmt::While { .. } => true,
@@ -100,7 +100,7 @@ fn block(
             | Stmt::Contract(_)
             | Stmt::Call(_)
             | Stmt::Tape(_)
-            | Stmt::Watch(_)
+            | Stmt::Limit(_)
             | Stmt::CallHost(_) => false,
         };
         let around =

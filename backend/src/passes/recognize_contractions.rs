@@ -154,7 +154,7 @@ struct Nest<'a> {
 struct Loop<'a> {
     index: IndexId,
     extent: usize,
-    rounds: Parallelism,
+    parallelism: Parallelism,
     body: &'a [Stmt],
 }
 
@@ -162,9 +162,14 @@ impl<'a> Loop<'a> {
     fn of(stmt: &'a Stmt) -> Option<Loop<'a>> {
         match stmt {
             Stmt::For {
-                index, extent: Extent::Constant(extent), rounds, carries, body, ..
+                index,
+                extent: Extent::Constant(extent),
+                parallelism,
+                carries,
+                body,
+                ..
             } if carries.is_empty() && *extent > 0 => {
-                Some(Loop { index: *index, extent: *extent, rounds: *rounds, body })
+                Some(Loop { index: *index, extent: *extent, parallelism: *parallelism, body })
             }
             _ => None,
         }
@@ -192,7 +197,7 @@ impl<'a> Nest<'a> {
                 }
                 Stmt::For { .. } if !entered => {
                     entered = true;
-                    nest.rounds()?;
+                    nest.iterations()?;
                 }
                 _ => return None,
             }
@@ -201,7 +206,7 @@ impl<'a> Nest<'a> {
     }
 
     /// Parallelism of the inner loop.
-    fn rounds(&mut self) -> Option<()> {
+    fn iterations(&mut self) -> Option<()> {
         for stmt in self.inner.body {
             match stmt {
                 Stmt::Let { value, expr } => self.define(*value, expr, stmt)?,
@@ -572,7 +577,7 @@ fn lattice(steps: impl Iterator<Item = (usize, i64)>) -> Option<Vec<(usize, i64)
 
 /// A loop with one product inside, as one: more rows or columns, or a batch.
 fn around(stmt: &Stmt) -> Option<Contract> {
-    let Loop { index, extent, rounds, body: [Stmt::Contract(c)] } = Loop::of(stmt)? else {
+    let Loop { index, extent, parallelism, body: [Stmt::Contract(c)] } = Loop::of(stmt)? else {
         return None;
     };
     if c.sums == Sums::Library {
@@ -585,7 +590,7 @@ fn around(stmt: &Stmt) -> Option<Contract> {
         matrix.at.terms.retain(|(i, _)| *i != index);
     }
     let [lhs, rhs, out] = strides;
-    let more = c.batch.is_empty() && rounds == Parallelism::Parallel;
+    let more = c.batch.is_empty() && parallelism == Parallelism::Parallel;
     if more && c.m == 1 && rhs == 0 {
         (c.m, c.lhs.row, c.out.row) = (extent, lhs, out);
     } else if more && c.n == 1 && lhs == 0 {

@@ -212,7 +212,7 @@ impl Rewriter for Loads<'_> {
                 | Stmt::Contract(_)
                 | Stmt::Call(_)
                 | Stmt::Tape(_)
-                | Stmt::Watch(_)
+                | Stmt::Limit(_)
                 | Stmt::CallHost(_) => {
                     out.push(self.stmt(stmt));
                     self.forget_all(stmt);
@@ -258,7 +258,7 @@ fn stores(alike: &Alike, body: Vec<Stmt>) -> Vec<Stmt> {
             | Stmt::Set { .. }
             | Stmt::Fold { .. }
             | Stmt::Store { .. }
-            | Stmt::Watch(_) => {}
+            | Stmt::Limit(_) => {}
         }
         kept.push(stmt);
     }
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_branches_and_rounds_store_is_not_known() {
+    fn what_branches_and_iterations_store_is_not_known() {
         check(
             "nest { %9: i64 = load b1[0] %8: bool = gt %9, 0 store b2[1], 1.0
                if %8 { %0: f64 = load b2[1] store b2[0], %0 store b2[1], 2.0 } else { }

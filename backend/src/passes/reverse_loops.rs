@@ -47,7 +47,7 @@ fn block(body: &mut [Stmt]) {
         if let Stmt::For {
             index,
             extent: Extent::Constant(n),
-            rounds: Parallelism::Parallel,
+            parallelism: Parallelism::Parallel,
             body: inside,
             ..
         } = stmt
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn independent_rounds_go_up() {
+    fn independent_iterations_go_up() {
         let text = turned(
             "for i0 in 4 { %0: f64 = load b0[i0*-1 + 3] %1: f64 = add %0, 1.0 store b1[i0*-1 + 3], %1 }",
         );
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_in_order_and_numbers_stay() {
+    fn iterations_in_order_and_numbers_stay() {
         for body in [
             "nest { store b1[3], 0.0 } serial i0 in 3 { %0: f64 = load b1[i0*-1 + 3] store b1[i0*-1 + 2], %0 }",
             "for i0 in 4 { %0: f64 = convert{to=f64} i0 store b1[i0*-1 + 3], %0 }",

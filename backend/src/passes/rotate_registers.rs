@@ -97,7 +97,7 @@ fn block(kernel: &mut Kernel, body: &mut [Stmt]) {
 /// Elements side by side that a loop moves on by one in each iteration.
 struct Rolling {
     index: IndexId,
-    rounds: usize,
+    iterations: usize,
     held: BufferVersion,
     /// The element that an iteration is the last to touch.
     first: Address,
@@ -109,7 +109,8 @@ struct Rolling {
 
 impl Rolling {
     fn of(kernel: &Kernel, stmt: &Stmt) -> Option<Rolling> {
-        let Stmt::For { index, extent: Extent::Constant(rounds), carries, body, .. } = stmt else {
+        let Stmt::For { index, extent: Extent::Constant(parallelism), carries, body, .. } = stmt
+        else {
             return None;
         };
         let plain = |s: &Stmt| {
@@ -120,13 +121,13 @@ impl Rolling {
         }
         let mut stored: OrderedSet<BufferId> = OrderedSet::default();
         visit(body, &mut |s| s.accesses(&mut |a| stored.extend(a.write.then_some(a.buffer))));
-        stored.iter().find_map(|b| Rolling::in_buffer(kernel, *index, *rounds, body, *b))
+        stored.iter().find_map(|b| Rolling::in_buffer(kernel, *index, *parallelism, body, *b))
     }
 
     fn in_buffer(
         kernel: &Kernel,
         index: IndexId,
-        rounds: usize,
+        iterations: usize,
         body: &[Stmt],
         buffer: BufferId,
     ) -> Option<Rolling> {
@@ -158,10 +159,10 @@ impl Rolling {
         let more = found.len() - 1;
         let side_by_side = found.keys().all(|k| (0..=more as i64).contains(k));
         let updated = found.values().all(|(loaded, stored)| *loaded && *stored);
-        (side_by_side && updated && (1..=WIDEST).contains(&more) && rounds > more).then(|| {
+        (side_by_side && updated && (1..=WIDEST).contains(&more) && iterations > more).then(|| {
             Rolling {
                 index,
-                rounds,
+                iterations,
                 held: BufferVersion { buffer, version },
                 first: lowest.address.clone(),
                 stride,
@@ -176,8 +177,8 @@ impl Rolling {
     }
 
     /// An element of an iteration that is known, where there is no loop.
-    fn outside(&self, round: usize, k: usize) -> Address {
-        let mut address = self.at(round + k);
+    fn outside(&self, iteration: usize, k: usize) -> Address {
+        let mut address = self.at(iteration + k);
         address.terms.retain(|(i, _)| *i != self.index);
         address
     }
@@ -209,21 +210,21 @@ impl Rolling {
         for (k, var) in vars[..self.more].iter().enumerate() {
             out.extend(load(self.outside(0, k), *var));
         }
-        let mut round: Vec<Stmt> = load(self.at(self.more), newest).into();
+        let mut iteration: Vec<Stmt> = load(self.at(self.more), newest).into();
         for inside in stmt.blocks().into_iter().flatten() {
-            round.push(self.in_variables(inside, &vars, dtype));
+            iteration.push(self.in_variables(inside, &vars, dtype));
         }
-        round.push(store(self.at(0), vars[0]));
+        iteration.push(store(self.at(0), vars[0]));
         let on = |w: &[VarId]| Stmt::Set { var: w[0], value: Arg::Var(w[1]) };
-        round.extend(vars.windows(2).map(on));
+        iteration.extend(vars.windows(2).map(on));
         let mut turning = stmt.clone();
         if let Stmt::For { body, .. } = &mut turning {
-            *body = round;
+            *body = iteration;
         }
         out.push(turning);
         for (k, var) in vars[..self.more].iter().enumerate() {
             if !planted(Fault::RollingLast) {
-                out.push(store(self.outside(self.rounds, k), *var));
+                out.push(store(self.outside(self.iterations, k), *var));
             }
         }
         Stmt::Nest { body: out }
@@ -289,13 +290,13 @@ mod tests {
         )
     }
 
-    fn adding(rounds: usize, places: &[&str]) -> String {
+    fn adding(iterations: usize, places: &[&str]) -> String {
         let all: Vec<String> = places.iter().enumerate().map(|(k, at)| add(k + 1, at)).collect();
-        format!("serial i0 in {rounds} {{ {} }}", all.join(" "))
+        format!("serial i0 in {iterations} {{ {} }}", all.join(" "))
     }
 
     #[test]
-    fn neighbours_go_from_round_to_round() {
+    fn neighbours_go_from_iteration_to_iteration() {
         check(&adding(10, &["i0", "i0 + 1", "i0 + 2"]), [4, 1]);
         check(&adding(10, &["i0 + 1", "i0", "i0 + 2"]), [4, 1]);
         check(&adding(10, &["i0*-1 + 10", "i0*-1 + 11", "i0*-1 + 9"]), [4, 1]);

@@ -114,8 +114,8 @@ impl<'a> Straight<'a> {
         for stmt in body {
             match stmt {
                 Stmt::Nest { body } => out.push(Stmt::Nest { body: self.block(body) }),
-                Stmt::For { index, extent, rounds, lanes, carries, body } => {
-                    let (index, rounds, lanes) = (*index, *rounds, *lanes);
+                Stmt::For { index, extent, parallelism, lanes, carries, body } => {
+                    let (index, parallelism, lanes) = (*index, *parallelism, *lanes);
                     self.ranges.count(index, *extent);
                     let extent = match extent {
                         Extent::Constant(n) => Extent::Constant(*n),
@@ -126,7 +126,14 @@ impl<'a> Straight<'a> {
                     let inside = self.block(body);
                     self.ranges.change_all(body);
                     let carries = carries.clone();
-                    out.push(Stmt::For { index, extent, rounds, lanes, carries, body: inside });
+                    out.push(Stmt::For {
+                        index,
+                        extent,
+                        parallelism,
+                        lanes,
+                        carries,
+                        body: inside,
+                    });
                 }
                 Stmt::While { head, condition, carries, body } => {
                     let all = |ranges: &mut ValueRanges<'a>| {
@@ -197,7 +204,7 @@ impl<'a> Straight<'a> {
                 Stmt::Contract(_)
                 | Stmt::Call(_)
                 | Stmt::Tape(_)
-                | Stmt::Watch(_)
+                | Stmt::Limit(_)
                 | Stmt::CallHost(_) => out.push(self.stmt(stmt)),
             }
         }
@@ -395,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_with_variables_of_their_own_are_independent() {
+    fn iterations_with_variables_of_their_own_are_independent() {
         let text = straight(
             "nest { var v0: f64 = 0.0 serial i0 in 6 { %0: f64 = load b0[i0] v0 = %0
                %1: f64 = convert{to=f64} v0 %2: bool = lt %1, 3.0

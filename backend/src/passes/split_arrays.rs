@@ -196,7 +196,7 @@ impl Sites {
         for store in &stores {
             let nest = Nest::of(store)?;
             nest.fill(&mut filled)?;
-            let elements = nest.terms.iter().map(|term| term.rounds).product::<i64>() as usize;
+            let elements = nest.terms.iter().map(|term| term.iterations).product::<i64>() as usize;
             let addresses = vec![(store.address.clone(), nest.of_load(&nest)?)];
             parts.push((nest, Part { at: store.at, of: id, elements, addresses }));
         }
@@ -215,7 +215,7 @@ impl Sites {
 #[derive(Clone, Copy)]
 struct Term {
     index: IndexId,
-    rounds: i64,
+    iterations: i64,
     stride: i64,
 }
 
@@ -232,11 +232,12 @@ impl Nest {
         if !site.address.terms.iter().all(|term| known(term.0)) {
             return None;
         }
-        let of = |(index, rounds): &(IndexId, i64)| {
+        let of = |(index, iterations): &(IndexId, i64)| {
             let stride = site.address.stride(*index);
-            Term { index: *index, rounds: *rounds, stride }
+            Term { index: *index, iterations: *iterations, stride }
         };
-        let terms: Vec<Term> = site.loops.iter().map(of).filter(|term| term.rounds != 1).collect();
+        let terms: Vec<Term> =
+            site.loops.iter().map(of).filter(|term| term.iterations != 1).collect();
         let moves = terms.iter().all(|term| term.stride != 0);
         moves.then_some(Nest { offset: site.address.offset, terms })
     }
@@ -247,7 +248,7 @@ impl Nest {
         for term in &self.terms {
             at = at
                 .iter()
-                .flat_map(|at| (0..term.rounds).map(move |n| at + n * term.stride))
+                .flat_map(|at| (0..term.iterations).map(move |n| at + n * term.stride))
                 .collect();
         }
         at.into_iter().try_for_each(|at| {
@@ -262,9 +263,10 @@ impl Nest {
         let (mut address, mut offset) = (Address::default(), self.offset);
         let (mut left, mut weight) = (load.terms.clone(), 1);
         for store in self.terms.iter().rev() {
-            let like = |t: &Term| t.stride.abs() == store.stride.abs() && t.rounds == store.rounds;
+            let like =
+                |t: &Term| t.stride.abs() == store.stride.abs() && t.iterations == store.iterations;
             let term = left.remove(left.iter().position(like)?);
-            let last = store.rounds - 1;
+            let last = store.iterations - 1;
             match term.stride == store.stride {
                 true => address.terms.push((term.index, weight)),
                 false => {
@@ -274,7 +276,7 @@ impl Nest {
                     address.terms.push((term.index, -weight));
                 }
             }
-            weight *= store.rounds;
+            weight *= store.iterations;
         }
         address.terms.sort_unstable();
         (left.is_empty() && offset == load.offset).then_some(address)
@@ -339,12 +341,12 @@ fn as_variables(kernel: &Kernel, body: &mut [Stmt], vars: &BTreeMap<BufferId, Va
             as_variables(kernel, inside, vars);
         }
         // Parallelism that set a variable from outside depend on each other, even if there is one.
-        if let Stmt::For { rounds, body, .. } = stmt {
+        if let Stmt::For { parallelism, body, .. } = stmt {
             visit(body, &mut |stmt| {
                 if let Stmt::Set { var, .. } = stmt
                     && vars.values().any(|kept| kept == var)
                 {
-                    *rounds = Parallelism::Serial;
+                    *parallelism = Parallelism::Serial;
                 }
             });
         }
@@ -381,7 +383,7 @@ mod tests {
         %1: f64 = load b0[i0*8 + i1*2 + 1] store b2[i0*8 + i1*2 + 1], %1 } }";
 
     #[test]
-    fn loops_that_are_turned_round_read_what_they_have_stored() {
+    fn loops_that_are_turned_iteration_read_what_they_have_stored() {
         let text = taken(&format!(
             "{PAIRS} serial i2 in 3 {{ serial i3 in 4 {{
                %2: f64 = load b2[i2*-8 + i3*-2 + 23] store b1[i2*8 + i3*2], %2

@@ -89,12 +89,17 @@ fn block(kernel: &mut Kernel, factors: &[u64], body: Vec<Stmt>) -> (Vec<Stmt>, u
         let factor = factors.get(depth).copied().unwrap_or(1);
         deepest = deepest.max(depth + usize::from(looped));
         match stmt {
-            Stmt::For { index, extent: Extent::Constant(n), rounds, lanes: 1, carries, body }
-                if (n == 1 || n > 1 && factor > 1) && may(&carries, &body, n, factor) =>
-            {
+            Stmt::For {
+                index,
+                extent: Extent::Constant(n),
+                parallelism,
+                lanes: 1,
+                carries,
+                body,
+            } if (n == 1 || n > 1 && factor > 1) && may(&carries, &body, n, factor) => {
                 let down = downward(index, &body);
                 for ranges in parts(n as i64, i64::try_from(factor).unwrap_or(i64::MAX), down) {
-                    copies(kernel, &body, (index, rounds), &ranges, carries.clone(), &mut out);
+                    copies(kernel, &body, (index, parallelism), &ranges, carries.clone(), &mut out);
                 }
             }
             other => out.push(other),
@@ -104,26 +109,28 @@ fn block(kernel: &mut Kernel, factors: &[u64], body: Vec<Stmt>) -> (Vec<Stmt>, u
 }
 
 /// Whether copies of an iteration may stand one behind the other, and are not too much.
-fn may(carries: &[Carry], body: &[Stmt], rounds: usize, factor: u64) -> bool {
+fn may(carries: &[Carry], body: &[Stmt], iterations: usize, factor: u64) -> bool {
     let mut fits = !turns(body);
     // What exchanges places has another name in every other iteration; so has what an inner loop hands on.
     fits &= carries.iter().all(|carry| carry.now.buffer == carry.next.buffer);
     visit(body, &mut |stmt| {
-        fits &= !matches!(stmt, Stmt::Watch(_));
+        fits &= !matches!(stmt, Stmt::Limit(_));
         let ours = |inner: &Carry| carries.iter().any(|c| c.now.buffer == inner.now.buffer);
         fits &= !stmt.carries().iter().any(ours);
     });
-    let copies = usize::try_from(factor).unwrap_or(usize::MAX).min(rounds);
+    let copies = usize::try_from(factor).unwrap_or(usize::MAX).min(iterations);
     fits && size(body).saturating_mul(copies) <= MOST_STATEMENTS
 }
 
 /// Which iterations are copies in one loop: those of full blocks, and the remainder.
-fn parts(rounds: i64, factor: i64, down: bool) -> Vec<Vec<Range>> {
-    let by = factor.min(rounds);
-    let rest = rounds % by;
+fn parts(iterations: i64, factor: i64, down: bool) -> Vec<Vec<Range>> {
+    let by = factor.min(iterations);
+    let rest = iterations % by;
     let first = if down && !planted(Fault::UnrolledRest) { rest } else { 0 };
-    let blocks = (0..by).map(|n| Range { start: first + n, by, rounds: rounds / by }).collect();
-    let remainder = Range { start: if down { 0 } else { rounds - rest }, by: 1, rounds: rest };
+    let blocks =
+        (0..by).map(|n| Range { start: first + n, by, iterations: iterations / by }).collect();
+    let remainder =
+        Range { start: if down { 0 } else { iterations - rest }, by: 1, iterations: rest };
     match (rest, down) {
         (0, _) => vec![blocks],
         (_, true) => vec![vec![remainder], blocks],
@@ -167,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_of_as_many_rounds_as_copies_is_none() {
+    fn a_loop_of_as_many_iterations_as_copies_is_none() {
         let body = "serial i0 in 10 { %0: f64 = load b0[i0] store b1[i0], %0 }";
         for factor in [10, 11, u64::MAX] {
             let text = unrolled(body, &[factor]);
@@ -191,7 +198,7 @@ mod tests {
 
     /// Variables, indices as numbers, comparisons of them, and what iterations hand on.
     #[test]
-    fn rounds_stay_in_order() {
+    fn iterations_stay_in_order() {
         for factor in [2, 3, 4, 7] {
             unrolled(
                 "nest { var v0: f64 = 0.0 serial i0 in 10 { %0: f64 = convert{to=f64} i0

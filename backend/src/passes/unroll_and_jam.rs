@@ -72,15 +72,15 @@ fn block(kernel: &mut Kernel, body: Vec<Stmt>) -> Vec<Stmt> {
         for inside in stmt.blocks_mut() {
             *inside = block(kernel, std::mem::take(inside));
         }
-        let Some(Chains { index, rounds, claim, carries, body, chains }) =
+        let Some(Chains { index, iterations, claim, carries, body, chains }) =
             Chains::of(kernel, &stmt)
         else {
             out.push(stmt);
             continue;
         };
-        let (by, blocks, rest) = (chains as i64, (rounds / chains) as i64, rounds % chains);
-        let all = (0..by).map(|start| Range { start, by, rounds: blocks });
-        let last = (0..rest as i64).map(|n| Range { start: by * blocks + n, by: 1, rounds: 1 });
+        let (by, blocks, rest) = (chains as i64, (iterations / chains) as i64, iterations % chains);
+        let all = (0..by).map(|start| Range { start, by, iterations: blocks });
+        let last = (0..rest as i64).map(|n| Range { start: by * blocks + n, by: 1, iterations: 1 });
         for ranges in [all.collect::<Vec<_>>(), last.collect()] {
             jammed(kernel, body, (index, claim), &ranges, carries, &mut out);
         }
@@ -91,7 +91,7 @@ fn block(kernel: &mut Kernel, body: Vec<Stmt>) -> Vec<Stmt> {
 /// A loop whose iterations are chains.
 struct Chains<'a> {
     index: IndexId,
-    rounds: usize,
+    iterations: usize,
     claim: Parallelism,
     carries: &'a [Carry],
     body: Jacket<'a>,
@@ -101,7 +101,7 @@ struct Chains<'a> {
 
 impl<'a> Chains<'a> {
     fn of(kernel: &Kernel, stmt: &'a Stmt) -> Option<Chains<'a>> {
-        let Stmt::For { index, extent: Extent::Constant(n), rounds, lanes: 1, carries, body } =
+        let Stmt::For { index, extent: Extent::Constant(n), parallelism, lanes: 1, carries, body } =
             stmt
         else {
             return None;
@@ -111,7 +111,7 @@ impl<'a> Chains<'a> {
         let Stmt::For {
             index: own,
             extent: Extent::Constant(m),
-            rounds: steps,
+            parallelism: steps,
             lanes: 1,
             carries: none,
             body: inside,
@@ -140,8 +140,15 @@ impl<'a> Chains<'a> {
         let little = size(body).saturating_mul(copies) <= MOST_STATEMENTS;
         let worth = chains > 1 && *n >= chains && little && independent();
         let (index, own, extent, steps) = (*index, *own, *m, *steps);
-        let body = Jacket { before, index: own, extent, rounds: steps, inside, behind };
-        worth.then_some(Chains { index, rounds: *n, claim: *rounds, carries, body, chains })
+        let body = Jacket { before, index: own, extent, parallelism: steps, inside, behind };
+        worth.then_some(Chains {
+            index,
+            iterations: *n,
+            claim: *parallelism,
+            carries,
+            body,
+            chains,
+        })
     }
 }
 

@@ -209,7 +209,7 @@ impl Survey<'_> {
                 | Stmt::Contract(_)
                 | Stmt::Call(_)
                 | Stmt::Tape(_)
-                | Stmt::Watch(_)
+                | Stmt::Limit(_)
                 | Stmt::CallHost(_) => {}
             }
         }

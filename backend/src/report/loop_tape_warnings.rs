@@ -5,7 +5,7 @@
 //! network needs its states), so the table of memory says it, and nobody is refused:
 //!
 //! ```text
-//! the loop at src/main.rs:7 keeps mul at src/main.rs:8, f64[1000], which is as large as what it carries: 8000 bytes for each round, 800000 for all
+//! the loop at src/main.rs:7 keeps mul at src/main.rs:8, f64[1000], which is as large as what it carries: 8000 bytes for each iteration, 800000 for all
 //! ```
 
 use std::fmt;
@@ -24,7 +24,7 @@ pub struct Keeping {
     /// The line of the loop.
     pub of: Loc,
     /// How many iterations there are, where that is known before the run.
-    pub rounds: Option<usize>,
+    pub iterations: Option<usize>,
 }
 
 /// What takes fewer bytes an iteration is not worth a word.
@@ -41,17 +41,19 @@ pub(crate) fn keeping(module: &Module, function: FuncId) -> Vec<Keeping> {
         let read = read(module, f);
         for (i, e) in f.equations.iter().enumerate() {
             open.extend(e.op.regions().iter().filter(|r| r.role.runs()).map(|r| r.function));
-            let Some((body, rounds)) = e.op.as_loop(module) else { continue };
-            let round = module.function(body);
+            let Some((body, spec)) = e.op.as_loop(module) else { continue };
+            let iteration = module.function(body);
             let (mut carried, mut like) = (OrderedSet::default(), OrderedSet::default());
-            for (slot, ty) in rounds.takes.iter().zip(round.param_types()) {
+            for (slot, ty) in spec.takes.iter().zip(iteration.param_types()) {
                 if let Binding::Carry(r) = slot {
                     carried.insert(*r);
                     like.insert(ty);
                 }
             }
-            for (r, (result, ty)) in round.results.iter().zip(round.result_types()).enumerate() {
-                let back = (e.outputs[r], rounds.direction.flipped());
+            for (r, (result, ty)) in
+                iteration.results.iter().zip(iteration.result_types()).enumerate()
+            {
+                let back = (e.outputs[r], spec.direction.flipped());
                 if carried.contains(&r) || !like.contains(&ty) || !read.contains(&back) {
                     continue;
                 }
@@ -60,13 +62,13 @@ pub(crate) fn keeping(module: &Module, function: FuncId) -> Vec<Keeping> {
                     continue;
                 }
                 let makes = |e: &Equation| result.value().is_some_and(|v| e.outputs.contains(&v));
-                let made = round.equations.iter().position(makes);
+                let made = iteration.equations.iter().position(makes);
                 found.push(Keeping {
-                    what: made.map_or("the carry", |i| round.equations[i].op.name()),
+                    what: made.map_or("the carry", |i| iteration.equations[i].op.name()),
                     ty,
-                    location: made.and_then(|i| round.location(i)),
+                    location: made.and_then(|i| iteration.location(i)),
                     of: f.location(i),
-                    rounds: match rounds.trip {
+                    iterations: match spec.trip {
                         TripCount::Static(n) => Some(n),
                         TripCount::Runtime | TripCount::While { .. } => None,
                     },
@@ -81,10 +83,10 @@ pub(crate) fn keeping(module: &Module, function: FuncId) -> Vec<Keeping> {
 fn read(module: &Module, f: &Function) -> OrderedSet<(ValueId, Direction)> {
     let mut read = OrderedSet::default();
     for e in &f.equations {
-        let Some((_, rounds)) = e.op.as_loop(module) else { continue };
-        for (p, x) in rounds.params().zip(&e.operands[rounds.lead()..]) {
-            if let (Binding::Xs, Some(x)) = (rounds.takes[p], x.value()) {
-                read.insert((x, rounds.direction));
+        let Some((_, spec)) = e.op.as_loop(module) else { continue };
+        for (p, x) in spec.params().zip(&e.operands[spec.lead()..]) {
+            if let (Binding::Xs, Some(x)) = (spec.takes[p], x.value()) {
+                read.insert((x, spec.direction));
             }
         }
     }
@@ -96,8 +98,8 @@ impl fmt::Display for Keeping {
         let at = |loc: Loc| loc.map_or(String::new(), |l| format!(" at {}:{}", l.file(), l.line()));
         let (what, ty, bytes) = (self.what, &self.ty, self.ty.bytes());
         write!(f, "the loop{} keeps {what}{}, {ty}", at(self.of), at(self.location))?;
-        write!(f, ", which is as large as what it carries: {bytes} bytes for each round")?;
-        match self.rounds {
+        write!(f, ", which is as large as what it carries: {bytes} bytes for each iteration")?;
+        match self.iterations {
             Some(n) => write!(f, ", {} for all", bytes.saturating_mul(n)),
             None => Ok(()),
         }

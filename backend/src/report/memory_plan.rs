@@ -234,7 +234,7 @@ impl Plan {
         for (id, Tape { record, loc, within }) in &self.tapes {
             let at =
                 |loc: &Loc| loc.map_or(String::new(), |l| format!(" at {}:{}", l.file(), l.line()));
-            write!(f, "{id}: {record} bytes more for each round of the loop{}", at(loc))?;
+            write!(f, "{id}: {record} bytes more for each iteration of the loop{}", at(loc))?;
             for outer in within {
                 write!(f, ", in each of that{}", at(outer))?;
             }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! value         bytes  how         made by             read at        region  layer            buffer  place        steps
-//! act: f64[10]  80     stored      exp, src/main.rs:7  src/main.rs:7  r0      32 rounds of i2  b11     workspace+0  0-2
+//! act: f64[10]  80     stored      exp, src/main.rs:7  src/main.rs:7  r0      32 iterations of i2  b11     workspace+0  0-2
 //! f64[]                recomputed  sub, src/main.rs:8  src/main.rs:9
 //!
 //! 80 bytes of 900 in the workspace
@@ -52,9 +52,9 @@ impl<'p> TapePlan<'p> {
     fn streamed(&self, row: &Row) -> [String; 2] {
         let region = self.layout.as_ref().and_then(|l| Some((l, l.region(row.buffer)?)));
         let Some((layout, id)) = region else { return [String::new(), String::new()] };
-        let layer = layout.regions[id].layer.map_or(String::new(), |Layer { rounds, of }| {
+        let layer = layout.regions[id].layer.map_or(String::new(), |Layer { iterations, of }| {
             let of = of.map_or(String::new(), |index| format!(" of {index}"));
-            format!("{rounds} round{}{of}", if rounds == 1 { "" } else { "s" })
+            format!("{iterations} iteration{}{of}", if iterations == 1 { "" } else { "s" })
         });
         [id.to_string(), layer]
     }

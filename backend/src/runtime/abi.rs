@@ -42,12 +42,12 @@ pub(crate) struct Context {
     pub(crate) tapes: *mut State,
     /// Points to the [`Records`](crate::runtime::tape_memory::Records) that the states belong to.
     pub(crate) records: *mut u8,
-    /// Points to the first [`Row`](crate::runtime::loop_limits::Row) of the call's loops that are watched, in order.
+    /// Points to the first [`Row`](crate::runtime::loop_limits::Row) of the call's loops that are limited, in order.
     pub(crate) rows: *mut Row,
     /// Points to a byte that says whether the call is to end.
     pub(crate) flag: *const u8,
-    /// Points to the [`Watches`](crate::runtime::loop_limits::Watches) that the rows belong to.
-    pub(crate) watches: *mut u8,
+    /// Points to the [`LoopLimits`](crate::runtime::loop_limits::LoopLimits) that the rows belong to.
+    pub(crate) loop_limits: *mut u8,
 }
 
 /// What machine code knows of a tape.
@@ -67,7 +67,7 @@ pub(crate) struct State {
 pub(crate) const WORKSPACE: usize = std::mem::offset_of!(Context, workspace);
 /// Where the pointer to the states of tapes is in the context.
 pub(crate) const TAPES: usize = std::mem::offset_of!(Context, tapes);
-/// Where the pointer to the rows of loops that are watched is in the context.
+/// Where the pointer to the rows of loops that are limited is in the context.
 pub(crate) const ROWS: usize = std::mem::offset_of!(Context, rows);
 /// Where the pointer to what ends the call is in the context.
 pub(crate) const FLAG: usize = std::mem::offset_of!(Context, flag);

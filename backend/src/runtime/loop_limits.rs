@@ -6,7 +6,7 @@
 
 #![expect(unsafe_code, reason = "is called by generated code, with pointers")]
 
-use crate::loop_ir::{WatchId, Watched};
+use crate::loop_ir::{LoopLimit, LoopLimitId};
 use crate::runtime::abi::Context;
 use crate::runtime::gemm::PANICKED;
 use cranelift_entity::{EntityRef, PrimaryMap};
@@ -32,7 +32,7 @@ pub(crate) struct Row {
 }
 
 /// The loops of a program during one call.
-pub(crate) struct Watches {
+pub(crate) struct LoopLimits {
     pub(crate) rows: Box<[Row]>,
     loops: Vec<(LimitedLoop, LoopCount)>,
     limits: Limits,
@@ -42,18 +42,18 @@ pub(crate) struct Watches {
     never: AtomicBool,
 }
 
-impl Watches {
+impl LoopLimits {
     /// None has begun.
-    pub(crate) fn of(watched: &PrimaryMap<WatchId, Watched>, limits: &Limits) -> Watches {
-        let one = |w: &Watched| {
+    pub(crate) fn of(limited: &PrimaryMap<LoopLimitId, LoopLimit>, limits: &Limits) -> LoopLimits {
+        let one = |w: &LoopLimit| {
             let (location, runtime) = (w.loc, w.runtime);
-            let count = LoopCount { location, runtime, entered: 0, rounds: 0, most: 0 };
+            let count = LoopCount { location, runtime, entered: 0, iterations: 0, most: 0 };
             (LimitedLoop::new(limits, runtime), count)
         };
-        let loops: Vec<(LimitedLoop, LoopCount)> = watched.values().map(one).collect();
+        let loops: Vec<(LimitedLoop, LoopCount)> = limited.values().map(one).collect();
         let row = |most| Row { count: 0, until: 0, most, stopped: 0 };
-        let rows = loops.iter().map(|(rounds, _)| row(rounds.most)).collect();
-        Watches {
+        let rows = loops.iter().map(|(iterations, _)| row(iterations.most)).collect();
+        LoopLimits {
             rows,
             loops,
             limits: limits.clone(),
@@ -69,42 +69,42 @@ impl Watches {
     }
 
     /// A loop begins, of so many iterations, if that is known.
-    pub(crate) fn enter(&mut self, watch: WatchId, trip: Option<u64>) -> Result<(), Problem> {
-        self.settle(watch);
-        let (rounds, count) = &mut self.loops[watch.index()];
+    pub(crate) fn enter(&mut self, limit: LoopLimitId, trip: Option<u64>) -> Result<(), Problem> {
+        self.settle(limit);
+        let (iterations, count) = &mut self.loops[limit.index()];
         count.entered += 1;
-        let begun = rounds.begin(trip);
-        self.rows[watch.index()].until = rounds.until;
+        let begun = iterations.begin(trip);
+        self.rows[limit.index()].until = iterations.until;
         begun.map_err(|p| p.at(count.location))
     }
 
     /// An iteration begins.
-    pub(crate) fn count(&mut self, watch: WatchId) -> Result<(), Problem> {
-        let row = &mut self.rows[watch.index()];
+    pub(crate) fn count(&mut self, limit: LoopLimitId) -> Result<(), Problem> {
+        let row = &mut self.rows[limit.index()];
         row.count += 1;
-        if row.count == row.until { self.look(watch) } else { Ok(()) }
+        if row.count == row.until { self.look(limit) } else { Ok(()) }
     }
 
-    fn look(&mut self, watch: WatchId) -> Result<(), Problem> {
-        let (row, (rounds, count)) =
-            (&mut self.rows[watch.index()], &mut self.loops[watch.index()]);
-        rounds.count = row.count;
-        let looked = rounds.look();
-        row.until = rounds.until;
+    fn look(&mut self, limit: LoopLimitId) -> Result<(), Problem> {
+        let (row, (iterations, count)) =
+            (&mut self.rows[limit.index()], &mut self.loops[limit.index()]);
+        iterations.count = row.count;
+        let looked = iterations.look();
+        row.until = iterations.until;
         looked.map_err(|p| p.at(count.location))
     }
 
     /// Takes up what the last run of a loop counted.
-    fn settle(&mut self, watch: WatchId) {
-        let (row, (_, count)) = (&mut self.rows[watch.index()], &mut self.loops[watch.index()]);
-        count.rounds += row.count;
+    fn settle(&mut self, limit: LoopLimitId) {
+        let (row, (_, count)) = (&mut self.rows[limit.index()], &mut self.loops[limit.index()]);
+        count.iterations += row.count;
         count.most = count.most.max(row.count);
         row.count = 0;
     }
 
     /// What the loops did.
     pub(crate) fn counts(mut self) -> Vec<LoopCount> {
-        (0..self.rows.len()).for_each(|i| self.settle(WatchId::new(i)));
+        (0..self.rows.len()).for_each(|i| self.settle(LoopLimitId::new(i)));
         self.loops.into_iter().map(|(_, count)| count).collect()
     }
 
@@ -112,9 +112,9 @@ impl Watches {
     pub(crate) fn stopped(&mut self) -> Problem {
         let row = self.rows.iter().position(|row| row.stopped != 0);
         let stopped = row.map(|i| {
-            let (rounds, count) = &mut self.loops[i];
-            rounds.count = self.rows[i].count;
-            rounds.stopped().at(count.location)
+            let (iterations, count) = &mut self.loops[i];
+            iterations.count = self.rows[i].count;
+            iterations.stopped().at(count.location)
         });
         let unknown = || Problem::internal("a call is stopped for no reason");
         self.refused.take().or(stopped).unwrap_or_else(unknown)
@@ -124,15 +124,15 @@ impl Watches {
 /// A loop begins: a status. It will have `trip` iterations, if that is not negative.
 ///
 /// # Safety
-/// `context` is that of the call, whose watches nobody else uses meanwhile; there is a loop of that
+/// `context` is that of the call, whose limits nobody else uses meanwhile; there is a loop of that
 /// number among them.
-pub(crate) unsafe extern "C" fn enter(context: *const Context, watch: i64, trip: i64) -> i32 {
+pub(crate) unsafe extern "C" fn enter(context: *const Context, limit: i64, trip: i64) -> i32 {
     let entered = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: by the contract of this function.
-        let watches = unsafe { &mut *(*context).watches.cast::<Watches>() };
-        let entered = watches.enter(WatchId::new(watch as usize), u64::try_from(trip).ok());
-        watches.refused = entered.err();
-        watches.refused.is_none()
+        let loop_limits = unsafe { &mut *(*context).loop_limits.cast::<LoopLimits>() };
+        let entered = loop_limits.enter(LoopLimitId::new(limit as usize), u64::try_from(trip).ok());
+        loop_limits.refused = entered.err();
+        loop_limits.refused.is_none()
     }));
     match entered {
         Ok(true) => 0,

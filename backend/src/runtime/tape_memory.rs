@@ -108,10 +108,10 @@ impl Records {
         let mut problem = Problem::new(
             Kind::TooLarge,
             format!(
-                "there is no memory for {bytes} more bytes of what the rounds of the loop{at} keep for \
-                 the backward pass: after {records} rounds"
+                "there is no memory for {bytes} more bytes of what the iterations of the loop{at} keep for \
+                 the backward pass: after {records} iterations"
             ),
-            "run fewer rounds, or put `checkpoint` around what a round computes",
+            "run fewer iterations, or put `checkpoint` around what an iteration computes",
         );
         problem.location = line;
         problem

@@ -42,9 +42,9 @@ pub fn maker<'m>(module: &'m Module, mut f: &'m Function, mut i: usize, mut n: u
                 }
                 e.operands[0].value().map(|v| (f, v))
             }
-            Lowering::Loop { body, rounds } if rounds.carrier(n).is_none() => {
-                let round = module.function(body);
-                round.results.get(n).and_then(|a| a.value()).map(|v| (round, v))
+            Lowering::Loop { body, spec } if spec.carrier(n).is_none() => {
+                let iteration = module.function(body);
+                iteration.results.get(n).and_then(|a| a.value()).map(|v| (iteration, v))
             }
             Lowering::Elementwise(_)
             | Lowering::View { .. }
@@ -66,15 +66,15 @@ pub fn maker<'m>(module: &'m Module, mut f: &'m Function, mut i: usize, mut n: u
             | Lowering::Loop { .. }
             | Lowering::Missing(_) => None,
         };
-        if let Some((round, v)) = inside {
-            let mut equations = round.equations.iter().enumerate();
+        if let Some((iteration, v)) = inside {
+            let mut equations = iteration.equations.iter().enumerate();
             let place =
                 |(j, e): (usize, &Equation)| Some((j, e.outputs.iter().position(|o| *o == v)?));
             if let Some((j, m)) = equations.find_map(place) {
-                (f, i, n) = (round, j, m);
+                (f, i, n) = (iteration, j, m);
                 continue;
             }
-            if round.all_params().any(|p| p == v) {
+            if iteration.all_params().any(|p| p == v) {
                 what = "the carry";
             }
         }

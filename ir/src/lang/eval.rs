@@ -8,7 +8,7 @@ use crate::lang::module::Module;
 use crate::lang::problem::{Kind, Problem};
 use crate::lang::stack::deeper;
 use crate::lang::value::Value;
-use crate::lints::finite::Watch;
+use crate::lints::finite::FiniteCheck;
 use crate::tensor::Tensor;
 use cranelift_entity::SecondaryMap;
 
@@ -57,7 +57,7 @@ fn run(module: &Module, f: &Function, args: Vec<Value>) -> Result<Vec<Value>, Pr
     }
     let mut values: SecondaryMap<ValueId, Option<Value>> =
         SecondaryMap::with_capacity(f.types.len());
-    let mut watch = Watch::begin(&params, &args);
+    let mut check = FiniteCheck::begin(&params, &args);
     for (i, (p, arg)) in params.iter().zip(args).enumerate() {
         if f.types[*p] != arg.ty() {
             return Err(Problem::new(
@@ -80,9 +80,9 @@ fn run(module: &Module, f: &Function, args: Vec<Value>) -> Result<Vec<Value>, Pr
                 values[v] = None;
             }
         }
-        let outputs = match &mut watch {
+        let outputs = match &mut check {
             None => e.op.run_owned(module, operands),
-            Some(watch) => watch.equation(module, (f, i), &operands),
+            Some(check) => check.equation(module, (f, i), &operands),
         };
         let outputs = outputs.map_err(|p| p.at(f.location(i)))?;
         for (v, y) in e.outputs.iter().zip(outputs) {
@@ -92,8 +92,8 @@ fn run(module: &Module, f: &Function, args: Vec<Value>) -> Result<Vec<Value>, Pr
             }
         }
     }
-    if let Some(watch) = watch {
-        watch.end(&f.results);
+    if let Some(check) = check {
+        check.end(&f.results);
     }
     f.results.iter().map(|r| read(&values, *r)).collect()
 }

@@ -131,7 +131,7 @@ fn first<'o>(origins: impl IntoIterator<Item = &'o Origin>) -> Option<Origin> {
 }
 
 thread_local! {
-    /// What surrounds the function that runs; nothing where nobody watches.
+    /// What surrounds the function that runs; nothing where nothing is checked.
     static AROUND: RefCell<Option<Around>> = const { RefCell::new(None) };
     /// How many values that are not finite have appeared.
     static APPEARED: Cell<u64> = const { Cell::new(0) };
@@ -164,14 +164,14 @@ impl Around {
     }
 }
 
-/// Watches one run of a function.
-pub(crate) struct Watch {
+/// Checks one run of a function.
+pub(crate) struct FiniteCheck {
     origins: SecondaryMap<ValueId, Option<Origin>>,
 }
 
-impl Watch {
-    /// A run begins: a watch for it, if anybody wants to know.
-    pub(crate) fn begin(params: &[ValueId], args: &[Value]) -> Option<Watch> {
+impl FiniteCheck {
+    /// A run begins: a check of it, if anybody wants to know.
+    pub(crate) fn begin(params: &[ValueId], args: &[Value]) -> Option<FiniteCheck> {
         let around = AROUND.with_borrow(Clone::clone)?;
         // An iteration is given what the one before it left.
         let given = around.results.or(around.operands).unwrap_or(Origin::Given);
@@ -179,7 +179,7 @@ impl Watch {
         for (p, _) in params.iter().zip(args).filter(|(_, x)| of_value(x) != Finite::Yes) {
             origins[*p] = Some(given.clone());
         }
-        Some(Watch { origins })
+        Some(FiniteCheck { origins })
     }
 
     /// Runs an equation, and follows what is not finite.

@@ -5,8 +5,8 @@
 //!
 //! ```
 //! use tapeloom_ir::{Kind, check_keys, parse_module};
-//! // Draws in a loop, with a key that no round changes.
-//! let module = parse_module("func @round(%0: u64[], %1: u64[]) -> (u64[]) {
+//! // Draws in a loop, with a key that no iteration changes.
+//! let module = parse_module("func @iteration(%0: u64[], %1: u64[]) -> (u64[]) {
 //!   %2: u64[] = keep{name=draw_0, id=0} %0
 //!   %3: u64[1] = iota{shape=[1], axis=0, dtype=u64}
 //!   %4: u64[] = reshape{shape=[]} %3
@@ -15,7 +15,7 @@
 //!   return %6
 //! }
 //! func @f(%0: u64[]) -> (u64[]) {
-//!   %1: u64[] = loop{body=@round, trip=3, direction=up, takes=[const,carry0]} %0, 0u64
+//!   %1: u64[] = loop{body=@iteration, trip=3, direction=up, takes=[const,carry0]} %0, 0u64
 //!   return %1
 //! }").map_err(|e| e[0].clone())?;
 //! let f = module.iter().last().map(|(id, _)| id).ok_or("no function")?;
@@ -136,10 +136,10 @@ impl Use {
 
     /// Whether the two are two uses of what both have.
     fn meets(&self, other: &Use) -> bool {
-        let rounds = in_two_rounds(&self.path, &other.path);
+        let iterations = in_two_iterations(&self.path, &other.path);
         let repeats = self.draw == other.draw || exclude(&self.draw, &other.draw);
         let same_key = self.derives() && other.derives() && self.counter == other.counter;
-        self.counter.meets(other.counter) && !same_key && (rounds || !repeats)
+        self.counter.meets(other.counter) && !same_key && (iterations || !repeats)
     }
 }
 
@@ -152,7 +152,7 @@ enum Counter {
     /// One number, that of a value.
     Value(Number),
     /// The number of an iteration, of which 0 is one.
-    Round(Number),
+    Iteration(Number),
 }
 
 impl Counter {
@@ -163,14 +163,13 @@ impl Counter {
             (Counter::First(n), Counter::Literal(k)) | (Counter::Literal(k), Counter::First(n)) => {
                 k < n as u64
             }
-            (Counter::First(n), Counter::Round(_)) | (Counter::Round(_), Counter::First(n)) => {
-                n > 0
-            }
+            (Counter::First(n), Counter::Iteration(_))
+            | (Counter::Iteration(_), Counter::First(n)) => n > 0,
             // Nobody knows.
             (Counter::First(_), Counter::Value(_)) | (Counter::Value(_), Counter::First(_)) => {
                 false
             }
-            (Counter::Literal(_) | Counter::Value(_) | Counter::Round(_), _) => self == other,
+            (Counter::Literal(_) | Counter::Value(_) | Counter::Iteration(_), _) => self == other,
         }
     }
 }
@@ -222,8 +221,8 @@ impl Keys<'_> {
                     self.branches(&branches, &operands[1..], path, uses)?;
                     e.outputs.iter().map(|_| self.unknown()).collect()
                 }
-                Lowering::Loop { body, rounds } => {
-                    let mut results = self.rounds(body, &rounds, &operands, path, uses)?;
+                Lowering::Loop { body, spec } => {
+                    let mut results = self.iterations(body, &spec, &operands, path, uses)?;
                     results.resize_with(e.outputs.len(), || self.unknown());
                     results
                 }
@@ -336,51 +335,51 @@ impl Keys<'_> {
     }
 
     /// Two iterations of a loop, if there are two; what is carried out of them.
-    fn rounds(
+    fn iterations(
         &mut self,
         body: FuncId,
-        rounds: &LoopSpec,
+        spec: &LoopSpec,
         operands: &[Number],
         path: &Path,
         uses: &mut Uses,
     ) -> Result<Vec<Number>> {
         let id = self.loops;
         self.loops += 1;
-        let mut slots: Vec<Number> = vec![0; rounds.takes.len()];
-        for (p, n) in rounds.params().zip(&operands[rounds.lead()..]) {
+        let mut slots: Vec<Number> = vec![0; spec.takes.len()];
+        for (p, n) in spec.params().zip(&operands[spec.lead()..]) {
             slots[p] = *n;
         }
         let start = slots.clone();
-        let times = match rounds.trip {
+        let times = match spec.trip {
             // Within many loops every iteration is alike.
             _ if path.len() >= DEEP => 1,
             TripCount::Static(n) => n.min(2) as u8,
             TripCount::Runtime | TripCount::While { .. } => 2,
         };
         let mut results = Vec::new();
-        for round in 0..times {
-            let inside: Path = path.iter().copied().chain([(id, round)]).collect();
-            if let TripCount::While { condition, reads } = &rounds.trip {
+        for iteration in 0..times {
+            let inside: Path = path.iter().copied().chain([(id, iteration)]).collect();
+            if let TripCount::While { condition, reads } = &spec.trip {
                 let args: Vec<Number> = reads.iter().map(|p| slots[*p]).collect();
                 deeper(|| self.run(*condition, &args, &inside, uses))?;
             }
             let mut args = Vec::with_capacity(slots.len());
-            for (slot, n) in rounds.takes.iter().zip(&slots) {
+            for (slot, n) in spec.takes.iter().zip(&slots) {
                 args.push(match slot {
-                    Binding::Index => self.number(Def::Index(rounds.direction, round)),
+                    Binding::Index => self.number(Def::Index(spec.direction, iteration)),
                     Binding::Const | Binding::Carry(_) => *n,
-                    Binding::Xs => self.number(Def::Element(*n, round)),
+                    Binding::Xs => self.number(Def::Element(*n, iteration)),
                 });
             }
             results = deeper(|| self.run(body, &args, &inside, uses))?;
-            for (p, slot) in rounds.takes.iter().enumerate() {
+            for (p, slot) in spec.takes.iter().enumerate() {
                 if let Binding::Carry(r) = slot {
                     slots[p] = results[*r];
                 }
             }
         }
         // Nobody knows how many iterations there were, but what no iteration changes is what it was.
-        let after = (0..results.len()).map(|r| match rounds.carrier(r) {
+        let after = (0..results.len()).map(|r| match spec.carrier(r) {
             Some(p) if slots[p] == start[p] => slots[p],
             Some(_) | None => self.unknown(),
         });
@@ -411,7 +410,7 @@ impl Keys<'_> {
         let counter = match (made.counts, &made.def) {
             (Some(n), _) => Counter::First(n),
             (None, Def::Literal(x)) => Counter::Literal(x.bits),
-            (None, Def::Index(..)) => Counter::Round(counter),
+            (None, Def::Index(..)) => Counter::Iteration(counter),
             (None, _) => Counter::Value(counter),
         };
         if let Some(draw) = draw {
@@ -457,8 +456,8 @@ impl Keys<'_> {
 const DEEP: usize = 6;
 
 /// Whether these are two iterations of one loop.
-fn in_two_rounds(one: &Path, other: &Path) -> bool {
-    one.iter().any(|(id, round)| other.iter().any(|(of, at)| id == of && round != at))
+fn in_two_iterations(one: &Path, other: &Path) -> bool {
+    one.iter().any(|(id, iteration)| other.iter().any(|(of, at)| id == of && iteration != at))
 }
 
 /// Whether the names say that two draws stand in two branches of one `cond`.
@@ -478,8 +477,8 @@ fn reused(first: &Use, second: &Use) -> Problem {
     let place = |line: Loc| line.map_or("it".to_owned(), |l| format!("{}:{}", l.file(), l.line()));
     let (message, help) = if first.draw == second.draw {
         (
-            "a key is used in every round of a loop, which gives the same numbers".to_owned(),
-            "fold the number of the round into it, split it and carry on with one half, or go over an \
+            "a key is used in every iteration of a loop, which gives the same numbers".to_owned(),
+            "fold the number of the iteration into it, split it and carry on with one half, or go over an \
              array of keys",
         )
     } else {

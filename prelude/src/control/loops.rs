@@ -87,17 +87,17 @@ fn mapped<X: Tree<Var>, Y: Tree<Var>>(f: &dyn Fn(X) -> Y, at: Loc, xs: &X) -> Y 
 pub trait Count {
     /// The number as a loop takes it.
     #[doc(hidden)]
-    fn rounds(self) -> Result<usize, Var>;
+    fn iterations(self) -> Result<usize, Var>;
 }
 
 impl Count for usize {
-    fn rounds(self) -> Result<usize, Var> {
+    fn iterations(self) -> Result<usize, Var> {
         Ok(self)
     }
 }
 
 impl Count for Var {
-    fn rounds(self) -> Result<usize, Var> {
+    fn iterations(self) -> Result<usize, Var> {
         Err(self)
     }
 }
@@ -132,7 +132,7 @@ where
     C: Tree<Var>,
     F: Function<(Var, C), C, M>,
 {
-    counted(n.rounds(), &one(f), caller(), &init)
+    counted(n.iterations(), &one(f), caller(), &init)
 }
 
 fn counted<C: Tree<Var>>(n: Result<usize, Var>, f: &dyn Fn((Var, C)) -> C, at: Loc, init: &C) -> C {
@@ -152,7 +152,7 @@ fn counted_results(n: Result<usize, Var>, staged: &Staged, form: &Form) -> Vec<V
     let (trip, lead) = match n {
         Ok(n) => (TripCount::Static(n), None),
         Err(n) => {
-            fits &= single("fori_loop", "a number of rounds", Dtype::I64, n, staged.at);
+            fits &= single("fori_loop", "a number of iterations", Dtype::I64, n, staged.at);
             (TripCount::Runtime, Some(n))
         }
     };
@@ -225,10 +225,10 @@ fn conditional_results(asked: &Staged, staged: &Staged) -> Vec<Var> {
             |i| shared.written.get_index_of(&i).map_or(Binding::Const, |k| Binding::Carry(own + k));
         let takes: Vec<Binding> = slots.chain((0..shared.captures.len()).map(place)).collect();
         let trip = TripCount::While { condition, reads: (0..takes.len()).collect() };
-        let rounds = LoopSpec { trip, direction: Direction::Up, takes };
+        let spec = LoopSpec { trip, direction: Direction::Up, takes };
         let operands: Vec<Handle> =
             staged.args.iter().map(|v| v.handle).chain(shared.captures.iter().copied()).collect();
-        let mut results = bind(Loop::new(body, rounds), &operands, at);
+        let mut results = bind(Loop::new(body, spec), &operands, at);
         // The last one says how many iterations there were.
         results.pop();
         Some(shared.settle(results))
@@ -324,13 +324,13 @@ impl Over {
 /// The extent of axis 0 that all leaves have; if there is none, it is reported.
 pub(super) fn common_extent(transform: &'static str, elements: &[Var], at: Loc) -> Option<usize> {
     let wrong = |message: String, handles: &[Handle]| {
-        let help = "every leaf has one element for each round, along axis 0";
+        let help = "every leaf has one element for each iteration, along axis 0";
         trace::record(Problem::new(Kind::Shape, message, help), handles, at);
         None
     };
     let Some(first) = elements.first() else {
         let message = format!("`{transform}` has no array to go over");
-        let help = "`fori_loop` counts; `iota` gives the numbers of the rounds as an array";
+        let help = "`fori_loop` counts; `iota` gives the numbers of the iterations as an array";
         trace::record(Problem::new(Kind::Shape, message, help), &[], at);
         return None;
     };
@@ -360,10 +360,10 @@ fn same_form(staged: &Staged, given: &Form, taken: &Form) -> bool {
     if given == taken {
         return true;
     }
-    let found = taken.different(given, "carry", ["the start", "a round"]);
-    let help = "a round gives a carry of the form that it takes";
+    let found = taken.different(given, "carry", ["the start", "an iteration"]);
+    let help = "an iteration gives a carry of the form that it takes";
     let problem =
-        Problem::new(Kind::Arguments, format!("a round changes the carry: {found}"), help);
+        Problem::new(Kind::Arguments, format!("an iteration changes the carry: {found}"), help);
     staged.report(Diagnostic::new(problem, staged.at));
     false
 }
@@ -380,8 +380,9 @@ fn same_types(staged: &Staged, form: &Form) -> bool {
         }
         same = false;
         let kind = if before.dtype == after.dtype { Kind::Shape } else { Kind::Dtype };
-        let message = format!("`{path}` starts as {before}, and a round makes it {after}");
-        let help = "a carry keeps its type: convert or reshape it, at the start or in the round";
+        let message = format!("`{path}` starts as {before}, and an iteration makes it {after}");
+        let help =
+            "a carry keeps its type: convert or reshape it, at the start or in the iteration";
         let note = |role: &str, ty: &ArrayType, born| Note {
             role: role.to_owned(),
             what: ty.to_string(),
@@ -389,7 +390,7 @@ fn same_types(staged: &Staged, form: &Form) -> bool {
         };
         let notes = vec![
             note("start", before, staged.args[i].handle.born()),
-            note("after a round", after, staged.result_born(i)),
+            note("after an iteration", after, staged.result_born(i)),
         ];
         let problem = Problem::new(kind, message, help);
         staged.report(Diagnostic { problem, at, notes, context: Vec::new() });
@@ -417,10 +418,10 @@ fn rolled(
     for (k, held) in staged.written().enumerate() {
         takes[own + held.capture] = Binding::Carry(staged.result_types().len() + k);
     }
-    let rounds = LoopSpec { trip, direction, takes };
+    let spec = LoopSpec { trip, direction, takes };
     let operands = lead.iter().chain(&staged.args).map(|v| v.handle);
     let operands: Vec<Handle> = operands.chain(staged.captures().iter().copied()).collect();
-    staged.settle(bind(Loop::new(body, rounds), &operands, staged.at))
+    staged.settle(bind(Loop::new(body, spec), &operands, staged.at))
 }
 
 /// The outputs of a loop; what no iteration changes is what it was.

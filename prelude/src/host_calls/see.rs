@@ -32,7 +32,7 @@ pub fn debug_print<A: Tree<Var>>(name: &str, x: A) {
     let paths = leaf_paths::<Var, A>(&x.structure(), name);
     see("debug_print", &x, at, move |lane, x| {
         let text = lines(&paths, lane, x, at);
-        // A program that nobody watches goes on.
+        // A closed standard error does not end the program.
         let _ = std::io::stderr().write_all(text.as_bytes());
     });
 }

@@ -137,8 +137,8 @@ fn minimal_residual(
     // A V = V' H for orthonormal directions V, and one more in V'. Rotations Q bring H to a triangle,
     // Q H = R, so |b - A x| = |Q[k, 0]| |r| for the best x of k directions. R is kept by columns. Beside them, whether
     // the space is all that there is, and the largest |A v|.
-    type Round = (Var, Var, Var, Var, (Var, Var));
-    let round = |(k, directions, rotations, columns, (_, scale)): Round| {
+    type Iteration = (Var, Var, Var, Var, (Var, Var));
+    let iteration = |(k, directions, rotations, columns, (_, scale)): Iteration| {
         let mut w = a(directions.index(k));
         let before = norm(w);
         // No more than the rounding errors of a sum over the directions.
@@ -175,11 +175,12 @@ fn minimal_residual(
             zeros([m, m + 1], ty.dtype),
             (no(), zeros([], ty.dtype)),
         );
-        let more = |(k, _, rotations, _, (whole, _)): Round| {
+        let more = |(k, _, rotations, _, (whole, _)): Iteration| {
             let left = rotations.index((k, 0)).abs() * size;
             k.lt(m as i64) & left.gt(limit) & (count + k).lt(most) & !whole
         };
-        let (k, directions, rotations, columns, (whole, scale)) = while_loop(more, round, start);
+        let (k, directions, rotations, columns, (whole, scale)) =
+            while_loop(more, iteration, start);
         // R y = Q[.., 0] |r|, from the last row.
         let back = |(i, y): (Var, Var)| {
             let i = k - 1 - i;

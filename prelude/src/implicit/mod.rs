@@ -176,14 +176,14 @@ fn fixed<X: Tree<Var>>(g: &dyn Fn(X) -> X, init: X, at: Loc) -> X {
 }
 
 /// The most iterations of a fixed point.
-const MOST_ROUNDS: i64 = 10_000;
+const MOST_ITERATIONS: i64 = 10_000;
 
 /// `x ← g(x)` until an iteration moves it by its rounding errors only.
 fn until_still<X: Tree<Var>>(g: &dyn Fn(X) -> X, x: X, at: Loc) -> X {
     let within = 8.0 * krylov::epsilon(&x);
     let moved = Var::literal(Literal::f64(f64::INFINITY), at);
     let (x, _, _) = while_loop(
-        |(_, moved, n): (X, Var, Var)| moved.gt(within) & n.lt(MOST_ROUNDS),
+        |(_, moved, n): (X, Var, Var)| moved.gt(within) & n.lt(MOST_ITERATIONS),
         |(x, _, n): (X, Var, Var)| {
             let next = g(copy(&x));
             let length = |x: &X| krylov::norm(ravel(x).0);

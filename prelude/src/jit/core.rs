@@ -5,7 +5,7 @@
 //! as [`Closure`]s from handles to handles, and gives leaves and forms.
 
 use super::explain::{self, Explanation};
-use super::program::{self, Engine, Program};
+use super::program::{self, Engine, Program, Seen};
 use super::report::CallReport;
 use crate::Error;
 use crate::random::with_marks;
@@ -314,17 +314,19 @@ impl Core {
         let f = traced.module.function(traced.function);
         let ends = f.param_types().into_iter().chain(f.result_types());
         let boundary = ends.map(|t| array(&t).bytes()).sum();
-        let mut stages = vec![program::stage("trace", &traced.module, traced.function, time)];
-        let stages_too = Some(&mut stages);
+        let first = program::stage("trace", &traced.module, traced.function, time);
+        let mut seen = Seen { stages: vec![first], ..Seen::default() };
         let options = self.options(self.limits.is_some());
         let (module, function) = (traced.module, traced.function);
-        let program = Program::compile(self.compiled(), &options, module, function, stages_too);
+        let program =
+            Program::compile(self.compiled(), &options, module, function, Some(&mut seen));
         let Program::Native(compiled) = program.map_err(|p| Error::at(p, self.at))? else {
             return Err(Problem::internal("explained an interpreted program").into());
         };
         let report = compiled.report().clone();
         let misses = self.programs.iter().map(|link| link.why.clone()).collect();
-        Ok(Explanation { stages, transforming, derived, report, boundary, misses })
+        let Seen { stages, loop_trees } = seen;
+        Ok(Explanation { stages, loop_trees, transforming, derived, report, boundary, misses })
     }
 
     /// How many programs are kept.
@@ -332,8 +334,8 @@ impl Core {
         self.programs.iter().count()
     }
 
-    fn options(&self, watched: bool) -> Options {
-        Options { target: self.target.clone(), watched }
+    fn options(&self, limited: bool) -> Options {
+        Options { target: self.target.clone(), limited }
     }
 
     /// The engine for what has to be compiled.

@@ -40,6 +40,7 @@ pub struct Explanation {
     pub(super) transforming: Duration,
     /// The passes that changed functions before they were differentiated.
     pub(super) derived: Vec<&'static Step>,
+    pub(super) loop_trees: String,
     pub(super) report: Report,
     pub(super) boundary: usize,
     pub(super) misses: Vec<String>,
@@ -70,6 +71,20 @@ impl Explanation {
     /// The machine that the code is for: `x86_64-unknown-linux-gnu`.
     pub fn target(&self) -> String {
         self.report.target.to_string()
+    }
+
+    /// The loop trees as text: between the program and its kernels, which equations share a loop, and which of their
+    /// values have memory.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let e = jit(|x: Var| (x.sin() * 2.0).sum()).explain(Tensor::full(&[100], 0.5)?)?;
+    /// let text = e.loop_trees();
+    /// assert_eq!(text.matches("for i").count(), 1, "one loop does all of it");
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    pub fn loop_trees(&self) -> &str {
+        &self.loop_trees
     }
 
     /// The kernels as text.

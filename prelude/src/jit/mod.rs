@@ -344,7 +344,7 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     /// assert_eq!(f.call(1024.0)?.item::<f64>()?, 1.0);
     /// let error = f.call(f64::INFINITY).unwrap_err();
     /// assert_eq!(error.kind(), Kind::Limit);
-    /// assert!(error.to_string().contains("a loop goes on after 1000 rounds"));
+    /// assert!(error.to_string().contains("a loop goes on after 1000 iterations"));
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
     pub fn max_steps(mut self, n: u64) -> Jit<A, B, F> {
@@ -389,7 +389,7 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     /// );
     /// let (one, report) = jit(collatz).report(27i64)?;
     /// assert_eq!(one.item::<i64>()?, 1);
-    /// assert_eq!((report.loops[0].entered, report.loops[0].rounds), (1, 111));
+    /// assert_eq!((report.loops[0].entered, report.loops[0].iterations), (1, 111));
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
     pub fn report(&self, args: impl Args<A>) -> Result<(B::With<Tensor>, CallReport), Error> {

@@ -28,32 +28,35 @@ pub(super) enum Program {
     Native(Box<Runnable>),
     /// A function as it was traced.
     Interpreted(Module, FuncId),
-    /// The same, watched.
-    Watched(Module, FuncId),
+    /// The same, evaluated with a check that numbers stay finite.
+    Finite(Module, FuncId),
 }
 
 impl Program {
-    /// Makes a function ready to run; within limits, if it is watched. `stages` gets what each pass did, if anybody wants to know.
+    /// Makes a function ready to run; within limits, if it is limited. `seen` gets what each stage made, for `explain`.
     pub(super) fn compile(
         engine: Engine,
         options: &Options,
         mut module: Module,
         function: FuncId,
-        stages: Option<&mut Vec<Stage>>,
+        seen: Option<&mut Seen>,
     ) -> Result<Program, Problem> {
         let passes = match engine {
             Engine::Interpreter => return Ok(Program::Interpreted(module, function)),
-            Engine::Finite => return Ok(Program::Watched(module, function)),
+            Engine::Finite => return Ok(Program::Finite(module, function)),
             Engine::Native => match options.target {
                 Target::Accelerator(_) => &transforms::BEFORE_ACCELERATOR,
                 Target::Native(_) | Target::Interpreter => &transforms::BEFORE_CODE,
             },
             Engine::Relaxed => &transforms::BEFORE_RELAXED_CODE,
         };
-        let mut watch = Watch { stages, before: function, since: Instant::now() };
+        let mut stages = Stages { seen, before: function, since: Instant::now() };
         let mut after =
-            |step: &'static transforms::Step, m: &Module, f| watch.pass(step.pass.name, m, f);
-        let function = passes.watched(&mut module, function, &mut after)?;
+            |step: &'static transforms::Step, m: &Module, f| stages.pass(step.pass.name, m, f);
+        let function = passes.observed(&mut module, function, &mut after)?;
+        if let Some(seen) = stages.seen {
+            seen.loop_trees = tapeloom_backend::loop_trees(&module, function)?;
+        }
         let compiled = tapeloom_backend::compile(&module, function, options)?;
         Ok(Program::Native(Box::new(compiled)))
     }
@@ -76,7 +79,7 @@ impl Program {
             Program::Interpreted(module, function) => {
                 interpreted(&|| eval(module, *function, &owned(args)))
             }
-            Program::Watched(module, function) => {
+            Program::Finite(module, function) => {
                 interpreted(&|| eval_finite(module, *function, &owned(args)))
             }
         }
@@ -90,7 +93,7 @@ impl Program {
     ) -> Result<(Vec<Tensor>, Statistics), Problem> {
         match self {
             Program::Native(compiled) => compiled.simulate(args, setup),
-            Program::Interpreted(..) | Program::Watched(..) => Err(Problem::new(
+            Program::Interpreted(..) | Program::Finite(..) => Err(Problem::new(
                 Kind::Target,
                 "an accelerator runs compiled programs, and this one is interpreted",
                 "simulate without `interpreted()` and `nan_check()`",
@@ -109,22 +112,29 @@ pub(super) fn stage(name: &'static str, module: &Module, f: FuncId, time: Durati
     Stage { name, text: print_function(module, f), equations, time }
 }
 
+/// What the stages of a compilation made.
+#[derive(Default)]
+pub(super) struct Seen {
+    pub(super) stages: Vec<Stage>,
+    pub(super) loop_trees: String,
+}
+
 /// Records stages between passes; printing is not counted as theirs.
-struct Watch<'a> {
-    stages: Option<&'a mut Vec<Stage>>,
+struct Stages<'a> {
+    seen: Option<&'a mut Seen>,
     before: FuncId,
     since: Instant,
 }
 
-impl Watch<'_> {
+impl Stages<'_> {
     fn pass(&mut self, name: &'static str, module: &Module, f: FuncId) {
-        let Some(stages) = &mut self.stages else { return };
+        let Some(seen) = &mut self.seen else { return };
         let time = self.since.elapsed();
         let mut done = stage(name, module, f, time);
         if f == self.before {
             done.text.clear();
         }
-        stages.push(done);
+        seen.stages.push(done);
         self.before = f;
         self.since = Instant::now();
     }

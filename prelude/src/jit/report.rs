@@ -11,8 +11,8 @@ use tapeloom_ir::LoopCount;
 /// let f = jit(grad(|x: Var| while_loop(|x: Var| x.lt(100.0), |x: Var| x * x.exp(), x)));
 /// let (_, report) = f.report(0.5)?;
 /// // Forward, and back again.
-/// assert_eq!(report.loops.iter().map(|l| l.rounds).collect::<Vec<_>>(), [4, 4]);
-/// // Per round, and what was asked for at once.
+/// assert_eq!(report.loops.iter().map(|l| l.iterations).collect::<Vec<_>>(), [4, 4]);
+/// // Per iteration, and what was asked for at once.
 /// assert!(report.records >= 4 * 16);
 /// println!("{report}");
 /// # Ok::<(), tapeloom::Error>(())
@@ -48,11 +48,11 @@ impl CallReport {
 impl fmt::Display for CallReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.loops.is_empty() {
-            writeln!(f, "{:>10} {:>12} {:>12}  loop", "entered", "rounds", "most")?;
+            writeln!(f, "{:>10} {:>12} {:>12}  loop", "entered", "iterations", "most")?;
         }
-        for LoopCount { location, entered, rounds, most, .. } in &self.loops {
+        for LoopCount { location, entered, iterations, most, .. } in &self.loops {
             let line = location.map_or(String::new(), |l| format!("{}:{}", l.file(), l.line()));
-            writeln!(f, "{entered:>10} {rounds:>12} {most:>12}  {line}")?;
+            writeln!(f, "{entered:>10} {iterations:>12} {most:>12}  {line}")?;
         }
         let CallReport { arguments, results, workspace, records, .. } = self;
         writeln!(

@@ -104,7 +104,7 @@ pub fn split<const N: usize>(key: Var) -> [Var; N] {
     on_behalf("split", at, || std::array::from_fn(|i| keys.index(i)))
 }
 
-/// An array of `n` keys out of one, which is used up: one for each round of a loop, or for each item
+/// An array of `n` keys out of one, which is used up: one for each iteration of a loop, or for each item
 /// of a batch under [`vmap`](crate::vmap).
 ///
 /// Errors: `dtype` or `shape` if the key is none.
@@ -113,7 +113,7 @@ pub fn split_n(key: Var, n: usize) -> Var {
     draw("split_n", key, &[n].into(), Dtype::U64, caller(), |bits| bits)
 }
 
-/// The key for a number, say of a round or a worker: other numbers give other keys. Of the number, an
+/// The key for a number, say of an iteration or a worker: other numbers give other keys. Of the number, an
 /// integer scalar, the lowest 32 bits count.
 ///
 /// Errors: `dtype` if the number is no integer, `shape` if it is an array of them; `dtype` or `shape` if

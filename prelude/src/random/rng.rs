@@ -2,7 +2,7 @@
 //!
 //! What is traced has no state, and neither has this: a generator is a key that a program replaces, as a
 //! [`Ref`](crate::Ref) is an array that it replaces. A draw splits the key in two, one for the sample and
-//! one to go on with. Bodies of loops and branches carry it, so every round draws other numbers.
+//! one to go on with. Bodies of loops and branches carry it, so every iteration draws other numbers.
 //!
 //! The closure of a transform is a function, which may run many times or never, and cannot leave
 //! anything to those that run after it. So where it first draws, the generator around it is split once,
@@ -163,10 +163,10 @@ impl Rng {
         if let Some(child) = trace::recall::<Child>(*CHILDREN, known) {
             return child.rng;
         }
-        // The body of a loop is no function, so this is the condition, which runs with one key in every round.
+        // The body of a loop is no function, so this is the condition, which runs with one key in every iteration.
         if transform == WHILE_LOOP {
             let message = "a draw from an `Rng` in the condition of `while_loop`, which would give the same numbers \
-                           in every round";
+                           in every iteration";
             let problem =
                 Problem::new(Kind::State, message, "draw in the body, and carry the sample");
             self.state.refuse(problem, at);

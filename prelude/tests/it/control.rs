@@ -30,7 +30,7 @@ fn a_carry_keeps_its_type() {
         let more = |(_, c): (Var, Vec<Var>)| [c.clone(), c].concat();
         fori_loop(3, more, vec![x])
     };
-    says(&refused(longer, 1.0), Kind::Arguments, &["a round changes the carry"]);
+    says(&refused(longer, 1.0), Kind::Arguments, &["an iteration changes the carry"]);
 }
 
 #[test]
@@ -79,11 +79,11 @@ fn errors_inside_are_told_once() {
 fn closures_use_what_is_around_them() -> Result<(), Error> {
     // Σ_i w_i over iterations of a branch that uses w, k and the number of the iteration.
     let f = |(w, k): (Var, Var)| {
-        let round = |(i, (s, n)): (Var, (Var, Var))| {
+        let iteration = |(i, (s, n)): (Var, (Var, Var))| {
             let y = cond(n.lt(2.0), |s: Var| s + k * w.index(0), |s: Var| s * k + w.index(1), s);
             (y + i.convert(Dtype::F64), n + 1.0)
         };
-        fori_loop(4, round, (w.sum() * 0.0, w.sum() * 0.0)).0
+        fori_loop(4, iteration, (w.sum() * 0.0, w.sum() * 0.0)).0
     };
     let (w, k) = ([0.5, -1.5], 2.0);
     // s: 2·0.5 + 0, + 2·0.5 + 1, · 2 - 1.5 + 2, · 2 - 1.5 + 3.
@@ -105,8 +105,8 @@ fn conditions_are_single_truth_values_and_counts_single_integers() {
     let wider = |x: Var| while_loop(|x: Var| x.sum().lt(9.0), |x: Var| concat(&[x, x], 0), x);
     says(&refused(wider, [1.0]), Kind::Shape, &["`carry` starts as f64[1]", "f64[2]"]);
     let twice = |n: Var| fori_loop(n, |(_, x): (Var, Var)| x * 2.0, n.zeros_like());
-    says(&refused(twice, 2.5), Kind::Dtype, &["a number of rounds, a single i64", "f64[]"]);
-    says(&refused(twice, [1i64]), Kind::Shape, &["a number of rounds, a single i64", "i64[1]"]);
+    says(&refused(twice, 2.5), Kind::Dtype, &["a number of iterations, a single i64", "f64[]"]);
+    says(&refused(twice, [1i64]), Kind::Shape, &["a number of iterations, a single i64", "i64[1]"]);
 }
 
 /// Condition and body use what is around them, the same and not the same, and the carry is a tree.
@@ -133,30 +133,33 @@ fn conditions_and_bodies_share_what_they_use() {
 
 /// One program does for no iteration, one and a million, and the derivative of a million iterations is there.
 #[test]
-fn numbers_of_rounds_do_not_recompile() {
+fn numbers_of_iterations_do_not_recompile() {
     let power = |(a, n): (Var, Var)| fori_loop(n, |(_, y): (Var, Var)| y * a, a.ones_like());
     let slope = jit(move |(a, n): (Var, Var)| value_and_grad(|a| power((a, n)))(a));
     for n in [0i64, 1, 1_000_000, -5, 7] {
         let (y, dy) = slope.call((1.000001, n)).unwrap();
-        let rounds = n.max(0) as i32;
-        let (want, exact) = (1.000001f64.powi(rounds), 1.000001f64.powi(rounds - 1));
+        let iterations = n.max(0) as i32;
+        let (want, exact) = (1.000001f64.powi(iterations), 1.000001f64.powi(iterations - 1));
         let (y, dy) = (y.item::<f64>().unwrap(), dy.item::<f64>().unwrap());
         assert!(
             (y - want).abs() < 1e-9
-                && (dy / (f64::from(rounds) * exact).max(1e-300) - 1.0).abs() < 1e-9
-                || rounds == 0 && dy == 0.0,
+                && (dy / (f64::from(iterations) * exact).max(1e-300) - 1.0).abs() < 1e-9
+                || iterations == 0 && dy == 0.0,
             "{n}: {y} {dy}"
         );
     }
     assert_eq!(slope.programs(), 1);
     let until = |(x, limit): (Var, Var)| while_loop(|x: Var| x.lt(limit), |x: Var| x * 1.00001, x);
     let f = jit(move |(x, limit): (Var, Var)| value_and_grad(|x| until((x, limit)))(x));
-    for (limit, rounds) in [(0.5, 0), (1.0001, 10), (22026.0, 999_996)] {
+    for (limit, iterations) in [(0.5, 0), (1.0001, 10), (22026.0, 999_996)] {
         let (y, dy) = f.call((1.0, limit)).unwrap();
         // The derivative of a product of the factors of the iterations.
         let dy = dy.item::<f64>().unwrap();
         assert!((y.item::<f64>().unwrap() / dy - 1.0).abs() < 1e-9);
-        assert!((dy.ln() / 1.00001f64.ln() - f64::from(rounds)).abs() < 8.0, "{dy} of {rounds}");
+        assert!(
+            (dy.ln() / 1.00001f64.ln() - f64::from(iterations)).abs() < 8.0,
+            "{dy} of {iterations}"
+        );
     }
     assert_eq!(f.programs(), 1);
 }
@@ -205,7 +208,7 @@ fn a_batch_of_branches_shares_a_tape() {
 #[test]
 fn branches_with_loops_in_loops_have_second_derivatives() {
     type F = fn(Var) -> Var;
-    let rounds: [F; 3] = [
+    let iterations: [F; 3] = [
         |x| fori_loop(constant(2i64), |(_, s): (Var, Var)| s.sin() * x, x),
         |x| while_loop(|s: Var| s.sum().lt(9.0), |s: Var| s * x + 1.0, x),
         |x| {
@@ -214,7 +217,7 @@ fn branches_with_loops_in_loops_have_second_derivatives() {
             state.get()
         },
     ];
-    for inner in rounds {
+    for inner in iterations {
         let outer: [Box<dyn Fn(Var) -> Var>; 3] = [
             Box::new(move |x| fori_loop(2, |(_, s): (Var, Var)| inner(s + x), x)),
             Box::new(move |x| fori_loop(constant(2i64), |(_, s): (Var, Var)| inner(s + x), x)),

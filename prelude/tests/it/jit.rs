@@ -156,7 +156,7 @@ fn threads_share_what_they_compile() {
 
 /// The table of memory names what iterations keep that is as large as what they carry, and how much that is.
 #[test]
-fn what_rounds_keep_of_the_size_of_a_carry_is_said() {
+fn what_iterations_keep_of_the_size_of_a_carry_is_said() {
     let x = Tensor::from(vec![0.5; 100]);
     let whole = |c: Var| (c * 0.5).sin();
     let line = line!() - 1;
@@ -164,11 +164,11 @@ fn what_rounds_keep_of_the_size_of_a_carry_is_said() {
     let asked = jit(grad(move |x: Var| while_loop(|c: Var| c.sum().gt(0.1), whole, x).sum()));
     let keeps = format!("keeps cos at prelude/tests/it/jit.rs:{line}, f64[100], which is as large");
     let plan = counted.explain(&x).unwrap().memory_plan();
-    let bytes = "as what it carries: 800 bytes for each round, 5600 for all\n";
+    let bytes = "as what it carries: 800 bytes for each iteration, 5600 for all\n";
     assert!(plan.contains(&format!("{keeps} {bytes}")), "{plan}");
     let plan = asked.explain(&x).unwrap().memory_plan();
     assert!(
-        plan.contains(&format!("{keeps} as what it carries: 800 bytes for each round\n")),
+        plan.contains(&format!("{keeps} as what it carries: 800 bytes for each iteration\n")),
         "{plan}"
     );
     // One place an iteration, and what the user stacks, are nobody's mistake.
@@ -184,7 +184,7 @@ fn what_rounds_keep_of_the_size_of_a_carry_is_said() {
 
 /// What loops of run-time length keep: so many bytes an iteration, of all loops around.
 #[test]
-fn explain_multiplies_the_rounds_of_nested_loops() {
+fn explain_multiplies_the_iterations_of_nested_loops() {
     let f = |(x, n): (Var, Var)| {
         let inner = move |x: Var| fori_loop(n, |(_, x): (Var, Var)| x.sin(), x); // INNER
         let middle = move |x: Var| fori_loop(3, |(_, x): (Var, Var)| inner(x), x); // MIDDLE
@@ -198,11 +198,11 @@ fn explain_multiplies_the_rounds_of_nested_loops() {
     };
     let [inner, middle, outer] = ["INNER", "MIDDLE", "OUTER"].map(line);
     let product = format!(
-        "8 bytes more for each round of the loop at prelude/tests/it/jit.rs:{inner}, in each of that at \
+        "8 bytes more for each iteration of the loop at prelude/tests/it/jit.rs:{inner}, in each of that at \
          prelude/tests/it/jit.rs:{middle}, in each of that at prelude/tests/it/jit.rs:{outer}"
     );
     assert!(text.contains(&product), "{text}");
     // The records of the outer loop say where those of the inner ones are.
-    let own = format!("each round of the loop at prelude/tests/it/jit.rs:{outer}\n");
+    let own = format!("each iteration of the loop at prelude/tests/it/jit.rs:{outer}\n");
     assert!(text.contains(&own), "{text}");
 }

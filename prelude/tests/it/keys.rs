@@ -48,9 +48,9 @@ fn keys_used_twice_are_found() {
         ("folded with what is drawn", Box::new(|k| noise(random::fold_in(k, 2)) + noise(k))),
         ("one seed, two keys", Box::new(|_| noise(random::key(1)) + noise(random::key(1)))),
         ("a loop in Rust", Box::new(|k| (0..3).fold(zero(), |s, _| s + noise(k)))),
-        ("every round", Box::new(|k| fori_loop(3, |(_, s): (Var, Var)| s + noise(k), zero()))),
+        ("every iteration", Box::new(|k| fori_loop(3, |(_, s): (Var, Var)| s + noise(k), zero()))),
         (
-            "every round, folded with a constant",
+            "every iteration, folded with a constant",
             Box::new(|k| {
                 fori_loop(3, |(_, s): (Var, Var)| s + noise(random::fold_in(k, 5)), zero())
             }),
@@ -58,12 +58,12 @@ fn keys_used_twice_are_found() {
         (
             "a carry that stays",
             Box::new(|k| {
-                let round = |(_, (k, s)): (Var, (Var, Var))| (k, s + noise(k));
-                fori_loop(3, round, (k, zero())).1
+                let iteration = |(_, (k, s)): (Var, (Var, Var))| (k, s + noise(k));
+                fori_loop(3, iteration, (k, zero())).1
             }),
         ),
         (
-            "rounds of two loops",
+            "iterations of two loops",
             Box::new(|k| {
                 let of = |k: Var| {
                     fori_loop(3, move |(i, s): (Var, Var)| s + noise(random::fold_in(k, i)), zero())
@@ -72,7 +72,7 @@ fn keys_used_twice_are_found() {
             }),
         ),
         (
-            "rounds of an inner loop",
+            "iterations of an inner loop",
             Box::new(|k| {
                 let inner = move |s: Var| {
                     fori_loop(2, move |(i, s): (Var, Var)| s + noise(random::fold_in(k, i)), s)
@@ -84,15 +84,15 @@ fn keys_used_twice_are_found() {
             "carried in and drawn before",
             Box::new(|k| {
                 let before = noise(k);
-                let round = |(_, (k, s)): (Var, (Var, Var))| {
+                let iteration = |(_, (k, s)): (Var, (Var, Var))| {
                     let [k, own] = halves(k);
                     (k, s + noise(own))
                 };
-                fori_loop(3, round, (k, before)).1
+                fori_loop(3, iteration, (k, before)).1
             }),
         ),
         (
-            "the rounds of a while",
+            "the iterations of a while",
             Box::new(|k| while_loop(|s: Var| s.lt(1.0), |s: Var| s + 1.0 + noise(k).abs(), zero())),
         ),
         (
@@ -155,7 +155,7 @@ fn keys_used_twice_are_found() {
             }),
         ),
         (
-            "all of an array in rounds and in a batch",
+            "all of an array in iterations and in a batch",
             Box::new(|k| {
                 let all = random::split_n(k, 3);
                 vmap(noise)(all).sum() + map(noise, all).sum()
@@ -179,12 +179,12 @@ fn keys_used_twice_are_found() {
             }),
         ),
         (
-            "branches in two rounds",
+            "branches in two iterations",
             Box::new(|k| {
-                let round = |(i, s): (Var, Var)| {
+                let iteration = |(i, s): (Var, Var)| {
                     s + cond((i % 2).eq(0), |k: Var| noise(k), |k: Var| -noise(k), k)
                 };
-                fori_loop(3, round, zero())
+                fori_loop(3, iteration, zero())
             }),
         ),
         (
@@ -237,30 +237,30 @@ fn keys_used_once_are_left_alone() {
         ("seeds", Box::new(|_| noise(random::key(1)) + noise(random::key(2)))),
         ("nothing of it", Box::new(|k| random::normal(k, [0], Dtype::F64).sum() + noise(k))),
         (
-            "rounds",
+            "iterations",
             Box::new(|k| {
                 fori_loop(3, |(i, s): (Var, Var)| s + noise(random::fold_in(k, i)), zero())
             }),
         ),
         (
-            "rounds backwards, nested",
+            "iterations backwards, nested",
             Box::new(|k| {
                 let inner = |k: Var, s: Var| {
                     fori_loop(2, move |(i, s): (Var, Var)| s + noise(random::fold_in(k, i)), s)
                 };
-                let round = |(s, i): (Var, Var)| (inner(random::fold_in(k, i), s), zero());
-                scan_reverse(round, zero(), arange(4, Dtype::I64)).0
+                let iteration = |(s, i): (Var, Var)| (inner(random::fold_in(k, i), s), zero());
+                scan_reverse(iteration, zero(), arange(4, Dtype::I64)).0
             }),
         ),
-        ("one round", Box::new(|k| fori_loop(1, |(_, s): (Var, Var)| s + noise(k), zero()))),
+        ("one iteration", Box::new(|k| fori_loop(1, |(_, s): (Var, Var)| s + noise(k), zero()))),
         (
             "a carry that is split",
             Box::new(|k| {
-                let round = |(k, s): (Var, Var)| {
+                let iteration = |(k, s): (Var, Var)| {
                     let [k, own] = halves(k);
                     (k, s + noise(own).abs() + 0.1)
                 };
-                let (k, s) = while_loop(|(_, s): (Var, Var)| s.lt(3.0), round, (k, zero()));
+                let (k, s) = while_loop(|(_, s): (Var, Var)| s.lt(3.0), iteration, (k, zero()));
                 s + noise(k)
             }),
         ),
@@ -290,7 +290,7 @@ fn keys_used_once_are_left_alone() {
         ),
         // What a derivative repeats is one draw.
         (
-            "a key derived in every round",
+            "a key derived in every iteration",
             Box::new(|k| {
                 let of = |k: Var, i: Var| random::fold_in(k, i);
                 fori_loop(
@@ -303,7 +303,7 @@ fn keys_used_once_are_left_alone() {
             }),
         ),
         (
-            "a key with a name, and rounds",
+            "a key with a name, and iterations",
             Box::new(|k| {
                 let of = |i: Var| noise(random::fold_in(random::fold_in(k, 7), i));
                 fori_loop(3, |(i, s): (Var, Var)| s + of(i), zero())
@@ -358,11 +358,15 @@ fn keys_used_once_are_left_alone() {
             }),
         ),
         (
-            "checkpointed rounds",
+            "checkpointed iterations",
             Box::new(|k| {
-                let round = |(i, x): (Var, Var)| (x * noise(random::fold_in(k, i))).sin();
+                let iteration = |(i, x): (Var, Var)| (x * noise(random::fold_in(k, i))).sin();
                 let f = move |x: Var| {
-                    fori_loop(3, move |ix: (Var, Var)| checkpoint(round, Policy::Nothing)(ix), x)
+                    fori_loop(
+                        3,
+                        move |ix: (Var, Var)| checkpoint(iteration, Policy::Nothing)(ix),
+                        x,
+                    )
                 };
                 hvp(f)((constant(2.0), constant(1.0)))
             }),
@@ -378,11 +382,11 @@ fn keys_used_once_are_left_alone() {
         (
             "a gradient of a while",
             Box::new(|k| {
-                let round = |(k, x): (Var, Var)| {
+                let iteration = |(k, x): (Var, Var)| {
                     let [k, own] = halves(k);
                     (k, x * (1.5 + noise(own).abs()))
                 };
-                let f = |x: Var| while_loop(|(_, x): (Var, Var)| x.lt(10.0), round, (k, x)).1;
+                let f = |x: Var| while_loop(|(_, x): (Var, Var)| x.lt(10.0), iteration, (k, x)).1;
                 grad(f)(constant(1.0))
             }),
         ),

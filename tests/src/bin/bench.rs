@@ -12,17 +12,17 @@
 //!   `tests/peers/transformer.py` prints the same rows for JAX. `transformer_eight_*`: eight blocks, without a
 //!   budget (`all`) and with one of 20 MB (`little`), and megabytes of the workspace; JAX has a checkpoint
 //!   around each block there;
-//! - `rounds_SIZE_FUNCTION_ratio`: a hundred calls of an outlined step over the step written out;
+//! - `iterations_SIZE_FUNCTION_ratio`: a hundred calls of an outlined step over the step written out;
 //! - `ode_value_ratio`, `ode_grad_ratio`: a hundred thousand steps of a scalar differential equation, and
 //!   their gradient, over the value by a loop in Rust, and `ode_limited_ratio`: the value with a handle
 //!   that may end the call, over the value;
-//! - `while_vmap_N_{value,grad}_ratio`: a loop over N members that run 1 to 100 rounds, all at once over
+//! - `while_vmap_N_{value,grad}_ratio`: a loop over N members that run 1 to 100 iterations, all at once over
 //!   one after the other, and `while_vmap_ratio`, the largest of these;
 //! - `rnn_STEPS_{value,grad,compile}_ms`: a recurrent network of 32 units, and `rnn_STEPS_little_ms`, its
 //!   gradient with a tape of 256 kB at most, which takes `rnn_STEPS_little_tape_kb`; `tests/peers/rnn.py`
 //!   prints the same rows for JAX, with checkpoints at every square root of the steps;
-//! - `pages_ROUNDS_ARRAYS_ratio`: the gradient of a loop that keeps so many arrays of whole pages, over that of one
-//!   with 300 rounds more, for each round, and `pages_ratio`, the largest of these: near 1 where arrays do not meet in
+//! - `pages_ITERATIONS_ARRAYS_ratio`: the gradient of a loop that keeps so many arrays of whole pages, over that of one
+//!   with 300 iterations more, for each iteration, and `pages_ratio`, the largest of these: near 1 where arrays do not meet in
 //!   a cache;
 //! - `layouts_KB_LAYOUT_ratio`: forward pass and way back of loops written by hand in Rust, whose tape of so many kB
 //!   lies in arrays by themselves (`arrays`), each moved on by 37 lines (`skewed`), in `records`, or in records of
@@ -43,7 +43,7 @@
 //!   in every way to keep less: milliseconds, MB at most, MB kept, and `native_KERNEL_FORM_by_hand_ms`.
 //!
 //! `bench transformer fit` measures these groups alone: scalar, unrolled, gradbench, fit, transformer,
-//! rounds, ode, while, rnn, pages, layouts, refs, record, wide, suite; and native, which is measured only if it is named, since
+//! iterations, ode, while, rnn, pages, layouts, refs, record, wide, suite; and native, which is measured only if it is named, since
 //! it takes minutes and gigabytes. Of the last two `bench suite lenet` measures the kernels whose names
 //! contain a word.
 //!
@@ -139,16 +139,19 @@ const GROUPS: [Group; 16] = [
         }
         Ok(())
     }),
-    ("rounds", |print| {
+    ("iterations", |print| {
         for (batch, width) in [(1, 16), (8, 32), (32, 64)] {
             let arguments = rnn_arguments(batch, width)?;
             let of = |name: &str, ratio: f64| {
-                print(&format!("rounds_{batch}x{width}_{name}_ratio"), ratio, "1");
+                print(&format!("iterations_{batch}x{width}_{name}_ratio"), ratio, "1");
             };
-            of("value", rounds(rnn(100), &arguments)? / rounds(rnn_written_out(100), &arguments)?);
+            of(
+                "value",
+                iterations(rnn(100), &arguments)? / iterations(rnn_written_out(100), &arguments)?,
+            );
             let (called, written) =
                 (value_and_grad(rnn(100)), value_and_grad(rnn_written_out(100)));
-            of("gradient", rounds(called, &arguments)? / rounds(written, &arguments)?);
+            of("gradient", iterations(called, &arguments)? / iterations(written, &arguments)?);
         }
         Ok(())
     }),
@@ -184,11 +187,11 @@ const GROUPS: [Group; 16] = [
     }),
     ("pages", |print| {
         let mut worst: f64 = 0.0;
-        for rounds in [1 << 12, 1 << 16] {
+        for iterations in [1 << 12, 1 << 16] {
             for kept in [8, 20, 80] {
-                let [page, odd] = [rounds, rounds + 300].map(|n| keeping(n, kept));
+                let [page, odd] = [iterations, iterations + 300].map(|n| keeping(n, kept));
                 let ratio = page? / odd?;
-                print(&format!("pages_{rounds}_{kept}_ratio"), ratio, "1");
+                print(&format!("pages_{iterations}_{kept}_ratio"), ratio, "1");
                 worst = worst.max(ratio);
             }
         }
@@ -196,12 +199,13 @@ const GROUPS: [Group; 16] = [
         Ok(())
     }),
     ("layouts", |print| {
-        for (elements, rounds) in [(64, 64), (512, 64), (512, 512), (1024, 1024), (1024, 4096)] {
-            let kept = elements * rounds * VALUES;
+        for (elements, iterations) in [(64, 64), (512, 64), (512, 512), (1024, 1024), (1024, 4096)]
+        {
+            let kept = elements * iterations * VALUES;
             let mut tape = Vec::new();
             let mut seconds = |gradient: Gradient| {
                 median(5, (1 << 22) / kept + 1, || {
-                    black_box(gradient(black_box(elements), rounds, &mut tape));
+                    black_box(gradient(black_box(elements), iterations, &mut tape));
                     Ok(())
                 })
             };
@@ -368,26 +372,26 @@ fn by_turns(runs: usize, mut run: impl FnMut(usize) -> Outcome<()>) -> Outcome<V
 /// Arrays that a step of [`keeping`] keeps: an index, what is read there, and three values that are computed.
 const KEPT: usize = 5;
 
-/// Seconds a round of the gradient of a loop which keeps about so many arrays.
-fn keeping(rounds: usize, arrays: usize) -> Outcome<f64> {
+/// Seconds an iteration of the gradient of a loop which keeps about so many arrays.
+fn keeping(iterations: usize, arrays: usize) -> Outcome<f64> {
     let steps = arrays / KEPT;
     let f = move |x: Var| {
-        let round = |(i, c): (Var, Var)| {
+        let iteration = |(i, c): (Var, Var)| {
             let step = |c: Var, k: usize| {
                 let c = c * x.index(i) + 0.001 * k as f64;
                 c * (1.0 + 0.5 * c)
             };
             (0..steps).fold(c, step) * 1e-3
         };
-        fori_loop(rounds, round, constant(0.3))
+        fori_loop(iterations, iteration, constant(0.3))
     };
     let f = jit(grad(checkpoint(f, Policy::Everything)));
-    let x: Tensor = (0..rounds).map(|i| 0.5 + 0.1 * (i as f64).sin()).collect();
+    let x: Tensor = (0..iterations).map(|i| 0.5 + 0.1 * (i as f64).sin()).collect();
     let once = || {
         black_box(f.call(&x)?);
         Ok(())
     };
-    Ok(median(9, (1 << 18) / rounds / steps.max(1) + 1, once)? / rounds as f64)
+    Ok(median(9, (1 << 18) / iterations / steps.max(1) + 1, once)? / iterations as f64)
 }
 
 /// A recording of a million scalar operations: seconds that it takes and that its pullback takes, MiB of the
@@ -462,7 +466,7 @@ fn ode() -> Outcome<[f64; 4]> {
 /// A batch of so many members.
 type Members = fn(usize) -> Outcome<f64>;
 
-/// Rounds of a loop until it has come to 1: as many as the logarithm says.
+/// Iterations of a loop until it has come to 1: as many as the logarithm says.
 fn shrunk(x: Var) -> Var {
     while_loop(
         |(x, _): (Var, Var)| x.gt(1.0),
@@ -472,7 +476,7 @@ fn shrunk(x: Var) -> Var {
     .1
 }
 
-/// A loop over a batch whose members run 1 to 100 rounds: all at once, over one after the other.
+/// A loop over a batch whose members run 1 to 100 iterations: all at once, over one after the other.
 fn of_members(members: usize) -> Outcome<f64> {
     beside_map(shrunk, members)
 }
@@ -538,7 +542,7 @@ fn written_sums() -> Outcome<f64> {
     Ok(median(31, 1, ours)? / median(31, 1, by_rust)?)
 }
 
-/// Milliseconds of so many rounds of a recurrent network of 32 units: value, gradient, and what it takes
+/// Milliseconds of so many iterations of a recurrent network of 32 units: value, gradient, and what it takes
 /// to compile the gradient.
 fn recurrent(steps: usize) -> Outcome<[f64; 5]> {
     let numbers = |n: usize, scale: f64| -> Tensor {
@@ -547,8 +551,8 @@ fn recurrent(steps: usize) -> Outcome<[f64; 5]> {
     let w = numbers(32 * 32, 0.2).reshape(&[32, 32])?;
     let xs = numbers(steps * 32, 1.0).reshape(&[steps, 32])?;
     let loss = |(w, xs): (Var, Var)| {
-        let round = |(h, x): (Var, Var)| ((h.dot(w) + x).tanh(), ());
-        let (h, ()) = scan(round, zeros([32], Dtype::F64), xs);
+        let iteration = |(h, x): (Var, Var)| ((h.dot(w) + x).tanh(), ());
+        let (h, ()) = scan(iteration, zeros([32], Dtype::F64), xs);
         (h * h).mean()
     };
     let (value, gradient) = (jit(loss), jit(grad(loss)));
@@ -576,7 +580,7 @@ fn recurrent(steps: usize) -> Outcome<[f64; 5]> {
 }
 
 /// Seconds of a call.
-fn rounds<B: Tree<Var>>(
+fn iterations<B: Tree<Var>>(
     f: impl Fn((Var, Var, Var)) -> B,
     (w, u, x): &(Tensor, Tensor, Tensor),
 ) -> Outcome<f64> {

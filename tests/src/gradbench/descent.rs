@@ -38,7 +38,7 @@ pub(super) fn argmin(mode: Mode, f: impl Fn(Var) -> Var, start: Var) -> Var {
         let halve = |(x, y, g, rate, _): Descent| (x, y, g, rate / 2.0, constant(0i64));
         cond(below.lt(y), down, halve, (x, y, g, rate, good))
     };
-    let round = |at: Descent| cond(to_double(at.4), double, step, at);
+    let iteration = |at: Descent| cond(to_double(at.4), double, step, at);
     let rate = constant(1e-5);
-    while_loop(goes_on, round, (start, f(start), slope(start), rate, constant(0i64))).0
+    while_loop(goes_on, iteration, (start, f(start), slope(start), rate, constant(0i64))).0
 }

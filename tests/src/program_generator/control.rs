@@ -1,7 +1,7 @@
-//! Loops and branches: what a function computes, round after round, or one of its kin by choice.
+//! Loops and branches: what a function computes, iteration after iteration, or one of its kin by choice.
 //!
 //! A callee is a body as soon as somebody says where its parameters come from: constants, elements,
-//! the number of the round, or a result of the same type, which is then carried. What is carried is
+//! the number of the iteration, or a result of the same type, which is then carried. What is carried is
 //! brought within the bounds of an argument, and a branch is a callee or its like. Each also puts a
 //! number into the vector that it takes, before or after it reads the vector, and makes a number, so
 //! that there is always something to carry.
@@ -14,8 +14,8 @@ use tapeloom_ir::prim::{
 use tapeloom_ir::{ArrayType, Atom, Builder, Draft, Dtype, FuncId, Literal, Scalar, Shape, Type};
 
 impl Generator<'_, '_> {
-    /// A loop of a callee: so many rounds, few of them.
-    pub(super) fn rounds(&mut self, gene: Gene) {
+    /// A loop of a callee: so many iterations, few of them.
+    pub(super) fn iterations(&mut self, gene: Gene) {
         let Some(body) = self.body() else { return };
         let (params, results) = self.signature(body);
         let trip = [0, 1, 2, 3, 3, 4][self.rng.index(6)];
@@ -44,9 +44,9 @@ impl Generator<'_, '_> {
             operands.push(self.argument(&ty, gene, i));
         }
         let direction = [Direction::Up, Direction::Down][self.rng.index(2)];
-        let rounds = LoopSpec { trip: TripCount::Static(trip), direction, takes };
+        let spec = LoopSpec { trip: TripCount::Static(trip), direction, takes };
         let carries = self.carries();
-        self.push(Loop { body, rounds, carries }, &operands, super::BOUND);
+        self.push(Loop { body, spec, carries }, &operands, super::BOUND);
     }
 
     /// How many carries a loop keeps, if it says so: every other one.
@@ -71,7 +71,7 @@ impl Generator<'_, '_> {
         self.push(Cond { branches }, &operands, super::BOUND);
     }
 
-    /// What a round runs: a kin of a callee, or a loop of it.
+    /// What an iteration runs: a kin of a callee, or a loop of it.
     fn body(&mut self) -> Option<FuncId> {
         let chosen = self.rng.index(self.callees.len().max(1));
         let turn = self.rng.index(2);
@@ -95,7 +95,7 @@ impl Generator<'_, '_> {
             let mut operands: Vec<Atom> =
                 params.iter().map(|ty| draft.param(ty.clone().into())).collect();
             let b = Builder::new(m, &mut draft);
-            // As many rounds as a number says, none to two, or two.
+            // As many iterations as a number says, none to two, or two.
             let number = params.iter().position(|ty| *ty == ArrayType::new(Dtype::I64, []));
             let trip = match number.filter(|_| counts) {
                 Some(i) => {
@@ -105,8 +105,8 @@ impl Generator<'_, '_> {
                 }
                 None => TripCount::Static(2),
             };
-            let rounds = LoopSpec { trip, direction: Direction::Up, takes };
-            let all = b.emit(Loop { body, rounds, carries }, &operands);
+            let spec = LoopSpec { trip, direction: Direction::Up, takes };
+            let all = b.emit(Loop { body, spec, carries }, &operands);
             let results = all.iter().zip(&carried).filter(|(_, on)| **on).map(|(y, _)| *y);
             draft.finish(m, results.collect()).ok()
         })

@@ -216,7 +216,7 @@ const KINDS: &[Step] = &[
     |g, e| g.updates(e),
     |g, e| g.call(e),
     |g, e| g.call(e),
-    |g, e| g.rounds(e),
+    |g, e| g.iterations(e),
     |g, e| g.branch(e),
 ];
 

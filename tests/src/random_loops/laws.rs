@@ -1,7 +1,7 @@
 //! What holds of a program under every policy and every budget.
 
 use super::meaning::{NARROW, meaning};
-use super::program::{Program, Rounds, Step, about, each, policy};
+use super::program::{Iterations, Program, Step, about, each, policy};
 use crate::{Agreement, Failure, Heard, Listener, Rng};
 use std::rc::Rc;
 use tapeloom::prelude::*;
@@ -85,33 +85,33 @@ fn taken(e: &Explanation) -> (u64, u64) {
     (tape as u64, (e.workspace_bytes() - tape) as u64)
 }
 
-/// The rows that loops are given, give and fill. Where such a loop is undone within a round of another one, they
-/// count in the number that is said, and lie in what the round works in.
+/// The rows that loops are given, give and fill. Where such a loop is undone within an iteration of another one, they
+/// count in the number that is said, and lie in what the iteration works in.
 fn rows(program: &Program) -> usize {
     let (mut program, mut bytes) = (program.clone(), 0);
     let extent = program.extent;
     each(&mut program.steps, &mut |step| {
-        if let Step::Rounds(kind, n, _) = step {
+        if let Step::Iterations(kind, n, _) = step {
             bytes += 8 * match kind {
-                Rounds::Known | Rounds::Told | Rounds::Counted | Rounds::Until => 0,
-                Rounds::Scan => *n,
-                // Each round gives a vector, or its row.
-                Rounds::Map | Rounds::Reverse | Rounds::Table => *n * extent,
+                Iterations::Known | Iterations::Told | Iterations::Counted | Iterations::Until => 0,
+                Iterations::Scan => *n,
+                // Each iteration gives a vector, or its row.
+                Iterations::Map | Iterations::Reverse | Iterations::Table => *n * extent,
                 // Three to begin with.
-                Rounds::Series => (*n + 3) * extent,
+                Iterations::Series => (*n + 3) * extent,
             };
         }
     });
     bytes
 }
 
-/// What a gradient under a budget may work in: what it works in with one round in every loop, where what is
-/// computed again is there at once, arrays of what all rounds are given and give, and matrices of a round that is
+/// What a gradient under a budget may work in: what it works in with one iteration in every loop, where what is
+/// computed again is there at once, arrays of what all iterations are given and give, and matrices of an iteration that is
 /// run again.
 fn work(program: &Program) -> Result<u64, Failure> {
     let mut once = program.clone();
     each(&mut once.steps, &mut |step| {
-        if let Step::Rounds(_, n, _) = step {
+        if let Step::Iterations(_, n, _) = step {
             *n = 1;
         }
     });
@@ -154,11 +154,11 @@ pub fn budgets(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     }
     let e = g.explain(&x).map_err(|e| format!("in {budget} bytes: {e}"))?;
     let (tape, beside) = taken(&e);
-    if budget < u64::MAX && e.tape().to_string().contains("more for each round") {
+    if budget < u64::MAX && e.tape().to_string().contains("more for each iteration") {
         return Err(format!("no bound in {budget} bytes:\n{}", e.tape()).into());
     }
     // The number that is said is that of the plan, before passes find that some of it is not read after all, as
-    // in calls, which take the place of what they run later, or in rounds that keep all products.
+    // in calls, which take the place of what they run later, or in iterations that keep all products.
     let own = program.has(&|s| matches!(s, Step::Rule(_)));
     let called = program.has(&|s| matches!(s, Step::Call(_) | Step::Carries(..)));
     let dots = program.has(&|s| matches!(s, Step::Under(Policy::Dots, _)));
@@ -187,7 +187,7 @@ pub fn budgets(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
         .map_err(|e| format!("interpreted, {}", failed(e)).into())
 }
 
-/// What is said of the tape is all of it: what a gradient works in beside it does not grow with rounds, whatever is
+/// What is said of the tape is all of it: what a gradient works in beside it does not grow with iterations, whatever is
 /// kept of them, and on the way back through a gradient there are the cotangents of what that one keeps.
 pub fn figures(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     let (program, log, x) = (Rc::new(program.clone()), Listener::default(), program.argument());
@@ -223,7 +223,7 @@ pub fn figures(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Within a budget for each round, what a gradient works in beyond the budget is the same however many rounds there are:
+/// Within a budget for each iteration, what a gradient works in beyond the budget is the same however many iterations there are:
 /// nothing is there at once for all of them but what the budget has room for, and rows that they are given and give.
 pub fn growth(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     // A rule differentiates on the way back what it likes.
@@ -234,8 +234,8 @@ pub fn growth(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     let beyond = |n: usize| {
         let mut many = program.clone();
         for step in &mut many.steps {
-            if let Step::Rounds(_, rounds, _) = step {
-                *rounds = n;
+            if let Step::Iterations(_, iterations, _) = step {
+                *iterations = n;
             }
         }
         let (rows, many, log) = (rows(&many) as u64, Rc::new(many), Listener::default());
@@ -251,15 +251,16 @@ pub fn growth(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
         }
     };
     let (Some((few, _, few_rows, _)), Some((many, budget, many_rows, e))) =
-        (beyond(FEW_ROUNDS)?, beyond(8 * FEW_ROUNDS)?)
+        (beyond(FEW_ITERATIONS)?, beyond(8 * FEW_ITERATIONS)?)
     else {
         return Ok(());
     };
     // Arrays that are never there at once need not fit in one place.
     let room = 2 * few + 4 * (many_rows - few_rows) + budget / 4 + 4096;
     if many > room {
-        let text =
-            format!("{few} bytes beyond the budget, and with eight times as many rounds {many}");
+        let text = format!(
+            "{few} bytes beyond the budget, and with eight times as many iterations {many}"
+        );
         return Err(format!(
             "{text} of {budget}, with room for {room}\n{}\n{}",
             e.memory_plan(),
@@ -270,8 +271,8 @@ pub fn growth(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     Ok(())
 }
 
-/// So many rounds that what is there for all of them shows.
-const FEW_ROUNDS: usize = 500;
+/// So many iterations that what is there for all of them shows.
+const FEW_ITERATIONS: usize = 500;
 
 /// A transform of a function of a vector.
 pub(super) type Order = (&'static str, fn(Rc<dyn Fn(Var) -> Var>) -> Box<dyn Fn(Var) -> Var>);

@@ -4,7 +4,7 @@
 //! run. So one compiled program is run under random setups: its results are the bits that its kernels give, it tells
 //! the same, and what is counted is what was counted through the cache alone.
 
-use super::Rounds;
+use super::Iterations;
 use super::laws::{ORDERS, Order};
 use super::meaning::meaning;
 use super::program::{Program, Step, about, policy};
@@ -164,8 +164,8 @@ fn counted(
         same("layers that come back", reverse.layers, forward.layers)?;
     }
     // Records of tapes have the sizes that they have.
-    let told = [Rounds::Told, Rounds::Counted, Rounds::Until];
-    let recorded = program.has(&|s| matches!(s, Step::Rounds(kind, ..) if told.contains(kind)));
+    let told = [Iterations::Told, Iterations::Counted, Iterations::Until];
+    let recorded = program.has(&|s| matches!(s, Step::Iterations(kind, ..) if told.contains(kind)));
     if setup.map.word == 8 && !recorded {
         same("entries", forward.streamed, forward.scratchpad.stores)?;
     }

@@ -1,6 +1,6 @@
 //! What a program means: a function of a vector.
 
-use super::program::{Nest, Program, Rounds, Step, about};
+use super::program::{Iterations, Nest, Program, Step, about};
 use crate::Listener;
 use std::rc::Rc;
 use tapeloom::prelude::*;
@@ -113,7 +113,7 @@ impl Around {
                 let log = self.log.clone();
                 (x, y, tap(s, move |s: Tensor| log.hear("s", &[s])), k)
             }
-            Step::Rounds(kind, n, body) => self.rounds(*kind, *n, body, state),
+            Step::Iterations(kind, n, body) => self.iterations(*kind, *n, body, state),
             Step::Nest(kind, extents) => nest(*kind, *extents, state),
             Step::Branch(yes, no) => {
                 let which = (s - y.mean()).gt(0.0);
@@ -156,33 +156,35 @@ impl Around {
         }
     }
 
-    fn rounds(&self, kind: Rounds, n: usize, body: &[Step], state: State) -> State {
+    fn iterations(&self, kind: Iterations, n: usize, body: &[Step], state: State) -> State {
         let (x, y, s, k) = state;
         let list = |s: State| self.list(body, s);
         let times = arange(n, Dtype::F64) * 0.01;
         let end = |(x, y, s, k): State, told: Var| (x, y, (s + told).tanh(), k);
         match kind {
-            Rounds::Known => fori_loop(n, |(_, s): (Var, State)| list(s), state),
-            Rounds::Told => fori_loop(self.one * n as i64, |(_, s): (Var, State)| list(s), state),
-            Rounds::Scan => {
-                let round = |((x, y, s, k), t): (State, Var)| {
+            Iterations::Known => fori_loop(n, |(_, s): (Var, State)| list(s), state),
+            Iterations::Told => {
+                fori_loop(self.one * n as i64, |(_, s): (Var, State)| list(s), state)
+            }
+            Iterations::Scan => {
+                let iteration = |((x, y, s, k), t): (State, Var)| {
                     let (x, y, s, k) = list((x * 0.9 + t, y, s, k));
                     let told = s * x.sum();
                     ((x, y, s, k), told)
                 };
-                let (state, told) = scan(round, state, times);
+                let (state, told) = scan(iteration, state, times);
                 end(state, told.square().sum() * 0.01)
             }
-            Rounds::Reverse => {
+            Iterations::Reverse => {
                 let rows = times.reshape([n, 1]) * x.reshape([1, x.size()]);
-                let round = |((x, y, s, k), row): (State, Var)| {
+                let iteration = |((x, y, s, k), row): (State, Var)| {
                     let (x, y, s, k) = list((x * 0.8 + row * 0.1, y, s, k));
                     ((x, y, s, k), x * y)
                 };
-                let (state, told) = scan_reverse(round, state, rows);
+                let (state, told) = scan_reverse(iteration, state, rows);
                 end(state, told.sin().sum() * 0.01)
             }
-            Rounds::Map => {
+            Iterations::Map => {
                 let told = map(
                     |t: Var| {
                         let (x, _, s, _) = list((x + t, y, s, k));
@@ -192,42 +194,42 @@ impl Around {
                 );
                 end(state, told.sin().sum() * 0.01)
             }
-            Rounds::Counted => {
+            Iterations::Counted => {
                 let more = |(i, _): (Var, State)| i.lt(self.one * n as i64);
                 while_loop(more, |(i, s): (Var, State)| (i + 1, list(s)), (self.one - 1, state)).1
             }
-            Rounds::Until => {
-                // Every round adds one at least.
+            Iterations::Until => {
+                // Every iteration adds one at least.
                 let more = |(z, _): (Var, State)| z.lt(n as f64);
-                let round = |(z, s): (Var, State)| {
+                let iteration = |(z, s): (Var, State)| {
                     let s = list(s);
                     (z + 1.0 + s.2.square() * 0.1, s)
                 };
-                let (z, state) = while_loop(more, round, (s * 0.1, state));
+                let (z, state) = while_loop(more, iteration, (s * 0.1, state));
                 end(state, z * 0.01)
             }
-            Rounds::Table => {
+            Iterations::Table => {
                 let rows = Ref::new(zeros([n + 1, x.size()], Dtype::F64));
                 rows.at(0).set(x);
-                let round = |(i, (_, y, s, k)): (Var, State)| {
+                let iteration = |(i, (_, y, s, k)): (Var, State)| {
                     let (x, y, s, k) = list((rows.at(i).get(), y, s, k));
                     rows.at(i + 1).set(x * 0.9);
                     (x, y, s, k)
                 };
-                let state = fori_loop(n, round, state);
+                let state = fori_loop(n, iteration, state);
                 end(state, rows.get().sin().sum() * 0.01)
             }
-            Rounds::Series => {
+            Iterations::Series => {
                 let rows = Ref::new(zeros([n + 3, x.size()], Dtype::F64));
                 (0..3).for_each(|i| rows.at(i).set(if i == 1 { x } else { y * 0.5 }));
-                let round = |(i, (_, y, s, k)): (Var, State)| {
+                let iteration = |(i, (_, y, s, k)): (Var, State)| {
                     let (old, last) = (rows.at(i).get(), rows.at(i + 2).get());
                     let (x, y, s, k) = list((old.sin() + last * 0.4, y, s, k));
                     rows.at(i + 3).set(x * 0.9 + rows.at(i).get() * rows.at(i + 1).get() * 0.1);
                     rows.at(i + 3).add(rows.at(i + 3).get().tanh() * old * 0.1);
                     (x, y, s, k)
                 };
-                let state = fori_loop(n, round, state);
+                let state = fori_loop(n, iteration, state);
                 end(state, rows.get().sin().sum() * 0.01)
             }
         }
@@ -269,11 +271,11 @@ fn nest(kind: Nest, [rows, places, taps]: [usize; 3], (x, y, s, k): State) -> St
             a,
         ),
         Nest::Carried => {
-            let round = |t: Var, c: Var| {
+            let iteration = |t: Var, c: Var| {
                 let (w, v) = of(t, i, j);
                 (c * w + v).sin()
             };
-            a.at((i, j)).set(each(taps, &round, s))
+            a.at((i, j)).set(each(taps, &iteration, s))
         }
         Nest::Rows => each(taps, &|t, a| a.at((i, t)).add(v.index((i, j)) * w.index((t, j))), a),
     };

@@ -1,15 +1,15 @@
 //! Random programs with loops, and what must hold of them under every policy and every budget.
 //!
 //! A program is a list of [`Step`]s on a state of two vectors, a number and a counter. They contract, so
-//! that rounding does not grow in them and derivatives are compared closely. Loops have rounds enough for a
+//! that rounding does not grow in them and derivatives are compared closely. Loops have iterations enough for a
 //! tape to be larger than what a gradient works in beside it.
 //!
 //! | law | |
 //! |---|---|
 //! | [`policies`] | values, gradients and what is told are the same under every policy |
 //! | [`budgets`] | a budget is obeyed, or refused with the least number, with which the plan is |
-//! | [`figures`] | beside what is said to be tape a gradient works in no more than what a round takes |
-//! | [`growth`] | within a budget it is the same however many rounds there are |
+//! | [`figures`] | beside what is said to be tape a gradient works in no more than what an iteration takes |
+//! | [`growth`] | within a budget it is the same however many iterations there are |
 //! | [`orders`] | derivatives of the gradient are the same, and those of batches |
 //! | [`rounding`] | of what is rounded derivatives are near to those, and values are the same |
 //! | [`machines`] | on every simulated machine, however the run is set up, results are the same bits |
@@ -21,7 +21,7 @@ mod program;
 
 pub use laws::{budgets, figures, gradient_under, growth, orders, policies, policy_of, rounding};
 pub use machines::machines;
-pub use program::{Nest, Program, Rounds, Step};
+pub use program::{Iterations, Nest, Program, Step};
 
 use crate::fuzz::said;
 use crate::{Failure, Rng};

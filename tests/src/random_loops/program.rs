@@ -14,8 +14,8 @@ pub enum Step {
     Named(&'static str),
     /// What is told of the number.
     Told,
-    /// Rounds of a loop.
-    Rounds(Rounds, usize, Vec<Step>),
+    /// Iterations of a loop.
+    Iterations(Iterations, usize, Vec<Step>),
     /// Loops over the elements of arrays, of so many rows, places and taps.
     Nest(Nest, [usize; 3]),
     /// One of two lists, by the sign of a difference.
@@ -28,16 +28,16 @@ pub enum Step {
     Batch(Vec<Step>),
     /// Under a policy.
     Under(Policy, Vec<Step>),
-    /// With so many carries for blocks of so many rounds.
+    /// With so many carries for blocks of so many iterations.
     Carries(usize, usize, Vec<Step>),
 }
 
 /// Which loop.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Rounds {
-    /// `fori_loop` of a known number of rounds.
+pub enum Iterations {
+    /// `fori_loop` of a known number of iterations.
     Known,
-    /// `fori_loop` of as many rounds as the program is told.
+    /// `fori_loop` of as many iterations as the program is told.
     Told,
     /// `scan` over numbers, with a stack of numbers.
     Scan,
@@ -79,8 +79,8 @@ pub struct Program {
     pub steps: Vec<Step>,
 }
 
-/// How many rounds loops within loops have in all, at most.
-const ROUNDS: usize = 240;
+/// How many iterations loops within loops have in all, at most.
+const ITERATIONS: usize = 240;
 
 const NAMES: [&str; 2] = ["a", "b.c"];
 
@@ -90,7 +90,7 @@ struct Draw {
     only: Option<&'static [usize]>,
     /// Whether there are loops over elements.
     nests: bool,
-    /// How many rounds there are inside those around.
+    /// How many iterations there are inside those around.
     room: usize,
 }
 
@@ -116,10 +116,10 @@ impl Program {
         let mut rng = Rng::new(rng.bits() ^ seed.rotate_left(32));
         let extent = [1, 2, 3, 4, 7, 16, 33][rng.index(7)];
         let only = only.or((rng.index(3) == 0).then_some(CHOICES));
-        let mut draw = Draw { rng, only, nests, room: ROUNDS };
+        let mut draw = Draw { rng, only, nests, room: ITERATIONS };
         let mut steps = draw.list(3, 3);
         // There is always a loop.
-        steps.push(if nests { draw.nest() } else { draw.rounds(2) });
+        steps.push(if nests { draw.nest() } else { draw.iterations(2) });
         Program { extent, steps }
     }
 
@@ -171,7 +171,7 @@ impl Step {
         match self {
             Step::Code(_) | Step::Named(_) | Step::Told | Step::Nest(..) => Vec::new(),
             Step::Branch(yes, no) => vec![yes, no],
-            Step::Rounds(_, _, b)
+            Step::Iterations(_, _, b)
             | Step::Call(b)
             | Step::Rule(b)
             | Step::Batch(b)
@@ -184,7 +184,7 @@ impl Step {
         match self {
             Step::Code(_) | Step::Named(_) | Step::Told | Step::Nest(..) => Vec::new(),
             Step::Branch(yes, no) => vec![yes, no],
-            Step::Rounds(_, _, b)
+            Step::Iterations(_, _, b)
             | Step::Call(b)
             | Step::Rule(b)
             | Step::Batch(b)
@@ -194,7 +194,7 @@ impl Step {
     }
 }
 
-/// Lists that are smaller by one thing: without a step, with the body of one in its place, with fewer rounds.
+/// Lists that are smaller by one thing: without a step, with the body of one in its place, with fewer iterations.
 fn smaller(list: &[Step]) -> Vec<Vec<Step>> {
     let mut all = Vec::new();
     for (i, step) in list.iter().enumerate() {
@@ -208,9 +208,9 @@ fn smaller(list: &[Step]) -> Vec<Vec<Step>> {
         for b in &bodies {
             replace(b.to_vec());
         }
-        if let Step::Rounds(kind, n, body) = step {
+        if let Step::Iterations(kind, n, body) = step {
             for fewer in [1, 2, n / 2, n.saturating_sub(1)].into_iter().filter(|m| m < n) {
-                replace(vec![Step::Rounds(*kind, fewer, body.clone())]);
+                replace(vec![Step::Iterations(*kind, fewer, body.clone())]);
             }
         }
         if let Step::Nest(kind, extents) = step {
@@ -240,26 +240,26 @@ impl Draw {
         (0..=self.rng.index(most)).map(|_| self.step(depth)).collect()
     }
 
-    fn rounds(&mut self, depth: usize) -> Step {
-        const KINDS: [Rounds; 10] = [
-            Rounds::Known,
-            Rounds::Known,
-            Rounds::Told,
-            Rounds::Scan,
-            Rounds::Reverse,
-            Rounds::Map,
-            Rounds::Counted,
-            Rounds::Until,
-            Rounds::Table,
-            Rounds::Series,
+    fn iterations(&mut self, depth: usize) -> Step {
+        const KINDS: [Iterations; 10] = [
+            Iterations::Known,
+            Iterations::Known,
+            Iterations::Told,
+            Iterations::Scan,
+            Iterations::Reverse,
+            Iterations::Map,
+            Iterations::Counted,
+            Iterations::Until,
+            Iterations::Table,
+            Iterations::Series,
         ];
         let kind = KINDS[self.rng.index(KINDS.len())];
-        let n = [0, 1, 2, 3, 5, 12, 30, 61, 100, ROUNDS][self.rng.index(10)].min(self.room);
+        let n = [0, 1, 2, 3, 5, 12, 30, 61, 100, ITERATIONS][self.rng.index(10)].min(self.room);
         let before = self.room;
         self.room /= n.max(1);
         let body = self.list(depth - 1, 4);
         self.room = before;
-        Step::Rounds(kind, n, body)
+        Step::Iterations(kind, n, body)
     }
 
     fn nest(&mut self) -> Step {
@@ -280,7 +280,7 @@ impl Draw {
             0 => Step::Named(NAMES[self.rng.index(2)]),
             1 if self.rng.index(4) == 0 => Step::Told,
             2 if self.nests => self.nest(),
-            12..=15 => self.rounds(depth),
+            12..=15 => self.iterations(depth),
             16 => Step::Branch(self.list(depth - 1, 2), self.list(depth - 1, 2)),
             17 => Step::Call(self.list(depth - 1, 3)),
             18 => Step::Rule(self.list(depth - 1, 2)),

@@ -5,7 +5,7 @@
 //!
 //! Size: the bodies.
 
-use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, noise, rounds};
+use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, iterations, noise};
 use tapeloom::prelude::*;
 
 /// Pairs with j > i: rows of which each is shorter by one, so loops of run-time length.
@@ -58,20 +58,20 @@ fn apart(x: Var, i: Var, j: Var) -> Var {
 
 fn triangular(x: Var) -> Var {
     let (u, n) = (Ref::new(1.0), x.len());
-    rounds(n, |i| rounds(n as i64 - 1 - i, |k| u.mul(factor(x, i, i + 1 + k))));
+    iterations(n, |i| iterations(n as i64 - 1 - i, |k| u.mul(factor(x, i, i + 1 + k))));
     u.get()
 }
 
 fn quotients(x: Var) -> Var {
     let (u, n) = (Ref::new(1.0), x.len());
     let pair = |i: Var, j: Var| u.update(|u| -u / apart(x, i, j));
-    rounds(n, |i| rounds(n as i64 - 1 - i, |k| pair(i, i + 1 + k)));
+    iterations(n, |i| iterations(n as i64 - 1 - i, |k| pair(i, i + 1 + k)));
     u.get()
 }
 
 fn square(x: Var) -> Var {
     let (u, n) = (Ref::new(1.0), x.len());
-    rounds(n, |i| rounds(n, |j| u.mul(factor(x, i, j))));
+    iterations(n, |i| iterations(n, |j| u.mul(factor(x, i, j))));
     u.get()
 }
 

@@ -9,7 +9,7 @@ use tapeloom::prelude::*;
 pub struct Kept {
     /// What the forward pass leaves in the workspace, and the way back reads.
     pub planned: usize,
-    /// What the rounds of loops kept at most whose number only the run knows, also of rounds that the
+    /// What the iterations of loops kept at most whose number only the run knows, also of iterations that the
     /// backward pass ran again.
     pub records: usize,
     /// Arguments, results, workspace and records together.

@@ -9,7 +9,7 @@
 //!
 //! Size: the edge of the image; honest, the images.
 
-use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, noise, rounds, unit};
+use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, iterations, noise, unit};
 use tapeloom::prelude::*;
 
 /// The mutated form.
@@ -113,32 +113,32 @@ fn products(widths: Widths, weights: Var, image: Var) -> Var {
     let memory = Ref::new(zeros([places[7]], Dtype::F64));
     // A square matrix times one of five columns.
     let product = |matrix: &dyn Fn(Var) -> Var, width: usize, filter: Var, to: Var| {
-        rounds(width, |i| {
-            rounds(FILTER, |j| {
+        iterations(width, |i| {
+            iterations(FILTER, |j| {
                 let out = memory.at(to + i * FILTER + j);
                 out.set(0.0);
-                rounds(width, |k| {
+                iterations(width, |k| {
                     out.add(matrix(i * width + k) * weights.index(filter + k * FILTER + j));
                 });
             });
         });
     };
     let pool = |from: Var, width: usize, to: Var| {
-        rounds(width, |i| {
-            rounds(width, |j| {
+        iterations(width, |i| {
+            iterations(width, |j| {
                 let sum = Ref::new(0.0);
-                rounds(WINDOW, |k| {
+                iterations(WINDOW, |k| {
                     let row = from + (i * WINDOW + k) * width;
-                    rounds(WINDOW, |l| sum.add(memory.at(row + j * WINDOW + l).get()));
+                    iterations(WINDOW, |l| sum.add(memory.at(row + j * WINDOW + l).get()));
                 });
                 memory.at(to + i * width + j).set(sum.get());
             });
         });
     };
     let dense = |from: usize, width: usize, filter: usize, to: usize, outputs: usize| {
-        rounds(outputs, |i| {
+        iterations(outputs, |i| {
             let sum = Ref::new(0.0);
-            rounds(width, |j| sum.add(memory.at(j + from).get() * weights.index(i + filter)));
+            iterations(width, |j| sum.add(memory.at(j + from).get() * weights.index(i + filter)));
             memory.at(i + to).set(sum.get());
         });
     };
@@ -147,7 +147,7 @@ fn products(widths: Widths, weights: Var, image: Var) -> Var {
 
     let filters = widths.filters();
     let map = widths.first * widths.first;
-    rounds(FILTERS[0], |f| {
+    iterations(FILTERS[0], |f| {
         product(&|i| image.index(i), widths.image, f * (FILTER * FILTER), f * map);
         pool(f * map, widths.first, f * (widths.pooled * widths.pooled) + places[1]);
     });

@@ -5,7 +5,7 @@
 //!
 //! Size: the numbers.
 
-use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, noise, rounds};
+use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, iterations, noise};
 use tapeloom::prelude::*;
 
 const SIZES: Sizes = Sizes { test: &[12], study: &[10_000], large: &[1 << 24] };
@@ -32,7 +32,7 @@ pub(super) const SUM: Kernel = Kernel {
 
 fn product(x: Var) -> Var {
     let (s, first) = (Ref::new(1.0), x.index(0));
-    rounds(x.len(), |i| s.mul((x.index(i) - first).exp()));
+    iterations(x.len(), |i| s.mul((x.index(i) - first).exp()));
     s.get().ln() + first
 }
 

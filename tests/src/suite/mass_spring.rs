@@ -6,7 +6,7 @@
 //!
 //! Size: masses, springs, hidden units; honest, columns and rows of masses, steps, hidden units.
 
-use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, noise, rounds, unit};
+use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, iterations, noise, unit};
 use tapeloom::prelude::*;
 
 /// The mutated form.
@@ -77,11 +77,11 @@ fn step(size: &[usize], variables: &[Var]) -> Var {
     let [x, v, w1, b1, w2, b2, length, reach] = [0, 1, 2, 3, 4, 5, 6, 7].map(|k| variables[k]);
     let waves = constant((0..WAVES).map(wave).collect::<Vec<_>>());
     let units = Ref::new(zeros([hidden], Dtype::F64));
-    rounds(hidden, |h| {
+    iterations(hidden, |h| {
         let z = Ref::new(0.0);
-        rounds(WAVES, |j| z.add(w1.index(j) * waves.index(j)));
+        iterations(WAVES, |j| z.add(w1.index(j) * waves.index(j)));
         let first = (h + 1) * WAVES;
-        rounds(masses, |j| {
+        iterations(masses, |j| {
             let w = |k: i64| w1.index(first + 4 * j + k);
             z.add(w(0) * x.index(j) * 0.05);
             z.add(w(1) * x.index(j + 1) * 0.05);
@@ -93,9 +93,9 @@ fn step(size: &[usize], variables: &[Var]) -> Var {
         units.at(h).set(z.get().tanh());
     });
     let force = Ref::new(x.zeros_like());
-    rounds(springs, |i| {
+    iterations(springs, |i| {
         let z = Ref::new(b2.index(i));
-        rounds(hidden, |h| z.add(w2.index((i, h)) * units.at(h).get()));
+        iterations(hidden, |h| z.add(w2.index((i, h)) * units.at(h).get()));
         let act = z.get().tanh();
         let (a, b) = (i, 2 * i);
         let long = (2.0 * x.index(a) * x.index(b)).sqrt() + 1e-4;

@@ -5,7 +5,7 @@
 //!
 //! Size: the rows, the columns.
 
-use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, noise, rounds};
+use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, iterations, noise};
 use tapeloom::prelude::*;
 
 const SIZES: Sizes = Sizes { test: &[5, 6], study: &[400, 400], large: &[8192, 8192] };
@@ -38,9 +38,9 @@ pub(super) const SUM: Kernel = Kernel {
 
 fn product(matrix: Var, v: Var) -> Var {
     let s = Ref::new(1.0);
-    rounds(matrix.len(), |i| {
+    iterations(matrix.len(), |i| {
         let o = Ref::new(0.0);
-        rounds(v.len(), |j| o.add(matrix.index((i, j)) * v.index(j)));
+        iterations(v.len(), |j| o.add(matrix.index((i, j)) * v.index(j)));
         s.mul(2.0 * o.get());
     });
     s.get()

@@ -232,6 +232,6 @@ fn noise(i: usize) -> f64 {
 }
 
 /// A loop that carries nothing but what it writes.
-fn rounds(n: impl tapeloom::Count, body: impl Fn(Var)) {
+fn iterations(n: impl tapeloom::Count, body: impl Fn(Var)) {
     fori_loop(n, |(i, ()): (Var, ())| body(i), ());
 }

@@ -4,7 +4,7 @@
 //!
 //! Size: i, k, l, j.
 
-use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, noise, rounds, unit};
+use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, iterations, noise, unit};
 use tapeloom::prelude::*;
 
 const SIZES: Sizes = Sizes { test: &[2, 3, 4, 5], study: &[8, 8, 8, 8], large: &[96, 96, 96, 32] };
@@ -29,10 +29,10 @@ pub(super) const ARRAYS: Kernel = Kernel {
 fn loops(b: Var, c: Var, d: Var) -> Var {
     let [of_i, of_k, of_l, of_j] = [b.shape()[0], b.shape()[1], b.shape()[2], c.shape()[1]];
     let a = Ref::new(zeros([of_i, of_j], Dtype::F64));
-    rounds(of_i, |i| {
-        rounds(of_k, |k| {
-            rounds(of_l, |l| {
-                rounds(of_j, |j| {
+    iterations(of_i, |i| {
+        iterations(of_k, |k| {
+            iterations(of_l, |l| {
+                iterations(of_j, |j| {
                     a.at((i, j)).add(b.index((i, k, l)) * d.index((l, j)) * c.index((k, j)));
                 });
             });

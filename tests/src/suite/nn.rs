@@ -4,7 +4,7 @@
 //!
 //! Size: the pixels, the labels.
 
-use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, noise, rounds, unit};
+use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, iterations, noise, unit};
 use tapeloom::prelude::*;
 
 const SIZES: Sizes = Sizes { test: &[12, 3], study: &[784, 10], large: &[1 << 22, 10] };
@@ -52,14 +52,14 @@ pub(super) const MEASURED: Kernel = Kernel {
 fn loops(w: impl Fn(Var, Var) -> Var, b: Var, pixels: Var) -> Var {
     let labels = b.len();
     let a = Ref::new(b);
-    rounds(labels, |i| {
+    iterations(labels, |i| {
         let sum = Ref::new(a.at(i).get());
-        rounds(pixels.len(), |j| sum.add(w(i, j) * (pixels.index(j) / 255.0)));
+        iterations(pixels.len(), |j| sum.add(w(i, j) * (pixels.index(j) / 255.0)));
         a.at(i).set(sum.get());
     });
     let (most, sum) = (Ref::new(a.at(0).get()), Ref::new(0.0));
-    rounds(labels, |i| most.max(a.at(i).get()));
-    rounds(labels, |i| sum.add((a.at(i).get() - most.get()).exp()));
+    iterations(labels, |i| most.max(a.at(i).get()));
+    iterations(labels, |i| sum.add((a.at(i).get() - most.get()).exp()));
     most.get() + sum.get().ln() - a.at(LABEL).get()
 }
 

@@ -9,7 +9,7 @@
 //!
 //! Size: rows, columns.
 
-use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, noise, rounds, unit};
+use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, iterations, noise, unit};
 use tapeloom::prelude::*;
 
 const SIZES: Sizes = Sizes { test: &[5, 7], study: &[100, 100], large: &[4096, 8192] };
@@ -58,7 +58,7 @@ fn products(start: Var, wall: Var) -> Var {
         cond(n.lt(columns as i64 - 2), |()| compare(n + 1), |()| (), ());
         rows.at((t + 1, n)).set(wall.index((t + 1, n)) * least.get());
     };
-    rounds(of_rows - 1, |t| rounds(columns, |n| cell(t, n)));
+    iterations(of_rows - 1, |t| iterations(columns, |n| cell(t, n)));
     rows.get().index(of_rows - 1)
 }
 

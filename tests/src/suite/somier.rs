@@ -5,7 +5,7 @@
 //!
 //! Size: masses along an edge; and, honest, the steps.
 
-use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, noise, rounds, unit};
+use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, iterations, noise, unit};
 use tapeloom::prelude::*;
 
 /// A quarter of the stiffness of a spring.
@@ -98,7 +98,7 @@ fn springs(n: usize, x: Var, add: impl Fn(Var, Var)) {
             (0..3).for_each(|c| add(to + c * masses, g * d[c]));
         }
     };
-    rounds(inner, |i| rounds(inner, |j| rounds(inner, |k| point(i + 1, j + 1, k + 1))));
+    iterations(inner, |i| iterations(inner, |j| iterations(inner, |k| point(i + 1, j + 1, k + 1))));
 }
 
 fn displacement(start: Var, rest: Var, steps: usize) -> Var {

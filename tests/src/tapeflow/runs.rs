@@ -37,7 +37,7 @@ pub struct Run {
     pub layer: Option<u64>,
     /// Operations that are under way: 1 is a replay.
     pub window: u64,
-    /// How many rounds become straight code, of inner loops first; none for loops as they are written.
+    /// How many iterations become straight code, of inner loops first; none for loops as they are written.
     pub unroll: &'static [u64],
     /// How many bytes are left free behind each array.
     pub gap: u64,

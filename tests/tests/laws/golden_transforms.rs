@@ -110,10 +110,10 @@ fn recurrence(x: Var) -> (Var, Var) {
     scan(|(c, a): (Var, Var)| (c.sin() * a + c, c * c), x, constant([0.1, 0.2, 0.3, 0.4]))
 }
 
-/// The same, of which a round keeps its carry and its element alone.
+/// The same, of which an iteration keeps its carry and its element alone.
 fn checkpointed(x: Var) -> (Var, Var) {
-    let round = checkpoint(|(c, a): (Var, Var)| (c.sin() * a + c, c * c), Policy::Nothing);
-    scan(round, x, constant([0.1, 0.2, 0.3, 0.4]))
+    let iteration = checkpoint(|(c, a): (Var, Var)| (c.sin() * a + c, c * c), Policy::Nothing);
+    scan(iteration, x, constant([0.1, 0.2, 0.3, 0.4]))
 }
 
 fn log1pexp(x: Var) -> Var {

@@ -329,7 +329,7 @@ fn work(m: &Module, f: FuncId) -> (f64, usize) {
 }
 
 /// The terms on which laws plan: every policy as for a call, and parameters and results that cost their
-/// bytes, as in the rounds of a loop.
+/// bytes, as in the iterations of a loop.
 fn all_terms(params: usize, results: usize) -> Vec<PlanRequest> {
     let dear = |n: usize| {
         (0..n)
@@ -400,9 +400,10 @@ fn what_is_not_kept_is_computed_again() {
     });
     let planned = PLANNED.each_ref().map(|n| n.load(Ordering::Relaxed));
     // Planned, everything, nothing, dots, memory in two ways, rounded, few bytes in two ways, two names that nobody marks, but for those; and a loop.
-    let [some, none, nothing, dots, memory, disjoint, _, few, about, named, _, rounds] = planned;
+    let [some, none, nothing, dots, memory, disjoint, _, few, about, named, _, iterations] =
+        planned;
     let often =
-        [nothing, dots, memory, disjoint, few, about, named, rounds].iter().all(|n| *n > 100);
+        [nothing, dots, memory, disjoint, few, about, named, iterations].iter().all(|n| *n > 100);
     let enough = none == 0 && some > 0 && often;
     assert!(enough, "{planned:?} linear halves compute anything again");
 }

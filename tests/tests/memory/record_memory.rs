@@ -25,8 +25,10 @@ fn a_tape_holds_what_it_says() {
     // Loops keep what they keep, and reads of places name their operands themselves.
     let before = Counting::held();
     let x = Tensor::full(&[100], 0.5).unwrap();
-    let rounds = |x: Var| fori_loop(1000, |(i, y): (Var, Var)| (y + x.index(i.rem(100))).sin(), x);
-    let tape = record(|x: Var| (0..100).fold(rounds(x).sum(), |y, i| y * x.index(i)), &x).unwrap();
+    let iterations =
+        |x: Var| fori_loop(1000, |(i, y): (Var, Var)| (y + x.index(i.rem(100))).sin(), x);
+    let tape =
+        record(|x: Var| (0..100).fold(iterations(x).sum(), |y, i| y * x.index(i)), &x).unwrap();
     assert!(tape.bytes() > 1000 * 100 * 8, "{}", tape.bytes());
     says(tape.bytes(), before);
     drop(tape);
@@ -118,14 +120,14 @@ fn a_tape_holds_what_it_says() {
     drop(error);
     assert!(Counting::held() < before + array);
 
-    // An operation that would hold more is not begun, and a loop of which only the run knows the rounds ends.
+    // An operation that would hold more is not begun, and a loop of which only the run knows the iterations ends.
     let all: [fn(Var) -> Var; 4] = [
         |x| fori_loop(1_000_000, |(_, y): (Var, Var)| y.sin(), x),
         |x| while_loop(|y: Var| y.sum().gt(-1.0), |y: Var| y.sin(), x),
         |x| x.reshape([x.size(), 1]) * x.reshape([1, x.size()]),
         |x| {
-            let rounds = |x: Var| while_loop(|y: Var| y.sum().gt(-1.0), |y: Var| y.sin(), x);
-            fori_loop(2, |(_, x): (Var, Var)| rounds(x), x)
+            let iterations = |x: Var| while_loop(|y: Var| y.sum().gt(-1.0), |y: Var| y.sin(), x);
+            fori_loop(2, |(_, x): (Var, Var)| iterations(x), x)
         },
     ];
     for f in all {

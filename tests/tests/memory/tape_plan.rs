@@ -68,15 +68,15 @@ fn what_is_explained_is_what_is_taken() {
     assert!(less.tape().bytes() < e.tape().bytes(), "{}{}", e.tape(), less.tape());
     assert!(less.tape().again().iter().any(|a| a.what == "tanh"), "{}", less.tape());
 
-    // A round keeps two arrays beside what it gives, named after what makes them, at their lines; the numbers of
-    // the rounds are read again.
-    let round = |(h, t): (Var, Var)| {
+    // An iteration keeps two arrays beside what it gives, named after what makes them, at their lines; the numbers of
+    // the iterations are read again.
+    let iteration = |(h, t): (Var, Var)| {
         let d = h - 0.01 * t;
         let h = (d * d).sin() + h.exp();
         (h, h)
     };
-    let rounds = move |x: Var| scan(round, x, arange(100, Dtype::F64)).1.square().sum();
-    let e = explained("scan", rounds, &Tensor::full(&[32], 0.1).unwrap());
+    let iterations = move |x: Var| scan(iteration, x, arange(100, Dtype::F64)).1.square().sum();
+    let e = explained("scan", iterations, &Tensor::full(&[32], 0.1).unwrap());
     let mut kept = rows(&e);
     kept.sort();
     let want = ["add f64[100,32]", "copy f64[100]", "cos f64[100,32]", "exp f64[100,32]"];
@@ -94,33 +94,35 @@ fn what_is_explained_is_what_is_taken() {
     let lines: Vec<u32> = e.tape().rows().filter_map(|r| Some(r.location?.line())).collect();
     assert!(lines.iter().all(|line| lines[0].abs_diff(*line) < 8), "{}", e.tape());
 
-    // What a round begins with is what the one before it ended with, which is stacked for who reads all.
+    // What an iteration begins with is what the one before it ended with, which is stacked for who reads all.
     let x = Tensor::full(&[8, 8], 0.1).unwrap();
-    let round = |(h, x): (Var, Var)| {
+    let iteration = |(h, x): (Var, Var)| {
         let h = (h.dot(x) + 0.1).tanh();
         (h, h)
     };
     let over = |w: Var| w.reshape([1, 8, 8]).broadcast_to([100, 8, 8]);
-    let up = move |w: Var| scan(|(h, _): (Var, Var)| round((h, w)), w, over(w)).1.square().sum();
-    let down =
-        move |w: Var| scan_reverse(|(h, _): (Var, Var)| round((h, w)), w, over(w)).1.square().sum();
+    let up =
+        move |w: Var| scan(|(h, _): (Var, Var)| iteration((h, w)), w, over(w)).1.square().sum();
+    let down = move |w: Var| {
+        scan_reverse(|(h, _): (Var, Var)| iteration((h, w)), w, over(w)).1.square().sum()
+    };
     two_arrays("up", up, &x);
     two_arrays("down", down, &x);
 }
 
 #[test]
-fn the_tape_of_a_loop_is_all_that_grows_with_rounds() {
-    the_tape_is_all_that_grows_with_rounds("swing", |n| {
+fn the_tape_of_a_loop_is_all_that_grows_with_iterations() {
+    the_tape_is_all_that_grows_with_iterations("swing", |n| {
         Box::new(move |x: Var| {
-            let round = |(_, (x, v)): (Var, (Var, Var))| (x + v * 0.01, v - x.sin() * 0.01);
-            fori_loop(n, round, (x, x.zeros_like())).0.sum()
+            let iteration = |(_, (x, v)): (Var, (Var, Var))| (x + v * 0.01, v - x.sin() * 0.01);
+            fori_loop(n, iteration, (x, x.zeros_like())).0.sum()
         })
     });
 }
 
 #[test]
-fn the_tape_of_nested_loops_is_all_that_grows_with_rounds() {
-    the_tape_is_all_that_grows_with_rounds("nest", |n| {
+fn the_tape_of_nested_loops_is_all_that_grows_with_iterations() {
+    the_tape_is_all_that_grows_with_iterations("nest", |n| {
         Box::new(move |x: Var| {
             let inner = |x: Var| fori_loop(n, |(_, x): (Var, Var)| x.sin() + x * 0.1, x);
             fori_loop(8, |(_, x): (Var, Var)| inner(x) + 0.5, x).sum()
@@ -129,20 +131,20 @@ fn the_tape_of_nested_loops_is_all_that_grows_with_rounds() {
 }
 
 #[test]
-fn the_tape_of_loops_in_branches_is_all_that_grows_with_rounds() {
-    the_tape_is_all_that_grows_with_rounds("branch", |n| {
+fn the_tape_of_loops_in_branches_is_all_that_grows_with_iterations() {
+    the_tape_is_all_that_grows_with_iterations("branch", |n| {
         Box::new(move |x: Var| {
             let inner = |x: Var| fori_loop(n, |(_, x): (Var, Var)| x.cos(), x);
-            let round = |(i, x): (Var, Var)| cond(i.rem(3).eq(0), |x: Var| x.sin(), inner, x);
-            fori_loop(7, round, x).sum()
+            let iteration = |(i, x): (Var, Var)| cond(i.rem(3).eq(0), |x: Var| x.sin(), inner, x);
+            fori_loop(7, iteration, x).sum()
         })
     });
 }
 
 /// Whatever is kept and however often: what is said of the workspace is what is taken, and what is said to be tape is
-/// all that grows with the rounds; on the way back through a gradient there are the cotangents of its tape, too, and
+/// all that grows with the iterations; on the way back through a gradient there are the cotangents of its tape, too, and
 /// a branch that undoes a loop does so in copies of the states that are kept of it.
-fn the_tape_is_all_that_grows_with_rounds(name: &str, f: fn(usize) -> Box<dyn Fn(Var) -> Var>) {
+fn the_tape_is_all_that_grows_with_iterations(name: &str, f: fn(usize) -> Box<dyn Fn(Var) -> Var>) {
     let x: Tensor = (0..100).map(|i| 0.01 * f64::from(i)).collect();
     let once = jit(grad(f(1))).explain(&x).unwrap().workspace_bytes();
     let bytes = [60_000, 5_000].map(Policy::Bytes);
@@ -169,7 +171,7 @@ fn the_tape_is_all_that_grows_with_rounds(name: &str, f: fn(usize) -> Box<dyn Fn
     }
 }
 
-/// The gradient keeps two arrays with a row for each round, and is right.
+/// The gradient keeps two arrays with a row for each iteration, and is right.
 fn two_arrays(what: &str, f: impl Fn(Var) -> Var + Copy + 'static, x: &Tensor) {
     let e = explained(what, f, x);
     let kept: Vec<String> = rows(&e).into_iter().filter(|row| row.contains("100")).collect();

@@ -11,8 +11,8 @@ use tapeloom_tests::{Agreement, Listener, Sweep};
 type Program = fn(Var) -> Var;
 
 fn swing(x: Var) -> Var {
-    let round = |(_, (x, v)): (Var, (Var, Var))| (x + v * 0.01, v - x.sin() * 0.01);
-    fori_loop(400, round, (x, x.zeros_like())).0.sum()
+    let iteration = |(_, (x, v)): (Var, (Var, Var))| (x + v * 0.01, v - x.sin() * 0.01);
+    fori_loop(400, iteration, (x, x.zeros_like())).0.sum()
 }
 
 fn nest(x: Var) -> Var {
@@ -21,16 +21,16 @@ fn nest(x: Var) -> Var {
 }
 
 fn until(x: Var) -> Var {
-    let round = |x: Var| x + x.sin().square() * 0.1 + 0.01;
-    while_loop(|x: Var| x.sum().lt(400.0), round, x).sum()
+    let iteration = |x: Var| x + x.sin().square() * 0.1 + 0.01;
+    while_loop(|x: Var| x.sum().lt(400.0), iteration, x).sum()
 }
 
 fn stacked(x: Var) -> Var {
-    let round = |(h, t): (Var, Var)| {
+    let iteration = |(h, t): (Var, Var)| {
         let h = (h * 0.9 + t * 0.01).tanh();
         (h, h * t)
     };
-    scan(round, x, arange(300, Dtype::F64)).1.square().sum()
+    scan(iteration, x, arange(300, Dtype::F64)).1.square().sum()
 }
 
 fn two_loops(x: Var) -> Var {
@@ -41,7 +41,7 @@ fn two_loops(x: Var) -> Var {
 }
 
 fn branches(x: Var) -> Var {
-    let round = |(i, x): (Var, Var)| {
+    let iteration = |(i, x): (Var, Var)| {
         cond(
             i.rem(3).eq(0),
             |x: Var| x.sin().exp() * 0.3,
@@ -49,7 +49,7 @@ fn branches(x: Var) -> Var {
             x,
         )
     };
-    fori_loop(120, round, x).sum()
+    fori_loop(120, iteration, x).sum()
 }
 
 fn layers(x: Var) -> Var {
@@ -139,13 +139,13 @@ fn budgets_compose() {
         // The gradient has a budget, too, and keeps more.
         let d = move |x: Var| checkpoint(f, Policy::Bytes(400_000))(x);
         same(run(hessian(d), &x).unwrap(), run(hessian(f), &x).unwrap());
-        // In each round of a loop, and in a branch.
-        let rounds = |g: &dyn Fn(Var) -> Var, x: Var| {
+        // In each iteration of a loop, and in a branch.
+        let iterations = |g: &dyn Fn(Var) -> Var, x: Var| {
             fori_loop(3, |(_, x): (Var, Var)| x * 0.5 + g(x) * 0.001, x).sum()
         };
         same(
-            run(grad(move |x| rounds(&c, x)), &x).unwrap(),
-            run(grad(move |x| rounds(&f, x)), &x).unwrap(),
+            run(grad(move |x| iterations(&c, x)), &x).unwrap(),
+            run(grad(move |x| iterations(&f, x)), &x).unwrap(),
         );
         let branch = |g: &dyn Fn(Var) -> Var, x: Var| {
             cond(x.sum().gt(0.0), |x: Var| g(x), |x: Var| x.sum(), x)
@@ -176,10 +176,10 @@ fn what_cannot_be_made_again_has_no_budget() {
     assert!(error.to_string().contains("only the run knows"), "{error}");
     // Of known length they keep what they take, and the refusal says why.
     let asked = |x: Var| {
-        let round = |(_, x): (Var, Var)| {
+        let iteration = |(_, x): (Var, Var)| {
             x.sin() + callback("ask", x.stop_gradient(), x.array_type(), |x: Tensor| Ok(x))
         };
-        fori_loop(200, round, x).sum()
+        fori_loop(200, iteration, x).sum()
     };
     let error = jit(grad(checkpoint(asked, Policy::Bytes(1_000)))).call([0.1, 0.2]).unwrap_err();
     let line = line!() - 5;
@@ -187,9 +187,9 @@ fn what_cannot_be_made_again_has_no_budget() {
     assert!(error.to_string().contains(&said), "{said}: {error}");
 }
 
-/// Rounds that print are made again like others, and have told what they tell by then.
+/// Iterations that print are made again like others, and have told what they tell by then.
 #[test]
-fn rounds_that_run_again_are_silent() {
+fn iterations_that_run_again_are_silent() {
     let log = Listener::default();
     let heard = log.clone();
     let tell = move |x: Var| {
@@ -197,11 +197,11 @@ fn rounds_that_run_again_are_silent() {
         tap(x, move |x: Tensor| heard.hear("x", &[x]))
     };
     // In a loop of a loop, on one side of a branch.
-    let round = move |(i, x): (Var, Var)| {
+    let iteration = move |(i, x): (Var, Var)| {
         let inner = |(_, x): (Var, Var)| cond(i.rem(2).eq(0), &tell, |x: Var| x, x.sin());
         fori_loop(2, inner, x) * 1.1
     };
-    let run = move |x: Var| fori_loop(200, |s: (Var, Var)| round(s), x).sum();
+    let run = move |x: Var| fori_loop(200, |s: (Var, Var)| iteration(s), x).sum();
     let x = Tensor::from([0.1, 0.2]);
     let of = |f: &dyn Fn(Var) -> Var| (jit(|x| grad(f)(x)).call(&x).unwrap(), log.take());
     let (want, told) = of(&run);
@@ -225,7 +225,7 @@ fn rounds_that_run_again_are_silent() {
 /// What functions with rules tell is what they tell without a budget: a rule in place of its function, and a cotangent
 /// to the first derivative alone.
 #[test]
-fn rules_of_rounds_that_run_again_tell_once() {
+fn rules_of_iterations_that_run_again_tell_once() {
     let log = Listener::default();
     let tell = |name: &'static str| {
         let heard = log.clone();
@@ -257,8 +257,8 @@ fn rules_of_rounds_that_run_again_tell_once() {
     for (rule, number) in rules {
         let counted = |x: Var| fori_loop(12, |(_, x): (Var, Var)| rule(x) * 1.1, x).sum();
         let until = |x: Var| {
-            let round = |(n, x): (Var, Var)| (n + 1, rule(x) * 1.1);
-            while_loop(|(n, _): (Var, Var)| n.lt(12), round, (constant(0i64), x)).1.sum()
+            let iteration = |(n, x): (Var, Var)| (n + 1, rule(x) * 1.1);
+            while_loop(|(n, _): (Var, Var)| n.lt(12), iteration, (constant(0i64), x)).1.sum()
         };
         for f in [&counted as &dyn Fn(Var) -> Var, &until] {
             let (want, told) = of(f);
@@ -277,9 +277,9 @@ fn rules_of_rounds_that_run_again_tell_once() {
 #[test]
 fn a_budget_with_room_for_all_costs_nothing() {
     let chain = |x: Var| (x * x.sin() + (x * 2.0).cos()).sin().sum();
-    let rounds = |x: Var| fori_loop(20, |(_, x): (Var, Var)| (x * 1.1).sin(), x).cos().sum();
+    let iterations = |x: Var| fori_loop(20, |(_, x): (Var, Var)| (x * 1.1).sin(), x).cos().sum();
     let x = Tensor::full(&[10_000], 0.3).unwrap();
-    for f in [chain, rounds] {
+    for f in [chain, iterations] {
         let works =
             |f: &dyn Fn(Var) -> Var| jit(|x| grad(f)(x)).explain(&x).unwrap().workspace_bytes();
         let (all, few) = (works(&f), works(&checkpoint(f, Policy::Bytes(10_000_000))));
@@ -308,22 +308,22 @@ fn what_is_kept_is_all_that_is_kept() {
     tape(part, 100);
     // The forward pass of a loop inside has no places for carries that nobody reads.
     let inside = |x: Var| {
-        let round = |(_, x): (Var, Var)| tap(x.sin() * 1.1, |_: Tensor| {});
-        let rounds = |(_, x): (Var, Var)| {
+        let iteration = |(_, x): (Var, Var)| tap(x.sin() * 1.1, |_: Tensor| {});
+        let iterations = |(_, x): (Var, Var)| {
             let n = (x.sum() * 0.0).convert(Dtype::I64) + 30;
-            fori_loop(n, |(_, x): (Var, Var)| x.sin() * 1.1, round((x, x)))
+            fori_loop(n, |(_, x): (Var, Var)| x.sin() * 1.1, iteration((x, x)))
         };
-        fori_loop(2, rounds, x).sum()
+        fori_loop(2, iterations, x).sum()
     };
     assert!(tape(inside, 200_000) < 260_000);
 }
 
-/// A loop of which only the run knows the rounds takes no more places than it may need, however much it may have.
+/// A loop of which only the run knows the iterations takes no more places than it may need, however much it may have.
 #[test]
 fn generous_budgets_are_not_taken_whole() {
     let f = |x: Var| {
-        let round = |x: Var| x + x.sin().square() * 0.1 + 0.01;
-        while_loop(|x: Var| x.sum().lt(4000.0), round, x).sum()
+        let iteration = |x: Var| x + x.sin().square() * 0.1 + 0.01;
+        while_loop(|x: Var| x.sum().lt(4000.0), iteration, x).sum()
     };
     let x = Tensor::full(&[1000], 0.1).unwrap();
     let g = jit(grad(checkpoint(f, Policy::Bytes(1 << 30))));
@@ -336,8 +336,8 @@ fn generous_budgets_are_not_taken_whole() {
 fn budgets_of_higher_order_and_in_rules() {
     let x = Tensor::from([0.3, 0.2]);
     let until: Program = |x: Var| {
-        let round = |(z, s): (Var, Var)| (z + 1.0 + s.square().sum() * 0.1, s.sin() * z);
-        while_loop(|(z, _): (Var, Var)| z.lt(9.0), round, (x.sum(), x)).1.sum()
+        let iteration = |(z, s): (Var, Var)| (z + 1.0 + s.square().sum() * 0.1, s.sin() * z);
+        while_loop(|(z, _): (Var, Var)| z.lt(9.0), iteration, (x.sum(), x)).1.sum()
     };
     let outer = |g: &dyn Fn(Var) -> Var, x: Var| (g(x) * x.sin()).sum();
     for f in [until, swing, stacked] {
@@ -356,18 +356,19 @@ fn budgets_of_higher_order_and_in_rules() {
     assert_eq!(run(grad(rule), &x).unwrap_err().kind(), Kind::Budget);
 }
 
-/// What is captured is also where the loop begins, and a block does not divide the rounds: cotangents are added
-/// in the order of the rounds all the same.
+/// What is captured is also where the loop begins, and a block does not divide the iterations: cotangents are added
+/// in the order of the iterations all the same.
 #[test]
 fn cuts_of_a_loop_change_no_bit() {
     let x: Tensor = (0..16).map(|i| 0.9 * (1.0 + 0.7 * i as f64).sin()).collect();
     let f = |x: Var| {
-        let round = |(x, y, s): (Var, Var, Var), c: Var| {
+        let iteration = |(x, y, s): (Var, Var, Var), c: Var| {
             let y = y * 0.5 + c.cumsum(0) * 0.05 * s;
             (x, y, (s * 0.5 + (x * y).mean()).tanh())
         };
         let start = (x, x.cos() * 0.5, x.sum() * 0.1);
-        let (x, y, s) = fori_loop(29, |(_, state): (Var, (Var, Var, Var))| round(state, x), start);
+        let (x, y, s) =
+            fori_loop(29, |(_, state): (Var, (Var, Var, Var))| iteration(state, x), start);
         (x * y).sum() + (y * y).sum() * 0.5 + s
     };
     let gradient =
@@ -378,15 +379,15 @@ fn cuts_of_a_loop_change_no_bit() {
     }
 }
 
-/// Rounds add to one total what they read, also where a loop begins with it as well.
+/// Iterations add to one total what they read, also where a loop begins with it as well.
 #[test]
 fn cuts_of_a_loop_that_begins_with_what_it_reads_change_no_bit() {
     let x: Tensor = (0..3).map(|i| 0.9 * (1.0 + 0.7 * i as f64).sin()).collect();
     let f = |c: Var| {
-        let round = |(_, (x, y)): (Var, (Var, Var))| (x * 0.9, (y * c).sin());
-        let (x, y) = fori_loop(57, round, (c, c.cos() * 0.5));
-        let round = |(_, s): (Var, Var)| (s * 0.5 + (x * y).mean()).tanh();
-        (x * 0.7).sum() + fori_loop(240, round, c.sum())
+        let iteration = |(_, (x, y)): (Var, (Var, Var))| (x * 0.9, (y * c).sin());
+        let (x, y) = fori_loop(57, iteration, (c, c.cos() * 0.5));
+        let iteration = |(_, s): (Var, Var)| (s * 0.5 + (x * y).mean()).tanh();
+        (x * 0.7).sum() + fori_loop(240, iteration, c.sum())
     };
     let gradient =
         |policy: Policy| jit(value_and_grad(checkpoint(f, policy))).interpreted().call(&x).unwrap();
@@ -396,14 +397,14 @@ fn cuts_of_a_loop_that_begins_with_what_it_reads_change_no_bit() {
     }
 }
 
-/// Where there is room for all carries, the last rounds keep what they need, as many as there is room for, and run once.
+/// Where there is room for all carries, the last iterations keep what they need, as many as there is room for, and run once.
 #[test]
-fn what_a_budget_leaves_is_kept_of_the_last_rounds() {
+fn what_a_budget_leaves_is_kept_of_the_last_iterations() {
     let x: Tensor = (0..16).map(|i| (i as f64).sin()).collect();
     let f = |x: Var| {
-        let round =
+        let iteration =
             |(_, (x, v)): (Var, (Var, Var))| (x + v * 0.01, v - (x.sin() * v.tanh()).exp() * 0.01);
-        fori_loop(500, round, (x, x.zeros_like())).0.sum()
+        fori_loop(500, iteration, (x, x.zeros_like())).0.sum()
     };
     let plain = jit(value_and_grad(f));
     let all = plain.explain(&x).unwrap().tape().bytes();
@@ -523,11 +524,11 @@ fn straight_code_is_undone_in_pieces() {
 #[test]
 fn truth_values_are_packed_in_little_memory() {
     let f = |x: Var| {
-        let round = |t: Var| {
+        let iteration = |t: Var| {
             let x = ((x + t) * 0.9).maximum(x.cos());
             (x * 0.9).maximum(x.sin() * 0.7).sum()
         };
-        map(round, arange(62, Dtype::F64) * 0.01).sum()
+        map(iteration, arange(62, Dtype::F64) * 0.01).sum()
     };
     let x: Tensor = (0..33).map(|i| f64::from(i).sin()).collect();
     let e = jit(grad(checkpoint(f, Policy::Bytes(10_000)))).explain(&x).unwrap();
@@ -538,9 +539,9 @@ fn truth_values_are_packed_in_little_memory() {
 /// What follows from an argument before a loop is made again before the way back through it, and so is no tape.
 #[test]
 fn what_loops_read_of_arguments_counts_only_where_it_is_kept() {
-    let rounds = |w: Var| {
-        let round = |(_, h): (Var, Var)| (h.dot(w) + 0.1).tanh();
-        fori_loop(200, round, zeros([16], Dtype::F64)).sum()
+    let iterations = |w: Var| {
+        let iteration = |(_, h): (Var, Var)| (h.dot(w) + 0.1).tanh();
+        fori_loop(200, iteration, zeros([16], Dtype::F64)).sum()
     };
     let ways: [(&str, &[usize], Program); 4] = [
         ("as it is", &[16, 16], |w| w),
@@ -549,7 +550,7 @@ fn what_loops_read_of_arguments_counts_only_where_it_is_kept() {
         ("twice", &[16, 16], |w| w * 2.0),
     ];
     for (name, shape, made) in ways {
-        let f = |w: Var| rounds(made(w));
+        let f = |w: Var| iterations(made(w));
         let w = Tensor::full(shape, 0.01).unwrap();
         let g = jit(grad(checkpoint(f, Policy::Bytes(1_000))));
         let e = g.explain(&w).unwrap();
@@ -579,20 +580,20 @@ const CONSTANTS: [(&str, Constant); 10] = [
 
 /// What reads a constant in both passes.
 const USES: [(&str, Use); 8] = [
-    ("rounds", |x, c| map(|t: Var| (x + t.convert(Dtype::F64) * 0.001).sin().sum(), c).sum()),
-    ("rounds that carry", |x, c| {
-        let round = |(h, t): (Var, Var)| ((h + t.convert(Dtype::F64) * 0.001).sin(), ());
-        scan(round, x, c).0.sum()
+    ("iterations", |x, c| map(|t: Var| (x + t.convert(Dtype::F64) * 0.001).sin().sum(), c).sum()),
+    ("iterations that carry", |x, c| {
+        let iteration = |(h, t): (Var, Var)| ((h + t.convert(Dtype::F64) * 0.001).sin(), ());
+        scan(iteration, x, c).0.sum()
     }),
-    ("elements in rounds", |x, c| {
-        let round = |(i, h): (Var, Var)| (h * c.index(i).convert(Dtype::F64) * 0.001).sin();
-        fori_loop(30, round, x).sum()
+    ("elements in iterations", |x, c| {
+        let iteration = |(i, h): (Var, Var)| (h * c.index(i).convert(Dtype::F64) * 0.001).sin();
+        fori_loop(30, iteration, x).sum()
     }),
-    ("all in rounds", |x, c| {
+    ("all in iterations", |x, c| {
         let c = c.convert(Dtype::F64);
         fori_loop(30, |(_, h): (Var, Var)| (h * (c * h.sum()).sin().sum()).sin(), x).sum()
     }),
-    ("rounds begin", |x, c| {
+    ("iterations begin", |x, c| {
         let c = c.convert(Dtype::F64) * 0.001;
         fori_loop(30, |(_, h): (Var, Var)| (h * x.sum()).sin(), c).sum()
     }),
@@ -625,7 +626,7 @@ const PLACES: [(&str, Place); 5] = [
         checkpoint(|x: Var| f(x, c), Policy::Everything)(x)
     }),
     ("in a function that is called", |f, x, c| outline(|x: Var| f(x, c(MANY)))(x)),
-    ("in rounds", |f, x, c| {
+    ("in iterations", |f, x, c| {
         fori_loop(3, |(_, x): (Var, Var)| x * 0.5 + f(x, c(MANY)) * 0.001, x).sum()
     }),
 ];
@@ -666,27 +667,29 @@ fn constants_do_not_lie_between_the_passes() {
     }
 }
 
-/// Masks of rows that fill no words are packed while rounds run, and not when all are done: what a gradient works
-/// in beside its tape does not grow with the rounds.
+/// Masks of rows that fill no words are packed while iterations run, and not when all are done: what a gradient works
+/// in beside its tape does not grow with the iterations.
 #[test]
 fn rows_of_a_few_bits_share_words() {
     let choices: [(&str, Program); 3] = [
         ("masks", |x| {
-            let round = |x: Var, y: Var| (x * 0.9).maximum(y * 0.7);
-            fori_loop(2000, |(_, (x, y)): (Var, (Var, Var))| (y, round(x, y)), (x, x.cos())).0.sum()
+            let iteration = |x: Var, y: Var| (x * 0.9).maximum(y * 0.7);
+            fori_loop(2000, |(_, (x, y)): (Var, (Var, Var))| (y, iteration(x, y)), (x, x.cos()))
+                .0
+                .sum()
         }),
         ("places", |x| {
-            let round = |(t, x): (Var, Var)| {
+            let iteration = |(t, x): (Var, Var)| {
                 let three = stack(&[x, x.flip(0) * 0.9, x * t.convert(Dtype::F64).sin()], 0);
                 let which = three.argmax(0).reshape([1, x.size()]);
                 three.take_along_axis(which, 0).reshape([x.size()]) * 0.9
             };
-            fori_loop(2001, round, x).sum()
+            fori_loop(2001, iteration, x).sum()
         }),
         ("nested", |x| {
-            let round = |x: Var| x.maximum(x.flip(0) * 0.7) * 0.9;
-            let rounds = |x: Var| fori_loop(100, |(_, x): (Var, Var)| round(x), x);
-            fori_loop(70, |(_, x): (Var, Var)| rounds(x), x).sum()
+            let iteration = |x: Var| x.maximum(x.flip(0) * 0.7) * 0.9;
+            let iterations = |x: Var| fori_loop(100, |(_, x): (Var, Var)| iteration(x), x);
+            fori_loop(70, |(_, x): (Var, Var)| iterations(x), x).sum()
         }),
     ];
     let x: Tensor = (0..7).map(|i| 0.9 * (1.0 + 0.7 * i as f64).sin()).collect();
@@ -703,33 +706,33 @@ fn rows_of_a_few_bits_share_words() {
     }
 }
 
-/// Numbers of which every round keeps one in a few bits are unpacked some rounds at a time, however many rounds there
+/// Numbers of which every iteration keeps one in a few bits are unpacked some iterations at a time, however many iterations there
 /// are, where a budget has room for them packed and not for all of them as they were.
 #[test]
 fn what_is_packed_is_unpacked_where_it_is_read() {
-    type Rounds = fn(usize, Var) -> Var;
-    let all: [(&str, Rounds); 3] = [
+    type Iterations = fn(usize, Var) -> Var;
+    let all: [(&str, Iterations); 3] = [
         ("places", |n, x| {
             let (r, l) = (Ref::new(x), Ref::new(0.0));
-            let round = |(i, ()): (Var, ())| {
+            let iteration = |(i, ()): (Var, ())| {
                 r.set(r.get() * 0.999);
                 l.add(r.at(i % 7).get());
             };
-            fori_loop(n, round, ());
+            fori_loop(n, iteration, ());
             l.get()
         }),
         ("masks", |n, x| {
-            let round = |(i, y): (Var, Var)| {
+            let iteration = |(i, y): (Var, Var)| {
                 select(y.gt(0.1), y * 0.999, y * 0.5 + 0.3) + x.index(i.rem(3)) * 1e-3
             };
-            fori_loop(n, round, x.index(0))
+            fori_loop(n, iteration, x.index(0))
         }),
         ("choices", |n, x| {
-            let round = |(_, y): (Var, Var)| {
+            let iteration = |(_, y): (Var, Var)| {
                 let which = stack(&[y, y.sin() * 1.1, 1.0 - y], 0).argmax(0);
                 x.index(which) * 0.1 + y * 0.9
             };
-            fori_loop(n, round, x.index(0))
+            fori_loop(n, iteration, x.index(0))
         }),
     ];
     let x: Tensor = (0..7).map(|i| 0.9 * (1.0 + 0.7 * i as f64).sin()).collect();
@@ -738,7 +741,7 @@ fn what_is_packed_is_unpacked_where_it_is_read() {
             let g = jit(value_and_grad(checkpoint(move |x| f(n, x), Policy::Bytes(budget))));
             let e = g.explain(&x).unwrap();
             let (tape, work) = (e.tape().bytes(), e.workspace_bytes());
-            println!("{name}: {n} rounds, {tape} in {budget}, {work}");
+            println!("{name}: {n} iterations, {tape} in {budget}, {work}");
             if n < 10_000 {
                 let (y, dy) = jit(value_and_grad(move |x| f(n, x))).call(&x).unwrap();
                 let (z, dz) = g.call(&x).unwrap();
@@ -746,7 +749,7 @@ fn what_is_packed_is_unpacked_where_it_is_read() {
             }
             work.saturating_sub(budget as usize)
         };
-        // Three bits a round, half a byte, two bytes, and what all numbers take at once.
+        // Three bits an iteration, half a byte, two bytes, and what all numbers take at once.
         for bits in [3, 4, 16] {
             let budget = |n: usize| (n * bits / 8 + 4000) as u64;
             let (few, many) = (beyond(2000, budget(2000)), beyond(64_000, budget(64_000)));
@@ -762,8 +765,8 @@ fn straight_code_beside_loops_is_undone_in_pieces() {
     let array = x.bytes().len();
     let f: Program = |x| {
         let layers = |x: Var, w: Var| (0..24).fold(x, |y, _| y.dot(w).tanh());
-        let rounds = fori_loop(60, |(_, z): (Var, Var)| z.dot(x).tanh(), layers(x, x));
-        layers(rounds, x).sum()
+        let iterations = fori_loop(60, |(_, z): (Var, Var)| z.dot(x).tanh(), layers(x, x));
+        layers(iterations, x).sum()
     };
     let plain = jit(value_and_grad(f));
     let want = plain.call(&x).unwrap();
@@ -853,39 +856,39 @@ fn calls_change_no_order_of_sums() {
     assert_eq!(exact(&outlined), exact(&plain));
 }
 
-/// A value that a loop reads by rows, as a whole, and begins with: to its cotangent rounds add in one order, into however
+/// A value that a loop reads by rows, as a whole, and begins with: to its cotangent iterations add in one order, into however
 /// many loops a budget parts them.
 #[test]
 fn cuts_of_a_loop_that_reads_rows_of_what_it_reads_change_no_bit() {
     let programs: [Program; 5] = [
         // A row is read twice.
         |x| {
-            let round = |(h, t): (Var, Var)| ((h * 0.9 + t).sin() + t * h * 0.1, ());
-            scan(round, constant(0.3), x).0 + (x * x.exp()).sum()
+            let iteration = |(h, t): (Var, Var)| ((h * 0.9 + t).sin() + t * h * 0.1, ());
+            scan(iteration, constant(0.3), x).0 + (x * x.exp()).sum()
         },
         |x| {
             let y = x.tile([3]).reshape([67, 3]);
-            let round = |(h, t): (Var, Var)| ((h * 0.9 + t).sin() + t * h * 0.1, ());
-            scan(round, y.index(3), y).0.sum() + (y * y.exp()).sum()
+            let iteration = |(h, t): (Var, Var)| ((h * 0.9 + t).sin() + t * h * 0.1, ());
+            scan(iteration, y.index(3), y).0.sum() + (y * y.exp()).sum()
         },
         |x| {
             let y = x * 1.1;
-            let round = |(h, t): (Var, Var)| {
+            let iteration = |(h, t): (Var, Var)| {
                 let h = (h * 0.9 + t * y.cos() * 0.1).sin();
                 (h, h * t)
             };
-            let (h, rows) = scan_reverse(round, y, y);
+            let (h, rows) = scan_reverse(iteration, y, y);
             h.sum() + rows.square().sum() + (y * y).sum()
         },
         |x| {
             let y = x * 1.1;
-            let round = |(h, t): (Var, Var)| ((h * t + y * 0.3).sin(), ());
-            scan(round, x.zeros_like(), y).0.sum() + y.exp().sum()
+            let iteration = |(h, t): (Var, Var)| ((h * t + y * 0.3).sin(), ());
+            scan(iteration, x.zeros_like(), y).0.sum() + y.exp().sum()
         },
         |x| {
             let y = x * 1.1;
-            let round = |(h, t): (Var, Var)| ((h * 0.9 + t).cos(), ());
-            scan(round, y, y).0.sum() + y.exp().sum()
+            let iteration = |(h, t): (Var, Var)| ((h * 0.9 + t).cos(), ());
+            scan(iteration, y, y).0.sum() + y.exp().sum()
         },
     ];
     let x: Tensor = (0..67).map(|i| (1.7 * i as f64).sin()).collect();
@@ -961,7 +964,7 @@ fn what_is_made_again_is_made_after_the_forward_pass() {
         h * u.sort(0).index(5)
     }
     let wave = |n: usize| Tensor::from((0..n).map(|i| (0.7 * i as f64).sin()).collect::<Vec<_>>());
-    // Arrays of the way back: the one that rounds read; or two for both sums, the total, and the cotangents of rows.
+    // Arrays of the way back: the one that iterations read; or two for both sums, the total, and the cotangents of rows.
     for (f, x, arrays) in
         [(literal as Program, wave(5), 1), (argument, wave(N), 4), (twice, wave(N), 4)]
     {
@@ -978,7 +981,7 @@ fn what_is_made_again_is_made_after_the_forward_pass() {
         let (y, g) = run(value_and_grad(checkpoint(f, Policy::Bytes(2000))), &x).unwrap();
         Agreement::CLOSE.check_all(&[y, g], &[plain.0, plain.1]).unwrap();
     }
-    // Those two and what rounds read; four, the cosine and where it is.
+    // Those two and what iterations read; four, the cosine and where it is.
     for (f, arrays) in [(second as Program, 4), (before, 6)] {
         let [one, both] = [jit(grad(f)).explain(wave(N)), jit(value_and_grad(f)).explain(wave(N))];
         for e in [one.unwrap(), both.unwrap()] {
@@ -1014,54 +1017,54 @@ fn tables_of_rows_change_no_bit() {
     }
     let two: Program = |x| {
         let rows = table(x, 2);
-        let round = |(i, ()): (Var, ())| {
+        let iteration = |(i, ()): (Var, ())| {
             let (old, last) = (rows.at(i).get(), rows.at(i + 1).get());
             rows.at(i + 2).set((old * 1.1).sin() + last.cos() * x * 0.1);
         };
-        fori_loop(40, round, ());
+        fori_loop(40, iteration, ());
         read(rows)
     };
     // The same row read twice, and one that is used twice.
     let twice: Program = |x| {
         let rows = table(x, 3);
-        let round = |(i, ()): (Var, ())| {
+        let iteration = |(i, ()): (Var, ())| {
             let (old, last) = (rows.at(i).get(), rows.at(i + 2).get());
             let more = (rows.at(i).get() * rows.at(i + 1).get()).sin();
             rows.at(i + 3)
                 .set((old * 1.1).sin() * old.square() * 0.1 + last.cos() * x * 0.1 + more);
         };
-        fori_loop(40, round, ());
+        fori_loop(40, iteration, ());
         read(rows)
     };
-    // The row of the round, read and added to.
+    // The row of the iteration, read and added to.
     let own: Program = |x| {
         let rows = table(x, 3);
-        let round = |(i, ()): (Var, ())| {
+        let iteration = |(i, ()): (Var, ())| {
             let (old, last) = (rows.at(i).get(), rows.at(i + 2).get());
             rows.at(i + 3).set((old * 1.1).sin() + last.cos() * x * 0.1);
             rows.at(i + 3).add(rows.at(i + 3).get().square() * 0.1);
         };
-        fori_loop(40, round, ());
+        fori_loop(40, iteration, ());
         read(rows)
     };
     let down: Program = |x| {
         let rows = Ref::new(zeros([42, x.size()], Dtype::F64));
         (0..2).for_each(|k| rows.at(41 - k).set(x * (0.5 + k as f64)));
-        let round = |(i, ()): (Var, ())| {
+        let iteration = |(i, ()): (Var, ())| {
             let (j, step) = (39 - i, rows.at(41 - i).get());
             rows.at(j).set((step * 1.1).sin() + rows.at(j + 1).get().cos() * x * 0.1);
         };
-        fori_loop(40, round, ());
+        fori_loop(40, iteration, ());
         read(rows)
     };
     // Each from the one before, read twice.
     let one: Program = |x| {
         let rows = table(x, 1);
-        let round = |(i, ()): (Var, ())| {
+        let iteration = |(i, ()): (Var, ())| {
             let (old, again) = (rows.at(i).get(), rows.at(i).get().square());
             rows.at(i + 1).set((old * 1.1).sin() + again.cos() * x * 0.1);
         };
-        fori_loop(40, round, ());
+        fori_loop(40, iteration, ());
         read(rows)
     };
     let x: Tensor = (0..5).map(|i| 0.9 * (1.0 + 0.7 * f64::from(i)).sin()).collect();
@@ -1083,8 +1086,8 @@ fn tables_of_rows_change_no_bit() {
 #[test]
 fn gradients_inside_have_budgets_of_their_own() {
     fn inner(x: Var) -> Var {
-        let round = |(i, h): (Var, Var)| (h * 1.1).sin() + x * i.convert(Dtype::F64) * 0.001;
-        fori_loop(40, round, x).square().sum()
+        let iteration = |(i, h): (Var, Var)| (h * 1.1).sin() + x * i.convert(Dtype::F64) * 0.001;
+        fori_loop(40, iteration, x).square().sum()
     }
     let of = |inner: Rc<dyn Fn(Var) -> Var>| {
         move |x: Var| {
@@ -1126,7 +1129,7 @@ fn an_ample_budget_costs_nothing() {
         ("a scan", stacked),
         ("branches", branches),
     ];
-    let told: [(&str, Program); 1] = [("a loop of some rounds", until)];
+    let told: [(&str, Program); 1] = [("a loop of some iterations", until)];
     let cases = known.map(|(name, f)| (name, f, 1 << 40)).into_iter();
     for (name, f, bytes) in cases.chain(told.map(|(name, f)| (name, f, u64::MAX))) {
         let ample = checkpoint(f, Policy::Bytes(bytes));
@@ -1141,12 +1144,12 @@ fn an_ample_budget_costs_nothing() {
     }
 }
 
-/// What a loop has of which only the run knows the rounds no budget knows; but a large one is not taken whole for it.
+/// What a loop has of which only the run knows the iterations no budget knows; but a large one is not taken whole for it.
 #[test]
-fn a_large_budget_is_not_taken_for_rounds_that_may_not_come() {
+fn a_large_budget_is_not_taken_for_iterations_that_may_not_come() {
     let ten = |x: Var| {
-        let round = |(i, x): (Var, Var)| (i + 1, x.sin() * 1.1);
-        while_loop(|(i, _): (Var, Var)| i.lt(10), round, (constant(0i64), x)).1.sum()
+        let iteration = |(i, x): (Var, Var)| (i + 1, x.sin() * 1.1);
+        while_loop(|(i, _): (Var, Var)| i.lt(10), iteration, (constant(0i64), x)).1.sum()
     };
     let x: Tensor = [0.3].into_iter().collect();
     let orders = || three_orders(checkpoint(ten, Policy::Bytes(1 << 30)));

@@ -135,8 +135,8 @@ fn it_takes_what_closures_take() {
     let error = run(grad(wrong), &x).unwrap_err().to_string();
     assert!(error.contains(file!()), "{error}");
     for (carries, block) in [(0, 1), (1, 0)] {
-        let rounds = |x: Var| fori_loop(3, |(_, x): (Var, Var)| x.sin(), x).sum();
-        let error = run(grad(checkpoint_carries(carries, block, rounds)), &x).unwrap_err();
+        let iterations = |x: Var| fori_loop(3, |(_, x): (Var, Var)| x.sin(), x).sum();
+        let error = run(grad(checkpoint_carries(carries, block, iterations)), &x).unwrap_err();
         assert_eq!(error.kind(), tapeloom::Kind::Arguments, "{error}");
         assert!(error.to_string().contains(file!()), "{error}");
     }
@@ -147,8 +147,8 @@ fn it_takes_what_closures_take() {
 #[test]
 fn names_are_those_that_there_are() {
     let f = |x: Var| {
-        let round = |(_, x): (Var, Var)| x.sin().named("inner") * 1.1;
-        fori_loop(3, round, x.exp().named("act")).sum()
+        let iteration = |(_, x): (Var, Var)| x.sin().named("inner") * 1.1;
+        fori_loop(3, iteration, x.exp().named("act")).sum()
     };
     let under = |policy: Policy| run(grad(checkpoint(f, policy)), [0.1, 0.2]);
     for known in [Policy::named(["act"]), Policy::except(["inner", "act"]), Policy::named([])] {
@@ -187,7 +187,7 @@ fn what_is_named_is_read_by_its_name() {
         let exact = |f: &dyn Fn(Var) -> Var| jit(grad(f)).interpreted().call(&w).unwrap();
         assert_eq!(exact(&named), exact(&f), "{i}");
     }
-    // In a loop, for its rounds.
+    // In a loop, for its iterations.
     let cell = checkpoint(|(w, h): (Var, Var)| (-h.dot(w)).exp().named("h"), Policy::named(["h"]));
     let loss = |w: Var| fori_loop(20, |(_, h): (Var, Var)| cell((w, h)), w.index(0)).sum();
     let e = jit(grad(loss)).explain(&w).unwrap();
@@ -206,16 +206,16 @@ fn what_is_rounded_decides_nothing() {
     let near = |[all, half]: [f64; 2]| (all - half).abs() <= 1e-5 * all.abs();
     let threshold = |x: Var| {
         let below = |y: Var| 0.3 + (y - 0.3).sin() * 2.0;
-        let round = |y: Var| select(y.gt(0.3), y * y * 10.0, below(y));
-        fori_loop(3, |(_, y): (Var, Var)| round(y), x)
+        let iteration = |y: Var| select(y.gt(0.3), y * y * 10.0, below(y));
+        fori_loop(3, |(_, y): (Var, Var)| iteration(y), x)
     };
     let slopes = under(threshold, 0.3);
     assert!(near(slopes) && slopes[0] == 8.0, "{slopes:?}");
     // The same, where the comparison stands in a call that has a policy of its own.
     let inner = |x: Var| {
         let below = |y: Var| 0.3 + (y - 0.3).sin() * 2.0;
-        let round = |y: Var| select(y.gt(0.3), y * y * 10.0, below(y));
-        fori_loop(3, |(_, y): (Var, Var)| checkpoint(round, Policy::Nothing)(y), x)
+        let iteration = |y: Var| select(y.gt(0.3), y * y * 10.0, below(y));
+        fori_loop(3, |(_, y): (Var, Var)| checkpoint(iteration, Policy::Nothing)(y), x)
     };
     let slopes = under(inner, 0.3);
     assert!(near(slopes) && slopes[0] == 8.0, "{slopes:?}");
@@ -225,9 +225,9 @@ fn what_is_rounded_decides_nothing() {
     assert!(near(slopes), "{slopes:?}");
 
     let largest = |x: Var| {
-        let round = |(m, x): (Var, Var)| (m.maximum(x), m);
+        let iteration = |(m, x): (Var, Var)| (m.maximum(x), m);
         let start = constant(0.3) + (x * 0.0).sum();
-        let (m, _) = scan_reverse(round, start, x);
+        let (m, _) = scan_reverse(iteration, start, x);
         m
     };
     let ties = Tensor::from([0.1, 0.3]);

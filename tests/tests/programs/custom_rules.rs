@@ -194,9 +194,9 @@ func @f(%x: f64[]) -> (f64[]) {{
 }}"
         ))
     };
-    let round = |made: &str| {
+    let iteration = |made: &str| {
         format!(
-            "func @round(%c: f64[], %d: f64[]) -> (f64[], f64[]) {{
+            "func @iteration(%c: f64[], %d: f64[]) -> (f64[], f64[]) {{
   %a: f64[] = sin %c
   {made}
   return %a, %b
@@ -205,18 +205,18 @@ func @f(%x: f64[]) -> (f64[]) {{
     };
     let looped = |start: &str| {
         let takes = "direction=up, takes=[carry0,carry1]";
-        format!("%c: f64[], %dy: f64[] = loop{{body=@round, trip=3, {takes}}} %x, {start}")
+        format!("%c: f64[], %dy: f64[] = loop{{body=@iteration, trip=3, {takes}}} %x, {start}")
     };
-    let (mut m, f) = rule(&round("%b: f64[] = mul %d, %c"), &looped("%dx"));
+    let (mut m, f) = rule(&iteration("%b: f64[] = mul %d, %c"), &looped("%dx"));
     let of = vjp(&mut m, f, &[true]).unwrap_or_else(|e| panic!("{e}"));
     close(value(&m, of.function, &[X, 1.0])[1], X * X.sin() * X.sin().sin());
 
-    let rounded = round("%b: f64[] = floor %d");
-    let added = "func @round(%c: f64[], %d: f64[], %dx: f64[]) -> (f64[], f64[]) {
+    let rounded = iteration("%b: f64[] = floor %d");
+    let added = "func @iteration(%c: f64[], %d: f64[], %dx: f64[]) -> (f64[], f64[]) {
   %b: f64[] = add %d, %dx
   return %c, %b
 }";
-    let onto_one = "%c: f64[], %dy: f64[] = loop{body=@round, trip=3, direction=up, \
+    let onto_one = "%c: f64[], %dy: f64[] = loop{body=@iteration, trip=3, direction=up, \
                     takes=[carry0,carry1,const]} %x, 1.0, %dx";
     let sides = "func @no(%x: f64[], %d: f64[]) -> (f64[]) {
   return %d
@@ -228,9 +228,9 @@ func @yes(%x: f64[], %d: f64[]) -> (f64[]) {
         format!("%p: bool[] = gt {by}, 0.0\n  %dy: f64[] = cond{{branches=[@no,@yes]}} %p, %x, %dx")
     };
     for (functions, dy) in [
-        (round("%b: f64[] = mul %d, %d"), looped("%dx")),
+        (iteration("%b: f64[] = mul %d, %d"), looped("%dx")),
         (rounded, looped("%dx")),
-        (round("%b: f64[] = stop_gradient %d"), looped("%dx")),
+        (iteration("%b: f64[] = stop_gradient %d"), looped("%dx")),
         (added.to_owned(), onto_one.to_owned()),
         (sides.to_owned(), chosen("%x")),
         (sides.replace("return %x", "return %d"), chosen("%dx")),
@@ -344,10 +344,10 @@ fn a_rule_may_be_the_derivative_of_a_checkpoint() {
     type Of = fn(Var) -> Var;
     let functions: [(&str, Of); 6] = [
         ("a loop", |x| fori_loop(3, |(_, x): (Var, Var)| x.sin() * 1.5, x)),
-        ("a loop of some rounds", |x| while_loop(|x: Var| x.lt(9.0), |x: Var| x * x + 0.5, x)),
+        ("a loop of some iterations", |x| while_loop(|x: Var| x.lt(9.0), |x: Var| x * x + 0.5, x)),
         ("a branch", |x| {
-            let round = |(_, x): (Var, Var)| x.cos() * x;
-            cond(x.gt(0.1), |x: Var| fori_loop(2, round, x), |x: Var| x.exp(), x)
+            let iteration = |(_, x): (Var, Var)| x.cos() * x;
+            cond(x.gt(0.1), |x: Var| fori_loop(2, iteration, x), |x: Var| x.exp(), x)
         }),
         ("a checkpoint in a loop", |x| {
             let cell = |x: Var| fori_loop(2, |(_, x): (Var, Var)| x.sin() * 1.5, x);
@@ -364,8 +364,8 @@ fn a_rule_may_be_the_derivative_of_a_checkpoint() {
     ];
     for (name, f) in functions {
         for policy in [Policy::Nothing, Policy::Dots, Policy::Planned, Policy::Bytes(1000)] {
-            // What rounds keep that only the run knows has no bound, and linear loops of a rule read it.
-            if name == "a loop of some rounds" && policy.bytes().is_some() {
+            // What iterations keep that only the run knows has no bound, and linear loops of a rule read it.
+            if name == "a loop of some iterations" && policy.bytes().is_some() {
                 continue;
             }
             let under = checkpoint(f, policy.clone());

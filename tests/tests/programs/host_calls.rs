@@ -65,14 +65,14 @@ fn in_the_order_of_the_program() {
 #[test]
 fn in_loops_step_by_step() {
     let up = |log: &Listener, x: Var| {
-        let round = |(c, x): (Var, Var)| (see(log, "c", c + x), see(log, "x", x));
-        scan(round, zeros([], Dtype::F64), x).0
+        let iteration = |(c, x): (Var, Var)| (see(log, "c", c + x), see(log, "x", x));
+        scan(iteration, zeros([], Dtype::F64), x).0
     };
     let x = Tensor::from([1.0, 2.0, 3.0]);
     assert_eq!(heard(up, &x), "c 1, x 1, c 3, x 2, c 6, x 3");
     let down = |log: &Listener, x: Var| {
-        let round = |(c, x): (Var, Var)| (see(log, "c", c + x), x);
-        scan_reverse(round, zeros([], Dtype::F64), x).0
+        let iteration = |(c, x): (Var, Var)| (see(log, "c", c + x), x);
+        scan_reverse(iteration, zeros([], Dtype::F64), x).0
     };
     assert_eq!(heard(down, &x), "c 3, c 5, c 6");
     let none =
@@ -118,19 +118,19 @@ fn for_each_member_that_takes_part_in_their_order() {
         total(|x| cond(x.gt(0.0), side("yes"), side("no"), x), x)
     };
     assert_eq!(heard(branches, &x), "yes 6, no -2, yes 4");
-    // Nobody but those who still need a round.
-    let rounds = |log: &Listener, x: Var| {
+    // Nobody but those who still need an iteration.
+    let iterations = |log: &Listener, x: Var| {
         total(|x| while_loop(|c: Var| c.lt(4.0), |c: Var| see(log, "c", c + 1.0), x), x)
     };
-    assert_eq!(heard(rounds, &x), "c 4, c 0, c 3, c 1, c 4, c 2, c 3, c 4");
+    assert_eq!(heard(iterations, &x), "c 4, c 0, c 3, c 1, c 4, c 2, c 3, c 4");
     let counted = |log: &Listener, x: Var| {
-        let round = |(_, c): (Var, Var)| see(log, "c", c + 1.0);
-        total(|x| fori_loop(x.convert(Dtype::I64), round, x), x)
+        let iteration = |(_, c): (Var, Var)| see(log, "c", c + 1.0);
+        total(|x| fori_loop(x.convert(Dtype::I64), iteration, x), x)
     };
     assert_eq!(heard(counted, &x), "c 4, c 3, c 5, c 4, c 6");
     let steps = |log: &Listener, x: Var| {
-        let round = |(_, c): (Var, Var)| see(log, "c", c + 1.0);
-        total(|x| fori_loop(2, round, x), x)
+        let iteration = |(_, c): (Var, Var)| see(log, "c", c + 1.0);
+        total(|x| fori_loop(2, iteration, x), x)
     };
     assert_eq!(heard(steps, &x), "c 4, c 0, c 3, c 5, c 1, c 4");
     let pairs = |log: &Listener, x: Var| {
@@ -186,7 +186,7 @@ fn reverse_mode_over_batches_and_batches_of_reverse_mode() {
         let y = cond(x.gt(0.0), side("yes"), side("no"), x);
         while_loop(|y: Var| y.lt(6.0), |y: Var| see(log, "up", y + 3.0), y)
     };
-    // In the branch one member after the other, then the rounds, in each one after the other.
+    // In the branch one member after the other, then the iterations, in each one after the other.
     let want = "yes 6, no -2, yes 4, up 1, up 7, up 4, up 7";
     assert_eq!(heard(|log, x| total(|x| f(log, x), x), &x), want);
     assert_eq!(heard(|log, x| grad(|x: Var| total(|x| f(log, x), x))(x), &x), want);
@@ -214,10 +214,10 @@ fn cotangents_on_their_way_back() {
             .collect::<Vec<_>>(),
         ["z 5", "y 30"]
     );
-    let rounds = |log: &Listener, x: Var| {
+    let iterations = |log: &Listener, x: Var| {
         grad(|x: Var| fori_loop(3, |(_, c): (Var, Var)| see_back(log, "c", c * 2.0), x))(x)
     };
-    assert_eq!(heard(rounds, &x), "c 1, c 2, c 4");
+    assert_eq!(heard(iterations, &x), "c 1, c 2, c 4");
     let branch = |log: &Listener, x: Var| {
         let side = |name| move |x: Var| see_back(log, name, x) * 3.0;
         grad(|x: Var| cond(x.gt(0.0), side("yes"), side("no"), x))(x)
@@ -497,9 +497,9 @@ fn what_is_not_finite_is_found_where_it_appears() {
     assert_eq!(checked(|x: Var| x.atan(), &y), "finite");
     assert_eq!(checked(|x: Var| x.minimum(f64::INFINITY), &x), "finite");
     // In loops, branches, calls.
-    let rounds = |x: Var| fori_loop(2000, |(_, c): (Var, Var)| c * 2.0, x);
+    let iterations = |x: Var| fori_loop(2000, |(_, c): (Var, Var)| c * 2.0, x);
     assert_eq!(
-        checked(rounds, &Tensor::from(1.0)),
+        checked(iterations, &Tensor::from(1.0)),
         here("`mul` gave inf, from 8.98846567431158e307 and 2.0")
     );
     let inside =
@@ -541,10 +541,10 @@ fn what_is_not_taken_does_not_count() {
     assert_eq!(checked(move |x: Var| vmap(sides)(x), &x), "finite");
     assert_eq!(checked(move |x: Var| vmap(grad(sides))(x), &x), "finite");
     assert_eq!(checked(move |x: Var| grad(move |x: Var| vmap(sides)(x).sum())(x), &x), "finite");
-    // Members that need no more rounds would reach a pole.
-    let rounds = |x: Var| while_loop(|x: Var| x.lt(0.5), |x: Var| 1.0 / (1.0 - x), x);
-    assert_eq!(checked(move |x: Var| vmap(rounds)(x), &x), "finite");
-    assert_eq!(checked(move |x: Var| vmap(grad(rounds))(x), &x), "finite");
+    // Members that need no more iterations would reach a pole.
+    let iterations = |x: Var| while_loop(|x: Var| x.lt(0.5), |x: Var| 1.0 / (1.0 - x), x);
+    assert_eq!(checked(move |x: Var| vmap(iterations)(x), &x), "finite");
+    assert_eq!(checked(move |x: Var| vmap(grad(iterations))(x), &x), "finite");
     // The gradient of a `select` is another matter: zero times the infinite slope of the other side.
     let trap = |x: Var| grad(|x: Var| select(x.gt(0.0), x.sqrt(), x).sum())(x);
     assert!(checked(trap, &x).starts_with(FIRST));
@@ -570,13 +570,13 @@ fn programs_show_names() {
     assert!(text.contains("ask &my_spline_ (b0[0; 1]: f64[]) to"), "{text}");
 }
 
-/// What a Rust function gave is kept: it is asked once in each round, whatever the policy, and however few
+/// What a Rust function gave is kept: it is asked once in each iteration, whatever the policy, and however few
 /// carries a loop keeps.
 #[test]
 fn callbacks_in_loops_are_asked_once_under_every_policy() {
     let x = Tensor::from([0.5, 0.25]);
     let program = |asked: &Arc<AtomicUsize>, x: Var| {
-        let round = |(_, x): (Var, Var)| {
+        let iteration = |(_, x): (Var, Var)| {
             let asked = asked.clone();
             let half = callback("half", x.stop_gradient(), x.array_type(), move |x: Tensor| {
                 asked.fetch_add(1, Ordering::Relaxed);
@@ -584,13 +584,13 @@ fn callbacks_in_loops_are_asked_once_under_every_policy() {
             });
             (x * half).sin() + 0.1
         };
-        fori_loop(20, round, x.named("a")).named("b.c").sum()
+        fori_loop(20, iteration, x.named("a")).named("b.c").sum()
     };
     let gradient = |f: &dyn Fn(Var) -> Var| run(grad(f), &x).unwrap();
     let plain = Arc::new(AtomicUsize::new(0));
     let want = gradient(&|x| program(&plain, x));
-    let rounds = plain.load(Ordering::Relaxed);
-    assert_eq!(rounds, 20);
+    let iterations = plain.load(Ordering::Relaxed);
+    assert_eq!(iterations, 20);
     let once = |what: &str, f: &dyn Fn(&Arc<AtomicUsize>, Var) -> Var| {
         let asked = Arc::new(AtomicUsize::new(0));
         let got = gradient(&|x| f(&asked, x));
@@ -598,7 +598,7 @@ fn callbacks_in_loops_are_asked_once_under_every_policy() {
         let near = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-6 * b.abs();
         let rounded = got.to_vec::<f64>().unwrap().iter().zip(&want.to_vec().unwrap()).all(near);
         assert!(got == want || what == "rounded" && rounded, "{what}: {got} {want}");
-        assert_eq!(asked.load(Ordering::Relaxed), rounds, "{what}");
+        assert_eq!(asked.load(Ordering::Relaxed), iterations, "{what}");
     };
     for policy in Policy::samples() {
         let f = |asked: &Arc<AtomicUsize>, x: Var| {

@@ -6,7 +6,7 @@ use tapeloom::{Error, Kind, Target};
 
 type F = fn(Var) -> Var;
 
-/// A name, a function of f64[] with one loop (or more) of run-time length, and the rounds of the longest
+/// A name, a function of f64[] with one loop (or more) of run-time length, and the iterations of the longest
 /// at 10.0.
 fn functions() -> Vec<(&'static str, F, u64)> {
     fn down(x: Var) -> Var {
@@ -68,38 +68,39 @@ fn calls(f: F, x: f64, most: Option<u64>) -> Vec<(&'static str, Result<f64, Erro
 }
 
 #[test]
-fn a_loop_runs_as_many_rounds_as_it_may() {
-    for (name, f, rounds) in functions() {
+fn a_loop_runs_as_many_iterations_as_it_may() {
+    for (name, f, iterations) in functions() {
         let free = calls(f, 10.0, None);
-        for ((engine, found), (_, free)) in calls(f, 10.0, Some(rounds)).iter().zip(&free) {
+        for ((engine, found), (_, free)) in calls(f, 10.0, Some(iterations)).iter().zip(&free) {
             let (found, free) = (found.as_ref().unwrap(), free.as_ref().unwrap());
             assert_eq!(found.to_bits(), free.to_bits(), "{name}, {engine}");
         }
-        for (engine, found) in calls(f, 10.0, Some(rounds - 1)) {
+        for (engine, found) in calls(f, 10.0, Some(iterations - 1)) {
             let error = found.expect_err(name);
             assert_eq!(error.kind(), Kind::Limit, "{name}, {engine}: {error}");
             let text = error.to_string();
             assert!(text.contains("limits.rs:"), "{name}, {engine}: {text}");
-            let said = ["9 rounds, and may run no more", "would run 10 rounds, and may run 9"];
+            let said =
+                ["9 iterations, and may run no more", "would run 10 iterations, and may run 9"];
             assert!(said.iter().any(|s| text.contains(s)), "{name}, {engine}: {text}");
         }
-        // No rounds at all.
+        // No iterations at all.
         for (engine, found) in calls(f, 0.0, Some(if name == "inside another" { 3 } else { 0 })) {
             found.unwrap_or_else(|e| panic!("{name}, {engine}: {e}"));
         }
     }
 }
 
-/// Also where the first round would not come to an end.
+/// Also where the first iteration would not come to an end.
 #[test]
-fn known_counts_are_refused_before_the_first_round() {
+fn known_counts_are_refused_before_the_first_iteration() {
     let f = |n: Var| fori_loop(n, |(_, x): (Var, Var)| x + 1.0, constant(0.5));
     for f in [jit(f).max_steps(1 << 20), jit(f).max_steps(1 << 20).interpreted()] {
         assert_eq!(f.call(7i64).unwrap().item::<f64>().unwrap(), 7.5);
         for n in [(1i64 << 20) + 1, i64::MAX] {
             let start = Instant::now();
             let error = f.call(n).unwrap_err();
-            assert!(error.to_string().contains(&format!("would run {n} rounds")), "{error}");
+            assert!(error.to_string().contains(&format!("would run {n} iterations")), "{error}");
             assert!(start.elapsed() < Duration::from_secs(5), "it ran");
         }
         // Nothing runs for a negative number, and that is within any limit.
@@ -187,8 +188,8 @@ fn running_calls_are_cancelled() {
 fn calls_that_were_cancelled_do_not_begin() {
     let all: [(&str, F); 4] = [
         ("no loop", |x| x.sin()),
-        ("two rounds", |x| fori_loop(2, |(_, x): (Var, Var)| x.sin(), x)),
-        ("no rounds", |x| fori_loop(0, |(_, x): (Var, Var)| x.sin(), x)),
+        ("two iterations", |x| fori_loop(2, |(_, x): (Var, Var)| x.sin(), x)),
+        ("no iterations", |x| fori_loop(0, |(_, x): (Var, Var)| x.sin(), x)),
         ("a branch", |x| {
             cond(x.gt(0.0), |x: Var| x, |x| while_loop(|x: Var| x.lt(1.0), |x: Var| x + 1.0, x), x)
         }),
@@ -230,7 +231,7 @@ fn calls_that_were_cancelled_do_not_begin() {
 
 #[test]
 fn reports_count() {
-    // Triangle of rounds: an inner loop of i rounds in each of n.
+    // Triangle of iterations: an inner loop of i iterations in each of n.
     let triangle = |n: Var| {
         fori_loop(
             n,
@@ -240,7 +241,7 @@ fn reports_count() {
     };
     let (sum, report) = jit(triangle).report(100i64).unwrap();
     assert_eq!(sum.item::<f64>().unwrap(), 2475.0);
-    let counts: Vec<_> = report.loops.iter().map(|l| (l.entered, l.rounds, l.most)).collect();
+    let counts: Vec<_> = report.loops.iter().map(|l| (l.entered, l.iterations, l.most)).collect();
     assert_eq!(counts, [(100, 4950, 99), (1, 100, 100)]);
     assert!(
         report.loops.iter().all(|l| l.location.is_some_and(|l| l.file().ends_with("limits.rs")))
@@ -256,7 +257,7 @@ fn reports_count() {
     for (n, counts) in [(5i64, (1, 5, 5)), (-5, (0, 0, 0))] {
         let (_, report) = jit(side).report(n).unwrap();
         let l = &report.loops[0];
-        assert_eq!((l.entered, l.rounds, l.most), counts);
+        assert_eq!((l.entered, l.iterations, l.most), counts);
     }
     // It is machine code that counts.
     let machine = tapeloom::accelerator::Machine::cal();
@@ -264,11 +265,11 @@ fn reports_count() {
         let error = jit(side).on(target).report(5i64).unwrap_err();
         assert_eq!(error.kind(), Kind::Target, "{error}");
     }
-    // What reverse mode keeps: an f64 a round, and the chunk that it grows by.
+    // What reverse mode keeps: an f64 an iteration, and the chunk that it grows by.
     let f = |(x, n): (Var, Var)| fori_loop(n, |(_, x): (Var, Var)| x.sin(), x);
     let slope = jit(grad(move |x: Var| f((x, constant(100_000i64)))));
     let (_, report) = slope.report(0.5).unwrap();
-    assert_eq!(report.loops.iter().map(|l| l.rounds).collect::<Vec<_>>(), [100_000; 2]);
+    assert_eq!(report.loops.iter().map(|l| l.iterations).collect::<Vec<_>>(), [100_000; 2]);
     let least = 8 * 100_000;
     assert!((least..least + least / 2).contains(&report.records), "{report}");
     let text = report.to_string();

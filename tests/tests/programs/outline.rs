@@ -18,7 +18,7 @@ fn count(text: &str, what: &str) -> usize {
 }
 
 #[test]
-fn rounds_of_a_network_are_those_written_out() {
+fn iterations_of_a_network_are_those_written_out() {
     let (w, u, x) = rnn_arguments(2, 3).unwrap();
     let (y, g) = run(value_and_grad(rnn(12)), (&w, &u, &x)).unwrap();
     let (y2, g2) = run(value_and_grad(rnn_written_out(12)), (&w, &u, &x)).unwrap();
@@ -60,24 +60,25 @@ fn a_body_that_calls_itself_twice_is_the_body_written_out() {
     }
 }
 
-/// What is compiled does not depend on the number of rounds: the same kernels, and calls of them.
+/// What is compiled does not depend on the number of iterations: the same kernels, and calls of them.
 #[test]
-fn rounds_of_a_network_are_calls_of_one_kernel() {
+fn iterations_of_a_network_are_calls_of_one_kernel() {
     let (w, u, x) = rnn_arguments(2, 3).unwrap();
-    let value = |rounds| kernels(&jit(rnn(rounds)).explain((&w, &u, &x)).unwrap());
+    let value = |iterations| kernels(&jit(rnn(iterations)).explain((&w, &u, &x)).unwrap());
     let (ten, entry) = value(10);
     assert_eq!(count(&ten, "kernel "), 1);
     assert_eq!(count(&entry, "call k0("), 10);
-    for rounds in [100, 1000] {
-        let (many, entry) = value(rounds);
+    for iterations in [100, 1000] {
+        let (many, entry) = value(iterations);
         assert_eq!(many, ten);
-        assert_eq!(count(&entry, "call k0("), rounds);
+        assert_eq!(count(&entry, "call k0("), iterations);
     }
-    let slope = |rounds| kernels(&jit(value_and_grad(rnn(rounds))).explain((&w, &u, &x)).unwrap());
+    let slope =
+        |iterations| kernels(&jit(value_and_grad(rnn(iterations))).explain((&w, &u, &x)).unwrap());
     let (ten, _) = slope(10);
     let (many, entry) = slope(100);
     assert_eq!(many, ten);
-    // Forward and backward; the first and the last rounds back differ from the others.
+    // Forward and backward; the first and the last iterations back differ from the others.
     assert_eq!(count(&ten, "kernel "), 2, "{ten}");
     assert_eq!(count(&entry, "call "), 198, "{entry}");
 }

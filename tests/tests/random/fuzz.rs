@@ -82,7 +82,7 @@ fn the_generator_meets_what_programs_are_made_of() {
                     empty += usize::from(ty.shape.contains(&0));
                 }
                 match &e.op {
-                    Op::Loop(of) if of.rounds.trip == TripCount::Runtime => counted += 1,
+                    Op::Loop(of) if of.spec.trip == TripCount::Runtime => counted += 1,
                     Op::Gather(g) => several += usize::from(g.axes.len() > 1),
                     Op::Scatter(s) => several += usize::from(s.axes.len() > 1),
                     Op::DynamicUpdateSlice(_) => {}

@@ -42,7 +42,7 @@ fn pairs() -> Vec<(&'static str, F, F)> {
     let plain: F = Rc::new(|(a, b)| solution(matrix(a), b));
     vec![
         ("gmres", with(|a, b| gmres(a, b, Until { relative: 1e-13, most: 100 })), plain.clone()),
-        // Rounds of x + (b - A x) / 4, whose number is known when it is traced.
+        // Iterations of x + (b - A x) / 4, whose number is known when it is traced.
         (
             "richardson",
             with(|a, b| fori_loop(80, |(_, x): (Var, Var)| x + (b - a(x)) * 0.25, b)),
@@ -230,7 +230,7 @@ fn solvers_meet_their_equations_at_every_size_and_dtype() {
             let found = worst(dtype, n).call(zero.clone()).unwrap().item::<f64>().unwrap();
             assert_eq!(found, 0.0, "{n} {dtype}: nothing is the solution for nothing");
         }
-        // One member of a batch is solved before its first round.
+        // One member of a batch is solved before its first iteration.
         let rows = Tensor::from([b.clone(), zero, b].concat()).reshape(&[3, n]).unwrap();
         let many = jit(vmap(move |b: Var| gmres(chain(n, -1.5, 0.5), b, Until::default())));
         let one = jit(move |b: Var| gmres(chain(n, -1.5, 0.5), b, Until::default()));
@@ -329,13 +329,13 @@ fn solvers_stop_at_the_number_of_products_they_are_given() {
     }
 }
 
-/// Nothing of the rounds of a solver is kept: the gradient has two solvers, whatever they do.
+/// Nothing of the iterations of a solver is kept: the gradient has two solvers, whatever they do.
 #[test]
 fn solvers_are_not_differentiated() {
-    let bytes = |rounds: usize| {
+    let bytes = |iterations: usize| {
         let f = move |(a, b): (Var, Var)| {
             let solve = |a: &dyn Fn(Var) -> Var, b: Var| {
-                fori_loop(rounds, |(_, x): (Var, Var)| x + (b - a(x)) * 0.25, b)
+                fori_loop(iterations, |(_, x): (Var, Var)| x + (b - a(x)) * 0.25, b)
             };
             custom_linear_solve(|x: Var| matrix(a).dot(x), b, solve).sum()
         };

@@ -26,7 +26,7 @@ fn read(text: &str) -> (Module, FuncId) {
 fn directions(m: &Module, f: FuncId) -> Vec<Direction> {
     let f = m.function(f);
     let direction = |i: usize| match lowering(m, f, i) {
-        Lowering::Loop { rounds, .. } => Some(rounds.direction),
+        Lowering::Loop { spec, .. } => Some(spec.direction),
         _ => None,
     };
     (0..f.equations.len()).filter_map(direction).collect()
@@ -117,7 +117,7 @@ fn work(m: &Module, f: FuncId) -> usize {
         let elements = |ty: &Type| ty.as_array().map_or(0, |a| a.shape.elements());
         match lowering(m, g, i) {
             Lowering::DynamicUpdateSlice => elements(&g.type_of(e.operands[1])),
-            Lowering::Loop { body, rounds } => match rounds.trip {
+            Lowering::Loop { body, spec } => match spec.trip {
                 tapeloom_ir::prim::TripCount::Static(n) => n * work(m, body),
                 _ => panic!("a loop of unknown length"),
             },
@@ -128,7 +128,7 @@ fn work(m: &Module, f: FuncId) -> usize {
     (0..m.function(f).equations.len()).map(of).sum()
 }
 
-/// The sum of `sin x[i]` over n rounds; and `x[i] <- sin x[i]` in each.
+/// The sum of `sin x[i]` over n iterations; and `x[i] <- sin x[i]` in each.
 fn reads_and_updates(n: usize, size: usize) -> (Module, FuncId) {
     read(&format!(
         "func @read(%0: i64[], %1: f64[{size}], %2: f64[1]) -> (f64[1]) {{
@@ -151,8 +151,8 @@ func @f(%0: f64[{size}], %1: f64[1]) -> (f64[1], f64[{size}]) {{
     ))
 }
 
-/// Reading one place of a constant in every round costs the places and one array, not an array for each
-/// round; and of an update of one place, the place is kept and not the array.
+/// Reading one place of a constant in every iteration costs the places and one array, not an array for each
+/// iteration; and of an update of one place, the place is kept and not the array.
 #[test]
 fn places_cost_what_they_are() {
     let cost = |n: usize, size: usize| {
@@ -171,12 +171,12 @@ fn places_cost_what_they_are() {
         (work(&m, of.function), kept - 8 * (1 + size))
     };
     let (less, kept) = cost(8, 4096);
-    assert!(kept <= 2 * 8 * 8, "{kept} bytes are kept of 8 rounds");
+    assert!(kept <= 2 * 8 * 8, "{kept} bytes are kept of 8 iterations");
     assert!(less <= 3 * 4096 + 40 * 8, "{less} elements are computed");
     assert_eq!(cost(64, 4096).0 - less, cost(64, 128).0 - cost(8, 128).0);
 }
 
-/// Nothing is kept of a round that later ones need not: constants, elements, the number of the round and
+/// Nothing is kept of an iteration that later ones need not: constants, elements, the number of the iteration and
 /// carries that stay are read again, and what follows from constants is computed once.
 #[test]
 fn only_what_changes_is_stacked() {
@@ -222,7 +222,7 @@ func @f(%0: f64[], %1: f64[]) -> (f64[], i64[]) {
   return %2, %3
 }";
 
-/// As many rounds as a number says, each a logarithm, which soon has none.
+/// As many iterations as a number says, each a logarithm, which soon has none.
 const COUNTED: &str = "func @step(%0: i64[], %1: f64[], %2: f64[]) -> (f64[]) {
   %3: f64[] = log %1
   %4: f64[] = mul %3, %2
@@ -301,17 +301,17 @@ const INNER: &str = "func @step(%0: f64[]) -> (f64[]) {
   %1: f64[] = sin %0
   return %1
 }
-func @round(%0: f64[], %1: i64[], %2: f64[]) -> (f64[]) {
+func @iteration(%0: f64[], %1: i64[], %2: f64[]) -> (f64[]) {
   %3: f64[] = loop{body=@step, trip=runtime, direction=up, takes=[carry0]} %1, %2
   %4: f64[] = mul %0, %3
   return %4
 }
 func @f(%0: f64[], %1: i64[], %2: f64[]) -> (f64[]) {
-  %3: f64[] = loop{body=@round, trip=3, direction=up, takes=[carry0,const,const]} %0, %1, %2
+  %3: f64[] = loop{body=@iteration, trip=3, direction=up, takes=[carry0,const,const]} %0, %1, %2
   return %3
 }";
 
-/// A loop that keeps nothing but the number of its rounds.
+/// A loop that keeps nothing but the number of its iterations.
 const HALVED: &str = "func @above(%0: f64[]) -> (bool[]) {
   %1: bool[] = gt %0, 1.0
   return %1
@@ -403,9 +403,9 @@ fn alone(args: &[Tensor], lane: usize) -> Vec<Tensor> {
 }
 
 /// What follows from constants alone is not computed outside of a loop that might not run, if it might
-/// not end: where there is no round, nothing of it runs.
+/// not end: where there is no iteration, nothing of it runs.
 #[test]
-fn a_loop_without_rounds_runs_nothing() {
+fn a_loop_without_iterations_runs_nothing() {
     let (mut m, f) = read(
         "func @positive(%0: f64[]) -> (bool[]) {
   %1: bool[] = gt %0, 0.0
@@ -414,17 +414,17 @@ fn a_loop_without_rounds_runs_nothing() {
 func @step(%0: f64[]) -> (f64[]) {
   return %0
 }
-func @round(%0: f64[], %1: f64[]) -> (f64[]) {
+func @iteration(%0: f64[], %1: f64[]) -> (f64[]) {
   %2: f64[], %3: i64[] = loop{body=@step, trip=while, condition=@positive, reads=[0], direction=up, takes=[carry0]} %1
   %4: f64[] = mul %0, %2
   return %4
 }
 func @f(%0: f64[], %1: i64[], %2: f64[]) -> (f64[]) {
-  %3: f64[] = loop{body=@round, trip=runtime, direction=up, takes=[carry0,const]} %1, %0, %2
+  %3: f64[] = loop{body=@iteration, trip=runtime, direction=up, takes=[carry0,const]} %1, %0, %2
   return %3
 }",
     );
-    // One round would never end.
+    // One iteration would never end.
     let args = [Tensor::from(0.5), Tensor::scalar(0i64), Tensor::from(1.0), Tensor::from(3.0)];
     let of = vjp(&mut m, f, &[true, false, true]).unwrap();
     let y = both(&m, of.function, &args).unwrap();
@@ -467,8 +467,8 @@ fn gradients_of_a_batch_are_those_of_its_members() {
     }
 }
 
-/// A batch whose members need different numbers of rounds: each is what it is alone, values and
-/// tangents alike, though rounds that it does not need have poles.
+/// A batch whose members need different numbers of iterations: each is what it is alone, values and
+/// tangents alike, though iterations that it does not need have poles.
 #[test]
 fn members_of_a_batch_end_by_themselves() {
     let xs = [0.05, 2.0, 0.3, 1.0, 1e-9];

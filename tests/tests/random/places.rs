@@ -16,9 +16,9 @@ struct Text {
     rng: Rng,
     shape: Vec<usize>,
     trips: Vec<usize>,
-    /// Rounds of the outer loop write one row each, so far behind its number.
+    /// Iterations of the outer loop write one row each, so far behind its number.
     series: Option<usize>,
-    /// How many rounds there are is a number of the run.
+    /// How many iterations there are is a number of the run.
     runtime: bool,
     /// The functions, and the lines of the one that is being written.
     functions: String,
@@ -117,7 +117,7 @@ impl Text {
         format!("{:?}", (0..n).collect::<Vec<_>>()).replace(' ', "")
     }
 
-    /// Whether a round writes one element of a row that the loop fills.
+    /// Whether an iteration writes one element of a row that the loop fills.
     fn is_filled(&mut self, counters: &[String]) -> bool {
         let fits = self.shape.len() == 2 && counters.len() == 2 && self.shape[1] == self.trips[1];
         fits && !self.coin(3)
@@ -129,7 +129,7 @@ impl Text {
         let again = !self.place.is_empty() && self.coin(2);
         let n = match again {
             true => self.place.len(),
-            // An element of a row, by the number of the inner round.
+            // An element of a row, by the number of the inner iteration.
             false if self.series.is_some() => 1 + usize::from(self.is_filled(counters)),
             false if self.coin(3) => 1,
             false => rank,
@@ -283,7 +283,7 @@ impl Text {
     /// The body of the loop at a depth.
     fn body(&mut self, depth: usize) -> String {
         let ty = self.ty(0);
-        self.function("round", depth + 1, &[&format!("%x: {ty}")], |text, counters| {
+        self.function("iteration", depth + 1, &[&format!("%x: {ty}")], |text, counters| {
             let (mut x, mut seen) = ("%x".to_owned(), Vec::new());
             for _ in 0..=text.rng.index(2) {
                 x = text.step(counters, x, &mut seen);
@@ -327,7 +327,7 @@ fn program(seed: u64) -> (String, Tensor) {
     let (values, place) = (0, Vec::new());
     let mut text = Text { rng, shape, trips, series, runtime, functions, out, values, place };
     if text.coin(12) {
-        // No round at all.
+        // No iteration at all.
         let depth = text.rng.index(text.trips.len());
         text.trips[depth] = 0;
     }
@@ -337,7 +337,7 @@ fn program(seed: u64) -> (String, Tensor) {
         let all = text.looped(&body, 0, "carry0", "%x", &ty);
         let down = text.out.contains("direction=down");
         let Some(behind) = text.series.filter(|_| !text.coin(4)) else { return vec![(all, ty)] };
-        // One row of the series, mostly what the last round makes.
+        // One row of the series, mostly what the last iteration makes.
         let row = match text.rng.index(8) {
             0 => text.rng.index(text.shape[0]),
             _ if down => behind,
@@ -440,15 +440,19 @@ fn narrow_loops_mean_what_arrays_did() {
     }
 }
 
-/// What is written to an array in a round is made of it, and where it goes is known after that.
+/// What is written to an array in an iteration is made of it, and where it goes is known after that.
 #[test]
 fn parts_that_are_made_before_their_place_is_known() {
     let x = Tensor::new(&[36], (0..36).map(f64::from).collect::<Vec<_>>()).unwrap();
-    let round = |(i, y): (Var, Var)| y.dynamic_update_slice(y.index(15).broadcast_to([35]), &[i]);
+    let iteration =
+        |(i, y): (Var, Var)| y.dynamic_update_slice(y.index(15).broadcast_to([35]), &[i]);
     for n in [1, 2, 3] {
-        let f = jit(move |x: Var| fori_loop(n, round, x));
+        let f = jit(move |x: Var| fori_loop(n, iteration, x));
         let want = f.call(&x).unwrap();
-        assert_eq!(jit(move |x: Var| fori_loop(n, round, x)).interpreted().call(&x).unwrap(), want);
+        assert_eq!(
+            jit(move |x: Var| fori_loop(n, iteration, x)).interpreted().call(&x).unwrap(),
+            want
+        );
         assert_eq!(want.literal(30).unwrap().to_f64(), 15.0);
     }
 }

@@ -4,7 +4,7 @@
 
 use tapeloom::Policy;
 use tapeloom_tests::Sweep;
-use tapeloom_tests::random_loops::{self, Law, Program, Rounds, Step, failure};
+use tapeloom_tests::random_loops::{self, Iterations, Law, Program, Step, failure};
 
 fn for_all(sweep: Sweep, draw: fn(u64) -> Program, law: Law) {
     for seed in sweep.seeds() {
@@ -23,7 +23,7 @@ fn values_gradients_and_effects_are_those_of_every_policy() {
 /// cotangent of the place comes after those of the whole.
 #[test]
 fn calls_that_say_what_loops_carry_change_no_bit() {
-    let until = Step::Rounds(Rounds::Until, 1, vec![Step::Code(13), Step::Code(11)]);
+    let until = Step::Iterations(Iterations::Until, 1, vec![Step::Code(13), Step::Code(11)]);
     for (extent, steps) in [
         (16, vec![Step::Carries(2, 1, vec![Step::Code(18)])]),
         (3, vec![Step::Carries(1, 8, vec![]), until]),

@@ -1,4 +1,4 @@
-//! Loops of which reverse mode keeps a number of carries: what is kept, how often rounds run, and that
+//! Loops of which reverse mode keeps a number of carries: what is kept, how often iterations run, and that
 //! values and derivatives are those of the loop, whatever is asked for.
 
 use std::rc::Rc;
@@ -14,26 +14,26 @@ use tapeloom_tests::equivalences::{
 use tapeloom_tests::{Agreement, Sweep};
 use tapeloom_transforms::Transforms;
 
-/// A pendulum, whose rounds are counted as they run: each has a loop of one round, if `one` is that, on
+/// A pendulum, whose iterations are counted as they run: each has a loop of one iteration, if `one` is that, on
 /// the line after.
 fn counted(one: Var, (x, v): (Var, Var)) -> (Var, Var) {
     fori_loop(one, |(_, (x, v)): (Var, (Var, Var))| (x + v * 0.01, v - x.sin() * 0.01), (x, v))
 }
 
-/// How often rounds ran in a call that undoes `n` of them: forward, and forward once more and backward
+/// How often iterations ran in a call that undoes `n` of them: forward, and forward once more and backward
 /// where they are undone.
 fn runs(report: &CallReport, n: usize) -> usize {
     let line = include_str!("schedules.rs").lines().position(|l| l.contains("fori_loop(one,"));
     let here = |l: &&LoopCount| l.location.map(|at| at.line() as usize) == line.map(|l| l + 1);
-    let all: u64 = report.loops.iter().filter(here).map(|l| l.rounds).sum();
+    let all: u64 = report.loops.iter().filter(here).map(|l| l.iterations).sum();
     all as usize - 2 * n
 }
 
-/// Forward every round runs once, and what is kept then is where the schedule keeps it; backward they run
-/// as often as the schedule says, but that the way to the last round is gone once more. Of a loop whose
+/// Forward every iteration runs once, and what is kept then is where the schedule keeps it; backward they run
+/// as often as the schedule says, but that the way to the last iteration is gone once more. Of a loop whose
 /// length is not known nothing is kept but the start, and the backward pass has the whole schedule to run.
 #[test]
-fn rounds_run_as_often_as_the_schedule_says() {
+fn iterations_run_as_often_as_the_schedule_says() {
     for (n, s) in [(2, 1), (3, 2), (7, 1), (10, 2), (40, 3), (57, 5), (130, 8), (12, 11)] {
         let schedule = Schedule::binomial(n, s);
         let f = move |(x, one): (Var, Var)| fori_loop(n, |(_, c)| counted(one, c), (x, x * 0.5)).0;
@@ -41,22 +41,22 @@ fn rounds_run_as_often_as_the_schedule_says() {
         let g = jit(move |(x, one): (Var, Var)| value_and_grad(|x| pull(x, one))(x));
         let (_, report) = g.report((0.3, 1i64)).unwrap();
         let want = n + schedule.steps() as usize - last_kept(&schedule);
-        assert_eq!(runs(&report, n), want, "{n} rounds, {s} carries\n{report}");
+        assert_eq!(runs(&report, n), want, "{n} iterations, {s} carries\n{report}");
 
         let f = move |(x, one, n): (Var, Var, Var)| {
-            let round = |(i, c): (Var, (Var, Var))| (i + 1, counted(one, c));
+            let iteration = |(i, c): (Var, (Var, Var))| (i + 1, counted(one, c));
             let start = (constant(0i64), (x, x * 0.5));
-            while_loop(|(i, _): (Var, (Var, Var))| i.lt(n), round, start).1.0
+            while_loop(|(i, _): (Var, (Var, Var))| i.lt(n), iteration, start).1.0
         };
         let pull = move |x: Var, one: Var, n: Var| checkpoint_carries(s, 1, f)((x, one, n));
         let g = jit(move |(x, one, n): (Var, Var, Var)| value_and_grad(|x| pull(x, one, n))(x));
         let (_, report) = g.report((0.3, 1i64, n as i64)).unwrap();
         let want = n + steps(n, s) as usize;
-        assert_eq!(runs(&report, n), want, "{n} rounds, not known, {s} carries\n{report}");
+        assert_eq!(runs(&report, n), want, "{n} iterations, not known, {s} carries\n{report}");
     }
 }
 
-/// Which round the last carry begins that is kept on the first way.
+/// Which iteration the last carry begins that is kept on the first way.
 fn last_kept(schedule: &Schedule) -> usize {
     use tapeloom_ir::revolve::Action;
     let (mut at, mut last) = (0, 0);
@@ -70,7 +70,7 @@ fn last_kept(schedule: &Schedule) -> usize {
     last
 }
 
-/// What lies between the passes is so many carries, whatever the number of rounds; what a round needs comes
+/// What lies between the passes is so many carries, whatever the number of iterations; what an iteration needs comes
 /// to it once.
 #[test]
 fn memory_is_that_of_the_carries() {
@@ -86,14 +86,18 @@ fn memory_is_that_of_the_carries() {
         let found = few.explain(&x).unwrap().workspace_bytes();
         // The carries and as many numbers; a carry at hand, its cotangent, and single numbers.
         let most = s * (carry + 8) + 2 * carry + 4096;
-        assert!(found <= most, "{n} rounds, {s} carries: {found} bytes, at most {most}");
+        assert!(found <= most, "{n} iterations, {s} carries: {found} bytes, at most {most}");
         bytes.push(found);
         if n == 1000 {
             let all = jit(grad(f)).call(&x).unwrap();
-            assert_eq!(few.call(&x).unwrap(), all, "{n} rounds, {s} carries");
+            assert_eq!(few.call(&x).unwrap(), all, "{n} iterations, {s} carries");
         }
     }
-    assert_eq!((bytes[0], bytes[1]), (bytes[4], bytes[4]), "it depends on the number of rounds");
+    assert_eq!(
+        (bytes[0], bytes[1]),
+        (bytes[4], bytes[4]),
+        "it depends on the number of iterations"
+    );
 }
 
 /// Forward over reverse and reverse over forward keep so many carries, each with its tangent.
@@ -116,12 +120,12 @@ fn second_derivatives_along_a_direction_keep_pairs() {
         let kept = [forward.report(&x).unwrap(), reverse.report(&x).unwrap()];
         for ((found, report), want) in kept.iter().zip(&plain) {
             Agreement::CLOSE.check(found, want).unwrap();
-            assert!(report.peak_bytes() <= most, "{n} rounds, at most {most}: {report}");
+            assert!(report.peak_bytes() <= most, "{n} iterations, at most {most}: {report}");
         }
     }
 }
 
-/// A carry for each block, and what the rounds of one block need: `sin x` is undone from x.
+/// A carry for each block, and what the iterations of one block need: `sin x` is undone from x.
 #[test]
 fn memory_of_blocks_is_that_of_carries_and_one_block() {
     const WIDE: usize = 500;
@@ -135,13 +139,13 @@ fn memory_of_blocks_is_that_of_carries_and_one_block() {
         let few = jit(grad(checkpoint_carries(s, block, f)));
         let found = few.explain(&x).unwrap().workspace_bytes();
         let most = s * (carry + 8) + block * tape + 3 * carry + 4096;
-        assert!(found <= most, "{s} carries, {block} rounds: {found} bytes, at most {most}");
-        assert_eq!(few.call(&x).unwrap(), want, "{s} carries, {block} rounds");
+        assert!(found <= most, "{s} carries, {block} iterations: {found} bytes, at most {most}");
+        assert_eq!(few.call(&x).unwrap(), want, "{s} carries, {block} iterations");
     }
 }
 
-/// What a place takes is known before: of the carries those that rounds are undone with. Where none is
-/// needed, or rounds cannot be run again, there are no places.
+/// What a place takes is known before: of the carries those that iterations are undone with. Where none is
+/// needed, or iterations cannot be run again, there are no places.
 #[test]
 fn what_a_place_takes_is_known() {
     let of = |step: &str, takes: &str| {
@@ -166,7 +170,7 @@ func @f(%0: f64[4], %1: f64[], %2: i64[], %3: f64[9,4]) -> (f64[4], f64[], i64[]
   %8: i64[] = add %2, 1
   return %5, %7, %8";
     let places = of(sines, "carry0,carry1,carry2,xs").unwrap();
-    assert_eq!((places.rounds, places.bytes), (Some(9), 4 * 8 + 8));
+    assert_eq!((places.iterations, places.bytes), (Some(9), 4 * 8 + 8));
     assert_eq!(places.bytes(3), 3 * 40 + 8);
     let within = [47, 48, 87, 88, 5000].map(|bytes| places.within(bytes));
     assert_eq!(within, [None, Some(1), Some(1), Some(2), Some(9)]);
@@ -192,43 +196,44 @@ fn loops_on_a_condition_keep_no_records() {
     assert!(few.workspace <= 4 * 816 + 3 * 800 + 4096, "{few}");
 }
 
-/// Loops of every kind, as functions of `f64[4]`: carries and elements, either direction, a number of rounds
+/// Loops of every kind, as functions of `f64[4]`: carries and elements, either direction, a number of iterations
 /// that only the run knows, a condition, loops in loops and in branches, state that is written.
 fn loops() -> Vec<(&'static str, F)> {
     let f = |name, f: fn(Var) -> Var| (name, Rc::new(f) as F);
     vec![
         f("counted", |x| {
-            let round = |(i, (a, b)): (Var, (Var, Var))| {
+            let iteration = |(i, (a, b)): (Var, (Var, Var))| {
                 let i = i.convert(Dtype::F64).broadcast_to([4]) * 0.1;
                 (b * 0.9 + i, (a * b).sin())
             };
-            let (a, b) = fori_loop(9, round, (x, x * 0.5));
+            let (a, b) = fori_loop(9, iteration, (x, x * 0.5));
             (a * b).sum()
         }),
         f("scanned", |x| {
             let rows = stack(&[x, x * 0.5, x - 0.3, x.sin(), x * x, x * 0.1], 0);
-            let round = |(c, row): (Var, Var)| {
+            let iteration = |(c, row): (Var, Var)| {
                 let c = (c * 0.7 + row).sin() * x;
                 (c, c * row)
             };
-            let (c, all) = scan(round, x, rows);
+            let (c, all) = scan(iteration, x, rows);
             (c.sum() + (all * all).sum()) * 0.5
         }),
         f("scanned down", |x| {
             let rows = stack(&[x, x * 0.5, x - 0.3, x.sin(), x * x], 0);
-            let round = |((c, n), row): ((Var, Var), Var)| ((c * row + x.cos(), n + 1), c.sum());
-            let ((c, n), all) = scan_reverse(round, (x, constant(0i64)), rows);
+            let iteration =
+                |((c, n), row): ((Var, Var), Var)| ((c * row + x.cos(), n + 1), c.sum());
+            let ((c, n), all) = scan_reverse(iteration, (x, constant(0i64)), rows);
             c.sum() * n.convert(Dtype::F64) + (all * all).sum()
         }),
         f("counted at run time", |x| {
             let n = (x.index(0).abs() * 4.0 + 5.0).stop_gradient().convert(Dtype::I64);
-            let round = |(i, c): (Var, Var)| (c * 0.8).sin() + x * i.convert(Dtype::F64) * 0.1;
-            fori_loop(n, round, x * 0.5).sum()
+            let iteration = |(i, c): (Var, Var)| (c * 0.8).sin() + x * i.convert(Dtype::F64) * 0.1;
+            fori_loop(n, iteration, x * 0.5).sum()
         }),
         f("on a condition", |x| {
             let more = |(c, n): (Var, Var)| (c * c).sum().lt(40.0) & n.lt(12);
-            let round = |(c, n): (Var, Var)| (c * 1.2 + x.sin() * 0.3 + 0.1, n + 1);
-            let (c, n) = while_loop(more, round, (x, constant(0i64)));
+            let iteration = |(c, n): (Var, Var)| (c * 1.2 + x.sin() * 0.3 + 0.1, n + 1);
+            let (c, n) = while_loop(more, iteration, (x, constant(0i64)));
             (c.cos() * (n.convert(Dtype::F64) + 1.0)).sum()
         }),
         f("a loop in a loop", |x| {
@@ -242,11 +247,11 @@ fn loops() -> Vec<(&'static str, F)> {
         }),
         f("places of an array", |x| {
             let all = concat(&[x, x * 0.5], 0);
-            let round = |(i, a): (Var, Var)| {
+            let iteration = |(i, a): (Var, Var)| {
                 let (i, j) = (i % 8, (i * 3) % 8);
                 a.at(i).set((a.index(j) * 1.1).sin() + a.index(i))
             };
-            let y = fori_loop(11, round, all);
+            let y = fori_loop(11, iteration, all);
             (y * y).sum()
         }),
     ]
@@ -299,10 +304,10 @@ fn recorded_they_are_those_of_the_loop() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Few rounds and none, where only the run knows how many there are, alone and each member of a batch for
+/// Few iterations and none, where only the run knows how many there are, alone and each member of a batch for
 /// itself.
 #[test]
-fn any_number_of_rounds_at_run_time() {
+fn any_number_of_iterations_at_run_time() {
     fn plain((x, n): (Var, Var)) -> Var {
         fori_loop(n, |(i, c): (Var, Var)| (c * x).sin() + i.convert(Dtype::F64), x)
     }
@@ -314,7 +319,7 @@ fn any_number_of_rounds_at_run_time() {
     let (one, other) = (jit(slope(plain)), jit(slope(kept)));
     let numbers = [-3i64, 0, 1, 2, 3, 9];
     for n in numbers {
-        assert_eq!(other.call((0.7, n)).unwrap(), one.call((0.7, n)).unwrap(), "{n} rounds");
+        assert_eq!(other.call((0.7, n)).unwrap(), one.call((0.7, n)).unwrap(), "{n} iterations");
     }
     let x = Tensor::from([0.7, 0.2, -0.4, 1.1, 0.3, -0.9]);
     let all = (x, Tensor::from(numbers));
@@ -335,21 +340,21 @@ fn gradients_are_the_same_in_every_bit() {
     }
 }
 
-/// What is called from outside runs once: such rounds keep what each of them needs.
+/// What is called from outside runs once: such iterations keep what each of them needs.
 #[test]
-fn rounds_that_print_are_not_run_again() {
+fn iterations_that_print_are_not_run_again() {
     let count = Arc::new(AtomicUsize::new(0));
     let seen = count.clone();
     let f = move |x: Var| {
         let seen = seen.clone();
-        let round = move |(_, c): (Var, Var)| {
+        let iteration = move |(_, c): (Var, Var)| {
             let seen = seen.clone();
             tap(c, move |_: Tensor| {
                 seen.fetch_add(1, Relaxed);
             })
             .sin()
         };
-        fori_loop(20, round, x)
+        fori_loop(20, iteration, x)
     };
     let g = jit(grad(checkpoint_carries(2, 1, f)));
     // The first call of a small program may be made twice.

@@ -128,13 +128,13 @@ fn vectors_and_matrices() {
     }
 }
 
-/// A recurrent network: in its rounds products are contractions, forward and back.
+/// A recurrent network: in its iterations products are contractions, forward and back.
 #[test]
-fn rounds_of_a_loop_have_contractions() {
+fn iterations_of_a_loop_have_contractions() {
     let (w, xs) = (numbers(&[19, 19], Dtype::F64, 0.1), numbers(&[5, 19], Dtype::F64, 0.2));
     let loss = |(w, xs): (Var, Var)| {
-        let round = |(h, x): (Var, Var)| ((h.dot(w) + x).tanh(), ());
-        let (h, ()) = scan(round, zeros([19], Dtype::F64), xs);
+        let iteration = |(h, x): (Var, Var)| ((h.dot(w) + x).tanh(), ());
+        let (h, ()) = scan(iteration, zeros([19], Dtype::F64), xs);
         (h * h).sum()
     };
     let gradient = move |x: (Var, Var)| grad(loss)(x);
@@ -175,16 +175,16 @@ fn compose(
     }
 }
 
-/// Gradients of random compositions, in straight code and in rounds, are those of the interpreter of the language.
+/// Gradients of random compositions, in straight code and in iterations, are those of the interpreter of the language.
 #[test]
 fn random_compositions() {
     for seed in Sweep::Products.seeds() {
         let mut rng = Rng::new(seed);
         let n = EXTENTS[2..][rng.index(7)];
-        let (rounds, steps) = ([0, 1, 3][rng.index(3)], 1 + rng.index(6));
+        let (iterations, steps) = ([0, 1, 3][rng.index(3)], 1 + rng.index(6));
         let f = compose(&mut rng, steps);
         let loss = move |x: (Var, Var, Var)| {
-            let (x, y, w) = match rounds {
+            let (x, y, w) = match iterations {
                 0 => f(x),
                 n => fori_loop(n, |(_, x): (Var, (Var, Var, Var))| f(x), x),
             };
@@ -197,7 +197,7 @@ fn random_compositions() {
         let (native, want) = (jit(gradient.clone()), jit(gradient).interpreted());
         let [got, want] =
             [native.call(args).unwrap(), want.call(args).unwrap()].map(|(x, y, w)| [x, y, w]);
-        // Rounds make numbers of five digits of small ones, and rounding grows with them.
+        // Iterations make numbers of five digits of small ones, and rounding grows with them.
         let near = Agreement::relative(1e-10).check_all(&got, &want);
         near.unwrap_or_else(|e| panic!("SWEEP_SEED={seed}: {e}"));
     }

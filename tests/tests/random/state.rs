@@ -53,11 +53,11 @@ fn shrunk(mut program: Vec<Statement>, transforms: &[Transform]) -> (Vec<Stateme
         smaller.push(without.clone());
         let inside = match taken {
             Statement::Write(..) => vec![],
-            Statement::Rounds(kind, n, body) => (0..body.len())
+            Statement::Iterations(kind, n, body) => (0..body.len())
                 .map(|k| {
                     let mut body = body.clone();
                     body.remove(k);
-                    Statement::Rounds(kind, n, body)
+                    Statement::Iterations(kind, n, body)
                 })
                 .collect(),
             Statement::Branch(w, yes, no) => vec![
@@ -121,21 +121,21 @@ fn pairs() -> Vec<(&'static str, F, F)> {
         "a branch in a loop",
         |x: Var| {
             let (r, s) = (Ref::new(x), Ref::new(0.0));
-            let round = |(i, ()): (Var, ())| {
+            let iteration = |(i, ()): (Var, ())| {
                 let (x, before) = (r.at(i), r.at((i + 3) % 4));
                 x.add(before.get().sin());
                 cond(x.get().gt(0.5), |()| s.add(x.get()), |()| r.at(0).set(0.25), ());
             };
-            fori_loop(4, round, ());
+            fori_loop(4, iteration, ());
             (r.get() * r.get()).sum() + s.get()
         },
         |x: Var| {
-            let round = |(i, (r, s)): (Var, (Var, Var))| {
+            let iteration = |(i, (r, s)): (Var, (Var, Var))| {
                 let r = r.at(i).add(r.index((i + 3) % 4).sin());
                 let yes = |(r, s): (Var, Var)| (r, s + r.index(i));
                 cond(r.index(i).gt(0.5), yes, |(r, s): (Var, Var)| (r.at(0).set(0.25), s), (r, s))
             };
-            let (r, s) = fori_loop(4, round, (x, zeros([], Dtype::F64)));
+            let (r, s) = fori_loop(4, iteration, (x, zeros([], Dtype::F64)));
             (r * r).sum() + s
         }
     );
@@ -169,8 +169,8 @@ fn pairs() -> Vec<(&'static str, F, F)> {
                 let s = y * (r.sin() + 1.5).prod();
                 (s * s).sum()
             };
-            let round = |(_, r): (Var, Var)| r + grad(|y: Var| energy(y, r))(r) * -0.05;
-            fori_loop(2, round, x).sum()
+            let iteration = |(_, r): (Var, Var)| r + grad(|y: Var| energy(y, r))(r) * -0.05;
+            fori_loop(2, iteration, x).sum()
         }
     );
     pair!(
@@ -225,11 +225,11 @@ fn pairs() -> Vec<(&'static str, F, F)> {
         "a switch of three, of which two write different things",
         |x: Var| {
             let (a, b) = (Ref::new(x), Ref::new(x.cos()));
-            let round = |i: Var| {
+            let iteration = |i: Var| {
                 let (first, second) = (|()| a.at(1).mul(b.at(0).get()), |()| b.add(a.get()));
                 switch(i, [&first, &second, &|()| ()], ())
             };
-            map(round, constant([1i64, 0, 2, 1]));
+            map(iteration, constant([1i64, 0, 2, 1]));
             (a.get() * b.get()).sum()
         },
         |x: Var| {
@@ -277,7 +277,7 @@ fn pairs() -> Vec<(&'static str, F, F)> {
         }
     );
     pair!(
-        "no round and one",
+        "no iteration and one",
         |x: Var| {
             let r = Ref::new(x);
             fori_loop(0, |_: (Var, ())| r.set(0.0), ());
@@ -290,12 +290,12 @@ fn pairs() -> Vec<(&'static str, F, F)> {
         "unused, constant, stopped",
         |x: Var| {
             let (unused, same, stopped) = (Ref::new(x), Ref::new(x.sin()), Ref::new(x));
-            let round = |_: (Var, ())| {
+            let iteration = |_: (Var, ())| {
                 unused.mul(3.0);
                 same.set(same.get());
                 stopped.set(stopped.get().stop_gradient() * same.get());
             };
-            fori_loop(3, round, ());
+            fori_loop(3, iteration, ());
             stopped.get().sum()
         },
         |x: Var| {
@@ -350,14 +350,14 @@ fn arrays_are_written_in_place() {
     let explained = sums.explain(&x).unwrap();
     assert!(explained.workspace_bytes() < 1000, "{explained}");
     assert!(!explained.to_string().contains("copy"), "{explained}");
-    // Reverse mode keeps the two places of each round, and no array per round.
+    // Reverse mode keeps the two places of each iteration, and no array per iteration.
     assert!(slope.explain(&x).unwrap().workspace_bytes() < 8 * 5 * N);
     assert_eq!(slope.call(&x).unwrap(), Tensor::full(&[N], 1.0).unwrap());
 }
 
 /// Reverse mode keeps of an update its place and what it needs of the elements there, never the array.
 #[test]
-fn rounds_keep_elements_and_no_arrays() {
+fn iterations_keep_elements_and_no_arrays() {
     const N: usize = 1000;
     type Write = fn(Ref, Var, Var);
     let writes: [(&str, Write); 10] = [
@@ -385,10 +385,10 @@ fn rounds_keep_elements_and_no_arrays() {
     }
 }
 
-/// The cotangent of an array that is only added to is the same in every round: it is read where it lies, and
-/// no round copies it.
+/// The cotangent of an array that is only added to is the same in every iteration: it is read where it lies, and
+/// no iteration copies it.
 #[test]
-fn rounds_that_add_copy_no_cotangents() {
+fn iterations_that_add_copy_no_cotangents() {
     const N: usize = 1000;
     let squares = |x: Var| {
         let r = Ref::new(x.zeros_like());
@@ -402,24 +402,24 @@ fn rounds_that_add_copy_no_cotangents() {
     let (x, ct) = (Tensor::full(&[N], 0.5).unwrap(), Tensor::full(&[N], 3.0).unwrap());
     let explained = pulled.explain((&x, &ct)).unwrap();
     let kernels = explained.kernels();
-    // The rounds of the backward pass carry what they add to, and go over no array.
-    let (_, rounds) = kernels.split_once("carry").unwrap();
-    assert!(!rounds.contains("for i"), "{kernels}");
+    // The iterations of the backward pass carry what they add to, and go over no array.
+    let (_, iterations) = kernels.split_once("carry").unwrap();
+    assert!(!iterations.contains("for i"), "{kernels}");
     assert_eq!(pulled.call((&x, &ct)).unwrap(), Tensor::full(&[N], 6.0).unwrap());
 }
 
-/// Sums of rows, each of which begins where an earlier one ended: rounds wait for each other.
+/// Sums of rows, each of which begins where an earlier one ended: iterations wait for each other.
 #[test]
 fn sums_wait_for_sums_that_they_begin_with() {
     const N: usize = 12;
     let rows: Tensor = (0..N * 20).map(|i| (i as f64 * 0.7).sin()).collect();
     let f = |x: Var| {
         let (x, sums) = (x.reshape([N, 20]), Ref::new(ones([N + 1], Dtype::F64)));
-        let round = |(i, ()): (Var, ())| {
+        let iteration = |(i, ()): (Var, ())| {
             let add = |(j, s): (Var, Var)| s * 0.5 + x.index((i, j));
             sums.at(i + 1).set(fori_loop(20, add, sums.at(i / 2).get()));
         };
-        fori_loop(N, round, ());
+        fori_loop(N, iteration, ());
         sums.get()
     };
     let want = jit(f).interpreted().call(&rows).unwrap();

@@ -1,7 +1,7 @@
 //! Loops and branches against their bodies written out, under every transform and on both engines.
 //!
 //! Each pair is one function of `f64[4]`, once with `scan`, `fori_loop`, `while_loop`, `map`, `cond` and `switch`, and
-//! once with Rust's own loops, which write the rounds into the program.
+//! once with Rust's own loops, which write the iterations into the program.
 
 use std::rc::Rc;
 use tapeloom::prelude::*;
@@ -424,7 +424,7 @@ fn pairs() -> Vec<(&'static str, F, F)> {
         }
     );
     pair!(
-        "rounds that a value counts",
+        "iterations that a value counts",
         |x: Var| fori_loop(number(4), |(i, c): (Var, Var)| (c * x.index(i)).sin() + c * x, x).sum(),
         |x: Var| {
             let mut c = x;
@@ -435,10 +435,10 @@ fn pairs() -> Vec<(&'static str, F, F)> {
         }
     );
     pair!(
-        "no round, and one, that a value counts",
+        "no iteration, and one, that a value counts",
         |x: Var| {
-            let round = |(_, c): (Var, Var)| c.sin() * x;
-            fori_loop(number(-2), round, fori_loop(number(1), round, x)).sum()
+            let iteration = |(_, c): (Var, Var)| c.sin() * x;
+            fori_loop(number(-2), iteration, fori_loop(number(1), iteration, x)).sum()
         },
         |x: Var| (x.sin() * x).sum()
     );
@@ -446,8 +446,8 @@ fn pairs() -> Vec<(&'static str, F, F)> {
         "a condition on a counter",
         |x: Var| {
             let below = |(n, _): (Var, Var)| n.lt(3);
-            let round = |(n, c): (Var, Var)| (n + 1, c.sin() * x + c.index(n) * 0.5);
-            while_loop(below, round, (number(0), x)).1.dot(x)
+            let iteration = |(n, c): (Var, Var)| (n + 1, c.sin() * x + c.index(n) * 0.5);
+            while_loop(below, iteration, (number(0), x)).1.dot(x)
         },
         |x: Var| {
             let mut c = x;
@@ -504,11 +504,11 @@ fn pairs() -> Vec<(&'static str, F, F)> {
     pair!(
         "a loop in one side of a branch in a loop",
         |x: Var| {
-            let round = |(i, c): (Var, Var)| {
+            let iteration = |(i, c): (Var, Var)| {
                 let looped = |c: Var| fori_loop(i, |(k, c): (Var, Var)| c * x.index(k).cos(), c);
                 cond(i.rem(2).eq(1), looped, |c: Var| c.sin(), c) + x
             };
-            fori_loop(number(4), round, x).sum()
+            fori_loop(number(4), iteration, x).sum()
         },
         |x: Var| {
             let mut c = x;
@@ -528,12 +528,12 @@ fn pairs() -> Vec<(&'static str, F, F)> {
     pair!(
         "a loop in a side that data choose",
         |x: Var| {
-            let round = |(i, c): (Var, Var)| {
+            let iteration = |(i, c): (Var, Var)| {
                 let small = |c: Var| c.dot(c).lt(9.0);
                 let looped = |c: Var| while_loop(small, |c: Var| c * 1.5 + c.sin(), c);
                 cond(c.index(i).gt(0.3), looped, |c: Var| c.sin() * 0.7, c) * 0.5
             };
-            fori_loop(number(4), round, x).sum()
+            fori_loop(number(4), iteration, x).sum()
         },
         |x: Var| {
             let mut c = x;
@@ -549,11 +549,11 @@ fn pairs() -> Vec<(&'static str, F, F)> {
         }
     );
     pair!(
-        "a gradient in every round",
+        "a gradient in every iteration",
         |x: Var| {
             let energy = |y: Var| {
-                let round = |(_, c): (Var, Var)| c.sin() * y + c;
-                fori_loop(number(3), round, y).square().sum()
+                let iteration = |(_, c): (Var, Var)| c.sin() * y + c;
+                fori_loop(number(3), iteration, y).square().sum()
             };
             fori_loop(number(3), |(_, y): (Var, Var)| y - 0.01 * grad(energy)(y), x).sum()
         },
@@ -594,14 +594,14 @@ fn pairs() -> Vec<(&'static str, F, F)> {
         "rule with a loop and branches",
         |x: Var| {
             let last = |e: Var, d: Var| {
-                let round = |(c, d, s): (Var, Var, Var)| {
+                let iteration = |(c, d, s): (Var, Var, Var)| {
                     let grown = |(c, d): (Var, Var)| (c.sin(), d * c.cos());
                     let kept = |(c, d): (Var, Var)| (c, d * 1.0);
                     let (c, d) = cond(c.gt(0.0), grown, kept, (c, d));
                     (c, d, s + d)
                 };
                 let zero = full([], 0.0);
-                fori_loop(4, |(_, c): (Var, (Var, Var, Var))| round(c), (e, d, zero))
+                fori_loop(4, |(_, c): (Var, (Var, Var, Var))| iteration(c), (e, d, zero))
             };
             let f = |e: Var| last(e, full([], 0.0)).0;
             let g = custom_jvp(f, |e: Var, d: Var| {
@@ -714,12 +714,12 @@ fn loops_and_their_bodies_written_out_are_recorded() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Neither the program nor its kernels grow with the number of rounds, forward or backward.
+/// Neither the program nor its kernels grow with the number of iterations, forward or backward.
 #[test]
-fn a_hundred_thousand_rounds_are_as_small_a_program_as_a_hundred() {
+fn a_hundred_thousand_iterations_are_as_small_a_program_as_a_hundred() {
     let lines = |n: usize| {
-        let round = |(c, x): (Var, Var)| ((c * x).sin() + x, c);
-        let f = jit(value_and_grad(move |x: Var| scan(round, x.index(0), x).1.sum()));
+        let iteration = |(c, x): (Var, Var)| ((c * x).sin() + x, c);
+        let f = jit(value_and_grad(move |x: Var| scan(iteration, x.index(0), x).1.sum()));
         f.explain(Tensor::full(&[n], 0.5).unwrap()).unwrap().to_string().lines().count()
     };
     assert_eq!(lines(100), lines(100_000));
@@ -727,11 +727,11 @@ fn a_hundred_thousand_rounds_are_as_small_a_program_as_a_hundred() {
 
 /// A closure hands on what it got: the program does not carry it, forward or backward.
 #[test]
-fn what_no_round_changes_is_a_constant() {
-    let round = |(i, (s, w, k)): (Var, (Var, Var, Var))| (s + w.index(i).sin() * s.cos(), w, k);
+fn what_no_iteration_changes_is_a_constant() {
+    let iteration = |(i, (s, w, k)): (Var, (Var, Var, Var))| (s + w.index(i).sin() * s.cos(), w, k);
     let f = move |w: Var| {
         let k = full([], 3i64);
-        let (s, w, k) = fori_loop(8, round, (full([], 0.0), w, k));
+        let (s, w, k) = fori_loop(8, iteration, (full([], 0.0), w, k));
         s + w.index(k)
     };
     let x = Tensor::full(&[8], 0.5).unwrap();
@@ -746,7 +746,7 @@ fn what_no_round_changes_is_a_constant() {
     };
     let (got, want) = (run(hessian(f), &x).unwrap(), run(hessian(written), &x).unwrap());
     Agreement::relative(1e-12).check(&got, &want).unwrap();
-    // No round at all, and a condition that reads what stays.
+    // No iteration at all, and a condition that reads what stays.
     let below = |(x, most): (Var, Var)| x.lt(most);
     let g = |x: Var| while_loop(below, |(x, most): (Var, Var)| (x * x, most), (x, x + 90.0)).1;
     assert_eq!(run(grad(g), 3.0).unwrap().item::<f64>().unwrap(), 1.0);

@@ -109,7 +109,7 @@ fn what_is_kept_does_not_grow() {
     assert!(sum <= 900_000, "{sum} bytes");
 }
 
-/// As its authors' tables say: two numbers for each product, one where the image is not learned, and for each round of the
+/// As its authors' tables say: two numbers for each product, one where the image is not learned, and for each iteration of the
 /// outer loops of the last two layers one weight, which their inner loops read alike.
 #[test]
 fn what_loops_over_memory_read_alike_is_kept_once() {
@@ -120,7 +120,7 @@ fn what_loops_over_memory_read_alike_is_kept_once() {
     assert_eq!(kept.planned, 8 * 43_944);
 }
 
-/// Where the honest pathfinder goes on is two bits a cell: a row of them is packed by the round that makes it.
+/// Where the honest pathfinder goes on is two bits a cell: a row of them is packed by the iteration that makes it.
 #[test]
 fn a_way_down_a_grid_takes_two_bits_a_cell() {
     let kernel = KERNELS.iter().find(|k| k.name == "pathfinder" && k.form == Form::Honest).unwrap();
@@ -183,7 +183,7 @@ fn eight_thousand_bytes_are_enough() {
 }
 
 /// What leaves the cache costs its traffic: a loop that would keep much computes it again, and keeps what it needs where
-/// that is little. Who asks for everything gets everything, in every round.
+/// that is little. Who asks for everything gets everything, in every iteration.
 #[test]
 fn what_leaves_the_cache_is_made_again() {
     let of =

@@ -55,7 +55,7 @@ const SHARES: usize = 64;
 const MORE: f64 = 1.5;
 
 /// How many iterations a loop is taken to have, of which only the run knows.
-const SOME_ROUNDS: usize = 100_000;
+const SOME_ITERATIONS: usize = 100_000;
 
 /// How often iterations may run again at least, where only the run knows how many there are.
 const LEAST: usize = 2;
@@ -117,7 +117,7 @@ pub(crate) fn derive(
     let pieces = segments::plans(search.module, &whole, bytes / 2, 0).into_iter().next();
     if let (Some(pieces), Some((least, _))) = (pieces, &best) {
         let (f, least) = (pieces.cut(search.module, &whole)?, *least);
-        best = search.fewest(f)?.filter(|(rounds, _)| *rounds <= MORE * least).or(best);
+        best = search.fewest(f)?.filter(|(iterations, _)| *iterations <= MORE * least).or(best);
     }
     match (best, &search.smallest) {
         (Some((_, of)), _) => Ok(of),
@@ -145,16 +145,16 @@ struct Few {
 impl Few {
     /// About how often iterations run. Who runs each iteration so often more at every level runs it that often to the power
     /// of levels.
-    fn rounds(self, module: &Module, f: FuncId) -> f64 {
+    fn iterations(self, module: &Module, f: FuncId) -> f64 {
         (1.0 + self.again(module, f)).powi(self.level as i32 + 1)
     }
 
     /// How often iterations of the outermost loops run again, at most.
     fn again(self, module: &Module, f: FuncId) -> f64 {
         let loops = module.function(f).equations.iter().filter_map(|e| e.op.as_loop(module));
-        let again = |(_, rounds): (FuncId, LoopSpec)| {
-            let (blocks, _) = self.blocks(&rounds.trip);
-            steps(blocks, self.carries(blocks, &rounds.trip)) as f64 / blocks.max(1) as f64
+        let again = |(_, spec): (FuncId, LoopSpec)| {
+            let (blocks, _) = self.blocks(&spec.trip);
+            steps(blocks, self.carries(blocks, &spec.trip)) as f64 / blocks.max(1) as f64
         };
         let kept = self.share as f64 / SHARES as f64;
         loops.map(again).fold(0.0, f64::max) * (1.0 - kept)
@@ -171,7 +171,7 @@ impl Few {
     /// How many blocks a loop has, and of how many iterations: more than one only in the innermost loops that
     /// keep carries, where it is known how many iterations there are, and enough for two blocks.
     fn blocks(self, trip: &TripCount) -> (usize, usize) {
-        let TripCount::Static(n) = *trip else { return (SOME_ROUNDS, 1) };
+        let TripCount::Static(n) = *trip else { return (SOME_ITERATIONS, 1) };
         let n = n - self.last(trip);
         if self.level == 0 && n >= 2 * self.block { (n / self.block, self.block) } else { (n, 1) }
     }
@@ -179,16 +179,16 @@ impl Few {
     /// The carries of a loop with so many blocks. Places for them are there before the first iteration, so a loop
     /// of which only the run knows the iterations has no more than let iterations run [`LEAST`] times again: else a generous
     /// budget would be taken whole, whatever the run needs.
-    fn carries(self, rounds: usize, trip: &TripCount) -> usize {
+    fn carries(self, iterations: usize, trip: &TripCount) -> usize {
         let least = match trip {
             TripCount::Static(_) => 1,
             TripCount::Runtime | TripCount::While { .. } => self.least,
         };
         let (row, part) = (self.place / PARTS, self.place % PARTS);
-        let many = carries(rounds, TIMES[row].max(least));
+        let many = carries(iterations, TIMES[row].max(least));
         match TIMES.get(row + 1) {
             Some(next) if part > 0 => {
-                let few = carries(rounds, *next.max(&least)) as f64;
+                let few = carries(iterations, *next.max(&least)) as f64;
                 let between = many as f64 * (few / many as f64).powf(part as f64 / PARTS as f64);
                 between.round() as usize
             }
@@ -234,14 +234,14 @@ impl Search<'_> {
         for (level, block) in (0..levels(self.module, f)).flat_map(|l| BLOCKS.map(|b| (l, b))) {
             let last = TIMES.len() - 1;
             let at = |place: usize| Few { level, place, block, share: 0, least };
-            if !has_known_rounds(self.module, f, level) {
+            if !has_known_iterations(self.module, f, level) {
                 // Blocks are of loops of which it is known how many iterations there are.
                 if block > 1 {
                     continue;
                 }
                 // Nor do the last iterations of others keep what they need, so nothing runs iterations more rarely.
                 if let (0, Some(of)) = (level, self.loops(f, at(0))?) {
-                    return Ok(Some((at(0).rounds(self.module, f), of)));
+                    return Ok(Some((at(0).iterations(self.module, f), of)));
                 }
             }
             let Some(mut found) = self.loops(f, at(last * PARTS))? else { continue };
@@ -253,14 +253,18 @@ impl Search<'_> {
                     None => low = middle + 1,
                 }
             }
-            let rounds = at(high).rounds(self.module, f);
-            if best.as_ref().is_none_or(|(least, ..)| rounds < *least) {
-                best = Some((rounds, at(high), found));
+            let iterations = at(high).iterations(self.module, f);
+            if best.as_ref().is_none_or(|(least, ..)| iterations < *least) {
+                best = Some((iterations, at(high), found));
             }
         }
-        let Some((rounds, few, found)) = best else { return Ok(None) };
+        let Some((iterations, few, found)) = best else { return Ok(None) };
         // Where all carries fit there may be room for more.
-        if few.place > 0 { Ok(Some((rounds, found))) } else { self.ending(f, few, found).map(Some) }
+        if few.place > 0 {
+            Ok(Some((iterations, found)))
+        } else {
+            self.ending(f, few, found).map(Some)
+        }
     }
 
     /// The same with as many of the last iterations keeping what they need as there is room for, and about how often iterations
@@ -287,7 +291,7 @@ impl Search<'_> {
             }
         }
         let (few, found) = best;
-        Ok((few.rounds(self.module, f), found))
+        Ok((few.iterations(self.module, f), found))
     }
 
     /// The derivative with loops keeping so many carries, if its tape is small enough.
@@ -367,13 +371,13 @@ impl Search<'_> {
     /// Where an iteration takes what Rust gives, which is why all iterations are kept.
     fn once(&self) -> String {
         let f = self.module.function(self.f);
-        let mut rounds = f.equations.iter().filter_map(|e| e.op.as_loop(self.module));
-        let Some(at) = rounds.find_map(|(body, _)| called(self.module, body)) else {
+        let mut loops = f.equations.iter().filter_map(|e| e.op.as_loop(self.module));
+        let Some(at) = loops.find_map(|(body, _)| called(self.module, body)) else {
             return String::new();
         };
         let (file, line) = (at.file(), at.line());
         format!(
-            "; rounds that call Rust, as at {file}:{line}, run once, and what they need is kept"
+            "; iterations that call Rust, as at {file}:{line}, run once, and what they need is kept"
         )
     }
 
@@ -382,11 +386,11 @@ impl Search<'_> {
         match self.least {
             Some(Tape::Unbounded(at)) => Problem::new(
                 Kind::Budget,
-                "how many rounds this loop has only the run knows, and what they keep cannot be made again",
+                "how many iterations this loop has only the run knows, and what they keep cannot be made again",
                 // Else a loop reads what another one keeps, as the linear loops of a rule do.
                 match called(self.module, self.f).is_some() {
                     true => "Rust is called once: take that out of the loop, or the loop out of the checkpoint",
-                    false => "take the loop out of the checkpoint, or say how many rounds it has",
+                    false => "take the loop out of the checkpoint, or say how many iterations it has",
                 },
             )
             .at(at),
@@ -425,7 +429,7 @@ fn levels(module: &Module, f: FuncId) -> usize {
         }
         deepest = deepest.max(above);
         for region in module.function(f).equations.iter().flat_map(|e| e.op.regions()) {
-            let level = above + usize::from(region.role == Role::Round);
+            let level = above + usize::from(region.role == Role::Iteration);
             if region.role.runs() && level < DEEPEST {
                 open.push((region.function, level));
             }
@@ -435,14 +439,14 @@ fn levels(module: &Module, f: FuncId) -> usize {
 }
 
 /// Whether it is known how many iterations there are of some loop that is no more levels below the outermost.
-fn has_known_rounds(module: &Module, f: FuncId, level: usize) -> bool {
+fn has_known_iterations(module: &Module, f: FuncId, level: usize) -> bool {
     let mut open: OrderedSet<(FuncId, usize)> = OrderedSet::default();
     open.insert((f, level));
     let mut next = 0;
     while let Some((f, level)) = open.get_index(next).copied() {
         next += 1;
         for e in &module.function(f).equations {
-            let trip = e.op.as_loop(module).map(|(_, rounds)| rounds.trip);
+            let trip = e.op.as_loop(module).map(|(_, spec)| spec.trip);
             if matches!(trip, Some(TripCount::Static(_))) {
                 return true;
             }
@@ -463,7 +467,7 @@ fn marked(module: &mut Module, f: FuncId, few: Few) -> Result<FuncId, Problem> {
     let copy = rebuild(&f, |draft, i, operands| {
         let mut op = f.equations[i].op.clone();
         let regions = op.regions();
-        let trip = op.as_loop(module).map(|(_, rounds)| rounds.trip);
+        let trip = op.as_loop(module).map(|(_, spec)| spec.trip);
         let inside = few.level.checked_sub(usize::from(trip.is_some()));
         if let (Some(level), true) = (inside, regions.iter().any(|r| r.role.runs())) {
             let share = if trip.is_some() { 0 } else { few.share };
@@ -485,14 +489,14 @@ fn marked(module: &mut Module, f: FuncId, few: Few) -> Result<FuncId, Problem> {
 }
 
 /// The fewest carries with which iterations can be undone that run so often again at most.
-fn carries(rounds: usize, times: usize) -> usize {
+fn carries(iterations: usize, times: usize) -> usize {
     if times == usize::MAX {
         return 1;
     }
-    let (mut low, mut high) = (1, rounds.max(1));
+    let (mut low, mut high) = (1, iterations.max(1));
     while low < high {
         let middle = low + (high - low) / 2;
-        match reach(middle, times) >= rounds {
+        match reach(middle, times) >= iterations {
             true => high = middle,
             false => low = middle + 1,
         }

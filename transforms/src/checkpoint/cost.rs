@@ -128,7 +128,7 @@ impl Prices {
             | Policy::Bytes(_)
             | Policy::About(_) => {}
         }
-        let rounds = terms.rounds.max(1) as u64;
+        let iterations = terms.iterations.max(1) as u64;
         let constant = constants(module, f, &terms.params);
         for (i, p) in f.params.iter().enumerate() {
             let own = self.keep[*p];
@@ -140,7 +140,7 @@ impl Prices {
         }
         for e in &f.equations {
             for o in e.outputs.iter().filter(|o| constant[**o]) {
-                self.keep[*o] = LEAST.max(self.keep[*o] / rounds);
+                self.keep[*o] = LEAST.max(self.keep[*o] / iterations);
             }
             match e.lower(module, f) {
                 Lowering::Contract { .. } if terms.policy == Policy::Dots => {

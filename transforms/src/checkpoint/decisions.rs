@@ -60,8 +60,8 @@ fn operands(module: &Module, f: &Function, e: &Equation, outputs: &[bool]) -> Ve
     if regions.is_empty() {
         return all(any || jumps(module, f, e));
     }
-    if let Some((body, rounds)) = e.op.as_loop(module) {
-        return deeper(|| of_rounds(module, body, &rounds, outputs, e.operands.len()));
+    if let Some((body, spec)) = e.op.as_loop(module) {
+        return deeper(|| of_iterations(module, body, &spec, outputs, e.operands.len()));
     }
     let called = |r: &Region| {
         let g = module.function(r.function);
@@ -79,10 +79,10 @@ fn operands(module: &Module, f: &Function, e: &Equation, outputs: &[bool]) -> Ve
 }
 
 /// Which operands of a loop are decided by, in any iteration.
-fn of_rounds(
+fn of_iterations(
     module: &Module,
     body: FuncId,
-    rounds: &LoopSpec,
+    spec: &LoopSpec,
     outputs: &[bool],
     operands: usize,
 ) -> Vec<bool> {
@@ -91,14 +91,14 @@ fn of_rounds(
     results.resize(f.results.len(), false);
     loop {
         let mut params = followed(module, f, &results);
-        if let TripCount::While { condition, reads } = &rounds.trip {
+        if let TripCount::While { condition, reads } = &spec.trip {
             // How many iterations there are is a decision.
             if within(module, *condition) {
                 reads.iter().for_each(|p| params[*p] = true);
             }
         }
         let mut settled = true;
-        for (p, slot) in rounds.takes.iter().enumerate() {
+        for (p, slot) in spec.takes.iter().enumerate() {
             if let Binding::Carry(r) = slot {
                 // What the last iteration gives is what the first one takes, if there is none.
                 params[p] |= results[*r];
@@ -108,8 +108,8 @@ fn of_rounds(
         }
         if settled {
             let mut all = vec![false; operands];
-            for (k, p) in rounds.params().enumerate() {
-                if let Some(on) = all.get_mut(rounds.lead() + k) {
+            for (k, p) in spec.params().enumerate() {
+                if let Some(on) = all.get_mut(spec.lead() + k) {
                     *on = params[p];
                 }
             }

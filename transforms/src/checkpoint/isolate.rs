@@ -189,7 +189,7 @@ fn opens(role: Role) -> bool {
     match role {
         // What is a rule here takes the place of what it is the rule of.
         Role::Inline | Role::Ruled | Role::Checkpoint | Role::Rule => true,
-        Role::Outline | Role::Branch | Role::Round => false,
+        Role::Outline | Role::Branch | Role::Iteration => false,
     }
 }
 
@@ -267,10 +267,10 @@ fn in_memory(e: &Equation, lowering: &Lowering) -> Vec<usize> {
             (0..e.operands.len()).collect()
         }
         // What a loop carries it has a place for.
-        Lowering::Loop { rounds, .. } => {
-            let slots = rounds.params().map(|p| rounds.takes[p]).enumerate();
+        Lowering::Loop { spec, .. } => {
+            let slots = spec.params().map(|p| spec.takes[p]).enumerate();
             let read = slots.filter(|(_, slot)| !matches!(slot, Binding::Carry(_)));
-            read.map(|(k, _)| rounds.lead() + k).collect()
+            read.map(|(k, _)| spec.lead() + k).collect()
         }
         // So does a rule, which may make a loop of them.
         Lowering::Call(_) => {

@@ -29,7 +29,7 @@ pub fn keep_carries(
         return Err(Problem::new(
             Kind::Arguments,
             format!(
-                "a loop keeps one carry at least, for a block of one round or more; got {carries} carries \
+                "a loop keeps one carry at least, for a block of one iteration or more; got {carries} carries \
                  for blocks of {block}"
             ),
             "`Policy::Bytes(n)` finds numbers that keep so many bytes",

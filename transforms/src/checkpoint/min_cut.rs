@@ -146,8 +146,8 @@ fn sum(module: &Module, f: &Function, known: &OrderedMap<FuncId, f64>) -> f64 {
             return arithmetic(module, f, e);
         }
         match e.op.lower(module, &[]) {
-            Lowering::Loop { rounds, .. } => {
-                let times = if let TripCount::Static(n) = rounds.trip { n as f64 } else { 1.0 };
+            Lowering::Loop { spec, .. } => {
+                let times = if let TripCount::Static(n) = spec.trip { n as f64 } else { 1.0 };
                 times * inside.sum::<f64>()
             }
             Lowering::Branch { .. } => inside.fold(0.0, f64::max),

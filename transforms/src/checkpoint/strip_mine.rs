@@ -42,10 +42,10 @@ fn waiting_here(module: &Module, f: &Function) -> u64 {
     let array = |v: ValueId| f.types[v].as_array();
     let mut waiting = 0u64;
     for e in &f.equations {
-        if let Some((_, rounds)) = e.op.as_loop(module) {
+        if let Some((_, spec)) = e.op.as_loop(module) {
             for (r, o) in e.outputs.iter().enumerate() {
                 let large = array(*o).is_some_and(|ty| ty.bytes() > LITTLE);
-                stack[*o] = Some(*o).filter(|_| rounds.carrier(r).is_none() && large);
+                stack[*o] = Some(*o).filter(|_| spec.carrier(r).is_none() && large);
             }
             continue;
         }
@@ -82,7 +82,7 @@ pub(super) fn in_blocks(module: &mut Module, f: FuncId) -> Result<FuncId, Proble
         };
         let functions: Result<Vec<FuncId>, Problem> = op.regions().iter().map(inside).collect();
         let op = op.with_regions(&functions?);
-        if !op.as_loop(module).is_some_and(|(body, rounds)| carries_most(module, body, &rounds)) {
+        if !op.as_loop(module).is_some_and(|(body, spec)| carries_most(module, body, &spec)) {
             return Ok(draft.copy_as(op, &f, i, operands));
         }
         let b = Builder::new(module, draft);
@@ -94,11 +94,11 @@ pub(super) fn in_blocks(module: &mut Module, f: FuncId) -> Result<FuncId, Proble
 
 /// Whether iterations carry more than twice the bytes that they are given and give, element by element: in blocks the
 /// cotangents of elements are put together from those of blocks, which takes more than bits that wait.
-fn carries_most(module: &Module, body: FuncId, rounds: &LoopSpec) -> bool {
+fn carries_most(module: &Module, body: FuncId, spec: &LoopSpec) -> bool {
     let f = module.function(body);
     let bytes = |ty: &Type| ty.as_array().map_or(0, |ty| ty.bytes());
     let (mut carried, mut elements) = (0, 0);
-    for (slot, ty) in rounds.takes.iter().zip(f.param_types()) {
+    for (slot, ty) in spec.takes.iter().zip(f.param_types()) {
         match slot {
             Binding::Carry(_) => carried += bytes(&ty),
             Binding::Xs => elements += bytes(&ty),
@@ -106,7 +106,7 @@ fn carries_most(module: &Module, body: FuncId, rounds: &LoopSpec) -> bool {
         }
     }
     let given = f.result_types().into_iter().enumerate();
-    let stacked = given.filter(|(r, _)| rounds.carrier(*r).is_none());
+    let stacked = given.filter(|(r, _)| spec.carrier(*r).is_none());
     elements += stacked.map(|(_, ty)| bytes(&ty)).sum::<usize>();
     2 * elements <= carried
 }

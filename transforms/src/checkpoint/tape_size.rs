@@ -141,9 +141,8 @@ fn recorded(module: &Module, lin: FuncId) -> Result<Vec<Part>, Loc> {
                 held.insert(v);
             }
         }
-        if let (false, Some((_, rounds))) = (linear, e.op.as_loop(module)) {
-            let stacked =
-                e.outputs.iter().enumerate().filter(|(r, _)| rounds.carrier(*r).is_none());
+        if let (false, Some((_, spec))) = (linear, e.op.as_loop(module)) {
+            let stacked = e.outputs.iter().enumerate().filter(|(r, _)| spec.carrier(*r).is_none());
             for (_, o) in stacked {
                 match &f.types[*o] {
                     Type::Array(_) => drop(held.insert(*o)),

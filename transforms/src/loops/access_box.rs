@@ -1,7 +1,7 @@
 //! Areas: boxes in an array that iterations of a loop read or write, and which of them meet.
 //!
 //! ```text
-//! x[8 i + j, 2], where every round has an i of its own, and j in 0..=7 says in which it is:
+//! x[8 i + j, 2], where every iteration has an i of its own, and j in 0..=7 says in which it is:
 //!     rows i.. of 8 i + 0..=7, column 0 + 2..=2
 //! ```
 //!

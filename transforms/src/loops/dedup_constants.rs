@@ -34,7 +34,7 @@ fn once(b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact]) -> Better {
     while let Some(pair) = twice(&at) {
         let body = b.with_module(|m| merged(m, &at, pair))?;
         at.drop(pair.1);
-        if let TripCount::While { reads, .. } = &mut at.rounds.trip {
+        if let TripCount::While { reads, .. } = &mut at.spec.trip {
             reads.iter_mut().for_each(|p| *p = after(*p, pair));
         }
         at.run(b, body);
@@ -79,8 +79,8 @@ fn merged(
 /// Two parameters that are constants of one operand, and not linear.
 fn twice(at: &Looped) -> Option<(usize, usize)> {
     let mut seen: OrderedMap<Atom, usize> = OrderedMap::default();
-    for (p, operand) in at.rounds.params().zip(&at.operands[at.rounds.lead()..]) {
-        if p < at.body.params.len() && at.rounds.takes[p] == Binding::Const {
+    for (p, operand) in at.spec.params().zip(&at.operands[at.spec.lead()..]) {
+        if p < at.body.params.len() && at.spec.takes[p] == Binding::Const {
             if let Some(first) = seen.get(operand) {
                 return Some((*first, p));
             }

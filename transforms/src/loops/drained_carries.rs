@@ -43,8 +43,8 @@ fn taken(
 ) -> Better {
     let Some(mut at) = Looped::of(b, op, operands, facts) else { return Ok(None) };
     let mut left = Vec::new();
-    for param in 0..at.rounds.takes.len() {
-        let (Binding::Carry(result), Some(operand)) = (at.rounds.takes[param], at.operand(param))
+    for param in 0..at.spec.takes.len() {
+        let (Binding::Carry(result), Some(operand)) = (at.spec.takes[param], at.operand(param))
         else {
             continue;
         };
@@ -102,13 +102,13 @@ fn constant(at: &Looped, known: &Known<'_>, param: usize, result: usize) -> Opti
 /// The axis along which the iterations of a loop touch every place of an array, each its own: by the number of the iteration,
 /// and all other axes whole.
 pub(super) fn covers(at: &Looped, touch: &Access, extents: &[usize]) -> Option<usize> {
-    let TripCount::Static(rounds) = at.rounds.trip else { return None };
-    let counter = at.body.all_params().zip(&at.rounds.takes).find(|(_, s)| **s == Binding::Index);
+    let TripCount::Static(iterations) = at.spec.trip else { return None };
+    let counter = at.body.all_params().zip(&at.spec.takes).find(|(_, s)| **s == Binding::Index);
     let (counter, _) = counter?;
     let size = |axis: usize| touch.part.sizes[axis];
     let along = |axis: &usize| {
         size(*axis) == 1
-            && extents[*axis] == rounds
+            && extents[*axis] == iterations
             && touch.starts[*axis] == Sum::symbol((counter, 0))
     };
     let axis = (0..extents.len()).find(along)?;

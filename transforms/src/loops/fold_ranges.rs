@@ -1,7 +1,7 @@
 //! `fold_ranges`: what integers can only be, they are.
 //!
 //! ```text
-//! func @round(%0: i64[], %1: f64[10]) ..        %0 the number of one of ten rounds
+//! func @iteration(%0: i64[], %1: f64[10]) ..        %0 the number of one of ten iterations
 //!   %2: bool[] = lt %0, 0                        false
 //!   %3: i64[] = add %0, 10
 //!   %4: i64[] = select %2, %3, %0                %0

@@ -1,7 +1,7 @@
 //! What is known of the integers of a function: ranges, and indices as sums.
 //!
 //! ```text
-//! func @round(%0: i64[], %1: i64[], ..)     %0 in 0..=4, the number of the round; %1 in 0..=2
+//! func @iteration(%0: i64[], %1: i64[], ..)     %0 in 0..=4, the number of the iteration; %1 in 0..=2
 //!   %3: i64[] = mul %1, 5                   in 0..=10
 //!   %4: i64[] = add %3, %0                  in 0..=14, the sum 5 %1 + %0
 //! ```
@@ -276,15 +276,15 @@ impl<'a> Known<'a> {
 
     /// What the integers can be that a branch gives, or that a loop stacks.
     fn run(&self, module: &Module, e: &Equation, lowering: &Lowering) -> Vec<Option<Range>> {
-        let (bodies, rounds) = match lowering {
-            Lowering::Loop { body, rounds } => (vec![*body], Some(rounds)),
+        let (bodies, spec) = match lowering {
+            Lowering::Loop { body, spec } => (vec![*body], Some(spec)),
             Lowering::Branch { branches } => (branches.clone(), None),
             _ => return Vec::new(),
         };
         let asked = |n: usize| {
             let ty = self.f.types[e.outputs[n]].as_array();
             ty.is_some_and(|ty| ty.dtype.is_integer())
-                && rounds.is_none_or(|rounds| rounds.carrier(n).is_none())
+                && spec.is_none_or(|spec| spec.carrier(n).is_none())
         };
         let asked: Vec<bool> = (0..e.outputs.len()).map(asked).collect();
         let mut all = vec![None; asked.len()];
@@ -353,9 +353,9 @@ impl<'a> Known<'a> {
             let fact = self.fact(*a);
             Fact { range: fact.range.or(a.literal().map(Range::literal)), ..fact }
         };
-        if let Some((body, rounds)) = e.op.as_loop(module) {
-            let all = self.in_rounds(e, &rounds);
-            return match &rounds.trip {
+        if let Some((body, spec)) = e.op.as_loop(module) {
+            let all = self.in_iterations(e, &spec);
+            return match &spec.trip {
                 _ if region.function == body => all,
                 TripCount::While { condition, reads } if region.function == *condition => {
                     reads.iter().map(|p| all[*p]).collect()
@@ -397,13 +397,13 @@ impl<'a> Known<'a> {
     }
 
     /// What is known of the parameters of a loop's body.
-    fn in_rounds(&self, e: &Equation, rounds: &LoopSpec) -> Vec<Fact> {
-        let most = match rounds.trip {
+    fn in_iterations(&self, e: &Equation, spec: &LoopSpec) -> Vec<Fact> {
+        let most = match spec.trip {
             TripCount::Static(n) => n as i128,
             TripCount::Runtime => self.range(e.operands[0]).most,
             TripCount::While { .. } => i64::MAX.into(),
         };
-        let mut operands = e.operands[rounds.lead()..].iter();
+        let mut operands = e.operands[spec.lead()..].iter();
         let fact = |slot: &Binding| match slot {
             Binding::Index => {
                 Fact { range: Some(Range::new(0, (most - 1).max(0))), carried: false }
@@ -422,7 +422,7 @@ impl<'a> Known<'a> {
                 Fact { range, carried: false }
             }
         };
-        rounds.takes.iter().map(fact).collect()
+        spec.takes.iter().map(fact).collect()
     }
 
     /// The value of a scalar integer or truth value, where there is one that it can be.

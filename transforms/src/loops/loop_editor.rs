@@ -10,7 +10,7 @@ pub(super) struct Looped {
     op: Op,
     function: FuncId,
     pub(super) body: Arc<Function>,
-    pub(super) rounds: LoopSpec,
+    pub(super) spec: LoopSpec,
     pub(super) operands: Vec<Atom>,
     /// What is known of each parameter of the body.
     pub(super) facts: Vec<Fact>,
@@ -24,16 +24,16 @@ impl Looped {
         operands: &[Atom],
         facts: &[Fact],
     ) -> Option<Looped> {
-        let (function, rounds) = b.with_module(|m| op.as_loop(m))?;
+        let (function, spec) = b.with_module(|m| op.as_loop(m))?;
         let mut facts = facts.to_vec();
-        facts.resize(rounds.takes.len(), Fact::default());
+        facts.resize(spec.takes.len(), Fact::default());
         let body = b.with_module(|m| m.get(function));
-        Some(Looped { op: op.clone(), function, body, rounds, operands: operands.to_vec(), facts })
+        Some(Looped { op: op.clone(), function, body, spec, operands: operands.to_vec(), facts })
     }
 
     /// Which operand a parameter has.
     pub(super) fn operand(&self, param: usize) -> Option<usize> {
-        Some(self.rounds.lead() + self.rounds.params().position(|p| p == param)?)
+        Some(self.spec.lead() + self.spec.params().position(|p| p == param)?)
     }
 
     /// Which parameter a value of the body is.
@@ -48,7 +48,7 @@ impl Looped {
 
     /// Where a value of the body comes from, if it is a parameter.
     pub(super) fn slot(&self, v: ValueId) -> Option<Binding> {
-        Some(self.rounds.takes[self.param(v)?])
+        Some(self.spec.takes[self.param(v)?])
     }
 
     /// Whether a value of the body is the same in all iterations.
@@ -58,15 +58,15 @@ impl Looped {
 
     /// Where parameters come to stand that are added behind all others of their kind.
     pub(super) fn end(&self, linear: bool) -> usize {
-        if linear { self.rounds.takes.len() } else { self.body.params.len() }
+        if linear { self.spec.takes.len() } else { self.body.params.len() }
     }
 
     /// Takes more, behind all other parameters of their kind.
     pub(super) fn take(&mut self, linear: bool, more: &[(Binding, Atom)]) {
         let last = self.end(linear);
-        let before = self.rounds.lead() + self.rounds.params().filter(|p| *p < last).count();
+        let before = self.spec.lead() + self.spec.params().filter(|p| *p < last).count();
         self.facts.splice(last..last, more.iter().map(|_| Fact::default()));
-        self.rounds.takes.splice(last..last, more.iter().map(|(slot, _)| *slot));
+        self.spec.takes.splice(last..last, more.iter().map(|(slot, _)| *slot));
         self.operands.splice(before..before, more.iter().map(|(_, a)| *a));
     }
 
@@ -75,7 +75,7 @@ impl Looped {
         if let Some(operand) = self.operand(param) {
             self.operands.remove(operand);
         }
-        self.rounds.takes.remove(param);
+        self.spec.takes.remove(param);
         self.facts.remove(param);
     }
 
@@ -86,7 +86,7 @@ impl Looped {
     }
 
     pub(super) fn emit(self, b: &Builder<'_>) -> Option<Vec<Atom>> {
-        let op = self.op.with_rounds(self.function, self.rounds)?;
+        let op = self.op.with_iterations(self.function, self.spec)?;
         Some(b.emit(op, &self.operands).to_vec())
     }
 }

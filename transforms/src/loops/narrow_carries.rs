@@ -130,7 +130,7 @@ fn narrowed(b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact], often: 
     loop {
         let body = at.body.clone();
         let known = b.with_module(|m| Known::of(m, &body, &at.facts));
-        let plan = (param..at.rounds.takes.len()).find_map(|p| Plan::of(&at, &known, p, often));
+        let plan = (param..at.spec.takes.len()).find_map(|p| Plan::of(&at, &known, p, often));
         let Some(plan) = plan else { break };
         param = plan.param + 1;
         let Some(more) = plan.take(b, &mut at, &known)? else { continue };
@@ -207,12 +207,12 @@ impl Found {
 
 impl Plan {
     fn of(at: &Looped, known: &Known<'_>, param: usize, often: usize) -> Option<Plan> {
-        let carried = match at.rounds.takes[param] {
+        let carried = match at.spec.takes[param] {
             Binding::Carry(_) => true,
             Binding::Const if at.facts[param].carried => false,
             Binding::Const | Binding::Index | Binding::Xs => return None,
         };
-        let times = match &at.rounds.trip {
+        let times = match &at.spec.trip {
             TripCount::While { reads, .. } if reads.contains(&param) => return None,
             TripCount::Static(n) => *n,
             TripCount::Runtime | TripCount::While { .. } => 1,
@@ -222,7 +222,7 @@ impl Plan {
         let extents = &array.shape[..];
         let found = Found::of(at, known, p, extents)?;
         let writes = found.touches.iter().any(|t| t.3);
-        match at.rounds.takes[param] {
+        match at.spec.takes[param] {
             Binding::Carry(result) if found.results != [result] || !writes => return None,
             Binding::Const if !found.results.is_empty() || writes => return None,
             Binding::Carry(_) | Binding::Const | Binding::Index | Binding::Xs => {}
@@ -285,7 +285,7 @@ impl Plan {
         };
         let parts: Vec<(Binding, Atom)> = self.windows.iter().zip(&starts).map(part).collect();
         let body = b.with_module(|m| self.body(m, &at.body, known))?;
-        let back = match at.rounds.takes[self.param] {
+        let back = match at.spec.takes[self.param] {
             Binding::Carry(output) if self.writes => {
                 let (starts, sizes) = (starts[0].clone(), self.windows[0].sizes());
                 Some(Back { output, array, starts, sizes })

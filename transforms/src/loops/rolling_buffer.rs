@@ -39,7 +39,7 @@ use tapeloom_ir::{
 };
 
 /// How many iterations before a row may have been made.
-const ROUNDS: usize = 4;
+const ITERATIONS: usize = 4;
 
 /// The pass as a row.
 pub(crate) const PASS: Pass = Pass {
@@ -88,7 +88,7 @@ struct Rows {
     axis: usize,
     /// The row that an iteration writes: the number of the iteration and this, which is the same in all iterations.
     to: Sum,
-    rounds: usize,
+    iterations: usize,
     /// What each equation of the body does that touches the array.
     touches: Vec<(usize, Kind)>,
     /// How many rows an iteration needs of those made before.
@@ -166,8 +166,8 @@ fn rolled(
 
 impl Rows {
     fn of(at: &Looped, known: &Known<'_>, param: usize) -> Option<Rows> {
-        let (Binding::Carry(result), TripCount::Static(rounds)) =
-            (at.rounds.takes[param], &at.rounds.trip)
+        let (Binding::Carry(result), TripCount::Static(iterations)) =
+            (at.spec.takes[param], &at.spec.trip)
         else {
             return None;
         };
@@ -220,7 +220,7 @@ impl Rows {
         {
             return None;
         }
-        let step = match at.rounds.direction {
+        let step = match at.spec.direction {
             Direction::Up => 1,
             Direction::Down => -1,
         };
@@ -239,7 +239,9 @@ impl Rows {
                     (false, 0) if *fresh => Kind::Old,
                     (false, 0) => Kind::Own,
                     (false, d) if d < 0 => Kind::Old,
-                    (false, d) => Kind::Before(usize::try_from(d).ok().filter(|d| *d <= ROUNDS)?),
+                    (false, d) => {
+                        Kind::Before(usize::try_from(d).ok().filter(|d| *d <= ITERATIONS)?)
+                    }
                 },
             ));
         }
@@ -266,7 +268,7 @@ impl Rows {
             result,
             axis,
             to,
-            rounds: *rounds,
+            iterations: *iterations,
             touches,
             deep,
             old,
@@ -277,8 +279,8 @@ impl Rows {
     /// Whether a box is the row that the last iteration writes; where there is no iteration, the one that the first would read
     /// of the iteration before it, with which the loop then begins and ends.
     fn is_last(&self, at: &Looped, read: Option<OneBox>) -> bool {
-        let last = match at.rounds.direction {
-            Direction::Up => self.rounds as i64 - 1,
+        let last = match at.spec.direction {
+            Direction::Up => self.iterations as i64 - 1,
             Direction::Down => 0,
         };
         read.is_some_and(|OneBox { starts, sizes }| {
@@ -294,8 +296,8 @@ impl Rows {
     fn take(&self, b: &Builder<'_>, at: &mut Looped) -> Result<Option<Back>, Problem> {
         let Some(operand) = at.operand(self.param) else { return Ok(None) };
         let array = at.operands[operand];
-        let end = self.rounds as i64 - 1;
-        let (first, last, step) = match at.rounds.direction {
+        let end = self.iterations as i64 - 1;
+        let (first, last, step) = match at.spec.direction {
             Direction::Up => (0, end, 1),
             Direction::Down => (end, 0, -1),
         };
@@ -428,7 +430,7 @@ impl Rows {
         copying: &ValueRemap,
         old: Option<Atom>,
     ) -> Option<Atom> {
-        let index = of.rounds.takes.iter().position(|slot| *slot == Binding::Index)?;
+        let index = of.spec.takes.iter().position(|slot| *slot == Binding::Index)?;
         let base = number(b, &self.to, |v| Some(copying.read(v.into())))?;
         let at = sum(b, copying.read(of.body.params[index].into()), base);
         let mut sizes = b.shape_of(old?).to_vec();

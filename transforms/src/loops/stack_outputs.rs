@@ -73,7 +73,7 @@ fn given(b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact]) -> Better 
 
 impl Filled {
     fn of(at: &Looped, known: &Known<'_>, param: usize) -> Option<Filled> {
-        let Binding::Carry(result) = at.rounds.takes[param] else { return None };
+        let Binding::Carry(result) = at.spec.takes[param] else { return None };
         let body = &at.body;
         let (p, last) = (*body.params.get(param)?, body.results.get(result)?.value()?);
         let extents = &body.types[p].as_array()?.shape;

@@ -26,10 +26,10 @@ fn zero_trip_loops(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
 }
 
 fn first(b: &Builder<'_>, op: &Op, operands: &[Atom]) -> Better {
-    let at = Looped::of(b, op, operands, &[]).filter(|at| at.rounds.trip == TripCount::Static(0));
+    let at = Looped::of(b, op, operands, &[]).filter(|at| at.spec.trip == TripCount::Static(0));
     Ok(at.map(|at| {
         let results = at.body.result_types().into_iter().enumerate();
-        let first = |r: usize| at.operand(at.rounds.carrier(r)?).map(|k| at.operands[k]);
-        results.map(|(r, ty)| instantiate(b, first(r), &at.rounds.output(r, &ty))).collect()
+        let first = |r: usize| at.operand(at.spec.carrier(r)?).map(|k| at.operands[k]);
+        results.map(|(r, ty)| instantiate(b, first(r), &at.spec.output(r, &ty))).collect()
     }))
 }

@@ -33,7 +33,7 @@ pub(crate) fn inline(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> 
         | Role::Checkpoint
         | Role::Outline
         | Role::Branch
-        | Role::Round
+        | Role::Iteration
         | Role::Rule => false,
     })
 }
@@ -42,7 +42,7 @@ pub(crate) fn inline(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> 
 fn expand(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
     open(module, f, |role| match role {
         Role::Inline | Role::Ruled | Role::Checkpoint => true,
-        Role::Outline | Role::Branch | Role::Round | Role::Rule => false,
+        Role::Outline | Role::Branch | Role::Iteration | Role::Rule => false,
     })
 }
 

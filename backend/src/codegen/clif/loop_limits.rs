@@ -1,7 +1,7 @@
-//! Loops that are watched: see [`crate::runtime::loop_limits`].
+//! Loops that are limited: see [`crate::runtime::loop_limits`].
 
 use super::translate::{Nest, return_unless_zero};
-use crate::loop_ir::Watch;
+use crate::loop_ir::LimitStmt;
 use crate::runtime::abi;
 use crate::runtime::loop_limits::{Row, STOPPED};
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -16,10 +16,10 @@ const MOST: i32 = offset_of!(Row, most) as i32;
 const STOP: i32 = offset_of!(Row, stopped) as i32;
 
 impl Nest<'_, '_, '_> {
-    pub(super) fn watch(&mut self, watch: &Watch) -> Result<(), Problem> {
-        let number = self.b.ins().iconst(types::I64, watch.watch().index() as i64);
-        match watch {
-            Watch::Enter { trip, .. } => {
+    pub(super) fn limit(&mut self, limit: &LimitStmt) -> Result<(), Problem> {
+        let number = self.b.ins().iconst(types::I64, limit.limit().index() as i64);
+        match limit {
+            LimitStmt::Enter { trip, .. } => {
                 let trip = match trip {
                     Some(trip) => self.uniform(*trip)?,
                     None => self.b.ins().iconst(types::I64, -1),
@@ -29,11 +29,11 @@ impl Nest<'_, '_, '_> {
                 let status = self.b.inst_results(call)[0];
                 return_unless_zero(self.b, status);
             }
-            Watch::Count(watch) => {
+            LimitStmt::Count(limit) => {
                 let flags = MemFlagsData::trusted();
                 let fixed = flags.with_readonly().with_can_move();
                 let rows = self.b.ins().load(types::I64, fixed, self.context, abi::ROWS as i32);
-                let at = (watch.index() * size_of::<Row>()) as i32;
+                let at = (limit.index() * size_of::<Row>()) as i32;
                 let count = self.b.ins().load(types::I64, flags, rows, at + COUNT);
                 let count = self.b.ins().iadd_imm_s(count, 1);
                 self.b.ins().store(flags, count, rows, at + COUNT);

@@ -221,8 +221,8 @@ impl Nest<'_, '_, '_> {
             _ => 1,
         };
         let times = (to - from) / step;
-        let (rounds, statements) = self.machine.written_out;
-        if times <= 1 || (times <= rounds && times * simple(body) <= statements) {
+        let (iterations, statements) = self.machine.written_out;
+        if times <= 1 || (times <= iterations && times * simple(body) <= statements) {
             for i in 0..times {
                 let at = At::Constant((from + i * step) as i64);
                 self.loops.push(Counter { index, at, scaled: SmallVec::new() });
@@ -290,15 +290,15 @@ impl Nest<'_, '_, '_> {
         body: &[Stmt],
     ) -> Result<(), Problem> {
         let exchange = self.exchange(carries)?;
-        let [again, round, exit] = [(); 3].map(|()| self.b.create_block());
+        let [again, iteration, exit] = [(); 3].map(|()| self.b.create_block());
         self.b.ins().jump(again, &[]);
         self.b.switch_to_block(again);
         self.inside += 1;
         self.block(head)?;
         let condition = self.uniform(condition)?;
-        self.b.ins().brif(condition, round, &[], exit, &[]);
-        self.b.switch_to_block(round);
-        self.b.seal_block(round);
+        self.b.ins().brif(condition, iteration, &[], exit, &[]);
+        self.b.switch_to_block(iteration);
+        self.b.seal_block(iteration);
         self.block(body)?;
         self.hand_on(&exchange);
         self.b.ins().jump(again, &[]);

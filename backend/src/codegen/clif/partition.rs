@@ -191,7 +191,7 @@ fn weight(stmt: &Stmt) -> usize {
         Stmt::Nest { .. } => inside,
         Stmt::Contract(_) => 8,
         Stmt::Tape(_) => 25,
-        Stmt::Watch(_) => 10,
+        Stmt::Limit(_) => 10,
         Stmt::Call(c) => 8 + 2 * (c.operands.len() + c.outputs.len()),
         Stmt::CallHost(a) => 8 + 2 * (a.operands.len() + a.outputs.len()),
         Stmt::Let { .. } | Stmt::Fold { .. } | Stmt::Store { .. } => 1,

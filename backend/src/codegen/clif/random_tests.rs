@@ -176,7 +176,7 @@ impl Generator<'_> {
     }
 
     fn for_(&self, index: IndexId, extent: Extent, carries: Vec<Carry>, body: Vec<Stmt>) -> Stmt {
-        Stmt::For { index, extent, rounds: Parallelism::Serial, lanes: 1, carries, body }
+        Stmt::For { index, extent, parallelism: Parallelism::Serial, lanes: 1, carries, body }
     }
 
     fn code(&mut self, body: &mut Vec<Stmt>, code: Code, args: &[Arg]) -> Arg {
@@ -439,7 +439,7 @@ impl Generator<'_> {
     }
 
     /// The iterations of a loop: what exchanges places there exchanges nowhere inside.
-    fn rounds(&mut self, carries: &[Carry], begin: Vec<Stmt>) -> Vec<Stmt> {
+    fn iterations(&mut self, carries: &[Carry], begin: Vec<Stmt>) -> Vec<Stmt> {
         let turned = carries.first().filter(|c| c.now.buffer != c.next.buffer).copied();
         let mut body = begin;
         let held = self.arrays.clone();
@@ -481,13 +481,13 @@ impl Generator<'_> {
             self.loops.push((index, n));
         }
         let (carries, begin) = self.carries();
-        let rounds = self.rounds(&carries, begin);
+        let inside = self.iterations(&carries, begin);
         self.settle(&carries);
         if constant {
             self.loops.pop();
         }
         self.counters.pop();
-        body.push(self.for_(index, extent, carries, rounds));
+        body.push(self.for_(index, extent, carries, inside));
     }
 
     fn while_(&mut self, body: &mut Vec<Stmt>) {
@@ -501,19 +501,19 @@ impl Generator<'_> {
         // What the head defines is visible.
         let values = self.values.len();
         self.values.push(condition);
-        let mut rounds = self.rounds(&carries, begin);
+        let mut inside = self.iterations(&carries, begin);
         self.values.truncate(values);
         self.settle(&carries);
-        let next = self.code(&mut rounds, Code::Add, &[Arg::Var(var), int(1)]);
-        rounds.push(Stmt::Set { var, value: next });
-        body.push(Stmt::While { head, condition, carries, body: rounds });
+        let next = self.code(&mut inside, Code::Add, &[Arg::Var(var), int(1)]);
+        inside.push(Stmt::Set { var, value: next });
+        body.push(Stmt::While { head, condition, carries, body: inside });
     }
 
     /// A sum or an extreme of what stands in an array, over a loop.
     fn fold(&mut self, body: &mut Vec<Stmt>) {
         let var = self.k.vars.push(Dtype::F64);
         body.push(Stmt::Var { var, init: self.value(Dtype::F64) });
-        let (index, mut rounds, n) = (self.index(), Vec::new(), self.array());
+        let (index, mut inside, n) = (self.index(), Vec::new(), self.array());
         let from = self.arrays[n];
         let (extent, address) = if self.r.below(2) == 0 {
             (Extent::Constant(self.size), at_index(index))
@@ -521,13 +521,13 @@ impl Generator<'_> {
             let n = self.value(Dtype::I64);
             let last = int(self.size as i64 - 1);
             let n = self.code(body, Code::Min, &[n, int(9)]);
-            let i = self.code(&mut rounds, Code::Min, &[Arg::Index(index), last]);
+            let i = self.code(&mut inside, Code::Min, &[Arg::Index(index), last]);
             (Extent::Scalar(n), Address { dynamic: Some(i), ..Address::default() })
         };
-        let value = self.load(&mut rounds, from, address, None);
+        let value = self.load(&mut inside, from, address, None);
         let code = self.r.of(&[Code::Add, Code::Max]);
-        rounds.push(Stmt::Fold { var, code, value });
-        body.push(self.for_(index, extent, Vec::new(), rounds));
+        inside.push(Stmt::Fold { var, code, value });
+        body.push(self.for_(index, extent, Vec::new(), inside));
         self.vars.push(var);
     }
 
@@ -559,35 +559,35 @@ impl Generator<'_> {
             };
             let floats = field(Dtype::F64, &[FIELD], 0);
             let number = field(Dtype::I64, &[], bytes);
-            let (index, mut rounds) = (self.index(), Vec::new());
-            let round = if down && does == Cursor::Reads {
-                let last = self.code(&mut rounds, Code::Sub, &[n, int(1)]);
-                self.code(&mut rounds, Code::Sub, &[last, Arg::Index(index)])
+            let (index, mut inside) = (self.index(), Vec::new());
+            let iteration = if down && does == Cursor::Reads {
+                let last = self.code(&mut inside, Code::Sub, &[n, int(1)]);
+                self.code(&mut inside, Code::Sub, &[last, Arg::Index(index)])
             } else {
                 Arg::Index(index)
             };
-            let at = self.code(&mut rounds, Code::Add, &[Arg::Scalar(first), round]);
-            rounds.push(Stmt::Tape(TapeStmt::Turn { cursor, to, index: at }));
+            let at = self.code(&mut inside, Code::Add, &[Arg::Scalar(first), iteration]);
+            inside.push(Stmt::Tape(TapeStmt::Turn { cursor, to, index: at }));
             self.counters.push(index);
             let values = self.values.len();
             if does == Cursor::Reads {
                 let k = self.r.below(FIELD) as i64;
-                let x = self.load(&mut rounds, floats, Address::constant(k), None);
-                let y = self.load(&mut rounds, number, Address::default(), None);
+                let x = self.load(&mut inside, floats, Address::constant(k), None);
+                let y = self.load(&mut inside, number, Address::default(), None);
                 self.values.extend([x, y]);
             }
-            rounds.extend(self.block());
+            inside.extend(self.block());
             self.values.truncate(values);
             if does == Cursor::Writes {
                 for k in 0..FIELD {
                     let value = self.value(Dtype::F64);
-                    rounds.push(store(floats, Address::constant(k as i64), value, None));
+                    inside.push(store(floats, Address::constant(k as i64), value, None));
                 }
                 let value = self.value(Dtype::I64);
-                rounds.push(store(number, Address::default(), value, None));
+                inside.push(store(number, Address::default(), value, None));
             }
             self.counters.pop();
-            body.push(self.for_(index, extent, Vec::new(), rounds));
+            body.push(self.for_(index, extent, Vec::new(), inside));
         }
         if self.r.below(4) > 0 {
             body.push(Stmt::Tape(TapeStmt::Cut { tape, to: Arg::Scalar(first) }));
@@ -672,7 +672,7 @@ fn passed(
     let (mut want, mut made, mut lanes) = (want.clone(), p.clone(), None);
     let mut text = String::new();
     let mut context = Context::default();
-    list.watched(&mut made, &mut context, &mut |step, made| {
+    list.observed(&mut made, &mut context, &mut |step, made| {
         let name = step.pass.name;
         let (found, before) = (run(made), std::mem::replace(&mut text, made.to_string()));
         if let Some((_, n)) = changed.iter_mut().find(|(pass, _)| *pass == name) {
@@ -802,8 +802,8 @@ fn random_recursive_kernels() {
                     Stmt::Call(_) => 3,
                     Stmt::Contract(c) => 4 + usize::from(c.accumulate),
                     Stmt::For { lanes: 2.., .. } => 9,
-                    Stmt::For { rounds: Parallelism::Parallel, .. } => 6,
-                    Stmt::For { rounds: Parallelism::Fold, .. } => 7,
+                    Stmt::For { parallelism: Parallelism::Parallel, .. } => 6,
+                    Stmt::For { parallelism: Parallelism::Fold, .. } => 7,
                     Stmt::CallHost(_) => 8,
                     Stmt::Tape(_) => 10,
                     _ => return,

@@ -45,7 +45,7 @@ impl Symbols {
             }
             Stmt::Contract(c) => symbols.contraction(c),
             Stmt::Tape(_) => symbols.grow(),
-            Stmt::Watch(_) => symbols.watch(),
+            Stmt::Limit(_) => symbols.limit(),
             Stmt::CallHost(_) => symbols.outside(),
             Stmt::Nest { .. }
             | Stmt::For { .. }
@@ -109,7 +109,7 @@ impl Symbols {
         self.add(GROW, tape_memory::grow as *const u8, &[types::I64; 3], Some(types::I32));
     }
 
-    fn watch(&mut self) {
+    fn limit(&mut self) {
         self.add(ENTER, loop_limits::enter as *const u8, &[types::I64; 3], Some(types::I32));
     }
 
@@ -239,7 +239,7 @@ impl<'a> Functions<'a> {
         self.symbol(func, GROW)
     }
 
-    /// The beginning of a loop that is watched: (context, loop, iterations or -1) to a status.
+    /// The beginning of a loop that is limited: (context, loop, iterations or -1) to a status.
     pub(super) fn enter(&mut self, func: &mut ir::Function) -> Result<FuncRef, Problem> {
         self.symbol(func, ENTER)
     }

@@ -77,8 +77,8 @@ fn store(buffer: BufferId, address: Address, value: Arg) -> Stmt {
 }
 
 fn loop_(index: IndexId, extent: usize, body: Vec<Stmt>) -> Stmt {
-    let (extent, rounds) = (Extent::Constant(extent), Parallelism::Serial);
-    Stmt::For { index, extent, rounds, lanes: 1, carries: Vec::new(), body }
+    let (extent, parallelism) = (Extent::Constant(extent), Parallelism::Serial);
+    Stmt::For { index, extent, parallelism, lanes: 1, carries: Vec::new(), body }
 }
 
 /// `b[i]`

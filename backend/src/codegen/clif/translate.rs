@@ -188,7 +188,7 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
             }
             Stmt::Call(c) => self.call(c),
             Stmt::Tape(t) => self.taping(t),
-            Stmt::Watch(w) => self.watch(w),
+            Stmt::Limit(w) => self.limit(w),
             Stmt::CallHost(a) => self.ask(a),
             Stmt::Let { value, .. } if self.hoisted.contains(value) => Ok(()),
             Stmt::Let { value, expr } => {

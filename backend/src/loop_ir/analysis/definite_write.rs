@@ -104,7 +104,7 @@ impl Search<'_> {
                 Stmt::For { extent: Extent::Scalar(_), .. }
                 | Stmt::While { .. }
                 | Stmt::If { .. } => self.doubt = true,
-                Stmt::Nest { .. } | Stmt::Tape(_) | Stmt::Watch(_) => {}
+                Stmt::Nest { .. } | Stmt::Tape(_) | Stmt::Limit(_) => {}
             }
             for carry in stmt.carries() {
                 // Two buffers exchange places: what is written where is not followed.

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! for i0 in 4 { store b1[i0*2], .. %0: f64 = load b1[i0*2 + 1] .. }       never: 2 does not divide 1
-//! for i0 in 4 { store b1[i0], ..   %0: f64 = load b1[i0 + 1] .. }         one round apart
+//! for i0 in 4 { store b1[i0], ..   %0: f64 = load b1[i0 + 1] .. }         one iteration apart
 //! for i0 in 4 { store b1[(%1)], .. }                                      unknown
 //! ```
 //!
@@ -62,8 +62,8 @@ fn claim_block(
 ) {
     for stmt in body {
         let proved = strongest(kernel, stmt);
-        if let Stmt::For { rounds, .. } = stmt {
-            *rounds = of(*rounds, proved);
+        if let Stmt::For { parallelism, .. } = stmt {
+            *parallelism = of(*parallelism, proved);
         }
         for block in stmt.blocks_mut() {
             claim_block(kernel, block, of);
@@ -91,10 +91,10 @@ pub(crate) fn variables(body: &[Stmt]) -> (Parallelism, String) {
         return (Parallelism::Serial, "a tape is written and read in order".to_owned());
     }
     if s.reports {
-        return (Parallelism::Serial, "rounds report in order".to_owned());
+        return (Parallelism::Serial, "iterations report in order".to_owned());
     }
     if let Some(v) = s.set.iter().find(|v| !s.declared.contains(*v)) {
-        return (Parallelism::Serial, format!("{v} is set in one round for the next"));
+        return (Parallelism::Serial, format!("{v} is set in one iteration for the next"));
     }
     if let Some(v) = s.folds.keys().find(|v| s.read.contains(*v)) {
         return (Parallelism::Serial, format!("{v} is read while it is folded into"));
@@ -103,7 +103,7 @@ pub(crate) fn variables(body: &[Stmt]) -> (Parallelism, String) {
         return (Parallelism::Serial, format!("{v} is folded into by two codes"));
     }
     match s.folds.first() {
-        Some((v, _)) => (Parallelism::Fold, format!("all rounds fold into {v}")),
+        Some((v, _)) => (Parallelism::Fold, format!("all iterations fold into {v}")),
         None => (Parallelism::Parallel, String::new()),
     }
 }
@@ -136,7 +136,7 @@ impl Variables {
 
     fn stmt(&mut self, stmt: &Stmt) {
         self.turns |= matches!(stmt, Stmt::Tape(_));
-        self.reports |= matches!(stmt, Stmt::CallHost(_) | Stmt::Watch(_));
+        self.reports |= matches!(stmt, Stmt::CallHost(_) | Stmt::Limit(_));
         let mut folded = None;
         match stmt.assigned() {
             Some((var, Assign::Declare)) => _ = self.declared.insert(var),
@@ -167,8 +167,8 @@ pub(crate) fn memory(kernel: &Kernel, index: IndexId, extent: Extent, body: &[St
 /// Whether that many iterations at a time may go side by side, each statement in all of them before the
 /// next one: no two of them touch what the other writes, but for a statement that writes where its
 /// data say, since it writes in the order of iterations.
-pub(crate) fn abreast(kernel: &Kernel, index: IndexId, rounds: usize, body: &[Stmt]) -> bool {
-    meet(kernel, index, Extent::Constant(rounds), body, true) == Dependence::Never
+pub(crate) fn abreast(kernel: &Kernel, index: IndexId, iterations: usize, body: &[Stmt]) -> bool {
+    meet(kernel, index, Extent::Constant(iterations), body, true) == Dependence::Never
 }
 
 fn meet(
@@ -256,7 +256,7 @@ impl<'a> Survey<'a> {
                 | Stmt::Store { .. }
                 | Stmt::Contract(_)
                 | Stmt::Tape(_)
-                | Stmt::Watch(_)
+                | Stmt::Limit(_)
                 | Stmt::CallHost(_) => {}
             }
             // What two buffers hold that exchange places is not followed.

@@ -107,7 +107,7 @@ impl<'a> ValueRanges<'a> {
     }
 
     /// How often a loop runs at least and at most.
-    pub(crate) fn rounds(&self, extent: Extent) -> Range {
+    pub(crate) fn iterations(&self, extent: Extent) -> Range {
         match extent {
             Extent::Constant(n) => (n as i128, n as i128),
             Extent::Scalar(a) => {

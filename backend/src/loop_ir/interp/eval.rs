@@ -11,10 +11,10 @@ use super::observer::{Marked, Nobody, Observer, Site, Touch};
 use super::versions::Shadow;
 use crate::loop_ir::{
     Address, Arg, BufferId, BufferVersion, Call, CallHost, Carry, Contract, CursorId, CursorTarget,
-    Expr, Extent, IndexId, Kernel, Matrix, Parallelism, Place, Program, ScalarId, Stmt, Sums,
-    TapeId, TapeStmt, VarId, View, Watch, combine, opened,
+    Expr, Extent, IndexId, Kernel, LimitStmt, Matrix, Parallelism, Place, Program, ScalarId, Stmt,
+    Sums, TapeId, TapeStmt, VarId, View, combine, opened,
 };
-use crate::runtime::loop_limits::Watches;
+use crate::runtime::loop_limits::LoopLimits;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
 use tapeloom_ir::{Code, Dtype, Kind, Limits, Literal, Problem, Tensor};
@@ -111,9 +111,9 @@ pub(crate) fn observed<'a, O: Observer<'a>>(
     }
     let records = program.tapes.keys().map(|_| (memory.add(Vec::new()).region, 0));
     let tapes: PrimaryMap<TapeId, (usize, usize)> = records.collect();
-    let watches = Watches::of(&program.watched, limits);
+    let loop_limits = LoopLimits::of(&program.limited, limits);
     let shadow = if shadow { Some(Shadow::of(&memory)?) } else { None };
-    let mut machine = Machine { program, memory, shadow, tapes, watches, workspace, observer };
+    let mut machine = Machine { program, memory, shadow, tapes, loop_limits, workspace, observer };
     machine.run(entry, places.clone(), 0)?;
     let result = |(id, ty)| {
         let mut result = Tensor::zeros_of(ty)?;
@@ -131,7 +131,7 @@ struct Machine<'a, 'o, O> {
     shadow: Option<Shadow<'a>>,
     /// Of each tape, the region of its records and how many there are.
     tapes: PrimaryMap<TapeId, (usize, usize)>,
-    watches: Watches,
+    loop_limits: LoopLimits,
     /// The first byte of the workspace.
     workspace: Spot,
     observer: &'o mut O,
@@ -192,14 +192,14 @@ impl<'a, O: Observer<'a>> Machine<'a, '_, O> {
             Stmt::Contract(c) => self.contract(f, c)?,
             Stmt::Call(c) => self.call(f, c)?,
             Stmt::Tape(t) => self.taping(f, t)?,
-            Stmt::Watch(w) => self.watch(f, w)?,
+            Stmt::Limit(w) => self.limit(f, w)?,
             Stmt::CallHost(ask) => self.ask(f, ask)?,
             Stmt::If { condition, then, otherwise } => {
                 let (which, mark) = f.arg(*condition);
                 self.observer.branch(&[mark])?;
                 self.block(f, if which.bits != 0 { then } else { otherwise })?;
             }
-            Stmt::For { index, extent, rounds, lanes, carries, body } => {
+            Stmt::For { index, extent, parallelism, lanes, carries, body } => {
                 let extent = match extent {
                     Extent::Constant(n) => i64::try_from(*n).unwrap_or(i64::MAX),
                     Extent::Scalar(a) => {
@@ -209,20 +209,20 @@ impl<'a, O: Observer<'a>> Machine<'a, '_, O> {
                     }
                 };
                 let home = f.homes(carries);
-                self.begin_loop(*rounds != Parallelism::Serial);
+                self.begin_loop(*parallelism != Parallelism::Serial);
                 let mut partial = Partial::of(&f.k.vars, body, *lanes, extent);
                 let (site, mut count) = (Site::Index(index.as_u32()), O::Mark::default());
                 self.observer.begin();
                 for i in 0..extent {
                     f.indices[*index] = (i, count);
                     partial.turn(i, &mut f.vars);
-                    self.round(f, carries, body)?;
+                    self.iteration(f, carries, body)?;
                     partial.turn(i, &mut f.vars);
                     let fold = |var: VarId, code: Code, x: Marked<O::Mark>, y: Marked<O::Mark>| {
                         self.code(Site::Var(var.as_u32()), code, &[x, y])
                     };
                     partial.settle(i, &mut f.vars, fold)?;
-                    count = self.observer.round(site, count)?;
+                    count = self.observer.iteration(site, count)?;
                 }
                 self.end_loop(f, carries, &home)?;
             }
@@ -237,7 +237,7 @@ impl<'a, O: Observer<'a>> Machine<'a, '_, O> {
                     if again.bits == 0 {
                         break;
                     }
-                    self.round(f, carries, body)?;
+                    self.iteration(f, carries, body)?;
                     self.block(f, head)?;
                 }
                 self.end_loop(f, carries, &home)?;
@@ -329,13 +329,13 @@ impl<'a, O: Observer<'a>> Machine<'a, '_, O> {
         Ok(())
     }
 
-    fn watch(&mut self, f: &Frame<'a, O::Mark>, watch: &Watch) -> Result<(), Problem> {
-        match watch {
-            Watch::Enter { watch, trip } => {
+    fn limit(&mut self, f: &Frame<'a, O::Mark>, limit: &LimitStmt) -> Result<(), Problem> {
+        match limit {
+            LimitStmt::Enter { limit, trip } => {
                 let trip = trip.and_then(|n| u64::try_from(f.arg(n).0.bits as i64).ok());
-                self.watches.enter(*watch, trip)
+                self.loop_limits.enter(*limit, trip)
             }
-            Watch::Count(watch) => self.watches.count(*watch),
+            LimitStmt::Count(limit) => self.loop_limits.count(*limit),
         }
     }
 
@@ -389,14 +389,14 @@ impl<'a, O: Observer<'a>> Machine<'a, '_, O> {
         }
     }
 
-    fn round(
+    fn iteration(
         &mut self,
         f: &mut Frame<'a, O::Mark>,
         carries: &[Carry],
         body: &'a [Stmt],
     ) -> Result<(), Problem> {
         if let Some(shadow) = &mut self.shadow {
-            shadow.begin_round();
+            shadow.begin_iteration();
         }
         self.block(f, body)?;
         for Carry { now, next } in carries {
@@ -608,7 +608,7 @@ impl<'a, O: Observer<'a>> Machine<'a, '_, O> {
                         let product = self.code(site(0), Code::Mul, &[x, y])?;
                         sums[k % lanes] =
                             self.code(site(1), Code::Add, &[sums[k % lanes], product])?;
-                        term = self.observer.round(site(2), term)?;
+                        term = self.observer.iteration(site(2), term)?;
                     }
                     let add = |x, y| self.code(site(1), Code::Add, &[x, y]);
                     let mut sum = combine(&mut sums, add)?.unwrap_or(zero);

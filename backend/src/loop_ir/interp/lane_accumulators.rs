@@ -41,10 +41,10 @@ impl<M: Copy + Default> Partial<M> {
     }
 
     /// Before an iteration and behind it: its lane's values and those outside change places.
-    pub(super) fn turn(&mut self, round: i64, vars: &mut SecondaryMap<VarId, Marked<M>>) {
-        if round < self.full {
+    pub(super) fn turn(&mut self, iteration: i64, vars: &mut SecondaryMap<VarId, Marked<M>>) {
+        if iteration < self.full {
             for (var, _, values) in &mut self.values {
-                std::mem::swap(&mut vars[*var], &mut values[(round % self.lanes) as usize]);
+                std::mem::swap(&mut vars[*var], &mut values[(iteration % self.lanes) as usize]);
             }
         }
     }
@@ -52,11 +52,11 @@ impl<M: Copy + Default> Partial<M> {
     /// Behind an iteration: the last one in full lanes makes one value of all.
     pub(super) fn settle(
         &mut self,
-        round: i64,
+        iteration: i64,
         vars: &mut SecondaryMap<VarId, Marked<M>>,
         mut code: impl FnMut(VarId, Code, Marked<M>, Marked<M>) -> Result<Marked<M>, Problem>,
     ) -> Result<(), Problem> {
-        if round + 1 == self.full {
+        if iteration + 1 == self.full {
             for (var, by, values) in &mut self.values {
                 if let Some(all) = combine(values, |x, y| code(*var, *by, x, y))? {
                     vars[*var] = code(*var, *by, vars[*var], all)?;

@@ -1,4 +1,4 @@
-//! Who watches a run of the interpreter: a walk with values, and with what goes beside them.
+//! Observers of a run of the interpreter: a walk with values, and with what goes beside them.
 //!
 //! What a program computes and what it costs on some machine are one walk. An observer hears of every
 //! operation as it happens, and answers with a *mark*, which goes with the result wherever that goes (for
@@ -79,7 +79,7 @@ pub(crate) trait Observer<'a> {
     /// A loop begins.
     fn begin(&mut self) {}
     /// A loop goes on to its next iteration, or ends: from the mark of its index to the next one.
-    fn round(&mut self, site: Site, index: Self::Mark) -> Result<Self::Mark, Problem>;
+    fn iteration(&mut self, site: Site, index: Self::Mark) -> Result<Self::Mark, Problem>;
 }
 
 /// Hears nothing.
@@ -120,7 +120,7 @@ impl Observer<'_> for Nobody {
         Ok(())
     }
 
-    fn round(&mut self, _: Site, _: ()) -> Result<(), Problem> {
+    fn iteration(&mut self, _: Site, _: ()) -> Result<(), Problem> {
         Ok(())
     }
 }

@@ -52,7 +52,7 @@ struct Run<'a> {
 struct Loop {
     independent: bool,
     began: u32,
-    round: u32,
+    iteration: u32,
 }
 
 /// The tags of a run.
@@ -101,13 +101,13 @@ impl<'a> Shadow<'a> {
 
     pub(super) fn begin_loop(&mut self, independent: bool) {
         self.tick();
-        self.loops.push(Loop { independent, began: self.clock, round: self.clock });
+        self.loops.push(Loop { independent, began: self.clock, iteration: self.clock });
     }
 
-    pub(super) fn begin_round(&mut self) {
+    pub(super) fn begin_iteration(&mut self) {
         self.tick();
         if let Some(l) = self.loops.last_mut() {
-            l.round = self.clock;
+            l.iteration = self.clock;
         }
     }
 
@@ -169,7 +169,7 @@ impl<'a> Shadow<'a> {
             }
             if self.loops.iter().any(|l| l.elsewhere(cell.written)) {
                 let message = format!(
-                    "{meant}[{i}] is read in a round that claims to be independent of the one that wrote it"
+                    "{meant}[{i}] is read in an iteration that claims to be independent of the one that wrote it"
                 );
                 return Err(wrong(k, message));
             }
@@ -205,7 +205,7 @@ impl<'a> Shadow<'a> {
         for cell in self.cells[at.region].iter_mut().skip(at.byte + i * size).take(size) {
             if self.loops.iter().any(|l| l.elsewhere(cell.written) || l.elsewhere(cell.read)) {
                 let message = format!(
-                    "{meant}[{i}] is written in a round that claims to be independent of the one that touched it before"
+                    "{meant}[{i}] is written in an iteration that claims to be independent of the one that touched it before"
                 );
                 return Err(wrong(k, message));
             }
@@ -277,7 +277,7 @@ impl<'a> Shadow<'a> {
 impl Loop {
     /// Whether that happened in another iteration.
     fn elsewhere(&self, when: u32) -> bool {
-        self.independent && when >= self.began && when < self.round
+        self.independent && when >= self.began && when < self.iteration
     }
 }
 

@@ -26,9 +26,9 @@
 use crate::loop_ir::loop_limits::{RUNTIME, STATIC};
 use crate::loop_ir::{
     Address, Arg, Buffer, BufferId, BufferVersion, Call, CallHost, Carry, Contract, Cursor,
-    CursorId, CursorTarget, Expr, Extent, HostSignature, IndexId, Kernel, KernelId, Matrix,
-    Parallelism, Place, Program, ScalarId, Stmt, Sums, Tape, TapeId, TapeStmt, VarId, Version,
-    View, Watch, WatchId, Watched,
+    CursorId, CursorTarget, Expr, Extent, HostSignature, IndexId, Kernel, KernelId, LimitStmt,
+    LoopLimit, LoopLimitId, Matrix, Parallelism, Place, Program, ScalarId, Stmt, Sums, Tape,
+    TapeId, TapeStmt, VarId, Version, View,
 };
 use cranelift_entity::{EntityRef, PrimaryMap};
 use std::sync::Arc;
@@ -51,17 +51,17 @@ pub fn parse(text: &str, library: &dyn Fn(&str) -> Option<Library>) -> Result<Pr
         parser.expect(":")?;
         program.tapes.push(Tape { record: parser.number()?, loc: None, within: Vec::new() });
     }
-    while parser.take("watch") {
-        let id: WatchId = parser.id()?;
-        if id.index() != program.watched.len() {
-            return Err(parser.problem(format!("watches are numbered in order, got {id}")));
+    while parser.take("limit") {
+        let id: LoopLimitId = parser.id()?;
+        if id.index() != program.limited.len() {
+            return Err(parser.problem(format!("limits are numbered in order, got {id}")));
         }
         parser.expect(":")?;
         let runtime = parser.take(RUNTIME);
         if !runtime {
             parser.expect(STATIC)?;
         }
-        program.watched.push(Watched { runtime, loc: None });
+        program.limited.push(LoopLimit { runtime, loc: None });
     }
     while parser.take("kernel") {
         let id: KernelId = parser.id()?;
@@ -243,12 +243,12 @@ impl<'a> Parser<'a> {
             return Ok(Stmt::Tape(TapeStmt::Turn { cursor, to, index }));
         }
         if self.take("enter") {
-            let watch = self.id()?;
+            let limit = self.id()?;
             let trip = if self.take("for") { Some(self.arg()?) } else { None };
-            return Ok(Stmt::Watch(Watch::Enter { watch, trip }));
+            return Ok(Stmt::Limit(LimitStmt::Enter { limit, trip }));
         }
         if self.take("count") {
-            return Ok(Stmt::Watch(Watch::Count(self.id()?)));
+            return Ok(Stmt::Limit(LimitStmt::Count(self.id()?)));
         }
         if self.take("cut") {
             let tape = self.id()?;
@@ -267,9 +267,9 @@ impl<'a> Parser<'a> {
             let (head, condition, carries) = (self.block()?, self.arg()?, self.carries()?);
             return Ok(Stmt::While { head, condition, carries, body: self.block()? });
         }
-        for rounds in [Parallelism::Parallel, Parallelism::Fold, Parallelism::Serial] {
-            if self.take(&rounds.to_string()) {
-                return self.loop_(rounds);
+        for parallelism in [Parallelism::Parallel, Parallelism::Fold, Parallelism::Serial] {
+            if self.take(&parallelism.to_string()) {
+                return self.loop_(parallelism);
             }
         }
         if self.take("var") {
@@ -312,7 +312,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `i0 in 8 lanes 4 { .. }`, `i0 in 8 carry b3 = b4 { .. }`
-    fn loop_(&mut self, rounds: Parallelism) -> Result<Stmt, Problem> {
+    fn loop_(&mut self, parallelism: Parallelism) -> Result<Stmt, Problem> {
         let index: IndexId = self.id()?;
         self.program.indices = self.program.indices.max(index.index() as u32 + 1);
         self.expect("in")?;
@@ -325,7 +325,7 @@ impl<'a> Parser<'a> {
         };
         let lanes = if self.take("lanes") { self.number()? } else { 1 };
         let carries = self.carries()?;
-        Ok(Stmt::For { index, extent, rounds, lanes, carries, body: self.block()? })
+        Ok(Stmt::For { index, extent, parallelism, lanes, carries, body: self.block()? })
     }
 
     fn carries(&mut self) -> Result<Vec<Carry>, Problem> {

@@ -6,7 +6,7 @@
 use crate::loop_ir::loop_limits::{RUNTIME, STATIC};
 use crate::loop_ir::{
     Address, Arg, BufferId, BufferVersion, Call, CallHost, Carry, Contract, CursorTarget, Expr,
-    Extent, Kernel, Matrix, Parallelism, Place, Program, Stmt, Sums, TapeStmt, View, Watch,
+    Extent, Kernel, LimitStmt, Matrix, Parallelism, Place, Program, Stmt, Sums, TapeStmt, View,
 };
 use std::fmt::{self, Display, Formatter};
 use tapeloom_ir::ArrayType;
@@ -16,8 +16,8 @@ impl Display for Program {
         for (id, tape) in &self.tapes {
             writeln!(f, "tape {id}: {}", tape.record)?;
         }
-        for (id, watched) in &self.watched {
-            writeln!(f, "watch {id}: {}", if watched.runtime { RUNTIME } else { STATIC })?;
+        for (id, limited) in &self.limited {
+            writeln!(f, "limit {id}: {}", if limited.runtime { RUNTIME } else { STATIC })?;
         }
         for (id, kernel) in &self.callees {
             let inline = if kernel.inline { " inline" } else { "" };
@@ -137,12 +137,12 @@ impl Display for TapeStmt {
     }
 }
 
-impl Display for Watch {
+impl Display for LimitStmt {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Watch::Enter { watch, trip: None } => write!(f, "enter {watch}"),
-            Watch::Enter { watch, trip: Some(n) } => write!(f, "enter {watch} for {n}"),
-            Watch::Count(watch) => write!(f, "count {watch}"),
+            LimitStmt::Enter { limit, trip: None } => write!(f, "enter {limit}"),
+            LimitStmt::Enter { limit, trip: Some(n) } => write!(f, "enter {limit} for {n}"),
+            LimitStmt::Count(limit) => write!(f, "count {limit}"),
         }
     }
 }
@@ -267,7 +267,7 @@ fn block(p: &Kernel, f: &mut Formatter<'_>, body: &[Stmt], depth: usize) -> fmt:
             Stmt::Contract(c) => writeln!(f, "{c}")?,
             Stmt::Call(c) => writeln!(f, "{c}")?,
             Stmt::Tape(t) => writeln!(f, "{t}")?,
-            Stmt::Watch(w) => writeln!(f, "{w}")?,
+            Stmt::Limit(w) => writeln!(f, "{w}")?,
             Stmt::CallHost(ask) => writeln!(f, "{ask}")?,
             Stmt::If { condition, then, otherwise } => {
                 writeln!(f, "if {condition} {{")?;
@@ -287,8 +287,8 @@ fn block(p: &Kernel, f: &mut Formatter<'_>, body: &[Stmt], depth: usize) -> fmt:
                 block(p, f, body, depth + 1)?;
                 writeln!(f, "{:1$}}}", "", depth * 2)?;
             }
-            Stmt::For { index, extent, rounds, lanes, carries, body } => {
-                write!(f, "{rounds} {index} in {extent}")?;
+            Stmt::For { index, extent, parallelism, lanes, carries, body } => {
+                write!(f, "{parallelism} {index} in {extent}")?;
                 if *lanes != 1 {
                     write!(f, " lanes {lanes}")?;
                 }

@@ -11,7 +11,7 @@ use tapeloom_ir::OrderedSet;
 impl Verifier<'_> {
     /// What a loop claims of its iterations must not be seen to be wrong, and lanes must be legal.
     pub(super) fn claim(&mut self, stmt: &Stmt) {
-        let Stmt::For { index, extent, rounds: claimed, lanes, carries, body } = stmt else {
+        let Stmt::For { index, extent, parallelism: claimed, lanes, carries, body } = stmt else {
             return;
         };
         let (index, claimed) = (*index, *claimed);
@@ -36,16 +36,20 @@ impl Verifier<'_> {
         }
         let (weakest, why) = dependence::variables(body);
         if weakest > claimed {
-            self.error(format!("the rounds of {index} are no `{claimed}`: {why}; say `{weakest}`"));
+            self.error(format!(
+                "the iterations of {index} are no `{claimed}`: {why}; say `{weakest}`"
+            ));
         }
         if let Some(c) = carries.first() {
             self.error(format!(
-                "the rounds of {index} are no `{claimed}`: {c} is carried; say `serial`"
+                "the iterations of {index} are no `{claimed}`: {c} is carried; say `serial`"
             ));
         }
         if valid && let Dependence::Always(what) = dependence::memory(self.p, index, *extent, body)
         {
-            self.error(format!("the rounds of {index} are no `{claimed}`: {what}; say `serial`"));
+            self.error(format!(
+                "the iterations of {index} are no `{claimed}`: {what}; say `serial`"
+            ));
         }
     }
 
@@ -81,7 +85,7 @@ impl Verifier<'_> {
             let goes_on = now.buffer == next.buffer
                 && own.is_some_and(|v: &Version| v.continues == Some(now.version));
             if !written.contains(next) && b.ty.bytes() > 0 && !goes_on {
-                self.error(format!("{next} is carried, but no round writes it"));
+                self.error(format!("{next} is carried, but no iteration writes it"));
             }
             if now == next {
                 self.error(format!("{now} is carried to itself"));

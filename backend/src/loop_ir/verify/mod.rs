@@ -304,7 +304,7 @@ impl<'a> Verifier<'a> {
                     scalars.extend(stmt.defined());
                     cursors.extend(stmt.turned());
                 }
-                Stmt::Watch(w) => self.watch(w),
+                Stmt::Limit(w) => self.limit(w),
                 Stmt::CallHost(a) => self.ask(a),
                 Stmt::If { condition, then, otherwise } => {
                     let found = self.arg(*condition);
@@ -316,22 +316,22 @@ impl<'a> Verifier<'a> {
                         self.ranges.change_all(body);
                     }
                 }
-                Stmt::While { head, condition, carries, body: rounds } => {
-                    let open = self.carries(carries, rounds);
+                Stmt::While { head, condition, carries, body: inside } => {
+                    let open = self.carries(carries, inside);
                     self.loops += 1;
                     self.ranges.change_all(head);
-                    self.ranges.change_all(rounds);
+                    self.ranges.change_all(inside);
                     let scope = self.open(head, dead);
                     let found = self.arg(*condition);
                     self.fits("a condition", Some(Dtype::Bool), found);
                     self.ranges.facts.push((*condition, true));
-                    self.block(rounds, dead);
+                    self.block(inside, dead);
                     self.ranges.facts.pop();
                     self.close(scope);
                     self.loops -= 1;
                     self.carried.truncate(open);
                     self.ranges.change_all(head);
-                    self.ranges.change_all(rounds);
+                    self.ranges.change_all(inside);
                 }
                 Stmt::For { index, extent, carries, body, .. } => {
                     if let Extent::Scalar(a) = extent {
@@ -347,7 +347,7 @@ impl<'a> Verifier<'a> {
                     self.claim(stmt);
                     let open = self.carries(carries, body);
                     self.ranges.count(*index, *extent);
-                    let never = self.ranges.rounds(*extent).1 == 0;
+                    let never = self.ranges.iterations(*extent).1 == 0;
                     self.ranges.change_all(body);
                     self.loops += 1;
                     self.block(body, dead || never);

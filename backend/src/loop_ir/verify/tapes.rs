@@ -1,7 +1,9 @@
 //! Tapes: what is in a record lies within it, and is touched where a cursor stands.
 
 use super::{State, Verifier};
-use crate::loop_ir::{BufferId, Cursor, CursorId, CursorTarget, Place, TapeStmt, Watch, opened};
+use crate::loop_ir::{
+    BufferId, Cursor, CursorId, CursorTarget, LimitStmt, Place, TapeStmt, opened,
+};
 use tapeloom_ir::{ArrayType, Dtype};
 
 /// More than this is no number of tapes, nor bytes of a record, that a handle can say.
@@ -73,14 +75,14 @@ impl Verifier<'_> {
         }
     }
 
-    /// A loop that is watched is one of the program's.
-    pub(super) fn watch(&mut self, watch: &Watch) {
-        if !self.program.watched.is_valid(watch.watch()) {
-            self.error(format!("{} does not exist", watch.watch()));
+    /// A loop that is limited is one of the program's.
+    pub(super) fn limit(&mut self, limit: &LimitStmt) {
+        if !self.program.limited.is_valid(limit.limit()) {
+            self.error(format!("{} does not exist", limit.limit()));
         }
-        if let Watch::Enter { trip: Some(trip), .. } = watch {
+        if let LimitStmt::Enter { trip: Some(trip), .. } = limit {
             let found = self.arg(*trip);
-            self.fits("a number of rounds", Some(Dtype::I64), found);
+            self.fits("a number of iterations", Some(Dtype::I64), found);
         }
     }
 

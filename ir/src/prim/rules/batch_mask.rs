@@ -142,13 +142,13 @@ pub(crate) fn one_by_one(
         }
     })?;
     let takes = batched.iter().map(|on| if *on { Binding::Xs } else { Binding::Const }).collect();
-    let rounds = LoopSpec { trip: TripCount::Static(size), direction: Direction::Up, takes };
-    Ok(b.emit(Loop::new(body, rounds), args).to_vec())
+    let spec = LoopSpec { trip: TripCount::Static(size), direction: Direction::Up, takes };
+    Ok(b.emit(Loop::new(body, spec), args).to_vec())
 }
 
 /// Members that run one after the other keep tapes of different lengths.
 fn kept(ty: &Type) -> Problem {
     let message = format!("members of a batch that are seen one after the other keep {ty}");
-    let help = "let a loop inside have as many rounds for each member, or map over members";
+    let help = "let a loop inside have as many iterations for each member, or map over members";
     Problem::new(Kind::Target, message, help)
 }

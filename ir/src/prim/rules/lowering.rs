@@ -122,7 +122,7 @@ pub enum Lowering {
         /// What is run.
         body: FuncId,
         /// How often, and what goes in and out of each iteration.
-        rounds: LoopSpec,
+        spec: LoopSpec,
     },
     /// It cannot be run, for the reason given.
     Missing(Problem),
@@ -324,14 +324,14 @@ impl Op {
             return None;
         }
         match self.lower(module, &[]) {
-            Lowering::Loop { body, rounds } => Some((body, rounds)),
+            Lowering::Loop { body, spec } => Some((body, spec)),
             _ => None,
         }
     }
 
     /// The same loop of another body, with other operands.
-    pub fn with_rounds(&self, body: FuncId, rounds: LoopSpec) -> Option<Op> {
+    pub fn with_iterations(&self, body: FuncId, spec: LoopSpec) -> Option<Op> {
         let Op::Loop(of) = self else { return None };
-        Some(crate::prim::Loop { body, rounds, carries: of.carries }.into())
+        Some(crate::prim::Loop { body, spec, carries: of.carries }.into())
     }
 }

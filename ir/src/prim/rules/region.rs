@@ -29,7 +29,7 @@ pub enum Role {
     /// What the equation runs or leaves out, as its operands say.
     Branch,
     /// What the equation runs any number of times.
-    Round,
+    Iteration,
     /// A derivative rule: not run, but opened by the derivative that asks for it.
     Rule,
 }
@@ -48,7 +48,7 @@ impl Role {
             | Role::Checkpoint
             | Role::Outline
             | Role::Branch
-            | Role::Round => true,
+            | Role::Iteration => true,
             Role::Rule => false,
         }
     }
@@ -57,7 +57,7 @@ impl Role {
     pub fn is_call(self) -> bool {
         match self {
             Role::Inline | Role::Checkpoint | Role::Outline => true,
-            Role::Ruled | Role::Branch | Role::Round | Role::Rule => false,
+            Role::Ruled | Role::Branch | Role::Iteration | Role::Rule => false,
         }
     }
 }

@@ -146,7 +146,7 @@ fn apart_in_calls(
         if given.contains(&Linearity::Linear) && !e.op.is_linear(m, &given) {
             for (region, function) in e.op.regions().iter().zip(&mut functions) {
                 *function = match &e.op {
-                    Op::Loop(of) if region.role == Role::Round => {
+                    Op::Loop(of) if region.role == Role::Iteration => {
                         let (given, _) = carried(m, of, &given)?;
                         deeper(|| apart_in_calls(regions, m, *function, &given))?
                     }
@@ -214,7 +214,7 @@ fn values(m: &Module, f: &Function, given: &[Linearity]) -> Result<Values, Probl
             all(Linearity::Linear)
         } else {
             match &e.op {
-                Op::Loop(of) => deeper(|| rounds(m, of, &operands)),
+                Op::Loop(of) => deeper(|| iterations(m, of, &operands)),
                 Op::Cond(of) => deeper(|| branches(m, of, &operands)),
                 op => match called(op) {
                     Some(callee) => deeper(|| follow(m, callee, &operands)),
@@ -247,16 +247,16 @@ fn carried(
     operands: &[Linearity],
 ) -> Result<(Vec<Linearity>, Vec<Linearity>), Problem> {
     let op = Op::from(of.clone());
-    let rounds = &of.rounds;
-    let mut given = vec![Linearity::Constant; rounds.takes.len()];
-    for (p, operand) in rounds.params().zip(&operands[rounds.lead()..]) {
+    let spec = &of.spec;
+    let mut given = vec![Linearity::Constant; spec.takes.len()];
+    for (p, operand) in spec.params().zip(&operands[spec.lead()..]) {
         given[p] = *operand;
     }
     // What the iterations make of a carry it is in the next one; it changes once at most.
     loop {
         let found = follow(m, of.body, &given)?;
         let before = given.clone();
-        for (p, slot) in rounds.takes.iter().enumerate() {
+        for (p, slot) in spec.takes.iter().enumerate() {
             if let Binding::Carry(r) = slot {
                 given[p] = either(&op, given[p], found[*r])?;
             }
@@ -267,13 +267,13 @@ fn carried(
     }
 }
 
-fn rounds(m: &Module, of: &Loop, operands: &[Linearity]) -> Result<Vec<Linearity>, Problem> {
+fn iterations(m: &Module, of: &Loop, operands: &[Linearity]) -> Result<Vec<Linearity>, Problem> {
     let op = Op::from(of.clone());
-    let rounds = &of.rounds;
+    let spec = &of.spec;
     let (given, found) = carried(m, of, operands)?;
-    let result = |(r, found): (usize, &Linearity)| rounds.carrier(r).map_or(*found, |p| given[p]);
+    let result = |(r, found): (usize, &Linearity)| spec.carrier(r).map_or(*found, |p| given[p]);
     let mut results: Vec<Linearity> = found.iter().enumerate().map(result).collect();
-    if let TripCount::While { reads, .. } = &rounds.trip {
+    if let TripCount::While { reads, .. } = &spec.trip {
         if reads.iter().any(|p| given[*p] == Linearity::Linear) {
             return Err(not_linear(&op));
         }

@@ -120,7 +120,7 @@ impl Recording {
         Err(Problem::new(
             Kind::Budget,
             format!("this recording {holds} {all} bytes, and may hold {most}"),
-            "record a smaller piece; a loop of the language holds what its rounds need, and one of Rust \
+            "record a smaller piece; a loop of the language holds what its iterations need, and one of Rust \
              every value",
         ))
     }

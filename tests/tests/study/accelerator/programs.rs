@@ -67,8 +67,8 @@ fn setups(machine: &Machine) -> impl Iterator<Item = RunConfig> {
 
 #[test]
 fn gradients_are_the_same_bits_in_all_systems() {
-    // Loops in a loop, with a matrix that rounds change in full and one that they add to.
-    let rounds = |x: Var| {
+    // Loops in a loop, with a matrix that iterations change in full and one that they add to.
+    let iterations = |x: Var| {
         let inner = |c: Var| fori_loop(5, |(_, c): (Var, Var)| (c * x).sin() + c * c, c);
         let outer = |(i, (c, sum)): (Var, (Var, Var))| {
             let c = inner(c).tanh();
@@ -77,7 +77,7 @@ fn gradients_are_the_same_bits_in_all_systems() {
         fori_loop(4, outer, (x, zeros([4], Dtype::F64))).1.prod()
     };
     let x = inputs(3).1;
-    let f = jit(grad(rounds));
+    let f = jit(grad(iterations));
     let want = f.call(&x).unwrap();
     let mut taped = Vec::new();
     for setup in setups(&small()) {
@@ -97,7 +97,7 @@ fn gradients_are_the_same_bits_in_all_systems() {
 
 #[test]
 fn tapes_are_stored_forward_and_loaded_back() {
-    // What a round keeps is its factor and the cosine.
+    // What an iteration keeps is its factor and the cosine.
     let chain = |x: Var| scan(|(c, x): (Var, Var)| ((c * x).sin(), c), constant(1.0), x).0;
     let x: Vec<f64> = (0..500).map(|i| 0.01 * i as f64).collect();
     let f = jit(grad(chain));
@@ -110,7 +110,7 @@ fn tapes_are_stored_forward_and_loaded_back() {
     let (cache, ideal, full) = (of(System::ENZYME), of(System::TFLOW_IDEAL), of(System::TFLOW));
     assert_eq!((cache.forward.tape.stores, cache.reverse.tape.loads), (1000, 1000));
     assert_eq!(cache.state.tape, 8000);
-    // 32 entries are 16 rounds: 500 rounds are 31 layers and a quarter.
+    // 32 entries are 16 iterations: 500 iterations are 31 layers and a quarter.
     assert_eq!((full.forward.layers, full.reverse.layers, full.tiles), (32, 32, 32));
     for s in [&ideal, &full] {
         assert_eq!((s.forward.tape, s.reverse.tape), Default::default());
@@ -118,7 +118,7 @@ fn tapes_are_stored_forward_and_loaded_back() {
         assert_eq!(s.forward.others.loads, cache.forward.others.loads);
     }
     assert!(ideal.ticks() <= full.ticks() && full.ticks() <= cache.ticks() + 64);
-    // As a loop that is unrolled by three does it: layers of three rounds, since no round is cut.
+    // As a loop that is unrolled by three does it: layers of three iterations, since no iteration is cut.
     let unrolled = RunConfig { system: System::TFLOW, layer: 7, ..Machine::cal().into() };
     let (got, s) = f.simulate(&x, unrolled).unwrap();
     assert_eq!(got, want);
@@ -142,7 +142,7 @@ fn hundred(f: impl Fn(usize, Var) -> Var) -> u64 {
 
 #[test]
 fn operations_wait_for_the_values_that_they_take() {
-    // A product takes four ticks, and each waits for the one before; a round of the loop takes one.
+    // A product takes four ticks, and each waits for the one before; an iteration of the loop takes one.
     assert_eq!(hundred(|n, x| fori_loop(n, |(_, x): (Var, Var)| x * x, x)), 400);
     // Two chains go side by side.
     let both = |n, x: Var| {
@@ -188,19 +188,19 @@ fn programs_of_every_kind_run() {
     };
     same(1e-12, products, &x);
     same(1e-12, |x| grad(|x: Var| products(x).sum())(x), &x);
-    // Branches; rounds of run-time number, and what they keep; batches.
+    // Branches; iterations of run-time number, and what they keep; batches.
     let branch = |x: Var| cond(x.sum().gt(1.0), |x: Var| x.sin(), |x: Var| x * x, x);
     same(0.0, branch, &x);
-    let rounds = |x: Var| {
+    let iterations = |x: Var| {
         while_loop(
             |x: Var| x.lt(100.0),
             |x: Var| x * x.exp() + cond(x.gt(2.0), |x: Var| x, |x: Var| 1.0 - x, x),
             x,
         )
     };
-    same(0.0, |x| map(rounds, x), &x);
-    same(0.0, |x| vmap(grad(rounds))(x), &x);
-    let nested = |x: Var| fori_loop(5, |(_, x): (Var, Var)| x + rounds(x).ln(), x);
+    same(0.0, |x| map(iterations, x), &x);
+    same(0.0, |x| vmap(grad(iterations))(x), &x);
+    let nested = |x: Var| fori_loop(5, |(_, x): (Var, Var)| x + iterations(x).ln(), x);
     same(0.0, |x| map(grad(nested), x), &x);
     same(0.0, |x| map(grad(grad(nested)), x), &x);
     // What a checkpoint keeps, and computes again.
@@ -465,7 +465,7 @@ fn tapes_are_streamed_last_in_first_out_or_first_in_first_out() {
     streams(&kept("i0 + i1*64", "i2*3 + i3"), 0);
 }
 
-/// Each array is read last first, but a round comes by more records of one than a layer has before it comes to the
+/// Each array is read last first, but an iteration comes by more records of one than a layer has before it comes to the
 /// other.
 #[test]
 fn arrays_that_are_read_one_after_the_other_are_in_two_streams() {
@@ -564,7 +564,7 @@ fn a_layer_has_one_record_at_least() {
     assert_eq!([1, 3, 6, u64::MAX].map(layers), [128, 128, 64, 16]);
 }
 
-/// Rounds run forward again on the way back, so there is one phase; what they leave and read is of the tape all the
+/// Iterations run forward again on the way back, so there is one phase; what they leave and read is of the tape all the
 /// same.
 #[test]
 fn runs_of_one_phase_read_the_tape() {
@@ -579,7 +579,7 @@ fn runs_of_one_phase_read_the_tape() {
     }
 }
 
-/// Where arrays may overlap, a round finds the record that it stores or loads by a pointer that it loads.
+/// Where arrays may overlap, an iteration finds the record that it stores or loads by a pointer that it loads.
 #[test]
 fn records_are_found_again_where_arrays_may_overlap() {
     let f = |(x, n): (Var, Var)| fori_loop(n, |(_, x): (Var, Var)| x.sin(), x);
@@ -647,7 +647,7 @@ fn counts(setup: &RunConfig, body: &str) -> Counts {
 }
 
 #[test]
-fn a_row_that_many_rounds_read_is_moved_once() {
+fn a_row_that_many_iterations_read_is_moved_once() {
     let body = "
   for i0 in 192 {
     %0: f64 = load b0[i0]
@@ -723,12 +723,12 @@ fn a_loop_that_stores_on_the_tape_reads_again_where_arrays_may_overlap() {
 fn what_is_kept_is_never_prepared() {
     let counts = |x: Var| {
         let (hits, a) = (Ref::new(zeros([31], Dtype::I32)), Ref::new(x));
-        let round = |(_, ()): (Var, ())| {
+        let iteration = |(_, ()): (Var, ())| {
             let on = a.get().gt(0.1);
             hits.add(on.convert(Dtype::I32));
             a.set(select(on, a.get() * 1.3, a.get()));
         };
-        fori_loop(0, round, ());
+        fori_loop(0, iteration, ());
         (a.get() * hits.get().convert(Dtype::F64)).sum()
     };
     let once = jit(grad(checkpoint(counts, Policy::About(0))));

@@ -43,17 +43,17 @@ pub(crate) fn saturate(
     let mut s = Saturation::default();
     let matches = graph.egraph.total_size().max(64);
     let shrinking = |r: &Rule| usable(r) && r.shrinks;
-    round(graph, &shrinking, SHRINKING, usize::MAX, limit, &mut s);
+    iteration(graph, &shrinking, SHRINKING, usize::MAX, limit, &mut s);
     if Rules::get().all.iter().any(|r| usable(r) && !r.shrinks) {
-        round(graph, &usable, FACTORING, matches, limit, &mut s);
+        iteration(graph, &usable, FACTORING, matches, limit, &mut s);
         // What factoring made possible.
-        round(graph, &shrinking, SHRINKING, usize::MAX, limit, &mut s);
+        iteration(graph, &shrinking, SHRINKING, usize::MAX, limit, &mut s);
     }
     s
 }
 
 /// Iterates until nothing changes, or for `iterations`.
-fn round(
+fn iteration(
     graph: &mut Graph<'_>,
     usable: &dyn Fn(&Rule) -> bool,
     iterations: usize,

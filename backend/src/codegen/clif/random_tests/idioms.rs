@@ -52,29 +52,29 @@ impl Generator<'_> {
         match start.clone().filter(|_| copied) {
             Some(start) => body.push(self.copied((window, Address::default()), (array, start))),
             None => {
-                let (i, mut rounds, from) = (self.index(), Vec::new(), self.some_array());
+                let (i, mut iterations, from) = (self.index(), Vec::new(), self.some_array());
                 let mut at = self.address(body, WINDOW);
                 at.terms.push((i, 1));
-                let x = self.load(&mut rounds, from, at, None);
-                let x = self.code(&mut rounds, Code::Add, &[x, float(1.0)]);
-                let x = self.bounded(&mut rounds, x);
-                rounds.push(store(window, at_index(i), x, None));
-                body.push(self.plain(i, WINDOW, rounds));
+                let x = self.load(&mut iterations, from, at, None);
+                let x = self.code(&mut iterations, Code::Add, &[x, float(1.0)]);
+                let x = self.bounded(&mut iterations, x);
+                iterations.push(store(window, at_index(i), x, None));
+                body.push(self.plain(i, WINDOW, iterations));
             }
         }
         if self.r.below(2) == 0 {
-            let (i, mut rounds, from) = (self.index(), Vec::new(), self.some_array());
+            let (i, mut iterations, from) = (self.index(), Vec::new(), self.some_array());
             let mut at = self.address(body, WINDOW);
             at.terms.push((i, 1));
             let mirrored =
                 Address { offset: WINDOW as i64 - 1, terms: vec![(i, -1)], dynamic: None };
             let place = if self.r.below(2) == 0 { at_index(i) } else { mirrored };
-            let x = self.load(&mut rounds, from, at, None);
-            let y = self.load(&mut rounds, window, place, None);
-            let x = self.code(&mut rounds, Code::Sub, &[x, y]);
-            let x = self.bounded(&mut rounds, x);
-            rounds.push(store(window, at_index(i), x, None));
-            body.push(self.plain(i, WINDOW, rounds));
+            let x = self.load(&mut iterations, from, at, None);
+            let y = self.load(&mut iterations, window, place, None);
+            let x = self.code(&mut iterations, Code::Sub, &[x, y]);
+            let x = self.bounded(&mut iterations, x);
+            iterations.push(store(window, at_index(i), x, None));
+            body.push(self.plain(i, WINDOW, iterations));
         }
         if self.r.below(3) == 0 {
             start = None;
@@ -86,14 +86,14 @@ impl Generator<'_> {
 
     /// A loop that copies a window.
     fn copied(&mut self, to: (BufferVersion, Address), from: (BufferVersion, Address)) -> Stmt {
-        let (i, mut rounds) = (self.index(), Vec::new());
+        let (i, mut iterations) = (self.index(), Vec::new());
         let [to, from] = [to, from].map(|(held, mut at)| {
             at.terms.push((i, 1));
             (held, at)
         });
-        let x = self.load(&mut rounds, from.0, from.1, None);
-        rounds.push(store(to.0, to.1, x, None));
-        self.plain(i, WINDOW, rounds)
+        let x = self.load(&mut iterations, from.0, from.1, None);
+        iterations.push(store(to.0, to.1, x, None));
+        self.plain(i, WINDOW, iterations)
     }
 
     /// Rows times a vector, and what is done with each sum; or a row for each number, or outer products.
@@ -169,7 +169,7 @@ impl Generator<'_> {
 
     /// Iterations that add to an element and to its neighbours.
     fn in_a_row(&mut self, body: &mut Vec<Stmt>) {
-        let (i, mut rounds, to) = (self.index(), Vec::new(), self.own_array());
+        let (i, mut iterations, to) = (self.index(), Vec::new(), self.own_array());
         let (more, down) = (1 + self.r.below(3), self.r.below(2) == 0);
         let n = self.r.of(&[1, 2, 5, self.size - more]).min(self.size - more);
         let first = if down { n as i64 - 1 } else { 0 };
@@ -178,19 +178,19 @@ impl Generator<'_> {
             Address { offset: first + k, terms: vec![(i, stride)], dynamic: None }
         };
         let from = self.some_array();
-        let x = self.load(&mut rounds, from, at_index(i), None);
+        let x = self.load(&mut iterations, from, at_index(i), None);
         for k in 0..=more as i64 {
             if self.r.below(5) == 0 {
                 continue;
             }
-            let y = self.load(&mut rounds, to, at(k), None);
+            let y = self.load(&mut iterations, to, at(k), None);
             let code = self.r.of(&[Code::Add, Code::Sub, Code::Max]);
-            let y = self.code(&mut rounds, code, &[y, x]);
-            let y = self.bounded(&mut rounds, y);
-            let guard = if self.r.below(8) == 0 { self.guard(&mut rounds) } else { None };
-            rounds.push(store(to, at(k), y, guard));
+            let y = self.code(&mut iterations, code, &[y, x]);
+            let y = self.bounded(&mut iterations, y);
+            let guard = if self.r.below(8) == 0 { self.guard(&mut iterations) } else { None };
+            iterations.push(store(to, at(k), y, guard));
         }
-        body.push(self.plain(i, n, rounds));
+        body.push(self.plain(i, n, iterations));
     }
 
     /// An inner loop computes in every iteration of the outer one what it did in the one before, if nothing wrote there.

@@ -27,7 +27,7 @@ pub(super) fn batch(
         },
         |derived| &derived.batched_out,
     )?;
-    let differs = match &of.rounds.trip {
+    let differs = match &of.spec.trip {
         TripCount::Static(_) => false,
         TripCount::Runtime => batched[0],
         TripCount::While { reads, .. } => reads.iter().any(|p| on[*p]),
@@ -35,17 +35,17 @@ pub(super) fn batch(
     if differs {
         return super::masked_batch::batch(of, cx, size, x, batched);
     }
-    let (b, lead) = (cx.b, of.rounds.lead());
+    let (b, lead) = (cx.b, of.spec.lead());
     let mut args = x[..lead].to_vec();
-    for ((p, x), lifted) in of.rounds.params().zip(&x[lead..]).zip(&batched[lead..]) {
-        args.push(match of.rounds.takes[p] {
+    for ((p, x), lifted) in of.spec.params().zip(&x[lead..]).zip(&batched[lead..]) {
+        args.push(match of.spec.takes[p] {
             Binding::Xs if *lifted => inside(cx, *x),
             Binding::Carry(_) if on[p] && !lifted => materialize_lead(b, size, *x),
             Binding::Index | Binding::Const | Binding::Carry(_) | Binding::Xs => *x,
         });
     }
     let y = b.emit(Loop { body: derived.function, ..of.clone() }, &args);
-    let stacked = |r: usize| derived.batched_out[r] && of.rounds.carrier(r).is_none();
+    let stacked = |r: usize| derived.batched_out[r] && of.spec.carrier(r).is_none();
     let mut lifted = derived.batched_out.clone();
     lifted.resize(y.len(), false);
     let output = |(r, y): (usize, &Atom)| match r < derived.batched_out.len() && stacked(r) {

@@ -5,10 +5,10 @@
 //! so many, the number of the iteration that each begins, and how many are held:
 //!
 //! ```text
-//! while held < places and end - at >= 3:              keep some on the way to the last round before end
+//! while held < places and end - at >= 3:              keep some on the way to the last iteration before end
 //!   ahead = split(end - at, places - held + 1)
-//!   run `ahead` rounds, at += ahead                   a loop whose number of rounds is known when it runs
-//!   carries[held], rounds[held] = carry, at;  held += 1
+//!   run `ahead` iterations, at += ahead                   a loop whose number of iterations is known when it runs
+//!   carries[held], iterations[held] = carry, at;  held += 1
 //! ```
 //!
 //! LoopSpec are numbered here in the order in which they run, whatever their direction. An element of a
@@ -43,7 +43,7 @@ pub(super) fn looped(
     times: Times,
     constants: &[Atom],
     carries: &[Atom],
-    round: impl FnOnce(&Builder<'_>, Atom, &[Atom], &[Atom]) -> Vec<Atom>,
+    iteration: impl FnOnce(&Builder<'_>, Atom, &[Atom], &[Atom]) -> Vec<Atom>,
 ) -> Vec<Atom> {
     let types = |atoms: &[Atom]| -> Vec<Type> { atoms.iter().map(|a| b.type_of(*a)).collect() };
     let of_values = [types(constants), types(carries)].concat();
@@ -52,7 +52,7 @@ pub(super) fn looped(
         let with_number = [&[Type::scalar(Dtype::I64)], &of_values[..]].concat();
         let body = function(m, name, [&with_number, &[]], |b, p, _| {
             b.at(at);
-            round(b, p[0], &p[1..=n], &p[n + 1..])
+            iteration(b, p[0], &p[1..=n], &p[n + 1..])
         })?;
         let trip = match times {
             Times::Number(_) => TripCount::Runtime,
@@ -101,7 +101,7 @@ pub(super) enum Times {
 pub(super) struct Chain<'a> {
     /// What an iteration runs. Where the n-th result goes, the n-th value of a state is.
     pub(super) body: FuncId,
-    pub(super) rounds: &'a LoopSpec,
+    pub(super) spec: &'a LoopSpec,
     /// What all iterations are given, for each parameter in a `const` or `xs` slot: constants, and arrays of
     /// all elements.
     pub(super) given: Vec<Atom>,
@@ -122,26 +122,33 @@ impl Chain<'_> {
     /// some are written.
     fn run(&self, b: &Builder<'_>, from: Atom, count: Atom, state: &[Atom]) -> Vec<Atom> {
         let constants = [&[from, self.all], &self.given[..]].concat();
-        looped(b, "rounds", Times::Number(count), &constants, state, |b, j, constants, state| {
-            let k = calc(b, Scalar::Add, constants[0], j);
-            let i = Chain::index(self.rounds.direction, b, k, constants[1]);
-            let mut given = constants[2..].iter();
-            let mut next = || given.next().copied().unwrap_or(i);
-            let arg = |slot: &Binding| match slot {
-                Binding::Index => i,
-                Binding::Const => next(),
-                Binding::Xs => element(b, next(), i),
-                Binding::Carry(r) => state[*r],
-            };
-            let args: Vec<Atom> = self.rounds.takes.iter().map(arg).collect();
-            let mut y = b.inline(self.body, &args);
-            for (r, y) in y.iter_mut().enumerate() {
-                if self.rounds.carrier(r).is_none() {
-                    *y = with_element(b, state[r], i, *y);
+        looped(
+            b,
+            "iterations",
+            Times::Number(count),
+            &constants,
+            state,
+            |b, j, constants, state| {
+                let k = calc(b, Scalar::Add, constants[0], j);
+                let i = Chain::index(self.spec.direction, b, k, constants[1]);
+                let mut given = constants[2..].iter();
+                let mut next = || given.next().copied().unwrap_or(i);
+                let arg = |slot: &Binding| match slot {
+                    Binding::Index => i,
+                    Binding::Const => next(),
+                    Binding::Xs => element(b, next(), i),
+                    Binding::Carry(r) => state[*r],
+                };
+                let args: Vec<Atom> = self.spec.takes.iter().map(arg).collect();
+                let mut y = b.inline(self.body, &args);
+                for (r, y) in y.iter_mut().enumerate() {
+                    if self.spec.carrier(r).is_none() {
+                        *y = with_element(b, state[r], i, *y);
+                    }
                 }
-            }
-            y
-        })
+                y
+            },
+        )
     }
 
     /// The same iterations inside a loop that has all this among its constants: those from `first` on.
@@ -167,7 +174,8 @@ impl Chain<'_> {
         places: Held,
     ) -> (Vec<Atom>, Held) {
         let constants = [&[end, number(places.number)], &self.constants()[..]].concat();
-        let carries = [&[from, places.held, places.rounds], &places.carries[..], state].concat();
+        let carries =
+            [&[from, places.held, places.iterations], &places.carries[..], state].concat();
         let (first, all) = (3 + places.carries.len(), places.number);
         let more: Holds = |b, constants, carries| {
             let left = calc(b, Scalar::Sub, constants[0], carries[0]);
@@ -183,16 +191,20 @@ impl Chain<'_> {
             let state = self.inside(&x[2..]).run(b, from, ahead, &y[first..]);
             let at = calc(b, Scalar::Add, from, ahead);
             let at = if planted(Fault::Segment) { calc(b, Scalar::Add, at, number(1)) } else { at };
-            let rounds = with_element(b, y[2], held, at);
+            let iterations = with_element(b, y[2], held, at);
             let carries = y[3..first].iter().zip(kept);
             let carries = carries.map(|(c, r)| with_element(b, *c, held, state[*r]));
             let held = calc(b, Scalar::Add, held, number(1));
-            [at, held, rounds].into_iter().chain(carries.collect::<Vec<_>>()).chain(state).collect()
+            [at, held, iterations]
+                .into_iter()
+                .chain(carries.collect::<Vec<_>>())
+                .chain(state)
+                .collect()
         });
         let left = calc(b, Scalar::Sub, to, met[0]);
         let state = self.run(b, met[0], left, &met[first..]);
-        let (held, rounds) = (met[1], met[2]);
-        (state, Held { held, rounds, carries: met[3..first].to_vec(), number: all })
+        let (held, iterations) = (met[1], met[2]);
+        (state, Held { held, iterations, carries: met[3..first].to_vec(), number: all })
     }
 }
 
@@ -202,7 +214,7 @@ pub(super) struct Held {
     /// How many are held.
     pub(super) held: Atom,
     /// Which iteration each begins.
-    pub(super) rounds: Atom,
+    pub(super) iterations: Atom,
     /// Those of each carry, as one array.
     pub(super) carries: Vec<Atom>,
     /// How many there are.
@@ -216,41 +228,47 @@ impl Held {
             let all = ArrayType::new(b.dtype_of(*x), b.shape_of(*x).with_leading(number));
             with_element(b, zeros(b, &all), self::number(0), *x)
         };
-        let rounds = zeros(b, &ArrayType::new(Dtype::I64, [number]));
-        Held { held: self::number(1), rounds, carries: start.iter().map(place).collect(), number }
+        let iterations = zeros(b, &ArrayType::new(Dtype::I64, [number]));
+        Held {
+            held: self::number(1),
+            iterations,
+            carries: start.iter().map(place).collect(),
+            number,
+        }
     }
 
     /// The iteration that the last one held begins, and its carries.
     pub(super) fn last(&self, b: &Builder<'_>) -> (Atom, Vec<Atom>) {
         let at = calc(b, Scalar::Sub, self.held, number(1));
         let carries = self.carries.iter().map(|c| element(b, *c, at)).collect();
-        (element(b, self.rounds, at), carries)
+        (element(b, self.iterations, at), carries)
     }
 
     /// Without the last one held, if it begins that iteration.
-    pub(super) fn without(mut self, b: &Builder<'_>, round: Atom) -> Held {
+    pub(super) fn without(mut self, b: &Builder<'_>, iteration: Atom) -> Held {
         let last = calc(b, Scalar::Sub, self.held, number(1));
-        let done = calc(b, Scalar::Eq, element(b, self.rounds, last), round);
+        let done = calc(b, Scalar::Eq, element(b, self.iterations, last), iteration);
         self.held = b.emit1(Scalar::Select, &[done, last, self.held]);
         self
     }
 }
 
 /// [`crate::revolve::split`], as a program.
-fn split(b: &Builder<'_>, rounds: Atom, carries: Atom) -> Atom {
+fn split(b: &Builder<'_>, iterations: Atom, carries: Atom) -> Atom {
     let more: Holds = |b, constants, carries| calc(b, Scalar::Lt, carries[2], constants[0]);
     let start = [number(0), number(0), number(1)];
-    let found = looped(b, "reach", Times::While(more), &[rounds, carries], &start, |b, _, x, y| {
-        let times = calc(b, Scalar::Add, y[0], number(1));
-        let factor = calc(b, Scalar::Add, x[1], times);
-        let now = calc(b, Scalar::Div, calc(b, Scalar::Mul, y[2], factor), times);
-        vec![times, y[2], now]
-    });
+    let found =
+        looped(b, "reach", Times::While(more), &[iterations, carries], &start, |b, _, x, y| {
+            let times = calc(b, Scalar::Add, y[0], number(1));
+            let factor = calc(b, Scalar::Add, x[1], times);
+            let now = calc(b, Scalar::Div, calc(b, Scalar::Mul, y[2], factor), times);
+            vec![times, y[2], now]
+        });
     let (times, before) = (found[0], found[1]);
     let others = calc(b, Scalar::Sub, calc(b, Scalar::Add, carries, times), number(1));
     let least = calc(b, Scalar::Max, others, number(1));
     let behind = calc(b, Scalar::Div, calc(b, Scalar::Mul, before, carries), least);
-    calc(b, Scalar::Min, before, calc(b, Scalar::Sub, rounds, behind))
+    calc(b, Scalar::Min, before, calc(b, Scalar::Sub, iterations, behind))
 }
 
 /// A number of carries as a loop says it.

@@ -2,8 +2,8 @@
 //! which only some carries are kept.
 //!
 //! ```text
-//! places.., x.., dx.. -> dy..        forward: the rounds run again from the start, tangents beside them
-//! places.., x.., ct of y.. -> ct..   backward: each round is undone from a carry that is kept, or made
+//! places.., x.., dx.. -> dy..        forward: the iterations run again from the start, tangents beside them
+//! places.., x.., ct of y.. -> ct..   backward: each iteration is undone from a carry that is kept, or made
 //!                                    again from one that is
 //! ```
 //!
@@ -53,10 +53,10 @@ pub struct Replay {
     pub lin: FuncId,
     /// How often it is run, and what the parameters of `lin` take: those of `step`, which carry its
     /// results, and tangents, which carry those of `lin`.
-    pub rounds: Box<LoopSpec>,
+    pub spec: Box<LoopSpec>,
 }
 
-notation!(Replay = "replay" { ahead, step, lin, rounds(trip, condition, reads, direction, takes) });
+notation!(Replay = "replay" { ahead, step, lin, spec(trip, condition, reads, direction, takes) });
 
 /// The same, taken apart.
 struct Undoing {
@@ -64,7 +64,7 @@ struct Undoing {
     step: FuncId,
     lin: FuncId,
     /// How often `step` is run, and what it takes.
-    rounds: LoopSpec,
+    spec: LoopSpec,
     /// What the tangents take.
     tangents: Vec<Binding>,
 }
@@ -78,7 +78,7 @@ pub(super) fn linearize(
     dx: &[Option<Atom>],
 ) -> Result<Option<Dual>, Problem> {
     let Some(carries) = of.carries.map(|s| s.get() as usize) else { return Ok(None) };
-    if matches!(of.rounds.trip, TripCount::Static(n) if n <= carries) {
+    if matches!(of.spec.trip, TripCount::Static(n) if n <= carries) {
         return Ok(None);
     }
     let on = of.of_params(dx.iter().map(Option::is_some));
@@ -88,8 +88,8 @@ pub(super) fn linearize(
     };
     let Undone { body, derived, active, part, kept } = undone;
 
-    let rounds = Loop { body, ..of.clone() };
-    let (y, all, places) = forward(&rounds, cx.b, x, &kept, carries);
+    let spec = Loop { body, ..of.clone() };
+    let (y, all, places) = forward(&spec, cx.b, x, &kept, carries);
     if !derived.active_out.contains(&true) {
         return Ok(Some(of.dual(y, &derived.active_out, &[])));
     }
@@ -98,9 +98,9 @@ pub(super) fn linearize(
         Binding::Carry(r) => Binding::Carry(rank(&part.needed, r)),
         Binding::Index | Binding::Const | Binding::Xs => *slot,
     };
-    let taken = of.rounds.takes.iter().zip(&part.read).filter(|(_, on)| **on);
+    let taken = of.spec.takes.iter().zip(&part.read).filter(|(_, on)| **on);
     let takes = taken.map(|(slot, _)| step(slot)).collect();
-    let trip = match of.rounds.trip {
+    let trip = match of.spec.trip {
         TripCount::Static(n) => TripCount::Static(n),
         TripCount::Runtime | TripCount::While { .. } => TripCount::Runtime,
     };
@@ -108,13 +108,13 @@ pub(super) fn linearize(
         TripCount::Static(_) => Vec::new(),
         TripCount::Runtime | TripCount::While { .. } => vec![all],
     };
-    for (p, x) in of.rounds.params().zip(&x[of.rounds.lead()..]) {
-        if part.read[p] && matches!(of.rounds.takes[p], Binding::Const | Binding::Xs) {
+    for (p, x) in of.spec.params().zip(&x[of.spec.lead()..]) {
+        if part.read[p] && matches!(of.spec.takes[p], Binding::Const | Binding::Xs) {
             args.push(*x);
         }
     }
     args.extend(&places.carries);
-    args.extend([places.rounds, places.held]);
+    args.extend([places.iterations, places.held]);
     let known: Vec<Type> = args.iter().map(|a| cx.b.type_of(*a)).collect();
     args.extend(of.tangents(cx, x, dx, &active));
     let tangents: Vec<Type> = args[known.len()..].iter().map(|a| cx.b.type_of(*a)).collect();
@@ -123,7 +123,7 @@ pub(super) fn linearize(
             ahead: derived.lin,
             step: part.function,
             lin: of_all(m, &derived, part.function, &part.read)?,
-            rounds: LoopSpec { trip, direction: of.rounds.direction, takes },
+            spec: LoopSpec { trip, direction: of.spec.direction, takes },
             tangents: of.tangent_slots(&active, &derived.active_out, 0),
         };
         of.ahead = of.ahead(m, known, tangents, carries)?;
@@ -159,7 +159,7 @@ impl Undone {
         // An iteration has told what it tells when it runs again.
         let told = of.body;
         let of = &Loop { body: silent(m, told)?, ..of.clone() };
-        let shares = vec![Amortization::FREE.with(regime); of.rounds.takes.len()];
+        let shares = vec![Amortization::FREE.with(regime); of.spec.takes.len()];
         let (derived, active) = of.settled(
             on,
             |active, forced| {
@@ -175,7 +175,7 @@ impl Undone {
         if m.effects(derived.fwd) == Effects::Ordered {
             return Ok(None);
         }
-        let mut read = vec![false; of.rounds.takes.len()];
+        let mut read = vec![false; of.spec.takes.len()];
         for residual in &derived.residuals {
             match residual {
                 Residual::Parameter(p) => read[*p] = true,
@@ -185,11 +185,11 @@ impl Undone {
         }
         let f = m.get(of.body);
         let arrays = |types: &[Type]| types.iter().all(|ty| ty.as_array().is_some());
-        let stacks = (0..f.results.len()).any(|r| of.rounds.carrier(r).is_none());
-        let known = matches!(of.rounds.trip, TripCount::Static(_));
+        let stacks = (0..f.results.len()).any(|r| of.spec.carrier(r).is_none());
+        let known = matches!(of.spec.trip, TripCount::Static(_));
         let fits = arrays(&f.param_types())
             && arrays(&f.result_types())
-            && (known || !(stacks || of.rounds.takes.contains(&Binding::Xs)))
+            && (known || !(stacks || of.spec.takes.contains(&Binding::Xs)))
             && !m.runs_outside(of.body);
         let (body, silent) = match rules_tell(m, told) {
             false => (told, of.body),
@@ -224,7 +224,7 @@ impl Undone {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Places {
     /// How many iterations the loop has, if that is known before the run.
-    pub rounds: Option<usize>,
+    pub iterations: Option<usize>,
     /// Bytes of a place: the values that a carry is, as far as iterations are undone with them, and the number
     /// of its iteration.
     pub bytes: usize,
@@ -240,7 +240,7 @@ impl Places {
     /// The most that have room, if one has.
     pub fn within(&self, bytes: usize) -> Option<usize> {
         let carries = bytes.checked_sub(8)? / self.bytes.max(1);
-        let useful = self.rounds.map_or(carries, |n| carries.min(n));
+        let useful = self.iterations.map_or(carries, |n| carries.min(n));
         (carries > 0).then_some(useful.max(1))
     }
 }
@@ -264,11 +264,11 @@ impl Op {
         };
         let results = module.function(of.body).result_types();
         let carry = undone.kept.iter().filter_map(|r| results[*r].as_array());
-        let rounds = match of.rounds.trip {
+        let iterations = match of.spec.trip {
             TripCount::Static(n) => Some(n),
             TripCount::Runtime | TripCount::While { .. } => None,
         };
-        Ok(Some(Places { rounds, bytes: carry.map(ArrayType::bytes).sum::<usize>() + 8 }))
+        Ok(Some(Places { iterations, bytes: carry.map(ArrayType::bytes).sum::<usize>() + 8 }))
     }
 }
 
@@ -299,12 +299,12 @@ fn forward(
     kept: &[usize],
     carries: usize,
 ) -> (Vec<Atom>, Atom, Held) {
-    let rounds = &of.rounds;
-    let operands = || rounds.params().zip(x[rounds.lead()..].iter().copied());
-    let start = |r: usize| operands().find(|(p, _)| rounds.takes[*p] == Binding::Carry(r));
+    let spec = &of.spec;
+    let operands = || spec.params().zip(x[spec.lead()..].iter().copied());
+    let start = |r: usize| operands().find(|(p, _)| spec.takes[*p] == Binding::Carry(r));
     let starts: Vec<Atom> = kept.iter().filter_map(|r| start(*r)).map(|(_, x)| x).collect();
     let places = Held::new(b, carries, &starts);
-    let all = match &rounds.trip {
+    let all = match &spec.trip {
         TripCount::Static(n) => number(*n),
         // A negative number of iterations is none.
         TripCount::Runtime => calc(b, Scalar::Max, x[0], number(0)),
@@ -315,11 +315,10 @@ fn forward(
             return (y, all, places);
         }
     };
-    let given =
-        operands().filter(|(p, _)| matches!(rounds.takes[*p], Binding::Const | Binding::Xs));
+    let given = operands().filter(|(p, _)| matches!(spec.takes[*p], Binding::Const | Binding::Xs));
     let given = given.map(|(_, x)| x).collect();
     let results = b.with_module(|m| m.function(of.body).result_types());
-    let stack = |ty: &Type| match (ty, &rounds.trip) {
+    let stack = |ty: &Type| match (ty, &spec.trip) {
         (Type::Array(ty), TripCount::Static(n)) => {
             zeros(b, &ArrayType::new(ty.dtype, ty.shape.with_leading(*n)))
         }
@@ -330,17 +329,17 @@ fn forward(
         .enumerate()
         .map(|(r, ty)| start(r).map_or_else(|| stack(ty), |(_, x)| x))
         .collect();
-    let chain = Chain { body: of.body, rounds, given, all };
+    let chain = Chain { body: of.body, spec, given, all };
     let (y, places) = chain.go(b, [number(0), all, all], &state, kept, places);
     (y, all, places)
 }
 
 impl Replay {
     fn parts(&self, m: &Module) -> Undoing {
-        let mut rounds = (*self.rounds).clone();
-        let tangents = rounds.takes.split_off(m.function(self.step).params.len());
+        let mut spec = (*self.spec).clone();
+        let tangents = spec.takes.split_off(m.function(self.step).params.len());
         let Replay { ahead, step, lin, .. } = *self;
-        Undoing { ahead, step, lin, rounds, tangents }
+        Undoing { ahead, step, lin, spec, tangents }
     }
 
     /// How many of the operands are not tangents.
@@ -357,7 +356,7 @@ impl Replay {
     /// The operands that are places of carries.
     fn places(&self, m: &Module) -> Range<usize> {
         let of = self.parts(m);
-        let first = of.rounds.lead() + of.given().count();
+        let first = of.spec.lead() + of.given().count();
         first..of.known(m)
     }
 
@@ -388,35 +387,35 @@ impl Op {
 
 impl Undoing {
     fn op(mut self) -> Replay {
-        self.rounds.takes.extend(self.tangents);
-        Replay { ahead: self.ahead, step: self.step, lin: self.lin, rounds: Box::new(self.rounds) }
+        self.spec.takes.extend(self.tangents);
+        Replay { ahead: self.ahead, step: self.step, lin: self.lin, spec: Box::new(self.spec) }
     }
 
     /// How many of the operands are not tangents.
     fn known(&self, m: &Module) -> usize {
-        self.rounds.lead() + self.given().count() + m.function(self.step).results.len() + 2
+        self.spec.lead() + self.given().count() + m.function(self.step).results.len() + 2
     }
 
     /// The parameters of `step` that have an operand: constants and elements.
     fn given(&self) -> impl Iterator<Item = usize> + '_ {
-        self.rounds.params().filter(|p| !matches!(self.rounds.takes[*p], Binding::Carry(_)))
+        self.spec.params().filter(|p| !matches!(self.spec.takes[*p], Binding::Carry(_)))
     }
 
     /// The number of iterations, what all iterations are given, and the places, from operands.
     fn parts(&self, b: &Builder<'_>, x: &[Atom]) -> (Atom, Vec<Atom>, Held) {
-        let lead = self.rounds.lead();
-        let all = match self.rounds.trip {
+        let lead = self.spec.lead();
+        let all = match self.spec.trip {
             TripCount::Static(n) => number(n),
             TripCount::Runtime | TripCount::While { .. } => x[0],
         };
         let (given, places) = x[lead..].split_at(self.given().count());
         let carries = b.with_module(|m| m.function(self.step).results.len());
-        let rounds = places[carries];
+        let iterations = places[carries];
         let places = Held {
             carries: places[..carries].to_vec(),
-            rounds,
+            iterations,
             held: places[carries + 1],
-            number: b.shape_of(rounds).first().copied().unwrap_or(1),
+            number: b.shape_of(iterations).first().copied().unwrap_or(1),
         };
         (all, given.to_vec(), places)
     }
@@ -442,18 +441,18 @@ impl Undoing {
             let (_, given, places) = self.parts(b, &p[..n]);
             let first = step.results.len();
             let mut given = given.into_iter();
-            let mut args = p[..self.rounds.lead()].to_vec();
-            args.extend(self.rounds.params().filter_map(|q| match self.rounds.takes[q] {
+            let mut args = p[..self.spec.lead()].to_vec();
+            args.extend(self.spec.params().filter_map(|q| match self.spec.takes[q] {
                 Binding::Carry(r) => Some(element(b, places.carries[r], number(0))),
                 Binding::Index | Binding::Const | Binding::Xs => given.next(),
             }));
             args.extend(&p[n..]);
-            let mut rounds = self.rounds.clone();
-            rounds.takes.extend(self.tangents.iter().map(|slot| match *slot {
+            let mut spec = self.spec.clone();
+            spec.takes.extend(self.tangents.iter().map(|slot| match *slot {
                 Binding::Carry(r) => Binding::Carry(first + r),
                 Binding::Index | Binding::Const | Binding::Xs => *slot,
             }));
-            let op = Loop { body: both, rounds, carries: Some(few(carries)) };
+            let op = Loop { body: both, spec, carries: Some(few(carries)) };
             b.emit(op, &args)[first..].to_vec()
         })
     }
@@ -472,8 +471,8 @@ impl Undoing {
         function(m, &name, [&types, &[]], |b, p, _| {
             let (all, given, places) = self.parts(b, &p[..n]);
             // The elements that the iteration itself is undone with.
-            let of_round = |q: &usize| self.rounds.takes[*q] == Binding::Xs;
-            let elements: Vec<usize> = (0..step.params.len()).filter(of_round).collect();
+            let of_iteration = |q: &usize| self.spec.takes[*q] == Binding::Xs;
+            let elements: Vec<usize> = (0..step.params.len()).filter(of_iteration).collect();
             let whole = |q: &usize| self.given().position(|g| g == *q).map(|i| given[i]);
             let whole: Vec<Atom> = elements.iter().filter_map(whole).collect();
             let held = places.carries.len();
@@ -483,18 +482,18 @@ impl Undoing {
             takes.extend(elements.iter().map(|_| Binding::Xs));
             takes.extend((0..held + 2).map(Binding::Carry));
             takes.extend(turned.takes(held + 2));
-            let mut args = p[..self.rounds.lead()].to_vec();
+            let mut args = p[..self.spec.lead()].to_vec();
             args.push(all);
             args.extend(&given);
             args.extend(&whole);
             args.extend(&places.carries);
-            args.extend([places.rounds, places.held]);
+            args.extend([places.iterations, places.held]);
             args.extend(&p[n..]);
 
             let back = b.with_module(|m| {
                 let f = m.get(turned.back.function);
                 let mut types = vec![Type::scalar(Dtype::I64); 2];
-                types.extend(known[self.rounds.lead()..][..given.len()].iter().cloned());
+                types.extend(known[self.spec.lead()..][..given.len()].iter().cloned());
                 types.extend(elements.iter().map(|q| step.types[step.params[*q]].clone()));
                 types.extend(known[known.len() - held - 2..].iter().cloned());
                 types.extend(f.param_types().split_off(f.params.len()));
@@ -502,13 +501,13 @@ impl Undoing {
                     self.undone(b, turned, p, [given.len(), elements.len(), held])
                 })
             });
-            let rounds = LoopSpec {
-                trip: self.rounds.trip.clone(),
-                direction: self.rounds.direction.flipped(),
+            let spec = LoopSpec {
+                trip: self.spec.trip.clone(),
+                direction: self.spec.direction.flipped(),
                 takes,
             };
             match back {
-                Ok(back) => b.emit(Loop::new(back, rounds), &args)[held + 2..].to_vec(),
+                Ok(back) => b.emit(Loop::new(back, spec), &args)[held + 2..].to_vec(),
                 Err(problem) => {
                     b.fail(problem);
                     Vec::new()
@@ -530,31 +529,31 @@ impl Undoing {
         let (elements, p) = p.split_at(elements);
         let places = Held {
             carries: p[..held].to_vec(),
-            rounds: p[held],
+            iterations: p[held],
             held: p[held + 1],
             number: b.shape_of(p[held]).first().copied().unwrap_or(1),
         };
         let linear = &p[held + 2..];
 
-        let chain = Chain { body: self.step, rounds: &self.rounds, given: given.to_vec(), all };
-        let round = Chain::index(self.rounds.direction, b, i, all);
+        let chain = Chain { body: self.step, spec: &self.spec, given: given.to_vec(), all };
+        let iteration = Chain::index(self.spec.direction, b, i, all);
         let (at, state) = places.last(b);
-        let end = calc(b, Scalar::Add, round, number(1));
+        let end = calc(b, Scalar::Add, iteration, number(1));
         let kept: Vec<usize> = (0..held).collect();
-        let (state, places) = chain.go(b, [at, round, end], &state, &kept, places);
-        let places = places.without(b, round);
+        let (state, places) = chain.go(b, [at, iteration, end], &state, &kept, places);
+        let places = places.without(b, iteration);
 
         let mut elements = elements.iter();
-        let taken = |q: usize| match self.rounds.takes[q] {
+        let taken = |q: usize| match self.spec.takes[q] {
             Binding::Index => Some(i),
             Binding::Const => self.given().position(|g| g == q).map(|g| given[g]),
             Binding::Xs => elements.next().copied(),
             Binding::Carry(r) => Some(state[r]),
         };
-        let mut args: Vec<Atom> = (0..self.rounds.takes.len()).filter_map(taken).collect();
+        let mut args: Vec<Atom> = (0..self.spec.takes.len()).filter_map(taken).collect();
         args.extend(linear);
         let mut y = places.carries.clone();
-        y.extend([places.rounds, places.held]);
+        y.extend([places.iterations, places.held]);
         y.extend(b.inline(turned.back.function, &args));
         y
     }
@@ -597,7 +596,7 @@ impl Primitive for Replay {
             math: "dy.. = ∂loop(x..) dx..".into(),
             types: "those of ahead".into(),
             derivative:
-                "∂dx: itself; its transpose undoes the rounds from carries that are kept or \
+                "∂dx: itself; its transpose undoes the iterations from carries that are kept or \
                          made again; ∂x: that of ahead"
                     .into(),
             edges: "the linear half of a loop with `carries`; nobody writes it by hand".into(),
@@ -760,9 +759,9 @@ fn sample(m: &mut Module) -> Result<Sample, Problem> {
         vec![calc(b, Scalar::Add, by_k, by_c)]
     })?;
     let takes = vec![Binding::Const, Binding::Carry(0)];
-    let rounds =
+    let spec =
         LoopSpec { trip: TripCount::Static(3), direction: Direction::Up, takes: takes.clone() };
-    let mut of = Undoing { ahead: lin, step, lin, rounds, tangents: takes };
+    let mut of = Undoing { ahead: lin, step, lin, spec, tangents: takes };
     let operands = vec![
         Tensor::from([0.75, -0.5]),
         Tensor::from([[1.5, 0.5], [0.0, 0.0]]),

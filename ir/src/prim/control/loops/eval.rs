@@ -11,24 +11,24 @@ use crate::tensor::Tensor;
 use std::sync::Arc;
 
 pub(super) fn eval(of: &Loop, module: &Module, operands: &[Value]) -> Result<Vec<Value>, Problem> {
-    let rounds = &of.rounds;
+    let spec = &of.spec;
     let results = module.function(of.body).result_types();
     // What each parameter is in the iteration to come; elements are read when it begins.
-    let mut values: Vec<Option<Value>> = vec![None; rounds.takes.len()];
-    for (p, x) in rounds.params().zip(&operands[rounds.lead()..]) {
+    let mut values: Vec<Option<Value>> = vec![None; spec.takes.len()];
+    for (p, x) in spec.params().zip(&operands[spec.lead()..]) {
         values[p] = Some(x.clone());
     }
-    let end = match &rounds.trip {
+    let end = match &spec.trip {
         TripCount::Static(n) => *n,
         TripCount::Runtime => usize::try_from(operands[0].array()?.at(0).bits as i64).unwrap_or(0),
         TripCount::While { .. } => usize::MAX,
     };
     let mut stacks = Vec::with_capacity(results.len());
     for (r, ty) in results.iter().enumerate() {
-        stacks.push(match rounds.carrier(r) {
+        stacks.push(match spec.carrier(r) {
             Some(_) => None,
             None => {
-                let stacked = super::infer::stacked(ty, &rounds.trip);
+                let stacked = super::infer::stacked(ty, &spec.trip);
                 limits::kept(stacked.as_array().map_or(0, |ty| ty.bytes() as u64))?;
                 Some(Stack::new(ty, &stacked)?)
             }
@@ -37,16 +37,16 @@ pub(super) fn eval(of: &Loop, module: &Module, operands: &[Value]) -> Result<Vec
     // What iterations leave that is a stack has its size before the first of them.
     let mut kept = stacks.iter().flatten().map(Stack::bytes).sum::<u64>();
     limits::kept(kept)?;
-    let mut limited = limits::rounds(!matches!(rounds.trip, TripCount::Static(_)));
+    let mut limited = limits::iterations(!matches!(spec.trip, TripCount::Static(_)));
     if let Some(limited) = &mut limited {
-        limited.begin(matches!(rounds.trip, TripCount::Runtime).then_some(end as u64))?;
+        limited.begin(matches!(spec.trip, TripCount::Runtime).then_some(end as u64))?;
     }
     let mut trips = 0;
     while trips < end && proceeds(of, module, &values)? {
         if let Some(limited) = &mut limited {
-            limited.round()?;
+            limited.iteration()?;
         }
-        let i = rounds.index(trips, end);
+        let i = spec.index(trips, end);
         // What is carried is handed over: an iteration may write where it lies.
         let carried = |(slot, value): (&Binding, &mut Option<Value>)| match slot {
             Binding::Carry(_) => value.take(),
@@ -61,12 +61,12 @@ pub(super) fn eval(of: &Loop, module: &Module, operands: &[Value]) -> Result<Vec
                 Err(Problem::internal("a loop takes more than it is given"))
             }
         };
-        let given = rounds.takes.iter().zip(&mut values);
+        let given = spec.takes.iter().zip(&mut values);
         let given = given.map(|(slot, value)| (slot, carried((slot, value))));
         let args: Vec<Value> = given.map(arg).collect::<Result<_, _>>()?;
         let y = eval_owned(module, of.body, args)?;
         for (r, y) in y.into_iter().enumerate() {
-            match (rounds.carrier(r), &mut stacks[r]) {
+            match (spec.carrier(r), &mut stacks[r]) {
                 (Some(p), _) => values[p] = Some(y),
                 (None, Some(stack)) => kept = kept.saturating_add(stack.put(i, y)),
                 (None, None) => {}
@@ -75,12 +75,12 @@ pub(super) fn eval(of: &Loop, module: &Module, operands: &[Value]) -> Result<Vec
         limits::kept(kept)?;
         trips += 1;
     }
-    let output = |(r, stack): (usize, Option<Stack>)| match (rounds.carrier(r), stack) {
+    let output = |(r, stack): (usize, Option<Stack>)| match (spec.carrier(r), stack) {
         (Some(p), _) => values[p].clone(),
-        (None, stack) => stack.map(|s| s.finish(rounds.direction)),
+        (None, stack) => stack.map(|s| s.finish(spec.direction)),
     };
     let mut outputs: Vec<Value> = stacks.into_iter().enumerate().filter_map(output).collect();
-    if let TripCount::While { .. } = rounds.trip {
+    if let TripCount::While { .. } = spec.trip {
         outputs.push(Tensor::scalar(trips as i64).into());
     }
     Ok(outputs)
@@ -88,7 +88,7 @@ pub(super) fn eval(of: &Loop, module: &Module, operands: &[Value]) -> Result<Vec
 
 /// Whether there is another iteration.
 fn proceeds(of: &Loop, module: &Module, values: &[Option<Value>]) -> Result<bool, Problem> {
-    let TripCount::While { condition, reads } = &of.rounds.trip else { return Ok(true) };
+    let TripCount::While { condition, reads } = &of.spec.trip else { return Ok(true) };
     let args: Vec<Value> = reads.iter().filter_map(|p| values[*p].clone()).collect();
     let y = eval_values(module, *condition, &args)?;
     Ok(!y[0].array()?.at(0).is_zero())
@@ -107,7 +107,7 @@ fn element(x: &Value, i: usize) -> Result<Value, Problem> {
             let field = tape.records.get(i).and_then(|record| record.first());
             field.cloned().ok_or_else(|| {
                 let n = tape.records.len();
-                Problem::internal(format!("round {i} reads a tape of {n} records"))
+                Problem::internal(format!("iteration {i} reads a tape of {n} records"))
             })
         }
     }

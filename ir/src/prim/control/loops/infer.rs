@@ -26,28 +26,27 @@ pub(super) fn infer(
     module: &Module,
     operands: &[Operand<'_>],
 ) -> Result<Types, Problem> {
-    let (f, rounds) = (module.function(of.body), &of.rounds);
+    let (f, spec) = (module.function(of.body), &of.spec);
     let (params, results) = (f.param_types(), f.result_types());
-    if params.len() != rounds.takes.len() {
-        let (slots, name, n) = (rounds.takes.len(), &f.name, params.len());
+    if params.len() != spec.takes.len() {
+        let (slots, name, n) = (spec.takes.len(), &f.name, params.len());
         let message =
             format!("the loop says where {slots} parameters come from, and @{name} has {n}");
         return Err(wrong(message, "`takes` has one slot for every parameter of the body"));
     }
-    slots(rounds, f, &params, &results)?;
-    if let TripCount::While { condition, reads } = &rounds.trip {
+    slots(spec, f, &params, &results)?;
+    if let TripCount::While { condition, reads } = &spec.trip {
         if !f.linear_params.is_empty() {
             let message =
                 format!("a loop with a condition has a body, @{}, that is linear", f.name);
             return Err(wrong(message, "how often it runs would depend on what is linear"));
         }
-        check_condition(rounds, module, (*condition, reads), &params)?;
+        check_condition(spec, module, (*condition, reads), &params)?;
     }
-    let wanted = wanted(rounds, &params);
+    let wanted = wanted(spec, &params);
     super::super::call::check_arguments(&format!("{} in a loop", f.name), &wanted, operands)?;
-    let mut outputs: Types =
-        results.iter().enumerate().map(|(r, ty)| rounds.output(r, ty)).collect();
-    if let TripCount::While { .. } = rounds.trip {
+    let mut outputs: Types = results.iter().enumerate().map(|(r, ty)| spec.output(r, ty)).collect();
+    if let TripCount::While { .. } = spec.trip {
         outputs.push(Type::scalar(Dtype::I64));
     }
     Ok(outputs)
@@ -64,29 +63,24 @@ impl LoopSpec {
 }
 
 /// The types of the operands.
-fn wanted(rounds: &LoopSpec, params: &[Type]) -> Vec<Type> {
-    let trip = (0..rounds.lead()).map(|_| Type::scalar(Dtype::I64));
-    let operand = |p: usize| match rounds.takes[p] {
-        Binding::Xs => stacked(&params[p], &rounds.trip),
+fn wanted(spec: &LoopSpec, params: &[Type]) -> Vec<Type> {
+    let trip = (0..spec.lead()).map(|_| Type::scalar(Dtype::I64));
+    let operand = |p: usize| match spec.takes[p] {
+        Binding::Xs => stacked(&params[p], &spec.trip),
         Binding::Index | Binding::Const | Binding::Carry(_) => params[p].clone(),
     };
-    trip.chain(rounds.params().map(operand)).collect()
+    trip.chain(spec.params().map(operand)).collect()
 }
 
 /// Every slot fits its parameter, and every result is carried once at most.
-fn slots(
-    rounds: &LoopSpec,
-    f: &Function,
-    params: &[Type],
-    results: &[Type],
-) -> Result<(), Problem> {
+fn slots(spec: &LoopSpec, f: &Function, params: &[Type], results: &[Type]) -> Result<(), Problem> {
     let known = f.params.len();
-    for (p, (slot, ty)) in rounds.takes.iter().zip(params).enumerate() {
+    for (p, (slot, ty)) in spec.takes.iter().zip(params).enumerate() {
         match slot {
             Binding::Index if *ty != Type::scalar(Dtype::I64) || p >= known => {
                 let linear = if p >= known { "linear, " } else { "" };
                 let message = format!(
-                    "the number of the round goes to parameter {p} of @{}, which is {linear}{ty}",
+                    "the number of the iteration goes to parameter {p} of @{}, which is {linear}{ty}",
                     f.name
                 );
                 return Err(wrong(message, "an ordinary parameter of type i64[] takes it"));
@@ -96,7 +90,7 @@ fn slots(
                     let message = format!("@{} has no result {r} to carry", f.name);
                     return Err(wrong(message, "`carryN` names a result of the body, from 0 on"));
                 };
-                if rounds.carrier(*r) != Some(p) {
+                if spec.carrier(*r) != Some(p) {
                     let message = format!("result {r} of @{} is carried twice", f.name);
                     return Err(wrong(message, "give the result twice and carry each once"));
                 }
@@ -122,18 +116,18 @@ fn slots(
 
 /// The condition reads what an iteration begins with, and gives a truth value.
 fn check_condition(
-    rounds: &LoopSpec,
+    spec: &LoopSpec,
     module: &Module,
     (condition, reads): (crate::lang::function::FuncId, &[usize]),
     params: &[Type],
 ) -> Result<(), Problem> {
     let c = module.function(condition);
     for p in reads {
-        match rounds.takes.get(*p) {
+        match spec.takes.get(*p) {
             Some(Binding::Const | Binding::Carry(_)) => {}
             Some(Binding::Index | Binding::Xs) | None => {
                 let message = format!("the condition @{} reads parameter {p} of the body", c.name);
-                let help = "only constants and carries have a value before a round begins";
+                let help = "only constants and carries have a value before an iteration begins";
                 return Err(wrong(message, help));
             }
         }
@@ -144,9 +138,9 @@ fn check_condition(
         let message = format!("the condition @{} must be {want}, found {found}", c.name);
         return Err(Problem::new(Kind::Arguments, message, "a condition gives one truth value"));
     }
-    if rounds.direction != Direction::Up {
+    if spec.direction != Direction::Up {
         let message = "a loop with a condition runs down".to_owned();
-        return Err(wrong(message, "its last round is not known before it runs: direction=up"));
+        return Err(wrong(message, "its last iteration is not known before it runs: direction=up"));
     }
     if module.effects(condition) == Effects::Ordered {
         let message = format!("the condition @{} has an effect", c.name);

@@ -30,16 +30,15 @@ impl Loop {
         let body = module.get(self.body);
         let params: Vec<ValueId> = body.all_params().collect();
         let mut op = self;
-        let place = |op: &Loop, p: usize| {
-            op.rounds.lead() + op.rounds.params().take_while(|q| *q < p).count()
-        };
+        let place =
+            |op: &Loop, p: usize| op.spec.lead() + op.spec.params().take_while(|q| *q < p).count();
         let mut operand: Vec<Option<usize>> = vec![None; body.results.len()];
         for (p, param) in params.iter().enumerate() {
-            if let Binding::Carry(r) = op.rounds.takes[p]
+            if let Binding::Carry(r) = op.spec.takes[p]
                 && body.results[r].value() == Some(*param)
             {
                 operand[r] = Some(place(&op, p));
-                op.rounds.takes[p] = Binding::Const;
+                op.spec.takes[p] = Binding::Const;
             }
         }
         let trips = (0..op.trips()).map(|_| None);
@@ -53,7 +52,7 @@ impl Loop {
         if operand.iter().all(Option::is_none) {
             return Ok((op, settled));
         }
-        for slot in &mut op.rounds.takes {
+        for slot in &mut op.spec.takes {
             if let Binding::Carry(r) = slot {
                 *r = rank(*r);
             }

@@ -2,9 +2,9 @@
 //! loop of their own behind it.
 //!
 //! ```text
-//! jvp:        (x.., dx..) -> (y.., dy..)       the rounds of the body's jvp
-//! linearize:  x.. -> (y.., kept..)             the rounds of its forward half, which stack what they keep
-//!             (residuals..; dx..) -> dy..      the rounds of its linear half
+//! jvp:        (x.., dx..) -> (y.., dy..)       the iterations of the body's jvp
+//! linearize:  x.. -> (y.., kept..)             the iterations of its forward half, which stack what they keep
+//!             (residuals..; dx..) -> dy..      the iterations of its linear half
 //! ```
 //!
 //! A carry has a tangent if its start has one or if an iteration makes one; which do is found by asking
@@ -36,7 +36,7 @@ use crate::prim::{Broadcast, Dual, Effects, Op, RuleCx, Scalar};
 use std::sync::Arc;
 
 /// How many iterations a loop is taken to have, of which only the run knows.
-const SOME_ROUNDS: usize = 32;
+const SOME_ITERATIONS: usize = 32;
 
 pub(super) fn jvp(
     of: &Loop,
@@ -51,7 +51,7 @@ pub(super) fn jvp(
     )?;
     let results = derived.active_out.len();
     let mut op = Loop { body: derived.function, ..of.clone() };
-    op.rounds.takes.extend(of.tangent_slots(&active, &derived.active_out, results));
+    op.spec.takes.extend(of.tangent_slots(&active, &derived.active_out, results));
     let args = [x, &of.tangents(cx, x, dx, &active)].concat();
     let mut y = op.emit(cx.b, &args)?;
     let dy: Vec<Atom> = y.drain(results..y.len() - of.trips()).collect();
@@ -87,12 +87,12 @@ pub(super) fn linearize(
     let mut takes: Vec<Binding> = read.iter().flat_map(Reading::slots).copied().collect();
     takes.extend(of.tangent_slots(&active, &derived.active_out, 0));
     let lin = of.reading(cx, derived.lin, &read)?;
-    let mut op = Loop::new(lin, of.rounds.clone());
-    op.rounds.takes = takes;
+    let mut op = Loop::new(lin, of.spec.clone());
+    op.spec.takes = takes;
     // The iterations of a loop that asks a condition are counted, and those derived from it follow the count.
-    let mut args = x[..of.rounds.lead()].to_vec();
-    if let TripCount::While { .. } = of.rounds.trip {
-        op.rounds.trip = TripCount::Runtime;
+    let mut args = x[..of.spec.lead()].to_vec();
+    if let TripCount::While { .. } = of.spec.trip {
+        op.spec.trip = TripCount::Runtime;
         args.extend(y.last());
     }
     args.extend(read.iter().flat_map(|r| r.operands.iter().copied()));
@@ -107,8 +107,8 @@ pub(super) fn linearize(
 impl Loop {
     /// A mask over operands as one over the parameters of the body.
     pub(super) fn of_params(&self, operands: impl Iterator<Item = bool>) -> Vec<bool> {
-        let mut mask = vec![false; self.rounds.takes.len()];
-        for (p, on) in self.rounds.params().zip(operands.skip(self.rounds.lead())) {
+        let mut mask = vec![false; self.spec.takes.len()];
+        for (p, on) in self.spec.params().zip(operands.skip(self.spec.lead())) {
             mask[p] = on;
         }
         mask
@@ -126,7 +126,7 @@ impl Loop {
             let answer = ask(&on, &[])?;
             let mut forced = vec![false; out(&answer).len()];
             let mut settled = true;
-            for (p, slot) in self.rounds.takes.iter().enumerate() {
+            for (p, slot) in self.spec.takes.iter().enumerate() {
                 if let Binding::Carry(r) = slot {
                     settled &= on[p] || !out(&answer)[*r];
                     on[p] |= out(&answer)[*r];
@@ -146,7 +146,7 @@ impl Loop {
         let fwd = m.function(of.fwd);
         let values = shares.iter().all(|s| s.regime().memory == Memory::Values);
         let own = &fwd.results[..of.active_out.len()];
-        let price = |p: usize| match self.rounds.takes[p] {
+        let price = |p: usize| match self.spec.takes[p] {
             Binding::Carry(r) if values && self.stacks(own, r).is_some() => Price::THERE,
             Binding::Carry(r) if fwd.results[r] != fwd.params[p].into() => {
                 // A carry is no memory that may be written over.
@@ -159,19 +159,19 @@ impl Loop {
                 Price::Bytes(shares[p])
             }
         };
-        let params = (0..self.rounds.takes.len()).map(price).collect();
-        let result = |r: usize| match self.rounds.carrier(r) {
+        let params = (0..self.spec.takes.len()).map(price).collect();
+        let result = |r: usize| match self.spec.carrier(r) {
             Some(_) => Price::OWN,
             None => Price::THERE,
         };
         let results = (0..of.active_out.len()).map(result).collect();
-        PlanRequest::apart(params, results, self.some_rounds())
+        PlanRequest::apart(params, results, self.some_iterations())
     }
 
     /// The result of so many that is stacked and is what a carried one is, if it is an array with a row.
     fn stacks(&self, results: &[Atom], carried: usize) -> Option<usize> {
-        let known = matches!(self.rounds.trip, TripCount::Static(1..));
-        let same = |r: &usize| results[*r] == results[carried] && self.rounds.carrier(*r).is_none();
+        let known = matches!(self.spec.trip, TripCount::Static(1..));
+        let same = |r: &usize| results[*r] == results[carried] && self.spec.carrier(*r).is_none();
         (0..results.len()).find(same).filter(|_| known)
     }
 
@@ -189,8 +189,8 @@ impl Loop {
         if read.iter().all(|r| !r.before) {
             return Ok(lin);
         }
-        let TripCount::Static(n) = self.rounds.trip else { return Ok(lin) };
-        let (first, step) = match self.rounds.direction {
+        let TripCount::Static(n) = self.spec.trip else { return Ok(lin) };
+        let (first, step) = match self.spec.direction {
             Direction::Up => (0, Scalar::Sub),
             Direction::Down => (n - 1, Scalar::Add),
         };
@@ -230,41 +230,41 @@ impl Loop {
     }
 
     /// How many iterations there are, or may be.
-    fn some_rounds(&self) -> usize {
-        match self.rounds.trip {
+    fn some_iterations(&self) -> usize {
+        match self.spec.trip {
             TripCount::Static(n) => n,
-            TripCount::Runtime | TripCount::While { .. } => SOME_ROUNDS,
+            TripCount::Runtime | TripCount::While { .. } => SOME_ITERATIONS,
         }
     }
 
     /// What it costs the linear iterations to have the parameters of the body again: nothing for the number of
     /// the iteration; all iterations share what changes in none.
     fn shares(&self, cx: &RuleCx<'_, '_>) -> Vec<Amortization> {
-        let lead = self.rounds.lead();
+        let lead = self.spec.lead();
         let regime = cx.regime();
-        let mut shares = vec![Amortization::FREE.with(regime); self.rounds.takes.len()];
-        for (i, p) in self.rounds.params().enumerate() {
+        let mut shares = vec![Amortization::FREE.with(regime); self.spec.takes.len()];
+        for (i, p) in self.spec.params().enumerate() {
             shares[p] = cx.share(lead + i);
         }
         cx.b.with_module(|m| {
             let body = m.function(self.body);
-            for (p, slot) in self.rounds.takes.iter().enumerate() {
+            for (p, slot) in self.spec.takes.iter().enumerate() {
                 let same =
                     |r: usize| body.params.get(p).is_some_and(|p| body.results[r] == (*p).into());
                 shares[p] = match slot {
                     Binding::Carry(r) if !same(*r) => Amortization::OWN.with(regime),
-                    Binding::Carry(_) | Binding::Const => shares[p].among(self.some_rounds()),
+                    Binding::Carry(_) | Binding::Const => shares[p].among(self.some_iterations()),
                     Binding::Index | Binding::Xs => shares[p],
                 };
             }
         });
-        shares.into_iter().map(|share| share.inside(self.some_rounds())).collect()
+        shares.into_iter().map(|share| share.inside(self.some_iterations())).collect()
     }
 
     /// Whether what follows from constants alone, and is computed by `f`, may be computed outside: not
     /// what is seen, and nothing that might not end where there may be no iteration.
     fn hoists(&self, m: &Module, f: FuncId) -> bool {
-        let runs = matches!(self.rounds.trip, TripCount::Static(1..));
+        let runs = matches!(self.spec.trip, TripCount::Static(1..));
         m.effects(f) != Effects::Ordered && (runs || !may_not_end(m, f))
     }
 
@@ -277,7 +277,7 @@ impl Loop {
         first: usize,
     ) -> Vec<Binding> {
         let rank = |r: usize| active_out[..r].iter().filter(|on| **on).count();
-        let slots = self.rounds.takes.iter().zip(active).filter(|(_, on)| **on);
+        let slots = self.spec.takes.iter().zip(active).filter(|(_, on)| **on);
         let tangent = |slot: &Binding| match *slot {
             Binding::Carry(r) => Binding::Carry(first + rank(r)),
             Binding::Index | Binding::Const | Binding::Xs => *slot,
@@ -293,8 +293,8 @@ impl Loop {
         dx: &[Option<Atom>],
         active: &[bool],
     ) -> Vec<Atom> {
-        let lead = self.rounds.lead();
-        let operands = self.rounds.params().zip(x[lead..].iter().zip(&dx[lead..]));
+        let lead = self.spec.lead();
+        let operands = self.spec.params().zip(x[lead..].iter().zip(&dx[lead..]));
         let operands = operands.filter(|(p, _)| active[*p]);
         operands.map(|(_, (x, dx))| instantiate(cx.b, *dx, &cx.b.type_of(*x))).collect()
     }
@@ -367,7 +367,7 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
         derived: &'a LinearizeOf,
         x: &'a [Atom],
     ) -> Result<Kept<'a, 'b, 'm>, Problem> {
-        let constant: Vec<bool> = of.rounds.takes.iter().map(|s| *s == Binding::Const).collect();
+        let constant: Vec<bool> = of.spec.takes.iter().map(|s| *s == Binding::Const).collect();
         let memory = cx.regime().memory;
         let (fwd, known) = cx.ask(|regions, m| {
             let fwd = m.get(derived.fwd);
@@ -433,9 +433,9 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
 
     /// The operand of a parameter; none for the number of the iteration.
     fn operand(&self, p: usize) -> Option<Atom> {
-        let rounds = &self.of.rounds;
-        let place = rounds.params().position(|q| q == p)?;
-        self.x.get(rounds.lead() + place).copied()
+        let spec = &self.of.spec;
+        let place = spec.params().position(|q| q == p)?;
+        self.x.get(spec.lead() + place).copied()
     }
 
     /// The result that stacks what a carried one is, where arrays are values.
@@ -447,7 +447,7 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
     fn origin(&mut self, residual: Residual) -> Origin {
         let there = |slot, operand| Origin::There(Reading::of(slot, operand));
         match residual {
-            Residual::Parameter(p) => match self.of.rounds.takes[p] {
+            Residual::Parameter(p) => match self.of.spec.takes[p] {
                 slot @ (Binding::Index | Binding::Const | Binding::Xs) => {
                     there(slot, self.operand(p))
                 }
@@ -474,7 +474,7 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
     /// A result of the forward iterations that is that value, and stacked: one that is there, or a new one.
     fn stacked(&mut self, value: Atom) -> Origin {
         let of = self.of;
-        let free = |r: &usize| of.rounds.carrier(*r).is_none();
+        let free = |r: &usize| of.spec.carrier(*r).is_none();
         let found = (0..self.results.len()).find(|r| self.results[*r] == value && free(r));
         Origin::Stacked(found.unwrap_or_else(|| {
             self.results.push(value);
@@ -492,9 +492,8 @@ fn may_not_end(m: &Module, f: FuncId) -> bool {
             continue;
         }
         for e in &m.function(f).equations {
-            if let Op::Loop(Loop {
-                rounds: LoopSpec { trip: TripCount::While { .. }, .. }, ..
-            }) = &e.op
+            if let Op::Loop(Loop { spec: LoopSpec { trip: TripCount::While { .. }, .. }, .. }) =
+                &e.op
             {
                 return true;
             }

@@ -4,8 +4,8 @@
 //! carries, and is not seen by the body ([`Lanes`]).
 //!
 //! ```text
-//! trip=runtime:  rounds up to the largest number; in round i those members run that have more than i
-//! trip=while:    which members go on is carried, and how many rounds each had
+//! trip=runtime:  iterations up to the largest number; in round i those members run that have more than i
+//! trip=while:    which members go on is carried, and how many iterations each had
 //! ```
 //!
 //! Where an iteration is seen from outside, members run it one after the other.
@@ -32,16 +32,16 @@ pub(super) fn batch(
     x: &[Atom],
     batched: &[bool],
 ) -> Result<Batched, Problem> {
-    let (b, rounds) = (cx.b, &of.rounds);
+    let (b, spec) = (cx.b, &of.spec);
     // Members end one after the other, so every carry has the batch.
     let mut on = of.of_params(batched.iter().copied());
-    for (on, slot) in on.iter_mut().zip(&rounds.takes) {
+    for (on, slot) in on.iter_mut().zip(&spec.takes) {
         *on |= matches!(slot, Binding::Carry(_));
     }
     let mut seen = false;
     let derived = cx.ask(|regions, m| {
         seen = m.is_seen(of.body);
-        let wanted = |r: usize| match rounds.carrier(r) {
+        let wanted = |r: usize| match spec.carrier(r) {
             None if !seen => BatchRequest::AsIs,
             Some(_) | None => BatchRequest::Batched,
         };
@@ -50,17 +50,17 @@ pub(super) fn batch(
         regions.batch(m, of.body, size, &on, &wanted)
     })?;
     let results = derived.batched_out.len();
-    let lead = rounds.lead();
+    let lead = spec.lead();
     let mut args = Vec::new();
-    for ((p, x), lifted) in rounds.params().zip(&x[lead..]).zip(&batched[lead..]) {
+    for ((p, x), lifted) in spec.params().zip(&x[lead..]).zip(&batched[lead..]) {
         args.push(if on[p] && !lifted { materialize_lead(b, size, *x) } else { *x });
     }
     let number = Literal::i64(0);
     let none = full(b, &[size].into(), number);
     let mut masked = Masked { of, function: derived.function, size, on: &on, goes_on: None, seen };
-    let op = match &rounds.trip {
+    let op = match &spec.trip {
         TripCount::Static(_) => {
-            return Err(Problem::internal("all members have as many rounds as the loop says"));
+            return Err(Problem::internal("all members have as many iterations as the loop says"));
         }
         TripCount::Runtime => {
             let needed = x[0];
@@ -70,13 +70,13 @@ pub(super) fn batch(
             };
             let (body, takes) = masked.body(cx, &[Binding::Index, Binding::Const])?;
             let place =
-                rounds.takes.iter().zip(0..masked.known(cx)).filter(|(s, _)| **s != Binding::Index);
+                spec.takes.iter().zip(0..masked.known(cx)).filter(|(s, _)| **s != Binding::Index);
             args.insert(place.count(), needed);
             args.insert(0, most);
-            let direction = rounds.direction;
+            let direction = spec.direction;
             Loop {
                 body,
-                rounds: LoopSpec { trip: TripCount::Runtime, direction, takes },
+                spec: LoopSpec { trip: TripCount::Runtime, direction, takes },
                 carries: of.carries,
             }
         }
@@ -86,7 +86,7 @@ pub(super) fn batch(
                 regions.batch(m, *condition, size, &lifted, &[BatchRequest::Batched])
             })?;
             masked.goes_on = Some((goes_on.function, reads));
-            let operand = |p: &usize| rounds.params().position(|q| q == *p).map(|i| args[i]);
+            let operand = |p: &usize| spec.params().position(|q| q == *p).map(|i| args[i]);
             let read: Vec<Atom> = reads.iter().filter_map(operand).collect();
             args.extend(b.inline(goes_on.function, &read));
             args.push(none);
@@ -98,17 +98,17 @@ pub(super) fn batch(
                     vec![b.emit1(Reduce { reducer: Reducer::Or, axes: vec![0] }, p)]
                 })
             })?;
-            let trip = TripCount::While { condition, reads: vec![rounds.takes.len()] };
+            let trip = TripCount::While { condition, reads: vec![spec.takes.len()] };
             Loop {
                 body,
-                rounds: LoopSpec { trip, direction: Direction::Up, takes },
+                spec: LoopSpec { trip, direction: Direction::Up, takes },
                 carries: of.carries,
             }
         }
     };
     let mut y = b.emit(op, &args).to_vec();
     let mut batched = derived.batched_out;
-    if let TripCount::While { .. } = rounds.trip {
+    if let TripCount::While { .. } = spec.trip {
         // What each member had, not what all together had nor who goes on.
         y.truncate(results + 2);
         y.remove(results);
@@ -144,7 +144,7 @@ impl Masked<'_> {
         more: &[Binding; 2],
     ) -> Result<(FuncId, Vec<Binding>), Problem> {
         let known = self.known(cx);
-        let takes = &self.of.rounds.takes;
+        let takes = &self.of.spec.takes;
         let slots = [&takes[..known], more, &takes[known..]].concat();
         cx.b.with_module(|m| {
             let f = m.get(self.function);
@@ -158,7 +158,7 @@ impl Masked<'_> {
             };
             let types = [first, &more].concat();
             let body = function(m, &f.name, [&types, linear], |b, p, linear| {
-                self.round(b, &p[..known], &p[known..], linear).unwrap_or_else(|problem| {
+                self.iteration(b, &p[..known], &p[known..], linear).unwrap_or_else(|problem| {
                     b.fail(problem);
                     Vec::new()
                 })
@@ -167,7 +167,7 @@ impl Masked<'_> {
         })
     }
 
-    fn round(
+    fn iteration(
         &self,
         b: &Builder<'_>,
         p: &[Atom],
@@ -201,12 +201,12 @@ impl Masked<'_> {
             }
         };
         for (r, y) in y.iter_mut().enumerate() {
-            if let Some(p) = self.of.rounds.carrier(r) {
+            if let Some(p) = self.of.spec.carrier(r) {
                 *y = lanes.choose(*y, before[p]);
             }
         }
         if let Some((condition, reads)) = self.goes_on {
-            let after = |p: &usize| match self.of.rounds.takes[*p] {
+            let after = |p: &usize| match self.of.spec.takes[*p] {
                 Binding::Carry(r) => y[r],
                 Binding::Index | Binding::Const | Binding::Xs => before[*p],
             };

@@ -61,36 +61,36 @@ pub struct Loop {
     /// What is run in every iteration.
     pub body: FuncId,
     /// How often, and what goes in and out of each iteration.
-    pub rounds: LoopSpec,
+    pub spec: LoopSpec,
     /// How many carries reverse mode keeps, if the program says so: the others are made again
     /// ([`crate::revolve`]). Otherwise it keeps what each iteration needs.
     pub carries: Option<NonZeroU32>,
 }
 
-notation!(Loop = "loop" { body, rounds(trip, condition, reads, direction, takes), carries });
+notation!(Loop = "loop" { body, spec(trip, condition, reads, direction, takes), carries });
 
 impl Loop {
     /// A loop of which reverse mode keeps what each iteration needs.
-    pub fn new(body: FuncId, rounds: LoopSpec) -> Loop {
-        Loop { body, rounds, carries: None }
+    pub fn new(body: FuncId, spec: LoopSpec) -> Loop {
+        Loop { body, spec, carries: None }
     }
 
     /// How many outputs say how many iterations there were.
     fn trips(&self) -> usize {
-        usize::from(matches!(self.rounds.trip, TripCount::While { .. }))
+        usize::from(matches!(self.spec.trip, TripCount::While { .. }))
     }
 }
 
 /// A tape without records: that of a loop without iterations.
 pub(crate) fn empty_tape(b: &Builder<'_>, fields: &[Type]) -> Atom {
     let body = b.with_module(|m| {
-        function(m, "no_round", [&[], &[]], |b, _, _| {
+        function(m, "no_iteration", [&[], &[]], |b, _, _| {
             fields.iter().map(|ty| instantiate(b, None, ty)).collect()
         })
     });
-    let rounds = LoopSpec { trip: TripCount::Runtime, direction: Direction::Up, takes: Vec::new() };
+    let spec = LoopSpec { trip: TripCount::Runtime, direction: Direction::Up, takes: Vec::new() };
     match body {
-        Ok(body) => b.emit1(Loop::new(body, rounds), &[Literal::i64(0).into()]),
+        Ok(body) => b.emit1(Loop::new(body, spec), &[Literal::i64(0).into()]),
         Err(problem) => {
             b.fail(problem);
             Literal::i64(0).into()
@@ -103,7 +103,7 @@ pub(super) fn is_empty_tape(f: &Function, tape: Atom) -> bool {
     let Some(value) = tape.value() else { return false };
     let written = f.equations.iter().rev().find(|e| e.outputs.contains(&value));
     let none = Some(&Atom::Literal(Literal::i64(0)));
-    let is = |op: &Op| matches!(op, Op::Loop(of) if of.rounds.trip == TripCount::Runtime);
+    let is = |op: &Op| matches!(op, Op::Loop(of) if of.spec.trip == TripCount::Runtime);
     written.is_some_and(|e| is(&e.op) && e.operands.first() == none)
 }
 
@@ -122,9 +122,9 @@ impl Op {
     /// As what a loop takes an operand.
     fn takes(&self, module: &Module, operand: usize) -> Option<Binding> {
         match self {
-            Op::Loop(Loop { rounds, .. }) => {
-                let param = operand.checked_sub(rounds.lead()).and_then(|k| rounds.params().nth(k));
-                param.map(|p| rounds.takes[p])
+            Op::Loop(Loop { spec, .. }) => {
+                let param = operand.checked_sub(spec.lead()).and_then(|k| spec.params().nth(k));
+                param.map(|p| spec.takes[p])
             }
             Op::Replay(of) => of.takes(module, operand),
             _ => None,
@@ -145,7 +145,7 @@ fn with_batch(ty: &Type, size: usize) -> Type {
 pub(crate) fn spread_tape(b: &Builder<'_>, size: usize, tape: Atom) -> Atom {
     let written = b.definition(tape).and_then(|e| {
         let Op::Loop(of) = &e.op else { return None };
-        match of.rounds.trip {
+        match of.spec.trip {
             TripCount::Runtime => e.operands.first().copied(),
             TripCount::While { .. } => e.outputs.last().map(|v| Atom::Value(*v)),
             TripCount::Static(_) => None,
@@ -170,8 +170,8 @@ pub(crate) fn spread_tape(b: &Builder<'_>, size: usize, tape: Atom) -> Atom {
     match body {
         Ok((trip, body)) => {
             let takes = vec![Binding::Xs];
-            let rounds = LoopSpec { trip: TripCount::Runtime, direction: Direction::Up, takes };
-            b.emit1(Loop::new(body, rounds), &[trip, tape])
+            let spec = LoopSpec { trip: TripCount::Runtime, direction: Direction::Up, takes };
+            b.emit1(Loop::new(body, spec), &[trip, tape])
         }
         Err(problem) => {
             b.fail(problem);
@@ -185,15 +185,15 @@ impl Primitive for Loop {
         vec![Doc {
             family: Family::Control,
             name: "loop{body, trip, direction, takes, carries}".into(),
-            math: "(c.., y_i..) = f(c.., x_i..) for every i, c.. carried from round to round".into(),
-            types: "an i64 if the number of rounds is one, then what `takes` says: constants, starts of \
-                    carries, arrays with one element for each round"
+            math: "(c.., y_i..) = f(c.., x_i..) for every i, c.. carried from iteration to iteration".into(),
+            types: "an i64 if the number of iterations is one, then what `takes` says: constants, starts of \
+                    carries, arrays with one element for each iteration"
                 .into(),
             derivative: "the loop of the derived body; reverse mode runs the other way, over what the \
-                         rounds kept"
+                         iterations kept"
                 .into(),
-            edges: "without rounds, carries are what they were; a negative number of rounds is 0; \
-                    `carries` says how many of them reverse mode keeps, if not what each round needs"
+            edges: "without iterations, carries are what they were; a negative number of iterations is 0; \
+                    `carries` says how many of them reverse mode keeps, if not what each iteration needs"
                 .into(),
         }]
     }
@@ -230,13 +230,13 @@ impl Primitive for Loop {
 
     fn is_linear(&self, module: &Module, operands: &[Linearity]) -> bool {
         // How often a condition holds depends on what it reads.
-        if let TripCount::While { .. } = self.rounds.trip {
+        if let TripCount::While { .. } = self.spec.trip {
             return false;
         }
         let known = module.function(self.body).params.len();
         // The number of iterations is an integer, which is never linear.
-        let given = operands[self.rounds.lead()..].iter().copied();
-        fits(known, self.rounds.params().zip(given))
+        let given = operands[self.spec.lead()..].iter().copied();
+        fits(known, self.spec.params().zip(given))
     }
 
     fn transpose(
@@ -260,9 +260,9 @@ impl Primitive for Loop {
     }
 
     fn regions(&self) -> RegionList {
-        let mut regions = RegionList::from_slice(&[Role::Round.of(self.body)]);
-        if let TripCount::While { condition, .. } = &self.rounds.trip {
-            regions.push(Role::Round.of(*condition));
+        let mut regions = RegionList::from_slice(&[Role::Iteration.of(self.body)]);
+        if let TripCount::While { condition, .. } = &self.spec.trip {
+            regions.push(Role::Iteration.of(*condition));
         }
         regions
     }
@@ -271,7 +271,7 @@ impl Primitive for Loop {
         let mut next = functions.iter().copied();
         let mut of = self.clone();
         of.body = next.next().unwrap_or(of.body);
-        if let TripCount::While { condition, .. } = &mut of.rounds.trip {
+        if let TripCount::While { condition, .. } = &mut of.spec.trip {
             *condition = next.next().unwrap_or(*condition);
         }
         of.into()
@@ -287,7 +287,7 @@ impl Primitive for Loop {
     }
 
     fn lower(&self, _: &Module, _: &[Operand<'_>]) -> Lowering {
-        Lowering::Loop { body: self.body, rounds: self.rounds.clone() }
+        Lowering::Loop { body: self.body, spec: self.spec.clone() }
     }
 
     fn effects(&self, module: &Module) -> Effects {

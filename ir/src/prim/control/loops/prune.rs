@@ -13,9 +13,9 @@ pub(super) fn prune(
     module: &mut Module,
     used: &[bool],
 ) -> Result<Prune, Problem> {
-    let rounds = &of.rounds;
-    let mut asked = vec![false; rounds.takes.len()];
-    let mut trip = rounds.trip.clone();
+    let spec = &of.spec;
+    let mut asked = vec![false; spec.takes.len()];
+    let mut trip = spec.trip.clone();
     if let TripCount::While { condition, reads } = &mut trip {
         // What a condition is given and does not read keeps nothing alive.
         let part = regions.prune(module, *condition, &[true], &vec![false; reads.len()])?;
@@ -32,19 +32,19 @@ pub(super) fn prune(
     }
     let rank = |mask: &[bool], i: usize| mask[..i].iter().filter(|on| **on).count();
     let mut op = Loop { body: function, ..of.clone() };
-    op.rounds.trip = trip;
-    let takes = rounds.takes.iter().zip(&read).filter(|(_, on)| **on);
-    op.rounds.takes = takes
+    op.spec.trip = trip;
+    let takes = spec.takes.iter().zip(&read).filter(|(_, on)| **on);
+    op.spec.takes = takes
         .map(|(slot, _)| match *slot {
             Binding::Carry(r) => Binding::Carry(rank(&needed, r)),
             Binding::Index | Binding::Const | Binding::Xs => *slot,
         })
         .collect();
-    if let TripCount::While { reads, .. } = &mut op.rounds.trip {
+    if let TripCount::While { reads, .. } = &mut op.spec.trip {
         reads.iter_mut().for_each(|p| *p = rank(&read, *p));
     }
-    let lead = (0..rounds.lead()).map(|_| true);
-    let operands = lead.chain(rounds.params().map(|p| read[p])).collect();
+    let lead = (0..spec.lead()).map(|_| true);
+    let operands = lead.chain(spec.params().map(|p| read[p])).collect();
     needed.extend((0..of.trips()).map(|_| true));
     Ok(Prune::Smaller { op: op.into(), operands, outputs: needed })
 }
@@ -69,7 +69,7 @@ impl Part {
     ) -> Result<Part, Problem> {
         // What an iteration reads of a carry, the iteration before must give.
         loop {
-            for (p, slot) in of.rounds.takes.iter().enumerate() {
+            for (p, slot) in of.spec.takes.iter().enumerate() {
                 if let Binding::Carry(r) = slot {
                     needed[*r] |= read[p];
                     read[p] |= needed[*r];

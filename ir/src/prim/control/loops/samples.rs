@@ -201,7 +201,7 @@ fn replayed(module: &mut Module) -> Result<Vec<Sample>, Problem> {
         let xs = Tensor::new(&[n, 2], xs)?;
         let operands = vec![Tensor::from([0.75, -0.5]), Tensor::from([1.0, 0.25]), xs];
         let op =
-            Loop { carries: Some(few(carries)), ..rolled(of.body, n, direction, &of.rounds.takes) };
+            Loop { carries: Some(few(carries)), ..rolled(of.body, n, direction, &of.spec.takes) };
         all.push(Sample::smooth(op, operands));
     }
     Ok(all)

@@ -185,7 +185,7 @@ impl Field<5> for LoopSpec {
                 None => {
                     let found = found.map_or("nothing".to_owned(), |found| found.to_string());
                     let message = format!(
-                        "attribute `{trip}` must be a number of rounds, runtime or while, found {found}"
+                        "attribute `{trip}` must be a number of iterations, runtime or while, found {found}"
                     );
                     return Err(Problem::new(Kind::Parse, message, ""));
                 }

@@ -40,7 +40,7 @@ impl Op {
     pub fn emit_keeping(&self, b: &Builder<'_>, x: &[Atom], keeps: Keeps) -> Vec<Atom> {
         let Op::Loop(of) = self else { return b.emit(self.clone(), x).to_vec() };
         let of = Loop { carries: Some(few(keeps.carries)), ..of.clone() };
-        let TripCount::Static(n) = of.rounds.trip else { return b.emit(of, x).to_vec() };
+        let TripCount::Static(n) = of.spec.trip else { return b.emit(of, x).to_vec() };
         // One block of all iterations keeps what each needs.
         if keeps.block > 1 && keeps.block >= n || keeps.last > 0 && keeps.last >= n {
             return b.emit(self.clone(), x).to_vec();
@@ -67,7 +67,7 @@ impl Op {
     /// Emits a loop in blocks of so many iterations, if it is known to have two of them; any other primitive as it is.
     pub fn emit_in_blocks(&self, b: &Builder<'_>, x: &[Atom], block: usize) -> Vec<Atom> {
         let Op::Loop(of) = self else { return b.emit(self.clone(), x).to_vec() };
-        let blocks = match of.rounds.trip {
+        let blocks = match of.spec.trip {
             TripCount::Static(n) if n >= 2 * block => of.in_blocks(b, x, n / block, block),
             TripCount::Static(_) | TripCount::Runtime | TripCount::While { .. } => None,
         };
@@ -85,7 +85,7 @@ impl Loop {
         blocks: usize,
         block: usize,
     ) -> Option<Result<Vec<Atom>, Problem>> {
-        let TripCount::Static(n) = self.rounds.trip else { return None };
+        let TripCount::Static(n) = self.spec.trip else { return None };
         let f = b.with_module(|m| m.get(self.body));
         let arrays = |types: &[Type]| types.iter().all(|ty| ty.as_array().is_some());
         let fits = arrays(&f.param_types()) && arrays(&f.result_types());
@@ -100,14 +100,14 @@ impl Loop {
         [blocks, block, rest]: [usize; 3],
     ) -> Result<Vec<Atom>, Problem> {
         // Elements of what runs in blocks and of what runs last.
-        let (first, last) = match self.rounds.direction {
+        let (first, last) = match self.spec.direction {
             Direction::Up => (0, blocks * block),
             Direction::Down => (rest, 0),
         };
-        let params: Vec<usize> = self.rounds.params().collect();
+        let params: Vec<usize> = self.spec.params().collect();
         // Operands of some of the iterations.
         let some = |first: usize, n: usize| -> Vec<Atom> {
-            let operand = |(p, x): (&usize, &Atom)| match self.rounds.takes[*p] {
+            let operand = |(p, x): (&usize, &Atom)| match self.spec.takes[*p] {
                 Binding::Xs => rows(b, *x, first, n),
                 Binding::Index | Binding::Const | Binding::Carry(_) => *x,
             };
@@ -125,17 +125,17 @@ impl Loop {
             return Ok(y);
         }
         for (p, x) in params.iter().zip(&mut behind) {
-            if let Binding::Carry(r) = self.rounds.takes[*p] {
+            if let Binding::Carry(r) = self.spec.takes[*p] {
                 *x = y[r];
             }
         }
         let ends = self.part(b, number(last), rest, &behind, None);
         let all = y.iter().zip(ends).enumerate().map(|(r, (before, end))| {
-            let both = match self.rounds.direction {
+            let both = match self.spec.direction {
                 Direction::Up => [*before, end],
                 Direction::Down => [end, *before],
             };
-            let carried = self.rounds.takes.contains(&Binding::Carry(r));
+            let carried = self.spec.takes.contains(&Binding::Carry(r));
             if carried { end } else { b.emit1(Concatenate { axis: 0 }, &both) }
         });
         Ok(all.collect())
@@ -149,9 +149,9 @@ impl Loop {
         first: usize,
         [blocks, block]: [usize; 2],
     ) -> Result<Vec<Atom>, Problem> {
-        let params: Vec<usize> = self.rounds.params().collect();
+        let params: Vec<usize> = self.spec.params().collect();
         let types = b.with_module(|m| m.function(self.body).param_types());
-        let inner = |p: usize| match (self.rounds.takes[p], types[p].as_array()) {
+        let inner = |p: usize| match (self.spec.takes[p], types[p].as_array()) {
             (Binding::Xs, Some(ty)) => Type::array(ty.dtype, &ty.shape.with_leading(block)),
             _ => types[p].clone(),
         };
@@ -166,22 +166,22 @@ impl Loop {
                 self.part(b, begun, block, &p[1..], None)
             })
         })?;
-        let slots = params.iter().map(|p| self.rounds.takes[*p]);
+        let slots = params.iter().map(|p| self.spec.takes[*p]);
         let takes = [Binding::Index].into_iter().chain(slots).collect();
-        let rounds = LoopSpec { trip: TripCount::Static(blocks), takes, ..self.rounds.clone() };
+        let spec = LoopSpec { trip: TripCount::Static(blocks), takes, ..self.spec.clone() };
         // An axis of blocks and one of iterations, where there is one of both.
         let split = |x: Atom, both: &[usize], one: usize| {
             let inner = b.shape_of(x).get(one..).unwrap_or_default().to_vec();
             b.emit1(Reshape { shape: [both, &inner[..]].concat().into() }, &[x])
         };
-        let operand = |p: &usize, x: &Atom| match self.rounds.takes[*p] {
+        let operand = |p: &usize, x: &Atom| match self.spec.takes[*p] {
             Binding::Xs => split(*x, &[blocks, block], 1),
             Binding::Index | Binding::Const | Binding::Carry(_) => *x,
         };
         let args: Vec<Atom> = params.iter().zip(x).map(|(p, x)| operand(p, x)).collect();
-        let mut y = b.emit(Loop { body, rounds, carries: self.carries }, &args).to_vec();
+        let mut y = b.emit(Loop { body, spec, carries: self.carries }, &args).to_vec();
         for (r, y) in y.iter_mut().enumerate() {
-            if !self.rounds.takes.contains(&Binding::Carry(r)) {
+            if !self.spec.takes.contains(&Binding::Carry(r)) {
                 *y = split(*y, &[blocks * block], 2);
             }
         }
@@ -198,17 +198,17 @@ impl Loop {
         carries: Option<NonZeroU32>,
     ) -> Vec<Atom> {
         let trip = TripCount::Static(n);
-        let run = |body: FuncId, rounds: LoopSpec, x: &[Atom]| {
-            b.emit(Loop { body, rounds, carries }, x).to_vec()
+        let run = |body: FuncId, spec: LoopSpec, x: &[Atom]| {
+            b.emit(Loop { body, spec, carries }, x).to_vec()
         };
-        if !self.rounds.takes.contains(&Binding::Index) {
-            return run(self.body, LoopSpec { trip, ..self.rounds.clone() }, x);
+        if !self.spec.takes.contains(&Binding::Index) {
+            return run(self.body, LoopSpec { trip, ..self.spec.clone() }, x);
         }
         match b.with_module(|m| self.from(m, b)) {
             Ok(body) => {
-                let takes = [&[Binding::Const], &self.rounds.takes[..]].concat();
-                let rounds = LoopSpec { trip, takes, ..self.rounds.clone() };
-                run(body, rounds, &[&[first], x].concat())
+                let takes = [&[Binding::Const], &self.spec.takes[..]].concat();
+                let spec = LoopSpec { trip, takes, ..self.spec.clone() };
+                run(body, spec, &[&[first], x].concat())
             }
             Err(problem) => {
                 b.fail(problem);
@@ -227,7 +227,7 @@ impl Loop {
                 Binding::Index => calc(b, Scalar::Add, p[0], *x),
                 Binding::Const | Binding::Carry(_) | Binding::Xs => *x,
             };
-            let args: Vec<Atom> = self.rounds.takes.iter().zip(&p[1..]).map(arg).collect();
+            let args: Vec<Atom> = self.spec.takes.iter().zip(&p[1..]).map(arg).collect();
             b.inline(self.body, &args)
         })
     }

@@ -28,15 +28,15 @@ pub(super) fn transpose(
     into: &mut Cotangents,
 ) -> Result<(), Problem> {
     let known = cx.b.with_module(|m| m.function(of.body).params.len());
-    let (known, linear) = of.rounds.takes.split_at(known);
+    let (known, linear) = of.spec.takes.split_at(known);
     let first = x.len() - linear.len();
     let nonzero: Vec<bool> = ct.iter().map(Option::is_some).collect();
     let turned = Turned::new(cx, of.body, linear, nonzero, &into.total[first..])?;
     let b = cx.b;
     let mut op = Loop { body: turned.back.function, ..of.clone() };
-    op.rounds.direction = of.rounds.direction.flipped();
-    op.rounds.takes = known.to_vec();
-    op.rounds.takes.extend(turned.takes(0));
+    op.spec.direction = of.spec.direction.flipped();
+    op.spec.takes = known.to_vec();
+    op.spec.takes.extend(turned.takes(0));
     let mut args: Vec<Atom> = x[..first].iter().filter_map(Arg::known).collect();
     args.extend(turned.operands(b, ct, x, into, first));
     let found = op.emit(b, &args)?;
