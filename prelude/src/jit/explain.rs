@@ -57,7 +57,8 @@ impl Explanation {
     /// ```
     /// use tapeloom::prelude::*;
     /// let f = jit(grad(|x: Var| {
-    ///     fori_loop(3, |(i, y)| y.dynamic_update_slice(y.index(i).broadcast_to([1]), &[8]), x).sum()
+    ///     let step = |(i, y): (Var, Var)| y.dynamic_update_slice(y.index(i).broadcast_to([1]), &[8]);
+    ///     fori_loop(3, step, x).sum()
     /// }));
     /// let e = f.explain(Tensor::full(&[9], 0.5)?)?;
     /// assert_eq!(e.reverse_passes(), "fold_ranges, narrow_carries_eager");
