@@ -9,8 +9,7 @@ use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{Literal, Tensor};
 use tapeloom_tests::bisect::{Verdict, bisect};
 
-/// What stands around the table in the page.
-const BEGIN: &str = "<!-- Printed from the rows of the passes: `BLESS=1 cargo test -p tapeloom-tests --test laws kernel_passes::`. -->\n";
+/// What stands behind a table.
 const END: &str = "<!-- The end of what is printed. -->\n";
 
 fn table() -> String {
@@ -41,19 +40,24 @@ fn table() -> String {
 
 #[test]
 fn the_books_table_is_that_of_the_rows() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../book/src/backend.md");
-    let page = std::fs::read_to_string(&file).unwrap();
-    let (before, rest) = page.split_once(BEGIN).unwrap();
+    check_page("backend.md", "kernel_passes", &table());
+}
+
+/// The table of a page of the book is that one; the command that writes it runs the tests of a module.
+pub(crate) fn check_page(page: &str, module: &str, table: &str) {
+    let command = format!("`BLESS=1 cargo test -p tapeloom-tests --test laws {module}::`");
+    let begin = format!("<!-- Printed from the rows of the passes: {command}. -->\n");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../book/src").join(page);
+    let text = std::fs::read_to_string(&file).unwrap();
+    let (before, rest) = text.split_once(&begin).unwrap();
     let (found, after) = rest.split_once(END).unwrap();
-    let table = table();
     if std::env::var_os("BLESS").is_some() {
-        std::fs::write(&file, format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
+        std::fs::write(&file, format!("{before}{begin}{table}{END}{after}")).unwrap();
         return;
     }
     assert!(
         found == table,
-        "the table of passes in book/src/backend.md is not what the rows say; rewrite it with \
-         `BLESS=1 cargo test -p tapeloom-tests --test laws kernel_passes::`"
+        "book/src/{page}: the table is not what the rows say; write it with {command}"
     );
 }
 
@@ -110,7 +114,7 @@ fn the_step_that_is_wrong_is_named() {
     let Verdict::Wrong { at: 1, step, programs: [before, after], .. } = &verdict else {
         panic!("{verdict}")
     };
-    assert_eq!(step.pass.name, "forgets");
+    assert_eq!(step, "forgets");
     assert!(before.contains("lanes 8") && before.contains("var v0: f64 = 0.0"), "{before}");
     assert!(after.contains("var v0: f64 = 1.0"), "{after}");
 }

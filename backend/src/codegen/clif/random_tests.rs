@@ -20,7 +20,7 @@ use crate::loop_ir::{
     Expr, Extent, IndexId, Kernel, KernelId, Matrix, Parallelism, Place, Program, Stmt, Sums, Tape,
     TapeId, TapeStmt, VarId, Version, View, claim, eval, handle, parse, shadow, verify, visit,
 };
-use crate::passes::{self, AS_WRITTEN, Choice, Context, Invariant, List, NATIVE, PASSES, by_name};
+use crate::passes::{self, AS_WRITTEN, Choice, Context, List, NATIVE, PASSES, by_name};
 use crate::sweeps::Sweep;
 use cranelift_entity::{EntityRef, PrimaryMap};
 use tapeloom_ir::prim::Exactness;
