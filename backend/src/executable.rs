@@ -40,7 +40,6 @@ use crate::codegen::jit::{CodeReport, MachineCode};
 use crate::loop_ir::{self, HostSignature, LoopLimit, LoopLimitId, Program};
 use crate::machine::MachineModel;
 use crate::no_memory;
-use crate::passes::{self, CODE};
 use crate::runtime::abi::Context;
 use crate::runtime::gemm;
 use crate::runtime::host_calls::Outside;
@@ -142,10 +141,6 @@ impl Executable {
         machine: MachineModel,
         isa: OwnedTargetIsa,
     ) -> Result<Executable, Problem> {
-        let mut program = program.clone();
-        let mut context = passes::Context { machine, ..passes::Context::default() };
-        CODE.run(&mut program, &mut context)?;
-        let program = &program;
         // Cranelift reports its own faults by panicking; they stay on this side.
         let compiled = catch_unwind(AssertUnwindSafe(|| MachineCode::new(program, machine, isa)));
         let (code, report) = compiled.unwrap_or_else(|_| {

@@ -123,7 +123,7 @@ pub fn marks(m: &mut Module, case: &Case, _: &Recipe) -> Result<(), Failure> {
     let other = replaced(m, case.f)?;
     let want = run(m, other, &case.args)?;
     for pass in PASSES.iter().filter(|pass| pass.exactness == Exactness::Exact) {
-        let f = (pass.run)(m, case.f)?;
+        let f = pass.apply(m, case.f)?;
         let other = replaced(m, f)?;
         let blame =
             |e| format!("{} looks through a mark: {e}\n{}", pass.name, print_function(m, f));

@@ -76,7 +76,7 @@ sweeps! {
     WritesMean = "random::state::random_programs_mean_what_they_do_to_numbers", gate 40 in 0.7 s, nightly 1000;
     WritesFirst = "random::state::random_programs_have_the_derivatives_of_their_pure_forms", gate 6 in 2.0 s, nightly 150;
     WritesHigher = "random::state::random_programs_have_higher_derivatives", gate 2 in 2.3 s, nightly 50;
-    Places = "random::places::windows_and_rows_mean_what_arrays_did", gate 400 in 1.2 s, nightly 10_000;
+    Places = "random::places::narrow_loops_mean_what_arrays_did", gate 400 in 1.2 s, nightly 10_000;
     Products = "random::small_gemm::random_compositions", gate 20 in 0.2 s, nightly 1000;
     Nests = "study::accelerator::programs::random_nests_read_what_streams_bring", gate 200 in 0.2 s, nightly 10_000;
     // Drawn: programs under the laws of primitives, and damaged text.

@@ -315,12 +315,21 @@ fn work(body: &[Stmt], callees: &PrimaryMap<KernelId, u64>) -> u64 {
 }
 
 /// A piece of memory that holds an array in row-major order.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Buffer {
     /// What it holds.
     pub ty: ArrayType,
     /// Where it is.
     pub place: Place,
+    /// Whether its first value is zeros until something is stored: of a result, whose memory the caller clears.
+    pub zeroed: bool,
+}
+
+impl Buffer {
+    /// A buffer that holds nothing at first.
+    pub fn new(ty: ArrayType, place: Place) -> Buffer {
+        Buffer { ty, place, zeroed: false }
+    }
 }
 
 /// A value that a buffer holds after another one.

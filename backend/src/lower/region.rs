@@ -142,7 +142,7 @@ impl Convert<'_> {
 
     /// A buffer of the frame.
     fn own(&mut self, ty: ArrayType, offset: usize) -> BufferId {
-        self.buffers.push(Buffer { ty, place: Place::Workspace(offset) })
+        self.buffers.push(Buffer::new(ty, Place::Workspace(offset)))
     }
 
     /// The first element of a view.

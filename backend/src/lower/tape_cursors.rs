@@ -124,7 +124,7 @@ impl Convert<'_> {
     /// All of a field of a record.
     fn field(&mut self, cursor: CursorId, offset: usize, ty: &ArrayType) -> View {
         let place = Place::Record { cursor, offset };
-        let buffer = self.buffers.push(Buffer { ty: ty.clone(), place });
+        let buffer = self.buffers.push(Buffer::new(ty.clone(), place));
         let (at, elements) = (Address::default(), ty.shape.elements());
         View { buffer, version: 0, at, elements }
     }

@@ -166,7 +166,7 @@ impl Hoist<'_> {
             let ty = ArrayType::new(self.kernel.scalars[*value], [iterations]);
             let place = Place::Workspace(self.free);
             self.free = (self.free + ty.bytes()).next_multiple_of(BUFFER_ALIGNMENT_BYTES);
-            let buffer = self.kernel.buffers.push(Buffer { ty, place });
+            let buffer = self.kernel.buffers.push(Buffer::new(ty, place));
             let element = |i: IndexId| Address { terms: vec![(i, 1)], ..Address::default() };
             let given = Arg::Scalar(names[value]);
             let (version, guard) = (0, None);

@@ -94,7 +94,7 @@ fn split_arrays(program: &mut Program) {
         let ty = ArrayType { shape: Shape::from_iter([part.elements]), dtype: ty.dtype };
         let at = kernel.workspace.next_multiple_of(64);
         kernel.workspace = at + ty.bytes();
-        let buffer = kernel.buffers.push(Buffer { ty, place: Place::Workspace(at) });
+        let buffer = kernel.buffers.push(Buffer::new(ty, Place::Workspace(at)));
         let names = kernel.kept.get(&BufferVersion { buffer: part.of, version: 0 }).cloned();
         names
             .into_iter()

@@ -19,6 +19,7 @@ use tapeloom_backend::accelerator::{RunConfig, Statistics};
 use tapeloom_backend::{MachineModel, Options, Target};
 use tapeloom_ir::trace::{self, Handle, Param, Traced};
 use tapeloom_ir::{ArrayType, Kind, Limits, Loc, Problem, Tensor, check_keys};
+use tapeloom_transforms::changes;
 
 /// Arguments of a call, but for their leaves.
 pub(super) trait Given {
@@ -314,8 +315,8 @@ impl Core {
     ) -> Result<Explanation, Error> {
         let types = types(leaves);
         let (start, before) = (Instant::now(), time_in_transforms());
-        let traced = self.traced(&types, closure)?;
-        let time = start.elapsed();
+        let (traced, derived) = changes(|| self.traced(&types, closure));
+        let (traced, time) = (traced?, start.elapsed());
         let transforming = time_in_transforms().saturating_sub(before);
         let f = traced.module.function(traced.function);
         let ends = f.param_types().into_iter().chain(f.result_types());
@@ -332,7 +333,7 @@ impl Core {
         let report = compiled.report().clone();
         let misses = self.programs.iter().map(|link| link.why.clone()).collect();
         let Seen { stages, loop_trees } = seen;
-        Ok(Explanation { stages, loop_trees, transforming, report, boundary, misses })
+        Ok(Explanation { stages, loop_trees, transforming, derived, report, boundary, misses })
     }
 
     /// How many programs are kept.

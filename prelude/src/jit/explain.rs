@@ -17,6 +17,7 @@
 use std::fmt;
 use std::time::Duration;
 use tapeloom_backend::{MachineModel, Report, TapePlan};
+use tapeloom_transforms::Step;
 
 /// The program after one stage of compilation.
 #[derive(Clone, Debug)]
@@ -37,6 +38,8 @@ pub struct Stage {
 pub struct Explanation {
     pub(super) stages: Vec<Stage>,
     pub(super) transforming: Duration,
+    /// The passes that changed functions before they were differentiated.
+    pub(super) derived: Vec<&'static Step>,
     pub(super) loop_trees: String,
     pub(super) report: Report,
     pub(super) boundary: usize,
@@ -47,6 +50,23 @@ impl Explanation {
     /// The program after tracing and after each pass.
     pub fn stages(&self) -> &[Stage] {
         &self.stages
+    }
+
+    /// The passes that changed functions before reverse mode, in their order.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let f = jit(grad(|x: Var| {
+    ///     let step = |(i, y): (Var, Var)| y.dynamic_update_slice(y.index(i).broadcast_to([1]), &[8]);
+    ///     fori_loop(3, step, x).sum()
+    /// }));
+    /// let e = f.explain(Tensor::full(&[9], 0.5)?)?;
+    /// assert_eq!(e.reverse_passes(), "fold_ranges, narrow_carries_eager");
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    pub fn reverse_passes(&self) -> String {
+        let names: Vec<&str> = self.derived.iter().map(|step| step.pass.name).collect();
+        names.join(", ")
     }
 
     /// The machine that the code is for: `x86_64-unknown-linux-gnu`.
@@ -145,7 +165,10 @@ impl Explanation {
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for stage in &self.stages {
+        for (i, stage) in self.stages.iter().enumerate() {
+            if i == 1 && !self.derived.is_empty() {
+                writeln!(f, "== passes before reverse mode\n{}", self.reverse_passes())?;
+            }
             let plural = if stage.equations == 1 { "" } else { "s" };
             writeln!(f, "== {} ({} equation{plural})", stage.name, stage.equations)?;
             if stage.text.is_empty() {

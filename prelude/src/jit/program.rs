@@ -7,7 +7,7 @@ use tapeloom_backend::{Options, Runnable, Target};
 use tapeloom_ir::{
     FuncId, Kind, Limits, Module, Problem, Tensor, eval, eval_finite, eval_within, print_function,
 };
-use tapeloom_transforms::{self as transforms, Pipeline};
+use tapeloom_transforms as transforms;
 
 /// Who runs a program, and by which rules it may be rewritten.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,14 +45,15 @@ impl Program {
             Engine::Interpreter => return Ok(Program::Interpreted(module, function)),
             Engine::Finite => return Ok(Program::Finite(module, function)),
             Engine::Native => match options.target {
-                Target::Accelerator(_) => transforms::BEFORE_ACCELERATOR,
-                Target::Native(_) | Target::Interpreter => transforms::BEFORE_CODE,
+                Target::Accelerator(_) => &transforms::BEFORE_ACCELERATOR,
+                Target::Native(_) | Target::Interpreter => &transforms::BEFORE_CODE,
             },
-            Engine::Relaxed => transforms::BEFORE_RELAXED_CODE,
+            Engine::Relaxed => &transforms::BEFORE_RELAXED_CODE,
         };
-        let pipeline: Pipeline = passes.parse()?;
         let mut stages = Stages { seen, before: function, since: Instant::now() };
-        let function = pipeline.run(&mut module, function, |name, m, f| stages.pass(name, m, f))?;
+        let mut after =
+            |step: &'static transforms::Step, m: &Module, f| stages.pass(step.pass.name, m, f);
+        let function = passes.observed(&mut module, function, &mut after)?;
         if let Some(seen) = stages.seen {
             seen.loop_trees = tapeloom_backend::loop_trees(&module, function)?;
         }

@@ -30,7 +30,7 @@ impl Make {
     }
 
     fn buffer(&mut self, dtype: Dtype, shape: &[usize], place: Place) -> BufferId {
-        self.p.buffers.push(Buffer { ty: ArrayType::new(dtype, shape), place })
+        self.p.buffers.push(Buffer::new(ArrayType::new(dtype, shape), place))
     }
 
     fn index(&mut self) -> IndexId {

@@ -161,6 +161,9 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
     ) -> Result<(), Problem> {
         if let Some(shadow) = &mut self.shadow {
             shadow.enter(k);
+            for (id, b) in k.buffers.iter().filter(|(_, b)| b.zeroed) {
+                shadow.zeroed(id, places[id], b.ty.bytes());
+            }
         }
         let mut frame = Frame {
             k,
