@@ -24,13 +24,13 @@ use crate::lang::function::Atom;
 use crate::lang::literal::Literal;
 use crate::lang::problem::{Kind, Problem, Result};
 use crate::lang::types::{ArrayType, Dtype, Shape};
+use crate::lex::is_word;
 use crate::prim::rules::view::one_array;
 use crate::prim::{
     Arg, ArrayPrimitive, Broadcast, Cotangents, Doc, Effects, Family, Linearity, Lowering, Op,
     Operand, Rewrite, Sample, Scalar, Tangent,
 };
 use crate::tensor::Tensor;
-use crate::text::is_word;
 use std::sync::Arc;
 
 /// The mark of what is computed again.
