@@ -49,7 +49,7 @@ pub(crate) use dynamic_tape::opened;
 pub use dynamic_tape::{Cursor, CursorId, CursorTarget, Tape, TapeId, TapeStmt, handle};
 pub use interp::eval::{eval, shadow};
 pub(crate) use interp::eval::{observed, shadow_within};
-pub(crate) use legal_lanes::{MOST as MOST_LANES, combine};
+pub(crate) use legal_lanes::{MOST_LANES, combine};
 pub use loop_limits::{LimitStmt, LoopLimit, LoopLimitId};
 pub use text::parse::parse;
 pub(crate) use verify::shallow;
@@ -279,6 +279,9 @@ impl Kernel {
         outputs.into_iter().map(|(_, id, ty)| (id, ty)).collect()
     }
 }
+
+/// Every buffer of a workspace begins at a multiple of this: a line of a cache, which is what memory is allocated in.
+pub(crate) const BUFFER_ALIGNMENT_BYTES: usize = size_of::<tapeloom_ir::Line>();
 
 /// A larger number of an input would take memory, whatever it means.
 const MOST_INPUTS: usize = 1 << 24;

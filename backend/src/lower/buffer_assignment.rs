@@ -95,7 +95,7 @@ pub(crate) fn finish(
             lives.push(Life { first: step, last: step, bytes: frame.bytes });
         }
     }
-    let (offsets, peak) = workspace::plan(&lives).ok_or_else(|| {
+    let (offsets, peak) = workspace::plan(&lives, graph.machine.page_bytes).ok_or_else(|| {
         Problem::new(
             Kind::TooLarge,
             format!("the intermediate results of @{name} are larger than memory can be"),

@@ -147,12 +147,12 @@ fn layout(types: &[&ArrayType]) -> Result<(usize, Vec<usize>), Problem> {
         offsets[i] = end;
         end = end.saturating_add(types[i].bytes());
     }
-    match end.checked_next_multiple_of(8).filter(|n| *n <= MOST) {
+    match end.checked_next_multiple_of(8).filter(|n| *n <= MOST_RECORD_BYTES) {
         Some(record) => Ok((record, offsets)),
         None => Err(Problem::new(
             Kind::TooLarge,
             format!(
-                "an iteration keeps {end} bytes for the backward pass, and {MOST} is the most that can"
+                "an iteration keeps {end} bytes for the backward pass, and {MOST_RECORD_BYTES} is the most that can"
             ),
             "put `checkpoint` around what an iteration computes",
         )),
@@ -160,4 +160,4 @@ fn layout(types: &[&ArrayType]) -> Result<(usize, Vec<usize>), Problem> {
 }
 
 /// More bytes than this no handle says.
-const MOST: usize = i32::MAX as usize & !7;
+const MOST_RECORD_BYTES: usize = i32::MAX as usize & !7;

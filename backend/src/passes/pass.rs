@@ -23,7 +23,7 @@
 //! ```
 
 use crate::loop_ir::{BufferId, Program, check, check_form};
-use crate::machine::Machine;
+use crate::machine::MachineModel;
 use std::fmt;
 use tapeloom_ir::Problem;
 use tapeloom_ir::prim::Exactness;
@@ -170,7 +170,7 @@ pub(crate) struct Hoisted {
 #[derive(Default)]
 pub struct Context {
     /// What is fast.
-    pub(crate) machine: Machine,
+    pub(crate) machine: MachineModel,
     /// What the place in the list asks for.
     pub choice: Choice,
     /// Of `unroll`: by what loops are unrolled, those with none inside first.

@@ -39,7 +39,8 @@ pub(super) const PASS: Pass = Pass {
     },
 };
 
-/// So many values that straight code keeps are in registers.
+/// So many values that straight code keeps are in registers: of the simulated machine of the study, not of a machine
+/// model.
 const REGISTERS: usize = 64;
 
 /// Larger arrays stay whole.
