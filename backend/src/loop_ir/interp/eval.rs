@@ -9,12 +9,12 @@ use super::lane_accumulators::Partial;
 use super::memory::{Memory, Spot, filled};
 use super::observer::{Marked, Nobody, Observer, Site, Touch};
 use super::versions::Shadow;
+use crate::loop_ir::loop_counters::LoopLimits;
 use crate::loop_ir::{
     Address, Arg, BufferId, BufferVersion, Call, CallHost, Carry, Contract, CursorId, CursorTarget,
     Expr, Extent, IndexId, Kernel, LimitStmt, Matrix, Parallelism, Place, Program, ScalarId, Stmt,
     Sums, TapeId, TapeStmt, VarId, View, combine, opened,
 };
-use crate::runtime::loop_limits::LoopLimits;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
 use tapeloom_ir::{Code, Dtype, Kind, Limits, Literal, Problem, Tensor};
