@@ -34,6 +34,7 @@ pub use codegen::jit::CodeReport;
 pub use compile::{Report, Runnable, compile};
 pub use executable::{Executable, Taken};
 pub use lower::{loop_trees, schedule};
+pub use machine::{Effect, MachineModel, Number};
 pub use report::loop_tape_warnings::Keeping;
 pub use report::memory_plan::{How, Plan, Row};
 pub use report::rematerialized::Rematerialized;

@@ -115,7 +115,7 @@ pub fn text(m: &mut Module, case: &Case, _: &Recipe) -> Result<(), Failure> {
 /// Passes, kernels and machine code keep the values.
 pub fn values(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
     let relaxed = !recipe.wild && recipe.genes.len().is_multiple_of(4);
-    same_numbers(m, case, Demand { relaxed, wild: recipe.wild })
+    same_numbers(m, case, Demand { relaxed, wild: recipe.wild, ..Demand::default() })
 }
 
 /// No pass looks through a mark ([`crate::marks`]).
@@ -207,6 +207,6 @@ fn transformed(
     } else {
         append(m, case, letter, Choice::Some, rng)?
     };
-    same_numbers(m, &next, Demand { relaxed: false, wild: recipe.wild })?;
+    same_numbers(m, &next, Demand { wild: recipe.wild, ..Demand::default() })?;
     Ok(Some(next))
 }

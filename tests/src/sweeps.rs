@@ -60,6 +60,7 @@ sweeps! {
     Batches = "random::fuzz::batch_is_map", gate 120 in 0.5 s, nightly 3000;
     WordsOfTwo = "random::fuzz::words_of_two_letters", gate 60 in 0.5 s, nightly 2000;
     KeptOrNot = "random::fuzz::policies_change_no_bit", gate 60 in 0.6 s, nightly 2000;
+    Models = "random::machine_models::programs_mean_the_same_for_every_model", gate 30 in 2.0 s, nightly 1000;
     Recordings = "random::fuzz::recordings_are_their_programs", gate 100 in 0.1 s, nightly 3000;
     Met = "random::fuzz::the_generator_meets_what_programs_are_made_of", gate 1000 in 0.1 s, nightly 1000;
     // Drawn: programs with loops (`random::random_loops`).

@@ -79,7 +79,7 @@ fn lower(
     observe: Observe<'_>,
 ) -> Result<(Program, Plan), Problem> {
     let mut calls = units::Calls::of(module, func)?;
-    calls.machine = options.target.machine();
+    calls.machine = options.machine;
     let f = module.function(func);
     let mut types = f.param_types().into_iter().chain(f.result_types());
     if let Some(ty) = types.find(|ty| ty.as_array().is_none()) {

@@ -16,7 +16,7 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use tapeloom_backend::accelerator::{RunConfig, Statistics};
-use tapeloom_backend::{Options, Target};
+use tapeloom_backend::{MachineModel, Options, Target};
 use tapeloom_ir::trace::{self, Handle, Param, Traced};
 use tapeloom_ir::{ArrayType, Kind, Limits, Loc, Problem, Tensor, check_keys};
 use tapeloom_transforms::changes;
@@ -56,6 +56,7 @@ pub(super) struct Core {
     pub(super) number: u64,
     engine: Engine,
     target: Target,
+    machine: MachineModel,
     /// What calls may take, if that is limited.
     limits: Option<Limits>,
     /// Whether programs in which a key is used twice are refused.
@@ -214,6 +215,7 @@ impl Core {
             number: trace::unique(),
             engine: Engine::Native,
             target: Target::default(),
+            machine: MachineModel::MEASURED,
             limits: None,
             keys: false,
             programs: Programs::default(),
@@ -229,6 +231,11 @@ impl Core {
 
     pub(super) fn set_target(&mut self, target: Target) {
         self.target = target;
+        self.forget();
+    }
+
+    pub(super) fn set_machine(&mut self, machine: MachineModel) {
+        self.machine = machine;
         self.forget();
     }
 
@@ -335,7 +342,7 @@ impl Core {
     }
 
     fn options(&self, limited: bool) -> Options {
-        Options { target: self.target.clone(), limited }
+        Options { target: self.target.clone(), limited, machine: self.machine }
     }
 
     /// The engine for what has to be compiled.

@@ -16,7 +16,7 @@
 
 use std::fmt;
 use std::time::Duration;
-use tapeloom_backend::{Report, TapePlan};
+use tapeloom_backend::{MachineModel, Report, TapePlan};
 use tapeloom_transforms::Step;
 
 /// The program after one stage of compilation.
@@ -178,6 +178,9 @@ impl fmt::Display for Explanation {
             }
         }
         writeln!(f, "== target\n{}", self.target())?;
+        if self.report.machine != MachineModel::MEASURED {
+            writeln!(f, "machine model: {}", self.report.machine)?;
+        }
         writeln!(f, "== kernels\n{}", self.kernels().trim_end())?;
         writeln!(f, "== passes on kernels\n{}", self.kernel_passes())?;
         writeln!(f, "== memory\n{}", self.memory_plan().trim_end())?;
