@@ -52,7 +52,7 @@ pub use lang::value::{Tape, Value};
 pub use lang::verify::{VerifyError, verify, verify_module};
 pub use limits::{Cancel, LOOK_EVERY, LimitedLoop, Limits, LoopCount, eval_within};
 pub use lints::finite::eval_finite;
-pub use lints::key_reuse::{DRAW, KEYS, check_keys};
+pub use lints::key_reuse::check_keys;
 pub use map::{OrderedMap, OrderedSet};
 pub use policy::{Amortization, Bits, Memory, PlanContext, PlanRequest, Policy, Price, ROUNDING};
 pub use prim::{Code, Op, Scalar};

@@ -18,7 +18,7 @@ use crate::passes::cost::shape_of;
 use cranelift_entity::SecondaryMap;
 use std::sync::Arc;
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::prim::{Effects, Lowering};
+use tapeloom_ir::prim::{Effects, Lowering, Mark};
 use tapeloom_ir::{
     Amortization, ArrayType, Atom, Bits, Equation, Function, Memory, Module, PlanContext,
     PlanRequest, Policy, Price, Type, ValueId,
@@ -148,7 +148,7 @@ impl Prices {
                 Lowering::Contract { .. } if terms.policy == Policy::Dots => {
                     self.keep[e.outputs[0]] = LEAST;
                 }
-                Lowering::Alias { kept: Some(name) } if names.contains(&name) => {
+                Lowering::Alias { mark: Some(Mark::Named(name)) } if names.contains(&name) => {
                     let price = match terms.policy {
                         Policy::Except(_) => NEVER,
                         _ => LEAST,
@@ -223,7 +223,7 @@ impl Work<'_> {
         let lowering = e.lower(module, f);
         let times = match (self, &lowering) {
             (Work::FreeButDots, Lowering::Contract { .. }) => return NEVER,
-            (Work::FreeBut(names), Lowering::Alias { kept: Some(name) })
+            (Work::FreeBut(names), Lowering::Alias { mark: Some(Mark::Named(name)) })
                 if names.contains(name) =>
             {
                 return NEVER;

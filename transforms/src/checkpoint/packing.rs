@@ -8,7 +8,7 @@
 //! func @f.fwd(..) -> (.., bool[100])        func @f.fwd(..) -> (.., u32[4])
 //!   %7: bool[100] = le %5, %6                 %7: bool[100] = le %5, %6
 //!   return .., %7                             .. shift_left, reduce_or: %9: u32[4]
-//! }                                           %10: u32[4] = keep{name=packed} %9
+//! }                                           %10: u32[4] = barrier{mark=packed} %9
 //!                                             return .., %10
 //!                                           }
 //! ```
@@ -154,7 +154,7 @@ pub(super) fn pack(
         for Way { value, way, at } in made.iter().filter_map(|v| way_of[*v]) {
             b.at(*at);
             let bits = way.pack(&b, copying.read((*value).into()));
-            packed[*value] = Some(b.emit1(Op::keep(way.name()), &[bits]));
+            packed[*value] = Some(b.emit1(Op::barrier(way.mark()), &[bits]));
         }
     };
     // What is packed as soon as it is made need not stay as it is.
