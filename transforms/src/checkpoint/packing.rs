@@ -35,8 +35,8 @@ use cranelift_entity::SecondaryMap;
 use tapeloom_ir::lang::query::{LinearizeOf, Residual};
 use tapeloom_ir::prim::{Op, Packing};
 use tapeloom_ir::{
-    ArrayType, Atom, Bits, Builder, Draft, Dtype, Function, Loc, Module, OrderedMap, PlanRequest,
-    Price, Problem, Type, ValueId, ValueRemap,
+    Again, ArrayType, Atom, Bits, Builder, Draft, Dtype, Function, Loc, Module, OrderedMap,
+    PlanRequest, Price, Problem, Type, ValueId, ValueRemap,
 };
 
 /// What arithmetic on integers costs more than its codes say, which are of floats in vectors.
@@ -60,7 +60,7 @@ impl Widths {
         Widths {
             bits: terms.bits,
             together: terms.together,
-            weighed: terms.policy.is_planned(),
+            weighed: terms.policy.row().again == Again::Weighed,
             ranges,
         }
     }
