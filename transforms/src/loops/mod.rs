@@ -34,7 +34,6 @@ mod drained;
 mod fold_ranges;
 mod forward_stores;
 mod integer_facts;
-mod interval;
 mod last_rows;
 mod loop_editor;
 mod narrow_carries;
@@ -47,7 +46,6 @@ mod uses;
 
 pub use fold_ranges::ranges;
 pub(crate) use integer_facts::integers;
-pub(crate) use interval::Range;
 pub use last_rows::last_rows;
 pub use narrow_carries::windows;
 pub use rolling_buffer::rows;
