@@ -137,6 +137,12 @@ impl<A: Copy + Ord> Affine<A> {
         self.terms.iter().fold(offset, |sum, (atom, f)| sum.plus(of(*atom).times(*f)))
     }
 
+    /// The integer that it is where the atoms are these, if no number is beyond `i64`.
+    pub fn at(&self, of: impl Fn(A) -> Option<i64>) -> Option<i64> {
+        let (mut terms, start) = (self.terms.iter(), self.offset);
+        terms.try_fold(start, |sum, (atom, f)| sum.checked_add(of(*atom)?.checked_mul(*f)?))
+    }
+
     /// This divided by a positive d, rounded down, and the remainder in `0..d`. What the intervals of the
     /// atoms decide is decided here; the rest is left for the program to do when it runs.
     ///
@@ -341,6 +347,10 @@ mod tests {
             for v in values(of) {
                 let interval = small.interval(|n| of[n]);
                 assert!(Interval::number(at(&small, &v)).within(interval), "{small:?}");
+                if let Some(found) = sum.at(|n| Some(v[n])) {
+                    assert_eq!(i128::from(found), at(&sum, &v), "{sum:?}");
+                }
+                assert_eq!(small.at(|n| Some(v[n])).map(i128::from), Some(at(&small, &v)));
                 // What wraps is congruent.
                 let number = at(&a, &v) as i64;
                 let number = number.wrapping_add((at(&b, &v) as i64).wrapping_mul(by));
