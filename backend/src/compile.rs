@@ -20,6 +20,7 @@ use crate::fingerprint;
 use crate::layout::{Pipeline, Room};
 use crate::loop_ir::{self, Program};
 use crate::lower::plan_on;
+use crate::machine::MachineModel;
 use crate::passes::{AS_WRITTEN, Context, NATIVE, Step};
 use crate::report::memory_plan::Plan;
 use crate::report::tape_table::TapePlan;
@@ -56,6 +57,8 @@ enum Running {
 pub struct Report {
     /// What runs them.
     pub target: Target,
+    /// What is taken for fast.
+    pub machine: MachineModel,
     /// The kernels; they display as text.
     pub program: Arc<Program>,
     /// The table of memory.
@@ -76,9 +79,10 @@ pub struct Report {
 /// Compiles a function.
 ///
 /// # Errors
-/// [`Kind::Target`] where a value is not an array or this machine cannot run the program,
+/// [`Kind::Target`] where a value is not an array, this machine cannot run the program or no machine has such numbers,
 /// [`Kind::TooLarge`] where an array does not fit in memory, or calls nest too deep for a stack.
 pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runnable, Problem> {
+    options.machine.check()?;
     let start = Instant::now();
     let (mut program, mut plan) = plan_on(options, module, func)?;
     loop_ir::shallow(&program)?;
@@ -90,7 +94,7 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
         Target::Accelerator(_) => &AS_WRITTEN,
         Target::Native(_) | Target::Interpreter => &NATIVE,
     };
-    let mut context = Context { machine: options.target.machine(), ..Context::default() };
+    let mut context = Context { machine: options.machine, ..Context::default() };
     list.run(&mut program, &mut context)?;
     plan.ahead(&program.entry, &context.hoisted);
     let (confined, passes) = (context.clamped, context.changed);
@@ -100,7 +104,9 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
     let f = module.function(func);
     let params = f.all_params().filter_map(|p| f.types[p].as_array().cloned()).collect();
     let running = match &options.target {
-        Target::Native(triple) => Running::Native(Executable::verified(&program, triple)?),
+        Target::Native(triple) => {
+            Running::Native(Executable::verified(&program, triple, options.machine)?)
+        }
         Target::Interpreter => Running::Interpreter(program.clone()),
         Target::Accelerator(machine) => {
             machine.check()?;
@@ -115,6 +121,7 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
     };
     let report = Report {
         target: options.target.clone(),
+        machine: options.machine,
         program,
         plan,
         peak,
@@ -266,6 +273,9 @@ impl fmt::Display for Report {
             writeln!(f, "{} loads and stores are confined to their buffers", self.confined)?;
         }
         let (lower, code) = (ms(self.lower), ms(self.code));
+        if self.machine != MachineModel::MEASURED {
+            writeln!(f, "machine model: {}", self.machine)?;
+        }
         writeln!(f, "for {}: lower {lower:.3} ms, code {code:.3} ms", self.target)
     }
 }
@@ -298,6 +308,7 @@ mod tests {
         let params = vec![program.entry.buffers.values().next().unwrap().ty.clone()];
         let report = Report {
             target: Target::Interpreter,
+            machine: MachineModel::MEASURED,
             program: program.clone(),
             plan: Plan::default(),
             peak: 16,

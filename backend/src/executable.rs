@@ -38,15 +38,14 @@
 
 use crate::codegen::jit::{CodeReport, MachineCode};
 use crate::loop_ir::{self, HostSignature, LoopLimit, LoopLimitId, Program};
-use crate::machine::Machine;
+use crate::machine::MachineModel;
 use crate::no_memory;
-use crate::passes::{self, CODE};
 use crate::runtime::abi::Context;
 use crate::runtime::gemm;
 use crate::runtime::host_calls::Outside;
 use crate::runtime::loop_limits::{LoopLimits, STOPPED};
 use crate::runtime::tape_memory::{self, NO_RECORD, NO_ROOM, Records};
-use crate::target::{Target, isa};
+use crate::target::isa;
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_entity::PrimaryMap;
 use smallvec::SmallVec;
@@ -124,24 +123,24 @@ impl Executable {
     /// cannot run it.
     pub fn on(program: &Program, triple: &Triple) -> Result<Executable, Problem> {
         loop_ir::check(program)?;
-        Executable::verified(program, triple)
+        Executable::verified(program, triple, MachineModel::MEASURED)
     }
 
     /// [`Executable::on`] for a program that has been verified.
-    pub(crate) fn verified(program: &Program, triple: &Triple) -> Result<Executable, Problem> {
-        Executable::made(program, Target::Native(triple.clone()).machine(), isa(triple)?)
+    pub(crate) fn verified(
+        program: &Program,
+        triple: &Triple,
+        machine: MachineModel,
+    ) -> Result<Executable, Problem> {
+        Executable::made(program, machine, isa(triple)?)
     }
 
     /// Compiles a verified program to those instructions.
     pub(crate) fn made(
         program: &Program,
-        machine: Machine,
+        machine: MachineModel,
         isa: OwnedTargetIsa,
     ) -> Result<Executable, Problem> {
-        let mut program = program.clone();
-        let mut context = passes::Context { machine, ..passes::Context::default() };
-        CODE.run(&mut program, &mut context)?;
-        let program = &program;
         // Cranelift reports its own faults by panicking; they stay on this side.
         let compiled = catch_unwind(AssertUnwindSafe(|| MachineCode::new(program, machine, isa)));
         let (code, report) = compiled.unwrap_or_else(|_| {

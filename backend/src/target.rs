@@ -13,7 +13,7 @@
 //! ```
 
 use crate::accelerator;
-use crate::machine::Machine;
+use crate::machine::MachineModel;
 use cranelift_codegen::isa::{self, LookupError, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
 use std::fmt;
@@ -41,13 +41,6 @@ impl Target {
     pub fn host() -> Target {
         Target::Native(Triple::host())
     }
-
-    /// What is fast there. Others run the kernels of machine code, so that all agree.
-    pub(crate) fn machine(&self) -> Machine {
-        match self {
-            Target::Native(_) | Target::Interpreter | Target::Accelerator(_) => Machine::MEASURED,
-        }
-    }
 }
 
 impl Default for Target {
@@ -73,6 +66,8 @@ pub struct Options {
     pub target: Target,
     /// Whether calls may be limited, and say what they took: loops count their iterations.
     pub limited: bool,
+    /// What is taken for fast, on every target: the interpreter and the simulator run the kernels of machine code.
+    pub machine: MachineModel,
 }
 
 /// The instruction set of a machine on which this process can run code: of this one.

@@ -86,7 +86,7 @@ pub use implicit::*;
 pub use jit::{CallReport, Compiled, Explanation, Jit, Stage, jit, run};
 pub use ops::functions::*;
 pub use state::Ref;
-pub use tapeloom_backend::{Rematerialized, TapePlan, Target, accelerator, layout};
+pub use tapeloom_backend::{MachineModel, Rematerialized, TapePlan, Target, accelerator, layout};
 pub use tapeloom_derive::Tree;
 pub use tapeloom_ir::{
     ArrayType, Cancel, Dtype, Element, Kind, LoopCount, Policy, Problem, Shape, Tensor,

@@ -1,5 +1,5 @@
-//! Which pass on kernels is wrong: a list of passes is run step by step, and what the program computes is compared with
-//! what it computed before.
+//! Which pass is wrong: a list of passes on functions or on kernels is run step by step, and what the program computes is
+//! compared with what it computed before.
 //!
 //! ```
 //! use tapeloom_backend::{lower::schedule, passes::NATIVE};
@@ -18,8 +18,9 @@ use crate::{Agreement, Failure};
 use std::fmt;
 use tapeloom_backend::loop_ir::{self, Program};
 use tapeloom_backend::passes::{Context, List, Step, by_name};
-use tapeloom_ir::Tensor;
 use tapeloom_ir::prim::Exactness;
+use tapeloom_ir::{FuncId, Module, Tensor, eval, print_functions};
+use tapeloom_transforms as transforms;
 
 /// What was found.
 #[derive(Debug)]
@@ -31,7 +32,7 @@ pub enum Verdict {
         /// Its place in the list, from 0 on.
         at: usize,
         /// The step.
-        step: &'static Step,
+        step: String,
         /// What differs.
         why: String,
         /// The program that it was given, and what it made.
@@ -54,45 +55,92 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Runs a list of passes on a program, and finds the first step behind which it computes something else: other bits, or
-/// numbers that are far apart where a pass may take sums in another order.
+/// The search for the first step behind which a program computes something else.
+struct Search {
+    want: Vec<Tensor>,
+    /// What the program computed behind the last step, and how it prints.
+    before: (Vec<Tensor>, String),
+    steps: usize,
+    wrong: Option<Verdict>,
+}
+
+impl Search {
+    fn new(want: Vec<Tensor>, program: String) -> Search {
+        Search { before: (want.clone(), program), want, steps: 0, wrong: None }
+    }
+
+    /// Compares what the program computes behind a step: other bits are wrong, or numbers that are far apart where a
+    /// pass may take sums in another order.
+    fn step(
+        &mut self,
+        step: &dyn fmt::Display,
+        exactness: Exactness,
+        program: String,
+        found: Result<Vec<Tensor>, Failure>,
+    ) {
+        if self.wrong.is_some() {
+            return;
+        }
+        let compared = found.and_then(|found| {
+            Agreement::relative(1e-9).check_all(&found, &self.want)?;
+            if exactness == Exactness::Exact {
+                Agreement::Exact.check_all(&found, &self.before.0)?;
+            }
+            Ok(found)
+        });
+        match compared {
+            Ok(found) => self.before = (found, program),
+            Err(why) => {
+                let programs = [std::mem::take(&mut self.before.1), program];
+                let (at, step, why) = (self.steps, step.to_string(), why.to_string());
+                self.wrong = Some(Verdict::Wrong { at, step, why, programs });
+            }
+        }
+        self.steps += 1;
+    }
+
+    /// What was found when the list has ended.
+    fn verdict<E: fmt::Display>(self, ran: Result<(), E>) -> Verdict {
+        match (self.wrong, ran) {
+            (Some(wrong), _) => wrong,
+            (None, Err(problem)) => Verdict::Refused(problem.to_string()),
+            (None, Ok(())) => Verdict::Right,
+        }
+    }
+}
+
+/// Runs a list of passes on a program of kernels, and finds the first step behind which it computes something else.
 ///
 /// # Errors
 /// Where the program itself cannot be run.
 pub fn bisect(list: &List, program: &Program, args: &[Tensor]) -> Result<Verdict, Failure> {
     let want = loop_ir::shadow(&proved(program)?, args)?;
-    let (mut made, mut last, mut verdict) = (program.clone(), program.to_string(), None);
-    let (mut at, mut exact, mut before) = (0, true, want.clone());
+    let (mut made, mut search) = (program.clone(), Search::new(want, program.to_string()));
     let mut after = |step: &'static Step, made: &Program| {
-        if verdict.is_some() {
-            return;
-        }
-        exact = step.pass.exactness == Exactness::Exact;
         let found = proved(made).and_then(|p| Ok(loop_ir::eval(&p, args)?));
-        let compared = found.and_then(|found| {
-            let near = Agreement::relative(1e-9);
-            near.check_all(&found, &want)?;
-            if exact {
-                Agreement::Exact.check_all(&found, &before)?;
-            }
-            Ok(found)
-        });
-        match compared {
-            Ok(found) => before = found,
-            Err(why) => {
-                let programs = [std::mem::take(&mut last), made.to_string()];
-                verdict = Some(Verdict::Wrong { at, step, why: why.to_string(), programs });
-            }
-        }
-        last = made.to_string();
-        at += 1;
+        search.step(step, step.pass.exactness, made.to_string(), found);
     };
     let ran = list.observed(&mut made, &mut Context::default(), &mut after);
-    Ok(match (verdict, ran) {
-        (Some(wrong), _) => wrong,
-        (None, Err(problem)) => Verdict::Refused(problem.to_string()),
-        (None, Ok(())) => Verdict::Right,
-    })
+    Ok(search.verdict(ran))
+}
+
+/// The same for a list of passes on functions.
+///
+/// # Errors
+/// Where the function itself cannot be run.
+pub fn bisect_function(
+    list: &transforms::List,
+    module: &Module,
+    f: FuncId,
+    args: &[Tensor],
+) -> Result<Verdict, Failure> {
+    let mut search = Search::new(eval(module, f, args)?, print_functions(module, &[f]));
+    let mut after = |step: &'static transforms::Step, m: &Module, f: FuncId| {
+        let found = eval(m, f, args).map_err(Failure::from);
+        search.step(step, step.pass.exactness, print_functions(m, &[f]), found);
+    };
+    let ran = list.observed(&mut module.clone(), f, &mut after);
+    Ok(search.verdict(ran.map(|_| ())))
 }
 
 /// The program with a proof for each access, as the interpreter wants it.

@@ -115,7 +115,7 @@ pub fn text(m: &mut Module, case: &Case, _: &Recipe) -> Result<(), Failure> {
 /// Passes, kernels and machine code keep the values.
 pub fn values(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
     let relaxed = !recipe.wild && recipe.genes.len().is_multiple_of(4);
-    same_numbers(m, case, Demand { relaxed, wild: recipe.wild })
+    same_numbers(m, case, Demand { relaxed, wild: recipe.wild, ..Demand::default() })
 }
 
 /// No pass looks through a mark ([`crate::marks`]).
@@ -123,7 +123,7 @@ pub fn marks(m: &mut Module, case: &Case, _: &Recipe) -> Result<(), Failure> {
     let other = replaced(m, case.f)?;
     let want = run(m, other, &case.args)?;
     for pass in PASSES.iter().filter(|pass| pass.exactness == Exactness::Exact) {
-        let f = (pass.run)(m, case.f)?;
+        let f = pass.apply(m, case.f)?;
         let other = replaced(m, f)?;
         let blame =
             |e| format!("{} looks through a mark: {e}\n{}", pass.name, print_function(m, f));
@@ -207,6 +207,6 @@ fn transformed(
     } else {
         append(m, case, letter, Choice::Some, rng)?
     };
-    same_numbers(m, &next, Demand { relaxed: false, wild: recipe.wild })?;
+    same_numbers(m, &next, Demand { wild: recipe.wild, ..Demand::default() })?;
     Ok(Some(next))
 }

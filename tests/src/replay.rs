@@ -28,7 +28,7 @@ use tapeloom::{Target, jit};
 use tapeloom_backend::{Options, compile};
 use tapeloom_ir::fingerprint::{Stage, collect};
 use tapeloom_ir::{FuncId, Module};
-use tapeloom_transforms::{BEFORE_ACCELERATOR, BEFORE_CODE, Pipeline};
+use tapeloom_transforms::{BEFORE_ACCELERATOR, BEFORE_CODE, List};
 
 /// How many random programs of each of the two kinds there are.
 const RANDOM: u64 = 250;
@@ -85,10 +85,9 @@ fn accelerator() -> Target {
     Target::Accelerator(Machine::cal())
 }
 
-fn run(m: &Module, f: FuncId, passes: &str, target: Target) -> Result<(), Failure> {
+fn run(m: &Module, f: FuncId, passes: &List, target: Target) -> Result<(), Failure> {
     let mut m = m.clone();
-    let pipeline: Pipeline = passes.parse()?;
-    let f = pipeline.run(&mut m, f, |_, _, _| {})?;
+    let f = passes.observed(&mut m, f, &mut |_, _, _| {})?;
     compile(&m, f, &Options { target, ..Options::default() })?;
     Ok(())
 }
@@ -101,9 +100,9 @@ fn derivatives(add: &mut Add<'_>, m: &mut Module, case: &Case, both: bool) -> Re
     };
     for (letters, f) in words {
         let name = format!("{letters}{}", case.name);
-        add(name.clone(), &mut || run(m, f, BEFORE_CODE, Target::default()));
+        add(name.clone(), &mut || run(m, f, &BEFORE_CODE, Target::default()));
         if both {
-            add(name, &mut || run(m, f, BEFORE_ACCELERATOR, accelerator()));
+            add(name, &mut || run(m, f, &BEFORE_ACCELERATOR, accelerator()));
         }
     }
     Ok(())

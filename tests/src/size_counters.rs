@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tapeloom::Explanation;
 use tapeloom_backend::{Options, compile};
 use tapeloom_ir::{FuncId, Module, parse_module};
-use tapeloom_transforms::{BEFORE_CODE, Cost, Pipeline, jvp, vjp};
+use tapeloom_transforms::{BEFORE_CODE, Cost, jvp, vjp};
 
 /// What a program, or several together, come to.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -48,10 +48,9 @@ impl Tally {
     /// What a pass or the backend reports.
     pub fn of(module: &Module, f: FuncId) -> Result<Tally, Failure> {
         let mut m = module.clone();
-        let pipeline: Pipeline = BEFORE_CODE.parse()?;
         let start = Instant::now();
         let mut emitted = None;
-        let f = pipeline.run(&mut m, f, |_, m, f| {
+        let f = BEFORE_CODE.observed(&mut m, f, &mut |_, m, f| {
             emitted.get_or_insert(m.function(f).equations.len());
         })?;
         let compiled = compile(&m, f, &Options::default())?;

@@ -23,11 +23,14 @@
 //! | `linear count=1` | the last parameters become linear |
 //! | `transpose` | with `nonzero=[true]`; without, all results |
 //! | `batch size=3` | with `batched=[true,false]`; without, all parameters |
-//! | a pass or pipeline of `tapeloom-transforms` | by its name |
+//! | a pass of [`tapeloom_transforms::PASSES`] | by its name |
+//! | `loop_trees` | the loop trees that lowering makes of it (the last step) |
 //! | `kernels` | the text is a program of kernels, and so is what comes out |
 //! | a pass of [`PASSES`](tapeloom_backend::passes::PASSES), `unroll by=[4,2]`, `redundant_memory overlap=true` | passes on it; the lists say `index_set_split write_out=true` and `promote_memory private=true`, too |
 //! | `layout pipeline=tflow` | of a program of kernels: the layout of its tape; passes on layouts may follow |
 //! | `run` | the answer is the results for each line `// args: 1.0; f64[2] {1.0, 2.0}` |
+//!
+//! Where passes alone are tested and there are lines `// args: ..`, results stay what they are behind each pass.
 //!
 //! An error that a step reports is the answer, too. Programs are verified after each step, what is
 //! printed is parsed and printed again, and what is run is run by machine code as well.
@@ -36,13 +39,15 @@ use crate::{Agreement, Failure, read_tensors, run};
 use std::collections::BTreeMap;
 use tapeloom_backend::layout::{Layout, PASSES, Pipeline as Layouts, Room};
 use tapeloom_backend::passes::{Choice, Context, Invariant, by_name};
-use tapeloom_backend::{Executable, Options, compile, loop_ir};
+use tapeloom_backend::{Executable, Options, compile, loop_ir, loop_trees};
 use tapeloom_ir::prim::{Exactness, Regions};
 use tapeloom_ir::{
     Amortization, FuncId, Module, PlanRequest, Policy, Price, Problem, Tensor, fingerprint,
     parse_module, print_functions, print_module,
 };
-use tapeloom_transforms::{Pipeline, Transforms, as_linear, batch, jvp, linearize, transpose, vjp};
+use tapeloom_transforms::{
+    Pass, Transforms, as_linear, batch, by_name as function_pass, jvp, linearize, transpose, vjp,
+};
 
 /// A step and its options.
 type Step<'t> = (&'t str, BTreeMap<&'t str, &'t str>);
@@ -97,6 +102,20 @@ impl<'t> TextTest<'t> {
     /// # Errors
     /// A program that does not parse, a step that does not exist, a broken invariant.
     pub fn output(&self) -> Result<String, Failure> {
+        self.watched(&mut |_, _| {})
+    }
+
+    /// The steps on functions that make another function.
+    ///
+    /// # Errors
+    /// Those of [`TextTest::output`].
+    pub fn changes(&self) -> Result<Vec<String>, Failure> {
+        let mut names = Vec::new();
+        self.watched(&mut |name, changed| names.extend(changed.then(|| name.to_owned())))?;
+        Ok(names)
+    }
+
+    fn watched(&self, after: &mut dyn FnMut(&str, bool)) -> Result<String, Failure> {
         if let [("layout" | "kernels", _), ..] = self.pipeline.as_slice() {
             return self.kernels();
         }
@@ -112,7 +131,12 @@ impl<'t> TextTest<'t> {
         let name = name.split('(').next().unwrap_or_default();
         let last = module.iter().filter(|(_, f)| *f.name == *name).last();
         let mut at = vec![last.ok_or("no function, or it equals one before it")?.0];
+        let passes = self.pipeline.iter().map(|(name, _)| function_pass(name).ok());
+        let kept = Kept::of(&module, at[0], passes.collect(), &self.args)?;
         for (i, (name, options)) in self.pipeline.iter().enumerate() {
+            if *name == "loop_trees" {
+                return Ok(loop_trees(&module, at[0])?);
+            }
             if *name == "run" {
                 if i + 1 < self.pipeline.len() {
                     return Err("`run` must be the last step".into());
@@ -125,7 +149,11 @@ impl<'t> TextTest<'t> {
                 ([_, lin], "lin") => at = vec![*lin],
                 ([_, _, bwd], "bwd") => at = vec![*bwd],
                 (_, name) => match apply(&mut module, before, name, options) {
-                    Some(Ok(functions)) => at = functions,
+                    Some(Ok(functions)) => {
+                        at = functions;
+                        after(name, at[..] != [before]);
+                        kept.check(&module, at[0], i)?;
+                    }
                     Some(Err(problem)) => return Ok(format!("error: {problem}\n")),
                     None => return Err(format!("there is no step `{name}` here").into()),
                 },
@@ -139,6 +167,7 @@ impl<'t> TextTest<'t> {
                 }
             }
         }
+        kept.check_code(&module, at[0])?;
         // The whole is fwd and bwd inlined, so that showing all three would show everything twice.
         let shown = if at.len() == 3 { &at[..1] } else { &at[..] };
         let printed = print_functions(&module, shown);
@@ -251,6 +280,55 @@ impl<'t> TextTest<'t> {
     }
 }
 
+/// What a program computes, which passes must keep.
+struct Kept<'t> {
+    passes: Vec<&'static Pass>,
+    args: &'t [Vec<Tensor>],
+    wanted: Vec<Vec<Tensor>>,
+}
+
+impl<'t> Kept<'t> {
+    /// Nothing is known of steps that are no passes.
+    fn of(
+        module: &Module,
+        f: FuncId,
+        passes: Vec<Option<&'static Pass>>,
+        args: &'t [Vec<Tensor>],
+    ) -> Result<Kept<'t>, Failure> {
+        let passes: Option<Vec<_>> = passes.into_iter().collect();
+        let args = if passes.is_some() { args } else { &[] };
+        let wanted = args.iter().map(|args| run(module, f, args)).collect::<Result<_, _>>()?;
+        Ok(Kept { passes: passes.unwrap_or_default(), args, wanted })
+    }
+
+    /// How near results are behind so many passes.
+    fn agreement(&self, passes: usize) -> Agreement {
+        match self.passes.iter().take(passes).all(|pass| pass.exactness == Exactness::Exact) {
+            true => Agreement::Exact,
+            false => Agreement::relative(1e-10),
+        }
+    }
+
+    fn check(&self, module: &Module, f: FuncId, step: usize) -> Result<(), Failure> {
+        for (args, want) in self.args.iter().zip(&self.wanted) {
+            let found = run(module, f, args)?;
+            let checked = self.agreement(step + 1).check_all(&found, want);
+            checked.map_err(|e| format!("after `{:?}`: {e}", self.passes[step]))?;
+        }
+        Ok(())
+    }
+
+    fn check_code(&self, module: &Module, f: FuncId) -> Result<(), Failure> {
+        for (args, want) in self.args.iter().zip(&self.wanted) {
+            let args: Vec<&Tensor> = args.iter().collect();
+            let found = compile(module, f, &Options::default())?.call(&args)?;
+            let checked = Agreement::relative(1e-10).check_all(&found, want);
+            checked.map_err(|e| format!("machine code disagrees: {e}"))?;
+        }
+        Ok(())
+    }
+}
+
 /// What a pass on kernels is told.
 fn context(options: &BTreeMap<&str, &str>) -> Result<Context, Failure> {
     let mut context = Context::default();
@@ -314,10 +392,7 @@ fn apply(
             let of = batch(module, f, number("size", 3), &mask("batched", all));
             of.map(|of| vec![of.function])
         }
-        other => {
-            let passes: Pipeline = other.parse().ok()?;
-            passes.run(module, f, |_, _, _| {}).map(|f| vec![f])
-        }
+        other => function_pass(other).ok()?.apply(module, f).map(|f| vec![f]),
     })
 }
 

@@ -1,10 +1,12 @@
-//! The transforms, as users ask for them: about a function, with nothing that a rule would add.
+//! The transforms and the passes, as users ask for them: about a function, with nothing that a rule would add.
 
 use crate::dispatch::Transforms;
-use crate::loops::tidy;
+use crate::passes::egraph::{self, Options, Simplified};
+use crate::passes::pass::Pass;
+use crate::pipeline::{BEFORE_REVERSE, List, Step};
 use tapeloom_ir::lang::query::{BatchOf, JvpOf, LinearizeOf, PruneOf, TransposeOf, UnzipOf};
 use tapeloom_ir::prim::Regions;
-use tapeloom_ir::{FuncId, Module, PlanRequest, Policy, Problem};
+use tapeloom_ir::{FuncId, Module, PlanRequest, Policy, Problem, fingerprint};
 
 /// The forward derivative of `f`: `(x.., dx of the active) -> (y.., dy of the active outputs)`.
 ///
@@ -21,7 +23,7 @@ pub fn jvp(module: &mut Module, f: FuncId, active: &[bool]) -> Result<JvpOf, Pro
 /// # Errors
 /// A derivative that does not exist, with the user's line.
 pub fn linearize(module: &mut Module, f: FuncId, active: &[bool]) -> Result<LinearizeOf, Problem> {
-    let f = tidy(module, f)?;
+    let f = BEFORE_REVERSE.run(module, f)?;
     let of = Transforms.linearize(module, f, active, &[], &[])?;
     Transforms.plan(module, of, PlanRequest::call(Policy::Planned))
 }
@@ -71,4 +73,52 @@ pub fn prune(module: &mut Module, f: FuncId, used: &[bool]) -> Result<PruneOf, P
 /// None that a well-formed module can cause.
 pub fn unzip(module: &mut Module, f: FuncId, known: &[bool]) -> Result<UnzipOf, Problem> {
     Transforms.unzip(module, f, known)
+}
+
+/// Simplifies by equality saturation, and reports.
+///
+/// # Errors
+/// None that a well-formed module can cause.
+pub fn simplify_with(
+    module: &mut Module,
+    f: FuncId,
+    options: &Options,
+) -> Result<Simplified, Problem> {
+    egraph::simplify_with(&mut Transforms, module, f, options)
+}
+
+impl Pass {
+    /// Runs the pass on a function and on all that it runs. A debug build verifies what comes out.
+    ///
+    /// # Errors
+    /// What the pass reports; [`tapeloom_ir::Kind::Internal`] where it breaks an invariant and that is noticed.
+    pub fn apply(&self, module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
+        self.run(&mut Transforms, module, f)
+    }
+}
+
+impl List {
+    /// Runs the passes.
+    ///
+    /// # Errors
+    /// Those of [`Pass::apply`].
+    pub fn run(&self, module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
+        self.run_with(&mut Transforms, module, f, &mut |_, _, _| {})
+    }
+
+    /// Runs the passes as a compile does: `after` sees the function behind each step, and [`fingerprint`] is told.
+    ///
+    /// # Errors
+    /// Those of [`List::run`].
+    pub fn observed(
+        &self,
+        module: &mut Module,
+        f: FuncId,
+        after: &mut dyn FnMut(&'static Step, &Module, FuncId),
+    ) -> Result<FuncId, Problem> {
+        let made = self.run_with(&mut Transforms, module, f, after)?;
+        let of = |f| fingerprint::function(module, f);
+        fingerprint::tell("passes", || of(f), || of(made));
+        Ok(made)
+    }
 }

@@ -8,8 +8,7 @@
 //! | [`transpose`] | `(k; dx) -> dy` to `(k; ct of dy) -> ct of dx` |
 //! | [`vjp`] | `(x -> y)` to `(x, ct of y) -> (y, ct of x)`: linearize, then transpose |
 //! | [`batch`] | `(x -> y)` to `([n, x]) -> [n, y]` |
-//! | [`inline`], [`dce`], [`cse`], [`peephole`] | same function, tidier |
-//! | [`simplify`] | same function, cheaper |
+//! | [`PASSES`] | same function, tidier or cheaper |
 //! | [`activity`] | which values a derivative is about |
 //!
 //! Each takes a closed function and appends a new closed function to the module, so nesting is
@@ -32,17 +31,13 @@ mod sweeps;
 
 pub use ad::activity::{Activity, activity};
 pub use ad::vjp::{VjpOf, vjp};
-pub use api::{as_linear, batch, jvp, linearize, prune, transpose, unzip};
+pub use api::{as_linear, batch, jvp, linearize, prune, simplify_with, transpose, unzip};
 pub use checkpoint::{keep_carries, known_names};
 pub use dispatch::Transforms;
-pub use loops::{last_rows, ranges, rows, windows};
 pub use passes::cost::Cost;
-pub use passes::cse::cse;
-pub use passes::dce::dce;
-pub use passes::egraph::{
-    Options as SimplifyOptions, Simplification, Simplified, simplify, simplify_relaxed,
-    simplify_with,
+pub use passes::egraph::{Options as SimplifyOptions, Simplification, Simplified};
+pub use passes::pass::Pass;
+pub use pipeline::{
+    BEFORE_ACCELERATOR, BEFORE_BUDGET, BEFORE_CODE, BEFORE_RELAXED_CODE, BEFORE_REVERSE, List,
+    PASSES, Step, by_name, changes,
 };
-pub use passes::inline::{expand, inline};
-pub use passes::peephole::peephole;
-pub use pipeline::{BEFORE_ACCELERATOR, BEFORE_CODE, BEFORE_RELAXED_CODE, PASSES, Pass, Pipeline};

@@ -1,196 +1,320 @@
-//! Passes as data: named, printable, put together in pipelines written as text.
+//! Pipelines: the lists of passes that functions go through. No other place says an order.
 //!
-//! ```
-//! use tapeloom_transforms::Pipeline;
-//! let tidy: Pipeline = "inline, cse, dce".parse()?;
-//! assert_eq!(tidy.to_string(), "inline, cse, dce");
-//! # Ok::<(), tapeloom_ir::Problem>(())
-//! ```
+//! A step of a list is a row and the reason why it stands there. So tests run the passes that users run: whole lists,
+//! or a list step by step ([`List::observed`]). A debug build verifies what each step makes, and names the step that
+//! broke it.
 
-use crate::passes::over_regions::everywhere;
+use crate::loops::{
+    dedup_constants, drained_carries, fold_ranges, forward_stores, narrow_carries, promote_reads,
+    rolling_buffer, stack_outputs, zero_trip_loops,
+};
+use crate::passes::pass::Pass;
+use crate::passes::{cse, dce, egraph, inline, peephole};
+use std::cell::RefCell;
 use std::fmt;
-use std::str::FromStr;
-use tapeloom_ir::prim::Exactness;
-use tapeloom_ir::{FuncId, Kind, Module, Problem, fingerprint, verify};
+use tapeloom_ir::prim::Regions;
+use tapeloom_ir::{FuncId, Kind, Module, Problem};
 
-/// A pass: same parameters and results, another program.
-#[derive(Clone, Copy)]
-pub struct Pass {
-    /// Name in pipelines.
-    pub name: &'static str,
-    /// One sentence.
-    pub about: &'static str,
-    /// Whether results stay what they are, bit by bit.
-    pub exactness: Exactness,
-    /// Whether it goes into the functions that are run by itself; otherwise it sees one at a time.
-    pub nested: bool,
-    /// The pass itself.
-    pub run: fn(&mut Module, FuncId) -> Result<FuncId, Problem>,
-}
-
-/// Every pass.
-pub const PASSES: &[Pass] = &[
-    Pass {
-        name: "inline",
-        about: "calls are replaced by bodies",
-        exactness: Exactness::Exact,
-        nested: false,
-        run: crate::inline,
-    },
-    Pass {
-        name: "expand",
-        about: "calls and functions with custom rules are replaced by bodies",
-        exactness: Exactness::Exact,
-        nested: false,
-        run: crate::expand,
-    },
-    Pass {
-        name: "cse",
-        about: "equal equations are computed once",
-        exactness: Exactness::Exact,
-        nested: false,
-        run: crate::cse,
-    },
-    Pass {
-        name: "dce",
-        about: "equations that nobody reads are dropped",
-        exactness: Exactness::Exact,
-        nested: false,
-        run: crate::dce,
-    },
-    Pass {
-        name: "peephole",
-        about: "exact local rules are applied and constants folded",
-        exactness: Exactness::Exact,
-        nested: false,
-        run: crate::peephole,
-    },
-    Pass {
-        name: "ranges",
-        about: "integers that can only be one thing are that, and loops of no iterations are what they begin with",
-        exactness: Exactness::Exact,
-        nested: true,
-        run: crate::ranges,
-    },
-    Pass {
-        name: "windows",
-        about: "loops carry what they write of arrays, and not the arrays",
-        exactness: Exactness::Exact,
-        nested: true,
-        run: crate::windows,
-    },
-    Pass {
-        name: "rows",
-        about: "loops that make each row of an array from those before it carry rows",
-        exactness: Exactness::Exact,
-        nested: true,
-        run: crate::rows,
-    },
-    Pass {
-        name: "last_rows",
-        about: "loops carry rows of arrays of which the last row is all that is read",
-        exactness: Exactness::Exact,
-        nested: true,
-        run: crate::last_rows,
-    },
-    Pass {
-        name: "simplify",
-        about: "the cheapest program that exact rules lead to",
-        exactness: Exactness::Exact,
-        nested: false,
-        run: crate::simplify,
-    },
-    Pass {
-        name: "simplify_relaxed",
-        about: "the cheapest program that rules of real arithmetic lead to",
-        exactness: Exactness::Reassociates,
-        nested: false,
-        run: crate::simplify_relaxed,
-    },
+/// Every pass, in the order of names.
+pub const PASSES: &[&Pass] = &[
+    &cse::PASS,
+    &dce::PASS,
+    &dedup_constants::PASS,
+    &drained_carries::PASS,
+    &inline::EXPAND,
+    &fold_ranges::PASS,
+    &forward_stores::PASS,
+    &inline::PASS,
+    &narrow_carries::PASS,
+    &narrow_carries::EAGER,
+    &peephole::PASS,
+    &promote_reads::PASS,
+    &rolling_buffer::PASS,
+    &rolling_buffer::LAST,
+    &egraph::PASS,
+    &egraph::RELAXED,
+    &stack_outputs::PASS,
+    &zero_trip_loops::PASS,
 ];
 
-/// What runs before code generation.
-pub const BEFORE_CODE: &str =
-    "expand, cse, dce, ranges, windows, last_rows, peephole, simplify, dce";
+/// The pass of that name.
+///
+/// # Errors
+/// [`Kind::Parse`] where there is none, with the names of those that there are.
+pub fn by_name(name: &str) -> Result<&'static Pass, Problem> {
+    let found = PASSES.iter().copied().find(|pass| pass.name == name);
+    found.ok_or_else(|| {
+        let names: Vec<&str> = PASSES.iter().map(|pass| pass.name).collect();
+        Problem::new(
+            Kind::Parse,
+            format!("there is no pass `{name}`"),
+            format!("the passes are {}", names.join(", ")),
+        )
+    })
+}
+
+/// A pass at its place in a list.
+#[derive(Debug)]
+pub struct Step {
+    /// The pass.
+    pub pass: &'static Pass,
+    /// What it makes is kept only if that pass, which follows, then changes the function.
+    pub kept_if: Option<&'static Pass>,
+    /// Why it stands here.
+    pub why_here: &'static str,
+}
+
+/// `stack_outputs if rolling_buffer_last`.
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.pass.name)?;
+        self.kept_if.map_or(Ok(()), |pass| write!(f, " if {}", pass.name))
+    }
+}
+
+/// Passes in their order.
+#[derive(Debug)]
+pub struct List {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is for, in a sentence.
+    pub about: &'static str,
+    /// The passes.
+    pub steps: &'static [Step],
+}
+
+const fn step(pass: &'static Pass, why_here: &'static str) -> Step {
+    Step { pass, kept_if: None, why_here }
+}
+
+const fn step_if(kept_if: &'static Pass, pass: &'static Pass, why_here: &'static str) -> Step {
+    Step { pass, kept_if: Some(kept_if), why_here }
+}
+
+const EXPAND: Step = step(
+    &inline::EXPAND,
+    "no more derivatives are taken, and a call hides from all other passes what it does",
+);
+const CSE: Step = step(&cse::PASS, "calls that are opened compute the same in several places");
+const DCE: Step = step(
+    &dce::PASS,
+    "of what was opened many results are not read, and passes on loops ask who reads",
+);
+const FOLD_RANGES: Step = step(
+    &fold_ranges::PASS,
+    "indices are sums of counters where it is known that they do not wrap",
+);
+const ZERO_TRIP_LOOPS: Step =
+    step(&zero_trip_loops::PASS, "neither passes on loops nor derivatives need to look at them");
+const PROMOTE_READS: Step = step(
+    &promote_reads::PASS,
+    "of an array that goes into a branch it is not known what is read of it",
+);
+const STACK_OUTPUTS: Step = step_if(
+    &rolling_buffer::LAST,
+    &stack_outputs::PASS,
+    "a loop that writes a row place by place hides that it writes a row; arrays of other loops are filled where \
+     they lie",
+);
+const ROLLING_BUFFER_LAST: Step =
+    step(&rolling_buffer::LAST, "rows are written whole, and it is known who reads them");
+
+const NARROW_CARRIES: Step = step(
+    &narrow_carries::PASS,
+    "which elements are read is known, in branches as well, and which indices there can be",
+);
+const DRAINED_CARRIES: Step = step(
+    &drained_carries::PASS,
+    "what reverse mode takes out of an array place by place is narrow by now",
+);
+const FORWARD_STORES: Step = step(
+    &forward_stores::PASS,
+    "around narrow loops stand writes of what they made, and reads of it",
+);
+const DEAD_READS: Step = step_if(
+    &rolling_buffer::LAST,
+    &dce::PASS,
+    "again: a dead read would count as one of another row",
+);
+const PEEPHOLE: Step =
+    step(&peephole::PASS, "what loops carry is settled; what is tidy is cheaper to simplify");
+const SIMPLIFY: Step = step(&egraph::PASS, "it costs the most, so it gets what all others leave");
+const SIMPLIFY_RELAXED: Step =
+    step(&egraph::RELAXED, "it costs the most, so it gets what all others leave");
+const LAST: Step = step(&dce::PASS, "again: calls may return what is not read any more");
+
+/// Before reverse mode.
+pub static BEFORE_REVERSE: List = List {
+    name: "before_reverse",
+    about: "what `linearize` does first, so that loops have little state to keep",
+    steps: &[
+        step(
+            &dedup_constants::PASS,
+            "the cotangent of a constant is one running total, however plans cut loops behind this",
+        ),
+        FOLD_RANGES,
+        ZERO_TRIP_LOOPS,
+        PROMOTE_READS,
+        step(
+            &narrow_carries::EAGER,
+            "which elements are read is known, in branches as well, and which indices there can be",
+        ),
+        STACK_OUTPUTS,
+        step_if(&rolling_buffer::LAST, &dce::PASS, "a dead read would count as one of another row"),
+        ROLLING_BUFFER_LAST,
+    ],
+};
+
+/// Before a plan within a number of bytes.
+pub static BEFORE_BUDGET: List = List {
+    name: "before_budget",
+    about: "what a plan within a number of bytes does first, behind `before_reverse`",
+    steps: &[
+        step(&inline::PASS, "plans cut loops, and those of functions that are called, too"),
+        step(
+            &rolling_buffer::PASS,
+            "a budget counts each version of what a loop carries, and rows are less than arrays; otherwise arrays are \
+             filled where they lie",
+        ),
+    ],
+};
+
+/// Before machine code.
+pub static BEFORE_CODE: List = List {
+    name: "before_code",
+    about: "what `jit` does before it makes loops",
+    steps: &[
+        EXPAND,
+        CSE,
+        DCE,
+        FOLD_RANGES,
+        ZERO_TRIP_LOOPS,
+        PROMOTE_READS,
+        NARROW_CARRIES,
+        DRAINED_CARRIES,
+        FORWARD_STORES,
+        STACK_OUTPUTS,
+        DEAD_READS,
+        ROLLING_BUFFER_LAST,
+        PEEPHOLE,
+        SIMPLIFY,
+        LAST,
+    ],
+};
 
 /// The same, where sums may be taken in another order.
-pub const BEFORE_RELAXED_CODE: &str =
-    "expand, cse, dce, ranges, windows, last_rows, peephole, simplify_relaxed, dce";
+pub static BEFORE_RELAXED_CODE: List = List {
+    name: "before_relaxed_code",
+    about: "the same for `jit(f).relaxed()`",
+    steps: &[
+        EXPAND,
+        CSE,
+        DCE,
+        FOLD_RANGES,
+        ZERO_TRIP_LOOPS,
+        PROMOTE_READS,
+        NARROW_CARRIES,
+        DRAINED_CARRIES,
+        FORWARD_STORES,
+        STACK_OUTPUTS,
+        DEAD_READS,
+        ROLLING_BUFFER_LAST,
+        PEEPHOLE,
+        SIMPLIFY_RELAXED,
+        LAST,
+    ],
+};
 
-/// What runs before the simulated accelerator, where loops are run as they are written.
-pub const BEFORE_ACCELERATOR: &str = "expand, cse, dce, ranges, peephole, simplify, dce";
+/// Before the simulated accelerator.
+pub static BEFORE_ACCELERATOR: List = List {
+    name: "before_accelerator",
+    about: "the same for the simulated accelerator, which runs loops as they are written",
+    steps: &[EXPAND, CSE, DCE, FOLD_RANGES, ZERO_TRIP_LOOPS, PEEPHOLE, SIMPLIFY, LAST],
+};
 
-/// A sequence of passes.
-#[derive(Clone)]
-pub struct Pipeline {
-    passes: Vec<&'static Pass>,
+thread_local! {
+    /// The steps that changed something, if somebody [asks](changes).
+    static CHANGES: RefCell<Option<Vec<&'static Step>>> = const { RefCell::new(None) };
 }
 
-impl Pipeline {
-    /// Runs the passes in order, each also on the functions that are called and not inlined;
-    /// `observe` sees the function after each. Debug builds verify the
-    /// program after each pass and blame the pass by name.
-    ///
-    /// # Errors
-    /// What a pass reports; [`Kind::Internal`] when a pass breaks an invariant.
-    pub fn run(
+/// The steps of lists that change something while `f` runs, on this thread: transforms have passes of their own.
+pub fn changes<T>(f: impl FnOnce() -> T) -> (T, Vec<&'static Step>) {
+    let before = CHANGES.replace(Some(Vec::new()));
+    let result = f();
+    (result, CHANGES.replace(before).unwrap_or_default())
+}
+
+impl List {
+    /// Every list.
+    pub const ALL: [&'static List; 5] =
+        [&BEFORE_REVERSE, &BEFORE_BUDGET, &BEFORE_CODE, &BEFORE_RELAXED_CODE, &BEFORE_ACCELERATOR];
+
+    /// Runs the passes, and calls `after` behind each. What a step made that is not kept is not seen.
+    pub(crate) fn run_with(
         &self,
+        regions: &mut dyn Regions,
         module: &mut Module,
         mut f: FuncId,
-        mut observe: impl FnMut(&'static str, &Module, FuncId),
+        after: &mut dyn FnMut(&'static Step, &Module, FuncId),
     ) -> Result<FuncId, Problem> {
-        let traced = f;
-        for pass in &self.passes {
-            f = match pass.nested {
-                true => (pass.run)(module, f)?,
-                false => everywhere(module, f, pass.run)?,
-            };
-            if cfg!(debug_assertions)
-                && let Some(error) = verify(module, f).into_iter().next()
-            {
-                let message = format!("pass `{}` broke an invariant: {error}", pass.name);
-                return Err(Problem::internal(message));
+        // What holds if the steps that wait for a later one are dropped.
+        let (mut kept, mut waiting) = (f, Vec::new());
+        for step in self.steps {
+            let made = step.pass.run(regions, module, f)?;
+            let changed = made != f;
+            waiting.push((step, made));
+            f = made;
+            if step.kept_if.is_some() {
+                continue;
             }
-            observe(pass.name, module, f);
+            let keep = changed || waiting.len() == 1;
+            for (step, made) in waiting.drain(..) {
+                let made = if keep { made } else { kept };
+                if made != kept {
+                    CHANGES.with_borrow_mut(|all| all.iter_mut().for_each(|all| all.push(step)));
+                }
+                kept = made;
+                after(step, module, kept);
+            }
+            f = kept;
         }
-        let of = |f| fingerprint::function(module, f);
-        fingerprint::tell("passes", || of(traced), || of(f));
-        Ok(f)
-    }
-
-    /// The passes in the order in which they run.
-    pub fn passes(&self) -> impl Iterator<Item = &'static Pass> {
-        self.passes.iter().copied()
+        Ok(kept)
     }
 }
 
-impl FromStr for Pipeline {
-    type Err = Problem;
-    fn from_str(text: &str) -> Result<Pipeline, Problem> {
-        let find = |name: &str| {
-            PASSES.iter().find(|p| p.name == name).ok_or_else(|| {
-                let known: Vec<&str> = PASSES.iter().map(|p| p.name).collect();
-                Problem::new(
-                    Kind::Parse,
-                    format!("there is no pass `{name}`"),
-                    format!("the passes are {}", known.join(", ")),
-                )
-            })
-        };
-        let words = text.split(',').map(str::trim).filter(|w| !w.is_empty());
-        Ok(Pipeline { passes: words.map(find).collect::<Result<_, _>>()? })
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
 
-impl fmt::Display for Pipeline {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> = self.passes.iter().map(|p| p.name).collect();
-        f.write_str(&names.join(", "))
+    /// A step that is taken twice says why.
+    #[test]
+    fn repetitions_have_their_reason() {
+        for list in List::ALL {
+            for (i, step) in list.steps.iter().enumerate() {
+                let again = list.steps[..i].iter().any(|s| s.pass.name == step.pass.name);
+                assert_eq!(again, step.why_here.starts_with("again: "), "{}: {step}", list.name);
+            }
+        }
     }
-}
 
-impl fmt::Debug for Pipeline {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+    #[test]
+    fn steps_wait_for_one_that_follows() {
+        for list in List::ALL {
+            for (i, step) in list.steps.iter().enumerate() {
+                let next = list.steps[i..].iter().find(|step| step.kept_if.is_none());
+                if let Some(pass) = step.kept_if {
+                    assert_eq!(next.map(|next| next.pass.name), Some(pass.name), "{}", list.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_pass_has_its_place() {
+        let rows: Vec<&str> = PASSES.iter().map(|pass| pass.name).collect();
+        let used = List::ALL.iter().flat_map(|list| list.steps).map(|step| step.pass.name);
+        let used: BTreeSet<&str> = used.collect();
+        assert_eq!(rows, used.into_iter().collect::<Vec<_>>());
     }
 }

@@ -7,7 +7,7 @@
 
 use crate::codegen::clif::{self, Symbols};
 use crate::loop_ir::Program;
-use crate::machine::Machine;
+use crate::machine::MachineModel;
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_jit::{JITBuilder, JITModule};
 use std::fmt;
@@ -66,7 +66,7 @@ impl MachineCode {
     /// Compiles a verified program.
     pub(crate) fn new(
         program: &Program,
-        machine: Machine,
+        machine: MachineModel,
         isa: OwnedTargetIsa,
     ) -> Result<(MachineCode, CodeReport), Problem> {
         let symbols = Symbols::of(program);

@@ -150,11 +150,12 @@ impl<'t> Lines<'t> {
 
     fn sum(&self, text: &str) -> Result<Affine<IndexId>, Problem> {
         let mut all = Affine::default();
-        for part in text.split(" + ") {
+        for part in text.replace(" - ", " + -").split(" + ") {
             let signed =
                 |n: &str| n.parse::<i64>().map_err(|_| self.before("a sum like `i0*8 + 1`"));
             let term = match part.split_once('*') {
                 Some((index, stride)) => Affine::atom(self.id(index, 'i')?).times(signed(stride)?),
+                None if part.starts_with('i') => Affine::atom(self.id(part, 'i')?),
                 None => Affine::constant(signed(part)?),
             };
             all = all.checked_plus(&term, 1).ok_or_else(|| self.before("smaller numbers"))?;

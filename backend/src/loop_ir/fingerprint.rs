@@ -2,7 +2,7 @@
 //!
 //! See [`tapeloom_ir::fingerprint`] for what counts.
 
-use super::{HostSignature, Kernel, Program};
+use super::{Buffer, HostSignature, Kernel, Program};
 use std::hash::{Hash, Hasher};
 use tapeloom_ir::fingerprint;
 
@@ -33,6 +33,16 @@ impl Hash for Program {
         limited.values().for_each(|w| w.runtime.hash(state));
         callees.hash(state);
         entry.hash(state);
+    }
+}
+
+impl Hash for Buffer {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Buffer { ty, place, zeroed } = self;
+        (ty, place).hash(state);
+        if *zeroed {
+            "zeroed".hash(state);
+        }
     }
 }
 

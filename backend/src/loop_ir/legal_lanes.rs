@@ -22,7 +22,7 @@ use super::{Extent, Kernel, Parallelism, Stmt, VarId, visit};
 use tapeloom_ir::Code;
 
 /// More lanes than any machine has: code grows with them.
-pub(crate) const MOST: usize = 64;
+pub(crate) const MOST_LANES: usize = 64;
 
 /// Partial values as one: halves first, so that of vectors whole ones are folded before their lanes.
 pub(crate) fn combine<T: Copy, E>(
@@ -48,7 +48,7 @@ pub(crate) fn refused(k: &Kernel, stmt: &Stmt, lanes: usize) -> Option<String> {
     let Extent::Constant(extent) = *extent else {
         return Some("its extent is known at run time only".to_owned());
     };
-    let most = extent.min(MOST);
+    let most = extent.min(MOST_LANES);
     if !lanes.is_power_of_two() || lanes > most {
         return Some(format!("{lanes} is no power of two up to {most}"));
     }

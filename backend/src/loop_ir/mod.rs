@@ -49,7 +49,7 @@ pub(crate) use dynamic_tape::opened;
 pub use dynamic_tape::{Cursor, CursorId, CursorTarget, Tape, TapeId, TapeStmt, handle};
 pub use interp::eval::{eval, shadow};
 pub(crate) use interp::eval::{observed, shadow_within};
-pub(crate) use legal_lanes::{MOST as MOST_LANES, combine};
+pub(crate) use legal_lanes::{MOST_LANES, combine};
 pub use loop_limits::{LimitStmt, LoopLimit, LoopLimitId};
 pub use text::parse::parse;
 pub(crate) use verify::shallow;
@@ -280,6 +280,9 @@ impl Kernel {
     }
 }
 
+/// Every buffer of a workspace begins at a multiple of this: a line of a cache, which is what memory is allocated in.
+pub(crate) const BUFFER_ALIGNMENT_BYTES: usize = size_of::<tapeloom_ir::Line>();
+
 /// A larger number of an input would take memory, whatever it means.
 const MOST_INPUTS: usize = 1 << 24;
 
@@ -312,12 +315,21 @@ fn work(body: &[Stmt], callees: &PrimaryMap<KernelId, u64>) -> u64 {
 }
 
 /// A piece of memory that holds an array in row-major order.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Buffer {
     /// What it holds.
     pub ty: ArrayType,
     /// Where it is.
     pub place: Place,
+    /// Whether its first value is zeros until something is stored: of a result, whose memory the caller clears.
+    pub zeroed: bool,
+}
+
+impl Buffer {
+    /// A buffer that holds nothing at first.
+    pub fn new(ty: ArrayType, place: Place) -> Buffer {
+        Buffer { ty, place, zeroed: false }
+    }
 }
 
 /// A value that a buffer holds after another one.

@@ -22,7 +22,7 @@ pub(crate) fn order(
     if folds {
         by_memory(graph, node, axes, reads, &mut order);
     }
-    order.sort_by_key(|i| axes[*i].extent <= graph.machine.tiny);
+    order.sort_by_key(|i| axes[*i].extent <= graph.machine.inner_extent);
     order
 }
 

@@ -14,7 +14,7 @@ use super::contraction::{Extents, contract_outputs};
 use super::graph::{Graph, NodeId, NodeKind};
 use super::loop_tree::{NodeMatrix, Product};
 use super::strided_layout::strided;
-use crate::machine::Machine;
+use crate::machine::MachineModel;
 use std::collections::BTreeSet;
 
 /// The library call for a node, if it is one for the library.
@@ -68,10 +68,10 @@ pub(crate) fn plan(graph: &Graph, id: NodeId) -> Option<Product> {
 }
 
 /// Whether matrices are large enough for a call.
-fn worthwhile(extents: &Extents, machine: Machine) -> bool {
+fn worthwhile(extents: &Extents, machine: MachineModel) -> bool {
     let Extents { m, n, k } = *extents;
     let work = m.saturating_mul(n).saturating_mul(k);
-    m.min(n).min(k) >= machine.call_extent && work >= machine.call_work
+    m.min(n).min(k) >= machine.library_extent && work >= machine.library_products
 }
 
 /// The operands of large contractions that are to be copied first, as they are no matrices in memory:
@@ -86,7 +86,9 @@ pub(crate) fn copied(graph: &Graph) -> BTreeSet<(NodeId, usize)> {
             continue;
         };
         for (slot, read) in [extents.n, extents.m].into_iter().enumerate() {
-            if read < graph.machine.copied_reads || strided(graph, node.operands[slot]).is_some() {
+            if read < graph.machine.library_copy_reads
+                || strided(graph, node.operands[slot]).is_some()
+            {
                 continue;
             }
             // A copy beneath a reshape is as good, and its loops need not divide.

@@ -39,7 +39,7 @@ pub(crate) fn finish(
     let mut buffers: PrimaryMap<BufferId, Buffer> = PrimaryMap::new();
     let mut of_node: SecondaryMap<NodeId, Option<BufferId>> = SecondaryMap::new();
     for (i, ty) in params.iter().enumerate() {
-        buffers.push(Buffer { ty: ty.clone(), place: Place::Input(i) });
+        buffers.push(Buffer::new(ty.clone(), Place::Input(i)));
     }
     for (id, node) in graph.nodes.iter() {
         if let NodeKind::Input(i) = node.kind {
@@ -58,7 +58,7 @@ pub(crate) fn finish(
             }
             None => {
                 let ty = graph.nodes[*r].ty.clone();
-                buffers.push(Buffer { ty, place: Place::Output(i) })
+                buffers.push(Buffer::new(ty, Place::Output(i)))
             }
         };
         of_node[root] = Some(buffer);
@@ -73,7 +73,7 @@ pub(crate) fn finish(
                 continue;
             }
             let ty = ArrayType { dtype: graph.nodes[id].ty.dtype, shape: storage.shape(graph, id) };
-            let buffer = buffers.push(Buffer { ty, place: Place::Workspace(0) });
+            let buffer = buffers.push(Buffer::new(ty, Place::Workspace(0)));
             of_node[id] = Some(buffer);
             wanting.push((id, buffer));
         }
@@ -95,7 +95,7 @@ pub(crate) fn finish(
             lives.push(Life { first: step, last: step, bytes: frame.bytes });
         }
     }
-    let (offsets, peak) = workspace::plan(&lives).ok_or_else(|| {
+    let (offsets, peak) = workspace::plan(&lives, graph.machine.page_bytes).ok_or_else(|| {
         Problem::new(
             Kind::TooLarge,
             format!("the intermediate results of @{name} are larger than memory can be"),

@@ -6,7 +6,7 @@ use super::region_node::{Region, RegionKind};
 use super::units::{Calls, Gives, Unit, carries, handed};
 use super::zero_sized::{Simpler, simplify};
 use crate::loop_ir::{HostSignature, Kernel, KernelId};
-use crate::machine::Machine;
+use crate::machine::MachineModel;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -130,7 +130,7 @@ impl Flatten<'_> {
         {
             node = base;
         }
-        let long = Shape::from(shape).elements() > self.graph.machine.unrolled;
+        let long = Shape::from(shape).elements() > self.graph.machine.unrolled_elements;
         long && matches!(self.graph.nodes[node].kind, NodeKind::Input(p) if self.gives.any(p))
     }
 
@@ -453,12 +453,12 @@ fn shifted(operand: usize, starts: &[i64], sign: i64) -> Piece {
 }
 
 /// Whether an update (of each item of a batch that is updated as a whole) is no write to memory.
-fn small(whole: &[usize], part: &[usize], machine: Machine) -> bool {
+fn small(whole: &[usize], part: &[usize], machine: MachineModel) -> bool {
     let batch = match (whole, part) {
         ([n, ..], [m, ..]) if n == m && whole.len() > 1 => *n,
         _ => 1,
     };
-    Shape::from(whole).elements() / batch.max(1) <= machine.registers
+    Shape::from(whole).elements() / batch.max(1) <= machine.register_elements
 }
 
 fn frame(function: Arc<Function>, args: &[Source], outputs: SmallVec<[ValueId; 1]>) -> Frame {

@@ -138,7 +138,7 @@ impl FusionState<'_> {
             }
             // What little work there is may be done ahead of what is there already.
             // Whoever reads it next finds it in the cache.
-            let early = self.members[m].rest(depth) <= self.graph.machine.cached;
+            let early = self.members[m].rest(depth) <= self.graph.machine.cached_elements;
             let item = line.place(space, earliest, depth == 0, early);
             line.items[item].members.push(m);
             passes.placed(waits, line.times[item]);

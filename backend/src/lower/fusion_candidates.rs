@@ -168,7 +168,7 @@ fn finish(
     let axes: SmallVec<[Axis; 4]> = order.iter().map(|i| axes[*i]).collect();
     let mut member = FusionCandidate { node, part, unrolled_from: axes.len(), axes, reads };
     while member.unrolled_from > 0
-        && member.rest(member.unrolled_from - 1) <= graph.machine.unrolled
+        && member.rest(member.unrolled_from - 1) <= graph.machine.unrolled_elements
     {
         member.unrolled_from -= 1;
     }

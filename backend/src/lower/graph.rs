@@ -12,7 +12,7 @@
 
 use super::region_node::{Region, RegionId};
 use super::units::Gives;
-use crate::machine::Machine;
+use crate::machine::MachineModel;
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap, entity_impl};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -175,7 +175,7 @@ impl Node {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Graph {
     /// What it is scheduled for.
-    pub(crate) machine: Machine,
+    pub(crate) machine: MachineModel,
     pub(crate) nodes: PrimaryMap<NodeId, Node>,
     pub(crate) regions: PrimaryMap<RegionId, Region>,
     /// What the function returns; distinct nodes, all of them computed or empty.

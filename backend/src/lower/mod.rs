@@ -29,6 +29,7 @@
 //! 3. `fusion`: which nodes share a loop (`step_order`), and the loops as trees (`loop_tree`); `reduction`, `scalarize`,
 //!    `in_place`: what happens in them; `phase_order`: what does not run before a pass has ended; `donation`: whose memory is taken over; `scalar_scope`: blocks and the
 //!    scalars in them; `verify_tree`: the invariants of the trees;
+//!    `tree_text` prints them ([`loop_trees`]);
 //! 4. beneath it `element`: the code of one element, through views (`view`) by index arithmetic
 //!    (`affine`, `dynamic_index`), or computed again (`rematerialize`);
 //! 5. `buffer_assignment`: what nobody needs goes (`dead_code`), nodes that need memory get it (`buffer_liveness`, and `workspace`
@@ -73,6 +74,7 @@ mod scalarize;
 mod step_order;
 mod strided_layout;
 mod tape_cursors;
+mod tree_text;
 mod units;
 mod verify_tree;
 mod view;
@@ -93,4 +95,4 @@ mod tape_tests;
 mod tests;
 
 pub(crate) use pipeline::plan_on;
-pub use pipeline::{plan, schedule};
+pub use pipeline::{loop_trees, plan, schedule};

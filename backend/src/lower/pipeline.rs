@@ -2,6 +2,7 @@
 //! call them.
 
 use super::dynamic_tape::Tapes;
+use super::tree_text::Trees;
 use super::units::{self, Gives, Made, Unit};
 use super::{
     blas_select, buffer_assignment, build, fusion, fusion_candidates, region_operands, verify_tree,
@@ -32,14 +33,53 @@ pub fn plan(module: &Module, func: FuncId) -> Result<(Program, Plan), Problem> {
     plan_on(&Options::default(), module, func)
 }
 
+/// The loop trees of a function, and before them those of the functions that it calls, as text: which equations share a
+/// loop, and which values have memory.
+///
+/// ```
+/// use tapeloom_backend::loop_trees;
+/// use tapeloom_ir::parse_module;
+/// let text = "func @f(%0: f64[40,100]) -> (f64[40]) {
+///   %1: f64[40,100] = exp %0
+///   %2: f64[40] = reduce_sum{axes=[1]} %1
+///   return %2
+/// }";
+/// let module = parse_module(text).map_err(|e| format!("{e:?}"))?;
+/// let (f, _) = module.iter().last().ok_or("no function")?;
+/// let trees = loop_trees(&module, f)?;
+/// assert_eq!(trees.matches("for i1").count(), 1, "both share a loop:\n{trees}");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// Those of [`schedule`].
+pub fn loop_trees(module: &Module, func: FuncId) -> Result<String, Problem> {
+    let mut text = String::new();
+    let mut observe = |trees: &Trees<'_>| text += &trees.to_string();
+    lower(&Options::default(), module, func, &mut observe)?;
+    Ok(text)
+}
+
 /// As [`plan`], for a target and with loops that count their iterations if the options ask for it.
 pub(crate) fn plan_on(
     options: &Options,
     module: &Module,
     func: FuncId,
 ) -> Result<(Program, Plan), Problem> {
+    lower(options, module, func, &mut |_| {})
+}
+
+/// Sees the loop trees of each function.
+type Observe<'a> = &'a mut dyn FnMut(&Trees<'_>);
+
+fn lower(
+    options: &Options,
+    module: &Module,
+    func: FuncId,
+    observe: Observe<'_>,
+) -> Result<(Program, Plan), Problem> {
     let mut calls = units::Calls::of(module, func)?;
-    calls.machine = options.target.machine();
+    calls.machine = options.machine;
     let f = module.function(func);
     let mut types = f.param_types().into_iter().chain(f.result_types());
     if let Some(ty) = types.find(|ty| ty.as_array().is_none()) {
@@ -51,14 +91,14 @@ pub(crate) fn plan_on(
     let mut tapes = Tapes::new(&callees, options.limited);
     for (unit, inline) in &calls.kept {
         let made = Made { calls: &calls, callees: &callees, plans: &plans };
-        let (mut kernel, plan) = kernel(module, unit, made, &mut tapes)?;
+        let (mut kernel, plan) = kernel(module, unit, made, &mut tapes, observe)?;
         plans.push(plan);
         tapes.cut(&mut kernel, &module.function(unit.function).result_types());
         callees.push(Kernel { inline: *inline, ..kernel });
     }
     let unit = Unit { function: func, gives: Gives::Nothing };
     let made = Made { calls: &calls, callees: &callees, plans: &plans };
-    let (entry, mut plan) = kernel(module, &unit, made, &mut tapes)?;
+    let (entry, mut plan) = kernel(module, &unit, made, &mut tapes, observe)?;
     plan.calls = calls.rows;
     plan.tapes.clone_from(&tapes.all);
     plan.keeping = keeping(module, func);
@@ -73,6 +113,7 @@ fn kernel(
     unit: &Unit,
     made: Made<'_>,
     tapes: &mut Tapes,
+    observe: Observe<'_>,
 ) -> Result<(Kernel, Plan), Problem> {
     let Made { calls, callees, .. } = made;
     let mut graph = build::build(module, calls, callees, unit)?;
@@ -88,5 +129,6 @@ fn kernel(
     if cfg!(debug_assertions) {
         verify_tree::check(&graph, &unit.gives, &emitted.body, &emitted.takes)?;
     }
+    observe(&Trees { name: &f.name, graph: &graph, emitted: &emitted });
     buffer_assignment::finish(&f.name, &params, &graph, &unit.gives, emitted, made, tapes)
 }

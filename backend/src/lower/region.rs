@@ -19,8 +19,9 @@ use super::loop_tree::{RegionStep, Span};
 use super::region_node::RegionKind;
 use super::tape_cursors::Rolls;
 use crate::loop_ir::{
-    Address, Arg, Buffer, BufferId, BufferVersion, Call, CallHost, Carry, Expr, Extent, IndexId,
-    Kernel, KernelId, LimitStmt, LoopLimit, Parallelism, Place, Stmt, Version, View, visit,
+    Address, Arg, BUFFER_ALIGNMENT_BYTES, Buffer, BufferId, BufferVersion, Call, CallHost, Carry,
+    Expr, Extent, IndexId, Kernel, KernelId, LimitStmt, LoopLimit, Parallelism, Place, Stmt,
+    Version, View, visit,
 };
 use cranelift_entity::{EntityRef, PrimaryMap};
 use tapeloom_ir::fault::{Fault, planted};
@@ -41,9 +42,6 @@ pub(crate) struct Frame {
 /// Loops of fewer iterations, of a few operations each, are not limited.
 const SHORT: usize = 1024;
 
-/// Every buffer begins at a multiple of this.
-const LINE: usize = 64;
-
 impl Frame {
     pub(crate) fn of(
         graph: &Graph,
@@ -61,7 +59,7 @@ impl Frame {
             RegionKind::CallHost(_) => 0,
         };
         let mut place = |bytes: usize| {
-            let here = at.checked_next_multiple_of(LINE).unwrap_or(usize::MAX);
+            let here = at.checked_next_multiple_of(BUFFER_ALIGNMENT_BYTES).unwrap_or(usize::MAX);
             at = here.saturating_add(bytes);
             here
         };
@@ -144,7 +142,7 @@ impl Convert<'_> {
 
     /// A buffer of the frame.
     fn own(&mut self, ty: ArrayType, offset: usize) -> BufferId {
-        self.buffers.push(Buffer { ty, place: Place::Workspace(offset) })
+        self.buffers.push(Buffer::new(ty, Place::Workspace(offset)))
     }
 
     /// The first element of a view.

@@ -7,8 +7,8 @@ use smallvec::SmallVec;
 
 /// What recomputation may cost.
 struct Budget {
-    operations: u32,
-    loads: u32,
+    operations: usize,
+    loads: usize,
 }
 
 impl Budget {
@@ -47,7 +47,7 @@ impl FusionState<'_> {
             NodeKind::Input(_) => return budget.load(),
             _ if self.needs[id] => return budget.load(),
             NodeKind::Map(code)
-                if code.row().flops <= self.graph.machine.recomputed_flops
+                if code.row().flops as usize <= self.graph.machine.recomputed_flops
                     && budget.operation() => {}
             NodeKind::Iota { .. } => return true,
             NodeKind::View { pieces, .. } if pieces.len() == 1 => {}

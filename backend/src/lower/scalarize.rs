@@ -20,7 +20,7 @@ impl FusionState<'_> {
     /// Unrolls the inner axes of small members that read each other across them: a slice of three
     /// elements out of a small vector is then a scalar that is already there.
     pub(crate) fn scalarise(&mut self, members: &[usize], depth: usize) {
-        let small = |m: &FusionCandidate| m.rest(depth) <= self.graph.machine.registers;
+        let small = |m: &FusionCandidate| m.rest(depth) <= self.graph.machine.register_elements;
         let mut inside: OrderedMap<NodeId, usize> = OrderedMap::default();
         let candidates: Vec<usize> =
             members.iter().copied().filter(|m| small(&self.members[*m])).collect();

@@ -124,7 +124,7 @@ impl Convert<'_> {
     /// All of a field of a record.
     fn field(&mut self, cursor: CursorId, offset: usize, ty: &ArrayType) -> View {
         let place = Place::Record { cursor, offset };
-        let buffer = self.buffers.push(Buffer { ty: ty.clone(), place });
+        let buffer = self.buffers.push(Buffer::new(ty.clone(), place));
         let (at, elements) = (Address::default(), ty.shape.elements());
         View { buffer, version: 0, at, elements }
     }
@@ -147,12 +147,12 @@ fn layout(types: &[&ArrayType]) -> Result<(usize, Vec<usize>), Problem> {
         offsets[i] = end;
         end = end.saturating_add(types[i].bytes());
     }
-    match end.checked_next_multiple_of(8).filter(|n| *n <= MOST) {
+    match end.checked_next_multiple_of(8).filter(|n| *n <= MOST_RECORD_BYTES) {
         Some(record) => Ok((record, offsets)),
         None => Err(Problem::new(
             Kind::TooLarge,
             format!(
-                "an iteration keeps {end} bytes for the backward pass, and {MOST} is the most that can"
+                "an iteration keeps {end} bytes for the backward pass, and {MOST_RECORD_BYTES} is the most that can"
             ),
             "put `checkpoint` around what an iteration computes",
         )),
@@ -160,4 +160,4 @@ fn layout(types: &[&ArrayType]) -> Result<(usize, Vec<usize>), Problem> {
 }
 
 /// More bytes than this no handle says.
-const MOST: usize = i32::MAX as usize & !7;
+const MOST_RECORD_BYTES: usize = i32::MAX as usize & !7;

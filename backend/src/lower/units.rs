@@ -16,7 +16,7 @@
 
 use super::builtin_kernels;
 use crate::loop_ir::{self, Kernel, KernelId};
-use crate::machine::Machine;
+use crate::machine::MachineModel;
 use crate::report::memory_plan::{CallRow, Plan};
 use cranelift_entity::{EntityRef, PrimaryMap};
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,7 +53,7 @@ pub(crate) enum Gives {
 #[derive(Default)]
 pub(crate) struct Calls {
     /// What they are scheduled for.
-    pub(crate) machine: Machine,
+    pub(crate) machine: MachineModel,
     kernels: OrderedMap<Unit, KernelId>,
     routines: OrderedMap<String, KernelId>,
     /// The kernels of routines, which have the first numbers.

@@ -38,7 +38,7 @@ pub(crate) fn copied_view(graph: &Graph, id: NodeId) -> Option<(&[Piece], bool, 
     // A small array in a batch is made element by element, in registers.
     let batched =
         |b: &PieceBox| b.first().is_some_and(|(n, start, _)| *n == shape[0] && *start == 0);
-    let small = |n: usize| shape.elements() / n.max(1) <= graph.machine.registers;
+    let small = |n: usize| shape.elements() / n.max(1) <= graph.machine.register_elements;
     if shape.len() > 1 && small(shape[0]) && boxes.iter().all(batched) {
         return None;
     }

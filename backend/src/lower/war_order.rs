@@ -23,9 +23,6 @@ use super::units::Gives;
 use cranelift_entity::SecondaryMap;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A view is small if it has so many times fewer elements than what is written over.
-const SMALL: usize = 4;
-
 /// How many reads are followed, for each member, to find out who waits for an update.
 const FOLLOWED: usize = 64;
 
@@ -42,7 +39,8 @@ pub(crate) fn copied(graph: &Graph, gives: &Gives) -> BTreeSet<(NodeId, usize)> 
                 let over = viewed(graph, view).filter(|base| written[*base]);
                 over.is_some_and(|base| {
                     let elements = graph.array(view).shape.elements();
-                    elements.saturating_mul(SMALL) <= graph.nodes[base].ty.shape.elements()
+                    elements.saturating_mul(graph.machine.copied_view_ratio)
+                        <= graph.nodes[base].ty.shape.elements()
                 })
             };
             copied.extend((0..node.operands.len()).filter(small).map(|slot| (id, slot)));

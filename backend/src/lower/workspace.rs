@@ -11,6 +11,7 @@
 //! c       2..3    64        832    (b is dead)
 //! ```
 
+use crate::loop_ir::BUFFER_ALIGNMENT_BYTES;
 use std::collections::{BTreeMap, BTreeSet};
 use tapeloom_ir::fault::{Fault, planted};
 
@@ -22,27 +23,21 @@ pub(crate) struct Life {
     pub(crate) bytes: usize,
 }
 
-/// Every buffer begins at a multiple of this, one cache line.
-const LINE: usize = 64;
-
-/// What the processor compares first of two addresses.
-const PAGE: usize = 4096;
-
 /// More than this is more than a machine can address, with room for the rest of the last line.
-const MOST: usize = isize::MAX as usize - 2 * LINE;
+const MOST_BYTES: usize = isize::MAX as usize - 2 * BUFFER_ALIGNMENT_BYTES;
 
 /// The room that so many bytes take, an odd number of lines from a page on. So arrays of one length, one behind the
 /// other, begin at different places of their pages, up to 64 of them. Where an iteration stores to one and then loads from
 /// another at the same place of its page, the load waits, since a processor compares the last twelve bits first (4 KiB
 /// aliasing); and lines at the same place of many pages fall on the same set of the cache.
-fn room(bytes: usize) -> usize {
-    let lines = bytes.div_ceil(LINE);
-    let odd = if bytes >= PAGE { lines | 1 } else { lines };
-    odd * LINE
+fn room(bytes: usize, page_bytes: usize) -> usize {
+    let lines = bytes.div_ceil(BUFFER_ALIGNMENT_BYTES);
+    let odd = if bytes >= page_bytes { lines | 1 } else { lines };
+    odd * BUFFER_ALIGNMENT_BYTES
 }
 
 /// Offsets in the order of `lives`, and the peak; `None` where no machine has so much memory.
-pub(crate) fn plan(lives: &[Life]) -> Option<(Vec<usize>, usize)> {
+pub(crate) fn plan(lives: &[Life], page_bytes: usize) -> Option<(Vec<usize>, usize)> {
     let mut order: Vec<usize> = (0..lives.len()).collect();
     // Of those that begin together the largest comes first.
     order.sort_by_key(|i| (lives[*i].first, usize::MAX - lives[*i].bytes));
@@ -56,10 +51,10 @@ pub(crate) fn plan(lives: &[Life]) -> Option<(Vec<usize>, usize)> {
         let free_from = life.first + usize::from(planted(Fault::MemoryOverlap));
         while let Some((last, dead)) = ends.first().copied().filter(|(last, _)| *last < free_from) {
             ends.remove(&(last, dead));
-            let size = room(lives[dead].bytes);
+            let size = room(lives[dead].bytes, page_bytes);
             top = holes.free(offsets[dead], size, top);
         }
-        let size = room(life.bytes);
+        let size = room(life.bytes, page_bytes);
         if size == 0 {
             continue;
         }
@@ -67,7 +62,7 @@ pub(crate) fn plan(lives: &[Life]) -> Option<(Vec<usize>, usize)> {
             Some(offset) => offset,
             None => {
                 let offset = top;
-                top = top.checked_add(size).filter(|top| *top <= MOST)?;
+                top = top.checked_add(size).filter(|top| *top <= MOST_BYTES)?;
                 offset
             }
         };
@@ -135,6 +130,8 @@ mod tests {
 
     use super::*;
 
+    const PAGE: usize = 4096;
+
     fn life(first: usize, last: usize, bytes: usize) -> Life {
         Life { first, last, bytes }
     }
@@ -142,7 +139,7 @@ mod tests {
     #[test]
     fn the_example_of_the_module() {
         let lives = [life(0, 2, 800), life(1, 1, 64), life(2, 3, 64)];
-        assert_eq!(plan(&lives), Some((vec![0, 832, 832], 896)));
+        assert_eq!(plan(&lives, PAGE), Some((vec![0, 832, 832], 896)));
     }
 
     #[test]
@@ -159,7 +156,7 @@ mod tests {
                 life(first, first + random(20), random(1000))
             })
             .collect();
-        let (offsets, peak) = plan(&lives).unwrap();
+        let (offsets, peak) = plan(&lives, PAGE).unwrap();
         for (i, a) in lives.iter().enumerate() {
             assert!(a.bytes == 0 || offsets[i] + a.bytes <= peak);
             for (j, b) in lives.iter().enumerate().skip(i + 1) {
@@ -174,7 +171,7 @@ mod tests {
     #[test]
     fn arrays_of_pages_begin_at_different_places_of_pages() {
         for bytes in [PAGE, 3 * PAGE, 1 << 20, PAGE + 2048] {
-            let (offsets, _) = plan(&[life(0, 1, bytes); 64]).unwrap();
+            let (offsets, _) = plan(&[life(0, 1, bytes); 64], PAGE).unwrap();
             let places: BTreeSet<usize> = offsets.iter().map(|offset| offset % PAGE).collect();
             assert_eq!(places.len(), 64, "{bytes}");
         }
@@ -183,13 +180,13 @@ mod tests {
     #[test]
     fn memory_that_is_free_is_used_again() {
         let lives: Vec<Life> = (0..1000).map(|i| life(i, i + 1, 100)).collect();
-        assert_eq!(plan(&lives).unwrap().1, 228);
+        assert_eq!(plan(&lives, PAGE).unwrap().1, 228);
     }
 
     #[test]
     fn more_than_any_machine_has_is_no_plan() {
         let large = 1 << 62;
-        assert_eq!(plan(&[life(0, 1, large), life(2, 3, large)]).unwrap().1, large);
-        assert_eq!(plan(&[life(0, 1, large), life(1, 2, large)]), None);
+        assert_eq!(plan(&[life(0, 1, large), life(2, 3, large)], PAGE).unwrap().1, large);
+        assert_eq!(plan(&[life(0, 1, large), life(1, 2, large)], PAGE), None);
     }
 }

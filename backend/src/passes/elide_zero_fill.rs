@@ -1,18 +1,18 @@
 //! Zeros that are there already: a large result begins as new memory, which the system has cleared.
 //!
 //! ```text
-//! buffer b1: f64[4,8192] output 0              buffer b1: f64[4,8192] output 0
+//! buffer b1: f64[4,8192] output 0              buffer b1: f64[4,8192] output 0 zeroed
 //! for i0 in 32768 { store b1[i0], 0.0 }   ->
 //! for i1 in 8192 { .. adds to b1 .. }          for i1 in 8192 { .. adds to b1 .. }
 //! ```
 //!
-//! It is how every sum over the iterations of a loop begins, and storing zeros takes as long as the system took. It
-//! goes only on the way to machine code: text, interpreters and proofs have every store, and what is left then does
-//! not fill the result, which is why the caller clears it: new memory is clear already, and memory
-//! that was given back and is used again is cleared at once.
+//! It is how every sum over the iterations of a loop begins, and storing zeros takes as long as the system took. The
+//! caller clears the memory of a result that is `zeroed`: new memory is clear already, and memory that was given back
+//! and is used again is cleared at once.
 
 use super::pass::{Invariant, Pass};
-use crate::loop_ir::{Arg, Kernel, Program, Stmt};
+use crate::loop_ir::{Arg, Buffer, BufferId, Place, Program, Stmt};
+use cranelift_entity::PrimaryMap;
 use std::collections::BTreeSet;
 use tapeloom_ir::LARGE_BYTES;
 use tapeloom_ir::prim::Exactness;
@@ -22,7 +22,7 @@ pub(super) const PASS: Pass = Pass {
     name: "elide_zero_fill",
     about: "zeros that a large result begins with are not stored, since its memory is new",
     requires: Invariant::Form,
-    ensures: Some(Invariant::ZeroFilled),
+    ensures: None,
     exactness: Exactness::Exact,
     run: |program, _| {
         elide_zero_fill(program);
@@ -30,56 +30,74 @@ pub(super) const PASS: Pass = Pass {
     },
 };
 
-/// Leaves out of a program what its caller has done, who clears what it does not fill.
+/// Leaves out of a program what its caller does for a result that is zeroed.
 fn elide_zero_fill(program: &mut Program) {
-    let mut steps = std::mem::take(&mut program.entry.body);
-    without(&program.entry, &mut steps, &mut BTreeSet::new());
-    program.entry.body = steps;
+    let kernel = &mut program.entry;
+    let mut steps = std::mem::take(&mut kernel.body);
+    let mut search =
+        Search { buffers: &kernel.buffers, touched: BTreeSet::new(), zeroed: Vec::new() };
+    search.steps(&mut steps);
+    let zeroed = search.zeroed;
+    zeroed.into_iter().for_each(|id| kernel.buffers[id].zeroed = true);
+    kernel.body = steps;
 }
 
-/// Leaves out loops that store zeros where nothing has been, and nothing else. What is in a loop runs again and again,
-/// so only what stands in none is looked at. `touched` are the results, by number, that something before has touched.
-fn without(kernel: &Kernel, steps: &mut Vec<Stmt>, touched: &mut BTreeSet<usize>) {
-    steps.retain_mut(|step| {
-        if let Stmt::Nest { body } = step {
-            without(kernel, body, touched);
-            return !body.is_empty();
+struct Search<'a> {
+    buffers: &'a PrimaryMap<BufferId, Buffer>,
+    /// Results that a statement before this one loads or stores.
+    touched: BTreeSet<BufferId>,
+    /// Those whose zeros are not stored any more.
+    zeroed: Vec<BufferId>,
+}
+
+impl Search<'_> {
+    /// Drops loops that store zeros where nothing has been, and nothing else. What is in a loop runs again and again, so
+    /// only what stands in none is looked at.
+    fn steps(&mut self, steps: &mut Vec<Stmt>) {
+        steps.retain_mut(|step| {
+            if let Stmt::Nest { body } = step {
+                self.steps(body);
+                return !body.is_empty();
+            }
+            let mut stored = Vec::new();
+            let clears = self.clears(step, &mut stored);
+            if clears {
+                self.zeroed.extend(stored);
+            } else {
+                touched(step, &mut self.touched);
+            }
+            !clears
+        });
+    }
+
+    /// Whether a statement only stores zeros to large results of which this is the first value. Of smaller ones the
+    /// caller would clear as the program does, by writing.
+    fn clears(&self, stmt: &Stmt, stored: &mut Vec<BufferId>) -> bool {
+        match stmt {
+            Stmt::Nest { body } => body.iter().all(|s| self.clears(s, stored)),
+            Stmt::For { carries, body, .. } => {
+                carries.is_empty() && body.iter().all(|s| self.clears(s, stored))
+            }
+            Stmt::Store { buffer, version: 0, value: Arg::Literal(zero), .. } => {
+                stored.push(*buffer);
+                let of = &self.buffers[*buffer];
+                let new = matches!(of.place, Place::Output(_)) && !self.touched.contains(buffer);
+                zero.bits == 0 && new && of.ty.bytes() >= LARGE_BYTES
+            }
+            _ => false,
         }
-        let clears = clears(kernel, step, touched);
-        if !clears {
-            touch(kernel, step, touched);
-        }
-        !clears
+    }
+}
+
+/// The buffers that a statement loads, stores or hands on.
+fn touched(stmt: &Stmt, all: &mut BTreeSet<BufferId>) {
+    stmt.accesses(&mut |access| {
+        all.insert(access.buffer);
     });
-}
-
-/// Whether a statement only stores zeros to large results that are new. Of smaller ones the caller would clear as the
-/// program does, by writing.
-fn clears(kernel: &Kernel, stmt: &Stmt, touched: &BTreeSet<usize>) -> bool {
-    match stmt {
-        Stmt::Nest { body } => body.iter().all(|s| clears(kernel, s, touched)),
-        Stmt::For { carries, body, .. } => {
-            carries.is_empty() && body.iter().all(|s| clears(kernel, s, touched))
-        }
-        Stmt::Store { buffer, value: Arg::Literal(zero), .. } => {
-            let of = &kernel.buffers[*buffer];
-            let new = of.place.output().is_some_and(|n| !touched.contains(&n));
-            zero.bits == 0 && new && of.ty.bytes() >= LARGE_BYTES
-        }
-        _ => false,
-    }
-}
-
-fn touch(kernel: &Kernel, stmt: &Stmt, touched: &mut BTreeSet<usize>) {
-    let mut meets = |buffer| touched.extend(kernel.buffers[buffer].place.output());
-    stmt.accesses(&mut |access| meets(access.buffer));
     for carry in stmt.carries() {
-        meets(carry.now.buffer);
-        meets(carry.next.buffer);
+        all.extend([carry.now.buffer, carry.next.buffer]);
     }
-    for block in stmt.blocks() {
-        block.iter().for_each(|s| touch(kernel, s, touched));
-    }
+    stmt.blocks().into_iter().flatten().for_each(|s| touched(s, all));
 }
 
 #[cfg(test)]
@@ -87,11 +105,11 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use crate::Executable;
-    use crate::loop_ir::{filled, parse};
+    use crate::loop_ir::{eval, parse, shadow};
     use tapeloom_ir::Tensor;
 
-    /// What is left of a program on a large result that begins with these statements.
-    fn left(steps: &str) -> (String, Vec<bool>) {
+    /// What is left of a program on a large result that begins with these statements, and whether it begins as zeros.
+    fn left(steps: &str) -> (String, bool) {
         let text = format!(
             "program @p {{\n  buffer b0: f64[524288] output 0\n  buffer b1: f64[8] output 1\n  \
              buffer b2: f64[524288] input 0\n{steps}{OTHER}}}\n"
@@ -100,12 +118,16 @@ mod tests {
         let mut cleared = program.clone();
         super::elide_zero_fill(&mut cleared);
         let x = Tensor::full(&[1 << 19], 2.0).unwrap();
-        let got = Executable::new(&program).unwrap().call(&[&x]).unwrap();
-        assert_eq!(got, crate::loop_ir::eval(&program, &[x]).unwrap());
+        let want = eval(&program, std::slice::from_ref(&x)).unwrap();
+        assert_eq!(shadow(&cleared, std::slice::from_ref(&x)).unwrap(), want);
+        let code = Executable::new(&cleared).unwrap();
+        // The memory of the first results is used again.
+        (0..2).for_each(|_| assert_eq!(code.call(&[&x]).unwrap(), want));
         let all = cleared.to_string();
+        assert_eq!(parse(&all, &|_| None).unwrap().to_string(), all);
         let steps = all.lines().skip_while(|l| l.contains("program") || l.contains("buffer"));
         let steps = steps.map(|l| format!("{l}\n")).collect::<String>();
-        (steps.replace(&format!("{OTHER}}}\n"), ""), filled(&cleared))
+        (steps.replace(&format!("{OTHER}}}\n"), ""), all.contains("output 0 zeroed"))
     }
 
     const OTHER: &str = "  for i9 in 8 {\n    store b1[i9], 1.0\n  }\n";
@@ -113,10 +135,13 @@ mod tests {
     const ADDS: &str = "  for i1 in 524288 {\n    %0: f64 = load b0[i1]\n    %1: f64 = load b2[i1]\n    \
                         %2: f64 = add %0, %1\n    store b0[i1], %2\n  }\n";
 
+    const SETS: &str =
+        "  for i1 in 524288 {\n    %1: f64 = load b2[i1]\n    store b0[i1], %1\n  }\n";
+
     #[test]
     fn zeros_of_new_memory_are_not_stored() {
-        let (steps, filled) = left(&format!("{CLEARS}{ADDS}"));
-        assert_eq!((&steps[..], filled), (ADDS, vec![false, true]));
+        let (steps, zeroed) = left(&format!("{CLEARS}{ADDS}"));
+        assert_eq!((&steps[..], zeroed), (ADDS, true));
         // Nothing else, and a part of it.
         assert_eq!(left(CLEARS).0, "");
         let part = "  nest {\n    for i2 in 524287 {\n      store b0[i2], 0.0\n    }\n    store b0[524287], 1.0\n  }\n";
@@ -127,11 +152,12 @@ mod tests {
     #[test]
     fn other_zeros_are_stored() {
         let minus = CLEARS.replace("0.0", "-0.0");
-        let small = format!("  for i0 in 8 {{\n    store b1[i0], 0.0\n  }}\n{ADDS}");
-        let late = format!("{ADDS}{CLEARS}");
-        let again = format!("  for i3 in 2 {{\n{CLEARS}{ADDS}  }}\n").replace("i0", "i4");
+        let small = format!("  for i0 in 8 {{\n    store b1[i0], 0.0\n  }}\n{SETS}");
+        let late = format!("{SETS}{CLEARS}");
+        let again = format!("  serial i3 in 2 {{\n{CLEARS}{ADDS}  }}\n").replace("i0", "i4");
         for kept in [&minus, &small, &late, &again] {
-            let (steps, _) = left(kept);
+            let (steps, zeroed) = left(kept);
+            assert!(!zeroed, "{steps}");
             assert_eq!(steps.matches("store").count(), kept.matches("store").count(), "{steps}");
         }
     }

@@ -24,10 +24,10 @@ use super::pass::{Hoisted, Invariant, Pass};
 use crate::loop_ir::analysis::dependence::{Overlap, overlap};
 use crate::loop_ir::visit::{same_carries, same_places};
 use crate::loop_ir::{
-    Address, Arg, Buffer, BufferId, BufferVersion, Carry, CursorId, Expr, Extent, IndexId, Kernel,
-    Parallelism, Place, Program, Rewriter, ScalarId, Stmt, VarId, visit,
+    Address, Arg, BUFFER_ALIGNMENT_BYTES, Buffer, BufferId, BufferVersion, Carry, CursorId, Expr,
+    Extent, IndexId, Kernel, Parallelism, Place, Program, Rewriter, ScalarId, Stmt, VarId, visit,
 };
-use crate::machine::Machine;
+use crate::machine::MachineModel;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{ArrayType, OrderedMap, OrderedSet};
@@ -48,9 +48,9 @@ pub(super) const PASS: Pass = Pass {
 /// Computes ahead of loops what their iterations have in common; and the arrays that this takes.
 ///
 /// Callees stay as they are: their frames have been given a place in those of their callers.
-fn hoist_invariant(program: &mut Program, machine: Machine) -> Vec<Hoisted> {
+fn hoist_invariant(program: &mut Program, machine: MachineModel) -> Vec<Hoisted> {
     let kernel = &mut program.entry;
-    let base = kernel.workspace.next_multiple_of(LINE);
+    let base = kernel.workspace.next_multiple_of(BUFFER_ALIGNMENT_BYTES);
     let (mut all, mut body) = (Vec::new(), std::mem::take(&mut kernel.body));
     for (step, stmt) in body.iter_mut().enumerate() {
         let mut hoist =
@@ -71,12 +71,9 @@ fn hoist_invariant(program: &mut Program, machine: Machine) -> Vec<Hoisted> {
     all
 }
 
-/// Where buffers begin.
-const LINE: usize = 64;
-
 struct Hoist<'a> {
     kernel: &'a mut Kernel,
-    machine: Machine,
+    machine: MachineModel,
     /// The end of the workspace of the step.
     free: usize,
     made: Vec<(BufferId, &'static str)>,
@@ -115,7 +112,7 @@ impl Hoist<'_> {
                 body.iter_mut().for_each(|s| self.inner(s, times, changes, first));
             }
             Stmt::For { index, extent: Extent::Constant(n), body, .. } => {
-                if times >= self.machine.ahead_iterations {
+                if times >= self.machine.hoisted_iterations {
                     first.extend(self.common(*index, *n, body, changes));
                 }
                 let times = times.saturating_mul(*n);
@@ -148,7 +145,8 @@ impl Hoist<'_> {
         let same = Same::of(self.kernel, self.machine, index, body, changes);
         let wanted = same.wanted(body);
         if wanted.is_empty()
-            || !(iterations <= self.machine.cached || wanted.len() <= same.spared(body, &wanted))
+            || !(iterations <= self.machine.cached_elements
+                || wanted.len() <= same.spared(body, &wanted))
         {
             return None;
         }
@@ -167,8 +165,8 @@ impl Hoist<'_> {
         for value in &wanted {
             let ty = ArrayType::new(self.kernel.scalars[*value], [iterations]);
             let place = Place::Workspace(self.free);
-            self.free = (self.free + ty.bytes()).next_multiple_of(LINE);
-            let buffer = self.kernel.buffers.push(Buffer { ty, place });
+            self.free = (self.free + ty.bytes()).next_multiple_of(BUFFER_ALIGNMENT_BYTES);
+            let buffer = self.kernel.buffers.push(Buffer::new(ty, place));
             let element = |i: IndexId| Address { terms: vec![(i, 1)], ..Address::default() };
             let given = Arg::Scalar(names[value]);
             let (version, guard) = (0, None);
@@ -239,7 +237,7 @@ struct Same {
 impl Same {
     fn of(
         kernel: &Kernel,
-        machine: Machine,
+        machine: MachineModel,
         index: IndexId,
         body: &[Stmt],
         changes: &Changes,
@@ -255,7 +253,7 @@ impl Same {
             };
             match expr {
                 Expr::Code(code, args) if args.iter().all(known) => {
-                    let costs = code.row().flops > machine.recomputed_flops;
+                    let costs = code.row().flops as usize > machine.recomputed_flops;
                     let within = |a: &Arg| matches!(a, Arg::Scalar(s) if same.dear.contains(s));
                     if costs || args.iter().any(within) {
                         same.dear.insert(*value);
@@ -369,7 +367,7 @@ mod tests {
 
     use super::hoist_invariant;
     use crate::loop_ir::{eval, parse, shadow, verify};
-    use crate::machine::Machine;
+    use crate::machine::MachineModel;
     use tapeloom_ir::Tensor;
 
     /// How many arrays a program makes ahead; what it computes stays what it was, bit by bit.
@@ -383,7 +381,7 @@ mod tests {
         assert_eq!(verify(&program), []);
         let x = [Tensor::from([1.0, 2.0, 4.0, 8.0, 0.3, 0.7, -5.0, 1e300])];
         let (want, steps) = (eval(&program, &x).unwrap(), program.entry.body.len());
-        let made = hoist_invariant(&mut program, Machine::MEASURED);
+        let made = hoist_invariant(&mut program, MachineModel::MEASURED);
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(eval(&program, &x).unwrap(), want, "{program}");
         assert_eq!(shadow(&program, &x).unwrap(), want, "{program}");

@@ -24,6 +24,7 @@ use crate::loop_ir::{
     Address, Arg, Buffer, BufferVersion, Carry, CursorId, Expr, Extent, IndexId, Kernel,
     Parallelism, Place, Program, Rewriter, ScalarId, Stmt, VarId, visit,
 };
+use crate::machine::MachineModel;
 use cranelift_entity::{EntitySet, SecondaryMap};
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
@@ -36,7 +37,10 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,
-    run: |program, context| index_set_split(program, context.choice == Choice::WriteOut),
+    run: |program, context| {
+        let tiny = (context.choice == Choice::WriteOut).then_some(context.machine);
+        index_set_split(program, tiny)
+    },
 };
 
 /// A loop is cut into at most so many ranges,
@@ -44,18 +48,14 @@ const MOST_RANGES: usize = 16;
 /// and only while all of them together have at most so many statements.
 const MOST_STATEMENTS: usize = 4_000;
 
-/// A loop of at most so many iterations, and so many statements in all of them, is written out where elements of small
-/// arrays then have fixed places, so that they can be in registers.
-const TINY: (usize, usize) = (4, 64);
-const SMALL: usize = 16;
-
 /// Splits every loop of a program at the constants that its guards compare its index with; and tiny ones inside
-/// loops, if so asked, at every iteration.
+/// loops, if so asked for a machine, at every iteration: elements of small arrays then have fixed places, so that they
+/// can be in registers.
 ///
 /// # Errors
 /// In a debug build [`Kind::Internal`](tapeloom_ir::Kind::Internal), if a range is left in which such
 /// a guard is no constant: the loop was cut in the wrong place.
-fn index_set_split(program: &mut Program, tiny: bool) -> Result<(), Problem> {
+fn index_set_split(program: &mut Program, tiny: Option<MachineModel>) -> Result<(), Problem> {
     for kernel in program.callees.values_mut().chain([&mut program.entry]) {
         for step in std::mem::take(&mut kernel.body) {
             // A step stays one.
@@ -70,7 +70,7 @@ fn index_set_split(program: &mut Program, tiny: bool) -> Result<(), Problem> {
 fn block(
     program: &mut Kernel,
     body: Vec<Stmt>,
-    tiny: bool,
+    tiny: Option<MachineModel>,
     within: bool,
 ) -> Result<Vec<Stmt>, Problem> {
     let mut out = Vec::with_capacity(body.len());
@@ -95,7 +95,9 @@ fn block(
                 continue;
             }
         };
-        let written_out = tiny && within && is_tiny(program, index, extent, parallelism, &body);
+        let machine = tiny.filter(|_| within);
+        let written_out =
+            machine.is_some_and(|m| is_tiny(program, &m, (index, extent, parallelism), &body));
         let cuts = match written_out {
             true => (1..extent).collect(),
             false => breakpoints(&body, index, extent),
@@ -129,12 +131,12 @@ fn block(
 /// Whether a loop is small, and decides alone which element of a small array its iterations work in.
 fn is_tiny(
     k: &Kernel,
-    index: IndexId,
-    extent: usize,
-    parallelism: Parallelism,
+    machine: &MachineModel,
+    (index, extent, parallelism): (IndexId, usize, Parallelism),
     body: &[Stmt],
 ) -> bool {
-    let small = extent <= TINY.0 && size(body).saturating_mul(extent) <= TINY.1;
+    let small = extent <= machine.written_out_iterations
+        && size(body).saturating_mul(extent) <= machine.written_out_statements;
     // How a fold is taken apart is the business of lanes.
     if !small || parallelism == Parallelism::Fold {
         return false;
@@ -142,8 +144,9 @@ fn is_tiny(
     let mut found = false;
     visit(body, &mut |stmt| {
         stmt.accesses(&mut |a| {
-            let Buffer { ty, place } = &k.buffers[a.buffer];
-            let own = matches!(place, Place::Workspace(_)) && ty.shape.elements() <= SMALL;
+            let Buffer { ty, place, .. } = &k.buffers[a.buffer];
+            let own = matches!(place, Place::Workspace(_))
+                && ty.shape.elements() <= machine.written_out_elements;
             let alone = matches!(a.address.terms[..], [(i, _)] if i == index);
             found |= own && alone && a.address.dynamic.is_none();
         });
@@ -543,7 +546,7 @@ mod tests {
     fn same(text: &str, args: &[Tensor]) -> String {
         let program = parse(text, &|_| None).unwrap();
         let mut split = program.clone();
-        index_set_split(&mut split, false).unwrap();
+        index_set_split(&mut split, None).unwrap();
         assert_eq!(verify(&split), [], "{split}");
         assert_eq!(eval(&program, args).unwrap(), eval(&split, args).unwrap(), "{split}");
         split.to_string()

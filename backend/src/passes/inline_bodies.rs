@@ -193,7 +193,7 @@ impl Body<'_> {
     fn own(&mut self, buffer: BufferId, place: Place) -> (BufferVersion, Address) {
         let new = self.own[buffer].unwrap_or_else(|| {
             let ty = self.callee.buffers[buffer].ty.clone();
-            self.kernel.buffers.push(crate::loop_ir::Buffer { ty, place })
+            self.kernel.buffers.push(crate::loop_ir::Buffer::new(ty, place))
         });
         self.own[buffer] = Some(new);
         (BufferVersion { buffer: new, version: 0 }, Address::default())

@@ -25,7 +25,7 @@ pub mod vectorize;
 
 pub(crate) use pass::Hoisted;
 pub use pass::{Choice, Context, Invariant, Pass, Step};
-pub use pipeline::{AS_WRITTEN, CODE, List, NATIVE, STUDY};
+pub use pipeline::{AS_WRITTEN, List, NATIVE, STUDY};
 
 #[cfg(test)]
 use crate::loop_ir::Program;

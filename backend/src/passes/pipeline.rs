@@ -87,6 +87,10 @@ pub static NATIVE: List = List {
             "loops are as they will be, and the lanes of a sum are part of its value",
         ),
         step(&unroll_and_jam::PASS, "it is for loops without lanes"),
+        step(
+            &elide_zero_fill::PASS,
+            "behind the passes that follow what is stored, which need not know of memory that begins as zeros",
+        ),
         step(&clamp_bounds::PASS, "last: what any pass helps to prove is proved"),
     ],
 };
@@ -135,24 +139,13 @@ pub static STUDY: List = List {
     ],
 };
 
-/// On the way to instructions: nothing that prints, no interpreter and no proof sees what these make.
-pub static CODE: List = List {
-    name: "code",
-    about: "what instructions are made of, behind `native`, for a caller that clears what is not filled",
-    begins: Invariant::Proved,
-    steps: &[step(
-        &elide_zero_fill::PASS,
-        "behind all that reads programs: what it leaves out is missing in the eyes of the verifier",
-    )],
-};
-
 /// Programs of at most so many statements are verified behind each step of a debug build; larger ones when they are
 /// compiled, as ever.
 const VERIFIED: usize = 256;
 
 impl List {
     /// Every list.
-    pub const ALL: [&'static List; 4] = [&NATIVE, &AS_WRITTEN, &STUDY, &CODE];
+    pub const ALL: [&'static List; 3] = [&NATIVE, &AS_WRITTEN, &STUDY];
 
     /// Runs the passes.
     ///

@@ -29,6 +29,7 @@ use crate::loop_ir::{
     Address, Arg, BufferId, BufferVersion, Carry, CursorId, Expr, Extent, IndexId, Kernel,
     Parallelism, Place, Program, Rewriter, ScalarId, Stmt, VarId, claim, visit,
 };
+use crate::machine::MachineModel;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use std::collections::{BTreeMap, BTreeSet};
 use tapeloom_ir::fault::{Fault, planted};
@@ -43,14 +44,10 @@ pub(super) const PASS: Pass = Pass {
     ensures: None,
     exactness: Exactness::Exact,
     run: |program, context| {
-        promote_memory(program, context.choice == Choice::Private);
+        promote_memory(program, &context.machine, context.choice == Choice::Private);
         Ok(())
     },
 };
-
-/// A loop has at most so many elements in variables, so many of one buffer.
-const MOST: usize = 64;
-const MOST_OF_ONE: usize = 16;
 
 /// An element of a buffer.
 type Element = (BufferId, i64);
@@ -58,12 +55,12 @@ type Element = (BufferId, i64);
 /// Gives the loops of a program that run in order their variables; if so asked, of their own memory alone, which no
 /// other loop works in: where loops have been taken apart, another part may know it, and other values may lie in its
 /// place by then.
-fn promote_memory(program: &mut Program, own: bool) {
+fn promote_memory(program: &mut Program, machine: &MachineModel, own: bool) {
     for kernel in program.callees.values_mut().chain([&mut program.entry]) {
         let mut mentions = SecondaryMap::new();
         count(&kernel.body, &mut mentions);
         let mut body = std::mem::take(&mut kernel.body);
-        if block(kernel, &mentions, own, false, &mut body) {
+        if block(kernel, &mentions, (machine, own), false, &mut body) {
             kernel.body = body;
             claim(kernel);
         } else {
@@ -77,7 +74,7 @@ fn promote_memory(program: &mut Program, own: bool) {
 fn block(
     kernel: &mut Kernel,
     mentions: &SecondaryMap<BufferId, usize>,
-    own: bool,
+    (machine, own): (&MachineModel, bool),
     within: bool,
     body: &mut [Stmt],
 ) -> bool {
@@ -103,10 +100,13 @@ fn block(
             | Stmt::Limit(_)
             | Stmt::CallHost(_) => false,
         };
-        let around =
-            if in_order { in_registers(kernel, mentions, own, within, stmt) } else { None };
+        let around = if in_order {
+            in_registers(kernel, mentions, (machine, own), within, stmt)
+        } else {
+            None
+        };
         for inside in stmt.blocks_mut() {
-            changed |= block(kernel, mentions, own, within || in_order, inside);
+            changed |= block(kernel, mentions, (machine, own), within || in_order, inside);
         }
         if let Some([mut before, behind]) = around {
             before.push(std::mem::replace(stmt, Stmt::Nest { body: Vec::new() }));
@@ -134,12 +134,12 @@ fn count(body: &[Stmt], mentions: &mut SecondaryMap<BufferId, usize>) {
 fn in_registers(
     kernel: &mut Kernel,
     mentions: &SecondaryMap<BufferId, usize>,
-    own: bool,
+    (machine, own): (&MachineModel, bool),
     within: bool,
     stmt: &mut Stmt,
 ) -> Option<[Vec<Stmt>; 2]> {
     let alone = std::slice::from_ref(&*stmt);
-    let mut chosen = chosen(kernel, alone);
+    let mut chosen = chosen(kernel, machine, alone);
     let mut inside = SecondaryMap::new();
     count(alone, &mut inside);
     let only_here = |b: BufferId| mentions[b] == inside[b];
@@ -220,7 +220,7 @@ fn stores_first(body: &[Stmt], element: Element) -> Option<bool> {
 type Use = (u32, bool);
 
 /// The elements that become variables.
-fn chosen(kernel: &Kernel, body: &[Stmt]) -> BTreeMap<Element, Use> {
+fn chosen(kernel: &Kernel, machine: &MachineModel, body: &[Stmt]) -> BTreeMap<Element, Use> {
     let mut found: BTreeMap<BufferId, BTreeMap<i64, Use>> = BTreeMap::new();
     let mut refused: BTreeSet<BufferId> = BTreeSet::new();
     let mut carried: Vec<Carry> = Vec::new();
@@ -255,7 +255,8 @@ fn chosen(kernel: &Kernel, body: &[Stmt]) -> BTreeMap<Element, Use> {
     let mut taken = 0;
     for (buffer, elements) in &found {
         let n = elements.len();
-        if !refused.contains(buffer) && n <= MOST_OF_ONE && taken + n <= MOST {
+        let few = n <= machine.promoted_elements_of_one && taken + n <= machine.promoted_elements;
+        if few && !refused.contains(buffer) {
             taken += n;
         } else {
             refused.insert(*buffer);
@@ -415,7 +416,7 @@ mod tests {
         listen(&program);
         let want = shadow(&program, &[]).unwrap();
         inline_bodies(&mut program);
-        promote_memory(&mut program, false);
+        promote_memory(&mut program, &MachineModel::MEASURED, false);
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(shadow(&program, &[]).unwrap(), want, "{program}");
         program.to_string()
@@ -485,9 +486,13 @@ mod tests {
     /// elements to hold it.
     #[test]
     fn what_outlives_a_loop_within_stays() {
-        let all = || (0..MOST).map(|i| (i / MOST_OF_ONE, i % MOST_OF_ONE));
-        let buffers: String = (0..MOST / MOST_OF_ONE)
-            .map(|b| format!("buffer b{b}: f64[{MOST_OF_ONE}] workspace {}\n", 128 * b))
+        let (most, of_one) = (
+            MachineModel::MEASURED.promoted_elements,
+            MachineModel::MEASURED.promoted_elements_of_one,
+        );
+        let all = || (0..most).map(|i| (i / of_one, i % of_one));
+        let buffers: String = (0..most / of_one)
+            .map(|b| format!("buffer b{b}: f64[{of_one}] workspace {}\n", 128 * b))
             .collect();
         let fill: String = all().map(|(b, e)| format!("store b{b}[{e}], 1.0\n")).collect();
         let text = promoted(&format!(

@@ -54,6 +54,9 @@ pub(super) const PASS: Pass = Pass {
     },
 };
 
+// None of these numbers is one of a machine model: whether a loop is a contraction, and in how many lanes, is what it
+// computes, in every bit.
+
 /// Products with fewer multiplications are not worth a call,
 const LEAST: usize = 64;
 
@@ -63,8 +66,8 @@ const NARROWEST: usize = 4;
 /// What they sum up in was cleared so few statements before.
 const NEAR: usize = 8;
 
-/// Bytes of a line of lanes.
-const LINE: usize = 64;
+/// Bytes of the partial sums of a contraction: a vector of 512 bits.
+const SUMS_BYTES: usize = 64;
 
 /// Makes contractions of the loops of a program that are products.
 pub(super) fn recognize_contractions(program: &mut Program) {
@@ -434,7 +437,7 @@ impl<'a> Nest<'a> {
         let dtype = self.k.buffers[out.buffer].ty.dtype;
         let columns = n >= NARROWEST && rhs.column == 1 && out.column == 1;
         let rows = m >= NARROWEST && lhs.row == 1 && out.row == 1;
-        let lanes = LINE / dtype.bytes();
+        let lanes = SUMS_BYTES / dtype.bytes();
         let terms = k >= lanes && lhs.column == 1 && rhs.row == 1;
         let sums = match (columns || rows, terms) {
             (true, _) => Sums::Lanes(1),

@@ -42,14 +42,11 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,
-    run: |program, _| {
-        rotate_registers(program);
+    run: |program, context| {
+        rotate_registers(program, context.machine.rotated_elements);
         Ok(())
     },
 };
-
-/// So many elements go from iteration to iteration at most.
-const WIDEST: usize = 4;
 
 /// Keeps in variables what iterations hand on in memory.
 ///
@@ -77,18 +74,18 @@ const WIDEST: usize = 4;
 /// assert!(program.to_string().contains("store b1[i0], v0\n      v0 = v1\n    }\n    store b1[8], v0\n"));
 /// # Ok::<(), tapeloom_ir::Problem>(())
 /// ```
-fn rotate_registers(program: &mut Program) {
+fn rotate_registers(program: &mut Program, widest: usize) {
     for kernel in program.callees.values_mut().chain([&mut program.entry]) {
         let mut body = std::mem::take(&mut kernel.body);
-        block(kernel, &mut body);
+        block(kernel, widest, &mut body);
         kernel.body = body;
     }
 }
 
-fn block(kernel: &mut Kernel, body: &mut [Stmt]) {
+fn block(kernel: &mut Kernel, widest: usize, body: &mut [Stmt]) {
     for stmt in body {
-        stmt.blocks_mut().into_iter().for_each(|inside| block(kernel, inside));
-        if let Some(rolling) = Rolling::of(kernel, stmt) {
+        stmt.blocks_mut().into_iter().for_each(|inside| block(kernel, widest, inside));
+        if let Some(rolling) = Rolling::of(kernel, widest, stmt) {
             *stmt = rolling.rolled(kernel, stmt);
         }
     }
@@ -108,8 +105,8 @@ struct Rolling {
 }
 
 impl Rolling {
-    fn of(kernel: &Kernel, stmt: &Stmt) -> Option<Rolling> {
-        let Stmt::For { index, extent: Extent::Constant(parallelism), carries, body, .. } = stmt
+    fn of(kernel: &Kernel, widest: usize, stmt: &Stmt) -> Option<Rolling> {
+        let Stmt::For { index, extent: Extent::Constant(iterations), carries, body, .. } = stmt
         else {
             return None;
         };
@@ -121,7 +118,10 @@ impl Rolling {
         }
         let mut stored: OrderedSet<BufferId> = OrderedSet::default();
         visit(body, &mut |s| s.accesses(&mut |a| stored.extend(a.write.then_some(a.buffer))));
-        stored.iter().find_map(|b| Rolling::in_buffer(kernel, *index, *parallelism, body, *b))
+        let rolling = |b| {
+            Rolling::in_buffer(kernel, *index, *iterations, body, b).filter(|r| r.more <= widest)
+        };
+        stored.iter().copied().find_map(rolling)
     }
 
     fn in_buffer(
@@ -159,15 +159,13 @@ impl Rolling {
         let more = found.len() - 1;
         let side_by_side = found.keys().all(|k| (0..=more as i64).contains(k));
         let updated = found.values().all(|(loaded, stored)| *loaded && *stored);
-        (side_by_side && updated && (1..=WIDEST).contains(&more) && iterations > more).then(|| {
-            Rolling {
-                index,
-                iterations,
-                held: BufferVersion { buffer, version },
-                first: lowest.address.clone(),
-                stride,
-                more,
-            }
+        (side_by_side && updated && more > 0 && iterations > more).then(|| Rolling {
+            index,
+            iterations,
+            held: BufferVersion { buffer, version },
+            first: lowest.address.clone(),
+            stride,
+            more,
         })
     }
 
@@ -271,7 +269,7 @@ mod tests {
         assert_eq!(verify(&program), [], "{program}");
         let x = [Tensor::from([1.0, 2.0, 4.0, 8.0, 0.1, 0.2, 0.3, 7.0, 1e20, -1.0, 3.0, 0.7])];
         let want = shadow(&program, &x).unwrap();
-        rotate_registers(&mut program);
+        rotate_registers(&mut program, 4);
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(eval(&program, &x).unwrap(), want, "{program}");
         assert_eq!(shadow(&program, &x).unwrap(), want, "{program}");

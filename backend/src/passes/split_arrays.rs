@@ -39,7 +39,8 @@ pub(super) const PASS: Pass = Pass {
     },
 };
 
-/// So many values that straight code keeps are in registers.
+/// So many values that straight code keeps are in registers: of the simulated machine of the study, not of a machine
+/// model.
 const REGISTERS: usize = 64;
 
 /// Larger arrays stay whole.
@@ -93,7 +94,7 @@ fn split_arrays(program: &mut Program) {
         let ty = ArrayType { shape: Shape::from_iter([part.elements]), dtype: ty.dtype };
         let at = kernel.workspace.next_multiple_of(64);
         kernel.workspace = at + ty.bytes();
-        let buffer = kernel.buffers.push(Buffer { ty, place: Place::Workspace(at) });
+        let buffer = kernel.buffers.push(Buffer::new(ty, Place::Workspace(at)));
         let names = kernel.kept.get(&BufferVersion { buffer: part.of, version: 0 }).cloned();
         names
             .into_iter()

@@ -24,6 +24,7 @@ use super::index_set_split::{Jacket, Range, jammed, size};
 use super::pass::{Invariant, Pass};
 use crate::loop_ir::analysis::dependence::{Dependence, memory, variables};
 use crate::loop_ir::{Carry, Extent, IndexId, Kernel, Parallelism, Program, Stmt};
+use crate::machine::MachineModel;
 use std::collections::BTreeSet;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
@@ -35,45 +36,35 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,
-    run: |program, _| {
-        unroll_and_jam(program);
+    run: |program, context| {
+        unroll_and_jam(program, &context.machine);
         Ok(())
     },
 };
-
-/// How many chains at once, the best first: as many as hide each other, and no more, since each reads rows of its own,
-/// which may lie in the same places of a cache.
-const CHAINS: [usize; 4] = [4, 5, 3, 2];
-
-/// An inner loop of fewer iterations is not worth it.
-const LONG: usize = 4;
-
-/// Statements of an inner iteration at most, over all chains: values beyond that are not in registers.
-const MOST: usize = 48;
 
 /// Statements of all copies at most, with what stands around inner loops: a bound for code, since loops around a
 /// jammed one may be jammed next.
 const MOST_STATEMENTS: usize = 512;
 
 /// Lets a few iterations of outer loops go through inner ones together, where those are chains.
-fn unroll_and_jam(program: &mut Program) {
+fn unroll_and_jam(program: &mut Program, machine: &MachineModel) {
     for kernel in program.callees.values_mut().chain([&mut program.entry]) {
         for step in std::mem::take(&mut kernel.body) {
             // A step stays one.
-            let step = block(kernel, vec![step]);
+            let step = block(kernel, machine, vec![step]);
             kernel.body.push(Stmt::nest(step));
         }
     }
 }
 
-fn block(kernel: &mut Kernel, body: Vec<Stmt>) -> Vec<Stmt> {
+fn block(kernel: &mut Kernel, machine: &MachineModel, body: Vec<Stmt>) -> Vec<Stmt> {
     let mut out = Vec::with_capacity(body.len());
     for mut stmt in body {
         for inside in stmt.blocks_mut() {
-            *inside = block(kernel, std::mem::take(inside));
+            *inside = block(kernel, machine, std::mem::take(inside));
         }
         let Some(Chains { index, iterations, claim, carries, body, chains }) =
-            Chains::of(kernel, &stmt)
+            Chains::of(kernel, machine, &stmt)
         else {
             out.push(stmt);
             continue;
@@ -100,7 +91,7 @@ struct Chains<'a> {
 }
 
 impl<'a> Chains<'a> {
-    fn of(kernel: &Kernel, stmt: &'a Stmt) -> Option<Chains<'a>> {
+    fn of(kernel: &Kernel, machine: &MachineModel, stmt: &'a Stmt) -> Option<Chains<'a>> {
         let Stmt::For { index, extent: Extent::Constant(n), parallelism, lanes: 1, carries, body } =
             stmt
         else {
@@ -122,15 +113,19 @@ impl<'a> Chains<'a> {
         let alone = before.iter().chain(behind).all(is_straight);
         let in_place = |c: &Carry| c.now.buffer == c.next.buffer;
         let shaped = alone && none.is_empty() && inside.iter().all(is_straight);
-        if !shaped || !carries.iter().all(in_place) || *m < LONG || !waits(kernel, inside) {
+        if !shaped
+            || !carries.iter().all(in_place)
+            || *m < machine.jammed_inner_iterations
+            || !waits(kernel, inside)
+        {
             return None;
         }
-        let most = MOST / size(inside).max(1);
-        let divides = |c: &&usize| n.is_multiple_of(**c) && **c <= most;
-        let chains = match CHAINS.iter().find(divides) {
-            Some(chains) => *chains,
-            None => CHAINS[0].min(most),
-        };
+        let most = machine.jammed_statements / size(inside).max(1);
+        let divides = |c: &usize| n.is_multiple_of(*c) && *c <= most;
+        // The best number first, then one more, then fewer.
+        let best = machine.jammed_iterations;
+        let mut numbers = [best, best + 1].into_iter().chain((2..best).rev());
+        let chains = numbers.find(divides).unwrap_or(best.min(most));
         let independent = || {
             variables(body).0 == Parallelism::Parallel
                 && (memory(kernel, *index, Extent::Constant(*n), body) == Dependence::Never
@@ -199,7 +194,7 @@ mod tests {
         let mut program = parse(&text, &|_| None).unwrap();
         let x = [(0..all).map(|i| (i as f64).sin()).collect::<Tensor>()];
         let want = shadow(&program, &x).unwrap();
-        super::unroll_and_jam(&mut program);
+        super::unroll_and_jam(&mut program, &crate::machine::MachineModel::MEASURED);
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(shadow(&program, &x).unwrap(), want, "{program}");
         assert_eq!(eval(&program, &x).unwrap(), want, "{program}");

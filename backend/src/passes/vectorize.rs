@@ -31,6 +31,8 @@ pub(super) const PASS: Pass = Pass {
     },
 };
 
+// None of these numbers is one of a machine model: how many partial sums a loop has is what it computes, in every bit.
+
 /// Iterations side by side where each variable is of 64 bits, and where some are of 32.
 const ONE: usize = 2;
 const ONE_NARROW: usize = 4;

@@ -28,7 +28,7 @@ pub struct Keeping {
 }
 
 /// What takes fewer bytes an iteration is not worth a word.
-const LITTLE: usize = 64;
+const LITTLE_BYTES: usize = 64;
 
 /// What the loops of a function, and of all that it runs, keep of the size of a carry, each once.
 pub(crate) fn keeping(module: &Module, function: FuncId) -> Vec<Keeping> {
@@ -58,7 +58,7 @@ pub(crate) fn keeping(module: &Module, function: FuncId) -> Vec<Keeping> {
                     continue;
                 }
                 let Type::Array(ty) = ty else { continue };
-                if ty.bytes() <= LITTLE {
+                if ty.bytes() <= LITTLE_BYTES {
                     continue;
                 }
                 let makes = |e: &Equation| result.value().is_some_and(|v| e.outputs.contains(&v));

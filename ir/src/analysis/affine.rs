@@ -198,16 +198,20 @@ impl<A: Copy + Ord> Affine<A> {
     }
 }
 
-/// `i0*3 + i1*1 + 5`
+/// `i0*3 + i1 - 5`
 impl<A: fmt::Display> fmt::Display for Affine<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (n, (atom, factor)) in self.terms.iter().enumerate() {
             let plus = if n > 0 { " + " } else { "" };
-            write!(f, "{plus}{atom}*{factor}")?;
+            match factor {
+                1 => write!(f, "{plus}{atom}")?,
+                factor => write!(f, "{plus}{atom}*{factor}")?,
+            }
         }
         match (self.terms.is_empty(), self.offset) {
             (true, offset) => write!(f, "{offset}"),
             (false, 0) => Ok(()),
+            (false, offset @ ..0) => write!(f, " - {}", offset.unsigned_abs()),
             (false, offset) => write!(f, " + {offset}"),
         }
     }
@@ -295,10 +299,13 @@ mod tests {
         assert_eq!(a, i(0).plus(&i(1).times(3).moved(2), 1));
         assert_eq!(a.plus(&i(1), -3), i(0).moved(2));
         assert_eq!((a.times(0), a.factor(1), a.factor(2)), (Affine::default(), 3, 0));
-        assert_eq!(a.to_string(), "0*1 + 1*3 + 2");
+        assert_eq!(
+            (a.to_string(), a.times(-1).to_string()),
+            ("0 + 1*3 + 2".into(), "0*-1 + 1*-3 - 2".into())
+        );
         assert_eq!(
             (i(0).to_string(), Affine::<usize>::default().to_string()),
-            ("0*1".into(), "0".into())
+            ("0".into(), "0".into())
         );
     }
 

@@ -5,7 +5,7 @@
 //! as [`Closure`]s from handles to handles, and gives leaves and forms.
 
 use super::explain::{self, Explanation};
-use super::program::{self, Engine, Program};
+use super::program::{self, Engine, Program, Seen};
 use super::report::CallReport;
 use crate::Error;
 use crate::random::with_marks;
@@ -16,9 +16,10 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use tapeloom_backend::accelerator::{RunConfig, Statistics};
-use tapeloom_backend::{Options, Target};
+use tapeloom_backend::{MachineModel, Options, Target};
 use tapeloom_ir::trace::{self, Handle, Param, Traced};
 use tapeloom_ir::{ArrayType, Kind, Limits, Loc, Problem, Tensor, check_keys};
+use tapeloom_transforms::changes;
 
 /// Arguments of a call, but for their leaves.
 pub(super) trait Given {
@@ -55,6 +56,7 @@ pub(super) struct Core {
     pub(super) number: u64,
     engine: Engine,
     target: Target,
+    machine: MachineModel,
     /// What calls may take, if that is limited.
     limits: Option<Limits>,
     /// Whether programs in which a key is used twice are refused.
@@ -213,6 +215,7 @@ impl Core {
             number: trace::unique(),
             engine: Engine::Native,
             target: Target::default(),
+            machine: MachineModel::MEASURED,
             limits: None,
             keys: false,
             programs: Programs::default(),
@@ -228,6 +231,11 @@ impl Core {
 
     pub(super) fn set_target(&mut self, target: Target) {
         self.target = target;
+        self.forget();
+    }
+
+    pub(super) fn set_machine(&mut self, machine: MachineModel) {
+        self.machine = machine;
         self.forget();
     }
 
@@ -307,23 +315,25 @@ impl Core {
     ) -> Result<Explanation, Error> {
         let types = types(leaves);
         let (start, before) = (Instant::now(), time_in_transforms());
-        let traced = self.traced(&types, closure)?;
-        let time = start.elapsed();
+        let (traced, derived) = changes(|| self.traced(&types, closure));
+        let (traced, time) = (traced?, start.elapsed());
         let transforming = time_in_transforms().saturating_sub(before);
         let f = traced.module.function(traced.function);
         let ends = f.param_types().into_iter().chain(f.result_types());
         let boundary = ends.map(|t| array(&t).bytes()).sum();
-        let mut stages = vec![program::stage("trace", &traced.module, traced.function, time)];
-        let stages_too = Some(&mut stages);
+        let first = program::stage("trace", &traced.module, traced.function, time);
+        let mut seen = Seen { stages: vec![first], ..Seen::default() };
         let options = self.options(self.limits.is_some());
         let (module, function) = (traced.module, traced.function);
-        let program = Program::compile(self.compiled(), &options, module, function, stages_too);
+        let program =
+            Program::compile(self.compiled(), &options, module, function, Some(&mut seen));
         let Program::Native(compiled) = program.map_err(|p| Error::at(p, self.at))? else {
             return Err(Problem::internal("explained an interpreted program").into());
         };
         let report = compiled.report().clone();
         let misses = self.programs.iter().map(|link| link.why.clone()).collect();
-        Ok(Explanation { stages, transforming, report, boundary, misses })
+        let Seen { stages, loop_trees } = seen;
+        Ok(Explanation { stages, loop_trees, transforming, derived, report, boundary, misses })
     }
 
     /// How many programs are kept.
@@ -332,7 +342,7 @@ impl Core {
     }
 
     fn options(&self, limited: bool) -> Options {
-        Options { target: self.target.clone(), limited }
+        Options { target: self.target.clone(), limited, machine: self.machine }
     }
 
     /// The engine for what has to be compiled.

@@ -16,7 +16,8 @@
 
 use std::fmt;
 use std::time::Duration;
-use tapeloom_backend::{Report, TapePlan};
+use tapeloom_backend::{MachineModel, Report, TapePlan};
+use tapeloom_transforms::Step;
 
 /// The program after one stage of compilation.
 #[derive(Clone, Debug)]
@@ -37,6 +38,9 @@ pub struct Stage {
 pub struct Explanation {
     pub(super) stages: Vec<Stage>,
     pub(super) transforming: Duration,
+    /// The passes that changed functions before they were differentiated.
+    pub(super) derived: Vec<&'static Step>,
+    pub(super) loop_trees: String,
     pub(super) report: Report,
     pub(super) boundary: usize,
     pub(super) misses: Vec<String>,
@@ -48,9 +52,40 @@ impl Explanation {
         &self.stages
     }
 
+    /// The passes that changed functions before reverse mode, in their order.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let f = jit(grad(|x: Var| {
+    ///     let step = |(i, y): (Var, Var)| y.dynamic_update_slice(y.index(i).broadcast_to([1]), &[8]);
+    ///     fori_loop(3, step, x).sum()
+    /// }));
+    /// let e = f.explain(Tensor::full(&[9], 0.5)?)?;
+    /// assert_eq!(e.reverse_passes(), "fold_ranges, narrow_carries_eager");
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    pub fn reverse_passes(&self) -> String {
+        let names: Vec<&str> = self.derived.iter().map(|step| step.pass.name).collect();
+        names.join(", ")
+    }
+
     /// The machine that the code is for: `x86_64-unknown-linux-gnu`.
     pub fn target(&self) -> String {
         self.report.target.to_string()
+    }
+
+    /// The loop trees as text: between the program and its kernels, which equations share a loop, and which of their
+    /// values have memory.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let e = jit(|x: Var| (x.sin() * 2.0).sum()).explain(Tensor::full(&[100], 0.5)?)?;
+    /// let text = e.loop_trees();
+    /// assert_eq!(text.matches("for i").count(), 1, "one loop does all of it");
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    pub fn loop_trees(&self) -> &str {
+        &self.loop_trees
     }
 
     /// The kernels as text.
@@ -130,7 +165,10 @@ impl Explanation {
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for stage in &self.stages {
+        for (i, stage) in self.stages.iter().enumerate() {
+            if i == 1 && !self.derived.is_empty() {
+                writeln!(f, "== passes before reverse mode\n{}", self.reverse_passes())?;
+            }
             let plural = if stage.equations == 1 { "" } else { "s" };
             writeln!(f, "== {} ({} equation{plural})", stage.name, stage.equations)?;
             if stage.text.is_empty() {
@@ -140,6 +178,9 @@ impl fmt::Display for Explanation {
             }
         }
         writeln!(f, "== target\n{}", self.target())?;
+        if self.report.machine != MachineModel::MEASURED {
+            writeln!(f, "machine model: {}", self.report.machine)?;
+        }
         writeln!(f, "== kernels\n{}", self.kernels().trim_end())?;
         writeln!(f, "== passes on kernels\n{}", self.kernel_passes())?;
         writeln!(f, "== memory\n{}", self.memory_plan().trim_end())?;

@@ -35,8 +35,8 @@ use crate::{Error, Var};
 use program::Engine;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use tapeloom_backend::Target;
 use tapeloom_backend::accelerator::{RunConfig, Statistics};
+use tapeloom_backend::{MachineModel, Target};
 use tapeloom_ir::trace::{Handle, Traced};
 use tapeloom_ir::{ArrayType, Cancel, Loc, Problem, Tensor};
 
@@ -289,6 +289,29 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     /// ```
     pub fn on(mut self, target: Target) -> Jit<A, B, F> {
         self.core.set_target(target);
+        self
+    }
+
+    /// The same closure, compiled for a machine of which other numbers are taken for fast than those of
+    /// [`MachineModel::MEASURED`]: a smaller cache, fewer registers. Programs are the same on every computer for one
+    /// model; another model may take the terms of sums of floats in another order
+    /// ([`MachineModel::has_bits_of`]).
+    ///
+    /// A number that no machine has is an error of each call.
+    ///
+    /// ```
+    /// use tapeloom::{prelude::*, Kind, MachineModel};
+    /// let f = |x: Var| (x.sin() * 2.0).sum();
+    /// let small = MachineModel { cached_elements: 64, ..MachineModel::MEASURED };
+    /// let e = jit(f).machine(small).explain([1.0, 2.0])?;
+    /// assert!(e.to_string().contains("machine model: cached_elements 64"));
+    /// let none = MachineModel { jammed_iterations: 0, ..small };
+    /// assert_eq!(jit(f).machine(none).call([1.0, 2.0]).unwrap_err().kind(), Kind::Target);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[doc(alias = "mtune")]
+    pub fn machine(mut self, model: MachineModel) -> Jit<A, B, F> {
+        self.core.set_machine(model);
         self
     }
 

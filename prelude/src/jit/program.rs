@@ -7,7 +7,7 @@ use tapeloom_backend::{Options, Runnable, Target};
 use tapeloom_ir::{
     FuncId, Kind, Limits, Module, Problem, Tensor, eval, eval_finite, eval_within, print_function,
 };
-use tapeloom_transforms::{self as transforms, Pipeline};
+use tapeloom_transforms as transforms;
 
 /// Who runs a program, and by which rules it may be rewritten.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,27 +33,30 @@ pub(super) enum Program {
 }
 
 impl Program {
-    /// Makes a function ready to run; within limits, if it is limited. `stages` gets what each pass did, if anybody wants to know.
+    /// Makes a function ready to run; within limits, if it is limited. `seen` gets what each stage made, for `explain`.
     pub(super) fn compile(
         engine: Engine,
         options: &Options,
         mut module: Module,
         function: FuncId,
-        stages: Option<&mut Vec<Stage>>,
+        seen: Option<&mut Seen>,
     ) -> Result<Program, Problem> {
         let passes = match engine {
             Engine::Interpreter => return Ok(Program::Interpreted(module, function)),
             Engine::Finite => return Ok(Program::Finite(module, function)),
             Engine::Native => match options.target {
-                Target::Accelerator(_) => transforms::BEFORE_ACCELERATOR,
-                Target::Native(_) | Target::Interpreter => transforms::BEFORE_CODE,
+                Target::Accelerator(_) => &transforms::BEFORE_ACCELERATOR,
+                Target::Native(_) | Target::Interpreter => &transforms::BEFORE_CODE,
             },
-            Engine::Relaxed => transforms::BEFORE_RELAXED_CODE,
+            Engine::Relaxed => &transforms::BEFORE_RELAXED_CODE,
         };
-        let pipeline: Pipeline = passes.parse()?;
-        let mut stages_seen = Stages { stages, before: function, since: Instant::now() };
-        let function =
-            pipeline.run(&mut module, function, |name, m, f| stages_seen.pass(name, m, f))?;
+        let mut stages = Stages { seen, before: function, since: Instant::now() };
+        let mut after =
+            |step: &'static transforms::Step, m: &Module, f| stages.pass(step.pass.name, m, f);
+        let function = passes.observed(&mut module, function, &mut after)?;
+        if let Some(seen) = stages.seen {
+            seen.loop_trees = tapeloom_backend::loop_trees(&module, function)?;
+        }
         let compiled = tapeloom_backend::compile(&module, function, options)?;
         Ok(Program::Native(Box::new(compiled)))
     }
@@ -109,22 +112,29 @@ pub(super) fn stage(name: &'static str, module: &Module, f: FuncId, time: Durati
     Stage { name, text: print_function(module, f), equations, time }
 }
 
+/// What the stages of a compilation made.
+#[derive(Default)]
+pub(super) struct Seen {
+    pub(super) stages: Vec<Stage>,
+    pub(super) loop_trees: String,
+}
+
 /// Records stages between passes; printing is not counted as theirs.
 struct Stages<'a> {
-    stages: Option<&'a mut Vec<Stage>>,
+    seen: Option<&'a mut Seen>,
     before: FuncId,
     since: Instant,
 }
 
 impl Stages<'_> {
     fn pass(&mut self, name: &'static str, module: &Module, f: FuncId) {
-        let Some(stages) = &mut self.stages else { return };
+        let Some(seen) = &mut self.seen else { return };
         let time = self.since.elapsed();
         let mut done = stage(name, module, f, time);
         if f == self.before {
             done.text.clear();
         }
-        stages.push(done);
+        seen.stages.push(done);
         self.before = f;
         self.since = Instant::now();
     }

@@ -1,5 +1,6 @@
-//! Which pass on kernels is wrong: `bisect FILE` reads a function, or a program of kernels, runs the passes that come
-//! before machine code one after the other, and names the first behind which the interpreter computes something else.
+//! Which pass is wrong: `bisect FILE` reads a function, or a program of kernels, runs the passes that come before machine
+//! code one after the other, and names the first behind which the interpreter computes something else. Of a function
+//! those before reverse mode are run, too.
 //!
 //! Lines `// args: 1.0; f64[2] {1.0, 2.0}` of the file say on what. The exit code is 1 where a pass is wrong.
 
@@ -7,20 +8,23 @@ use std::error::Error;
 use std::process::ExitCode;
 use tapeloom_backend::{loop_ir, passes::NATIVE, schedule};
 use tapeloom_ir::parse_module;
-use tapeloom_tests::bisect::{Verdict, bisect};
+use tapeloom_tests::bisect::{Verdict, bisect, bisect_function};
 use tapeloom_tests::read_tensors;
+use tapeloom_transforms::{BEFORE_BUDGET, BEFORE_CODE, BEFORE_REVERSE};
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let file = std::env::args().nth(1).ok_or("bisect FILE")?;
     let text = std::fs::read_to_string(file)?;
     let lines = text.lines().filter(|line| !line.starts_with("//"));
     let code: String = lines.map(|line| format!("{line}\n")).collect();
-    let program = if code.contains("func @") {
-        let module = parse_module(&code).map_err(|e| e[0].clone())?;
+    let (function, program) = if code.contains("func @") {
+        let mut module = parse_module(&code).map_err(|e| e[0].clone())?;
         let (f, _) = module.iter().last().ok_or("the file has no function")?;
-        schedule(&module, f)?
+        let given = module.clone();
+        let ready = BEFORE_CODE.run(&mut module, f)?;
+        (Some((given, f)), schedule(&module, ready)?)
     } else {
-        loop_ir::parse(&code, &|_| None)?
+        (None, loop_ir::parse(&code, &|_| None)?)
     };
     let mut args: Vec<_> = text.lines().filter_map(|l| l.strip_prefix("// args:")).collect();
     if args.is_empty() && program.entry.inputs().is_empty() {
@@ -30,11 +34,21 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         return Err("the file has no line `// args: ..`".into());
     }
     for line in args {
-        match bisect(&NATIVE, &program, &read_tensors(line)?)? {
-            Verdict::Right => {}
-            wrong @ (Verdict::Wrong { .. } | Verdict::Refused(_)) => {
-                print!("// args:{line}\n{wrong}");
-                return Ok(ExitCode::FAILURE);
+        let tensors = read_tensors(line)?;
+        let mut verdicts = Vec::new();
+        if let Some((module, f)) = &function {
+            for list in [&BEFORE_REVERSE, &BEFORE_BUDGET, &BEFORE_CODE] {
+                verdicts.push((list.name, bisect_function(list, module, *f, &tensors)?));
+            }
+        }
+        verdicts.push((NATIVE.name, bisect(&NATIVE, &program, &tensors)?));
+        for (list, verdict) in verdicts {
+            match verdict {
+                Verdict::Right => {}
+                Verdict::Wrong { .. } | Verdict::Refused(_) => {
+                    print!("// args:{line}\n{verdict}of the list `{list}`\n");
+                    return Ok(ExitCode::FAILURE);
+                }
             }
         }
     }

@@ -100,7 +100,7 @@ fn walk(
         }
         // Relaxed passes take long, and meet nothing new in the longest words.
         let relaxed = depth < LENGTH;
-        same_numbers(m, &next, Demand { relaxed, wild: false })?;
+        same_numbers(m, &next, Demand { relaxed, ..Demand::default() })?;
         Ok::<_, Failure>(next)
     }));
     let failure = match outcome {

@@ -74,6 +74,37 @@ fn every_pass_on_kernels_has_its_cases() {
     }
 }
 
+/// Each pass on functions has a folder of its name, in which there is a program that it changes, one that it leaves
+/// alone, and one that is run before and behind it.
+#[test]
+fn every_pass_on_functions_has_its_cases() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("filetests");
+    for pass in tapeloom_transforms::PASSES {
+        let (folder, mut files) = (root.join(pass.name), Vec::new());
+        assert!(folder.is_dir(), "there is no folder {}", folder.display());
+        find(&folder, "ir", &mut files);
+        let (mut changed, mut left, mut run) = (0, 0, 0);
+        for file in files {
+            let text = std::fs::read_to_string(&file).unwrap();
+            let steps = text.lines().next().unwrap();
+            let steps = steps.strip_prefix("// test:").unwrap().split('|').map(str::trim);
+            assert!(steps.clone().any(|step| step == pass.name), "{}", file.display());
+            let alone = steps.clone().all(|step| tapeloom_transforms::by_name(step).is_ok());
+            let changes = TextTest::read(&text).unwrap().changes().unwrap();
+            match changes.iter().any(|step| step == pass.name) {
+                true => changed += 1,
+                false => left += 1,
+            }
+            run += usize::from(alone && text.contains("\n// args:"));
+        }
+        assert!(
+            changed > 0 && left > 0 && run > 0,
+            "{}: {changed} changed, {left} left alone, {run} run",
+            pass.name
+        );
+    }
+}
+
 #[test]
 fn programs_in_documentation_print_as_they_stand() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();

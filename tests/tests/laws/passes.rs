@@ -1,13 +1,41 @@
 //! Passes: a program means the same before and after.
 
 use crate::derivatives::derived;
+use crate::kernel_passes::check_page;
 use crate::{for_all, subsets};
 use tapeloom_ir::lang::query::PruneOf;
 use tapeloom_ir::prim::{Attr, Exactness};
-use tapeloom_ir::{FuncId, Module, print_function};
+use tapeloom_ir::{FuncId, Module, Tensor, parse_module, print_function};
+use tapeloom_tests::bisect::{Verdict, bisect_function};
 use tapeloom_tests::calculus::{finite, marked, precision};
 use tapeloom_tests::{Agreement, Case, Failure, run};
-use tapeloom_transforms::{PASSES, prune};
+use tapeloom_transforms::{BEFORE_CODE, BEFORE_RELAXED_CODE, List, PASSES, Pass, prune};
+
+/// The passes as rows, and their lists.
+fn table() -> String {
+    let mut table = "\n| Pass | What it does | Results |\n|---|---|---|\n".to_owned();
+    for Pass { name, about, exactness, .. } in PASSES {
+        let bits = match exactness {
+            Exactness::Exact => "the same bits",
+            Exactness::Reassociates => "the same for real numbers",
+        };
+        table += &format!("| `{name}` | {about} | {bits} |\n");
+    }
+    for List { name, about, steps } in List::ALL {
+        table +=
+            &format!("\n`{name}`: {about}.\n\n| | Step | Why it stands here |\n|---|---|---|\n");
+        for (i, step) in steps.iter().enumerate() {
+            table += &format!("| {} | `{step}` | {} |\n", i + 1, step.why_here);
+        }
+    }
+    table
+        + "\nA step `a if b` is tried: what it makes is kept only where the pass `b` behind it then changes the function.\n\n"
+}
+
+#[test]
+fn the_books_table_is_that_of_the_rows() {
+    check_page("passes.md", "passes", &table());
+}
 
 #[test]
 fn passes_keep_the_values() {
@@ -20,11 +48,32 @@ fn passes_keep_the_values() {
     });
 }
 
+/// A pass that takes numbers for real ones, where one is none: it is named, and exact passes are not.
+#[test]
+fn the_step_that_is_wrong_is_named() {
+    let text = "func @f(%0: f64[]) -> (f64[]) {
+  %1: f64[] = call{function=@g, outline=false} %0
+  return %1
+}";
+    let zero = "func @g(%0: f64[]) -> (f64[]) {\n  %1: f64[] = mul %0, 0.0\n  return %1\n}\n";
+    let m = parse_module(&[zero, text].concat()).unwrap();
+    let (f, _) = m.iter().last().unwrap();
+    let args = [Tensor::from(f64::INFINITY)];
+    let verdict = bisect_function(&BEFORE_CODE, &m, f, &args).unwrap();
+    assert!(matches!(verdict, Verdict::Right), "{verdict}");
+    let verdict = bisect_function(&BEFORE_RELAXED_CODE, &m, f, &args).unwrap();
+    let Verdict::Wrong { step, programs: [before, after], .. } = &verdict else {
+        panic!("{verdict}")
+    };
+    assert_eq!(step, "simplify_relaxed");
+    assert!(before.contains("mul") && !after.contains("mul"), "{verdict}");
+}
+
 /// The values before and after every pass.
 pub(crate) fn keep(m: &mut Module, case: &Case) -> Result<(), Failure> {
     let want = run(m, case.f, &case.args)?;
     for pass in PASSES {
-        let f = (pass.run)(m, case.f)?;
+        let f = pass.apply(m, case.f)?;
         let program = || print_function(m, f);
         let agreement = match pass.exactness {
             Exactness::Exact => Agreement::Exact,

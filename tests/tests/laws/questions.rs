@@ -19,7 +19,7 @@ use tapeloom_ir::{
 use tapeloom_tests::calculus::{marked, stack};
 use tapeloom_tests::transform_words::total;
 use tapeloom_tests::{Agreement, Case, EXAMPLES, Elements, Rng, run};
-use tapeloom_transforms::{BEFORE_CODE, Pipeline, Transforms, batch, jvp, linearize, transpose};
+use tapeloom_transforms::{BEFORE_CODE, Transforms, batch, jvp, linearize, transpose};
 use tapeloom_transforms::{unzip, vjp};
 
 /// The samples, and every example with its reverse derivative, in modules of their own.
@@ -285,8 +285,7 @@ fn reads_of_a_shared_array_add_to_one_total() {
             let times = (0..n).filter(|i| i * 7 % size == k).count() as f64;
             assert!((ct.at(k).to_f64() - times * x.cos()).abs() < 1e-12);
         }
-        let pipeline: Pipeline = BEFORE_CODE.parse().unwrap();
-        let g = pipeline.run(&mut m, of.function, |_, _, _| {}).unwrap();
+        let g = BEFORE_CODE.run(&mut m, of.function).unwrap();
         let compiled = compile(&m, g, &Options::default()).unwrap();
         let native = compiled.call(&args.iter().collect::<Vec<_>>()).unwrap();
         Agreement::relative(1e-12).check_all(&native, &run(&m, g, &args).unwrap()).unwrap();

@@ -5,7 +5,7 @@
 
 use tapeloom_ir::{FuncId, Kind, Module, Problem, Tensor, parse_module};
 use tapeloom_tests::run;
-use tapeloom_transforms::{batch, expand, jvp, linearize, vjp};
+use tapeloom_transforms::{batch, by_name, jvp, linearize, vjp};
 
 /// sin x with a jvp rule that gives 10 cos x dx, and a reverse rule that gives 100 cos x ct.
 const SINE: &str = "
@@ -87,7 +87,7 @@ fn reverse(rules: &str) -> Result<f64, Problem> {
     let y = value(&m, of.function, &[X, 1.0]);
     close(y[0], X.sin());
     // Code generation opens the rules; that changes nothing.
-    let opened = expand(&mut m, of.function)?;
+    let opened = by_name("expand")?.apply(&mut m, of.function)?;
     close(value(&m, opened, &[X, 1.0])[1], y[1]);
     Ok(y[1])
 }

@@ -70,12 +70,9 @@ const WALKS: &[(&str, Walk)] = &[
     }),
     ("batch", |m, f| transforms::batch(m, f, 3, &[true]).map(|_| ())),
     ("prune", |m, f| transforms::prune(m, f, &[false]).map(|_| ())),
-    ("inline", |m, f| transforms::inline(m, f).map(|_| ())),
-    ("expand", |m, f| transforms::expand(m, f).map(|_| ())),
-    ("passes", |m, f| {
-        let pipeline: transforms::Pipeline = transforms::BEFORE_CODE.parse()?;
-        pipeline.run(m, f, |_, _, _| ()).map(|_| ())
-    }),
+    ("inline", |m, f| transforms::by_name("inline")?.apply(m, f).map(|_| ())),
+    ("expand", |m, f| transforms::by_name("expand")?.apply(m, f).map(|_| ())),
+    ("passes", |m, f| transforms::BEFORE_CODE.run(m, f).map(|_| ())),
     ("schedule and compile", |m, f| {
         compile(m, f, &Options::default())?.call(&[&Tensor::from(1.0)]).map(|_| ())
     }),

@@ -7,7 +7,7 @@ use tapeloom_backend::accelerator::Machine;
 use tapeloom_backend::{Options, Target, compile};
 use tapeloom_ir::{FuncId, Module, Tensor, eval, parse_module, print_functions};
 use tapeloom_tests::{Heard, Listener};
-use tapeloom_transforms::{BEFORE_CODE, PASSES, Pipeline, batch, jvp, linearize, vjp};
+use tapeloom_transforms::{BEFORE_CODE, PASSES, batch, jvp, linearize, vjp};
 
 /// Effects, two that are equal, one in a function that is called twice, one in a
 /// function of which no result is read, one of a constant, between equations that simplify.
@@ -72,12 +72,16 @@ fn program() -> (Module, FuncId, Listener) {
 #[test]
 fn passes_keep_reports_in_order() {
     let x = [Tensor::from(1.5)];
-    for pass in PASSES.iter().map(|p| p.name).chain([BEFORE_CODE]) {
+    let rows = PASSES.iter().map(|pass| (pass.name, Some(*pass)));
+    for (name, pass) in rows.chain([(BEFORE_CODE.name, None)]) {
         let (mut m, f, log) = program();
         assert_eq!(told(&m, f, &x, &log), want(&[1.5]));
-        let pipeline: Pipeline = pass.parse().unwrap();
-        let g = pipeline.run(&mut m, f, |_, _, _| {}).unwrap();
-        assert_eq!(told(&m, g, &x, &log), want(&[1.5]), "{pass}\n{}", print_functions(&m, &[g]));
+        let g = match pass {
+            Some(pass) => pass.apply(&mut m, f),
+            None => BEFORE_CODE.run(&mut m, f),
+        };
+        let g = g.unwrap();
+        assert_eq!(told(&m, g, &x, &log), want(&[1.5]), "{name}\n{}", print_functions(&m, &[g]));
     }
 }
 
@@ -101,8 +105,7 @@ fn transforms_report_what_the_program_does() {
 fn reports_when_compiled(m: &mut Module, f: FuncId, args: &[Tensor], log: &Listener) {
     let want = told(m, f, args, log);
     assert!(!want.is_empty());
-    let before_code: Pipeline = BEFORE_CODE.parse().unwrap();
-    let simpler = before_code.run(m, f, |_, _, _| {}).unwrap();
+    let simpler = BEFORE_CODE.run(m, f).unwrap();
     let all: Vec<&Tensor> = args.iter().collect();
     for g in [f, simpler] {
         for target in [Target::host(), Target::Interpreter, Target::Accelerator(Machine::cal())] {

@@ -3,6 +3,7 @@
 mod fuzz;
 mod implicit;
 mod loops;
+mod machine_models;
 mod places;
 mod random_loops;
 mod schedules;

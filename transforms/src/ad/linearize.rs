@@ -17,6 +17,7 @@
 
 use crate::ad::jvp::{Mode, forward};
 use crate::ad::unzip::{Cut, Half, Halves, cut};
+use crate::passes::inline::inline;
 use crate::passes::live_equations::sweep;
 use tapeloom_ir::lang::query::{Linearize, LinearizeOf};
 use tapeloom_ir::prim::Regions;
@@ -30,7 +31,7 @@ pub(crate) fn derive(
 ) -> Result<LinearizeOf, Problem> {
     // Some plans look into calls and others do not. Were a call open under the one and closed under the other, the
     // cotangents of what it reads would be added in another order.
-    let id = crate::inline(module, id)?;
+    let id = inline(module, id)?;
     let f = module.get(id);
     // What is zero is forced below, where it is known that the linear half has none.
     let none = vec![false; f.results.len()];

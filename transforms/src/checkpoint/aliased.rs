@@ -22,6 +22,7 @@
 //!
 //! Under [`Policy::Disjoint`](tapeloom_ir::Policy) they are read again wherever they are not written over.
 
+use crate::passes::inline::inline;
 use tapeloom_ir::lang::query::{LinearizeOf, Within};
 use tapeloom_ir::prim::{Region, Regions};
 use tapeloom_ir::{
@@ -36,7 +37,7 @@ pub(crate) fn derive(
     f: FuncId,
     Within { active, shares, policy }: &Within,
 ) -> Result<LinearizeOf, Problem> {
-    let f = crate::inline(module, f)?;
+    let f = inline(module, f)?;
     let written = *policy == Policy::Aliased && writes(module, f);
     let memory = if written { Memory::Written } else { Memory::Read };
     let f = through_memory(module, f)?;

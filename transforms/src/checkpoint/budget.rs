@@ -29,6 +29,7 @@ use super::isolate::apart;
 use super::segments;
 use super::strip_mine::{in_blocks, waiting};
 use super::tape_size::{self, Tape};
+use crate::pipeline::BEFORE_BUDGET;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::lang::query::{LinearizeOf, Within};
 use tapeloom_ir::prim::{Keeps, LoopSpec, Region, Regions, Role, TripCount};
@@ -74,9 +75,7 @@ pub(crate) fn derive(
     Within { active, shares, policy }: &Within,
     bytes: u64,
 ) -> Result<LinearizeOf, Problem> {
-    let f = crate::inline(module, f)?;
-    // State that is an array of rows is rows.
-    let f = crate::rows(module, f)?;
+    let f = BEFORE_BUDGET.run_with(regions, module, f, &mut |_, _, _| {})?;
     let derived = matches!(policy, Policy::About(_));
     let mut search = Search {
         regions,

@@ -24,6 +24,8 @@ use tapeloom_ir::{
     PlanRequest, Policy, Price, Type, ValueId,
 };
 
+// How many bytes a tape has must not depend on where a program is compiled: none of these is a number of a machine model.
+
 /// Units in an addition.
 pub(super) const UNIT: f64 = 16.0;
 
@@ -37,7 +39,7 @@ const DEAR: u32 = 6;
 const LEAST: u64 = 1;
 
 /// Up to so many bytes a value that one function makes and reads stays in registers or near them.
-const LITTLE: usize = 4096;
+const NEAR_BYTES: usize = 4096;
 
 /// A tape has as many records as the run says: more than fits.
 const TAPE: u64 = 1 << 40;
@@ -184,7 +186,7 @@ impl Prices {
 
 /// Whether keeping an array costs nothing to speak of, in one function with who reads it or not.
 pub(super) fn is_little(ty: &ArrayType, together: bool) -> bool {
-    together && ty.bytes() <= LITTLE
+    together && ty.bytes() <= NEAR_BYTES
 }
 
 /// What follows from parameters that are the same in all iterations, and from nothing else.

@@ -22,6 +22,7 @@
 //! keeps what the value follows from, the array of which it is a part, say.
 
 use super::cost::moves;
+use crate::passes::inline::inline;
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::lang::query::{LinearizeOf, Residual};
@@ -119,7 +120,7 @@ impl Unlike {
         if let Some(known) = self.done.get(&key) {
             return Ok(*known);
         }
-        let f = crate::inline(module, id)?;
+        let f = inline(module, id)?;
         let f = module.get(f);
         let seen = Seen::of(module, &f, &key.1);
         // What is made again says so.

@@ -9,6 +9,7 @@
 //! other loops and in derivatives of derivatives, too; how stands with the primitive. Where a carry is kept
 //! for a block of iterations only, the loop is one over blocks.
 
+use crate::passes::inline::inline;
 use tapeloom_ir::prim::Keeps;
 use tapeloom_ir::{Builder, FuncId, Kind, Module, Problem, rebuild};
 
@@ -34,7 +35,7 @@ pub fn keep_carries(
             "`Policy::Bytes(n)` finds numbers that keep so many bytes",
         ));
     }
-    let f = crate::inline(module, f)?;
+    let f = inline(module, f)?;
     let f = module.get(f);
     let keeps = Keeps { carries, block, last: 0 };
     let marked = rebuild(&f, |draft, i, operands| {

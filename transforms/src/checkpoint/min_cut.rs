@@ -27,8 +27,8 @@ use tapeloom_ir::{Equation, FuncId, Function, Module, OrderedMap, PlanRequest, V
 const MORE: f64 = 0.1;
 
 /// What loops keep does not stay in the cache of a core where it has more bytes. Then moving it takes what its
-/// price says, and prices alone decide.
-const CACHE: usize = 1 << 21;
+/// price says, and prices alone decide. It is the same for all machine models, since it decides the bytes of tapes.
+const CACHE_BYTES: usize = 1 << 21;
 
 /// How many times over arithmetic counts at most, before none is done again.
 const DEAREST: u64 = 64;
@@ -61,7 +61,7 @@ pub(super) fn choose(
 fn leaves_the_cache(f: &Function, reads: &Reads<'_>, terms: &PlanRequest) -> bool {
     let made = reads.values.iter().filter(|v| !f.params.contains(v));
     let bytes: usize = made.filter_map(|v| f.types[*v].as_array()).map(|ty| ty.bytes()).sum();
-    !terms.together && bytes.saturating_mul(terms.runs) > CACHE
+    !terms.together && bytes.saturating_mul(terms.runs) > CACHE_BYTES
 }
 
 /// The cheapest plan at those prices.

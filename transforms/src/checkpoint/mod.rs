@@ -59,6 +59,8 @@ mod tape_size;
 pub use loop_slots::keep_carries;
 pub use named_policy::known_names;
 
+use crate::passes::cse::cse;
+use crate::passes::inline::inline;
 pub(crate) use cost::Readable;
 use cost::Reads;
 use isolate::apart;
@@ -130,8 +132,8 @@ fn chosen(
         return Ok(of);
     }
     // Equal values are one, and what functions compute that are called here is seen.
-    let tidy = crate::inline(module, fwd)?;
-    let tidy = crate::cse(module, tidy)?;
+    let tidy = inline(module, fwd)?;
+    let tidy = cse(module, tidy)?;
     let f = named_policy::read_by_name(module, &module.get(tidy), &terms.policy);
     let params: Vec<Atom> = f.params.iter().map(|p| (*p).into()).collect();
     let needed: Vec<ValueId> = Residual::pick(&of.residuals, &params, &f.results)

@@ -25,7 +25,7 @@ use tapeloom_ir::{
 };
 
 /// How many pieces there are at most.
-const MOST: usize = 64;
+const MOST_PIECES: usize = 64;
 
 /// How many plans are tried.
 const TRIED: usize = 8;
@@ -61,7 +61,7 @@ pub(super) fn plans(module: &Module, f: &Function, bytes: u64, peak: u64) -> Vec
     let heavy = code.before.windows(2).filter(|at| at[0] < at[1]).count();
     let whole = code.whole();
     let mut all: Vec<(Estimate, Pieces)> = Vec::new();
-    for n in 2..=MOST.min(heavy) {
+    for n in 2..=MOST_PIECES.min(heavy) {
         let cuts = code.cuts(n);
         for (of, again) in code.estimates(&cuts).into_iter().zip(1..) {
             if of.tape <= bytes && of.peak < whole {

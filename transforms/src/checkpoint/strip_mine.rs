@@ -18,7 +18,7 @@ use tapeloom_ir::{
 const WORD: usize = 32;
 
 /// Up to so many bytes may wait until they are packed.
-const LITTLE: usize = 512;
+const UNPACKED_BYTES: usize = 512;
 
 /// Bytes of what is packed of all iterations of a loop at once, here or in what is run, because a row of it fills no words:
 /// it lies in memory as it is until it is packed, and when it is unpacked. What is little counts nothing.
@@ -44,7 +44,7 @@ fn waiting_here(module: &Module, f: &Function) -> u64 {
     for e in &f.equations {
         if let Some((_, spec)) = e.op.as_loop(module) {
             for (r, o) in e.outputs.iter().enumerate() {
-                let large = array(*o).is_some_and(|ty| ty.bytes() > LITTLE);
+                let large = array(*o).is_some_and(|ty| ty.bytes() > UNPACKED_BYTES);
                 stack[*o] = Some(*o).filter(|_| spec.carrier(r).is_none() && large);
             }
             continue;

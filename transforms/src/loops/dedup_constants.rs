@@ -1,4 +1,4 @@
-//! Constants of a loop that are one value are one parameter.
+//! `dedup_constants`: constants of a loop that are one value are one parameter.
 //!
 //! ```text
 //! loop{body=@f, trip=9, takes=[const,carry0,const]} %0, %1, %0      @f(a, c, b) = a c + b
@@ -10,13 +10,22 @@
 
 use super::integer_facts::Fact;
 use super::loop_editor::Looped;
-use super::region_rewriter::{Better, Pass, inside_out};
-use tapeloom_ir::prim::{Binding, TripCount};
+use super::region_rewriter::{Better, Rewrite, inside_out};
+use crate::passes::pass::{Pass, Run};
+use tapeloom_ir::prim::{Binding, Exactness, TripCount};
 use tapeloom_ir::{Atom, Builder, Draft, FuncId, Module, Op, OrderedMap, Problem, ValueRemap};
 
+/// The pass as a row.
+pub(crate) const PASS: Pass = Pass {
+    name: "dedup_constants",
+    about: "constants of a loop that are one value are one parameter",
+    exactness: Exactness::Exact,
+    run: Run::Program(|_, module, f| dedup_constants(module, f)),
+};
+
 /// The same function, whose loops take each constant once.
-pub(super) fn shared(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-    inside_out(module, f, Pass::Loops(|b, op, operands, facts, _| once(b, op, operands, facts)))
+fn dedup_constants(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
+    inside_out(module, f, Rewrite::Loops(|b, op, operands, facts, _| once(b, op, operands, facts)))
 }
 
 fn once(b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact]) -> Better {

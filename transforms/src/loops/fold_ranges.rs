@@ -1,4 +1,4 @@
-//! The pass `ranges`: what integers can only be, they are.
+//! `fold_ranges`: what integers can only be, they are.
 //!
 //! ```text
 //! func @iteration(%0: i64[], %1: f64[10]) ..        %0 the number of one of ten iterations
@@ -8,23 +8,25 @@
 //! ```
 //!
 //! So indices that count from the end where they are negative cost nothing where they never are, and are
-//! sums for whoever asks where a loop reads and writes. And a loop that has no iteration gives what it begins with:
-//! reverse mode keeps nothing for it.
+//! sums for whoever asks where a loop reads and writes.
 
 use super::integer_facts::Known;
-use super::loop_editor::Looped;
-use super::region_rewriter::{Better, Pass, inside_out};
-use tapeloom_ir::prim::{Effects, Lowering, TripCount, instantiate};
-use tapeloom_ir::{Atom, Builder, Code, Equation, FuncId, Module, Op, Problem};
+use super::region_rewriter::{Rewrite, inside_out};
+use crate::passes::pass::{Pass, Run};
+use tapeloom_ir::prim::{Effects, Exactness, Lowering};
+use tapeloom_ir::{Atom, Code, Equation, FuncId, Module, Problem};
 
-/// The same function, with integers and truth values that can only be one thing replaced by it, and without loops
-/// that have no iteration.
-///
-/// # Errors
-/// None that a well-formed module can cause.
-pub fn ranges(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-    let f = inside_out(module, f, Pass::Leaves(only))?;
-    inside_out(module, f, Pass::Loops(|b, op, operands, _, _| idle(b, op, operands)))
+/// The pass as a row.
+pub(crate) const PASS: Pass = Pass {
+    name: "fold_ranges",
+    about: "integers and truth values that can only be one thing are that",
+    exactness: Exactness::Exact,
+    run: Run::Program(|_, module, f| fold_ranges(module, f)),
+};
+
+/// The same function, with integers and truth values that can only be one thing replaced by it.
+fn fold_ranges(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
+    inside_out(module, f, Rewrite::Leaves(only))
 }
 
 fn only(module: &Module, known: &Known<'_>, e: &Equation, operands: &[Atom]) -> Option<Atom> {
@@ -37,13 +39,4 @@ fn only(module: &Module, known: &Known<'_>, e: &Equation, operands: &[Atom]) -> 
     let arm = operands[if which == 0 { 2 } else { 1 }];
     // A literal has no shape.
     (matches!(arm, Atom::Value(_)) || known.is_scalar(*y)).then_some(arm)
-}
-
-fn idle(b: &Builder<'_>, op: &Op, operands: &[Atom]) -> Better {
-    let at = Looped::of(b, op, operands, &[]).filter(|at| at.spec.trip == TripCount::Static(0));
-    Ok(at.map(|at| {
-        let results = at.body.result_types().into_iter().enumerate();
-        let first = |r: usize| at.operand(at.spec.carrier(r)?).map(|k| at.operands[k]);
-        results.map(|(r, ty)| instantiate(b, first(r), &at.spec.output(r, &ty))).collect()
-    }))
 }

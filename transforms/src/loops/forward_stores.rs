@@ -1,4 +1,4 @@
-//! Boxes read again, a part of the pass `windows`: a box that was just written is not read, and not written twice.
+//! `forward_stores`: a box that was just written is not read, and not written twice.
 //!
 //! ```text
 //! %3: f64[5,7] = dynamic_update_slice %0, %1, %2, 0          %3: f64[5,7] = dynamic_update_slice %0, %1, %2, 0
@@ -11,8 +11,23 @@
 
 use super::access::Access;
 use super::integer_facts::Known;
-use tapeloom_ir::prim::Write;
-use tapeloom_ir::{Atom, Equation, Function, Operands};
+use super::region_rewriter::{Rewrite, inside_out};
+use crate::passes::pass::{Pass, Run};
+use tapeloom_ir::prim::{Exactness, Write};
+use tapeloom_ir::{Atom, Equation, FuncId, Function, Module, Operands, Problem};
+
+/// The pass as a row.
+pub(crate) const PASS: Pass = Pass {
+    name: "forward_stores",
+    about: "what was just written to a box of an array is not read from it, nor written over",
+    exactness: Exactness::Exact,
+    run: Run::Program(|_, module, f| forward_stores(module, f)),
+};
+
+/// The same function, without reads of boxes that were just written.
+fn forward_stores(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
+    inside_out(module, f, Rewrite::Stores)
+}
 
 /// What equations of a function write, and who touches the same box next.
 pub(super) struct Written {

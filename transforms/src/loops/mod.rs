@@ -1,52 +1,46 @@
-//! Places: where programs read and write arrays, and what follows from it.
+//! Passes on loops: where iterations read and write arrays, and what follows from it.
 //!
 //! Indices of loops are sums of counters and constants, so it is known where a loop reads and writes an
-//! array that it carries, and often that is a small part of it. Four passes use that, each exact:
+//! array that it carries, and often that is a small part of it. The passes that use it are exact:
+//!
+//! | file | |
+//! |---|---|
+//! | `dedup_constants` | constants of a loop that are one value are one |
+//! | `drained_carries` | loops take as constants what they leave empty, place by place |
+//! | `fold_ranges` | integers that can only be one number are that number |
+//! | `forward_stores` | boxes that were just written are not read, and not written twice |
+//! | `narrow_carries` | loops carry what they write of an array, and not the array |
+//! | `promote_reads` | branches take the elements that they read |
+//! | `rolling_buffer` | loops that make a row from those before it carry rows |
+//! | `stack_outputs` | loops give what they set whole, place by place, and do not read |
+//! | `zero_trip_loops` | loops without an iteration give what they begin with |
+//!
+//! and these are what they are made of:
 //!
 //! | file | |
 //! |---|---|
 //! | `interval` | what an integer can be |
 //! | `integer_facts` | the ranges of all integers of a function, and indices as sums |
-//! | `fold_ranges` | the pass `ranges`: comparisons that always come out the same way |
-//! | `dedup_constants` | constants of a loop that are one value are one |
-//! | `access_box` | boxes in arrays: which ones meet |
-//! | `loop_editor` | loops where they stand |
-//! | `uses` | what is read of a value behind who makes it |
-//! | `promote_reads` | branches take the elements that they read |
 //! | `access` | where equations read and write an array, as sums |
+//! | `access_box` | boxes in arrays: which ones meet |
+//! | `uses` | what is read of a value behind who makes it |
+//! | `loop_editor` | loops where they stand |
 //! | `region_rewriter` | innermost bodies first |
-//! | `narrow_carries` | the pass `narrow_carries`: loops carry what they write of an array, and not the array |
-//! | `drained` | loops take as constants what they leave empty, place by place |
-//! | `forward_stores` | boxes that were just written are not read, and not written twice |
-//! | `rolling_buffer` | the pass `rolling_buffer`: loops that make a row from those before it carry rows |
-//! | `last_rows` | the pass `last_rows`: the same where the last row is all that is read |
-//! | `stack_outputs` | loops give what they set whole, place by place, and do not read |
-//! | `tidy` | all of them, in their order before reverse mode |
-//!
-//! The first two run before reverse mode, which then keeps the part and not the whole, and before code is made.
-//! The third runs where bytes are counted, for plans within a budget. The fourth runs where the first two do, since
-//! other arrays of rows are filled where they lie.
 
 mod access;
 mod access_box;
-mod dedup_constants;
-mod drained;
-mod fold_ranges;
-mod forward_stores;
+pub(crate) mod dedup_constants;
+pub(crate) mod drained_carries;
+pub(crate) mod fold_ranges;
+pub(crate) mod forward_stores;
 mod integer_facts;
-mod last_rows;
 mod loop_editor;
-mod narrow_carries;
-mod promote_reads;
+pub(crate) mod narrow_carries;
+pub(crate) mod promote_reads;
 mod region_rewriter;
-mod rolling_buffer;
-mod stack_outputs;
-mod tidy;
+pub(crate) mod rolling_buffer;
+pub(crate) mod stack_outputs;
 mod uses;
+pub(crate) mod zero_trip_loops;
 
-pub use fold_ranges::ranges;
 pub(crate) use integer_facts::integers;
-pub use last_rows::last_rows;
-pub use narrow_carries::windows;
-pub use rolling_buffer::rows;
-pub(crate) use tidy::tidy;

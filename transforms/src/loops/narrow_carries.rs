@@ -1,4 +1,4 @@
-//! The pass `windows`: a loop carries what it writes of an array, and not the array.
+//! `narrow_carries`: a loop carries what it writes of an array, and not the array.
 //!
 //! ```text
 //! %3: f64[9] = loop{body=@f, trip=4, takes=[index,const,carry0]} %0, %1
@@ -22,62 +22,53 @@
 
 use super::access::{Access, number};
 use super::access_box::{Along, Area};
-use super::drained::emptied;
 use super::integer_facts::{Fact, Known};
 use super::loop_editor::Looped;
-use super::promote_reads::lifted;
-use super::region_rewriter::{Better, Pass, inside_out};
+use super::region_rewriter::{Better, Rewrite, inside_out};
 use super::uses::Behind;
+use crate::passes::pass::{Pass, Run};
 use cranelift_entity::SecondaryMap;
-use tapeloom_ir::prim::{Binding, Lowering, TripCount, Within, put_box, reshaped, take_box};
+use tapeloom_ir::prim::{Binding, Exactness, TripCount, Within, put_box, reshaped, take_box};
 use tapeloom_ir::{
     ArrayType, Atom, Builder, Draft, Equation, FuncId, Function, Module, Op, Problem, Type,
     ValueId, ValueRemap,
 };
 
-/// The same function, whose loops carry parts of arrays where they read and write no more.
-///
-/// # Errors
-/// None that a well-formed module can cause.
-pub fn windows(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-    let narrow = |b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact], _: &Behind<'_>| {
-        narrow(b, op, operands, facts, OFTEN)
-    };
-    let f = inside_out(module, f, Pass::Loops(narrow))?;
-    let f = emptied(module, f)?;
-    inside_out(module, f, Pass::Reread)
-}
+/// The pass as a row.
+pub(crate) const PASS: Pass = Pass {
+    name: "narrow_carries",
+    about: "loops carry what they write of arrays, and not the arrays",
+    exactness: Exactness::Exact,
+    run: Run::Program(|_, module, f| narrow_carries(module, f)),
+};
 
 /// The same where reverse mode looks at loops next: state costs more than a copy.
-///
-/// # Errors
-/// None that a well-formed module can cause.
-pub(super) fn all_windows(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-    inside_out(
-        module,
-        f,
-        Pass::Loops(|b, op, operands, facts, _| narrow(b, op, operands, facts, 1)),
-    )
+pub(crate) const EAGER: Pass = Pass {
+    name: "narrow_carries_eager",
+    about: "the same where a copy in and out costs more than it saves: reverse mode would keep the state",
+    exactness: Exactness::Exact,
+    run: Run::Program(|_, module, f| narrow_carries_eager(module, f)),
+};
+
+/// The same function, whose loops carry parts of arrays where they read and write no more.
+fn narrow_carries(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
+    let narrow = |b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact], _: &Behind<'_>| {
+        narrowed(b, op, operands, facts, OFTEN)
+    };
+    inside_out(module, f, Rewrite::Loops(narrow))
+}
+
+fn narrow_carries_eager(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
+    let narrow = |b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact], _: &Behind<'_>| {
+        narrowed(b, op, operands, facts, 1)
+    };
+    inside_out(module, f, Rewrite::Loops(narrow))
 }
 
 /// Who only runs a loop copies a part out and in again, and gains by it where iterations touch each element at
 /// least so often on average, or where the part is so small that it stays in registers.
 const OFTEN: usize = 4;
 const SMALL: usize = 64;
-
-fn narrow(b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact], often: usize) -> Better {
-    if let Some(at) = Looped::of(b, op, operands, facts) {
-        return narrowed(b, at, often);
-    }
-    let Lowering::Branch { branches } = b.with_module(|m| op.lower(m, &[])) else {
-        return Ok(None);
-    };
-    let lifted = lifted(b, &branches, &operands[1..])?;
-    Ok(lifted.map(|(branches, given)| {
-        let operands = [&operands[..1], &given].concat();
-        b.emit(op.with_regions(&branches), &operands).to_vec()
-    }))
-}
 
 /// A part of an array that a loop takes in its place.
 struct Window {
@@ -133,7 +124,8 @@ struct Back {
 }
 
 /// The outputs of a loop that carries less, if there is one that does the same.
-fn narrowed(b: &Builder<'_>, mut at: Looped, often: usize) -> Better {
+fn narrowed(b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact], often: usize) -> Better {
+    let Some(mut at) = Looped::of(b, op, operands, facts) else { return Ok(None) };
     let (mut param, mut back, mut changed) = (0, Vec::new(), false);
     loop {
         let body = at.body.clone();

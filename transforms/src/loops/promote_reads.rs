@@ -1,4 +1,4 @@
-//! Branches take the elements that they read of an array, and not the array.
+//! `promote_reads`: branches take the elements that they read of an array, and not the array.
 //!
 //! ```text
 //! %4 = cond{branches=[@no,@yes]} %3, %0, %1       @yes(%0: f64[100], %1: i64[]) reads %0[%1 + 1]
@@ -13,20 +13,47 @@
 //! The element is read whichever branch runs; an index out of range means what it means there. So an array
 //! that iterations change does not go through a branch, and neither does its cotangent come back out of it.
 
+use super::region_rewriter::{Better, Rewrite, inside_out};
+use crate::passes::pass::{Pass, Run};
 use cranelift_entity::SecondaryMap;
-use tapeloom_ir::prim::{Effects, Lowering};
+use tapeloom_ir::prim::{Effects, Exactness, Lowering};
 use tapeloom_ir::{
-    Atom, Builder, Draft, Equation, FuncId, Function, Module, Problem, Type, ValueId, ValueRemap,
+    Atom, Builder, Draft, Equation, FuncId, Function, Module, Op, Problem, Type, ValueId,
+    ValueRemap,
 };
 
 /// What is read of an array has so many elements at most.
 const FEW: usize = 64;
 
+/// The pass as a row.
+pub(crate) const PASS: Pass = Pass {
+    name: "promote_reads",
+    about: "branches take the elements that they read of an array, and not the array",
+    exactness: Exactness::Exact,
+    run: Run::Program(|_, module, f| promote_reads(module, f)),
+};
+
+/// The same function, whose branches take elements.
+fn promote_reads(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
+    inside_out(module, f, Rewrite::Loops(|b, op, operands, _, _| promoted(b, op, operands)))
+}
+
+fn promoted(b: &Builder<'_>, op: &Op, operands: &[Atom]) -> Better {
+    let Lowering::Branch { branches } = b.with_module(|m| op.lower(m, &[])) else {
+        return Ok(None);
+    };
+    let lifted = lifted(b, &branches, &operands[1..])?;
+    Ok(lifted.map(|(branches, given)| {
+        let operands = [&operands[..1], &given].concat();
+        b.emit(op.with_regions(&branches), &operands).to_vec()
+    }))
+}
+
 /// Branches, and their arguments.
-pub(super) type Lifted = (Vec<FuncId>, Vec<Atom>);
+type Lifted = (Vec<FuncId>, Vec<Atom>);
 
 /// Branches that take elements, with their arguments; `None` where none of the arguments is such an array.
-pub(super) fn lifted(
+fn lifted(
     b: &Builder<'_>,
     branches: &[FuncId],
     arguments: &[Atom],

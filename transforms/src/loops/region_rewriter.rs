@@ -15,7 +15,7 @@ use tapeloom_ir::{
 
 /// What a pass does.
 #[derive(Clone, Copy)]
-pub(super) enum Pass {
+pub(super) enum Rewrite {
     /// Of equations that run no function: what the output is, if it is known, given the operands.
     Leaves(fn(&Module, &Known<'_>, &Equation, &[Atom]) -> Option<Atom>),
     /// Of loops and branches: the outputs of an equation that does the same, if there is one, given the
@@ -26,14 +26,14 @@ pub(super) enum Pass {
     /// whoever reads the box gets it.
     Loops(fn(&Builder<'_>, &Op, &[Atom], &[Fact], &Behind<'_>) -> Better),
     /// Of boxes that are read or written where they were written before: see [`Written`].
-    Reread,
+    Stores,
 }
 
 /// Outputs that are better, if there are any.
 pub(super) type Better = Result<Option<Vec<Atom>>, Problem>;
 
 /// The same function, with what is better in the place of what was.
-pub(super) fn inside_out(module: &mut Module, f: FuncId, pass: Pass) -> Result<FuncId, Problem> {
+pub(super) fn inside_out(module: &mut Module, f: FuncId, pass: Rewrite) -> Result<FuncId, Problem> {
     visit(module, f, &[], pass, &mut OrderedMap::default())
 }
 
@@ -44,7 +44,7 @@ fn visit(
     module: &mut Module,
     id: FuncId,
     facts: &[Fact],
-    pass: Pass,
+    pass: Rewrite,
     seen: &mut Seen,
 ) -> Result<FuncId, Problem> {
     let key = (id, facts.to_vec());
@@ -53,11 +53,11 @@ fn visit(
     }
     let f = module.get(id);
     let leaf = |e: &Equation| e.op.regions().is_empty();
-    if matches!(pass, Pass::Loops(_)) && f.equations.iter().all(leaf) {
+    if matches!(pass, Rewrite::Loops(_)) && f.equations.iter().all(leaf) {
         return Ok(id);
     }
     let known = Known::of(module, &f, facts);
-    let mut written = matches!(pass, Pass::Reread).then(|| Written::of(&known, &f));
+    let mut written = matches!(pass, Rewrite::Stores).then(|| Written::of(&known, &f));
     let mut changed = false;
     // What has come back as a box, which is of another type.
     let mut boxes: OrderedSet<ValueId> = OrderedSet::default();
@@ -66,8 +66,8 @@ fn visit(
         let regions = e.op.regions();
         let Some(first) = regions.first() else {
             let found = match pass {
-                Pass::Leaves(known_of) => known_of(module, &known, e, &operands),
-                Pass::Loops(_) => {
+                Rewrite::Leaves(known_of) => known_of(module, &known, e, &operands),
+                Rewrite::Loops(_) => {
                     let read = e.operands.first().and_then(|a| a.value());
                     read.filter(|v| boxes.contains(v)).map(|_| match &f.types[e.outputs[0]] {
                         Type::Array(ty) => {
@@ -76,7 +76,7 @@ fn visit(
                         Type::Tape(_) => operands[0],
                     })
                 }
-                Pass::Reread => {
+                Rewrite::Stores => {
                     let before = operands.clone();
                     let found = written.as_mut().and_then(|w| w.reread(i, &mut operands));
                     changed |= before != operands;
@@ -86,7 +86,7 @@ fn visit(
             changed |= found.is_some();
             return Ok(found.map_or_else(|| draft.copy(&f, i, operands), |x| smallvec![x]));
         };
-        if let (Pass::Loops(_) | Pass::Reread, Some(Policy::Aliased | Policy::Disjoint)) =
+        if let (Rewrite::Loops(_) | Rewrite::Stores, Some(Policy::Aliased | Policy::Disjoint)) =
             (pass, e.op.policy())
         {
             return Ok(draft.copy(&f, i, operands));
@@ -104,8 +104,8 @@ fn visit(
         changed |= regions.iter().zip(&functions).any(|(r, f)| r.function != *f);
         let op = e.op.with_regions(&functions);
         let better = match pass {
-            Pass::Leaves(_) | Pass::Reread => None,
-            Pass::Loops(better) => {
+            Rewrite::Leaves(_) | Rewrite::Stores => None,
+            Rewrite::Loops(better) => {
                 let inside = known.facts(module, e, first);
                 let b = Builder::new(module, draft);
                 b.at(f.location(i));

@@ -1,4 +1,4 @@
-//! The pass `rows`: a loop that makes each row of an array from those before it carries rows.
+//! `rolling_buffer`: a loop that makes each row of an array from those before it carries rows.
 //!
 //! ```text
 //! %1: f64[9,4] = loop{body=@f, trip=8, takes=[index,carry0]} %0    @f(i, x) = x with x[i + 1] = sin x[i]
@@ -23,13 +23,16 @@
 use super::access::{Access, number};
 use super::integer_facts::{Fact, Known, Symbol};
 use super::loop_editor::Looped;
-use super::region_rewriter::{Better, Pass, inside_out};
+use super::region_rewriter::{Better, Rewrite, inside_out};
 use super::uses::{Behind, OneBox};
 use crate::ad::transpose::reads_late;
+use crate::passes::dce::dce;
+use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::analysis::affine::Affine;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{
-    Binding, Direction, TripCount, first_axis_to, put_box, reshaped, sum, take_box,
+    Binding, Direction, Exactness, Regions, TripCount, first_axis_to, put_box, reshaped, sum,
+    take_box,
 };
 use tapeloom_ir::{
     ArrayType, Atom, Builder, Draft, FuncId, Literal, Module, Op, Problem, Type, ValueId,
@@ -39,15 +42,42 @@ use tapeloom_ir::{
 /// How many iterations before a row may have been made.
 const ITERATIONS: usize = 4;
 
+/// The pass as a row.
+pub(crate) const PASS: Pass = Pass {
+    name: "rolling_buffer",
+    about: "loops that make each row of an array from those before it carry rows",
+    exactness: Exactness::Exact,
+    run: Run::Program(|_, module, f| rolling_buffer(module, f)),
+};
+
+/// The same for arrays of which the last row is all that is read.
+pub(crate) const LAST: Pass = Pass {
+    name: "rolling_buffer_last",
+    about: "the same where the last row is all that is read behind the loop: the array is nowhere then",
+    exactness: Exactness::Exact,
+    run: Run::Program(rolling_buffer_last),
+};
+
 /// The same function, whose loops carry rows where they make one from those before it.
-///
-/// # Errors
-/// None that a well-formed module can cause.
-pub fn rows(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
+fn rolling_buffer(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
     let all = |b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact], _: &Behind<'_>| {
         rolled(b, op, operands, facts, None)
     };
-    inside_out(module, f, Pass::Loops(all))
+    inside_out(module, f, Rewrite::Loops(all))
+}
+
+/// The same where the array is not read behind the loop but for its last row.
+fn rolling_buffer_last(
+    regions: &mut dyn Regions,
+    module: &mut Module,
+    f: FuncId,
+) -> Result<FuncId, Problem> {
+    let last = |b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact], read: &Behind<'_>| {
+        rolled(b, op, operands, facts, Some(read))
+    };
+    let rows = inside_out(module, f, Rewrite::Loops(last))?;
+    // What was read of the array is not read any more.
+    if rows == f { Ok(f) } else { dce(regions, module, rows) }
 }
 
 /// A loop that makes rows.
@@ -94,7 +124,7 @@ struct Back {
 
 /// The outputs of a loop that carries rows in place of an array, if there is such a one. Who says what is read behind
 /// it gets the last row in place of an array of which that is all, and other arrays stay.
-pub(super) fn rolled(
+fn rolled(
     b: &Builder<'_>,
     op: &Op,
     operands: &[Atom],

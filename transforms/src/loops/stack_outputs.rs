@@ -1,4 +1,4 @@
-//! Filled arrays, a part of the pass `rows`: what a loop sets whole, place by place, and does not read, it gives.
+//! `stack_outputs`: what a loop sets whole, place by place, and does not read, it gives.
 //!
 //! ```text
 //! %3: f64[7] = loop{body=@f, trip=7, takes=[index,carry0]} %0
@@ -10,18 +10,27 @@
 //! It is how a program writes a row that lies in an array of rows: what the array held there is overwritten.
 
 use super::access::Access;
-use super::drained::covers;
+use super::drained_carries::covers;
 use super::integer_facts::{Fact, Known};
 use super::loop_editor::Looped;
-use super::region_rewriter::{Better, Pass, inside_out};
-use tapeloom_ir::prim::{Binding, first_axis_to, reshaped};
+use super::region_rewriter::{Better, Rewrite, inside_out};
+use crate::passes::pass::{Pass, Run};
+use tapeloom_ir::prim::{Binding, Exactness, first_axis_to, reshaped};
 use tapeloom_ir::{
     Atom, Builder, Draft, FuncId, Function, Module, Op, Problem, Type, ValueId, ValueRemap,
 };
 
+/// The pass as a row.
+pub(crate) const PASS: Pass = Pass {
+    name: "stack_outputs",
+    about: "what a loop sets whole, place by place, and does not read, its iterations give",
+    exactness: Exactness::Exact,
+    run: Run::Program(|_, module, f| stack_outputs(module, f)),
+};
+
 /// The same function, whose loops give what they fill.
-pub(super) fn filled(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-    inside_out(module, f, Pass::Loops(|b, op, operands, facts, _| given(b, op, operands, facts)))
+fn stack_outputs(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
+    inside_out(module, f, Rewrite::Loops(|b, op, operands, facts, _| given(b, op, operands, facts)))
 }
 
 /// What a loop fills.

@@ -23,14 +23,16 @@ use std::fmt;
 use tapeloom_ir::prim::{Lowering, Operand};
 use tapeloom_ir::{Function, Module, Op, Type, ValueId};
 
+// Which form a program takes must not depend on where it is compiled: none of these is a number of a machine model.
+
 /// How many additions take as long as moving one byte between cache and core.
 pub(crate) const FLOPS_PER_BYTE: f64 = 0.5;
 
 /// What every equation costs beyond its elements, so that of two equal programs the shorter wins.
 const EQUATION: f64 = 0.25;
 
-/// Arrays up to this size live in registers: moving them is free.
-const REGISTERS: usize = 64;
+/// Arrays of at most so many bytes live in registers: moving them is free.
+const REGISTER_BYTES: usize = 64;
 
 /// The estimated cost of running a program once.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -116,7 +118,7 @@ pub(crate) fn shape_of(
 /// What moving a value once costs in bytes.
 pub(crate) fn bytes(ty: &Type) -> f64 {
     match ty.as_array().map(|a| a.bytes()) {
-        Some(bytes) if bytes > REGISTERS => bytes as f64,
+        Some(bytes) if bytes > REGISTER_BYTES => bytes as f64,
         _ => 0.0,
     }
 }

@@ -3,16 +3,22 @@
 //! One walk with a hash table from (primitive, operands) to outputs. Since functions are immutable
 //! and calls hold function ids, equal calls merge like anything else. Equations with effects stay.
 
+use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::map::Entry;
-use tapeloom_ir::prim::{Effects, Op};
+use tapeloom_ir::prim::{Effects, Exactness, Op};
 use tapeloom_ir::{Atoms, FuncId, Module, Operands, OrderedMap, Problem, rebuild};
 
+/// The pass as a row.
+pub(crate) const PASS: Pass = Pass {
+    name: "cse",
+    about: "equal equations are computed once",
+    exactness: Exactness::Exact,
+    run: Run::Function(|_, module, f| cse(module, f)),
+};
+
 /// The same function with equal equations merged.
-///
-/// # Errors
-/// None that a well-formed module can cause.
-pub fn cse(module: &mut Module, id: FuncId) -> Result<FuncId, Problem> {
+pub(crate) fn cse(module: &mut Module, id: FuncId) -> Result<FuncId, Problem> {
     let f = module.get(id);
     let mut seen: OrderedMap<(Op, Operands), Atoms> = OrderedMap::default();
     let mut changed = false;

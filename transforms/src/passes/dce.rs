@@ -3,15 +3,25 @@
 //! A call of which only some outputs are read is replaced by a call of a function that computes only
 //! those.
 
-use crate::dispatch::Transforms;
 use crate::passes::live_equations::sweep;
+use crate::passes::pass::{Pass, Run};
+use tapeloom_ir::prim::{Exactness, Regions};
 use tapeloom_ir::{FuncId, Module, Problem};
 
+/// The pass as a row.
+pub(crate) const PASS: Pass = Pass {
+    name: "dce",
+    about: "equations that nobody reads are dropped",
+    exactness: Exactness::Exact,
+    run: Run::Function(dce),
+};
+
 /// The same function without dead equations.
-///
-/// # Errors
-/// None that a well-formed module can cause.
-pub fn dce(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-    let function = sweep(&mut Transforms, module, (*module.get(f)).clone())?;
+pub(crate) fn dce(
+    regions: &mut dyn Regions,
+    module: &mut Module,
+    f: FuncId,
+) -> Result<FuncId, Problem> {
+    let function = sweep(regions, module, (*module.get(f)).clone())?;
     module.add(function)
 }

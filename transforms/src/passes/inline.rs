@@ -5,14 +5,28 @@
 //! custom derivative rule stays closed until no derivative can be asked of it any more; [`expand`]
 //! opens those too. Outlined calls stay.
 
-use tapeloom_ir::prim::Role;
+use crate::passes::pass::{Pass, Run};
+use tapeloom_ir::prim::{Exactness, Role};
 use tapeloom_ir::{Builder, FuncId, Module, Problem, ValueRemap};
 
+/// The pass as a row.
+pub(crate) const PASS: Pass = Pass {
+    name: "inline",
+    about: "calls are replaced by bodies",
+    exactness: Exactness::Exact,
+    run: Run::Function(|_, module, f| inline(module, f)),
+};
+
+/// The pass for the time when no more derivatives are taken.
+pub(crate) const EXPAND: Pass = Pass {
+    name: "expand",
+    about: "calls and functions with custom rules are replaced by bodies",
+    exactness: Exactness::Exact,
+    run: Run::Function(|_, module, f| expand(module, f)),
+};
+
 /// The same function with ordinary calls inlined, to any depth.
-///
-/// # Errors
-/// None that a well-formed module can cause.
-pub fn inline(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
+pub(crate) fn inline(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
     open(module, f, |role| match role {
         Role::Inline => true,
         Role::Ruled
@@ -25,10 +39,7 @@ pub fn inline(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
 }
 
 /// The same function with ordinary calls and functions with custom rules inlined.
-///
-/// # Errors
-/// None that a well-formed module can cause.
-pub fn expand(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
+fn expand(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
     open(module, f, |role| match role {
         Role::Inline | Role::Ruled | Role::Checkpoint => true,
         Role::Outline | Role::Branch | Role::Iteration | Role::Rule => false,

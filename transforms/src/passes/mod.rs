@@ -1,6 +1,6 @@
 //! Passes: functions to functions that compute the same, one file each, and the cost model by which they choose.
 //!
-//! The lists of passes stand in `pipeline.rs` beside this folder.
+//! `pass` is the row of a pass. The lists of passes stand in `pipeline.rs` beside this folder.
 
 pub(crate) mod cost;
 pub(crate) mod cse;
@@ -9,5 +9,6 @@ pub(crate) mod egraph;
 pub(crate) mod inline;
 pub(crate) mod live_equations;
 pub(crate) mod over_regions;
+pub(crate) mod pass;
 pub(crate) mod peephole;
 pub(crate) mod prune;

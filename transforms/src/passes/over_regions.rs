@@ -7,11 +7,9 @@
 //! Derivative rules are left as they are. They are not run; the derivative that asks for one opens it, or
 //! calls it, and passes meet it there.
 
-use tapeloom_ir::prim::Region;
+use crate::passes::pass::Rewrite;
+use tapeloom_ir::prim::{Region, Regions};
 use tapeloom_ir::{FuncId, Module, OrderedMap, Problem, rebuild};
-
-/// A pass as a function.
-pub(crate) type Run = fn(&mut Module, FuncId) -> Result<FuncId, Problem>;
 
 /// A function on which the pass has run, and whose callees are being visited.
 struct Visit {
@@ -23,9 +21,14 @@ struct Visit {
 
 /// Runs a pass on a function and on all that it runs. A loop with a stack of its own, since calls nest
 /// deeply.
-pub(crate) fn everywhere(module: &mut Module, id: FuncId, run: Run) -> Result<FuncId, Problem> {
+pub(crate) fn everywhere(
+    regions: &mut dyn Regions,
+    module: &mut Module,
+    id: FuncId,
+    run: Rewrite,
+) -> Result<FuncId, Problem> {
     let mut done: OrderedMap<FuncId, FuncId> = OrderedMap::default();
-    let mut visits = vec![Visit { old: id, new: run(module, id)?, next: 0 }];
+    let mut visits = vec![Visit { old: id, new: run(regions, module, id)?, next: 0 }];
     while let Some(visit) = visits.last_mut() {
         let Some(e) = module.function(visit.new).equations.get(visit.next) else {
             let new = renamed(module, visit.new, &done)?;
@@ -33,10 +36,10 @@ pub(crate) fn everywhere(module: &mut Module, id: FuncId, run: Run) -> Result<Fu
             visits.pop();
             continue;
         };
-        let regions = e.op.regions();
+        let inside = e.op.regions();
         let waits = |f: &FuncId| !done.contains_key(f);
-        match regions.iter().filter(|r| r.role.runs()).map(|r| r.function).find(waits) {
-            Some(old) => visits.push(Visit { old, new: run(module, old)?, next: 0 }),
+        match inside.iter().filter(|r| r.role.runs()).map(|r| r.function).find(waits) {
+            Some(old) => visits.push(Visit { old, new: run(regions, module, old)?, next: 0 }),
             None => visit.next += 1,
         }
     }

@@ -21,20 +21,20 @@
 //!   return %y
 //! }").map_err(|e| e[0].clone())?;
 //! let f = module.iter().next().map(|(id, _)| id).ok_or("no function")?;
-//! let f = tapeloom_transforms::peephole(&mut module, f)?;
+//! let f = tapeloom_transforms::by_name("peephole")?.apply(&mut module, f)?;
 //! assert!(module.function(f).equations.is_empty());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! Model: the simplifying constructors of Futhark's rewriter and Cranelift's mid-end.
 
-use crate::dispatch::Transforms;
 use crate::passes::egraph::rules::{Found, PlanRequest, Root, Rule, Rules, allowed, fold};
 use crate::passes::live_equations::sweep;
+use crate::passes::pass::{Pass, Run};
 use cranelift_entity::SecondaryMap;
 use smallvec::{SmallVec, smallvec};
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::prim::{Effects, Given, Lowering, Operand, Sign};
+use tapeloom_ir::prim::{Effects, Exactness, Given, Lowering, Operand, Regions, Sign};
 use tapeloom_ir::{
     Atom, Draft, FuncId, Function, Literal, Loc, Module, Op, Operands, OrderedMap, Outputs,
     Problem, Type, ValueId, ValueRemap,
@@ -47,15 +47,20 @@ const WALKS: usize = 3;
 /// Rewrites in a row at one equation, and how deep right-hand sides nest.
 const FUEL: usize = 12;
 
+/// The pass as a row.
+pub(crate) const PASS: Pass = Pass {
+    name: "peephole",
+    about: "exact local rules are applied and constants folded",
+    exactness: Exactness::Exact,
+    run: Run::Function(peephole),
+};
+
 /// The same function, tidied by exact local rules.
-///
-/// # Errors
-/// None that a well-formed module can cause.
-pub fn peephole(module: &mut Module, id: FuncId) -> Result<FuncId, Problem> {
+fn peephole(regions: &mut dyn Regions, module: &mut Module, id: FuncId) -> Result<FuncId, Problem> {
     let mut f = (*module.get(id)).clone();
     for _ in 0..WALKS {
         let (next, again) = walk(module, &f)?;
-        f = sweep(&mut Transforms, module, next)?;
+        f = sweep(regions, module, next)?;
         if !again {
             break;
         }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use tapeloom_ir::{Module, Tensor, eval, parse_module, print_function, verify_module};
-use tapeloom_transforms::peephole;
+use tapeloom_transforms::by_name;
 
 /// Parses a body of a function of `%x: f64[]`, `%v: f64[3]`, `%n: i64[]` and `%p: bool[]`, runs the
 /// pass, and compares the body; parameters are `%0` to `%3` in what comes out.
@@ -11,7 +11,7 @@ fn check(results: &str, before: &str, after: &str) {
     let head = format!("func @f(%x: f64[], %v: f64[3], %n: i64[], %p: bool[]) -> ({results}) {{\n");
     let mut module = parse_module(&format!("{head}{before}\n}}")).unwrap();
     let f = module.iter().last().unwrap().0;
-    let g = peephole(&mut module, f).unwrap();
+    let g = by_name("peephole").unwrap().apply(&mut module, f).unwrap();
     assert_eq!(verify_module(&module), []);
     let printed = print_function(&module, g);
     let body: Vec<&str> = printed.lines().filter(|l| l.starts_with("  ")).map(str::trim).collect();
@@ -167,6 +167,6 @@ fn a_long_chain_is_linear_and_flat() {
     text.push_str(&format!("  return %{N}\n}}"));
     let mut module: Module = parse_module(&text).unwrap();
     let f = module.iter().last().unwrap().0;
-    let g = peephole(&mut module, f).unwrap();
+    let g = by_name("peephole").unwrap().apply(&mut module, f).unwrap();
     assert_eq!(module.function(g).equations.len(), N / 2);
 }

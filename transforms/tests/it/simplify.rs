@@ -6,9 +6,7 @@ use tapeloom_ir::prim::Attr;
 use tapeloom_ir::{
     FuncId, Literal, Module, Tensor, Type, eval, parse_module, print_function, verify_module,
 };
-use tapeloom_transforms::{
-    BEFORE_CODE, Cost, Pipeline, Simplified, SimplifyOptions, peephole, simplify_with,
-};
+use tapeloom_transforms::{BEFORE_CODE, Cost, Simplified, SimplifyOptions, by_name, simplify_with};
 
 /// Parses a body of a function of `%x %y %z: f64[]`, `%v %w: f64[1000]` and `%p: bool[]` (printed as
 /// `%0` to `%5`), simplifies, and compares the body.
@@ -234,8 +232,7 @@ fn outlined_functions_are_simplified_too() {
     }";
     let mut module = parse_module(text).unwrap();
     let f = module.iter().last().unwrap().0;
-    let pipeline: Pipeline = BEFORE_CODE.parse().unwrap();
-    let g = pipeline.run(&mut module, f, |_, _, _| {}).unwrap();
+    let g = BEFORE_CODE.run(&mut module, f).unwrap();
     assert_eq!(verify_module(&module), []);
     let attributes = module.function(g).equations[0].op.attributes();
     let Attr::Func(callee) = attributes[0].1 else { panic!("{attributes:?}") };
@@ -292,7 +289,7 @@ fn random_programs_keep_their_meaning() {
     for seed in Sweep::Simplified.seeds() {
         let mut module = parse_module(&program(seed, 40)).unwrap();
         let f = module.iter().last().unwrap().0;
-        let g = peephole(&mut module, f).unwrap();
+        let g = by_name("peephole").unwrap().apply(&mut module, f).unwrap();
         let args: Vec<Tensor> = module.function(f).param_types().iter().map(sample).collect();
         let (want, got) = (eval(&module, f, &args).unwrap(), eval(&module, g, &args).unwrap());
         for (x, y) in want.iter().zip(&got) {

@@ -106,7 +106,7 @@ impl Nest<'_, '_, '_> {
 
     /// A bool is 0 or 1, whatever the workspace held before; arguments of programs are checked.
     fn truth(&mut self, buffer: BufferId, value: Value) -> Value {
-        let Buffer { ty, place } = &self.p.buffers[buffer];
+        let Buffer { ty, place, .. } = &self.p.buffers[buffer];
         let checked = self.entry && matches!(place, Place::Input(_));
         if ty.dtype != Dtype::Bool || checked {
             return value;

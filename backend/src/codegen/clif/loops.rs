@@ -221,8 +221,9 @@ impl Nest<'_, '_, '_> {
             _ => 1,
         };
         let times = (to - from) / step;
-        let (iterations, statements) = self.machine.written_out;
-        if times <= 1 || (times <= iterations && times * simple(body) <= statements) {
+        let (iterations, statements) =
+            (self.machine.unrolled_iterations, self.machine.unrolled_statements);
+        if times <= 1 || (times <= iterations && times.saturating_mul(simple(body)) <= statements) {
             for i in 0..times {
                 let at = At::Constant((from + i * step) as i64);
                 self.loops.push(Counter { index, at, scaled: SmallVec::new() });

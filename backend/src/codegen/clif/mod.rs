@@ -39,7 +39,7 @@ mod vector_value;
 pub(crate) use symbols::Symbols;
 
 use crate::loop_ir::{Kernel, KernelId, Program};
-use crate::machine::Machine;
+use crate::machine::MachineModel;
 use cranelift_codegen::Context;
 use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, UserFuncName, Value, types};
 use cranelift_codegen::isa::CallConv;
@@ -71,7 +71,7 @@ pub(crate) struct Translation {
 /// Translates a program into functions of `module`, whatever kind of module that is.
 pub(crate) fn translate(
     program: &Program,
-    machine: Machine,
+    machine: MachineModel,
     symbols: &Symbols,
     module: &mut dyn Module,
 ) -> Result<Translation, Problem> {
@@ -113,7 +113,7 @@ struct Compiler {
     context: Context,
     builder: FunctionBuilderContext,
     signature: Signature,
-    machine: Machine,
+    machine: MachineModel,
     t: Translation,
 }
 
@@ -128,7 +128,7 @@ impl Compiler {
     ) -> Result<FuncId, Problem> {
         // `@` keeps names apart from the symbols that are called, the number kernels of one name.
         let name = id.map_or(format!("@{}", p.name), |id| format!("{id}@{}", p.name));
-        let cut = partition::cut(p, partition::LIMIT, self.t.workspace);
+        let cut = partition::cut(p, &self.machine, partition::LIMIT, self.t.workspace);
         self.t.workspace = cut.workspace;
         let mut state = translate::State::default();
         let mut ids = Vec::new();

@@ -13,6 +13,7 @@
 
 use super::spill::Far;
 use crate::loop_ir::{Address, Arg, BufferId, Kernel, Place, ScalarId, Stmt, VarId, visit};
+use crate::machine::MachineModel;
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::{OrderedMap, OrderedSet};
 
@@ -66,7 +67,12 @@ pub(super) fn constant(a: &Address) -> Option<i64> {
 }
 
 /// Cuts a kernel; its spills begin at that byte of the workspace.
-pub(super) fn cut(program: &Kernel, limit: usize, spills: usize) -> Parts<'_> {
+pub(super) fn cut<'a>(
+    program: &'a Kernel,
+    machine: &MachineModel,
+    limit: usize,
+    spills: usize,
+) -> Parts<'a> {
     let mut cutter = Cutter {
         program,
         parts: vec![Part { items: Vec::new() }],
@@ -101,7 +107,7 @@ pub(super) fn cut(program: &Kernel, limit: usize, spills: usize) -> Parts<'_> {
     let mut parts = Parts { parts, buffers, spills, ..Parts::default() };
     let mut most = 0;
     for part in &parts.parts {
-        let far = Far::of(program, &part.items);
+        let far = Far::of(program, machine, &part.items);
         parts.waiting.extend(far.values.into_iter().map(|(value, bytes)| (value, place(bytes))));
         parts.variables.extend(far.vars.into_iter().map(|var| (var, place(8))));
         parts.pinned.extend(far.pinned);

@@ -6,7 +6,7 @@
 
 use super::{Symbols, translate};
 use crate::loop_ir::parse;
-use crate::machine::Machine;
+use crate::machine::MachineModel;
 use crate::target::isa;
 use cranelift_codegen::Context;
 use cranelift_codegen::control::ControlPlane;
@@ -118,7 +118,7 @@ fn what_code_calls_it_calls_by_name() {
         bytes: Vec::new(),
         references: Vec::new(),
     };
-    let entry = translate(&program, Machine::MEASURED, &symbols, &mut kept).unwrap().entry;
+    let entry = translate(&program, MachineModel::MEASURED, &symbols, &mut kept).unwrap().entry;
     assert_eq!(kept.declarations.get_function_decl(entry).linkage_name(entry), "@f.0");
 
     let mut called: Vec<String> = Vec::new();

@@ -21,6 +21,7 @@
 //! nobody reads it.
 
 use crate::loop_ir::{Arg, Assign, Expr, Kernel, ScalarId, Stmt, VarId};
+use crate::machine::MachineModel;
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use tapeloom_ir::OrderedSet;
@@ -37,9 +38,6 @@ const MANY: usize = 128;
 /// And where no loop or branch has so many statements: what is not in one is cut into parts.
 const LONG: usize = 300;
 
-/// A loop keeps so many variables in registers.
-const HELD: usize = 16;
-
 /// What waits in memory.
 #[derive(Default)]
 pub(super) struct Far {
@@ -53,8 +51,9 @@ pub(super) struct Far {
 
 impl Far {
     /// What waits while a part runs.
-    pub(super) fn of(kernel: &Kernel, part: &[&Stmt]) -> Far {
-        let mut all = Variables::default();
+    pub(super) fn of(kernel: &Kernel, machine: &MachineModel, part: &[&Stmt]) -> Far {
+        let most = machine.held_variables;
+        let mut all = Variables { most, ..Variables::default() };
         part.iter().for_each(|stmt| all.stmt(stmt, &mut OrderedSet::default()));
         let vars: OrderedSet<VarId> =
             all.crowded.into_iter().filter(|v| !all.held.contains(v)).collect();
@@ -171,6 +170,8 @@ impl Walk<'_> {
 /// Variables that loops carry which have many of them, and others.
 #[derive(Default)]
 struct Variables {
+    /// So many of a loop are in registers.
+    most: usize,
     crowded: OrderedSet<VarId>,
     held: OrderedSet<VarId>,
 }
@@ -192,7 +193,8 @@ impl Variables {
             inside.retain(|v| !declared.contains(v));
             if !matches!(stmt, Stmt::If { .. } | Stmt::Nest { .. }) {
                 // A loop in lanes has variables of its own.
-                let many = inside.len() > HELD && !matches!(stmt, Stmt::For { lanes: 2.., .. });
+                let many =
+                    inside.len() > self.most && !matches!(stmt, Stmt::For { lanes: 2.., .. });
                 let of = if many { &mut self.crowded } else { &mut self.held };
                 of.extend(inside.iter().copied());
             }

@@ -9,7 +9,7 @@ use crate::loop_ir::{
     Address, Arg, Buffer, BufferId, Contract, Expr, Extent, IndexId, Kernel, Matrix, Parallelism,
     Place, Program, ScalarId, Stmt, Sums, VarId, claim, eval, parse, verify,
 };
-use crate::machine::Machine;
+use crate::machine::MachineModel;
 use crate::passes;
 use crate::runtime::gemm;
 use crate::sweeps::Sweep;
@@ -30,7 +30,7 @@ impl Make {
     }
 
     fn buffer(&mut self, dtype: Dtype, shape: &[usize], place: Place) -> BufferId {
-        self.p.buffers.push(Buffer { ty: ArrayType::new(dtype, shape), place })
+        self.p.buffers.push(Buffer::new(ArrayType::new(dtype, shape), place))
     }
 
     fn index(&mut self) -> IndexId {
@@ -705,7 +705,8 @@ fn random_kernels() {
 /// Lanes are the kernel's: a machine without vectors computes the same bits.
 #[track_caller]
 fn without_vectors(p: &Program, args: &[Tensor]) {
-    let code = Executable::made(p, Machine::MEASURED, baseline(&Triple::host()).unwrap()).unwrap();
+    let code =
+        Executable::made(p, MachineModel::MEASURED, baseline(&Triple::host()).unwrap()).unwrap();
     let got = code.call(&args.iter().collect::<Vec<_>>()).unwrap();
     for (got, want) in got.iter().zip(eval(p, args).unwrap()) {
         assert!(got.literals().zip(want.literals()).all(|(x, y)| close(x, y, 0.0)), "{p}");

@@ -14,7 +14,7 @@ use super::vector_value::{self, LaneBuilder, Lanes};
 use crate::loop_ir::{
     Arg, BufferId, CursorId, Expr, IndexId, Kernel, KernelId, Program, ScalarId, Stmt, VarId,
 };
-use crate::machine::Machine;
+use crate::machine::MachineModel;
 use crate::runtime::abi::{self, Layout};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type, Value, types};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
@@ -52,7 +52,7 @@ pub(super) enum At {
 /// What is translated, and what is known of it.
 #[derive(Clone, Copy)]
 pub(super) struct Subject<'a> {
-    pub(super) machine: Machine,
+    pub(super) machine: MachineModel,
     pub(super) program: &'a Program,
     pub(super) p: &'a Kernel,
     /// Whether it is the program's entry.
@@ -65,7 +65,7 @@ pub(super) struct Subject<'a> {
 
 /// The translation of one part.
 pub(super) struct Nest<'a, 'f, 'm> {
-    pub(super) machine: Machine,
+    pub(super) machine: MachineModel,
     pub(super) program: &'a Program,
     pub(super) p: &'a Kernel,
     pub(super) entry: bool,

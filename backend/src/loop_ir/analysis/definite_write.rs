@@ -20,7 +20,7 @@ use cranelift_entity::{PrimaryMap, SecondaryMap};
 use tapeloom_ir::ArrayType;
 
 /// Elements marked at most, over all attempts for one buffer.
-const MOST: u64 = 1 << 16;
+const MOST_MARKED: u64 = 1 << 16;
 
 /// For each result, whether it is filled, and not read before.
 pub(crate) fn filled(program: &Program) -> Vec<bool> {
@@ -183,7 +183,7 @@ fn fills<'a>(lattices: impl Iterator<Item = &'a Lattice> + Clone, elements: u64)
     // One lattice may do; if not, larger blocks include the smaller.
     blocks.sort_unstable();
     blocks.dedup();
-    let mut budget = MOST;
+    let mut budget = MOST_MARKED;
     blocks.into_iter().any(|block| {
         let Ok(size) = usize::try_from(block) else { return false };
         if block > budget || !elements.is_multiple_of(block) {

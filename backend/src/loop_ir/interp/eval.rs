@@ -113,19 +113,20 @@ pub(crate) fn observed<'a, O: Observer<'a>>(
     let tapes: PrimaryMap<TapeId, (usize, usize)> = records.collect();
     let loop_limits = LoopLimits::of(&program.limited, limits);
     let shadow = if shadow { Some(Shadow::of(&memory)?) } else { None };
-    let mut machine = Machine { program, memory, shadow, tapes, loop_limits, workspace, observer };
-    machine.run(entry, places.clone(), 0)?;
+    let mut interpreter =
+        Interpreter { program, memory, shadow, tapes, loop_limits, workspace, observer };
+    interpreter.run(entry, places.clone(), 0)?;
     let result = |(id, ty)| {
         let mut result = Tensor::zeros_of(ty)?;
         for i in 0..ty.shape.elements() {
-            result.set_literal(i, machine.memory.read(places[id], ty.dtype, i))?;
+            result.set_literal(i, interpreter.memory.read(places[id], ty.dtype, i))?;
         }
         Ok(result)
     };
     entry.outputs().into_iter().map(result).collect()
 }
 
-struct Machine<'a, 'o, O> {
+struct Interpreter<'a, 'o, O> {
     program: &'a Program,
     memory: Memory<'a>,
     shadow: Option<Shadow<'a>>,
@@ -151,7 +152,7 @@ struct Frame<'a, M: Copy + Default> {
     indices: SecondaryMap<IndexId, (i64, M)>,
 }
 
-impl<'a, O: Observer<'a>> Machine<'a, '_, O> {
+impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
     fn run(
         &mut self,
         k: &'a Kernel,
@@ -160,6 +161,9 @@ impl<'a, O: Observer<'a>> Machine<'a, '_, O> {
     ) -> Result<(), Problem> {
         if let Some(shadow) = &mut self.shadow {
             shadow.enter(k);
+            for (id, b) in k.buffers.iter().filter(|(_, b)| b.zeroed) {
+                shadow.zeroed(id, places[id], b.ty.bytes());
+            }
         }
         let mut frame = Frame {
             k,

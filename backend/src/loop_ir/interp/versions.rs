@@ -84,6 +84,13 @@ impl<'a> Shadow<'a> {
         self.runs.push(run);
     }
 
+    /// A buffer of the program holds zeros, which are its first value.
+    pub(super) fn zeroed(&mut self, buffer: BufferId, at: Spot, bytes: usize) {
+        let held = BufferVersion { buffer, version: 0 };
+        let tag = Some(Tag { run: self.number, held });
+        self.cells[at.region].iter_mut().skip(at.byte).take(bytes).for_each(|c| c.tag = tag);
+    }
+
     /// It has run.
     pub(super) fn leave(&mut self) {
         self.runs.pop();

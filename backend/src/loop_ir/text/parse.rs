@@ -147,7 +147,8 @@ impl<'a> Parser<'a> {
             }
             other => return Err(self.wanted("input, output, workspace or record", other)),
         };
-        self.program.buffers.push(Buffer { ty, place });
+        let zeroed = self.take("zeroed");
+        self.program.buffers.push(Buffer { ty, place, zeroed });
         self.kept(BufferVersion { buffer: id, version: 0 })?;
         while self.take("version") {
             let (of, version) = self.held()?;

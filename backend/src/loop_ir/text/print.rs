@@ -36,7 +36,8 @@ impl Display for Kernel {
             writeln!(f, "  workspace {}", self.workspace)?;
         }
         for (id, b) in &self.buffers {
-            write!(f, "  buffer {id}: {} {}", b.ty, b.place)?;
+            let zeroed = if b.zeroed { " zeroed" } else { "" };
+            write!(f, "  buffer {id}: {} {}{zeroed}", b.ty, b.place)?;
             kept(self, f, held(id, 0))?;
             for (n, version) in self.versions[id].iter().enumerate() {
                 let now = held(id, n as u32 + 1);

@@ -204,8 +204,12 @@ impl<'a> Verifier<'a> {
         self.block(&self.p.body, false);
         self.step = None;
         for (id, b) in &self.p.buffers {
-            if matches!(b.place, Place::Output(_)) && b.ty.bytes() > 0 && !self.written[id] {
+            let output = matches!(b.place, Place::Output(_));
+            if output && b.ty.bytes() > 0 && !self.written[id] && !b.zeroed {
                 self.error(format!("output {id} is never written"));
+            }
+            if b.zeroed && !(output && self.kernel.is_none()) {
+                self.error(format!("{id} is zeroed, and only results of the program are"));
             }
         }
     }

@@ -7,16 +7,16 @@ use crate::loop_ir::{
 use tapeloom_ir::{ArrayType, Dtype};
 
 /// More than this is no number of tapes, nor bytes of a record, that a handle can say.
-const MOST: usize = i32::MAX as usize;
+const MOST_OF_A_HANDLE: usize = i32::MAX as usize;
 
 impl Verifier<'_> {
     /// The tapes of the program.
     pub(super) fn tapes(&mut self) {
-        if self.program.tapes.len() > MOST {
+        if self.program.tapes.len() > MOST_OF_A_HANDLE {
             self.error("there are more tapes than a handle can name".to_owned());
         }
         for (id, tape) in &self.program.tapes {
-            if !tape.record.is_multiple_of(8) || tape.record > MOST {
+            if !tape.record.is_multiple_of(8) || tape.record > MOST_OF_A_HANDLE {
                 self.error(format!("{id} has records of {} bytes", tape.record));
             }
         }

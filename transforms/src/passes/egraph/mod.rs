@@ -16,7 +16,7 @@
 //! that cross are leaves of one region and roots of another. Equations with effects are never moved
 //! nor seen through: regions end there. A region whose result is not strictly cheaper stays as it was, so simplifying
 //! never makes a program worse by this cost. Programs beyond [`Options::largest`] equations are left
-//! to [`crate::peephole`], which is linear.
+//! to the pass `peephole`, which is linear.
 //!
 //! ```
 //! use tapeloom_ir::parse_module;
@@ -44,9 +44,9 @@ mod graph;
 pub(crate) mod rules;
 mod saturate;
 
-use crate::dispatch::Transforms;
 use crate::passes::cost::Cost;
 use crate::passes::live_equations::sweep;
+use crate::passes::pass::{Pass, Run};
 use cranelift_entity::SecondaryMap;
 use egg::Id;
 use extract::{Extraction, extract};
@@ -57,7 +57,7 @@ use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::fmt;
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::prim::Effects;
+use tapeloom_ir::prim::{Effects, Exactness, Regions};
 use tapeloom_ir::{
     Atom, Draft, FuncId, Function, Loc, Module, Operands, OrderedMap, Outputs, Problem, Type,
     ValueId, ValueRemap,
@@ -126,28 +126,30 @@ impl fmt::Display for Simplification {
     }
 }
 
-/// The same function, made cheaper by exact rules.
-///
-/// # Errors
-/// None that a well-formed module can cause.
-pub fn simplify(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-    Ok(simplify_with(module, f, &Options::default())?.function)
-}
+/// The pass as a row.
+pub(crate) const PASS: Pass = Pass {
+    name: "simplify",
+    about: "the cheapest program that exact rules lead to",
+    exactness: Exactness::Exact,
+    run: Run::Function(|regions, module, f| {
+        Ok(simplify_with(regions, module, f, &Options::default())?.function)
+    }),
+};
 
-/// The same function up to rounding, made cheaper by exact and reassociating rules.
-///
-/// # Errors
-/// None that a well-formed module can cause.
-pub fn simplify_relaxed(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-    let options = Options { relaxed: true, ..Options::default() };
-    Ok(simplify_with(module, f, &options)?.function)
-}
+/// The same with rules of real arithmetic.
+pub(crate) const RELAXED: Pass = Pass {
+    name: "simplify_relaxed",
+    about: "the cheapest program that rules of real arithmetic lead to",
+    exactness: Exactness::Reassociates,
+    run: Run::Function(|regions, module, f| {
+        let options = Options { relaxed: true, ..Options::default() };
+        Ok(simplify_with(regions, module, f, &options)?.function)
+    }),
+};
 
 /// Simplifies and reports.
-///
-/// # Errors
-/// None that a well-formed module can cause.
-pub fn simplify_with(
+pub(crate) fn simplify_with(
+    regions: &mut dyn Regions,
     module: &mut Module,
     id: FuncId,
     options: &Options,
@@ -158,8 +160,8 @@ pub fn simplify_with(
     if f.equations.len() > options.largest {
         return Ok(Simplified { function: id, report });
     }
-    let better = regions(module, &f, options, &mut report)?;
-    let better = sweep(&mut Transforms, module, better)?;
+    let better = pieces(module, &f, options, &mut report)?;
+    let better = sweep(regions, module, better)?;
     let after = Cost::of(module, &better);
     // Regions are judged one by one; together they must be cheaper, too.
     if report.regions.1 == 0 || after.total() >= before.total() {
@@ -175,7 +177,7 @@ fn is_pinned(module: &Module, f: &Function, i: usize) -> bool {
 }
 
 /// Cuts a function into regions, simplifies each, and puts the pieces together.
-fn regions(
+fn pieces(
     module: &Module,
     f: &Function,
     options: &Options,

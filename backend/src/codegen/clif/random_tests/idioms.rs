@@ -45,7 +45,7 @@ impl Generator<'_> {
         self.k.workspace += 64;
         let ty = ArrayType::new(Dtype::F64, [WINDOW]);
         let window =
-            BufferVersion { buffer: self.k.buffers.push(Buffer { ty, place }), version: 0 };
+            BufferVersion { buffer: self.k.buffers.push(Buffer::new(ty, place)), version: 0 };
         let array = self.own_array();
         let (copied, early) = (self.r.below(2) == 0, self.r.below(2) == 0);
         let mut start = (copied || early).then(|| self.address(body, WINDOW));

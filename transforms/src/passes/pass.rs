@@ -1,0 +1,76 @@
+//! A pass as a row: its name, what it does, and whether it keeps every bit.
+//!
+//! A row stands in the file of its pass. [`PASSES`](crate::PASSES) lists them, and [pipelines](crate::List) say in which
+//! order they run. Nothing outside of this crate calls a pass but through its row. Each takes every function that the
+//! verifier takes.
+//!
+//! ```
+//! use tapeloom_ir::{parse_module, print_function};
+//! use tapeloom_transforms::by_name;
+//! let mut module = parse_module("func @f(%0: f64[]) -> (f64[]) {
+//!   %1: f64[] = exp %0
+//!   %2: f64[] = sin %0
+//!   return %2
+//! }").map_err(|e| e[0].clone())?;
+//! let (f, _) = module.iter().last().ok_or("no function")?;
+//! let f = by_name("dce")?.apply(&mut module, f)?;
+//! assert!(!print_function(&module, f).contains("exp"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use crate::passes::over_regions::everywhere;
+use std::fmt;
+use tapeloom_ir::prim::{Exactness, Regions};
+use tapeloom_ir::{FuncId, Module, Problem, verify};
+
+/// A pass on functions: the same parameters and results, another program.
+#[derive(Clone, Copy)]
+pub struct Pass {
+    /// The field's name for it.
+    pub name: &'static str,
+    /// What it does, in a sentence.
+    pub about: &'static str,
+    /// Whether results keep every bit, or are the same for real numbers only.
+    pub exactness: Exactness,
+    pub(crate) run: Run,
+}
+
+/// A pass as a function. It is handed the transforms: whoever drops a result of a call asks for a smaller function.
+pub(crate) type Rewrite = fn(&mut dyn Regions, &mut Module, FuncId) -> Result<FuncId, Problem>;
+
+/// How a pass meets the functions that a function runs.
+#[derive(Clone, Copy)]
+pub(crate) enum Run {
+    /// It sees one function at a time, the outermost one first.
+    Function(Rewrite),
+    /// It goes into them itself, the innermost first, with what is known where they run.
+    Program(Rewrite),
+}
+
+impl Pass {
+    /// Runs the pass on a function and on all that it runs. A debug build verifies what comes out.
+    pub(crate) fn run(
+        &self,
+        regions: &mut dyn Regions,
+        module: &mut Module,
+        f: FuncId,
+    ) -> Result<FuncId, Problem> {
+        let made = match self.run {
+            Run::Function(run) => everywhere(regions, module, f, run)?,
+            Run::Program(run) => run(regions, module, f)?,
+        };
+        if cfg!(debug_assertions)
+            && made != f
+            && let Some(error) = verify(module, made).into_iter().next()
+        {
+            return Err(Problem::internal(format!("`{}` broke the program: {error}", self.name)));
+        }
+        Ok(made)
+    }
+}
+
+impl fmt::Debug for Pass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
