@@ -38,6 +38,11 @@ mod tensor;
 mod text;
 pub mod trace;
 
+#[cfg(test)]
+#[path = "../../tests/src/sweeps.rs"]
+#[allow(dead_code, unreachable_pub, reason = "it is a module of the crate `tests`")]
+mod sweeps;
+
 pub use analysis::provenance::{Maker, maker};
 pub use lang::builder::{Builder, Draft};
 pub use lang::eval::{eval, eval_values};
@@ -55,7 +60,7 @@ pub use lang::verify::{VerifyError, verify, verify_module};
 pub use lex::is_word;
 pub use limits::{Cancel, LOOK_EVERY, LimitedLoop, Limits, LoopCount, eval_within};
 pub use lints::finite::eval_finite;
-pub use lints::key_reuse::{DRAW, KEYS, check_keys};
+pub use lints::key_reuse::check_keys;
 pub use map::{OrderedMap, OrderedSet};
 pub use policy::{Amortization, Memory, PlanContext, PlanRequest, Price};
 pub use policy_table::{Again, Bits, Planner, Policy, PolicyRow, ROUNDING};

@@ -17,7 +17,7 @@ use super::packing::Widths;
 use crate::passes::cost::shape_of;
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::prim::{Effects, Lowering};
+use tapeloom_ir::prim::{Effects, Lowering, Mark};
 use tapeloom_ir::{
     Again, Amortization, ArrayType, Atom, Bits, Equation, Function, Memory, Module, PlanContext,
     PlanRequest, Policy, Price, Type, ValueId,
@@ -110,7 +110,7 @@ impl Prices {
                 Lowering::Contract { .. } if row.again == Again::FreeButContractions => {
                     self.keep[e.outputs[0]] = LEAST;
                 }
-                Lowering::Alias { kept: Some(name) } if names.contains(&name) => {
+                Lowering::Alias { mark: Some(Mark::Named(name)) } if names.contains(&name) => {
                     let price = if row.again == Again::DearButNames { NEVER } else { LEAST };
                     self.keep[e.outputs[0]] = price;
                     if let (NEVER, Some(v)) = (price, e.operands[0].value()) {
@@ -178,7 +178,7 @@ fn again(module: &Module, f: &Function, e: &Equation, policy: &Policy, times: u6
         }
         Again::FreeButFunctions => return free_unless(!e.op.regions().is_empty()),
         Again::FreeButNames => {
-            let Lowering::Alias { kept: Some(name) } = &lowering else { return 0 };
+            let Lowering::Alias { mark: Some(Mark::Named(name)) } = &lowering else { return 0 };
             return free_unless(policy.names().contains(name));
         }
         Again::DearButNames => return 2 * LEAST,

@@ -8,7 +8,7 @@
 //! func @f.fwd(..) -> (.., bool[100])        func @f.fwd(..) -> (.., u32[4])
 //!   %7: bool[100] = le %5, %6                 %7: bool[100] = le %5, %6
 //!   return .., %7                             .. shift_left, reduce_or: %9: u32[4]
-//! }                                           %10: u32[4] = keep{name=packed} %9
+//! }                                           %10: u32[4] = barrier{mark=packed} %9
 //!                                             return .., %10
 //!                                           }
 //! ```
@@ -29,9 +29,10 @@
 
 use super::cost::{MOVES, UNIT, constants, is_little};
 use super::decisions::decisive;
-use crate::loops::{Range, integers};
+use crate::loops::integers;
 use crate::passes::cost::FLOPS_PER_BYTE;
 use cranelift_entity::SecondaryMap;
+use tapeloom_ir::analysis::interval::Interval;
 use tapeloom_ir::lang::query::{LinearizeOf, Residual};
 use tapeloom_ir::prim::{Op, Packing};
 use tapeloom_ir::{
@@ -49,7 +50,7 @@ pub(super) struct Widths {
     /// Whether arithmetic has a price, too.
     weighed: bool,
     /// What integers can be; empty where nobody asks.
-    ranges: SecondaryMap<ValueId, Option<Range>>,
+    ranges: SecondaryMap<ValueId, Option<Interval>>,
 }
 
 impl Widths {
@@ -89,7 +90,7 @@ impl Widths {
             (Bits::Whole, _) | (_, Dtype::F64 | Dtype::F32) => Vec::new(),
             (_, Dtype::Bool) => Packing::exact(Dtype::Bool, 0, 1),
             (_, dtype @ (Dtype::I32 | Dtype::I64 | Dtype::U32 | Dtype::U64)) => {
-                let exact = |r: Range| Packing::exact(dtype, r.least, r.most);
+                let exact = |r: Interval| Packing::exact(dtype, r.least, r.most);
                 self.ranges[v].map_or_else(Vec::new, exact)
             }
         }
@@ -154,7 +155,7 @@ pub(super) fn pack(
         for Way { value, way, at } in made.iter().filter_map(|v| way_of[*v]) {
             b.at(*at);
             let bits = way.pack(&b, copying.read((*value).into()));
-            packed[*value] = Some(b.emit1(Op::keep(way.name()), &[bits]));
+            packed[*value] = Some(b.emit1(Op::barrier(way.mark()), &[bits]));
         }
     };
     // What is packed as soon as it is made need not stay as it is.
