@@ -95,7 +95,8 @@ sweeps! {
     Jam = "passes::unroll_and_jam::tests::no_bit_changes", gate 600 in 0.3 s, nightly 20_000;
     Updates = "lower::in_place_tests::random_updates", gate 60 in 0.2 s, nightly 3000;
     Scheduled = "lower::tests::random_programs_mean_what_they_say", gate 150 in 0.2 s, nightly 5000;
-    Quotients = "lower::affine::tests::quotients_and_remainders_are_those_of_numbers", gate 4000 in 0.1 s, nightly 200_000;
+    Quotients = "analysis::affine::tests::quotients_and_remainders_are_those_of_numbers", gate 4000 in 0.1 s, nightly 200_000;
+    Forms = "analysis::affine::tests::forms_are_the_numbers_that_they_say", gate 4000 in 0.1 s, nightly 200_000;
     Scans = "accelerator::reference_issue::queues_issue_what_a_scan_of_the_window_issues", gate 60 in 0.1 s, nightly 3000;
     Thin = "runtime::small_gemm::tests::versions_agree_with_the_definition", gate 3000 in 1.9 s, nightly 100_000;
     // Grids, whole in both.

@@ -11,8 +11,10 @@
 //! ```
 
 use super::access_sites::Site;
-use super::affine::Affine;
-use super::affine::Loop;
+use super::affine::{Loop, range};
+use crate::loop_ir::IndexId;
+use tapeloom_ir::analysis::affine::Affine;
+use tapeloom_ir::analysis::interval::Interval;
 use tapeloom_ir::fault::{Fault, planted};
 
 /// A direction.
@@ -85,9 +87,9 @@ struct Span {
     count: i64,
 }
 
-fn met(sites: &[(Vec<Loop>, Affine)]) -> Option<Span> {
-    let head = |site: &(Vec<Loop>, Affine)| site.0.first().map(|l| l.index);
-    let parts: Vec<&[(Vec<Loop>, Affine)]> =
+fn met(sites: &[(Vec<Loop>, Affine<IndexId>)]) -> Option<Span> {
+    let head = |site: &(Vec<Loop>, Affine<IndexId>)| site.0.first().map(|l| l.index);
+    let parts: Vec<&[(Vec<Loop>, Affine<IndexId>)]> =
         sites.chunk_by(|a, b| head(a).is_some() && head(a) == head(b)).collect();
     let mut spans = parts.into_iter().map(part).collect::<Option<Vec<Span>>>()?.into_iter();
     let mut all = spans.next()?;
@@ -111,7 +113,7 @@ fn met(sites: &[(Vec<Loop>, Affine)]) -> Option<Span> {
 }
 
 /// Sites in one loop, or one site in none.
-fn part(sites: &[(Vec<Loop>, Affine)]) -> Option<Span> {
+fn part(sites: &[(Vec<Loop>, Affine<IndexId>)]) -> Option<Span> {
     let (loops, address) = sites.first()?;
     let Some(outer) = loops.first() else {
         let at = address.value()?;
@@ -150,7 +152,7 @@ fn part(sites: &[(Vec<Loop>, Affine)]) -> Option<Span> {
 }
 
 /// An access: the loops around it, the element, and how many elements are in a record.
-type Access = (Vec<Loop>, Affine, i64);
+type Access = (Vec<Loop>, Affine<IndexId>, i64);
 
 /// Between which records some iterations go, and how.
 #[derive(Clone, Copy)]
@@ -186,8 +188,9 @@ fn passed(sites: &[Access]) -> Option<Passed> {
 /// Of sites in one loop, or one site in none.
 fn passed_part(sites: &[Access]) -> Option<Passed> {
     let records = |(loops, address, per): &Access| {
-        let (least, most) = address.range(loops)?;
-        Some((least.div_euclid(*per), most.div_euclid(*per)))
+        let Interval { least, most } = range(address, loops)?;
+        let record = |at: i128| i64::try_from(at.div_euclid((*per).into())).ok();
+        Some((record(least)?, record(most)?))
     };
     let ranges = sites.iter().map(records).collect::<Option<Vec<_>>>()?;
     let (least, most) = *ranges.first()?;

@@ -1,8 +1,11 @@
 //! Where a program touches memory, and how often: every load and store, with the loops around it.
 
-use super::affine::{Affine, Loop, Scalars};
-use crate::loop_ir::{BufferId, CursorTarget, Expr, Program, ScalarId, Stmt, TapeId, TapeStmt};
+use super::affine::{Loop, Scalars};
+use crate::loop_ir::{
+    BufferId, CursorTarget, Expr, IndexId, Program, ScalarId, Stmt, TapeId, TapeStmt,
+};
 use tapeloom_ir::OrderedSet;
+use tapeloom_ir::analysis::affine::Affine;
 
 /// A load, a store, or what a statement as a whole reads or writes.
 #[derive(Clone, Debug)]
@@ -21,7 +24,7 @@ pub(super) struct Site {
     /// The loops around it, outer ones first.
     pub(super) loops: Vec<Loop>,
     /// Which element, if that is a sum of their counters.
-    pub(super) address: Option<Affine>,
+    pub(super) address: Option<Affine<IndexId>>,
     /// Whether it happens once in every iteration of the innermost loop.
     pub(super) always: bool,
 }

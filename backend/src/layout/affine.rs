@@ -16,96 +16,10 @@
 
 use crate::loop_ir::{Address, Arg, Expr, Extent, IndexId, Kernel, ScalarId};
 use cranelift_entity::SecondaryMap;
+use smallvec::SmallVec;
+use tapeloom_ir::analysis::affine::Affine;
+use tapeloom_ir::analysis::interval::Interval;
 use tapeloom_ir::{Code, Dtype};
-
-/// `at + Σ counter * stride`.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Affine {
-    /// The constant part.
-    pub at: i64,
-    /// Counters in order, with their strides, of which none is 0.
-    pub terms: Vec<(IndexId, i64)>,
-}
-
-impl Affine {
-    pub(super) fn constant(at: i64) -> Affine {
-        Affine { at, terms: Vec::new() }
-    }
-
-    pub(super) fn counter(index: IndexId) -> Affine {
-        Affine { at: 0, terms: vec![(index, 1)] }
-    }
-
-    /// Its value, if it depends on no counter.
-    pub(super) fn value(&self) -> Option<i64> {
-        self.terms.is_empty().then_some(self.at)
-    }
-
-    pub(super) fn times(&self, by: i64) -> Option<Affine> {
-        let mut all = Affine::constant(self.at.checked_mul(by)?);
-        for (index, stride) in self.terms.iter().filter(|_| by != 0) {
-            all.terms.push((*index, stride.checked_mul(by)?));
-        }
-        Some(all)
-    }
-
-    pub(super) fn plus(&self, other: &Affine) -> Option<Affine> {
-        let mut all = self.clone();
-        all.at = all.at.checked_add(other.at)?;
-        for (index, stride) in &other.terms {
-            match all.terms.binary_search_by_key(index, |t| t.0) {
-                Ok(i) => all.terms[i].1 = all.terms[i].1.checked_add(*stride)?,
-                Err(i) => all.terms.insert(i, (*index, *stride)),
-            }
-        }
-        all.terms.retain(|t| t.1 != 0);
-        Some(all)
-    }
-
-    pub(super) fn minus(&self, other: &Affine) -> Option<Affine> {
-        self.plus(&other.times(-1)?)
-    }
-
-    /// The same without a counter, and the stride of that.
-    pub(super) fn without(&self, index: IndexId) -> (Affine, i64) {
-        let mut rest = self.clone();
-        match rest.terms.iter().position(|t| t.0 == index) {
-            Some(i) => {
-                let (_, stride) = rest.terms.remove(i);
-                (rest, stride)
-            }
-            None => (rest, 0),
-        }
-    }
-
-    /// At that iteration of each loop.
-    pub(super) fn at_iteration(&self, iterations: &[(IndexId, i64)]) -> Option<i64> {
-        self.terms.iter().try_fold(self.at, |sum, (index, stride)| {
-            let iteration = iterations.iter().find(|r| r.0 == *index)?.1;
-            sum.checked_add(stride.checked_mul(iteration)?)
-        })
-    }
-
-    /// The most that it is while those loops run; inner extents may depend on outer counters.
-    fn most(&self, loops: &[Loop]) -> Option<i64> {
-        let mut all = self.clone();
-        for l in loops.iter().rev() {
-            let (rest, stride) = all.without(l.index);
-            all = rest;
-            if stride > 0 {
-                let last = l.extent.plus(&Affine::constant(-1))?;
-                all = all.plus(&last.times(stride)?)?;
-            }
-        }
-        all.value()
-    }
-
-    /// The least and the most that it is.
-    pub(super) fn range(&self, loops: &[Loop]) -> Option<(i64, i64)> {
-        let least = self.times(-1)?.most(loops)?.checked_neg()?;
-        Some((least, self.most(loops)?))
-    }
-}
 
 /// A loop around a statement.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -113,7 +27,7 @@ pub struct Loop {
     /// Its counter.
     pub index: IndexId,
     /// How often it runs, which may depend on the counters of loops around it.
-    pub extent: Affine,
+    pub extent: Affine<IndexId>,
 }
 
 impl Loop {
@@ -123,10 +37,29 @@ impl Loop {
     }
 }
 
+/// The least and the most that a sum is while those loops run; inner extents may depend on outer counters.
+pub(super) fn range(sum: &Affine<IndexId>, loops: &[Loop]) -> Option<Interval> {
+    let least = most(&sum.checked_times(-1)?, loops)?.checked_neg()?;
+    Some(Interval::new(least, most(sum, loops)?))
+}
+
+fn most(sum: &Affine<IndexId>, loops: &[Loop]) -> Option<i64> {
+    let mut all = sum.clone();
+    for l in loops.iter().rev() {
+        let (rest, stride) = all.without(l.index);
+        all = rest;
+        if stride > 0 {
+            let last = l.extent.checked_plus(&Affine::constant(1), -1)?;
+            all = all.checked_plus(&last, stride)?;
+        }
+    }
+    all.value()
+}
+
 /// What is known of a scalar.
 #[derive(Clone, PartialEq, Debug)]
 enum Known {
-    Number(Affine),
+    Number(Affine<IndexId>),
     Truth(bool),
 }
 
@@ -144,7 +77,7 @@ impl<'k> Scalars<'k> {
     fn of(&self, arg: Arg) -> Option<Known> {
         match arg {
             Arg::Scalar(s) => self.known[s].clone(),
-            Arg::Index(i) => Some(Known::Number(Affine::counter(i))),
+            Arg::Index(i) => Some(Known::Number(Affine::atom(i))),
             Arg::Literal(l) if l.dtype == Dtype::I64 => {
                 Some(Known::Number(Affine::constant(l.bits as i64)))
             }
@@ -154,7 +87,7 @@ impl<'k> Scalars<'k> {
     }
 
     /// An integer as a sum of counters.
-    pub(super) fn number(&self, arg: Arg) -> Option<Affine> {
+    pub(super) fn number(&self, arg: Arg) -> Option<Affine<IndexId>> {
         match self.of(arg)? {
             Known::Number(x) => Some(x),
             Known::Truth(_) => None,
@@ -169,20 +102,20 @@ impl<'k> Scalars<'k> {
         }
     }
 
-    pub(super) fn extent(&self, extent: &Extent) -> Option<Affine> {
+    pub(super) fn extent(&self, extent: &Extent) -> Option<Affine<IndexId>> {
         match extent {
             Extent::Constant(n) => Some(Affine::constant(i64::try_from(*n).ok()?)),
             Extent::Scalar(n) => self.number(*n),
         }
     }
 
-    pub(super) fn address(&self, address: &Address) -> Option<Affine> {
+    pub(super) fn address(&self, address: &Address) -> Option<Affine<IndexId>> {
         let mut all = Affine::constant(address.offset);
         for (index, stride) in &address.terms {
-            all = all.plus(&Affine::counter(*index).times(*stride)?)?;
+            all = all.checked_plus(&Affine::atom(*index), *stride)?;
         }
         match address.dynamic {
-            Some(arg) => all.plus(&self.number(arg)?),
+            Some(arg) => all.checked_plus(&self.number(arg)?, 1),
             None => Some(all),
         }
     }
@@ -197,25 +130,26 @@ impl<'k> Scalars<'k> {
 
     fn code(&self, value: ScalarId, code: Code, args: &[Arg], loops: &[Loop]) -> Option<Known> {
         let number = |i: usize| args.get(i).and_then(|a| self.number(*a));
-        let truth = |i: usize| args.get(i).and_then(|a| self.truth(*a));
-        // The first operand less the second one: its least and its most.
-        let apart = || number(0)?.minus(&number(1)?)?.range(loops);
-        let product = || {
-            let (x, y) = (number(0)?, number(1)?);
-            y.value().map_or_else(|| y.times(x.value()?), |by| x.times(by))
-        };
+        // The first operand less the second one.
+        let apart = || range(&number(0)?.checked_plus(&number(1)?, -1)?, loops);
         if self.k.scalars[value] == Dtype::I64 {
             return Some(Known::Number(match code {
-                Code::Add => number(0)?.plus(&number(1)?)?,
-                Code::Sub => number(0)?.minus(&number(1)?)?,
-                Code::Mul => product()?,
-                Code::Neg => number(0)?.times(-1)?,
+                Code::Add => number(0)?.checked_plus(&number(1)?, 1)?,
+                Code::Sub => number(0)?.checked_plus(&number(1)?, -1)?,
+                Code::Mul => {
+                    let (x, y) = (number(0)?, number(1)?);
+                    match y.value() {
+                        Some(by) => x.checked_times(by)?,
+                        None => y.checked_times(x.value()?)?,
+                    }
+                }
+                Code::Neg => number(0)?.checked_times(-1)?,
                 Code::Max | Code::Min => {
-                    let (least, most) = apart()?;
-                    let larger = matches!(code, Code::Max);
-                    let first = if larger { least >= 0 } else { most <= 0 };
-                    let second = if larger { most <= 0 } else { least >= 0 };
-                    match (first, second) {
+                    let (apart, max) = (apart()?, matches!(code, Code::Max));
+                    let [first, second] =
+                        if max { [Code::Ge, Code::Le] } else { [Code::Le, Code::Ge] };
+                    let is = |code| truth(code, &[apart, Interval::number(0)]) == Some(true);
+                    match (is(first), is(second)) {
                         (true, _) => number(0)?,
                         (false, true) => number(1)?,
                         (false, false) => return None,
@@ -225,24 +159,21 @@ impl<'k> Scalars<'k> {
                 _ => return None,
             }));
         }
-        let decided = |yes: bool, no: bool| (yes || no).then_some(yes);
-        Some(Known::Truth(match code {
-            Code::Lt => apart().and_then(|(least, most)| decided(most < 0, least >= 0))?,
-            Code::Le => apart().and_then(|(least, most)| decided(most <= 0, least > 0))?,
-            Code::Gt => apart().and_then(|(least, most)| decided(least > 0, most <= 0))?,
-            Code::Ge => apart().and_then(|(least, most)| decided(least >= 0, most < 0))?,
-            Code::And => match (truth(0), truth(1)) {
-                (Some(false), _) | (_, Some(false)) => false,
-                (Some(true), Some(true)) => true,
-                _ => return None,
-            },
-            Code::Or => match (truth(0), truth(1)) {
-                (Some(true), _) | (_, Some(true)) => true,
-                (Some(false), Some(false)) => false,
-                _ => return None,
-            },
-            Code::Not => !truth(0)?,
-            _ => return None,
-        }))
+        if code.compares() {
+            return truth(code, &[apart()?, Interval::number(0)]).map(Known::Truth);
+        }
+        let known = |a: &Arg| self.truth(*a).map_or(Interval::of(Dtype::Bool), Interval::number);
+        match code {
+            Code::And | Code::Or | Code::Not => {
+                let args: SmallVec<[Interval; 2]> = args.iter().map(known).collect();
+                truth(code, &args).map(Known::Truth)
+            }
+            _ => None,
+        }
     }
+}
+
+/// The truth value that a code certainly gives.
+fn truth(code: Code, args: &[Interval]) -> Option<bool> {
+    Interval::computed(code, args, Dtype::Bool).only().map(|x| x != 0)
 }

@@ -91,7 +91,7 @@ mod stream_inputs;
 mod streams;
 mod text;
 
-pub use affine::{Affine, Loop};
+pub use affine::Loop;
 pub(crate) use initial_layout::is_kept;
 pub use pass::{PASSES, Pass, Pipeline};
 pub(crate) use phase_boundary::turn;
@@ -100,6 +100,7 @@ pub(crate) use stream_inputs::{Cut, cut};
 
 use crate::loop_ir::{BufferId, IndexId, ScalarId, TapeId};
 use cranelift_entity::{PrimaryMap, entity_impl};
+use tapeloom_ir::analysis::affine::Affine;
 
 /// A region of a layout. Displays as `r3`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -228,7 +229,7 @@ pub struct Input {
     /// The loops around its loads, outer ones first.
     pub loops: Vec<Loop>,
     /// The loads, and which element each reads in an iteration. One that reads what an earlier one reads has it.
-    pub loads: Vec<(ScalarId, Affine)>,
+    pub loads: Vec<(ScalarId, Affine<IndexId>)>,
     /// What is moved at once,
     pub tile: Option<Tile>,
     /// and where in the scratchpad to.
@@ -249,13 +250,16 @@ impl Input {
     }
 
     fn nest(&self, depth: usize, at: &mut Vec<(IndexId, i64)>, all: &mut Vec<i64>) -> Option<()> {
+        let here = |sum: &Affine<IndexId>| {
+            sum.at(|index| at.iter().find(|(i, _)| *i == index).map(|(_, iteration)| *iteration))
+        };
         let Some(l) = self.loops.get(depth) else {
             for (_, address) in &self.loads {
-                all.push(address.at_iteration(at)?);
+                all.push(here(address)?);
             }
             return Some(());
         };
-        for iteration in 0..l.extent.at_iteration(at)? {
+        for iteration in 0..here(&l.extent)? {
             at.push((l.index, iteration));
             self.nest(depth + 1, at, all)?;
             at.pop();

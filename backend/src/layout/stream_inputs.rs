@@ -14,12 +14,12 @@
 //! ```
 
 use super::access_sites::{Site, Sites};
-use super::affine::Affine;
 use super::phase_boundary::turn;
 use super::{Input, Layout, Room};
-use crate::loop_ir::{Place, Program, ScalarId};
+use crate::loop_ir::{IndexId, Place, Program, ScalarId};
 use std::hash::Hash;
 use tapeloom_ir::OrderedSet;
+use tapeloom_ir::analysis::affine::Affine;
 
 /// The pass.
 pub(super) fn inputs(program: &Program, mut layout: Layout, room: &Room) -> Layout {
@@ -33,8 +33,8 @@ pub(super) fn inputs(program: &Program, mut layout: Layout, room: &Room) -> Layo
         }
         let Some((value, address, stride)) = in_order(site) else { continue };
         let with = found.iter_mut().find(|(block, input)| {
-            let near = |(_, other): &(_, Affine)| {
-                let apart = address.minus(other).and_then(|d| d.value());
+            let near = |(_, other): &(_, Affine<IndexId>)| {
+                let apart = address.checked_plus(other, -1).and_then(|d| d.value());
                 apart.is_some_and(|d| d.abs() < stride)
             };
             (*block, input.buffer) == (site.block, site.buffer) && input.loads.iter().all(near)
@@ -176,7 +176,7 @@ fn misses(lines: &[i64], room: &Room) -> u64 {
 
 /// A load that comes by its elements in order: what it gives, which elements, and the stride of the
 /// innermost loop.
-fn in_order(site: &Site) -> Option<(ScalarId, Affine, i64)> {
+fn in_order(site: &Site) -> Option<(ScalarId, Affine<IndexId>, i64)> {
     let (value, address) = (site.value?, site.address.clone()?);
     let (_, stride) = address.without(site.loops.last()?.index);
     (site.always && !site.write && stride != 0).then_some((value, address, stride.abs()))

@@ -1,24 +1,11 @@
 //! The text of a layout: [`Layout::parse`] reads what is displayed.
 
-use super::{Affine, Field, Holds, Input, Layer, Layout, Loop, Read, Region, Tile};
+use super::{Field, Holds, Input, Layer, Layout, Loop, Read, Region, Tile};
 use crate::loop_ir::{BufferId, IndexId, ScalarId, TapeId};
 use cranelift_entity::{EntityRef, PrimaryMap};
 use std::fmt;
+use tapeloom_ir::analysis::affine::Affine;
 use tapeloom_ir::{Kind, Problem};
-
-impl fmt::Display for Affine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (n, (index, stride)) in self.terms.iter().enumerate() {
-            let plus = if n > 0 { " + " } else { "" };
-            write!(f, "{plus}{index}*{stride}")?;
-        }
-        match (self.terms.is_empty(), self.at) {
-            (true, at) => write!(f, "{at}"),
-            (false, 0) => Ok(()),
-            (false, at) => write!(f, " + {at}"),
-        }
-    }
-}
 
 impl fmt::Display for Read {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -161,19 +148,17 @@ impl<'t> Lines<'t> {
         n.map(|n| E::new(n as usize)).ok_or_else(|| self.before(&format!("a name like {letter}3")))
     }
 
-    fn sum(&self, text: &str) -> Result<Affine, Problem> {
+    fn sum(&self, text: &str) -> Result<Affine<IndexId>, Problem> {
         let mut all = Affine::default();
-        for part in text.split(" + ") {
+        for part in text.replace(" - ", " + -").split(" + ") {
             let signed =
                 |n: &str| n.parse::<i64>().map_err(|_| self.before("a sum like `i0*8 + 1`"));
             let term = match part.split_once('*') {
-                Some((index, stride)) => Affine {
-                    at: 0,
-                    terms: vec![(self.id::<IndexId>(index, 'i')?, signed(stride)?)],
-                },
+                Some((index, stride)) => Affine::atom(self.id(index, 'i')?).times(signed(stride)?),
+                None if part.starts_with('i') => Affine::atom(self.id(part, 'i')?),
                 None => Affine::constant(signed(part)?),
             };
-            all = all.plus(&term).ok_or_else(|| self.before("smaller numbers"))?;
+            all = all.checked_plus(&term, 1).ok_or_else(|| self.before("smaller numbers"))?;
         }
         Ok(all)
     }

@@ -141,15 +141,17 @@ impl Program {
         all
     }
 
-    /// How many statements a run executes; a product in a contraction counts as one. Saturates, and
-    /// is as large as can be where only the run knows.
+    /// How many statements a run executes; a product in a contraction counts as one, as does an element that its caller
+    /// clears. Saturates, and is as large as can be where only the run knows.
     pub fn work(&self) -> u64 {
         let mut callees = PrimaryMap::new();
         for kernel in self.callees.values() {
             let work = work(&kernel.body, &callees);
             callees.push(work);
         }
-        work(&self.entry.body, &callees)
+        let cleared = self.entry.buffers.values().filter(|b| b.zeroed);
+        let cleared = cleared.map(|b| b.ty.shape.elements() as u64).fold(0, u64::saturating_add);
+        work(&self.entry.body, &callees).saturating_add(cleared)
     }
 }
 

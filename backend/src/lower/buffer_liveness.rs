@@ -5,7 +5,7 @@
 //! the two inner loops of a softmax). Updates share the memory of what they write over, and what begins
 //! where another node ends takes that one's memory.
 
-use super::affine::{Affine, Index};
+use super::affine::{Index, as_index};
 use super::fusion::Emitted;
 use super::graph::{Graph, NodeId, NodeKind};
 use super::loop_tree::{At, Def, Tree};
@@ -209,7 +209,7 @@ impl Storage {
         match at {
             At::Flat(_) => self.fixed[root] = true,
             At::Axes(index) => {
-                let here = index.iter().map(Affine::as_index);
+                let here = index.iter().map(as_index);
                 match &mut self.same[root] {
                     Some(same) => {
                         for (s, i) in same.iter_mut().zip(here) {

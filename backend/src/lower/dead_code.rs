@@ -59,7 +59,7 @@ fn mark(arg: Arg, live: &mut SecondaryMap<ScalarId, bool>) {
 
 fn mark_at(at: &At, live: &mut SecondaryMap<ScalarId, bool>) {
     let mut affine = |a: &Affine| {
-        for (t, _) in &a.terms {
+        for (t, _) in a.terms() {
             if let Term::Scalar(s) = t {
                 live[*s] = true;
             }

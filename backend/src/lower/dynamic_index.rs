@@ -1,18 +1,20 @@
 //! Positions that are known only when the program runs: divided, clamped, or read from an array.
 
-use super::affine::{Affine, Division, Index, Term, flatten};
+use super::affine::{Affine, Index, Term};
 use super::fusion_state::FusionState;
 use super::graph::{NodeId, Source};
 use super::loop_tree::{At, Def};
 use super::view::Condition;
 use crate::loop_ir::Arg;
 use smallvec::SmallVec;
+use tapeloom_ir::analysis::affine::{Division, flatten};
+use tapeloom_ir::analysis::interval::Interval;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Bounds;
 use tapeloom_ir::{Code, Dtype, Literal, Problem};
 
 /// No index is further from 0, where anything is known of it.
-const INDEX_LIMIT: i64 = 1 << 60;
+const INDEX_LIMIT: i128 = 1 << 60;
 
 impl FusionState<'_> {
     /// A reshape keeps the row-major position. Where that is no index of the operand, the operand is
@@ -33,7 +35,7 @@ impl FusionState<'_> {
         let mut left = Some(flat.clone());
         let mut at = Index::new();
         for stride in &strides {
-            let division = left.map(|a| a.divide(*stride as i64, &|t| self.range_of(t)));
+            let division = left.map(|a| a.divide(*stride as i64, |t| self.range_of(t)));
             left = division.and_then(Division::exact).map(|(quotient, remainder)| {
                 at.push(quotient);
                 remainder
@@ -59,10 +61,10 @@ impl FusionState<'_> {
 
     /// An index divided by a positive number, rounded down, and what is left of it.
     pub(crate) fn divided(&mut self, a: &Affine, by: i64) -> (Affine, Affine) {
-        let Division { quotient, remainder, inner } = a.divide(by, &|t| self.range_of(t));
+        let Division { quotient, remainder, inner } = a.divide(by, |t| self.range_of(t));
         let Some((x, c)) = inner else { return (quotient, remainder) };
         let (q, r) = self.divided_at_run_time(x, c);
-        (quotient.add(&q), remainder.add(&r.scale(by / c, 0)))
+        (quotient.plus(&q, 1), remainder.plus(&r, by / c))
     }
 
     /// The same where the ranges decide nothing: once for each index, in the outermost block where
@@ -73,14 +75,16 @@ impl FusionState<'_> {
             return found.clone();
         }
         let x = &key.0;
-        let (lo, hi) = self.range(x);
+        let Interval { least, most } = self.range(x);
+        let down = |n: i128| n.div_euclid(by.into());
         // (x + m by) / by - m = x / by: what may be negative is moved, since machines round to zero.
-        let moved = if lo > -INDEX_LIMIT { (-lo.div_euclid(by)).max(0) } else { 0 };
-        let value = self.index_value(&x.scale(1, moved * by));
+        let bounded = least > -INDEX_LIMIT;
+        let moved = if bounded { (-down(least)).max(0) as i64 } else { 0 };
+        let value = self.index_value(&x.clone().moved(moved * by));
         let divisor = Arg::Literal(Literal::i64(by));
         let mut quotient = self.code(Code::Div, &[value, divisor]);
         let mut remainder = self.code(Code::Rem, &[value, divisor]);
-        if lo <= -INDEX_LIMIT {
+        if !bounded {
             let zero = Arg::Literal(Literal::i64(0));
             let below = self.code(Code::Lt, &[remainder, zero]);
             let one = self.code(Code::Convert(Dtype::I64), &[below]);
@@ -89,21 +93,21 @@ impl FusionState<'_> {
             remainder = self.code(Code::Select, &[below, above, remainder]);
         }
         let level = self.level(quotient).max(self.level(remainder));
-        let range = (lo.div_euclid(by) + moved, hi.div_euclid(by).saturating_add(moved));
-        let quotient = self.bounded(quotient, range).scale(1, -moved);
-        let remainder = self.bounded(remainder, (0, by - 1));
+        let range = Interval::new(down(least), down(most)).plus(Interval::number(moved));
+        let quotient = self.bounded(quotient, range).moved(-moved);
+        let remainder = self.bounded(remainder, Interval::new(0, by - 1));
         self.blocks[level].divided.insert(key, (quotient.clone(), remainder.clone()));
         (quotient, remainder)
     }
 
     /// An i64 scalar as an index, with what is known about it.
-    fn bounded(&mut self, value: Arg, range: (i64, i64)) -> Affine {
+    fn bounded(&mut self, value: Arg, range: Interval) -> Affine {
         match value {
             Arg::Literal(l) => Affine::constant(l.bits as i64),
-            Arg::Index(i) => Affine::term(Term::Index(i)),
+            Arg::Index(i) => Affine::atom(Term::Index(i)),
             Arg::Scalar(s) => {
                 self.scalars[s].range.get_or_insert(range);
-                Affine::term(Term::Scalar(s))
+                Affine::atom(Term::Scalar(s))
             }
             Arg::Var(_) => {
                 // A variable has no range: give its present value a name.
@@ -119,7 +123,7 @@ impl FusionState<'_> {
     /// An index as an i64.
     pub(crate) fn index_value(&mut self, a: &Affine) -> Arg {
         let mut sum: Option<Arg> = None;
-        for (t, factor) in &a.terms {
+        for (t, factor) in a.terms() {
             let term = match t {
                 Term::Index(i) => Arg::Index(*i),
                 Term::Scalar(s) => Arg::Scalar(*s),
@@ -130,7 +134,7 @@ impl FusionState<'_> {
                 Some(before) => self.code(Code::Add, &[before, scaled]),
             });
         }
-        let offset = Arg::Literal(Literal::i64(a.offset));
+        let offset = Arg::Literal(Literal::i64(a.offset()));
         match sum {
             None => offset,
             Some(sum) => self.code(Code::Add, &[sum, offset]),
@@ -180,7 +184,7 @@ impl FusionState<'_> {
         let zero = Arg::Literal(Literal::i64(0));
         let value = self.code(Code::Max, &[value, zero]);
         let value = self.code(Code::Min, &[value, Arg::Literal(Literal::i64(room))]);
-        self.bounded(value, (0, room))
+        self.bounded(value, Interval::new(0, room))
     }
 
     fn as_i64(&mut self, value: Arg) -> Arg {
@@ -226,14 +230,14 @@ impl FusionState<'_> {
                 }
                 Bounds::Drop => {
                     let value = self.as_i64(value);
-                    let mut index = self.bounded(value, (i64::MIN, i64::MAX));
+                    let mut index = self.bounded(value, Interval::of(Dtype::I64));
                     let conditions = [
                         Condition::AtLeastZero(index.clone()),
                         Condition::Below(index.clone(), *extent as i64),
                     ];
                     // A known index outside is no place to count strides from: it may be any i64.
                     let outside =
-                        index.is_constant() && !(0..*extent as i64).contains(&index.offset);
+                        index.value().is_some_and(|at| !(0..*extent as i64).contains(&at));
                     let here = match outside {
                         true => Some(Arg::Literal(Literal::bool(false))),
                         false => self.all(&conditions),

@@ -71,7 +71,7 @@ impl FusionState<'_> {
                 for (axis, i) in index.iter().enumerate() {
                     let room = from[axis] as i64 - node.ty.shape[axis] as i64;
                     let start = self.start(id, 1 + axis, room)?;
-                    at.push(i.add(&start));
+                    at.push(i.plus(&start, 1));
                 }
                 return self.element(node.operands[0], &at, guard);
             }
@@ -118,7 +118,7 @@ impl FusionState<'_> {
                 Term::Index(i) => self.level(Arg::Index(*i)),
                 Term::Scalar(s) => self.level(Arg::Scalar(*s)),
             };
-            a.terms.iter().map(|(t, _)| level(t)).max().unwrap_or(0)
+            a.terms().iter().map(|(t, _)| level(t)).max().unwrap_or(0)
         };
         let level = match &at {
             At::Axes(index) => index.iter().map(affine_level).max().unwrap_or(0),

@@ -214,14 +214,14 @@ impl<'a> Convert<'a> {
                 for (axis, (a, stride)) in index.iter().zip(&strides).enumerate() {
                     let is_input = matches!(self.graph.nodes[node].kind, NodeKind::Input(_));
                     if is_input || !self.memory.storage.dropped(node, axis) {
-                        position = position.add(&a.scale(*stride as i64, 0));
+                        position = position.plus(a, *stride as i64);
                     }
                 }
                 position
             }
         };
-        let mut address = Address { offset: position.offset, ..Address::default() };
-        for (t, factor) in &position.terms {
+        let mut address = Address { offset: position.offset(), ..Address::default() };
+        for (t, factor) in position.terms() {
             match t {
                 Term::Index(i) => {
                     let lost =

@@ -249,7 +249,7 @@ impl FusionState<'_> {
         let index = self.indices.push((extent, self.blocks.len()));
         for &m in &item.members {
             let axis = self.members[m].axes[depth];
-            let along = Affine::term(Term::Index(index)).scale(axis.step, axis.start);
+            let along = Affine::atom(Term::Index(index)).times(axis.step).moved(axis.start);
             self.bound[m].push(along);
         }
         self.blocks.push(Block::default());
@@ -433,7 +433,7 @@ impl FusionState<'_> {
                     Term::Index(i) => self.level(Arg::Index(*i)),
                     Term::Scalar(s) => self.level(Arg::Scalar(*s)),
                 };
-                a.terms.iter().any(|t| level_of(t) > level)
+                a.terms().iter().any(|t| level_of(t) > level)
             };
             let pattern: Pattern = index.iter().map(|a| (!inner(a)).then(|| a.clone())).collect();
             if pattern.contains(&None) {

@@ -1,6 +1,6 @@
 //! What is known while trees are made. `emit` says what happens; other files add what it needs.
 
-use super::affine::{Affine, Index, Range};
+use super::affine::{Affine, Index};
 use super::graph::{Graph, NodeId};
 use super::iteration_domain::FusionCandidate;
 use super::loop_tree::{Product, Tree};
@@ -8,6 +8,7 @@ use crate::loop_ir::{Arg, IndexId, ScalarId, VarId};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
+use tapeloom_ir::analysis::interval::Interval;
 use tapeloom_ir::prim::Sign;
 use tapeloom_ir::{Dtype, OrderedMap};
 
@@ -64,7 +65,7 @@ pub(crate) struct ScalarInfo {
     /// The block in which it is defined; 0 is the outermost.
     pub(crate) level: usize,
     /// Bounds of an i64, where known.
-    pub(crate) range: Option<Range>,
+    pub(crate) range: Option<Interval>,
     /// What is known of its sign.
     pub(crate) sign: Sign,
 }

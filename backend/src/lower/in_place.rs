@@ -53,7 +53,7 @@ impl FusionState<'_> {
             let i = self.indices.push((*extent, self.blocks.len()));
             self.blocks.push(Block::default());
             loops.push((i, *extent));
-            index.push(Affine::term(Term::Index(i)));
+            index.push(Affine::atom(Term::Index(i)));
         }
         body(self, &index)?;
         for (index, extent) in loops.into_iter().rev() {
@@ -78,7 +78,7 @@ impl FusionState<'_> {
                 }
                 self.nest(&shape, |emit, index| {
                     let value = emit.element(new, index, None)?;
-                    let at = index.iter().zip(&starts).map(|(i, s)| i.add(s)).collect();
+                    let at = index.iter().zip(&starts).map(|(i, s)| i.plus(s, 1)).collect();
                     emit.push(Tree::Store { node: id, at: At::Axes(at), value, guard: None });
                     Ok(())
                 })

@@ -39,7 +39,7 @@ impl FusionState<'_> {
                 if matches!(a.runs, Runs::Out(_)) {
                     let index = self.indices.push((a.extent, self.blocks.len() + loops.len()));
                     loops.push((index, a.extent));
-                    along.push(Affine::term(Term::Index(index)).scale(a.step, a.start));
+                    along.push(Affine::atom(Term::Index(index)).times(a.step).moved(a.start));
                 } else {
                     along.push(Affine::default());
                 }

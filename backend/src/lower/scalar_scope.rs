@@ -4,12 +4,13 @@
 //! change in a loop is computed before it. Code on constants is evaluated, and an element that a block
 //! has already is not made again.
 
-use super::affine::{Affine, Index, Range, Term};
+use super::affine::{Affine, Index, Term};
 use super::fusion_state::{FusionState, Key, ScalarInfo};
 use super::graph::NodeId;
 use super::loop_tree::{Def, Tree};
 use crate::loop_ir::{Arg, VarId};
 use smallvec::SmallVec;
+use tapeloom_ir::analysis::interval::Interval;
 use tapeloom_ir::prim::{Given, Sign};
 use tapeloom_ir::{Code, Dtype, Literal};
 
@@ -47,15 +48,15 @@ impl FusionState<'_> {
     }
 
     /// Least and largest value of a term.
-    pub(crate) fn range_of(&self, term: Term) -> Range {
+    pub(crate) fn range_of(&self, term: Term) -> Interval {
         match term {
-            Term::Index(i) => (0, self.indices[i].0 as i64 - 1),
-            Term::Scalar(s) => self.scalars[s].range.unwrap_or((i64::MIN, i64::MAX)),
+            Term::Index(i) => Interval::below(self.indices[i].0),
+            Term::Scalar(s) => self.scalars[s].range.unwrap_or(Interval::of(Dtype::I64)),
         }
     }
 
-    pub(crate) fn range(&self, a: &Affine) -> Range {
-        a.range(&|t| self.range_of(t))
+    pub(crate) fn range(&self, a: &Affine) -> Interval {
+        a.interval(|t| self.range_of(t))
     }
 
     pub(crate) fn let_at(&mut self, level: usize, dtype: Dtype, expr: Def) -> Arg {

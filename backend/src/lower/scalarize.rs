@@ -85,7 +85,7 @@ impl FusionState<'_> {
         let mut slot = 0;
         for (position, a) in member.axes.iter().enumerate().skip(member.unrolled_from) {
             if matches!(a.runs, Runs::Out(_)) {
-                let i = (index[position].offset - a.start) / a.step;
+                let i = (index[position].offset() - a.start) / a.step;
                 slot = slot * a.extent + i as usize;
             }
         }

@@ -1,12 +1,14 @@
 //! Arrays whose elements lie at constant strides in the memory of a node: what a library and a called
 //! kernel can read without a copy.
 
-use super::affine::{Affine, Index, Term, flatten};
+use super::affine::{Affine, Index, Term};
 use super::graph::{Graph, NodeId, NodeKind, Source};
 use crate::loop_ir::IndexId;
 use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
-use tapeloom_ir::Shape;
+use tapeloom_ir::analysis::affine::flatten;
+use tapeloom_ir::analysis::interval::Interval;
+use tapeloom_ir::{Dtype, Shape};
 
 /// An array whose elements are at constant strides in the memory of a node.
 pub(crate) struct Strided {
@@ -24,13 +26,13 @@ pub(crate) fn strided(graph: &Graph, source: Source) -> Option<Strided> {
         return None;
     }
     let range = |t: Term| match t {
-        Term::Index(i) => (0, shape[i.index()] as i64 - 1),
-        Term::Scalar(_) => (i64::MIN, i64::MAX),
+        Term::Index(i) => Interval::below(shape[i.index()]),
+        Term::Scalar(_) => Interval::of(Dtype::I64),
     };
     let mut index: Index = (0..shape.len())
         .map(|j| match shape[j] {
             1 => Affine::default(),
-            _ => Affine::term(Term::Index(IndexId::new(j))),
+            _ => Affine::atom(Term::Index(IndexId::new(j))),
         })
         .collect();
     let flat = loop {
@@ -43,10 +45,10 @@ pub(crate) fn strided(graph: &Graph, source: Source) -> Option<Strided> {
                 let mut next = Index::new();
                 for (map, extent) in piece.axes.iter().zip(extents.iter()) {
                     let o = map.axis.map_or(Affine::default(), |a| index[a].clone());
-                    let (i, rest) =
-                        o.scale(map.scale, map.offset).divide(map.divisor, &range).exact()?;
-                    let (lo, hi) = i.range(&range);
-                    if rest != Affine::default() || lo < 0 || hi >= *extent as i64 {
+                    let o = o.times(map.scale).moved(map.offset);
+                    let (i, rest) = o.divide(map.divisor, range).exact()?;
+                    let inside = i.interval(range).within(Interval::below(*extent));
+                    if rest != Affine::default() || !inside {
                         return None;
                     }
                     next.push(i);
@@ -59,7 +61,7 @@ pub(crate) fn strided(graph: &Graph, source: Source) -> Option<Strided> {
                 let mut next = Index::new();
                 let mut left = flat.clone();
                 for stride in graph.nodes[root].ty.shape.strides() {
-                    let Some((quotient, rest)) = left.divide(stride as i64, &range).exact() else {
+                    let Some((quotient, rest)) = left.divide(stride as i64, range).exact() else {
                         break;
                     };
                     next.push(quotient);
@@ -89,12 +91,9 @@ pub(crate) fn strided(graph: &Graph, source: Source) -> Option<Strided> {
             | NodeKind::Copy => break flatten(&index, &node.ty.shape),
         }
     };
-    let stride = |j: usize| {
-        let term = Term::Index(IndexId::new(j));
-        flat.terms.iter().find(|(t, _)| *t == term).map_or(0, |(_, f)| *f)
-    };
+    let stride = |j: usize| flat.factor(Term::Index(IndexId::new(j)));
     let strides = (0..shape.len()).map(stride).collect();
-    Some(Strided { node: id, offset: flat.offset, strides, shape })
+    Some(Strided { node: id, offset: flat.offset(), strides, shape })
 }
 
 /// The node and the first element of an array that lies in its memory without gaps.

@@ -24,7 +24,7 @@
 //! that it is, whether somebody loads it (`memory`; stores of others are dropped afterwards), and the node whose memory
 //! it takes over (`over n1`). Only text tests and people read this form, so there is no parser.
 
-use super::affine::{Affine, Term};
+use super::affine::Term;
 use super::fusion::Emitted;
 use super::graph::{Graph, NodeId, NodeKind, Source};
 use super::loop_tree::{At, Def, NodeMatrix, Product, RegionStep, Span, Tree};
@@ -173,21 +173,11 @@ impl Display for At {
     }
 }
 
-/// `i0*10 + %3 - 2`
-impl Display for Affine {
+impl Display for Term {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let term = |(t, by): &(Term, i64)| match (t, by) {
-            (Term::Index(i), 1) => i.to_string(),
-            (Term::Scalar(s), 1) => s.to_string(),
-            (Term::Index(i), by) => format!("{i}*{by}"),
-            (Term::Scalar(s), by) => format!("{s}*{by}"),
-        };
-        let terms: Vec<String> = self.terms.iter().map(term).collect();
-        match (&terms[..], self.offset) {
-            ([], offset) => write!(f, "{offset}"),
-            (_, 0) => f.write_str(&terms.join(" + ")),
-            (_, offset @ ..0) => write!(f, "{} - {}", terms.join(" + "), offset.unsigned_abs()),
-            (_, offset) => write!(f, "{} + {offset}", terms.join(" + ")),
+        match self {
+            Term::Index(i) => write!(f, "{i}"),
+            Term::Scalar(s) => write!(f, "{s}"),
         }
     }
 }

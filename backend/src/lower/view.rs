@@ -8,6 +8,7 @@ use super::fusion_state::FusionState;
 use super::graph::{NodeId, NodeKind, Source};
 use crate::loop_ir::Arg;
 use smallvec::SmallVec;
+use tapeloom_ir::analysis::interval::Interval;
 use tapeloom_ir::prim::Piece;
 use tapeloom_ir::{Code, Literal, Problem};
 
@@ -103,26 +104,25 @@ impl FusionState<'_> {
         let mut conditions = SmallVec::new();
         for (map, extent) in piece.axes.iter().zip(operand) {
             let o = map.axis.map_or(Affine::default(), |a| index[a].clone());
-            let mut i = o.scale(map.scale, map.offset);
+            let mut i = o.times(map.scale).moved(map.offset);
             if map.divisor != 1 {
                 let (quotient, remainder) = self.divided(&i, map.divisor);
-                if remainder.is_constant() && remainder.offset != 0 {
-                    return None;
-                }
-                if !remainder.is_constant() {
-                    conditions.push(Condition::Zero(remainder));
+                match remainder.value() {
+                    Some(0) => {}
+                    Some(_) => return None,
+                    None => conditions.push(Condition::Zero(remainder)),
                 }
                 i = quotient;
             }
-            let (lo, hi) = self.range(&i);
+            let Interval { least, most } = self.range(&i);
             let extent = *extent as i64;
-            if hi < 0 || lo >= extent {
+            if most < 0 || least >= extent.into() {
                 return None;
             }
-            if lo < 0 {
+            if least < 0 {
                 conditions.push(Condition::AtLeastZero(i.clone()));
             }
-            if hi >= extent {
+            if most >= extent.into() {
                 conditions.push(Condition::Below(i.clone(), extent));
             }
             at.push(i);
@@ -140,9 +140,9 @@ impl FusionState<'_> {
                 Condition::Zero(a) => (Code::Eq, a, 0),
             };
             // `i - 1 >= 0` is `i >= 1`.
-            let moved = a.scale(1, -a.offset);
-            let value = self.index_value(&moved);
-            let bound = Arg::Literal(Literal::i64(bound - a.offset));
+            let offset = a.offset();
+            let value = self.index_value(&a.clone().moved(offset.wrapping_neg()));
+            let bound = Arg::Literal(Literal::i64(bound - offset));
             let one = self.code(code, &[value, bound]);
             all = self.both(all, Some(one));
         }

@@ -29,14 +29,15 @@
 
 use super::cost::{MOVES, UNIT, constants, is_little};
 use super::decisions::decisive;
-use crate::loops::{Range, integers};
+use crate::loops::integers;
 use crate::passes::cost::FLOPS_PER_BYTE;
 use cranelift_entity::SecondaryMap;
+use tapeloom_ir::analysis::interval::Interval;
 use tapeloom_ir::lang::query::{LinearizeOf, Residual};
 use tapeloom_ir::prim::{Op, Packing};
 use tapeloom_ir::{
-    ArrayType, Atom, Bits, Builder, Draft, Dtype, Function, Loc, Module, OrderedMap, PlanRequest,
-    Price, Problem, Type, ValueId, ValueRemap,
+    Again, ArrayType, Atom, Bits, Builder, Draft, Dtype, Function, Loc, Module, OrderedMap,
+    PlanRequest, Price, Problem, Type, ValueId, ValueRemap,
 };
 
 /// What arithmetic on integers costs more than its codes say, which are of floats in vectors.
@@ -49,7 +50,7 @@ pub(super) struct Widths {
     /// Whether arithmetic has a price, too.
     weighed: bool,
     /// What integers can be; empty where nobody asks.
-    ranges: SecondaryMap<ValueId, Option<Range>>,
+    ranges: SecondaryMap<ValueId, Option<Interval>>,
 }
 
 impl Widths {
@@ -60,7 +61,7 @@ impl Widths {
         Widths {
             bits: terms.bits,
             together: terms.together,
-            weighed: terms.policy.is_planned(),
+            weighed: terms.policy.row().again == Again::Weighed,
             ranges,
         }
     }
@@ -89,7 +90,7 @@ impl Widths {
             (Bits::Whole, _) | (_, Dtype::F64 | Dtype::F32) => Vec::new(),
             (_, Dtype::Bool) => Packing::exact(Dtype::Bool, 0, 1),
             (_, dtype @ (Dtype::I32 | Dtype::I64 | Dtype::U32 | Dtype::U64)) => {
-                let exact = |r: Range| Packing::exact(dtype, r.least, r.most);
+                let exact = |r: Interval| Packing::exact(dtype, r.least, r.most);
                 self.ranges[v].map_or_else(Vec::new, exact)
             }
         }

@@ -1,14 +1,15 @@
 //! Touches: where equations read and write an array, as sums.
 
 use super::access_box::{Along, Area};
-use super::integer_facts::{Known, Sum, Symbol};
+use super::integer_facts::{Known, Symbol};
+use tapeloom_ir::analysis::affine::Affine;
 use tapeloom_ir::prim::{SliceAccess, Start, component, linear};
 use tapeloom_ir::{Atom, Builder, Equation, Function, Type, ValueId};
 
 /// A box of the first operand of an equation, which begins at sums.
 pub(super) struct Access {
     pub(super) part: SliceAccess,
-    pub(super) starts: Vec<Sum>,
+    pub(super) starts: Vec<Affine<Symbol>>,
 }
 
 impl Access {
@@ -16,7 +17,7 @@ impl Access {
         let types: Vec<Type> = e.operands.iter().map(|a| f.type_of(*a)).collect();
         let part = e.op.part(&types)?;
         let start = |start: &Start| match start {
-            Start::Number(at) => Some(Sum::number(*at)),
+            Start::Number(at) => Some(Affine::constant(*at)),
             Start::Given { operand, component } => {
                 known.parts(e.operands[*operand])?.get(*component).cloned()
             }
@@ -54,7 +55,7 @@ impl Access {
 }
 
 /// Whether that many places that begin at a sum are known to lie on an axis.
-fn fits(known: &Known<'_>, start: &Sum, size: usize, extent: usize) -> bool {
+fn fits(known: &Known<'_>, start: &Affine<Symbol>, size: usize, extent: usize) -> bool {
     let range = known.range_of(start);
     range.least >= 0 && range.most + size as i128 <= extent as i128
 }
@@ -62,12 +63,12 @@ fn fits(known: &Known<'_>, start: &Sum, size: usize, extent: usize) -> bool {
 /// The number that a sum is.
 pub(super) fn number(
     b: &Builder<'_>,
-    sum: &Sum,
+    sum: &Affine<Symbol>,
     value: impl Fn(ValueId) -> Option<Atom>,
 ) -> Option<Atom> {
     let term = |((v, part), factor): &(Symbol, i64)| {
         Some((component(b, value(*v)?, *part as usize), *factor))
     };
-    let terms: Vec<(Atom, i64)> = sum.terms.iter().map(term).collect::<Option<_>>()?;
-    Some(linear(b, &terms, sum.rest))
+    let terms: Vec<(Atom, i64)> = sum.terms().iter().map(term).collect::<Option<_>>()?;
+    Some(linear(b, &terms, sum.offset()))
 }

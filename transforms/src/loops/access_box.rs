@@ -7,15 +7,16 @@
 //!
 //! Along each axis an area is a sum of what no iteration changes, its base, and a range of numbers after it.
 
-use super::integer_facts::{Known, Sum};
-use super::interval::Range;
+use super::integer_facts::{Known, Symbol};
 use tapeloom_ir::ValueId;
+use tapeloom_ir::analysis::affine::Affine;
+use tapeloom_ir::analysis::interval::Interval;
 
 /// A part of an axis.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Along {
     /// The same in all iterations.
-    pub(super) base: Sum,
+    pub(super) base: Affine<Symbol>,
     /// First and last place after the base.
     pub(super) least: i64,
     pub(super) most: i64,
@@ -23,21 +24,21 @@ pub(super) struct Along {
 
 impl Along {
     pub(super) fn whole(extent: usize) -> Along {
-        Along { base: Sum::default(), least: 0, most: extent as i64 - 1 }
+        Along { base: Affine::default(), least: 0, most: extent as i64 - 1 }
     }
 
     /// Where `size` places lie that begin at `start`, in all iterations; all of the axis, unless they are known
     /// to lie in it. Symbols of values that `same` names are the same in all iterations.
     pub(super) fn of(
         known: &Known<'_>,
-        start: &Sum,
+        start: &Affine<Symbol>,
         size: usize,
         extent: usize,
         same: impl Fn(ValueId) -> bool,
     ) -> Along {
-        let (base, moves) = start.split(|(v, _)| same(v));
-        let moves = known.range_of(&moves).plus(Range::new(0, size as i128 - 1));
-        let inside = Range::new(0, extent as i128 - 1);
+        let (base, moves) = start.partition(|(v, _)| same(v));
+        let moves = known.range_of(&moves).plus(Interval::new(0, size as i128 - 1));
+        let inside = Interval::below(extent);
         let ends = (i64::try_from(moves.least), i64::try_from(moves.most));
         match (known.range_of(&base).plus(moves).within(inside), ends) {
             (true, (Ok(least), Ok(most))) => Along { base, least, most },
@@ -51,8 +52,8 @@ impl Along {
     }
 
     /// The first of them.
-    pub(super) fn start(&self) -> Sum {
-        Sum { rest: self.base.rest + self.least, ..self.base.clone() }
+    pub(super) fn start(&self) -> Affine<Symbol> {
+        self.base.clone().moved(self.least)
     }
 
     /// The least that holds both.
@@ -61,18 +62,19 @@ impl Along {
             let (least, most) = (self.least.min(other.least), self.most.max(other.most));
             return Along { base: self.base.clone(), least, most };
         }
-        let both = self.range(known).or(other.range(known));
-        let both = both.and(Range::new(0, extent as i128 - 1));
-        Along { base: Sum::default(), least: both.least as i64, most: both.most as i64 }
+        let both = self.range(known).join(other.range(known));
+        let both = both.meet(Interval::below(extent));
+        Along { base: Affine::default(), least: both.least as i64, most: both.most as i64 }
     }
 
     /// What its places can be.
-    fn range(&self, known: &Known<'_>) -> Range {
-        known.range_of(&self.base).plus(Range::new(self.least.into(), self.most.into()))
+    fn range(&self, known: &Known<'_>) -> Interval {
+        known.range_of(&self.base).plus(Interval::new(self.least, self.most))
     }
 
     fn apart(&self, other: &Along, known: &Known<'_>) -> bool {
-        let away = known.range_of(&self.base.plus(&other.base, -1));
+        let Some(away) = self.base.checked_plus(&other.base, -1) else { return false };
+        let away = known.range_of(&away);
         let below = away.most + i128::from(self.most) < i128::from(other.least);
         below || away.least + i128::from(self.least) > i128::from(other.most)
     }

@@ -11,10 +11,11 @@
 //! there. Every place is that of one iteration, so all iterations find what was there in front of the loop.
 
 use super::access::Access;
-use super::integer_facts::{Known, Sum};
+use super::integer_facts::Known;
 use super::loop_editor::Looped;
 use super::region_rewriter::{Better, Rewrite, inside_out};
 use crate::passes::pass::{Pass, Run};
+use tapeloom_ir::analysis::affine::Affine;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{Binding, Exactness, TripCount};
 use tapeloom_ir::{
@@ -109,10 +110,10 @@ pub(super) fn covers(at: &Looped, touch: &Access, extents: &[usize]) -> Option<u
     let along = |axis: &usize| {
         size(*axis) == 1
             && extents[*axis] == iterations
-            && touch.starts[*axis] == Sum::symbol((counter, 0))
+            && touch.starts[*axis] == Affine::atom((counter, 0))
     };
     let axis = (0..extents.len()).find(along)?;
-    let whole = |a: usize| size(a) == extents[a] && touch.starts[a] == Sum::number(0);
+    let whole = |a: usize| size(a) == extents[a] && touch.starts[a] == Affine::constant(0);
     (0..extents.len()).all(|a| a == axis || whole(a)).then_some(axis)
 }
 

@@ -9,19 +9,18 @@
 //! One walk forwards. What parameters can be whoever runs the function says ([`Fact`]); what a function
 //! says in turn of those that it runs is [`Known::facts`].
 
-use super::interval::Range;
 use cranelift_entity::SecondaryMap;
 use smallvec::{SmallVec, smallvec};
+use tapeloom_ir::analysis::affine::Affine;
+use tapeloom_ir::analysis::interval::Interval;
 use tapeloom_ir::prim::{Binding, Bounds, Combine, LoopSpec, Lowering, Piece, Region, TripCount};
-use tapeloom_ir::{
-    Atom, Code, Dtype, Equation, Function, Literal, Module, OrderedMap, Type, ValueId, deeper,
-};
+use tapeloom_ir::{Atom, Code, Dtype, Equation, Function, Literal, Module, Type, ValueId, deeper};
 
 /// What is known of a parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub(super) struct Fact {
     /// What all elements of an array of integers or truth values are in, if not in all that there is.
-    pub(super) range: Option<Range>,
+    pub(super) range: Option<Interval>,
     /// It is state: other in every iteration of some loop around.
     pub(super) carried: bool,
 }
@@ -29,51 +28,14 @@ pub(super) struct Fact {
 /// An element of a value that is no sum of others.
 pub(super) type Symbol = (ValueId, u32);
 
-/// A number and multiples of symbols, as machine integers: what wraps wraps.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Sum {
-    /// In ascending order, no factor 0.
-    pub(super) terms: SmallVec<[(Symbol, i64); 3]>,
-    pub(super) rest: i64,
-}
-
 /// Elements of a value that are sums.
-type Parts = SmallVec<[Sum; 1]>;
+type Parts = SmallVec<[Affine<Symbol>; 1]>;
 
 /// A sum of more terms is a symbol.
 const TERMS: usize = 8;
 
 /// Vectors of indices have no more elements.
 const PARTS: usize = 8;
-
-impl Sum {
-    pub(super) fn number(rest: i64) -> Sum {
-        Sum { terms: SmallVec::new(), rest }
-    }
-
-    pub(super) fn symbol(symbol: Symbol) -> Sum {
-        Sum { terms: smallvec![(symbol, 1)], rest: 0 }
-    }
-
-    /// `self + factor other`
-    pub(super) fn plus(&self, other: &Sum, factor: i64) -> Sum {
-        let mut all: OrderedMap<Symbol, i64> = OrderedMap::default();
-        let others = other.terms.iter().map(|(s, f)| (*s, f.wrapping_mul(factor)));
-        for (symbol, f) in self.terms.iter().copied().chain(others) {
-            let sum = all.entry(symbol).or_default();
-            *sum = sum.wrapping_add(f);
-        }
-        let mut terms: SmallVec<_> = all.into_iter().filter(|(_, f)| *f != 0).collect();
-        terms.sort_unstable();
-        Sum { terms, rest: self.rest.wrapping_add(other.rest.wrapping_mul(factor)) }
-    }
-
-    /// The terms of which `of` is true, and the others with the number.
-    pub(super) fn split(&self, of: impl Fn(Symbol) -> bool) -> (Sum, Sum) {
-        let (these, others) = self.terms.iter().copied().partition(|(s, _)| of(*s));
-        (Sum { terms: these, rest: 0 }, Sum { terms: others, rest: self.rest })
-    }
-}
 
 /// What is known of the values of a function.
 pub(super) struct Known<'a> {
@@ -124,31 +86,28 @@ impl<'a> Known<'a> {
     }
 
     /// What the elements of an array can be.
-    pub(super) fn range(&self, a: Atom) -> Range {
+    pub(super) fn range(&self, a: Atom) -> Interval {
         match a {
-            Atom::Literal(x) => Range::literal(x),
+            Atom::Literal(x) => Interval::literal(x),
             Atom::Value(v) => self.facts[v].range.unwrap_or_else(|| self.all(v)),
         }
     }
 
     /// What the dtype of a value has.
-    fn all(&self, v: ValueId) -> Range {
-        Range::of(self.f.types[v].as_array().map_or(Dtype::F64, |ty| ty.dtype))
+    fn all(&self, v: ValueId) -> Interval {
+        Interval::of(self.f.types[v].as_array().map_or(Dtype::F64, |ty| ty.dtype))
     }
 
     /// What a sum can be, if it does not wrap.
-    pub(super) fn range_of(&self, sum: &Sum) -> Range {
-        let start = Range::new(sum.rest.into(), sum.rest.into());
-        let term =
-            |((v, _), factor): &(Symbol, i64)| self.range((*v).into()).times((*factor).into());
-        sum.terms.iter().map(term).fold(start, Range::plus)
+    pub(super) fn range_of(&self, sum: &Affine<Symbol>) -> Interval {
+        sum.interval(|(v, _)| self.range(v.into()))
     }
 
     /// The elements of a scalar or a short vector of `i64`, as sums.
     pub(super) fn parts(&self, a: Atom) -> Option<Parts> {
         let v = match a {
             Atom::Literal(x) if x.dtype == Dtype::I64 => {
-                return Some(smallvec![Sum::number(x.bits as i64)]);
+                return Some(smallvec![Affine::constant(x.bits as i64)]);
             }
             Atom::Literal(_) => return None,
             Atom::Value(v) => v,
@@ -157,7 +116,7 @@ impl<'a> Known<'a> {
             return Some(parts.clone());
         }
         let n = self.width(v)?;
-        Some((0..n).map(|j| Sum::symbol((v, j as u32))).collect())
+        Some((0..n).map(|j| Affine::atom((v, j as u32))).collect())
     }
 
     /// How many parts a value has.
@@ -179,7 +138,9 @@ impl<'a> Known<'a> {
             true => parts[0].clone(),
             false => parts[j].clone(),
         };
-        let each = |sum: &dyn Fn(usize) -> Option<Sum>| (0..n).map(sum).collect::<Option<Parts>>();
+        let each = |sum: &dyn Fn(usize) -> Option<Affine<Symbol>>| {
+            (0..n).map(sum).collect::<Option<Parts>>()
+        };
         let found = match (lowering, e.operands.as_slice()) {
             (Lowering::Elementwise(code @ (Code::Add | Code::Sub)), [x, y]) => {
                 let (x, y) = (all(x)?, all(y)?);
@@ -188,16 +149,16 @@ impl<'a> Known<'a> {
             }
             (Lowering::Elementwise(Code::Neg), [x]) => {
                 let x = all(x)?;
-                each(&|j| Some(Sum::default().plus(&part(&x, j), -1)))
+                each(&|j| Some(part(&x, j).times(-1)))
             }
             (Lowering::Elementwise(Code::Mul), [x, y]) => {
                 let (x, y) = (all(x)?, all(y)?);
                 each(&|j| {
                     let (x, y) = (part(&x, j), part(&y, j));
-                    match (x.terms.as_slice(), y.terms.as_slice()) {
-                        (_, []) => Some(Sum::default().plus(&x, y.rest)),
-                        ([], _) => Some(Sum::default().plus(&y, x.rest)),
-                        _ => None,
+                    match (x.value(), y.value()) {
+                        (_, Some(by)) => Some(x.times(by)),
+                        (Some(by), None) => Some(y.times(by)),
+                        (None, None) => None,
                     }
                 })
             }
@@ -215,11 +176,17 @@ impl<'a> Known<'a> {
             }
             _ => None,
         };
-        found.filter(|parts| parts.iter().all(|sum| sum.terms.len() <= TERMS))
+        found.filter(|parts| parts.iter().all(|sum| sum.terms().len() <= TERMS))
     }
 
     /// The element of a view of vectors.
-    fn viewed(&self, pieces: &[Piece], fill: Option<usize>, x: &[Atom], j: usize) -> Option<Sum> {
+    fn viewed(
+        &self,
+        pieces: &[Piece],
+        fill: Option<usize>,
+        x: &[Atom],
+        j: usize,
+    ) -> Option<Affine<Symbol>> {
         for piece in pieces {
             let parts = self.parts(x[piece.operand])?;
             let at = match piece.axes.as_slice() {
@@ -235,10 +202,10 @@ impl<'a> Known<'a> {
     }
 
     /// What the elements of an output can be, if not all that there is.
-    fn computed(&self, e: &Equation, lowering: &Lowering, y: ValueId) -> Option<Range> {
+    fn computed(&self, e: &Equation, lowering: &Lowering, y: ValueId) -> Option<Interval> {
         let ty = self.f.types[y].as_array().filter(|ty| !ty.dtype.is_float())?;
         let range = |i: usize| e.operands.get(i).map(|a| self.range(*a));
-        let up_to = |n: usize| Some(Range::new(0, (n as i128 - 1).max(0)));
+        let up_to = |n: usize| Some(Interval::below(n));
         let extent = |axis: usize| {
             let x = self.f.type_of(e.operands[0]);
             x.as_array().and_then(|x| up_to(x.shape[axis]))
@@ -246,20 +213,21 @@ impl<'a> Known<'a> {
         match lowering {
             Lowering::Elementwise(Code::Select) => Some(self.selected(e)),
             Lowering::Elementwise(code) => {
-                let x: SmallVec<[Range; 3]> = e.operands.iter().map(|a| self.range(*a)).collect();
-                Some(Range::computed(*code, &x, ty.dtype))
+                let x: SmallVec<[Interval; 3]> =
+                    e.operands.iter().map(|a| self.range(*a)).collect();
+                Some(Interval::computed(*code, &x, ty.dtype))
             }
             Lowering::View { pieces, fill } => {
                 let read = pieces.iter().map(|p| p.operand).chain(*fill);
-                read.filter_map(range).reduce(Range::or)
+                read.filter_map(range).reduce(Interval::join)
             }
             Lowering::Reshape | Lowering::Alias { .. } | Lowering::DynamicSlice => range(0),
             Lowering::Gather { bounds: Bounds::Clip, .. } => range(0),
             Lowering::Gather { bounds: Bounds::Drop, .. } => {
-                range(0).map(|x| x.or(Range::new(0, 0)))
+                range(0).map(|x| x.join(Interval::number(0)))
             }
-            Lowering::DynamicUpdateSlice => Some(range(0)?.or(range(1)?)),
-            Lowering::Scatter { combine: Combine::Set, .. } => Some(range(0)?.or(range(2)?)),
+            Lowering::DynamicUpdateSlice => Some(range(0)?.join(range(1)?)),
+            Lowering::Scatter { combine: Combine::Set, .. } => Some(range(0)?.join(range(2)?)),
             Lowering::Iota { axis } => up_to(ty.shape[*axis]),
             Lowering::ArgReduce { axis, .. } | Lowering::ArgSort { axis, .. } => extent(*axis),
             Lowering::Reduce { .. }
@@ -275,7 +243,7 @@ impl<'a> Known<'a> {
     }
 
     /// What the integers can be that a branch gives, or that a loop stacks.
-    fn run(&self, module: &Module, e: &Equation, lowering: &Lowering) -> Vec<Option<Range>> {
+    fn run(&self, module: &Module, e: &Equation, lowering: &Lowering) -> Vec<Option<Interval>> {
         let (bodies, spec) = match lowering {
             Lowering::Loop { body, spec } => (vec![*body], Some(spec)),
             Lowering::Branch { branches } => (branches.clone(), None),
@@ -298,24 +266,24 @@ impl<'a> Known<'a> {
             let known = deeper(|| Known::of(module, body, &facts));
             for (n, result) in body.results.iter().enumerate().filter(|(n, _)| asked[*n]) {
                 let range = known.range(*result);
-                all[n] = Some(all[n].map_or(range, |others: Range| others.or(range)));
+                all[n] = Some(all[n].map_or(range, |others: Interval| others.join(range)));
             }
         }
         all
     }
 
     /// What a choice gives: each side is what it can be where it is chosen.
-    fn selected(&self, e: &Equation) -> Range {
+    fn selected(&self, e: &Equation) -> Interval {
         let side = |i: usize, holds: bool| self.range_where(e.operands[i], e.operands[0], holds);
         match self.range(e.operands[0]).only() {
             Some(0) => side(2, false),
             Some(_) => side(1, true),
-            None => side(1, true).or(side(2, false)),
+            None => side(1, true).join(side(2, false)),
         }
     }
 
     /// What `a` can be where a condition holds, or does not.
-    fn range_where(&self, a: Atom, condition: Atom, holds: bool) -> Range {
+    fn range_where(&self, a: Atom, condition: Atom, holds: bool) -> Interval {
         let own = self.range(a);
         let definition = |a: Atom| a.value().and_then(|v| self.definitions[v]);
         let Some((code, Equation { operands, .. })) = definition(condition) else { return own };
@@ -340,8 +308,8 @@ impl<'a> Known<'a> {
         match (definition(a), a.value().and_then(|v| self.f.types[v].as_array())) {
             (Some((code @ (Code::Add | Code::Sub), e)), Some(ty)) => {
                 let x = e.operands.iter().map(|a| narrowed(*a).unwrap_or(self.range(*a)));
-                let x: SmallVec<[Range; 2]> = x.collect();
-                own.and(Range::computed(code, &x, ty.dtype))
+                let x: SmallVec<[Interval; 2]> = x.collect();
+                own.meet(Interval::computed(code, &x, ty.dtype))
             }
             _ => own,
         }
@@ -351,7 +319,7 @@ impl<'a> Known<'a> {
     pub(super) fn facts(&self, module: &Module, e: &Equation, region: &Region) -> Vec<Fact> {
         let given = |a: &Atom| {
             let fact = self.fact(*a);
-            Fact { range: fact.range.or(a.literal().map(Range::literal)), ..fact }
+            Fact { range: fact.range.or(a.literal().map(Interval::literal)), ..fact }
         };
         if let Some((body, spec)) = e.op.as_loop(module) {
             let all = self.in_iterations(e, &spec);
@@ -406,12 +374,12 @@ impl<'a> Known<'a> {
         let mut operands = e.operands[spec.lead()..].iter();
         let fact = |slot: &Binding| match slot {
             Binding::Index => {
-                Fact { range: Some(Range::new(0, (most - 1).max(0))), carried: false }
+                Fact { range: Some(Interval::new(0, (most - 1).max(0))), carried: false }
             }
             Binding::Const => {
                 let Some(a) = operands.next() else { return Fact::default() };
                 let fact = self.fact(*a);
-                Fact { range: fact.range.or(a.literal().map(Range::literal)), ..fact }
+                Fact { range: fact.range.or(a.literal().map(Interval::literal)), ..fact }
             }
             Binding::Carry(_) => {
                 operands.next();
@@ -437,7 +405,7 @@ impl<'a> Known<'a> {
 }
 
 /// What the integers of a function can be.
-pub(crate) fn integers(module: &Module, f: &Function) -> SecondaryMap<ValueId, Option<Range>> {
+pub(crate) fn integers(module: &Module, f: &Function) -> SecondaryMap<ValueId, Option<Interval>> {
     let known = Known::of(module, f, &[]);
     let mut ranges = SecondaryMap::with_capacity(f.types.len());
     for (v, ty) in &f.types {

@@ -34,7 +34,6 @@ pub(crate) mod drained_carries;
 pub(crate) mod fold_ranges;
 pub(crate) mod forward_stores;
 mod integer_facts;
-mod interval;
 mod loop_editor;
 pub(crate) mod narrow_carries;
 pub(crate) mod promote_reads;
@@ -45,4 +44,3 @@ mod uses;
 pub(crate) mod zero_trip_loops;
 
 pub(crate) use integer_facts::integers;
-pub(crate) use interval::Range;

@@ -21,13 +21,14 @@
 //! transposition has for reads of places.
 
 use super::access::{Access, number};
-use super::integer_facts::{Fact, Known, Sum};
+use super::integer_facts::{Fact, Known, Symbol};
 use super::loop_editor::Looped;
 use super::region_rewriter::{Better, Rewrite, inside_out};
 use super::uses::{Behind, OneBox};
 use crate::ad::transpose::reads_late;
 use crate::passes::dce::dce;
 use crate::passes::pass::{Pass, Run};
+use tapeloom_ir::analysis::affine::Affine;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{
     Binding, Direction, Exactness, Regions, TripCount, first_axis_to, put_box, reshaped, sum,
@@ -87,7 +88,7 @@ struct Rows {
     /// Along which axis rows lie.
     axis: usize,
     /// The row that an iteration writes: the number of the iteration and this, which is the same in all iterations.
-    to: Sum,
+    to: Affine<Symbol>,
     iterations: usize,
     /// What each equation of the body does that touches the array.
     touches: Vec<(usize, Kind)>,
@@ -175,7 +176,7 @@ impl Rows {
         let p = *body.params.get(param)?;
         let array = body.types[p].as_array().filter(|ty| !ty.shape.is_empty())?;
         let mut versions = vec![p];
-        let mut found: Vec<(usize, Access, usize, Sum, bool)> = Vec::new();
+        let mut found: Vec<(usize, Access, usize, Affine<Symbol>, bool)> = Vec::new();
         for (i, e) in body.equations.iter().enumerate() {
             let is = |a: &Atom| a.value().is_some_and(|v| versions.contains(&v));
             if !e.operands.iter().any(is) {
@@ -198,11 +199,11 @@ impl Rows {
                 return None;
             }
             let start = &touch.starts[axis];
-            let (moves, base) = start.split(|(v, _)| at.slot(v) == Some(Binding::Index));
-            if moves.terms.len() != 1 || moves.terms[0].1 != 1 {
+            let (moves, base) = start.partition(|(v, _)| at.slot(v) == Some(Binding::Index));
+            if !matches!(moves.terms(), [(_, 1)]) {
                 return None;
             }
-            if !base.terms.iter().all(|((v, _), _)| at.is_constant(*v)) {
+            if !base.terms().iter().all(|((v, _), _)| at.is_constant(*v)) {
                 return None;
             }
             let fresh = e.operands[0] == Atom::Value(p);
@@ -226,11 +227,10 @@ impl Rows {
         };
         let mut touches = Vec::new();
         for (i, touch, along, base, fresh) in &found {
-            let away = base.plus(&to, -1);
-            if *along != axis || !away.terms.is_empty() {
+            if *along != axis {
                 return None;
             }
-            let before = -away.rest * step;
+            let before = base.checked_plus(&to, -1)?.value()?.checked_mul(-step)?;
             touches.push((
                 *i,
                 match (touch.part.writes.is_some(), before) {
@@ -286,7 +286,7 @@ impl Rows {
         read.is_some_and(|OneBox { starts, sizes }| {
             let whole = (0..sizes.len()).all(|a| a == self.axis || starts[a] == 0)
                 && sizes.iter().product::<usize>() == self.row.shape.elements();
-            let is_last = self.to == Sum::number(starts[self.axis] - last);
+            let is_last = self.to == Affine::constant(starts[self.axis] - last);
             whole && sizes[self.axis] == 1 && (is_last || planted(Fault::LastButOne))
         })
     }
@@ -303,21 +303,21 @@ impl Rows {
         };
         let mut sizes = b.shape_of(array).to_vec();
         sizes[self.axis] = 1;
-        let starts = |at: &Looped, place: &Sum| {
+        let starts = |at: &Looped, place: &Affine<Symbol>| {
             Some(self.starts(number(b, place, |v| at.value(v))?, sizes.len()))
         };
         let mut made = Vec::new();
         for d in 1..=self.deep {
-            let place = self.to.plus(&Sum::number(first - step * d as i64), 1);
+            let place = self.to.clone().moved(first - step * d as i64);
             let Some(starts) = starts(at, &place) else { return Ok(None) };
             made.push(reshaped(b, take_box(b, array, &starts, &sizes), &self.row.shape));
         }
         let results = at.body.results.len();
-        let oldest = self.to.plus(&Sum::number(-step * self.deep as i64), 1);
+        let oldest = self.to.clone().moved(-step * self.deep as i64);
         let Some(oldest) = starts(at, &oldest) else { return Ok(None) };
         let mut rest = Vec::new();
         for d in (0..self.deep).rev() {
-            let place = self.to.plus(&Sum::number(last - step * d as i64), 1);
+            let place = self.to.clone().moved(last - step * d as i64);
             let Some(starts) = starts(at, &place) else { return Ok(None) };
             rest.push((if d == 0 { self.result } else { results + d - 1 }, starts));
         }

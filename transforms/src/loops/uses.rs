@@ -1,7 +1,8 @@
 //! What is read of a value behind the equation that makes it.
 
 use super::access::Access;
-use super::integer_facts::{Known, Sum};
+use super::integer_facts::Known;
+use tapeloom_ir::analysis::affine::Affine;
 use tapeloom_ir::{Atom, Function, ValueId};
 
 /// The one box of a value that is read: where it begins, and how large it is.
@@ -27,8 +28,7 @@ impl OneBox {
             if touch.part.writes.is_some() || e.operands[1..].iter().any(is) {
                 return None;
             }
-            let number = |s: &Sum| s.terms.is_empty().then_some(s.rest);
-            let starts: Vec<i64> = touch.starts.iter().map(number).collect::<Option<_>>()?;
+            let starts = touch.starts.iter().map(Affine::value).collect::<Option<Vec<i64>>>()?;
             let read = OneBox { starts, sizes: touch.part.sizes };
             if found.as_ref().is_some_and(|found| *found != read) {
                 return None;

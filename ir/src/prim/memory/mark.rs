@@ -13,8 +13,8 @@
 //! So no name that a user gives is one of tapeloom's own.
 
 use crate::lang::problem::{Kind, Problem};
+use crate::lex::is_word;
 use crate::prim::syntax::{Attr, Attributes, Field, Written};
-use crate::text::is_word;
 use std::fmt;
 use std::sync::Arc;
 

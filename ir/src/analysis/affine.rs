@@ -1,0 +1,403 @@
+//! Affine forms: a number, and multiples of atoms.
+//!
+//! ```text
+//! for i0 in 8 { for i1 in 3 { .. x[24 - 3 i0 + i1] .. } }       offset 24, terms (i0, -3), (i1, 1)
+//! ```
+//!
+//! An atom is whatever an analysis takes for one integer and looks into no further: the counter of a loop, a
+//! scalar, an element of an array. Equal forms are equal values, so forms can be compared and be keys.
+//!
+//! There are two kinds of arithmetic. [`Affine::plus`], [`Affine::times`] and [`Affine::moved`] wrap as the
+//! arithmetic of programs does, so a form that stands for what a program computes stays congruent to it.
+//! [`Affine::checked_plus`] and [`Affine::checked_times`] give nothing where a number is lost, so what they give
+//! is equal to the sum of the integers, and may be compared. [`Affine::interval`] knows no limit: a form of which
+//! the interval lies within `i64` does not wrap.
+
+use super::interval::Interval;
+use smallvec::SmallVec;
+use std::fmt;
+
+/// Atoms and their factors.
+type Terms<A> = SmallVec<[(A, i64); 2]>;
+
+/// `offset + Σ atom * factor`
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Affine<A> {
+    offset: i64,
+    /// In ascending order of the atoms, and no factor is 0.
+    terms: Terms<A>,
+}
+
+impl<A> Default for Affine<A> {
+    fn default() -> Affine<A> {
+        Affine::constant(0)
+    }
+}
+
+impl<A> Affine<A> {
+    /// A number.
+    pub fn constant(offset: i64) -> Affine<A> {
+        Affine { offset, terms: SmallVec::new() }
+    }
+
+    /// The number that is added to the multiples of atoms.
+    pub fn offset(&self) -> i64 {
+        self.offset
+    }
+
+    /// The atoms in ascending order, with their factors, of which none is 0.
+    pub fn terms(&self) -> &[(A, i64)] {
+        &self.terms
+    }
+
+    /// Its value, if it depends on no atom.
+    pub fn value(&self) -> Option<i64> {
+        self.terms.is_empty().then_some(self.offset)
+    }
+
+    /// The sum with a number; it wraps.
+    #[must_use]
+    pub fn moved(mut self, by: i64) -> Affine<A> {
+        self.offset = self.offset.wrapping_add(by);
+        self
+    }
+}
+
+impl<A: Copy + Ord> Affine<A> {
+    /// An atom.
+    pub fn atom(atom: A) -> Affine<A> {
+        Affine { offset: 0, terms: SmallVec::from_iter([(atom, 1)]) }
+    }
+
+    /// The factor of an atom, 0 where it does not occur.
+    pub fn factor(&self, atom: A) -> i64 {
+        self.terms.iter().find(|t| t.0 == atom).map_or(0, |t| t.1)
+    }
+
+    /// The same without an atom, and the factor of that.
+    pub fn without(&self, atom: A) -> (Affine<A>, i64) {
+        let (these, rest) = self.partition(|a| a == atom);
+        (rest, these.factor(atom))
+    }
+
+    /// The terms of which `of` is true, and the others with the offset.
+    pub fn partition(&self, of: impl Fn(A) -> bool) -> (Affine<A>, Affine<A>) {
+        let (these, others) = self.terms.iter().copied().partition(|(a, _)| of(*a));
+        (Affine { offset: 0, terms: these }, Affine { offset: self.offset, terms: others })
+    }
+
+    /// `self + factor other`; it wraps.
+    #[must_use]
+    pub fn plus(&self, other: &Affine<A>, factor: i64) -> Affine<A> {
+        self.overflowing_plus(other, factor).0
+    }
+
+    /// `factor self`; it wraps.
+    #[must_use]
+    pub fn times(&self, factor: i64) -> Affine<A> {
+        Affine::default().plus(self, factor)
+    }
+
+    /// `self + factor other`, if no number is beyond `i64`.
+    pub fn checked_plus(&self, other: &Affine<A>, factor: i64) -> Option<Affine<A>> {
+        let (sum, wrapped) = self.overflowing_plus(other, factor);
+        (!wrapped).then_some(sum)
+    }
+
+    /// `factor self`, if no number is beyond `i64`.
+    pub fn checked_times(&self, factor: i64) -> Option<Affine<A>> {
+        Affine::default().checked_plus(self, factor)
+    }
+
+    /// `self + factor other`, and whether a number wraps.
+    fn overflowing_plus(&self, other: &Affine<A>, factor: i64) -> (Affine<A>, bool) {
+        let mut wrapped = false;
+        let mut sum = |a: i64, b: i64| {
+            let (product, high) = b.overflowing_mul(factor);
+            let (sum, carry) = a.overflowing_add(product);
+            wrapped |= high || carry;
+            sum
+        };
+        let offset = sum(self.offset, other.offset);
+        let mut terms = Terms::new();
+        let mut own = self.terms.iter().copied().peekable();
+        for (atom, f) in &other.terms {
+            terms.extend(std::iter::from_fn(|| own.next_if(|t| t.0 < *atom)));
+            let before = own.next_if(|t| t.0 == *atom).map_or(0, |t| t.1);
+            let f = sum(before, *f);
+            terms.extend((f != 0).then_some((*atom, f)));
+        }
+        terms.extend(own);
+        (Affine { offset, terms }, wrapped)
+    }
+
+    /// What it can be, given what its atoms can be.
+    pub fn interval(&self, mut of: impl FnMut(A) -> Interval) -> Interval {
+        let offset = Interval::number(self.offset);
+        self.terms.iter().fold(offset, |sum, (atom, f)| sum.plus(of(*atom).times(*f)))
+    }
+
+    /// The integer that it is where the atoms are these, if no number is beyond `i64`.
+    pub fn at(&self, of: impl Fn(A) -> Option<i64>) -> Option<i64> {
+        let (mut terms, start) = (self.terms.iter(), self.offset);
+        terms.try_fold(start, |sum, (atom, f)| sum.checked_add(of(*atom)?.checked_mul(*f)?))
+    }
+
+    /// This divided by a positive d, rounded down, and the remainder in `0..d`. What the intervals of the
+    /// atoms decide is decided here; the rest is left for the program to do when it runs.
+    ///
+    /// With w and x whatever they are, c and g positive:
+    ///
+    /// ```text
+    /// (d w + x) / d = w + x / d          (d w + x) % d = x % d
+    /// r / d = 0                          r % d = r                        where 0 <= r < d
+    /// (g x + r) / (g c) = x / c          (g x + r) % (g c) = g (x % c) + r    where 0 <= r < g
+    /// ```
+    ///
+    /// The third row leaves fewer terms to divide, and those of the outer loops. It is assumed that the program
+    /// does not wrap where it computes the form. A d that is not positive divides nothing.
+    pub fn divide(&self, d: i64, of: impl Fn(A) -> Interval) -> Division<A> {
+        if d < 1 {
+            let inner = Some((self.clone(), d));
+            return Division { quotient: Affine::default(), remainder: Affine::default(), inner };
+        }
+        let (w, x) = self.split(d, |f| (f / d, f % d));
+        if let Some((c, remainder)) = x.within(d, &of) {
+            return Division { quotient: w.moved(c), remainder, inner: None };
+        }
+        let mut factors: SmallVec<[i64; 2]> = x.terms.iter().map(|(_, f)| gcd(d, *f)).collect();
+        factors.sort_by_key(|g| -g);
+        for g in factors {
+            let (outer, r) = x.split(g, |f| if f % g == 0 { (f / g, 0) } else { (0, f) });
+            if let Some((c, remainder)) = r.within(g, &of) {
+                let inner = Some((outer.moved(c), d / g));
+                return Division { quotient: w, remainder, inner };
+            }
+        }
+        Division { quotient: w, remainder: Affine::default(), inner: Some((x, d)) }
+    }
+
+    /// `(w, x)` with `self = d w + x`: the offset of x lies in `0..d`, its factors are chosen.
+    fn split(&self, d: i64, factor: impl Fn(i64) -> (i64, i64)) -> (Affine<A>, Affine<A>) {
+        let mut w = Affine::constant(self.offset.div_euclid(d));
+        let mut x = Affine::constant(self.offset.rem_euclid(d));
+        for (atom, f) in &self.terms {
+            let (whole, rest) = factor(*f);
+            w.terms.extend((whole != 0).then_some((*atom, whole)));
+            x.terms.extend((rest != 0).then_some((*atom, rest)));
+        }
+        (w, x)
+    }
+
+    /// `(c, r)` with `self = d c + r` and `0 <= r < d`, if c is one number whatever the atoms are.
+    fn within(&self, d: i64, of: impl Fn(A) -> Interval) -> Option<(i64, Affine<A>)> {
+        let Interval { least, most } = self.interval(of);
+        let c = least.div_euclid(d.into());
+        let c = i64::try_from(c).ok().filter(|_| c == most.div_euclid(d.into()))?;
+        Some((c, self.clone().moved(c.wrapping_mul(-d))))
+    }
+}
+
+/// `i0*3 + i1 - 5`
+impl<A: fmt::Display> fmt::Display for Affine<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, (atom, factor)) in self.terms.iter().enumerate() {
+            let plus = if n > 0 { " + " } else { "" };
+            match factor {
+                1 => write!(f, "{plus}{atom}")?,
+                factor => write!(f, "{plus}{atom}*{factor}")?,
+            }
+        }
+        match (self.terms.is_empty(), self.offset) {
+            (true, offset) => write!(f, "{offset}"),
+            (false, 0) => Ok(()),
+            (false, offset @ ..0) => write!(f, " - {}", offset.unsigned_abs()),
+            (false, offset) => write!(f, " + {offset}"),
+        }
+    }
+}
+
+/// A quotient and a remainder, as far as they are affine:
+///
+/// ```text
+/// a / d = quotient + x / c           a % d = remainder + d/c (x % c)        inner = (x, c)
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+pub struct Division<A> {
+    /// The affine part of the quotient.
+    pub quotient: Affine<A>,
+    /// The affine part of the remainder.
+    pub remainder: Affine<A>,
+    /// What is divided when the program runs.
+    pub inner: Option<(Affine<A>, i64)>,
+}
+
+impl<A> Division<A> {
+    /// Quotient and remainder, if nothing is left to divide.
+    pub fn exact(self) -> Option<(Affine<A>, Affine<A>)> {
+        self.inner.is_none().then_some((self.quotient, self.remainder))
+    }
+}
+
+/// The greatest common divisor of a positive number and another.
+fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { gcd(b.abs(), a % b.abs()) }
+}
+
+/// The row-major position of an index, which has a form for each axis.
+pub fn flatten<A: Copy + Ord>(index: &[Affine<A>], shape: &[usize]) -> Affine<A> {
+    let steps = index.iter().zip(shape);
+    steps.fold(Affine::default(), |flat, (a, extent)| flat.times(*extent as i64).plus(a, 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Affine, flatten};
+    use crate::analysis::interval::Interval;
+    use crate::sweeps::Sweep;
+
+    fn i(n: usize) -> Affine<usize> {
+        Affine::atom(n)
+    }
+
+    /// Random numbers of a range.
+    struct Random(u64);
+
+    impl Random {
+        fn number(&mut self, least: i64, most: i64) -> i64 {
+            let next = self.0.wrapping_mul(6364136223846793005);
+            self.0 = next.wrapping_add(1442695040888963407);
+            least + ((self.0 >> 33) % (most - least + 1) as u64) as i64
+        }
+
+        fn of(&mut self, all: &[i64]) -> i64 {
+            all[self.number(0, all.len() as i64 - 1) as usize]
+        }
+
+        fn interval(&mut self) -> Interval {
+            let least = self.number(-3, 2);
+            Interval::new(least, least + self.number(0, 5))
+        }
+    }
+
+    /// All values of three atoms.
+    fn values(of: [Interval; 3]) -> Vec<[i64; 3]> {
+        let [a, b, c] = of.map(|r| r.least as i64..=r.most as i64);
+        let pairs = a.flat_map(|a| b.clone().map(move |b| (a, b)));
+        pairs.flat_map(|(a, b)| c.clone().map(move |c| [a, b, c])).collect()
+    }
+
+    /// The integer that a form is, where atoms are these.
+    fn at(a: &Affine<usize>, v: &[i64; 3]) -> i128 {
+        let terms = a.terms().iter().map(|(n, f)| i128::from(v[*n]) * i128::from(*f));
+        i128::from(a.offset()) + terms.sum::<i128>()
+    }
+
+    #[test]
+    fn addition_keeps_terms_sorted_and_drops_zeros() {
+        let a = i(1).times(3).moved(2).plus(&i(0), 1);
+        assert_eq!(a, i(0).plus(&i(1).times(3).moved(2), 1));
+        assert_eq!(a.plus(&i(1), -3), i(0).moved(2));
+        assert_eq!((a.times(0), a.factor(1), a.factor(2)), (Affine::default(), 3, 0));
+        assert_eq!(
+            (a.to_string(), a.times(-1).to_string()),
+            ("0 + 1*3 + 2".into(), "0*-1 + 1*-3 - 2".into())
+        );
+        assert_eq!(
+            (i(0).to_string(), Affine::<usize>::default().to_string()),
+            ("0".into(), "0".into())
+        );
+    }
+
+    #[test]
+    fn a_row_major_position_is_taken_apart_again() {
+        let extents = |n: usize| Interval::below([8, 100][n]);
+        let flat = flatten(&[i(0), i(1)], &[8, 100]);
+        assert_eq!(flat.divide(100, extents).exact(), Some((i(0), i(1))));
+        assert_eq!(flat.divide(50, extents).exact(), None);
+        assert_eq!(flat.clone().moved(1).divide(100, extents).exact(), None);
+        for d in [0, -1, i64::MIN] {
+            assert_eq!(flat.divide(d, extents).inner, Some((flat.clone(), d)));
+        }
+    }
+
+    /// Random forms of three atoms, with factors of any size, at values of the atoms.
+    #[test]
+    fn forms_are_the_numbers_that_they_say() {
+        const FACTORS: [i64; 10] =
+            [0, 1, -1, 2, 7, -12, 1 << 40, i64::MAX, i64::MIN, i64::MAX / 3 + 1];
+        let mut random = Random(Sweep::Forms.seed());
+        let (mut exact, mut lost) = (0, 0);
+        for _ in 0..Sweep::Forms.cases() {
+            let mut form = |most: i64| {
+                let mut factor = || random.of(&FACTORS[..most as usize]);
+                let start = Affine::constant(factor());
+                (0..3).fold(start, |a, n| a.plus(&i(n), factor()))
+            };
+            let (small, a, b) = (form(7), form(10), form(10));
+            let (by, of) =
+                (random.of(&FACTORS), [random.interval(), random.interval(), random.interval()]);
+            let (sum, checked) = (a.plus(&b, by), a.checked_plus(&b, by));
+            assert!(sum.terms().is_sorted_by(|s, t| s.0 < t.0), "{sum:?}");
+            assert!(sum.terms().iter().all(|t| t.1 != 0), "{sum:?}");
+            let (odd, rest) = sum.partition(|n| n % 2 == 1);
+            assert_eq!(odd.plus(&rest, 1), sum);
+            let (without, factor) = sum.without(2);
+            assert_eq!((without.factor(2), without.plus(&i(2), factor)), (0, sum.clone()));
+            match &checked {
+                Some(checked) => {
+                    exact += 1;
+                    assert_eq!((checked, b.checked_times(by)), (&sum, Some(b.times(by))));
+                }
+                None => lost += 1,
+            }
+            for v in values(of) {
+                let interval = small.interval(|n| of[n]);
+                assert!(Interval::number(at(&small, &v)).within(interval), "{small:?}");
+                if let Some(found) = sum.at(|n| Some(v[n])) {
+                    assert_eq!(i128::from(found), at(&sum, &v), "{sum:?}");
+                }
+                assert_eq!(small.at(|n| Some(v[n])).map(i128::from), Some(at(&small, &v)));
+                // What wraps is congruent.
+                let number = at(&a, &v) as i64;
+                let number = number.wrapping_add((at(&b, &v) as i64).wrapping_mul(by));
+                assert_eq!(at(&sum, &v) as i64, number, "{a:?} + {by} {b:?}");
+                if checked.is_some() {
+                    let number = at(&a, &v) + at(&b, &v) * i128::from(by);
+                    assert_eq!(at(&sum, &v), number, "{a:?} + {by} {b:?}");
+                }
+            }
+        }
+        assert!(exact > 500 && lost > 500, "{exact} {lost}");
+    }
+
+    /// Random forms of three atoms, divided by random numbers, at every value of the atoms.
+    #[test]
+    fn quotients_and_remainders_are_those_of_numbers() {
+        let mut random = Random(Sweep::Quotients.seed());
+        let (mut exact, mut smaller) = (0, 0);
+        for _ in 0..Sweep::Quotients.cases() {
+            let of = [random.interval(), random.interval(), random.interval()];
+            let d = random.of(&[1, 2, 3, 4, 6, 8, 12, 16, 32]);
+            let start = Affine::constant(random.number(-40, 40));
+            let factors = [0, 1, -1, 2, 3, 4, -4, 6, 8, 12, 32, 33];
+            let a = (0..3).fold(start, |a, n| a.plus(&i(n), random.of(&factors)));
+            let division = a.divide(d, |n| of[n]);
+            match &division.inner {
+                None => exact += 1,
+                Some((x, c)) => smaller += usize::from(*c < d && x.terms().len() < a.terms().len()),
+            }
+            for v in values(of) {
+                let (mut quotient, mut rest) =
+                    (at(&division.quotient, &v), at(&division.remainder, &v));
+                if let Some((x, c)) = &division.inner {
+                    quotient += at(x, &v).div_euclid((*c).into());
+                    rest += i128::from(d / c) * at(x, &v).rem_euclid((*c).into());
+                }
+                let (n, d) = (at(&a, &v), i128::from(d));
+                assert_eq!((quotient, rest), (n.div_euclid(d), n.rem_euclid(d)), "{a:?} / {d}");
+            }
+        }
+        assert!(exact > 1000 && smaller > 200, "{exact} {smaller}");
+    }
+}
