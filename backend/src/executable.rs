@@ -13,8 +13,8 @@
 //! let mut program = Program::new("double");
 //! let p = &mut program.entry;
 //! let ty = ArrayType::new(Dtype::F64, Shape::scalar());
-//! let x = p.buffers.push(Buffer { ty: ty.clone(), place: Place::Input(0) });
-//! let y = p.buffers.push(Buffer { ty, place: Place::Output(0) });
+//! let x = p.buffers.push(Buffer::new(ty.clone(), Place::Input(0)));
+//! let y = p.buffers.push(Buffer::new(ty, Place::Output(0)));
 //! let (a, b) = (p.scalars.push(Dtype::F64), p.scalars.push(Dtype::F64));
 //! let load = Expr::Load { buffer: x, version: 0, address: Address::default(), guard: None };
 //! let sum = Expr::Code(Code::Add, vec![Arg::Scalar(a), Arg::Scalar(a)]);

@@ -136,7 +136,7 @@ fn alone(module: &Module, f: FuncId, callees: &OrderedMap<FuncId, u64>) -> u64 {
 }
 
 fn primitive(op: &Op, callees: &OrderedMap<FuncId, u64>, state: &mut FxHasher) {
-    if op.host().is_some() || matches!(op, Op::Keep(_)) {
+    if op.host().is_some() || matches!(op, Op::Barrier(_)) {
         // Hosts are numbered by the process, and marks are names.
         return std::mem::discriminant(op).hash(state);
     }

@@ -20,6 +20,7 @@
 
 pub mod analysis;
 pub mod lang;
+mod lex;
 pub(crate) mod lints;
 pub mod prim;
 
@@ -31,6 +32,7 @@ mod limits;
 pub mod map;
 pub mod math;
 mod policy;
+mod policy_table;
 pub mod revolve;
 mod tensor;
 mod text;
@@ -55,16 +57,18 @@ pub use lang::stack::{DEEPEST_CALL, DEEPEST_CLOSURE, deeper};
 pub use lang::types::{ArrayType, Dtype, Shape, Type};
 pub use lang::value::{Tape, Value};
 pub use lang::verify::{VerifyError, verify, verify_module};
+pub use lex::is_word;
 pub use limits::{Cancel, LOOK_EVERY, LimitedLoop, Limits, LoopCount, eval_within};
 pub use lints::finite::eval_finite;
-pub use lints::key_reuse::{DRAW, KEYS, check_keys};
+pub use lints::key_reuse::check_keys;
 pub use map::{OrderedMap, OrderedSet};
-pub use policy::{Amortization, Bits, Memory, PlanContext, PlanRequest, Policy, Price, ROUNDING};
+pub use policy::{Amortization, Memory, PlanContext, PlanRequest, Price};
+pub use policy_table::{Again, Bits, Planner, Policy, PolicyRow, ROUNDING};
 pub use prim::{Code, Op, Scalar};
 pub use revolve::Schedule;
 pub use tensor::huge_pages::{LARGE_BYTES, try_zeros};
 pub use tensor::{Buffer, Element, Fresh, Line, Tensor};
 pub use text::{
-    ParseError, is_word, parse_module, parse_type, print_equation, print_function, print_functions,
+    ParseError, parse_module, parse_type, print_equation, print_function, print_functions,
     print_module,
 };

@@ -14,7 +14,7 @@
 //! - [`gradbench`]: the evals of GradBench and its protocol;
 //! - [`imperative`]: random programs that write to arrays, and what they mean;
 //! - [`layouts`]: the same tape laid out in four ways, to measure;
-//! - [`marks`]: what it means that no pass looks through a `keep`;
+//! - [`marks`]: what it means that no pass looks through a `barrier`;
 //! - [`equivalences`]: two functions that are to be one, under every transform;
 //! - [`random_loops`]: random programs with loops, under policies and budgets;
 //! - [`recorded`]: what it means that a recording is right;

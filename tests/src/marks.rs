@@ -1,4 +1,4 @@
-//! Marks are opaque: what a `keep` gives back could be any function of its operand.
+//! Marks are opaque: what a `barrier` gives back could be any function of its operand.
 //!
 //! That it is the operand itself hides every pass that looks through a mark, for the values are the
 //! same. So the law puts another function in place of every mark, before a pass and after it, and
@@ -17,7 +17,7 @@ pub fn replaced(m: &mut Module, id: FuncId) -> Result<FuncId, Failure> {
     let other = rebuild(&f, |draft, i, operands| {
         let mut inner = |g| replaced(m, g).map_err(|e| Problem::internal(e.to_string()));
         let op: Op = match &f.equations[i].op {
-            Op::Keep(_) => match draft.type_of(operands[0]) {
+            Op::Barrier(_) => match draft.type_of(operands[0]) {
                 Type::Array(x) if x.dtype.is_float() || x.dtype.is_signed() => Scalar::Neg.into(),
                 Type::Array(_) | Type::Tape(_) => Scalar::Not.into(),
             },

@@ -411,7 +411,7 @@ fn terms(options: &BTreeMap<&str, &str>) -> Result<PlanRequest, Failure> {
     };
     let policy: Policy = options.get("policy").unwrap_or(&"planned").parse()?;
     Ok(PlanRequest {
-        bits: policy.bits(),
+        bits: policy.row().bits,
         policy,
         params: prices("params")?,
         results: prices("results")?,

@@ -58,6 +58,7 @@ pub use visit::{Access, Assign, Rewriter, visit};
 
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap, entity_impl};
 use std::sync::Arc;
+use tapeloom_ir::prim::Mark;
 use tapeloom_ir::{ArrayType, Code, Dtype, HostCall, Literal, Loc, OrderedMap};
 
 /// A kernel that others call. Displays as `k3`.
@@ -140,15 +141,17 @@ impl Program {
         all
     }
 
-    /// How many statements a run executes; a product in a contraction counts as one. Saturates, and
-    /// is as large as can be where only the run knows.
+    /// How many statements a run executes; a product in a contraction counts as one, as does an element that its caller
+    /// clears. Saturates, and is as large as can be where only the run knows.
     pub fn work(&self) -> u64 {
         let mut callees = PrimaryMap::new();
         for kernel in self.callees.values() {
             let work = work(&kernel.body, &callees);
             callees.push(work);
         }
-        work(&self.entry.body, &callees)
+        let cleared = self.entry.buffers.values().filter(|b| b.zeroed);
+        let cleared = cleared.map(|b| b.ty.shape.elements() as u64).fold(0, u64::saturating_add);
+        work(&self.entry.body, &callees).saturating_add(cleared)
     }
 }
 
@@ -174,8 +177,8 @@ pub struct Kernel {
     pub cursors: PrimaryMap<CursorId, Cursor>,
     /// The values that buffers hold after their first ones, in order: version 1, 2, ..
     pub versions: SecondaryMap<BufferId, Vec<Version>>,
-    /// The values that somebody marked as kept, and under which names: the tape.
-    pub kept: OrderedMap<BufferVersion, Vec<Arc<str>>>,
+    /// The values that are kept, and why: the tape.
+    pub kept: OrderedMap<BufferVersion, Vec<Mark>>,
     /// Bytes of workspace that a call needs, the frames of its callees included: the exact peak beside
     /// arguments and results.
     pub workspace: usize,
@@ -206,11 +209,11 @@ impl Kernel {
         index
     }
 
-    /// Marks a value as kept under that name.
-    pub fn keep(&mut self, held: BufferVersion, name: Arc<str>) {
-        let names = self.kept.entry(held).or_default();
-        if !names.contains(&name) {
-            names.push(name);
+    /// Marks a value as kept.
+    pub fn keep(&mut self, held: BufferVersion, mark: Mark) {
+        let marks = self.kept.entry(held).or_default();
+        if !marks.contains(&mark) {
+            marks.push(mark);
         }
     }
 

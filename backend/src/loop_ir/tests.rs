@@ -7,7 +7,7 @@ use super::{BufferId, BufferVersion, eval, parse, shadow, verify};
 use crate::Executable;
 use crate::passes::{self, Context, by_name};
 use crate::sweeps::Sweep;
-use tapeloom_ir::prim::{Continuity, Library, LibraryFn, SignOf};
+use tapeloom_ir::prim::{Continuity, KeyUse, Library, LibraryFn, Mark, SignOf};
 use tapeloom_ir::{Literal, Tensor};
 
 extern "C" fn exp(x: f64) -> f64 {
@@ -1035,10 +1035,10 @@ fn marks_of_what_is_kept_round_trip() {
     let text = "\
 program @f {
   workspace 64
-  buffer b0: f64[2] input 0 kept recompute
+  buffer b0: f64[2] input 0 kept rematerialize
   buffer b1: f64[2] workspace 0
-  version b1.1 kept mine, recompute
-  version b1.2 continues b1.1 kept mine
+  version b1.1 kept named mine, rematerialize
+  version b1.2 continues b1.1 kept named mine
   buffer b2: f64[] output 0
   store b2[0], 1.0
 }
@@ -1052,19 +1052,25 @@ program @f {
         verify(&program)[0].to_string()
     };
     let held = |buffer, version| BufferVersion { buffer: BufferId::from_u32(buffer), version };
-    let unknown = refused(&|k| k.keep(held(7, 0), "mine".into()));
+    let unknown = refused(&|k| k.keep(held(7, 0), Mark::Named("mine".into())));
     assert!(unknown.contains("b7 is kept, but does not exist"), "{unknown}");
-    let later = refused(&|k| k.keep(held(1, 3), "mine".into()));
+    let later = refused(&|k| k.keep(held(1, 3), Mark::Named("mine".into())));
     assert!(later.contains("b1.3 is not declared"), "{later}");
-    let word = refused(&|k| k.keep(held(1, 0), "two words".into()));
-    assert!(word.contains("b1 is kept under a name that is no word: \"two words\""), "{word}");
-    assert!(parse(&text.replace("mine, recompute", "mine,"), &|_| None).is_err());
+    let word = refused(&|k| k.keep(held(1, 0), Mark::Named("two words".into())));
+    assert!(word.contains("b1 is kept under a name that is no word: named two words"), "{word}");
+    let key = Mark::Draw(KeyUse { number: 7, branches: [].into() });
+    let key = refused(&|k| k.keep(held(1, 0), key.clone()));
+    assert!(key.contains("b1 is kept as a random key: draw [7]"), "{key}");
+    for wrong in ["mine,", "mine, named", "mine, named 2", "mine, recompute", "mine, other"] {
+        let text = text.replace("mine, rematerialize", wrong);
+        assert!(parse(&text, &|_| None).is_err(), "{wrong}");
+    }
 }
 
 #[test]
 fn spliced_bodies_keep_what_they_kept() {
-    let text = "kernel k0 @f inline { workspace 64 buffer b0: f64[] input 0 kept mine \
-         buffer b1: f64[] output 0 buffer b2: f64[] workspace 0 kept other \
+    let text = "kernel k0 @f inline { workspace 64 buffer b0: f64[] input 0 kept named mine \
+         buffer b1: f64[] output 0 buffer b2: f64[] workspace 0 kept named other \
          nest { %0: f64 = load b0[0] store b2[0], %0 %1: f64 = load b2[0] store b1[0], %1 } } \
          program @x { workspace 128 buffer b0: f64[2] input 0 buffer b1: f64[] output 0 \
          call k0(b0[1; 1]) to (b1[0; 1]) frame 64 }";
@@ -1072,8 +1078,8 @@ fn spliced_bodies_keep_what_they_kept() {
     passes::apply("inline_bodies", &mut program).unwrap();
     assert_eq!(verify(&program), []);
     let text = program.to_string();
-    assert!(text.contains("buffer b0: f64[2] input 0 kept mine\n"), "{text}");
-    assert!(text.contains("workspace 64 kept other\n"), "{text}");
+    assert!(text.contains("buffer b0: f64[2] input 0 kept named mine\n"), "{text}");
+    assert!(text.contains("workspace 64 kept named other\n"), "{text}");
 }
 
 /// Whatever the index is, and whether the access is a load or a store, guarded or in a loop.

@@ -17,9 +17,8 @@ use crate::report::memory_plan::{Inside, Plan, Row, Works};
 use crate::report::rematerialized::tell;
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use smallvec::{SmallVec, smallvec};
-use std::sync::Arc;
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::prim::{HELD, MARKS, TAPE, is_packed};
+use tapeloom_ir::prim::Mark;
 use tapeloom_ir::{ArrayType, Kind, Loc, OrderedMap, Problem, Spot};
 
 /// The kernel and its memory plan. `params` are the types of the function's parameters.
@@ -125,7 +124,7 @@ pub(crate) fn finish(
     let marked = graph.nodes.iter().filter(|(_, node)| !node.kept.is_empty());
     let marked =
         marked.filter_map(|(id, node)| Some((held.at(id, of_node[id]?), node.kept.clone())));
-    let kept: OrderedMap<loop_ir::BufferVersion, Vec<Arc<str>>> = marked.collect();
+    let kept: OrderedMap<loop_ir::BufferVersion, Vec<Mark>> = marked.collect();
     // Who makes what is kept of it is not who writes a buffer last.
     let mut makers: SecondaryMap<BufferId, Option<NodeId>> = SecondaryMap::new();
     for (id, _) in graph.nodes.iter().filter(|(_, node)| !node.kept.is_empty()) {
@@ -142,14 +141,13 @@ pub(crate) fn finish(
             .iter()
             .map(|(id, buffer)| {
                 let (first, last) = storage.life[*id].unwrap_or((0, 0));
-                let (node, kept) = (&graph.nodes[*id], names(&kept, *buffer));
+                let (node, kept) = (&graph.nodes[*id], marks(&kept, *buffer));
                 let maker = makers[*buffer].map_or(node, |id| &graph.nodes[id]);
                 let read = !readers.lines[*id].is_empty();
-                let (own, named): (Vec<_>, Vec<_>) =
-                    kept.into_iter().partition(|name| MARKS.contains(&&**name));
+                let named = kept.iter().filter_map(Mark::name).cloned();
                 // What an iteration packs and what is packed of all iterations are two values; one is read.
-                let packed = iteration && own.iter().any(|mark| is_packed(mark));
-                let tape = is_held(&own) || readers.between[*id] || read && !iteration || packed;
+                let packed = iteration && kept.iter().any(Mark::is_packed);
+                let tape = is_held(&kept) || readers.between[*id] || read && !iteration || packed;
                 Row {
                     tape,
                     names: node.label.iter().cloned().chain(named).collect(),
@@ -161,7 +159,7 @@ pub(crate) fn finish(
                     primitive: maker.name,
                     location: maker.loc,
                     read_back: std::mem::take(&mut readers.lines[*id]),
-                    kept: own,
+                    kept: kept.into_iter().filter(|mark| mark.name().is_none()).collect(),
                 }
             })
             .collect(),
@@ -272,18 +270,24 @@ fn inside(graph: &Graph, body: &[Tree], plans: &PrimaryMap<KernelId, Plan>) -> V
 }
 
 /// Whether a mark is of what lies between passes.
-fn is_held(marks: &[Arc<str>]) -> bool {
-    marks.iter().any(|mark| [HELD, TAPE].contains(&&**mark))
+fn is_held(marks: &[Mark]) -> bool {
+    marks.iter().any(|mark| match mark {
+        Mark::Residual | Mark::Tape => true,
+        Mark::Rematerialize
+        | Mark::AfterForward
+        | Mark::Packed
+        | Mark::Rounded
+        | Mark::Draw(_)
+        | Mark::Split(_)
+        | Mark::Named(_) => false,
+    })
 }
 
-/// The names under which a buffer keeps any of its values.
-fn names(
-    kept: &OrderedMap<loop_ir::BufferVersion, Vec<Arc<str>>>,
-    buffer: BufferId,
-) -> Vec<Arc<str>> {
+/// The marks on any of the values of a buffer.
+fn marks(kept: &OrderedMap<loop_ir::BufferVersion, Vec<Mark>>, buffer: BufferId) -> Vec<Mark> {
     let of = kept.iter().filter(|(held, _)| held.buffer == buffer);
-    let mut names: Vec<Arc<str>> = of.flat_map(|(_, names)| names.iter().cloned()).collect();
-    names.sort_unstable();
-    names.dedup();
-    names
+    let mut marks: Vec<Mark> = of.flat_map(|(_, marks)| marks.iter().cloned()).collect();
+    marks.sort_unstable();
+    marks.dedup();
+    marks
 }

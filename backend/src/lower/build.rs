@@ -11,8 +11,7 @@ use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use tapeloom_ir::prim::{
-    AxisMap, Binding, Direction, Effects, HELD, LoopSpec, Lowering, Operand, Piece, Role, TAPE,
-    TripCount, is_packed,
+    AxisMap, Binding, Direction, Effects, LoopSpec, Lowering, Mark, Operand, Piece, Role, TripCount,
 };
 use tapeloom_ir::{
     ArrayType, Atom, Code, Dtype, FuncId, Function, Kind, Literal, Maker, Module, Problem, Shape,
@@ -191,14 +190,19 @@ impl Flatten<'_> {
                 self.iterations(body, spec, top, operands)?;
                 return Ok(None);
             }
-            Lowering::Alias { kept } => {
+            Lowering::Alias { mark } => {
                 let mut source = operands[0];
-                if let (Some(name), Source::Node(node)) = (kept, source) {
-                    let node = match &*name == HELD || is_packed(&name) {
-                        true => self.graph.held(node),
-                        false => node,
+                if let (Some(mark), Source::Node(node)) = (mark, source) {
+                    let node = match mark {
+                        Mark::Residual | Mark::Packed | Mark::Rounded => self.graph.held(node),
+                        Mark::Rematerialize
+                        | Mark::AfterForward
+                        | Mark::Tape
+                        | Mark::Draw(_)
+                        | Mark::Split(_)
+                        | Mark::Named(_) => node,
                     };
-                    self.graph.keep(node, name);
+                    self.graph.keep(node, mark);
                     source = Source::Node(node);
                 }
                 top.values[e.outputs[0]] = Some(source);
@@ -388,7 +392,7 @@ impl Flatten<'_> {
             let NodeKind::Result { of, n } = self.graph.nodes[node].kind else { continue };
             let RegionKind::Loop { spec, .. } = &self.graph.regions[of].kind else { continue };
             if spec.direction != direction && spec.carrier(n).is_none() {
-                self.graph.keep(node, TAPE.into());
+                self.graph.keep(node, Mark::Tape);
             }
         }
     }

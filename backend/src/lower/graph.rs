@@ -17,7 +17,7 @@ use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap, entity_impl};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::prim::{Bounds, Combine, HELD, Piece, is_packed};
+use tapeloom_ir::prim::{Bounds, Combine, Mark, Piece};
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Loc, OrderedMap, OrderedSet};
 
 /// A node of the graph. Displays as `n3`.
@@ -141,7 +141,7 @@ pub(crate) struct Node {
     /// For how many passes over the program it waits, until they have ended ([`passes`](super::phase_order)).
     pub(crate) waits: u8,
     /// The names under which it is kept.
-    pub(crate) kept: Vec<Arc<str>>,
+    pub(crate) kept: Vec<Mark>,
     /// The name that the user gave to what it is a stack of.
     pub(crate) label: Option<Arc<str>>,
 }
@@ -157,9 +157,9 @@ impl Node {
         Node { kind, operands, ty, name, loc, waits: 0, kept: Vec::new(), label: None }
     }
 
-    /// Whether it is marked as [`HELD`], or packed.
+    /// Whether it is marked as [`Mark::Residual`], or packed.
     pub(crate) fn is_held(&self) -> bool {
-        self.kept.iter().any(|name| &**name == HELD || is_packed(name))
+        self.kept.iter().any(|mark| *mark == Mark::Residual || mark.is_packed())
     }
 
     /// The first result of the region of which this is another one.
@@ -191,12 +191,12 @@ impl Graph {
     }
 
     /// Marks a value, and what it moves: a movement of one array has no memory of its own.
-    pub(crate) fn keep(&mut self, node: NodeId, name: Arc<str>) {
+    pub(crate) fn keep(&mut self, node: NodeId, mark: Mark) {
         let mut at = Some(node);
         while let Some(id) = at {
             let node = &mut self.nodes[id];
-            if !node.kept.contains(&name) {
-                node.kept.push(name.clone());
+            if !node.kept.contains(&mark) {
+                node.kept.push(mark.clone());
             }
             let one = node.kind.is_movement() && node.operands.len() == 1;
             at = node.operands.first().filter(|_| one).and_then(|s| s.node());

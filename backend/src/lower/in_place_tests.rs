@@ -202,11 +202,11 @@ fn updates_of_rows_in_a_batch() {
 fn a_reader_that_is_behind_a_pass_that_is_behind_the_update() {
     same(
         "(f64[100], f64[100], f64[100]) {
-  %4: f64[100] = keep{name=later, id=0} %x
+  %4: f64[100] = barrier{mark=after_forward, id=0} %x
   %5: f64[100] = exp %4
   %6: f64[1] = broadcast{shape=[1], dims=[]} 1.0
   %7: f64[100] = dynamic_update_slice %5, %6, %i
-  %8: f64[100] = keep{name=later, id=1} %7
+  %8: f64[100] = barrier{mark=after_forward, id=1} %7
   %9: f64[100] = sin %8
   %10: f64[100] = cos %5
   return %7, %9, %10
@@ -226,7 +226,7 @@ fn updates_in_a_circle_and_a_pass_behind_them() {
   %8: f64[100] = dynamic_update_slice %5, %6, %j
   %9: f64[100] = mul %7, %5
   %10: f64[100] = mul %8, %4
-  %11: f64[100] = keep{name=later, id=0} %x
+  %11: f64[100] = barrier{mark=after_forward, id=0} %x
   %12: f64[100] = cos %11
   return %9, %10, %12
 }",
@@ -294,7 +294,9 @@ fn random_program(random: &mut impl FnMut(usize) -> usize) -> String {
                 emit("f64[100]", format!("sub %{y}, %{wide}"))
             }
             // What stands behind it waits for the end of a pass.
-            11 | 12 => emit("f64[100]", format!("keep{{name=later, id={equation}}} %{x}")),
+            11 | 12 => {
+                emit("f64[100]", format!("barrier{{mark=after_forward, id={equation}}} %{x}"))
+            }
             _ => {
                 let (a, b) = (
                     emit(square, format!("reshape{{shape=[10,10]}} %{x}")),

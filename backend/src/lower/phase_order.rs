@@ -1,12 +1,12 @@
 //! Passes: what waits until another pass over the program has ended.
 //!
 //! A loop over 1000 elements that makes something for the way back could be one with a loop of the forward pass, and
-//! what it makes would lie in memory from there on. Where the tape has a budget, marks say that it waits ([`LATER`]):
+//! what it makes would lie in memory from there on. Where the tape has a budget, marks say that it waits ([`Mark::AfterForward`]):
 //!
 //! ```text
 //! %1: f64[1000] = exp %0                     for i in 1000 { %1 }
 //! .. loop .. %1 ..                           loop { .. %1 .. }
-//! %5: f64[1000] = keep{name=later, id=0} %0
+//! %5: f64[1000] = barrier{mark=after_forward, id=0} %0
 //! %6: f64[1000] = exp %5                     for i in 1000 { %6 }       not in the loop of %1
 //! .. loop .. %6 ..                           loop { .. %6 .. }
 //! ```
@@ -19,13 +19,13 @@ use cranelift_entity::SecondaryMap;
 use std::collections::BTreeMap;
 use tapeloom_ir::Loc;
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::prim::{LATER, Op};
+use tapeloom_ir::prim::{Mark, Op};
 
 /// For how many passes the results of an equation wait whose operands wait for so many.
 pub(crate) fn behind(op: &Op, loc: Loc, operands: u8) -> u8 {
     let forward = loc.is_some_and(|at| at.back == 0 && !at.again);
     match op.mark() {
-        Some(LATER) => operands.saturating_add(1),
+        Some(Mark::AfterForward) => operands.saturating_add(1),
         None if forward => 0,
         Some(_) | None => operands,
     }

@@ -13,7 +13,7 @@ use crate::report::rematerialized::Rematerialized;
 use cranelift_entity::PrimaryMap;
 use std::fmt;
 use std::sync::Arc;
-use tapeloom_ir::prim::{PACKED, ROUNDED};
+use tapeloom_ir::prim::Mark;
 use tapeloom_ir::{ArrayType, Loc, Spot};
 
 /// Where every value that needs memory lies, and when.
@@ -96,8 +96,8 @@ pub struct Row {
     pub tape: bool,
     /// The lines that read it on the way back.
     pub read_back: Vec<Spot>,
-    /// The names under which values in it are kept for the backward pass.
-    pub kept: Vec<Arc<str>>,
+    /// Why values in it are kept for the reverse pass.
+    pub kept: Vec<Mark>,
     /// The names that the user gave to values in it.
     pub names: Vec<Arc<str>>,
 }
@@ -117,8 +117,8 @@ impl fmt::Display for How {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             How::Stored => "stored",
-            How::Packed => PACKED,
-            How::Rounded => ROUNDED,
+            How::Packed => "packed",
+            How::Rounded => "rounded",
         })
     }
 }
@@ -131,8 +131,8 @@ impl Row {
 
     /// How the value lies in it.
     pub fn how(&self) -> How {
-        let marked = |mark: &str| self.kept.iter().any(|name| &**name == mark);
-        match (marked(PACKED), marked(ROUNDED)) {
+        let marked = |mark: Mark| self.kept.contains(&mark);
+        match (marked(Mark::Packed), marked(Mark::Rounded)) {
             (_, true) => How::Rounded,
             (true, false) => How::Packed,
             (false, false) => How::Stored,
@@ -164,9 +164,13 @@ impl Row {
     pub(crate) fn cells(&self) -> [String; 7] {
         [
             self.buffer.to_string(),
-            match self.names.iter().chain(&self.kept).map(|name| &**name).collect::<Vec<_>>() {
-                names if names.is_empty() => self.primitive.to_owned(),
-                names => format!("{}, kept {}", self.primitive, names.join(", ")),
+            {
+                let named = self.names.iter().map(|name| Mark::Named(name.clone()));
+                let marks = named.chain(self.kept.iter().cloned()).map(|mark| mark.to_string());
+                match marks.collect::<Vec<_>>() {
+                    marks if marks.is_empty() => self.primitive.to_owned(),
+                    marks => format!("{}, kept {}", self.primitive, marks.join(", ")),
+                }
             },
             self.ty.to_string(),
             self.ty.bytes().to_string(),

@@ -3,14 +3,14 @@
 //! What the iterations of a loop stack is made by what makes the element, however deep, and a mark makes nothing:
 //!
 //! ```text
-//! %4: f64[100,8] = loop{body=@step, ..} ..        @step: %2 = exp %0; %3 = keep{name=act} %2
+//! %4: f64[100,8] = loop{body=@step, ..} ..        @step: %2 = exp %0; %3 = barrier{name=act} %2
 //!                                                 made by exp, and named act
 //! ```
 
 use crate::lang::function::{Equation, Function};
 use crate::lang::module::Module;
 use crate::lang::source_loc::Loc;
-use crate::prim::{Lowering, MARKS, is_packed};
+use crate::prim::{Lowering, Mark};
 use std::sync::Arc;
 
 /// What makes an output.
@@ -20,8 +20,8 @@ pub struct Maker {
     pub what: &'static str,
     /// Its line.
     pub at: Loc,
-    /// Whether the value is packed, and in whose name.
-    pub packed: Option<Arc<str>>,
+    /// Whether the value is packed, and how.
+    pub packed: Option<Mark>,
     /// The name that the user gave it.
     pub named: Option<Arc<str>>,
 }
@@ -34,11 +34,16 @@ pub fn maker<'m>(module: &'m Module, mut f: &'m Function, mut i: usize, mut n: u
         let e = &f.equations[i];
         let (mut what, at) = (e.op.name(), f.location(i));
         let inside = match e.lower(module, f) {
-            Lowering::Alias { kept: Some(name) } => {
-                if is_packed(&name) {
-                    packed = Some(name);
-                } else if !MARKS.contains(&&*name) {
-                    named = Some(name);
+            Lowering::Alias { mark: Some(mark) } => {
+                match mark {
+                    Mark::Packed | Mark::Rounded => packed = Some(mark),
+                    Mark::Named(name) => named = Some(name),
+                    Mark::Rematerialize
+                    | Mark::AfterForward
+                    | Mark::Residual
+                    | Mark::Tape
+                    | Mark::Draw(_)
+                    | Mark::Split(_) => {}
                 }
                 e.operands[0].value().map(|v| (f, v))
             }
@@ -49,7 +54,7 @@ pub fn maker<'m>(module: &'m Module, mut f: &'m Function, mut i: usize, mut n: u
             Lowering::Elementwise(_)
             | Lowering::View { .. }
             | Lowering::Reshape
-            | Lowering::Alias { kept: None }
+            | Lowering::Alias { mark: None }
             | Lowering::Iota { .. }
             | Lowering::DynamicSlice
             | Lowering::Gather { .. }

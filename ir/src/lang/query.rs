@@ -9,7 +9,8 @@
 
 use crate::lang::function::FuncId;
 use crate::map::OrderedMap;
-use crate::policy::{Amortization, PlanRequest, Policy};
+use crate::policy::{Amortization, PlanRequest};
+use crate::policy_table::Policy;
 use std::fmt::Debug;
 use std::hash::Hash;
 

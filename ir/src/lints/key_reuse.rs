@@ -7,7 +7,7 @@
 //! use tapeloom_ir::{Kind, check_keys, parse_module};
 //! // Draws in a loop, with a key that no iteration changes.
 //! let module = parse_module("func @iteration(%0: u64[], %1: u64[]) -> (u64[]) {
-//!   %2: u64[] = keep{name=draw_0, id=0} %0
+//!   %2: u64[] = barrier{draw=[0], id=0} %0
 //!   %3: u64[1] = iota{shape=[1], axis=0, dtype=u64}
 //!   %4: u64[] = reshape{shape=[]} %3
 //!   %5: u64[] = random_bits %2, %4
@@ -28,14 +28,14 @@
 //! one hands on; of the branches of one `cond` one runs.
 //!
 //! Derivatives and recomputation repeat draws, and should. So a draw of the user is a key marked with a
-//! name of its own, which every copy of it has: the same draw counts twice only in two iterations of one loop.
+//! number of its own, which every copy of it has: the same draw counts twice only in two iterations of one loop.
 //! Keys without such a mark are left alone. To derive a key once more (by a split, or with a number) is to
 //! have the same key, and what is drawn of that is seen.
 //!
 //! ```text
-//! draw_7          the draw 7
-//! keys_8          the derivation 8
-//! draw_9.4.0      the draw 9, in branch 0 of the `cond` 4: not when another branch of that runs
+//! draw=[7]          the draw 7
+//! split=[8]         the derivation 8
+//! draw=[9,4,0]      the draw 9, in branch 0 of the `cond` 4: not when another branch of that runs
 //! ```
 
 use crate::lang::function::{Atom, Equation, FuncId, Function, ValueId};
@@ -47,16 +47,10 @@ use crate::lang::stack::deeper;
 use crate::lang::types::{ArrayType, Type};
 use crate::map::OrderedMap;
 use crate::prim::{
-    AxisMap, Binding, Code, Direction, LoopSpec, Lowering, Op, Operand, Piece, TripCount,
+    AxisMap, Binding, Code, Direction, LoopSpec, Lowering, Mark, Op, Operand, Piece, TripCount,
 };
 use cranelift_entity::SecondaryMap;
 use std::rc::Rc;
-use std::sync::Arc;
-
-/// How the names of marks begin that tell draws apart.
-pub const DRAW: &str = "draw_";
-/// How the names of marks begin that tell apart where keys are made of a key.
-pub const KEYS: &str = "keys_";
 
 /// Looks whether a program uses a key twice.
 ///
@@ -100,8 +94,8 @@ struct Made {
     same: Option<Number>,
     /// The value of which it has some elements.
     part: Option<Number>,
-    /// The name of a mark on it.
-    mark: Option<Arc<str>>,
+    /// The mark on it that says of what use it is.
+    mark: Option<Mark>,
     /// How many numbers there are, if they count from 0.
     counts: Option<usize>,
 }
@@ -120,7 +114,7 @@ type Path = Rc<[(usize, u8)]>;
 /// What is drawn of a key.
 #[derive(Clone)]
 struct Use {
-    draw: Arc<str>,
+    mark: Mark,
     counter: Counter,
     path: Path,
     line: Loc,
@@ -131,13 +125,14 @@ struct Use {
 impl Use {
     /// Whether it makes keys of a key.
     fn derives(&self) -> bool {
-        self.draw.starts_with(KEYS)
+        matches!(self.mark, Mark::Split(_))
     }
 
     /// Whether the two are two uses of what both have.
     fn meets(&self, other: &Use) -> bool {
         let iterations = in_two_iterations(&self.path, &other.path);
-        let repeats = self.draw == other.draw || exclude(&self.draw, &other.draw);
+        let excludes = || Some(self.mark.key_use()?.excludes(other.mark.key_use()?));
+        let repeats = self.mark == other.mark || excludes() == Some(true);
         let same_key = self.derives() && other.derives() && self.counter == other.counter;
         self.counter.meets(other.counter) && !same_key && (iterations || !repeats)
     }
@@ -265,10 +260,9 @@ impl Keys<'_> {
         let array = |a: Atom| f.type_of(a).as_array().cloned();
         let (made, ty) = (&mut self.defs[n], f.types[e.outputs[k]].as_array());
         match lowering {
-            Lowering::Alias { kept } => {
+            Lowering::Alias { mark } => {
                 made.same = operands.first().copied();
-                let ours = |name: &Arc<str>| name.starts_with(DRAW) || name.starts_with(KEYS);
-                made.mark = kept.clone().filter(ours);
+                made.mark = mark.clone().filter(|mark| mark.key_use().is_some());
             }
             Lowering::Reshape | Lowering::Elementwise(Code::Convert(_)) => {
                 made.same = operands.first().copied();
@@ -387,7 +381,7 @@ impl Keys<'_> {
     }
 
     /// Where a value is made that is no copy of another, and the outermost mark on the way there.
-    fn origin(&self, n: Number) -> (Number, Option<Arc<str>>) {
+    fn origin(&self, n: Number) -> (Number, Option<Mark>) {
         let (mut n, mut mark) = (n, None);
         while let Some(from) = self.defs[n].same {
             mark = mark.or_else(|| self.defs[n].mark.clone());
@@ -405,7 +399,7 @@ impl Keys<'_> {
         (path, line): (&Path, Loc),
         uses: &mut Uses,
     ) -> Result<Number> {
-        let ((key, draw), (counter, _)) = (self.origin(key), self.origin(counter));
+        let ((key, mark), (counter, _)) = (self.origin(key), self.origin(counter));
         let made = &self.defs[counter];
         let counter = match (made.counts, &made.def) {
             (Some(n), _) => Counter::First(n),
@@ -413,8 +407,8 @@ impl Keys<'_> {
             (None, Def::Index(..)) => Counter::Iteration(counter),
             (None, _) => Counter::Value(counter),
         };
-        if let Some(draw) = draw {
-            self.draw(key, Use { draw, counter, path: path.clone(), line, each: false }, uses)?;
+        if let Some(mark) = mark {
+            self.draw(key, Use { mark, counter, path: path.clone(), line, each: false }, uses)?;
         }
         Ok(match ty {
             Some(ty) => self.number(Def::Bits(key, counter, ty)),
@@ -460,22 +454,9 @@ fn in_two_iterations(one: &Path, other: &Path) -> bool {
     one.iter().any(|(id, iteration)| other.iter().any(|(of, at)| id == of && iteration != at))
 }
 
-/// Whether the names say that two draws stand in two branches of one `cond`.
-fn exclude(one: &str, other: &str) -> bool {
-    let branches = |name: &str| -> Vec<(String, String)> {
-        let parts: Vec<&str> = name.split('.').skip(1).collect();
-        parts.chunks_exact(2).map(|c| (c[0].to_owned(), c[1].to_owned())).collect()
-    };
-    let others = branches(other);
-    let apart = |(cond, branch): &(String, String)| {
-        others.iter().any(|(of, taken)| of == cond && taken != branch)
-    };
-    branches(one).iter().any(apart)
-}
-
 fn reused(first: &Use, second: &Use) -> Problem {
     let place = |line: Loc| line.map_or("it".to_owned(), |l| format!("{}:{}", l.file(), l.line()));
-    let (message, help) = if first.draw == second.draw {
+    let (message, help) = if first.mark == second.mark {
         (
             "a key is used in every iteration of a loop, which gives the same numbers".to_owned(),
             "fold the number of the iteration into it, split it and carry on with one half, or go over an \

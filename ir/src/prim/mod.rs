@@ -64,8 +64,9 @@ pub use control::loops::{
     Binding, Direction, Keeps, Loop, LoopSpec, Places, Replay, Settled, TripCount,
 };
 pub use implicit::{LinearSolve, Root};
-pub use memory::barrier::{HELD, Keep, LATER, MARKS, RECOMPUTE, TAPE, apart_from};
-pub use memory::packing::{PACKED, Packing, ROUNDED, is_packed};
+pub use memory::barrier::{Barrier, apart_from};
+pub use memory::mark::{KeyUse, Mark};
+pub use memory::packing::Packing;
 pub use rules::array_primitive::{ArrayPrimitive, Tangent};
 pub use rules::attr::{Attr, Attributes};
 pub use rules::doc::{Doc, Family};
@@ -226,7 +227,7 @@ primitives! {
         Reduce, ArgReduce, Dot,
         Cumulate, Recurrence, ArgSort,
         Gather, Scatter,
-        StopGradient, Keep;
+        StopGradient, Barrier;
     regions:
         Call, CustomCall, LinearCall, LinearSolve, Root, Cond, Loop, Replay, Callback;
 }

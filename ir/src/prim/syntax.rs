@@ -18,7 +18,7 @@ use crate::lang::host::Host;
 use crate::lang::problem::Kind;
 pub(super) use crate::lang::problem::Problem;
 use crate::lang::types::{ArrayType, Dtype, Shape};
-use crate::policy::Policy;
+use crate::policy_table::Policy;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 

@@ -16,7 +16,8 @@ use crate::lang::query::{
     AccumulateInto, BatchOf, BatchRequest, JvpOf, LinearizeOf, PruneOf, TransposeOf, UnzipOf,
 };
 use crate::lang::types::Type;
-use crate::policy::{Amortization, PlanRequest, Policy};
+use crate::policy::{Amortization, PlanRequest};
+use crate::policy_table::Policy;
 use crate::tensor::Tensor;
 
 /// Runs a primitive, and checks that its output has the inferred type.

@@ -36,11 +36,9 @@
 //!
 //! Model: the text form of LLVM and Cranelift, with the type of every value at its definition.
 
-mod lex;
 mod parse;
 mod print;
 
-pub use lex::is_word;
 pub use parse::{ParseError, parse_module, parse_type};
 pub(crate) use print::print_one;
 pub use print::{print_equation, print_function, print_functions, print_module};

@@ -5,7 +5,6 @@
 //! can tell apart: after one it goes on with the next line, and what was defined on the wrong line
 //! keeps its written type, so that one mistake gives one error.
 
-use super::lex::{Place, Tok, Token, lex};
 use crate::lang::builder::{Builder, Draft};
 use crate::lang::function::{Atom, FuncId};
 use crate::lang::host::Host;
@@ -14,6 +13,7 @@ use crate::lang::module::Module;
 use crate::lang::problem::{Kind, Problem};
 use crate::lang::types::{ArrayType, Dtype, Shape, Type};
 use crate::lang::verify::verify;
+use crate::lex::{Place, Tok, Token, lex};
 use crate::prim::{Attr, Attributes, Op};
 use smallvec::SmallVec;
 use std::collections::HashMap;

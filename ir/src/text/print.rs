@@ -111,7 +111,7 @@ impl Names {
 }
 
 fn letter(c: char) -> char {
-    if super::lex::in_name(c) { c } else { '_' }
+    if crate::lex::in_name(c) { c } else { '_' }
 }
 
 struct Printer<'a> {

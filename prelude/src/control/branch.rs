@@ -77,7 +77,7 @@ fn choose<A: Tree<Var>, B: Tree<Var>>(
     let (structure, args) = flatten(&x);
     let params = like(&args, at);
     let branching = next_branching();
-    let trace = |i: usize, f: &dyn Fn(A) -> B| {
+    let trace = |i: u32, f: &dyn Fn(A) -> B| {
         in_branch(branching, i, || {
             let opened = trace::body(transform, at, &params);
             stage_in(opened, f, &structure, args.clone())

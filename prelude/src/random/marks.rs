@@ -3,20 +3,21 @@
 
 use crate::Var;
 use std::cell::RefCell;
+use tapeloom_ir::prim::{KeyUse, Mark};
 use tapeloom_ir::{Loc, Op, trace};
 
 /// What is known of the place where a closure draws.
 #[derive(Default)]
 struct Marks {
     /// Draws so far, and branchings.
-    draws: u64,
-    branchings: u64,
+    draws: u32,
+    branchings: u32,
     /// The branches around.
     branches: Branches,
 }
 
 /// Branchings, and which branch of each.
-type Branches = Vec<(u64, usize)>;
+type Branches = Vec<(u32, u32)>;
 
 thread_local! {
     static MARKS: RefCell<Option<Marks>> = const { RefCell::new(None) };
@@ -52,7 +53,7 @@ pub(crate) fn marks() -> bool {
 }
 
 /// A number for something that runs one of several closures.
-pub(crate) fn next_branching() -> u64 {
+pub(crate) fn next_branching() -> u32 {
     MARKS.with_borrow_mut(|marks| {
         marks.as_mut().map_or(0, |marks| {
             marks.branchings += 1;
@@ -62,7 +63,7 @@ pub(crate) fn next_branching() -> u64 {
 }
 
 /// Runs a closure that is one of several.
-pub(crate) fn in_branch<T>(branching: u64, branch: usize, trace: impl FnOnce() -> T) -> T {
+pub(crate) fn in_branch<T>(branching: u32, branch: u32, trace: impl FnOnce() -> T) -> T {
     let change = |change: &dyn Fn(&mut Branches)| {
         MARKS.with_borrow_mut(|marks| marks.iter_mut().for_each(|m| change(&mut m.branches)));
     };
@@ -75,15 +76,14 @@ pub(crate) fn in_branch<T>(branching: u64, branch: usize, trace: impl FnOnce() -
     trace()
 }
 
-/// The key of a draw, marked if anybody wants to know. The name begins with what is done.
-pub(super) fn marked(what: &str, key: Var, at: Loc) -> Var {
-    let name = MARKS.with_borrow_mut(|marks| {
+/// The key of a draw, marked as `what` if anybody wants to know.
+pub(super) fn marked(what: fn(KeyUse) -> Mark, key: Var, at: Loc) -> Var {
+    let of = MARKS.with_borrow_mut(|marks| {
         let marks = marks.as_mut()?;
         marks.draws += 1;
-        let around = marks.branches.iter().map(|(of, branch)| format!(".{of}.{branch}"));
-        Some(format!("{what}{}{}", marks.draws, around.collect::<String>()))
+        Some(KeyUse { number: marks.draws, branches: marks.branches.as_slice().into() })
     });
-    let Some(name) = name else { return key };
-    let marked = trace::bind(Op::keep(&name), &[key.handle], at);
+    let Some(of) = of else { return key };
+    let marked = trace::bind(Op::barrier(what(of)), &[key.handle], at);
     marked.into_iter().next().map_or(key, Var::new)
 }

@@ -53,7 +53,8 @@ use crate::Var;
 use crate::ops::{binary, iota, reshape, wrong};
 use crate::var::{IntoVar, caller, on_behalf};
 use marks::marked;
-use tapeloom_ir::{ArrayType, DRAW, Dtype, KEYS, Kind, Loc, Problem, Scalar, Shape};
+use tapeloom_ir::prim::{KeyUse, Mark};
+use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Scalar, Shape};
 
 /// The key of a seed, which is an integer scalar. Seeds next to each other are as good as others.
 ///
@@ -100,7 +101,7 @@ pub fn key(seed: impl IntoVar) -> Var {
 #[track_caller]
 pub fn split<const N: usize>(key: Var) -> [Var; N] {
     let at = caller();
-    let keys = draw("split", key, &[N].into(), Dtype::U64, at, |bits| bits);
+    let keys = used(Mark::Split, "split", key, &[N].into(), Dtype::U64, at, |bits| bits);
     on_behalf("split", at, || std::array::from_fn(|i| keys.index(i)))
 }
 
@@ -110,7 +111,7 @@ pub fn split<const N: usize>(key: Var) -> [Var; N] {
 /// Errors: `dtype` or `shape` if the key is none.
 #[track_caller]
 pub fn split_n(key: Var, n: usize) -> Var {
-    draw("split_n", key, &[n].into(), Dtype::U64, caller(), |bits| bits)
+    used(Mark::Split, "split_n", key, &[n].into(), Dtype::U64, caller(), |bits| bits)
 }
 
 /// The key for a number, say of an iteration or a worker: other numbers give other keys. Of the number, an
@@ -144,7 +145,7 @@ pub fn fold_in(key: Var, data: impl IntoVar) -> Var {
         return wrong(problem, &[key, data], guess, at);
     }
     on_behalf("fold_in", at, || {
-        threefry2x32(marked(KEYS, key, at), data.convert(Dtype::U32).convert(Dtype::U64))
+        threefry2x32(marked(Mark::Split, key, at), data.convert(Dtype::U32).convert(Dtype::U64))
     })
 }
 
@@ -210,6 +211,19 @@ fn draw(
     at: Loc,
     body: impl FnOnce(Var) -> Var,
 ) -> Var {
+    used(Mark::Draw, name, key, shape, dtype, at, body)
+}
+
+/// The same, of a key that is used to draw or to make keys.
+fn used(
+    mark: fn(KeyUse) -> Mark,
+    name: &'static str,
+    key: Var,
+    shape: &Shape,
+    dtype: Dtype,
+    at: Loc,
+    body: impl FnOnce(Var) -> Var,
+) -> Var {
     if let Some(problem) = no_key(name, key, at) {
         return wrong(problem, &[key], ArrayType::new(dtype, shape.clone()), at);
     }
@@ -220,8 +234,7 @@ fn draw(
     };
     on_behalf(name, at, || {
         let counter = reshape(iota([n], 0, Dtype::U64), shape.clone(), at);
-        let what = if name.starts_with("split") { KEYS } else { DRAW };
-        body(threefry2x32(marked(what, key, at), counter))
+        body(threefry2x32(marked(mark, key, at), counter))
     })
 }
 

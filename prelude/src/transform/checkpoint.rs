@@ -7,9 +7,8 @@ use crate::ops::emit;
 use crate::staging::{Staged, rebuild, stage};
 use crate::tree::Tree;
 use crate::var::caller;
-use tapeloom_ir::prim::{Call, MARKS, Op};
-use tapeloom_ir::trace;
-use tapeloom_ir::{Kind, Loc, Module, Policy, Problem};
+use tapeloom_ir::prim::{Call, Mark, Op};
+use tapeloom_ir::{Loc, Module, Policy};
 
 /// The same function, of which reverse mode keeps what `policy` says: `(A -> B) -> (A -> B)`.
 ///
@@ -185,27 +184,17 @@ impl Var {
     /// use tapeloom::prelude::*;
     /// let f = |x: Var| x.dot(x).named("s").tanh().dot(x);
     /// let g = jit(grad(|x: Var| checkpoint(f, Policy::named(["s"]))(x).sum()));
-    /// assert!(g.explain(Tensor::full(&[100, 100], 0.1)?)?.to_string().contains("kept s"));
+    /// assert!(g.explain(Tensor::full(&[100, 100], 0.1)?)?.to_string().contains("kept named s"));
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
     ///
-    /// Errors: a name that is no word, or one of those by which tapeloom marks what it keeps itself (`held`,
-    /// `later`, `packed`, `recompute`, `rounded`, `tape`).
+    /// Errors: a name that is no word.
     ///
     /// Source: JAX's `checkpoint_name`.
     #[doc(alias = "checkpoint_name")]
     #[track_caller]
     pub fn named(self, name: &str) -> Var {
         let at = caller();
-        if MARKS.contains(&name) {
-            let problem = Problem::new(
-                Kind::Arguments,
-                format!("a value cannot be named `{name}`: tapeloom marks values so itself"),
-                "take another word",
-            );
-            trace::record(problem, &[self.handle], at);
-            return Var::poison(self.ty(at), at);
-        }
-        emit(Op::keep(name), &[self], at)
+        emit(Op::barrier(Mark::Named(name.into())), &[self], at)
     }
 }

@@ -1,7 +1,7 @@
 //! Genes that work element by element.
 
 use super::{Gene, Generator, HUGE};
-use tapeloom_ir::prim::{Broadcast, Convert, IntegerPow, Iota, StopGradient};
+use tapeloom_ir::prim::{Broadcast, Convert, IntegerPow, Iota, Mark, StopGradient};
 use tapeloom_ir::{ArrayType, Dtype, Literal, Op, Scalar, Shape};
 
 /// Functions of one float that are smooth everywhere and stay small.
@@ -59,7 +59,7 @@ impl Generator<'_, '_> {
     /// A mark on any value.
     pub(super) fn marked(&mut self, gene: Gene) {
         let x = self.any(gene.operands[0]);
-        self.push(Op::keep("mark"), &[x.atom], x.bound);
+        self.push(Op::barrier(Mark::Named("mark".into())), &[x.atom], x.bound);
     }
 
     /// Sums, differences, products and extremes of numbers; quotients and shifts of integers.

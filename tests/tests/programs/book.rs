@@ -17,6 +17,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use tapeloom::prelude::*;
 use tapeloom_ir::{Kind, parse_module, print_module, verify_module};
 use tapeloom_tests::{Failure, TextTest};
 
@@ -92,6 +93,39 @@ fn with(
     f: impl FnOnce(&str) -> Result<String, Failure>,
 ) -> Result<String, Failure> {
     f(program.as_ref().ok_or("there is no `ir` block before this one")?)
+}
+
+/// The pictures of the chapter on memory are drawn from its program.
+#[test]
+fn pictures_of_memory_are_those_of_the_program() {
+    let step = |(x, v): (Var, Var)| {
+        let pull = x.slice_axis(0, ..198) - 2.0 * x.slice_axis(0, 1..199) + x.slice_axis(0, 2..);
+        let v = v + 0.1 * pull.pad(&[(1, 1)], 0.0) - 0.01 * v * v * v;
+        (x + 0.1 * v, v)
+    };
+    let energy = move |x: Var| {
+        let (_, v) = fori_loop(1000, |(_, s): (Var, (Var, Var))| step(s), (x, x.zeros_like()));
+        v.square().sum()
+    };
+    let x = Tensor::full(&[200], 0.5).unwrap();
+    let all = jit(grad(energy)).explain(&x).unwrap();
+    let few = jit(grad(checkpoint(energy, Policy::Bytes(100_000)))).explain(&x).unwrap();
+    for (name, picture) in [("memory_all", all.tape()), ("memory_budget", few.tape())] {
+        // Titles name lines of this file.
+        let mut drawn = String::new();
+        for (i, part) in picture.to_svg().split("<title>").enumerate() {
+            drawn += if i == 0 { part } else { part.split_once("</title>").unwrap().1 };
+        }
+        let file = source().join(format!("img/{name}.svg"));
+        if std::env::var_os("BLESS").is_some() {
+            fs::write(&file, &drawn).unwrap();
+        }
+        let known = fs::read_to_string(&file).unwrap_or_default();
+        assert_eq!(
+            known, drawn,
+            "{name}: `BLESS=1 cargo test -p tapeloom-tests --test programs book::` draws it"
+        );
+    }
 }
 
 #[test]

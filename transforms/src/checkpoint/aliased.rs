@@ -41,7 +41,7 @@ pub(crate) fn derive(
     let written = *policy == Policy::Aliased && writes(module, f);
     let memory = if written { Memory::Written } else { Memory::Read };
     let f = through_memory(module, f)?;
-    let bits = policy.bits();
+    let bits = policy.row().bits;
     let within = |share: &Amortization| share.with(PlanContext { memory, bits, ..share.regime() });
     let shares: Vec<Amortization> = shares.iter().map(within).collect();
     regions.linearize(module, f, active, &[], &shares)

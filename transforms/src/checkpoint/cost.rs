@@ -16,11 +16,10 @@ use super::max_flow::NEVER;
 use super::packing::Widths;
 use crate::passes::cost::shape_of;
 use cranelift_entity::SecondaryMap;
-use std::sync::Arc;
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::prim::{Effects, Lowering};
+use tapeloom_ir::prim::{Effects, Lowering, Mark};
 use tapeloom_ir::{
-    Amortization, ArrayType, Atom, Bits, Equation, Function, Memory, Module, PlanContext,
+    Again, Amortization, ArrayType, Atom, Bits, Equation, Function, Memory, Module, PlanContext,
     PlanRequest, Policy, Price, Type, ValueId,
 };
 
@@ -50,23 +49,6 @@ pub(super) struct Prices {
     pub(super) again: Vec<u64>,
 }
 
-/// What computing again costs, as a policy says.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Work<'a> {
-    /// What it takes, with arithmetic so many times over; nothing that is dear.
-    Paid(u64),
-    /// Nothing.
-    Free,
-    /// Nothing, but contractions do not run again.
-    FreeButDots,
-    /// Nothing, but what runs functions does not run again.
-    FreeButRuns,
-    /// Nothing, but what has one of the names is not made again.
-    FreeBut(&'a [Arc<str>]),
-    /// So little that whatever is kept is kept.
-    Least,
-}
-
 /// What the linear half reads of the forward half.
 pub(super) struct Reads<'a> {
     /// The values.
@@ -85,20 +67,10 @@ impl Prices {
         reads: &Reads<'_>,
         times: u64,
     ) -> Prices {
-        let work = match terms.policy {
-            Policy::Planned | Policy::Rounded => Work::Paid(times),
-            Policy::Everything | Policy::Except(_) => Work::Least,
-            Policy::Nothing => Work::Free,
-            Policy::Bytes(_) | Policy::About(_) | Policy::Aliased | Policy::Disjoint => {
-                Work::FreeButRuns
-            }
-            Policy::Named(ref names) => Work::FreeBut(names),
-            Policy::Dots => Work::FreeButDots,
-        };
         // What a function is given that stands with its derivative is there as it was.
         let exact = |v| terms.together && f.params.contains(&v);
         let kept = |e| terms.bits == Bits::Rounded && decides(module, f, e, &exact);
-        let again = |e| if kept(e) { NEVER } else { work.again(module, f, e) };
+        let again = |e| if kept(e) { NEVER } else { again(module, f, e, &terms.policy, times) };
         let again = f.equations.iter().map(again).collect();
         let mut prices = Prices { keep: SecondaryMap::with_default(0), again };
         prices.keep(module, f, terms, reads);
@@ -106,29 +78,19 @@ impl Prices {
     }
 
     fn keep(&mut self, module: &Module, f: &Function, terms: &PlanRequest, reads: &Reads<'_>) {
-        let planned = terms.policy.is_planned();
+        let row = terms.policy.row();
+        let weighed = row.again == Again::Weighed;
         let widths = Widths::of(module, f, terms);
         for (v, ty) in &f.types {
             self.keep[v] = match ty {
-                Type::Array(ty) if planned && is_little(ty, terms.together) => LEAST,
+                Type::Array(ty) if weighed && is_little(ty, terms.together) => LEAST,
                 Type::Array(ty) => LEAST.max(widths.price(v, ty)),
                 Type::Tape(_) => TAPE,
             };
         }
         let names = terms.policy.names();
-        match terms.policy {
-            Policy::Everything | Policy::Except(_) => {
-                reads.values.iter().for_each(|v| self.keep[*v] = 0)
-            }
-            Policy::Planned
-            | Policy::Rounded
-            | Policy::Disjoint
-            | Policy::Nothing
-            | Policy::Dots
-            | Policy::Named(_)
-            | Policy::Aliased
-            | Policy::Bytes(_)
-            | Policy::About(_) => {}
+        if row.again == Again::DearButNames {
+            reads.values.iter().for_each(|v| self.keep[*v] = 0);
         }
         let iterations = terms.iterations.max(1) as u64;
         let constant = constants(module, f, &terms.params);
@@ -145,14 +107,11 @@ impl Prices {
                 self.keep[*o] = LEAST.max(self.keep[*o] / iterations);
             }
             match e.lower(module, f) {
-                Lowering::Contract { .. } if terms.policy == Policy::Dots => {
+                Lowering::Contract { .. } if row.again == Again::FreeButContractions => {
                     self.keep[e.outputs[0]] = LEAST;
                 }
-                Lowering::Alias { kept: Some(name) } if names.contains(&name) => {
-                    let price = match terms.policy {
-                        Policy::Except(_) => NEVER,
-                        _ => LEAST,
-                    };
+                Lowering::Alias { mark: Some(Mark::Named(name)) } if names.contains(&name) => {
+                    let price = if row.again == Again::DearButNames { NEVER } else { LEAST };
                     self.keep[e.outputs[0]] = price;
                     if let (NEVER, Some(v)) = (price, e.operands[0].value()) {
                         self.keep[v] = NEVER;
@@ -162,17 +121,7 @@ impl Prices {
             }
         }
         // Who wants a result computed again does not want it to live so long.
-        let results = match terms.policy {
-            Policy::Planned
-            | Policy::Rounded
-            | Policy::Everything
-            | Policy::Except(_)
-            | Policy::Aliased
-            | Policy::Disjoint
-            | Policy::Bytes(_)
-            | Policy::About(_) => reads.results,
-            Policy::Nothing | Policy::Dots | Policy::Named(_) => 0,
-        };
+        let results = if row.nothing_else { 0 } else { reads.results };
         for (i, v) in f.results.iter().enumerate().take(results) {
             let Some(v) = v.value() else { continue };
             match terms.results.get(i).unwrap_or(&Price::THERE) {
@@ -213,34 +162,34 @@ pub(super) fn constants(
     constant
 }
 
-impl Work<'_> {
-    /// What it costs to run an equation again.
-    fn again(self, module: &Module, f: &Function, e: &Equation) -> u64 {
-        let once = e.op.effects(module) == Effects::Ordered || module.calls_out(&e.op);
-        if once && !planted(Fault::EffectTwice) {
-            return NEVER;
+/// What it costs to run an equation again, as a policy says, with arithmetic so many times over.
+fn again(module: &Module, f: &Function, e: &Equation, policy: &Policy, times: u64) -> u64 {
+    let once = e.op.effects(module) == Effects::Ordered || module.calls_out(&e.op);
+    if once && !planted(Fault::EffectTwice) {
+        return NEVER;
+    }
+    let lowering = e.lower(module, f);
+    let free_unless = |kept: bool| if kept { NEVER } else { 0 };
+    match policy.row().again {
+        Again::Weighed => {}
+        Again::Free => return 0,
+        Again::FreeButContractions => {
+            return free_unless(matches!(lowering, Lowering::Contract { .. }));
         }
-        let lowering = e.lower(module, f);
-        let times = match (self, &lowering) {
-            (Work::FreeButDots, Lowering::Contract { .. }) => return NEVER,
-            (Work::FreeBut(names), Lowering::Alias { kept: Some(name) })
-                if names.contains(name) =>
-            {
-                return NEVER;
-            }
-            (Work::FreeButRuns, _) if !e.op.regions().is_empty() => return NEVER,
-            (Work::Free | Work::FreeButRuns | Work::FreeButDots | Work::FreeBut(_), _) => return 0,
-            (Work::Least, _) => return 2 * LEAST,
-            (Work::Paid(times), _) => times,
-        };
-        let cost = (flops_of(module, f, e) * UNIT).ceil() as u64;
-        // What is computed on indices and truth values is no arithmetic of the derivative.
-        let times = if arithmetic(module, f, e) > 0.0 { times } else { 1 };
-        match OpClass::of(&lowering) {
-            OpClass::Moves => cost,
-            OpClass::Cheap => cost.saturating_mul(times).min(NEVER),
-            OpClass::Writes | OpClass::Dear => NEVER,
+        Again::FreeButFunctions => return free_unless(!e.op.regions().is_empty()),
+        Again::FreeButNames => {
+            let Lowering::Alias { mark: Some(Mark::Named(name)) } = &lowering else { return 0 };
+            return free_unless(policy.names().contains(name));
         }
+        Again::DearButNames => return 2 * LEAST,
+    }
+    let cost = (flops_of(module, f, e) * UNIT).ceil() as u64;
+    // What is computed on indices and truth values is no arithmetic of the derivative.
+    let times = if arithmetic(module, f, e) > 0.0 { times } else { 1 };
+    match OpClass::of(&lowering) {
+        OpClass::Moves => cost,
+        OpClass::Cheap => cost.saturating_mul(times).min(NEVER),
+        OpClass::Writes | OpClass::Dear => NEVER,
     }
 }
 

@@ -8,7 +8,7 @@
 //! read in memory: by loops, branches and contractions.
 //!
 //! ```text
-//! %2: f64[4] = cos %1                %2: f64[] = keep{name=recompute} 1.0
+//! %2: f64[4] = cos %1                %2: f64[] = barrier{mark=rematerialize} 1.0
 //!                                    %3: f64[4] = broadcast{shape=[4], dims=[]} %2
 //!                                    %4: f64[4] = mul %1, %3
 //!                                    %5: f64[4] = cos %4
@@ -16,9 +16,9 @@
 //!
 //! Where bytes are counted, nothing of the linear half may run before the forward half has ended, though it waits for
 //! nothing of it: a loop that makes something again, beside the one that makes it, would leave it in memory between. So
-//! its marks are `keep{name=later}`, also before the arrays that it is given, and the scheduler keeps to that.
+//! its marks are `barrier{mark=after_forward}`, also before the arrays that it is given, and the scheduler keeps to that.
 //!
-//! What is kept is given behind `keep{name=held}`, and a backend has memory for it and nothing larger: else it
+//! What is kept is given behind `barrier{mark=residual}`, and a backend has memory for it and nothing larger: else it
 //! keeps what the value follows from, the array of which it is a part, say.
 
 use super::cost::moves;
@@ -26,9 +26,7 @@ use crate::passes::inline::inline;
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::lang::query::{LinearizeOf, Residual};
-use tapeloom_ir::prim::{
-    Binding, Effects, HELD, LATER, Lowering, Op, RECOMPUTE, Region, Role, apart_from,
-};
+use tapeloom_ir::prim::{Binding, Effects, Lowering, Mark, Op, Region, Role, apart_from};
 use tapeloom_ir::{
     ArrayType, Atom, Builder, Dtype, Equation, FuncId, Function, Module, OrderedMap, Problem,
     Shape, Spot, ValueId, ValueRemap, deeper, rebuild,
@@ -61,7 +59,7 @@ pub(super) fn apart(
         counted && lin.types[*p].as_array().is_some_and(large)
     });
     let given = late.map(|late| Given { late, ..Given::default() }).collect();
-    let mark = if counted { LATER } else { RECOMPUTE };
+    let mark = if counted { Mark::AfterForward } else { Mark::Rematerialize };
     of.lin = Unlike { done: OrderedMap::default(), mark }.function(module, of.lin, given)?;
     Ok(of)
 }
@@ -85,7 +83,7 @@ fn held(module: &mut Module, id: FuncId, residuals: &[Residual]) -> Result<FuncI
     let mut results = copying.results(&f);
     for i in kept {
         let b = Builder::new(module, &mut draft);
-        results[i] = b.emit1(Op::keep(HELD), &[results[i]]);
+        results[i] = b.emit1(Op::barrier(Mark::Residual), &[results[i]]);
     }
     let copy = draft.close(results)?;
     module.add(copy)
@@ -105,7 +103,7 @@ struct Given {
 struct Unlike {
     done: OrderedMap<(FuncId, Vec<Given>), FuncId>,
     /// What marks say.
-    mark: &'static str,
+    mark: Mark,
 }
 
 impl Unlike {
@@ -150,13 +148,13 @@ impl Unlike {
                 });
             }
             let b = Builder::new(module, draft);
-            if e.op.mark() == Some(RECOMPUTE) {
+            if e.op.mark() == Some(&Mark::Rematerialize) {
                 b.at(lines.location(i));
-                return Ok(b.emit(Op::keep(self.mark), &operands));
+                return Ok(b.emit(Op::barrier(self.mark.clone()), &operands));
             }
             for (k, a) in e.operands.iter().enumerate() {
                 if let Some(v) = a.value().filter(|v| seen.values[*v].late) {
-                    let mark = || b.emit1(Op::keep(self.mark), &[operands[k]]);
+                    let mark = || b.emit1(Op::barrier(self.mark.clone()), &[operands[k]]);
                     operands[k] = *later.entry(v).or_insert_with(mark);
                 }
             }
@@ -166,12 +164,12 @@ impl Unlike {
                 let shape = b.type_of(operands[k]).as_array().map(|ty| ty.shape.clone());
                 let own = seen.values[v].own || planted(Fault::OneConstant);
                 if let (false, Some(shape)) = (own, shape) {
-                    let own = || apart_from(&b, self.mark, operands[k], &shape);
+                    let own = || apart_from(&b, &self.mark, operands[k], &shape);
                     operands[k] = *sealed.entry(v).or_insert_with(own);
                 }
             }
             if let Some(elementwise) = &seen.hidden[i] {
-                hide(&b, self.mark, elementwise.as_ref(), &mut operands);
+                hide(&b, &self.mark, elementwise.as_ref(), &mut operands);
             }
             Ok(draft.copy_as(e.op.with_regions(&functions), &lines, i, operands))
         })?;
@@ -305,7 +303,7 @@ fn lies_somewhere(ty: &ArrayType) -> bool {
 
 /// Makes operands others than those of the same equation elsewhere: a literal of an elementwise one, or an array,
 /// of floats if there are.
-fn hide(b: &Builder<'_>, mark: &str, elementwise: Option<&Shape>, operands: &mut [Atom]) {
+fn hide(b: &Builder<'_>, mark: &Mark, elementwise: Option<&Shape>, operands: &mut [Atom]) {
     let literal = operands.iter_mut().find(|a| a.literal().is_some());
     if let (Some(shape), Some(a)) = (elementwise, literal) {
         *a = apart_from(b, mark, *a, shape);

@@ -21,7 +21,7 @@ use super::cost::{Prices, Reads, arithmetic};
 use super::max_flow::{NEVER, Network};
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::prim::{Lowering, TripCount};
-use tapeloom_ir::{Equation, FuncId, Function, Module, OrderedMap, PlanRequest, ValueId};
+use tapeloom_ir::{Again, Equation, FuncId, Function, Module, OrderedMap, PlanRequest, ValueId};
 
 /// How much more arithmetic a plan may have, as long as what loops keep stays in a cache: a tenth.
 const MORE: f64 = 0.1;
@@ -41,7 +41,7 @@ pub(super) fn choose(
     reads: &Reads<'_>,
     terms: &PlanRequest,
 ) -> Vec<bool> {
-    let weighed = terms.policy.is_planned() && !leaves_the_cache(f, reads, terms);
+    let weighed = terms.policy.row().again == Again::Weighed && !leaves_the_cache(f, reads, terms);
     let mut times = 1;
     loop {
         let again = cheapest(f, &Prices::of(module, f, terms, reads, times), reads.values);

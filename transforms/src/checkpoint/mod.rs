@@ -67,7 +67,7 @@ use isolate::apart;
 use min_cut::choose;
 use tapeloom_ir::lang::query::{LinearizeOf, Plan, Residual, Within};
 use tapeloom_ir::prim::Regions;
-use tapeloom_ir::{Atom, FuncId, Module, PlanRequest, Policy, Problem, ValueId};
+use tapeloom_ir::{Atom, FuncId, Module, PlanRequest, Planner, Policy, Problem, ValueId};
 
 /// The derivative of a function whose loops keep what a policy says.
 pub(crate) fn within(
@@ -76,18 +76,10 @@ pub(crate) fn within(
     f: FuncId,
     of: &Within,
 ) -> Result<LinearizeOf, Problem> {
-    match of.policy {
-        Policy::Bytes(bytes) | Policy::About(bytes) => {
-            budget::derive(regions, module, f, of, bytes)
-        }
-        Policy::Aliased | Policy::Disjoint => aliased::derive(regions, module, f, of),
-        Policy::Planned
-        | Policy::Rounded
-        | Policy::Everything
-        | Policy::Nothing
-        | Policy::Dots
-        | Policy::Named(_)
-        | Policy::Except(_) => {
+    match of.policy.row().planner {
+        Planner::Budget => budget::derive(regions, module, f, of, of.policy.bytes().unwrap_or(0)),
+        Planner::Memory => aliased::derive(regions, module, f, of),
+        Planner::Cut => {
             let all = regions.linearize(module, f, &of.active, &[], &of.shares)?;
             regions.plan(module, all, PlanRequest::call(of.policy.clone()))
         }
@@ -104,15 +96,10 @@ pub(crate) fn derive(
     let of = chosen(regions, module, fwd, plan)?;
     let of = packing::pack(module, of, &plan.terms)?;
     // Who says what is kept wants nothing else to be.
-    let counted = match plan.terms.policy {
-        Policy::Nothing | Policy::Dots | Policy::Named(_) => Some(false),
-        Policy::Bytes(_) | Policy::About(_) => Some(true),
-        Policy::Planned
-        | Policy::Rounded
-        | Policy::Everything
-        | Policy::Except(_)
-        | Policy::Aliased
-        | Policy::Disjoint => None,
+    let row = plan.terms.policy.row();
+    let counted = match row.planner {
+        Planner::Budget => Some(true),
+        Planner::Cut | Planner::Memory => row.nothing_else.then_some(false),
     };
     match counted.filter(|_| plan.terms.together) {
         Some(counted) => apart(module, of, counted),

@@ -1,7 +1,7 @@
 //! The names of a policy, and the names that there are.
 //!
 //! ```text
-//! named(act, mask)      %3: f64[8] = keep{name=act, id=0} %2      nothing is named `mask`
+//! named(act, mask)      %3: f64[8] = barrier{name=act, id=0} %2      nothing is named `mask`
 //! ```
 //!
 //! Who misspells a name would keep nothing, or everything, and see no more of it than a time or a number of
@@ -9,7 +9,7 @@
 
 use cranelift_entity::SecondaryMap;
 use std::sync::Arc;
-use tapeloom_ir::prim::{Lowering, MARKS};
+use tapeloom_ir::prim::{Lowering, Mark};
 use tapeloom_ir::{Atom, FuncId, Function, Kind, Module, OrderedSet, Policy, Problem, ValueId};
 
 /// Whether the function has a value for each name of a policy.
@@ -53,7 +53,7 @@ pub fn known_names(module: &Module, f: FuncId, policy: &Policy) -> Result<(), Pr
 ///
 /// ```text
 /// %2 = exp %1                              %2 = exp %1
-/// %3 = keep{name=act, id=0} %2             %3 = keep{name=act, id=0} %2
+/// %3 = barrier{name=act, id=0} %2             %3 = barrier{name=act, id=0} %2
 /// return %3, %2                            return %3, %3
 /// ```
 pub(super) fn read_by_name(module: &Module, f: &Function, policy: &Policy) -> Function {
@@ -71,12 +71,13 @@ pub(super) fn read_by_name(module: &Module, f: &Function, policy: &Policy) -> Fu
         let lowering = f.equations[i].lower(module, &f);
         let e = &mut f.equations[i];
         e.operands.iter_mut().for_each(|a| by_name(a, &named));
-        let Lowering::Alias { kept } = lowering else { continue };
+        let Lowering::Alias { mark } = lowering else { continue };
         let (y, mut next) = (e.outputs[0], e.operands[0].value());
         of[y] = next;
         // An argument is there without a name.
         while let Some(v) = next.filter(|v| !f.params.contains(v)) {
-            if kept.as_ref().is_some_and(|name| asked.contains(name)) {
+            let name = mark.as_ref().and_then(Mark::name);
+            if name.is_some_and(|name| asked.contains(name)) {
                 named[v] = Some(y.into());
             }
             next = of[v];
@@ -96,9 +97,7 @@ fn names(module: &Module, f: FuncId) -> OrderedSet<Arc<str>> {
         let f = module.function(id);
         for e in &f.equations {
             open.extend(e.op.regions().iter().map(|r| r.function));
-            if let Lowering::Alias { kept: Some(name) } = e.lower(module, f)
-                && !MARKS.contains(&&*name)
-            {
+            if let Lowering::Alias { mark: Some(Mark::Named(name)) } = e.lower(module, f) {
                 found.insert(name);
             }
         }

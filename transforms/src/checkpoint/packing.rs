@@ -8,7 +8,7 @@
 //! func @f.fwd(..) -> (.., bool[100])        func @f.fwd(..) -> (.., u32[4])
 //!   %7: bool[100] = le %5, %6                 %7: bool[100] = le %5, %6
 //!   return .., %7                             .. shift_left, reduce_or: %9: u32[4]
-//! }                                           %10: u32[4] = keep{name=packed} %9
+//! }                                           %10: u32[4] = barrier{mark=packed} %9
 //!                                             return .., %10
 //!                                           }
 //! ```
@@ -36,8 +36,8 @@ use tapeloom_ir::analysis::interval::Interval;
 use tapeloom_ir::lang::query::{LinearizeOf, Residual};
 use tapeloom_ir::prim::{Op, Packing};
 use tapeloom_ir::{
-    ArrayType, Atom, Bits, Builder, Draft, Dtype, Function, Loc, Module, OrderedMap, PlanRequest,
-    Price, Problem, Type, ValueId, ValueRemap,
+    Again, ArrayType, Atom, Bits, Builder, Draft, Dtype, Function, Loc, Module, OrderedMap,
+    PlanRequest, Price, Problem, Type, ValueId, ValueRemap,
 };
 
 /// What arithmetic on integers costs more than its codes say, which are of floats in vectors.
@@ -61,7 +61,7 @@ impl Widths {
         Widths {
             bits: terms.bits,
             together: terms.together,
-            weighed: terms.policy.is_planned(),
+            weighed: terms.policy.row().again == Again::Weighed,
             ranges,
         }
     }
@@ -155,7 +155,7 @@ pub(super) fn pack(
         for Way { value, way, at } in made.iter().filter_map(|v| way_of[*v]) {
             b.at(*at);
             let bits = way.pack(&b, copying.read((*value).into()));
-            packed[*value] = Some(b.emit1(Op::keep(way.name()), &[bits]));
+            packed[*value] = Some(b.emit1(Op::barrier(way.mark()), &[bits]));
         }
     };
     // What is packed as soon as it is made need not stay as it is.

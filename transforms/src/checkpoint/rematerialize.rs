@@ -16,7 +16,7 @@ use crate::passes::live_equations::sweep;
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::lang::query::{LinearizeOf, Residual};
-use tapeloom_ir::prim::{Op, RECOMPUTE, Regions};
+use tapeloom_ir::prim::{Mark, Op, Regions};
 use tapeloom_ir::{
     Atom, Builder, Draft, Function, Module, Problem, Spot, Type, ValueId, ValueRemap,
 };
@@ -83,7 +83,7 @@ pub(super) fn rewrite(
         let values: Vec<ValueId> = f.types.keys().filter(marked).collect();
         let b = Builder::new(module, &mut draft);
         for v in values {
-            let mark = b.emit1(Op::keep(RECOMPUTE), &[behind.read(v.into())]);
+            let mark = b.emit1(Op::barrier(Mark::Rematerialize), &[behind.read(v.into())]);
             behind.bind(v, mark);
         }
     }

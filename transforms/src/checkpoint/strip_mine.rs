@@ -9,7 +9,7 @@
 //! ```
 
 use cranelift_entity::SecondaryMap;
-use tapeloom_ir::prim::{Binding, LoopSpec, Lowering, Region, is_packed};
+use tapeloom_ir::prim::{Binding, LoopSpec, Lowering, Region};
 use tapeloom_ir::{
     Builder, FuncId, Function, Module, OrderedSet, Problem, Type, ValueId, deeper, rebuild,
 };
@@ -54,7 +54,7 @@ fn waiting_here(module: &Module, f: &Function) -> u64 {
         e.outputs.iter().for_each(|o| stack[*o] = follows);
         if let Some(stack) = of.and_then(array)
             && let Some(bits) = e.outputs.first().and_then(|o| array(*o))
-            && matches!(e.lower(module, f), Lowering::Alias { kept: Some(name) } if is_packed(&name))
+            && matches!(e.lower(module, f), Lowering::Alias { mark: Some(mark) } if mark.is_packed())
         {
             // What comes out of words is in numbers of their size first.
             let words = bits.shape.elements() < stack.shape.elements();

@@ -9,7 +9,7 @@ use super::uses::{Behind, OneBox};
 use smallvec::smallvec;
 use tapeloom_ir::prim::reshaped;
 use tapeloom_ir::{
-    Atom, Builder, Equation, FuncId, Module, Op, OrderedMap, OrderedSet, Policy, Problem, Type,
+    Atom, Builder, Equation, FuncId, Module, Op, OrderedMap, OrderedSet, Planner, Problem, Type,
     ValueId, deeper, rebuild,
 };
 
@@ -86,9 +86,8 @@ fn visit(
             changed |= found.is_some();
             return Ok(found.map_or_else(|| draft.copy(&f, i, operands), |x| smallvec![x]));
         };
-        if let (Rewrite::Loops(_) | Rewrite::Stores, Some(Policy::Aliased | Policy::Disjoint)) =
-            (pass, e.op.policy())
-        {
+        let as_written = e.op.policy().is_some_and(|p| p.row().planner == Planner::Memory);
+        if as_written && matches!(pass, Rewrite::Loops(_) | Rewrite::Stores) {
             return Ok(draft.copy(&f, i, operands));
         }
         let mut functions = Vec::with_capacity(regions.len());

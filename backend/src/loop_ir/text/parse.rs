@@ -32,7 +32,7 @@ use crate::loop_ir::{
 };
 use cranelift_entity::{EntityRef, PrimaryMap};
 use std::sync::Arc;
-use tapeloom_ir::prim::{Library, Parameter};
+use tapeloom_ir::prim::{Library, Mark, Parameter};
 use tapeloom_ir::{ArrayType, Code, Dtype, Host, HostCall, Kind, Literal, Problem, is_word};
 
 /// Reads a program; `library` finds functions by name.
@@ -172,15 +172,19 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `kept recompute, mine`, or nothing.
+    /// `kept rematerialize, named mine`, or nothing.
     fn kept(&mut self, held: BufferVersion) -> Result<(), Problem> {
         if self.take("kept") {
             loop {
-                let name = self.next();
-                if !is_word(name) {
-                    return Err(self.wanted("a name", name));
-                }
-                self.program.keep(held, name.into());
+                let named = self.take("named");
+                let word = self.next();
+                let mark = match named {
+                    true => is_word(word).then(|| Mark::Named(word.into())),
+                    false => Mark::of_word(word),
+                };
+                let wanted = if named { "a name" } else { "a mark" };
+                let Some(mark) = mark else { return Err(self.wanted(wanted, word)) };
+                self.program.keep(held, mark);
                 if !self.take(",") {
                     break;
                 }

@@ -53,10 +53,10 @@ impl Display for Kernel {
     }
 }
 
-/// The end of the line that declares a value: under which names it is kept.
+/// The end of the line that declares a value: why it is kept.
 fn kept(k: &Kernel, f: &mut Formatter<'_>, held: BufferVersion) -> fmt::Result {
-    for (i, name) in k.kept.get(&held).into_iter().flatten().enumerate() {
-        write!(f, "{} {name}", if i == 0 { " kept" } else { "," })?;
+    for (i, mark) in k.kept.get(&held).into_iter().flatten().enumerate() {
+        write!(f, "{} {mark}", if i == 0 { " kept" } else { "," })?;
     }
     writeln!(f)
 }

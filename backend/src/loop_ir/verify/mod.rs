@@ -23,7 +23,7 @@ use super::{
 };
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use std::fmt;
-use tapeloom_ir::{Dtype, Kind, OrderedMap, Problem, is_word};
+use tapeloom_ir::{Dtype, Kind, OrderedMap, Problem};
 
 /// A broken invariant: which one, where.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -267,13 +267,16 @@ impl<'a> Verifier<'a> {
                 }
             }
         }
-        for (held, names) in &p.kept {
+        for (held, marks) in &p.kept {
             match p.buffers.is_valid(held.buffer) {
                 true => self.version(held.buffer, held.version),
                 false => self.error(format!("{held} is kept, but does not exist")),
             }
-            if let Some(name) = names.iter().find(|name| !is_word(name)) {
-                self.error(format!("{held} is kept under a name that is no word: {name:?}"));
+            if let Some(mark) = marks.iter().find(|mark| !mark.is_well_formed()) {
+                self.error(format!("{held} is kept under a name that is no word: {mark}"));
+            }
+            if let Some(mark) = marks.iter().find(|mark| mark.key_use().is_some()) {
+                self.error(format!("{held} is kept as a random key: {mark}"));
             }
         }
         outputs.sort_unstable();

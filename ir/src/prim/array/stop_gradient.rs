@@ -61,7 +61,7 @@ impl ArrayPrimitive for StopGradient {
     }
 
     fn lower(&self, _: &[Operand<'_>]) -> Lowering {
-        Lowering::Alias { kept: None }
+        Lowering::Alias { mark: None }
     }
 
     fn rewrites() -> Vec<Rewrite> {

@@ -17,7 +17,8 @@ use crate::lang::problem::{Kind, Problem};
 use crate::lang::query::{AccumulateInto, PruneOf, Residual};
 use crate::lang::types::Type;
 use crate::lang::value::Value;
-use crate::policy::{Amortization, PlanRequest, Policy};
+use crate::policy::{Amortization, PlanRequest};
+use crate::policy_table::{Planner, Policy};
 use crate::prim::rules::region_helpers::{fits, function, scatter_tangents};
 use crate::prim::{
     Arg, Batched, Cotangents, Doc, Dual, Effects, Family, Linearity, Lowering, Op, Operand,
@@ -125,12 +126,11 @@ impl Primitive for Call {
         dx: &[Option<Atom>],
     ) -> Result<Dual, Problem> {
         let active: Vec<bool> = dx.iter().map(Option::is_some).collect();
-        let bits = self.checkpoint.as_ref().map_or(cx.regime().bits, Policy::bits);
+        let bits = self.checkpoint.as_ref().map_or(cx.regime().bits, |p| p.row().bits);
         let shares: Vec<Amortization> = (0..x.len()).map(|i| cx.share(i).in_bits(bits)).collect();
         let of = cx.ask(|regions, m| {
-            if let Some(
-                policy @ (Policy::Bytes(_) | Policy::About(_) | Policy::Aliased | Policy::Disjoint),
-            ) = &self.checkpoint
+            if let Some(policy) = &self.checkpoint
+                && policy.row().planner != Planner::Cut
             {
                 return regions.within(m, self.function, &active, &shares, policy);
             }

@@ -1,16 +1,16 @@
-//! `keep{name, id}`: its operand, which from here on is another value than what it was made from.
+//! `barrier{mark, id}`: its operand, which from here on is another value than what it was made from.
 //!
 //! Passes find that two equations compute the same and keep one. Where recomputing is the point,
 //! they must not:
 //!
 //! ```text
 //! %1: f64[3] = exp %0                    // read by the forward half
-//! %2: f64[3] = keep{name=mine, id=0} %0
+//! %2: f64[3] = barrier{name=mine, id=0} %0
 //! %3: f64[3] = exp %2                    // read by the backward half; %1 need not live so long
 //! ```
 //!
 //! So a mark is a boundary that no pass merges, folds or looks through ([`Effects::Fixed`]), and it
-//! goes if nobody reads it. `name` says whose decision it is. `id` tells marks apart that are equal
+//! goes if nobody reads it. The [mark](Mark) says what it is for. `id` tells marks apart that are equal
 //! otherwise; it is a number as those of values are: a function that is closed has its marks numbered
 //! in order, so that equal programs are equal and an inlined mark is a new one.
 //!
@@ -18,7 +18,7 @@
 //! is computed, copied or stored. Model: `optimization_barrier` of XLA, `name` of JAX's
 //! `checkpoint_name`.
 
-use super::packing::{PACKED, ROUNDED};
+use super::mark::Mark;
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
 use crate::lang::literal::Literal;
@@ -30,55 +30,36 @@ use crate::prim::{
     Operand, Rewrite, Sample, Scalar, Tangent,
 };
 use crate::tensor::Tensor;
-use crate::text::is_word;
-use std::sync::Arc;
 
-/// The mark of what is computed again.
-pub const RECOMPUTE: &str = "recompute";
-
-/// The mark of what the way back reads where memory is counted that is taken between the passes: nothing that reads
-/// it runs before the forward pass has ended.
-pub const LATER: &str = "later";
-
-/// The mark of what the forward pass gives to the way back under a policy that says so: it has memory of its
-/// own size.
-pub const HELD: &str = "held";
-
-/// The mark of what one loop stacks and another one takes up in the opposite order.
-pub const TAPE: &str = "tape";
-
-/// The marks that tapeloom makes itself; names that a user gives are others.
-pub const MARKS: [&str; 6] = [RECOMPUTE, LATER, HELD, TAPE, PACKED, ROUNDED];
-
-/// `keep{name, id}`
+/// `barrier{mark, id}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
-pub struct Keep {
-    /// Whose mark it is: a word.
-    pub name: Arc<str>,
+pub struct Barrier {
+    /// Why it is there.
+    pub mark: Mark,
     /// Its number among the marks of the function.
     pub id: u32,
 }
 
-notation!(Keep = "keep" { name, id });
+notation!(Barrier = "barrier" { mark(mark, name, draw, split), id });
 
 impl Op {
-    /// The primitive that marks a value in that name.
-    pub fn keep(name: &str) -> Op {
-        Keep { name: name.into(), id: 0 }.into()
+    /// The primitive that marks a value.
+    pub fn barrier(mark: Mark) -> Op {
+        Barrier { mark, id: 0 }.into()
     }
 
-    /// The name by which an operand is marked, if that is what this does.
-    pub fn mark(&self) -> Option<&str> {
+    /// How an operand is marked, if that is what this does.
+    pub fn mark(&self) -> Option<&Mark> {
         match self {
-            Op::Keep(mark) => Some(&mark.name),
+            Op::Barrier(barrier) => Some(&barrier.mark),
             _ => None,
         }
     }
 
     /// Gives a mark the next number.
     pub(crate) fn number(&mut self, next: &mut u32) {
-        if let Op::Keep(mark) = self {
-            mark.id = *next;
+        if let Op::Barrier(barrier) = self {
+            barrier.id = *next;
             *next += 1;
         }
     }
@@ -86,9 +67,9 @@ impl Op {
 
 /// The same numbers in that shape, which no pass finds to be those of `x`: a literal behind that mark, or a number
 /// times a 1 that is. A truth value is one if it is, and if `true` is.
-pub fn apart_from(b: &Builder<'_>, mark: &str, x: Atom, shape: &Shape) -> Atom {
+pub fn apart_from(b: &Builder<'_>, mark: &Mark, x: Atom, shape: &Shape) -> Atom {
     let marked = |x: Literal| {
-        let mark = b.emit1(Op::keep(mark), &[x.into()]);
+        let mark = b.emit1(Op::barrier(mark.clone()), &[x.into()]);
         b.emit1(Broadcast { shape: shape.clone(), dims: Vec::new() }, &[mark])
     };
     match x {
@@ -101,13 +82,13 @@ pub fn apart_from(b: &Builder<'_>, mark: &str, x: Atom, shape: &Shape) -> Atom {
     }
 }
 
-impl ArrayPrimitive for Keep {
+impl ArrayPrimitive for Barrier {
     const EFFECTS: Effects = Effects::Fixed;
 
     fn docs() -> Vec<Doc> {
         vec![Doc {
             family: Family::Marks,
-            name: "keep{name, id}".into(),
+            name: "barrier{mark, id}".into(),
             math: "y = x".into(),
             types: "any array".into(),
             derivative: "∂x: t, unmarked".into(),
@@ -117,14 +98,14 @@ impl ArrayPrimitive for Keep {
     }
 
     fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType> {
-        if !is_word(&self.name) {
+        if let (Some(name), false) = (self.mark.name(), self.mark.is_well_formed()) {
             return Err(Problem::new(
                 Kind::Arguments,
-                format!("a value cannot be marked with the name {:?}", self.name),
+                format!("a value cannot be marked with the name {name:?}"),
                 "a name is a word of letters, digits, `_` and `.`, and no dtype or truth value",
             ));
         }
-        one_array("keep", operands).cloned()
+        one_array("barrier", operands).cloned()
     }
 
     fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
@@ -150,7 +131,7 @@ impl ArrayPrimitive for Keep {
     }
 
     fn lower(&self, _: &[Operand<'_>]) -> Lowering {
-        Lowering::Alias { kept: Some(self.name.clone()) }
+        Lowering::Alias { mark: Some(self.mark.clone()) }
     }
 
     fn rewrites() -> Vec<Rewrite> {
@@ -159,10 +140,19 @@ impl ArrayPrimitive for Keep {
 
     fn samples() -> Vec<Sample> {
         vec![
-            Sample::smooth(Op::keep("mark"), vec![Tensor::from([1.5, -2.0])]),
-            Sample::smooth(Op::keep("mark"), vec![Tensor::from(2.5)]),
-            Sample::edge(Op::keep("mark"), vec![Tensor::from([[1i64], [2]])]),
-            Sample::edge(Op::keep("mark"), vec![Tensor::from([true, false])]),
+            Sample::smooth(
+                Op::barrier(Mark::Named("mark".into())),
+                vec![Tensor::from([1.5, -2.0])],
+            ),
+            Sample::smooth(Op::barrier(Mark::Named("mark".into())), vec![Tensor::from(2.5)]),
+            Sample::edge(
+                Op::barrier(Mark::Named("mark".into())),
+                vec![Tensor::from([[1i64], [2]])],
+            ),
+            Sample::edge(
+                Op::barrier(Mark::Named("mark".into())),
+                vec![Tensor::from([true, false])],
+            ),
         ]
     }
 }
@@ -176,14 +166,18 @@ mod tests {
 
     #[test]
     fn laws() {
-        check_samples(Keep::samples());
+        check_samples(Barrier::samples());
     }
 
     #[test]
     fn a_name_is_a_word() {
         let x = [Type::array(Dtype::F64, &[2])];
         for bad in ["", "two words", "f64", "true", "2nd", "a{b"] {
-            assert_eq!(problem(Op::keep(bad), &x).kind, Kind::Arguments, "{bad:?}");
+            assert_eq!(
+                problem(Op::barrier(Mark::Named(bad.into())), &x).kind,
+                Kind::Arguments,
+                "{bad:?}"
+            );
         }
     }
 
@@ -193,8 +187,8 @@ mod tests {
             let [a, b] = ids;
             format!(
                 "func @f(%0: f64[]) -> (f64[]) {{
-  %1: f64[] = keep{{name=a, id={a}}} %0
-  %2: f64[] = keep{{name=b, id={b}}} %1
+  %1: f64[] = barrier{{name=a, id={a}}} %0
+  %2: f64[] = barrier{{name=b, id={b}}} %1
   return %2
 }}
 "
@@ -209,7 +203,7 @@ mod tests {
     fn an_inlined_mark_is_a_new_one() {
         let mut module = parse_module(
             "func @f(%0: f64[]) -> (f64[]) {
-               %1: f64[] = keep{name=a, id=0} %0
+               %1: f64[] = barrier{name=a, id=0} %0
                return %1
              }
              func @g(%0: f64[]) -> (f64[], f64[]) {

@@ -22,6 +22,7 @@
 //! Neighbours lie in one word, from its lowest bits on. What goes into rows or comes out of them may have to lie in
 //! memory meanwhile, so smaller elements are converted last and come back first.
 
+use super::mark::Mark;
 use crate::fault::{Fault, planted};
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
@@ -29,17 +30,6 @@ use crate::lang::literal::Literal;
 use crate::lang::types::{ArrayType, Dtype, Shape};
 use crate::prim::Code;
 use crate::prim::{Broadcast, Convert, Iota, Pad, Reduce, Reducer, Reshape, Scalar, Slice};
-
-/// The mark of what is kept in fewer bytes.
-pub const PACKED: &str = "packed";
-
-/// The mark of what is kept rounded.
-pub const ROUNDED: &str = "rounded";
-
-/// Whether a mark is that of a value in fewer bytes.
-pub fn is_packed(name: &str) -> bool {
-    [PACKED, ROUNDED].contains(&name)
-}
 
 /// How an array lies in fewer bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,11 +86,11 @@ impl Packing {
         }
     }
 
-    /// The name of the mark of what is packed so.
-    pub fn name(self) -> &'static str {
+    /// The mark of what is packed so.
+    pub fn mark(self) -> Mark {
         match self.is_exact() {
-            true => PACKED,
-            false => ROUNDED,
+            true => Mark::Packed,
+            false => Mark::Rounded,
         }
     }
 

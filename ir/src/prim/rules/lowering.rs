@@ -9,9 +9,8 @@ use crate::lang::literal::Literal;
 use crate::lang::module::Module;
 use crate::lang::problem::Problem;
 use crate::lang::types::{ArrayType, Dtype, Shape, Type};
-use crate::prim::{Bounds, Code, Combine, LoopSpec, Op, Operand};
+use crate::prim::{Bounds, Code, Combine, LoopSpec, Mark, Op, Operand};
 use crate::tensor::Tensor;
-use std::sync::Arc;
 
 /// What to do for an equation with one output (or, for one that runs functions, many).
 #[derive(Clone, Debug)]
@@ -31,8 +30,8 @@ pub enum Lowering {
     Reshape,
     /// The operand itself.
     Alias {
-        /// The name under which it is kept, where a mark says so.
-        kept: Option<Arc<str>>,
+        /// Why it stands behind a barrier, where it does.
+        mark: Option<Mark>,
     },
     /// `y[i]` is the index along `axis`, in the output's dtype.
     Iota {

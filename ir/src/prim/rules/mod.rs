@@ -10,7 +10,8 @@ use crate::lang::query::{
     AccumulateInto, BatchOf, BatchRequest, JvpOf, LinearizeOf, PruneOf, TransposeOf, UnzipOf,
 };
 use crate::lang::types::{ArrayType, Shape, Type};
-use crate::policy::{Amortization, PlanContext, PlanRequest, Policy};
+use crate::policy::{Amortization, PlanContext, PlanRequest};
+use crate::policy_table::Policy;
 use crate::tensor::Tensor;
 use smallvec::SmallVec;
 

@@ -8,7 +8,7 @@ use std::fmt;
 
 /// A token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Tok<'t> {
+pub(crate) enum Tok<'t> {
     /// `%3`, without the sign.
     Value(&'t str),
     /// `@loss`, without the sign.
@@ -45,22 +45,22 @@ impl fmt::Display for Tok<'_> {
 
 /// A place in the text: line and column in characters, from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Place {
-    pub(super) line: usize,
-    pub(super) column: usize,
+pub(crate) struct Place {
+    pub(crate) line: usize,
+    pub(crate) column: usize,
 }
 
 /// A token and where it begins.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Token<'t> {
-    pub(super) tok: Tok<'t>,
-    pub(super) place: Place,
+pub(crate) struct Token<'t> {
+    pub(crate) tok: Tok<'t>,
+    pub(crate) place: Place,
     /// Whether nothing but space precedes it on its line.
-    pub(super) first: bool,
+    pub(crate) first: bool,
 }
 
 /// Whether a name may contain that character.
-pub(super) fn in_name(c: char) -> bool {
+pub(crate) fn in_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == '.'
 }
 
@@ -71,7 +71,7 @@ pub fn is_word(text: &str) -> bool {
 }
 
 /// All tokens; the last is [`Tok::End`].
-pub(super) fn lex(text: &str) -> Vec<Token<'_>> {
+pub(crate) fn lex(text: &str) -> Vec<Token<'_>> {
     let mut tokens = Vec::new();
     let mut end = Place { line: 1, column: 1 };
     for (i, line) in text.lines().enumerate() {
