@@ -25,6 +25,8 @@
 use crate::loop_ir::{Address, Arg, Expr, Extent, IndexId, Kernel, ScalarId, Stmt, VarId, visit};
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
+use tapeloom_ir::analysis::affine::Affine;
+use tapeloom_ir::analysis::interval::Interval;
 use tapeloom_ir::{Code, Dtype, Literal, OrderedMap};
 
 /// Steps that the search for one access takes at most.
@@ -35,11 +37,8 @@ const DEPTH: usize = 48;
 const LOOKS: usize = 4_000;
 const SPENT: usize = 4;
 
-/// From the least to the greatest.
-pub(super) type Range = (i128, i128);
-
 /// What a sum consists of.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Atom {
     Index(IndexId),
     Scalar(ScalarId),
@@ -47,15 +46,8 @@ enum Atom {
     Var(VarId, usize),
 }
 
-/// Something in `rest`, plus multiples of atoms.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Sum {
-    rest: Range,
-    terms: SmallVec<[(Atom, i128); 4]>,
-}
-
-/// What a value can be of which nothing is known: a float, or what is not declared, which is an error found elsewhere.
-const UNKNOWN: Range = (i128::MIN / 2, i128::MAX / 2);
+/// A sum of integers without a limit.
+type Sum = Affine<Atom>;
 
 /// What is known where the verifier is.
 pub(crate) struct ValueRanges<'a> {
@@ -107,44 +99,33 @@ impl<'a> ValueRanges<'a> {
     }
 
     /// How often a loop runs at least and at most.
-    pub(crate) fn iterations(&self, extent: Extent) -> Range {
+    pub(crate) fn iterations(&self, extent: Extent) -> Interval {
         match extent {
-            Extent::Constant(n) => (n as i128, n as i128),
+            Extent::Constant(n) => Interval::number(n as i128),
             Extent::Scalar(a) => {
-                let (low, high) = Search::under(self, None).arg(a);
-                (low.max(0), high.max(0))
+                let Interval { least, most } = Search::under(self, None).arg(a);
+                Interval::new(least.max(0), most.max(0))
             }
         }
     }
 
     /// Where an address lies if the guard holds; `None` if it cannot.
-    pub(crate) fn address(&self, address: &Address, guard: Option<Arg>) -> Option<Range> {
+    pub(crate) fn address(&self, address: &Address, guard: Option<Arg>) -> Option<Interval> {
         let mut search = Search::under(self, guard);
         if search.dead {
             return None;
         }
-        let mut sum = Sum::constant(i128::from(address.offset));
-        for (index, stride) in &address.terms {
-            sum = sum.plus(&Sum::atom(Atom::Index(*index)), i128::from(*stride));
-        }
-        if let Some(d) = address.dynamic {
-            sum = sum.plus(&search.sum(d), 1);
-        }
-        Some(search.range(&sum))
+        let sum = search.address(address);
+        Some(sum.map_or(Interval::ALL, |sum| search.range(&sum)))
     }
 
     /// The same element as a sum of loop indices and at most one value, where it is one.
     pub(crate) fn sum(&self, address: &Address) -> Option<Address> {
         let mut search = Search::under(self, None);
-        let all = search.sum(address.dynamic?);
+        let all = search.sum(address.dynamic?)?;
         let mut found = Address { dynamic: None, ..address.clone() };
-        let (low, high) = all.rest;
-        if low != high {
-            return None;
-        }
-        found.offset = found.offset.checked_add(i64::try_from(low).ok()?)?;
-        for (atom, factor) in all.terms {
-            let factor = i64::try_from(factor).ok()?;
+        found.offset = found.offset.checked_add(all.offset())?;
+        for (atom, factor) in all.terms().iter().copied() {
             match atom {
                 Atom::Index(i) => match found.terms.iter_mut().find(|t| t.0 == i) {
                     Some(term) => term.1 = term.1.checked_add(factor)?,
@@ -173,8 +154,8 @@ impl<'a> ValueRanges<'a> {
             return None;
         }
         let mut search = Search::under(self, None);
-        let sum = search.sum(x).plus(&search.sum(y), -1);
-        let [(Atom::Index(index), factor @ (1 | -1))] = *sum.terms.as_slice() else { return None };
+        let sum = search.sum(x)?.checked_plus(&search.sum(y)?, -1)?;
+        let [(Atom::Index(index), factor @ (1 | -1))] = *sum.terms() else { return None };
         // i + c < 0 is i < -c, and c - i < 0 is i > c.
         let code = match (code, factor) {
             (Code::Lt, -1) => Code::Gt,
@@ -183,8 +164,7 @@ impl<'a> ValueRanges<'a> {
             (Code::Ge, -1) => Code::Le,
             _ => code,
         };
-        let (low, high) = sum.rest;
-        let number = i64::try_from(low.checked_mul(-factor)?).ok().filter(|_| low == high)?;
+        let number = sum.offset().checked_mul(-factor)?;
         Some((code, Arg::Index(index), Arg::Literal(Literal::i64(number))))
     }
 
@@ -197,10 +177,7 @@ impl<'a> ValueRanges<'a> {
         let truth = |holds| Arg::Literal(Literal::bool(holds));
         let mut search = Search::under(self, None);
         // x <= y
-        let mut ordered = |x: Arg, y: Arg, by: i128| {
-            let sum = search.sum(y).plus(&search.sum(x), -1);
-            search.range(&sum).0 >= by
-        };
+        let mut ordered = |x: Arg, y: Arg, by: i128| search.difference(y, x).least >= by;
         match (code, args) {
             (Code::Max, [x, y]) if ordered(*y, *x, 0) => Some(*x),
             (Code::Max, [x, y]) if ordered(*x, *y, 0) => Some(*y),
@@ -230,7 +207,7 @@ struct Search<'r, 'a> {
     /// Whether the conditions contradict each other.
     dead: bool,
     /// What values can be under these conditions.
-    known: OrderedMap<ScalarId, Range>,
+    known: OrderedMap<ScalarId, Interval>,
     /// What values are sums of, where it is certain under these conditions that they do not wrap.
     sums: OrderedMap<ScalarId, Option<Sum>>,
     /// When the operands that are being looked at were read.
@@ -322,13 +299,15 @@ impl<'r, 'a> Search<'r, 'a> {
     }
 
     /// `x + by <= y`
-    fn ordered(&mut self, x: Arg, y: Arg, by: i128) {
+    fn ordered(&mut self, x: Arg, y: Arg, by: i64) {
         if !self.r.k.declared(x).is_some_and(Dtype::is_integer) {
             return;
         }
-        let sum = self.sum(y).plus(&self.sum(x), -1);
-        let sum = sum.plus(&Sum::constant(by), -1);
-        self.dead |= sum.terms.is_empty() && sum.rest.1 < 0;
+        let sums = (self.sum(y), self.sum(x));
+        let (Some(y), Some(x)) = sums else { return };
+        let sum = y.checked_plus(&x, -1).and_then(|sum| sum.checked_plus(&Sum::constant(by), -1));
+        let Some(sum) = sum else { return };
+        self.dead |= sum.value().is_some_and(|value| value < 0);
         if !self.conditions.contains(&sum) {
             self.conditions.push(sum);
             self.known.clear();
@@ -336,20 +315,31 @@ impl<'r, 'a> Search<'r, 'a> {
         }
     }
 
-    /// An operand as a sum.
-    fn sum(&mut self, arg: Arg) -> Sum {
-        match arg {
-            Arg::Literal(l) => integer(l)
-                .map_or(Sum { rest: limits(l.dtype), terms: SmallVec::new() }, Sum::constant),
+    /// An operand as a sum; `None` for a literal that no sum holds.
+    fn sum(&mut self, arg: Arg) -> Option<Sum> {
+        Some(match arg {
+            Arg::Literal(l) => Sum::constant(integer(l)?),
             Arg::Var(v) => {
                 let changes = self.r.changes[v].partition_point(|at| *at <= self.now);
                 Sum::atom(Atom::Var(v, changes))
             }
             Arg::Index(i) => Sum::atom(Atom::Index(i)),
             Arg::Scalar(s) => match self.r.same[s] {
-                Some(same) => self.sum(same),
+                Some(same) => self.sum(same)?,
                 None => self.definition(s).unwrap_or_else(|| Sum::atom(Atom::Scalar(s))),
             },
+        })
+    }
+
+    /// Where an address lies.
+    fn address(&mut self, address: &Address) -> Option<Sum> {
+        let mut sum = Sum::constant(address.offset);
+        for (index, stride) in &address.terms {
+            sum = sum.checked_plus(&Sum::atom(Atom::Index(*index)), *stride)?;
+        }
+        match address.dynamic {
+            Some(d) => sum.checked_plus(&self.sum(d)?, 1),
+            None => Some(sum),
         }
     }
 
@@ -363,60 +353,66 @@ impl<'r, 'a> Search<'r, 'a> {
         if !dtype.is_integer() {
             return None;
         }
-        let found = self.at(then, |search| search.sum_of(*code, args, limits(dtype))).flatten();
+        let found = self.at(then, |search| search.sum_of(*code, args, dtype)).flatten();
         self.sums.insert(s, found.clone());
         found
     }
 
-    /// The sum that a code computes, if it is one and lies within the limits.
-    fn sum_of(&mut self, code: Code, args: &[Arg], limits: Range) -> Option<Sum> {
+    /// The sum that a code computes, if it is one and does not wrap.
+    fn sum_of(&mut self, code: Code, args: &[Arg], dtype: Dtype) -> Option<Sum> {
         let sum = match (code, args) {
-            (Code::Add, [x, y]) => Some(self.sum(*x).plus(&self.sum(*y), 1)),
-            (Code::Sub, [x, y]) => Some(self.sum(*x).plus(&self.sum(*y), -1)),
-            (Code::Neg, [x]) => Some(Sum::constant(0).plus(&self.sum(*x), -1)),
+            (Code::Add, [x, y]) => self.sum(*x)?.checked_plus(&self.sum(*y)?, 1)?,
+            (Code::Sub, [x, y]) => self.sum(*x)?.checked_plus(&self.sum(*y)?, -1)?,
+            (Code::Neg, [x]) => self.sum(*x)?.checked_times(-1)?,
             (Code::Mul, [x, Arg::Literal(by)] | [Arg::Literal(by), x]) => {
-                integer(*by).map(|by| Sum::constant(0).plus(&self.sum(*x), by))
+                self.sum(*x)?.checked_times(integer(*by)?)?
             }
             // Between integers; a bool is no sum.
             (Code::Convert(_), [x]) if self.r.k.declared(*x).is_some_and(Dtype::is_integer) => {
-                Some(self.sum(*x))
+                self.sum(*x)?
             }
-            _ => None,
+            _ => return None,
         };
-        sum.filter(|sum| {
-            let range = self.range(sum);
-            limits.0 <= range.0 && range.1 <= limits.1
-        })
+        self.range(&sum).within(Interval::of(dtype)).then_some(sum)
     }
 
-    fn arg(&mut self, arg: Arg) -> Range {
-        let sum = self.sum(arg);
-        self.range(&sum)
+    fn arg(&mut self, arg: Arg) -> Interval {
+        match (arg, self.sum(arg)) {
+            (_, Some(sum)) => self.range(&sum),
+            (Arg::Literal(l), None) => Interval::literal(l),
+            (Arg::Scalar(_) | Arg::Var(_) | Arg::Index(_), None) => Interval::ALL,
+        }
     }
 
-    fn range(&mut self, sum: &Sum) -> Range {
-        let negative = Sum::constant(0).plus(sum, -1);
-        let low = self.least(sum, &mut SmallVec::new());
-        // What has saturated says nothing: the negative of the least number is no bound.
-        let high = self.least(&negative, &mut SmallVec::new()).checked_neg();
-        (low, high.unwrap_or(i128::MAX))
+    /// What `x - y` can be.
+    fn difference(&mut self, x: Arg, y: Arg) -> Interval {
+        let sums = (self.sum(x), self.sum(y));
+        match sums {
+            (Some(x), Some(y)) if let Some(sum) = x.checked_plus(&y, -1) => self.range(&sum),
+            _ => self.arg(x).plus(self.arg(y).times(-1)),
+        }
+    }
+
+    fn range(&mut self, sum: &Sum) -> Interval {
+        let least = self.least(sum, &mut SmallVec::new());
+        let most = match sum.checked_times(-1) {
+            // What has saturated says nothing: its negative is no end, either.
+            Some(negative) => self.least(&negative, &mut SmallVec::new()).saturating_neg(),
+            None => sum.interval(|atom| self.atom(atom)).most,
+        };
+        Interval { least, most }
     }
 
     /// A lower bound of a sum.
     fn least(&mut self, sum: &Sum, used: &mut SmallVec<[usize; 8]>) -> i128 {
-        let mut best = sum.rest.0;
-        for (atom, factor) in &sum.terms {
-            let (low, high) = self.atom(*atom);
-            let end = if *factor > 0 { low } else { high };
-            best = best.saturating_add(factor.saturating_mul(end));
-        }
+        let mut best = sum.interval(|atom| self.atom(atom)).least;
         for i in 0..self.conditions.len() {
             if used.contains(&i) || used.len() == used.inline_size() {
                 continue;
             }
             // One multiple of the condition takes a term away.
             let mut tried = 0;
-            for (atom, factor) in &sum.terms {
+            for (atom, factor) in sum.terms() {
                 let in_condition = self.conditions[i].factor(*atom);
                 if factor.checked_rem(in_condition) != Some(0) {
                     continue;
@@ -430,10 +426,7 @@ impl<'r, 'a> Search<'r, 'a> {
                 if self.steps > STEPS {
                     return best;
                 }
-                // The condition holds for the greatest that its rest can be.
-                let mut condition = self.conditions[i].clone();
-                condition.rest.0 = condition.rest.1;
-                let left = sum.plus(&condition, -by);
+                let Some(left) = sum.checked_plus(&self.conditions[i], -by) else { continue };
                 used.push(i);
                 best = best.max(self.least(&left, used));
                 used.pop();
@@ -443,32 +436,33 @@ impl<'r, 'a> Search<'r, 'a> {
     }
 
     /// What an atom can be.
-    fn atom(&mut self, atom: Atom) -> Range {
+    fn atom(&mut self, atom: Atom) -> Interval {
         match atom {
             Atom::Index(i) => match self.r.extents[i] {
-                Some((Extent::Constant(n), _)) => (0, (n as i128 - 1).max(0)),
+                Some((Extent::Constant(n), _)) => Interval::below(n),
                 Some((Extent::Scalar(a), then)) => {
                     let range = self.at(then, |search| search.arg(a));
-                    (0, (range.unwrap_or(limits(Dtype::I64)).1 - 1).max(0))
+                    let most = range.unwrap_or(Interval::of(Dtype::I64)).most;
+                    Interval::new(0, most.saturating_sub(1).max(0))
                 }
-                None => limits(Dtype::I64),
+                None => Interval::of(Dtype::I64),
             },
-            Atom::Var(v, _) => self.r.k.vars.get(v).map_or(UNKNOWN, |dtype| limits(*dtype)),
+            Atom::Var(v, _) => self.r.k.vars.get(v).map_or(Interval::ALL, |d| Interval::of(*d)),
             Atom::Scalar(s) => {
                 if let Some(known) = self.known.get(&s) {
                     return *known;
                 }
-                let Some(dtype) = self.r.k.scalars.get(s).copied() else { return UNKNOWN };
-                let limits = limits(dtype);
+                // What is not declared is an error found elsewhere.
+                let Some(dtype) = self.r.k.scalars.get(s).copied() else { return Interval::ALL };
+                let all = Interval::of(dtype);
                 // Ends what a program defines by itself, which is an error found elsewhere.
-                self.known.insert(s, limits);
+                self.known.insert(s, all);
                 let found = match self.r.definitions[s] {
-                    Some((Expr::Code(code, args), then)) => {
-                        self.at(then, |search| search.code(*code, args, limits)).unwrap_or(limits)
+                    Some((Expr::Code(code, args), then)) if !dtype.is_float() => {
+                        self.at(then, |search| search.code(*code, args, dtype)).unwrap_or(all)
                     }
-                    Some(_) | None => limits,
+                    Some(_) | None => all,
                 };
-                let found = (found.0.max(limits.0), found.1.min(limits.1));
                 self.known.insert(s, found);
                 found
             }
@@ -476,83 +470,18 @@ impl<'r, 'a> Search<'r, 'a> {
     }
 
     /// What a code makes of its operands, beside sums.
-    fn code(&mut self, code: Code, args: &[Arg], limits: Range) -> Range {
-        let integers = args.iter().all(|a| match a {
-            Arg::Literal(l) => !l.dtype.is_float(),
-            Arg::Scalar(s) => self.r.k.scalars.get(*s).is_some_and(|d| !d.is_float()),
-            Arg::Var(v) => self.r.k.vars.get(*v).is_some_and(|d| !d.is_float()),
-            Arg::Index(_) => true,
-        });
-        if !integers {
-            return limits;
+    fn code(&mut self, code: Code, args: &[Arg], dtype: Dtype) -> Interval {
+        if let (Code::Select, [c, x, y]) = (code, args) {
+            let (x, y) = (self.range_if(*c, true, *x), self.range_if(*c, false, *y));
+            let both = [x, y].into_iter().flatten().reduce(Interval::join);
+            return both.unwrap_or(Interval::of(dtype));
         }
-        match (code, args) {
-            (Code::Max, [x, y]) => {
-                let (x, y) = (self.arg(*x), self.arg(*y));
-                (x.0.max(y.0), x.1.max(y.1))
-            }
-            (Code::Min, [x, y]) => {
-                let (x, y) = (self.arg(*x), self.arg(*y));
-                (x.0.min(y.0), x.1.min(y.1))
-            }
-            (Code::Clamp, [low, x, high]) => {
-                let (low, x, high) = (self.arg(*low), self.arg(*x), self.arg(*high));
-                (x.0.max(low.0).min(high.0), x.1.max(low.1).min(high.1))
-            }
-            (Code::Div, [x, Arg::Literal(by)]) => match (integer(*by), self.arg(*x)) {
-                // Towards zero, as machines do.
-                (Some(by), (low, high)) if by > 0 => (low / by, high / by),
-                _ => limits,
-            },
-            (Code::Rem, [x, Arg::Literal(by)]) => match (integer(*by), self.arg(*x)) {
-                // With the sign of x.
-                (Some(by), (low, high)) if by > 0 => {
-                    (low.max(1 - by).min(0), high.min(by - 1).max(0))
-                }
-                _ => limits,
-            },
-            (Code::And, [_, Arg::Literal(mask)] | [Arg::Literal(mask), _]) => {
-                match integer(*mask) {
-                    Some(mask) if mask >= 0 => (0, mask),
-                    _ => limits,
-                }
-            }
-            (Code::Select, [c, x, y]) => {
-                let (x, y) = (self.range_if(*c, true, *x), self.range_if(*c, false, *y));
-                match (x, y) {
-                    (Some(x), Some(y)) => (x.0.min(y.0), x.1.max(y.1)),
-                    (Some(only), None) | (None, Some(only)) => only,
-                    (None, None) => limits,
-                }
-            }
-            (Code::Convert(_), [x]) => {
-                let x = self.arg(*x);
-                if limits.0 <= x.0 && x.1 <= limits.1 { x } else { limits }
-            }
-            (Code::Lt, [x, y]) | (Code::Gt, [y, x]) => {
-                let (x, y) = (self.arg(*x), self.arg(*y));
-                decided(x.1 < y.0, x.0 >= y.1)
-            }
-            (Code::Le, [x, y]) | (Code::Ge, [y, x]) => {
-                let (x, y) = (self.arg(*x), self.arg(*y));
-                decided(x.1 <= y.0, x.0 > y.1)
-            }
-            (Code::Abs, [x]) => {
-                let (low, high) = self.arg(*x);
-                // The least integer stays itself, and what is beyond integers has no negative.
-                match (low.checked_neg(), high.checked_neg()) {
-                    (Some(most), Some(least)) if low > limits.0 => {
-                        (low.max(least).max(0), high.max(most))
-                    }
-                    _ => limits,
-                }
-            }
-            _ => limits,
-        }
+        let args: SmallVec<[Interval; 3]> = args.iter().map(|a| self.arg(*a)).collect();
+        Interval::computed(code, &args, dtype)
     }
 
     /// What an operand can be where a condition holds or does not; `None` if that cannot be.
-    fn range_if(&mut self, condition: Arg, holds: bool, x: Arg) -> Option<Range> {
+    fn range_if(&mut self, condition: Arg, holds: bool, x: Arg) -> Option<Interval> {
         let before = self.conditions.len();
         let (known, sums) = (std::mem::take(&mut self.known), std::mem::take(&mut self.sums));
         let dead = self.dead;
@@ -565,63 +494,6 @@ impl<'r, 'a> Search<'r, 'a> {
     }
 }
 
-impl Sum {
-    fn constant(n: i128) -> Sum {
-        Sum { rest: (n, n), terms: SmallVec::new() }
-    }
-
-    fn atom(atom: Atom) -> Sum {
-        Sum { rest: (0, 0), terms: SmallVec::from_slice(&[(atom, 1)]) }
-    }
-
-    fn factor(&self, atom: Atom) -> i128 {
-        self.terms.iter().find(|t| t.0 == atom).map_or(0, |t| t.1)
-    }
-
-    /// This, and so many times the other; anything, where that is beyond the numbers that are reckoned with.
-    fn plus(&self, other: &Sum, times: i128) -> Sum {
-        let unknown = Sum { rest: (i128::MIN, i128::MAX), terms: SmallVec::new() };
-        self.checked_plus(other, times).unwrap_or(unknown)
-    }
-
-    fn checked_plus(&self, other: &Sum, times: i128) -> Option<Sum> {
-        let (a, b) = (other.rest.0.checked_mul(times)?, other.rest.1.checked_mul(times)?);
-        let rest = (self.rest.0.checked_add(a.min(b))?, self.rest.1.checked_add(a.max(b))?);
-        let mut sum = Sum { rest, terms: self.terms.clone() };
-        for (atom, factor) in &other.terms {
-            let more = factor.checked_mul(times)?;
-            match sum.terms.iter_mut().find(|t| t.0 == *atom) {
-                Some(t) => t.1 = t.1.checked_add(more)?,
-                None => sum.terms.push((*atom, more)),
-            }
-        }
-        sum.terms.retain(|t| t.1 != 0);
-        Some(sum)
-    }
-}
-
-/// A bool that is certainly true, certainly false, or neither.
-fn decided(holds: bool, fails: bool) -> Range {
-    (i128::from(holds), i128::from(!fails))
-}
-
-/// What a dtype holds; a float holds no integer.
-fn limits(dtype: Dtype) -> Range {
-    match dtype {
-        Dtype::Bool => (0, 1),
-        Dtype::I32 => (i128::from(i32::MIN), i128::from(i32::MAX)),
-        Dtype::I64 => (i128::from(i64::MIN), i128::from(i64::MAX)),
-        Dtype::U32 => (0, i128::from(u32::MAX)),
-        Dtype::U64 => (0, i128::from(u64::MAX)),
-        Dtype::F32 | Dtype::F64 => UNKNOWN,
-    }
-}
-
-fn integer(l: Literal) -> Option<i128> {
-    match l.dtype {
-        Dtype::Bool | Dtype::U32 | Dtype::U64 => Some(i128::from(l.bits)),
-        Dtype::I32 => Some(i128::from(l.bits as u32 as i32)),
-        Dtype::I64 => Some(i128::from(l.bits as i64)),
-        Dtype::F32 | Dtype::F64 => None,
-    }
+fn integer(l: Literal) -> Option<i64> {
+    l.to_integer().and_then(|n| i64::try_from(n).ok())
 }

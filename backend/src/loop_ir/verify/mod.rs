@@ -354,7 +354,7 @@ impl<'a> Verifier<'a> {
                     self.claim(stmt);
                     let open = self.carries(carries, body);
                     self.ranges.count(*index, *extent);
-                    let never = self.ranges.iterations(*extent).1 == 0;
+                    let never = self.ranges.iterations(*extent).most == 0;
                     self.ranges.change_all(body);
                     self.loops += 1;
                     self.block(body, dead || never);
@@ -538,7 +538,7 @@ impl<'a> Verifier<'a> {
         if !constant || a.guard.is_some() || !self.ranges.facts.is_empty() {
             // Values and conditions are asked only where nothing simpler decides.
             let Some(found) = self.ranges.address(a.address, a.guard) else { return };
-            (low, high) = found;
+            (low, high) = (found.least, found.most);
             sought = true;
         }
         if outside(low, high) {
