@@ -15,11 +15,9 @@
 //! ```
 
 use crate::layout::turn;
-use crate::loop_ir::{
-    Arg, BufferId, Expr, Extent, IndexId, Kernel, Place, Program, ScalarId, Stmt, VarId, visit,
-};
+use crate::loop_ir::analysis::invariance::Variant;
+use crate::loop_ir::{BufferId, Expr, Extent, Kernel, Place, Program, Stmt, visit};
 use cranelift_entity::SecondaryMap;
-use std::collections::BTreeSet;
 
 /// The same program, in which loops do not compute, or read of arguments, in each iteration what is the same in
 /// all. Where arrays may `overlap`, a loop that stores to one reads again.
@@ -46,19 +44,14 @@ fn inside(k: &Kernel, overlap: bool, stmt: &mut Stmt) -> Vec<Stmt> {
             block.push(stmt);
         }
     }
+    let mut varies = Variant::of(stmt);
     // One that may not run reads nothing.
-    let Stmt::For { index, extent: Extent::Constant(1..), body, .. } = stmt else {
+    let Stmt::For { extent: Extent::Constant(1..), body, .. } = stmt else {
         return Vec::new();
     };
-    let (mut changes, mut stores) = (Changes::of(*index), false);
-    visit(body, &mut |stmt| {
-        changes.vars.extend(stmt.assigned().map(|(var, _)| var));
-        stmt.accesses(&mut |a| stores |= a.write);
-    });
-    let reads = !(overlap && stores);
+    let reads = !(overlap && varies.stores());
     let mut before = Vec::new();
-    let all = std::mem::take(body);
-    for stmt in all {
+    for stmt in std::mem::take(body) {
         let same = match &stmt {
             Stmt::Let { expr: Expr::Code(..), .. } => true,
             Stmt::Let { expr: Expr::Load { buffer, address, .. }, .. } => {
@@ -68,38 +61,14 @@ fn inside(k: &Kernel, overlap: bool, stmt: &mut Stmt) -> Vec<Stmt> {
             }
             _ => false,
         };
-        let mut fixed = same;
-        stmt.args(&mut |arg| fixed &= !changes.has(arg));
-        if fixed {
+        if same && varies.is_all_fixed(&stmt) {
+            varies.fix(stmt.defined());
             before.push(stmt);
-            continue;
+        } else {
+            body.push(stmt);
         }
-        changes.scalars.extend(stmt.defined());
-        body.push(stmt);
     }
     before
-}
-
-/// What is another thing in each iteration.
-struct Changes {
-    index: IndexId,
-    scalars: BTreeSet<ScalarId>,
-    vars: BTreeSet<VarId>,
-}
-
-impl Changes {
-    fn of(index: IndexId) -> Changes {
-        Changes { index, scalars: BTreeSet::new(), vars: BTreeSet::new() }
-    }
-
-    fn has(&self, arg: Arg) -> bool {
-        match arg {
-            Arg::Scalar(s) => self.scalars.contains(&s),
-            Arg::Var(v) => self.vars.contains(&v),
-            Arg::Index(i) => i == self.index,
-            Arg::Literal(_) => false,
-        }
-    }
 }
 
 /// The same program, in which each block of the reverse phase begins with its loads from the tape, those that

@@ -14,7 +14,7 @@
 //! store b1[0], %3
 //! ```
 
-use crate::loop_ir::{Arg, Expr, Kernel, ScalarId, Stmt, VarId, visit};
+use crate::loop_ir::{Arg, Assign, Expr, Kernel, ScalarId, Stmt, VarId, visit};
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::{Code, Dtype};
 
@@ -73,35 +73,25 @@ impl Data {
     }
 
     fn stmt(&mut self, k: &Kernel, stmt: &Stmt) {
-        match stmt {
-            Stmt::Let { value, expr: Expr::Code(code, args) } => {
-                let float = matches!(k.scalars[*value], Dtype::F32 | Dtype::F64);
-                // Who chooses is a wire, what is chosen among is not.
-                let from = usize::from(matches!(code, Code::Select));
-                if float || self.scalars[*value] {
-                    args[from.min(args.len())..].iter().for_each(|a| self.add(*a));
-                }
+        let shape = stmt.shape();
+        if let (Some(value), Some(code)) = (shape.defines, shape.code) {
+            let float = matches!(k.scalars[value], Dtype::F32 | Dtype::F64);
+            // Who chooses is a wire, what is chosen among is not.
+            let from = usize::from(matches!(code, Code::Select)).min(shape.operands.len());
+            if float || self.scalars[value] {
+                shape.operands[from..].iter().for_each(|a| self.add(*a));
             }
-            Stmt::Store { value, .. } => self.add(*value),
-            Stmt::Var { var, init: value } | Stmt::Set { var, value } => {
-                if self.vars[*var] {
-                    self.add(*value);
-                }
+        }
+        let needed = match shape.assigns {
+            Some((var, Assign::Fold(_))) => {
+                self.add(Arg::Var(var));
+                true
             }
-            Stmt::Fold { var, value, .. } => {
-                self.add(Arg::Var(*var));
-                self.add(*value);
-            }
-            Stmt::Nest { .. }
-            | Stmt::For { .. }
-            | Stmt::While { .. }
-            | Stmt::If { .. }
-            | Stmt::Let { expr: Expr::Load { .. }, .. }
-            | Stmt::Contract(_)
-            | Stmt::Call(_)
-            | Stmt::Tape(_)
-            | Stmt::Limit(_)
-            | Stmt::CallHost(_) => {}
+            Some((var, Assign::Declare | Assign::Set)) => self.vars[var],
+            None => shape.element.is_some_and(|e| e.write),
+        };
+        if needed {
+            shape.operands.iter().for_each(|a| self.add(*a));
         }
     }
 }

@@ -11,7 +11,7 @@ use super::machine::Machine;
 use super::system::{Route, System};
 use crate::layout::{Holds, Layout, RegionId, Room, is_kept};
 use crate::loop_ir::{
-    self, Address, Arg, BufferId, Expr, Kernel, Place, Program, ScalarId, Stmt, TapeId,
+    self, Address, Arg, BufferId, Flow, Kernel, Place, Program, ScalarId, Stmt, TapeId,
 };
 use crate::passes::{Context, STUDY};
 use crate::runtime::tape_memory;
@@ -394,34 +394,27 @@ struct Filling {
 fn fillings(k: &Kernel, step: &Stmt) -> Option<Vec<Filling>> {
     let mut loads: Vec<(ScalarId, BufferId, Address)> = Vec::new();
     let (mut all, mut others) = (Vec::new(), 0);
-    loop_ir::visit(std::slice::from_ref(step), &mut |stmt| match stmt {
-        Stmt::For { .. } | Stmt::Nest { .. } => {}
-        Stmt::Store { buffer: to, value: Arg::Literal(_), guard: None, .. } => {
-            all.push(Filling { to: *to, from: None });
+    loop_ir::visit(std::slice::from_ref(step), &mut |stmt| {
+        let shape = stmt.shape();
+        let plain = shape.element.as_ref().filter(|e| e.guard.is_none());
+        match (shape.flow, plain, shape.operands) {
+            (Flow::For { .. } | Flow::Nest, ..) => {}
+            (Flow::Straight, Some(to), [Arg::Literal(_)]) => {
+                all.push(Filling { to: to.buffer, from: None });
+            }
+            (Flow::Straight, Some(to), [Arg::Scalar(x)]) => {
+                let load = loads.iter().find(|(value, ..)| value == x);
+                let Some((_, from, at)) = load else { return others += 1 };
+                let same = at == to.address && k.buffers[*from].ty == k.buffers[to.buffer].ty;
+                all.push(Filling { to: to.buffer, from: Some((*from, same)) });
+            }
+            (Flow::Straight, Some(from), [])
+                if matches!(k.buffers[from.buffer].place, Place::Input(_)) =>
+            {
+                loads.extend(shape.defines.map(|v| (v, from.buffer, from.address.clone())));
+            }
+            (Flow::Straight | Flow::While | Flow::If, ..) => others += 1,
         }
-        Stmt::Store { buffer: to, address, value: Arg::Scalar(x), guard: None, .. } => {
-            let load = loads.iter().find(|(value, ..)| value == x);
-            let Some((_, from, at)) = load else { return others += 1 };
-            let same = at == address && k.buffers[*from].ty == k.buffers[*to].ty;
-            all.push(Filling { to: *to, from: Some((*from, same)) });
-        }
-        Stmt::Let { value, expr: Expr::Load { buffer: from, address, guard: None, .. } }
-            if matches!(k.buffers[*from].place, Place::Input(_)) =>
-        {
-            loads.push((*value, *from, address.clone()));
-        }
-        Stmt::While { .. }
-        | Stmt::If { .. }
-        | Stmt::Let { .. }
-        | Stmt::Var { .. }
-        | Stmt::Set { .. }
-        | Stmt::Fold { .. }
-        | Stmt::Store { .. }
-        | Stmt::Contract(_)
-        | Stmt::Call(_)
-        | Stmt::Tape(_)
-        | Stmt::Limit(_)
-        | Stmt::CallHost(_) => others += 1,
     });
     (others == 0 && !all.is_empty()).then_some(all)
 }

@@ -2,7 +2,7 @@
 
 use super::affine::{Loop, Scalars};
 use crate::loop_ir::{
-    BufferId, CursorTarget, Expr, IndexId, Program, ScalarId, Stmt, TapeId, TapeStmt,
+    BufferId, CursorTarget, Effect, Flow, IndexId, Program, ScalarId, Stmt, TapeId, TapeStmt,
 };
 use tapeloom_ir::OrderedSet;
 use tapeloom_ir::analysis::affine::Affine;
@@ -97,61 +97,57 @@ impl<'k> Walk<'k> {
     }
 
     fn stmt(&mut self, stmt: &'k Stmt) {
-        for carry in stmt.carries().iter().filter(|c| c.now.buffer != c.next.buffer) {
+        let shape = stmt.shape();
+        for carry in shape.carries.iter().filter(|c| c.now.buffer != c.next.buffer) {
             self.sites.turned.extend([carry.now.buffer, carry.next.buffer]);
         }
-        match stmt {
+        let known = self.known;
+        match shape.flow {
             // A block of its own is one for names only.
-            Stmt::Nest { body } => body.iter().for_each(|stmt| self.stmt(stmt)),
-            Stmt::For { index, extent, body, .. } => {
-                let extent = self.scalars.extent(extent);
-                let known = self.known;
+            Flow::Nest => shape.blocks.into_iter().flatten().for_each(|stmt| self.stmt(stmt)),
+            Flow::For { index, extent, .. } => {
+                let extent = self.scalars.extent(&extent);
                 self.known &= extent.is_some();
-                self.loops.push(Loop { index: *index, extent: extent.unwrap_or_default() });
+                self.loops.push(Loop { index, extent: extent.unwrap_or_default() });
                 self.epoch += 1;
-                self.block(body);
+                shape.blocks.into_iter().for_each(|body| self.block(body));
                 self.epoch += 1;
                 self.loops.pop();
-                self.known = known;
             }
-            Stmt::While { head, body, .. } => {
-                let known = std::mem::replace(&mut self.known, false);
+            Flow::While => {
+                self.known = false;
                 self.epoch += 1;
-                self.maybe(head, false);
-                self.epoch += 1;
-                self.maybe(body, false);
-                self.epoch += 1;
-                self.known = known;
-            }
-            Stmt::If { condition, then, otherwise } => match self.scalars.truth(*condition) {
-                Some(true) => self.maybe(then, true),
-                Some(false) => self.maybe(otherwise, true),
-                None => {
-                    self.maybe(then, false);
-                    self.maybe(otherwise, false);
-                }
-            },
-            Stmt::Let { value, expr } => {
-                self.scalars.define(*value, expr, &self.loops);
-                if let Expr::Load { .. } = expr {
-                    self.accesses(stmt, Some(*value));
+                for body in shape.blocks {
+                    self.maybe(body, false);
+                    self.epoch += 1;
                 }
             }
-            Stmt::Store { .. } => self.accesses(stmt, None),
-            Stmt::Contract(_) | Stmt::Call(_) | Stmt::CallHost(_) => self.accesses(stmt, None),
-            Stmt::Tape(TapeStmt::Turn { to: CursorTarget::Tape(tape), .. }) => {
-                self.sites.records.push((*tape, self.loops.len()));
+            Flow::If => {
+                let holds = shape.operands.first().and_then(|c| self.scalars.truth(*c));
+                for (body, side) in shape.blocks.into_iter().zip([true, false]) {
+                    if holds != Some(!side) {
+                        self.maybe(body, holds.is_some());
+                    }
+                }
             }
-            Stmt::Var { .. }
-            | Stmt::Set { .. }
-            | Stmt::Fold { .. }
-            | Stmt::Tape(_)
-            | Stmt::Limit(_) => {}
+            Flow::Straight => {
+                if let Stmt::Let { value, expr } = stmt {
+                    self.scalars.define(*value, expr, &self.loops);
+                }
+                if let Effect::Tape(TapeStmt::Turn { to: CursorTarget::Tape(tape), .. }) =
+                    shape.effect
+                {
+                    self.sites.records.push((*tape, self.loops.len()));
+                }
+                self.accesses(stmt);
+            }
         }
+        self.known = known;
     }
 
-    fn accesses(&mut self, stmt: &'k Stmt, value: Option<ScalarId>) {
-        let single = matches!(stmt, Stmt::Let { .. } | Stmt::Store { .. });
+    fn accesses(&mut self, stmt: &'k Stmt) {
+        let shape = stmt.shape();
+        let (single, value) = (shape.element.is_some(), shape.defines);
         let mut found = Vec::new();
         stmt.accesses(&mut |a| {
             let guard = a.guard.map_or(Some(true), |g| self.scalars.truth(g));

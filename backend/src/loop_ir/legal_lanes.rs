@@ -18,7 +18,7 @@
 //! [`vectorize`](crate::passes::vectorize) chooses among those that are.
 
 use super::analysis::dependence;
-use super::{Extent, Kernel, Parallelism, Stmt, VarId, visit};
+use super::{Effect, Extent, Flow, Kernel, Parallelism, Stmt, VarId, visit};
 use tapeloom_ir::Code;
 
 /// More lanes than any machine has: code grows with them.
@@ -58,25 +58,23 @@ pub(crate) fn refused(k: &Kernel, stmt: &Stmt, lanes: usize) -> Option<String> {
     // Lanes go the same way and as often.
     let mut apart = None;
     visit(body, &mut |stmt| {
-        apart = apart.or(match stmt {
-            Stmt::For { extent: Extent::Scalar(_), .. } => Some("a loop inside runs as data say"),
-            Stmt::For { carries, .. } if !carries.is_empty() => Some("a loop inside carries"),
-            Stmt::For { lanes, .. } if *lanes != 1 => Some("a loop inside has lanes"),
-            Stmt::While { .. } => Some("there is a `while` inside"),
-            Stmt::If { .. } => Some("there is a branch inside"),
-            Stmt::Contract(_) => Some("there is a contraction inside"),
-            Stmt::Call(_) => Some("there is a call inside"),
-            Stmt::Tape(_) => Some("a tape is turned to inside"),
-            Stmt::CallHost(_) => Some("there is a call of a Rust function inside"),
-            Stmt::Limit(_) => Some("a loop inside is limited"),
-            Stmt::Nest { .. }
-            | Stmt::For { .. }
-            | Stmt::Let { .. }
-            | Stmt::Var { .. }
-            | Stmt::Set { .. }
-            | Stmt::Fold { .. }
-            | Stmt::Store { .. } => None,
-        });
+        let shape = stmt.shape();
+        let runs = match shape.flow {
+            Flow::For { extent: Extent::Scalar(_), .. } => Some("a loop inside runs as data say"),
+            Flow::For { .. } if !shape.carries.is_empty() => Some("a loop inside carries"),
+            Flow::For { lanes, .. } if lanes != 1 => Some("a loop inside has lanes"),
+            Flow::While => Some("there is a `while` inside"),
+            Flow::If => Some("there is a branch inside"),
+            Flow::Straight | Flow::Nest | Flow::For { .. } => None,
+        };
+        let does = match shape.effect {
+            Effect::None => shape.contract.map(|_| "there is a contraction inside"),
+            Effect::Call(_) => Some("there is a call inside"),
+            Effect::Host(_) => Some("there is a call of a Rust function inside"),
+            Effect::Tape(_) => Some("a tape is turned to inside"),
+            Effect::Limit(_) => Some("a loop inside is limited"),
+        };
+        apart = apart.or(runs).or(does);
     });
     if let Some(why) = apart {
         return Some(why.to_owned());

@@ -30,12 +30,14 @@
 //! generator of machine code is tested against it. All addresses count elements, not bytes.
 
 pub(crate) mod analysis;
+pub(crate) mod dead_code;
 mod dynamic_tape;
 pub(crate) mod fingerprint;
 pub(crate) mod interp;
 pub(crate) mod legal_lanes;
 pub(crate) mod loop_counters;
 pub(crate) mod loop_limits;
+pub(crate) mod shape;
 #[cfg(test)]
 mod tests;
 pub(crate) mod text;
@@ -52,10 +54,11 @@ pub use interp::eval::{eval, shadow};
 pub(crate) use interp::eval::{observed, shadow_within};
 pub(crate) use legal_lanes::{MOST_LANES, combine};
 pub use loop_limits::{LimitStmt, LoopLimit, LoopLimitId};
+pub use shape::{Access, Assign, Effect, ElementMut, Flow, Shape, ShapeMut};
 pub use text::parse::parse;
 pub(crate) use verify::shallow;
 pub use verify::{VerifyError, check, check_form, verify};
-pub use visit::{Access, Assign, Rewriter, visit};
+pub use visit::{Rewriter, visit};
 
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap, entity_impl};
 use std::sync::Arc;
@@ -292,27 +295,24 @@ const MOST_INPUTS: usize = 1 << 24;
 
 /// How many statements a run of a block executes.
 fn work(body: &[Stmt], callees: &PrimaryMap<KernelId, u64>) -> u64 {
+    let alone = |shape: &Shape<'_>| match shape.effect {
+        Effect::Call(call) => callees.get(call.callee).copied().unwrap_or(u64::MAX),
+        // Nobody knows, and it is not to be done twice.
+        Effect::Host(_) => u64::MAX,
+        Effect::None | Effect::Tape(_) | Effect::Limit(_) => shape.contract.map_or(1, |c| {
+            let sizes = c.batch.iter().map(|b| b.0).chain([c.m, c.n, c.k]);
+            sizes.fold(1u64, |n, extent| n.saturating_mul(extent as u64))
+        }),
+    };
     let of = |stmt: &Stmt| {
-        let inside = stmt.blocks().into_iter().map(|b| work(b, callees));
+        let shape = stmt.shape();
+        let inside = shape.blocks.iter().map(|b| work(b, callees));
         let inside = inside.fold(0, u64::saturating_add);
-        match stmt {
-            Stmt::For { extent: Extent::Constant(n), .. } => inside.saturating_mul(*n as u64),
-            Stmt::For { extent: Extent::Scalar(_), .. } | Stmt::While { .. } => u64::MAX,
-            Stmt::Nest { .. } | Stmt::If { .. } => inside,
-            Stmt::Call(call) => callees.get(call.callee).copied().unwrap_or(u64::MAX),
-            // Nobody knows, and it is not to be done twice.
-            Stmt::CallHost(_) => u64::MAX,
-            Stmt::Contract(c) => {
-                let sizes = c.batch.iter().map(|b| b.0).chain([c.m, c.n, c.k]);
-                sizes.fold(1u64, |n, extent| n.saturating_mul(extent as u64))
-            }
-            Stmt::Let { .. }
-            | Stmt::Var { .. }
-            | Stmt::Set { .. }
-            | Stmt::Fold { .. }
-            | Stmt::Store { .. }
-            | Stmt::Tape(_)
-            | Stmt::Limit(_) => 1,
+        match shape.flow {
+            Flow::For { extent: Extent::Constant(n), .. } => inside.saturating_mul(n as u64),
+            Flow::For { extent: Extent::Scalar(_), .. } | Flow::While => u64::MAX,
+            Flow::Nest | Flow::If => inside,
+            Flow::Straight => alone(&shape),
         }
     };
     body.iter().map(of).fold(0, u64::saturating_add)

@@ -3,7 +3,7 @@
 //! `for i in 100 { for j in 3 { y[3i + j] = f(x[3i + j]) } }` is `for i in 300 { y[i] = f(x[i]) }`:
 //! long loops suit machines better than short ones.
 
-use crate::loop_ir::{Address, Arg, Expr, Extent, IndexId, Stmt};
+use crate::loop_ir::{Address, Arg, Assign, Extent, IndexId, Stmt};
 
 /// Merges loops where all addresses allow it.
 pub(crate) fn collapse(code: Vec<Stmt>) -> Vec<Stmt> {
@@ -35,34 +35,17 @@ fn statement(mut stmt: Stmt) -> Stmt {
 fn mergeable(stmt: &Stmt, outer: IndexId, inner: IndexId, extent: usize) -> bool {
     let free = |a: Arg| a != Arg::Index(outer) && a != Arg::Index(inner);
     let together = |a: &Address| a.stride(outer) == a.stride(inner) * extent as i64;
-    let mut args = true;
-    match stmt {
-        Stmt::Nest { .. }
-        | Stmt::For { .. }
-        | Stmt::While { .. }
-        | Stmt::If { .. }
-        | Stmt::Var { .. }
-        | Stmt::Contract(_)
-        | Stmt::Call(_)
-        | Stmt::Tape(_)
-        | Stmt::Limit(_)
-        | Stmt::CallHost(_) => false,
-        Stmt::Let { expr: Expr::Load { address, guard, .. }, .. }
-        | Stmt::Store { address, guard, .. } => {
-            let value = if let Stmt::Store { value, .. } = stmt { Some(*value) } else { None };
-            let others = [address.dynamic, *guard, value];
-            together(address) && others.into_iter().flatten().all(free)
-        }
-        Stmt::Let { expr: Expr::Code(..), .. } | Stmt::Set { .. } | Stmt::Fold { .. } => {
-            stmt.args(&mut |a| args &= free(a));
-            args
-        }
-    }
+    let shape = stmt.shape();
+    let declares = matches!(shape.assigns, Some((_, Assign::Declare)));
+    let element = shape.element.as_ref().is_none_or(|e| {
+        together(e.address) && e.address.dynamic.into_iter().chain(e.guard).all(free)
+    });
+    shape.is_scalar() && !declares && element && shape.operands.iter().copied().all(free)
 }
 
 /// Forgets the outer index: the inner one now counts through both.
 fn merge(stmt: &mut Stmt, outer: IndexId) {
-    if let Stmt::Let { expr: Expr::Load { address, .. }, .. } | Stmt::Store { address, .. } = stmt {
-        address.terms.retain(|(i, _)| *i != outer);
+    if let Some(element) = stmt.shape_mut().element {
+        element.address.terms.retain(|(i, _)| *i != outer);
     }
 }

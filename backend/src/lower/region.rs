@@ -20,8 +20,8 @@ use super::region_node::RegionKind;
 use super::tape_cursors::Rolls;
 use crate::loop_ir::{
     Address, Arg, BUFFER_ALIGNMENT_BYTES, Buffer, BufferId, BufferVersion, Call, CallHost, Carry,
-    Expr, Extent, IndexId, Kernel, KernelId, LimitStmt, LoopLimit, Parallelism, Place, Stmt,
-    Version, View, visit,
+    Effect, Expr, Extent, IndexId, Kernel, KernelId, LimitStmt, LoopLimit, Parallelism, Place,
+    Stmt, Version, View, visit,
 };
 use cranelift_entity::{EntityRef, PrimaryMap};
 use tapeloom_ir::fault::{Fault, planted};
@@ -470,8 +470,8 @@ impl Convert<'_> {
 fn repeats(body: &[Stmt]) -> bool {
     let mut found = false;
     visit(body, &mut |s| {
-        found |=
-            matches!(s, Stmt::For { .. } | Stmt::While { .. } | Stmt::Call(_) | Stmt::CallHost(_));
+        let shape = s.shape();
+        found |= shape.flow.is_loop() || matches!(shape.effect, Effect::Call(_) | Effect::Host(_));
     });
     found
 }

@@ -73,27 +73,11 @@ fn block(
     unproved: &dyn Fn(usize) -> bool,
 ) {
     for mut stmt in std::mem::take(body) {
-        if unproved(*next) {
-            match &mut stmt {
-                Stmt::Let { expr: Expr::Load { buffer, address, .. }, .. }
-                | Stmt::Store { buffer, address, .. } => {
-                    let elements = kernel.buffers[*buffer].ty.shape.elements();
-                    *address = inside(kernel, body, address, elements);
-                }
-                Stmt::Let { expr: Expr::Code(..), .. }
-                | Stmt::Nest { .. }
-                | Stmt::For { .. }
-                | Stmt::While { .. }
-                | Stmt::If { .. }
-                | Stmt::Var { .. }
-                | Stmt::Set { .. }
-                | Stmt::Fold { .. }
-                | Stmt::Contract(_)
-                | Stmt::Call(_)
-                | Stmt::Tape(_)
-                | Stmt::Limit(_)
-                | Stmt::CallHost(_) => {}
-            }
+        if unproved(*next)
+            && let Some(element) = stmt.shape_mut().element
+        {
+            let elements = kernel.buffers[*element.buffer].ty.shape.elements();
+            *element.address = inside(kernel, body, element.address, elements);
         }
         *next += 1;
         for inner in stmt.blocks_mut() {

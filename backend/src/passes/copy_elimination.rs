@@ -27,11 +27,11 @@
 //! Known to compilers as copy elimination, for arrays.
 
 use super::pass::{Invariant, Pass};
-use crate::loop_ir::analysis::dependence::{Overlap, overlap};
+use crate::loop_ir::analysis::dependence::disjoint;
 use crate::loop_ir::visit::{same_carries, same_names};
 use crate::loop_ir::{
-    Address, Arg, BufferId, BufferVersion, Carry, CursorId, Expr, Extent, IndexId, Kernel, Place,
-    Program, Rewriter, ScalarId, Stmt, VarId, claim, visit,
+    Access, Address, Arg, BufferId, BufferVersion, Carry, CursorId, Expr, Extent, Flow, IndexId,
+    Kernel, Place, Program, Rewriter, ScalarId, Stmt, VarId, claim, visit,
 };
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::fault::{Fault, planted};
@@ -286,7 +286,7 @@ impl Copied {
         let meets = |stmt: &Stmt| {
             let mut met = false;
             names(std::slice::from_ref(stmt), &mut |b| {
-                met |= overlap(kernel, self.array.buffer, b) != Overlap::None;
+                met |= !disjoint(kernel, self.array.buffer, b);
             });
             met
         };
@@ -317,7 +317,7 @@ impl Copied {
         let Stmt::For { index, body, .. } = stmt else { return false };
         let (mut stored, mut fits) = (false, true);
         for stmt in body {
-            fits &= matches!(stmt, Stmt::Let { .. } | Stmt::Store { .. });
+            fits &= stmt.shape().is_scalar() && stmt.assigned().is_none();
             stmt.accesses(&mut |a| {
                 let here = a.address.dynamic.is_none() && a.address.offset == 0;
                 let here = here && a.address.terms[..] == [(*index, 1)];
@@ -335,47 +335,25 @@ impl Copied {
     fn is_next(&self, index: IndexId, buffer: BufferId, address: &Address) -> bool {
         let mut start = address.clone();
         start.terms.retain(|(i, _)| *i != index);
-        buffer == self.array.buffer && address.stride(index) == 1 && same(&start, &self.start)
+        buffer == self.array.buffer
+            && address.stride(index) == 1
+            && start.behind(&self.start) == Some(0)
     }
 }
 
 /// Whether a statement is loops that store constants and do nothing else.
 fn writes_constants(stmt: &Stmt) -> bool {
-    match stmt {
-        Stmt::Store { value: Arg::Literal(_), guard: None, address, .. } => {
-            address.dynamic.is_none()
+    let shape = stmt.shape();
+    match shape.flow {
+        Flow::Straight => {
+            let fixed = |a: &Access<'_>| a.guard.is_none() && a.address.dynamic.is_none();
+            matches!(shape.operands, [Arg::Literal(_)]) && shape.element.as_ref().is_some_and(fixed)
         }
-        Stmt::For { extent: Extent::Constant(_), carries, body, .. } => {
-            carries.is_empty() && body.iter().all(writes_constants)
+        Flow::For { extent: Extent::Constant(_), .. } | Flow::Nest => {
+            shape.carries.is_empty() && shape.blocks.into_iter().flatten().all(writes_constants)
         }
-        Stmt::Nest { body } => body.iter().all(writes_constants),
-        Stmt::For { extent: Extent::Scalar(_), .. }
-        | Stmt::Store { .. }
-        | Stmt::While { .. }
-        | Stmt::If { .. }
-        | Stmt::Let { .. }
-        | Stmt::Var { .. }
-        | Stmt::Set { .. }
-        | Stmt::Fold { .. }
-        | Stmt::Contract(_)
-        | Stmt::Call(_)
-        | Stmt::Tape(_)
-        | Stmt::Limit(_)
-        | Stmt::CallHost(_) => false,
+        Flow::For { extent: Extent::Scalar(_), .. } | Flow::While | Flow::If => false,
     }
-}
-
-/// Whether two addresses are one.
-fn same(a: &Address, b: &Address) -> bool {
-    a.offset == b.offset && alike(a, b)
-}
-
-/// Whether two addresses differ in their constants at most.
-fn alike(a: &Address, b: &Address) -> bool {
-    let [mut x, mut y] = [a.terms.clone(), b.terms.clone()];
-    x.sort_unstable();
-    y.sort_unstable();
-    x == y && a.dynamic == b.dynamic
 }
 
 /// What statements between copies touch.
@@ -421,7 +399,7 @@ impl Survey<'_> {
 
     fn stmt(&mut self, stmt: &Stmt) {
         let Copied { window, array, .. } = self.copied;
-        let plain = matches!(stmt, Stmt::Let { .. } | Stmt::Store { .. });
+        let plain = stmt.shape().element.is_some();
         let mut touched = Vec::new();
         stmt.accesses(&mut |a| {
             if a.buffer == *window {
@@ -433,14 +411,14 @@ impl Survey<'_> {
             } else if a.buffer == array.buffer {
                 let apart = plain && a.version == array.version && self.is_apart(a.address);
                 touched.extend((!apart).then_some(Touch::Array { write: a.write }));
-            } else if overlap(self.kernel, array.buffer, a.buffer) != Overlap::None {
+            } else if !disjoint(self.kernel, array.buffer, a.buffer) {
                 touched.push(Touch::Array { write: a.write });
             }
         });
         let carried = stmt.carries();
         for Carry { now, next } in carried {
             // A value that goes from iteration to iteration has other names inside.
-            let met = |b: BufferId| overlap(self.kernel, array.buffer, b) != Overlap::None;
+            let met = |b: BufferId| !disjoint(self.kernel, array.buffer, b);
             touched.extend((met(now.buffer) || met(next.buffer)).then_some(Touch::Otherwise));
             touched.extend(
                 [now, next].iter().any(|h| h.buffer == *window).then_some(Touch::Otherwise),
@@ -476,7 +454,7 @@ impl Survey<'_> {
         }
         let start = i128::from(self.copied.start.offset);
         let meets = low < start + self.copied.elements as i128 && start <= high;
-        alike(&outer, &self.copied.start) && !meets
+        outer.behind(&self.copied.start).is_some() && !meets
     }
 }
 

@@ -21,11 +21,13 @@
 //! Known to compilers as loop-invariant code motion with expansion into an array.
 
 use super::pass::{Hoisted, Invariant, Pass};
-use crate::loop_ir::analysis::dependence::{Overlap, overlap};
+use crate::loop_ir::analysis::invariance::Variant;
+use crate::loop_ir::dead_code::{drop_unread, slice};
 use crate::loop_ir::visit::{same_carries, same_places};
 use crate::loop_ir::{
     Address, Arg, BUFFER_ALIGNMENT_BYTES, Buffer, BufferId, BufferVersion, Carry, CursorId, Expr,
-    Extent, IndexId, Kernel, Parallelism, Place, Program, Rewriter, ScalarId, Stmt, VarId, visit,
+    Extent, Flow, IndexId, Kernel, Parallelism, Place, Program, Rewriter, ScalarId, Stmt, VarId,
+    visit,
 };
 use crate::machine::MachineModel;
 use tapeloom_ir::fault::{Fault, planted};
@@ -94,8 +96,8 @@ impl Hoist<'_> {
         let mut first = Vec::new();
         if let (Stmt::For { extent: Extent::Constant(_), .. }, false) = (&*stmt, self.side_by_side)
         {
-            let changes = Changes::of(stmt);
-            self.inner(stmt, 1, &changes, &mut first);
+            let varies = Variant::of(stmt);
+            self.inner(stmt, 1, &varies, &mut first);
         }
         let before = self.side_by_side;
         self.side_by_side |=
@@ -106,31 +108,24 @@ impl Hoist<'_> {
     }
 
     /// Looks for loops that always run, so many times in all in the one around them.
-    fn inner(&mut self, stmt: &mut Stmt, times: usize, changes: &Changes, first: &mut Vec<Stmt>) {
-        match stmt {
-            Stmt::Nest { body } => {
-                body.iter_mut().for_each(|s| self.inner(s, times, changes, first));
-            }
-            Stmt::For { index, extent: Extent::Constant(n), body, .. } => {
-                if times >= self.machine.hoisted_iterations {
-                    first.extend(self.common(*index, *n, body, changes));
+    fn inner(&mut self, stmt: &mut Stmt, times: usize, varies: &Variant, first: &mut Vec<Stmt>) {
+        let flow = stmt.shape().flow;
+        for body in stmt.blocks_mut() {
+            let times = match flow {
+                Flow::Nest => times,
+                Flow::For { index, extent: Extent::Constant(n), .. } => {
+                    if times >= self.machine.hoisted_iterations {
+                        first.extend(self.common(index, n, body, varies));
+                    }
+                    times.saturating_mul(n)
                 }
-                let times = times.saturating_mul(*n);
-                body.iter_mut().for_each(|s| self.inner(s, times, changes, first));
-            }
-            Stmt::For { extent: Extent::Scalar(_), .. }
-            | Stmt::While { .. }
-            | Stmt::If { .. }
-            | Stmt::Let { .. }
-            | Stmt::Var { .. }
-            | Stmt::Set { .. }
-            | Stmt::Fold { .. }
-            | Stmt::Store { .. }
-            | Stmt::Contract(_)
-            | Stmt::Call(_)
-            | Stmt::Tape(_)
-            | Stmt::Limit(_)
-            | Stmt::CallHost(_) => {}
+                // It may not run, or as often as data say.
+                Flow::Straight
+                | Flow::For { extent: Extent::Scalar(_), .. }
+                | Flow::While
+                | Flow::If => return,
+            };
+            body.iter_mut().for_each(|s| self.inner(s, times, varies, first));
         }
     }
 
@@ -140,9 +135,10 @@ impl Hoist<'_> {
         index: IndexId,
         iterations: usize,
         body: &mut Vec<Stmt>,
-        changes: &Changes,
+        varies: &Variant,
     ) -> Option<Stmt> {
-        let same = Same::of(self.kernel, self.machine, index, body, changes);
+        let varies = varies.clone().within(index);
+        let same = Same::of(self.kernel, self.machine, body, varies);
         let wanted = same.wanted(body);
         if wanted.is_empty()
             || !(iterations <= self.machine.cached_elements
@@ -157,9 +153,9 @@ impl Hoist<'_> {
             names: OrderedMap::default(),
         };
         fresh.own = fresh.kernel.fresh_index();
-        let needed = same.needed(body, &wanted);
-        let is_needed = |s: &&Stmt| s.defined().is_some_and(|v| needed.contains(&v));
-        let needed: Vec<Stmt> = body.iter().filter(is_needed).cloned().collect();
+        let is_same = |s: &&Stmt| s.defined().is_some_and(|v| same.values.contains(&v));
+        let mut needed: Vec<Stmt> = body.iter().filter(is_same).cloned().collect();
+        slice(&mut needed, &wanted);
         let mut ahead = fresh.block(&needed);
         let (own, names) = (fresh.own, fresh.names);
         for value in &wanted {
@@ -182,7 +178,7 @@ impl Hoist<'_> {
                 }
             }
         }
-        drop_unread(body, &same.values);
+        drop_unread(body, &|v| same.values.contains(&v));
         let (extent, carries) = (Extent::Constant(iterations), Vec::new());
         Some(Stmt::For {
             index: own,
@@ -195,38 +191,6 @@ impl Hoist<'_> {
     }
 }
 
-/// What is not the same in all iterations of a loop.
-struct Changes {
-    buffers: OrderedSet<BufferId>,
-    indices: OrderedSet<IndexId>,
-    scalars: OrderedSet<ScalarId>,
-}
-
-impl Changes {
-    fn of(stmt: &Stmt) -> Changes {
-        let (mut buffers, mut indices, mut scalars) =
-            (OrderedSet::default(), OrderedSet::default(), OrderedSet::default());
-        visit(std::slice::from_ref(stmt), &mut |s| {
-            s.accesses(&mut |a| buffers.extend(a.write.then_some(a.buffer)));
-            s.carries().iter().for_each(|c| buffers.extend([c.now.buffer, c.next.buffer]));
-            scalars.extend(s.defined());
-            if let Stmt::For { index, .. } = s {
-                indices.insert(*index);
-            }
-        });
-        Changes { buffers, indices, scalars }
-    }
-
-    /// Whether what an inner loop of that index loads is the same whatever the iteration around it.
-    fn stays(&self, kernel: &Kernel, index: IndexId, buffer: BufferId, address: &Address) -> bool {
-        let own = !matches!(kernel.buffers[buffer].place, Place::Record { .. });
-        let written = |b: &BufferId| overlap(kernel, *b, buffer) != Overlap::None;
-        let fixed = |(i, _): &(IndexId, i64)| *i == index || !self.indices.contains(i);
-        let plain = address.dynamic.is_none() && address.terms.iter().all(fixed);
-        own && plain && (planted(Fault::AheadOfWrites) || !self.buffers.iter().any(written))
-    }
-}
-
 /// The values of an inner loop that are the same in every iteration of the outer one.
 struct Same {
     values: OrderedSet<ScalarId>,
@@ -235,34 +199,31 @@ struct Same {
 }
 
 impl Same {
-    fn of(
-        kernel: &Kernel,
-        machine: MachineModel,
-        index: IndexId,
-        body: &[Stmt],
-        changes: &Changes,
-    ) -> Same {
+    /// `varies` is what does so in the outer loop.
+    fn of(kernel: &Kernel, machine: MachineModel, body: &[Stmt], mut varies: Variant) -> Same {
         let mut same = Same { values: OrderedSet::default(), dear: OrderedSet::default() };
         for stmt in body {
             let Stmt::Let { value, expr } = stmt else { continue };
-            let known = |arg: &Arg| match arg {
-                Arg::Scalar(s) => same.values.contains(s) || !changes.scalars.contains(s),
-                Arg::Index(i) => *i == index || !changes.indices.contains(i),
-                Arg::Literal(_) => true,
-                Arg::Var(_) => false,
-            };
+            if !varies.is_all_fixed(stmt) {
+                continue;
+            }
             match expr {
-                Expr::Code(code, args) if args.iter().all(known) => {
+                Expr::Code(code, args) => {
                     let costs = code.row().flops as usize > machine.recomputed_flops;
                     let within = |a: &Arg| matches!(a, Arg::Scalar(s) if same.dear.contains(s));
                     if costs || args.iter().any(within) {
                         same.dear.insert(*value);
                     }
                 }
-                Expr::Load { buffer, address, guard: None, .. }
-                    if changes.stays(kernel, index, *buffer, address) => {}
-                Expr::Code(..) | Expr::Load { .. } => continue,
+                Expr::Load { address, guard, .. } => {
+                    let plain = address.dynamic.is_none() && guard.is_none();
+                    let kept = stmt.shape().element.is_some_and(|e| varies.keeps(kernel, &e));
+                    if !plain || !(kept || planted(Fault::AheadOfWrites)) {
+                        continue;
+                    }
+                }
             }
+            varies.fix(Some(*value));
             same.values.insert(*value);
         }
         same
@@ -279,17 +240,6 @@ impl Same {
         self.dear.iter().copied().filter(|v| read.contains(v)).collect()
     }
 
-    /// What these are computed of, with them.
-    fn needed(&self, body: &[Stmt], wanted: &[ScalarId]) -> OrderedSet<ScalarId> {
-        let mut needed: OrderedSet<ScalarId> = wanted.iter().copied().collect();
-        for stmt in body.iter().rev() {
-            if stmt.defined().is_some_and(|v| needed.contains(&v)) {
-                stmt.args(&mut |a| needed.extend(scalar(a).filter(|s| self.values.contains(s))));
-            }
-        }
-        needed
-    }
-
     /// How many loads of an iteration go where these are loaded.
     fn spared(&self, body: &[Stmt], wanted: &[ScalarId]) -> usize {
         let mut rest = body.to_vec();
@@ -298,26 +248,13 @@ impl Same {
             body.iter().filter(|s| matches!(s, Stmt::Let { expr: Expr::Load { .. }, .. })).count()
         };
         let before = loads(&rest);
-        drop_unread(&mut rest, &self.values);
+        drop_unread(&mut rest, &|v| self.values.contains(&v));
         before - loads(&rest)
     }
 }
 
 fn scalar(arg: Arg) -> Option<ScalarId> {
     if let Arg::Scalar(s) = arg { Some(s) } else { None }
-}
-
-/// Drops those of some values of a block that nobody reads.
-fn drop_unread(body: &mut Vec<Stmt>, values: &OrderedSet<ScalarId>) {
-    let mut read: OrderedSet<ScalarId> = OrderedSet::default();
-    for stmt in std::mem::take(body).into_iter().rev() {
-        if stmt.defined().is_some_and(|v| values.contains(&v) && !read.contains(&v)) {
-            continue;
-        }
-        visit(std::slice::from_ref(&stmt), &mut |s| s.args(&mut |a| read.extend(scalar(a))));
-        body.push(stmt);
-    }
-    body.reverse();
 }
 
 /// A copy of straight code with names of its own, in a loop of another index.

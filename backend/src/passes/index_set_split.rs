@@ -19,13 +19,14 @@
 //! Known to loop compilers as index-set splitting (Griebl, Feautrier, Lengauer, 2000).
 
 use super::pass::{Choice, Invariant, Pass};
+use crate::loop_ir::dead_code::drop_unread;
 use crate::loop_ir::visit::same_carries;
 use crate::loop_ir::{
     Address, Arg, Buffer, BufferVersion, Carry, CursorId, Expr, Extent, IndexId, Kernel,
     Parallelism, Place, Program, Rewriter, ScalarId, Stmt, VarId, visit,
 };
 use crate::machine::MachineModel;
-use cranelift_entity::{EntitySet, SecondaryMap};
+use cranelift_entity::SecondaryMap;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{Code, Dtype, Literal, Problem};
@@ -75,7 +76,7 @@ fn block(
 ) -> Result<Vec<Stmt>, Problem> {
     let mut out = Vec::with_capacity(body.len());
     for mut stmt in body {
-        let looped = within || matches!(stmt, Stmt::For { .. } | Stmt::While { .. });
+        let looped = within || stmt.shape().flow.is_loop();
         for inside in stmt.blocks_mut() {
             *inside = block(program, std::mem::take(inside), tiny, looped)?;
         }
@@ -250,7 +251,8 @@ pub(super) fn copies(
         copy.append(body, &mut copied);
         undecided |= copy.undecided;
     }
-    around(inner, (iterations, claim), carries, sweep(copied), out);
+    drop_unread(&mut copied, &|_| true);
+    around(inner, (iterations, claim), carries, copied, out);
     undecided
 }
 
@@ -306,7 +308,8 @@ pub(super) fn jammed(
     let own = (body.extent as i64, body.parallelism);
     around(Some(shared), own, Vec::new(), together, &mut all);
     all.append(&mut behind);
-    around(inner, (iterations, claim), carries.to_vec(), sweep(all), out);
+    drop_unread(&mut all, &|_| true);
+    around(inner, (iterations, claim), carries.to_vec(), all, out);
 }
 
 /// A copy of a loop's body for some iterations.
@@ -389,15 +392,14 @@ impl<'a> Copy<'a> {
                 continue;
             }
             let mut stmt = self.stmt(stmt);
-            if let Stmt::Let { expr: Expr::Load { guard, .. }, .. } | Stmt::Store { guard, .. } =
-                &mut stmt
-                && let Some(Arg::Literal(known)) = *guard
+            if let Some(element) = stmt.shape_mut().element
+                && let Some(Arg::Literal(known)) = *element.guard
             {
                 if known.bits == 0 {
                     // Only a store: the value of such a load is known.
                     continue;
                 }
-                *guard = None;
+                *element.guard = None;
             }
             out.push(stmt);
         }
@@ -507,34 +509,6 @@ pub(super) fn fold(code: Code, args: &[Arg]) -> Option<Arg> {
             all.filter(|l| !l.is_empty()).map(|l| Arg::Literal(code.eval(&l)))
         }
     }
-}
-
-/// Drops values that nobody reads.
-fn sweep(body: Vec<Stmt>) -> Vec<Stmt> {
-    keep_live(&body, &mut EntitySet::new())
-}
-
-/// One walk backwards, from the stores to what they need.
-pub(super) fn keep_live(body: &[Stmt], live: &mut EntitySet<ScalarId>) -> Vec<Stmt> {
-    let mut kept = Vec::with_capacity(body.len());
-    for stmt in body.iter().rev() {
-        if matches!(stmt, Stmt::Let { value, .. } if !live.contains(*value)) {
-            continue;
-        }
-        let mut stmt = stmt.clone();
-        stmt.args(&mut |a| {
-            if let Arg::Scalar(s) = a {
-                live.insert(s);
-            }
-        });
-        // The last block first: the body of a `while` reads what its head defines.
-        for inside in stmt.blocks_mut().into_iter().rev() {
-            *inside = keep_live(inside, live);
-        }
-        kept.push(stmt);
-    }
-    kept.reverse();
-    kept
 }
 
 #[cfg(test)]

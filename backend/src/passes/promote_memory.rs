@@ -26,7 +26,7 @@
 use super::pass::{Choice, Invariant, Pass};
 use crate::loop_ir::visit::same_names;
 use crate::loop_ir::{
-    Address, Arg, BufferId, BufferVersion, Carry, CursorId, Expr, Extent, IndexId, Kernel,
+    Address, Arg, BufferId, BufferVersion, Carry, CursorId, Expr, Extent, Flow, IndexId, Kernel,
     Parallelism, Place, Program, Rewriter, ScalarId, Stmt, VarId, claim, visit,
 };
 use crate::machine::MachineModel;
@@ -80,25 +80,13 @@ fn block(
 ) -> bool {
     let mut changed = false;
     for stmt in body {
-        let in_order = match stmt {
+        let in_order = match stmt.shape().flow {
             // What does not run reads nothing, and what runs once gains nothing.
-            Stmt::For { parallelism: Parallelism::Serial, extent, .. } => {
+            Flow::For { parallelism: Parallelism::Serial, extent, .. } => {
                 !matches!(extent, Extent::Constant(0 | 1))
             }
-            Stmt::While { .. } => true,
-            Stmt::For { .. }
-            | Stmt::Nest { .. }
-            | Stmt::If { .. }
-            | Stmt::Let { .. }
-            | Stmt::Var { .. }
-            | Stmt::Set { .. }
-            | Stmt::Fold { .. }
-            | Stmt::Store { .. }
-            | Stmt::Contract(_)
-            | Stmt::Call(_)
-            | Stmt::Tape(_)
-            | Stmt::Limit(_)
-            | Stmt::CallHost(_) => false,
+            Flow::While => true,
+            Flow::For { .. } | Flow::Straight | Flow::Nest | Flow::If => false,
         };
         let around = if in_order {
             in_registers(kernel, mentions, (machine, own), within, stmt)
@@ -165,21 +153,15 @@ fn in_registers(
         let (buffer, offset) = element;
         let dtype = kernel.buffers[buffer].ty.dtype;
         let workspace = matches!(kernel.buffers[buffer].place, Place::Workspace(_));
-        let local = workspace && only_here(buffer);
-        let mut init = Arg::Literal(Literal::zero(dtype));
-        if !local {
-            let (value, address) = (kernel.scalars.push(dtype), Address::constant(offset));
-            let expr = Expr::Load { buffer, version, address, guard: None };
-            before.push(Stmt::Let { value, expr });
-            init = Arg::Scalar(value);
-        }
         let var = kernel.vars.push(dtype);
-        before.push(Stmt::Var { var, init });
         vars.insert(element, var);
-        if stored && !local {
-            let (address, value) = (Address::constant(offset), Arg::Var(var));
-            behind.push(Stmt::Store { buffer, version, address, value, guard: None });
+        if workspace && only_here(buffer) {
+            before.push(Stmt::Var { var, init: Arg::Literal(Literal::zero(dtype)) });
+            continue;
         }
+        let (held, address) = (BufferVersion { buffer, version }, Address::constant(offset));
+        before.extend(loaded(kernel, held, address.clone(), var));
+        behind.extend(stored.then(|| put_back(held, address, var)));
     }
     let mut promote = Promote {
         dtypes: &kernel.vars,
@@ -190,6 +172,32 @@ fn in_registers(
     };
     *stmt = promote.stmt(stmt);
     Some([before, behind])
+}
+
+/// A variable that begins as an element.
+pub(super) fn loaded(
+    kernel: &mut Kernel,
+    BufferVersion { buffer, version }: BufferVersion,
+    address: Address,
+    var: VarId,
+) -> [Stmt; 2] {
+    let value = kernel.scalars.push(kernel.vars[var]);
+    let expr = Expr::Load { buffer, version, address, guard: None };
+    [Stmt::Let { value, expr }, Stmt::Var { var, init: Arg::Scalar(value) }]
+}
+
+/// A store of a variable to its element.
+pub(super) fn put_back(
+    BufferVersion { buffer, version }: BufferVersion,
+    address: Address,
+    var: VarId,
+) -> Stmt {
+    Stmt::Store { buffer, version, address, value: Arg::Var(var), guard: None }
+}
+
+/// What reads a variable instead of its element.
+pub(super) fn read(value: ScalarId, dtype: Dtype, var: VarId) -> Stmt {
+    Stmt::Let { value, expr: Expr::Code(Code::Convert(dtype), vec![Arg::Var(var)]) }
 }
 
 /// Whether a block certainly stores an element before it reads it; `None` where it does neither.
@@ -226,7 +234,7 @@ fn chosen(kernel: &Kernel, machine: &MachineModel, body: &[Stmt]) -> BTreeMap<El
     let mut carried: Vec<Carry> = Vec::new();
     visit(body, &mut |s| {
         carried.extend(s.carries());
-        let element = matches!(s, Stmt::Let { .. } | Stmt::Store { .. });
+        let element = s.shape().element.is_some();
         s.accesses(&mut |a| {
             // The next iteration has another record.
             let record = matches!(kernel.buffers[a.buffer].place, Place::Record { .. });
@@ -375,9 +383,7 @@ impl Promote<'_> {
                         self.scalars[*value] = Some(*known);
                         continue;
                     }
-                    let dtype = self.dtypes[var];
-                    let expr = Expr::Code(Code::Convert(dtype), vec![Arg::Var(var)]);
-                    out.push(Stmt::Let { value: *value, expr });
+                    out.push(read(*value, self.dtypes[var], var));
                     self.known.insert(element, Arg::Scalar(*value));
                 }
                 Stmt::Store { buffer, address, value, .. }

@@ -20,7 +20,7 @@
 use super::pass::{Invariant, Pass};
 use crate::loop_ir::visit::{same_carries, same_names};
 use crate::loop_ir::{
-    Address, Arg, BufferId, BufferVersion, Carry, CursorId, Expr, IndexId, Program, Rewriter,
+    Address, Arg, BufferId, BufferVersion, Carry, CursorId, Effect, IndexId, Program, Rewriter,
     ScalarId, Stmt, VarId, visit,
 };
 use cranelift_entity::SecondaryMap;
@@ -104,9 +104,7 @@ impl Alike {
             return self.overlap && !self.kept.contains(&x) && !self.kept.contains(&y);
         }
         // The same sum of the same indices, and another constant.
-        let apart = a.address.terms == b.address.terms
-            && a.address.dynamic == b.address.dynamic
-            && a.address.offset != b.address.offset;
+        let apart = a.address.behind(&b.address).is_some_and(|by| by != 0);
         !(apart && a.is_fixed() || planted(Fault::ReuseAlias))
     }
 
@@ -141,9 +139,10 @@ impl Loads<'_> {
         let (mut stored, mut all) = (Vec::new(), false);
         visit(std::slice::from_ref(stmt), &mut |s| {
             // Behind a loop its arrays may have exchanged places.
-            all |= !s.carries().is_empty() || matches!(s, Stmt::Tape(_));
+            let shape = s.shape();
+            all |= !shape.carries.is_empty() || matches!(shape.effect, Effect::Tape(_));
             s.accesses(&mut |a| {
-                all |= a.write && !matches!(s, Stmt::Store { .. });
+                all |= a.write && shape.element.is_none();
                 stored.extend(a.write.then(|| self.of(a.buffer, a.version, a.address)));
             });
         });
@@ -175,49 +174,34 @@ impl Rewriter for Loads<'_> {
         let before = self.known.clone();
         let mut out = Vec::with_capacity(body.len());
         for stmt in body {
-            match stmt {
-                Stmt::Let { value, expr: Expr::Load { buffer, version, address, guard: None } } => {
-                    let element = self.of(*buffer, *version, address);
-                    let alike = self.alike;
+            let shape = stmt.shape();
+            if let Some(e) = &shape.element
+                && (e.write || e.guard.is_none())
+            {
+                let (element, alike) = (self.of(e.buffer, e.version, e.address), self.alike);
+                if let Some(value) = shape.defines {
                     let known = self.known.iter().find(|(known, _)| alike.is(known, &element));
                     if let Some((_, arg)) = known {
-                        self.same[*value] = Some(*arg);
+                        self.same[value] = Some(*arg);
                         continue;
                     }
-                    self.known.push((element, Arg::Scalar(*value)));
-                    out.push(self.stmt(stmt));
-                }
-                Stmt::Store { buffer, version, address, value, guard } => {
-                    let element = self.of(*buffer, *version, address);
+                    self.known.push((element, Arg::Scalar(value)));
+                } else {
                     self.forget(&element);
-                    let value = self.arg(*value);
-                    if guard.is_none() && !matches!(value, Arg::Var(_)) {
-                        self.known.push((element, value));
-                    }
-                    out.push(self.stmt(stmt));
+                    let value = shape.operands.first().map(|a| self.arg(*a));
+                    let value = value.filter(|a| e.guard.is_none() && !matches!(a, Arg::Var(_)));
+                    self.known.extend(value.map(|value| (element, value)));
                 }
-                Stmt::For { .. } | Stmt::While { .. } => {
-                    // Of an iteration nobody knows what the one before has stored.
-                    let known = std::mem::take(&mut self.known);
-                    out.push(self.stmt(stmt));
-                    self.known = known;
-                    self.forget_all(stmt);
-                }
-                Stmt::Nest { .. }
-                | Stmt::If { .. }
-                | Stmt::Let { .. }
-                | Stmt::Var { .. }
-                | Stmt::Set { .. }
-                | Stmt::Fold { .. }
-                | Stmt::Contract(_)
-                | Stmt::Call(_)
-                | Stmt::Tape(_)
-                | Stmt::Limit(_)
-                | Stmt::CallHost(_) => {
-                    out.push(self.stmt(stmt));
-                    self.forget_all(stmt);
-                }
+                out.push(self.stmt(stmt));
+                continue;
             }
+            // Of an iteration nobody knows what the one before has stored.
+            let known = shape.flow.is_loop().then(|| std::mem::take(&mut self.known));
+            out.push(self.stmt(stmt));
+            if let Some(known) = known {
+                self.known = known;
+            }
+            self.forget_all(stmt);
         }
         self.known = before;
         out
@@ -232,38 +216,35 @@ fn stores(alike: &Alike, body: Vec<Stmt>) -> Vec<Stmt> {
             *inside = stores(alike, std::mem::take(inside));
             again.clear();
         }
-        let of = |buffer: &BufferId, version: &u32, address: &Address| Element {
-            held: BufferVersion { buffer: *buffer, version: *version },
-            address: address.clone(),
-        };
-        match &stmt {
-            Stmt::Store { buffer, version, address, guard: None, .. } => {
-                let element = of(buffer, version, address);
-                if again.iter().any(|a| a.held == element.held && alike.is(a, &element)) {
-                    continue;
-                }
-                again.push(element);
-            }
-            Stmt::Let { expr: Expr::Load { buffer, version, address, .. }, .. } => {
-                let element = of(buffer, version, address);
-                again.retain(|a| !alike.may(a, &element));
-            }
-            Stmt::Contract(_) | Stmt::Call(_) | Stmt::CallHost(_) | Stmt::Tape(_) => again.clear(),
-            Stmt::Nest { .. }
-            | Stmt::For { .. }
-            | Stmt::While { .. }
-            | Stmt::If { .. }
-            | Stmt::Let { .. }
-            | Stmt::Var { .. }
-            | Stmt::Set { .. }
-            | Stmt::Fold { .. }
-            | Stmt::Store { .. }
-            | Stmt::Limit(_) => {}
+        if !is_stored_again(alike, &stmt, &mut again) {
+            kept.push(stmt);
         }
-        kept.push(stmt);
     }
     kept.reverse();
     kept
+}
+
+/// Whether a statement is a store to an element that is stored `again` before anything may read it; those that are,
+/// seen from before it.
+fn is_stored_again(alike: &Alike, stmt: &Stmt, again: &mut Vec<Element>) -> bool {
+    let shape = stmt.shape();
+    let Some(e) = &shape.element else {
+        if shape.contract.is_some() || !matches!(shape.effect, Effect::None | Effect::Limit(_)) {
+            again.clear();
+        }
+        return false;
+    };
+    let held = BufferVersion { buffer: e.buffer, version: e.version };
+    let element = Element { held, address: e.address.clone() };
+    if !e.write {
+        again.retain(|a| !alike.may(a, &element));
+    } else if e.guard.is_none() {
+        if again.iter().any(|a| a.held == element.held && alike.is(a, &element)) {
+            return true;
+        }
+        again.push(element);
+    }
+    false
 }
 
 #[cfg(test)]

@@ -26,14 +26,15 @@
 //! Known to compilers as scalar replacement with rotating registers (Callahan, Carr and Kennedy, 1990).
 
 use super::pass::{Invariant, Pass};
-use crate::loop_ir::analysis::dependence::{Overlap, overlap};
+use super::promote_memory::{loaded, put_back, read};
+use crate::loop_ir::analysis::dependence::disjoint;
 use crate::loop_ir::{
-    Access, Address, Arg, BufferId, BufferVersion, Expr, Extent, IndexId, Kernel, Program, Stmt,
+    Access, Address, Arg, Assign, BufferId, BufferVersion, Extent, IndexId, Kernel, Program, Stmt,
     VarId, visit,
 };
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
-use tapeloom_ir::{Code, OrderedMap, OrderedSet};
+use tapeloom_ir::{Dtype, OrderedMap, OrderedSet};
 
 /// The pass as a row.
 pub(super) const PASS: Pass = Pass {
@@ -110,9 +111,8 @@ impl Rolling {
         else {
             return None;
         };
-        let plain = |s: &Stmt| {
-            matches!(s, Stmt::Let { .. } | Stmt::Store { .. } | Stmt::Var { .. } | Stmt::Set { .. })
-        };
+        let folds = |s: &Stmt| matches!(s.assigned(), Some((_, Assign::Fold(_))));
+        let plain = |s: &Stmt| s.shape().is_scalar() && !folds(s);
         if !carries.is_empty() || !body.iter().all(plain) {
             return None;
         }
@@ -133,7 +133,7 @@ impl Rolling {
     ) -> Option<Rolling> {
         let mut all: Vec<Access<'_>> = Vec::new();
         body.iter().for_each(|s| s.accesses(&mut |a| all.push(a)));
-        all.retain(|a| overlap(kernel, a.buffer, buffer) != Overlap::None);
+        all.retain(|a| !disjoint(kernel, a.buffer, buffer));
         let one = all.first()?;
         let (stride, version) = (one.address.stride(index), one.version);
         let same = |a: &Access<'_>| {
@@ -188,63 +188,41 @@ impl Rolling {
     }
 
     fn rolled(&self, kernel: &mut Kernel, stmt: &Stmt) -> Stmt {
-        let BufferVersion { buffer, version } = self.held;
-        let dtype = kernel.buffers[buffer].ty.dtype;
+        let dtype = kernel.buffers[self.held.buffer].ty.dtype;
         let vars: Vec<VarId> = (0..=self.more).map(|_| kernel.vars.push(dtype)).collect();
-        let mut load = |address: Address, var: VarId| {
-            let value = kernel.scalars.push(dtype);
-            let expr = Expr::Load { buffer, version, address, guard: None };
-            [Stmt::Let { value, expr }, Stmt::Var { var, init: Arg::Scalar(value) }]
-        };
-        let store = |address: Address, var: VarId| Stmt::Store {
-            buffer,
-            version,
-            address,
-            value: Arg::Var(var),
-            guard: None,
-        };
-        let newest = vars[self.more];
         let mut out = Vec::new();
         for (k, var) in vars[..self.more].iter().enumerate() {
-            out.extend(load(self.outside(0, k), *var));
+            out.extend(loaded(kernel, self.held, self.outside(0, k), *var));
         }
-        let mut iteration: Vec<Stmt> = load(self.at(self.more), newest).into();
-        for inside in stmt.blocks().into_iter().flatten() {
-            iteration.push(self.in_variables(inside, &vars, dtype));
-        }
-        iteration.push(store(self.at(0), vars[0]));
-        let on = |w: &[VarId]| Stmt::Set { var: w[0], value: Arg::Var(w[1]) };
-        iteration.extend(vars.windows(2).map(on));
+        let newest = loaded(kernel, self.held, self.at(self.more), vars[self.more]);
+        let mut iteration = Vec::from(newest);
+        iteration.extend(
+            stmt.blocks().into_iter().flatten().map(|s| self.in_variables(s, &vars, dtype)),
+        );
+        iteration.push(put_back(self.held, self.at(0), vars[0]));
+        iteration.extend(vars.windows(2).map(|w| Stmt::Set { var: w[0], value: Arg::Var(w[1]) }));
         let mut turning = stmt.clone();
-        if let Stmt::For { body, .. } = &mut turning {
-            *body = iteration;
-        }
+        turning.blocks_mut().into_iter().for_each(|body| *body = std::mem::take(&mut iteration));
         out.push(turning);
         for (k, var) in vars[..self.more].iter().enumerate() {
             if !planted(Fault::RollingLast) {
-                out.push(store(self.outside(self.iterations, k), *var));
+                out.push(put_back(self.held, self.outside(self.iterations, k), *var));
             }
         }
         Stmt::Nest { body: out }
     }
 
     /// A statement that has elements in variables.
-    fn in_variables(&self, stmt: &Stmt, vars: &[VarId], dtype: tapeloom_ir::Dtype) -> Stmt {
-        let var = |buffer: &BufferId, version: &u32, address: &Address| {
-            let held = BufferVersion { buffer: *buffer, version: *version };
-            Some(vars[self.place(held, address)?])
-        };
-        match stmt {
-            Stmt::Let { value, expr: Expr::Load { buffer, version, address, .. } } => {
-                let Some(var) = var(buffer, version, address) else { return stmt.clone() };
-                let now = Expr::Code(Code::Convert(dtype), vec![Arg::Var(var)]);
-                Stmt::Let { value: *value, expr: now }
-            }
-            Stmt::Store { buffer, version, address, value, .. } => {
-                let Some(var) = var(buffer, version, address) else { return stmt.clone() };
-                Stmt::Set { var, value: *value }
-            }
-            other => other.clone(),
+    fn in_variables(&self, stmt: &Stmt, vars: &[VarId], dtype: Dtype) -> Stmt {
+        let shape = stmt.shape();
+        let var = shape.element.as_ref().and_then(|e| {
+            let held = BufferVersion { buffer: e.buffer, version: e.version };
+            Some(vars[self.place(held, e.address)?])
+        });
+        match (var, shape.defines, shape.operands) {
+            (Some(var), Some(value), _) => read(value, dtype, var),
+            (Some(var), None, [value]) => Stmt::Set { var, value: *value },
+            (Some(_) | None, ..) => stmt.clone(),
         }
     }
 }

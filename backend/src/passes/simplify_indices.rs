@@ -21,16 +21,15 @@
 //!
 //! What is proved here of an access is proved again by the verifier, of the sum.
 
-use super::index_set_split::{fold, keep_live};
+use super::index_set_split::fold;
 use super::pass::{Invariant, Pass};
-use crate::loop_ir::analysis::dependence::strengthen;
 use crate::loop_ir::analysis::value_range::ValueRanges;
+use crate::loop_ir::dead_code::drop_dead;
 use crate::loop_ir::visit::{same_carries, same_names};
 use crate::loop_ir::{
-    Address, Arg, Assign, BufferVersion, Carry, CursorId, Expr, Extent, IndexId, Kernel, Program,
-    Rewriter, ScalarId, Stmt, VarId, visit,
+    Address, Arg, BufferVersion, Carry, CursorId, Expr, Extent, IndexId, Kernel, Program, Rewriter,
+    ScalarId, Stmt, VarId, claim, visit,
 };
-use cranelift_entity::EntitySet;
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{Code, Literal, OrderedMap};
 
@@ -72,10 +71,11 @@ fn simplify_indices(program: &mut Program) {
         let body = std::mem::take(&mut kernel.body);
         let (ranges, vars) = (ValueRanges::of(kernel), OrderedMap::default());
         let mut straight = Straight { kernel, ranges, vars, changed: false };
-        let new = straight.block(&body);
+        let mut new = straight.block(&body);
         if straight.changed {
-            kernel.body = wanted(new);
-            strengthen(kernel);
+            drop_dead(&mut new);
+            kernel.body = new;
+            claim(kernel);
         } else {
             kernel.body = body;
         }
@@ -219,10 +219,8 @@ impl<'a> Straight<'a> {
             self.changed = true;
             (*code, *args) = (compares, vec![index, number]);
         }
-        if let Stmt::Let { expr: Expr::Load { guard, .. }, .. } | Stmt::Store { guard, .. } =
-            &mut stmt
-        {
-            *guard = guard.filter(|g| !matches!(g, Arg::Literal(_)));
+        if let Some(element) = stmt.shape_mut().element {
+            *element.guard = element.guard.filter(|g| !matches!(g, Arg::Literal(_)));
         }
         stmt
     }
@@ -292,38 +290,6 @@ impl Rewriter for Straight<'_> {
     /// What has blocks inside is walked by [`Straight::append`].
     fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
         body.to_vec()
-    }
-}
-
-/// The statements without values that nobody reads, and without variables that nobody does.
-fn wanted(mut body: Vec<Stmt>) -> Vec<Stmt> {
-    loop {
-        body = keep_live(&body, &mut EntitySet::new());
-        let (mut read, mut all) = (EntitySet::new(), EntitySet::new());
-        visit(&body, &mut |stmt| {
-            let mut own = stmt.assigned().and_then(|(var, how)| {
-                all.insert(var);
-                matches!(how, Assign::Fold(_)).then_some(var)
-            });
-            stmt.args(&mut |a| {
-                if let Arg::Var(v) = a
-                    && own.take_if(|own| *own == v).is_none()
-                {
-                    read.insert(v);
-                }
-            });
-        });
-        if all.iter().all(|v: VarId| read.contains(v)) {
-            return body;
-        }
-        drop_assigned(&mut body, &|v| !read.contains(v));
-    }
-}
-
-fn drop_assigned(body: &mut Vec<Stmt>, unread: &dyn Fn(VarId) -> bool) {
-    body.retain(|stmt| !stmt.assigned().is_some_and(|(var, _)| unread(var)));
-    for stmt in body {
-        stmt.blocks_mut().into_iter().for_each(|inside| drop_assigned(inside, unread));
     }
 }
 

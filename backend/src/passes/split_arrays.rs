@@ -18,8 +18,8 @@
 
 use super::pass::{Invariant, Pass};
 use crate::loop_ir::{
-    Address, Arg, Buffer, BufferId, BufferVersion, Expr, Extent, IndexId, Kernel, Parallelism,
-    Place, Program, Stmt, VarId, visit,
+    Address, Arg, Buffer, BufferId, BufferVersion, Expr, Extent, Flow, IndexId, Kernel,
+    Parallelism, Place, Program, Stmt, VarId, visit,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use tapeloom_ir::fault::{Fault, planted};
@@ -155,7 +155,8 @@ struct Part {
 impl Sites {
     /// Of a statement in those loops, that certainly happens in each iteration or may not.
     fn stmt(&mut self, stmt: &Stmt, loops: &mut Vec<(IndexId, i64)>, always: bool) {
-        let single = matches!(stmt, Stmt::Let { .. } | Stmt::Store { guard: None, .. });
+        let shape = stmt.shape();
+        let single = shape.element.is_some_and(|e| !e.write || e.guard.is_none());
         stmt.accesses(&mut |a| {
             self.count += 1;
             let plain = single && a.version == 0 && a.address.dynamic.is_none();
@@ -168,16 +169,16 @@ impl Sites {
             self.all.entry(a.buffer).or_default().push(site);
         });
         // What takes turns with another one has two names.
-        for carry in stmt.carries() {
+        for carry in shape.carries {
             self.whole.extend([carry.now.buffer, carry.next.buffer]);
         }
         let mut counted = None;
-        if let Stmt::For { index, extent: Extent::Constant(n), .. } = stmt {
-            counted = Some((*index, *n as i64));
+        if let Flow::For { index, extent: Extent::Constant(n), .. } = shape.flow {
+            counted = Some((index, n as i64));
         }
-        let known = matches!(stmt, Stmt::Nest { .. }) || counted.is_some();
+        let known = shape.flow == Flow::Nest || counted.is_some();
         loops.extend(counted);
-        for inside in stmt.blocks() {
+        for inside in shape.blocks {
             inside.iter().for_each(|stmt| self.stmt(stmt, loops, always && known));
         }
         if counted.is_some() {
@@ -286,11 +287,10 @@ impl Nest {
 
 fn rewrite(body: &mut [Stmt], homes: &BTreeMap<(BufferId, Key), (BufferId, Address)>) {
     for stmt in body {
-        if let Stmt::Let { expr: Expr::Load { buffer, address, .. }, .. }
-        | Stmt::Store { buffer, address, .. } = stmt
-            && let Some((to, at)) = homes.get(&(*buffer, key(address)))
+        if let Some(element) = stmt.shape_mut().element
+            && let Some((to, at)) = homes.get(&(*element.buffer, key(element.address)))
         {
-            (*buffer, *address) = (*to, at.clone());
+            (*element.buffer, *element.address) = (*to, at.clone());
         }
         stmt.blocks_mut().into_iter().for_each(|inside| rewrite(inside, homes));
     }

@@ -85,7 +85,7 @@ fn block(kernel: &mut Kernel, factors: &[u64], body: Vec<Stmt>) -> (Vec<Stmt>, u
             let (unrolled, within) = block(kernel, factors, std::mem::take(inside));
             (*inside, depth) = (unrolled, depth.max(within));
         }
-        let looped = matches!(stmt, Stmt::For { .. } | Stmt::While { .. });
+        let looped = stmt.shape().flow.is_loop();
         let factor = factors.get(depth).copied().unwrap_or(1);
         deepest = deepest.max(depth + usize::from(looped));
         match stmt {

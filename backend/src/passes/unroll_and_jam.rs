@@ -149,14 +149,7 @@ impl<'a> Chains<'a> {
 
 /// Whether a statement is one of straight code that nobody hears.
 fn is_straight(stmt: &Stmt) -> bool {
-    matches!(
-        stmt,
-        Stmt::Let { .. }
-            | Stmt::Var { .. }
-            | Stmt::Set { .. }
-            | Stmt::Fold { .. }
-            | Stmt::Store { .. }
-    )
+    stmt.shape().is_scalar()
 }
 
 /// Whether iterations hand a float on, in a variable from outside.

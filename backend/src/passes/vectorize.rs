@@ -12,7 +12,7 @@
 
 use super::pass::{Invariant, Pass};
 use crate::loop_ir::legal_lanes::refused;
-use crate::loop_ir::{Access, Expr, Extent, IndexId, Kernel, Program, Stmt, VarId};
+use crate::loop_ir::{Access, Assign, Extent, Flow, IndexId, Kernel, Program, Stmt, VarId};
 use tapeloom_ir::math::EIGHT;
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::prim::Gives;
@@ -169,50 +169,39 @@ impl Survey<'_> {
             self.statements += 1;
             stmt.accesses(&mut |a| self.access(&a));
             let (before, around) = (self.gain, self.inside);
-            self.inside |= matches!(stmt, Stmt::For { .. });
-            stmt.blocks().into_iter().for_each(|b| self.block(b));
+            let shape = stmt.shape();
+            self.inside |= matches!(shape.flow, Flow::For { .. });
+            shape.blocks.iter().for_each(|b| self.block(b));
             self.inside = around;
-            match stmt {
-                Stmt::For { extent: Extent::Constant(extent), .. } => {
-                    let here = self.gain - before;
-                    self.better_inside |=
-                        *extent >= SMALL && plan(self.k, stmt).is_some_and(|p| p.gain >= here);
+            if let Flow::For { extent: Extent::Constant(extent), .. } = shape.flow {
+                let here = self.gain - before;
+                self.better_inside |=
+                    extent >= SMALL && plan(self.k, stmt).is_some_and(|p| p.gain >= here);
+            }
+            if let Some(value) = shape.defines {
+                self.dtype(self.k.scalars[value]);
+                if let (Some(code), Some(last)) = (shape.code, shape.operands.last()) {
+                    self.code(code, self.k.dtype(*last));
                 }
-                Stmt::Let { value, expr } => {
-                    self.dtype(self.k.scalars[*value]);
-                    if let Expr::Code(code, args) = expr
-                        && let Some(last) = args.last()
-                    {
-                        self.code(*code, self.k.dtype(*last));
-                    }
+            }
+            match shape.assigns {
+                Some((var, Assign::Declare)) => {
+                    self.dtype(self.k.vars[var]);
+                    self.declared.push(var);
                 }
-                Stmt::Var { var, .. } => {
-                    self.dtype(self.k.vars[*var]);
-                    self.declared.push(*var);
-                }
-                Stmt::Fold { var, code, .. } => {
-                    let dtype = self.k.vars[*var];
+                Some((var, Assign::Fold(code))) => {
+                    let dtype = self.k.vars[var];
                     self.dtype(dtype);
-                    self.code(*code, dtype);
-                    let own = self.declared.contains(var);
+                    self.code(code, dtype);
+                    let own = self.declared.contains(&var);
                     self.folds |= !own;
                     self.folds_inside |= own && self.inside;
                 }
                 // What waits for itself in a loop inside is better off with others beside it.
-                Stmt::Set { var, .. } => {
-                    self.folds_inside |= self.inside && self.declared.contains(var);
+                Some((var, Assign::Set)) => {
+                    self.folds_inside |= self.inside && self.declared.contains(&var);
                 }
-                // Those that lanes rule out are refused.
-                Stmt::Nest { .. }
-                | Stmt::For { extent: Extent::Scalar(_), .. }
-                | Stmt::While { .. }
-                | Stmt::If { .. }
-                | Stmt::Store { .. }
-                | Stmt::Contract(_)
-                | Stmt::Call(_)
-                | Stmt::Tape(_)
-                | Stmt::Limit(_)
-                | Stmt::CallHost(_) => {}
+                None => {}
             }
         }
     }

@@ -14,6 +14,7 @@ mod host_calls;
 mod layering;
 mod limits;
 mod outline;
+mod pass_gains;
 mod randomness;
 mod record;
 mod record_errors;

@@ -191,7 +191,7 @@ impl Variables {
                 }
             }
             inside.retain(|v| !declared.contains(v));
-            if !matches!(stmt, Stmt::If { .. } | Stmt::Nest { .. }) {
+            if stmt.shape().flow.is_loop() {
                 // A loop in lanes has variables of its own.
                 let many =
                     inside.len() > self.most && !matches!(stmt, Stmt::For { lanes: 2.., .. });

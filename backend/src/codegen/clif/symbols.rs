@@ -3,7 +3,7 @@
 //! An unknown symbol would be a panic in the linker, so symbols and declarations are made together:
 //! [`Symbols::of`] walks the program once and lists everything that its code can call.
 
-use crate::loop_ir::{Contract, Expr, HostSignature, Program, Stmt, Sums, visit};
+use crate::loop_ir::{Contract, Effect, HostSignature, Program, Stmt, Sums, visit};
 use crate::runtime::gemm;
 use crate::runtime::host_calls;
 use crate::runtime::loop_limits;
@@ -39,23 +39,16 @@ impl Symbols {
     pub(crate) fn of(program: &Program) -> Symbols {
         let (list, index, asked) = (Vec::new(), OrderedMap::default(), program.asked());
         let mut symbols = Symbols { list, index, asked };
-        let mut stmt = |stmt: &Stmt| match stmt {
-            Stmt::Let { expr: Expr::Code(code, _), .. } | Stmt::Fold { code, .. } => {
-                symbols.code(*code);
+        let mut stmt = |stmt: &Stmt| {
+            let shape = stmt.shape();
+            shape.code.into_iter().for_each(|code| symbols.code(code));
+            shape.contract.into_iter().for_each(|c| symbols.contraction(c));
+            match shape.effect {
+                Effect::None | Effect::Call(_) => {}
+                Effect::Host(_) => symbols.outside(),
+                Effect::Tape(_) => symbols.grow(),
+                Effect::Limit(_) => symbols.limit(),
             }
-            Stmt::Contract(c) => symbols.contraction(c),
-            Stmt::Tape(_) => symbols.grow(),
-            Stmt::Limit(_) => symbols.limit(),
-            Stmt::CallHost(_) => symbols.outside(),
-            Stmt::Nest { .. }
-            | Stmt::For { .. }
-            | Stmt::While { .. }
-            | Stmt::If { .. }
-            | Stmt::Call(_)
-            | Stmt::Let { .. }
-            | Stmt::Var { .. }
-            | Stmt::Set { .. }
-            | Stmt::Store { .. } => {}
         };
         for (_, kernel) in program.kernels() {
             visit(&kernel.body, &mut stmt);

@@ -15,7 +15,9 @@
 //! counts as not reached, so that the answer errs on the side of clearing: what stands in a branch, a
 //! `while` or a loop of run-time extent, and what a callee does not fill itself.
 
-use crate::loop_ir::{Access, BufferId, Call, Extent, IndexId, Kernel, KernelId, Program, Stmt};
+use crate::loop_ir::{
+    Access, BufferId, Call, Effect, Extent, Flow, IndexId, Kernel, KernelId, Program, Stmt,
+};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use tapeloom_ir::ArrayType;
 
@@ -84,29 +86,24 @@ impl Search<'_> {
     fn block(&mut self, body: &[Stmt]) {
         for stmt in body {
             let (open, doubt) = (self.loops.len(), self.doubt);
-            match stmt {
-                Stmt::Call(call) => self.call(call),
-                Stmt::Contract(c) => {
+            let shape = stmt.shape();
+            match shape.effect {
+                Effect::Call(call) => self.call(call),
+                Effect::None | Effect::Host(_) | Effect::Tape(_) | Effect::Limit(_) => {
                     self.accesses(stmt);
-                    if c.accumulate {
-                        self.read(c.out.buffer);
-                    }
                 }
-                Stmt::Let { .. }
-                | Stmt::Var { .. }
-                | Stmt::Set { .. }
-                | Stmt::Fold { .. }
-                | Stmt::Store { .. }
-                | Stmt::CallHost(_) => self.accesses(stmt),
-                Stmt::For { index, extent: Extent::Constant(n), .. } => {
-                    self.loops.push((*index, *n));
-                }
-                Stmt::For { extent: Extent::Scalar(_), .. }
-                | Stmt::While { .. }
-                | Stmt::If { .. } => self.doubt = true,
-                Stmt::Nest { .. } | Stmt::Tape(_) | Stmt::Limit(_) => {}
             }
-            for carry in stmt.carries() {
+            if let Some(c) = shape.contract.filter(|c| c.accumulate) {
+                self.read(c.out.buffer);
+            }
+            match shape.flow {
+                Flow::For { index, extent: Extent::Constant(n), .. } => self.loops.push((index, n)),
+                Flow::For { extent: Extent::Scalar(_), .. } | Flow::While | Flow::If => {
+                    self.doubt = true;
+                }
+                Flow::Straight | Flow::Nest => {}
+            }
+            for carry in shape.carries {
                 // Two buffers exchange places: what is written where is not followed.
                 if carry.now.buffer != carry.next.buffer {
                     self.read(carry.now.buffer);

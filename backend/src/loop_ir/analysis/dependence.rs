@@ -14,8 +14,8 @@
 
 use crate::loop_ir::visit;
 use crate::loop_ir::{
-    Access, Arg, Assign, BufferId, Extent, IndexId, Kernel, Parallelism, Place, ScalarId, Stmt,
-    VarId,
+    Access, Arg, Assign, BufferId, Effect, Extent, Flow, IndexId, Kernel, Parallelism, Place,
+    ScalarId, Stmt, VarId,
 };
 use cranelift_entity::EntitySet;
 use tapeloom_ir::{Code, OrderedMap, OrderedSet};
@@ -36,38 +36,30 @@ pub(crate) enum Dependence {
     Maybe,
 }
 
-/// Gives every loop the strongest claim that can be proved, inner loops first.
+/// Gives every loop the strongest claim that can be proved, or its own where that is stronger: what knows less of
+/// addresses than who made a loop takes nothing back. Of rows that are cut into several loops, no two meet, and their
+/// addresses have not the same indices. Of variables all is known, so they may weaken a claim.
 pub fn claim(kernel: &mut Kernel) {
-    claim_all(kernel, |_, proved| proved);
-}
-
-/// Gives every loop that claim where it is stronger than its own. What knows less of addresses than who made a loop
-/// takes nothing back: of rows that are cut into several loops, no two meet, and their addresses have not the same
-/// indices.
-pub(crate) fn strengthen(kernel: &mut Kernel) {
-    claim_all(kernel, Parallelism::min);
-}
-
-/// Gives every loop what `of` makes of its own claim and of the strongest that can be proved.
-fn claim_all(kernel: &mut Kernel, of: fn(own: Parallelism, proved: Parallelism) -> Parallelism) {
     let mut body = std::mem::take(&mut kernel.body);
-    claim_block(kernel, &mut body, of);
+    claim_block(kernel, &mut body);
     kernel.body = body;
 }
 
-fn claim_block(
-    kernel: &Kernel,
-    body: &mut [Stmt],
-    of: fn(own: Parallelism, proved: Parallelism) -> Parallelism,
-) {
+fn claim_block(kernel: &Kernel, body: &mut [Stmt]) {
     for stmt in body {
-        let proved = strongest(kernel, stmt);
+        let claimed = claimed(kernel, stmt);
         if let Stmt::For { parallelism, .. } = stmt {
-            *parallelism = of(*parallelism, proved);
+            *parallelism = claimed;
         }
-        for block in stmt.blocks_mut() {
-            claim_block(kernel, block, of);
-        }
+        stmt.blocks_mut().into_iter().for_each(|block| claim_block(kernel, block));
+    }
+}
+
+fn claimed(kernel: &Kernel, stmt: &Stmt) -> Parallelism {
+    let Stmt::For { parallelism, body, .. } = stmt else { return Parallelism::Serial };
+    match variables(body).0.max(*parallelism) {
+        Parallelism::Parallel => Parallelism::Parallel,
+        own @ (Parallelism::Fold | Parallelism::Serial) => strongest(kernel, stmt).min(own),
     }
 }
 
@@ -135,10 +127,11 @@ impl Variables {
     }
 
     fn stmt(&mut self, stmt: &Stmt) {
-        self.turns |= matches!(stmt, Stmt::Tape(_));
-        self.reports |= matches!(stmt, Stmt::CallHost(_) | Stmt::Limit(_));
+        let shape = stmt.shape();
+        self.turns |= matches!(shape.effect, Effect::Tape(_));
+        self.reports |= matches!(shape.effect, Effect::Host(_) | Effect::Limit(_));
         let mut folded = None;
-        match stmt.assigned() {
+        match shape.assigns {
             Some((var, Assign::Declare)) => _ = self.declared.insert(var),
             Some((var, Assign::Set)) => _ = self.set.insert(var),
             Some((var, Assign::Fold(code))) => {
@@ -239,29 +232,21 @@ impl<'a> Survey<'a> {
                 let plain = always && a.guard.is_none();
                 self.accesses.push((a, plain));
             });
-            let mut inner = always;
-            match stmt {
-                Stmt::For { index, extent: Extent::Constant(n), .. } => {
-                    self.inside.push((*index, *n));
-                    inner &= *n > 0;
+            let (shape, mut inner) = (stmt.shape(), always);
+            match shape.flow {
+                Flow::For { index, extent: Extent::Constant(n), .. } => {
+                    self.inside.push((index, n));
+                    inner &= n > 0;
                 }
                 // Where the indices of such a loop reach is not known.
-                Stmt::For { extent: Extent::Scalar(_), .. } | Stmt::Call(_) => self.known = false,
-                Stmt::While { .. } | Stmt::If { .. } => inner = false,
-                Stmt::Nest { .. }
-                | Stmt::Let { .. }
-                | Stmt::Var { .. }
-                | Stmt::Set { .. }
-                | Stmt::Fold { .. }
-                | Stmt::Store { .. }
-                | Stmt::Contract(_)
-                | Stmt::Tape(_)
-                | Stmt::Limit(_)
-                | Stmt::CallHost(_) => {}
+                Flow::For { extent: Extent::Scalar(_), .. } => self.known = false,
+                Flow::While | Flow::If => inner = false,
+                Flow::Straight | Flow::Nest => {}
             }
-            // What two buffers hold that exchange places is not followed.
-            self.known &= stmt.carries().iter().all(|c| c.now.buffer == c.next.buffer);
-            stmt.blocks().into_iter().for_each(|b| self.block(b, inner));
+            // What two buffers hold that exchange places is not followed, nor what a frame holds.
+            self.known &= shape.carries.iter().all(|c| c.now.buffer == c.next.buffer);
+            self.known &= !matches!(shape.effect, Effect::Call(_));
+            shape.blocks.into_iter().for_each(|b| self.block(b, inner));
         }
     }
 

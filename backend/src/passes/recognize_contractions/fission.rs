@@ -25,9 +25,10 @@
 //! Known to compilers as loop distribution, or fission.
 
 use crate::loop_ir::analysis::dependence::{disjoint, strongest};
+use crate::loop_ir::dead_code::drop_unread;
 use crate::loop_ir::visit::{same_carries, same_names};
 use crate::loop_ir::{
-    Access, Address, Arg, BufferVersion, Carry, CursorId, Expr, Extent, IndexId, Kernel,
+    Access, Address, Arg, Assign, BufferVersion, Carry, CursorId, Expr, Extent, IndexId, Kernel,
     Parallelism, Rewriter, ScalarId, Stmt, VarId, visit,
 };
 use tapeloom_ir::{Dtype, OrderedMap, OrderedSet};
@@ -97,19 +98,22 @@ fn parts(body: &[Stmt]) -> Option<Vec<Part<'_>>> {
         match stmt {
             Stmt::For { extent: Extent::Constant(_), carries, body, .. } if carries.is_empty() => {
                 for stmt in body {
-                    match stmt {
-                        Stmt::Fold { var, .. } => _ = owner.insert(*var, parts.len()),
-                        Stmt::Let { .. } | Stmt::Store { .. } => {}
-                        _ => return None,
+                    match stmt.assigned() {
+                        Some((var, Assign::Fold(_))) => _ = owner.insert(var, parts.len()),
+                        None if stmt.shape().is_scalar() => {}
+                        None | Some((_, Assign::Declare | Assign::Set)) => return None,
                     }
                 }
                 parts.push(Part { stmts: vec![stmt], is_product: true });
                 parts.push(Part::default());
             }
-            Stmt::Let { .. } | Stmt::Store { .. } | Stmt::Fold { .. } | Stmt::Var { .. } => {
-                parts.last_mut()?.stmts.push(stmt);
+            other => {
+                let sets = matches!(other.assigned(), Some((_, Assign::Set)));
+                if sets || !other.shape().is_scalar() {
+                    return None;
+                }
+                parts.last_mut()?.stmts.push(other);
             }
-            _ => return None,
         }
     }
     // A sum is of the loop that folds it, and nothing else is a variable of an iteration.
@@ -284,20 +288,10 @@ struct Body<'a> {
 impl Body<'_> {
     /// The statements of the part, of which nobody reads in vain.
     fn part(mut self, part: &Part<'_>) -> Option<Vec<Stmt>> {
-        let mut read: OrderedSet<ScalarId> = OrderedSet::default();
-        let mut needed: Vec<&Stmt> = Vec::new();
-        for stmt in part.stmts.iter().rev() {
-            if !matches!(stmt, Stmt::Let { value, .. } if !read.contains(value)) {
-                visit(std::slice::from_ref(*stmt), &mut |s| {
-                    s.args(&mut |a| {
-                        read.extend(if let Arg::Scalar(s) = a { Some(s) } else { None })
-                    });
-                });
-                needed.push(stmt);
-            }
-        }
+        let mut needed: Vec<Stmt> = part.stmts.iter().copied().cloned().collect();
+        drop_unread(&mut needed, &|_| true);
         let mut body = Vec::new();
-        for stmt in needed.into_iter().rev() {
+        for stmt in &needed {
             if let Stmt::Store { buffer, version, value: Arg::Var(var), .. } = stmt
                 && let Some((held, _)) = self.places.sums.get(var)
                 && *held == (BufferVersion { buffer: *buffer, version: *version })
@@ -385,7 +379,7 @@ impl Rewriter for Body<'_> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
-    use super::super::recognize_contractions::recognize_contractions;
+    use super::super::recognize_contractions;
     use crate::loop_ir::{eval, parse, verify};
     use tapeloom_ir::Tensor;
 

@@ -1,0 +1,396 @@
+//! What a statement does, answered once for every kind of statement.
+//!
+//! Whoever asks about a program asks a statement for its [`Shape`]: the blocks inside and how they run,
+//! the operands, the memory that it touches, what else happens. A new kind of statement is described
+//! here and found by all; only who must decide for each kind (text, verifier, interpreter, machine
+//! code) names them all.
+
+use super::{
+    Address, Arg, BufferId, Call, CallHost, Carry, Contract, CursorId, Expr, Extent, IndexId,
+    LimitStmt, Matrix, Parallelism, ScalarId, Stmt, TapeStmt, VarId, View,
+};
+use smallvec::{SmallVec, smallvec};
+use std::slice::from_ref;
+use tapeloom_ir::Code;
+
+/// Memory that a statement touches: the elements `address + Σ i * stride` with i below each extent.
+#[derive(Clone, Debug)]
+pub struct Access<'a> {
+    /// Which buffer.
+    pub buffer: BufferId,
+    /// Which of its values.
+    pub version: u32,
+    /// Whether it is written; otherwise it is read.
+    pub write: bool,
+    /// The first element.
+    pub address: &'a Address,
+    /// Extents and strides of the others; none for a load or a store.
+    pub reach: SmallVec<[(usize, i64); 4]>,
+    /// Touched only if true.
+    pub guard: Option<Arg>,
+}
+
+/// How a variable gets a value.
+#[derive(Clone, Copy, Debug)]
+pub enum Assign {
+    /// Its first one: here it is declared.
+    Declare,
+    /// Another one.
+    Set,
+    /// What it holds with something folded in.
+    Fold(Code),
+}
+
+/// How the blocks inside a statement run.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Flow {
+    /// There are none.
+    Straight,
+    /// One, once.
+    Nest,
+    /// One, so often.
+    For {
+        /// The index.
+        index: IndexId,
+        /// How often.
+        extent: Extent,
+        /// How the iterations depend on each other.
+        parallelism: Parallelism,
+        /// How many of them go side by side.
+        lanes: usize,
+    },
+    /// A head and a body, until the head says no.
+    While,
+    /// One of two.
+    If,
+}
+
+impl Flow {
+    /// Whether a block inside may run more than once.
+    pub fn is_loop(self) -> bool {
+        matches!(self, Flow::For { .. } | Flow::While)
+    }
+}
+
+/// What a statement does beside computing, and beside the memory that its text says.
+#[derive(Clone, Copy, Debug)]
+pub enum Effect<'a> {
+    /// Nothing.
+    None,
+    /// A kernel runs, in a frame of its own.
+    Call(&'a Call),
+    /// A Rust function runs.
+    Host(&'a CallHost),
+    /// A tape is turned to, asked or cut.
+    Tape(&'a TapeStmt),
+    /// Iterations are counted.
+    Limit(&'a LimitStmt),
+}
+
+/// What a statement does.
+#[derive(Clone, Debug)]
+pub struct Shape<'a> {
+    /// The blocks inside, in order.
+    pub blocks: SmallVec<[&'a [Stmt]; 2]>,
+    /// How they run.
+    pub flow: Flow,
+    /// The arrays that a loop carries.
+    pub carries: &'a [Carry],
+    /// The value defined.
+    pub defines: Option<ScalarId>,
+    /// The variable that gets a value, and how.
+    pub assigns: Option<(VarId, Assign)>,
+    /// The scalar code that is computed.
+    pub code: Option<Code>,
+    /// The operands that are no part of an address, a view or an effect; the variable that is folded into is none.
+    pub operands: &'a [Arg],
+    /// The one element that is loaded or stored.
+    pub element: Option<Access<'a>>,
+    /// The contraction.
+    pub contract: Option<&'a Contract>,
+    /// The views that a call reads and writes.
+    pub views: [&'a [View]; 2],
+    /// What else happens.
+    pub effect: Effect<'a>,
+}
+
+/// The parts of a statement that passes change in place.
+#[derive(Default)]
+pub struct ShapeMut<'a> {
+    /// The blocks inside, in order.
+    pub blocks: SmallVec<[&'a mut Vec<Stmt>; 2]>,
+    /// The one element that is loaded or stored.
+    pub element: Option<ElementMut<'a>>,
+}
+
+/// An element that is loaded or stored, to be changed.
+pub struct ElementMut<'a> {
+    /// Which buffer.
+    pub buffer: &'a mut BufferId,
+    /// Which element.
+    pub address: &'a mut Address,
+    /// Touched only if true.
+    pub guard: &'a mut Option<Arg>,
+}
+
+impl Shape<'_> {
+    /// Of a statement that does nothing.
+    #[inline]
+    fn nothing<'a>() -> Shape<'a> {
+        Shape {
+            blocks: SmallVec::new(),
+            flow: Flow::Straight,
+            carries: &[],
+            defines: None,
+            assigns: None,
+            code: None,
+            operands: &[],
+            element: None,
+            contract: None,
+            views: [&[], &[]],
+            effect: Effect::None,
+        }
+    }
+
+    /// Whether all that happens is that scalars are computed, and one element is loaded or stored.
+    pub fn is_scalar(&self) -> bool {
+        let alone = self.contract.is_none() && matches!(self.effect, Effect::None);
+        self.flow == Flow::Straight && alone
+    }
+}
+
+impl Stmt {
+    /// What it does.
+    // Inline, since most ask for one field.
+    #[inline]
+    pub fn shape(&self) -> Shape<'_> {
+        let nothing = Shape::nothing();
+        let element = |buffer: &BufferId, version: &u32, write, address, guard: &Option<Arg>| {
+            let (buffer, version, reach) = (*buffer, *version, SmallVec::new());
+            Some(Access { buffer, version, write, address, reach, guard: *guard })
+        };
+        match self {
+            Stmt::Nest { body } => {
+                Shape { blocks: smallvec![&body[..]], flow: Flow::Nest, ..nothing }
+            }
+            Stmt::For { index, extent, parallelism, lanes, carries, body } => {
+                let (index, parallelism, lanes) = (*index, *parallelism, *lanes);
+                let operands = match extent {
+                    Extent::Constant(_) => &[],
+                    Extent::Scalar(a) => from_ref(a),
+                };
+                let flow = Flow::For { index, extent: *extent, parallelism, lanes };
+                let blocks = smallvec![&body[..]];
+                Shape { blocks, flow, carries, operands, ..nothing }
+            }
+            Stmt::While { head, condition, carries, body } => {
+                let (blocks, operands) = (smallvec![&head[..], &body[..]], from_ref(condition));
+                Shape { blocks, flow: Flow::While, carries, operands, ..nothing }
+            }
+            Stmt::If { condition, then, otherwise } => {
+                let (blocks, operands) =
+                    (smallvec![&then[..], &otherwise[..]], from_ref(condition));
+                Shape { blocks, flow: Flow::If, operands, ..nothing }
+            }
+            Stmt::Let { value, expr: Expr::Code(code, args) } => {
+                Shape { defines: Some(*value), code: Some(*code), operands: args, ..nothing }
+            }
+            Stmt::Let { value, expr: Expr::Load { buffer, version, address, guard } } => {
+                let element = element(buffer, version, false, address, guard);
+                Shape { defines: Some(*value), element, ..nothing }
+            }
+            Stmt::Var { var, init } => {
+                let assigns = Some((*var, Assign::Declare));
+                Shape { assigns, operands: from_ref(init), ..nothing }
+            }
+            Stmt::Set { var, value } => {
+                Shape { assigns: Some((*var, Assign::Set)), operands: from_ref(value), ..nothing }
+            }
+            Stmt::Fold { var, code, value } => {
+                let assigns = Some((*var, Assign::Fold(*code)));
+                Shape { assigns, code: Some(*code), operands: from_ref(value), ..nothing }
+            }
+            Stmt::Store { buffer, version, address, value, guard } => {
+                let element = element(buffer, version, true, address, guard);
+                Shape { operands: from_ref(value), element, ..nothing }
+            }
+            Stmt::Contract(c) => Shape { contract: Some(c), ..nothing },
+            Stmt::Call(c) => {
+                Shape { views: [&c.operands, &c.outputs], effect: Effect::Call(c), ..nothing }
+            }
+            Stmt::CallHost(c) => {
+                Shape { views: [&c.operands, &c.outputs], effect: Effect::Host(c), ..nothing }
+            }
+            Stmt::Tape(t) => {
+                let defines =
+                    if let TapeStmt::Length { value, .. } = t { Some(*value) } else { None };
+                Shape { defines, effect: Effect::Tape(t), ..nothing }
+            }
+            Stmt::Limit(l) => Shape { effect: Effect::Limit(l), ..nothing },
+        }
+    }
+
+    /// What may be changed in it.
+    pub fn shape_mut(&mut self) -> ShapeMut<'_> {
+        match self {
+            Stmt::Nest { body } | Stmt::For { body, .. } => {
+                ShapeMut { blocks: smallvec![body], element: None }
+            }
+            Stmt::While { head: first, body: second, .. }
+            | Stmt::If { then: first, otherwise: second, .. } => {
+                ShapeMut { blocks: smallvec![first, second], element: None }
+            }
+            Stmt::Let { expr: Expr::Load { buffer, address, guard, .. }, .. }
+            | Stmt::Store { buffer, address, guard, .. } => {
+                let element = Some(ElementMut { buffer, address, guard });
+                ShapeMut { blocks: SmallVec::new(), element }
+            }
+            Stmt::Let { expr: Expr::Code(..), .. }
+            | Stmt::Var { .. }
+            | Stmt::Set { .. }
+            | Stmt::Fold { .. }
+            | Stmt::Contract(_)
+            | Stmt::Call(_)
+            | Stmt::CallHost(_)
+            | Stmt::Tape(_)
+            | Stmt::Limit(_) => ShapeMut::default(),
+        }
+    }
+
+    /// The blocks inside, in order.
+    pub fn blocks(&self) -> SmallVec<[&[Stmt]; 2]> {
+        self.shape().blocks
+    }
+
+    /// The blocks inside, to be changed.
+    pub fn blocks_mut(&mut self) -> SmallVec<[&mut Vec<Stmt>; 2]> {
+        self.shape_mut().blocks
+    }
+
+    /// The arrays that a loop carries.
+    pub fn carries(&self) -> &[Carry] {
+        self.shape().carries
+    }
+
+    /// The variable that a statement gives a value, and how.
+    pub fn assigned(&self) -> Option<(VarId, Assign)> {
+        self.shape().assigns
+    }
+
+    /// The value that a statement defines.
+    pub fn defined(&self) -> Option<ScalarId> {
+        self.shape().defines
+    }
+
+    /// The cursor that a statement turns.
+    pub fn turned(&self) -> Option<CursorId> {
+        match self.shape().effect {
+            Effect::Tape(TapeStmt::Turn { cursor, .. }) => Some(*cursor),
+            Effect::None
+            | Effect::Call(_)
+            | Effect::Host(_)
+            | Effect::Tape(_)
+            | Effect::Limit(_) => None,
+        }
+    }
+
+    /// The scalar operands, those of addresses and guards included; not those of statements inside.
+    pub fn args(&self, f: &mut dyn FnMut(Arg)) {
+        let shape = self.shape();
+        if let Some((var, Assign::Fold(_))) = shape.assigns {
+            f(Arg::Var(var));
+        }
+        shape.operands.iter().for_each(|a| f(*a));
+        if let Some(element) = shape.element {
+            element.address.args(f);
+            element.guard.into_iter().for_each(&mut *f);
+        }
+        for m in shape.contract.iter().flat_map(|c| [&c.lhs, &c.rhs, &c.out]) {
+            m.at.args(f);
+        }
+        shape.views.into_iter().flatten().for_each(|v| v.at.args(f));
+        match shape.effect {
+            Effect::None | Effect::Call(_) | Effect::Host(_) => {}
+            Effect::Tape(t) => t.args(f),
+            Effect::Limit(l) => l.args(f),
+        }
+    }
+
+    /// The memory touched, what is read before what is written; not by statements inside, and not the
+    /// frame of a call.
+    pub fn accesses<'a>(&'a self, f: &mut dyn FnMut(Access<'a>)) {
+        let Shape { element, contract, views: [operands, outputs], .. } = self.shape();
+        element.into_iter().for_each(&mut *f);
+        contract.into_iter().flat_map(Contract::accesses).for_each(&mut *f);
+        operands.iter().for_each(|v| f(v.access(false)));
+        outputs.iter().for_each(|v| f(v.access(true)));
+    }
+}
+
+impl Address {
+    /// That element.
+    pub fn constant(offset: i64) -> Address {
+        Address { offset, ..Address::default() }
+    }
+
+    /// The scalar operands.
+    pub fn args(&self, f: &mut dyn FnMut(Arg)) {
+        self.terms.iter().for_each(|(i, _)| f(Arg::Index(*i)));
+        self.dynamic.iter().for_each(|d| f(*d));
+    }
+
+    /// How many elements it lies behind another address, where that is one number whatever indices and scalars are.
+    pub fn behind(&self, other: &Address) -> Option<i64> {
+        let sorted = |a: &Address| {
+            let mut terms = a.terms.clone();
+            terms.sort_unstable();
+            terms
+        };
+        let terms = self.terms == other.terms || sorted(self) == sorted(other);
+        (terms && self.dynamic == other.dynamic).then(|| self.offset.checked_sub(other.offset))?
+    }
+
+    /// The stride along an index, in elements.
+    pub fn stride(&self, index: IndexId) -> i64 {
+        self.terms.iter().filter(|t| t.0 == index).map(|t| t.1).sum()
+    }
+}
+
+impl Contract {
+    /// The memory touched: lhs, rhs, out.
+    pub fn accesses(&self) -> [Access<'_>; 3] {
+        [
+            self.access(&self.lhs, false, [self.m, self.k], |b| b.1),
+            self.access(&self.rhs, false, [self.k, self.n], |b| b.2),
+            self.access(&self.out, true, [self.m, self.n], |b| b.3),
+        ]
+    }
+
+    fn access<'a>(
+        &'a self,
+        m: &'a Matrix,
+        write: bool,
+        [rows, columns]: [usize; 2],
+        step: fn(&(usize, i64, i64, i64)) -> i64,
+    ) -> Access<'a> {
+        let mut reach: SmallVec<[(usize, i64); 4]> = SmallVec::new();
+        reach.extend([(rows, m.row), (columns, m.column)]);
+        reach.extend(self.batch.iter().map(|b| (b.0, step(b))));
+        let (buffer, version) = (m.buffer, m.version);
+        Access { buffer, version, write, address: &m.at, reach, guard: None }
+    }
+}
+
+impl View {
+    /// The memory touched.
+    pub fn access(&self, write: bool) -> Access<'_> {
+        Access {
+            buffer: self.buffer,
+            version: self.version,
+            write,
+            address: &self.at,
+            reach: SmallVec::from_slice(&[(self.elements, 1)]),
+            guard: None,
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! The contractions that products in a nest are.
+
+use super::nest::{Element, Loop, Nest, is_zero};
+use super::{Found, LEAST, NARROWEST, NEAR, SUMS_BYTES};
+use crate::loop_ir::analysis::dependence::disjoint;
+use crate::loop_ir::{Address, Arg, Contract, Kernel, Matrix, Stmt, Sums, visit};
+use std::collections::BTreeSet;
+use tapeloom_ir::Dtype;
+
+impl<'a> Nest<'a> {
+    /// The contractions that the nest is, if it is nothing else; `before` are the statements ahead of it.
+    pub(super) fn contractions(self, before: &[Stmt]) -> Option<Found> {
+        let mut contracts = Vec::new();
+        for (to, value) in &self.inside {
+            let added = self.added(*to, *value);
+            join(
+                &mut contracts,
+                match self.strides(*to) {
+                    [0, column] if column != 0 => self.added_rows(*to, added?)?,
+                    [row, column] if row != 0 && column != 0 => {
+                        self.outer_product(*to, added.unwrap_or(*value), added.is_some())?
+                    }
+                    _ => return None,
+                },
+            );
+        }
+        let mut sums = self.sums.clone();
+        for (to, value) in &self.behind {
+            let added = self.added(*to, *value);
+            let Arg::Var(var) = added.unwrap_or(*value) else { return None };
+            let at = sums.iter().position(|(v, _)| *v == var)?;
+            let (_, term) = sums.remove(at);
+            join(&mut contracts, self.folded_rows(*to, term?, added.is_some())?);
+        }
+        if !sums.is_empty() || contracts.is_empty() || !self.apart(&contracts) {
+            return None;
+        }
+        let mut found = Found { fills: BTreeSet::new(), stmts: self.ahead };
+        for Summed { contract, cleared } in contracts {
+            if cleared {
+                found.fills.insert(clearing(self.k, before, &contract)?);
+            }
+            found.stmts.push(Stmt::Contract(contract));
+        }
+        Some(found)
+    }
+
+    /// Rows of a matrix, each times a number, are added up in what was 0: `y[j] += x[k] w[k, j]`.
+    fn added_rows(&self, to: Element<'a>, added: Arg) -> Option<Summed> {
+        let [mut x, mut y] = self.term(added)?;
+        if self.strides(x)[1] != 0 {
+            (x, y) = (y, x);
+        }
+        let [x_row, 0] = self.strides(x) else { return None };
+        let [y_row, y_column] = self.strides(y);
+        let lhs = self.matrix(x, 0, x_row)?;
+        let rhs = self.matrix(y, y_row, y_column)?;
+        let out = self.matrix(to, 0, self.strides(to)[1])?;
+        let contract =
+            self.lay([1, self.inner.extent, self.outer.extent], false, [lhs, rhs, out])?;
+        Some(Summed { contract, cleared: true })
+    }
+
+    /// Outer products are stored, or added to a matrix: `y[i, j] += x0[i] w0[j] + x1[i] w1[j] + .. + 0`. The 0
+    /// shows in signs of zeros.
+    fn outer_product(&self, to: Element<'a>, value: Arg, accumulate: bool) -> Option<Summed> {
+        let [row, column] = self.strides(to);
+        let (rows, columns) = (self.outer.extent, self.inner.extent);
+        if !(beyond(row, column, columns) || beyond(column, row, rows)) {
+            return None;
+        }
+        let (terms, true) = self.terms(value)? else { return None };
+        let k = terms.len();
+        let mut matrices = Vec::with_capacity(k);
+        for [mut x, mut y] in terms {
+            if self.strides(x)[1] != 0 {
+                (x, y) = (y, x);
+            }
+            let ([x_row, 0], [0, y_column]) = (self.strides(x), self.strides(y)) else {
+                return None;
+            };
+            matrices.push((self.matrix(x, x_row, 0)?, self.matrix(y, 0, y_column)?));
+        }
+        let (mut lhs, mut rhs) = matrices.first()?.clone();
+        if let Some((x, y)) = matrices.get(1) {
+            (lhs.column, rhs.row) = (step(&lhs, x)?, step(&rhs, y)?);
+        }
+        for (i, (x, y)) in matrices.iter().enumerate() {
+            let steps = (step(&lhs, x)?, step(&rhs, y)?);
+            let even = steps == (lhs.column * i as i64, rhs.row * i as i64);
+            if !even || (x.row, y.column) != (lhs.row, rhs.column) {
+                return None;
+            }
+        }
+        let out = self.matrix(to, row, column)?;
+        let contract = self.lay([rows, columns, k], accumulate, [lhs, rhs, out])?;
+        Some(Summed { contract, cleared: false })
+    }
+
+    /// Rows of a matrix times a vector: `y[i] = Σ_k x[i, k] w[k]`.
+    fn folded_rows(&self, to: Element<'a>, term: Arg, accumulate: bool) -> Option<Summed> {
+        let [mut x, mut y] = self.term(term)?;
+        if self.strides(y)[0] != 0 {
+            (x, y) = (y, x);
+        }
+        let ([row, 0], [x_row, x_term], [0, y_term]) =
+            (self.strides(to), self.strides(x), self.strides(y))
+        else {
+            return None;
+        };
+        let lhs = self.matrix(x, x_row, x_term)?;
+        let rhs = self.matrix(y, y_term, 0)?;
+        let out = self.matrix(to, row, 0)?;
+        let sizes = [self.outer.extent, 1, self.inner.extent];
+        let contract = self.lay(sizes, accumulate, [lhs, rhs, out])?;
+        (row != 0).then_some(Summed { contract, cleared: false })
+    }
+
+    /// A matrix that begins in the first iterations.
+    fn matrix(&self, e: Element<'_>, row: i64, column: i64) -> Option<Matrix> {
+        let mut at = e.address.clone();
+        at.terms.retain(|(i, _)| *i != self.outer.index && *i != self.inner.index);
+        let here = at.dynamic.is_none();
+        here.then_some(Matrix { buffer: e.buffer, version: e.version, at, row, column })
+    }
+
+    /// The contraction, if there is a fast way to do it.
+    fn lay(
+        &self,
+        [m, n, k]: [usize; 3],
+        accumulate: bool,
+        [lhs, rhs, out]: [Matrix; 3],
+    ) -> Option<Contract> {
+        let dtype = self.k.buffers[out.buffer].ty.dtype;
+        let columns = n >= NARROWEST && rhs.column == 1 && out.column == 1;
+        let rows = m >= NARROWEST && lhs.row == 1 && out.row == 1;
+        let lanes = SUMS_BYTES / dtype.bytes();
+        let terms = k >= lanes && lhs.column == 1 && rhs.row == 1;
+        let sums = match (columns || rows, terms) {
+            (true, _) => Sums::Lanes(1),
+            (false, true) => Sums::Lanes(lanes),
+            (false, false) => return None,
+        };
+        let float = matches!(dtype, Dtype::F64 | Dtype::F32);
+        let worth = m.saturating_mul(n).saturating_mul(k) >= LEAST;
+        let batch = Vec::new();
+        let product = Contract { dtype, sums, m, n, k, accumulate, lhs, rhs, out, batch };
+        (float && worth).then_some(product)
+    }
+
+    /// Whether no contraction writes what another one touches, or what it reads itself.
+    fn apart(&self, contracts: &[Summed]) -> bool {
+        contracts.iter().enumerate().all(|(i, Summed { contract: c, .. })| {
+            contracts.iter().enumerate().all(|(j, Summed { contract: other, .. })| {
+                let alone = |b| disjoint(self.k, c.out.buffer, b);
+                let reads = alone(other.lhs.buffer) && alone(other.rhs.buffer);
+                reads && (i == j || alone(other.out.buffer))
+            })
+        })
+    }
+}
+
+/// A contraction, and whether statements before clear what it sums up in.
+struct Summed {
+    contract: Contract,
+    cleared: bool,
+}
+
+/// Adds a contraction to others, or to one of them as one more row or column.
+fn join(all: &mut Vec<Summed>, next: Summed) {
+    let more = |Summed { contract: c, cleared }: &mut Summed| {
+        let n = &next.contract;
+        let same =
+            (*cleared, c.sums, c.accumulate, c.k) == (next.cleared, n.sums, n.accumulate, n.k);
+        let columns = (n.lhs.column, n.out.column) == (c.lhs.column, c.out.column);
+        let rows = (n.rhs.row, n.out.row) == (c.rhs.row, c.out.row);
+        if same && columns && n.m == 1 && n.n == c.n && n.rhs == c.rhs {
+            let (lhs, out) = (step(&c.lhs, &n.lhs)?, step(&c.out, &n.out)?);
+            if c.m == 1 && beyond(out, c.out.column, c.n) {
+                (c.lhs.row, c.out.row) = (lhs, out);
+            }
+            let m = c.m as i64;
+            ((c.lhs.row * m, c.out.row * m) == (lhs, out)).then(|| c.m += 1)
+        } else if same && rows && n.n == 1 && n.m == c.m && n.lhs == c.lhs {
+            let (rhs, out) = (step(&c.rhs, &n.rhs)?, step(&c.out, &n.out)?);
+            if c.n == 1 && beyond(out, c.out.row, c.m) {
+                (c.rhs.column, c.out.column) = (rhs, out);
+            }
+            let n = c.n as i64;
+            ((c.rhs.column * n, c.out.column * n) == (rhs, out)).then(|| c.n += 1)
+        } else {
+            None
+        }
+    };
+    if all.last_mut().and_then(more).is_none() {
+        all.push(next);
+    }
+}
+
+/// How far behind one matrix another one begins, of the same array.
+fn step(from: &Matrix, to: &Matrix) -> Option<i64> {
+    let same = (from.buffer, from.version) == (to.buffer, to.version);
+    same.then(|| to.at.behind(&from.at))?
+}
+
+/// Whether steps of one kind are beyond so many of another.
+fn beyond(step: i64, other: i64, n: usize) -> bool {
+    step.unsigned_abs() >= other.unsigned_abs().saturating_mul(n as u64).max(1)
+}
+
+/// Which statement clears what a contraction writes; what is between touches nothing of it.
+fn clearing(k: &Kernel, before: &[Stmt], c: &Contract) -> Option<usize> {
+    for (at, stmt) in before.iter().enumerate().rev().take(NEAR) {
+        if clears(stmt, c) {
+            return Some(at);
+        }
+        let mut touched = false;
+        visit(std::slice::from_ref(stmt), &mut |s| {
+            s.accesses(&mut |a| touched |= !disjoint(k, a.buffer, c.out.buffer));
+            touched |= !s.carries().is_empty();
+        });
+        if touched {
+            return None;
+        }
+    }
+    None
+}
+
+/// Whether a statement clears what a contraction writes, and does nothing else.
+fn clears(stmt: &Stmt, c: &Contract) -> bool {
+    let (mut stmt, mut loops) = (stmt, Vec::new());
+    let store = loop {
+        match (Loop::of(stmt), stmt) {
+            (Some(Loop { index, extent, body: [inside], .. }), _) => {
+                loops.push((index, extent));
+                stmt = inside;
+            }
+            (None, Stmt::Nest { body }) if body.len() == 1 => stmt = &body[0],
+            (None, Stmt::Store { buffer, version, address, value, guard: None })
+                if (*buffer, *version) == (c.out.buffer, c.out.version) && is_zero(*value) =>
+            {
+                break address;
+            }
+            _ => return false,
+        }
+    };
+    let rest = |address: &Address| {
+        let mut terms = address.terms.clone();
+        terms.retain(|(i, _)| !loops.iter().any(|(index, _)| index == i));
+        terms.sort_unstable();
+        (address.offset, terms, address.dynamic)
+    };
+    let cleared = loops.iter().map(|(index, extent)| (*extent, store.stride(*index)));
+    let written = [(c.m, c.out.row), (c.n, c.out.column)].into_iter();
+    let lattice = lattice(cleared);
+    rest(store) == rest(&c.out.at) && lattice.is_some() && lattice == self::lattice(written)
+}
+
+/// Steps upwards, those of a row that goes on as one.
+fn lattice(steps: impl Iterator<Item = (usize, i64)>) -> Option<Vec<(usize, i64)>> {
+    let mut steps: Vec<(usize, i64)> = steps.filter(|(extent, _)| *extent != 1).collect();
+    steps.sort_unstable_by_key(|(_, stride)| *stride);
+    let mut found: Vec<(usize, i64)> = Vec::new();
+    for (extent, stride) in steps {
+        match found.last_mut() {
+            Some((n, step)) if *step * *n as i64 == stride => *n *= extent,
+            _ => found.push((extent, stride)),
+        }
+    }
+    found.iter().all(|(_, stride)| *stride > 0).then_some(found)
+}

@@ -1,0 +1,201 @@
+//! Products in nests of two loops: what is multiplied, and what is added up.
+
+use crate::loop_ir::{
+    Address, Arg, BufferId, Expr, Extent, IndexId, Kernel, Parallelism, ScalarId, Stmt, VarId,
+};
+use cranelift_entity::SecondaryMap;
+use tapeloom_ir::Code;
+
+/// An element that is loaded or stored.
+#[derive(Clone, Copy)]
+pub(super) struct Element<'a> {
+    pub(super) buffer: BufferId,
+    pub(super) version: u32,
+    pub(super) address: &'a Address,
+}
+
+impl PartialEq for Element<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        let same = (self.buffer, self.version) == (other.buffer, other.version);
+        same && self.address == other.address
+    }
+}
+
+/// Two loops, one in the other.
+pub(super) struct Nest<'a> {
+    pub(super) k: &'a Kernel,
+    pub(super) outer: Loop<'a>,
+    pub(super) inner: Loop<'a>,
+    /// What changes from iteration to iteration.
+    pub(super) values: SecondaryMap<ScalarId, Option<&'a Expr>>,
+    /// What does not.
+    pub(super) ahead: Vec<Stmt>,
+    /// Variables that begin with 0 in an iteration of the outer loop, and what is folded into them.
+    pub(super) sums: Vec<(VarId, Option<Arg>)>,
+    /// What is stored in iterations of the inner loop, and of the outer one behind it.
+    pub(super) inside: Vec<(Element<'a>, Arg)>,
+    pub(super) behind: Vec<(Element<'a>, Arg)>,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Loop<'a> {
+    pub(super) index: IndexId,
+    pub(super) extent: usize,
+    pub(super) parallelism: Parallelism,
+    pub(super) body: &'a [Stmt],
+}
+
+impl<'a> Loop<'a> {
+    pub(super) fn of(stmt: &'a Stmt) -> Option<Loop<'a>> {
+        match stmt {
+            Stmt::For {
+                index,
+                extent: Extent::Constant(extent),
+                parallelism,
+                carries,
+                body,
+                ..
+            } if carries.is_empty() && *extent > 0 => {
+                Some(Loop { index: *index, extent: *extent, parallelism: *parallelism, body })
+            }
+            _ => None,
+        }
+    }
+}
+
+impl<'a> Nest<'a> {
+    /// The nest that a statement is, if nothing else happens in it than may be in one of products.
+    pub(super) fn of(k: &'a Kernel, stmt: &'a Stmt) -> Option<Nest<'a>> {
+        let outer = Loop::of(stmt)?;
+        let inner = outer.body.iter().find_map(Loop::of)?;
+        let values = SecondaryMap::new();
+        let (ahead, sums, inside, behind) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut nest = Nest { k, outer, inner, values, ahead, sums, inside, behind };
+        let mut entered = false;
+        for stmt in outer.body {
+            match stmt {
+                Stmt::Let { value, expr } => nest.define(*value, expr, stmt)?,
+                Stmt::Var { var, init } if is_zero(*init) && !entered => {
+                    nest.sums.push((*var, None));
+                }
+                Stmt::Store { buffer, version, address, value, guard: None } if entered => {
+                    let to = Element { buffer: *buffer, version: *version, address };
+                    nest.behind.push((to, *value));
+                }
+                Stmt::For { .. } if !entered => {
+                    entered = true;
+                    nest.iterations()?;
+                }
+                _ => return None,
+            }
+        }
+        Some(nest)
+    }
+
+    /// Parallelism of the inner loop.
+    fn iterations(&mut self) -> Option<()> {
+        for stmt in self.inner.body {
+            match stmt {
+                Stmt::Let { value, expr } => self.define(*value, expr, stmt)?,
+                Stmt::Fold { var, code: Code::Add, value } => {
+                    let sum = self.sums.iter_mut().find(|(v, term)| v == var && term.is_none())?;
+                    sum.1 = Some(*value);
+                }
+                Stmt::Store { buffer, version, address, value, guard: None } => {
+                    let to = Element { buffer: *buffer, version: *version, address };
+                    self.inside.push((to, *value));
+                }
+                _ => return None,
+            }
+        }
+        Some(())
+    }
+
+    /// A value of an iteration. What no iteration changes is computed ahead.
+    fn define(&mut self, value: ScalarId, expr: &'a Expr, stmt: &Stmt) -> Option<()> {
+        match expr {
+            Expr::Load { guard: Some(_), .. } => return None,
+            Expr::Code(_, args) if !args.iter().any(|a| self.changes(*a)) => {
+                self.ahead.push(stmt.clone());
+                return Some(());
+            }
+            Expr::Load { .. } | Expr::Code(..) => {}
+        }
+        self.values[value] = Some(expr);
+        Some(())
+    }
+
+    fn changes(&self, arg: Arg) -> bool {
+        match arg {
+            Arg::Scalar(s) => self.values[s].is_some(),
+            Arg::Index(i) => i == self.outer.index || i == self.inner.index,
+            // Which may be set between here and there.
+            Arg::Var(_) => true,
+            Arg::Literal(_) => false,
+        }
+    }
+
+    pub(super) fn loaded(&self, arg: Arg) -> Option<Element<'a>> {
+        let Arg::Scalar(s) = arg else { return None };
+        match self.values[s]? {
+            Expr::Load { buffer, version, address, guard: None } => {
+                Some(Element { buffer: *buffer, version: *version, address })
+            }
+            Expr::Load { .. } | Expr::Code(..) => None,
+        }
+    }
+
+    /// The operands of what has two, if it is that.
+    fn computed(&self, arg: Arg, is: fn(&Code) -> bool) -> Option<[Arg; 2]> {
+        let Arg::Scalar(s) = arg else { return None };
+        match self.values[s]? {
+            Expr::Code(code, args) if is(code) => <[Arg; 2]>::try_from(args.as_slice()).ok(),
+            Expr::Load { .. } | Expr::Code(..) => None,
+        }
+    }
+
+    /// The products in `x0 y0 + x1 y1 + ..`, and whether 0 is added to that.
+    pub(super) fn terms(&self, arg: Arg) -> Option<(Vec<[Element<'a>; 2]>, bool)> {
+        let sum = |arg| self.computed(arg, |c| matches!(c, Code::Add));
+        let product = |arg| {
+            let [x, y] = self.computed(arg, |c| matches!(c, Code::Mul))?;
+            Some([self.loaded(x)?, self.loaded(y)?])
+        };
+        let (mut arg, started) = match sum(arg) {
+            Some([x, zero] | [zero, x]) if is_zero(zero) => (x, true),
+            _ => (arg, false),
+        };
+        let mut terms = Vec::new();
+        while let Some([before, last]) = sum(arg) {
+            terms.push(product(last)?);
+            arg = before;
+        }
+        terms.push(product(arg)?);
+        terms.reverse();
+        Some((terms, started))
+    }
+
+    /// The product that is added up in iterations.
+    pub(super) fn term(&self, arg: Arg) -> Option<[Element<'a>; 2]> {
+        <[_; 1]>::try_from(self.terms(arg)?.0).ok().map(|[term]| term)
+    }
+
+    /// What is added to the element that is stored: `y = y + x`.
+    pub(super) fn added(&self, to: Element<'a>, value: Arg) -> Option<Arg> {
+        let [x, y] = self.computed(value, |c| matches!(c, Code::Add))?;
+        match (self.loaded(x), self.loaded(y)) {
+            (Some(before), _) if before == to => Some(y),
+            (_, Some(before)) if before == to => Some(x),
+            _ => None,
+        }
+    }
+
+    /// Strides of an element along both loops.
+    pub(super) fn strides(&self, e: Element<'_>) -> [i64; 2] {
+        [e.address.stride(self.outer.index), e.address.stride(self.inner.index)]
+    }
+}
+
+pub(super) fn is_zero(arg: Arg) -> bool {
+    matches!(arg, Arg::Literal(zero) if zero.bits == 0)
+}
