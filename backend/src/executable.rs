@@ -37,13 +37,14 @@
 #![expect(unsafe_code, reason = "hands buffers to generated code")]
 
 use crate::codegen::jit::{CodeReport, MachineCode};
+use crate::loop_ir::loop_counters::LoopLimits;
 use crate::loop_ir::{self, HostSignature, LoopLimit, LoopLimitId, Program};
 use crate::machine::MachineModel;
 use crate::no_memory;
 use crate::runtime::abi::Context;
 use crate::runtime::gemm;
 use crate::runtime::host_calls::Outside;
-use crate::runtime::loop_limits::{LoopLimits, STOPPED};
+use crate::runtime::loop_limits::STOPPED;
 use crate::runtime::tape_memory::{self, NO_RECORD, NO_ROOM, Records};
 use crate::target::isa;
 use cranelift_codegen::isa::OwnedTargetIsa;

@@ -23,6 +23,7 @@ mod dispatch;
 mod loops;
 pub(crate) mod passes;
 mod pipeline;
+mod vjp;
 
 #[cfg(test)]
 #[path = "../../tests/src/sweeps.rs"]
@@ -30,7 +31,6 @@ mod pipeline;
 mod sweeps;
 
 pub use ad::activity::{Activity, activity};
-pub use ad::vjp::{VjpOf, vjp};
 pub use api::{as_linear, batch, jvp, linearize, prune, simplify_with, transpose, unzip};
 pub use checkpoint::{keep_carries, known_names};
 pub use dispatch::Transforms;
@@ -41,3 +41,4 @@ pub use pipeline::{
     BEFORE_ACCELERATOR, BEFORE_BUDGET, BEFORE_CODE, BEFORE_RELAXED_CODE, BEFORE_REVERSE, List,
     PASSES, Step, by_name, changes,
 };
+pub use vjp::{VjpOf, vjp};

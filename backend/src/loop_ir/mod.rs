@@ -34,6 +34,7 @@ mod dynamic_tape;
 pub(crate) mod fingerprint;
 pub(crate) mod interp;
 pub(crate) mod legal_lanes;
+pub(crate) mod loop_counters;
 pub(crate) mod loop_limits;
 #[cfg(test)]
 mod tests;

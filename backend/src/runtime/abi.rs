@@ -19,8 +19,8 @@
 //! (threads) are words behind those that are there. The records of tapes are reached through it
 //! ([`crate::runtime::tape_memory`]).
 
+use crate::loop_ir::loop_counters::Row;
 use crate::loop_ir::{Kernel, Place};
-use crate::runtime::loop_limits::Row;
 
 /// Bytes of a word.
 pub(crate) const WORD: usize = 8;

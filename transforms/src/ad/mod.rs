@@ -1,4 +1,4 @@
-//! Derivatives and batches: forward mode, linearization, transposition, reverse mode, vectorization.
+//! Derivatives and batches: forward mode, linearization, transposition, vectorization.
 
 pub(crate) mod activity;
 pub(crate) mod batch;
@@ -6,4 +6,3 @@ pub(crate) mod jvp;
 pub(crate) mod linearize;
 pub(crate) mod transpose;
 pub(crate) mod unzip;
-pub(crate) mod vjp;

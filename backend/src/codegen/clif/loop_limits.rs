@@ -2,8 +2,9 @@
 
 use super::translate::{Nest, return_unless_zero};
 use crate::loop_ir::LimitStmt;
+use crate::loop_ir::loop_counters::Row;
 use crate::runtime::abi;
-use crate::runtime::loop_limits::{Row, STOPPED};
+use crate::runtime::loop_limits::STOPPED;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, types};
 use cranelift_entity::EntityRef;

@@ -6,15 +6,15 @@
 //! read, so that a read before the first write shows; [`shadow`] makes an error of it.
 
 use super::lane_accumulators::Partial;
-use super::memory::{Memory, Spot, filled};
+use super::memory::{Memory, Pointer, filled};
 use super::observer::{Marked, Nobody, Observer, Site, Touch};
 use super::versions::Shadow;
+use crate::loop_ir::loop_counters::LoopLimits;
 use crate::loop_ir::{
     Address, Arg, BufferId, BufferVersion, Call, CallHost, Carry, Contract, CursorId, CursorTarget,
     Expr, Extent, IndexId, Kernel, LimitStmt, Matrix, Parallelism, Place, Program, ScalarId, Stmt,
     Sums, TapeId, TapeStmt, VarId, View, combine, opened,
 };
-use crate::runtime::loop_limits::LoopLimits;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
 use tapeloom_ir::{Code, Dtype, Kind, Limits, Literal, Problem, Tensor};
@@ -85,14 +85,14 @@ pub(crate) fn observed<'a, O: Observer<'a>>(
     let entry = &program.entry;
     let mut memory = Memory::new(filled(0xa5, entry.workspace)?);
     let address = observer.workspace(entry.workspace);
-    let workspace = Spot { address, ..Spot::default() };
+    let workspace = Pointer { address, ..Pointer::default() };
     let mut places = SecondaryMap::new();
     for (id, b) in &entry.buffers {
         places[id] = match b.place {
             Place::Workspace(offset) => workspace.at(offset),
             Place::Output(_) | Place::Given { .. } => memory.add(filled(0, b.ty.bytes())?),
             // Wherever its cursor will stand.
-            Place::Record { .. } => Spot::default(),
+            Place::Record { .. } => Pointer::default(),
             Place::Input(n) => match args.get(n) {
                 Some(x) if *x.ty() == b.ty => memory.lend(x.bytes()),
                 Some(x) => {
@@ -134,7 +134,7 @@ struct Interpreter<'a, 'o, O> {
     tapes: PrimaryMap<TapeId, (usize, usize)>,
     loop_limits: LoopLimits,
     /// The first byte of the workspace.
-    workspace: Spot,
+    workspace: Pointer,
     observer: &'o mut O,
 }
 
@@ -145,7 +145,7 @@ type Marks<M> = SmallVec<[M; 4]>;
 struct Frame<'a, M: Copy + Default> {
     k: &'a Kernel,
     /// Where each buffer is at present, and where its workspace begins.
-    places: SecondaryMap<BufferId, Spot>,
+    places: SecondaryMap<BufferId, Pointer>,
     workspace: usize,
     scalars: SecondaryMap<ScalarId, Marked<M>>,
     vars: SecondaryMap<VarId, Marked<M>>,
@@ -156,7 +156,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
     fn run(
         &mut self,
         k: &'a Kernel,
-        places: SecondaryMap<BufferId, Spot>,
+        places: SecondaryMap<BufferId, Pointer>,
         workspace: usize,
     ) -> Result<(), Problem> {
         if let Some(shadow) = &mut self.shadow {
@@ -302,7 +302,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         match taping {
             TapeStmt::Turn { cursor, to, index } => {
                 let (index, mark) = f.arg(*index);
-                let spot = match to {
+                let pointer = match to {
                     CursorTarget::Tape(tape) => {
                         self.observer.branch(&[mark])?;
                         self.grown(*tape, index.bits)?
@@ -317,7 +317,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
                     if let Place::Record { cursor: of, offset } = b.place
                         && of == *cursor
                     {
-                        f.places[id] = spot.at(offset);
+                        f.places[id] = pointer.at(offset);
                     }
                 }
             }
@@ -344,7 +344,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
     }
 
     /// A record that is to be written.
-    fn grown(&mut self, tape: TapeId, index: u64) -> Result<Spot, Problem> {
+    fn grown(&mut self, tape: TapeId, index: u64) -> Result<Pointer, Problem> {
         let (bytes, (region, length)) = (self.program.tapes[tape].record, self.tapes[tape]);
         let index = usize::try_from(index).ok().filter(|i| *i < usize::MAX);
         let end = index.and_then(|i| (i + 1).checked_mul(bytes));
@@ -356,10 +356,10 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         if let Some(shadow) = &mut self.shadow {
             // What is skipped holds nothing either, until it is written.
             let byte = length.min(index) * bytes;
-            shadow.clear(Spot { region, byte, address: 0 }, end - byte)?;
+            shadow.clear(Pointer { region, byte, address: 0 }, end - byte)?;
         }
         let address = self.observer.record(self.program, tape, index);
-        Ok(Spot { region, byte: index * bytes, address })
+        Ok(Pointer { region, byte: index * bytes, address })
     }
 
     /// A record that is to be read.
@@ -369,7 +369,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         cursor: CursorId,
         word: Literal,
         index: u64,
-    ) -> Result<Spot, Problem> {
+    ) -> Result<Pointer, Problem> {
         let (tape, field) = opened(word.bits as i64);
         let (need, aligned) = k.needs(cursor);
         let Some((id, (region, length))) = tape.and_then(|id| Some((id, *self.tapes.get(id)?)))
@@ -384,7 +384,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         }
         let (index, address) =
             (index as usize, self.observer.record(self.program, id, index as usize));
-        Ok(Spot { region, byte: index * record, address }.at(field))
+        Ok(Pointer { region, byte: index * record, address }.at(field))
     }
 
     fn begin_loop(&mut self, independent: bool) {
@@ -419,7 +419,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         &mut self,
         f: &mut Frame<'a, O::Mark>,
         carries: &[Carry],
-        homes: &[Spot],
+        homes: &[Pointer],
     ) -> Result<(), Problem> {
         for (Carry { now: held, next }, home) in carries.iter().zip(homes) {
             let (now, next) = (held.buffer, next.buffer);
@@ -429,8 +429,8 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
                 let dtype = f.k.buffers[now].ty.dtype;
                 for at in (0..bytes).step_by(dtype.bytes()) {
                     let bits = self.memory.read(from.at(at), dtype, 0).bits;
-                    let touch = |spot: Spot, write| {
-                        let address = spot.at(at).address;
+                    let touch = |pointer: Pointer, write| {
+                        let address = pointer.at(at).address;
                         Touch { held: *held, value: None, address, write, bits }
                     };
                     let read = self.observer.touch(touch(from, false), &[])?;
@@ -475,13 +475,13 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         marks: &[O::Mark],
     ) -> Result<Marked<O::Mark>, Problem> {
         let i = Self::position(f, buffer, element, 1)?;
-        let (spot, dtype) = (f.places[buffer], f.k.buffers[buffer].ty.dtype);
+        let (pointer, dtype) = (f.places[buffer], f.k.buffers[buffer].ty.dtype);
         if let Some(shadow) = &mut self.shadow {
-            shadow.read(buffer, version, spot, i)?;
+            shadow.read(buffer, version, pointer, i)?;
         }
         let (held, address) =
-            (BufferVersion { buffer, version }, spot.at(i * dtype.bytes()).address);
-        let x = self.memory.read(spot, dtype, i);
+            (BufferVersion { buffer, version }, pointer.at(i * dtype.bytes()).address);
+        let x = self.memory.read(pointer, dtype, i);
         let touch = Touch { held, value, address, write: false, bits: x.bits };
         Ok((x, self.observer.touch(touch, marks)?))
     }
@@ -496,27 +496,27 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         marks: &[O::Mark],
     ) -> Result<(), Problem> {
         let i = Self::position(f, buffer, element, 1)?;
-        let spot = f.places[buffer];
+        let pointer = f.places[buffer];
         if let Some(shadow) = &mut self.shadow {
-            shadow.write(buffer, version, spot, i)?;
+            shadow.write(buffer, version, pointer, i)?;
         }
         let (held, address) =
-            (BufferVersion { buffer, version }, spot.at(i * x.dtype.bytes()).address);
+            (BufferVersion { buffer, version }, pointer.at(i * x.dtype.bytes()).address);
         let touch = Touch { held, value: None, address, write: true, bits: x.bits };
         self.observer.touch(touch, marks)?;
-        self.memory.write(spot, i, x)
+        self.memory.write(pointer, i, x)
     }
 
     fn call(&mut self, f: &mut Frame<'a, O::Mark>, call: &Call) -> Result<(), Problem> {
         let k = &self.program.callees[call.callee];
         let mut marks = Marks::<O::Mark>::new();
-        let mut spot = |v: &View| -> Result<(usize, Spot), Problem> {
+        let mut pointer = |v: &View| -> Result<(usize, Pointer), Problem> {
             let first = Self::position(f, v.buffer, f.address(&v.at, &mut marks), v.elements)?;
             let size = f.k.buffers[v.buffer].ty.dtype.bytes();
             Ok((first, f.places[v.buffer].at(first * size)))
         };
-        let operands: Vec<_> = call.operands.iter().map(&mut spot).collect::<Result<_, _>>()?;
-        let outputs: Vec<_> = call.outputs.iter().map(&mut spot).collect::<Result<_, _>>()?;
+        let operands: Vec<_> = call.operands.iter().map(&mut pointer).collect::<Result<_, _>>()?;
+        let outputs: Vec<_> = call.outputs.iter().map(&mut pointer).collect::<Result<_, _>>()?;
         // Nothing is called before it is known with what.
         self.observer.branch(&marks)?;
         if let Some(shadow) = &mut self.shadow {
@@ -533,7 +533,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
                 Place::Input(n) => operands[n].1,
                 Place::Output(n) | Place::Given { output: n, .. } => outputs[n].1,
                 Place::Workspace(offset) => self.workspace.at(workspace + offset),
-                Place::Record { .. } => Spot::default(),
+                Place::Record { .. } => Pointer::default(),
             };
         }
         let began = self.shadow.as_ref().map_or(0, Shadow::now);
@@ -636,7 +636,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
 
 impl<M: Copy + Default> Frame<'_, M> {
     /// Where what a loop carries is when the loop begins.
-    fn homes(&self, carries: &[Carry]) -> Vec<Spot> {
+    fn homes(&self, carries: &[Carry]) -> Vec<Pointer> {
         carries.iter().map(|c| self.places[c.now.buffer]).collect()
     }
 

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use tapeloom_ir::{Dtype, Literal, Problem};
 
-/// Where something lies.
+/// Where something lies: a place in a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Spot {
+pub(super) struct Pointer {
     /// Which region; the workspace is the first.
     pub(super) region: usize,
     /// Bytes from its beginning.
@@ -14,11 +14,11 @@ pub(super) struct Spot {
     pub(super) address: u64,
 }
 
-impl Spot {
+impl Pointer {
     /// So many bytes behind it.
-    pub(super) fn at(self, bytes: usize) -> Spot {
+    pub(super) fn at(self, bytes: usize) -> Pointer {
         let (byte, address) = (self.byte + bytes, self.address.wrapping_add(bytes as u64));
-        Spot { byte, address, ..self }
+        Pointer { byte, address, ..self }
     }
 }
 
@@ -33,9 +33,9 @@ impl<'a> Memory<'a> {
     }
 
     /// A region that may be written.
-    pub(super) fn add(&mut self, bytes: Vec<u8>) -> Spot {
+    pub(super) fn add(&mut self, bytes: Vec<u8>) -> Pointer {
         self.regions.push(Cow::Owned(bytes));
-        Spot { region: self.regions.len() - 1, ..Spot::default() }
+        Pointer { region: self.regions.len() - 1, ..Pointer::default() }
     }
 
     /// Makes a region that may be written longer.
@@ -47,9 +47,9 @@ impl<'a> Memory<'a> {
     }
 
     /// A region that is only read.
-    pub(super) fn lend(&mut self, bytes: &'a [u8]) -> Spot {
+    pub(super) fn lend(&mut self, bytes: &'a [u8]) -> Pointer {
         self.regions.push(Cow::Borrowed(bytes));
-        Spot { region: self.regions.len() - 1, ..Spot::default() }
+        Pointer { region: self.regions.len() - 1, ..Pointer::default() }
     }
 
     /// Bytes of each region that may be written; 0 for others.
@@ -61,14 +61,14 @@ impl<'a> Memory<'a> {
     }
 
     /// The i-th element of an array.
-    pub(super) fn read(&self, at: Spot, dtype: Dtype, i: usize) -> Literal {
+    pub(super) fn read(&self, at: Pointer, dtype: Dtype, i: usize) -> Literal {
         let size = dtype.bytes();
         let mut bits = [0; 8];
         bits[..size].copy_from_slice(&self.regions[at.region][at.byte + i * size..][..size]);
         Literal { dtype, bits: u64::from_le_bytes(bits) }
     }
 
-    pub(super) fn write(&mut self, at: Spot, i: usize, x: Literal) -> Result<(), Problem> {
+    pub(super) fn write(&mut self, at: Pointer, i: usize, x: Literal) -> Result<(), Problem> {
         let size = x.dtype.bytes();
         let Cow::Owned(bytes) = &mut self.regions[at.region] else {
             return Err(Problem::internal("an argument is written"));
@@ -77,7 +77,7 @@ impl<'a> Memory<'a> {
         Ok(())
     }
 
-    pub(super) fn copy(&mut self, from: Spot, to: Spot, count: usize) {
+    pub(super) fn copy(&mut self, from: Pointer, to: Pointer, count: usize) {
         let bytes = self.regions[from.region][from.byte..][..count].to_vec();
         if let Cow::Owned(target) = &mut self.regions[to.region] {
             target[to.byte..][..count].copy_from_slice(&bytes);

@@ -14,7 +14,7 @@
 //! loop are claimed to be independent, none may touch what another has written, nor write what
 //! another has read.
 
-use super::memory::{Memory, Spot, filled, lengthen};
+use super::memory::{Memory, Pointer, filled, lengthen};
 use crate::loop_ir::text::print::held;
 use crate::loop_ir::{BufferId, BufferVersion, Cursor, Kernel, Place};
 use cranelift_entity::SecondaryMap;
@@ -85,7 +85,7 @@ impl<'a> Shadow<'a> {
     }
 
     /// A buffer of the program holds zeros, which are its first value.
-    pub(super) fn zeroed(&mut self, buffer: BufferId, at: Spot, bytes: usize) {
+    pub(super) fn zeroed(&mut self, buffer: BufferId, at: Pointer, bytes: usize) {
         let held = BufferVersion { buffer, version: 0 };
         let tag = Some(Tag { run: self.number, held });
         self.cells[at.region].iter_mut().skip(at.byte).take(bytes).for_each(|c| c.tag = tag);
@@ -98,7 +98,7 @@ impl<'a> Shadow<'a> {
     }
 
     /// Bytes of a record that are there from now on, and hold nothing yet.
-    pub(super) fn clear(&mut self, at: Spot, bytes: usize) -> Result<(), Problem> {
+    pub(super) fn clear(&mut self, at: Pointer, bytes: usize) -> Result<(), Problem> {
         let nothing = Cell { tag: None, written: 0, read: 0 };
         let cells = &mut self.cells[at.region];
         lengthen(cells, nothing, at.byte.saturating_add(bytes))?;
@@ -138,7 +138,7 @@ impl<'a> Shadow<'a> {
         &mut self,
         buffer: BufferId,
         version: u32,
-        at: Spot,
+        at: Pointer,
         i: usize,
     ) -> Result<(), Problem> {
         let Some(run) = self.runs.last() else { return Ok(()) };
@@ -193,7 +193,7 @@ impl<'a> Shadow<'a> {
         &mut self,
         buffer: BufferId,
         version: u32,
-        at: Spot,
+        at: Pointer,
         i: usize,
     ) -> Result<(), Problem> {
         let clock = self.clock;
@@ -226,7 +226,7 @@ impl<'a> Shadow<'a> {
         &mut self,
         buffer: BufferId,
         version: u32,
-        at: Spot,
+        at: Pointer,
         i: usize,
         began: u32,
     ) -> Result<(), Problem> {
@@ -243,8 +243,8 @@ impl<'a> Shadow<'a> {
         &mut self,
         now: BufferVersion,
         next: BufferVersion,
-        full: Spot,
-        other: Spot,
+        full: Pointer,
+        other: Pointer,
         bytes: usize,
     ) {
         let Some(run) = self.runs.last_mut() else { return };
@@ -271,7 +271,7 @@ impl<'a> Shadow<'a> {
     }
 
     /// The end of a loop: what is in `from` has been copied to `home`, and `other` holds nothing.
-    pub(super) fn settle(&mut self, from: Spot, home: Spot, other: Spot, bytes: usize) {
+    pub(super) fn settle(&mut self, from: Pointer, home: Pointer, other: Pointer, bytes: usize) {
         let cells: Vec<Cell> =
             self.cells[from.region].iter().skip(from.byte).take(bytes).copied().collect();
         self.cells[other.region].iter_mut().skip(other.byte).take(bytes).for_each(|c| c.tag = None);
