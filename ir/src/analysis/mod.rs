@@ -2,4 +2,5 @@
 
 pub mod affine;
 pub mod interval;
+pub mod placement;
 pub(crate) mod provenance;

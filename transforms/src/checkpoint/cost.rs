@@ -14,8 +14,9 @@
 use super::decisions::decides;
 use super::max_flow::NEVER;
 use super::packing::Widths;
-use crate::passes::cost::shape_of;
+use crate::passes::cost::work_of;
 use cranelift_entity::SecondaryMap;
+use tapeloom_ir::analysis::placement::Placement;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{Effects, Lowering, Mark};
 use tapeloom_ir::{
@@ -214,25 +215,14 @@ impl OpClass {
             {
                 OpClass::Cheap
             }
-            Lowering::View { .. }
-            | Lowering::Reshape
-            | Lowering::Alias { .. }
-            | Lowering::Iota { .. }
-            | Lowering::DynamicSlice
-            | Lowering::Gather { .. } => OpClass::Moves,
+            Lowering::Iota { .. } => OpClass::Moves,
             Lowering::DynamicUpdateSlice => OpClass::Writes,
-            Lowering::Elementwise(_)
-            | Lowering::Reduce { .. }
-            | Lowering::ArgReduce { .. }
-            | Lowering::Cumulate { .. }
-            | Lowering::ArgSort { .. }
-            | Lowering::Contract { .. }
-            | Lowering::Scatter { .. }
-            | Lowering::Host(_)
-            | Lowering::Call(_)
-            | Lowering::Branch { .. }
-            | Lowering::Loop { .. }
-            | Lowering::Missing(_) => OpClass::Dear,
+            other => match Placement::of(other) {
+                Placement::View | Placement::Element => OpClass::Moves,
+                Placement::Map | Placement::Reduction | Placement::Memory | Placement::Runs => {
+                    OpClass::Dear
+                }
+            },
         }
     }
 }
@@ -303,7 +293,7 @@ fn gives_floats(f: &Function, e: &Equation) -> bool {
 /// The cost of an equation, in additions.
 fn flops_of(module: &Module, f: &Function, e: &Equation) -> f64 {
     let outputs: Vec<Type> = e.outputs.iter().map(|o| f.types[*o].clone()).collect();
-    e.with_operands(f, |operands| shape_of(module, &e.op, operands, &outputs).flops)
+    e.with_operands(f, |operands| work_of(module, &e.op, operands, &outputs).1)
 }
 
 /// The arithmetic of one equation that runs no function, in additions of floats: moving elements is none,

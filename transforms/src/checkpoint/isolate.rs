@@ -24,9 +24,10 @@
 use super::cost::moves;
 use crate::passes::inline::inline;
 use cranelift_entity::SecondaryMap;
+use tapeloom_ir::analysis::placement::whole_operands;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::lang::query::{LinearizeOf, Residual};
-use tapeloom_ir::prim::{Binding, Effects, Lowering, Mark, Op, Region, Role, apart_from};
+use tapeloom_ir::prim::{Effects, Lowering, Mark, Op, Role, apart_from};
 use tapeloom_ir::{
     ArrayType, Atom, Builder, Dtype, Equation, FuncId, Function, Module, OrderedMap, Problem,
     Shape, Spot, ValueId, ValueRemap, deeper, rebuild,
@@ -245,7 +246,7 @@ impl Seen {
                 e.operands[*k].value().is_some_and(|v| self.values[v].constant != Constant::No)
             };
             let lowering = e.lower(module, f);
-            let read = in_memory(e, &lowering).into_iter().filter(is_constant);
+            let read = whole_operands(e, &lowering).into_iter().filter(is_constant);
             let read = read.filter(|k| e.operands[*k].value().is_some_and(array));
             self.in_memory[i] = read.collect();
             let sized = e.outputs.iter().find_map(|o| f.types[*o].as_array());
@@ -255,41 +256,6 @@ impl Seen {
                 .filter(|ty| works && lies_somewhere(ty))
                 .map(|ty| matches!(lowering, Lowering::Elementwise(_)).then(|| ty.shape.clone()));
         }
-    }
-}
-
-/// The operands that an equation reads in memory, whatever makes them.
-fn in_memory(e: &Equation, lowering: &Lowering) -> Vec<usize> {
-    match lowering {
-        Lowering::Contract { .. } | Lowering::Branch { .. } | Lowering::Host(_) => {
-            (0..e.operands.len()).collect()
-        }
-        // What a loop carries it has a place for.
-        Lowering::Loop { spec, .. } => {
-            let slots = spec.params().map(|p| spec.takes[p]).enumerate();
-            let read = slots.filter(|(_, slot)| !matches!(slot, Binding::Carry(_)));
-            read.map(|(k, _)| spec.lead() + k).collect()
-        }
-        // So does a rule, which may make a loop of them.
-        Lowering::Call(_) => {
-            let reads = |r: &Region| matches!(r.role, Role::Outline | Role::Rule);
-            let reads = e.op.regions().iter().any(reads);
-            if reads { (0..e.operands.len()).collect() } else { Vec::new() }
-        }
-        Lowering::Elementwise(_)
-        | Lowering::View { .. }
-        | Lowering::Reshape
-        | Lowering::Alias { .. }
-        | Lowering::Iota { .. }
-        | Lowering::DynamicSlice
-        | Lowering::Gather { .. }
-        | Lowering::DynamicUpdateSlice
-        | Lowering::Scatter { .. }
-        | Lowering::Reduce { .. }
-        | Lowering::ArgReduce { .. }
-        | Lowering::Cumulate { .. }
-        | Lowering::ArgSort { .. }
-        | Lowering::Missing(_) => Vec::new(),
     }
 }
 

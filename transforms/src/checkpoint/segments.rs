@@ -17,6 +17,7 @@
 
 use crate::ad::transpose::reads_late;
 use cranelift_entity::SecondaryMap;
+use tapeloom_ir::analysis::placement::Placement;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Lowering;
 use tapeloom_ir::{
@@ -96,22 +97,12 @@ fn sizes(module: &Module, f: &Function) -> Vec<u64> {
     }
     let size = |(i, lowering): (usize, &Lowering)| {
         let outputs = &f.equations[i].outputs;
-        let in_place = match lowering {
-            Lowering::View { .. } | Lowering::Reshape | Lowering::Alias { .. } => true,
-            Lowering::Elementwise(_) | Lowering::Iota { .. } => !outputs.iter().any(|o| read[*o]),
-            Lowering::DynamicSlice
-            | Lowering::Gather { .. }
-            | Lowering::DynamicUpdateSlice
-            | Lowering::Reduce { .. }
-            | Lowering::ArgReduce { .. }
-            | Lowering::Cumulate { .. }
-            | Lowering::ArgSort { .. }
-            | Lowering::Contract { .. }
-            | Lowering::Scatter { .. }
-            | Lowering::Host(_)
-            | Lowering::Missing(_) => false,
+        let in_place = match Placement::of(lowering) {
+            Placement::View => true,
+            Placement::Map => !outputs.iter().any(|o| read[*o]),
+            Placement::Element | Placement::Reduction | Placement::Memory => false,
             // In no piece.
-            Lowering::Call(_) | Lowering::Branch { .. } | Lowering::Loop { .. } => true,
+            Placement::Runs => true,
         };
         if in_place { 0 } else { outputs.iter().map(|o| bytes(f, *o)).sum() }
     };

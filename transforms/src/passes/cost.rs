@@ -3,9 +3,9 @@
 //! Backends fuse elementwise primitives, views and the reductions that consume them into one loop
 //! nest. So a value that is used inside one nest costs its arithmetic only; a value that crosses from
 //! nest to nest, or into a contraction, a scatter or a call, is written once and read by each. What an
-//! operation on one element costs stands in the table of codes ([`tapeloom_ir::Code::row`]); here, [`shape_of`]
-//! says how a primitive takes part in nests, and [`FLOPS_PER_BYTE`] how arithmetic and traffic are
-//! weighed. The backend's scheduler decides for itself; that both see the same traffic is not tested.
+//! operation on one element costs stands in the table of codes ([`tapeloom_ir::Code::row`]); how a
+//! primitive takes part in nests says [`Placement`], and [`FLOPS_PER_BYTE`] how arithmetic and traffic are
+//! weighed.
 //!
 //! ```text
 //! %2: f64[1000] = exp %0          // 16 flops an element; one reader, in the same nest: no traffic
@@ -20,6 +20,7 @@
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use std::fmt;
+use tapeloom_ir::analysis::placement::Placement;
 use tapeloom_ir::prim::{Lowering, Operand};
 use tapeloom_ir::{Function, Module, Op, Type, ValueId};
 
@@ -62,57 +63,47 @@ impl fmt::Display for Cost {
 }
 
 /// How an equation takes part in loop nests, and its arithmetic.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Fusion {
-    /// Arithmetic.
-    pub(crate) flops: f64,
-    /// Its operands may be computed where it reads them.
-    pub(crate) takes: bool,
-    /// It may be computed where it is read.
-    pub(crate) gives: bool,
-}
-
-/// How an equation takes part in loop nests.
-pub(crate) fn shape_of(
+pub(crate) fn work_of(
     module: &Module,
     op: &Op,
     operands: &[Operand<'_>],
     outputs: &[Type],
-) -> Fusion {
+) -> (Placement, f64) {
     let elements = |ty: &Type| ty.as_array().map_or(1.0, |a| a.shape.elements() as f64);
     let out: f64 = outputs.iter().map(elements).sum();
     let of = |i: usize| operands.get(i).map_or(0.0, |o| elements(o.ty));
-    let (flops, takes, gives) = match op.lower(module, operands) {
-        Lowering::Elementwise(code) => (out * f64::from(code.row().flops), true, true),
+    let lowering = op.lower(module, operands);
+    let flops = match &lowering {
+        Lowering::Elementwise(code) => out * f64::from(code.row().flops),
         // Index arithmetic, and loads that are not contiguous.
-        Lowering::View { .. } => (out * 0.1, true, true),
-        Lowering::Reshape => (out * 0.05, true, true),
-        Lowering::Alias { .. } => (0.0, true, true),
-        Lowering::Iota { .. } => (out * 0.5, true, true),
-        Lowering::Reduce { code, .. } => (of(0) * f64::from(code.row().flops), true, false),
-        Lowering::ArgReduce { .. } => (of(0) * 2.0, true, false),
-        Lowering::ArgSort { .. } => (out * 64.0, false, false),
+        Lowering::View { .. } => out * 0.1,
+        Lowering::Reshape => out * 0.05,
+        Lowering::Alias { .. } => 0.0,
+        Lowering::Iota { .. } => out * 0.5,
+        Lowering::Reduce { code, .. } => of(0) * f64::from(code.row().flops),
+        Lowering::ArgReduce { .. } => of(0) * 2.0,
+        Lowering::ArgSort { .. } => out * 64.0,
         // A call; each element waits for the one before it.
-        Lowering::Cumulate { .. } => (out * 4.0, false, false),
+        Lowering::Cumulate { .. } => out * 4.0,
         Lowering::Contract { contract, .. } => {
             let extent = |(axis, _): &(usize, usize)| {
                 let array = operands.first().and_then(|o| o.ty.as_array());
                 array.map_or(1.0, |a| a.shape[*axis] as f64)
             };
             // Multiplied and added in one instruction.
-            (out * contract.iter().map(extent).product::<f64>(), false, false)
+            out * contract.iter().map(extent).product::<f64>()
         }
-        Lowering::DynamicSlice | Lowering::Gather { .. } => (out * 2.0, false, true),
-        Lowering::DynamicUpdateSlice => (of(1), false, false),
-        Lowering::Scatter { .. } => (of(2) * 3.0, false, false),
+        Lowering::DynamicSlice | Lowering::Gather { .. } => out * 2.0,
+        Lowering::DynamicUpdateSlice => of(1),
+        Lowering::Scatter { .. } => of(2) * 3.0,
         // Never rewritten, so that any number will do.
         Lowering::Call(_)
         | Lowering::Host(_)
         | Lowering::Branch { .. }
         | Lowering::Loop { .. }
-        | Lowering::Missing(_) => (1000.0, false, false),
+        | Lowering::Missing(_) => 1000.0,
     };
-    Fusion { flops: flops + EQUATION, takes, gives }
+    (Placement::of(&lowering), flops + EQUATION)
 }
 
 /// What moving a value once costs in bytes.
@@ -133,16 +124,16 @@ pub(crate) fn local(
     outputs: &[Type],
     stored: (&[bool], bool),
 ) -> f64 {
-    let shape = shape_of(module, op, operands, outputs);
+    let (placement, flops) = work_of(module, op, operands, outputs);
     let mut moved = 0.0;
-    if !shape.takes {
+    if !placement.takes() {
         let new = operands.iter().zip(stored.0).filter(|(_, stored)| !**stored);
         moved += new.map(|(o, _)| bytes(o.ty)).sum::<f64>();
     }
-    if !shape.gives && !stored.1 {
+    if !placement.gives() && !stored.1 {
         moved += outputs.iter().map(bytes).sum::<f64>();
     }
-    shape.flops + 2.0 * FLOPS_PER_BYTE * moved
+    flops + 2.0 * FLOPS_PER_BYTE * moved
 }
 
 /// The cost of a function: one walk backwards assigns every equation to the nest of its reader, if
@@ -174,19 +165,19 @@ fn program(module: &Module, f: &Function) -> Cost {
             .map(|(a, ty)| Operand { ty, literal: a.literal() })
             .collect();
         let outputs: SmallVec<[Type; 1]> = e.outputs.iter().map(|o| f.types[*o].clone()).collect();
-        let shape = shape_of(module, &e.op, &operands, &outputs);
-        cost.flops += shape.flops;
+        let (placement, flops) = work_of(module, &e.op, &operands, &outputs);
+        cost.flops += flops;
         let mut nest = i;
         for (v, ty) in e.outputs.iter().zip(&outputs) {
             let r = std::mem::take(&mut readers[*v]);
             match r.nests.as_slice() {
-                [one] if shape.gives && !r.memory && e.outputs.len() == 1 => nest = *one,
+                [one] if placement.gives() && !r.memory && e.outputs.len() == 1 => nest = *one,
                 _ => settle(&r, ty, true, &mut cost),
             }
         }
         for v in e.operands.iter().filter_map(|a| a.value()) {
             let r = &mut readers[v];
-            r.memory |= !shape.takes;
+            r.memory |= !placement.takes();
             if !r.nests.contains(&nest) {
                 r.nests.push(nest);
             }
