@@ -65,3 +65,18 @@ fn models_shape_loops() {
     let loops = MachineModel { unrolled_elements: 1, ..MEASURED };
     assert!(!of(MEASURED).contains("serial") && of(loops).contains("serial"), "{}", of(loops));
 }
+
+/// However often the code generator may write a loop out, one around another stays: how many statements those were was
+/// more than a number has room for.
+#[test]
+fn nests_are_counted_without_overflow() {
+    let text = "func @f(%0: f64[12,100]) -> (f64[12]) {\n  %1: f64[12] = reduce_sum{axes=[1]} %0\n  return %1\n}";
+    let m = parse_module(text).unwrap();
+    let (f, _) = m.iter().last().unwrap();
+    let x = Tensor::full(&[12, 100], 0.5).unwrap();
+    let of = |machine| {
+        let options = Options { machine, ..Options::default() };
+        compile(&m, f, &options).unwrap().call(&[&x]).unwrap()
+    };
+    assert_eq!(of(at_end(Effect::Code, |_, most| most)), of(MEASURED));
+}
