@@ -38,10 +38,10 @@ pub(crate) fn keeping(module: &Module, function: FuncId) -> Vec<Keeping> {
             continue;
         }
         let f = module.function(id);
-        let read = read(module, f);
+        let read = read(f);
         for (i, e) in f.equations.iter().enumerate() {
             open.extend(e.op.regions().iter().filter(|r| r.role.runs()).map(|r| r.function));
-            let Some((body, spec)) = e.op.as_loop(module) else { continue };
+            let Some((body, spec)) = e.op.as_loop() else { continue };
             let iteration = module.function(body);
             let (mut carried, mut like) = (OrderedSet::default(), OrderedSet::default());
             for (slot, ty) in spec.takes.iter().zip(iteration.param_types()) {
@@ -80,10 +80,10 @@ pub(crate) fn keeping(module: &Module, function: FuncId) -> Vec<Keeping> {
 }
 
 /// What loops of a function read an element of in each iteration, and in which order.
-fn read(module: &Module, f: &Function) -> OrderedSet<(ValueId, Direction)> {
+fn read(f: &Function) -> OrderedSet<(ValueId, Direction)> {
     let mut read = OrderedSet::default();
     for e in &f.equations {
-        let Some((_, spec)) = e.op.as_loop(module) else { continue };
+        let Some((_, spec)) = e.op.as_loop() else { continue };
         for (p, x) in spec.params().zip(&e.operands[spec.lead()..]) {
             if let (Binding::Xs, Some(x)) = (spec.takes[p], x.value()) {
                 read.insert((x, spec.direction));

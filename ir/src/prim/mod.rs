@@ -13,7 +13,7 @@
 //! generation, the e-graph, the generated book page and the law tests follow.
 //!
 //! Passes never name a primitive: they ask through [`Op`], which is a [`Primitive`] whatever its
-//! kind. Model: ripgrep's flags, and the rule clusters of JAX's `lax` brought into one place.
+//! kind; what is particular about a few is said in `facet`. Model: ripgrep's flags, and the rule clusters of JAX's `lax` brought into one place.
 
 #[macro_use]
 mod syntax;
@@ -24,6 +24,7 @@ pub(crate) mod memory;
 
 mod code;
 pub mod elementwise;
+mod facet;
 mod implicit;
 mod rules;
 pub mod scalar;

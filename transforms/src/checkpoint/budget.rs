@@ -151,7 +151,7 @@ impl Few {
 
     /// How often iterations of the outermost loops run again, at most.
     fn again(self, module: &Module, f: FuncId) -> f64 {
-        let loops = module.function(f).equations.iter().filter_map(|e| e.op.as_loop(module));
+        let loops = module.function(f).equations.iter().filter_map(|e| e.op.as_loop());
         let again = |(_, spec): (FuncId, LoopSpec)| {
             let (blocks, _) = self.blocks(&spec.trip);
             steps(blocks, self.carries(blocks, &spec.trip)) as f64 / blocks.max(1) as f64
@@ -371,7 +371,7 @@ impl Search<'_> {
     /// Where an iteration takes what Rust gives, which is why all iterations are kept.
     fn once(&self) -> String {
         let f = self.module.function(self.f);
-        let mut loops = f.equations.iter().filter_map(|e| e.op.as_loop(self.module));
+        let mut loops = f.equations.iter().filter_map(|e| e.op.as_loop());
         let Some(at) = loops.find_map(|(body, _)| called(self.module, body)) else {
             return String::new();
         };
@@ -446,7 +446,7 @@ fn has_known_iterations(module: &Module, f: FuncId, level: usize) -> bool {
     while let Some((f, level)) = open.get_index(next).copied() {
         next += 1;
         for e in &module.function(f).equations {
-            let trip = e.op.as_loop(module).map(|(_, spec)| spec.trip);
+            let trip = e.op.as_loop().map(|(_, spec)| spec.trip);
             if matches!(trip, Some(TripCount::Static(_))) {
                 return true;
             }
@@ -467,7 +467,7 @@ fn marked(module: &mut Module, f: FuncId, few: Few) -> Result<FuncId, Problem> {
     let copy = rebuild(&f, |draft, i, operands| {
         let mut op = f.equations[i].op.clone();
         let regions = op.regions();
-        let trip = op.as_loop(module).map(|(_, spec)| spec.trip);
+        let trip = op.as_loop().map(|(_, spec)| spec.trip);
         let inside = few.level.checked_sub(usize::from(trip.is_some()));
         if let (Some(level), true) = (inside, regions.iter().any(|r| r.role.runs())) {
             let share = if trip.is_some() { 0 } else { few.share };

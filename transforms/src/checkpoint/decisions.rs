@@ -60,7 +60,7 @@ fn operands(module: &Module, f: &Function, e: &Equation, outputs: &[bool]) -> Ve
     if regions.is_empty() {
         return all(any || jumps(module, f, e));
     }
-    if let Some((body, spec)) = e.op.as_loop(module) {
+    if let Some((body, spec)) = e.op.as_loop() {
         return deeper(|| of_iterations(module, body, &spec, outputs, e.operands.len()));
     }
     let called = |r: &Region| {

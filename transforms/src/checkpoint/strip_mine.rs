@@ -42,7 +42,7 @@ fn waiting_here(module: &Module, f: &Function) -> u64 {
     let array = |v: ValueId| f.types[v].as_array();
     let mut waiting = 0u64;
     for e in &f.equations {
-        if let Some((_, spec)) = e.op.as_loop(module) {
+        if let Some((_, spec)) = e.op.as_loop() {
             for (r, o) in e.outputs.iter().enumerate() {
                 let large = array(*o).is_some_and(|ty| ty.bytes() > UNPACKED_BYTES);
                 stack[*o] = Some(*o).filter(|_| spec.carrier(r).is_none() && large);
@@ -82,7 +82,7 @@ pub(super) fn in_blocks(module: &mut Module, f: FuncId) -> Result<FuncId, Proble
         };
         let functions: Result<Vec<FuncId>, Problem> = op.regions().iter().map(inside).collect();
         let op = op.with_regions(&functions?);
-        if !op.as_loop(module).is_some_and(|(body, spec)| carries_most(module, body, &spec)) {
+        if !op.as_loop().is_some_and(|(body, spec)| carries_most(module, body, &spec)) {
             return Ok(draft.copy_as(op, &f, i, operands));
         }
         let b = Builder::new(module, draft);

@@ -141,7 +141,7 @@ fn recorded(module: &Module, lin: FuncId) -> Result<Vec<Part>, Loc> {
                 held.insert(v);
             }
         }
-        if let (false, Some((_, spec))) = (linear, e.op.as_loop(module)) {
+        if let (false, Some((_, spec))) = (linear, e.op.as_loop()) {
             let stacked = e.outputs.iter().enumerate().filter(|(r, _)| spec.carrier(*r).is_none());
             for (_, o) in stacked {
                 match &f.types[*o] {

@@ -321,7 +321,7 @@ impl<'a> Known<'a> {
             let fact = self.fact(*a);
             Fact { range: fact.range.or(a.literal().map(Interval::literal)), ..fact }
         };
-        if let Some((body, spec)) = e.op.as_loop(module) {
+        if let Some((body, spec)) = e.op.as_loop() {
             let all = self.in_iterations(e, &spec);
             return match &spec.trip {
                 _ if region.function == body => all,

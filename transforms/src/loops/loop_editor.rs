@@ -24,7 +24,7 @@ impl Looped {
         operands: &[Atom],
         facts: &[Fact],
     ) -> Option<Looped> {
-        let (function, spec) = b.with_module(|m| op.as_loop(m))?;
+        let (function, spec) = op.as_loop()?;
         let mut facts = facts.to_vec();
         facts.resize(spec.takes.len(), Fact::default());
         let body = b.with_module(|m| m.get(function));

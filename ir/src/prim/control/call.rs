@@ -19,6 +19,7 @@ use crate::lang::types::Type;
 use crate::lang::value::Value;
 use crate::policy::{Amortization, PlanRequest};
 use crate::policy_table::{Planner, Policy};
+use crate::prim::facet::Facet;
 use crate::prim::rules::region_helpers::{fits, function, scatter_tangents};
 use crate::prim::{
     Arg, Batched, Cotangents, Doc, Dual, Effects, Family, Linearity, Lowering, Op, Operand,
@@ -49,10 +50,8 @@ impl Op {
 
     /// What reverse mode keeps of what is called, if the call says so.
     pub fn policy(&self) -> Option<&Policy> {
-        match self {
-            Op::Call(call) => call.checkpoint.as_ref(),
-            _ => None,
-        }
+        let Facet::Call(call) = self.facet() else { return None };
+        call.checkpoint.as_ref()
     }
 }
 

@@ -26,6 +26,7 @@ use crate::lang::problem::Kind;
 use crate::lang::types::{ArrayType, Dtype, Shape, Type};
 use crate::lang::value::Value;
 use crate::prim::elementwise::materialize_lead;
+use crate::prim::facet::Facet;
 use crate::prim::syntax::{Field, Problem, Written};
 use crate::prim::{
     Arg, Attributes, Batched, Cotangents, Doc, Dual, Effects, Family, Linearity, Lowering, Op,
@@ -67,10 +68,8 @@ impl Field<4> for HostCall {
 impl Op {
     /// The Rust function that the equation calls.
     pub fn host(&self) -> Option<&Host> {
-        match self {
-            Op::Callback(callback) => Some(&callback.call.host),
-            _ => None,
-        }
+        let Facet::Host(of) = self.facet() else { return None };
+        Some(&of.call.host)
     }
 }
 

@@ -24,6 +24,7 @@ use crate::lang::function::Atom;
 use crate::lang::literal::Literal;
 use crate::lang::problem::{Kind, Problem, Result};
 use crate::lang::types::{ArrayType, Dtype, Shape};
+use crate::prim::facet::Facet;
 use crate::prim::rules::view::one_array;
 use crate::prim::{
     Arg, ArrayPrimitive, Broadcast, Cotangents, Doc, Effects, Family, Linearity, Lowering, Op,
@@ -50,10 +51,8 @@ impl Op {
 
     /// How an operand is marked, if that is what this does.
     pub fn mark(&self) -> Option<&Mark> {
-        match self {
-            Op::Barrier(barrier) => Some(&barrier.mark),
-            _ => None,
-        }
+        let Facet::Barrier(barrier) = self.facet() else { return None };
+        Some(&barrier.mark)
     }
 
     /// Gives a mark the next number.

@@ -9,6 +9,7 @@ use crate::lang::literal::Literal;
 use crate::lang::module::Module;
 use crate::lang::problem::Problem;
 use crate::lang::types::{ArrayType, Dtype, Shape, Type};
+use crate::prim::facet::Facet;
 use crate::prim::{Bounds, Code, Combine, LoopSpec, Mark, Op, Operand};
 use crate::tensor::Tensor;
 
@@ -318,19 +319,14 @@ impl Equation {
 
 impl Op {
     /// What a loop runs in every iteration, and how often.
-    pub fn as_loop(&self, module: &Module) -> Option<(FuncId, LoopSpec)> {
-        if self.regions().is_empty() {
-            return None;
-        }
-        match self.lower(module, &[]) {
-            Lowering::Loop { body, spec } => Some((body, spec)),
-            _ => None,
-        }
+    pub fn as_loop(&self) -> Option<(FuncId, LoopSpec)> {
+        let Facet::Loop(of) = self.facet() else { return None };
+        Some((of.body, of.spec.clone()))
     }
 
     /// The same loop of another body, with other operands.
     pub fn with_iterations(&self, body: FuncId, spec: LoopSpec) -> Option<Op> {
-        let Op::Loop(of) = self else { return None };
+        let Facet::Loop(of) = self.facet() else { return None };
         Some(crate::prim::Loop { body, spec, carries: of.carries }.into())
     }
 }

@@ -17,6 +17,7 @@
 
 use crate::lang::literal::Literal;
 use crate::lang::types::{Dtype, Shape, Type};
+use crate::prim::facet::Facet;
 use crate::prim::{Broadcast, Code, Lowering, Op, Scalar, Sign};
 
 /// Whether both sides are equal bit by bit.
@@ -155,16 +156,13 @@ impl Term {
 impl Op {
     /// Whether the two operands may be exchanged.
     pub fn commutes(&self) -> bool {
-        match self {
-            Op::Scalar(s) => s.row().code.row().commutes,
-            _ => false,
-        }
+        matches!(self.facet(), Facet::Elementwise { commutes: true })
     }
 
     /// Whether the primitive applies one function to corresponding elements, so that a literal may
     /// stand for an operand.
     pub fn is_elementwise(&self) -> bool {
-        matches!(self, Op::Scalar(_) | Op::IntegerPow(_) | Op::Polygamma(_) | Op::Convert(_))
+        matches!(self.facet(), Facet::Elementwise { .. })
     }
 
     /// The primitive that makes an array of that shape from one scalar.

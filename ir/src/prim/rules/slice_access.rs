@@ -15,6 +15,7 @@ use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
 use crate::lang::literal::Literal;
 use crate::lang::types::Type;
+use crate::prim::facet::Facet;
 use crate::prim::{DynamicSlice, Op};
 
 /// A box of the first operand of an equation.
@@ -117,15 +118,8 @@ impl Start {
 
 impl Op {
     fn boxed(&self) -> Option<&dyn Boxed> {
-        match self {
-            Op::DynamicSlice(of) => Some(of),
-            Op::DynamicUpdateSlice(of) => Some(of),
-            Op::Gather(of) => Some(of),
-            Op::Scatter(of) => Some(of),
-            Op::Slice(of) => Some(of),
-            // Who says nothing is taken to read and write all of its operands.
-            _ => None,
-        }
+        let Facet::Box(of) = self.facet() else { return None };
+        Some(of)
     }
 
     /// Which box of its first operand this reads or writes, if it is one box.

@@ -33,6 +33,7 @@ use crate::lang::value::Value;
 use crate::policy::{Amortization, PlanContext, PlanRequest};
 use crate::policy_table::Policy;
 use crate::prim::elementwise::zeros;
+use crate::prim::facet::Facet;
 use crate::prim::rules::region_helpers::{fits, function, instantiate};
 use crate::prim::rules::slice_helpers::element;
 use crate::prim::{
@@ -258,7 +259,7 @@ impl Op {
         module: &mut Module,
         active: &[bool],
     ) -> Result<Option<Places>, Problem> {
-        let Op::Loop(of) = self else { return Ok(None) };
+        let Facet::Loop(of) = self.facet() else { return Ok(None) };
         let on = of.of_params(active.iter().copied());
         let Some(undone) = Undone::of(of, regions, module, on, PlanContext::PLAIN)? else {
             return Ok(None);
@@ -379,10 +380,8 @@ impl Replay {
 impl Op {
     /// The operands that are places where carries of a loop are kept, of what undoes it from them; none of all else.
     pub fn kept_carries(&self, module: &Module) -> Range<usize> {
-        match self {
-            Op::Replay(of) => of.places(module),
-            _ => 0..0,
-        }
+        let Facet::Replay(of) = self.facet() else { return 0..0 };
+        of.places(module)
     }
 }
 

@@ -48,6 +48,7 @@ use crate::lang::problem::Problem;
 use crate::lang::query::BatchRequest;
 use crate::lang::types::{ArrayType, Type};
 use crate::lang::value::Value;
+use crate::prim::facet::Facet;
 use crate::prim::rules::region_helpers::{fits, function, instantiate, settle};
 use crate::prim::{
     Arg, Batched, Cotangents, Doc, Dual, Effects, Family, Linearity, Lowering, Op, Operand,
@@ -121,13 +122,18 @@ impl Op {
 
     /// As what a loop takes an operand.
     fn takes(&self, module: &Module, operand: usize) -> Option<Binding> {
-        match self {
-            Op::Loop(Loop { spec, .. }) => {
+        match self.facet() {
+            Facet::Loop(Loop { spec, .. }) => {
                 let param = operand.checked_sub(spec.lead()).and_then(|k| spec.params().nth(k));
                 param.map(|p| spec.takes[p])
             }
-            Op::Replay(of) => of.takes(module, operand),
-            _ => None,
+            Facet::Replay(of) => of.takes(module, operand),
+            Facet::Plain
+            | Facet::Elementwise { .. }
+            | Facet::Box(_)
+            | Facet::Barrier(_)
+            | Facet::Call(_)
+            | Facet::Host(_) => None,
         }
     }
 }

@@ -19,6 +19,7 @@ use crate::lang::builder::Builder;
 use crate::lang::function::{Atom, FuncId};
 use crate::lang::problem::Problem;
 use crate::lang::types::{Dtype, Type};
+use crate::prim::facet::Facet;
 use crate::prim::rules::region_helpers::function;
 use crate::prim::{Concatenate, Op, Reshape, Scalar, Slice};
 use std::num::NonZeroU32;
@@ -38,7 +39,7 @@ impl Op {
     /// Emits a loop of which reverse mode keeps so much, where it is known how many iterations there are, and else so many
     /// carries; any other primitive as it is.
     pub fn emit_keeping(&self, b: &Builder<'_>, x: &[Atom], keeps: Keeps) -> Vec<Atom> {
-        let Op::Loop(of) = self else { return b.emit(self.clone(), x).to_vec() };
+        let Facet::Loop(of) = self.facet() else { return b.emit(self.clone(), x).to_vec() };
         let of = Loop { carries: Some(few(keeps.carries)), ..of.clone() };
         let TripCount::Static(n) = of.spec.trip else { return b.emit(of, x).to_vec() };
         // One block of all iterations keeps what each needs.
@@ -66,7 +67,7 @@ fn settled(b: &Builder<'_>, blocks: Option<Result<Vec<Atom>, Problem>>) -> Optio
 impl Op {
     /// Emits a loop in blocks of so many iterations, if it is known to have two of them; any other primitive as it is.
     pub fn emit_in_blocks(&self, b: &Builder<'_>, x: &[Atom], block: usize) -> Vec<Atom> {
-        let Op::Loop(of) = self else { return b.emit(self.clone(), x).to_vec() };
+        let Facet::Loop(of) = self.facet() else { return b.emit(self.clone(), x).to_vec() };
         let blocks = match of.spec.trip {
             TripCount::Static(n) if n >= 2 * block => of.in_blocks(b, x, n / block, block),
             TripCount::Static(_) | TripCount::Runtime | TripCount::While { .. } => None,

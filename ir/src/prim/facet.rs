@@ -1,0 +1,71 @@
+//! What passes ask of a primitive beside its rules.
+//!
+//! Passes know no primitive by name. What some of them must know of a few is its *facet*, and [`Op::facet`] is the one
+//! place that says which primitive has which: a primitive that is new does not compile until it stands there.
+
+use super::rules::slice_access::Boxed;
+use super::{Barrier, Call, Callback, Loop, Op, Replay};
+
+/// What is particular about a primitive.
+pub(super) enum Facet<'a> {
+    /// Nothing that its rules do not say. Of its operands it is taken to read and write all.
+    Plain,
+    /// It applies one function to corresponding elements; the two operands of some may be exchanged.
+    Elementwise {
+        /// Whether they may.
+        commutes: bool,
+    },
+    /// It reads or writes a box of its first operand.
+    Box(&'a dyn Boxed),
+    /// A boundary that no pass looks through.
+    Barrier(&'a Barrier),
+    /// A call, which may say what reverse mode keeps.
+    Call(&'a Call),
+    /// A loop.
+    Loop(&'a Loop),
+    /// The linear half of a loop that keeps some of its carries.
+    Replay(&'a Replay),
+    /// A call of a Rust function.
+    Host(&'a Callback),
+}
+
+impl Op {
+    pub(super) fn facet(&self) -> Facet<'_> {
+        match self {
+            Op::Scalar(s) => Facet::Elementwise { commutes: s.row().code.row().commutes },
+            Op::IntegerPow(_) | Op::Polygamma(_) | Op::Convert(_) => {
+                Facet::Elementwise { commutes: false }
+            }
+            Op::Slice(of) => Facet::Box(of),
+            Op::DynamicSlice(of) => Facet::Box(of),
+            Op::DynamicUpdateSlice(of) => Facet::Box(of),
+            Op::Gather(of) => Facet::Box(of),
+            Op::Scatter(of) => Facet::Box(of),
+            Op::Barrier(of) => Facet::Barrier(of),
+            Op::Call(of) => Facet::Call(of),
+            Op::Loop(of) => Facet::Loop(of),
+            Op::Replay(of) => Facet::Replay(of),
+            Op::Callback(of) => Facet::Host(of),
+            Op::Broadcast(_)
+            | Op::Reshape(_)
+            | Op::Permute(_)
+            | Op::Pad(_)
+            | Op::Concatenate(_)
+            | Op::Rev(_)
+            | Op::Diagonal(_)
+            | Op::Iota(_)
+            | Op::Reduce(_)
+            | Op::ArgReduce(_)
+            | Op::Dot(_)
+            | Op::Cumulate(_)
+            | Op::Recurrence(_)
+            | Op::ArgSort(_)
+            | Op::StopGradient(_)
+            | Op::CustomCall(_)
+            | Op::LinearCall(_)
+            | Op::LinearSolve(_)
+            | Op::Root(_)
+            | Op::Cond(_) => Facet::Plain,
+        }
+    }
+}
