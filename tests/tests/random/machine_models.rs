@@ -1,6 +1,6 @@
 //! Random programs for other machine models: they mean the same, and numbers of code change no bit.
 
-use tapeloom_backend::{Effect, MachineModel, Options, compile};
+use tapeloom_backend::{Effect, MachineModel, Options, Runnable, compile};
 use tapeloom_ir::{Module, Tensor, parse_module};
 use tapeloom_tests::fuzz::for_all;
 use tapeloom_tests::program_generator::Recipe;
@@ -32,12 +32,24 @@ fn models() -> [MachineModel; 7] {
     ]
 }
 
+/// The loop program but for the places of buffers in the workspace.
+fn statements(of: &Runnable) -> String {
+    let text = of.report().program.to_string();
+    let places = |l: &&str| !l.contains(" workspace ");
+    text.lines().filter(places).map(|l| format!("{l}\n")).collect()
+}
+
 fn for_every_model(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
     let args: Vec<&Tensor> = case.args.iter().collect();
-    let of = |machine| compile(m, case.f, &Options { machine, ..Options::default() })?.call(&args);
+    let of = |machine| compile(m, case.f, &Options { machine, ..Options::default() });
     let measured = of(MEASURED)?;
     for machine in models().into_iter().filter(|model| model.has_bits_of(&MEASURED)) {
-        let same = Agreement::Exact.check_all(&of(machine)?, &measured);
+        let made = of(machine)?;
+        let (found, want) = (statements(&made), statements(&measured));
+        if found != want {
+            return Err(format!("{machine}: other loops\n{want}\n{found}").into());
+        }
+        let same = Agreement::Exact.check_all(&made.call(&args)?, &measured.call(&args)?);
         same.map_err(|e| format!("{machine}: {e}"))?;
     }
     for machine in models() {
