@@ -14,7 +14,7 @@
 //! ```
 
 use crate::ad::activity::activity;
-use crate::checkpoint::Readable;
+use crate::ad::amortization::Readable;
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::lang::query::{Jvp, JvpOf};
 use tapeloom_ir::prim::{Dual, Regions, RuleCx, instantiate};

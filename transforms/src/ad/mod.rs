@@ -1,6 +1,7 @@
 //! Derivatives and batches: forward mode, linearization, transposition, vectorization.
 
 pub(crate) mod activity;
+pub(crate) mod amortization;
 pub(crate) mod batch;
 pub(crate) mod jvp;
 pub(crate) mod linearize;

@@ -6,7 +6,7 @@
 //! | | costs |
 //! |---|---|
 //! | a value kept | 3 moves of its bytes |
-//! | elementwise, at most [`DEAR`] an element | its arithmetic |
+//! | elementwise, at most [`DEAR`](crate::passes::op_class) an element | its arithmetic |
 //! | views, elements of arrays | index arithmetic |
 //! | functions of the library, reductions, contractions, what runs functions | not by default |
 //! | what calls Rust, and ordered effects | never: they happen once |
@@ -15,13 +15,13 @@ use super::decisions::decides;
 use super::max_flow::NEVER;
 use super::packing::Widths;
 use crate::passes::cost::work_of;
+use crate::passes::op_class::{OpClass, gives_floats};
 use cranelift_entity::SecondaryMap;
-use tapeloom_ir::analysis::placement::Placement;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{Effects, Lowering, Mark};
 use tapeloom_ir::{
-    Again, Amortization, ArrayType, Atom, Bits, Equation, Function, Memory, Module, PlanContext,
-    PlanRequest, Policy, Price, Type, ValueId,
+    Again, ArrayType, Atom, Bits, Equation, Function, Memory, Module, PlanRequest, Policy, Price,
+    Type, ValueId,
 };
 
 // How many bytes a tape has must not depend on where a program is compiled: none of these is a number of a machine model.
@@ -31,9 +31,6 @@ pub(super) const UNIT: f64 = 16.0;
 
 /// How often a byte that is kept moves between cache and core.
 pub(super) const MOVES: f64 = 3.0;
-
-/// What is dearer than so many additions an element is not computed again by default.
-const DEAR: u32 = 6;
 
 /// What a value costs that is kept for next to nothing: more than computing it again where that is free.
 const LEAST: u64 = 1;
@@ -194,100 +191,9 @@ fn again(module: &Module, f: &Function, e: &Equation, policy: &Policy, times: u6
     }
 }
 
-/// What kind of work an equation is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum OpClass {
-    /// Reads elements, or moves them.
-    Moves,
-    /// Writes elements among others.
-    Writes,
-    /// Arithmetic that costs little.
-    Cheap,
-    /// Everything else.
-    Dear,
-}
-
-impl OpClass {
-    fn of(lowering: &Lowering) -> OpClass {
-        match lowering {
-            Lowering::Elementwise(code)
-                if code.row().library.is_none() && code.row().flops <= DEAR =>
-            {
-                OpClass::Cheap
-            }
-            Lowering::Iota { .. } => OpClass::Moves,
-            Lowering::DynamicUpdateSlice => OpClass::Writes,
-            other => match Placement::of(other) {
-                Placement::View | Placement::Element => OpClass::Moves,
-                Placement::Map | Placement::Reduction | Placement::Memory | Placement::Runs => {
-                    OpClass::Dear
-                }
-            },
-        }
-    }
-}
-
 /// Whether an equation only reads elements, or moves them.
 pub(super) fn moves(module: &Module, f: &Function, e: &Equation) -> bool {
     OpClass::of(&e.lower(module, f)) == OpClass::Moves
-}
-
-/// What it costs the linear half of a function to have its values again: nothing for arguments of the whole,
-/// and for what reads or moves elements of something what that costs; all of its bytes for what is computed.
-#[derive(Default)]
-pub(crate) struct Readable {
-    /// Of those that are not free; empty where nobody asks.
-    shares: SecondaryMap<ValueId, Option<Amortization>>,
-    /// What holds of all that is kept.
-    regime: PlanContext,
-}
-
-impl Readable {
-    /// Nothing is looked at in a function that runs no other.
-    pub(crate) fn new(module: &Module, f: &Function, shares: &[Amortization]) -> Readable {
-        let mut found = Readable::default();
-        if f.equations.iter().all(|e| e.op.regions().is_empty()) {
-            return found;
-        }
-        found.regime = shares.iter().map(|s| s.regime()).max().unwrap_or_default();
-        for (p, share) in f.all_params().zip(shares) {
-            found.shares[p] = Some(*share);
-        }
-        for e in &f.equations {
-            let reads = match OpClass::of(&e.lower(module, f)) {
-                // What is read of an array that may be overwritten is had again if it is kept.
-                OpClass::Moves => found.regime.memory != Memory::Written || !gives_floats(f, e),
-                OpClass::Cheap => !gives_floats(f, e),
-                OpClass::Writes | OpClass::Dear => false,
-            };
-            // Who has a part again has all of it.
-            let elements = |ty: &Type| ty.as_array().map_or(1, |ty| ty.shape.elements().max(1));
-            let part = e.outputs.iter().map(|o| elements(&f.types[*o])).sum::<usize>().max(1);
-            let share = |a: &Atom| found.share(*a).apart(elements(&f.type_of(*a)).div_ceil(part));
-            let share = match reads {
-                true => {
-                    let all = e.operands.iter().map(share);
-                    all.min().unwrap_or(Amortization::FREE.with(found.regime))
-                }
-                false => Amortization::OWN.with(found.regime),
-            };
-            for o in &e.outputs {
-                found.shares[*o] = Some(share);
-            }
-        }
-        found
-    }
-
-    /// What it costs to have an operand again.
-    pub(crate) fn share(&self, a: Atom) -> Amortization {
-        a.value().and_then(|v| self.shares[v]).unwrap_or(Amortization::FREE.with(self.regime))
-    }
-}
-
-/// Whether an equation gives an array of floats.
-fn gives_floats(f: &Function, e: &Equation) -> bool {
-    let float = |v: &ValueId| f.types[*v].as_array().is_some_and(|ty| ty.dtype.is_float());
-    e.outputs.iter().any(float)
 }
 
 /// The cost of an equation, in additions.

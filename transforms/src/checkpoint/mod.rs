@@ -61,7 +61,6 @@ pub use named_policy::known_names;
 
 use crate::passes::cse::cse;
 use crate::passes::inline::inline;
-pub(crate) use cost::Readable;
 use cost::Reads;
 use isolate::apart;
 use min_cut::choose;

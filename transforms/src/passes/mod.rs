@@ -8,6 +8,7 @@ pub(crate) mod dce;
 pub(crate) mod egraph;
 pub(crate) mod inline;
 pub(crate) mod live_equations;
+pub(crate) mod op_class;
 pub(crate) mod over_regions;
 pub(crate) mod pass;
 pub(crate) mod peephole;
