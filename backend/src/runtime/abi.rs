@@ -42,11 +42,11 @@ pub(crate) struct Context {
     pub(crate) tapes: *mut State,
     /// Points to the [`Records`](crate::runtime::tape_memory::Records) that the states belong to.
     pub(crate) records: *mut u8,
-    /// Points to the first [`Row`](crate::runtime::loop_limits::Row) of the call's loops that are limited, in order.
+    /// Points to the first [`Row`](crate::loop_ir::loop_counters::Row) of the call's loops that are limited, in order.
     pub(crate) rows: *mut Row,
     /// Points to a byte that says whether the call is to end.
     pub(crate) flag: *const u8,
-    /// Points to the [`LoopLimits`](crate::runtime::loop_limits::LoopLimits) that the rows belong to.
+    /// Points to the [`LoopLimits`](crate::loop_ir::loop_counters::LoopLimits) that the rows belong to.
     pub(crate) loop_limits: *mut u8,
 }
 

@@ -11,7 +11,7 @@
 //! |---|---|---|
 //! | as planned | keep what each iteration needs | what is cheaper to keep |
 //! | packed | the same, in as few bits as it has, in blocks of iterations whose bits share words if those of one do not | the same, or as few bytes as can be |
-//! | in pieces ([`pieces`]) | the same | what crosses cuts |
+//! | in pieces ([`segments`](super::segments)) | the same | what crosses cuts |
 //! | outer loops keep carries | as many as let each iteration run `r` times at most, by the binomial schedule ([`tapeloom_ir::revolve`]) | the same, or as few bytes as can be |
 //! | loops in their iterations, too | the same, one level deeper | the same, or what crosses cuts |
 //!

@@ -86,7 +86,7 @@ struct Code {
     crossing: Vec<u64>,
 }
 
-/// [`Code::sizes`].
+/// How many bytes each equation takes in memory where it runs again; nothing where its readers compute it.
 fn sizes(module: &Module, f: &Function) -> Vec<u64> {
     let lowered: Vec<Lowering> = f.equations.iter().map(|e| e.lower(module, f)).collect();
     let mut read: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());

@@ -3,7 +3,7 @@
 //! Of a matrix times a vector, or of an outer product that is added to a matrix, every element is read once or
 //! twice, so packing as a matrix library does would cost more than it gives; what counts are wide vectors. So
 //! there is a version for each kind of machine, and all of them add the same terms in the same order, which
-//! the [`Contract`](crate::kernel::Contract) says ([`Sums::Lanes`]): none is fused or regrouped, each product
+//! the [`Contract`](crate::loop_ir::Contract) says ([`Sums::Lanes`](crate::loop_ir::Sums)): none is fused or regrouped, each product
 //! and each sum is rounded by itself (IEEE 754). The bits are those of the interpreter on every machine.
 //!
 //! ```text
@@ -52,7 +52,7 @@ pub(crate) fn here(dtype: Dtype) -> *const u8 {
 /// The functions of f64 and f32, compiled with these instructions.
 ///
 /// # Safety
-/// `numbers` points to what [`describe`](crate::gemm::describe) says of a verified contraction whose sums
+/// `numbers` points to what [`describe`](crate::runtime::gemm::describe) says of a verified contraction whose sums
 /// have lanes, and `lhs`, `rhs`, `out` to its first elements, in buffers that are valid for reads (`out` for
 /// writes) of every element that the strides reach; `out` overlaps neither of the others. The machine has the
 /// instructions.

@@ -220,7 +220,7 @@ pub(super) const fn relaxed(
 }
 
 /// A library function of one argument, from what it costs, whether it jumps, how signs go through it
-/// ([`super::SignOf`]) and its f64 form, or its two parts ([`crate::math::Parted`]); the f32 form rounds that
+/// ([`crate::prim::SignOf`]) and its f64 form, or its two parts ([`crate::math::Parted`]); the f32 form rounds that
 /// once.
 macro_rules! unary {
     ($name:literal, $flops:literal, $jumps:ident, $sign:ident, parted $f:path) => {{
