@@ -42,7 +42,7 @@ use tapeloom_ir::Loc;
 pub struct TapeId(u32);
 entity_impl!(TapeId, "t");
 
-/// A cursor of a kernel. Displays as `c3`.
+/// A cursor of a kernel. Displays as `c3`. It may be turned in several blocks, and never where it stands already.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CursorId(u32);
 entity_impl!(CursorId, "c");

@@ -21,7 +21,7 @@
 //!
 //! What is proved here of an access is proved again by the verifier, of the sum.
 
-use super::index_set_split::fold;
+use super::index_set_split::{fold, turns};
 use super::pass::{Invariant, Pass};
 use crate::loop_ir::analysis::value_range::ValueRanges;
 use crate::loop_ir::dead_code::drop_dead;
@@ -156,7 +156,14 @@ impl<'a> Straight<'a> {
                 Stmt::If { condition, then, otherwise } => match self.arg(*condition) {
                     Arg::Literal(holds) => {
                         self.changed = true;
-                        self.append(if holds.bits != 0 { then } else { otherwise }, out);
+                        let side = if holds.bits != 0 { then } else { otherwise };
+                        if turns(side) {
+                            // A cursor is turned once in a block, and another side may turn it.
+                            let body = self.block(side);
+                            out.push(Stmt::Nest { body });
+                        } else {
+                            self.append(side, out);
+                        }
                     }
                     mapped => {
                         let before = self.vars.clone();

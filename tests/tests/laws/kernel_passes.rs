@@ -4,7 +4,7 @@
 
 use std::path::Path;
 use tapeloom_backend::loop_ir::{self, Arg, Stmt};
-use tapeloom_backend::passes::{Choice, Invariant, List, NATIVE, PASSES, Pass, Step};
+use tapeloom_backend::passes::{Choice, Invariant, List, NATIVE, PASSES, Pass, Step, by_name};
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{Literal, Tensor};
 use tapeloom_tests::bisect::{Verdict, bisect};
@@ -91,9 +91,7 @@ fn a_list_that_is_right_is_found_to_be() {
 /// A pass that forgets what a fold begins with.
 #[test]
 fn the_step_that_is_wrong_is_named() {
-    const fn step(pass: &'static Pass) -> Step {
-        Step { pass, choice: Choice::Plain, why_here: "" }
-    }
+    let step = |pass| Step { pass, choice: Choice::Plain, why_here: "" };
     static FORGETS: Pass = Pass::custom("forgets", |program, _| {
         if let Some(Stmt::Nest { body }) = program.entry.body.first_mut()
             && let Some(Stmt::Var { init, .. }) = body.first_mut()
@@ -102,15 +100,17 @@ fn the_step_that_is_wrong_is_named() {
         }
         Ok(())
     });
-    static WRONG: List = List {
+    let named = |name| step(by_name(name).unwrap());
+    let steps = [named("vectorize"), step(&FORGETS), named("simplify_indices")];
+    let wrong: &'static List = Box::leak(Box::new(List {
         name: "wrong",
         about: "",
         begins: Invariant::Form,
-        steps: &[step(PASSES[16]), step(&FORGETS), step(PASSES[12])],
-    };
+        steps: Vec::leak(Vec::from(steps)),
+    }));
     let program = loop_ir::parse(SUM, &|_| None).unwrap();
     let args = [(0..20).map(|i| f64::from(i).sqrt()).collect::<Tensor>()];
-    let verdict = bisect(&WRONG, &program, &args).unwrap();
+    let verdict = bisect(wrong, &program, &args).unwrap();
     let Verdict::Wrong { at: 1, step, programs: [before, after], .. } = &verdict else {
         panic!("{verdict}")
     };
