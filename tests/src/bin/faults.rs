@@ -54,8 +54,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
             Some(test) => {
                 caught += 1;
                 match fault.caught_by() {
-                    Some(said) if !test.starts_with(said) => format!("{test}, not {said}"),
-                    Some(_) | None => test,
+                    said if !test.starts_with(said) => format!("{test}, not {said}"),
+                    _ => test,
                 }
             }
             None => "**nothing**".to_owned(),
@@ -139,7 +139,8 @@ struct Tests<'a> {
 /// What is tried with a fault, in order: where the table says that it is caught, what is likely to catch
 /// something, and then all the rest.
 fn in_order(fault: Fault, binaries: &[Binary]) -> Vec<Tests<'_>> {
-    let first: Vec<&str> = fault.caught_by().into_iter().chain(FIRST.iter().copied()).collect();
+    let first: Vec<&str> =
+        std::iter::once(fault.caught_by()).chain(FIRST.iter().copied()).collect();
     let mut all = Vec::new();
     for path in &first {
         let (name, module) = path.split_once("::").unwrap_or((path, ""));

@@ -217,7 +217,7 @@ fn an_unlisted_sweep_is_found() {
 fn what_catches_a_fault_is_there() {
     let mut wrong = Vec::new();
     for fault in Fault::ALL {
-        let Some(path) = fault.caught_by() else { continue };
+        let path = fault.caught_by();
         let parts: Vec<&str> = path.split("::").collect();
         let module = |n: usize| root().join("tests/tests").join(parts[..n].join("/"));
         let file = |n: usize| [module(n).with_extension("rs"), module(n).join("mod.rs")];
