@@ -35,8 +35,8 @@ fn models() -> [MachineModel; 7] {
 /// The loop program but for the places of buffers in the workspace.
 fn statements(of: &Runnable) -> String {
     let text = of.report().program.to_string();
-    let places = |l: &&str| !l.contains(" workspace ");
-    text.lines().filter(places).map(|l| format!("{l}\n")).collect()
+    let lines = text.lines().filter(|l| !l.contains(" workspace "));
+    lines.map(|l| format!("{}\n", l.split(" frame ").next().unwrap_or(l))).collect()
 }
 
 fn for_every_model(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
