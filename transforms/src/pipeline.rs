@@ -179,11 +179,9 @@ pub static BEFORE_BUDGET: List = List {
     ],
 };
 
-/// Before machine code.
-pub static BEFORE_CODE: List = List {
-    name: "before_code",
-    about: "what `jit` does before it makes loops",
-    steps: &[
+/// What runs before machine code, with that pass on the e-graph.
+const fn before_code(simplify: Step) -> [Step; 15] {
+    [
         EXPAND,
         CSE,
         DCE,
@@ -197,32 +195,23 @@ pub static BEFORE_CODE: List = List {
         DEAD_READS,
         ROLLING_BUFFER_LAST,
         PEEPHOLE,
-        SIMPLIFY,
+        simplify,
         LAST,
-    ],
+    ]
+}
+
+/// Before machine code.
+pub static BEFORE_CODE: List = List {
+    name: "before_code",
+    about: "what `jit` does before it makes loops",
+    steps: &before_code(SIMPLIFY),
 };
 
 /// The same, where sums may be taken in another order.
 pub static BEFORE_RELAXED_CODE: List = List {
     name: "before_relaxed_code",
     about: "the same for `jit(f).relaxed()`",
-    steps: &[
-        EXPAND,
-        CSE,
-        DCE,
-        FOLD_RANGES,
-        ZERO_TRIP_LOOPS,
-        PROMOTE_READS,
-        NARROW_CARRIES,
-        DRAINED_CARRIES,
-        FORWARD_STORES,
-        STACK_OUTPUTS,
-        DEAD_READS,
-        ROLLING_BUFFER_LAST,
-        PEEPHOLE,
-        SIMPLIFY_RELAXED,
-        LAST,
-    ],
+    steps: &before_code(SIMPLIFY_RELAXED),
 };
 
 /// Before the simulated accelerator.

@@ -201,7 +201,7 @@ fn passed_part(sites: &[Access]) -> Option<Passed> {
     let (mut step, mut inside) = (None, Vec::new());
     for (loops, address, per) in sites {
         let (rest, by) = address.without(outer.index);
-        // Records begin where iterations do.
+        // Each iteration goes on by whole records.
         if by % per != 0 || *step.get_or_insert(by / per) != by / per {
             return None;
         }
