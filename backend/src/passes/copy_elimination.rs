@@ -54,29 +54,6 @@ pub(super) const PASS: Pass = Pass {
 const LONGEST: usize = 128;
 
 /// Works in parts of arrays where they lie.
-///
-/// ```
-/// use tapeloom_backend::loop_ir;
-/// use tapeloom_backend::passes::{Context, by_name};
-/// let text = "program @next {
-///   workspace 64
-///   buffer b0: f64[8] input 0
-///   buffer b1: f64[8] output 0
-///   buffer b2: f64[8] workspace 0
-///   for i0 in 8 {
-///     %0: f64 = load b0[i0]
-///     store b2[i0], %0
-///   }
-///   for i1 in 8 {
-///     %1: f64 = load b2[i1*-1 + 7]
-///     store b1[i1], %1
-///   }
-/// }";
-/// let mut program = loop_ir::parse(text, &|_| None)?;
-/// by_name("copy_elimination")?.apply(&mut program, &mut Context::default())?;
-/// assert!(program.to_string().contains("%1: f64 = load b0[i1*-1 + 7]"));
-/// # Ok::<(), tapeloom_ir::Problem>(())
-/// ```
 fn copy_elimination(program: &mut Program) {
     for kernel in program.callees.values_mut().chain([&mut program.entry]) {
         let mut mentions: SecondaryMap<BufferId, usize> = SecondaryMap::new();

@@ -42,30 +42,6 @@ pub(super) const PASS: Pass = Pass {
 };
 
 /// Takes from straight code the loads and stores that it can do without.
-///
-/// ```
-/// use tapeloom_backend::loop_ir;
-/// use tapeloom_backend::passes::{Context, by_name};
-/// let text = "program @square {
-///   buffer b0: f64[4] input 0
-///   buffer b1: f64[4] output 0
-///   for i0 in 4 {
-///     %0: f64 = load b0[i0]
-///     %1: f64 = load b0[i0]
-///     %2: f64 = mul %0, %1
-///     store b1[i0], 0.0
-///     store b1[i0], %2
-///   }
-/// }";
-/// let mut program = loop_ir::parse(text, &|_| None)?;
-/// by_name("redundant_memory")?.apply(&mut program, &mut Context::default())?;
-/// assert!(program.to_string().contains("
-///     %0: f64 = load b0[i0]
-///     %2: f64 = mul %0, %0
-///     store b1[i0], %2
-/// "));
-/// # Ok::<(), tapeloom_ir::Problem>(())
-/// ```
 fn redundant_memory(program: &mut Program, overlap: bool) {
     for kernel in program.callees.values_mut().chain([&mut program.entry]) {
         let body = std::mem::take(&mut kernel.body);

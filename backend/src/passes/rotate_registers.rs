@@ -50,31 +50,6 @@ pub(super) const PASS: Pass = Pass {
 };
 
 /// Keeps in variables what iterations hand on in memory.
-///
-/// ```
-/// use tapeloom_backend::loop_ir;
-/// use tapeloom_backend::passes::{Context, by_name};
-/// let text = "program @pairs {
-///   buffer b0: f64[8] input 0
-///   buffer b1: f64[9] output 0
-///   for i9 in 9 {
-///     store b1[i9], 0.0
-///   }
-///   serial i0 in 8 {
-///     %0: f64 = load b0[i0]
-///     %1: f64 = load b1[i0]
-///     %2: f64 = add %1, %0
-///     store b1[i0], %2
-///     %3: f64 = load b1[i0 + 1]
-///     %4: f64 = add %3, %0
-///     store b1[i0 + 1], %4
-///   }
-/// }";
-/// let mut program = loop_ir::parse(text, &|_| None)?;
-/// by_name("rotate_registers")?.apply(&mut program, &mut Context::default())?;
-/// assert!(program.to_string().contains("store b1[i0], v0\n      v0 = v1\n    }\n    store b1[8], v0\n"));
-/// # Ok::<(), tapeloom_ir::Problem>(())
-/// ```
 fn rotate_registers(program: &mut Program, widest: usize) {
     for kernel in program.callees.values_mut().chain([&mut program.entry]) {
         let mut body = std::mem::take(&mut kernel.body);

@@ -47,25 +47,6 @@ pub(super) const PASS: Pass = Pass {
 };
 
 /// Straightens the indices of a program.
-///
-/// ```
-/// use tapeloom_backend::loop_ir;
-/// use tapeloom_backend::passes::{Context, by_name};
-/// let text = "program @next {
-///   buffer b0: f64[101] input 0
-///   buffer b1: f64[100] output 0
-///   serial i0 in 100 {
-///     %0: i64 = add i0, 1
-///     %1: i64 = min %0, 100
-///     %2: f64 = load b0[(%1)]
-///     store b1[i0], %2
-///   }
-/// }";
-/// let mut program = loop_ir::parse(text, &|_| None)?;
-/// by_name("simplify_indices")?.apply(&mut program, &mut Context::default())?;
-/// assert!(program.to_string().contains("for i0 in 100 {\n    %2: f64 = load b0[i0 + 1]\n"));
-/// # Ok::<(), tapeloom_ir::Problem>(())
-/// ```
 fn simplify_indices(program: &mut Program) {
     for kernel in program.callees.values_mut().chain([&mut program.entry]) {
         let body = std::mem::take(&mut kernel.body);

@@ -47,35 +47,6 @@ const REGISTERS: usize = 64;
 const MOST_ELEMENTS: usize = 1 << 24;
 
 /// Gives every statement that fills a part of a kept array an array of its own.
-///
-/// ```
-/// use tapeloom_backend::loop_ir;
-/// use tapeloom_backend::passes::{Context, by_name};
-/// let text = "program @f {
-///   workspace 64
-///   buffer b0: f64[8] input 0
-///   buffer b1: f64[8] output 0
-///   buffer b2: f64[8] workspace 0 kept tape
-///   for i0 in 4 {
-///     %0: f64 = load b0[i0*2]
-///     store b2[i0*2], %0
-///     %1: f64 = load b0[i0*2 + 1]
-///     store b2[i0*2 + 1], %1
-///   }
-///   for i1 in 4 {
-///     %2: f64 = load b2[i1*-2 + 7]
-///     store b1[i1*-2 + 7], %2
-///     %3: f64 = load b2[i1*-2 + 6]
-///     store b1[i1*-2 + 6], %3
-///   }
-/// }";
-/// let mut program = loop_ir::parse(text, &|_| None)?;
-/// by_name("split_arrays")?.apply(&mut program, &mut Context::default())?;
-/// let text = program.to_string();
-/// assert!(text.contains("store b3[i0], %0") && text.contains("store b4[i0], %1"));
-/// assert!(text.contains("%2: f64 = load b4[i1*-1 + 3]"));
-/// # Ok::<(), tapeloom_ir::Problem>(())
-/// ```
 fn split_arrays(program: &mut Program) {
     let kernel = &mut program.entry;
     let (mut sites, mut loops) = (Sites::default(), Vec::new());
