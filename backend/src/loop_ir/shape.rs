@@ -339,6 +339,13 @@ impl Address {
         self.dynamic.iter().for_each(|d| f(*d));
     }
 
+    /// It with other names for indices and scalars; an index is never another operand.
+    pub fn renamed(&self, f: &mut dyn FnMut(Arg) -> Arg) -> Address {
+        let mut index = |i| if let Arg::Index(to) = f(Arg::Index(i)) { to } else { i };
+        let terms = self.terms.iter().map(|(i, stride)| (index(*i), *stride)).collect();
+        Address { terms, dynamic: self.dynamic.map(f), ..*self }
+    }
+
     /// How many elements it lies behind another address, where that is one number whatever indices and scalars are.
     pub fn behind(&self, other: &Address) -> Option<i64> {
         let sorted = |a: &Address| {

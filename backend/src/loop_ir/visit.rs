@@ -37,70 +37,50 @@ pub fn visit<'a>(body: &'a [Stmt], f: &mut dyn FnMut(&'a Stmt)) {
     }
 }
 
-/// The part of a [`Rewriter`] that leaves all names but those of values as they are.
-macro_rules! same_places {
-    () => {
-        fn frame(&mut self, frame: usize) -> usize {
-            frame
-        }
-
-        fn var(&mut self, var: VarId, _: bool) -> VarId {
-            var
-        }
-
-        fn index(&mut self, index: IndexId) -> IndexId {
-            index
-        }
-
-        fn cursor(&mut self, cursor: CursorId) -> CursorId {
-            cursor
-        }
-    };
-}
-pub(crate) use same_places;
-
-/// The part of a [`Rewriter`] that leaves all names as they are.
-macro_rules! same_names {
-    () => {
-        crate::loop_ir::visit::same_places!();
-
-        fn scalar(&mut self, value: ScalarId) -> ScalarId {
-            value
-        }
-    };
-}
-pub(crate) use same_names;
-
-/// The part of a [`Rewriter`] that leaves what loops carry as it is.
-macro_rules! same_carries {
-    () => {
-        fn carries(&mut self, carries: &[Carry]) -> Vec<Carry> {
-            carries.to_vec()
-        }
-    };
-}
-pub(crate) use same_carries;
-
-/// A copy of statements in which names stand for others.
+/// A copy of statements in which names stand for others: each for itself, where nothing else is said.
 pub trait Rewriter {
     /// What an operand becomes.
     fn arg(&mut self, arg: Arg) -> Arg;
+
     /// What an element of a buffer becomes.
-    fn element(&mut self, held: BufferVersion, address: &Address) -> (BufferVersion, Address);
+    fn element(&mut self, held: BufferVersion, address: &Address) -> (BufferVersion, Address) {
+        (held, address.renamed(&mut |a| self.arg(a)))
+    }
+
     /// What is carried, in the place of that.
-    fn carries(&mut self, carries: &[Carry]) -> Vec<Carry>;
+    fn carries(&mut self, carries: &[Carry]) -> Vec<Carry> {
+        carries.to_vec()
+    }
+
     /// Where a callee works.
-    fn frame(&mut self, frame: usize) -> usize;
+    fn frame(&mut self, frame: usize) -> usize {
+        frame
+    }
+
     /// The value defined in the place of one.
-    fn scalar(&mut self, value: ScalarId) -> ScalarId;
+    fn scalar(&mut self, value: ScalarId) -> ScalarId {
+        value
+    }
+
     /// The variable, where it is declared (`fresh`) or set.
-    fn var(&mut self, var: VarId, fresh: bool) -> VarId;
+    fn var(&mut self, var: VarId, _fresh: bool) -> VarId {
+        var
+    }
+
     /// The index of a loop in the place of one.
-    fn index(&mut self, index: IndexId) -> IndexId;
+    fn index(&mut self, index: IndexId) -> IndexId {
+        index
+    }
+
     /// The cursor in the place of one.
-    fn cursor(&mut self, cursor: CursorId) -> CursorId;
+    fn cursor(&mut self, cursor: CursorId) -> CursorId {
+        cursor
+    }
+
     /// The statements of a block inside.
-    fn block(&mut self, body: &[Stmt]) -> Vec<Stmt>;
+    fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
+        body.iter().map(|stmt| self.stmt(stmt)).collect()
+    }
 
     /// What a statement becomes: operands first, then what it defines, then the blocks inside.
     fn stmt(&mut self, stmt: &Stmt) -> Stmt {

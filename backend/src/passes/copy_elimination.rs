@@ -28,10 +28,9 @@
 
 use super::pass::{Invariant, Pass};
 use crate::loop_ir::analysis::dependence::disjoint;
-use crate::loop_ir::visit::{same_carries, same_names};
 use crate::loop_ir::{
-    Access, Address, Arg, BufferId, BufferVersion, Carry, CursorId, Expr, Extent, Flow, IndexId,
-    Kernel, Place, Program, Rewriter, ScalarId, Stmt, VarId, claim, visit,
+    Access, Address, Arg, BufferId, BufferVersion, Carry, Expr, Extent, Flow, IndexId, Kernel,
+    Place, Program, Rewriter, Stmt, claim, visit,
 };
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::fault::{Fault, planted};
@@ -462,13 +461,6 @@ impl Rewriter for InPlace<'_> {
         address.terms.extend(start.terms.iter().copied());
         address.terms.sort_unstable();
         (self.copied.array, address)
-    }
-
-    same_names!();
-    same_carries!();
-
-    fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
-        body.iter().map(|stmt| self.stmt(stmt)).collect()
     }
 }
 

@@ -23,11 +23,9 @@
 use super::pass::{Hoisted, Invariant, Pass};
 use crate::loop_ir::analysis::invariance::Variant;
 use crate::loop_ir::dead_code::{drop_unread, slice};
-use crate::loop_ir::visit::{same_carries, same_places};
 use crate::loop_ir::{
-    Address, Arg, BUFFER_ALIGNMENT_BYTES, Buffer, BufferId, BufferVersion, Carry, CursorId, Expr,
-    Extent, Flow, IndexId, Kernel, Parallelism, Place, Program, Rewriter, ScalarId, Stmt, VarId,
-    visit,
+    Address, Arg, BUFFER_ALIGNMENT_BYTES, Buffer, BufferId, Expr, Extent, Flow, IndexId, Kernel,
+    Parallelism, Place, Program, Rewriter, ScalarId, Stmt, visit,
 };
 use crate::machine::MachineModel;
 use tapeloom_ir::fault::{Fault, planted};
@@ -274,27 +272,10 @@ impl Rewriter for Fresh<'_> {
         }
     }
 
-    fn element(&mut self, held: BufferVersion, address: &Address) -> (BufferVersion, Address) {
-        let mut address = address.clone();
-        for (index, _) in &mut address.terms {
-            if *index == self.index {
-                *index = self.own;
-            }
-        }
-        (held, address)
-    }
-
-    same_carries!();
-    same_places!();
-
     fn scalar(&mut self, value: ScalarId) -> ScalarId {
         let fresh = self.kernel.scalars.push(self.kernel.scalars[value]);
         self.names.insert(value, fresh);
         fresh
-    }
-
-    fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
-        body.iter().map(|stmt| self.stmt(stmt)).collect()
     }
 }
 

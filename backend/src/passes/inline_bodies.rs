@@ -244,8 +244,7 @@ impl Rewriter for Body<'_> {
     }
 
     fn index(&mut self, index: IndexId) -> IndexId {
-        let fresh = IndexId::new(self.kernel.indices as usize);
-        self.kernel.indices += 1;
+        let fresh = self.kernel.fresh_index();
         self.indices[index] = Some(fresh);
         fresh
     }
@@ -255,9 +254,5 @@ impl Rewriter for Body<'_> {
         let new = self.cursors[cursor].unwrap_or_else(|| self.kernel.cursors.push(does));
         self.cursors[cursor] = Some(new);
         new
-    }
-
-    fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
-        body.iter().map(|s| self.stmt(s)).collect()
     }
 }

@@ -24,10 +24,9 @@
 //! Known to compilers as register promotion (Cooper, Lu, 1997).
 
 use super::pass::{Choice, Invariant, Pass};
-use crate::loop_ir::visit::same_names;
 use crate::loop_ir::{
-    Address, Arg, BufferId, BufferVersion, Carry, CursorId, Expr, Extent, Flow, IndexId, Kernel,
-    Parallelism, Place, Program, Rewriter, ScalarId, Stmt, VarId, claim, visit,
+    Address, Arg, BufferId, BufferVersion, Carry, Expr, Extent, Flow, Kernel, Parallelism, Place,
+    Program, Rewriter, ScalarId, Stmt, VarId, claim, visit,
 };
 use crate::machine::MachineModel;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
@@ -339,10 +338,6 @@ impl Rewriter for Promote<'_> {
         }
     }
 
-    fn element(&mut self, held: BufferVersion, address: &Address) -> (BufferVersion, Address) {
-        (held, Address { dynamic: address.dynamic.map(|d| self.arg(d)), ..address.clone() })
-    }
-
     fn carries(&mut self, carries: &[Carry]) -> Vec<Carry> {
         let mut left = Vec::new();
         for Carry { now, next } in carries {
@@ -356,8 +351,6 @@ impl Rewriter for Promote<'_> {
         }
         left
     }
-
-    same_names!();
 
     fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
         let (exchange, known) = (std::mem::take(&mut self.exchange), self.known.clone());

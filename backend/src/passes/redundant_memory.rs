@@ -18,10 +18,8 @@
 //! [unrolled](super::unroll). Known to compilers as redundant load elimination and dead store elimination.
 
 use super::pass::{Invariant, Pass};
-use crate::loop_ir::visit::{same_carries, same_names};
 use crate::loop_ir::{
-    Address, Arg, BufferId, BufferVersion, Carry, CursorId, Effect, IndexId, Program, Rewriter,
-    ScalarId, Stmt, VarId, visit,
+    Address, Arg, BufferId, BufferVersion, Effect, Program, Rewriter, ScalarId, Stmt, visit,
 };
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::OrderedSet;
@@ -136,14 +134,6 @@ impl Rewriter for Loads<'_> {
             Arg::Var(_) | Arg::Index(_) | Arg::Literal(_) => arg,
         }
     }
-
-    fn element(&mut self, held: BufferVersion, address: &Address) -> (BufferVersion, Address) {
-        let dynamic = address.dynamic.map(|d| self.arg(d));
-        (held, Address { dynamic, ..address.clone() })
-    }
-
-    same_names!();
-    same_carries!();
 
     /// A block begins with what is known; what it learns ends with it.
     fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {

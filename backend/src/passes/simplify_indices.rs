@@ -25,10 +25,9 @@ use super::index_set_split::{fold, turns};
 use super::pass::{Invariant, Pass};
 use crate::loop_ir::analysis::value_range::ValueRanges;
 use crate::loop_ir::dead_code::drop_dead;
-use crate::loop_ir::visit::{same_carries, same_names};
 use crate::loop_ir::{
-    Address, Arg, BufferVersion, Carry, CursorId, Expr, Extent, IndexId, Kernel, Program, Rewriter,
-    ScalarId, Stmt, VarId, claim, visit,
+    Address, Arg, BufferVersion, Expr, Extent, Kernel, Program, Rewriter, ScalarId, Stmt, VarId,
+    claim, visit,
 };
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{Code, Literal, OrderedMap};
@@ -268,12 +267,8 @@ impl Rewriter for Straight<'_> {
             self.changed = true;
             return (held, sum);
         }
-        let dynamic = address.dynamic.map(|d| self.arg(d));
-        (held, Address { dynamic, ..address.clone() })
+        (held, address.renamed(&mut |a| self.arg(a)))
     }
-
-    same_names!();
-    same_carries!();
 
     /// What has blocks inside is walked by [`Straight::append`].
     fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {

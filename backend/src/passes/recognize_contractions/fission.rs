@@ -26,10 +26,9 @@
 
 use crate::loop_ir::analysis::dependence::{disjoint, strongest};
 use crate::loop_ir::dead_code::drop_unread;
-use crate::loop_ir::visit::{same_carries, same_names};
 use crate::loop_ir::{
-    Access, Address, Arg, Assign, BufferVersion, Carry, CursorId, Expr, Extent, IndexId, Kernel,
-    Parallelism, Rewriter, ScalarId, Stmt, VarId, visit,
+    Access, Address, Arg, Assign, BufferVersion, Expr, Extent, IndexId, Kernel, Parallelism,
+    Rewriter, ScalarId, Stmt, VarId, visit,
 };
 use tapeloom_ir::{Dtype, OrderedMap, OrderedSet};
 
@@ -354,24 +353,6 @@ impl Rewriter for Body<'_> {
             Arg::Index(i) if i == self.from => Arg::Index(self.to),
             Arg::Index(_) | Arg::Literal(_) => arg,
         }
-    }
-
-    fn element(&mut self, held: BufferVersion, address: &Address) -> (BufferVersion, Address) {
-        let mut address = address.clone();
-        for (index, _) in &mut address.terms {
-            if *index == self.from {
-                *index = self.to;
-            }
-        }
-        address.dynamic = address.dynamic.map(|d| self.arg(d));
-        (held, address)
-    }
-
-    same_names!();
-    same_carries!();
-
-    fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
-        body.iter().map(|stmt| self.stmt(stmt)).collect()
     }
 }
 
