@@ -111,10 +111,9 @@ pub trait Rewriter {
                     Expr::Code(code, args) => {
                         Expr::Code(*code, args.iter().map(|a| self.arg(*a)).collect())
                     }
-                    Expr::Load { buffer, version, address, guard } => {
-                        let (BufferVersion { buffer, version }, address) = self
-                            .element(BufferVersion { buffer: *buffer, version: *version }, address);
-                        Expr::Load { buffer, version, address, guard: guard.map(|g| self.arg(g)) }
+                    Expr::Load { held, address, guard } => {
+                        let (held, address) = self.element(*held, address);
+                        Expr::Load { held, address, guard: guard.map(|g| self.arg(g)) }
                     }
                 };
                 Stmt::Let { value: self.scalar(*value), expr }
@@ -129,18 +128,15 @@ pub trait Rewriter {
             Stmt::Fold { var, code, value } => {
                 Stmt::Fold { var: self.var(*var, false), code: *code, value: self.arg(*value) }
             }
-            Stmt::Store { buffer, version, address, value, guard } => {
-                let (BufferVersion { buffer, version }, address) =
-                    self.element(BufferVersion { buffer: *buffer, version: *version }, address);
+            Stmt::Store { held, address, value, guard } => {
+                let (held, address) = self.element(*held, address);
                 let (value, guard) = (self.arg(*value), guard.map(|g| self.arg(g)));
-                Stmt::Store { buffer, version, address, value, guard }
+                Stmt::Store { held, address, value, guard }
             }
             Stmt::Contract(c) => {
                 let mut matrix = |m: &Matrix| {
-                    let (buffer, version) = (m.buffer, m.version);
-                    let (BufferVersion { buffer, version }, at) =
-                        self.element(BufferVersion { buffer, version }, &m.at);
-                    Matrix { buffer, version, at, ..*m }
+                    let (held, at) = self.element(m.held, &m.at);
+                    Matrix { held, at, ..*m }
                 };
                 let (lhs, rhs, out) = (matrix(&c.lhs), matrix(&c.rhs), matrix(&c.out));
                 Stmt::Contract(Contract { lhs, rhs, out, ..c.clone() })
@@ -180,8 +176,7 @@ pub trait Rewriter {
 
     /// What consecutive elements become.
     fn view(&mut self, v: &View) -> View {
-        let held = BufferVersion { buffer: v.buffer, version: v.version };
-        let (BufferVersion { buffer, version }, at) = self.element(held, &v.at);
-        View { buffer, version, at, elements: v.elements }
+        let (held, at) = self.element(v.held, &v.at);
+        View { held, at, elements: v.elements }
     }
 }

@@ -69,7 +69,7 @@ fn copy_elimination(program: &mut Program) {
 /// The buffers that are named, as often as they are.
 fn names(body: &[Stmt], on: &mut dyn FnMut(BufferId)) {
     visit(body, &mut |s| {
-        s.accesses(&mut |a| on(a.buffer));
+        s.accesses(&mut |a| on(a.held.buffer));
         for Carry { now, next } in s.carries() {
             on(now.buffer);
             on(next.buffer);
@@ -145,13 +145,13 @@ impl Copied {
             return None;
         };
         let [
-            Stmt::Let { value, expr: Expr::Load { buffer, version, address: from, guard: None } },
-            Stmt::Store { buffer: into, version: written, address: to, value: stored, guard: None },
+            Stmt::Let { value, expr: Expr::Load { held: read, address: from, guard: None } },
+            Stmt::Store { held: written, address: to, value: stored, guard: None },
         ] = &body[..]
         else {
             return None;
         };
-        if *stored != Arg::Scalar(*value) || !carries.is_empty() || buffer == into {
+        if *stored != Arg::Scalar(*value) || !carries.is_empty() || read.buffer == written.buffer {
             return None;
         }
         let whole = |b: BufferId, address: &Address| {
@@ -161,10 +161,10 @@ impl Copied {
             let own = matches!(of.place, Place::Workspace(_)) && of.ty.shape.elements() == *n;
             own && *address == plain && !kernel.kept.keys().any(|held| held.buffer == b)
         };
-        let (window, held, address, back) = if whole(*into, to) {
-            (*into, BufferVersion { buffer: *buffer, version: *version }, from, false)
-        } else if whole(*buffer, from) {
-            (*buffer, BufferVersion { buffer: *into, version: *written }, to, true)
+        let (window, held, address, back) = if whole(written.buffer, to) {
+            (written.buffer, *read, from, false)
+        } else if whole(read.buffer, from) {
+            (read.buffer, *written, to, true)
         } else {
             return None;
         };
@@ -297,11 +297,11 @@ impl Copied {
             stmt.accesses(&mut |a| {
                 let here = a.address.dynamic.is_none() && a.address.offset == 0;
                 let here = here && a.address.terms[..] == [(*index, 1)];
-                if a.buffer == self.window {
+                if a.held.buffer == self.window {
                     fits &= a.write && here && a.guard.is_none();
                     stored = true;
                 }
-                fits &= !(self.is_next(*index, a.buffer, a.address) && (stored || a.write));
+                fits &= !(self.is_next(*index, a.held.buffer, a.address) && (stored || a.write));
             });
         }
         fits && stored
@@ -363,8 +363,8 @@ impl Survey<'_> {
         for stmt in body {
             let mut next = false;
             stmt.accesses(&mut |a| {
-                let meant = a.version == array.version;
-                next |= meant && !a.write && self.copied.is_next(*index, a.buffer, a.address);
+                let meant = a.held.version == array.version;
+                next |= meant && !a.write && self.copied.is_next(*index, a.held.buffer, a.address);
             });
             if !next {
                 self.stmt(stmt);
@@ -378,16 +378,16 @@ impl Survey<'_> {
         let plain = stmt.shape().element.is_some();
         let mut touched = Vec::new();
         stmt.accesses(&mut |a| {
-            if a.buffer == *window {
+            if a.held.buffer == *window {
                 let twice = a.address.dynamic.is_some() && self.copied.start.dynamic.is_some();
                 touched.push(match plain && !twice {
                     true => Touch::Window { write: a.write },
                     false => Touch::Otherwise,
                 });
-            } else if a.buffer == array.buffer {
-                let apart = plain && a.version == array.version && self.is_apart(a.address);
+            } else if a.held.buffer == array.buffer {
+                let apart = plain && a.held.version == array.version && self.is_apart(a.address);
                 touched.extend((!apart).then_some(Touch::Array { write: a.write }));
-            } else if !disjoint(self.kernel, array.buffer, a.buffer) {
+            } else if !disjoint(self.kernel, array.buffer, a.held.buffer) {
                 touched.push(Touch::Array { write: a.write });
             }
         });

@@ -24,8 +24,8 @@ use super::pass::{Hoisted, Invariant, Pass};
 use crate::loop_ir::analysis::invariance::Variant;
 use crate::loop_ir::dead_code::{drop_unread, slice};
 use crate::loop_ir::{
-    Address, Arg, BUFFER_ALIGNMENT_BYTES, Buffer, BufferId, Expr, Extent, Flow, IndexId, Kernel,
-    Parallelism, Place, Program, Rewriter, ScalarId, Stmt, visit,
+    Address, Arg, BUFFER_ALIGNMENT_BYTES, Buffer, BufferId, BufferVersion, Expr, Extent, Flow,
+    IndexId, Kernel, Parallelism, Place, Program, Rewriter, ScalarId, Stmt, visit,
 };
 use crate::machine::MachineModel;
 use tapeloom_ir::fault::{Fault, planted};
@@ -163,8 +163,8 @@ impl Hoist<'_> {
             let buffer = self.kernel.buffers.push(Buffer::new(ty, place));
             let element = |i: IndexId| Address { terms: vec![(i, 1)], ..Address::default() };
             let given = Arg::Scalar(names[value]);
-            let (version, guard) = (0, None);
-            ahead.push(Stmt::Store { buffer, version, address: element(own), value: given, guard });
+            let (held, guard) = (BufferVersion::first(buffer), None);
+            ahead.push(Stmt::Store { held, address: element(own), value: given, guard });
             for stmt in body.iter_mut() {
                 if let Stmt::Let { value: defined, expr } = stmt
                     && defined == value
@@ -172,7 +172,7 @@ impl Hoist<'_> {
                     if let Expr::Code(code, _) = expr {
                         self.made.push((buffer, code.row().name));
                     }
-                    *expr = Expr::Load { buffer, version, address: element(index), guard };
+                    *expr = Expr::Load { held, address: element(index), guard };
                 }
             }
         }

@@ -144,7 +144,7 @@ fn is_tiny(
     let mut found = false;
     visit(body, &mut |stmt| {
         stmt.accesses(&mut |a| {
-            let Buffer { ty, place, .. } = &k.buffers[a.buffer];
+            let Buffer { ty, place, .. } = &k.buffers[a.held.buffer];
             let own = matches!(place, Place::Workspace(_))
                 && ty.shape.elements() <= machine.written_out_elements;
             let alone = matches!(a.address.terms[..], [(i, _)] if i == index);

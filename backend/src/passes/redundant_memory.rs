@@ -97,8 +97,8 @@ struct Loads<'a> {
 }
 
 impl Loads<'_> {
-    fn of(&mut self, buffer: BufferId, version: u32, address: &Address) -> Element {
-        let (held, address) = self.element(BufferVersion { buffer, version }, address);
+    fn of(&mut self, held: BufferVersion, address: &Address) -> Element {
+        let (held, address) = self.element(held, address);
         Element { held, address }
     }
 
@@ -117,7 +117,7 @@ impl Loads<'_> {
             all |= !shape.carries.is_empty() || matches!(shape.effect, Effect::Tape(_));
             s.accesses(&mut |a| {
                 all |= a.write && shape.element.is_none();
-                stored.extend(a.write.then(|| self.of(a.buffer, a.version, a.address)));
+                stored.extend(a.write.then(|| self.of(a.held, a.address)));
             });
         });
         match all {
@@ -144,7 +144,7 @@ impl Rewriter for Loads<'_> {
             if let Some(e) = &shape.element
                 && (e.write || e.guard.is_none())
             {
-                let (element, alike) = (self.of(e.buffer, e.version, e.address), self.alike);
+                let (element, alike) = (self.of(e.held, e.address), self.alike);
                 if let Some(value) = shape.defines {
                     let known = self.known.iter().find(|(known, _)| alike.is(known, &element));
                     if let Some((_, arg)) = known {
@@ -200,8 +200,7 @@ fn is_stored_again(alike: &Alike, stmt: &Stmt, again: &mut Vec<Element>) -> bool
         }
         return false;
     };
-    let held = BufferVersion { buffer: e.buffer, version: e.version };
-    let element = Element { held, address: e.address.clone() };
+    let element = Element { held: e.held, address: e.address.clone() };
     if !e.write {
         again.retain(|a| !alike.may(a, &element));
     } else if e.guard.is_none() {

@@ -92,7 +92,7 @@ impl Rolling {
             return None;
         }
         let mut stored: OrderedSet<BufferId> = OrderedSet::default();
-        visit(body, &mut |s| s.accesses(&mut |a| stored.extend(a.write.then_some(a.buffer))));
+        visit(body, &mut |s| s.accesses(&mut |a| stored.extend(a.write.then_some(a.held.buffer))));
         let rolling = |b| {
             Rolling::in_buffer(kernel, *index, *iterations, body, b).filter(|r| r.more <= widest)
         };
@@ -108,15 +108,14 @@ impl Rolling {
     ) -> Option<Rolling> {
         let mut all: Vec<Access<'_>> = Vec::new();
         body.iter().for_each(|s| s.accesses(&mut |a| all.push(a)));
-        all.retain(|a| !disjoint(kernel, a.buffer, buffer));
+        all.retain(|a| !disjoint(kernel, a.held.buffer, buffer));
         let one = all.first()?;
-        let (stride, version) = (one.address.stride(index), one.version);
+        let (stride, held) = (one.address.stride(index), one.held);
         let same = |a: &Access<'_>| {
-            let place =
-                (a.buffer, a.version, &a.address.terms) == (buffer, version, &one.address.terms);
+            let place = (a.held, &a.address.terms) == (held, &one.address.terms);
             place && a.guard.is_none() && a.address.dynamic.is_none()
         };
-        if stride == 0 || !all.iter().all(same) {
+        if stride == 0 || held.buffer != buffer || !all.iter().all(same) {
             return None;
         }
         // Elements by how many iterations earlier the first one was there.
@@ -137,7 +136,7 @@ impl Rolling {
         (side_by_side && updated && more > 0 && iterations > more).then(|| Rolling {
             index,
             iterations,
-            held: BufferVersion { buffer, version },
+            held,
             first: lowest.address.clone(),
             stride,
             more,
@@ -190,10 +189,7 @@ impl Rolling {
     /// A statement that has elements in variables.
     fn in_variables(&self, stmt: &Stmt, vars: &[VarId], dtype: Dtype) -> Stmt {
         let shape = stmt.shape();
-        let var = shape.element.as_ref().and_then(|e| {
-            let held = BufferVersion { buffer: e.buffer, version: e.version };
-            Some(vars[self.place(held, e.address)?])
-        });
+        let var = shape.element.as_ref().and_then(|e| Some(vars[self.place(e.held, e.address)?]));
         match (var, shape.defines, shape.operands) {
             (Some(var), Some(value), _) => read(value, dtype, var),
             (Some(var), None, [value]) => Stmt::Set { var, value: *value },

@@ -206,7 +206,7 @@ impl Survey<'_> {
     }
 
     fn access(&mut self, access: &Access<'_>) {
-        let dtype = self.k.buffers[access.buffer].ty.dtype;
+        let dtype = self.k.buffers[access.held.buffer].ty.dtype;
         let anywhere = access.address.dynamic.is_some() || access.guard.is_some();
         self.gain += match access.address.stride(self.index) {
             _ if anywhere || !dtype.is_float() => -1,
