@@ -6,8 +6,8 @@
 //! code) names them all.
 
 use super::{
-    Address, Arg, BufferVersion, Call, CallHost, Carry, Contract, CursorId, Expr, Extent, IndexId,
-    LimitStmt, Matrix, Parallelism, ScalarId, Stmt, TapeStmt, VarId, View,
+    Address, Arg, BufferId, BufferVersion, Call, CallHost, Carry, Contract, CursorId, Expr, Extent,
+    IndexId, LimitStmt, Matrix, Parallelism, ScalarId, Stmt, TapeStmt, VarId, View,
 };
 use smallvec::{SmallVec, smallvec};
 use std::slice::from_ref;
@@ -321,6 +321,14 @@ impl Stmt {
         contract.into_iter().flat_map(Contract::accesses).for_each(&mut *f);
         operands.iter().for_each(|v| f(v.access(false)));
         outputs.iter().for_each(|v| f(v.access(true)));
+    }
+}
+
+impl Stmt {
+    /// The buffers that are touched or handed on, as often as they are named; not by statements inside.
+    pub fn buffers(&self, f: &mut dyn FnMut(BufferId)) {
+        self.accesses(&mut |a| f(a.held.buffer));
+        self.carries().iter().for_each(|c| [c.now, c.next].iter().for_each(|h| f(h.buffer)));
     }
 }
 

@@ -26,11 +26,11 @@
 //!
 //! Known to compilers as copy elimination, for arrays.
 
-use super::pass::{Invariant, Pass};
+use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::analysis::dependence::disjoint;
 use crate::loop_ir::{
     Access, Address, Arg, BufferId, BufferVersion, Carry, Expr, Extent, Flow, IndexId, Kernel,
-    Place, Program, Rewriter, Stmt, claim, visit,
+    Place, Rewriter, Stmt, claim, visit,
 };
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::fault::{Fault, planted};
@@ -43,38 +43,24 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,
-    run: |program, _| {
-        copy_elimination(program);
-        Ok(())
-    },
+    run: Run::Kernels(|kernel, _| copy_elimination(kernel)),
 };
 
 /// Blocks of more statements are left alone: what is between two copies is looked at for each of them.
 const LONGEST: usize = 128;
 
 /// Works in parts of arrays where they lie.
-fn copy_elimination(program: &mut Program) {
-    for kernel in program.callees.values_mut().chain([&mut program.entry]) {
-        let mut mentions: SecondaryMap<BufferId, usize> = SecondaryMap::new();
-        names(&kernel.body, &mut |b| mentions[b] += 1);
-        let mut body = std::mem::take(&mut kernel.body);
-        let changed = block(kernel, &mentions, &mut body);
-        kernel.body = body;
-        if changed {
-            claim(kernel);
-        }
+fn copy_elimination(kernel: &mut Kernel) {
+    let mut mentions: SecondaryMap<BufferId, usize> = SecondaryMap::new();
+    names(&kernel.body, &mut |b| mentions[b] += 1);
+    if kernel.rewrite(|kernel, body| block(kernel, &mentions, body)) {
+        claim(kernel);
     }
 }
 
 /// The buffers that are named, as often as they are.
 fn names(body: &[Stmt], on: &mut dyn FnMut(BufferId)) {
-    visit(body, &mut |s| {
-        s.accesses(&mut |a| on(a.held.buffer));
-        for Carry { now, next } in s.carries() {
-            on(now.buffer);
-            on(next.buffer);
-        }
-    });
+    visit(body, &mut |s| s.buffers(on));
 }
 
 /// Whether anything in a block was a copy that could go.
@@ -485,7 +471,7 @@ mod tests {
         assert_eq!(verify(&program), []);
         let x = [Tensor::from([1.0, 2.0, 4.0, 8.0])];
         let want = shadow(&program, &x).unwrap();
-        copy_elimination(&mut program);
+        program.kernels_mut().for_each(|kernel| copy_elimination(kernel));
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(eval(&program, &x).unwrap(), want, "{program}");
         assert_eq!(shadow(&program, &x).unwrap(), want, "{program}");

@@ -18,7 +18,7 @@
 //!
 //! Known to loop compilers as index-set splitting (Griebl, Feautrier, Lengauer, 2000).
 
-use super::pass::{Choice, Invariant, Pass};
+use super::pass::{Choice, Invariant, Pass, Run};
 use crate::loop_ir::dead_code::drop_unread;
 use crate::loop_ir::{
     Address, Arg, Buffer, BufferVersion, Carry, Expr, Extent, IndexId, Kernel, Parallelism, Place,
@@ -37,10 +37,10 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,
-    run: |program, context| {
+    run: Run::Program(|program, context| {
         let tiny = (context.choice == Choice::WriteOut).then_some(context.machine);
         index_set_split(program, tiny)
-    },
+    }),
 };
 
 /// A loop is cut into at most so many ranges,
@@ -56,7 +56,7 @@ const MOST_STATEMENTS: usize = 4_000;
 /// In a debug build [`Kind::Internal`](tapeloom_ir::Kind::Internal), if a range is left in which such
 /// a guard is no constant: the loop was cut in the wrong place.
 fn index_set_split(program: &mut Program, tiny: Option<MachineModel>) -> Result<(), Problem> {
-    for kernel in program.callees.values_mut().chain([&mut program.entry]) {
+    for kernel in program.kernels_mut() {
         for step in std::mem::take(&mut kernel.body) {
             // A step stays one.
             let step = Stmt::nest(block(kernel, vec![step], tiny, false)?);

@@ -37,8 +37,8 @@ mod nest;
 #[cfg(test)]
 mod tests;
 
-use super::pass::{Invariant, Pass};
-use crate::loop_ir::{Contract, Kernel, Parallelism, Program, Stmt, Sums};
+use super::pass::{Invariant, Pass, Run};
+use crate::loop_ir::{Contract, Kernel, Parallelism, Stmt, Sums};
 use fission::{Alone, distributed};
 use nest::{Loop, Nest};
 use std::collections::BTreeSet;
@@ -51,10 +51,7 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Reassociates,
-    run: |program, _| {
-        recognize_contractions(program);
-        Ok(())
-    },
+    run: Run::Kernels(|kernel, _| recognize_contractions(kernel)),
 };
 
 // None of these numbers is one of a machine model: whether a loop is a contraction, and in how many lanes, is what it
@@ -73,12 +70,8 @@ const NEAR: usize = 8;
 const SUMS_BYTES: usize = 64;
 
 /// Makes contractions of the loops of a program that are products.
-pub(super) fn recognize_contractions(program: &mut Program) {
-    for kernel in program.callees.values_mut().chain([&mut program.entry]) {
-        let mut body = std::mem::take(&mut kernel.body);
-        block(kernel, &mut body);
-        kernel.body = body;
-    }
+pub(super) fn recognize_contractions(kernel: &mut Kernel) {
+    kernel.rewrite(block);
 }
 
 fn block(k: &mut Kernel, body: &mut Vec<Stmt>) {

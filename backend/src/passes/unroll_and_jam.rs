@@ -21,9 +21,9 @@
 //! Compilers know it as unroll and jam (Allen and Cocke, 1971).
 
 use super::index_set_split::{Jacket, Range, jammed, size};
-use super::pass::{Invariant, Pass};
+use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::analysis::dependence::{Dependence, memory, variables};
-use crate::loop_ir::{Carry, Extent, IndexId, Kernel, Parallelism, Program, Stmt};
+use crate::loop_ir::{Carry, Extent, IndexId, Kernel, Parallelism, Stmt};
 use crate::machine::MachineModel;
 use std::collections::BTreeSet;
 use tapeloom_ir::fault::{Fault, planted};
@@ -36,10 +36,7 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,
-    run: |program, context| {
-        unroll_and_jam(program, &context.machine);
-        Ok(())
-    },
+    run: Run::Kernels(|kernel, context| unroll_and_jam(kernel, &context.machine)),
 };
 
 /// Statements of all copies at most, with what stands around inner loops: a bound for code, since loops around a
@@ -47,13 +44,11 @@ pub(super) const PASS: Pass = Pass {
 const MOST_STATEMENTS: usize = 512;
 
 /// Lets a few iterations of outer loops go through inner ones together, where those are chains.
-fn unroll_and_jam(program: &mut Program, machine: &MachineModel) {
-    for kernel in program.callees.values_mut().chain([&mut program.entry]) {
-        for step in std::mem::take(&mut kernel.body) {
-            // A step stays one.
-            let step = block(kernel, machine, vec![step]);
-            kernel.body.push(Stmt::nest(step));
-        }
+fn unroll_and_jam(kernel: &mut Kernel, machine: &MachineModel) {
+    for step in std::mem::take(&mut kernel.body) {
+        // A step stays one.
+        let step = block(kernel, machine, vec![step]);
+        kernel.body.push(Stmt::nest(step));
     }
 }
 
@@ -187,7 +182,8 @@ mod tests {
         let mut program = parse(&text, &|_| None).unwrap();
         let x = [(0..all).map(|i| (i as f64).sin()).collect::<Tensor>()];
         let want = shadow(&program, &x).unwrap();
-        super::unroll_and_jam(&mut program, &crate::machine::MachineModel::MEASURED);
+        let machine = crate::machine::MachineModel::MEASURED;
+        program.kernels_mut().for_each(|kernel| super::unroll_and_jam(kernel, &machine));
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(shadow(&program, &x).unwrap(), want, "{program}");
         assert_eq!(eval(&program, &x).unwrap(), want, "{program}");

@@ -385,7 +385,7 @@ mod tests {
         let rows = Tensor::from(<[[f64; 8]; 8]>::try_from(rows).unwrap());
         let args = [x, rows];
         let want = eval(&program, &args).unwrap();
-        recognize_contractions(&mut program);
+        program.kernels_mut().for_each(recognize_contractions);
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(eval(&program, &args).unwrap(), want, "{program}");
         let text = program.to_string();
