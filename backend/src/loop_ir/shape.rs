@@ -324,7 +324,35 @@ impl Stmt {
     }
 }
 
+/// A loop of which it is known how many iterations it has.
+#[derive(Clone, Copy)]
+pub(crate) struct Loop<'a> {
+    pub(crate) index: IndexId,
+    pub(crate) extent: usize,
+    pub(crate) parallelism: Parallelism,
+    pub(crate) lanes: usize,
+    pub(crate) carries: &'a [Carry],
+    pub(crate) body: &'a [Stmt],
+}
+
 impl Stmt {
+    /// The loop that it is, if its iterations are counted before the program runs.
+    pub(crate) fn counted(&self) -> Option<Loop<'_>> {
+        let Stmt::For {
+            index,
+            extent: Extent::Constant(extent),
+            parallelism,
+            lanes,
+            carries,
+            body,
+        } = self
+        else {
+            return None;
+        };
+        let (index, extent, parallelism, lanes) = (*index, *extent, *parallelism, *lanes);
+        Some(Loop { index, extent, parallelism, lanes, carries, body })
+    }
+
     /// The buffers that are touched or handed on, as often as they are named; not by statements inside.
     pub fn buffers(&self, f: &mut dyn FnMut(BufferId)) {
         self.accesses(&mut |a| f(a.held.buffer));

@@ -28,6 +28,7 @@
 
 use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::analysis::dependence::disjoint;
+use crate::loop_ir::shape::Loop;
 use crate::loop_ir::{
     Access, Address, Arg, BufferId, BufferVersion, Carry, Expr, Extent, Flow, IndexId, Kernel,
     Place, Rewriter, Stmt, claim, visit,
@@ -127,13 +128,11 @@ struct Copied {
 
 impl Copied {
     fn of(kernel: &Kernel, stmt: &Stmt) -> Option<Copied> {
-        let Stmt::For { index, extent: Extent::Constant(n), carries, body, .. } = stmt else {
-            return None;
-        };
+        let Loop { index, extent, carries, body, .. } = stmt.counted()?;
         let [
             Stmt::Let { value, expr: Expr::Load { held: read, address: from, guard: None } },
             Stmt::Store { held: written, address: to, value: stored, guard: None },
-        ] = &body[..]
+        ] = body
         else {
             return None;
         };
@@ -141,10 +140,9 @@ impl Copied {
             return None;
         }
         let whole = |b: BufferId, address: &Address| {
-            let plain =
-                Address { terms: [(*index, 1)].into_iter().collect(), ..Address::default() };
+            let plain = Address { terms: vec![(index, 1)], ..Address::default() };
             let of = &kernel.buffers[b];
-            let own = matches!(of.place, Place::Workspace(_)) && of.ty.shape.elements() == *n;
+            let own = matches!(of.place, Place::Workspace(_)) && of.ty.shape.elements() == extent;
             own && *address == plain && !kernel.kept.keys().any(|held| held.buffer == b)
         };
         let (window, held, address, back) = if whole(written.buffer, to) {
@@ -154,7 +152,7 @@ impl Copied {
         } else {
             return None;
         };
-        if address.stride(*index) != 1
+        if address.stride(index) != 1
             || matches!(address.dynamic, Some(Arg::Var(_)))
             || matches!(kernel.buffers[held.buffer].place, Place::Record { .. })
             || kernel.buffers[held.buffer].ty.dtype != kernel.buffers[window].ty.dtype
@@ -162,8 +160,8 @@ impl Copied {
             return None;
         }
         let mut start = address.clone();
-        start.terms.retain(|(i, _)| i != index);
-        Some(Copied { window, array: held, start, elements: *n, back })
+        start.terms.retain(|(i, _)| *i != index);
+        Some(Copied { window, array: held, start, elements: extent, back })
     }
 
     /// The block without the copy, or both copies, if that is the same.
@@ -345,7 +343,7 @@ impl Survey<'_> {
     fn filled(&mut self, stmt: &Stmt) {
         let Stmt::For { index, body, .. } = stmt else { return self.stmt(stmt) };
         let Copied { array, .. } = self.copied;
-        self.inside.push((*index, extent(stmt)));
+        self.inside.push((*index, stmt.counted().map(|l| l.extent)));
         for stmt in body {
             let mut next = false;
             stmt.accesses(&mut |a| {
@@ -388,7 +386,7 @@ impl Survey<'_> {
         }
         self.touched.extend(touched);
         let index = if let Stmt::For { index, .. } = stmt { Some(*index) } else { None };
-        self.inside.extend(index.map(|index| (index, extent(stmt))));
+        self.inside.extend(index.map(|index| (index, stmt.counted().map(|l| l.extent))));
         for inside in stmt.blocks() {
             inside.iter().for_each(|s| self.stmt(s));
         }
@@ -418,12 +416,6 @@ impl Survey<'_> {
         let meets = low < start + self.copied.elements as i128 && start <= high;
         outer.behind(&self.copied.start).is_some() && !meets
     }
-}
-
-/// How many iterations a loop has, if that is known.
-fn extent(stmt: &Stmt) -> Option<usize> {
-    let Stmt::For { extent: Extent::Constant(n), .. } = stmt else { return None };
-    Some(*n)
 }
 
 /// A copy in which the window is the part of the array.
@@ -471,7 +463,7 @@ mod tests {
         assert_eq!(verify(&program), []);
         let x = [Tensor::from([1.0, 2.0, 4.0, 8.0])];
         let want = shadow(&program, &x).unwrap();
-        program.kernels_mut().for_each(|kernel| copy_elimination(kernel));
+        program.kernels_mut().for_each(copy_elimination);
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(eval(&program, &x).unwrap(), want, "{program}");
         assert_eq!(shadow(&program, &x).unwrap(), want, "{program}");

@@ -20,6 +20,7 @@
 
 use super::pass::{Choice, Invariant, Pass, Run};
 use crate::loop_ir::dead_code::drop_unread;
+use crate::loop_ir::shape::Loop;
 use crate::loop_ir::{
     Address, Arg, Buffer, BufferVersion, Carry, Expr, Extent, IndexId, Kernel, Parallelism, Place,
     Program, Rewriter, ScalarId, Stmt, VarId, visit,
@@ -274,11 +275,7 @@ fn around(
 #[derive(Clone, Copy)]
 pub(super) struct Jacket<'a> {
     pub(super) before: &'a [Stmt],
-    /// Of the loop: the index, how many iterations, its claim, its body.
-    pub(super) index: IndexId,
-    pub(super) extent: usize,
-    pub(super) parallelism: Parallelism,
-    pub(super) inside: &'a [Stmt],
+    pub(super) inner: Loop<'a>,
     pub(super) behind: &'a [Stmt],
 }
 
@@ -300,11 +297,11 @@ pub(super) fn jammed(
         copy.handed = if n > 0 { carries } else { &[] };
         copy.count(&mut all);
         copy.append(body.before, &mut all);
-        copy.indices[body.index] = Some(shared);
-        copy.append(body.inside, &mut together);
+        copy.indices[body.inner.index] = Some(shared);
+        copy.append(body.inner.body, &mut together);
         copy.append(body.behind, &mut behind);
     }
-    let own = (body.extent as i64, body.parallelism);
+    let own = (body.inner.extent as i64, body.inner.parallelism);
     around(Some(shared), own, Vec::new(), together, &mut all);
     all.append(&mut behind);
     drop_unread(&mut all, &|_| true);

@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(verify(&program), []);
         let x = [Tensor::from([1.0, 2.0, 4.0, 8.0])];
         let want = eval(&program, &x).unwrap();
-        program.kernels_mut().for_each(|kernel| privatize_scalars(kernel));
+        program.kernels_mut().for_each(privatize_scalars);
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(eval(&program, &x).unwrap(), want, "{program}");
         assert_eq!(shadow(&program, &x).unwrap(), want, "{program}");

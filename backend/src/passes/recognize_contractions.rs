@@ -38,9 +38,10 @@ mod nest;
 mod tests;
 
 use super::pass::{Invariant, Pass, Run};
+use crate::loop_ir::shape::Loop;
 use crate::loop_ir::{Contract, Kernel, Parallelism, Stmt, Sums};
 use fission::{Alone, distributed};
-use nest::{Loop, Nest};
+use nest::{Nest, plain};
 use std::collections::BTreeSet;
 use tapeloom_ir::prim::Exactness;
 
@@ -120,7 +121,7 @@ impl Found {
 
 /// A loop with one product inside, as one: more rows or columns, or a batch.
 fn around(stmt: &Stmt) -> Option<Contract> {
-    let Loop { index, extent, parallelism, body: [Stmt::Contract(c)] } = Loop::of(stmt)? else {
+    let Loop { index, extent, parallelism, body: [Stmt::Contract(c)], .. } = plain(stmt)? else {
         return None;
     };
     if c.sums == Sums::Library {

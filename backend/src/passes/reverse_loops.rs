@@ -103,7 +103,7 @@ mod tests {
         let mut program = parse(&text, &|_| None).unwrap();
         let x = [Tensor::from([1.0, 2.0, 3.0, 4.0])];
         let want = eval(&program, &x).unwrap();
-        program.kernels_mut().for_each(|kernel| reverse_loops(kernel));
+        program.kernels_mut().for_each(reverse_loops);
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(eval(&program, &x).unwrap(), want, "{program}");
         program.to_string()

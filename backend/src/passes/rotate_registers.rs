@@ -28,9 +28,9 @@
 use super::pass::{Invariant, Pass, Run};
 use super::promote_memory::{loaded, put_back, read};
 use crate::loop_ir::analysis::dependence::disjoint;
+use crate::loop_ir::shape::Loop;
 use crate::loop_ir::{
-    Access, Address, Arg, Assign, BufferId, BufferVersion, Extent, IndexId, Kernel, Stmt, VarId,
-    visit,
+    Access, Address, Arg, Assign, BufferId, BufferVersion, IndexId, Kernel, Stmt, VarId, visit,
 };
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
@@ -75,10 +75,7 @@ struct Rolling {
 
 impl Rolling {
     fn of(kernel: &Kernel, widest: usize, stmt: &Stmt) -> Option<Rolling> {
-        let Stmt::For { index, extent: Extent::Constant(iterations), carries, body, .. } = stmt
-        else {
-            return None;
-        };
+        let Loop { index, extent: iterations, carries, body, .. } = stmt.counted()?;
         let folds = |s: &Stmt| matches!(s.assigned(), Some((_, Assign::Fold(_))));
         let plain = |s: &Stmt| s.shape().is_scalar() && !folds(s);
         if !carries.is_empty() || !body.iter().all(plain) {
@@ -86,9 +83,8 @@ impl Rolling {
         }
         let mut stored: OrderedSet<BufferId> = OrderedSet::default();
         visit(body, &mut |s| s.accesses(&mut |a| stored.extend(a.write.then_some(a.held.buffer))));
-        let rolling = |b| {
-            Rolling::in_buffer(kernel, *index, *iterations, body, b).filter(|r| r.more <= widest)
-        };
+        let rolling =
+            |b| Rolling::in_buffer(kernel, index, iterations, body, b).filter(|r| r.more <= widest);
         stored.iter().copied().find_map(rolling)
     }
 

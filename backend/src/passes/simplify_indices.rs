@@ -287,7 +287,7 @@ mod tests {
         );
         let mut program = parse(&text, &|_| None).unwrap();
         assert_eq!(verify(&program), []);
-        program.kernels_mut().for_each(|kernel| simplify_indices(kernel));
+        program.kernels_mut().for_each(simplify_indices);
         assert_eq!(verify(&program), [], "{program}");
         for n in [-2_i64, 0, 3, 9] {
             let args = [Tensor::from([1.0, 2.0, 4.0, 8.0, 16.0, 32.0]), Tensor::scalar(n)];
