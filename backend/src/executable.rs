@@ -31,7 +31,8 @@
 
 #![expect(unsafe_code, reason = "hands buffers to generated code")]
 
-use crate::codegen::jit::{CodeReport, MachineCode};
+use crate::codegen::clif::CodeReport;
+use crate::codegen::jit::MachineCode;
 use crate::loop_ir::loop_counters::LoopLimits;
 use crate::loop_ir::{self, HostSignature, LoopLimit, LoopLimitId, Program};
 use crate::machine::MachineModel;

@@ -30,7 +30,7 @@ mod target;
 #[allow(dead_code, unreachable_pub, reason = "it is a module of the crate `tests`")]
 mod sweeps;
 
-pub use codegen::jit::CodeReport;
+pub use codegen::clif::CodeReport;
 pub use compile::{Report, Runnable, compile};
 pub use executable::{Executable, Taken};
 pub use lower::{loop_trees, schedule};

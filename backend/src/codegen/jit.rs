@@ -5,52 +5,14 @@
 
 #![expect(unsafe_code, reason = "calls generated code and frees its memory")]
 
-use crate::codegen::clif::{self, Symbols};
+use crate::codegen::clif::{self, CodeReport, Symbols};
 use crate::loop_ir::Program;
 use crate::machine::MachineModel;
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_jit::{JITBuilder, JITModule};
-use std::fmt;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tapeloom_ir::{Kind, Problem};
-
-/// What compiling a program took and made.
-#[derive(Clone, Debug, Default)]
-pub struct CodeReport {
-    /// Building Cranelift's form.
-    pub translate: Duration,
-    /// Optimisation, register allocation and emission.
-    pub compile: Duration,
-    /// Linking and making the memory executable.
-    pub finalize: Duration,
-    /// Functions made; a long program is cut into several.
-    pub functions: usize,
-    /// Cranelift instructions before optimisation.
-    pub instructions: usize,
-    /// Bytes of machine code.
-    pub code_bytes: usize,
-    /// Bytes of workspace a call uses, spills between functions included.
-    pub workspace_bytes: usize,
-}
-
-impl fmt::Display for CodeReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ms = |d: Duration| d.as_secs_f64() * 1e3;
-        writeln!(
-            f,
-            "translate {:.3} ms, compile {:.3} ms, finalize {:.3} ms",
-            ms(self.translate),
-            ms(self.compile),
-            ms(self.finalize)
-        )?;
-        writeln!(
-            f,
-            "{} instructions in {} functions, {} bytes of code, {} bytes of workspace",
-            self.instructions, self.functions, self.code_bytes, self.workspace_bytes
-        )
-    }
-}
 
 /// The function a program becomes: from its record to a status.
 type Entry = unsafe extern "C" fn(*const *mut u8) -> i32;
@@ -80,24 +42,16 @@ impl MachineCode {
         // Wrapped at once: from here on every way out frees the memory.
         let mut owner = Owner(Some(JITModule::new(builder)));
         let Some(module) = owner.0.as_mut() else { return Err(Problem::internal("no module")) };
-        let t = clif::translate(program, machine, &symbols, module)?;
+        let (entry, mut report) = clif::translate(program, machine, &symbols, module)?;
         let start = Instant::now();
         module
             .finalize_definitions()
             .map_err(|e| Problem::new(Kind::Target, format!("no executable memory: {e}"), ""))?;
-        let address = module.get_finalized_function(t.entry);
+        let address = module.get_finalized_function(entry);
         // SAFETY: the function was compiled with the signature of `Entry` (clif::signature) for the
         // C calling convention of this machine.
         let entry = unsafe { std::mem::transmute::<*const u8, Entry>(address) };
-        let report = CodeReport {
-            translate: t.translate,
-            compile: t.compile,
-            finalize: start.elapsed(),
-            functions: t.functions,
-            instructions: t.instructions,
-            code_bytes: t.bytes,
-            workspace_bytes: t.workspace,
-        };
+        report.finalize = start.elapsed();
         let module = Mutex::new(owner.0.take());
         Ok((MachineCode { entry, module }, report))
     }

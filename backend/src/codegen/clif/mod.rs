@@ -46,60 +46,76 @@ use cranelift_codegen::isa::CallConv;
 use cranelift_entity::PrimaryMap;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_module::{FuncId, Linkage, Module};
+use std::fmt;
 use std::time::{Duration, Instant};
 use symbols::Functions;
 use tapeloom_ir::Problem;
 
-/// What translating a program left behind, beside the code in the module.
-pub(crate) struct Translation {
-    /// The function to call.
-    pub(crate) entry: FuncId,
-    /// Bytes of workspace: the program's and spills.
-    pub(crate) workspace: usize,
-    /// Number of functions.
-    pub(crate) functions: usize,
+/// What compiling a program took and made.
+#[derive(Clone, Debug, Default)]
+pub struct CodeReport {
+    /// Building Cranelift's form.
+    pub translate: Duration,
+    /// Optimisation, register allocation and emission.
+    pub compile: Duration,
+    /// Linking and making the memory executable.
+    pub finalize: Duration,
+    /// Functions made; a long program is cut into several.
+    pub functions: usize,
     /// Cranelift instructions before optimisation.
-    pub(crate) instructions: usize,
+    pub instructions: usize,
     /// Bytes of machine code.
-    pub(crate) bytes: usize,
-    /// Time spent building Cranelift's form.
-    pub(crate) translate: Duration,
-    /// Time spent in Cranelift.
-    pub(crate) compile: Duration,
+    pub code_bytes: usize,
+    /// Bytes of workspace a call uses, spills between functions included.
+    pub workspace_bytes: usize,
 }
 
-/// Translates a program into functions of `module`, whatever kind of module that is.
+impl fmt::Display for CodeReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = |d: Duration| d.as_secs_f64() * 1e3;
+        writeln!(
+            f,
+            "translate {:.3} ms, compile {:.3} ms, finalize {:.3} ms",
+            ms(self.translate),
+            ms(self.compile),
+            ms(self.finalize)
+        )?;
+        writeln!(
+            f,
+            "{} instructions in {} functions, {} bytes of code, {} bytes of workspace",
+            self.instructions, self.functions, self.code_bytes, self.workspace_bytes
+        )
+    }
+}
+
+/// Translates a program into functions of `module`, whatever kind of module that is, and gives the one to call.
 pub(crate) fn translate(
     program: &Program,
     machine: MachineModel,
     symbols: &Symbols,
     module: &mut dyn Module,
-) -> Result<Translation, Problem> {
+) -> Result<(FuncId, CodeReport), Problem> {
     let mut functions = Functions::new(module, symbols);
     let mut cx = Compiler {
         context: functions.module().make_context(),
         builder: FunctionBuilderContext::new(),
         signature: signature(functions.module()),
         machine,
-        t: Translation {
-            entry: FuncId::from_u32(0),
+        report: CodeReport {
             // Spills lie behind the entry's frame.
-            workspace: program.entry.workspace.next_multiple_of(8),
-            functions: 0,
-            instructions: 0,
-            bytes: 0,
-            translate: Duration::ZERO,
-            compile: Duration::ZERO,
+            workspace_bytes: program.entry.workspace.next_multiple_of(8),
+            ..CodeReport::default()
         },
     };
     let mut kernels = PrimaryMap::new();
     for (id, kernel) in program.kernels() {
-        cx.t.entry = cx.kernel(&mut functions, program, (id, kernel), &kernels)?;
-        if id.is_some() {
-            kernels.push(cx.t.entry);
+        let function = cx.kernel(&mut functions, program, (id, kernel), &kernels)?;
+        if id.is_none() {
+            return Ok((function, cx.report));
         }
+        kernels.push(function);
     }
-    Ok(cx.t)
+    Err(Problem::internal("a program without an entry"))
 }
 
 fn signature(module: &dyn Module) -> Signature {
@@ -114,7 +130,7 @@ struct Compiler {
     builder: FunctionBuilderContext,
     signature: Signature,
     machine: MachineModel,
-    t: Translation,
+    report: CodeReport,
 }
 
 impl Compiler {
@@ -128,8 +144,8 @@ impl Compiler {
     ) -> Result<FuncId, Problem> {
         // `@` keeps names apart from the symbols that are called, the number kernels of one name.
         let name = id.map_or(format!("@{}", p.name), |id| format!("{id}@{}", p.name));
-        let cut = partition::cut(p, &self.machine, partition::LIMIT, self.t.workspace);
-        self.t.workspace = cut.workspace;
+        let cut = partition::cut(p, &self.machine, partition::LIMIT, self.report.workspace_bytes);
+        self.report.workspace_bytes = cut.workspace;
         let mut state = translate::State::default();
         let mut ids = Vec::new();
         for (part, of) in cut.parts.iter().enumerate() {
@@ -189,17 +205,17 @@ impl Compiler {
         fill(&mut b, functions, record)?;
         let config = functions.module().target_config();
         b.finalize(config);
-        self.t.translate += start.elapsed();
+        self.report.translate += start.elapsed();
 
         let start = Instant::now();
-        self.t.functions += 1;
-        self.t.instructions += self.context.func.dfg.num_insts();
+        self.report.functions += 1;
+        self.report.instructions += self.context.func.dfg.num_insts();
         functions
             .module()
             .define_function(id, &mut self.context)
             .map_err(|e| Problem::internal(format!("compiling {name}: {e:?}")))?;
-        self.t.bytes += self.context.compiled_code().map_or(0, |c| c.code_buffer().len());
-        self.t.compile += start.elapsed();
+        self.report.code_bytes += self.context.compiled_code().map_or(0, |c| c.code_buffer().len());
+        self.report.compile += start.elapsed();
         Ok(id)
     }
 }
