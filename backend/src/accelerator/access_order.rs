@@ -44,7 +44,7 @@ fn inside(k: &Kernel, overlap: bool, stmt: &mut Stmt) -> Vec<Stmt> {
             block.push(stmt);
         }
     }
-    let mut varies = Variant::of(stmt);
+    let mut varies = Variant::of(std::slice::from_ref(stmt));
     // One that may not run reads nothing.
     let Stmt::For { extent: Extent::Constant(1..), body, .. } = stmt else {
         return Vec::new();

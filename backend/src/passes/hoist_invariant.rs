@@ -94,7 +94,7 @@ impl Hoist<'_> {
         let mut first = Vec::new();
         if let (Stmt::For { extent: Extent::Constant(_), .. }, false) = (&*stmt, self.side_by_side)
         {
-            let varies = Variant::of(stmt);
+            let varies = Variant::of(std::slice::from_ref(stmt));
             self.inner(stmt, 1, &varies, &mut first);
         }
         let before = self.side_by_side;
@@ -215,7 +215,8 @@ impl Same {
                 }
                 Expr::Load { address, guard, .. } => {
                     let plain = address.dynamic.is_none() && guard.is_none();
-                    let kept = stmt.shape().element.is_some_and(|e| varies.keeps(kernel, &e));
+                    let kept =
+                        stmt.shape().element.is_some_and(|e| varies.keeps(kernel, e.held.buffer));
                     if !plain || !(kept || planted(Fault::AheadOfWrites)) {
                         continue;
                     }

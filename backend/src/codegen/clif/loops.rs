@@ -19,7 +19,8 @@
 use super::scalar;
 use super::translate::{At, Counter, Nest, begin};
 use super::vector_value::Lanes;
-use crate::loop_ir::analysis::dependence::{disjoint, folds};
+use crate::loop_ir::analysis::dependence::folds;
+use crate::loop_ir::analysis::invariance::Variant;
 use crate::loop_ir::{Arg, BufferId, Carry, Expr, Extent, IndexId, Place, Stmt, VarId, visit};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlagsData, Value, types};
@@ -458,10 +459,8 @@ impl Nest<'_, '_, '_> {
         exchange: &Exchange,
     ) -> Result<usize, Problem> {
         let before = self.hoisted.len();
-        let mut stored = stores(body);
-        let mut turned = OrderedSet::default();
-        visit(body, &mut |s| turned.extend(s.turned()));
-        stored.extend(exchange.pairs.iter().flatten());
+        let handed = exchange.pairs.iter().flatten().copied();
+        let varies = Variant::of(body).hand_on(handed);
         for stmt in body {
             let Stmt::Let { value, expr: Expr::Load { held, address, guard: None } } = stmt else {
                 continue;
@@ -469,14 +468,10 @@ impl Nest<'_, '_, '_> {
             if self.hoisted.len() >= before + self.machine.held_values {
                 break;
             }
-            let buffer = held.buffer;
-            let place = self.p.buffers[buffer].place;
-            let input = matches!(place, Place::Input(_));
-            let turns = matches!(place, Place::Record { cursor, .. } if turned.contains(&cursor));
+            let input = matches!(self.p.buffers[held.buffer].place, Place::Input(_));
             let fixed = address.dynamic.is_none() && address.stride(index) == 0;
-            let alone = |n: &Self| stored.iter().all(|s| disjoint(n.p, *s, buffer));
-            if !input && !turns && fixed && !stored.contains(&buffer) && alone(self) {
-                let x = self.load(buffer, address, None)?;
+            if !input && fixed && varies.keeps(self.p, held.buffer) {
+                let x = self.load(held.buffer, address, None)?;
                 self.define(*value, x);
                 self.hoisted.push(*value);
             }
@@ -509,20 +504,6 @@ fn neutral(code: Code, dtype: Dtype) -> Option<Literal> {
         return neutral.map(|_| Literal::zero(dtype));
     }
     neutral
-}
-
-/// Buffers that hold something else after a body.
-fn stores(body: &[Stmt]) -> OrderedSet<BufferId> {
-    let mut found = OrderedSet::default();
-    visit(body, &mut |stmt| {
-        stmt.accesses(&mut |a| {
-            if a.write {
-                found.insert(a.held.buffer);
-            }
-        });
-        found.extend(stmt.carries().iter().flat_map(|c| [c.now.buffer, c.next.buffer]));
-    });
-    found
 }
 
 /// Statements of a body without loops; more than any limit for one with.

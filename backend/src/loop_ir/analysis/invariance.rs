@@ -2,7 +2,7 @@
 
 use super::dependence::disjoint;
 use crate::loop_ir::{
-    Access, Arg, BufferId, Flow, IndexId, Kernel, Place, ScalarId, Stmt, VarId, visit,
+    Arg, BufferId, CursorId, Flow, IndexId, Kernel, Place, ScalarId, Stmt, VarId, visit,
 };
 use tapeloom_ir::OrderedSet;
 
@@ -14,18 +14,20 @@ pub(crate) struct Variant {
     vars: OrderedSet<VarId>,
     /// What iterations write, or hand on.
     buffers: OrderedSet<BufferId>,
+    cursors: OrderedSet<CursorId>,
 }
 
 impl Variant {
-    /// In a loop: its index, and all that is counted, defined, set and stored in it.
-    pub(crate) fn of(stmt: &Stmt) -> Variant {
+    /// In a loop, or in its body: all that is counted, defined, set, stored and turned there.
+    pub(crate) fn of(stmts: &[Stmt]) -> Variant {
         let mut varies = Variant {
             indices: OrderedSet::default(),
             scalars: OrderedSet::default(),
             vars: OrderedSet::default(),
             buffers: OrderedSet::default(),
+            cursors: OrderedSet::default(),
         };
-        visit(std::slice::from_ref(stmt), &mut |s| {
+        visit(stmts, &mut |s| {
             let shape = s.shape();
             if let Flow::For { index, .. } = shape.flow {
                 varies.indices.insert(index);
@@ -33,9 +35,16 @@ impl Variant {
             varies.scalars.extend(shape.defines);
             varies.vars.extend(shape.assigns.map(|(var, _)| var));
             varies.buffers.extend(shape.carries.iter().flat_map(|c| [c.now.buffer, c.next.buffer]));
+            varies.cursors.extend(s.turned());
             s.accesses(&mut |a| varies.buffers.extend(a.write.then_some(a.held.buffer)));
         });
         varies
+    }
+
+    /// And what iterations hand on.
+    pub(crate) fn hand_on(mut self, buffers: impl Iterator<Item = BufferId>) -> Variant {
+        self.buffers.extend(buffers);
+        self
     }
 
     /// The same of one place in an inner loop of that index, seen from each iteration of the outer one.
@@ -71,9 +80,11 @@ impl Variant {
         !self.buffers.is_empty()
     }
 
-    /// Whether what an access reads is not written in iterations. A record is another one where its cursor turns.
-    pub(crate) fn keeps(&self, kernel: &Kernel, access: &Access<'_>) -> bool {
-        let record = matches!(kernel.buffers[access.held.buffer].place, Place::Record { .. });
-        !record && self.buffers.iter().all(|b| disjoint(kernel, *b, access.held.buffer))
+    /// Whether what a buffer holds is not written in iterations. A record is another one where its cursor turns.
+    pub(crate) fn keeps(&self, kernel: &Kernel, buffer: BufferId) -> bool {
+        let turns = |cursor| self.cursors.contains(&cursor);
+        let other =
+            matches!(kernel.buffers[buffer].place, Place::Record { cursor, .. } if turns(cursor));
+        !other && self.buffers.iter().all(|b| disjoint(kernel, *b, buffer))
     }
 }

@@ -313,8 +313,7 @@ impl<'a> Verifier<'a> {
                 Stmt::Limit(w) => self.limit(w),
                 Stmt::CallHost(a) => self.ask(a),
                 Stmt::If { condition, then, otherwise } => {
-                    let found = self.arg(*condition);
-                    self.fits("a condition", Some(Dtype::Bool), found);
+                    self.operand("a condition", Dtype::Bool, *condition);
                     for (body, holds) in [(then, true), (otherwise, false)] {
                         self.ranges.facts.push((*condition, holds));
                         self.block(body, dead);
@@ -328,8 +327,7 @@ impl<'a> Verifier<'a> {
                     self.ranges.change_all(head);
                     self.ranges.change_all(inside);
                     let scope = self.open(head, dead);
-                    let found = self.arg(*condition);
-                    self.fits("a condition", Some(Dtype::Bool), found);
+                    self.operand("a condition", Dtype::Bool, *condition);
                     self.ranges.facts.push((*condition, true));
                     self.block(inside, dead);
                     self.ranges.facts.pop();
@@ -341,8 +339,7 @@ impl<'a> Verifier<'a> {
                 }
                 Stmt::For { index, extent, carries, body, .. } => {
                     if let Extent::Scalar(a) = extent {
-                        let found = self.arg(*a);
-                        self.fits("an extent", Some(Dtype::I64), found);
+                        self.operand("an extent", Dtype::I64, *a);
                     }
                     if index.index() >= self.p.indices as usize {
                         self.error(format!("{index} is not below {}", self.p.indices));
@@ -457,6 +454,12 @@ impl<'a> Verifier<'a> {
         }
     }
 
+    /// Checks an operand.
+    fn operand(&mut self, what: &str, want: Dtype, arg: Arg) {
+        let found = self.arg(arg);
+        self.fits(what, Some(want), found);
+    }
+
     fn var_dtype(&self, var: VarId) -> Option<Dtype> {
         self.p.vars.get(var).copied()
     }
@@ -490,12 +493,10 @@ impl<'a> Verifier<'a> {
     /// within its buffer.
     fn access(&mut self, a: &Access<'_>, dead: bool) {
         if let Some(g) = a.guard {
-            let found = self.arg(g);
-            self.fits("a guard", Some(Dtype::Bool), found);
+            self.operand("a guard", Dtype::Bool, g);
         }
         if let Some(d) = a.address.dynamic {
-            let found = self.arg(d);
-            self.fits("an address", Some(Dtype::I64), found);
+            self.operand("an address", Dtype::I64, d);
         }
         let Some(b) = self.p.buffers.get(a.held.buffer) else {
             return self.error(format!("{} does not exist", a.held.buffer));

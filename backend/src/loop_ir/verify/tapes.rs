@@ -57,8 +57,7 @@ impl Verifier<'_> {
     pub(super) fn taping(&mut self, taping: &TapeStmt) {
         match taping {
             TapeStmt::Turn { cursor, to, index } => {
-                let found = self.arg(*index);
-                self.fits("the number of a record", Some(Dtype::I64), found);
+                self.operand("the number of a record", Dtype::I64, *index);
                 self.turn(*cursor, to);
             }
             TapeStmt::Length { value, tape } => {
@@ -69,8 +68,7 @@ impl Verifier<'_> {
             }
             TapeStmt::Cut { tape, to } => {
                 self.tape(*tape);
-                let found = self.arg(*to);
-                self.fits("a length", Some(Dtype::I64), found);
+                self.operand("a length", Dtype::I64, *to);
             }
         }
     }
@@ -81,8 +79,7 @@ impl Verifier<'_> {
             self.error(format!("{} does not exist", limit.limit()));
         }
         if let LimitStmt::Enter { trip: Some(trip), .. } = limit {
-            let found = self.arg(*trip);
-            self.fits("a number of iterations", Some(Dtype::I64), found);
+            self.operand("a number of iterations", Dtype::I64, *trip);
         }
     }
 
@@ -127,8 +124,7 @@ impl Verifier<'_> {
                 (field, self.tape(tape))
             }
             CursorTarget::Handle(word) => {
-                let found = self.arg(*word);
-                self.fits("a handle", Some(Dtype::I64), found);
+                self.operand("a handle", Dtype::I64, *word);
                 if self.program.tapes.is_empty() {
                     self.error(format!("{cursor} is turned to a tape, and there is none"));
                 }
