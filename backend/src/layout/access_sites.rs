@@ -1,11 +1,17 @@
 //! Where a program touches memory, and how often: every load and store, with the loops around it.
+//!
+//! Kernels clamp the indices that nobody proved, count backward by subtracting, and compute all of it with
+//! scalars. So a scalar is followed to what it is made of ([`ValueRanges`]): a sum of counters, if it depends on
+//! nothing that only the run knows.
 
-use super::affine::{Loop, Scalars};
+use super::affine::Loop;
+use crate::loop_ir::analysis::value_range::ValueRanges;
 use crate::loop_ir::{
-    BufferId, CursorTarget, Effect, Flow, IndexId, Program, ScalarId, Stmt, TapeId, TapeStmt,
+    Address, Arg, BufferId, CursorTarget, Effect, Extent, Flow, IndexId, Program, ScalarId, Stmt,
+    TapeId, TapeStmt,
 };
-use tapeloom_ir::OrderedSet;
 use tapeloom_ir::analysis::affine::Affine;
+use tapeloom_ir::{Dtype, OrderedSet};
 
 /// A load, a store, or what a statement as a whole reads or writes.
 #[derive(Clone, Debug)]
@@ -42,7 +48,7 @@ impl Sites {
     pub(super) fn of(program: &Program) -> Sites {
         let k = &program.entry;
         let mut walk = Walk {
-            scalars: Scalars::new(k),
+            ranges: ValueRanges::of(k),
             loops: Vec::new(),
             known: true,
             always: true,
@@ -67,7 +73,7 @@ impl Sites {
 }
 
 struct Walk<'k> {
-    scalars: Scalars<'k>,
+    ranges: ValueRanges<'k>,
     loops: Vec<Loop>,
     /// Whether the number of iterations of all loops around is known,
     known: bool,
@@ -102,29 +108,41 @@ impl<'k> Walk<'k> {
             self.sites.turned.extend([carry.now.buffer, carry.next.buffer]);
         }
         let known = self.known;
+        if shape.flow.is_loop() {
+            shape.blocks.iter().for_each(|body| self.ranges.change_all(body));
+        }
         match shape.flow {
             // A block of its own is one for names only.
-            Flow::Nest => shape.blocks.into_iter().flatten().for_each(|stmt| self.stmt(stmt)),
+            Flow::Nest => shape.blocks.iter().copied().flatten().for_each(|stmt| self.stmt(stmt)),
             Flow::For { index, extent, .. } => {
-                let extent = self.scalars.extent(&extent);
+                self.ranges.count(index, extent);
+                let extent = match extent {
+                    Extent::Constant(n) => i64::try_from(n).ok().map(Affine::constant),
+                    Extent::Scalar(n) => {
+                        let sum = self.ranges.counters(n);
+                        self.ranges.below.push((index, n));
+                        sum
+                    }
+                };
                 self.known &= extent.is_some();
                 self.loops.push(Loop { index, extent: extent.unwrap_or_default() });
                 self.epoch += 1;
-                shape.blocks.into_iter().for_each(|body| self.block(body));
+                shape.blocks.iter().for_each(|body| self.block(body));
                 self.epoch += 1;
                 self.loops.pop();
+                self.ranges.below.retain(|(i, _)| *i != index);
             }
             Flow::While => {
                 self.known = false;
                 self.epoch += 1;
-                for body in shape.blocks {
+                for body in &shape.blocks {
                     self.maybe(body, false);
                     self.epoch += 1;
                 }
             }
             Flow::If => {
-                let holds = shape.operands.first().and_then(|c| self.scalars.truth(*c));
-                for (body, side) in shape.blocks.into_iter().zip([true, false]) {
+                let holds = shape.operands.first().and_then(|c| self.truth(*c));
+                for (body, side) in shape.blocks.iter().zip([true, false]) {
                     if holds != Some(!side) {
                         self.maybe(body, holds.is_some());
                     }
@@ -132,7 +150,10 @@ impl<'k> Walk<'k> {
             }
             Flow::Straight => {
                 if let Stmt::Let { value, expr } = stmt {
-                    self.scalars.define(*value, expr, &self.loops);
+                    self.ranges.settle(*value, expr);
+                }
+                if let Some((var, _)) = shape.assigns {
+                    self.ranges.change(var);
                 }
                 if let Effect::Tape(TapeStmt::Turn { to: CursorTarget::Tape(tape), .. }) =
                     shape.effect
@@ -143,6 +164,26 @@ impl<'k> Walk<'k> {
             }
         }
         self.known = known;
+        shape.blocks.iter().for_each(|body| self.ranges.change_all(body));
+    }
+
+    /// A condition that is always the same.
+    fn truth(&self, condition: Arg) -> Option<bool> {
+        let Arg::Literal(l) = self.ranges.settled(condition) else { return None };
+        (l.dtype == Dtype::Bool).then_some(l.bits != 0)
+    }
+
+    /// Which element, as a sum of counters.
+    fn address(&self, address: &Address) -> Option<Affine<IndexId>> {
+        let start = match address.dynamic {
+            Some(dynamic) => self.ranges.counters(dynamic)?,
+            None => Affine::default(),
+        };
+        let all = start.checked_plus(&Affine::constant(address.offset), 1);
+        address
+            .terms
+            .iter()
+            .fold(all, |all, (index, stride)| all?.checked_plus(&Affine::atom(*index), *stride))
     }
 
     fn accesses(&mut self, stmt: &'k Stmt) {
@@ -150,7 +191,7 @@ impl<'k> Walk<'k> {
         let (single, value) = (shape.element.is_some(), shape.defines);
         let mut found = Vec::new();
         stmt.accesses(&mut |a| {
-            let guard = a.guard.map_or(Some(true), |g| self.scalars.truth(g));
+            let guard = a.guard.map_or(Some(true), |g| self.truth(g));
             if guard == Some(false) {
                 return;
             }
@@ -163,7 +204,7 @@ impl<'k> Walk<'k> {
                 buffer: a.held.buffer,
                 write: a.write,
                 loops: self.loops.clone(),
-                address: self.scalars.address(a.address).filter(|_| single && self.known),
+                address: self.address(a.address).filter(|_| single && self.known),
                 always: self.always && guard == Some(true),
             });
         });

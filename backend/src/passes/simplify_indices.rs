@@ -21,8 +21,9 @@
 //!
 //! What is proved here of an access is proved again by the verifier, of the sum.
 
-use super::index_set_split::{fold, turns};
+use super::index_set_split::turns;
 use super::pass::{Invariant, Pass, Run};
+use crate::loop_ir::analysis::constants::fold;
 use crate::loop_ir::analysis::value_range::ValueRanges;
 use crate::loop_ir::dead_code::drop_dead;
 use crate::loop_ir::{

@@ -22,6 +22,7 @@
 //! arithmetic with the conditions of Farkas' lemma found by a short search, sound and incomplete: what is
 //! not proved counts as possible.
 
+use crate::loop_ir::analysis::constants::fold;
 use crate::loop_ir::{Address, Arg, Expr, Extent, IndexId, Kernel, ScalarId, Stmt, VarId, visit};
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
@@ -64,13 +65,16 @@ pub(crate) struct ValueRanges<'a> {
     changes: SecondaryMap<VarId, Vec<usize>>,
     /// Conditions of the branches around.
     pub(crate) facts: Vec<(Arg, bool)>,
+    /// Indices of loops around, and the extents below which they stay.
+    pub(crate) below: Vec<(IndexId, Arg)>,
 }
 
 impl<'a> ValueRanges<'a> {
     pub(crate) fn of(k: &'a Kernel) -> ValueRanges<'a> {
         let (definitions, extents) = (SecondaryMap::new(), SecondaryMap::new());
         let (same, changes) = (SecondaryMap::new(), SecondaryMap::new());
-        ValueRanges { k, definitions, same, extents, now: 0, changes, facts: Vec::new() }
+        let (facts, below) = (Vec::new(), Vec::new());
+        ValueRanges { k, definitions, same, extents, now: 0, changes, facts, below }
     }
 
     /// From here on a variable may hold something else.
@@ -91,6 +95,32 @@ impl<'a> ValueRanges<'a> {
     /// From here on a value is visible.
     pub(crate) fn define(&mut self, value: ScalarId, expr: &'a Expr) {
         self.definitions[value] = Some((expr, self.now));
+    }
+
+    /// The same of a value that is what it certainly is.
+    pub(crate) fn settle(&mut self, value: ScalarId, expr: &'a Expr) {
+        if let Expr::Code(code, args) = expr {
+            let args: Vec<Arg> = args.iter().map(|a| self.settled(*a)).collect();
+            let known = self.only(*code, &args).or_else(|| fold(*code, &args));
+            // A variable holds something else later.
+            self.same[value] = known.filter(|a| !matches!(a, Arg::Var(_)));
+        }
+        self.define(value, expr);
+    }
+
+    /// What an operand is.
+    pub(crate) fn settled(&self, arg: Arg) -> Arg {
+        if let Arg::Scalar(s) = arg { self.same[s].unwrap_or(arg) } else { arg }
+    }
+
+    /// An operand as a sum of loop indices, where it is one.
+    pub(crate) fn counters(&self, arg: Arg) -> Option<Affine<IndexId>> {
+        let sum = Search::under(self, None).sum(arg)?;
+        let start = Some(Affine::constant(sum.offset()));
+        sum.terms().iter().fold(start, |all, (atom, factor)| match atom {
+            Atom::Index(i) => all?.checked_plus(&Affine::atom(*i), *factor),
+            Atom::Scalar(_) | Atom::Var(..) => None,
+        })
     }
 
     /// From here on an index counts.
@@ -225,6 +255,9 @@ impl<'r, 'a> Search<'r, 'a> {
         let (dead, now) = (false, r.now);
         let mut search =
             Search { r, conditions, dead, known, sums, now, steps: 0, depth: 0, looks: 0 };
+        for (index, extent) in &r.below {
+            search.ordered(Arg::Index(*index), *extent, 1);
+        }
         // Twice: a later fact can be why a value that an earlier one is about is a sum.
         for _ in 0..2 {
             for (fact, holds) in r.facts.iter().copied().chain(guard.map(|g| (g, true))) {

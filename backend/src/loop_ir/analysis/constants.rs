@@ -1,0 +1,25 @@
+//! Scalar codes of which operands are constants.
+
+use crate::loop_ir::Arg;
+use tapeloom_ir::{Code, Dtype, Literal};
+
+/// What an operation is when operands are constants: logic with one constant, a choice by one, or
+/// anything of constants alone.
+pub(crate) fn fold(code: Code, args: &[Arg]) -> Option<Arg> {
+    let known = |a: &Arg| match a {
+        Arg::Literal(l) => Some(*l),
+        Arg::Scalar(_) | Arg::Var(_) | Arg::Index(_) => None,
+    };
+    let truth = |a: &Arg| known(a).filter(|l| l.dtype == Dtype::Bool).map(|l| l.bits != 0);
+    match (code, args) {
+        (Code::Select, [c, t, f]) => truth(c).map(|c| if c { *t } else { *f }),
+        (Code::And, [x, y]) if truth(x) == Some(true) || truth(y) == Some(false) => Some(*y),
+        (Code::And, [x, y]) if truth(y) == Some(true) || truth(x) == Some(false) => Some(*x),
+        (Code::Or, [x, y]) if truth(x) == Some(false) || truth(y) == Some(true) => Some(*y),
+        (Code::Or, [x, y]) if truth(y) == Some(false) || truth(x) == Some(true) => Some(*x),
+        _ => {
+            let all: Option<Vec<Literal>> = args.iter().map(known).collect();
+            all.filter(|l| !l.is_empty()).map(|l| Arg::Literal(code.eval(&l)))
+        }
+    }
+}
