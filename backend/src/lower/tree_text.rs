@@ -30,6 +30,7 @@ use super::graph::{Graph, NodeId, NodeKind, Source};
 use super::loop_tree::{At, Def, NodeMatrix, Product, RegionStep, Span, Tree};
 use super::region_node::{Region, RegionKind};
 use crate::loop_ir::Arg;
+use crate::loop_ir::text::print::list;
 use std::fmt::{self, Display, Formatter};
 
 /// The trees of one function, ready to be displayed.
@@ -149,11 +150,6 @@ impl Display for Region {
             RegionKind::CallHost(host) => write!(f, "call_host {}", host.call.host.name()),
         }
     }
-}
-
-/// Things with commas between them.
-fn list<T: Display>(all: &[T]) -> String {
-    all.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
 }
 
 struct Guard<'a>(&'a Option<Arg>);

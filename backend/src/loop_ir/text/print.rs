@@ -192,18 +192,8 @@ impl Display for Matrix {
 
 impl Display for Call {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let list = |f: &mut Formatter<'_>, views: &[View]| {
-            f.write_str("(")?;
-            for (i, v) in views.iter().enumerate() {
-                write!(f, "{}{v}", if i == 0 { "" } else { ", " })?;
-            }
-            f.write_str(")")
-        };
-        write!(f, "call {}", self.callee)?;
-        list(f, &self.operands)?;
-        f.write_str(" to ")?;
-        list(f, &self.outputs)?;
-        write!(f, " frame {}", self.frame)
+        let (operands, outputs) = (list(&self.operands), list(&self.outputs));
+        write!(f, "call {}({operands}) to ({outputs}) frame {}", self.callee, self.frame)
     }
 }
 
@@ -244,11 +234,20 @@ impl Display for View {
     }
 }
 
-fn carried(f: &mut Formatter<'_>, carries: &[Carry]) -> fmt::Result {
-    for (i, carry) in carries.iter().enumerate() {
-        write!(f, "{} {carry}", if i == 0 { " carry" } else { "," })?;
-    }
-    Ok(())
+/// Things with commas between them.
+pub(crate) fn list<T: Display>(all: &[T]) -> String {
+    all.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn carried(carries: &[Carry]) -> String {
+    if carries.is_empty() { String::new() } else { format!(" carry {}", list(carries)) }
+}
+
+/// A block inside, and the end of it.
+fn inside(p: &Kernel, f: &mut Formatter<'_>, body: &[Stmt], depth: usize) -> fmt::Result {
+    writeln!(f, " {{")?;
+    block(p, f, body, depth + 1)?;
+    write!(f, "{:1$}}}", "", depth * 2)
 }
 
 fn block(p: &Kernel, f: &mut Formatter<'_>, body: &[Stmt], depth: usize) -> fmt::Result {
@@ -256,9 +255,9 @@ fn block(p: &Kernel, f: &mut Formatter<'_>, body: &[Stmt], depth: usize) -> fmt:
         write!(f, "{:1$}", "", depth * 2)?;
         match stmt {
             Stmt::Nest { body } => {
-                writeln!(f, "nest {{")?;
-                block(p, f, body, depth + 1)?;
-                writeln!(f, "{:1$}}}", "", depth * 2)?;
+                write!(f, "nest")?;
+                inside(p, f, body, depth)?;
+                writeln!(f)?;
             }
             Stmt::Contract(c) => writeln!(f, "{c}")?,
             Stmt::Call(c) => writeln!(f, "{c}")?,
@@ -266,32 +265,29 @@ fn block(p: &Kernel, f: &mut Formatter<'_>, body: &[Stmt], depth: usize) -> fmt:
             Stmt::Limit(w) => writeln!(f, "{w}")?,
             Stmt::CallHost(ask) => writeln!(f, "{ask}")?,
             Stmt::If { condition, then, otherwise } => {
-                writeln!(f, "if {condition} {{")?;
-                block(p, f, then, depth + 1)?;
+                write!(f, "if {condition}")?;
+                inside(p, f, then, depth)?;
                 if !otherwise.is_empty() {
-                    writeln!(f, "{:1$}}} else {{", "", depth * 2)?;
-                    block(p, f, otherwise, depth + 1)?;
+                    write!(f, " else")?;
+                    inside(p, f, otherwise, depth)?;
                 }
-                writeln!(f, "{:1$}}}", "", depth * 2)?;
+                writeln!(f)?;
             }
             Stmt::While { head, condition, carries, body } => {
-                writeln!(f, "while {{")?;
-                block(p, f, head, depth + 1)?;
-                write!(f, "{:1$}}} {condition}", "", depth * 2)?;
-                carried(f, carries)?;
-                writeln!(f, " {{")?;
-                block(p, f, body, depth + 1)?;
-                writeln!(f, "{:1$}}}", "", depth * 2)?;
+                write!(f, "while")?;
+                inside(p, f, head, depth)?;
+                write!(f, " {condition}{}", carried(carries))?;
+                inside(p, f, body, depth)?;
+                writeln!(f)?;
             }
             Stmt::For { index, extent, parallelism, lanes, carries, body } => {
                 write!(f, "{parallelism} {index} in {extent}")?;
                 if *lanes != 1 {
                     write!(f, " lanes {lanes}")?;
                 }
-                carried(f, carries)?;
-                writeln!(f, " {{")?;
-                block(p, f, body, depth + 1)?;
-                writeln!(f, "{:1$}}}", "", depth * 2)?;
+                write!(f, "{}", carried(carries))?;
+                inside(p, f, body, depth)?;
+                writeln!(f)?;
             }
             Stmt::Let { value, expr } => {
                 // An id out of range is the verifier's to report; printing never fails.
@@ -301,12 +297,7 @@ fn block(p: &Kernel, f: &mut Formatter<'_>, body: &[Stmt], depth: usize) -> fmt:
                     None => f.write_str("?")?,
                 }
                 match expr {
-                    Expr::Code(code, args) => {
-                        write!(f, " = {}", code)?;
-                        for (i, a) in args.iter().enumerate() {
-                            write!(f, "{} {a}", if i == 0 { "" } else { "," })?;
-                        }
-                    }
+                    Expr::Code(code, args) => write!(f, " = {code} {}", list(args))?,
                     Expr::Load { held, address, guard } => {
                         write!(f, " = load {held}[{address}]")?;
                         guarded(f, *guard)?;
