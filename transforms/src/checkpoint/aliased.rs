@@ -24,7 +24,7 @@
 
 use crate::passes::inline::inline;
 use tapeloom_ir::lang::query::{LinearizeOf, Within};
-use tapeloom_ir::prim::{Region, Regions};
+use tapeloom_ir::prim::Regions;
 use tapeloom_ir::{
     Amortization, Builder, Equation, FuncId, Memory, Module, PlanContext, Policy, Problem, deeper,
     rebuild,
@@ -57,16 +57,7 @@ fn through_memory(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
     let f = module.get(f);
     let copy = rebuild(&f, |draft, i, operands| {
         let e = &f.equations[i];
-        let again = |r: &Region| match r.role.runs() {
-            true => deeper(|| through_memory(module, r.function)),
-            false => Ok(r.function),
-        };
-        let functions: Vec<FuncId> =
-            e.op.regions().iter().map(again).collect::<Result<_, Problem>>()?;
-        let op = match functions.is_empty() {
-            true => e.op.clone(),
-            false => e.op.with_regions(&functions),
-        };
+        let op = e.op.with_runs(|inside| deeper(|| through_memory(module, inside)))?;
         let b = Builder::new(module, draft);
         b.at(f.location(i));
         match op.through_memory(&b, &operands) {

@@ -32,7 +32,7 @@ use super::tape_size::{self, Tape};
 use crate::pipeline::BEFORE_BUDGET;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::lang::query::{LinearizeOf, Within};
-use tapeloom_ir::prim::{Keeps, LoopSpec, Region, Regions, Role, TripCount};
+use tapeloom_ir::prim::{Keeps, LoopSpec, Regions, Role, TripCount};
 use tapeloom_ir::revolve::{reach, steps};
 use tapeloom_ir::{
     Amortization, Bits, Builder, FuncId, Kind, Loc, Module, OrderedSet, PlanRequest, Policy,
@@ -471,12 +471,8 @@ fn marked(module: &mut Module, f: FuncId, few: Few) -> Result<FuncId, Problem> {
         let inside = few.level.checked_sub(usize::from(trip.is_some()));
         if let (Some(level), true) = (inside, regions.iter().any(|r| r.role.runs())) {
             let share = if trip.is_some() { 0 } else { few.share };
-            let again = |r: &Region| match r.role.runs() {
-                true => deeper(|| marked(module, r.function, Few { level, share, ..few })),
-                false => Ok(r.function),
-            };
-            let functions: Result<Vec<FuncId>, Problem> = regions.iter().map(again).collect();
-            op = op.with_regions(&functions?);
+            let few = Few { level, share, ..few };
+            op = op.with_runs(|inside| deeper(|| marked(module, inside, few)))?;
         }
         let Some(trip) = trip else { return Ok(draft.copy_as(op, &f, i, operands)) };
         let (blocks, block) = few.blocks(&trip);

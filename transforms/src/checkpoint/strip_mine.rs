@@ -9,7 +9,7 @@
 //! ```
 
 use cranelift_entity::SecondaryMap;
-use tapeloom_ir::prim::{Binding, LoopSpec, Lowering, Region};
+use tapeloom_ir::prim::{Binding, LoopSpec, Lowering};
 use tapeloom_ir::{
     Builder, FuncId, Function, Module, OrderedSet, Problem, Type, ValueId, deeper, rebuild,
 };
@@ -76,12 +76,7 @@ pub(super) fn in_blocks(module: &mut Module, f: FuncId) -> Result<FuncId, Proble
     let f = module.get(f);
     let copy = rebuild(&f, |draft, i, operands| {
         let op = &f.equations[i].op;
-        let inside = |r: &Region| match r.role.runs() {
-            true => deeper(|| in_blocks(module, r.function)),
-            false => Ok(r.function),
-        };
-        let functions: Result<Vec<FuncId>, Problem> = op.regions().iter().map(inside).collect();
-        let op = op.with_regions(&functions?);
+        let op = op.with_runs(|inside| deeper(|| in_blocks(module, inside)))?;
         if !op.as_loop().is_some_and(|(body, spec)| carries_most(module, body, &spec)) {
             return Ok(draft.copy_as(op, &f, i, operands));
         }

@@ -8,7 +8,7 @@
 //! calls it, and passes meet it there.
 
 use crate::passes::pass::Rewrite;
-use tapeloom_ir::prim::{Region, Regions};
+use tapeloom_ir::prim::Regions;
 use tapeloom_ir::{FuncId, Module, OrderedMap, Problem, rebuild};
 
 /// A function on which the pass has run, and whose callees are being visited.
@@ -36,9 +36,9 @@ pub(crate) fn everywhere(
             visits.pop();
             continue;
         };
-        let inside = e.op.regions();
         let waits = |f: &FuncId| !done.contains_key(f);
-        match inside.iter().filter(|r| r.role.runs()).map(|r| r.function).find(waits) {
+        let inside = e.runs().find(waits);
+        match inside {
             Some(old) => visits.push(Visit { old, new: run(regions, module, old)?, next: 0 }),
             None => visit.next += 1,
         }
@@ -53,18 +53,14 @@ fn renamed(
     done: &OrderedMap<FuncId, FuncId>,
 ) -> Result<FuncId, Problem> {
     let f = module.get(id);
-    // A function that is a rule here may run elsewhere; where it is a rule it stays.
-    let after = |r: &Region| match r.role.runs() {
-        true => done.get(&r.function).copied().unwrap_or(r.function),
-        false => r.function,
-    };
-    if f.equations.iter().all(|e| e.op.regions().iter().all(|r| after(r) == r.function)) {
+    let after = |inside: FuncId| done.get(&inside).copied().unwrap_or(inside);
+    if f.equations.iter().all(|e| e.runs().all(|inside| after(inside) == inside)) {
         return Ok(id);
     }
     let renamed = rebuild(&f, |draft, i, operands| {
-        let op = &f.equations[i].op;
-        let functions: Vec<FuncId> = op.regions().iter().map(after).collect();
-        Ok(draft.copy_as(op.with_regions(&functions), &f, i, operands))
+        // A function that is a rule here may run elsewhere; where it is a rule it stays.
+        let op = f.equations[i].op.with_runs(|inside| Ok(after(inside)))?;
+        Ok(draft.copy_as(op, &f, i, operands))
     })?;
     module.add(renamed)
 }

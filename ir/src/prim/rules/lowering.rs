@@ -324,6 +324,23 @@ impl Op {
         Some((of.body, of.spec.clone()))
     }
 
+    /// The same with others in the place of the functions that it runs. Derivative rules are not run.
+    ///
+    /// # Errors
+    /// Those of `other`.
+    pub fn with_runs(
+        &self,
+        mut other: impl FnMut(FuncId) -> Result<FuncId, Problem>,
+    ) -> Result<Op, Problem> {
+        let regions = self.regions();
+        let of = |r: &crate::prim::Region| match r.role.runs() {
+            true => other(r.function),
+            false => Ok(r.function),
+        };
+        let functions = regions.iter().map(of).collect::<Result<Vec<FuncId>, Problem>>()?;
+        Ok(self.with_regions(&functions))
+    }
+
     /// The same loop of another body, with other operands.
     pub fn with_iterations(&self, body: FuncId, spec: LoopSpec) -> Option<Op> {
         let Facet::Loop(of) = self.facet() else { return None };
