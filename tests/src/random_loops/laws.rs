@@ -161,8 +161,9 @@ pub fn budgets(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     // in calls, which take the place of what they run later, or in iterations that keep all products.
     let own = program.has(&|s| matches!(s, Step::Rule(_)));
     let called = program.has(&|s| matches!(s, Step::Call(_) | Step::Carries(..)));
-    let dots = program.has(&|s| matches!(s, Step::Under(Policy::Dots, _)));
-    let products = if dots { 4 * 8 * (program.extent * program.extent) as u64 } else { 0 };
+    // Here a policy inside keeps everything of what it is for.
+    let under = program.has(&|s| matches!(s, Step::Under(..)));
+    let products = if under { 4 * 8 * (program.extent * program.extent) as u64 } else { 0 };
     let about = 3 * tape + 512 + products + 2 * rows(&program) as u64;
     if refused && budget > about && !own && !called {
         return Err(format!("{budget} bytes are said, and {tape} taken:\n{}", e.tape()).into());
