@@ -153,8 +153,7 @@ impl<'a> Convert<'a> {
                     Def::Load { node, at, guard } => {
                         let guard = guard.map(|g| self.arg(g)).transpose()?;
                         let address = self.address(*node, at, out)?;
-                        let (buffer, version) = self.buffer(*node)?;
-                        Expr::Load { buffer, version, address, guard }
+                        Expr::Load { held: self.held(*node)?, address, guard }
                     }
                 };
                 let new = self.scalars.push(self.old.scalars[*value].dtype);
@@ -176,8 +175,7 @@ impl<'a> Convert<'a> {
             Tree::Store { node, at, value, guard } => {
                 let (value, guard) = (self.arg(*value)?, guard.map(|g| self.arg(g)).transpose()?);
                 let address = self.address(*node, at, out)?;
-                let (buffer, version) = self.buffer(*node)?;
-                Stmt::Store { buffer, version, address, value, guard }
+                Stmt::Store { held: self.held(*node)?, address, value, guard }
             }
         };
         out.push(stmt);
@@ -199,10 +197,10 @@ impl<'a> Convert<'a> {
     }
 
     /// The buffer that holds a node, and as which of its versions.
-    pub(crate) fn buffer(&self, node: NodeId) -> Result<(BufferId, u32), Problem> {
+    pub(crate) fn held(&self, node: NodeId) -> Result<loop_ir::BufferVersion, Problem> {
         let buffer = self.memory.of_node[node];
         let buffer = buffer.ok_or_else(|| Problem::internal(format!("{node} has no memory")))?;
-        Ok((buffer, self.held.of_node[node]))
+        Ok(self.held.at(node, buffer))
     }
 
     fn address(&mut self, node: NodeId, at: &At, out: &mut Vec<Stmt>) -> Result<Address, Problem> {
@@ -257,8 +255,7 @@ impl<'a> Convert<'a> {
     }
 
     fn matrix(&self, o: NodeMatrix) -> Result<Matrix, Problem> {
-        let (buffer, version) = self.buffer(o.node)?;
-        let at = Address::constant(o.offset);
-        Ok(Matrix { buffer, version, at, row: o.row, column: o.column })
+        let (held, at) = (self.held(o.node)?, Address::constant(o.offset));
+        Ok(Matrix { held, at, row: o.row, column: o.column })
     }
 }

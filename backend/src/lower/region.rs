@@ -123,8 +123,8 @@ impl Convert<'_> {
     }
 
     fn span(&self, p: &Span) -> Result<View, Problem> {
-        let (buffer, version) = self.buffer(p.node)?;
-        Ok(View { buffer, version, at: Address::constant(p.offset), elements: p.elements })
+        let (held, at) = (self.held(p.node)?, Address::constant(p.offset));
+        Ok(View { held, at, elements: p.elements })
     }
 
     fn spans(&self, spans: &[Span]) -> Result<Vec<View>, Problem> {
@@ -147,12 +147,9 @@ impl Convert<'_> {
 
     /// The first element of a view.
     fn scalar(&mut self, view: &View, dtype: Dtype, out: &mut Vec<Stmt>) -> Arg {
-        let View { buffer, version, at, .. } = view.clone();
         let value = self.scalars.push(dtype);
-        out.push(Stmt::Let {
-            value,
-            expr: Expr::Load { buffer, version, address: at, guard: None },
-        });
+        let expr = Expr::Load { held: view.held, address: view.at.clone(), guard: None };
+        out.push(Stmt::Let { value, expr });
         Arg::Scalar(value)
     }
 
@@ -173,7 +170,7 @@ impl Convert<'_> {
         for callee in branches {
             calls.push(self.called(r, *callee, operands, &outputs, frame, &layout));
         }
-        let dtype = self.buffers[which.buffer].ty.dtype;
+        let dtype = self.buffers[which.held.buffer].ty.dtype;
         let mut code = Vec::new();
         let which = self.scalar(which, dtype, &mut code);
         let Some(mut chosen) = calls.pop() else {
@@ -218,7 +215,7 @@ impl Convert<'_> {
             if !given.contains(n) {
                 let ty = self.graph.nodes[r.results[*n]].ty.clone();
                 let buffer = self.own(ty, frame + layout.next[turn]);
-                outputs[*n] = View { buffer, version: 0, ..results[*n].clone() };
+                outputs[*n] = View { held: BufferVersion::first(buffer), ..results[*n].clone() };
                 copies.push(self.copy(&outputs[*n], &results[*n]));
             }
         }
@@ -231,17 +228,14 @@ impl Convert<'_> {
     fn copy(&mut self, from: &View, to: &View) -> Stmt {
         let index = IndexId::new(self.indices as usize);
         self.indices += 1;
-        let value = self.scalars.push(self.buffers[from.buffer].ty.dtype);
+        let value = self.scalars.push(self.buffers[from.held.buffer].ty.dtype);
         let along = |view: &View| {
             let mut at = view.at.clone();
             at.terms.push((index, 1));
             at
         };
-        let View { buffer, version, .. } = *from;
-        let expr = Expr::Load { buffer, version, address: along(from), guard: None };
-        let View { buffer, version, .. } = *to;
-        let (address, value_of) = (along(to), Arg::Scalar(value));
-        let store = Stmt::Store { buffer, version, address, value: value_of, guard: None };
+        let expr = Expr::Load { held: from.held, address: along(from), guard: None };
+        let store = store(&View { at: along(to), ..to.clone() }, Arg::Scalar(value));
         Stmt::For {
             index,
             extent: Extent::Constant(from.elements),
@@ -264,7 +258,7 @@ impl Convert<'_> {
         let carries = self.carried(r, spec, frame, &layout)?;
         let number = spec.takes.contains(&Binding::Index).then(|| {
             let buffer = self.own(ArrayType::new(Dtype::I64, []), frame + layout.index);
-            View { buffer, version: 0, at: Address::default(), elements: 1 }
+            View::whole(BufferVersion::first(buffer), 1)
         });
         let mut code = Vec::new();
         let rolls = self.rolls(r, (body, spec.lead()), spec, &mut code)?;
@@ -326,7 +320,7 @@ impl Convert<'_> {
         };
         code.push(store(count, Arg::Literal(Literal::i64(0))));
         let buffer = self.own(ArrayType::new(Dtype::Bool, []), truth);
-        let answer = View { buffer, version: 0, at: Address::default(), elements: 1 };
+        let answer = View::whole(BufferVersion::first(buffer), 1);
         let operand = |p: &usize| self.operand(iteration, *p, None);
         let operands = reads.iter().map(operand).collect::<Result<_, _>>()?;
         let outputs = vec![answer.clone()];
@@ -386,18 +380,17 @@ impl Convert<'_> {
             if spec.carrier(n).is_none() {
                 continue;
             }
-            let (buffer, version) = self.buffer(*node)?;
-            let now = BufferVersion { buffer, version };
+            let now = self.held(*node)?;
             let next = match exchanged.iter().position(|e| *e == n) {
                 Some(turn) => {
                     let ty = self.graph.nodes[*node].ty.clone();
                     let buffer = self.own(ty, frame + layout.next[turn]);
-                    BufferVersion { buffer, version: 0 }
+                    BufferVersion::first(buffer)
                 }
                 None => {
-                    let versions = &mut self.held.versions[buffer];
-                    versions.push(Version { continues: Some(version) });
-                    BufferVersion { buffer, version: versions.len() as u32 }
+                    let versions = &mut self.held.versions[now.buffer];
+                    versions.push(Version { continues: Some(now.version) });
+                    BufferVersion { version: versions.len() as u32, ..now }
                 }
             };
             carries.push((n, Carry { now, next }));
@@ -419,10 +412,7 @@ impl Convert<'_> {
                 continue;
             }
             outputs.push(match iteration.carries.iter().find(|(result, _)| *result == n) {
-                Some((_, Carry { next, .. })) => {
-                    let BufferVersion { buffer, version } = *next;
-                    View { buffer, version, at: Address::default(), elements }
-                }
+                Some((_, Carry { next, .. })) => View::whole(*next, elements),
                 None => element(&results[n], iteration.spec, index, elements),
             });
         }
@@ -449,9 +439,7 @@ impl Convert<'_> {
             (Binding::Const, _) => given(),
             (Binding::Carry(n), _) => {
                 let carry = iteration.carries.iter().find(|(result, _)| *result == n);
-                let BufferVersion { buffer, version } = carry.ok_or_else(missing)?.1.now;
-                let elements = given()?.elements;
-                Ok(View { buffer, version, at: Address::default(), elements })
+                Ok(View::whole(carry.ok_or_else(missing)?.1.now, given()?.elements))
             }
             (Binding::Xs, Some(index)) => {
                 let all = given()?;
@@ -491,8 +479,7 @@ fn element(all: &View, spec: &prim::LoopSpec, index: IndexId, elements: usize) -
 }
 
 fn store(to: &View, value: Arg) -> Stmt {
-    let View { buffer, version, at, .. } = to.clone();
-    Stmt::Store { buffer, version, address: at, value, guard: None }
+    Stmt::Store { held: to.held, address: to.at.clone(), value, guard: None }
 }
 
 fn first(spans: &[Span]) -> Result<&Span, Problem> {

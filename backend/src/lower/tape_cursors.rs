@@ -6,8 +6,8 @@ use super::emit::Convert;
 use super::graph::{NodeId, NodeKind};
 use super::loop_tree::RegionStep;
 use crate::loop_ir::{
-    Address, Arg, Buffer, Cursor, CursorId, CursorTarget, Expr, KernelId, Place, Stmt, Tape,
-    TapeStmt, View, handle,
+    Address, Arg, Buffer, BufferVersion, Cursor, CursorId, CursorTarget, Expr, KernelId, Place,
+    Stmt, Tape, TapeStmt, View, handle,
 };
 use tapeloom_ir::prim::LoopSpec;
 use tapeloom_ir::{ArrayType, Code, Dtype, Kind, Literal, Problem};
@@ -56,11 +56,11 @@ impl Convert<'_> {
                 region.written.iter().copied().zip(offsets.iter().copied()).collect();
             for ((n, offset), ty) in fields.iter().zip(types) {
                 rolls.written.push((*n, self.field(cursor, *offset, ty)));
-                let (buffer, version) = self.buffer(r.results[*n])?;
+                let held = self.held(r.results[*n])?;
                 let word = Arg::Literal(Literal::i64(handle(tape, *offset)));
                 for (k, value) in [word, Arg::Scalar(first)].into_iter().enumerate() {
                     let address = Address::constant(k as i64);
-                    out.push(Stmt::Store { buffer, version, address, value, guard: None });
+                    out.push(Stmt::Store { held, address, value, guard: None });
                 }
             }
             self.tapes.known.insert(r.first, (tape, fields));
@@ -74,13 +74,9 @@ impl Convert<'_> {
             // What the body does not read has no type there.
             let Some(ty) = ty else { continue };
             let span = &r.operands[*slot];
-            let (buffer, version) = self.buffer(span.node)?;
-            let word = |k: i64| Expr::Load {
-                buffer,
-                version,
-                address: Address::constant(span.offset + k),
-                guard: None,
-            };
+            let held = self.held(span.node)?;
+            let address = |k| Address::constant(span.offset + k);
+            let word = |k: i64| Expr::Load { held, address: address(k), guard: None };
             let from = self.from(span.node);
             let known = from.and_then(|(first, n)| {
                 let (tape, fields) = self.tapes.known.get(&first)?;
@@ -125,8 +121,7 @@ impl Convert<'_> {
     fn field(&mut self, cursor: CursorId, offset: usize, ty: &ArrayType) -> View {
         let place = Place::Record { cursor, offset };
         let buffer = self.buffers.push(Buffer::new(ty.clone(), place));
-        let (at, elements) = (Address::default(), ty.shape.elements());
-        View { buffer, version: 0, at, elements }
+        View::whole(BufferVersion::first(buffer), ty.shape.elements())
     }
 
     /// The region of which a node is a result, by its first one, and which.

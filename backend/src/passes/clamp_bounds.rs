@@ -76,7 +76,7 @@ fn block(
         if unproved(*next)
             && let Some(element) = stmt.shape_mut().element
         {
-            let elements = kernel.buffers[*element.buffer].ty.shape.elements();
+            let elements = kernel.buffers[element.held.buffer].ty.shape.elements();
             *element.address = inside(kernel, body, element.address, elements);
         }
         *next += 1;

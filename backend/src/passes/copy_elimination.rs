@@ -28,10 +28,9 @@
 
 use super::pass::{Invariant, Pass};
 use crate::loop_ir::analysis::dependence::disjoint;
-use crate::loop_ir::visit::{same_carries, same_names};
 use crate::loop_ir::{
-    Access, Address, Arg, BufferId, BufferVersion, Carry, CursorId, Expr, Extent, Flow, IndexId,
-    Kernel, Place, Program, Rewriter, ScalarId, Stmt, VarId, claim, visit,
+    Access, Address, Arg, BufferId, BufferVersion, Carry, Expr, Extent, Flow, IndexId, Kernel,
+    Place, Program, Rewriter, Stmt, claim, visit,
 };
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::fault::{Fault, planted};
@@ -54,29 +53,6 @@ pub(super) const PASS: Pass = Pass {
 const LONGEST: usize = 128;
 
 /// Works in parts of arrays where they lie.
-///
-/// ```
-/// use tapeloom_backend::loop_ir;
-/// use tapeloom_backend::passes::{Context, by_name};
-/// let text = "program @next {
-///   workspace 64
-///   buffer b0: f64[8] input 0
-///   buffer b1: f64[8] output 0
-///   buffer b2: f64[8] workspace 0
-///   for i0 in 8 {
-///     %0: f64 = load b0[i0]
-///     store b2[i0], %0
-///   }
-///   for i1 in 8 {
-///     %1: f64 = load b2[i1*-1 + 7]
-///     store b1[i1], %1
-///   }
-/// }";
-/// let mut program = loop_ir::parse(text, &|_| None)?;
-/// by_name("copy_elimination")?.apply(&mut program, &mut Context::default())?;
-/// assert!(program.to_string().contains("%1: f64 = load b0[i1*-1 + 7]"));
-/// # Ok::<(), tapeloom_ir::Problem>(())
-/// ```
 fn copy_elimination(program: &mut Program) {
     for kernel in program.callees.values_mut().chain([&mut program.entry]) {
         let mut mentions: SecondaryMap<BufferId, usize> = SecondaryMap::new();
@@ -93,7 +69,7 @@ fn copy_elimination(program: &mut Program) {
 /// The buffers that are named, as often as they are.
 fn names(body: &[Stmt], on: &mut dyn FnMut(BufferId)) {
     visit(body, &mut |s| {
-        s.accesses(&mut |a| on(a.buffer));
+        s.accesses(&mut |a| on(a.held.buffer));
         for Carry { now, next } in s.carries() {
             on(now.buffer);
             on(next.buffer);
@@ -169,13 +145,13 @@ impl Copied {
             return None;
         };
         let [
-            Stmt::Let { value, expr: Expr::Load { buffer, version, address: from, guard: None } },
-            Stmt::Store { buffer: into, version: written, address: to, value: stored, guard: None },
+            Stmt::Let { value, expr: Expr::Load { held: read, address: from, guard: None } },
+            Stmt::Store { held: written, address: to, value: stored, guard: None },
         ] = &body[..]
         else {
             return None;
         };
-        if *stored != Arg::Scalar(*value) || !carries.is_empty() || buffer == into {
+        if *stored != Arg::Scalar(*value) || !carries.is_empty() || read.buffer == written.buffer {
             return None;
         }
         let whole = |b: BufferId, address: &Address| {
@@ -185,10 +161,10 @@ impl Copied {
             let own = matches!(of.place, Place::Workspace(_)) && of.ty.shape.elements() == *n;
             own && *address == plain && !kernel.kept.keys().any(|held| held.buffer == b)
         };
-        let (window, held, address, back) = if whole(*into, to) {
-            (*into, BufferVersion { buffer: *buffer, version: *version }, from, false)
-        } else if whole(*buffer, from) {
-            (*buffer, BufferVersion { buffer: *into, version: *written }, to, true)
+        let (window, held, address, back) = if whole(written.buffer, to) {
+            (written.buffer, *read, from, false)
+        } else if whole(read.buffer, from) {
+            (read.buffer, *written, to, true)
         } else {
             return None;
         };
@@ -321,11 +297,11 @@ impl Copied {
             stmt.accesses(&mut |a| {
                 let here = a.address.dynamic.is_none() && a.address.offset == 0;
                 let here = here && a.address.terms[..] == [(*index, 1)];
-                if a.buffer == self.window {
+                if a.held.buffer == self.window {
                     fits &= a.write && here && a.guard.is_none();
                     stored = true;
                 }
-                fits &= !(self.is_next(*index, a.buffer, a.address) && (stored || a.write));
+                fits &= !(self.is_next(*index, a.held.buffer, a.address) && (stored || a.write));
             });
         }
         fits && stored
@@ -387,8 +363,8 @@ impl Survey<'_> {
         for stmt in body {
             let mut next = false;
             stmt.accesses(&mut |a| {
-                let meant = a.version == array.version;
-                next |= meant && !a.write && self.copied.is_next(*index, a.buffer, a.address);
+                let meant = a.held.version == array.version;
+                next |= meant && !a.write && self.copied.is_next(*index, a.held.buffer, a.address);
             });
             if !next {
                 self.stmt(stmt);
@@ -402,16 +378,16 @@ impl Survey<'_> {
         let plain = stmt.shape().element.is_some();
         let mut touched = Vec::new();
         stmt.accesses(&mut |a| {
-            if a.buffer == *window {
+            if a.held.buffer == *window {
                 let twice = a.address.dynamic.is_some() && self.copied.start.dynamic.is_some();
                 touched.push(match plain && !twice {
                     true => Touch::Window { write: a.write },
                     false => Touch::Otherwise,
                 });
-            } else if a.buffer == array.buffer {
-                let apart = plain && a.version == array.version && self.is_apart(a.address);
+            } else if a.held.buffer == array.buffer {
+                let apart = plain && a.held.version == array.version && self.is_apart(a.address);
                 touched.extend((!apart).then_some(Touch::Array { write: a.write }));
-            } else if !disjoint(self.kernel, array.buffer, a.buffer) {
+            } else if !disjoint(self.kernel, array.buffer, a.held.buffer) {
                 touched.push(Touch::Array { write: a.write });
             }
         });
@@ -485,13 +461,6 @@ impl Rewriter for InPlace<'_> {
         address.terms.extend(start.terms.iter().copied());
         address.terms.sort_unstable();
         (self.copied.array, address)
-    }
-
-    same_names!();
-    same_carries!();
-
-    fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
-        body.iter().map(|stmt| self.stmt(stmt)).collect()
     }
 }
 

@@ -11,7 +11,7 @@
 //! and is used again is cleared at once.
 
 use super::pass::{Invariant, Pass};
-use crate::loop_ir::{Arg, Buffer, BufferId, Place, Program, Stmt};
+use crate::loop_ir::{Arg, Buffer, BufferId, BufferVersion, Place, Program, Stmt};
 use cranelift_entity::PrimaryMap;
 use std::collections::BTreeSet;
 use tapeloom_ir::LARGE_BYTES;
@@ -78,7 +78,11 @@ impl Search<'_> {
             Stmt::For { carries, body, .. } => {
                 carries.is_empty() && body.iter().all(|s| self.clears(s, stored))
             }
-            Stmt::Store { buffer, version: 0, value: Arg::Literal(zero), .. } => {
+            Stmt::Store {
+                held: BufferVersion { buffer, version: 0 },
+                value: Arg::Literal(zero),
+                ..
+            } => {
                 stored.push(*buffer);
                 let of = &self.buffers[*buffer];
                 let new = matches!(of.place, Place::Output(_)) && !self.touched.contains(buffer);
@@ -92,7 +96,7 @@ impl Search<'_> {
 /// The buffers that a statement loads, stores or hands on.
 fn touched(stmt: &Stmt, all: &mut BTreeSet<BufferId>) {
     stmt.accesses(&mut |access| {
-        all.insert(access.buffer);
+        all.insert(access.held.buffer);
     });
     for carry in stmt.carries() {
         all.extend([carry.now.buffer, carry.next.buffer]);

@@ -20,10 +20,9 @@
 
 use super::pass::{Choice, Invariant, Pass};
 use crate::loop_ir::dead_code::drop_unread;
-use crate::loop_ir::visit::same_carries;
 use crate::loop_ir::{
-    Address, Arg, Buffer, BufferVersion, Carry, CursorId, Expr, Extent, IndexId, Kernel,
-    Parallelism, Place, Program, Rewriter, ScalarId, Stmt, VarId, visit,
+    Address, Arg, Buffer, BufferVersion, Carry, Expr, Extent, IndexId, Kernel, Parallelism, Place,
+    Program, Rewriter, ScalarId, Stmt, VarId, visit,
 };
 use crate::machine::MachineModel;
 use cranelift_entity::SecondaryMap;
@@ -145,7 +144,7 @@ fn is_tiny(
     let mut found = false;
     visit(body, &mut |stmt| {
         stmt.accesses(&mut |a| {
-            let Buffer { ty, place, .. } = &k.buffers[a.buffer];
+            let Buffer { ty, place, .. } = &k.buffers[a.held.buffer];
             let own = matches!(place, Place::Workspace(_))
                 && ty.shape.elements() <= machine.written_out_elements;
             let alone = matches!(a.address.terms[..], [(i, _)] if i == index);
@@ -454,12 +453,6 @@ impl Rewriter for Copy<'_> {
         (handed.map_or(held, |carry| carry.next), out)
     }
 
-    same_carries!();
-
-    fn frame(&mut self, frame: usize) -> usize {
-        frame
-    }
-
     fn scalar(&mut self, value: ScalarId) -> ScalarId {
         let fresh = self.program.scalars.push(self.program.scalars[value]);
         self.scalars[value] = Some(Arg::Scalar(fresh));
@@ -471,10 +464,6 @@ impl Rewriter for Copy<'_> {
             self.vars[var] = Some(self.program.vars.push(self.program.vars[var]));
         }
         self.vars[var].unwrap_or(var)
-    }
-
-    fn cursor(&mut self, cursor: CursorId) -> CursorId {
-        cursor
     }
 
     fn index(&mut self, index: IndexId) -> IndexId {

@@ -171,8 +171,7 @@ impl Body<'_> {
 
     /// Where elements of a buffer begin.
     fn place(&mut self, buffer: BufferId) -> (BufferVersion, Address) {
-        let place =
-            |v: &View| (BufferVersion { buffer: v.buffer, version: v.version }, v.at.clone());
+        let place = |v: &View| (v.held, v.at.clone());
         let b = &self.callee.buffers[buffer];
         match b.place {
             Place::Input(n) => place(&self.call.operands[n]),
@@ -196,7 +195,7 @@ impl Body<'_> {
             self.kernel.buffers.push(crate::loop_ir::Buffer::new(ty, place))
         });
         self.own[buffer] = Some(new);
-        (BufferVersion { buffer: new, version: 0 }, Address::default())
+        (BufferVersion::first(new), Address::default())
     }
 }
 
@@ -244,8 +243,7 @@ impl Rewriter for Body<'_> {
     }
 
     fn index(&mut self, index: IndexId) -> IndexId {
-        let fresh = IndexId::new(self.kernel.indices as usize);
-        self.kernel.indices += 1;
+        let fresh = self.kernel.fresh_index();
         self.indices[index] = Some(fresh);
         fresh
     }
@@ -255,9 +253,5 @@ impl Rewriter for Body<'_> {
         let new = self.cursors[cursor].unwrap_or_else(|| self.kernel.cursors.push(does));
         self.cursors[cursor] = Some(new);
         new
-    }
-
-    fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
-        body.iter().map(|s| self.stmt(s)).collect()
     }
 }

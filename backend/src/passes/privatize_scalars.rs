@@ -38,32 +38,6 @@ pub(super) const PASS: Pass = Pass {
 };
 
 /// Declares the variables of a program where they are used.
-///
-/// ```
-/// use tapeloom_backend::loop_ir;
-/// use tapeloom_backend::passes::{Context, by_name};
-/// let text = "program @rows {
-///   buffer b0: f64[4,8] input 0
-///   buffer b1: f64[4] output 0
-///   nest {
-///     var v0: f64 = 0.0
-///     serial i0 in 4 {
-///       v0 = 0.0
-///       serial i1 in 8 {
-///         %0: f64 = load b0[i0*8 + i1]
-///         %1: f64 = add v0, %0
-///         v0 = %1
-///       }
-///       %2: f64 = convert{to=f64} v0
-///       store b1[i0], %2
-///     }
-///   }
-/// }";
-/// let mut program = loop_ir::parse(text, &|_| None)?;
-/// by_name("privatize_scalars")?.apply(&mut program, &mut Context::default())?;
-/// assert!(program.to_string().contains("for i0 in 4 {\n      var v0: f64 = 0.0\n      serial i1 in 8"));
-/// # Ok::<(), tapeloom_ir::Problem>(())
-/// ```
 fn privatize_scalars(program: &mut Program) {
     for kernel in program.callees.values_mut().chain([&mut program.entry]) {
         let mut body = std::mem::take(&mut kernel.body);

@@ -14,10 +14,8 @@
 //! The simulated accelerator keeps the order: its streams read what was written last first.
 
 use super::pass::{Invariant, Pass};
-use crate::loop_ir::visit::{same_carries, same_names};
 use crate::loop_ir::{
-    Address, Arg, BufferVersion, Carry, CursorId, Extent, IndexId, Parallelism, Program, Rewriter,
-    ScalarId, Stmt, VarId, visit,
+    Address, Arg, BufferVersion, Extent, IndexId, Parallelism, Program, Rewriter, Stmt, visit,
 };
 use tapeloom_ir::prim::Exactness;
 
@@ -93,13 +91,6 @@ impl Rewriter for Turn {
             }
         }
         (held, address)
-    }
-
-    same_names!();
-    same_carries!();
-
-    fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
-        body.iter().map(|stmt| self.stmt(stmt)).collect()
     }
 }
 

@@ -50,31 +50,6 @@ pub(super) const PASS: Pass = Pass {
 };
 
 /// Keeps in variables what iterations hand on in memory.
-///
-/// ```
-/// use tapeloom_backend::loop_ir;
-/// use tapeloom_backend::passes::{Context, by_name};
-/// let text = "program @pairs {
-///   buffer b0: f64[8] input 0
-///   buffer b1: f64[9] output 0
-///   for i9 in 9 {
-///     store b1[i9], 0.0
-///   }
-///   serial i0 in 8 {
-///     %0: f64 = load b0[i0]
-///     %1: f64 = load b1[i0]
-///     %2: f64 = add %1, %0
-///     store b1[i0], %2
-///     %3: f64 = load b1[i0 + 1]
-///     %4: f64 = add %3, %0
-///     store b1[i0 + 1], %4
-///   }
-/// }";
-/// let mut program = loop_ir::parse(text, &|_| None)?;
-/// by_name("rotate_registers")?.apply(&mut program, &mut Context::default())?;
-/// assert!(program.to_string().contains("store b1[i0], v0\n      v0 = v1\n    }\n    store b1[8], v0\n"));
-/// # Ok::<(), tapeloom_ir::Problem>(())
-/// ```
 fn rotate_registers(program: &mut Program, widest: usize) {
     for kernel in program.callees.values_mut().chain([&mut program.entry]) {
         let mut body = std::mem::take(&mut kernel.body);
@@ -117,7 +92,7 @@ impl Rolling {
             return None;
         }
         let mut stored: OrderedSet<BufferId> = OrderedSet::default();
-        visit(body, &mut |s| s.accesses(&mut |a| stored.extend(a.write.then_some(a.buffer))));
+        visit(body, &mut |s| s.accesses(&mut |a| stored.extend(a.write.then_some(a.held.buffer))));
         let rolling = |b| {
             Rolling::in_buffer(kernel, *index, *iterations, body, b).filter(|r| r.more <= widest)
         };
@@ -133,15 +108,14 @@ impl Rolling {
     ) -> Option<Rolling> {
         let mut all: Vec<Access<'_>> = Vec::new();
         body.iter().for_each(|s| s.accesses(&mut |a| all.push(a)));
-        all.retain(|a| !disjoint(kernel, a.buffer, buffer));
+        all.retain(|a| !disjoint(kernel, a.held.buffer, buffer));
         let one = all.first()?;
-        let (stride, version) = (one.address.stride(index), one.version);
+        let (stride, held) = (one.address.stride(index), one.held);
         let same = |a: &Access<'_>| {
-            let place =
-                (a.buffer, a.version, &a.address.terms) == (buffer, version, &one.address.terms);
+            let place = (a.held, &a.address.terms) == (held, &one.address.terms);
             place && a.guard.is_none() && a.address.dynamic.is_none()
         };
-        if stride == 0 || !all.iter().all(same) {
+        if stride == 0 || held.buffer != buffer || !all.iter().all(same) {
             return None;
         }
         // Elements by how many iterations earlier the first one was there.
@@ -162,7 +136,7 @@ impl Rolling {
         (side_by_side && updated && more > 0 && iterations > more).then(|| Rolling {
             index,
             iterations,
-            held: BufferVersion { buffer, version },
+            held,
             first: lowest.address.clone(),
             stride,
             more,
@@ -215,10 +189,7 @@ impl Rolling {
     /// A statement that has elements in variables.
     fn in_variables(&self, stmt: &Stmt, vars: &[VarId], dtype: Dtype) -> Stmt {
         let shape = stmt.shape();
-        let var = shape.element.as_ref().and_then(|e| {
-            let held = BufferVersion { buffer: e.buffer, version: e.version };
-            Some(vars[self.place(held, e.address)?])
-        });
+        let var = shape.element.as_ref().and_then(|e| Some(vars[self.place(e.held, e.address)?]));
         match (var, shape.defines, shape.operands) {
             (Some(var), Some(value), _) => read(value, dtype, var),
             (Some(var), None, [value]) => Stmt::Set { var, value: *value },

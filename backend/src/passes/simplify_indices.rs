@@ -25,10 +25,9 @@ use super::index_set_split::{fold, turns};
 use super::pass::{Invariant, Pass};
 use crate::loop_ir::analysis::value_range::ValueRanges;
 use crate::loop_ir::dead_code::drop_dead;
-use crate::loop_ir::visit::{same_carries, same_names};
 use crate::loop_ir::{
-    Address, Arg, BufferVersion, Carry, CursorId, Expr, Extent, IndexId, Kernel, Program, Rewriter,
-    ScalarId, Stmt, VarId, claim, visit,
+    Address, Arg, BufferVersion, Expr, Extent, Kernel, Program, Rewriter, ScalarId, Stmt, VarId,
+    claim, visit,
 };
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{Code, Literal, OrderedMap};
@@ -47,25 +46,6 @@ pub(super) const PASS: Pass = Pass {
 };
 
 /// Straightens the indices of a program.
-///
-/// ```
-/// use tapeloom_backend::loop_ir;
-/// use tapeloom_backend::passes::{Context, by_name};
-/// let text = "program @next {
-///   buffer b0: f64[101] input 0
-///   buffer b1: f64[100] output 0
-///   serial i0 in 100 {
-///     %0: i64 = add i0, 1
-///     %1: i64 = min %0, 100
-///     %2: f64 = load b0[(%1)]
-///     store b1[i0], %2
-///   }
-/// }";
-/// let mut program = loop_ir::parse(text, &|_| None)?;
-/// by_name("simplify_indices")?.apply(&mut program, &mut Context::default())?;
-/// assert!(program.to_string().contains("for i0 in 100 {\n    %2: f64 = load b0[i0 + 1]\n"));
-/// # Ok::<(), tapeloom_ir::Problem>(())
-/// ```
 fn simplify_indices(program: &mut Program) {
     for kernel in program.callees.values_mut().chain([&mut program.entry]) {
         let body = std::mem::take(&mut kernel.body);
@@ -287,12 +267,8 @@ impl Rewriter for Straight<'_> {
             self.changed = true;
             return (held, sum);
         }
-        let dynamic = address.dynamic.map(|d| self.arg(d));
-        (held, Address { dynamic, ..address.clone() })
+        (held, address.renamed(&mut |a| self.arg(a)))
     }
-
-    same_names!();
-    same_carries!();
 
     /// What has blocks inside is walked by [`Straight::append`].
     fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {

@@ -44,28 +44,6 @@ const MOST_STATEMENTS: usize = 100_000;
 
 /// Unrolls loops of constant extent: those with none inside by the first factor, those around them by the second,
 /// and so on.
-///
-/// ```
-/// use tapeloom_backend::loop_ir;
-/// use tapeloom_backend::passes::{Context, by_name};
-/// let text = "program @double {
-///   buffer b0: f64[10] input 0
-///   buffer b1: f64[10] output 0
-///   for i0 in 10 {
-///     %0: f64 = load b0[i0]
-///     %1: f64 = add %0, %0
-///     store b1[i0], %1
-///   }
-/// }";
-/// let mut program = loop_ir::parse(text, &|_| None)?;
-/// let mut context = Context::default();
-/// context.factors = vec![4];
-/// by_name("unroll")?.apply(&mut program, &mut context)?;
-/// let text = program.to_string();
-/// assert!(text.contains("for i1 in 2 {") && text.contains("load b0[i1*4 + 3]"));
-/// assert!(text.contains("for i2 in 2 {") && text.contains("load b0[i2 + 8]"));
-/// # Ok::<(), tapeloom_ir::Problem>(())
-/// ```
 fn unroll(program: &mut Program, factors: &[u64]) {
     for kernel in program.callees.values_mut().chain([&mut program.entry]) {
         for step in std::mem::take(&mut kernel.body) {

@@ -45,27 +45,6 @@ const TIMES: [(usize, usize); 2] = [(8, 4), (24, 2)];
 const SMALL: usize = 8;
 
 /// Gives lanes to every loop of a program that should run in them.
-///
-/// ```
-/// use tapeloom_backend::loop_ir;
-/// use tapeloom_backend::passes::{Context, by_name};
-/// let text = "program @sum {
-///   buffer b0: f64[100] input 0
-///   buffer b1: f64[] output 0
-///   nest {
-///     var v0: f64 = 0.0
-///     fold i0 in 100 {
-///       %0: f64 = load b0[i0]
-///       v0 = add v0, %0
-///     }
-///     store b1[0], v0
-///   }
-/// }";
-/// let mut program = loop_ir::parse(text, &|_| None)?;
-/// by_name("vectorize")?.apply(&mut program, &mut Context::default())?;
-/// assert!(program.to_string().contains("fold i0 in 100 lanes 8 {"));
-/// # Ok::<(), tapeloom_ir::Problem>(())
-/// ```
 pub(super) fn vectorize(program: &mut Program) {
     for kernel in program.callees.values_mut().chain([&mut program.entry]) {
         let mut body = std::mem::take(&mut kernel.body);
@@ -227,7 +206,7 @@ impl Survey<'_> {
     }
 
     fn access(&mut self, access: &Access<'_>) {
-        let dtype = self.k.buffers[access.buffer].ty.dtype;
+        let dtype = self.k.buffers[access.held.buffer].ty.dtype;
         let anywhere = access.address.dynamic.is_some() || access.guard.is_some();
         self.gain += match access.address.stride(self.index) {
             _ if anywhere || !dtype.is_float() => -1,

@@ -16,7 +16,7 @@ impl Nest<'_, '_, '_> {
         let description = self.functions.constant(self.b.func, gemm::describe(c))?;
         let mut args = vec![self.b.ins().symbol_value(types::I64, description)];
         for m in [&c.lhs, &c.rhs, &c.out] {
-            args.push(self.first(m.buffer, &m.at)?);
+            args.push(self.first(m.held.buffer, &m.at)?);
         }
         let call = self.b.ins().call(function, &args);
         if let [status] = *self.b.inst_results(call) {
@@ -30,7 +30,7 @@ impl Nest<'_, '_, '_> {
         let (function, number) = self.functions.ask(self.b.func, &a.asked)?;
         let mut row = Vec::with_capacity(a.operands.len() + a.outputs.len());
         for v in a.operands.iter().chain(&a.outputs) {
-            row.push(self.first(v.buffer, &v.at)?);
+            row.push(self.first(v.held.buffer, &v.at)?);
         }
         let bytes = (row.len() * abi::WORD) as u32;
         let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 3);
@@ -58,7 +58,7 @@ impl Nest<'_, '_, '_> {
         let frame = self.b.ins().iadd_imm_s(base, i64::from(offset));
         let mut words = vec![self.context, frame];
         for v in c.operands.iter().chain(&c.outputs) {
-            words.push(self.first(v.buffer, &v.at)?);
+            words.push(self.first(v.held.buffer, &v.at)?);
         }
         for (i, word) in words.iter().enumerate() {
             self.b.ins().stack_store(types::I64, *word, slot, (i * abi::WORD) as i32);

@@ -200,8 +200,8 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
                             args.iter().map(|a| self.arg(*a)).collect::<Result<_, _>>()?;
                         self.emit().code(*code, dtype, &x)?
                     }
-                    Expr::Load { buffer, address, guard, .. } => {
-                        self.load(*buffer, address, *guard)?
+                    Expr::Load { held, address, guard } => {
+                        self.load(held.buffer, address, *guard)?
                     }
                 };
                 self.define(*value, x);
@@ -223,8 +223,8 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
                 let new = self.emit().code(*code, dtype, &[old, value])?;
                 self.set(*var, &new)
             }
-            Stmt::Store { buffer, address, value, guard, .. } => {
-                self.store(*buffer, address, *value, *guard)
+            Stmt::Store { held, address, value, guard } => {
+                self.store(held.buffer, address, *value, *guard)
             }
         }
     }

@@ -188,7 +188,7 @@ fn meet(
             continue;
         }
         for (k, (other, always)) in survey.accesses.iter().enumerate() {
-            let found = match overlap(kernel, store.buffer, other.buffer) {
+            let found = match overlap(kernel, store.held.buffer, other.held.buffer) {
                 Overlap::None => Dependence::Never,
                 Overlap::Unknown => Dependence::Maybe,
                 // One statement, once an iteration, wherever it writes.
@@ -201,7 +201,7 @@ fn meet(
                     Dependence::Never
                 }
                 Overlap::Same => {
-                    let certain = *plain && *always && store.buffer == other.buffer;
+                    let certain = *plain && *always && store.held.buffer == other.held.buffer;
                     survey.meet(store, other, extent, &defined, certain, i == k)
                 }
             };
@@ -301,7 +301,7 @@ impl<'a> Survey<'a> {
             // Of a loop that may run once nothing is certain.
             true if !certain || matches!(extent, Extent::Scalar(_)) => Dependence::Maybe,
             true => {
-                let at = |a: &Access<'_>| format!("{}[{}]", a.buffer, a.address);
+                let at = |a: &Access<'_>| format!("{}[{}]", a.held.buffer, a.address);
                 Dependence::Always(match (itself || store.address == other.address, other.write) {
                     (true, _) => format!("each writes {}", at(store)),
                     (false, true) => format!("one writes {}, another {}", at(store), at(other)),

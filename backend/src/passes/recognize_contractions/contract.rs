@@ -121,7 +121,7 @@ impl<'a> Nest<'a> {
         let mut at = e.address.clone();
         at.terms.retain(|(i, _)| *i != self.outer.index && *i != self.inner.index);
         let here = at.dynamic.is_none();
-        here.then_some(Matrix { buffer: e.buffer, version: e.version, at, row, column })
+        here.then_some(Matrix { held: e.held, at, row, column })
     }
 
     /// The contraction, if there is a fast way to do it.
@@ -131,7 +131,7 @@ impl<'a> Nest<'a> {
         accumulate: bool,
         [lhs, rhs, out]: [Matrix; 3],
     ) -> Option<Contract> {
-        let dtype = self.k.buffers[out.buffer].ty.dtype;
+        let dtype = self.k.buffers[out.held.buffer].ty.dtype;
         let columns = n >= NARROWEST && rhs.column == 1 && out.column == 1;
         let rows = m >= NARROWEST && lhs.row == 1 && out.row == 1;
         let lanes = SUMS_BYTES / dtype.bytes();
@@ -152,9 +152,9 @@ impl<'a> Nest<'a> {
     fn apart(&self, contracts: &[Summed]) -> bool {
         contracts.iter().enumerate().all(|(i, Summed { contract: c, .. })| {
             contracts.iter().enumerate().all(|(j, Summed { contract: other, .. })| {
-                let alone = |b| disjoint(self.k, c.out.buffer, b);
-                let reads = alone(other.lhs.buffer) && alone(other.rhs.buffer);
-                reads && (i == j || alone(other.out.buffer))
+                let alone = |b| disjoint(self.k, c.out.held.buffer, b);
+                let reads = alone(other.lhs.held.buffer) && alone(other.rhs.held.buffer);
+                reads && (i == j || alone(other.out.held.buffer))
             })
         })
     }
@@ -199,8 +199,7 @@ fn join(all: &mut Vec<Summed>, next: Summed) {
 
 /// How far behind one matrix another one begins, of the same array.
 fn step(from: &Matrix, to: &Matrix) -> Option<i64> {
-    let same = (from.buffer, from.version) == (to.buffer, to.version);
-    same.then(|| to.at.behind(&from.at))?
+    (from.held == to.held).then(|| to.at.behind(&from.at))?
 }
 
 /// Whether steps of one kind are beyond so many of another.
@@ -216,7 +215,7 @@ fn clearing(k: &Kernel, before: &[Stmt], c: &Contract) -> Option<usize> {
         }
         let mut touched = false;
         visit(std::slice::from_ref(stmt), &mut |s| {
-            s.accesses(&mut |a| touched |= !disjoint(k, a.buffer, c.out.buffer));
+            s.accesses(&mut |a| touched |= !disjoint(k, a.held.buffer, c.out.held.buffer));
             touched |= !s.carries().is_empty();
         });
         if touched {
@@ -236,8 +235,8 @@ fn clears(stmt: &Stmt, c: &Contract) -> bool {
                 stmt = inside;
             }
             (None, Stmt::Nest { body }) if body.len() == 1 => stmt = &body[0],
-            (None, Stmt::Store { buffer, version, address, value, guard: None })
-                if (*buffer, *version) == (c.out.buffer, c.out.version) && is_zero(*value) =>
+            (None, Stmt::Store { held, address, value, guard: None })
+                if *held == c.out.held && is_zero(*value) =>
             {
                 break address;
             }
