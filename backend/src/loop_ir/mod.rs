@@ -121,6 +121,11 @@ impl Program {
         callees.chain([(None, &self.entry)])
     }
 
+    /// All kernels, to be changed.
+    pub fn kernels_mut(&mut self) -> impl Iterator<Item = &mut Kernel> {
+        self.callees.values_mut().chain([&mut self.entry])
+    }
+
     /// Whether the matrix library contracts, in an order of its own. Everything else is the same in every bit
     /// whatever runs the kernels.
     pub fn contracts(&self) -> bool {
@@ -204,6 +209,14 @@ impl Kernel {
             kept: OrderedMap::default(),
             workspace: 0,
         }
+    }
+
+    /// Changes the body, with the rest of the kernel at hand.
+    pub(crate) fn rewrite<T>(&mut self, f: impl FnOnce(&mut Kernel, &mut Vec<Stmt>) -> T) -> T {
+        let mut body = std::mem::take(&mut self.body);
+        let made = f(self, &mut body);
+        self.body = body;
+        made
     }
 
     /// The index of a new loop.

@@ -6,8 +6,8 @@
 //! code) names them all.
 
 use super::{
-    Address, Arg, BufferVersion, Call, CallHost, Carry, Contract, CursorId, Expr, Extent, IndexId,
-    LimitStmt, Matrix, Parallelism, ScalarId, Stmt, TapeStmt, VarId, View,
+    Address, Arg, BufferId, BufferVersion, Call, CallHost, Carry, Contract, CursorId, Expr, Extent,
+    IndexId, LimitStmt, Matrix, Parallelism, ScalarId, Stmt, TapeStmt, VarId, View,
 };
 use smallvec::{SmallVec, smallvec};
 use std::slice::from_ref;
@@ -321,6 +321,42 @@ impl Stmt {
         contract.into_iter().flat_map(Contract::accesses).for_each(&mut *f);
         operands.iter().for_each(|v| f(v.access(false)));
         outputs.iter().for_each(|v| f(v.access(true)));
+    }
+}
+
+/// A loop of which it is known how many iterations it has.
+#[derive(Clone, Copy)]
+pub(crate) struct Loop<'a> {
+    pub(crate) index: IndexId,
+    pub(crate) extent: usize,
+    pub(crate) parallelism: Parallelism,
+    pub(crate) lanes: usize,
+    pub(crate) carries: &'a [Carry],
+    pub(crate) body: &'a [Stmt],
+}
+
+impl Stmt {
+    /// The loop that it is, if its iterations are counted before the program runs.
+    pub(crate) fn counted(&self) -> Option<Loop<'_>> {
+        let Stmt::For {
+            index,
+            extent: Extent::Constant(extent),
+            parallelism,
+            lanes,
+            carries,
+            body,
+        } = self
+        else {
+            return None;
+        };
+        let (index, extent, parallelism, lanes) = (*index, *extent, *parallelism, *lanes);
+        Some(Loop { index, extent, parallelism, lanes, carries, body })
+    }
+
+    /// The buffers that are touched or handed on, as often as they are named; not by statements inside.
+    pub fn buffers(&self, f: &mut dyn FnMut(BufferId)) {
+        self.accesses(&mut |a| f(a.held.buffer));
+        self.carries().iter().for_each(|c| [c.now, c.next].iter().for_each(|h| f(h.buffer)));
     }
 }
 

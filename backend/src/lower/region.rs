@@ -49,15 +49,8 @@ impl Frame {
         callees: &PrimaryMap<KernelId, Kernel>,
     ) -> Frame {
         let region = &graph.regions[step.region];
-        let workspace = |k: &KernelId| callees[*k].workspace;
-        let mut at = match &region.kind {
-            RegionKind::Call(callee) | RegionKind::Routine(callee) => workspace(callee),
-            RegionKind::Branch(branches) => branches.iter().map(workspace).max().unwrap_or(0),
-            RegionKind::Loop { body, condition, .. } => {
-                condition.iter().chain([body]).map(workspace).max().unwrap_or(0)
-            }
-            RegionKind::CallHost(_) => 0,
-        };
+        let kernels = region.kind.kernels();
+        let mut at = kernels.iter().map(|k| callees[*k].workspace).max().unwrap_or(0);
         let mut place = |bytes: usize| {
             let here = at.checked_next_multiple_of(BUFFER_ALIGNMENT_BYTES).unwrap_or(usize::MAX);
             at = here.saturating_add(bytes);
@@ -142,12 +135,12 @@ impl Convert<'_> {
 
     /// A buffer of the frame.
     fn own(&mut self, ty: ArrayType, offset: usize) -> BufferId {
-        self.buffers.push(Buffer::new(ty, Place::Workspace(offset)))
+        self.kernel.buffers.push(Buffer::new(ty, Place::Workspace(offset)))
     }
 
     /// The first element of a view.
     fn scalar(&mut self, view: &View, dtype: Dtype, out: &mut Vec<Stmt>) -> Arg {
-        let value = self.scalars.push(dtype);
+        let value = self.kernel.scalars.push(dtype);
         let expr = Expr::Load { held: view.held, address: view.at.clone(), guard: None };
         out.push(Stmt::Let { value, expr });
         Arg::Scalar(value)
@@ -170,7 +163,7 @@ impl Convert<'_> {
         for callee in branches {
             calls.push(self.called(r, *callee, operands, &outputs, frame, &layout));
         }
-        let dtype = self.buffers[which.held.buffer].ty.dtype;
+        let dtype = self.kernel.buffers[which.held.buffer].ty.dtype;
         let mut code = Vec::new();
         let which = self.scalar(which, dtype, &mut code);
         let Some(mut chosen) = calls.pop() else {
@@ -182,7 +175,7 @@ impl Convert<'_> {
                 Dtype::Bool if planted(Fault::BranchTaken) => (which, branch, chosen),
                 Dtype::Bool => (which, chosen, branch),
                 Dtype::I32 | Dtype::I64 | Dtype::U32 | Dtype::U64 | Dtype::F32 | Dtype::F64 => {
-                    let value = self.scalars.push(Dtype::Bool);
+                    let value = self.kernel.scalars.push(Dtype::Bool);
                     let args = vec![which, Arg::Literal(Literal::i64(k as i64))];
                     block.push(Stmt::Let { value, expr: Expr::Code(Code::Le, args) });
                     (Arg::Scalar(value), branch, chosen)
@@ -226,9 +219,8 @@ impl Convert<'_> {
 
     /// Copies what a view sees.
     fn copy(&mut self, from: &View, to: &View) -> Stmt {
-        let index = IndexId::new(self.indices as usize);
-        self.indices += 1;
-        let value = self.scalars.push(self.buffers[from.held.buffer].ty.dtype);
+        let index = self.kernel.fresh_index();
+        let value = self.kernel.scalars.push(self.kernel.buffers[from.held.buffer].ty.dtype);
         let along = |view: &View| {
             let mut at = view.at.clone();
             at.terms.push((index, 1));
@@ -268,8 +260,7 @@ impl Convert<'_> {
             let truth = frame + layout.truth;
             return self.while_(&iteration, condition, reads, carries, truth, code);
         }
-        let index = IndexId::new(self.indices as usize);
-        self.indices += 1;
+        let index = self.kernel.fresh_index();
         let (extent, last) = match spec.trip {
             TripCount::Static(n) => (Extent::Constant(n), Arg::Literal(Literal::i64(n as i64 - 1))),
             TripCount::Runtime | TripCount::While { .. } => {
@@ -388,7 +379,7 @@ impl Convert<'_> {
                     BufferVersion::first(buffer)
                 }
                 None => {
-                    let versions = &mut self.held.versions[now.buffer];
+                    let versions = &mut self.kernel.versions[now.buffer];
                     versions.push(Version { continues: Some(now.version) });
                     BufferVersion { version: versions.len() as u32, ..now }
                 }

@@ -48,9 +48,9 @@ impl Convert<'_> {
             let (record, offsets) = layout(&types)?;
             let loc = self.graph.nodes[r.first].loc;
             let tape = self.tapes.all.push(Tape { record, loc, within: Vec::new() });
-            let first = self.scalars.push(Dtype::I64);
+            let first = self.kernel.scalars.push(Dtype::I64);
             out.push(Stmt::Tape(TapeStmt::Length { value: first, tape }));
-            let cursor = self.cursors.push(Cursor::Writes);
+            let cursor = self.kernel.cursors.push(Cursor::Writes);
             rolls.turns.push((cursor, CursorTarget::Tape(tape), Arg::Scalar(first)));
             let fields: Vec<(usize, usize)> =
                 region.written.iter().copied().zip(offsets.iter().copied()).collect();
@@ -88,7 +88,7 @@ impl Convert<'_> {
             let cursor = match before {
                 Some((_, cursor)) => *cursor,
                 None => {
-                    let [start, tag] = [1, 0].map(|k| (k, self.scalars.push(Dtype::I64)));
+                    let [start, tag] = [1, 0].map(|k| (k, self.kernel.scalars.push(Dtype::I64)));
                     out.push(Stmt::Let { value: start.1, expr: word(start.0) });
                     let to = match known {
                         Some((_, tape, _)) => Arg::Literal(Literal::i64(handle(tape, 0))),
@@ -97,7 +97,7 @@ impl Convert<'_> {
                             Arg::Scalar(tag.1)
                         }
                     };
-                    let cursor = self.cursors.push(Cursor::Reads);
+                    let cursor = self.kernel.cursors.push(Cursor::Reads);
                     let start = Arg::Scalar(start.1);
                     rolls.turns.push((cursor, CursorTarget::Handle(to), start));
                     open.extend(known.map(|(node, ..)| (node, cursor)));
@@ -120,7 +120,7 @@ impl Convert<'_> {
     /// All of a field of a record.
     fn field(&mut self, cursor: CursorId, offset: usize, ty: &ArrayType) -> View {
         let place = Place::Record { cursor, offset };
-        let buffer = self.buffers.push(Buffer::new(ty.clone(), place));
+        let buffer = self.kernel.buffers.push(Buffer::new(ty.clone(), place));
         View::whole(BufferVersion::first(buffer), ty.shape.elements())
     }
 

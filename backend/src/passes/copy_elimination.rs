@@ -26,11 +26,12 @@
 //!
 //! Known to compilers as copy elimination, for arrays.
 
-use super::pass::{Invariant, Pass};
+use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::analysis::dependence::disjoint;
+use crate::loop_ir::shape::Loop;
 use crate::loop_ir::{
     Access, Address, Arg, BufferId, BufferVersion, Carry, Expr, Extent, Flow, IndexId, Kernel,
-    Place, Program, Rewriter, Stmt, claim, visit,
+    Place, Rewriter, Stmt, claim, visit,
 };
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::fault::{Fault, planted};
@@ -43,38 +44,24 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,
-    run: |program, _| {
-        copy_elimination(program);
-        Ok(())
-    },
+    run: Run::Kernels(|kernel, _| copy_elimination(kernel)),
 };
 
 /// Blocks of more statements are left alone: what is between two copies is looked at for each of them.
 const LONGEST: usize = 128;
 
 /// Works in parts of arrays where they lie.
-fn copy_elimination(program: &mut Program) {
-    for kernel in program.callees.values_mut().chain([&mut program.entry]) {
-        let mut mentions: SecondaryMap<BufferId, usize> = SecondaryMap::new();
-        names(&kernel.body, &mut |b| mentions[b] += 1);
-        let mut body = std::mem::take(&mut kernel.body);
-        let changed = block(kernel, &mentions, &mut body);
-        kernel.body = body;
-        if changed {
-            claim(kernel);
-        }
+fn copy_elimination(kernel: &mut Kernel) {
+    let mut mentions: SecondaryMap<BufferId, usize> = SecondaryMap::new();
+    names(&kernel.body, &mut |b| mentions[b] += 1);
+    if kernel.rewrite(|kernel, body| block(kernel, &mentions, body)) {
+        claim(kernel);
     }
 }
 
 /// The buffers that are named, as often as they are.
 fn names(body: &[Stmt], on: &mut dyn FnMut(BufferId)) {
-    visit(body, &mut |s| {
-        s.accesses(&mut |a| on(a.held.buffer));
-        for Carry { now, next } in s.carries() {
-            on(now.buffer);
-            on(next.buffer);
-        }
-    });
+    visit(body, &mut |s| s.buffers(on));
 }
 
 /// Whether anything in a block was a copy that could go.
@@ -141,13 +128,11 @@ struct Copied {
 
 impl Copied {
     fn of(kernel: &Kernel, stmt: &Stmt) -> Option<Copied> {
-        let Stmt::For { index, extent: Extent::Constant(n), carries, body, .. } = stmt else {
-            return None;
-        };
+        let Loop { index, extent, carries, body, .. } = stmt.counted()?;
         let [
             Stmt::Let { value, expr: Expr::Load { held: read, address: from, guard: None } },
             Stmt::Store { held: written, address: to, value: stored, guard: None },
-        ] = &body[..]
+        ] = body
         else {
             return None;
         };
@@ -155,10 +140,9 @@ impl Copied {
             return None;
         }
         let whole = |b: BufferId, address: &Address| {
-            let plain =
-                Address { terms: [(*index, 1)].into_iter().collect(), ..Address::default() };
+            let plain = Address { terms: vec![(index, 1)], ..Address::default() };
             let of = &kernel.buffers[b];
-            let own = matches!(of.place, Place::Workspace(_)) && of.ty.shape.elements() == *n;
+            let own = matches!(of.place, Place::Workspace(_)) && of.ty.shape.elements() == extent;
             own && *address == plain && !kernel.kept.keys().any(|held| held.buffer == b)
         };
         let (window, held, address, back) = if whole(written.buffer, to) {
@@ -168,7 +152,7 @@ impl Copied {
         } else {
             return None;
         };
-        if address.stride(*index) != 1
+        if address.stride(index) != 1
             || matches!(address.dynamic, Some(Arg::Var(_)))
             || matches!(kernel.buffers[held.buffer].place, Place::Record { .. })
             || kernel.buffers[held.buffer].ty.dtype != kernel.buffers[window].ty.dtype
@@ -176,8 +160,8 @@ impl Copied {
             return None;
         }
         let mut start = address.clone();
-        start.terms.retain(|(i, _)| i != index);
-        Some(Copied { window, array: held, start, elements: *n, back })
+        start.terms.retain(|(i, _)| *i != index);
+        Some(Copied { window, array: held, start, elements: extent, back })
     }
 
     /// The block without the copy, or both copies, if that is the same.
@@ -359,7 +343,7 @@ impl Survey<'_> {
     fn filled(&mut self, stmt: &Stmt) {
         let Stmt::For { index, body, .. } = stmt else { return self.stmt(stmt) };
         let Copied { array, .. } = self.copied;
-        self.inside.push((*index, extent(stmt)));
+        self.inside.push((*index, stmt.counted().map(|l| l.extent)));
         for stmt in body {
             let mut next = false;
             stmt.accesses(&mut |a| {
@@ -402,7 +386,7 @@ impl Survey<'_> {
         }
         self.touched.extend(touched);
         let index = if let Stmt::For { index, .. } = stmt { Some(*index) } else { None };
-        self.inside.extend(index.map(|index| (index, extent(stmt))));
+        self.inside.extend(index.map(|index| (index, stmt.counted().map(|l| l.extent))));
         for inside in stmt.blocks() {
             inside.iter().for_each(|s| self.stmt(s));
         }
@@ -432,12 +416,6 @@ impl Survey<'_> {
         let meets = low < start + self.copied.elements as i128 && start <= high;
         outer.behind(&self.copied.start).is_some() && !meets
     }
-}
-
-/// How many iterations a loop has, if that is known.
-fn extent(stmt: &Stmt) -> Option<usize> {
-    let Stmt::For { extent: Extent::Constant(n), .. } = stmt else { return None };
-    Some(*n)
 }
 
 /// A copy in which the window is the part of the array.
@@ -485,7 +463,7 @@ mod tests {
         assert_eq!(verify(&program), []);
         let x = [Tensor::from([1.0, 2.0, 4.0, 8.0])];
         let want = shadow(&program, &x).unwrap();
-        copy_elimination(&mut program);
+        program.kernels_mut().for_each(copy_elimination);
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(eval(&program, &x).unwrap(), want, "{program}");
         assert_eq!(shadow(&program, &x).unwrap(), want, "{program}");

@@ -20,7 +20,7 @@
 //!
 //! Known to compilers as loop-invariant code motion with expansion into an array.
 
-use super::pass::{Hoisted, Invariant, Pass};
+use super::pass::{Hoisted, Invariant, Pass, Run};
 use crate::loop_ir::analysis::invariance::Variant;
 use crate::loop_ir::dead_code::{drop_unread, slice};
 use crate::loop_ir::{
@@ -39,10 +39,10 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,
-    run: |program, context| {
+    run: Run::Program(|program, context| {
         context.hoisted = hoist_invariant(program, context.machine);
         Ok(())
-    },
+    }),
 };
 
 /// Computes ahead of loops what their iterations have in common; and the arrays that this takes.

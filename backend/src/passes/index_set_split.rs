@@ -18,8 +18,9 @@
 //!
 //! Known to loop compilers as index-set splitting (Griebl, Feautrier, Lengauer, 2000).
 
-use super::pass::{Choice, Invariant, Pass};
+use super::pass::{Choice, Invariant, Pass, Run};
 use crate::loop_ir::dead_code::drop_unread;
+use crate::loop_ir::shape::Loop;
 use crate::loop_ir::{
     Address, Arg, Buffer, BufferVersion, Carry, Expr, Extent, IndexId, Kernel, Parallelism, Place,
     Program, Rewriter, ScalarId, Stmt, VarId, visit,
@@ -37,10 +38,10 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,
-    run: |program, context| {
+    run: Run::Program(|program, context| {
         let tiny = (context.choice == Choice::WriteOut).then_some(context.machine);
         index_set_split(program, tiny)
-    },
+    }),
 };
 
 /// A loop is cut into at most so many ranges,
@@ -56,7 +57,7 @@ const MOST_STATEMENTS: usize = 4_000;
 /// In a debug build [`Kind::Internal`](tapeloom_ir::Kind::Internal), if a range is left in which such
 /// a guard is no constant: the loop was cut in the wrong place.
 fn index_set_split(program: &mut Program, tiny: Option<MachineModel>) -> Result<(), Problem> {
-    for kernel in program.callees.values_mut().chain([&mut program.entry]) {
+    for kernel in program.kernels_mut() {
         for step in std::mem::take(&mut kernel.body) {
             // A step stays one.
             let step = Stmt::nest(block(kernel, vec![step], tiny, false)?);
@@ -274,11 +275,7 @@ fn around(
 #[derive(Clone, Copy)]
 pub(super) struct Jacket<'a> {
     pub(super) before: &'a [Stmt],
-    /// Of the loop: the index, how many iterations, its claim, its body.
-    pub(super) index: IndexId,
-    pub(super) extent: usize,
-    pub(super) parallelism: Parallelism,
-    pub(super) inside: &'a [Stmt],
+    pub(super) inner: Loop<'a>,
     pub(super) behind: &'a [Stmt],
 }
 
@@ -300,11 +297,11 @@ pub(super) fn jammed(
         copy.handed = if n > 0 { carries } else { &[] };
         copy.count(&mut all);
         copy.append(body.before, &mut all);
-        copy.indices[body.index] = Some(shared);
-        copy.append(body.inside, &mut together);
+        copy.indices[body.inner.index] = Some(shared);
+        copy.append(body.inner.body, &mut together);
         copy.append(body.behind, &mut behind);
     }
-    let own = (body.extent as i64, body.parallelism);
+    let own = (body.inner.extent as i64, body.inner.parallelism);
     around(Some(shared), own, Vec::new(), together, &mut all);
     all.append(&mut behind);
     drop_unread(&mut all, &|_| true);

@@ -19,7 +19,7 @@
 //!
 //! What the versions of its buffers said has been checked where it was a kernel: here each has one.
 
-use super::pass::{Invariant, Pass};
+use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::loop_limits::unlimit;
 use crate::loop_ir::{
     Address, Arg, BufferId, BufferVersion, Call, Carry, CursorId, IndexId, Kernel, KernelId, Place,
@@ -35,10 +35,10 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,
-    run: |program, _| {
+    run: Run::Program(|program, _| {
         inline_bodies(program);
         Ok(())
-    },
+    }),
 };
 
 /// Puts the bodies of kernels that are `inline` in the place of their calls, and drops kernels that
@@ -59,10 +59,7 @@ pub(super) fn inline_bodies(program: &mut Program) {
 }
 
 fn spliced(kernel: &mut Kernel, callees: &PrimaryMap<KernelId, Kernel>) {
-    let mut body = std::mem::take(&mut kernel.body);
-    let changed = block(kernel, callees, &mut body);
-    kernel.body = body;
-    if changed {
+    if kernel.rewrite(|kernel, body| block(kernel, callees, body)) {
         // More is seen of what the iterations do that called.
         unlimit(kernel);
         claim(kernel);

@@ -18,8 +18,8 @@
 //! So a declaration moves to the innermost block that mentions its variable, where that sets it first. Parallelism
 //! that were serial for that alone are independent then, and sums that wait for themselves run side by side.
 
-use super::pass::{Invariant, Pass};
-use crate::loop_ir::{Arg, Program, Stmt, VarId, claim, visit};
+use super::pass::{Invariant, Pass, Run};
+use crate::loop_ir::{Arg, Kernel, Stmt, VarId, claim, visit};
 use tapeloom_ir::OrderedSet;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
@@ -31,21 +31,13 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,
-    run: |program, _| {
-        privatize_scalars(program);
-        Ok(())
-    },
+    run: Run::Kernels(|kernel, _| privatize_scalars(kernel)),
 };
 
 /// Declares the variables of a program where they are used.
-fn privatize_scalars(program: &mut Program) {
-    for kernel in program.callees.values_mut().chain([&mut program.entry]) {
-        let mut body = std::mem::take(&mut kernel.body);
-        let moved = block(&mut body);
-        kernel.body = body;
-        if moved {
-            claim(kernel);
-        }
+fn privatize_scalars(kernel: &mut Kernel) {
+    if block(&mut kernel.body) {
+        claim(kernel);
     }
 }
 
@@ -129,7 +121,7 @@ mod tests {
         assert_eq!(verify(&program), []);
         let x = [Tensor::from([1.0, 2.0, 4.0, 8.0])];
         let want = eval(&program, &x).unwrap();
-        privatize_scalars(&mut program);
+        program.kernels_mut().for_each(privatize_scalars);
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(eval(&program, &x).unwrap(), want, "{program}");
         assert_eq!(shadow(&program, &x).unwrap(), want, "{program}");

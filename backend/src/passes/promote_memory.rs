@@ -23,10 +23,10 @@
 //!
 //! Known to compilers as register promotion (Cooper, Lu, 1997).
 
-use super::pass::{Choice, Invariant, Pass};
+use super::pass::{Choice, Invariant, Pass, Run};
 use crate::loop_ir::{
     Address, Arg, BufferId, BufferVersion, Carry, Expr, Extent, Flow, Kernel, Parallelism, Place,
-    Program, Rewriter, ScalarId, Stmt, VarId, claim, visit,
+    Rewriter, ScalarId, Stmt, VarId, claim, visit,
 };
 use crate::machine::MachineModel;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
@@ -42,10 +42,9 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,
-    run: |program, context| {
-        promote_memory(program, &context.machine, context.choice == Choice::Private);
-        Ok(())
-    },
+    run: Run::Kernels(|kernel, context| {
+        promote_memory(kernel, &context.machine, context.choice == Choice::Private)
+    }),
 };
 
 /// An element of a buffer.
@@ -54,17 +53,11 @@ type Element = (BufferId, i64);
 /// Gives the loops of a program that run in order their variables; if so asked, of their own memory alone, which no
 /// other loop works in: where loops have been taken apart, another part may know it, and other values may lie in its
 /// place by then.
-fn promote_memory(program: &mut Program, machine: &MachineModel, own: bool) {
-    for kernel in program.callees.values_mut().chain([&mut program.entry]) {
-        let mut mentions = SecondaryMap::new();
-        count(&kernel.body, &mut mentions);
-        let mut body = std::mem::take(&mut kernel.body);
-        if block(kernel, &mentions, (machine, own), false, &mut body) {
-            kernel.body = body;
-            claim(kernel);
-        } else {
-            kernel.body = body;
-        }
+fn promote_memory(kernel: &mut Kernel, machine: &MachineModel, own: bool) {
+    let mut mentions = SecondaryMap::new();
+    count(&kernel.body, &mut mentions);
+    if kernel.rewrite(|kernel, body| block(kernel, &mentions, (machine, own), false, body)) {
+        claim(kernel);
     }
 }
 
@@ -107,13 +100,7 @@ fn block(
 
 /// How often buffers are named.
 fn count(body: &[Stmt], mentions: &mut SecondaryMap<BufferId, usize>) {
-    visit(body, &mut |s| {
-        s.accesses(&mut |a| mentions[a.held.buffer] += 1);
-        for Carry { now, next } in s.carries() {
-            mentions[now.buffer] += 1;
-            mentions[next.buffer] += 1;
-        }
-    });
+    visit(body, &mut |s| s.buffers(&mut |b| mentions[b] += 1));
 }
 
 /// Gives a loop its variables, and says what declares them before it and what stores them behind it;
@@ -411,7 +398,9 @@ mod tests {
         listen(&program);
         let want = shadow(&program, &[]).unwrap();
         inline_bodies(&mut program);
-        promote_memory(&mut program, &MachineModel::MEASURED, false);
+        program
+            .kernels_mut()
+            .for_each(|kernel| promote_memory(kernel, &MachineModel::MEASURED, false));
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(shadow(&program, &[]).unwrap(), want, "{program}");
         program.to_string()

@@ -17,9 +17,9 @@
 //! The scheduler gives every value its place and reads it once, so there is little to find before loops are
 //! [unrolled](super::unroll). Known to compilers as redundant load elimination and dead store elimination.
 
-use super::pass::{Invariant, Pass};
+use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::{
-    Address, Arg, BufferId, BufferVersion, Effect, Program, Rewriter, ScalarId, Stmt, visit,
+    Address, Arg, BufferId, BufferVersion, Effect, Kernel, Rewriter, ScalarId, Stmt, visit,
 };
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::OrderedSet;
@@ -33,21 +33,16 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,
-    run: |program, context| {
-        redundant_memory(program, context.overlap);
-        Ok(())
-    },
+    run: Run::Kernels(|kernel, context| redundant_memory(kernel, context.overlap)),
 };
 
 /// Takes from straight code the loads and stores that it can do without.
-fn redundant_memory(program: &mut Program, overlap: bool) {
-    for kernel in program.callees.values_mut().chain([&mut program.entry]) {
-        let body = std::mem::take(&mut kernel.body);
-        let alike = Alike { overlap, kept: kernel.kept.keys().map(|held| held.buffer).collect() };
-        let mut loads = Loads { alike: &alike, known: Vec::new(), same: SecondaryMap::new() };
-        let body = loads.block(&body);
-        kernel.body = stores(&alike, body);
-    }
+fn redundant_memory(kernel: &mut Kernel, overlap: bool) {
+    let body = std::mem::take(&mut kernel.body);
+    let alike = Alike { overlap, kept: kernel.kept.keys().map(|held| held.buffer).collect() };
+    let mut loads = Loads { alike: &alike, known: Vec::new(), same: SecondaryMap::new() };
+    let body = loads.block(&body);
+    kernel.body = stores(&alike, body);
 }
 
 /// Which elements may be the same.
@@ -233,7 +228,7 @@ mod tests {
         let want = shadow(&program, &args).unwrap();
         let found = [false, true].map(|overlap| {
             let mut program = program.clone();
-            redundant_memory(&mut program, overlap);
+            program.kernels_mut().for_each(|kernel| redundant_memory(kernel, overlap));
             assert_eq!(verify(&program), [], "{program}");
             assert_eq!(shadow(&program, &args).unwrap(), want, "{program}");
             assert_eq!(eval(&program, &args).unwrap(), want, "{program}");

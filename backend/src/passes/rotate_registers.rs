@@ -25,12 +25,12 @@
 //!
 //! Known to compilers as scalar replacement with rotating registers (Callahan, Carr and Kennedy, 1990).
 
-use super::pass::{Invariant, Pass};
+use super::pass::{Invariant, Pass, Run};
 use super::promote_memory::{loaded, put_back, read};
 use crate::loop_ir::analysis::dependence::disjoint;
+use crate::loop_ir::shape::Loop;
 use crate::loop_ir::{
-    Access, Address, Arg, Assign, BufferId, BufferVersion, Extent, IndexId, Kernel, Program, Stmt,
-    VarId, visit,
+    Access, Address, Arg, Assign, BufferId, BufferVersion, IndexId, Kernel, Stmt, VarId, visit,
 };
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
@@ -43,19 +43,12 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,
-    run: |program, context| {
-        rotate_registers(program, context.machine.rotated_elements);
-        Ok(())
-    },
+    run: Run::Kernels(|kernel, context| rotate_registers(kernel, context.machine.rotated_elements)),
 };
 
 /// Keeps in variables what iterations hand on in memory.
-fn rotate_registers(program: &mut Program, widest: usize) {
-    for kernel in program.callees.values_mut().chain([&mut program.entry]) {
-        let mut body = std::mem::take(&mut kernel.body);
-        block(kernel, widest, &mut body);
-        kernel.body = body;
-    }
+fn rotate_registers(kernel: &mut Kernel, widest: usize) {
+    kernel.rewrite(|kernel, body| block(kernel, widest, body));
 }
 
 fn block(kernel: &mut Kernel, widest: usize, body: &mut [Stmt]) {
@@ -82,10 +75,7 @@ struct Rolling {
 
 impl Rolling {
     fn of(kernel: &Kernel, widest: usize, stmt: &Stmt) -> Option<Rolling> {
-        let Stmt::For { index, extent: Extent::Constant(iterations), carries, body, .. } = stmt
-        else {
-            return None;
-        };
+        let Loop { index, extent: iterations, carries, body, .. } = stmt.counted()?;
         let folds = |s: &Stmt| matches!(s.assigned(), Some((_, Assign::Fold(_))));
         let plain = |s: &Stmt| s.shape().is_scalar() && !folds(s);
         if !carries.is_empty() || !body.iter().all(plain) {
@@ -93,9 +83,8 @@ impl Rolling {
         }
         let mut stored: OrderedSet<BufferId> = OrderedSet::default();
         visit(body, &mut |s| s.accesses(&mut |a| stored.extend(a.write.then_some(a.held.buffer))));
-        let rolling = |b| {
-            Rolling::in_buffer(kernel, *index, *iterations, body, b).filter(|r| r.more <= widest)
-        };
+        let rolling =
+            |b| Rolling::in_buffer(kernel, index, iterations, body, b).filter(|r| r.more <= widest);
         stored.iter().copied().find_map(rolling)
     }
 
@@ -218,7 +207,7 @@ mod tests {
         assert_eq!(verify(&program), [], "{program}");
         let x = [Tensor::from([1.0, 2.0, 4.0, 8.0, 0.1, 0.2, 0.3, 7.0, 1e20, -1.0, 3.0, 0.7])];
         let want = shadow(&program, &x).unwrap();
-        rotate_registers(&mut program, 4);
+        program.kernels_mut().for_each(|kernel| rotate_registers(kernel, 4));
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(eval(&program, &x).unwrap(), want, "{program}");
         assert_eq!(shadow(&program, &x).unwrap(), want, "{program}");

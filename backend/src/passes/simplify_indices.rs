@@ -22,12 +22,12 @@
 //! What is proved here of an access is proved again by the verifier, of the sum.
 
 use super::index_set_split::{fold, turns};
-use super::pass::{Invariant, Pass};
+use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::analysis::value_range::ValueRanges;
 use crate::loop_ir::dead_code::drop_dead;
 use crate::loop_ir::{
-    Address, Arg, BufferVersion, Expr, Extent, Kernel, Program, Rewriter, ScalarId, Stmt, VarId,
-    claim, visit,
+    Address, Arg, BufferVersion, Expr, Extent, Kernel, Rewriter, ScalarId, Stmt, VarId, claim,
+    visit,
 };
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{Code, Literal, OrderedMap};
@@ -39,26 +39,21 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,
-    run: |program, _| {
-        simplify_indices(program);
-        Ok(())
-    },
+    run: Run::Kernels(|kernel, _| simplify_indices(kernel)),
 };
 
 /// Straightens the indices of a program.
-fn simplify_indices(program: &mut Program) {
-    for kernel in program.callees.values_mut().chain([&mut program.entry]) {
-        let body = std::mem::take(&mut kernel.body);
-        let (ranges, vars) = (ValueRanges::of(kernel), OrderedMap::default());
-        let mut straight = Straight { kernel, ranges, vars, changed: false };
-        let mut new = straight.block(&body);
-        if straight.changed {
-            drop_dead(&mut new);
-            kernel.body = new;
-            claim(kernel);
-        } else {
-            kernel.body = body;
-        }
+fn simplify_indices(kernel: &mut Kernel) {
+    let body = std::mem::take(&mut kernel.body);
+    let (ranges, vars) = (ValueRanges::of(kernel), OrderedMap::default());
+    let mut straight = Straight { kernel, ranges, vars, changed: false };
+    let mut new = straight.block(&body);
+    if straight.changed {
+        drop_dead(&mut new);
+        kernel.body = new;
+        claim(kernel);
+    } else {
+        kernel.body = body;
     }
 }
 
@@ -292,7 +287,7 @@ mod tests {
         );
         let mut program = parse(&text, &|_| None).unwrap();
         assert_eq!(verify(&program), []);
-        simplify_indices(&mut program);
+        program.kernels_mut().for_each(simplify_indices);
         assert_eq!(verify(&program), [], "{program}");
         for n in [-2_i64, 0, 3, 9] {
             let args = [Tensor::from([1.0, 2.0, 4.0, 8.0, 16.0, 32.0]), Tensor::scalar(n)];

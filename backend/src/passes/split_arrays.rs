@@ -16,7 +16,7 @@
 //! load reads what one of them has stored, loop by loop in the same order or in the opposite one. Then the record
 //! that a [layout](crate::layout) makes of what a block stores is that of the unrolled block.
 
-use super::pass::{Invariant, Pass};
+use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::{
     Address, Arg, Buffer, BufferId, BufferVersion, Expr, Extent, Flow, IndexId, Kernel,
     Parallelism, Place, Program, Stmt, VarId, visit,
@@ -33,10 +33,10 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,
-    run: |program, _| {
+    run: Run::Program(|program, _| {
         split_arrays(program);
         Ok(())
-    },
+    }),
 };
 
 /// So many values that straight code keeps are in registers: of the simulated machine of the study, not of a machine
@@ -76,9 +76,7 @@ fn split_arrays(program: &mut Program) {
         }
     }
     kernel.kept.retain(|held, _| !homes.keys().any(|(of, _)| *of == held.buffer));
-    let mut body = std::mem::take(&mut kernel.body);
-    rewrite(&mut body, &homes);
-    kernel.body = body;
+    rewrite(&mut kernel.body, &homes);
     in_registers(kernel);
 }
 
@@ -291,9 +289,7 @@ fn in_registers(kernel: &mut Kernel) {
         kernel.body.insert(vars.len(), declared);
         vars.insert(id, var);
     }
-    let mut body = std::mem::take(&mut kernel.body);
-    as_variables(kernel, &mut body, &vars);
-    kernel.body = body;
+    kernel.rewrite(|kernel, body| as_variables(kernel, body, &vars));
 }
 
 fn as_variables(kernel: &Kernel, body: &mut [Stmt], vars: &BTreeMap<BufferId, VarId>) {

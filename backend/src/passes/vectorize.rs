@@ -10,9 +10,9 @@
 //! usually the innermost, but for rows of three elements the loop over the rows, whose body then holds
 //! small loops.
 
-use super::pass::{Invariant, Pass};
+use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::legal_lanes::refused;
-use crate::loop_ir::{Access, Assign, Extent, Flow, IndexId, Kernel, Program, Stmt, VarId};
+use crate::loop_ir::{Access, Assign, Extent, Flow, IndexId, Kernel, Stmt, VarId};
 use tapeloom_ir::math::EIGHT;
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::prim::Gives;
@@ -25,10 +25,7 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Reassociates,
-    run: |program, _| {
-        vectorize(program);
-        Ok(())
-    },
+    run: Run::Kernels(|kernel, _| vectorize(kernel)),
 };
 
 // None of these numbers is one of a machine model: how many partial sums a loop has is what it computes, in every bit.
@@ -45,14 +42,10 @@ const TIMES: [(usize, usize); 2] = [(8, 4), (24, 2)];
 const SMALL: usize = 8;
 
 /// Gives lanes to every loop of a program that should run in them.
-pub(super) fn vectorize(program: &mut Program) {
-    for kernel in program.callees.values_mut().chain([&mut program.entry]) {
-        let mut body = std::mem::take(&mut kernel.body);
-        // Lanes inside forbid lanes outside, so those of an earlier choice would decide this one.
-        reset(&mut body);
-        block(kernel, &mut body);
-        kernel.body = body;
-    }
+pub(super) fn vectorize(kernel: &mut Kernel) {
+    // Lanes inside forbid lanes outside, so those of an earlier choice would decide this one.
+    reset(&mut kernel.body);
+    kernel.rewrite(|kernel, body| block(kernel, body));
 }
 
 fn reset(body: &mut [Stmt]) {

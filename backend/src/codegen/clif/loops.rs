@@ -17,7 +17,7 @@
 //! so where there are more pairs than registers, one variable says of all of them where they are.
 
 use super::scalar;
-use super::translate::{At, Counter, Nest};
+use super::translate::{At, Counter, Nest, begin};
 use super::vector_value::Lanes;
 use crate::loop_ir::analysis::dependence::{disjoint, folds};
 use crate::loop_ir::{Arg, BufferId, Carry, Expr, Extent, IndexId, Place, Stmt, VarId, visit};
@@ -279,8 +279,7 @@ impl Nest<'_, '_, '_> {
         let more = self.b.ins().icmp(IntCC::UnsignedLessThan, next, to);
         self.b.ins().brif(more, head, &again, exit, &[]);
         self.b.seal_block(head);
-        self.b.switch_to_block(exit);
-        self.b.seal_block(exit);
+        begin(self.b, exit);
         Ok(())
     }
 
@@ -300,15 +299,13 @@ impl Nest<'_, '_, '_> {
         self.block(head)?;
         let condition = self.uniform(condition)?;
         self.b.ins().brif(condition, iteration, &[], exit, &[]);
-        self.b.switch_to_block(iteration);
-        self.b.seal_block(iteration);
+        begin(self.b, iteration);
         self.block(body)?;
         self.hand_on(&exchange);
         self.b.ins().jump(again, &[]);
         self.inside -= 1;
         self.b.seal_block(again);
-        self.b.switch_to_block(exit);
-        self.b.seal_block(exit);
+        begin(self.b, exit);
         self.settle(&exchange);
         Ok(())
     }
@@ -447,8 +444,7 @@ impl Nest<'_, '_, '_> {
             let more = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, next, end as i64);
             self.b.ins().brif(more, head, &[next.into()], exit, &[]);
             self.b.seal_block(head);
-            self.b.switch_to_block(exit);
-            self.b.seal_block(exit);
+            begin(self.b, exit);
         }
     }
 

@@ -40,9 +40,7 @@ pub(crate) enum Dependence {
 /// addresses than who made a loop takes nothing back. Of rows that are cut into several loops, no two meet, and their
 /// addresses have not the same indices. Of variables all is known, so they may weaken a claim.
 pub fn claim(kernel: &mut Kernel) {
-    let mut body = std::mem::take(&mut kernel.body);
-    claim_block(kernel, &mut body);
-    kernel.body = body;
+    kernel.rewrite(|kernel, body| claim_block(kernel, body));
 }
 
 fn claim_block(kernel: &Kernel, body: &mut [Stmt]) {

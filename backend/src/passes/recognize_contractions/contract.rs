@@ -1,8 +1,9 @@
 //! The contractions that products in a nest are.
 
-use super::nest::{Element, Loop, Nest, is_zero};
+use super::nest::{Element, Nest, is_zero, plain};
 use super::{Found, LEAST, NARROWEST, NEAR, SUMS_BYTES};
 use crate::loop_ir::analysis::dependence::disjoint;
+use crate::loop_ir::shape::Loop;
 use crate::loop_ir::{Address, Arg, Contract, Kernel, Matrix, Stmt, Sums, visit};
 use std::collections::BTreeSet;
 use tapeloom_ir::Dtype;
@@ -229,7 +230,7 @@ fn clearing(k: &Kernel, before: &[Stmt], c: &Contract) -> Option<usize> {
 fn clears(stmt: &Stmt, c: &Contract) -> bool {
     let (mut stmt, mut loops) = (stmt, Vec::new());
     let store = loop {
-        match (Loop::of(stmt), stmt) {
+        match (plain(stmt), stmt) {
             (Some(Loop { index, extent, body: [inside], .. }), _) => {
                 loops.push((index, extent));
                 stmt = inside;

@@ -24,8 +24,10 @@
 //!
 //! Known to compilers as loop distribution, or fission.
 
+use super::nest::plain;
 use crate::loop_ir::analysis::dependence::{disjoint, strongest};
 use crate::loop_ir::dead_code::drop_unread;
+use crate::loop_ir::shape::Loop;
 use crate::loop_ir::{
     Access, Address, Arg, Assign, BufferVersion, Expr, Extent, IndexId, Kernel, Parallelism,
     Rewriter, ScalarId, Stmt, VarId, visit,
@@ -47,18 +49,13 @@ struct Part<'a> {
 
 /// The loops that a loop becomes, if its iterations can be taken apart so that each inner loop is alone.
 pub(super) fn distributed(k: &mut Kernel, stmt: &Stmt) -> Option<Vec<Alone>> {
-    let Stmt::For { index, extent: Extent::Constant(extent), carries, body, .. } = stmt else {
-        return None;
-    };
-    if !carries.is_empty() || *extent == 0 {
-        return None;
-    }
+    let Loop { index, extent, body, .. } = plain(stmt)?;
     let parts = parts(body)?;
     // Without a loop inside there is nothing to take apart.
-    if !parts.iter().any(|part| part.is_product) || !in_turn(k, *index, &parts) {
+    if !parts.iter().any(|part| part.is_product) || !in_turn(k, index, &parts) {
         return None;
     }
-    let places = Places::of(k, *index, &parts)?;
+    let places = Places::of(k, index, &parts)?;
     let mut folded = OrderedSet::default();
     visit(body, &mut |s| {
         if let Stmt::Fold { var, .. } = s {
@@ -70,14 +67,14 @@ pub(super) fn distributed(k: &mut Kernel, stmt: &Stmt) -> Option<Vec<Alone>> {
         let new = k.fresh_index();
         let (values, sums) = (OrderedMap::default(), OrderedMap::default());
         let (folded, loads) = (folded.clone(), Vec::new());
-        let (places, from) = (&places, *index);
+        let (places, from) = (&places, index);
         let body =
             Body { k, places, at, from, to: new, folded, values, sums, loads, failed: false };
         let body = body.part(part)?;
         if body.is_empty() {
             continue;
         }
-        let extent = Extent::Constant(*extent);
+        let extent = Extent::Constant(extent);
         let (lanes, parallelism, carries) = (1, Parallelism::Serial, Vec::new());
         let mut alone = Stmt::For { index: new, extent, parallelism, lanes, carries, body };
         let claim = strongest(k, &alone);
@@ -385,7 +382,7 @@ mod tests {
         let rows = Tensor::from(<[[f64; 8]; 8]>::try_from(rows).unwrap());
         let args = [x, rows];
         let want = eval(&program, &args).unwrap();
-        recognize_contractions(&mut program);
+        program.kernels_mut().for_each(recognize_contractions);
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(eval(&program, &args).unwrap(), want, "{program}");
         let text = program.to_string();

@@ -1,8 +1,7 @@
 //! Products in nests of two loops: what is multiplied, and what is added up.
 
-use crate::loop_ir::{
-    Address, Arg, BufferVersion, Expr, Extent, IndexId, Kernel, Parallelism, ScalarId, Stmt, VarId,
-};
+use crate::loop_ir::shape::Loop;
+use crate::loop_ir::{Address, Arg, BufferVersion, Expr, Kernel, ScalarId, Stmt, VarId};
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::Code;
 
@@ -29,37 +28,16 @@ pub(super) struct Nest<'a> {
     pub(super) behind: Vec<(Element<'a>, Arg)>,
 }
 
-#[derive(Clone, Copy)]
-pub(super) struct Loop<'a> {
-    pub(super) index: IndexId,
-    pub(super) extent: usize,
-    pub(super) parallelism: Parallelism,
-    pub(super) body: &'a [Stmt],
-}
-
-impl<'a> Loop<'a> {
-    pub(super) fn of(stmt: &'a Stmt) -> Option<Loop<'a>> {
-        match stmt {
-            Stmt::For {
-                index,
-                extent: Extent::Constant(extent),
-                parallelism,
-                carries,
-                body,
-                ..
-            } if carries.is_empty() && *extent > 0 => {
-                Some(Loop { index: *index, extent: *extent, parallelism: *parallelism, body })
-            }
-            _ => None,
-        }
-    }
+/// A loop with iterations that hand nothing on.
+pub(super) fn plain(stmt: &Stmt) -> Option<Loop<'_>> {
+    stmt.counted().filter(|l| l.carries.is_empty() && l.extent > 0)
 }
 
 impl<'a> Nest<'a> {
     /// The nest that a statement is, if nothing else happens in it than may be in one of products.
     pub(super) fn of(k: &'a Kernel, stmt: &'a Stmt) -> Option<Nest<'a>> {
-        let outer = Loop::of(stmt)?;
-        let inner = outer.body.iter().find_map(Loop::of)?;
+        let outer = plain(stmt)?;
+        let inner = outer.body.iter().find_map(plain)?;
         let values = SecondaryMap::new();
         let (ahead, sums, inside, behind) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut nest = Nest { k, outer, inner, values, ahead, sums, inside, behind };
