@@ -33,8 +33,9 @@ use crate::lang::literal::Literal;
 use crate::lang::module::Module;
 use crate::lang::problem::{Kind, Problem};
 use crate::lang::source_loc::Loc;
+use crate::lang::types::Type;
 use crate::lang::value::Value;
-use crate::prim::{Code, Lowering};
+use crate::prim::{Code, Lowering, Operand};
 use crate::tensor::Tensor;
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
@@ -248,16 +249,30 @@ impl Observer for FiniteCheck {
 
 /// Whether an equation computes with its operands, rather than move or test them.
 fn computes(module: &Module, f: &Function, e: &Equation) -> bool {
-    match e.lower(module, f) {
-        Lowering::Elementwise(code) => !matches!(code, Code::Select),
-        other => matches!(
-            other,
-            Lowering::Reduce { .. }
-                | Lowering::ArgReduce { .. }
-                | Lowering::Cumulate { .. }
-                | Lowering::ArgSort { .. }
-                | Lowering::Contract { .. }
-        ),
+    let types: Vec<Type> = e.operands.iter().map(|a| f.type_of(*a)).collect();
+    let operand = |(a, ty): (&Atom, _)| Operand { ty, literal: a.literal() };
+    let operands: Vec<Operand<'_>> = e.operands.iter().zip(&types).map(operand).collect();
+    match e.op.lower(module, &operands) {
+        Lowering::Elementwise(Code::Select)
+        | Lowering::View { .. }
+        | Lowering::Reshape
+        | Lowering::Alias { .. }
+        | Lowering::Iota { .. }
+        | Lowering::DynamicSlice
+        | Lowering::DynamicUpdateSlice
+        | Lowering::Gather { .. }
+        | Lowering::Scatter { .. }
+        | Lowering::Host(_)
+        | Lowering::Call(_)
+        | Lowering::Branch { .. }
+        | Lowering::Loop { .. }
+        | Lowering::Missing(_) => false,
+        Lowering::Elementwise(_)
+        | Lowering::Reduce { .. }
+        | Lowering::ArgReduce { .. }
+        | Lowering::Cumulate { .. }
+        | Lowering::ArgSort { .. }
+        | Lowering::Contract { .. } => true,
     }
 }
 
