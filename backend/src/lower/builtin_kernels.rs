@@ -20,12 +20,30 @@ pub(crate) fn text(lowering: &Lowering, x: Option<&ArrayType>, y: &ArrayType) ->
     }
     let mut text = String::new();
     // Writing to a string cannot fail.
-    if let Lowering::Cumulate { axis, reverse, step } = lowering {
-        cumulate(&mut text, y, *axis, *reverse, *step).ok()?;
-    } else if let Lowering::ArgSort { axis, descending } = lowering {
-        argsort(&mut text, x?, *axis, *descending).ok()?;
-    } else {
-        return None;
+    match lowering {
+        Lowering::Cumulate { axis, reverse, step } => {
+            cumulate(&mut text, y, *axis, *reverse, *step).ok()?;
+        }
+        Lowering::ArgSort { axis, descending } => {
+            argsort(&mut text, x?, *axis, *descending).ok()?
+        }
+        Lowering::Elementwise(_)
+        | Lowering::View { .. }
+        | Lowering::Reshape
+        | Lowering::Alias { .. }
+        | Lowering::Iota { .. }
+        | Lowering::Reduce { .. }
+        | Lowering::ArgReduce { .. }
+        | Lowering::Contract { .. }
+        | Lowering::DynamicSlice
+        | Lowering::DynamicUpdateSlice
+        | Lowering::Gather { .. }
+        | Lowering::Scatter { .. }
+        | Lowering::Call(_)
+        | Lowering::Host(_)
+        | Lowering::Branch { .. }
+        | Lowering::Loop { .. }
+        | Lowering::Missing(_) => return None,
     }
     Some(text)
 }

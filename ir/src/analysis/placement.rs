@@ -73,19 +73,33 @@ impl Placement {
 /// The operands that an equation reads as whole arrays in memory, whatever makes them: a copy is made of what is
 /// computed otherwise.
 pub fn whole_operands(e: &Equation, lowering: &Lowering) -> Vec<usize> {
-    if let Lowering::Loop { spec, .. } = lowering {
+    let all = || (0..e.operands.len()).collect();
+    match lowering {
+        Lowering::Contract { .. } | Lowering::Branch { .. } | Lowering::Host(_) => all(),
         // What a loop carries it has a place for.
-        let slots = spec.params().map(|p| spec.takes[p]).enumerate();
-        let read = slots.filter(|(_, slot)| !matches!(slot, Binding::Carry(_)));
-        return read.map(|(k, _)| spec.lead() + k).collect();
-    }
-    // A rule may make a loop of the operands of a call.
-    let reads = |r: &Region| matches!(r.role, Role::Outline | Role::Rule);
-    let all = match lowering {
-        Lowering::Call(_) => e.op.regions().iter().any(reads),
-        other => {
-            matches!(other, Lowering::Contract { .. } | Lowering::Branch { .. } | Lowering::Host(_))
+        Lowering::Loop { spec, .. } => {
+            let slots = spec.params().map(|p| spec.takes[p]).enumerate();
+            let read = slots.filter(|(_, slot)| !matches!(slot, Binding::Carry(_)));
+            read.map(|(k, _)| spec.lead() + k).collect()
         }
-    };
-    if all { (0..e.operands.len()).collect() } else { Vec::new() }
+        // A rule may make a loop of them.
+        Lowering::Call(_) => {
+            let reads = |r: &Region| matches!(r.role, Role::Outline | Role::Rule);
+            if e.op.regions().iter().any(reads) { all() } else { Vec::new() }
+        }
+        Lowering::Elementwise(_)
+        | Lowering::View { .. }
+        | Lowering::Reshape
+        | Lowering::Alias { .. }
+        | Lowering::Iota { .. }
+        | Lowering::DynamicSlice
+        | Lowering::Gather { .. }
+        | Lowering::DynamicUpdateSlice
+        | Lowering::Scatter { .. }
+        | Lowering::Reduce { .. }
+        | Lowering::ArgReduce { .. }
+        | Lowering::Cumulate { .. }
+        | Lowering::ArgSort { .. }
+        | Lowering::Missing(_) => Vec::new(),
+    }
 }

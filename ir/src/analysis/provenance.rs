@@ -33,26 +33,43 @@ pub fn maker<'m>(module: &'m Module, mut f: &'m Function, mut i: usize, mut n: u
     loop {
         let e = &f.equations[i];
         let (mut what, at) = (e.op.name(), f.location(i));
-        let lowering = e.lower(module, f);
-        let inside = if let Lowering::Alias { mark: Some(mark) } = lowering {
-            match mark {
-                Mark::Packed | Mark::Rounded => packed = Some(mark),
-                Mark::Named(name) => named = Some(name),
-                Mark::Rematerialize
-                | Mark::AfterForward
-                | Mark::Residual
-                | Mark::Tape
-                | Mark::Draw(_)
-                | Mark::Split(_) => {}
+        let inside = match e.lower(module, f) {
+            Lowering::Alias { mark: Some(mark) } => {
+                match mark {
+                    Mark::Packed | Mark::Rounded => packed = Some(mark),
+                    Mark::Named(name) => named = Some(name),
+                    Mark::Rematerialize
+                    | Mark::AfterForward
+                    | Mark::Residual
+                    | Mark::Tape
+                    | Mark::Draw(_)
+                    | Mark::Split(_) => {}
+                }
+                e.operands[0].value().map(|v| (f, v))
             }
-            e.operands[0].value().map(|v| (f, v))
-        } else if let Lowering::Loop { body, spec } = lowering
-            && spec.carrier(n).is_none()
-        {
-            let iteration = module.function(body);
-            iteration.results.get(n).and_then(|a| a.value()).map(|v| (iteration, v))
-        } else {
-            None
+            Lowering::Loop { body, spec } if spec.carrier(n).is_none() => {
+                let iteration = module.function(body);
+                iteration.results.get(n).and_then(|a| a.value()).map(|v| (iteration, v))
+            }
+            Lowering::Elementwise(_)
+            | Lowering::View { .. }
+            | Lowering::Reshape
+            | Lowering::Alias { mark: None }
+            | Lowering::Iota { .. }
+            | Lowering::DynamicSlice
+            | Lowering::Gather { .. }
+            | Lowering::DynamicUpdateSlice
+            | Lowering::Scatter { .. }
+            | Lowering::Reduce { .. }
+            | Lowering::ArgReduce { .. }
+            | Lowering::Cumulate { .. }
+            | Lowering::ArgSort { .. }
+            | Lowering::Contract { .. }
+            | Lowering::Host(_)
+            | Lowering::Call(_)
+            | Lowering::Branch { .. }
+            | Lowering::Loop { .. }
+            | Lowering::Missing(_) => None,
         };
         if let Some((iteration, v)) = inside {
             let mut equations = iteration.equations.iter().enumerate();

@@ -27,14 +27,15 @@
 //!
 //! Constants are what the program says, and never counted; arguments are if they reach a result.
 
-use crate::lang::eval::eval;
+use crate::lang::eval::{Observer, eval, observed};
 use crate::lang::function::{Atom, Equation, FuncId, Function, ValueId};
 use crate::lang::literal::Literal;
 use crate::lang::module::Module;
 use crate::lang::problem::{Kind, Problem};
 use crate::lang::source_loc::Loc;
+use crate::lang::types::Type;
 use crate::lang::value::Value;
-use crate::prim::{Code, Lowering};
+use crate::prim::{Code, Lowering, Operand};
 use crate::tensor::Tensor;
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
@@ -50,8 +51,9 @@ pub fn eval_finite(
     function: FuncId,
     args: &[Tensor],
 ) -> Result<Vec<Tensor>, Problem> {
-    let (results, around) =
-        Around::during(Some(Around::default()), || eval(module, function, args));
+    let (results, around) = Around::during(Some(Around::default()), || {
+        observed(FiniteCheck::begin, || eval(module, function, args))
+    });
     let results = results?;
     match around.and_then(|around| around.results) {
         Some(Origin::Appeared(_, problem)) => Err((*problem).clone()),
@@ -164,13 +166,13 @@ impl Around {
 }
 
 /// Checks one run of a function.
-pub(crate) struct FiniteCheck {
+struct FiniteCheck {
     origins: SecondaryMap<ValueId, Option<Origin>>,
 }
 
 impl FiniteCheck {
-    /// A run begins: a check of it, if anybody wants to know.
-    pub(crate) fn begin(params: &[ValueId], args: &[Value]) -> Option<FiniteCheck> {
+    /// A check of a run, if anybody wants to know.
+    fn begin(params: &[ValueId], args: &[Value]) -> Option<Box<dyn Observer>> {
         let around = AROUND.with_borrow(Clone::clone)?;
         // An iteration is given what the one before it left.
         let given = around.results.or(around.operands).unwrap_or(Origin::Given);
@@ -178,11 +180,21 @@ impl FiniteCheck {
         for (p, _) in params.iter().zip(args).filter(|(_, x)| of_value(x) != Finite::Yes) {
             origins[*p] = Some(given.clone());
         }
-        Some(FiniteCheck { origins })
+        Some(Box::new(FiniteCheck { origins }))
     }
 
-    /// Runs an equation, and follows what is not finite.
-    pub(crate) fn equation(
+    /// Where an atom comes from that is not finite.
+    fn origin(&self, a: Atom) -> Option<Origin> {
+        match a {
+            Atom::Value(v) => self.origins[v].clone(),
+            Atom::Literal(l) => (of_literal(l) != Finite::Yes).then_some(Origin::Constant),
+        }
+    }
+}
+
+impl Observer for FiniteCheck {
+    /// Follows what is not finite.
+    fn equation(
         &mut self,
         module: &Module,
         (f, i): (&Function, usize),
@@ -225,16 +237,7 @@ impl FiniteCheck {
         Ok(outputs)
     }
 
-    /// Where an atom comes from that is not finite.
-    fn origin(&self, a: Atom) -> Option<Origin> {
-        match a {
-            Atom::Value(v) => self.origins[v].clone(),
-            Atom::Literal(l) => (of_literal(l) != Finite::Yes).then_some(Origin::Constant),
-        }
-    }
-
-    /// The run ends with these results.
-    pub(crate) fn end(&self, results: &[Atom]) {
+    fn end(&self, results: &[Atom]) {
         let origins: Vec<Origin> = results.iter().filter_map(|a| self.origin(*a)).collect();
         AROUND.with_borrow_mut(|around| {
             if let Some(around) = around {
@@ -246,16 +249,30 @@ impl FiniteCheck {
 
 /// Whether an equation computes with its operands, rather than move or test them.
 fn computes(module: &Module, f: &Function, e: &Equation) -> bool {
-    match e.lower(module, f) {
-        Lowering::Elementwise(code) => !matches!(code, Code::Select),
-        other => matches!(
-            other,
-            Lowering::Reduce { .. }
-                | Lowering::ArgReduce { .. }
-                | Lowering::Cumulate { .. }
-                | Lowering::ArgSort { .. }
-                | Lowering::Contract { .. }
-        ),
+    let types: Vec<Type> = e.operands.iter().map(|a| f.type_of(*a)).collect();
+    let operand = |(a, ty): (&Atom, _)| Operand { ty, literal: a.literal() };
+    let operands: Vec<Operand<'_>> = e.operands.iter().zip(&types).map(operand).collect();
+    match e.op.lower(module, &operands) {
+        Lowering::Elementwise(Code::Select)
+        | Lowering::View { .. }
+        | Lowering::Reshape
+        | Lowering::Alias { .. }
+        | Lowering::Iota { .. }
+        | Lowering::DynamicSlice
+        | Lowering::DynamicUpdateSlice
+        | Lowering::Gather { .. }
+        | Lowering::Scatter { .. }
+        | Lowering::Host(_)
+        | Lowering::Call(_)
+        | Lowering::Branch { .. }
+        | Lowering::Loop { .. }
+        | Lowering::Missing(_) => false,
+        Lowering::Elementwise(_)
+        | Lowering::Reduce { .. }
+        | Lowering::ArgReduce { .. }
+        | Lowering::Cumulate { .. }
+        | Lowering::ArgSort { .. }
+        | Lowering::Contract { .. } => true,
     }
 }
 

@@ -44,10 +44,10 @@ use crate::lang::module::Module;
 use crate::lang::problem::{Kind, Problem, Result};
 use crate::lang::source_loc::Loc;
 use crate::lang::stack::deeper;
-use crate::lang::types::ArrayType;
+use crate::lang::types::{ArrayType, Type};
 use crate::map::OrderedMap;
 use crate::prim::{
-    AxisMap, Binding, Code, Direction, LoopSpec, Lowering, Mark, Op, Piece, TripCount,
+    AxisMap, Binding, Code, Direction, LoopSpec, Lowering, Mark, Op, Operand, Piece, TripCount,
 };
 use cranelift_entity::SecondaryMap;
 use std::rc::Rc;
@@ -207,7 +207,10 @@ impl Keys<'_> {
         }
         for (i, e) in f.equations.iter().enumerate() {
             let operands: Vec<Number> = e.operands.iter().map(|a| self.read(&values, *a)).collect();
-            let results = match e.lower(self.module, f) {
+            let types: Vec<Type> = e.operands.iter().map(|a| f.type_of(*a)).collect();
+            let given = |(a, ty): (&Atom, _)| Operand { ty, literal: a.literal() };
+            let given: Vec<Operand<'_>> = e.operands.iter().zip(&types).map(given).collect();
+            let results = match e.op.lower(self.module, &given) {
                 Lowering::Call(callee) => deeper(|| self.run(callee, &operands, path, uses))?,
                 Lowering::Branch { branches } => {
                     self.branches(&branches, &operands[1..], path, uses)?;

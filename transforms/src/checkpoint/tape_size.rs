@@ -7,7 +7,6 @@
 //! ```
 
 use cranelift_entity::SecondaryMap;
-use tapeloom_ir::analysis::placement::Placement;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::lang::query::LinearizeOf;
 use tapeloom_ir::prim::{Lowering, Role};
@@ -165,8 +164,26 @@ fn recorded(module: &Module, lin: FuncId) -> Result<Vec<Part>, Loc> {
 
 /// Whether of literals it gives the same one everywhere.
 fn is_uniform(lowering: &Lowering) -> bool {
-    let several = matches!(lowering, Lowering::View { pieces, .. } if pieces.len() != 1);
-    Placement::of(lowering) == Placement::View && !several
+    match lowering {
+        Lowering::View { pieces, .. } => pieces.len() == 1,
+        Lowering::Reshape | Lowering::Alias { .. } => true,
+        Lowering::Elementwise(_)
+        | Lowering::Iota { .. }
+        | Lowering::DynamicSlice
+        | Lowering::Gather { .. }
+        | Lowering::DynamicUpdateSlice
+        | Lowering::Scatter { .. }
+        | Lowering::Reduce { .. }
+        | Lowering::ArgReduce { .. }
+        | Lowering::Cumulate { .. }
+        | Lowering::ArgSort { .. }
+        | Lowering::Contract { .. }
+        | Lowering::Host(_)
+        | Lowering::Call(_)
+        | Lowering::Branch { .. }
+        | Lowering::Loop { .. }
+        | Lowering::Missing(_) => false,
+    }
 }
 
 /// Where a value of a linear half comes from.
