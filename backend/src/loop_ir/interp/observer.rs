@@ -43,43 +43,59 @@ pub(crate) struct Touch {
     pub(crate) bits: u64,
 }
 
-/// Hears what a run does.
+/// Hears what a run does; what is not said here it does not hear.
 pub(crate) trait Observer<'a> {
     /// What goes with a value.
     type Mark: Copy + Default;
 
     /// Where the workspace lies, of so many bytes.
-    fn workspace(&mut self, bytes: usize) -> u64;
+    fn workspace(&mut self, _bytes: usize) -> u64 {
+        0
+    }
     /// Where a buffer of the program lies, if that does not follow from the workspace.
-    fn place(&mut self, id: BufferId, buffer: &Buffer) -> Option<u64>;
+    fn place(&mut self, _id: BufferId, _buffer: &Buffer) -> Option<u64> {
+        None
+    }
     /// Where a record of a tape lies.
-    fn record(&mut self, program: &Program, tape: TapeId, index: usize) -> u64;
+    fn record(&mut self, _program: &Program, _tape: TapeId, _index: usize) -> u64 {
+        0
+    }
     /// The next step of the program begins.
-    fn step(&mut self) -> Result<(), Problem>;
+    fn step(&mut self) -> Result<(), Problem> {
+        Ok(())
+    }
     /// A kernel is called,
-    fn enter(&mut self, program: &'a Program, call: &Call);
+    fn enter(&mut self, _program: &'a Program, _call: &Call) {}
     /// and has returned.
-    fn leave(&mut self);
+    fn leave(&mut self) {}
     /// Something is computed of elements of that dtype.
     fn code(
         &mut self,
-        site: Site,
-        code: Code,
-        dtype: Dtype,
-        operands: &[Self::Mark],
-    ) -> Result<Self::Mark, Problem>;
+        _site: Site,
+        _code: Code,
+        _dtype: Dtype,
+        _operands: &[Self::Mark],
+    ) -> Result<Self::Mark, Problem> {
+        Ok(Self::Mark::default())
+    }
     /// Memory is read, or written; where that is and what is written depends on the operands.
-    fn touch(&mut self, touch: Touch, operands: &[Self::Mark]) -> Result<Self::Mark, Problem>;
+    fn touch(&mut self, _touch: Touch, _operands: &[Self::Mark]) -> Result<Self::Mark, Problem> {
+        Ok(Self::Mark::default())
+    }
     /// A Rust function is called: its results.
     fn ask(&mut self, call: &HostCall, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
         call.run(operands)
     }
     /// What follows depends on the operands.
-    fn branch(&mut self, operands: &[Self::Mark]) -> Result<(), Problem>;
+    fn branch(&mut self, _operands: &[Self::Mark]) -> Result<(), Problem> {
+        Ok(())
+    }
     /// A loop begins.
     fn begin(&mut self) {}
     /// A loop goes on to its next iteration, or ends: from the mark of its index to the next one.
-    fn iteration(&mut self, site: Site, index: Self::Mark) -> Result<Self::Mark, Problem>;
+    fn iteration(&mut self, _site: Site, _index: Self::Mark) -> Result<Self::Mark, Problem> {
+        Ok(Self::Mark::default())
+    }
 }
 
 /// Hears nothing.
@@ -87,40 +103,4 @@ pub(crate) struct Nobody;
 
 impl Observer<'_> for Nobody {
     type Mark = ();
-
-    fn workspace(&mut self, _: usize) -> u64 {
-        0
-    }
-
-    fn place(&mut self, _: BufferId, _: &Buffer) -> Option<u64> {
-        None
-    }
-
-    fn record(&mut self, _: &Program, _: TapeId, _: usize) -> u64 {
-        0
-    }
-
-    fn step(&mut self) -> Result<(), Problem> {
-        Ok(())
-    }
-
-    fn enter(&mut self, _: &Program, _: &Call) {}
-
-    fn leave(&mut self) {}
-
-    fn code(&mut self, _: Site, _: Code, _: Dtype, _: &[()]) -> Result<(), Problem> {
-        Ok(())
-    }
-
-    fn touch(&mut self, _: Touch, _: &[()]) -> Result<(), Problem> {
-        Ok(())
-    }
-
-    fn branch(&mut self, _: &[()]) -> Result<(), Problem> {
-        Ok(())
-    }
-
-    fn iteration(&mut self, _: Site, _: ()) -> Result<(), Problem> {
-        Ok(())
-    }
 }
