@@ -78,7 +78,7 @@ impl FusionState<'_> {
                     let room = *extent as i64 - shape.get(axis).map_or(1, |n| *n as i64);
                     starts.push(self.start(id, 2 + axis, room)?);
                 }
-                self.nest(&shape, |emit, index| {
+                self.nest(shape, |emit, index| {
                     let value = emit.element(new, index, None)?;
                     let at = index.iter().zip(&starts).map(|(i, s)| i.plus(s, 1)).collect();
                     emit.push(Tree::Store { node: id, at: At::Axes(at), value, guard: None });
@@ -88,7 +88,7 @@ impl FusionState<'_> {
             Update::Scatter { combine, batch, axes, bounds } => {
                 let (indices, new) = (node.operands[1], node.operands[2]);
                 let shape = self.graph.shape(new);
-                self.nest(&shape, |emit, index| {
+                self.nest(shape, |emit, index| {
                     let to = (Source::Node(id), indices);
                     let (at, guard) = emit.addressed(to, *batch, axes, *bounds, index, None)?;
                     let value = emit.element(new, index, None)?;

@@ -84,6 +84,9 @@ versions!(avx512, super::x86::Wide512, super::x86::Narrow512, "avx512f");
 const ROWS: usize = 4;
 const LINES: usize = 4;
 
+/// No line has more elements.
+const MOST_OF_A_LINE: usize = 16;
+
 /// A matrix: its first element, and steps along rows and columns.
 #[derive(Clone, Copy)]
 struct Matrix<P> {
@@ -407,7 +410,13 @@ trait Line: Copy {
     unsafe fn add(self, other: Self) -> Self;
     unsafe fn mul(self, other: Self) -> Self;
     /// See [`halves`].
-    unsafe fn halves(self) -> Self::T;
+    #[inline(always)]
+    unsafe fn halves(self) -> Self::T {
+        let mut sums = [Self::T::default(); MOST_OF_A_LINE];
+        // SAFETY: there is room for all of a line.
+        unsafe { self.store(sums.as_mut_ptr()) };
+        halves(&mut sums[..Self::N])
+    }
     unsafe fn halves_of_four(lines: [Self; ROWS]) -> [Self::T; ROWS];
 }
 
@@ -464,11 +473,6 @@ impl<T: Element, const N: usize> Line for Plain<T, N> {
     #[inline(always)]
     unsafe fn mul(self, other: Self) -> Self {
         Plain(array::from_fn(|i| self.0[i] * other.0[i]))
-    }
-
-    #[inline(always)]
-    unsafe fn halves(mut self) -> T {
-        halves(&mut self.0)
     }
 
     #[inline(always)]

@@ -1,6 +1,6 @@
 //! Lines in the registers of x86: one of 512 bits, or two of 256.
 
-use super::{Line, ROWS, halves};
+use super::{Line, ROWS};
 use std::arch::x86_64::*;
 
 /// One register of 512 bits.
@@ -54,13 +54,6 @@ macro_rules! one {
             #[inline(always)]
             unsafe fn mul(self, other: Self) -> Self {
                 unsafe { $line($mul(self.0, other.0)) }
-            }
-
-            #[inline(always)]
-            unsafe fn halves(self) -> $t {
-                let mut sums = [0.0; $n];
-                unsafe { self.store(sums.as_mut_ptr()) };
-                halves(&mut sums)
             }
 
             #[inline(always)]
@@ -132,13 +125,6 @@ macro_rules! two {
             #[inline(always)]
             unsafe fn mul(self, other: Self) -> Self {
                 unsafe { $line($mul(self.0, other.0), $mul(self.1, other.1)) }
-            }
-
-            #[inline(always)]
-            unsafe fn halves(self) -> $t {
-                let mut sums = [0.0; $n];
-                unsafe { self.store(sums.as_mut_ptr()) };
-                halves(&mut sums)
             }
 
             #[inline(always)]
