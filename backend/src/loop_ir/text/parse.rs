@@ -26,11 +26,12 @@
 use crate::loop_ir::loop_limits::{RUNTIME, STATIC};
 use crate::loop_ir::{
     Address, Arg, Buffer, BufferId, BufferVersion, Call, CallHost, Carry, Contract, Cursor,
-    CursorId, CursorTarget, Expr, Extent, HostSignature, IndexId, Kernel, KernelId, LimitStmt,
-    LoopLimit, LoopLimitId, Matrix, Parallelism, Place, Program, ScalarId, Stmt, Sums, Tape,
-    TapeId, TapeStmt, VarId, Version, View,
+    CursorId, CursorTarget, Expr, Extent, HostSignature, IndexId, Kernel, LimitStmt, LoopLimit,
+    Matrix, Parallelism, Place, Program, ScalarId, Stmt, Sums, Tape, TapeStmt, VarId, Version,
+    View,
 };
 use cranelift_entity::{EntityRef, PrimaryMap};
+use std::fmt::Display;
 use std::sync::Arc;
 use tapeloom_ir::prim::{Library, Mark, Parameter};
 use tapeloom_ir::{ArrayType, Code, Dtype, Host, HostCall, Kind, Literal, Problem, is_word};
@@ -44,18 +45,12 @@ pub fn parse(text: &str, library: &dyn Fn(&str) -> Option<Library>) -> Result<Pr
         Parser { text, at: 0, depth: 0, library, hosts: Vec::new(), program: Kernel::new("") };
     let mut program = Program::new("");
     while parser.take("tape") {
-        let id: TapeId = parser.id()?;
-        if id.index() != program.tapes.len() {
-            return Err(parser.problem(format!("tapes are numbered in order, got {id}")));
-        }
-        parser.expect(":")?;
-        program.tapes.push(Tape { record: parser.number()?, loc: None, within: Vec::new() });
+        parser.numbered("tapes", program.tapes.next_key())?;
+        let record = parser.behind(":", Parser::number)?;
+        program.tapes.push(Tape { record, loc: None, within: Vec::new() });
     }
     while parser.take("limit") {
-        let id: LoopLimitId = parser.id()?;
-        if id.index() != program.limited.len() {
-            return Err(parser.problem(format!("limits are numbered in order, got {id}")));
-        }
+        parser.numbered("limits", program.limited.next_key())?;
         parser.expect(":")?;
         let runtime = parser.take(RUNTIME);
         if !runtime {
@@ -64,12 +59,8 @@ pub fn parse(text: &str, library: &dyn Fn(&str) -> Option<Library>) -> Result<Pr
         program.limited.push(LoopLimit { runtime, loc: None });
     }
     while parser.take("kernel") {
-        let id: KernelId = parser.id()?;
-        if id.index() != program.callees.len() {
-            return Err(parser.problem(format!("kernels are numbered in order, got {id}")));
-        }
-        let kernel = parser.kernel()?;
-        program.callees.push(kernel);
+        parser.numbered("kernels", program.callees.next_key())?;
+        program.callees.push(parser.kernel()?);
     }
     parser.expect("program")?;
     program.entry = parser.kernel()?;
@@ -124,12 +115,8 @@ impl<'a> Parser<'a> {
     }
 
     fn buffer(&mut self) -> Result<(), Problem> {
-        let id: BufferId = self.id()?;
-        if id.index() != self.program.buffers.len() {
-            return Err(self.problem(format!("buffers are numbered in order, got {id}")));
-        }
-        self.expect(":")?;
-        let ty = self.array_type()?;
+        let id = self.numbered("buffers", self.program.buffers.next_key())?;
+        let ty = self.behind(":", Self::array_type)?;
         let place = match self.next() {
             "input" => {
                 let input = self.number()?;
@@ -174,22 +161,16 @@ impl<'a> Parser<'a> {
 
     /// `kept rematerialize, named mine`, or nothing.
     fn kept(&mut self, held: BufferVersion) -> Result<(), Problem> {
-        if self.take("kept") {
-            loop {
-                let named = self.take("named");
-                let word = self.next();
-                let mark = match named {
-                    true => is_word(word).then(|| Mark::Named(word.into())),
-                    false => Mark::of_word(word),
-                };
-                let wanted = if named { "a name" } else { "a mark" };
-                let Some(mark) = mark else { return Err(self.wanted(wanted, word)) };
-                self.program.keep(held, mark);
-                if !self.take(",") {
-                    break;
-                }
-            }
-        }
+        let mark = |parser: &mut Self| {
+            let (named, word) = (parser.take("named"), parser.next());
+            let (mark, wanted) = match named {
+                true => (is_word(word).then(|| Mark::Named(word.into())), "a name"),
+                false => (Mark::of_word(word), "a mark"),
+            };
+            mark.ok_or_else(|| parser.wanted(wanted, word))
+        };
+        let marks = if self.take("kept") { self.several(mark)? } else { Vec::new() };
+        marks.into_iter().for_each(|mark| self.program.keep(held, mark));
         Ok(())
     }
 
@@ -236,17 +217,12 @@ impl<'a> Parser<'a> {
         if self.take("turn") {
             let cursor: CursorId = self.id()?;
             self.expect("to")?;
-            let (does, to) = if self.take("(") {
-                let word = self.arg()?;
-                self.expect(")")?;
-                (Cursor::Reads, CursorTarget::Handle(word))
-            } else {
-                (Cursor::Writes, CursorTarget::Tape(self.id()?))
+            let (does, to) = match self.peek() {
+                "(" => (Cursor::Reads, CursorTarget::Handle(self.between("(", ")", Self::arg)?)),
+                _ => (Cursor::Writes, CursorTarget::Tape(self.id()?)),
             };
             declare(&mut self.program.cursors, cursor, does);
-            self.expect("[")?;
-            let index = self.arg()?;
-            self.expect("]")?;
+            let index = self.between("[", "]", Self::arg)?;
             return Ok(Stmt::Tape(TapeStmt::Turn { cursor, to, index }));
         }
         if self.take("enter") {
@@ -258,9 +234,8 @@ impl<'a> Parser<'a> {
             return Ok(Stmt::Limit(LimitStmt::Count(self.id()?)));
         }
         if self.take("cut") {
-            let tape = self.id()?;
-            self.expect("to")?;
-            return Ok(Stmt::Tape(TapeStmt::Cut { tape, to: self.arg()? }));
+            let (tape, to) = (self.id()?, self.behind("to", Self::arg)?);
+            return Ok(Stmt::Tape(TapeStmt::Cut { tape, to }));
         }
         if self.take("call") {
             return Ok(Stmt::Call(self.call()?));
@@ -281,24 +256,19 @@ impl<'a> Parser<'a> {
         }
         if self.take("var") {
             let var: VarId = self.id()?;
-            self.expect(":")?;
-            let dtype = self.dtype()?;
+            let dtype = self.between(":", "=", Self::dtype)?;
             declare(&mut self.program.vars, var, dtype);
-            self.expect("=")?;
             return Ok(Stmt::Var { var, init: self.arg()? });
         }
         if self.take("store") {
             let (held, address) = self.element()?;
-            self.expect(",")?;
-            let value = self.arg()?;
+            let value = self.behind(",", Self::arg)?;
             return Ok(Stmt::Store { held, address, value, guard: self.guard()? });
         }
         if self.peek().starts_with('%') {
             let value: ScalarId = self.id()?;
-            self.expect(":")?;
-            let dtype = self.dtype()?;
+            let dtype = self.between(":", "=", Self::dtype)?;
             declare(&mut self.program.scalars, value, dtype);
-            self.expect("=")?;
             if dtype == Dtype::I64 && self.take("length") {
                 return Ok(Stmt::Tape(TapeStmt::Length { value, tape: self.id()? }));
             }
@@ -314,8 +284,7 @@ impl<'a> Parser<'a> {
         if again != var {
             return Err(self.problem(format!("a fold into {var} combines {var}, not {again}")));
         }
-        self.expect(",")?;
-        Ok(Stmt::Fold { var, code, value: self.arg()? })
+        Ok(Stmt::Fold { var, code, value: self.behind(",", Self::arg)? })
     }
 
     /// `i0 in 8 lanes 4 { .. }`, `i0 in 8 carry b3 = b4 { .. }`
@@ -323,12 +292,9 @@ impl<'a> Parser<'a> {
         let index: IndexId = self.id()?;
         self.program.indices = self.program.indices.max(index.index() as u32 + 1);
         self.expect("in")?;
-        let extent = if self.take("(") {
-            let extent = self.arg()?;
-            self.expect(")")?;
-            Extent::Scalar(extent)
-        } else {
-            Extent::Constant(self.number()?)
+        let extent = match self.peek() {
+            "(" => Extent::Scalar(self.between("(", ")", Self::arg)?),
+            _ => Extent::Constant(self.number()?),
         };
         let lanes = if self.take("lanes") { self.number()? } else { 1 };
         let carries = self.carries()?;
@@ -336,28 +302,19 @@ impl<'a> Parser<'a> {
     }
 
     fn carries(&mut self) -> Result<Vec<Carry>, Problem> {
-        let mut carries = Vec::new();
         if !self.take("carry") {
-            return Ok(carries);
+            return Ok(Vec::new());
         }
-        loop {
-            let now = self.held()?;
-            self.expect("=")?;
-            carries.push(Carry { now, next: self.held()? });
-            if !self.take(",") {
-                return Ok(carries);
-            }
-        }
+        self.several(|parser| {
+            Ok(Carry { now: parser.held()?, next: parser.behind("=", Self::held)? })
+        })
     }
 
     /// `k0(b0[0; 4], b1[i0; 1]) to (b2[0; 4]) frame 64`
     fn call(&mut self) -> Result<Call, Problem> {
-        let callee = self.id()?;
-        let operands = self.views()?;
-        self.expect("to")?;
-        let outputs = self.views()?;
-        self.expect("frame")?;
-        Ok(Call { callee, operands, outputs, frame: self.number()? })
+        let (callee, operands) = (self.id()?, self.list("(", ")", Self::view)?);
+        let outputs = self.behind("to", |parser| parser.list("(", ")", Self::view))?;
+        Ok(Call { callee, operands, outputs, frame: self.behind("frame", Self::number)? })
     }
 
     fn ask(&mut self) -> Result<CallHost, Problem> {
@@ -370,8 +327,7 @@ impl<'a> Parser<'a> {
         self.hosts.push(host.clone());
         let lanes = if self.take("lanes") { Some(self.number()?) } else { None };
         let (operands, types, shared) = self.typed_views()?;
-        self.expect("to")?;
-        let (outputs, results, _) = self.typed_views()?;
+        let (outputs, results, _) = self.behind("to", Self::typed_views)?;
         let alone = |ty: ArrayType| match (lanes, ty.shape.split_first()) {
             (Some(n), Some((first, rest))) if *first == n => Ok(ArrayType::new(ty.dtype, rest)),
             (Some(n), _) => Err(self.problem(format!("{ty} has not {n} lanes"))),
@@ -385,56 +341,26 @@ impl<'a> Parser<'a> {
 
     /// Views with their types, and which of them are shared.
     fn typed_views(&mut self) -> Result<TypedViews, Problem> {
-        let (mut views, mut types, mut shared) = TypedViews::default();
-        self.expect("(")?;
-        while !self.take(")") {
-            if self.take("shared") {
-                shared.push(views.len());
+        let (mut types, mut shared) = (Vec::new(), Vec::new());
+        let views = self.list("(", ")", |parser| {
+            if parser.take("shared") {
+                shared.push(types.len());
             }
-            views.push(self.view()?);
-            self.expect(":")?;
-            types.push(self.array_type()?);
-            if !self.take(",") {
-                self.expect(")")?;
-                break;
-            }
-        }
+            let view = parser.view()?;
+            types.push(parser.behind(":", Self::array_type)?);
+            Ok(view)
+        })?;
         Ok((views, types, shared))
     }
 
     /// `f64[3,4]`
     fn array_type(&mut self) -> Result<ArrayType, Problem> {
-        let dtype = self.dtype()?;
-        self.expect("[")?;
-        let mut shape: Vec<usize> = Vec::new();
-        while !self.take("]") {
-            shape.push(self.number()?);
-            self.take(",");
-        }
-        Ok(ArrayType::new(dtype, shape))
-    }
-
-    fn views(&mut self) -> Result<Vec<View>, Problem> {
-        let mut views = Vec::new();
-        self.expect("(")?;
-        while !self.take(")") {
-            views.push(self.view()?);
-            if !self.take(",") {
-                self.expect(")")?;
-                break;
-            }
-        }
-        Ok(views)
+        Ok(ArrayType::new(self.dtype()?, self.list("[", "]", Self::number)?))
     }
 
     fn view(&mut self) -> Result<View, Problem> {
-        let held = self.held()?;
-        self.expect("[")?;
-        let at = self.address()?;
-        self.expect(";")?;
-        let view = View { held, at, elements: self.number()? };
-        self.expect("]")?;
-        Ok(view)
+        let (held, at) = (self.held()?, self.behind("[", Self::address)?);
+        Ok(View { held, at, elements: self.between(";", "]", Self::number)? })
     }
 
     fn expr(&mut self) -> Result<Expr, Problem> {
@@ -442,30 +368,18 @@ impl<'a> Parser<'a> {
             let (held, address) = self.element()?;
             return Ok(Expr::Load { held, address, guard: self.guard()? });
         }
-        let code = self.code()?;
-        let mut args = vec![self.arg()?];
-        while self.take(",") {
-            args.push(self.arg()?);
-        }
-        Ok(Expr::Code(code, args))
+        Ok(Expr::Code(self.code()?, self.several(Self::arg)?))
     }
 
     fn code(&mut self) -> Result<Code, Problem> {
         let name = self.next();
         let mut parameter = None;
         if self.take("{") {
-            match self.next() {
-                "to" => {
-                    self.expect("=")?;
-                    parameter = Some(Parameter::To(self.dtype()?));
-                }
-                "n" => {
-                    self.expect("=")?;
-                    parameter = Some(Parameter::N(self.number::<i64>()?));
-                }
+            parameter = Some(match self.next() {
+                "to" => Parameter::To(self.between("=", "}", Self::dtype)?),
+                "n" => Parameter::N(self.between("=", "}", Self::number)?),
                 other => return Err(self.wanted("an attribute", other)),
-            }
-            self.expect("}")?;
+            });
         }
         let code = Code::named(name, parameter, self.library);
         code.ok_or_else(|| self.wanted("the name of a code", name))
@@ -505,19 +419,14 @@ impl<'a> Parser<'a> {
 
     /// `b0[i0*3 + i1 + 5 + (%2)]`
     fn element(&mut self) -> Result<(BufferVersion, Address), Problem> {
-        let held = self.held()?;
-        self.expect("[")?;
-        let address = self.address()?;
-        self.expect("]")?;
-        Ok((held, address))
+        Ok((self.held()?, self.between("[", "]", Self::address)?))
     }
 
     fn address(&mut self) -> Result<Address, Problem> {
         let mut address = Address::default();
         loop {
-            if self.take("(") {
-                address.dynamic = Some(self.arg()?);
-                self.expect(")")?;
+            if self.peek() == "(" {
+                address.dynamic = Some(self.between("(", ")", Self::arg)?);
             } else if self.peek().starts_with('i') {
                 let index = self.id()?;
                 let stride = if self.take("*") { self.number()? } else { 1 };
@@ -534,19 +443,12 @@ impl<'a> Parser<'a> {
     /// `f64 2 x 3 x 4 lanes 1: b2[0; 3, 1] = b0[0; 4, 1] * b1[0; 3, 1] for 5 steps 6 = 8 * 12`
     fn contract(&mut self) -> Result<Contract, Problem> {
         let dtype = self.dtype()?;
-        let m = self.number()?;
-        self.expect("x")?;
-        let n = self.number()?;
-        self.expect("x")?;
-        let k = self.number()?;
+        let (m, n) = (self.number()?, self.behind("x", Self::number)?);
+        let k = self.behind("x", Self::number)?;
         let sums = if self.take("lanes") { Sums::Lanes(self.number()?) } else { Sums::Library };
-        self.expect(":")?;
-        let out = self.matrix()?;
+        let out = self.behind(":", Self::matrix)?;
         let accumulate = self.take("+");
-        self.expect("=")?;
-        let lhs = self.matrix()?;
-        self.expect("*")?;
-        let rhs = self.matrix()?;
+        let (lhs, rhs) = (self.behind("=", Self::matrix)?, self.behind("*", Self::matrix)?);
         let mut batch = Vec::new();
         loop {
             let start = self.at;
@@ -558,27 +460,17 @@ impl<'a> Parser<'a> {
                 self.at = start;
                 break;
             }
-            let extent = self.number()?;
-            self.expect("steps")?;
-            let out = self.number()?;
-            self.expect("=")?;
-            let lhs = self.number()?;
-            self.expect("*")?;
-            batch.push((extent, lhs, self.number()?, out));
+            let (extent, out) = (self.number()?, self.behind("steps", Self::number)?);
+            let lhs = self.behind("=", Self::number)?;
+            batch.push((extent, lhs, self.behind("*", Self::number)?, out));
         }
         Ok(Contract { dtype, sums, m, n, k, accumulate, lhs, rhs, out, batch })
     }
 
     fn matrix(&mut self) -> Result<Matrix, Problem> {
-        let held = self.held()?;
-        self.expect("[")?;
-        let at = self.address()?;
-        self.expect(";")?;
-        let row = self.number()?;
-        self.expect(",")?;
-        let column = self.number()?;
-        self.expect("]")?;
-        Ok(Matrix { held, at, row, column })
+        let (held, at) = (self.held()?, self.behind("[", Self::address)?);
+        let row = self.behind(";", Self::number)?;
+        Ok(Matrix { held, at, row, column: self.between(",", "]", Self::number)? })
     }
 
     fn dtype(&mut self) -> Result<Dtype, Problem> {
@@ -592,7 +484,7 @@ impl<'a> Parser<'a> {
     }
 
     /// An id of that kind, recognised by how it displays.
-    fn id<T: EntityRef + std::fmt::Display>(&mut self) -> Result<T, Problem> {
+    fn id<T: EntityRef + Display>(&mut self) -> Result<T, Problem> {
         let word = self.next();
         let digits = word.trim_start_matches(|c: char| !c.is_ascii_digit());
         if let Ok(n) = digits.parse::<usize>() {
@@ -608,6 +500,62 @@ impl<'a> Parser<'a> {
     fn small(&self, n: usize) -> Result<usize, Problem> {
         let large = || self.problem(format!("the id {n} is too large"));
         (n < MOST_IDS).then_some(n).ok_or_else(large)
+    }
+
+    /// The id of the next one of those.
+    fn numbered<T: EntityRef + Display>(&mut self, what: &str, next: T) -> Result<T, Problem> {
+        let id: T = self.id()?;
+        if id != next {
+            return Err(self.problem(format!("{what} are numbered in order, got {id}")));
+        }
+        Ok(id)
+    }
+
+    /// What stands behind a token.
+    fn behind<T>(
+        &mut self,
+        token: &str,
+        what: impl FnOnce(&mut Self) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        self.expect(token)?;
+        what(self)
+    }
+
+    /// What stands between two tokens.
+    fn between<T>(
+        &mut self,
+        open: &str,
+        close: &str,
+        what: impl FnOnce(&mut Self) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        let found = self.behind(open, what)?;
+        self.expect(close)?;
+        Ok(found)
+    }
+
+    /// One or more, with commas between them.
+    fn several<T>(
+        &mut self,
+        mut what: impl FnMut(&mut Self) -> Result<T, Problem>,
+    ) -> Result<Vec<T>, Problem> {
+        let mut all = vec![what(self)?];
+        while self.take(",") {
+            all.push(what(self)?);
+        }
+        Ok(all)
+    }
+
+    /// Any number between two tokens, with commas between them.
+    fn list<T>(
+        &mut self,
+        open: &str,
+        close: &str,
+        what: impl FnMut(&mut Self) -> Result<T, Problem>,
+    ) -> Result<Vec<T>, Problem> {
+        self.between(open, close, |parser| match parser.peek() == close {
+            true => Ok(Vec::new()),
+            false => parser.several(what),
+        })
     }
 
     fn expect(&mut self, token: &str) -> Result<(), Problem> {
