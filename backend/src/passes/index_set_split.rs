@@ -83,42 +83,30 @@ fn block(
         }
         // What two ranges carry would exchange places once more between them, lanes of two would fold
         // in another order, and a cursor turns within a loop.
-        let (index, extent, parallelism, body) = match stmt {
-            Stmt::For {
-                index,
-                extent: Extent::Constant(n),
-                parallelism,
-                lanes: 1,
-                carries,
-                body,
-            } if carries.is_empty() && !turns(&body) => (index, n, parallelism, body),
-            other => {
-                out.push(other);
-                continue;
-            }
+        let one = |l: &Loop<'_>| l.lanes == 1 && l.carries.is_empty() && !turns(l.body);
+        let Some(found) = stmt.counted().filter(one) else {
+            out.push(stmt);
+            continue;
         };
+        let Loop { index, extent, body, .. } = found;
         let machine = tiny.filter(|_| within);
-        let written_out =
-            machine.is_some_and(|m| is_tiny(program, &m, (index, extent, parallelism), &body));
-        let cuts = match written_out {
+        let cuts = match machine.is_some_and(|m| is_tiny(program, &m, found)) {
             true => (1..extent).collect(),
-            false => breakpoints(&body, index, extent),
+            false => breakpoints(body, index, extent),
         };
         let ranges = cuts.len() + 1;
         if cuts.is_empty()
             || ranges > MOST_RANGES
-            || size(&body).saturating_mul(ranges) > MOST_STATEMENTS
+            || size(body).saturating_mul(ranges) > MOST_STATEMENTS
         {
-            let (extent, carries) = (Extent::Constant(extent), Vec::new());
-            out.push(Stmt::For { index, extent, parallelism, lanes: 1, carries, body });
+            out.push(stmt);
             continue;
         }
         let ends = cuts.iter().copied().chain([extent]);
         let mut start = 0;
         for end in ends {
             let range = Range { start: start as i64, by: 1, iterations: (end - start) as i64 };
-            let undecided =
-                copies(program, &body, (index, parallelism), &[range], Vec::new(), &mut out);
+            let undecided = copies(program, found, None, &[range], &mut out);
             if cfg!(debug_assertions) && undecided {
                 let message =
                     format!("kernel::split: a guard of {index} changes within {start}..{end}");
@@ -131,12 +119,8 @@ fn block(
 }
 
 /// Whether a loop is small, and decides alone which element of a small array its iterations work in.
-fn is_tiny(
-    k: &Kernel,
-    machine: &MachineModel,
-    (index, extent, parallelism): (IndexId, usize, Parallelism),
-    body: &[Stmt],
-) -> bool {
+fn is_tiny(k: &Kernel, machine: &MachineModel, found: Loop<'_>) -> bool {
+    let Loop { index, extent, parallelism, body, .. } = found;
     let small = extent <= machine.written_out_iterations
         && size(body).saturating_mul(extent) <= machine.written_out_statements;
     // How a fold is taken apart is the business of lanes.
@@ -231,82 +215,57 @@ impl Range {
 }
 
 /// Appends one loop over ranges of as many iterations, of each a copy of the body, with what is constant there
-/// folded; of one iteration, no loop, unless it hands something on. Whether a comparison of the index with a constant
-/// is no constant in one of them.
+/// folded; of one iteration, no loop, unless it hands something on. A loop of the body may be *jammed*, at that
+/// place, where iterations are independent: it goes once for all ranges, with an iteration for each. Whether a
+/// comparison of the index with a constant is no constant in one of them.
 pub(super) fn copies(
     program: &mut Kernel,
-    body: &[Stmt],
-    (index, claim): (IndexId, Parallelism),
+    outer: Loop<'_>,
+    jammed: Option<usize>,
     ranges: &[Range],
-    carries: Vec<Carry>,
     out: &mut Vec<Stmt>,
 ) -> bool {
-    let iterations = ranges.first().map_or(0, |range| range.iterations);
-    let inner = (iterations > 1 || !carries.is_empty()).then(|| program.fresh_index());
-    let (mut copied, mut undecided) = (Vec::new(), false);
+    let Some(iterations) = ranges.first().map(|range| range.iterations) else { return false };
+    let inner = (iterations > 1 || !outer.carries.is_empty()).then(|| program.fresh_index());
+    let (before, rest) = outer.body.split_at(jammed.unwrap_or(outer.body.len()));
+    let jammed = rest.first().and_then(Stmt::counted).map(|own| (own, program.fresh_index()));
+    let (mut all, mut together, mut behind) = (Vec::new(), Vec::new(), Vec::new());
+    let mut undecided = false;
     for (n, range) in ranges.iter().enumerate() {
-        let mut copy = Copy::of(program, index, *range, inner.filter(|_| iterations > 1));
+        let mut copy = Copy::of(program, outer.index, *range, inner.filter(|_| iterations > 1));
         // What an iteration hands on is what the copy behind it begins with.
-        copy.handed = if n > 0 { &carries } else { &[] };
-        copy.count(&mut copied);
-        copy.append(body, &mut copied);
+        copy.handed = if n > 0 { outer.carries } else { &[] };
+        copy.count(&mut all);
+        copy.append(before, &mut all);
+        if let Some((own, shared)) = jammed {
+            copy.indices[own.index] = Some(shared);
+            copy.append(own.body, &mut together);
+            copy.append(&rest[1..], &mut behind);
+        }
         undecided |= copy.undecided;
     }
-    drop_unread(&mut copied, &|_| true);
-    around(inner, (iterations, claim), carries, copied, out);
+    if let Some((own, shared)) = jammed {
+        around(Some(shared), (own.extent, own.parallelism), Vec::new(), together, &mut all);
+    }
+    all.append(&mut behind);
+    drop_unread(&mut all, &|_| true);
+    around(inner, (iterations as usize, outer.parallelism), outer.carries.to_vec(), all, out);
     undecided
 }
 
 /// The body in a loop of that index and claim, or as it is.
 fn around(
     index: Option<IndexId>,
-    (extent, parallelism): (i64, Parallelism),
+    (extent, parallelism): (usize, Parallelism),
     carries: Vec<Carry>,
     body: Vec<Stmt>,
     out: &mut Vec<Stmt>,
 ) {
-    let extent = Extent::Constant(extent as usize);
+    let extent = Extent::Constant(extent);
     match index {
         None => out.extend(body),
         Some(index) => out.push(Stmt::For { index, extent, parallelism, lanes: 1, carries, body }),
     }
-}
-
-/// A body of straight code around one loop.
-#[derive(Clone, Copy)]
-pub(super) struct Jacket<'a> {
-    pub(super) before: &'a [Stmt],
-    pub(super) inner: Loop<'a>,
-    pub(super) behind: &'a [Stmt],
-}
-
-/// As [`copies`], where iterations are independent: the loop in the body goes once for all ranges, with an iteration for each.
-pub(super) fn jammed(
-    program: &mut Kernel,
-    body: Jacket<'_>,
-    (index, claim): (IndexId, Parallelism),
-    ranges: &[Range],
-    carries: &[Carry],
-    out: &mut Vec<Stmt>,
-) {
-    let Some(iterations) = ranges.first().map(|range| range.iterations) else { return };
-    let inner = (iterations > 1 || !carries.is_empty()).then(|| program.fresh_index());
-    let shared = program.fresh_index();
-    let (mut all, mut together, mut behind) = (Vec::new(), Vec::new(), Vec::new());
-    for (n, range) in ranges.iter().enumerate() {
-        let mut copy = Copy::of(program, index, *range, inner.filter(|_| iterations > 1));
-        copy.handed = if n > 0 { carries } else { &[] };
-        copy.count(&mut all);
-        copy.append(body.before, &mut all);
-        copy.indices[body.inner.index] = Some(shared);
-        copy.append(body.inner.body, &mut together);
-        copy.append(body.behind, &mut behind);
-    }
-    let own = (body.inner.extent as i64, body.inner.parallelism);
-    around(Some(shared), own, Vec::new(), together, &mut all);
-    all.append(&mut behind);
-    drop_unread(&mut all, &|_| true);
-    around(inner, (iterations, claim), carries.to_vec(), all, out);
 }
 
 /// A copy of a loop's body for some iterations.

@@ -22,7 +22,8 @@
 use super::index_set_split::{Range, copies, size, turns};
 use super::pass::{Invariant, Pass, Run};
 use super::reverse_loops::downward;
-use crate::loop_ir::{Carry, Extent, Kernel, Stmt, visit};
+use crate::loop_ir::shape::Loop;
+use crate::loop_ir::{Carry, Kernel, Stmt, visit};
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 
@@ -61,29 +62,22 @@ fn block(kernel: &mut Kernel, factors: &[u64], body: Vec<Stmt>) -> (Vec<Stmt>, u
         let looped = stmt.shape().flow.is_loop();
         let factor = factors.get(depth).copied().unwrap_or(1);
         deepest = deepest.max(depth + usize::from(looped));
-        match stmt {
-            Stmt::For {
-                index,
-                extent: Extent::Constant(n),
-                parallelism,
-                lanes: 1,
-                carries,
-                body,
-            } if (n == 1 || n > 1 && factor > 1) && may(&carries, &body, n, factor) => {
-                let down = downward(index, &body);
-                for ranges in parts(n as i64, i64::try_from(factor).unwrap_or(i64::MAX), down) {
-                    copies(kernel, &body, (index, parallelism), &ranges, carries.clone(), &mut out);
-                }
-            }
-            other => out.push(other),
+        let Some(found) = stmt.counted().filter(|found| may(*found, factor)) else {
+            out.push(stmt);
+            continue;
+        };
+        let down = downward(found.index, found.body);
+        for ranges in parts(found.extent as i64, i64::try_from(factor).unwrap_or(i64::MAX), down) {
+            copies(kernel, found, None, &ranges, &mut out);
         }
     }
     (out, deepest)
 }
 
 /// Whether copies of an iteration may stand one behind the other, and are not too much.
-fn may(carries: &[Carry], body: &[Stmt], iterations: usize, factor: u64) -> bool {
-    let mut fits = !turns(body);
+fn may(found: Loop<'_>, factor: u64) -> bool {
+    let Loop { extent: n, carries, body, .. } = found;
+    let mut fits = found.lanes == 1 && (n == 1 || n > 1 && factor > 1) && !turns(body);
     // What exchanges places has another name in every other iteration; so has what an inner loop hands on.
     fits &= carries.iter().all(|carry| carry.now.buffer == carry.next.buffer);
     visit(body, &mut |stmt| {
@@ -91,7 +85,7 @@ fn may(carries: &[Carry], body: &[Stmt], iterations: usize, factor: u64) -> bool
         let ours = |inner: &Carry| carries.iter().any(|c| c.now.buffer == inner.now.buffer);
         fits &= !stmt.carries().iter().any(ours);
     });
-    let copies = usize::try_from(factor).unwrap_or(usize::MAX).min(iterations);
+    let copies = usize::try_from(factor).unwrap_or(usize::MAX).min(n);
     fits && size(body).saturating_mul(copies) <= MOST_STATEMENTS
 }
 

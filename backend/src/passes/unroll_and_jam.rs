@@ -20,7 +20,7 @@
 //!
 //! Compilers know it as unroll and jam (Allen and Cocke, 1971).
 
-use super::index_set_split::{Jacket, Range, jammed, size};
+use super::index_set_split::{Range, copies, size};
 use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::analysis::dependence::{Dependence, memory, variables};
 use crate::loop_ir::shape::Loop;
@@ -59,16 +59,16 @@ fn block(kernel: &mut Kernel, machine: &MachineModel, body: Vec<Stmt>) -> Vec<St
         for inside in stmt.blocks_mut() {
             *inside = block(kernel, machine, std::mem::take(inside));
         }
-        let Some(Chains { outer, body, chains }) = Chains::of(kernel, machine, &stmt) else {
+        let Some(Chains { outer, inner, chains }) = Chains::of(kernel, machine, &stmt) else {
             out.push(stmt);
             continue;
         };
-        let (index, iterations, claim) = (outer.index, outer.extent, outer.parallelism);
-        let (by, blocks, rest) = (chains as i64, (iterations / chains) as i64, iterations % chains);
+        let (by, blocks) = (chains as i64, (outer.extent / chains) as i64);
+        let rest = outer.extent % chains;
         let all = (0..by).map(|start| Range { start, by, iterations: blocks });
         let last = (0..rest as i64).map(|n| Range { start: by * blocks + n, by: 1, iterations: 1 });
         for ranges in [all.collect::<Vec<_>>(), last.collect()] {
-            jammed(kernel, body, (index, claim), &ranges, outer.carries, &mut out);
+            copies(kernel, outer, Some(inner), &ranges, &mut out);
         }
     }
     out
@@ -77,7 +77,8 @@ fn block(kernel: &mut Kernel, machine: &MachineModel, body: Vec<Stmt>) -> Vec<St
 /// A loop whose iterations are chains.
 struct Chains<'a> {
     outer: Loop<'a>,
-    body: Jacket<'a>,
+    /// Where in it the inner one stands.
+    inner: usize,
     /// How many go together.
     chains: usize,
 }
@@ -113,8 +114,7 @@ impl<'a> Chains<'a> {
         let copies = chains + n % chains.max(1);
         let little = size(body).saturating_mul(copies) <= MOST_STATEMENTS;
         let worth = chains > 1 && n >= chains && little && independent();
-        let body = Jacket { before, inner, behind };
-        worth.then_some(Chains { outer, body, chains })
+        worth.then_some(Chains { outer, inner: at, chains })
     }
 }
 
