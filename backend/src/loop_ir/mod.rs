@@ -621,7 +621,7 @@ pub struct View {
 }
 
 /// A scalar operand.
-#[derive(Clone, Copy, PartialEq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Arg {
     /// A value.
     Scalar(ScalarId),
@@ -650,7 +650,7 @@ pub enum Expr {
 }
 
 /// Which element of a buffer: `offset + Σ index * stride + dynamic`, in elements.
-#[derive(Clone, PartialEq, Hash, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Address {
     /// The constant part.
     pub offset: i64,

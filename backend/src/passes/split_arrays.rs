@@ -24,7 +24,7 @@ use crate::loop_ir::{
 use std::collections::{BTreeMap, BTreeSet};
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
-use tapeloom_ir::{ArrayType, Code, Literal, Shape};
+use tapeloom_ir::{ArrayType, Code, Literal, OrderedMap, Shape};
 
 /// The pass as a row.
 pub(super) const PASS: Pass = Pass {
@@ -49,8 +49,7 @@ const MOST_ELEMENTS: usize = 1 << 24;
 /// Gives every statement that fills a part of a kept array an array of its own.
 fn split_arrays(program: &mut Program) {
     let kernel = &mut program.entry;
-    let (mut sites, mut loops) = (Sites::default(), Vec::new());
-    kernel.body.iter().for_each(|step| sites.stmt(step, &mut loops, true));
+    let sites = Sites::of(kernel);
     let ids: Vec<BufferId> = kernel.buffers.keys().filter(|id| is_kept(kernel, *id)).collect();
     let mut parts: Vec<Part> = Vec::new();
     for id in ids.iter().filter(|id| !sites.whole.contains(*id)) {
@@ -59,7 +58,7 @@ fn split_arrays(program: &mut Program) {
     }
     // In the order in which statements stand.
     parts.sort_by_key(|part| part.at);
-    let mut homes = BTreeMap::new();
+    let mut homes = Homes::default();
     for part in parts {
         let ty = &kernel.buffers[part.of].ty;
         let ty = ArrayType { shape: Shape::from_iter([part.elements]), dtype: ty.dtype };
@@ -67,13 +66,11 @@ fn split_arrays(program: &mut Program) {
         kernel.workspace = at + ty.bytes();
         let buffer = kernel.buffers.push(Buffer::new(ty, Place::Workspace(at)));
         let names = kernel.kept.get(&BufferVersion::first(part.of)).cloned();
-        names
-            .into_iter()
-            .flatten()
-            .for_each(|name| kernel.keep(BufferVersion::first(buffer), name));
-        for (from, to) in part.addresses {
-            homes.insert((part.of, key(&from)), (buffer, to));
+        for name in names.into_iter().flatten() {
+            kernel.keep(BufferVersion::first(buffer), name);
         }
+        let addresses = part.addresses.into_iter();
+        homes.extend(addresses.map(|(from, to)| ((part.of, from), (buffer, to))));
     }
     kernel.kept.retain(|held, _| !homes.keys().any(|(of, _)| *of == held.buffer));
     rewrite(&mut kernel.body, &homes);
@@ -85,13 +82,6 @@ fn is_kept(k: &Kernel, id: BufferId) -> bool {
     matches!(k.buffers[id].place, Place::Workspace(_))
         && k.versions[id].is_empty()
         && k.kept.contains_key(&BufferVersion::first(id))
-}
-
-/// What is compared of an address without a scalar.
-type Key = (i64, Vec<(IndexId, i64)>);
-
-fn key(address: &Address) -> Key {
-    (address.offset, address.terms.clone())
 }
 
 /// Where one access is.
@@ -122,6 +112,12 @@ struct Part {
 }
 
 impl Sites {
+    fn of(kernel: &Kernel) -> Sites {
+        let mut sites = Sites::default();
+        kernel.body.iter().for_each(|step| sites.stmt(step, &mut Vec::new(), true));
+        sites
+    }
+
     /// Of a statement in those loops, that certainly happens in each iteration or may not.
     fn stmt(&mut self, stmt: &Stmt, loops: &mut Vec<(IndexId, i64)>, always: bool) {
         let shape = stmt.shape();
@@ -254,10 +250,13 @@ impl Nest {
     }
 }
 
-fn rewrite(body: &mut [Stmt], homes: &BTreeMap<(BufferId, Key), (BufferId, Address)>) {
+/// What an element of an array that is taken apart is afterwards.
+type Homes = OrderedMap<(BufferId, Address), (BufferId, Address)>;
+
+fn rewrite(body: &mut [Stmt], homes: &Homes) {
     for stmt in body {
         if let Some(element) = stmt.shape_mut().element
-            && let Some((to, at)) = homes.get(&(element.held.buffer, key(element.address)))
+            && let Some((to, at)) = homes.get(&(element.held.buffer, element.address.clone()))
         {
             (element.held.buffer, *element.address) = (*to, at.clone());
         }
@@ -267,8 +266,7 @@ fn rewrite(body: &mut [Stmt], homes: &BTreeMap<(BufferId, Key), (BufferId, Addre
 
 /// What straight code keeps, outside of loops, is a value like any other: in a register, as long as there are some.
 fn in_registers(kernel: &mut Kernel) {
-    let (mut sites, mut loops) = (Sites::default(), Vec::new());
-    kernel.body.iter().for_each(|step| sites.stmt(step, &mut loops, true));
+    let sites = Sites::of(kernel);
     let alone = |id: &BufferId| {
         let sites = sites.all.get(id).map(Vec::as_slice).unwrap_or_default();
         kernel.buffers[*id].ty.shape.elements() == 1
