@@ -16,7 +16,7 @@
 //! let (mut statements, mut written) = (0, Vec::new());
 //! visit(&program.entry.body, &mut |stmt: &Stmt| {
 //!     statements += 1;
-//!     stmt.accesses(&mut |a| written.extend(a.write.then(|| a.buffer.to_string())));
+//!     stmt.accesses(&mut |a| written.extend(a.write.then(|| a.held.buffer.to_string())));
 //! });
 //! assert_eq!((statements, written), (3, vec!["b1".to_owned()]));
 //! # Ok::<(), tapeloom_ir::Problem>(())
