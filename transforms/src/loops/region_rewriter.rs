@@ -107,7 +107,7 @@ fn visit(
             Rewrite::Loops(better) => {
                 let inside = known.facts(module, e, first);
                 let b = Builder::new(module, draft);
-                b.at(f.location(i));
+                b.at(f.origin(i));
                 let read = |output: usize| OneBox::of(&known, &f, e.outputs[output]);
                 let better = better(&b, &op, &operands, &inside, &read)?;
                 for (output, made) in e.outputs.iter().zip(better.iter().flatten()) {
