@@ -5,7 +5,7 @@
 //! result's allocation.
 //!
 //! ```
-//! use tapeloom_backend::loop_ir::{Address, Arg, Buffer, Expr, Place, Program, Stmt};
+//! use tapeloom_backend::loop_ir::{Address, Arg, Buffer, BufferVersion, Expr, Place, Program, Stmt};
 //! use tapeloom_backend::Executable;
 //! use tapeloom_ir::{ArrayType, Code, Dtype, Shape, Tensor};
 //!
@@ -16,18 +16,13 @@
 //! let x = p.buffers.push(Buffer::new(ty.clone(), Place::Input(0)));
 //! let y = p.buffers.push(Buffer::new(ty, Place::Output(0)));
 //! let (a, b) = (p.scalars.push(Dtype::F64), p.scalars.push(Dtype::F64));
-//! let load = Expr::Load { buffer: x, version: 0, address: Address::default(), guard: None };
+//! let address = Address::default();
+//! let load = Expr::Load { held: BufferVersion::first(x), address: address.clone(), guard: None };
 //! let sum = Expr::Code(Code::Add, vec![Arg::Scalar(a), Arg::Scalar(a)]);
 //! p.body = vec![
 //!     Stmt::Let { value: a, expr: load },
 //!     Stmt::Let { value: b, expr: sum },
-//!     Stmt::Store {
-//!         buffer: y,
-//!         version: 0,
-//!         address: Address::default(),
-//!         value: Arg::Scalar(b),
-//!         guard: None,
-//!     },
+//!     Stmt::Store { held: BufferVersion::first(y), address, value: Arg::Scalar(b), guard: None },
 //! ];
 //! let double = Executable::new(&program)?;
 //! assert_eq!(double.call(&[&Tensor::scalar(2.5)])?, [Tensor::scalar(5.0)]);

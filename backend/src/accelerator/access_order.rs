@@ -54,10 +54,10 @@ fn inside(k: &Kernel, overlap: bool, stmt: &mut Stmt) -> Vec<Stmt> {
     for stmt in std::mem::take(body) {
         let same = match &stmt {
             Stmt::Let { expr: Expr::Code(..), .. } => true,
-            Stmt::Let { expr: Expr::Load { buffer, address, .. }, .. } => {
+            Stmt::Let { expr: Expr::Load { held, address, .. }, .. } => {
                 // What no index decides was read before there was a loop.
                 let once = address.terms.is_empty() && address.dynamic.is_none();
-                (reads || once) && matches!(k.buffers[*buffer].place, Place::Input(_))
+                (reads || once) && matches!(k.buffers[held.buffer].place, Place::Input(_))
             }
             _ => false,
         };
@@ -81,9 +81,9 @@ pub(super) fn mirrored(program: &Program) -> Program {
     let mut last = 0;
     visit(&entry.body[..turn], &mut |stmt| {
         stmt.accesses(&mut |a| {
-            if a.write && entry.kept.keys().any(|held| held.buffer == a.buffer) {
+            if a.write && entry.kept.keys().any(|held| held.buffer == a.held.buffer) {
                 last += 1;
-                stored[a.buffer] = last;
+                stored[a.held.buffer] = last;
             }
         });
     });
@@ -98,17 +98,19 @@ fn blocks(stored: &SecondaryMap<BufferId, usize>, stmt: &mut Stmt) {
         block.iter_mut().for_each(|stmt| blocks(stored, stmt));
         let written: Vec<BufferId> = {
             let mut written = Vec::new();
-            visit(block, &mut |s| s.accesses(&mut |a| written.extend(a.write.then_some(a.buffer))));
+            visit(block, &mut |s| {
+                s.accesses(&mut |a| written.extend(a.write.then_some(a.held.buffer)))
+            });
             written
         };
         // Which load from the tape it is, where nothing before it in the block decides where it loads.
         let rank = |stmt: &Stmt| match stmt {
-            Stmt::Let { expr: Expr::Load { buffer, address, guard: None, .. }, .. }
+            Stmt::Let { expr: Expr::Load { held, address, guard: None }, .. }
                 if address.dynamic.is_none()
-                    && !written.contains(buffer)
-                    && stored[*buffer] > 0 =>
+                    && !written.contains(&held.buffer)
+                    && stored[held.buffer] > 0 =>
             {
-                stored[*buffer]
+                stored[held.buffer]
             }
             _ => 0,
         };

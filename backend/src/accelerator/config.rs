@@ -374,7 +374,7 @@ pub(super) fn steps(program: &Program) -> Vec<Step> {
         };
         loop_ir::visit(std::slice::from_ref(step), &mut |stmt| {
             stmt.accesses(&mut |a| {
-                touched.insert(a.buffer);
+                touched.insert(a.held.buffer);
             });
         });
         done
@@ -400,18 +400,18 @@ fn fillings(k: &Kernel, step: &Stmt) -> Option<Vec<Filling>> {
         match (shape.flow, plain, shape.operands) {
             (Flow::For { .. } | Flow::Nest, ..) => {}
             (Flow::Straight, Some(to), [Arg::Literal(_)]) => {
-                all.push(Filling { to: to.buffer, from: None });
+                all.push(Filling { to: to.held.buffer, from: None });
             }
             (Flow::Straight, Some(to), [Arg::Scalar(x)]) => {
                 let load = loads.iter().find(|(value, ..)| value == x);
                 let Some((_, from, at)) = load else { return others += 1 };
-                let same = at == to.address && k.buffers[*from].ty == k.buffers[to.buffer].ty;
-                all.push(Filling { to: to.buffer, from: Some((*from, same)) });
+                let same = at == to.address && k.buffers[*from].ty == k.buffers[to.held.buffer].ty;
+                all.push(Filling { to: to.held.buffer, from: Some((*from, same)) });
             }
             (Flow::Straight, Some(from), [])
-                if matches!(k.buffers[from.buffer].place, Place::Input(_)) =>
+                if matches!(k.buffers[from.held.buffer].place, Place::Input(_)) =>
             {
-                loads.extend(shape.defines.map(|v| (v, from.buffer, from.address.clone())));
+                loads.extend(shape.defines.map(|v| (v, from.held.buffer, from.address.clone())));
             }
             (Flow::Straight | Flow::While | Flow::If, ..) => others += 1,
         }

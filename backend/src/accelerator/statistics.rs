@@ -47,17 +47,20 @@ impl Accesses {
     }
 }
 
-impl std::ops::Add for Accesses {
-    type Output = Accesses;
+/// Sums of counts, field by field.
+macro_rules! sums {
+    ($name:ident: $($field:ident)*) => {
+        impl std::ops::Add for $name {
+            type Output = $name;
 
-    fn add(self, other: Accesses) -> Accesses {
-        Accesses {
-            loads: self.loads + other.loads,
-            stores: self.stores + other.stores,
-            misses: self.misses + other.misses,
+            fn add(self, other: $name) -> $name {
+                $name { $($field: self.$field + other.$field),* }
+            }
         }
-    }
+    };
 }
+
+sums!(Accesses: loads stores misses);
 
 /// What one phase came to.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -102,33 +105,9 @@ pub struct Counts {
     pub values: u64,
 }
 
-impl std::ops::Add for Counts {
-    type Output = Counts;
-
-    fn add(self, other: Counts) -> Counts {
-        Counts {
-            ticks: self.ticks + other.ticks,
-            operations: self.operations + other.operations,
-            others: self.others + other.others,
-            tape: self.tape + other.tape,
-            scratchpad: self.scratchpad + other.scratchpad,
-            merged: self.merged + other.merged,
-            inputs: self.inputs + other.inputs,
-            fetched: self.fetched + other.fetched,
-            snooped: self.snooped + other.snooped,
-            write_backs: self.write_backs + other.write_backs,
-            prefetched: self.prefetched + other.prefetched,
-            streamed: self.streamed + other.streamed,
-            requests: self.requests + other.requests,
-            layers: self.layers + other.layers,
-            blocks: self.blocks + other.blocks,
-            edges: self.edges + other.edges,
-            crossing: self.crossing + other.crossing,
-            alive: self.alive + other.alive,
-            values: self.values + other.values,
-        }
-    }
-}
+// A field that is missing does not compile.
+sums!(Counts: ticks operations others tape scratchpad merged inputs fetched snooped write_backs prefetched streamed
+    requests layers blocks edges crossing alive values);
 
 impl Counts {
     /// Accesses to the cache.

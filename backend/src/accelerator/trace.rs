@@ -491,7 +491,7 @@ impl<'a> Observer<'a> for Driver<'a> {
     fn enter(&mut self, program: &'a Program, call: &Call) {
         let outer = self.frames.last();
         let kept = |view: Option<&View>| {
-            let held = view.map(|v| BufferVersion { buffer: v.buffer, version: v.version });
+            let held = view.map(|v| v.held);
             outer.zip(held).is_some_and(|(outer, held)| outer.taped(held))
         };
         let given = |place: loop_ir::Place| match place {

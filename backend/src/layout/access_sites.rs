@@ -160,7 +160,7 @@ impl<'k> Walk<'k> {
                 block: self.block,
                 epoch: self.epoch,
                 value,
-                buffer: a.buffer,
+                buffer: a.held.buffer,
                 write: a.write,
                 loops: self.loops.clone(),
                 address: self.scalars.address(a.address).filter(|_| single && self.known),

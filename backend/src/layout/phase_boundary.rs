@@ -13,9 +13,9 @@ pub(crate) fn turn(program: &Program) -> Option<usize> {
         let (mut keeps, mut reads) = (OrderedSet::default(), false);
         visit(std::slice::from_ref(step), &mut |stmt| {
             stmt.accesses(&mut |a| {
-                let held = BufferVersion { buffer: a.buffer, version: a.version };
+                let held = a.held;
                 // Records are one thing.
-                let what = match entry.buffers[a.buffer].place {
+                let what = match entry.buffers[a.held.buffer].place {
                     Place::Record { .. } => None,
                     _ if entry.kept.contains_key(&held) => Some(held),
                     _ => return,

@@ -70,9 +70,7 @@ impl LimitStmt {
 
 /// Takes the limit from loops of known length whose iterations may run in any order.
 pub(crate) fn unlimit(kernel: &mut Kernel) {
-    let mut body = std::mem::take(&mut kernel.body);
-    unlimit_block(kernel, &mut body);
-    kernel.body = body;
+    kernel.rewrite(|kernel, body| unlimit_block(kernel, body));
 }
 
 fn unlimit_block(kernel: &Kernel, block: &mut Vec<Stmt>) {

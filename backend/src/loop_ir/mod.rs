@@ -121,6 +121,11 @@ impl Program {
         callees.chain([(None, &self.entry)])
     }
 
+    /// All kernels, to be changed.
+    pub fn kernels_mut(&mut self) -> impl Iterator<Item = &mut Kernel> {
+        self.callees.values_mut().chain([&mut self.entry])
+    }
+
     /// Whether the matrix library contracts, in an order of its own. Everything else is the same in every bit
     /// whatever runs the kernels.
     pub fn contracts(&self) -> bool {
@@ -204,6 +209,14 @@ impl Kernel {
             kept: OrderedMap::default(),
             workspace: 0,
         }
+    }
+
+    /// Changes the body, with the rest of the kernel at hand.
+    pub(crate) fn rewrite<T>(&mut self, f: impl FnOnce(&mut Kernel, &mut Vec<Stmt>) -> T) -> T {
+        let mut body = std::mem::take(&mut self.body);
+        let made = f(self, &mut body);
+        self.body = body;
+        made
     }
 
     /// The index of a new loop.
@@ -359,6 +372,13 @@ pub struct BufferVersion {
     pub version: u32,
 }
 
+impl BufferVersion {
+    /// The value that a buffer holds first.
+    pub fn first(buffer: BufferId) -> BufferVersion {
+        BufferVersion { buffer, version: 0 }
+    }
+}
+
 /// Where a buffer is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Place {
@@ -481,9 +501,7 @@ pub enum Stmt {
     /// Writes an element, if the guard (a bool) holds.
     Store {
         /// Where to.
-        buffer: BufferId,
-        /// Which of its values.
-        version: u32,
+        held: BufferVersion,
         /// Which element.
         address: Address,
         /// What.
@@ -594,10 +612,8 @@ pub struct Call {
 /// Consecutive elements of a buffer, from an address on: an operand of a call.
 #[derive(Clone, PartialEq, Hash, Debug)]
 pub struct View {
-    /// The buffer.
-    pub buffer: BufferId,
-    /// Which of its values.
-    pub version: u32,
+    /// Of which value.
+    pub held: BufferVersion,
     /// The first element.
     pub at: Address,
     /// How many.
@@ -625,9 +641,7 @@ pub enum Expr {
     /// An element. Where the guard is false nothing is read and the value is zero.
     Load {
         /// Where from.
-        buffer: BufferId,
-        /// Which of its values.
-        version: u32,
+        held: BufferVersion,
         /// Which element.
         address: Address,
         /// Read only if true.
@@ -649,10 +663,8 @@ pub struct Address {
 /// A matrix operand of a contraction: strides in elements.
 #[derive(Clone, PartialEq, Hash, Debug)]
 pub struct Matrix {
-    /// The buffer.
-    pub buffer: BufferId,
-    /// Which of its values.
-    pub version: u32,
+    /// Of which value.
+    pub held: BufferVersion,
     /// The first element.
     pub at: Address,
     /// Step along rows.

@@ -6,8 +6,8 @@
 //! code) names them all.
 
 use super::{
-    Address, Arg, BufferId, Call, CallHost, Carry, Contract, CursorId, Expr, Extent, IndexId,
-    LimitStmt, Matrix, Parallelism, ScalarId, Stmt, TapeStmt, VarId, View,
+    Address, Arg, BufferId, BufferVersion, Call, CallHost, Carry, Contract, CursorId, Expr, Extent,
+    IndexId, LimitStmt, Matrix, Parallelism, ScalarId, Stmt, TapeStmt, VarId, View,
 };
 use smallvec::{SmallVec, smallvec};
 use std::slice::from_ref;
@@ -16,10 +16,8 @@ use tapeloom_ir::Code;
 /// Memory that a statement touches: the elements `address + Σ i * stride` with i below each extent.
 #[derive(Clone, Debug)]
 pub struct Access<'a> {
-    /// Which buffer.
-    pub buffer: BufferId,
-    /// Which of its values.
-    pub version: u32,
+    /// Of which value.
+    pub held: BufferVersion,
     /// Whether it is written; otherwise it is read.
     pub write: bool,
     /// The first element.
@@ -125,8 +123,8 @@ pub struct ShapeMut<'a> {
 
 /// An element that is loaded or stored, to be changed.
 pub struct ElementMut<'a> {
-    /// Which buffer.
-    pub buffer: &'a mut BufferId,
+    /// Of which value.
+    pub held: &'a mut BufferVersion,
     /// Which element.
     pub address: &'a mut Address,
     /// Touched only if true.
@@ -165,9 +163,8 @@ impl Stmt {
     #[inline]
     pub fn shape(&self) -> Shape<'_> {
         let nothing = Shape::nothing();
-        let element = |buffer: &BufferId, version: &u32, write, address, guard: &Option<Arg>| {
-            let (buffer, version, reach) = (*buffer, *version, SmallVec::new());
-            Some(Access { buffer, version, write, address, reach, guard: *guard })
+        let element = |held: &BufferVersion, write, address, guard: &Option<Arg>| {
+            Some(Access { held: *held, write, address, reach: SmallVec::new(), guard: *guard })
         };
         match self {
             Stmt::Nest { body } => {
@@ -195,8 +192,8 @@ impl Stmt {
             Stmt::Let { value, expr: Expr::Code(code, args) } => {
                 Shape { defines: Some(*value), code: Some(*code), operands: args, ..nothing }
             }
-            Stmt::Let { value, expr: Expr::Load { buffer, version, address, guard } } => {
-                let element = element(buffer, version, false, address, guard);
+            Stmt::Let { value, expr: Expr::Load { held, address, guard } } => {
+                let element = element(held, false, address, guard);
                 Shape { defines: Some(*value), element, ..nothing }
             }
             Stmt::Var { var, init } => {
@@ -210,8 +207,8 @@ impl Stmt {
                 let assigns = Some((*var, Assign::Fold(*code)));
                 Shape { assigns, code: Some(*code), operands: from_ref(value), ..nothing }
             }
-            Stmt::Store { buffer, version, address, value, guard } => {
-                let element = element(buffer, version, true, address, guard);
+            Stmt::Store { held, address, value, guard } => {
+                let element = element(held, true, address, guard);
                 Shape { operands: from_ref(value), element, ..nothing }
             }
             Stmt::Contract(c) => Shape { contract: Some(c), ..nothing },
@@ -240,9 +237,9 @@ impl Stmt {
             | Stmt::If { then: first, otherwise: second, .. } => {
                 ShapeMut { blocks: smallvec![first, second], element: None }
             }
-            Stmt::Let { expr: Expr::Load { buffer, address, guard, .. }, .. }
-            | Stmt::Store { buffer, address, guard, .. } => {
-                let element = Some(ElementMut { buffer, address, guard });
+            Stmt::Let { expr: Expr::Load { held, address, guard }, .. }
+            | Stmt::Store { held, address, guard, .. } => {
+                let element = Some(ElementMut { held, address, guard });
                 ShapeMut { blocks: SmallVec::new(), element }
             }
             Stmt::Let { expr: Expr::Code(..), .. }
@@ -327,6 +324,42 @@ impl Stmt {
     }
 }
 
+/// A loop of which it is known how many iterations it has.
+#[derive(Clone, Copy)]
+pub(crate) struct Loop<'a> {
+    pub(crate) index: IndexId,
+    pub(crate) extent: usize,
+    pub(crate) parallelism: Parallelism,
+    pub(crate) lanes: usize,
+    pub(crate) carries: &'a [Carry],
+    pub(crate) body: &'a [Stmt],
+}
+
+impl Stmt {
+    /// The loop that it is, if its iterations are counted before the program runs.
+    pub(crate) fn counted(&self) -> Option<Loop<'_>> {
+        let Stmt::For {
+            index,
+            extent: Extent::Constant(extent),
+            parallelism,
+            lanes,
+            carries,
+            body,
+        } = self
+        else {
+            return None;
+        };
+        let (index, extent, parallelism, lanes) = (*index, *extent, *parallelism, *lanes);
+        Some(Loop { index, extent, parallelism, lanes, carries, body })
+    }
+
+    /// The buffers that are touched or handed on, as often as they are named; not by statements inside.
+    pub fn buffers(&self, f: &mut dyn FnMut(BufferId)) {
+        self.accesses(&mut |a| f(a.held.buffer));
+        self.carries().iter().for_each(|c| [c.now, c.next].iter().for_each(|h| f(h.buffer)));
+    }
+}
+
 impl Address {
     /// That element.
     pub fn constant(offset: i64) -> Address {
@@ -337,6 +370,13 @@ impl Address {
     pub fn args(&self, f: &mut dyn FnMut(Arg)) {
         self.terms.iter().for_each(|(i, _)| f(Arg::Index(*i)));
         self.dynamic.iter().for_each(|d| f(*d));
+    }
+
+    /// It with other names for indices and scalars; an index is never another operand.
+    pub fn renamed(&self, f: &mut dyn FnMut(Arg) -> Arg) -> Address {
+        let mut index = |i| if let Arg::Index(to) = f(Arg::Index(i)) { to } else { i };
+        let terms = self.terms.iter().map(|(i, stride)| (index(*i), *stride)).collect();
+        Address { terms, dynamic: self.dynamic.map(f), ..*self }
     }
 
     /// How many elements it lies behind another address, where that is one number whatever indices and scalars are.
@@ -376,17 +416,20 @@ impl Contract {
         let mut reach: SmallVec<[(usize, i64); 4]> = SmallVec::new();
         reach.extend([(rows, m.row), (columns, m.column)]);
         reach.extend(self.batch.iter().map(|b| (b.0, step(b))));
-        let (buffer, version) = (m.buffer, m.version);
-        Access { buffer, version, write, address: &m.at, reach, guard: None }
+        Access { held: m.held, write, address: &m.at, reach, guard: None }
     }
 }
 
 impl View {
+    /// From the first element on.
+    pub fn whole(held: BufferVersion, elements: usize) -> View {
+        View { held, at: Address::default(), elements }
+    }
+
     /// The memory touched.
     pub fn access(&self, write: bool) -> Access<'_> {
         Access {
-            buffer: self.buffer,
-            version: self.version,
+            held: self.held,
             write,
             address: &self.at,
             reach: SmallVec::from_slice(&[(self.elements, 1)]),

@@ -37,70 +37,50 @@ pub fn visit<'a>(body: &'a [Stmt], f: &mut dyn FnMut(&'a Stmt)) {
     }
 }
 
-/// The part of a [`Rewriter`] that leaves all names but those of values as they are.
-macro_rules! same_places {
-    () => {
-        fn frame(&mut self, frame: usize) -> usize {
-            frame
-        }
-
-        fn var(&mut self, var: VarId, _: bool) -> VarId {
-            var
-        }
-
-        fn index(&mut self, index: IndexId) -> IndexId {
-            index
-        }
-
-        fn cursor(&mut self, cursor: CursorId) -> CursorId {
-            cursor
-        }
-    };
-}
-pub(crate) use same_places;
-
-/// The part of a [`Rewriter`] that leaves all names as they are.
-macro_rules! same_names {
-    () => {
-        crate::loop_ir::visit::same_places!();
-
-        fn scalar(&mut self, value: ScalarId) -> ScalarId {
-            value
-        }
-    };
-}
-pub(crate) use same_names;
-
-/// The part of a [`Rewriter`] that leaves what loops carry as it is.
-macro_rules! same_carries {
-    () => {
-        fn carries(&mut self, carries: &[Carry]) -> Vec<Carry> {
-            carries.to_vec()
-        }
-    };
-}
-pub(crate) use same_carries;
-
-/// A copy of statements in which names stand for others.
+/// A copy of statements in which names stand for others: each for itself, where nothing else is said.
 pub trait Rewriter {
     /// What an operand becomes.
     fn arg(&mut self, arg: Arg) -> Arg;
+
     /// What an element of a buffer becomes.
-    fn element(&mut self, held: BufferVersion, address: &Address) -> (BufferVersion, Address);
+    fn element(&mut self, held: BufferVersion, address: &Address) -> (BufferVersion, Address) {
+        (held, address.renamed(&mut |a| self.arg(a)))
+    }
+
     /// What is carried, in the place of that.
-    fn carries(&mut self, carries: &[Carry]) -> Vec<Carry>;
+    fn carries(&mut self, carries: &[Carry]) -> Vec<Carry> {
+        carries.to_vec()
+    }
+
     /// Where a callee works.
-    fn frame(&mut self, frame: usize) -> usize;
+    fn frame(&mut self, frame: usize) -> usize {
+        frame
+    }
+
     /// The value defined in the place of one.
-    fn scalar(&mut self, value: ScalarId) -> ScalarId;
+    fn scalar(&mut self, value: ScalarId) -> ScalarId {
+        value
+    }
+
     /// The variable, where it is declared (`fresh`) or set.
-    fn var(&mut self, var: VarId, fresh: bool) -> VarId;
+    fn var(&mut self, var: VarId, _fresh: bool) -> VarId {
+        var
+    }
+
     /// The index of a loop in the place of one.
-    fn index(&mut self, index: IndexId) -> IndexId;
+    fn index(&mut self, index: IndexId) -> IndexId {
+        index
+    }
+
     /// The cursor in the place of one.
-    fn cursor(&mut self, cursor: CursorId) -> CursorId;
+    fn cursor(&mut self, cursor: CursorId) -> CursorId {
+        cursor
+    }
+
     /// The statements of a block inside.
-    fn block(&mut self, body: &[Stmt]) -> Vec<Stmt>;
+    fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
+        body.iter().map(|stmt| self.stmt(stmt)).collect()
+    }
 
     /// What a statement becomes: operands first, then what it defines, then the blocks inside.
     fn stmt(&mut self, stmt: &Stmt) -> Stmt {
@@ -131,10 +111,9 @@ pub trait Rewriter {
                     Expr::Code(code, args) => {
                         Expr::Code(*code, args.iter().map(|a| self.arg(*a)).collect())
                     }
-                    Expr::Load { buffer, version, address, guard } => {
-                        let (BufferVersion { buffer, version }, address) = self
-                            .element(BufferVersion { buffer: *buffer, version: *version }, address);
-                        Expr::Load { buffer, version, address, guard: guard.map(|g| self.arg(g)) }
+                    Expr::Load { held, address, guard } => {
+                        let (held, address) = self.element(*held, address);
+                        Expr::Load { held, address, guard: guard.map(|g| self.arg(g)) }
                     }
                 };
                 Stmt::Let { value: self.scalar(*value), expr }
@@ -149,18 +128,15 @@ pub trait Rewriter {
             Stmt::Fold { var, code, value } => {
                 Stmt::Fold { var: self.var(*var, false), code: *code, value: self.arg(*value) }
             }
-            Stmt::Store { buffer, version, address, value, guard } => {
-                let (BufferVersion { buffer, version }, address) =
-                    self.element(BufferVersion { buffer: *buffer, version: *version }, address);
+            Stmt::Store { held, address, value, guard } => {
+                let (held, address) = self.element(*held, address);
                 let (value, guard) = (self.arg(*value), guard.map(|g| self.arg(g)));
-                Stmt::Store { buffer, version, address, value, guard }
+                Stmt::Store { held, address, value, guard }
             }
             Stmt::Contract(c) => {
                 let mut matrix = |m: &Matrix| {
-                    let (buffer, version) = (m.buffer, m.version);
-                    let (BufferVersion { buffer, version }, at) =
-                        self.element(BufferVersion { buffer, version }, &m.at);
-                    Matrix { buffer, version, at, ..*m }
+                    let (held, at) = self.element(m.held, &m.at);
+                    Matrix { held, at, ..*m }
                 };
                 let (lhs, rhs, out) = (matrix(&c.lhs), matrix(&c.rhs), matrix(&c.out));
                 Stmt::Contract(Contract { lhs, rhs, out, ..c.clone() })
@@ -200,8 +176,7 @@ pub trait Rewriter {
 
     /// What consecutive elements become.
     fn view(&mut self, v: &View) -> View {
-        let held = BufferVersion { buffer: v.buffer, version: v.version };
-        let (BufferVersion { buffer, version }, at) = self.element(held, &v.at);
-        View { buffer, version, at, elements: v.elements }
+        let (held, at) = self.element(v.held, &v.at);
+        View { held, at, elements: v.elements }
     }
 }

@@ -3,7 +3,7 @@
 //! For each axis of the array read, it is known whether its index *is* the index along one axis of the
 //! member. This is what decides whether two members can share a loop.
 
-use super::graph::{Graph, NodeId, NodeKind, Source};
+use super::graph::{Graph, Movement, NodeId, NodeKind, Source};
 use super::iteration_domain::{Along, Read};
 use smallvec::SmallVec;
 use tapeloom_ir::OrderedSet;
@@ -25,22 +25,19 @@ impl<'a> Reader<'a> {
     pub(crate) fn visit(&mut self, source: Source, at: &[Option<usize>]) {
         let Some(id) = source.node() else { return };
         let node = &self.graph.nodes[id];
-        if !node.kind.is_movement() {
+        let NodeKind::Movement(movement) = &node.kind else {
             let read = Read { node: id, at: SmallVec::from_slice(at) };
             if !self.reads.iter().take(8).any(|r| r.node == id && r.at == read.at) {
                 self.reads.push(read);
             }
             return;
-        }
+        };
         if !self.seen.insert((id, SmallVec::from_slice(at))) {
             return;
         }
-        let shape = |s: Source| match s {
-            Source::Node(n) => &*self.graph.nodes[n].ty.shape,
-            Source::Literal(_) => &[],
-        };
-        match &node.kind {
-            NodeKind::View { pieces, fill } => {
+        let shape = |s: Source| self.graph.shape(s);
+        match movement {
+            Movement::View { pieces, fill } => {
                 for p in pieces {
                     self.piece(&node.operands, p, at);
                 }
@@ -48,13 +45,13 @@ impl<'a> Reader<'a> {
                     self.visit(node.operands[*f], &[]);
                 }
             }
-            NodeKind::Reshape => {
+            Movement::Reshape => {
                 let from = shape(node.operands[0]);
                 let same = equal_axes(from, &node.ty.shape);
                 let at: Along = same.iter().map(|s| s.and_then(|axis| at[axis])).collect();
                 self.visit(node.operands[0], &at);
             }
-            NodeKind::Slice => {
+            Movement::Slice => {
                 let from = shape(node.operands[0]);
                 let at: Along = from
                     .iter()
@@ -67,7 +64,7 @@ impl<'a> Reader<'a> {
                     self.visit(*start, &[]);
                 }
             }
-            NodeKind::Gather { batch, axes, .. } => {
+            Movement::Gather { batch, axes, .. } => {
                 let (from, indices) = (shape(node.operands[0]), shape(node.operands[1]));
                 let lead = indices.len() - 1;
                 let mut rest = at[lead..].iter();
@@ -87,17 +84,7 @@ impl<'a> Reader<'a> {
                 self.visit(node.operands[0], &array);
                 self.visit(node.operands[1], &at);
             }
-            NodeKind::Iota { .. }
-            | NodeKind::Input(_)
-            | NodeKind::Empty
-            | NodeKind::Map(_)
-            | NodeKind::Reduce { .. }
-            | NodeKind::ArgReduce { .. }
-            | NodeKind::Contract { .. }
-            | NodeKind::Update
-            | NodeKind::Result { .. }
-            | NodeKind::Scatter { .. }
-            | NodeKind::Copy => {}
+            Movement::Iota { .. } | Movement::Empty => {}
         }
     }
 

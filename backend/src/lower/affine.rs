@@ -4,7 +4,7 @@
 //! forms, so that a chain of slices, permutations and broadcasts costs nothing at run time: with
 //! `y = rev(x)[2:]` the element `y[i]` is `x[n - 3 - i]`.
 
-use crate::loop_ir::{IndexId, ScalarId};
+use crate::loop_ir::{Arg, IndexId, ScalarId};
 use smallvec::SmallVec;
 use tapeloom_ir::analysis::affine;
 
@@ -15,6 +15,16 @@ pub(crate) enum Term {
     Index(IndexId),
     /// An i64 scalar.
     Scalar(ScalarId),
+}
+
+impl Term {
+    /// The term as an operand.
+    pub(crate) fn arg(self) -> Arg {
+        match self {
+            Term::Index(i) => Arg::Index(i),
+            Term::Scalar(s) => Arg::Scalar(s),
+        }
+    }
 }
 
 /// An i64 that the program computes.

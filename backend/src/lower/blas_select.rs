@@ -11,7 +11,7 @@
 //! ```
 
 use super::contraction::{Extents, contract_outputs};
-use super::graph::{Graph, NodeId, NodeKind};
+use super::graph::{Graph, Movement, NodeId, NodeKind};
 use super::loop_tree::{NodeMatrix, Product};
 use super::strided_layout::strided;
 use crate::machine::MachineModel;
@@ -93,7 +93,9 @@ pub(crate) fn copied(graph: &Graph) -> BTreeSet<(NodeId, usize)> {
             }
             // A copy beneath a reshape is as good, and its loops need not divide.
             slots.insert(match node.operands[slot].node() {
-                Some(n) if matches!(graph.nodes[n].kind, NodeKind::Reshape) => (n, 0),
+                Some(n) if matches!(graph.nodes[n].kind, NodeKind::Movement(Movement::Reshape)) => {
+                    (n, 0)
+                }
                 _ => (id, slot),
             });
         }

@@ -4,7 +4,7 @@
 use super::buffer_liveness::Storage;
 use super::dead_code::sweep;
 use super::dynamic_tape::Tapes;
-use super::emit::{Convert, Held, Memory};
+use super::emit::{Convert, Memory, versions};
 use super::fusion::Emitted;
 use super::graph::{Graph, NodeId, NodeKind};
 use super::loop_tree::Tree;
@@ -16,7 +16,6 @@ use crate::loop_ir::{self, Buffer, BufferId, Kernel, KernelId, Place, ScalarId, 
 use crate::report::memory_plan::{Inside, Plan, Row, Works};
 use crate::report::rematerialized::tell;
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
-use smallvec::{SmallVec, smallvec};
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Mark;
 use tapeloom_ir::{ArrayType, Kind, OrderedMap, Origin, Problem};
@@ -115,16 +114,17 @@ pub(crate) fn finish(
         of_node[id] = of_node[id].or(of_node[root]);
     }
 
-    let held = Held::of(graph, &emitted, &of_node);
-    let memory = Memory { of_node: &of_node, storage: &storage, frames: &frames, callees };
-    let mut convert = Convert::new(graph, &emitted, memory, buffers, held, tapes);
+    let mut kernel = Kernel { buffers, workspace: peak, ..Kernel::new(name) };
+    let held = versions(graph, &emitted, &of_node, &mut kernel);
+    let memory = Memory { storage: &storage, frames: &frames, callees };
+    let mut convert = Convert::new(graph, &emitted, memory, kernel, held, tapes);
     let body = convert.block(&emitted.body)?;
-    let Convert { scalars, vars, indices, cursors, buffers, held, .. } = convert;
+    let Convert { mut kernel, held, .. } = convert;
+    kernel.body = body;
     // The marks are on what is in memory; what is not, is not kept.
     let marked = graph.nodes.iter().filter(|(_, node)| !node.kept.is_empty());
-    let marked =
-        marked.filter_map(|(id, node)| Some((held.at(id, of_node[id]?), node.kept.clone())));
-    let kept: OrderedMap<loop_ir::BufferVersion, Vec<Mark>> = marked.collect();
+    let marked = marked.filter_map(|(id, node)| Some((held[id]?, node.kept.clone())));
+    kernel.kept = marked.collect();
     // Who makes what is kept of it is not who writes a buffer last.
     let mut makers: SecondaryMap<BufferId, Option<NodeId>> = SecondaryMap::new();
     for (id, _) in graph.nodes.iter().filter(|(_, node)| !node.kept.is_empty()) {
@@ -141,7 +141,7 @@ pub(crate) fn finish(
             .iter()
             .map(|(id, buffer)| {
                 let (first, last) = storage.life[*id].unwrap_or((0, 0));
-                let (node, kept) = (&graph.nodes[*id], marks(&kept, *buffer));
+                let (node, kept) = (&graph.nodes[*id], marks(&kernel.kept, *buffer));
                 let maker = makers[*buffer].map_or(node, |id| &graph.nodes[id]);
                 let read = !readers.lines[*id].is_empty();
                 let named = kept.iter().filter_map(Mark::name).cloned();
@@ -152,8 +152,8 @@ pub(crate) fn finish(
                     tape,
                     names: node.label.iter().cloned().chain(named).collect(),
                     buffer: *buffer,
-                    ty: buffers[*buffer].ty.clone(),
-                    place: buffers[*buffer].place,
+                    ty: kernel.buffers[*buffer].ty.clone(),
+                    place: kernel.buffers[*buffer].place,
                     first,
                     last,
                     primitive: maker.name,
@@ -163,7 +163,7 @@ pub(crate) fn finish(
                 }
             })
             .collect(),
-        steps: body.len(),
+        steps: kernel.body.len(),
         peak,
         calls: Vec::new(),
         tapes: PrimaryMap::new(),
@@ -171,19 +171,6 @@ pub(crate) fn finish(
         again: Vec::new(),
         inside,
         works,
-    };
-    let mut kernel = Kernel {
-        name: name.to_owned(),
-        inline: false,
-        buffers,
-        body,
-        scalars,
-        vars,
-        indices,
-        cursors,
-        versions: held.versions,
-        kept,
-        workspace: peak,
     };
     claim(&mut kernel);
     Ok((kernel, plan))
@@ -248,14 +235,7 @@ fn inside(graph: &Graph, body: &[Tree], plans: &PrimaryMap<KernelId, Plan>) -> V
     let mut found = Vec::new();
     for (step, tree) in body.iter().enumerate() {
         let Tree::Region(r) = tree else { continue };
-        let kernels: SmallVec<[KernelId; 2]> = match &graph.regions[r.region].kind {
-            RegionKind::Call(callee) | RegionKind::Routine(callee) => smallvec![*callee],
-            RegionKind::Branch(branches) => branches.iter().copied().collect(),
-            RegionKind::Loop { body, condition, .. } => {
-                condition.iter().chain([body]).copied().collect()
-            }
-            RegionKind::CallHost(_) => continue,
-        };
+        let kernels = graph.regions[r.region].kind.kernels();
         let plans = kernels.iter().filter_map(|k| plans.get(*k));
         let bytes = plans.clone().map(Plan::tape).max().unwrap_or(0);
         if bytes > 0 && !planted(Fault::Inside) {

@@ -1,6 +1,6 @@
 //! From a function to its graph: calls inlined unless they stay (`calls`), constants folded, every result in memory of its own.
 
-use super::graph::{Graph, Node, NodeId, NodeKind, Source};
+use super::graph::{Graph, Movement, Node, NodeId, NodeKind, Source, Update};
 use super::phase_order;
 use super::region_node::{Region, RegionKind};
 use super::units::{Calls, Gives, Unit, carries, handed};
@@ -133,7 +133,7 @@ impl Flatten<'_> {
     /// stays where it is, and all its elements would be written for each that changes.
     fn changes_carry(&self, array: Source, shape: &[usize]) -> bool {
         let Some(mut node) = array.node() else { return false };
-        while let NodeKind::Update = self.graph.nodes[node].kind
+        while let NodeKind::Update(Update::Slice) = self.graph.nodes[node].kind
             && let Some(base) = self.graph.nodes[node].operands[0].node()
         {
             node = base;
@@ -241,17 +241,17 @@ impl Flatten<'_> {
                 }
                 NodeKind::Map(code)
             }
-            Lowering::View { pieces, fill } => NodeKind::View { pieces, fill },
+            Lowering::View { pieces, fill } => NodeKind::Movement(Movement::View { pieces, fill }),
             Lowering::Reshape => {
                 // Of a reshape: the first one does not matter.
                 if let Some(n) = operands[0].node()
-                    && let NodeKind::Reshape = self.graph.nodes[n].kind
+                    && let NodeKind::Movement(Movement::Reshape) = self.graph.nodes[n].kind
                 {
                     operands[0] = self.graph.nodes[n].operands[0];
                 }
-                NodeKind::Reshape
+                NodeKind::Movement(Movement::Reshape)
             }
-            Lowering::Iota { axis } => NodeKind::Iota { axis },
+            Lowering::Iota { axis } => NodeKind::Movement(Movement::Iota { axis }),
             Lowering::Reduce { code, identity, axes } => NodeKind::Reduce { code, identity, axes },
             Lowering::ArgReduce { axis, largest } => NodeKind::ArgReduce { axis, largest },
             Lowering::Cumulate { .. } | Lowering::ArgSort { .. } => {
@@ -262,7 +262,7 @@ impl Flatten<'_> {
                         self.region(Region::new(RegionKind::Routine(callee), 1), top, operands)?;
                         return Ok(None);
                     }
-                    None => NodeKind::Empty,
+                    None => NodeKind::Movement(Movement::Empty),
                 }
             }
             Lowering::Contract { batch, contract } => NodeKind::Contract { batch, contract },
@@ -270,10 +270,8 @@ impl Flatten<'_> {
                 let whole = self.graph.array(operands[0]).shape;
                 let part = array(&f.types[e.outputs[0]])?.shape;
                 match literal_starts(&operands[1..], &whole, &part) {
-                    Some(starts) => {
-                        NodeKind::View { pieces: vec![shifted(0, &starts, 1)], fill: None }
-                    }
-                    None => NodeKind::Slice,
+                    Some(starts) => view(vec![shifted(0, &starts, 1)]),
+                    None => NodeKind::Movement(Movement::Slice),
                 }
             }
             Lowering::DynamicUpdateSlice => {
@@ -287,14 +285,16 @@ impl Flatten<'_> {
                             && !self.changes_carry(operands[0], &whole) =>
                     {
                         let old = shifted(0, &vec![0; whole.len()], 1);
-                        NodeKind::View { pieces: vec![shifted(1, &starts, -1), old], fill: None }
+                        view(vec![shifted(1, &starts, -1), old])
                     }
-                    _ => NodeKind::Update,
+                    _ => NodeKind::Update(Update::Slice),
                 }
             }
-            Lowering::Gather { batch, axes, bounds } => NodeKind::Gather { batch, axes, bounds },
+            Lowering::Gather { batch, axes, bounds } => {
+                NodeKind::Movement(Movement::Gather { batch, axes, bounds })
+            }
             Lowering::Scatter { combine, batch, axes, bounds } => {
-                NodeKind::Scatter { combine, batch, axes, bounds }
+                NodeKind::Update(Update::Scatter { combine, batch, axes, bounds })
             }
         };
         let [output] = e.outputs.as_slice() else {
@@ -314,7 +314,7 @@ impl Flatten<'_> {
             let below = operands.iter().filter_map(|s| s.node()).map(|n| self.chain[n]).max();
             chain = below.unwrap_or(0) + 1;
         }
-        let many = matches!(&kind, NodeKind::View { pieces, .. } if pieces.len() > MAX_PIECES);
+        let many = matches!(&kind, NodeKind::Movement(Movement::View { pieces, .. }) if pieces.len() > MAX_PIECES);
         let mut node = self.graph.nodes.push(Node::new(kind, operands, ty, e.op.name(), origin));
         if many || chain > MAX_CHAIN {
             node = self.graph.copy(Source::Node(node));
@@ -355,12 +355,12 @@ impl Flatten<'_> {
                         let (kind, operands) = match &f.types[*output] {
                             // The handle of no record.
                             Type::Tape(_) => {
-                                let pieces = vec![Piece { operand: 0, axes: Vec::new() }];
-                                let zero = Source::Literal(Literal::i64(0));
-                                let kind = NodeKind::View { pieces, fill: None };
-                                (kind, SmallVec::from_slice(&[zero]))
+                                let kind = view(vec![Piece { operand: 0, axes: Vec::new() }]);
+                                (kind, SmallVec::from_slice(&[Source::Literal(Literal::i64(0))]))
                             }
-                            Type::Array(_) => (NodeKind::Empty, SmallVec::new()),
+                            Type::Array(_) => {
+                                (NodeKind::Movement(Movement::Empty), SmallVec::new())
+                            }
                         };
                         let node = Node::new(kind, operands, ty, e.op.name(), origin);
                         Source::Node(self.graph.nodes.push(node))
@@ -440,6 +440,11 @@ impl Flatten<'_> {
         }
         Ok(())
     }
+}
+
+/// A view without a fill.
+fn view(pieces: Vec<Piece>) -> NodeKind {
+    NodeKind::Movement(Movement::View { pieces, fill: None })
 }
 
 /// The starts of a slice or update, clamped, if all are constants.

@@ -25,6 +25,43 @@ pub(crate) fn contract_outputs(
     outputs.into_iter().enumerate().collect()
 }
 
+/// What belongs to each axis of the operands of a contraction: what belongs to the axis of the output that runs along
+/// it, or to the pair that is contracted.
+pub(crate) fn uncontracted<T: Clone + Default>(
+    out: &[T],
+    batch: &[(usize, usize)],
+    contract: &[(usize, usize)],
+    ranks: [usize; 2],
+    mut folded: impl FnMut(usize) -> T,
+) -> [SmallVec<[T; 4]>; 2] {
+    let [mut left, mut right]: [SmallVec<[T; 4]>; 2] =
+        ranks.map(|rank| SmallVec::from_elem(T::default(), rank));
+    for (n, (a, b)) in contract.iter().enumerate() {
+        left[*a] = folded(n);
+        right[*b] = left[*a].clone();
+    }
+    for (o, target) in contract_outputs(batch, contract, ranks[0], ranks[1]) {
+        for (is_right, a) in target {
+            (if is_right { &mut right } else { &mut left })[a] = out[o].clone();
+        }
+    }
+    [left, right]
+}
+
+/// The same of the operand of a reduction.
+pub(crate) fn unreduced<T: Clone + Default>(
+    out: &[T],
+    axes: &[usize],
+    mut folded: impl FnMut(usize) -> T,
+) -> SmallVec<[T; 4]> {
+    let mut kept = out.iter();
+    let mut of = |a| match axes.contains(&a) {
+        true => folded(a),
+        false => kept.next().cloned().unwrap_or_default(),
+    };
+    (0..out.len() + axes.len()).map(&mut of).collect()
+}
+
 /// The extents of a contraction, axes multiplied: of each item of the batch
 /// `y[m, n] = Σ_k x0[m, k] x1[k, n]`.
 pub(crate) struct Extents {

@@ -29,9 +29,8 @@ impl FusionState<'_> {
         let graph = self.graph;
         let node = &graph.nodes[id];
         let operand = node.operands[0];
-        let from = self.shape(operand);
         let flat = flatten(index, &node.ty.shape);
-        let strides = tapeloom_ir::Shape::from(&*from).strides();
+        let strides = graph.array(operand).shape.strides();
         let mut left = Some(flat.clone());
         let mut at = Index::new();
         for stride in &strides {
@@ -124,11 +123,7 @@ impl FusionState<'_> {
     pub(crate) fn index_value(&mut self, a: &Affine) -> Arg {
         let mut sum: Option<Arg> = None;
         for (t, factor) in a.terms() {
-            let term = match t {
-                Term::Index(i) => Arg::Index(*i),
-                Term::Scalar(s) => Arg::Scalar(*s),
-            };
-            let scaled = self.code(Code::Mul, &[term, Arg::Literal(Literal::i64(*factor))]);
+            let scaled = self.code(Code::Mul, &[t.arg(), Arg::Literal(Literal::i64(*factor))]);
             sum = Some(match sum {
                 None => scaled,
                 Some(before) => self.code(Code::Add, &[before, scaled]),
@@ -191,26 +186,24 @@ impl FusionState<'_> {
         self.code(Code::Convert(Dtype::I64), &[value])
     }
 
-    /// The index into an array that a gather or scatter addresses: `lead` indexes the leading axes
-    /// of the indices, `rest` the axes that are taken whole. The condition says whether it is inside
-    /// the array, if that has to be asked.
-    #[allow(clippy::too_many_arguments, reason = "the attributes of a gather")]
+    /// The index into an array that a gather or scatter addresses, for an index whose leading part is one of the
+    /// leading axes of the indices, the rest one of the axes that are taken whole. The condition says whether it is
+    /// inside the array, if that has to be asked.
     pub(crate) fn addressed(
         &mut self,
-        array: Source,
-        indices: Source,
+        (array, indices): (Source, Source),
         batch: usize,
         axes: &[usize],
         bounds: Bounds,
-        lead: &Index,
-        rest: &Index,
+        index: &Index,
         guard: Option<Arg>,
     ) -> Result<(Index, Option<Arg>), Problem> {
-        let extents = self.shape(array);
+        let graph = self.graph;
+        let (lead, rest) = index.split_at(graph.shape(indices).len() - 1);
         let mut at = Index::new();
         let mut inside = None;
         let mut rest = rest.iter();
-        for (axis, extent) in extents.iter().enumerate() {
+        for (axis, extent) in graph.shape(array).iter().enumerate() {
             if axis < batch {
                 at.push(lead[axis].clone());
                 continue;
@@ -219,7 +212,7 @@ impl FusionState<'_> {
                 at.push(rest.next().cloned().unwrap_or_default());
                 continue;
             };
-            let mut which = lead.clone();
+            let mut which = Index::from(lead);
             which.push(Affine::constant(k as i64));
             let value = self.element(indices, &which, guard)?;
             let last = *extent as i64 - 1;

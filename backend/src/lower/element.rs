@@ -10,9 +10,9 @@
 //! y = rev{axes=[0]} x           y[i] = x[n - 1 - i]
 //! ```
 
-use super::affine::{Affine, Index, Term};
+use super::affine::{Affine, Index};
 use super::fusion_state::FusionState;
-use super::graph::{NodeId, NodeKind, Source};
+use super::graph::{Movement, NodeId, NodeKind, Source};
 use super::loop_tree::{At, Def};
 use crate::loop_ir::Arg;
 use smallvec::SmallVec;
@@ -41,9 +41,8 @@ impl FusionState<'_> {
             | NodeKind::Reduce { .. }
             | NodeKind::ArgReduce { .. }
             | NodeKind::Contract { .. }
-            | NodeKind::Update
+            | NodeKind::Update(_)
             | NodeKind::Result { .. }
-            | NodeKind::Scatter { .. }
             | NodeKind::Copy => self.load(id, At::Axes(index.clone()), guard),
             NodeKind::Map(code) => {
                 if self.needs[id] || !self.recomputed(id) {
@@ -56,17 +55,19 @@ impl FusionState<'_> {
                     self.code(*code, &args)
                 }
             }
-            NodeKind::Empty => {
+            NodeKind::Movement(Movement::Empty) => {
                 return Err(Problem::internal("an element of an array that has none"));
             }
-            NodeKind::View { pieces, fill } => self.view(id, pieces, *fill, index, guard)?,
-            NodeKind::Reshape => return self.reshaped(id, index, guard),
-            NodeKind::Iota { axis } => {
+            NodeKind::Movement(Movement::View { pieces, fill }) => {
+                self.view(id, pieces, *fill, index, guard)?
+            }
+            NodeKind::Movement(Movement::Reshape) => return self.reshaped(id, index, guard),
+            NodeKind::Movement(Movement::Iota { axis }) => {
                 let value = self.index_value(&index[*axis]);
                 self.code(Code::Convert(node.ty.dtype), &[value])
             }
-            NodeKind::Slice => {
-                let from = self.shape(node.operands[0]);
+            NodeKind::Movement(Movement::Slice) => {
+                let from = self.graph.shape(node.operands[0]);
                 let mut at = Index::new();
                 for (axis, i) in index.iter().enumerate() {
                     let room = from[axis] as i64 - node.ty.shape[axis] as i64;
@@ -75,20 +76,9 @@ impl FusionState<'_> {
                 }
                 return self.element(node.operands[0], &at, guard);
             }
-            NodeKind::Gather { batch, axes, bounds } => {
-                let rank = self.shape(node.operands[1]).len();
-                let lead: Index = index[..rank - 1].iter().cloned().collect();
-                let rest: Index = index[rank - 1..].iter().cloned().collect();
-                let (at, inside) = self.addressed(
-                    node.operands[0],
-                    node.operands[1],
-                    *batch,
-                    axes,
-                    *bounds,
-                    &lead,
-                    &rest,
-                    guard,
-                )?;
+            NodeKind::Movement(Movement::Gather { batch, axes, bounds }) => {
+                let from = (node.operands[0], node.operands[1]);
+                let (at, inside) = self.addressed(from, *batch, axes, *bounds, index, guard)?;
                 match inside {
                     None => self.element(node.operands[0], &at, guard)?,
                     Some(inside) => {
@@ -104,22 +94,11 @@ impl FusionState<'_> {
         Ok(value)
     }
 
-    pub(crate) fn shape(&self, source: Source) -> SmallVec<[usize; 4]> {
-        source
-            .node()
-            .map_or(SmallVec::new(), |n| SmallVec::from_slice(&self.graph.nodes[n].ty.shape))
-    }
-
     /// Loads an element, in the outermost block where its index is there.
     pub(crate) fn load(&mut self, node: NodeId, at: At, guard: Option<Arg>) -> Arg {
         self.needs[node] = true;
-        let affine_level = |a: &Affine| {
-            let level = |t: &Term| match t {
-                Term::Index(i) => self.level(Arg::Index(*i)),
-                Term::Scalar(s) => self.level(Arg::Scalar(*s)),
-            };
-            a.terms().iter().map(|(t, _)| level(t)).max().unwrap_or(0)
-        };
+        let affine_level =
+            |a: &Affine| a.terms().iter().map(|(t, _)| self.level(t.arg())).max().unwrap_or(0);
         let level = match &at {
             At::Axes(index) => index.iter().map(affine_level).max().unwrap_or(0),
             At::Flat(a) => affine_level(a),

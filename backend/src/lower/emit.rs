@@ -9,52 +9,41 @@ use super::fusion::Emitted;
 use super::graph::{Graph, NodeId, NodeKind};
 use super::loop_tree::{At, Def, NodeMatrix, Tree};
 use crate::loop_ir::{
-    self, Address, Arg, Buffer, BufferId, Contract, Cursor, CursorId, Expr, Extent, IndexId,
-    Kernel, KernelId, Matrix, Parallelism, ScalarId, Stmt, Sums, VarId, Version,
+    Address, Arg, BufferId, BufferVersion, Contract, Expr, Extent, IndexId, Kernel, KernelId,
+    Matrix, Parallelism, ScalarId, Stmt, Sums, VarId, Version,
 };
-use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
+use cranelift_entity::{PrimaryMap, SecondaryMap};
 use tapeloom_ir::{Code, Dtype, Literal, OrderedMap, Problem};
 
-/// Which of a buffer's values each node is.
-pub(crate) struct Held {
-    of_node: SecondaryMap<NodeId, u32>,
-    pub(crate) versions: SecondaryMap<BufferId, Vec<Version>>,
-}
+/// Which value of which buffer each node is.
+pub(crate) type Held = SecondaryMap<NodeId, Option<BufferVersion>>;
 
-impl Held {
-    /// Nodes that share a buffer are its versions, in their own order.
-    pub(crate) fn of(
-        graph: &Graph,
-        emitted: &Emitted,
-        buffers: &SecondaryMap<NodeId, Option<BufferId>>,
-    ) -> Held {
-        let mut held = Held {
-            of_node: SecondaryMap::with_capacity(graph.nodes.len()),
-            versions: SecondaryMap::new(),
-        };
-        let mut met: SecondaryMap<BufferId, bool> = SecondaryMap::new();
-        for id in graph.nodes.keys() {
-            let Some(buffer) = buffers[id] else { continue };
-            if std::mem::replace(&mut met[buffer], true) {
-                let continues = emitted.takes[id].map(|base| held.of_node[base]);
-                held.versions[buffer].push(Version { continues });
-                held.of_node[id] = held.versions[buffer].len() as u32;
-            }
+/// Nodes that share a buffer are its versions in the kernel, in their own order.
+pub(crate) fn versions(
+    graph: &Graph,
+    emitted: &Emitted,
+    buffers: &SecondaryMap<NodeId, Option<BufferId>>,
+    kernel: &mut Kernel,
+) -> Held {
+    let mut held = Held::with_capacity(graph.nodes.len());
+    let mut met: SecondaryMap<BufferId, bool> = SecondaryMap::new();
+    for id in graph.nodes.keys() {
+        let Some(buffer) = buffers[id] else { continue };
+        let mut own = BufferVersion::first(buffer);
+        if std::mem::replace(&mut met[buffer], true) {
+            let base = emitted.takes[id].and_then(|base| held[base]);
+            kernel.versions[buffer].push(Version { continues: base.map(|base| base.version) });
+            own.version = kernel.versions[buffer].len() as u32;
         }
-        held
+        held[id] = Some(own);
     }
-
-    /// A node in that buffer.
-    pub(crate) fn at(&self, node: NodeId, buffer: BufferId) -> loop_ir::BufferVersion {
-        loop_ir::BufferVersion { buffer, version: self.of_node[node] }
-    }
+    held
 }
 
 /// Where everything lies.
 #[derive(Clone, Copy)]
 pub(crate) struct Memory<'a> {
     pub(crate) storage: &'a Storage,
-    pub(crate) of_node: &'a SecondaryMap<NodeId, Option<BufferId>>,
     /// Where the frames of regions begin, by their first results.
     pub(crate) frames: &'a OrderedMap<NodeId, usize>,
     pub(crate) callees: &'a PrimaryMap<KernelId, Kernel>,
@@ -64,14 +53,10 @@ pub(crate) struct Memory<'a> {
 pub(crate) struct Convert<'a> {
     pub(crate) graph: &'a Graph,
     pub(crate) memory: Memory<'a>,
-    /// Regions add some of their own.
-    pub(crate) buffers: PrimaryMap<BufferId, Buffer>,
+    /// The kernel, but for its body. Regions add buffers of their own.
+    pub(crate) kernel: Kernel,
     pub(crate) held: Held,
     old: &'a Emitted,
-    pub(crate) scalars: PrimaryMap<ScalarId, Dtype>,
-    pub(crate) vars: PrimaryMap<VarId, Dtype>,
-    pub(crate) indices: u32,
-    pub(crate) cursors: PrimaryMap<CursorId, Cursor>,
     /// The tapes of the program so far.
     pub(crate) tapes: &'a mut Tapes,
     new_scalar: SecondaryMap<ScalarId, Option<ScalarId>>,
@@ -86,20 +71,16 @@ impl<'a> Convert<'a> {
         graph: &'a Graph,
         old: &'a Emitted,
         memory: Memory<'a>,
-        buffers: PrimaryMap<BufferId, Buffer>,
+        kernel: Kernel,
         held: Held,
         tapes: &'a mut Tapes,
     ) -> Convert<'a> {
         Convert {
             graph,
             memory,
-            buffers,
+            kernel,
             held,
             old,
-            scalars: PrimaryMap::new(),
-            vars: PrimaryMap::new(),
-            indices: 0,
-            cursors: PrimaryMap::new(),
             tapes,
             new_scalar: SecondaryMap::new(),
             new_var: SecondaryMap::new(),
@@ -135,8 +116,7 @@ impl<'a> Convert<'a> {
             }),
             Tree::Region(r) => return self.region(r, out),
             Tree::For { index, extent, body } => {
-                let new = IndexId::new(self.indices as usize);
-                self.indices += 1;
+                let new = self.kernel.fresh_index();
                 self.new_index[*index] = Some(new);
                 // What its iterations are is claimed in the end.
                 let (extent, parallelism) = (Extent::Constant(*extent), Parallelism::Serial);
@@ -153,17 +133,16 @@ impl<'a> Convert<'a> {
                     Def::Load { node, at, guard } => {
                         let guard = guard.map(|g| self.arg(g)).transpose()?;
                         let address = self.address(*node, at, out)?;
-                        let (buffer, version) = self.buffer(*node)?;
-                        Expr::Load { buffer, version, address, guard }
+                        Expr::Load { held: self.held(*node)?, address, guard }
                     }
                 };
-                let new = self.scalars.push(self.old.scalars[*value].dtype);
+                let new = self.kernel.scalars.push(self.old.scalars[*value].dtype);
                 self.new_scalar[*value] = Some(new);
                 Stmt::Let { value: new, expr }
             }
             Tree::Var { var, init } => {
                 let init = self.arg(*init)?;
-                let new = self.vars.push(self.old.vars[*var]);
+                let new = self.kernel.vars.push(self.old.vars[*var]);
                 self.new_var[*var] = Some(new);
                 Stmt::Var { var: new, init }
             }
@@ -176,8 +155,7 @@ impl<'a> Convert<'a> {
             Tree::Store { node, at, value, guard } => {
                 let (value, guard) = (self.arg(*value)?, guard.map(|g| self.arg(g)).transpose()?);
                 let address = self.address(*node, at, out)?;
-                let (buffer, version) = self.buffer(*node)?;
-                Stmt::Store { buffer, version, address, value, guard }
+                Stmt::Store { held: self.held(*node)?, address, value, guard }
             }
         };
         out.push(stmt);
@@ -198,11 +176,9 @@ impl<'a> Convert<'a> {
         self.new_var[var].ok_or_else(|| Problem::internal("a variable before its declaration"))
     }
 
-    /// The buffer that holds a node, and as which of its versions.
-    pub(crate) fn buffer(&self, node: NodeId) -> Result<(BufferId, u32), Problem> {
-        let buffer = self.memory.of_node[node];
-        let buffer = buffer.ok_or_else(|| Problem::internal(format!("{node} has no memory")))?;
-        Ok((buffer, self.held.of_node[node]))
+    /// The value that a node is.
+    pub(crate) fn held(&self, node: NodeId) -> Result<BufferVersion, Problem> {
+        self.held[node].ok_or_else(|| Problem::internal(format!("{node} has no memory")))
     }
 
     fn address(&mut self, node: NodeId, at: &At, out: &mut Vec<Stmt>) -> Result<Address, Problem> {
@@ -251,14 +227,13 @@ impl<'a> Convert<'a> {
     }
 
     pub(crate) fn integer(&mut self, code: Code, x: Arg, y: Arg, out: &mut Vec<Stmt>) -> Arg {
-        let value = self.scalars.push(Dtype::I64);
+        let value = self.kernel.scalars.push(Dtype::I64);
         out.push(Stmt::Let { value, expr: Expr::Code(code, vec![x, y]) });
         Arg::Scalar(value)
     }
 
     fn matrix(&self, o: NodeMatrix) -> Result<Matrix, Problem> {
-        let (buffer, version) = self.buffer(o.node)?;
-        let at = Address::constant(o.offset);
-        Ok(Matrix { buffer, version, at, row: o.row, column: o.column })
+        let (held, at) = (self.held(o.node)?, Address::constant(o.offset));
+        Ok(Matrix { held, at, row: o.row, column: o.column })
     }
 }

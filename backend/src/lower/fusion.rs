@@ -26,8 +26,9 @@
 //! loops of TVM, found greedily.
 
 use super::affine::{Affine, Index, Term};
+use super::contraction::{uncontracted, unreduced};
 use super::fusion_state::{Accumulator, Block, FusionState, Pattern, Placed, ScalarInfo};
-use super::graph::{Graph, NodeId, NodeKind, Source};
+use super::graph::{Graph, NodeId, NodeKind};
 use super::iteration_domain::{FusionCandidate, Part, Runs};
 use super::loop_tree::{At, Def, Tree};
 use super::phase_order::{self, Passes};
@@ -374,16 +375,7 @@ impl FusionState<'_> {
                 Part::Piece(p) => self.piece(node.operands[0], p, out),
             },
             NodeKind::Reduce { axes, .. } => {
-                let rank = out.len() + axes.len();
-                let mut kept = out.iter();
-                let mut index = Index::new();
-                for a in 0..rank {
-                    index.push(if axes.contains(&a) {
-                        folded(a)
-                    } else {
-                        kept.next().cloned().unwrap_or_default()
-                    });
-                }
+                let index = unreduced(out, axes, folded);
                 self.element(node.operands[0], &index, None)
             }
             NodeKind::ArgReduce { axis, .. } => {
@@ -392,32 +384,16 @@ impl FusionState<'_> {
                 self.element(node.operands[0], &index, None)
             }
             NodeKind::Contract { batch, contract } => {
-                let rank = |s: Source| s.node().map_or(0, |n| self.graph.nodes[n].ty.shape.len());
-                let (l, r) = (rank(node.operands[0]), rank(node.operands[1]));
-                let mut left: Index = SmallVec::from_elem(Affine::default(), l);
-                let mut right: Index = SmallVec::from_elem(Affine::default(), r);
-                for (n, (a, b)) in contract.iter().enumerate() {
-                    (left[*a], right[*b]) = (folded(n), folded(n));
-                }
-                for (o, target) in super::contraction::contract_outputs(batch, contract, l, r) {
-                    for (side, a) in target {
-                        if side { right[a] = out[o].clone() } else { left[a] = out[o].clone() }
-                    }
-                }
+                let ranks = [0, 1].map(|n| self.graph.shape(node.operands[n]).len());
+                let [left, right] = uncontracted(out, batch, contract, ranks, folded);
                 let x = self.element(node.operands[0], &left, None)?;
                 let y = self.element(node.operands[1], &right, None)?;
                 Ok(self.code(Code::Mul, &[x, y]))
             }
             NodeKind::Input(_)
-            | NodeKind::Empty
-            | NodeKind::Update
+            | NodeKind::Update(_)
             | NodeKind::Result { .. }
-            | NodeKind::Scatter { .. }
-            | NodeKind::View { .. }
-            | NodeKind::Reshape
-            | NodeKind::Iota { .. }
-            | NodeKind::Slice
-            | NodeKind::Gather { .. } => Err(Problem::internal("a member that computes nothing")),
+            | NodeKind::Movement(_) => Err(Problem::internal("a member that computes nothing")),
         }
     }
 
@@ -427,13 +403,7 @@ impl FusionState<'_> {
         // What was computed further out does not depend on the loops in between.
         let level = self.level(value);
         if level + 1 < self.blocks.len() {
-            let inner = |a: &Affine| {
-                let level_of = |(t, _): &(Term, i64)| match t {
-                    Term::Index(i) => self.level(Arg::Index(*i)),
-                    Term::Scalar(s) => self.level(Arg::Scalar(*s)),
-                };
-                a.terms().iter().any(|t| level_of(t) > level)
-            };
+            let inner = |a: &Affine| a.terms().iter().any(|(t, _)| self.level(t.arg()) > level);
             let pattern: Pattern = index.iter().map(|a| (!inner(a)).then(|| a.clone())).collect();
             if pattern.contains(&None) {
                 self.blocks[level].uniform.insert(node, (pattern, value));

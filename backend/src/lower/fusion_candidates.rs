@@ -2,8 +2,8 @@
 
 use super::access_maps::Reader;
 use super::axis_order::order;
-use super::contraction::contract_outputs;
-use super::graph::{Graph, NodeId, NodeKind, Source};
+use super::contraction::{uncontracted, unreduced};
+use super::graph::{Graph, NodeId, NodeKind};
 use super::iteration_domain::{Along, Axis, FusionCandidate, Part, Read, Runs};
 use super::view_boxes::{PieceBox, copied_view, fill_of};
 use cranelift_entity::SecondaryMap;
@@ -72,10 +72,7 @@ fn whole(graph: &Graph, id: NodeId, part: Part) -> FusionCandidate {
         }
     }
     let mut walk = Reader::new(graph);
-    let shape = |s: Source| match s {
-        Source::Node(n) => SmallVec::<[usize; 4]>::from_slice(&graph.nodes[n].ty.shape),
-        Source::Literal(_) => SmallVec::new(),
-    };
+    let shape = |n: usize| graph.shape(node.operands[n]);
     let fold = |axes: &mut SmallVec<[Axis; 4]>, extent: usize, n: usize| {
         (extent != 1).then(|| {
             axes.push(Axis::whole(extent, Runs::Fold(n)));
@@ -96,53 +93,29 @@ fn whole(graph: &Graph, id: NodeId, part: Part) -> FusionCandidate {
             }
         }
         NodeKind::Reduce { axes: folded, .. } => {
-            let mut kept = out.iter();
-            let mut syms: Along = SmallVec::new();
-            for (a, extent) in shape(node.operands[0]).iter().enumerate() {
-                syms.push(if folded.contains(&a) {
-                    fold(&mut axes, *extent, a)
-                } else {
-                    kept.next().copied().flatten()
-                });
-            }
+            let syms = unreduced(&out, folded, |a| fold(&mut axes, shape(0)[a], a));
             walk.visit(node.operands[0], &syms);
         }
         NodeKind::ArgReduce { axis, .. } => {
-            let extents = shape(node.operands[0]);
-            let at = fold(&mut axes, extents[*axis], *axis);
+            let at = fold(&mut axes, shape(0)[*axis], *axis);
             let mut syms = out.clone();
             syms.insert(*axis, at);
             walk.visit(node.operands[0], &syms);
         }
         NodeKind::Contract { batch, contract } => {
-            let (l, r) = (shape(node.operands[0]), shape(node.operands[1]));
-            let mut left: Along = SmallVec::from_elem(None, l.len());
-            let mut right: Along = SmallVec::from_elem(None, r.len());
-            for (n, (a, b)) in contract.iter().enumerate() {
-                let at = fold(&mut axes, l[*a], n);
-                (left[*a], right[*b]) = (at, at);
-            }
-            for (o, target) in contract_outputs(batch, contract, l.len(), r.len()) {
-                for (side, a) in target {
-                    if side { right[a] = out[o] } else { left[a] = out[o] }
-                }
-            }
+            let ranks = [0, 1].map(|n| shape(n).len());
+            let term = |n: usize| fold(&mut axes, shape(0)[contract[n].0], n);
+            let [left, right] = uncontracted(&out, batch, contract, ranks, term);
             walk.visit(node.operands[0], &left);
             walk.visit(node.operands[1], &right);
         }
-        NodeKind::Update | NodeKind::Scatter { .. } | NodeKind::Result { .. } => {
+        NodeKind::Update(_) | NodeKind::Result { .. } => {
             for o in &node.operands {
-                let unknown: Along = SmallVec::from_elem(None, shape(*o).len());
+                let unknown: Along = SmallVec::from_elem(None, graph.shape(*o).len());
                 walk.visit(*o, &unknown);
             }
         }
-        NodeKind::Input(_)
-        | NodeKind::Empty
-        | NodeKind::View { .. }
-        | NodeKind::Reshape
-        | NodeKind::Iota { .. }
-        | NodeKind::Slice
-        | NodeKind::Gather { .. } => {}
+        NodeKind::Input(_) | NodeKind::Movement(_) => {}
     }
     finish(graph, id, part, axes, walk.reads)
 }

@@ -48,8 +48,6 @@ impl Source {
 pub(crate) enum NodeKind {
     /// An argument.
     Input(usize),
-    /// No elements: nothing to compute, and nothing to read.
-    Empty,
     /// Scalar code on corresponding elements.
     Map(Code),
     /// See [`Lowering::Reduce`](tapeloom_ir::prim::Lowering::Reduce).
@@ -58,15 +56,31 @@ pub(crate) enum NodeKind {
     ArgReduce { axis: usize, largest: bool },
     /// See [`Lowering::Contract`](tapeloom_ir::prim::Lowering::Contract).
     Contract { batch: Vec<(usize, usize)>, contract: Vec<(usize, usize)> },
-    /// See [`Lowering::DynamicUpdateSlice`](tapeloom_ir::prim::Lowering::DynamicUpdateSlice).
-    Update,
-    /// See [`Lowering::Scatter`](tapeloom_ir::prim::Lowering::Scatter).
-    Scatter { combine: Combine, batch: usize, axes: Vec<usize>, bounds: Bounds },
+    /// The first operand, with some elements written over.
+    Update(Update),
     /// The n-th result of a region. The first one has the region's operands, and the others have the
     /// first; a region without results has a first one that nobody reads.
     Result { of: RegionId, n: usize },
     /// The operand, in memory of its own.
     Copy,
+    /// Elements of others.
+    Movement(Movement),
+}
+
+/// Which elements of an array are written over.
+#[derive(Clone, Debug)]
+pub(crate) enum Update {
+    /// See [`Lowering::DynamicUpdateSlice`](tapeloom_ir::prim::Lowering::DynamicUpdateSlice).
+    Slice,
+    /// See [`Lowering::Scatter`](tapeloom_ir::prim::Lowering::Scatter).
+    Scatter { combine: Combine, batch: usize, axes: Vec<usize>, bounds: Bounds },
+}
+
+/// For which elements a node stands that computes none of its own.
+#[derive(Clone, Debug)]
+pub(crate) enum Movement {
+    /// No elements: nothing to compute, and nothing to read.
+    Empty,
     /// See [`Lowering::View`](tapeloom_ir::prim::Lowering::View).
     View { pieces: Vec<Piece>, fill: Option<usize> },
     /// See [`Lowering::Reshape`](tapeloom_ir::prim::Lowering::Reshape).
@@ -82,23 +96,7 @@ pub(crate) enum NodeKind {
 impl NodeKind {
     /// Whether the node stands for other elements rather than computing its own.
     pub(crate) fn is_movement(&self) -> bool {
-        match self {
-            NodeKind::View { .. }
-            | NodeKind::Empty
-            | NodeKind::Reshape
-            | NodeKind::Iota { .. }
-            | NodeKind::Slice
-            | NodeKind::Gather { .. } => true,
-            NodeKind::Input(_)
-            | NodeKind::Map(_)
-            | NodeKind::Reduce { .. }
-            | NodeKind::ArgReduce { .. }
-            | NodeKind::Contract { .. }
-            | NodeKind::Update
-            | NodeKind::Scatter { .. }
-            | NodeKind::Result { .. }
-            | NodeKind::Copy => false,
-        }
+        matches!(self, NodeKind::Movement(_))
     }
 
     /// The region of which this is the first result.
@@ -109,22 +107,7 @@ impl NodeKind {
 
     /// Whether the node writes over its first operand.
     pub(crate) fn is_update(&self) -> bool {
-        match self {
-            NodeKind::Update | NodeKind::Scatter { .. } => true,
-            NodeKind::View { .. }
-            | NodeKind::Empty
-            | NodeKind::Reshape
-            | NodeKind::Iota { .. }
-            | NodeKind::Slice
-            | NodeKind::Gather { .. }
-            | NodeKind::Input(_)
-            | NodeKind::Map(_)
-            | NodeKind::Reduce { .. }
-            | NodeKind::ArgReduce { .. }
-            | NodeKind::Contract { .. }
-            | NodeKind::Result { .. }
-            | NodeKind::Copy => false,
-        }
+        matches!(self, NodeKind::Update(_))
     }
 }
 
@@ -183,6 +166,11 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
+    /// The shape of a source.
+    pub(crate) fn shape(&self, source: Source) -> &[usize] {
+        source.node().map_or(&[], |n| &self.nodes[n].ty.shape)
+    }
+
     pub(crate) fn array(&self, source: Source) -> ArrayType {
         match source {
             Source::Node(n) => self.nodes[n].ty.clone(),
@@ -225,7 +213,7 @@ impl Graph {
         let ty = self.array(source);
         let origin = source.node().map_or(Origin::default(), |n| self.nodes[n].origin);
         let (kind, operands) = match ty.shape.elements() {
-            0 => (NodeKind::Empty, SmallVec::new()),
+            0 => (NodeKind::Movement(Movement::Empty), SmallVec::new()),
             _ => (NodeKind::Copy, SmallVec::from_slice(&[source])),
         };
         self.nodes.push(Node::new(kind, operands, ty, "copy", origin))

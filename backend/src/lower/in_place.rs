@@ -5,10 +5,9 @@
 
 use super::affine::{Affine, Index, Term};
 use super::fusion_state::{Block, FusionState};
-use super::graph::{NodeId, NodeKind, Source};
+use super::graph::{NodeId, NodeKind, Source, Update};
 use super::loop_tree::{At, Def, Tree};
 use crate::loop_ir::Arg;
-use tapeloom_ir::prim::Combine;
 use tapeloom_ir::{Code, Problem};
 
 impl FusionState<'_> {
@@ -67,10 +66,13 @@ impl FusionState<'_> {
     fn updates(&mut self, id: NodeId) -> Result<(), Problem> {
         let graph = self.graph;
         let node = &graph.nodes[id];
-        match &node.kind {
-            NodeKind::Update => {
+        let NodeKind::Update(update) = &node.kind else {
+            return Err(Problem::internal("an update that updates nothing"));
+        };
+        match update {
+            Update::Slice => {
                 let new = node.operands[1];
-                let shape = self.shape(new);
+                let shape = self.graph.shape(new);
                 let mut starts = Index::new();
                 for (axis, extent) in node.ty.shape.iter().enumerate() {
                     let room = *extent as i64 - shape.get(axis).map_or(1, |n| *n as i64);
@@ -83,49 +85,22 @@ impl FusionState<'_> {
                     Ok(())
                 })
             }
-            NodeKind::Scatter { combine, batch, axes, bounds } => {
+            Update::Scatter { combine, batch, axes, bounds } => {
                 let (indices, new) = (node.operands[1], node.operands[2]);
-                let shape = self.shape(new);
-                let rank = self.shape(indices).len();
+                let shape = self.graph.shape(new);
                 self.nest(&shape, |emit, index| {
-                    let lead: Index = index[..rank - 1].iter().cloned().collect();
-                    let rest: Index = index[rank - 1..].iter().cloned().collect();
-                    let (at, guard) = emit.addressed(
-                        Source::Node(id),
-                        indices,
-                        *batch,
-                        axes,
-                        *bounds,
-                        &lead,
-                        &rest,
-                        None,
-                    )?;
+                    let to = (Source::Node(id), indices);
+                    let (at, guard) = emit.addressed(to, *batch, axes, *bounds, index, None)?;
                     let value = emit.element(new, index, None)?;
                     let at = At::Axes(at);
-                    let value = match combine {
-                        Combine::Set => value,
-                        Combine::Add => emit.combined(id, Code::Add, &at, value, guard),
-                        Combine::Mul => emit.combined(id, Code::Mul, &at, value, guard),
-                        Combine::Max => emit.combined(id, Code::Max, &at, value, guard),
-                        Combine::Min => emit.combined(id, Code::Min, &at, value, guard),
+                    let value = match combine.code() {
+                        None => value,
+                        Some(code) => emit.combined(id, code, &at, value, guard),
                     };
                     emit.push(Tree::Store { node: id, at, value, guard });
                     Ok(())
                 })
             }
-            NodeKind::Input(_)
-            | NodeKind::Empty
-            | NodeKind::Map(_)
-            | NodeKind::Reduce { .. }
-            | NodeKind::ArgReduce { .. }
-            | NodeKind::Contract { .. }
-            | NodeKind::Result { .. }
-            | NodeKind::Copy
-            | NodeKind::View { .. }
-            | NodeKind::Reshape
-            | NodeKind::Iota { .. }
-            | NodeKind::Slice
-            | NodeKind::Gather { .. } => Err(Problem::internal("an update that updates nothing")),
         }
     }
 

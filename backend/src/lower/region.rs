@@ -49,15 +49,8 @@ impl Frame {
         callees: &PrimaryMap<KernelId, Kernel>,
     ) -> Frame {
         let region = &graph.regions[step.region];
-        let workspace = |k: &KernelId| callees[*k].workspace;
-        let mut at = match &region.kind {
-            RegionKind::Call(callee) | RegionKind::Routine(callee) => workspace(callee),
-            RegionKind::Branch(branches) => branches.iter().map(workspace).max().unwrap_or(0),
-            RegionKind::Loop { body, condition, .. } => {
-                condition.iter().chain([body]).map(workspace).max().unwrap_or(0)
-            }
-            RegionKind::CallHost(_) => 0,
-        };
+        let kernels = region.kind.kernels();
+        let mut at = kernels.iter().map(|k| callees[*k].workspace).max().unwrap_or(0);
         let mut place = |bytes: usize| {
             let here = at.checked_next_multiple_of(BUFFER_ALIGNMENT_BYTES).unwrap_or(usize::MAX);
             at = here.saturating_add(bytes);
@@ -123,8 +116,8 @@ impl Convert<'_> {
     }
 
     fn span(&self, p: &Span) -> Result<View, Problem> {
-        let (buffer, version) = self.buffer(p.node)?;
-        Ok(View { buffer, version, at: Address::constant(p.offset), elements: p.elements })
+        let (held, at) = (self.held(p.node)?, Address::constant(p.offset));
+        Ok(View { held, at, elements: p.elements })
     }
 
     fn spans(&self, spans: &[Span]) -> Result<Vec<View>, Problem> {
@@ -142,17 +135,14 @@ impl Convert<'_> {
 
     /// A buffer of the frame.
     fn own(&mut self, ty: ArrayType, offset: usize) -> BufferId {
-        self.buffers.push(Buffer::new(ty, Place::Workspace(offset)))
+        self.kernel.buffers.push(Buffer::new(ty, Place::Workspace(offset)))
     }
 
     /// The first element of a view.
     fn scalar(&mut self, view: &View, dtype: Dtype, out: &mut Vec<Stmt>) -> Arg {
-        let View { buffer, version, at, .. } = view.clone();
-        let value = self.scalars.push(dtype);
-        out.push(Stmt::Let {
-            value,
-            expr: Expr::Load { buffer, version, address: at, guard: None },
-        });
+        let value = self.kernel.scalars.push(dtype);
+        let expr = Expr::Load { held: view.held, address: view.at.clone(), guard: None };
+        out.push(Stmt::Let { value, expr });
         Arg::Scalar(value)
     }
 
@@ -173,7 +163,7 @@ impl Convert<'_> {
         for callee in branches {
             calls.push(self.called(r, *callee, operands, &outputs, frame, &layout));
         }
-        let dtype = self.buffers[which.buffer].ty.dtype;
+        let dtype = self.kernel.buffers[which.held.buffer].ty.dtype;
         let mut code = Vec::new();
         let which = self.scalar(which, dtype, &mut code);
         let Some(mut chosen) = calls.pop() else {
@@ -185,7 +175,7 @@ impl Convert<'_> {
                 Dtype::Bool if planted(Fault::BranchTaken) => (which, branch, chosen),
                 Dtype::Bool => (which, chosen, branch),
                 Dtype::I32 | Dtype::I64 | Dtype::U32 | Dtype::U64 | Dtype::F32 | Dtype::F64 => {
-                    let value = self.scalars.push(Dtype::Bool);
+                    let value = self.kernel.scalars.push(Dtype::Bool);
                     let args = vec![which, Arg::Literal(Literal::i64(k as i64))];
                     block.push(Stmt::Let { value, expr: Expr::Code(Code::Le, args) });
                     (Arg::Scalar(value), branch, chosen)
@@ -218,7 +208,7 @@ impl Convert<'_> {
             if !given.contains(n) {
                 let ty = self.graph.nodes[r.results[*n]].ty.clone();
                 let buffer = self.own(ty, frame + layout.next[turn]);
-                outputs[*n] = View { buffer, version: 0, ..results[*n].clone() };
+                outputs[*n] = View { held: BufferVersion::first(buffer), ..results[*n].clone() };
                 copies.push(self.copy(&outputs[*n], &results[*n]));
             }
         }
@@ -229,19 +219,15 @@ impl Convert<'_> {
 
     /// Copies what a view sees.
     fn copy(&mut self, from: &View, to: &View) -> Stmt {
-        let index = IndexId::new(self.indices as usize);
-        self.indices += 1;
-        let value = self.scalars.push(self.buffers[from.buffer].ty.dtype);
+        let index = self.kernel.fresh_index();
+        let value = self.kernel.scalars.push(self.kernel.buffers[from.held.buffer].ty.dtype);
         let along = |view: &View| {
             let mut at = view.at.clone();
             at.terms.push((index, 1));
             at
         };
-        let View { buffer, version, .. } = *from;
-        let expr = Expr::Load { buffer, version, address: along(from), guard: None };
-        let View { buffer, version, .. } = *to;
-        let (address, value_of) = (along(to), Arg::Scalar(value));
-        let store = Stmt::Store { buffer, version, address, value: value_of, guard: None };
+        let expr = Expr::Load { held: from.held, address: along(from), guard: None };
+        let store = store(&View { at: along(to), ..to.clone() }, Arg::Scalar(value));
         Stmt::For {
             index,
             extent: Extent::Constant(from.elements),
@@ -264,7 +250,7 @@ impl Convert<'_> {
         let carries = self.carried(r, spec, frame, &layout)?;
         let number = spec.takes.contains(&Binding::Index).then(|| {
             let buffer = self.own(ArrayType::new(Dtype::I64, []), frame + layout.index);
-            View { buffer, version: 0, at: Address::default(), elements: 1 }
+            View::whole(BufferVersion::first(buffer), 1)
         });
         let mut code = Vec::new();
         let rolls = self.rolls(r, (body, spec.lead()), spec, &mut code)?;
@@ -274,8 +260,7 @@ impl Convert<'_> {
             let truth = frame + layout.truth;
             return self.while_(&iteration, condition, reads, carries, truth, code);
         }
-        let index = IndexId::new(self.indices as usize);
-        self.indices += 1;
+        let index = self.kernel.fresh_index();
         let (extent, last) = match spec.trip {
             TripCount::Static(n) => (Extent::Constant(n), Arg::Literal(Literal::i64(n as i64 - 1))),
             TripCount::Runtime | TripCount::While { .. } => {
@@ -326,7 +311,7 @@ impl Convert<'_> {
         };
         code.push(store(count, Arg::Literal(Literal::i64(0))));
         let buffer = self.own(ArrayType::new(Dtype::Bool, []), truth);
-        let answer = View { buffer, version: 0, at: Address::default(), elements: 1 };
+        let answer = View::whole(BufferVersion::first(buffer), 1);
         let operand = |p: &usize| self.operand(iteration, *p, None);
         let operands = reads.iter().map(operand).collect::<Result<_, _>>()?;
         let outputs = vec![answer.clone()];
@@ -386,18 +371,17 @@ impl Convert<'_> {
             if spec.carrier(n).is_none() {
                 continue;
             }
-            let (buffer, version) = self.buffer(*node)?;
-            let now = BufferVersion { buffer, version };
+            let now = self.held(*node)?;
             let next = match exchanged.iter().position(|e| *e == n) {
                 Some(turn) => {
                     let ty = self.graph.nodes[*node].ty.clone();
                     let buffer = self.own(ty, frame + layout.next[turn]);
-                    BufferVersion { buffer, version: 0 }
+                    BufferVersion::first(buffer)
                 }
                 None => {
-                    let versions = &mut self.held.versions[buffer];
-                    versions.push(Version { continues: Some(version) });
-                    BufferVersion { buffer, version: versions.len() as u32 }
+                    let versions = &mut self.kernel.versions[now.buffer];
+                    versions.push(Version { continues: Some(now.version) });
+                    BufferVersion { version: versions.len() as u32, ..now }
                 }
             };
             carries.push((n, Carry { now, next }));
@@ -419,10 +403,7 @@ impl Convert<'_> {
                 continue;
             }
             outputs.push(match iteration.carries.iter().find(|(result, _)| *result == n) {
-                Some((_, Carry { next, .. })) => {
-                    let BufferVersion { buffer, version } = *next;
-                    View { buffer, version, at: Address::default(), elements }
-                }
+                Some((_, Carry { next, .. })) => View::whole(*next, elements),
                 None => element(&results[n], iteration.spec, index, elements),
             });
         }
@@ -449,9 +430,7 @@ impl Convert<'_> {
             (Binding::Const, _) => given(),
             (Binding::Carry(n), _) => {
                 let carry = iteration.carries.iter().find(|(result, _)| *result == n);
-                let BufferVersion { buffer, version } = carry.ok_or_else(missing)?.1.now;
-                let elements = given()?.elements;
-                Ok(View { buffer, version, at: Address::default(), elements })
+                Ok(View::whole(carry.ok_or_else(missing)?.1.now, given()?.elements))
             }
             (Binding::Xs, Some(index)) => {
                 let all = given()?;
@@ -491,8 +470,7 @@ fn element(all: &View, spec: &prim::LoopSpec, index: IndexId, elements: usize) -
 }
 
 fn store(to: &View, value: Arg) -> Stmt {
-    let View { buffer, version, at, .. } = to.clone();
-    Stmt::Store { buffer, version, address: at, value, guard: None }
+    Stmt::Store { held: to.held, address: to.at.clone(), value, guard: None }
 }
 
 fn first(spans: &[Span]) -> Result<&Span, Problem> {

@@ -14,6 +14,7 @@
 
 use crate::loop_ir::{HostSignature, KernelId};
 use cranelift_entity::entity_impl;
+use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 use tapeloom_ir::prim::LoopSpec;
 
@@ -60,6 +61,20 @@ pub(crate) enum RegionKind {
     },
     /// Calls a Rust function.
     CallHost(Arc<HostSignature>),
+}
+
+impl RegionKind {
+    /// The kernels that it runs.
+    pub(crate) fn kernels(&self) -> SmallVec<[KernelId; 2]> {
+        match self {
+            RegionKind::Call(callee) | RegionKind::Routine(callee) => smallvec![*callee],
+            RegionKind::Branch(branches) => branches.iter().copied().collect(),
+            RegionKind::Loop { body, condition, .. } => {
+                condition.iter().chain([body]).copied().collect()
+            }
+            RegionKind::CallHost(_) => SmallVec::new(),
+        }
+    }
 }
 
 impl Region {

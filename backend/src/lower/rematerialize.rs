@@ -2,7 +2,7 @@
 
 use super::access_maps::equal_axes;
 use super::fusion_state::FusionState;
-use super::graph::{NodeId, NodeKind};
+use super::graph::{Movement, NodeId, NodeKind};
 use smallvec::SmallVec;
 
 /// What recomputation may cost.
@@ -49,30 +49,26 @@ impl FusionState<'_> {
             NodeKind::Map(code)
                 if code.row().flops as usize <= self.graph.machine.recomputed_flops
                     && budget.operation() => {}
-            NodeKind::Iota { .. } => return true,
-            NodeKind::View { pieces, .. } if pieces.len() == 1 => {}
-            NodeKind::Reshape => {
-                let from = self.shape(node.operands[0]);
-                if equal_axes(&from, &node.ty.shape)
+            NodeKind::Movement(Movement::Iota { .. }) => return true,
+            NodeKind::Movement(Movement::View { pieces, .. }) if pieces.len() == 1 => {}
+            NodeKind::Movement(Movement::Reshape) => {
+                let from = self.graph.shape(node.operands[0]);
+                if equal_axes(from, &node.ty.shape)
                     .iter()
-                    .zip(&from)
+                    .zip(from)
                     .any(|(same, extent)| same.is_none() && *extent != 1)
                 {
                     return false;
                 }
             }
             NodeKind::Map(_)
-            | NodeKind::Empty
             | NodeKind::Reduce { .. }
             | NodeKind::ArgReduce { .. }
             | NodeKind::Contract { .. }
-            | NodeKind::Update
+            | NodeKind::Update(_)
             | NodeKind::Result { .. }
-            | NodeKind::Scatter { .. }
             | NodeKind::Copy
-            | NodeKind::View { .. }
-            | NodeKind::Slice
-            | NodeKind::Gather { .. } => return false,
+            | NodeKind::Movement(_) => return false,
         }
         operands.dedup();
         operands.iter().all(|n| self.cheap(*n, budget))

@@ -2,7 +2,7 @@
 //! kernel can read without a copy.
 
 use super::affine::{Affine, Index, Term};
-use super::graph::{Graph, NodeId, NodeKind, Source};
+use super::graph::{Graph, Movement, NodeId, NodeKind, Source};
 use crate::loop_ir::IndexId;
 use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
@@ -37,8 +37,11 @@ pub(crate) fn strided(graph: &Graph, source: Source) -> Option<Strided> {
         .collect();
     let flat = loop {
         let node = &graph.nodes[id];
-        match &node.kind {
-            NodeKind::View { pieces, .. } => {
+        let NodeKind::Movement(movement) = &node.kind else {
+            break flatten(&index, &node.ty.shape);
+        };
+        match movement {
+            Movement::View { pieces, .. } => {
                 let [piece] = pieces.as_slice() else { return None };
                 let operand = node.operands[piece.operand].node()?;
                 let extents = &graph.nodes[operand].ty.shape;
@@ -55,7 +58,7 @@ pub(crate) fn strided(graph: &Graph, source: Source) -> Option<Strided> {
                 }
                 (id, index) = (operand, next);
             }
-            NodeKind::Reshape => {
+            Movement::Reshape => {
                 let root = node.operands[0].node()?;
                 let flat = flatten(&index, &node.ty.shape);
                 let mut next = Index::new();
@@ -77,18 +80,9 @@ pub(crate) fn strided(graph: &Graph, source: Source) -> Option<Strided> {
                 id = root;
                 break flat;
             }
-            NodeKind::Empty | NodeKind::Iota { .. } | NodeKind::Slice | NodeKind::Gather { .. } => {
+            Movement::Empty | Movement::Iota { .. } | Movement::Slice | Movement::Gather { .. } => {
                 return None;
             }
-            NodeKind::Input(_)
-            | NodeKind::Map(_)
-            | NodeKind::Reduce { .. }
-            | NodeKind::ArgReduce { .. }
-            | NodeKind::Contract { .. }
-            | NodeKind::Update
-            | NodeKind::Result { .. }
-            | NodeKind::Scatter { .. }
-            | NodeKind::Copy => break flatten(&index, &node.ty.shape),
         }
     };
     let stride = |j: usize| flat.factor(Term::Index(IndexId::new(j)));

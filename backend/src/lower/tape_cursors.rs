@@ -6,8 +6,8 @@ use super::emit::Convert;
 use super::graph::{NodeId, NodeKind};
 use super::loop_tree::RegionStep;
 use crate::loop_ir::{
-    Address, Arg, Buffer, Cursor, CursorId, CursorTarget, Expr, KernelId, Place, Stmt, Tape,
-    TapeStmt, View, handle,
+    Address, Arg, Buffer, BufferVersion, Cursor, CursorId, CursorTarget, Expr, KernelId, Place,
+    Stmt, Tape, TapeStmt, View, handle,
 };
 use tapeloom_ir::prim::LoopSpec;
 use tapeloom_ir::{ArrayType, Code, Dtype, Kind, Literal, Problem};
@@ -48,19 +48,19 @@ impl Convert<'_> {
             let (record, offsets) = layout(&types)?;
             let loc = self.graph.nodes[r.first].origin.loc;
             let tape = self.tapes.all.push(Tape { record, loc, within: Vec::new() });
-            let first = self.scalars.push(Dtype::I64);
+            let first = self.kernel.scalars.push(Dtype::I64);
             out.push(Stmt::Tape(TapeStmt::Length { value: first, tape }));
-            let cursor = self.cursors.push(Cursor::Writes);
+            let cursor = self.kernel.cursors.push(Cursor::Writes);
             rolls.turns.push((cursor, CursorTarget::Tape(tape), Arg::Scalar(first)));
             let fields: Vec<(usize, usize)> =
                 region.written.iter().copied().zip(offsets.iter().copied()).collect();
             for ((n, offset), ty) in fields.iter().zip(types) {
                 rolls.written.push((*n, self.field(cursor, *offset, ty)));
-                let (buffer, version) = self.buffer(r.results[*n])?;
+                let held = self.held(r.results[*n])?;
                 let word = Arg::Literal(Literal::i64(handle(tape, *offset)));
                 for (k, value) in [word, Arg::Scalar(first)].into_iter().enumerate() {
                     let address = Address::constant(k as i64);
-                    out.push(Stmt::Store { buffer, version, address, value, guard: None });
+                    out.push(Stmt::Store { held, address, value, guard: None });
                 }
             }
             self.tapes.known.insert(r.first, (tape, fields));
@@ -74,13 +74,9 @@ impl Convert<'_> {
             // What the body does not read has no type there.
             let Some(ty) = ty else { continue };
             let span = &r.operands[*slot];
-            let (buffer, version) = self.buffer(span.node)?;
-            let word = |k: i64| Expr::Load {
-                buffer,
-                version,
-                address: Address::constant(span.offset + k),
-                guard: None,
-            };
+            let held = self.held(span.node)?;
+            let address = |k| Address::constant(span.offset + k);
+            let word = |k: i64| Expr::Load { held, address: address(k), guard: None };
             let from = self.from(span.node);
             let known = from.and_then(|(first, n)| {
                 let (tape, fields) = self.tapes.known.get(&first)?;
@@ -92,7 +88,7 @@ impl Convert<'_> {
             let cursor = match before {
                 Some((_, cursor)) => *cursor,
                 None => {
-                    let [start, tag] = [1, 0].map(|k| (k, self.scalars.push(Dtype::I64)));
+                    let [start, tag] = [1, 0].map(|k| (k, self.kernel.scalars.push(Dtype::I64)));
                     out.push(Stmt::Let { value: start.1, expr: word(start.0) });
                     let to = match known {
                         Some((_, tape, _)) => Arg::Literal(Literal::i64(handle(tape, 0))),
@@ -101,7 +97,7 @@ impl Convert<'_> {
                             Arg::Scalar(tag.1)
                         }
                     };
-                    let cursor = self.cursors.push(Cursor::Reads);
+                    let cursor = self.kernel.cursors.push(Cursor::Reads);
                     let start = Arg::Scalar(start.1);
                     rolls.turns.push((cursor, CursorTarget::Handle(to), start));
                     open.extend(known.map(|(node, ..)| (node, cursor)));
@@ -124,9 +120,8 @@ impl Convert<'_> {
     /// All of a field of a record.
     fn field(&mut self, cursor: CursorId, offset: usize, ty: &ArrayType) -> View {
         let place = Place::Record { cursor, offset };
-        let buffer = self.buffers.push(Buffer::new(ty.clone(), place));
-        let (at, elements) = (Address::default(), ty.shape.elements());
-        View { buffer, version: 0, at, elements }
+        let buffer = self.kernel.buffers.push(Buffer::new(ty.clone(), place));
+        View::whole(BufferVersion::first(buffer), ty.shape.elements())
     }
 
     /// The region of which a node is a result, by its first one, and which.

@@ -5,7 +5,7 @@
 
 use super::affine::{Affine, Index};
 use super::fusion_state::FusionState;
-use super::graph::{NodeId, NodeKind, Source};
+use super::graph::{Movement, NodeId, NodeKind, Source};
 use crate::loop_ir::Arg;
 use smallvec::SmallVec;
 use tapeloom_ir::analysis::interval::Interval;
@@ -35,16 +35,13 @@ impl FusionState<'_> {
         index: &Index,
     ) -> Result<Arg, Problem> {
         let graph = self.graph;
-        let Some(NodeKind::View { pieces, .. }) = source.node().map(|n| &graph.nodes[n].kind)
-        else {
+        let of = source.node().map(|n| (&graph.nodes[n].operands, &graph.nodes[n].kind));
+        let Some((operands, NodeKind::Movement(Movement::View { pieces, .. }))) = of else {
             return Err(Problem::internal("a piece of something that is not a view"));
         };
-        let Some(view) = source.node() else {
-            return Err(Problem::internal("a piece of a literal"));
-        };
         let p = &pieces[piece];
-        let operand = graph.nodes[view].operands[p.operand];
-        match self.piece_index(p, &self.shape(operand), index) {
+        let operand = operands[p.operand];
+        match self.piece_index(p, graph.shape(operand), index) {
             Some((at, conditions)) => {
                 let inside = self.all(&conditions);
                 self.element(operand, &at, inside)
@@ -67,7 +64,7 @@ impl FusionState<'_> {
         let mut rest = None;
         for p in pieces {
             let operand = node.operands[p.operand];
-            let Some((at, conditions)) = self.piece_index(p, &self.shape(operand), index) else {
+            let Some((at, conditions)) = self.piece_index(p, graph.shape(operand), index) else {
                 continue;
             };
             let inside = self.all(&conditions);

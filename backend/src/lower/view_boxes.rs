@@ -5,7 +5,7 @@
 //! copy of pad{low=[1]} x, 0.0            first 0.0 everywhere, then x fills 1..n+1
 //! ```
 
-use super::graph::{Graph, NodeId, NodeKind, Source};
+use super::graph::{Graph, Movement, NodeId, NodeKind};
 use smallvec::SmallVec;
 use tapeloom_ir::prim::Piece;
 
@@ -19,7 +19,7 @@ pub(crate) fn copied_view(graph: &Graph, id: NodeId) -> Option<(&[Piece], bool, 
         return None;
     }
     let view = &graph.nodes[graph.nodes[id].operands[0].node()?];
-    let NodeKind::View { pieces, fill } = &view.kind else { return None };
+    let NodeKind::Movement(Movement::View { pieces, fill }) = &view.kind else { return None };
     if pieces.len() < 2 && fill.is_none() {
         return None;
     }
@@ -27,11 +27,7 @@ pub(crate) fn copied_view(graph: &Graph, id: NodeId) -> Option<(&[Piece], bool, 
     let mut boxes = Vec::new();
     let mut filled = 0usize;
     for p in pieces {
-        let operand: SmallVec<[usize; 4]> = match view.operands[p.operand] {
-            Source::Node(n) => SmallVec::from_slice(&graph.nodes[n].ty.shape),
-            Source::Literal(_) => SmallVec::new(),
-        };
-        let b = piece_box(p, &operand, shape)?;
+        let b = piece_box(p, graph.shape(view.operands[p.operand]), shape)?;
         filled = filled.saturating_add(b.iter().map(|(n, _, _)| n).product());
         boxes.push(b);
     }
@@ -106,14 +102,14 @@ pub(crate) fn is_pieced(graph: &Graph, id: NodeId) -> bool {
     let node = &graph.nodes[id];
     let view = node.operands.first().and_then(|s| s.node()).map(|n| &graph.nodes[n].kind);
     matches!(node.kind, NodeKind::Copy)
-        && matches!(view, Some(NodeKind::View { pieces, fill }) if pieces.len() > 1 || fill.is_some())
+        && matches!(view, Some(NodeKind::Movement(Movement::View { pieces, fill })) if pieces.len() > 1 || fill.is_some())
 }
 
 /// The view that a node copies and the operand that fills it.
 pub(crate) fn fill_of(graph: &Graph, id: NodeId) -> Option<(NodeId, usize)> {
     let view = graph.nodes[id].operands[0].node()?;
     match &graph.nodes[view].kind {
-        NodeKind::View { fill: Some(f), .. } => Some((view, *f)),
+        NodeKind::Movement(Movement::View { fill: Some(f), .. }) => Some((view, *f)),
         _ => None,
     }
 }

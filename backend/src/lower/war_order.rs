@@ -16,7 +16,7 @@
 //! for it ([`in_order`]). Otherwise an update of one place would copy the array, and a loop over
 //! places, or its gradient, would do so in every iteration.
 
-use super::graph::{Graph, NodeId, NodeKind, Source};
+use super::graph::{Graph, Movement, NodeId, NodeKind, Source};
 use super::iteration_domain::FusionCandidate;
 use super::phase_order;
 use super::units::Gives;
@@ -62,14 +62,12 @@ fn viewed(graph: &Graph, view: Source) -> Option<NodeId> {
     let mut moved = false;
     loop {
         let node = &graph.nodes[id];
-        match &node.kind {
-            NodeKind::Reshape | NodeKind::Slice | NodeKind::Gather { .. } => {}
-            NodeKind::View { pieces, .. } if pieces.len() == 1 => {}
-            kind => return (moved && !kind.is_movement()).then_some(id),
-        }
         let operand = match &node.kind {
-            NodeKind::View { pieces, .. } => pieces[0].operand,
-            _ => 0,
+            NodeKind::Movement(Movement::Reshape | Movement::Slice | Movement::Gather { .. }) => 0,
+            NodeKind::Movement(Movement::View { pieces, .. }) if pieces.len() == 1 => {
+                pieces[0].operand
+            }
+            kind => return (moved && !kind.is_movement()).then_some(id),
         };
         moved = true;
         id = node.operands[operand].node()?;

@@ -1,6 +1,6 @@
 //! Arrays without elements, of which nothing after the graph knows.
 //!
-//! What has no elements needs no computation: it stays in the graph as [`NodeKind::Empty`], for its type,
+//! What has no elements needs no computation: it stays in the graph as [`Movement::Empty`], for its type,
 //! and is never placed. What has elements but reads an array that has none is something simpler,
 //! whatever the other extents are:
 //!
@@ -12,7 +12,7 @@
 //! update of f64[3] by f64[0]             what it was
 //! ```
 
-use super::graph::{NodeKind, Source};
+use super::graph::{Movement, NodeKind, Source, Update};
 use smallvec::SmallVec;
 use tapeloom_ir::prim::Piece;
 use tapeloom_ir::{ArrayType, Literal};
@@ -33,38 +33,37 @@ pub(crate) fn simplify(
     empty: impl Fn(Source) -> bool,
 ) -> Simpler {
     if ty.shape.elements() == 0 {
-        return Simpler::Node(NodeKind::Empty, SmallVec::new());
+        return Simpler::Node(NodeKind::Movement(Movement::Empty), SmallVec::new());
     }
     let everywhere = |value: Literal| {
         let piece = Piece { operand: 0, axes: Vec::new() };
-        let broadcast = NodeKind::View { pieces: vec![piece], fill: None };
-        Simpler::Node(broadcast, SmallVec::from_slice(&[Source::Literal(value)]))
+        let view = Movement::View { pieces: vec![piece], fill: None };
+        Simpler::Node(NodeKind::Movement(view), SmallVec::from_slice(&[Source::Literal(value)]))
     };
     match kind {
         NodeKind::Reduce { identity, .. } if empty(operands[0]) => everywhere(identity),
-        NodeKind::Contract { .. } | NodeKind::Gather { .. } if empty(operands[0]) => {
+        NodeKind::Contract { .. } | NodeKind::Movement(Movement::Gather { .. })
+            if empty(operands[0]) =>
+        {
             everywhere(Literal::zero(ty.dtype))
         }
-        NodeKind::Update if empty(operands[1]) => Simpler::Same(operands[0]),
-        NodeKind::Scatter { .. } if empty(operands[2]) => Simpler::Same(operands[0]),
-        NodeKind::View { mut pieces, fill } => {
+        NodeKind::Update(Update::Slice) if empty(operands[1]) => Simpler::Same(operands[0]),
+        NodeKind::Update(Update::Scatter { .. }) if empty(operands[2]) => {
+            Simpler::Same(operands[0])
+        }
+        NodeKind::Movement(Movement::View { mut pieces, fill }) => {
             pieces.retain(|p| !empty(operands[p.operand]));
-            Simpler::Node(NodeKind::View { pieces, fill }, operands)
+            Simpler::Node(NodeKind::Movement(Movement::View { pieces, fill }), operands)
         }
         NodeKind::Input(_)
-        | NodeKind::Empty
         | NodeKind::Map(_)
         | NodeKind::Reduce { .. }
         | NodeKind::ArgReduce { .. }
         | NodeKind::Contract { .. }
-        | NodeKind::Update
-        | NodeKind::Scatter { .. }
+        | NodeKind::Update(_)
         | NodeKind::Result { .. }
         | NodeKind::Copy
-        | NodeKind::Reshape
-        | NodeKind::Iota { .. }
-        | NodeKind::Slice
-        | NodeKind::Gather { .. } => Simpler::Node(kind, operands),
+        | NodeKind::Movement(_) => Simpler::Node(kind, operands),
     }
 }
 

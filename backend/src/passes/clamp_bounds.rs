@@ -14,7 +14,7 @@
 //!
 //! Kernels that are not the scheduler's are not confined but refused ([`crate::loop_ir::verify`]).
 
-use super::pass::{Invariant, Pass};
+use super::pass::{Invariant, Pass, Run};
 use super::vectorize::vectorize;
 use crate::loop_ir::verify::refused;
 use crate::loop_ir::{
@@ -31,10 +31,10 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: Some(Invariant::Proved),
     exactness: Exactness::Reassociates,
-    run: |program, context| {
+    run: Run::Program(|program, context| {
         context.clamped = clamp_bounds(program)?;
         Ok(())
-    },
+    }),
 };
 
 /// Verifies a program of which nothing but proofs may be missing, and confines the loads and stores that
@@ -55,12 +55,11 @@ fn clamp_bounds(program: &mut Program) -> Result<usize, Problem> {
             Some(id) => &mut program.callees[id],
             None => &mut program.entry,
         };
-        let mut body = std::mem::take(&mut kernel.body);
-        block(kernel, &mut body, &mut 0, &|statement| unproved.contains(&(id, statement)));
-        kernel.body = body;
+        let unproved = |statement| unproved.contains(&(id, statement));
+        kernel.rewrite(|kernel, body| block(kernel, body, &mut 0, &unproved));
     }
     // A loop with computed indices may be better off with other lanes, or none.
-    vectorize(program);
+    program.kernels_mut().for_each(vectorize);
     check(program)?;
     Ok(unproved.len())
 }
@@ -76,7 +75,7 @@ fn block(
         if unproved(*next)
             && let Some(element) = stmt.shape_mut().element
         {
-            let elements = kernel.buffers[*element.buffer].ty.shape.elements();
+            let elements = kernel.buffers[element.held.buffer].ty.shape.elements();
             *element.address = inside(kernel, body, element.address, elements);
         }
         *next += 1;

@@ -26,12 +26,12 @@
 //!
 //! Known to compilers as copy elimination, for arrays.
 
-use super::pass::{Invariant, Pass};
+use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::analysis::dependence::disjoint;
-use crate::loop_ir::visit::{same_carries, same_names};
+use crate::loop_ir::shape::Loop;
 use crate::loop_ir::{
-    Access, Address, Arg, BufferId, BufferVersion, Carry, CursorId, Expr, Extent, Flow, IndexId,
-    Kernel, Place, Program, Rewriter, ScalarId, Stmt, VarId, claim, visit,
+    Access, Address, Arg, BufferId, BufferVersion, Carry, Expr, Extent, Flow, IndexId, Kernel,
+    Place, Rewriter, Stmt, claim, visit,
 };
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::fault::{Fault, planted};
@@ -44,61 +44,24 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,
-    run: |program, _| {
-        copy_elimination(program);
-        Ok(())
-    },
+    run: Run::Kernels(|kernel, _| copy_elimination(kernel)),
 };
 
 /// Blocks of more statements are left alone: what is between two copies is looked at for each of them.
 const LONGEST: usize = 128;
 
 /// Works in parts of arrays where they lie.
-///
-/// ```
-/// use tapeloom_backend::loop_ir;
-/// use tapeloom_backend::passes::{Context, by_name};
-/// let text = "program @next {
-///   workspace 64
-///   buffer b0: f64[8] input 0
-///   buffer b1: f64[8] output 0
-///   buffer b2: f64[8] workspace 0
-///   for i0 in 8 {
-///     %0: f64 = load b0[i0]
-///     store b2[i0], %0
-///   }
-///   for i1 in 8 {
-///     %1: f64 = load b2[i1*-1 + 7]
-///     store b1[i1], %1
-///   }
-/// }";
-/// let mut program = loop_ir::parse(text, &|_| None)?;
-/// by_name("copy_elimination")?.apply(&mut program, &mut Context::default())?;
-/// assert!(program.to_string().contains("%1: f64 = load b0[i1*-1 + 7]"));
-/// # Ok::<(), tapeloom_ir::Problem>(())
-/// ```
-fn copy_elimination(program: &mut Program) {
-    for kernel in program.callees.values_mut().chain([&mut program.entry]) {
-        let mut mentions: SecondaryMap<BufferId, usize> = SecondaryMap::new();
-        names(&kernel.body, &mut |b| mentions[b] += 1);
-        let mut body = std::mem::take(&mut kernel.body);
-        let changed = block(kernel, &mentions, &mut body);
-        kernel.body = body;
-        if changed {
-            claim(kernel);
-        }
+fn copy_elimination(kernel: &mut Kernel) {
+    let mut mentions: SecondaryMap<BufferId, usize> = SecondaryMap::new();
+    names(&kernel.body, &mut |b| mentions[b] += 1);
+    if kernel.rewrite(|kernel, body| block(kernel, &mentions, body)) {
+        claim(kernel);
     }
 }
 
 /// The buffers that are named, as often as they are.
 fn names(body: &[Stmt], on: &mut dyn FnMut(BufferId)) {
-    visit(body, &mut |s| {
-        s.accesses(&mut |a| on(a.buffer));
-        for Carry { now, next } in s.carries() {
-            on(now.buffer);
-            on(next.buffer);
-        }
-    });
+    visit(body, &mut |s| s.buffers(on));
 }
 
 /// Whether anything in a block was a copy that could go.
@@ -165,34 +128,31 @@ struct Copied {
 
 impl Copied {
     fn of(kernel: &Kernel, stmt: &Stmt) -> Option<Copied> {
-        let Stmt::For { index, extent: Extent::Constant(n), carries, body, .. } = stmt else {
-            return None;
-        };
+        let Loop { index, extent, carries, body, .. } = stmt.counted()?;
         let [
-            Stmt::Let { value, expr: Expr::Load { buffer, version, address: from, guard: None } },
-            Stmt::Store { buffer: into, version: written, address: to, value: stored, guard: None },
-        ] = &body[..]
+            Stmt::Let { value, expr: Expr::Load { held: read, address: from, guard: None } },
+            Stmt::Store { held: written, address: to, value: stored, guard: None },
+        ] = body
         else {
             return None;
         };
-        if *stored != Arg::Scalar(*value) || !carries.is_empty() || buffer == into {
+        if *stored != Arg::Scalar(*value) || !carries.is_empty() || read.buffer == written.buffer {
             return None;
         }
         let whole = |b: BufferId, address: &Address| {
-            let plain =
-                Address { terms: [(*index, 1)].into_iter().collect(), ..Address::default() };
+            let plain = Address { terms: vec![(index, 1)], ..Address::default() };
             let of = &kernel.buffers[b];
-            let own = matches!(of.place, Place::Workspace(_)) && of.ty.shape.elements() == *n;
+            let own = matches!(of.place, Place::Workspace(_)) && of.ty.shape.elements() == extent;
             own && *address == plain && !kernel.kept.keys().any(|held| held.buffer == b)
         };
-        let (window, held, address, back) = if whole(*into, to) {
-            (*into, BufferVersion { buffer: *buffer, version: *version }, from, false)
-        } else if whole(*buffer, from) {
-            (*buffer, BufferVersion { buffer: *into, version: *written }, to, true)
+        let (window, held, address, back) = if whole(written.buffer, to) {
+            (written.buffer, *read, from, false)
+        } else if whole(read.buffer, from) {
+            (read.buffer, *written, to, true)
         } else {
             return None;
         };
-        if address.stride(*index) != 1
+        if address.stride(index) != 1
             || matches!(address.dynamic, Some(Arg::Var(_)))
             || matches!(kernel.buffers[held.buffer].place, Place::Record { .. })
             || kernel.buffers[held.buffer].ty.dtype != kernel.buffers[window].ty.dtype
@@ -200,8 +160,8 @@ impl Copied {
             return None;
         }
         let mut start = address.clone();
-        start.terms.retain(|(i, _)| i != index);
-        Some(Copied { window, array: held, start, elements: *n, back })
+        start.terms.retain(|(i, _)| *i != index);
+        Some(Copied { window, array: held, start, elements: extent, back })
     }
 
     /// The block without the copy, or both copies, if that is the same.
@@ -321,11 +281,11 @@ impl Copied {
             stmt.accesses(&mut |a| {
                 let here = a.address.dynamic.is_none() && a.address.offset == 0;
                 let here = here && a.address.terms[..] == [(*index, 1)];
-                if a.buffer == self.window {
+                if a.held.buffer == self.window {
                     fits &= a.write && here && a.guard.is_none();
                     stored = true;
                 }
-                fits &= !(self.is_next(*index, a.buffer, a.address) && (stored || a.write));
+                fits &= !(self.is_next(*index, a.held.buffer, a.address) && (stored || a.write));
             });
         }
         fits && stored
@@ -383,12 +343,12 @@ impl Survey<'_> {
     fn filled(&mut self, stmt: &Stmt) {
         let Stmt::For { index, body, .. } = stmt else { return self.stmt(stmt) };
         let Copied { array, .. } = self.copied;
-        self.inside.push((*index, extent(stmt)));
+        self.inside.push((*index, stmt.counted().map(|l| l.extent)));
         for stmt in body {
             let mut next = false;
             stmt.accesses(&mut |a| {
-                let meant = a.version == array.version;
-                next |= meant && !a.write && self.copied.is_next(*index, a.buffer, a.address);
+                let meant = a.held.version == array.version;
+                next |= meant && !a.write && self.copied.is_next(*index, a.held.buffer, a.address);
             });
             if !next {
                 self.stmt(stmt);
@@ -402,16 +362,16 @@ impl Survey<'_> {
         let plain = stmt.shape().element.is_some();
         let mut touched = Vec::new();
         stmt.accesses(&mut |a| {
-            if a.buffer == *window {
+            if a.held.buffer == *window {
                 let twice = a.address.dynamic.is_some() && self.copied.start.dynamic.is_some();
                 touched.push(match plain && !twice {
                     true => Touch::Window { write: a.write },
                     false => Touch::Otherwise,
                 });
-            } else if a.buffer == array.buffer {
-                let apart = plain && a.version == array.version && self.is_apart(a.address);
+            } else if a.held.buffer == array.buffer {
+                let apart = plain && a.held.version == array.version && self.is_apart(a.address);
                 touched.extend((!apart).then_some(Touch::Array { write: a.write }));
-            } else if !disjoint(self.kernel, array.buffer, a.buffer) {
+            } else if !disjoint(self.kernel, array.buffer, a.held.buffer) {
                 touched.push(Touch::Array { write: a.write });
             }
         });
@@ -426,7 +386,7 @@ impl Survey<'_> {
         }
         self.touched.extend(touched);
         let index = if let Stmt::For { index, .. } = stmt { Some(*index) } else { None };
-        self.inside.extend(index.map(|index| (index, extent(stmt))));
+        self.inside.extend(index.map(|index| (index, stmt.counted().map(|l| l.extent))));
         for inside in stmt.blocks() {
             inside.iter().for_each(|s| self.stmt(s));
         }
@@ -458,12 +418,6 @@ impl Survey<'_> {
     }
 }
 
-/// How many iterations a loop has, if that is known.
-fn extent(stmt: &Stmt) -> Option<usize> {
-    let Stmt::For { extent: Extent::Constant(n), .. } = stmt else { return None };
-    Some(*n)
-}
-
 /// A copy in which the window is the part of the array.
 struct InPlace<'a> {
     copied: &'a Copied,
@@ -485,13 +439,6 @@ impl Rewriter for InPlace<'_> {
         address.terms.extend(start.terms.iter().copied());
         address.terms.sort_unstable();
         (self.copied.array, address)
-    }
-
-    same_names!();
-    same_carries!();
-
-    fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
-        body.iter().map(|stmt| self.stmt(stmt)).collect()
     }
 }
 
@@ -516,7 +463,7 @@ mod tests {
         assert_eq!(verify(&program), []);
         let x = [Tensor::from([1.0, 2.0, 4.0, 8.0])];
         let want = shadow(&program, &x).unwrap();
-        copy_elimination(&mut program);
+        program.kernels_mut().for_each(copy_elimination);
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(eval(&program, &x).unwrap(), want, "{program}");
         assert_eq!(shadow(&program, &x).unwrap(), want, "{program}");

@@ -10,8 +10,8 @@
 //! caller clears the memory of a result that is `zeroed`: new memory is clear already, and memory that was given back
 //! and is used again is cleared at once.
 
-use super::pass::{Invariant, Pass};
-use crate::loop_ir::{Arg, Buffer, BufferId, Place, Program, Stmt};
+use super::pass::{Invariant, Pass, Run};
+use crate::loop_ir::{Arg, Buffer, BufferId, BufferVersion, Place, Program, Stmt};
 use cranelift_entity::PrimaryMap;
 use std::collections::BTreeSet;
 use tapeloom_ir::LARGE_BYTES;
@@ -24,10 +24,10 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,
-    run: |program, _| {
+    run: Run::Program(|program, _| {
         elide_zero_fill(program);
         Ok(())
-    },
+    }),
 };
 
 /// Leaves out of a program what its caller does for a result that is zeroed.
@@ -78,7 +78,11 @@ impl Search<'_> {
             Stmt::For { carries, body, .. } => {
                 carries.is_empty() && body.iter().all(|s| self.clears(s, stored))
             }
-            Stmt::Store { buffer, version: 0, value: Arg::Literal(zero), .. } => {
+            Stmt::Store {
+                held: BufferVersion { buffer, version: 0 },
+                value: Arg::Literal(zero),
+                ..
+            } => {
                 stored.push(*buffer);
                 let of = &self.buffers[*buffer];
                 let new = matches!(of.place, Place::Output(_)) && !self.touched.contains(buffer);
@@ -91,12 +95,7 @@ impl Search<'_> {
 
 /// The buffers that a statement loads, stores or hands on.
 fn touched(stmt: &Stmt, all: &mut BTreeSet<BufferId>) {
-    stmt.accesses(&mut |access| {
-        all.insert(access.buffer);
-    });
-    for carry in stmt.carries() {
-        all.extend([carry.now.buffer, carry.next.buffer]);
-    }
+    stmt.buffers(&mut |b| _ = all.insert(b));
     stmt.blocks().into_iter().flatten().for_each(|s| touched(s, all));
 }
 

@@ -20,14 +20,12 @@
 //!
 //! Known to compilers as loop-invariant code motion with expansion into an array.
 
-use super::pass::{Hoisted, Invariant, Pass};
+use super::pass::{Hoisted, Invariant, Pass, Run};
 use crate::loop_ir::analysis::invariance::Variant;
 use crate::loop_ir::dead_code::{drop_unread, slice};
-use crate::loop_ir::visit::{same_carries, same_places};
 use crate::loop_ir::{
-    Address, Arg, BUFFER_ALIGNMENT_BYTES, Buffer, BufferId, BufferVersion, Carry, CursorId, Expr,
-    Extent, Flow, IndexId, Kernel, Parallelism, Place, Program, Rewriter, ScalarId, Stmt, VarId,
-    visit,
+    Address, Arg, BUFFER_ALIGNMENT_BYTES, Buffer, BufferId, BufferVersion, Expr, Extent, Flow,
+    IndexId, Kernel, Parallelism, Place, Program, Rewriter, ScalarId, Stmt, visit,
 };
 use crate::machine::MachineModel;
 use tapeloom_ir::fault::{Fault, planted};
@@ -41,10 +39,10 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,
-    run: |program, context| {
+    run: Run::Program(|program, context| {
         context.hoisted = hoist_invariant(program, context.machine);
         Ok(())
-    },
+    }),
 };
 
 /// Computes ahead of loops what their iterations have in common; and the arrays that this takes.
@@ -165,8 +163,8 @@ impl Hoist<'_> {
             let buffer = self.kernel.buffers.push(Buffer::new(ty, place));
             let element = |i: IndexId| Address { terms: vec![(i, 1)], ..Address::default() };
             let given = Arg::Scalar(names[value]);
-            let (version, guard) = (0, None);
-            ahead.push(Stmt::Store { buffer, version, address: element(own), value: given, guard });
+            let (held, guard) = (BufferVersion::first(buffer), None);
+            ahead.push(Stmt::Store { held, address: element(own), value: given, guard });
             for stmt in body.iter_mut() {
                 if let Stmt::Let { value: defined, expr } = stmt
                     && defined == value
@@ -174,7 +172,7 @@ impl Hoist<'_> {
                     if let Expr::Code(code, _) = expr {
                         self.made.push((buffer, code.row().name));
                     }
-                    *expr = Expr::Load { buffer, version, address: element(index), guard };
+                    *expr = Expr::Load { held, address: element(index), guard };
                 }
             }
         }
@@ -274,27 +272,10 @@ impl Rewriter for Fresh<'_> {
         }
     }
 
-    fn element(&mut self, held: BufferVersion, address: &Address) -> (BufferVersion, Address) {
-        let mut address = address.clone();
-        for (index, _) in &mut address.terms {
-            if *index == self.index {
-                *index = self.own;
-            }
-        }
-        (held, address)
-    }
-
-    same_carries!();
-    same_places!();
-
     fn scalar(&mut self, value: ScalarId) -> ScalarId {
         let fresh = self.kernel.scalars.push(self.kernel.scalars[value]);
         self.names.insert(value, fresh);
         fresh
-    }
-
-    fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
-        body.iter().map(|stmt| self.stmt(stmt)).collect()
     }
 }
 

@@ -18,12 +18,12 @@
 //!
 //! Known to loop compilers as index-set splitting (Griebl, Feautrier, Lengauer, 2000).
 
-use super::pass::{Choice, Invariant, Pass};
+use super::pass::{Choice, Invariant, Pass, Run};
 use crate::loop_ir::dead_code::drop_unread;
-use crate::loop_ir::visit::same_carries;
+use crate::loop_ir::shape::Loop;
 use crate::loop_ir::{
-    Address, Arg, Buffer, BufferVersion, Carry, CursorId, Expr, Extent, IndexId, Kernel,
-    Parallelism, Place, Program, Rewriter, ScalarId, Stmt, VarId, visit,
+    Address, Arg, Buffer, BufferVersion, Carry, Expr, Extent, IndexId, Kernel, Parallelism, Place,
+    Program, Rewriter, ScalarId, Stmt, VarId, visit,
 };
 use crate::machine::MachineModel;
 use cranelift_entity::SecondaryMap;
@@ -38,10 +38,10 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,
-    run: |program, context| {
+    run: Run::Program(|program, context| {
         let tiny = (context.choice == Choice::WriteOut).then_some(context.machine);
         index_set_split(program, tiny)
-    },
+    }),
 };
 
 /// A loop is cut into at most so many ranges,
@@ -57,7 +57,7 @@ const MOST_STATEMENTS: usize = 4_000;
 /// In a debug build [`Kind::Internal`](tapeloom_ir::Kind::Internal), if a range is left in which such
 /// a guard is no constant: the loop was cut in the wrong place.
 fn index_set_split(program: &mut Program, tiny: Option<MachineModel>) -> Result<(), Problem> {
-    for kernel in program.callees.values_mut().chain([&mut program.entry]) {
+    for kernel in program.kernels_mut() {
         for step in std::mem::take(&mut kernel.body) {
             // A step stays one.
             let step = Stmt::nest(block(kernel, vec![step], tiny, false)?);
@@ -145,7 +145,7 @@ fn is_tiny(
     let mut found = false;
     visit(body, &mut |stmt| {
         stmt.accesses(&mut |a| {
-            let Buffer { ty, place, .. } = &k.buffers[a.buffer];
+            let Buffer { ty, place, .. } = &k.buffers[a.held.buffer];
             let own = matches!(place, Place::Workspace(_))
                 && ty.shape.elements() <= machine.written_out_elements;
             let alone = matches!(a.address.terms[..], [(i, _)] if i == index);
@@ -275,11 +275,7 @@ fn around(
 #[derive(Clone, Copy)]
 pub(super) struct Jacket<'a> {
     pub(super) before: &'a [Stmt],
-    /// Of the loop: the index, how many iterations, its claim, its body.
-    pub(super) index: IndexId,
-    pub(super) extent: usize,
-    pub(super) parallelism: Parallelism,
-    pub(super) inside: &'a [Stmt],
+    pub(super) inner: Loop<'a>,
     pub(super) behind: &'a [Stmt],
 }
 
@@ -301,11 +297,11 @@ pub(super) fn jammed(
         copy.handed = if n > 0 { carries } else { &[] };
         copy.count(&mut all);
         copy.append(body.before, &mut all);
-        copy.indices[body.index] = Some(shared);
-        copy.append(body.inside, &mut together);
+        copy.indices[body.inner.index] = Some(shared);
+        copy.append(body.inner.body, &mut together);
         copy.append(body.behind, &mut behind);
     }
-    let own = (body.extent as i64, body.parallelism);
+    let own = (body.inner.extent as i64, body.inner.parallelism);
     around(Some(shared), own, Vec::new(), together, &mut all);
     all.append(&mut behind);
     drop_unread(&mut all, &|_| true);
@@ -454,12 +450,6 @@ impl Rewriter for Copy<'_> {
         (handed.map_or(held, |carry| carry.next), out)
     }
 
-    same_carries!();
-
-    fn frame(&mut self, frame: usize) -> usize {
-        frame
-    }
-
     fn scalar(&mut self, value: ScalarId) -> ScalarId {
         let fresh = self.program.scalars.push(self.program.scalars[value]);
         self.scalars[value] = Some(Arg::Scalar(fresh));
@@ -471,10 +461,6 @@ impl Rewriter for Copy<'_> {
             self.vars[var] = Some(self.program.vars.push(self.program.vars[var]));
         }
         self.vars[var].unwrap_or(var)
-    }
-
-    fn cursor(&mut self, cursor: CursorId) -> CursorId {
-        cursor
     }
 
     fn index(&mut self, index: IndexId) -> IndexId {

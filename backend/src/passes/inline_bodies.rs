@@ -19,7 +19,7 @@
 //!
 //! What the versions of its buffers said has been checked where it was a kernel: here each has one.
 
-use super::pass::{Invariant, Pass};
+use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::loop_limits::unlimit;
 use crate::loop_ir::{
     Address, Arg, BufferId, BufferVersion, Call, Carry, CursorId, IndexId, Kernel, KernelId, Place,
@@ -35,10 +35,10 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,
-    run: |program, _| {
+    run: Run::Program(|program, _| {
         inline_bodies(program);
         Ok(())
-    },
+    }),
 };
 
 /// Puts the bodies of kernels that are `inline` in the place of their calls, and drops kernels that
@@ -59,10 +59,7 @@ pub(super) fn inline_bodies(program: &mut Program) {
 }
 
 fn spliced(kernel: &mut Kernel, callees: &PrimaryMap<KernelId, Kernel>) {
-    let mut body = std::mem::take(&mut kernel.body);
-    let changed = block(kernel, callees, &mut body);
-    kernel.body = body;
-    if changed {
+    if kernel.rewrite(|kernel, body| block(kernel, callees, body)) {
         // More is seen of what the iterations do that called.
         unlimit(kernel);
         claim(kernel);
@@ -171,8 +168,7 @@ impl Body<'_> {
 
     /// Where elements of a buffer begin.
     fn place(&mut self, buffer: BufferId) -> (BufferVersion, Address) {
-        let place =
-            |v: &View| (BufferVersion { buffer: v.buffer, version: v.version }, v.at.clone());
+        let place = |v: &View| (v.held, v.at.clone());
         let b = &self.callee.buffers[buffer];
         match b.place {
             Place::Input(n) => place(&self.call.operands[n]),
@@ -196,7 +192,7 @@ impl Body<'_> {
             self.kernel.buffers.push(crate::loop_ir::Buffer::new(ty, place))
         });
         self.own[buffer] = Some(new);
-        (BufferVersion { buffer: new, version: 0 }, Address::default())
+        (BufferVersion::first(new), Address::default())
     }
 }
 
@@ -244,8 +240,7 @@ impl Rewriter for Body<'_> {
     }
 
     fn index(&mut self, index: IndexId) -> IndexId {
-        let fresh = IndexId::new(self.kernel.indices as usize);
-        self.kernel.indices += 1;
+        let fresh = self.kernel.fresh_index();
         self.indices[index] = Some(fresh);
         fresh
     }
@@ -255,9 +250,5 @@ impl Rewriter for Body<'_> {
         let new = self.cursors[cursor].unwrap_or_else(|| self.kernel.cursors.push(does));
         self.cursors[cursor] = Some(new);
         new
-    }
-
-    fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
-        body.iter().map(|s| self.stmt(s)).collect()
     }
 }

@@ -22,7 +22,7 @@
 //! # Ok::<(), tapeloom_ir::Problem>(())
 //! ```
 
-use crate::loop_ir::{BufferId, Program, check, check_form};
+use crate::loop_ir::{BufferId, Kernel, Program, check, check_form};
 use crate::machine::MachineModel;
 use std::fmt;
 use tapeloom_ir::Problem;
@@ -41,7 +41,16 @@ pub struct Pass {
     pub ensures: Option<Invariant>,
     /// Whether results keep every bit, or sums may be taken in another order.
     pub exactness: Exactness,
-    pub(super) run: fn(&mut Program, &mut Context) -> Result<(), Problem>,
+    pub(super) run: Run,
+}
+
+/// What a pass runs on.
+#[derive(Clone, Copy)]
+pub(super) enum Run {
+    /// Each kernel by itself.
+    Kernels(fn(&mut Kernel, &Context)),
+    /// The whole.
+    Program(fn(&mut Program, &mut Context) -> Result<(), Problem>),
 }
 
 impl Pass {
@@ -51,7 +60,7 @@ impl Pass {
         name: &'static str,
         run: fn(&mut Program, &mut Context) -> Result<(), Problem>,
     ) -> Pass {
-        let (requires, exactness) = (Invariant::Form, Exactness::Exact);
+        let (requires, exactness, run) = (Invariant::Form, Exactness::Exact, Run::Program(run));
         Pass {
             name,
             about: "a pass that no list of tapeloom runs",
@@ -67,7 +76,11 @@ impl Pass {
     /// # Errors
     /// Where the program breaks what the pass [requires](Pass::requires), and that is noticed.
     pub fn apply(&self, program: &mut Program, context: &mut Context) -> Result<(), Problem> {
-        (self.run)(program, context)
+        match self.run {
+            Run::Kernels(run) => program.kernels_mut().for_each(|kernel| run(kernel, context)),
+            Run::Program(run) => run(program, context)?,
+        }
+        Ok(())
     }
 }
 

@@ -18,8 +18,8 @@
 //! So a declaration moves to the innermost block that mentions its variable, where that sets it first. Parallelism
 //! that were serial for that alone are independent then, and sums that wait for themselves run side by side.
 
-use super::pass::{Invariant, Pass};
-use crate::loop_ir::{Arg, Program, Stmt, VarId, claim, visit};
+use super::pass::{Invariant, Pass, Run};
+use crate::loop_ir::{Arg, Kernel, Stmt, VarId, claim, visit};
 use tapeloom_ir::OrderedSet;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
@@ -31,47 +31,13 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,
-    run: |program, _| {
-        privatize_scalars(program);
-        Ok(())
-    },
+    run: Run::Kernels(|kernel, _| privatize_scalars(kernel)),
 };
 
 /// Declares the variables of a program where they are used.
-///
-/// ```
-/// use tapeloom_backend::loop_ir;
-/// use tapeloom_backend::passes::{Context, by_name};
-/// let text = "program @rows {
-///   buffer b0: f64[4,8] input 0
-///   buffer b1: f64[4] output 0
-///   nest {
-///     var v0: f64 = 0.0
-///     serial i0 in 4 {
-///       v0 = 0.0
-///       serial i1 in 8 {
-///         %0: f64 = load b0[i0*8 + i1]
-///         %1: f64 = add v0, %0
-///         v0 = %1
-///       }
-///       %2: f64 = convert{to=f64} v0
-///       store b1[i0], %2
-///     }
-///   }
-/// }";
-/// let mut program = loop_ir::parse(text, &|_| None)?;
-/// by_name("privatize_scalars")?.apply(&mut program, &mut Context::default())?;
-/// assert!(program.to_string().contains("for i0 in 4 {\n      var v0: f64 = 0.0\n      serial i1 in 8"));
-/// # Ok::<(), tapeloom_ir::Problem>(())
-/// ```
-fn privatize_scalars(program: &mut Program) {
-    for kernel in program.callees.values_mut().chain([&mut program.entry]) {
-        let mut body = std::mem::take(&mut kernel.body);
-        let moved = block(&mut body);
-        kernel.body = body;
-        if moved {
-            claim(kernel);
-        }
+fn privatize_scalars(kernel: &mut Kernel) {
+    if block(&mut kernel.body) {
+        claim(kernel);
     }
 }
 
@@ -155,7 +121,7 @@ mod tests {
         assert_eq!(verify(&program), []);
         let x = [Tensor::from([1.0, 2.0, 4.0, 8.0])];
         let want = eval(&program, &x).unwrap();
-        privatize_scalars(&mut program);
+        program.kernels_mut().for_each(privatize_scalars);
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(eval(&program, &x).unwrap(), want, "{program}");
         assert_eq!(shadow(&program, &x).unwrap(), want, "{program}");

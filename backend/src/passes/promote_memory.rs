@@ -23,11 +23,10 @@
 //!
 //! Known to compilers as register promotion (Cooper, Lu, 1997).
 
-use super::pass::{Choice, Invariant, Pass};
-use crate::loop_ir::visit::same_names;
+use super::pass::{Choice, Invariant, Pass, Run};
 use crate::loop_ir::{
-    Address, Arg, BufferId, BufferVersion, Carry, CursorId, Expr, Extent, Flow, IndexId, Kernel,
-    Parallelism, Place, Program, Rewriter, ScalarId, Stmt, VarId, claim, visit,
+    Address, Arg, BufferId, BufferVersion, Carry, Expr, Extent, Flow, Kernel, Parallelism, Place,
+    Rewriter, ScalarId, Stmt, VarId, claim, visit,
 };
 use crate::machine::MachineModel;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
@@ -43,10 +42,9 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,
-    run: |program, context| {
-        promote_memory(program, &context.machine, context.choice == Choice::Private);
-        Ok(())
-    },
+    run: Run::Kernels(|kernel, context| {
+        promote_memory(kernel, &context.machine, context.choice == Choice::Private)
+    }),
 };
 
 /// An element of a buffer.
@@ -55,17 +53,11 @@ type Element = (BufferId, i64);
 /// Gives the loops of a program that run in order their variables; if so asked, of their own memory alone, which no
 /// other loop works in: where loops have been taken apart, another part may know it, and other values may lie in its
 /// place by then.
-fn promote_memory(program: &mut Program, machine: &MachineModel, own: bool) {
-    for kernel in program.callees.values_mut().chain([&mut program.entry]) {
-        let mut mentions = SecondaryMap::new();
-        count(&kernel.body, &mut mentions);
-        let mut body = std::mem::take(&mut kernel.body);
-        if block(kernel, &mentions, (machine, own), false, &mut body) {
-            kernel.body = body;
-            claim(kernel);
-        } else {
-            kernel.body = body;
-        }
+fn promote_memory(kernel: &mut Kernel, machine: &MachineModel, own: bool) {
+    let mut mentions = SecondaryMap::new();
+    count(&kernel.body, &mut mentions);
+    if kernel.rewrite(|kernel, body| block(kernel, &mentions, (machine, own), false, body)) {
+        claim(kernel);
     }
 }
 
@@ -108,13 +100,7 @@ fn block(
 
 /// How often buffers are named.
 fn count(body: &[Stmt], mentions: &mut SecondaryMap<BufferId, usize>) {
-    visit(body, &mut |s| {
-        s.accesses(&mut |a| mentions[a.buffer] += 1);
-        for Carry { now, next } in s.carries() {
-            mentions[now.buffer] += 1;
-            mentions[next.buffer] += 1;
-        }
-    });
+    visit(body, &mut |s| s.buffers(&mut |b| mentions[b] += 1));
 }
 
 /// Gives a loop its variables, and says what declares them before it and what stores them behind it;
@@ -177,22 +163,18 @@ fn in_registers(
 /// A variable that begins as an element.
 pub(super) fn loaded(
     kernel: &mut Kernel,
-    BufferVersion { buffer, version }: BufferVersion,
+    held: BufferVersion,
     address: Address,
     var: VarId,
 ) -> [Stmt; 2] {
     let value = kernel.scalars.push(kernel.vars[var]);
-    let expr = Expr::Load { buffer, version, address, guard: None };
+    let expr = Expr::Load { held, address, guard: None };
     [Stmt::Let { value, expr }, Stmt::Var { var, init: Arg::Scalar(value) }]
 }
 
 /// A store of a variable to its element.
-pub(super) fn put_back(
-    BufferVersion { buffer, version }: BufferVersion,
-    address: Address,
-    var: VarId,
-) -> Stmt {
-    Stmt::Store { buffer, version, address, value: Arg::Var(var), guard: None }
+pub(super) fn put_back(held: BufferVersion, address: Address, var: VarId) -> Stmt {
+    Stmt::Store { held, address, value: Arg::Var(var), guard: None }
 }
 
 /// What reads a variable instead of its element.
@@ -214,7 +196,7 @@ fn stores_first(body: &[Stmt], element: Element) -> Option<bool> {
                 met = Some(false);
             }
             s.accesses(&mut |a| {
-                if (a.buffer, a.address.offset) == element {
+                if (a.held.buffer, a.address.offset) == element {
                     met.get_or_insert(a.write && stmt.blocks().is_empty());
                 }
             });
@@ -237,15 +219,15 @@ fn chosen(kernel: &Kernel, machine: &MachineModel, body: &[Stmt]) -> BTreeMap<El
         let element = s.shape().element.is_some();
         s.accesses(&mut |a| {
             // The next iteration has another record.
-            let record = matches!(kernel.buffers[a.buffer].place, Place::Record { .. });
+            let record = matches!(kernel.buffers[a.held.buffer].place, Place::Record { .. });
             let constant = a.address.terms.is_empty() && a.address.dynamic.is_none();
             if record || !element || !constant || a.guard.is_some() {
-                refused.insert(a.buffer);
+                refused.insert(a.held.buffer);
                 return;
             }
-            let of = found.entry(a.buffer).or_default();
-            let known = of.entry(a.address.offset).or_insert((a.version, false));
-            *known = (known.0.max(a.version), known.1 | a.write);
+            let of = found.entry(a.held.buffer).or_default();
+            let known = of.entry(a.address.offset).or_insert((a.held.version, false));
+            *known = (known.0.max(a.held.version), known.1 | a.write);
         });
     });
     // What exchanges places does so element by element.
@@ -312,7 +294,7 @@ impl Promote<'_> {
         visit(std::slice::from_ref(stmt), &mut |s| {
             s.accesses(&mut |a| {
                 if a.write {
-                    self.known.remove(&(a.buffer, a.address.offset));
+                    self.known.remove(&(a.held.buffer, a.address.offset));
                 }
             });
             for Carry { now, next } in s.carries() {
@@ -339,10 +321,6 @@ impl Rewriter for Promote<'_> {
         }
     }
 
-    fn element(&mut self, held: BufferVersion, address: &Address) -> (BufferVersion, Address) {
-        (held, Address { dynamic: address.dynamic.map(|d| self.arg(d)), ..address.clone() })
-    }
-
     fn carries(&mut self, carries: &[Carry]) -> Vec<Carry> {
         let mut left = Vec::new();
         for Carry { now, next } in carries {
@@ -356,8 +334,6 @@ impl Rewriter for Promote<'_> {
         }
         left
     }
-
-    same_names!();
 
     fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
         let (exchange, known) = (std::mem::take(&mut self.exchange), self.known.clone());
@@ -376,8 +352,8 @@ impl Promote<'_> {
             match stmt {
                 // It runs as it stands, so that what it finds out stays known.
                 Stmt::Nest { body } => self.statements(body, out),
-                Stmt::Let { value, expr: Expr::Load { buffer, address, .. } }
-                    if let Some((element, var)) = Promote::var(self, *buffer, address) =>
+                Stmt::Let { value, expr: Expr::Load { held, address, .. } }
+                    if let Some((element, var)) = Promote::var(self, held.buffer, address) =>
                 {
                     if let Some(known) = self.known.get(&element) {
                         self.scalars[*value] = Some(*known);
@@ -386,8 +362,8 @@ impl Promote<'_> {
                     out.push(read(*value, self.dtypes[var], var));
                     self.known.insert(element, Arg::Scalar(*value));
                 }
-                Stmt::Store { buffer, address, value, .. }
-                    if let Some((element, var)) = Promote::var(self, *buffer, address) =>
+                Stmt::Store { held, address, value, .. }
+                    if let Some((element, var)) = Promote::var(self, held.buffer, address) =>
                 {
                     let value = self.arg(*value);
                     out.push(Stmt::Set { var, value });
@@ -422,7 +398,9 @@ mod tests {
         listen(&program);
         let want = shadow(&program, &[]).unwrap();
         inline_bodies(&mut program);
-        promote_memory(&mut program, &MachineModel::MEASURED, false);
+        program
+            .kernels_mut()
+            .for_each(|kernel| promote_memory(kernel, &MachineModel::MEASURED, false));
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(shadow(&program, &[]).unwrap(), want, "{program}");
         program.to_string()

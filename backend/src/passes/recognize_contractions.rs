@@ -37,10 +37,11 @@ mod nest;
 #[cfg(test)]
 mod tests;
 
-use super::pass::{Invariant, Pass};
-use crate::loop_ir::{Contract, Kernel, Parallelism, Program, Stmt, Sums};
+use super::pass::{Invariant, Pass, Run};
+use crate::loop_ir::shape::Loop;
+use crate::loop_ir::{Contract, Kernel, Parallelism, Stmt, Sums};
 use fission::{Alone, distributed};
-use nest::{Loop, Nest};
+use nest::{Nest, plain};
 use std::collections::BTreeSet;
 use tapeloom_ir::prim::Exactness;
 
@@ -51,10 +52,7 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Reassociates,
-    run: |program, _| {
-        recognize_contractions(program);
-        Ok(())
-    },
+    run: Run::Kernels(|kernel, _| recognize_contractions(kernel)),
 };
 
 // None of these numbers is one of a machine model: whether a loop is a contraction, and in how many lanes, is what it
@@ -73,12 +71,8 @@ const NEAR: usize = 8;
 const SUMS_BYTES: usize = 64;
 
 /// Makes contractions of the loops of a program that are products.
-pub(super) fn recognize_contractions(program: &mut Program) {
-    for kernel in program.callees.values_mut().chain([&mut program.entry]) {
-        let mut body = std::mem::take(&mut kernel.body);
-        block(kernel, &mut body);
-        kernel.body = body;
-    }
+pub(super) fn recognize_contractions(kernel: &mut Kernel) {
+    kernel.rewrite(block);
 }
 
 fn block(k: &mut Kernel, body: &mut Vec<Stmt>) {
@@ -127,7 +121,7 @@ impl Found {
 
 /// A loop with one product inside, as one: more rows or columns, or a batch.
 fn around(stmt: &Stmt) -> Option<Contract> {
-    let Loop { index, extent, parallelism, body: [Stmt::Contract(c)] } = Loop::of(stmt)? else {
+    let Loop { index, extent, parallelism, body: [Stmt::Contract(c)], .. } = plain(stmt)? else {
         return None;
     };
     if c.sums == Sums::Library {

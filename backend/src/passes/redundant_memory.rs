@@ -17,11 +17,9 @@
 //! The scheduler gives every value its place and reads it once, so there is little to find before loops are
 //! [unrolled](super::unroll). Known to compilers as redundant load elimination and dead store elimination.
 
-use super::pass::{Invariant, Pass};
-use crate::loop_ir::visit::{same_carries, same_names};
+use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::{
-    Address, Arg, BufferId, BufferVersion, Carry, CursorId, Effect, IndexId, Program, Rewriter,
-    ScalarId, Stmt, VarId, visit,
+    Address, Arg, BufferId, BufferVersion, Effect, Kernel, Rewriter, ScalarId, Stmt, visit,
 };
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::OrderedSet;
@@ -35,45 +33,16 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,
-    run: |program, context| {
-        redundant_memory(program, context.overlap);
-        Ok(())
-    },
+    run: Run::Kernels(|kernel, context| redundant_memory(kernel, context.overlap)),
 };
 
 /// Takes from straight code the loads and stores that it can do without.
-///
-/// ```
-/// use tapeloom_backend::loop_ir;
-/// use tapeloom_backend::passes::{Context, by_name};
-/// let text = "program @square {
-///   buffer b0: f64[4] input 0
-///   buffer b1: f64[4] output 0
-///   for i0 in 4 {
-///     %0: f64 = load b0[i0]
-///     %1: f64 = load b0[i0]
-///     %2: f64 = mul %0, %1
-///     store b1[i0], 0.0
-///     store b1[i0], %2
-///   }
-/// }";
-/// let mut program = loop_ir::parse(text, &|_| None)?;
-/// by_name("redundant_memory")?.apply(&mut program, &mut Context::default())?;
-/// assert!(program.to_string().contains("
-///     %0: f64 = load b0[i0]
-///     %2: f64 = mul %0, %0
-///     store b1[i0], %2
-/// "));
-/// # Ok::<(), tapeloom_ir::Problem>(())
-/// ```
-fn redundant_memory(program: &mut Program, overlap: bool) {
-    for kernel in program.callees.values_mut().chain([&mut program.entry]) {
-        let body = std::mem::take(&mut kernel.body);
-        let alike = Alike { overlap, kept: kernel.kept.keys().map(|held| held.buffer).collect() };
-        let mut loads = Loads { alike: &alike, known: Vec::new(), same: SecondaryMap::new() };
-        let body = loads.block(&body);
-        kernel.body = stores(&alike, body);
-    }
+fn redundant_memory(kernel: &mut Kernel, overlap: bool) {
+    let body = std::mem::take(&mut kernel.body);
+    let alike = Alike { overlap, kept: kernel.kept.keys().map(|held| held.buffer).collect() };
+    let mut loads = Loads { alike: &alike, known: Vec::new(), same: SecondaryMap::new() };
+    let body = loads.block(&body);
+    kernel.body = stores(&alike, body);
 }
 
 /// Which elements may be the same.
@@ -123,8 +92,8 @@ struct Loads<'a> {
 }
 
 impl Loads<'_> {
-    fn of(&mut self, buffer: BufferId, version: u32, address: &Address) -> Element {
-        let (held, address) = self.element(BufferVersion { buffer, version }, address);
+    fn of(&mut self, held: BufferVersion, address: &Address) -> Element {
+        let (held, address) = self.element(held, address);
         Element { held, address }
     }
 
@@ -143,7 +112,7 @@ impl Loads<'_> {
             all |= !shape.carries.is_empty() || matches!(shape.effect, Effect::Tape(_));
             s.accesses(&mut |a| {
                 all |= a.write && shape.element.is_none();
-                stored.extend(a.write.then(|| self.of(a.buffer, a.version, a.address)));
+                stored.extend(a.write.then(|| self.of(a.held, a.address)));
             });
         });
         match all {
@@ -161,14 +130,6 @@ impl Rewriter for Loads<'_> {
         }
     }
 
-    fn element(&mut self, held: BufferVersion, address: &Address) -> (BufferVersion, Address) {
-        let dynamic = address.dynamic.map(|d| self.arg(d));
-        (held, Address { dynamic, ..address.clone() })
-    }
-
-    same_names!();
-    same_carries!();
-
     /// A block begins with what is known; what it learns ends with it.
     fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
         let before = self.known.clone();
@@ -178,7 +139,7 @@ impl Rewriter for Loads<'_> {
             if let Some(e) = &shape.element
                 && (e.write || e.guard.is_none())
             {
-                let (element, alike) = (self.of(e.buffer, e.version, e.address), self.alike);
+                let (element, alike) = (self.of(e.held, e.address), self.alike);
                 if let Some(value) = shape.defines {
                     let known = self.known.iter().find(|(known, _)| alike.is(known, &element));
                     if let Some((_, arg)) = known {
@@ -234,8 +195,7 @@ fn is_stored_again(alike: &Alike, stmt: &Stmt, again: &mut Vec<Element>) -> bool
         }
         return false;
     };
-    let held = BufferVersion { buffer: e.buffer, version: e.version };
-    let element = Element { held, address: e.address.clone() };
+    let element = Element { held: e.held, address: e.address.clone() };
     if !e.write {
         again.retain(|a| !alike.may(a, &element));
     } else if e.guard.is_none() {
@@ -268,7 +228,7 @@ mod tests {
         let want = shadow(&program, &args).unwrap();
         let found = [false, true].map(|overlap| {
             let mut program = program.clone();
-            redundant_memory(&mut program, overlap);
+            program.kernels_mut().for_each(|kernel| redundant_memory(kernel, overlap));
             assert_eq!(verify(&program), [], "{program}");
             assert_eq!(shadow(&program, &args).unwrap(), want, "{program}");
             assert_eq!(eval(&program, &args).unwrap(), want, "{program}");

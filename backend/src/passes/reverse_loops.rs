@@ -13,11 +13,9 @@
 //!
 //! The simulated accelerator keeps the order: its streams read what was written last first.
 
-use super::pass::{Invariant, Pass};
-use crate::loop_ir::visit::{same_carries, same_names};
+use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::{
-    Address, Arg, BufferVersion, Carry, CursorId, Extent, IndexId, Parallelism, Program, Rewriter,
-    ScalarId, Stmt, VarId, visit,
+    Address, Arg, BufferVersion, Extent, IndexId, Kernel, Parallelism, Rewriter, Stmt, visit,
 };
 use tapeloom_ir::prim::Exactness;
 
@@ -28,18 +26,13 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,
-    run: |program, _| {
-        reverse_loops(program);
-        Ok(())
-    },
+    run: Run::Kernels(|kernel, _| reverse_loops(kernel)),
 };
 
 /// Turns iteration the independent loops of a program that read and write downwards, if that is seen in addresses
 /// alone.
-fn reverse_loops(program: &mut Program) {
-    for kernel in program.callees.values_mut().chain([&mut program.entry]) {
-        block(&mut kernel.body);
-    }
+fn reverse_loops(kernel: &mut Kernel) {
+    block(&mut kernel.body);
 }
 
 fn block(body: &mut [Stmt]) {
@@ -94,13 +87,6 @@ impl Rewriter for Turn {
         }
         (held, address)
     }
-
-    same_names!();
-    same_carries!();
-
-    fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
-        body.iter().map(|stmt| self.stmt(stmt)).collect()
-    }
 }
 
 #[cfg(test)]
@@ -117,7 +103,7 @@ mod tests {
         let mut program = parse(&text, &|_| None).unwrap();
         let x = [Tensor::from([1.0, 2.0, 3.0, 4.0])];
         let want = eval(&program, &x).unwrap();
-        reverse_loops(&mut program);
+        program.kernels_mut().for_each(reverse_loops);
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(eval(&program, &x).unwrap(), want, "{program}");
         program.to_string()

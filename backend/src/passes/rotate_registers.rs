@@ -25,12 +25,12 @@
 //!
 //! Known to compilers as scalar replacement with rotating registers (Callahan, Carr and Kennedy, 1990).
 
-use super::pass::{Invariant, Pass};
+use super::pass::{Invariant, Pass, Run};
 use super::promote_memory::{loaded, put_back, read};
 use crate::loop_ir::analysis::dependence::disjoint;
+use crate::loop_ir::shape::Loop;
 use crate::loop_ir::{
-    Access, Address, Arg, Assign, BufferId, BufferVersion, Extent, IndexId, Kernel, Program, Stmt,
-    VarId, visit,
+    Access, Address, Arg, Assign, BufferId, BufferVersion, IndexId, Kernel, Stmt, VarId, visit,
 };
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
@@ -43,44 +43,12 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,
-    run: |program, context| {
-        rotate_registers(program, context.machine.rotated_elements);
-        Ok(())
-    },
+    run: Run::Kernels(|kernel, context| rotate_registers(kernel, context.machine.rotated_elements)),
 };
 
 /// Keeps in variables what iterations hand on in memory.
-///
-/// ```
-/// use tapeloom_backend::loop_ir;
-/// use tapeloom_backend::passes::{Context, by_name};
-/// let text = "program @pairs {
-///   buffer b0: f64[8] input 0
-///   buffer b1: f64[9] output 0
-///   for i9 in 9 {
-///     store b1[i9], 0.0
-///   }
-///   serial i0 in 8 {
-///     %0: f64 = load b0[i0]
-///     %1: f64 = load b1[i0]
-///     %2: f64 = add %1, %0
-///     store b1[i0], %2
-///     %3: f64 = load b1[i0 + 1]
-///     %4: f64 = add %3, %0
-///     store b1[i0 + 1], %4
-///   }
-/// }";
-/// let mut program = loop_ir::parse(text, &|_| None)?;
-/// by_name("rotate_registers")?.apply(&mut program, &mut Context::default())?;
-/// assert!(program.to_string().contains("store b1[i0], v0\n      v0 = v1\n    }\n    store b1[8], v0\n"));
-/// # Ok::<(), tapeloom_ir::Problem>(())
-/// ```
-fn rotate_registers(program: &mut Program, widest: usize) {
-    for kernel in program.callees.values_mut().chain([&mut program.entry]) {
-        let mut body = std::mem::take(&mut kernel.body);
-        block(kernel, widest, &mut body);
-        kernel.body = body;
-    }
+fn rotate_registers(kernel: &mut Kernel, widest: usize) {
+    kernel.rewrite(|kernel, body| block(kernel, widest, body));
 }
 
 fn block(kernel: &mut Kernel, widest: usize, body: &mut [Stmt]) {
@@ -107,20 +75,16 @@ struct Rolling {
 
 impl Rolling {
     fn of(kernel: &Kernel, widest: usize, stmt: &Stmt) -> Option<Rolling> {
-        let Stmt::For { index, extent: Extent::Constant(iterations), carries, body, .. } = stmt
-        else {
-            return None;
-        };
+        let Loop { index, extent: iterations, carries, body, .. } = stmt.counted()?;
         let folds = |s: &Stmt| matches!(s.assigned(), Some((_, Assign::Fold(_))));
         let plain = |s: &Stmt| s.shape().is_scalar() && !folds(s);
         if !carries.is_empty() || !body.iter().all(plain) {
             return None;
         }
         let mut stored: OrderedSet<BufferId> = OrderedSet::default();
-        visit(body, &mut |s| s.accesses(&mut |a| stored.extend(a.write.then_some(a.buffer))));
-        let rolling = |b| {
-            Rolling::in_buffer(kernel, *index, *iterations, body, b).filter(|r| r.more <= widest)
-        };
+        visit(body, &mut |s| s.accesses(&mut |a| stored.extend(a.write.then_some(a.held.buffer))));
+        let rolling =
+            |b| Rolling::in_buffer(kernel, index, iterations, body, b).filter(|r| r.more <= widest);
         stored.iter().copied().find_map(rolling)
     }
 
@@ -133,15 +97,14 @@ impl Rolling {
     ) -> Option<Rolling> {
         let mut all: Vec<Access<'_>> = Vec::new();
         body.iter().for_each(|s| s.accesses(&mut |a| all.push(a)));
-        all.retain(|a| !disjoint(kernel, a.buffer, buffer));
+        all.retain(|a| !disjoint(kernel, a.held.buffer, buffer));
         let one = all.first()?;
-        let (stride, version) = (one.address.stride(index), one.version);
+        let (stride, held) = (one.address.stride(index), one.held);
         let same = |a: &Access<'_>| {
-            let place =
-                (a.buffer, a.version, &a.address.terms) == (buffer, version, &one.address.terms);
+            let place = (a.held, &a.address.terms) == (held, &one.address.terms);
             place && a.guard.is_none() && a.address.dynamic.is_none()
         };
-        if stride == 0 || !all.iter().all(same) {
+        if stride == 0 || held.buffer != buffer || !all.iter().all(same) {
             return None;
         }
         // Elements by how many iterations earlier the first one was there.
@@ -162,7 +125,7 @@ impl Rolling {
         (side_by_side && updated && more > 0 && iterations > more).then(|| Rolling {
             index,
             iterations,
-            held: BufferVersion { buffer, version },
+            held,
             first: lowest.address.clone(),
             stride,
             more,
@@ -215,10 +178,7 @@ impl Rolling {
     /// A statement that has elements in variables.
     fn in_variables(&self, stmt: &Stmt, vars: &[VarId], dtype: Dtype) -> Stmt {
         let shape = stmt.shape();
-        let var = shape.element.as_ref().and_then(|e| {
-            let held = BufferVersion { buffer: e.buffer, version: e.version };
-            Some(vars[self.place(held, e.address)?])
-        });
+        let var = shape.element.as_ref().and_then(|e| Some(vars[self.place(e.held, e.address)?]));
         match (var, shape.defines, shape.operands) {
             (Some(var), Some(value), _) => read(value, dtype, var),
             (Some(var), None, [value]) => Stmt::Set { var, value: *value },
@@ -247,7 +207,7 @@ mod tests {
         assert_eq!(verify(&program), [], "{program}");
         let x = [Tensor::from([1.0, 2.0, 4.0, 8.0, 0.1, 0.2, 0.3, 7.0, 1e20, -1.0, 3.0, 0.7])];
         let want = shadow(&program, &x).unwrap();
-        rotate_registers(&mut program, 4);
+        program.kernels_mut().for_each(|kernel| rotate_registers(kernel, 4));
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(eval(&program, &x).unwrap(), want, "{program}");
         assert_eq!(shadow(&program, &x).unwrap(), want, "{program}");

@@ -22,13 +22,12 @@
 //! What is proved here of an access is proved again by the verifier, of the sum.
 
 use super::index_set_split::{fold, turns};
-use super::pass::{Invariant, Pass};
+use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::analysis::value_range::ValueRanges;
 use crate::loop_ir::dead_code::drop_dead;
-use crate::loop_ir::visit::{same_carries, same_names};
 use crate::loop_ir::{
-    Address, Arg, BufferVersion, Carry, CursorId, Expr, Extent, IndexId, Kernel, Program, Rewriter,
-    ScalarId, Stmt, VarId, claim, visit,
+    Address, Arg, BufferVersion, Expr, Extent, Kernel, Rewriter, ScalarId, Stmt, VarId, claim,
+    visit,
 };
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{Code, Literal, OrderedMap};
@@ -40,45 +39,21 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,
-    run: |program, _| {
-        simplify_indices(program);
-        Ok(())
-    },
+    run: Run::Kernels(|kernel, _| simplify_indices(kernel)),
 };
 
 /// Straightens the indices of a program.
-///
-/// ```
-/// use tapeloom_backend::loop_ir;
-/// use tapeloom_backend::passes::{Context, by_name};
-/// let text = "program @next {
-///   buffer b0: f64[101] input 0
-///   buffer b1: f64[100] output 0
-///   serial i0 in 100 {
-///     %0: i64 = add i0, 1
-///     %1: i64 = min %0, 100
-///     %2: f64 = load b0[(%1)]
-///     store b1[i0], %2
-///   }
-/// }";
-/// let mut program = loop_ir::parse(text, &|_| None)?;
-/// by_name("simplify_indices")?.apply(&mut program, &mut Context::default())?;
-/// assert!(program.to_string().contains("for i0 in 100 {\n    %2: f64 = load b0[i0 + 1]\n"));
-/// # Ok::<(), tapeloom_ir::Problem>(())
-/// ```
-fn simplify_indices(program: &mut Program) {
-    for kernel in program.callees.values_mut().chain([&mut program.entry]) {
-        let body = std::mem::take(&mut kernel.body);
-        let (ranges, vars) = (ValueRanges::of(kernel), OrderedMap::default());
-        let mut straight = Straight { kernel, ranges, vars, changed: false };
-        let mut new = straight.block(&body);
-        if straight.changed {
-            drop_dead(&mut new);
-            kernel.body = new;
-            claim(kernel);
-        } else {
-            kernel.body = body;
-        }
+fn simplify_indices(kernel: &mut Kernel) {
+    let body = std::mem::take(&mut kernel.body);
+    let (ranges, vars) = (ValueRanges::of(kernel), OrderedMap::default());
+    let mut straight = Straight { kernel, ranges, vars, changed: false };
+    let mut new = straight.block(&body);
+    if straight.changed {
+        drop_dead(&mut new);
+        kernel.body = new;
+        claim(kernel);
+    } else {
+        kernel.body = body;
     }
 }
 
@@ -287,12 +262,8 @@ impl Rewriter for Straight<'_> {
             self.changed = true;
             return (held, sum);
         }
-        let dynamic = address.dynamic.map(|d| self.arg(d));
-        (held, Address { dynamic, ..address.clone() })
+        (held, address.renamed(&mut |a| self.arg(a)))
     }
-
-    same_names!();
-    same_carries!();
 
     /// What has blocks inside is walked by [`Straight::append`].
     fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
@@ -316,7 +287,7 @@ mod tests {
         );
         let mut program = parse(&text, &|_| None).unwrap();
         assert_eq!(verify(&program), []);
-        simplify_indices(&mut program);
+        program.kernels_mut().for_each(simplify_indices);
         assert_eq!(verify(&program), [], "{program}");
         for n in [-2_i64, 0, 3, 9] {
             let args = [Tensor::from([1.0, 2.0, 4.0, 8.0, 16.0, 32.0]), Tensor::scalar(n)];

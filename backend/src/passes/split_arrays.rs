@@ -16,7 +16,7 @@
 //! load reads what one of them has stored, loop by loop in the same order or in the opposite one. Then the record
 //! that a [layout](crate::layout) makes of what a block stores is that of the unrolled block.
 
-use super::pass::{Invariant, Pass};
+use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::{
     Address, Arg, Buffer, BufferId, BufferVersion, Expr, Extent, Flow, IndexId, Kernel,
     Parallelism, Place, Program, Stmt, VarId, visit,
@@ -33,10 +33,10 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,
-    run: |program, _| {
+    run: Run::Program(|program, _| {
         split_arrays(program);
         Ok(())
-    },
+    }),
 };
 
 /// So many values that straight code keeps are in registers: of the simulated machine of the study, not of a machine
@@ -47,35 +47,6 @@ const REGISTERS: usize = 64;
 const MOST_ELEMENTS: usize = 1 << 24;
 
 /// Gives every statement that fills a part of a kept array an array of its own.
-///
-/// ```
-/// use tapeloom_backend::loop_ir;
-/// use tapeloom_backend::passes::{Context, by_name};
-/// let text = "program @f {
-///   workspace 64
-///   buffer b0: f64[8] input 0
-///   buffer b1: f64[8] output 0
-///   buffer b2: f64[8] workspace 0 kept tape
-///   for i0 in 4 {
-///     %0: f64 = load b0[i0*2]
-///     store b2[i0*2], %0
-///     %1: f64 = load b0[i0*2 + 1]
-///     store b2[i0*2 + 1], %1
-///   }
-///   for i1 in 4 {
-///     %2: f64 = load b2[i1*-2 + 7]
-///     store b1[i1*-2 + 7], %2
-///     %3: f64 = load b2[i1*-2 + 6]
-///     store b1[i1*-2 + 6], %3
-///   }
-/// }";
-/// let mut program = loop_ir::parse(text, &|_| None)?;
-/// by_name("split_arrays")?.apply(&mut program, &mut Context::default())?;
-/// let text = program.to_string();
-/// assert!(text.contains("store b3[i0], %0") && text.contains("store b4[i0], %1"));
-/// assert!(text.contains("%2: f64 = load b4[i1*-1 + 3]"));
-/// # Ok::<(), tapeloom_ir::Problem>(())
-/// ```
 fn split_arrays(program: &mut Program) {
     let kernel = &mut program.entry;
     let (mut sites, mut loops) = (Sites::default(), Vec::new());
@@ -95,19 +66,17 @@ fn split_arrays(program: &mut Program) {
         let at = kernel.workspace.next_multiple_of(64);
         kernel.workspace = at + ty.bytes();
         let buffer = kernel.buffers.push(Buffer::new(ty, Place::Workspace(at)));
-        let names = kernel.kept.get(&BufferVersion { buffer: part.of, version: 0 }).cloned();
+        let names = kernel.kept.get(&BufferVersion::first(part.of)).cloned();
         names
             .into_iter()
             .flatten()
-            .for_each(|name| kernel.keep(BufferVersion { buffer, version: 0 }, name));
+            .for_each(|name| kernel.keep(BufferVersion::first(buffer), name));
         for (from, to) in part.addresses {
             homes.insert((part.of, key(&from)), (buffer, to));
         }
     }
     kernel.kept.retain(|held, _| !homes.keys().any(|(of, _)| *of == held.buffer));
-    let mut body = std::mem::take(&mut kernel.body);
-    rewrite(&mut body, &homes);
-    kernel.body = body;
+    rewrite(&mut kernel.body, &homes);
     in_registers(kernel);
 }
 
@@ -115,7 +84,7 @@ fn split_arrays(program: &mut Program) {
 fn is_kept(k: &Kernel, id: BufferId) -> bool {
     matches!(k.buffers[id].place, Place::Workspace(_))
         && k.versions[id].is_empty()
-        && k.kept.contains_key(&BufferVersion { buffer: id, version: 0 })
+        && k.kept.contains_key(&BufferVersion::first(id))
 }
 
 /// What is compared of an address without a scalar.
@@ -159,14 +128,14 @@ impl Sites {
         let single = shape.element.is_some_and(|e| !e.write || e.guard.is_none());
         stmt.accesses(&mut |a| {
             self.count += 1;
-            let plain = single && a.version == 0 && a.address.dynamic.is_none();
+            let plain = single && a.held.version == 0 && a.address.dynamic.is_none();
             if !plain || a.write && !always {
-                self.whole.insert(a.buffer);
+                self.whole.insert(a.held.buffer);
                 return;
             }
             let (at, loops, address) = (self.count, loops.clone(), a.address.clone());
             let site = Site { at, write: a.write, loops, address };
-            self.all.entry(a.buffer).or_default().push(site);
+            self.all.entry(a.held.buffer).or_default().push(site);
         });
         // What takes turns with another one has two names.
         for carry in shape.carries {
@@ -288,9 +257,9 @@ impl Nest {
 fn rewrite(body: &mut [Stmt], homes: &BTreeMap<(BufferId, Key), (BufferId, Address)>) {
     for stmt in body {
         if let Some(element) = stmt.shape_mut().element
-            && let Some((to, at)) = homes.get(&(*element.buffer, key(element.address)))
+            && let Some((to, at)) = homes.get(&(element.held.buffer, key(element.address)))
         {
-            (*element.buffer, *element.address) = (*to, at.clone());
+            (element.held.buffer, *element.address) = (*to, at.clone());
         }
         stmt.blocks_mut().into_iter().for_each(|inside| rewrite(inside, homes));
     }
@@ -315,26 +284,24 @@ fn in_registers(kernel: &mut Kernel) {
     for id in ids {
         let dtype = kernel.buffers[id].ty.dtype;
         let var = kernel.vars.push(dtype);
-        kernel.kept.shift_remove(&BufferVersion { buffer: id, version: 0 });
+        kernel.kept.shift_remove(&BufferVersion::first(id));
         let declared = Stmt::Var { var, init: Arg::Literal(Literal::zero(dtype)) };
         kernel.body.insert(vars.len(), declared);
         vars.insert(id, var);
     }
-    let mut body = std::mem::take(&mut kernel.body);
-    as_variables(kernel, &mut body, &vars);
-    kernel.body = body;
+    kernel.rewrite(|kernel, body| as_variables(kernel, body, &vars));
 }
 
 fn as_variables(kernel: &Kernel, body: &mut [Stmt], vars: &BTreeMap<BufferId, VarId>) {
     for stmt in body {
         if let Stmt::Let { value, expr } = stmt
-            && let Expr::Load { buffer, .. } = expr
-            && let Some(var) = vars.get(buffer)
+            && let Expr::Load { held, .. } = expr
+            && let Some(var) = vars.get(&held.buffer)
         {
             *expr = Expr::Code(Code::Convert(kernel.scalars[*value]), vec![Arg::Var(*var)]);
         }
-        if let Stmt::Store { buffer, value, .. } = stmt
-            && let Some(var) = vars.get(buffer)
+        if let Stmt::Store { held, value, .. } = stmt
+            && let Some(var) = vars.get(&held.buffer)
         {
             *stmt = Stmt::Set { var: *var, value: *value };
         }

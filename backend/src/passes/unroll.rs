@@ -20,9 +20,9 @@
 //! order, so no bit changes.
 
 use super::index_set_split::{Range, copies, size, turns};
-use super::pass::{Invariant, Pass};
+use super::pass::{Invariant, Pass, Run};
 use super::reverse_loops::downward;
-use crate::loop_ir::{Carry, Extent, Kernel, Program, Stmt, visit};
+use crate::loop_ir::{Carry, Extent, Kernel, Stmt, visit};
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 
@@ -33,10 +33,7 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,
-    run: |program, context| {
-        unroll(program, &context.factors);
-        Ok(())
-    },
+    run: Run::Kernels(|kernel, context| unroll(kernel, &context.factors)),
 };
 
 /// A loop that would have more statements stays as it is.
@@ -44,35 +41,11 @@ const MOST_STATEMENTS: usize = 100_000;
 
 /// Unrolls loops of constant extent: those with none inside by the first factor, those around them by the second,
 /// and so on.
-///
-/// ```
-/// use tapeloom_backend::loop_ir;
-/// use tapeloom_backend::passes::{Context, by_name};
-/// let text = "program @double {
-///   buffer b0: f64[10] input 0
-///   buffer b1: f64[10] output 0
-///   for i0 in 10 {
-///     %0: f64 = load b0[i0]
-///     %1: f64 = add %0, %0
-///     store b1[i0], %1
-///   }
-/// }";
-/// let mut program = loop_ir::parse(text, &|_| None)?;
-/// let mut context = Context::default();
-/// context.factors = vec![4];
-/// by_name("unroll")?.apply(&mut program, &mut context)?;
-/// let text = program.to_string();
-/// assert!(text.contains("for i1 in 2 {") && text.contains("load b0[i1*4 + 3]"));
-/// assert!(text.contains("for i2 in 2 {") && text.contains("load b0[i2 + 8]"));
-/// # Ok::<(), tapeloom_ir::Problem>(())
-/// ```
-fn unroll(program: &mut Program, factors: &[u64]) {
-    for kernel in program.callees.values_mut().chain([&mut program.entry]) {
-        for step in std::mem::take(&mut kernel.body) {
-            // A step stays one.
-            let (step, _) = block(kernel, factors, vec![step]);
-            kernel.body.push(Stmt::nest(step));
-        }
+fn unroll(kernel: &mut Kernel, factors: &[u64]) {
+    for step in std::mem::take(&mut kernel.body) {
+        // A step stays one.
+        let (step, _) = block(kernel, factors, vec![step]);
+        kernel.body.push(Stmt::nest(step));
     }
 }
 
@@ -156,7 +129,7 @@ mod tests {
         let mut program = parse(&text, &|_| None).unwrap();
         let x = [(0..10).map(|i| f64::from(i).sqrt()).collect::<Tensor>()];
         let want = shadow(&program, &x).unwrap();
-        unroll(&mut program, factors);
+        program.kernels_mut().for_each(|kernel| unroll(kernel, factors));
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(shadow(&program, &x).unwrap(), want, "{program}");
         assert_eq!(eval(&program, &x).unwrap(), want, "{program}");

@@ -21,9 +21,10 @@
 //! Compilers know it as unroll and jam (Allen and Cocke, 1971).
 
 use super::index_set_split::{Jacket, Range, jammed, size};
-use super::pass::{Invariant, Pass};
+use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::analysis::dependence::{Dependence, memory, variables};
-use crate::loop_ir::{Carry, Extent, IndexId, Kernel, Parallelism, Program, Stmt};
+use crate::loop_ir::shape::Loop;
+use crate::loop_ir::{Carry, Extent, Kernel, Parallelism, Stmt};
 use crate::machine::MachineModel;
 use std::collections::BTreeSet;
 use tapeloom_ir::fault::{Fault, planted};
@@ -36,10 +37,7 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,
-    run: |program, context| {
-        unroll_and_jam(program, &context.machine);
-        Ok(())
-    },
+    run: Run::Kernels(|kernel, context| unroll_and_jam(kernel, &context.machine)),
 };
 
 /// Statements of all copies at most, with what stands around inner loops: a bound for code, since loops around a
@@ -47,13 +45,11 @@ pub(super) const PASS: Pass = Pass {
 const MOST_STATEMENTS: usize = 512;
 
 /// Lets a few iterations of outer loops go through inner ones together, where those are chains.
-fn unroll_and_jam(program: &mut Program, machine: &MachineModel) {
-    for kernel in program.callees.values_mut().chain([&mut program.entry]) {
-        for step in std::mem::take(&mut kernel.body) {
-            // A step stays one.
-            let step = block(kernel, machine, vec![step]);
-            kernel.body.push(Stmt::nest(step));
-        }
+fn unroll_and_jam(kernel: &mut Kernel, machine: &MachineModel) {
+    for step in std::mem::take(&mut kernel.body) {
+        // A step stays one.
+        let step = block(kernel, machine, vec![step]);
+        kernel.body.push(Stmt::nest(step));
     }
 }
 
@@ -63,17 +59,16 @@ fn block(kernel: &mut Kernel, machine: &MachineModel, body: Vec<Stmt>) -> Vec<St
         for inside in stmt.blocks_mut() {
             *inside = block(kernel, machine, std::mem::take(inside));
         }
-        let Some(Chains { index, iterations, claim, carries, body, chains }) =
-            Chains::of(kernel, machine, &stmt)
-        else {
+        let Some(Chains { outer, body, chains }) = Chains::of(kernel, machine, &stmt) else {
             out.push(stmt);
             continue;
         };
+        let (index, iterations, claim) = (outer.index, outer.extent, outer.parallelism);
         let (by, blocks, rest) = (chains as i64, (iterations / chains) as i64, iterations % chains);
         let all = (0..by).map(|start| Range { start, by, iterations: blocks });
         let last = (0..rest as i64).map(|n| Range { start: by * blocks + n, by: 1, iterations: 1 });
         for ranges in [all.collect::<Vec<_>>(), last.collect()] {
-            jammed(kernel, body, (index, claim), &ranges, carries, &mut out);
+            jammed(kernel, body, (index, claim), &ranges, outer.carries, &mut out);
         }
     }
     out
@@ -81,10 +76,7 @@ fn block(kernel: &mut Kernel, machine: &MachineModel, body: Vec<Stmt>) -> Vec<St
 
 /// A loop whose iterations are chains.
 struct Chains<'a> {
-    index: IndexId,
-    iterations: usize,
-    claim: Parallelism,
-    carries: &'a [Carry],
+    outer: Loop<'a>,
     body: Jacket<'a>,
     /// How many go together.
     chains: usize,
@@ -92,35 +84,22 @@ struct Chains<'a> {
 
 impl<'a> Chains<'a> {
     fn of(kernel: &Kernel, machine: &MachineModel, stmt: &'a Stmt) -> Option<Chains<'a>> {
-        let Stmt::For { index, extent: Extent::Constant(n), parallelism, lanes: 1, carries, body } =
-            stmt
-        else {
-            return None;
-        };
+        let outer = stmt.counted().filter(|l| l.lanes == 1)?;
+        let Loop { index, extent: n, carries, body, .. } = outer;
         let at = body.iter().position(|s| !s.blocks().is_empty())?;
         let (before, behind) = (&body[..at], &body[at + 1..]);
-        let Stmt::For {
-            index: own,
-            extent: Extent::Constant(m),
-            parallelism: steps,
-            lanes: 1,
-            carries: none,
-            body: inside,
-        } = &body[at]
-        else {
-            return None;
-        };
+        let inner = body[at].counted().filter(|l| l.lanes == 1 && l.carries.is_empty())?;
         let alone = before.iter().chain(behind).all(is_straight);
         let in_place = |c: &Carry| c.now.buffer == c.next.buffer;
-        let shaped = alone && none.is_empty() && inside.iter().all(is_straight);
+        let shaped = alone && inner.body.iter().all(is_straight);
         if !shaped
             || !carries.iter().all(in_place)
-            || *m < machine.jammed_inner_iterations
-            || !waits(kernel, inside)
+            || inner.extent < machine.jammed_inner_iterations
+            || !waits(kernel, inner.body)
         {
             return None;
         }
-        let most = machine.jammed_statements / size(inside).max(1);
+        let most = machine.jammed_statements / size(inner.body).max(1);
         let divides = |c: &usize| n.is_multiple_of(*c) && *c <= most;
         // The best number first, then one more, then fewer.
         let best = machine.jammed_iterations;
@@ -128,22 +107,14 @@ impl<'a> Chains<'a> {
         let chains = numbers.find(divides).unwrap_or(best.min(most));
         let independent = || {
             variables(body).0 == Parallelism::Parallel
-                && (memory(kernel, *index, Extent::Constant(*n), body) == Dependence::Never
+                && (memory(kernel, index, Extent::Constant(n), body) == Dependence::Never
                     || planted(Fault::JammedMeets))
         };
-        let copies = chains + *n % chains.max(1);
+        let copies = chains + n % chains.max(1);
         let little = size(body).saturating_mul(copies) <= MOST_STATEMENTS;
-        let worth = chains > 1 && *n >= chains && little && independent();
-        let (index, own, extent, steps) = (*index, *own, *m, *steps);
-        let body = Jacket { before, index: own, extent, parallelism: steps, inside, behind };
-        worth.then_some(Chains {
-            index,
-            iterations: *n,
-            claim: *parallelism,
-            carries,
-            body,
-            chains,
-        })
+        let worth = chains > 1 && n >= chains && little && independent();
+        let body = Jacket { before, inner, behind };
+        worth.then_some(Chains { outer, body, chains })
     }
 }
 
@@ -187,7 +158,8 @@ mod tests {
         let mut program = parse(&text, &|_| None).unwrap();
         let x = [(0..all).map(|i| (i as f64).sin()).collect::<Tensor>()];
         let want = shadow(&program, &x).unwrap();
-        super::unroll_and_jam(&mut program, &crate::machine::MachineModel::MEASURED);
+        let machine = crate::machine::MachineModel::MEASURED;
+        program.kernels_mut().for_each(|kernel| super::unroll_and_jam(kernel, &machine));
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(shadow(&program, &x).unwrap(), want, "{program}");
         assert_eq!(eval(&program, &x).unwrap(), want, "{program}");

@@ -10,9 +10,9 @@
 //! usually the innermost, but for rows of three elements the loop over the rows, whose body then holds
 //! small loops.
 
-use super::pass::{Invariant, Pass};
+use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::legal_lanes::refused;
-use crate::loop_ir::{Access, Assign, Extent, Flow, IndexId, Kernel, Program, Stmt, VarId};
+use crate::loop_ir::{Access, Assign, Extent, Flow, IndexId, Kernel, Stmt, VarId};
 use tapeloom_ir::math::EIGHT;
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::prim::Gives;
@@ -25,10 +25,7 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Reassociates,
-    run: |program, _| {
-        vectorize(program);
-        Ok(())
-    },
+    run: Run::Kernels(|kernel, _| vectorize(kernel)),
 };
 
 // None of these numbers is one of a machine model: how many partial sums a loop has is what it computes, in every bit.
@@ -45,35 +42,10 @@ const TIMES: [(usize, usize); 2] = [(8, 4), (24, 2)];
 const SMALL: usize = 8;
 
 /// Gives lanes to every loop of a program that should run in them.
-///
-/// ```
-/// use tapeloom_backend::loop_ir;
-/// use tapeloom_backend::passes::{Context, by_name};
-/// let text = "program @sum {
-///   buffer b0: f64[100] input 0
-///   buffer b1: f64[] output 0
-///   nest {
-///     var v0: f64 = 0.0
-///     fold i0 in 100 {
-///       %0: f64 = load b0[i0]
-///       v0 = add v0, %0
-///     }
-///     store b1[0], v0
-///   }
-/// }";
-/// let mut program = loop_ir::parse(text, &|_| None)?;
-/// by_name("vectorize")?.apply(&mut program, &mut Context::default())?;
-/// assert!(program.to_string().contains("fold i0 in 100 lanes 8 {"));
-/// # Ok::<(), tapeloom_ir::Problem>(())
-/// ```
-pub(super) fn vectorize(program: &mut Program) {
-    for kernel in program.callees.values_mut().chain([&mut program.entry]) {
-        let mut body = std::mem::take(&mut kernel.body);
-        // Lanes inside forbid lanes outside, so those of an earlier choice would decide this one.
-        reset(&mut body);
-        block(kernel, &mut body);
-        kernel.body = body;
-    }
+pub(super) fn vectorize(kernel: &mut Kernel) {
+    // Lanes inside forbid lanes outside, so those of an earlier choice would decide this one.
+    reset(&mut kernel.body);
+    kernel.rewrite(|kernel, body| block(kernel, body));
 }
 
 fn reset(body: &mut [Stmt]) {
@@ -227,7 +199,7 @@ impl Survey<'_> {
     }
 
     fn access(&mut self, access: &Access<'_>) {
-        let dtype = self.k.buffers[access.buffer].ty.dtype;
+        let dtype = self.k.buffers[access.held.buffer].ty.dtype;
         let anywhere = access.address.dynamic.is_some() || access.guard.is_some();
         self.gain += match access.address.stride(self.index) {
             _ if anywhere || !dtype.is_float() => -1,

@@ -73,6 +73,11 @@ impl Draft {
         v.into()
     }
 
+    /// Adds a parameter of one of the two kinds.
+    pub fn param_of(&mut self, linear: bool, ty: Type) -> Atom {
+        if linear { self.linear_param(ty) } else { self.param(ty) }
+    }
+
     /// A value that nothing defines, to go on with after an error. Such a draft is never finished.
     pub(crate) fn undefined(&mut self, ty: Type) -> ValueId {
         self.types.push(ty)

@@ -8,9 +8,9 @@ use crate::lang::module::Module;
 use crate::lang::problem::{Kind, Problem};
 use crate::lang::stack::deeper;
 use crate::lang::value::Value;
-use crate::lints::finite::FiniteCheck;
 use crate::tensor::Tensor;
 use cranelift_entity::SecondaryMap;
+use std::cell::Cell;
 
 /// Runs a function on concrete arguments.
 ///
@@ -46,6 +46,40 @@ pub(crate) fn eval_owned(
     deeper(|| run(module, module.function(function), args))
 }
 
+/// Sees one run of a function.
+pub(crate) trait Observer {
+    /// Runs an equation of it.
+    fn equation(
+        &mut self,
+        module: &Module,
+        at: (&Function, usize),
+        operands: &[Value],
+    ) -> Result<Vec<Value>, Problem>;
+
+    /// The run ends with these results.
+    fn end(&self, results: &[Atom]);
+}
+
+/// What sees a run of a function with these parameters on these arguments, if anything does.
+pub(crate) type Observe = fn(&[ValueId], &[Value]) -> Option<Box<dyn Observer>>;
+
+thread_local! {
+    static OBSERVE: Cell<Option<Observe>> = const { Cell::new(None) };
+}
+
+/// Runs something in which the runs of functions on this thread are observed.
+pub(crate) fn observed<T>(observe: Observe, run: impl FnOnce() -> T) -> T {
+    /// Restores what was there also where `run` panics.
+    struct Restore(Option<Observe>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            OBSERVE.set(self.0);
+        }
+    }
+    let _restore = Restore(OBSERVE.replace(Some(observe)));
+    run()
+}
+
 fn run(module: &Module, f: &Function, args: Vec<Value>) -> Result<Vec<Value>, Problem> {
     let params: Vec<ValueId> = f.all_params().collect();
     if params.len() != args.len() {
@@ -57,7 +91,7 @@ fn run(module: &Module, f: &Function, args: Vec<Value>) -> Result<Vec<Value>, Pr
     }
     let mut values: SecondaryMap<ValueId, Option<Value>> =
         SecondaryMap::with_capacity(f.types.len());
-    let mut check = FiniteCheck::begin(&params, &args);
+    let mut observer = OBSERVE.get().and_then(|observe| observe(&params, &args));
     for (i, (p, arg)) in params.iter().zip(args).enumerate() {
         if f.types[*p] != arg.ty() {
             return Err(Problem::new(
@@ -80,9 +114,9 @@ fn run(module: &Module, f: &Function, args: Vec<Value>) -> Result<Vec<Value>, Pr
                 values[v] = None;
             }
         }
-        let outputs = match &mut check {
+        let outputs = match &mut observer {
             None => e.op.run_owned(module, operands),
-            Some(check) => check.equation(module, (f, i), &operands),
+            Some(observer) => observer.equation(module, (f, i), &operands),
         };
         let outputs = outputs.map_err(|p| p.at(f.location(i)))?;
         for (v, y) in e.outputs.iter().zip(outputs) {
@@ -92,8 +126,8 @@ fn run(module: &Module, f: &Function, args: Vec<Value>) -> Result<Vec<Value>, Pr
             }
         }
     }
-    if let Some(check) = check {
-        check.end(&f.results);
+    if let Some(observer) = observer {
+        observer.end(&f.results);
     }
     f.results.iter().map(|r| read(&values, *r)).collect()
 }

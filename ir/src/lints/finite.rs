@@ -27,7 +27,7 @@
 //!
 //! Constants are what the program says, and never counted; arguments are if they reach a result.
 
-use crate::lang::eval::eval;
+use crate::lang::eval::{Observer, eval, observed};
 use crate::lang::function::{Atom, Equation, FuncId, Function, ValueId};
 use crate::lang::literal::Literal;
 use crate::lang::module::Module;
@@ -51,8 +51,9 @@ pub fn eval_finite(
     function: FuncId,
     args: &[Tensor],
 ) -> Result<Vec<Tensor>, Problem> {
-    let (results, around) =
-        Around::during(Some(Around::default()), || eval(module, function, args));
+    let (results, around) = Around::during(Some(Around::default()), || {
+        observed(FiniteCheck::begin, || eval(module, function, args))
+    });
     let results = results?;
     match around.and_then(|around| around.results) {
         Some(Origin::Appeared(_, problem)) => Err((*problem).clone()),
@@ -165,13 +166,13 @@ impl Around {
 }
 
 /// Checks one run of a function.
-pub(crate) struct FiniteCheck {
+struct FiniteCheck {
     origins: SecondaryMap<ValueId, Option<Origin>>,
 }
 
 impl FiniteCheck {
-    /// A run begins: a check of it, if anybody wants to know.
-    pub(crate) fn begin(params: &[ValueId], args: &[Value]) -> Option<FiniteCheck> {
+    /// A check of a run, if anybody wants to know.
+    fn begin(params: &[ValueId], args: &[Value]) -> Option<Box<dyn Observer>> {
         let around = AROUND.with_borrow(Clone::clone)?;
         // An iteration is given what the one before it left.
         let given = around.results.or(around.operands).unwrap_or(Origin::Given);
@@ -179,11 +180,21 @@ impl FiniteCheck {
         for (p, _) in params.iter().zip(args).filter(|(_, x)| of_value(x) != Finite::Yes) {
             origins[*p] = Some(given.clone());
         }
-        Some(FiniteCheck { origins })
+        Some(Box::new(FiniteCheck { origins }))
     }
 
-    /// Runs an equation, and follows what is not finite.
-    pub(crate) fn equation(
+    /// Where an atom comes from that is not finite.
+    fn origin(&self, a: Atom) -> Option<Origin> {
+        match a {
+            Atom::Value(v) => self.origins[v].clone(),
+            Atom::Literal(l) => (of_literal(l) != Finite::Yes).then_some(Origin::Constant),
+        }
+    }
+}
+
+impl Observer for FiniteCheck {
+    /// Follows what is not finite.
+    fn equation(
         &mut self,
         module: &Module,
         (f, i): (&Function, usize),
@@ -226,16 +237,7 @@ impl FiniteCheck {
         Ok(outputs)
     }
 
-    /// Where an atom comes from that is not finite.
-    fn origin(&self, a: Atom) -> Option<Origin> {
-        match a {
-            Atom::Value(v) => self.origins[v].clone(),
-            Atom::Literal(l) => (of_literal(l) != Finite::Yes).then_some(Origin::Constant),
-        }
-    }
-
-    /// The run ends with these results.
-    pub(crate) fn end(&self, results: &[Atom]) {
+    fn end(&self, results: &[Atom]) {
         let origins: Vec<Origin> = results.iter().filter_map(|a| self.origin(*a)).collect();
         AROUND.with_borrow_mut(|around| {
             if let Some(around) = around {

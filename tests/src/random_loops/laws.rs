@@ -161,16 +161,31 @@ pub fn budgets(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     // in calls, which take the place of what they run later, or in iterations that keep all products.
     let own = program.has(&|s| matches!(s, Step::Rule(_)));
     let called = program.has(&|s| matches!(s, Step::Call(_) | Step::Carries(..)));
-    let dots = program.has(&|s| matches!(s, Step::Under(Policy::Dots, _)));
-    let products = if dots { 4 * 8 * (program.extent * program.extent) as u64 } else { 0 };
+    // Here a policy inside keeps everything of what it is for.
+    let under = program.has(&|s| matches!(s, Step::Under(..)));
+    let products = if under { 4 * 8 * (program.extent * program.extent) as u64 } else { 0 };
     let about = 3 * tape + 512 + products + 2 * rows(&program) as u64;
     if refused && budget > about && !own && !called {
         return Err(format!("{budget} bytes are said, and {tape} taken:\n{}", e.tape()).into());
     }
     // Numbers that the program begins with may lie among what is kept.
     let room = budget.saturating_add(64);
+    // A branch on the way back, and an iteration of a loop around, may write to a copy of the places of carries.
+    let branches = program.has(&|s| matches!(s, Step::Branch(..)));
+    let around = program.has(&|s| {
+        let Step::Iterations(_, _, body) = s else { return false };
+        let unknown = |s: &Step| {
+            matches!(
+                s,
+                Step::Iterations(Iterations::Told | Iterations::Counted | Iterations::Until, ..)
+            )
+        };
+        body.iter().any(unknown)
+    });
+    let copies = if branches || around { budget } else { 0 };
+    let most = budget.saturating_add(copies).saturating_add(work);
     // A rule differentiates on the way back what it likes.
-    if tape > room && !own || tape.saturating_add(beside) > budget.saturating_add(work) {
+    if tape > room && !own || tape.saturating_add(beside) > most {
         let text = format!("{tape} bytes of tape and {beside} beside in {budget}:\n{}", e.tape());
         return Err(text.into());
     }

@@ -35,8 +35,7 @@ pub(crate) fn derive(
     let mut on: SecondaryMap<ValueId, bool> = SecondaryMap::new();
     for (i, (p, b)) in f.all_params().zip(batched).enumerate() {
         let ty = if *b { leading(&f.types[p], size)? } else { f.types[p].clone() };
-        let linear = i >= f.params.len();
-        map.bind(p, if linear { draft.linear_param(ty) } else { draft.param(ty) });
+        map.bind(p, draft.param_of(i >= f.params.len(), ty));
         on[p] = *b;
     }
     let b = Builder::new(module, &mut draft);

@@ -128,9 +128,7 @@ pub(crate) fn cut(
     }
     let linear = f.params.len();
     for (i, p) in f.all_params().enumerate().filter(|(_, p)| !is_known(p)) {
-        let ty = f.types[p].clone();
-        let linear = cut.linear || i >= linear;
-        in_rest.bind(p, if linear { rest.linear_param(ty) } else { rest.param(ty) });
+        in_rest.bind(p, rest.param_of(cut.linear || i >= linear, f.types[p].clone()));
     }
 
     for (i, e) in f.equations.iter().enumerate() {

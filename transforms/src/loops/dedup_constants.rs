@@ -8,28 +8,22 @@
 //! A closure that hands on what it also captures has both. Its cotangent is then one running total, and the
 //! order of its sum is that of the iterations, however a plan cuts them into loops.
 
-use super::integer_facts::Fact;
 use super::loop_editor::Looped;
-use super::region_rewriter::{Better, Rewrite, inside_out};
+use super::region_rewriter::{Better, Rewrite, Site, inside_out};
 use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::prim::{Binding, Exactness, TripCount};
-use tapeloom_ir::{Atom, Builder, Draft, FuncId, Module, Op, OrderedMap, Problem, ValueRemap};
+use tapeloom_ir::{Atom, Draft, FuncId, Module, OrderedMap, Problem, ValueRemap};
 
 /// The pass as a row.
 pub(crate) const PASS: Pass = Pass {
     name: "dedup_constants",
     about: "constants of a loop that are one value are one parameter",
     exactness: Exactness::Exact,
-    run: Run::Program(|_, module, f| dedup_constants(module, f)),
+    run: Run::Program(|_, module, f| inside_out(module, f, Rewrite::Loops(once))),
 };
 
-/// The same function, whose loops take each constant once.
-fn dedup_constants(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-    inside_out(module, f, Rewrite::Loops(|b, op, operands, facts, _| once(b, op, operands, facts)))
-}
-
-fn once(b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact]) -> Better {
-    let Some(mut at) = Looped::of(b, op, operands, facts) else { return Ok(None) };
+fn once(site: &Site<'_>) -> Better {
+    let (Some(mut at), b) = (site.looped(), site.b) else { return Ok(None) };
     let mut changed = false;
     while let Some(pair) = twice(&at) {
         let body = b.with_module(|m| merged(m, &at, pair))?;
@@ -62,16 +56,14 @@ fn merged(
     let mut draft = Draft::new(f.name.clone());
     let mut copying = ValueRemap::new();
     for (at, p) in f.all_params().enumerate() {
-        let made = match at {
-            _ if at == again => copying.read(f.params[first].into()),
-            _ if at < f.params.len() => draft.param(f.types[p].clone()),
-            _ => draft.linear_param(f.types[p].clone()),
+        let made = match at == again {
+            true => copying.read(f.params[first].into()),
+            false => draft.param_of(at >= f.params.len(), f.types[p].clone()),
         };
         copying.bind(p, made);
     }
     for (i, e) in f.equations.iter().enumerate() {
-        let made = draft.copy(f, i, copying.all(&e.operands));
-        copying.define(e, made);
+        copying.define(e, draft.copy(f, i, copying.all(&e.operands)));
     }
     draft.finish(module, copying.results(f))
 }

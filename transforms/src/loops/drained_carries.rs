@@ -13,13 +13,13 @@
 use super::access::Access;
 use super::integer_facts::Known;
 use super::loop_editor::Looped;
-use super::region_rewriter::{Better, Rewrite, inside_out};
+use super::region_rewriter::{Better, Rewrite, Site, inside_out};
 use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::analysis::affine::Affine;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{Binding, Exactness, TripCount};
 use tapeloom_ir::{
-    Atom, Builder, Draft, Equation, FuncId, Function, Literal, Module, Op, Problem, Type, ValueId,
+    Atom, Draft, Equation, FuncId, Function, Literal, Module, Op, Problem, Type, ValueId,
     ValueRemap,
 };
 
@@ -28,21 +28,11 @@ pub(crate) const PASS: Pass = Pass {
     name: "drained_carries",
     about: "what a loop reads and leaves constant, place by place, it takes as a constant",
     exactness: Exactness::Exact,
-    run: Run::Program(|_, module, f| drained_carries(module, f)),
+    run: Run::Program(|_, module, f| inside_out(module, f, Rewrite::Loops(taken))),
 };
 
-/// The same function, whose loops take as constants what they empty.
-fn drained_carries(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-    inside_out(module, f, Rewrite::Loops(|b, op, operands, facts, _| taken(b, op, operands, facts)))
-}
-
-fn taken(
-    b: &Builder<'_>,
-    op: &Op,
-    operands: &[Atom],
-    facts: &[super::integer_facts::Fact],
-) -> Better {
-    let Some(mut at) = Looped::of(b, op, operands, facts) else { return Ok(None) };
+fn taken(site: &Site<'_>) -> Better {
+    let (Some(mut at), b) = (site.looped(), site.b) else { return Ok(None) };
     let mut left = Vec::new();
     for param in 0..at.spec.takes.len() {
         let (Binding::Carry(result), Some(operand)) = (at.spec.takes[param], at.operand(param))
@@ -137,10 +127,7 @@ fn reading(module: &mut Module, body: &Function, param: usize) -> Result<FuncId,
     let linear = param >= first;
     let mut given = None;
     for (at, p) in all.iter().enumerate() {
-        let mut take = |ty: Type| match at < first {
-            true => draft.param(ty),
-            false => draft.linear_param(ty),
-        };
+        let mut take = |ty: Type| draft.param_of(at >= first, ty);
         copying.bind(*p, take(body.types[*p].clone()));
         if at + 1 == if linear { all.len() } else { first } {
             given = Some(take(body.types[all[param]].clone()));
@@ -153,8 +140,7 @@ fn reading(module: &mut Module, body: &Function, param: usize) -> Result<FuncId,
         if let (true, false, Some(given)) = (!operands.is_empty() && reads(e), sets, given) {
             operands[0] = given;
         }
-        let made = draft.copy(body, i, operands);
-        copying.define(e, made);
+        copying.define(e, draft.copy(body, i, operands));
     }
     draft.finish(module, copying.results(body))
 }

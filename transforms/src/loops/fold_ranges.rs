@@ -14,20 +14,15 @@ use super::integer_facts::Known;
 use super::region_rewriter::{Rewrite, inside_out};
 use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::prim::{Effects, Exactness, Lowering};
-use tapeloom_ir::{Atom, Code, Equation, FuncId, Module, Problem};
+use tapeloom_ir::{Atom, Code, Equation, Module};
 
 /// The pass as a row.
 pub(crate) const PASS: Pass = Pass {
     name: "fold_ranges",
     about: "integers and truth values that can only be one thing are that",
     exactness: Exactness::Exact,
-    run: Run::Program(|_, module, f| fold_ranges(module, f)),
+    run: Run::Program(|_, module, f| inside_out(module, f, Rewrite::Leaves(only))),
 };
-
-/// The same function, with integers and truth values that can only be one thing replaced by it.
-fn fold_ranges(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-    inside_out(module, f, Rewrite::Leaves(only))
-}
 
 fn only(module: &Module, known: &Known<'_>, e: &Equation, operands: &[Atom]) -> Option<Atom> {
     let ([y], Effects::Pure) = (e.outputs.as_slice(), e.op.effects(module)) else { return None };

@@ -14,20 +14,15 @@ use super::integer_facts::Known;
 use super::region_rewriter::{Rewrite, inside_out};
 use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::prim::{Exactness, Write};
-use tapeloom_ir::{Atom, Equation, FuncId, Function, Module, Operands, Problem};
+use tapeloom_ir::{Atom, Equation, Function, Operands};
 
 /// The pass as a row.
 pub(crate) const PASS: Pass = Pass {
     name: "forward_stores",
     about: "what was just written to a box of an array is not read from it, nor written over",
     exactness: Exactness::Exact,
-    run: Run::Program(|_, module, f| forward_stores(module, f)),
+    run: Run::Program(|_, module, f| inside_out(module, f, Rewrite::Stores)),
 };
-
-/// The same function, without reads of boxes that were just written.
-fn forward_stores(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-    inside_out(module, f, Rewrite::Stores)
-}
 
 /// What equations of a function write, and who touches the same box next.
 pub(super) struct Written {

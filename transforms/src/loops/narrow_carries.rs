@@ -22,16 +22,15 @@
 
 use super::access::{Access, number};
 use super::access_box::{Along, Area};
-use super::integer_facts::{Fact, Known};
+use super::integer_facts::Known;
 use super::loop_editor::Looped;
-use super::region_rewriter::{Better, Rewrite, inside_out};
-use super::uses::Behind;
+use super::region_rewriter::{Better, Rewrite, Site, inside_out};
 use crate::passes::pass::{Pass, Run};
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::prim::{Binding, Exactness, TripCount, Within, put_box, reshaped, take_box};
 use tapeloom_ir::{
-    ArrayType, Atom, Builder, Draft, Equation, FuncId, Function, Module, Op, Problem, Type,
-    ValueId, ValueRemap,
+    ArrayType, Atom, Builder, Draft, Equation, FuncId, Function, Module, Problem, Type, ValueId,
+    ValueRemap,
 };
 
 /// The pass as a row.
@@ -39,7 +38,9 @@ pub(crate) const PASS: Pass = Pass {
     name: "narrow_carries",
     about: "loops carry what they write of arrays, and not the arrays",
     exactness: Exactness::Exact,
-    run: Run::Program(|_, module, f| narrow_carries(module, f)),
+    run: Run::Program(|_, module, f| {
+        inside_out(module, f, Rewrite::Loops(|site| narrowed(site, OFTEN)))
+    }),
 };
 
 /// The same where reverse mode looks at loops next: state costs more than a copy.
@@ -47,23 +48,10 @@ pub(crate) const EAGER: Pass = Pass {
     name: "narrow_carries_eager",
     about: "the same where a copy in and out costs more than it saves: reverse mode would keep the state",
     exactness: Exactness::Exact,
-    run: Run::Program(|_, module, f| narrow_carries_eager(module, f)),
+    run: Run::Program(|_, module, f| {
+        inside_out(module, f, Rewrite::Loops(|site| narrowed(site, 1)))
+    }),
 };
-
-/// The same function, whose loops carry parts of arrays where they read and write no more.
-fn narrow_carries(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-    let narrow = |b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact], _: &Behind<'_>| {
-        narrowed(b, op, operands, facts, OFTEN)
-    };
-    inside_out(module, f, Rewrite::Loops(narrow))
-}
-
-fn narrow_carries_eager(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-    let narrow = |b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact], _: &Behind<'_>| {
-        narrowed(b, op, operands, facts, 1)
-    };
-    inside_out(module, f, Rewrite::Loops(narrow))
-}
 
 /// Who only runs a loop copies a part out and in again, and gains by it where iterations touch each element at
 /// least so often on average, or where the part is so small that it stays in registers.
@@ -124,8 +112,8 @@ struct Back {
 }
 
 /// The outputs of a loop that carries less, if there is one that does the same.
-fn narrowed(b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact], often: usize) -> Better {
-    let Some(mut at) = Looped::of(b, op, operands, facts) else { return Ok(None) };
+fn narrowed(site: &Site<'_>, often: usize) -> Better {
+    let (Some(mut at), b) = (site.looped(), site.b) else { return Ok(None) };
     let (mut param, mut back, mut changed) = (0, Vec::new(), false);
     loop {
         let body = at.body.clone();
@@ -319,19 +307,14 @@ impl Plan {
                 true => ty(&self.windows[0]),
                 false => body.types[*p].clone(),
             };
-            let made = if at < first { draft.param(own) } else { draft.linear_param(own) };
+            let made = draft.param_of(at >= first, own);
             copying.bind(*p, made);
             if at == self.param {
                 parts.push(made);
             }
             let last = if linear { at + 1 == old.len() } else { at + 1 == first };
             if last {
-                let more = self.windows[1..].iter().map(|w| match linear {
-                    true => draft.linear_param(ty(w)),
-                    false => draft.param(ty(w)),
-                });
-                let more: Vec<Atom> = more.collect();
-                parts.extend(more);
+                parts.extend(self.windows[1..].iter().map(|w| draft.param_of(linear, ty(w))));
             }
         }
         let b = Builder::new(module, &mut draft);
@@ -339,8 +322,7 @@ impl Plan {
             b.at(body.origin(i));
             let touch = self.touches.iter().find(|(at, _)| *at == i);
             let Some((_, w)) = touch else {
-                let made = b.copy(body, i, copying.all(&e.operands));
-                copying.define(e, made);
+                copying.define(e, b.copy(body, i, copying.all(&e.operands)));
                 continue;
             };
             let window = &self.windows[*w];

@@ -13,13 +13,12 @@
 //! The element is read whichever branch runs; an index out of range means what it means there. So an array
 //! that iterations change does not go through a branch, and neither does its cotangent come back out of it.
 
-use super::region_rewriter::{Better, Rewrite, inside_out};
+use super::region_rewriter::{Better, Rewrite, Site, inside_out};
 use crate::passes::pass::{Pass, Run};
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::prim::{Effects, Exactness, Lowering};
 use tapeloom_ir::{
-    Atom, Builder, Draft, Equation, FuncId, Function, Module, Op, Problem, Type, ValueId,
-    ValueRemap,
+    Atom, Builder, Draft, Equation, FuncId, Function, Module, Problem, Type, ValueId, ValueRemap,
 };
 
 /// What is read of an array has so many elements at most.
@@ -30,15 +29,10 @@ pub(crate) const PASS: Pass = Pass {
     name: "promote_reads",
     about: "branches take the elements that they read of an array, and not the array",
     exactness: Exactness::Exact,
-    run: Run::Program(|_, module, f| promote_reads(module, f)),
+    run: Run::Program(|_, module, f| inside_out(module, f, Rewrite::Loops(promoted))),
 };
 
-/// The same function, whose branches take elements.
-fn promote_reads(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-    inside_out(module, f, Rewrite::Loops(|b, op, operands, _, _| promoted(b, op, operands)))
-}
-
-fn promoted(b: &Builder<'_>, op: &Op, operands: &[Atom]) -> Better {
+fn promoted(Site { b, op, operands, .. }: &Site<'_>) -> Better {
     let Lowering::Branch { branches } = b.with_module(|m| op.lower(m, &[])) else {
         return Ok(None);
     };
@@ -144,8 +138,7 @@ fn outside(b: &Builder<'_>, f: &Function, reads: &[usize], given: &[Atom]) -> Ve
     let mut copying = ValueRemap::with(f, given.iter().copied());
     for i in needed {
         let e = &f.equations[i];
-        let made = b.copy(f, i, copying.all(&e.operands));
-        copying.define(e, made);
+        copying.define(e, b.copy(f, i, copying.all(&e.operands)));
     }
     reads.iter().map(|i| copying.read(f.equations[*i].outputs[0].into())).collect()
 }
@@ -172,8 +165,7 @@ fn inside(
         match reads.iter().position(|read| *read == i) {
             Some(k) => copying.define(e, [elements[first + k]]),
             None => {
-                let made = draft.copy(f, i, copying.all(&e.operands));
-                copying.define(e, made);
+                copying.define(e, draft.copy(f, i, copying.all(&e.operands)));
             }
         }
     }

@@ -5,6 +5,7 @@
 
 use super::forward_stores::Written;
 use super::integer_facts::{Fact, Known};
+use super::loop_editor::Looped;
 use super::uses::{Behind, OneBox};
 use smallvec::smallvec;
 use tapeloom_ir::prim::reshaped;
@@ -18,15 +19,31 @@ use tapeloom_ir::{
 pub(super) enum Rewrite {
     /// Of equations that run no function: what the output is, if it is known, given the operands.
     Leaves(fn(&Module, &Known<'_>, &Equation, &[Atom]) -> Option<Atom>),
-    /// Of loops and branches: the outputs of an equation that does the same, if there is one, given the
-    /// primitive, its operands, and what is known of the parameters of the first function it runs. It is
-    /// not asked under policies that take arrays for memory, which want all of each.
+    /// Of loops and branches: the outputs of an equation that does the same, if there is one. It is not asked
+    /// under policies that take arrays for memory, which want all of each.
     ///
-    /// It is told as well what is read of outputs behind it, and may give that one box of an output in its place:
-    /// whoever reads the box gets it.
-    Loops(fn(&Builder<'_>, &Op, &[Atom], &[Fact], &Behind<'_>) -> Better),
+    /// It may give one box of an output in its place, where that is all that is read: whoever reads the box gets it.
+    Loops(fn(&Site<'_>) -> Better),
     /// Of boxes that are read or written where they were written before: see [`Written`].
     Stores,
+}
+
+/// A loop or a branch where it stands.
+pub(super) struct Site<'a> {
+    pub(super) b: &'a Builder<'a>,
+    pub(super) op: &'a Op,
+    pub(super) operands: &'a [Atom],
+    /// What is known of the parameters of the first function that it runs.
+    facts: &'a [Fact],
+    /// What is read of its outputs.
+    pub(super) behind: &'a Behind<'a>,
+}
+
+impl Site<'_> {
+    /// The loop, if it is one.
+    pub(super) fn looped(&self) -> Option<Looped> {
+        Looped::of(self.b, self.op, self.operands, self.facts)
+    }
 }
 
 /// Outputs that are better, if there are any.
@@ -109,7 +126,8 @@ fn visit(
                 let b = Builder::new(module, draft);
                 b.at(f.origin(i));
                 let read = |output: usize| OneBox::of(&known, &f, e.outputs[output]);
-                let better = better(&b, &op, &operands, &inside, &read)?;
+                let (op, operands, facts) = (&op, &operands[..], &inside[..]);
+                let better = better(&Site { b: &b, op, operands, facts, behind: &read })?;
                 for (output, made) in e.outputs.iter().zip(better.iter().flatten()) {
                     if b.type_of(*made) != f.types[*output] {
                         boxes.insert(*output);

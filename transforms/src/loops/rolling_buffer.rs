@@ -21,9 +21,9 @@
 //! transposition has for reads of places.
 
 use super::access::{Access, number};
-use super::integer_facts::{Fact, Known, Symbol};
+use super::integer_facts::{Known, Symbol};
 use super::loop_editor::Looped;
-use super::region_rewriter::{Better, Rewrite, inside_out};
+use super::region_rewriter::{Better, Rewrite, Site, inside_out};
 use super::uses::{Behind, OneBox};
 use crate::ad::transpose::reads_late;
 use crate::passes::dce::dce;
@@ -35,8 +35,7 @@ use tapeloom_ir::prim::{
     take_box,
 };
 use tapeloom_ir::{
-    ArrayType, Atom, Builder, Draft, FuncId, Literal, Module, Op, Problem, Type, ValueId,
-    ValueRemap,
+    ArrayType, Atom, Builder, Draft, FuncId, Literal, Module, Problem, Type, ValueId, ValueRemap,
 };
 
 /// How many iterations before a row may have been made.
@@ -47,7 +46,9 @@ pub(crate) const PASS: Pass = Pass {
     name: "rolling_buffer",
     about: "loops that make each row of an array from those before it carry rows",
     exactness: Exactness::Exact,
-    run: Run::Program(|_, module, f| rolling_buffer(module, f)),
+    run: Run::Program(|_, module, f| {
+        inside_out(module, f, Rewrite::Loops(|site| rolled(site, None)))
+    }),
 };
 
 /// The same for arrays of which the last row is all that is read.
@@ -58,24 +59,13 @@ pub(crate) const LAST: Pass = Pass {
     run: Run::Program(rolling_buffer_last),
 };
 
-/// The same function, whose loops carry rows where they make one from those before it.
-fn rolling_buffer(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-    let all = |b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact], _: &Behind<'_>| {
-        rolled(b, op, operands, facts, None)
-    };
-    inside_out(module, f, Rewrite::Loops(all))
-}
-
 /// The same where the array is not read behind the loop but for its last row.
 fn rolling_buffer_last(
     regions: &mut dyn Regions,
     module: &mut Module,
     f: FuncId,
 ) -> Result<FuncId, Problem> {
-    let last = |b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact], read: &Behind<'_>| {
-        rolled(b, op, operands, facts, Some(read))
-    };
-    let rows = inside_out(module, f, Rewrite::Loops(last))?;
+    let rows = inside_out(module, f, Rewrite::Loops(|site| rolled(site, Some(site.behind))))?;
     // What was read of the array is not read any more.
     if rows == f { Ok(f) } else { dce(regions, module, rows) }
 }
@@ -124,14 +114,8 @@ struct Back {
 
 /// The outputs of a loop that carries rows in place of an array, if there is such a one. Who says what is read behind
 /// it gets the last row in place of an array of which that is all, and other arrays stay.
-fn rolled(
-    b: &Builder<'_>,
-    op: &Op,
-    operands: &[Atom],
-    facts: &[Fact],
-    behind: Option<&Behind<'_>>,
-) -> Better {
-    let Some(mut at) = Looped::of(b, op, operands, facts) else { return Ok(None) };
+fn rolled(site: &Site<'_>, behind: Option<&Behind<'_>>) -> Better {
+    let (Some(mut at), b) = (site.looped(), site.b) else { return Ok(None) };
     let (mut param, mut back, results) = (0, Vec::new(), at.body.results.len());
     loop {
         let body = at.body.clone();
@@ -383,8 +367,7 @@ impl Rows {
             let kind = self.touches.iter().find(|(at, _)| *at == i).map(|(_, kind)| *kind);
             match kind {
                 None => {
-                    let made = b.copy(body, i, copying.all(&e.operands));
-                    copying.define(e, made);
+                    copying.define(e, b.copy(body, i, copying.all(&e.operands)));
                 }
                 Some(kind @ (Kind::Before(_) | Kind::Own)) => {
                     if late[i].is_none() {

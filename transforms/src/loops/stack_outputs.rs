@@ -11,13 +11,13 @@
 
 use super::access::Access;
 use super::drained_carries::covers;
-use super::integer_facts::{Fact, Known};
+use super::integer_facts::Known;
 use super::loop_editor::Looped;
-use super::region_rewriter::{Better, Rewrite, inside_out};
+use super::region_rewriter::{Better, Rewrite, Site, inside_out};
 use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::prim::{Binding, Exactness, first_axis_to, reshaped};
 use tapeloom_ir::{
-    Atom, Builder, Draft, FuncId, Function, Module, Op, Problem, Type, ValueId, ValueRemap,
+    Atom, Builder, Draft, FuncId, Function, Module, Problem, Type, ValueId, ValueRemap,
 };
 
 /// The pass as a row.
@@ -25,13 +25,8 @@ pub(crate) const PASS: Pass = Pass {
     name: "stack_outputs",
     about: "what a loop sets whole, place by place, and does not read, its iterations give",
     exactness: Exactness::Exact,
-    run: Run::Program(|_, module, f| stack_outputs(module, f)),
+    run: Run::Program(|_, module, f| inside_out(module, f, Rewrite::Loops(given))),
 };
-
-/// The same function, whose loops give what they fill.
-fn stack_outputs(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-    inside_out(module, f, Rewrite::Loops(|b, op, operands, facts, _| given(b, op, operands, facts)))
-}
 
 /// What a loop fills.
 struct Filled {
@@ -44,8 +39,8 @@ struct Filled {
     element: Atom,
 }
 
-fn given(b: &Builder<'_>, op: &Op, operands: &[Atom], facts: &[Fact]) -> Better {
-    let Some(mut at) = Looped::of(b, op, operands, facts) else { return Ok(None) };
+fn given(site: &Site<'_>) -> Better {
+    let (Some(mut at), b) = (site.looped(), site.b) else { return Ok(None) };
     let (types, mut left) = (at.body.result_types(), Vec::new());
     loop {
         let body = at.body.clone();
@@ -94,18 +89,12 @@ impl Filled {
         let mut draft = Draft::new(body.name.clone());
         let mut copying = ValueRemap::new();
         let array = body.params[self.param];
-        for p in &body.params {
-            if *p != array {
-                copying.bind(*p, draft.param(body.types[*p].clone()));
-            }
-        }
-        for p in &body.linear_params {
-            copying.bind(*p, draft.linear_param(body.types[*p].clone()));
+        for (at, p) in body.all_params().enumerate().filter(|(_, p)| *p != array) {
+            copying.bind(p, draft.param_of(at >= body.params.len(), body.types[p].clone()));
         }
         for (i, e) in body.equations.iter().enumerate() {
             if e.operands.first().and_then(|a| a.value()) != Some(array) {
-                let made = draft.copy(body, i, copying.all(&e.operands));
-                copying.define(e, made);
+                copying.define(e, draft.copy(body, i, copying.all(&e.operands)));
             }
         }
         let shape = match &body.types[array] {

@@ -6,30 +6,23 @@
 //!
 //! So reverse mode keeps nothing for it.
 
-use super::loop_editor::Looped;
-use super::region_rewriter::{Better, Rewrite, inside_out};
+use super::region_rewriter::{Better, Rewrite, Site, inside_out};
 use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::prim::{Exactness, TripCount, instantiate};
-use tapeloom_ir::{Atom, Builder, FuncId, Module, Op, Problem};
 
 /// The pass as a row.
 pub(crate) const PASS: Pass = Pass {
     name: "zero_trip_loops",
     about: "a loop without an iteration is what it begins with",
     exactness: Exactness::Exact,
-    run: Run::Program(|_, module, f| zero_trip_loops(module, f)),
+    run: Run::Program(|_, module, f| inside_out(module, f, Rewrite::Loops(first))),
 };
 
-/// The same function without loops that have no iteration.
-fn zero_trip_loops(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-    inside_out(module, f, Rewrite::Loops(|b, op, operands, _, _| first(b, op, operands)))
-}
-
-fn first(b: &Builder<'_>, op: &Op, operands: &[Atom]) -> Better {
-    let at = Looped::of(b, op, operands, &[]).filter(|at| at.spec.trip == TripCount::Static(0));
+fn first(site: &Site<'_>) -> Better {
+    let at = site.looped().filter(|at| at.spec.trip == TripCount::Static(0));
     Ok(at.map(|at| {
         let results = at.body.result_types().into_iter().enumerate();
         let first = |r: usize| at.operand(at.spec.carrier(r)?).map(|k| at.operands[k]);
-        results.map(|(r, ty)| instantiate(b, first(r), &at.spec.output(r, &ty))).collect()
+        results.map(|(r, ty)| instantiate(site.b, first(r), &at.spec.output(r, &ty))).collect()
     }))
 }

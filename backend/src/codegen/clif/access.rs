@@ -7,7 +7,7 @@
 
 use super::partition::{Promotion, constant};
 use super::scalar;
-use super::translate::{At, Counter, Nest};
+use super::translate::{At, Counter, Nest, begin};
 use super::vector_value::{self, Lanes};
 use crate::loop_ir::{Address, Arg, Buffer, BufferId, Place};
 use crate::runtime::abi;
@@ -210,15 +210,13 @@ impl Nest<'_, '_, '_> {
     pub(super) fn begin_if(&mut self, condition: Value) -> Block {
         let (then, join) = (self.b.create_block(), self.b.create_block());
         self.b.ins().brif(condition, then, &[], join, &[]);
-        self.b.switch_to_block(then);
-        self.b.seal_block(then);
+        begin(self.b, then);
         join
     }
 
     pub(super) fn end_if(&mut self, join: Block) {
         self.b.ins().jump(join, &[]);
-        self.b.switch_to_block(join);
-        self.b.seal_block(join);
+        begin(self.b, join);
     }
 
     /// Where an access goes.

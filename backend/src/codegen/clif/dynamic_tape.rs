@@ -3,7 +3,7 @@
 //! A cursor is a variable that holds the address of its record; see [`crate::runtime::tape_memory`] for how that
 //! follows from the number.
 
-use super::translate::{Nest, return_unless_zero};
+use super::translate::{Nest, begin, call};
 use crate::loop_ir::{Arg, CursorId, CursorTarget, TapeId, TapeStmt, opened};
 use crate::runtime::abi::{self, State};
 use crate::runtime::tape_memory::NO_RECORD;
@@ -63,8 +63,7 @@ impl Nest<'_, '_, '_> {
 
     /// Where the states of tapes are.
     fn states(&mut self) -> Value {
-        let flags = MemFlagsData::trusted().with_readonly().with_can_move();
-        self.b.ins().load(types::I64, flags, self.context, abi::TAPES as i32)
+        self.of_context(abi::TAPES)
     }
 
     fn state(&mut self, tape: TapeId) -> Value {
@@ -81,13 +80,10 @@ impl Nest<'_, '_, '_> {
         let (more, join) = (self.b.create_block(), self.b.create_block());
         self.b.set_cold_block(more);
         self.b.ins().brif(full, more, &[], join, &[]);
-        self.b.switch_to_block(more);
-        self.b.seal_block(more);
+        begin(self.b, more);
         let grow = self.functions.grow(self.b.func)?;
         let number = self.b.ins().iconst(types::I64, tape.index() as i64);
-        let call = self.b.ins().call(grow, &[self.context, number, index]);
-        let status = self.b.inst_results(call)[0];
-        return_unless_zero(self.b, status);
+        call(self.b, grow, &[self.context, number, index]);
         self.end_if(join);
         let length = self.b.ins().load(types::I64, flags, state, LENGTH);
         let next = self.b.ins().iadd_imm_s(index, 1);
@@ -139,12 +135,10 @@ impl Nest<'_, '_, '_> {
         let (none, some) = (self.b.create_block(), self.b.create_block());
         self.b.set_cold_block(none);
         self.b.ins().brif(there, some, &[], none, &[]);
-        self.b.switch_to_block(none);
-        self.b.seal_block(none);
+        begin(self.b, none);
         let status = self.b.ins().iconst(types::I32, i64::from(NO_RECORD));
         self.b.ins().return_(&[status]);
-        self.b.switch_to_block(some);
-        self.b.seal_block(some);
+        begin(self.b, some);
         Ok(field)
     }
 

@@ -1,6 +1,6 @@
 //! Loops that are limited: see [`crate::runtime::loop_limits`].
 
-use super::translate::{Nest, return_unless_zero};
+use super::translate::{Nest, begin, call};
 use crate::loop_ir::LimitStmt;
 use crate::loop_ir::loop_counters::Row;
 use crate::runtime::abi;
@@ -26,14 +26,11 @@ impl Nest<'_, '_, '_> {
                     None => self.b.ins().iconst(types::I64, -1),
                 };
                 let enter = self.functions.enter(self.b.func)?;
-                let call = self.b.ins().call(enter, &[self.context, number, trip]);
-                let status = self.b.inst_results(call)[0];
-                return_unless_zero(self.b, status);
+                call(self.b, enter, &[self.context, number, trip]);
             }
             LimitStmt::Count(limit) => {
                 let flags = MemFlagsData::trusted();
-                let fixed = flags.with_readonly().with_can_move();
-                let rows = self.b.ins().load(types::I64, fixed, self.context, abi::ROWS as i32);
+                let rows = self.of_context(abi::ROWS);
                 let at = (limit.index() * size_of::<Row>()) as i32;
                 let count = self.b.ins().load(types::I64, flags, rows, at + COUNT);
                 let count = self.b.ins().iadd_imm_s(count, 1);
@@ -44,29 +41,25 @@ impl Nest<'_, '_, '_> {
                 [look, stop, on].into_iter().for_each(|b| self.b.set_cold_block(b));
                 self.b.ins().brif(is, look, &[], join, &[]);
                 // until = min(count + LOOK_EVERY, most + 1), unless there are more, or the call ends.
-                self.b.switch_to_block(look);
-                self.b.seal_block(look);
+                begin(self.b, look);
                 let most = self.b.ins().load(types::I64, flags, rows, at + MOST);
                 let more = self.b.ins().icmp(IntCC::UnsignedGreaterThan, count, most);
-                let flag = self.b.ins().load(types::I64, fixed, self.context, abi::FLAG as i32);
+                let flag = self.of_context(abi::FLAG);
                 let flag = self.b.ins().load(types::I8, MemFlagsData::new(), flag, 0);
                 let ends = self.b.ins().bor(more, flag);
                 self.b.ins().brif(ends, stop, &[], on, &[]);
-                self.b.switch_to_block(on);
-                self.b.seal_block(on);
+                begin(self.b, on);
                 let next = self.b.ins().iadd_imm_s(count, LOOK_EVERY as i64);
                 let last = self.b.ins().iadd_imm_s(most, 1);
                 let until = self.b.ins().umin(next, last);
                 self.b.ins().store(flags, until, rows, at + UNTIL);
                 self.b.ins().jump(join, &[]);
-                self.b.switch_to_block(stop);
-                self.b.seal_block(stop);
+                begin(self.b, stop);
                 let one = self.b.ins().iconst(types::I64, 1);
                 self.b.ins().store(flags, one, rows, at + STOP);
                 let status = self.b.ins().iconst(types::I32, i64::from(STOPPED));
                 self.b.ins().return_(&[status]);
-                self.b.switch_to_block(join);
-                self.b.seal_block(join);
+                begin(self.b, join);
             }
         }
         Ok(())

@@ -17,7 +17,7 @@
 //! so where there are more pairs than registers, one variable says of all of them where they are.
 
 use super::scalar;
-use super::translate::{At, Counter, Nest};
+use super::translate::{At, Counter, Nest, begin};
 use super::vector_value::Lanes;
 use crate::loop_ir::analysis::dependence::{disjoint, folds};
 use crate::loop_ir::{Arg, BufferId, Carry, Expr, Extent, IndexId, Place, Stmt, VarId, visit};
@@ -100,7 +100,7 @@ impl Nest<'_, '_, '_> {
         let waits = !self.cut.waiting.is_empty();
         for block in blocks {
             visit(block, &mut |s| {
-                s.accesses(&mut |a| _ = named.insert(a.buffer));
+                s.accesses(&mut |a| _ = named.insert(a.held.buffer));
                 if waits {
                     made.extend(s.defined());
                     s.args(&mut |a| {
@@ -198,7 +198,9 @@ impl Nest<'_, '_, '_> {
         self.lanes = None;
         let writes = |s: &Stmt, dtype: Dtype| {
             let mut found = false;
-            s.accesses(&mut |a| found |= a.write && self.p.buffers[a.buffer].ty.dtype == dtype);
+            s.accesses(&mut |a| {
+                found |= a.write && self.p.buffers[a.held.buffer].ty.dtype == dtype
+            });
             found
         };
         let short = extent > full
@@ -277,8 +279,7 @@ impl Nest<'_, '_, '_> {
         let more = self.b.ins().icmp(IntCC::UnsignedLessThan, next, to);
         self.b.ins().brif(more, head, &again, exit, &[]);
         self.b.seal_block(head);
-        self.b.switch_to_block(exit);
-        self.b.seal_block(exit);
+        begin(self.b, exit);
         Ok(())
     }
 
@@ -298,15 +299,13 @@ impl Nest<'_, '_, '_> {
         self.block(head)?;
         let condition = self.uniform(condition)?;
         self.b.ins().brif(condition, iteration, &[], exit, &[]);
-        self.b.switch_to_block(iteration);
-        self.b.seal_block(iteration);
+        begin(self.b, iteration);
         self.block(body)?;
         self.hand_on(&exchange);
         self.b.ins().jump(again, &[]);
         self.inside -= 1;
         self.b.seal_block(again);
-        self.b.switch_to_block(exit);
-        self.b.seal_block(exit);
+        begin(self.b, exit);
         self.settle(&exchange);
         Ok(())
     }
@@ -445,8 +444,7 @@ impl Nest<'_, '_, '_> {
             let more = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, next, end as i64);
             self.b.ins().brif(more, head, &[next.into()], exit, &[]);
             self.b.seal_block(head);
-            self.b.switch_to_block(exit);
-            self.b.seal_block(exit);
+            begin(self.b, exit);
         }
     }
 
@@ -465,20 +463,20 @@ impl Nest<'_, '_, '_> {
         visit(body, &mut |s| turned.extend(s.turned()));
         stored.extend(exchange.pairs.iter().flatten());
         for stmt in body {
-            let Stmt::Let { value, expr: Expr::Load { buffer, address, guard: None, .. } } = stmt
-            else {
+            let Stmt::Let { value, expr: Expr::Load { held, address, guard: None } } = stmt else {
                 continue;
             };
             if self.hoisted.len() >= before + self.machine.held_values {
                 break;
             }
-            let place = self.p.buffers[*buffer].place;
+            let buffer = held.buffer;
+            let place = self.p.buffers[buffer].place;
             let input = matches!(place, Place::Input(_));
             let turns = matches!(place, Place::Record { cursor, .. } if turned.contains(&cursor));
             let fixed = address.dynamic.is_none() && address.stride(index) == 0;
-            let alone = |n: &Self| stored.iter().all(|s| disjoint(n.p, *s, *buffer));
-            if !input && !turns && fixed && !stored.contains(buffer) && alone(self) {
-                let x = self.load(*buffer, address, None)?;
+            let alone = |n: &Self| stored.iter().all(|s| disjoint(n.p, *s, buffer));
+            if !input && !turns && fixed && !stored.contains(&buffer) && alone(self) {
+                let x = self.load(buffer, address, None)?;
                 self.define(*value, x);
                 self.hoisted.push(*value);
             }
@@ -490,7 +488,7 @@ impl Nest<'_, '_, '_> {
     fn strides(&self, index: IndexId, body: &[Stmt], found: &mut SmallVec<[i64; 4]>) {
         visit(body, &mut |stmt| {
             stmt.accesses(&mut |access| {
-                let size = self.p.buffers[access.buffer].ty.dtype.bytes() as i64;
+                let size = self.p.buffers[access.held.buffer].ty.dtype.bytes() as i64;
                 for (i, stride) in &access.address.terms {
                     let bytes = stride * size;
                     let other = *i == index && !matches!(bytes, 0 | 1 | 2 | 4 | 8);
@@ -519,7 +517,7 @@ fn stores(body: &[Stmt]) -> OrderedSet<BufferId> {
     visit(body, &mut |stmt| {
         stmt.accesses(&mut |a| {
             if a.write {
-                found.insert(a.buffer);
+                found.insert(a.held.buffer);
             }
         });
         found.extend(stmt.carries().iter().flat_map(|c| [c.now.buffer, c.next.buffer]));

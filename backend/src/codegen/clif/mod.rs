@@ -157,9 +157,7 @@ impl Compiler {
         self.function(functions, &name, |b, functions, record| {
             for id in &ids {
                 let part = functions.import(b.func, *id);
-                let call = b.ins().call(part, &[record]);
-                let status = b.inst_results(call)[0];
-                translate::return_unless_zero(b, status);
+                translate::call(b, part, &[record]);
             }
             let done = b.ins().iconst(types::I32, 0);
             b.ins().return_(&[done]);
@@ -186,8 +184,7 @@ impl Compiler {
         let mut b = FunctionBuilder::new(&mut self.context.func, &mut self.builder);
         let entry = b.create_block();
         b.append_block_params_for_function_params(entry);
-        b.switch_to_block(entry);
-        b.seal_block(entry);
+        translate::begin(&mut b, entry);
         let record = b.block_params(entry)[0];
         fill(&mut b, functions, record)?;
         let config = functions.module().target_config();

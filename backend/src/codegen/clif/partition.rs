@@ -166,7 +166,7 @@ impl<'a> Cutter<'a> {
                 let element = constant(a.address).is_some() && a.reach.is_empty();
                 let fixed = element && (!a.write || !inside && a.guard.is_none());
                 let found = if fixed { Promotion::Local(part) } else { Promotion::Memory };
-                self.access(a.buffer, found, part);
+                self.access(a.held.buffer, found, part);
             });
             for carry in stmt.carries() {
                 self.access(carry.now.buffer, Promotion::Memory, part);

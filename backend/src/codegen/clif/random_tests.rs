@@ -75,7 +75,7 @@ fn int(x: i64) -> Arg {
 }
 
 fn store(held: BufferVersion, address: Address, value: Arg, guard: Option<Arg>) -> Stmt {
-    Stmt::Store { buffer: held.buffer, version: held.version, address, value, guard }
+    Stmt::Store { held, address, value, guard }
 }
 
 /// A kernel of two inputs (f64 and i64) and two outputs of f64, one of them only written.
@@ -111,7 +111,7 @@ fn kernel(
     let frame = at;
     k.workspace = frame + callees.values().map(|c| c.workspace).max().unwrap_or(0);
     k.workspace = k.workspace.next_multiple_of(64);
-    let arrays = [result, one, two].map(|buffer| BufferVersion { buffer, version: 0 }).to_vec();
+    let arrays = [result, one, two].map(BufferVersion::first).to_vec();
     let mut g = Generator {
         r,
         callees,
@@ -135,12 +135,12 @@ fn kernel(
     };
     let mut body = Vec::new();
     if given {
-        let [from, to] = [first, inputs[0]].map(|buffer| BufferVersion { buffer, version: 0 });
+        let [from, to] = [first, inputs[0]].map(BufferVersion::first);
         body.push(g.fill(to, from));
     }
-    let more = [sums, cells].map(|buffer| BufferVersion { buffer, version: 0 });
+    let more = [sums, cells].map(BufferVersion::first);
     for held in arrays.into_iter().chain(more) {
-        let from = BufferVersion { buffer: inputs[0], version: 0 };
+        let from = BufferVersion::first(inputs[0]);
         body.push(g.fill(held, from));
     }
     for _ in 0..1 + g.r.below(3) {
@@ -159,7 +159,7 @@ fn kernel(
         body.push(g.for_(i, Extent::Constant(size), Vec::new(), last));
     }
     let address = g.address(&mut Vec::new(), 1);
-    let unread = BufferVersion { buffer: unread, version: 0 };
+    let unread = BufferVersion::first(unread);
     body.push(store(unread, Address { dynamic: None, ..address }, float(1.0), None));
     g.k.body = body;
     claim(&mut g.k);
@@ -195,8 +195,7 @@ impl Generator<'_> {
         guard: Option<Arg>,
     ) -> Arg {
         let value = self.k.scalars.push(self.k.buffers[from.buffer].ty.dtype);
-        let BufferVersion { buffer, version } = from;
-        body.push(Stmt::Let { value, expr: Expr::Load { buffer, version, address, guard } });
+        body.push(Stmt::Let { value, expr: Expr::Load { held: from, address, guard } });
         Arg::Scalar(value)
     }
 
@@ -271,7 +270,7 @@ impl Generator<'_> {
 
     fn view(&mut self, body: &mut Vec<Stmt>, held: BufferVersion) -> View {
         let at = self.address(body, CALLEE);
-        View { buffer: held.buffer, version: held.version, at, elements: CALLEE }
+        View { held, at, elements: CALLEE }
     }
 
     fn array(&mut self) -> usize {
@@ -302,8 +301,8 @@ impl Generator<'_> {
             0 | 1 => {
                 let (address, guard) = (self.address(body, 1), self.guard(body));
                 let from = match self.r.below(4) {
-                    0 => BufferVersion { buffer: self.inputs[1], version: 0 },
-                    1 => BufferVersion { buffer: self.inputs[0], version: 0 },
+                    0 => BufferVersion::first(self.inputs[1]),
+                    1 => BufferVersion::first(self.inputs[0]),
                     _ => {
                         let n = self.array();
                         self.arrays[n]
@@ -335,7 +334,7 @@ impl Generator<'_> {
                 let (address, guard) = (self.address(body, 1), self.guard(body));
                 let n = self.array();
                 let to = match self.r.below(4) {
-                    0 => BufferVersion { buffer: self.unread, version: 0 },
+                    0 => BufferVersion::first(self.unread),
                     _ => self.arrays[n],
                 };
                 body.push(store(to, address, value, guard));
@@ -347,7 +346,7 @@ impl Generator<'_> {
                 self.vars.push(var);
             }
             17 | 18 => {
-                let held = BufferVersion { buffer: self.cells, version: 0 };
+                let held = BufferVersion::first(self.cells);
                 let [from, to] = [(); 2].map(|()| Address::constant(self.r.below(3) as i64));
                 let x = self.load(body, held, from, None);
                 self.values.push(x);
@@ -385,8 +384,7 @@ impl Generator<'_> {
                 let (number, elements) = (self.r.below(100), self.r.below(4));
                 let mut view = || {
                     let (n, at) = (self.array(), self.address(body, elements));
-                    let BufferVersion { buffer, version } = self.arrays[n];
-                    View { buffer, version, at, elements }
+                    View { held: self.arrays[n], at, elements }
                 };
                 let seen = view();
                 let negatives = (number % 3 == 0).then(view);
@@ -458,12 +456,7 @@ impl Generator<'_> {
             let address = self.address(&mut body, 1);
             let x = self.load(&mut body, c.now, address, None);
             let x = self.bounded(&mut body, x);
-            body.push(store(
-                BufferVersion { buffer: self.unread, version: 0 },
-                Address::default(),
-                x,
-                None,
-            ));
+            body.push(store(BufferVersion::first(self.unread), Address::default(), x, None));
         }
         body
     }
@@ -599,14 +592,13 @@ impl Generator<'_> {
         let [m, n, k] = [(); 3].map(|()| self.r.of(&[0, 1, 1, 2, 2, 2, 2]));
         let mut matrix = |g: &mut Self, held: BufferVersion, rows: usize, columns: usize| {
             let at = g.address(body, (rows * columns).max(1));
-            let BufferVersion { buffer, version } = held;
-            Matrix { buffer, version, at, row: columns.max(1) as i64, column: 1 }
+            Matrix { held, at, row: columns.max(1) as i64, column: 1 }
         };
-        let lhs = BufferVersion { buffer: self.inputs[0], version: 0 };
+        let lhs = BufferVersion::first(self.inputs[0]);
         let array = self.array();
         let rhs = self.arrays[array];
         let (lhs, rhs) = (matrix(self, lhs, m, k), matrix(self, rhs, k, n));
-        let out = matrix(self, BufferVersion { buffer: self.sums, version: 0 }, m, n);
+        let out = matrix(self, BufferVersion::first(self.sums), m, n);
         let accumulate = self.r.below(2) == 0;
         let sums = self.r.of(&[Sums::Library, Sums::Lanes(1), Sums::Lanes(2), Sums::Lanes(8)]);
         let (dtype, batch) = (Dtype::F64, Vec::new());
@@ -618,13 +610,13 @@ impl Generator<'_> {
         let callee = KernelId::new(self.r.below(self.callees.len()));
         let first = self.array();
         let to = self.arrays[first];
-        let from = BufferVersion { buffer: self.inputs[0], version: 0 };
+        let from = BufferVersion::first(self.inputs[0]);
         let from = match self.array() {
             n if self.arrays[n].buffer != to.buffer => self.arrays[n],
             _ => from,
         };
-        let numbers = BufferVersion { buffer: self.inputs[1], version: 0 };
-        let unread = BufferVersion { buffer: self.unread, version: 0 };
+        let numbers = BufferVersion::first(self.inputs[1]);
+        let unread = BufferVersion::first(self.unread);
         let outputs = vec![self.view(body, to), self.view(body, unread)];
         let given = |b: &Buffer| matches!(b.place, Place::Given { .. });
         let given = self.callees[callee].buffers.values().any(given);

@@ -45,9 +45,9 @@ impl Symbols {
             shape.contract.into_iter().for_each(|c| symbols.contraction(c));
             match shape.effect {
                 Effect::None | Effect::Call(_) => {}
-                Effect::Host(_) => symbols.outside(),
-                Effect::Tape(_) => symbols.grow(),
-                Effect::Limit(_) => symbols.limit(),
+                Effect::Host(_) => symbols.runtime(ASK, host_calls::ask as *const u8),
+                Effect::Tape(_) => symbols.runtime(GROW, tape_memory::grow as *const u8),
+                Effect::Limit(_) => symbols.runtime(ENTER, loop_limits::enter as *const u8),
             }
         };
         for (_, kernel) in program.kernels() {
@@ -94,16 +94,9 @@ impl Symbols {
         self.add(&contraction(c), address, &[types::I64; 4], result);
     }
 
-    fn outside(&mut self) {
-        self.add(ASK, host_calls::ask as *const u8, &[types::I64; 3], Some(types::I32));
-    }
-
-    fn grow(&mut self) {
-        self.add(GROW, tape_memory::grow as *const u8, &[types::I64; 3], Some(types::I32));
-    }
-
-    fn limit(&mut self) {
-        self.add(ENTER, loop_limits::enter as *const u8, &[types::I64; 3], Some(types::I32));
+    /// A function of three words that gives a status.
+    fn runtime(&mut self, name: &str, address: *const u8) {
+        self.add(name, address, &[types::I64; 3], Some(types::I32));
     }
 
     fn add(

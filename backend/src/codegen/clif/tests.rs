@@ -6,8 +6,8 @@
 use crate::Executable;
 use crate::loop_ir::interp::test_hosts::{Told, told};
 use crate::loop_ir::{
-    Address, Arg, Buffer, BufferId, Contract, Expr, Extent, IndexId, Kernel, Matrix, Parallelism,
-    Place, Program, ScalarId, Stmt, Sums, VarId, claim, eval, parse, verify,
+    Address, Arg, Buffer, BufferId, BufferVersion, Contract, Expr, Extent, IndexId, Kernel, Matrix,
+    Parallelism, Place, Program, ScalarId, Stmt, Sums, VarId, claim, eval, parse, verify,
 };
 use crate::machine::MachineModel;
 use crate::passes;
@@ -57,7 +57,10 @@ impl Make {
         guard: Option<Arg>,
     ) -> Arg {
         let value: ScalarId = self.p.scalars.push(self.p.buffers[buffer].ty.dtype);
-        body.push(Stmt::Let { value, expr: Expr::Load { buffer, version: 0, address, guard } });
+        body.push(Stmt::Let {
+            value,
+            expr: Expr::Load { held: BufferVersion::first(buffer), address, guard },
+        });
         Arg::Scalar(value)
     }
 
@@ -73,7 +76,7 @@ impl Make {
 }
 
 fn store(buffer: BufferId, address: Address, value: Arg) -> Stmt {
-    Stmt::Store { buffer, version: 0, address, value, guard: None }
+    Stmt::Store { held: BufferVersion::first(buffer), address, value, guard: None }
 }
 
 fn loop_(index: IndexId, extent: usize, body: Vec<Stmt>) -> Stmt {
@@ -659,7 +662,12 @@ impl Generator {
                     let buffer = self.r.of(&self.outputs);
                     let value = self.value(self.m.p.buffers[buffer].ty.dtype);
                     let (address, guard) = (self.address(), self.guard(&mut body));
-                    body.push(Stmt::Store { buffer, version: 0, address, value, guard });
+                    body.push(Stmt::Store {
+                        held: BufferVersion::first(buffer),
+                        address,
+                        value,
+                        guard,
+                    });
                 }
                 _ if self.loops.len() < 3 => {
                     let index = self.m.index();
@@ -798,8 +806,12 @@ fn contraction(dtype: Dtype, m: usize, n: usize, k: usize, batch: usize) -> Prog
     let y = make.buffer(dtype, &[batch, n, k], Place::Input(1));
     let z = make.buffer(dtype, &[batch, m, n], Place::Output(0));
     let [m1, n1, k1] = [m, n, k].map(|d| d as i64);
-    let matrix =
-        |buffer, row, column| Matrix { buffer, version: 0, at: Address::default(), row, column };
+    let matrix = |buffer, row, column| Matrix {
+        held: BufferVersion::first(buffer),
+        at: Address::default(),
+        row,
+        column,
+    };
     make.p.body.push(Stmt::Contract(Contract {
         dtype,
         sums: Sums::Library,

@@ -16,7 +16,7 @@ use crate::loop_ir::{
 };
 use crate::machine::MachineModel;
 use crate::runtime::abi::{self, Layout};
-use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type, Value, types};
+use cranelift_codegen::ir::{Block, FuncRef, InstBuilder, MemFlagsData, Type, Value, types};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use cranelift_frontend::{FunctionBuilder, Variable};
 use cranelift_module::FuncId;
@@ -200,8 +200,8 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
                             args.iter().map(|a| self.arg(*a)).collect::<Result<_, _>>()?;
                         self.emit().code(*code, dtype, &x)?
                     }
-                    Expr::Load { buffer, address, guard, .. } => {
-                        self.load(*buffer, address, *guard)?
+                    Expr::Load { held, address, guard } => {
+                        self.load(held.buffer, address, *guard)?
                     }
                 };
                 self.define(*value, x);
@@ -223,8 +223,8 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
                 let new = self.emit().code(*code, dtype, &[old, value])?;
                 self.set(*var, &new)
             }
-            Stmt::Store { buffer, address, value, guard, .. } => {
-                self.store(*buffer, address, *value, *guard)
+            Stmt::Store { held, address, value, guard } => {
+                self.store(held.buffer, address, *value, *guard)
             }
         }
     }
@@ -278,14 +278,12 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
         self.b.ins().brif(condition, yes, &[], no, &[]);
         self.inside += 1;
         for (block, body) in [(yes, then), (no, otherwise)] {
-            self.b.switch_to_block(block);
-            self.b.seal_block(block);
+            begin(self.b, block);
             self.block(body)?;
             self.b.ins().jump(join, &[]);
         }
         self.inside -= 1;
-        self.b.switch_to_block(join);
-        self.b.seal_block(join);
+        begin(self.b, join);
         Ok(())
     }
 
@@ -339,21 +337,37 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
 
     /// Where a spill is: in the workspace of the whole program.
     pub(super) fn spill(&mut self, offset: usize) -> (Value, i32) {
-        let flags = MemFlagsData::trusted().with_readonly().with_can_move();
-        let at = abi::WORKSPACE as i32;
-        let workspace = self.b.ins().load(types::I64, flags, self.context, at);
+        let workspace = self.of_context(abi::WORKSPACE);
         self.place(workspace, offset as i64)
+    }
+
+    /// A word of the context, which does not change during a call.
+    pub(super) fn of_context(&mut self, at: usize) -> Value {
+        let flags = MemFlagsData::trusted().with_readonly().with_can_move();
+        self.b.ins().load(types::I64, flags, self.context, at as i32)
+    }
+}
+
+/// Goes on in a block to which all jumps have been made.
+pub(super) fn begin(b: &mut FunctionBuilder<'_>, block: Block) {
+    b.switch_to_block(block);
+    b.seal_block(block);
+}
+
+/// Calls what gives a status, and returns that if it is not 0.
+pub(super) fn call(b: &mut FunctionBuilder<'_>, function: FuncRef, args: &[Value]) {
+    let call = b.ins().call(function, args);
+    if let [status] = *b.inst_results(call) {
+        return_unless_zero(b, status);
     }
 }
 
 /// Returns a status that is not 0.
-pub(super) fn return_unless_zero(b: &mut FunctionBuilder<'_>, status: Value) {
+fn return_unless_zero(b: &mut FunctionBuilder<'_>, status: Value) {
     let (bad, good) = (b.create_block(), b.create_block());
     b.set_cold_block(bad);
     b.ins().brif(status, bad, &[], good, &[]);
-    b.switch_to_block(bad);
-    b.seal_block(bad);
+    begin(b, bad);
     b.ins().return_(&[status]);
-    b.switch_to_block(good);
-    b.seal_block(good);
+    begin(b, good);
 }

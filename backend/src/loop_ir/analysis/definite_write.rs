@@ -94,7 +94,7 @@ impl Search<'_> {
                 }
             }
             if let Some(c) = shape.contract.filter(|c| c.accumulate) {
-                self.read(c.out.buffer);
+                self.read(c.out.held.buffer);
             }
             match shape.flow {
                 Flow::For { index, extent: Extent::Constant(n), .. } => self.loops.push((index, n)),
@@ -119,7 +119,7 @@ impl Search<'_> {
     fn accesses(&mut self, stmt: &Stmt) {
         stmt.accesses(&mut |access| match access.write {
             true => self.store(&access),
-            false => self.read(access.buffer),
+            false => self.read(access.held.buffer),
         });
     }
 
@@ -136,11 +136,11 @@ impl Search<'_> {
     }
 
     fn call(&mut self, call: &Call) {
-        call.operands.iter().for_each(|v| self.read(v.buffer));
+        call.operands.iter().for_each(|v| self.read(v.held.buffer));
         for (i, view) in call.outputs.iter().enumerate() {
             match self.callees[call.callee].get(i) {
                 Some(true) => self.store(&view.access(true)),
-                Some(false) | None => self.read(view.buffer),
+                Some(false) | None => self.read(view.held.buffer),
             }
         }
     }
@@ -153,7 +153,7 @@ impl Search<'_> {
         let around = self.loops.iter().map(|(i, extent)| (*extent, address.stride(*i)));
         let terms = around.chain(access.reach.iter().copied());
         let terms = terms.map(|(extent, stride)| (extent as u64, stride)).collect();
-        self.reach(access.buffer, address.offset, terms);
+        self.reach(access.held.buffer, address.offset, terms);
     }
 
     fn reach(&mut self, buffer: BufferId, mut offset: i64, terms: Vec<(u64, i64)>) {

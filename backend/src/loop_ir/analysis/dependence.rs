@@ -40,9 +40,7 @@ pub(crate) enum Dependence {
 /// addresses than who made a loop takes nothing back. Of rows that are cut into several loops, no two meet, and their
 /// addresses have not the same indices. Of variables all is known, so they may weaken a claim.
 pub fn claim(kernel: &mut Kernel) {
-    let mut body = std::mem::take(&mut kernel.body);
-    claim_block(kernel, &mut body);
-    kernel.body = body;
+    kernel.rewrite(|kernel, body| claim_block(kernel, body));
 }
 
 fn claim_block(kernel: &Kernel, body: &mut [Stmt]) {
@@ -188,7 +186,7 @@ fn meet(
             continue;
         }
         for (k, (other, always)) in survey.accesses.iter().enumerate() {
-            let found = match overlap(kernel, store.buffer, other.buffer) {
+            let found = match overlap(kernel, store.held.buffer, other.held.buffer) {
                 Overlap::None => Dependence::Never,
                 Overlap::Unknown => Dependence::Maybe,
                 // One statement, once an iteration, wherever it writes.
@@ -201,7 +199,7 @@ fn meet(
                     Dependence::Never
                 }
                 Overlap::Same => {
-                    let certain = *plain && *always && store.buffer == other.buffer;
+                    let certain = *plain && *always && store.held.buffer == other.held.buffer;
                     survey.meet(store, other, extent, &defined, certain, i == k)
                 }
             };
@@ -301,7 +299,7 @@ impl<'a> Survey<'a> {
             // Of a loop that may run once nothing is certain.
             true if !certain || matches!(extent, Extent::Scalar(_)) => Dependence::Maybe,
             true => {
-                let at = |a: &Access<'_>| format!("{}[{}]", a.buffer, a.address);
+                let at = |a: &Access<'_>| format!("{}[{}]", a.held.buffer, a.address);
                 Dependence::Always(match (itself || store.address == other.address, other.write) {
                     (true, _) => format!("each writes {}", at(store)),
                     (false, true) => format!("one writes {}, another {}", at(store), at(other)),

@@ -33,7 +33,7 @@ impl Variant {
             varies.scalars.extend(shape.defines);
             varies.vars.extend(shape.assigns.map(|(var, _)| var));
             varies.buffers.extend(shape.carries.iter().flat_map(|c| [c.now.buffer, c.next.buffer]));
-            s.accesses(&mut |a| varies.buffers.extend(a.write.then_some(a.buffer)));
+            s.accesses(&mut |a| varies.buffers.extend(a.write.then_some(a.held.buffer)));
         });
         varies
     }
@@ -73,7 +73,7 @@ impl Variant {
 
     /// Whether what an access reads is not written in iterations. A record is another one where its cursor turns.
     pub(crate) fn keeps(&self, kernel: &Kernel, access: &Access<'_>) -> bool {
-        let record = matches!(kernel.buffers[access.buffer].place, Place::Record { .. });
-        !record && self.buffers.iter().all(|b| disjoint(kernel, *b, access.buffer))
+        let record = matches!(kernel.buffers[access.held.buffer].place, Place::Record { .. });
+        !record && self.buffers.iter().all(|b| disjoint(kernel, *b, access.held.buffer))
     }
 }

@@ -252,14 +252,14 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
                         let args: SmallVec<[_; 4]> = args.iter().map(|a| f.arg(*a)).collect();
                         self.code(Site::Scalar(value.as_u32()), *code, &args)?
                     }
-                    Expr::Load { buffer, version, address, guard } => {
+                    Expr::Load { held, address, guard } => {
                         let (holds, mut marks) = f.guarded(*guard);
                         let address = f.address(address, &mut marks);
                         if holds {
-                            self.read(f, Some(*value), *buffer, *version, address, &marks)?
+                            self.read(f, Some(*value), *held, address, &marks)?
                         } else {
                             let mark = marks.first().copied().unwrap_or_default();
-                            (Literal::zero(f.k.buffers[*buffer].ty.dtype), mark)
+                            (Literal::zero(f.k.buffers[held.buffer].ty.dtype), mark)
                         }
                     }
                 };
@@ -271,13 +271,13 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
                 let args = [f.vars[*var], f.arg(*value)];
                 f.vars[*var] = self.code(Site::Var(var.as_u32()), *code, &args)?;
             }
-            Stmt::Store { buffer, version, address, value, guard } => {
+            Stmt::Store { held, address, value, guard } => {
                 let (holds, mut marks) = f.guarded(*guard);
                 if holds {
                     let (value, mark) = f.arg(*value);
                     marks.push(mark);
                     let address = f.address(address, &mut marks);
-                    self.write(f, *buffer, *version, address, value, &marks)?;
+                    self.write(f, *held, address, value, &marks)?;
                 }
             }
         }
@@ -469,18 +469,16 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         &mut self,
         f: &Frame<'_, O::Mark>,
         value: Option<ScalarId>,
-        buffer: BufferId,
-        version: u32,
+        held: BufferVersion,
         element: i64,
         marks: &[O::Mark],
     ) -> Result<Marked<O::Mark>, Problem> {
-        let i = Self::position(f, buffer, element, 1)?;
-        let (pointer, dtype) = (f.places[buffer], f.k.buffers[buffer].ty.dtype);
+        let i = Self::position(f, held.buffer, element, 1)?;
+        let (pointer, dtype) = (f.places[held.buffer], f.k.buffers[held.buffer].ty.dtype);
         if let Some(shadow) = &mut self.shadow {
-            shadow.read(buffer, version, pointer, i)?;
+            shadow.read(held, pointer, i)?;
         }
-        let (held, address) =
-            (BufferVersion { buffer, version }, pointer.at(i * dtype.bytes()).address);
+        let address = pointer.at(i * dtype.bytes()).address;
         let x = self.memory.read(pointer, dtype, i);
         let touch = Touch { held, value, address, write: false, bits: x.bits };
         Ok((x, self.observer.touch(touch, marks)?))
@@ -489,19 +487,17 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
     fn write(
         &mut self,
         f: &Frame<'_, O::Mark>,
-        buffer: BufferId,
-        version: u32,
+        held: BufferVersion,
         element: i64,
         x: Literal,
         marks: &[O::Mark],
     ) -> Result<(), Problem> {
-        let i = Self::position(f, buffer, element, 1)?;
-        let pointer = f.places[buffer];
+        let i = Self::position(f, held.buffer, element, 1)?;
+        let pointer = f.places[held.buffer];
         if let Some(shadow) = &mut self.shadow {
-            shadow.write(buffer, version, pointer, i)?;
+            shadow.write(held, pointer, i)?;
         }
-        let (held, address) =
-            (BufferVersion { buffer, version }, pointer.at(i * x.dtype.bytes()).address);
+        let address = pointer.at(i * x.dtype.bytes()).address;
         let touch = Touch { held, value: None, address, write: true, bits: x.bits };
         self.observer.touch(touch, marks)?;
         self.memory.write(pointer, i, x)
@@ -511,9 +507,9 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         let k = &self.program.callees[call.callee];
         let mut marks = Marks::<O::Mark>::new();
         let mut pointer = |v: &View| -> Result<(usize, Pointer), Problem> {
-            let first = Self::position(f, v.buffer, f.address(&v.at, &mut marks), v.elements)?;
-            let size = f.k.buffers[v.buffer].ty.dtype.bytes();
-            Ok((first, f.places[v.buffer].at(first * size)))
+            let first = Self::position(f, v.held.buffer, f.address(&v.at, &mut marks), v.elements)?;
+            let size = f.k.buffers[v.held.buffer].ty.dtype.bytes();
+            Ok((first, f.places[v.held.buffer].at(first * size)))
         };
         let operands: Vec<_> = call.operands.iter().map(&mut pointer).collect::<Result<_, _>>()?;
         let outputs: Vec<_> = call.outputs.iter().map(&mut pointer).collect::<Result<_, _>>()?;
@@ -522,7 +518,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         if let Some(shadow) = &mut self.shadow {
             for (v, (first, _)) in call.operands.iter().zip(&operands) {
                 for i in *first..first + v.elements {
-                    shadow.read(v.buffer, v.version, f.places[v.buffer], i)?;
+                    shadow.read(v.held, f.places[v.held.buffer], i)?;
                 }
             }
         }
@@ -543,7 +539,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         if let Some(shadow) = &mut self.shadow {
             for (v, (first, _)) in call.outputs.iter().zip(&outputs) {
                 for i in *first..first + v.elements {
-                    shadow.take_over(v.buffer, v.version, f.places[v.buffer], i, began)?;
+                    shadow.take_over(v.held, f.places[v.held.buffer], i, began)?;
                 }
             }
         }
@@ -556,8 +552,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
             let mut marks = Marks::<O::Mark>::new();
             let (first, mut x) = (f.address(&v.at, &mut marks), Tensor::zeros_of(ty)?);
             for i in 0..v.elements {
-                let (y, mark) =
-                    self.read(f, None, v.buffer, v.version, first + i as i64, &marks)?;
+                let (y, mark) = self.read(f, None, v.held, first + i as i64, &marks)?;
                 x.set_literal(i, y)?;
                 all.push(mark);
             }
@@ -571,7 +566,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
             let mut marks = Marks::<O::Mark>::new();
             let first = f.address(&v.at, &mut marks);
             for (i, y) in y.literals().enumerate() {
-                self.write(f, v.buffer, v.version, first + i as i64, y, &marks)?;
+                self.write(f, v.held, first + i as i64, y, &marks)?;
             }
         }
         Ok(())
@@ -585,7 +580,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
             Sums::Lanes(lanes) => lanes,
         };
         let count: usize = c.batch.iter().map(|b| b.0).product();
-        let site = |n| Site::Contract(c.out.buffer.as_u32(), n);
+        let site = |n| Site::Contract(c.out.held.buffer.as_u32(), n);
         let mut marks = Marks::<O::Mark>::new();
         let firsts = [&c.lhs, &c.rhs, &c.out].map(|m| f.address(&m.at, &mut marks));
         let element = |m: &Matrix, start: i64, row: usize, column: usize| {
@@ -606,9 +601,9 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
                     for k in 0..c.k {
                         let (lhs, rhs) = (&c.lhs, &c.rhs);
                         let x = element(lhs, at[0], row, k);
-                        let x = self.read(f, None, lhs.buffer, lhs.version, x, &marks)?;
+                        let x = self.read(f, None, lhs.held, x, &marks)?;
                         let y = element(rhs, at[1], k, column);
-                        let y = self.read(f, None, rhs.buffer, rhs.version, y, &marks)?;
+                        let y = self.read(f, None, rhs.held, y, &marks)?;
                         let product = self.code(site(0), Code::Mul, &[x, y])?;
                         sums[k % lanes] =
                             self.code(site(1), Code::Add, &[sums[k % lanes], product])?;
@@ -618,7 +613,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
                     let mut sum = combine(&mut sums, add)?.unwrap_or(zero);
                     let to = element(&c.out, at[2], row, column);
                     if c.accumulate {
-                        let old = self.read(f, None, c.out.buffer, c.out.version, to, &marks)?;
+                        let old = self.read(f, None, c.out.held, to, &marks)?;
                         sum = if c.k == 0 {
                             old
                         } else {
@@ -626,7 +621,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
                         };
                     }
                     let marks: Marks<O::Mark> = marks.iter().copied().chain([sum.1]).collect();
-                    self.write(f, c.out.buffer, c.out.version, to, sum.0, &marks)?;
+                    self.write(f, c.out.held, to, sum.0, &marks)?;
                 }
             }
         }

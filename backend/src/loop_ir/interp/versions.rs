@@ -15,7 +15,6 @@
 //! another has read.
 
 use super::memory::{Memory, Pointer, filled, lengthen};
-use crate::loop_ir::text::print::held;
 use crate::loop_ir::{BufferId, BufferVersion, Cursor, Kernel, Place};
 use cranelift_entity::SecondaryMap;
 use std::fmt;
@@ -86,7 +85,7 @@ impl<'a> Shadow<'a> {
 
     /// A buffer of the program holds zeros, which are its first value.
     pub(super) fn zeroed(&mut self, buffer: BufferId, at: Pointer, bytes: usize) {
-        let held = BufferVersion { buffer, version: 0 };
+        let held = BufferVersion::first(buffer);
         let tag = Some(Tag { run: self.number, held });
         self.cells[at.region].iter_mut().skip(at.byte).take(bytes).for_each(|c| c.tag = tag);
     }
@@ -136,19 +135,17 @@ impl<'a> Shadow<'a> {
     /// have no cells, since nobody writes them.
     pub(super) fn read(
         &mut self,
-        buffer: BufferId,
-        version: u32,
+        meant: BufferVersion,
         at: Pointer,
         i: usize,
     ) -> Result<(), Problem> {
         let Some(run) = self.runs.last() else { return Ok(()) };
-        let meant = held(buffer, version);
         let k = run.k;
-        let size = k.buffers[buffer].ty.dtype.bytes();
+        let size = k.buffers[meant.buffer].ty.dtype.bytes();
         if let Some(by) = run.ended(meant) {
             return Err(wrong(k, format!("{meant}[{i}] is read, but {by} has taken it over")));
         }
-        let (given, operand) = match k.buffers[buffer].place {
+        let (given, operand) = match k.buffers[meant.buffer].place {
             Place::Input(_) => (true, true),
             Place::Given { .. } => (run.is(meant, 0), false),
             // Whoever wrote what is read again, some run of some kernel did.
@@ -191,24 +188,23 @@ impl<'a> Shadow<'a> {
     /// An element of that version is written.
     pub(super) fn write(
         &mut self,
-        buffer: BufferId,
-        version: u32,
+        meant: BufferVersion,
         at: Pointer,
         i: usize,
     ) -> Result<(), Problem> {
         let clock = self.clock;
         let Some(run) = self.runs.last_mut() else { return Ok(()) };
-        let (k, meant) = (run.k, held(buffer, version));
+        let k = run.k;
         if let Some(by) = run.ended(meant) {
             return Err(wrong(k, format!("{meant}[{i}] is written, but {by} has taken it over")));
         }
         if let Some(before) = before(k, meant)
-            && let Some(by) = run.ended[buffer].get_mut(before.version as usize)
+            && let Some(by) = run.ended[meant.buffer].get_mut(before.version as usize)
         {
-            *by = Some(version);
+            *by = Some(meant.version);
         }
         let tag = Tag { run: run.number, held: meant };
-        let size = k.buffers[buffer].ty.dtype.bytes();
+        let size = k.buffers[meant.buffer].ty.dtype.bytes();
         for cell in self.cells[at.region].iter_mut().skip(at.byte + i * size).take(size) {
             if self.loops.iter().any(|l| l.elsewhere(cell.written) || l.elsewhere(cell.read)) {
                 let message = format!(
@@ -224,17 +220,16 @@ impl<'a> Shadow<'a> {
     /// A callee that `began` then has returned: what it wrote is the caller's. The rest is as before.
     pub(super) fn take_over(
         &mut self,
-        buffer: BufferId,
-        version: u32,
+        held: BufferVersion,
         at: Pointer,
         i: usize,
         began: u32,
     ) -> Result<(), Problem> {
         let Some(run) = self.runs.last() else { return Ok(()) };
-        let size = run.k.buffers[buffer].ty.dtype.bytes();
+        let size = run.k.buffers[held.buffer].ty.dtype.bytes();
         let since = |c: &Cell| c.written > began;
         let mut cells = self.cells[at.region].iter().skip(at.byte + i * size).take(size);
-        if cells.all(since) { self.write(buffer, version, at, i) } else { Ok(()) }
+        if cells.all(since) { self.write(held, at, i) } else { Ok(()) }
     }
 
     /// The end of an iteration: what `next` holds becomes what `now` holds, in the memory where `next` was

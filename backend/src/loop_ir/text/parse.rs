@@ -149,17 +149,17 @@ impl<'a> Parser<'a> {
         };
         let zeroed = self.take("zeroed");
         self.program.buffers.push(Buffer { ty, place, zeroed });
-        self.kept(BufferVersion { buffer: id, version: 0 })?;
+        self.kept(BufferVersion::first(id))?;
         while self.take("version") {
-            let (of, version) = self.held()?;
+            let held = self.held()?;
             let versions = &mut self.program.versions[id];
-            if of != id || version as usize != versions.len() + 1 {
+            if held.buffer != id || held.version as usize != versions.len() + 1 {
                 let message = format!("versions of {id} follow it, numbered in order");
                 return Err(self.problem(message));
             }
             let mut continues = None;
             if self.take("continues") {
-                continues = Some(self.held()?).filter(|(of, _)| *of == id).map(|(_, v)| v);
+                continues = Some(self.held()?).filter(|of| of.buffer == id).map(|of| of.version);
                 if continues.is_none() {
                     return Err(
                         self.problem(format!("a version of {id} continues another of {id}"))
@@ -167,7 +167,7 @@ impl<'a> Parser<'a> {
                 }
             }
             self.program.versions[id].push(Version { continues });
-            self.kept(BufferVersion { buffer: id, version })?;
+            self.kept(held)?;
         }
         Ok(())
     }
@@ -194,14 +194,16 @@ impl<'a> Parser<'a> {
     }
 
     /// `b3`, or `b3.1`
-    fn held(&mut self) -> Result<(BufferId, u32), Problem> {
+    fn held(&mut self) -> Result<BufferVersion, Problem> {
         let word = self.peek();
-        let Some((buffer, version)) = word.split_once('.') else { return Ok((self.id()?, 0)) };
+        let Some((buffer, version)) = word.split_once('.') else {
+            return Ok(BufferVersion::first(self.id()?));
+        };
         let id = |word: &str| word.strip_prefix('b').and_then(|n| n.parse::<usize>().ok());
         match (id(buffer), version.parse::<u32>()) {
             (Some(buffer), Ok(version)) if version > 0 => {
                 self.next();
-                Ok((BufferId::new(self.small(buffer)?), version))
+                Ok(BufferVersion { buffer: BufferId::new(self.small(buffer)?), version })
             }
             _ => Err(self.wanted("an id like b0 or b0.1", word)),
         }
@@ -286,10 +288,10 @@ impl<'a> Parser<'a> {
             return Ok(Stmt::Var { var, init: self.arg()? });
         }
         if self.take("store") {
-            let (buffer, version, address) = self.element()?;
+            let (held, address) = self.element()?;
             self.expect(",")?;
             let value = self.arg()?;
-            return Ok(Stmt::Store { buffer, version, address, value, guard: self.guard()? });
+            return Ok(Stmt::Store { held, address, value, guard: self.guard()? });
         }
         if self.peek().starts_with('%') {
             let value: ScalarId = self.id()?;
@@ -339,11 +341,9 @@ impl<'a> Parser<'a> {
             return Ok(carries);
         }
         loop {
-            let (buffer, version) = self.held()?;
-            let now = BufferVersion { buffer, version };
+            let now = self.held()?;
             self.expect("=")?;
-            let (buffer, version) = self.held()?;
-            carries.push(Carry { now, next: BufferVersion { buffer, version } });
+            carries.push(Carry { now, next: self.held()? });
             if !self.take(",") {
                 return Ok(carries);
             }
@@ -428,19 +428,19 @@ impl<'a> Parser<'a> {
     }
 
     fn view(&mut self) -> Result<View, Problem> {
-        let (buffer, version) = self.held()?;
+        let held = self.held()?;
         self.expect("[")?;
         let at = self.address()?;
         self.expect(";")?;
-        let view = View { buffer, version, at, elements: self.number()? };
+        let view = View { held, at, elements: self.number()? };
         self.expect("]")?;
         Ok(view)
     }
 
     fn expr(&mut self) -> Result<Expr, Problem> {
         if self.take("load") {
-            let (buffer, version, address) = self.element()?;
-            return Ok(Expr::Load { buffer, version, address, guard: self.guard()? });
+            let (held, address) = self.element()?;
+            return Ok(Expr::Load { held, address, guard: self.guard()? });
         }
         let code = self.code()?;
         let mut args = vec![self.arg()?];
@@ -504,12 +504,12 @@ impl<'a> Parser<'a> {
     }
 
     /// `b0[i0*3 + i1 + 5 + (%2)]`
-    fn element(&mut self) -> Result<(BufferId, u32, Address), Problem> {
-        let (buffer, version) = self.held()?;
+    fn element(&mut self) -> Result<(BufferVersion, Address), Problem> {
+        let held = self.held()?;
         self.expect("[")?;
         let address = self.address()?;
         self.expect("]")?;
-        Ok((buffer, version, address))
+        Ok((held, address))
     }
 
     fn address(&mut self) -> Result<Address, Problem> {
@@ -570,7 +570,7 @@ impl<'a> Parser<'a> {
     }
 
     fn matrix(&mut self) -> Result<Matrix, Problem> {
-        let (buffer, version) = self.held()?;
+        let held = self.held()?;
         self.expect("[")?;
         let at = self.address()?;
         self.expect(";")?;
@@ -578,7 +578,7 @@ impl<'a> Parser<'a> {
         self.expect(",")?;
         let column = self.number()?;
         self.expect("]")?;
-        Ok(Matrix { buffer, version, at, row, column })
+        Ok(Matrix { held, at, row, column })
     }
 
     fn dtype(&mut self) -> Result<Dtype, Problem> {

@@ -5,8 +5,8 @@
 
 use crate::loop_ir::loop_limits::{RUNTIME, STATIC};
 use crate::loop_ir::{
-    Address, Arg, BufferId, BufferVersion, Call, CallHost, Carry, Contract, CursorTarget, Expr,
-    Extent, Kernel, LimitStmt, Matrix, Parallelism, Place, Program, Stmt, Sums, TapeStmt, View,
+    Address, Arg, BufferVersion, Call, CallHost, Carry, Contract, CursorTarget, Expr, Extent,
+    Kernel, LimitStmt, Matrix, Parallelism, Place, Program, Stmt, Sums, TapeStmt, View,
 };
 use std::fmt::{self, Display, Formatter};
 use tapeloom_ir::ArrayType;
@@ -38,12 +38,13 @@ impl Display for Kernel {
         for (id, b) in &self.buffers {
             let zeroed = if b.zeroed { " zeroed" } else { "" };
             write!(f, "  buffer {id}: {} {}{zeroed}", b.ty, b.place)?;
-            kept(self, f, held(id, 0))?;
-            for (n, version) in self.versions[id].iter().enumerate() {
-                let now = held(id, n as u32 + 1);
+            let mut now = BufferVersion::first(id);
+            kept(self, f, now)?;
+            for version in &self.versions[id] {
+                now.version += 1;
                 write!(f, "  version {now}")?;
                 if let Some(before) = version.continues {
-                    write!(f, " continues {}", held(id, before))?;
+                    write!(f, " continues {}", BufferVersion { version: before, ..now })?;
                 }
                 kept(self, f, now)?;
             }
@@ -59,11 +60,6 @@ fn kept(k: &Kernel, f: &mut Formatter<'_>, held: BufferVersion) -> fmt::Result {
         write!(f, "{} {mark}", if i == 0 { " kept" } else { "," })?;
     }
     writeln!(f)
-}
-
-/// A value that a buffer holds.
-pub(crate) fn held(buffer: BufferId, version: u32) -> BufferVersion {
-    BufferVersion { buffer, version }
 }
 
 impl Display for BufferVersion {
@@ -190,8 +186,7 @@ impl Display for Contract {
 /// `b0[offset; row, column]`
 impl Display for Matrix {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let held = held(self.buffer, self.version);
-        write!(f, "{held}[{}; {}, {}]", self.at, self.row, self.column)
+        write!(f, "{}[{}; {}, {}]", self.held, self.at, self.row, self.column)
     }
 }
 
@@ -245,7 +240,7 @@ fn word(name: &str) -> String {
 /// `b0[address; elements]`
 impl Display for View {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{}[{}; {}]", held(self.buffer, self.version), self.at, self.elements)
+        write!(f, "{}[{}; {}]", self.held, self.at, self.elements)
     }
 }
 
@@ -312,8 +307,8 @@ fn block(p: &Kernel, f: &mut Formatter<'_>, body: &[Stmt], depth: usize) -> fmt:
                             write!(f, "{} {a}", if i == 0 { "" } else { "," })?;
                         }
                     }
-                    Expr::Load { buffer, version, address, guard } => {
-                        write!(f, " = load {}[{address}]", held(*buffer, *version))?;
+                    Expr::Load { held, address, guard } => {
+                        write!(f, " = load {held}[{address}]")?;
                         guarded(f, *guard)?;
                     }
                 }
@@ -327,8 +322,8 @@ fn block(p: &Kernel, f: &mut Formatter<'_>, body: &[Stmt], depth: usize) -> fmt:
             Stmt::Fold { var, code, value } => {
                 writeln!(f, "{var} = {} {var}, {value}", code)?;
             }
-            Stmt::Store { buffer, version, address, value, guard } => {
-                write!(f, "store {}[{address}], {value}", held(*buffer, *version))?;
+            Stmt::Store { held, address, value, guard } => {
+                write!(f, "store {held}[{address}], {value}")?;
                 guarded(f, *guard)?;
                 writeln!(f)?;
             }

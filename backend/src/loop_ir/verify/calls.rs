@@ -26,7 +26,7 @@ impl Verifier<'_> {
             self.error(format!("{lanes} lanes are no power of two up to {MOST_LANES}"));
         }
         for (what, m) in [("lhs", &c.lhs), ("rhs", &c.rhs), ("out", &c.out)] {
-            let dtype = self.p.buffers.get(m.buffer).map(|b| b.ty.dtype);
+            let dtype = self.p.buffers.get(m.held.buffer).map(|b| b.ty.dtype);
             self.fits(what, Some(c.dtype), dtype);
         }
         let [lhs, rhs, out] = c.accesses();
@@ -58,7 +58,7 @@ impl Verifier<'_> {
                 self.error(format!("{} has {want} {what}, got {got}", c.callee));
             }
             for (v, ty) in views.iter().zip(types) {
-                let (Some(ty), Some(b)) = (ty, self.p.buffers.get(v.buffer)) else { continue };
+                let (Some(ty), Some(b)) = (ty, self.p.buffers.get(v.held.buffer)) else { continue };
                 if b.ty.dtype != ty.dtype || v.elements != ty.shape.elements() {
                     let (n, dtype) = (v.elements, b.ty.dtype);
                     self.error(format!(
@@ -86,7 +86,7 @@ impl Verifier<'_> {
                 continue;
             };
             given[input] = true;
-            if (old.buffer, &old.at) != (new.buffer, &new.at) {
+            if (old.held.buffer, &old.at) != (new.held.buffer, &new.at) {
                 self.error(format!("{old} is given up for {new}, but lies elsewhere"));
             }
         }
@@ -121,7 +121,7 @@ impl Verifier<'_> {
                 self.error(format!("{:?} has {want} {what}, got {got}", asked.call.host));
             }
             for (v, ty) in views.iter().zip(types) {
-                let Some(b) = self.p.buffers.get(v.buffer) else { continue };
+                let Some(b) = self.p.buffers.get(v.held.buffer) else { continue };
                 if b.ty.dtype != ty.dtype || v.elements != ty.shape.elements() {
                     let dtype = b.ty.dtype;
                     self.error(format!("{v} is {} elements of {dtype}, not {ty}", v.elements));
@@ -132,7 +132,7 @@ impl Verifier<'_> {
 
     /// The bytes that an access may touch: all of its buffer, where the address is no constant.
     fn bytes(&self, a: &Access<'_>) -> Option<(Place, i128, i128)> {
-        let b = self.p.buffers.get(a.buffer)?;
+        let b = self.p.buffers.get(a.held.buffer)?;
         if a.reach.iter().any(|(n, _)| *n == 0) {
             return None;
         }

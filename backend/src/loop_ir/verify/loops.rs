@@ -3,9 +3,7 @@
 use super::Verifier;
 use super::calls::{Span, meeting, memory};
 use crate::loop_ir::analysis::dependence::{self, Dependence};
-use crate::loop_ir::{
-    BufferId, BufferVersion, Carry, Parallelism, Place, Stmt, Version, legal_lanes, visit,
-};
+use crate::loop_ir::{BufferId, Carry, Parallelism, Place, Stmt, Version, legal_lanes, visit};
 use tapeloom_ir::OrderedSet;
 
 impl Verifier<'_> {
@@ -20,7 +18,7 @@ impl Verifier<'_> {
         }
         let mut valid = true;
         visit(body, &mut |s| {
-            s.accesses(&mut |a| valid &= self.p.buffers.is_valid(a.buffer));
+            s.accesses(&mut |a| valid &= self.p.buffers.is_valid(a.held.buffer));
             s.args(&mut |a| valid &= self.p.declared(a).is_some());
             valid &= s.assigned().is_none_or(|(var, _)| self.p.vars.is_valid(var));
             valid &= s.defined().is_none_or(|value| self.p.scalars.is_valid(value));
@@ -62,17 +60,13 @@ impl Verifier<'_> {
         let (mut touched, mut written) = (OrderedSet::default(), OrderedSet::default());
         visit(body, &mut |s| {
             s.accesses(&mut |x| {
-                touched.insert(x.buffer);
-                if x.write {
-                    written.insert(BufferVersion { buffer: x.buffer, version: x.version });
-                }
+                touched.insert(x.held.buffer);
+                written.extend(x.write.then_some(x.held));
             });
             written.extend(s.carries().iter().map(|c| c.now));
         });
         for Carry { now, next } in carries {
-            for h in [now, next] {
-                self.version(h.buffer, h.version);
-            }
+            [now, next].into_iter().for_each(|h| self.version(*h));
             let (Some(a), Some(b)) =
                 (self.p.buffers.get(now.buffer), self.p.buffers.get(next.buffer))
             else {

@@ -16,10 +16,9 @@ mod loops;
 mod tapes;
 
 use super::analysis::value_range::ValueRanges;
-use super::text::print::held;
 use super::{
-    Access, Arg, Buffer, BufferId, CursorId, Expr, Extent, IndexId, Kernel, KernelId, MOST_INPUTS,
-    Place, Program, ScalarId, Stmt, VarId, visit,
+    Access, Arg, Buffer, BufferId, BufferVersion, CursorId, Expr, Extent, IndexId, Kernel,
+    KernelId, MOST_INPUTS, Place, Program, ScalarId, Stmt, VarId, visit,
 };
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use std::fmt;
@@ -262,14 +261,14 @@ impl<'a> Verifier<'a> {
         for id in self.p.buffers.keys() {
             for (before, version) in self.p.versions[id].iter().enumerate() {
                 if version.continues.is_some_and(|of| of as usize > before) {
-                    let held = held(id, before as u32 + 1);
+                    let held = BufferVersion { buffer: id, version: before as u32 + 1 };
                     self.error(format!("{held} continues a version that comes after it"));
                 }
             }
         }
         for (held, marks) in &p.kept {
             match p.buffers.is_valid(held.buffer) {
-                true => self.version(held.buffer, held.version),
+                true => self.version(*held),
                 false => self.error(format!("{held} is kept, but does not exist")),
             }
             if let Some(mark) = marks.iter().find(|mark| !mark.is_well_formed()) {
@@ -391,10 +390,10 @@ impl<'a> Verifier<'a> {
                     }
                     self.ranges.change(*var);
                 }
-                Stmt::Store { buffer, value, .. } => {
+                Stmt::Store { held, value, .. } => {
                     let found = self.arg(*value);
-                    let want = self.p.buffers.get(*buffer).map(|b| b.ty.dtype);
-                    self.fits(&format!("the element stored to {buffer}"), want, found);
+                    let want = self.p.buffers.get(held.buffer).map(|b| b.ty.dtype);
+                    self.fits(&format!("the element stored to {}", held.buffer), want, found);
                 }
             }
         }
@@ -428,7 +427,7 @@ impl<'a> Verifier<'a> {
                     }
                 }
             }
-            Expr::Load { buffer, .. } => self.p.buffers.get(*buffer).map(|b| b.ty.dtype),
+            Expr::Load { held, .. } => self.p.buffers.get(held.buffer).map(|b| b.ty.dtype),
         };
         let want = self.p.scalars.get(value).copied();
         if want.is_none() {
@@ -498,18 +497,18 @@ impl<'a> Verifier<'a> {
             let found = self.arg(d);
             self.fits("an address", Some(Dtype::I64), found);
         }
-        let Some(b) = self.p.buffers.get(a.buffer) else {
-            return self.error(format!("{} does not exist", a.buffer));
+        let Some(b) = self.p.buffers.get(a.held.buffer) else {
+            return self.error(format!("{} does not exist", a.held.buffer));
         };
-        self.version(a.buffer, a.version);
+        self.version(a.held);
         if a.write {
-            self.written[a.buffer] = true;
+            self.written[a.held.buffer] = true;
             if matches!(b.place, Place::Input(_)) {
-                self.error(format!("input {} is written", a.buffer));
+                self.error(format!("input {} is written", a.held.buffer));
             }
         }
         if let Place::Record { cursor, .. } = b.place {
-            self.at_cursor(a.buffer, cursor, a.write);
+            self.at_cursor(a.held.buffer, cursor, a.write);
         }
         if dead || a.reach.iter().any(|(n, _)| *n == 0) {
             return;
@@ -543,7 +542,7 @@ impl<'a> Verifier<'a> {
         }
         if outside(low, high) {
             let (low, high) = (low.saturating_add(reach.0), high.saturating_add(reach.1));
-            let what = format!("{}[{}]", held(a.buffer, a.version), a.address);
+            let what = format!("{}[{}]", a.held, a.address);
             let reaches = if sought { "may reach" } else { "reaches" };
             self.error(format!(
                 "{what} {reaches} elements {low}..={high} of a buffer of {elements} elements"
@@ -554,9 +553,9 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    fn version(&mut self, buffer: BufferId, version: u32) {
-        if version as usize > self.p.versions[buffer].len() {
-            self.error(format!("{} is not declared", held(buffer, version)));
+    fn version(&mut self, held: BufferVersion) {
+        if held.version as usize > self.p.versions[held.buffer].len() {
+            self.error(format!("{held} is not declared"));
         }
     }
 }

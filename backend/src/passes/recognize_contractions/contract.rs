@@ -1,8 +1,9 @@
 //! The contractions that products in a nest are.
 
-use super::nest::{Element, Loop, Nest, is_zero};
+use super::nest::{Element, Nest, is_zero, plain};
 use super::{Found, LEAST, NARROWEST, NEAR, SUMS_BYTES};
 use crate::loop_ir::analysis::dependence::disjoint;
+use crate::loop_ir::shape::Loop;
 use crate::loop_ir::{Address, Arg, Contract, Kernel, Matrix, Stmt, Sums, visit};
 use std::collections::BTreeSet;
 use tapeloom_ir::Dtype;
@@ -121,7 +122,7 @@ impl<'a> Nest<'a> {
         let mut at = e.address.clone();
         at.terms.retain(|(i, _)| *i != self.outer.index && *i != self.inner.index);
         let here = at.dynamic.is_none();
-        here.then_some(Matrix { buffer: e.buffer, version: e.version, at, row, column })
+        here.then_some(Matrix { held: e.held, at, row, column })
     }
 
     /// The contraction, if there is a fast way to do it.
@@ -131,7 +132,7 @@ impl<'a> Nest<'a> {
         accumulate: bool,
         [lhs, rhs, out]: [Matrix; 3],
     ) -> Option<Contract> {
-        let dtype = self.k.buffers[out.buffer].ty.dtype;
+        let dtype = self.k.buffers[out.held.buffer].ty.dtype;
         let columns = n >= NARROWEST && rhs.column == 1 && out.column == 1;
         let rows = m >= NARROWEST && lhs.row == 1 && out.row == 1;
         let lanes = SUMS_BYTES / dtype.bytes();
@@ -152,9 +153,9 @@ impl<'a> Nest<'a> {
     fn apart(&self, contracts: &[Summed]) -> bool {
         contracts.iter().enumerate().all(|(i, Summed { contract: c, .. })| {
             contracts.iter().enumerate().all(|(j, Summed { contract: other, .. })| {
-                let alone = |b| disjoint(self.k, c.out.buffer, b);
-                let reads = alone(other.lhs.buffer) && alone(other.rhs.buffer);
-                reads && (i == j || alone(other.out.buffer))
+                let alone = |b| disjoint(self.k, c.out.held.buffer, b);
+                let reads = alone(other.lhs.held.buffer) && alone(other.rhs.held.buffer);
+                reads && (i == j || alone(other.out.held.buffer))
             })
         })
     }
@@ -199,8 +200,7 @@ fn join(all: &mut Vec<Summed>, next: Summed) {
 
 /// How far behind one matrix another one begins, of the same array.
 fn step(from: &Matrix, to: &Matrix) -> Option<i64> {
-    let same = (from.buffer, from.version) == (to.buffer, to.version);
-    same.then(|| to.at.behind(&from.at))?
+    (from.held == to.held).then(|| to.at.behind(&from.at))?
 }
 
 /// Whether steps of one kind are beyond so many of another.
@@ -216,7 +216,7 @@ fn clearing(k: &Kernel, before: &[Stmt], c: &Contract) -> Option<usize> {
         }
         let mut touched = false;
         visit(std::slice::from_ref(stmt), &mut |s| {
-            s.accesses(&mut |a| touched |= !disjoint(k, a.buffer, c.out.buffer));
+            s.accesses(&mut |a| touched |= !disjoint(k, a.held.buffer, c.out.held.buffer));
             touched |= !s.carries().is_empty();
         });
         if touched {
@@ -230,14 +230,14 @@ fn clearing(k: &Kernel, before: &[Stmt], c: &Contract) -> Option<usize> {
 fn clears(stmt: &Stmt, c: &Contract) -> bool {
     let (mut stmt, mut loops) = (stmt, Vec::new());
     let store = loop {
-        match (Loop::of(stmt), stmt) {
+        match (plain(stmt), stmt) {
             (Some(Loop { index, extent, body: [inside], .. }), _) => {
                 loops.push((index, extent));
                 stmt = inside;
             }
             (None, Stmt::Nest { body }) if body.len() == 1 => stmt = &body[0],
-            (None, Stmt::Store { buffer, version, address, value, guard: None })
-                if (*buffer, *version) == (c.out.buffer, c.out.version) && is_zero(*value) =>
+            (None, Stmt::Store { held, address, value, guard: None })
+                if *held == c.out.held && is_zero(*value) =>
             {
                 break address;
             }

@@ -24,12 +24,13 @@
 //!
 //! Known to compilers as loop distribution, or fission.
 
+use super::nest::plain;
 use crate::loop_ir::analysis::dependence::{disjoint, strongest};
 use crate::loop_ir::dead_code::drop_unread;
-use crate::loop_ir::visit::{same_carries, same_names};
+use crate::loop_ir::shape::Loop;
 use crate::loop_ir::{
-    Access, Address, Arg, Assign, BufferVersion, Carry, CursorId, Expr, Extent, IndexId, Kernel,
-    Parallelism, Rewriter, ScalarId, Stmt, VarId, visit,
+    Access, Address, Arg, Assign, BufferVersion, Expr, Extent, IndexId, Kernel, Parallelism,
+    Rewriter, ScalarId, Stmt, VarId, visit,
 };
 use tapeloom_ir::{Dtype, OrderedMap, OrderedSet};
 
@@ -48,18 +49,13 @@ struct Part<'a> {
 
 /// The loops that a loop becomes, if its iterations can be taken apart so that each inner loop is alone.
 pub(super) fn distributed(k: &mut Kernel, stmt: &Stmt) -> Option<Vec<Alone>> {
-    let Stmt::For { index, extent: Extent::Constant(extent), carries, body, .. } = stmt else {
-        return None;
-    };
-    if !carries.is_empty() || *extent == 0 {
-        return None;
-    }
+    let Loop { index, extent, body, .. } = plain(stmt)?;
     let parts = parts(body)?;
     // Without a loop inside there is nothing to take apart.
-    if !parts.iter().any(|part| part.is_product) || !in_turn(k, *index, &parts) {
+    if !parts.iter().any(|part| part.is_product) || !in_turn(k, index, &parts) {
         return None;
     }
-    let places = Places::of(k, *index, &parts)?;
+    let places = Places::of(k, index, &parts)?;
     let mut folded = OrderedSet::default();
     visit(body, &mut |s| {
         if let Stmt::Fold { var, .. } = s {
@@ -71,14 +67,14 @@ pub(super) fn distributed(k: &mut Kernel, stmt: &Stmt) -> Option<Vec<Alone>> {
         let new = k.fresh_index();
         let (values, sums) = (OrderedMap::default(), OrderedMap::default());
         let (folded, loads) = (folded.clone(), Vec::new());
-        let (places, from) = (&places, *index);
+        let (places, from) = (&places, index);
         let body =
             Body { k, places, at, from, to: new, folded, values, sums, loads, failed: false };
         let body = body.part(part)?;
         if body.is_empty() {
             continue;
         }
-        let extent = Extent::Constant(*extent);
+        let extent = Extent::Constant(extent);
         let (lanes, parallelism, carries) = (1, Parallelism::Serial, Vec::new());
         let mut alone = Stmt::For { index: new, extent, parallelism, lanes, carries, body };
         let claim = strongest(k, &alone);
@@ -154,8 +150,10 @@ fn in_turn(k: &Kernel, index: IndexId, parts: &[Part<'_>]) -> bool {
     accesses.iter().enumerate().all(|(i, first)| {
         accesses[i + 1..].iter().flatten().all(|y| {
             first.iter().all(|x| {
-                let touched = (x.write || y.write) && !disjoint(k, x.buffer, y.buffer);
-                let own = x.buffer == y.buffer && x.address == y.address && own(index, x.address);
+                let touched = (x.write || y.write) && !disjoint(k, x.held.buffer, y.held.buffer);
+                let own = x.held.buffer == y.held.buffer
+                    && x.address == y.address
+                    && own(index, x.address);
                 !touched || own
             })
         })
@@ -202,7 +200,7 @@ impl Places {
         let written: Vec<&Access<'_>> = all.iter().filter(|a| a.write).collect();
         // Who else touches what is stored there.
         let others = |held: BufferVersion, also: fn(&Access<'_>) -> bool| {
-            let near = all.iter().filter(|a| !disjoint(k, a.buffer, held.buffer) && also(a));
+            let near = all.iter().filter(|a| !disjoint(k, a.held.buffer, held.buffer) && also(a));
             near.count() > 1
         };
         let mut places = Places { values: OrderedMap::default(), sums: OrderedMap::default() };
@@ -211,19 +209,19 @@ impl Places {
                 match stmt {
                     Stmt::Let { value, expr } => {
                         let place = match expr {
-                            Expr::Load { buffer, version, address, guard: None }
+                            Expr::Load { held, address, guard: None }
                                 if address.dynamic.is_none()
-                                    && written.iter().all(|w| disjoint(k, w.buffer, *buffer)) =>
+                                    && written
+                                        .iter()
+                                        .all(|w| disjoint(k, w.held.buffer, held.buffer)) =>
                             {
-                                let held = BufferVersion { buffer: *buffer, version: *version };
-                                Some((held, address.clone()))
+                                Some((*held, address.clone()))
                             }
                             Expr::Load { .. } | Expr::Code(..) => None,
                         };
                         places.values.insert(*value, (at, place));
                     }
-                    Stmt::Store { buffer, version, address, value, guard: None } => {
-                        let held = BufferVersion { buffer: *buffer, version: *version };
+                    Stmt::Store { held, address, value, guard: None } => {
                         if !own(index, address) {
                             continue;
                         }
@@ -231,9 +229,9 @@ impl Places {
                         if let Arg::Scalar(s) = value
                             && let Some((of, place @ None)) = places.values.get_mut(s)
                             && *of == at
-                            && !others(held, |a| a.write)
+                            && !others(*held, |a| a.write)
                         {
-                            *place = Some((held, address.clone()));
+                            *place = Some((*held, address.clone()));
                         }
                     }
                     _ => {}
@@ -249,12 +247,11 @@ impl Places {
                 let last = parts.iter().rposition(|p| p.reads(*var)).filter(|last| *last > at)?;
                 let stores = parts[last..].iter().filter(|p| !p.is_product).flat_map(|p| &p.stmts);
                 let mut free = stores.filter_map(|stmt| match stmt {
-                    Stmt::Store { buffer, version, address, value, guard: None } => {
-                        let held = BufferVersion { buffer: *buffer, version: *version };
-                        let fits = k.buffers[*buffer].ty.dtype == k.vars[*var];
-                        let free = own(index, address) && !others(held, |_| true);
+                    Stmt::Store { held, address, value, guard: None } => {
+                        let fits = k.buffers[held.buffer].ty.dtype == k.vars[*var];
+                        let free = own(index, address) && !others(*held, |_| true);
                         let itself = *value == Arg::Var(*var);
-                        (fits && free && !taken.contains(&held)).then_some((itself, held, address))
+                        (fits && free && !taken.contains(held)).then_some((itself, *held, address))
                     }
                     _ => None,
                 });
@@ -292,9 +289,9 @@ impl Body<'_> {
         drop_unread(&mut needed, &|_| true);
         let mut body = Vec::new();
         for stmt in &needed {
-            if let Stmt::Store { buffer, version, value: Arg::Var(var), .. } = stmt
+            if let Stmt::Store { held: stored, value: Arg::Var(var), .. } = stmt
                 && let Some((held, _)) = self.places.sums.get(var)
-                && *held == (BufferVersion { buffer: *buffer, version: *version })
+                && held == stored
             {
                 // There it is already.
                 continue;
@@ -304,11 +301,9 @@ impl Body<'_> {
         if part.is_product {
             for stmt in &part.stmts {
                 let Stmt::Var { var, .. } = stmt else { continue };
-                let (BufferVersion { buffer, version }, address) =
-                    self.places.sums.get(var)?.clone();
-                let (_, address) = self.element(BufferVersion { buffer, version }, &address);
-                let value = Arg::Var(*var);
-                body.push(Stmt::Store { buffer, version, address, value, guard: None });
+                let (held, address) = self.places.sums.get(var)?.clone();
+                let (held, address) = self.element(held, &address);
+                body.push(Stmt::Store { held, address, value: Arg::Var(*var), guard: None });
             }
         }
         // First of all, since where a sum waits something else is stored in the end.
@@ -319,8 +314,8 @@ impl Body<'_> {
     /// What lies there, in a value of its own.
     fn load(&mut self, dtype: Dtype, (held, address): (BufferVersion, Address)) -> ScalarId {
         let value = self.k.scalars.push(dtype);
-        let (BufferVersion { buffer, version }, address) = self.element(held, &address);
-        let expr = Expr::Load { buffer, version, address, guard: None };
+        let (held, address) = self.element(held, &address);
+        let expr = Expr::Load { held, address, guard: None };
         self.loads.push(Stmt::Let { value, expr });
         value
     }
@@ -355,24 +350,6 @@ impl Rewriter for Body<'_> {
             Arg::Index(_) | Arg::Literal(_) => arg,
         }
     }
-
-    fn element(&mut self, held: BufferVersion, address: &Address) -> (BufferVersion, Address) {
-        let mut address = address.clone();
-        for (index, _) in &mut address.terms {
-            if *index == self.from {
-                *index = self.to;
-            }
-        }
-        address.dynamic = address.dynamic.map(|d| self.arg(d));
-        (held, address)
-    }
-
-    same_names!();
-    same_carries!();
-
-    fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
-        body.iter().map(|stmt| self.stmt(stmt)).collect()
-    }
 }
 
 #[cfg(test)]
@@ -405,7 +382,7 @@ mod tests {
         let rows = Tensor::from(<[[f64; 8]; 8]>::try_from(rows).unwrap());
         let args = [x, rows];
         let want = eval(&program, &args).unwrap();
-        recognize_contractions(&mut program);
+        program.kernels_mut().for_each(recognize_contractions);
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(eval(&program, &args).unwrap(), want, "{program}");
         let text = program.to_string();

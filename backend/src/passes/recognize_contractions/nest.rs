@@ -1,24 +1,15 @@
 //! Products in nests of two loops: what is multiplied, and what is added up.
 
-use crate::loop_ir::{
-    Address, Arg, BufferId, Expr, Extent, IndexId, Kernel, Parallelism, ScalarId, Stmt, VarId,
-};
+use crate::loop_ir::shape::Loop;
+use crate::loop_ir::{Address, Arg, BufferVersion, Expr, Kernel, ScalarId, Stmt, VarId};
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::Code;
 
 /// An element that is loaded or stored.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 pub(super) struct Element<'a> {
-    pub(super) buffer: BufferId,
-    pub(super) version: u32,
+    pub(super) held: BufferVersion,
     pub(super) address: &'a Address,
-}
-
-impl PartialEq for Element<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        let same = (self.buffer, self.version) == (other.buffer, other.version);
-        same && self.address == other.address
-    }
 }
 
 /// Two loops, one in the other.
@@ -37,37 +28,16 @@ pub(super) struct Nest<'a> {
     pub(super) behind: Vec<(Element<'a>, Arg)>,
 }
 
-#[derive(Clone, Copy)]
-pub(super) struct Loop<'a> {
-    pub(super) index: IndexId,
-    pub(super) extent: usize,
-    pub(super) parallelism: Parallelism,
-    pub(super) body: &'a [Stmt],
-}
-
-impl<'a> Loop<'a> {
-    pub(super) fn of(stmt: &'a Stmt) -> Option<Loop<'a>> {
-        match stmt {
-            Stmt::For {
-                index,
-                extent: Extent::Constant(extent),
-                parallelism,
-                carries,
-                body,
-                ..
-            } if carries.is_empty() && *extent > 0 => {
-                Some(Loop { index: *index, extent: *extent, parallelism: *parallelism, body })
-            }
-            _ => None,
-        }
-    }
+/// A loop with iterations that hand nothing on.
+pub(super) fn plain(stmt: &Stmt) -> Option<Loop<'_>> {
+    stmt.counted().filter(|l| l.carries.is_empty() && l.extent > 0)
 }
 
 impl<'a> Nest<'a> {
     /// The nest that a statement is, if nothing else happens in it than may be in one of products.
     pub(super) fn of(k: &'a Kernel, stmt: &'a Stmt) -> Option<Nest<'a>> {
-        let outer = Loop::of(stmt)?;
-        let inner = outer.body.iter().find_map(Loop::of)?;
+        let outer = plain(stmt)?;
+        let inner = outer.body.iter().find_map(plain)?;
         let values = SecondaryMap::new();
         let (ahead, sums, inside, behind) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut nest = Nest { k, outer, inner, values, ahead, sums, inside, behind };
@@ -78,9 +48,8 @@ impl<'a> Nest<'a> {
                 Stmt::Var { var, init } if is_zero(*init) && !entered => {
                     nest.sums.push((*var, None));
                 }
-                Stmt::Store { buffer, version, address, value, guard: None } if entered => {
-                    let to = Element { buffer: *buffer, version: *version, address };
-                    nest.behind.push((to, *value));
+                Stmt::Store { held, address, value, guard: None } if entered => {
+                    nest.behind.push((Element { held: *held, address }, *value));
                 }
                 Stmt::For { .. } if !entered => {
                     entered = true;
@@ -101,9 +70,8 @@ impl<'a> Nest<'a> {
                     let sum = self.sums.iter_mut().find(|(v, term)| v == var && term.is_none())?;
                     sum.1 = Some(*value);
                 }
-                Stmt::Store { buffer, version, address, value, guard: None } => {
-                    let to = Element { buffer: *buffer, version: *version, address };
-                    self.inside.push((to, *value));
+                Stmt::Store { held, address, value, guard: None } => {
+                    self.inside.push((Element { held: *held, address }, *value));
                 }
                 _ => return None,
             }
@@ -138,9 +106,7 @@ impl<'a> Nest<'a> {
     pub(super) fn loaded(&self, arg: Arg) -> Option<Element<'a>> {
         let Arg::Scalar(s) = arg else { return None };
         match self.values[s]? {
-            Expr::Load { buffer, version, address, guard: None } => {
-                Some(Element { buffer: *buffer, version: *version, address })
-            }
+            Expr::Load { held, address, guard: None } => Some(Element { held: *held, address }),
             Expr::Load { .. } | Expr::Code(..) => None,
         }
     }

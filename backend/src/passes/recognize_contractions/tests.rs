@@ -23,9 +23,9 @@ fn products(text: &str) -> String {
         args.push(x);
     }
     let mut loops = program.clone();
-    vectorize(&mut loops);
-    recognize_contractions(&mut program);
-    vectorize(&mut program);
+    loops.kernels_mut().for_each(vectorize);
+    program.kernels_mut().for_each(recognize_contractions);
+    program.kernels_mut().for_each(vectorize);
     assert_eq!(verify(&program), [], "{program}");
     assert_eq!(eval(&program, &args).unwrap(), eval(&loops, &args).unwrap(), "{program}");
     program.to_string()

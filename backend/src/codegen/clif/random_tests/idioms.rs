@@ -23,7 +23,7 @@ impl Generator<'_> {
     fn some_array(&mut self) -> BufferVersion {
         let n = self.array();
         match self.r.below(3) {
-            0 => BufferVersion { buffer: self.inputs[0], version: 0 },
+            0 => BufferVersion::first(self.inputs[0]),
             _ => self.arrays[n],
         }
     }
@@ -105,7 +105,7 @@ impl Generator<'_> {
         if self.size < step * m + n {
             return;
         }
-        let matrix = BufferVersion { buffer: self.inputs[0], version: 0 };
+        let matrix = BufferVersion::first(self.inputs[0]);
         let vector = if self.r.below(4) == 0 { self.own_array() } else { matrix };
         let to = self.own_array();
         let room = |g: &mut Self, room: usize| {

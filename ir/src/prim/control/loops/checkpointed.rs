@@ -19,6 +19,7 @@
 //! Carries that `lin` never asks for, and that none of those follows from, are neither kept nor made again.
 
 use super::checkpoint_slots::{Chain, Held, calc, few, number};
+use super::invariant_carries::settled_tangents;
 use super::prune::Part;
 use super::strip_effects::{rules_tell, silent};
 use super::transpose::Turned;
@@ -73,6 +74,8 @@ struct Undoing {
 
 /// The outputs of a loop with `carries`, and their tangents; nothing if it keeps what another one keeps:
 /// no more than a carry for each of its iterations, or what cannot be made again.
+///
+/// A carry that no iteration changes is not kept: it is a constant.
 pub(super) fn linearize(
     of: &Loop,
     cx: &mut RuleCx<'_, '_>,
@@ -80,6 +83,20 @@ pub(super) fn linearize(
     dx: &[Option<Atom>],
 ) -> Result<Option<Dual>, Problem> {
     let Some(carries) = of.carries.map(|s| s.get() as usize) else { return Ok(None) };
+    let (of, outputs) = cx.b.with_module(|m| of.clone().settled_carries(m))?;
+    let Some(Dual { y, dy }) = settled(&of, carries, cx, x, dx)? else { return Ok(None) };
+    let (y, dy) = outputs.iter().map(|of| (of.of(&y, x), of.of(&dy, dx))).unzip();
+    Ok(Some(Dual { y, dy }))
+}
+
+/// The same of a loop that has no such carry.
+fn settled(
+    of: &Loop,
+    carries: usize,
+    cx: &mut RuleCx<'_, '_>,
+    x: &[Atom],
+    dx: &[Option<Atom>],
+) -> Result<Option<Dual>, Problem> {
     if matches!(of.spec.trip, TripCount::Static(n) if n <= carries) {
         return Ok(None);
     }
@@ -118,20 +135,21 @@ pub(super) fn linearize(
     args.extend(&places.carries);
     args.extend([places.iterations, places.held]);
     let known: Vec<Type> = args.iter().map(|a| cx.b.type_of(*a)).collect();
-    args.extend(of.tangents(cx, x, dx, &active));
-    let tangents: Vec<Type> = args[known.len()..].iter().map(|a| cx.b.type_of(*a)).collect();
-    let op = cx.b.with_module(|m| {
-        let mut of = Undoing {
-            ahead: derived.lin,
-            step: part.function,
-            lin: of_all(m, &derived, part.function, &part.read)?,
-            spec: LoopSpec { trip, direction: of.spec.direction, takes },
-            tangents: of.tangent_slots(&active, &derived.active_out, 0),
-        };
-        of.ahead = of.ahead(m, known, tangents, carries)?;
-        Ok(of.op())
+    let tangents = of.tangents(cx, x, dx, &active);
+    let types: Vec<Type> = tangents.iter().map(|a| cx.b.type_of(*a)).collect();
+    let (op, settled) = cx.b.with_module(|m| {
+        let slots = of.tangent_slots(&active, &derived.active_out, 0);
+        let lin = of_all(m, &derived, part.function, &part.read)?;
+        // As in a loop that keeps all: what no iteration changes is a constant, so cotangents are added in the same order.
+        let (lin, tangents, settled) = settled_tangents(m, lin, slots)?;
+        let spec = LoopSpec { trip, direction: of.spec.direction, takes };
+        let mut of = Undoing { ahead: derived.lin, step: part.function, lin, spec, tangents };
+        of.ahead = of.ahead(m, known, types, carries)?;
+        Ok((of.op(), settled))
     })?;
-    let dy = cx.b.emit(op, &args);
+    args.extend(&tangents);
+    let made = cx.b.emit(op, &args);
+    let dy: Vec<Atom> = settled.iter().map(|of| of.of(&made, &tangents)).collect();
     Ok(Some(of.dual(y, &derived.active_out, &dy)))
 }
 
@@ -260,6 +278,7 @@ impl Op {
         active: &[bool],
     ) -> Result<Option<Places>, Problem> {
         let Facet::Loop(of) = self.facet() else { return Ok(None) };
+        let of = &of.clone().settled_carries(module)?.0;
         let on = of.of_params(active.iter().copied());
         let Some(undone) = Undone::of(of, regions, module, on, PlanContext::PLAIN)? else {
             return Ok(None);
