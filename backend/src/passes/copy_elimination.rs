@@ -34,6 +34,7 @@ use crate::loop_ir::{
     Place, Rewriter, Stmt, claim, visit,
 };
 use cranelift_entity::SecondaryMap;
+use tapeloom_ir::analysis::interval::Interval;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 
@@ -53,15 +54,18 @@ const LONGEST: usize = 128;
 /// Works in parts of arrays where they lie.
 fn copy_elimination(kernel: &mut Kernel) {
     let mut mentions: SecondaryMap<BufferId, usize> = SecondaryMap::new();
-    names(&kernel.body, &mut |b| mentions[b] += 1);
+    visit(&kernel.body, &mut |s| s.buffers(&mut |b| mentions[b] += 1));
     if kernel.rewrite(|kernel, body| block(kernel, &mentions, body)) {
         claim(kernel);
     }
 }
 
-/// The buffers that are named, as often as they are.
-fn names(body: &[Stmt], on: &mut dyn FnMut(BufferId)) {
-    visit(body, &mut |s| s.buffers(on));
+/// How often a statement names buffers that are like that.
+fn named(stmt: &Stmt, like: impl Fn(BufferId) -> bool) -> usize {
+    let mut times = 0;
+    let mut count = |s: &Stmt| s.buffers(&mut |b| times += usize::from(like(b)));
+    visit(std::slice::from_ref(stmt), &mut count);
+    times
 }
 
 /// Whether anything in a block was a copy that could go.
@@ -80,7 +84,7 @@ fn block(kernel: &Kernel, mentions: &SecondaryMap<BufferId, usize>, body: &mut V
             let gone = copied.gone(kernel, body, at, users);
             gone.or_else(|| {
                 let later = copied.filled_later(kernel, body, users)?;
-                let last = later.iter().rposition(|s| copied.is_named(s))?;
+                let last = later.iter().rposition(|s| named(s, |b| b == copied.window) > 0)?;
                 copied.gone(kernel, &later, at, (at, last))
             })
         });
@@ -102,12 +106,7 @@ fn users(
     mentions: &SecondaryMap<BufferId, usize>,
     buffer: BufferId,
 ) -> Option<(usize, usize)> {
-    let named = |stmt: &Stmt| {
-        let mut times = 0;
-        names(std::slice::from_ref(stmt), &mut |b| times += usize::from(b == buffer));
-        times
-    };
-    let here: Vec<usize> = body.iter().map(named).collect();
+    let here: Vec<usize> = body.iter().map(|s| named(s, |b| b == buffer)).collect();
     if here.iter().sum::<usize>() != mentions[buffer] {
         return None;
     }
@@ -243,18 +242,12 @@ impl Copied {
         body: &[Stmt],
         (first, last): (usize, usize),
     ) -> Option<Vec<Stmt>> {
-        let meets = |stmt: &Stmt| {
-            let mut met = false;
-            names(std::slice::from_ref(stmt), &mut |b| {
-                met |= !disjoint(kernel, self.array.buffer, b);
-            });
-            met
-        };
+        let array = self.array.buffer;
         let (mut later, mut fills) = (body.to_vec(), Vec::new());
         for k in (first + 1..=last).rev() {
-            let mut alone = writes_constants(&body[k]);
-            names(std::slice::from_ref(&body[k]), &mut |b| alone &= b == self.array.buffer);
-            match (meets(&body[k]), alone) {
+            let meets = named(&body[k], |b| !disjoint(kernel, array, b)) > 0;
+            let alone = writes_constants(&body[k]) && named(&body[k], |b| b != array) == 0;
+            match (meets, alone) {
                 (true, true) => fills.push(later.remove(k)),
                 (true, false) => return None,
                 (false, _) => {}
@@ -263,12 +256,6 @@ impl Copied {
         let behind = last + 1 - fills.len();
         fills.into_iter().for_each(|fill| later.insert(behind, fill));
         Some(later)
-    }
-
-    fn is_named(&self, stmt: &Stmt) -> bool {
-        let mut named = false;
-        names(std::slice::from_ref(stmt), &mut |b| named |= b == self.window);
-        named
     }
 
     /// Whether a loop fills the window, element by element, and reads of that part of the array at most the
@@ -400,20 +387,14 @@ impl Survey<'_> {
         let of = |i: IndexId| self.inside.iter().find(|(index, _)| *index == i);
         let mut outer = address.clone();
         outer.terms.retain(|(i, _)| of(*i).is_none());
-        let (mut low, mut high) = (i128::from(address.offset), i128::from(address.offset));
+        let mut reach = Interval::number(address.offset);
         for (i, stride) in &address.terms {
-            match of(*i) {
-                None => {}
-                Some((_, None)) => return false,
-                Some((_, Some(extent))) => {
-                    let reach = i128::from(*stride) * (*extent as i128 - 1).max(0);
-                    low += reach.min(0);
-                    high += reach.max(0);
-                }
-            }
+            let Some((_, extent)) = of(*i) else { continue };
+            let Some(extent) = extent else { return false };
+            reach = reach.plus(Interval::below(*extent).times(*stride));
         }
         let start = i128::from(self.copied.start.offset);
-        let meets = low < start + self.copied.elements as i128 && start <= high;
+        let meets = reach.least < start + self.copied.elements as i128 && start <= reach.most;
         outer.behind(&self.copied.start).is_some() && !meets
     }
 }

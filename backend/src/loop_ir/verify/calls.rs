@@ -3,6 +3,7 @@
 
 use super::{Verifier, spread};
 use crate::loop_ir::{Access, Call, CallHost, Contract, MOST_LANES, Place, Sums};
+use tapeloom_ir::analysis::interval::Interval;
 
 /// Bytes that something may touch.
 pub(super) struct Span<T> {
@@ -136,15 +137,14 @@ impl Verifier<'_> {
         if a.reach.iter().any(|(n, _)| *n == 0) {
             return None;
         }
-        let (mut low, mut high) = (i128::from(a.address.offset), i128::from(a.address.offset));
-        if a.address.terms.is_empty() && a.address.dynamic.is_none() {
-            a.reach.iter().for_each(|(n, stride)| spread(&mut low, &mut high, *n, *stride));
-        } else {
-            (low, high) = (0, b.ty.shape.elements() as i128 - 1);
-        }
+        let Interval { least, most } =
+            match a.address.terms.is_empty() && a.address.dynamic.is_none() {
+                true => spread(a).plus(Interval::number(a.address.offset)),
+                false => Interval::new(0, b.ty.shape.elements() as i128 - 1),
+            };
         let (memory, start) = memory(b.place);
         let size = b.ty.dtype.bytes() as i128;
-        Some((memory, start + low * size, start + (high + 1) * size))
+        Some((memory, start + least * size, start + (most + 1) * size))
     }
 
     /// What two accesses have in common, if that may be anything.

@@ -22,6 +22,7 @@ use super::{
 };
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use std::fmt;
+use tapeloom_ir::analysis::interval::Interval;
 use tapeloom_ir::{Dtype, Kind, OrderedMap, Problem};
 
 /// A broken invariant: which one, where.
@@ -514,39 +515,36 @@ impl<'a> Verifier<'a> {
         if dead || a.reach.iter().any(|(n, _)| *n == 0) {
             return;
         }
-        let (mut low, mut high) = (i128::from(a.address.offset), i128::from(a.address.offset));
+        let mut at = Interval::number(a.address.offset);
         let mut constant = a.address.dynamic.is_none();
         for (index, stride) in &a.address.terms {
             if self.arg(Arg::Index(*index)).is_none() {
                 return;
             }
             match self.indices[*index] {
-                Some(Some(Extent::Constant(n))) => spread(&mut low, &mut high, n, *stride),
+                Some(Some(Extent::Constant(n))) => at = at.plus(Interval::below(n).times(*stride)),
                 Some(Some(Extent::Scalar(_)) | None) | None => constant = false,
             }
         }
         let elements = b.ty.shape.elements() as i128;
-        let mut reach = (0, 0);
-        a.reach.iter().for_each(|(n, stride)| spread(&mut reach.0, &mut reach.1, *n, *stride));
-        let outside = |low: i128, high: i128| {
-            low.saturating_add(reach.0) < 0 || high.saturating_add(reach.1) >= elements
-        };
-        if constant && !outside(low, high) {
+        let reach = spread(a);
+        let inside = |at: Interval| at.plus(reach).within(Interval::new(0, elements - 1));
+        if constant && inside(at) {
             return;
         }
         let mut sought = false;
         if !constant || a.guard.is_some() || !self.ranges.facts.is_empty() {
             // Values and conditions are asked only where nothing simpler decides.
             let Some(found) = self.ranges.address(a.address, a.guard) else { return };
-            (low, high) = (found.least, found.most);
+            at = found;
             sought = true;
         }
-        if outside(low, high) {
-            let (low, high) = (low.saturating_add(reach.0), high.saturating_add(reach.1));
+        if !inside(at) {
+            let Interval { least, most } = at.plus(reach);
             let what = format!("{}[{}]", a.held, a.address);
             let reaches = if sought { "may reach" } else { "reaches" };
             self.error(format!(
-                "{what} {reaches} elements {low}..={high} of a buffer of {elements} elements"
+                "{what} {reaches} elements {least}..={most} of a buffer of {elements} elements"
             ));
             // What is outside for certain misses no proof.
             let unproved = (sought && a.reach.is_empty()).then_some(self.statement);
@@ -561,10 +559,8 @@ impl<'a> Verifier<'a> {
     }
 }
 
-/// Widens an interval by an index below `extent` times `stride`. What saturates lies outside every
-/// buffer.
-fn spread(low: &mut i128, high: &mut i128, extent: usize, stride: i64) {
-    let reach = (extent.max(1) as i128 - 1) * i128::from(stride);
-    *low = low.saturating_add(reach.min(0));
-    *high = high.saturating_add(reach.max(0));
+/// Where what an access touches lies from its address on. What saturates lies outside every buffer.
+fn spread(a: &Access<'_>) -> Interval {
+    let along = a.reach.iter().map(|(n, stride)| Interval::below(*n).times(*stride));
+    along.fold(Interval::number(0), Interval::plus)
 }
