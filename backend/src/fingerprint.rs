@@ -15,6 +15,7 @@ pub(crate) fn tell(module: &Module, func: FuncId, target: &Target, program: &Pro
     let kernels = || fingerprint::of(program);
     fingerprint::tell("kernels", of, kernels);
     fingerprint::tell("plan", of, || fingerprint::of(plan));
+    fingerprint::tell("tape", of, || fingerprint::of(&Told(plan)));
     // Only the simulated machine lays tapes out.
     if matches!(target, Target::Accelerator(_)) && fingerprint::wanted() {
         for pipeline in Pipeline::ALL {
@@ -28,17 +29,12 @@ pub(crate) fn tell(module: &Module, func: FuncId, target: &Target, program: &Pro
 
 impl Hash for Plan {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let Plan { rows, steps, peak, calls, tapes, keeping, again, inside, works } = self;
+        let Plan { rows, steps, peak, calls, tapes, keeping: _, again: _, inside: _, works } = self;
         (rows, steps, peak).hash(state);
         for CallRow { name: _, equations, sites, kernel } in calls {
             (equations, sites, kernel).hash(state);
         }
         tapes.values().for_each(|tape| tape.record.hash(state));
-        keeping.iter().for_each(|k| (&k.ty, k.iterations).hash(state));
-        again.iter().for_each(|a| (&a.ty, a.times).hash(state));
-        for Inside { step, bytes, rows } in inside {
-            (step, bytes, rows).hash(state);
-        }
         works.iter().for_each(|w| (w.step, w.offset, w.bytes).hash(state));
     }
 }
@@ -53,13 +49,29 @@ impl Hash for Row {
             last,
             primitive: _,
             location: _,
-            tape,
-            read_back,
+            tape: _,
+            read_back: _,
             kept,
             names,
         } = self;
-        (buffer, ty, place, first, last, tape).hash(state);
-        (read_back.len(), kept.len(), names.len()).hash(state);
+        (buffer, ty, place, first, last).hash(state);
+        (kept.len(), names.len()).hash(state);
+    }
+}
+
+/// What is told of the tape: no byte of memory depends on it.
+struct Told<'p>(&'p Plan);
+
+impl Hash for Told<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let row = |row: &Row, state: &mut H| (row.tape, row.read_back.len()).hash(state);
+        self.0.rows.iter().for_each(|r| row(r, state));
+        self.0.keeping.iter().for_each(|k| (&k.ty, k.iterations).hash(state));
+        self.0.again.iter().for_each(|a| (&a.ty, a.times).hash(state));
+        for Inside { step, bytes, rows } in &self.0.inside {
+            (step, bytes, rows).hash(state);
+            rows.iter().for_each(|r| row(r, state));
+        }
     }
 }
 

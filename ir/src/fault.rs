@@ -55,6 +55,7 @@ faults! {
     ConvertSaturation = "convert-saturation", "floats beyond the largest i32 wrap around", "laws::filetests";
     TransposeRule = "transpose-rule", "the transpose of `gather` sets instead of adding", "random::fuzz";
     BatchRule = "batch-rule", "a batched `rev` reverses the axes before", "random::fuzz";
+    PhasesMerged = "phases-merged", "functions that differ in phase alone are one", "laws::filetests";
     CseKey = "cse-key", "equations that differ in the order of their operands count as equal", "random::fuzz";
     Extraction = "extraction", "an extracted term with two operands has them swapped", "random::fuzz";
     GatherBound = "gather-bound", "indices beyond the end are clipped to the last but one element", "random::fuzz";

@@ -131,6 +131,7 @@ fn alone(module: &Module, f: FuncId, callees: &OrderedMap<FuncId, u64>) -> u64 {
         e.operands.hash(&mut state);
     }
     f.results.hash(&mut state);
+    f.phases.hash(&mut state);
     f.types.values().for_each(|ty| ty.hash(&mut state));
     state.finish()
 }

@@ -50,9 +50,10 @@ pub use lang::function::{Atom, Equation, FuncId, Function, Operands, Outputs, Va
 pub use lang::host::{Answer, Batch, Failure, Host, HostCall, Lane};
 pub use lang::literal::Literal;
 pub use lang::module::Module;
+pub use lang::phase::{Origin, Phase};
 pub use lang::problem::{Kind, Problem};
 pub use lang::remap::{Atoms, ValueRemap, rebuild};
-pub use lang::source_loc::{Loc, Spot};
+pub use lang::source_loc::Loc;
 pub use lang::stack::{DEEPEST_CALL, DEEPEST_CLOSURE, deeper};
 pub use lang::types::{ArrayType, Dtype, Shape, Type};
 pub use lang::value::{Tape, Value};

@@ -295,7 +295,7 @@ thread_local! {
 /// the composed operation that is under way.
 #[track_caller]
 pub(crate) fn caller() -> Loc {
-    LINE.get().or(Some(std::panic::Location::caller().into()))
+    LINE.get().or(Some(std::panic::Location::caller()))
 }
 
 /// Runs a composed operation, written in terms of `Var`'s own methods, on behalf of the user's line.

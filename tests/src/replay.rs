@@ -237,8 +237,8 @@ pub fn print(replay: &Replay) -> String {
 }
 
 /// How two replays differ: of each program that differs the stages of which the numbers do, or that it is there in one of
-/// them only. Both are texts of [`print()`].
-pub fn differences(before: &str, now: &str) -> Vec<String> {
+/// them only. Both are texts of [`print()`]. If stages are named, only what they made is compared.
+pub fn differences(before: &str, now: &str, only: &[String]) -> Vec<String> {
     let (before, now) = (by_program(before), by_program(now));
     let names: BTreeSet<&str> = before.keys().chain(now.keys()).copied().collect();
     let mut all = Vec::new();
@@ -257,9 +257,13 @@ pub fn differences(before: &str, now: &str) -> Vec<String> {
                 };
                 let differ: Vec<String> = stages
                     .into_iter()
+                    .filter(|stage| only.is_empty() || only.iter().any(|name| name == stage))
                     .filter(|stage| of(a, stage) != of(b, stage))
                     .map(|stage| format!("{stage} ({} and {})", count(a, stage), count(b, stage)))
                     .collect();
+                if differ.is_empty() && !only.is_empty() {
+                    continue;
+                }
                 // Where results of all stages agree, what they were given does not.
                 let what = if differ.is_empty() { "inputs".to_owned() } else { differ.join(", ") };
                 all.push(format!("{name}: {what}"));
@@ -286,12 +290,13 @@ mod tests {
     #[test]
     fn differences_name_the_program_and_the_stage() {
         let a = "suite/x: passes 01 02\nsuite/x: kernels 02 03\nsuite/y: refused\n";
-        assert_eq!(differences(a, a), Vec::<String>::new());
+        assert_eq!(differences(a, a, &[]), Vec::<String>::new());
         let b = "suite/x: passes 01 02\nsuite/x: kernels 02 04\nsuite/z: refused\n";
-        let found = differences(a, b);
+        let found = differences(a, b, &[]);
         let want =
             ["suite/x: kernels (1 and 1)", "suite/y: is no longer there", "suite/z: was not there"];
         assert_eq!(found, want);
+        assert_eq!(differences(a, b, &["passes".to_owned()]), want[1..]);
     }
 
     #[test]
@@ -299,7 +304,7 @@ mod tests {
         let families = ["example".to_owned()];
         let first = print(&replay(&families)?);
         assert!(first.lines().count() > 4 * EXAMPLES.len());
-        assert_eq!(differences(&first, &print(&replay(&families)?)), Vec::<String>::new());
+        assert_eq!(differences(&first, &print(&replay(&families)?), &[]), Vec::<String>::new());
         Ok(())
     }
 }

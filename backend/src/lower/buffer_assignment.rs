@@ -18,7 +18,7 @@ use crate::report::rematerialized::tell;
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Mark;
-use tapeloom_ir::{ArrayType, Kind, Loc, OrderedMap, Problem, Spot};
+use tapeloom_ir::{ArrayType, Kind, OrderedMap, Origin, Problem};
 
 /// The kernel and its memory plan. `params` are the types of the function's parameters.
 pub(crate) fn finish(
@@ -157,7 +157,7 @@ pub(crate) fn finish(
                     first,
                     last,
                     primitive: maker.name,
-                    location: maker.loc,
+                    location: maker.origin.loc,
                     read_back: std::mem::take(&mut readers.lines[*id]),
                     kept: kept.into_iter().filter(|mark| mark.name().is_none()).collect(),
                 }
@@ -179,7 +179,7 @@ pub(crate) fn finish(
 /// Who reads what one pass makes on a later one.
 struct Readers {
     /// For roots, the lines.
-    lines: SecondaryMap<NodeId, Vec<Spot>>,
+    lines: SecondaryMap<NodeId, Vec<Origin>>,
     /// For roots that regions give, whether a region reads them.
     between: SecondaryMap<NodeId, bool>,
 }
@@ -188,32 +188,34 @@ impl Readers {
     /// What is computed where it is read reads there.
     fn of(graph: &Graph, emitted: &Emitted, storage: &Storage) -> Readers {
         let n = graph.nodes.len();
-        let pass = |loc: Loc| loc.map_or((0, false), Spot::pass);
-        let add = |all: &mut Vec<Spot>, more: &[Spot]| more.iter().for_each(|at| tell(all, *at));
+        let add =
+            |all: &mut Vec<Origin>, more: &[Origin]| more.iter().for_each(|at| tell(all, *at));
         let mut found = Readers {
             lines: SecondaryMap::with_capacity(n),
             between: SecondaryMap::with_capacity(n),
         };
-        let mut readers: SecondaryMap<NodeId, Vec<Spot>> = SecondaryMap::with_capacity(n);
+        let mut readers: SecondaryMap<NodeId, Vec<Origin>> = SecondaryMap::with_capacity(n);
         // The last pass in which a region that undoes something reads a node.
         let mut regions: SecondaryMap<NodeId, (u8, bool)> = SecondaryMap::with_capacity(n);
         for (id, node) in graph.nodes.iter().rev() {
-            let (mut own, root) = (pass(node.loc), storage.root(id));
+            let (Origin { loc, phase }, root) = (node.origin, storage.root(id));
+            let mut own = (phase.order, phase.transposed);
             // Behind a mark, too, it is of a way back.
             own.0 = own.0.max(node.waits);
             // What stands for a primitive is straight code.
             let is_region = matches!(node.kind, NodeKind::Result { of, .. }
                 if !matches!(graph.regions[of].kind, RegionKind::Routine(_)));
-            let later = readers[id].iter().filter(|at| at.back > own.0).copied();
-            let later: Vec<Spot> = later.collect();
+            let later = readers[id].iter().filter(|at| at.phase.order > own.0).copied();
+            let later: Vec<Origin> = later.collect();
             // A literal is of no pass.
-            if node.loc.is_some() || node.operands.iter().any(|s| s.node().is_some()) {
+            if loc.is_some() || node.operands.iter().any(|s| s.node().is_some()) {
                 add(&mut found.lines[root], &later);
                 // A state that an iteration begins with again has no line, and is what the iteration works in.
-                let left = is_region && node.loc.is_some();
+                let left = is_region && loc.is_some();
                 found.between[root] |= left && regions[id] > own;
             }
-            let mut here: Vec<Spot> = node.loc.into_iter().filter(|at| at.back > 0).collect();
+            let mut here: Vec<Origin> =
+                (phase.order > 0).then_some(node.origin).into_iter().collect();
             let mut last = if is_region && own.1 { own } else { (0, false) };
             if !emitted.needs[id] {
                 add(&mut here, &later);

@@ -14,8 +14,8 @@ use tapeloom_ir::prim::{
     AxisMap, Binding, Direction, Effects, LoopSpec, Lowering, Mark, Operand, Piece, Role, TripCount,
 };
 use tapeloom_ir::{
-    ArrayType, Atom, Code, Dtype, FuncId, Function, Kind, Literal, Maker, Module, Problem, Shape,
-    Type, ValueId, maker,
+    ArrayType, Atom, Code, Dtype, FuncId, Function, Kind, Literal, Maker, Module, Origin, Problem,
+    Shape, Type, ValueId, maker,
 };
 
 /// The graph of a function.
@@ -51,6 +51,15 @@ struct Frame {
     waits: SecondaryMap<ValueId, u8>,
     /// Where the caller wants the results.
     outputs: SmallVec<[ValueId; 1]>,
+    /// Line and phase of the call.
+    call: Origin,
+}
+
+impl Frame {
+    /// Line and phase of an equation where the call stands.
+    fn origin(&self, index: usize) -> Origin {
+        self.function.origin(index).within(self.call)
+    }
 }
 
 pub(crate) struct Flatten<'a> {
@@ -72,10 +81,10 @@ impl Flatten<'_> {
         for (i, p) in f.all_params().enumerate() {
             let ty = array(&f.types[p])?;
             let operands = SmallVec::new();
-            let node = Node::new(NodeKind::Input(i), operands, ty, "input", None);
+            let node = Node::new(NodeKind::Input(i), operands, ty, "input", Origin::default());
             args.push(Source::Node(self.graph.nodes.push(node)));
         }
-        let mut stack = vec![frame(f, &args, SmallVec::new())];
+        let mut stack = vec![frame(f, &args, SmallVec::new(), Origin::default())];
         loop {
             let Some(top) = stack.last_mut() else {
                 return Err(Problem::internal("inlining lost its way"));
@@ -110,7 +119,7 @@ impl Flatten<'_> {
                 continue;
             }
             let waits = e.operands.iter().map(wait).max().unwrap_or(0);
-            let waits = phase_order::behind(&e.op, top.function.location(next), waits);
+            let waits = phase_order::behind(&e.op, top.origin(next).phase, waits);
             for node in self.graph.nodes.values_mut().skip(made) {
                 node.waits = waits;
             }
@@ -136,7 +145,7 @@ impl Flatten<'_> {
     /// Adds the next equation, or returns the frame of the function it calls.
     fn equation(&mut self, top: &mut Frame) -> Result<Option<Frame>, Problem> {
         let f = top.function.clone();
-        let (e, loc) = (&f.equations[top.next], f.location(top.next));
+        let (e, origin) = (&f.equations[top.next], top.origin(top.next));
         top.next += 1;
         let mut operands: SmallVec<[Source; 2]> = SmallVec::with_capacity(e.operands.len());
         for a in &e.operands {
@@ -166,7 +175,7 @@ impl Flatten<'_> {
         let kind = match lowering {
             Lowering::Call(callee) => {
                 let callee = self.module.get(callee);
-                return Ok(Some(frame(callee, &operands, e.outputs.clone())));
+                return Ok(Some(frame(callee, &operands, e.outputs.clone(), origin)));
             }
             Lowering::Missing(problem) => return Err(problem),
             Lowering::Branch { branches } => {
@@ -210,7 +219,7 @@ impl Flatten<'_> {
             }
             Lowering::Host(call) => {
                 let types = operands.iter().map(|s| self.graph.array(*s)).collect();
-                let asked = Arc::new(HostSignature { call, operands: types, location: loc });
+                let asked = Arc::new(HostSignature { call, operands: types, location: origin.loc });
                 self.region(
                     Region::new(RegionKind::CallHost(asked), e.outputs.len()),
                     top,
@@ -306,7 +315,7 @@ impl Flatten<'_> {
             chain = below.unwrap_or(0) + 1;
         }
         let many = matches!(&kind, NodeKind::Movement(Movement::View { pieces, .. }) if pieces.len() > MAX_PIECES);
-        let mut node = self.graph.nodes.push(Node::new(kind, operands, ty, e.op.name(), loc));
+        let mut node = self.graph.nodes.push(Node::new(kind, operands, ty, e.op.name(), origin));
         if many || chain > MAX_CHAIN {
             node = self.graph.copy(Source::Node(node));
             chain = 0;
@@ -342,7 +351,7 @@ impl Flatten<'_> {
                 top.values[*output] = Some(match begun {
                     Some((slot, _)) => operands[*slot],
                     None => {
-                        let (ty, loc) = (array(&f.types[*output])?, f.location(top.next - 1));
+                        let (ty, origin) = (array(&f.types[*output])?, top.origin(top.next - 1));
                         let (kind, operands) = match &f.types[*output] {
                             // The handle of no record.
                             Type::Tape(_) => {
@@ -353,7 +362,7 @@ impl Flatten<'_> {
                                 (NodeKind::Movement(Movement::Empty), SmallVec::new())
                             }
                         };
-                        let node = Node::new(kind, operands, ty, e.op.name(), loc);
+                        let node = Node::new(kind, operands, ty, e.op.name(), origin);
                         Source::Node(self.graph.nodes.push(node))
                     }
                 });
@@ -405,7 +414,7 @@ impl Flatten<'_> {
         mut operands: SmallVec<[Source; 2]>,
     ) -> Result<(), Problem> {
         let f = top.function.clone();
-        let (e, loc) = (&f.equations[top.next - 1], f.location(top.next - 1));
+        let (e, own) = (&f.equations[top.next - 1], top.origin(top.next - 1));
         region.ordered = e.op.effects(self.module) == Effects::Ordered;
         let results = region.results;
         let of = self.graph.regions.push(region);
@@ -417,7 +426,8 @@ impl Flatten<'_> {
             };
             let kind = NodeKind::Result { of, n };
             let Maker { what, at, packed, named } = maker(self.module, &f, top.next - 1, n);
-            let mut node = Node::new(kind, operands.clone(), ty, what, at.or(loc));
+            let origin = Origin { loc: at.or(own.loc), ..own };
+            let mut node = Node::new(kind, operands.clone(), ty, what, origin);
             node.kept.extend(packed);
             node.label = named;
             let result = Source::Node(self.graph.nodes.push(node));
@@ -470,12 +480,17 @@ fn small(whole: &[usize], part: &[usize], machine: MachineModel) -> bool {
     Shape::from(whole).elements() / batch.max(1) <= machine.register_elements
 }
 
-fn frame(function: Arc<Function>, args: &[Source], outputs: SmallVec<[ValueId; 1]>) -> Frame {
+fn frame(
+    function: Arc<Function>,
+    args: &[Source],
+    outputs: SmallVec<[ValueId; 1]>,
+    call: Origin,
+) -> Frame {
     let mut values = SecondaryMap::with_capacity(function.types.len());
     for (p, a) in function.all_params().zip(args) {
         values[p] = Some(*a);
     }
-    Frame { function, next: 0, values, waits: SecondaryMap::new(), outputs }
+    Frame { function, next: 0, values, waits: SecondaryMap::new(), outputs, call }
 }
 
 fn read(frame: &Frame, atom: Atom) -> Result<Source, Problem> {

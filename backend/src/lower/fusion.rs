@@ -37,7 +37,7 @@ use super::units::Gives;
 use crate::loop_ir::{Arg, ScalarId, VarId};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
-use tapeloom_ir::{Code, Dtype, Literal, OrderedMap, Problem};
+use tapeloom_ir::{Code, Dtype, Literal, OrderedMap, Phase, Problem};
 
 /// What is emitted.
 pub(crate) struct Emitted {
@@ -155,8 +155,7 @@ impl FusionState<'_> {
 
     /// Whether a member is of the way back, before which what is held for it is complete.
     fn is_back(&self, m: usize) -> bool {
-        let loc = self.graph.nodes[self.members[m].node].loc;
-        loc.is_some_and(|at| at.back > 0 || at.again)
+        self.graph.nodes[self.members[m].node].origin.phase != Phase::FORWARD
     }
 
     fn space(&self, m: usize, depth: usize) -> Space {

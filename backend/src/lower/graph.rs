@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{Bounds, Combine, Mark, Piece};
-use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Loc, OrderedMap, OrderedSet};
+use tapeloom_ir::{ArrayType, Code, Dtype, Literal, OrderedMap, OrderedSet, Origin};
 
 /// A node of the graph. Displays as `n3`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -119,8 +119,8 @@ pub(crate) struct Node {
     pub(crate) ty: ArrayType,
     /// The name of the primitive, for reports.
     pub(crate) name: &'static str,
-    /// The user's line, for reports.
-    pub(crate) loc: Loc,
+    /// The user's line, for reports, and the phase of differentiation.
+    pub(crate) origin: Origin,
     /// For how many passes over the program it waits, until they have ended ([`passes`](super::phase_order)).
     pub(crate) waits: u8,
     /// The names under which it is kept.
@@ -135,9 +135,9 @@ impl Node {
         operands: SmallVec<[Source; 2]>,
         ty: ArrayType,
         name: &'static str,
-        loc: Loc,
+        origin: Origin,
     ) -> Node {
-        Node { kind, operands, ty, name, loc, waits: 0, kept: Vec::new(), label: None }
+        Node { kind, operands, ty, name, origin, waits: 0, kept: Vec::new(), label: None }
     }
 
     /// Whether it is marked as [`Mark::Residual`], or packed.
@@ -211,12 +211,12 @@ impl Graph {
 
     pub(crate) fn copy(&mut self, source: Source) -> NodeId {
         let ty = self.array(source);
-        let loc = source.node().and_then(|n| self.nodes[n].loc);
+        let origin = source.node().map_or(Origin::default(), |n| self.nodes[n].origin);
         let (kind, operands) = match ty.shape.elements() {
             0 => (NodeKind::Movement(Movement::Empty), SmallVec::new()),
             _ => (NodeKind::Copy, SmallVec::from_slice(&[source])),
         };
-        self.nodes.push(Node::new(kind, operands, ty, "copy", loc))
+        self.nodes.push(Node::new(kind, operands, ty, "copy", origin))
     }
 
     /// Every result must be a computed node of its own, since it is written to memory of its own.

@@ -17,16 +17,15 @@
 use super::graph::{Graph, NodeId, NodeKind};
 use cranelift_entity::SecondaryMap;
 use std::collections::BTreeMap;
-use tapeloom_ir::Loc;
+use tapeloom_ir::Phase;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{Mark, Op};
 
 /// For how many passes the results of an equation wait whose operands wait for so many.
-pub(crate) fn behind(op: &Op, loc: Loc, operands: u8) -> u8 {
-    let forward = loc.is_some_and(|at| at.back == 0 && !at.again);
+pub(crate) fn behind(op: &Op, phase: Phase, operands: u8) -> u8 {
     match op.mark() {
         Some(Mark::AfterForward) => operands.saturating_add(1),
-        None if forward => 0,
+        None if phase == Phase::FORWARD => 0,
         Some(_) | None => operands,
     }
 }
@@ -69,5 +68,38 @@ impl Passes {
     pub(crate) fn placed(&mut self, waits: u8, time: u64) {
         let last = self.last.entry(waits).or_insert(time);
         *last = (*last).max(time);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::super::pipeline::loop_trees;
+    use tapeloom_ir::parse_module;
+
+    /// Functions that differ in phase alone are two functions, whichever a module holds first.
+    #[test]
+    fn no_function_has_the_phases_of_another() {
+        let body = "  %y: f64[1000] = mul %x, 2.0\n  return %y\n}\n";
+        let of = |name: &str, phase: &str| {
+            format!("func @{name}(%x: f64[1000]) -> (f64[1000]) {{\n{phase}{body}")
+        };
+        let (early, late) = (of("early", ""), of("late", "reverse transposed:\n"));
+        let f = "func @f(%x: f64[1000]) -> (f64[1000], f64[1000]) {
+            %s: f64[1000] = sin %x
+            %kept: f64[1000] = barrier{mark=residual, id=0} %s
+            %y: f64[1000] = call{function=@early, outline=false} %kept
+            reverse transposed:
+            %z: f64[1000] = call{function=@late, outline=false} %kept
+            return %y, %z
+        }";
+        let [first, second] = [[&early, &late], [&late, &early]].map(|[a, b]| {
+            let module = parse_module(&format!("{a}{b}{f}")).unwrap();
+            loop_trees(&module, module.iter().last().unwrap().0).unwrap()
+        });
+        assert_eq!(first, second);
+        // The loop of what is kept computes what runs forward, too; the reverse pass has a loop of its own.
+        assert_eq!(first.matches("for ").count(), 2, "{first}");
     }
 }

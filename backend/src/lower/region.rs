@@ -351,8 +351,8 @@ impl Convert<'_> {
             TripCount::Static(n) if n < SHORT && !repeats(inside) => return,
             TripCount::Static(_) => false,
         };
-        let limit =
-            limited.push(LoopLimit { runtime, loc: self.graph.nodes[iteration.step.first].loc });
+        let limit = limited
+            .push(LoopLimit { runtime, loc: self.graph.nodes[iteration.step.first].origin.loc });
         before.push(Stmt::Limit(LimitStmt::Enter { limit, trip }));
         body.push(Stmt::Limit(LimitStmt::Count(limit)));
     }

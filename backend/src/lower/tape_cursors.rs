@@ -41,12 +41,12 @@ impl Convert<'_> {
     ) -> Result<Rolls, Problem> {
         let (region, callee) = (&self.graph.regions[r.region], &self.memory.callees[body]);
         let mut rolls = Rolls::default();
-        self.tapes.repeat(body, self.graph.nodes[r.first].loc);
+        self.tapes.repeat(body, self.graph.nodes[r.first].origin.loc);
         if !region.written.is_empty() {
             let outputs = callee.outputs();
             let types: Vec<&ArrayType> = region.written.iter().map(|n| outputs[*n].1).collect();
             let (record, offsets) = layout(&types)?;
-            let loc = self.graph.nodes[r.first].loc;
+            let loc = self.graph.nodes[r.first].origin.loc;
             let tape = self.tapes.all.push(Tape { record, loc, within: Vec::new() });
             let first = self.kernel.scalars.push(Dtype::I64);
             out.push(Stmt::Tape(TapeStmt::Length { value: first, tape }));

@@ -14,7 +14,7 @@ use cranelift_entity::PrimaryMap;
 use std::fmt;
 use std::sync::Arc;
 use tapeloom_ir::prim::Mark;
-use tapeloom_ir::{ArrayType, Loc, Spot};
+use tapeloom_ir::{ArrayType, Loc, Origin};
 
 /// Where every value that needs memory lies, and when.
 #[derive(Clone, Debug, Default)]
@@ -94,8 +94,8 @@ pub struct Row {
     pub location: Loc,
     /// Whether it lies between a forward pass, which makes it, and the way back, which reads it.
     pub tape: bool,
-    /// The lines that read it on the way back.
-    pub read_back: Vec<Spot>,
+    /// What reads it in the reverse pass.
+    pub read_back: Vec<Origin>,
     /// Why values in it are kept for the reverse pass.
     pub kept: Vec<Mark>,
     /// The names that the user gave to values in it.

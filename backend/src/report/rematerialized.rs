@@ -3,7 +3,7 @@
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::prim::Lowering;
 use tapeloom_ir::{
-    Equation, FuncId, Function, Loc, Module, OrderedMap, OrderedSet, Spot, Type, ValueId,
+    Equation, FuncId, Function, Loc, Module, OrderedMap, OrderedSet, Origin, Type, ValueId,
 };
 
 /// What the way back computes again at one line.
@@ -16,15 +16,15 @@ pub struct Rematerialized {
     pub ty: Type,
     /// The line.
     pub location: Loc,
-    /// The lines that read it.
-    pub read_at: Vec<Spot>,
+    /// What reads it.
+    pub read_at: Vec<Origin>,
     /// In how many places of the program.
     pub times: usize,
 }
 
 /// What a program computes again, each primitive of each line once.
 pub(crate) fn again(module: &Module, function: FuncId) -> Vec<Rematerialized> {
-    let mut found: OrderedMap<(&'static str, Type, Loc), (Vec<Spot>, usize)> =
+    let mut found: OrderedMap<(&'static str, Type, Origin), (Vec<Origin>, usize)> =
         OrderedMap::default();
     let (mut seen, mut open) = (OrderedSet::default(), vec![function]);
     while let Some(id) = open.pop() {
@@ -32,25 +32,25 @@ pub(crate) fn again(module: &Module, function: FuncId) -> Vec<Rematerialized> {
             continue;
         }
         let f = module.function(id);
-        let mut readers: SecondaryMap<ValueId, Vec<Spot>> = SecondaryMap::new();
+        let mut readers: SecondaryMap<ValueId, Vec<Origin>> = SecondaryMap::new();
         for (i, e) in f.equations.iter().enumerate().rev() {
             open.extend(e.op.regions().iter().filter(|r| r.role.runs()).map(|r| r.function));
-            let at = f.location(i);
+            let at = f.origin(i);
             // A mark computes nothing.
-            let again = at.filter(|at| at.again && !is_mark(module, f, e));
-            if let (Some(at), Some(y)) = (again, e.outputs.first()) {
-                let key = (e.op.name(), f.types[*y].clone(), Some(at));
+            let again = at.phase.rematerialized && !is_mark(module, f, e);
+            if let Some(y) = e.outputs.first().filter(|_| again) {
+                let key = (e.op.name(), f.types[*y].clone(), at);
                 let (read, times) = found.entry(key).or_default();
                 *times += 1;
                 let more = e.outputs.iter().flat_map(|o| readers[*o].iter().copied());
                 more.for_each(|at| tell(read, at));
             }
             for v in e.operands.iter().filter_map(|a| a.value()) {
-                at.into_iter().for_each(|at| tell(&mut readers[v], at));
+                tell(&mut readers[v], at);
             }
         }
     }
-    let again = |((what, ty, location), (read_at, times))| Rematerialized {
+    let again = |((what, ty, Origin { loc: location, .. }), (read_at, times))| Rematerialized {
         what,
         ty,
         location,
@@ -68,8 +68,9 @@ fn is_mark(module: &Module, f: &Function, e: &Equation) -> bool {
 pub(crate) const READERS: usize = 5;
 
 /// Adds a line to those that read a value, each once.
-pub(crate) fn tell(readers: &mut Vec<Spot>, at: Spot) {
-    let same = |b: &Spot| (b.file(), b.line(), b.back) == (at.file(), at.line(), at.back);
+pub(crate) fn tell(readers: &mut Vec<Origin>, at: Origin) {
+    let line = |of: &Origin| (of.loc.map(|loc| (loc.file(), loc.line())), of.phase.order);
+    let same = |b: &Origin| line(b) == line(&at);
     if readers.len() < READERS && !readers.iter().any(same) {
         readers.push(at);
     }

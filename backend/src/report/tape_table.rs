@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A value is on the tape if an equation of one pass made it and one of a later pass reads it
-//! ([`tapeloom_ir::Spot`]): of the forward pass and the way back, or of that and the way back through it. What a
+//! ([`tapeloom_ir::Phase`]): of the forward pass and the way back, or of that and the way back through it. What a
 //! iteration of a loop works out and reads while it is undone is work and no tape; what loops in it leave is. Passes
 //! that merge equations keep the line of the first.
 //!
@@ -23,7 +23,8 @@ use crate::report::columns::table;
 use crate::report::memory_plan::{How, Inside, Plan, Row, Works};
 use crate::report::rematerialized::{READERS, Rematerialized};
 use std::fmt;
-use tapeloom_ir::{Loc, ROUNDING, Spot};
+use std::panic::Location;
+use tapeloom_ir::{Loc, Origin, ROUNDING};
 
 /// What lies in memory between the forward pass and the way back. Shows itself as a table.
 #[derive(Clone, Debug)]
@@ -171,7 +172,7 @@ impl Line {
 }
 
 /// A line of the source.
-fn line(at: Spot) -> String {
+fn line(at: &Location<'_>) -> String {
     format!("{}:{}", at.file(), at.line())
 }
 
@@ -181,9 +182,9 @@ fn made(what: &str, at: Loc) -> String {
 }
 
 /// Who reads it, each line once.
-fn readers(all: &[Spot]) -> String {
+fn readers(all: &[Origin]) -> String {
     let mut lines: Vec<String> = Vec::new();
-    for at in all.iter().map(|at| line(*at)) {
+    for at in all.iter().filter_map(|at| at.loc).map(line) {
         if !lines.contains(&at) {
             lines.push(at);
         }

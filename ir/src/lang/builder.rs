@@ -20,6 +20,7 @@
 use crate::lang::function::{Atom, Equation, FuncId, Function, Operands, Outputs, ValueId};
 use crate::lang::literal::Literal;
 use crate::lang::module::Module;
+use crate::lang::phase::{Origin, Phase};
 use crate::lang::problem::{Kind, Problem};
 use crate::lang::remap::{self, Atoms};
 use crate::lang::source_loc::Loc;
@@ -38,6 +39,7 @@ pub struct Draft {
     linear_params: Vec<ValueId>,
     equations: Vec<Equation>,
     locations: Vec<Loc>,
+    phases: Vec<Phase>,
     types: PrimaryMap<ValueId, Type>,
     problem: Option<(Problem, Loc)>,
 }
@@ -51,6 +53,7 @@ impl Draft {
             linear_params: Vec::new(),
             equations: Vec::new(),
             locations: Vec::new(),
+            phases: Vec::new(),
             types: PrimaryMap::new(),
             problem: None,
         }
@@ -107,6 +110,7 @@ impl Draft {
     pub(crate) fn shrink(&mut self) {
         self.equations.shrink_to_fit();
         self.locations.shrink_to_fit();
+        self.phases.shrink_to_fit();
         self.types.shrink_to_fit();
     }
 
@@ -120,6 +124,7 @@ impl Draft {
         self.equations.capacity() * size_of::<Equation>()
             + self.equations.iter().map(spilled).sum::<usize>()
             + self.locations.capacity() * size_of::<Loc>()
+            + self.phases.capacity() * size_of::<Phase>()
             + self.types.len() * size_of::<Type>()
     }
 
@@ -130,10 +135,11 @@ impl Draft {
 
     /// Appends an equation whose output types are known; used by passes that copy equations
     /// unchanged. Types are checked again by the verifier.
-    pub fn push(&mut self, op: Op, operands: Operands, types: &[Type], loc: Loc) -> Outputs {
+    pub fn push(&mut self, op: Op, operands: Operands, types: &[Type], of: Origin) -> Outputs {
         let outputs: Outputs = types.iter().map(|t| self.types.push(t.clone())).collect();
         self.equations.push(Equation { outputs: outputs.clone(), op, operands });
-        self.locations.push(loc);
+        self.locations.push(of.loc);
+        self.phases.push(of.phase);
         outputs
     }
 
@@ -205,6 +211,7 @@ impl Draft {
             results,
             types,
             locations: self.locations,
+            phases: self.phases,
         }
     }
 }
@@ -213,7 +220,7 @@ impl Draft {
 pub struct Builder<'a> {
     module: RefCell<&'a mut Module>,
     draft: RefCell<&'a mut Draft>,
-    location: Cell<Loc>,
+    origin: Cell<Origin>,
 }
 
 impl<'a> Builder<'a> {
@@ -222,18 +229,18 @@ impl<'a> Builder<'a> {
         Builder {
             module: RefCell::new(module),
             draft: RefCell::new(draft),
-            location: Cell::new(None),
+            origin: Cell::default(),
         }
     }
 
-    /// Equations emitted from now on belong to that line of the user.
-    pub fn at(&self, loc: Loc) {
-        self.location.set(loc);
+    /// Equations emitted from now on have that line of the user and that phase.
+    pub fn at(&self, origin: Origin) {
+        self.origin.set(origin);
     }
 
-    /// The line of the user that equations emitted now belong to.
-    pub fn location(&self) -> Loc {
-        self.location.get()
+    /// Line and phase of the equations emitted now.
+    pub fn origin(&self) -> Origin {
+        self.origin.get()
     }
 
     /// Runs `f` on the module. `f` must not emit through this builder.
@@ -270,7 +277,7 @@ impl<'a> Builder<'a> {
 
     /// Records a problem at the current location; the first one is kept.
     pub fn fail(&self, problem: Problem) {
-        self.draft.borrow_mut().fail(problem, self.location.get());
+        self.draft.borrow_mut().fail(problem, self.origin.get().loc);
     }
 
     /// Emits an equation and returns its outputs. On a type error the problem is recorded and
@@ -310,17 +317,18 @@ impl<'a> Builder<'a> {
         let module = self.module.borrow();
         let inferred =
             infer(&module, &op, operands, &types).map_err(|p| (p, op.outputs(&module)))?;
-        let loc = self.location.get();
+        let origin = self.origin.get();
         let mut draft = self.draft.borrow_mut();
-        let outputs = draft.push(op, SmallVec::from_slice(operands), &inferred, loc);
+        let outputs = draft.push(op, SmallVec::from_slice(operands), &inferred, origin);
         Ok(outputs.into_iter().map(Atom::Value).collect())
     }
 
     /// Copies the `index`-th equation of `f` with other operands; its types are taken over.
     pub fn copy(&self, f: &Function, index: usize, operands: Operands) -> Atoms {
-        let loc = f.location(index).or(self.location.get());
+        let own = f.origin(index);
+        let origin = Origin { loc: own.loc.or(self.origin.get().loc), ..own };
         let op = f.equations[index].op.clone();
-        self.draft.borrow_mut().copy_at(op, f, index, operands, loc)
+        self.draft.borrow_mut().copy_at(op, f, index, operands, origin)
     }
 
     /// Copies the body of a function into the draft and returns its results.
@@ -344,8 +352,8 @@ impl<'a> Builder<'a> {
             self.fail(Problem::new(Kind::Arguments, message, ""));
             return f.results.iter().map(|_| Literal::f64(f64::NAN).into()).collect();
         }
-        let loc = self.location.get();
-        remap::open(&module, &mut self.draft.borrow_mut(), &f, args, loc, wanted)
+        let call = self.origin.get();
+        remap::open(&module, &mut self.draft.borrow_mut(), &f, args, call, wanted)
     }
 }
 

@@ -18,7 +18,9 @@
 //!
 //! Model: Radul, Paszke, Frostig, Johnson, Maclaurin, "You Only Linearize Once" (POPL 2023); Dex.
 
+use crate::fault::{Fault, planted};
 use crate::lang::literal::Literal;
+use crate::lang::phase::{Origin, Phase};
 use crate::lang::source_loc::Loc;
 use crate::lang::types::Type;
 use crate::prim::Op;
@@ -118,6 +120,8 @@ pub struct Function {
     pub types: PrimaryMap<ValueId, Type>,
     /// The user's line of every equation. Not part of equality.
     pub locations: Vec<Loc>,
+    /// The phase of differentiation of every equation.
+    pub phases: Vec<Phase>,
 }
 
 impl Function {
@@ -125,7 +129,8 @@ impl Function {
     pub(crate) fn bytes(&self) -> usize {
         let equations: usize = self.equations.iter().map(Equation::bytes).sum();
         let values = (self.params.len() + self.linear_params.len()) * size_of::<ValueId>();
-        let tables = self.types.len() * size_of::<Type>() + self.locations.len() * size_of::<Loc>();
+        let origin = size_of::<Loc>() + size_of::<Phase>();
+        let tables = self.types.len() * size_of::<Type>() + self.phases.len() * origin;
         size_of::<Function>() + equations + values + self.results.len() * size_of::<Atom>() + tables
     }
 
@@ -157,6 +162,12 @@ impl Function {
         self.locations.get(index).copied().flatten()
     }
 
+    /// Where the `index`-th equation comes from.
+    pub fn origin(&self, index: usize) -> Origin {
+        let phase = self.phases.get(index).copied().unwrap_or_default();
+        Origin { loc: self.location(index), phase }
+    }
+
     /// How often each value is read, by equations and results.
     pub fn use_counts(&self) -> cranelift_entity::SecondaryMap<ValueId, u32> {
         let mut counts = cranelift_entity::SecondaryMap::with_capacity(self.types.len());
@@ -168,8 +179,8 @@ impl Function {
     }
 }
 
-/// Equality of programs: names and locations do not count. Functions are renumbered densely when
-/// they are finished, so equal programs have equal ids.
+/// Equality of programs: names and locations do not count, phases do. Functions are renumbered densely
+/// when they are finished, so equal programs have equal ids.
 impl PartialEq for Function {
     fn eq(&self, other: &Function) -> bool {
         self.params == other.params
@@ -177,6 +188,7 @@ impl PartialEq for Function {
             && self.equations == other.equations
             && self.results == other.results
             && self.types == other.types
+            && (self.phases == other.phases || planted(Fault::PhasesMerged))
     }
 }
 
@@ -188,6 +200,9 @@ impl Hash for Function {
         self.linear_params.hash(state);
         self.equations.hash(state);
         self.results.hash(state);
+        if !planted(Fault::PhasesMerged) {
+            self.phases.hash(state);
+        }
         for p in self.all_params() {
             self.types[p].hash(state);
         }

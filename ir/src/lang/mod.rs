@@ -6,6 +6,7 @@ pub(crate) mod function;
 pub(crate) mod host;
 pub(crate) mod literal;
 pub(crate) mod module;
+pub(crate) mod phase;
 pub(crate) mod problem;
 pub mod query;
 pub(crate) mod remap;

@@ -26,8 +26,8 @@ use crate::fault::{Fault, planted};
 use crate::lang::builder::Draft;
 use crate::lang::function::{Atom, Equation, FuncId, Function, Operands, ValueId};
 use crate::lang::module::Module;
+use crate::lang::phase::Origin;
 use crate::lang::problem::Problem;
-use crate::lang::source_loc::Loc;
 use crate::prim::Op;
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
@@ -111,7 +111,7 @@ impl Draft {
 
     /// As [`Draft::copy`], by another primitive with outputs of the same types.
     pub fn copy_as(&mut self, op: Op, f: &Function, index: usize, operands: Operands) -> Atoms {
-        self.copy_at(op, f, index, operands, f.location(index))
+        self.copy_at(op, f, index, operands, f.origin(index))
     }
 
     pub(crate) fn copy_at(
@@ -120,11 +120,11 @@ impl Draft {
         f: &Function,
         index: usize,
         operands: Operands,
-        loc: Loc,
+        origin: Origin,
     ) -> Atoms {
         let outputs = &f.equations[index].outputs;
         let types: SmallVec<[_; 1]> = outputs.iter().map(|o| f.types[*o].clone()).collect();
-        self.push(op, operands, &types, loc).into_iter().map(Atom::Value).collect()
+        self.push(op, operands, &types, origin).into_iter().map(Atom::Value).collect()
     }
 }
 
@@ -151,8 +151,8 @@ struct Frame {
     /// The next equation.
     next: usize,
     copying: ValueRemap,
-    /// The line of the call, for equations that have none.
-    loc: Loc,
+    /// Line and phase of the call.
+    call: Origin,
 }
 
 /// Copies the body of a function, which takes those arguments, into a draft and returns its results; and in place of every equation
@@ -164,15 +164,15 @@ pub(crate) fn open(
     draft: &mut Draft,
     function: &Arc<Function>,
     args: &[Atom],
-    loc: Loc,
+    call: Origin,
     wanted: impl Fn(&Op) -> Option<FuncId>,
 ) -> Vec<Atom> {
-    let frame = |function: &Arc<Function>, args: &[Atom], loc: Loc| {
+    let frame = |function: &Arc<Function>, args: &[Atom], call: Origin| {
         let copying = ValueRemap::with(function, args.iter().copied());
-        Frame { function: function.clone(), next: 0, copying, loc }
+        Frame { function: function.clone(), next: 0, copying, call }
     };
     let mut above: Vec<Frame> = Vec::new();
-    let mut top = frame(function, args, loc);
+    let mut top = frame(function, args, call);
     loop {
         let f = top.function.clone();
         let Some(e) = f.equations.get(top.next) else {
@@ -184,10 +184,10 @@ pub(crate) fn open(
             continue;
         };
         let mut operands = top.copying.all(&e.operands);
-        let loc = f.location(top.next).or(top.loc);
+        let origin = f.origin(top.next).within(top.call);
         match wanted(&e.op) {
             None => {
-                let outputs = draft.copy_at(e.op.clone(), &f, top.next, operands, loc);
+                let outputs = draft.copy_at(e.op.clone(), &f, top.next, operands, origin);
                 top.copying.define(e, outputs);
                 top.next += 1;
             }
@@ -198,7 +198,7 @@ pub(crate) fn open(
                 {
                     operands.swap(0, 1);
                 }
-                let callee = frame(&module.get(callee), &operands, loc);
+                let callee = frame(&module.get(callee), &operands, origin);
                 above.push(std::mem::replace(&mut top, callee));
             }
         }

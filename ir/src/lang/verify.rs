@@ -209,7 +209,7 @@ mod tests {
     use super::*;
     use crate::lang::function::ValueId;
     use crate::prim::Call;
-    use crate::{Draft, Dtype, Literal, Scalar};
+    use crate::{Draft, Dtype, Literal, Origin, Scalar};
     use cranelift_entity::EntityRef;
 
     /// Zeros stay zeros through what is linear in them, whatever stands beside them, also what is
@@ -255,7 +255,9 @@ func @f(%0: f64[3]; %1: f64[1]) -> (f64[1]) {{
         let x = draft.param(vector.clone());
         let dx = draft.linear_param(vector.clone());
         let mut push = |op: Op, operands: &[Atom], ty: &Type| {
-            Atom::from(draft.push(op, operands.into(), std::slice::from_ref(ty), None)[0])
+            Atom::from(
+                draft.push(op, operands.into(), std::slice::from_ref(ty), Origin::default())[0],
+            )
         };
         let wrong = push(Scalar::Add.into(), &[x, x], &Type::scalar(Dtype::F64));
         push(Scalar::Mul.into(), &[dx], &vector);

@@ -10,6 +10,7 @@ use crate::lang::function::{Atom, FuncId};
 use crate::lang::host::Host;
 use crate::lang::literal::Literal;
 use crate::lang::module::Module;
+use crate::lang::phase::{Origin, Phase};
 use crate::lang::problem::{Kind, Problem};
 use crate::lang::types::{ArrayType, Dtype, Shape, Type};
 use crate::lang::verify::verify;
@@ -86,6 +87,8 @@ struct Body<'t> {
     values: HashMap<&'t str, Defined>,
     /// Where each equation begins.
     places: Vec<Place>,
+    /// The phase of the equations that come.
+    phase: Phase,
 }
 
 #[derive(Clone, Copy)]
@@ -128,11 +131,16 @@ impl<'t> Parser<'t> {
             self.errors.push(parse_error(place, format!("there are two functions `@{name}`")));
         }
         let draft = Draft::new(name);
-        let mut body = Body { draft, values: HashMap::new(), places: Vec::new() };
+        let mut body =
+            Body { draft, values: HashMap::new(), places: Vec::new(), phase: Phase::FORWARD };
         let result_types = self.signature(&mut body)?;
         while !matches!(self.tok(), Tok::Word("return")) {
             let start = self.place();
-            if let Err(e) = self.equation(module, &mut body) {
+            let read = match self.tok() {
+                Tok::Word("forward" | "reverse") => self.phase().map(|phase| body.phase = phase),
+                _ => self.equation(module, &mut body),
+            };
+            if let Err(e) = read {
                 self.errors.push(e);
                 self.skip_line(start);
             }
@@ -207,6 +215,22 @@ impl<'t> Parser<'t> {
         Ok(results)
     }
 
+    /// `reverse 2 transposed rematerialized:`
+    fn phase(&mut self) -> Parsed<Phase> {
+        let mut phase = Phase { order: u8::from(self.taken("reverse")), ..Phase::FORWARD };
+        if phase.order == 0 {
+            self.word("forward")?;
+        } else if let Tok::Number(_) = self.tok() {
+            let error = self.expected("an order between 1 and 255");
+            let order = u8::try_from(self.integer()?).ok().filter(|order| *order > 0);
+            phase.order = order.ok_or(error)?;
+        }
+        phase.transposed = self.taken("transposed");
+        phase.rematerialized = self.taken("rematerialized");
+        self.sign(':')?;
+        Ok(phase)
+    }
+
     // -- Equations ------------------------------------------------------------------------------
 
     /// `%2: f64[3] = mul %0, %1`
@@ -260,7 +284,9 @@ impl<'t> Parser<'t> {
             return Ok(None);
         }
         let name = op.name();
-        let emitted = Builder::new(module, &mut body.draft).try_emit(op, &operands);
+        let b = Builder::new(module, &mut body.draft);
+        b.at(Origin { loc: None, phase: body.phase });
+        let emitted = b.try_emit(op, &operands);
         let outputs = emitted.map_err(|(problem, _)| error(place, problem))?;
         body.places.push(start);
         if outputs.len() != binders.len() {
@@ -552,6 +578,15 @@ impl<'t> Parser<'t> {
         }
         self.next();
         Ok(())
+    }
+
+    /// Whether that word stood here.
+    fn taken(&mut self, word: &str) -> bool {
+        let taken = matches!(self.tok(), Tok::Word(w) if w == word);
+        if taken {
+            self.next();
+        }
+        taken
     }
 
     fn integer(&mut self) -> Parsed<i64> {

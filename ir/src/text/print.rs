@@ -3,6 +3,7 @@
 use crate::lang::function::{Atom, Equation, FuncId, Function, ValueId};
 use crate::lang::host::Host;
 use crate::lang::module::Module;
+use crate::lang::phase::Phase;
 use crate::lang::types::Type;
 use crate::prim::Attr;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
@@ -133,7 +134,12 @@ impl Printer<'_> {
             out.write_str(") -> (")?;
             list(out, &f.results, |out, r| write!(out, "{}", f.type_of(*r)))?;
             out.write_str(") {\n")?;
-            for e in &f.equations {
+            let mut phase = Phase::FORWARD;
+            for (e, own) in f.equations.iter().zip(&f.phases) {
+                if *own != phase {
+                    writeln!(out, "{own}:")?;
+                    phase = *own;
+                }
                 writeln!(out, "  {}", self.equation(&f.types, e))?;
             }
             out.write_str("  return")?;

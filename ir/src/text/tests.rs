@@ -64,6 +64,64 @@ fn hand_written() {
 }
 
 #[test]
+fn phases() {
+    let all = "func @f(%0: f64[], %1: f64[]) -> (f64[]) {
+  %2: f64[] = sin %0
+forward rematerialized:
+  %3: f64[] = cos %0
+reverse transposed:
+  %4: f64[] = mul %1, %3
+  %5: f64[] = mul %4, %3
+reverse 2:
+  %6: f64[] = mul %5, %4
+reverse 255 transposed rematerialized:
+  %7: f64[] = mul %6, %4
+forward:
+  %8: f64[] = mul %7, %2
+  return %8
+}
+";
+    check(all);
+    // A line that changes nothing is not printed, and none holds in the next function.
+    let loose = "func @f() -> () { forward: reverse: return } func @g() -> (f64[]) {
+  reverse 1 : %0: f64[] = add 1.0, 2.0
+  reverse:
+  return %0
+}";
+    let printed = "func @f() -> () {
+  return
+}
+
+func @g() -> (f64[]) {
+reverse:
+  %0: f64[] = add 1.0, 2.0
+  return %0
+}
+";
+    assert_eq!(round_trip(loose), printed);
+    check_errors(
+        "func @f() -> () {
+reverse 0:
+reverse 256:
+forward 1:
+forward transposed transposed:
+reverse rematerialized transposed:
+reverse
+  return
+}
+",
+        expect![[r#"
+            2:9: [parse] expected an order between 1 and 255, found `0`
+            3:9: [parse] expected an order between 1 and 255, found `256`
+            4:9: [parse] expected `:`, found `1`
+            5:20: [parse] expected `:`, found `transposed`
+            6:24: [parse] expected `:`, found `transposed`
+            8:3: [parse] expected `:`, found `return`
+        "#]],
+    );
+}
+
+#[test]
 fn any_names_and_layout() {
     let loose = "// a comment\nfunc @f( %x : f64[ 3 ], ; %dx: f64[3], ) -> (f64[3],) { // more\n\n %dy: f64[3] = mul %dx,\n  %x\n return %dy }";
     assert_eq!(

@@ -15,8 +15,9 @@
 //! ```
 
 use crate::lang::problem::Problem;
-use crate::lang::source_loc::{Loc, Spot};
+use crate::lang::source_loc::Loc;
 use std::fmt;
+use std::panic::Location;
 
 /// A problem at the user's line.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -54,7 +55,7 @@ pub struct Context {
 impl fmt::Display for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the closure given to `{}`", self.transform)?;
-        self.at.map_or(Ok(()), |at| write!(f, " {}", place(&at)))
+        self.at.map_or(Ok(()), |at| write!(f, " {}", place(at)))
     }
 }
 
@@ -82,8 +83,8 @@ pub(super) fn in_standard_library(at: Loc) -> bool {
 }
 
 /// A line, or that it is not the user's.
-pub(super) fn place(at: &Spot) -> String {
-    if in_standard_library(Some(*at)) { BY_NAME.to_owned() } else { format!("at {at}") }
+pub(super) fn place(at: &'static Location<'static>) -> String {
+    if in_standard_library(Some(at)) { BY_NAME.to_owned() } else { format!("at {at}") }
 }
 
 impl fmt::Display for Diagnostic {

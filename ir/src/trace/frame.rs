@@ -13,6 +13,7 @@ use crate::lang::builder::{Draft, infer};
 use crate::lang::function::{Atom, ValueId};
 use crate::lang::literal::Literal;
 use crate::lang::module::Module;
+use crate::lang::phase::Origin;
 use crate::lang::problem::{Kind, Problem};
 use crate::lang::source_loc::Loc;
 use crate::lang::types::{ArrayType, Dtype, Type};
@@ -205,7 +206,7 @@ impl Trace {
 
     fn escaped(&self, h: Handle) -> Problem {
         let from = self.whence(h.frame);
-        let made = h.born.map_or(String::new(), |l| format!(" made {}", place(&l)));
+        let made = h.born.map_or(String::new(), |l| format!(" made {}", place(l)));
         if h.frame == super::NOWHERE {
             return Problem::new(
                 Kind::Escaped,
@@ -263,7 +264,7 @@ impl Trace {
             }
             Ok(types) if !poisoned => {
                 let frame = &mut self.frames[top];
-                let outputs = frame.draft.push(op, atoms, &types, at);
+                let outputs = frame.draft.push(op, atoms, &types, Origin::forward(at));
                 let id = frame.id;
                 outputs.into_iter().map(|v| Handle::new(id, v.into(), born)).collect()
             }

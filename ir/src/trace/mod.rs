@@ -21,7 +21,7 @@
 //! ```
 //! use tapeloom_ir::{Dtype, Scalar, Tensor, Type, eval, trace};
 //! use std::panic::Location;
-//! let here = Some(Location::caller().into());
+//! let here = Some(Location::caller());
 //! let x = trace::Param::new(Type::scalar(Dtype::F64), here);
 //! let traced = trace::trace("run", here, &[x], |x| {
 //!     (vec![trace::bind1(Scalar::Mul, &[x[0], x[0]], here)], ())

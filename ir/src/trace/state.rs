@@ -232,7 +232,7 @@ impl Trace {
     /// The frame that made a state, if it can be used so in the frame under way.
     fn allowed(&self, state: State, access: Access, what: &'static str) -> Result<usize, Problem> {
         let (name, made) =
-            (state.name, state.born.map_or(String::new(), |l| format!(" made {}", place(&l))));
+            (state.name, state.born.map_or(String::new(), |l| format!(" made {}", place(l))));
         let Some(home) = self.home(state) else {
             // No frame has the number 0.
             let from = self.whence(self.states.get(&state.number).map_or(0, |known| known.home));

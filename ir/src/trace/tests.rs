@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 
 #[track_caller]
 fn here() -> Loc {
-    Some(Location::caller().into())
+    Some(Location::caller())
 }
 
 fn scalar() -> Param {

@@ -134,7 +134,7 @@ mod tests {
         let place = std::panic::Location::caller();
         let paths = ["loss.0".to_owned(), "loss.1".to_owned()];
         let x = [Tensor::from(0.5), Tensor::from([[1, 2], [3, 4]])];
-        let text = lines(&paths, Some(3), &x, Some(place.into()));
+        let text = lines(&paths, Some(3), &x, Some(place));
         let want = format!(
             "loss.0 of member 3 = 0.5 ({place})\nloss.1 of member 3 =\n[[1, 2],\n [3, 4]] ({place})\n"
         );

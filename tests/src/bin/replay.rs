@@ -1,5 +1,6 @@
 //! Replay: `replay --write FILE` writes the fingerprints of every program that is at hand, `replay --check FILE`
-//! compares those of this build with them and says which differ; `--only FAMILY,..` takes some families.
+//! compares those of this build with them and says which differ; `--only FAMILY,..` takes some families,
+//! `--stages NAME,..` compares what some stages made.
 //!
 //! The last line of a check is `N programs, M differences`; the exit code is 1 if there are any.
 
@@ -10,15 +11,20 @@ use tapeloom_tests::replay::{differences, print, replay};
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let (mut write, mut check, mut families) = (None, None, Vec::new());
+    let (mut write, mut check, mut families, mut stages) = (None, None, Vec::new(), Vec::new());
+    let words = |list: &str| list.split(',').map(str::to_owned).collect::<Vec<String>>();
     for pair in args.chunks(2) {
         match pair {
             [flag, file] if flag == "--write" => write = Some(file.clone()),
             [flag, file] if flag == "--check" => check = Some(file.clone()),
-            [flag, list] if flag == "--only" => {
-                families = list.split(',').map(str::to_owned).collect()
+            [flag, list] if flag == "--only" => families = words(list),
+            [flag, list] if flag == "--stages" => stages = words(list),
+            _ => {
+                return Err(
+                    "replay --write FILE | --check FILE [--only FAMILY,..] [--stages NAME,..]"
+                        .into(),
+                );
             }
-            _ => return Err("replay --write FILE | --check FILE [--only FAMILY,..]".into()),
         }
     }
     let programs = replay(&families)?;
@@ -33,7 +39,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         let of = |l: &&str| families.iter().any(|f| l.starts_with(&format!("{f}/")));
         before = before.lines().filter(of).map(|l| format!("{l}\n")).collect();
     }
-    let differ = differences(&before, &text);
+    let differ = differences(&before, &text, &stages);
     differ.iter().for_each(|line| println!("{line}"));
     println!("{} programs, {} differences", programs.len(), differ.len());
     Ok(if differ.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

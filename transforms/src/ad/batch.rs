@@ -6,7 +6,9 @@
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::lang::query::{Batch, BatchOf, BatchRequest};
 use tapeloom_ir::prim::{Effects, Regions, RuleCx, settle};
-use tapeloom_ir::{Atom, Builder, Draft, FuncId, Module, Problem, Type, ValueId, ValueRemap};
+use tapeloom_ir::{
+    Atom, Builder, Draft, FuncId, Module, Origin, Problem, Type, ValueId, ValueRemap,
+};
 
 /// The type with a leading axis.
 fn leading(ty: &Type, size: usize) -> Result<Type, Problem> {
@@ -38,7 +40,7 @@ pub(crate) fn derive(
     }
     let b = Builder::new(module, &mut draft);
     for (i, e) in f.equations.iter().enumerate() {
-        b.at(f.location(i));
+        b.at(f.origin(i));
         let x = map.all(&e.operands);
         let mask: Vec<bool> = e.operands.iter().map(|a| a.value().is_some_and(|v| on[v])).collect();
         // What is seen is seen for every member.
@@ -54,7 +56,7 @@ pub(crate) fn derive(
             on[*old] = lifted;
         }
     }
-    b.at(None);
+    b.at(Origin::default());
     let result = |(r, wanted): (&Atom, &BatchRequest)| {
         let batched = r.value().is_some_and(|v| on[v]);
         settle(&b, size, map.read(*r), batched, *wanted)

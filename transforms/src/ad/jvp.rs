@@ -68,7 +68,7 @@ pub(crate) fn forward(
     };
     let b = Builder::new(module, &mut draft);
     for (i, e) in f.equations.iter().enumerate() {
-        b.at(f.location(i));
+        b.at(f.origin(i));
         let x = primal.all(&e.operands);
         let dx: Vec<Option<Atom>> =
             e.operands.iter().map(|a| a.value().and_then(|v| tangent[v])).collect();

@@ -86,7 +86,7 @@ pub(crate) fn derive(
         if outputs.iter().all(Option::is_none) {
             continue;
         }
-        b.at(f.location(i));
+        b.at(f.origin(i));
         // A negation that all cotangents share goes through the rule: it is given their negatives, and
         // what it adds is negated.
         let negated = outputs.iter().flatten().all(|t| t.negated);
@@ -136,9 +136,8 @@ pub(crate) fn derive(
         return Err(Problem::new(Kind::NotLinear, message, "mark them after `;`"));
     }
     let mut function = draft.close(results)?;
-    for (e, at) in function.equations.iter().zip(&mut function.locations) {
-        let undoes = !e.outputs.iter().any(|o| forward[*o]);
-        *at = at.map(|at| at.on_the_way_back(undoes));
+    for (e, phase) in function.equations.iter().zip(&mut function.phases) {
+        *phase = phase.reverse(!e.outputs.iter().any(|o| forward[*o]));
     }
     let function = sweep(regions, module, function)?;
     let nonzero = totals.iter().map(Option::is_some).collect();

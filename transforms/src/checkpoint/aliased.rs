@@ -59,7 +59,7 @@ fn through_memory(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
         let e = &f.equations[i];
         let op = e.op.with_runs(|inside| deeper(|| through_memory(module, inside)))?;
         let b = Builder::new(module, draft);
-        b.at(f.location(i));
+        b.at(f.origin(i));
         match op.through_memory(&b, &operands) {
             Some(y) => Ok([y].into_iter().collect()),
             None => Ok(draft.copy_as(op, &f, i, operands)),

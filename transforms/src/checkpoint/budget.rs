@@ -477,7 +477,7 @@ fn marked(module: &mut Module, f: FuncId, few: Few) -> Result<FuncId, Problem> {
         let Some(trip) = trip else { return Ok(draft.copy_as(op, &f, i, operands)) };
         let (blocks, block) = few.blocks(&trip);
         let b = Builder::new(module, draft);
-        b.at(f.location(i));
+        b.at(f.origin(i));
         let keeps = Keeps { carries: few.carries(blocks, &trip), block, last: few.last(&trip) };
         Ok(op.emit_keeping(&b, &operands, keeps).into())
     })?;

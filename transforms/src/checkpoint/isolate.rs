@@ -29,8 +29,8 @@ use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::lang::query::{LinearizeOf, Residual};
 use tapeloom_ir::prim::{Effects, Lowering, Mark, Op, Role, apart_from};
 use tapeloom_ir::{
-    ArrayType, Atom, Builder, Dtype, Equation, FuncId, Function, Module, OrderedMap, Problem,
-    Shape, Spot, ValueId, ValueRemap, deeper, rebuild,
+    ArrayType, Atom, Builder, Dtype, Equation, FuncId, Function, Module, OrderedMap, Origin,
+    Problem, Shape, ValueId, ValueRemap, deeper, rebuild,
 };
 
 /// What follows from no parameter.
@@ -123,15 +123,15 @@ impl Unlike {
         let f = module.get(f);
         let seen = Seen::of(module, &f, &key.1);
         // What is made again says so.
-        let mut lines = (*f).clone();
-        for (e, at) in f.equations.iter().zip(&mut lines.locations) {
+        let mut phased = (*f).clone();
+        for (e, phase) in f.equations.iter().zip(&mut phased.phases) {
             if e.outputs.iter().any(|o| seen.values[*o].own) {
-                *at = at.map(Spot::once_more);
+                *phase = phase.rematerialized();
             }
         }
         let mut sealed: OrderedMap<ValueId, Atom> = OrderedMap::default();
         let mut later: OrderedMap<ValueId, Atom> = OrderedMap::default();
-        let copy = rebuild(&lines, |draft, i, mut operands| {
+        let copy = rebuild(&phased, |draft, i, mut operands| {
             let e = &f.equations[i];
             let of = |a: &Atom| a.value().map_or(LITERAL, |v| seen.values[v]);
             let given = |a| Given { late: false, ..of(a) };
@@ -150,7 +150,7 @@ impl Unlike {
             }
             let b = Builder::new(module, draft);
             if e.op.mark() == Some(&Mark::Rematerialize) {
-                b.at(lines.location(i));
+                b.at(phased.origin(i));
                 return Ok(b.emit(Op::barrier(self.mark.clone()), &operands));
             }
             for (k, a) in e.operands.iter().enumerate() {
@@ -159,7 +159,8 @@ impl Unlike {
                     operands[k] = *later.entry(v).or_insert_with(mark);
                 }
             }
-            b.at(lines.location(i).map(Spot::once_more));
+            let Origin { loc, phase } = phased.origin(i);
+            b.at(Origin { loc, phase: phase.rematerialized() });
             for k in seen.in_memory[i].iter().copied() {
                 let Some(v) = e.operands[k].value() else { continue };
                 let shape = b.type_of(operands[k]).as_array().map(|ty| ty.shape.clone());
@@ -172,7 +173,7 @@ impl Unlike {
             if let Some(elementwise) = &seen.hidden[i] {
                 hide(&b, &self.mark, elementwise.as_ref(), &mut operands);
             }
-            Ok(draft.copy_as(e.op.with_regions(&functions), &lines, i, operands))
+            Ok(draft.copy_as(e.op.with_regions(&functions), &phased, i, operands))
         })?;
         let copy = module.add(copy)?;
         self.done.insert(key, copy);

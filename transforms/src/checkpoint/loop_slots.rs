@@ -40,7 +40,7 @@ pub fn keep_carries(
     let keeps = Keeps { carries, block, last: 0 };
     let marked = rebuild(&f, |draft, i, operands| {
         let b = Builder::new(module, draft);
-        b.at(f.location(i));
+        b.at(f.origin(i));
         Ok(f.equations[i].op.emit_keeping(&b, &operands, keeps).into())
     })?;
     module.add(marked)

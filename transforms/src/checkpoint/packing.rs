@@ -36,7 +36,7 @@ use tapeloom_ir::analysis::interval::Interval;
 use tapeloom_ir::lang::query::{LinearizeOf, Residual};
 use tapeloom_ir::prim::{Op, Packing};
 use tapeloom_ir::{
-    Again, ArrayType, Atom, Bits, Builder, Draft, Dtype, Function, Loc, Module, OrderedMap,
+    Again, ArrayType, Atom, Bits, Builder, Draft, Dtype, Function, Module, OrderedMap, Origin,
     PlanRequest, Price, Problem, Type, ValueId, ValueRemap,
 };
 
@@ -214,8 +214,8 @@ struct Way {
     /// The value that it is.
     value: ValueId,
     way: Packing,
-    /// The line that makes the value.
-    at: Loc,
+    /// Where the equation comes from that makes the value.
+    at: Origin,
 }
 
 /// The residuals that are packed.
@@ -243,7 +243,7 @@ fn ways(module: &Module, of: &LinearizeOf, terms: &PlanRequest) -> OrderedMap<Re
         let exact = decisive.get(k) == Some(&true);
         if let Some(way) = widths.way(value, ty).filter(|way| way.is_exact() || !exact) {
             let made = fwd.equations.iter().position(|e| e.outputs.contains(&value));
-            let at = made.and_then(|i| fwd.location(i));
+            let at = made.map_or(Origin::default(), |i| fwd.origin(i));
             found.insert(*residual, Way { value, way, at });
         }
     }

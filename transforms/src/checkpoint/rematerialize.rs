@@ -17,9 +17,7 @@ use cranelift_entity::SecondaryMap;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::lang::query::{LinearizeOf, Residual};
 use tapeloom_ir::prim::{Mark, Op, Regions};
-use tapeloom_ir::{
-    Atom, Builder, Draft, Function, Module, Problem, Spot, Type, ValueId, ValueRemap,
-};
+use tapeloom_ir::{Atom, Builder, Draft, Function, Module, Problem, Type, ValueId, ValueRemap};
 
 /// The same derivative, where the linear half runs those equations of the forward half `f` again.
 pub(super) fn rewrite(
@@ -87,19 +85,19 @@ pub(super) fn rewrite(
             behind.bind(v, mark);
         }
     }
-    // What the forward half computes too is computed again, and its lines say so.
-    let mut lines = f.clone();
+    // What the forward half computes too is computed again, and its phases say so.
+    let mut phased = f.clone();
     let mut live: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
     forward.results.iter().filter_map(|a| a.value()).for_each(|v| live[v] = true);
-    for (e, at) in f.equations.iter().zip(&mut lines.locations).rev() {
+    for (e, phase) in f.equations.iter().zip(&mut phased.phases).rev() {
         if e.outputs.iter().any(|o| live[*o]) {
             e.operands.iter().filter_map(|a| a.value()).for_each(|v| live[v] = true);
-            *at = at.map(Spot::once_more);
+            *phase = phase.rematerialized();
         }
     }
     for (i, e) in runs() {
         let operands = behind.all(&e.operands);
-        behind.define(e, draft.copy(&lines, i, operands));
+        behind.define(e, draft.copy(&phased, i, operands));
     }
     let value = |a: &Atom| match a {
         Atom::Value(v) if computed[*v] => behind.read(*a),

@@ -266,7 +266,7 @@ fn piece(
     let function =
         inner.finish(module, results.iter().map(|v| inside.read((*v).into())).collect())?;
     let b = Builder::new(module, draft);
-    b.at(f.location(first));
+    b.at(f.origin(first));
     let operands: Vec<Atom> = params.iter().map(|v| copying.read((*v).into())).collect();
     let outputs = b.emit(Op::checkpoint(function, Policy::Nothing), &operands);
     for (v, made) in results.iter().zip(&outputs) {

@@ -81,7 +81,7 @@ pub(super) fn in_blocks(module: &mut Module, f: FuncId) -> Result<FuncId, Proble
             return Ok(draft.copy_as(op, &f, i, operands));
         }
         let b = Builder::new(module, draft);
-        b.at(f.location(i));
+        b.at(f.origin(i));
         Ok(op.emit_in_blocks(&b, &operands, WORD).into())
     })?;
     module.add(copy)

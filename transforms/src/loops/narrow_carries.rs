@@ -319,7 +319,7 @@ impl Plan {
         }
         let b = Builder::new(module, &mut draft);
         for (i, e) in body.equations.iter().enumerate() {
-            b.at(body.location(i));
+            b.at(body.origin(i));
             let touch = self.touches.iter().find(|(at, _)| *at == i);
             let Some((_, w)) = touch else {
                 copying.define(e, b.copy(body, i, copying.all(&e.operands)));

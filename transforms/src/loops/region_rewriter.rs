@@ -124,7 +124,7 @@ fn visit(
             Rewrite::Loops(better) => {
                 let inside = known.facts(module, e, first);
                 let b = Builder::new(module, draft);
-                b.at(f.location(i));
+                b.at(f.origin(i));
                 let read = |output: usize| OneBox::of(&known, &f, e.outputs[output]);
                 let (op, operands, facts) = (&op, &operands[..], &inside[..]);
                 let better = better(&Site { b: &b, op, operands, facts, behind: &read })?;

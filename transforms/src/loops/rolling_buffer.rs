@@ -346,7 +346,7 @@ impl Rows {
             let e = &body.equations[i];
             let row =
                 if let Kind::Before(d) = kind { rows[d - 1] } else { copying.read(e.operands[0]) };
-            b.at(body.location(i));
+            b.at(body.origin(i));
             let row = reshaped(&b, row, &one);
             let row = match &body.types[e.outputs[0]] {
                 Type::Array(ty) => reshaped(&b, row, &ty.shape),
@@ -363,7 +363,7 @@ impl Rows {
         };
         read_late(&mut copying, p);
         for (i, e) in body.equations.iter().enumerate() {
-            b.at(body.location(i));
+            b.at(body.origin(i));
             let kind = self.touches.iter().find(|(at, _)| *at == i).map(|(_, kind)| *kind);
             match kind {
                 None => {

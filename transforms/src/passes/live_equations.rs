@@ -68,7 +68,7 @@ fn reduced(draft: &mut Draft, f: &Function, i: usize, operands: Operands, part: 
     let outputs = old.iter().zip(&part.outputs).filter(|(_, on)| **on).map(|(o, _)| *o);
     let types: Vec<_> = outputs.map(|o| f.types[o].clone()).collect();
     let operands = operands.into_iter().zip(&part.operands).filter(|(_, on)| **on).map(|(a, _)| a);
-    let made = draft.push(part.op.clone(), operands.collect(), &types, f.location(i));
+    let made = draft.push(part.op.clone(), operands.collect(), &types, f.origin(i));
     let mut made = made.into_iter();
     let output = |(old, on): (&ValueId, &bool)| {
         let new = if *on { made.next() } else { None };

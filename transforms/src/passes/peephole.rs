@@ -36,7 +36,7 @@ use smallvec::{SmallVec, smallvec};
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{Effects, Exactness, Given, Lowering, Operand, Regions, Sign};
 use tapeloom_ir::{
-    Atom, Draft, FuncId, Function, Literal, Loc, Module, Op, Operands, OrderedMap, Outputs,
+    Atom, Draft, FuncId, Function, Literal, Module, Op, Operands, OrderedMap, Origin, Outputs,
     Problem, Type, ValueId, ValueRemap,
 };
 
@@ -78,7 +78,7 @@ fn walk(module: &Module, f: &Function) -> Result<(Function, bool), Problem> {
         draft,
         facts: SecondaryMap::with_capacity(f.types.len()),
         seen: OrderedMap::with_capacity_and_hasher(f.equations.len(), Default::default()),
-        loc: None,
+        origin: Origin::default(),
         fuel: FUEL,
         changed: false,
         held_back: false,
@@ -86,7 +86,7 @@ fn walk(module: &Module, f: &Function) -> Result<(Function, bool), Problem> {
     let uses = f.use_counts();
     for (i, e) in f.equations.iter().enumerate() {
         let operands = map.all(&e.operands);
-        p.loc = f.location(i);
+        p.origin = f.origin(i);
         p.fuel = FUEL;
         match e.outputs.as_slice() {
             [y] if planted(Fault::Mark)
@@ -132,7 +132,7 @@ struct Peephole<'m> {
     draft: Draft,
     facts: SecondaryMap<ValueId, Fact>,
     seen: OrderedMap<(Op, Operands), Outputs>,
-    loc: Loc,
+    origin: Origin,
     fuel: usize,
     /// Some equation was rewritten, folded or found.
     changed: bool,
@@ -253,14 +253,14 @@ impl Peephole<'_> {
     /// An equation, found or made as it is.
     fn copy(&mut self, op: Op, operands: Operands, types: &[Type]) -> Outputs {
         if op.effects(self.module) != Effects::Pure {
-            return self.draft.push(op, operands, types, self.loc);
+            return self.draft.push(op, operands, types, self.origin);
         }
         let key = (op, operands);
         if let Some(outputs) = self.seen.get(&key) {
             return outputs.clone();
         }
         let equation = self.draft.equations().len() as u32;
-        let outputs = self.draft.push(key.0.clone(), key.1.clone(), types, self.loc);
+        let outputs = self.draft.push(key.0.clone(), key.1.clone(), types, self.origin);
         for v in &outputs {
             self.facts[*v].equation = Some(equation);
         }

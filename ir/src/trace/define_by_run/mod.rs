@@ -49,6 +49,7 @@ use crate::lang::eval::eval_values;
 use crate::lang::function::{Atom, Equation, FuncId, Operands, ValueId};
 use crate::lang::literal::Literal;
 use crate::lang::module::Module;
+use crate::lang::phase::{Origin, Phase};
 use crate::lang::problem::{Kind, Problem};
 use crate::lang::remap::{Atoms, ValueRemap};
 use crate::lang::source_loc::Loc;
@@ -107,7 +108,8 @@ impl Recording {
     /// Notes the last equation of a draft, which defines so many values, and the functions that came with it.
     fn wrote(&mut self, draft: &Draft, values: usize, module: &Module) {
         let equation = draft.equations().last().map_or(0, Equation::bytes);
-        self.written += equation + size_of::<Loc>() + values * size_of::<Type>();
+        self.written +=
+            equation + size_of::<Loc>() + size_of::<Phase>() + values * size_of::<Type>();
         self.functions = module.bytes();
     }
 
@@ -308,7 +310,7 @@ impl Trace {
         let run = || eval_values(&self.module, forward, &x);
         let y = recording.run(&x, &types_ahead, run).map_err(|p| p.at(at))?;
         let draft = &mut self.frames[0].draft;
-        let mut outputs = draft.push(op, operands.into(), types, at);
+        let mut outputs = draft.push(op, operands.into(), types, Origin::forward(at));
         let kept = y[outputs.len().min(y.len())..].iter().map(|y| draft.undefined(y.ty()));
         outputs.extend(kept.collect::<Vec<ValueId>>());
         recording.wrote(draft, outputs.len(), &self.module);
@@ -338,7 +340,7 @@ impl Trace {
             }
         };
         let draft = &mut self.frames[0].draft;
-        let outputs = draft.push(op, operands, types, at);
+        let outputs = draft.push(op, operands, types, Origin::forward(at));
         recording.wrote(draft, outputs.len(), &self.module);
         for (v, value) in outputs.iter().zip(values) {
             recording.values.set(v.as_u32(), value);

@@ -59,7 +59,7 @@ use std::fmt;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{Effects, Exactness, Regions};
 use tapeloom_ir::{
-    Atom, Draft, FuncId, Function, Loc, Module, Operands, OrderedMap, Outputs, Problem, Type,
+    Atom, Draft, FuncId, Function, Module, Operands, OrderedMap, Origin, Outputs, Problem, Type,
     ValueId, ValueRemap,
 };
 
@@ -279,7 +279,7 @@ fn region(
     for (i, v) in leaves.iter().enumerate() {
         class[*v] = Some(graph.egraph.add(ENode::Leaf(i as u32)));
     }
-    let mut places: Vec<(Id, Loc)> = Vec::new();
+    let mut places: Vec<(Id, Origin)> = Vec::new();
     let of = |graph: &mut Graph<'_>, class: &SecondaryMap<ValueId, Option<Id>>, a: &Atom| match a {
         Atom::Literal(x) => Some(graph.egraph.add(ENode::Literal(*x))),
         Atom::Value(v) => class[*v],
@@ -290,7 +290,7 @@ fn region(
         let Some(operands) = operands else { return Ok(None) };
         let types: SmallVec<[Type; 1]> = e.outputs.iter().map(|o| f.types[*o].clone()).collect();
         let id = graph.insert(&e.op, &operands, &types);
-        places.push((id, f.location(i)));
+        places.push((id, f.origin(i)));
         match e.outputs.as_slice() {
             [y] => class[*y] = Some(id),
             outputs => {
@@ -323,31 +323,33 @@ fn emit(
     f: &Function,
     chosen: &Extraction,
     roots: &[Id],
-    places: &[(Id, Loc)],
+    places: &[(Id, Origin)],
 ) -> Result<Option<Function>, Problem> {
     let mut draft = Draft::new(f.name.clone());
     let params: Vec<Atom> = f.all_params().map(|p| draft.param(f.types[p].clone())).collect();
-    let mut locs: OrderedMap<Id, Loc> = OrderedMap::default();
-    for (id, loc) in places {
-        locs.entry(graph.egraph.find(*id)).or_insert(*loc);
+    // Of equations that are equal, the first one's.
+    let mut origins: OrderedMap<Id, Origin> = OrderedMap::default();
+    for (id, origin) in places {
+        origins.entry(graph.egraph.find(*id)).or_insert(*origin);
     }
     let mut done: OrderedMap<Id, Outputs> = OrderedMap::default();
     let mut atoms: OrderedMap<Id, Atom> = OrderedMap::default();
-    // A stack of classes with the line of whoever asked first; deep programs must not recurse.
-    let mut stack: Vec<(Id, Loc)> =
-        roots.iter().rev().map(|r| (graph.egraph.find(*r), None)).collect();
+    // A stack of classes with line and phase of whoever asked first; deep programs must not recurse.
+    let mut stack: Vec<(Id, Origin)> =
+        roots.iter().rev().map(|r| (graph.egraph.find(*r), Origin::default())).collect();
     while let Some((id, asked)) = stack.last().copied() {
         if atoms.contains_key(&id) || done.contains_key(&id) {
             stack.pop();
             continue;
         }
         let Some(node) = chosen.node(id) else { return Ok(None) };
-        let loc = locs.get(&id).copied().flatten().or(asked);
+        let own = origins.get(&id).copied().unwrap_or(asked);
+        let origin = Origin { loc: own.loc.or(asked.loc), ..own };
         let children: SmallVec<[Id; 3]> =
             egg::Language::children(node).iter().map(|x| graph.egraph.find(*x)).collect();
         let missing = |x: &&Id| !atoms.contains_key(*x) && !done.contains_key(*x);
         let before = stack.len();
-        stack.extend(children.iter().rev().filter(missing).map(|x| (*x, loc)));
+        stack.extend(children.iter().rev().filter(missing).map(|x| (*x, origin)));
         if stack.len() > before {
             continue;
         }
@@ -377,7 +379,7 @@ fn emit(
                     std::mem::swap(x, y);
                 }
                 let data = &graph.egraph[id].data;
-                let outputs = draft.push(op.clone(), operands, &data.types, loc);
+                let outputs = draft.push(op.clone(), operands, &data.types, origin);
                 if data.bundle {
                     done.insert(id, outputs);
                 } else {

@@ -47,7 +47,7 @@ pub(super) fn looped(
 ) -> Vec<Atom> {
     let types = |atoms: &[Atom]| -> Vec<Type> { atoms.iter().map(|a| b.type_of(*a)).collect() };
     let of_values = [types(constants), types(carries)].concat();
-    let (n, at) = (constants.len(), b.location());
+    let (n, at) = (constants.len(), b.origin());
     let made = b.with_module(|m| {
         let with_number = [&[Type::scalar(Dtype::I64)], &of_values[..]].concat();
         let body = function(m, name, [&with_number, &[]], |b, p, _| {

@@ -158,7 +158,7 @@ impl Loop {
         };
         let given: Vec<Type> = params.iter().map(|p| inner(*p)).collect();
         let body = b.with_module(|m| {
-            let at = b.location();
+            let at = b.origin();
             let given = [&[Type::scalar(Dtype::I64)], &given[..]].concat();
             function(m, "block", [&given, &[]], |b, p, _| {
                 b.at(at);
@@ -220,7 +220,7 @@ impl Loop {
 
     /// The body, where the number of the iteration counts from a first one, its new first parameter.
     fn from(&self, m: &mut crate::Module, b: &Builder<'_>) -> Result<FuncId, Problem> {
-        let (f, at) = (m.get(self.body), b.location());
+        let (f, at) = (m.get(self.body), b.origin());
         let types = [&[Type::scalar(Dtype::I64)], &f.param_types()[..]].concat();
         function(m, &f.name, [&types, &[]], |b, p, _| {
             b.at(at);
