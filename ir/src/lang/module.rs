@@ -7,6 +7,7 @@
 
 use crate::lang::function::{FuncId, Function};
 use crate::lang::host::Host;
+use crate::lang::phase::Phase;
 use crate::lang::problem::Problem;
 use crate::lang::query::{Memo, Query};
 use crate::lang::stack::{DEEPEST_CALL, deeper, too_deep};
@@ -21,6 +22,10 @@ use std::sync::Arc;
 pub struct Module {
     /// By number; equal ones are one.
     functions: OrderedSet<Arc<Function>>,
+    /// The first function that is equal to each but for phases, in what it refers to as well; itself where none is.
+    alike: SecondaryMap<FuncId, Option<FuncId>>,
+    /// Functions without phases that are not there, and the first one that is equal to each but for phases.
+    unphased: OrderedMap<Arc<Function>, FuncId>,
     /// Boxed, since it is larger than the rest.
     memo: Box<Memo>,
     effects: SecondaryMap<FuncId, Effects>,
@@ -64,7 +69,36 @@ impl Module {
         self.outside[id] = function.equations.iter().any(|e| self.calls_out(&e.op));
         self.depths[id] = depth;
         self.bytes += function.bytes();
+        self.alike[id] = self.first_alike(id, &function);
         Ok(id)
+    }
+
+    /// The first function that is equal to a new one but for phases, unless that is the new one.
+    fn first_alike(&mut self, id: FuncId, function: &Arc<Function>) -> Option<FuncId> {
+        let phased = function.phases.iter().any(|phase| *phase != Phase::FORWARD);
+        let mut callees = function.equations.iter().flat_map(|e| e.op.regions());
+        if !phased && callees.all(|r| self.alike[r.function].is_none()) {
+            return self.unphased.get(function).copied();
+        }
+        let mut plain = (**function).clone();
+        plain.phases.fill(Phase::FORWARD);
+        plain.equations.iter_mut().for_each(|e| e.op = self.unphased(&e.op));
+        if let Some(index) = self.functions.get_index_of(&plain) {
+            let first = FuncId::new(index);
+            return Some(self.alike[first].unwrap_or(first));
+        }
+        let first = *self.unphased.entry(Arc::new(plain)).or_insert(id);
+        (first != id).then_some(first)
+    }
+
+    /// A primitive as a key of equal equations: phases of the functions that it runs do not tell it from another.
+    pub fn unphased(&self, op: &Op) -> Op {
+        let regions = op.regions();
+        if regions.iter().all(|r| self.alike[r.function].is_none()) {
+            return op.clone();
+        }
+        let alike = regions.iter().map(|r| self.alike[r.function].unwrap_or(r.function));
+        op.with_regions(&alike.collect::<Vec<_>>())
     }
 
     /// Adds a function of another module, and those that it refers to.

@@ -1,7 +1,7 @@
 //! Common subexpressions: equal equations are computed once.
 //!
 //! One walk with a hash table from (primitive, operands) to outputs. Since functions are immutable
-//! and calls hold function ids, equal calls merge like anything else. Equations with effects stay.
+//! and calls hold function ids, equal calls merge like anything else, also of functions that differ in phase. Equations with effects stay.
 
 use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::fault::{Fault, planted};
@@ -27,7 +27,7 @@ pub(crate) fn cse(module: &mut Module, id: FuncId) -> Result<FuncId, Problem> {
         if op.effects(module) != Effects::Pure {
             return Ok(draft.copy(&f, i, operands));
         }
-        let mut key = (op.clone(), operands);
+        let mut key = (module.unphased(op), operands);
         if planted(Fault::CseKey) {
             key.1.sort_unstable();
         }

@@ -158,7 +158,7 @@ impl Peephole<'_> {
             self.facts[filled].uniform = Some(x);
             return filled.into();
         }
-        let key = (op.clone(), operands);
+        let key = (self.module.unphased(op), operands);
         if let Some(outputs) = self.seen.get(&key) {
             self.changed = true;
             return outputs[0].into();
@@ -171,7 +171,7 @@ impl Peephole<'_> {
                 return better;
             }
         }
-        self.find_or_push(key.0, key.1, ty).into()
+        self.find_or_push(op.clone(), key.1, ty).into()
     }
 
     /// The first exact shrinking rule that matches and makes the program no larger.
@@ -255,12 +255,12 @@ impl Peephole<'_> {
         if op.effects(self.module) != Effects::Pure {
             return self.draft.push(op, operands, types, self.origin);
         }
-        let key = (op, operands);
+        let key = (self.module.unphased(&op), operands);
         if let Some(outputs) = self.seen.get(&key) {
             return outputs.clone();
         }
         let equation = self.draft.equations().len() as u32;
-        let outputs = self.draft.push(key.0.clone(), key.1.clone(), types, self.origin);
+        let outputs = self.draft.push(op, key.1.clone(), types, self.origin);
         for v in &outputs {
             self.facts[*v].equation = Some(equation);
         }

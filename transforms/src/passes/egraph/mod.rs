@@ -57,7 +57,7 @@ use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::fmt;
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::prim::{Effects, Exactness, Regions};
+use tapeloom_ir::prim::{Effects, Exactness, Op, Regions};
 use tapeloom_ir::{
     Atom, Draft, FuncId, Function, Module, Operands, OrderedMap, Origin, Outputs, Problem, Type,
     ValueId, ValueRemap,
@@ -280,6 +280,8 @@ fn region(
         class[*v] = Some(graph.egraph.add(ENode::Leaf(i as u32)));
     }
     let mut places: Vec<(Id, Origin)> = Vec::new();
+    // The first of the primitives that differ in phases of what they run.
+    let mut first: OrderedMap<Op, Op> = OrderedMap::default();
     let of = |graph: &mut Graph<'_>, class: &SecondaryMap<ValueId, Option<Id>>, a: &Atom| match a {
         Atom::Literal(x) => Some(graph.egraph.add(ENode::Literal(*x))),
         Atom::Value(v) => class[*v],
@@ -289,7 +291,11 @@ fn region(
             e.operands.iter().map(|a| of(&mut graph, &class, a)).collect();
         let Some(operands) = operands else { return Ok(None) };
         let types: SmallVec<[Type; 1]> = e.outputs.iter().map(|o| f.types[*o].clone()).collect();
-        let id = graph.insert(&e.op, &operands, &types);
+        let op = module.unphased(&e.op);
+        let id = graph.insert(&op, &operands, &types);
+        if !op.regions().is_empty() {
+            first.entry(op).or_insert_with(|| e.op.clone());
+        }
         places.push((id, f.origin(i)));
         match e.outputs.as_slice() {
             [y] => class[*y] = Some(id),
@@ -311,7 +317,7 @@ fn region(
     let roots: Option<Vec<Id>> = f.results.iter().map(|r| of(&mut graph, &class, r)).collect();
     let Some(roots) = roots else { return Ok(None) };
     let Some(chosen) = extract(&graph, &roots) else { return Ok(None) };
-    let Some(g) = emit(&graph, f, &chosen, &roots, &places)? else { return Ok(None) };
+    let Some(g) = emit(&graph, f, &chosen, &roots, (&places, &first))? else { return Ok(None) };
     let cheaper = Cost::of(module, &g).total() < Cost::of(module, f).total();
     Ok(cheaper.then_some(g))
 }
@@ -323,7 +329,7 @@ fn emit(
     f: &Function,
     chosen: &Extraction,
     roots: &[Id],
-    places: &[(Id, Origin)],
+    (places, first): (&[(Id, Origin)], &OrderedMap<Op, Op>),
 ) -> Result<Option<Function>, Problem> {
     let mut draft = Draft::new(f.name.clone());
     let params: Vec<Atom> = f.all_params().map(|p| draft.param(f.types[p].clone())).collect();
@@ -379,7 +385,8 @@ fn emit(
                     std::mem::swap(x, y);
                 }
                 let data = &graph.egraph[id].data;
-                let outputs = draft.push(op.clone(), operands, &data.types, origin);
+                let op = first.get(op).unwrap_or(op).clone();
+                let outputs = draft.push(op, operands, &data.types, origin);
                 if data.bundle {
                     done.insert(id, outputs);
                 } else {
