@@ -71,11 +71,11 @@ faults! {
     Uncounted = "uncounted", "budgets do not count what inner loops record on the way back", "random::random_loops";
     Inside = "inside", "the table of the tape leaves out what loops in an iteration keep while it is undone", "memory::tape_plan";
     BitShort = "bit-short", "integers that are kept packed have a bit less than the largest needs", "random::random_loops";
-    BitOrder = "bit-order", "of what is kept packed the last of a word comes first", "random::random_loops";
+    BitOrder = "bit-order", "the elements of a packed word are unpacked in reverse order", "random::random_loops";
     LateBits = "late-bits", "bits of iterations that fill no words wait as bytes until all iterations are done", "programs::budgets";
     AtOnce = "at-once", "the way back computes again all at once what it reads one after the other", "programs::budgets";
     OneConstant = "one-constant", "what loops read of a constant in both passes is one array", "programs::budgets";
-    HeldWhole = "held-whole", "what is kept keeps the array of which it is a part", "programs::budgets";
+    HeldWhole = "held-whole", "a slice that the tape keeps holds the memory of its whole array", "programs::budgets";
     Element = "element", "the elements of a loop that counts down are read counting up", "random::fuzz";
     GivenUp = "given-up", "an argument is given up though it is still read", "random::fuzz";
     BranchTaken = "branch-taken", "a truth value takes the other branch", "random::fuzz";

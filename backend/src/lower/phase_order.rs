@@ -99,7 +99,7 @@ mod tests {
             loop_trees(&module, module.iter().last().unwrap().0).unwrap()
         });
         assert_eq!(first, second);
-        // The loop of what is kept computes what runs forward, too; the reverse pass has a loop of its own.
+        // One loop computes the residual and the forward equations; the reverse pass has a loop of its own.
         assert_eq!(first.matches("for ").count(), 2, "{first}");
     }
 }

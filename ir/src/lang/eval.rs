@@ -46,7 +46,7 @@ pub(crate) fn eval_owned(
     deeper(|| run(module, module.function(function), args))
 }
 
-/// Sees one run of a function.
+/// An observer of one run of a function: it runs each equation, and learns the results.
 pub(crate) trait Observer {
     /// Runs an equation of it.
     fn equation(
@@ -60,7 +60,7 @@ pub(crate) trait Observer {
     fn end(&self, results: &[Atom]);
 }
 
-/// What sees a run of a function with these parameters on these arguments, if anything does.
+/// The observer of a run with these parameters and arguments; `None` where the run is not observed.
 pub(crate) type Observe = fn(&[ValueId], &[Value]) -> Option<Box<dyn Observer>>;
 
 thread_local! {

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `order` | how many transpositions made the equation: 0 in the forward pass, 1 in the reverse pass, 2 in its reverse pass |
 //! | `transposed` | the equation computes cotangents; the others of a reverse pass compute what these need of the primal |
-//! | `rematerialized` | the forward pass has computed the same, and the plan keeps it not |
+//! | `rematerialized` | the forward pass has computed the same value, which was not kept |
 //!
 //! `transpose` and the planner of checkpoints set them. Step order, fusion and the memory plan read them: an equation of
 //! the reverse pass that waits for the end of the forward pass is in no loop of the forward pass. So two functions that
@@ -35,7 +35,7 @@ pub struct Phase {
     pub order: u8,
     /// Whether it computes cotangents.
     pub transposed: bool,
-    /// Whether the forward pass has computed the same, which was not kept.
+    /// Whether the forward pass has computed the same value, which was not kept.
     pub rematerialized: bool,
 }
 

@@ -2,6 +2,7 @@
 
 mod fuzz;
 mod implicit;
+mod invariant_carries;
 mod loops;
 mod machine_models;
 mod places;

@@ -40,23 +40,6 @@ fn calls_that_say_what_loops_carry_change_no_bit() {
     }
 }
 
-/// What no iteration changes has one running total of its cotangent, also where a plan keeps carries of the loop.
-#[test]
-fn what_no_iteration_changes_has_one_total_under_every_plan() {
-    let same = Step::Under(Policy::Everything, vec![Step::Code(3)]);
-    let series = Step::Iterations(Iterations::Series, 2, vec![same]);
-    let steps = vec![Step::Iterations(Iterations::Map, 2, vec![series, Step::Code(20)])];
-    let program = Program { extent: 33, steps };
-    let under = |policy| {
-        let gradient = random_loops::gradient_under(&program, policy).interpreted();
-        gradient.call(program.argument()).unwrap().1
-    };
-    let want = under(Policy::Everything);
-    for bytes in [1409, 2000, 4000] {
-        assert_eq!(under(Policy::Bytes(bytes)), want, "{bytes} bytes");
-    }
-}
-
 #[test]
 fn budgets_are_obeyed_or_refused_with_the_least_number() {
     for_all(Sweep::Budgets, Program::draw, random_loops::budgets);

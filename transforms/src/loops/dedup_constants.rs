@@ -9,7 +9,7 @@
 //! order of its sum is that of the iterations, however a plan cuts them into loops.
 
 use super::loop_editor::Looped;
-use super::region_rewriter::{Better, Rewrite, Site, inside_out};
+use super::region_rewriter::{Better, RegionSite, Rewrite, inside_out};
 use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::prim::{Binding, Exactness, TripCount};
 use tapeloom_ir::{Atom, Draft, FuncId, Module, OrderedMap, Problem, ValueRemap};
@@ -22,7 +22,7 @@ pub(crate) const PASS: Pass = Pass {
     run: Run::Program(|_, module, f| inside_out(module, f, Rewrite::Loops(once))),
 };
 
-fn once(site: &Site<'_>) -> Better {
+fn once(site: &RegionSite<'_>) -> Better {
     let (Some(mut at), b) = (site.looped(), site.b) else { return Ok(None) };
     let mut changed = false;
     while let Some(pair) = twice(&at) {

@@ -13,7 +13,7 @@
 use super::access::Access;
 use super::integer_facts::Known;
 use super::loop_editor::Looped;
-use super::region_rewriter::{Better, Rewrite, Site, inside_out};
+use super::region_rewriter::{Better, RegionSite, Rewrite, inside_out};
 use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::analysis::affine::Affine;
 use tapeloom_ir::fault::{Fault, planted};
@@ -31,7 +31,7 @@ pub(crate) const PASS: Pass = Pass {
     run: Run::Program(|_, module, f| inside_out(module, f, Rewrite::Loops(taken))),
 };
 
-fn taken(site: &Site<'_>) -> Better {
+fn taken(site: &RegionSite<'_>) -> Better {
     let (Some(mut at), b) = (site.looped(), site.b) else { return Ok(None) };
     let mut left = Vec::new();
     for param in 0..at.spec.takes.len() {

@@ -24,7 +24,7 @@ use super::access::{Access, number};
 use super::access_box::{Along, Area};
 use super::integer_facts::Known;
 use super::loop_editor::Looped;
-use super::region_rewriter::{Better, Rewrite, Site, inside_out};
+use super::region_rewriter::{Better, RegionSite, Rewrite, inside_out};
 use crate::passes::pass::{Pass, Run};
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::prim::{Binding, Exactness, TripCount, Within, put_box, reshaped, take_box};
@@ -112,7 +112,7 @@ struct Back {
 }
 
 /// The outputs of a loop that carries less, if there is one that does the same.
-fn narrowed(site: &Site<'_>, often: usize) -> Better {
+fn narrowed(site: &RegionSite<'_>, often: usize) -> Better {
     let (Some(mut at), b) = (site.looped(), site.b) else { return Ok(None) };
     let (mut param, mut back, mut changed) = (0, Vec::new(), false);
     loop {

@@ -13,7 +13,7 @@
 //! The element is read whichever branch runs; an index out of range means what it means there. So an array
 //! that iterations change does not go through a branch, and neither does its cotangent come back out of it.
 
-use super::region_rewriter::{Better, Rewrite, Site, inside_out};
+use super::region_rewriter::{Better, RegionSite, Rewrite, inside_out};
 use crate::passes::pass::{Pass, Run};
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::prim::{Effects, Exactness, Lowering};
@@ -32,7 +32,7 @@ pub(crate) const PASS: Pass = Pass {
     run: Run::Program(|_, module, f| inside_out(module, f, Rewrite::Loops(promoted))),
 };
 
-fn promoted(Site { b, op, operands, .. }: &Site<'_>) -> Better {
+fn promoted(RegionSite { b, op, operands, .. }: &RegionSite<'_>) -> Better {
     let Lowering::Branch { branches } = b.with_module(|m| op.lower(m, &[])) else {
         return Ok(None);
     };

@@ -23,13 +23,13 @@ pub(super) enum Rewrite {
     /// under policies that take arrays for memory, which want all of each.
     ///
     /// It may give one box of an output in its place, where that is all that is read: whoever reads the box gets it.
-    Loops(fn(&Site<'_>) -> Better),
+    Loops(fn(&RegionSite<'_>) -> Better),
     /// Of boxes that are read or written where they were written before: see [`Written`].
     Stores,
 }
 
 /// A loop or a branch where it stands.
-pub(super) struct Site<'a> {
+pub(super) struct RegionSite<'a> {
     pub(super) b: &'a Builder<'a>,
     pub(super) op: &'a Op,
     pub(super) operands: &'a [Atom],
@@ -39,7 +39,7 @@ pub(super) struct Site<'a> {
     pub(super) behind: &'a Behind<'a>,
 }
 
-impl Site<'_> {
+impl RegionSite<'_> {
     /// The loop, if it is one.
     pub(super) fn looped(&self) -> Option<Looped> {
         Looped::of(self.b, self.op, self.operands, self.facts)
@@ -127,7 +127,7 @@ fn visit(
                 b.at(f.origin(i));
                 let read = |output: usize| OneBox::of(&known, &f, e.outputs[output]);
                 let (op, operands, facts) = (&op, &operands[..], &inside[..]);
-                let better = better(&Site { b: &b, op, operands, facts, behind: &read })?;
+                let better = better(&RegionSite { b: &b, op, operands, facts, behind: &read })?;
                 for (output, made) in e.outputs.iter().zip(better.iter().flatten()) {
                     if b.type_of(*made) != f.types[*output] {
                         boxes.insert(*output);

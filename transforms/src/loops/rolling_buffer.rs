@@ -23,7 +23,7 @@
 use super::access::{Access, number};
 use super::integer_facts::{Known, Symbol};
 use super::loop_editor::Looped;
-use super::region_rewriter::{Better, Rewrite, Site, inside_out};
+use super::region_rewriter::{Better, RegionSite, Rewrite, inside_out};
 use super::uses::{Behind, OneBox};
 use crate::ad::transpose::reads_late;
 use crate::passes::dce::dce;
@@ -114,7 +114,7 @@ struct Back {
 
 /// The outputs of a loop that carries rows in place of an array, if there is such a one. Who says what is read behind
 /// it gets the last row in place of an array of which that is all, and other arrays stay.
-fn rolled(site: &Site<'_>, behind: Option<&Behind<'_>>) -> Better {
+fn rolled(site: &RegionSite<'_>, behind: Option<&Behind<'_>>) -> Better {
     let (Some(mut at), b) = (site.looped(), site.b) else { return Ok(None) };
     let (mut param, mut back, results) = (0, Vec::new(), at.body.results.len());
     loop {

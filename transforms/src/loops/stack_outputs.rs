@@ -13,7 +13,7 @@ use super::access::Access;
 use super::drained_carries::covers;
 use super::integer_facts::Known;
 use super::loop_editor::Looped;
-use super::region_rewriter::{Better, Rewrite, Site, inside_out};
+use super::region_rewriter::{Better, RegionSite, Rewrite, inside_out};
 use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::prim::{Binding, Exactness, first_axis_to, reshaped};
 use tapeloom_ir::{
@@ -39,7 +39,7 @@ struct Filled {
     element: Atom,
 }
 
-fn given(site: &Site<'_>) -> Better {
+fn given(site: &RegionSite<'_>) -> Better {
     let (Some(mut at), b) = (site.looped(), site.b) else { return Ok(None) };
     let (types, mut left) = (at.body.result_types(), Vec::new());
     loop {

@@ -84,13 +84,13 @@ pub(super) fn linearize(
 ) -> Result<Option<Dual>, Problem> {
     let Some(carries) = of.carries.map(|s| s.get() as usize) else { return Ok(None) };
     let (of, outputs) = cx.b.with_module(|m| of.clone().settled_carries(m))?;
-    let Some(Dual { y, dy }) = settled(&of, carries, cx, x, dx)? else { return Ok(None) };
+    let Some(Dual { y, dy }) = linearize_varying(&of, carries, cx, x, dx)? else { return Ok(None) };
     let (y, dy) = outputs.iter().map(|of| (of.of(&y, x), of.of(&dy, dx))).unzip();
     Ok(Some(Dual { y, dy }))
 }
 
-/// The same of a loop that has no such carry.
-fn settled(
+/// The same of a loop whose carries all vary.
+fn linearize_varying(
     of: &Loop,
     carries: usize,
     cx: &mut RuleCx<'_, '_>,

@@ -45,7 +45,7 @@ impl Loop {
         let trips = (0..op.trips()).map(|_| None);
         let params = same.into_iter().chain(trips);
         let operands: Vec<_> = params.map(|p| p.map(|p| place(&op, p))).collect();
-        Ok((op, settled(operands)))
+        Ok((op, outputs(&operands)))
     }
 
     /// The outputs of the loop, of which those that no iteration changes are operands.
@@ -68,7 +68,7 @@ pub(super) fn settled_tangents(
 ) -> Result<(FuncId, Vec<Binding>, Vec<Settled>), Problem> {
     let known = module.function(lin).params.len();
     let (lin, same) = settle(module, lin, known, &mut slots)?;
-    Ok((lin, slots, settled(same)))
+    Ok((lin, slots, outputs(&same)))
 }
 
 /// Makes slots of the parameters from `first` on constants where they carry a result that is the parameter: the
@@ -109,7 +109,8 @@ fn changed(same: &[Option<usize>]) -> usize {
     same.iter().filter(|s| s.is_none()).count()
 }
 
-fn settled(operands: Vec<Option<usize>>) -> Vec<Settled> {
+/// Where the outputs are, given which operand each one is.
+fn outputs(operands: &[Option<usize>]) -> Vec<Settled> {
     let place = |(r, operand): (usize, &Option<usize>)| match operand {
         Some(operand) => Settled::Operand(*operand),
         None => Settled::Output(changed(&operands[..r])),

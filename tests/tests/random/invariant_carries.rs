@@ -1,0 +1,147 @@
+//! Loops that hand on what no iteration changes, within budgets: gradients have the bits of those that keep everything.
+
+#![allow(clippy::panic, clippy::unwrap_used, reason = "tests")]
+
+use tapeloom::prelude::*;
+use tapeloom_tests::Agreement;
+
+/// x, a vector that no iteration changes, and a number that none changes.
+type State = (Var, Var, Var);
+
+fn step((x, y, s): State) -> State {
+    ((x * y).sin() * 0.7 + s * x * 0.1, y, s)
+}
+
+fn sum((x, y, s): State) -> Var {
+    (x * x).sum() + (y * 0.3).sin().sum() + s * 0.5
+}
+
+fn start(x: Var) -> State {
+    (x, x.cos() * 0.9, x.sum() * 0.1)
+}
+
+/// Some carries are invariant.
+fn known(x: Var) -> Var {
+    sum(fori_loop(9, |(_, s): (Var, State)| step(s), start(x)))
+}
+
+/// The number of iterations is known when the program runs.
+fn told(x: Var) -> Var {
+    let n = (x.sum() * 0.0).convert(Dtype::I64) + 9;
+    sum(fori_loop(n, |(_, s): (Var, State)| step(s), start(x)))
+}
+
+/// The condition reads a carry that no iteration changes.
+fn until(x: Var) -> Var {
+    let end = (x.sum() * 0.0) + 8.5;
+    let more = |(i, end, _): (Var, Var, State)| i.lt(end);
+    let (i, end, s) = while_loop(
+        more,
+        |(i, end, s): (Var, Var, State)| (i + 1.0, end, step(s)),
+        (x.sum() * 0.0, end, start(x)),
+    );
+    sum(s) + i * 0.1 + end * 0.2
+}
+
+/// No iteration changes anything.
+fn all(x: Var) -> Var {
+    sum(fori_loop(9, |(_, s): (Var, State)| s, start(x)))
+}
+
+/// One value is carried twice, and captured.
+fn twice(x: Var) -> Var {
+    let y = x.cos() * 0.9;
+    let iteration = |(_, (z, a, b)): (Var, State)| ((z * a + b * y).sin() * 0.6, a, b);
+    let (z, a, b) = fori_loop(9, iteration, (x, y, y));
+    (z * a + b).sum()
+}
+
+/// Only tangents are handed on: what is added is a constant.
+fn added(x: Var) -> Var {
+    let iteration =
+        |(i, (z, a)): (Var, (Var, Var))| ((z * a).sin() * 0.8, a + i.convert(Dtype::F64) * 0.01);
+    let (z, a) = fori_loop(9, iteration, (x, x.cos()));
+    (z * a).sum()
+}
+
+/// A loop in a loop, both hand it on.
+fn nested(x: Var) -> Var {
+    let inner = |s: State| fori_loop(5, |(_, s): (Var, State)| step(s), s);
+    sum(fori_loop(6, |(_, s): (Var, State)| inner(step(s)), start(x)))
+}
+
+/// A loop that gives rows, and takes some.
+fn scanned(x: Var) -> Var {
+    let rows = x.reshape([1, x.size()]) * arange(7, Dtype::F64).reshape([7, 1]) * 0.1;
+    let iteration = |(s, row): (State, Var)| {
+        let (x, y, s) = step(s);
+        ((x + row * y, y, s), x * y)
+    };
+    let (s, told) = scan(iteration, start(x), rows);
+    sum(s) + told.sin().sum() * 0.1
+}
+
+/// A loop in a loop that reads what the inner one hands on: the total of its cotangent goes through both. That no
+/// iteration changes it is seen when the call inside is differentiated.
+fn mapped(x: Var) -> Var {
+    let (_, y, s) = start(x);
+    let same = checkpoint(step, Policy::Everything);
+    let row = |t: Var| {
+        let (z, y, s) = fori_loop(30, |(_, s): (Var, State)| same(s), (x + t, y, s));
+        (z * y).sum() + (y * t).cos().sum() * 0.3 + s
+    };
+    map(row, arange(5, Dtype::F64) * 0.1).sin().sum()
+}
+
+/// A gradient, two of a batch, a derivative along a direction, and a gradient of a gradient.
+type Asked = (Var, Var, Var, Var);
+
+/// A function by its name.
+type Named = (&'static str, fn(Var) -> Var);
+
+/// What is asked of a function: its gradient, that of a batch, its derivative along a direction, and a gradient of it.
+fn asked(f: impl Fn(Var) -> Var + Clone) -> impl Fn(Var) -> Asked {
+    move |x| {
+        let gradient = grad(f.clone());
+        let batch = vmap(grad(f.clone()))(stack(&[x, x * 0.5 - 0.1], 0));
+        let along = jvp(grad(f.clone()))((x, x.sin())).1;
+        let second = grad(|x: Var| (grad(f.clone())(x) * x.sin()).sum())(x);
+        (gradient(x), batch, along, second)
+    }
+}
+
+#[test]
+fn gradients_within_budgets_have_the_bits_of_those_that_keep_everything() {
+    let x = Tensor::from([0.3, -0.7, 1.1, 0.2, -0.4, 0.9, 0.05]);
+    let programs: [Named; 9] = [
+        ("known", known),
+        ("told", told),
+        ("until", until),
+        ("all", all),
+        ("twice", twice),
+        ("added", added),
+        ("nested", nested),
+        ("scanned", scanned),
+        ("mapped", mapped),
+    ];
+    for (name, f) in programs {
+        let under = |policy: Policy| asked(move |x| checkpoint(f, policy.clone())(x));
+        let want = jit(under(Policy::Everything)).interpreted().call(&x).unwrap();
+        let (want, mut met) = ([want.0, want.1, want.2, want.3], 0);
+        for bytes in [300, 4000] {
+            let within = || jit(under(Policy::Bytes(bytes)));
+            let results = [within(), within().interpreted()].map(|f| f.call(&x));
+            let [native, interpreted] = results.map(|y| y.map(|y| [y.0, y.1, y.2, y.3]));
+            let (Ok(native), Ok(interpreted)) = (native, interpreted) else { continue };
+            met += 1;
+            let checked = Agreement::CLOSE.check_all(&native, &want);
+            checked.unwrap_or_else(|e| panic!("{name} in {bytes} bytes: {e}"));
+            // A gradient of a gradient has its sums in another order.
+            let checked = Agreement::CLOSE.check(&interpreted[3], &want[3]);
+            checked.unwrap_or_else(|e| panic!("{name} in {bytes} bytes, second order: {e}"));
+            let checked = Agreement::Exact.check_all(&interpreted[..3], &want[..3]);
+            checked.unwrap_or_else(|e| panic!("{name} in {bytes} bytes, interpreted: {e}"));
+        }
+        assert!(met > 0, "{name}: no budget is met");
+    }
+}
