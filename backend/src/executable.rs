@@ -34,12 +34,12 @@
 use crate::codegen::clif::CodeReport;
 use crate::codegen::jit::MachineCode;
 use crate::loop_ir::loop_counters::LoopLimits;
-use crate::loop_ir::{self, HostSignature, LoopLimit, LoopLimitId, Program};
+use crate::loop_ir::{self, ExternalSignature, LoopLimit, LoopLimitId, Program};
 use crate::machine::MachineModel;
 use crate::no_memory;
 use crate::runtime::abi::Context;
 use crate::runtime::gemm;
-use crate::runtime::host_calls::Outside;
+use crate::runtime::external_calls::Outside;
 use crate::runtime::loop_limits::STOPPED;
 use crate::runtime::tape_memory::{self, NO_RECORD, NO_ROOM, Records};
 use crate::target::isa;
@@ -83,7 +83,7 @@ struct Inner {
     /// The loops whose iterations are counted.
     limited: PrimaryMap<LoopLimitId, LoopLimit>,
     /// The Rust functions that it calls, by number.
-    calls: Vec<Arc<HostSignature>>,
+    calls: Vec<Arc<ExternalSignature>>,
     report: CodeReport,
 }
 
@@ -159,7 +159,7 @@ impl Executable {
             tapes: (tape_memory::sizes(program), program.tapes.values().map(|t| t.loc).collect()),
             records: Mutex::new(None),
             limited: program.limited.clone(),
-            calls: program.asked(),
+            calls: program.externals(),
             report,
         })))
     }

@@ -65,6 +65,7 @@ mod function;
 pub mod host_calls;
 pub mod implicit;
 pub mod jit;
+pub mod linalg;
 pub mod ops;
 pub mod optim;
 pub mod random;
@@ -83,6 +84,7 @@ pub use error::Error;
 pub use function::{Function, One, Two};
 pub use host_calls::{Failure, callback, callback_batched, debug_print, tap, tap_cotangent};
 pub use implicit::*;
+pub use linalg::Triangle;
 pub use jit::{CallReport, Compiled, Explanation, Jit, Stage, jit, run};
 pub use ops::functions::*;
 pub use state::Ref;
@@ -106,6 +108,7 @@ pub mod prelude {
     pub use crate::host_calls::{callback, callback_batched, debug_print, tap, tap_cotangent};
     pub use crate::implicit::*;
     pub use crate::jit::{Jit, jit, run};
+    pub use crate::linalg::Triangle;
     pub use crate::ops::functions::*;
     pub use crate::state::Ref;
     pub use crate::transform::*;
@@ -114,7 +117,7 @@ pub mod prelude {
         tree_leaves, tree_map, tree_map2, tree_map3, tree_paths, tree_sum, zeros_like,
     };
     pub use crate::var::{IntoVar, Var};
-    pub use crate::{optim, random};
+    pub use crate::{linalg, optim, random};
     pub use tapeloom_derive::Tree;
     pub use tapeloom_ir::{Cancel, Dtype, Policy, Shape, Tensor};
 }

@@ -63,8 +63,8 @@ fn results(m: &Module, id: FuncId, params: &[Trust], wild: bool) -> Vec<Trust> {
                 trust.extend(worst.unwrap_or_default().into_iter().map(|t| t.max(which)));
                 continue;
             }
-            // It may jump anywhere, and may give nothing.
-            Lowering::Host(_) => {
+            // It may jump anywhere, and may give nothing; a routine divides by what is nearly zero.
+            Lowering::Host(_) | Lowering::Routine(_) => {
                 let exact = x.iter().all(|x| *x == Trust::Exact);
                 let each = if exact { Trust::Exact } else { Trust::Open };
                 trust.extend(e.outputs.iter().map(|_| each));
@@ -180,6 +180,7 @@ fn one(lowering: &Lowering, float: bool, x: &[Trust], wild: bool) -> Trust {
         Lowering::Scatter { .. } => all,
         Lowering::Call(_)
         | Lowering::Host(_)
+        | Lowering::Routine(_)
         | Lowering::Branch { .. }
         | Lowering::Loop { .. }
         | Lowering::Missing(_) => all.max(Trust::Rounded),

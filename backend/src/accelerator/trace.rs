@@ -48,7 +48,7 @@ use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::{Code, Dtype, HostCall, Limits, OrderedMap, OrderedSet, Problem, Tensor};
+use tapeloom_ir::{Code, Dtype, Limits, OrderedMap, OrderedSet, Problem, Tensor};
 
 /// Runs a program on a machine: its results, and what that came to.
 ///
@@ -575,14 +575,18 @@ impl<'a> Observer<'a> for Driver<'a> {
         Ok(token)
     }
 
-    fn ask(&mut self, call: &HostCall, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+    fn external(
+        &mut self,
+        signature: &ExternalSignature,
+        operands: &[Tensor],
+    ) -> Result<Vec<Tensor>, Problem> {
         match &self.to {
             To::Notes(_) => {
-                let answer = call.run(operands)?;
+                let answer = signature.run(operands)?;
                 self.answers.push_back(answer.clone());
                 Ok(answer)
             }
-            To::Machine(_) => self.answers.pop_front().map_or_else(|| call.run(operands), Ok),
+            To::Machine(_) => self.answers.pop_front().map_or_else(|| signature.run(operands), Ok),
         }
     }
 

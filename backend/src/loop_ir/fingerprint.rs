@@ -2,7 +2,7 @@
 //!
 //! See [`tapeloom_ir::fingerprint`] for what counts.
 
-use super::{Buffer, HostSignature, Kernel, Program};
+use super::{Buffer, External, ExternalSignature, Kernel, Program};
 use std::hash::{Hash, Hasher};
 use tapeloom_ir::fingerprint;
 
@@ -68,10 +68,13 @@ impl Hash for Kernel {
     }
 }
 
-/// Rust functions are numbered by the process, so what counts is of what types they are.
-impl Hash for HostSignature {
+/// Rust functions are numbered by the process, so what counts of them is their types.
+impl Hash for ExternalSignature {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let HostSignature { call, operands, location: _ } = self;
-        (&call.results, operands).hash(state);
+        let ExternalSignature { function, operands, location: _ } = self;
+        match function {
+            External::Host(call) => (&call.results, operands).hash(state),
+            External::Routine(planned) => (planned.call(), operands).hash(state),
+        }
     }
 }

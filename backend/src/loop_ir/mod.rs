@@ -32,6 +32,7 @@
 pub(crate) mod analysis;
 pub(crate) mod dead_code;
 mod dynamic_tape;
+mod external;
 pub(crate) mod fingerprint;
 pub(crate) mod interp;
 pub(crate) mod legal_lanes;
@@ -50,6 +51,7 @@ pub(crate) use analysis::definite_write::filled;
 pub use analysis::dependence::claim;
 pub(crate) use dynamic_tape::opened;
 pub use dynamic_tape::{Cursor, CursorId, CursorTarget, Tape, TapeId, TapeStmt, handle};
+pub use external::{External, ExternalSignature, PlannedRoutine};
 pub use interp::eval::{eval, shadow};
 pub(crate) use interp::eval::{observed, shadow_within};
 pub(crate) use legal_lanes::{MOST_LANES, combine};
@@ -63,7 +65,7 @@ pub use visit::{Rewriter, visit};
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap, entity_impl};
 use std::sync::Arc;
 use tapeloom_ir::prim::Mark;
-use tapeloom_ir::{ArrayType, Code, Dtype, HostCall, Literal, Loc, OrderedMap};
+use tapeloom_ir::{ArrayType, Code, Dtype, Literal, OrderedMap};
 
 /// A kernel that others call. Displays as `k3`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -138,12 +140,12 @@ impl Program {
         found
     }
 
-    /// The Rust functions that it calls, each once; they go by number.
-    pub(crate) fn asked(&self) -> Vec<Arc<HostSignature>> {
-        let mut all: Vec<Arc<HostSignature>> = Vec::new();
+    /// The external functions that it calls, each once; they go by number.
+    pub(crate) fn externals(&self) -> Vec<Arc<ExternalSignature>> {
+        let mut all: Vec<Arc<ExternalSignature>> = Vec::new();
         for (_, kernel) in self.kernels() {
             visit(&kernel.body, &mut |s| match s {
-                Stmt::CallHost(ask) if !all.contains(&ask.asked) => all.push(ask.asked.clone()),
+                Stmt::CallExternal(c) if !all.contains(&c.signature) => all.push(c.signature.clone()),
                 _ => {}
             });
         }
@@ -310,8 +312,8 @@ const MOST_INPUTS: usize = 1 << 24;
 fn work(body: &[Stmt], callees: &PrimaryMap<KernelId, u64>) -> u64 {
     let alone = |shape: &Shape<'_>| match shape.effect {
         Effect::Call(call) => callees.get(call.callee).copied().unwrap_or(u64::MAX),
-        // Nobody knows, and it is not to be done twice.
-        Effect::Host(_) => u64::MAX,
+        // Of a Rust function nobody knows, and it is not to be done twice.
+        Effect::External(c) => c.signature.flops().unwrap_or(u64::MAX),
         Effect::None | Effect::Tape(_) | Effect::Limit(_) => shape.contract.map_or(1, |c| {
             let sizes = c.batch.iter().map(|b| b.0).chain([c.m, c.n, c.k]);
             sizes.fold(1u64, |n, extent| n.saturating_mul(extent as u64))
@@ -517,30 +519,19 @@ pub enum Stmt {
     Tape(TapeStmt),
     /// What happens to a loop that is limited.
     Limit(LimitStmt),
-    /// A call of a Rust function, made in the order of the program.
-    CallHost(CallHost),
+    /// A call of a Rust function or of a library routine.
+    CallExternal(CallExternal),
 }
 
-/// A call of a Rust function.
+/// A call of a Rust function or of a library routine.
 #[derive(Clone, Hash, Debug)]
-pub struct CallHost {
+pub struct CallExternal {
     /// What is called, and of what types its operands are.
-    pub asked: Arc<HostSignature>,
+    pub signature: Arc<ExternalSignature>,
     /// Where the operands are, each in one piece.
     pub operands: Vec<View>,
     /// Where the results go; what is written has been read before.
     pub outputs: Vec<View>,
-}
-
-/// What a program asks of the world outside.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct HostSignature {
-    /// The function, and how it is called.
-    pub call: HostCall,
-    /// The types of its operands.
-    pub operands: Vec<ArrayType>,
-    /// The user's line.
-    pub location: Loc,
 }
 
 impl Stmt {

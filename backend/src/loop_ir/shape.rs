@@ -6,7 +6,7 @@
 //! code) names them all.
 
 use super::{
-    Address, Arg, BufferId, BufferVersion, Call, CallHost, Carry, Contract, CursorId, Expr, Extent,
+    Address, Arg, BufferId, BufferVersion, Call, CallExternal, Carry, Contract, CursorId, Expr, Extent,
     IndexId, LimitStmt, Matrix, Parallelism, ScalarId, Stmt, TapeStmt, VarId, View,
 };
 use smallvec::{SmallVec, smallvec};
@@ -78,7 +78,7 @@ pub enum Effect<'a> {
     /// A kernel runs, in a frame of its own.
     Call(&'a Call),
     /// A Rust function runs.
-    Host(&'a CallHost),
+    External(&'a CallExternal),
     /// A tape is turned to, asked or cut.
     Tape(&'a TapeStmt),
     /// Iterations are counted.
@@ -215,8 +215,8 @@ impl Stmt {
             Stmt::Call(c) => {
                 Shape { views: [&c.operands, &c.outputs], effect: Effect::Call(c), ..nothing }
             }
-            Stmt::CallHost(c) => {
-                Shape { views: [&c.operands, &c.outputs], effect: Effect::Host(c), ..nothing }
+            Stmt::CallExternal(c) => {
+                Shape { views: [&c.operands, &c.outputs], effect: Effect::External(c), ..nothing }
             }
             Stmt::Tape(t) => {
                 let defines =
@@ -248,7 +248,7 @@ impl Stmt {
             | Stmt::Fold { .. }
             | Stmt::Contract(_)
             | Stmt::Call(_)
-            | Stmt::CallHost(_)
+            | Stmt::CallExternal(_)
             | Stmt::Tape(_)
             | Stmt::Limit(_) => ShapeMut::default(),
         }
@@ -285,7 +285,7 @@ impl Stmt {
             Effect::Tape(TapeStmt::Turn { cursor, .. }) => Some(*cursor),
             Effect::None
             | Effect::Call(_)
-            | Effect::Host(_)
+            | Effect::External(_)
             | Effect::Tape(_)
             | Effect::Limit(_) => None,
         }
@@ -307,7 +307,7 @@ impl Stmt {
         }
         shape.views.into_iter().flatten().for_each(|v| v.at.args(f));
         match shape.effect {
-            Effect::None | Effect::Call(_) | Effect::Host(_) => {}
+            Effect::None | Effect::Call(_) | Effect::External(_) => {}
             Effect::Tape(t) => t.args(f),
             Effect::Limit(l) => l.args(f),
         }

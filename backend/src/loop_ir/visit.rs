@@ -23,7 +23,7 @@
 //! ```
 
 use super::{
-    Address, Arg, BufferVersion, Call, CallHost, Carry, Contract, CursorId, CursorTarget, Expr,
+    Address, Arg, BufferVersion, Call, CallExternal, Carry, Contract, CursorId, CursorTarget, Expr,
     Extent, IndexId, LimitStmt, Matrix, ScalarId, Stmt, TapeStmt, VarId, View,
 };
 
@@ -166,8 +166,8 @@ pub trait Rewriter {
                 }
                 LimitStmt::Count(limit) => LimitStmt::Count(*limit),
             }),
-            Stmt::CallHost(a) => Stmt::CallHost(CallHost {
-                asked: a.asked.clone(),
+            Stmt::CallExternal(a) => Stmt::CallExternal(CallExternal {
+                signature: a.signature.clone(),
                 operands: a.operands.iter().map(|v| self.view(v)).collect(),
                 outputs: a.outputs.iter().map(|v| self.view(v)).collect(),
             }),

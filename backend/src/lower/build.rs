@@ -5,7 +5,7 @@ use super::phase_order;
 use super::region_node::{Region, RegionKind};
 use super::units::{Calls, Gives, Unit, carries, handed};
 use super::zero_sized::{Simpler, simplify};
-use crate::loop_ir::{HostSignature, Kernel, KernelId};
+use crate::loop_ir::{ExternalSignature, Kernel, KernelId};
 use crate::machine::MachineModel;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
@@ -219,12 +219,18 @@ impl Flatten<'_> {
             }
             Lowering::Host(call) => {
                 let types = operands.iter().map(|s| self.graph.array(*s)).collect();
-                let asked = Arc::new(HostSignature { call, operands: types, location: origin.loc });
-                self.region(
-                    Region::new(RegionKind::CallHost(asked), e.outputs.len()),
-                    top,
-                    operands,
-                )?;
+                let function = External::Host(call);
+                let signature =
+                    ExternalSignature { function, operands: types, location: origin.loc };
+                let kind = RegionKind::CallExternal(Arc::new(signature));
+                self.region(Region::new(kind, e.outputs.len()), top, operands)?;
+                return Ok(None);
+            }
+            Lowering::Routine(call) => {
+                let signature = ExternalSignature::routine(call, origin.loc)?;
+                let results = signature.results().len();
+                let kind = RegionKind::CallExternal(Arc::new(signature));
+                self.region(Region::new(kind, results), top, operands)?;
                 return Ok(None);
             }
             Lowering::Elementwise(code) => {
@@ -417,12 +423,20 @@ impl Flatten<'_> {
         let (e, own) = (&f.equations[top.next - 1], top.origin(top.next - 1));
         region.ordered = e.op.effects(self.module) == Effects::Ordered;
         let results = region.results;
+        // Behind the results of a routine is its scratch memory.
+        let scratch = match &region.kind {
+            RegionKind::CallExternal(s) => s.results().get(e.outputs.len()).cloned(),
+            RegionKind::Call(_)
+            | RegionKind::Routine(_)
+            | RegionKind::Branch(_)
+            | RegionKind::Loop { .. } => None,
+        };
         let of = self.graph.regions.push(region);
         for n in 0..results.max(1) {
             let output = e.outputs.get(n).filter(|_| n < results);
             let ty = match output {
                 Some(output) => array(&f.types[*output])?,
-                None => ArrayType::new(Dtype::Bool, []),
+                None => scratch.clone().unwrap_or(ArrayType::new(Dtype::Bool, [])),
             };
             let kind = NodeKind::Result { of, n };
             let Maker { what, at, packed, named } = maker(self.module, &f, top.next - 1, n);

@@ -41,6 +41,7 @@ pub(crate) fn text(lowering: &Lowering, x: Option<&ArrayType>, y: &ArrayType) ->
         | Lowering::Scatter { .. }
         | Lowering::Call(_)
         | Lowering::Host(_)
+        | Lowering::Routine(_)
         | Lowering::Branch { .. }
         | Lowering::Loop { .. }
         | Lowering::Missing(_) => return None,

@@ -19,7 +19,7 @@ use super::loop_tree::{RegionStep, Span};
 use super::region_node::RegionKind;
 use super::tape_cursors::Rolls;
 use crate::loop_ir::{
-    Address, Arg, BUFFER_ALIGNMENT_BYTES, Buffer, BufferId, BufferVersion, Call, CallHost, Carry,
+    Address, Arg, BUFFER_ALIGNMENT_BYTES, Buffer, BufferId, BufferVersion, Call, CallExternal, Carry,
     Effect, Expr, Extent, IndexId, Kernel, KernelId, LimitStmt, LoopLimit, Parallelism, Place,
     Stmt, Version, View, visit,
 };
@@ -102,9 +102,9 @@ impl Convert<'_> {
                 let (operands, outputs) = (self.spans(&r.operands)?, self.results(r)?);
                 Stmt::Call(Call { callee: *callee, operands, outputs, frame })
             }
-            RegionKind::CallHost(asked) => {
+            RegionKind::CallExternal(signature) => {
                 let (operands, outputs) = (self.spans(&r.operands)?, self.results(r)?);
-                Stmt::CallHost(CallHost { asked: asked.clone(), operands, outputs })
+                Stmt::CallExternal(CallExternal { signature: signature.clone(), operands, outputs })
             }
             RegionKind::Branch(branches) => self.branch(r, branches, frame)?,
             RegionKind::Loop { body, condition, spec } => {
@@ -450,7 +450,7 @@ fn repeats(body: &[Stmt]) -> bool {
     let mut found = false;
     visit(body, &mut |s| {
         let shape = s.shape();
-        found |= shape.flow.is_loop() || matches!(shape.effect, Effect::Call(_) | Effect::Host(_));
+        found |= shape.flow.is_loop() || matches!(shape.effect, Effect::Call(_) | Effect::External(_));
     });
     found
 }

@@ -12,7 +12,7 @@
 //! order of the program: steps of their own are placed behind what is there (`Timeline::insert`), and
 //! `check` looks at the order in the end.
 
-use crate::loop_ir::{HostSignature, KernelId};
+use crate::loop_ir::{ExternalSignature, KernelId};
 use cranelift_entity::entity_impl;
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
@@ -59,8 +59,8 @@ pub(crate) enum RegionKind {
         condition: Option<KernelId>,
         spec: LoopSpec,
     },
-    /// Calls a Rust function.
-    CallHost(Arc<HostSignature>),
+    /// Calls a Rust function or a library routine.
+    CallExternal(Arc<ExternalSignature>),
 }
 
 impl RegionKind {
@@ -72,7 +72,7 @@ impl RegionKind {
             RegionKind::Loop { body, condition, .. } => {
                 condition.iter().chain([body]).copied().collect()
             }
-            RegionKind::CallHost(_) => SmallVec::new(),
+            RegionKind::CallExternal(_) => SmallVec::new(),
         }
     }
 }

@@ -147,7 +147,7 @@ impl Display for Region {
             RegionKind::Branch(all) => write!(f, "branch [{}]", list(all)),
             RegionKind::Loop { body, condition: None, .. } => write!(f, "loop {body}"),
             RegionKind::Loop { body, condition: Some(c), .. } => write!(f, "loop {body} while {c}"),
-            RegionKind::CallHost(host) => write!(f, "call_host {}", host.call.host.name()),
+            RegionKind::CallExternal(s) => write!(f, "call_external {}", s.name()),
         }
     }
 }

@@ -188,7 +188,7 @@ impl<'a> Straight<'a> {
                 | Stmt::Call(_)
                 | Stmt::Tape(_)
                 | Stmt::Limit(_)
-                | Stmt::CallHost(_) => out.push(self.stmt(stmt)),
+                | Stmt::CallExternal(_) => out.push(self.stmt(stmt)),
             }
         }
     }

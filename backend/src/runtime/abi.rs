@@ -36,7 +36,7 @@ pub(crate) struct Context {
     pub(crate) zeros: [u64; 2],
     /// Where the entry's frame begins, and with it the workspace.
     pub(crate) workspace: *mut u8,
-    /// Points to the [`Outside`](crate::runtime::host_calls::Outside) of the call.
+    /// Points to the [`Outside`](crate::runtime::external_calls::Outside) of the call.
     pub(crate) outside: *const u8,
     /// Points to the first [`State`] of the call's tapes, in order.
     pub(crate) tapes: *mut State,

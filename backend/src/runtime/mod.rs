@@ -2,7 +2,7 @@
 
 pub(crate) mod abi;
 pub(crate) mod gemm;
-pub(crate) mod host_calls;
+pub(crate) mod external_calls;
 pub(crate) mod loop_limits;
 pub(crate) mod small_gemm;
 pub(crate) mod tape_memory;

@@ -48,6 +48,7 @@ impl Placement {
             | Lowering::DynamicUpdateSlice
             | Lowering::Scatter { .. }
             | Lowering::Host(_)
+            | Lowering::Routine(_)
             | Lowering::Missing(_) => Placement::Memory,
             Lowering::Call(_) | Lowering::Branch { .. } | Lowering::Loop { .. } => Placement::Runs,
         }
@@ -75,7 +76,10 @@ impl Placement {
 pub fn whole_operands(e: &Equation, lowering: &Lowering) -> Vec<usize> {
     let all = || (0..e.operands.len()).collect();
     match lowering {
-        Lowering::Contract { .. } | Lowering::Branch { .. } | Lowering::Host(_) => all(),
+        Lowering::Contract { .. }
+        | Lowering::Branch { .. }
+        | Lowering::Host(_)
+        | Lowering::Routine(_) => all(),
         // What a loop carries it has a place for.
         Lowering::Loop { spec, .. } => {
             let slots = spec.params().map(|p| spec.takes[p]).enumerate();

@@ -66,6 +66,7 @@ pub fn maker<'m>(module: &'m Module, mut f: &'m Function, mut i: usize, mut n: u
             | Lowering::ArgSort { .. }
             | Lowering::Contract { .. }
             | Lowering::Host(_)
+            | Lowering::Routine(_)
             | Lowering::Call(_)
             | Lowering::Branch { .. }
             | Lowering::Loop { .. }

@@ -272,7 +272,8 @@ fn computes(module: &Module, f: &Function, e: &Equation) -> bool {
         | Lowering::ArgReduce { .. }
         | Lowering::Cumulate { .. }
         | Lowering::ArgSort { .. }
-        | Lowering::Contract { .. } => true,
+        | Lowering::Contract { .. }
+        | Lowering::Routine(_) => true,
     }
 }
 

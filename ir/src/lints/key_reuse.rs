@@ -300,6 +300,7 @@ impl Keys<'_> {
             | Lowering::DynamicUpdateSlice
             | Lowering::Scatter { .. }
             | Lowering::Host(_)
+            | Lowering::Routine(_)
             | Lowering::Call(_)
             | Lowering::Branch { .. }
             | Lowering::Loop { .. }

@@ -60,6 +60,8 @@ impl Op {
             | Op::Cumulate(_)
             | Op::Recurrence(_)
             | Op::ArgSort(_)
+            | Op::Cholesky(_)
+            | Op::TriangularSolve(_)
             | Op::StopGradient(_)
             | Op::CustomCall(_)
             | Op::LinearCall(_)

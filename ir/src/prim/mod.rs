@@ -20,6 +20,7 @@ mod syntax;
 
 pub(crate) mod array;
 pub(crate) mod control;
+pub(crate) mod linalg;
 pub(crate) mod memory;
 
 mod code;
@@ -65,6 +66,9 @@ pub use control::loops::{
     Binding, Direction, Keeps, Loop, LoopSpec, Places, Replay, Settled, TripCount,
 };
 pub use implicit::{LinearSolve, Root};
+pub use linalg::cholesky::Cholesky;
+pub use linalg::routine_call::RoutineCall;
+pub use linalg::triangular_solve::TriangularSolve;
 pub use memory::barrier::{Barrier, apart_from};
 pub use memory::mark::{KeyUse, Mark};
 pub use memory::packing::Packing;
@@ -228,6 +232,7 @@ primitives! {
         Reduce, ArgReduce, Dot,
         Cumulate, Recurrence, ArgSort,
         Gather, Scatter,
+        Cholesky, TriangularSolve,
         StopGradient, Barrier;
     regions:
         Call, CustomCall, LinearCall, LinearSolve, Root, Cond, Loop, Replay, Callback;

@@ -179,6 +179,7 @@ fn is_uniform(lowering: &Lowering) -> bool {
         | Lowering::ArgSort { .. }
         | Lowering::Contract { .. }
         | Lowering::Host(_)
+        | Lowering::Routine(_)
         | Lowering::Call(_)
         | Lowering::Branch { .. }
         | Lowering::Loop { .. }

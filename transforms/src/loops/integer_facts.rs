@@ -235,6 +235,7 @@ impl<'a> Known<'a> {
             | Lowering::Contract { .. }
             | Lowering::Scatter { .. }
             | Lowering::Host(_)
+            | Lowering::Routine(_)
             | Lowering::Call(_)
             | Lowering::Branch { .. }
             | Lowering::Loop { .. }

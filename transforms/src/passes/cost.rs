@@ -96,6 +96,7 @@ pub(crate) fn work_of(
         Lowering::DynamicSlice | Lowering::Gather { .. } => out * 2.0,
         Lowering::DynamicUpdateSlice => of(1),
         Lowering::Scatter { .. } => of(2) * 3.0,
+        Lowering::Routine(call) => call.flops() as f64,
         // Never rewritten, so that any number will do.
         Lowering::Call(_)
         | Lowering::Host(_)

@@ -1,9 +1,9 @@
-//! Calls: contractions by a library, Rust functions of the user, and other kernels of the program.
+//! Calls: contractions by a library, external functions, and other kernels of the program.
 //!
 //! A callee's [`record`](crate::runtime::abi) is made on the caller's stack.
 
 use super::translate::{Nest, call};
-use crate::loop_ir::{Call, CallHost, Contract};
+use crate::loop_ir::{Call, CallExternal, Contract};
 use crate::runtime::abi::{self, Layout};
 use crate::runtime::gemm;
 use cranelift_codegen::ir::{InstBuilder, StackSlot, StackSlotData, StackSlotKind, Value, types};
@@ -22,9 +22,9 @@ impl Nest<'_, '_, '_> {
         Ok(())
     }
 
-    /// A Rust function, which finds its operands and results through a row of pointers on the stack.
-    pub(super) fn ask(&mut self, a: &CallHost) -> Result<(), Problem> {
-        let (function, number) = self.functions.ask(self.b.func, &a.asked)?;
+    /// An external function, which finds its operands and results through a row of pointers on the stack.
+    pub(super) fn external(&mut self, a: &CallExternal) -> Result<(), Problem> {
+        let (function, number) = self.functions.external(self.b.func, &a.signature)?;
         let mut row = Vec::with_capacity(a.operands.len() + a.outputs.len());
         for v in a.operands.iter().chain(&a.outputs) {
             row.push(self.first(v.held.buffer, &v.at)?);

@@ -199,7 +199,7 @@ fn weight(stmt: &Stmt) -> usize {
         Stmt::Tape(_) => 25,
         Stmt::Limit(_) => 10,
         Stmt::Call(c) => 8 + 2 * (c.operands.len() + c.outputs.len()),
-        Stmt::CallHost(a) => 8 + 2 * (a.operands.len() + a.outputs.len()),
+        Stmt::CallExternal(a) => 8 + 2 * (a.operands.len() + a.outputs.len()),
         Stmt::Let { .. } | Stmt::Fold { .. } | Stmt::Store { .. } => 1,
         Stmt::Var { .. } | Stmt::Set { .. } => 0,
     }

@@ -797,7 +797,7 @@ fn random_recursive_kernels() {
                     Stmt::For { lanes: 2.., .. } => 9,
                     Stmt::For { parallelism: Parallelism::Parallel, .. } => 6,
                     Stmt::For { parallelism: Parallelism::Fold, .. } => 7,
-                    Stmt::CallHost(_) => 8,
+                    Stmt::CallExternal(_) => 8,
                     Stmt::Tape(_) => 10,
                     _ => return,
                 };

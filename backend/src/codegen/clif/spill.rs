@@ -86,7 +86,7 @@ enum Done {
     /// At that time, whoever asks for it.
     At(usize),
     /// When it is asked for.
-    HostSignature,
+    WhenAsked,
 }
 
 /// What waits, if what is done more than `late` statements after its place is pinned there.
@@ -98,8 +98,8 @@ fn waiting(events: &[Event], late: usize) -> Far {
         let wanted = e.makes.and_then(|value| asked[value]);
         let done = match (&e.done, wanted) {
             (Done::At(time), _) => *time,
-            (Done::HostSignature, None) => continue,
-            (Done::HostSignature, Some((first, _))) => first,
+            (Done::WhenAsked, None) => continue,
+            (Done::WhenAsked, Some((first, _))) => first,
         };
         let pinned = done - e.clock > late;
         let done = if pinned { e.clock } else { done };
@@ -143,7 +143,7 @@ impl Walk<'_> {
             && let Some(last) = args.last()
             && code.called(self.kernel.dtype(*last)).is_none()
         {
-            done = Done::HostSignature;
+            done = Done::WhenAsked;
         }
         // What a variable becomes is asked for when the block ends.
         if let Some((var, Assign::Set | Assign::Fold(_))) = stmt.assigned()

@@ -3,9 +3,9 @@
 //! An unknown symbol would be a panic in the linker, so symbols and declarations are made together:
 //! [`Symbols::of`] walks the program once and lists everything that its code can call.
 
-use crate::loop_ir::{Contract, Effect, HostSignature, Program, Stmt, Sums, visit};
+use crate::loop_ir::{Contract, Effect, ExternalSignature, Program, Stmt, Sums, visit};
 use crate::runtime::gemm;
-use crate::runtime::host_calls;
+use crate::runtime::external_calls;
 use crate::runtime::loop_limits;
 use crate::runtime::small_gemm;
 use crate::runtime::tape_memory;
@@ -20,8 +20,8 @@ use tapeloom_ir::{Code, Dtype, OrderedMap, Problem};
 pub(crate) struct Symbols {
     list: Vec<Symbol>,
     index: OrderedMap<String, usize>,
-    /// The Rust functions among them, which go by number.
-    asked: Vec<Arc<HostSignature>>,
+    /// The external functions among them, which go by number.
+    externals: Vec<Arc<ExternalSignature>>,
 }
 
 /// A function that generated code may call.
@@ -37,15 +37,15 @@ pub(crate) struct Symbol {
 impl Symbols {
     /// Everything that a program calls.
     pub(crate) fn of(program: &Program) -> Symbols {
-        let (list, index, asked) = (Vec::new(), OrderedMap::default(), program.asked());
-        let mut symbols = Symbols { list, index, asked };
+        let (list, index, externals) = (Vec::new(), OrderedMap::default(), program.externals());
+        let mut symbols = Symbols { list, index, externals };
         let mut stmt = |stmt: &Stmt| {
             let shape = stmt.shape();
             shape.code.into_iter().for_each(|code| symbols.code(code));
             shape.contract.into_iter().for_each(|c| symbols.contraction(c));
             match shape.effect {
                 Effect::None | Effect::Call(_) => {}
-                Effect::Host(_) => symbols.runtime(ASK, host_calls::ask as *const u8),
+                Effect::External(_) => symbols.runtime(EXTERNAL, external_calls::call as *const u8),
                 Effect::Tape(_) => symbols.runtime(GROW, tape_memory::grow as *const u8),
                 Effect::Limit(_) => symbols.runtime(ENTER, loop_limits::enter as *const u8),
             }
@@ -209,15 +209,15 @@ impl<'a> Functions<'a> {
         self.symbol(func, &of_eight(&name(library, dtype)))
     }
 
-    /// A Rust function: (context, number, row of pointers) to a status; and its number.
-    pub(super) fn ask(
+    /// An external function: (context, number, row of pointers) to a status; and its number.
+    pub(super) fn external(
         &mut self,
         func: &mut ir::Function,
-        asked: &Arc<HostSignature>,
+        signature: &Arc<ExternalSignature>,
     ) -> Result<(FuncRef, usize), Problem> {
-        let unknown = || Problem::internal("a Rust function that the program does not list");
-        let number = self.symbols.asked.iter().position(|a| a == asked).ok_or_else(unknown)?;
-        Ok((self.symbol(func, ASK)?, number))
+        let unknown = || Problem::internal("an external function that the program does not list");
+        let number = self.symbols.externals.iter().position(|a| a == signature).ok_or_else(unknown)?;
+        Ok((self.symbol(func, EXTERNAL)?, number))
     }
 
     /// Room for a record: (context, tape, number of the record) to a status.
@@ -267,7 +267,7 @@ impl<'a> Functions<'a> {
 
 const GROW: &str = "grow";
 const ENTER: &str = "enter";
-const ASK: &str = "ask";
+const EXTERNAL: &str = "external";
 
 /// The name of what does a contraction.
 fn contraction(c: &Contract) -> String {

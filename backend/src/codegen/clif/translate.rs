@@ -189,7 +189,7 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
             Stmt::Call(c) => self.call(c),
             Stmt::Tape(t) => self.taping(t),
             Stmt::Limit(w) => self.limit(w),
-            Stmt::CallHost(a) => self.ask(a),
+            Stmt::CallExternal(a) => self.external(a),
             Stmt::Let { value, .. } if self.hoisted.contains(value) => Ok(()),
             Stmt::Let { value, expr } => {
                 let x = match expr {

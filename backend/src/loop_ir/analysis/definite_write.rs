@@ -89,7 +89,7 @@ impl Search<'_> {
             let shape = stmt.shape();
             match shape.effect {
                 Effect::Call(call) => self.call(call),
-                Effect::None | Effect::Host(_) | Effect::Tape(_) | Effect::Limit(_) => {
+                Effect::None | Effect::External(_) | Effect::Tape(_) | Effect::Limit(_) => {
                     self.accesses(stmt);
                 }
             }

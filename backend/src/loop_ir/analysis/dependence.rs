@@ -127,7 +127,7 @@ impl Variables {
     fn stmt(&mut self, stmt: &Stmt) {
         let shape = stmt.shape();
         self.turns |= matches!(shape.effect, Effect::Tape(_));
-        self.reports |= matches!(shape.effect, Effect::Host(_) | Effect::Limit(_));
+        self.reports |= matches!(shape.effect, Effect::External(_) | Effect::Limit(_));
         let mut folded = None;
         match shape.assigns {
             Some((var, Assign::Declare)) => _ = self.declared.insert(var),

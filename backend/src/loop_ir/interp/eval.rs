@@ -11,7 +11,7 @@ use super::observer::{Marked, Nobody, Observer, Site, Touch};
 use super::versions::Shadow;
 use crate::loop_ir::loop_counters::LoopLimits;
 use crate::loop_ir::{
-    Address, Arg, BufferId, BufferVersion, Call, CallHost, Carry, Contract, CursorId, CursorTarget,
+    Address, Arg, BufferId, BufferVersion, Call, CallExternal, Carry, Contract, CursorId, CursorTarget,
     Expr, Extent, IndexId, Kernel, LimitStmt, Matrix, Parallelism, Place, Program, ScalarId, Stmt,
     Sums, TapeId, TapeStmt, VarId, View, combine, opened,
 };
@@ -197,7 +197,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
             Stmt::Call(c) => self.call(f, c)?,
             Stmt::Tape(t) => self.taping(f, t)?,
             Stmt::Limit(w) => self.limit(f, w)?,
-            Stmt::CallHost(ask) => self.ask(f, ask)?,
+            Stmt::CallExternal(c) => self.external(f, c)?,
             Stmt::If { condition, then, otherwise } => {
                 let (which, mark) = f.arg(*condition);
                 self.observer.branch(&[mark])?;
@@ -546,9 +546,9 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         Ok(())
     }
 
-    fn ask(&mut self, f: &Frame<'_, O::Mark>, ask: &CallHost) -> Result<(), Problem> {
-        let (mut operands, mut all) = (Vec::with_capacity(ask.operands.len()), Vec::new());
-        for (v, ty) in ask.operands.iter().zip(&ask.asked.operands) {
+    fn external(&mut self, f: &Frame<'_, O::Mark>, c: &CallExternal) -> Result<(), Problem> {
+        let (mut operands, mut all) = (Vec::with_capacity(c.operands.len()), Vec::new());
+        for (v, ty) in c.operands.iter().zip(&c.signature.operands) {
             let mut marks = Marks::<O::Mark>::new();
             let (first, mut x) = (f.address(&v.at, &mut marks), Tensor::zeros_of(ty)?);
             for i in 0..v.elements {
@@ -560,9 +560,9 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         }
         // Somebody else works on them, and takes no time.
         self.observer.branch(&all)?;
-        let results =
-            self.observer.ask(&ask.asked.call, &operands).map_err(|p| p.at(ask.asked.location))?;
-        for (v, y) in ask.outputs.iter().zip(results) {
+        let results = self.observer.external(&c.signature, &operands)?;
+        // Scratch memory, the last result of a routine, is left as it is: nobody reads it.
+        for (v, y) in c.outputs.iter().zip(results) {
             let mut marks = Marks::<O::Mark>::new();
             let first = f.address(&v.at, &mut marks);
             for (i, y) in y.literals().enumerate() {

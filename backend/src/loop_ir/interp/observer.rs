@@ -10,7 +10,7 @@
 //! costs nothing.
 
 use crate::loop_ir::{Buffer, BufferId, BufferVersion, Call, Program, ScalarId, TapeId};
-use tapeloom_ir::{Code, Dtype, HostCall, Literal, Problem, Tensor};
+use tapeloom_ir::{Code, Dtype, Literal, Problem, Tensor};
 
 /// A value, and what goes with it.
 pub(super) type Marked<M> = (Literal, M);
@@ -82,9 +82,13 @@ pub(crate) trait Observer<'a> {
     fn touch(&mut self, _touch: Touch, _operands: &[Self::Mark]) -> Result<Self::Mark, Problem> {
         Ok(Self::Mark::default())
     }
-    /// A Rust function is called: its results.
-    fn ask(&mut self, call: &HostCall, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
-        call.run(operands)
+    /// An external function is called: its results.
+    fn external(
+        &mut self,
+        signature: &ExternalSignature,
+        operands: &[Tensor],
+    ) -> Result<Vec<Tensor>, Problem> {
+        signature.run(operands)
     }
     /// What follows depends on the operands.
     fn branch(&mut self, _operands: &[Self::Mark]) -> Result<(), Problem> {

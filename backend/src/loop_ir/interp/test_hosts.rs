@@ -1,6 +1,6 @@
 //! For tests: Rust functions that write down what a program tells them, on the thread on which it runs.
 
-use crate::loop_ir::{CallHost, HostSignature, Program, Stmt, View};
+use crate::loop_ir::{CallExternal, External, ExternalSignature, Program, Stmt, View};
 use std::cell::RefCell;
 use std::sync::Arc;
 use tapeloom_ir::{ArrayType, Host, HostCall, Literal, Tensor};
@@ -24,9 +24,10 @@ fn hear(name: &str, x: &[Tensor]) {
 
 /// Gives a function to every name in a program that was read from text.
 pub(crate) fn listen(program: &Program) {
-    for asked in program.asked() {
-        let name = asked.call.host.name().to_owned();
-        asked.call.host.bind(move |x| {
+    for signature in program.externals() {
+        let External::Host(call) = &signature.function else { continue };
+        let name = call.host.name().to_owned();
+        call.host.bind(move |x| {
             hear(&name, x);
             Ok(Vec::new())
         });
@@ -44,9 +45,10 @@ pub(crate) fn tell(name: &str, ty: ArrayType, view: View, negatives: Option<View
     let results = negatives.iter().map(|_| ty.clone()).collect();
     let call =
         HostCall { host: Host::new(name, answer, None), results, lanes: None, shared: Vec::new() };
-    let asked = Arc::new(HostSignature { call, operands: vec![ty], location: None });
-    Stmt::CallHost(CallHost {
-        asked,
+    let function = External::Host(call);
+    let signature = Arc::new(ExternalSignature { function, operands: vec![ty], location: None });
+    Stmt::CallExternal(CallExternal {
+        signature,
         operands: vec![view],
         outputs: negatives.into_iter().collect(),
     })

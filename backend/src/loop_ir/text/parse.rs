@@ -25,16 +25,17 @@
 
 use crate::loop_ir::loop_limits::{RUNTIME, STATIC};
 use crate::loop_ir::{
-    Address, Arg, Buffer, BufferId, BufferVersion, Call, CallHost, Carry, Contract, Cursor,
-    CursorId, CursorTarget, Expr, Extent, HostSignature, IndexId, Kernel, LimitStmt, LoopLimit,
+    Address, Arg, Buffer, BufferId, BufferVersion, Call, CallExternal, Carry, Contract, Cursor,
+    CursorId, CursorTarget, Expr, Extent, External, ExternalSignature, IndexId, Kernel, LimitStmt, LoopLimit,
     Matrix, Parallelism, Place, Program, ScalarId, Stmt, Sums, Tape, TapeStmt, VarId, Version,
     View,
 };
 use cranelift_entity::{EntityRef, PrimaryMap};
 use std::fmt::Display;
 use std::sync::Arc;
-use tapeloom_ir::prim::{Library, Mark, Parameter};
+use tapeloom_ir::prim::{Library, Mark, Parameter, RoutineCall};
 use tapeloom_ir::{ArrayType, Code, Dtype, Host, HostCall, Kind, Literal, Problem, is_word};
+use tapeloom_routines::Routine;
 
 /// Reads a program; `library` finds functions by name.
 ///
@@ -212,7 +213,10 @@ impl<'a> Parser<'a> {
             return Ok(Stmt::Contract(self.contract()?));
         }
         if self.take("ask") {
-            return Ok(Stmt::CallHost(self.ask()?));
+            return Ok(Stmt::CallExternal(self.ask()?));
+        }
+        if self.take("routine") {
+            return Ok(Stmt::CallExternal(self.routine()?));
         }
         if self.take("turn") {
             let cursor: CursorId = self.id()?;
@@ -317,7 +321,7 @@ impl<'a> Parser<'a> {
         Ok(Call { callee, operands, outputs, frame: self.behind("frame", Self::number)? })
     }
 
-    fn ask(&mut self) -> Result<CallHost, Problem> {
+    fn ask(&mut self) -> Result<CallExternal, Problem> {
         let word = self.next();
         let Some(name) = word.strip_prefix('&') else {
             return Err(self.wanted("a Rust function such as `&f`", word));
@@ -335,8 +339,32 @@ impl<'a> Parser<'a> {
         };
         let results = results.into_iter().map(alone).collect::<Result<_, _>>()?;
         let call = HostCall { host, results, lanes, shared };
-        let asked = Arc::new(HostSignature { call, operands: types, location: None });
-        Ok(CallHost { asked, operands, outputs })
+        let function = External::Host(call);
+        let signature = Arc::new(ExternalSignature { function, operands: types, location: None });
+        Ok(CallExternal { signature, operands, outputs })
+    }
+
+    /// `cholesky{n=9} f64 members 2 (b0[0; 162]) to (b1[0; 162], b2[0; 20])`
+    fn routine(&mut self) -> Result<CallExternal, Problem> {
+        let name = self.next();
+        let attributes = self.list("{", "}", |parser| {
+            let attribute = parser.next();
+            Ok((attribute, parser.behind("=", |parser| Ok(parser.next()))?))
+        })?;
+        let known = Routine::named(name, &attributes);
+        let routine = known.ok_or_else(|| self.wanted("a routine with its attributes", name))?;
+        let dtype = self.dtype()?;
+        if !dtype.is_float() {
+            return Err(self.wanted("f32 or f64", dtype.name()));
+        }
+        let call = RoutineCall::new(routine, dtype, &[self.behind("members", Self::number)?]);
+        if !call.fits() {
+            return Err(self.problem(format!("the arrays of `{name}` are larger than memory can be")));
+        }
+        let operands = self.list("(", ")", Self::view)?;
+        let outputs = self.behind("to", |parser| parser.list("(", ")", Self::view))?;
+        let signature = Arc::new(ExternalSignature::routine(call, None)?);
+        Ok(CallExternal { signature, operands, outputs })
     }
 
     /// Views with their types, and which of them are shared.

@@ -5,11 +5,12 @@
 
 use crate::loop_ir::loop_limits::{RUNTIME, STATIC};
 use crate::loop_ir::{
-    Address, Arg, BufferVersion, Call, CallHost, Carry, Contract, CursorTarget, Expr, Extent,
-    Kernel, LimitStmt, Matrix, Parallelism, Place, Program, Stmt, Sums, TapeStmt, View,
+    Address, Arg, BufferVersion, Call, CallExternal, Carry, Contract, CursorTarget, Expr, Extent,
+    External, Kernel, LimitStmt, Matrix, Parallelism, Place, Program, Stmt, Sums, TapeStmt, View,
 };
 use std::fmt::{self, Display, Formatter};
 use tapeloom_ir::ArrayType;
+use tapeloom_ir::prim::RoutineCall;
 
 impl Display for Program {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -197,10 +198,24 @@ impl Display for Call {
     }
 }
 
-/// `ask spline lanes 4 (shared b0[0; 3]: f64[3], b1[0; 4]: f64[4]) to (b2[0; 4]: f64[4])`
-impl Display for CallHost {
+/// As in the description of [`crate::loop_ir::External`].
+impl Display for CallExternal {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let call = &self.asked.call;
+        let call = match &self.signature.function {
+            External::Host(call) => call,
+            External::Routine(planned) => {
+                let RoutineCall { routine, members, .. } = planned.call();
+                let dtype = planned.call().dtype();
+                let list = |views: &[View]| {
+                    views.iter().map(View::to_string).collect::<Vec<String>>().join(", ")
+                };
+                let (operands, outputs) = (list(&self.operands), list(&self.outputs));
+                return write!(
+                    f,
+                    "routine {routine} {dtype} members {members} ({operands}) to ({outputs})"
+                );
+            }
+        };
         let list =
             |f: &mut Formatter<'_>, views: &[View], types: &[ArrayType], shared: &[usize]| {
                 f.write_str("(")?;
@@ -215,7 +230,7 @@ impl Display for CallHost {
         if let Some(lanes) = call.lanes {
             write!(f, "lanes {lanes} ")?;
         }
-        list(f, &self.operands, &self.asked.operands, &call.shared)?;
+        list(f, &self.operands, &self.signature.operands, &call.shared)?;
         f.write_str(" to ")?;
         list(f, &self.outputs, &call.result_types(), &[])
     }
@@ -263,7 +278,7 @@ fn block(p: &Kernel, f: &mut Formatter<'_>, body: &[Stmt], depth: usize) -> fmt:
             Stmt::Call(c) => writeln!(f, "{c}")?,
             Stmt::Tape(t) => writeln!(f, "{t}")?,
             Stmt::Limit(w) => writeln!(f, "{w}")?,
-            Stmt::CallHost(ask) => writeln!(f, "{ask}")?,
+            Stmt::CallExternal(c) => writeln!(f, "{c}")?,
             Stmt::If { condition, then, otherwise } => {
                 write!(f, "if {condition}")?;
                 inside(p, f, then, depth)?;

@@ -2,7 +2,9 @@
 //! memory of the right types and sizes.
 
 use super::{Verifier, spread};
-use crate::loop_ir::{Access, Call, CallHost, Contract, MOST_LANES, Place, Sums};
+use crate::loop_ir::{
+    Access, Call, CallExternal, Contract, External, MOST_LANES, Place, Sums, View,
+};
 use tapeloom_ir::analysis::interval::Interval;
 
 /// Bytes that something may touch.
@@ -102,24 +104,18 @@ impl Verifier<'_> {
             }
             spans.push(Span { place, from, to, what: view, alone: write });
         }
-        for (it, beside) in meeting(&mut spans) {
-            let (low, high, place) = (it.from.max(beside.from), it.to.min(beside.to), it.place);
-            let (it, beside) = (it.what, beside.what);
-            self.error(format!(
-                "the call writes {it} beside {beside}: both have bytes {low}..{high} of {place}"
-            ));
-        }
+        self.apart(&mut spans, "the call");
     }
 
-    /// A Rust function is given memory of the types that it takes and gives.
-    pub(super) fn ask(&mut self, a: &CallHost) {
-        let (asked, results) = (&a.asked, a.asked.call.result_types());
+    /// An external function is given memory of the types that it takes and gives.
+    pub(super) fn ask(&mut self, a: &CallExternal) {
+        let (signature, results) = (&a.signature, a.signature.results());
         for (what, views, types) in
-            [("operands", &a.operands, &asked.operands), ("results", &a.outputs, &results)]
+            [("operands", &a.operands, &signature.operands), ("results", &a.outputs, &results)]
         {
             if views.len() != types.len() {
                 let (want, got) = (types.len(), views.len());
-                self.error(format!("{:?} has {want} {what}, got {got}", asked.call.host));
+                self.error(format!("{} has {want} {what}, got {got}", signature.name()));
             }
             for (v, ty) in views.iter().zip(types) {
                 let Some(b) = self.p.buffers.get(v.held.buffer) else { continue };
@@ -128,6 +124,27 @@ impl Verifier<'_> {
                     self.error(format!("{v} is {} elements of {dtype}, not {ty}", v.elements));
                 }
             }
+        }
+        // The operands of a Rust function are copied; a routine reads them where they lie.
+        if let External::Routine(_) = signature.function {
+            let views = a.operands.iter().map(|v| (v, false));
+            let mut spans = Vec::new();
+            for (view, write) in views.chain(a.outputs.iter().map(|v| (v, true))) {
+                let Some((place, from, to)) = self.bytes(&view.access(write)) else { continue };
+                spans.push(Span { place, from, to, what: view, alone: write });
+            }
+            self.apart(&mut spans, "the routine");
+        }
+    }
+
+    /// What is written overlaps nothing else of a call.
+    fn apart(&mut self, spans: &mut [Span<&View>], by: &str) {
+        for (it, beside) in meeting(spans) {
+            let (low, high, place) = (it.from.max(beside.from), it.to.min(beside.to), it.place);
+            let (it, beside) = (it.what, beside.what);
+            self.error(format!(
+                "{by} writes {it} beside {beside}: both have bytes {low}..{high} of {place}"
+            ));
         }
     }
 

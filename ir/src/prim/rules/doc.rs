@@ -36,6 +36,8 @@ pub enum Family {
     Indexing,
     /// Many elements to fewer: sums, extremes, contractions.
     Reduction,
+    /// Factors of matrices and solutions of systems, by a library.
+    Linear,
     /// Along an axis that stays: partial folds, recurrences.
     Cumulative,
     /// Functions run by functions, and how their derivatives are taken.
@@ -59,6 +61,7 @@ impl Family {
         Family::Movement,
         Family::Indexing,
         Family::Reduction,
+        Family::Linear,
         Family::Cumulative,
         Family::Calls,
         Family::Control,
@@ -77,6 +80,7 @@ impl Family {
             Family::Movement => "Movement",
             Family::Indexing => "Computed indices",
             Family::Reduction => "Reductions and contractions",
+            Family::Linear => "Linear algebra",
             Family::Cumulative => "Along an axis",
             Family::Calls => "Calls",
             Family::Control => "Branches and loops",
@@ -104,6 +108,10 @@ impl Family {
                  integers and have no tangents."
             }
             Family::Reduction => "Axes are named by the attributes and disappear from the shape.",
+            Family::Linear => {
+                "Matrices are the last two axes and all axes before them a batch; a library does the work, \
+                 and a member that fails is nan."
+            }
             Family::Cumulative => {
                 "One axis is named by the attributes, and stays; `reverse` runs from its last element."
             }

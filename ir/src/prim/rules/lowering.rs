@@ -1,4 +1,4 @@
-//! Lowerings: what a backend has to do, in nineteen target-neutral shapes.
+//! Lowerings: what a backend has to do, in twenty target-neutral shapes.
 //!
 //! A backend never sees a primitive. It matches on [`Lowering`], which says in terms of loops and
 //! indices what the primitive means: apply scalar code, read elsewhere, reduce, contract, ...
@@ -10,7 +10,7 @@ use crate::lang::module::Module;
 use crate::lang::problem::Problem;
 use crate::lang::types::{ArrayType, Dtype, Shape, Type};
 use crate::prim::facet::Facet;
-use crate::prim::{Bounds, Code, Combine, LoopSpec, Mark, Op, Operand};
+use crate::prim::{Bounds, Code, Combine, LoopSpec, Mark, Op, Operand, RoutineCall};
 use crate::tensor::Tensor;
 
 /// What to do for an equation with one output (or, for one that runs functions, many).
@@ -109,6 +109,8 @@ pub enum Lowering {
     },
     /// Call a Rust function with the operands; once and in the order of the program, if it gives nothing.
     Host(HostCall),
+    /// Call a library routine on the members of a batch: see [`RoutineCall`].
+    Routine(RoutineCall),
     /// Run that function on the operands.
     Call(FuncId),
     /// Run one of these functions: the first operand says which ([`crate::prim::Cond`]), the others are its

@@ -214,6 +214,7 @@ impl Op {
             | Lowering::Gather { .. }
             | Lowering::Scatter { .. }
             | Lowering::Host(_)
+            | Lowering::Routine(_)
             | Lowering::Call(_)
             | Lowering::Branch { .. }
             | Lowering::Loop { .. }

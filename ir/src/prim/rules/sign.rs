@@ -276,6 +276,7 @@ impl Op {
                 }
             },
             Lowering::Host(_)
+            | Lowering::Routine(_)
             | Lowering::Call(_)
             | Lowering::Branch { .. }
             | Lowering::Loop { .. }

@@ -1,0 +1,147 @@
+//! External functions: what a program calls that is not a kernel of its own, a Rust function of the user or a
+//! library routine.
+//!
+//! Both are one statement with views of its operands and results, which lie in memory, each in one piece. So
+//! passes treat both alike; only [`ExternalSignature::is_ordered`] tells a call that is made for its effect.
+//!
+//! ```text
+//! ask spline lanes 4 (shared b0[0; 3]: f64[3], b1[0; 4]: f64[4]) to (b2[0; 4]: f64[4])
+//! routine cholesky{n=9} f64 members 2 (b0[0; 162]) to (b1[0; 162], b2[0; 20])
+//! ```
+//!
+//! The last result of a routine is its scratch memory, if it needs any: an array of f64 that nobody reads, so that
+//! it lies in the workspace, in the plan of memory, and a call allocates nothing.
+
+use std::fmt;
+use tapeloom_ir::prim::RoutineCall;
+use tapeloom_ir::{ArrayType, Dtype, HostCall, Loc, Problem, Tensor};
+use tapeloom_routines::Plan;
+
+/// What is called outside a program, and with what types.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ExternalSignature {
+    /// The function, and how it is called.
+    pub function: External,
+    /// The types of its operands.
+    pub operands: Vec<ArrayType>,
+    /// The user's line.
+    pub location: Loc,
+}
+
+/// A function outside a program.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum External {
+    /// A Rust function of the user.
+    Host(HostCall),
+    /// A library routine.
+    Routine(PlannedRoutine),
+}
+
+/// A library routine with what is made ready before its first call.
+#[derive(Clone)]
+pub struct PlannedRoutine {
+    call: RoutineCall,
+    plan: Plan,
+}
+
+impl PlannedRoutine {
+    /// The routine, made ready.
+    ///
+    /// # Errors
+    /// A build without the library.
+    pub fn new(call: RoutineCall) -> Result<PlannedRoutine, Problem> {
+        let plan = call.plan()?;
+        Ok(PlannedRoutine { call, plan })
+    }
+
+    /// What is called, for how many members.
+    pub fn call(&self) -> &RoutineCall {
+        &self.call
+    }
+
+    /// What runs one member.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The memory that it works in.
+    pub fn scratch(&self) -> Option<ArrayType> {
+        let words = self.plan.scratch_bytes().div_ceil(Dtype::F64.bytes());
+        (words > 0).then(|| ArrayType::new(Dtype::F64, [words]))
+    }
+}
+
+/// The plan follows from the call.
+impl PartialEq for PlannedRoutine {
+    fn eq(&self, other: &PlannedRoutine) -> bool {
+        self.call == other.call
+    }
+}
+
+impl Eq for PlannedRoutine {}
+
+impl fmt::Debug for PlannedRoutine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.call.fmt(f)
+    }
+}
+
+impl ExternalSignature {
+    /// A library routine on operands of the types that it takes.
+    ///
+    /// # Errors
+    /// A build without the library.
+    pub fn routine(call: RoutineCall, location: Loc) -> Result<ExternalSignature, Problem> {
+        let operands = call.operand_types();
+        let function = External::Routine(PlannedRoutine::new(call)?);
+        Ok(ExternalSignature { function, operands, location })
+    }
+
+    /// Whether a call is made once, in the order of the program.
+    pub fn is_ordered(&self) -> bool {
+        match &self.function {
+            External::Host(call) => call.is_ordered(),
+            External::Routine(_) => false,
+        }
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        match &self.function {
+            External::Host(call) => call.host.name(),
+            External::Routine(planned) => planned.call.routine.name(),
+        }
+    }
+
+    /// The types of the results, then of the scratch memory, if there is any.
+    pub fn results(&self) -> Vec<ArrayType> {
+        match &self.function {
+            External::Host(call) => call.result_types(),
+            External::Routine(planned) => {
+                let mut types = planned.call.result_types();
+                types.extend(planned.scratch());
+                types
+            }
+        }
+    }
+
+    /// The results, without scratch memory.
+    ///
+    /// # Errors
+    /// What the function reports, at the user's line.
+    pub fn run(&self, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+        let run = match &self.function {
+            External::Host(call) => call.run(operands),
+            External::Routine(planned) => planned.call.run(operands),
+        };
+        run.map_err(|problem| problem.at(self.location))
+    }
+
+    /// How much arithmetic a call is; `None` where nobody knows.
+    pub fn flops(&self) -> Option<u64> {
+        match &self.function {
+            External::Host(_) => None,
+            External::Routine(planned) => Some(planned.call.flops()),
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! A routine as words: the attributes behind its name, `cholesky{n=9}`.
+
+use crate::{Routine, SvdVectors};
+use std::fmt;
+use std::str::FromStr;
+
+impl SvdVectors {
+    const ALL: [SvdVectors; 3] = [SvdVectors::None, SvdVectors::Thin, SvdVectors::Full];
+
+    fn word(self) -> &'static str {
+        match self {
+            SvdVectors::None => "none",
+            SvdVectors::Thin => "thin",
+            SvdVectors::Full => "full",
+        }
+    }
+}
+
+impl fmt::Display for SvdVectors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl FromStr for SvdVectors {
+    type Err = ();
+
+    fn from_str(word: &str) -> Result<SvdVectors, ()> {
+        SvdVectors::ALL.into_iter().find(|v| v.word() == word).ok_or(())
+    }
+}
+
+impl Routine {
+    /// The attributes in the order in which they are written, each with its name.
+    #[must_use]
+    pub fn attributes(&self) -> Vec<(&'static str, String)> {
+        let size = |name, x: usize| (name, x.to_string());
+        let flag = |name, x: bool| (name, x.to_string());
+        match *self {
+            Routine::Cholesky { n }
+            | Routine::Schur { n }
+            | Routine::RealFft { n }
+            | Routine::InverseRealFft { n } => vec![size("n", n)],
+            Routine::TriangularSolve { n, columns, lower, transposed, unit_diagonal } => vec![
+                size("n", n),
+                size("columns", columns),
+                flag("lower", lower),
+                flag("transposed", transposed),
+                flag("unit_diagonal", unit_diagonal),
+            ],
+            Routine::TridiagonalSolve { n, columns } => vec![size("n", n), size("columns", columns)],
+            Routine::Lu { m, n } => vec![size("m", m), size("n", n)],
+            Routine::Qr { m, n, full } => vec![size("m", m), size("n", n), flag("full", full)],
+            Routine::Eigh { n, vectors } | Routine::Eig { n, vectors } => {
+                vec![size("n", n), flag("vectors", vectors)]
+            }
+            Routine::Svd { m, n, vectors } => {
+                vec![size("m", m), size("n", n), ("vectors", vectors.to_string())]
+            }
+            Routine::Fft { n, inverse } => vec![size("n", n), flag("inverse", inverse)],
+        }
+    }
+
+    /// The routine of that name with those attributes, if there is one.
+    #[must_use]
+    pub fn named(name: &str, attributes: &[(&str, &str)]) -> Option<Routine> {
+        fn get<T: FromStr>(attributes: &[(&str, &str)], name: &str) -> Option<T> {
+            attributes.iter().find(|(n, _)| *n == name)?.1.parse().ok()
+        }
+        let size = |name| get::<usize>(attributes, name);
+        let flag = |name| get::<bool>(attributes, name);
+        Some(match name {
+            "cholesky" => Routine::Cholesky { n: size("n")? },
+            "triangular_solve" => Routine::TriangularSolve {
+                n: size("n")?,
+                columns: size("columns")?,
+                lower: flag("lower")?,
+                transposed: flag("transposed")?,
+                unit_diagonal: flag("unit_diagonal")?,
+            },
+            "tridiagonal_solve" => {
+                Routine::TridiagonalSolve { n: size("n")?, columns: size("columns")? }
+            }
+            "lu" => Routine::Lu { m: size("m")?, n: size("n")? },
+            "qr" => Routine::Qr { m: size("m")?, n: size("n")?, full: flag("full")? },
+            "eigh" => Routine::Eigh { n: size("n")?, vectors: flag("vectors")? },
+            "svd" => Routine::Svd {
+                m: size("m")?,
+                n: size("n")?,
+                vectors: get(attributes, "vectors")?,
+            },
+            "eig" => Routine::Eig { n: size("n")?, vectors: flag("vectors")? },
+            "schur" => Routine::Schur { n: size("n")? },
+            "fft" => Routine::Fft { n: size("n")?, inverse: flag("inverse")? },
+            "real_fft" => Routine::RealFft { n: size("n")? },
+            "inverse_real_fft" => Routine::InverseRealFft { n: size("n")? },
+            _ => return None,
+        })
+    }
+}
+
+/// `cholesky{n=9}`
+impl fmt::Display for Routine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{{", self.name())?;
+        for (i, (name, value)) in self.attributes().iter().enumerate() {
+            write!(f, "{}{name}={value}", if i == 0 { "" } else { ", " })?;
+        }
+        f.write_str("}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_routine_is_found_again_by_its_words() {
+        let (m, n, columns) = (3, 2, 5);
+        let mut all = vec![
+            Routine::Cholesky { n },
+            Routine::TridiagonalSolve { n, columns },
+            Routine::Lu { m, n },
+            Routine::Schur { n },
+            Routine::RealFft { n },
+            Routine::InverseRealFft { n },
+        ];
+        all.extend(SvdVectors::ALL.map(|vectors| Routine::Svd { m, n, vectors }));
+        for on in [false, true] {
+            all.extend([
+                Routine::TriangularSolve { n, columns, lower: on, transposed: false, unit_diagonal: !on },
+                Routine::TriangularSolve { n, columns, lower: true, transposed: on, unit_diagonal: on },
+                Routine::Qr { m, n, full: on },
+                Routine::Eigh { n, vectors: on },
+                Routine::Eig { n, vectors: on },
+                Routine::Fft { n, inverse: on },
+            ]);
+        }
+        for routine in all {
+            let words = routine.attributes();
+            let words: Vec<(&str, &str)> = words.iter().map(|(n, v)| (*n, v.as_str())).collect();
+            assert_eq!(Routine::named(routine.name(), &words), Some(routine.clone()), "{routine}");
+            assert_eq!(Routine::named(routine.name(), &words[1..]), None, "{routine}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! [`RoutineCall`]: a library routine over the members of a batch, and how every engine runs it.
+//!
+//! The interpreter, the interpreter of the loop IR and machine code call the same
+//! [`Plan::run`], so they give the same bits, of singular vectors' signs, too. The routines choose
+//! instructions by the processor: bits are those of one machine.
+
+use crate::lang::problem::{Kind, Problem};
+use crate::lang::types::{ArrayType, Dtype, Shape};
+use crate::tensor::Tensor;
+use smallvec::SmallVec;
+use tapeloom_routines::{Array, Element, Float, Plan, Routine};
+
+/// No memory has more; scratch is a few times as much.
+const MOST_BYTES: usize = 1 << 48;
+
+/// A library routine, run on each member of a batch.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct RoutineCall {
+    /// What runs.
+    pub routine: Routine,
+    /// The type of its floating-point arrays.
+    pub float: Float,
+    /// How many members there are, one behind the other in every operand and result.
+    pub members: usize,
+}
+
+impl RoutineCall {
+    /// The routine on the members that the axes in front of a matrix count.
+    pub fn new(routine: Routine, dtype: Dtype, batch: &[usize]) -> RoutineCall {
+        let float = if dtype == Dtype::F32 { Float::F32 } else { Float::F64 };
+        RoutineCall { routine, float, members: batch.iter().product() }
+    }
+
+    /// The types of the operands: the members on axis 0.
+    pub fn operand_types(&self) -> Vec<ArrayType> {
+        self.routine.operands().iter().map(|a| self.all(a)).collect()
+    }
+
+    /// The types of the results: the members on axis 0.
+    pub fn result_types(&self) -> Vec<ArrayType> {
+        self.routine.results().iter().map(|a| self.all(a)).collect()
+    }
+
+    /// The type of its floating-point arrays.
+    pub fn dtype(&self) -> Dtype {
+        match self.float {
+            Float::F32 => Dtype::F32,
+            Float::F64 => Dtype::F64,
+        }
+    }
+
+    /// Whether its arrays are no larger than memory can be.
+    pub fn fits(&self) -> bool {
+        let all = |a: &Array| a.bytes(self.float)?.checked_mul(self.members);
+        let (operands, results) = (self.routine.operands(), self.routine.results());
+        operands.iter().chain(&results).all(|a| all(a).is_some_and(|bytes| bytes <= MOST_BYTES))
+    }
+
+    /// Arithmetic of all members.
+    pub fn flops(&self) -> u64 {
+        self.routine.flops().saturating_mul(self.members as u64)
+    }
+
+    /// The routine made ready: how much scratch it needs, tables.
+    ///
+    /// # Errors
+    /// [`Kind::Target`] in a build without the feature `linalg`.
+    pub fn plan(&self) -> Result<Plan, Problem> {
+        self.routine.plan(self.float).map_err(|unavailable| {
+            let help = "build tapeloom with its default features, or with `linalg` among them";
+            Problem::new(Kind::Target, unavailable.to_string(), help)
+        })
+    }
+
+    /// The results, of operands with any axes of a batch in front; the members are on axis 0.
+    ///
+    /// # Errors
+    /// Those of [`plan`](RoutineCall::plan), and too little memory for the results.
+    pub fn run(&self, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
+        let plan = self.plan()?;
+        let types = self.result_types();
+        let mut results: Vec<Tensor> =
+            types.iter().map(Tensor::zeros_of).collect::<Result<_, _>>()?;
+        let words = plan.scratch_bytes().div_ceil(Dtype::F64.bytes());
+        let mut scratch = Tensor::zeros(&[words], Dtype::F64)?;
+        for member in 0..self.members {
+            let of = |bytes: usize| {
+                let size = bytes / self.members;
+                member * size..(member + 1) * size
+            };
+            let x: SmallVec<[&[u8]; 4]> =
+                operands.iter().map(|x| &x.bytes()[of(x.bytes().len())]).collect();
+            let mut y: SmallVec<[&mut [u8]; 5]> = results
+                .iter_mut()
+                .map(|y| {
+                    let range = of(y.bytes().len());
+                    &mut y.bytes_mut()[range]
+                })
+                .collect();
+            plan.run(&x, &mut y, scratch.bytes_mut())
+                .map_err(|wrong| Problem::internal(wrong.to_string()))?;
+        }
+        Ok(results)
+    }
+
+    fn all(&self, array: &Array) -> ArrayType {
+        let dtype = match array.element {
+            Element::Float => self.dtype(),
+            Element::Index => Dtype::I32,
+        };
+        ArrayType::new(dtype, Shape::from(&array.shape[..]).with_leading(self.members))
+    }
+}

@@ -1,0 +1,230 @@
+//! `triangular_solve{lower, transposed, unit_diagonal} t, b`: the solution of a triangular system.
+//!
+//! ```text
+//! op(T) x = b        op(T) = T, or Tᵀ if `transposed`
+//! dx = op(T)⁻¹ (db - op(dT) x)
+//! ct_b = op(T)⁻ᵀ ct
+//! ```
+//!
+//! Only one triangle of `t` is read: the lower one or the upper one, without the diagonal if that is to be
+//! taken as ones. What is not read has no influence on a derivative. A zero on the diagonal gives what
+//! division by zero gives.
+//!
+//! Linear in `b`, with itself as its exact transpose, so it is closed under differentiation. Source of
+//! the rule: Giles (2008), 2.3.1. Model: XLA's `TriangularSolve`, with the matrix on the left.
+
+use super::matrix::{Part, batch_axes, part, product, square, transposed};
+use super::routine_call::RoutineCall;
+use crate::lang::builder::Builder;
+use crate::lang::function::Atom;
+use crate::lang::problem::{Kind, Problem, Result};
+use crate::lang::types::ArrayType;
+use crate::prim::array::permute::move_axis;
+use crate::prim::{
+    Arg, ArrayPrimitive, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand, Rewrite,
+    Sample, Scalar, Tangent, elementwise, reshaped,
+};
+use crate::tensor::Tensor;
+use tapeloom_routines::Routine;
+
+/// `triangular_solve{lower, transposed, unit_diagonal}`
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct TriangularSolve {
+    /// Whether the lower triangle is read; else the upper one.
+    pub lower: bool,
+    /// Whether the system is that of the transposed matrix.
+    pub transposed: bool,
+    /// Whether the diagonal is taken to be ones, and not read.
+    pub unit_diagonal: bool,
+}
+
+notation!(TriangularSolve = "triangular_solve" { lower, transposed, unit_diagonal });
+
+impl TriangularSolve {
+    /// The one of the lower triangle as it stands.
+    pub const LOWER: TriangularSolve =
+        TriangularSolve { lower: true, transposed: false, unit_diagonal: false };
+
+    /// The part of the matrix that is read.
+    fn read(&self) -> Part {
+        match (self.lower, self.unit_diagonal) {
+            (true, false) => Part::Lower,
+            (true, true) => Part::StrictlyLower,
+            (false, false) => Part::Upper,
+            (false, true) => Part::StrictlyUpper,
+        }
+    }
+
+    /// The routine on operands of these types.
+    fn call(&self, t: &ArrayType, b: &ArrayType) -> RoutineCall {
+        let rank = b.shape.len();
+        let routine = Routine::TriangularSolve {
+            n: b.shape[rank - 2],
+            columns: b.shape[rank - 1],
+            lower: self.lower,
+            transposed: self.transposed,
+            unit_diagonal: self.unit_diagonal,
+        };
+        RoutineCall::new(routine, t.dtype, batch_axes(&t.shape))
+    }
+}
+
+impl ArrayPrimitive for TriangularSolve {
+    const EFFECTS: Effects = Effects::Pure;
+
+    fn docs() -> Vec<Doc> {
+        vec![Doc {
+            family: Family::Linear,
+            name: "triangular_solve{lower, transposed, unit_diagonal}".into(),
+            math: "x with op(T) x = b, op(T) = T or Tᵀ, of one triangle of T".into(),
+            types: "floats [.., n, n] and [.., n, m] to [.., n, m]".into(),
+            derivative: "op(T)⁻¹ (t_b - op(t_T) x); its transpose in b is the solve with op(T)ᵀ"
+                .into(),
+            edges: "the other triangle is not read, nor a diagonal of ones; a zero on the diagonal \
+                    divides, nan and inf stay in their member of the batch"
+                .into(),
+        }]
+    }
+
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType> {
+        let [t, b] = operands else {
+            let message = "`triangular_solve` takes two arrays";
+            return Err(Problem::new(Kind::Arguments, message, "the matrix, then the right sides"));
+        };
+        let (t, n) = square("triangular_solve", t)?;
+        let wrong = |kind, help: &str| {
+            let message = format!("`triangular_solve` of {t} and {}", b.ty);
+            Err(Problem::new(kind, message, help.to_owned()))
+        };
+        let Some(b) = b.ty.as_array() else {
+            return wrong(Kind::Dtype, "right sides are columns of matrices of floats");
+        };
+        if b.dtype != t.dtype {
+            return wrong(Kind::Dtype, "convert one of them");
+        }
+        match b.shape.split_last() {
+            Some((_, rest)) if *rest == t.shape[..t.shape.len() - 1] => Ok(b.clone()),
+            _ => wrong(
+                Kind::Shape,
+                &format!("right sides are [.., {n}, columns] with the same axes in front"),
+            ),
+        }
+    }
+
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
+        let (t, b) = (&operands[0], &operands[1]);
+        let x = self.call(t.ty(), b.ty()).run(operands)?;
+        let [x] = &x[..] else { return Err(Problem::internal("a solution is one array")) };
+        x.reshape(b.shape())
+    }
+
+    fn jvp(&self, b: &Builder<'_>, x: &[Atom], y: Atom, dx: &[Tangent]) -> Result<Tangent> {
+        let moved = dx[0].map(|dt| {
+            let dt = part(b, dt, self.read());
+            let dt = if self.transposed { transposed(b, dt) } else { dt };
+            b.emit1(Scalar::Neg, &[product(b, dt, y)])
+        });
+        let right = elementwise::add_tangents(b, dx[1], moved);
+        Ok(right.map(|right| b.emit1(self.clone(), &[x[0], right])))
+    }
+
+    fn is_linear(&self, operands: &[Linearity]) -> bool {
+        operands.len() == 2 && operands[0] != Linearity::Linear
+    }
+
+    fn transpose(&self, b: &Builder<'_>, x: &[Arg], ct: Atom, into: &mut Cotangents) -> Result<()> {
+        let Some(t) = x[0].known() else { return Ok(()) };
+        let back = TriangularSolve { transposed: !self.transposed, ..self.clone() };
+        into.add(b, 1, b.emit1(back, &[t, ct]));
+        Ok(())
+    }
+
+    /// Right sides of a batch that have one matrix are more columns of it.
+    fn batch(&self, b: &Builder<'_>, size: usize, x: &[Atom], batched: &[bool]) -> Result<Atom> {
+        let lifted = |i: usize| match batched[i] {
+            true => x[i],
+            false => elementwise::materialize_lead(b, size, x[i]),
+        };
+        if batched[0] {
+            return Ok(b.emit1(self.clone(), &[lifted(0), lifted(1)]));
+        }
+        // [size, .., n, m] -> [.., n, size, m] -> [.., n, size m], and back.
+        let rank = b.shape_of(x[1]).len();
+        let apart = b.shape_of(move_axis(b, x[1], 0, rank - 2));
+        let mut together = apart[..rank - 2].to_vec();
+        together.push(apart[rank - 2] * apart[rank - 1]);
+        let columns = reshaped(b, move_axis(b, x[1], 0, rank - 2), &together);
+        let y = reshaped(b, b.emit1(self.clone(), &[x[0], columns]), &apart);
+        Ok(move_axis(b, y, rank - 2, 0))
+    }
+
+    fn lower(&self, operands: &[Operand<'_>]) -> Lowering {
+        match (operands[0].ty.as_array(), operands[1].ty.as_array()) {
+            (Some(t), Some(b)) => Lowering::Routine(self.call(t, b)),
+            _ => Lowering::Missing(Problem::internal("a triangular solve of no arrays")),
+        }
+    }
+
+    fn rewrites() -> Vec<Rewrite> {
+        Vec::new()
+    }
+
+    fn samples() -> Vec<Sample> {
+        // One matrix has a useful triangle on either side.
+        let t = Tensor::from([[2.0, 0.5, -0.75], [1.0, -1.5, 0.25], [-0.5, 3.0, 1.25]]);
+        let b = Tensor::from([[1.0, 2.0], [-3.0, 0.5], [0.25, 4.0]]);
+        let mut all = Vec::new();
+        for bits in 0..8 {
+            let [lower, transposed, unit_diagonal] = [1, 2, 4].map(|bit| bits & bit != 0);
+            let op = TriangularSolve { lower, transposed, unit_diagonal };
+            all.push(Sample::smooth(op, vec![t.clone(), b.clone()]));
+        }
+        let two = Tensor::from([[[2.0, 0.0], [1.0, -1.5]], [[0.5, 0.0], [3.0, 4.0]]]);
+        let sides = Tensor::from([[[1.0], [2.0]], [[-0.5], [3.0]]]);
+        let singular = Tensor::from([[0.0f32, 0.0], [1.0, 2.0]]);
+        let side = Tensor::from([[1.0f32], [f32::INFINITY]]);
+        let none = Tensor::from([[0.0; 0]; 0]);
+        all.extend([
+            Sample::smooth(TriangularSolve::LOWER, vec![two, sides]),
+            Sample::edge(TriangularSolve::LOWER, vec![singular, side]),
+            Sample::edge(TriangularSolve::LOWER, vec![none.clone(), none]),
+            Sample::edge(TriangularSolve::LOWER, vec![t, Tensor::from([[0.0; 0]; 3])]),
+        ]);
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use crate::lang::types::{Dtype, Type};
+    use crate::prim::test_laws::*;
+
+    #[test]
+    fn laws_hold() {
+        check_samples(TriangularSolve::samples());
+    }
+
+    #[test]
+    fn the_other_triangle_is_not_read() {
+        let (t, b) = (Tensor::from([[2.0, f64::NAN], [1.0, 4.0]]), Tensor::from([[2.0], [9.0]]));
+        assert_eq!(eval1(TriangularSolve::LOWER, &[t, b]), Tensor::from([[1.0], [2.0]]));
+        let (t, b) = (Tensor::from([[7.0, 3.0], [f64::NAN, 7.0]]), Tensor::from([[7.0], [2.0]]));
+        let unit = TriangularSolve { lower: false, transposed: false, unit_diagonal: true };
+        assert_eq!(eval1(unit, &[t, b]), Tensor::from([[1.0], [2.0]]));
+    }
+
+    #[test]
+    fn problems_say_what_to_mend() {
+        let ty = |dtype, shape: &[usize]| Type::array(dtype, shape);
+        let wrong =
+            |t: Type, b: Type| problem(TriangularSolve::LOWER, &[t, b]).to_string();
+        let (t, b) = (ty(Dtype::F64, &[2, 2]), ty(Dtype::F64, &[2, 1]));
+        assert!(wrong(ty(Dtype::F64, &[2, 3]), b.clone()).contains("2 rows and 3 columns"));
+        assert!(wrong(ty(Dtype::I64, &[2, 2]), b.clone()).contains("[dtype]"));
+        assert!(wrong(t.clone(), ty(Dtype::F32, &[2, 1])).contains("[dtype]"));
+        assert!(wrong(t.clone(), ty(Dtype::F64, &[2])).contains("[shape]"));
+        assert!(wrong(t, ty(Dtype::F64, &[3, 1])).contains("[2, columns]") );
+    }
+}

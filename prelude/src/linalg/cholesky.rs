@@ -1,0 +1,61 @@
+//! The Cholesky factor, and systems by it.
+
+use super::triangular::{Triangle, solve_triangular};
+use super::{System, square, transposed};
+use crate::Var;
+use crate::ops::{emit, wrong};
+use crate::var::{IntoVar, caller, on_behalf};
+use tapeloom_ir::prim::Cholesky;
+
+/// The lower triangular `L` with `L Lᵀ = A`, for symmetric positive definite matrices `a` of shape `[.., n, n]` and
+/// a float dtype; the result has the same type, with zeros above the diagonal.
+///
+/// `A` is the symmetric part of `a`, `(a + aᵀ) / 2`, so derivatives are symmetric, too (as in JAX). A matrix that is
+/// not positive definite gives nan on and below the diagonal, in its member of a batch alone.
+/// The rule is that of Murray (2016).
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let a = [[4.0, 2.0], [2.0, 5.0]];
+/// assert_eq!(run(linalg::cholesky, a)?.to_vec::<f64>()?, [2.0, 0.0, 1.0, 2.0]);
+/// check_grads(linalg::cholesky, a, 2)?;
+/// let none = run(linalg::cholesky, [[1.0, 2.0], [2.0, 1.0]])?;
+/// assert!(none.to_vec::<f64>()?[3].is_nan());
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `shape` if the matrices are not square, `dtype` if they are not floats.
+#[track_caller]
+pub fn cholesky(a: Var) -> Var {
+    let at = caller();
+    match square("cholesky", a, at) {
+        Ok(_) => on_behalf("cholesky", at, || emit(Cholesky {}, &[(a + transposed(a)) * 0.5], at)),
+        Err(problem) => wrong(problem, &[a], a.ty(at), at),
+    }
+}
+
+/// The solution `x` of `L Lᵀ x = b`, given the factor `l` of [`cholesky`]: `l` of shape `[.., n, n]`, `b` of shape `[n]`
+/// or `[.., n, columns]`, both of one float dtype; axes in front broadcast. The result has the shape of `b`.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let solve = |(a, b): (Var, Var)| linalg::cho_solve(linalg::cholesky(a), b);
+/// let (a, b) = ([[4.0, 2.0], [2.0, 5.0]], [8.0, 12.0]);
+/// assert_eq!(run(solve, (a, b))?.to_vec::<f64>()?, [1.0, 2.0]);
+/// check_grads(solve, (a, b), 2)?;
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `shape` if `l` is not square or `b` does not fit, `dtype` if they are not floats of one type.
+#[track_caller]
+pub fn cho_solve(l: Var, b: impl IntoVar) -> Var {
+    let at = caller();
+    let b = b.beside(l, at);
+    match System::of("cho_solve", l, b, at) {
+        Ok(_) => on_behalf("cho_solve", at, || {
+            let y = solve_triangular(l, b, Triangle::LOWER);
+            solve_triangular(l, y, Triangle::LOWER.transposed())
+        }),
+        Err(problem) => wrong(problem, &[l, b], b.ty(at), at),
+    }
+}

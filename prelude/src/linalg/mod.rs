@@ -1,0 +1,114 @@
+//! Linear algebra: factors of matrices and solutions of systems, for one matrix or many.
+//!
+//! Matrices are the last two axes of an array; all axes before them are a batch. So every function here
+//! works on one matrix and on a stack of them, under [`vmap`](crate::vmap) and in loops, and has derivatives of every
+//! order.
+//!
+//! ```
+//! use tapeloom::prelude::*;
+//! // The logarithm of the density of a normal distribution with covariance A.
+//! let density = |(a, x): (Var, Var)| {
+//!     let l = linalg::cholesky(a);
+//!     let white = linalg::solve_triangular(l, x, Triangle::LOWER);
+//!     -0.5 * white.dot(white) - l.diagonal().ln().sum()
+//! };
+//! let (a, x) = ([[2.0, 0.5], [0.5, 1.0]], [1.0, -1.0]);
+//! assert!((run(density, (a, x))?.item::<f64>()? + 1.4226650).abs() < 1e-6);
+//! check_grads(density, (a, x), 2)?;
+//! # Ok::<(), tapeloom::Error>(())
+//! ```
+//!
+//! A failure is a value: a matrix that is not positive definite gives nan, in its own member of a batch.
+//! [`Jit::nan_check`](crate::Jit::nan_check) names the line.
+
+mod cholesky;
+mod triangular;
+
+pub use cholesky::{cho_solve, cholesky};
+pub use triangular::{Triangle, solve_triangular};
+
+use crate::Var;
+use crate::ops::{broadcast_shapes, broadcast_var, reshape};
+use tapeloom_ir::{ArrayType, Kind, Loc, Problem, Shape};
+
+/// The matrices of floats that an operand must be.
+fn matrices(name: &str, x: Var, at: Loc) -> Result<[usize; 2], Problem> {
+    let ty = x.ty(at);
+    if !ty.dtype.is_float() {
+        let help = "convert first, as in `x.convert(Dtype::F64)`";
+        return Err(Problem::new(Kind::Dtype, format!("`{name}` needs floats, got {ty}"), help));
+    }
+    match ty.shape[..] {
+        [.., rows, columns] => Ok([rows, columns]),
+        _ => {
+            let help = "the last two axes are the rows and columns of a matrix";
+            Err(Problem::new(Kind::Shape, format!("`{name}` needs a matrix, got {ty}"), help))
+        }
+    }
+}
+
+/// As [`matrices`], with as many rows as columns.
+fn square(name: &str, x: Var, at: Loc) -> Result<usize, Problem> {
+    let [rows, columns] = matrices(name, x, at)?;
+    if rows == columns {
+        return Ok(rows);
+    }
+    let message = format!("`{name}` needs square matrices, got {}", x.ty(at));
+    Err(Problem::new(Kind::Shape, message, "the last two axes must have one extent"))
+}
+
+/// `xᵀ`, of the last two axes.
+fn transposed(x: Var) -> Var {
+    x.swap_axes(-2, -1)
+}
+
+/// A matrix and right sides with the same axes in front, of matrices with `n` rows, and of what type the
+/// solution is. A right side of one axis is one column.
+struct System {
+    matrix: Var,
+    right: Var,
+    solution: ArrayType,
+}
+
+impl System {
+    fn of(name: &str, matrix: Var, right: Var, at: Loc) -> Result<System, Problem> {
+        let n = square(name, matrix, at)?;
+        let (tm, tr) = (matrix.ty(at), right.ty(at));
+        if tr.dtype != tm.dtype {
+            let help = crate::dtype::conversions(tm.dtype, tr.dtype);
+            let message = format!("`{name}` needs operands of one dtype, got {tm} and {tr}");
+            return Err(Problem::new(Kind::Dtype, message, help));
+        }
+        let columns = match tr.shape[..] {
+            [rows] if rows == n => None,
+            [.., rows, columns] if rows == n => Some(columns),
+            _ => {
+                let help = format!("right sides are [{n}] or [.., {n}, columns]");
+                let message = format!("`{name}` of {tm} and {tr}");
+                return Err(Problem::new(Kind::Shape, message, help));
+            }
+        };
+        let before = |shape: &Shape| shape[..shape.len() - 2].to_vec();
+        let own = columns.map(|_| before(&tr.shape)).unwrap_or_default();
+        let lead = broadcast_shapes(&before(&tm.shape), &own).ok_or_else(|| {
+            let message = format!("`{name}` of {tm} and {tr}: the axes in front do not broadcast");
+            let help = "aligned at the last of them, extents must be equal or 1";
+            Problem::new(Kind::Shape, message, help)
+        })?;
+        let all = |last: &[usize]| Shape::from(&[&lead[..], last].concat()[..]);
+        let (solution, right) = match columns {
+            Some(m) => (all(&[n, m]), broadcast_var(right, &all(&[n, m]), at)),
+            None => {
+                let column = reshape(right, [n, 1].into(), at);
+                (all(&[n]), broadcast_var(column, &all(&[n, 1]), at))
+            }
+        };
+        let matrix = broadcast_var(matrix, &all(&[n, n]), at);
+        Ok(System { matrix, right, solution: ArrayType::new(tm.dtype, solution) })
+    }
+
+    /// The solution in the form of the right side.
+    fn solved(&self, x: Var, at: Loc) -> Var {
+        reshape(x, self.solution.shape.clone(), at)
+    }
+}
