@@ -1,0 +1,167 @@
+//! What the tests of the routines share: calls on vectors, random matrices, products and residuals
+//! in double precision.
+
+use crate::plan::Plan;
+use crate::real::Real;
+use crate::routine::{Element, Float, Routine};
+
+/// Orders of the matrices in the tests of residuals: below, at and above the sizes of tiles and of
+/// blocks.
+pub(crate) const ORDERS: [usize; 10] = [1, 2, 3, 4, 5, 8, 16, 33, 65, 100];
+
+/// Shapes of rectangular matrices: wide, tall, and of one row or column.
+pub(crate) const SHAPES: [(usize, usize); 8] =
+    [(1, 5), (5, 1), (3, 8), (8, 3), (16, 33), (65, 16), (40, 100), (100, 65)];
+
+/// An element type in the tests.
+pub(crate) trait Number: Real {
+    const FLOAT: Float;
+    /// The unit roundoff times two.
+    const EPSILON: f64;
+    fn of(value: f64) -> Self;
+    fn double(self) -> f64;
+}
+
+impl Number for f32 {
+    const FLOAT: Float = Float::F32;
+    const EPSILON: f64 = f32::EPSILON as f64;
+
+    fn of(value: f64) -> Self {
+        value as f32
+    }
+
+    fn double(self) -> f64 {
+        f64::from(self)
+    }
+}
+
+impl Number for f64 {
+    const FLOAT: Float = Float::F64;
+    const EPSILON: f64 = f64::EPSILON;
+
+    fn of(value: f64) -> Self {
+        value
+    }
+
+    fn double(self) -> f64 {
+        self
+    }
+}
+
+/// The results of one call, in order and by kind.
+pub(crate) struct Results<T> {
+    pub(crate) floats: Vec<Vec<T>>,
+    pub(crate) indices: Vec<Vec<i32>>,
+}
+
+impl<T: Number> Results<T> {
+    /// A floating-point result in double precision.
+    pub(crate) fn double(&self, place: usize) -> Vec<f64> {
+        self.floats[place].iter().map(|x| x.double()).collect()
+    }
+
+    /// Whether every number of every floating-point result is nan, and every index its place.
+    pub(crate) fn failed(&self) -> bool {
+        let nan = |x: &T| x.double().is_nan();
+        let counts = |xs: &Vec<i32>| xs.iter().zip(0..).all(|(&x, place)| x == place);
+        self.floats.iter().flatten().all(nan) && self.indices.iter().all(counts)
+    }
+
+    /// Whether every number of every floating-point result is finite.
+    pub(crate) fn finite(&self) -> bool {
+        self.floats.iter().flatten().all(|x| x.finite())
+    }
+}
+
+/// Calls a routine with result buffers and scratch full of bytes that are no answer.
+pub(crate) fn call<T: Number>(routine: &Routine, operands: &[&[T]]) -> Results<T> {
+    let plan = routine.plan(T::FLOAT).unwrap();
+    call_plan(&plan, operands)
+}
+
+/// [`call`] for a plan made before.
+pub(crate) fn call_plan<T: Number>(plan: &Plan, operands: &[&[T]]) -> Results<T> {
+    let mut scratch = vec![0xa5; plan.scratch_bytes()];
+    let operands: Vec<&[u8]> = operands.iter().map(|x| bytemuck::cast_slice(x)).collect();
+    let mut floats = Vec::new();
+    let mut indices = Vec::new();
+    for array in plan.routine().results() {
+        let length = array.shape.iter().product();
+        match array.element {
+            Element::Float => floats.push(vec![T::of(-77.0); length]),
+            Element::Index => indices.push(vec![-77; length]),
+        }
+    }
+    // In every routine the floating-point results stand before the indices.
+    let mut results: Vec<&mut [u8]> = Vec::new();
+    results.extend(floats.iter_mut().map(|x| bytemuck::cast_slice_mut(x)));
+    results.extend(indices.iter_mut().map(|x| bytemuck::cast_slice_mut(x)));
+    plan.run(&operands, &mut results, &mut scratch).unwrap();
+    Results { floats, indices }
+}
+
+/// Numbers between -1 and 1 by a multiplicative generator.
+pub(crate) fn random<T: Number>(length: usize, seed: u64) -> Vec<T> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        let mixed = state ^ (state >> 29);
+        T::of((mixed >> 11) as f64 / 2_f64.powi(52) - 1.0)
+    };
+    (0..length).map(|_| next()).collect()
+}
+
+/// `a a^T + n`, symmetric to the last bit and well conditioned.
+pub(crate) fn positive<T: Number>(n: usize, seed: u64) -> Vec<T> {
+    let a: Vec<f64> = random(n * n, seed);
+    let mut product = multiply(n, n, n, &a, &turn(n, n, &a));
+    for i in 0..n {
+        product[i * n + i] += n as f64;
+        for j in 0..i {
+            product[j * n + i] = product[i * n + j];
+        }
+    }
+    product.into_iter().map(T::of).collect()
+}
+
+/// Double precision.
+pub(crate) fn double<T: Number>(values: &[T]) -> Vec<f64> {
+    values.iter().map(|x| x.double()).collect()
+}
+
+/// `a[m, k] b[k, n]`.
+pub(crate) fn multiply(m: usize, k: usize, n: usize, a: &[f64], b: &[f64]) -> Vec<f64> {
+    let entry = |i: usize, j: usize| (0..k).map(|l| a[i * k + l] * b[l * n + j]).sum::<f64>();
+    (0..m * n).map(|place| entry(place / n, place % n)).collect()
+}
+
+/// The transpose of `a[m, n]`.
+pub(crate) fn turn(m: usize, n: usize, a: &[f64]) -> Vec<f64> {
+    (0..m * n).map(|place| a[place % m * n + place / m]).collect()
+}
+
+/// The identity.
+pub(crate) fn identity(n: usize) -> Vec<f64> {
+    (0..n * n).map(|place| f64::from(u8::from(place / n == place % n))).collect()
+}
+
+/// The square root of the sum of squares, without overflow.
+pub(crate) fn norm(a: &[f64]) -> f64 {
+    let most = a.iter().fold(0.0_f64, |most, x| most.max(x.abs()));
+    let scale = if most > 0.0 { most } else { 1.0 };
+    scale * a.iter().map(|x| (x / scale).powi(2)).sum::<f64>().sqrt()
+}
+
+/// Fails unless `|a - b| <= bound epsilon max(|a|, |b|)` in the 2-norm of the entries.
+#[track_caller]
+pub(crate) fn close<T: Number>(bound: f64, a: &[f64], b: &[f64], what: &str) {
+    assert_eq!(a.len(), b.len(), "{what}");
+    let difference: Vec<f64> = a.iter().zip(b).map(|(a, b)| a - b).collect();
+    let scale = norm(a).max(norm(b));
+    let error = norm(&difference);
+    assert!(
+        error <= bound * T::EPSILON * scale,
+        "{what}: the error is {:.1} epsilon of the norm where {bound} are allowed",
+        error / scale / T::EPSILON
+    );
+}

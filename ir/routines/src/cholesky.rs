@@ -1,0 +1,92 @@
+//! Cholesky factorisation `a = l l^T` of a symmetric positive definite matrix (Golub and Van Loan,
+//! section 4.2). As in LAPACK's `potrf` with `uplo = 'L'`, the strict upper triangle is not read.
+
+use faer::linalg::cholesky::llt::factor::{
+    LltRegularization, cholesky_in_place, cholesky_in_place_scratch,
+};
+use faer::{MatMut, Par, Spec};
+
+use crate::copies::{clear_upper, finite_lower, transpose_lower, transpose_upper};
+use crate::real::{Failed, Real};
+use crate::scratch::{Need, Scratch};
+
+pub(crate) fn need<T: Real>(n: usize) -> Need {
+    let stack = cholesky_in_place_scratch::<T>(n, Par::Seq, Spec::default());
+    Need::new().array::<T>(n * n).stack(stack)
+}
+
+/// `a[n, n] -> l[n, n]`. Where `a` is not positive definite or not finite, `l` is nan on and below
+/// the diagonal and zero above, so the product with a triangular mask loses nothing of the message.
+pub(crate) fn run<T: Real>(n: usize, a: &[T], l: &mut [T], scratch: Scratch<'_>) {
+    if factor(n, a, l, scratch).is_err() {
+        l.fill(T::NAN);
+    }
+    clear_upper(n, l);
+}
+
+fn factor<T: Real>(n: usize, a: &[T], l: &mut [T], mut scratch: Scratch<'_>) -> Result<(), Failed> {
+    finite_lower(n, a)?;
+    let columns = scratch.take::<T>(n * n)?;
+    transpose_lower(n, T::one(), a, columns);
+    cholesky_in_place(
+        MatMut::from_column_major_slice_mut(columns, n, n),
+        LltRegularization::default(),
+        Par::Seq,
+        scratch.stack(),
+        Spec::default(),
+    )
+    .map_err(|_| Failed)?;
+    // Read by rows, the column-major factor is an upper triangle.
+    transpose_upper(n, columns, l);
+    let positive = |row: usize| l[row * n + row].finite();
+    (0..n).all(positive).then_some(()).ok_or(Failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::checks::{Number, ORDERS, call, close, double, multiply, positive, turn};
+    use crate::routine::Routine;
+
+    fn factors<T: Number>() {
+        for n in ORDERS {
+            let mut a: Vec<T> = positive(n, n as u64);
+            let whole = double(&a);
+            // The routine must not read what lies above the diagonal.
+            for i in 0..n {
+                a[i * n + i + 1..(i + 1) * n].fill(T::NAN);
+            }
+            let l = call(&Routine::Cholesky { n }, &[&a]).double(0);
+            for (place, entry) in l.iter().enumerate() {
+                assert!(place % n <= place / n || *entry == 0.0, "{n}: {place}");
+            }
+            let product = multiply(n, n, n, &l, &turn(n, n, &l));
+            close::<T>(8.0, &product, &whole, &format!("l l^T, n = {n}"));
+        }
+    }
+
+    #[test]
+    fn the_factor_times_its_transpose_is_the_matrix() {
+        factors::<f32>();
+        factors::<f64>();
+    }
+
+    fn indefinite<T: Number>() {
+        for n in [1, 2, 4, 9, 65] {
+            for row in [0, n / 2, n - 1] {
+                let mut a: Vec<T> = positive(n, 3);
+                a[row * n + row] = T::of(-1.0);
+                let l = call(&Routine::Cholesky { n }, &[&a]).double(0);
+                for (place, entry) in l.iter().enumerate() {
+                    let below = place % n <= place / n;
+                    assert!(if below { entry.is_nan() } else { *entry == 0.0 }, "{n}, {row}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_positive_definite_is_nan_in_the_lower_triangle() {
+        indefinite::<f32>();
+        indefinite::<f64>();
+    }
+}

@@ -1,0 +1,53 @@
+//! Dense factorisations, triangular and tridiagonal solves, and Fourier transforms, each on one
+//! member of a batch: byte buffers in, byte buffers out, no allocation.
+//!
+//! The interpreter, the interpreter of the loop IR, and compiled code call the same functions of
+//! this crate, so all three give the same bits and the same signs of vectors. A [`Routine`] is a
+//! printable description: the shapes of its arrays and its arithmetic. [`Routine::plan`] prepares
+//! it for one element type, and [`Plan::run`] executes it.
+//!
+//! ```
+//! use tapeloom_routines::{Float, Routine};
+//!
+//! let plan = Routine::Cholesky { n: 2 }.plan(Float::F64)?;
+//! let a: [f64; 4] = [4.0, f64::NAN, 2.0, 5.0]; // the strict upper triangle is not read
+//! let mut l = [0.0_f64; 4];
+//! let mut scratch = vec![0; plan.scratch_bytes()];
+//! plan.run(
+//!     &[bytemuck::cast_slice(&a)],
+//!     &mut [bytemuck::cast_slice_mut(&mut l)],
+//!     &mut scratch,
+//! )?;
+//! assert_eq!(l, [2.0, 0.0, 1.0, 2.0]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! All arrays are dense and row-major. A failure is a value in the results of the member at hand,
+//! never a panic: where the input holds a nan or an infinity, or an iteration does not converge,
+//! every floating-point result is nan and every index result counts up from 0.
+//!
+//! The implementations are those of faer (factorisations) and rustfft (transforms), with what they
+//! leave to the caller added here: the scan of the input, the scaling of inputs near the ends of
+//! the exponent range, singular pivots, and signs. Both choose instructions by the processor, so
+//! the last bits of a result are those of one machine. Without the feature `linalg` every
+//! description exists and [`Routine::plan`] returns [`Unavailable::Missing`].
+
+#[cfg(all(test, feature = "linalg"))]
+mod checks;
+#[cfg(feature = "linalg")]
+mod cholesky;
+#[cfg(feature = "linalg")]
+mod copies;
+#[cfg(feature = "linalg")]
+mod dispatch;
+mod plan;
+#[cfg(feature = "linalg")]
+mod real;
+mod routine;
+#[cfg(feature = "linalg")]
+mod scratch;
+#[cfg(feature = "linalg")]
+mod triangular;
+
+pub use plan::{Plan, Unavailable, WrongBuffers};
+pub use routine::{Array, Element, Float, Routine, SvdVectors};

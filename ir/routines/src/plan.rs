@@ -1,0 +1,279 @@
+//! A routine prepared for one element type, and the one place where it is executed.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::routine::{Array, Element, Float, Routine};
+
+/// Why a routine has no plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unavailable {
+    /// The crate was built without the feature that brings the implementation.
+    Missing {
+        /// The name of the routine.
+        routine: &'static str,
+        /// The name of the feature.
+        feature: &'static str,
+    },
+    /// An array or the scratch buffer exceeds what memory or an `i32` index can hold.
+    TooLarge {
+        /// The routine.
+        routine: Routine,
+    },
+}
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unavailable::Missing { routine, feature } => write!(
+                f,
+                "{routine} has no implementation in this build: the feature `{feature}` is off"
+            ),
+            Unavailable::TooLarge { routine } => {
+                write!(f, "the arrays of {routine:?} are too large to address")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Unavailable {}
+
+/// Which buffers of a call do not fit the routine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WrongBuffers {
+    /// The number of operands or results.
+    Count {
+        /// What was counted.
+        what: &'static str,
+        /// The number that the routine has.
+        expected: usize,
+        /// The number given.
+        found: usize,
+    },
+    /// The length of one buffer in bytes. More scratch than needed is not an error.
+    Length {
+        /// The kind of buffer.
+        what: &'static str,
+        /// Its place among those of its kind.
+        place: usize,
+        /// The bytes that the routine needs.
+        expected: usize,
+        /// The bytes given.
+        found: usize,
+    },
+    /// A buffer starts at an address that is no multiple of the size of its elements.
+    Alignment {
+        /// The kind of buffer.
+        what: &'static str,
+        /// Its place among those of its kind.
+        place: usize,
+    },
+}
+
+impl fmt::Display for WrongBuffers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WrongBuffers::Count { what, expected, found } => {
+                write!(f, "{found} {what} buffers where the routine has {expected}")
+            }
+            WrongBuffers::Length { what, place, expected, found } => write!(
+                f,
+                "{what} buffer {place} has {found} bytes where the routine needs {expected}"
+            ),
+            WrongBuffers::Alignment { what, place } => {
+                write!(f, "{what} buffer {place} is not aligned to its elements")
+            }
+        }
+    }
+}
+
+impl std::error::Error for WrongBuffers {}
+
+/// A routine prepared for one element type: the size of its scratch, the tables of a transform.
+/// Clones share their tables, and threads may share a plan.
+#[derive(Clone)]
+pub struct Plan {
+    prepared: Arc<Prepared>,
+}
+
+/// One expected buffer.
+struct Buffer {
+    bytes: usize,
+    element: Element,
+}
+
+struct Prepared {
+    routine: Routine,
+    float: Float,
+    operands: Vec<Buffer>,
+    results: Vec<Buffer>,
+    kernel: Kernel,
+}
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Plan")
+            .field("routine", self.routine())
+            .field("float", &self.float())
+            .field("scratch_bytes", &self.scratch_bytes())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Routine {
+    /// Prepares the routine for numbers of one type.
+    ///
+    /// # Errors
+    /// [`Unavailable::Missing`] in a build without the feature `linalg`, and
+    /// [`Unavailable::TooLarge`] where an array cannot exist in memory.
+    pub fn plan(&self, float: Float) -> Result<Plan, Unavailable> {
+        let too_large = || Unavailable::TooLarge { routine: self.clone() };
+        let buffers = |arrays: Vec<Array>| -> Option<Vec<Buffer>> {
+            let buffer = |array: Array| {
+                let indexed = array.shape.iter().all(|&length| i32::try_from(length).is_ok());
+                let bytes = array.bytes(float).filter(|_| indexed)?;
+                Some(Buffer { bytes, element: array.element })
+            };
+            arrays.into_iter().map(buffer).collect()
+        };
+        let operands = buffers(self.operands()).ok_or_else(too_large)?;
+        let results = buffers(self.results()).ok_or_else(too_large)?;
+        let kernel = Kernel::new(self, float)?;
+        Ok(Plan {
+            prepared: Arc::new(Prepared {
+                routine: self.clone(),
+                float,
+                operands,
+                results,
+                kernel,
+            }),
+        })
+    }
+}
+
+impl Plan {
+    /// The routine that was planned.
+    #[must_use]
+    pub fn routine(&self) -> &Routine {
+        &self.prepared.routine
+    }
+
+    /// The type of the numbers.
+    #[must_use]
+    pub fn float(&self) -> Float {
+        self.prepared.float
+    }
+
+    /// The bytes of scratch that [`Plan::run`] needs, wherever the buffer begins. Its content is
+    /// neither an input nor a result.
+    #[must_use]
+    pub fn scratch_bytes(&self) -> usize {
+        self.prepared.kernel.scratch_bytes()
+    }
+
+    /// Executes the routine on one member, without allocation. Every byte of the results is
+    /// written; a failure of the routine is a value in them.
+    ///
+    /// # Errors
+    /// [`WrongBuffers`] where the number of buffers, a length or an alignment is wrong; nothing is
+    /// written then.
+    pub fn run(
+        &self,
+        operands: &[&[u8]],
+        results: &mut [&mut [u8]],
+        scratch: &mut [u8],
+    ) -> Result<(), WrongBuffers> {
+        let Prepared {
+            routine,
+            float,
+            operands: expected_operands,
+            results: expected_results,
+            kernel,
+        } = &*self.prepared;
+        check("operand", expected_operands, operands.iter().copied(), *float)?;
+        check("result", expected_results, results.iter().map(|result| &**result), *float)?;
+        let expected = kernel.scratch_bytes();
+        if scratch.len() < expected {
+            return Err(WrongBuffers::Length {
+                what: "scratch",
+                place: 0,
+                expected,
+                found: scratch.len(),
+            });
+        }
+        if !kernel.run(routine, operands, results, scratch) {
+            for (result, buffer) in results.iter_mut().zip(expected_results) {
+                fail(result, buffer.element, *float);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check<'a>(
+    what: &'static str,
+    expected: &[Buffer],
+    found: impl ExactSizeIterator<Item = &'a [u8]>,
+    float: Float,
+) -> Result<(), WrongBuffers> {
+    if found.len() != expected.len() {
+        return Err(WrongBuffers::Count { what, expected: expected.len(), found: found.len() });
+    }
+    for (place, (expected, found)) in expected.iter().zip(found).enumerate() {
+        if found.len() != expected.bytes {
+            return Err(WrongBuffers::Length {
+                what,
+                place,
+                expected: expected.bytes,
+                found: found.len(),
+            });
+        }
+        let size = expected.element.bytes(float);
+        if !found.is_empty() && found.as_ptr().align_offset(size) != 0 {
+            return Err(WrongBuffers::Alignment { what, place });
+        }
+    }
+    Ok(())
+}
+
+/// Writes the value of a failure: nan, or for indices the numbers from 0.
+fn fail(result: &mut [u8], element: Element, float: Float) {
+    match (element, float) {
+        (Element::Float, Float::F32) => {
+            let (numbers, _) = result.as_chunks_mut::<4>();
+            numbers.fill(f32::NAN.to_ne_bytes());
+        }
+        (Element::Float, Float::F64) => {
+            let (numbers, _) = result.as_chunks_mut::<8>();
+            numbers.fill(f64::NAN.to_ne_bytes());
+        }
+        (Element::Index, _) => {
+            let (numbers, _) = result.as_chunks_mut::<4>();
+            for (place, number) in (0_i32..).zip(numbers) {
+                *number = place.to_ne_bytes();
+            }
+        }
+    }
+}
+
+#[cfg(feature = "linalg")]
+use crate::dispatch::Kernel;
+
+/// Without the feature there is no kernel, so no plan.
+#[cfg(not(feature = "linalg"))]
+enum Kernel {}
+
+#[cfg(not(feature = "linalg"))]
+impl Kernel {
+    fn new(routine: &Routine, _: Float) -> Result<Self, Unavailable> {
+        Err(Unavailable::Missing { routine: routine.name(), feature: "linalg" })
+    }
+
+    fn scratch_bytes(&self) -> usize {
+        match *self {}
+    }
+
+    fn run(&self, _: &Routine, _: &[&[u8]], _: &mut [&mut [u8]], _: &mut [u8]) -> bool {
+        match *self {}
+    }
+}

@@ -1,0 +1,137 @@
+//! The two element types, with what the routines ask of a number.
+
+use bytemuck::Pod;
+
+/// `f32` or `f64`.
+pub(crate) trait Real: faer::traits::RealField + rustfft::FftNum + Pod {
+    /// Not a number.
+    const NAN: Self;
+    /// Inputs whose largest absolute value is a power of two between minus and plus this exponent
+    /// are not scaled: sums of squares of such numbers neither overflow nor underflow.
+    const SAFE_EXPONENT: i32;
+    /// The largest exponent of a scaling factor; factors and their reciprocals are normal numbers.
+    const FACTOR_EXPONENT: i32;
+    /// The smallest absolute value whose reciprocal is finite and normal.
+    const RECIPROCAL: Self;
+
+    /// Square root.
+    fn root(self) -> Self;
+    /// `2^exponent`, for an exponent of normal numbers.
+    fn power_of_two(exponent: i32) -> Self;
+    /// The `e` with `2^e <= |self| < 2^(e+1)`, for a normal number; less than every exponent of a
+    /// normal number for zero and subnormal numbers.
+    fn exponent(self) -> i32;
+    /// Whether the number is neither nan nor infinite.
+    fn finite(self) -> bool;
+}
+
+impl Real for f32 {
+    const NAN: Self = f32::NAN;
+    const SAFE_EXPONENT: i32 = 40;
+    const FACTOR_EXPONENT: i32 = 120;
+    const RECIPROCAL: Self = f32::MIN_POSITIVE * 4.0;
+
+    fn root(self) -> Self {
+        self.sqrt()
+    }
+
+    fn power_of_two(exponent: i32) -> Self {
+        f32::from_bits(((exponent + 127) as u32) << 23)
+    }
+
+    fn exponent(self) -> i32 {
+        (self.to_bits() >> 23 & 0xff) as i32 - 127
+    }
+
+    fn finite(self) -> bool {
+        self.is_finite()
+    }
+}
+
+impl Real for f64 {
+    const NAN: Self = f64::NAN;
+    const SAFE_EXPONENT: i32 = 300;
+    const FACTOR_EXPONENT: i32 = 1000;
+    const RECIPROCAL: Self = f64::MIN_POSITIVE * 4.0;
+
+    fn root(self) -> Self {
+        self.sqrt()
+    }
+
+    fn power_of_two(exponent: i32) -> Self {
+        f64::from_bits(((exponent + 1023) as u64) << 52)
+    }
+
+    fn exponent(self) -> i32 {
+        (self.to_bits() >> 52 & 0x7ff) as i32 - 1023
+    }
+
+    fn finite(self) -> bool {
+        self.is_finite()
+    }
+}
+
+/// Whether no number of the slice is nan or infinite.
+///
+/// `x * 0` is a zero for finite `x` and nan otherwise; the sums of eight lanes need no branch.
+pub(crate) fn all_finite<T: Real>(values: &[T]) -> bool {
+    let mut sums = [T::zero(); 8];
+    let (blocks, rest) = values.as_chunks::<8>();
+    for block in blocks {
+        for (sum, &value) in sums.iter_mut().zip(block) {
+            *sum += value * T::zero();
+        }
+    }
+    rest.iter().chain(&sums).all(|value| value.finite())
+}
+
+/// The largest absolute value of the slice, zero for none; a failure where one is not finite.
+pub(crate) fn largest<T: Real>(values: &[T]) -> Result<T, Failed> {
+    if !all_finite(values) {
+        return Err(Failed);
+    }
+    let mut most = [T::zero(); 8];
+    let (blocks, rest) = values.as_chunks::<8>();
+    for block in blocks {
+        for (most, &value) in most.iter_mut().zip(block) {
+            let value = value.abs();
+            *most = if value > *most { value } else { *most };
+        }
+    }
+    let larger = |a: T, b: &T| if b.abs() > a { b.abs() } else { a };
+    Ok(rest.iter().chain(&most).fold(T::zero(), larger))
+}
+
+/// A power of two by which a routine multiplies its input, with its reciprocal.
+#[derive(Clone, Copy)]
+pub(crate) struct Scaling<T> {
+    /// The factor of the input.
+    pub(crate) factor: T,
+    /// The factor of results that are linear in the input.
+    pub(crate) back: T,
+}
+
+impl<T: Real> Scaling<T> {
+    /// The scaling for an input with this largest absolute value: one within the safe range, and
+    /// outside it a factor that brings the largest value close to one.
+    pub(crate) fn of(largest: T) -> Self {
+        let exponent = largest.exponent();
+        let exponent = if largest == T::zero() || exponent.abs() <= T::SAFE_EXPONENT {
+            0
+        } else {
+            exponent.clamp(-T::FACTOR_EXPONENT, T::FACTOR_EXPONENT)
+        };
+        Scaling { factor: T::power_of_two(-exponent), back: T::power_of_two(exponent) }
+    }
+
+    /// Multiplies every number by the reciprocal of the factor.
+    pub(crate) fn undo(self, values: &mut [T]) {
+        if self.back != T::one() {
+            values.iter_mut().for_each(|value| *value *= self.back);
+        }
+    }
+}
+
+/// The routine has no answer for this member, and its results are the values of a failure.
+#[derive(Debug)]
+pub(crate) struct Failed;

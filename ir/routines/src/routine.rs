@@ -1,0 +1,331 @@
+//! The description of a routine: its name, the arrays that it reads and writes, its arithmetic.
+//!
+//! Operation counts are those of Golub and Van Loan, *Matrix Computations*, 4th edition: sections
+//! 3.2 (LU), 4.2 (Cholesky), 5.2 (QR), 7.5 (Schur), 8.3 (symmetric eigenvalues), 8.6 (SVD); and
+//! `5 n log2 n` for a transform, as the FFTW benchmarks count.
+
+/// The element type of a routine's floating-point arrays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Float {
+    /// Single precision.
+    F32,
+    /// Double precision.
+    F64,
+}
+
+impl Float {
+    /// The size of one number in bytes.
+    #[must_use]
+    pub fn bytes(self) -> usize {
+        match self {
+            Float::F32 => 4,
+            Float::F64 => 8,
+        }
+    }
+}
+
+/// What one array of a routine holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Element {
+    /// Numbers of the type that the plan was made for.
+    Float,
+    /// `i32` numbers of rows.
+    Index,
+}
+
+impl Element {
+    /// The size of one element in bytes.
+    #[must_use]
+    pub fn bytes(self, float: Float) -> usize {
+        match self {
+            Element::Float => float.bytes(),
+            Element::Index => 4,
+        }
+    }
+}
+
+/// One operand or result of a routine: dense and row-major.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Array {
+    /// The lengths of the axes.
+    pub shape: Vec<usize>,
+    /// The type of the elements.
+    pub element: Element,
+}
+
+impl Array {
+    /// The number of bytes of the array, or nothing where that exceeds `isize::MAX`.
+    #[must_use]
+    pub fn bytes(&self, float: Float) -> Option<usize> {
+        let size = self.element.bytes(float);
+        let bytes =
+            self.shape.iter().try_fold(size, |product, &length| product.checked_mul(length))?;
+        (bytes <= isize::MAX.unsigned_abs()).then_some(bytes)
+    }
+}
+
+/// Which singular vectors a decomposition gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum SvdVectors {
+    /// Singular values only.
+    None,
+    /// The first `min(m, n)` vectors of either side.
+    Thin,
+    /// Orthogonal bases of both whole spaces.
+    Full,
+}
+
+/// A routine on one member of a batch; a batch is the caller's loop.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Routine {
+    /// `a[n, n] -> l[n, n]` with `a = l l^T`, zeros above the diagonal. Reads the lower triangle.
+    /// Where `a` is not positive definite, the lower triangle is nan.
+    Cholesky {
+        /// Order of the matrix.
+        n: usize,
+    },
+    /// `t[n, n], b[n, columns] -> x[n, columns]` with `t x = b` (`t^T x = b` where `transposed`).
+    /// Reads one triangle of `t`. A zero on the diagonal gives what division by it gives.
+    TriangularSolve {
+        /// Order of the matrix.
+        n: usize,
+        /// Number of right-hand sides.
+        columns: usize,
+        /// Whether `t` is read below the diagonal, not above.
+        lower: bool,
+        /// Whether the transpose of the triangle is solved.
+        transposed: bool,
+        /// Whether the diagonal is taken as ones and not read.
+        unit_diagonal: bool,
+    },
+    /// `lower[n], diagonal[n], upper[n], b[n, columns] -> x[n, columns]` with
+    /// `lower[i] x[i-1] + diagonal[i] x[i] + upper[i] x[i+1] = b[i]`. `lower[0]` and `upper[n-1]`
+    /// are not read. Rows are exchanged for stability, as in LAPACK's `gtsv`.
+    TridiagonalSolve {
+        /// Order of the matrix.
+        n: usize,
+        /// Number of right-hand sides.
+        columns: usize,
+    },
+    /// `a[m, n] -> packed[m, n], pivots[k], permutation[m]` with `k = min(m, n)` and
+    /// `a[permutation] = l u`: `l` has a unit diagonal and lies below that of `packed`, `u` on and
+    /// above. Row `i` was exchanged with row `pivots[i] >= i`. A singular `a` has its factors, with
+    /// zeros on the diagonal of `u`.
+    Lu {
+        /// Number of rows.
+        m: usize,
+        /// Number of columns.
+        n: usize,
+    },
+    /// `a[m, n] -> q[m, k], r[k, n]` with `k = min(m, n)`, or `q[m, m], r[m, n]` where `full`; the
+    /// diagonal of `r` is not negative.
+    Qr {
+        /// Number of rows.
+        m: usize,
+        /// Number of columns.
+        n: usize,
+        /// Whether `q` is square.
+        full: bool,
+    },
+    /// `a[n, n] -> values[n]`, and `vectors[n, n]` in columns where asked for: `a` is symmetric,
+    /// and its lower triangle is read. Values ascend. In each vector the component of largest
+    /// absolute value (the first of several) is positive.
+    Eigh {
+        /// Order of the matrix.
+        n: usize,
+        /// Whether the vectors are wanted.
+        vectors: bool,
+    },
+    /// `a[m, n] -> s[k]` or `u[m, k], s[k], vt[k, n]` (thin), `u[m, m], s[k], vt[n, n]` (full),
+    /// with `k = min(m, n)` and `a = u diag(s) vt`. Values descend. Signs are chosen by the columns
+    /// of `u` as for `Eigh`, and by the row in those rows of `vt` that have no column in `u`.
+    Svd {
+        /// Number of rows.
+        m: usize,
+        /// Number of columns.
+        n: usize,
+        /// Which vectors are wanted.
+        vectors: SvdVectors,
+    },
+    /// `a[n, n] -> values_re[n], values_im[n]`, and `vectors_re[n, n], vectors_im[n, n]` in columns
+    /// where asked for. Vectors have norm 1, and the component of largest absolute value (the first
+    /// of several) is real and positive. Conjugate values are neighbours, the positive imaginary
+    /// part first.
+    Eig {
+        /// Order of the matrix.
+        n: usize,
+        /// Whether the vectors are wanted.
+        vectors: bool,
+    },
+    /// `a[n, n] -> t[n, n], z[n, n]` with `a = z t z^T`, `z` orthogonal, `t` upper triangular but
+    /// for 2 x 2 blocks with conjugate eigenvalues and equal diagonal entries. Signs are chosen by
+    /// the columns of `z` as for `Eigh`.
+    Schur {
+        /// Order of the matrix.
+        n: usize,
+    },
+    /// `x[2, n] -> y[2, n]`, real parts in row 0 and imaginary parts in row 1, with
+    /// `y[j] = sum_k x[k] exp(-+ 2 pi i j k / n)`, the upper sign forward. Neither direction scales.
+    Fft {
+        /// Length of the transform.
+        n: usize,
+        /// The direction.
+        inverse: bool,
+    },
+    /// `x[n] -> y[2, n/2 + 1]`, the first half of the forward transform of a real sequence.
+    RealFft {
+        /// Length of the sequence.
+        n: usize,
+    },
+    /// `y[2, n/2 + 1] -> x[n]`, the unscaled inverse transform of the sequence whose other half is
+    /// the mirrored conjugate of `y`. The imaginary parts of entry 0 and, for even `n`, of entry
+    /// `n/2` are not read.
+    InverseRealFft {
+        /// Length of the sequence.
+        n: usize,
+    },
+}
+
+fn floats<const N: usize>(shape: [usize; N]) -> Array {
+    Array { shape: shape.to_vec(), element: Element::Float }
+}
+
+fn indices(length: usize) -> Array {
+    Array { shape: vec![length], element: Element::Index }
+}
+
+/// The entries of half a spectrum, none for an empty sequence.
+pub(crate) fn half(n: usize) -> usize {
+    if n == 0 { 0 } else { n / 2 + 1 }
+}
+
+impl Routine {
+    /// The name of the routine in snake case.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Routine::Cholesky { .. } => "cholesky",
+            Routine::TriangularSolve { .. } => "triangular_solve",
+            Routine::TridiagonalSolve { .. } => "tridiagonal_solve",
+            Routine::Lu { .. } => "lu",
+            Routine::Qr { .. } => "qr",
+            Routine::Eigh { .. } => "eigh",
+            Routine::Svd { .. } => "svd",
+            Routine::Eig { .. } => "eig",
+            Routine::Schur { .. } => "schur",
+            Routine::Fft { .. } => "fft",
+            Routine::RealFft { .. } => "real_fft",
+            Routine::InverseRealFft { .. } => "inverse_real_fft",
+        }
+    }
+
+    /// The arrays that the routine reads, in order.
+    #[must_use]
+    pub fn operands(&self) -> Vec<Array> {
+        match *self {
+            Routine::Cholesky { n }
+            | Routine::Eigh { n, vectors: _ }
+            | Routine::Eig { n, vectors: _ }
+            | Routine::Schur { n } => vec![floats([n, n])],
+            Routine::TriangularSolve { n, columns, lower: _, transposed: _, unit_diagonal: _ } => {
+                vec![floats([n, n]), floats([n, columns])]
+            }
+            Routine::TridiagonalSolve { n, columns } => {
+                vec![floats([n]), floats([n]), floats([n]), floats([n, columns])]
+            }
+            Routine::Lu { m, n }
+            | Routine::Qr { m, n, full: _ }
+            | Routine::Svd { m, n, vectors: _ } => vec![floats([m, n])],
+            Routine::Fft { n, inverse: _ } => vec![floats([2, n])],
+            Routine::RealFft { n } => vec![floats([n])],
+            Routine::InverseRealFft { n } => vec![floats([2, half(n)])],
+        }
+    }
+
+    /// The arrays that the routine writes, in order.
+    #[must_use]
+    pub fn results(&self) -> Vec<Array> {
+        match *self {
+            Routine::Cholesky { n } => vec![floats([n, n])],
+            Routine::TriangularSolve { n, columns, lower: _, transposed: _, unit_diagonal: _ }
+            | Routine::TridiagonalSolve { n, columns } => vec![floats([n, columns])],
+            Routine::Lu { m, n } => vec![floats([m, n]), indices(m.min(n)), indices(m)],
+            Routine::Qr { m, n, full } => {
+                let k = if full { m } else { m.min(n) };
+                vec![floats([m, k]), floats([k, n])]
+            }
+            Routine::Eigh { n, vectors: false } => vec![floats([n])],
+            Routine::Eigh { n, vectors: true } => vec![floats([n]), floats([n, n])],
+            Routine::Svd { m, n, vectors } => {
+                let k = m.min(n);
+                match vectors {
+                    SvdVectors::None => vec![floats([k])],
+                    SvdVectors::Thin => vec![floats([m, k]), floats([k]), floats([k, n])],
+                    SvdVectors::Full => vec![floats([m, m]), floats([k]), floats([n, n])],
+                }
+            }
+            Routine::Eig { n, vectors: false } => vec![floats([n]), floats([n])],
+            Routine::Eig { n, vectors: true } => {
+                vec![floats([n]), floats([n]), floats([n, n]), floats([n, n])]
+            }
+            Routine::Schur { n } => vec![floats([n, n]), floats([n, n])],
+            Routine::Fft { n, inverse: _ } => vec![floats([2, n])],
+            Routine::RealFft { n } => vec![floats([2, half(n)])],
+            Routine::InverseRealFft { n } => vec![floats([n])],
+        }
+    }
+
+    /// The arithmetic operations of one member, rounded down; the largest `u64` where there are
+    /// more.
+    #[must_use]
+    pub fn flops(&self) -> u64 {
+        let real = |n: usize| n as f64;
+        let transform = |n: usize| 5.0 * real(n) * real(n.max(1)).log2();
+        let count = match *self {
+            Routine::Cholesky { n } => real(n).powi(3) / 3.0,
+            Routine::TriangularSolve { n, columns, lower: _, transposed: _, unit_diagonal: _ } => {
+                real(n).powi(2) * real(columns)
+            }
+            Routine::TridiagonalSolve { n, columns } => real(n) * (3.0 + 5.0 * real(columns)),
+            Routine::Lu { m, n } => factor_flops(m, n),
+            Routine::Qr { m, n, full } => {
+                let (long, short) = (real(m), real(m.min(n)));
+                let form = if full {
+                    4.0 * short * (long * long - long * short + short * short / 3.0)
+                } else {
+                    2.0 * short * short * (long - short / 3.0)
+                };
+                2.0 * factor_flops(m, n) + form
+            }
+            Routine::Eigh { n, vectors } => {
+                let cube = real(n).powi(3);
+                if vectors { 9.0 * cube } else { 4.0 / 3.0 * cube }
+            }
+            Routine::Svd { m, n, vectors } => {
+                let (long, short) = (real(m.max(n)), real(m.min(n)));
+                let (square, cube) = (short * short, short.powi(3));
+                match vectors {
+                    SvdVectors::None => 2.0 * long * square + 2.0 * cube,
+                    SvdVectors::Thin => 6.0 * long * square + 11.0 * cube,
+                    SvdVectors::Full => 4.0 * long * long * short + 13.0 * cube,
+                }
+            }
+            Routine::Eig { n, vectors } => {
+                let cube = real(n).powi(3);
+                if vectors { 25.0 * cube } else { 10.0 * cube }
+            }
+            Routine::Schur { n } => 25.0 * real(n).powi(3),
+            Routine::Fft { n, inverse: _ } => transform(n),
+            Routine::RealFft { n } | Routine::InverseRealFft { n } => transform(n) / 2.0,
+        };
+        // A float cast to an integer saturates.
+        count as u64
+    }
+}
+
+/// Arithmetic of an LU factorisation, half that of a QR factorisation without `q`: `k^2 (l - k/3)`
+/// with `k` the shorter side and `l` the longer.
+fn factor_flops(m: usize, n: usize) -> f64 {
+    let (long, short) = (m.max(n) as f64, m.min(n) as f64);
+    short * short * (long - short / 3.0)
+}

@@ -1,0 +1,90 @@
+//! Pieces of the scratch buffer: typed arrays from its front, the rest as a stack for faer.
+//!
+//! The only unsafe code of the crate is [`Scratch::stack`].
+
+use std::mem::MaybeUninit;
+
+use bytemuck::Pod;
+use faer::dyn_stack::{MemStack, StackReq};
+
+use crate::real::Failed;
+
+/// Every piece starts at a multiple of this number of bytes, a cache line.
+const ALIGNMENT: usize = 64;
+
+/// What is left of a scratch buffer.
+pub(crate) struct Scratch<'a> {
+    rest: &'a mut [u8],
+}
+
+impl<'a> Scratch<'a> {
+    /// All of a buffer.
+    pub(crate) fn new(bytes: &'a mut [u8]) -> Self {
+        Scratch { rest: bytes }
+    }
+
+    /// The next piece, with whatever numbers an earlier run left there.
+    pub(crate) fn take<T: Pod>(&mut self, length: usize) -> Result<&'a mut [T], Failed> {
+        let bytes = std::mem::take(&mut self.rest);
+        let start = bytes.as_ptr().align_offset(ALIGNMENT);
+        let (_, bytes) = bytes.split_at_mut_checked(start).ok_or(Failed)?;
+        let size = length.checked_mul(size_of::<T>()).ok_or(Failed)?;
+        let (piece, rest) = bytes.split_at_mut_checked(size).ok_or(Failed)?;
+        self.rest = rest;
+        bytemuck::try_cast_slice_mut(piece).map_err(|_| Failed)
+    }
+
+    /// The rest as faer's stack.
+    #[allow(unsafe_code)]
+    pub(crate) fn stack(self) -> &'a mut MemStack {
+        let bytes: *mut [u8] = self.rest;
+        // SAFETY: the pointer comes from a unique reference of the same lifetime, and the two types
+        // have one layout. A later reader of these bytes needs them initialised: faer keeps numbers
+        // and indices without padding on the stack, and leaves untouched bytes as they are.
+        let bytes = unsafe { &mut *(bytes as *mut [MaybeUninit<u8>]) };
+        MemStack::new(bytes)
+    }
+}
+
+/// The size of a scratch buffer, piece by piece in the order of the calls on [`Scratch`].
+#[derive(Clone, Copy)]
+pub(crate) struct Need {
+    bytes: Option<usize>,
+}
+
+impl Need {
+    /// No piece.
+    pub(crate) fn new() -> Self {
+        Need { bytes: Some(0) }
+    }
+
+    /// A typed array.
+    pub(crate) fn array<T>(self, length: usize) -> Self {
+        self.more(length.checked_mul(size_of::<T>()))
+    }
+
+    /// A stack for one of faer's functions.
+    pub(crate) fn stack(self, request: StackReq) -> Self {
+        let fits = request.layout().is_ok();
+        self.more(fits.then(|| request.unaligned_bytes_required()))
+    }
+
+    fn more(self, bytes: Option<usize>) -> Self {
+        let sum = || {
+            let rounded = bytes?.checked_next_multiple_of(ALIGNMENT)?;
+            self.bytes?.checked_add(rounded)
+        };
+        Need { bytes: sum() }
+    }
+
+    /// The bytes of all pieces, wherever the buffer begins; none where they exceed what memory can
+    /// hold.
+    pub(crate) fn bytes(self) -> Option<usize> {
+        match self.bytes? {
+            0 => Some(0),
+            bytes => {
+                bytes.checked_add(ALIGNMENT).filter(|&bytes| bytes <= isize::MAX.unsigned_abs())
+            }
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Solves with a triangular matrix by substitution (Golub and Van Loan, section 3.1).
+
+use faer::linalg::triangular_solve::{
+    solve_lower_triangular_in_place, solve_unit_lower_triangular_in_place,
+    solve_unit_upper_triangular_in_place, solve_upper_triangular_in_place,
+};
+use faer::{MatMut, MatRef, Par};
+
+use crate::copies::transpose;
+use crate::real::{Failed, Real, all_finite};
+use crate::scratch::{Need, Scratch};
+
+/// Up to this order plain substitution is faster than the blocked solve.
+const SMALL: usize = 8;
+
+/// The flags of a triangular solve.
+#[derive(Clone, Copy)]
+pub(crate) struct Triangle {
+    pub(crate) lower: bool,
+    pub(crate) transposed: bool,
+    pub(crate) unit_diagonal: bool,
+}
+
+pub(crate) fn need<T: Real>(n: usize, columns: usize) -> Need {
+    Need::new().array::<T>(n * columns)
+}
+
+/// `t[n, n], b[n, columns] -> x[n, columns]`.
+pub(crate) fn run<T: Real>(
+    n: usize,
+    columns: usize,
+    triangle: Triangle,
+    [t, b]: [&[T]; 2],
+    x: &mut [T],
+    mut scratch: Scratch<'_>,
+) -> Result<(), Failed> {
+    let finite = t.chunks_exact(n.max(1)).enumerate().all(|(i, row)| {
+        let row = match (triangle.lower, triangle.unit_diagonal) {
+            (true, false) => &row[..=i],
+            (true, true) => &row[..i],
+            (false, false) => &row[i..],
+            (false, true) => &row[i + 1..],
+        };
+        all_finite(row)
+    });
+    if !finite || !all_finite(b) {
+        return Err(Failed);
+    }
+    // faer multiplies by reciprocals: these overflow for the smallest numbers, and are infinite for
+    // zero, where division may still give a finite result or tell 0/0 from 1/0.
+    let tiny = !triangle.unit_diagonal && (0..n).any(|i| t[i * n + i].abs() < T::RECIPROCAL);
+    if tiny || n <= SMALL {
+        x.copy_from_slice(b);
+        substitute(n, columns, triangle, t, x);
+        return Ok(());
+    }
+    // One right-hand side is the same in both orders.
+    if columns == 1 {
+        x.copy_from_slice(b);
+        blocked(n, columns, triangle, t, x);
+    } else {
+        let turned = scratch.take::<T>(n * columns)?;
+        transpose(n, columns, T::one(), b, turned);
+        blocked(n, columns, triangle, t, turned);
+        transpose(columns, n, T::one(), turned, x);
+    }
+    Ok(())
+}
+
+/// Solves in place, `x` column-major.
+fn blocked<T: Real>(n: usize, columns: usize, triangle: Triangle, t: &[T], x: &mut [T]) {
+    let x = MatMut::from_column_major_slice_mut(x, n, columns);
+    let t = MatRef::from_row_major_slice(t, n, n);
+    let t = if triangle.transposed { t.transpose() } else { t };
+    match (triangle.lower != triangle.transposed, triangle.unit_diagonal) {
+        (true, false) => solve_lower_triangular_in_place(t, x, Par::Seq),
+        (true, true) => solve_unit_lower_triangular_in_place(t, x, Par::Seq),
+        (false, false) => solve_upper_triangular_in_place(t, x, Par::Seq),
+        (false, true) => solve_unit_upper_triangular_in_place(t, x, Par::Seq),
+    }
+}
+
+/// Solves in place, `x` row-major, row by row: `x[i] = (b[i] - sum_j t[i, j] x[j]) / t[i, i]` over
+/// the rows `j` solved before.
+fn substitute<T: Real>(n: usize, columns: usize, triangle: Triangle, t: &[T], x: &mut [T]) {
+    let forward = triangle.lower != triangle.transposed;
+    for step in 0..n {
+        let i = if forward { step } else { n - 1 - step };
+        // The rows solved before lie on one side of row `i`.
+        let (row, solved, first) = if forward {
+            let (solved, rest) = x.split_at_mut(i * columns);
+            (&mut rest[..columns], &*solved, 0)
+        } else {
+            let (rest, solved) = x.split_at_mut((i + 1) * columns);
+            (&mut rest[i * columns..], &*solved, i + 1)
+        };
+        for (offset, before) in solved.chunks_exact(columns.max(1)).enumerate() {
+            let j = first + offset;
+            let entry = if triangle.transposed { t[j * n + i] } else { t[i * n + j] };
+            for (x, &before) in row.iter_mut().zip(before) {
+                *x -= entry * before;
+            }
+        }
+        if !triangle.unit_diagonal {
+            let pivot = t[i * n + i];
+            row.iter_mut().for_each(|x| *x /= pivot);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Triangle;
+    use crate::checks::{Number, ORDERS, call, close, double, multiply, random};
+    use crate::routine::Routine;
+
+    const FLAGS: [bool; 2] = [false, true];
+
+    fn all_triangles() -> impl Iterator<Item = Triangle> {
+        FLAGS.into_iter().flat_map(|lower| {
+            FLAGS.into_iter().flat_map(move |transposed| {
+                FLAGS.into_iter().map(move |unit_diagonal| Triangle {
+                    lower,
+                    transposed,
+                    unit_diagonal,
+                })
+            })
+        })
+    }
+
+    fn routine(n: usize, columns: usize, triangle: Triangle) -> Routine {
+        Routine::TriangularSolve {
+            n,
+            columns,
+            lower: triangle.lower,
+            transposed: triangle.transposed,
+            unit_diagonal: triangle.unit_diagonal,
+        }
+    }
+
+    /// The matrix that the flags describe, in full.
+    fn whole(n: usize, triangle: Triangle, t: &[f64]) -> Vec<f64> {
+        let entry = |i: usize, j: usize| {
+            let (i, j) = if triangle.transposed { (j, i) } else { (i, j) };
+            if i == j && triangle.unit_diagonal {
+                1.0
+            } else if i == j || (j < i) == triangle.lower {
+                t[i * n + j]
+            } else {
+                0.0
+            }
+        };
+        (0..n * n).map(|place| entry(place / n, place % n)).collect()
+    }
+
+    fn solves<T: Number>() {
+        for n in ORDERS {
+            for columns in [1, 3, 17] {
+                for triangle in all_triangles() {
+                    let mut t: Vec<T> = random(n * n, 5);
+                    // Entries off the diagonal of 1/n keep the solution of the size of `b`.
+                    for (place, entry) in t.iter_mut().enumerate() {
+                        let (i, j) = (place / n, place % n);
+                        let read = if i == j {
+                            !triangle.unit_diagonal
+                        } else {
+                            (j < i) == triangle.lower
+                        };
+                        *entry = match (read, i == j) {
+                            (false, _) => T::NAN,
+                            (true, true) => *entry + T::of(2.0),
+                            (true, false) => T::of(entry.double() / n as f64),
+                        };
+                    }
+                    let b: Vec<T> = random(n * columns, 6);
+                    let x = call(&routine(n, columns, triangle), &[&t, &b]).double(0);
+                    let product = multiply(n, n, columns, &whole(n, triangle, &double(&t)), &x);
+                    close::<T>(8.0, &product, &double(&b), &format!("t x, n = {n}"));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_matrix_times_the_solution_is_the_right_hand_side() {
+        solves::<f32>();
+        solves::<f64>();
+    }
+
+    #[test]
+    fn a_zero_on_the_diagonal_divides() {
+        let triangle = Triangle { lower: true, transposed: false, unit_diagonal: false };
+        for n in [2, 40] {
+            let mut t = vec![0.0_f64; n * n];
+            for i in 0..n {
+                t[i * n + i] = 2.0;
+            }
+            t[0] = 0.0;
+            let mut b = vec![1.0; n];
+            let x = call(&routine(n, 1, triangle), &[&t, &b]).double(0);
+            assert_eq!(x[0], f64::INFINITY);
+            b[0] = 0.0;
+            let x = call(&routine(n, 1, triangle), &[&t, &b]).double(0);
+            assert!(x[0].is_nan());
+            // A subnormal pivot has no finite reciprocal, and division by it is exact.
+            t[0] = 5e-324;
+            b[0] = 1e-323;
+            let x = call(&routine(n, 1, triangle), &[&t, &b]).double(0);
+            assert_eq!(x[..2], [2.0, 0.5]);
+        }
+    }
+}
