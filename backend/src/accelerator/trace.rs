@@ -41,8 +41,8 @@ use super::tape_trace::{Met, verdict};
 use crate::layout::{self, Layout, turn};
 use crate::loop_ir::interp::observer::{Observer, Site, Touch};
 use crate::loop_ir::{
-    self, Buffer, BufferId, BufferVersion, Call, Kernel, KernelId, Program, ScalarId, TapeId, View,
-    observed,
+    self, Buffer, BufferId, BufferVersion, Call, ExternalSignature, Kernel, KernelId, Program,
+    ScalarId, TapeId, View, observed,
 };
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;

@@ -145,7 +145,9 @@ impl Program {
         let mut all: Vec<Arc<ExternalSignature>> = Vec::new();
         for (_, kernel) in self.kernels() {
             visit(&kernel.body, &mut |s| match s {
-                Stmt::CallExternal(c) if !all.contains(&c.signature) => all.push(c.signature.clone()),
+                Stmt::CallExternal(c) if !all.contains(&c.signature) => {
+                    all.push(c.signature.clone())
+                }
                 _ => {}
             });
         }

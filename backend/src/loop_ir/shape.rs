@@ -6,8 +6,8 @@
 //! code) names them all.
 
 use super::{
-    Address, Arg, BufferId, BufferVersion, Call, CallExternal, Carry, Contract, CursorId, Expr, Extent,
-    IndexId, LimitStmt, Matrix, Parallelism, ScalarId, Stmt, TapeStmt, VarId, View,
+    Address, Arg, BufferId, BufferVersion, Call, CallExternal, Carry, Contract, CursorId, Expr,
+    Extent, IndexId, LimitStmt, Matrix, Parallelism, ScalarId, Stmt, TapeStmt, VarId, View,
 };
 use smallvec::{SmallVec, smallvec};
 use std::slice::from_ref;

@@ -5,7 +5,7 @@ use super::phase_order;
 use super::region_node::{Region, RegionKind};
 use super::units::{Calls, Gives, Unit, carries, handed};
 use super::zero_sized::{Simpler, simplify};
-use crate::loop_ir::{ExternalSignature, Kernel, KernelId};
+use crate::loop_ir::{External, ExternalSignature, Kernel, KernelId};
 use crate::machine::MachineModel;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;

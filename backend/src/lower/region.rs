@@ -19,9 +19,9 @@ use super::loop_tree::{RegionStep, Span};
 use super::region_node::RegionKind;
 use super::tape_cursors::Rolls;
 use crate::loop_ir::{
-    Address, Arg, BUFFER_ALIGNMENT_BYTES, Buffer, BufferId, BufferVersion, Call, CallExternal, Carry,
-    Effect, Expr, Extent, IndexId, Kernel, KernelId, LimitStmt, LoopLimit, Parallelism, Place,
-    Stmt, Version, View, visit,
+    Address, Arg, BUFFER_ALIGNMENT_BYTES, Buffer, BufferId, BufferVersion, Call, CallExternal,
+    Carry, Effect, Expr, Extent, IndexId, Kernel, KernelId, LimitStmt, LoopLimit, Parallelism,
+    Place, Stmt, Version, View, visit,
 };
 use cranelift_entity::{EntityRef, PrimaryMap};
 use tapeloom_ir::fault::{Fault, planted};
@@ -450,7 +450,8 @@ fn repeats(body: &[Stmt]) -> bool {
     let mut found = false;
     visit(body, &mut |s| {
         let shape = s.shape();
-        found |= shape.flow.is_loop() || matches!(shape.effect, Effect::Call(_) | Effect::External(_));
+        found |=
+            shape.flow.is_loop() || matches!(shape.effect, Effect::Call(_) | Effect::External(_));
     });
     found
 }

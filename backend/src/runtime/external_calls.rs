@@ -62,11 +62,7 @@ pub(crate) unsafe extern "C" fn call(
 ///
 /// # Safety
 /// `row` is that of [`call`], for operands of these types.
-unsafe fn ask(
-    call: &HostCall,
-    types: &[ArrayType],
-    row: *const *mut u8,
-) -> Result<(), Problem> {
+unsafe fn ask(call: &HostCall, types: &[ArrayType], row: *const *mut u8) -> Result<(), Problem> {
     let mut operands = Vec::with_capacity(types.len());
     for (i, ty) in types.iter().enumerate() {
         // SAFETY: the row has a pointer to the elements of every operand.
@@ -90,24 +86,24 @@ unsafe fn ask(
 /// `row` is that of [`call`], for what `planned` reads and writes; what it writes overlaps nothing else.
 unsafe fn run(planned: &PlannedRoutine, row: *const *mut u8) -> Result<(), Problem> {
     let (plan, members) = (planned.plan(), planned.call().members);
-    let (reads, writes) = (plan.operand_bytes(), plan.result_bytes());
+    let (reads, writes) = (plan.operand_bytes().len(), plan.result_bytes().len());
     let scratch = match plan.scratch_bytes() {
         0 => &mut [],
         // SAFETY: the row ends with a pointer to the scratch memory, if there is any.
-        bytes => unsafe {
-            slice::from_raw_parts_mut(*row.add(reads.len() + writes.len()), bytes)
-        },
+        bytes => unsafe { slice::from_raw_parts_mut(*row.add(reads + writes), bytes) },
     };
     for member in 0..members {
-        let (mut operands, mut results) = (SmallVec::<[&[u8]; 4]>::new(), SmallVec::<[&mut [u8]; 5]>::new());
-        for (i, bytes) in reads.iter().enumerate() {
+        let (mut operands, mut results) =
+            (SmallVec::<[&[u8]; 4]>::new(), SmallVec::<[&mut [u8]; 5]>::new());
+        for (i, bytes) in plan.operand_bytes().enumerate() {
             // SAFETY: the row has a pointer to the members of every operand, one behind the other.
-            operands.push(unsafe { slice::from_raw_parts((*row.add(i)).add(member * bytes), *bytes) });
+            operands
+                .push(unsafe { slice::from_raw_parts((*row.add(i)).add(member * bytes), bytes) });
         }
-        for (i, bytes) in writes.iter().enumerate() {
+        for (i, bytes) in plan.result_bytes().enumerate() {
             // SAFETY: then one to those of every result, which overlap nothing else.
             results.push(unsafe {
-                slice::from_raw_parts_mut((*row.add(reads.len() + i)).add(member * bytes), *bytes)
+                slice::from_raw_parts_mut((*row.add(reads + i)).add(member * bytes), bytes)
             });
         }
         plan.run(&operands, &mut results, scratch).map_err(|w| Problem::internal(w.to_string()))?;

@@ -48,7 +48,9 @@ impl Routine {
                 flag("transposed", transposed),
                 flag("unit_diagonal", unit_diagonal),
             ],
-            Routine::TridiagonalSolve { n, columns } => vec![size("n", n), size("columns", columns)],
+            Routine::TridiagonalSolve { n, columns } => {
+                vec![size("n", n), size("columns", columns)]
+            }
             Routine::Lu { m, n } => vec![size("m", m), size("n", n)],
             Routine::Qr { m, n, full } => vec![size("m", m), size("n", n), flag("full", full)],
             Routine::Eigh { n, vectors } | Routine::Eig { n, vectors } => {
@@ -84,11 +86,9 @@ impl Routine {
             "lu" => Routine::Lu { m: size("m")?, n: size("n")? },
             "qr" => Routine::Qr { m: size("m")?, n: size("n")?, full: flag("full")? },
             "eigh" => Routine::Eigh { n: size("n")?, vectors: flag("vectors")? },
-            "svd" => Routine::Svd {
-                m: size("m")?,
-                n: size("n")?,
-                vectors: get(attributes, "vectors")?,
-            },
+            "svd" => {
+                Routine::Svd { m: size("m")?, n: size("n")?, vectors: get(attributes, "vectors")? }
+            }
             "eig" => Routine::Eig { n: size("n")?, vectors: flag("vectors")? },
             "schur" => Routine::Schur { n: size("n")? },
             "fft" => Routine::Fft { n: size("n")?, inverse: flag("inverse")? },
@@ -128,8 +128,20 @@ mod tests {
         all.extend(SvdVectors::ALL.map(|vectors| Routine::Svd { m, n, vectors }));
         for on in [false, true] {
             all.extend([
-                Routine::TriangularSolve { n, columns, lower: on, transposed: false, unit_diagonal: !on },
-                Routine::TriangularSolve { n, columns, lower: true, transposed: on, unit_diagonal: on },
+                Routine::TriangularSolve {
+                    n,
+                    columns,
+                    lower: on,
+                    transposed: false,
+                    unit_diagonal: !on,
+                },
+                Routine::TriangularSolve {
+                    n,
+                    columns,
+                    lower: true,
+                    transposed: on,
+                    unit_diagonal: on,
+                },
                 Routine::Qr { m, n, full: on },
                 Routine::Eigh { n, vectors: on },
                 Routine::Eig { n, vectors: on },

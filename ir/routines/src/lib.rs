@@ -32,6 +32,7 @@
 //! the last bits of a result are those of one machine. Without the feature `linalg` every
 //! description exists and [`Routine::plan`] returns [`Unavailable::Missing`].
 
+mod attributes;
 #[cfg(all(test, feature = "linalg"))]
 mod checks;
 #[cfg(feature = "linalg")]

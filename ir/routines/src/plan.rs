@@ -164,6 +164,16 @@ impl Plan {
         self.prepared.float
     }
 
+    /// The bytes of each operand.
+    pub fn operand_bytes(&self) -> impl ExactSizeIterator<Item = usize> + '_ {
+        self.prepared.operands.iter().map(|buffer| buffer.bytes)
+    }
+
+    /// The bytes of each result.
+    pub fn result_bytes(&self) -> impl ExactSizeIterator<Item = usize> + '_ {
+        self.prepared.results.iter().map(|buffer| buffer.bytes)
+    }
+
     /// The bytes of scratch that [`Plan::run`] needs, wherever the buffer begins. Its content is
     /// neither an input nor a result.
     #[must_use]

@@ -4,8 +4,8 @@
 //! [`Symbols::of`] walks the program once and lists everything that its code can call.
 
 use crate::loop_ir::{Contract, Effect, ExternalSignature, Program, Stmt, Sums, visit};
-use crate::runtime::gemm;
 use crate::runtime::external_calls;
+use crate::runtime::gemm;
 use crate::runtime::loop_limits;
 use crate::runtime::small_gemm;
 use crate::runtime::tape_memory;
@@ -216,7 +216,8 @@ impl<'a> Functions<'a> {
         signature: &Arc<ExternalSignature>,
     ) -> Result<(FuncRef, usize), Problem> {
         let unknown = || Problem::internal("an external function that the program does not list");
-        let number = self.symbols.externals.iter().position(|a| a == signature).ok_or_else(unknown)?;
+        let number =
+            self.symbols.externals.iter().position(|a| a == signature).ok_or_else(unknown)?;
         Ok((self.symbol(func, EXTERNAL)?, number))
     }
 

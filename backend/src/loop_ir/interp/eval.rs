@@ -11,9 +11,9 @@ use super::observer::{Marked, Nobody, Observer, Site, Touch};
 use super::versions::Shadow;
 use crate::loop_ir::loop_counters::LoopLimits;
 use crate::loop_ir::{
-    Address, Arg, BufferId, BufferVersion, Call, CallExternal, Carry, Contract, CursorId, CursorTarget,
-    Expr, Extent, IndexId, Kernel, LimitStmt, Matrix, Parallelism, Place, Program, ScalarId, Stmt,
-    Sums, TapeId, TapeStmt, VarId, View, combine, opened,
+    Address, Arg, BufferId, BufferVersion, Call, CallExternal, Carry, Contract, CursorId,
+    CursorTarget, Expr, Extent, IndexId, Kernel, LimitStmt, Matrix, Parallelism, Place, Program,
+    ScalarId, Stmt, Sums, TapeId, TapeStmt, VarId, View, combine, opened,
 };
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;

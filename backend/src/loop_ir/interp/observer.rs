@@ -9,7 +9,9 @@
 //! lies, and hears that place again, moved on by bytes, with each access. [`Nobody`] hears nothing, and
 //! costs nothing.
 
-use crate::loop_ir::{Buffer, BufferId, BufferVersion, Call, Program, ScalarId, TapeId};
+use crate::loop_ir::{
+    Buffer, BufferId, BufferVersion, Call, ExternalSignature, Program, ScalarId, TapeId,
+};
 use tapeloom_ir::{Code, Dtype, Literal, Problem, Tensor};
 
 /// A value, and what goes with it.

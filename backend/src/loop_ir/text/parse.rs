@@ -26,9 +26,9 @@
 use crate::loop_ir::loop_limits::{RUNTIME, STATIC};
 use crate::loop_ir::{
     Address, Arg, Buffer, BufferId, BufferVersion, Call, CallExternal, Carry, Contract, Cursor,
-    CursorId, CursorTarget, Expr, Extent, External, ExternalSignature, IndexId, Kernel, LimitStmt, LoopLimit,
-    Matrix, Parallelism, Place, Program, ScalarId, Stmt, Sums, Tape, TapeStmt, VarId, Version,
-    View,
+    CursorId, CursorTarget, Expr, Extent, External, ExternalSignature, IndexId, Kernel, LimitStmt,
+    LoopLimit, Matrix, Parallelism, Place, Program, ScalarId, Stmt, Sums, Tape, TapeStmt, VarId,
+    Version, View,
 };
 use cranelift_entity::{EntityRef, PrimaryMap};
 use std::fmt::Display;
@@ -359,7 +359,9 @@ impl<'a> Parser<'a> {
         }
         let call = RoutineCall::new(routine, dtype, &[self.behind("members", Self::number)?]);
         if !call.fits() {
-            return Err(self.problem(format!("the arrays of `{name}` are larger than memory can be")));
+            return Err(
+                self.problem(format!("the arrays of `{name}` are larger than memory can be"))
+            );
         }
         let operands = self.list("(", ")", Self::view)?;
         let outputs = self.behind("to", |parser| parser.list("(", ")", Self::view))?;

@@ -11,9 +11,7 @@
 //!
 //! Source of the rule: Murray (2016), equation 8.
 
-use super::matrix::{
-    batch_axes, half_of_lower, product, square, symmetric_of_lower, transposed,
-};
+use super::matrix::{batch_axes, half_of_lower, product, square, symmetric_of_lower, transposed};
 use super::routine_call::RoutineCall;
 use super::triangular_solve::TriangularSolve;
 use crate::lang::builder::Builder;

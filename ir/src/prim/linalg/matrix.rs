@@ -5,10 +5,14 @@ use crate::lang::function::Atom;
 use crate::lang::literal::Literal;
 use crate::lang::problem::{Kind, Problem, Result};
 use crate::lang::types::{ArrayType, Dtype, Shape, Type};
-use crate::prim::{Dot, Iota, Operand, Permute, Scalar};
+use super::triangular_solve::TriangularSolve;
+use crate::prim::{Broadcast, Diagonal, Dot, Iota, Operand, Pad, Permute, Scalar};
 
 /// The axes of a batch, rows and columns of a floating-point array of matrices.
-pub(super) fn matrices<'a>(name: &str, operand: &Operand<'a>) -> Result<(&'a ArrayType, [usize; 2])> {
+pub(super) fn matrices<'a>(
+    name: &str,
+    operand: &Operand<'a>,
+) -> Result<(&'a ArrayType, [usize; 2])> {
     let wrong = |kind, help: &str| {
         Err(Problem::new(kind, format!("`{name}` of {}", operand.ty), help.to_owned()))
     };
@@ -72,8 +76,7 @@ pub(super) enum Part {
 /// True at the elements of that part of matrices of that shape.
 fn mask(b: &Builder<'_>, shape: &Shape, part: Part) -> Atom {
     let rank = shape.len();
-    let count =
-        |axis| b.emit1(Iota { shape: shape.clone(), axis, dtype: Dtype::I64 }, &[]);
+    let count = |axis| b.emit1(Iota { shape: shape.clone(), axis, dtype: Dtype::I64 }, &[]);
     let (row, column) = (count(rank - 2), count(rank - 1));
     match part {
         Part::Lower => b.emit1(Scalar::Ge, &[row, column]),
@@ -102,4 +105,79 @@ pub(super) fn half_of_lower(b: &Builder<'_>, x: Atom) -> Atom {
     let halved = b.emit1(Scalar::Mul, &[x, half]);
     let diagonal = mask(b, &b.shape_of(x), Part::Diagonal);
     part(b, b.emit1(Scalar::Select, &[diagonal, halved, x]), Part::Lower)
+}
+
+/// `op(T)⁻¹ x`, `op(T)` the triangle that `solve` reads.
+pub(super) fn solved(b: &Builder<'_>, solve: TriangularSolve, t: Atom, x: Atom) -> Atom {
+    b.emit1(solve, &[t, x])
+}
+
+/// `x U⁻¹` of an upper triangular `U`: `(U⁻ᵀ xᵀ)ᵀ`.
+pub(super) fn over_upper(b: &Builder<'_>, x: Atom, u: Atom) -> Atom {
+    let solve = TriangularSolve { lower: false, transposed: true, unit_diagonal: false };
+    transposed(b, solved(b, solve, u, transposed(b, x)))
+}
+
+/// The upper left corner of so many rows and columns, with zeros where `x` has none.
+pub(super) fn corner(b: &Builder<'_>, x: Atom, rows: usize, columns: usize) -> Atom {
+    let shape = b.shape_of(x);
+    let rank = shape.len();
+    if shape[rank - 2..] == [rows, columns] {
+        return x;
+    }
+    let mut high = vec![0; rank];
+    high[rank - 2] = rows as i64 - shape[rank - 2] as i64;
+    high[rank - 1] = columns as i64 - shape[rank - 1] as i64;
+    let zero = Literal::zero(b.dtype_of(x)).into();
+    b.emit1(Pad { low: vec![0; rank], high, interior: vec![0; rank] }, &[x, zero])
+}
+
+/// The diagonal of square matrices.
+pub(super) fn diagonal(b: &Builder<'_>, x: Atom) -> Atom {
+    let rank = b.shape_of(x).len();
+    b.emit1(Diagonal { axes: vec![rank - 2, rank - 1] }, &[x])
+}
+
+/// Vectors `[.., n]` as columns of `columns` columns: element i in row i.
+pub(super) fn by_row(b: &Builder<'_>, x: Atom, columns: usize) -> Atom {
+    let mut shape = b.shape_of(x).to_vec();
+    shape.push(columns);
+    b.emit1(Broadcast { dims: (0..shape.len() - 1).collect(), shape: shape[..].into() }, &[x])
+}
+
+/// Vectors `[.., n]` as rows of `rows` rows: element j in column j.
+pub(super) fn by_column(b: &Builder<'_>, x: Atom, rows: usize) -> Atom {
+    let mut shape = b.shape_of(x).to_vec();
+    let last = shape.len() - 1;
+    shape.insert(last, rows);
+    let dims = (0..last).chain([last + 1]).collect();
+    b.emit1(Broadcast { dims, shape: shape[..].into() }, &[x])
+}
+
+/// `F[i, j] = 1 / (x[j] - x[i])`, and 0 on the diagonal. Equal elements beside it give infinity: the vectors that
+/// belong to them are no functions of the matrix.
+pub(super) fn inverse_gaps(b: &Builder<'_>, x: Atom) -> Atom {
+    let shape = b.shape_of(x);
+    let n = shape[shape.len() - 1];
+    let gaps = b.emit1(Scalar::Sub, &[by_column(b, x, n), by_row(b, x, n)]);
+    let on = mask(b, &b.shape_of(gaps), Part::Diagonal);
+    let number = |x: f64| Atom::from(Literal::of(b.dtype_of(gaps), x));
+    let gaps = b.emit1(Scalar::Select, &[on, number(1.0), gaps]);
+    let inverse = b.emit1(Scalar::Div, &[number(1.0), gaps]);
+    b.emit1(Scalar::Select, &[on, number(0.0), inverse])
+}
+
+/// `x + y`
+pub(super) fn plus(b: &Builder<'_>, x: Atom, y: Atom) -> Atom {
+    b.emit1(Scalar::Add, &[x, y])
+}
+
+/// `x - y`
+pub(super) fn minus(b: &Builder<'_>, x: Atom, y: Atom) -> Atom {
+    b.emit1(Scalar::Sub, &[x, y])
+}
+
+/// `x ∘ y`, element by element.
+pub(super) fn times(b: &Builder<'_>, x: Atom, y: Atom) -> Atom {
+    b.emit1(Scalar::Mul, &[x, y])
 }

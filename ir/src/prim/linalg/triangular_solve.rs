@@ -80,9 +80,10 @@ impl ArrayPrimitive for TriangularSolve {
             types: "floats [.., n, n] and [.., n, m] to [.., n, m]".into(),
             derivative: "op(T)⁻¹ (t_b - op(t_T) x); its transpose in b is the solve with op(T)ᵀ"
                 .into(),
-            edges: "the other triangle is not read, nor a diagonal of ones; a zero on the diagonal \
+            edges:
+                "the other triangle is not read, nor a diagonal of ones; a zero on the diagonal \
                     divides, nan and inf stay in their member of the batch"
-                .into(),
+                    .into(),
         }]
     }
 
@@ -218,13 +219,12 @@ mod tests {
     #[test]
     fn problems_say_what_to_mend() {
         let ty = |dtype, shape: &[usize]| Type::array(dtype, shape);
-        let wrong =
-            |t: Type, b: Type| problem(TriangularSolve::LOWER, &[t, b]).to_string();
+        let wrong = |t: Type, b: Type| problem(TriangularSolve::LOWER, &[t, b]).to_string();
         let (t, b) = (ty(Dtype::F64, &[2, 2]), ty(Dtype::F64, &[2, 1]));
         assert!(wrong(ty(Dtype::F64, &[2, 3]), b.clone()).contains("2 rows and 3 columns"));
         assert!(wrong(ty(Dtype::I64, &[2, 2]), b.clone()).contains("[dtype]"));
         assert!(wrong(t.clone(), ty(Dtype::F32, &[2, 1])).contains("[dtype]"));
         assert!(wrong(t.clone(), ty(Dtype::F64, &[2])).contains("[shape]"));
-        assert!(wrong(t, ty(Dtype::F64, &[3, 1])).contains("[2, columns]") );
+        assert!(wrong(t, ty(Dtype::F64, &[3, 1])).contains("[.., 2, columns]"));
     }
 }
