@@ -32,6 +32,8 @@
 //! the last bits of a result are those of one machine. Without the feature `linalg` every
 //! description exists and [`Routine::plan`] returns [`Unavailable::Missing`].
 
+#[cfg(feature = "linalg")]
+mod blocks;
 #[cfg(all(test, feature = "linalg"))]
 mod checks;
 #[cfg(feature = "linalg")]
@@ -40,14 +42,32 @@ mod cholesky;
 mod copies;
 #[cfg(feature = "linalg")]
 mod dispatch;
+#[cfg(feature = "linalg")]
+mod eig;
+#[cfg(feature = "linalg")]
+mod eigh;
+#[cfg(feature = "linalg")]
+mod fourier;
+#[cfg(feature = "linalg")]
+mod lu;
 mod plan;
+#[cfg(feature = "linalg")]
+mod qr;
+#[cfg(feature = "linalg")]
+mod qr_iteration;
 #[cfg(feature = "linalg")]
 mod real;
 mod routine;
 #[cfg(feature = "linalg")]
+mod schur;
+#[cfg(feature = "linalg")]
 mod scratch;
 #[cfg(feature = "linalg")]
+mod svd;
+#[cfg(feature = "linalg")]
 mod triangular;
+#[cfg(feature = "linalg")]
+mod tridiagonal;
 
 pub use plan::{Plan, Unavailable, WrongBuffers};
 pub use routine::{Array, Element, Float, Routine, SvdVectors};
