@@ -5,9 +5,12 @@ use std::fmt;
 use std::str::FromStr;
 
 impl SvdVectors {
-    const ALL: [SvdVectors; 3] = [SvdVectors::None, SvdVectors::Thin, SvdVectors::Full];
+    /// All of them.
+    pub const ALL: [SvdVectors; 3] = [SvdVectors::None, SvdVectors::Thin, SvdVectors::Full];
 
-    fn word(self) -> &'static str {
+    /// The word for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
         match self {
             SvdVectors::None => "none",
             SvdVectors::Thin => "thin",

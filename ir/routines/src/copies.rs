@@ -7,12 +7,31 @@ use crate::real::{Failed, Real};
 
 const TILE: usize = 8;
 
+/// A view of an array of numbers by rows, `stride` apart.
+#[derive(Clone, Copy)]
+pub(crate) struct Rows<'a, T> {
+    pub(crate) numbers: &'a [T],
+    pub(crate) stride: usize,
+}
+
 /// `to[j, i] = factor from[i, j]` for `from[rows, columns]`, both row-major: a row-major array
 /// becomes column-major, or a column-major one of `columns` by `rows` row-major.
 pub(crate) fn transpose<T: Real>(rows: usize, columns: usize, factor: T, from: &[T], to: &mut [T]) {
+    let from = Rows { numbers: from, stride: columns };
+    transpose_part(rows, columns, factor, from, to);
+}
+
+/// [`transpose`] of the first `rows` and `columns` of a larger array.
+pub(crate) fn transpose_part<T: Real>(
+    rows: usize,
+    columns: usize,
+    factor: T,
+    from: Rows<'_, T>,
+    to: &mut [T],
+) {
     for i in (0..rows).step_by(TILE) {
         for j in (0..columns).step_by(TILE) {
-            tile(rows, columns, i, j, factor, from, to);
+            tile([rows, columns], [i, j], factor, from, to);
         }
     }
 }
@@ -20,18 +39,20 @@ pub(crate) fn transpose<T: Real>(rows: usize, columns: usize, factor: T, from: &
 /// [`transpose`] of those tiles of `from[n, n]` that reach the lower triangle. The entries above
 /// the diagonal of the others stay as they were.
 pub(crate) fn transpose_lower<T: Real>(n: usize, factor: T, from: &[T], to: &mut [T]) {
+    let from = Rows { numbers: from, stride: n };
     for i in (0..n).step_by(TILE) {
         for j in (0..=i).step_by(TILE) {
-            tile(n, n, i, j, factor, from, to);
+            tile([n, n], [i, j], factor, from, to);
         }
     }
 }
 
 /// [`transpose`] of those tiles of `from[n, n]` that reach the upper triangle.
 pub(crate) fn transpose_upper<T: Real>(n: usize, from: &[T], to: &mut [T]) {
+    let from = Rows { numbers: from, stride: n };
     for i in (0..n).step_by(TILE) {
         for j in (i..n).step_by(TILE) {
-            tile(n, n, i, j, T::one(), from, to);
+            tile([n, n], [i, j], T::one(), from, to);
         }
     }
 }
@@ -39,19 +60,17 @@ pub(crate) fn transpose_upper<T: Real>(n: usize, from: &[T], to: &mut [T]) {
 /// One tile of [`transpose`], from row `i` and column `j` on.
 #[inline]
 fn tile<T: Real>(
-    rows: usize,
-    columns: usize,
-    i: usize,
-    j: usize,
+    [rows, columns]: [usize; 2],
+    [i, j]: [usize; 2],
     factor: T,
-    from: &[T],
+    from: Rows<'_, T>,
     to: &mut [T],
 ) {
     if i + TILE <= rows && j + TILE <= columns {
         let mut held = [[T::zero(); TILE]; TILE];
         for (r, held) in held.iter_mut().enumerate() {
-            let start = (i + r) * columns + j;
-            held.copy_from_slice(&from[start..start + TILE]);
+            let start = (i + r) * from.stride + j;
+            held.copy_from_slice(&from.numbers[start..start + TILE]);
         }
         for c in 0..TILE {
             let start = (j + c) * rows + i;
@@ -62,10 +81,35 @@ fn tile<T: Real>(
     } else {
         for r in i..rows.min(i + TILE) {
             for c in j..columns.min(j + TILE) {
-                to[c * rows + r] = from[r * columns + c] * factor;
+                to[c * rows + r] = from.numbers[r * from.stride + c] * factor;
             }
         }
     }
+}
+
+/// Writes the identity into a square or rectangular array of `width` columns.
+pub(crate) fn set_identity<T: Real>(width: usize, a: &mut [T]) {
+    a.fill(T::zero());
+    for (i, row) in a.chunks_exact_mut(width.max(1)).enumerate().take(width) {
+        row[i] = T::one();
+    }
+}
+
+/// Whether the component of largest absolute value, the first of several, is negative: the vector
+/// is then turned round.
+pub(crate) fn points_down<T: Real>(vector: &[T]) -> bool {
+    let mut most = T::zero();
+    for &component in vector {
+        if component.abs() > most.abs() {
+            most = component;
+        }
+    }
+    most < T::zero()
+}
+
+/// Changes every sign.
+pub(crate) fn negate<T: Real>(vector: &mut [T]) {
+    vector.iter_mut().for_each(|component| *component = -*component);
 }
 
 /// Fails where an entry on or below the diagonal of `a[n, n]` is not finite.
@@ -79,5 +123,12 @@ pub(crate) fn finite_lower<T: Real>(n: usize, a: &[T]) -> Result<(), Failed> {
 pub(crate) fn clear_upper<T: Real>(n: usize, a: &mut [T]) {
     for (i, row) in a.chunks_exact_mut(n.max(1)).enumerate() {
         row[i + 1..].fill(T::zero());
+    }
+}
+
+/// Writes zeros below the diagonal of an array of `width` columns.
+pub(crate) fn clear_lower<T: Real>(width: usize, a: &mut [T]) {
+    for (i, row) in a.chunks_exact_mut(width.max(1)).enumerate() {
+        row[..i.min(width)].fill(T::zero());
     }
 }

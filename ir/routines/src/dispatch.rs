@@ -5,37 +5,43 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bytemuck::Pod;
 
+use crate::fourier::Tables;
 use crate::plan::Unavailable;
 use crate::real::{Failed, Real};
 use crate::routine::{Float, Routine};
 use crate::scratch::{Need, Scratch};
 use crate::triangular::Triangle;
-use crate::{cholesky, triangular};
+use crate::{cholesky, eig, eigh, lu, qr, schur, svd, triangular, tridiagonal};
 
 /// What a plan holds beside the description.
 pub(crate) struct Kernel {
     scratch_bytes: usize,
-    tables: Tables,
+    typed: Typed,
 }
 
-enum Tables {
-    F32,
-    F64,
+/// The tables of a transform, by element type.
+enum Typed {
+    F32(Tables<f32>),
+    F64(Tables<f64>),
 }
 
 impl Kernel {
     pub(crate) fn new(routine: &Routine, float: Float) -> Result<Self, Unavailable> {
-        let need = match float {
-            Float::F32 => need::<f32>(routine),
-            Float::F64 => need::<f64>(routine),
+        let (typed, need) = match float {
+            Float::F32 => {
+                let tables = Tables::of(routine);
+                let need = need::<f32>(routine, &tables);
+                (Typed::F32(tables), need)
+            }
+            Float::F64 => {
+                let tables = Tables::of(routine);
+                let need = need::<f64>(routine, &tables);
+                (Typed::F64(tables), need)
+            }
         };
         let scratch_bytes =
             need.bytes().ok_or_else(|| Unavailable::TooLarge { routine: routine.clone() })?;
-        let tables = match float {
-            Float::F32 => Tables::F32,
-            Float::F64 => Tables::F64,
-        };
-        Ok(Kernel { scratch_bytes, tables })
+        Ok(Kernel { scratch_bytes, typed })
     }
 
     pub(crate) fn scratch_bytes(&self) -> usize {
@@ -53,26 +59,38 @@ impl Kernel {
         // Sizes and values that faer does not handle are kept from it. Should one of its assertions
         // fail all the same, this is one more failure of the member, not of the program. The
         // buffers hold plain numbers, so no state is left half made.
-        let call = AssertUnwindSafe(|| match &self.tables {
-            Tables::F32 => call::<f32>(routine, operands, results, scratch),
-            Tables::F64 => call::<f64>(routine, operands, results, scratch),
+        let call = AssertUnwindSafe(|| match &self.typed {
+            Typed::F32(tables) => call(routine, tables, operands, results, scratch),
+            Typed::F64(tables) => call(routine, tables, operands, results, scratch),
         });
         matches!(catch_unwind(call), Ok(Ok(())))
     }
 }
 
-fn need<T: Real>(routine: &Routine) -> Need {
+fn need<T: Real>(routine: &Routine, tables: &Tables<T>) -> Need {
     match *routine {
         Routine::Cholesky { n } => cholesky::need::<T>(n),
         Routine::TriangularSolve { n, columns, lower: _, transposed: _, unit_diagonal: _ } => {
             triangular::need::<T>(n, columns)
         }
-        _ => Need::new(),
+        Routine::TridiagonalSolve { n, columns: _ } => tridiagonal::need::<T>(n),
+        Routine::Lu { m, n } => lu::need::<T>(m, n),
+        Routine::Qr { m, n, full } => qr::need::<T>(m, n, full),
+        Routine::Eigh { n, vectors } => eigh::need::<T>(n, vectors),
+        Routine::Svd { m, n, vectors } => svd::need::<T>(m, n, vectors),
+        Routine::Eig { n, vectors } => eig::need::<T>(n, vectors),
+        Routine::Schur { n } => schur::need::<T>(n),
+        Routine::Fft { n: _, inverse: _ }
+        | Routine::RealFft { n: _ }
+        | Routine::InverseRealFft { n: _ } => tables.need(),
     }
 }
 
+/// Executes the routine. A description with other numbers of buffers than its own has no answer;
+/// the plan has counted them before.
 fn call<T: Real>(
     routine: &Routine,
+    tables: &Tables<T>,
     operands: &[&[u8]],
     results: &mut [&mut [u8]],
     scratch: &mut [u8],
@@ -92,6 +110,51 @@ fn call<T: Real>(
             let operands: [&[T]; 2] = [read(t)?, read(b)?];
             triangular::run(n, columns, triangle, operands, write(x)?, scratch)
         }
+        (&Routine::TridiagonalSolve { n, columns }, [lower, diagonal, upper, b], [x]) => {
+            let operands: [&[T]; 4] = [read(lower)?, read(diagonal)?, read(upper)?, read(b)?];
+            tridiagonal::run(n, columns, operands, write(x)?, scratch)
+        }
+        (&Routine::Lu { m, n }, [a], [packed, pivots, permutation]) => {
+            let results = lu::Results {
+                packed: write(packed)?,
+                pivots: write(pivots)?,
+                permutation: write(permutation)?,
+            };
+            lu::run::<T>(m, n, read(a)?, results, scratch)
+        }
+        (&Routine::Qr { m, n, full }, [a], [q, r]) => {
+            qr::run::<T>(m, n, full, read(a)?, [write(q)?, write(r)?], scratch)
+        }
+        (&Routine::Eigh { n, vectors: false }, [a], [values]) => {
+            eigh::run::<T>(n, read(a)?, write(values)?, None, scratch)
+        }
+        (&Routine::Eigh { n, vectors: true }, [a], [values, vectors]) => {
+            let vectors = Some(write(vectors)?);
+            eigh::run::<T>(n, read(a)?, write(values)?, vectors, scratch)
+        }
+        (&Routine::Svd { m, n, vectors }, [a], [s]) => {
+            svd::run::<T>([m, n], vectors, read(a)?, write(s)?, None, scratch)
+        }
+        (&Routine::Svd { m, n, vectors }, [a], [u, s, vt]) => {
+            let bases = svd::Bases { u: write(u)?, vt: write(vt)? };
+            svd::run::<T>([m, n], vectors, read(a)?, write(s)?, Some(bases), scratch)
+        }
+        (&Routine::Eig { n, vectors: false }, [a], [re, im]) => {
+            eig::run::<T>(n, read(a)?, [write(re)?, write(im)?], None, scratch)
+        }
+        (&Routine::Eig { n, vectors: true }, [a], [re, im, v_re, v_im]) => {
+            let vectors = eig::Vectors { re: write(v_re)?, im: write(v_im)? };
+            let values = [write(re)?, write(im)?];
+            eig::run::<T>(n, read(a)?, values, Some(vectors), scratch)
+        }
+        (&Routine::Schur { n }, [a], [t, z]) => {
+            schur::run::<T>(n, read(a)?, [write(t)?, write(z)?], scratch)
+        }
+        (
+            Routine::Fft { .. } | Routine::RealFft { .. } | Routine::InverseRealFft { .. },
+            [x],
+            [y],
+        ) => tables.run(read(x)?, write(y)?, scratch),
         _ => Err(Failed),
     }
 }

@@ -33,6 +33,8 @@
 //! description exists and [`Routine::plan`] returns [`Unavailable::Missing`].
 
 mod attributes;
+#[cfg(feature = "linalg")]
+mod blocks;
 #[cfg(all(test, feature = "linalg"))]
 mod checks;
 #[cfg(feature = "linalg")]
@@ -41,14 +43,32 @@ mod cholesky;
 mod copies;
 #[cfg(feature = "linalg")]
 mod dispatch;
+#[cfg(feature = "linalg")]
+mod eig;
+#[cfg(feature = "linalg")]
+mod eigh;
+#[cfg(feature = "linalg")]
+mod fourier;
+#[cfg(feature = "linalg")]
+mod lu;
 mod plan;
+#[cfg(feature = "linalg")]
+mod qr;
+#[cfg(feature = "linalg")]
+mod qr_iteration;
 #[cfg(feature = "linalg")]
 mod real;
 mod routine;
 #[cfg(feature = "linalg")]
+mod schur;
+#[cfg(feature = "linalg")]
 mod scratch;
 #[cfg(feature = "linalg")]
+mod svd;
+#[cfg(feature = "linalg")]
 mod triangular;
+#[cfg(feature = "linalg")]
+mod tridiagonal;
 
 pub use plan::{Plan, Unavailable, WrongBuffers};
 pub use routine::{Array, Element, Float, Routine, SvdVectors};

@@ -14,8 +14,17 @@ pub(crate) trait Real: faer::traits::RealField + rustfft::FftNum + Pod {
     /// The smallest absolute value whose reciprocal is finite and normal.
     const RECIPROCAL: Self;
 
+    /// The distance from one to the next larger number.
+    const ULP: Self;
+    /// The smallest positive normal number.
+    const TINY: Self;
+
     /// Square root.
     fn root(self) -> Self;
+    /// `sqrt(self^2 + other^2)` without overflow or underflow.
+    fn length(self, other: Self) -> Self;
+    /// A number given in double precision.
+    fn of_f64(value: f64) -> Self;
     /// `2^exponent`, for an exponent of normal numbers.
     fn power_of_two(exponent: i32) -> Self;
     /// The `e` with `2^e <= |self| < 2^(e+1)`, for a normal number; less than every exponent of a
@@ -30,9 +39,19 @@ impl Real for f32 {
     const SAFE_EXPONENT: i32 = 40;
     const FACTOR_EXPONENT: i32 = 120;
     const RECIPROCAL: Self = f32::MIN_POSITIVE * 4.0;
+    const ULP: Self = f32::EPSILON;
+    const TINY: Self = f32::MIN_POSITIVE;
 
     fn root(self) -> Self {
         self.sqrt()
+    }
+
+    fn length(self, other: Self) -> Self {
+        self.hypot(other)
+    }
+
+    fn of_f64(value: f64) -> Self {
+        value as f32
     }
 
     fn power_of_two(exponent: i32) -> Self {
@@ -53,9 +72,19 @@ impl Real for f64 {
     const SAFE_EXPONENT: i32 = 300;
     const FACTOR_EXPONENT: i32 = 1000;
     const RECIPROCAL: Self = f64::MIN_POSITIVE * 4.0;
+    const ULP: Self = f64::EPSILON;
+    const TINY: Self = f64::MIN_POSITIVE;
 
     fn root(self) -> Self {
         self.sqrt()
+    }
+
+    fn length(self, other: Self) -> Self {
+        self.hypot(other)
+    }
+
+    fn of_f64(value: f64) -> Self {
+        value
     }
 
     fn power_of_two(exponent: i32) -> Self {

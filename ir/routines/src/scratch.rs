@@ -69,6 +69,11 @@ impl Need {
         self.more(fits.then(|| request.unaligned_bytes_required()))
     }
 
+    /// The pieces of another list after these.
+    pub(crate) fn and(self, other: Need) -> Self {
+        self.more(other.bytes)
+    }
+
     fn more(self, bytes: Option<usize>) -> Self {
         let sum = || {
             let rounded = bytes?.checked_next_multiple_of(ALIGNMENT)?;

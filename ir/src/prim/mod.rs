@@ -67,7 +67,14 @@ pub use control::loops::{
 };
 pub use implicit::{LinearSolve, Root};
 pub use linalg::cholesky::Cholesky;
+pub use linalg::decomposition::{Decomposed, Decomposition};
+pub use linalg::eig::Eig;
+pub use linalg::eigh::Eigh;
+pub use linalg::lu::Lu;
+pub use linalg::qr::Qr;
 pub use linalg::routine_call::RoutineCall;
+pub use linalg::schur::Schur;
+pub use linalg::svd::Svd;
 pub use linalg::triangular_solve::TriangularSolve;
 pub use memory::barrier::{Barrier, apart_from};
 pub use memory::mark::{KeyUse, Mark};
@@ -198,25 +205,28 @@ pub trait Primitive: Notation {
 
 /// Makes [`Op`] from the list of primitives.
 macro_rules! primitives {
-    (arrays: $($array:ident),*; regions: $($region:ident),*;) => {
+    (arrays: $($array:ident),*; decompositions: $($several:ident),*; regions: $($region:ident),*;) => {
         $(const _: fn() -> Vec<Sample> = <$array as ArrayPrimitive>::samples;)*
-        primitives! { $($array)* $($region)* }
+        $(impl From<$several> for Op {
+            fn from(p: $several) -> Op { Op::$several(Decomposed(p)) }
+        })*
+        primitives! { $($array $array,)* $($several Decomposed<$several>,)* $($region $region,)* }
     };
-    ($($prim:ident)*) => {
+    ($($name:ident $prim:ty,)*) => {
         /// A primitive with its attributes. What one asks it are the methods of [`Primitive`].
         #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
         pub enum Op {
-            $(#[doc = concat!("See [`", stringify!($prim), "`].")] $prim($prim),)*
+            $(#[doc = concat!("See [`", stringify!($name), "`].")] $name($prim),)*
         }
 
         $(impl From<$prim> for Op {
-            fn from(p: $prim) -> Op { Op::$prim(p) }
+            fn from(p: $prim) -> Op { Op::$name(p) }
         })*
 
         impl std::ops::Deref for Op {
             type Target = dyn Primitive;
             fn deref(&self) -> &Self::Target {
-                match self { $(Op::$prim(p) => p),* }
+                match self { $(Op::$name(p) => p),* }
             }
         }
 
@@ -234,6 +244,8 @@ primitives! {
         Gather, Scatter,
         Cholesky, TriangularSolve,
         StopGradient, Barrier;
+    decompositions:
+        Lu, Qr, Eigh, Svd, Eig, Schur;
     regions:
         Call, CustomCall, LinearCall, LinearSolve, Root, Cond, Loop, Replay, Callback;
 }

@@ -1,11 +1,11 @@
 //! Matrices on the last two axes of an array, and what rules do with them.
 
+use super::triangular_solve::TriangularSolve;
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
 use crate::lang::literal::Literal;
 use crate::lang::problem::{Kind, Problem, Result};
 use crate::lang::types::{ArrayType, Dtype, Shape, Type};
-use super::triangular_solve::TriangularSolve;
 use crate::prim::{Broadcast, Diagonal, Dot, Iota, Operand, Pad, Permute, Scalar};
 
 /// The axes of a batch, rows and columns of a floating-point array of matrices.
@@ -154,17 +154,25 @@ pub(super) fn by_column(b: &Builder<'_>, x: Atom, rows: usize) -> Atom {
     b.emit1(Broadcast { dims, shape: shape[..].into() }, &[x])
 }
 
+/// `x[j] - x[i]` in row i and column j.
+pub(super) fn gaps(b: &Builder<'_>, x: Atom) -> Atom {
+    let shape = b.shape_of(x);
+    let n = shape[shape.len() - 1];
+    minus(b, by_column(b, x, n), by_row(b, x, n))
+}
+
+/// The elements of a matrix, but a number in place of those of that part.
+pub(super) fn unless(b: &Builder<'_>, part: Part, x: Atom, number: f64) -> Atom {
+    let number = Literal::of(b.dtype_of(x), number).into();
+    b.emit1(Scalar::Select, &[mask(b, &b.shape_of(x), part), number, x])
+}
+
 /// `F[i, j] = 1 / (x[j] - x[i])`, and 0 on the diagonal. Equal elements beside it give infinity: the vectors that
 /// belong to them are no functions of the matrix.
 pub(super) fn inverse_gaps(b: &Builder<'_>, x: Atom) -> Atom {
-    let shape = b.shape_of(x);
-    let n = shape[shape.len() - 1];
-    let gaps = b.emit1(Scalar::Sub, &[by_column(b, x, n), by_row(b, x, n)]);
-    let on = mask(b, &b.shape_of(gaps), Part::Diagonal);
-    let number = |x: f64| Atom::from(Literal::of(b.dtype_of(gaps), x));
-    let gaps = b.emit1(Scalar::Select, &[on, number(1.0), gaps]);
-    let inverse = b.emit1(Scalar::Div, &[number(1.0), gaps]);
-    b.emit1(Scalar::Select, &[on, number(0.0), inverse])
+    let gaps = unless(b, Part::Diagonal, gaps(b, x), 1.0);
+    let one = Literal::of(b.dtype_of(x), 1.0).into();
+    unless(b, Part::Diagonal, b.emit1(Scalar::Div, &[one, gaps]), 0.0)
 }
 
 /// `x + y`

@@ -10,6 +10,13 @@
 //! *Differentiation of the Cholesky decomposition* (2016).
 
 pub(crate) mod cholesky;
+pub(crate) mod decomposition;
+pub(crate) mod eig;
+pub(crate) mod eigh;
+pub(crate) mod lu;
 mod matrix;
+pub(crate) mod qr;
 pub(crate) mod routine_call;
+pub(crate) mod schur;
+pub(crate) mod svd;
 pub(crate) mod triangular_solve;

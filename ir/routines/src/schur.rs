@@ -1,0 +1,155 @@
+//! Real Schur form `a = z t z^T` (Golub and Van Loan, section 7.4): a reduction to Hessenberg form
+//! by faer, then the QR iteration of this crate.
+
+use faer::linalg::evd::hessenberg::{hessenberg_in_place, hessenberg_in_place_scratch};
+use faer::linalg::householder::{
+    apply_block_householder_sequence_on_the_right_in_place_scratch,
+    apply_block_householder_sequence_on_the_right_in_place_with_conj,
+};
+use faer::linalg::qr::no_pivoting::factor::recommended_block_size;
+use faer::{Conj, MatMut, MatRef, Par, Spec};
+
+use crate::copies::{negate, points_down, set_identity, transpose};
+use crate::qr_iteration::{Columns, iterate};
+use crate::real::{Failed, Real, Scaling, largest};
+use crate::scratch::{Need, Scratch};
+
+/// A matrix of order 2 or less is in Hessenberg form.
+fn block<T: Real>(n: usize) -> Option<usize> {
+    (n > 2).then(|| recommended_block_size::<T>(n - 1, n - 1))
+}
+
+pub(crate) fn need_reduce<T: Real>(n: usize) -> Need {
+    match block::<T>(n) {
+        None => Need::new(),
+        Some(block) => {
+            let reduce = hessenberg_in_place_scratch::<T>(n, block, Par::Seq, Spec::default());
+            let form = apply_block_householder_sequence_on_the_right_in_place_scratch::<T>(
+                n - 1,
+                block,
+                n - 1,
+            );
+            Need::new().array::<T>(block * (n - 1)).stack(reduce.or(form))
+        }
+    }
+}
+
+pub(crate) fn need<T: Real>(n: usize) -> Need {
+    Need::new().array::<T>(n * n).array::<T>(n * n).and(need_reduce::<T>(n))
+}
+
+/// `a[n, n] -> t[n, n], z[n, n]`.
+pub(crate) fn run<T: Real>(
+    n: usize,
+    a: &[T],
+    [t, z]: [&mut [T]; 2],
+    mut scratch: Scratch<'_>,
+) -> Result<(), Failed> {
+    let scaling = Scaling::of(largest(a)?);
+    let form = scratch.take::<T>(n * n)?;
+    let basis = scratch.take::<T>(n * n)?;
+    transpose(n, n, scaling.factor, a, form);
+    reduce(n, form, basis, scratch)?;
+    for j in 0..n {
+        let vector = &mut basis[j * n..(j + 1) * n];
+        if points_down(vector) {
+            // `t` keeps its eigenvalues where row and column change signs together.
+            negate(vector);
+            negate(&mut form[j * n..(j + 1) * n]);
+            form.iter_mut().skip(j).step_by(n).for_each(|entry| *entry = -*entry);
+        }
+    }
+    transpose(n, n, scaling.back, form, t);
+    transpose(n, n, T::one(), basis, z);
+    Ok(())
+}
+
+/// Overwrites `form`, by columns, with its Schur form, and `basis` with the transformation.
+pub(crate) fn reduce<T: Real>(
+    n: usize,
+    form: &mut [T],
+    basis: &mut [T],
+    mut scratch: Scratch<'_>,
+) -> Result<(), Failed> {
+    set_identity(n, basis);
+    if let Some(block) = block::<T>(n) {
+        let reflectors = scratch.take::<T>(block * (n - 1))?;
+        let stack = scratch.stack();
+        hessenberg_in_place(
+            MatMut::from_column_major_slice_mut(form, n, n),
+            MatMut::from_column_major_slice_mut(reflectors, block, n - 1),
+            Par::Seq,
+            stack,
+            Spec::default(),
+        );
+        apply_block_householder_sequence_on_the_right_in_place_with_conj(
+            MatRef::from_column_major_slice(form, n, n).submatrix(1, 0, n - 1, n - 1),
+            MatRef::from_column_major_slice(reflectors, block, n - 1),
+            Conj::No,
+            MatMut::from_column_major_slice_mut(basis, n, n).submatrix_mut(1, 1, n - 1, n - 1),
+            Par::Seq,
+            stack,
+        );
+        for (j, column) in form.chunks_exact_mut(n).enumerate() {
+            column[(j + 2).min(n)..].fill(T::zero());
+        }
+    }
+    let mut form = Columns { n, numbers: form };
+    let mut basis = Columns { n, numbers: basis };
+    iterate(&mut form, &mut basis)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::checks::{Number, ORDERS, call, close, double, identity, multiply, random, turn};
+    use crate::routine::Routine;
+
+    #[track_caller]
+    fn holds<T: Number>(n: usize, a: &[T]) {
+        let found = call(&Routine::Schur { n }, &[a]);
+        let (t, z) = (found.double(0), found.double(1));
+        for i in 0..n {
+            for j in 0..i {
+                if j + 1 < i {
+                    assert_eq!(t[i * n + j], 0.0, "n = {n}: {i}, {j}");
+                } else if t[i * n + j] != 0.0 {
+                    // A block with conjugate eigenvalues, in standard form, by itself.
+                    assert_eq!(t[i * n + i], t[j * n + j], "n = {n}: {i}");
+                    assert!(t[i * n + j] * t[j * n + i] < 0.0, "n = {n}: {i}");
+                    assert!(j == 0 || t[j * n + j - 1] == 0.0, "n = {n}: {i}");
+                }
+            }
+        }
+        let what = format!("n = {n}");
+        let gram = multiply(n, n, n, &turn(n, n, &z), &z);
+        close::<T>(64.0, &gram, &identity(n), &what);
+        let product = multiply(n, n, n, &multiply(n, n, n, &z, &t), &turn(n, n, &z));
+        close::<T>(64.0, &product, &double(a), &what);
+    }
+
+    fn decomposes<T: Number>() {
+        for n in ORDERS {
+            holds::<T>(n, &random(n * n, n as u64));
+            holds(n, &vec![T::of(1.0); n * n]);
+            holds(n, &vec![T::of(0.0); n * n]);
+            // A cyclic shift stands still under unshifted iterations; one Jordan block.
+            let next = |i: usize, j: usize| u8::from(j == (i + 1) % n);
+            let cycle: Vec<T> =
+                (0..n * n).map(|place| T::of(f64::from(next(place / n, place % n)))).collect();
+            holds(n, &cycle);
+            let above = |i: usize, j: usize| f64::from(u8::from(j == i + 1));
+            let jordan: Vec<T> =
+                (0..n * n).map(|place| T::of(above(place / n, place % n))).collect();
+            holds(n, &jordan);
+            let turned: Vec<T> =
+                (0..n * n).map(|place| T::of(above(place % n, place / n))).collect();
+            holds(n, &turned);
+        }
+    }
+
+    #[test]
+    fn the_form_in_its_basis_is_the_matrix() {
+        decomposes::<f32>();
+        decomposes::<f64>();
+    }
+}

@@ -1,0 +1,184 @@
+//! Decompositions: one matrix in, several arrays out, no region inside.
+//!
+//! [`Decomposition`] asks for what differs from one to the next: which library routine, which tangents, what is
+//! left where only some outputs are read. The `impl` below gives the answers to everything else, for all of them,
+//! through [`Decomposed`]; a primitive of another kind has an `impl` of its own, so the two never meet.
+
+use super::matrix::{batch_axes, matrices, square};
+use super::routine_call::RoutineCall;
+use crate::lang::builder::Builder;
+use crate::lang::function::{Atom, FuncId};
+use crate::lang::module::Module;
+use crate::lang::problem::{Kind, Problem, Result};
+use crate::lang::types::{ArrayType, Dtype, Shape, Type};
+use crate::lang::value::Value;
+use crate::prim::syntax::Written;
+use crate::prim::{
+    Arg, Attributes, Batched, Cotangents, Doc, Dual, Effects, Linearity, Lowering, Notation, Op,
+    Operand, Primitive, Prune, RegionList, Regions, Rewrite, RuleCx, Sample, Tangent, Types,
+};
+use crate::tensor::Tensor;
+use smallvec::SmallVec;
+use tapeloom_routines::{Element, Routine};
+
+/// What the system must know about a primitive that takes a matrix apart. The value of the implementing type
+/// holds the attributes.
+pub trait Decomposition: Notation + Clone + Into<Op> {
+    /// Whether only square matrices have one.
+    const SQUARE: bool;
+
+    /// Its entry on the generated page of primitives.
+    fn doc() -> Doc;
+
+    /// What computes that of a matrix of so many rows and columns. Its results are the outputs.
+    fn routine(&self, rows: usize, columns: usize) -> Routine;
+
+    /// The outputs of `a` and their tangents for the tangent `da` of `a`: every equation emitted is
+    /// independent of `da` or linear in it.
+    fn jvp(&self, b: &Builder<'_>, a: Atom, da: Atom) -> Result<Tangents>;
+
+    /// The cheaper primitive where only the `used` outputs are read, with which of the outputs it has.
+    fn without(&self, used: &[bool]) -> Option<(Op, Vec<bool>)>;
+
+    /// Typical and edge uses; the law tests run every one.
+    fn samples() -> Vec<Sample>;
+}
+
+/// Outputs and their tangents; integers have none.
+pub type Tangents = (Vec<Atom>, Vec<Tangent>);
+
+/// A [`Decomposition`] as a primitive.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Decomposed<P>(pub P);
+
+impl<P: Decomposition> Decomposed<P> {
+    /// The routine over the batch of a matrix of that type.
+    fn call(&self, a: &ArrayType) -> RoutineCall {
+        let rank = a.shape.len();
+        let routine = self.0.routine(a.shape[rank - 2], a.shape[rank - 1]);
+        RoutineCall::new(routine, a.dtype, batch_axes(&a.shape))
+    }
+
+    /// The types of the outputs: each with the axes of the batch in front.
+    fn results(&self, a: &ArrayType) -> Vec<ArrayType> {
+        let rank = a.shape.len();
+        let routine = self.0.routine(a.shape[rank - 2], a.shape[rank - 1]);
+        let result = |own: tapeloom_routines::Array| {
+            let dtype = match own.element {
+                Element::Float => a.dtype,
+                Element::Index => Dtype::I32,
+            };
+            ArrayType::new(dtype, Shape::from(&[batch_axes(&a.shape), &own.shape].concat()[..]))
+        };
+        routine.results().into_iter().map(result).collect()
+    }
+}
+
+impl<P: Notation> Notation for Decomposed<P> {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn attributes(&self) -> Written {
+        self.0.attributes()
+    }
+
+    fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Self>> {
+        Some(P::parse(name, attributes)?.map(Decomposed))
+    }
+}
+
+impl<P: Decomposition> Primitive for Decomposed<P> {
+    fn docs() -> Vec<Doc> {
+        vec![P::doc()]
+    }
+
+    fn outputs(&self, _: &Module) -> usize {
+        self.0.routine(1, 1).results().len()
+    }
+
+    fn infer(&self, _: &Module, operands: &[Operand<'_>]) -> Result<Types> {
+        let name = self.0.name();
+        let [a] = operands else {
+            return Err(Problem::new(Kind::Arguments, format!("`{name}` takes one array"), ""));
+        };
+        let a = if P::SQUARE { square(name, a)?.0 } else { matrices(name, a)?.0 };
+        Ok(self.results(a).into_iter().map(Type::Array).collect())
+    }
+
+    fn run(&self, _: &Module, operands: &[Value]) -> Result<Vec<Value>> {
+        let operands = Value::arrays(operands)?;
+        let a = operands[0].ty();
+        let results = self.call(a).run(&operands)?;
+        let shaped = |(y, ty): (&Tensor, ArrayType)| Ok(y.reshape(&ty.shape)?.into());
+        results.iter().zip(self.results(a)).map(shaped).collect()
+    }
+
+    fn jvp(&self, cx: &mut RuleCx<'_, '_>, x: &[Atom], dx: &[Tangent]) -> Result<Dual> {
+        let Some(da) = dx[0] else {
+            let y = cx.b.emit(self.0.clone(), x);
+            return Ok(Dual { dy: y.iter().map(|_| None).collect(), y });
+        };
+        let (y, dy) = self.0.jvp(cx.b, x[0], da)?;
+        Ok(Dual { y: y.into(), dy: dy.into() })
+    }
+
+    /// jvp, whose equations are independent of `dx` or linear in it: the caller splits them.
+    fn linearize(&self, cx: &mut RuleCx<'_, '_>, x: &[Atom], dx: &[Tangent]) -> Result<Dual> {
+        Primitive::jvp(self, cx, x, dx)
+    }
+
+    fn is_linear(&self, _: &Module, _: &[Linearity]) -> bool {
+        false
+    }
+
+    fn transpose(
+        &self,
+        _: &mut RuleCx<'_, '_>,
+        _: &[Arg],
+        _: &[Option<Atom>],
+        _: &mut Cotangents,
+    ) -> Result<()> {
+        Err(Problem::internal(format!("`{}` is not linear", self.0.name())))
+    }
+
+    /// A batch is one more axis in front.
+    fn batch(&self, cx: &mut RuleCx<'_, '_>, _: usize, x: &[Atom], _: &[bool]) -> Result<Batched> {
+        let y = cx.b.emit(self.0.clone(), x);
+        Ok(Batched { batched: SmallVec::from_elem(true, y.len()), y })
+    }
+
+    fn regions(&self) -> RegionList {
+        RegionList::new()
+    }
+
+    fn with_regions(&self, _: &[FuncId]) -> Op {
+        self.0.clone().into()
+    }
+
+    fn prune(&self, _: &mut dyn Regions, _: &mut Module, used: &[bool]) -> Result<Prune> {
+        Ok(match self.0.without(used) {
+            Some((op, outputs)) => Prune::Smaller { op, operands: vec![true], outputs },
+            None => Prune::Whole,
+        })
+    }
+
+    fn lower(&self, _: &Module, operands: &[Operand<'_>]) -> Lowering {
+        match operands[0].ty.as_array() {
+            Some(a) => Lowering::Routine(self.call(a)),
+            None => Lowering::Missing(Problem::internal("factors of no array")),
+        }
+    }
+
+    fn effects(&self, _: &Module) -> Effects {
+        Effects::Pure
+    }
+
+    fn rewrites() -> Vec<Rewrite> {
+        Vec::new()
+    }
+
+    fn samples(_: &mut Module) -> Vec<Sample> {
+        P::samples()
+    }
+}

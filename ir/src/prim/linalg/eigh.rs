@@ -1,0 +1,105 @@
+//! `eigh{vectors} a`: eigenvalues and eigenvectors of a symmetric matrix.
+//!
+//! ```text
+//! A V = V diag(w)        P = Vᵀ dA V        dw = diag(P)
+//! dV = V (F ∘ P)         F[i, j] = 1 / (w[j] - w[i]), 0 on the diagonal
+//! ```
+//!
+//! The lower triangle of `a` is read and stands for a symmetric matrix. Eigenvalues ascend; in each vector (a column
+//! of `V`) the component of the largest absolute value, the first of several, is positive. Eigenvalues alone are
+//! cheaper. Vectors of equal eigenvalues are any basis of a space and have no derivative: `F` is infinite there.
+//!
+//! Source of the rule: Giles (2008), 2.3.3.
+
+use super::decomposition::{Decomposition, Tangents};
+use super::matrix::{diagonal, inverse_gaps, product, symmetric_of_lower, times, transposed};
+use crate::lang::builder::Builder;
+use crate::lang::function::Atom;
+use crate::lang::problem::{Problem, Result};
+use crate::prim::{Doc, Family, Op, Sample};
+use crate::tensor::Tensor;
+use tapeloom_routines::Routine;
+
+/// `eigh{vectors}`
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Eigh {
+    /// Whether there are vectors beside the values.
+    pub vectors: bool,
+}
+
+notation!(Eigh = "eigh" { vectors });
+
+impl Decomposition for Eigh {
+    const SQUARE: bool = true;
+
+    fn doc() -> Doc {
+        Doc {
+            family: Family::Linear,
+            name: "eigh{vectors}".into(),
+            math:
+                "ascending w, and orthonormal V, with A V = V diag(w), A symmetric, of its lower \
+                   triangle"
+                    .into(),
+            types: "floats [.., n, n] to [.., n], and [.., n, n] with vectors".into(),
+            derivative:
+                "t_w = diag(P), t_V = V (F ∘ P) with P = Vᵀ t V, F[i, j] = 1 / (w[j] - w[i])".into(),
+            edges:
+                "the largest component of a vector is positive; vectors of equal eigenvalues have \
+                    no derivative (inf or nan); nan or inf in A: nan in that member"
+                    .into(),
+        }
+    }
+
+    fn routine(&self, rows: usize, _: usize) -> Routine {
+        Routine::Eigh { n: rows, vectors: self.vectors }
+    }
+
+    fn jvp(&self, b: &Builder<'_>, a: Atom, da: Atom) -> Result<Tangents> {
+        let y = b.emit(Eigh { vectors: true }, &[a]).to_vec();
+        let [w, v] = y[..] else { return Err(Problem::internal("eigh has two outputs")) };
+        let moved = product(b, symmetric_of_lower(b, da), v);
+        let p = product(b, transposed(b, v), moved);
+        let dw = Some(diagonal(b, p));
+        if !self.vectors {
+            return Ok((vec![w], vec![dw]));
+        }
+        let dv = product(b, v, times(b, inverse_gaps(b, w), p));
+        Ok((y, vec![dw, Some(dv)]))
+    }
+
+    fn without(&self, used: &[bool]) -> Option<(Op, Vec<bool>)> {
+        match *used {
+            [true, false] => Some((Eigh { vectors: false }.into(), vec![true, false])),
+            _ => None,
+        }
+    }
+
+    fn samples() -> Vec<Sample> {
+        // The upper triangle differs from the lower one, and is not read.
+        let a = Tensor::from([[1.0, 9.0, 9.0], [0.5, 3.0, 9.0], [-0.25, 0.75, -2.0]]);
+        let two = Tensor::from([[[0.5, 0.0], [1.0, 2.0]], [[4.0, 0.0], [-1.0, -2.0]]]);
+        let repeated = Tensor::from([[1.0f32, 0.0], [0.0, 1.0]]);
+        let mut all = Vec::new();
+        for vectors in [false, true] {
+            for a in [a.clone(), two.clone(), Tensor::from([[-2.0]])] {
+                all.push(Sample::smooth(Eigh { vectors }, vec![a]));
+            }
+            for a in [repeated.clone(), Tensor::from([[0.0f32; 0]; 0])] {
+                all.push(Sample::edge(Eigh { vectors }, vec![a]));
+            }
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use crate::prim::test_laws::*;
+
+    #[test]
+    fn laws_hold() {
+        check_samples(Eigh::samples());
+    }
+}

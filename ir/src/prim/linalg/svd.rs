@@ -1,0 +1,152 @@
+//! `svd{vectors} a`: singular values and singular vectors.
+//!
+//! ```text
+//! A = U diag(s) Vᵀ       P = Uᵀ dA V        ds = diag(P)
+//! dU = U (F ∘ (P S + S Pᵀ)) + (1 - U Uᵀ) dA V S⁻¹        F[i, j] = 1 / (s[j]² - s[i]²), 0 on the diagonal
+//! dV = V (F ∘ (S P + Pᵀ S)) + (1 - V Vᵀ) dAᵀ U S⁻¹
+//! ```
+//!
+//! Singular values descend; in each column of `U` the component of the largest absolute value, the first of several,
+//! is positive. Outputs are `s`, or `U`, `s`, `Vᵀ`: thin ones have min(m, n) vectors, full ones are square.
+//! Values alone are cheaper. The vectors that a full side has beyond the thin one are any basis of a complement and
+//! have no derivative; neither have those of equal singular values, where `F` is infinite.
+//!
+//! Source of the rule: J. Townsend, *Differentiating the singular value decomposition* (2016).
+
+use super::decomposition::{Decomposition, Tangents};
+use super::matrix::{
+    by_column, by_row, diagonal, inverse_gaps, minus, plus, product, times, transposed,
+};
+use crate::lang::builder::Builder;
+use crate::lang::function::Atom;
+use crate::lang::problem::{Kind, Problem, Result};
+use crate::prim::syntax::Word;
+use crate::prim::{Doc, Family, Op, Sample, Scalar};
+use crate::tensor::Tensor;
+use tapeloom_routines::{Routine, SvdVectors};
+
+/// `svd{vectors}`
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Svd {
+    /// Which vectors there are.
+    pub vectors: SvdVectors,
+}
+
+notation!(Svd = "svd" { vectors });
+
+impl Word for SvdVectors {
+    const ALL: &'static [SvdVectors] = &SvdVectors::ALL;
+
+    fn word(self) -> &'static str {
+        SvdVectors::word(self)
+    }
+}
+
+impl Decomposition for Svd {
+    const SQUARE: bool = false;
+
+    fn doc() -> Doc {
+        Doc {
+            family: Family::Linear,
+            name: "svd{vectors}".into(),
+            math: "descending s, and orthonormal U and V, with A = U diag(s) Vᵀ".into(),
+            types: "floats [.., m, n] to s [.., k], k = min(m, n), or to U [.., m, k], s, Vᵀ [.., k, n] \
+                    (thin), with squares of m and of n (full)"
+                .into(),
+            derivative: "t_s = diag(P), P = Uᵀ t V; t_U = U (F ∘ (P S + S Pᵀ)) + (1 - U Uᵀ) t V S⁻¹, \
+                         F[i, j] = 1 / (s[j]² - s[i]²), t_V alike with tᵀ; none of the complements of \
+                         full vectors"
+                .into(),
+            edges: "the largest component of a column of U is positive; vectors of equal values have \
+                    no derivative (inf or nan); nan or inf in A: nan in that member"
+                .into(),
+        }
+    }
+
+    fn routine(&self, rows: usize, columns: usize) -> Routine {
+        Routine::Svd { m: rows, n: columns, vectors: self.vectors }
+    }
+
+    fn jvp(&self, b: &Builder<'_>, a: Atom, da: Atom) -> Result<Tangents> {
+        let shape = b.shape_of(a);
+        let (m, n) = (shape[shape.len() - 2], shape[shape.len() - 1]);
+        let k = m.min(n);
+        if self.vectors == SvdVectors::Full && m != n {
+            return Err(Problem::new(
+                Kind::NotDifferentiable,
+                format!("`svd` with full vectors of {m} by {n} matrices has no derivative"),
+                "the vectors beyond the thin ones are any basis of a complement; ask for thin ones",
+            ));
+        }
+        let y = b.emit(Svd { vectors: SvdVectors::Thin }, &[a]).to_vec();
+        let [u, s, vt] = y[..] else { return Err(Problem::internal("svd has three outputs")) };
+        let (ut, v) = (transposed(b, u), transposed(b, vt));
+        let (av, atu) = (product(b, da, v), product(b, transposed(b, da), u));
+        let p = product(b, ut, av);
+        let ds = Some(diagonal(b, p));
+        if self.vectors == SvdVectors::None {
+            return Ok((vec![s], vec![ds]));
+        }
+        let (f, pt) = (inverse_gaps(b, times(b, s, s)), transposed(b, p));
+        let (columns, rows) = (by_column(b, s, k), by_row(b, s, k));
+        let left = plus(b, times(b, p, columns), times(b, rows, pt));
+        let right = plus(b, times(b, rows, p), times(b, pt, columns));
+        let within = |x: Atom, turn: Atom| product(b, x, times(b, f, turn));
+        // (1 - x xᵀ) y S⁻¹, where x has fewer columns than rows.
+        let beyond = |x: Atom, xt: Atom, y: Atom, rows: usize| {
+            let rest = minus(b, y, product(b, x, product(b, xt, y)));
+            b.emit1(Scalar::Div, &[rest, by_column(b, s, rows)])
+        };
+        let mut du = within(u, left);
+        if m > k {
+            du = plus(b, du, beyond(u, ut, av, m));
+        }
+        let mut dv = within(v, right);
+        if n > k {
+            dv = plus(b, dv, beyond(v, vt, atu, n));
+        }
+        Ok((y, vec![Some(du), ds, Some(transposed(b, dv))]))
+    }
+
+    fn without(&self, used: &[bool]) -> Option<(Op, Vec<bool>)> {
+        match *used {
+            [false, true, false] => {
+                let op = Svd { vectors: SvdVectors::None };
+                Some((op.into(), vec![false, true, false]))
+            }
+            _ => None,
+        }
+    }
+
+    fn samples() -> Vec<Sample> {
+        let square = Tensor::from([[1.0, 2.0, -0.5], [3.0, -1.0, 0.25], [0.5, 4.0, 2.0]]);
+        let wide = Tensor::from([[1.0, 2.0, -0.5], [-3.0, -1.0, 0.25]]);
+        let tall = Tensor::from([[1.0, 2.0], [-3.0, -1.0], [0.5, 4.0]]);
+        let two = Tensor::from([[[0.5, 1.0], [2.0, 3.0]], [[4.0, 1.0], [1.0, -2.0]]]);
+        let repeated = Tensor::from([[1.0f32, 0.0], [0.0, 1.0]]);
+        let mut all = Vec::new();
+        for vectors in SvdVectors::ALL {
+            for a in [&square, &wide, &tall, &two] {
+                let whole = vectors == SvdVectors::Full && a.shape().len() == 2;
+                let smooth = !whole || a.shape()[0] == a.shape()[1];
+                all.push(Sample { op: Svd { vectors }.into(), operands: vec![a.clone()], smooth });
+            }
+            for a in [repeated.clone(), Tensor::from([[0.0f32; 0]; 2])] {
+                all.push(Sample::edge(Svd { vectors }, vec![a]));
+            }
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use crate::prim::test_laws::*;
+
+    #[test]
+    fn laws_hold() {
+        check_samples(Svd::samples());
+    }
+}
