@@ -67,7 +67,7 @@ pub use control::loops::{
 };
 pub use implicit::{LinearSolve, Root};
 pub use linalg::cholesky::Cholesky;
-pub use linalg::decomposition::{Decomposed, Decomposition};
+pub use linalg::decomposition::{Decomposed, Decomposition, Tangents};
 pub use linalg::eig::Eig;
 pub use linalg::eigh::Eigh;
 pub use linalg::lu::Lu;
