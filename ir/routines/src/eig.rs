@@ -277,7 +277,7 @@ mod tests {
             let column: Vec<[f64; 2]> =
                 (0..n).map(|i| [v_re[i * n + j], v_im[i * n + j]]).collect();
             let size = |entry: &[f64; 2]| entry[0].hypot(entry[1]);
-            close::<T>(8.0, &[norm(&column.concat())], &[1.0], &what);
+            close::<T>(stable(n), &[norm(&column.concat())], &[1.0], &what);
             let most = column.iter().map(size).fold(0.0, f64::max);
             let real = |entry: &&[f64; 2]| entry[1] == 0.0 && entry[0] > 0.0;
             let found = column.iter().filter(real).map(size).fold(0.0, f64::max);

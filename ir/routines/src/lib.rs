@@ -48,6 +48,8 @@ mod eig;
 mod eigh;
 #[cfg(feature = "linalg")]
 mod fourier;
+#[cfg(all(test, feature = "linalg"))]
+mod hostile;
 #[cfg(feature = "linalg")]
 mod lu;
 mod plan;
