@@ -227,7 +227,7 @@ mod tests {
         close::<T>(bound(n), &y.double(0), &wanted, &format!("real, n = {n}"));
         let mut y: Vec<T> = wanted.into_iter().map(T::of).collect();
         y[half(n)] = T::NAN;
-        if n % 2 == 0 {
+        if n.is_multiple_of(2) {
             y[2 * half(n) - 1] = T::NAN;
         }
         let back = call(&Routine::InverseRealFft { n }, &[&y]).double(0);

@@ -34,7 +34,8 @@
 
 #[cfg(feature = "linalg")]
 mod blocks;
-#[cfg(all(test, feature = "linalg"))]
+#[cfg(feature = "linalg")]
+#[cfg(test)]
 mod checks;
 #[cfg(feature = "linalg")]
 mod cholesky;
@@ -48,7 +49,8 @@ mod eig;
 mod eigh;
 #[cfg(feature = "linalg")]
 mod fourier;
-#[cfg(all(test, feature = "linalg"))]
+#[cfg(feature = "linalg")]
+#[cfg(test)]
 mod hostile;
 #[cfg(feature = "linalg")]
 mod lu;

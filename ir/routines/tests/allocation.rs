@@ -79,14 +79,13 @@ fn routines(n: usize) -> Vec<Routine> {
     all
 }
 
-/// A diagonally dominant array of some numbers, or an array of the first numbers only where it is
-/// no square.
+/// Numbers between -1 and 1, none zero, with a large diagonal in an array with two axes.
 fn operand(shape: &[usize], float: Float) -> Vec<u8> {
     let length: usize = shape.iter().product();
     let number = |place: usize| {
         let columns = shape.last().copied().unwrap_or(1);
         let diagonal = shape.len() == 2 && place / columns == place % columns;
-        let wave = ((place * 37 % 101) as f64 / 50.0) - 1.0;
+        let wave = ((place * 37 % 101) as f64 / 50.0) - 0.99;
         wave + if diagonal { 2.0 * length as f64 } else { 0.0 }
     };
     let numbers = (0..length).map(number);
