@@ -266,10 +266,10 @@ fn structural(name: &str, params: &Value) -> Option<Operation> {
             let batch = pairs(&p["lhs_batch"], &p["rhs_batch"]);
             one(move |x| x[0].dot_general(x[1], &contract, &batch))
         }
-        "slogdet" => Rc::new(|x: &[Var]| {
+        "slogdet" => Some(Rc::new(|x: &[Var]| {
             let (sign, log) = linalg::slogdet(x[0]);
             vec![sign, log]
-        }),
+        })),
         "einsum" => one(move |x| einsum(p["spec"].as_str().unwrap_or(""), x)),
         "take" => one(move |x| x[0].take(x[1], p["axis"].as_i64().unwrap_or(0))),
         "take_along_axis" => {
