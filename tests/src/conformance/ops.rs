@@ -74,7 +74,7 @@ pub(super) fn unary(name: &str) -> Option<fn(Var) -> Var> {
             let v = linalg::eigh(x).1.slice_axis(1, 0..2);
             v.matmul(v.t())
         },
-        "qr_abs_r" => |x| linalg::qr(x).1,
+        "qr_abs_r" => |x| linalg::qr(x).1.abs(),
         "lu_solve_logdet" => |x| linalg::lu_factor(x).packed.diagonal().abs().ln().sum(),
         "pinv" => linalg::pinv,
         "expm" => linalg::expm,
