@@ -9,7 +9,7 @@ use crate::routine::{Element, Routine, SvdVectors, half};
 const FLAGS: [bool; 2] = [false, true];
 
 /// Every routine with every flag, on square matrices of order `n` and one wide and one tall shape.
-fn routines(n: usize) -> Vec<Routine> {
+pub(crate) fn routines(n: usize) -> Vec<Routine> {
     let mut all = vec![
         Routine::Cholesky { n },
         Routine::TridiagonalSolve { n, columns: 3 },
@@ -46,7 +46,7 @@ fn routines(n: usize) -> Vec<Routine> {
 }
 
 /// Operands on which the routine has an unremarkable answer.
-fn benign<T: Number>(routine: &Routine) -> Vec<Vec<T>> {
+pub(crate) fn benign<T: Number>(routine: &Routine) -> Vec<Vec<T>> {
     let shapes = routine.operands();
     let mut operands: Vec<Vec<T>> = shapes
         .iter()

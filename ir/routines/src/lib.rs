@@ -6,7 +6,8 @@
 //! printable description: the shapes of its arrays and its arithmetic. [`Routine::plan`] prepares
 //! it for one element type, and [`Plan::run`] executes it.
 //!
-//! ```
+#![cfg_attr(feature = "linalg", doc = "```")]
+#![cfg_attr(not(feature = "linalg"), doc = "```no_run")]
 //! use tapeloom_routines::{Float, Routine};
 //!
 //! let plan = Routine::Cholesky { n: 2 }.plan(Float::F64)?;
