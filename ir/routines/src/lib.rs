@@ -36,9 +36,6 @@
 #[cfg(feature = "linalg")]
 mod blocks;
 #[cfg(feature = "linalg")]
-#[cfg(test)]
-mod checks;
-#[cfg(feature = "linalg")]
 mod cholesky;
 #[cfg(feature = "linalg")]
 mod copies;
@@ -50,9 +47,6 @@ mod eig;
 mod eigh;
 #[cfg(feature = "linalg")]
 mod fourier;
-#[cfg(feature = "linalg")]
-#[cfg(test)]
-mod hostile;
 #[cfg(feature = "linalg")]
 mod lu;
 mod plan;
