@@ -4,12 +4,12 @@
 use crate::checks::{
     Number, Results, call, close, double, identity, multiply, positive, random, stable, turn,
 };
-use crate::routine::{Element, Routine, SvdVectors, half};
+use tapeloom_routines::{Element, Routine, SvdVectors};
 
 const FLAGS: [bool; 2] = [false, true];
 
 /// Every routine with every flag, on square matrices of order `n` and one wide and one tall shape.
-fn routines(n: usize) -> Vec<Routine> {
+pub(crate) fn routines(n: usize) -> Vec<Routine> {
     let mut all = vec![
         Routine::Cholesky { n },
         Routine::TridiagonalSolve { n, columns: 3 },
@@ -45,8 +45,13 @@ fn routines(n: usize) -> Vec<Routine> {
     all
 }
 
+/// The entries of half a spectrum.
+fn half(n: usize) -> usize {
+    if n == 0 { 0 } else { n / 2 + 1 }
+}
+
 /// Operands on which the routine has an unremarkable answer.
-fn benign<T: Number>(routine: &Routine) -> Vec<Vec<T>> {
+pub(crate) fn benign<T: Number>(routine: &Routine) -> Vec<Vec<T>> {
     let shapes = routine.operands();
     let mut operands: Vec<Vec<T>> = shapes
         .iter()
@@ -62,7 +67,9 @@ fn benign<T: Number>(routine: &Routine) -> Vec<Vec<T>> {
             }
         }
         Routine::TridiagonalSolve { .. } => {
-            operands[1].iter_mut().for_each(|entry| *entry += T::of(4.0));
+            for entry in &mut operands[1] {
+                *entry = T::of(entry.double() + 4.0);
+            }
         }
         _ => {}
     }

@@ -1,9 +1,10 @@
 //! What the tests of the routines share: calls on vectors, random matrices, products and residuals
 //! in double precision.
 
-use crate::plan::Plan;
-use crate::real::Real;
-use crate::routine::{Element, Float, Routine};
+use std::fmt::Debug;
+
+use tapeloom_routines::Plan;
+use tapeloom_routines::{Element, Float, Routine};
 
 /// Orders of the matrices in the tests of residuals: below, at and above the sizes of tiles and of
 /// blocks.
@@ -14,7 +15,9 @@ pub(crate) const SHAPES: [(usize, usize); 8] =
     [(1, 5), (5, 1), (3, 8), (8, 3), (16, 33), (65, 16), (40, 100), (100, 65)];
 
 /// An element type in the tests.
-pub(crate) trait Number: Real {
+pub(crate) trait Number: bytemuck::Pod + PartialEq + Debug {
+    /// Not a number.
+    const NAN: Self;
     const FLOAT: Float;
     /// The unit roundoff times two.
     const EPSILON: f64;
@@ -23,6 +26,7 @@ pub(crate) trait Number: Real {
 }
 
 impl Number for f32 {
+    const NAN: Self = f32::NAN;
     const FLOAT: Float = Float::F32;
     const EPSILON: f64 = f32::EPSILON as f64;
 
@@ -36,6 +40,7 @@ impl Number for f32 {
 }
 
 impl Number for f64 {
+    const NAN: Self = f64::NAN;
     const FLOAT: Float = Float::F64;
     const EPSILON: f64 = f64::EPSILON;
 
@@ -69,7 +74,7 @@ impl<T: Number> Results<T> {
 
     /// Whether every number of every floating-point result is finite.
     pub(crate) fn finite(&self) -> bool {
-        self.floats.iter().flatten().all(|x| x.finite())
+        self.floats.iter().flatten().all(|x| x.double().is_finite())
     }
 }
 

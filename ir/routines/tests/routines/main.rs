@@ -1,0 +1,35 @@
+//! The tests of the routines. They stand apart from the code that they test because a second
+//! compilation of the library, with all that it instantiates, would take longer than the tests.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+#[cfg(feature = "linalg")]
+mod allocation;
+#[cfg(feature = "linalg")]
+mod buffers;
+#[cfg(feature = "linalg")]
+mod checks;
+#[cfg(feature = "linalg")]
+mod cholesky;
+#[cfg(feature = "linalg")]
+mod eig;
+#[cfg(feature = "linalg")]
+mod eigh;
+#[cfg(feature = "linalg")]
+mod fourier;
+#[cfg(feature = "linalg")]
+mod hostile;
+#[cfg(feature = "linalg")]
+mod lu;
+mod plan;
+#[cfg(feature = "linalg")]
+mod qr;
+mod routine;
+#[cfg(feature = "linalg")]
+mod schur;
+#[cfg(feature = "linalg")]
+mod svd;
+#[cfg(feature = "linalg")]
+mod triangular;
+#[cfg(feature = "linalg")]
+mod tridiagonal;

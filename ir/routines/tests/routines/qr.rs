@@ -1,0 +1,44 @@
+//! Residuals of QR factorisations, and the orthogonality of their bases.
+
+use crate::checks::{
+    Number, ORDERS, SHAPES, call, close, double, identity, multiply, random, turn,
+};
+use tapeloom_routines::Routine;
+
+#[track_caller]
+fn holds<T: Number>(m: usize, n: usize, full: bool, a: &[T]) {
+    let found = call(&Routine::Qr { m, n, full }, &[a]);
+    let width = if full { m } else { m.min(n) };
+    let (q, r) = (found.double(0), found.double(1));
+    let what = format!("{m} x {n}, full: {full}");
+    for (place, entry) in r.iter().enumerate() {
+        let (i, j) = (place / n, place % n);
+        assert!(i <= j || *entry == 0.0, "{what}: {i}, {j}");
+        assert!(i != j || *entry >= 0.0, "{what}: {i}");
+    }
+    close::<T>(16.0, &multiply(m, width, n, &q, &r), &double(a), &what);
+    let gram = multiply(width, m, width, &turn(m, width, &q), &q);
+    close::<T>(16.0, &gram, &identity(width), &what);
+}
+
+fn factors<T: Number>() {
+    let squares = ORDERS.iter().map(|&n| (n, n));
+    for (m, n) in squares.chain(SHAPES) {
+        for full in [false, true] {
+            let a: Vec<T> = random(m * n, (m + 3 * n) as u64);
+            holds(m, n, full, &a);
+            // Rank deficient, and the matrix of zeros.
+            let product: Vec<T> = (0..m * n)
+                .map(|place| T::of(((place / n % 5 + 1) * (place % n % 7 + 1)) as f64))
+                .collect();
+            holds(m, n, full, &product);
+            holds(m, n, full, &vec![T::of(0.0); m * n]);
+        }
+    }
+}
+
+#[test]
+fn the_product_of_orthogonal_and_triangular_factors_is_the_matrix() {
+    factors::<f32>();
+    factors::<f64>();
+}
