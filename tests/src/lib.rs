@@ -45,6 +45,7 @@ pub mod fuzz;
 pub mod gradbench;
 pub mod imperative;
 pub mod layouts;
+pub mod linear_algebra;
 pub mod marks;
 pub mod program_generator;
 mod programs;

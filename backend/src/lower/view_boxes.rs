@@ -105,6 +105,14 @@ pub(crate) fn is_pieced(graph: &Graph, id: NodeId) -> bool {
         && matches!(view, Some(NodeKind::Movement(Movement::View { pieces, fill })) if pieces.len() > 1 || fill.is_some())
 }
 
+/// Whether a node copies a view of several operands.
+pub(crate) fn joins_pieces(graph: &Graph, id: NodeId) -> bool {
+    let node = &graph.nodes[id];
+    let view = node.operands.first().and_then(|s| s.node()).map(|n| &graph.nodes[n].kind);
+    matches!(node.kind, NodeKind::Copy)
+        && matches!(view, Some(NodeKind::Movement(Movement::View { pieces, .. })) if pieces.len() > 1)
+}
+
 /// The view that a node copies and the operand that fills it.
 pub(crate) fn fill_of(graph: &Graph, id: NodeId) -> Option<(NodeId, usize)> {
     let view = graph.nodes[id].operands[0].node()?;

@@ -33,6 +33,9 @@
 //!   `record_1e6_{run,pull}_s`, its parts, `record_1e6_peak_mib`, the most memory that the process had
 //!   meanwhile, and `record_1e6_tape_mib`, what the tape says it holds. `tests/peers/record.py` prints the
 //!   same rows for PyTorch;
+//! - `linalg_ROUTINE_SIZE_us`, `linalg_ROUTINE_SIZE_grad_us`: a factorization or a solution and a number of its
+//!   results, and the gradient beside, of one matrix or of a batch; `linalg_gp_N_grad_ms`, `linalg_kalman_grad_ms`:
+//!   likelihoods with their gradients. `tests/peers/linalg.py` prints the same rows for JAX and numpy;
 //! - `wide_FAMILY_FUNCTION_640_ms`: how long it takes to compile a loop or a branch that reads, carries,
 //!   stacks or gives 640 arrays, and `wide_FAMILY_FUNCTION_growth`, that over the time for 160: near 4
 //!   where it grows as the program does;
@@ -43,7 +46,7 @@
 //!   in every way to keep less: milliseconds, MB at most, MB kept, and `native_KERNEL_FORM_by_hand_ms`.
 //!
 //! `bench transformer fit` measures these groups alone: scalar, unrolled, gradbench, fit, transformer,
-//! iterations, ode, while, rnn, pages, layouts, refs, record, wide, suite; and native, which is measured only if it is named, since
+//! iterations, ode, while, rnn, pages, layouts, refs, record, linalg, wide, suite; and native, which is measured only if it is named, since
 //! it takes minutes and gigabytes. Of the last two `bench suite lenet` measures the kernels whose names
 //! contain a word.
 //!
@@ -61,6 +64,7 @@ use std::time::Instant;
 use tapeloom::prelude::*;
 use tapeloom_tests::gradbench;
 use tapeloom_tests::layouts::{Gradient, LAYOUTS, VALUES};
+use tapeloom_tests::linear_algebra::{self, ROUTINES};
 use tapeloom_tests::repeated::{prefix_sums, rnn, rnn_arguments, rnn_written_out, sieve};
 use tapeloom_tests::size_counters::{Tally, derivatives};
 use tapeloom_tests::suite::{Form, Given, Inputs, KERNELS, Kept, Kernel, READINGS, WAYS};
@@ -100,7 +104,7 @@ type Group = (&'static str, fn(Print<'_>) -> Outcome<()>);
 /// Groups that are measured only if they are named.
 const LONG: [&str; 1] = ["native"];
 
-const GROUPS: [Group; 16] = [
+const GROUPS: [Group; 17] = [
     ("scalar", |print| {
         print("scalar_grad_call_ns", scalar_call()?, "ns");
         Ok(())
@@ -233,6 +237,54 @@ const GROUPS: [Group; 16] = [
         print("record_1e6_pull_s", pull, "s");
         print("record_1e6_tape_mib", tape, "MiB");
         print("record_1e6_peak_mib", peak, "MiB");
+        Ok(())
+    }),
+    ("linalg", |print| {
+        for (name, f) in ROUTINES {
+            for (batch, n) in [
+                (None, 4),
+                (None, 16),
+                (None, 64),
+                (None, 256),
+                (None, 1024),
+                (Some(1000), 4),
+                (Some(1000), 16),
+            ] {
+                let a = linear_algebra::matrices(batch, n)?;
+                let size = batch.map_or(n.to_string(), |batch| format!("{batch}x{n}"));
+                let (value, gradient) = (jit(f), jit(value_and_grad(f)));
+                let few = n == 1024;
+                let time = |run: &dyn Fn() -> Outcome<()>| {
+                    median(
+                        if few { 3 } else { 15 },
+                        if n <= 16 && batch.is_none() { 100 } else { 1 },
+                        run,
+                    )
+                };
+                print(
+                    &format!("linalg_{name}_{size}_us"),
+                    time(&|| Ok(drop(value.call(&a)?)))? * 1e6,
+                    "us",
+                );
+                print(
+                    &format!("linalg_{name}_{size}_grad_us"),
+                    time(&|| Ok(drop(gradient.call(&a)?)))? * 1e6,
+                    "us",
+                );
+            }
+        }
+        for n in [200, 1000] {
+            let x: Vec<f64> = (0..n).map(|i| 10.0 * f64::from(i) / f64::from(n)).collect();
+            let y: Vec<f64> = x.iter().map(|x| x.sin()).collect();
+            let process = jit(value_and_grad(linear_algebra::gaussian_process));
+            let (x, y) = (Tensor::from(x), Tensor::from(y));
+            let ms = median(7, 1, || Ok(drop(process.call((0.0, -1.0, &x, &y))?)))? * 1e3;
+            print(&format!("linalg_gp_{n}_grad_ms"), ms, "ms");
+        }
+        let (f, h, y) = linear_algebra::kalman_arguments(10_000)?;
+        let filter = jit(value_and_grad(linear_algebra::kalman));
+        let ms = median(7, 1, || Ok(drop(filter.call((&f, &h, &y))?)))? * 1e3;
+        print("linalg_kalman_grad_ms", ms, "ms");
         Ok(())
     }),
     ("wide", |print| {

@@ -132,10 +132,14 @@ fn not_finite<T: Number>() {
                     operands[operand][place] = T::of(value);
                     let results = run(&routine, &operands);
                     let what = format!("{routine:?}, operand {operand}, {place}: {value}");
-                    if reads(&routine, operand, place) {
-                        assert!(failed(&routine, &results), "{what}");
-                    } else {
-                        assert!(same(&results, &usual), "{what}");
+                    let read = reads(&routine, operand, place);
+                    match routine {
+                        // Substitution carries a number as far as it goes; what is divided by infinity is 0.
+                        Routine::TriangularSolve { .. } if read => {
+                            assert!(!value.is_nan() || !results.finite(), "{what}");
+                        }
+                        _ if read => assert!(failed(&routine, &results), "{what}"),
+                        _ => assert!(same(&results, &usual), "{what}"),
                     }
                 }
             }

@@ -82,7 +82,7 @@ impl ArrayPrimitive for TriangularSolve {
                 .into(),
             edges:
                 "the other triangle is not read, nor a diagonal of ones; a zero on the diagonal \
-                    divides, nan and inf stay in their member of the batch"
+                    divides, a nan and an infinity go as far as substitution carries them"
                     .into(),
         }]
     }

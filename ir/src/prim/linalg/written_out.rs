@@ -185,14 +185,6 @@ struct Triangle {
 /// matrix to the last.
 fn substituted(b: &Builder<'_>, t: &Grid, how: Triangle, mut x: Grid) -> Grid {
     let (n, e) = (t.rows, Emit(b));
-    let read = |i: usize, j: usize| match (how.unit_diagonal, i == j) {
-        (unit, true) => !unit,
-        (_, false) => (j < i) == how.lower,
-    };
-    let places = (0..n).flat_map(|i| (0..n).map(move |j| (i, j)));
-    let entries = places.filter(|(i, j)| read(*i, *j)).map(|(i, j)| t.at(i, j));
-    let all: Vec<Atom> = entries.chain(x.elements.iter().copied()).collect();
-    let finite = e.all(all.into_iter().map(|x| e.of(Scalar::IsFinite, &[x])));
     let forward = how.lower != how.transposed;
     for step in 0..n {
         let i = if forward { step } else { n - 1 - step };
@@ -209,7 +201,6 @@ fn substituted(b: &Builder<'_>, t: &Grid, how: Triangle, mut x: Grid) -> Grid {
             x.elements[i * x.columns + column] = value;
         }
     }
-    e.only_if(finite, &mut x.elements);
     x
 }
 

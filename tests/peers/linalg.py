@@ -1,0 +1,110 @@
+"""The rows `linalg_*` of the command `bench` in JAX, and values in numpy: pip install jax, then run this file.
+
+Prints one object {"name", "value", "unit"} a line, as `bench --json linalg` does; times are medians. On a machine
+with several cores JAX takes them all: `taskset -c 0` gives it one, as tapeloom takes. Rows of numpy are named
+`numpy_ROUTINE_SIZE_us`, and are of the factorization alone.
+"""
+
+import json
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.linalg import cho_solve, solve_triangular
+
+jax.config.update("jax_enable_x64", True)
+
+
+def weighted(x):
+    return (x.ravel() * jnp.cos(jnp.arange(x.size, dtype=x.dtype))).sum()
+
+
+def both(*results):
+    return sum(weighted(x) for x in results)
+
+
+routines = {
+    "cholesky": lambda a: weighted(jnp.linalg.cholesky(a)),
+    "solve": lambda a: weighted(jnp.linalg.solve(a, a[..., :, :1])),
+    "qr": lambda a: both(*jnp.linalg.qr(a)),
+    "eigh": lambda a: both(*jnp.linalg.eigh(a)),
+    "svd": lambda a: both(*jnp.linalg.svd(a, full_matrices=False)),
+}
+
+in_numpy = {
+    "cholesky": np.linalg.cholesky,
+    "solve": lambda a: np.linalg.solve(a, a[..., :, :1]),
+    "qr": np.linalg.qr,
+    "eigh": np.linalg.eigh,
+    "svd": lambda a: np.linalg.svd(a, full_matrices=False),
+}
+
+
+def matrices(batch, n):
+    shape = ((batch,) if batch else ()) + (n, n)
+    i, j = np.arange(n)[:, None], np.arange(n)
+    member = np.arange(batch)[:, None, None] if batch else 0
+    spread = np.broadcast_to(np.cos(i * j + member) / n, shape)
+    return (spread + np.swapaxes(spread, -1, -2)) / 2 + np.eye(n) * (i + 2.0)
+
+
+def gaussian_process(length, noise, x, y):
+    distance = (x[:, None] - x) / jnp.exp(length)
+    k = jnp.exp(-0.5 * distance**2) + jnp.exp(noise) ** 2 * jnp.eye(len(x))
+    l = jnp.linalg.cholesky(k)
+    white = solve_triangular(l, y, lower=True)
+    return 0.5 * (white**2).sum() + jnp.log(jnp.diag(l)).sum()
+
+
+def kalman(f, h, observations):
+    def step(state, y):
+        x, p = state
+        x, p = f @ x, f @ p @ f.T + 0.1 * jnp.eye(4)
+        seen = h @ p
+        l = jnp.linalg.cholesky(seen @ h.T + 0.5 * jnp.eye(2))
+        off = y - h @ x
+        gain = cho_solve((l, True), seen).T
+        white = solve_triangular(l, off, lower=True)
+        loss = 0.5 * (white**2).sum() + jnp.log(jnp.diag(l)).sum()
+        return (x + gain @ off, p - gain @ seen), loss
+
+    return jax.lax.scan(step, (jnp.zeros(4), jnp.eye(4)), observations)[1].sum()
+
+
+def seconds(run, samples=15, batch=1):
+    run()
+    times = []
+    for _ in range(samples):
+        start = time.perf_counter()
+        for _ in range(batch):
+            run()
+        times.append((time.perf_counter() - start) / batch)
+    return sorted(times)[len(times) // 2]
+
+
+def row(name, value, unit):
+    print(json.dumps({"name": name, "value": value, "unit": unit}), flush=True)
+
+
+for name, f in routines.items():
+    for batch, n in [(None, 4), (None, 16), (None, 64), (None, 256), (None, 1024), (1000, 4), (1000, 16)]:
+        a, size = matrices(batch, n), f"{batch}x{n}" if batch else str(n)
+        count = {"samples": 3 if n == 1024 else 15, "batch": 100 if n <= 16 and not batch else 1}
+        value, gradient, on = jax.jit(f), jax.jit(jax.value_and_grad(f)), jnp.asarray(a)
+        row(f"linalg_{name}_{size}_us", seconds(lambda: value(on).block_until_ready(), **count) * 1e6, "us")
+        row(f"linalg_{name}_{size}_grad_us", seconds(lambda: gradient(on)[1].block_until_ready(), **count) * 1e6, "us")
+        row(f"numpy_{name}_{size}_us", seconds(lambda: in_numpy[name](a), **count) * 1e6, "us")
+
+for n in [200, 1000]:
+    x = 10.0 * jnp.arange(n) / n
+    process = jax.jit(jax.value_and_grad(gaussian_process, (0, 1, 2, 3)))
+    run = lambda: process(0.0, -1.0, x, jnp.sin(x))[1][3].block_until_ready()
+    row(f"linalg_gp_{n}_grad_ms", seconds(run, 7) * 1e3, "ms")
+
+index = jnp.arange(16.0).reshape(4, 4)
+f = 0.9 * jnp.eye(4) + 0.05 * jnp.sin(jnp.arange(4)[:, None] * 3.0 + jnp.arange(4))
+h = jnp.cos(jnp.arange(2)[:, None] * 4.0 + jnp.arange(4))
+y = jnp.sin(jnp.arange(10_000)[:, None] * 0.1 + jnp.arange(2))
+likelihood = jax.jit(jax.value_and_grad(kalman, (0, 1, 2)))
+row("linalg_kalman_grad_ms", seconds(lambda: likelihood(f, h, y)[1][2].block_until_ready(), 7) * 1e3, "ms")
