@@ -13,6 +13,7 @@ mod from_scratch;
 mod host_calls;
 mod layering;
 mod limits;
+mod linear_algebra;
 mod outline;
 mod pass_gains;
 mod randomness;

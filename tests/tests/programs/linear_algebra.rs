@@ -1,0 +1,255 @@
+//! Linear algebra under every transform: second order, batches of gradients, loops, budgets, both engines; members of a
+//! batch that fail alone.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use tapeloom::prelude::*;
+use tapeloom::{Error, Kind};
+
+/// A function of square matrices that does not depend on what is free in a factorization.
+type Of = fn(Var) -> Var;
+
+/// Each takes a symmetric positive definite matrix with distinct eigenvalues to an array.
+const ALL: &[(&str, Of)] = &[
+    ("cholesky", linalg::cholesky),
+    ("cho_solve", |a| linalg::cho_solve(linalg::cholesky(a), a.slice_axis(-1, 0..2))),
+    ("solve", |a| linalg::solve(a, a.slice_axis(-1, 0..2) + 1.0)),
+    ("lu", |a| {
+        let (p, l, u) = linalg::lu(a);
+        p.matmul(l).matmul(u) + linalg::lu_factor(a).packed
+    }),
+    ("lu_solve", |a| linalg::lu_solve(linalg::lu_factor(a), a.slice_axis(-1, 0..2).sin())),
+    ("inv", linalg::inv),
+    ("det", linalg::det),
+    ("slogdet", |a| linalg::slogdet(a).1),
+    ("qr", |a| {
+        let (q, r) = linalg::qr(a);
+        q.sin() + r
+    }),
+    ("wide qr", |a| {
+        let (q, r) = linalg::qr(a.slice_axis(-2, 0..2));
+        q.matmul(r.cos())
+    }),
+    ("tall qr", |a| linalg::qr(a.slice_axis(-1, 0..2)).0),
+    ("eigh", |a| {
+        let (w, v) = linalg::eigh(a);
+        v * w.expand_dims(-2)
+    }),
+    ("eigvalsh", linalg::eigvalsh),
+    ("svd", |a| {
+        let (u, s, vt) = linalg::svd(a.slice_axis(-1, 0..2));
+        u.matmul(vt) + s.sum_axis(-1).expand_dims(-1).expand_dims(-1)
+    }),
+    ("svdvals", linalg::svdvals),
+    ("eig", |a| {
+        let ((re, im), (v, _)) = linalg::eig(a + a.triu(1));
+        v * (re + im).expand_dims(-2)
+    }),
+    ("eigvals", |a| linalg::eigvals(a + a.triu(1)).0),
+    ("pinv", |a| linalg::pinv(a.slice_axis(-1, 0..2))),
+    ("expm", |a| linalg::expm(a * 0.5)),
+    ("nuclear norm", |a| linalg::matrix_norm(a, MatrixNorm::Nuclear)),
+    ("condition", linalg::cond_number),
+];
+
+/// `1 / (1 + i + j + b)` and the numbers from 2 on its diagonal.
+fn matrices(batch: &[usize], n: usize, dtype: Dtype) -> Tensor {
+    let shape = [batch, &[n, n]].concat();
+    let rank = shape.len();
+    let make = move |()| {
+        let count = |axis| iota(&shape[..], axis, dtype);
+        let (i, j) = (count(rank - 2), count(rank - 1));
+        let member = if rank == 3 { count(0) } else { zeros(&shape[..], dtype) };
+        1.0 / (1.0 + i + j + member) + i.eq(j).convert(dtype) * (i + 2.0)
+    };
+    run(make, ()).unwrap()
+}
+
+/// A number of all elements.
+fn weighed(x: Var) -> Var {
+    let all = x.reshape([x.size()]);
+    (all * arange(x.size(), x.dtype()).cos()).sum()
+}
+
+fn bits(x: &Tensor) -> Vec<u64> {
+    x.to_vec::<f64>().unwrap().into_iter().map(f64::to_bits).collect()
+}
+
+#[track_caller]
+fn close(name: &str, x: &Tensor, y: &Tensor, within: f64) {
+    let (x, y) = (x.to_vec::<f64>().unwrap(), y.to_vec::<f64>().unwrap());
+    let size = y.iter().fold(1.0f64, |m, y| m.max(y.abs()));
+    for (x, y) in x.iter().zip(&y) {
+        assert!((x - y).abs() <= within * size, "{name}: {x} and {y}");
+    }
+}
+
+#[test]
+fn derivatives_of_second_order_are_those_of_differences() {
+    for (name, f) in ALL {
+        for n in [3, 5] {
+            let a = matrices(&[], n, Dtype::F64);
+            check_grads(|a: Var| weighed(f(a)), &a, 2)
+                .unwrap_or_else(|e| panic!("{name} of {n}: {e}"));
+        }
+    }
+}
+
+#[test]
+fn a_batch_of_gradients_is_each_gradient() {
+    for (name, f) in ALL {
+        let loss = |a: Var| weighed(f(a));
+        for n in [3, 9] {
+            let batch = matrices(&[4], n, Dtype::F64);
+            let all = run(vmap(grad(loss)), &batch).unwrap();
+            for (member, got) in batch.rows().zip(all.rows()) {
+                close(name, &got, &run(grad(loss), &member).unwrap(), 1e-11);
+            }
+        }
+    }
+}
+
+#[test]
+fn both_engines_have_the_same_bits() {
+    for (name, f) in ALL {
+        for n in [3, 9] {
+            let a = matrices(&[2], n, Dtype::F64);
+            let (native, interpreted) = (jit(*f), jit(*f).interpreted());
+            let (x, y) = (native.call(&a).unwrap(), interpreted.call(&a).unwrap());
+            // Products of matrices are summed in another order by the library than by the interpreter.
+            if ["cholesky", "lu_solve", "qr", "eigvalsh", "svdvals", "eigvals"].contains(name) {
+                assert_eq!(bits(&x), bits(&y), "{name} of {n}");
+            }
+            close(name, &x, &y, 1e-12);
+        }
+    }
+}
+
+#[test]
+fn gradients_through_loops_obey_every_policy() {
+    for (name, f) in ALL {
+        let step = move |x: Var| x + 0.01 * weighed(f(x)).tanh();
+        let walk = move |a: Var| fori_loop(4, |(_, x): (Var, Var)| step(x), a).sum();
+        let a = matrices(&[], 3, Dtype::F64);
+        check_grads(walk, &a, 1).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let want = run(grad(walk), &a).unwrap();
+        for policy in [Policy::Everything, Policy::Nothing, Policy::Bytes(200)] {
+            let kept = checkpoint(walk, policy.clone());
+            let got = run(grad(kept), &a).unwrap();
+            close(&format!("{name} under {policy:?}"), &got, &want, 1e-12);
+        }
+    }
+}
+
+#[test]
+fn single_precision_is_near_double() {
+    for (name, f) in ALL {
+        let gradient = grad(|a: Var| weighed(f(a)));
+        let wide = run(&gradient, &matrices(&[], 4, Dtype::F64)).unwrap();
+        let narrow = run(&gradient, &matrices(&[], 4, Dtype::F32)).unwrap();
+        assert_eq!(narrow.dtype(), Dtype::F32);
+        let narrow = run(|x: Var| x.convert(Dtype::F64), &narrow).unwrap();
+        close(name, &narrow, &wide, 2e-4);
+    }
+}
+
+/// One member with a nan, one that is not positive definite: the others have the bits that they have alone.
+#[test]
+fn a_member_that_fails_is_alone() {
+    for (name, f) in ALL {
+        for n in [4, 80] {
+            let good = matrices(&[3], n, Dtype::F64);
+            let mut bad = good.clone();
+            bad.set(&[1, n - 1, 0], f64::NAN).unwrap();
+            let f = jit(*f);
+            let (want, got) = (f.call(&good).unwrap(), f.call(&bad).unwrap());
+            for member in [0, 2] {
+                let [want, got] = [&want, &got].map(|y| bits(&y.row(member).unwrap()));
+                assert_eq!(want, got, "{name} of {n}, member {member}");
+            }
+            let failed = got.row(1).unwrap().to_vec::<f64>().unwrap();
+            assert!(failed.iter().any(|x| x.is_nan()), "{name} of {n}");
+        }
+    }
+}
+
+#[test]
+fn what_has_no_derivative_is_an_error_with_the_line() {
+    let tall = [[1.0, 2.0], [3.0, 4.0], [5.0, 7.0]];
+    let square = [[1.0, 2.0], [3.0, 4.0]];
+    let told = |error: Error, what: &str| {
+        assert_eq!(error.kind(), Kind::NotDifferentiable);
+        let text = error.to_string();
+        assert!(text.contains(what) && text.contains("linear_algebra.rs"), "{text}");
+    };
+    told(run(grad(|a: Var| linalg::qr_full(a).0.sum()), tall).unwrap_err(), "`qr` with a full Q");
+    told(
+        run(grad(|a: Var| linalg::svd_full(a).0.sum()), tall).unwrap_err(),
+        "`svd` with full vectors",
+    );
+    told(
+        run(grad(|a: Var| linalg::schur(a).0.sum()), square).unwrap_err(),
+        "`schur` has no derivative",
+    );
+}
+
+#[test]
+fn mistakes_are_errors_that_say_what_to_mend() {
+    let wide = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]];
+    let text = |error: Error| error.to_string();
+    let found = text(run(linalg::cholesky, wide).unwrap_err());
+    assert!(found.contains("`cholesky` needs square matrices, got f64[2,3]"), "{found}");
+    let found = text(run(linalg::svdvals, [1.0, 2.0]).unwrap_err());
+    assert!(found.contains("`svdvals` needs a matrix, got f64[2]"), "{found}");
+    let found = text(run(linalg::inv, [[1i64, 2], [3, 4]]).unwrap_err());
+    assert!(found.contains("`inv` needs floats, got i64[2,2]"), "{found}");
+    let solve = |(a, b): (Var, Var)| linalg::solve(a, b);
+    let found = text(run(solve, ([[1.0, 2.0], [3.0, 4.0]], [1.0, 2.0, 3.0])).unwrap_err());
+    assert!(found.contains("right sides are [2] or [.., 2, columns]"), "{found}");
+    let found = text(run(solve, ([[1.0, 2.0], [3.0, 4.0]], [1f32, 2.0])).unwrap_err());
+    assert!(found.contains("one dtype"), "{found}");
+}
+
+#[test]
+fn an_accelerator_refuses_a_library_routine() {
+    let a = matrices(&[], 9, Dtype::F64);
+    let error =
+        jit(linalg::cholesky).simulate(&a, tapeloom::accelerator::Machine::cal()).unwrap_err();
+    assert_eq!(error.kind(), Kind::Target);
+    let text = error.to_string();
+    assert!(
+        text.contains("`cholesky` runs in a library") && text.contains("linear_algebra.rs"),
+        "{text}"
+    );
+}
+
+/// Eigenvalues that are equal have derivatives where their order does not matter.
+#[test]
+fn symmetric_functions_of_equal_eigenvalues_have_their_derivative() {
+    let unit = [[1.0, 0.0], [0.0, 1.0]];
+    let trace = |a: Var| linalg::eigvalsh(a).sum();
+    assert_eq!(run(grad(trace), unit).unwrap(), Tensor::from(unit));
+    let log = |a: Var| linalg::eigvalsh(a).ln().sum();
+    assert_eq!(run(grad(log), unit).unwrap(), Tensor::from(unit));
+    let nuclear = |a: Var| linalg::svdvals(a).sum();
+    close("nuclear", &run(grad(nuclear), unit).unwrap(), &Tensor::from(unit), 1e-14);
+}
+
+#[test]
+fn deficient_matrices_have_the_values_and_derivatives_that_exist() {
+    let singular = [[1.0, 2.0], [2.0, 4.0]];
+    let (sign, log) = run(|a: Var| linalg::slogdet(a), singular).unwrap();
+    assert_eq!((sign.item::<f64>().unwrap(), log.item::<f64>().unwrap()), (0.0, f64::NEG_INFINITY));
+    assert_eq!(run(linalg::det, [[0.0; 3]; 3]).unwrap().item::<f64>().unwrap(), 0.0);
+    // The adjugate of a matrix of rank n - 2 is zero.
+    let zero = run(grad(linalg::det), [[0.0; 3]; 3]).unwrap();
+    assert_eq!(zero, Tensor::from([[0.0; 3]; 3]));
+    let x = run(|(a, b): (Var, Var)| linalg::solve(a, b), (singular, [1.0, 1.0])).unwrap();
+    assert!(x.to_vec::<f64>().unwrap().iter().all(|x| !x.is_finite()));
+    // Rank one and of rank one nearby: along the same row space.
+    let along = |t: Var| {
+        let a = stack(&[stack(&[t, 2.0 * t], 0), stack(&[2.0 * t, 4.0 * t], 0)], 0);
+        linalg::lstsq(a, t.ones_like().broadcast_to([2])).sum()
+    };
+    check_grads(along, 1.5, 2).unwrap();
+}
