@@ -133,7 +133,7 @@ fn back_substitute<T: Real>(
     x: &mut [T],
     y: &mut [T],
 ) {
-    let large = T::power_of_two(T::SAFE_EXPONENT / 2);
+    let large = T::power_of_two(T::FACTOR_EXPONENT / 6);
     let at = |i: usize, j: usize| form[j * n + i];
     let mut end = k;
     while end > 0 {

@@ -45,6 +45,7 @@ mod dispatch;
 mod eig;
 #[cfg(feature = "linalg")]
 mod eigh;
+mod flops;
 #[cfg(feature = "linalg")]
 mod fourier;
 #[cfg(feature = "linalg")]
