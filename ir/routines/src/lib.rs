@@ -57,6 +57,8 @@ mod qr;
 mod qr_iteration;
 #[cfg(feature = "linalg")]
 mod real;
+#[cfg(feature = "linalg")]
+mod reflections;
 mod routine;
 #[cfg(feature = "linalg")]
 mod schur;
