@@ -133,7 +133,7 @@ fn back_substitute<T: Real>(
     x: &mut [T],
     y: &mut [T],
 ) {
-    let large = T::power_of_two(T::SAFE_EXPONENT / 2);
+    let large = T::power_of_two(T::FACTOR_EXPONENT / 6);
     let at = |i: usize, j: usize| form[j * n + i];
     let mut end = k;
     while end > 0 {
@@ -144,7 +144,7 @@ fn back_substitute<T: Real>(
         let solved = if pair {
             let (diagonal, right) =
                 ([at(start, start) - re, -im], [[x[start], part(y, start)], [x[i], part(y, i)]]);
-            solve_block(diagonal, at(start, i), at(i, start), least, right)
+            solve_block(diagonal, [at(start, i), at(i, start)], least, right)
         } else {
             let denominator = [at(i, i) - re, -im];
             let size = denominator[0].length(denominator[1]);
@@ -185,25 +185,42 @@ fn divide<T: Real>([a, b]: [T; 2], [c, d]: [T; 2]) -> [T; 2] {
     [(a * c + b * d) / size, (b * c - a * d) / size]
 }
 
-/// The solution of `[[p, high], [low, p]] x = right` for complex `p` by Cramer's rule.
-fn solve_block<T: Real>(p: [T; 2], high: T, low: T, least: T, [r, s]: [[T; 2]; 2]) -> [[T; 2]; 2] {
+/// The solution of `[[p, high], [low, p]] x = right` for complex `p` by elimination with complete
+/// pivoting, as LAPACK's `laln2`. A pivot smaller than `least` is taken as that: the solution is
+/// then one of a matrix that differs by `least`. Cramer's rule with such a determinant is none.
+fn solve_block<T: Real>(
+    p: [T; 2],
+    [high, low]: [T; 2],
+    least: T,
+    [r, s]: [[T; 2]; 2],
+) -> [[T; 2]; 2] {
     let times = |[a, b]: [T; 2], [c, d]: [T; 2]| [a * c - b * d, a * d + b * c];
-    // In units of the largest entry the determinant neither overflows nor underflows.
-    let mut size = p[0].length(p[1]);
-    for entry in [high.abs(), low.abs()] {
-        size = if entry > size { entry } else { size };
+    let minus = |[a, b]: [T; 2], [c, d]: [T; 2]| [a - c, b - d];
+    let real = |a: T| [a, T::zero()];
+    let size = |[a, b]: [T; 2]| a.length(b);
+    // Rows `(pivot, across)` and `(below, last)`; the solution has the pivot's unknown first.
+    let eliminate = |pivot, across, below, last, [r, s]: [[T; 2]; 2]| {
+        if size(pivot) < least {
+            return [r, s].map(|part| part.map(|entry| entry / least));
+        }
+        let multiplier = divide(below, pivot);
+        let mut second = minus(last, times(multiplier, across));
+        if size(second) < least {
+            second = real(least);
+        }
+        let y = divide(minus(s, times(multiplier, r)), second);
+        [divide(minus(r, times(across, y)), pivot), y]
+    };
+    if size(p) >= high.abs() && size(p) >= low.abs() {
+        eliminate(p, real(high), real(low), p, [r, s])
+    } else if high.abs() >= low.abs() {
+        // The columns change places.
+        let [y, x] = eliminate(real(high), p, p, real(low), [r, s]);
+        [x, y]
+    } else {
+        // The rows change places.
+        eliminate(real(low), p, p, real(high), [s, r])
     }
-    let (p, high, low) = ([p[0] / size, p[1] / size], high / size, low / size);
-    let mut determinant = times(p, p);
-    determinant[0] -= high * low;
-    let bound = least / size;
-    if determinant[0].length(determinant[1]) < bound {
-        determinant = [bound, T::zero()];
-    }
-    let (pr, ps) = (times(p, r), times(p, s));
-    let first = [pr[0] - high * s[0], pr[1] - high * s[1]];
-    let second = [ps[0] - low * r[0], ps[1] - low * r[1]];
-    [first, second].map(|top| divide(top, determinant).map(|entry| entry / size))
 }
 
 /// Scales every vector to norm 1 with its largest component real and positive; `re` holds packed

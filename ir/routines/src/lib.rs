@@ -46,6 +46,7 @@ mod dispatch;
 mod eig;
 #[cfg(feature = "linalg")]
 mod eigh;
+mod flops;
 #[cfg(feature = "linalg")]
 mod fourier;
 #[cfg(feature = "linalg")]
@@ -57,6 +58,8 @@ mod qr;
 mod qr_iteration;
 #[cfg(feature = "linalg")]
 mod real;
+#[cfg(feature = "linalg")]
+mod reflections;
 mod routine;
 #[cfg(feature = "linalg")]
 mod schur;

@@ -58,7 +58,7 @@ pub(crate) fn run<T: Real>(
         Spec::default(),
     );
     transpose(n, m, T::one(), columns, packed);
-    let regular = |i: usize| packed[i * n + i].abs() >= T::RECIPROCAL;
+    let regular = |i: usize| packed[i * n + i].divides();
     if all_finite(packed) && (0..m.min(n)).all(regular) {
         // The exchanges follow from the order: step `i` fetched the row that stands there at last.
         // `permutation` holds the rows in their order so far, `places` where each row stands.

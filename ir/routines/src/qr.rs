@@ -1,17 +1,9 @@
 //! QR factorisation by Householder reflections (Golub and Van Loan, section 5.2). The diagonal of
 //! `r` is not negative, which makes the factors of a matrix of full column rank unique.
 
-use faer::linalg::householder::{
-    apply_block_householder_sequence_on_the_left_in_place_scratch,
-    apply_block_householder_sequence_on_the_left_in_place_with_conj,
-};
-use faer::linalg::qr::no_pivoting::factor::{
-    qr_in_place, qr_in_place_scratch, recommended_block_size,
-};
-use faer::{Conj, MatMut, MatRef, Par, Spec};
-
 use crate::copies::{Rows, clear_lower, negate, set_identity, transpose, transpose_part};
 use crate::real::{Failed, Real, Scaling, largest};
+use crate::reflections::{apply, block, factor, scratch as stack};
 use crate::scratch::{Need, Scratch};
 
 pub(crate) fn need<T: Real>(m: usize, n: usize, full: bool) -> Need {
@@ -20,10 +12,11 @@ pub(crate) fn need<T: Real>(m: usize, n: usize, full: bool) -> Need {
         return Need::new();
     }
     let width = if full { m } else { k };
-    let block = recommended_block_size::<T>(m, n);
-    let factor = qr_in_place_scratch::<T>(m, n, block, Par::Seq, Spec::default());
-    let form = apply_block_householder_sequence_on_the_left_in_place_scratch::<T>(m, block, width);
-    Need::new().array::<T>(m * n).array::<T>(block * k).array::<T>(m * width).stack(factor.or(form))
+    Need::new()
+        .array::<T>(m * n)
+        .array::<T>(block(m, n) * k)
+        .array::<T>(m * width)
+        .stack(stack::<T>(m, n, width))
 }
 
 /// `a[m, n] -> q[m, width], r[width, n]`, where `width` is `m` if `full` and `min(m, n)` otherwise.
@@ -42,28 +35,14 @@ pub(crate) fn run<T: Real>(
         return Ok(());
     }
     let scaling = Scaling::of(largest(a)?);
-    let block = recommended_block_size::<T>(m, n);
     let columns = scratch.take::<T>(m * n)?;
-    let reflectors = scratch.take::<T>(block * k)?;
+    let factors = scratch.take::<T>(block(m, n) * k)?;
     let basis = scratch.take::<T>(m * width)?;
     let stack = scratch.stack();
     transpose(m, n, scaling.factor, a, columns);
-    qr_in_place(
-        MatMut::from_column_major_slice_mut(columns, m, n),
-        MatMut::from_column_major_slice_mut(reflectors, block, k),
-        Par::Seq,
-        stack,
-        Spec::default(),
-    );
+    factor(m, n, columns, factors, stack);
     set_identity(m, basis);
-    apply_block_householder_sequence_on_the_left_in_place_with_conj(
-        MatRef::from_column_major_slice(columns, m, n).submatrix(0, 0, m, k),
-        MatRef::from_column_major_slice(reflectors, block, k),
-        Conj::No,
-        MatMut::from_column_major_slice_mut(basis, m, width),
-        Par::Seq,
-        stack,
-    );
+    apply([m, n], columns, factors, basis, true, stack);
     // The first `width` rows of the column-major array, the reflectors below the diagonal included.
     let upper = Rows { numbers: columns, stride: m };
     transpose_part(n, width, scaling.back, upper, r);

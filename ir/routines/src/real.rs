@@ -6,12 +6,9 @@ use bytemuck::Pod;
 pub(crate) trait Real: faer::traits::RealField + rustfft::FftNum + Pod {
     /// Not a number.
     const NAN: Self;
-    /// Inputs whose largest absolute value is a power of two between minus and plus this exponent
-    /// are not scaled: sums of squares of such numbers neither overflow nor underflow.
-    const SAFE_EXPONENT: i32;
     /// The largest exponent of a scaling factor; factors and their reciprocals are normal numbers.
     const FACTOR_EXPONENT: i32;
-    /// The smallest absolute value whose reciprocal is finite and normal.
+    /// A small power of two: numbers from it up to its reciprocal have normal reciprocals.
     const RECIPROCAL: Self;
 
     /// The distance from one to the next larger number.
@@ -30,13 +27,17 @@ pub(crate) trait Real: faer::traits::RealField + rustfft::FftNum + Pod {
     /// The `e` with `2^e <= |self| < 2^(e+1)`, for a normal number; less than every exponent of a
     /// normal number for zero and subnormal numbers.
     fn exponent(self) -> i32;
+    /// Whether the reciprocal is a normal number, so that multiplying by it is as good as dividing.
+    fn divides(self) -> bool {
+        let size = self.abs();
+        size >= Self::RECIPROCAL && size <= Self::one() / Self::RECIPROCAL
+    }
     /// Whether the number is neither nan nor infinite.
     fn finite(self) -> bool;
 }
 
 impl Real for f32 {
     const NAN: Self = f32::NAN;
-    const SAFE_EXPONENT: i32 = 40;
     const FACTOR_EXPONENT: i32 = 120;
     const RECIPROCAL: Self = f32::MIN_POSITIVE * 4.0;
     const ULP: Self = f32::EPSILON;
@@ -69,7 +70,6 @@ impl Real for f32 {
 
 impl Real for f64 {
     const NAN: Self = f64::NAN;
-    const SAFE_EXPONENT: i32 = 300;
     const FACTOR_EXPONENT: i32 = 1000;
     const RECIPROCAL: Self = f64::MIN_POSITIVE * 4.0;
     const ULP: Self = f64::EPSILON;
@@ -132,6 +132,11 @@ pub(crate) fn largest<T: Real>(values: &[T]) -> Result<T, Failed> {
 }
 
 /// A power of two by which a routine multiplies its input, with its reciprocal.
+///
+/// The scaled input has a largest entry close to one. Then squares neither overflow nor underflow,
+/// and thresholds that are not relative to the input are: faer's divide and conquer for symmetric
+/// matrices loses all digits where the entries are far from one. The results of an input and of its
+/// multiple by a power of two have the same digits.
 #[derive(Clone, Copy)]
 pub(crate) struct Scaling<T> {
     /// The factor of the input.
@@ -141,14 +146,13 @@ pub(crate) struct Scaling<T> {
 }
 
 impl<T: Real> Scaling<T> {
-    /// The scaling for an input with this largest absolute value: one within the safe range, and
-    /// outside it a factor that brings the largest value close to one.
+    /// The scaling for an input with this largest absolute value.
     pub(crate) fn of(largest: T) -> Self {
-        let exponent = largest.exponent();
-        let exponent = if largest == T::zero() || exponent.abs() <= T::SAFE_EXPONENT {
+        let exponent = if largest == T::zero() {
             0
         } else {
-            exponent.clamp(-T::FACTOR_EXPONENT, T::FACTOR_EXPONENT)
+            let limit = T::FACTOR_EXPONENT;
+            largest.exponent().clamp(-limit, limit)
         };
         Scaling { factor: T::power_of_two(-exponent), back: T::power_of_two(exponent) }
     }

@@ -1,11 +1,13 @@
 //! Singular value decomposition by bidiagonal reduction (Golub and Van Loan, section 8.6).
 
 use faer::diag::DiagMut;
+use faer::dyn_stack::{MemStack, StackReq};
 use faer::linalg::svd::{ComputeSvdVectors, svd, svd_scratch};
 use faer::{MatMut, MatRef, Par, Spec};
 
 use crate::copies::{negate, points_down, set_identity, transpose};
 use crate::real::{Failed, Real, Scaling, all_finite, largest};
+use crate::reflections;
 use crate::routine::SvdVectors;
 use crate::scratch::{Need, Scratch};
 
@@ -18,6 +20,12 @@ fn widths(m: usize, n: usize, vectors: SvdVectors) -> [usize; 2] {
     }
 }
 
+/// Whether a QR factorisation comes first, by the ratio of the sides (Chan, 1982). faer has this
+/// step too, with the factorisation that [`crate::reflections`] replaces.
+fn is_long(m: usize, n: usize) -> bool {
+    6 * m.max(n) > 11 * m.min(n)
+}
+
 pub(crate) fn need<T: Real>(m: usize, n: usize, vectors: SvdVectors) -> Need {
     if m == 0 || n == 0 {
         return Need::new();
@@ -27,9 +35,19 @@ pub(crate) fn need<T: Real>(m: usize, n: usize, vectors: SvdVectors) -> Need {
         SvdVectors::Thin => ComputeSvdVectors::Thin,
         SvdVectors::Full => ComputeSvdVectors::Full,
     };
-    let stack = svd_scratch::<T>(m, n, wanted, wanted, Par::Seq, Spec::default());
-    let [left, _] = widths(m, n, vectors);
-    Need::new().array::<T>(m * n).array::<T>(m * left).stack(stack)
+    let stack =
+        |m, n| -> StackReq { svd_scratch::<T>(m, n, wanted, wanted, Par::Seq, Spec::default()) };
+    let [left, right] = widths(m, n, vectors);
+    let need = Need::new().array::<T>(m * n).array::<T>(m * left);
+    if is_long(m, n) {
+        let (long, short) = (m.max(n), m.min(n));
+        let reflect = reflections::scratch::<T>(long, short, left.max(right));
+        need.array::<T>(reflections::block(long, short) * short)
+            .array::<T>(short * short)
+            .stack(stack(short, short).or(reflect))
+    } else {
+        need.stack(stack(m, n))
+    }
 }
 
 /// The bases of a decomposition.
@@ -58,53 +76,113 @@ pub(crate) fn run<T: Real>(
     let scaling = Scaling::of(largest(a)?);
     let columns = scratch.take::<T>(m * n)?;
     let basis = scratch.take::<T>(m * left)?;
-    transpose(m, n, scaling.factor, a, columns);
-    let columns = MatRef::from_column_major_slice(columns, m, n);
-    let values = DiagMut::from_slice_mut(s);
-    let stack = scratch.stack();
-    match bases {
-        None => {
-            svd(columns, values, None, None, Par::Seq, stack, Spec::default())
-                .map_err(|_| Failed)?;
+    let (mut u, mut vt) = (None, None);
+    if let Some(bases) = bases {
+        // faer leaves a block of a full basis as it was.
+        basis.fill(T::zero());
+        bases.vt.fill(T::zero());
+        (u, vt) = (Some(bases.u), Some(bases.vt));
+    }
+    // `vt` by rows is `v` by columns.
+    let found = u.as_ref().map(|_| &mut *basis).zip(vt.as_deref_mut());
+    if !is_long(m, n) {
+        transpose(m, n, scaling.factor, a, columns);
+        let columns = MatRef::from_column_major_slice(columns, m, n);
+        let bases = found.map(|(u, v)| {
+            [
+                MatMut::from_column_major_slice_mut(u, m, left),
+                MatMut::from_column_major_slice_mut(v, n, right),
+            ]
+        });
+        decompose(columns, s, bases, scratch.stack())?;
+    } else if m > n {
+        transpose(m, n, scaling.factor, a, columns);
+        decompose_long([m, n], columns, s, found, scratch)?;
+    } else {
+        // A wide matrix by rows is its long transpose by columns.
+        for (to, &from) in columns.iter_mut().zip(a) {
+            *to = from * scaling.factor;
         }
-        Some(Bases { u, vt }) => {
-            // faer leaves a block of a full basis of a long matrix as it was.
-            basis.fill(T::zero());
-            vt.fill(T::zero());
-            // `vt` by rows is `v` by columns.
-            svd(
-                columns,
-                values,
-                Some(MatMut::from_column_major_slice_mut(basis, m, left)),
-                Some(MatMut::from_column_major_slice_mut(vt, n, right)),
-                Par::Seq,
-                stack,
-                Spec::default(),
-            )
-            .map_err(|_| Failed)?;
-            if !all_finite(basis) || !all_finite(vt) {
-                return Err(Failed);
-            }
-            let k = m.min(n);
-            for (j, vector) in basis.chunks_exact_mut(m).enumerate() {
-                if points_down(vector) {
-                    negate(vector);
-                    if j < k {
-                        negate(&mut vt[j * n..(j + 1) * n]);
-                    }
-                }
-            }
-            for vector in vt.chunks_exact_mut(n).skip(k) {
-                if points_down(vector) {
-                    negate(vector);
-                }
-            }
-            transpose(left, m, T::one(), basis, u);
+        decompose_long([n, m], columns, s, found.map(|(u, v)| (v, u)), scratch)?;
+    }
+    if let (Some(u), Some(vt)) = (u, vt) {
+        if !all_finite(basis) || !all_finite(vt) {
+            return Err(Failed);
         }
+        choose_signs([m, n], basis, vt);
+        transpose(left, m, T::one(), basis, u);
     }
     if !all_finite(s) {
         return Err(Failed);
     }
     scaling.undo(s);
     Ok(())
+}
+
+fn decompose<T: Real>(
+    a: MatRef<'_, T>,
+    s: &mut [T],
+    bases: Option<[MatMut<'_, T>; 2]>,
+    stack: &mut MemStack,
+) -> Result<(), Failed> {
+    let (u, v) = match bases {
+        None => (None, None),
+        Some([u, v]) => (Some(u), Some(v)),
+    };
+    let s = DiagMut::from_slice_mut(s);
+    svd(a, s, u, v, Par::Seq, stack, Spec::default()).map_err(|_| Failed)
+}
+
+/// Decomposes `a[m, n]`, by columns and longer than wide, with zeros in the bases: `a = q r`, and
+/// the left vectors of `r` times `q` are those of `a`.
+fn decompose_long<T: Real>(
+    [m, n]: [usize; 2],
+    a: &mut [T],
+    s: &mut [T],
+    bases: Option<(&mut [T], &mut [T])>,
+    mut scratch: Scratch<'_>,
+) -> Result<(), Failed> {
+    let factors = scratch.take::<T>(reflections::block(m, n) * n)?;
+    let r = scratch.take::<T>(n * n)?;
+    let stack = scratch.stack();
+    reflections::factor(m, n, a, factors, stack);
+    let columns = r.chunks_exact_mut(n).zip(a.chunks_exact(m));
+    for (j, (r, a)) in columns.enumerate() {
+        r[..=j].copy_from_slice(&a[..=j]);
+        r[j + 1..].fill(T::zero());
+    }
+    let r = MatRef::from_column_major_slice(r, n, n);
+    let Some((u, v)) = bases else {
+        return decompose(r, s, None, stack);
+    };
+    let width = u.len() / m;
+    let square = [
+        MatMut::from_column_major_slice_mut(&mut *u, m, width).submatrix_mut(0, 0, n, n),
+        MatMut::from_column_major_slice_mut(v, n, n),
+    ];
+    decompose(r, s, Some(square), stack)?;
+    for j in n..width {
+        u[j * m + j] = T::one();
+    }
+    reflections::apply([m, n], a, factors, u, false, stack);
+    Ok(())
+}
+
+/// Turns the vectors of `u`, by columns, to the side of their largest component, the rows of `vt`
+/// with them, and those rows that have no partner by themselves.
+fn choose_signs<T: Real>([m, n]: [usize; 2], u: &mut [T], vt: &mut [T]) {
+    let k = m.min(n);
+    for (j, vector) in u.chunks_exact_mut(m).enumerate() {
+        if points_down(vector) {
+            negate(vector);
+            if j < k {
+                negate(&mut vt[j * n..(j + 1) * n]);
+            }
+        }
+    }
+    for vector in vt.chunks_exact_mut(n).skip(k) {
+        if points_down(vector) {
+            negate(vector);
+        }
+    }
 }

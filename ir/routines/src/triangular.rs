@@ -34,10 +34,10 @@ pub(crate) fn run<T: Real>(
     x: &mut [T],
     mut scratch: Scratch<'_>,
 ) -> Result<(), Failed> {
-    // faer multiplies by reciprocals: these overflow for the smallest numbers, and are infinite for
-    // zero, where division may still give a finite result or tell 0/0 from 1/0.
-    let tiny = !triangle.unit_diagonal && (0..n).any(|i| t[i * n + i].abs() < T::RECIPROCAL);
-    if tiny || n <= SMALL {
+    // faer multiplies by reciprocals: these overflow for the smallest numbers, lose digits for the
+    // largest, and for zero do not tell 0/0 from 1/0.
+    let extreme = !triangle.unit_diagonal && (0..n).any(|i| !t[i * n + i].divides());
+    if extreme || n <= SMALL {
         x.copy_from_slice(b);
         substitute(n, columns, triangle, t, x);
         return Ok(());
