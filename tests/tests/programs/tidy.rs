@@ -10,7 +10,8 @@ use tapeloom_tests::Sweep;
 
 /// Which of our crates each one may use.
 const EDGES: &[(&str, &[&str])] = &[
-    ("ir", &[]),
+    ("ir/routines", &[]),
+    ("ir", &["tapeloom-routines"]),
     ("transforms", &["tapeloom-ir"]),
     ("backend", &["tapeloom-ir"]),
     ("prelude/derive", &[]),
