@@ -201,7 +201,7 @@ pub fn det(a: Var) -> Var {
         }
         let f = lu_factor(a.stop_gradient());
         let pivots = f.packed.diagonal().abs();
-        let near = pivots.min_axis(-1).lt(pivots.max_axis(-1) * near_zero(ty.dtype));
+        let near = pivots.min_axis(-1).le(pivots.max_axis(-1) * near_zero(ty.dtype));
         // A pivot of zero has no finite derivative; in its place stands a matrix that has.
         let safe = |on: Var, x: Var| {
             let on = on.expand_dims(-1).expand_dims(-1).broadcast_to(x.shape());

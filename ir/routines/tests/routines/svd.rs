@@ -57,3 +57,23 @@ fn bases_and_values_give_the_matrix_back() {
     decomposes::<f32>();
     decomposes::<f64>();
 }
+
+/// Long and wide matrices with columns that almost depend on others.
+fn almost_dependent<T: Number>(distance: f64) {
+    let (m, n) = (400, 6);
+    let mut a: Vec<T> = random(m * n, 2);
+    for row in a.chunks_exact_mut(n) {
+        for j in n / 2..n {
+            row[j] = T::of(row[j - n / 2].double() + distance * row[j].double());
+        }
+    }
+    holds(m, n, &a);
+    let wide: Vec<T> = turn(m, n, &double(&a)).into_iter().map(T::of).collect();
+    holds(n, m, &wide);
+}
+
+#[test]
+fn columns_that_almost_depend_on_others_are_kept() {
+    almost_dependent::<f32>(1e-3);
+    almost_dependent::<f64>(1e-12);
+}
