@@ -58,6 +58,25 @@ fn decomposes<T: Number>() {
         let jordan: Vec<T> = (0..n * n).map(|place| entry(place % n == place / n + 1)).collect();
         holds(n, &jordan);
     }
+    // Few entries: many eigenvalues next to zero, some of them conjugate.
+    for case in 1..20 {
+        let n = 11;
+        let places: Vec<f64> = random(n * n, case);
+        let mut sparse: Vec<T> = random(n * n, 100 + case);
+        for (entry, place) in sparse.iter_mut().zip(places) {
+            *entry = if place > 0.75 { *entry } else { T::of(0.0) };
+        }
+        holds(n, &sparse);
+    }
+    // A block of conjugate eigenvalues, and one beside them by less than an epsilon of the norm.
+    let e = T::EPSILON;
+    let block = [
+        [20.0 * e, 0.023, -0.24, 0.1],
+        [-0.002 * e, 20.0 * e, -0.056, 0.2],
+        [0.0, 0.0, -50.0 * e, 0.3],
+        [0.0, 0.0, 0.0, 1.0],
+    ];
+    holds::<T>(4, &block.concat().into_iter().map(T::of).collect::<Vec<_>>());
 }
 
 #[test]
