@@ -643,6 +643,9 @@ pub enum Expr {
 }
 
 /// Which element of a buffer: `offset + Σ index * stride + dynamic`, in elements.
+///
+/// The sum wraps, as integers of programs do: one that a guard keeps from being used, and a stride of an index that is
+/// always 0, may be any numbers.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Address {
     /// The constant part.

@@ -415,7 +415,7 @@ impl Rewriter for InPlace<'_> {
         }
         let start = &self.copied.start;
         let mut address = address.clone();
-        address.offset += start.offset;
+        address.offset = address.offset.wrapping_add(start.offset);
         address.dynamic = address.dynamic.or(start.dynamic);
         address.terms.extend(start.terms.iter().copied());
         address.terms.sort_unstable();

@@ -400,8 +400,9 @@ impl Rewriter for Copy<'_> {
         };
         for (i, stride) in &address.terms {
             if *i == self.index {
-                out.offset += self.range.start * stride;
-                out.terms.extend(self.inner.map(|inner| (inner, *stride * self.range.by)));
+                out.offset = out.offset.wrapping_add(self.range.start.wrapping_mul(*stride));
+                let by = stride.wrapping_mul(self.range.by);
+                out.terms.extend(self.inner.map(|inner| (inner, by)));
             } else {
                 out.terms.push((self.indices[*i].unwrap_or(*i), *stride));
             }
@@ -471,6 +472,31 @@ mod tests {
             &[Tensor::from([1.0, 2.0, 3.0]), Tensor::from([4.0, 5.0])],
         );
         assert!(!text.contains("if"), "{text}");
+    }
+
+    /// What is outside is refused, however far outside it is.
+    #[test]
+    fn addresses_at_the_end_of_what_there_is() {
+        for stride in [i64::MAX, i64::MIN, i64::MIN + 1] {
+            let text = format!(
+                "program @x {{
+  buffer b0: f64[3] input 0
+  buffer b1: f64[5] output 0
+  for i0 in 5 {{
+    %0: bool = lt i0, 3
+    %1: f64 = load b0[i0] if %0
+    %2: bool = ge i0, 3
+    %3: f64 = load b0[i0*{stride} + -3] if %2
+    %4: f64 = select %0, %1, %3
+    store b1[i0], %4
+  }}
+}}
+"
+            );
+            let mut split = parse(&text, &|_| None).unwrap();
+            index_set_split(&mut split, None).unwrap();
+            assert_ne!(verify(&split), []);
+        }
     }
 
     #[test]

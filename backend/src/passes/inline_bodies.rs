@@ -208,7 +208,7 @@ impl Rewriter for Body<'_> {
 
     fn element(&mut self, held: BufferVersion, address: &Address) -> (BufferVersion, Address) {
         let (held, mut at) = self.place(held.buffer);
-        at.offset += address.offset;
+        at.offset = at.offset.wrapping_add(address.offset);
         let index = |(i, stride): &(IndexId, i64)| (self.indices[*i].unwrap_or(*i), *stride);
         at.terms.extend(address.terms.iter().map(index));
         at.dynamic = address.dynamic.map(|d| self.arg(d));

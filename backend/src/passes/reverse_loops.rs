@@ -81,8 +81,8 @@ impl Rewriter for Turn {
         let mut address = address.clone();
         for (index, stride) in &mut address.terms {
             if *index == self.index {
-                address.offset += *stride * self.last;
-                *stride = -*stride;
+                address.offset = address.offset.wrapping_add(stride.wrapping_mul(self.last));
+                *stride = stride.wrapping_neg();
             }
         }
         (held, address)
@@ -115,6 +115,14 @@ mod tests {
             "for i0 in 4 { %0: f64 = load b0[i0*-1 + 3] %1: f64 = add %0, 1.0 store b1[i0*-1 + 3], %1 }",
         );
         assert!(text.contains("load b0[i0]") && text.contains("store b1[i0]"), "{text}");
+    }
+
+    /// Of one iteration the stride may be any number.
+    #[test]
+    fn strides_at_the_end_of_what_there_is() {
+        for stride in [i64::MIN, i64::MIN + 1] {
+            turned(&format!("for i0 in 4 {{ for i1 in 1 {{ store b1[i0 + i1*{stride}], 2.0 }} }}"));
+        }
     }
 
     #[test]

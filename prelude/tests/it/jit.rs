@@ -123,6 +123,20 @@ fn explain_shows_every_stage_and_the_exact_memory() {
     }
 }
 
+/// What a stage made is a program that can be read again: nothing asks any more that what is opened is linear.
+#[test]
+fn stages_are_programs() {
+    let inner = |x: Var| fori_loop(12, |(_, x): (Var, Var)| (x * 1.1).sin(), x);
+    let few = move |x: Var| checkpoint_carries(2, 3, inner)(x);
+    let f = jit(grad(move |x: Var| fori_loop(4, |(_, x): (Var, Var)| few(x) * x, x)));
+    let e = f.explain(0.5).unwrap();
+    for stage in e.stages().iter().filter(|stage| !stage.text.is_empty()) {
+        let module = tapeloom_ir::parse_module(&stage.text);
+        let again = module.map(|m| tapeloom_ir::print_module(&m));
+        assert_eq!(again.as_ref(), Ok(&stage.text), "{}", stage.name);
+    }
+}
+
 /// Relaxed rules may reassociate; the exact mode never does.
 #[test]
 fn relaxed_programs_agree_up_to_rounding() {

@@ -6,6 +6,7 @@ use crate::{Agreement, Failure, Heard, Listener, Rng};
 use std::rc::Rc;
 use tapeloom::prelude::*;
 use tapeloom::{Error, Explanation, Jit, Kind};
+use tapeloom_ir::{parse_module, print_module};
 
 /// A value and a gradient.
 pub type Gradient = (Var, Var);
@@ -202,8 +203,9 @@ pub fn budgets(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
         .map_err(|e| format!("interpreted, {}", failed(e)).into())
 }
 
-/// What is said of the tape is all of it: what a gradient works in beside it does not grow with iterations, whatever is
-/// kept of them, and on the way back through a gradient there are the cotangents of what that one keeps.
+/// What is said of a gradient's program is one: each stage reads as it prints. And what is said of the tape is all of
+/// it: what a gradient works in beside it does not grow with iterations, whatever is kept of them, and on the way back
+/// through a gradient there are the cotangents of what that one keeps.
 pub fn figures(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     let (program, log, x) = (Rc::new(program.clone()), Listener::default(), program.argument());
     let policy = about(&policy(rng), &program.steps);
@@ -224,6 +226,12 @@ pub fn figures(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
         Err(e) if e.kind() == Kind::Budget => return Ok(()),
         Err(e) => return Err(e.into()),
     };
+    for stage in e.stages().iter().filter(|stage| !stage.text.is_empty()) {
+        let again = parse_module(&stage.text).map(|m| print_module(&m));
+        if again.as_ref() != Ok(&stage.text) {
+            return Err(format!("{policy}, `{}`: {again:?} of\n{}", stage.name, stage.text).into());
+        }
+    }
     let (tape, beside) = taken(&e);
     // A branch on the way back keeps carries in a copy of what it is given, which others may read.
     let copies = if twice || branches { tape } else { 0 };

@@ -20,7 +20,7 @@ pub(crate) const PASS: Pass = Pass {
 /// The pass for the time when no more derivatives are taken.
 pub(crate) const EXPAND: Pass = Pass {
     name: "expand",
-    about: "calls and functions with custom rules are replaced by bodies",
+    about: "calls and functions with custom rules are replaced by bodies, and no parameter is linear any more",
     exactness: Exactness::Exact,
     run: Run::Function(|_, module, f| expand(module, f)),
 };
@@ -38,12 +38,19 @@ pub(crate) fn inline(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> 
     })
 }
 
-/// The same function with ordinary calls and functions with custom rules inlined.
+/// The same function with ordinary calls and functions with custom rules inlined. Nothing transposes it any more, and a
+/// function that repeats iterations hands on what is linear beside what is not; so no parameter is a linear one.
 fn expand(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-    open(module, f, |role| match role {
+    let opened = open(module, f, |role| match role {
         Role::Inline | Role::Ruled | Role::Checkpoint => true,
         Role::Outline | Role::Branch | Role::Iteration | Role::Rule => false,
-    })
+    })?;
+    let mut ordinary = (*module.get(opened)).clone();
+    if ordinary.linear_params.is_empty() {
+        return Ok(opened);
+    }
+    ordinary.params.append(&mut ordinary.linear_params);
+    module.add(ordinary)
 }
 
 fn open(module: &mut Module, id: FuncId, wanted: fn(Role) -> bool) -> Result<FuncId, Problem> {

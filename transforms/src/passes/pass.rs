@@ -19,9 +19,10 @@
 //! ```
 
 use crate::passes::over_regions::everywhere;
+use cranelift_entity::EntityRef;
 use std::fmt;
 use tapeloom_ir::prim::{Exactness, Regions};
-use tapeloom_ir::{FuncId, Module, Problem, verify};
+use tapeloom_ir::{FuncId, Module, OrderedSet, Problem, verify};
 
 /// A pass on functions: the same parameters and results, another program.
 #[derive(Clone, Copy)]
@@ -48,25 +49,38 @@ pub(crate) enum Run {
 }
 
 impl Pass {
-    /// Runs the pass on a function and on all that it runs. A debug build verifies what comes out.
+    /// Runs the pass on a function and on all that it runs. A debug build verifies what comes out: every function that
+    /// was not there before.
     pub(crate) fn run(
         &self,
         regions: &mut dyn Regions,
         module: &mut Module,
         f: FuncId,
     ) -> Result<FuncId, Problem> {
+        let known = if cfg!(debug_assertions) { module.iter().count() } else { 0 };
         let made = match self.run {
             Run::Function(run) => everywhere(regions, module, f, run)?,
             Run::Program(run) => run(regions, module, f)?,
         };
         if cfg!(debug_assertions)
             && made != f
-            && let Some(error) = verify(module, made).into_iter().next()
+            && let Some(error) = added(module, made, known).find_map(|f| verify(module, f).pop())
         {
             return Err(Problem::internal(format!("`{}` broke the program: {error}", self.name)));
         }
         Ok(made)
     }
+}
+
+/// A function and those that it runs, as far as they are not among the first functions of the module, so many.
+fn added(module: &Module, f: FuncId, known: usize) -> impl Iterator<Item = FuncId> {
+    let (mut pending, mut seen) = (vec![f], OrderedSet::default());
+    std::iter::from_fn(move || {
+        let next = pending.pop()?;
+        let new = |inside: &FuncId| inside.index() >= known && seen.insert(*inside);
+        pending.extend(module.function(next).equations.iter().flat_map(|e| e.runs()).filter(new));
+        Some(next)
+    })
 }
 
 impl fmt::Debug for Pass {

@@ -266,6 +266,14 @@ fn splice(draft: &mut Draft, piece: &Function, args: Vec<Atom>) -> Vec<Atom> {
     map.results(piece)
 }
 
+/// Where an equation stands in the graph.
+struct Place<'f> {
+    id: Id,
+    origin: Origin,
+    /// A primitive that runs functions, without their phases and as it is.
+    runs: Option<(Op, &'f Op)>,
+}
+
 /// Simplifies one region; `None` where nothing cheaper was found.
 fn region(
     module: &Module,
@@ -279,9 +287,7 @@ fn region(
     for (i, v) in leaves.iter().enumerate() {
         class[*v] = Some(graph.egraph.add(ENode::Leaf(i as u32)));
     }
-    let mut places: Vec<(Id, Origin)> = Vec::new();
-    // The first of the primitives that differ in phases of what they run.
-    let mut first: OrderedMap<Op, Op> = OrderedMap::default();
+    let mut places: Vec<Place<'_>> = Vec::new();
     let of = |graph: &mut Graph<'_>, class: &SecondaryMap<ValueId, Option<Id>>, a: &Atom| match a {
         Atom::Literal(x) => Some(graph.egraph.add(ENode::Literal(*x))),
         Atom::Value(v) => class[*v],
@@ -293,10 +299,8 @@ fn region(
         let types: SmallVec<[Type; 1]> = e.outputs.iter().map(|o| f.types[*o].clone()).collect();
         let op = module.unphased(&e.op);
         let id = graph.insert(&op, &operands, &types);
-        if !op.regions().is_empty() {
-            first.entry(op).or_insert_with(|| e.op.clone());
-        }
-        places.push((id, f.origin(i)));
+        let runs = (!op.regions().is_empty()).then_some((op, &e.op));
+        places.push(Place { id, origin: f.origin(i), runs });
         match e.outputs.as_slice() {
             [y] => class[*y] = Some(id),
             outputs => {
@@ -317,7 +321,7 @@ fn region(
     let roots: Option<Vec<Id>> = f.results.iter().map(|r| of(&mut graph, &class, r)).collect();
     let Some(roots) = roots else { return Ok(None) };
     let Some(chosen) = extract(&graph, &roots) else { return Ok(None) };
-    let Some(g) = emit(&graph, f, &chosen, &roots, (&places, &first))? else { return Ok(None) };
+    let Some(g) = emit(&graph, f, &chosen, &roots, &places)? else { return Ok(None) };
     let cheaper = Cost::of(module, &g).total() < Cost::of(module, f).total();
     Ok(cheaper.then_some(g))
 }
@@ -329,14 +333,19 @@ fn emit(
     f: &Function,
     chosen: &Extraction,
     roots: &[Id],
-    (places, first): (&[(Id, Origin)], &OrderedMap<Op, Op>),
+    places: &[Place<'_>],
 ) -> Result<Option<Function>, Problem> {
     let mut draft = Draft::new(f.name.clone());
     let params: Vec<Atom> = f.all_params().map(|p| draft.param(f.types[p].clone())).collect();
     // Of equations that are equal, the first one's.
     let mut origins: OrderedMap<Id, Origin> = OrderedMap::default();
-    for (id, origin) in places {
-        origins.entry(graph.egraph.find(*id)).or_insert(*origin);
+    let mut first: OrderedMap<(Id, &Op), &Op> = OrderedMap::default();
+    for place in places {
+        let id = graph.egraph.find(place.id);
+        origins.entry(id).or_insert(place.origin);
+        if let Some((unphased, op)) = &place.runs {
+            first.entry((id, unphased)).or_insert(op);
+        }
     }
     let mut done: OrderedMap<Id, Outputs> = OrderedMap::default();
     let mut atoms: OrderedMap<Id, Atom> = OrderedMap::default();
@@ -385,7 +394,7 @@ fn emit(
                     std::mem::swap(x, y);
                 }
                 let data = &graph.egraph[id].data;
-                let op = first.get(op).unwrap_or(op).clone();
+                let op = first.get(&(id, op)).copied().unwrap_or(op).clone();
                 let outputs = draft.push(op, operands, &data.types, origin);
                 if data.bundle {
                     done.insert(id, outputs);
