@@ -20,3 +20,4 @@ pub(crate) mod routine_call;
 pub(crate) mod schur;
 pub(crate) mod svd;
 pub(crate) mod triangular_solve;
+pub(crate) mod tridiagonal_solve;
