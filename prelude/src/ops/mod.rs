@@ -55,7 +55,7 @@ pub(crate) mod functions {
     pub use super::sorting::lexsort;
 }
 
-pub(crate) use axes::{position, resolve_axis};
+pub(crate) use axes::{position, resolve_axes, resolve_axis};
 pub(crate) use broadcasting::{binary, broadcast_shapes, broadcast_together, broadcast_var};
 pub(crate) use create::{eye_var, full_var, zeros_like_type};
 pub(crate) use index::elementwise;
