@@ -1,5 +1,5 @@
-//! Regression with a Gaussian process: predictions by conjugate gradients, and a length scale found
-//! by the derivative of what they miss on points left out.
+//! Regression with a Gaussian process: length scale and noise by maximum likelihood, then predictions with
+//! their standard deviations.
 //!
 //! ```text
 //! cargo run --release --example gaussian_process
@@ -21,22 +21,23 @@ fn covariance(k: &Kernel<Var>, x: Var, y: Var) -> Var {
     (-0.5 * ((x.expand_dims(1) - y) / k.length.exp()).square()).exp()
 }
 
-/// The x with A x = b, for A symmetric and positive (Hestenes and Stiefel, 1952).
-fn conjugate_gradients(a: Var, b: Var, iterations: usize) -> Var {
-    let (mut x, mut r, mut p) = (b.zeros_like(), b, b);
-    for _ in 0..iterations {
-        let (ap, rr) = (a.dot(p), r.dot(r));
-        let alpha = rr / (p.dot(ap) + 1e-30);
-        (x, r) = (x + alpha * p, r - alpha * ap);
-        p = r + r.dot(r) / (rr + 1e-30) * p;
-    }
-    x
+/// The factor of the covariance of observations at x.
+fn factor(k: &Kernel<Var>, x: Var) -> Var {
+    linalg::cholesky(covariance(k, x, x) + k.noise.exp().square() * eye(x.len(), Dtype::F64))
 }
 
-/// The mean at `at`, given values y at x.
-fn predict(k: &Kernel<Var>, (x, y): (Var, Var), at: Var) -> Var {
-    let noise = k.noise.exp().square() * eye(x.len(), Dtype::F64);
-    covariance(k, at, x).dot(conjugate_gradients(covariance(k, x, x) + noise, y, 20))
+/// -ln p(y), but for a constant.
+fn misfit(k: &Kernel<Var>, (x, y): (Var, Var)) -> Var {
+    let l = factor(k, x);
+    let white = linalg::solve_triangular(l, y, Triangle::LOWER);
+    0.5 * white.square().sum() + l.diagonal().ln().sum()
+}
+
+/// Mean and standard deviation at `at`, given values y at x.
+fn predict(k: &Kernel<Var>, (x, y): (Var, Var), at: Var) -> (Var, Var) {
+    let (l, across) = (factor(k, x), covariance(k, at, x));
+    let white = linalg::solve_triangular(l, across.t(), Triangle::LOWER);
+    (across.dot(linalg::cho_solve(l, y)), (1.0 - white.square().sum_axis(0)).sqrt())
 }
 
 pub(crate) fn main() -> Result<(), tapeloom::Error> {
@@ -46,21 +47,27 @@ pub(crate) fn main() -> Result<(), tapeloom::Error> {
     let (x, left_out) = (Tensor::from(points(0.0, 14)), Tensor::from(points(0.25, 13)));
     let (y, truth) = run(|(x, z): (Var, Var)| (f(x), f(z)), (&x, &left_out))?;
 
-    let step = jit(|(k, data, at, truth): (Kernel<Var>, (Var, Var), Var, Var)| {
-        let missed = |k: Kernel<Var>| (predict(&k, data, at) - truth).square().mean().ln();
-        let (loss, g) = value_and_grad(missed)(k.clone());
-        (loss, tree_map2(|k, g| k - 0.05 * g, &k, &clip_by_global_norm(&g, 1.0)))
+    let fit = jit(|(k, data): (Kernel<Var>, (Var, Var))| {
+        let lbfgs = optim::lbfgs(5);
+        let step = |(_, (k, c)): (Var, (Kernel<Var>, optim::Curvature<Var>))| {
+            lbfgs.step(|k: Kernel<Var>| misfit(&k, data), &k, &c)
+        };
+        let k = fori_loop(20, step, (k.clone(), lbfgs.start(&k))).0;
+        let value = misfit(&k, data);
+        (k, value)
     });
-    let mut k = Kernel { length: Tensor::from(-1.0), noise: Tensor::from(-2.0) };
-    let (mut first, mut loss) = (None, Tensor::from(0.0));
-    for _ in 0..60 {
-        (loss, k) = step.call((&k, (&x, &y), &left_out, &truth))?;
-        first.get_or_insert(loss.item::<f64>()?);
-    }
-    let mean = |(k, data, at): (Kernel<Var>, (Var, Var), Var)| predict(&k, data, at);
-    let found = run(mean, (&k, (&x, &y), &left_out))?;
-    println!("log length {:.3}, log noise {:.3}, log of the error {loss:.2}", k.length, k.noise);
-    println!("truth {truth:.3}\nfound {found:.3}");
-    assert!(Some(loss.item::<f64>()? + 3.0) < first);
+    let start = Kernel { length: Tensor::from(-1.0), noise: Tensor::from(-2.0) };
+    let before = run(|(k, data): (Kernel<Var>, (Var, Var))| misfit(&k, data), (&start, (&x, &y)))?;
+    let (k, after) = fit.call((&start, (&x, &y)))?;
+    let predicted = |(k, data, at): (Kernel<Var>, (Var, Var), Var)| predict(&k, data, at);
+    let (found, deviation) = run(predicted, (&k, (&x, &y), &left_out))?;
+    println!(
+        "log length {:.3}, log noise {:.3}, misfit {before:.2} to {after:.2}",
+        k.length, k.noise
+    );
+    println!("truth {truth:.3}\nfound {found:.3}\n  +-  {deviation:.3}");
+    assert!(after.item::<f64>()? + 3.0 < before.item::<f64>()?);
+    let missed = run(|(x, y): (Var, Var)| (x - y).abs().max(), (&found, &truth))?;
+    assert!(missed.item::<f64>()? < 0.1);
     Ok(())
 }

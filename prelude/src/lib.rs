@@ -88,7 +88,7 @@ pub use function::{Function, One, Two};
 pub use host_calls::{Failure, callback, callback_batched, debug_print, tap, tap_cotangent};
 pub use implicit::*;
 pub use jit::{CallReport, Compiled, Explanation, Jit, Stage, jit, run};
-pub use linalg::Triangle;
+pub use linalg::{MatrixNorm, Triangle};
 pub use ops::functions::*;
 pub use state::Ref;
 pub use tapeloom_backend::{MachineModel, Rematerialized, TapePlan, Target, accelerator, layout};
@@ -112,7 +112,7 @@ pub mod prelude {
     pub use crate::host_calls::{callback, callback_batched, debug_print, tap, tap_cotangent};
     pub use crate::implicit::*;
     pub use crate::jit::{Jit, jit, run};
-    pub use crate::linalg::Triangle;
+    pub use crate::linalg::{MatrixNorm, Triangle};
     pub use crate::ops::functions::*;
     pub use crate::state::Ref;
     pub use crate::transform::*;

@@ -21,6 +21,7 @@ chapters! {
     errors = "../../book/src/errors.md";
     fast_programs = "../../book/src/fast-programs.md";
     implicit = "../../book/src/implicit.md";
+    linear_algebra = "../../book/src/linear-algebra.md";
     introduction = "../../book/src/introduction.md";
     memory = "../../book/src/memory.md";
     passes = "../../book/src/passes.md";

@@ -41,14 +41,14 @@ use super::tape_trace::{Met, verdict};
 use crate::layout::{self, Layout, turn};
 use crate::loop_ir::interp::observer::{Observer, Site, Touch};
 use crate::loop_ir::{
-    self, Buffer, BufferId, BufferVersion, Call, ExternalSignature, Kernel, KernelId, Program,
-    ScalarId, TapeId, View, observed,
+    self, Buffer, BufferId, BufferVersion, Call, External, ExternalSignature, Kernel, KernelId,
+    Program, ScalarId, TapeId, View, observed,
 };
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::{Code, Dtype, Limits, OrderedMap, OrderedSet, Problem, Tensor};
+use tapeloom_ir::{Code, Dtype, Kind, Limits, OrderedMap, OrderedSet, Problem, Tensor};
 
 /// Runs a program on a machine: its results, and what that came to.
 ///
@@ -83,6 +83,20 @@ pub fn simulate(
     simulate_within(program, args, setup, &Limits::default())
 }
 
+/// The machine has arithmetic and memory, and no library.
+fn refuse_routines(program: &Program) -> Result<(), Problem> {
+    for external in program.externals() {
+        if let External::Routine(_) = external.function {
+            let message =
+                format!("`{}` runs in a library, which an accelerator has not", external.name());
+            let help =
+                "run the program on this machine, or write the routine as operations on arrays";
+            return Err(Problem::new(Kind::Target, message, help).at(external.location));
+        }
+    }
+    Ok(())
+}
+
 /// As [`simulate`], within limits.
 pub(crate) fn simulate_within(
     program: &Program,
@@ -91,6 +105,7 @@ pub(crate) fn simulate_within(
     limits: &Limits,
 ) -> Result<(Vec<Tensor>, Statistics), Problem> {
     setup.check()?;
+    refuse_routines(program)?;
     let program = &setup.program(program)?;
     let (layout, turn) = (setup.system.layout.run(program, &setup.room())?, turn(program));
     let (mut flow, mut answers) = (Flow::default(), VecDeque::new());

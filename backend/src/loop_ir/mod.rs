@@ -129,7 +129,7 @@ impl Program {
     }
 
     /// Whether the matrix library contracts, in an order of its own. Everything else is the same in every bit
-    /// whatever runs the kernels.
+    /// whatever runs the kernels on one machine; library routines choose instructions by the processor.
     pub fn contracts(&self) -> bool {
         let mut found = false;
         for (_, kernel) in self.kernels() {
@@ -141,7 +141,7 @@ impl Program {
     }
 
     /// The external functions that it calls, each once; they go by number.
-    pub(crate) fn externals(&self) -> Vec<Arc<ExternalSignature>> {
+    pub fn externals(&self) -> Vec<Arc<ExternalSignature>> {
         let mut all: Vec<Arc<ExternalSignature>> = Vec::new();
         for (_, kernel) in self.kernels() {
             visit(&kernel.body, &mut |s| match s {

@@ -152,6 +152,11 @@ pub(crate) fn norm(a: &[f64]) -> f64 {
     scale * a.iter().map(|x| (x / scale).powi(2)).sum::<f64>().sqrt()
 }
 
+/// What a backward stable method of order `n` may lose, in epsilons of the norm.
+pub(crate) fn stable(n: usize) -> f64 {
+    8.0 * (n as f64).sqrt().max(4.0)
+}
+
 /// Fails unless `|a - b| <= bound epsilon max(|a|, |b|)` in the 2-norm of the entries.
 #[track_caller]
 pub(crate) fn close<T: Number>(bound: f64, a: &[f64], b: &[f64], what: &str) {

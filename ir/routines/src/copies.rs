@@ -3,7 +3,7 @@
 //! A transposing copy that walks whole rows touches one cache line per element on the other side.
 //! These copies go by tiles of 8 x 8 numbers, which are read and written by rows of eight.
 
-use crate::real::{Failed, Real};
+use crate::real::{Failed, Real, all_finite};
 
 const TILE: usize = 8;
 
@@ -114,9 +114,9 @@ pub(crate) fn negate<T: Real>(vector: &mut [T]) {
 
 /// Fails where an entry on or below the diagonal of `a[n, n]` is not finite.
 pub(crate) fn finite_lower<T: Real>(n: usize, a: &[T]) -> Result<(), Failed> {
-    let rows = a.chunks_exact(n.max(1)).enumerate();
-    let finite = |(i, row): (usize, &[T])| crate::real::all_finite(&row[..=i]);
-    rows.map(finite).all(|finite| finite).then_some(()).ok_or(Failed)
+    let mut rows = a.chunks_exact(n.max(1)).enumerate();
+    let finite = rows.all(|(i, row)| all_finite(&row[..=i]));
+    finite.then_some(()).ok_or(Failed)
 }
 
 /// Writes zeros above the diagonal of `a[n, n]`.

@@ -122,7 +122,7 @@ fn solve_all<T: Real>(n: usize, form: &[T], im: &[T], vectors: &mut [T]) {
 }
 
 /// `(t - value) x = right side` for the first `k` rows of a Schur form `t`, in place. `y` holds the
-/// imaginary part, or is empty. Both are divided by a large number where they grow too far, the
+/// imaginary part, or is empty. Where they grow too far, both are divided by their largest entry, the
 /// rows from `k` on with them: a multiple of an eigenvector is one.
 fn back_substitute<T: Real>(
     form: &[T],
@@ -168,8 +168,10 @@ fn back_substitute<T: Real>(
             let larger = |most: T, value: &T| if value.abs() > most { value.abs() } else { most };
             values.iter().fold(T::zero(), larger)
         };
-        if most(&x[..end]) > large || most(&y[..end.min(y.len())]) > large {
-            let scale = T::one() / large;
+        let (most, most_im) = (most(&x[..end]), most(&y[..end.min(y.len())]));
+        let most = if most_im > most { most_im } else { most };
+        if most > large {
+            let scale = T::power_of_two(-most.exponent());
             x.iter_mut().chain(y.iter_mut()).for_each(|entry| *entry *= scale);
         }
         end = start;
@@ -217,15 +219,18 @@ fn normalise<T: Real>(n: usize, values_im: &[T], re: &mut [T], im: &mut [T]) {
         if size == 2 {
             y.copy_from_slice(second_re);
         }
-        let (mut largest, mut length) = (0, T::zero());
-        let mut most = T::zero();
+        let (mut largest, mut most) = (0, T::zero());
         for i in 0..n {
             let component = x[i].length(y[i]);
-            length = length.length(component);
             if component > most {
                 (largest, most) = (i, component);
             }
         }
+        let squares = |values: &[T]| {
+            let square = |value: &T| (*value / most) * (*value / most);
+            values.iter().map(square).fold(T::zero(), |sum, square| sum + square)
+        };
+        let length = most * (squares(x) + squares(y)).root();
         let turn = [x[largest] / most, -y[largest] / most];
         for (x, y) in x.iter_mut().zip(y.iter_mut()) {
             let (a, b) = (*x / length, *y / length);
@@ -240,5 +245,76 @@ fn normalise<T: Real>(n: usize, values_im: &[T], re: &mut [T], im: &mut [T]) {
             }
         }
         k += size;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::checks::{Number, ORDERS, call, close, double, multiply, norm, random, stable};
+    use crate::routine::Routine;
+
+    #[track_caller]
+    fn holds<T: Number>(n: usize, a: &[T]) {
+        let found = call(&Routine::Eig { n, vectors: true }, &[a]);
+        let [re, im, v_re, v_im] = [0, 1, 2, 3].map(|place| found.double(place));
+        let what = format!("n = {n}");
+        let alone = call(&Routine::Eig { n, vectors: false }, &[a]);
+        assert_eq!([alone.double(0), alone.double(1)], [re.clone(), im.clone()]);
+        // `a v = v w`, real and imaginary parts beside `|a| |v|`.
+        let a = double(a);
+        let scale = norm(&a).max(f64::MIN_POSITIVE);
+        let (left_re, left_im) = (multiply(n, n, n, &a, &v_re), multiply(n, n, n, &a, &v_im));
+        let product = |place: usize| {
+            let j = place % n;
+            [v_re[place] * re[j] - v_im[place] * im[j], v_re[place] * im[j] + v_im[place] * re[j]]
+        };
+        for place in 0..n * n {
+            let [x, y] = product(place);
+            let error = (left_re[place] - x).abs().max((left_im[place] - y).abs());
+            assert!(error <= stable(n) * T::EPSILON * scale, "{what}: {error}");
+        }
+        for j in 0..n {
+            let column: Vec<[f64; 2]> =
+                (0..n).map(|i| [v_re[i * n + j], v_im[i * n + j]]).collect();
+            let size = |entry: &[f64; 2]| entry[0].hypot(entry[1]);
+            close::<T>(stable(n), &[norm(&column.concat())], &[1.0], &what);
+            let most = column.iter().map(size).fold(0.0, f64::max);
+            let real = |entry: &&[f64; 2]| entry[1] == 0.0 && entry[0] > 0.0;
+            let found = column.iter().filter(real).map(size).fold(0.0, f64::max);
+            close::<T>(8.0, &[found], &[most], &what);
+            if im[j] > 0.0 {
+                assert_eq!((re[j + 1], im[j + 1]), (re[j], -im[j]), "{what}");
+                let conjugate = |i: usize| v_im[i * n + j] == -v_im[i * n + j + 1];
+                assert!((0..n).all(conjugate), "{what}");
+            }
+        }
+        close::<T>(
+            stable(n),
+            &[re.iter().sum::<f64>() + 4.0 * scale],
+            &[(0..n).map(|i| a[i * n + i]).sum::<f64>() + 4.0 * scale],
+            &what,
+        );
+    }
+
+    fn decomposes<T: Number>() {
+        for n in ORDERS {
+            holds::<T>(n, &random(n * n, n as u64));
+            holds(n, &vec![T::of(1.0); n * n]);
+            holds(n, &vec![T::of(0.0); n * n]);
+            // The roots of one; a Jordan block, whose vectors all point one way.
+            let entry = |next: bool| T::of(f64::from(u8::from(next)));
+            let cycle: Vec<T> =
+                (0..n * n).map(|place| entry(place % n == (place / n + 1) % n)).collect();
+            holds(n, &cycle);
+            let jordan: Vec<T> =
+                (0..n * n).map(|place| entry(place % n == place / n + 1)).collect();
+            holds(n, &jordan);
+        }
+    }
+
+    #[test]
+    fn the_matrix_multiplies_its_vectors_by_their_values() {
+        decomposes::<f32>();
+        decomposes::<f64>();
     }
 }

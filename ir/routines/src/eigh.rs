@@ -67,7 +67,9 @@ pub(crate) fn run<T: Real>(
 
 #[cfg(test)]
 mod tests {
-    use crate::checks::{Number, ORDERS, call, close, double, identity, multiply, random, turn};
+    use crate::checks::{
+        Number, ORDERS, call, close, double, identity, multiply, random, stable, turn,
+    };
     use crate::routine::Routine;
 
     #[track_caller]
@@ -95,13 +97,13 @@ mod tests {
         assert!(values.is_sorted(), "{values:?}");
         upright(n, n, &vectors);
         let gram = multiply(n, n, n, &turn(n, n, &vectors), &vectors);
-        close::<T>(32.0, &gram, &identity(n), &format!("v^T v, n = {n}"));
+        close::<T>(stable(n), &gram, &identity(n), &format!("v^T v, n = {n}"));
         let scaled: Vec<f64> =
             vectors.iter().enumerate().map(|(place, x)| x * values[place % n]).collect();
         let product = multiply(n, n, n, &scaled, &turn(n, n, &vectors));
-        close::<T>(32.0, &product, &whole, &format!("v w v^T, n = {n}"));
+        close::<T>(stable(n), &product, &whole, &format!("v w v^T, n = {n}"));
         let alone = call(&Routine::Eigh { n, vectors: false }, &[&a]).double(0);
-        close::<T>(32.0, &alone, &values, &format!("values alone, n = {n}"));
+        close::<T>(stable(n), &alone, &values, &format!("values alone, n = {n}"));
     }
 
     fn decomposes<T: Number>() {

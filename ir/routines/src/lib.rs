@@ -35,7 +35,8 @@
 mod attributes;
 #[cfg(feature = "linalg")]
 mod blocks;
-#[cfg(all(test, feature = "linalg"))]
+#[cfg(feature = "linalg")]
+#[cfg(test)]
 mod checks;
 #[cfg(feature = "linalg")]
 mod cholesky;
@@ -49,6 +50,9 @@ mod eig;
 mod eigh;
 #[cfg(feature = "linalg")]
 mod fourier;
+#[cfg(feature = "linalg")]
+#[cfg(test)]
+mod hostile;
 #[cfg(feature = "linalg")]
 mod lu;
 mod plan;

@@ -109,6 +109,7 @@ pub use scalar::convert::Convert;
 pub use scalar::integer_pow::IntegerPow;
 pub use scalar::polygamma::Polygamma;
 pub use syntax::{Notation, Written};
+pub use tapeloom_routines::SvdVectors;
 
 use crate::fault::{Fault, planted};
 use crate::lang::function::{Atom, FuncId};

@@ -6,6 +6,7 @@ use crate::Var;
 use crate::ops::{emit, wrong};
 use crate::var::{IntoVar, caller, on_behalf};
 use tapeloom_ir::prim::Cholesky;
+use tapeloom_ir::{ArrayType, Dtype, Shape};
 
 /// The lower triangular `L` with `L Lᵀ = A`, for symmetric positive definite matrices `a` of shape `[.., n, n]` and
 /// a float dtype; the result has the same type, with zeros above the diagonal.
@@ -25,12 +26,35 @@ use tapeloom_ir::prim::Cholesky;
 /// ```
 ///
 /// Errors: `shape` if the matrices are not square, `dtype` if they are not floats.
+#[doc(alias = "cho_factor")]
 #[track_caller]
 pub fn cholesky(a: Var) -> Var {
     let at = caller();
     match square("cholesky", a, at) {
         Ok(_) => on_behalf("cholesky", at, || emit(Cholesky {}, &[(a + transposed(a)) * 0.5], at)),
         Err(problem) => wrong(problem, &[a], a.ty(at), at),
+    }
+}
+
+/// `(L, ok)`: the factor of [`cholesky`], and for each matrix (bool `[..]`) whether it is positive definite.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let a = [[[1.0, 2.0], [2.0, 1.0]], [[4.0, 2.0], [2.0, 5.0]]];
+/// let (l, ok) = run(|a: Var| linalg::cholesky_checked(a), a)?;
+/// assert_eq!(ok.to_vec::<bool>()?, [false, true]);
+/// assert_eq!(l.to_vec::<f64>()?[4..], [2.0, 0.0, 1.0, 2.0]);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: those of [`cholesky`].
+#[track_caller]
+pub fn cholesky_checked(a: Var) -> (Var, Var) {
+    let at = caller();
+    let l = cholesky(a);
+    match square("cholesky_checked", a, at) {
+        Ok(_) => on_behalf("cholesky_checked", at, || (l, l.diagonal().is_finite().all_axis(-1))),
+        Err(_) => (l, Var::poison(ArrayType::new(Dtype::Bool, Shape::scalar()), at)),
     }
 }
 

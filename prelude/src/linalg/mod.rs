@@ -22,9 +22,22 @@
 //! [`Jit::nan_check`](crate::Jit::nan_check) names the line.
 
 mod cholesky;
+mod factors;
+mod functions;
+mod measures;
+mod sampled;
+mod solve;
 mod triangular;
 
-pub use cholesky::{cho_solve, cholesky};
+pub use cholesky::{cho_solve, cholesky, cholesky_checked};
+pub use factors::{
+    LuFactors, eig, eigh, eigvals, eigvalsh, lu, lu_factor, qr, qr_full, schur, svd, svd_full,
+    svdvals,
+};
+pub use functions::{expm, polyfit};
+pub use measures::{MatrixNorm, cond_number, cond_number_by, matrix_norm, matrix_rank};
+pub use sampled::{multivariate_normal, multivariate_normal_logpdf, orthogonal};
+pub use solve::{det, inv, lstsq, lu_solve, pinv, slogdet, solve, solve_checked};
 pub use triangular::{Triangle, solve_triangular};
 
 use crate::Var;

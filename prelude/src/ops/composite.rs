@@ -103,7 +103,7 @@ pub(super) fn misshapen(
 
 /// A number of the dtype of `like`, for where no array says which it is.
 #[track_caller]
-pub(super) fn number(like: Var, x: f64) -> Var {
+pub(crate) fn number(like: Var, x: f64) -> Var {
     Var::literal(Literal::of(like.dtype(), x), crate::var::caller())
 }
 

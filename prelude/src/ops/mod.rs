@@ -57,6 +57,7 @@ pub(crate) mod functions {
 
 pub(crate) use axes::{position, resolve_axes, resolve_axis};
 pub(crate) use broadcasting::{binary, broadcast_shapes, broadcast_together, broadcast_var};
+pub(crate) use composite::number;
 pub(crate) use create::{eye_var, full_var, zeros_like_type};
 pub(crate) use index::elementwise;
 pub(crate) use index::{Position, bounds, from_front, materialize, widened};
@@ -76,6 +77,12 @@ pub(crate) fn emit(op: impl Into<Op>, operands: &[Var], at: Loc) -> Var {
             Var::new(trace::bind1(op, &handles, at))
         }
     }
+}
+
+/// Emits an equation: all of its outputs.
+pub(crate) fn emit_all(op: impl Into<Op>, operands: &[Var], at: Loc) -> Vec<Var> {
+    let handles: Vec<_> = operands.iter().map(|v| v.handle).collect();
+    trace::bind(op, &handles, at).into_iter().map(Var::new).collect()
 }
 
 /// Records a problem with these operands and gives what was probably meant.

@@ -64,6 +64,20 @@ pub(super) fn unary(name: &str) -> Option<fn(Var) -> Var> {
         "softmax" => |x| x.softmax(-1),
         "log_softmax" => |x| x.log_softmax(-1),
         "elu" => |x| x.elu(1.0),
+        "cholesky_of_symmetrized" => linalg::cholesky,
+        "inv" => linalg::inv,
+        "det" => linalg::det,
+        "eigvalsh" => linalg::eigvalsh,
+        "svdvals" => linalg::svdvals,
+        // Onto the two eigenvectors of the smallest eigenvalues.
+        "eigh_projector" => |x| {
+            let v = linalg::eigh(x).1.slice_axis(1, 0..2);
+            v.matmul(v.t())
+        },
+        "qr_abs_r" => |x| linalg::qr(x).1.abs(),
+        "lu_solve_logdet" => |x| linalg::lu_factor(x).packed.diagonal().abs().ln().sum(),
+        "pinv" => linalg::pinv,
+        "expm" => linalg::expm,
         _ => return None,
     })
 }
@@ -93,6 +107,11 @@ fn binary(name: &str) -> Option<fn(Var, Var) -> Var> {
         "shift_right_arithmetic" => |x, y| x >> y,
         "dot" | "matvec" => |x, y| x.dot(y),
         "matmul" | "batch_matmul" => |x, y| x.matmul(y),
+        "triangular_solve" => |t, b| linalg::solve_triangular(t, b, Triangle::LOWER),
+        "triangular_solve_trans_upper" => {
+            |t, b| linalg::solve_triangular(t, b, Triangle::UPPER.transposed())
+        }
+        "solve" => |a, b| linalg::solve(a, b),
         _ => return None,
     })
 }
@@ -247,6 +266,10 @@ fn structural(name: &str, params: &Value) -> Option<Operation> {
             let batch = pairs(&p["lhs_batch"], &p["rhs_batch"]);
             one(move |x| x[0].dot_general(x[1], &contract, &batch))
         }
+        "slogdet" => Some(Rc::new(|x: &[Var]| {
+            let (sign, log) = linalg::slogdet(x[0]);
+            vec![sign, log]
+        })),
         "einsum" => one(move |x| einsum(p["spec"].as_str().unwrap_or(""), x)),
         "take" => one(move |x| x[0].take(x[1], p["axis"].as_i64().unwrap_or(0))),
         "take_along_axis" => {

@@ -1,6 +1,7 @@
 //! What is said of memory, against what is allocated: its allocator counts.
 
 mod record_memory;
+mod routines;
 mod tape_plan;
 
 use tapeloom_tests::Counting;

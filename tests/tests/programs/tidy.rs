@@ -10,9 +10,10 @@ use tapeloom_tests::Sweep;
 
 /// Which of our crates each one may use.
 const EDGES: &[(&str, &[&str])] = &[
-    ("ir", &[]),
+    ("ir/routines", &[]),
+    ("ir", &["tapeloom-routines"]),
     ("transforms", &["tapeloom-ir"]),
-    ("backend", &["tapeloom-ir"]),
+    ("backend", &["tapeloom-ir", "tapeloom-routines"]),
     ("prelude/derive", &[]),
     ("prelude", &["tapeloom-ir", "tapeloom-transforms", "tapeloom-backend", "tapeloom-derive"]),
     (

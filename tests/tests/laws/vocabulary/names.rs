@@ -14,10 +14,6 @@ const WAITING: &[(&str, &str)] = &[
         "convolutions and windows",
         "avg_pool conv conv_general_dilated conv_transpose convolve correlate max_pool reduce_window",
     ),
-    (
-        "decompositions",
-        "cho_factor cho_solve cholesky cond_number det eig eigh eigvalsh expm inv lstsq lu matrix_rank multivariate_normal orthogonal pinv polyfit qr slogdet solve solve_triangular svd",
-    ),
     ("Fourier transforms", "fft fft2 ifft irfft rfft rfft2"),
     ("complex arrays", "imag real"),
     ("loops, for their series and steps", "betainc gammainc gammaincc gcd zeta"),

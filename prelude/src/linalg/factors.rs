@@ -1,0 +1,295 @@
+//! Factors of matrices: `lu`, `qr`, `eigh`, `svd`, `eig`, `schur`.
+
+use super::{matrices, square, transposed};
+use crate::Var;
+use crate::ops::functions::{arange, iota};
+use crate::ops::{emit_all, wrong};
+use crate::var::{caller, on_behalf};
+use tapeloom_derive::Tree;
+use tapeloom_ir::prim::{Decomposition, Eig, Eigh, Lu, Qr, Schur, Svd, SvdVectors};
+use tapeloom_ir::{ArrayType, Dtype, Loc, Problem, Shape};
+
+/// The factors of a matrix by elimination with exchanged rows, as [`lu_factor`] gives them: `A[permutation] = L U`.
+#[derive(Tree, Clone, Copy, Debug)]
+pub struct LuFactors<T = Var> {
+    /// `L` below the diagonal, whose own is of ones, and `U` on and above it: `[.., m, n]`.
+    pub packed: T,
+    /// The row that row i was exchanged with at step i: i32 `[.., min(m, n)]`.
+    pub pivots: T,
+    /// The rows of `A` in their new order: i32 `[.., m]`.
+    pub permutation: T,
+}
+
+/// Whether a decomposition needs square matrices, of floats in any case.
+fn checked(name: &str, a: Var, only_square: bool, at: Loc) -> Result<(), Problem> {
+    if only_square { square(name, a, at).map(drop) } else { matrices(name, a, at).map(drop) }
+}
+
+/// The outputs of a decomposition, poisoned ones in their types where `a` cannot be decomposed.
+fn outputs<const N: usize, P: Decomposition>(
+    name: &'static str,
+    p: P,
+    a: Var,
+    at: Loc,
+) -> [Var; N] {
+    if let Err(problem) = checked(name, a, P::SQUARE, at) {
+        let ty = a.ty(at);
+        let first = wrong(problem, &[a], ty.clone(), at);
+        return std::array::from_fn(|n| if n == 0 { first } else { Var::poison(ty.clone(), at) });
+    }
+    let all = emit_all(p, &[a], at);
+    let missing = || Var::poison(ArrayType::new(Dtype::F64, Shape::scalar()), at);
+    std::array::from_fn(|n| all.get(n).copied().unwrap_or_else(missing))
+}
+
+/// The symmetric part `(a + aᵀ) / 2` of square matrices; others are left for the check that follows.
+fn symmetric(name: &'static str, a: Var, at: Loc) -> Var {
+    match square(name, a, at) {
+        Ok(_) => on_behalf(name, at, || (a + transposed(a)) * 0.5),
+        Err(_) => a,
+    }
+}
+
+/// The packed factors of matrices `a` of shape `[.., m, n]`, floats, for [`lu_solve`](super::lu_solve): rows are
+/// exchanged for the largest absolute value of a column. A singular matrix has factors, too, with zeros on the
+/// diagonal of `U`; their derivatives are not finite. The rule is that of de Hoog, Anderssen and Lukas (2011).
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = run(|a: Var| linalg::lu_factor(a), [[1.0, 2.0], [4.0, 4.0]])?;
+/// assert_eq!(f.packed.to_vec::<f64>()?, [4.0, 4.0, 0.25, 1.0]);
+/// assert_eq!(f.permutation.to_vec::<i32>()?, [1, 0]);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `shape` if there are no matrices, `dtype` if they are not of floats.
+#[track_caller]
+pub fn lu_factor(a: Var) -> LuFactors {
+    let [packed, pivots, permutation] = outputs("lu_factor", Lu {}, a, caller());
+    LuFactors { packed, pivots, permutation }
+}
+
+/// `(P, L, U)` with `A = P L U`: a permutation matrix `[.., m, m]`, a lower triangular `[.., m, k]` with ones on its
+/// diagonal and an upper triangular `[.., k, n]`, for `a` of shape `[.., m, n]`, floats, `k = min(m, n)`.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let (p, l, u) = run(|a: Var| linalg::lu(a), [[1.0, 2.0], [4.0, 4.0]])?;
+/// assert_eq!(p.to_vec::<f64>()?, [0.0, 1.0, 1.0, 0.0]);
+/// assert_eq!(l.to_vec::<f64>()?, [1.0, 0.0, 0.25, 1.0]);
+/// assert_eq!(u.to_vec::<f64>()?, [4.0, 4.0, 0.0, 1.0]);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `shape` if there are no matrices, `dtype` if they are not of floats.
+#[track_caller]
+pub fn lu(a: Var) -> (Var, Var, Var) {
+    let at = caller();
+    let [m, n] = match matrices("lu", a, at) {
+        Ok(extents) => extents,
+        Err(problem) => {
+            let ty = a.ty(at);
+            let poison = || Var::poison(ty.clone(), at);
+            return (wrong(problem, &[a], ty.clone(), at), poison(), poison());
+        }
+    };
+    let LuFactors { packed, permutation, .. } = lu_factor(a);
+    on_behalf("lu", at, || {
+        let (k, dtype) = (m.min(n), a.dtype());
+        let rank = a.rank();
+        let first = |x: Var, axis: usize, extent: usize| x.slice_axis(axis, 0..extent);
+        let lower = first(packed, rank - 1, k).tril(-1) + on_diagonal(m, k, dtype);
+        let upper = first(packed, rank - 2, k).triu(0);
+        // Row i of A[p] is row p[i] of A, so P has a 1 in row p[i] of column i.
+        let rows = arange(m, Dtype::I32).expand_dims(1);
+        let p = permutation.expand_dims(-2).eq(rows).convert(dtype);
+        (p, lower, upper)
+    })
+}
+
+/// A matrix with ones on its diagonal.
+fn on_diagonal(m: usize, n: usize, dtype: Dtype) -> Var {
+    iota([m, n], 0, Dtype::I64).eq(iota([m, n], 1, Dtype::I64)).convert(dtype)
+}
+
+/// `(Q, R)` with `A = Q R`: columns of `Q` `[.., m, k]` are orthonormal, `R` `[.., k, n]` is upper triangular with a
+/// diagonal that is not negative; `a` of shape `[.., m, n]`, floats, `k = min(m, n)`.
+///
+/// The sign makes the factors unique where `a` has full rank; elsewhere they have no finite derivative. The rule is
+/// that of Walter and Lehmann (2010), for wide matrices that of Liao, Liu, Wang and Xiang (2019).
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let (q, r) = run(|a: Var| linalg::qr(a), [[3.0, 1.0], [4.0, 2.0]])?;
+/// assert!((r.to_vec::<f64>()?[0] - 5.0).abs() < 1e-14 && (q.to_vec::<f64>()?[0] - 0.6).abs() < 1e-14);
+/// check_grads(linalg::qr, [[3.0, 1.0], [4.0, 2.0]], 2)?;
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `shape` if there are no matrices, `dtype` if they are not of floats.
+#[track_caller]
+pub fn qr(a: Var) -> (Var, Var) {
+    let [q, r] = outputs("qr", Qr { full: false }, a, caller());
+    (q, r)
+}
+
+/// As [`qr`], with a square `Q` `[.., m, m]` and `R` `[.., m, n]`. The columns that `Q` has beyond those of [`qr`] are any
+/// basis of the complement.
+///
+/// Errors: those of [`qr`]; `not-differentiable` where a derivative is asked for and `m > n`.
+#[track_caller]
+pub fn qr_full(a: Var) -> (Var, Var) {
+    let [q, r] = outputs("qr_full", Qr { full: true }, a, caller());
+    (q, r)
+}
+
+/// `(w, V)` with `A V = V diag(w)` for symmetric matrices `a` `[.., n, n]`, floats: ascending eigenvalues `[.., n]` and
+/// orthonormal eigenvectors in the columns of `V` `[.., n, n]`.
+///
+/// `A` is the symmetric part of `a`, as in JAX. In each vector the component of the largest absolute value, the first of
+/// several, is positive. Vectors of equal eigenvalues are any basis of their space: they have no finite derivative,
+/// while the eigenvalues' stays right as long as the vectors are not read. The rule is that of Giles (2008).
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let (w, v) = run(|a: Var| linalg::eigh(a), [[2.0, 1.0], [1.0, 2.0]])?;
+/// assert!((w.to_vec::<f64>()?[0] - 1.0).abs() < 1e-14);
+/// assert!((v.to_vec::<f64>()?[0] - 0.5f64.sqrt()).abs() < 1e-14);
+/// check_grads(linalg::eigh, [[2.0, 1.0], [1.0, 3.0]], 2)?;
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `shape` if the matrices are not square, `dtype` if they are not of floats.
+#[track_caller]
+pub fn eigh(a: Var) -> (Var, Var) {
+    let at = caller();
+    let [w, v] = outputs("eigh", Eigh { vectors: true }, symmetric("eigh", a, at), at);
+    (w, v)
+}
+
+/// The ascending eigenvalues `[.., n]` of symmetric matrices `a` `[.., n, n]`, floats: [`eigh`] without the vectors.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let w = run(linalg::eigvalsh, [[2.0, 1.0], [1.0, 2.0]])?;
+/// assert!((w.to_vec::<f64>()?[1] - 3.0).abs() < 1e-14);
+/// check_grads(linalg::eigvalsh, [[2.0, 1.0], [1.0, 3.0]], 2)?;
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `shape` if the matrices are not square, `dtype` if they are not of floats.
+#[track_caller]
+pub fn eigvalsh(a: Var) -> Var {
+    let at = caller();
+    let [w] = outputs("eigvalsh", Eigh { vectors: false }, symmetric("eigvalsh", a, at), at);
+    w
+}
+
+/// `(U, s, Vᵀ)` with `A = U diag(s) Vᵀ`: descending singular values `[.., k]` and orthonormal vectors in the columns of
+/// `U` `[.., m, k]` and the rows of `Vᵀ` `[.., k, n]`; `a` of shape `[.., m, n]`, floats, `k = min(m, n)`.
+///
+/// In each column of `U` the component of the largest absolute value, the first of several, is positive. Vectors of
+/// equal singular values have no finite derivative. The rule is that of Townsend (2016).
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let (_, s, _) = run(|a: Var| linalg::svd(a), [[3.0, 0.0], [0.0, -4.0]])?;
+/// assert_eq!(s.to_vec::<f64>()?, [4.0, 3.0]);
+/// check_grads(linalg::svd, [[3.0, 1.0], [0.5, -4.0]], 2)?;
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `shape` if there are no matrices, `dtype` if they are not of floats.
+#[track_caller]
+pub fn svd(a: Var) -> (Var, Var, Var) {
+    let [u, s, vt] = outputs("svd", Svd { vectors: SvdVectors::Thin }, a, caller());
+    (u, s, vt)
+}
+
+/// As [`svd`], with square matrices of vectors: `U` `[.., m, m]` and `Vᵀ` `[.., n, n]`. The vectors beyond those of [`svd`] are
+/// any basis of the complement.
+///
+/// Errors: those of [`svd`]; `not-differentiable` where a derivative is asked for and `m` is not `n`.
+#[track_caller]
+pub fn svd_full(a: Var) -> (Var, Var, Var) {
+    let [u, s, vt] = outputs("svd_full", Svd { vectors: SvdVectors::Full }, a, caller());
+    (u, s, vt)
+}
+
+/// The descending singular values `[.., min(m, n)]` of matrices `a` `[.., m, n]`, floats: [`svd`] without the vectors.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// assert_eq!(run(linalg::svdvals, [[3.0, 0.0], [0.0, -4.0]])?.to_vec::<f64>()?, [4.0, 3.0]);
+/// check_grads(linalg::svdvals, [[3.0, 1.0], [0.5, -4.0]], 2)?;
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `shape` if there are no matrices, `dtype` if they are not of floats.
+#[track_caller]
+pub fn svdvals(a: Var) -> Var {
+    let [s] = outputs("svdvals", Svd { vectors: SvdVectors::None }, a, caller());
+    s
+}
+
+/// Eigenvalues and eigenvectors of general square matrices `a` `[.., n, n]`, floats: the real and the imaginary parts of the
+/// values `[.., n]`, then of the vectors, in the columns of `[.., n, n]`.
+///
+/// Conjugate eigenvalues are neighbours, the one with the positive imaginary part first. A vector has norm 1, and its
+/// component of the largest absolute value, the first of several, is real and positive. Eigenvalues that meet have no
+/// finite derivative. The rule is that of Boeddeker and others (2017).
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// // A turn by a right angle: i and -i.
+/// let ((re, im), _) = run(|a: Var| linalg::eig(a), [[0.0, -1.0], [1.0, 0.0]])?;
+/// assert!(re.to_vec::<f64>()?[0].abs() < 1e-15 && (im.to_vec::<f64>()?[0] - 1.0).abs() < 1e-15);
+/// check_grads(linalg::eig, [[0.5, -1.0], [2.0, 0.25]], 2)?;
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `shape` if the matrices are not square, `dtype` if they are not of floats.
+#[track_caller]
+pub fn eig(a: Var) -> ((Var, Var), (Var, Var)) {
+    let [re, im, v_re, v_im] = outputs("eig", Eig { vectors: true }, a, caller());
+    ((re, im), (v_re, v_im))
+}
+
+/// The eigenvalues of general square matrices, real and imaginary parts `[.., n]`: [`eig`] without the vectors.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let (re, _) = run(|a: Var| linalg::eigvals(a), [[1.0, 2.0], [0.0, 3.0]])?;
+/// assert!((re.sum_of_elements() - 4.0).abs() < 1e-14);
+/// check_grads(linalg::eigvals, [[0.5, -1.0], [2.0, 0.25]], 2)?;
+/// # trait Sum { fn sum_of_elements(&self) -> f64; }
+/// # impl Sum for Tensor { fn sum_of_elements(&self) -> f64 { self.to_vec::<f64>().unwrap_or_default().iter().sum() } }
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `shape` if the matrices are not square, `dtype` if they are not of floats.
+#[track_caller]
+pub fn eigvals(a: Var) -> (Var, Var) {
+    let [re, im] = outputs("eigvals", Eig { vectors: false }, a, caller());
+    (re, im)
+}
+
+/// `(T, Z)` with `A = Z T Zᵀ`, the real Schur form of square matrices `a` `[.., n, n]`, floats: `Z` is orthogonal, and `T`
+/// upper triangular but for blocks of 2 by 2 of conjugate eigenvalues.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let (t, _) = run(|a: Var| linalg::schur(a), [[1.0, 2.0], [0.0, 3.0]])?;
+/// assert!((t.to_vec::<f64>()?[0] - 1.0).abs() < 1e-14);
+/// let error = run(grad(|a: Var| linalg::schur(a).0.sum()), [[1.0, 2.0], [0.0, 3.0]]).unwrap_err();
+/// assert!(error.to_string().contains("`schur` has no derivative"));
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `shape` if the matrices are not square, `dtype` if they are not of floats; `not-differentiable` where a
+/// derivative is asked for: the order of eigenvalues is a choice.
+#[track_caller]
+pub fn schur(a: Var) -> (Var, Var) {
+    let [t, z] = outputs("schur", Schur {}, a, caller());
+    (t, z)
+}

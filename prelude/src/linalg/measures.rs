@@ -1,0 +1,154 @@
+//! Numbers that measure a matrix: ranks, condition numbers, norms.
+
+use super::factors::svdvals;
+use super::solve::{cutoff, inv};
+use super::{matrices, square};
+use crate::Var;
+use crate::ops::wrong;
+use crate::var::{caller, on_behalf};
+use tapeloom_ir::{ArrayType, Dtype, Loc, Problem};
+
+/// Which norm of a matrix.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MatrixNorm {
+    /// The root of the sum of the squares of all elements (Frobenius).
+    Frobenius,
+    /// The sum of the singular values (nuclear).
+    Nuclear,
+    /// The largest singular value (spectral, order 2).
+    Spectral,
+    /// The smallest singular value (order -2).
+    SmallestValue,
+    /// The largest sum of the absolute values of a column (order 1).
+    Columns,
+    /// The smallest sum of the absolute values of a column (order -1).
+    SmallestColumn,
+    /// The largest sum of the absolute values of a row (order infinity).
+    Rows,
+    /// The smallest sum of the absolute values of a row (order minus infinity).
+    SmallestRow,
+}
+
+/// A number for each matrix, or what is wrong.
+fn each(
+    name: &'static str,
+    a: Var,
+    dtype: Dtype,
+    fits: Result<(), Problem>,
+    at: Loc,
+    of: impl FnOnce() -> Var,
+) -> Var {
+    match fits {
+        Ok(()) => on_behalf(name, at, of),
+        Err(problem) => {
+            let shape = a.ty(at).shape;
+            let ty = ArrayType::new(dtype, &shape[..shape.len().saturating_sub(2)]);
+            wrong(problem, &[a], ty, at)
+        }
+    }
+}
+
+/// A norm `[..]` of matrices `a` `[.., m, n]`, floats, `m` and `n` at least 1.
+///
+/// Where several elements or singular values are extreme, derivatives share equally among them, as those of
+/// `max` and `min` do; the Frobenius norm of zeros has derivative zero.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let a = [[3.0, 0.0], [0.0, -4.0]];
+/// let norm = |of: MatrixNorm| move |a: Var| linalg::matrix_norm(a, of);
+/// assert_eq!(run(norm(MatrixNorm::Frobenius), a)?.item::<f64>()?, 5.0);
+/// assert_eq!(run(norm(MatrixNorm::Nuclear), a)?.item::<f64>()?, 7.0);
+/// assert_eq!(run(norm(MatrixNorm::Spectral), a)?.item::<f64>()?, 4.0);
+/// assert_eq!(run(norm(MatrixNorm::SmallestRow), a)?.item::<f64>()?, 3.0);
+/// check_grads(norm(MatrixNorm::Nuclear), a, 2)?;
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `shape` if there are no matrices, `dtype` if they are not of floats.
+#[track_caller]
+pub fn matrix_norm(a: Var, of: MatrixNorm) -> Var {
+    let at = caller();
+    let fits = matrices("matrix_norm", a, at).map(drop);
+    each("matrix_norm", a, a.ty(at).dtype, fits, at, || match of {
+        MatrixNorm::Frobenius => {
+            let square = (a * a).sum_axis([-2, -1]);
+            let positive = square.gt(0.0);
+            // The root has no slope at 0.
+            let safe = positive.select(square, square.ones_like());
+            positive.select(safe.sqrt(), square)
+        }
+        MatrixNorm::Nuclear => svdvals(a).sum_axis(-1),
+        MatrixNorm::Spectral => svdvals(a).max_axis(-1),
+        MatrixNorm::SmallestValue => svdvals(a).min_axis(-1),
+        MatrixNorm::Columns => a.abs().sum_axis(-2).max_axis(-1),
+        MatrixNorm::SmallestColumn => a.abs().sum_axis(-2).min_axis(-1),
+        MatrixNorm::Rows => a.abs().sum_axis(-1).max_axis(-1),
+        MatrixNorm::SmallestRow => a.abs().sum_axis(-1).min_axis(-1),
+    })
+}
+
+/// The condition numbers `[..]` of matrices `a` `[.., m, n]`, floats: the largest singular value over the smallest; infinite of a singular
+/// matrix.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// assert_eq!(run(linalg::cond_number, [[3.0, 0.0], [0.0, -4.0]])?.item::<f64>()?, 4.0 / 3.0);
+/// check_grads(linalg::cond_number, [[3.0, 1.0], [0.5, -4.0]], 2)?;
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `shape` if there are no matrices, `dtype` if they are not of floats.
+#[track_caller]
+pub fn cond_number(a: Var) -> Var {
+    let at = caller();
+    let fits = matrices("cond_number", a, at).map(drop);
+    each("cond_number", a, a.ty(at).dtype, fits, at, || {
+        let s = svdvals(a);
+        s.max_axis(-1) / s.min_axis(-1)
+    })
+}
+
+/// As [`cond_number`], by another norm: `|A| |A⁻¹|`, of square matrices.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let by_rows = |a: Var| linalg::cond_number_by(a, MatrixNorm::Rows);
+/// assert_eq!(run(by_rows, [[1.0, 2.0], [4.0, 4.0]])?.item::<f64>()?, 12.0);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `shape` if the matrices are not square, `dtype` if they are not of floats.
+#[track_caller]
+pub fn cond_number_by(a: Var, norm: MatrixNorm) -> Var {
+    let at = caller();
+    let fits = square("cond_number_by", a, at).map(drop);
+    each("cond_number_by", a, a.ty(at).dtype, fits, at, || {
+        matrix_norm(a, norm) * matrix_norm(inv(a), norm)
+    })
+}
+
+/// The ranks `[..]`, i64, of matrices `a` `[.., m, n]`, floats: how many singular values exceed `max(m, n)` rounding errors of the
+/// largest.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// assert_eq!(run(linalg::matrix_rank, [[1.0, 2.0], [2.0, 4.0]])?.item::<i64>()?, 1);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `shape` if there are no matrices, `dtype` if they are not of floats.
+#[track_caller]
+pub fn matrix_rank(a: Var) -> Var {
+    let at = caller();
+    let extents = matrices("matrix_rank", a, at);
+    let [m, n] = extents.clone().unwrap_or_default();
+    each("matrix_rank", a, Dtype::I64, extents.map(drop), at, || {
+        let s = svdvals(a.stop_gradient());
+        if m.min(n) == 0 {
+            return s.convert(Dtype::I64).sum_axis(-1);
+        }
+        let least = s.slice_axis(-1, 0..1) * cutoff(m, n, a.dtype());
+        s.gt(least).convert(Dtype::I64).sum_axis(-1)
+    })
+}

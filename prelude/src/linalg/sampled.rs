@@ -1,0 +1,124 @@
+//! Random vectors with a covariance, and random rotations.
+
+use super::{Triangle, cholesky, qr, solve_triangular};
+use crate::Var;
+use crate::ops::wrong;
+use crate::random::normal;
+use crate::var::{IntoVar, caller, on_behalf};
+use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Shape};
+
+/// What is wrong with a mean `[n]` and a covariance `[n, n]` of one float dtype.
+fn misfit(name: &str, mean: &ArrayType, covariance: &ArrayType) -> Option<Problem> {
+    let message = format!("`{name}` of a mean {mean} and a covariance {covariance}");
+    if !mean.dtype.is_float() || mean.dtype != covariance.dtype {
+        return Some(Problem::new(Kind::Dtype, message, "both must be floats of one type"));
+    }
+    match (&mean.shape[..], &covariance.shape[..]) {
+        ([n], [rows, columns]) if n == rows && n == columns => None,
+        _ => Some(Problem::new(Kind::Shape, message, "a mean [n] and a covariance [n, n]")),
+    }
+}
+
+/// Vectors of the normal distribution with that mean `[n]` and covariance `[n, n]`: `[shape.., n]`, of their float dtype.
+///
+/// A vector is `mean + L z`, where `L` is the Cholesky factor and `z` is normal: it moves with the mean and the covariance.
+/// A covariance that is not positive definite gives nan.
+///
+/// Errors: `shape` if they do not fit, `dtype` if they are not floats of one type; `dtype` or `shape` if the key is none.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let (mean, covariance) = ([1.0, -1.0], [[2.0, 0.5], [0.5, 1.0]]);
+/// let draw = |(m, c): (Var, Var)| linalg::multivariate_normal(random::key(3), m, c, [2000]);
+/// let x = run(draw, (mean, covariance))?;
+/// let center = run(|x: Var| x.mean_axis(0), &x)?.to_vec::<f64>()?;
+/// assert!((center[0] - 1.0).abs() < 0.1 && (center[1] + 1.0).abs() < 0.1);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn multivariate_normal(
+    key: Var,
+    mean: impl IntoVar,
+    covariance: Var,
+    shape: impl Into<Shape>,
+) -> Var {
+    let at = caller();
+    let mean = mean.beside(covariance, at);
+    let (tm, tc) = (mean.ty(at), covariance.ty(at));
+    let n = tm.shape.first().copied().unwrap_or(1);
+    let mut all = shape.into().to_vec();
+    all.push(n);
+    if let Some(problem) = misfit("multivariate_normal", &tm, &tc) {
+        let guess = ArrayType::new(tm.dtype, &all[..]);
+        return wrong(problem, &[mean, covariance], guess, at);
+    }
+    on_behalf("multivariate_normal", at, || {
+        let z = normal(key, &all[..], tm.dtype);
+        mean + z.dot(cholesky(covariance).t())
+    })
+}
+
+/// The logarithm of the density of the normal distribution with that mean `[n]` and covariance `[n, n]` at `x` of shape
+/// `[.., n]`, all of one float dtype; the result is `[..]`.
+///
+/// Errors: `shape` if they do not fit, `dtype` if they are not floats of one type.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let log = |(x, m, c): (Var, Var, Var)| linalg::multivariate_normal_logpdf(x, m, c);
+/// let y = run(log, ([1.0, 2.0], [0.0, 0.0], [[1.0, 0.0], [0.0, 4.0]]))?.item::<f64>()?;
+/// assert!((y - (-1.0 - 2f64.ln() - (2.0 * std::f64::consts::PI).ln())).abs() < 1e-14);
+/// check_grads(log, ([1.0, 2.0], [0.5, 0.0], [[1.0, 0.25], [0.25, 4.0]]), 2)?;
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn multivariate_normal_logpdf(x: Var, mean: impl IntoVar, covariance: Var) -> Var {
+    let at = caller();
+    let mean = mean.beside(x, at);
+    let (tx, tm, tc) = (x.ty(at), mean.ty(at), covariance.ty(at));
+    let name = "multivariate_normal_logpdf";
+    let fits = tx.dtype == tm.dtype && tx.shape.last() == tm.shape.first();
+    let problem = misfit(name, &tm, &tc).or((!fits).then(|| {
+        let message = format!("`{name}` at {tx} with a mean {tm}");
+        Problem::new(Kind::Shape, message, "the last axis of x is that of the mean, of one dtype")
+    }));
+    if let Some(problem) = problem {
+        let guess = ArrayType::new(tx.dtype, &tx.shape[..tx.shape.len().saturating_sub(1)]);
+        return wrong(problem, &[x, mean, covariance], guess, at);
+    }
+    on_behalf(name, at, || log_density(x - mean, covariance, at))
+}
+
+/// `-½ |L⁻¹ d|² - Σ ln L[i, i] - ½ n ln 2π`
+fn log_density(d: Var, covariance: Var, at: Loc) -> Var {
+    let shape = d.ty(at).shape;
+    let n = shape[shape.len() - 1];
+    let l = cholesky(covariance);
+    let columns = d.reshape([shape.elements() / n.max(1), n]).t();
+    let white = solve_triangular(l, columns, Triangle::LOWER).square().sum_axis(0);
+    let constant = l.diagonal().ln().sum() + 0.5 * n as f64 * (2.0 * std::f64::consts::PI).ln();
+    (-0.5 * white - constant).reshape(&shape[..shape.len() - 1])
+}
+
+/// Random orthogonal matrices `[shape.., n, n]`, each of the group equally likely (Haar): the orthogonal factors of normal
+/// matrices whose triangular factors have positive diagonals (Stewart 1980).
+///
+/// Errors: `dtype` if it is no float; `dtype` or `shape` if the key is none.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let square = run(|()| {
+///     let q = linalg::orthogonal(random::key(5), 3, [], Dtype::F64);
+///     q.matmul(q.t())
+/// }, ())?;
+/// let unit = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0];
+/// assert!(square.to_vec::<f64>()?.iter().zip(unit).all(|(x, y)| (x - y).abs() < 1e-14));
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn orthogonal(key: Var, n: usize, shape: impl Into<Shape>, dtype: Dtype) -> Var {
+    let at = caller();
+    let mut all = shape.into().to_vec();
+    all.extend([n, n]);
+    on_behalf("orthogonal", at, || qr(normal(key, &all[..], dtype)).0)
+}

@@ -1,0 +1,381 @@
+//! Solutions of linear systems, inverses and determinants.
+
+use super::factors::{LuFactors, lu_factor, svd, svdvals};
+use super::triangular::{Triangle, solve_triangular};
+use super::{System, matrices, square, transposed};
+use crate::Var;
+use crate::control::cond;
+use crate::implicit::custom_linear_solve_with;
+use crate::ops::functions::{eye, iota, ones, select};
+use crate::ops::wrong;
+use crate::transform::custom_jvp;
+use crate::var::{IntoVar, caller, on_behalf};
+use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Shape};
+
+/// `A[p] x = b[p]` by the factors, or `Aᵀ x = b`; `b` are matrices with the axes of the factors in front.
+fn by_factors(f: LuFactors, b: Var, transpose: bool) -> Var {
+    let rows = |order: Var, x: Var| x.take_along_axis(order.expand_dims(-1), -2);
+    let (unit, upper) = (Triangle::LOWER.unit_diagonal(), Triangle::UPPER);
+    if transpose {
+        // Aᵀ x = Uᵀ Lᵀ x[p]
+        let y = solve_triangular(f.packed, b, upper.transposed());
+        let y = solve_triangular(f.packed, y, unit.transposed());
+        return rows(f.permutation.argsort(-1), y);
+    }
+    let y = solve_triangular(f.packed, rows(f.permutation, b), unit);
+    solve_triangular(f.packed, y, upper)
+}
+
+/// The solution of a checked system by factors of its matrix.
+fn solution(system: &System, f: LuFactors, transpose: bool, at: Loc) -> Var {
+    let lead = &system.right.ty(at).shape;
+    let spread = |x: Var, last: usize| {
+        let own = x.ty(at).shape;
+        let shape = [&lead[..lead.len() - 2], &own[own.len() - last..]].concat();
+        x.broadcast_to(&shape[..])
+    };
+    let (packed, pivots) = (spread(f.packed, 2), spread(f.pivots, 1));
+    let f = LuFactors { packed, pivots, permutation: spread(f.permutation, 1) };
+    system.solved(by_factors(f, system.right, transpose), at)
+}
+
+/// The solution `x` of `A x = b`, given the factors of [`lu_factor`] of square matrices `[.., n, n]`: `b` of shape `[n]` or
+/// `[.., n, columns]`, of their dtype; axes in front broadcast. The result has the shape of `b`.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let solve = |(a, b): (Var, Var)| linalg::lu_solve(linalg::lu_factor(a), b);
+/// let (a, b) = ([[1.0, 2.0], [4.0, 4.0]], [5.0, 12.0]);
+/// assert_eq!(run(solve, (a, b))?.to_vec::<f64>()?, [1.0, 2.0]);
+/// check_grads(solve, (a, b), 2)?;
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `shape` if the factors are not of square matrices or `b` does not fit, `dtype` if dtypes differ.
+#[track_caller]
+pub fn lu_solve(factors: LuFactors, b: impl IntoVar) -> Var {
+    let at = caller();
+    let b = b.beside(factors.packed, at);
+    match System::of("lu_solve", factors.packed, b, at) {
+        Ok(system) => on_behalf("lu_solve", at, || solution(&system, factors, false, at)),
+        Err(problem) => wrong(problem, &[factors.packed, b], b.ty(at), at),
+    }
+}
+
+/// The solution `x` of `A x = b` for square matrices `a` `[.., n, n]`, floats, and `b` of shape `[n]` or `[.., n, columns]`, of
+/// their dtype; axes in front broadcast. The result has the shape of `b`.
+///
+/// By an LU factorization; derivatives of every order are systems with the same factors
+/// ([`custom_linear_solve`](crate::custom_linear_solve)). A singular matrix gives inf or nan, in its member of a batch;
+/// [`solve_checked`] says which.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let solve = |(a, b): (Var, Var)| linalg::solve(a, b);
+/// let (a, b) = ([[1.0, 2.0], [4.0, 4.0]], [5.0, 12.0]);
+/// assert_eq!(run(solve, (a, b))?.to_vec::<f64>()?, [1.0, 2.0]);
+/// check_grads(solve, (a, b), 2)?;
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `shape` if `a` is not square or `b` does not fit, `dtype` if they are not floats of one type.
+#[track_caller]
+pub fn solve(a: Var, b: impl IntoVar) -> Var {
+    let at = caller();
+    let b = b.beside(a, at);
+    match System::of("solve", a, b, at) {
+        Ok(system) => {
+            on_behalf("solve", at, || implicit(a, &system, lu_factor(a.stop_gradient()), at))
+        }
+        Err(problem) => wrong(problem, &[a, b], b.ty(at), at),
+    }
+}
+
+/// The solution of a system by factors of its matrix that are constants to derivatives.
+fn implicit(a: Var, system: &System, f: LuFactors, at: Loc) -> Var {
+    let of = |right: Var| System { matrix: system.matrix, right, solution: right.ty(at) };
+    let x = custom_linear_solve_with(
+        |x: Var| a.matmul(x),
+        system.right,
+        |b: Var| solution(&of(b), f, false, at),
+        |c: Var| solution(&of(c), f, true, at),
+    );
+    system.solved(x, at)
+}
+
+/// `(x, ok)`: the solution of [`solve`], and for each matrix (bool `[..]`) whether it is regular: its entries are finite and no
+/// pivot is zero.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let a = [[[1.0, 2.0], [2.0, 4.0]], [[2.0, 0.0], [0.0, 2.0]]];
+/// let (x, ok) = run(|(a, b): (Var, Var)| linalg::solve_checked(a, b), (a, [2.0, 4.0]))?;
+/// assert_eq!(ok.to_vec::<bool>()?, [false, true]);
+/// assert_eq!(x.to_vec::<f64>()?[2..], [1.0, 2.0]);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: those of [`solve`].
+#[track_caller]
+pub fn solve_checked(a: Var, b: impl IntoVar) -> (Var, Var) {
+    let at = caller();
+    let b = b.beside(a, at);
+    match System::of("solve_checked", a, b, at) {
+        Ok(system) => on_behalf("solve_checked", at, || {
+            let f = lu_factor(a.stop_gradient());
+            let pivots = f.packed.diagonal();
+            let regular = pivots.is_finite() & pivots.ne(0.0);
+            (implicit(a, &system, f, at), regular.all_axis(-1))
+        }),
+        Err(problem) => {
+            let unknown = Var::poison(ArrayType::new(Dtype::Bool, Shape::scalar()), at);
+            (wrong(problem, &[a, b], b.ty(at), at), unknown)
+        }
+    }
+}
+
+/// The inverses of square matrices `[.., n, n]`, floats. A singular one gives inf or nan. Where a system is to be solved,
+/// [`solve`] is faster and more accurate.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let inverse = run(linalg::inv, [[1.0, 2.0], [4.0, 4.0]])?;
+/// assert_eq!(inverse.to_vec::<f64>()?, [-1.0, 0.5, 1.0, -0.25]);
+/// check_grads(linalg::inv, [[1.0, 2.0], [4.0, 4.0]], 2)?;
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `shape` if the matrices are not square, `dtype` if they are not of floats.
+#[track_caller]
+pub fn inv(a: Var) -> Var {
+    let at = caller();
+    match square("inv", a, at) {
+        Ok(n) => on_behalf("inv", at, || solve(a, eye(n, a.dtype()).broadcast_to(a.shape()))),
+        Err(problem) => wrong(problem, &[a], a.ty(at), at),
+    }
+}
+
+/// The sign that the exchanges of rows give, 1 or -1, of dtype `dtype`.
+fn parity(f: LuFactors, dtype: Dtype) -> Var {
+    let pivots = f.pivots;
+    let shape = pivots.shape();
+    let own = iota(shape.clone(), shape.len() - 1, Dtype::I32);
+    let exchanges = pivots.ne(own).convert(Dtype::I32).sum_axis(-1);
+    (1 - 2 * (exchanges % 2)).convert(dtype)
+}
+
+/// The type of a number for each matrix.
+fn number_each(ty: &ArrayType) -> ArrayType {
+    ArrayType::new(ty.dtype, &ty.shape[..ty.shape.len().saturating_sub(2)])
+}
+
+/// The determinants `[..]` of square matrices `[.., n, n]`, floats.
+///
+/// The derivative is the adjugate, also at singular matrices: where a pivot is nearly zero derivatives are those of the
+/// product of the singular values (exact to first order; the second is not finite where other singular values are
+/// equal, too), elsewhere those of the factors.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// assert_eq!(run(linalg::det, [[1.0, 2.0], [4.0, 4.0]])?.item::<f64>()?, -4.0);
+/// check_grads(linalg::det, [[1.0, 2.0], [4.0, 4.0]], 2)?;
+/// let singular = [[1.0, 2.0], [2.0, 4.0]];
+/// let adjugate = run(grad(linalg::det), singular)?.to_vec::<f64>()?;
+/// assert!(adjugate.iter().zip([4.0, -2.0, -2.0, 1.0]).all(|(x, y)| (x - y).abs() < 1e-13));
+/// check_grads(linalg::det, singular, 2)?;
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `shape` if the matrices are not square, `dtype` if they are not of floats.
+#[track_caller]
+pub fn det(a: Var) -> Var {
+    let at = caller();
+    let n = match square("det", a, at) {
+        Ok(n) => n,
+        Err(problem) => return wrong(problem, &[a], number_each(&a.ty(at)), at),
+    };
+    on_behalf("det", at, || {
+        let ty = number_each(&a.ty(at));
+        if n == 0 {
+            return ones(ty.shape, ty.dtype);
+        }
+        let f = lu_factor(a.stop_gradient());
+        let pivots = f.packed.diagonal().abs();
+        let near = pivots.min_axis(-1).lt(pivots.max_axis(-1) * near_zero(ty.dtype));
+        // A pivot of zero has no finite derivative; in its place stands a matrix that has.
+        let safe = |on: Var, x: Var| {
+            let on = on.expand_dims(-1).expand_dims(-1).broadcast_to(x.shape());
+            let other = (iota([n], 0, ty.dtype) + 1.0).diag(0).broadcast_to(x.shape());
+            select(on, other, x)
+        };
+        let by_pivots = |a: Var| {
+            let f = lu_factor(a);
+            parity(f, ty.dtype) * f.packed.diagonal().prod_axis(-1)
+        };
+        let value = parity(f, ty.dtype) * f.packed.diagonal().prod_axis(-1);
+        let regular = by_pivots(safe(near, a));
+        let all = |x: Var| if x.rank() == 0 { x } else { x.any() };
+        cond(
+            all(near),
+            |(a, regular): (Var, Var)| {
+                let by_values = product_of_values(safe(!near, a));
+                // The value is that of the factors: exactly zero where a pivot is.
+                let moved = value + (by_values - by_values.stop_gradient());
+                select(near, moved, regular)
+            },
+            |(_, regular): (Var, Var)| regular,
+            (a, regular),
+        )
+    })
+}
+
+/// A pivot that is so much smaller than another is nearly zero: half of the digits are lost.
+fn near_zero(dtype: Dtype) -> f64 {
+    match dtype {
+        Dtype::F32 => f64::from(f32::EPSILON).sqrt(),
+        _ => f64::EPSILON.sqrt(),
+    }
+}
+
+/// `det(U) det(V) Π s`: the sign of the vectors is constant.
+fn product_of_values(a: Var) -> Var {
+    let (u, _, vt) = svd(a.stop_gradient());
+    let turn = |q: Var| {
+        let f = lu_factor(q);
+        parity(f, q.dtype()) * f.packed.diagonal().signum().prod_axis(-1)
+    };
+    turn(u) * turn(vt) * svdvals(a).prod_axis(-1)
+}
+
+/// `(sign, ln |det|)`, each `[..]`, of square matrices `[.., n, n]`, floats: for determinants that are too large or too small
+/// for a float. A singular matrix gives `(0, -inf)`. The derivative of the logarithm is `A⁻ᵀ`.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let (sign, log) = run(|a: Var| linalg::slogdet(a), [[1.0, 2.0], [4.0, 4.0]])?;
+/// assert_eq!((sign.item::<f64>()?, log.item::<f64>()?), (-1.0, 4f64.ln()));
+/// check_grads(|a: Var| linalg::slogdet(a).1, [[1.0, 2.0], [4.0, 4.0]], 2)?;
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `shape` if the matrices are not square, `dtype` if they are not of floats.
+#[track_caller]
+pub fn slogdet(a: Var) -> (Var, Var) {
+    let at = caller();
+    if let Err(problem) = square("slogdet", a, at) {
+        let ty = number_each(&a.ty(at));
+        return (wrong(problem, &[a], ty.clone(), at), Var::poison(ty, at));
+    }
+    on_behalf("slogdet", at, || {
+        let f = lu_factor(a.stop_gradient());
+        let sign = parity(f, a.dtype()) * f.packed.diagonal().signum().prod_axis(-1);
+        let log = |a: Var| lu_factor(a).packed.diagonal().abs().ln().sum_axis(-1);
+        let rule = move |a: Var, da: Var| (log(a), (transposed(inv(a)) * da).sum_axis([-2, -1]));
+        (sign, custom_jvp(log, rule)(a))
+    })
+}
+
+/// Singular values below so much of the largest one are taken for zero: `max(m, n)` rounding errors.
+pub(super) fn cutoff(m: usize, n: usize, dtype: Dtype) -> f64 {
+    let epsilon = match dtype {
+        Dtype::F32 => f64::from(f32::EPSILON),
+        _ => f64::EPSILON,
+    };
+    m.max(n) as f64 * epsilon
+}
+
+/// The pseudo-inverses `[.., n, m]` of matrices `a` `[.., m, n]`, floats (Moore and Penrose), by their singular values; those below
+/// `max(m, n)` rounding errors of the largest are taken for zero.
+///
+/// The derivative is that among matrices of the same rank (Golub and Pereyra 1973), the only one that is finite:
+/// `dA⁺ = -A⁺ dA A⁺ + A⁺A⁺ᵀ dAᵀ (1 - AA⁺) + (1 - A⁺A) dAᵀ A⁺ᵀA⁺`, for derivatives up to the third; those beyond are those of
+/// the singular values and vectors.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let tall = [[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]];
+/// let inverse = run(linalg::pinv, tall)?;
+/// assert!(inverse.to_vec::<f64>()?.iter().zip([1.0, 0.0, 0.0, 0.0, 0.5, 0.0]).all(|(x, y)| (x - y).abs() < 1e-15));
+/// check_grads(linalg::pinv, tall, 2)?;
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `shape` if there are no matrices, `dtype` if they are not of floats.
+#[track_caller]
+pub fn pinv(a: Var) -> Var {
+    let at = caller();
+    match matrices("pinv", a, at) {
+        Ok(_) => on_behalf("pinv", at, || ruled_pinv(a, 3)),
+        Err(problem) => wrong(problem, &[a], a.ty(at), at),
+    }
+}
+
+/// The pseudo-inverse with the rule of constant rank for so many orders of derivatives.
+fn ruled_pinv(a: Var, orders: usize) -> Var {
+    if orders == 0 {
+        return plain_pinv(a);
+    }
+    let rule = move |a: Var, da: Var| {
+        let p = ruled_pinv(a, orders - 1);
+        let (pt, dat) = (transposed(p), transposed(da));
+        // (1 - AA⁺)ᵀ = 1 - AA⁺, so dAᵀ (1 - AA⁺) = dAᵀ - (dAᵀ A) A⁺.
+        let beyond = p.matmul(pt).matmul(dat - dat.matmul(a).matmul(p));
+        let rest = dat - p.matmul(a.matmul(dat));
+        let dp = beyond + rest.matmul(pt).matmul(p) - p.matmul(da).matmul(p);
+        (p, dp)
+    };
+    custom_jvp(plain_pinv, rule)(a)
+}
+
+/// `V diag(1/s) Uᵀ`, without the values that are nearly zero.
+fn plain_pinv(a: Var) -> Var {
+    let shape = a.shape();
+    let (m, n) = (shape[shape.len() - 2], shape[shape.len() - 1]);
+    if m == 0 || n == 0 {
+        return transposed(a);
+    }
+    let (u, s, vt) = svd(a);
+    let kept = s.gt(s.slice_axis(-1, 0..1) * cutoff(m, n, a.dtype()));
+    let inverse = select(kept, 1.0 / select(kept, s, s.ones_like()), s.zeros_like());
+    (transposed(vt) * inverse.expand_dims(-2)).matmul(transposed(u))
+}
+
+/// The shortest `x` with the smallest `|A x - b|`, for `a` `[m, n]`, floats, and `b` of shape `[m]` or `[m, columns]`; the result is
+/// `[n]` or `[n, columns]`. Matrices of any rank, by [`pinv`], of whose derivative its own is.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let fit = |(a, b): (Var, Var)| linalg::lstsq(a, b);
+/// let (a, b) = ([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]], [1.0, 3.0, 5.0]);
+/// let line = run(fit, (a, b))?.to_vec::<f64>()?;
+/// assert!((line[0] - 1.0).abs() < 1e-14 && (line[1] - 2.0).abs() < 1e-14);
+/// check_grads(fit, (a, b), 2)?;
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `shape` if `a` is no matrix or `b` does not fit, `dtype` if they are not floats of one type.
+#[track_caller]
+pub fn lstsq(a: Var, b: impl IntoVar) -> Var {
+    let at = caller();
+    let b = b.beside(a, at);
+    let (ta, tb) = (a.ty(at), b.ty(at));
+    let fits = matrices("lstsq", a, at).and_then(|[m, _]| {
+        let message = format!("`lstsq` of {ta} and {tb}");
+        if ta.dtype != tb.dtype {
+            let help = crate::dtype::conversions(ta.dtype, tb.dtype);
+            return Err(Problem::new(Kind::Dtype, message, help));
+        }
+        match (ta.shape.len(), &tb.shape[..]) {
+            (2, [rows] | [rows, _]) if *rows == m => Ok(()),
+            _ => {
+                let help =
+                    "one matrix [m, n], and right sides [m] or [m, columns]; `vmap` over more";
+                Err(Problem::new(Kind::Shape, message, help))
+            }
+        }
+    });
+    match fits {
+        Ok(()) => on_behalf("lstsq", at, || ruled_pinv(a, 3).matmul(b)),
+        Err(problem) => wrong(problem, &[a, b], tb, at),
+    }
+}

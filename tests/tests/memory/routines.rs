@@ -1,0 +1,47 @@
+//! Library routines: a call that is warm allocates its results and nothing else, and what is said of memory contains
+//! the memory that they work in.
+
+use tapeloom::prelude::*;
+use tapeloom_tests::Counting;
+
+/// What a call takes beside results, whatever it computes: handles, tables of arguments.
+const BESIDE: usize = 4 << 10;
+
+fn check(name: &str, n: usize, scratch: usize, f: impl Fn(Var) -> Var) {
+    // Symmetric, and positive definite.
+    let a = run(
+        |()| {
+            eye(n, Dtype::F64) * 3.0
+                + 1.0 / (1.0 + iota([n, n], 0, Dtype::F64) + iota([n, n], 1, Dtype::F64))
+        },
+        (),
+    );
+    let a = a.unwrap();
+    let f = jit(f);
+    let (y, cold) = Counting::most(|| f.call(&a).unwrap());
+    let results = y.elements() * 8;
+    let told = f.explain(&a).unwrap().peak_bytes();
+    assert!(cold >= scratch, "{name}: {cold} bytes in the first call, {scratch} of them scratch");
+    let arguments = a.elements() * 8;
+    assert!(
+        told >= scratch + results + arguments,
+        "{name}: {told} bytes told, {scratch} of them scratch"
+    );
+    let (_, warm) = Counting::most(|| f.call(&a).unwrap());
+    assert!(warm <= results + BESIDE, "{name}: {warm} bytes in a warm call, {results} of results");
+}
+
+#[test]
+fn a_warm_call_allocates_its_results_only() {
+    // In units of the matrix, at least so much is worked in.
+    let n = 64;
+    let square = n * n * 8;
+    check("cholesky", n, square, linalg::cholesky);
+    check("solve", n, square, |a| linalg::solve(a, a.sum_axis(0)));
+    check("qr", n, square, |a| linalg::qr(a).0);
+    check("eigh", n, 2 * square, |a| linalg::eigh(a).1);
+    check("svd", n, 3 * square, |a| linalg::svd(a).0);
+    check("eig", n, 2 * square, |a| linalg::eig(a).0.0);
+    check("schur", n, square, |a| linalg::schur(a).0);
+    check("gradient", n, square, grad(|a: Var| linalg::slogdet(a).1));
+}
