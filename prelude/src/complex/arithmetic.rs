@@ -50,10 +50,7 @@ fn mul_of_real(x: Var, z: Complex) -> Complex {
 /// The quotient does not depend on `s`, so to derivatives `s` is a constant.
 fn div(z: Complex, w: Complex) -> Complex {
     let (v, inverse) = scaled(w);
-    Complex {
-        re: (z.re * v.re + z.im * v.im) * inverse,
-        im: (z.im * v.re - z.re * v.im) * inverse,
-    }
+    Complex { re: (z.re * v.re + z.im * v.im) * inverse, im: (z.im * v.re - z.re * v.im) * inverse }
 }
 
 fn div_real(z: Complex, x: Var) -> Complex {

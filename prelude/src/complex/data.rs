@@ -40,7 +40,7 @@ impl Complex<Tensor> {
     /// use tapeloom::prelude::*;
     /// let z = Complex::from([(1.0, 2.0), (3.0, -4.0)]);
     /// assert_eq!(z.to_pairs::<f64>()?, [(1.0, 2.0), (3.0, -4.0)]);
-    /// assert_eq!(z.to_string(), "[1, 3] + i [2, -4]");
+    /// assert_eq!(z.to_string(), "[1.0, 3.0] + i [ 2.0, -4.0]");
     /// # Ok::<(), tapeloom::Problem>(())
     /// ```
     ///

@@ -110,10 +110,7 @@ impl Complex {
             let t = (0.5 * self.re.hypot(self.im) + 0.5 * size).sqrt();
             let other = self.im / t.eq(0.0).select(1.0, 2.0 * t);
             let side = self.re.ones_like().copysign(self.im.stop_gradient());
-            Complex {
-                re: right.select(t, side * other),
-                im: right.select(other, side * t),
-            }
+            Complex { re: right.select(t, side * other), im: right.select(other, side * t) }
         })
     }
 

@@ -31,7 +31,7 @@
 //! ```
 //! use tapeloom::prelude::*;
 //! // d/dz z³ = 3 z², at 1 + 2i.
-//! let derivative = |z: Complex| jvp(|z: Complex| z.powi(3), z, Complex::from((1.0, 0.0))).1;
+//! let derivative = |z: Complex| jvp(|z: Complex| z.powi(3))((z, z.re.ones_like().into())).1;
 //! let d = run(derivative, Complex::from((1.0, 2.0)))?;
 //! assert_eq!(d.to_pairs::<f64>()?, [(-9.0, 12.0)]);
 //! # Ok::<(), tapeloom::Error>(())
@@ -129,10 +129,7 @@ impl Complex {
     pub fn new(re: impl IntoVar, im: impl IntoVar) -> Complex {
         let at = caller();
         let (re, im) = crate::var::pair(re, im, at);
-        on_behalf("complex", at, || Complex {
-            re: re + im.zeros_like(),
-            im: im + re.zeros_like(),
-        })
+        on_behalf("complex", at, || Complex { re: re + im.zeros_like(), im: im + re.zeros_like() })
     }
 
     /// The array of those absolute values and angles: `radius (cos angle + i sin angle)`, both broadcast together.

@@ -19,16 +19,16 @@ pub enum Norm {
 
 impl Norm {
     /// What the forward transform is multiplied by.
-    pub(super) fn of_forward(self, n: usize) -> f64 {
+    pub(super) fn of_forward(self, n: f64) -> f64 {
         match self {
             Norm::Backward => 1.0,
-            Norm::Ortho => 1.0 / (n as f64).sqrt(),
-            Norm::Forward => 1.0 / n as f64,
+            Norm::Ortho => 1.0 / n.sqrt(),
+            Norm::Forward => 1.0 / n,
         }
     }
 
     /// What the inverse transform is multiplied by.
-    pub(super) fn of_inverse(self, n: usize) -> f64 {
+    pub(super) fn of_inverse(self, n: f64) -> f64 {
         match self {
             Norm::Backward => Norm::Forward.of_forward(n),
             Norm::Ortho => Norm::Ortho.of_forward(n),
@@ -161,7 +161,9 @@ impl Plan {
         let axes: Vec<usize> = given.iter().filter_map(|axis| position(*axis, rank)).collect();
         let points = match &along.points {
             None => vec![None; axes.len()],
-            Some(points) if points.len() == axes.len() => points.iter().copied().map(Some).collect(),
+            Some(points) if points.len() == axes.len() => {
+                points.iter().copied().map(Some).collect()
+            }
             Some(points) => {
                 let message = format!(
                     "`{name}` along {} axes is given {} numbers of points",
@@ -211,11 +213,16 @@ impl Plan {
         y
     }
 
-    /// The product of the extents along the axes.
-    pub(super) fn size(&self, x: Var, at: Loc) -> usize {
+    /// The product of the extents along the axes, which may be too large for an integer.
+    pub(super) fn size(&self, x: Var, at: Loc) -> f64 {
         let shape = x.ty(at).shape;
-        self.axes.iter().map(|axis| shape[*axis]).product()
+        self.axes.iter().map(|axis| shape[*axis] as f64).product()
     }
+}
+
+/// `x` times a factor of a transform of that many points; of none there is nothing to scale.
+pub(super) fn scaled(x: Var, factor: f64, size: f64) -> Var {
+    if factor == 1.0 || size == 0.0 { x } else { x * factor }
 }
 
 /// `x` with `n` elements along an axis: cut off, or zeros behind.

@@ -1,6 +1,6 @@
 //! Transforms of complex arrays, and of real arrays to whole spectra.
 
-use super::along::{Along, Plan};
+use super::along::{Along, Plan, scaled};
 use crate::Var;
 use crate::complex::{Complex, IntoComplex};
 use crate::ops::functions::concat;
@@ -62,7 +62,7 @@ fn transform(
                 }
                 (Some(im), _) => of_complex(Complex { re, im }, axes, inverse, at),
             };
-            if factor == 1.0 || size == 0 { y } else { y * factor }
+            y.map(|y| scaled(y, factor, size))
         }
         Err(problem) => {
             let y = wrong(problem, &[given], given.ty(at), at);

@@ -65,7 +65,6 @@ pub fn next_fast_len(n: usize) -> usize {
 ///
 /// Errors: `dtype` if they are not floats of one dtype; `shape` if one is a scalar or has no elements along the last axis, or the
 /// other axes do not broadcast.
-#[doc(alias = "convolve")]
 #[track_caller]
 pub fn fftconvolve(x: Var, y: impl IntoVar, mode: Mode) -> Var {
     let at = caller();
@@ -98,9 +97,8 @@ fn ready(x: Var, y: Var, at: Loc) -> Result<(Var, Var), Problem> {
     let lead = broadcast_shapes(&front, &other).ok_or_else(|| {
         problem(Kind::Shape, "the axes before the last must be equal or 1, aligned at the end")
     })?;
-    let whole = |x: Var, n: usize| {
-        broadcast_var(x, &Shape::from(&[&lead[..], &[n]].concat()[..]), at)
-    };
+    let whole =
+        |x: Var, n: usize| broadcast_var(x, &Shape::from(&[&lead[..], &[n]].concat()[..]), at);
     Ok((whole(x, n), whole(y, m)))
 }
 
@@ -108,7 +106,7 @@ fn convolved(x: Var, y: Var, mode: Mode, at: Loc) -> Var {
     let (tx, ty) = (x.ty(at), y.ty(at));
     let last = tx.shape.len() - 1;
     let (n, m) = (tx.shape[last], ty.shape[last]);
-    let full = n + m - 1;
+    let full = n.saturating_add(m) - 1;
     let length = next_fast_len(full);
     let spectrum = |x: Var| rfft_along(super::along::resized(x, last, length, at), last, at);
     let z: Complex = spectrum(x) * spectrum(y);

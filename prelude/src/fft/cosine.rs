@@ -4,11 +4,11 @@ use super::along::{Along, Norm, Plan};
 use super::complex::rfft_along;
 use crate::Var;
 use crate::complex::Complex;
-use crate::ops::functions::{concat, constant};
+use crate::ops::functions::{arange, concat, select};
 use crate::ops::{emit, insert_axis, move_axis, wrong};
 use crate::var::{caller, on_behalf};
 use tapeloom_ir::prim::Irfft;
-use tapeloom_ir::{Dtype, Loc, Tensor};
+use tapeloom_ir::{Dtype, Loc};
 
 /// Which cosine transform; the numbers are the usual ones, and those of `scipy.fft`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -76,10 +76,9 @@ fn transform(name: &'static str, x: Var, kind: Cosine, along: &Along, at: Loc) -
             let x = plan.resized(x, at);
             let (axis, rank) = (plan.axes[0], ty.shape.len());
             let x = move_axis(x, axis, rank - 1, at);
-            let n = x.ty(at).shape[rank - 1];
-            let y = match n {
-                0 => x,
-                _ => scaled(x, kind, plan.norm, at),
+            let y = match x.ty(at).shape.contains(&0) {
+                true => x,
+                false => scaled(x, kind, plan.norm, at),
             };
             move_axis(y, rank - 1, axis, at)
         }
@@ -102,7 +101,10 @@ fn scaled(x: Var, kind: Cosine, norm: Norm, at: Loc) -> Var {
     let first = if kind == Cosine::III && norm == Norm::Ortho { 2.0 * first } else { first };
     let weighted = |x: Var| match first == others {
         true => x * others,
-        false => x * table(n, x.ty(at).dtype, |k| if k == 0 { first } else { others }),
+        false => {
+            let factors = select(arange(n, Dtype::I64).eq(0), first, others);
+            x * factors.convert(x.ty(at).dtype)
+        }
     };
     match kind {
         Cosine::II => weighted(second(x, at)),
@@ -110,23 +112,10 @@ fn scaled(x: Var, kind: Cosine, norm: Norm, at: Loc) -> Var {
     }
 }
 
-/// A vector of numbers that the program reads.
-fn table(n: usize, dtype: Dtype, number: impl Fn(usize) -> f64) -> Var {
-    let numbers = (0..n).map(number);
-    match dtype {
-        Dtype::F32 => constant(numbers.map(|x| x as f32).collect::<Tensor>()),
-        _ => constant(numbers.collect::<Tensor>()),
-    }
-}
-
 /// `cos(π k / 2 n)` and `sin(π k / 2 n)` for the frequencies `k` of half a spectrum.
 fn turns(n: usize, dtype: Dtype) -> Complex {
-    let angle = |k: usize| std::f64::consts::PI * k as f64 / (2.0 * n as f64);
-    let half = n / 2 + 1;
-    Complex {
-        re: table(half, dtype, |k| angle(k).cos()),
-        im: table(half, dtype, |k| angle(k).sin()),
-    }
+    let angle = arange(n / 2 + 1, Dtype::F64) * (std::f64::consts::PI / (2.0 * n as f64));
+    Complex { re: angle.cos().convert(dtype), im: angle.sin().convert(dtype) }
 }
 
 /// The second kind along the last axis.

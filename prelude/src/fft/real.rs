@@ -1,6 +1,6 @@
 //! Transforms between real arrays and halves of spectra.
 
-use super::along::{Along, Plan, resized};
+use super::along::{Along, Plan, resized, scaled};
 use super::complex::{of_complex, rfft_along};
 use crate::Var;
 use crate::complex::{Complex, IntoComplex};
@@ -24,7 +24,7 @@ fn forward(name: &'static str, x: Var, along: &Along, plan: Planned, at: Loc) ->
             };
             let y = of_complex(rfft_along(x, *last, at), rest, false, at);
             let factor = plan.norm.of_forward(size);
-            if factor == 1.0 || size == 0 { y } else { y * factor }
+            y.map(|y| scaled(y, factor, size))
         }
         Err(problem) => {
             let y = wrong(problem, &[x], ty, at);
@@ -33,31 +33,26 @@ fn forward(name: &'static str, x: Var, along: &Along, plan: Planned, at: Loc) ->
     })
 }
 
-fn backward(
-    name: &'static str,
-    y: impl IntoComplex,
-    along: &Along,
-    plan: Planned,
-    at: Loc,
-) -> Var {
+fn backward(name: &'static str, y: impl IntoComplex, along: &Along, plan: Planned, at: Loc) -> Var {
     let (re, im) = y.into_parts(at);
     let im = im.unwrap_or_else(|| on_behalf(name, at, || re.zeros_like()));
     let inside = || -> Result<Var, Problem> {
         let (parts, shape) = broadcast_together(name, &[re, im], at)?;
         let z = Complex { re: parts[0], im: parts[1] }.map(|x| x.broadcast_to(&shape));
         let mut plan = plan(name, along, &z.re.ty(at))?;
-        let Some((last, rest)) = plan.axes.clone().split_last().map(|(l, r)| (*l, r.to_vec())) else {
+        let Some((last, rest)) = plan.axes.clone().split_last().map(|(l, r)| (*l, r.to_vec()))
+        else {
             return Ok(z.re);
         };
         let h = shape[last];
         let n = match plan.points.pop().flatten() {
             Some(n) => n,
-            None if h == 0 => {
+            None if h <= 1 => {
                 let help = "say how many points the result has: `fft::along(axis).points(n)`";
-                let message = format!("`{name}` of half a spectrum without frequencies");
+                let message = format!("`{name}` of half a spectrum with {h} frequencies");
                 return Err(Problem::new(Kind::Shape, message, help));
             }
-            None => 2 * h - 2,
+            None => h.saturating_mul(2) - 2,
         };
         plan.axes.pop();
         let half = if n == 0 { 0 } else { n / 2 + 1 };
@@ -67,9 +62,8 @@ fn backward(
         let part = |x: Var| insert_axis(move_axis(x, last, rank - 1, at), rank - 1, at);
         let x = emit(Irfft { n }, &[concat(&[part(z.re), part(z.im)], rank - 1)], at);
         let x = move_axis(x, rank - 1, last, at);
-        let size = plan.size(x, at) * n;
-        let factor = plan.norm.of_inverse(size);
-        Ok(if factor == 1.0 || size == 0 { x } else { x * factor })
+        let size = plan.size(x, at) * n as f64;
+        Ok(scaled(x, plan.norm.of_inverse(size), size))
     };
     on_behalf(name, at, || match inside() {
         Ok(x) => x,
