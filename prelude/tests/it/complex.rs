@@ -140,7 +140,8 @@ fn gradients_are_pairs_of_partial_derivatives() {
     assert_eq!(g.to_pairs::<f64>().unwrap(), [(2.0, -3.0); 2]);
     // Descent reaches the least distance.
     let target = |z: Complex| (z - Complex::new(z.re.full_like(1.0), 2.0)).abs2();
-    let descend = |z: Complex| fori_loop(60, |_, z: Complex| z - 0.25 * grad(target)(z), z);
+    let descend =
+        |z: Complex| fori_loop(60, |(_, z): (Var, Complex)| z - 0.25 * grad(target)(z), z);
     let end = run(descend, Complex::from((5.0, -7.0))).unwrap().to_pairs::<f64>().unwrap();
     assert!((end[0].0 - 1.0).abs() < 1e-14 && (end[0].1 - 2.0).abs() < 1e-14, "{end:?}");
 }
@@ -199,7 +200,7 @@ fn trees_of_complex_arrays() {
     assert_eq!(run(vmap(shift), &wave).unwrap(), all);
     assert_eq!(run(|w: Wave<Var>| map(shift, w), &wave).unwrap(), all);
     let power = |z: Complex| {
-        let step = |(sum, _): (Complex, Var), w: Complex| ((sum * w, sum.re), sum.im);
+        let step = |((sum, _), w): ((Complex, Var), Complex)| ((sum * w, sum.re), sum.im);
         scan(step, (Complex::from(z.re.index(0).ones_like()), z.re.index(0)), z).0.0
     };
     let product = NUMBERS.into_iter().reduce(mul).unwrap();
