@@ -57,10 +57,12 @@
 extern crate self as tapeloom;
 
 mod check;
+pub mod complex;
 pub mod control;
 pub mod define_by_run;
 mod dtype;
 mod error;
+pub mod fft;
 mod function;
 pub mod host_calls;
 pub mod implicit;
@@ -76,6 +78,7 @@ pub mod tree;
 pub mod var;
 
 pub use check::{check_grads, check_rule};
+pub use complex::{Complex, IntoComplex};
 pub use control::*;
 pub use define_by_run::{
     Ephemeral, Persistent, Tape, record, record_within, recorded_bytes, recorded_vjp,
@@ -103,6 +106,7 @@ pub use var::{IntoVar, Var};
 /// Everything that programs usually need: `use tapeloom::prelude::*;`
 pub mod prelude {
     pub use crate::check::{check_grads, check_rule};
+    pub use crate::complex::{Complex, IntoComplex};
     pub use crate::control::*;
     pub use crate::define_by_run::{Tape, record, record_within, recorded_bytes, recorded_vjp};
     pub use crate::host_calls::{callback, callback_batched, debug_print, tap, tap_cotangent};
@@ -117,7 +121,7 @@ pub mod prelude {
         tree_leaves, tree_map, tree_map2, tree_map3, tree_paths, tree_sum, zeros_like,
     };
     pub use crate::var::{IntoVar, Var};
-    pub use crate::{linalg, optim, random};
+    pub use crate::{fft, linalg, optim, random};
     pub use tapeloom_derive::Tree;
     pub use tapeloom_ir::{Cancel, Dtype, Policy, Shape, Tensor};
 }

@@ -20,6 +20,7 @@ mod syntax;
 
 pub(crate) mod array;
 pub(crate) mod control;
+pub(crate) mod fourier;
 pub(crate) mod linalg;
 pub(crate) mod memory;
 
@@ -65,6 +66,9 @@ pub use control::linear_call::LinearCall;
 pub use control::loops::{
     Binding, Direction, Keeps, Loop, LoopSpec, Places, Replay, Settled, TripCount,
 };
+pub use fourier::fft::Fft;
+pub use fourier::irfft::Irfft;
+pub use fourier::rfft::Rfft;
 pub use implicit::{LinearSolve, Root};
 pub use linalg::cholesky::Cholesky;
 pub use linalg::decomposition::{Decomposed, Decomposition, Tangents};
@@ -76,6 +80,7 @@ pub use linalg::routine_call::RoutineCall;
 pub use linalg::schur::Schur;
 pub use linalg::svd::Svd;
 pub use linalg::triangular_solve::TriangularSolve;
+pub use linalg::tridiagonal_solve::TridiagonalSolve;
 pub use memory::barrier::{Barrier, apart_from};
 pub use memory::mark::{KeyUse, Mark};
 pub use memory::packing::Packing;
@@ -243,7 +248,8 @@ primitives! {
         Reduce, ArgReduce, Dot,
         Cumulate, Recurrence, ArgSort,
         Gather, Scatter,
-        Cholesky, TriangularSolve,
+        Cholesky, TriangularSolve, TridiagonalSolve,
+        Fft, Rfft, Irfft,
         StopGradient, Barrier;
     decompositions:
         Lu, Qr, Eigh, Svd, Eig, Schur;

@@ -2,11 +2,13 @@
 
 mod absurd;
 mod captures;
+mod complex;
 mod control;
 mod custom;
 mod empty;
 mod errors;
 mod examples;
+mod fourier;
 mod jit;
 mod keys;
 mod numbers;

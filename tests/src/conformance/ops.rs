@@ -78,6 +78,7 @@ pub(super) fn unary(name: &str) -> Option<fn(Var) -> Var> {
         "lu_solve_logdet" => |x| linalg::lu_factor(x).packed.diagonal().abs().ln().sum(),
         "pinv" => linalg::pinv,
         "expm" => linalg::expm,
+        "fft2_power" => |x| fft::fft2(x).abs2(),
         _ => return None,
     })
 }
@@ -107,6 +108,9 @@ fn binary(name: &str) -> Option<fn(Var, Var) -> Var> {
         "shift_right_arithmetic" => |x, y| x >> y,
         "dot" | "matvec" => |x, y| x.dot(y),
         "matmul" | "batch_matmul" => |x, y| x.matmul(y),
+        "irfft_of_rfft_filter" => {
+            |x, h| fft::irfft(fft::rfft(x, -1) * h, fft::along(-1).points(x.len()))
+        }
         "triangular_solve" => |t, b| linalg::solve_triangular(t, b, Triangle::LOWER),
         "triangular_solve_trans_upper" => {
             |t, b| linalg::solve_triangular(t, b, Triangle::UPPER.transposed())
@@ -167,6 +171,13 @@ fn structural(name: &str, params: &Value) -> Option<Operation> {
             let (values, indices) = x[0].top_k(p["k"].as_u64().unwrap_or(0) as usize);
             vec![values, indices]
         })),
+        "rfft_re_im" => {
+            let axis = p["axis"].as_i64()?;
+            Some(Rc::new(move |x| {
+                let y = fft::rfft(x[0], axis);
+                vec![y.re, y.im]
+            }))
+        }
         "threefry2x32" => one(|x| {
             // Keys and counters are pairs of words, the first the high one; so are the bits.
             let wide = |words: Var| words.convert(Dtype::U64);

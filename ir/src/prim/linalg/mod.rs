@@ -20,4 +20,5 @@ pub(crate) mod routine_call;
 pub(crate) mod schur;
 pub(crate) mod svd;
 pub(crate) mod triangular_solve;
+pub(crate) mod tridiagonal_solve;
 mod written_out;

@@ -28,7 +28,9 @@ impl RoutineCall {
     /// The routine on the members that the axes in front of a matrix count.
     pub fn new(routine: Routine, dtype: Dtype, batch: &[usize]) -> RoutineCall {
         let float = if dtype == Dtype::F32 { Float::F32 } else { Float::F64 };
-        RoutineCall { routine, float, members: batch.iter().product() }
+        // Beside an extent of zero others may be of any size.
+        let members = batch.iter().fold(1, |members: usize, n| members.saturating_mul(*n));
+        RoutineCall { routine, float, members }
     }
 
     /// The types of the operands: the members on axis 0.

@@ -38,6 +38,8 @@ pub enum Family {
     Reduction,
     /// Factors of matrices and solutions of systems, by a library.
     Linear,
+    /// Sequences to frequencies and back, by a library.
+    Fourier,
     /// Along an axis that stays: partial folds, recurrences.
     Cumulative,
     /// Functions run by functions, and how their derivatives are taken.
@@ -62,6 +64,7 @@ impl Family {
         Family::Indexing,
         Family::Reduction,
         Family::Linear,
+        Family::Fourier,
         Family::Cumulative,
         Family::Calls,
         Family::Control,
@@ -81,6 +84,7 @@ impl Family {
             Family::Indexing => "Computed indices",
             Family::Reduction => "Reductions and contractions",
             Family::Linear => "Linear algebra",
+            Family::Fourier => "Fourier transforms",
             Family::Cumulative => "Along an axis",
             Family::Calls => "Calls",
             Family::Control => "Branches and loops",
@@ -111,6 +115,10 @@ impl Family {
             Family::Linear => {
                 "Matrices are the last two axes and all axes before them a batch; a library does the work, \
                  and a member that fails is nan."
+            }
+            Family::Fourier => {
+                "The last axis is transformed. A complex array is real and imaginary parts on the axis before the \
+                 last; a library does the work."
             }
             Family::Cumulative => {
                 "One axis is named by the attributes, and stays; `reverse` runs from its last element."

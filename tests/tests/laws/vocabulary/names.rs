@@ -14,8 +14,6 @@ const WAITING: &[(&str, &str)] = &[
         "convolutions and windows",
         "avg_pool conv conv_general_dilated conv_transpose convolve correlate max_pool reduce_window",
     ),
-    ("Fourier transforms", "fft fft2 ifft irfft rfft rfft2"),
-    ("complex arrays", "imag real"),
     ("loops, for their series and steps", "betainc gammainc gammaincc gcd zeta"),
     ("rows of the scalar table", "bessel_jn exp1 expi i0 i0e i1 i1e"),
     ("a bit cast", "bitcast_convert_type frexp"),

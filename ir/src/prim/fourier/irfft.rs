@@ -1,0 +1,178 @@
+//! `irfft{n} y`: the `n` real numbers with half a spectrum, times `n`.
+//!
+//! ```text
+//! x[k] = Re Σ_j w[j] y[j] exp(+2 π i j k / n)    j = 0 ..= n/2
+//! ct_y = w ∘ rfft(ct)                            w = 1 at j = 0 and j = n/2 (n even), 2 between
+//! ```
+//!
+//! The imaginary parts of frequencies 0 and `n/2` are multiplied by the sine of a multiple of `π`, which is zero: they have
+//! no influence, and the imaginary parts that `rfft` gives there are zero as well. The number `n` is an attribute, since
+//! `n = 2 h - 2` and `n = 2 h - 1` have halves of the same length `h`.
+
+use super::rfft::Rfft;
+use super::spectrum::{half, interior_weighted, pairs};
+use crate::lang::builder::Builder;
+use crate::lang::function::Atom;
+use crate::lang::problem::{Kind, Problem, Result};
+use crate::lang::types::{ArrayType, Shape};
+use crate::prim::{
+    Arg, ArrayPrimitive, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand, Rewrite,
+    RoutineCall, Sample, Tangent,
+};
+use crate::tensor::Tensor;
+use tapeloom_routines::Routine;
+
+/// `irfft{n}`
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Irfft {
+    /// How many numbers there are.
+    pub n: usize,
+}
+
+notation!(Irfft = "irfft" { n });
+
+impl Irfft {
+    /// The routine on half spectra of that type.
+    fn call(&self, y: &ArrayType) -> RoutineCall {
+        let batch = &y.shape[..y.shape.len() - 2];
+        RoutineCall::new(Routine::InverseRealFft { n: self.n }, y.dtype, batch)
+    }
+
+    /// The type of the sequences with half spectra of that type.
+    fn sequences(&self, y: &ArrayType) -> ArrayType {
+        let shape = [&y.shape[..y.shape.len() - 2], &[self.n]].concat();
+        ArrayType::new(y.dtype, Shape::from(&shape[..]))
+    }
+}
+
+impl ArrayPrimitive for Irfft {
+    const EFFECTS: Effects = Effects::Pure;
+
+    fn docs() -> Vec<Doc> {
+        vec![Doc {
+            family: Family::Fourier,
+            name: "irfft{n}".into(),
+            math: "x[k] = Re Σ_j w[j] y[j] exp(2πijk/n), w = 2 at interior frequencies j; not \
+                   divided by n"
+                .into(),
+            types: "floats [.., 2, n/2 + 1] to [.., n]".into(),
+            derivative:
+                "irfft of t; its transpose is the rfft of t with interior frequencies doubled"
+                    .into(),
+            edges:
+                "imaginary parts of frequencies 0 and n/2 are not read; nan or inf elsewhere: nan \
+                    everywhere in that member"
+                    .into(),
+        }]
+    }
+
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType> {
+        let y = pairs("irfft", operands)?;
+        let (n, half) = (self.n, half(self.n));
+        if y.shape[y.shape.len() - 1] != half {
+            let message = format!("`irfft` of {y} to {n} numbers");
+            let help = format!("half a spectrum of {n} numbers has {half} frequencies");
+            return Err(Problem::new(Kind::Shape, message, help));
+        }
+        Ok(self.sequences(y))
+    }
+
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
+        let y = operands[0].ty();
+        let x = self.call(y).run(operands)?;
+        let [x] = &x[..] else { return Err(Problem::internal("a sequence is one array")) };
+        x.reshape(&self.sequences(y).shape)
+    }
+
+    fn jvp(&self, b: &Builder<'_>, _: &[Atom], _: Atom, dx: &[Tangent]) -> Result<Tangent> {
+        Ok(dx[0].map(|dx| b.emit1(self.clone(), &[dx])))
+    }
+
+    fn is_linear(&self, _: &[Linearity]) -> bool {
+        true
+    }
+
+    fn transpose(&self, b: &Builder<'_>, _: &[Arg], ct: Atom, into: &mut Cotangents) -> Result<()> {
+        let spectrum = b.emit1(Rfft {}, &[ct]);
+        into.add(b, 0, interior_weighted(b, spectrum, self.n, 2.0));
+        Ok(())
+    }
+
+    fn batch(&self, b: &Builder<'_>, _: usize, x: &[Atom], _: &[bool]) -> Result<Atom> {
+        Ok(b.emit1(self.clone(), x))
+    }
+
+    fn lower(&self, operands: &[Operand<'_>]) -> Lowering {
+        match operands[0].ty.as_array() {
+            Some(y) => Lowering::Routine(self.call(y)),
+            None => Lowering::Missing(Problem::internal("a transform of no array")),
+        }
+    }
+
+    fn rewrites() -> Vec<Rewrite> {
+        Vec::new()
+    }
+
+    fn samples() -> Vec<Sample> {
+        let (re, im) = ([1.0, -2.0, 0.5, 4.0], [0.25, 3.0, -1.0, 2.0]);
+        let spectrum = |h: usize| {
+            let parts = [&re[..h], &im[..h]].concat();
+            Tensor::from(parts).reshape(&[2, h]).unwrap_or(Tensor::from(0.0))
+        };
+        let mut all: Vec<Sample> =
+            (1..=7).map(|n| Sample::smooth(Irfft { n }, vec![spectrum(half(n))])).collect();
+        let two = Tensor::from([[[1.0, -2.0], [0.5, 3.0]], [[0.25, 3.0], [-1.0, 2.0]]]);
+        let unread = Tensor::from([[1.0f32, 2.0, 3.0], [f32::NAN, 1.0, f32::INFINITY]]);
+        let read = Tensor::from([[1.0f32, f32::INFINITY, 3.0], [0.0, 1.0, 0.0]]);
+        all.extend([
+            Sample::smooth(Irfft { n: 3 }, vec![two]),
+            Sample::edge(Irfft { n: 4 }, vec![unread]),
+            Sample::edge(Irfft { n: 5 }, vec![read]),
+            Sample::edge(Irfft { n: 0 }, vec![Tensor::from([[0.0; 0]; 2])]),
+        ]);
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use crate::lang::types::{Dtype, Type};
+    use crate::prim::test_laws::*;
+
+    #[test]
+    fn laws_hold() {
+        check_samples(Irfft::samples());
+    }
+
+    #[test]
+    fn a_sequence_comes_back_n_fold() {
+        for n in [1, 2, 3, 4, 5] {
+            let x = Tensor::from((0..n).map(|k| f64::from(k * k) - 2.0).collect::<Vec<f64>>());
+            let n = usize::try_from(n).unwrap();
+            let back = eval1(Irfft { n }, &[eval1(Rfft {}, std::slice::from_ref(&x))]);
+            let pairs = back.to_vec::<f64>().unwrap().into_iter().zip(x.to_vec::<f64>().unwrap());
+            for (back, x) in pairs {
+                assert!((back - n as f64 * x).abs() < 1e-12, "n = {n}: {back} and {x}");
+            }
+        }
+    }
+
+    #[test]
+    fn imaginary_parts_at_both_ends_are_not_read() {
+        let nan = f64::NAN;
+        let x = eval1(Irfft { n: 4 }, &[Tensor::from([[4.0, 0.0, 0.0], [nan, 0.0, nan]])]);
+        assert_eq!(x, Tensor::from([4.0; 4]));
+        let odd = eval1(Irfft { n: 3 }, &[Tensor::from([[4.0, 0.0], [0.0, nan]])]);
+        assert!(odd.to_vec::<f64>().unwrap().iter().all(|x| x.is_nan()));
+    }
+
+    #[test]
+    fn problems_say_what_to_mend() {
+        let wrong =
+            |x: &[usize]| problem(Irfft { n: 6 }, &[Type::array(Dtype::F64, x)]).to_string();
+        assert!(wrong(&[2, 3]).contains("4 frequencies"));
+        assert!(wrong(&[4]).contains("extent 2"));
+    }
+}

@@ -1,0 +1,240 @@
+//! `tridiagonal_solve lower, diagonal, upper, b`: the solution of a tridiagonal system.
+//!
+//! ```text
+//! (A x)[i] = lower[i] x[i-1] + diagonal[i] x[i] + upper[i] x[i+1] = b[i]
+//! dx = A⁻¹ (db - dA x)
+//! ct_b = A⁻ᵀ ct        Aᵀ: lower'[i] = upper[i-1], upper'[i] = lower[i+1], the same diagonal
+//! ```
+//!
+//! `lower[0]` and `upper[n-1]` lie outside the matrix; they are not read and have no influence on a derivative.
+//! Rows are exchanged for stability, so a zero on the diagonal is no failure; a singular matrix gives what
+//! division by zero gives.
+//!
+//! Linear in `b`. Source of the rule: Giles (2008), 2.3.1, of a solve with any matrix. Model: `gtsv` of LAPACK.
+
+use super::matrix::by_row;
+use super::routine_call::RoutineCall;
+use crate::lang::builder::Builder;
+use crate::lang::function::Atom;
+use crate::lang::literal::Literal;
+use crate::lang::problem::{Kind, Problem, Result};
+use crate::lang::types::ArrayType;
+use crate::prim::array::permute::move_axis;
+use crate::prim::{
+    Arg, ArrayPrimitive, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand, Pad,
+    Rewrite, Sample, Scalar, Tangent, elementwise, reshaped,
+};
+use crate::tensor::Tensor;
+use tapeloom_routines::Routine;
+
+/// `tridiagonal_solve`
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct TridiagonalSolve {}
+
+notation!(TridiagonalSolve = "tridiagonal_solve" {});
+
+impl TridiagonalSolve {
+    /// The routine on right sides of that type.
+    fn call(b: &ArrayType) -> RoutineCall {
+        let rank = b.shape.len();
+        let routine =
+            Routine::TridiagonalSolve { n: b.shape[rank - 2], columns: b.shape[rank - 1] };
+        RoutineCall::new(routine, b.dtype, &b.shape[..rank - 2])
+    }
+}
+
+/// The elements along an axis moved by `by` places, with zeros where none comes from.
+fn shifted(b: &Builder<'_>, x: Atom, axis: usize, by: i64) -> Atom {
+    let shape = b.shape_of(x);
+    if shape[axis] == 0 {
+        return x;
+    }
+    let [mut low, mut high] = [vec![0; shape.len()], vec![0; shape.len()]];
+    (low[axis], high[axis]) = (by, -by);
+    let zero = Literal::zero(b.dtype_of(x)).into();
+    b.emit1(Pad { low, high, interior: vec![0; shape.len()] }, &[x, zero])
+}
+
+impl ArrayPrimitive for TridiagonalSolve {
+    const EFFECTS: Effects = Effects::Pure;
+
+    fn docs() -> Vec<Doc> {
+        vec![Doc {
+            family: Family::Linear,
+            name: "tridiagonal_solve".into(),
+            math: "x with lower[i] x[i-1] + diagonal[i] x[i] + upper[i] x[i+1] = b[i]".into(),
+            types: "floats [.., n] three times and [.., n, m] to [.., n, m]".into(),
+            derivative: "A⁻¹ (t_b - t_A x); its transpose in b is the solve with Aᵀ".into(),
+            edges:
+                "lower[0] and upper[n-1] are not read; a singular matrix divides by zero; nan or \
+                    inf: nan in that member"
+                    .into(),
+        }]
+    }
+
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType> {
+        let name = "tridiagonal_solve";
+        let [lower, diagonal, upper, b] = operands else {
+            let help = "the diagonals, then the right sides";
+            return Err(Problem::new(Kind::Arguments, format!("`{name}` takes four arrays"), help));
+        };
+        let message = || {
+            let [lower, diagonal, upper, b] = [lower, diagonal, upper, b].map(|x| x.ty);
+            format!("`{name}` of {lower}, {diagonal}, {upper} and {b}")
+        };
+        let wrong = |kind, help: &str| Err(Problem::new(kind, message(), help.to_owned()));
+        let all = [lower, diagonal, upper, b].map(|x| x.ty.as_array());
+        let [Some(lower), Some(diagonal), Some(upper), Some(b)] = all else {
+            return wrong(Kind::Dtype, "diagonals and right sides are arrays of floats");
+        };
+        if !b.dtype.is_float() || [lower, diagonal, upper].iter().any(|x| x.dtype != b.dtype) {
+            return wrong(Kind::Dtype, "diagonals and right sides are floats of one dtype");
+        }
+        let alike = lower.shape == diagonal.shape && upper.shape == diagonal.shape;
+        match b.shape.split_last() {
+            Some((_, rest)) if alike && !rest.is_empty() && *rest == diagonal.shape[..] => {
+                Ok(b.clone())
+            }
+            _ => wrong(Kind::Shape, "diagonals are [.., n], right sides [.., n, columns]"),
+        }
+    }
+
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
+        let b = operands[3].ty();
+        let x = TridiagonalSolve::call(b).run(operands)?;
+        let [x] = &x[..] else { return Err(Problem::internal("a solution is one array")) };
+        x.reshape(&b.shape)
+    }
+
+    fn jvp(&self, b: &Builder<'_>, x: &[Atom], y: Atom, dx: &[Tangent]) -> Result<Tangent> {
+        let shape = b.shape_of(y);
+        let (rows, columns) = (shape.len() - 2, shape[shape.len() - 1]);
+        let mut right = dx[3];
+        // (dA x)[i] of each diagonal, whose elements meet those of x one below, beside and one above.
+        for (diagonal, by) in [(dx[0], 1), (dx[1], 0), (dx[2], -1)] {
+            let Some(diagonal) = diagonal else { continue };
+            let y = if by == 0 { y } else { shifted(b, y, rows, by) };
+            let moved = b.emit1(Scalar::Mul, &[by_row(b, diagonal, columns), y]);
+            right = elementwise::add_tangents(b, right, Some(b.emit1(Scalar::Neg, &[moved])));
+        }
+        Ok(right.map(|right| b.emit1(self.clone(), &[x[0], x[1], x[2], right])))
+    }
+
+    fn is_linear(&self, operands: &[Linearity]) -> bool {
+        let [diagonals @ .., _] = operands else { return false };
+        diagonals.iter().all(|x| *x != Linearity::Linear)
+    }
+
+    fn transpose(&self, b: &Builder<'_>, x: &[Arg], ct: Atom, into: &mut Cotangents) -> Result<()> {
+        let known = [x[0].known(), x[1].known(), x[2].known()];
+        let [Some(lower), Some(diagonal), Some(upper)] = known else { return Ok(()) };
+        let axis = b.shape_of(diagonal).len() - 1;
+        let (below, above) = (shifted(b, upper, axis, 1), shifted(b, lower, axis, -1));
+        into.add(b, 3, b.emit1(self.clone(), &[below, diagonal, above, ct]));
+        Ok(())
+    }
+
+    /// Right sides of a batch that have one matrix are more columns of it.
+    fn batch(&self, b: &Builder<'_>, size: usize, x: &[Atom], batched: &[bool]) -> Result<Atom> {
+        if batched[..3].contains(&true) {
+            let lifted = |i: usize| match batched[i] {
+                true => x[i],
+                false => elementwise::materialize_lead(b, size, x[i]),
+            };
+            return Ok(b.emit1(self.clone(), &[lifted(0), lifted(1), lifted(2), lifted(3)]));
+        }
+        // [size, .., n, m] -> [.., n, size, m] -> [.., n, size m], and back.
+        let rank = b.shape_of(x[3]).len();
+        let beside = move_axis(b, x[3], 0, rank - 2);
+        let apart = b.shape_of(beside);
+        let mut together = apart[..rank - 2].to_vec();
+        together.push(apart[rank - 2] * apart[rank - 1]);
+        let columns = reshaped(b, beside, &together);
+        let y = b.emit1(self.clone(), &[x[0], x[1], x[2], columns]);
+        Ok(move_axis(b, reshaped(b, y, &apart), rank - 2, 0))
+    }
+
+    fn lower(&self, operands: &[Operand<'_>]) -> Lowering {
+        match operands[3].ty.as_array() {
+            Some(b) => Lowering::Routine(TridiagonalSolve::call(b)),
+            None => Lowering::Missing(Problem::internal("a tridiagonal solve of no arrays")),
+        }
+    }
+
+    fn rewrites() -> Vec<Rewrite> {
+        Vec::new()
+    }
+
+    fn samples() -> Vec<Sample> {
+        let op = TridiagonalSolve {};
+        let [lower, diagonal, upper] =
+            [[7.0, 1.0, -0.5, 2.0], [3.0, -2.5, 4.0, 3.5], [0.5, 1.0, -1.5, 9.0]].map(Tensor::from);
+        let b = Tensor::from([[1.0, 2.0], [-3.0, 0.5], [0.25, 4.0], [2.0, -1.0]]);
+        let four = vec![lower, diagonal, upper, b];
+        // Members of two rows; the second has its rows exchanged.
+        let [below, middle, above] =
+            [[[0.0, 1.0], [0.0, 2.0]], [[3.0, 2.0], [0.25, 1.0]], [[-1.0, 0.0], [1.5, 0.0]]]
+                .map(Tensor::from);
+        let sides = Tensor::from([[[1.0], [2.0]], [[-0.5], [3.0]]]);
+        let two = vec![below, middle, above, sides];
+        let one = vec![[9.0], [2.0], [9.0]].into_iter().map(Tensor::from);
+        let one = one.chain([Tensor::from([[3.0, -1.0]])]).collect();
+        let zeros = Tensor::from([0.0f32; 2]);
+        let singular = vec![zeros.clone(), zeros.clone(), zeros, Tensor::from([[1.0f32], [0.0]])];
+        let unread = vec![
+            Tensor::from([f64::NAN, 1.0]),
+            Tensor::from([2.0, 2.0]),
+            Tensor::from([1.0, f64::INFINITY]),
+            Tensor::from([[1.0], [f64::NAN]]),
+        ];
+        let none = Tensor::from([0.0; 0]);
+        let none = vec![none.clone(), none.clone(), none, Tensor::from([[0.0; 2]; 0])];
+        vec![
+            Sample::smooth(op.clone(), four),
+            Sample::smooth(op.clone(), two),
+            Sample::smooth(op.clone(), one),
+            Sample::edge(op.clone(), singular),
+            Sample::edge(op.clone(), unread),
+            Sample::edge(op, none),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use crate::lang::types::{Dtype, Type};
+    use crate::prim::test_laws::*;
+
+    #[test]
+    fn laws_hold() {
+        check_samples(TridiagonalSolve::samples());
+    }
+
+    #[test]
+    fn the_matrix_of_ones_and_twos() {
+        // The second difference of 1, 4, 9 with what lies beside them, 0 and 16, taken off.
+        let [lower, diagonal, upper] =
+            [[f64::NAN, 1.0, 1.0], [-2.0; 3], [1.0, 1.0, f64::NAN]].map(Tensor::from);
+        let b = Tensor::from([[2.0], [2.0], [-14.0]]);
+        let x = eval1(TridiagonalSolve {}, &[lower, diagonal, upper, b]);
+        let x = x.to_vec::<f64>().unwrap();
+        assert!(x.iter().zip([1.0, 4.0, 9.0]).all(|(x, y)| (x - y).abs() < 1e-13), "{x:?}");
+    }
+
+    #[test]
+    fn problems_say_what_to_mend() {
+        let ty = |dtype, shape: &[usize]| Type::array(dtype, shape);
+        let wrong = |d: Type, b: Type| {
+            problem(TridiagonalSolve {}, &[d.clone(), d.clone(), d, b]).to_string()
+        };
+        let (d, b) = (ty(Dtype::F64, &[3]), ty(Dtype::F64, &[3, 1]));
+        assert!(wrong(d.clone(), ty(Dtype::F64, &[3])).contains("[.., n, columns]"));
+        assert!(wrong(ty(Dtype::F64, &[2]), b.clone()).contains("[.., n, columns]"));
+        assert!(wrong(ty(Dtype::F64, &[]), ty(Dtype::F64, &[1])).contains("[.., n, columns]"));
+        assert!(wrong(ty(Dtype::F32, &[3]), b).contains("one dtype"));
+        assert!(wrong(ty(Dtype::I64, &[3]), ty(Dtype::I64, &[3, 1])).contains("floats"));
+        assert!(wrong(d, ty(Dtype::F32, &[3, 1])).contains("one dtype"));
+    }
+}

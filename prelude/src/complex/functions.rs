@@ -1,0 +1,276 @@
+//! Functions of each element: absolute values, angles, exponentials, roots, powers, comparisons.
+
+use super::{Complex, IntoComplex};
+use crate::Var;
+use crate::var::{caller, on_behalf};
+
+/// Functions of each element.
+impl Complex {
+    /// `|z|`, without overflow. The derivatives at 0, where there are none, are 0.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let z = Complex::from([(3.0, 4.0), (0.0, 0.0)]);
+    /// assert_eq!(run(|z: Complex| z.abs(), &z)?.to_vec::<f64>()?, [5.0, 0.0]);
+    /// let g = run(grad(|z: Complex| z.abs().sum()), &z)?;
+    /// assert_eq!(g.to_pairs::<f64>()?[1], (0.0, 0.0));
+    /// check_grads(|z: Complex| z.abs(), Complex::from((3.0, 4.0)), 2)?;
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[doc(alias = "absolute")]
+    #[must_use]
+    #[track_caller]
+    pub fn abs(self) -> Var {
+        on_behalf("abs", caller(), || self.re.hypot(self.im))
+    }
+
+    /// `|z|² = re² + im²`, smooth everywhere.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let y = run(|z: Complex| z.abs2(), Complex::from((3.0, 4.0)))?;
+    /// assert_eq!(y.item::<f64>()?, 25.0);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn abs2(self) -> Var {
+        on_behalf("abs2", caller(), || self.re * self.re + self.im * self.im)
+    }
+
+    /// The angle in `[-π, π]`, of `atan2`: the sign of a zero imaginary part says on which side of the cut along
+    /// the negative numbers `z` lies. The derivative at 0 is nan.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let y = run(|z: Complex| z.angle(), Complex::from([(1.0, 1.0), (-1.0, -0.0)]))?;
+    /// let pi = std::f64::consts::PI;
+    /// assert_eq!(y.to_vec::<f64>()?, [pi / 4.0, -pi]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[doc(alias = "arg")]
+    #[must_use]
+    #[track_caller]
+    pub fn angle(self) -> Var {
+        on_behalf("angle", caller(), || self.im.atan2(self.re))
+    }
+
+    /// `eᶻ = e^re (cos im + i sin im)`
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let z = Complex::from((0.3, -0.5));
+    /// check_grads(|z: Complex| z.exp(), &z, 2)?;
+    /// check_grads(|z: Complex| z.ln(), &z, 2)?;
+    /// let same = run(|z: Complex| z.exp().ln(), &z)?.to_pairs::<f64>()?[0];
+    /// assert!((same.0 - 0.3).abs() < 1e-15 && (same.1 + 0.5).abs() < 1e-15);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn exp(self) -> Complex {
+        on_behalf("exp", caller(), || {
+            let size = self.re.exp();
+            Complex { re: size * self.im.cos(), im: size * self.im.sin() }
+        })
+    }
+
+    /// The principal logarithm `ln |z| + i angle`, cut along the negative numbers; `-inf` in the real part at 0.
+    #[doc(alias = "log")]
+    #[must_use]
+    #[track_caller]
+    pub fn ln(self) -> Complex {
+        on_behalf("ln", caller(), || Complex {
+            re: self.re.hypot(self.im).ln(),
+            im: self.im.atan2(self.re),
+        })
+    }
+
+    /// The principal square root: its real part is not negative, and its imaginary part has the sign of that of `z`. No
+    /// square overflows. The derivative at 0 does not exist, and is not finite.
+    ///
+    /// Source: W. Kahan, *Branch cuts for complex elementary functions* (1987).
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let z = Complex::from([(-4.0, 0.0), (-4.0, -0.0), (3.0, 4.0), (0.0, 0.0)]);
+    /// let y = run(|z: Complex| z.sqrt(), z)?.to_pairs::<f64>()?;
+    /// assert_eq!(y, [(0.0, 2.0), (0.0, -2.0), (2.0, 1.0), (0.0, 0.0)]);
+    /// check_grads(|z: Complex| z.sqrt(), Complex::from([(-4.0, 0.5), (3.0, -4.0)]), 2)?;
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn sqrt(self) -> Complex {
+        on_behalf("sqrt", caller(), || {
+            // t = sqrt((|z| + |re|) / 2) is the larger part, and im / (2 t) the other one. Choices are by comparison, so
+            // that derivatives are those of one side also where `re` or `im` is zero.
+            let right = self.re.ge(0.0);
+            let size = right.select(self.re, -self.re);
+            let t = (0.5 * self.re.hypot(self.im) + 0.5 * size).sqrt();
+            let other = self.im / t.eq(0.0).select(1.0, 2.0 * t);
+            let side = self.re.ones_like().copysign(self.im.stop_gradient());
+            Complex { re: right.select(t, side * other), im: right.select(other, side * t) }
+        })
+    }
+
+    /// `1 / z`, without overflow of squares; nan at 0.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let y = run(|z: Complex| z.recip(), Complex::from((0.0, 2.0)))?;
+    /// assert_eq!(y.to_pairs::<f64>()?, [(0.0, -0.5)]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[doc(alias = "reciprocal")]
+    #[must_use]
+    #[track_caller]
+    pub fn recip(self) -> Complex {
+        let at = caller();
+        on_behalf("recip", at, || 1.0 / self)
+    }
+
+    /// `zⁿ` for an integer `n`, by multiplication; its derivatives are exact at 0.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let f = |z: Complex| (z.powi(3), z.powi(-2));
+    /// let z = Complex::from((1.0, 1.0));
+    /// let (cube, inverse) = run(f, &z)?;
+    /// assert_eq!(cube.to_pairs::<f64>()?, [(-2.0, 2.0)]);
+    /// assert_eq!(inverse.to_pairs::<f64>()?, [(0.0, -0.5)]);
+    /// check_grads(f, &z, 2)?;
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn powi(self, n: i32) -> Complex {
+        let at = caller();
+        on_behalf("powi", at, || {
+            let one = Complex { re: self.re.ones_like(), im: self.im.zeros_like() };
+            let (mut power, mut square, mut left) = (None, self, n.unsigned_abs());
+            while left > 0 {
+                if left % 2 == 1 {
+                    power = Some(power.map_or(square, |power: Complex| power * square));
+                }
+                left /= 2;
+                if left > 0 {
+                    square = square * square;
+                }
+            }
+            let power = power.unwrap_or(one);
+            if n < 0 { 1.0 / power } else { power }
+        })
+    }
+
+    /// `zᵖ = |z|ᵖ (cos pφ + i sin pφ)` with the angle `φ` of `z`, cut along the negative numbers. The derivative at 0 is
+    /// nan; [`powi`](Complex::powi) has one there.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let z = Complex::from((3.0, 4.0));
+    /// let y = run(|z: Complex| z.powf(0.5), &z)?.to_pairs::<f64>()?[0];
+    /// assert!((y.0 - 2.0).abs() < 1e-15 && (y.1 - 1.0).abs() < 1e-15);
+    /// check_grads(|z: Complex| z.powf(1.7), &z, 2)?;
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn powf(self, p: f64) -> Complex {
+        let at = caller();
+        on_behalf("powf", at, || {
+            let angle = p * self.im.atan2(self.re);
+            let size = self.re.hypot(self.im).powf(p);
+            Complex { re: size * angle.cos(), im: size * angle.sin() }
+        })
+    }
+
+    /// `zʷ = exp(w ln z)`, nan at `z = 0`.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// // i^i = e^(-π/2)
+    /// let y = run(|z: Complex| z.pow(z), Complex::from((0.0, 1.0)))?.to_pairs::<f64>()?[0];
+    /// assert!((y.0 - (-std::f64::consts::FRAC_PI_2).exp()).abs() < 1e-15 && y.1 == 0.0);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[doc(alias = "power")]
+    #[must_use]
+    #[track_caller]
+    pub fn pow(self, w: impl IntoComplex) -> Complex {
+        let at = caller();
+        let w = w.into_parts(at);
+        on_behalf("pow", at, || (Complex::of(w) * self.ln()).exp())
+    }
+
+    /// Where both parts are equal (bool).
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let z = Complex::from([(1.0, 2.0), (1.0, 0.0)]);
+    /// let y = run(|z: Complex| (z.eq(z.conj()), z.ne(z.conj())), z)?;
+    /// assert_eq!((y.0.to_vec::<bool>()?, y.1.to_vec::<bool>()?), (vec![false, true], vec![true, false]));
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn eq(self, w: impl IntoComplex) -> Var {
+        let at = caller();
+        let w = w.into_parts(at);
+        on_behalf("eq", at, || {
+            let w = Complex::of(w);
+            self.re.eq(w.re) & self.im.eq(w.im)
+        })
+    }
+
+    /// Where a part differs (bool); true where one is nan.
+    #[must_use]
+    #[track_caller]
+    pub fn ne(self, w: impl IntoComplex) -> Var {
+        let at = caller();
+        let w = w.into_parts(at);
+        on_behalf("ne", at, || {
+            let w = Complex::of(w);
+            self.re.ne(w.re) | self.im.ne(w.im)
+        })
+    }
+
+    /// Where `|z - w| <= absolute + relative |w|` (bool).
+    #[must_use]
+    #[track_caller]
+    pub fn is_close(self, w: impl IntoComplex, relative: f64, absolute: f64) -> Var {
+        let at = caller();
+        let w = w.into_parts(at);
+        on_behalf("is_close", at, || {
+            let w = Complex::of(w);
+            (self - w).abs().le(absolute + relative * w.abs())
+        })
+    }
+
+    /// Where both parts are finite (bool).
+    #[must_use]
+    #[track_caller]
+    pub fn is_finite(self) -> Var {
+        on_behalf("is_finite", caller(), || self.re.is_finite() & self.im.is_finite())
+    }
+
+    /// `z` where the condition holds, and `w` elsewhere.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let f = |z: Complex| Complex::select(z.re.lt(0.0), -z, z);
+    /// let y = run(f, Complex::from([(-1.0, 2.0), (1.0, 2.0)]))?;
+    /// assert_eq!(y.to_pairs::<f64>()?, [(1.0, -2.0), (1.0, 2.0)]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn select(condition: Var, z: impl IntoComplex, w: impl IntoComplex) -> Complex {
+        let at = caller();
+        let (z, w) = (z.into_parts(at), w.into_parts(at));
+        on_behalf("select", at, || {
+            let (z, w) = (Complex::of(z), Complex::of(w));
+            Complex { re: condition.select(z.re, w.re), im: condition.select(z.im, w.im) }
+        })
+    }
+}

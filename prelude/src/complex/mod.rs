@@ -1,0 +1,182 @@
+//! Complex arrays: pairs of real arrays with the arithmetic of complex numbers.
+//!
+//! [`Complex`] is a [`Tree`] of two leaves, so complex arrays go through [`jit`](crate::jit()), [`grad`](crate::grad()),
+//! [`vmap`](crate::vmap) and loops as any other tree does, and programs know real arrays only.
+//!
+//! ```
+//! use tapeloom::prelude::*;
+//! // A rotation by a quarter of a turn, of points (3, 4) and (0, -2).
+//! let z = Complex::from([(3.0, 4.0), (0.0, -2.0)]);
+//! let turned = run(|z: Complex| z * Complex::from_polar(1.0, std::f64::consts::FRAC_PI_2), z)?;
+//! assert!((turned.to_pairs::<f64>()?[0].0 + 4.0).abs() < 1e-12);
+//! # Ok::<(), tapeloom::Error>(())
+//! ```
+//!
+//! # Derivatives
+//!
+//! A function of complex arrays is a function of their real and imaginary parts. The gradient of a real function `f` at
+//! `z = x + i y` is the pair `(∂f/∂x, ∂f/∂y)`, as a `Complex`: the direction in which `f` grows fastest, so that
+//! `z - rate * gradient` descends. This is the conjugate of what JAX's `grad` gives, which is `∂f/∂x - i ∂f/∂y`.
+//!
+//! ```
+//! use tapeloom::prelude::*;
+//! // |z|² = x² + y² has the gradient (2 x, 2 y); `jax.grad` gives 6 - 8i here.
+//! let g = run(grad(|z: Complex| z.abs2()), Complex::from((3.0, 4.0)))?;
+//! assert_eq!(g.to_pairs::<f64>()?, [(6.0, 8.0)]);
+//! # Ok::<(), tapeloom::Error>(())
+//! ```
+//!
+//! A holomorphic function has a complex derivative, which is its tangent in the direction 1:
+//!
+//! ```
+//! use tapeloom::prelude::*;
+//! // d/dz z³ = 3 z², at 1 + 2i.
+//! let derivative = |z: Complex| jvp(|z: Complex| z.powi(3))((z, z.re.ones_like().into())).1;
+//! let d = run(derivative, Complex::from((1.0, 2.0)))?;
+//! assert_eq!(d.to_pairs::<f64>()?, [(-9.0, 12.0)]);
+//! # Ok::<(), tapeloom::Error>(())
+//! ```
+
+mod arithmetic;
+mod data;
+mod functions;
+mod products;
+mod shape;
+
+use crate::var::{IntoVar, caller, on_behalf};
+use crate::{Tree, Var};
+use tapeloom_ir::{Loc, Tensor};
+
+/// A complex array: real and imaginary parts of one shape and one float dtype. See the
+/// [module](crate::complex) documentation.
+///
+/// Operators `+ - * /` and unary `-` work with another `Complex`, a `Var`, a number or a tensor on either side, and
+/// broadcast. Errors are those of the same operators of [`Var`].
+#[derive(Tree, Clone, Copy, PartialEq, Debug)]
+pub struct Complex<T = Var> {
+    /// The real parts.
+    pub re: T,
+    /// The imaginary parts.
+    pub im: T,
+}
+
+/// What may stand where a complex array is asked for: a [`Complex`], or a real [`Var`] or [`Tensor`], whose imaginary
+/// parts are zero.
+pub trait IntoComplex {
+    /// The real parts, and the imaginary parts where they are not zero.
+    #[doc(hidden)]
+    fn into_parts(self, at: Loc) -> (Var, Option<Var>);
+}
+
+impl IntoComplex for Complex {
+    fn into_parts(self, _: Loc) -> (Var, Option<Var>) {
+        (self.re, Some(self.im))
+    }
+}
+
+impl IntoComplex for &Complex {
+    fn into_parts(self, _: Loc) -> (Var, Option<Var>) {
+        (self.re, Some(self.im))
+    }
+}
+
+impl IntoComplex for Var {
+    fn into_parts(self, _: Loc) -> (Var, Option<Var>) {
+        (self, None)
+    }
+}
+
+impl IntoComplex for Tensor {
+    fn into_parts(self, at: Loc) -> (Var, Option<Var>) {
+        (&self).into_parts(at)
+    }
+}
+
+impl IntoComplex for &Tensor {
+    fn into_parts(self, at: Loc) -> (Var, Option<Var>) {
+        (self.into_var(self.dtype(), at), None)
+    }
+}
+
+impl From<Var> for Complex {
+    /// The real array, with imaginary parts that are zero.
+    #[track_caller]
+    fn from(re: Var) -> Complex {
+        Complex { re, im: on_behalf("complex", caller(), || re.zeros_like()) }
+    }
+}
+
+impl From<(Var, Var)> for Complex {
+    /// Real and imaginary parts, broadcast together.
+    #[track_caller]
+    fn from((re, im): (Var, Var)) -> Complex {
+        Complex::new(re, im)
+    }
+}
+
+impl Complex {
+    /// The array `re + i im`, both broadcast together: arrays of one float dtype, or one of them a number.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let z = run(|x: Var| Complex::new(x, 1.0), [3.0, 4.0])?;
+    /// assert_eq!(z.to_pairs::<f64>()?, [(3.0, 1.0), (4.0, 1.0)]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    ///
+    /// Errors: `shape` if they do not broadcast, `dtype` if their dtypes differ.
+    #[track_caller]
+    pub fn new(re: impl IntoVar, im: impl IntoVar) -> Complex {
+        let at = caller();
+        let (re, im) = crate::var::pair(re, im, at);
+        on_behalf("complex", at, || Complex { re: re + im.zeros_like(), im: im + re.zeros_like() })
+    }
+
+    /// The array of those absolute values and angles: `radius (cos angle + i sin angle)`, both broadcast together.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let f = |(r, a): (Var, Var)| Complex::from_polar(r, a);
+    /// let z = run(f, (2.0, 0.0))?;
+    /// assert_eq!(z.to_pairs::<f64>()?, [(2.0, 0.0)]);
+    /// check_grads(f, (2.0, 0.7), 2)?;
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    ///
+    /// Errors: those of the product.
+    #[track_caller]
+    pub fn from_polar(radius: impl IntoVar, angle: impl IntoVar) -> Complex {
+        let at = caller();
+        let (radius, angle) = crate::var::pair(radius, angle, at);
+        on_behalf("from_polar", at, || Complex {
+            re: radius * angle.cos(),
+            im: radius * angle.sin(),
+        })
+    }
+
+    /// The real parts.
+    #[must_use]
+    pub fn real(self) -> Var {
+        self.re
+    }
+
+    /// The imaginary parts.
+    #[must_use]
+    pub fn imag(self) -> Var {
+        self.im
+    }
+
+    /// The conjugate `re - i im`.
+    #[doc(alias = "conjugate")]
+    #[must_use]
+    #[track_caller]
+    pub fn conj(self) -> Complex {
+        let at = caller();
+        on_behalf("conj", at, || Complex { re: self.re, im: -self.im })
+    }
+
+    /// What `parts` says, with zeros in the place of imaginary parts that are not there.
+    pub(crate) fn of((re, im): (Var, Option<Var>)) -> Complex {
+        Complex { re, im: im.unwrap_or_else(|| re.zeros_like()) }
+    }
+}

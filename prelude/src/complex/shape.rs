@@ -1,0 +1,109 @@
+//! Elements moved, chosen and summed: the same for both parts.
+
+use super::Complex;
+use crate::Var;
+use crate::ops::{Axes, Axis, Indices};
+use crate::var::{caller, on_behalf};
+use std::ops::RangeBounds;
+use tapeloom_ir::{Dtype, Shape};
+
+/// What is the same for both parts.
+impl Complex {
+    /// `f` of each part: any operation that moves elements, or is linear with real coefficients.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let y = run(|z: Complex| z.map(|x| x.flip(0)), Complex::from([(1.0, 2.0), (3.0, 4.0)]))?;
+    /// assert_eq!(y.to_pairs::<f64>()?, [(3.0, 4.0), (1.0, 2.0)]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[must_use]
+    pub fn map(self, mut f: impl FnMut(Var) -> Var) -> Complex {
+        Complex { re: f(self.re), im: f(self.im) }
+    }
+
+    /// The extents, outermost first.
+    #[must_use]
+    #[track_caller]
+    pub fn shape(self) -> Shape {
+        self.re.ty(caller()).shape
+    }
+
+    /// The dtype of both parts.
+    #[must_use]
+    #[track_caller]
+    pub fn dtype(self) -> Dtype {
+        self.re.ty(caller()).dtype
+    }
+
+    /// The same elements in row-major order under other extents, as [`Var::reshape`].
+    ///
+    /// Errors: `shape` if the number of elements differs.
+    #[must_use]
+    #[track_caller]
+    pub fn reshape(self, shape: impl Into<Shape>) -> Complex {
+        let (at, shape) = (caller(), shape.into());
+        on_behalf("reshape", at, || self.map(|x| x.reshape(&shape)))
+    }
+
+    /// The part at those indices along the first axes, as [`Var::index`].
+    ///
+    /// Errors: `shape` if there are more indices than axes, `bounds` if a number lies outside.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let y = run(|z: Complex| z.index(1), Complex::from([(1.0, 2.0), (3.0, 4.0)]))?;
+    /// assert_eq!(y.to_pairs::<f64>()?, [(3.0, 4.0)]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn index(self, indices: impl Indices + Clone) -> Complex {
+        let at = caller();
+        on_behalf("index", at, || self.map(|x| x.index(indices.clone())))
+    }
+
+    /// A range of one axis, as [`Var::slice_axis`].
+    ///
+    /// Errors: `shape` if the axis does not exist, `bounds` if the range goes beyond it.
+    #[must_use]
+    #[track_caller]
+    pub fn slice_axis(self, axis: impl Axis, range: impl RangeBounds<usize> + Clone) -> Complex {
+        let at = caller();
+        on_behalf("slice_axis", at, || self.map(|x| x.slice_axis(axis, range.clone())))
+    }
+
+    /// All axes in reverse order: the transpose of a matrix, without conjugation.
+    #[must_use]
+    #[track_caller]
+    pub fn t(self) -> Complex {
+        let at = caller();
+        on_behalf("t", at, || self.map(Var::t))
+    }
+
+    /// The sum of all elements.
+    #[must_use]
+    #[track_caller]
+    pub fn sum(self) -> Complex {
+        let at = caller();
+        on_behalf("sum", at, || self.map(Var::sum))
+    }
+
+    /// The sum over `axes`, which go away.
+    ///
+    /// Errors: `shape` if an axis does not exist or is named twice.
+    #[must_use]
+    #[track_caller]
+    pub fn sum_axis(self, axes: impl Axes + Clone) -> Complex {
+        let at = caller();
+        on_behalf("sum_axis", at, || self.map(|x| x.sum_axis(axes.clone())))
+    }
+
+    /// The mean of all elements.
+    #[must_use]
+    #[track_caller]
+    pub fn mean(self) -> Complex {
+        let at = caller();
+        on_behalf("mean", at, || self.map(Var::mean))
+    }
+}

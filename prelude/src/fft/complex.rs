@@ -1,0 +1,216 @@
+//! Transforms of complex arrays, and of real arrays to whole spectra.
+
+use super::along::{Along, Plan, scaled};
+use crate::Var;
+use crate::complex::{Complex, IntoComplex};
+use crate::ops::functions::concat;
+use crate::ops::{broadcast_together, emit, insert_axis, move_axis, permute, wrong};
+use crate::var::{caller, on_behalf};
+use tapeloom_ir::prim::{Fft, Rfft};
+use tapeloom_ir::{ArrayType, Loc, Problem};
+
+/// How the axes of a transform are found.
+type Planned = fn(&str, &Along, &ArrayType) -> Result<Plan, Problem>;
+
+/// Parts of one shape, with what their transform is.
+type Ready = (Var, Option<Var>, Plan);
+
+/// Makes `x` ready, or says what is wrong.
+fn ready(
+    name: &str,
+    (re, im): (Var, Option<Var>),
+    along: &Along,
+    plan: Planned,
+    at: Loc,
+) -> Result<Ready, Problem> {
+    let (re, im) = match im {
+        Some(im) => {
+            let (parts, shape) = broadcast_together(name, &[re, im], at)?;
+            let whole = |x: Var| x.broadcast_to(&shape);
+            (whole(parts[0]), Some(whole(parts[1])))
+        }
+        None => (re, None),
+    };
+    let plan = plan(name, along, &re.ty(at))?;
+    Ok((plan.resized(re, at), im.map(|im| plan.resized(im, at)), plan))
+}
+
+/// The transform of a complex or real array in one direction.
+fn transform(
+    name: &'static str,
+    x: impl IntoComplex,
+    along: &Along,
+    inverse: bool,
+    plan: Planned,
+    at: Loc,
+) -> Complex {
+    let parts = x.into_parts(at);
+    let given = parts.0;
+    on_behalf(name, at, || match ready(name, parts, along, plan, at) {
+        Ok((re, im, plan)) => {
+            let size = plan.size(re, at);
+            let factor = match inverse {
+                false => plan.norm.of_forward(size),
+                true => plan.norm.of_inverse(size),
+            };
+            let (axes, first) = (&plan.axes, plan.axes.split_last());
+            let y = match (im, first) {
+                (None, None) => Complex { re, im: re.zeros_like() },
+                (None, Some((last, rest))) => {
+                    let y = of_real(re, *last, inverse, at);
+                    of_complex(y, rest, inverse, at)
+                }
+                (Some(im), _) => of_complex(Complex { re, im }, axes, inverse, at),
+            };
+            y.map(|y| scaled(y, factor, size))
+        }
+        Err(problem) => {
+            let y = wrong(problem, &[given], given.ty(at), at);
+            Complex { re: y, im: y }
+        }
+    })
+}
+
+/// The transform along axes, the last one first, without scaling.
+pub(super) fn of_complex(z: Complex, axes: &[usize], inverse: bool, at: Loc) -> Complex {
+    if axes.is_empty() {
+        return z;
+    }
+    let rank = z.re.ty(at).shape.len();
+    let part = |x: Var| insert_axis(x, 0, at);
+    // Where each axis of the array is; axis 0 is that of the parts.
+    let mut order: Vec<usize> = (0..=rank).collect();
+    let mut y = concat(&[part(z.re), part(z.im)], 0);
+    for axis in axes.iter().rev() {
+        y = reordered(y, &mut order, &[0, axis + 1], at);
+        y = emit(Fft { inverse }, &[y], at);
+    }
+    let all: Vec<usize> = (0..=rank).collect();
+    let y = reordered(y, &mut order, &all, at);
+    Complex { re: y.index(0), im: y.index(1) }
+}
+
+/// The array whose axes stand in `order`, with those named at the end; `order` follows.
+fn reordered(x: Var, order: &mut Vec<usize>, last: &[usize], at: Loc) -> Var {
+    let mut wanted: Vec<usize> = (0..order.len()).filter(|axis| !last.contains(axis)).collect();
+    wanted.extend(last);
+    let permutation = wanted
+        .iter()
+        .map(|axis| order.iter().position(|own| own == axis).unwrap_or_default())
+        .collect();
+    *order = wanted;
+    permute(x, permutation, at)
+}
+
+/// Half of the spectrum of a real array along an axis, without scaling.
+pub(super) fn rfft_along(x: Var, axis: usize, at: Loc) -> Complex {
+    let rank = x.ty(at).shape.len();
+    let y = emit(Rfft {}, &[move_axis(x, axis, rank - 1, at)], at);
+    let part = |i: usize| y.index_axis(rank - 1, i);
+    Complex { re: part(0), im: part(1) }.map(|x| move_axis(x, rank - 1, axis, at))
+}
+
+/// The whole spectrum of a real array along an axis: `y[n - j] = conj(y[j])`.
+fn of_real(x: Var, axis: usize, inverse: bool, at: Loc) -> Complex {
+    let n = x.ty(at).shape[axis];
+    let half = rfft_along(x, axis, at);
+    // The half has the frequencies 0 ..= n/2; those above are n - j of j in 1 .. (n + 1)/2, the largest first.
+    let mirrored = |x: Var| x.slice_axis(axis, 1..n.div_ceil(2).max(1)).flip(axis);
+    let with = |x: Var, y: Var| concat(&[x, y], axis);
+    let (re, im) = match n {
+        0..=2 => (half.re, half.im),
+        _ => (with(half.re, mirrored(half.re)), with(half.im, -mirrored(half.im))),
+    };
+    Complex { re, im: if inverse { -im } else { im } }
+}
+
+/// The discrete Fourier transform `y[j] = Σ_k x[k] exp(-2 π i j k / n)` along one axis, of a complex or real array of floats;
+/// `y` has the shape of `x`, but for the number of points if [`along`](super::along) gives one.
+///
+/// Of a real array half of the spectrum is computed, and mirrored; [`rfft`](super::rfft) gives that half.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = |z: Complex| fft::fft(z, -1);
+/// let z = Complex::from([(1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0)]);
+/// assert_eq!(run(f, &z)?.to_pairs::<f64>()?, [(0.0, 0.0), (4.0, 0.0), (0.0, 0.0), (0.0, 0.0)]);
+/// assert_eq!(run(|x: Var| fft::fft(x, 0), [1.0, 2.0, 4.0, 0.0])?.im.to_vec::<f64>()?, [0.0, -2.0, 0.0, 2.0]);
+/// check_grads(f, &z, 2)?;
+/// check_grads(|x: Var| fft::fft(x, 0), [1.0, 2.0, 4.0], 2)?;
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `dtype` if `x` is not of floats, `shape` if there is no such axis, or not one.
+#[track_caller]
+pub fn fft(x: impl IntoComplex, along: impl Into<Along>) -> Complex {
+    transform("fft", x, &along.into(), false, Plan::of_one, caller())
+}
+
+/// The inverse of [`fft`](fn@fft): `x[k] = Σ_j y[j] exp(2 π i j k / n) / n` along one axis, of a complex or real array of floats.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let z = Complex::from([(1.0, 0.0), (2.0, 1.0), (-1.0, 0.0)]);
+/// let same = run(|z: Complex| fft::ifft(fft::fft(z, 0), 0).is_close(z, 1e-15, 1e-15).all(), &z)?;
+/// assert!(same.item::<bool>()?);
+/// check_grads(|z: Complex| fft::ifft(z, 0), &z, 2)?;
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `dtype` if `x` is not of floats, `shape` if there is no such axis, or not one.
+#[track_caller]
+pub fn ifft(x: impl IntoComplex, along: impl Into<Along>) -> Complex {
+    transform("ifft", x, &along.into(), true, Plan::of_one, caller())
+}
+
+/// [`fft`](fn@fft) along several axes, the last one named first; `..` names all.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// // An impulse has every frequency alike.
+/// let x = [[1.0, 0.0], [0.0, 0.0], [0.0, 0.0]];
+/// let y = run(|x: Var| fft::fftn(x, ..), x)?;
+/// assert_eq!(y.re, Tensor::from([[1.0; 2]; 3]));
+/// check_grads(|x: Var| fft::fftn(x, [1, 0]), x, 2)?;
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `dtype` if `x` is not of floats, `shape` if an axis does not exist or is named twice.
+#[track_caller]
+pub fn fftn(x: impl IntoComplex, along: impl Into<Along>) -> Complex {
+    transform("fftn", x, &along.into(), false, Plan::of, caller())
+}
+
+/// [`ifft`] along several axes: the inverse of [`fftn`].
+///
+/// Errors: `dtype` if `x` is not of floats, `shape` if an axis does not exist or is named twice.
+#[track_caller]
+pub fn ifftn(x: impl IntoComplex, along: impl Into<Along>) -> Complex {
+    transform("ifftn", x, &along.into(), true, Plan::of, caller())
+}
+
+/// [`fftn`] along the last two axes.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = |x: Var| fft::ifft2(fft::fft2(x));
+/// let x = [[1.0, 2.0, 3.0], [4.0, 5.0, 7.0]];
+/// let close = |x: Var| f(x).is_close(x, 1e-14, 1e-14).all();
+/// assert!(run(close, x)?.item::<bool>()?);
+/// check_grads(|x: Var| fft::fft2(x), x, 2)?;
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `dtype` if `x` is not of floats, `shape` if it has fewer than two axes.
+#[track_caller]
+pub fn fft2(x: impl IntoComplex) -> Complex {
+    transform("fft2", x, &[-2, -1].into(), false, Plan::of, caller())
+}
+
+/// [`ifftn`] along the last two axes: the inverse of [`fft2`].
+///
+/// Errors: `dtype` if `x` is not of floats, `shape` if it has fewer than two axes.
+#[track_caller]
+pub fn ifft2(x: impl IntoComplex) -> Complex {
+    transform("ifft2", x, &[-2, -1].into(), true, Plan::of, caller())
+}

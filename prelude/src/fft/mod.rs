@@ -1,0 +1,43 @@
+//! Discrete Fourier transforms of any length, along any axes, with derivatives of every order.
+//!
+//! ```text
+//! fft:   y[j] = Σ_k x[k] exp(-2 π i j k / n)
+//! ifft:  x[k] = Σ_j y[j] exp(+2 π i j k / n) / n
+//! ```
+//!
+//! The names and conventions are those of `numpy.fft`. Complex arrays are [`Complex`]; `fft` and its relatives take real
+//! arrays, too. Which axis is transformed, of how many points, and who divides by `n` is an [`Along`]: an axis as a number,
+//! or [`along`]`(axis)` with more said.
+//!
+//! ```
+//! use tapeloom::prelude::*;
+//! // Two periods of a cosine: half of its amplitude at the frequency 2.
+//! let wave = Tensor::from([1.0, 0.0, -1.0, 0.0, 1.0, 0.0, -1.0, 0.0]);
+//! let spectrum = run(|x: Var| fft::rfft(x, -1), &wave)?;
+//! assert_eq!(spectrum.re.to_vec::<f64>()?, [0.0, 0.0, 4.0, 0.0, 0.0]);
+//!
+//! // The same with 16 points, zeros after those given, scaled so that the transform is unitary.
+//! let fine = |x: Var| fft::rfft(x, fft::along(-1).points(16).norm(fft::Norm::Ortho));
+//! assert_eq!(run(fine, &wave)?.re.shape(), [9]);
+//! # Ok::<(), tapeloom::Error>(())
+//! ```
+//!
+//! The transforms are linear, so derivatives are transforms; reverse mode of `fft` is the sum with the other sign in the
+//! exponent, of gradients as [`Complex`] has them. A member of a batch with a nan or an infinity is nan everywhere. Transforms
+//! are computed by a library (Cargo feature `linalg`, on by default) at a cost of order `n log n` for every `n`, primes
+//! included.
+//!
+//! Frequencies are those of [`fftfreq`](crate::fftfreq) and [`rfftfreq`]; [`Var::fftshift`] puts 0 in the middle, of
+//! a `Complex` by `z.map(|x| x.fftshift(-1))`.
+
+mod along;
+mod complex;
+mod convolve;
+mod cosine;
+mod real;
+
+pub use along::{Along, Norm, along};
+pub use complex::{fft, fft2, fftn, ifft, ifft2, ifftn};
+pub use convolve::{Mode, fftconvolve, next_fast_len};
+pub use cosine::{Cosine, dct, idct};
+pub use real::{irfft, irfft2, irfftn, rfft, rfft2, rfftfreq, rfftn};

@@ -1,0 +1,182 @@
+//! Transforms between real arrays and halves of spectra.
+
+use super::along::{Along, Plan, resized, scaled};
+use super::complex::{of_complex, rfft_along};
+use crate::Var;
+use crate::complex::{Complex, IntoComplex};
+use crate::ops::functions::{arange, concat};
+use crate::ops::{broadcast_together, emit, insert_axis, move_axis, wrong};
+use crate::var::{caller, on_behalf};
+use tapeloom_ir::prim::Irfft;
+use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem};
+
+/// How the axes of a transform are found.
+type Planned = fn(&str, &Along, &ArrayType) -> Result<Plan, Problem>;
+
+fn forward(name: &'static str, x: Var, along: &Along, plan: Planned, at: Loc) -> Complex {
+    let ty = x.ty(at);
+    on_behalf(name, at, || match plan(name, along, &ty) {
+        Ok(plan) => {
+            let x = plan.resized(x, at);
+            let size = plan.size(x, at);
+            let Some((last, rest)) = plan.axes.split_last() else {
+                return Complex { re: x, im: x.zeros_like() };
+            };
+            let y = of_complex(rfft_along(x, *last, at), rest, false, at);
+            let factor = plan.norm.of_forward(size);
+            y.map(|y| scaled(y, factor, size))
+        }
+        Err(problem) => {
+            let y = wrong(problem, &[x], ty, at);
+            Complex { re: y, im: y }
+        }
+    })
+}
+
+fn backward(name: &'static str, y: impl IntoComplex, along: &Along, plan: Planned, at: Loc) -> Var {
+    let (re, im) = y.into_parts(at);
+    let im = im.unwrap_or_else(|| on_behalf(name, at, || re.zeros_like()));
+    let inside = || -> Result<Var, Problem> {
+        let (parts, shape) = broadcast_together(name, &[re, im], at)?;
+        let z = Complex { re: parts[0], im: parts[1] }.map(|x| x.broadcast_to(&shape));
+        let mut plan = plan(name, along, &z.re.ty(at))?;
+        let Some((last, rest)) = plan.axes.clone().split_last().map(|(l, r)| (*l, r.to_vec()))
+        else {
+            return Ok(z.re);
+        };
+        let h = shape[last];
+        let n = match plan.points.pop().flatten() {
+            Some(n) => n,
+            None if h <= 1 => {
+                let help = "say how many points the result has: `fft::along(axis).points(n)`";
+                let message = format!("`{name}` of half a spectrum with {h} frequencies");
+                return Err(Problem::new(Kind::Shape, message, help));
+            }
+            None => h.saturating_mul(2) - 2,
+        };
+        plan.axes.pop();
+        let half = if n == 0 { 0 } else { n / 2 + 1 };
+        let z = z.map(|x| resized(plan.resized(x, at), last, half, at));
+        let z = of_complex(z, &rest, true, at);
+        let rank = shape.len();
+        let part = |x: Var| insert_axis(move_axis(x, last, rank - 1, at), rank - 1, at);
+        let x = emit(Irfft { n }, &[concat(&[part(z.re), part(z.im)], rank - 1)], at);
+        let x = move_axis(x, rank - 1, last, at);
+        let size = plan.size(x, at) * n as f64;
+        Ok(scaled(x, plan.norm.of_inverse(size), size))
+    };
+    on_behalf(name, at, || match inside() {
+        Ok(x) => x,
+        Err(problem) => wrong(problem, &[re], re.ty(at), at),
+    })
+}
+
+/// The first half of the discrete Fourier transform of a real array of floats along one axis: of `n` points the frequencies
+/// `0 ..= n/2`, which say all, since `y[n - j] = conj(y[j])`.
+///
+/// The imaginary parts of frequency 0 and, if `n` is even, `n/2` are zero.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = |x: Var| fft::rfft(x, -1);
+/// let y = run(f, [1.0, 2.0, 4.0, 0.0])?;
+/// assert_eq!(y.to_pairs::<f64>()?, [(7.0, 0.0), (-3.0, -2.0), (3.0, 0.0)]);
+/// check_grads(f, [1.0, 2.0, 4.0, 0.0], 2)?;
+/// check_grads(f, [1.0, 2.0, 4.0], 2)?;
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `dtype` if `x` is not of floats, `shape` if there is no such axis, or not one.
+#[track_caller]
+pub fn rfft(x: Var, along: impl Into<Along>) -> Complex {
+    forward("rfft", x, &along.into(), Plan::of_one, caller())
+}
+
+/// The inverse of [`rfft`] along one axis: the real array with that half of a spectrum. It has `2 (h - 1)` points of `h`
+/// frequencies; an odd number is asked for by [`along`](super::along)`(axis).points(n)`.
+///
+/// Imaginary parts of frequency 0 and, if `n` is even, `n/2` have no influence.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let odd = |y: Complex| fft::irfft(y, fft::along(0).points(3));
+/// let y = Complex::from([(6.0, 0.0), (-1.5, 0.75)]);
+/// assert_eq!(run(|y: Complex| fft::irfft(y, 0), &y)?.to_vec::<f64>()?, [2.25, 3.75]);
+/// assert_eq!(run(odd, &y)?.shape(), [3]);
+/// check_grads(odd, &y, 2)?;
+/// // What the imaginary part of frequency 0 adds to the gradient is nothing.
+/// assert_eq!(run(grad(|y: Complex| odd(y).square().sum()), &y)?.im.to_vec::<f64>()?[0], 0.0);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `dtype` if `y` is not of floats, `shape` if there is no such axis, or not one.
+#[track_caller]
+pub fn irfft(y: impl IntoComplex, along: impl Into<Along>) -> Var {
+    backward("irfft", y, &along.into(), Plan::of_one, caller())
+}
+
+/// [`rfft`] along the last axis named, then [`fft`](fn@super::fft) along the others; `..` names all.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let x = [[1.0, 0.0, 2.0], [0.0, 3.0, 0.0]];
+/// let f = |x: Var| fft::irfftn(fft::rfftn(x, ..), fft::along(..).points_each([2, 3]));
+/// let close = |x: Var| f(x).is_close(x, 1e-14, 1e-14).all();
+/// assert!(run(close, x)?.item::<bool>()?);
+/// check_grads(|x: Var| fft::rfftn(x, ..), x, 2)?;
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `dtype` if `x` is not of floats, `shape` if an axis does not exist or is named twice, or none is named.
+#[track_caller]
+pub fn rfftn(x: Var, along: impl Into<Along>) -> Complex {
+    forward("rfftn", x, &along.into(), Plan::of_some, caller())
+}
+
+/// The inverse of [`rfftn`]: [`ifft`](super::ifft) along all axes named but the last, then [`irfft`] along it.
+///
+/// Errors: `dtype` if `y` is not of floats, `shape` if an axis does not exist or is named twice, or none is named.
+#[track_caller]
+pub fn irfftn(y: impl IntoComplex, along: impl Into<Along>) -> Var {
+    backward("irfftn", y, &along.into(), Plan::of_some, caller())
+}
+
+/// [`rfftn`] along the last two axes.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let power = |x: Var| fft::rfft2(x).abs2();
+/// let x = [[1.0, 0.0, 2.0, 1.0], [0.0, 3.0, 0.0, 2.0]];
+/// assert_eq!(run(power, x)?.to_vec::<f64>()?[0], 81.0);
+/// check_grads(power, x, 2)?;
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `dtype` if `x` is not of floats, `shape` if it has fewer than two axes.
+#[track_caller]
+pub fn rfft2(x: Var) -> Complex {
+    forward("rfft2", x, &[-2, -1].into(), Plan::of_some, caller())
+}
+
+/// [`irfftn`] along the last two axes, with an even number of points in the last: the inverse of [`rfft2`] there.
+///
+/// Errors: `dtype` if `y` is not of floats, `shape` if it has fewer than two axes.
+#[track_caller]
+pub fn irfft2(y: impl IntoComplex) -> Var {
+    backward("irfft2", y, &[-2, -1].into(), Plan::of_some, caller())
+}
+
+/// The frequencies (f64) of half a spectrum of `n` samples at distance `spacing`: `0 ..= n/2` in units of
+/// `1 / (n spacing)`.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = run(|()| fft::rfftfreq(5, 0.5), ())?;
+/// assert_eq!(f.to_vec::<f64>()?, [0.0, 0.4, 0.8]);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn rfftfreq(n: usize, spacing: f64) -> Var {
+    let half = if n == 0 { 0 } else { n / 2 + 1 };
+    on_behalf("rfftfreq", caller(), || arange(half, Dtype::F64) / (n as f64 * spacing))
+}

@@ -1,0 +1,276 @@
+//! Complex arrays: arithmetic against that of pairs of numbers, derivatives, extremes, transforms, errors.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use tapeloom::prelude::*;
+
+type Pair = (f64, f64);
+
+const NUMBERS: [Pair; 8] = [
+    (1.0, 2.0),
+    (-0.5, 0.25),
+    (3.0, -1.0),
+    (-2.0, -3.0),
+    (0.0, 1.5),
+    (2.0, 0.0),
+    (-1.0, 0.5),
+    (0.75, -0.25),
+];
+
+fn mul(z: Pair, w: Pair) -> Pair {
+    (z.0 * w.0 - z.1 * w.1, z.0 * w.1 + z.1 * w.0)
+}
+
+fn div(z: Pair, w: Pair) -> Pair {
+    let size = w.0 * w.0 + w.1 * w.1;
+    let (re, im) = mul(z, (w.0, -w.1));
+    (re / size, im / size)
+}
+
+#[track_caller]
+fn close(found: &Complex<Tensor>, wanted: &[Pair]) {
+    let found = found.to_pairs::<f64>().unwrap();
+    assert_eq!(found.len(), wanted.len());
+    for (f, w) in found.iter().zip(wanted) {
+        let error = (f.0 - w.0).hypot(f.1 - w.1);
+        assert!(error <= 1e-14 * (1.0 + w.0.hypot(w.1)), "{found:?} and {wanted:?}");
+    }
+}
+
+/// The value of `f`, and the same of the interpreter.
+#[track_caller]
+fn of(f: impl Fn(Complex) -> Complex, z: &Complex<Tensor>) -> Complex<Tensor> {
+    let y = jit(&f).call(z).unwrap();
+    assert_eq!(y, jit(&f).interpreted().call(z).unwrap());
+    y
+}
+
+#[test]
+fn operators_are_those_of_numbers() {
+    let z = Complex::from(NUMBERS);
+    let each = |f: fn(Pair) -> Pair| NUMBERS.map(f);
+    let w = (0.5, -1.5);
+    let other = |z: Complex| Complex { re: z.re * 0.0 + 0.5, im: z.im * 0.0 - 1.5 };
+    close(&of(|z| z + other(z), &z), &each(|z| (z.0 + 0.5, z.1 - 1.5)));
+    close(&of(|z| z - other(z), &z), &each(|z| (z.0 - 0.5, z.1 + 1.5)));
+    close(&of(|z| z * other(z), &z), &NUMBERS.map(|z| mul(z, w)));
+    close(&of(|z| z / other(z), &z), &NUMBERS.map(|z| div(z, w)));
+    close(&of(|z| -z, &z), &each(|z| (-z.0, -z.1)));
+    // Numbers, arrays and tensors on either side.
+    close(&of(|z| 2.0 * z + 1.0 - z * 3, &z), &each(|z| (1.0 - z.0, -z.1)));
+    close(&of(|z| 1 - z, &z), &each(|z| (1.0 - z.0, -z.1)));
+    close(&of(|z| 1.0 / z, &z), &each(|z| div((1.0, 0.0), z)));
+    close(&of(|z| z / 2.0, &z), &each(|z| (z.0 / 2.0, z.1 / 2.0)));
+    close(&of(|z| z.re + z, &z), &each(|z| (2.0 * z.0, z.1)));
+    close(&of(|z| z - z.re, &z), &each(|z| (0.0, z.1)));
+    close(
+        &of(|z| z.re * z / z.re.exp(), &z),
+        &each(|z| {
+            let factor = z.0 / z.0.exp();
+            (z.0 * factor, z.1 * factor)
+        }),
+    );
+    let two = Tensor::from([2.0; 8]);
+    close(&of(|z| &two * z - two.clone() + z * &two, &z), &each(|z| (4.0 * z.0 - 2.0, 4.0 * z.1)));
+    // In place.
+    let in_place = |z: Complex| {
+        let mut y = z;
+        y += z;
+        y *= other(z);
+        y -= 1.0;
+        y /= 2.0;
+        y
+    };
+    close(
+        &of(in_place, &z),
+        &NUMBERS.map(|z| {
+            let (re, im) = mul(mul(z, w), (2.0, 0.0));
+            ((re - 1.0) / 2.0, im / 2.0)
+        }),
+    );
+    let sum = |z: Complex| (0..8).map(|i| z.index(i)).sum::<Complex>() - z.sum();
+    close(&of(sum, &z), &[(0.0, 0.0)]);
+    // Shapes broadcast, also in the part that an operand does not have.
+    let shape = run(|(z, x): (Complex, Var)| (z + x, x - z), (Complex::from((1.0, 2.0)), [1.0; 3]));
+    let (y, w) = shape.unwrap();
+    assert_eq!(y.to_pairs::<f64>().unwrap(), [(2.0, 2.0); 3]);
+    assert_eq!(w.to_pairs::<f64>().unwrap(), [(0.0, -2.0); 3]);
+}
+
+/// Holomorphic functions: their tangents are products with one complex number, which is the derivative stated, and the
+/// pairs of the chain of functions are their inverses.
+#[test]
+fn holomorphic_functions_obey_the_equations_of_cauchy_and_riemann() {
+    type Map = fn(Complex) -> Complex;
+    let all: [(Map, Map); 8] = [
+        (Complex::exp, Complex::exp),
+        (Complex::ln, Complex::recip),
+        (Complex::sqrt, |z| 0.5 / z.sqrt()),
+        (|z| z.powi(3), |z| 3.0 * z * z),
+        (|z| z.powi(-2), |z| -2.0 / (z * z * z)),
+        (|z| z.powf(1.5), |z| 1.5 * z.powf(0.5)),
+        (|z| z.pow(z), |z| z.pow(z) * (z.ln() + 1.0)),
+        (Complex::recip, |z| -1.0 / (z * z)),
+    ];
+    let z = Complex::from(NUMBERS);
+    for (f, derivative) in all {
+        let along = |re: f64, im: f64| {
+            move |z: Complex| {
+                let d = Complex { re: z.re.full_like(re), im: z.im.full_like(im) };
+                jvp(f)((z, d)).1
+            }
+        };
+        let wanted = of(derivative, &z).to_pairs::<f64>().unwrap();
+        close(&of(along(1.0, 0.0), &z), &wanted);
+        let turned: Vec<Pair> = wanted.iter().map(|d| mul(*d, (0.0, 1.0))).collect();
+        close(&of(along(0.0, 1.0), &z), &turned);
+        check_grads(f, &z, 2).unwrap();
+    }
+    close(&of(|z| z.ln().exp(), &z), &NUMBERS);
+    close(&of(|z| z.sqrt() * z.sqrt(), &z), &NUMBERS);
+    close(&of(|z| Complex::from_polar(z.abs(), z.angle()), &z), &NUMBERS);
+    close(&of(|z| z.powf(3.0) - z.powi(3), &z), &[(0.0, 0.0); 8]);
+    close(&of(|z| z.powi(0), &z), &[(1.0, 0.0); 8]);
+}
+
+#[test]
+fn gradients_are_pairs_of_partial_derivatives() {
+    // f = Re(c conj(z)) = c.re x + c.im y has the gradient c; JAX says conj(c).
+    let f = |z: Complex| (Complex::new(z.re.full_like(2.0), -3.0) * z.conj()).re.sum();
+    let g = run(grad(f), Complex::from([(0.5, 1.0), (4.0, 2.0)])).unwrap();
+    assert_eq!(g.to_pairs::<f64>().unwrap(), [(2.0, -3.0); 2]);
+    // Descent reaches the least distance.
+    let target = |z: Complex| (z - Complex::new(z.re.full_like(1.0), 2.0)).abs2();
+    let descend =
+        |z: Complex| fori_loop(60, |(_, z): (Var, Complex)| z - 0.25 * grad(target)(z), z);
+    let end = run(descend, Complex::from((5.0, -7.0))).unwrap().to_pairs::<f64>().unwrap();
+    assert!((end[0].0 - 1.0).abs() < 1e-14 && (end[0].1 - 2.0).abs() < 1e-14, "{end:?}");
+}
+
+/// Values at zero, near the ends of the exponents, and on the cut.
+#[test]
+fn extremes() {
+    let one = |f: fn(Complex) -> Complex, z: Pair| of(f, &z.into()).to_pairs::<f64>().unwrap()[0];
+    let near = |found: Pair, wanted: Pair| {
+        let size = wanted.0.hypot(wanted.1);
+        let error = ((found.0 - wanted.0) / size).hypot((found.1 - wanted.1) / size);
+        assert!(error < 1e-15, "{found:?} and {wanted:?}");
+    };
+    for s in [1e300, 1e-300, 1e150, 1e-150] {
+        near(one(|z| z / z, (s, s)), (1.0, 0.0));
+        near(one(Complex::recip, (0.0, s)), (0.0, -1.0 / s));
+        near(one(|z| z.abs().into(), (3.0 * s, 4.0 * s)), (5.0 * s, 0.0));
+        near(one(|z| z.sqrt() * z.sqrt() / z, (-3.0 * s, 4.0 * s)), (1.0, 0.0));
+        near(one(|z| z.ln().exp() / z, (s, -s)), (1.0, 0.0));
+    }
+    let is_nan = |z: Pair| z.0.is_nan() && z.1.is_nan();
+    assert!(is_nan(one(Complex::recip, (0.0, 0.0))));
+    assert!(is_nan(one(|z| z / 0.0, (0.0, 0.0))));
+    assert_eq!(one(Complex::ln, (0.0, 0.0)), (f64::NEG_INFINITY, 0.0));
+    assert_eq!(one(Complex::sqrt, (0.0, 0.0)), (0.0, 0.0));
+    assert_eq!(one(|z| z.powi(5), (0.0, 0.0)), (0.0, 0.0));
+    assert_eq!(one(|z| z.powf(1.5), (0.0, 0.0)), (0.0, 0.0));
+    // Both sides of the cut.
+    let pi = std::f64::consts::PI;
+    assert_eq!(one(Complex::ln, (-1.0, 0.0)), (0.0, pi));
+    assert_eq!(one(Complex::ln, (-1.0, -0.0)), (0.0, -pi));
+    assert_eq!(one(Complex::sqrt, (-9.0, -0.0)), (0.0, -3.0));
+    // Derivatives: of the absolute value at 0 they are 0, of integer powers exact, of the root on the cut one-sided.
+    let at = |f: fn(Complex) -> Var, z: Pair| {
+        run(grad(f), Complex::from(z)).unwrap().to_pairs::<f64>().unwrap()[0]
+    };
+    assert_eq!(at(Complex::abs, (0.0, 0.0)), (0.0, 0.0));
+    assert_eq!(at(|z| z.powi(2).re, (0.0, 0.0)), (0.0, 0.0));
+    assert_eq!(at(|z| z.sqrt().im, (-4.0, 0.0)), (-0.25, 0.0));
+    assert_eq!(at(|z| z.sqrt().re, (0.0, 2.0)), (0.25, 0.25));
+    assert!(!at(|z| z.sqrt().re, (0.0, 0.0)).0.is_finite());
+    assert!(at(Complex::angle, (0.0, 0.0)).0.is_nan());
+}
+
+/// Batches, loops, branches and records of complex arrays are those of trees.
+#[test]
+fn trees_of_complex_arrays() {
+    #[derive(Tree, Clone)]
+    struct Wave<T> {
+        amplitude: Complex<T>,
+        phase: T,
+    }
+    let wave = Wave { amplitude: Complex::from(NUMBERS), phase: Tensor::from([0.5; 8]) };
+    let shift = |w: Wave<Var>| w.amplitude * Complex::from_polar(1.0, w.phase);
+    let all = run(shift, &wave).unwrap();
+    assert_eq!(run(vmap(shift), &wave).unwrap(), all);
+    assert_eq!(run(|w: Wave<Var>| map(shift, w), &wave).unwrap(), all);
+    let power = |z: Complex| {
+        let step = |((sum, _), w): ((Complex, Var), Complex)| ((sum * w, sum.re), sum.im);
+        scan(step, (Complex::from(z.re.index(0).ones_like()), z.re.index(0)), z).0.0
+    };
+    let product = NUMBERS.into_iter().reduce(mul).unwrap();
+    let found = run(power, &wave.amplitude).unwrap().to_pairs::<f64>().unwrap()[0];
+    assert!((found.0 - product.0).hypot(found.1 - product.1) < 1e-13);
+    check_grads(power, &wave.amplitude, 2).unwrap();
+    let turned = |z: Complex| cond(z.re.sum().gt(0.0), |z: Complex| z, |z: Complex| -z, z);
+    check_grads(turned, &wave.amplitude, 1).unwrap();
+    let recorded = record(|z: Complex| z.abs2().sum(), &wave.amplitude);
+    assert!(recorded.is_ok());
+}
+
+#[test]
+fn products_of_matrices() {
+    let (a, b) = (
+        Complex::from(NUMBERS).reshaped(&[2, 4]).unwrap(),
+        Complex::from(NUMBERS).reshaped(&[4, 2]).unwrap(),
+    );
+    let mut wanted = Vec::new();
+    for i in 0..2 {
+        for j in 0..2 {
+            let terms = (0..4).map(|k| mul(NUMBERS[4 * i + k], NUMBERS[2 * k + j]));
+            wanted.push(terms.fold((0.0, 0.0), |s, t| (s.0 + t.0, s.1 + t.1)));
+        }
+    }
+    close(&run(|(a, b): (Complex, Complex)| a.matmul(b), (&a, &b)).unwrap(), &wanted);
+    close(&run(|(a, b): (Complex, Complex)| a.dot(b), (&a, &b)).unwrap(), &wanted);
+    // With a real matrix.
+    let real = run(|(a, b): (Complex, Complex)| a.dot(b.re) - a.dot(Complex::from(b.re)), (&a, &b));
+    close(&real.unwrap(), &[(0.0, 0.0); 4]);
+    // A system of several right sides, and in a batch.
+    let system = Complex::from([(2.0, 1.0), (0.0, -1.0), (1.0, 0.5), (-1.0, 3.0)]);
+    let system = system.reshaped(&[2, 2]).unwrap();
+    let residual = |(a, b): (Complex, Complex)| a.matmul(a.solve(b)) - b;
+    close(&run(residual, (&system, &a)).unwrap(), &[(0.0, 0.0); 8]);
+    check_grads(|(a, b): (Complex, Complex)| a.solve(b), (&system, &a), 2).unwrap();
+}
+
+#[test]
+fn printing_and_conversions() {
+    let z = Complex::from(&NUMBERS[..2]);
+    assert_eq!(z, Complex::from(NUMBERS[..2].to_vec()));
+    assert_ne!(z, Complex::from(&NUMBERS[1..3]));
+    assert_eq!(z.to_pairs::<f64>().unwrap(), NUMBERS[..2]);
+    assert!(z.to_pairs::<f32>().is_err());
+    assert_eq!(Complex::from((1.0f32, -2.0f32)).to_string(), "1.0 + i -2.0");
+    assert!(format!("{z:?}").starts_with("Complex { re: f64[2]"));
+    assert!(z.reshaped(&[3]).is_err());
+    let traced = run(|z: Complex| (format!("{z:?}").contains("f64[2]")).then_some(z.re), &z);
+    assert_eq!(traced.unwrap(), Some(z.re));
+}
+
+/// The line of the user, and one error only.
+#[test]
+fn mistakes() {
+    let check = |line: u32, error: tapeloom::Error, words: &[&str]| {
+        let text = error.to_string();
+        assert!(text.contains(&format!("{}:{line}:", file!())), "line {line}: {text}");
+        for word in words {
+            assert!(text.contains(word), "{word} is not in {text}");
+        }
+        assert_eq!(text.matches("error[").count(), 1, "{text}");
+    };
+    let z = Complex::from(NUMBERS);
+    let e = run(|z: Complex| z * z.re.convert(Dtype::F32), &z).unwrap_err();
+    check(line!() - 1, e, &["error[dtype]", "one dtype"]);
+    let e = run(|z: Complex| z + z.index(0).reshape([1]).map(|x| concat(&[x, x], 0)), &z);
+    check(line!() - 1, e.unwrap_err(), &["error[shape]", "broadcast"]);
+    let e = run(|z: Complex| z.dot(z.slice_axis(0, ..3)), &z).unwrap_err();
+    check(line!() - 1, e, &["error[shape]", "`dot`"]);
+    let e = run(|z: Complex| z.solve(z), &z).unwrap_err();
+    check(line!() - 1, e, &["error[shape]"]);
+}
