@@ -45,7 +45,7 @@ fn distance(x: &Tensor, y: &Tensor) -> f64 {
     (squares / N as f64).sqrt()
 }
 
-pub fn main() -> Result<(), tapeloom::Error> {
+pub(crate) fn main() -> Result<(), tapeloom::Error> {
     let height = |i| match i {
         40..80 => 1.0,
         110..118 => 2.0,

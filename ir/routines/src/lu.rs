@@ -103,11 +103,11 @@ fn eliminate_small<T: Real>(n: usize, a: &mut [T], pivots: &mut [i32], permutati
         }
         for i in j + 1..n {
             if a[j * n + j] != T::zero() {
-                a[i * n + j] = a[i * n + j] / a[j * n + j];
+                a[i * n + j] /= a[j * n + j];
             }
             let multiplier = a[i * n + j];
             for column in j + 1..n {
-                a[i * n + column] = a[i * n + column] - multiplier * a[j * n + column];
+                a[i * n + column] -= multiplier * a[j * n + column];
             }
         }
     }

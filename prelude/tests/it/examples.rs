@@ -17,6 +17,7 @@ examples! {
     black_scholes = "../../examples/black_scholes.rs";
     cnn = "../../examples/cnn.rs";
     double_pendulum = "../../examples/double_pendulum.rs";
+    fft_deconvolution = "../../examples/fft_deconvolution.rs";
     gaussian_process = "../../examples/gaussian_process.rs";
     mlp = "../../examples/mlp.rs";
     neural_ode = "../../examples/neural_ode.rs";
