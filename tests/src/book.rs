@@ -22,6 +22,7 @@ chapters! {
     fast_programs = "../../book/src/fast-programs.md";
     implicit = "../../book/src/implicit.md";
     linear_algebra = "../../book/src/linear-algebra.md";
+    fourier_and_complex = "../../book/src/fourier-and-complex.md";
     introduction = "../../book/src/introduction.md";
     memory = "../../book/src/memory.md";
     passes = "../../book/src/passes.md";
