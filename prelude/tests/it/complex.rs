@@ -128,7 +128,8 @@ fn holomorphic_functions_obey_the_equations_of_cauchy_and_riemann() {
     close(&of(|z| z.ln().exp(), &z), &NUMBERS);
     close(&of(|z| z.sqrt() * z.sqrt(), &z), &NUMBERS);
     close(&of(|z| Complex::from_polar(z.abs(), z.angle()), &z), &NUMBERS);
-    close(&of(|z| z.powf(3.0) - z.powi(3), &z), &[(0.0, 0.0); 8]);
+    close(&of(|z| z.powf(3.0), &z), &NUMBERS.map(|z| mul(mul(z, z), z)));
+    close(&of(|z| z.powi(3), &z), &NUMBERS.map(|z| mul(mul(z, z), z)));
     close(&of(|z| z.powi(0), &z), &[(1.0, 0.0); 8]);
 }
 
@@ -153,14 +154,16 @@ fn extremes() {
     let near = |found: Pair, wanted: Pair| {
         let size = wanted.0.hypot(wanted.1);
         let error = ((found.0 - wanted.0) / size).hypot((found.1 - wanted.1) / size);
-        assert!(error < 1e-15, "{found:?} and {wanted:?}");
+        assert!(error < 2e-15, "{found:?} and {wanted:?}");
     };
     for s in [1e300, 1e-300, 1e150, 1e-150] {
         near(one(|z| z / z, (s, s)), (1.0, 0.0));
         near(one(Complex::recip, (0.0, s)), (0.0, -1.0 / s));
         near(one(|z| z.abs().into(), (3.0 * s, 4.0 * s)), (5.0 * s, 0.0));
         near(one(|z| z.sqrt() * z.sqrt() / z, (-3.0 * s, 4.0 * s)), (1.0, 0.0));
-        near(one(|z| z.ln().exp() / z, (s, -s)), (1.0, 0.0));
+        // The logarithm, of some hundreds, is rounded once.
+        let same = one(|z| z.ln().exp() / z, (s, -s));
+        assert!((same.0 - 1.0).hypot(same.1) < 1e-12, "{same:?}");
     }
     let is_nan = |z: Pair| z.0.is_nan() && z.1.is_nan();
     assert!(is_nan(one(Complex::recip, (0.0, 0.0))));
