@@ -99,6 +99,10 @@ fn sizes() {
         "permutation": |x, n| (x, random::permutation(random::key(0), n));
         "choice": |x, n| random::choice(random::key(0), x, [n]);
         "pad_like wrap": |x, n| x.pad_like(&[(0, n)], Padding::Wrap);
+        "rfft": |x, n| fft::rfft(x, fft::along(0).points(n)).abs2();
+        "irfft": |x, n| fft::irfft(x, fft::along(0).points(n));
+        "fftn": |x, n| fft::fftn(x, fft::along([n]).points_each([n])).abs();
+        "dct": |x, n| fft::dct(x, fft::Cosine::III, fft::along(0).points(n));
     }
 }
 
@@ -114,7 +118,12 @@ fn sizes_of_nothing() {
             ("linspace", &|| vec![linspace(0.0, 1.0, n)]),
             ("logspace", &|| vec![logspace(0.0, 1.0, n, 2.0)]),
             ("geomspace", &|| vec![geomspace(1.0, 2.0, n)]),
-            ("fftfreq", &|| vec![fftfreq(n, 0.0)]),
+            ("fftfreq", &|| vec![fftfreq(n, 0.0), fft::rfftfreq(n, 0.0)]),
+            ("empty rfft2", &|| vec![fft::rfft2(zeros([n, 0, n], Dtype::F64)).re]),
+            ("empty convolution", &|| {
+                let x = zeros([0, n], Dtype::F64);
+                vec![fft::fftconvolve(x, x, fft::Mode::Full)]
+            }),
             ("eye", &|| vec![eye(n, Dtype::F64)]),
             ("tri", &|| vec![tri(n, n, i64::MIN, Dtype::F64), tri(n, 3, i64::MAX, Dtype::Bool)]),
             ("diag_indices", &|| vec![diag_indices(n).0]),
