@@ -79,10 +79,14 @@ impl RoutineCall {
     /// # Errors
     /// Those of [`plan`](RoutineCall::plan), and too little memory for the results.
     pub fn run(&self, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
-        let plan = self.plan()?;
         let types = self.result_types();
         let mut results: Vec<Tensor> =
             types.iter().map(Tensor::zeros_of).collect::<Result<_, _>>()?;
+        // Where there are no members, each may be too large for any table.
+        if self.members == 0 {
+            return Ok(results);
+        }
+        let plan = self.plan()?;
         let words = plan.scratch_bytes().div_ceil(Dtype::F64.bytes());
         let mut scratch = Tensor::zeros(&[words], Dtype::F64)?;
         for member in 0..self.members {
