@@ -82,8 +82,8 @@ impl RoutineCall {
         let types = self.result_types();
         let mut results: Vec<Tensor> =
             types.iter().map(Tensor::zeros_of).collect::<Result<_, _>>()?;
-        // Where there are no members, each may be too large for any table.
-        if self.members == 0 {
+        // Of nothing there may be any number of members, and each may be too large for any table.
+        if results.iter().all(|y| y.elements() == 0) {
             return Ok(results);
         }
         let plan = self.plan()?;
