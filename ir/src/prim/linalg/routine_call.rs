@@ -28,8 +28,10 @@ impl RoutineCall {
     /// The routine on the members that the axes in front of a matrix count.
     pub fn new(routine: Routine, dtype: Dtype, batch: &[usize]) -> RoutineCall {
         let float = if dtype == Dtype::F32 { Float::F32 } else { Float::F64 };
-        // Beside an extent of zero others may be of any size.
-        let members = batch.iter().fold(1, |members: usize, n| members.saturating_mul(*n));
+        // Beside an extent of zero others may be of any size, and members without elements as many as numbers go.
+        let nothing = routine.results().iter().all(|a| a.shape.contains(&0));
+        let all = batch.iter().fold(1, |members: usize, n| members.saturating_mul(*n));
+        let members = if nothing || batch.contains(&0) { 0 } else { all };
         RoutineCall { routine, float, members }
     }
 
