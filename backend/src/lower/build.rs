@@ -227,6 +227,16 @@ impl Flatten<'_> {
                 return Ok(None);
             }
             Lowering::Routine(call) => {
+                // Of nothing there is nothing to compute, and a member may be too large for any table.
+                if call.result_types().iter().all(|y| y.shape.elements() == 0) {
+                    for output in &e.outputs {
+                        let (ty, empty) = (array(&f.types[*output])?, Movement::Empty);
+                        let kind = NodeKind::Movement(empty);
+                        let node = Node::new(kind, SmallVec::new(), ty, e.op.name(), origin);
+                        top.values[*output] = Some(Source::Node(self.graph.nodes.push(node)));
+                    }
+                    return Ok(None);
+                }
                 let signature = ExternalSignature::routine(call, origin.loc)?;
                 let results = signature.results().len();
                 let kind = RegionKind::CallExternal(Arc::new(signature));

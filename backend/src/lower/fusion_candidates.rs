@@ -5,7 +5,7 @@ use super::axis_order::order;
 use super::contraction::{uncontracted, unreduced};
 use super::graph::{Graph, NodeId, NodeKind};
 use super::iteration_domain::{Along, Axis, FusionCandidate, Part, Read, Runs};
-use super::view_boxes::{PieceBox, copied_view, fill_of, joins_pieces};
+use super::view_boxes::{PieceBox, copied_view, fill_of, joined_pieces};
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use tapeloom_ir::fault::{Fault, planted};
@@ -139,11 +139,9 @@ fn finish(
         }
     }
     let axes: SmallVec<[Axis; 4]> = order.iter().map(|i| axes[*i]).collect();
-    // In a loop over several pieces each element would ask which one it belongs to.
-    let most = match joins_pieces(graph, node) {
-        true => graph.machine.register_elements,
-        false => graph.machine.unrolled_elements,
-    };
+    // In a loop over pieces of one element each would ask which one it belongs to.
+    let pieces = joined_pieces(graph, node).min(graph.machine.register_elements);
+    let most = graph.machine.unrolled_elements.max(pieces);
     let mut member = FusionCandidate { node, part, unrolled_from: axes.len(), axes, reads };
     while member.unrolled_from > 0 && member.rest(member.unrolled_from - 1) <= most {
         member.unrolled_from -= 1;

@@ -105,12 +105,14 @@ pub(crate) fn is_pieced(graph: &Graph, id: NodeId) -> bool {
         && matches!(view, Some(NodeKind::Movement(Movement::View { pieces, fill })) if pieces.len() > 1 || fill.is_some())
 }
 
-/// Whether a node copies a view of several operands.
-pub(crate) fn joins_pieces(graph: &Graph, id: NodeId) -> bool {
+/// Of how many pieces the view is that a node copies; 0 where it copies none.
+pub(crate) fn joined_pieces(graph: &Graph, id: NodeId) -> usize {
     let node = &graph.nodes[id];
     let view = node.operands.first().and_then(|s| s.node()).map(|n| &graph.nodes[n].kind);
-    matches!(node.kind, NodeKind::Copy)
-        && matches!(view, Some(NodeKind::Movement(Movement::View { pieces, .. })) if pieces.len() > 1)
+    match (&node.kind, view) {
+        (NodeKind::Copy, Some(NodeKind::Movement(Movement::View { pieces, .. }))) => pieces.len(),
+        _ => 0,
+    }
 }
 
 /// The view that a node copies and the operand that fills it.

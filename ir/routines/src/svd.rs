@@ -109,14 +109,37 @@ pub(crate) fn run<T: Real>(
         if !all_finite(basis) || !all_finite(vt) {
             return Err(Failed);
         }
+        in_order(s, Some([(basis, m), (&mut *vt, n)]));
         choose_signs([m, n], basis, vt);
         transpose(left, m, T::one(), basis, u);
     }
     if !all_finite(s) {
         return Err(Failed);
     }
+    in_order(s, None);
     scaling.undo(s);
     Ok(())
+}
+
+/// Puts the values in descending order, and with them the vectors: each basis has one after the other, of so many
+/// numbers. faer leaves values that are nearly zero where they were found.
+fn in_order<T: Real>(s: &mut [T], mut bases: Option<[(&mut [T], usize); 2]>) {
+    for i in 0..s.len() {
+        let mut most = i;
+        for j in i + 1..s.len() {
+            if s[j] > s[most] {
+                most = j;
+            }
+        }
+        if most == i {
+            continue;
+        }
+        s.swap(i, most);
+        for (basis, length) in bases.iter_mut().flatten() {
+            let (first, second) = basis.split_at_mut(most * *length);
+            first[i * *length..][..*length].swap_with_slice(&mut second[..*length]);
+        }
+    }
 }
 
 fn decompose<T: Real>(

@@ -33,8 +33,7 @@ const PADE_NORM: f64 = 5.371_920_351_148_152;
 
 /// The exponential `Σ Aᵏ / k!` of square matrices `[.., n, n]`, floats.
 ///
-/// By scaling and squaring with a Padé approximant of order 13 (Higham 2005); how often is squared follows from the
-/// largest matrix of a batch. Derivatives are those of the approximant, which has their accuracy, too.
+/// By scaling and squaring with a Padé approximant of order 13 (Higham 2005); each matrix is squared as often as its norm says. Derivatives are those of the approximant, which has their accuracy, too.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -55,14 +54,13 @@ pub fn expm(a: Var) -> Var {
         Err(problem) => return wrong(problem, &[a], a.ty(at), at),
     };
     on_behalf("expm", at, || {
-        let norm = a.stop_gradient().abs().sum_axis(-2).max();
+        let norm = a.stop_gradient().abs().sum_axis(-2).max_axis(-1);
         let doublings = (norm / PADE_NORM).log2().ceil();
         // A matrix that is not finite is not squared; its exponential is nan as it is.
         let doublings = doublings.is_finite().select(doublings, doublings.zeros_like());
         let doublings = doublings.clamp(0.0, 1100.0).convert(Dtype::I64);
-        let half = number(a, 0.5);
-        let scale = half.pow(doublings.convert(a.dtype()));
-        let x = a * scale;
+        let wide = |x: Var| x.expand_dims(-1).expand_dims(-1);
+        let x = a * wide(number(a, 0.5).pow(doublings.convert(a.dtype())));
         let unit = eye(n, a.dtype()).broadcast_to(a.shape());
         let (x2, b) = (x.matmul(x), PADE);
         let x4 = x2.matmul(x2);
@@ -74,7 +72,13 @@ pub fn expm(a: Var) -> Var {
         let odd = x.matmul(series([b[13], b[11], b[9]], [b[7], b[5], b[3], b[1]]));
         let even = series([b[12], b[10], b[8]], [b[6], b[4], b[2], b[0]]);
         let first = solve(even - odd, even + odd);
-        fori_loop(doublings, |(_, y): (Var, Var)| y.matmul(y), first)
+        let most = if doublings.rank() == 0 { doublings } else { doublings.max() };
+        // A member of a batch is squared as often as it was halved, whatever the others are.
+        let square = |(i, y): (Var, Var)| {
+            let on = wide(i.lt(doublings)).broadcast_to(y.shape());
+            on.select(y.matmul(y), y)
+        };
+        fori_loop(most, square, first)
     })
 }
 

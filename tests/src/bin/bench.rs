@@ -263,12 +263,18 @@ const GROUPS: [Group; 17] = [
                 };
                 print(
                     &format!("linalg_{name}_{size}_us"),
-                    time(&|| Ok(drop(value.call(&a)?)))? * 1e6,
+                    time(&|| {
+                        value.call(&a)?;
+                        Ok(())
+                    })? * 1e6,
                     "us",
                 );
                 print(
                     &format!("linalg_{name}_{size}_grad_us"),
-                    time(&|| Ok(drop(gradient.call(&a)?)))? * 1e6,
+                    time(&|| {
+                        gradient.call(&a)?;
+                        Ok(())
+                    })? * 1e6,
                     "us",
                 );
             }
@@ -278,12 +284,18 @@ const GROUPS: [Group; 17] = [
             let y: Vec<f64> = x.iter().map(|x| x.sin()).collect();
             let process = jit(value_and_grad(linear_algebra::gaussian_process));
             let (x, y) = (Tensor::from(x), Tensor::from(y));
-            let ms = median(7, 1, || Ok(drop(process.call((0.0, -1.0, &x, &y))?)))? * 1e3;
+            let ms = median(7, 1, || {
+                process.call((0.0, -1.0, &x, &y))?;
+                Ok(())
+            })? * 1e3;
             print(&format!("linalg_gp_{n}_grad_ms"), ms, "ms");
         }
         let (f, h, y) = linear_algebra::kalman_arguments(10_000)?;
         let filter = jit(value_and_grad(linear_algebra::kalman));
-        let ms = median(7, 1, || Ok(drop(filter.call((&f, &h, &y))?)))? * 1e3;
+        let ms = median(7, 1, || {
+            filter.call((&f, &h, &y))?;
+            Ok(())
+        })? * 1e3;
         print("linalg_kalman_grad_ms", ms, "ms");
         Ok(())
     }),

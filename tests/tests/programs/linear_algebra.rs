@@ -146,8 +146,8 @@ fn single_precision_is_near_double() {
     // In which order general eigenvalues are found is the algorithm's, and not the same in both.
     for (name, f) in ALL.iter().filter(|(name, _)| !name.starts_with("eig") || name.contains('h')) {
         let gradient = grad(|a: Var| weighed(f(a)));
-        let wide = run(&gradient, &matrices(&[], 4, Dtype::F64)).unwrap();
-        let narrow = run(&gradient, &matrices(&[], 4, Dtype::F32)).unwrap();
+        let wide = run(&gradient, matrices(&[], 4, Dtype::F64)).unwrap();
+        let narrow = run(&gradient, matrices(&[], 4, Dtype::F32)).unwrap();
         assert_eq!(narrow.dtype(), Dtype::F32);
         let narrow = run(|x: Var| x.convert(Dtype::F64), &narrow).unwrap();
         close(name, &narrow, &wide, 2e-4);

@@ -8,7 +8,7 @@ use crate::lang::problem::{Kind, Problem};
 use crate::lang::types::{ArrayType, Dtype, Shape};
 use crate::tensor::Tensor;
 use smallvec::SmallVec;
-use tapeloom_routines::{Array, Element, Float, Plan, Routine};
+use tapeloom_routines::{Array, Element, Float, Plan, Routine, Unavailable};
 
 /// No memory has more; scratch is a few times as much.
 const MOST_BYTES: usize = 1 << 48;
@@ -28,8 +28,10 @@ impl RoutineCall {
     /// The routine on the members that the axes in front of a matrix count.
     pub fn new(routine: Routine, dtype: Dtype, batch: &[usize]) -> RoutineCall {
         let float = if dtype == Dtype::F32 { Float::F32 } else { Float::F64 };
-        // Beside an extent of zero others may be of any size.
-        let members = batch.iter().fold(1, |members: usize, n| members.saturating_mul(*n));
+        // Beside an extent of zero others may be of any size, and members without elements as many as numbers go.
+        let nothing = routine.results().iter().all(|a| a.shape.contains(&0));
+        let all = batch.iter().fold(1, |members: usize, n| members.saturating_mul(*n));
+        let members = if nothing || batch.contains(&0) { 0 } else { all };
         RoutineCall { routine, float, members }
     }
 
@@ -66,11 +68,17 @@ impl RoutineCall {
     /// The routine made ready: how much scratch it needs, tables.
     ///
     /// # Errors
-    /// [`Kind::Target`] in a build without the feature `linalg`.
+    /// [`Kind::Target`] in a build without the feature `linalg`, [`Kind::TooLarge`] for arrays beyond memory.
     pub fn plan(&self) -> Result<Plan, Problem> {
         self.routine.plan(self.float).map_err(|unavailable| {
-            let help = "build tapeloom with its default features, or with `linalg` among them";
-            Problem::new(Kind::Target, unavailable.to_string(), help)
+            let (kind, help) = match &unavailable {
+                Unavailable::Missing { .. } => (
+                    Kind::Target,
+                    "build tapeloom with its default features, or with `linalg` among them",
+                ),
+                Unavailable::TooLarge { .. } => (Kind::TooLarge, "work on smaller arrays"),
+            };
+            Problem::new(kind, unavailable.to_string(), help)
         })
     }
 
