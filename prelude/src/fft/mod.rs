@@ -5,7 +5,7 @@
 //! ifft:  x[k] = Σ_j y[j] exp(+2 π i j k / n) / n
 //! ```
 //!
-//! The names and conventions are those of `numpy.fft`. Complex arrays are [`Complex`]; `fft` and its relatives take real
+//! The names and conventions are those of `numpy.fft`. Complex arrays are [`Complex`](crate::Complex); `fft` and its relatives take real
 //! arrays, too. Which axis is transformed, of how many points, and who divides by `n` is an [`Along`]: an axis as a number,
 //! or [`along`]`(axis)` with more said.
 //!
@@ -23,11 +23,11 @@
 //! ```
 //!
 //! The transforms are linear, so derivatives are transforms; reverse mode of `fft` is the sum with the other sign in the
-//! exponent, of gradients as [`Complex`] has them. A member of a batch with a nan or an infinity is nan everywhere. Transforms
+//! exponent, of gradients as [`Complex`](crate::Complex) has them. A member of a batch with a nan or an infinity is nan everywhere. Transforms
 //! are computed by a library (Cargo feature `linalg`, on by default) at a cost of order `n log n` for every `n`, primes
 //! included.
 //!
-//! Frequencies are those of [`fftfreq`](crate::fftfreq) and [`rfftfreq`]; [`Var::fftshift`] puts 0 in the middle, of
+//! Frequencies are those of [`fftfreq`](crate::fftfreq) and [`rfftfreq`]; [`Var::fftshift`](crate::Var::fftshift) puts 0 in the middle, of
 //! a `Complex` by `z.map(|x| x.fftshift(-1))`.
 
 mod along;
