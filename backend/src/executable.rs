@@ -82,7 +82,7 @@ struct Inner {
     records: Mutex<Option<Records>>,
     /// The loops whose iterations are counted.
     limited: PrimaryMap<LoopLimitId, LoopLimit>,
-    /// The Rust functions that it calls, by number.
+    /// The external functions that it calls, by number.
     calls: Vec<Arc<ExternalSignature>>,
     report: CodeReport,
 }

@@ -72,8 +72,14 @@ def kalman(f, h, observations):
     return jax.lax.scan(step, (jnp.zeros(4), jnp.eye(4)), observations)[1].sum()
 
 
-def seconds(run, samples=15, batch=1):
+def seconds(run):
+    """The median of calls that take a second together, but of three at least; a sample of short ones is a hundred."""
     run()
+    start = time.perf_counter()
+    run()
+    rough = time.perf_counter() - start
+    batch = 100 if rough < 1e-4 else 1
+    samples = min(max(int(1.0 / (rough * batch)), 3), 15)
     times = []
     for _ in range(samples):
         start = time.perf_counter()
@@ -90,21 +96,32 @@ def row(name, value, unit):
 for name, f in routines.items():
     for batch, n in [(None, 4), (None, 16), (None, 64), (None, 256), (None, 1024), (1000, 4), (1000, 16)]:
         a, size = matrices(batch, n), f"{batch}x{n}" if batch else str(n)
-        count = {"samples": 3 if n == 1024 else 15, "batch": 100 if n <= 16 and not batch else 1}
-        value, gradient, on = jax.jit(f), jax.jit(jax.value_and_grad(f)), jnp.asarray(a)
-        row(f"linalg_{name}_{size}_us", seconds(lambda: value(on).block_until_ready(), **count) * 1e6, "us")
-        row(f"linalg_{name}_{size}_grad_us", seconds(lambda: gradient(on)[1].block_until_ready(), **count) * 1e6, "us")
-        row(f"numpy_{name}_{size}_us", seconds(lambda: in_numpy[name](a), **count) * 1e6, "us")
+        value, gradient, on = jax.jit(f), jax.jit(jax.grad(f)), jnp.asarray(a)
+        row(f"linalg_{name}_{size}_us", seconds(lambda: value(on).block_until_ready()) * 1e6, "us")
+        row(f"linalg_{name}_{size}_grad_us", seconds(lambda: gradient(on).block_until_ready()) * 1e6, "us")
+        row(f"numpy_{name}_{size}_us", seconds(lambda: in_numpy[name](a)) * 1e6, "us")
 
 for n in [200, 1000]:
     x = 10.0 * jnp.arange(n) / n
     process = jax.jit(jax.value_and_grad(gaussian_process, (0, 1, 2, 3)))
     run = lambda: process(0.0, -1.0, x, jnp.sin(x))[1][3].block_until_ready()
-    row(f"linalg_gp_{n}_grad_ms", seconds(run, 7) * 1e3, "ms")
+    row(f"linalg_gp_{n}_grad_ms", seconds(run) * 1e3, "ms")
 
-index = jnp.arange(16.0).reshape(4, 4)
 f = 0.9 * jnp.eye(4) + 0.05 * jnp.sin(jnp.arange(4)[:, None] * 3.0 + jnp.arange(4))
 h = jnp.cos(jnp.arange(2)[:, None] * 4.0 + jnp.arange(4))
 y = jnp.sin(jnp.arange(10_000)[:, None] * 0.1 + jnp.arange(2))
 likelihood = jax.jit(jax.value_and_grad(kalman, (0, 1, 2)))
-row("linalg_kalman_grad_ms", seconds(lambda: likelihood(f, h, y)[1][2].block_until_ready(), 7) * 1e3, "ms")
+row("linalg_kalman_grad_ms", seconds(lambda: likelihood(f, h, y)[1][2].block_until_ready()) * 1e3, "ms")
+
+for n in [1 << 10, 1 << 16, 1_000_000]:
+    x = np.sin(np.arange(n, dtype=float))
+    z = x + 1j * x
+    for name, data in [("fft", z), ("rfft", x)]:
+        transform, on, own = jax.jit(getattr(jnp.fft, name)), jnp.asarray(data), getattr(np.fft, name)
+        row(f"{name}_{n}_us", seconds(lambda: transform(on).block_until_ready()) * 1e6, "us")
+        row(f"numpy_{name}_{n}_us", seconds(lambda: own(data)) * 1e6, "us")
+x = np.sin(np.arange(512 * 512, dtype=float)).reshape(512, 512)
+z = x + 1j * x
+plane, on = jax.jit(jnp.fft.fft2), jnp.asarray(z)
+row("fft2_512_us", seconds(lambda: plane(on).block_until_ready()) * 1e6, "us")
+row("numpy_fft2_512_us", seconds(lambda: np.fft.fft2(z)) * 1e6, "us")

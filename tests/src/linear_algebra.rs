@@ -31,6 +31,17 @@ pub const ROUTINES: [(&str, Loss); 5] = [
     }),
 ];
 
+/// A batch, or none, and an order.
+pub const SIZES: [(Option<usize>, usize); 7] = [
+    (None, 4),
+    (None, 16),
+    (None, 64),
+    (None, 256),
+    (None, 1024),
+    (Some(1000), 4),
+    (Some(1000), 16),
+];
+
 /// A batch of positive definite matrices of order n, or one without a batch: `A[i, j] = cos(i j + b) / n`, its symmetric
 /// part, with i + 2 added to the diagonal.
 ///
@@ -58,6 +69,21 @@ pub fn gaussian_process((length, noise, x, y): (Var, Var, Var, Var)) -> Var {
     let l = linalg::cholesky((-0.5 * distance.square()).exp() + noise.exp().square() * unit);
     let white = linalg::solve_triangular(l, y, Triangle::LOWER);
     0.5 * white.square().sum() + l.diagonal().ln().sum()
+}
+
+/// The arguments of [`gaussian_process`] for so many points.
+///
+/// # Errors
+/// Those of a call.
+pub fn gaussian_process_arguments(n: usize) -> Result<(f64, f64, Tensor, Tensor), tapeloom::Error> {
+    let (x, y) = run(
+        move |()| {
+            let x = arange(n, Dtype::F64) * (10.0 / n as f64);
+            (x, x.sin())
+        },
+        (),
+    )?;
+    Ok((0.0, -1.0, x, y))
 }
 
 /// `-ln p(observations)`, but for a constant: a state of four numbers that moves by `f` is seen through `h`.

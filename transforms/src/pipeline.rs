@@ -9,7 +9,7 @@ use crate::loops::{
     rolling_buffer, stack_outputs, zero_trip_loops,
 };
 use crate::passes::pass::Pass;
-use crate::passes::{cse, dce, egraph, inline, peephole, small_matrices};
+use crate::passes::{cse, dce, egraph, inline, peephole, unroll_routines};
 use std::cell::RefCell;
 use std::fmt;
 use tapeloom_ir::prim::Regions;
@@ -33,7 +33,7 @@ pub const PASSES: &[&Pass] = &[
     &rolling_buffer::LAST,
     &egraph::PASS,
     &egraph::RELAXED,
-    &small_matrices::PASS,
+    &unroll_routines::PASS,
     &stack_outputs::PASS,
     &zero_trip_loops::PASS,
 ];
@@ -142,13 +142,13 @@ const PEEPHOLE: Step =
 const SIMPLIFY: Step = step(&egraph::PASS, "it costs the most, so it gets what all others leave");
 const SIMPLIFY_RELAXED: Step =
     step(&egraph::RELAXED, "it costs the most, so it gets what all others leave");
-const SMALL_MATRICES: Step = step(
-    &small_matrices::PASS,
-    "no more derivatives are taken, and what is written out needs no simplification that is worth its length",
+const UNROLL_ROUTINES: Step = step(
+    &unroll_routines::PASS,
+    "no more derivatives are taken, and unrolled code needs no simplification that is worth its length",
 );
 const LAST: Step = step(
     &dce::PASS,
-    "again: calls may return what is not read any more, and of what was written out not all results are read",
+    "again: calls may return what is not read any more, and of unrolled code not all results are read",
 );
 
 /// Before reverse mode.
@@ -204,7 +204,7 @@ const fn before_code(simplify: Step) -> [Step; 16] {
         ROLLING_BUFFER_LAST,
         PEEPHOLE,
         simplify,
-        SMALL_MATRICES,
+        UNROLL_ROUTINES,
         LAST,
     ]
 }

@@ -2,7 +2,7 @@
 //! library routine.
 //!
 //! Both are one statement with views of its operands and results, which lie in memory, each in one piece. So
-//! passes treat both alike; only [`ExternalSignature::is_ordered`] tells a call that is made for its effect.
+//! passes treat both alike.
 //!
 //! ```text
 //! ask spline lanes 4 (shared b0[0; 3]: f64[3], b1[0; 4]: f64[4]) to (b2[0; 4]: f64[4])
@@ -95,14 +95,6 @@ impl ExternalSignature {
         let operands = call.operand_types();
         let function = External::Routine(PlannedRoutine::new(call)?);
         Ok(ExternalSignature { function, operands, location })
-    }
-
-    /// Whether a call is made once, in the order of the program.
-    pub fn is_ordered(&self) -> bool {
-        match &self.function {
-            External::Host(call) => call.is_ordered(),
-            External::Routine(_) => false,
-        }
     }
 
     /// What it is called.

@@ -70,7 +70,7 @@ pub(crate) fn refused(k: &Kernel, stmt: &Stmt, lanes: usize) -> Option<String> {
         let does = match shape.effect {
             Effect::None => shape.contract.map(|_| "there is a contraction inside"),
             Effect::Call(_) => Some("there is a call inside"),
-            Effect::External(_) => Some("there is a call of a Rust function inside"),
+            Effect::External(_) => Some("there is a call of an external function inside"),
             Effect::Tape(_) => Some("a tape is turned to inside"),
             Effect::Limit(_) => Some("a loop inside is limited"),
         };

@@ -532,7 +532,7 @@ pub struct CallExternal {
     pub signature: Arc<ExternalSignature>,
     /// Where the operands are, each in one piece.
     pub operands: Vec<View>,
-    /// Where the results go; what is written has been read before.
+    /// Where the results go. A Rust function has read before it writes; what a routine writes overlaps nothing else.
     pub outputs: Vec<View>,
 }
 

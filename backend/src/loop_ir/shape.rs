@@ -77,7 +77,7 @@ pub enum Effect<'a> {
     None,
     /// A kernel runs, in a frame of its own.
     Call(&'a Call),
-    /// A Rust function runs.
+    /// A Rust function or a library routine runs.
     External(&'a CallExternal),
     /// A tape is turned to, asked or cut.
     Tape(&'a TapeStmt),

@@ -7,13 +7,15 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use super::tests::{CONTROL, EVERYTHING, SOFTMAX_SUM, library};
-use super::{Program, check, check_form, eval, parse, verify};
+use super::{ExternalSignature, Program, check, check_form, eval, parse, verify};
 use crate::codegen::clif::random_tests::program;
 use crate::codegen::clif::tests::Random;
 use crate::passes::{Context, NATIVE};
 use crate::sweeps::Sweep;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use tapeloom_ir::{Kind, Tensor};
+use tapeloom_ir::prim::RoutineCall;
+use tapeloom_ir::{Dtype, Kind, Tensor};
+use tapeloom_routines::Routine;
 
 const NUMBERS: [&str; 17] = [
     "0",
@@ -101,6 +103,48 @@ fn tokens(text: &str) -> Vec<String> {
     all
 }
 
+/// Routines on the members of a batch, with the scratch memory that each needs.
+fn routines() -> String {
+    let (mut buffers, mut calls) = ("  buffer b0: f64[2,3,3] input 0\n".to_owned(), String::new());
+    let (mut next, mut workspace) = (1, 0);
+    let all = ["cholesky{n=3}", "eigh{n=3, vectors=true}", "lu{m=3, n=3}", "real_fft{n=9}"];
+    for (n, routine) in all.into_iter().enumerate() {
+        let (name, attributes) = routine.split_once('{').unwrap();
+        let pairs: Vec<(&str, &str)> = attributes
+            .trim_end_matches('}')
+            .split(", ")
+            .map(|a| a.split_once('=').unwrap())
+            .collect();
+        let routine = Routine::named(name, &pairs).unwrap();
+        let call = RoutineCall::new(routine.clone(), Dtype::F64, &[2]);
+        let (mut views, mut place) = (Vec::new(), format!("output {n}"));
+        for ty in ExternalSignature::routine(call, None).unwrap().results() {
+            views.push(format!("b{next}[0; {}]", ty.shape.elements()));
+            buffers += &format!("  buffer b{next}: {ty} {place}\n");
+            if place.starts_with("workspace") {
+                workspace += ty.bytes().next_multiple_of(64);
+            }
+            (next, place) = (next + 1, format!("workspace {workspace}"));
+        }
+        let to = views.join(", ");
+        calls += &format!("  routine {routine} f64 members 2 (b0[0; 18]) to ({to})\n");
+    }
+    format!("program @routines {{\n  workspace {workspace}\n{buffers}{calls}}}\n")
+}
+
+#[test]
+fn routines_are_programs() {
+    let text = routines();
+    assert_eq!(all_of(&text), (true, true), "{text}");
+    // What a routine writes is nobody else's.
+    let beside = text.replace("to (b1[0; 18]", "to (b0[0; 18]");
+    assert_eq!(all_of(&beside), (true, false));
+    let less = text.replace("(b0[0; 18]) to (b1", "(b0[0; 17]) to (b1");
+    assert_eq!(all_of(&less), (true, false));
+    let large = text.replace("{n=9}", "{n=1073741825}").replace("{n=3}", "{n=4294967296}");
+    assert_eq!(all_of(&large), (false, false));
+}
+
 /// A text with some mistakes.
 fn mutated(r: &mut Random, text: &str) -> String {
     let mut all = tokens(text);
@@ -180,10 +224,11 @@ fn no_text_is_too_wrong() {
     for seed in Sweep::KernelTexts.seeds() {
         count += 1;
         let mut r = Random(seed.wrapping_mul(0x5851_f42d_4c95_7f2d));
-        let text = match r.below(6) {
+        let text = match r.below(7) {
             0 => SOFTMAX_SUM.to_owned(),
             1 => EVERYTHING.replace("    v0 = i64_of_no_such_thing\n", "    v0 = %6\n"),
             2 | 3 => CONTROL.to_owned(),
+            4 => routines(),
             _ => program(seed % 16).0.to_string(),
         };
         let text = mutated(&mut r, &text);

@@ -5,7 +5,7 @@
 //! copy of pad{low=[1]} x, 0.0            first 0.0 everywhere, then x fills 1..n+1
 //! ```
 
-use super::graph::{Graph, Movement, NodeId, NodeKind};
+use super::graph::{Graph, Movement, Node, NodeId, NodeKind};
 use smallvec::SmallVec;
 use tapeloom_ir::prim::Piece;
 
@@ -15,11 +15,7 @@ pub(crate) type PieceBox = SmallVec<[(usize, i64, i64); 4]>;
 /// The pieces of the view that a node copies, if it is to be written in parts: whether a fill is
 /// needed and the boxes.
 pub(crate) fn copied_view(graph: &Graph, id: NodeId) -> Option<(&[Piece], bool, Vec<PieceBox>)> {
-    if !matches!(graph.nodes[id].kind, NodeKind::Copy) {
-        return None;
-    }
-    let view = &graph.nodes[graph.nodes[id].operands[0].node()?];
-    let NodeKind::Movement(Movement::View { pieces, fill }) = &view.kind else { return None };
+    let (view, pieces, fill) = copied(graph, id)?;
     if pieces.len() < 2 && fill.is_none() {
         return None;
     }
@@ -99,19 +95,21 @@ fn piece_box(piece: &Piece, operand: &[usize], shape: &[usize]) -> Option<PieceB
 
 /// Whether a node copies a view of several pieces.
 pub(crate) fn is_pieced(graph: &Graph, id: NodeId) -> bool {
-    let node = &graph.nodes[id];
-    let view = node.operands.first().and_then(|s| s.node()).map(|n| &graph.nodes[n].kind);
-    matches!(node.kind, NodeKind::Copy)
-        && matches!(view, Some(NodeKind::Movement(Movement::View { pieces, fill })) if pieces.len() > 1 || fill.is_some())
+    copied(graph, id).is_some_and(|(_, pieces, fill)| pieces.len() > 1 || fill.is_some())
 }
 
 /// Of how many pieces the view is that a node copies; 0 where it copies none.
 pub(crate) fn joined_pieces(graph: &Graph, id: NodeId) -> usize {
-    let node = &graph.nodes[id];
-    let view = node.operands.first().and_then(|s| s.node()).map(|n| &graph.nodes[n].kind);
-    match (&node.kind, view) {
-        (NodeKind::Copy, Some(NodeKind::Movement(Movement::View { pieces, .. }))) => pieces.len(),
-        _ => 0,
+    copied(graph, id).map_or(0, |(_, pieces, _)| pieces.len())
+}
+
+/// The view that a node copies, its pieces and the operand that fills it.
+fn copied(graph: &Graph, id: NodeId) -> Option<(&Node, &[Piece], Option<usize>)> {
+    let NodeKind::Copy = graph.nodes[id].kind else { return None };
+    let view = &graph.nodes[graph.nodes[id].operands[0].node()?];
+    match &view.kind {
+        NodeKind::Movement(Movement::View { pieces, fill }) => Some((view, pieces, *fill)),
+        _ => None,
     }
 }
 

@@ -6,12 +6,12 @@ use faer::linalg::cholesky::llt::factor::{
 };
 use faer::{MatMut, Par, Spec};
 
-use crate::copies::{clear_upper, finite_lower, transpose_lower, transpose_upper};
 use crate::real::{Failed, Real};
 use crate::scratch::{Need, Scratch};
+use crate::transpose::{clear_upper, finite_lower, transpose_lower, transpose_upper};
 
-/// Up to this order a matrix is factored column by column, in the order in which programs that are written out as
-/// scalars do it, so that both have the same bits.
+/// Up to this order a matrix is factored column by column, in the order in which unrolled programs
+/// do it, so that both have the same bits.
 const SMALL: usize = 8;
 
 pub(crate) fn need<T: Real>(n: usize) -> Need {

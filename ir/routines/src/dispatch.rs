@@ -13,6 +13,10 @@ use crate::scratch::{Need, Scratch};
 use crate::triangular::Triangle;
 use crate::{cholesky, eig, eigh, lu, qr, schur, svd, triangular, tridiagonal};
 
+/// Longer transforms have no plan: their tables are made at once, and where there is no memory for them the process would
+/// end. At this length they take some 4 GB.
+const MOST_POINTS: usize = 1 << 28;
+
 /// What a plan holds beside the description.
 pub(crate) struct Kernel {
     scratch_bytes: usize,
@@ -27,6 +31,10 @@ enum Typed {
 
 impl Kernel {
     pub(crate) fn new(routine: &Routine, float: Float) -> Result<Self, Unavailable> {
+        let too_large = || Unavailable::TooLarge { routine: routine.clone() };
+        if Tables::<f64>::points(routine).is_some_and(|n| n > MOST_POINTS) {
+            return Err(too_large());
+        }
         let (typed, need) = match float {
             Float::F32 => {
                 let tables = Tables::of(routine);
@@ -39,8 +47,7 @@ impl Kernel {
                 (Typed::F64(tables), need)
             }
         };
-        let scratch_bytes =
-            need.bytes().ok_or_else(|| Unavailable::TooLarge { routine: routine.clone() })?;
+        let scratch_bytes = need.bytes().ok_or_else(too_large)?;
         Ok(Kernel { scratch_bytes, typed })
     }
 

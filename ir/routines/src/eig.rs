@@ -4,10 +4,10 @@
 use faer::linalg::matmul::triangular::{BlockStructure, matmul};
 use faer::{Accum, MatMut, MatRef, Par};
 
-use crate::copies::transpose;
 use crate::real::{Failed, Real, Scaling, all_finite, largest};
 use crate::schur::{need_reduce, reduce};
 use crate::scratch::{Need, Scratch};
+use crate::transpose::transpose;
 
 pub(crate) fn need<T: Real>(n: usize, vectors: bool) -> Need {
     let square = Need::new().array::<T>(n * n);

@@ -6,9 +6,9 @@ use faer::diag::DiagMut;
 use faer::linalg::evd::{ComputeEigenvectors, self_adjoint_evd, self_adjoint_evd_scratch};
 use faer::{MatMut, MatRef, Par, Spec};
 
-use crate::copies::{negate, points_down, transpose, transpose_lower};
 use crate::real::{Failed, Real, Scaling, all_finite, largest};
 use crate::scratch::{Need, Scratch};
+use crate::transpose::{negate, points_down, transpose, transpose_lower};
 
 pub(crate) fn need<T: Real>(n: usize, vectors: bool) -> Need {
     if n == 0 {

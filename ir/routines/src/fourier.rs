@@ -21,6 +21,24 @@ pub(crate) enum Tables<T> {
 }
 
 impl<T: Real> Tables<T> {
+    /// The length of a transform.
+    pub(crate) fn points(routine: &Routine) -> Option<usize> {
+        match *routine {
+            Routine::Fft { n, inverse: _ }
+            | Routine::RealFft { n }
+            | Routine::InverseRealFft { n } => Some(n),
+            Routine::Cholesky { .. }
+            | Routine::TriangularSolve { .. }
+            | Routine::TridiagonalSolve { .. }
+            | Routine::Lu { .. }
+            | Routine::Qr { .. }
+            | Routine::Eigh { .. }
+            | Routine::Svd { .. }
+            | Routine::Eig { .. }
+            | Routine::Schur { .. } => None,
+        }
+    }
+
     pub(crate) fn of(routine: &Routine) -> Self {
         match *routine {
             Routine::Fft { n, inverse } if n > 0 => {

@@ -35,11 +35,7 @@
 
 mod attributes;
 #[cfg(feature = "linalg")]
-mod blocks;
-#[cfg(feature = "linalg")]
 mod cholesky;
-#[cfg(feature = "linalg")]
-mod copies;
 #[cfg(feature = "linalg")]
 mod dispatch;
 #[cfg(feature = "linalg")]
@@ -50,6 +46,8 @@ mod flops;
 #[cfg(feature = "linalg")]
 mod fourier;
 #[cfg(feature = "linalg")]
+mod householder;
+#[cfg(feature = "linalg")]
 mod lu;
 mod plan;
 #[cfg(feature = "linalg")]
@@ -58,19 +56,21 @@ mod qr;
 mod qr_iteration;
 #[cfg(feature = "linalg")]
 mod real;
-#[cfg(feature = "linalg")]
-mod reflections;
 mod routine;
 #[cfg(feature = "linalg")]
 mod schur;
 #[cfg(feature = "linalg")]
+mod schur_blocks;
+#[cfg(feature = "linalg")]
 mod scratch;
 #[cfg(feature = "linalg")]
 mod svd;
+#[cfg(feature = "linalg")]
+mod transpose;
 #[cfg(feature = "linalg")]
 mod triangular;
 #[cfg(feature = "linalg")]
 mod tridiagonal;
 
 pub use plan::{Plan, Unavailable, WrongBuffers};
-pub use routine::{Array, Element, Float, Routine, SvdVectors};
+pub use routine::{Array, Element, Float, Routine, SvdVectors, half};

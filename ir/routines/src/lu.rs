@@ -4,12 +4,12 @@
 use faer::linalg::lu::partial_pivoting::factor::{lu_in_place, lu_in_place_scratch};
 use faer::{MatMut, Par, Spec};
 
-use crate::copies::transpose;
 use crate::real::{Failed, Real, all_finite};
 use crate::scratch::{Need, Scratch};
+use crate::transpose::transpose;
 
-/// Square matrices up to this order are eliminated row by row, in the order in which programs that are written out as
-/// scalars do it, so that both have the same bits.
+/// Square matrices up to this order are eliminated row by row, in the order in which unrolled programs
+/// do it, so that both have the same bits.
 const SMALL: usize = 4;
 
 pub(crate) fn need<T: Real>(m: usize, n: usize) -> Need {

@@ -15,7 +15,8 @@ pub enum Unavailable {
         /// The name of the feature.
         feature: &'static str,
     },
-    /// An array or the scratch buffer exceeds what memory or an `i32` index can hold.
+    /// An array or the scratch buffer exceeds what memory or an `i32` index can hold, or a transform has more than 2^28
+    /// points.
     TooLarge {
         /// The routine.
         routine: Routine,

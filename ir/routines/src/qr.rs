@@ -1,10 +1,10 @@
 //! QR factorisation by Householder reflections (Golub and Van Loan, section 5.2). The diagonal of
 //! `r` is not negative, which makes the factors of a matrix of full column rank unique.
 
-use crate::copies::{Rows, clear_lower, negate, set_identity, transpose, transpose_part};
+use crate::householder::{apply, block, factor, scratch as stack};
 use crate::real::{Failed, Real, Scaling, largest};
-use crate::reflections::{apply, block, factor, scratch as stack};
 use crate::scratch::{Need, Scratch};
+use crate::transpose::{Rows, clear_lower, negate, set_identity, transpose, transpose_part};
 
 pub(crate) fn need<T: Real>(m: usize, n: usize, full: bool) -> Need {
     let k = m.min(n);

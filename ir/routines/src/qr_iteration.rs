@@ -3,8 +3,8 @@
 //! Tisseur, 1997) and its exceptional shifts. faer's own iteration is not public, and its public
 //! functions do not tell whether it converged.
 
-use crate::blocks::{Rotation, standardise};
 use crate::real::{Failed, Real};
+use crate::schur_blocks::{Rotation, standardise};
 
 /// Iterations for one eigenvalue before the matrix is given up.
 const ITERATIONS: usize = 300;

@@ -190,8 +190,9 @@ fn indices(length: usize) -> Array {
     Array { shape: vec![length], element: Element::Index }
 }
 
-/// The entries of half a spectrum, none for an empty sequence.
-pub(crate) fn half(n: usize) -> usize {
+/// The frequencies of half the spectrum of `n` real numbers: `n/2 + 1`, none of an empty sequence.
+#[must_use]
+pub fn half(n: usize) -> usize {
     if n == 0 { 0 } else { n / 2 + 1 }
 }
 

@@ -9,10 +9,10 @@ use faer::linalg::householder::{
 use faer::linalg::qr::no_pivoting::factor::recommended_block_size;
 use faer::{Conj, MatMut, MatRef, Par, Spec};
 
-use crate::copies::{negate, points_down, set_identity, transpose};
 use crate::qr_iteration::{Columns, iterate};
 use crate::real::{Failed, Real, Scaling, largest};
 use crate::scratch::{Need, Scratch};
+use crate::transpose::{negate, points_down, set_identity, transpose};
 
 /// A matrix of order 2 or less is in Hessenberg form.
 fn block<T: Real>(n: usize) -> Option<usize> {

@@ -5,11 +5,11 @@ use faer::dyn_stack::{MemStack, StackReq};
 use faer::linalg::svd::{ComputeSvdVectors, svd, svd_scratch};
 use faer::{MatMut, MatRef, Par, Spec};
 
-use crate::copies::{negate, points_down, set_identity, transpose};
+use crate::householder;
 use crate::real::{Failed, Real, Scaling, all_finite, largest};
-use crate::reflections;
 use crate::routine::SvdVectors;
 use crate::scratch::{Need, Scratch};
+use crate::transpose::{negate, points_down, set_identity, transpose};
 
 /// The numbers of columns of `u` and of rows of `vt`.
 fn widths(m: usize, n: usize, vectors: SvdVectors) -> [usize; 2] {
@@ -21,7 +21,7 @@ fn widths(m: usize, n: usize, vectors: SvdVectors) -> [usize; 2] {
 }
 
 /// Whether a QR factorisation comes first, by the ratio of the sides (Chan, 1982). faer has this
-/// step too, with the factorisation that [`crate::reflections`] replaces.
+/// step too, with the factorisation that [`crate::householder`] replaces.
 fn is_long(m: usize, n: usize) -> bool {
     6 * m.max(n) > 11 * m.min(n)
 }
@@ -41,8 +41,8 @@ pub(crate) fn need<T: Real>(m: usize, n: usize, vectors: SvdVectors) -> Need {
     let need = Need::new().array::<T>(m * n).array::<T>(m * left);
     if is_long(m, n) {
         let (long, short) = (m.max(n), m.min(n));
-        let reflect = reflections::scratch::<T>(long, short, left.max(right));
-        need.array::<T>(reflections::block(long, short) * short)
+        let reflect = householder::scratch::<T>(long, short, left.max(right));
+        need.array::<T>(householder::block(long, short) * short)
             .array::<T>(short * short)
             .stack(stack(short, short).or(reflect))
     } else {
@@ -165,10 +165,10 @@ fn decompose_long<T: Real>(
     bases: Option<(&mut [T], &mut [T])>,
     mut scratch: Scratch<'_>,
 ) -> Result<(), Failed> {
-    let factors = scratch.take::<T>(reflections::block(m, n) * n)?;
+    let factors = scratch.take::<T>(householder::block(m, n) * n)?;
     let r = scratch.take::<T>(n * n)?;
     let stack = scratch.stack();
-    reflections::factor(m, n, a, factors, stack);
+    householder::factor(m, n, a, factors, stack);
     let columns = r.chunks_exact_mut(n).zip(a.chunks_exact(m));
     for (j, (r, a)) in columns.enumerate() {
         r[..=j].copy_from_slice(&a[..=j]);
@@ -187,7 +187,7 @@ fn decompose_long<T: Real>(
     for j in n..width {
         u[j * m + j] = T::one();
     }
-    reflections::apply([m, n], a, factors, u, false, stack);
+    householder::apply([m, n], a, factors, u, false, stack);
     Ok(())
 }
 

@@ -6,9 +6,9 @@ use faer::linalg::triangular_solve::{
 };
 use faer::{MatMut, MatRef, Par};
 
-use crate::copies::transpose;
 use crate::real::{Failed, Real};
 use crate::scratch::{Need, Scratch};
+use crate::transpose::transpose;
 
 /// Up to this order plain substitution is faster than the blocked solve.
 const SMALL: usize = 8;

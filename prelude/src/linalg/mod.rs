@@ -28,6 +28,7 @@ mod measures;
 mod sampled;
 mod solve;
 mod triangular;
+mod tridiagonal;
 
 pub use cholesky::{cho_solve, cholesky, cholesky_checked};
 pub use factors::{
@@ -39,6 +40,7 @@ pub use measures::{MatrixNorm, cond_number, cond_number_by, matrix_norm, matrix_
 pub use sampled::{multivariate_normal, multivariate_normal_logpdf, orthogonal};
 pub use solve::{det, inv, lstsq, lu_solve, pinv, slogdet, solve, solve_checked};
 pub use triangular::{Triangle, solve_triangular};
+pub use tridiagonal::tridiagonal_solve;
 
 use crate::Var;
 use crate::ops::{broadcast_shapes, broadcast_var, reshape};

@@ -35,7 +35,7 @@
 //!   same rows for PyTorch;
 //! - `linalg_ROUTINE_SIZE_us`, `linalg_ROUTINE_SIZE_grad_us`: a factorization or a solution and a number of its
 //!   results, and the gradient beside, of one matrix or of a batch; `linalg_gp_N_grad_ms`, `linalg_kalman_grad_ms`:
-//!   likelihoods with their gradients. `tests/peers/linalg.py` prints the same rows for JAX and numpy;
+//!   likelihoods with their gradients; `fft_N_us`, `rfft_N_us`, `fft2_512_us`: transforms. `tests/peers/linalg.py` prints the same rows for JAX and numpy;
 //! - `wide_FAMILY_FUNCTION_640_ms`: how long it takes to compile a loop or a branch that reads, carries,
 //!   stacks or gives 640 arrays, and `wide_FAMILY_FUNCTION_growth`, that over the time for 160: near 4
 //!   where it grows as the program does;
@@ -64,7 +64,7 @@ use std::time::Instant;
 use tapeloom::prelude::*;
 use tapeloom_tests::gradbench;
 use tapeloom_tests::layouts::{Gradient, LAYOUTS, VALUES};
-use tapeloom_tests::linear_algebra::{self, ROUTINES};
+use tapeloom_tests::linear_algebra;
 use tapeloom_tests::repeated::{prefix_sums, rnn, rnn_arguments, rnn_written_out, sieve};
 use tapeloom_tests::size_counters::{Tally, derivatives};
 use tapeloom_tests::suite::{Form, Given, Inputs, KERNELS, Kept, Kernel, READINGS, WAYS};
@@ -239,66 +239,7 @@ const GROUPS: [Group; 17] = [
         print("record_1e6_peak_mib", peak, "MiB");
         Ok(())
     }),
-    ("linalg", |print| {
-        for (name, f) in ROUTINES {
-            for (batch, n) in [
-                (None, 4),
-                (None, 16),
-                (None, 64),
-                (None, 256),
-                (None, 1024),
-                (Some(1000), 4),
-                (Some(1000), 16),
-            ] {
-                let a = linear_algebra::matrices(batch, n)?;
-                let size = batch.map_or(n.to_string(), |batch| format!("{batch}x{n}"));
-                let (value, gradient) = (jit(f), jit(value_and_grad(f)));
-                let few = n == 1024;
-                let time = |run: &dyn Fn() -> Outcome<()>| {
-                    median(
-                        if few { 3 } else { 15 },
-                        if n <= 16 && batch.is_none() { 100 } else { 1 },
-                        run,
-                    )
-                };
-                print(
-                    &format!("linalg_{name}_{size}_us"),
-                    time(&|| {
-                        value.call(&a)?;
-                        Ok(())
-                    })? * 1e6,
-                    "us",
-                );
-                print(
-                    &format!("linalg_{name}_{size}_grad_us"),
-                    time(&|| {
-                        gradient.call(&a)?;
-                        Ok(())
-                    })? * 1e6,
-                    "us",
-                );
-            }
-        }
-        for n in [200, 1000] {
-            let x: Vec<f64> = (0..n).map(|i| 10.0 * f64::from(i) / f64::from(n)).collect();
-            let y: Vec<f64> = x.iter().map(|x| x.sin()).collect();
-            let process = jit(value_and_grad(linear_algebra::gaussian_process));
-            let (x, y) = (Tensor::from(x), Tensor::from(y));
-            let ms = median(7, 1, || {
-                process.call((0.0, -1.0, &x, &y))?;
-                Ok(())
-            })? * 1e3;
-            print(&format!("linalg_gp_{n}_grad_ms"), ms, "ms");
-        }
-        let (f, h, y) = linear_algebra::kalman_arguments(10_000)?;
-        let filter = jit(value_and_grad(linear_algebra::kalman));
-        let ms = median(7, 1, || {
-            filter.call((&f, &h, &y))?;
-            Ok(())
-        })? * 1e3;
-        print("linalg_kalman_grad_ms", ms, "ms");
-        Ok(())
-    }),
+    ("linalg", linear_algebra_times),
     ("wide", |print| {
         for family in wide::FAMILIES {
             for (function, compile) in wide::FUNCTIONS {
@@ -750,6 +691,54 @@ fn median(samples: usize, batch: usize, mut run: impl FnMut() -> Outcome<()>) ->
         times.push(start.elapsed().as_secs_f64() / batch as f64);
     }
     Ok(middle(times))
+}
+
+/// Factorizations and solutions, likelihoods, Fourier transforms.
+fn linear_algebra_times(print: Print<'_>) -> Outcome<()> {
+    for (name, f) in linear_algebra::ROUTINES {
+        for (batch, n) in linear_algebra::SIZES {
+            let a = linear_algebra::matrices(batch, n)?;
+            let size = batch.map_or(n.to_string(), |batch| format!("{batch}x{n}"));
+            let (value, gradient) = (jit(f), jit(grad(f)));
+            print(&format!("linalg_{name}_{size}_us"), time(|| value.call(&a))? * 1e6, "us");
+            print(
+                &format!("linalg_{name}_{size}_grad_us"),
+                time(|| gradient.call(&a))? * 1e6,
+                "us",
+            );
+        }
+    }
+    for n in [200, 1000] {
+        let arguments = linear_algebra::gaussian_process_arguments(n)?;
+        let process = jit(value_and_grad(linear_algebra::gaussian_process));
+        print(&format!("linalg_gp_{n}_grad_ms"), time(|| process.call(&arguments))? * 1e3, "ms");
+    }
+    let arguments = linear_algebra::kalman_arguments(10_000)?;
+    let filter = jit(value_and_grad(linear_algebra::kalman));
+    print("linalg_kalman_grad_ms", time(|| filter.call(&arguments))? * 1e3, "ms");
+    for n in [1 << 10, 1 << 16, 1_000_000] {
+        let x = run(move |()| arange(n, Dtype::F64).sin(), ())?;
+        let z = Complex { re: x.clone(), im: x.clone() };
+        let (half, whole) = (jit(|x: Var| fft::rfft(x, -1)), jit(|z: Complex| fft::fft(z, -1)));
+        print(&format!("fft_{n}_us"), time(|| whole.call(&z))? * 1e6, "us");
+        print(&format!("rfft_{n}_us"), time(|| half.call(&x))? * 1e6, "us");
+    }
+    let x = run(|()| arange(512 * 512, Dtype::F64).sin().reshape([512, 512]), ())?;
+    let z = Complex { re: x.clone(), im: x };
+    let plane = jit(|z: Complex| fft::fft2(z));
+    print("fft2_512_us", time(|| plane.call(&z))? * 1e6, "us");
+    Ok(())
+}
+
+/// The median of calls that take a second together, but of three at least; a sample of short ones is a hundred.
+fn time<T>(call: impl Fn() -> Result<T, tapeloom::Error>) -> Outcome<f64> {
+    let once = || -> Outcome<()> {
+        call()?;
+        Ok(())
+    };
+    let rough = median(1, 1, once)?;
+    let batch = if rough < 1e-4 { 100 } else { 1 };
+    median(((1.0 / (rough * batch as f64)) as usize).clamp(3, 15), batch, once)
 }
 
 /// The median.

@@ -18,6 +18,7 @@ mod control;
 mod folds;
 mod indexing;
 mod maps;
+mod matrices;
 mod movement;
 mod recipe;
 
@@ -204,6 +205,9 @@ const KINDS: &[Step] = &[
     |g, e| g.cumulated(e),
     |g, e| g.sorted(e),
     |g, e| g.recurrence(e),
+    |g, e| g.decomposed(e),
+    |g, e| g.solved(e),
+    |g, e| g.transformed(e),
     |g, e| g.dot(e),
     |g, e| g.dot(e),
     |g, e| g.gather(e),

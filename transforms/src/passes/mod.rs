@@ -13,4 +13,4 @@ pub(crate) mod over_regions;
 pub(crate) mod pass;
 pub(crate) mod peephole;
 pub(crate) mod prune;
-pub(crate) mod small_matrices;
+pub(crate) mod unroll_routines;

@@ -108,7 +108,7 @@ impl Verifier<'_> {
     }
 
     /// An external function is given memory of the types that it takes and gives.
-    pub(super) fn ask(&mut self, a: &CallExternal) {
+    pub(super) fn external(&mut self, a: &CallExternal) {
         let (signature, results) = (&a.signature, a.signature.results());
         for (what, views, types) in
             [("operands", &a.operands, &signature.operands), ("results", &a.outputs, &results)]

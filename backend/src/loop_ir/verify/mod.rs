@@ -312,7 +312,7 @@ impl<'a> Verifier<'a> {
                     cursors.extend(stmt.turned());
                 }
                 Stmt::Limit(w) => self.limit(w),
-                Stmt::CallExternal(a) => self.ask(a),
+                Stmt::CallExternal(a) => self.external(a),
                 Stmt::If { condition, then, otherwise } => {
                     self.operand("a condition", Dtype::Bool, *condition);
                     for (body, holds) in [(then, true), (otherwise, false)] {

@@ -35,14 +35,8 @@ fn without_the_feature_every_plan_is_an_error_that_names_it() {
 #[cfg(feature = "linalg")]
 #[test]
 fn the_scratch_of_the_largest_arrays_does_not_overflow() {
-    let transform = |routine: &Routine| {
-        matches!(
-            routine,
-            Routine::Fft { .. } | Routine::RealFft { .. } | Routine::InverseRealFft { .. }
-        )
-    };
     for n in [40_000, 1 << 29, 1_000_000_000] {
-        for routine in crate::hostile::routines(n).into_iter().filter(|r| !transform(r)) {
+        for routine in crate::hostile::routines(n) {
             match routine.plan(Float::F64) {
                 Ok(plan) => assert!(plan.scratch_bytes() <= isize::MAX.unsigned_abs()),
                 Err(error) => assert_eq!(error, Unavailable::TooLarge { routine }),

@@ -12,7 +12,7 @@
 use super::spectrum::pairs;
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
-use crate::lang::problem::{Problem, Result};
+use crate::lang::problem::Result;
 use crate::lang::types::ArrayType;
 use crate::prim::{
     Arg, ArrayPrimitive, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand, Rewrite,
@@ -59,9 +59,7 @@ impl ArrayPrimitive for Fft {
 
     fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
         let x = &operands[0];
-        let y = self.call(x.ty()).run(operands)?;
-        let [y] = &y[..] else { return Err(Problem::internal("a spectrum is one array")) };
-        y.reshape(x.shape())
+        self.call(x.ty()).run_one(operands, x.shape())
     }
 
     fn jvp(&self, b: &Builder<'_>, _: &[Atom], _: Atom, dx: &[Tangent]) -> Result<Tangent> {
@@ -82,10 +80,7 @@ impl ArrayPrimitive for Fft {
     }
 
     fn lower(&self, operands: &[Operand<'_>]) -> Lowering {
-        match operands[0].ty.as_array() {
-            Some(x) => Lowering::Routine(self.call(x)),
-            None => Lowering::Missing(Problem::internal("a transform of no array")),
-        }
+        RoutineCall::lowering(operands[0].ty.as_array().map(|x| self.call(x)))
     }
 
     fn rewrites() -> Vec<Rewrite> {

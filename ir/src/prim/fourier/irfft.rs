@@ -10,7 +10,7 @@
 //! `n = 2 h - 2` and `n = 2 h - 1` have halves of the same length `h`.
 
 use super::rfft::Rfft;
-use super::spectrum::{half, interior_weighted, pairs};
+use super::spectrum::{interior_weighted, pairs};
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
 use crate::lang::problem::{Kind, Problem, Result};
@@ -20,7 +20,7 @@ use crate::prim::{
     RoutineCall, Sample, Tangent,
 };
 use crate::tensor::Tensor;
-use tapeloom_routines::Routine;
+use tapeloom_routines::{Routine, half};
 
 /// `irfft{n}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -79,9 +79,7 @@ impl ArrayPrimitive for Irfft {
 
     fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
         let y = operands[0].ty();
-        let x = self.call(y).run(operands)?;
-        let [x] = &x[..] else { return Err(Problem::internal("a sequence is one array")) };
-        x.reshape(&self.sequences(y).shape)
+        self.call(y).run_one(operands, &self.sequences(y).shape)
     }
 
     fn jvp(&self, b: &Builder<'_>, _: &[Atom], _: Atom, dx: &[Tangent]) -> Result<Tangent> {
@@ -103,10 +101,7 @@ impl ArrayPrimitive for Irfft {
     }
 
     fn lower(&self, operands: &[Operand<'_>]) -> Lowering {
-        match operands[0].ty.as_array() {
-            Some(y) => Lowering::Routine(self.call(y)),
-            None => Lowering::Missing(Problem::internal("a transform of no array")),
-        }
+        RoutineCall::lowering(operands[0].ty.as_array().map(|y| self.call(y)))
     }
 
     fn rewrites() -> Vec<Rewrite> {

@@ -9,17 +9,17 @@
 //! transpose is the `irfft` of `ct` with these halved.
 
 use super::irfft::Irfft;
-use super::spectrum::{half, interior_weighted, sequences};
+use super::spectrum::{interior_weighted, sequences};
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
-use crate::lang::problem::{Problem, Result};
+use crate::lang::problem::Result;
 use crate::lang::types::{ArrayType, Shape, Type};
 use crate::prim::{
     Arg, ArrayPrimitive, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand, Rewrite,
     RoutineCall, Sample, Tangent,
 };
 use crate::tensor::Tensor;
-use tapeloom_routines::Routine;
+use tapeloom_routines::{Routine, half};
 
 /// `rfft`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -64,9 +64,7 @@ impl ArrayPrimitive for Rfft {
 
     fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
         let x = operands[0].ty();
-        let y = Rfft::call(x).run(operands)?;
-        let [y] = &y[..] else { return Err(Problem::internal("a spectrum is one array")) };
-        y.reshape(&Rfft::spectra(x).shape)
+        Rfft::call(x).run_one(operands, &Rfft::spectra(x).shape)
     }
 
     fn jvp(&self, b: &Builder<'_>, _: &[Atom], _: Atom, dx: &[Tangent]) -> Result<Tangent> {
@@ -90,10 +88,7 @@ impl ArrayPrimitive for Rfft {
     }
 
     fn lower(&self, operands: &[Operand<'_>]) -> Lowering {
-        match operands[0].ty.as_array() {
-            Some(x) => Lowering::Routine(Rfft::call(x)),
-            None => Lowering::Missing(Problem::internal("a transform of no array")),
-        }
+        RoutineCall::lowering(operands[0].ty.as_array().map(Rfft::call))
     }
 
     fn rewrites() -> Vec<Rewrite> {

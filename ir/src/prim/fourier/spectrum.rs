@@ -10,11 +10,6 @@ use crate::lang::problem::{Kind, Problem, Result};
 use crate::lang::types::{ArrayType, Dtype, Type};
 use crate::prim::{Iota, Operand, Scalar};
 
-/// How many frequencies say all of `n` real numbers.
-pub(super) fn half(n: usize) -> usize {
-    if n == 0 { 0 } else { n / 2 + 1 }
-}
-
 /// The type of the one operand, an array of floats with an axis to transform.
 pub(super) fn sequences<'a>(name: &str, operands: &[Operand<'a>]) -> Result<&'a ArrayType> {
     let [x] = operands else {

@@ -66,9 +66,7 @@ impl ArrayPrimitive for Cholesky {
 
     fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
         let a = &operands[0];
-        let l = Cholesky::call(a.ty()).run(operands)?;
-        let [l] = &l[..] else { return Err(Problem::internal("a factor is one array")) };
-        l.reshape(a.shape())
+        Cholesky::call(a.ty()).run_one(operands, a.shape())
     }
 
     fn jvp(&self, b: &Builder<'_>, _: &[Atom], l: Atom, da: &[Tangent]) -> Result<Tangent> {
@@ -93,10 +91,7 @@ impl ArrayPrimitive for Cholesky {
     }
 
     fn lower(&self, operands: &[Operand<'_>]) -> Lowering {
-        match operands[0].ty.as_array() {
-            Some(a) => Lowering::Routine(Cholesky::call(a)),
-            None => Lowering::Missing(Problem::internal("a factor of no array")),
-        }
+        RoutineCall::lowering(operands[0].ty.as_array().map(Cholesky::call))
     }
 
     fn rewrites() -> Vec<Rewrite> {

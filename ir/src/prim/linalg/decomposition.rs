@@ -166,10 +166,7 @@ impl<P: Decomposition> Primitive for Decomposed<P> {
     }
 
     fn lower(&self, _: &Module, operands: &[Operand<'_>]) -> Lowering {
-        match operands[0].ty.as_array() {
-            Some(a) => Lowering::Routine(self.call(a)),
-            None => Lowering::Missing(Problem::internal("factors of no array")),
-        }
+        RoutineCall::lowering(operands[0].ty.as_array().map(|a| self.call(a)))
     }
 
     fn effects(&self, _: &Module) -> Effects {

@@ -6,7 +6,8 @@ use crate::lang::function::Atom;
 use crate::lang::literal::Literal;
 use crate::lang::problem::{Kind, Problem, Result};
 use crate::lang::types::{ArrayType, Dtype, Shape, Type};
-use crate::prim::{Broadcast, Diagonal, Dot, Iota, Operand, Pad, Permute, Scalar};
+use crate::prim::array::permute::move_axis;
+use crate::prim::{Broadcast, Diagonal, Dot, Iota, Operand, Pad, Permute, Scalar, reshaped};
 
 /// The axes of a batch, rows and columns of a floating-point array of matrices.
 pub(super) fn matrices<'a>(
@@ -188,4 +189,16 @@ pub(super) fn minus(b: &Builder<'_>, x: Atom, y: Atom) -> Atom {
 /// `x ∘ y`, element by element.
 pub(super) fn times(b: &Builder<'_>, x: Atom, y: Atom) -> Atom {
     b.emit1(Scalar::Mul, &[x, y])
+}
+
+/// Solves for the right sides of a batch, axis 0 of `right`, as for more columns: `[size, .., n, m]` is
+/// `[.., n, size m]`.
+pub(super) fn by_columns(b: &Builder<'_>, right: Atom, solve: impl Fn(Atom) -> Atom) -> Atom {
+    let last = b.shape_of(right).len() - 2;
+    let beside = move_axis(b, right, 0, last);
+    let apart = b.shape_of(beside);
+    let mut together = apart[..last].to_vec();
+    together.push(apart[last] * apart[last + 1]);
+    let solved = solve(reshaped(b, beside, &together));
+    move_axis(b, reshaped(b, solved, &apart), last, 0)
 }

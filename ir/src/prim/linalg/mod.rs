@@ -21,4 +21,4 @@ pub(crate) mod schur;
 pub(crate) mod svd;
 pub(crate) mod triangular_solve;
 pub(crate) mod tridiagonal_solve;
-mod written_out;
+mod unrolled;

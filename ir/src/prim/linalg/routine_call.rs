@@ -6,6 +6,7 @@
 
 use crate::lang::problem::{Kind, Problem};
 use crate::lang::types::{ArrayType, Dtype, Shape};
+use crate::prim::Lowering;
 use crate::tensor::Tensor;
 use smallvec::SmallVec;
 use tapeloom_routines::{Array, Element, Float, Plan, Routine, Unavailable};
@@ -115,6 +116,25 @@ impl RoutineCall {
                 .map_err(|wrong| Problem::internal(wrong.to_string()))?;
         }
         Ok(results)
+    }
+
+    /// The one result in that shape; see [`run`](RoutineCall::run).
+    pub(crate) fn run_one(&self, operands: &[Tensor], shape: &[usize]) -> Result<Tensor, Problem> {
+        match &self.run(operands)?[..] {
+            [y] => y.reshape(shape),
+            several => {
+                let (name, n) = (self.routine.name(), several.len());
+                Err(Problem::internal(format!("expected one result, `{name}` has {n}")))
+            }
+        }
+    }
+
+    /// What a backend has to do; `None` where an operand is no array, which no verified program has.
+    pub(crate) fn lowering(call: Option<RoutineCall>) -> Lowering {
+        call.map_or_else(
+            || Lowering::Missing(Problem::internal("a routine of what is no array")),
+            Lowering::Routine,
+        )
     }
 
     fn all(&self, array: &Array) -> ArrayType {

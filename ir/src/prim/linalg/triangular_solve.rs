@@ -13,16 +13,15 @@
 //! Linear in `b`, with itself as its exact transpose, so it is closed under differentiation. Source of
 //! the rule: Giles (2008), 2.3.1. Model: XLA's `TriangularSolve`, with the matrix on the left.
 
-use super::matrix::{Part, batch_axes, part, product, square, transposed};
+use super::matrix::{Part, batch_axes, by_columns, part, product, square, transposed};
 use super::routine_call::RoutineCall;
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
 use crate::lang::problem::{Kind, Problem, Result};
 use crate::lang::types::ArrayType;
-use crate::prim::array::permute::move_axis;
 use crate::prim::{
     Arg, ArrayPrimitive, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand, Rewrite,
-    Sample, Scalar, Tangent, elementwise, reshaped,
+    Sample, Scalar, Tangent, elementwise,
 };
 use crate::tensor::Tensor;
 use tapeloom_routines::Routine;
@@ -114,9 +113,7 @@ impl ArrayPrimitive for TriangularSolve {
 
     fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
         let (t, b) = (&operands[0], &operands[1]);
-        let x = self.call(t.ty(), b.ty()).run(operands)?;
-        let [x] = &x[..] else { return Err(Problem::internal("a solution is one array")) };
-        x.reshape(b.shape())
+        self.call(t.ty(), b.ty()).run_one(operands, b.shape())
     }
 
     fn jvp(&self, b: &Builder<'_>, x: &[Atom], y: Atom, dx: &[Tangent]) -> Result<Tangent> {
@@ -149,21 +146,12 @@ impl ArrayPrimitive for TriangularSolve {
         if batched[0] {
             return Ok(b.emit1(self.clone(), &[lifted(0), lifted(1)]));
         }
-        // [size, .., n, m] -> [.., n, size, m] -> [.., n, size m], and back.
-        let rank = b.shape_of(x[1]).len();
-        let apart = b.shape_of(move_axis(b, x[1], 0, rank - 2));
-        let mut together = apart[..rank - 2].to_vec();
-        together.push(apart[rank - 2] * apart[rank - 1]);
-        let columns = reshaped(b, move_axis(b, x[1], 0, rank - 2), &together);
-        let y = reshaped(b, b.emit1(self.clone(), &[x[0], columns]), &apart);
-        Ok(move_axis(b, y, rank - 2, 0))
+        Ok(by_columns(b, x[1], |right| b.emit1(self.clone(), &[x[0], right])))
     }
 
     fn lower(&self, operands: &[Operand<'_>]) -> Lowering {
-        match (operands[0].ty.as_array(), operands[1].ty.as_array()) {
-            (Some(t), Some(b)) => Lowering::Routine(self.call(t, b)),
-            _ => Lowering::Missing(Problem::internal("a triangular solve of no arrays")),
-        }
+        let both = operands[0].ty.as_array().zip(operands[1].ty.as_array());
+        RoutineCall::lowering(both.map(|(t, b)| self.call(t, b)))
     }
 
     fn rewrites() -> Vec<Rewrite> {

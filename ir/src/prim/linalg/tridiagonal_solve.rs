@@ -12,17 +12,16 @@
 //!
 //! Linear in `b`. Source of the rule: Giles (2008), 2.3.1, of a solve with any matrix. Model: `gtsv` of LAPACK.
 
-use super::matrix::by_row;
+use super::matrix::{by_columns, by_row};
 use super::routine_call::RoutineCall;
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
 use crate::lang::literal::Literal;
 use crate::lang::problem::{Kind, Problem, Result};
 use crate::lang::types::ArrayType;
-use crate::prim::array::permute::move_axis;
 use crate::prim::{
     Arg, ArrayPrimitive, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand, Pad,
-    Rewrite, Sample, Scalar, Tangent, elementwise, reshaped,
+    Rewrite, Sample, Scalar, Tangent, elementwise,
 };
 use crate::tensor::Tensor;
 use tapeloom_routines::Routine;
@@ -101,9 +100,7 @@ impl ArrayPrimitive for TridiagonalSolve {
 
     fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
         let b = operands[3].ty();
-        let x = TridiagonalSolve::call(b).run(operands)?;
-        let [x] = &x[..] else { return Err(Problem::internal("a solution is one array")) };
-        x.reshape(&b.shape)
+        TridiagonalSolve::call(b).run_one(operands, &b.shape)
     }
 
     fn jvp(&self, b: &Builder<'_>, x: &[Atom], y: Atom, dx: &[Tangent]) -> Result<Tangent> {
@@ -143,22 +140,11 @@ impl ArrayPrimitive for TridiagonalSolve {
             };
             return Ok(b.emit1(self.clone(), &[lifted(0), lifted(1), lifted(2), lifted(3)]));
         }
-        // [size, .., n, m] -> [.., n, size, m] -> [.., n, size m], and back.
-        let rank = b.shape_of(x[3]).len();
-        let beside = move_axis(b, x[3], 0, rank - 2);
-        let apart = b.shape_of(beside);
-        let mut together = apart[..rank - 2].to_vec();
-        together.push(apart[rank - 2] * apart[rank - 1]);
-        let columns = reshaped(b, beside, &together);
-        let y = b.emit1(self.clone(), &[x[0], x[1], x[2], columns]);
-        Ok(move_axis(b, reshaped(b, y, &apart), rank - 2, 0))
+        Ok(by_columns(b, x[3], |right| b.emit1(self.clone(), &[x[0], x[1], x[2], right])))
     }
 
     fn lower(&self, operands: &[Operand<'_>]) -> Lowering {
-        match operands[3].ty.as_array() {
-            Some(b) => Lowering::Routine(TridiagonalSolve::call(b)),
-            None => Lowering::Missing(Problem::internal("a tridiagonal solve of no arrays")),
-        }
+        RoutineCall::lowering(operands[3].ty.as_array().map(TridiagonalSolve::call))
     }
 
     fn rewrites() -> Vec<Rewrite> {

@@ -1,4 +1,4 @@
-//! Routines of small matrices written out as elementwise operations.
+//! Routines of small matrices unrolled into elementwise operations.
 //!
 //! The elements of a matrix become arrays of their own, with the axes of the batch. So a factorization of a batch of
 //! small matrices is one loop over its members, in lanes, fused with what is around it; and of one matrix it is
@@ -8,7 +8,7 @@
 //! cholesky of f64[1000,2,2]   ->   l00 = sqrt a00, l10 = a10 (1 / l00), l11 = sqrt(a11 - l10 l10): f64[1000] each
 //! ```
 //!
-//! Which orders are written out depends on the routine alone, and never on the batch. The operations and their order
+//! Which orders are unrolled depends on the routine alone, and never on the batch. The operations and their order
 //! are those of the library's own routine at these orders, so the results have the same bits.
 
 use super::routine_call::RoutineCall;
@@ -19,15 +19,15 @@ use crate::lang::types::{Dtype, Shape};
 use crate::prim::{Concatenate, Op, Scalar, Slice, elementwise, reshaped};
 use tapeloom_routines::Routine;
 
-/// The largest order of a Cholesky factor or of a triangular system that is written out, and the most columns.
+/// The largest order of a Cholesky factor or of a triangular system that is unrolled, and the most columns.
 const MOST: usize = 8;
 
-/// The largest order that is written out with exchanged rows, each of which is a choice for every element.
+/// The largest order that is unrolled with exchanged rows, each of which is a choice for every element.
 const MOST_EXCHANGED: usize = 4;
 
 impl RoutineCall {
     /// The results as elementwise operations on the elements of the operands; `None` where that is too long.
-    pub fn written_out(&self, b: &Builder<'_>, x: &[Atom]) -> Option<Vec<Atom>> {
+    pub fn unrolled(&self, b: &Builder<'_>, x: &[Atom]) -> Option<Vec<Atom>> {
         match self.routine {
             Routine::Cholesky { n } if (1..=MOST).contains(&n) => {
                 let a = Grid::of(b, x[0], n, n);
@@ -38,10 +38,10 @@ impl RoutineCall {
             {
                 let (t, right) = (Grid::of(b, x[0], n, n), Grid::of(b, x[1], n, columns));
                 let how = Triangle { lower, transposed, unit_diagonal };
-                Some(vec![substituted(b, &t, how, right).joined(b)])
+                Some(vec![triangular_solve(b, &t, how, right).joined(b)])
             }
             Routine::Lu { m, n } if m == n && (1..=MOST_EXCHANGED).contains(&n) => {
-                Some(exchanged(b, Grid::of(b, x[0], n, n)))
+                Some(lu(b, Grid::of(b, x[0], n, n)))
             }
             Routine::Cholesky { .. }
             | Routine::TriangularSolve { .. }
@@ -183,7 +183,7 @@ struct Triangle {
 
 /// Row by row: `x[i] = (b[i] - Σ t[i, j] x[j]) / t[i, i]` over the rows that are solved already, from the first of the
 /// matrix to the last.
-fn substituted(b: &Builder<'_>, t: &Grid, how: Triangle, mut x: Grid) -> Grid {
+fn triangular_solve(b: &Builder<'_>, t: &Grid, how: Triangle, mut x: Grid) -> Grid {
     let (n, e) = (t.rows, Emit(b));
     let forward = how.lower != how.transposed;
     for step in 0..n {
@@ -206,7 +206,7 @@ fn substituted(b: &Builder<'_>, t: &Grid, how: Triangle, mut x: Grid) -> Grid {
 
 /// Elimination row by row, each with the row of the largest absolute value of its column: packed factors, exchanges,
 /// permutation. Where all are zero nothing is divided.
-fn exchanged(b: &Builder<'_>, mut a: Grid) -> Vec<Atom> {
+fn lu(b: &Builder<'_>, mut a: Grid) -> Vec<Atom> {
     let (n, e) = (a.rows, Emit(b));
     let index = |i: usize| Atom::from(Literal::of(Dtype::I32, i as f64));
     let finite = e.all(a.elements.iter().map(|x| e.of(Scalar::IsFinite, &[*x])));

@@ -1,13 +1,13 @@
-//! Small matrices: library routines of small orders are written out as operations on their elements.
+//! Unrolling of small library routines into operations on the elements of their matrices.
 //!
 //! ```text
 //! %1: f64[1000,2,2] = cholesky %0      ->      %5: f64[1000] = sqrt %4, .. joined to f64[1000,2,2]
 //! ```
 //!
 //! Differentiation is over by then: the rule of a factorization is a few products of matrices, and that of what it is
-//! written out as would be one of every element. A batch becomes one loop over its members, in lanes, and a system
-//! inside of a loop scalars in registers. Which orders are written out is said beside the routines
-//! (`ir/src/prim/linalg/written_out.rs`).
+//! unrolled into would be one of every element. A batch becomes one loop over its members, in lanes, and a system
+//! inside of a loop scalars in registers. Which orders are unrolled is said beside the routines
+//! (`ir/src/prim/linalg/unrolled.rs`).
 
 use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::prim::{Exactness, Lowering, Regions};
@@ -15,13 +15,17 @@ use tapeloom_ir::{Atom, Builder, FuncId, Module, Problem, ValueRemap};
 
 /// The pass as a row.
 pub(crate) const PASS: Pass = Pass {
-    name: "small_matrices",
-    about: "factorizations and systems of small orders are written out as operations on elements",
+    name: "unroll_routines",
+    about: "library routines of small orders are unrolled into operations on elements",
     exactness: Exactness::Exact,
-    run: Run::Function(small_matrices),
+    run: Run::Function(unroll_routines),
 };
 
-fn small_matrices(_: &mut dyn Regions, module: &mut Module, id: FuncId) -> Result<FuncId, Problem> {
+fn unroll_routines(
+    _: &mut dyn Regions,
+    module: &mut Module,
+    id: FuncId,
+) -> Result<FuncId, Problem> {
     let f = module.get(id).clone();
     let routine = |e: &tapeloom_ir::Equation| matches!(e.lower(module, &f), Lowering::Routine(_));
     if !f.equations.iter().any(routine) {
@@ -34,7 +38,7 @@ fn small_matrices(_: &mut dyn Regions, module: &mut Module, id: FuncId) -> Resul
         let b = Builder::new(module, &mut draft);
         b.at(f.origin(i));
         let written = match lowering {
-            Lowering::Routine(call) => call.written_out(&b, &operands),
+            Lowering::Routine(call) => call.unrolled(&b, &operands),
             _ => None,
         };
         let outputs: Vec<Atom> = match written {

@@ -95,8 +95,8 @@ pub(crate) fn set_identity<T: Real>(width: usize, a: &mut [T]) {
     }
 }
 
-/// Whether the component of largest absolute value, the first of several, is negative: the vector
-/// is then turned round.
+/// Whether the component of largest absolute value, the first of several, is negative, so that the
+/// vector is to be negated.
 pub(crate) fn points_down<T: Real>(vector: &[T]) -> bool {
     let mut most = T::zero();
     for &component in vector {

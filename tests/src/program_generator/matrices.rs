@@ -1,0 +1,90 @@
+//! Genes that take matrices apart, solve systems and transform sequences.
+
+use super::{Gene, Generator, Value};
+use tapeloom_ir::prim::{
+    Broadcast, Cholesky, Eigh, Fft, Iota, Irfft, Lu, Qr, Rfft, Svd, SvdVectors, TriangularSolve,
+};
+use tapeloom_ir::{Atom, Dtype, Literal, Op, Scalar, Shape};
+
+impl Generator<'_, '_> {
+    /// A decomposition of a matrix whose eigenvalues are apart: `x xᵀ / 4 + diag(2, 3, ..)` of vectors of numbers up to 1.
+    pub(super) fn decomposed(&mut self, gene: Gene) {
+        let Some((matrix, n)) = self.positive(gene.operands[0]) else { return };
+        let bound = n as f64 + 2.0;
+        let all: [Op; 5] = [
+            Cholesky {}.into(),
+            Lu {}.into(),
+            Qr { full: false }.into(),
+            Eigh { vectors: false }.into(),
+            Svd { vectors: SvdVectors::None }.into(),
+        ];
+        let op = all[self.rng.index(all.len())].clone();
+        self.push(op, &[matrix], bound);
+    }
+
+    /// A triangular system of such a matrix.
+    pub(super) fn solved(&mut self, gene: Gene) {
+        let Some((matrix, n)) = self.positive(gene.operands[0]) else { return };
+        let of = self.b.shape_of(matrix);
+        let mut shape = of.to_vec();
+        let last = shape.len() - 1;
+        shape[last] = 1 + self.rng.index(3);
+        let dtype = self.b.dtype_of(matrix);
+        let right = self.pick(dtype, gene.operands[1]);
+        let right = self.matching(&right, &Shape::from(&shape[..]));
+        let bits = self.rng.index(8);
+        let [lower, transposed, unit_diagonal] = [1, 2, 4].map(|bit| bits & bit != 0);
+        let op = TriangularSolve { lower, transposed, unit_diagonal };
+        let bound = right.bound.max(1.0) * 2f64.powi(n as i32);
+        self.push(op, &[matrix, right.atom], bound);
+    }
+
+    /// A Fourier transform of sequences: half a spectrum and back, or both parts in a direction.
+    pub(super) fn transformed(&mut self, gene: Gene) {
+        let x: Value = self.float(gene.operands[0]);
+        let Some(n) = x.ty.shape.last().copied() else { return };
+        let half = if n == 0 { 0 } else { n / 2 + 1 };
+        let spectrum = [&x.ty.shape[..], &[2 * half]].concat();
+        if !self.small(&spectrum) {
+            return;
+        }
+        let bound = (n as f64 * x.bound).max(1.0);
+        let Some(y) = self.push(Rfft {}, &[x.atom], bound) else { return };
+        match self.rng.index(3) {
+            0 => {}
+            1 => _ = self.push(Irfft { n }, &[y.atom], (n as f64 * y.bound).max(1.0)),
+            _ => {
+                let inverse = self.rng.index(2) == 0;
+                let bound = (2.0 * half as f64 * y.bound).max(1.0);
+                self.push(Fft { inverse }, &[y.atom], bound);
+            }
+        }
+    }
+
+    /// Symmetric positive definite matrices, and their order.
+    fn positive(&mut self, back: u8) -> Option<(Atom, usize)> {
+        let x: Value = self.float(back);
+        let n = *x.ty.shape.last()?;
+        let mut shape = x.ty.shape.to_vec();
+        shape.push(n);
+        if n == 0 || n > 9 || !self.small(&shape) {
+            return None;
+        }
+        let x = self.within(&x, 1.0);
+        let rank = shape.len();
+        let wide = Shape::from(&shape[..]);
+        let spread =
+            |dims: Vec<usize>| self.b.emit1(Broadcast { shape: wide.clone(), dims }, &[x.atom]);
+        let by_row = spread((0..rank - 1).collect());
+        let by_column = spread((0..rank - 2).chain([rank - 1]).collect());
+        let number = |v: f64| Atom::from(Literal::of(x.ty.dtype, v));
+        let outer = self.b.emit1(Scalar::Mul, &[by_row, by_column]);
+        let outer = self.b.emit1(Scalar::Mul, &[outer, number(0.25)]);
+        let count = |axis| self.b.emit1(Iota { shape: wide.clone(), axis, dtype: Dtype::I64 }, &[]);
+        let diagonal = self.b.emit1(Scalar::Eq, &[count(rank - 2), count(rank - 1)]);
+        let own = Iota { shape: wide.clone(), axis: rank - 1, dtype: x.ty.dtype };
+        let own = self.b.emit1(Scalar::Add, &[self.b.emit1(own, &[]), number(2.0)]);
+        let added = self.b.emit1(Scalar::Select, &[diagonal, own, number(0.0)]);
+        Some((self.b.emit1(Scalar::Add, &[outer, added]), n))
+    }
+}
