@@ -33,8 +33,8 @@ pub const PASSES: &[&Pass] = &[
     &rolling_buffer::LAST,
     &egraph::PASS,
     &egraph::RELAXED,
-    &unroll_routines::PASS,
     &stack_outputs::PASS,
+    &unroll_routines::PASS,
     &zero_trip_loops::PASS,
 ];
 
