@@ -45,12 +45,13 @@ fn mul_of_real(x: Var, z: Complex) -> Complex {
     Complex { re: x * z.re, im: x * z.im }
 }
 
-/// `z / w = z conj(v) / (|v|² s)`, where `v = w / s` and `s = max(|Re w|, |Im w|)`, so that no square overflows.
+/// `z / w = z conj(v) / |v|² / s`, where `v = w / s` and `s = max(|Re w|, |Im w|)`, so that no square overflows.
 ///
-/// The quotient does not depend on `s`, so to derivatives `s` is a constant.
+/// The quotient does not depend on `s`, so to derivatives `s` is a constant. It divides by itself, since the derivative of a
+/// quotient by `|v|² s` has the square of that.
 fn div(z: Complex, w: Complex) -> Complex {
-    let (v, inverse) = scaled(w);
-    Complex { re: (z.re * v.re + z.im * v.im) * inverse, im: (z.im * v.re - z.re * v.im) * inverse }
+    let (u, s) = scaled(w);
+    Complex { re: (z.re * u.re + z.im * u.im) / s, im: (z.im * u.re - z.re * u.im) / s }
 }
 
 fn div_real(z: Complex, x: Var) -> Complex {
@@ -58,15 +59,16 @@ fn div_real(z: Complex, x: Var) -> Complex {
 }
 
 fn div_of_real(x: Var, w: Complex) -> Complex {
-    let (v, inverse) = scaled(w);
-    Complex { re: x * v.re * inverse, im: -(x * v.im * inverse) }
+    let (u, s) = scaled(w);
+    Complex { re: x * u.re / s, im: -(x * u.im / s) }
 }
 
-/// `v = w / s` and `1 / (|v|² s)`.
+/// `v / |v|²` of `v = w / s`, and `s`.
 fn scaled(w: Complex) -> (Complex, Var) {
     let s = w.re.abs().maximum(w.im.abs()).stop_gradient();
     let v = Complex { re: w.re / s, im: w.im / s };
-    (v, 1.0 / ((v.re * v.re + v.im * v.im) * s))
+    let inverse = 1.0 / (v.re * v.re + v.im * v.im);
+    (Complex { re: v.re * inverse, im: v.im * inverse }, s)
 }
 
 macro_rules! operators {

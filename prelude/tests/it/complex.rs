@@ -277,3 +277,34 @@ fn mistakes() {
     let e = run(|z: Complex| z.solve(z), &z).unwrap_err();
     check(line!() - 1, e, &["error[shape]"]);
 }
+
+/// Quotients, angles, logarithms and roots of numbers whose squares are no floats have derivatives.
+#[test]
+fn derivatives_far_from_one_are_kept() {
+    type Of = fn(Complex, Complex) -> Complex;
+    // Each is of order 0 in both numbers, so multiples of them by one factor have the same derivatives in the numbers.
+    let functions: [(&str, Of); 4] = [
+        ("quotient", |z, w| z / w),
+        ("angle", |z, w| Complex::new(z.angle(), w.angle())),
+        ("logarithm", |z, w| z.ln() - w.ln()),
+        ("quotient of roots and absolute values", |z, w| z.sqrt() / w.sqrt() * (z.abs() / w.abs())),
+    ];
+    let pair = (Complex::from((1.0, 2.0)), Complex::from((-0.5, 0.25)));
+    for (name, f) in functions {
+        let of = |times: f64| {
+            let loss = move |(z, w): (Complex, Complex)| {
+                let y = f(z * times, w * times);
+                y.re + 2.0 * y.im
+            };
+            let (z, w) = run(grad(loss), &pair).unwrap();
+            [z.to_pairs::<f64>().unwrap(), w.to_pairs::<f64>().unwrap()].concat()
+        };
+        let near = of(1.0);
+        for times in [1e300, 1e-300] {
+            for (far, near) in of(times).iter().zip(&near) {
+                let off = (far.0 - near.0).abs().max((far.1 - near.1).abs());
+                assert!(off < 1e-13, "{name} at {times:e}: {far:?} and {near:?}");
+            }
+        }
+    }
+}

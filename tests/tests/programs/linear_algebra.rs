@@ -41,6 +41,12 @@ const ALL: &[(&str, Of)] = &[
         u.matmul(vt) + s.sum_axis(-1).expand_dims(-1).expand_dims(-1)
     }),
     ("svdvals", linalg::svdvals),
+    ("polar", |a| {
+        let (u, _, vt) = linalg::svd(a);
+        u.matmul(vt)
+    }),
+    ("eigh vectors", |a| linalg::eigh(a).1),
+    ("eig vectors", |a| linalg::eig(a + a.triu(1)).1.0),
     ("eig", |a| {
         let ((re, im), (v, _)) = linalg::eig(a + a.triu(1));
         v * (re + im).expand_dims(-2)
@@ -254,4 +260,21 @@ fn deficient_matrices_have_the_values_and_derivatives_that_exist() {
         linalg::lstsq(a, t.ones_like().broadcast_to([2])).sum()
     };
     check_grads(along, 1.5, 2).unwrap();
+}
+
+/// Vectors are those of every multiple of a matrix, so is the derivative of what is made of them; squares of the multiples'
+/// values are no floats.
+#[test]
+fn derivatives_of_vectors_far_from_one_are_kept() {
+    for (name, f) in
+        ALL.iter().filter(|(name, _)| ["polar", "eigh vectors", "eig vectors"].contains(name))
+    {
+        let a = matrices(&[], 4, Dtype::F64);
+        let near = run(grad(|a: Var| weighed(f(a))), &a).unwrap();
+        for exponent in [-900, -600, 600, 900] {
+            let times = 2f64.powi(exponent);
+            let far = run(grad(|a: Var| weighed(f(a * times))), &a).unwrap();
+            close(&format!("{name}, 2^{exponent}"), &far, &near, 1e-9);
+        }
+    }
 }

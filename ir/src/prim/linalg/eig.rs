@@ -72,12 +72,13 @@ fn over(b: &Builder<'_>, v: Pair, y: Pair) -> Pair {
     Pair(half(0), half(n))
 }
 
-/// `1 / (w[j] - w[i])`, and 0 on the diagonal.
+/// `1 / (w[j] - w[i])`, and 0 on the diagonal: the conjugate of the difference by its absolute value twice, since the square
+/// of that may be no float.
 fn inverse_gaps(b: &Builder<'_>, w: Pair) -> Pair {
     let gap = w.each(|w| gaps(b, w));
-    let square = plus(b, times(b, gap.0, gap.0), times(b, gap.1, gap.1));
-    let square = unless(b, Part::Diagonal, square, 1.0);
-    let over = |x: Atom| unless(b, Part::Diagonal, b.emit1(Scalar::Div, &[x, square]), 0.0);
+    let size = unless(b, Part::Diagonal, b.emit1(Scalar::Hypot, &[gap.0, gap.1]), 1.0);
+    let by_size = |x: Atom| b.emit1(Scalar::Div, &[x, size]);
+    let over = |x: Atom| unless(b, Part::Diagonal, by_size(by_size(x)), 0.0);
     Pair(over(gap.0), over(b.emit1(Scalar::Neg, &[gap.1])))
 }
 

@@ -6,6 +6,9 @@
 //! dV = V (F ∘ (S P + Pᵀ S)) + (1 - V Vᵀ) dAᵀ U S⁻¹
 //! ```
 //!
+//! `F` is the product of 1 / (s[j] - s[i]) and 1 / (s[j] + s[i]), one on each side of `S`, so that no square of a singular
+//! value overflows or vanishes.
+//!
 //! Singular values descend; in each column of `U` the component of the largest absolute value, the first of several,
 //! is positive. Outputs are `s`, or `U`, `s`, `Vᵀ`: thin ones have min(m, n) vectors, full ones are square.
 //! Values alone are cheaper. The vectors that a full side has beyond the thin one are any basis of a complement and
@@ -15,7 +18,8 @@
 
 use super::decomposition::{Decomposition, Tangents};
 use super::matrix::{
-    by_column, by_row, diagonal, inverse_gaps, minus, plus, product, times, transposed,
+    Part, by_column, by_row, diagonal, inverse_gaps, minus, plus, product, times, transposed,
+    unless,
 };
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
@@ -87,11 +91,14 @@ impl Decomposition for Svd {
         if self.vectors == SvdVectors::None {
             return Ok((vec![s], vec![ds]));
         }
-        let (f, pt) = (inverse_gaps(b, times(b, s, s)), transposed(b, p));
         let (columns, rows) = (by_column(b, s, k), by_row(b, s, k));
+        let gaps = inverse_gaps(b, s);
+        let (p, pt) = (times(b, gaps, p), times(b, gaps, transposed(b, p)));
+        // Of a zero value alone the sum on the diagonal would be zero.
+        let sums = unless(b, Part::Diagonal, plus(b, columns, rows), 1.0);
         let left = plus(b, times(b, p, columns), times(b, rows, pt));
         let right = plus(b, times(b, rows, p), times(b, pt, columns));
-        let within = |x: Atom, turn: Atom| product(b, x, times(b, f, turn));
+        let within = |x: Atom, turn: Atom| product(b, x, b.emit1(Scalar::Div, &[turn, sums]));
         // (1 - x xᵀ) y S⁻¹, where x has fewer columns than rows.
         let beyond = |x: Atom, xt: Atom, y: Atom, rows: usize| {
             let rest = minus(b, y, product(b, x, product(b, xt, y)));

@@ -156,7 +156,10 @@ fn documentation_shows_the_formulas() {
     assert_eq!(of("tanh"), "∂x: t · sech(x) · sech(x)");
     assert_eq!(of("div"), "∂x: t / y; ∂y: -t · f / y");
     assert_eq!(of("log1p"), "∂x: t / (x + 1)");
-    assert_eq!(of("atan2"), "∂x: t · y / (x · x + y · y); ∂y: -t · x / (x · x + y · y)");
+    assert_eq!(
+        of("atan2"),
+        "∂x: t · y / hypot(x, y) / hypot(x, y); ∂y: -t · x / hypot(x, y) / hypot(x, y)"
+    );
     assert_eq!(of("erf"), "∂x: t · 2/√π · exp(-x · x)");
     assert_eq!(of("clamp").split("; ").nth(1).unwrap(), "∂y: y > x ∧ y < z ? t : 0");
     assert_eq!(of("abs"), "∂x: t · (x ≥ 0 ? 1 : -1)");
@@ -390,6 +393,39 @@ fn tails_of_derivatives_are_kept() {
     ] {
         let got = partial(name, 0, &[x]);
         assert!((got / want - 1.0).abs() < 1e-14, "{name}' at {x} is {got:e}, expected {want:e}");
+    }
+}
+
+/// Formulas with squares in them: those of numbers whose squares are no floats.
+#[test]
+fn derivatives_far_from_one_are_kept() {
+    let half = 0.5f64;
+    let table: &[(&str, usize, &[f64], f64)] = &[
+        ("atan2", 0, &[1e300, 1e300], half / 1e300),
+        ("atan2", 1, &[1e300, 1e300], -half / 1e300),
+        ("atan2", 0, &[1e-300, 1e-300], half / 1e-300),
+        ("atan2", 1, &[1e-300, 1e-300], -half / 1e-300),
+        ("atan2", 0, &[1.0, 1e200], 1e-200),
+        ("atan2", 1, &[1e200, 1.0], -1e-200),
+        ("atan2", 0, &[0.0, 1e-200], 1e200),
+        ("hypot", 0, &[1e300, 1e300], half.sqrt()),
+        ("hypot", 1, &[1e-300, 1e-300], half.sqrt()),
+        ("asinh", 0, &[1e300], 1e-300),
+        ("asinh", 0, &[-1e200], 1e-200),
+        ("asinh", 0, &[1e-300], 1.0),
+        ("acosh", 0, &[1e300], 1e-300),
+        ("acosh", 0, &[1e200], 1e-200),
+        ("log", 0, &[1e-300], 1e300),
+        ("sqrt", 0, &[1e-300], 0.5e150),
+        ("rsqrt", 0, &[1e200], -0.5e-300),
+        ("cbrt", 0, &[1e300], 1e-200 / 3.0),
+        ("cbrt", 0, &[1e-300], 1e200 / 3.0),
+        ("div", 1, &[1e300, 1e300], -1e-300),
+        ("div", 1, &[1e-300, 1e-300], -1e300),
+    ];
+    for (name, i, x, want) in table {
+        let got = partial(name, *i, x);
+        assert!((got / want - 1.0).abs() < 1e-13, "∂{i} of {name} at {x:?}: {got:e}, not {want:e}");
     }
 }
 

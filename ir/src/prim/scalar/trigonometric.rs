@@ -6,6 +6,7 @@ use crate::math;
 use crate::prim::Code;
 use crate::prim::Family;
 use crate::prim::elementwise::{Linear, Partial};
+use crate::prim::rules::expr::Expr;
 use crate::prim::rules::rewrite::When;
 
 /// Where these rows stand on the page of primitives.
@@ -95,10 +96,11 @@ pub(super) const ATAN2: Row = Row {
     math: "the angle of the point (y, x)",
     signature: Signature::Float,
     partials: &[
-        Partial::Of(|t, x, _| t * (x[1] / (x[0] * x[0] + x[1] * x[1]))),
+        // y / (x² + y²), of which the squares would overflow for coordinates near 1e300 and vanish near 1e-300.
+        Partial::Of(|t, x, _| t * over_square(x[1], x)),
         Partial::Minus(|t, x, _| {
             let t = if planted(Fault::Partial) { -t } else { t };
-            t * (x[0] / (x[0] * x[0] + x[1] * x[1]))
+            t * over_square(x[0], x)
         }),
     ],
     linear: Linear::No,
@@ -114,6 +116,12 @@ pub(super) const ATAN2: Row = Row {
     ],
     rewrites: &[],
 };
+
+/// `z / (x² + y²)` for a coordinate `z` of the point `(x, y)`: the cosine of its direction by its distance.
+fn over_square<'b, 'm>(z: Expr<'b, 'm>, x: &[Expr<'b, 'm>]) -> Expr<'b, 'm> {
+    let h = x[0].hypot(x[1]);
+    z / h / h
+}
 
 /// `sinh x`
 pub(super) const SINH: Row = Row {
@@ -185,7 +193,8 @@ pub(super) const ASINH: Row = Row {
     code: unary!("asinh", 32, Continuous, Operand, math::asinh),
     math: "arsinh x",
     signature: Signature::Float,
-    partials: &[Partial::Of(|t, x, _| t * (x[0] * x[0] + 1.0).rsqrt())],
+    // Not by rsqrt(x² + 1), which is 0 where the square overflows.
+    partials: &[Partial::Of(|t, x, _| t / x[0].hypot(x[0].number(1.0)))],
     linear: Linear::No,
     edges: "±inf at ±inf",
     smooth: REAL,
@@ -198,7 +207,12 @@ pub(super) const ACOSH: Row = Row {
     code: unary!("acosh", 32, Continuous, Plus, math::acosh),
     math: "arcosh x",
     signature: Signature::Float,
-    partials: &[Partial::Of(|t, x, _| t * ((x[0] - 1.0) * (x[0] + 1.0)).rsqrt())],
+    // 1 / √(x² - 1), by two roots, since the product of the factors would overflow; and by |x|, since below -1, where there
+    // is no function, its formula has numbers.
+    partials: &[Partial::Of(|t, x, _| {
+        let a = x[0].abs();
+        t * ((a - 1.0).rsqrt() * (a + 1.0).rsqrt())
+    })],
     linear: Linear::No,
     edges: "nan below 1; the derivative at 1 is inf",
     smooth: &[&[1.1], &[1.7], &[3.0]],

@@ -95,7 +95,15 @@ const CHOICES: &[Choice] = &[
         why: "the result is the upper bound, and its derivative 1",
     },
     Choice {
-        functions: &["sech", "lgamma", "digamma", "polygamma(1)", "polygamma(2)", "squareplus(4)"],
+        functions: &[
+            "sech",
+            "acosh",
+            "lgamma",
+            "digamma",
+            "polygamma(1)",
+            "polygamma(2)",
+            "squareplus(4)",
+        ],
         orders: ALL,
         place: "±inf",
         at: infinite,
@@ -199,8 +207,6 @@ const LIMITS: &[Choice] = &[
     Choice {
         functions: &[
             "atan",
-            "asinh",
-            "acosh",
             "erf",
             "erfc",
             "gelu_tanh",
@@ -208,7 +214,6 @@ const LIMITS: &[Choice] = &[
             "entr",
             "squareplus(4)",
             "pow",
-            "atan2",
             "div_floor",
             "xlogy",
             "xlog1py",
@@ -271,6 +276,13 @@ const LIMITS: &[Choice] = &[
         place: "one leg much longer than the other",
         at: |x| x.iter().any(|x| x.abs() > 30.0),
         why: "1 - (x/h)² cancels",
+    },
+    Choice {
+        functions: &["atan2"],
+        orders: &[Second],
+        place: "legs of one length",
+        at: |x| x[0].abs() == x[1].abs(),
+        why: "1 - 2 (x/h)² cancels",
     },
     Choice {
         functions: &["silu", "mish"],
