@@ -1,10 +1,11 @@
 //! Functions of matrices, and fits.
 
+use super::factors::lu_factor;
 use super::solve::{lstsq, solve};
 use super::square;
 use crate::Var;
-use crate::control::fori_loop;
-use crate::ops::functions::eye;
+use crate::control::{fori_loop, while_loop};
+use crate::ops::functions::{constant, eye};
 use crate::ops::{number, wrong};
 use crate::var::{caller, on_behalf};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Problem};
@@ -79,6 +80,85 @@ pub fn expm(a: Var) -> Var {
             on.select(y.matmul(y), y)
         };
         fori_loop(most, square, first)
+    })
+}
+
+/// An iterate this near to the unit is squared away by the steps that are left.
+const NEAR: f64 = 1e-3;
+
+/// Steps of the root after it is near: errors of values go as 1e-7, 1e-14, 1e-28, those of derivatives of order k lag k behind.
+const LAST_STEPS: usize = 4;
+
+/// More steps take place for no matrix with a root: the number grows as the logarithm of the angle between an
+/// eigenvalue and the negative axis.
+const MOST_STEPS: i64 = 60;
+
+/// The principal square roots of square matrices `[.., n, n]`, floats: the `X` with `X X = A` whose eigenvalues have positive real
+/// parts. They are real. A matrix with a negative eigenvalue has no such root, and that of a singular one has no derivative; both
+/// give nan, in their member of a batch. (Roots of a symmetric matrix that may be singular are found by [`eigh`](super::eigh).)
+///
+/// By the product form of the iteration of Denman and Beavers, scaled by determinants (N. Higham, *Functions of Matrices*
+/// (2008), 6.29):
+///
+/// ```text
+/// M ← (1 + (μ² M + μ⁻² M⁻¹) / 2) / 2        X ← μ X (1 + μ⁻² M⁻¹) / 2        M = X = A at first, μ = |det M|^(-1/2n)
+/// ```
+///
+/// `M` is `X A⁻¹ X` throughout, whatever the scaling, so to derivatives `μ` is a constant. Derivatives are those of the
+/// iteration. They tend to the solution `dX` of `X dX + dX X = dA` as fast as `X` does to the root, since `X` and `dX` together
+/// are the iterate of the matrix of blocks `A, dA` over `0, A`.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let a = [[33.0, 24.0], [48.0, 57.0]];
+/// let root = run(linalg::sqrtm, a)?.to_vec::<f64>()?;
+/// assert!(root.iter().zip([5.0, 2.0, 4.0, 7.0]).all(|(x, want)| (x - want).abs() < 1e-13));
+/// check_grads(linalg::sqrtm, a, 2)?;
+/// // An eigenvalue is negative.
+/// assert!(run(linalg::sqrtm, [[-1.0, 0.0], [0.0, 4.0]])?.to_vec::<f64>()?[0].is_nan());
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `shape` if the matrices are not square, `dtype` if they are not of floats.
+#[track_caller]
+pub fn sqrtm(a: Var) -> Var {
+    let at = caller();
+    let n = match square("sqrtm", a, at) {
+        Ok(0) => return a,
+        Ok(n) => n,
+        Err(problem) => return wrong(problem, &[a], a.ty(at), at),
+    };
+    on_behalf("sqrtm", at, || {
+        let unit = eye(n, a.dtype()).broadcast_to(a.shape());
+        let wide = |x: Var| x.expand_dims(-1).expand_dims(-1);
+        let step = |(x, m): (Var, Var), mu: Option<Var>| {
+            let inverse = solve(m, unit);
+            match mu {
+                None => ((x + x.matmul(inverse)) * 0.5, (unit + (m + inverse) * 0.5) * 0.5),
+                Some(mu) => {
+                    let (square, inverse) = (mu * mu, inverse / (mu * mu));
+                    let m = (unit + (square * m + inverse) * 0.5) * 0.5;
+                    (mu * (x + x.matmul(inverse)) * 0.5, m)
+                }
+            }
+        };
+        let off = |m: Var| (m - unit).stop_gradient().abs().max_axis([-2, -1]);
+        // Far from the unit is what is not near it; nan is neither, and ends the iteration.
+        let far = move |m: Var| off(m).gt(NEAR);
+        let any = |x: Var| if x.rank() == 0 { x } else { x.any() };
+        let scaled = |(x, m, i): (Var, Var, Var)| {
+            let pivots = lu_factor(m.stop_gradient()).packed.diagonal();
+            let mu = wide((pivots.abs().ln().mean_axis(-1) * -0.5).exp());
+            // A member of a batch that is near stays what it is, however far others are.
+            let on = wide(far(m)).broadcast_to(a.shape());
+            let (next, new) = step((x, m), Some(mu));
+            (on.select(next, x), on.select(new, m), i + 1)
+        };
+        let going = |(_, m, i): (Var, Var, Var)| any(far(m)) & i.lt(MOST_STEPS);
+        let (x, m, _) = while_loop(going, scaled, (a, a, constant(0i64)));
+        let found = wide(off(m).le(NEAR)).broadcast_to(a.shape());
+        let (x, _) = (0..LAST_STEPS).fold((x, m), |state, _| step(state, None));
+        found.select(x, f64::NAN)
     })
 }
 

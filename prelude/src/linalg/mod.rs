@@ -35,7 +35,7 @@ pub use factors::{
     LuFactors, eig, eigh, eigvals, eigvalsh, lu, lu_factor, qr, qr_full, schur, svd, svd_full,
     svdvals,
 };
-pub use functions::{expm, polyfit};
+pub use functions::{expm, polyfit, sqrtm};
 pub use measures::{MatrixNorm, cond_number, cond_number_by, matrix_norm, matrix_rank};
 pub use sampled::{multivariate_normal, multivariate_normal_logpdf, orthogonal};
 pub use solve::{det, inv, lstsq, lu_solve, pinv, slogdet, solve, solve_checked};

@@ -54,6 +54,7 @@ const ALL: &[(&str, Of)] = &[
     ("eigvals", |a| linalg::eigvals(a + a.triu(1)).0),
     ("pinv", |a| linalg::pinv(a.slice_axis(-1, 0..2))),
     ("expm", |a| linalg::expm(a * 0.5)),
+    ("sqrtm", linalg::sqrtm),
     ("nuclear norm", |a| linalg::matrix_norm(a, MatrixNorm::Nuclear)),
     ("condition", linalg::cond_number),
 ];

@@ -73,7 +73,7 @@ fn sections() -> Vec<(String, Vec<String>)> {
             (None, None) => panic!("the list begins with a section"),
         }
     }
-    assert!(sections.iter().map(|(_, names)| names.len()).sum::<usize>() == 400);
+    assert!(sections.iter().map(|(_, names)| names.len()).sum::<usize>() == 401);
     sections
 }
 
