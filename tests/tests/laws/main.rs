@@ -13,6 +13,7 @@ mod empty;
 mod filetests;
 mod golden_transforms;
 mod kernel_passes;
+mod matrices;
 mod mutations;
 mod native;
 mod passes;

@@ -1,0 +1,171 @@
+//! Linear algebra and Fourier transforms at their edges: values and derivatives beside those that
+//! `tests/data/matrices/record.py` recorded from JAX. Where tapeloom does otherwise, the reason stands in [`INTENDED`].
+
+mod calls;
+
+use calls::{CALLS, Call};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use tapeloom::prelude::*;
+use tapeloom_ir::Dtype;
+use tapeloom_tests::Elements;
+use tapeloom_tests::conformance::{tensor, tensors};
+
+/// What is not compared at a case.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Not {
+    Value,
+    Derivative,
+}
+
+/// Differences by decision: the function, what is at its edge there, what differs, and why.
+const INTENDED: &[(&str, &str, Not, &str)] = &[
+    (
+        "slogdet",
+        "zero",
+        Not::Derivative,
+        "there is none, and no number is finite; which are infinities and which nan has no meaning",
+    ),
+    (
+        "lstsq",
+        "zero",
+        Not::Derivative,
+        "that among matrices of the same rank, of which there is one; JAX: nan",
+    ),
+    (
+        "svdvals",
+        "deficient",
+        Not::Derivative,
+        "the value 0 is an absolute value at 0, with a derivative for either sign of its vectors",
+    ),
+    ("polyfit", "a cubic", Not::Derivative, "x = 0 has a derivative; JAX: nan, of a power of 0"),
+];
+
+struct Case {
+    name: String,
+    at: String,
+    args: Vec<Tensor>,
+    out: Vec<Tensor>,
+    grad: Option<Vec<Tensor>>,
+    call: Call,
+}
+
+impl Case {
+    fn show(&self) -> String {
+        format!("{}, {}", self.name, self.at)
+    }
+
+    /// Whether that is another one by decision.
+    fn is_intended(&self, what: Not) -> bool {
+        INTENDED.iter().any(|(f, at, not, _)| *f == self.name && *at == self.at && *not == what)
+    }
+}
+
+fn cases() -> Vec<Case> {
+    let text = include_str!("../../../data/matrices/values.jsonl");
+    let mut lines = text.lines();
+    assert!(
+        lines.next().is_some_and(|l| l.contains("version")),
+        "the first line says who recorded"
+    );
+    let read = |line: &str| {
+        let v: Value = serde_json::from_str(line).unwrap();
+        let word = |key: &str| v[key].as_str().unwrap().to_owned();
+        let name = word("f");
+        let call = CALLS.iter().find(|(n, _)| *n == name);
+        let (_, call) = call.unwrap_or_else(|| panic!("no call for {name}"));
+        Case {
+            at: word("at"),
+            args: tensors(&v["args"]).unwrap(),
+            out: tensors(&v["out"]).unwrap(),
+            grad: v["grad"].as_array().map(|g| g.iter().map(|t| tensor(t).unwrap()).collect()),
+            name,
+            call: *call,
+        }
+    };
+    lines.map(read).collect()
+}
+
+/// Says where arrays disagree by more than `within` of the largest finite number, and 1.
+fn differ(got: &[Tensor], want: &[Tensor], within: f64) -> Option<String> {
+    if got.len() != want.len() {
+        return Some(format!("{} arrays and not {}", got.len(), want.len()));
+    }
+    let all = |t: &[Tensor]| t.iter().flat_map(|t| t.numbers().collect::<Vec<_>>()).collect();
+    let (x, y): (Vec<f64>, Vec<f64>) = (all(got), all(want));
+    let largest = y.iter().filter(|y| y.is_finite()).fold(1.0, |m: f64, y| m.max(y.abs()));
+    let near =
+        |x: f64, y: f64| (x - y).abs() <= within * largest || x == y || (x.is_nan() && y.is_nan());
+    let shapes = got.iter().zip(want).find(|(x, y)| x.shape() != y.shape());
+    shapes.map(|(x, y)| format!("{} and not {}", x.ty(), y.ty())).or_else(|| {
+        (!x.iter().zip(&y).all(|(x, y)| near(*x, *y))).then(|| format!("{x:?}\n    and not {y:?}"))
+    })
+}
+
+fn report(wrong: &[String]) {
+    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn values_are_those_of_jax() {
+    let mut wrong = Vec::new();
+    for case in cases() {
+        let f = |x: Vec<Var>| (case.call)(&x);
+        for (engine, got) in [
+            ("native", jit(f).call(&case.args)),
+            ("interpreter", jit(f).interpreted().call(&case.args)),
+        ] {
+            let why = match got {
+                Ok(got) => differ(&got, &case.out, 1e-11),
+                Err(e) => Some(e.to_string()),
+            };
+            match (why, case.is_intended(Not::Value)) {
+                (Some(why), false) => wrong.push(format!("{} ({engine}): {why}", case.show())),
+                (None, true) => wrong.push(format!("{}: no longer differs", case.show())),
+                _ => {}
+            }
+        }
+    }
+    report(&wrong);
+}
+
+/// The sum of all float results, weighted as the script weights them.
+fn weighted(results: Vec<Var>) -> Var {
+    let one = |y: Var| {
+        let y = y.flatten();
+        (y * (arange(y.len(), y.dtype()) + 1.0).cos()).sum()
+    };
+    let floats = results.into_iter().filter(|y| y.dtype().is_float());
+    floats.map(one).reduce(|x, y| x + y).unwrap_or(zeros([], Dtype::F64))
+}
+
+#[test]
+fn derivatives_are_those_of_jax() {
+    let mut wrong = Vec::new();
+    for case in cases() {
+        let Some(want) = &case.grad else { continue };
+        let got = jit(grad(|x: Vec<Var>| weighted((case.call)(&x)))).call(&case.args);
+        let why = match got {
+            Ok(got) => differ(&got, want, 1e-9),
+            Err(e) => Some(e.to_string()),
+        };
+        match (why, case.is_intended(Not::Derivative)) {
+            (Some(why), false) => wrong.push(format!("{}: {why}", case.show())),
+            (None, true) => wrong.push(format!("{}: no longer differs", case.show())),
+            _ => {}
+        }
+    }
+    report(&wrong);
+}
+
+#[test]
+fn every_call_has_a_case_and_every_decision_too() {
+    let cases = cases();
+    let recorded: BTreeSet<&str> = cases.iter().map(|c| c.name.as_str()).collect();
+    let missing: Vec<&str> =
+        CALLS.iter().map(|(name, _)| *name).filter(|name| !recorded.contains(name)).collect();
+    assert_eq!(missing, [""; 0]);
+    for (name, at, _, _) in INTENDED {
+        assert!(cases.iter().any(|c| c.name == *name && c.at == *at), "no case {name}, {at}");
+    }
+}
