@@ -41,10 +41,9 @@ fn predict(k: &Kernel<Var>, (x, y): (Var, Var), at: Var) -> (Var, Var) {
 }
 
 pub(crate) fn main() -> Result<(), tapeloom::Error> {
-    let points =
-        |start: f64, n: i32| (0..n).map(|i| start + 0.5 * f64::from(i)).collect::<Vec<_>>();
+    let points = |start, n| (0..n).map(|i| start + 0.5 * f64::from(i)).collect::<Tensor>();
     let f = |x: Var| x.sin() + 0.3 * (2.0 * x).cos();
-    let (x, left_out) = (Tensor::from(points(0.0, 14)), Tensor::from(points(0.25, 13)));
+    let (x, left_out) = (points(0.0, 14), points(0.25, 13));
     let (y, truth) = run(|(x, z): (Var, Var)| (f(x), f(z)), (&x, &left_out))?;
 
     let fit = jit(|(k, data): (Kernel<Var>, (Var, Var))| {
@@ -52,20 +51,18 @@ pub(crate) fn main() -> Result<(), tapeloom::Error> {
         let step = |(_, (k, c)): (Var, (Kernel<Var>, optim::Curvature<Var>))| {
             lbfgs.step(|k: Kernel<Var>| misfit(&k, data), &k, &c)
         };
+        let before = misfit(&k, data);
         let k = fori_loop(20, step, (k.clone(), lbfgs.start(&k))).0;
-        let value = misfit(&k, data);
-        (k, value)
+        (k.clone(), before, misfit(&k, data))
     });
     let start = Kernel { length: Tensor::from(-1.0), noise: Tensor::from(-2.0) };
-    let before = run(|(k, data): (Kernel<Var>, (Var, Var))| misfit(&k, data), (&start, (&x, &y)))?;
-    let (k, after) = fit.call((&start, (&x, &y)))?;
+    let (k, before, after) = fit.call((&start, (&x, &y)))?;
     let predicted = |(k, data, at): (Kernel<Var>, (Var, Var), Var)| predict(&k, data, at);
     let (found, deviation) = run(predicted, (&k, (&x, &y), &left_out))?;
+    println!("log length {:.3}, log noise {:.3}", k.length, k.noise);
     println!(
-        "log length {:.3}, log noise {:.3}, misfit {before:.2} to {after:.2}",
-        k.length, k.noise
+        "misfit {before:.2} to {after:.2}\ntruth {truth:.3}\nfound {found:.3}\n  +-  {deviation:.3}"
     );
-    println!("truth {truth:.3}\nfound {found:.3}\n  +-  {deviation:.3}");
     assert!(after.item::<f64>()? + 3.0 < before.item::<f64>()?);
     let missed = run(|(x, y): (Var, Var)| (x - y).abs().max(), (&found, &truth))?;
     assert!(missed.item::<f64>()? < 0.1);
