@@ -15,6 +15,7 @@
 //! let mut l = [0.0_f64; 4];
 //! let mut scratch = vec![0; plan.scratch_bytes()];
 //! plan.run(
+//!     1,
 //!     &[bytemuck::cast_slice(&a)],
 //!     &mut [bytemuck::cast_slice_mut(&mut l)],
 //!     &mut scratch,
@@ -47,6 +48,8 @@ mod flops;
 mod fourier;
 #[cfg(feature = "linalg")]
 mod householder;
+#[cfg(feature = "linalg")]
+mod lockstep;
 #[cfg(feature = "linalg")]
 mod lu;
 mod plan;
