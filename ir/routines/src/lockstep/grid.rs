@@ -2,7 +2,7 @@
 
 use rustfft::num_traits::{One, Zero};
 
-use crate::lockstep::pack::{Lanes, Pack};
+use crate::lockstep::pack::{Lanes, Pack, Truth};
 use crate::real::{Failed, Real, Scaling};
 use crate::scratch::{Need, Scratch};
 
@@ -48,10 +48,16 @@ impl<T: Real> Group<T> {
 
     /// Marks members as failed.
     #[inline(always)]
-    pub(super) fn fail(&mut self, failed: impl Fn(usize) -> bool) {
-        for (lane, scaling) in self.scalings[..self.count].iter_mut().enumerate() {
-            if failed(lane) {
-                *scaling = None;
+    pub(super) fn fail<L: Lanes<Number = T>>(&mut self, failed: Truth<L>) {
+        if failed.any() {
+            let numbers = failed
+                .select(Pack::of(failed.lanes, T::one()), Pack::of(failed.lanes, T::zero()))
+                .numbers;
+            let numbers: &[T] = bytemuck::cast_slice(std::slice::from_ref(&numbers));
+            for (scaling, &failed) in self.scalings.iter_mut().zip(numbers) {
+                if failed != T::zero() {
+                    *scaling = None;
+                }
             }
         }
     }

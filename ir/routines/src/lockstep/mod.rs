@@ -13,8 +13,11 @@
 
 pub(crate) mod pack;
 
+mod eigh;
 mod grid;
 mod qr;
+mod rotation;
+mod svd;
 
 use pulp::{Arch, Scalar, Simd, WithSimd};
 use std::marker::PhantomData;
@@ -22,11 +25,22 @@ use std::marker::PhantomData;
 use crate::dispatch::{read, write};
 use crate::lockstep::pack::{Lanes, Packed};
 use crate::real::{Failed, Real};
-use crate::routine::Routine;
+use crate::routine::{Routine, SvdVectors};
 use crate::scratch::{Need, Scratch};
+use crate::svd::Bases;
 
 /// The largest number of rows and of columns of a matrix whose QR factors are computed in lockstep.
+///
+/// Chosen here and below so that a member among many is at least four times faster than by faer (eight lanes of double
+/// precision: QR of order 16 in 1.3 us, by faer 6.8; eigenvectors 5.3 and 31; singular vectors 11 and 58), and one alone
+/// not much slower (5.2 us and 6.3; 26 and 22; 49 and 39).
 const QR: usize = 16;
+
+/// The largest order of a matrix whose eigenvalues are computed in lockstep.
+const EIGH: usize = 16;
+
+/// The largest number of rows and of columns of a matrix whose singular values are computed in lockstep.
+const SVD: usize = 16;
 
 /// The scratch of a routine in lockstep; nothing where it is not one of these. The choice depends on the routine alone,
 /// never on the batch.
@@ -35,6 +49,10 @@ pub(crate) fn need(routine: &Routine) -> Option<Need> {
     match *routine {
         Routine::Qr { m, n, full } if small([m, n], QR) => {
             Some(qr::need([m, n], if full { m } else { m.min(n) }))
+        }
+        Routine::Eigh { n, vectors } if small([n, n], EIGH) => Some(eigh::need(n, vectors)),
+        Routine::Svd { m, n, vectors } if small([m, n], SVD) => {
+            Some(svd::need([m, n], svd_width([m, n], vectors), vectors != SvdVectors::None))
         }
         Routine::Cholesky { .. }
         | Routine::TriangularSolve { .. }
@@ -68,7 +86,38 @@ pub(crate) fn run<T: Real>(
             q: write(q)?,
             r: write(r)?,
         }),
+        (&Routine::Eigh { n, vectors: false }, [a], [values]) => {
+            let (a, values) = (read(a)?, write(values)?);
+            batch.run(eigh::Eigh::<T> { n, a, values, vectors: None })
+        }
+        (&Routine::Eigh { n, vectors: true }, [a], [values, vectors]) => {
+            let (a, values, vectors) = (read(a)?, write(values)?, write(vectors)?);
+            batch.run(eigh::Eigh::<T> { n, a, values, vectors: Some(vectors) })
+        }
+        (&Routine::Svd { m, n, vectors }, [a], [s]) => batch.run(svd::Svd::<T> {
+            shape: [m, n],
+            width: svd_width([m, n], vectors),
+            a: read(a)?,
+            s: write(s)?,
+            bases: None,
+        }),
+        (&Routine::Svd { m, n, vectors }, [a], [u, s, vt]) => batch.run(svd::Svd::<T> {
+            shape: [m, n],
+            width: svd_width([m, n], vectors),
+            a: read(a)?,
+            s: write(s)?,
+            bases: Some(Bases { u: write(u)?, vt: write(vt)? }),
+        }),
         _ => Err(Failed),
+    }
+}
+
+/// The number of columns of the basis of the longer side.
+fn svd_width([m, n]: [usize; 2], vectors: SvdVectors) -> usize {
+    match vectors {
+        SvdVectors::None => 0,
+        SvdVectors::Thin => m.min(n),
+        SvdVectors::Full => m.max(n),
     }
 }
 

@@ -153,7 +153,7 @@ pub(crate) struct Pack<L: Lanes> {
 /// A truth value of every lane.
 #[derive(Clone, Copy)]
 pub(crate) struct Truth<L: Lanes> {
-    lanes: L,
+    pub(crate) lanes: L,
     values: L::Truth,
 }
 
