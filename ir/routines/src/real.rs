@@ -2,8 +2,10 @@
 
 use bytemuck::Pod;
 
+use crate::lockstep::pack::Packed;
+
 /// `f32` or `f64`.
-pub(crate) trait Real: faer::traits::RealField + rustfft::FftNum + Pod {
+pub(crate) trait Real: faer::traits::RealField + rustfft::FftNum + Pod + Packed {
     /// Not a number.
     const NAN: Self;
     /// The largest exponent of a scaling factor; factors and their reciprocals are normal numbers.

@@ -20,6 +20,8 @@ mod fourier;
 #[cfg(feature = "linalg")]
 mod hostile;
 #[cfg(feature = "linalg")]
+mod lockstep;
+#[cfg(feature = "linalg")]
 mod lu;
 mod plan;
 #[cfg(feature = "linalg")]

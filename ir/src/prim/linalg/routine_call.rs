@@ -2,7 +2,7 @@
 //!
 //! The interpreter, the interpreter of the loop IR and machine code call the same
 //! [`Plan::run`], so they give the same bits, of singular vectors' signs, too. The routines choose
-//! instructions by the processor: bits are those of one machine.
+//! instructions by the processor: but for small matrices, bits are those of one machine.
 
 use crate::fault::{Fault, planted};
 use crate::lang::problem::{Kind, Problem};
@@ -93,23 +93,10 @@ impl RoutineCall {
         let plan = self.plan()?;
         let words = plan.scratch_bytes().div_ceil(Dtype::F64.bytes());
         let mut scratch = Tensor::zeros(&[words], Dtype::F64)?;
-        for member in 0..self.members {
-            let of = |bytes: usize| {
-                let size = bytes / self.members;
-                member * size..(member + 1) * size
-            };
-            let x: SmallVec<[&[u8]; 4]> =
-                operands.iter().map(|x| &x.bytes()[of(x.bytes().len())]).collect();
-            let mut y: SmallVec<[&mut [u8]; 5]> = results
-                .iter_mut()
-                .map(|y| {
-                    let range = of(y.bytes().len());
-                    &mut y.bytes_mut()[range]
-                })
-                .collect();
-            plan.run(&x, &mut y, scratch.bytes_mut())
-                .map_err(|wrong| Problem::internal(wrong.to_string()))?;
-        }
+        let x: SmallVec<[&[u8]; 4]> = operands.iter().map(Tensor::bytes).collect();
+        let mut y: SmallVec<[&mut [u8]; 5]> = results.iter_mut().map(Tensor::bytes_mut).collect();
+        plan.run(self.members, &x, &mut y, scratch.bytes_mut())
+            .map_err(|wrong| Problem::internal(wrong.to_string()))?;
         Ok(results)
     }
 
