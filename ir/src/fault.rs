@@ -111,7 +111,7 @@ faults! {
     SolveSides = "solve-sides", "the transpose of a triangular solve reads the triangle from the same side", "random::fuzz";
     UnrolledTriangle = "unrolled-triangle", "small systems with a transposed triangle are unrolled as if it were not", "random::fuzz";
     HalfSpectrum = "half-spectrum", "the last frequency of an even length counts twice in half a spectrum", "laws::conformance";
-    RoutineFree = "routine-free", "library routines cost no arithmetic", "programs::linear_algebra";
+    RoutineAgain = "routine-again", "budgets compute decompositions again as if they were elementwise", "memory::routines";
     Granule = "granule", "a layer of the simulated accelerator begins in the middle of a record", "study::accelerator";
 }
 

@@ -4,7 +4,6 @@
 //! [`Plan::run`], so they give the same bits, of singular vectors' signs, too. The routines choose
 //! instructions by the processor: but for small matrices, bits are those of one machine.
 
-use crate::fault::{Fault, planted};
 use crate::lang::problem::{Kind, Problem};
 use crate::lang::types::{ArrayType, Dtype, Shape};
 use crate::prim::Lowering;
@@ -64,9 +63,6 @@ impl RoutineCall {
 
     /// Arithmetic of all members.
     pub fn flops(&self) -> u64 {
-        if planted(Fault::RoutineFree) {
-            return 0;
-        }
         self.routine.flops().saturating_mul(self.members as u64)
     }
 
