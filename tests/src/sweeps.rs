@@ -99,6 +99,8 @@ sweeps! {
     Forms = "analysis::affine::tests::forms_are_the_numbers_that_they_say", gate 4000 in 0.1 s, nightly 200_000;
     Scans = "accelerator::reference_issue::queues_issue_what_a_scan_of_the_window_issues", gate 60 in 0.1 s, nightly 3000;
     Thin = "runtime::small_gemm::tests::versions_agree_with_the_definition", gate 3000 in 1.9 s, nightly 100_000;
+    // A list of which the gate takes the beginning.
+    TransformLengths = "routines::fourier_accuracy::transforms_are_as_accurate_as_their_order", gate 76 in 1.0 s, nightly 93;
     // Grids, whole in both.
     Samples = "laws::for_all", gate 1984 in 9.0 s, nightly 1984;
     Words = "laws::compose", gate 20 in 8.0 s, nightly 20;

@@ -107,7 +107,12 @@ fn tokens(text: &str) -> Vec<String> {
 fn routines() -> String {
     let (mut buffers, mut calls) = ("  buffer b0: f64[2,3,3] input 0\n".to_owned(), String::new());
     let (mut next, mut workspace) = (1, 0);
-    let all = ["cholesky{n=3}", "eigh{n=3, vectors=true}", "lu{m=3, n=3}", "real_fft{n=9}"];
+    let all = [
+        "cholesky{n=3}",
+        "eigh{n=3, vectors=true}",
+        "lu{m=3, n=3}",
+        "real_fft{rows=1, n=9, columns=1}",
+    ];
     for (n, routine) in all.into_iter().enumerate() {
         let (name, attributes) = routine.split_once('{').unwrap();
         let pairs: Vec<(&str, &str)> = attributes

@@ -40,10 +40,7 @@ impl Routine {
         let size = |name, x: usize| (name, x.to_string());
         let flag = |name, x: bool| (name, x.to_string());
         match *self {
-            Routine::Cholesky { n }
-            | Routine::Schur { n }
-            | Routine::RealFft { n }
-            | Routine::InverseRealFft { n } => vec![size("n", n)],
+            Routine::Cholesky { n } | Routine::Schur { n } => vec![size("n", n)],
             Routine::TriangularSolve { n, columns, lower, transposed, unit_diagonal } => vec![
                 size("n", n),
                 size("columns", columns),
@@ -62,7 +59,16 @@ impl Routine {
             Routine::Svd { m, n, vectors } => {
                 vec![size("m", m), size("n", n), ("vectors", vectors.to_string())]
             }
-            Routine::Fft { n, inverse } => vec![size("n", n), flag("inverse", inverse)],
+            Routine::Fft { rows, n, columns, inverse } => vec![
+                size("rows", rows),
+                size("n", n),
+                size("columns", columns),
+                flag("inverse", inverse),
+            ],
+            Routine::RealFft { rows, n, columns }
+            | Routine::InverseRealFft { rows, n, columns } => {
+                vec![size("rows", rows), size("n", n), size("columns", columns)]
+            }
         }
     }
 
@@ -94,9 +100,20 @@ impl Routine {
             }
             "eig" => Routine::Eig { n: size("n")?, vectors: flag("vectors")? },
             "schur" => Routine::Schur { n: size("n")? },
-            "fft" => Routine::Fft { n: size("n")?, inverse: flag("inverse")? },
-            "real_fft" => Routine::RealFft { n: size("n")? },
-            "inverse_real_fft" => Routine::InverseRealFft { n: size("n")? },
+            "fft" => Routine::Fft {
+                rows: size("rows")?,
+                n: size("n")?,
+                columns: size("columns")?,
+                inverse: flag("inverse")?,
+            },
+            "real_fft" => {
+                Routine::RealFft { rows: size("rows")?, n: size("n")?, columns: size("columns")? }
+            }
+            "inverse_real_fft" => Routine::InverseRealFft {
+                rows: size("rows")?,
+                n: size("n")?,
+                columns: size("columns")?,
+            },
             _ => return None,
         })
     }
@@ -125,8 +142,8 @@ mod tests {
             Routine::TridiagonalSolve { n, columns },
             Routine::Lu { m, n },
             Routine::Schur { n },
-            Routine::RealFft { n },
-            Routine::InverseRealFft { n },
+            Routine::RealFft { rows: 7, n, columns },
+            Routine::InverseRealFft { rows: 7, n, columns },
         ];
         all.extend(SvdVectors::ALL.map(|vectors| Routine::Svd { m, n, vectors }));
         for on in [false, true] {
@@ -148,7 +165,7 @@ mod tests {
                 Routine::Qr { m, n, full: on },
                 Routine::Eigh { n, vectors: on },
                 Routine::Eig { n, vectors: on },
-                Routine::Fft { n, inverse: on },
+                Routine::Fft { rows: 7, n, columns, inverse: on },
             ]);
         }
         for routine in all {

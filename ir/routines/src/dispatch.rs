@@ -114,9 +114,9 @@ fn need<T: Real>(routine: &Routine, tables: &Tables<T>) -> Need {
         Routine::Svd { m, n, vectors } => svd::need::<T>(m, n, vectors),
         Routine::Eig { n, vectors } => eig::need::<T>(n, vectors),
         Routine::Schur { n } => schur::need::<T>(n),
-        Routine::Fft { n: _, inverse: _ }
-        | Routine::RealFft { n: _ }
-        | Routine::InverseRealFft { n: _ } => tables.need(),
+        Routine::Fft { rows: _, n: _, columns: _, inverse: _ }
+        | Routine::RealFft { rows: _, n: _, columns: _ }
+        | Routine::InverseRealFft { rows: _, n: _, columns: _ } => tables.need(),
     }
 }
 

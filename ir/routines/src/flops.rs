@@ -12,7 +12,9 @@ impl Routine {
     #[must_use]
     pub fn flops(&self) -> u64 {
         let real = |n: usize| n as f64;
-        let transform = |n: usize| 5.0 * real(n) * real(n.max(1)).log2();
+        let transform = |sequences: [usize; 2], n: usize| {
+            real(sequences[0]) * real(sequences[1]) * 5.0 * real(n) * real(n.max(1)).log2()
+        };
         let count = match *self {
             Routine::Cholesky { n } => real(n).powi(3) / 3.0,
             Routine::TriangularSolve { n, columns, lower: _, transposed: _, unit_diagonal: _ } => {
@@ -47,8 +49,9 @@ impl Routine {
                 if vectors { 25.0 * cube } else { 10.0 * cube }
             }
             Routine::Schur { n } => 25.0 * real(n).powi(3),
-            Routine::Fft { n, inverse: _ } => transform(n),
-            Routine::RealFft { n } | Routine::InverseRealFft { n } => transform(n) / 2.0,
+            Routine::Fft { rows, n, columns, inverse: _ } => transform([rows, columns], n),
+            Routine::RealFft { rows, n, columns }
+            | Routine::InverseRealFft { rows, n, columns } => transform([rows, columns], n) / 2.0,
         };
         // A float cast to an integer saturates.
         count as u64

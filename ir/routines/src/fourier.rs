@@ -1,8 +1,14 @@
 //! Discrete Fourier transforms by rustfft and realfft, over separate arrays of real and imaginary
 //! parts: `y[j] = sum_k x[k] exp(-2 pi i j k / n)` forward, `exp(+...)` backward, neither scaled.
+//!
+//! The axis that is transformed may have others behind it. A sequence then has one number in each
+//! cache line, and sequences that are neighbours share the lines: so a block of columns is copied
+//! to scratch, transformed and copied back, and every line is read and written whole.
 
+use std::array::from_fn;
 use std::sync::Arc;
 
+use bytemuck::Pod;
 use num_complex::Complex;
 use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
 use rustfft::{Fft, FftPlanner};
@@ -11,8 +17,30 @@ use crate::real::{Failed, Real, all_finite};
 use crate::routine::{Routine, half};
 use crate::scratch::{Need, Scratch};
 
+/// The bytes of a cache line, of which a block has one at least in each of its rows.
+const LINE: usize = 64;
+
+/// A block has more lines in a row, up to so many, while its sequences take no more bytes than this, a part of the
+/// second cache: each row of a large array is on a page of its own, and then is asked for less often.
+const MOST_LINES: usize = 8;
+const BLOCK_BYTES: usize = 1 << 19;
+
+/// So many rows of a block are copied together: their numbers of one sequence are a line of scratch.
+const TILE: usize = 4;
+
+/// How many numbers are copied at a time from pairs to their parts.
+const PIECE: usize = 512;
+
+/// The transform of a routine, made ready.
+pub(crate) struct Tables<T> {
+    /// The number of blocks of sequences, and of sequences side by side in each.
+    rows: usize,
+    columns: usize,
+    algorithm: Algorithm<T>,
+}
+
 /// The twiddle factors of one length and the algorithm for it.
-pub(crate) enum Tables<T> {
+enum Algorithm<T> {
     /// The routine is no transform, or its length is zero.
     None,
     Complex(Arc<dyn Fft<T>>),
@@ -24,9 +52,9 @@ impl<T: Real> Tables<T> {
     /// The length of a transform.
     pub(crate) fn points(routine: &Routine) -> Option<usize> {
         match *routine {
-            Routine::Fft { n, inverse: _ }
-            | Routine::RealFft { n }
-            | Routine::InverseRealFft { n } => Some(n),
+            Routine::Fft { rows: _, n, columns: _, inverse: _ }
+            | Routine::RealFft { rows: _, n, columns: _ }
+            | Routine::InverseRealFft { rows: _, n, columns: _ } => Some(n),
             Routine::Cholesky { .. }
             | Routine::TriangularSolve { .. }
             | Routine::TridiagonalSolve { .. }
@@ -41,103 +69,233 @@ impl<T: Real> Tables<T> {
 
     pub(crate) fn of(routine: &Routine) -> Self {
         match *routine {
-            Routine::Fft { n, inverse } if n > 0 => {
+            Routine::Fft { rows, n, columns, inverse } if n > 0 => {
                 let mut planner = FftPlanner::new();
-                Tables::Complex(if inverse {
+                let algorithm = Algorithm::Complex(if inverse {
                     planner.plan_fft_inverse(n)
                 } else {
                     planner.plan_fft_forward(n)
-                })
+                });
+                Tables { rows, columns, algorithm }
             }
-            Routine::RealFft { n } if n > 0 => {
-                Tables::Forward(RealFftPlanner::new().plan_fft_forward(n))
+            Routine::RealFft { rows, n, columns } if n > 0 => {
+                let algorithm = Algorithm::Forward(RealFftPlanner::new().plan_fft_forward(n));
+                Tables { rows, columns, algorithm }
             }
-            Routine::InverseRealFft { n } if n > 0 => {
-                Tables::Backward(RealFftPlanner::new().plan_fft_inverse(n))
+            Routine::InverseRealFft { rows, n, columns } if n > 0 => {
+                let algorithm = Algorithm::Backward(RealFftPlanner::new().plan_fft_inverse(n));
+                Tables { rows, columns, algorithm }
             }
-            _ => Tables::None,
+            _ => Tables { rows: 0, columns: 0, algorithm: Algorithm::None },
         }
+    }
+
+    /// The most sequences in a block.
+    fn width(&self) -> usize {
+        let n = match &self.algorithm {
+            Algorithm::None => 0,
+            Algorithm::Complex(fft) => fft.len(),
+            Algorithm::Forward(fft) => fft.len(),
+            Algorithm::Backward(fft) => fft.len(),
+        };
+        let line = LINE / size_of::<T>();
+        let lines = BLOCK_BYTES / n.saturating_mul(size_of::<Complex<T>>() * line).max(1);
+        self.columns.min(line * lines.clamp(1, MOST_LINES))
     }
 
     pub(crate) fn need(&self) -> Need {
-        let complex = |need: Need, length| need.array::<Complex<T>>(length);
-        match self {
-            Tables::None => Need::new(),
-            Tables::Complex(fft) => {
-                complex(complex(Need::new(), fft.len()), fft.get_inplace_scratch_len())
+        let width = self.width();
+        let reals = |need: Need, n| need.array::<T>(width.saturating_mul(pitch::<T>(width, n)));
+        let pairs = |need: Need, n| {
+            need.array::<Complex<T>>(width.saturating_mul(pitch::<Complex<T>>(width, n)))
+        };
+        let work = |need: Need, length| need.array::<Complex<T>>(length);
+        match &self.algorithm {
+            Algorithm::None => Need::new(),
+            Algorithm::Complex(fft) => {
+                work(pairs(Need::new(), fft.len()), fft.get_inplace_scratch_len())
             }
-            Tables::Forward(fft) => complex(
-                complex(Need::new().array::<T>(fft.len()), half(fft.len())),
-                fft.get_scratch_len(),
-            ),
-            Tables::Backward(fft) => {
-                complex(complex(Need::new(), half(fft.len())), fft.get_scratch_len())
+            Algorithm::Forward(fft) => {
+                work(pairs(reals(Need::new(), fft.len()), half(fft.len())), fft.get_scratch_len())
+            }
+            Algorithm::Backward(fft) => {
+                let own =
+                    if self.columns == 1 { Need::new() } else { reals(Need::new(), fft.len()) };
+                work(pairs(own, half(fft.len())), fft.get_scratch_len())
             }
         }
     }
 
-    /// Executes the transform that the tables were made for.
+    /// Executes the transform that the tables were made for. A sequence with a nan or an infinity is
+    /// nan everywhere.
     pub(crate) fn run(&self, x: &[T], y: &mut [T], mut scratch: Scratch<'_>) -> Result<(), Failed> {
-        match self {
-            Tables::None => Ok(()),
-            Tables::Complex(fft) => {
-                if !all_finite(x) {
-                    return Err(Failed);
-                }
-                let held = scratch.take::<Complex<T>>(fft.len())?;
+        let width = self.width();
+        let blocks = || {
+            let starts = move || (0..self.columns).step_by(width.max(1));
+            (0..self.rows).flat_map(move |row| starts().map(move |column| (row, column)))
+        };
+        let block = |(row, column), n, pitch| Block {
+            start: row * n * self.columns + column,
+            part: self.rows * n * self.columns,
+            columns: self.columns,
+            width: width.min(self.columns - column),
+            n,
+            pitch,
+        };
+        match &self.algorithm {
+            Algorithm::None => Ok(()),
+            Algorithm::Complex(fft) => {
+                let n = fft.len();
+                let pitch = pitch::<Complex<T>>(width, n);
+                let held = scratch.take::<Complex<T>>(width * pitch)?;
                 let work = scratch.take::<Complex<T>>(fft.get_inplace_scratch_len())?;
-                join(x, held);
-                fft.process_with_scratch(held, work);
-                separate(held, y);
+                for place in blocks() {
+                    let block = block(place, n, pitch);
+                    block.gather::<T, 2>(x, bytemuck::cast_slice_mut(held));
+                    for column in block.sequences(held) {
+                        if all_finite::<T>(bytemuck::cast_slice(column)) {
+                            fft.process_with_scratch(column, work);
+                        } else {
+                            column.fill(Complex { re: T::NAN, im: T::NAN });
+                        }
+                    }
+                    block.scatter::<T, 2>(bytemuck::cast_slice(held), y);
+                }
                 Ok(())
             }
-            Tables::Forward(fft) => {
-                if !all_finite(x) {
-                    return Err(Failed);
-                }
-                let input = scratch.take::<T>(fft.len())?;
-                let held = scratch.take::<Complex<T>>(half(fft.len()))?;
+            Algorithm::Forward(fft) => {
+                let n = fft.len();
+                let (real, pair) = (pitch::<T>(width, n), pitch::<Complex<T>>(width, half(n)));
+                let input = scratch.take::<T>(width * real)?;
+                let held = scratch.take::<Complex<T>>(width * pair)?;
                 let work = scratch.take::<Complex<T>>(fft.get_scratch_len())?;
-                input.copy_from_slice(x);
-                fft.process_with_scratch(input, held, work).map_err(|_| Failed)?;
-                separate(held, y);
+                for place in blocks() {
+                    let (from, to) = (block(place, n, real), block(place, half(n), pair));
+                    from.gather::<T, 1>(x, bytemuck::cast_slice_mut(input));
+                    for (input, held) in from.sequences(input).zip(to.sequences(held)) {
+                        if all_finite(input) {
+                            fft.process_with_scratch(input, held, work).map_err(|_| Failed)?;
+                        } else {
+                            held.fill(Complex { re: T::NAN, im: T::NAN });
+                        }
+                    }
+                    to.scatter::<T, 2>(bytemuck::cast_slice(held), y);
+                }
                 Ok(())
             }
-            Tables::Backward(fft) => {
-                let length = half(fft.len());
-                let (re, im) = x.split_at(length);
-                // The spectrum of a real sequence is real at 0 and, for even lengths, in the middle.
-                let even = fft.len().is_multiple_of(2);
-                let read = if even { 1..length - 1 } else { 1..length };
-                if !all_finite(re) || !all_finite(im.get(read).unwrap_or(&[])) {
-                    return Err(Failed);
-                }
-                let held = scratch.take::<Complex<T>>(length)?;
+            Algorithm::Backward(fft) => {
+                let n = fft.len();
+                let (real, pair) = (pitch::<T>(width, n), pitch::<Complex<T>>(width, half(n)));
+                let own = if self.columns == 1 { 0 } else { width * real };
+                let output = scratch.take::<T>(own)?;
+                let held = scratch.take::<Complex<T>>(width * pair)?;
                 let work = scratch.take::<Complex<T>>(fft.get_scratch_len())?;
-                join(x, held);
-                held[0].im = T::zero();
-                if even {
-                    held[length - 1].im = T::zero();
+                let mut transform = |held: &mut [Complex<T>], output: &mut [T]| {
+                    // The spectrum of a real sequence is real at 0 and, for even lengths, in the middle.
+                    held[0].im = T::zero();
+                    if n.is_multiple_of(2) {
+                        held[n / 2].im = T::zero();
+                    }
+                    if !all_finite::<T>(bytemuck::cast_slice(held)) {
+                        output.fill(T::NAN);
+                        return Ok(());
+                    }
+                    fft.process_with_scratch(held, output, work).map_err(|_| Failed)
+                };
+                for place in blocks() {
+                    let (from, to) = (block(place, half(n), pair), block(place, n, real));
+                    from.gather::<T, 2>(x, bytemuck::cast_slice_mut(held));
+                    if self.columns == 1 {
+                        transform(held, &mut y[to.start..][..n])?;
+                        continue;
+                    }
+                    for (held, output) in from.sequences(held).zip(to.sequences(output)) {
+                        transform(held, output)?;
+                    }
+                    to.scatter::<T, 1>(bytemuck::cast_slice(output), y);
                 }
-                fft.process_with_scratch(held, y, work).map_err(|_| Failed)
+                Ok(())
             }
         }
     }
 }
 
-/// Real parts, then imaginary parts, to pairs.
-fn join<T: Real>(parts: &[T], pairs: &mut [Complex<T>]) {
-    let (re, im) = parts.split_at(pairs.len());
-    for ((pair, &re), &im) in pairs.iter_mut().zip(re).zip(im) {
-        *pair = Complex { re, im };
-    }
+/// The distance of sequences in scratch. Several are one line further apart than they are long: at
+/// a distance of a power of two their numbers would share the few lines of one set of the cache.
+fn pitch<N>(width: usize, n: usize) -> usize {
+    let line = LINE / size_of::<N>();
+    if width <= 1 { n } else { n.next_multiple_of(line).saturating_add(line) }
 }
 
-/// Pairs to real parts, then imaginary parts.
-fn separate<T: Real>(pairs: &[Complex<T>], parts: &mut [T]) {
-    let (re, im) = parts.split_at_mut(pairs.len());
-    for ((pair, re), im) in pairs.iter().zip(re).zip(im) {
-        *re = pair.re;
-        *im = pair.im;
+/// Sequences side by side: number `k` of sequence `c` is element `start + k columns + c`, a second
+/// part of it is `part` elements behind. In scratch they lie one behind the other.
+struct Block {
+    start: usize,
+    part: usize,
+    columns: usize,
+    width: usize,
+    n: usize,
+    pitch: usize,
+}
+
+impl Block {
+    /// The sequences in scratch.
+    fn sequences<'a, N>(&self, held: &'a mut [N]) -> impl Iterator<Item = &'a mut [N]> {
+        let (n, width) = (self.n, self.width);
+        held.chunks_mut(self.pitch.max(1)).take(width).map(move |sequence| &mut sequence[..n])
+    }
+
+    /// Copies the sequences to scratch, the parts of a number beside each other.
+    fn gather<T: Pod, const PARTS: usize>(&self, from: &[T], held: &mut [[T; PARTS]]) {
+        let parts: [&[T]; PARTS] = from_fn(|part| &from[self.start + part * self.part..]);
+        if self.columns == 1 {
+            let parts = parts.map(|part| &part[..self.n]);
+            for (k, held) in held[..self.n].iter_mut().enumerate() {
+                *held = from_fn(|part| parts[part][k]);
+            }
+            return;
+        }
+        let row = |k: usize| parts.map(|part| &part[k * self.columns..][..self.width]);
+        let tiled = self.n - self.n % TILE;
+        for k in (0..tiled).step_by(TILE) {
+            let rows: [_; TILE] = from_fn(|r| row(k + r));
+            for c in 0..self.width {
+                let to = &mut held[c * self.pitch + k..][..TILE];
+                for (to, row) in to.iter_mut().zip(&rows) {
+                    *to = from_fn(|part| row[part][c]);
+                }
+            }
+        }
+        for k in tiled..self.n {
+            let row = row(k);
+            for c in 0..self.width {
+                held[c * self.pitch + k] = from_fn(|part| row[part][c]);
+            }
+        }
+    }
+
+    /// Copies the sequences from scratch.
+    fn scatter<T: Pod, const PARTS: usize>(&self, held: &[[T; PARTS]], to: &mut [T]) {
+        if self.columns == 1 {
+            // By pieces that the nearest cache holds from one part to the next.
+            for (piece, held) in held[..self.n].chunks(PIECE).enumerate() {
+                for part in 0..PARTS {
+                    let to = &mut to[self.start + part * self.part + piece * PIECE..];
+                    for (to, held) in to.iter_mut().zip(held) {
+                        *to = held[part];
+                    }
+                }
+            }
+            return;
+        }
+        for k in 0..self.n {
+            for part in 0..PARTS {
+                let start = self.start + part * self.part + k * self.columns;
+                let line = &mut to[start..start + self.width];
+                for (c, to) in line.iter_mut().enumerate() {
+                    *to = held[c * self.pitch + k][part];
+                }
+            }
+        }
     }
 }

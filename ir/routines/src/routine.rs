@@ -160,25 +160,39 @@ pub enum Routine {
         /// Order of the matrix.
         n: usize,
     },
-    /// `x[2, n] -> y[2, n]`, real parts in row 0 and imaginary parts in row 1, with
-    /// `y[j] = sum_k x[k] exp(-+ 2 pi i j k / n)`, the upper sign forward. Neither direction scales.
+    /// `x[2, rows, n, columns] -> y[2, rows, n, columns]`, real parts first, then imaginary parts,
+    /// with `y[r, j, c] = sum_k x[r, k, c] exp(-+ 2 pi i j k / n)`, the upper sign forward. Neither
+    /// direction scales. A nan or an infinity makes its own sequence nan, here and below.
     Fft {
+        /// Extent before the axis that is transformed.
+        rows: usize,
         /// Length of the transform.
         n: usize,
+        /// Extent behind the axis.
+        columns: usize,
         /// The direction.
         inverse: bool,
     },
-    /// `x[n] -> y[2, n/2 + 1]`, the first half of the forward transform of a real sequence.
+    /// `x[rows, n, columns] -> y[2, rows, n/2 + 1, columns]`, the first halves of the forward
+    /// transforms of real sequences.
     RealFft {
-        /// Length of the sequence.
+        /// Extent before the axis that is transformed.
+        rows: usize,
+        /// Length of a sequence.
         n: usize,
+        /// Extent behind the axis.
+        columns: usize,
     },
-    /// `y[2, n/2 + 1] -> x[n]`, the unscaled inverse transform of the sequence whose other half is
-    /// the mirrored conjugate of `y`. The imaginary parts of entry 0 and, for even `n`, of entry
-    /// `n/2` are not read.
+    /// `y[2, rows, n/2 + 1, columns] -> x[rows, n, columns]`, the unscaled inverse transforms of the
+    /// sequences whose other halves are the mirrored conjugates of those of `y`. The imaginary parts
+    /// of entry 0 and, for even `n`, of entry `n/2` are not read.
     InverseRealFft {
-        /// Length of the sequence.
+        /// Extent before the axis that is transformed.
+        rows: usize,
+        /// Length of a sequence.
         n: usize,
+        /// Extent behind the axis.
+        columns: usize,
     },
 }
 
@@ -233,9 +247,11 @@ impl Routine {
             Routine::Lu { m, n }
             | Routine::Qr { m, n, full: _ }
             | Routine::Svd { m, n, vectors: _ } => vec![floats([m, n])],
-            Routine::Fft { n, inverse: _ } => vec![floats([2, n])],
-            Routine::RealFft { n } => vec![floats([n])],
-            Routine::InverseRealFft { n } => vec![floats([2, half(n)])],
+            Routine::Fft { rows, n, columns, inverse: _ } => vec![floats([2, rows, n, columns])],
+            Routine::RealFft { rows, n, columns } => vec![floats([rows, n, columns])],
+            Routine::InverseRealFft { rows, n, columns } => {
+                vec![floats([2, rows, half(n), columns])]
+            }
         }
     }
 
@@ -266,9 +282,9 @@ impl Routine {
                 vec![floats([n]), floats([n]), floats([n, n]), floats([n, n])]
             }
             Routine::Schur { n } => vec![floats([n, n]), floats([n, n])],
-            Routine::Fft { n, inverse: _ } => vec![floats([2, n])],
-            Routine::RealFft { n } => vec![floats([2, half(n)])],
-            Routine::InverseRealFft { n } => vec![floats([n])],
+            Routine::Fft { rows, n, columns, inverse: _ } => vec![floats([2, rows, n, columns])],
+            Routine::RealFft { rows, n, columns } => vec![floats([2, rows, half(n), columns])],
+            Routine::InverseRealFft { rows, n, columns } => vec![floats([rows, n, columns])],
         }
     }
 }

@@ -4,9 +4,9 @@ use super::along::{Along, Plan, scaled};
 use crate::Var;
 use crate::complex::{Complex, IntoComplex};
 use crate::ops::functions::concat;
-use crate::ops::{broadcast_together, emit, insert_axis, move_axis, permute, wrong};
+use crate::ops::{broadcast_together, emit, insert_axis, wrong};
 use crate::var::{caller, on_behalf};
-use tapeloom_ir::prim::{Fft, Rfft};
+use tapeloom_ir::prim::{Fft, Irfft, Rfft};
 use tapeloom_ir::{ArrayType, Loc, Problem};
 
 /// How the axes of a transform are found.
@@ -78,36 +78,25 @@ pub(super) fn of_complex(z: Complex, axes: &[usize], inverse: bool, at: Loc) -> 
     }
     let rank = z.re.ty(at).shape.len();
     let part = |x: Var| insert_axis(x, 0, at);
-    // Where each axis of the array is; axis 0 is that of the parts.
-    let mut order: Vec<usize> = (0..=rank).collect();
     let mut y = concat(&[part(z.re), part(z.im)], 0);
     for axis in axes.iter().rev() {
-        y = reordered(y, &mut order, &[0, axis + 1], at);
-        y = emit(Fft { inverse }, &[y], at);
+        y = emit(Fft { inverse, rank, axis: *axis }, &[y], at);
     }
-    let all: Vec<usize> = (0..=rank).collect();
-    let y = reordered(y, &mut order, &all, at);
     Complex { re: y.index(0), im: y.index(1) }
-}
-
-/// The array whose axes stand in `order`, with those named at the end; `order` follows.
-fn reordered(x: Var, order: &mut Vec<usize>, last: &[usize], at: Loc) -> Var {
-    let mut wanted: Vec<usize> = (0..order.len()).filter(|axis| !last.contains(axis)).collect();
-    wanted.extend(last);
-    let permutation = wanted
-        .iter()
-        .map(|axis| order.iter().position(|own| own == axis).unwrap_or_default())
-        .collect();
-    *order = wanted;
-    permute(x, permutation, at)
 }
 
 /// Half of the spectrum of a real array along an axis, without scaling.
 pub(super) fn rfft_along(x: Var, axis: usize, at: Loc) -> Complex {
     let rank = x.ty(at).shape.len();
-    let y = emit(Rfft {}, &[move_axis(x, axis, rank - 1, at)], at);
-    let part = |i: usize| y.index_axis(rank - 1, i);
-    Complex { re: part(0), im: part(1) }.map(|x| move_axis(x, rank - 1, axis, at))
+    let y = emit(Rfft { rank, axis }, &[x], at);
+    Complex { re: y.index(0), im: y.index(1) }
+}
+
+/// The `n` real numbers with these halves of spectra along an axis, without scaling.
+pub(super) fn irfft_along(y: Complex, axis: usize, n: usize, at: Loc) -> Var {
+    let rank = y.re.ty(at).shape.len();
+    let part = |x: Var| insert_axis(x, 0, at);
+    emit(Irfft { n, rank, axis }, &[concat(&[part(y.re), part(y.im)], 0)], at)
 }
 
 /// The whole spectrum of a real array along an axis: `y[n - j] = conj(y[j])`.

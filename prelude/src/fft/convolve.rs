@@ -1,12 +1,10 @@
 //! Convolution by Fourier transforms.
 
-use super::complex::rfft_along;
+use super::complex::{irfft_along, rfft_along};
 use crate::Var;
 use crate::complex::Complex;
-use crate::ops::functions::concat;
-use crate::ops::{broadcast_shapes, broadcast_var, emit, insert_axis, wrong};
+use crate::ops::{broadcast_shapes, broadcast_var, wrong};
 use crate::var::{IntoVar, caller, on_behalf};
-use tapeloom_ir::prim::Irfft;
 use tapeloom_ir::{ArrayType, Kind, Loc, Problem, Shape};
 
 /// Which part of a convolution of `n` and `m` elements is given.
@@ -110,9 +108,7 @@ fn convolved(x: Var, y: Var, mode: Mode, at: Loc) -> Var {
     let length = next_fast_len(full);
     let spectrum = |x: Var| rfft_along(super::along::resized(x, last, length, at), last, at);
     let z: Complex = spectrum(x) * spectrum(y);
-    let part = |x: Var| insert_axis(x, last, at);
-    let z = emit(Irfft { n: length }, &[concat(&[part(z.re), part(z.im)], last)], at);
-    let z = z * (1.0 / length as f64);
+    let z = irfft_along(z, last, length, at) * (1.0 / length as f64);
     let (start, count) = match mode {
         Mode::Full => (0, full),
         Mode::Same => ((m - 1) / 2, n),

@@ -1,13 +1,12 @@
 //! Cosine transforms, by the Fourier transform of a sequence that is put in another order.
 
 use super::along::{Along, Norm, Plan};
-use super::complex::rfft_along;
+use super::complex::{irfft_along, rfft_along};
 use crate::Var;
 use crate::complex::Complex;
 use crate::ops::functions::{arange, concat, select};
-use crate::ops::{emit, insert_axis, move_axis, wrong};
+use crate::ops::{insert_axis, move_axis, wrong};
 use crate::var::{caller, on_behalf};
-use tapeloom_ir::prim::Irfft;
 use tapeloom_ir::{Dtype, Loc};
 
 /// Which cosine transform; the numbers are the usual ones, and those of `scipy.fft`.
@@ -157,8 +156,7 @@ fn third(x: Var, at: Loc) -> Var {
     let zero = x.slice_axis(last, 0..1).zeros_like();
     let back = concat(&[zero, x.slice_axis(last, n + 1 - half..n).flip(last)], last);
     let w = Complex { re: x.slice_axis(last, 0..half), im: -back } * turns(n, ty.dtype);
-    let part = |x: Var| insert_axis(x, last, at);
-    let v = emit(Irfft { n }, &[concat(&[part(w.re), part(w.im)], last)], at);
+    let v = irfft_along(w, last, n, at);
     // y[2 j] = v[j], y[2 j + 1] = v[n - 1 - j]: both in columns, and an odd length lacks the last one.
     let rows = n.div_ceil(2);
     let (even, odd) = (v.slice_axis(last, 0..rows), v.flip(last).slice_axis(last, 0..rows));

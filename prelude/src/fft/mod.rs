@@ -23,7 +23,7 @@
 //! ```
 //!
 //! The transforms are linear, so derivatives are transforms; reverse mode of `fft` is the sum with the other sign in the
-//! exponent, of gradients as [`Complex`](crate::Complex) has them. A member of a batch with a nan or an infinity is nan everywhere. Transforms
+//! exponent, of gradients as [`Complex`](crate::Complex) has them. A sequence with a nan or an infinity is nan everywhere. Transforms
 //! are computed by a library (Cargo feature `linalg`, on by default) at a cost of order `n log n` for every `n`, primes
 //! included.
 //!

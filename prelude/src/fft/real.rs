@@ -1,13 +1,12 @@
 //! Transforms between real arrays and halves of spectra.
 
 use super::along::{Along, Plan, resized, scaled};
-use super::complex::{of_complex, rfft_along};
+use super::complex::{irfft_along, of_complex, rfft_along};
 use crate::Var;
 use crate::complex::{Complex, IntoComplex};
-use crate::ops::functions::{arange, concat};
-use crate::ops::{broadcast_together, emit, insert_axis, move_axis, wrong};
+use crate::ops::functions::arange;
+use crate::ops::{broadcast_together, wrong};
 use crate::var::{caller, on_behalf};
-use tapeloom_ir::prim::Irfft;
 use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem};
 
 /// How the axes of a transform are found.
@@ -58,10 +57,7 @@ fn backward(name: &'static str, y: impl IntoComplex, along: &Along, plan: Planne
         let half = if n == 0 { 0 } else { n / 2 + 1 };
         let z = z.map(|x| resized(plan.resized(x, at), last, half, at));
         let z = of_complex(z, &rest, true, at);
-        let rank = shape.len();
-        let part = |x: Var| insert_axis(move_axis(x, last, rank - 1, at), rank - 1, at);
-        let x = emit(Irfft { n }, &[concat(&[part(z.re), part(z.im)], rank - 1)], at);
-        let x = move_axis(x, rank - 1, last, at);
+        let x = irfft_along(z, last, n, at);
         let size = plan.size(x, at) * n as f64;
         Ok(scaled(x, plan.norm.of_inverse(size), size))
     };

@@ -39,24 +39,35 @@ impl Generator<'_, '_> {
         self.push(op, &[matrix, right.atom], bound);
     }
 
-    /// A Fourier transform of sequences: half a spectrum and back, or both parts in a direction.
+    /// A Fourier transform along any axis: half a spectrum and back, or both parts in a direction.
     pub(super) fn transformed(&mut self, gene: Gene) {
         let x: Value = self.float(gene.operands[0]);
-        let Some(n) = x.ty.shape.last().copied() else { return };
+        let all = x.ty.shape.len();
+        if all == 0 {
+            return;
+        }
+        let rank = 1 + self.rng.index(all);
+        let axis = self.rng.index(rank);
+        let n = x.ty.shape[all - rank + axis];
         let half = if n == 0 { 0 } else { n / 2 + 1 };
         let spectrum = [&x.ty.shape[..], &[2 * half]].concat();
         if !self.small(&spectrum) {
             return;
         }
         let bound = (n as f64 * x.bound).max(1.0);
-        let Some(y) = self.push(Rfft {}, &[x.atom], bound) else { return };
+        let Some(y) = self.push(Rfft { rank, axis }, &[x.atom], bound) else { return };
         match self.rng.index(3) {
             0 => {}
-            1 => _ = self.push(Irfft { n }, &[y.atom], (n as f64 * y.bound).max(1.0)),
+            1 => {
+                let back = Irfft { n, rank, axis };
+                self.push(back, &[y.atom], (n as f64 * y.bound).max(1.0));
+            }
             _ => {
                 let inverse = self.rng.index(2) == 0;
-                let bound = (2.0 * half as f64 * y.bound).max(1.0);
-                self.push(Fft { inverse }, &[y.atom], bound);
+                let axis = self.rng.index(rank);
+                let points = y.ty.shape[all - rank + 1 + axis];
+                let bound = (2.0 * points as f64 * y.bound).max(1.0);
+                self.push(Fft { inverse, rank, axis }, &[y.atom], bound);
             }
         }
     }

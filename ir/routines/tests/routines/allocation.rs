@@ -56,8 +56,8 @@ fn routines(n: usize) -> Vec<Routine> {
         Routine::Lu { m, n },
         Routine::Lu { m: n, n: m },
         Routine::Schur { n },
-        Routine::RealFft { n },
-        Routine::InverseRealFft { n },
+        Routine::RealFft { rows: 1, n, columns: 1 },
+        Routine::InverseRealFft { rows: 1, n, columns: 1 },
     ];
     for flag in [false, true] {
         all.push(Routine::TriangularSolve {
@@ -70,7 +70,7 @@ fn routines(n: usize) -> Vec<Routine> {
         all.push(Routine::Qr { m, n, full: flag });
         all.push(Routine::Eigh { n, vectors: flag });
         all.push(Routine::Eig { n, vectors: flag });
-        all.push(Routine::Fft { n, inverse: flag });
+        all.push(Routine::Fft { rows: 1, n, columns: 1, inverse: flag });
     }
     for vectors in [SvdVectors::None, SvdVectors::Thin, SvdVectors::Full] {
         all.push(Routine::Svd { m, n, vectors });

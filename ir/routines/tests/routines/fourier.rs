@@ -93,7 +93,7 @@ fn spectrum(whole: &[f64]) -> Vec<f64> {
 fn agrees<T: Number>(n: usize) {
     let x: Vec<T> = random(2 * n, n as u64);
     for inverse in [false, true] {
-        let y = call(&Routine::Fft { n, inverse }, &[&x]).double(0);
+        let y = call(&Routine::Fft { rows: 1, n, columns: 1, inverse }, &[&x]).double(0);
         let wanted = all_direct(&double(&x), inverse);
         close::<T>(bound(n), &y, &wanted, &format!("n = {n}, {inverse}"));
     }
@@ -102,14 +102,14 @@ fn agrees<T: Number>(n: usize) {
     let mut complex = double(real);
     complex.resize(2 * n, 0.0);
     let wanted = spectrum(&all_direct(&complex, false));
-    let y = call(&Routine::RealFft { n }, &[real]);
+    let y = call(&Routine::RealFft { rows: 1, n, columns: 1 }, &[real]);
     close::<T>(bound(n), &y.double(0), &wanted, &format!("real, n = {n}"));
     let mut y: Vec<T> = wanted.into_iter().map(T::of).collect();
     y[half(n)] = T::NAN;
     if n.is_multiple_of(2) {
         y[2 * half(n) - 1] = T::NAN;
     }
-    let back = call(&Routine::InverseRealFft { n }, &[&y]).double(0);
+    let back = call(&Routine::InverseRealFft { rows: 1, n, columns: 1 }, &[&y]).double(0);
     let wanted: Vec<f64> = double(real).iter().map(|x| x * n as f64).collect();
     // The spectrum was rounded once.
     close::<T>(bound(n) + 1.0, &back, &wanted, &format!("back, n = {n}"));
@@ -127,7 +127,7 @@ fn every_length_agrees_with_the_definition() {
 
 fn long<T: Number>(n: usize) {
     let x: Vec<T> = random(2 * n, n as u64);
-    let y = call(&Routine::Fft { n, inverse: false }, &[&x]);
+    let y = call(&Routine::Fft { rows: 1, n, columns: 1, inverse: false }, &[&x]);
     let what = format!("n = {n}");
     // Parseval: the norm grows by the square root of the length.
     let grown = norm(&double(&x)) * (n as f64).sqrt();
@@ -141,7 +141,8 @@ fn long<T: Number>(n: usize) {
         let error = (y[j] - wanted[0]).hypot(y[n + j] - wanted[1]);
         assert!(error <= bound(n) * T::EPSILON * grown / (n as f64).sqrt() * 4.0, "{what}: {j}");
     }
-    let back = call(&Routine::Fft { n, inverse: true }, &[&y.floats[0]]).double(0);
+    let back =
+        call(&Routine::Fft { rows: 1, n, columns: 1, inverse: true }, &[&y.floats[0]]).double(0);
     let wanted: Vec<f64> = x.iter().map(|x| x * n as f64).collect();
     close::<T>(2.0 * bound(n), &back, &wanted, &what);
 }
@@ -151,5 +152,60 @@ fn long_transforms_agree_in_some_entries_and_return() {
     for n in [2048, 4093, 4096, 8192, 10_007, 16_384, 32_768, 65_521, 65_536] {
         long::<f32>(n);
         long::<f64>(n);
+    }
+}
+
+/// The numbers of part `part` of sequence `(r, c)` in an array `[parts, rows, n, columns]`.
+fn places(
+    [rows, n, columns]: [usize; 3],
+    part: usize,
+    [r, c]: [usize; 2],
+) -> impl Iterator<Item = usize> {
+    (0..n).map(move |k| ((part * rows + r) * n + k) * columns + c)
+}
+
+/// Every sequence of an array has the bits that it has alone, and a nan stays in its own.
+fn every_sequence_is_by_itself<T: Number>(n: usize, columns: usize) {
+    let rows = 2;
+    let kinds = [
+        (Routine::Fft { rows, n, columns, inverse: false }, [2, n], [2, n]),
+        (Routine::RealFft { rows, n, columns }, [1, n], [2, half(n)]),
+        (Routine::InverseRealFft { rows, n, columns }, [2, half(n)], [1, n]),
+    ];
+    for (routine, [parts, read], [into, written]) in kinds {
+        let mut x: Vec<T> = random(parts * rows * read * columns, (n * columns) as u64);
+        let spoilt = [rows - 1, columns / 2];
+        // The first number of the last part is read by no inverse of a real transform.
+        let of = places([rows, read, columns], 0, spoilt).last().unwrap();
+        x[of] = T::NAN;
+        let y = call(&routine, &[&x]);
+        let alone = match routine {
+            Routine::Fft { .. } => Routine::Fft { rows: 1, n, columns: 1, inverse: false },
+            Routine::RealFft { .. } => Routine::RealFft { rows: 1, n, columns: 1 },
+            _ => Routine::InverseRealFft { rows: 1, n, columns: 1 },
+        };
+        for (r, c) in (0..rows).flat_map(|r| (0..columns).map(move |c| (r, c))) {
+            let sequence = |extent, part| places([rows, extent, columns], part, [r, c]);
+            let own: Vec<T> =
+                (0..parts).flat_map(|p| sequence(read, p)).map(|place| x[place]).collect();
+            let wanted = call(&alone, &[&own]);
+            let found: Vec<T> =
+                (0..into).flat_map(|p| sequence(written, p)).map(|at| y.floats[0][at]).collect();
+            if [r, c] == spoilt {
+                assert!(found.iter().all(|y| y.double().is_nan()), "{routine}: {r}, {c}");
+            } else {
+                assert_eq!(found, wanted.floats[0], "{routine}: {r}, {c}");
+            }
+        }
+    }
+}
+
+#[test]
+fn sequences_of_an_array_are_as_alone() {
+    for n in [1, 2, 5, 8, 16, 33] {
+        for columns in [1, 2, 7, 8, 9, 16, 21, 33] {
+            every_sequence_is_by_itself::<f32>(n, columns);
+            every_sequence_is_by_itself::<f64>(n, columns);
+        }
     }
 }

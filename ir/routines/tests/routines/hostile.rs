@@ -14,8 +14,8 @@ pub(crate) fn routines(n: usize) -> Vec<Routine> {
         Routine::Cholesky { n },
         Routine::TridiagonalSolve { n, columns: 3 },
         Routine::Schur { n },
-        Routine::RealFft { n },
-        Routine::InverseRealFft { n },
+        Routine::RealFft { rows: 1, n, columns: 1 },
+        Routine::InverseRealFft { rows: 1, n, columns: 1 },
     ];
     for flag in FLAGS {
         for lower in FLAGS {
@@ -31,7 +31,7 @@ pub(crate) fn routines(n: usize) -> Vec<Routine> {
         }
         all.push(Routine::Eigh { n, vectors: flag });
         all.push(Routine::Eig { n, vectors: flag });
-        all.push(Routine::Fft { n, inverse: flag });
+        all.push(Routine::Fft { rows: 1, n, columns: 1, inverse: flag });
     }
     for (m, n) in [(n, n), (n, 2 * n + 1), (2 * n + 1, n)] {
         all.push(Routine::Lu { m, n });
@@ -87,7 +87,7 @@ fn reads(routine: &Routine, operand: usize, place: usize) -> bool {
         Routine::TridiagonalSolve { n, .. } => {
             (operand, place) != (0, 0) && (operand, place) != (2, n - 1)
         }
-        Routine::InverseRealFft { n } => {
+        Routine::InverseRealFft { rows: 1, n, columns: 1 } => {
             place != half(n) && (n % 2 == 1 || place != 2 * half(n) - 1)
         }
         _ => true,
@@ -467,7 +467,7 @@ fn single<T: Number>() {
         is(Routine::Svd { m: n, n, vectors }, &[1.0, x.abs(), x.signum()]);
         is(Routine::Eig { n, vectors: true }, &[x, 0.0, 1.0, 0.0]);
         is(Routine::Schur { n }, &[x, 1.0]);
-        is(Routine::RealFft { n }, &[x, 0.0]);
+        is(Routine::RealFft { rows: 1, n, columns: 1 }, &[x, 0.0]);
     }
 }
 

@@ -18,6 +18,8 @@ mod eigh;
 #[cfg(feature = "linalg")]
 mod fourier;
 #[cfg(feature = "linalg")]
+mod fourier_accuracy;
+#[cfg(feature = "linalg")]
 mod hostile;
 #[cfg(feature = "linalg")]
 mod lockstep;
@@ -31,6 +33,10 @@ mod routine;
 mod schur;
 #[cfg(feature = "linalg")]
 mod svd;
+#[cfg(feature = "linalg")]
+#[path = "../../../../tests/src/sweeps.rs"]
+#[allow(dead_code, unreachable_pub, reason = "it is a module of the crate `tests`")]
+mod sweeps;
 #[cfg(feature = "linalg")]
 mod triangular;
 #[cfg(feature = "linalg")]

@@ -12,8 +12,11 @@ fn threads_share_plans() {
 #[test]
 fn an_array_that_cannot_exist_has_no_plan() {
     for n in [usize::MAX, 1 << 40, 1 << 31] {
-        for routine in [Routine::Cholesky { n }, Routine::Lu { m: n, n: 1 }, Routine::RealFft { n }]
-        {
+        for routine in [
+            Routine::Cholesky { n },
+            Routine::Lu { m: n, n: 1 },
+            Routine::RealFft { rows: 1, n, columns: 1 },
+        ] {
             let error = routine.plan(Float::F64).unwrap_err();
             assert_eq!(error, Unavailable::TooLarge { routine });
         }
@@ -24,7 +27,7 @@ fn an_array_that_cannot_exist_has_no_plan() {
 #[test]
 fn without_the_feature_every_plan_is_an_error_that_names_it() {
     let n = 3;
-    for routine in [Routine::Cholesky { n }, Routine::RealFft { n }] {
+    for routine in [Routine::Cholesky { n }, Routine::RealFft { rows: 1, n, columns: 1 }] {
         let error = routine.plan(Float::F32).unwrap_err();
         assert!(error.to_string().contains("`linalg`"), "{error}");
         assert!(error.to_string().contains(routine.name()), "{error}");

@@ -14,7 +14,7 @@ fn arithmetic_follows_the_standard_counts() {
     assert_eq!(flops(Routine::Eigh { n, vectors: true }), 9 * cube);
     let vectors = SvdVectors::Thin;
     assert_eq!(flops(Routine::Svd { m: n, n, vectors }), 17 * cube);
-    assert_eq!(flops(Routine::Fft { n: 1024, inverse: true }), 51_200);
+    assert_eq!(flops(Routine::Fft { rows: 1, n: 1024, columns: 1, inverse: true }), 51_200);
     assert_eq!(flops(Routine::Cholesky { n: usize::MAX }), u64::MAX);
-    assert_eq!(flops(Routine::Fft { n: 0, inverse: false }), 0);
+    assert_eq!(flops(Routine::Fft { rows: 1, n: 0, columns: 1, inverse: false }), 0);
 }

@@ -1,4 +1,4 @@
-//! `fft{inverse} x`: the discrete Fourier transform of complex sequences, in either direction.
+//! `fft{inverse, rank, axis} x`: the discrete Fourier transform of complex sequences, in either direction.
 //!
 //! ```text
 //! y[j] = Σ_k x[k] exp(∓2 π i j k / n)           the upper sign forward, the lower one inverse
@@ -9,7 +9,7 @@
 //! `C` and `S` are symmetric, so the transpose of the real map `(x_re, x_im) -> (y_re, y_im)` has `-S` in the place of
 //! `S`: it is the transform of the other direction. Neither divides by `n`, so that one after the other is `n x`.
 
-use super::spectrum::pairs;
+use super::spectrum::{axes, pairs};
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
 use crate::lang::problem::Result;
@@ -21,21 +21,26 @@ use crate::prim::{
 use crate::tensor::Tensor;
 use tapeloom_routines::Routine;
 
-/// `fft{inverse}`
+/// `fft{inverse, rank, axis}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Fft {
     /// Whether the exponent is positive.
     pub inverse: bool,
+    /// How many axes, the last ones, a complex array has; the axis before them holds its parts.
+    pub rank: usize,
+    /// Which of these is transformed.
+    pub axis: usize,
 }
 
-notation!(Fft = "fft" { inverse });
+notation!(Fft = "fft" { inverse, rank, axis });
 
 impl Fft {
     /// The routine on sequences of that type.
     fn call(&self, x: &ArrayType) -> RoutineCall {
-        let rank = x.shape.len();
-        let routine = Routine::Fft { n: x.shape[rank - 1], inverse: self.inverse };
-        RoutineCall::new(routine, x.dtype, &x.shape[..rank - 2])
+        let own = axes(&x.shape, 1, self.rank, self.axis);
+        let (rows, n, columns) = (own.rows, own.extent, own.columns);
+        let routine = Routine::Fft { rows, n, columns, inverse: self.inverse };
+        RoutineCall::new(routine, x.dtype, own.batch)
     }
 }
 
@@ -45,16 +50,16 @@ impl ArrayPrimitive for Fft {
     fn docs() -> Vec<Doc> {
         vec![Doc {
             family: Family::Fourier,
-            name: "fft{inverse}".into(),
+            name: "fft{inverse, rank, axis}".into(),
             math: "y[j] = Σ_k x[k] exp(∓2πijk/n), + if inverse; not divided by n".into(),
-            types: "floats [.., 2, n] to the same: real parts, imaginary parts".into(),
+            types: "floats [.., 2, rank axes] to the same: real parts, imaginary parts".into(),
             derivative: "fft of t; its transpose is the fft of the other direction".into(),
-            edges: "nan or inf anywhere: nan everywhere in that member".into(),
+            edges: "nan or inf: nan everywhere in that sequence".into(),
         }]
     }
 
     fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType> {
-        Ok(pairs("fft", operands)?.clone())
+        Ok(pairs("fft", self.rank, self.axis, operands)?.clone())
     }
 
     fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
@@ -71,7 +76,7 @@ impl ArrayPrimitive for Fft {
     }
 
     fn transpose(&self, b: &Builder<'_>, _: &[Arg], ct: Atom, into: &mut Cotangents) -> Result<()> {
-        into.add(b, 0, b.emit1(Fft { inverse: !self.inverse }, &[ct]));
+        into.add(b, 0, b.emit1(Fft { inverse: !self.inverse, ..self.clone() }, &[ct]));
         Ok(())
     }
 
@@ -93,14 +98,25 @@ impl ArrayPrimitive for Fft {
         let two = Tensor::from([[[1.0, -2.0], [0.5, 3.0]], [[0.25, 3.0], [-1.0, 2.0]]]);
         let wrong = Tensor::from([[[1.0, f64::NAN], [0.0, 3.0]], [[0.25, 3.0], [-1.0, 2.0]]]);
         let large = Tensor::from([[f32::MAX, f32::MAX, 1.0], [0.0, -0.0, f32::MIN_POSITIVE]]);
+        let matrix = Tensor::from([
+            [[1.0, -2.0, 0.5], [4.0, 0.25, 3.0]],
+            [[-1.0, 2.0, 1.5], [0.5, -0.25, 2.5]],
+        ]);
+        let spoilt = Tensor::from([[[1.0, -2.0], [f64::INFINITY, 3.0]], [[2.0, 1.5], [0.5, 2.5]]]);
         let mut all = Vec::new();
         for inverse in [false, true] {
-            let op = Fft { inverse };
+            let op = Fft { inverse, rank: 1, axis: 0 };
             for x in [&three, &four, &two, &Tensor::from([[2.0], [-3.0]])] {
                 all.push(Sample::smooth(op.clone(), vec![x.clone()]));
             }
             for x in [&wrong, &large, &Tensor::from([[0.0; 0]; 2])] {
                 all.push(Sample::edge(op.clone(), vec![x.clone()]));
+            }
+            // A matrix of two rows: by columns, and by rows.
+            for axis in [0, 1] {
+                let op = Fft { inverse, rank: 2, axis };
+                all.push(Sample::smooth(op.clone(), vec![matrix.clone()]));
+                all.push(Sample::edge(op, vec![spoilt.clone()]));
             }
         }
         all
@@ -125,14 +141,28 @@ mod tests {
         let x = Tensor::from([[0.0, 1.0, 0.0, 0.0], [0.0; 4]]);
         let forward = Tensor::from([[1.0, 0.0, -1.0, 0.0], [0.0, -1.0, 0.0, 1.0]]);
         let inverse = Tensor::from([[1.0, 0.0, -1.0, 0.0], [0.0, 1.0, 0.0, -1.0]]);
-        assert_eq!(eval1(Fft { inverse: false }, std::slice::from_ref(&x)), forward);
-        assert_eq!(eval1(Fft { inverse: true }, &[x]), inverse);
+        assert_eq!(
+            eval1(Fft { inverse: false, rank: 1, axis: 0 }, std::slice::from_ref(&x)),
+            forward
+        );
+        assert_eq!(eval1(Fft { inverse: true, rank: 1, axis: 0 }, &[x]), inverse);
+    }
+
+    #[test]
+    fn any_axis_is_transformed_where_it_is() {
+        // x[1] = 1 in the columns: y[j] = (-1)^j; of the second column i times as much.
+        let x = Tensor::from([[[0.0, 0.0], [1.0, 0.0]], [[0.0, 0.0], [0.0, 1.0]]]);
+        let y = Tensor::from([[[1.0, 0.0], [-1.0, 0.0]], [[0.0, 1.0], [0.0, -1.0]]]);
+        assert_eq!(eval1(Fft { inverse: false, rank: 2, axis: 0 }, &[x.clone()]), y);
+        // x[0] = 1 and x[1] = i in row 1: y = (1 + i, 1 - i).
+        let y = Tensor::from([[[0.0, 0.0], [1.0, 1.0]], [[0.0, 0.0], [1.0, -1.0]]]);
+        assert_eq!(eval1(Fft { inverse: false, rank: 2, axis: 1 }, &[x]), y);
     }
 
     #[test]
     fn a_failure_stays_in_its_member() {
         let x = Tensor::from([[[1.0, f64::NAN], [0.0, 3.0]], [[1.0, 3.0], [-1.0, 2.0]]]);
-        let y = eval1(Fft { inverse: false }, &[x]);
+        let y = eval1(Fft { inverse: false, rank: 1, axis: 0 }, &[x]);
         assert!(y.row(0).unwrap().to_vec::<f64>().unwrap().iter().all(|y| y.is_nan()));
         assert_eq!(y.row(1).unwrap(), Tensor::from([[4.0, -2.0], [1.0, -3.0]]));
     }
@@ -140,9 +170,15 @@ mod tests {
     #[test]
     fn problems_say_what_to_mend() {
         let ty = |dtype, shape: &[usize]| Type::array(dtype, shape);
-        let wrong = |x: Type| problem(Fft { inverse: false }, &[x]).to_string();
+        let wrong = |x: Type| problem(Fft { inverse: false, rank: 1, axis: 0 }, &[x]).to_string();
         assert!(wrong(ty(Dtype::I64, &[2, 4])).contains("convert them"));
-        assert!(wrong(ty(Dtype::F64, &[])).contains("the last axis"));
+        assert!(wrong(ty(Dtype::F64, &[])).contains("axis 0 of the last 1"));
+        let no_axis = Fft { inverse: false, rank: 1, axis: 1 };
+        let no_axis = problem(no_axis, &[ty(Dtype::F64, &[2, 4])]).to_string();
+        assert!(no_axis.contains("axis 1 of the last 1"), "{no_axis}");
+        let beyond = Fft { inverse: false, rank: 2, axis: 0 };
+        let beyond = problem(beyond, &[ty(Dtype::F64, &[2, 4])]).to_string();
+        assert!(beyond.contains("extent 2"), "{beyond}");
         assert!(wrong(ty(Dtype::F64, &[4])).contains("extent 2"));
         assert!(wrong(ty(Dtype::F64, &[3, 4])).contains("extent 2"));
     }

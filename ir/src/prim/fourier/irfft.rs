@@ -1,4 +1,4 @@
-//! `irfft{n} y`: the `n` real numbers with half a spectrum, times `n`.
+//! `irfft{n, rank, axis} y`: the `n` real numbers with half a spectrum, times `n`.
 //!
 //! ```text
 //! x[k] = Re Σ_j w[j] y[j] exp(+2 π i j k / n)    j = 0 ..= n/2
@@ -10,7 +10,7 @@
 //! `n = 2 h - 2` and `n = 2 h - 1` have halves of the same length `h`.
 
 use super::rfft::Rfft;
-use super::spectrum::{interior_weighted, pairs};
+use super::spectrum::{axes, interior_weighted, pairs};
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
 use crate::lang::problem::{Kind, Problem, Result};
@@ -22,25 +22,33 @@ use crate::prim::{
 use crate::tensor::Tensor;
 use tapeloom_routines::{Routine, half};
 
-/// `irfft{n}`
+/// `irfft{n, rank, axis}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Irfft {
     /// How many numbers there are.
     pub n: usize,
+    /// How many axes, the last ones, a half spectrum has; the axis before them holds its parts.
+    pub rank: usize,
+    /// Which of these is transformed.
+    pub axis: usize,
 }
 
-notation!(Irfft = "irfft" { n });
+notation!(Irfft = "irfft" { n, rank, axis });
 
 impl Irfft {
     /// The routine on half spectra of that type.
     fn call(&self, y: &ArrayType) -> RoutineCall {
-        let batch = &y.shape[..y.shape.len() - 2];
-        RoutineCall::new(Routine::InverseRealFft { n: self.n }, y.dtype, batch)
+        let own = axes(&y.shape, 1, self.rank, self.axis);
+        let (rows, n, columns) = (own.rows, self.n, own.columns);
+        RoutineCall::new(Routine::InverseRealFft { rows, n, columns }, y.dtype, own.batch)
     }
 
     /// The type of the sequences with half spectra of that type.
     fn sequences(&self, y: &ArrayType) -> ArrayType {
-        let shape = [&y.shape[..y.shape.len() - 2], &[self.n]].concat();
+        let mut shape = y.shape.to_vec();
+        shape.remove(y.shape.len() - self.rank - 1);
+        let axis = shape.len() - self.rank + self.axis;
+        shape[axis] = self.n;
         ArrayType::new(y.dtype, Shape::from(&shape[..]))
     }
 }
@@ -51,25 +59,27 @@ impl ArrayPrimitive for Irfft {
     fn docs() -> Vec<Doc> {
         vec![Doc {
             family: Family::Fourier,
-            name: "irfft{n}".into(),
+            name: "irfft{n, rank, axis}".into(),
             math: "x[k] = Re Σ_j w[j] y[j] exp(2πijk/n), w = 2 at interior frequencies j; not \
                    divided by n"
                 .into(),
-            types: "floats [.., 2, n/2 + 1] to [.., n]".into(),
+            types:
+                "floats [.., 2, rank axes] to [.., rank axes], the extent n/2 + 1 of the axis to n"
+                    .into(),
             derivative:
                 "irfft of t; its transpose is the rfft of t with interior frequencies doubled"
                     .into(),
             edges:
                 "imaginary parts of frequencies 0 and n/2 are not read; nan or inf elsewhere: nan \
-                    everywhere in that member"
+                    everywhere in that sequence"
                     .into(),
         }]
     }
 
     fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType> {
-        let y = pairs("irfft", operands)?;
+        let y = pairs("irfft", self.rank, self.axis, operands)?;
         let (n, half) = (self.n, half(self.n));
-        if y.shape[y.shape.len() - 1] != half {
+        if axes(&y.shape, 1, self.rank, self.axis).extent != half {
             let message = format!("`irfft` of {y} to {n} numbers");
             let help = format!("half a spectrum of {n} numbers has {half} frequencies");
             return Err(Problem::new(Kind::Shape, message, help));
@@ -91,8 +101,9 @@ impl ArrayPrimitive for Irfft {
     }
 
     fn transpose(&self, b: &Builder<'_>, _: &[Arg], ct: Atom, into: &mut Cotangents) -> Result<()> {
-        let spectrum = b.emit1(Rfft {}, &[ct]);
-        into.add(b, 0, interior_weighted(b, spectrum, self.n, 2.0));
+        let Irfft { n, rank, axis } = *self;
+        let spectrum = b.emit1(Rfft { rank, axis }, &[ct]);
+        into.add(b, 0, interior_weighted(b, spectrum, n, [rank, axis], 2.0));
         Ok(())
     }
 
@@ -114,16 +125,20 @@ impl ArrayPrimitive for Irfft {
             let parts = [&re[..h], &im[..h]].concat();
             Tensor::from(parts).reshape(&[2, h]).unwrap_or(Tensor::from(0.0))
         };
-        let mut all: Vec<Sample> =
-            (1..=7).map(|n| Sample::smooth(Irfft { n }, vec![spectrum(half(n))])).collect();
+        let mut all: Vec<Sample> = (1..=7)
+            .map(|n| Sample::smooth(Irfft { n, rank: 1, axis: 0 }, vec![spectrum(half(n))]))
+            .collect();
         let two = Tensor::from([[[1.0, -2.0], [0.5, 3.0]], [[0.25, 3.0], [-1.0, 2.0]]]);
         let unread = Tensor::from([[1.0f32, 2.0, 3.0], [f32::NAN, 1.0, f32::INFINITY]]);
         let read = Tensor::from([[1.0f32, f32::INFINITY, 3.0], [0.0, 1.0, 0.0]]);
         all.extend([
-            Sample::smooth(Irfft { n: 3 }, vec![two]),
-            Sample::edge(Irfft { n: 4 }, vec![unread]),
-            Sample::edge(Irfft { n: 5 }, vec![read]),
-            Sample::edge(Irfft { n: 0 }, vec![Tensor::from([[0.0; 0]; 2])]),
+            Sample::smooth(Irfft { n: 3, rank: 1, axis: 0 }, vec![two.clone()]),
+            Sample::smooth(Irfft { n: 2, rank: 2, axis: 0 }, vec![two.clone()]),
+            Sample::smooth(Irfft { n: 3, rank: 2, axis: 0 }, vec![two.clone()]),
+            Sample::smooth(Irfft { n: 3, rank: 2, axis: 1 }, vec![two]),
+            Sample::edge(Irfft { n: 4, rank: 1, axis: 0 }, vec![unread]),
+            Sample::edge(Irfft { n: 5, rank: 1, axis: 0 }, vec![read]),
+            Sample::edge(Irfft { n: 0, rank: 1, axis: 0 }, vec![Tensor::from([[0.0; 0]; 2])]),
         ]);
         all
     }
@@ -146,7 +161,10 @@ mod tests {
         for n in [1, 2, 3, 4, 5] {
             let x = Tensor::from((0..n).map(|k| f64::from(k * k) - 2.0).collect::<Vec<f64>>());
             let n = usize::try_from(n).unwrap();
-            let back = eval1(Irfft { n }, &[eval1(Rfft {}, std::slice::from_ref(&x))]);
+            let back = eval1(
+                Irfft { n, rank: 1, axis: 0 },
+                &[eval1(Rfft { rank: 1, axis: 0 }, std::slice::from_ref(&x))],
+            );
             let pairs = back.to_vec::<f64>().unwrap().into_iter().zip(x.to_vec::<f64>().unwrap());
             for (back, x) in pairs {
                 assert!((back - n as f64 * x).abs() < 1e-12, "n = {n}: {back} and {x}");
@@ -157,16 +175,21 @@ mod tests {
     #[test]
     fn imaginary_parts_at_both_ends_are_not_read() {
         let nan = f64::NAN;
-        let x = eval1(Irfft { n: 4 }, &[Tensor::from([[4.0, 0.0, 0.0], [nan, 0.0, nan]])]);
+        let x = eval1(
+            Irfft { n: 4, rank: 1, axis: 0 },
+            &[Tensor::from([[4.0, 0.0, 0.0], [nan, 0.0, nan]])],
+        );
         assert_eq!(x, Tensor::from([4.0; 4]));
-        let odd = eval1(Irfft { n: 3 }, &[Tensor::from([[4.0, 0.0], [0.0, nan]])]);
+        let odd =
+            eval1(Irfft { n: 3, rank: 1, axis: 0 }, &[Tensor::from([[4.0, 0.0], [0.0, nan]])]);
         assert!(odd.to_vec::<f64>().unwrap().iter().all(|x| x.is_nan()));
     }
 
     #[test]
     fn problems_say_what_to_mend() {
-        let wrong =
-            |x: &[usize]| problem(Irfft { n: 6 }, &[Type::array(Dtype::F64, x)]).to_string();
+        let wrong = |x: &[usize]| {
+            problem(Irfft { n: 6, rank: 1, axis: 0 }, &[Type::array(Dtype::F64, x)]).to_string()
+        };
         assert!(wrong(&[2, 3]).contains("4 frequencies"));
         assert!(wrong(&[4]).contains("extent 2"));
     }

@@ -6,8 +6,9 @@
 //! ```
 //!
 //! No direction divides by `n`: the three conventions of scaling are products with a number, which users
-//! choose. A complex array is two rows of real numbers on the axis before the last, real parts in row 0 and imaginary
-//! parts in row 1; all axes before them are a batch.
+//! choose. A complex array is two real arrays, its real and its imaginary parts, side by side on an axis before its own:
+//! `[.., 2, d_1, .., d_rank]`; all axes before these are a batch. Which of its own axes is transformed is an attribute, so no
+//! axis has to be brought to the end.
 //!
 //! The transforms are linear maps of real arrays, so the tangent of each is itself, and its transpose that of
 //! its matrix: for `fft` the other direction, for `rfft` and `irfft` one another with weights

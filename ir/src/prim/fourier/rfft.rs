@@ -1,4 +1,4 @@
-//! `rfft x`: the first half of the discrete Fourier transform of real sequences.
+//! `rfft{rank, axis} x`: the first half of the discrete Fourier transform of real sequences.
 //!
 //! ```text
 //! y[j] = Σ_k x[k] exp(-2 π i j k / n)           j = 0 ..= n/2
@@ -9,7 +9,7 @@
 //! transpose is the `irfft` of `ct` with these halved.
 
 use super::irfft::Irfft;
-use super::spectrum::{interior_weighted, sequences};
+use super::spectrum::{axes, interior_weighted, sequences};
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
 use crate::lang::problem::Result;
@@ -21,23 +21,31 @@ use crate::prim::{
 use crate::tensor::Tensor;
 use tapeloom_routines::{Routine, half};
 
-/// `rfft`
+/// `rfft{rank, axis}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
-pub struct Rfft {}
+pub struct Rfft {
+    /// How many axes, the last ones, an array has; the parts of its spectrum are put on an axis before them.
+    pub rank: usize,
+    /// Which of these is transformed.
+    pub axis: usize,
+}
 
-notation!(Rfft = "rfft" {});
+notation!(Rfft = "rfft" { rank, axis });
 
 impl Rfft {
     /// The routine on sequences of that type.
-    fn call(x: &ArrayType) -> RoutineCall {
-        let last = x.shape.len() - 1;
-        RoutineCall::new(Routine::RealFft { n: x.shape[last] }, x.dtype, &x.shape[..last])
+    fn call(&self, x: &ArrayType) -> RoutineCall {
+        let own = axes(&x.shape, 0, self.rank, self.axis);
+        let (rows, n, columns) = (own.rows, own.extent, own.columns);
+        RoutineCall::new(Routine::RealFft { rows, n, columns }, x.dtype, own.batch)
     }
 
     /// The type of the spectra of sequences of that type.
-    fn spectra(x: &ArrayType) -> ArrayType {
-        let last = x.shape.len() - 1;
-        let shape = [&x.shape[..last], &[2, half(x.shape[last])]].concat();
+    fn spectra(&self, x: &ArrayType) -> ArrayType {
+        let batch = x.shape.len() - self.rank;
+        let mut shape = x.shape.to_vec();
+        shape[batch + self.axis] = half(shape[batch + self.axis]);
+        shape.insert(batch, 2);
         ArrayType::new(x.dtype, Shape::from(&shape[..]))
     }
 }
@@ -48,23 +56,24 @@ impl ArrayPrimitive for Rfft {
     fn docs() -> Vec<Doc> {
         vec![Doc {
             family: Family::Fourier,
-            name: "rfft".into(),
+            name: "rfft{rank, axis}".into(),
             math: "y[j] = Σ_k x[k] exp(-2πijk/n), j = 0 ..= n/2".into(),
-            types: "floats [.., n] to [.., 2, n/2 + 1]: real parts, imaginary parts".into(),
+            types: "floats [.., rank axes] to [.., 2, rank axes], the extent n of the axis to n/2 + 1: real parts, \
+                    imaginary parts"
+                .into(),
             derivative:
                 "rfft of t; its transpose is the irfft of t with interior frequencies halved".into(),
-            edges: "nan or inf anywhere: nan everywhere in that member; no frequencies of n = 0"
-                .into(),
+            edges: "nan or inf: nan everywhere in that sequence; no frequencies of n = 0".into(),
         }]
     }
 
     fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType> {
-        Ok(Rfft::spectra(sequences("rfft", operands)?))
+        Ok(self.spectra(sequences("rfft", self.rank, self.axis, operands)?))
     }
 
     fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
         let x = operands[0].ty();
-        Rfft::call(x).run_one(operands, &Rfft::spectra(x).shape)
+        self.call(x).run_one(operands, &self.spectra(x).shape)
     }
 
     fn jvp(&self, b: &Builder<'_>, _: &[Atom], _: Atom, dx: &[Tangent]) -> Result<Tangent> {
@@ -77,8 +86,10 @@ impl ArrayPrimitive for Rfft {
 
     fn transpose(&self, b: &Builder<'_>, x: &[Arg], ct: Atom, into: &mut Cotangents) -> Result<()> {
         if let [Arg::Linear(Type::Array(x))] = x {
-            let n = x.shape[x.shape.len() - 1];
-            into.add(b, 0, b.emit1(Irfft { n }, &[interior_weighted(b, ct, n, 0.5)]));
+            let Rfft { rank, axis } = *self;
+            let n = x.shape[x.shape.len() - rank + axis];
+            let halved = interior_weighted(b, ct, n, [rank, axis], 0.5);
+            into.add(b, 0, b.emit1(Irfft { n, rank, axis }, &[halved]));
         }
         Ok(())
     }
@@ -88,7 +99,7 @@ impl ArrayPrimitive for Rfft {
     }
 
     fn lower(&self, operands: &[Operand<'_>]) -> Lowering {
-        RoutineCall::lowering(operands[0].ty.as_array().map(Rfft::call))
+        RoutineCall::lowering(operands[0].ty.as_array().map(|x| self.call(x)))
     }
 
     fn rewrites() -> Vec<Rewrite> {
@@ -98,15 +109,20 @@ impl ArrayPrimitive for Rfft {
     fn samples() -> Vec<Sample> {
         let numbers = [1.0, -2.0, 0.5, 4.0, 0.25, 3.0, -1.0];
         let mut all: Vec<Sample> = (1..=7)
-            .map(|n| Sample::smooth(Rfft {}, vec![Tensor::from(numbers[..n].to_vec())]))
+            .map(|n| {
+                Sample::smooth(Rfft { rank: 1, axis: 0 }, vec![Tensor::from(numbers[..n].to_vec())])
+            })
             .collect();
         let two = Tensor::from([[1.0, -2.0, 0.5], [0.25, 3.0, -1.0]]);
         let wrong = Tensor::from([[1.0f32, f32::INFINITY], [f32::MAX, f32::MAX]]);
+        for axis in [0, 1] {
+            all.push(Sample::smooth(Rfft { rank: 2, axis }, vec![two.clone()]));
+        }
         all.extend([
-            Sample::smooth(Rfft {}, vec![two]),
-            Sample::edge(Rfft {}, vec![wrong]),
-            Sample::edge(Rfft {}, vec![Tensor::from([0.0; 0])]),
-            Sample::edge(Rfft {}, vec![Tensor::from([[0.0f32; 3]; 0])]),
+            Sample::smooth(Rfft { rank: 1, axis: 0 }, vec![two]),
+            Sample::edge(Rfft { rank: 1, axis: 0 }, vec![wrong]),
+            Sample::edge(Rfft { rank: 1, axis: 0 }, vec![Tensor::from([0.0; 0])]),
+            Sample::edge(Rfft { rank: 1, axis: 0 }, vec![Tensor::from([[0.0f32; 3]; 0])]),
         ]);
         all
     }
@@ -126,14 +142,14 @@ mod tests {
 
     #[test]
     fn the_half_of_an_impulse_is_a_rotation() {
-        let y = eval1(Rfft {}, &[Tensor::from([0.0, 1.0, 0.0, 0.0])]);
+        let y = eval1(Rfft { rank: 1, axis: 0 }, &[Tensor::from([0.0, 1.0, 0.0, 0.0])]);
         assert_eq!(y, Tensor::from([[1.0, 0.0, -1.0], [0.0, -1.0, 0.0]]));
     }
 
     #[test]
     fn problems_say_what_to_mend() {
-        let wrong = |x: Type| problem(Rfft {}, &[x]).to_string();
+        let wrong = |x: Type| problem(Rfft { rank: 1, axis: 0 }, &[x]).to_string();
         assert!(wrong(Type::array(Dtype::I64, &[4])).contains("convert them"));
-        assert!(wrong(Type::array(Dtype::F64, &[])).contains("the last axis"));
+        assert!(wrong(Type::array(Dtype::F64, &[])).contains("axis 0 of the last 1"));
     }
 }

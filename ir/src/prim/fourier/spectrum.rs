@@ -11,37 +11,82 @@ use crate::lang::problem::{Kind, Problem, Result};
 use crate::lang::types::{ArrayType, Dtype, Type};
 use crate::prim::{Iota, Operand, Scalar};
 
-/// The type of the one operand, an array of floats with an axis to transform.
-pub(super) fn sequences<'a>(name: &str, operands: &[Operand<'a>]) -> Result<&'a ArrayType> {
-    let [x] = operands else {
-        return Err(Problem::new(Kind::Arguments, format!("`{name}` takes one array"), ""));
-    };
-    let wrong = |kind, help: &str| {
-        Err(Problem::new(kind, format!("`{name}` of {}", x.ty), help.to_owned()))
-    };
-    match x.ty {
-        Type::Array(x) if x.dtype.is_float() && !x.shape.is_empty() => Ok(x),
-        Type::Array(x) if x.dtype.is_float() => {
-            wrong(Kind::Shape, "the last axis is the one that is transformed")
+/// The axes of an array around the one that is transformed.
+pub(super) struct Axes<'a> {
+    /// In front of the arrays and of their parts.
+    pub(super) batch: &'a [usize],
+    /// The elements before the axis.
+    pub(super) rows: usize,
+    /// The extent of the axis.
+    pub(super) extent: usize,
+    /// The elements behind the axis.
+    pub(super) columns: usize,
+}
+
+/// Those of an array of which the last `rank` axes are an array of numbers, with `parts` axes of parts before them.
+pub(super) fn axes(shape: &[usize], parts: usize, rank: usize, axis: usize) -> Axes<'_> {
+    let (batch, own) = shape.split_at(shape.len().saturating_sub(rank));
+    let batch = &batch[..batch.len().saturating_sub(parts)];
+    // Beside an extent of zero others may be of any size.
+    let product = |extents: &[usize]| extents.iter().fold(1, |n: usize, m| n.saturating_mul(*m));
+    match own.split_at_checked(axis) {
+        Some((before, [extent, behind @ ..])) => {
+            Axes { batch, rows: product(before), extent: *extent, columns: product(behind) }
         }
-        _ => wrong(Kind::Dtype, "it takes arrays of floats; convert them"),
+        _ => Axes { batch, rows: 0, extent: 0, columns: 0 },
     }
 }
 
-/// As [`sequences`], with real and imaginary parts on the axis before the last.
-pub(super) fn pairs<'a>(name: &str, operands: &[Operand<'a>]) -> Result<&'a ArrayType> {
-    let x = sequences(name, operands)?;
-    match x.shape[..] {
-        [.., 2, _] => Ok(x),
+/// The type of the one operand, an array of floats of which the last `rank` axes hold the one to transform.
+pub(super) fn sequences<'a>(
+    name: &str,
+    rank: usize,
+    axis: usize,
+    operands: &[Operand<'a>],
+) -> Result<&'a ArrayType> {
+    let [x] = operands else {
+        return Err(Problem::new(Kind::Arguments, format!("`{name}` takes one array"), ""));
+    };
+    let wrong = |kind, help: String| Err(Problem::new(kind, format!("`{name}` of {}", x.ty), help));
+    match x.ty {
+        Type::Array(x) if x.dtype.is_float() && axis < rank && rank <= x.shape.len() => Ok(x),
+        Type::Array(x) if x.dtype.is_float() => {
+            let help = format!("axis {axis} of the last {rank} is the one that is transformed");
+            wrong(Kind::Shape, help)
+        }
+        _ => wrong(Kind::Dtype, "it takes arrays of floats; convert them".into()),
+    }
+}
+
+/// As [`sequences`], with real and imaginary parts on the axis before the last `rank`.
+pub(super) fn pairs<'a>(
+    name: &str,
+    rank: usize,
+    axis: usize,
+    operands: &[Operand<'a>],
+) -> Result<&'a ArrayType> {
+    let x = sequences(name, rank, axis, operands)?;
+    let (outside, _) = x.shape.split_at(x.shape.len() - rank);
+    match outside {
+        [.., 2] => Ok(x),
         _ => {
-            let help = "the axis before the last holds real and imaginary parts, and has extent 2";
+            let help = format!(
+                "the axis before the last {rank} holds real and imaginary parts, and has extent 2"
+            );
             Err(Problem::new(Kind::Shape, format!("`{name}` of {x}"), help))
         }
     }
 }
 
-/// Half of a spectrum of `n` numbers with each frequency that stands for two multiplied by `weight`.
-pub(super) fn interior_weighted(b: &Builder<'_>, y: Atom, n: usize, weight: f64) -> Atom {
+/// Halves of spectra of `n` numbers, whose frequencies are axis `axis` of the last `rank`, with each frequency that stands for
+/// two multiplied by `weight`.
+pub(super) fn interior_weighted(
+    b: &Builder<'_>,
+    y: Atom,
+    n: usize,
+    [rank, axis]: [usize; 2],
+    weight: f64,
+) -> Atom {
     // 0 < k and 2 k < n, which for integers k is 0 < k < (n + 1) / 2, rounded down.
     let (shape, mut end) = (b.shape_of(y), n.div_ceil(2));
     if planted(Fault::HalfSpectrum) {
@@ -50,7 +95,7 @@ pub(super) fn interior_weighted(b: &Builder<'_>, y: Atom, n: usize, weight: f64)
     if end <= 1 {
         return y;
     }
-    let axis = shape.len() - 1;
+    let axis = shape.len() - rank + axis;
     let k = b.emit1(Iota { shape, axis, dtype: Dtype::I64 }, &[]);
     let number = |k: usize| Atom::from(Literal::i64(i64::try_from(k).unwrap_or(i64::MAX)));
     let after = b.emit1(Scalar::Gt, &[k, number(0)]);
