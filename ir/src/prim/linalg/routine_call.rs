@@ -102,6 +102,7 @@ impl RoutineCall {
         let mut y: SmallVec<[&mut [u8]; 5]> = results.iter_mut().map(Tensor::bytes_mut).collect();
         plan.run(self.members, &x, &mut y, scratch.bytes_mut())
             .map_err(|wrong| Problem::internal(wrong.to_string()))?;
+        drop(y);
         Ok(results)
     }
 
