@@ -46,6 +46,15 @@ impl<T: Real> Group<T> {
         }
     }
 
+    /// Members that do not pass have failed.
+    #[inline(always)]
+    pub(super) fn check(&mut self, passes: impl Fn(usize) -> bool) {
+        let members = self.first..self.first + self.count;
+        for (scaling, member) in self.scalings.iter_mut().zip(members) {
+            *scaling = scaling.filter(|_| passes(member));
+        }
+    }
+
     /// Marks members as failed.
     #[inline(always)]
     pub(super) fn fail<L: Lanes<Number = T>>(&mut self, failed: Truth<L>) {
@@ -133,6 +142,20 @@ impl<'a, L: Lanes> Grid<'a, L> {
         self.splat(L::Number::one())
     }
 
+    /// A whole number in all lanes.
+    #[inline(always)]
+    pub(super) fn index(&self, i: usize) -> Pack<L> {
+        self.splat(L::Number::of_f64(i as f64))
+    }
+
+    /// Exchanges two elements in some lanes.
+    #[inline(always)]
+    pub(super) fn exchange(&mut self, x: [usize; 2], y: [usize; 2], which: Truth<L>) {
+        let (first, second) = (self.at(x[0], x[1]), self.at(y[0], y[1]));
+        self.set(x[0], x[1], which.select(second, first));
+        self.set(y[0], y[1], which.select(first, second));
+    }
+
     /// Writes the identity, of as many columns as there are.
     #[inline(always)]
     pub(super) fn set_identity(&mut self) {
@@ -154,17 +177,18 @@ impl<'a, L: Lanes> Grid<'a, L> {
         for (lane, start, scaling) in group.members(rows * columns) {
             let Some(scaling) = scaling else { continue };
             let member = &from[start..start + rows * columns];
-            let packs = numbers.chunks_exact_mut(L::COUNT);
             match layout {
                 Layout::Rows => {
-                    for (pack, &x) in packs.zip(member) {
+                    for (pack, &x) in numbers.chunks_exact_mut(L::COUNT).zip(member) {
                         pack[lane] = x * scaling.factor;
                     }
                 }
                 Layout::Columns => {
-                    for (place, pack) in packs.enumerate() {
-                        pack[lane] =
-                            member[place % columns * rows + place / columns] * scaling.factor;
+                    for (i, row) in numbers.chunks_exact_mut(columns * L::COUNT).enumerate() {
+                        let column = member[i..].iter().step_by(rows);
+                        for (pack, &x) in row.chunks_exact_mut(L::COUNT).zip(column) {
+                            pack[lane] = x * scaling.factor;
+                        }
                     }
                 }
             }
@@ -190,18 +214,34 @@ impl<'a, L: Lanes> Grid<'a, L> {
                 continue;
             };
             let factor = if scale == Scale::Undo { scaling.back } else { L::Number::one() };
-            let packs = numbers.chunks_exact(L::COUNT);
             match layout {
                 Layout::Rows => {
-                    for (x, pack) in member.iter_mut().zip(packs) {
+                    for (x, pack) in member.iter_mut().zip(numbers.chunks_exact(L::COUNT)) {
                         *x = pack[lane] * factor;
                     }
                 }
                 Layout::Columns => {
-                    for (place, pack) in packs.enumerate().take(rows * columns) {
-                        member[place % columns * rows + place / columns] = pack[lane] * factor;
+                    let all = numbers.chunks_exact(columns * L::COUNT);
+                    for (i, row) in all.take(rows).enumerate() {
+                        let column = member[i..].iter_mut().step_by(rows);
+                        for (x, pack) in column.zip(row.chunks_exact(L::COUNT)) {
+                            *x = pack[lane] * factor;
+                        }
                     }
                 }
+            }
+        }
+    }
+
+    /// Writes one row of whole numbers of the members of a group, the numbers from zero for those that have failed.
+    #[inline(always)]
+    pub(super) fn store_indices(&self, group: &Group<L::Number>, to: &mut [i32]) {
+        let numbers: &[L::Number] = bytemuck::cast_slice(self.packs);
+        for (lane, start, scaling) in group.members(self.columns) {
+            let member = &mut to[start..start + self.columns];
+            for ((x, pack), place) in member.iter_mut().zip(numbers.chunks_exact(L::COUNT)).zip(0..)
+            {
+                *x = if scaling.is_some() { pack[lane].to_index() } else { place };
             }
         }
     }

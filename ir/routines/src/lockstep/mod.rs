@@ -13,45 +13,60 @@
 
 pub(crate) mod pack;
 
+mod cholesky;
 mod eigh;
 mod grid;
+mod lu;
 mod qr;
 mod rotation;
 mod svd;
+mod triangular;
 
 use pulp::{Arch, Scalar, Simd, WithSimd};
 use std::marker::PhantomData;
 
 use crate::dispatch::{read, write};
 use crate::lockstep::pack::{Lanes, Packed};
+use crate::lu::Results;
 use crate::real::{Failed, Real};
 use crate::routine::{Routine, SvdVectors};
 use crate::scratch::{Need, Scratch};
 use crate::svd::Bases;
+use crate::triangular::Triangle;
 
-/// The largest number of rows and of columns of a matrix whose QR factors are computed in lockstep.
+/// The most rows and columns of a matrix on which a routine runs in lockstep.
 ///
-/// Chosen here and below so that a member among many is at least four times faster than by faer (eight lanes of double
-/// precision: QR of order 16 in 1.3 us, by faer 6.8; eigenvectors 5.3 and 31; singular vectors 11 and 58), and one alone
-/// not much slower (5.2 us and 6.3; 26 and 22; 49 and 39).
-const QR: usize = 16;
-
-/// The largest order of a matrix whose eigenvalues are computed in lockstep.
-const EIGH: usize = 16;
-
-/// The largest number of rows and of columns of a matrix whose singular values are computed in lockstep.
-const SVD: usize = 16;
+/// Chosen so that a member among many is much faster than by faer, and one alone not much slower. Measured on eight
+/// lanes of double precision at order 16, in microseconds a member:
+///
+/// ```text
+///                                among 1,000      faer       alone      faer
+/// cholesky                             0.32       0.80        0.85      0.70
+/// triangular solve, one column         0.14       0.26        0.19      0.24
+/// lu                                   0.49        1.5         1.7       1.4
+/// qr                                    1.3        6.8         5.2       6.3
+/// eigh, with vectors                    5.3         31          26        22
+/// svd, with vectors                      11         58          49        39
+/// ```
+const MOST: usize = 16;
 
 /// The scratch of a routine in lockstep; nothing where it is not one of these. The choice depends on the routine alone,
 /// never on the batch.
 pub(crate) fn need(routine: &Routine) -> Option<Need> {
-    let small = |[m, n]: [usize; 2], most: usize| 0 < m.min(n) && m.max(n) <= most;
+    let small = |m: usize, n: usize| 0 < m.min(n) && m.max(n) <= MOST;
     match *routine {
-        Routine::Qr { m, n, full } if small([m, n], QR) => {
+        Routine::Cholesky { n } if small(n, n) => Some(cholesky::need(n)),
+        Routine::TriangularSolve { n, columns: 1, lower: _, transposed: _, unit_diagonal: _ }
+            if small(n, n) =>
+        {
+            Some(triangular::need(n))
+        }
+        Routine::Lu { m, n } if small(m, n) => Some(lu::need([m, n])),
+        Routine::Qr { m, n, full } if small(m, n) => {
             Some(qr::need([m, n], if full { m } else { m.min(n) }))
         }
-        Routine::Eigh { n, vectors } if small([n, n], EIGH) => Some(eigh::need(n, vectors)),
-        Routine::Svd { m, n, vectors } if small([m, n], SVD) => {
+        Routine::Eigh { n, vectors } if small(n, n) => Some(eigh::need(n, vectors)),
+        Routine::Svd { m, n, vectors } if small(m, n) => {
             Some(svd::need([m, n], svd_width([m, n], vectors), vectors != SvdVectors::None))
         }
         Routine::Cholesky { .. }
@@ -79,6 +94,27 @@ pub(crate) fn run<T: Real>(
 ) -> Result<(), Failed> {
     let batch = Batch { members, scratch };
     match (routine, operands, results) {
+        (&Routine::Cholesky { n }, [a], [l]) => {
+            batch.run(cholesky::Cholesky::<T> { n, a: read(a)?, l: write(l)? })
+        }
+        (
+            &Routine::TriangularSolve { n, columns: 1, lower, transposed, unit_diagonal },
+            [t, b],
+            [x],
+        ) => {
+            let triangle = Triangle { lower, transposed, unit_diagonal };
+            let (t, b, x) = (read(t)?, read(b)?, write(x)?);
+            batch.run(triangular::Solve::<T> { n, triangle, t, b, x })
+        }
+        (&Routine::Lu { m, n }, [a], [packed, pivots, permutation]) => batch.run(lu::Lu::<T> {
+            shape: [m, n],
+            a: read(a)?,
+            results: Results {
+                packed: write(packed)?,
+                pivots: write(pivots)?,
+                permutation: write(permutation)?,
+            },
+        }),
         (&Routine::Qr { m, n, full }, [a], [q, r]) => batch.run(qr::Qr::<T> {
             shape: [m, n],
             width: if full { m } else { m.min(n) },

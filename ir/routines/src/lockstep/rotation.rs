@@ -78,13 +78,10 @@ pub(super) fn sort<L: Lanes, const N: usize>(
                 Order::Ascending => y.less(x),
                 Order::Descending => x.less(y),
             };
-            values.set(0, j, exchanged.select(y, x));
-            values.set(0, j + 1, exchanged.select(x, y));
+            values.exchange([0, j], [0, j + 1], exchanged);
             for a in &mut columns {
                 for i in 0..a.rows {
-                    let (x, y) = (a.at(i, j), a.at(i, j + 1));
-                    a.set(i, j, exchanged.select(y, x));
-                    a.set(i, j + 1, exchanged.select(x, y));
+                    a.exchange([i, j], [i, j + 1], exchanged);
                 }
             }
         }

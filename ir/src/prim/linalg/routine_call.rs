@@ -93,6 +93,7 @@ impl RoutineCall {
         let mut y: Vec<&mut [u8]> = results.iter_mut().map(Tensor::bytes_mut).collect();
         plan.run(self.members, &x, &mut y, scratch.bytes_mut())
             .map_err(|wrong| Problem::internal(wrong.to_string()))?;
+        drop(y);
         Ok(results)
     }
 
