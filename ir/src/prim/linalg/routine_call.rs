@@ -90,7 +90,7 @@ impl RoutineCall {
         let words = plan.scratch_bytes().div_ceil(Dtype::F64.bytes());
         let mut scratch = Tensor::zeros(&[words], Dtype::F64)?;
         let x: SmallVec<[&[u8]; 4]> = operands.iter().map(Tensor::bytes).collect();
-        let mut y: Vec<&mut [u8]> = results.iter_mut().map(Tensor::bytes_mut).collect();
+        let mut y: SmallVec<[&mut [u8]; 5]> = results.iter_mut().map(Tensor::bytes_mut).collect();
         plan.run(self.members, &x, &mut y, scratch.bytes_mut())
             .map_err(|wrong| Problem::internal(wrong.to_string()))?;
         drop(y);
