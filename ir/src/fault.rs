@@ -107,6 +107,11 @@ faults! {
     LastButOne = "last-but-one", "an array of rows is taken for its last one where another one is read", "random::places";
     JammedMeets = "jammed-meets", "iterations that write what others read go through their loops together", "laws::filetests";
     PassesMixed = "passes-mixed", "what waits for the end of the forward pass shares loops with it", "programs::budgets";
+    FactorHalf = "factor-half", "the derivative of a Cholesky factor takes the diagonal whole", "laws::conformance";
+    SolveSides = "solve-sides", "the transpose of a triangular solve reads the triangle from the same side", "random::fuzz";
+    UnrolledTriangle = "unrolled-triangle", "small systems with a transposed triangle are unrolled as if it were not", "random::fuzz";
+    HalfSpectrum = "half-spectrum", "the last frequency of an even length counts twice in half a spectrum", "laws::conformance";
+    RoutineAgain = "routine-again", "budgets compute decompositions again as if they were elementwise", "memory::routines";
     Granule = "granule", "a layer of the simulated accelerator begins in the middle of a record", "study::accelerator";
 }
 

@@ -29,7 +29,7 @@ pub enum Policy {
     Everything,
     /// Nothing but the function's arguments: the backward pass computes the rest again.
     Nothing,
-    /// What contractions give; the rest is computed again.
+    /// What contractions and library routines (decompositions, transforms) give; the rest is computed again.
     Dots,
     /// Values marked with those names; the rest is computed again.
     Named(Arc<[Arc<str>]>),
@@ -96,7 +96,7 @@ pub enum Again {
     Weighed,
     /// Nothing.
     Free,
-    /// Nothing, but contractions are kept.
+    /// Nothing, but contractions and library routines are kept.
     FreeButContractions,
     /// Nothing, but what runs functions is kept.
     FreeButFunctions,

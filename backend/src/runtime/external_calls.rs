@@ -80,33 +80,26 @@ unsafe fn ask(call: &HostCall, types: &[ArrayType], row: *const *mut u8) -> Resu
     Ok(())
 }
 
-/// Runs a library routine on one member after the other.
+/// Runs a library routine on all members, which lie one behind the other.
 ///
 /// # Safety
 /// `row` is that of [`call`], for what `planned` reads and writes; what it writes overlaps nothing else.
 unsafe fn run(planned: &PlannedRoutine, row: *const *mut u8) -> Result<(), Problem> {
     let (plan, members) = (planned.plan(), planned.call().members);
-    let (reads, writes) = (plan.operand_bytes().len(), plan.result_bytes().len());
-    let scratch = match plan.scratch_bytes() {
-        0 => &mut [],
-        // SAFETY: the row ends with a pointer to the scratch memory, if there is any.
-        bytes => unsafe { slice::from_raw_parts_mut(*row.add(reads + writes), bytes) },
-    };
-    for member in 0..members {
-        let (mut operands, mut results) =
-            (SmallVec::<[&[u8]; 4]>::new(), SmallVec::<[&mut [u8]; 5]>::new());
-        for (i, bytes) in plan.operand_bytes().enumerate() {
-            // SAFETY: the row has a pointer to the members of every operand, one behind the other.
-            operands
-                .push(unsafe { slice::from_raw_parts((*row.add(i)).add(member * bytes), bytes) });
-        }
-        for (i, bytes) in plan.result_bytes().enumerate() {
-            // SAFETY: then one to those of every result, which overlap nothing else.
-            results.push(unsafe {
-                slice::from_raw_parts_mut((*row.add(reads + i)).add(member * bytes), bytes)
-            });
-        }
-        plan.run(&operands, &mut results, scratch).map_err(|w| Problem::internal(w.to_string()))?;
+    let reads = plan.operand_bytes().len();
+    let (mut operands, mut results) =
+        (SmallVec::<[&[u8]; 4]>::new(), SmallVec::<[&mut [u8]; 6]>::new());
+    for (i, bytes) in plan.operand_bytes().enumerate() {
+        // SAFETY: the row has a pointer to the members of every operand.
+        operands.push(unsafe { slice::from_raw_parts(*row.add(i), members * bytes) });
     }
-    Ok(())
+    // The scratch memory, if there is any, stands last.
+    let scratch = Some(plan.scratch_bytes()).filter(|bytes| *bytes > 0);
+    for (i, bytes) in plan.result_bytes().map(|b| members * b).chain(scratch).enumerate() {
+        // SAFETY: then one to those of every result, and to the scratch, which overlap nothing else.
+        results.push(unsafe { slice::from_raw_parts_mut(*row.add(reads + i), bytes) });
+    }
+    let scratch = scratch.and_then(|_| results.pop()).unwrap_or_default();
+    plan.run(members, &operands, &mut results, scratch)
+        .map_err(|wrong| Problem::internal(wrong.to_string()))
 }

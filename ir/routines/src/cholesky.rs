@@ -10,10 +10,6 @@ use crate::real::{Failed, Real};
 use crate::scratch::{Need, Scratch};
 use crate::transpose::{clear_upper, finite_lower, transpose_lower, transpose_upper};
 
-/// Up to this order a matrix is factored column by column, in the order in which unrolled programs
-/// do it, so that both have the same bits.
-const SMALL: usize = 8;
-
 pub(crate) fn need<T: Real>(n: usize) -> Need {
     let stack = cholesky_in_place_scratch::<T>(n, Par::Seq, Spec::default());
     Need::new().array::<T>(n * n).stack(stack)
@@ -22,29 +18,10 @@ pub(crate) fn need<T: Real>(n: usize) -> Need {
 /// `a[n, n] -> l[n, n]`. Where `a` is not positive definite or not finite, `l` is nan on and below
 /// the diagonal and zero above, so the product with a triangular mask loses nothing of the message.
 pub(crate) fn run<T: Real>(n: usize, a: &[T], l: &mut [T], scratch: Scratch<'_>) {
-    let factored = if n <= SMALL { column_by_column(n, a, l) } else { factor(n, a, l, scratch) };
-    if factored.is_err() {
+    if factor(n, a, l, scratch).is_err() {
         l.fill(T::NAN);
     }
     clear_upper(n, l);
-}
-
-/// `l[j, j] = sqrt(s)`, `l[i, j] = s (1 / l[j, j])` with `s = a[i, j] - sum_k l[i, k] l[j, k]`, from the first term to the last.
-/// A pivot that is not positive, or not finite, is passed on by what is computed from it to the last one.
-fn column_by_column<T: Real>(n: usize, a: &[T], l: &mut [T]) -> Result<(), Failed> {
-    let mut positive = true;
-    for j in 0..n {
-        let rest =
-            |i: usize, l: &[T]| (0..j).fold(a[i * n + j], |s, k| s - l[i * n + k] * l[j * n + k]);
-        let pivot = rest(j, l);
-        positive &= pivot > T::zero() && pivot.finite();
-        let (root, reciprocal) = (pivot.root(), T::one() / pivot.root());
-        l[j * n + j] = root;
-        for i in j + 1..n {
-            l[i * n + j] = rest(i, l) * reciprocal;
-        }
-    }
-    positive.then_some(()).ok_or(Failed)
 }
 
 fn factor<T: Real>(n: usize, a: &[T], l: &mut [T], mut scratch: Scratch<'_>) -> Result<(), Failed> {

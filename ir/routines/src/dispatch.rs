@@ -11,7 +11,7 @@ use crate::real::{Failed, Real};
 use crate::routine::{Float, Routine};
 use crate::scratch::{Need, Scratch};
 use crate::triangular::Triangle;
-use crate::{cholesky, eig, eigh, lu, qr, schur, svd, triangular, tridiagonal};
+use crate::{cholesky, eig, eigh, lockstep, lu, qr, schur, svd, triangular, tridiagonal};
 
 /// Longer transforms have no plan: their tables are made at once, and where there is no memory for them the process would
 /// end. At this length they take some 4 GB.
@@ -20,6 +20,7 @@ const MOST_POINTS: usize = 1 << 28;
 /// What a plan holds beside the description.
 pub(crate) struct Kernel {
     scratch_bytes: usize,
+    in_lockstep: bool,
     typed: Typed,
 }
 
@@ -47,15 +48,16 @@ impl Kernel {
                 (Typed::F64(tables), need)
             }
         };
-        let scratch_bytes = need.bytes().ok_or_else(too_large)?;
-        Ok(Kernel { scratch_bytes, typed })
+        let small = lockstep::need(routine);
+        let scratch_bytes = small.unwrap_or(need).bytes().ok_or_else(too_large)?;
+        Ok(Kernel { scratch_bytes, in_lockstep: small.is_some(), typed })
     }
 
     pub(crate) fn scratch_bytes(&self) -> usize {
         self.scratch_bytes
     }
 
-    /// Executes the routine on buffers that fit it. False where the results hold no answer.
+    /// Executes the routine on the buffers of one member. False where the results hold no answer.
     pub(crate) fn run(
         &self,
         routine: &Routine,
@@ -63,15 +65,40 @@ impl Kernel {
         results: &mut [&mut [u8]],
         scratch: &mut [u8],
     ) -> bool {
-        // Sizes and values that faer does not handle are kept from it. Should one of its assertions
-        // fail all the same, this is one more failure of the member, not of the program. The
-        // buffers hold plain numbers, so no state is left half made.
-        let call = AssertUnwindSafe(|| match &self.typed {
+        let scratch = Scratch::new(scratch);
+        answered(|| match &self.typed {
             Typed::F32(tables) => call(routine, tables, operands, results, scratch),
             Typed::F64(tables) => call(routine, tables, operands, results, scratch),
-        });
-        matches!(catch_unwind(call), Ok(Ok(())))
+        })
     }
+
+    /// Executes the routine on all members, if it is one for matrices as small as these. False where no result holds an
+    /// answer.
+    pub(crate) fn run_in_lockstep(
+        &self,
+        routine: &Routine,
+        members: usize,
+        operands: &[&[u8]],
+        results: &mut [&mut [u8]],
+        scratch: &mut [u8],
+    ) -> Option<bool> {
+        let scratch = Scratch::new(scratch);
+        self.in_lockstep.then(|| {
+            answered(|| match &self.typed {
+                Typed::F32(_) => lockstep::run::<f32>(routine, members, operands, results, scratch),
+                Typed::F64(_) => lockstep::run::<f64>(routine, members, operands, results, scratch),
+            })
+        })
+    }
+}
+
+/// Whether a call gave an answer.
+///
+/// Sizes and values that faer does not handle are kept from it. Should one of its assertions
+/// fail all the same, this is one more failure of the member, not of the program. The
+/// buffers hold plain numbers, so no state is left half made.
+fn answered(call: impl FnOnce() -> Result<(), Failed>) -> bool {
+    matches!(catch_unwind(AssertUnwindSafe(call)), Ok(Ok(())))
 }
 
 fn need<T: Real>(routine: &Routine, tables: &Tables<T>) -> Need {
@@ -100,9 +127,8 @@ fn call<T: Real>(
     tables: &Tables<T>,
     operands: &[&[u8]],
     results: &mut [&mut [u8]],
-    scratch: &mut [u8],
+    scratch: Scratch<'_>,
 ) -> Result<(), Failed> {
-    let scratch = Scratch::new(scratch);
     match (routine, operands, results) {
         (&Routine::Cholesky { n }, [a], [l]) => {
             cholesky::run::<T>(n, read(a)?, write(l)?, scratch);
@@ -167,14 +193,14 @@ fn call<T: Real>(
 }
 
 /// A buffer as numbers; an empty one may lie anywhere.
-fn read<T: Pod>(bytes: &[u8]) -> Result<&[T], Failed> {
+pub(crate) fn read<T: Pod>(bytes: &[u8]) -> Result<&[T], Failed> {
     if bytes.is_empty() {
         return Ok(&[]);
     }
     bytemuck::try_cast_slice(bytes).map_err(|_| Failed)
 }
 
-fn write<T: Pod>(bytes: &mut [u8]) -> Result<&mut [T], Failed> {
+pub(crate) fn write<T: Pod>(bytes: &mut [u8]) -> Result<&mut [T], Failed> {
     if bytes.is_empty() {
         return Ok(&mut []);
     }

@@ -1,5 +1,5 @@
-//! Dense factorisations, triangular and tridiagonal solves, and Fourier transforms, each on one
-//! member of a batch: byte buffers in, byte buffers out, no allocation.
+//! Dense factorisations, triangular and tridiagonal solves, and Fourier transforms, each on the
+//! members of a batch: byte buffers in, byte buffers out, no allocation.
 //!
 //! The interpreter, the interpreter of the loop IR, and compiled code call the same functions of
 //! this crate, so all three give the same bits and the same signs of vectors. A [`Routine`] is a
@@ -15,6 +15,7 @@
 //! let mut l = [0.0_f64; 4];
 //! let mut scratch = vec![0; plan.scratch_bytes()];
 //! plan.run(
+//!     1,
 //!     &[bytemuck::cast_slice(&a)],
 //!     &mut [bytemuck::cast_slice_mut(&mut l)],
 //!     &mut scratch,
@@ -23,15 +24,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! All arrays are dense and row-major. A failure is a value in the results of the member at hand,
+//! All arrays are dense and row-major, the members of a batch one behind the other. A failure is a value in the results of the member at hand,
 //! never a panic: where the input holds a nan or an infinity, or an iteration does not converge,
 //! every floating-point result is nan and every index result counts up from 0.
 //!
 //! The implementations are those of faer (factorisations) and rustfft (transforms), with what they
 //! leave to the caller added here: the scan of the input, the scaling of inputs near the ends of
 //! the exponent range, singular pivots, and signs. Both choose instructions by the processor, so
-//! the last bits of a result are those of one machine. Without the feature `linalg` every
-//! description exists and [`Routine::plan`] returns [`Unavailable::Missing`].
+//! the last bits of a result are those of one machine. Small matrices have methods of their own,
+//! for several members at a time, with the same bits on every machine. Without the feature
+//! `linalg` every description exists and [`Routine::plan`] returns [`Unavailable::Missing`].
 
 mod attributes;
 #[cfg(feature = "linalg")]
@@ -47,6 +49,8 @@ mod flops;
 mod fourier;
 #[cfg(feature = "linalg")]
 mod householder;
+#[cfg(feature = "linalg")]
+mod lockstep;
 #[cfg(feature = "linalg")]
 mod lu;
 mod plan;

@@ -8,10 +8,6 @@ use crate::real::{Failed, Real, all_finite};
 use crate::scratch::{Need, Scratch};
 use crate::transpose::transpose;
 
-/// Square matrices up to this order are eliminated row by row, in the order in which unrolled programs
-/// do it, so that both have the same bits.
-const SMALL: usize = 4;
-
 pub(crate) fn need<T: Real>(m: usize, n: usize) -> Need {
     let stack = lu_in_place_scratch::<u32, T>(m, n, Par::Seq, Spec::default());
     Need::new().array::<T>(m * n).array::<u32>(m).array::<u32>(m).stack(stack)
@@ -39,11 +35,6 @@ pub(crate) fn run<T: Real>(
     }
     if !all_finite(a) {
         return Err(Failed);
-    }
-    if m == n && n <= SMALL {
-        packed.copy_from_slice(a);
-        eliminate_small(n, packed, pivots, permutation);
-        return Ok(());
     }
     let columns = scratch.take::<T>(m * n)?;
     let order = scratch.take::<u32>(m)?;
@@ -84,32 +75,6 @@ pub(crate) fn run<T: Real>(
 fn count_up(permutation: &mut [i32]) {
     for (place, row) in (0..).zip(permutation) {
         *row = place;
-    }
-}
-
-/// Elimination of a square matrix row by row, without a case for a pivot of zero but that nothing is divided by it.
-fn eliminate_small<T: Real>(n: usize, a: &mut [T], pivots: &mut [i32], permutation: &mut [i32]) {
-    for j in 0..n {
-        let mut pivot = j;
-        for i in j + 1..n {
-            if a[i * n + j].abs() > a[pivot * n + j].abs() {
-                pivot = i;
-            }
-        }
-        pivots[j] = pivot as i32;
-        permutation.swap(j, pivot);
-        for column in 0..n {
-            a.swap(j * n + column, pivot * n + column);
-        }
-        for i in j + 1..n {
-            if a[j * n + j] != T::zero() {
-                a[i * n + j] /= a[j * n + j];
-            }
-            let multiplier = a[i * n + j];
-            for column in j + 1..n {
-                a[i * n + column] -= multiplier * a[j * n + column];
-            }
-        }
     }
 }
 

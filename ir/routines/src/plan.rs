@@ -182,14 +182,16 @@ impl Plan {
         self.prepared.kernel.scratch_bytes()
     }
 
-    /// Executes the routine on one member, without allocation. Every byte of the results is
-    /// written; a failure of the routine is a value in them.
+    /// Executes the routine on the members of a batch, without allocation. In each buffer they lie dense, one behind
+    /// the other. Every byte of the results is written; a failure of the routine is a value in those of the member at
+    /// hand. The bits of a member depend neither on its place nor on the other members.
     ///
     /// # Errors
     /// [`WrongBuffers`] where the number of buffers, a length or an alignment is wrong; nothing is
     /// written then.
     pub fn run(
         &self,
+        members: usize,
         operands: &[&[u8]],
         results: &mut [&mut [u8]],
         scratch: &mut [u8],
@@ -201,8 +203,8 @@ impl Plan {
             results: expected_results,
             kernel,
         } = &*self.prepared;
-        check("operand", expected_operands, operands.iter().copied(), *float)?;
-        check("result", expected_results, results.iter().map(|result| &**result), *float)?;
+        check("operand", expected_operands, operands.iter().copied(), *float, members)?;
+        check("result", expected_results, results.iter().map(|result| &**result), *float, members)?;
         let expected = kernel.scratch_bytes();
         if scratch.len() < expected {
             return Err(WrongBuffers::Length {
@@ -212,12 +214,49 @@ impl Plan {
                 found: scratch.len(),
             });
         }
-        if !kernel.run(routine, operands, results, scratch) {
+        let fail_all = |results: &mut [&mut [u8]]| {
             for (result, buffer) in results.iter_mut().zip(expected_results) {
                 fail(result, buffer.element, *float);
             }
+        };
+        match kernel.run_in_lockstep(routine, members, operands, results, scratch) {
+            Some(true) => {}
+            Some(false) => {
+                for_each_member(members, operands, results, |_, results| fail_all(results))
+            }
+            None => for_each_member(members, operands, results, |operands, results| {
+                if !kernel.run(routine, operands, results, scratch) {
+                    fail_all(results);
+                }
+            }),
         }
         Ok(())
+    }
+}
+
+/// Calls a function with the buffers of one member after the other.
+fn for_each_member(
+    members: usize,
+    operands: &[&[u8]],
+    results: &mut [&mut [u8]],
+    mut run: impl FnMut(&[&[u8]], &mut [&mut [u8]]),
+) {
+    let count = results.len();
+    for member in 0..members {
+        let of = |length: usize| {
+            let size = length / members;
+            member * size..(member + 1) * size
+        };
+        // No routine has more operands or results.
+        let (mut x, mut y): ([&[u8]; 4], [&mut [u8]; 5]) = Default::default();
+        for (x, all) in x.iter_mut().zip(operands) {
+            *x = &all[of(all.len())];
+        }
+        for (y, all) in y.iter_mut().zip(&mut *results) {
+            let range = of(all.len());
+            *y = &mut all[range];
+        }
+        run(&x[..operands.len()], &mut y[..count]);
     }
 }
 
@@ -226,18 +265,15 @@ fn check<'a>(
     expected: &[Buffer],
     found: impl ExactSizeIterator<Item = &'a [u8]>,
     float: Float,
+    members: usize,
 ) -> Result<(), WrongBuffers> {
     if found.len() != expected.len() {
         return Err(WrongBuffers::Count { what, expected: expected.len(), found: found.len() });
     }
     for (place, (expected, found)) in expected.iter().zip(found).enumerate() {
-        if found.len() != expected.bytes {
-            return Err(WrongBuffers::Length {
-                what,
-                place,
-                expected: expected.bytes,
-                found: found.len(),
-            });
+        let bytes = expected.bytes.saturating_mul(members);
+        if found.len() != bytes {
+            return Err(WrongBuffers::Length { what, place, expected: bytes, found: found.len() });
         }
         let size = expected.element.bytes(float);
         if !found.is_empty() && found.as_ptr().align_offset(size) != 0 {
@@ -285,6 +321,17 @@ impl Kernel {
     }
 
     fn run(&self, _: &Routine, _: &[&[u8]], _: &mut [&mut [u8]], _: &mut [u8]) -> bool {
+        match *self {}
+    }
+
+    fn run_in_lockstep(
+        &self,
+        _: &Routine,
+        _: usize,
+        _: &[&[u8]],
+        _: &mut [&mut [u8]],
+        _: &mut [u8],
+    ) -> Option<bool> {
         match *self {}
     }
 }

@@ -2,8 +2,10 @@
 
 use bytemuck::Pod;
 
+use crate::lockstep::pack::Packed;
+
 /// `f32` or `f64`.
-pub(crate) trait Real: faer::traits::RealField + rustfft::FftNum + Pod {
+pub(crate) trait Real: faer::traits::RealField + rustfft::FftNum + Pod + Packed {
     /// Not a number.
     const NAN: Self;
     /// The largest exponent of a scaling factor; factors and their reciprocals are normal numbers.
@@ -22,6 +24,8 @@ pub(crate) trait Real: faer::traits::RealField + rustfft::FftNum + Pod {
     fn length(self, other: Self) -> Self;
     /// A number given in double precision.
     fn of_f64(value: f64) -> Self;
+    /// A whole number of an `i32`.
+    fn to_index(self) -> i32;
     /// `2^exponent`, for an exponent of normal numbers.
     fn power_of_two(exponent: i32) -> Self;
     /// The `e` with `2^e <= |self| < 2^(e+1)`, for a normal number; less than every exponent of a
@@ -55,6 +59,10 @@ impl Real for f32 {
         value as f32
     }
 
+    fn to_index(self) -> i32 {
+        self as i32
+    }
+
     fn power_of_two(exponent: i32) -> Self {
         f32::from_bits(((exponent + 127) as u32) << 23)
     }
@@ -85,6 +93,10 @@ impl Real for f64 {
 
     fn of_f64(value: f64) -> Self {
         value
+    }
+
+    fn to_index(self) -> i32 {
+        self as i32
     }
 
     fn power_of_two(exponent: i32) -> Self {

@@ -45,3 +45,25 @@ fn a_warm_call_allocates_its_results_only() {
     check("schur", n, square, |a| linalg::schur(a).0);
     check("gradient", n, square, grad(|a: Var| linalg::slogdet(a).1));
 }
+
+/// A decomposition costs n³: within a budget what is computed again is what is cheap, though eigenvectors are as large.
+#[test]
+fn a_budget_is_met_without_a_second_decomposition() {
+    let n = 24;
+    let matrix = |()| iota([n, n], 0, Dtype::F64).sin() * iota([n, n], 1, Dtype::F64).cos();
+    let a = run(matrix, ()).unwrap();
+    let step = |x: Var| {
+        let (w, v) = linalg::eigh(x);
+        let y = (3.0 * x.sin()).exp();
+        (0.1 * (y * y * v * v) + 0.1 * w).tanh()
+    };
+    let walk = move |a: Var| step(step(step(a))).sum();
+    let all = jit(grad(walk)).explain(&a).unwrap().tape().bytes();
+    for share in [0.8, 0.6, 0.5] {
+        let budget = Policy::Bytes((all as f64 * share) as u64);
+        let kept = checkpoint(walk, budget.clone());
+        let tape = jit(grad(kept)).explain(&a).unwrap();
+        let again: Vec<&str> = tape.tape().again().iter().map(|a| &*a.what).collect();
+        assert!(!again.is_empty() && !again.contains(&"eigh"), "{budget:?}: {again:?}");
+    }
+}

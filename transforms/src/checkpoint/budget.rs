@@ -11,6 +11,7 @@
 //! |---|---|---|
 //! | as planned | keep what each iteration needs | what is cheaper to keep |
 //! | packed | the same, in as few bits as it has, in blocks of iterations whose bits share words if those of one do not | the same, or as few bytes as can be |
+//! | dear kept | the same | what contractions and library routines give |
 //! | in pieces ([`segments`](super::segments)) | the same | what crosses cuts |
 //! | outer loops keep carries | as many as let each iteration run `r` times at most, by the binomial schedule ([`tapeloom_ir::revolve`]) | the same, or as few bytes as can be |
 //! | loops in their iterations, too | the same, one level deeper | the same, or what crosses cuts |
@@ -99,6 +100,9 @@ pub(crate) fn derive(
         }
     }
     if let Some(of) = search.packed(f, Policy::Planned)? {
+        return Ok(of);
+    }
+    if let Some(of) = search.packed(f, Policy::Dots)? {
         return Ok(of);
     }
     let whole = search.module.get(f);

@@ -105,8 +105,8 @@ impl Prices {
                 self.keep[*o] = LEAST.max(self.keep[*o] / iterations);
             }
             match e.lower(module, f) {
-                Lowering::Contract { .. } if row.again == Again::FreeButContractions => {
-                    self.keep[e.outputs[0]] = LEAST;
+                dear if row.again == Again::FreeButContractions && is_cubic(&dear) => {
+                    e.outputs.iter().for_each(|o| self.keep[*o] = LEAST);
                 }
                 Lowering::Alias { mark: Some(Mark::Named(name)) } if names.contains(&name) => {
                     let price = if row.again == Again::DearButNames { NEVER } else { LEAST };
@@ -172,7 +172,7 @@ fn again(module: &Module, f: &Function, e: &Equation, policy: &Policy, times: u6
         Again::Weighed => {}
         Again::Free => return 0,
         Again::FreeButContractions => {
-            return free_unless(matches!(lowering, Lowering::Contract { .. }));
+            return free_unless(is_cubic(&lowering));
         }
         Again::FreeButFunctions => return free_unless(!e.op.regions().is_empty()),
         Again::FreeButNames => {
@@ -189,6 +189,13 @@ fn again(module: &Module, f: &Function, e: &Equation, policy: &Policy, times: u6
         OpClass::Cheap => cost.saturating_mul(times).min(NEVER),
         OpClass::Writes | OpClass::Dear => NEVER,
     }
+}
+
+/// Whether there is more arithmetic than elements: contractions, and routines as decompositions.
+fn is_cubic(lowering: &Lowering) -> bool {
+    let routine = !planted(Fault::RoutineAgain);
+    matches!(lowering, Lowering::Contract { .. })
+        || routine && matches!(lowering, Lowering::Routine(_))
 }
 
 /// Whether an equation only reads elements, or moves them.

@@ -135,9 +135,9 @@ fn a_warm_call_allocates_nothing() {
             let operands: Vec<&[u8]> = operands.iter().map(Aligned::bytes).collect();
             let mut results: Vec<&mut [u8]> = results.iter_mut().map(Aligned::bytes_mut).collect();
             let mut scratch = vec![0; plan.scratch_bytes()];
-            plan.run(&operands, &mut results, &mut scratch).unwrap();
+            plan.run(1, &operands, &mut results, &mut scratch).unwrap();
             let before = CALLS.get();
-            plan.run(&operands, &mut results, &mut scratch).unwrap();
+            plan.run(1, &operands, &mut results, &mut scratch).unwrap();
             assert_eq!(CALLS.get() - before, 0, "{routine:?}, {float:?}");
             // The call was a success, not the short way of a failure.
             let arrays = routine.results();

@@ -15,10 +15,10 @@ fn buffers_that_do_not_fit_are_errors() {
     let (pivots, permutation) = other.split_at_mut(8);
     let mut results = [packed, pivots, &mut permutation[..8]];
     let mut scratch = vec![0; plan.scratch_bytes()];
-    plan.run(&[&a[..32]], &mut results, &mut scratch).unwrap();
+    plan.run(1, &[&a[..32]], &mut results, &mut scratch).unwrap();
 
     let mut fails = |operands: &[&[u8]], scratch: &mut [u8]| {
-        let error = plan.run(operands, &mut results, scratch).unwrap_err();
+        let error = plan.run(1, operands, &mut results, scratch).unwrap_err();
         (error.to_string(), error)
     };
     let (message, error) = fails(&[], &mut scratch);
@@ -33,7 +33,7 @@ fn buffers_that_do_not_fit_are_errors() {
     let (_, error) = fails(&[&a[..32]], &mut []);
     assert!(matches!(error, WrongBuffers::Length { what: "scratch", .. }));
     let (results, _) = results.split_at_mut(2);
-    let error = plan.run(&[&a[..32]], results, &mut scratch).unwrap_err();
+    let error = plan.run(1, &[&a[..32]], results, &mut scratch).unwrap_err();
     assert_eq!(error.to_string(), "2 result buffers where the routine has 3");
 }
 
@@ -57,7 +57,7 @@ fn shifted(routine: &Routine, operands: &[Vec<f64>], shift: usize, odd: usize) -
         results.iter_mut().map(|(x, range)| &mut x[range.clone()]).collect();
     let mut scratch = vec![shift as u8; plan.scratch_bytes() + 64];
     let start = scratch.as_ptr().align_offset(64) + odd;
-    plan.run(&operands, &mut results, &mut scratch[start..]).unwrap();
+    plan.run(1, &operands, &mut results, &mut scratch[start..]).unwrap();
     results.concat()
 }
 

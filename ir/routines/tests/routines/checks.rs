@@ -3,16 +3,28 @@
 
 use std::fmt::Debug;
 
-use tapeloom_routines::Plan;
 use tapeloom_routines::{Element, Float, Routine};
 
-/// Orders of the matrices in the tests of residuals: below, at and above the sizes of tiles and of
-/// blocks.
-pub(crate) const ORDERS: [usize; 10] = [1, 2, 3, 4, 5, 8, 16, 33, 65, 100];
+/// Orders of the matrices in the tests of residuals: all that have methods of their own, and below, at and above the
+/// sizes of tiles and of blocks.
+pub(crate) const ORDERS: [usize; 20] =
+    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 33, 65, 100];
 
 /// Shapes of rectangular matrices: wide, tall, and of one row or column.
-pub(crate) const SHAPES: [(usize, usize); 8] =
-    [(1, 5), (5, 1), (3, 8), (8, 3), (16, 33), (65, 16), (40, 100), (100, 65)];
+pub(crate) const SHAPES: [(usize, usize); 12] = [
+    (1, 5),
+    (5, 1),
+    (3, 8),
+    (8, 3),
+    (7, 8),
+    (5, 16),
+    (16, 15),
+    (17, 2),
+    (16, 33),
+    (65, 16),
+    (40, 100),
+    (100, 65),
+];
 
 /// An element type in the tests.
 pub(crate) trait Number: bytemuck::Pod + PartialEq + Debug {
@@ -80,18 +92,22 @@ impl<T: Number> Results<T> {
 
 /// Calls a routine with result buffers and scratch full of bytes that are no answer.
 pub(crate) fn call<T: Number>(routine: &Routine, operands: &[&[T]]) -> Results<T> {
-    let plan = routine.plan(T::FLOAT).unwrap();
-    call_plan(&plan, operands)
+    call_batch(routine, 1, operands)
 }
 
-/// [`call`] for a plan made before.
-pub(crate) fn call_plan<T: Number>(plan: &Plan, operands: &[&[T]]) -> Results<T> {
+/// [`call`] on so many members.
+pub(crate) fn call_batch<T: Number>(
+    routine: &Routine,
+    members: usize,
+    operands: &[&[T]],
+) -> Results<T> {
+    let plan = routine.plan(T::FLOAT).unwrap();
     let mut scratch = vec![0xa5; plan.scratch_bytes()];
     let operands: Vec<&[u8]> = operands.iter().map(|x| bytemuck::cast_slice(x)).collect();
     let mut floats = Vec::new();
     let mut indices = Vec::new();
     for array in plan.routine().results() {
-        let length = array.shape.iter().product();
+        let length = members * array.shape.iter().product::<usize>();
         match array.element {
             Element::Float => floats.push(vec![T::of(-77.0); length]),
             Element::Index => indices.push(vec![-77; length]),
@@ -101,7 +117,7 @@ pub(crate) fn call_plan<T: Number>(plan: &Plan, operands: &[&[T]]) -> Results<T>
     let mut results: Vec<&mut [u8]> = Vec::new();
     results.extend(floats.iter_mut().map(|x| bytemuck::cast_slice_mut(x)));
     results.extend(indices.iter_mut().map(|x| bytemuck::cast_slice_mut(x)));
-    plan.run(&operands, &mut results, &mut scratch).unwrap();
+    plan.run(members, &operands, &mut results, &mut scratch).unwrap();
     Results { floats, indices }
 }
 
@@ -174,4 +190,27 @@ pub(crate) fn close<T: Number>(bound: f64, a: &[f64], b: &[f64], what: &str) {
         "{what}: the error is {:.1} epsilon of the norm where {bound} are allowed",
         error / scale / T::EPSILON
     );
+}
+
+/// Matrices of a shape that are hard to factor: rows or columns that become small, columns that are equal or zero or
+/// depend on others, all but to a last digit, and one number only.
+pub(crate) fn difficult<T: Number>(m: usize, n: usize) -> Vec<Vec<T>> {
+    let random: Vec<f64> = random(m * n, (5 * m + n) as u64);
+    let of = |entry: &dyn Fn(usize, usize, f64) -> f64| -> Vec<T> {
+        (0..m * n).map(|p| T::of(entry(p / n, p % n, random[p]))).collect()
+    };
+    let grade = |i: usize, length: usize| (T::EPSILON / 8.0).powf(i as f64 / length as f64);
+    let first = |i: usize| random[i * n];
+    vec![
+        of(&|i, _, x| x * grade(i, m)),
+        of(&|_, j, x| x * grade(j, n)),
+        of(&|i, j, x| x * grade(m - 1 - i, m) * grade(j, n)),
+        of(&|i, j, x| x * grade(i.abs_diff(j), m.max(n)).powi(3)),
+        of(&|i, j, x| if j < 2 { x } else { first(i) }),
+        of(&|i, j, x| if j % 3 == 1 || i % 4 == 3 { 0.0 } else { x }),
+        of(&|i, j, x| first(i) * first(j % m) + 4.0 * T::EPSILON * x),
+        of(&|i, j, _| f64::from(u8::from((i, j) == (m - 1, n - 1)))),
+        of(&|i, j, _| f64::from(u8::from((i + 1) % m == j))),
+        of(&|i, j, _| if i == j { 2.0 } else { T::EPSILON * T::EPSILON }),
+    ]
 }

@@ -1,7 +1,7 @@
 //! Residuals of symmetric eigenvalue decompositions, repeated values included.
 
 use crate::checks::{
-    Number, ORDERS, call, close, double, identity, multiply, random, stable, turn,
+    Number, ORDERS, call, close, difficult, double, identity, multiply, random, stable, turn,
 };
 use tapeloom_routines::Routine;
 
@@ -48,6 +48,7 @@ fn decomposes<T: Number>() {
         holds(n, ones);
         holds(n, identity(n).into_iter().map(T::of).collect());
         holds(n, vec![T::of(0.0); n * n]);
+        difficult(n, n).into_iter().for_each(|a: Vec<T>| holds(n, a));
     }
 }
 

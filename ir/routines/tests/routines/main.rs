@@ -22,6 +22,8 @@ mod fourier_accuracy;
 #[cfg(feature = "linalg")]
 mod hostile;
 #[cfg(feature = "linalg")]
+mod lockstep;
+#[cfg(feature = "linalg")]
 mod lu;
 mod plan;
 #[cfg(feature = "linalg")]

@@ -1,7 +1,7 @@
 //! Residuals of QR factorisations, and the orthogonality of their bases.
 
 use crate::checks::{
-    Number, ORDERS, SHAPES, call, close, double, identity, multiply, random, turn,
+    Number, ORDERS, SHAPES, call, close, difficult, double, identity, multiply, random, turn,
 };
 use tapeloom_routines::Routine;
 
@@ -33,6 +33,7 @@ fn factors<T: Number>() {
                 .collect();
             holds(m, n, full, &product);
             holds(m, n, full, &vec![T::of(0.0); m * n]);
+            difficult(m, n).iter().for_each(|a: &Vec<T>| holds(m, n, full, a));
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Residuals of singular value decompositions, repeated values included.
 
 use crate::checks::{
-    Number, ORDERS, SHAPES, call, close, double, identity, multiply, random, stable, turn,
+    Number, ORDERS, SHAPES, call, close, difficult, double, identity, multiply, random, stable,
+    turn,
 };
 use tapeloom_routines::{Routine, SvdVectors};
 
@@ -49,6 +50,7 @@ fn decomposes<T: Number>() {
         holds(m, n, &diagonal);
         holds(m, n, &vec![T::of(1.0); m * n]);
         holds(m, n, &vec![T::of(0.0); m * n]);
+        difficult(m, n).iter().for_each(|a: &Vec<T>| holds(m, n, a));
     }
 }
 

@@ -3,6 +3,7 @@
 //! The spectrum `y` of `n` real numbers has `y[n - k] = conj(y[k])`, so frequencies `0 ..= n/2` suffice. Each
 //! frequency strictly between 0 and `n/2` stands for two; 0 and, where `n` is even, `n/2` stand for one.
 
+use crate::fault::{Fault, planted};
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
 use crate::lang::literal::Literal;
@@ -87,7 +88,10 @@ pub(super) fn interior_weighted(
     weight: f64,
 ) -> Atom {
     // 0 < k and 2 k < n, which for integers k is 0 < k < (n + 1) / 2, rounded down.
-    let (shape, end) = (b.shape_of(y), n.div_ceil(2));
+    let (shape, mut end) = (b.shape_of(y), n.div_ceil(2));
+    if planted(Fault::HalfSpectrum) {
+        end = n / 2 + 1;
+    }
     if end <= 1 {
         return y;
     }

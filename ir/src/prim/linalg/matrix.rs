@@ -1,6 +1,7 @@
 //! Matrices on the last two axes of an array, and what rules do with them.
 
 use super::triangular_solve::TriangularSolve;
+use crate::fault::{Fault, planted};
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
 use crate::lang::literal::Literal;
@@ -102,7 +103,8 @@ pub(super) fn symmetric_of_lower(b: &Builder<'_>, x: Atom) -> Atom {
 
 /// `Φ(x)`: the lower triangle with its diagonal halved, so that `Φ(x) + Φ(x)ᵀ = x` of a symmetric `x`.
 pub(super) fn half_of_lower(b: &Builder<'_>, x: Atom) -> Atom {
-    let half = Literal::of(b.dtype_of(x), 0.5).into();
+    let half = if planted(Fault::FactorHalf) { 1.0 } else { 0.5 };
+    let half = Literal::of(b.dtype_of(x), half).into();
     let halved = b.emit1(Scalar::Mul, &[x, half]);
     let diagonal = mask(b, &b.shape_of(x), Part::Diagonal);
     part(b, b.emit1(Scalar::Select, &[diagonal, halved, x]), Part::Lower)

@@ -2,7 +2,7 @@
 //!
 //! The interpreter, the interpreter of the loop IR and machine code call the same
 //! [`Plan::run`], so they give the same bits, of singular vectors' signs, too. The routines choose
-//! instructions by the processor: bits are those of one machine.
+//! instructions by the processor: but for small matrices, bits are those of one machine.
 
 use crate::lang::problem::{Kind, Problem};
 use crate::lang::types::{ArrayType, Dtype, Shape};
@@ -71,16 +71,7 @@ impl RoutineCall {
     /// # Errors
     /// [`Kind::Target`] in a build without the feature `linalg`, [`Kind::TooLarge`] for arrays beyond memory.
     pub fn plan(&self) -> Result<Plan, Problem> {
-        self.routine.plan(self.float).map_err(|unavailable| {
-            let (kind, help) = match &unavailable {
-                Unavailable::Missing { .. } => (
-                    Kind::Target,
-                    "build tapeloom with its default features, or with `linalg` among them",
-                ),
-                Unavailable::TooLarge { .. } => (Kind::TooLarge, "work on smaller arrays"),
-            };
-            Problem::new(kind, unavailable.to_string(), help)
-        })
+        self.routine.plan(self.float).map_err(|unavailable| without_plan(&unavailable))
     }
 
     /// The results, of operands with any axes of a batch in front; the members are on axis 0.
@@ -98,23 +89,11 @@ impl RoutineCall {
         let plan = self.plan()?;
         let words = plan.scratch_bytes().div_ceil(Dtype::F64.bytes());
         let mut scratch = Tensor::zeros(&[words], Dtype::F64)?;
-        for member in 0..self.members {
-            let of = |bytes: usize| {
-                let size = bytes / self.members;
-                member * size..(member + 1) * size
-            };
-            let x: SmallVec<[&[u8]; 4]> =
-                operands.iter().map(|x| &x.bytes()[of(x.bytes().len())]).collect();
-            let mut y: SmallVec<[&mut [u8]; 5]> = results
-                .iter_mut()
-                .map(|y| {
-                    let range = of(y.bytes().len());
-                    &mut y.bytes_mut()[range]
-                })
-                .collect();
-            plan.run(&x, &mut y, scratch.bytes_mut())
-                .map_err(|wrong| Problem::internal(wrong.to_string()))?;
-        }
+        let x: SmallVec<[&[u8]; 4]> = operands.iter().map(Tensor::bytes).collect();
+        let mut y: SmallVec<[&mut [u8]; 5]> = results.iter_mut().map(Tensor::bytes_mut).collect();
+        plan.run(self.members, &x, &mut y, scratch.bytes_mut())
+            .map_err(|wrong| Problem::internal(wrong.to_string()))?;
+        drop(y);
         Ok(results)
     }
 
@@ -143,5 +122,30 @@ impl RoutineCall {
             Element::Index => Dtype::I32,
         };
         ArrayType::new(dtype, Shape::from(&array.shape[..]).with_leading(self.members))
+    }
+}
+
+fn without_plan(unavailable: &Unavailable) -> Problem {
+    let (kind, help) = match unavailable {
+        Unavailable::Missing { .. } => {
+            (Kind::Target, "build tapeloom with its default features, or with `linalg` among them")
+        }
+        Unavailable::TooLarge { .. } => (Kind::TooLarge, "work on smaller arrays"),
+    };
+    Problem::new(kind, unavailable.to_string(), help)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tests are built with the feature; `tapeloom-routines` without it says [`Unavailable::Missing`] of every plan.
+    #[test]
+    fn a_build_without_the_library_names_its_feature() {
+        let missing = Unavailable::Missing { routine: "cholesky", feature: "linalg" };
+        let problem = without_plan(&missing);
+        assert_eq!(problem.kind, Kind::Target);
+        let text = problem.to_string();
+        assert!(text.contains("cholesky") && text.contains("feature `linalg`"), "{text}");
     }
 }

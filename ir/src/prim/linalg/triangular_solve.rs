@@ -15,6 +15,7 @@
 
 use super::matrix::{Part, batch_axes, by_columns, part, product, square, transposed};
 use super::routine_call::RoutineCall;
+use crate::fault::{Fault, planted};
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
 use crate::lang::problem::{Kind, Problem, Result};
@@ -132,7 +133,8 @@ impl ArrayPrimitive for TriangularSolve {
 
     fn transpose(&self, b: &Builder<'_>, x: &[Arg], ct: Atom, into: &mut Cotangents) -> Result<()> {
         let Some(t) = x[0].known() else { return Ok(()) };
-        let back = TriangularSolve { transposed: !self.transposed, ..self.clone() };
+        let transposed = self.transposed == planted(Fault::SolveSides);
+        let back = TriangularSolve { transposed, ..self.clone() };
         into.add(b, 1, b.emit1(back, &[t, ct]));
         Ok(())
     }

@@ -12,6 +12,7 @@
 //! are those of the library's own routine at these orders, so the results have the same bits.
 
 use super::routine_call::RoutineCall;
+use crate::fault::{Fault, planted};
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
 use crate::lang::literal::Literal;
@@ -192,7 +193,8 @@ fn triangular_solve(b: &Builder<'_>, t: &Grid, how: Triangle, mut x: Grid) -> Gr
         for column in 0..x.columns {
             let mut value = x.at(i, column);
             for j in solved.clone() {
-                let entry = if how.transposed { t.at(j, i) } else { t.at(i, j) };
+                let across = how.transposed && !planted(Fault::UnrolledTriangle);
+                let entry = if across { t.at(j, i) } else { t.at(i, j) };
                 value = e.less(value, entry, x.at(j, column));
             }
             if !how.unit_diagonal {

@@ -1,0 +1,248 @@
+//! [`Grid`]: the same matrix of several members, element by element in packs; and [`Group`], these members.
+
+use rustfft::num_traits::{One, Zero};
+
+use crate::lockstep::pack::{Lanes, Pack, Truth};
+use crate::real::{Failed, Real, Scaling};
+use crate::scratch::{Need, Scratch};
+
+/// The bytes of the widest vector register. Scratch has room for packs of this size, so that its own size is the same
+/// on every machine.
+const WIDEST: usize = 64;
+
+/// The most lanes that there are, of single precision.
+const MOST_LANES: usize = WIDEST / size_of::<f32>();
+
+/// The scratch of a grid.
+pub(super) fn need(rows: usize, columns: usize) -> Need {
+    Need::new().array::<[u8; WIDEST]>(rows * columns)
+}
+
+/// Members that lie one behind the other, one for each lane, or fewer.
+pub(super) struct Group<T> {
+    first: usize,
+    count: usize,
+    /// By which the input of each is multiplied, nothing for a member that has failed.
+    scalings: [Option<Scaling<T>>; MOST_LANES],
+}
+
+impl<T: Real> Group<T> {
+    /// All members in groups of so many lanes.
+    #[inline(always)]
+    pub(super) fn all(members: usize, lanes: usize) -> impl Iterator<Item = Self> {
+        (0..members).step_by(lanes).map(move |first| Group {
+            first,
+            count: lanes.min(members - first),
+            scalings: [Some(Scaling::of(T::zero())); MOST_LANES],
+        })
+    }
+
+    /// Scales each member by its largest absolute value; without one it has failed.
+    #[inline(always)]
+    pub(super) fn scale(&mut self, largest: impl Fn(usize) -> Result<T, Failed>) {
+        let members = self.first..self.first + self.count;
+        for (scaling, member) in self.scalings.iter_mut().zip(members) {
+            *scaling = largest(member).ok().map(Scaling::of);
+        }
+    }
+
+    /// Members that do not pass have failed.
+    #[inline(always)]
+    pub(super) fn check(&mut self, passes: impl Fn(usize) -> bool) {
+        let members = self.first..self.first + self.count;
+        for (scaling, member) in self.scalings.iter_mut().zip(members) {
+            *scaling = scaling.filter(|_| passes(member));
+        }
+    }
+
+    /// Marks members as failed.
+    #[inline(always)]
+    pub(super) fn fail<L: Lanes<Number = T>>(&mut self, failed: Truth<L>) {
+        if failed.any() {
+            let numbers = failed
+                .select(Pack::of(failed.lanes, T::one()), Pack::of(failed.lanes, T::zero()))
+                .numbers;
+            let numbers: &[T] = bytemuck::cast_slice(std::slice::from_ref(&numbers));
+            for (scaling, &failed) in self.scalings.iter_mut().zip(numbers) {
+                if failed != T::zero() {
+                    *scaling = None;
+                }
+            }
+        }
+    }
+
+    /// The numbers of each member, with its lane and its scaling.
+    #[inline(always)]
+    fn members(&self, length: usize) -> impl Iterator<Item = (usize, usize, Option<Scaling<T>>)> {
+        let scalings = self.scalings[..self.count].iter().enumerate();
+        scalings.map(move |(lane, &scaling)| (lane, (self.first + lane) * length, scaling))
+    }
+}
+
+/// Row by row, or column by column: how the matrices of the members lie in memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Layout {
+    Rows,
+    Columns,
+}
+
+/// Whether results are linear in the input, so that its scaling is to be undone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scale {
+    Undo,
+    Keep,
+}
+
+/// A matrix of packs.
+pub(super) struct Grid<'a, L: Lanes> {
+    lanes: L,
+    pub(super) rows: usize,
+    pub(super) columns: usize,
+    packs: &'a mut [L::Vector],
+}
+
+impl<'a, L: Lanes> Grid<'a, L> {
+    /// A grid in the next piece of scratch.
+    #[inline(always)]
+    pub(super) fn take(
+        lanes: L,
+        [rows, columns]: [usize; 2],
+        scratch: &mut Scratch<'a>,
+    ) -> Result<Self, Failed> {
+        Ok(Grid { lanes, rows, columns, packs: scratch.take(rows * columns)? })
+    }
+
+    /// The elements of row `i` and column `j`.
+    #[inline(always)]
+    pub(super) fn at(&self, i: usize, j: usize) -> Pack<L> {
+        Pack { lanes: self.lanes, numbers: self.packs[i * self.columns + j] }
+    }
+
+    /// Writes the elements of row `i` and column `j`.
+    #[inline(always)]
+    pub(super) fn set(&mut self, i: usize, j: usize, x: Pack<L>) {
+        self.packs[i * self.columns + j] = x.numbers;
+    }
+
+    /// A number in all lanes.
+    #[inline(always)]
+    pub(super) fn splat(&self, x: L::Number) -> Pack<L> {
+        Pack::of(self.lanes, x)
+    }
+
+    /// Zero in all lanes.
+    #[inline(always)]
+    pub(super) fn zero(&self) -> Pack<L> {
+        self.splat(L::Number::zero())
+    }
+
+    /// One in all lanes.
+    #[inline(always)]
+    pub(super) fn one(&self) -> Pack<L> {
+        self.splat(L::Number::one())
+    }
+
+    /// A whole number in all lanes.
+    #[inline(always)]
+    pub(super) fn index(&self, i: usize) -> Pack<L> {
+        self.splat(L::Number::of_f64(i as f64))
+    }
+
+    /// Exchanges two elements in some lanes.
+    #[inline(always)]
+    pub(super) fn exchange(&mut self, x: [usize; 2], y: [usize; 2], which: Truth<L>) {
+        let (first, second) = (self.at(x[0], x[1]), self.at(y[0], y[1]));
+        self.set(x[0], x[1], which.select(second, first));
+        self.set(y[0], y[1], which.select(first, second));
+    }
+
+    /// Writes the identity, of as many columns as there are.
+    #[inline(always)]
+    pub(super) fn set_identity(&mut self) {
+        for i in 0..self.rows {
+            for j in 0..self.columns {
+                self.set(i, j, if i == j { self.one() } else { self.zero() });
+            }
+        }
+    }
+
+    /// Reads the members of a group, scaled; lanes without a member, and of one that has failed, hold zeros.
+    #[inline(always)]
+    pub(super) fn load(&mut self, group: &Group<L::Number>, from: &[L::Number], layout: Layout) {
+        let (rows, columns) = (self.rows, self.columns);
+        if group.scalings[..L::COUNT].iter().any(Option::is_none) || group.count < L::COUNT {
+            self.packs.fill(self.lanes.splat(L::Number::zero()));
+        }
+        let numbers: &mut [L::Number] = bytemuck::cast_slice_mut(self.packs);
+        for (lane, start, scaling) in group.members(rows * columns) {
+            let Some(scaling) = scaling else { continue };
+            let member = &from[start..start + rows * columns];
+            match layout {
+                Layout::Rows => {
+                    for (pack, &x) in numbers.chunks_exact_mut(L::COUNT).zip(member) {
+                        pack[lane] = x * scaling.factor;
+                    }
+                }
+                Layout::Columns => {
+                    for (i, row) in numbers.chunks_exact_mut(columns * L::COUNT).enumerate() {
+                        let column = member[i..].iter().step_by(rows);
+                        for (pack, &x) in row.chunks_exact_mut(L::COUNT).zip(column) {
+                            pack[lane] = x * scaling.factor;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes the first `rows` rows of the members of a group, nan for those that have failed.
+    #[inline(always)]
+    pub(super) fn store(
+        &self,
+        group: &Group<L::Number>,
+        rows: usize,
+        to: &mut [L::Number],
+        layout: Layout,
+        scale: Scale,
+    ) {
+        let columns = self.columns;
+        let numbers: &[L::Number] = bytemuck::cast_slice(self.packs);
+        for (lane, start, scaling) in group.members(rows * columns) {
+            let member = &mut to[start..start + rows * columns];
+            let Some(scaling) = scaling else {
+                member.fill(L::Number::NAN);
+                continue;
+            };
+            let factor = if scale == Scale::Undo { scaling.back } else { L::Number::one() };
+            match layout {
+                Layout::Rows => {
+                    for (x, pack) in member.iter_mut().zip(numbers.chunks_exact(L::COUNT)) {
+                        *x = pack[lane] * factor;
+                    }
+                }
+                Layout::Columns => {
+                    let all = numbers.chunks_exact(columns * L::COUNT);
+                    for (i, row) in all.take(rows).enumerate() {
+                        let column = member[i..].iter_mut().step_by(rows);
+                        for (x, pack) in column.zip(row.chunks_exact(L::COUNT)) {
+                            *x = pack[lane] * factor;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes one row of whole numbers of the members of a group, the numbers from zero for those that have failed.
+    #[inline(always)]
+    pub(super) fn store_indices(&self, group: &Group<L::Number>, to: &mut [i32]) {
+        let numbers: &[L::Number] = bytemuck::cast_slice(self.packs);
+        for (lane, start, scaling) in group.members(self.columns) {
+            let member = &mut to[start..start + self.columns];
+            for ((x, pack), place) in member.iter_mut().zip(numbers.chunks_exact(L::COUNT)).zip(0..)
+            {
+                *x = if scaling.is_some() { pack[lane].to_index() } else { place };
+            }
+        }
+    }
+}
