@@ -281,20 +281,17 @@ impl Block {
             for (piece, held) in held[..self.n].chunks(PIECE).enumerate() {
                 for part in 0..PARTS {
                     let to = &mut to[self.start + part * self.part + piece * PIECE..];
-                    for (to, held) in to.iter_mut().zip(held) {
-                        *to = held[part];
-                    }
+                    to.iter_mut().zip(held).for_each(|(to, parts)| *to = parts[part]);
                 }
             }
             return;
         }
         for k in 0..self.n {
+            let column = |c: usize| &held[c * self.pitch + k];
             for part in 0..PARTS {
                 let start = self.start + part * self.part + k * self.columns;
                 let line = &mut to[start..start + self.width];
-                for (c, to) in line.iter_mut().enumerate() {
-                    *to = held[c * self.pitch + k][part];
-                }
+                line.iter_mut().enumerate().for_each(|(c, to)| *to = column(c)[part]);
             }
         }
     }

@@ -71,7 +71,7 @@ pub enum SvdVectors {
     Full,
 }
 
-/// A routine on one member of a batch; a batch is the caller's loop.
+/// A routine on each member of a batch, by the shapes of one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Routine {
     /// `a[n, n] -> l[n, n]` with `a = l l^T`, zeros above the diagonal. Reads the lower triangle.

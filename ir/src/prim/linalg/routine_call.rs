@@ -2,7 +2,7 @@
 //!
 //! The interpreter, the interpreter of the loop IR and machine code call the same
 //! [`Plan::run`], so they give the same bits, of singular vectors' signs, too. The routines choose
-//! instructions by the processor: but for small matrices, bits are those of one machine.
+//! instructions by the processor; but for small matrices, bits are those of one machine.
 
 use crate::lang::problem::{Kind, Problem};
 use crate::lang::types::{ArrayType, Dtype, Shape};
