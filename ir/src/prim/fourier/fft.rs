@@ -153,7 +153,7 @@ mod tests {
         // x[1] = 1 in the columns: y[j] = (-1)^j; of the second column i times as much.
         let x = Tensor::from([[[0.0, 0.0], [1.0, 0.0]], [[0.0, 0.0], [0.0, 1.0]]]);
         let y = Tensor::from([[[1.0, 0.0], [-1.0, 0.0]], [[0.0, 1.0], [0.0, -1.0]]]);
-        assert_eq!(eval1(Fft { inverse: false, rank: 2, axis: 0 }, &[x.clone()]), y);
+        assert_eq!(eval1(Fft { inverse: false, rank: 2, axis: 0 }, std::slice::from_ref(&x)), y);
         // x[0] = 1 and x[1] = i in row 1: y = (1 + i, 1 - i).
         let y = Tensor::from([[[0.0, 0.0], [1.0, 1.0]], [[0.0, 0.0], [1.0, -1.0]]]);
         assert_eq!(eval1(Fft { inverse: false, rank: 2, axis: 1 }, &[x]), y);

@@ -8,7 +8,6 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use tapeloom::prelude::*;
 use tapeloom_ir::Dtype;
-use tapeloom_tests::Elements;
 use tapeloom_tests::conformance::{tensor, tensors};
 
 /// What is not compared at a case.
