@@ -281,8 +281,8 @@ impl Block {
             for (piece, held) in held[..self.n].chunks(PIECE).enumerate() {
                 for part in 0..PARTS {
                     let to = &mut to[self.start + part * self.part + piece * PIECE..];
-                    for (to, held) in to.iter_mut().zip(held) {
-                        *to = held[part];
+                    for (to, number) in to.iter_mut().zip(held) {
+                        *to = number[part];
                     }
                 }
             }
@@ -292,8 +292,8 @@ impl Block {
             for part in 0..PARTS {
                 let start = self.start + part * self.part + k * self.columns;
                 let line = &mut to[start..start + self.width];
-                for (c, to) in line.iter_mut().enumerate() {
-                    *to = held[c * self.pitch + k][part];
+                for (to, number) in line.iter_mut().zip(held[k..].iter().step_by(self.pitch)) {
+                    *to = number[part];
                 }
             }
         }
