@@ -281,17 +281,20 @@ impl Block {
             for (piece, held) in held[..self.n].chunks(PIECE).enumerate() {
                 for part in 0..PARTS {
                     let to = &mut to[self.start + part * self.part + piece * PIECE..];
-                    to.iter_mut().zip(held).for_each(|(to, parts)| *to = parts[part]);
+                    for (to, number) in to.iter_mut().zip(held) {
+                        *to = number[part];
+                    }
                 }
             }
             return;
         }
         for k in 0..self.n {
-            let column = |c: usize| &held[c * self.pitch + k];
             for part in 0..PARTS {
                 let start = self.start + part * self.part + k * self.columns;
                 let line = &mut to[start..start + self.width];
-                line.iter_mut().enumerate().for_each(|(c, to)| *to = column(c)[part]);
+                for (to, number) in line.iter_mut().zip(held[k..].iter().step_by(self.pitch)) {
+                    *to = number[part];
+                }
             }
         }
     }
