@@ -191,10 +191,10 @@ pub fn polyfit(x: Var, y: Var, degree: usize) -> Var {
         None
     };
     if let Some(problem) = wanted {
-        return wrong(problem, &[x, y], ArrayType::new(tx.dtype, [degree + 1]), at);
+        return wrong(problem, &[x, y], ArrayType::new(tx.dtype, [degree.saturating_add(1)]), at);
     }
     on_behalf("polyfit", at, || {
-        let powers = x.vander(degree + 1);
+        let powers = x.vander(degree.saturating_add(1));
         let scale = (powers * powers).sum_axis(0).sqrt();
         lstsq(powers / scale, y) / scale
     })

@@ -51,7 +51,8 @@ fn each(
 /// A norm `[..]` of matrices `a` `[.., m, n]`, floats, `m` and `n` at least 1.
 ///
 /// Where several elements or singular values are extreme, derivatives share equally among them, as those of
-/// `max` and `min` do; the Frobenius norm of zeros has derivative zero.
+/// `max` and `min` do; the Frobenius norm of zeros, which has no slope, is given derivative zero, and a singular value 0 one that depends on
+/// its vectors.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -72,11 +73,16 @@ pub fn matrix_norm(a: Var, of: MatrixNorm) -> Var {
     let fits = matrices("matrix_norm", a, at).map(drop);
     each("matrix_norm", a, a.ty(at).dtype, fits, at, || match of {
         MatrixNorm::Frobenius => {
-            let square = (a * a).sum_axis([-2, -1]);
+            // |A| = s |A / s| with the largest element for s, so that no square leaves the range of the dtype.
+            let largest = a.stop_gradient().abs().max_axis([-2, -1]);
+            let scaled = largest.gt(0.0) & largest.is_finite();
+            let scale = scaled.select(largest, largest.ones_like());
+            let rows = a / scale.expand_dims(-1).expand_dims(-1);
+            let square = (rows * rows).sum_axis([-2, -1]);
             let positive = square.gt(0.0);
             // The root has no slope at 0.
             let safe = positive.select(square, square.ones_like());
-            positive.select(safe.sqrt(), square)
+            positive.select(scale * safe.sqrt(), square)
         }
         MatrixNorm::Nuclear => svdvals(a).sum_axis(-1),
         MatrixNorm::Spectral => svdvals(a).max_axis(-1),
@@ -105,11 +111,13 @@ pub fn cond_number(a: Var) -> Var {
     let fits = matrices("cond_number", a, at).map(drop);
     each("cond_number", a, a.ty(at).dtype, fits, at, || {
         let s = svdvals(a);
-        s.max_axis(-1) / s.min_axis(-1)
+        let (most, least) = (s.max_axis(-1), s.min_axis(-1));
+        // Zeros are singular, too.
+        least.eq(0.0).select(most.ones_like(), most) / least
     })
 }
 
-/// As [`cond_number`], by another norm: `|A| |A⁻¹|`, of square matrices.
+/// As [`cond_number`], by another norm: `|A| |A⁻¹|`, of square matrices; of a singular matrix infinite or nan, as its inverse is.
 ///
 /// ```
 /// use tapeloom::prelude::*;

@@ -279,3 +279,24 @@ fn derivatives_of_vectors_far_from_one_are_kept() {
         }
     }
 }
+
+/// Sizes at which squares leave the range, and singular matrices.
+#[test]
+fn measures_are_right_at_the_ends_of_the_range() {
+    let norm = |a: Var| linalg::matrix_norm(a, MatrixNorm::Frobenius);
+    for size in [1e-200, 1.0, 1e200] {
+        let a = Tensor::from([[3.0 * size, 4.0 * size]]);
+        let (value, slope) = run(value_and_grad(norm), &a).unwrap();
+        assert!((value.item::<f64>().unwrap() / size - 5.0).abs() < 1e-14);
+        close("slope", &slope, &Tensor::from([[0.6, 0.8]]), 1e-14);
+    }
+    assert_eq!(run(norm, [[0.0, 0.0]]).unwrap().item::<f64>().unwrap(), 0.0);
+    assert_eq!(run(norm, [[f64::INFINITY, 0.0]]).unwrap().item::<f64>().unwrap(), f64::INFINITY);
+    for a in [[[0.0, 0.0], [0.0, 0.0]], [[2.0, 0.0], [0.0, 0.0]]] {
+        let cond = run(linalg::cond_number, a).unwrap();
+        assert_eq!(cond.item::<f64>().unwrap(), f64::INFINITY);
+    }
+    let fit = |(x, y): (Var, Var)| linalg::polyfit(x, y, usize::MAX);
+    let error = run(fit, ([0.0, 1.0], [1.0, 2.0])).unwrap_err();
+    assert!(error.to_string().contains("linear_algebra.rs"), "{error}");
+}
