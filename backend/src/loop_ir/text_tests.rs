@@ -146,8 +146,11 @@ fn routines_are_programs() {
     assert_eq!(all_of(&beside), (true, false));
     let less = text.replace("(b0[0; 18]) to (b1", "(b0[0; 17]) to (b1");
     assert_eq!(all_of(&less), (true, false));
-    let large = text.replace("{n=9}", "{n=1073741825}").replace("{n=3}", "{n=4294967296}");
-    assert_eq!(all_of(&large), (false, false));
+    for (small, large) in [("{n=3}", "{n=4294967296}"), (" n=9,", " n=1073741825,")] {
+        let changed = text.replace(small, large);
+        assert_ne!(changed, text, "no `{small}`");
+        assert_eq!(all_of(&changed), (false, false), "{changed}");
+    }
 }
 
 /// A text with some mistakes.

@@ -51,8 +51,8 @@ fn each(
 /// A norm `[..]` of matrices `a` `[.., m, n]`, floats, `m` and `n` at least 1.
 ///
 /// Where several elements or singular values are extreme, derivatives share equally among them, as those of
-/// `max` and `min` do; the Frobenius norm of zeros, which has no slope, is given derivative zero, and a singular value 0 one that depends on
-/// its vectors.
+/// `max` and `min` do. The Frobenius norm has no derivative at zeros; the result there is 0. A singular value 0 has none either; the result
+/// is that of one choice of its vectors.
 ///
 /// ```
 /// use tapeloom::prelude::*;

@@ -20,6 +20,7 @@ mod passes;
 mod primitives_page;
 mod questions;
 mod random;
+mod recorded_values;
 mod rewrites;
 mod signs;
 mod values;

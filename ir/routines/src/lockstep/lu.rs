@@ -43,8 +43,8 @@ impl<T: Real> Lockstep<T> for Lu<'_, T> {
     }
 }
 
-/// Eliminates one column after the other below the diagonal, from rows of which that with the largest element of the
-/// column, the first of several, was exchanged with the topmost. Where all are zero nothing is divided.
+/// Eliminates the elements below the diagonal, column by column. The pivot of a column is its largest element on or below
+/// the diagonal, the first of several; its row is exchanged with row `j` before. A column of zeros is left as it is.
 #[inline(always)]
 fn eliminate<L: Lanes>(
     a: &mut Grid<'_, L>,

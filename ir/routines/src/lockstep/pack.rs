@@ -1,7 +1,7 @@
 //! [`Pack`]: the same number of several members, one in each lane of a vector register.
 //!
-//! Every operation is elementwise and rounds each lane by itself, so what a lane holds depends neither on the other
-//! lanes nor on how many there are. Nothing is contracted: `a * b + c` rounds twice, on every machine.
+//! Every operation is elementwise and rounds each lane by itself, so the value in a lane depends neither on the other
+//! lanes nor on their number. Nothing is contracted: `a * b + c` rounds twice, on every machine.
 
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Sub};
 

@@ -3,12 +3,13 @@
 
 mod calls;
 
+use crate::recorded_values::{RecordedValue, recorded_values, report};
 use calls::{CALLS, Call};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::ops::Deref;
 use tapeloom::prelude::*;
 use tapeloom_ir::Dtype;
-use tapeloom_tests::conformance::{tensor, tensors};
 
 /// What is not compared at a case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,12 +36,17 @@ const INTENDED: &[(&str, &str, Not, &str)] = &[
 ];
 
 struct Case {
-    name: String,
+    /// What is at its edge.
     at: String,
-    args: Vec<Tensor>,
-    out: Vec<Tensor>,
-    grad: Option<Vec<Tensor>>,
-    call: Call,
+    recorded: RecordedValue<Call>,
+}
+
+impl Deref for Case {
+    type Target = RecordedValue<Call>;
+
+    fn deref(&self) -> &RecordedValue<Call> {
+        &self.recorded
+    }
 }
 
 impl Case {
@@ -56,27 +62,9 @@ impl Case {
 
 fn cases() -> Vec<Case> {
     let text = include_str!("../../../data/matrices/values.jsonl");
-    let mut lines = text.lines();
-    assert!(
-        lines.next().is_some_and(|l| l.contains("version")),
-        "the first line says who recorded"
-    );
-    let read = |line: &str| {
-        let v: Value = serde_json::from_str(line).unwrap();
-        let word = |key: &str| v[key].as_str().unwrap().to_owned();
-        let name = word("f");
-        let call = CALLS.iter().find(|(n, _)| *n == name);
-        let (_, call) = call.unwrap_or_else(|| panic!("no call for {name}"));
-        Case {
-            at: word("at"),
-            args: tensors(&v["args"]).unwrap(),
-            out: tensors(&v["out"]).unwrap(),
-            grad: v["grad"].as_array().map(|g| g.iter().map(|t| tensor(t).unwrap()).collect()),
-            name,
-            call: *call,
-        }
-    };
-    lines.map(read).collect()
+    let at = |line: &Value| line["at"].as_str().unwrap().to_owned();
+    let all = recorded_values(text, CALLS).into_iter();
+    all.map(|(line, recorded)| Case { at: at(&line), recorded }).collect()
 }
 
 /// Says where arrays disagree by more than `within` of the largest finite number, and 1.
@@ -93,10 +81,6 @@ fn differ(got: &[Tensor], want: &[Tensor], within: f64) -> Option<String> {
     shapes.map(|(x, y)| format!("{} and not {}", x.ty(), y.ty())).or_else(|| {
         (!x.iter().zip(&y).all(|(x, y)| near(*x, *y))).then(|| format!("{x:?}\n    and not {y:?}"))
     })
-}
-
-fn report(wrong: &[String]) {
-    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 #[test]

@@ -3,11 +3,12 @@
 //! and batches against loops.
 
 use super::calls::{CALLS, Call};
+use crate::recorded_values::{RecordedValue, recorded_values, report};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::ops::Deref;
 use tapeloom::prelude::*;
 use tapeloom_ir::{ArrayType, Literal};
-use tapeloom_tests::conformance::{tensor, tensors};
 use tapeloom_tests::{Elements, Sweep};
 
 /// Where a derivative at an edge is not JAX's: functions, points in words and as a test of the arguments
@@ -74,12 +75,16 @@ pub(super) const INTENDED: &[Intended] = &[
 
 /// One line of the file.
 pub(super) struct Case {
-    pub(super) name: String,
     pub(super) edge: bool,
-    pub(super) args: Vec<Tensor>,
-    out: Vec<Tensor>,
-    grad: Option<Vec<Tensor>>,
-    pub(super) call: Call,
+    recorded: RecordedValue<Call>,
+}
+
+impl Deref for Case {
+    type Target = RecordedValue<Call>;
+
+    fn deref(&self) -> &RecordedValue<Call> {
+        &self.recorded
+    }
 }
 
 impl Case {
@@ -100,26 +105,9 @@ impl Case {
 
 pub(super) fn cases() -> Vec<Case> {
     let text = include_str!("../../../data/vocabulary/values.jsonl");
-    let mut lines = text.lines();
-    assert!(
-        lines.next().is_some_and(|l| l.contains("version")),
-        "the first line says what recorded it"
-    );
-    let read = |line: &str| {
-        let v: Value = serde_json::from_str(line).unwrap();
-        let name = v["f"].as_str().unwrap().to_owned();
-        let call = CALLS.iter().find(|(n, _)| *n == name);
-        let (_, call) = call.unwrap_or_else(|| panic!("no call for {name}"));
-        Case {
-            edge: v["edge"].as_bool().unwrap(),
-            args: tensors(&v["args"]).unwrap(),
-            out: tensors(&v["out"]).unwrap(),
-            grad: v["grad"].as_array().map(|g| g.iter().map(|t| tensor(t).unwrap()).collect()),
-            name,
-            call: *call,
-        }
-    };
-    lines.map(read).collect()
+    let edge = |line: &Value| line["edge"].as_bool().unwrap();
+    let all = recorded_values(text, CALLS).into_iter();
+    all.map(|(line, recorded)| Case { edge: edge(&line), recorded }).collect()
 }
 
 fn numbers(t: &Tensor) -> Vec<f64> {
@@ -151,10 +139,6 @@ fn differ(
     (!wrong.is_empty()).then(|| wrong.join(", "))
 }
 
-fn report(wrong: Vec<String>) {
-    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
-}
-
 #[test]
 fn values_are_those_of_numpy() {
     let mut wrong = Vec::new();
@@ -183,7 +167,7 @@ fn values_are_those_of_numpy() {
             }
         }
     }
-    report(wrong);
+    report(&wrong);
 }
 
 /// The sum of all float results, weighted as the script weights them.
@@ -237,7 +221,7 @@ fn derivatives_are_those_of_jax() {
             }
         }
     }
-    report(wrong);
+    report(&wrong);
 }
 
 #[test]
@@ -258,7 +242,7 @@ fn derivatives_are_those_of_differences() {
             wrong.push(format!("{}: {e}", case.show()));
         }
     }
-    report(wrong);
+    report(&wrong);
 }
 
 #[test]
@@ -289,7 +273,7 @@ fn single_precision_follows_double() {
             }
         }
     }
-    report(wrong);
+    report(&wrong);
 }
 
 #[test]
@@ -326,13 +310,13 @@ fn a_batch_is_a_loop() {
             (Err(e), _) | (_, Err(e)) => wrong.push(format!("{} in a batch: {e}", case.show())),
         }
     }
-    report(wrong);
+    report(&wrong);
 }
 
 /// A function without numbers would be a function that nobody checked.
 #[test]
 fn every_call_has_a_case() {
-    let recorded: BTreeSet<String> = cases().into_iter().map(|c| c.name).collect();
+    let recorded: BTreeSet<String> = cases().into_iter().map(|c| c.recorded.name).collect();
     let missing: Vec<&str> =
         CALLS.iter().map(|(name, _)| *name).filter(|name| !recorded.contains(*name)).collect();
     assert_eq!(missing, [""; 0]);
