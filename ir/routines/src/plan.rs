@@ -31,7 +31,7 @@ impl fmt::Display for Unavailable {
                 "{routine} has no implementation in this build: the feature `{feature}` is off"
             ),
             Unavailable::TooLarge { routine } => {
-                write!(f, "the arrays of {routine:?} are too large to address")
+                write!(f, "the arrays of `{routine}` are too large to address")
             }
         }
     }

@@ -3,6 +3,26 @@
 use super::{Complex, IntoComplex};
 use crate::Var;
 use crate::var::{caller, on_behalf};
+use tapeloom_ir::Dtype;
+
+/// The largest finite number, the smallest one of full precision, and the precision, of the floats of `x`.
+fn limits(x: Var) -> (f64, f64, i32) {
+    match x.dtype() {
+        Dtype::F32 => (f32::MAX.into(), f32::MIN_POSITIVE.into(), 24),
+        _ => (f64::MAX, f64::MIN_POSITIVE, 53),
+    }
+}
+
+/// `(c, 1 / √c)` with a power of four, by which sums and roots of numbers of that size lose no digits and do not overflow: 1 but for
+/// the largest and the smallest numbers.
+fn toward_one(size: Var) -> (Var, Var) {
+    let (most, least, digits) = limits(size);
+    let (large, small) = (size.gt(most / 4.0), size.lt(least * 2f64.powi(digits)));
+    let one = size.ones_like();
+    let choose = |down: f64, up: f64| large.select(down, small.select(up, one));
+    let up = 2f64.powi(digits + digits % 2);
+    (choose(1.0 / 16.0, up * up), choose(4.0, 1.0 / up))
+}
 
 /// Functions of each element.
 impl Complex {
@@ -71,7 +91,10 @@ impl Complex {
     pub fn exp(self) -> Complex {
         on_behalf("exp", caller(), || {
             let size = self.re.exp();
-            Complex { re: size * self.im.cos(), im: size * self.im.sin() }
+            // A real number stays one also where its exponential is infinite.
+            let finite = size.minimum(limits(size).0);
+            let turned = self.im.eq(0.0).select(finite, size);
+            Complex { re: size * self.im.cos(), im: turned * self.im.sin() }
         })
     }
 
@@ -107,7 +130,9 @@ impl Complex {
             // that derivatives are those of one side also where `re` or `im` is zero.
             let right = self.re.ge(0.0);
             let size = right.select(self.re, -self.re);
-            let t = (0.5 * self.re.hypot(self.im) + 0.5 * size).sqrt();
+            let (scale, root) = toward_one(size.maximum(self.im.abs()).stop_gradient());
+            let (re, im) = (scale * size, scale * self.im);
+            let t = (0.5 * re.hypot(im) + 0.5 * re).sqrt() * root;
             let other = self.im / t.eq(0.0).select(1.0, 2.0 * t);
             let side = self.re.ones_like().copysign(self.im.stop_gradient());
             Complex { re: right.select(t, side * other), im: right.select(other, side * t) }

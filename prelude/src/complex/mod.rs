@@ -43,9 +43,10 @@ mod functions;
 mod products;
 mod shape;
 
+use crate::ops::{broadcast_together, wrong};
 use crate::var::{IntoVar, caller, on_behalf};
 use crate::{Tree, Var};
-use tapeloom_ir::{Loc, Tensor};
+use tapeloom_ir::{Kind, Loc, Problem, Tensor};
 
 /// A complex array: real and imaginary parts of one shape and one float dtype. See the
 /// [module](crate::complex) documentation.
@@ -114,6 +115,28 @@ impl From<(Var, Var)> for Complex {
     }
 }
 
+/// Two parts of one float dtype, broadcast together.
+fn together(re: Var, im: Var, at: Loc) -> Result<Complex, Problem> {
+    let (first, second) = (re.ty(at), im.ty(at));
+    if first.dtype != second.dtype {
+        let message = format!("`complex` needs parts of one dtype, got {first} and {second}");
+        let help = crate::dtype::conversions(first.dtype, second.dtype);
+        return Err(Problem::new(Kind::Dtype, message, help));
+    }
+    if !first.dtype.is_float() {
+        let help = "convert first, as in `x.convert(Dtype::F64)`";
+        return Err(Problem::new(
+            Kind::Dtype,
+            format!("`complex` needs floats, got {first}"),
+            help,
+        ));
+    }
+    let (parts, shape) = broadcast_together("complex", &[re, im], at)?;
+    Ok(on_behalf("complex", at, || {
+        Complex { re: parts[0], im: parts[1] }.map(|x| x.broadcast_to(&shape))
+    }))
+}
+
 impl Complex {
     /// The array `re + i im`, both broadcast together: arrays of one float dtype, or one of them a number.
     ///
@@ -124,12 +147,15 @@ impl Complex {
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
     ///
-    /// Errors: `shape` if they do not broadcast, `dtype` if their dtypes differ.
+    /// Errors: `shape` if they do not broadcast, `dtype` if they are not floats of one dtype.
     #[track_caller]
     pub fn new(re: impl IntoVar, im: impl IntoVar) -> Complex {
         let at = caller();
         let (re, im) = crate::var::pair(re, im, at);
-        on_behalf("complex", at, || Complex { re: re + im.zeros_like(), im: im + re.zeros_like() })
+        match together(re, im, at) {
+            Ok(z) => z,
+            Err(problem) => Complex { re: wrong(problem, &[re, im], re.ty(at), at), im },
+        }
     }
 
     /// The array of those absolute values and angles: `radius (cos angle + i sin angle)`, both broadcast together.

@@ -1,7 +1,7 @@
 //! The Cholesky factor, and systems by it.
 
 use super::triangular::{Triangle, solve_triangular};
-use super::{System, square, transposed};
+use super::{System, square, symmetric};
 use crate::Var;
 use crate::ops::{emit, wrong};
 use crate::var::{IntoVar, caller, on_behalf};
@@ -31,7 +31,7 @@ use tapeloom_ir::{ArrayType, Dtype, Shape};
 pub fn cholesky(a: Var) -> Var {
     let at = caller();
     match square("cholesky", a, at) {
-        Ok(_) => on_behalf("cholesky", at, || emit(Cholesky {}, &[(a + transposed(a)) * 0.5], at)),
+        Ok(_) => on_behalf("cholesky", at, || emit(Cholesky {}, &[symmetric(a)], at)),
         Err(problem) => wrong(problem, &[a], a.ty(at), at),
     }
 }

@@ -1,6 +1,6 @@
 //! Factors of matrices: `lu`, `qr`, `eigh`, `svd`, `eig`, `schur`.
 
-use super::{matrices, square, transposed};
+use super::{matrices, square, symmetric};
 use crate::Var;
 use crate::ops::functions::{arange, iota};
 use crate::ops::{emit_all, wrong};
@@ -42,10 +42,10 @@ fn outputs<const N: usize, P: Decomposition>(
     std::array::from_fn(|n| all.get(n).copied().unwrap_or_else(missing))
 }
 
-/// The symmetric part `(a + aᵀ) / 2` of square matrices; others are left for the check that follows.
-fn symmetric(name: &'static str, a: Var, at: Loc) -> Var {
+/// The symmetric part of square matrices; others are left for the check that follows.
+fn symmetric_or_same(name: &'static str, a: Var, at: Loc) -> Var {
     match square(name, a, at) {
-        Ok(_) => on_behalf(name, at, || (a + transposed(a)) * 0.5),
+        Ok(_) => on_behalf(name, at, || symmetric(a)),
         Err(_) => a,
     }
 }
@@ -163,7 +163,7 @@ pub fn qr_full(a: Var) -> (Var, Var) {
 #[track_caller]
 pub fn eigh(a: Var) -> (Var, Var) {
     let at = caller();
-    let [w, v] = outputs("eigh", Eigh { vectors: true }, symmetric("eigh", a, at), at);
+    let [w, v] = outputs("eigh", Eigh { vectors: true }, symmetric_or_same("eigh", a, at), at);
     (w, v)
 }
 
@@ -181,7 +181,8 @@ pub fn eigh(a: Var) -> (Var, Var) {
 #[track_caller]
 pub fn eigvalsh(a: Var) -> Var {
     let at = caller();
-    let [w] = outputs("eigvalsh", Eigh { vectors: false }, symmetric("eigvalsh", a, at), at);
+    let [w] =
+        outputs("eigvalsh", Eigh { vectors: false }, symmetric_or_same("eigvalsh", a, at), at);
     w
 }
 
@@ -189,7 +190,7 @@ pub fn eigvalsh(a: Var) -> Var {
 /// `U` `[.., m, k]` and the rows of `Vᵀ` `[.., k, n]`; `a` of shape `[.., m, n]`, floats, `k = min(m, n)`.
 ///
 /// In each column of `U` the component of the largest absolute value, the first of several, is positive. Vectors of
-/// equal singular values have no finite derivative. The rule is that of Townsend (2016).
+/// equal singular values have no finite derivative; others have theirs, of first and second order. The rule is that of Townsend (2016).
 ///
 /// ```
 /// use tapeloom::prelude::*;

@@ -6,7 +6,7 @@ use super::{matrices, square};
 use crate::Var;
 use crate::ops::wrong;
 use crate::var::{caller, on_behalf};
-use tapeloom_ir::{ArrayType, Dtype, Loc, Problem};
+use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem};
 
 /// Which norm of a matrix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,7 +48,8 @@ fn each(
     }
 }
 
-/// A norm `[..]` of matrices `a` `[.., m, n]`, floats, `m` and `n` at least 1.
+/// A norm `[..]` of matrices `a` `[.., m, n]`, floats. `m` and `n` are at least 1 but for Frobenius and nuclear norms, which are 0 of
+/// matrices without elements.
 ///
 /// Where several elements or singular values are extreme, derivatives share equally among them, as those of
 /// `max` and `min` do. The Frobenius norm has no derivative at zeros; the result there is 0. A singular value 0 has none either; the result
@@ -66,11 +67,18 @@ fn each(
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` if there are no matrices, `dtype` if they are not of floats.
+/// Errors: `shape` if there are no matrices, or none with elements, `dtype` if they are not of floats.
 #[track_caller]
 pub fn matrix_norm(a: Var, of: MatrixNorm) -> Var {
     let at = caller();
-    let fits = matrices("matrix_norm", a, at).map(drop);
+    let fits = matrices("matrix_norm", a, at).and_then(|extents| match extents {
+        [m, n] if m.min(n) > 0 => Ok(()),
+        _ if matches!(of, MatrixNorm::Frobenius | MatrixNorm::Nuclear) => Ok(()),
+        _ => {
+            let message = format!("`matrix_norm` of {}: matrices without elements", a.ty(at));
+            Err(Problem::new(Kind::Shape, message, "a norm is of one row and one column at least"))
+        }
+    });
     each("matrix_norm", a, a.ty(at).dtype, fits, at, || match of {
         MatrixNorm::Frobenius => {
             // |A| = s |A / s| with the largest element for s, so that no square leaves the range of the dtype.

@@ -77,6 +77,20 @@ fn transposed(x: Var) -> Var {
     x.swap_axes(-2, -1)
 }
 
+/// `(x + xᵀ) / 2`, so that the sum does not overflow, and a symmetric `x` stays as it is.
+fn symmetric(x: Var) -> Var {
+    x + (transposed(x) - x) * 0.5
+}
+
+/// A power of two near the largest absolute value of each matrix, `[.., 1, 1]` and a constant; 1 for zeros and what is not finite.
+/// Matrices divided by it have squares that neither overflow nor vanish.
+fn magnitude(a: Var) -> Var {
+    let largest = a.stop_gradient().abs().max_axis([-2, -1]);
+    let some = largest.gt(0.0) & largest.is_finite();
+    let power = some.select(largest, largest.ones_like()).log2().floor().exp2();
+    power.expand_dims(-1).expand_dims(-1)
+}
+
 /// A matrix and right sides with the same axes in front, of matrices with `n` rows, and of what type the
 /// solution is. A right side of one axis is one column.
 struct System {

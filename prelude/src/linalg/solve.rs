@@ -2,7 +2,7 @@
 
 use super::factors::{LuFactors, lu_factor, svd, svdvals};
 use super::triangular::{Triangle, solve_triangular};
-use super::{System, matrices, square, transposed};
+use super::{System, magnitude, matrices, square, transposed};
 use crate::Var;
 use crate::control::cond;
 use crate::implicit::custom_linear_solve_with;
@@ -312,17 +312,20 @@ pub fn pinv(a: Var) -> Var {
 
 /// The pseudo-inverse with the rule of constant rank for so many orders of derivatives.
 fn ruled_pinv(a: Var, orders: usize) -> Var {
-    if orders == 0 {
+    if orders == 0 || a.shape().elements() == 0 {
         return plain_pinv(a);
     }
     let rule = move |a: Var, da: Var| {
-        let p = ruled_pinv(a, orders - 1);
+        let value = ruled_pinv(a, orders - 1);
+        // Of A / c and c A⁺, so that products of three of them stay in the range of the dtype.
+        let c = magnitude(a);
+        let (p, a, da) = (value * c, a / c, da / c);
         let (pt, dat) = (transposed(p), transposed(da));
         // (1 - AA⁺)ᵀ = 1 - AA⁺, so dAᵀ (1 - AA⁺) = dAᵀ - (dAᵀ A) A⁺.
         let beyond = p.matmul(pt).matmul(dat - dat.matmul(a).matmul(p));
         let rest = dat - p.matmul(a.matmul(dat));
         let dp = beyond + rest.matmul(pt).matmul(p) - p.matmul(da).matmul(p);
-        (p, dp)
+        (value, dp / c)
     };
     custom_jvp(plain_pinv, rule)(a)
 }

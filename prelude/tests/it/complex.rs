@@ -276,6 +276,11 @@ fn mistakes() {
     check(line!() - 1, e, &["error[shape]", "`dot`"]);
     let e = run(|z: Complex| z.solve(z), &z).unwrap_err();
     check(line!() - 1, e, &["error[shape]"]);
+    let e = run(|n: Var| Complex::new(n, n), [1i64, 2]).unwrap_err();
+    check(line!() - 1, e, &["error[dtype]", "`complex` needs floats, got i64[2]"]);
+    let e = run(|z: Complex| Complex::new(z.re, z.im.slice_axis(0, ..3)), &z).unwrap_err();
+    assert_eq!(e.to_string().matches("error[").count(), 1, "{e}");
+    check(line!() - 2, e, &["error[shape]", "`complex`"]);
 }
 
 /// Quotients, angles, logarithms and roots of numbers whose squares are no floats have derivatives.
@@ -307,4 +312,32 @@ fn derivatives_far_from_one_are_kept() {
             }
         }
     }
+}
+
+/// Roots of numbers at the ends of the range, and exponentials of real numbers that are infinite.
+#[test]
+fn the_ends_of_the_range_have_roots_and_exponentials() {
+    let root = |z: (f64, f64)| {
+        run(|z: Complex| z.sqrt(), Complex::from(z)).unwrap().to_pairs::<f64>().unwrap()[0]
+    };
+    for (re, im) in [(3.0, -4.0), (-3.0, 4.0), (0.0, 2.0), (-2.0, 0.0), (1.5, 1.5)] {
+        let near = root((re, im));
+        for half in [-537, -520, 500, 510] {
+            let (whole, half) = (2f64.powi(2 * (half / 2)).powi(2), 2f64.powi(2 * (half / 2)));
+            let far = root((re * whole, im * whole));
+            let same = (far.0 - near.0 * half).abs().max((far.1 - near.1 * half).abs());
+            assert!(same <= 4e-16 * half * 2.0, "{re} {im} by {half:e}: {far:?}, {near:?}");
+        }
+    }
+    let (re, im) = root((1.7e308, 1.7e308));
+    assert!((re / 1.432_508_823_015_457e154 - 1.0).abs() < 1e-14 && im < re, "{re:e} {im:e}");
+    let exp = |z: (f64, f64)| {
+        run(|z: Complex| z.exp(), Complex::from(z)).unwrap().to_pairs::<f64>().unwrap()[0]
+    };
+    assert_eq!(exp((1e300, 0.0)), (f64::INFINITY, 0.0));
+    assert_eq!(exp((-1e300, 0.0)), (0.0, 0.0));
+    assert_eq!(exp((1e300, 1.0)), (f64::INFINITY, f64::INFINITY));
+    let (z, dz) = (Complex::from((2.0, 0.0)), Complex::from((0.0, 1.0)));
+    let tangent = run(|(z, dz): (Complex, Complex)| jvp(Complex::exp)((z, dz)).1, (z, dz));
+    assert_eq!(tangent.unwrap().to_pairs::<f64>().unwrap(), [(0.0, 2f64.exp())]);
 }

@@ -190,11 +190,8 @@ fn what_has_no_derivative_is_an_error_with_the_line() {
         let text = error.to_string();
         assert!(text.contains(what) && text.contains("linear_algebra.rs"), "{text}");
     };
-    told(run(grad(|a: Var| linalg::qr_full(a).0.sum()), tall).unwrap_err(), "`qr` with a full Q");
-    told(
-        run(grad(|a: Var| linalg::svd_full(a).0.sum()), tall).unwrap_err(),
-        "`svd` with full vectors",
-    );
+    told(run(grad(|a: Var| linalg::qr_full(a).0.sum()), tall).unwrap_err(), "`qr_full`");
+    told(run(grad(|a: Var| linalg::svd_full(a).0.sum()), tall).unwrap_err(), "`svd_full`");
     told(
         run(grad(|a: Var| linalg::schur(a).0.sum()), square).unwrap_err(),
         "`schur` has no derivative",
@@ -299,4 +296,107 @@ fn measures_are_right_at_the_ends_of_the_range() {
     let fit = |(x, y): (Var, Var)| linalg::polyfit(x, y, usize::MAX);
     let error = run(fit, ([0.0, 1.0], [1.0, 2.0])).unwrap_err();
     assert!(error.to_string().contains("linear_algebra.rs"), "{error}");
+}
+
+/// What depends on the leading vector alone, `[.., n, n]` or `[.., m, m]`: right singular, left singular, eigenvector of the symmetric part,
+/// and principal component of the rows.
+const LEADING: &[(&str, Of)] = &[
+    ("right", |a| {
+        let v = linalg::svd(a).2.slice_axis(-2, 0..1);
+        v.swap_axes(-2, -1).matmul(v)
+    }),
+    ("left", |a| {
+        let u = linalg::svd(a).0.slice_axis(-1, 0..1);
+        u.matmul(u.swap_axes(-2, -1))
+    }),
+    ("component", |a| {
+        let centered = a - a.mean_axis(-2).expand_dims(-2);
+        let (w, v) = linalg::eigh(centered.swap_axes(-2, -1).matmul(centered));
+        let last = a.shape()[a.rank() - 1] - 1;
+        let (w, v) = (w.slice_axis(-1, last..), v.slice_axis(-1, last..));
+        v.matmul(v.swap_axes(-2, -1)) * w.ln().expand_dims(-1)
+    }),
+];
+
+/// Other vectors of equal values, exactly or but for rounding, do not spoil a vector whose value is apart from theirs.
+#[test]
+fn leading_vectors_have_derivatives_beside_equal_values() {
+    let twice = [[1.0, 2.0, 0.5, -1.0], [0.3, -0.7, 1.0, 0.4]];
+    let twice = Tensor::from([twice[0], twice[0], twice[1], twice[1]]);
+    let one = |i: usize, j: usize| (1.0 + i as f64) * (0.5 + j as f64 * j as f64);
+    let rank_one = Tensor::from([0, 1, 2].map(|i| [0, 1, 2, 3, 4].map(|j| one(i, j))));
+    let scale = Tensor::from([3.0, 2.0, 0.0, 0.0]);
+    let diagonal = run(|s: Var| s.diag(0), &scale).unwrap();
+    let turned = |s: [f64; 4]| {
+        let turn = |(a, s): (Var, Var)| {
+            let q = linalg::qr(a).0;
+            (q * s).matmul(q.swap_axes(-2, -1))
+        };
+        run(turn, (&matrices(&[], 4, Dtype::F64), &s)).unwrap()
+    };
+    let near = turned([3.0, 1.0 + f64::EPSILON, 1.0, 0.5]);
+    let transposed = run(|a: Var| a.swap_axes(-2, -1), &rank_one).unwrap();
+    for a in [&twice, &rank_one, &transposed, &diagonal, &near, &turned([5.0, 1.0, 1.0, 1.0])] {
+        for (name, f) in LEADING {
+            let loss = |a: Var| weighed(f(a));
+            check_grads(loss, a, 2).unwrap_or_else(|e| panic!("{name} of {a}: {e}"));
+            let batch = stack_of(a);
+            let all = run(vmap(grad(loss)), &batch).unwrap();
+            for (member, got) in batch.rows().zip(all.rows()) {
+                close(name, &got, &run(grad(loss), &member).unwrap(), 1e-11);
+            }
+        }
+    }
+    // Vectors of equal values have none, and it shows.
+    let last = |a: Var| weighed(linalg::eigh(a).1.slice_axis(-1, 0..1));
+    let lost = run(grad(last), &diagonal).unwrap().to_vec::<f64>().unwrap();
+    assert!(lost.iter().any(|x| !x.is_finite()), "{lost:?}");
+}
+
+/// A matrix and its double.
+fn stack_of(a: &Tensor) -> Tensor {
+    run(|a: Var| stack(&[a, a * 2.0], 0), a).unwrap()
+}
+
+/// Solutions do not change where matrix and right sides are scaled alike; squares of the scale are no floats.
+#[test]
+fn least_squares_far_from_one_keep_their_derivatives() {
+    let (a, b) = (matrices(&[], 3, Dtype::F64), Tensor::from([1.0, -2.0, 0.5]));
+    let tall = |a: Var| a.slice_axis(-1, 0..2);
+    let loss = |scale: f64, dtype: Dtype| {
+        move |(a, b): (Var, Var)| {
+            let (a, b) = (a.convert(dtype) * scale, b.convert(dtype) * scale);
+            weighed(linalg::lstsq(tall(a), b)).convert(Dtype::F64)
+        }
+    };
+    for (dtype, exponents, within) in
+        [(Dtype::F64, [-900, -400, 400, 900], 1e-12), (Dtype::F32, [-100, -60, 60, 100], 1e-4)]
+    {
+        let near = run(grad(loss(1.0, dtype)), (&a, &b)).unwrap();
+        for exponent in exponents {
+            let far = run(grad(loss(2f64.powi(exponent), dtype)), (&a, &b)).unwrap();
+            close(&format!("{dtype} 2^{exponent}"), &far.0, &near.0, within);
+            close(&format!("{dtype} 2^{exponent}"), &far.1, &near.1, within);
+        }
+    }
+}
+
+/// The symmetric part of a symmetric matrix is the matrix, at both ends of the range; norms of nothing are errors or 0.
+#[test]
+fn symmetric_parts_and_norms_have_no_edges() {
+    let large = [[f64::MAX, 0.0], [0.0, f64::MAX / 4.0]];
+    let w = run(linalg::eigvalsh, large).unwrap().to_vec::<f64>().unwrap();
+    assert!(w.iter().all(|w| w.is_finite()), "{w:?}");
+    let l = run(linalg::cholesky, large).unwrap().to_vec::<f64>().unwrap();
+    assert_eq!(l, [f64::MAX.sqrt(), 0.0, 0.0, f64::MAX.sqrt() / 2.0]);
+    let tiny = run(linalg::cholesky, [[f64::from_bits(1)]]).unwrap().item::<f64>().unwrap();
+    assert_eq!(tiny, f64::from_bits(1).sqrt());
+    let nothing = Tensor::from([[0.0; 3]; 0]);
+    let norm = |of: MatrixNorm| run(|a: Var| linalg::matrix_norm(a, of), &nothing);
+    for of in [MatrixNorm::Frobenius, MatrixNorm::Nuclear] {
+        assert_eq!(norm(of).unwrap().item::<f64>().unwrap(), 0.0);
+    }
+    for of in [MatrixNorm::Spectral, MatrixNorm::SmallestValue, MatrixNorm::Rows] {
+        assert_eq!(norm(of).unwrap_err().kind(), Kind::Shape);
+    }
 }

@@ -1,18 +1,19 @@
 //! `eigh{vectors} a`: eigenvalues and eigenvectors of a symmetric matrix.
 //!
 //! ```text
-//! A V = V diag(w)        P = Vᵀ dA V        dw = diag(P)
-//! dV = V (F ∘ P)         F[i, j] = 1 / (w[j] - w[i]), 0 on the diagonal
+//! A V = V diag(w)        dw[j] = v[j]ᵀ dA v[j]        (w[j] - A) dv[j] = dA v[j] - dw[j] v[j]
 //! ```
 //!
 //! The lower triangle of `a` is read and stands for a symmetric matrix. Eigenvalues ascend; in each vector (a column
 //! of `V`) the component of the largest absolute value, the first of several, is positive. Eigenvalues alone are
-//! cheaper. Vectors of equal eigenvalues are any basis of a space and have no derivative: `F` is infinite there.
+//! cheaper. Vectors of equal eigenvalues are any basis of a space and have no derivative: it is infinite there. All other
+//! vectors have theirs (`vector_tangents.rs`).
 //!
 //! Source of the rule: Giles (2008), 2.3.3.
 
 use super::decomposition::{Decomposition, Tangents};
-use super::matrix::{diagonal, inverse_gaps, product, symmetric_of_lower, times, transposed};
+use super::matrix::{product, symmetric_of_lower};
+use super::vector_tangents::{dot_columns, of_eigenvectors};
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
 use crate::lang::problem::{Problem, Result};
@@ -42,10 +43,12 @@ impl Decomposition for Eigh {
                     .into(),
             types: "floats [.., n, n] to [.., n], and [.., n, n] with vectors".into(),
             derivative:
-                "t_w = diag(P), t_V = V (F ∘ P) with P = Vᵀ t V, F[i, j] = 1 / (w[j] - w[i])".into(),
+                "t_w = diag(P), t_V = V (F ∘ P) with P = Vᵀ t V, F[i, j] = 1 / (w[j] - w[i]), by a \
+                 linear system a vector"
+                    .into(),
             edges:
                 "the largest component of a vector is positive; vectors of equal eigenvalues have \
-                    no derivative (inf or nan); nan or inf in A: nan in that member"
+                    no derivative (inf or nan), others have theirs; nan or inf in A: nan in that member"
                     .into(),
         }
     }
@@ -58,13 +61,12 @@ impl Decomposition for Eigh {
         let y = b.emit(Eigh { vectors: true }, &[a]).to_vec();
         let [w, v] = y[..] else { return Err(Problem::internal("eigh has two outputs")) };
         let moved = product(b, symmetric_of_lower(b, da), v);
-        let p = product(b, transposed(b, v), moved);
-        let dw = Some(diagonal(b, p));
+        let dw = dot_columns(b, v, moved);
         if !self.vectors {
-            return Ok((vec![w], vec![dw]));
+            return Ok((vec![w], vec![Some(dw)]));
         }
-        let dv = product(b, v, times(b, inverse_gaps(b, w), p));
-        Ok((y, vec![dw, Some(dv)]))
+        let dv = of_eigenvectors(b, [symmetric_of_lower(b, a), w, v], moved, dw)?;
+        Ok((y, vec![Some(dw), Some(dv)]))
     }
 
     fn without(&self, used: &[bool]) -> Option<(Op, Vec<bool>)> {

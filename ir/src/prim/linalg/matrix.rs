@@ -76,7 +76,7 @@ pub(super) enum Part {
 }
 
 /// True at the elements of that part of matrices of that shape.
-fn mask(b: &Builder<'_>, shape: &Shape, part: Part) -> Atom {
+pub(super) fn mask(b: &Builder<'_>, shape: &Shape, part: Part) -> Atom {
     let rank = shape.len();
     let count = |axis| b.emit1(Iota { shape: shape.clone(), axis, dtype: Dtype::I64 }, &[]);
     let (row, column) = (count(rank - 2), count(rank - 1));
@@ -168,14 +168,6 @@ pub(super) fn gaps(b: &Builder<'_>, x: Atom) -> Atom {
 pub(super) fn unless(b: &Builder<'_>, part: Part, x: Atom, number: f64) -> Atom {
     let number = Literal::of(b.dtype_of(x), number).into();
     b.emit1(Scalar::Select, &[mask(b, &b.shape_of(x), part), number, x])
-}
-
-/// `F[i, j] = 1 / (x[j] - x[i])`, and 0 on the diagonal. Equal elements beside it give infinity: the vectors that
-/// belong to them are no functions of the matrix.
-pub(super) fn inverse_gaps(b: &Builder<'_>, x: Atom) -> Atom {
-    let gaps = unless(b, Part::Diagonal, gaps(b, x), 1.0);
-    let one = Literal::of(b.dtype_of(x), 1.0).into();
-    unless(b, Part::Diagonal, b.emit1(Scalar::Div, &[one, gaps]), 0.0)
 }
 
 /// `x + y`

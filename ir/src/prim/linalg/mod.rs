@@ -22,3 +22,4 @@ pub(crate) mod svd;
 pub(crate) mod triangular_solve;
 pub(crate) mod tridiagonal_solve;
 mod unrolled;
+mod vector_tangents;

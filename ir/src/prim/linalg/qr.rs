@@ -60,8 +60,8 @@ impl Decomposition for Qr {
         if self.full && m > n {
             return Err(Problem::new(
                 Kind::NotDifferentiable,
-                format!("`qr` with a full Q of {m} by {n} matrices has no derivative"),
-                "the last columns of Q are any basis of a complement; ask for the reduced factors",
+                format!("`qr_full` of {m} by {n} matrices has no derivative"),
+                "the last columns of Q are any basis of a complement; `qr` has the factors without them",
             ));
         }
         let y = b.emit(self.clone(), &[a]).to_vec();

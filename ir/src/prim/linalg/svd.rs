@@ -1,31 +1,26 @@
 //! `svd{vectors} a`: singular values and singular vectors.
 //!
 //! ```text
-//! A = U diag(s) Vᵀ       P = Uᵀ dA V        ds = diag(P)
-//! dU = U (F ∘ (P S + S Pᵀ)) + (1 - U Uᵀ) dA V S⁻¹        F[i, j] = 1 / (s[j]² - s[i]²), 0 on the diagonal
-//! dV = V (F ∘ (S P + Pᵀ S)) + (1 - V Vᵀ) dAᵀ U S⁻¹
+//! A = U diag(s) Vᵀ                      s[j] du[j] - A  dv[j] = dA  v[j] - ds[j] u[j]
+//! ds[j] = u[j]ᵀ dA v[j]                 s[j] dv[j] - Aᵀ du[j] = dAᵀ u[j] - ds[j] v[j]
 //! ```
-//!
-//! `F` is the product of 1 / (s[j] - s[i]) and 1 / (s[j] + s[i]), one on each side of `S`, so that no square of a singular
-//! value overflows or vanishes.
 //!
 //! Singular values descend; in each column of `U` the component of the largest absolute value, the first of several,
 //! is positive. Outputs are `s`, or `U`, `s`, `Vᵀ`: thin ones have min(m, n) vectors, full ones are square.
 //! Values alone are cheaper. The vectors that a full side has beyond the thin one are any basis of a complement and
-//! have no derivative; neither have those of equal singular values, where `F` is infinite.
+//! have no derivative; neither have those of equal singular values, nor of a value 0 of a matrix that is not square.
+//! All other vectors have theirs (`vector_tangents.rs`).
 //!
 //! Source of the rule: J. Townsend, *Differentiating the singular value decomposition* (2016).
 
 use super::decomposition::{Decomposition, Tangents};
-use super::matrix::{
-    Part, by_column, by_row, diagonal, inverse_gaps, minus, plus, product, times, transposed,
-    unless,
-};
+use super::matrix::{product, transposed};
+use super::vector_tangents::{dot_columns, of_singular_vectors};
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
 use crate::lang::problem::{Kind, Problem, Result};
 use crate::prim::syntax::Word;
-use crate::prim::{Doc, Family, Op, Sample, Scalar};
+use crate::prim::{Doc, Family, Op, Sample};
 use crate::tensor::Tensor;
 use tapeloom_routines::{Routine, SvdVectors};
 
@@ -58,11 +53,11 @@ impl Decomposition for Svd {
                     (thin), with squares of m and of n (full)"
                 .into(),
             derivative: "t_s = diag(P), P = Uᵀ t V; t_U = U (F ∘ (P S + S Pᵀ)) + (1 - U Uᵀ) t V S⁻¹, \
-                         F[i, j] = 1 / (s[j]² - s[i]²), t_V alike with tᵀ; none of the complements of \
-                         full vectors"
+                         F[i, j] = 1 / (s[j]² - s[i]²), t_V alike with tᵀ, by a linear system a pair of vectors; none of \
+                         the complements of full vectors"
                 .into(),
             edges: "the largest component of a column of U is positive; vectors of equal values have \
-                    no derivative (inf or nan); nan or inf in A: nan in that member"
+                    no derivative (inf or nan), others have theirs; nan or inf in A: nan in that member"
                 .into(),
         }
     }
@@ -74,45 +69,25 @@ impl Decomposition for Svd {
     fn jvp(&self, b: &Builder<'_>, a: Atom, da: Atom) -> Result<Tangents> {
         let shape = b.shape_of(a);
         let (m, n) = (shape[shape.len() - 2], shape[shape.len() - 1]);
-        let k = m.min(n);
         if self.vectors == SvdVectors::Full && m != n {
             return Err(Problem::new(
                 Kind::NotDifferentiable,
-                format!("`svd` with full vectors of {m} by {n} matrices has no derivative"),
-                "the vectors beyond the thin ones are any basis of a complement; ask for thin ones",
+                format!("`svd_full` of {m} by {n} matrices has no derivative"),
+                "the vectors that it has beyond those of `svd` are any basis of a complement; `svd` has \
+                 the others, and `svdvals` the values",
             ));
         }
         let y = b.emit(Svd { vectors: SvdVectors::Thin }, &[a]).to_vec();
         let [u, s, vt] = y[..] else { return Err(Problem::internal("svd has three outputs")) };
-        let (ut, v) = (transposed(b, u), transposed(b, vt));
-        let (av, atu) = (product(b, da, v), product(b, transposed(b, da), u));
-        let p = product(b, ut, av);
-        let ds = Some(diagonal(b, p));
+        let v = transposed(b, vt);
+        let av = product(b, da, v);
+        let ds = dot_columns(b, u, av);
         if self.vectors == SvdVectors::None {
-            return Ok((vec![s], vec![ds]));
+            return Ok((vec![s], vec![Some(ds)]));
         }
-        let (columns, rows) = (by_column(b, s, k), by_row(b, s, k));
-        let gaps = inverse_gaps(b, s);
-        let (p, pt) = (times(b, gaps, p), times(b, gaps, transposed(b, p)));
-        // Of a zero value alone the sum on the diagonal would be zero.
-        let sums = unless(b, Part::Diagonal, plus(b, columns, rows), 1.0);
-        let left = plus(b, times(b, p, columns), times(b, rows, pt));
-        let right = plus(b, times(b, rows, p), times(b, pt, columns));
-        let within = |x: Atom, turn: Atom| product(b, x, b.emit1(Scalar::Div, &[turn, sums]));
-        // (1 - x xᵀ) y S⁻¹, where x has fewer columns than rows.
-        let beyond = |x: Atom, xt: Atom, y: Atom, rows: usize| {
-            let rest = minus(b, y, product(b, x, product(b, xt, y)));
-            b.emit1(Scalar::Div, &[rest, by_column(b, s, rows)])
-        };
-        let mut du = within(u, left);
-        if m > k {
-            du = plus(b, du, beyond(u, ut, av, m));
-        }
-        let mut dv = within(v, right);
-        if n > k {
-            dv = plus(b, dv, beyond(v, vt, atu, n));
-        }
-        Ok((y, vec![Some(du), ds, Some(transposed(b, dv))]))
+        let moved = [av, product(b, transposed(b, da), u)];
+        let [du, dv] = of_singular_vectors(b, [a, u, s, v], moved, ds)?;
+        Ok((y, vec![Some(du), Some(ds), Some(transposed(b, dv))]))
     }
 
     fn without(&self, used: &[bool]) -> Option<(Op, Vec<bool>)> {
