@@ -52,6 +52,7 @@ faults! {
     RewriteRow = "rewrite-row", "the right-hand side of `(sub x (neg y))` is `(sub x y)`", "laws::rewrites";
     CotangentSum = "cotangent-sum", "a second cotangent replaces the first instead of being added", "random::fuzz";
     ViewAxes = "view-axes", "compiled broadcasts and permutations take the axes of the operand in order", "random::fuzz";
+    WindowBack = "window-back", "the transpose of a window reads its places in the same direction", "laws::convolutions";
     ConvertSaturation = "convert-saturation", "floats beyond the largest i32 wrap around", "laws::filetests";
     TransposeRule = "transpose-rule", "the transpose of `gather` sets instead of adding", "random::fuzz";
     BatchRule = "batch-rule", "a batched `rev` reverses the axes before", "random::fuzz";

@@ -1,5 +1,4 @@
-//! A small convolutional network tells bars that lie from bars that stand and from checks. There is no
-//! convolution among the primitives yet; one of nine places is a product with nine shifted images.
+//! A small convolutional network tells bars that lie from bars that stand and from checks.
 //!
 //! ```text
 //! cargo run --release --example cnn
@@ -7,13 +6,14 @@
 
 #![expect(clippy::print_stdout, reason = "an example speaks to its user")]
 
+use tapeloom::conv::Conv;
 use tapeloom::prelude::*;
 
 #[derive(Tree, Clone)]
 struct Model<T> {
-    /// [places, channels]
+    /// [3, 3, 1, channels]
     first: T,
-    /// [places, channels, channels]
+    /// [3, 3, channels, channels]
     second: T,
     /// [channels, classes]
     last: T,
@@ -21,19 +21,10 @@ struct Model<T> {
 
 type State<T> = (Model<T>, Model<T>, Model<T>);
 
-/// The image [n, m, ..] at the nine places of each window: [9, n - 2, m - 2, ..].
-fn windows(x: Var) -> Var {
-    let (n, m) = (x.shape()[0], x.shape()[1]);
-    let place =
-        |i: usize| x.slice_axis(0, i / 3..n - 2 + i / 3).slice_axis(1, i % 3..m - 2 + i % 3);
-    stack(&(0..9).map(place).collect::<Vec<_>>(), 0)
-}
-
-/// Scores of the classes for one image.
-fn scores(p: &Model<Var>, image: Var) -> Var {
-    let x = einsum("pnm,pc->nmc", &[windows(image), p.first]).relu();
-    let x = einsum("pnmc,pcd->nmd", &[windows(x), p.second]).relu();
-    x.mean_axis([0, 1]).dot(p.last)
+/// Scores of the classes for images [n, 8, 8, 1].
+fn scores(p: &Model<Var>, images: Var) -> Var {
+    let layer = |x: Var, w: Var| conv::conv(x, w, Conv::new().channels_last()).relu();
+    layer(layer(images, p.first), p.second).mean_axis([1, 2]).dot(p.last)
 }
 
 /// Kingma and Ba, "Adam: a method for stochastic optimization" (2015).
@@ -45,7 +36,7 @@ fn adam<P: Tree<Var>>(p: &P, m: &P, v: &P, g: &P, t: Var) -> (P, P, P) {
 }
 
 fn step(((p, m, v), t, x, y): (State<Var>, Var, Var, Var)) -> (Var, State<Var>) {
-    let loss = |p: Model<Var>| vmap(|x| scores(&p, x))(x).cross_entropy(y).mean();
+    let loss = |p: Model<Var>| scores(&p, x).cross_entropy(y).mean();
     let (loss, g) = value_and_grad(loss)(p.clone());
     (loss, adam(&p, &m, &v, &g, t))
 }
@@ -62,12 +53,12 @@ pub(crate) fn main() -> Result<(), tapeloom::Error> {
         x.extend((0..64).map(|i| pixel(sample % 3, i / 8, i % 8)));
         y.push((sample % 3) as i64);
     }
-    let (x, y) = (Tensor::new(&[24, 8, 8], x)?, Tensor::from(y));
+    let (x, y) = (Tensor::new(&[24, 8, 8, 1], x)?, Tensor::from(y));
 
     let numbers = |n: usize| (0..n).map(|i| 0.08 * ((7 * i % 11) as f64 - 5.0)).collect();
     let p = Model {
-        first: Tensor::new(&[9, 4], numbers(36))?,
-        second: Tensor::new(&[9, 4, 4], numbers(144))?,
+        first: Tensor::new(&[3, 3, 1, 4], numbers(36))?,
+        second: Tensor::new(&[3, 3, 4, 4], numbers(144))?,
         last: Tensor::new(&[4, 3], numbers(12))?,
     };
     let step = jit(step);
@@ -79,7 +70,7 @@ pub(crate) fn main() -> Result<(), tapeloom::Error> {
             println!("step {t:2}  loss {loss:.4}");
         }
     }
-    let guess = |(p, x): (Model<Var>, Var)| vmap(|x| scores(&p, x))(x).argmax(1);
+    let guess = |(p, x): (Model<Var>, Var)| scores(&p, x).argmax(1);
     let guess = run(guess, (&state.0, &x))?;
     println!("guesses {guess}");
     assert_eq!(guess, y);

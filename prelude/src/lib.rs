@@ -59,6 +59,7 @@ extern crate self as tapeloom;
 mod check;
 pub mod complex;
 pub mod control;
+pub mod conv;
 pub mod define_by_run;
 mod dtype;
 mod error;
@@ -121,7 +122,7 @@ pub mod prelude {
         tree_leaves, tree_map, tree_map2, tree_map3, tree_paths, tree_sum, zeros_like,
     };
     pub use crate::var::{IntoVar, Var};
-    pub use crate::{fft, linalg, optim, random};
+    pub use crate::{conv, fft, linalg, optim, random};
     pub use tapeloom_derive::Tree;
     pub use tapeloom_ir::{Cancel, Dtype, Policy, Shape, Tensor};
 }

@@ -18,6 +18,7 @@ chapters! {
     coming_from_jax = "../../book/src/coming-from-jax.md";
     control_flow = "../../book/src/control-flow.md";
     conventions = "../../book/src/conventions.md";
+    convolutions = "../../book/src/convolutions.md";
     errors = "../../book/src/errors.md";
     fast_programs = "../../book/src/fast-programs.md";
     implicit = "../../book/src/implicit.md";

@@ -700,6 +700,7 @@ pub struct Contract {
     pub rhs: Matrix,
     /// Rows by columns.
     pub out: Matrix,
-    /// Loops around it: extent and the steps of lhs, rhs and out.
+    /// Loops around it, the last one innermost: extent and the steps of lhs, rhs and out. Where the step of out is 0
+    /// every iteration adds to what the one before it left, and the first one alone overwrites.
     pub batch: Vec<(usize, i64, i64, i64)>,
 }

@@ -92,8 +92,8 @@ impl<'a> Reader<'a> {
         let at: Along = piece
             .axes
             .iter()
-            .map(|m| match m.axis {
-                Some(axis) if m.scale == 1 && m.offset == 0 && m.divisor == 1 => at[axis],
+            .map(|m| match m.terms[..] {
+                [(axis, 1)] if m.offset == 0 && m.divisor == 1 => at[axis],
                 _ => None,
             })
             .collect();

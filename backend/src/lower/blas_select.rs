@@ -3,17 +3,19 @@
 //! A contraction is for the library when its matrices are large enough to pay for the call and each
 //! operand is a matrix in memory: an array, or a view of one whose elements are at constant strides,
 //! so that permuted, sliced and broadcast operands need no copy. Free axes that do not merge into
-//! one row or column become loops around the call. Everything else is a loop nest like any other,
+//! one row or column become loops around the call, and so do contracted ones that do not merge into
+//! one axis of terms: their calls add to one result. Everything else is a loop nest like any other,
 //! which fuses with what is around it.
 //!
 //! ```text
 //! y[b,i,j] = Σ_k x[k,b,i] w[b,k,j]      for b: y[b] = (x[:,b,:])ᵀ @ w[b]
+//! y[o,j] = Σ_t,k x[o+t,k] w[t,k,j]      for t: y += x[t:t+O,:] @ w[t], a convolution, from the array itself
 //! ```
 
 use super::contraction::{Extents, contract_outputs};
 use super::graph::{Graph, Movement, NodeId, NodeKind};
 use super::loop_tree::{NodeMatrix, Product};
-use super::strided_layout::strided;
+use super::strided_layout::{strided, strided_within};
 use crate::machine::MachineModel;
 use std::collections::BTreeSet;
 
@@ -42,19 +44,21 @@ pub(crate) fn plan(graph: &Graph, id: NodeId) -> Option<Product> {
             _ => return None,
         }
     }
-    let m = merge(rows, &mut around);
-    let n = merge(columns, &mut around);
+    // Of each sort the longest group of axes that merge is an axis of the call. What is contracted besides is added by
+    // call after call.
+    let (m, n) = (longest(rows, &mut around), longest(columns, &mut around));
     let mut terms: Vec<(usize, i64, i64, i64)> = contract
         .iter()
         .map(|(a, b)| (l[*a], lhs.strides[*a], rhs.strides[*b], 0))
         .filter(|(extent, ..)| *extent != 1)
         .collect();
     terms.sort_by_key(|(_, s, _, _)| -s);
-    let mut left = Vec::new();
-    let k = merge(terms, &mut left);
-    if !left.is_empty() {
+    let mut added = Vec::new();
+    let k = longest(terms, &mut added);
+    if !added.is_empty() && !pays([m.0, n.0, k.0], graph.machine) {
         return None;
     }
+    around.extend(added);
     Some(Product {
         dtype: node.ty.dtype,
         m: m.0,
@@ -70,6 +74,10 @@ pub(crate) fn plan(graph: &Graph, id: NodeId) -> Option<Product> {
 /// Whether matrices are large enough for a call.
 fn worthwhile(extents: &Extents, machine: MachineModel) -> bool {
     let Extents { m, n, k } = *extents;
+    pays([m, n, k], machine)
+}
+
+fn pays([m, n, k]: [usize; 3], machine: MachineModel) -> bool {
     let work = m.saturating_mul(n).saturating_mul(k);
     m.min(n).min(k) >= machine.library_extent && work >= machine.library_products
 }
@@ -91,33 +99,61 @@ pub(crate) fn copied(graph: &Graph) -> BTreeSet<(NodeId, usize)> {
             {
                 continue;
             }
-            // A copy beneath a reshape is as good, and its loops need not divide.
-            slots.insert(match node.operands[slot].node() {
-                Some(n) if matches!(graph.nodes[n].kind, NodeKind::Movement(Movement::Reshape)) => {
-                    (n, 0)
-                }
-                _ => (id, slot),
-            });
+            slots.insert(to_copy(graph, id, slot));
         }
     }
     slots
 }
 
-/// A merged group of axes: extent and the strides in lhs, rhs and out. Axes that do not merge become
-/// loops around the call.
-fn merge(
-    mut axes: Vec<(usize, i64, i64, i64)>,
-    around: &mut Vec<(usize, i64, i64, i64)>,
-) -> (usize, i64, i64, i64) {
-    let Some(mut group) = axes.pop() else { return (1, 1, 1, 1) };
-    while let Some(next) = axes.pop() {
-        let n = group.0 as i64;
-        if (next.1, next.2, next.3) != (group.1 * n, group.2 * n, group.3 * n) {
-            around.push(next);
-            around.extend(axes);
-            break;
+/// Which operand of which node is to be copied, so that an operand of a contraction is a matrix in memory: the smallest
+/// array that will do. Beneath a reshape a copy is as good, and its loops need not divide; beneath windows it has each
+/// element once.
+fn to_copy(graph: &Graph, id: NodeId, slot: usize) -> (NodeId, usize) {
+    let whole = graph.nodes[id].operands[slot];
+    let size = |n: NodeId| graph.nodes[n].ty.shape.elements();
+    let (mut best, mut least) = ((id, slot), whole.node().map_or(0, size));
+    let mut at = whole.node();
+    while let Some(n) = at {
+        let operand = match &graph.nodes[n].kind {
+            NodeKind::Movement(Movement::Reshape) => 0,
+            NodeKind::Movement(Movement::View { pieces, .. }) if pieces.len() == 1 => {
+                pieces[0].operand
+            }
+            _ => break,
+        };
+        at = graph.nodes[n].operands[operand].node();
+        let Some(below) = at else { break };
+        let reshaped = matches!(graph.nodes[n].kind, NodeKind::Movement(Movement::Reshape));
+        let no_larger =
+            size(below) < least || (reshaped && best == (id, slot) && size(below) == least);
+        if no_larger && strided_within(graph, whole, Some(below)).is_some() {
+            (best, least) = ((n, operand), size(below));
         }
-        group.0 *= next.0;
     }
-    group
+    best
+}
+
+/// Axes of which each is the extent and the strides in lhs, rhs and out.
+type Axes = Vec<(usize, i64, i64, i64)>;
+
+/// The longest group of neighbouring axes that merge into one, the last of several. The others become loops around the
+/// call.
+fn longest(axes: Axes, around: &mut Axes) -> (usize, i64, i64, i64) {
+    let mut groups = Axes::new();
+    for next in axes.into_iter().rev() {
+        let n = groups.last().map_or(0, |g| g.0 as i64);
+        match groups.last_mut() {
+            Some(g) if (next.1, next.2, next.3) == (g.1 * n, g.2 * n, g.3 * n) => g.0 *= next.0,
+            _ => groups.push(next),
+        }
+    }
+    groups.reverse();
+    match (0..groups.len()).max_by_key(|i| groups[*i].0) {
+        None => (1, 1, 1, 1),
+        Some(i) => {
+            let group = groups.remove(i);
+            around.extend(groups);
+            group
+        }
+    }
 }

@@ -487,11 +487,8 @@ fn literal_starts(starts: &[Source], whole: &[usize], part: &[usize]) -> Option<
 
 /// The piece of an operand that is read at `start + o` (or `o - start`, for a sign of -1).
 fn shifted(operand: usize, starts: &[i64], sign: i64) -> Piece {
-    let axes = starts
-        .iter()
-        .enumerate()
-        .map(|(axis, s)| AxisMap { offset: sign * s, ..AxisMap::same(axis) })
-        .collect();
+    let axes =
+        starts.iter().enumerate().map(|(axis, s)| AxisMap::shifted(axis, sign * s)).collect();
     Piece { operand, axes }
 }
 

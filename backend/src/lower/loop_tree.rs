@@ -87,6 +87,7 @@ pub(crate) struct Product {
     pub(crate) lhs: NodeMatrix,
     pub(crate) rhs: NodeMatrix,
     pub(crate) out: NodeMatrix,
+    /// As those of a [`Contract`](crate::loop_ir::Contract).
     pub(crate) batch: Vec<(usize, i64, i64, i64)>,
 }
 

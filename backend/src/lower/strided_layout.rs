@@ -3,6 +3,7 @@
 
 use super::affine::{Affine, Index, Term};
 use super::graph::{Graph, Movement, NodeId, NodeKind, Source};
+use super::view::affine_index;
 use crate::loop_ir::IndexId;
 use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
@@ -20,6 +21,15 @@ pub(crate) struct Strided {
 
 /// Follows views symbolically: index `j` stands for the position along axis `j`.
 pub(crate) fn strided(graph: &Graph, source: Source) -> Option<Strided> {
+    strided_within(graph, source, None)
+}
+
+/// As [`strided`], if `copied`, which may be a view, were an array in memory.
+pub(crate) fn strided_within(
+    graph: &Graph,
+    source: Source,
+    copied: Option<NodeId>,
+) -> Option<Strided> {
     let mut id = source.node()?;
     let shape = graph.nodes[id].ty.shape.clone();
     if shape.elements() == 0 {
@@ -37,7 +47,8 @@ pub(crate) fn strided(graph: &Graph, source: Source) -> Option<Strided> {
         .collect();
     let flat = loop {
         let node = &graph.nodes[id];
-        let NodeKind::Movement(movement) = &node.kind else {
+        let moves = Some(id) != copied;
+        let (NodeKind::Movement(movement), true) = (&node.kind, moves) else {
             break flatten(&index, &node.ty.shape);
         };
         match movement {
@@ -47,9 +58,7 @@ pub(crate) fn strided(graph: &Graph, source: Source) -> Option<Strided> {
                 let extents = &graph.nodes[operand].ty.shape;
                 let mut next = Index::new();
                 for (map, extent) in piece.axes.iter().zip(extents.iter()) {
-                    let o = map.axis.map_or(Affine::default(), |a| index[a].clone());
-                    let o = o.times(map.scale).moved(map.offset);
-                    let (i, rest) = o.divide(map.divisor, range).exact()?;
+                    let (i, rest) = affine_index(map, &index).divide(map.divisor, range).exact()?;
                     let inside = i.interval(range).within(Interval::below(*extent));
                     if rest != Affine::default() || !inside {
                         return None;
@@ -74,7 +83,7 @@ pub(crate) fn strided(graph: &Graph, source: Source) -> Option<Strided> {
                     (id, index) = (root, next);
                     continue;
                 }
-                if graph.nodes[root].kind.is_movement() {
+                if graph.nodes[root].kind.is_movement() && Some(root) != copied {
                     return None;
                 }
                 id = root;

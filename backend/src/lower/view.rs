@@ -9,7 +9,7 @@ use super::graph::{Movement, NodeId, NodeKind, Source};
 use crate::loop_ir::Arg;
 use smallvec::SmallVec;
 use tapeloom_ir::analysis::interval::Interval;
-use tapeloom_ir::prim::Piece;
+use tapeloom_ir::prim::{AxisMap, Piece};
 use tapeloom_ir::{Code, Literal, Problem};
 
 /// The index into a piece of a view, and the conditions under which it has an element there: always,
@@ -24,6 +24,12 @@ pub(crate) enum Condition {
     Below(Affine, i64),
     /// `a == 0`
     Zero(Affine),
+}
+
+/// The index that a map reads, times its divisor.
+pub(crate) fn affine_index(map: &AxisMap, index: &Index) -> Affine {
+    let sum = |sum: Affine, (axis, factor): &(usize, i64)| sum.plus(&index[*axis], *factor);
+    map.terms.iter().fold(Affine::default(), sum).moved(map.offset)
 }
 
 impl FusionState<'_> {
@@ -100,8 +106,7 @@ impl FusionState<'_> {
         let mut at = Index::new();
         let mut conditions = SmallVec::new();
         for (map, extent) in piece.axes.iter().zip(operand) {
-            let o = map.axis.map_or(Affine::default(), |a| index[a].clone());
-            let mut i = o.times(map.scale).moved(map.offset);
+            let mut i = affine_index(map, index);
             if map.divisor != 1 {
                 let (quotient, remainder) = self.divided(&i, map.divisor);
                 match remainder.value() {

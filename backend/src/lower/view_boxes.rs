@@ -44,9 +44,11 @@ fn piece_box(piece: &Piece, operand: &[usize], shape: &[usize]) -> Option<PieceB
     let mut used: SmallVec<[bool; 4]> = SmallVec::from_elem(false, shape.len());
     for (map, extent) in piece.axes.iter().zip(operand) {
         let extent = *extent as i64;
-        let axis = match map.axis {
-            Some(axis) if map.scale != 0 => axis,
-            _ => {
+        let (axis, scale) = match map.terms[..] {
+            [term] => term,
+            // What two axes read together is no box.
+            [_, _, ..] => return None,
+            [] => {
                 let inside = map.offset.rem_euclid(map.divisor) == 0
                     && (0..extent).contains(&map.offset.div_euclid(map.divisor));
                 if inside {
@@ -62,30 +64,30 @@ fn piece_box(piece: &Piece, operand: &[usize], shape: &[usize]) -> Option<PieceB
         if map.divisor == 1 {
             // 0 <= o * scale + offset < extent
             let (mut lo, mut hi) = (0, out);
-            if map.scale > 0 {
+            if scale > 0 {
                 lo = lo.max(
-                    (-map.offset).div_euclid(map.scale)
-                        + i64::from((-map.offset).rem_euclid(map.scale) != 0),
+                    (-map.offset).div_euclid(scale)
+                        + i64::from((-map.offset).rem_euclid(scale) != 0),
                 );
-                hi = hi.min((extent - 1 - map.offset).div_euclid(map.scale) + 1);
+                hi = hi.min((extent - 1 - map.offset).div_euclid(scale) + 1);
             } else {
-                let s = -map.scale;
+                let s = -scale;
                 let above = map.offset - (extent - 1);
                 lo = lo.max(above.div_euclid(s) + i64::from(above.rem_euclid(s) != 0));
                 hi = hi.min(map.offset.div_euclid(s) + 1);
             }
             found[axis] = ((hi - lo).max(0) as usize, lo, 1);
-        } else if map.scale.abs() == 1 {
+        } else if scale.abs() == 1 {
             // o = ±(k * divisor - offset) for k in 0..extent, as far as it is inside.
-            let (low, high) = match map.scale {
+            let (low, high) = match scale {
                 1 => (map.offset, out + map.offset - 1),
                 _ => (map.offset - out + 1, map.offset),
             };
             let above = low.div_euclid(map.divisor) + i64::from(low.rem_euclid(map.divisor) != 0);
             let (first, last) = (above.max(0), high.div_euclid(map.divisor).min(extent - 1));
-            let start = (first * map.divisor - map.offset) * map.scale;
+            let start = (first * map.divisor - map.offset) * scale;
             let count = (last - first + 1).max(0) as usize;
-            found[axis] = (count, start, map.divisor * map.scale);
+            found[axis] = (count, start, map.divisor * scale);
         } else {
             return None;
         }

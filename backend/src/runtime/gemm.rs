@@ -50,7 +50,8 @@ impl Matrices {
 /// The extent of a loop around, and the steps of lhs, rhs, out.
 pub(crate) type Batch = [i64; 4];
 
-/// How far lhs, rhs and out move for each item of the batches, in order.
+/// How far lhs, rhs and out move for each item of the batches, in order, and whether the item is the first at its place of
+/// out, which does not move with every batch.
 pub(crate) struct Steps<'a> {
     batches: &'a [Batch],
     index: SmallVec<[i64; 4]>,
@@ -65,16 +66,17 @@ impl Steps<'_> {
 }
 
 impl Iterator for Steps<'_> {
-    type Item = [isize; 3];
+    type Item = ([isize; 3], bool);
 
-    fn next(&mut self) -> Option<[isize; 3]> {
+    fn next(&mut self) -> Option<([isize; 3], bool)> {
         if self.left == 0 {
             return None;
         }
         self.left -= 1;
-        let mut at = [0; 3];
+        let (mut at, mut first) = ([0; 3], true);
         for (i, [_, steps @ ..]) in self.index.iter().zip(self.batches) {
             at.iter_mut().zip(steps).for_each(|(at, step)| *at += (i * step) as isize);
+            first &= *i == 0 || steps[2] != 0;
         }
         for (i, batch) in self.index.iter_mut().zip(self.batches).rev() {
             *i += 1;
@@ -83,7 +85,7 @@ impl Iterator for Steps<'_> {
             }
             *i = 0;
         }
-        Some(at)
+        Some((at, first))
     }
 }
 
@@ -205,10 +207,11 @@ unsafe fn run<T: Copy>(
     let (shape, batches) = unsafe { Matrices::read(numbers) };
     let [m, n, k] = shape.sizes;
     let accumulate = shape.accumulate != 0;
-    let before = if accumulate { one } else { zero };
     let [[l_row, l_column], [r_row, r_column], [o_row, o_column]] =
         shape.strides.map(|s| s.map(|s| s as isize));
-    for at in Steps::of(batches) {
+    for (at, first) in Steps::of(batches) {
+        let accumulate = accumulate || !first;
+        let before = if accumulate { one } else { zero };
         // SAFETY: by the contract of this function the strides stay within the buffers, and `out`
         // overlaps no operand. `wrapping_offset` because a matrix without elements may start
         // anywhere.

@@ -275,6 +275,15 @@ impl<'a> Builder<'a> {
         draft.equations().iter().rev().find(|e| e.outputs.contains(&value)).cloned()
     }
 
+    /// As [`definition`](Builder::definition), if it is one of the last few equations: looking for it takes no time that grows with
+    /// the program.
+    pub(crate) fn recent_definition(&self, atom: Atom) -> Option<Equation> {
+        const FEW: usize = 16;
+        let (draft, value) = (self.draft.borrow(), atom.value()?);
+        let all = draft.equations();
+        all.iter().rev().take(FEW).find(|e| e.outputs.contains(&value)).cloned()
+    }
+
     /// Records a problem at the current location; the first one is kept.
     pub fn fail(&self, problem: Problem) {
         self.draft.borrow_mut().fail(problem, self.origin.get().loc);

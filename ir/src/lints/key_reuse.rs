@@ -273,9 +273,9 @@ impl Keys<'_> {
                     let (Some(from), Some(to)) = (array(e.operands[p.operand]), ty) else {
                         return false;
                     };
-                    let axis = |(map, n): (&AxisMap, &usize)| match map.axis {
-                        Some(axis) => *map == AxisMap::same(axis) && to.shape[axis] == *n,
-                        None => *n == 1,
+                    let axis = |(map, n): (&AxisMap, &usize)| match map.terms[..] {
+                        [] => *n == 1,
+                        [(axis, _), ..] => *map == AxisMap::same(axis) && to.shape[axis] == *n,
                     };
                     p.axes.iter().zip(from.shape.iter()).all(axis)
                 };

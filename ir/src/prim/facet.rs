@@ -50,6 +50,7 @@ impl Op {
             | Op::Reshape(_)
             | Op::Permute(_)
             | Op::Pad(_)
+            | Op::Window(_)
             | Op::Concatenate(_)
             | Op::Rev(_)
             | Op::Diagonal(_)

@@ -54,6 +54,7 @@ pub use array::rev::Rev;
 pub use array::scatter::{Combine, Scatter};
 pub use array::slice::Slice;
 pub use array::stop_gradient::StopGradient;
+pub use array::window::{Move, Window};
 pub use code::{
     Code, CodeRow, Continuity, Domain, Fold, Gives, Library, LibraryFn, Neutral, Parameter, Takes,
     Words, power, threefry2x32,
@@ -88,6 +89,7 @@ pub use rules::array_primitive::{ArrayPrimitive, Tangent};
 pub use rules::attr::{Attr, Attributes};
 pub use rules::doc::{Doc, Family};
 pub use rules::expr::Expr;
+pub use rules::filled_view::{Filled, FilledView};
 pub use rules::index_map::Bounds;
 pub use rules::lowering::{AxisMap, Lowering, Piece, Step};
 pub use rules::region::{Region, RegionList, Role};
@@ -211,12 +213,21 @@ pub trait Primitive: Notation {
 
 /// Makes [`Op`] from the list of primitives.
 macro_rules! primitives {
-    (arrays: $($array:ident),*; decompositions: $($several:ident),*; regions: $($region:ident),*;) => {
+    (
+        arrays: $($array:ident),*; views: $($view:ident),*; decompositions: $($several:ident),*;
+        regions: $($region:ident),*;
+    ) => {
         $(const _: fn() -> Vec<Sample> = <$array as ArrayPrimitive>::samples;)*
+        $(impl From<$view> for Op {
+            fn from(p: $view) -> Op { Op::$view(Filled(p)) }
+        })*
         $(impl From<$several> for Op {
             fn from(p: $several) -> Op { Op::$several(Decomposed(p)) }
         })*
-        primitives! { $($array $array,)* $($several Decomposed<$several>,)* $($region $region,)* }
+        primitives! {
+            $($array $array,)* $($view Filled<$view>,)* $($several Decomposed<$several>,)*
+            $($region $region,)*
+        }
     };
     ($($name:ident $prim:ty,)*) => {
         /// A primitive with its attributes. What one asks it are the methods of [`Primitive`].
@@ -244,13 +255,15 @@ macro_rules! primitives {
 primitives! {
     arrays:
         Scalar, IntegerPow, Polygamma, Convert,
-        Broadcast, Reshape, Permute, Slice, DynamicSlice, DynamicUpdateSlice, Pad, Concatenate, Rev, Diagonal, Iota,
+        Broadcast, Reshape, Permute, Slice, DynamicSlice, DynamicUpdateSlice, Concatenate, Rev, Diagonal, Iota,
         Reduce, ArgReduce, Dot,
         Cumulate, Recurrence, ArgSort,
         Gather, Scatter,
         Cholesky, TriangularSolve, TridiagonalSolve,
         Fft, Rfft, Irfft,
         StopGradient, Barrier;
+    views:
+        Pad, Window;
     decompositions:
         Lu, Qr, Eigh, Svd, Eig, Schur;
     regions:

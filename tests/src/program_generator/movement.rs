@@ -1,7 +1,9 @@
 //! Genes that move elements: views, slices, paddings, repetitions, pieces joined.
 
 use super::{Gene, Generator, Value};
-use tapeloom_ir::prim::{Broadcast, Concatenate, Diagonal, Pad, Permute, Reshape, Rev, Slice};
+use tapeloom_ir::prim::{
+    Broadcast, Concatenate, Diagonal, Move, Pad, Permute, Reshape, Rev, Slice, Window,
+};
 use tapeloom_ir::{Atom, Shape};
 
 impl Generator<'_, '_> {
@@ -57,9 +59,34 @@ impl Generator<'_, '_> {
         self.push(op, &[x.atom], x.bound);
     }
 
-    /// Around and between elements; negative amounts crop.
+    /// Windows along one axis of an array, whose places are along another one, in any direction.
+    fn windowed(&mut self, x: &Value) {
+        let axis = self.rng.index(x.ty.shape.len());
+        let tap = (axis + 1 + self.rng.index(x.ty.shape.len() - 1)) % x.ty.shape.len();
+        let window = Move {
+            axis,
+            tap,
+            scale: [1, 2, -1, 3, -2][self.rng.index(5)],
+            step: self.rng.index(5) as i64 - 2,
+            offset: self.rng.index(7) as i64 - 3,
+            divisor: 1 + self.rng.index(2),
+            extent: self.rng.index(6),
+        };
+        let mut shape = x.ty.shape.to_vec();
+        shape[axis] = window.extent;
+        if self.small(&shape) {
+            let fill = self.literal(x.ty.dtype);
+            let bound = x.bound.max(fill.to_f64().abs());
+            self.push(Window { moves: vec![window] }, &[x.atom, fill.into()], bound);
+        }
+    }
+
+    /// Around and between elements, negative amounts crop; or in windows.
     pub(super) fn padded(&mut self, gene: Gene) {
         let x = self.any(gene.operands[0]);
+        if x.ty.shape.len() > 1 && self.rng.index(2) == 0 {
+            return self.windowed(&x);
+        }
         let mut op = Pad { low: Vec::new(), high: Vec::new(), interior: Vec::new() };
         let mut shape = Vec::new();
         for &extent in x.ty.shape.iter() {

@@ -10,6 +10,7 @@
 //! Size: the edge of the image; honest, the images.
 
 use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, iterations, noise, unit};
+use tapeloom::conv::Conv;
 use tapeloom::prelude::*;
 
 /// The mutated form.
@@ -264,20 +265,12 @@ fn loss(weights: &[Var], images: Var) -> Var {
     -(x.log_softmax(1) * labels.one_hot(10, Dtype::F64)).sum()
 }
 
-/// The sum over the places of the filter of the channels there times its weights.
 fn convolution(x: Var, w: Var, b: Var) -> Var {
-    let edge = x.shape()[2] + 1 - FILTER;
-    let at = |(i, j): (usize, usize)| {
-        let seen = x.slice_axis(2, i..i + edge).slice_axis(3, j..j + edge);
-        einsum("ncij,oc->noij", &[seen, w.index_axis(3, j).index_axis(2, i)])
-    };
-    let places = (0..FILTER).flat_map(|i| (0..FILTER).map(move |j| (i, j)));
-    places.map(at).fold(b.reshape([b.len(), 1, 1]), |sum, term| sum + term)
+    conv::conv(x, w, Conv::new()) + b.reshape([b.len(), 1, 1])
 }
 
 fn average(x: Var) -> Var {
-    let [n, channels, edge] = [x.shape()[0], x.shape()[1], x.shape()[2] / 2];
-    x.reshape([n, channels, edge, 2, edge, 2]).mean_axis([3, 5])
+    conv::avg_pool(x, conv::windows([2, 2]).strides([2, 2]))
 }
 
 /// Channels of a square: rows of rows.

@@ -7,6 +7,7 @@
 mod batching;
 mod compose;
 mod conformance;
+mod convolutions;
 mod derivatives;
 mod edges;
 mod empty;

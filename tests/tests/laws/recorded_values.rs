@@ -2,7 +2,7 @@
 //! versions recorded them.
 
 use serde_json::Value;
-use tapeloom::Tensor;
+use tapeloom::prelude::*;
 use tapeloom_tests::conformance::{tensor, tensors};
 
 /// One recorded call.
@@ -34,6 +34,32 @@ pub(crate) fn recorded_values<C: Copy>(
         (v, RecordedValue { name, args, out, grad, call })
     };
     lines.map(read).collect()
+}
+
+/// Says where arrays disagree by more than `within` of the largest finite number, and 1.
+pub(crate) fn differ(got: &[Tensor], want: &[Tensor], within: f64) -> Option<String> {
+    if got.len() != want.len() {
+        return Some(format!("{} arrays and not {}", got.len(), want.len()));
+    }
+    let all = |t: &[Tensor]| t.iter().flat_map(|t| t.numbers().collect::<Vec<_>>()).collect();
+    let (x, y): (Vec<f64>, Vec<f64>) = (all(got), all(want));
+    let largest = y.iter().filter(|y| y.is_finite()).fold(1.0, |m: f64, y| m.max(y.abs()));
+    let near =
+        |x: f64, y: f64| (x - y).abs() <= within * largest || x == y || (x.is_nan() && y.is_nan());
+    let shapes = got.iter().zip(want).find(|(x, y)| x.shape() != y.shape());
+    shapes.map(|(x, y)| format!("{} and not {}", x.ty(), y.ty())).or_else(|| {
+        (!x.iter().zip(&y).all(|(x, y)| near(*x, *y))).then(|| format!("{x:?}\n    and not {y:?}"))
+    })
+}
+
+/// The sum of all float results, weighted as the script weights them.
+pub(crate) fn weighted(results: Vec<Var>) -> Var {
+    let one = |y: Var| {
+        let y = y.flatten();
+        (y * (arange(y.len(), y.dtype()) + 1.0).cos()).sum()
+    };
+    let floats = results.into_iter().filter(|y| y.dtype().is_float());
+    floats.map(one).reduce(|x, y| x + y).unwrap_or(zeros([], Dtype::F64))
 }
 
 /// Fails with all that differs, if anything does.

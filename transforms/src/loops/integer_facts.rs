@@ -191,7 +191,7 @@ impl<'a> Known<'a> {
             let parts = self.parts(x[piece.operand])?;
             let at = match piece.axes.as_slice() {
                 [] => Some(0),
-                [along] => along.index(if along.axis.is_some() { j } else { 0 }, parts.len()),
+                [along] => along.apply(&[j], parts.len()),
                 _ => return None,
             };
             if let Some(at) = at {

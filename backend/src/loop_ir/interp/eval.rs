@@ -587,11 +587,12 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
             start + row as i64 * m.row + column as i64 * m.column
         };
         for flat in 0..count {
-            let (mut rest, mut at) = (flat as i64, firsts);
+            let (mut rest, mut at, mut accumulate) = (flat as i64, firsts, c.accumulate);
             for (extent, lhs, rhs, out) in c.batch.iter().rev() {
                 let i = rest % *extent as i64;
                 rest /= *extent as i64;
                 at = [at[0] + i * lhs, at[1] + i * rhs, at[2] + i * out];
+                accumulate |= i != 0 && *out == 0;
             }
             for row in 0..c.m {
                 for column in 0..c.n {
@@ -612,7 +613,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
                     let add = |x, y| self.code(site(1), Code::Add, &[x, y]);
                     let mut sum = combine(&mut sums, add)?.unwrap_or(zero);
                     let to = element(&c.out, at[2], row, column);
-                    if c.accumulate {
+                    if accumulate {
                         let old = self.read(f, None, c.out.held, to, &marks)?;
                         sum = if c.k == 0 {
                             old

@@ -130,7 +130,8 @@ unsafe fn run<V: Line>(numbers: *const i64, lhs: *const V::T, rhs: *const V::T, 
     let (c, batches) = unsafe { Matrices::read(numbers) };
     let [m, n, k] = c.sizes.map(|size| size as usize);
     let (lanes, accumulate) = (c.lanes as usize, c.accumulate != 0);
-    for [l, r, o] in Steps::of(batches) {
+    for ([l, r, o], first) in Steps::of(batches) {
+        let accumulate = accumulate || !first;
         let (lhs, rhs) = (lhs.wrapping_offset(l), rhs.wrapping_offset(r));
         let lhs = Matrix::new(lhs, c.strides[0]);
         let rhs = Matrix::new(rhs, c.strides[1]);

@@ -4,6 +4,7 @@
 //! that axis, or extent 1, which is stretched. All other axes are new. Source: StableHLO's
 //! `broadcast_in_dim`.
 
+use super::dot::Product;
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
 use crate::lang::problem::{Kind, Problem, Result};
@@ -80,7 +81,10 @@ impl Movement for Broadcast {
         let axes = self.repeated(&x.shape);
         let mut back = ct;
         if !axes.is_empty() {
-            back = b.emit1(Reduce { reducer: Reducer::Sum, axes }, &[back]);
+            // The sum of a product over axes that both factors have is a product, too.
+            let product = Product::of(b, ct).and_then(|product| product.summed(b, &axes));
+            back =
+                product.unwrap_or_else(|| b.emit1(Reduce { reducer: Reducer::Sum, axes }, &[ct]));
         }
         if b.shape_of(back) != x.shape {
             back = b.emit1(Reshape { shape: x.shape.clone() }, &[back]);

@@ -20,8 +20,8 @@ use crate::lang::function::Atom;
 use crate::lang::problem::{Kind, Problem, Result};
 use crate::lang::types::{ArrayType, Dtype, Shape, Type};
 use crate::prim::{
-    Arg, ArrayPrimitive, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand, Permute,
-    Rewrite, Sample, Tangent, elementwise,
+    Arg, ArrayPrimitive, Cotangents, Doc, Effects, Family, Linearity, Lowering, Op, Operand,
+    Permute, Rewrite, Sample, Tangent, elementwise,
 };
 use crate::tensor::{Element, Tensor};
 
@@ -57,6 +57,16 @@ impl Dot {
         (0..rank).filter(|a| !batch.contains(a) && !contract.contains(a)).collect()
     }
 
+    /// What each axis of the result is, for operands of those ranks.
+    fn axes(&self, [left, right]: [usize; 2]) -> Vec<AxisOf> {
+        let batch = (0..self.batch.len()).map(AxisOf::Batch);
+        let left = self.free(Side::Left, left).into_iter().map(AxisOf::Left);
+        batch
+            .chain(left)
+            .chain(self.free(Side::Right, right).into_iter().map(AxisOf::Right))
+            .collect()
+    }
+
     /// The same product with the operands exchanged.
     pub(super) fn swapped(&self) -> Dot {
         let swap = |pairs: &[(usize, usize)]| pairs.iter().map(|(l, r)| (*r, *l)).collect();
@@ -90,6 +100,98 @@ impl Dot {
         let place = |axis: usize| came.iter().position(|c| *c == axis);
         let permutation = (0..rank).filter_map(place).collect();
         Permute { permutation }.apply(b, b.emit1(back, &[ct, right]))
+    }
+}
+
+/// Which axis of its operands an axis of a product is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum AxisOf {
+    /// That pair of the batch.
+    Batch(usize),
+    /// That axis of the left operand.
+    Left(usize),
+    /// That axis of the right operand.
+    Right(usize),
+}
+
+/// An array that is a product, perhaps with its axes in another order.
+pub(super) struct Product {
+    pub(super) dot: Dot,
+    pub(super) operands: [Atom; 2],
+    /// What each axis of the array is.
+    pub(super) axes: Vec<AxisOf>,
+}
+
+impl Product {
+    /// The product that an array is, if it was emitted just now.
+    pub(super) fn of(b: &Builder<'_>, x: Atom) -> Option<Product> {
+        let (mut order, mut at): (Vec<usize>, Atom) = ((0..b.shape_of(x).len()).collect(), x);
+        loop {
+            let e = b.recent_definition(at)?;
+            match (&e.op, &e.operands[..]) {
+                (Op::Permute(p), [from]) => {
+                    order = order.iter().map(|axis| p.permutation[*axis]).collect();
+                    at = *from;
+                }
+                (Op::Dot(dot), [left, right]) => {
+                    let own = dot.axes([*left, *right].map(|x| b.shape_of(x).len()));
+                    let axes = order.iter().map(|axis| own[*axis]).collect();
+                    return Some(Product { dot: dot.clone(), operands: [*left, *right], axes });
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    /// The product with the operands exchanged, axes in the same order.
+    pub(super) fn turned(self) -> Product {
+        let turned = |axis: AxisOf| match axis {
+            AxisOf::Batch(i) => AxisOf::Batch(i),
+            AxisOf::Left(a) => AxisOf::Right(a),
+            AxisOf::Right(a) => AxisOf::Left(a),
+        };
+        let [left, right] = self.operands;
+        Product {
+            dot: self.dot.swapped(),
+            operands: [right, left],
+            axes: self.axes.into_iter().map(turned).collect(),
+        }
+    }
+
+    /// Another product whose axes are those, in that order.
+    pub(super) fn emit(
+        b: &Builder<'_>,
+        dot: Dot,
+        operands: [Atom; 2],
+        axes: &[AxisOf],
+    ) -> Option<Atom> {
+        let own = dot.axes(operands.map(|x| b.shape_of(x).len()));
+        let place = |axis: &AxisOf| own.iter().position(|o| o == axis);
+        let permutation = axes.iter().map(place).collect::<Option<Vec<usize>>>()?;
+        Some(Permute { permutation }.apply(b, b.emit1(dot, &operands)))
+    }
+
+    /// `Σ x` over those axes of the array, if they are of its batch: they are contracted.
+    pub(super) fn summed(self, b: &Builder<'_>, over: &[usize]) -> Option<Atom> {
+        let Product { dot, operands, axes } = self;
+        let mut gone = Vec::new();
+        for axis in over {
+            let AxisOf::Batch(i) = axes[*axis] else { return None };
+            gone.push(i);
+        }
+        let pairs = |on: bool| {
+            let which = dot.batch.iter().enumerate().filter(|(i, _)| gone.contains(i) == on);
+            which.map(|(_, pair)| *pair).collect::<Vec<_>>()
+        };
+        let (batch, mut contract) = (pairs(false), dot.contract.clone());
+        contract.extend(pairs(true));
+        let now = |axis: AxisOf| match axis {
+            AxisOf::Batch(i) => AxisOf::Batch(i - (0..i).filter(|j| gone.contains(j)).count()),
+            other => other,
+        };
+        let kept = axes.iter().enumerate().filter(|(i, _)| !over.contains(i));
+        let kept: Vec<AxisOf> = kept.map(|(_, axis)| now(*axis)).collect();
+        Product::emit(b, Dot { batch, contract }, operands, &kept)
     }
 }
 

@@ -23,3 +23,4 @@ pub(crate) mod scatter;
 pub(crate) mod scatter_derivatives;
 pub(crate) mod slice;
 pub(crate) mod stop_gradient;
+pub(crate) mod window;

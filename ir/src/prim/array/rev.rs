@@ -47,7 +47,7 @@ impl Movement for Rev {
     fn view(&self, x: &Shape) -> View {
         let map = |(axis, n): (usize, &usize)| match self.axes.binary_search(&axis) {
             // The last index, which is -1 where there is none: then there is nothing to read.
-            Ok(_) => AxisMap { scale: -1, ..AxisMap::shifted(axis, n.wrapping_sub(1) as i64) },
+            Ok(_) => AxisMap::scaled(axis, -1, n.wrapping_sub(1) as i64),
             Err(_) => AxisMap::same(axis),
         };
         View::Axes(x.iter().enumerate().map(map).collect())

@@ -119,9 +119,8 @@ impl Movement for Slice {
 
     /// `v(o) = start + stride o`
     fn view(&self, _: &Shape) -> View {
-        let map = |(axis, (start, _, stride)): (usize, (usize, usize, usize))| AxisMap {
-            scale: stride as i64,
-            ..AxisMap::shifted(axis, start as i64)
+        let map = |(axis, (start, _, stride)): (usize, (usize, usize, usize))| {
+            AxisMap::scaled(axis, stride as i64, start as i64)
         };
         View::Axes(self.axes().enumerate().map(map).collect())
     }

@@ -12,6 +12,7 @@ use crate::lang::types::{ArrayType, Dtype, Shape, Type};
 use crate::prim::facet::Facet;
 use crate::prim::{Bounds, Code, Combine, LoopSpec, Mark, Op, Operand, RoutineCall};
 use crate::tensor::Tensor;
+use smallvec::{SmallVec, smallvec};
 
 /// What to do for an equation with one output (or, for one that runs functions, many).
 #[derive(Clone, Debug)]
@@ -150,15 +151,13 @@ pub struct Piece {
     pub axes: Vec<AxisMap>,
 }
 
-/// The index along one axis of the operand as a function of the output's index `o`:
-/// `(o[axis] * scale + offset) / divisor`. The element belongs to the piece only where the division
+/// The index along one axis of the operand as a function of the output's indices `o`:
+/// `(Σ factor * o[axis] + offset) / divisor`. The element belongs to the piece only where the division
 /// is exact and the index is within the operand.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AxisMap {
-    /// Output axis; `None` means `o = 0`.
-    pub axis: Option<usize>,
-    /// Factor (negative for a reversed axis).
-    pub scale: i64,
+    /// Output axes, each once, with their factors (negative along a reversed axis, never 0).
+    pub terms: SmallVec<[(usize, i64); 2]>,
     /// Offset.
     pub offset: i64,
     /// Divisor, at least 1.
@@ -168,23 +167,28 @@ pub struct AxisMap {
 impl AxisMap {
     /// The operand's index is the output's index along `axis`.
     pub fn same(axis: usize) -> AxisMap {
-        AxisMap { axis: Some(axis), scale: 1, offset: 0, divisor: 1 }
+        AxisMap::scaled(axis, 1, 0)
     }
     /// The operand's index is always 0.
     pub fn zero() -> AxisMap {
-        AxisMap { axis: None, scale: 0, offset: 0, divisor: 1 }
+        AxisMap { terms: SmallVec::new(), offset: 0, divisor: 1 }
     }
     /// The operand's index is the output's index along `axis`, plus `offset`.
     pub fn shifted(axis: usize, offset: i64) -> AxisMap {
-        AxisMap { axis: Some(axis), scale: 1, offset, divisor: 1 }
+        AxisMap::scaled(axis, 1, offset)
+    }
+    /// The operand's index is the output's index along `axis` times a factor, plus `offset`.
+    pub fn scaled(axis: usize, factor: i64, offset: i64) -> AxisMap {
+        AxisMap { terms: smallvec![(axis, factor)], offset, divisor: 1 }
     }
     /// The operand's index for an output index, if it lies in `0..extent`.
     pub fn apply(&self, output: &[usize], extent: usize) -> Option<usize> {
-        self.index(self.axis.map_or(0, |a| output[a]), extent)
+        let sum = self.terms.iter().map(|(axis, factor)| output[*axis] as i64 * factor).sum();
+        self.index(sum, extent)
     }
-    /// The operand's index for the index `o` along the output axis, if it lies in `0..extent`.
-    pub fn index(&self, o: usize, extent: usize) -> Option<usize> {
-        let n = o as i64 * self.scale + self.offset;
+    /// The operand's index for a sum of terms, if it lies in `0..extent`.
+    fn index(&self, sum: i64, extent: usize) -> Option<usize> {
+        let n = sum + self.offset;
         if n.rem_euclid(self.divisor) != 0 {
             return None;
         }
@@ -199,8 +203,9 @@ pub(crate) const INDEX_LIMIT: usize = 1 << 60;
 /// The meaning of [`Lowering::View`] on concrete operands.
 ///
 /// Where several pieces contain an element the first one gives it, so pieces are painted over the
-/// fill from last to first. Each axis map reads one output axis: what a piece contributes is a
-/// product of lists, one per output axis, of (distance in the output, distance in the operand).
+/// fill from last to first. Where each axis map reads one output axis, what a piece contributes is a
+/// product of lists, one per output axis, of (distance in the output, distance in the operand). Else
+/// the output axes that maps read together are one list.
 pub(crate) fn eval_view(
     operands: &[Tensor],
     pieces: &[Piece],
@@ -229,35 +234,64 @@ pub(crate) fn eval_view(
     Ok(y)
 }
 
-/// (distance in the output, distance in the operand) of every index along one output axis that a
+/// (distance in the output, distance in the operand) of every index along some output axes that a
 /// piece contains.
 type Steps = Vec<(usize, usize)>;
 
-/// Where a piece starts in its operand and its steps along each output axis; `None` where it is
-/// empty.
+/// Where a piece starts in its operand and its steps along the output axes that belong together; `None`
+/// where it is empty.
 fn steps(piece: &Piece, x: &Shape, y: &Shape) -> Option<(usize, Vec<Steps>)> {
     let (x_strides, y_strides) = (x.strides(), y.strides());
     let maps = || piece.axes.iter().zip(x.iter().zip(&x_strides));
     let mut from = 0;
-    for (map, (extent, stride)) in maps().filter(|(map, _)| map.axis.is_none()) {
-        from += map.index(0, *extent)? * stride;
+    for (map, (extent, stride)) in maps().filter(|(map, _)| map.terms.is_empty()) {
+        from += map.apply(&[], *extent)? * stride;
     }
     let mut all = Vec::with_capacity(y.len());
-    for (axis, (extent, y_stride)) in y.iter().zip(&y_strides).enumerate() {
-        let step = |o: usize| {
-            let mut distance = 0;
-            for (map, (extent, stride)) in maps().filter(|(map, _)| map.axis == Some(axis)) {
-                distance += map.index(o, *extent)? * stride;
+    for axes in joined_axes(piece, y.len()) {
+        let own = |map: &AxisMap| map.terms.first().is_some_and(|(axis, _)| axes.contains(axis));
+        let extents: Vec<usize> = axes.iter().map(|axis| y[*axis]).collect();
+        let mut index = vec![0; y.len()];
+        let mut inner = vec![0; axes.len()];
+        let mut found = Steps::new();
+        for _ in 0..extents.iter().product() {
+            for (axis, i) in axes.iter().zip(&inner) {
+                index[*axis] = *i;
             }
-            Some((o * y_stride, distance))
-        };
-        let steps: Steps = (0..*extent).filter_map(step).collect();
-        if steps.is_empty() {
+            let distance = maps()
+                .filter(|(map, _)| own(map))
+                .try_fold(0, |sum, (map, (n, stride))| Some(sum + map.apply(&index, *n)? * stride));
+            if let Some(distance) = distance {
+                found.push((
+                    axes.iter().map(|axis| index[*axis] * y_strides[*axis]).sum(),
+                    distance,
+                ));
+            }
+            crate::tensor::step_index(&mut inner, &extents);
+        }
+        if found.is_empty() {
             return None;
         }
-        all.push(steps);
+        all.push(found);
     }
     Some((from, all))
+}
+
+/// The output axes in groups: those that one axis map reads are in one.
+fn joined_axes(piece: &Piece, rank: usize) -> Vec<Vec<usize>> {
+    let mut groups: Vec<Vec<usize>> = (0..rank).map(|axis| vec![axis]).collect();
+    for map in &piece.axes {
+        let read = |group: &Vec<usize>| map.terms.iter().any(|(axis, _)| group.contains(axis));
+        let (together, mut rest): (Vec<_>, Vec<_>) = groups.into_iter().partition(read);
+        let mut together = together.concat();
+        together.sort_unstable();
+        if !together.is_empty() {
+            rest.push(together);
+        }
+        groups = rest;
+    }
+    groups.sort_unstable();
+    groups
 }
 
 /// Copies a piece; `T` is any type of the elements' size.

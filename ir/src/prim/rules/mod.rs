@@ -362,6 +362,7 @@ pub(crate) mod batch_mask;
 pub(crate) mod box_addressing;
 pub(crate) mod doc;
 pub(crate) mod expr;
+pub(crate) mod filled_view;
 pub(crate) mod index_map;
 pub(crate) mod lowering;
 pub(crate) mod region;

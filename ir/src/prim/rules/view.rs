@@ -104,7 +104,9 @@ impl<M: Movement> ArrayPrimitive for M {
             && let Ok(y) = self.result(x)
         {
             for (i, map) in axes.iter_mut().enumerate() {
-                map.axis = map.axis.map(|axis| if y[axis] == y[i] { i } else { axis });
+                for (axis, _) in map.terms.iter_mut().filter(|(axis, _)| y[*axis] == y[i]) {
+                    *axis = i;
+                }
             }
         }
         Lowering::View { pieces: vec![Piece { operand: 0, axes }], fill: None }

@@ -1,0 +1,358 @@
+//! `window{axes, taps, scales, steps, offsets, divisors, extents}`: an array read through a moving window.
+//!
+//! `axes` are the axes that the window moves along, and `taps` the axes of the places in it, one for each. Along
+//! an axis of each pair the array is read at
+//!
+//! ```text
+//! y[.., o, .., k, ..] = x[.., (scale o + step k + offset) / divisor, .., k, ..]
+//! ```
+//!
+//! where the division is exact and the index within the array, and is the fill elsewhere; `extents` are those
+//! of `o`. With an array repeated along `taps`, `scale` is the stride of a convolution, `step` its dilation,
+//! `-offset` its padding, and `divisor` the dilation of its input. Of `x = [a b c d]`, repeated twice, windows of
+//! two with the stride 2 and the padding 1 are `[0 a] [b c] [d 0]`.
+//!
+//! For each `k` an element of the array is read once at most, so the transpose is a window, too: from
+//! `divisor i = scale o + step k + offset` follows `o = (divisor i - step k - offset) / scale`.
+
+use super::dot::{AxisOf, Product};
+use crate::fault::{Fault, planted};
+use crate::lang::builder::Builder;
+use crate::lang::function::Atom;
+use crate::lang::literal::Literal;
+use crate::lang::problem::{Kind, Problem, Result};
+use crate::lang::types::{ArrayType, Shape};
+use crate::prim::rules::attr::Attributes;
+use crate::prim::rules::lowering::INDEX_LIMIT;
+use crate::prim::syntax::{Field, SingleField, Written};
+use crate::prim::{AxisMap, Broadcast, Doc, Family, FilledView, Pad, Sample};
+use crate::tensor::Tensor;
+use smallvec::smallvec;
+
+/// `window{axes, taps, scales, steps, offsets, divisors, extents}`
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Window {
+    /// How the window moves along each of its axes.
+    pub moves: Vec<Move>,
+}
+
+notation!(Window = "window" { moves(axes, taps, scales, steps, offsets, divisors, extents) });
+
+/// How a window moves along an axis: the array is read at `(scale o + step k + offset) / divisor`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Move {
+    /// The axis along which the window moves.
+    pub axis: usize,
+    /// The axis of the places in the window.
+    pub tap: usize,
+    /// How far the window moves, in the array with its elements `divisor` apart; not 0.
+    pub scale: i64,
+    /// How far apart the places in the window are.
+    pub step: i64,
+    /// Where the first window begins.
+    pub offset: i64,
+    /// How far apart the elements of the array are taken to be, at least 1.
+    pub divisor: usize,
+    /// How many windows there are.
+    pub extent: usize,
+}
+
+/// Moves, written as one list for each of their fields.
+impl Field<7> for Vec<Move> {
+    fn write(&self, names: [&'static str; 7]) -> Written {
+        let natural =
+            |of: fn(&Move) -> usize| self.iter().map(of).collect::<Vec<usize>>().to_attr();
+        let integer = |of: fn(&Move) -> i64| self.iter().map(of).collect::<Vec<i64>>().to_attr();
+        let all = [
+            natural(|m| m.axis),
+            natural(|m| m.tap),
+            integer(|m| m.scale),
+            integer(|m| m.step),
+            integer(|m| m.offset),
+            natural(|m| m.divisor),
+            natural(|m| m.extent),
+        ];
+        names.into_iter().zip(all).collect()
+    }
+
+    fn read(names: [&str; 7], from: &mut Attributes) -> Result<Vec<Move>> {
+        let [axes, taps, scales, steps, offsets, divisors, extents] = names;
+        let axes: Vec<usize> = Field::read([axes], from)?;
+        let taps: Vec<usize> = Field::read([taps], from)?;
+        let integers: [Vec<i64>; 3] = [
+            Field::read([scales], from)?,
+            Field::read([steps], from)?,
+            Field::read([offsets], from)?,
+        ];
+        let naturals: [Vec<usize>; 2] =
+            [Field::read([divisors], from)?, Field::read([extents], from)?];
+        let n = axes.len();
+        let lengths = integers.iter().map(Vec::len).chain(naturals.iter().map(Vec::len));
+        if taps.len() != n || lengths.into_iter().any(|m| m != n) {
+            let message = format!("a window along the axes {axes:?} has lists of other lengths");
+            return Err(Problem::new(
+                Kind::Parse,
+                message,
+                "each list has one entry for each axis",
+            ));
+        }
+        let at = |i: usize| Move {
+            axis: axes[i],
+            tap: taps[i],
+            scale: integers[0][i],
+            step: integers[1][i],
+            offset: integers[2][i],
+            divisor: naturals[0][i],
+            extent: naturals[1][i],
+        };
+        Ok((0..n).map(at).collect())
+    }
+}
+
+impl Window {
+    /// What gives the same as this window of an array of those extents, if nothing that it reads is left to the fill: the array
+    /// with the fill around and between its elements, and the window of that.
+    #[must_use]
+    pub fn padded(&self, x: &Shape) -> (Pad, Window) {
+        let rank = x.len();
+        let mut pad = Pad { low: vec![0; rank], high: vec![0; rank], interior: vec![0; rank] };
+        let inside = |m: &Move| {
+            let (n, places) = (x[m.axis] as i64, x[m.tap] as i64);
+            let spread = if n == 0 { 0 } else { (n - 1) * m.divisor as i64 + 1 };
+            let ends = [m.scale * (m.extent as i64 - 1), m.step * (places - 1)];
+            let least = m.offset + ends.iter().map(|end| end.min(&0)).sum::<i64>();
+            let most = m.offset + ends.iter().map(|end| end.max(&0)).sum::<i64>();
+            let nothing = m.extent == 0 || places == 0;
+            let low = if nothing { 0 } else { (-least).max(0) };
+            pad.low[m.axis] = low;
+            pad.high[m.axis] = if nothing { 0 } else { (most - spread + 1).max(0) };
+            pad.interior[m.axis] = m.divisor - 1;
+            Move { offset: m.offset + low, divisor: 1, ..*m }
+        };
+        let moves = self.moves.iter().map(inside).collect();
+        (pad, Window { moves })
+    }
+
+    /// The window with zeros for a fill; they are put around the array first, so that what reads it reads an array at
+    /// constant strides.
+    fn of(&self, b: &Builder<'_>, x: Atom) -> Atom {
+        if let Some(product) = self.of_product(b, x) {
+            return product;
+        }
+        let fill = Literal::zero(b.dtype_of(x)).into();
+        let (pad, inside) = self.padded(&b.shape_of(x));
+        let x = if pad.is_nothing() { x } else { b.emit1(pad, &[x, fill]) };
+        b.emit1(inside, &[x, fill])
+    }
+}
+
+impl Window {
+    /// The window of a product whose axes come from one factor and whose taps come from the other, as the product of the window of
+    /// the one and the other, with the taps as a batch:
+    ///
+    /// ```text
+    /// Σ_c x[o + k, c] w[k, c] = Σ_c x'[o, k, c] w[k, c],   x'[o, k, c] = x[o + k, c]
+    /// ```
+    ///
+    /// With it the transpose of a convolution is a convolution: what follows sums over `k`, and the product at every
+    /// place and tap is never made.
+    fn of_product(&self, b: &Builder<'_>, x: Atom) -> Option<Atom> {
+        let product = Product::of(b, x)?;
+        // The windows are over the left factor.
+        let product = match self.moves.first().map(|m| product.axes[m.axis])? {
+            AxisOf::Right(_) => product.turned(),
+            AxisOf::Left(_) | AxisOf::Batch(_) => product,
+        };
+        let Product { mut dot, operands: [left, right], mut axes } = product;
+        let (rank, shape) = (b.shape_of(left).len(), b.shape_of(x));
+        let (mut moves, mut taps) = (Vec::new(), Vec::new());
+        for m in &self.moves {
+            let (AxisOf::Left(axis), AxisOf::Right(tap)) = (axes[m.axis], axes[m.tap]) else {
+                return None;
+            };
+            let own = rank + moves.len();
+            moves.push(Move { axis, tap: own, ..*m });
+            taps.push(shape[m.tap]);
+            axes[m.tap] = AxisOf::Batch(dot.batch.len());
+            dot.batch.push((own, tap));
+        }
+        let windows = Window { moves }.over(b, left, &taps);
+        Product::emit(b, dot, [windows, right], &axes)
+    }
+
+    /// The window of an array that is repeated along taps of those sizes, behind its axes, with zeros around it.
+    fn over(&self, b: &Builder<'_>, x: Atom, taps: &[usize]) -> Atom {
+        let own = b.shape_of(x).len();
+        let zero = Literal::zero(b.dtype_of(x)).into();
+        let repeated = |x: &Shape| x.iter().copied().chain(taps.iter().copied()).collect::<Shape>();
+        let (mut pad, inside) = self.padded(&repeated(&b.shape_of(x)));
+        for edges in [&mut pad.low, &mut pad.high] {
+            edges.truncate(own);
+        }
+        pad.interior.truncate(own);
+        let x = if pad.is_nothing() { x } else { b.emit1(pad, &[x, zero]) };
+        let repeated = Broadcast { shape: repeated(&b.shape_of(x)), dims: (0..own).collect() };
+        b.emit1(inside, &[b.emit1(repeated, &[x]), zero])
+    }
+}
+
+impl Move {
+    /// The move that puts an element where this one reads it, along an axis of that extent.
+    fn inverse(&self, extent: usize) -> Move {
+        // A divisor is positive.
+        let sign = self.scale.signum();
+        Move {
+            axis: self.axis,
+            tap: self.tap,
+            scale: sign * self.divisor as i64,
+            step: if planted(Fault::WindowBack) { sign } else { -sign } * self.step,
+            offset: -sign * self.offset,
+            divisor: self.scale.unsigned_abs() as usize,
+            extent,
+        }
+    }
+}
+
+impl FilledView for Window {
+    fn doc() -> Doc {
+        Doc {
+            family: Family::Movement,
+            name: "window{axes, taps, scales, steps, offsets, divisors, extents}".into(),
+            math: "y[.., o, .., k, ..] = x[.., (scale o + step k + offset) / divisor, .., k, ..], o along \
+                   axes and k along taps; the fill where that is no index"
+                .into(),
+            types: "any array and a scalar of its dtype; the extents of axes become those given"
+                .into(),
+            derivative: "∂(x, fill): window of t by the tangent of the fill; its transpose is the \
+                         window with scale and divisor exchanged, and sums what fell on the fill"
+                .into(),
+            edges: "a division with a remainder and an index outside give the fill".into(),
+        }
+    }
+
+    fn result(&self, x: &ArrayType) -> Result<Shape> {
+        let wrong = |message: String, help: &str| Err(Problem::new(Kind::Shape, message, help));
+        let rank = x.shape.len();
+        let mut named: Vec<usize> = self.moves.iter().flat_map(|m| [m.axis, m.tap]).collect();
+        named.sort_unstable();
+        if named.iter().any(|axis| *axis >= rank) || named.windows(2).any(|two| two[0] == two[1]) {
+            let pairs: Vec<(usize, usize)> = self.moves.iter().map(|m| (m.axis, m.tap)).collect();
+            return wrong(
+                format!("`window` of {x} along axes with taps {pairs:?}"),
+                "axes and taps are different axes of the array",
+            );
+        }
+        let mut shape = x.shape.to_vec();
+        for at in &self.moves {
+            let (o, k) = (at.extent as i128, x.shape[at.tap] as i128);
+            let reach = o * i128::from(at.scale).abs() + k * i128::from(at.step).abs();
+            let all = [reach, i128::from(at.offset).abs(), at.divisor as i128, o];
+            if at.scale == 0 || at.divisor == 0 || all.iter().any(|n| *n > INDEX_LIMIT as i128) {
+                return wrong(
+                    format!(
+                        "`window` of {x} along axis {} reads ({} o + {} k + {}) / {} for {} o",
+                        at.axis, at.scale, at.step, at.offset, at.divisor, at.extent
+                    ),
+                    "a scale is not 0, a divisor at least 1, and what they reach is an index",
+                );
+            }
+            shape[at.axis] = at.extent;
+        }
+        Ok(shape.into())
+    }
+
+    fn view(&self, x: &Shape) -> Vec<AxisMap> {
+        let mut maps: Vec<AxisMap> = (0..x.len()).map(AxisMap::same).collect();
+        for at in &self.moves {
+            let map = &mut maps[at.axis];
+            map.terms = smallvec![(at.axis, at.scale)];
+            if at.step != 0 {
+                map.terms.push((at.tap, at.step));
+            }
+            (map.offset, map.divisor) = (at.offset, at.divisor as i64);
+        }
+        maps
+    }
+
+    fn adjoint(&self, b: &Builder<'_>, ct: Atom, x: &ArrayType) -> Atom {
+        let moves = self.moves.iter().map(|m| m.inverse(x.shape[m.axis])).collect();
+        Window { moves }.of(b, ct)
+    }
+
+    fn batched(&self) -> Window {
+        let moved = |m: &Move| Move { axis: m.axis + 1, tap: m.tap + 1, ..*m };
+        Window { moves: self.moves.iter().map(moved).collect() }
+    }
+
+    fn samples() -> Vec<Sample> {
+        let one = |scale, step, offset, divisor, extent| Window {
+            moves: vec![Move { axis: 0, tap: 1, scale, step, offset, divisor, extent }],
+        };
+        let two = Window {
+            moves: vec![
+                Move { axis: 2, tap: 1, scale: 1, step: 2, offset: -1, divisor: 1, extent: 3 },
+                Move { axis: 0, tap: 3, scale: 2, step: -1, offset: 1, divisor: 1, extent: 2 },
+            ],
+        };
+        let x = || Tensor::from([[1.0, -2.0], [0.5, 3.0], [-1.5, 0.25], [4.0, 2.5]]);
+        let fill = || Tensor::from(0.75);
+        let count: Vec<f64> = (0..36).map(|i| f64::from(i * i % 17) - 8.0).collect();
+        let many = Tensor::from(count).reshape(&[3, 2, 3, 2]).unwrap_or(Tensor::from(0.0));
+        let integers = Tensor::from([[1i32, 2], [3, 4]]);
+        vec![
+            Sample::smooth(one(2, 1, -1, 1, 3), vec![x(), fill()]),
+            Sample::smooth(one(1, -1, 0, 2, 5), vec![x(), fill()]),
+            Sample::smooth(one(-3, 2, 5, 2, 4), vec![x(), fill()]),
+            Sample::smooth(one(1, 0, 0, 1, 4), vec![x(), fill()]),
+            Sample::smooth(two, vec![many, fill()]),
+            Sample::edge(one(1, 1, 9, 1, 2), vec![x(), fill()]),
+            Sample::edge(one(1, 1, 0, 1, 0), vec![x(), fill()]),
+            Sample::edge(one(1, 1, -1, 1, 3), vec![integers, Tensor::scalar(7i32)]),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use crate::prim::test_laws::*;
+
+    fn op(scale: i64, step: i64, offset: i64, divisor: usize, extent: usize) -> Window {
+        Window { moves: vec![Move { axis: 0, tap: 1, scale, step, offset, divisor, extent }] }
+    }
+
+    #[test]
+    fn laws_hold() {
+        check_samples(Window::samples());
+    }
+
+    #[test]
+    fn windows_of_a_row() {
+        let twice = Tensor::from([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0], [4.0, 4.0]]);
+        let read = |w: Window| eval1(w, &[twice.clone(), Tensor::from(0.0)]);
+        assert_eq!(read(op(2, 1, -1, 1, 3)), Tensor::from([[0.0, 1.0], [2.0, 3.0], [4.0, 0.0]]));
+        assert_eq!(read(op(1, 3, 0, 1, 2)), Tensor::from([[1.0, 4.0], [2.0, 0.0]]));
+        assert_eq!(read(op(-1, 0, 3, 1, 2)), Tensor::from([[4.0, 4.0], [3.0, 3.0]]));
+        assert_eq!(read(op(1, 1, 0, 2, 3)), Tensor::from([[1.0, 0.0], [0.0, 2.0], [2.0, 0.0]]));
+    }
+
+    #[test]
+    fn refuses_what_does_not_fit() {
+        use crate::lang::types::{Dtype::F64, Type};
+        let both = [Type::array(F64, &[4, 2]), Type::scalar(F64)];
+        for bad in [
+            op(0, 1, 0, 1, 3),
+            op(1, 1, 0, 0, 3),
+            op(i64::MAX, 1, 0, 1, 3),
+            op(1, i64::MIN, 0, 1, 3),
+            op(1, 1, i64::MIN, 1, 3),
+            op(1, 1, 0, usize::MAX, 3),
+            op(1, 1, 0, 1, usize::MAX),
+            Window { moves: vec![Move { axis: 2, ..op(1, 1, 0, 1, 3).moves[0] }] },
+            Window { moves: vec![Move { tap: 0, ..op(1, 1, 0, 1, 3).moves[0] }] },
+        ] {
+            assert_eq!(problem(bad, &both).kind, Kind::Shape);
+        }
+    }
+}

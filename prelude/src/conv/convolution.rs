@@ -1,0 +1,290 @@
+//! Convolutions of arrays with channels.
+
+use super::geometry::{Along, Steps, steps, view};
+use crate::Var;
+use crate::ops::{emit, wrong};
+use crate::var::{IntoVar, caller, on_behalf};
+use tapeloom_ir::prim::Dot;
+use tapeloom_ir::{ArrayType, Kind, Literal, Loc, Problem};
+
+/// How an array is convolved with kernels: strides, padding, dilations, groups and the order of axes.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let how = conv::Conv::new().strides([2]).same().channels_last();
+/// let y = run(
+///     |(x, w): (Var, Var)| conv::conv(x, w, how.clone()),
+///     (Tensor::zeros(&[8, 32, 32, 3], Dtype::F32)?, Tensor::zeros(&[3, 3, 3, 16], Dtype::F32)?),
+/// )?;
+/// assert_eq!(y.shape(), [8, 16, 16, 16]);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Conv {
+    pub(super) steps: Steps,
+    groups: usize,
+    layout: Order,
+}
+
+/// Which axes are what.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Order {
+    ChannelsFirst,
+    ChannelsLast,
+    Named([String; 3]),
+}
+
+steps!(Conv);
+
+impl Default for Conv {
+    fn default() -> Conv {
+        Conv::new()
+    }
+}
+
+impl Conv {
+    /// A convolution with the stride 1 and without padding, of arrays `[batch, channels, spatial..]` with kernels
+    /// `[output channels, input channels, spatial..]`, as in PyTorch and `jax.lax`.
+    #[must_use]
+    pub fn new() -> Conv {
+        Conv { steps: Steps::default(), groups: 1, layout: Order::ChannelsFirst }
+    }
+
+    /// The channels in so many groups, each of which is convolved by itself: kernels have a share of the input channels.
+    /// As many groups as channels make a convolution depthwise.
+    #[doc(alias = "feature_group_count")]
+    #[doc(alias = "depthwise")]
+    #[must_use]
+    pub fn groups(self, groups: usize) -> Conv {
+        Conv { groups, ..self }
+    }
+
+    /// Of arrays `[batch, spatial.., channels]` with kernels `[spatial.., input channels, output channels]`, as in Flax
+    /// and TensorFlow.
+    #[doc(alias = "NHWC")]
+    #[must_use]
+    pub fn channels_last(self) -> Conv {
+        Conv { layout: Order::ChannelsLast, ..self }
+    }
+
+    /// The order of axes of input, kernel and output, a letter an axis: N batch, C channels, O and I output and input
+    /// channels of a kernel, any other letters spatial axes, in the order of the input's. `layout("NHWC", "OIHW", "NHWC")`.
+    #[doc(alias = "dimension_numbers")]
+    #[must_use]
+    pub fn layout(self, input: &str, kernel: &str, output: &str) -> Conv {
+        let named = [input, kernel, output].map(str::to_owned);
+        Conv { layout: Order::Named(named), ..self }
+    }
+}
+
+/// The places of batch (or output channels), channels (or input channels) and spatial axes.
+struct Places {
+    first: usize,
+    channels: usize,
+    spatial: Vec<usize>,
+}
+
+/// What is known of a convolution before it is written.
+struct Planned {
+    input: Places,
+    kernel: Places,
+    output: Places,
+    along: Vec<Along>,
+}
+
+impl Order {
+    /// The letters of input, kernel and output with `d` spatial axes.
+    fn letters(&self, d: usize) -> [Vec<char>; 3] {
+        let spatial: Vec<char> = (0..d).filter_map(|i| char::from_digit(i as u32, 36)).collect();
+        let first = |two: [char; 2]| [&two[..], &spatial].concat();
+        match self {
+            Order::ChannelsFirst => [first(['N', 'C']), first(['O', 'I']), first(['N', 'C'])],
+            Order::ChannelsLast => {
+                let kernel = [&spatial[..], &['I', 'O']].concat();
+                let data = [&['N'], &spatial[..], &['C']].concat();
+                [data.clone(), kernel, data]
+            }
+            Order::Named(all) => [0, 1, 2].map(|i| all[i].chars().collect()),
+        }
+    }
+}
+
+/// Where the axes named by those letters are; spatial axes in the order of `spatial`.
+fn places(
+    name: &str,
+    letters: &[char],
+    two: [char; 2],
+    spatial: &[char],
+) -> Result<Places, Problem> {
+    let at = |letter: char| letters.iter().position(|l| *l == letter);
+    let found: Option<Vec<usize>> = spatial.iter().map(|letter| at(*letter)).collect();
+    match (at(two[0]), at(two[1]), found) {
+        (Some(first), Some(channels), Some(spatial)) if letters.len() == spatial.len() + 2 => {
+            Ok(Places { first, channels, spatial })
+        }
+        _ => {
+            let (axes, spatial) =
+                (letters.iter().collect::<String>(), spatial.iter().collect::<String>());
+            Err(Problem::new(
+                Kind::Shape,
+                format!("`{name}` with the axes {axes:?}"),
+                format!(
+                    "they are {} and {} and the spatial axes {spatial:?}, each once",
+                    two[0], two[1]
+                ),
+            ))
+        }
+    }
+}
+
+fn planned(name: &str, x: &ArrayType, w: &ArrayType, how: &Conv) -> Result<Planned, Problem> {
+    let wrong = |message: String, help: String| Err(Problem::new(Kind::Shape, message, help));
+    if x.dtype != w.dtype {
+        let message = format!("`{name}` of {x} with kernels {w}");
+        let help = crate::dtype::conversions(x.dtype, w.dtype);
+        return Err(Problem::new(Kind::Dtype, message, help));
+    }
+    let rank = x.shape.len();
+    if rank < 2 || w.shape.len() != rank {
+        return wrong(
+            format!("`{name}` of {x} with kernels {w}"),
+            "both have two axes and the spatial ones".to_owned(),
+        );
+    }
+    let [input, kernel, output] = how.layout.letters(rank - 2);
+    let spatial: Vec<char> = input.iter().copied().filter(|l| !['N', 'C'].contains(l)).collect();
+    let distinct = (1..spatial.len()).all(|i| !spatial[..i].contains(&spatial[i]));
+    if !distinct || spatial.len() + 2 != rank || spatial.iter().any(|l| ['O', 'I'].contains(l)) {
+        return wrong(
+            format!("`{name}` of {x} with the axes {:?}", input.iter().collect::<String>()),
+            format!("it has {rank} axes: N, C and {} spatial ones, other letters", rank - 2),
+        );
+    }
+    let input = places(name, &input, ['N', 'C'], &spatial)?;
+    let kernel = places(name, &kernel, ['O', 'I'], &spatial)?;
+    let output = places(name, &output, ['N', 'C'], &spatial)?;
+    let (channels, outputs) = (x.shape[input.channels], w.shape[kernel.first]);
+    let fits = how.groups > 0
+        && w.shape[kernel.channels].checked_mul(how.groups) == Some(channels)
+        && outputs % how.groups == 0;
+    if !fits {
+        return wrong(
+            format!(
+                "`{name}` of {x} with kernels {w} in {} groups: {channels} channels and kernels for {}, \
+                 {outputs} outputs",
+                how.groups, w.shape[kernel.channels]
+            ),
+            "the channels are those of a kernel times the groups, and the outputs a multiple of the groups"
+                .to_owned(),
+        );
+    }
+    let extents: Vec<usize> = input.spatial.iter().map(|axis| x.shape[*axis]).collect();
+    let sizes: Vec<usize> = kernel.spatial.iter().map(|axis| w.shape[*axis]).collect();
+    let along = how.steps.along(name, &extents, &sizes)?;
+    Ok(Planned { input, kernel, output, along })
+}
+
+/// Sums over channels and places: `y[n, o.., c] = Σ_k,i x[n, o strides + k dilation - low.., i] w[c, i, k..]`.
+fn written(x: Var, w: Var, plan: &Planned, groups: usize, at: Loc) -> Var {
+    let Planned { input, kernel, output, along } = plan;
+    let rank = x.rank();
+    let windows = view(x, &input.spatial, along, Literal::zero(x.dtype()), at);
+    // The groups in front of both, and one axis less each.
+    let grouped = |x: Var, axis: usize| {
+        let mut shape = x.shape().to_vec();
+        let n = std::mem::replace(&mut shape[axis], groups);
+        shape.insert(axis + 1, n / groups.max(1));
+        x.reshape(shape).move_axis(axis as i64, 0)
+    };
+    let single = groups == 1;
+    let lead = usize::from(!single);
+    let (windows, w) = match single {
+        true => (windows, w),
+        false => (grouped(windows, input.channels), grouped(w, kernel.first)),
+    };
+    let mut contract = vec![(input.channels + lead, kernel.channels + lead)];
+    let places = kernel.spatial.iter().enumerate();
+    contract.extend(places.map(|(i, axis)| (rank + i + lead, axis + lead)));
+    contract.sort_unstable();
+    let batch = if single { Vec::new() } else { vec![(0, 0)] };
+    // [groups, batch and spatial axes as in the input, output channels]
+    let mut y = emit(Dot { batch, contract }, &[windows, w], at);
+    if !single {
+        y = y.move_axis(0, -2);
+        let shape = y.shape();
+        let (kept, last) = shape.split_at(rank - 1);
+        y = y.reshape([kept, &[last.iter().product()]].concat());
+    }
+    // Where each axis of the output is: those of the input without the channels, then the channels.
+    let without = |axis: usize| axis - usize::from(axis > input.channels);
+    let mut order = vec![0; rank];
+    order[output.first] = without(input.first);
+    order[output.channels] = rank - 1;
+    for (from, to) in input.spatial.iter().zip(&output.spatial) {
+        order[*to] = without(*from);
+    }
+    y.permute(order)
+}
+
+fn of(name: &'static str, x: Var, w: Var, how: &Conv, at: Loc) -> Var {
+    match planned(name, &x.ty(at), &w.ty(at), how) {
+        Ok(plan) => on_behalf(name, at, || written(x, w, &plan, how.groups, at)),
+        Err(problem) => wrong(problem, &[x, w], x.ty(at), at),
+    }
+}
+
+/// The convolution of `x` with kernels `w`, arrays of numbers of one dtype; axes, strides, padding, dilations and groups are
+/// those of [`Conv`]. As everywhere in machine learning, kernels are not reversed.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let slope = |(x, w): (Var, Var)| conv::conv(x, w, conv::Conv::new());
+/// let (x, w) = ([[[1.0, 2.0, 4.0, 7.0]]], [[[-1.0, 1.0]]]);
+/// assert_eq!(run(slope, (x, w))?.to_vec::<f64>()?, [1.0, 2.0, 3.0]);
+/// check_grads(slope, (x, w), 2)?;
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `dtype` if the dtypes differ; `shape` if axes, channels and groups do not fit, or a list of [`Conv`] has another
+/// length than there are spatial axes.
+#[doc(alias = "conv1d")]
+#[doc(alias = "conv2d")]
+#[doc(alias = "conv3d")]
+#[track_caller]
+pub fn conv(x: Var, w: impl IntoVar, how: Conv) -> Var {
+    let at = caller();
+    let w = w.beside(x, at);
+    of("conv", x, w, &how, at)
+}
+
+/// [`conv`] by the name that it has in JAX.
+#[track_caller]
+pub fn conv_general_dilated(x: Var, w: impl IntoVar, how: Conv) -> Var {
+    conv(x, w, how)
+}
+
+/// The convolution that enlarges: the strides of `how` say how far apart the elements of `x` are put, and the padding is that
+/// of a [`conv`] whose output has the shape of `x`. `same` gives the extent times the stride, `valid` what all of the
+/// kernels reach; an explicit padding is put around `x` as it is. Kernels are those of [`conv`] and not exchanged, as in
+/// JAX. Called deconvolution, too.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let twice = |(x, w): (Var, Var)| conv::conv_transpose(x, w, conv::Conv::new().strides([2]));
+/// let y = run(twice, ([[[1.0, 2.0]]], [[[10.0, 1.0]]]))?;
+/// assert_eq!(y.to_vec::<f64>()?, [1.0, 10.0, 2.0, 20.0]);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: those of [`conv`].
+#[doc(alias = "deconvolution")]
+#[track_caller]
+pub fn conv_transpose(x: Var, w: impl IntoVar, how: Conv) -> Var {
+    let at = caller();
+    let w = w.beside(x, at);
+    let inner = match planned("conv_transpose", &x.ty(at), &w.ty(at), &how) {
+        Ok(plan) => Conv { steps: how.steps.transposed(&plan.along), ..how },
+        Err(problem) => return wrong(problem, &[x, w], x.ty(at), at),
+    };
+    of("conv_transpose", x, w, &inner, at)
+}

@@ -1,0 +1,286 @@
+//! How windows move over the spatial axes of an array.
+
+use crate::Var;
+use crate::ops::emit;
+use tapeloom_ir::prim::{Broadcast, Move, Pad, Window};
+use tapeloom_ir::{Kind, Literal, Loc, Problem, Shape};
+
+/// What is put around an array.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+enum Padding {
+    /// Nothing.
+    #[default]
+    Valid,
+    /// As much as gives an output of the extent of the input over the stride, rounded up; what is odd goes behind.
+    Same,
+    /// As `Same`; what is odd goes in front.
+    SameLower,
+    /// So much in front of and behind each axis; negative to crop.
+    Explicit(Vec<(i64, i64)>),
+}
+
+/// How windows move; a list that is empty holds ones, and one of one number holds it for every axis.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Steps {
+    pub(super) strides: Vec<usize>,
+    pub(super) dilation: Vec<usize>,
+    pub(super) input_dilation: Vec<usize>,
+    padding: Padding,
+}
+
+/// How windows move along one axis, and how many there are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Along {
+    pub(super) size: usize,
+    stride: usize,
+    dilation: usize,
+    input_dilation: usize,
+    low: i64,
+    extent: usize,
+}
+
+impl Steps {
+    pub(super) fn same(self) -> Steps {
+        Steps { padding: Padding::Same, ..self }
+    }
+
+    pub(super) fn same_lower(self) -> Steps {
+        Steps { padding: Padding::SameLower, ..self }
+    }
+
+    pub(super) fn padding(self, each: Vec<(i64, i64)>) -> Steps {
+        Steps { padding: Padding::Explicit(each), ..self }
+    }
+
+    /// The steps of the convolution that enlarges by the strides, with the padding that gives back the extents of an
+    /// array that a convolution with these steps reads.
+    pub(super) fn transposed(&self, along: &[Along]) -> Steps {
+        let pair = |a: &Along| {
+            let (k, s) = ((a.size as i64 - 1) * a.dilation as i64 + 1, a.stride as i64);
+            let (all, low) = match self.padding {
+                Padding::Same | Padding::SameLower if s > k - 1 => (k + s - 2, k - 1),
+                Padding::Same | Padding::SameLower => (k + s - 2, (k + s - 1) / 2),
+                Padding::Valid | Padding::Explicit(_) => (k + s - 2 + (k - s).max(0), k - 1),
+            };
+            (low, all - low)
+        };
+        let padding = match &self.padding {
+            Padding::Explicit(pairs) => Padding::Explicit(pairs.clone()),
+            _ => Padding::Explicit(along.iter().map(pair).collect()),
+        };
+        Steps {
+            strides: Vec::new(),
+            dilation: self.dilation.clone(),
+            input_dilation: self.strides.clone(),
+            padding,
+        }
+    }
+
+    /// Windows of those sizes over axes of those extents.
+    pub(super) fn along(
+        &self,
+        name: &str,
+        extents: &[usize],
+        sizes: &[usize],
+    ) -> Result<Vec<Along>, Problem> {
+        let d = extents.len();
+        let strides = each(name, "strides", &self.strides, d)?;
+        let dilation = each(name, "dilation", &self.dilation, d)?;
+        let input_dilation = each(name, "input dilation", &self.input_dilation, d)?;
+        let explicit = match &self.padding {
+            Padding::Explicit(pairs) => Some(of_each(name, "padding", pairs, d)?),
+            Padding::Valid | Padding::Same | Padding::SameLower => None,
+        };
+        let axis = |i: usize| {
+            let spread = |n: usize, by: usize| match n {
+                0 => 0,
+                n => (n as i128 - 1) * by as i128 + 1,
+            };
+            let (n, k) = (spread(extents[i], input_dilation[i]), spread(sizes[i], dilation[i]));
+            let stride = strides[i] as i128;
+            let needed = || {
+                let out = (n + stride - 1) / stride;
+                ((out - 1) * stride + k - n).max(0)
+            };
+            let (low, high) = match &self.padding {
+                Padding::Valid => (0, 0),
+                Padding::Same => (needed() / 2, needed() - needed() / 2),
+                Padding::SameLower => (needed() - needed() / 2, needed() / 2),
+                Padding::Explicit(_) => {
+                    let (low, high) = explicit.as_ref().map_or((0, 0), |pairs| pairs[i]);
+                    (low.into(), high.into())
+                }
+            };
+            let room = n + low + high - k;
+            let extent = if room < 0 { 0 } else { room / stride + 1 };
+            let fits = |x: i128| i64::try_from(x).ok().filter(|x| x.unsigned_abs() < 1 << 60);
+            match (usize::try_from(extent), fits(low), fits(n), fits(k), fits(stride)) {
+                (Ok(extent), Some(low), Some(_), Some(_), Some(_)) if extent < 1 << 60 => {
+                    Ok(Along {
+                        size: sizes[i],
+                        stride: strides[i],
+                        dilation: dilation[i],
+                        input_dilation: input_dilation[i],
+                        low,
+                        extent,
+                    })
+                }
+                _ => Err(Problem::new(
+                    Kind::TooLarge,
+                    format!(
+                        "`{name}` reaches over {n} + {low} + {high} elements of spatial axis {i}"
+                    ),
+                    "give smaller strides, dilations or paddings",
+                )),
+            }
+        };
+        (0..d).map(axis).collect()
+    }
+}
+
+/// A number for each of `d` axes: positive, from a list of `d`, of one or of none.
+fn each(name: &str, what: &str, given: &[usize], d: usize) -> Result<Vec<usize>, Problem> {
+    if given.contains(&0) {
+        let message = format!("`{name}` with the {what} {given:?}");
+        return Err(Problem::new(Kind::Shape, message, "such numbers are at least 1"));
+    }
+    match given {
+        [] => Ok(vec![1; d]),
+        _ => of_each(name, what, given, d),
+    }
+}
+
+fn of_each<T: Copy + std::fmt::Debug>(
+    name: &str,
+    what: &str,
+    given: &[T],
+    d: usize,
+) -> Result<Vec<T>, Problem> {
+    match given {
+        [one] => Ok(vec![*one; d]),
+        _ if given.len() == d => Ok(given.to_vec()),
+        _ => {
+            let message = format!("`{name}` over {d} spatial axes with the {what} {given:?}");
+            let help = format!("give one for each of the {d} axes, or one for all");
+            Err(Problem::new(Kind::Shape, message, help))
+        }
+    }
+}
+
+/// The windows of an array along those axes: their places, and behind all axes the places in a window.
+pub(super) fn view(x: Var, axes: &[usize], along: &[Along], fill: Literal, at: Loc) -> Var {
+    let own = x.ty(at).shape;
+    let sizes = along.iter().map(|a| a.size);
+    let shape: Shape = own.iter().copied().chain(sizes).collect();
+    let each = axes.iter().zip(along).enumerate();
+    let moves = each.map(|(i, (axis, a))| Move {
+        axis: *axis,
+        tap: own.len() + i,
+        scale: a.stride as i64,
+        step: a.dilation as i64,
+        offset: -a.low,
+        divisor: a.input_dilation,
+        extent: a.extent,
+    });
+    // What is around the array is put there before it is repeated, so that windows lie at constant strides.
+    let (pad, window) = Window { moves: moves.collect() }.padded(&shape);
+    let fill = Var::literal(fill, at);
+    let pad = Pad {
+        low: pad.low[..own.len()].to_vec(),
+        high: pad.high[..own.len()].to_vec(),
+        interior: pad.interior[..own.len()].to_vec(),
+    };
+    let x = if pad.is_nothing() { x } else { emit(pad, &[x, fill], at) };
+    let sizes = along.iter().map(|a| a.size);
+    let shape: Shape = x.ty(at).shape.iter().copied().chain(sizes).collect();
+    let repeated = emit(Broadcast { shape, dims: (0..own.len()).collect() }, &[x], at);
+    emit(window, &[repeated, fill], at)
+}
+
+/// What says how windows move.
+macro_rules! steps {
+    ($for:ident) => {
+        impl $for {
+            /// How far windows are apart along each axis: one number for each, or one for all.
+            #[must_use]
+            pub fn strides(mut self, each: impl Into<Vec<usize>>) -> $for {
+                self.steps.strides = each.into();
+                self
+            }
+
+            /// How far apart the places in a window are: 2 leaves one out between two. One number for each axis, or
+            /// one for all.
+            #[doc(alias = "rhs_dilation")]
+            #[doc(alias = "kernel_dilation")]
+            #[doc(alias = "window_dilation")]
+            #[must_use]
+            pub fn dilation(mut self, each: impl Into<Vec<usize>>) -> $for {
+                self.steps.dilation = each.into();
+                self
+            }
+
+            /// How far apart the elements of the array are taken to be: 2 puts one fill between two. One number for
+            /// each axis, or one for all.
+            #[doc(alias = "lhs_dilation")]
+            #[doc(alias = "base_dilation")]
+            #[must_use]
+            pub fn input_dilation(mut self, each: impl Into<Vec<usize>>) -> $for {
+                self.steps.input_dilation = each.into();
+                self
+            }
+
+            /// So much in front of and behind each axis; negative numbers crop. A pair for each axis, or one for all.
+            #[must_use]
+            pub fn padding(mut self, each: impl Into<Vec<(i64, i64)>>) -> $for {
+                self.steps = self.steps.padding(each.into());
+                self
+            }
+
+            /// As much padding as gives an output of the extent of the input over the stride, rounded up. Of an odd
+            /// number the larger half goes behind.
+            #[must_use]
+            pub fn same(mut self) -> $for {
+                self.steps = self.steps.same();
+                self
+            }
+
+            /// As [`same`](Self::same), with the larger half in front.
+            #[must_use]
+            pub fn same_lower(mut self) -> $for {
+                self.steps = self.steps.same_lower();
+                self
+            }
+        }
+    };
+}
+pub(super) use steps;
+
+/// Windows over some axes of an array: see [`windows`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Windows {
+    pub(super) sizes: Vec<usize>,
+    pub(super) axes: Option<Vec<i64>>,
+    pub(super) steps: Steps,
+}
+
+steps!(Windows);
+
+/// Windows of those sizes over the last axes of an array, one size an axis, a step of 1 apart and wholly inside it.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let two = |x: Var| conv::sum_pool(x, conv::windows([2]).strides([2]));
+/// assert_eq!(run(two, [1.0, 2.0, 3.0, 4.0])?.to_vec::<f64>()?, [3.0, 7.0]);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+pub fn windows(sizes: impl Into<Vec<usize>>) -> Windows {
+    Windows { sizes: sizes.into(), axes: None, steps: Steps::default() }
+}
+
+impl Windows {
+    /// Over those axes, one for each size, in place of the last ones; negative ones count from the end.
+    #[must_use]
+    pub fn along(self, axes: impl Into<Vec<i64>>) -> Windows {
+        Windows { axes: Some(axes.into()), ..self }
+    }
+}

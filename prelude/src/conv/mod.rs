@@ -1,0 +1,28 @@
+//! Convolutions, pools and windows of arrays, of any number of spatial axes.
+//!
+//! ```
+//! use tapeloom::prelude::*;
+//! // One image of 4 by 4 pixels and one channel, and one filter of 2 by 2.
+//! let edges = |(image, filter): (Var, Var)| {
+//!     let maps = conv::conv(image, filter, conv::Conv::new().same());
+//!     conv::max_pool(maps, conv::windows([2, 2]).strides([2, 2]))
+//! };
+//! let image = Tensor::new(&[1, 1, 4, 4], (0..16).map(f64::from).collect())?;
+//! let filter = Tensor::new(&[1, 1, 2, 2], vec![1.0, -1.0, 0.5, 0.25])?;
+//! let y = run(edges, (image, filter))?;
+//! assert_eq!(y.shape(), [1, 1, 2, 2]);
+//! # Ok::<(), tapeloom::Error>(())
+//! ```
+//!
+//! Windows are not copied: a window is an index map, so products and sums over windows read the array where it lies (a padded
+//! array at most is copied, once), and are fused with what is around them. The transpose of a convolution is one.
+
+mod convolution;
+mod geometry;
+mod pool;
+mod sequence;
+
+pub use convolution::{Conv, conv, conv_general_dilated, conv_transpose};
+pub use geometry::{Windows, windows};
+pub use pool::{avg_pool, max_pool, min_pool, patches, reduce_window, sum_pool};
+pub use sequence::{convolve, correlate};

@@ -1,0 +1,175 @@
+//! Reductions over windows.
+
+use super::geometry::{Along, Windows, view};
+use crate::Var;
+use crate::control::scan;
+use crate::ops::{emit, position, resolve_axes, wrong};
+use crate::var::{caller, on_behalf};
+use tapeloom_ir::prim::{Reduce, Reducer};
+use tapeloom_ir::{Dtype, Kind, Literal, Loc, Problem};
+
+/// More places in a window than this are folded by a loop.
+const UNROLLED: usize = 16;
+
+/// The axes of windows over an array, and how they move along them.
+fn planned(name: &str, x: Var, of: &Windows, at: Loc) -> Result<(Vec<usize>, Vec<Along>), Problem> {
+    let (ty, d) = (x.ty(at), of.sizes.len());
+    let rank = ty.shape.len();
+    if of.sizes.contains(&0) {
+        let message = format!("`{name}` with windows of the sizes {:?}", of.sizes);
+        return Err(Problem::new(Kind::Shape, message, "a window has one place at least"));
+    }
+    let axes: Vec<usize> = match &of.axes {
+        Some(axes) if axes.len() == d => {
+            // For what is wrong with them; their order is that of the sizes.
+            resolve_axes(name, axes, &ty.shape)?;
+            axes.iter().filter_map(|axis| position(*axis, rank)).collect()
+        }
+        None if d <= rank => (rank - d..rank).collect(),
+        _ => {
+            let message = format!("`{name}` of {ty} with windows of the sizes {:?}", of.sizes);
+            return Err(Problem::new(Kind::Shape, message, "there is one size for each axis"));
+        }
+    };
+    let extents: Vec<usize> = axes.iter().map(|axis| ty.shape[*axis]).collect();
+    let along = of.steps.along(name, &extents, &of.sizes)?;
+    Ok((axes, along))
+}
+
+/// The windows of an array with that fill, and what `of` makes of them and the number of axes of the array.
+fn over(
+    name: &'static str,
+    x: Var,
+    windows: Windows,
+    fill: impl FnOnce(Dtype) -> Literal,
+    of: impl FnOnce(Var, usize) -> Var,
+) -> Var {
+    let at = caller();
+    let ty = x.ty(at);
+    match planned(name, x, &windows, at) {
+        Ok((axes, along)) => {
+            on_behalf(name, at, || of(view(x, &axes, &along, fill(ty.dtype), at), ty.shape.len()))
+        }
+        Err(problem) => wrong(problem, &[x], ty, at),
+    }
+}
+
+/// A reduction over the places in a window.
+fn reduced(name: &'static str, x: Var, windows: Windows, reducer: Reducer) -> Var {
+    over(
+        name,
+        x,
+        windows,
+        |dtype| reducer.identity(dtype),
+        |y, rank| {
+            let axes = (rank..y.rank()).collect();
+            emit(Reduce { reducer, axes }, &[y], caller())
+        },
+    )
+}
+
+/// The largest element of each window, of numbers; elements that are equally large share the derivative, as in
+/// [`max_axis`](Var::max_axis). (JAX gives it to the first of them.) A padding is never the largest.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let pool = |x: Var| conv::max_pool(x, conv::windows([2]).strides([2]));
+/// assert_eq!(run(pool, [1.0, 4.0, 3.0, 2.0])?.to_vec::<f64>()?, [4.0, 3.0]);
+/// assert_eq!(run(grad(|x: Var| pool(x).sum()), [1.0, 4.0, 3.0, 3.0])?.to_vec::<f64>()?, [0.0, 1.0, 0.5, 0.5]);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `shape` if there are more windows than axes, or one without places.
+#[track_caller]
+pub fn max_pool(x: Var, windows: Windows) -> Var {
+    reduced("max_pool", x, windows, Reducer::Max)
+}
+
+/// The smallest element of each window: see [`max_pool`].
+#[track_caller]
+pub fn min_pool(x: Var, windows: Windows) -> Var {
+    reduced("min_pool", x, windows, Reducer::Min)
+}
+
+/// The sum of each window, with zeros for a padding.
+///
+/// Errors: those of [`max_pool`].
+#[doc(alias = "reduce_window_sum")]
+#[track_caller]
+pub fn sum_pool(x: Var, windows: Windows) -> Var {
+    reduced("sum_pool", x, windows, Reducer::Sum)
+}
+
+/// The mean of each window, of floats; a padding counts as zeros, as in PyTorch and Flax.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let pool = |x: Var| conv::avg_pool(x, conv::windows([2]).padding([(1, 1)]));
+/// assert_eq!(run(pool, [1.0, 4.0, 3.0])?.to_vec::<f64>()?, [0.5, 2.5, 3.5, 1.5]);
+/// check_grads(pool, [1.0, 4.0, 3.0], 2)?;
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: those of [`max_pool`]; `dtype` if `x` is not of floats.
+#[doc(alias = "mean_pool")]
+#[track_caller]
+pub fn avg_pool(x: Var, windows: Windows) -> Var {
+    let at = caller();
+    let count: f64 = windows.sizes.iter().map(|n| *n as f64).product();
+    on_behalf("avg_pool", at, || reduced("avg_pool", x, windows, Reducer::Sum) / count)
+}
+
+/// Each window folded by a function of two arrays, from `init`, which stands for a padding, too.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// // The root of the sum of squares.
+/// let norm = |x: Var| conv::reduce_window(x.square(), conv::windows([2]), 0.0, |a, b| a + b).sqrt();
+/// assert_eq!(run(norm, [3.0, 4.0])?.to_vec::<f64>()?, [5.0]);
+/// check_grads(norm, [3.0, 4.0, 1.0], 2)?;
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: those of [`max_pool`].
+#[track_caller]
+pub fn reduce_window(x: Var, windows: Windows, init: f64, f: impl Fn(Var, Var) -> Var) -> Var {
+    let at = caller();
+    let places = windows.sizes.iter().fold(1usize, |all, n| all.saturating_mul(*n));
+    let fill = |dtype| Literal::of(dtype, init);
+    let view = over("reduce_window", x, windows, fill, |y, rank| {
+        // The places in a window come first.
+        let kept = y.shape()[..rank].to_vec();
+        let flat = y.reshape([&kept[..], &[places]].concat());
+        flat.move_axis(-1, 0)
+    });
+    let first = || {
+        let shape = view.ty(at).shape;
+        Var::literal(fill(view.ty(at).dtype), at).broadcast_to(&shape[shape.len().min(1)..])
+    };
+    match places {
+        0..=UNROLLED if view.ty(at).shape.first() == Some(&places) => {
+            (0..places).fold(first(), |folded, place| f(folded, view.index(place as i64)))
+        }
+        _ => scan(|(folded, x): (Var, Var)| (f(folded, x), ()), first(), view).0,
+    }
+}
+
+/// The windows of an array, behind its axes: of `x` `[.., n, ..]` with one window an array `[.., windows, .., places]`.
+/// It is no copy where it is read.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let pairs = run(|x: Var| conv::patches(x, conv::windows([2])), [1.0, 2.0, 3.0])?;
+/// assert_eq!(pairs, Tensor::from([[1.0, 2.0], [2.0, 3.0]]));
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: those of [`max_pool`].
+#[doc(alias = "sliding_window_view")]
+#[doc(alias = "conv_general_dilated_patches")]
+#[doc(alias = "unfold")]
+#[doc(alias = "im2col")]
+#[track_caller]
+pub fn patches(x: Var, windows: Windows) -> Var {
+    over("patches", x, windows, Literal::zero, |y, _| y)
+}
