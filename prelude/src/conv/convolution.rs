@@ -5,7 +5,7 @@ use crate::Var;
 use crate::ops::{emit, wrong};
 use crate::var::{IntoVar, caller, on_behalf};
 use tapeloom_ir::prim::Dot;
-use tapeloom_ir::{ArrayType, Kind, Literal, Loc, Problem};
+use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem};
 
 /// How an array is convolved with kernels: strides, padding, dilations, groups and the order of axes.
 ///
@@ -144,6 +144,10 @@ fn planned(name: &str, x: &ArrayType, w: &ArrayType, how: &Conv) -> Result<Plann
         let help = crate::dtype::conversions(x.dtype, w.dtype);
         return Err(Problem::new(Kind::Dtype, message, help));
     }
+    if x.dtype == Dtype::Bool {
+        let message = format!("`{name}` of {x} with kernels {w}");
+        return Err(Problem::new(Kind::Dtype, message, "it is of numbers; convert both"));
+    }
     let rank = x.shape.len();
     if rank < 2 || w.shape.len() != rank {
         return wrong(
@@ -170,7 +174,7 @@ fn planned(name: &str, x: &ArrayType, w: &ArrayType, how: &Conv) -> Result<Plann
     if !fits {
         return wrong(
             format!(
-                "`{name}` of {x} with kernels {w} in {} groups: {channels} channels and kernels for {}, \
+                "`{name}` of {x} with kernels {w}, groups {}: {channels} channels and kernels for {}, \
                  {outputs} outputs",
                 how.groups, w.shape[kernel.channels]
             ),

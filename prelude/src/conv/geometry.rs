@@ -128,7 +128,8 @@ impl Steps {
                 _ => Err(Problem::new(
                     Kind::TooLarge,
                     format!(
-                        "`{name}` reaches over {n} + {low} + {high} elements of spatial axis {i}"
+                        "`{name}` along spatial axis {i}: windows that reach over {k} elements, the stride {stride} \
+                         and the padding ({low}, {high}), over {n} elements"
                     ),
                     "give smaller strides, dilations or paddings",
                 )),

@@ -37,6 +37,7 @@ fn planned(name: &str, x: Var, of: &Windows, at: Loc) -> Result<(Vec<usize>, Vec
 }
 
 /// The windows of an array with that fill, and what `of` makes of them and the number of axes of the array.
+#[track_caller]
 fn over(
     name: &'static str,
     x: Var,
@@ -55,6 +56,7 @@ fn over(
 }
 
 /// A reduction over the places in a window.
+#[track_caller]
 fn reduced(name: &'static str, x: Var, windows: Windows, reducer: Reducer) -> Var {
     over(
         name,
@@ -116,6 +118,12 @@ pub fn sum_pool(x: Var, windows: Windows) -> Var {
 pub fn avg_pool(x: Var, windows: Windows) -> Var {
     let at = caller();
     let count: f64 = windows.sizes.iter().map(|n| *n as f64).product();
+    let ty = x.ty(at);
+    if !ty.dtype.is_float() {
+        let help = "convert first, as in `x.convert(Dtype::F64)`";
+        let problem = Problem::new(Kind::Dtype, format!("`avg_pool` needs floats, got {ty}"), help);
+        return wrong(problem, &[x], ty, at);
+    }
     on_behalf("avg_pool", at, || reduced("avg_pool", x, windows, Reducer::Sum) / count)
 }
 
@@ -130,7 +138,7 @@ pub fn avg_pool(x: Var, windows: Windows) -> Var {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: those of [`max_pool`].
+/// Errors: those of [`max_pool`]; `shape` if `f` gives another type than it is given.
 #[track_caller]
 pub fn reduce_window(x: Var, windows: Windows, init: f64, f: impl Fn(Var, Var) -> Var) -> Var {
     let at = caller();
@@ -145,6 +153,15 @@ pub fn reduce_window(x: Var, windows: Windows, init: f64, f: impl Fn(Var, Var) -
     let first = || {
         let shape = view.ty(at).shape;
         Var::literal(fill(view.ty(at).dtype), at).broadcast_to(&shape[shape.len().min(1)..])
+    };
+    let f = |folded: Var, x: Var| {
+        let (y, want) = (f(folded, x), folded.ty(at));
+        let got = y.ty(at);
+        if got == want {
+            return y;
+        }
+        let message = format!("the function of `reduce_window` makes {got} of two arrays {want}");
+        wrong(Problem::new(Kind::Shape, message, "it keeps their type"), &[y], want, at)
     };
     match places {
         0..=UNROLLED if view.ty(at).shape.first() == Some(&places) => {

@@ -139,3 +139,77 @@ fn a_batch_is_its_members() {
         assert_eq!(y, run(pool, &x).unwrap());
     }
 }
+
+/// Convolutions that the matrix library does, from arrays that are padded and not from copies of their windows: values and
+/// gradients are those of the interpreter, which knows nothing of the library.
+#[test]
+fn large_ones_are_those_of_the_interpreter() {
+    let numbers = |shape: &[usize], dtype: Dtype| {
+        let shape = shape.to_vec();
+        let n: usize = shape.iter().product();
+        let make = move |()| (arange(n, Dtype::F64) * 1.7).sin().reshape(&shape[..]).convert(dtype);
+        run(make, ()).unwrap()
+    };
+    let cases: [(Conv, [usize; 4], [usize; 4]); 7] = [
+        (Conv::new().same(), [2, 16, 9, 11], [24, 16, 3, 3]),
+        (Conv::new().strides([2, 1]).same(), [2, 16, 9, 11], [16, 16, 3, 2]),
+        (Conv::new().dilation([2]).padding([(1, 2)]), [1, 20, 10, 9], [16, 20, 2, 3]),
+        (Conv::new().groups(2).same(), [2, 32, 8, 9], [32, 16, 3, 3]),
+        (Conv::new().channels_last(), [2, 11, 12, 16], [3, 3, 16, 17]),
+        (Conv::new().channels_last().strides([2]).same(), [1, 12, 13, 16], [3, 2, 16, 16]),
+        (Conv::new().channels_last().input_dilation([2]), [1, 7, 8, 16], [2, 3, 16, 16]),
+    ];
+    let mut library = 0;
+    for (how, x, w) in cases {
+        for (dtype, within) in [(Dtype::F64, 1e-12), (Dtype::F32, 1e-4)] {
+            let args = [numbers(&x, dtype), numbers(&w, dtype)].to_vec();
+            let how = how.clone();
+            let f = move |x: Vec<Var>| {
+                let loss = |x: Vec<Var>| weighted(vec![conv::conv(x[0], x[1], how.clone())]);
+                let (value, slopes) = value_and_grad(loss)(x);
+                [vec![value], slopes].concat()
+            };
+            let native = jit(f.clone());
+            library += native.explain(&args).unwrap().kernels().matches(" for ").count();
+            let got = native.call(&args).unwrap();
+            let want = jit(f).interpreted().call(&args).unwrap();
+            assert_eq!(differ(&got, &want, within), None, "{x:?} {w:?} {dtype}");
+        }
+    }
+    assert!(library > 0);
+}
+
+/// What is wrong is said with the user's line, what was found and how to mend it.
+#[test]
+fn mistakes_are_errors_with_the_line() {
+    let (x, w) = (Tensor::zeros(&[2, 3, 8], Dtype::F64).unwrap(), [[[0.5; 3]; 3]; 4]);
+    let of = |how: Conv| {
+        run(move |(x, w): (Var, Var)| conv::conv(x, w, how.clone()), (&x, w)).unwrap_err()
+    };
+    let pool = |f: fn(Var) -> Var| run(f, &x).unwrap_err();
+    let huge = usize::MAX;
+    for (error, what) in [
+        (of(Conv::new().groups(2)), "groups 2: 3 channels and kernels for 3"),
+        (of(Conv::new().layout("NHWC", "HWIO", "NHWC")), "the axes \"NHWC\""),
+        (of(Conv::new().layout("NCW", "OIX", "NCW")), "the axes \"OIX\""),
+        (of(Conv::new().strides([1, 2])), "1 spatial axes with the strides [1, 2]"),
+        (of(Conv::new().dilation([0])), "the dilation [0]"),
+        (of(Conv::new().strides([huge])), "over 8 elements"),
+        (of(Conv::new().padding([(i64::MIN, 0)])), "over 8 elements"),
+        (pool(|x| conv::max_pool(x, windows([0]))), "the sizes [0]"),
+        (pool(|x| conv::max_pool(x, windows([2]).along([7]))), "axis 7"),
+        (pool(|x| conv::max_pool(x, windows([2, 2]).along([0]))), "the sizes [2, 2]"),
+        (pool(|x| conv::avg_pool(x.convert(Dtype::I64), windows([2]))), "needs floats, got i64"),
+        (pool(|x| conv::reduce_window(x, windows([2]), 0.0, |x, y| (x + y).sum())), "makes f64[]"),
+        (
+            pool(|x| conv::reduce_window(x, windows([2, 9]), 0.0, |x, y| (x + y).sum())),
+            "makes f64[]",
+        ),
+        (pool(|x| conv::conv(x.gt(0.0), x.gt(0.0), Conv::new())), "it is of numbers"),
+        (pool(|x| conv::convolve(x, x, Mode::Full)), "sequences of one axis"),
+    ] {
+        let text = error.to_string();
+        assert!(text.contains(what), "{what}: {text}");
+        assert!(text.contains("convolutions.rs") && !text.contains("/src/conv/"), "{text}");
+    }
+}
