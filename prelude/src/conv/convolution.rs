@@ -192,7 +192,10 @@ fn planned(name: &str, x: &ArrayType, w: &ArrayType, how: &Conv) -> Result<Plann
 fn written(x: Var, w: Var, plan: &Planned, groups: usize, at: Loc) -> Var {
     let Planned { input, kernel, output, along } = plan;
     let rank = x.rank();
-    let windows = view(x, &input.spatial, along, Literal::zero(x.dtype()), at);
+    // The places in a window stand behind the spatial axes, so that they merge with channels that do, too.
+    let first = input.spatial.iter().max().map_or(rank, |last| last + 1);
+    let windows = view(x, &input.spatial, along, first, Literal::zero(x.dtype()), at);
+    let channels = input.channels + if input.channels < first { 0 } else { along.len() };
     // The groups in front of both, and one axis less each.
     let grouped = |x: Var, axis: usize| {
         let mut shape = x.shape().to_vec();
@@ -204,11 +207,11 @@ fn written(x: Var, w: Var, plan: &Planned, groups: usize, at: Loc) -> Var {
     let lead = usize::from(!single);
     let (windows, w) = match single {
         true => (windows, w),
-        false => (grouped(windows, input.channels), grouped(w, kernel.first)),
+        false => (grouped(windows, channels), grouped(w, kernel.first)),
     };
-    let mut contract = vec![(input.channels + lead, kernel.channels + lead)];
+    let mut contract = vec![(channels + lead, kernel.channels + lead)];
     let places = kernel.spatial.iter().enumerate();
-    contract.extend(places.map(|(i, axis)| (rank + i + lead, axis + lead)));
+    contract.extend(places.map(|(i, axis)| (first + i + lead, axis + lead)));
     contract.sort_unstable();
     let batch = if single { Vec::new() } else { vec![(0, 0)] };
     // [groups, batch and spatial axes as in the input, output channels]

@@ -168,15 +168,27 @@ fn of_each<T: Copy + std::fmt::Debug>(
     }
 }
 
-/// The windows of an array along those axes: their places, and behind all axes the places in a window.
-pub(super) fn view(x: Var, axes: &[usize], along: &[Along], fill: Literal, at: Loc) -> Var {
-    let own = x.ty(at).shape;
-    let sizes = along.iter().map(|a| a.size);
-    let shape: Shape = own.iter().copied().chain(sizes).collect();
+/// The windows of an array along those axes: their places, with the places in a window as axes from `first` on.
+pub(super) fn view(
+    x: Var,
+    axes: &[usize],
+    along: &[Along],
+    first: usize,
+    fill: Literal,
+    at: Loc,
+) -> Var {
+    let (rank, d) = (x.ty(at).shape.len(), axes.len());
+    let place = |axis: usize| if axis < first { axis } else { axis + d };
+    let with_places = |x: Var| {
+        let own = x.ty(at).shape;
+        let sizes = along.iter().map(|a| a.size);
+        let (before, behind) = (&own[..first], &own[first..]);
+        before.iter().copied().chain(sizes).chain(behind.iter().copied()).collect::<Shape>()
+    };
     let each = axes.iter().zip(along).enumerate();
     let moves = each.map(|(i, (axis, a))| Move {
-        axis: *axis,
-        tap: own.len() + i,
+        axis: place(*axis),
+        tap: first + i,
         scale: a.stride as i64,
         step: a.dilation as i64,
         offset: -a.low,
@@ -184,17 +196,16 @@ pub(super) fn view(x: Var, axes: &[usize], along: &[Along], fill: Literal, at: L
         extent: a.extent,
     });
     // What is around the array is put there before it is repeated, so that windows lie at constant strides.
-    let (pad, window) = Window { moves: moves.collect() }.padded(&shape);
+    let (pad, window) = Window { moves: moves.collect() }.padded(&with_places(x));
     let fill = Var::literal(fill, at);
     let pad = Pad {
-        low: pad.low[..own.len()].to_vec(),
-        high: pad.high[..own.len()].to_vec(),
-        interior: pad.interior[..own.len()].to_vec(),
+        low: (0..rank).map(|axis| pad.low[place(axis)]).collect(),
+        high: (0..rank).map(|axis| pad.high[place(axis)]).collect(),
+        interior: (0..rank).map(|axis| pad.interior[place(axis)]).collect(),
     };
     let x = if pad.is_nothing() { x } else { emit(pad, &[x, fill], at) };
-    let sizes = along.iter().map(|a| a.size);
-    let shape: Shape = x.ty(at).shape.iter().copied().chain(sizes).collect();
-    let repeated = emit(Broadcast { shape, dims: (0..own.len()).collect() }, &[x], at);
+    let dims = (0..rank).map(place).collect();
+    let repeated = emit(Broadcast { shape: with_places(x), dims }, &[x], at);
     emit(window, &[repeated, fill], at)
 }
 

@@ -48,9 +48,10 @@ fn over(
     let at = caller();
     let ty = x.ty(at);
     match planned(name, x, &windows, at) {
-        Ok((axes, along)) => {
-            on_behalf(name, at, || of(view(x, &axes, &along, fill(ty.dtype), at), ty.shape.len()))
-        }
+        Ok((axes, along)) => on_behalf(name, at, || {
+            let rank = ty.shape.len();
+            of(view(x, &axes, &along, rank, fill(ty.dtype), at), rank)
+        }),
         Err(problem) => wrong(problem, &[x], ty, at),
     }
 }

@@ -17,7 +17,7 @@ fn slid(name: &'static str, a: Var, v: Var, mode: Mode, at: Loc) -> Result<Var, 
     };
     let steps = Steps::default().padding(vec![(low as i64, high as i64)]);
     let along = steps.along(name, &a.ty(at).shape, &[m])?;
-    Ok(view(a, &[0], &along, Literal::zero(a.dtype()), at).dot(v))
+    Ok(view(a, &[0], &along, 1, Literal::zero(a.dtype()), at).dot(v))
 }
 
 /// Both as sequences of one dtype with an element at least.
