@@ -245,8 +245,11 @@ impl FilledView for Window {
         let mut shape = x.shape.to_vec();
         for at in &self.moves {
             let (o, k) = (at.extent as i128, x.shape[at.tap] as i128);
-            let reach = o * i128::from(at.scale).abs() + k * i128::from(at.step).abs();
-            let all = [reach, i128::from(at.offset).abs(), at.divisor as i128, o];
+            let steps = k * i128::from(at.step).abs();
+            // What this window reads, and what its transpose does.
+            let reach = o * i128::from(at.scale).abs() + steps;
+            let back = x.shape[at.axis].max(1) as i128 * at.divisor as i128 + steps;
+            let all = [reach, back, i128::from(at.offset).abs(), o];
             if at.scale == 0 || at.divisor == 0 || all.iter().any(|n| *n > INDEX_LIMIT as i128) {
                 return wrong(
                     format!(
@@ -348,6 +351,7 @@ mod tests {
             op(1, i64::MIN, 0, 1, 3),
             op(1, 1, i64::MIN, 1, 3),
             op(1, 1, 0, usize::MAX, 3),
+            op(1, 1, 0, INDEX_LIMIT / 2, 3),
             op(1, 1, 0, 1, usize::MAX),
             Window { moves: vec![Move { axis: 2, ..op(1, 1, 0, 1, 3).moves[0] }] },
             Window { moves: vec![Move { tap: 0, ..op(1, 1, 0, 1, 3).moves[0] }] },
