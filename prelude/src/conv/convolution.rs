@@ -273,7 +273,7 @@ pub fn conv_general_dilated(x: Var, w: impl IntoVar, how: Conv) -> Var {
 /// The convolution that enlarges: the strides of `how` say how far apart the elements of `x` are put, and the padding is that
 /// of a [`conv`] whose output has the shape of `x`. `same` gives the extent times the stride, `valid` what all of the
 /// kernels reach; an explicit padding is put around `x` as it is. Kernels are those of [`conv`] and not exchanged, as in
-/// JAX. Called deconvolution, too.
+/// JAX; `same_lower` is `same`. Called deconvolution, too.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -283,12 +283,18 @@ pub fn conv_general_dilated(x: Var, w: impl IntoVar, how: Conv) -> Var {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: those of [`conv`].
+/// Errors: those of [`conv`]; `shape` for an input dilation beside the strides, which are one.
 #[doc(alias = "deconvolution")]
 #[track_caller]
 pub fn conv_transpose(x: Var, w: impl IntoVar, how: Conv) -> Var {
     let at = caller();
     let w = w.beside(x, at);
+    if how.steps.input_dilation.iter().any(|n| *n != 1) {
+        let message =
+            format!("`conv_transpose` with the input dilation {:?}", how.steps.input_dilation);
+        let problem = Problem::new(Kind::Shape, message, "its strides are its input dilation");
+        return wrong(problem, &[x, w], x.ty(at), at);
+    }
     let inner = match planned("conv_transpose", &x.ty(at), &w.ty(at), &how) {
         Ok(plan) => Conv { steps: how.steps.transposed(&plan.along), ..how },
         Err(problem) => return wrong(problem, &[x, w], x.ty(at), at),

@@ -170,7 +170,7 @@ fn large_ones_are_those_of_the_interpreter() {
                 [vec![value], slopes].concat()
             };
             let native = jit(f.clone());
-            library += native.explain(&args).unwrap().kernels().matches(" for ").count();
+            library += native.explain(&args).unwrap().kernels().matches(" steps 0 = ").count();
             let got = native.call(&args).unwrap();
             let want = jit(f).interpreted().call(&args).unwrap();
             assert_eq!(differ(&got, &want, within), None, "{x:?} {w:?} {dtype}");
@@ -207,6 +207,10 @@ fn mistakes_are_errors_with_the_line() {
         ),
         (pool(|x| conv::conv(x.gt(0.0), x.gt(0.0), Conv::new())), "it is of numbers"),
         (pool(|x| conv::convolve(x, x, Mode::Full)), "sequences of one axis"),
+        (
+            pool(|x| conv::conv_transpose(x, x, Conv::new().input_dilation([2]))),
+            "strides are its input dilation",
+        ),
     ] {
         let text = error.to_string();
         assert!(text.contains(what), "{what}: {text}");
