@@ -47,13 +47,9 @@ pub(crate) fn main() -> Result<(), tapeloom::Error> {
     let (y, truth) = run(|(x, z): (Var, Var)| (f(x), f(z)), (&x, &left_out))?;
 
     let fit = jit(|(k, data): (Kernel<Var>, (Var, Var))| {
-        let lbfgs = optim::lbfgs(5);
-        let step = |(_, (k, c)): (Var, (Kernel<Var>, optim::Curvature<Var>))| {
-            lbfgs.step(|k: Kernel<Var>| misfit(&k, data), &k, &c)
-        };
         let before = misfit(&k, data);
-        let k = fori_loop(20, step, (k.clone(), lbfgs.start(&k))).0;
-        (k.clone(), before, misfit(&k, data))
+        let (k, outcome) = optim::bfgs().minimize(|k: Kernel<Var>| misfit(&k, data), k);
+        (k, before, outcome.value)
     });
     let start = Kernel { length: Tensor::from(-1.0), noise: Tensor::from(-2.0) };
     let (k, before, after) = fit.call((&start, (&x, &y)))?;

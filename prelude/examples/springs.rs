@@ -87,23 +87,24 @@ type Swing<T> = (T, T);
 pub(crate) fn main() -> Result<(), tapeloom::Error> {
     let body = Body::new();
     let springs = body.length.shape()[0];
-    let train = jit(|(p, means, t): (Swing<Var>, [Swing<Var>; 2], Var)| {
+    let adam = (optim::clip_by_global_norm(1.0), optim::adam(0.02));
+    type Adam = (optim::ClipByGlobalNorm, optim::Adam);
+    let train = jit(|(p, state): (Swing<Var>, optim::State<Adam, Swing<Var>>)| {
         let (loss, g) = value_and_grad(|p: Swing<Var>| -body.distance(p))(p);
-        let g = clip_by_global_norm(&g, 1.0);
-        (-loss, optim::adam(0.02).update(&p, &g, &means, t))
+        (-loss, adam.step(&g, &state, &p))
     });
-    let start = run(
+    let mut state = run(
         |()| {
             let keys: [Var; 2] = random::split(random::key(1));
             let [a, b] = keys.map(|key| 0.1 * random::normal(key, [springs], Dtype::F64));
-            (a, b)
+            ((a, b), adam.init(&(a, b)))
         },
         (),
     )?;
-    let mut state = (start.clone(), [zeros_like(&start), zeros_like(&start)]);
+    let start = state.0.clone();
     let mut came = Vec::new();
     for t in 1..=150 {
-        let (distance, next) = train.call((&state.0, &state.1, f64::from(t)))?;
+        let (distance, next) = train.call(&state)?;
         state = next;
         came.push(100.0 * distance.item::<f64>()?);
         if t == 1 || t % 25 == 0 {

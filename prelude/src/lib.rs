@@ -69,6 +69,7 @@ pub mod host_calls;
 pub mod implicit;
 pub mod jit;
 pub mod linalg;
+pub mod nn;
 pub mod ops;
 pub mod optim;
 pub mod random;
@@ -115,6 +116,7 @@ pub mod prelude {
     pub use crate::jit::{Jit, jit, run};
     pub use crate::linalg::{MatrixNorm, Triangle};
     pub use crate::ops::functions::*;
+    pub use crate::optim::Optimizer;
     pub use crate::state::Ref;
     pub use crate::transform::*;
     pub use crate::tree::{
@@ -122,7 +124,7 @@ pub mod prelude {
         tree_leaves, tree_map, tree_map2, tree_map3, tree_paths, tree_sum, zeros_like,
     };
     pub use crate::var::{IntoVar, Var};
-    pub use crate::{conv, fft, linalg, optim, random};
+    pub use crate::{conv, fft, linalg, nn, optim, random};
     pub use tapeloom_derive::Tree;
     pub use tapeloom_ir::{Cancel, Dtype, Policy, Shape, Tensor};
 }

@@ -299,8 +299,18 @@ pub(crate) fn caller() -> Loc {
 }
 
 /// Runs a composed operation, written in terms of `Var`'s own methods, on behalf of the user's line.
-/// What goes wrong inside is said to happen in `name`. `body` must not call the user's code.
+/// What goes wrong inside is said to happen in `name`. `body` calls the user's code through
+/// [`users_code`] only.
 pub(crate) fn on_behalf<T>(name: &'static str, at: Loc, body: impl FnOnce() -> T) -> T {
+    with_line(at, || trace::within(name, body))
+}
+
+/// Runs a closure of the user in the midst of a composed operation: its own lines count there.
+pub(crate) fn users_code<T>(body: impl FnOnce() -> T) -> T {
+    with_line(None, || trace::outside(body))
+}
+
+fn with_line<T>(line: Loc, body: impl FnOnce() -> T) -> T {
     /// Restores the line also where the body panics.
     struct Restore(Loc);
     impl Drop for Restore {
@@ -308,6 +318,6 @@ pub(crate) fn on_behalf<T>(name: &'static str, at: Loc, body: impl FnOnce() -> T
             LINE.set(self.0);
         }
     }
-    let _restore = Restore(LINE.replace(at));
-    trace::within(name, body)
+    let _restore = Restore(LINE.replace(line));
+    body()
 }

@@ -26,6 +26,7 @@ chapters! {
     fourier_and_complex = "../../book/src/fourier-and-complex.md";
     introduction = "../../book/src/introduction.md";
     memory = "../../book/src/memory.md";
+    networks = "../../book/src/networks.md";
     passes = "../../book/src/passes.md";
     quick_start = "../../book/src/quick-start.md";
     randomness = "../../book/src/randomness.md";

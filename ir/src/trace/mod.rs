@@ -262,6 +262,15 @@ pub fn record(problem: Problem, operands: &[Handle], at: Loc) {
 /// Runs the body of a composed operation, which the user called by that name: problems inside, whose
 /// messages name what it is made of, say so. Of nested ones the outermost counts.
 pub fn within<T>(name: &'static str, body: impl FnOnce() -> T) -> T {
+    named(WITHIN.get().or(Some(name)), body)
+}
+
+/// Runs a closure of the user in the midst of a composed operation: problems there are its own.
+pub fn outside<T>(body: impl FnOnce() -> T) -> T {
+    named(None, body)
+}
+
+fn named<T>(name: Option<&'static str>, body: impl FnOnce() -> T) -> T {
     /// Restores the name also where the body panics.
     struct Restore(Option<&'static str>);
     impl Drop for Restore {
@@ -269,9 +278,7 @@ pub fn within<T>(name: &'static str, body: impl FnOnce() -> T) -> T {
             WITHIN.set(self.0);
         }
     }
-    let outer = WITHIN.get();
-    let _restore = Restore(outer);
-    WITHIN.set(outer.or(Some(name)));
+    let _restore = Restore(WITHIN.replace(name));
     body()
 }
 

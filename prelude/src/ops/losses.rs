@@ -1,5 +1,6 @@
 //! Losses and attention.
 
+use super::axes::{Axis, resolve_axis};
 use super::composite::{list, misshapen, number, of_floats};
 use super::{broadcast_shapes, einsum, iota, select, wrong};
 use crate::Var;
@@ -48,6 +49,124 @@ impl Var {
         of_floats("cross_entropy", [self], at, |[x]| {
             let right = x.log_softmax(-1).take_along_axis(labels.expand_dims(-1), -1);
             -right.squeeze(-1)
+        })
+    }
+}
+
+/// Losses of errors, scores and directions, element by element but for the last.
+impl Var {
+    /// Of an error x: x²/2 where |x| ≤ `delta`, and `delta` (|x| - `delta`/2) beyond, where the slope
+    /// stays ±`delta`.
+    ///
+    /// Source: Huber, *Robust estimation of a location parameter* (1964).
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let y = run(|x: Var| x.huber(1.0), [0.5, -3.0])?;
+    /// assert_eq!(y.to_vec::<f64>()?, [0.125, 2.5]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[doc(alias = "huber_loss", alias = "smooth_l1_loss", alias = "SmoothL1Loss")]
+    #[track_caller]
+    pub fn huber(self, delta: f64) -> Var {
+        of_floats("huber", [self], caller(), |[x]| {
+            let outside = x.abs().gt(delta);
+            let near = select(outside, 0.0, x);
+            let far = delta * (x.abs() - 0.5 * delta);
+            select(outside, far, 0.5 * near.square())
+        })
+    }
+
+    /// Of an error x: ln cosh x, which is x²/2 near 0 and |x| - ln 2 far from it.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let y = run(|x: Var| x.log_cosh(), [1e-9, -1e300])?.to_vec::<f64>()?;
+    /// assert!((y[0] - 5e-19).abs() < 1e-33 && y[1] == 1e300);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[doc(alias = "logcosh")]
+    #[track_caller]
+    pub fn log_cosh(self) -> Var {
+        of_floats("log_cosh", [self], caller(), |[x]| {
+            let near = x.abs().lt(1.0);
+            // ln cosh x = ln(1 + sinh² x) / 2, which does not cancel.
+            let inside = 0.5 * select(near, x, 0.0).sinh().square().ln_1p();
+            let far = select(near, 1.0, x.abs());
+            let outside = far + ((-2.0 * far).exp().ln_1p() - 2f64.ln());
+            select(near, inside, outside)
+        })
+    }
+
+    /// The cross entropy -y ln σ(x) - (1 - y) ln(1 - σ(x)) of scores x, with the logistic function σ, for
+    /// each label y between 0 and 1, without overflow or cancellation.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let f = |(x, y): (Var, Var)| x.sigmoid_cross_entropy(y);
+    /// let loss = run(f, ([0.0, 800.0], [1.0, 1.0]))?.to_vec::<f64>()?;
+    /// assert_eq!(loss, [2f64.ln(), 0.0]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[doc(
+        alias = "binary_cross_entropy_with_logits",
+        alias = "BCEWithLogitsLoss",
+        alias = "sigmoid_binary_cross_entropy"
+    )]
+    #[track_caller]
+    pub fn sigmoid_cross_entropy(self, labels: impl IntoVar) -> Var {
+        let at = caller();
+        let labels = labels.beside(self, at);
+        of_floats("sigmoid_cross_entropy", [self, labels], at, |[x, y]| {
+            // At a label 0 or 1 nothing cancels.
+            let right = x.ge(0.0);
+            let weight = select(right, 1.0 - y, -y);
+            weight * x + select(right, -x, x).softplus()
+        })
+    }
+
+    /// max(0, 1 - y x) of scores x and labels y, which are -1 or 1. The derivative at the kink is half of that
+    /// beside it, as that of [`maximum`](Var::maximum).
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let loss = run(|x: Var| x.hinge(constant([1.0, -1.0])), [0.5, 3.0])?;
+    /// assert_eq!(loss.to_vec::<f64>()?, [0.5, 4.0]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[doc(alias = "hinge_loss", alias = "HingeEmbeddingLoss")]
+    #[track_caller]
+    pub fn hinge(self, labels: impl IntoVar) -> Var {
+        let at = caller();
+        let labels = labels.beside(self, at);
+        of_floats("hinge", [self, labels], at, |[x, y]| (1.0 - y * x).maximum(0.0))
+    }
+
+    /// The cosine of the angle between two vectors, ⟨x, y⟩ / (|x| |y|), along an axis, which goes away;
+    /// 0 where one of them is 0.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let c = run(|x: Var| x.cosine_similarity(constant([0.0, 1.0]), -1), [[3.0, 4.0], [0.0, 0.0]])?;
+    /// assert_eq!(c.to_vec::<f64>()?, [0.8, 0.0]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[doc(alias = "cosine_distance", alias = "CosineSimilarity")]
+    #[track_caller]
+    pub fn cosine_similarity(self, y: impl IntoVar, axis: impl Axis) -> Var {
+        let at = caller();
+        let y = y.beside(self, at);
+        let shape = broadcast_shapes(&self.ty(at).shape, &y.ty(at).shape);
+        let axis = match resolve_axis("cosine_similarity", axis, &shape.unwrap_or(self.shape())) {
+            Ok(axis) => axis,
+            Err(problem) => return wrong(problem, &[self, y], self.ty(at), at),
+        };
+        of_floats("cosine_similarity", [self, y], at, |[x, y]| {
+            let product = (x * y).sum_axis(axis);
+            let [xx, yy] = [x, y].map(|x| x.square().sum_axis(axis));
+            let none = xx.eq(0.0) | yy.eq(0.0);
+            let [xx, yy] = [xx, yy].map(|size| select(none, 1.0, size));
+            select(none, 0.0, product / (xx.sqrt() * yy.sqrt()))
         })
     }
 }

@@ -236,6 +236,58 @@ impl Var {
             off * (off.square().mean_keepdims(axes) + epsilon).rsqrt()
         })
     }
+
+    /// x / √(mean of x² + `epsilon`) over `axes`.
+    ///
+    /// Source: Zhang and Sennrich, *Root mean square layer normalization* (2019).
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let y = run(|x: Var| x.rms_norm(-1, 0.0), [3.0, 4.0, 5.0, 5.0, 5.0])?;
+    /// assert!((y.to_vec::<f64>()?[0] - 3.0 / 20f64.sqrt()).abs() < 1e-15);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[doc(alias = "RMSNorm")]
+    #[track_caller]
+    pub fn rms_norm(self, axes: impl Axes, epsilon: f64) -> Var {
+        let at = caller();
+        over("rms_norm", self, &axes, at, |x, axes| {
+            x * (x.square().mean_keepdims(axes) + epsilon).rsqrt()
+        })
+    }
+
+    /// (x - mean) / √(variance + `epsilon`) over groups of channels and all places, for each member of a
+    /// batch: the batch is axis 0, `axis` that of the channels, of which each of `groups` groups has as
+    /// many, neighbours. As many groups as channels is instance normalization.
+    ///
+    /// Errors: `shape` if there is no such axis, or its extent is no multiple of the groups.
+    ///
+    /// Source: Wu and He, *Group normalization* (2018).
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let y = run(|x: Var| x.group_norm(2, -1, 0.0), [[1.0, 3.0, 10.0, 30.0]])?;
+    /// assert_eq!(y.to_vec::<f64>()?, [-1.0, 1.0, -1.0, 1.0]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[doc(alias = "GroupNorm", alias = "instance_norm", alias = "InstanceNorm")]
+    #[track_caller]
+    pub fn group_norm(self, groups: usize, axis: impl Axis, epsilon: f64) -> Var {
+        let at = caller();
+        along("group_norm", self, axis, at, |x, axis| {
+            let ty = x.ty(at);
+            let channels = ty.shape[axis];
+            if axis == 0 || groups == 0 || channels % groups != 0 {
+                let message = format!("`group_norm` of {ty} in {groups} groups along axis {axis}");
+                let help = "axis 0 is the batch; that of the channels has a multiple of the groups";
+                return misshapen(message, help, &[x], ty, at);
+            }
+            let mut split = ty.shape.to_vec();
+            split.splice(axis..=axis, [groups, channels / groups]);
+            let within: Vec<usize> = (1..split.len()).filter(|i| *i != axis).collect();
+            x.reshape(split).layer_norm(within, epsilon).reshape(ty.shape)
+        })
+    }
 }
 
 /// Resolves axes once, so that a mistake is reported once, at the user's line.

@@ -225,10 +225,14 @@ pub fn tree_dot<A: Tree<Var>>(x: &A, y: &A) -> Var {
 #[track_caller]
 pub fn global_norm<A: Tree<Var>>(tree: &A) -> Var {
     let at = caller();
-    match common_dtype("global_norm", Flat::of(tree), at) {
+    emit(Scalar::Sqrt, &[sum_of_squares("global_norm", tree, at)], at)
+}
+
+fn sum_of_squares<A: Tree<Var>>(name: &'static str, tree: &A, at: Loc) -> Var {
+    match common_dtype(name, Flat::of(tree), at) {
         Ok((dtype, leaves)) => {
             let squares = leaves.into_iter().map(|x| emit(Scalar::Mul, &[x, x], at)).collect();
-            emit(Scalar::Sqrt, &[sum(dtype, squares, at)], at)
+            sum(dtype, squares, at)
         }
         Err(poison) => poison,
     }
@@ -251,9 +255,12 @@ pub fn global_norm<A: Tree<Var>>(tree: &A) -> Var {
 pub fn clip_by_global_norm<A: Tree<Var>>(tree: &A, max: impl IntoVar) -> A {
     let at = caller();
     let factor = on_behalf("clip_by_global_norm", at, || {
-        let norm = global_norm(tree);
-        let max = max.beside(norm, at);
-        select(norm.gt(max), max / norm, 1.0)
+        let squares = sum_of_squares("clip_by_global_norm", tree, at);
+        let max = max.beside(squares, at);
+        // A root has no derivative at 0, where nothing is clipped.
+        let some = squares.gt(0.0);
+        let norm = select(some, squares, 1.0).sqrt();
+        select(some & norm.gt(max), max / norm, 1.0)
     });
     tree_map(|x| binary(Scalar::Mul, factor, x, at), tree)
 }

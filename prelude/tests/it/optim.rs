@@ -1,91 +1,110 @@
-//! Optimisers against the same formulas in plain Rust, and their derivatives in rates and other numbers.
+//! Optimisers and minimisers: their derivatives in rates and other numbers, dtypes, batches, mistakes.
+//! (Their steps are compared with those of optax in `tests/tests/programs/optimisers.rs`.)
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+use tapeloom::optim::State;
 use tapeloom::prelude::*;
 
 const START: [f64; 3] = [1.0, -2.0, 0.5];
 
 /// The gradient of `Σ kᵢ xᵢ⁴ / 4`.
-fn slope(i: usize, x: f64) -> f64 {
-    (i as f64 + 1.0) * x * x * x
-}
-
 fn slopes(x: Var) -> Var {
     (iota([3], 0, Dtype::F64) + 1.0) * x * x * x
 }
 
-fn close(got: &Tensor, want: &[f64]) {
-    let got = got.to_vec::<f64>().unwrap();
-    assert_eq!(got.len(), want.len());
-    for (x, y) in got.iter().zip(want) {
-        assert!((x - y).abs() <= 1e-13 * y.abs(), "{x} and {y}");
+/// What is left after three steps.
+fn after<O: Optimizer<Var>>(optimiser: &O) -> Var {
+    let mut p = constant(START);
+    let mut state = optimiser.init(&p);
+    for _ in 0..3 {
+        (p, state) = optimiser.step(&slopes(p), &state, &p);
     }
-}
-
-#[test]
-fn steps_are_those_of_the_formulas() {
-    let (mut x, mut v) = (START, [0.0; 3]);
-    let (mut y, mut m, mut s) = (START, [0.0; 3], [0.0; 3]);
-    let descend =
-        jit(|(p, v): (Var, Var)| optim::sgd(0.01).momentum(0.9).update(&p, &slopes(p), &v));
-    let adam = jit(|(p, state, t): (Var, [Var; 2], Var)| {
-        optim::adamw(0.1, 0.01).betas(0.8, 0.95).epsilon(1e-6).update(&p, &slopes(p), &state, t)
-    });
-    let zero = Tensor::from([0.0; 3]);
-    let mut descended = (Tensor::from(START), zero.clone());
-    let mut adapted = (Tensor::from(START), [zero.clone(), zero]);
-    for t in 1..=5 {
-        for i in 0..3 {
-            v[i] = 0.9 * v[i] + slope(i, x[i]);
-            x[i] -= 0.01 * v[i];
-            let g = slope(i, y[i]);
-            m[i] = 0.8 * m[i] + 0.2 * g;
-            s[i] = 0.95 * s[i] + 0.05 * g * g;
-            let (mean, square) = (m[i] / (1.0 - 0.8f64.powi(t)), s[i] / (1.0 - 0.95f64.powi(t)));
-            y[i] -= 0.1 * (mean / (square.sqrt() + 1e-6) + 0.01 * y[i]);
-        }
-        descended = descend.call((&descended.0, &descended.1)).unwrap();
-        adapted = adam.call((&adapted.0, &adapted.1, f64::from(t))).unwrap();
-        close(&descended.0, &x);
-        close(&adapted.0, &y);
-    }
+    p.square().sum()
 }
 
 /// The loss after some steps moves with every number of the optimiser.
 #[test]
 fn steps_have_derivatives_in_their_numbers() {
-    let after_descent = |(rate, momentum): (Var, Var)| {
-        let (mut p, mut v) = (constant(START), zeros([3], Dtype::F64));
-        for _ in 0..3 {
-            (p, v) = optim::sgd(rate).momentum(momentum).update(&p, &slopes(p), &v);
-        }
-        p.square().sum()
+    let descent = |(rate, momentum): (Var, Var)| after(&optim::sgd(rate).momentum(momentum));
+    check_grads(descent, (0.01, 0.8), 2).unwrap();
+    let nesterov =
+        |(rate, momentum): (Var, Var)| after(&optim::sgd(rate).momentum(momentum).nesterov());
+    check_grads(nesterov, (0.01, 0.8), 2).unwrap();
+    let adam = |(rate, decay, mean, square): (Var, Var, Var, Var)| {
+        after(&optim::adamw(rate, decay).betas(mean, square))
     };
-    check_grads(after_descent, (0.01, 0.8), 2).unwrap();
-    let after_adam = |(rate, decay, mean, square): (Var, Var, Var, Var)| {
-        let mut p = constant(START);
-        let mut state = [zeros_like(&p), zeros_like(&p)];
-        for t in 1..=3 {
-            let adam = optim::adamw(rate, decay).betas(mean, square);
-            (p, state) = adam.update(&p, &slopes(p), &state, f64::from(t));
-        }
-        p.square().sum()
+    check_grads(adam, (0.05, 0.1, 0.8, 0.95), 2).unwrap();
+    let lamb = |(rate, decay): (Var, Var)| after(&optim::lamb(rate, decay));
+    check_grads(lamb, (0.05, 0.1), 2).unwrap();
+    let rmsprop = |(rate, decay, momentum): (Var, Var, Var)| {
+        after(&optim::rmsprop(rate).decay(decay).momentum(momentum).epsilon(0.01))
     };
-    check_grads(after_adam, (0.05, 0.1, 0.8, 0.95), 2).unwrap();
+    check_grads(rmsprop, (0.05, 0.8, 0.5), 2).unwrap();
+    check_grads(|rate: Var| after(&optim::adagrad(rate)), 0.05, 2).unwrap();
+    check_grads(|(rate, decay): (Var, Var)| after(&optim::lion(rate, decay)), (0.05, 0.1), 2)
+        .unwrap();
+    let parts = |(decay, most, start, factor): (Var, Var, Var, Var)| {
+        let rate = optim::exponential_decay(start, 2, factor).warm_up(2);
+        after(&(optim::decay_weights(decay), optim::clip_by_global_norm(most), optim::scale(rate)))
+    };
+    check_grads(parts, (0.1, 2.0, -0.1, 0.5), 2).unwrap();
+    let accumulated = |rate: Var| after(&optim::accumulate(2, optim::adam(rate)));
+    check_grads(accumulated, 0.05, 2).unwrap();
+}
+
+/// A member of a batch of rates has the steps of its own rate.
+#[test]
+fn rates_may_be_batched() {
+    let of = |rate: Var| after(&optim::accumulate(2, (optim::clip(1.0), optim::adam(rate))));
+    let all = run(|r: Var| vmap(of)(r), [0.1, 0.2]).unwrap().to_vec::<f64>().unwrap();
+    let one = |r: f64| run(of, r).unwrap().item::<f64>().unwrap();
+    assert_eq!(all, [one(0.1), one(0.2)]);
 }
 
 /// A leaf that has not moved yet does not move, and has derivatives; f32 leaves stay f32.
 #[test]
 fn nothing_moves_without_a_gradient() {
-    let still = |(p, rate): (Var, Var)| {
-        let zero = p * 0.0;
-        optim::adam(rate).update(&p, &zero, &[zero, zero], 1.0).0.sum()
-    };
-    let (dp, drate) = run(grad(still), ([1.0, 2.0], 0.1)).unwrap();
-    assert_eq!(dp.to_vec::<f64>().unwrap(), [1.0, 1.0]);
-    assert_eq!(drate.item::<f64>().unwrap(), 0.0);
-    let narrow = |p: Var| optim::adam(0.1).update(&p, &p, &[p, p], 1.0).0;
-    assert_eq!(run(narrow, [1f32]).unwrap().dtype(), Dtype::F32);
+    fn still<O: Optimizer<Var>>(optimiser: impl Fn(Var) -> O) {
+        let sum = |(p, rate): (Var, Var)| {
+            let optimiser = optimiser(rate);
+            let (p, state) = optimiser.step(&(p * 0.0), &optimiser.init(&p), &p);
+            optimiser.step(&(p * 0.0), &state, &p).0.sum()
+        };
+        let (dp, drate) = run(grad(sum), ([1.0, 2.0], 0.1)).unwrap();
+        assert_eq!(dp.to_vec::<f64>().unwrap(), [1.0, 1.0]);
+        assert_eq!(drate.item::<f64>().unwrap(), 0.0);
+        let narrow = |p: Var| {
+            let optimiser = optimiser(constant(0.1));
+            optimiser.step(&p, &optimiser.init(&p), &p).0
+        };
+        assert_eq!(run(narrow, [1f32]).unwrap().dtype(), Dtype::F32);
+    }
+    still(|rate| optim::sgd(rate).momentum(0.9).nesterov());
+    still(optim::adam);
+    still(|rate| optim::adam(rate).nesterov());
+    still(|rate| optim::lamb(rate, 0.0));
+    still(|rate| optim::rmsprop(rate).epsilon(0.0).momentum(0.5));
+    still(|rate| optim::adagrad(rate).start(0.0).epsilon(0.0));
+    still(|rate| optim::lion(rate, 0.0));
+    still(|rate| optim::accumulate(2, (optim::clip_by_global_norm(1.0), optim::adam(rate))));
+}
+
+/// A state of other parameters, and a gradient of another form, are errors at the user's line.
+#[test]
+fn mistakes_name_the_line() {
+    let adam = optim::adam(0.1);
+    let wrong = run(
+        |(p, g): (Vec<Var>, Vec<Var>)| adam.step(&g, &adam.init(&p), &p).0,
+        (vec![1.0, 2.0], vec![1.0]),
+    );
+    let message = wrong.unwrap_err().to_string();
+    assert!(message.contains("different structure") && message.contains("optim.rs"), "{message}");
+    let wrong = run(
+        |(p, s): (Var, State<optim::Adam, Var>)| adam.step(&p, &s, &p).0,
+        ([1.0, 2.0], (0i64, [[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]])),
+    );
+    let message = wrong.unwrap_err().to_string();
+    assert!(message.contains("error[shape]") && message.contains("optim.rs"), "{message}");
 }
 
 /// `Σ (x - a)²(1 + i) + Σ (x - a)⁴ + sin a`, with its minimum at a.
@@ -143,4 +162,103 @@ fn lbfgs_is_differentiable() {
     assert!((got - want).abs() < 1e-6 * want.abs(), "{got} {want}");
     let end = jit(grad(loss(14))).call(0.25).unwrap().item::<f64>().unwrap();
     assert!((end - 6.0).abs() < 1e-6, "{end}");
+}
+
+/// Each minimiser finds the minimum, alone and in a batch, and has the derivative of the equation.
+#[test]
+fn minimisers_find_minima() {
+    fn check(name: &str, minimize: impl Fn(Var, Var) -> (Var, optim::Outcome<Var>)) {
+        let find = |(x, a): (Var, Var)| minimize(x, a);
+        let (x, outcome) = run(find, (START, 0.25)).unwrap();
+        let off = x.to_vec::<f64>().unwrap().iter().fold(0f64, |m, x| m.max((x - 0.25).abs()));
+        assert!(off < 1e-8, "{name}: {off}");
+        assert!(outcome.converged.item::<bool>().unwrap(), "{name}: {outcome:?}");
+        assert!(outcome.gradient.item::<f64>().unwrap() < 1e-7, "{name}: {outcome:?}");
+        let iterations = outcome.iterations.item::<i64>().unwrap();
+        assert!((3..40).contains(&iterations), "{name}: {outcome:?}");
+        let value = outcome.value.item::<f64>().unwrap();
+        assert!((value - 0.25f64.sin()).abs() < 1e-12, "{name}: {value}");
+        let sum = |a: Var| (minimize(constant(START), a).0 * constant([1.0, 2.0, 3.0])).sum();
+        let slope = run(grad(sum), 0.25).unwrap().item::<f64>().unwrap();
+        assert!((slope - 6.0).abs() < 1e-6, "{name}: {slope}");
+        // The envelope: the value moves as the loss does at the minimum.
+        let value = |a: Var| minimize(constant(START), a).1.value;
+        let slope = run(grad(value), 0.25).unwrap().item::<f64>().unwrap();
+        assert!((slope - 0.25f64.cos()).abs() < 1e-7, "{name}: {slope}");
+        let both = |a: Var| vmap(|a: Var| minimize(constant(START), a))(a);
+        let (x, outcome) = run(both, [0.25, -4.0]).unwrap();
+        let (alone, counted) = run(find, (START, -4.0)).unwrap();
+        let (x, alone) = (x.to_vec::<f64>().unwrap(), alone.to_vec::<f64>().unwrap());
+        assert!(x[3..].iter().zip(&alone).all(|(x, y)| (x - y).abs() < 1e-9), "{name}: {x:?}");
+        let counts = outcome.evaluations.to_vec::<i64>().unwrap();
+        assert_eq!(counts[1], counted.evaluations.item::<i64>().unwrap(), "{name}");
+    }
+    check("bfgs", |x, a| optim::bfgs().minimize(|x: Var| bowl(x, a), x));
+    check("lbfgs", |x, a| optim::lbfgs(5).minimize(|x: Var| bowl(x, a), x));
+    check("newton_cg", |x, a| optim::newton_cg().minimize(|x: Var| bowl(x, a), x));
+    check("levenberg_marquardt", |x, a| {
+        let residuals = |x: Var| {
+            let d = x - a;
+            let i = iota([3], 0, Dtype::F64) + 1.0;
+            let (mut found, one) = (vec![(2.0 * i).sqrt() * d], constant(0.5));
+            found.push(2f64.sqrt() * d.square());
+            (found, (2.0 * (a.sin() + 0.0 * one)).sqrt())
+        };
+        optim::levenberg_marquardt().minimize_squares(residuals, x)
+    });
+}
+
+/// Test functions of many a paper, from their usual starts.
+#[test]
+fn minimisers_master_narrow_valleys() {
+    let rosenbrock = |x: Var| {
+        let (a, b) = (x.slice_axis(0, ..9), x.slice_axis(0, 1..));
+        (100.0 * (b - a * a).square() + (1.0 - a).square()).sum()
+    };
+    let start: Vec<f64> = (0..10).map(|i| if i % 2 == 0 { -1.2 } else { 1.0 }).collect();
+    let go = |name: &str, (x, outcome): (Tensor, optim::Outcome<Tensor>)| {
+        let off = x.to_vec::<f64>().unwrap().iter().fold(0f64, |m, x| m.max((x - 1.0).abs()));
+        assert!(
+            off < 1e-6 && outcome.converged.item::<bool>().unwrap(),
+            "{name}: {off} {outcome:?}"
+        );
+    };
+    go("bfgs", run(|x: Var| optim::bfgs().minimize(rosenbrock, x), &start).unwrap());
+    go("lbfgs", run(|x: Var| optim::lbfgs(8).minimize(rosenbrock, x), &start).unwrap());
+    go("newton_cg", run(|x: Var| optim::newton_cg().minimize(rosenbrock, x), &start).unwrap());
+    let residuals = |x: Var| {
+        let (a, b) = (x.slice_axis(0, ..9), x.slice_axis(0, 1..));
+        (10.0 * (b - a * a), 1.0 - a)
+    };
+    let squares = |x: Var| optim::levenberg_marquardt().minimize_squares(residuals, x);
+    go("levenberg_marquardt", run(squares, &start).unwrap());
+}
+
+/// What cannot be minimised says so and ends; f32 stays f32; no parameters are no work.
+#[test]
+fn searches_end() {
+    let unbounded = |x: Var| optim::bfgs().iterations(20).minimize(|x: Var| -x.exp(), x).1;
+    assert!(!run(unbounded, 0.0).unwrap().converged.item::<bool>().unwrap());
+    let nan = |x: Var| optim::lbfgs(3).minimize(|x: Var| (x - 5.0).sqrt(), x).1;
+    assert!(!run(nan, 0.0).unwrap().converged.item::<bool>().unwrap());
+    let nan = |x: Var| optim::levenberg_marquardt().minimize_squares(|x: Var| x.ln(), x).1;
+    assert!(!run(nan, -1.0).unwrap().converged.item::<bool>().unwrap());
+    let narrow = |x: Var| optim::newton_cg().minimize(|x: Var| (x - 2.0).square().sum(), x);
+    let (x, outcome) = run(narrow, [1f32, 5.0]).unwrap();
+    assert_eq!(x, Tensor::from([2f32, 2.0]));
+    assert!(outcome.converged.item::<bool>().unwrap());
+    let none = |x: Var| optim::bfgs().minimize(|x: Var| x.sum(), x).1;
+    let outcome = run(none, Vec::<f64>::new()).unwrap();
+    assert!(outcome.converged.item::<bool>().unwrap());
+    // Both mistakes, and each at its own line.
+    let line = line!() + 1;
+    let wrong = run(
+        |x: Var| optim::bfgs().minimize(|x: Var| (x + constant([1.0, 2.0])).sum(), x).0,
+        [0.0; 3],
+    );
+    let message = wrong.unwrap_err().to_string();
+    assert!(
+        message.contains(&format!("optim.rs:{line}")) && !message.contains("in `bfgs`"),
+        "{message}"
+    );
 }

@@ -2,7 +2,7 @@
 """Records the edge table: values, gradients and Hessians of public functions where mathematics or
 floats have their edges.
 
-    pip install jax==0.10.2 mpmath==1.4.1
+    pip install jax==0.10.2 mpmath==1.4.1 optax==0.2.8
     python3 record.py            # writes edges.jsonl beside this file
     python3 record.py tanh erf   # records these again and keeps the other lines
 
@@ -25,6 +25,7 @@ import functools, json, os, sys, time
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 import jax
 import mpmath
+import optax
 from mpmath import mp, mpf
 
 jax.config.update("jax_enable_x64", True)
@@ -187,6 +188,23 @@ def softmax(v):
     return [x / mp.fsum(e) for x in e]
 
 
+def huber(x):
+    return x * x / 2 if abs(x) <= 1.5 else mpf(1.5) * (abs(x) - mpf(0.75))
+
+
+def log_cosh(x):
+    return abs(x) + mp.log1p(mp.exp(-2 * abs(x))) - mp.ln2
+
+
+def sigmoid_cross_entropy(x, y):
+    softplus = lambda x: max(x, 0) + mp.log1p(mp.exp(-abs(x)))
+    return y * softplus(-x) + (1 - y) * softplus(x)
+
+
+def rms_norm(v):
+    return [x / mp.sqrt(mean([y * y for y in v]) + mpf(1e-5)) for x in v]
+
+
 def layer_norm(v):
     s = mp.sqrt(var(v) + mpf(1e-5))
     return [(x - mean(v)) / s for x in v]
@@ -293,6 +311,8 @@ FUNCTIONS = {
     "mish": one(nn.mish, lambda x: x * mp.tanh(softplus(x))),
     "squareplus(4)": one(lambda x: nn.squareplus(x, 4.0), lambda x: (x + mp.sqrt(x * x + 4)) / 2),
     "sparse_plus": one(nn.sparse_plus, lambda x: clip((x + 1) ** 2, 0, 4) / 4 if -1 < x < 1 else max(x, mpf(0))),
+    "huber(1.5)": one(lambda x: optax.huber_loss(x, jnp.zeros(()), delta=1.5), huber),
+    "log_cosh": one(lambda x: optax.log_cosh(x, jnp.zeros(())), log_cosh),
     "add": two(jnp.add, lambda x, y: x + y),
     "sub": two(jnp.subtract, lambda x, y: x - y),
     "mul": two(jnp.multiply, lambda x, y: x * y),
@@ -320,6 +340,8 @@ FUNCTIONS = {
     "betaln": two(special.betaln, betaln),
     "beta": two(special.beta, beta),
     "logaddexp2": two(jnp.logaddexp2, lambda x, y: logsumexp([x * mp.ln2, y * mp.ln2]) / mp.ln2),
+    "sigmoid_cross_entropy": two(optax.sigmoid_binary_cross_entropy, sigmoid_cross_entropy),
+    "hinge": two(optax.hinge_loss, lambda x, y: max(1 - x * y, mpf(0))),
     "is_close": two(jnp.isclose, None, 0),
     "eq": two(jnp.equal, None, 0),
     "ne": two(jnp.not_equal, None, 0),
@@ -355,6 +377,7 @@ FUNCTIONS = {
     "softmax": row(nn.softmax, softmax),
     "log_softmax": row(nn.log_softmax, lambda v: [x - logsumexp(v) for x in v]),
     "layer_norm": row(jax_layer_norm, layer_norm),
+    "rms_norm": row(lambda v: v * lax.rsqrt(jnp.mean(v * v) + 1e-5), rms_norm),
     "cumsum": row(jnp.cumsum, partial(mp.fsum)),
     "cumprod": row(jnp.cumprod, partial(mp.fprod)),
     "cummax": row(lax.cummax, partial(max)),

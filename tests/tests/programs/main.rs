@@ -14,6 +14,7 @@ mod host_calls;
 mod layering;
 mod limits;
 mod linear_algebra;
+mod networks;
 mod outline;
 mod pass_gains;
 mod randomness;

@@ -55,6 +55,8 @@ pub const NOT_RECORDED: &[(&str, &str)] = &[
     ),
     ("a lookup and a straight line between two elements", "interp"),
     ("sums of remainders, whose edges are those of `mod_floor`", "unwrap_phase"),
+    ("`layer_norm` of groups of an axis", "group_norm"),
+    ("sums of products over roots of such sums", "cosine_similarity"),
     ("composed of `softmax` and `log_softmax`", "cross_entropy dot_product_attention"),
     ("says how attention weighs, and computes nothing", "bias causal mask new scale"),
 ];

@@ -15,7 +15,6 @@ const WAITING: &[(&str, &str)] = &[
     ("a bit cast", "bitcast_convert_type frexp"),
     ("loops that reject samples", "beta_sample dirichlet gamma poisson"),
     ("the shape of a result without its program", "eval_shape"),
-    ("more optimisers", "adagrad cosine_decay rmsprop"),
 ];
 
 /// Names that mean something else here, and what has their meaning.

@@ -8,12 +8,14 @@
 //! `H g` takes two loops over the pairs (Nocedal's recursion) and no matrix. A pair with `⟨s, y⟩ ≤ 0`, which
 //! no convex function gives, is not kept.
 
+use super::descend::{Change, Point, descend};
+use super::{Found, Limits, Minimizer, Search};
 use crate::control::{scan, scan_reverse, while_loop};
 use crate::function::{Function, one};
 use crate::ops::functions::{concat, select, zeros};
 use crate::transform::value_and_grad;
 use crate::tree::ravel;
-use crate::var::{caller, on_behalf};
+use crate::var::{caller, on_behalf, users_code};
 use crate::{Tree, Var, constant};
 
 /// The part of the slope that a step must gain.
@@ -23,7 +25,6 @@ const HALVINGS: i64 = 30;
 
 /// L-BFGS, which remembers so many steps. Made by [`lbfgs`].
 #[derive(Clone, Copy, Debug)]
-#[must_use = "an optimiser does nothing until it steps"]
 pub struct Lbfgs {
     memory: usize,
 }
@@ -65,30 +66,18 @@ pub struct Curvature<T> {
 ///
 /// Source: Nocedal, *Updating quasi-Newton matrices with limited storage* (1980); Nocedal and Wright,
 /// *Numerical Optimization*, algorithms 7.4 and 3.1.
-#[doc(alias = "bfgs", alias = "quasi_newton")]
-pub fn lbfgs(memory: usize) -> Lbfgs {
-    Lbfgs { memory }
+#[doc(alias = "l_bfgs", alias = "quasi_newton")]
+pub fn lbfgs(memory: usize) -> Minimizer<Lbfgs> {
+    Minimizer::new(Lbfgs { memory })
 }
 
-impl Lbfgs {
+impl Minimizer<Lbfgs> {
     /// What is known before the first step, at the parameters where it will begin.
     ///
     /// Errors: `dtype` if the leaves have different dtypes, or are no floats.
     #[track_caller]
-    pub fn start<P: Tree<Var>>(self, p: &P) -> Curvature<Var> {
-        on_behalf("lbfgs", caller(), || {
-            let x = ravel(p).0;
-            let (n, dtype) = (x.shape()[0], x.dtype());
-            let pairs = zeros([self.memory, n], dtype);
-            Curvature {
-                steps: pairs,
-                changes: pairs,
-                weights: zeros([self.memory], dtype),
-                scale: zeros([], dtype),
-                position: x,
-                gradient: x.zeros_like(),
-            }
-        })
+    pub fn start<P: Tree<Var>>(&self, p: &P) -> Curvature<Var> {
+        on_behalf("lbfgs", caller(), || self.method.unknown(ravel(p).0))
     }
 
     /// Parameters after a step down `loss`, and what is known then. A step is halved until the loss falls
@@ -100,7 +89,7 @@ impl Lbfgs {
     /// `shape` if what is known is of other parameters.
     #[track_caller]
     pub fn step<P: Tree<Var>, F: Function<P, Var, M>, M>(
-        self,
+        &self,
         loss: F,
         p: &P,
         known: &Curvature<Var>,
@@ -108,12 +97,45 @@ impl Lbfgs {
         let loss = one(loss);
         on_behalf("lbfgs", caller(), || {
             let (x, unravel) = ravel(p);
-            let (x, known) = self.step_of_vector(&|x| loss(unravel(x)), x, known);
+            let loss = |x: Var| {
+                let p = unravel(x);
+                users_code(|| loss(p))
+            };
+            let (x, known) = self.method.step_of_vector(&loss, x, known);
             (unravel(x), known)
         })
     }
+}
 
-    /// As [`Lbfgs::step`], of parameters that are one vector.
+impl Search for Lbfgs {
+    fn name(&self) -> &'static str {
+        "lbfgs"
+    }
+
+    fn search(&self, loss: &dyn Fn(Var) -> Var, x: Var, limits: Limits) -> Found {
+        let direction = |p: &Point<Var>, known: &Curvature<Var>| -known.times(p.gradient);
+        let learn = |known: Curvature<Var>, _: &Point<Var>, change: &Change| {
+            self.with_pair(&known, change.x, change.gradient)
+        };
+        descend(loss, x, limits, self.unknown(x), &direction, &learn)
+    }
+}
+
+impl Lbfgs {
+    fn unknown(self, x: Var) -> Curvature<Var> {
+        let (n, dtype) = (x.shape()[0], x.dtype());
+        let pairs = zeros([self.memory, n], dtype);
+        Curvature {
+            steps: pairs,
+            changes: pairs,
+            weights: zeros([self.memory], dtype),
+            scale: zeros([], dtype),
+            position: x,
+            gradient: x.zeros_like(),
+        }
+    }
+
+    /// As [`Minimizer::step`], of parameters that are one vector.
     fn step_of_vector(
         self,
         loss: &dyn Fn(Var) -> Var,
@@ -129,14 +151,20 @@ impl Lbfgs {
 
     /// What is known when the gradient at x is, too.
     fn learned(self, before: &Curvature<Var>, x: Var, g: Var) -> Curvature<Var> {
-        let (s, y) = (x - before.position, g - before.gradient);
-        let (sy, yy) = (s.dot(y), y.dot(y));
         // At the start there is no step, and the first direction is of length 1.
         let started = before.scale.gt(0.0);
-        let good = started & sy.gt(0.0);
         let length = g.dot(g);
-        let first = select(length.gt(0.0), 1.0 / select(length.gt(0.0), length, 1.0).sqrt(), 1.0);
-        let scale = select(good, sy / select(good, yy, 1.0), before.scale);
+        let some = length.gt(0.0);
+        let first = select(some, 1.0 / select(some, length, 1.0).sqrt(), 1.0);
+        let known = self.with_pair(before, x - before.position, g - before.gradient);
+        let scale = select(started, known.scale, first);
+        Curvature { scale, position: x, gradient: g, ..known }
+    }
+
+    /// What is known after a step s in which the gradient changed by y.
+    fn with_pair(self, before: &Curvature<Var>, s: Var, y: Var) -> Curvature<Var> {
+        let (sy, yy) = (s.dot(y), y.dot(y));
+        let good = sy.gt(0.0);
         let push = |old: Var, new: Var| {
             if self.memory == 0 {
                 return old;
@@ -148,9 +176,9 @@ impl Lbfgs {
             steps: push(before.steps, s),
             changes: push(before.changes, y),
             weights: push(before.weights, 1.0 / select(good, sy, 1.0)),
-            scale: select(started, scale, first),
-            position: x,
-            gradient: g,
+            scale: select(good, sy / select(good, yy, 1.0), before.scale),
+            position: before.position,
+            gradient: before.gradient,
         }
     }
 }

@@ -1,0 +1,157 @@
+//! Adam and its relatives: steps along the mean of gradients, over the root of the mean of their squares.
+//!
+//! ```text
+//! m ← β₁ m + (1 - β₁) g          v ← β₂ v + (1 - β₂) g²
+//! u = m / (1 - β₁ᵗ) / (√(v / (1 - β₂ᵗ)) + ε) + decay · p
+//! p ← p - rate · u                adam, adamw
+//! p ← p - rate · (|p| / |u|) u    lamb, with the norms of each leaf
+//! ```
+
+use super::{Moments, Number, Optimizer, Schedule, advanced, count};
+use crate::Var;
+use crate::ops::select;
+use crate::tree::{Tree, tree_map2, tree_map3, zeros_like};
+use crate::var::{caller, on_behalf};
+
+/// Adam, with weights that decay by themselves if asked. Made by [`adam`], [`adamw`] and [`lamb`].
+#[derive(Clone, Debug)]
+#[must_use = "an optimiser does nothing until it updates"]
+pub struct Adam {
+    rate: Schedule,
+    betas: [Number; 2],
+    epsilon: Number,
+    decay: Number,
+    nesterov: bool,
+    trust: bool,
+}
+
+/// Adam: steps of about the rate in every direction, whatever the gradient's scale is there.
+///
+/// Source: Kingma and Ba, *Adam: a method for stochastic optimization* (2015).
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let adam = optim::adam(0.1);
+/// let first = jit(|(p, g): (Var, Var)| adam.step(&g, &adam.init(&p), &p).0);
+/// let p = first.call(([1.0, 1.0], [1e-3, -1e3]))?.to_vec::<f64>()?;
+/// assert!((p[0] - 0.9).abs() < 1e-5 && (p[1] - 1.1).abs() < 1e-5);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+pub fn adam(rate: impl Into<Schedule>) -> Adam {
+    adamw(rate, 0.0)
+}
+
+/// [`adam`] with weights that shrink by `rate · decay · p` in each step, beside the gradient.
+///
+/// Source: Loshchilov and Hutter, *Decoupled weight decay regularization* (2019).
+pub fn adamw(rate: impl Into<Schedule>, decay: impl Into<Number>) -> Adam {
+    Adam {
+        rate: rate.into(),
+        betas: [0.9.into(), 0.999.into()],
+        epsilon: 1e-8.into(),
+        decay: decay.into(),
+        nesterov: false,
+        trust: false,
+    }
+}
+
+/// [`adamw`] whose step, for each leaf, is of the leaf's own length times the rate: for large batches.
+/// A leaf whose norm or step is 0 moves as by `adamw`. The ε is 1e-6 if not said.
+///
+/// Source: You et al., *Large batch optimization for deep learning: training BERT in 76 minutes* (2020).
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let lamb = optim::lamb(0.01, 0.0);
+/// let step = jit(|(p, g): (Var, Var)| lamb.step(&g, &lamb.init(&p), &p).0);
+/// let p = step.call(([3.0, 4.0], [1.0, 1.0]))?.to_vec::<f64>()?;
+/// let moved = (p[0] - 3.0).hypot(p[1] - 4.0);
+/// assert!((moved - 0.01 * 5.0).abs() < 1e-12);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+pub fn lamb(rate: impl Into<Schedule>, decay: impl Into<Number>) -> Adam {
+    Adam { trust: true, epsilon: 1e-6.into(), ..adamw(rate, decay) }
+}
+
+impl Adam {
+    /// What part of themselves the means of gradients and of their squares keep; 0.9 and 0.999 if not
+    /// said.
+    pub fn betas(self, mean: impl Into<Number>, square: impl Into<Number>) -> Adam {
+        Adam { betas: [mean.into(), square.into()], ..self }
+    }
+
+    /// What is added to the root of the squares; 1e-8 if not said.
+    pub fn epsilon(self, epsilon: impl Into<Number>) -> Adam {
+        Adam { epsilon: epsilon.into(), ..self }
+    }
+
+    /// With Nesterov's momentum: the mean that the next step would see for the same gradient.
+    ///
+    /// Source: Dozat, *Incorporating Nesterov momentum into Adam* (2016).
+    #[doc(alias = "nadam", alias = "nadamw")]
+    pub fn nesterov(self) -> Adam {
+        Adam { nesterov: true, ..self }
+    }
+}
+
+/// The state is the count of steps, the mean of gradients and that of their squares.
+///
+/// Where all gradients so far were 0 a step is that of the decay alone, and so is its derivative.
+impl<P: Tree<Var>> Optimizer<P> for Adam {
+    type State = Moments<P, 2>;
+
+    #[track_caller]
+    fn init(&self, params: &P) -> Self::State {
+        (count(), [zeros_like(params), zeros_like(params)])
+    }
+
+    #[track_caller]
+    fn update(&self, gradient: &P, state: &Self::State, params: &P) -> (P, Self::State) {
+        let (count, [mean, square]) = state;
+        let rate = Number::Traced(self.rate.at(*count));
+        on_behalf("adam", caller(), || {
+            let t = advanced(*count);
+            let [b1, b2] = self.betas;
+            let mean = tree_map2(|m, g| kept(b1, m, g), mean, gradient);
+            let square = tree_map2(|v, g| kept(b2, v, g * g), square, gradient);
+            // Means that began at zero are too small by this.
+            let full = |beta: Number, t: Var, x: Var| 1.0 - beta.like(x).pow(t.convert(x.dtype()));
+            let ahead = |m: Var, g: Var| {
+                let b1 = b1.like(m);
+                b1 * m / full(self.betas[0], t + 1, m) + (1.0 - b1) * g / full(self.betas[0], t, m)
+            };
+            let along = if self.nesterov {
+                tree_map2(ahead, &mean, gradient)
+            } else {
+                tree_map2(|m, _| m / full(b1, t, m), &mean, gradient)
+            };
+            let direction = |p: Var, m: Var, v: Var| {
+                let root = positive_root(v / full(b2, t, v));
+                let u = m / (root + self.epsilon.like(p)) + self.decay.like(p) * p;
+                let u = if self.trust { ratio(p, u) * u } else { u };
+                -rate.like(p) * u
+            };
+            let updates = tree_map3(direction, params, &along, &square);
+            (updates, (t, [mean, square]))
+        })
+    }
+}
+
+/// `β old + (1 - β) new`
+pub(super) fn kept(beta: Number, old: Var, new: Var) -> Var {
+    let beta = beta.like(old);
+    beta * old + (1.0 - beta) * new
+}
+
+/// √x, with derivative 0 where x is 0.
+pub(super) fn positive_root(x: Var) -> Var {
+    let zero = x.eq(0.0);
+    select(zero, 0.0, select(zero, 1.0, x).sqrt())
+}
+
+/// |p| / |u|, and 1 where one of them is 0.
+fn ratio(p: Var, u: Var) -> Var {
+    let [p, u] = [p, u].map(|x| positive_root(x.square().sum()));
+    let none = p.eq(0.0) | u.eq(0.0);
+    select(none, 1.0, p / select(none, 1.0, u))
+}

@@ -1,0 +1,61 @@
+//! BFGS: an inverse Hessian that is learned from the steps.
+//!
+//! ```text
+//! H ← (I - ρ s yᵀ) H (I - ρ y sᵀ) + ρ s sᵀ       s = x' - x, y = g' - g, ρ = 1 / ⟨s, y⟩
+//! ```
+
+use super::descend::{Change, Point, descend};
+use super::{Found, Limits, Minimizer, Search};
+use crate::Var;
+use crate::ops::functions::{eye, select};
+
+/// BFGS. Made by [`bfgs`].
+#[derive(Clone, Copy, Debug)]
+pub struct Bfgs;
+
+/// BFGS: quasi-Newton descent with a dense inverse Hessian, `n²` numbers for n parameters.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let find = jit(|start: Var| optim::bfgs().minimize(|x: Var| (x - 1.0).cosh().sum(), start));
+/// let (x, outcome) = find.call([0.0, 3.0])?;
+/// assert!(x.to_vec::<f64>()?.iter().all(|x| (x - 1.0).abs() < 1e-7));
+/// assert_eq!(outcome.value.item::<f64>()?, 2.0);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Source: Nocedal and Wright, *Numerical Optimization*, algorithm 6.1.
+#[doc(alias = "quasi_newton")]
+pub fn bfgs() -> Minimizer<Bfgs> {
+    Minimizer::new(Bfgs)
+}
+
+impl Search for Bfgs {
+    fn name(&self) -> &'static str {
+        "bfgs"
+    }
+
+    fn search(&self, loss: &dyn Fn(Var) -> Var, x: Var, limits: Limits) -> Found {
+        let unknown = eye(x.shape()[0], x.dtype()) * 0.0;
+        let direction = |p: &Point<Var>, h: &Var| -h.dot(p.gradient);
+        descend(loss, x, limits, unknown, &direction, &|h, _, change| learned(h, change))
+    }
+}
+
+/// The inverse Hessian after a step; 0 where there was none, whose direction is the gradient itself.
+fn learned(h: Var, Change { x: s, gradient: y }: &Change) -> Var {
+    let (s, y) = (*s, *y);
+    let (sy, yy) = (s.dot(y), y.dot(y));
+    // What a step along which the gradient does not grow would say is no inverse Hessian.
+    let good = sy.gt(0.0);
+    let rho = 1.0 / select(good, sy, 1.0);
+    let scale = sy / select(good, yy, 1.0);
+    let fresh = h.diagonal().sum().eq(0.0);
+    let identity = eye(h.shape()[0], h.dtype());
+    let h0 = select(fresh.broadcast_to(h.shape()), scale * identity, h);
+    let hy = h0.dot(y);
+    let outer = |a: Var, b: Var| a.expand_dims(1) * b.expand_dims(0);
+    let next =
+        h0 - rho * (outer(s, hy) + outer(hy, s)) + rho * (1.0 + rho * y.dot(hy)) * outer(s, s);
+    select(good.broadcast_to(h.shape()), next, h)
+}

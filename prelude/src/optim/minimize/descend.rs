@@ -1,0 +1,140 @@
+//! Descent along directions: the loop that methods share, and how far it goes along each.
+//!
+//! The length t of a step d satisfies the weak Wolfe conditions, c₁ = 1e-4, c₂ = 0.9:
+//!
+//! ```text
+//! f(x + t d) ≤ f(x) + c₁ t ⟨g, d⟩          enough is gained
+//! ⟨g(x + t d), d⟩ ≥ c₂ ⟨g, d⟩              the slope has become flatter
+//! ```
+//!
+//! It is found by bisection between a t that was too long and one that was too short (Lewis and Overton,
+//! *Nonsmooth optimization via quasi-Newton methods*, 2013). Near a minimum, where values differ by
+//! rounding errors, the first condition is asked of slopes: `⟨g(x + t d), d⟩ ≤ (2 c₁ - 1) ⟨g, d⟩` (Hager
+//! and Zhang, *A new conjugate gradient method with guaranteed descent and an efficient line search*,
+//! 2005).
+
+use super::{Found, Limits, small};
+use crate::control::while_loop;
+use crate::ops::functions::select;
+use crate::transform::value_and_grad;
+use crate::{Tree, Var, constant};
+use tapeloom_ir::Dtype;
+
+const GAIN: f64 = 1e-4;
+const FLATTER: f64 = 0.9;
+/// The most lengths that are tried along a direction.
+const TRIALS: i64 = 50;
+
+/// Where a search stands: x, the loss and its gradient there.
+#[derive(Tree, Clone, Copy)]
+pub(super) struct Point<T> {
+    pub(super) x: T,
+    pub(super) value: T,
+    pub(super) gradient: T,
+}
+
+/// A step: how x and the gradient changed.
+pub(super) struct Change {
+    pub(super) x: Var,
+    pub(super) gradient: Var,
+}
+
+/// Steps along `direction` of what is known, which `learn` brings up to date, until the gradient is
+/// small.
+pub(super) fn descend<K: Tree<Var>>(
+    loss: &dyn Fn(Var) -> Var,
+    x: Var,
+    limits: Limits,
+    known: K,
+    direction: &dyn Fn(&Point<Var>, &K) -> Var,
+    learn: &dyn Fn(K, &Point<Var>, &Change) -> K,
+) -> Found {
+    let at = |x: Var| {
+        let (value, gradient) = value_and_grad(loss)(x);
+        Point { x, value, gradient }
+    };
+    let start = at(x);
+    let most = i64::try_from(limits.iterations).unwrap_or(i64::MAX);
+    let zero = constant(0i64);
+    let going = |(p, _, steps, _, moved): (Point<Var>, K, Var, Var, Var)| {
+        moved & steps.lt(most) & !small(limits, p.value, p.gradient).1
+    };
+    let step = |(p, known, steps, evaluations, _): (Point<Var>, K, Var, Var, Var)| {
+        let d = direction(&p, &known);
+        let downhill = d.dot(p.gradient).lt(0.0);
+        let d = select(downhill.broadcast_to(d.shape()), d, -p.gradient);
+        // Nothing is known of the scale before the first step.
+        let size = p.gradient.dot(p.gradient);
+        let cautious = 1.0 / select(size.gt(1.0), size, 1.0).sqrt();
+        let first = select(steps.eq(0), cautious, 1.0);
+        let (next, trials, good) = along(&at, &p, d, first);
+        let change = Change { x: next.x - p.x, gradient: next.gradient - p.gradient };
+        let known = learn(known, &p, &change);
+        (next, known, steps + good.convert(Dtype::I64), evaluations + trials, good)
+    };
+    let moved = zero.eq(0);
+    let (p, _, iterations, evaluations, _) =
+        while_loop(going, step, (start, known, zero, zero + 1, moved));
+    let gradient = small(limits, p.value, p.gradient);
+    Found { x: p.x, gradient, iterations, evaluations }
+}
+
+/// Where lengths between `low` and `high` are tried next, what the last one gave, and whether it will do.
+#[derive(Tree, Clone, Copy)]
+struct Trial<T> {
+    low: T,
+    high: T,
+    length: T,
+    point: Point<T>,
+    count: T,
+    good: T,
+}
+
+/// The point at a good length along d, how many were tried, and whether there is one; the point itself
+/// where there is none.
+fn along(
+    at: &dyn Fn(Var) -> Point<Var>,
+    from: &Point<Var>,
+    d: Var,
+    first: Var,
+) -> (Point<Var>, Var, Var) {
+    let slope = d.dot(from.gradient);
+    let zero = from.value.zeros_like();
+    let count = constant(0i64);
+    let start = Trial {
+        low: zero,
+        high: zero.full_like(f64::INFINITY),
+        length: first,
+        point: *from,
+        count,
+        good: count.ne(0),
+    };
+    let rounding = if zero.dtype() == Dtype::F32 { f32::EPSILON.into() } else { f64::EPSILON };
+    let noise = rounding * from.value.abs();
+    let again = |t: Trial<Var>| !t.good & t.count.lt(TRIALS);
+    let next = |t: Trial<Var>| {
+        let point = at(from.x + t.length * d);
+        let there = d.dot(point.gradient);
+        let gain = point.value.le(from.value + GAIN * t.length * slope);
+        let level = point.value.le(from.value + noise) & there.le((2.0 * GAIN - 1.0) * slope);
+        let enough = (gain | level) & point.gradient.is_finite().all();
+        let good = enough & there.ge(FLATTER * slope);
+        let low = select(enough, t.length, t.low);
+        let high = select(enough, t.high, t.length);
+        let halved = 0.5 * (low + select(high.is_finite(), high, low));
+        let length = select(high.is_finite(), halved, 2.0 * t.length);
+        let length = select(good, t.length, length);
+        Trial { low, high, length, point, count: t.count + 1, good }
+    };
+    let t = while_loop(again, next, start);
+    // A step that gains is better than none, though the slope is as steep as before.
+    let lower = t.point.value.lt(from.value) & t.point.gradient.is_finite().all();
+    let good = t.good | lower;
+    let pick = |there: Var, here: Var| select(good.broadcast_to(there.shape()), there, here);
+    let point = Point {
+        x: pick(t.point.x, from.x),
+        value: pick(t.point.value, from.value),
+        gradient: pick(t.point.gradient, from.gradient),
+    };
+    (point, t.count, good)
+}

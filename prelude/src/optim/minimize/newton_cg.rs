@@ -1,0 +1,88 @@
+//! Newton's method with conjugate gradients: directions `-H⁻¹ g` from products with the Hessian alone.
+
+use super::descend::{Point, descend};
+use super::{Found, Limits, Minimizer, Search};
+use crate::Var;
+use crate::control::while_loop;
+use crate::ops::functions::select;
+use crate::transform::{grad, jvp};
+use crate::{Tree, constant};
+
+/// Newton's method with conjugate gradients. Made by [`newton_cg`].
+#[derive(Clone, Copy, Debug)]
+pub struct NewtonCg;
+
+/// Newton's method, whose systems with the Hessian are solved by conjugate gradients as far as it pays:
+/// to a share of `min(1/2, √|g|)` of the gradient, and no further where the Hessian is not positive.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let find = jit(|start: Var| {
+///     let weight = 10.0 * arange(50, Dtype::F64) + 1.0;
+///     optim::newton_cg().minimize(|x: Var| (weight * (x - 2.0).square()).sum(), start)
+/// });
+/// let (x, outcome) = find.call(vec![0.0; 50])?;
+/// assert!(x.to_vec::<f64>()?.iter().all(|x| (x - 2.0).abs() < 1e-8));
+/// assert!(outcome.converged.item::<bool>()?);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Source: Nocedal and Wright, *Numerical Optimization*, algorithm 7.1.
+#[doc(alias = "truncated_newton", alias = "trust_ncg")]
+pub fn newton_cg() -> Minimizer<NewtonCg> {
+    Minimizer::new(NewtonCg)
+}
+
+impl Search for NewtonCg {
+    fn name(&self) -> &'static str {
+        "newton_cg"
+    }
+
+    fn search(&self, loss: &dyn Fn(Var) -> Var, x: Var, limits: Limits) -> Found {
+        let direction = |p: &Point<Var>, (): &()| {
+            let product = |v: Var| jvp(grad(loss))((p.x, v)).1;
+            -solved(&product, p.gradient)
+        };
+        descend(loss, x, limits, (), &direction, &|(), _, _| ())
+    }
+}
+
+/// Conjugate gradients for `H d = g`.
+#[derive(Tree, Clone, Copy)]
+struct Iterate<T> {
+    d: T,
+    residual: T,
+    direction: T,
+    /// |residual|²
+    size: T,
+    count: T,
+    /// Whether the Hessian is positive along all directions so far.
+    convex: T,
+}
+
+fn solved(product: &dyn Fn(Var) -> Var, g: Var) -> Var {
+    let size = g.dot(g);
+    let root = select(size.gt(0.0), size, 1.0).sqrt();
+    let share = root.sqrt().minimum(0.5);
+    let limit = share * share * size;
+    // In exact arithmetic as many as there are parameters would do.
+    let most = i64::try_from(2 * g.shape()[0] + 10).unwrap_or(i64::MAX);
+    let count = constant(0i64);
+    let start =
+        Iterate { d: g.zeros_like(), residual: g, direction: g, size, count, convex: count.eq(0) };
+    let going = |i: Iterate<Var>| i.convex & i.size.gt(limit) & i.count.lt(most);
+    let next = |i: Iterate<Var>| {
+        let hp = product(i.direction);
+        let curvature = i.direction.dot(hp);
+        let convex = curvature.gt(0.0);
+        let alpha = select(convex, i.size / select(convex, curvature, 1.0), 0.0);
+        let (d, residual) = (i.d + alpha * i.direction, i.residual - alpha * hp);
+        let size = residual.dot(residual);
+        let direction = residual + size / i.size * i.direction;
+        Iterate { d, residual, direction, size, count: i.count + 1, convex }
+    };
+    let end = while_loop(going, next, start);
+    // Where the first direction curves the other way, it is the gradient's.
+    let none = end.d.dot(g).eq(0.0);
+    select(none.broadcast_to(g.shape()), g, end.d)
+}

@@ -1,0 +1,199 @@
+//! Parts of optimisers: what is done to gradients before, and to steps after; tuples that run one part
+//! after the other; steps from the gradients of several batches.
+
+use super::{Number, Optimizer, Schedule, advanced, count};
+use crate::Var;
+use crate::control::cond;
+use crate::tree::{Tree, tree_map, tree_map2, zeros_like};
+use crate::var::{caller, on_behalf};
+
+macro_rules! chain {
+    ($($O:ident $i:tt),+) => {
+        /// Runs one after the other: what the first gives for the gradient is the gradient of the next.
+        impl<P: Tree<Var>, $($O: Optimizer<P>),+> Optimizer<P> for ($($O,)+) {
+            type State = ($($O::State,)+);
+
+            #[track_caller]
+            fn init(&self, params: &P) -> Self::State {
+                ($(self.$i.init(params),)+)
+            }
+
+            #[track_caller]
+            fn update(&self, gradient: &P, state: &Self::State, params: &P) -> (P, Self::State) {
+                let updates = tree_map(|g| g, gradient);
+                $(
+                    #[allow(non_snake_case, reason = "named as its type")]
+                    let (updates, $O) = self.$i.update(&updates, &state.$i, params);
+                )+
+                (updates, ($($O,)+))
+            }
+        }
+    };
+}
+chain!(A 0, B 1);
+chain!(A 0, B 1, C 2);
+chain!(A 0, B 1, C 2, D 3);
+chain!(A 0, B 1, C 2, D 3, E 4);
+
+/// Gradients of a bounded norm. Made by [`clip_by_global_norm`].
+#[derive(Clone, Copy, Debug)]
+#[must_use = "an optimiser does nothing until it updates"]
+pub struct ClipByGlobalNorm(Number);
+
+/// Gradients whose norm over all leaves is at most that, for a tuple before an optimiser; the function
+/// of trees is [`clip_by_global_norm`](crate::clip_by_global_norm).
+pub fn clip_by_global_norm(most: impl Into<Number>) -> ClipByGlobalNorm {
+    ClipByGlobalNorm(most.into())
+}
+
+impl<P: Tree<Var>> Optimizer<P> for ClipByGlobalNorm {
+    type State = ();
+
+    fn init(&self, _: &P) {}
+
+    #[track_caller]
+    fn update(&self, gradient: &P, (): &(), _: &P) -> (P, ()) {
+        let clipped = match self.0 {
+            Number::Constant(most) => crate::tree::clip_by_global_norm(gradient, most),
+            Number::Traced(most) => crate::tree::clip_by_global_norm(gradient, most),
+        };
+        (clipped, ())
+    }
+}
+
+/// Gradients between two bounds. Made by [`clip`].
+#[derive(Clone, Copy, Debug)]
+#[must_use = "an optimiser does nothing until it updates"]
+pub struct Clip(Number);
+
+/// Gradients with every element between `-most` and `most`.
+#[doc(alias = "clip_grad_value_")]
+pub fn clip(most: impl Into<Number>) -> Clip {
+    Clip(most.into())
+}
+
+impl<P: Tree<Var>> Optimizer<P> for Clip {
+    type State = ();
+
+    fn init(&self, _: &P) {}
+
+    #[track_caller]
+    fn update(&self, gradient: &P, (): &(), _: &P) -> (P, ()) {
+        on_behalf("clip", caller(), || {
+            let clip = |g: Var| g.clamp(-self.0.like(g), self.0.like(g));
+            (tree_map(clip, gradient), ())
+        })
+    }
+}
+
+/// Gradients with a share of the parameters. Made by [`decay_weights`].
+#[derive(Clone, Copy, Debug)]
+#[must_use = "an optimiser does nothing until it updates"]
+pub struct DecayWeights(Number);
+
+/// `g + decay · p`: before an optimiser the gradient of a penalty `decay · |p|² / 2`.
+#[doc(alias = "add_decayed_weights", alias = "weight_decay", alias = "l2")]
+pub fn decay_weights(decay: impl Into<Number>) -> DecayWeights {
+    DecayWeights(decay.into())
+}
+
+impl<P: Tree<Var>> Optimizer<P> for DecayWeights {
+    type State = ();
+
+    fn init(&self, _: &P) {}
+
+    #[track_caller]
+    fn update(&self, gradient: &P, (): &(), params: &P) -> (P, ()) {
+        on_behalf("decay_weights", caller(), || {
+            (tree_map2(|g, p| g + self.0.like(p) * p, gradient, params), ())
+        })
+    }
+}
+
+/// Gradients, or steps, times a number. Made by [`scale`].
+#[derive(Clone, Debug)]
+#[must_use = "an optimiser does nothing until it updates"]
+pub struct Scale(Schedule);
+
+/// What comes in times a number or a schedule; `scale(-0.1)` alone is descent with rate 0.1.
+#[doc(alias = "scale_by_schedule", alias = "scale_by_learning_rate")]
+pub fn scale(by: impl Into<Schedule>) -> Scale {
+    Scale(by.into())
+}
+
+/// The state is the count of steps.
+impl<P: Tree<Var>> Optimizer<P> for Scale {
+    type State = Var;
+
+    #[track_caller]
+    fn init(&self, _: &P) -> Var {
+        count()
+    }
+
+    #[track_caller]
+    fn update(&self, gradient: &P, count: &Var, _: &P) -> (P, Var) {
+        let by = Number::Traced(self.0.at(*count));
+        on_behalf("scale", caller(), || (tree_map(|g| by.like(g) * g, gradient), advanced(*count)))
+    }
+}
+
+/// A step for several gradients. Made by [`accumulate`].
+#[derive(Clone, Debug)]
+#[must_use = "an optimiser does nothing until it updates"]
+pub struct Accumulate<O> {
+    every: u64,
+    inner: O,
+}
+
+/// A step of `inner` for the mean of `every` gradients, and none between: batches larger than memory
+/// holds. The optimiser inside counts its own steps.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let descent = optim::accumulate(2, optim::sgd(1.0));
+/// let all = jit(|(p, g): (Var, Var)| {
+///     let step = |(p, s): (Var, optim::State<optim::Accumulate<optim::Sgd>, Var>), g: Var| {
+///         descent.step(&g, &s, &p)
+///     };
+///     let start = (p, descent.init(&p));
+///     scan(|(carry, g)| { let (p, s) = step(carry, g); ((p, s), p) }, start, g).1
+/// });
+/// let p = all.call((0.0, [1.0, 3.0, 5.0, 7.0]))?;
+/// assert_eq!(p.to_vec::<f64>()?, [0.0, -2.0, -2.0, -8.0]);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[doc(alias = "MultiSteps", alias = "gradient_accumulation")]
+pub fn accumulate<O>(every: u64, inner: O) -> Accumulate<O> {
+    Accumulate { every: every.max(1), inner }
+}
+
+/// The state is the count of gradients, their sum, and the state of the optimiser inside.
+impl<P: Tree<Var>, O: Optimizer<P>> Optimizer<P> for Accumulate<O> {
+    type State = (Var, P, O::State);
+
+    #[track_caller]
+    fn init(&self, params: &P) -> Self::State {
+        (count(), zeros_like(params), self.inner.init(params))
+    }
+
+    #[track_caller]
+    fn update(
+        &self,
+        gradient: &P,
+        (count, sum, inner): &Self::State,
+        params: &P,
+    ) -> (P, Self::State) {
+        let sum = tree_map2(|s, g| s + g, sum, gradient);
+        let full = advanced(*count);
+        let whole = full.ge(self.every as i64);
+        let step = |(sum, inner): (P, O::State)| {
+            let mean = tree_map(|s| s / self.every as f64, &sum);
+            let (updates, inner) = self.inner.update(&mean, &inner, params);
+            (updates, (zeros_like(&sum), inner))
+        };
+        let wait = |(sum, inner): (P, O::State)| (zeros_like(&sum), (sum, inner));
+        let inner = tree_map(|x| x, inner);
+        let (updates, (sum, inner)) = cond(whole, step, wait, (sum, inner));
+        (updates, (whole.select(0, full), sum, inner))
+    }
+}
