@@ -89,7 +89,7 @@ pub use error::Error;
 pub use function::{Function, One, Two};
 pub use host_calls::{Failure, callback, callback_batched, debug_print, tap, tap_cotangent};
 pub use implicit::*;
-pub use jit::{CallReport, Compiled, Explanation, Jit, Stage, jit, run};
+pub use jit::{CallReport, Compiled, Explanation, Jit, Stage, eval_shape, jit, run};
 pub use linalg::{MatrixNorm, Triangle};
 pub use ops::functions::*;
 pub use state::Ref;
@@ -113,7 +113,7 @@ pub mod prelude {
     pub use crate::define_by_run::{Tape, record, record_within, recorded_bytes, recorded_vjp};
     pub use crate::host_calls::{callback, callback_batched, debug_print, tap, tap_cotangent};
     pub use crate::implicit::*;
-    pub use crate::jit::{Jit, jit, run};
+    pub use crate::jit::{Jit, eval_shape, jit, run};
     pub use crate::linalg::{MatrixNorm, Triangle};
     pub use crate::ops::functions::*;
     pub use crate::optim::Optimizer;

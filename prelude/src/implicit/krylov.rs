@@ -1,4 +1,7 @@
 //! Linear systems that are solved by products with the matrix alone.
+//!
+//! [`cg`], [`gmres`] and [`bicgstab`] begin at 0 with the system as it is; [`cg_with`], [`gmres_with`] and
+//! [`bicgstab_with`] take a [`Krylov`], which says where to begin and how to precondition.
 
 use crate::Var;
 use crate::control::{fori_loop, while_loop};
@@ -34,6 +37,122 @@ impl Until {
     }
 }
 
+/// Where a solver begins, what it is preconditioned by, and when it stops.
+///
+/// A preconditioner is a linear map near the inverse of `A`: a division by the diagonal, a solve with a
+/// part of the matrix. That of [`cg_with`] is symmetric and positive. Residuals are those of `A x = b`
+/// itself.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let solve = |(d, b): (Var, Var)| {
+///     // A diagonal of all sizes, and a little beside it.
+///     let a = |x: Var| d * x + 0.1 * x.roll(1, 0) + 0.1 * x.roll(-1, 0);
+///     cg_with(a, b, Krylov::new().precondition(|r: Var| r / d).start(b / d))
+/// };
+/// let (d, b) = ([1.0, 1e3, 1e6, 1e9], [1.0, 1.0, 1.0, 1.0]);
+/// let x = run(solve, (d, b))?.to_vec::<f64>()?;
+/// let rest: f64 = (0..4).map(|i| (d[i] * x[i] + 0.1 * (x[(i + 1) % 4] + x[(i + 3) % 4]) - 1.0).abs()).sum();
+/// assert!(rest < 1e-9);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[must_use = "options do nothing until they are given to a solver"]
+pub struct Krylov<'a, B> {
+    until: Until,
+    start: Option<B>,
+    precondition: Option<Box<dyn Fn(B) -> B + 'a>>,
+}
+
+impl<B> std::fmt::Debug for Krylov<'_, B> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (start, precondition) = (self.start.is_some(), self.precondition.is_some());
+        f.debug_struct("Krylov")
+            .field("until", &self.until)
+            .field("start", &start)
+            .field("precondition", &precondition)
+            .finish()
+    }
+}
+
+impl<B> Default for Krylov<'_, B> {
+    fn default() -> Self {
+        Krylov { until: Until::default(), start: None, precondition: None }
+    }
+}
+
+impl<'a, B> Krylov<'a, B> {
+    /// From 0, without a preconditioner, until [`Until::default`].
+    pub fn new() -> Self {
+        Krylov::default()
+    }
+
+    /// Begins at `x`, of the form of b.
+    pub fn start(self, x: B) -> Self {
+        Krylov { start: Some(x), ..self }
+    }
+
+    /// With a linear map near the inverse of `A`, which keeps the form of b.
+    #[doc(alias = "preconditioner")]
+    pub fn precondition(self, map: impl Fn(B) -> B + 'a) -> Self {
+        Krylov { precondition: Some(Box::new(map)), ..self }
+    }
+
+    /// Stops there.
+    pub fn until(self, until: Until) -> Self {
+        Krylov { until, ..self }
+    }
+}
+
+/// A linear map of vectors.
+type Map<'a> = dyn Fn(Var) -> Var + 'a;
+
+/// A system of one vector: `A`, a map near its inverse, b, where to begin (0 if nowhere).
+struct System<'a> {
+    a: &'a Map<'a>,
+    near: Option<&'a Map<'a>>,
+    b: Var,
+    start: Option<Var>,
+    /// The share of the residual, and the products at most.
+    bounds: (f64, i64),
+    rounding: f64,
+}
+
+impl System<'_> {
+    fn near(&self, r: Var) -> Var {
+        self.near.map_or(r, |near| near(r))
+    }
+
+    /// b and the start, scaled so that the largest element of b is 1, and that scale; and what is left of
+    /// b at the start.
+    fn scaled(&self) -> (Var, Var, Var, Var) {
+        let (b, size) = scaled(self.b);
+        match self.start {
+            None => (b, b.zeros_like(), b, size),
+            Some(x) => {
+                let x = x / select(size.eq(0.0), 1.0, size);
+                (b, x, b - (self.a)(x), size)
+            }
+        }
+    }
+}
+
+/// Solves for trees what a solver solves for vectors.
+fn solved<B: Tree<Var>>(
+    matvec: &dyn Fn(B) -> B,
+    b: &B,
+    how: Krylov<'_, B>,
+    solver: fn(&System<'_>) -> Var,
+) -> B {
+    let Krylov { until, start, precondition } = how;
+    let (bounds, rounding, (vector, tree)) = (until.bounds(b), epsilon(b), ravel(b));
+    let of_vectors = |map: &dyn Fn(B) -> B, v: Var| unmarked(|| ravel(&map(tree(v))).0);
+    let near = precondition.as_ref().map(|map| |r: Var| of_vectors(map, r));
+    let near: Option<&Map<'_>> = near.as_ref().map(|near| near as &Map<'_>);
+    let start = start.map(|x| ravel(&x).0);
+    let a = |v: Var| of_vectors(matvec, v);
+    tree(solver(&System { a: &a, near, b: vector, start, bounds, rounding }))
+}
+
 /// The rounding error of a tree's numbers.
 pub(super) fn epsilon<B: Tree<Var>>(tree: &B) -> f64 {
     let at = caller();
@@ -64,27 +183,104 @@ pub(super) fn epsilon<B: Tree<Var>>(tree: &B) -> f64 {
 #[doc(alias = "conjugate_gradient")]
 #[track_caller]
 pub fn cg<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, until: Until) -> B {
-    let (bounds, (b, tree)) = (until.bounds(&b), ravel(&b));
-    tree(conjugate_gradients(&|v| unmarked(|| ravel(&matvec(tree(v))).0), b, bounds))
+    solved(&matvec, &b, Krylov::new().until(until), conjugate_gradients)
+}
+
+/// As [`cg`], from a start and with a preconditioner.
+///
+/// Errors: `dtype` if the leaves of `b` have different dtypes; `shape` or `dtype` if the start is of another
+/// form than `b`.
+#[track_caller]
+pub fn cg_with<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, how: Krylov<'_, B>) -> B {
+    solved(&matvec, &b, how, conjugate_gradients)
 }
 
 #[track_caller]
-fn conjugate_gradients(a: &dyn Fn(Var) -> Var, b: Var, (relative, most): (f64, i64)) -> Var {
+fn conjugate_gradients(system: &System<'_>) -> Var {
     let at = caller();
-    let (b, size) = scaled(b);
+    let (relative, most) = system.bounds;
+    let (b, x, r, size) = system.scaled();
     let limit = b.dot(b) * (relative * relative);
+    let z = system.near(r);
     let (x, ..) = while_loop(
-        |(_, _, _, rr, n): (Var, Var, Var, Var, Var)| rr.gt(limit) & n.lt(most),
-        |(x, r, p, rr, n): (Var, Var, Var, Var, Var)| {
-            let ap = a(p);
-            let alpha = rr / p.dot(ap);
+        |(_, _, _, (rr, _), n): (Var, Var, Var, (Var, Var), Var)| rr.gt(limit) & n.lt(most),
+        |(x, r, p, (_, rz), n): (Var, Var, Var, (Var, Var), Var)| {
+            let ap = (system.a)(p);
+            let alpha = rz / p.dot(ap);
             let (x, r) = (x + alpha * p, r - alpha * ap);
-            let next = r.dot(r);
-            (x, r, r + (next / rr) * p, next, n + 1)
+            let z = system.near(r);
+            let next = r.dot(z);
+            (x, r, z + (next / rz) * p, (r.dot(r), next), n + 1)
         },
-        (b.zeros_like(), b, b, b.dot(b), Var::literal(Literal::i64(0), at)),
+        (x, r, z, (r.dot(r), r.dot(z)), Var::literal(Literal::i64(0), at)),
     );
     x * size
+}
+
+/// `x` with `A x = b` for any invertible `A`, by stabilized biconjugate gradients: two products an
+/// iteration and a few vectors, whatever the number of iterations, where [`gmres`] keeps a vector for each.
+/// Where it breaks down before the residual is small, `x` is nan. `x` has the form, shapes and dtype of
+/// `b`, and `matvec` keeps them.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = jit(|(a, b): (Var, Var)| bicgstab(|x: Var| a.dot(x), b, Until::default()));
+/// let x = f.call(([[2.0, 1.0], [-1.0, 3.0]], [3.0, 2.0]))?.to_vec::<f64>()?;
+/// assert!((x[0] - 1.0).abs() < 1e-12 && (x[1] - 1.0).abs() < 1e-12);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `dtype` if the leaves of `b` have different dtypes.
+///
+/// Source: van der Vorst, 1992.
+#[track_caller]
+pub fn bicgstab<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, until: Until) -> B {
+    solved(&matvec, &b, Krylov::new().until(until), stabilized)
+}
+
+/// As [`bicgstab`], from a start and with a preconditioner.
+///
+/// Errors: as [`cg_with`].
+#[track_caller]
+pub fn bicgstab_with<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, how: Krylov<'_, B>) -> B {
+    solved(&matvec, &b, how, stabilized)
+}
+
+#[track_caller]
+fn stabilized(system: &System<'_>) -> Var {
+    let at = caller();
+    let (relative, most) = system.bounds;
+    let (b, x, r, size) = system.scaled();
+    let limit = norm(b) * relative;
+    let shadow = r;
+    let one = || limit.ones_like();
+    // x, r, p, v; rho, alpha, omega; products, and whether it broke down.
+    type Iteration = ((Var, Var, Var, Var), (Var, Var, Var), (Var, Var));
+    let going = |((_, r, ..), _, (n, broken)): Iteration| norm(r).gt(limit) & n.lt(most) & !broken;
+    let step = |((x, r, p, v), (rho, alpha, omega), (n, _)): Iteration| {
+        let next = shadow.dot(r);
+        let beta = (next / rho) * (alpha / omega);
+        let p = r + beta * (p - omega * v);
+        let y = system.near(p);
+        let v = (system.a)(y);
+        let along = shadow.dot(v);
+        let alpha = next / along;
+        let s = r - alpha * v;
+        let z = system.near(s);
+        let t = (system.a)(z);
+        let tt = t.dot(t);
+        let omega = divided(t.dot(s), tt, tt.gt(0.0));
+        let x = x + alpha * y + omega * z;
+        let r = s - omega * t;
+        // A direction that the shadow does not see, or a step of no length that leaves something.
+        let broken = next.eq(0.0) | along.eq(0.0) | (omega.eq(0.0) & norm(s).gt(limit));
+        ((x, r, p, v), (next, alpha, omega), (n + 2, broken))
+    };
+    let zero = b.zeros_like();
+    let count = Var::literal(Literal::i64(0), at);
+    let start = ((x, r, zero, zero), (one(), one(), one()), (count, count.ne(0)));
+    let ((x, r, ..), _, (_, broken)) = while_loop(going, step, start);
+    select(broken & !norm(r).le(limit), f64::NAN, x) * size
 }
 
 /// So many rounding errors of `A x` an `x` is off that nothing better is known of.
@@ -114,19 +310,24 @@ const RESTART: usize = 30;
 /// Source: Saad and Schultz, 1986.
 #[track_caller]
 pub fn gmres<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, until: Until) -> B {
-    let (bounds, rounding, (b, tree)) = (until.bounds(&b), epsilon(&b), ravel(&b));
-    tree(minimal_residual(&|v| unmarked(|| ravel(&matvec(tree(v))).0), b, bounds, rounding))
+    solved(&matvec, &b, Krylov::new().until(until), minimal_residual)
+}
+
+/// As [`gmres`], from a start and with a preconditioner.
+///
+/// Errors: as [`cg_with`].
+#[track_caller]
+pub fn gmres_with<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, how: Krylov<'_, B>) -> B {
+    solved(&matvec, &b, how, minimal_residual)
 }
 
 #[track_caller]
-fn minimal_residual(
-    a: &dyn Fn(Var) -> Var,
-    b: Var,
-    (relative, most): (f64, i64),
-    rounding: f64,
-) -> Var {
+fn minimal_residual(system: &System<'_>) -> Var {
     let at = caller();
-    let (b, size) = scaled(b);
+    let ((relative, most), rounding) = (system.bounds, system.rounding);
+    let (b, begun, rest, size) = system.scaled();
+    // The unknown is u with A M u = b - A x', for a start x' and a map M near the inverse: x = x' + M u.
+    let a = |u: Var| (system.a)(system.near(u));
     let ty = b.ty(at);
     let n = ty.shape.elements();
     let m = n.clamp(1, RESTART);
@@ -190,7 +391,7 @@ fn minimal_residual(
         };
         let y = fori_loop(k, back, zeros([m], ty.dtype));
         let x = x + y.dot(directions.slice_axis(0, ..m));
-        let r = b - a(x);
+        let r = rest - a(x);
         // As many directions as there are numbers are all, too.
         let whole = whole | (k.ge(n as i64));
         let off = norm(r).gt(limit) & norm(r).gt(scale * norm(x) * (SLACK * rounding));
@@ -201,8 +402,12 @@ fn minimal_residual(
             norm(r).gt(limit) & count.lt(most) & !singular
         },
         cycle,
-        (b.zeros_like(), b, none(), no()),
+        (b.zeros_like(), rest, none(), no()),
     );
+    let x = match (system.start, system.near) {
+        (None, None) => x,
+        _ => begun + system.near(x),
+    };
     select(singular, f64::NAN, x) * size
 }
 

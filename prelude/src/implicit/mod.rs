@@ -3,7 +3,7 @@
 //!
 //! | function | gives | solved by |
 //! |---|---|---|
-//! | [`custom_linear_solve`] | `x` with `A x = b`, where `A` is a closure | any closure, [`cg`] or [`gmres`] |
+//! | [`custom_linear_solve`] | `x` with `A x = b`, where `A` is a closure | any closure, [`cg`], [`gmres`] or [`bicgstab`] |
 //! | [`custom_root`] | `x` with `f(x) = 0` | any closure |
 //! | [`fixed_point`] | `x` with `g(x) = x` | going on with `x ← g(x)` |
 //!
@@ -16,7 +16,7 @@
 
 mod krylov;
 
-pub use krylov::{Until, cg, gmres};
+pub use krylov::{Krylov, Until, bicgstab, bicgstab_with, cg, cg_with, gmres, gmres_with};
 
 use crate::Var;
 use crate::control::{Shared, while_loop};

@@ -364,6 +364,17 @@ impl Core {
         trace()
     }
 
+    /// The types of the results for these arguments, and their form.
+    pub(super) fn results(
+        &self,
+        leaves: &TensorRefs<'_>,
+        closure: &Closure<'_>,
+    ) -> Result<(Vec<ArrayType>, Form), Error> {
+        let Traced { module, function, output, .. } = self.traced(&types(leaves), closure)?;
+        let types = module.function(function).result_types().iter().map(array).collect();
+        Ok((types, output))
+    }
+
     /// The program for arguments of that kind. Few kinds are the rule, so a list is searched.
     pub(super) fn program(
         &self,

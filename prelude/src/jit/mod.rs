@@ -29,7 +29,7 @@ use self::core::{Core, Entry, Given};
 use crate::function::Function;
 use crate::staging::apply;
 use crate::transform::call_once_traced;
-use crate::tree::{Args, Form, TensorRefs, Tree};
+use crate::tree::{Args, Form, Leaf, TensorRefs, Tree};
 use crate::var::caller;
 use crate::{Error, Var};
 use program::Engine;
@@ -186,6 +186,34 @@ pub fn run<A: Tree<Var>, B: Tree<Var>, M>(
     args: impl Args<A>,
 ) -> Result<B::With<Tensor>, Error> {
     call(&Core::new("run", caller()), &|x| f.apply(x), &args)
+}
+
+/// The shapes and dtypes of the results of `f` at arguments of these shapes and dtypes, as a tree of
+/// [`ArrayType`]s: the closure is traced, and nothing is compiled or computed.
+///
+/// # Errors
+/// All mistakes made while the closure was traced.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let (y, n) = eval_shape(|x: Var| (x.dot(x.t()), x.count_nonzero()), [[1.0, 2.0, 3.0]; 2])?;
+/// assert_eq!((y.to_string(), n.to_string()), ("f64[2,2]".into(), "i64[]".into()));
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn eval_shape<A: Tree<Var>, B: Tree<Var>, M>(
+    f: impl Function<A, B, M>,
+    args: impl Args<A>,
+) -> Result<B::With<ArrayType>, Error> {
+    let core = Core::new("eval_shape", caller());
+    let mut leaves = TensorRefs::new();
+    args.tensors(&mut leaves);
+    let (types, form) = core.results(&leaves, &at_args(&|x| f.apply(x), &args, core.at))?;
+    let Some(structure) = form.structure::<B>() else {
+        return Err(Problem::internal("results of another type").into());
+    };
+    let mut types = types.into_iter();
+    Ok(B::with_leaves(structure, &mut || types.next().unwrap_or_else(ArrayType::stand_in)))
 }
 
 impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {

@@ -11,6 +11,7 @@ mod examples;
 mod fourier;
 mod jit;
 mod keys;
+mod krylov;
 mod numbers;
 mod ops;
 mod optim;

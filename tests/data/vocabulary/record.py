@@ -331,3 +331,19 @@ case("inner", jnp.inner, normal(2, 3), normal(4, 3))
 case("vdot", jnp.vdot, normal(2, 3), normal(3, 2))
 case("vecdot", jnp.vecdot, normal(2, 3), normal(3))
 case("matrix_power", lambda x: jnp.linalg.matrix_power(x, 5), normal(2, 2))
+
+# as many results as the data say, with a stated size
+SPARSE = np.array([[0.0, 2.0, -0.0, NAN], [0.0, 0.0, 1.5, -3.0], [2.0, 0.0, 2.0, 0.0]])
+for n in [0, 3, 20]:
+    case(f"flatnonzero.{n}", lambda x, n=n: jnp.flatnonzero(x, size=n, fill_value=-1), SPARSE)
+    case(f"argwhere.{n}", lambda x, n=n: jnp.argwhere(x, size=n, fill_value=-1), SPARSE)
+    case(f"nonzero.{n}", lambda x, n=n: jnp.nonzero(x, size=n, fill_value=7), SPARSE > 1.0)
+    m = min(n, 12)  # More is an error in JAX.
+    case(f"extract.{m}", lambda x, n=m: jnp.extract(x > 0.5, x, size=n, fill_value=9.0), normal(3, 4))
+    case(f"unique.{n}", lambda x, n=n: jnp.unique(x, size=n, fill_value=9.0, return_index=True, return_inverse=True, return_counts=True), SPARSE, grad=False)
+    case(f"unique.{n}", lambda x, n=n: jnp.unique(x, size=n, fill_value=9, return_index=True, return_inverse=True, return_counts=True), np.array([5, -2, 5, 5, 7, -2, 0]))
+    case(f"unique_values.{n}", lambda x, n=n: jnp.unique(x, size=n, fill_value=9.0), np.array([1.5, -2.0, 7.0, 1.0]))
+    case(f"intersect1d.{n}", lambda x, y, n=n: jnp.intersect1d(x, y, size=n, fill_value=-1), np.array([5, 2, 7, 5, 2]), np.array([[1, 5], [2, 9]]))
+# JAX fills with 0 where there is no element at all.
+case("flatnonzero.3", lambda x: jnp.flatnonzero(x, size=3, fill_value=-1), np.zeros((0, 2)), ref=lambda x: np.full(3, -1))
+case("argwhere.3", lambda x: jnp.argwhere(x, size=3, fill_value=-1), np.zeros((2, 0)), ref=lambda x: np.full((3, 2), -1))

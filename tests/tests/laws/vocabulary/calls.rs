@@ -38,6 +38,15 @@ fn many(x: impl Results) -> Vec<Var> {
 
 type X<'a> = &'a [Var];
 
+/// As JAX lists them.
+fn parts(u: tapeloom::ops::Unique<Var>) -> Vec<Var> {
+    vec![u.values, u.first, u.inverse, u.counts]
+}
+
+fn nine(like: Var) -> Var {
+    constant(9i64).convert(like.dtype())
+}
+
 calls! {
     "rem": |x: X| x[0].rem(x[1]);
     "mod_floor": |x: X| x[0].mod_floor(x[1]);
@@ -208,4 +217,26 @@ calls! {
     "vdot": |x: X| x[0].vdot(x[1]);
     "vecdot": |x: X| x[0].vecdot(x[1], -1);
     "matrix_power": |x: X| x[0].matrix_power(5);
+
+    "flatnonzero.0": |x: X| x[0].flatnonzero(0, -1);
+    "argwhere.0": |x: X| x[0].argwhere(0, -1);
+    "nonzero.0": |x: X| x[0].nonzero(0, 7);
+    "extract.0": |x: X| x[0].extract(x[0].gt(0.5), 0, 9.0);
+    "unique.0": |x: X| parts(x[0].unique(0, nine(x[0])));
+    "unique_values.0": |x: X| x[0].unique(0, 9.0).values;
+    "intersect1d.0": |x: X| x[0].intersect1d(x[1], 0, -1);
+    "flatnonzero.3": |x: X| x[0].flatnonzero(3, -1);
+    "argwhere.3": |x: X| x[0].argwhere(3, -1);
+    "nonzero.3": |x: X| x[0].nonzero(3, 7);
+    "extract.3": |x: X| x[0].extract(x[0].gt(0.5), 3, 9.0);
+    "unique.3": |x: X| parts(x[0].unique(3, nine(x[0])));
+    "unique_values.3": |x: X| x[0].unique(3, 9.0).values;
+    "intersect1d.3": |x: X| x[0].intersect1d(x[1], 3, -1);
+    "flatnonzero.20": |x: X| x[0].flatnonzero(20, -1);
+    "argwhere.20": |x: X| x[0].argwhere(20, -1);
+    "nonzero.20": |x: X| x[0].nonzero(20, 7);
+    "extract.12": |x: X| x[0].extract(x[0].gt(0.5), 12, 9.0);
+    "unique.20": |x: X| parts(x[0].unique(20, nine(x[0])));
+    "unique_values.20": |x: X| x[0].unique(20, 9.0).values;
+    "intersect1d.20": |x: X| x[0].intersect1d(x[1], 20, -1);
 }

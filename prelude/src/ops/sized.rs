@@ -1,0 +1,244 @@
+//! Functions with as many results as the data say, here with a stated size: what is more is left out,
+//! and what is missing is filled.
+//!
+//! The number of results is a value of the program, `x.count_nonzero()` or [`Unique::number`]. A shape is
+//! known while tracing, so it cannot be that number.
+
+use super::composite::misshapen;
+use super::functions::{arange, concat, full, iota, ones, select, stack, zeros};
+use super::wrong;
+use crate::var::{IntoVar, caller, on_behalf};
+use crate::{Tree, Var};
+use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Problem};
+
+/// The different elements of an array. Made by [`Var::unique`].
+#[derive(Tree, Clone, Copy, Debug)]
+pub struct Unique<T> {
+    /// The different elements in ascending order, `[size]`, nan last.
+    pub values: T,
+    /// Where each stands first among all elements in row-major order, `[size]` (i64); where the smallest
+    /// stands, if there is none.
+    pub first: T,
+    /// For each element the place of its value, in the shape of the array (i64): `values.take(inverse, 0)`
+    /// is the array again, if `size` is enough.
+    pub inverse: T,
+    /// How often each occurs, `[size]` (i64), 0 where there is none.
+    pub counts: T,
+    /// How many there are (i64), also where `size` is less.
+    pub number: T,
+}
+
+/// Elements and places that are chosen by data.
+impl Var {
+    /// The places in row-major order of the first `size` elements that are not zero (i64), then `fill`.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let i = run(|x: Var| x.flatnonzero(3, -1), [0.0, 5.0, 0.0, 7.0])?;
+    /// assert_eq!(i.to_vec::<i64>()?, [1, 3, -1]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn flatnonzero(self, size: usize, fill: i64) -> Var {
+        on_behalf("flatnonzero", caller(), || places(nonzero(self), size, fill))
+    }
+
+    /// The places of the first `size` elements that are not zero, one row a place with an index for each
+    /// axis, `[size, rank]` (i64); rows of `fill` after the last.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let places = run(|x: Var| x.argwhere(3, -1), [[0.0, 5.0], [7.0, 0.0]])?;
+    /// assert_eq!(places.to_vec::<i64>()?, [0, 1, 1, 0, -1, -1]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn argwhere(self, size: usize, fill: i64) -> Var {
+        on_behalf("argwhere", caller(), || {
+            let axes = indices(self, size, fill);
+            if axes.is_empty() { zeros([size, 0], Dtype::I64) } else { stack(&axes, 1) }
+        })
+    }
+
+    /// The places of the first `size` elements that are not zero: an array of indices (i64) for each axis,
+    /// `fill` after the last.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let f = |x: Var| {
+    ///     let places = x.nonzero(2, 0);
+    ///     x.index((places[0], places[1]))
+    /// };
+    /// assert_eq!(run(f, [[0.0, 5.0], [7.0, 0.0]])?.to_vec::<f64>()?, [5.0, 7.0]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn nonzero(self, size: usize, fill: i64) -> Vec<Var> {
+        on_behalf("nonzero", caller(), || indices(self, size, fill))
+    }
+
+    /// The first `size` elements, in row-major order, where a condition of the same shape is not zero;
+    /// then `fill`.
+    ///
+    /// Errors: `shape` if the condition has another shape; `dtype` if the array cannot hold `fill`.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let y = run(|x: Var| x.extract(x.gt(2.0), 3, 0.0), [1.0, 3.0, 2.0, 4.0])?;
+    /// assert_eq!(y.to_vec::<f64>()?, [3.0, 4.0, 0.0]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[doc(alias = "masked_select", alias = "boolean_indexing")]
+    #[track_caller]
+    pub fn extract(self, condition: Var, size: usize, fill: impl IntoVar) -> Var {
+        let at = caller();
+        let (ty, tc) = (self.ty(at), condition.ty(at));
+        let fill = fill.beside(self, at);
+        if ty.shape != tc.shape {
+            let message = format!("`extract` of {ty} where {tc} is not zero");
+            let guess = ArrayType::new(ty.dtype, [size]);
+            let help = "give a condition of the array's shape";
+            return misshapen(message, help, &[self, condition], guess, at);
+        }
+        on_behalf("extract", at, || {
+            let places = places(nonzero(condition), size, -1);
+            filled(self.flatten(), places, fill)
+        })
+    }
+
+    /// The different elements in ascending order, the first `size` of them, then `fill`; where each
+    /// stands first, how often it occurs, and for each element the place of its value. All nans are one,
+    /// the last.
+    ///
+    /// Derivatives of the values are those of the elements that stand first.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let u = run(|x: Var| x.unique(3, 0), [5i64, 2, 5, 5])?;
+    /// assert_eq!(u.values.to_vec::<i64>()?, [2, 5, 0]);
+    /// assert_eq!(u.first.to_vec::<i64>()?, [1, 0, 1]);
+    /// assert_eq!(u.inverse.to_vec::<i64>()?, [1, 0, 1, 1]);
+    /// assert_eq!(u.counts.to_vec::<i64>()?, [1, 3, 0]);
+    /// assert_eq!(u.number.item::<i64>()?, 2);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[doc(alias = "unique_values", alias = "unique_counts", alias = "unique_inverse")]
+    #[track_caller]
+    pub fn unique(self, size: usize, fill: impl IntoVar) -> Unique<Var> {
+        let at = caller();
+        let fill = fill.beside(self, at);
+        on_behalf("unique", at, || different(self, size, fill))
+    }
+
+    /// The elements that both arrays have, once each and in ascending order, the first `size` of them,
+    /// then `fill`. A nan is equal to every nan.
+    ///
+    /// Errors: `dtype` unless both are of one dtype, which can hold `fill`.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let f = |(x, y): (Var, Var)| x.intersect1d(y, 3, -1);
+    /// assert_eq!(run(f, ([5i64, 2, 7, 5], [1i64, 5, 2]))?.to_vec::<i64>()?, [2, 5, -1]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn intersect1d(self, y: impl IntoVar, size: usize, fill: impl IntoVar) -> Var {
+        let at = caller();
+        let (y, fill) = (y.beside(self, at), fill.beside(self, at));
+        let (tx, ty) = (self.ty(at), y.ty(at));
+        if tx.dtype != ty.dtype {
+            let message = format!("`intersect1d` of {tx} and {ty}");
+            let help = format!("convert one of them, as in `y.convert(Dtype::{:?})`", tx.dtype);
+            let guess = ArrayType::new(tx.dtype, [size]);
+            return wrong(Problem::new(Kind::Dtype, message, help), &[self, y], guess, at);
+        }
+        on_behalf("intersect1d", at, || {
+            let (x, y) = (self.flatten(), y.flatten());
+            let (n, m) = (x.shape()[0], y.shape()[0]);
+            let all = different(concat(&[x, y], 0), n + m, fill);
+            let none = zeros([n + m], Dtype::Bool);
+            let here = |of: Var| none.at(of).set(ones([of.shape()[0]], Dtype::Bool));
+            let both = here(all.inverse.slice_axis(0, ..n)) & here(all.inverse.slice_axis(0, n..));
+            filled(all.values, places(both, size, -1), fill)
+        })
+    }
+}
+
+/// Which elements are not zero, as a vector.
+#[track_caller]
+fn nonzero(x: Var) -> Var {
+    let x = x.flatten();
+    if x.dtype() == Dtype::Bool {
+        x
+    } else {
+        x.ne(Var::literal(Literal::zero(x.dtype()), caller()))
+    }
+}
+
+/// Where a vector is true: the first places, then `fill`.
+fn places(which: Var, size: usize, fill: i64) -> Var {
+    let n = which.shape()[0];
+    // Each true element has a place of its own in the result; what is written behind it is dropped.
+    let place = select(which, running(which) - 1, size as i64);
+    full([size], fill).at(place).set(arange(n, Dtype::I64))
+}
+
+/// How many are true up to each place.
+fn running(which: Var) -> Var {
+    which.convert(Dtype::I64).cumsum(0)
+}
+
+/// The elements at some places, and `fill` where there is none (-1).
+fn filled(x: Var, places: Var, fill: Var) -> Var {
+    if x.shape()[0] == 0 {
+        return fill.broadcast_to(places.shape());
+    }
+    select(places.lt(0), fill, x.take(places.maximum(0), 0))
+}
+
+/// Indices of the places of elements that are not zero, one array for each axis.
+fn indices(x: Var, size: usize, fill: i64) -> Vec<Var> {
+    let shape = x.shape();
+    let flat = places(nonzero(x), size, -1);
+    let mut rest: i64 = shape.iter().map(|n| *n as i64).product();
+    let index = |n: &usize| {
+        rest /= (*n as i64).max(1);
+        let i = flat.div_floor(rest.max(1)).mod_floor((*n as i64).max(1));
+        select(flat.lt(0), fill, i)
+    };
+    shape.iter().map(index).collect()
+}
+
+fn different(x: Var, size: usize, fill: Var) -> Unique<Var> {
+    let shape = x.shape();
+    let x = x.flatten();
+    let n = shape.elements();
+    if n == 0 {
+        let none = zeros([size], Dtype::I64);
+        let (values, inverse) = (fill.broadcast_to([size]), zeros(shape, Dtype::I64));
+        return Unique {
+            values,
+            first: none,
+            inverse,
+            counts: none,
+            number: zeros([], Dtype::I64),
+        };
+    }
+    let order = x.argsort(0);
+    let sorted = x.take(order, 0);
+    let (before, after) = (sorted.slice_axis(0, ..n - 1), sorted.slice_axis(0, 1..));
+    let mut changes = after.ne(before);
+    if x.dtype().is_float() {
+        changes = changes & !(after.is_nan() & before.is_nan());
+    }
+    let group = concat(&[zeros([1], Dtype::I64), running(changes)], 0);
+    let number = group.index(-1) + 1;
+    let inverse = zeros([n], Dtype::I64).at(order).set(group).reshape(shape);
+    // Groups beyond the size are written nowhere.
+    let starts = concat(&[ones([1], Dtype::Bool), changes], 0);
+    let smallest = order.index(0).broadcast_to([size]);
+    let first = smallest.at(select(starts, group, size as i64)).set(order);
+    let counts = zeros([size], Dtype::I64).at(group).add(ones([n], Dtype::I64));
+    let there = iota([size], 0, Dtype::I64).lt(number);
+    Unique { values: select(there, x.take(first, 0), fill), first, inverse, counts, number }
+}
