@@ -26,7 +26,6 @@ mod nn;
 mod reduce;
 mod rounding;
 mod shape;
-mod sized;
 mod sorting;
 mod special;
 mod statistics;
@@ -37,7 +36,6 @@ pub use concat::Padding;
 pub use functions::*;
 pub use index::{At, Index, Indices};
 pub use losses::Attention;
-pub use sized::Unique;
 
 /// The free functions, which the prelude has too.
 pub(crate) mod functions {

@@ -24,17 +24,13 @@ pub const NOT_RECORDED: &[(&str, &str)] = &[
          logspace ones ones_like tri zeros zeros_like",
     ),
     (
-        "the recorded `argsort` and comparisons, and a choice of elements",
-        "extract intersect1d unique",
-    ),
-    (
         "chooses by a bool or an integer; what is chosen is not touched",
         "select select_first select_nth stop_gradient",
     ),
     (
         "gives or takes bools and integers, which have no edges beyond those of the comparisons recorded",
-        "all all_close any argwhere array_equal bincount convert count_ones count_true digitize \
-         flatnonzero histogram is_in leading_zeros nonzero one_hot searchsorted searchsorted_right",
+        "all all_close any array_equal bincount convert count_ones count_true digitize \
+         histogram is_in leading_zeros one_hot searchsorted searchsorted_right",
     ),
     (
         "sums of products, whose edges are those of `mul` and `sum`",

@@ -39,7 +39,7 @@ fn many(x: impl Results) -> Vec<Var> {
 type X<'a> = &'a [Var];
 
 /// As JAX lists them.
-fn parts(u: tapeloom::ops::Unique<Var>) -> Vec<Var> {
+fn parts(u: tapeloom::Unique<Var>) -> Vec<Var> {
     vec![u.values, u.first, u.inverse, u.counts]
 }
 

@@ -4,9 +4,8 @@
 //! The number of results is a value of the program, `x.count_nonzero()` or [`Unique::number`]. A shape is
 //! known while tracing, so it cannot be that number.
 
-use super::composite::misshapen;
-use super::functions::{arange, concat, full, iota, ones, select, stack, zeros};
-use super::wrong;
+use crate::ops::functions::{arange, concat, full, iota, ones, select, stack, zeros};
+use crate::ops::wrong;
 use crate::var::{IntoVar, caller, on_behalf};
 use crate::{Tree, Var};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Problem};
@@ -98,7 +97,8 @@ impl Var {
             let message = format!("`extract` of {ty} where {tc} is not zero");
             let guess = ArrayType::new(ty.dtype, [size]);
             let help = "give a condition of the array's shape";
-            return misshapen(message, help, &[self, condition], guess, at);
+            let problem = Problem::new(Kind::Shape, message, help);
+            return wrong(problem, &[self, condition], guess, at);
         }
         on_behalf("extract", at, || {
             let places = places(nonzero(condition), size, -1);
