@@ -105,7 +105,7 @@ model! {
     // The matrix library.
 
     /// Matrices with a smaller extent are not worth a call of the library,
-    Loops library_extent = 8 in 0..=1 << 20;
+    Loops library_extent = 4 in 0..=1 << 20;
     /// nor are those with fewer multiplications.
     Loops library_products = 4096 in 0..=1 << 40;
     /// An operand that the library cannot read is copied where each element is read at least so often.

@@ -19,7 +19,7 @@ struct Model<T> {
     last: T,
 }
 
-type State<T> = (Model<T>, Model<T>, Model<T>);
+type State = optim::State<optim::Adam, Model<Var>>;
 
 /// Scores of the classes for images [n, 8, 8, 1].
 fn scores(p: &Model<Var>, images: Var) -> Var {
@@ -27,18 +27,11 @@ fn scores(p: &Model<Var>, images: Var) -> Var {
     layer(layer(images, p.first), p.second).mean_axis([1, 2]).dot(p.last)
 }
 
-/// Kingma and Ba, "Adam: a method for stochastic optimization" (2015).
-fn adam<P: Tree<Var>>(p: &P, m: &P, v: &P, g: &P, t: Var) -> (P, P, P) {
-    let m = tree_map2(|m, g| 0.9 * m + 0.1 * g, m, g);
-    let v = tree_map2(|v, g| 0.999 * v + 0.001 * g * g, v, g);
-    let rate = 0.02 * (1.0 - (0.999_f64.ln() * t).exp()).sqrt() / (1.0 - (0.9_f64.ln() * t).exp());
-    (tree_map3(|p, m, v| p - rate * m / (v.sqrt() + 1e-8), p, &m, &v), m, v)
-}
-
-fn step(((p, m, v), t, x, y): (State<Var>, Var, Var, Var)) -> (Var, State<Var>) {
+fn step((p, state, x, y): (Model<Var>, State, Var, Var)) -> (Var, Model<Var>, State) {
     let loss = |p: Model<Var>| scores(&p, x).cross_entropy(y).mean();
     let (loss, g) = value_and_grad(loss)(p.clone());
-    (loss, adam(&p, &m, &v, &g, t))
+    let (p, state) = optim::adam(0.02).step(&g, &state, &p);
+    (loss, p, state)
 }
 
 pub(crate) fn main() -> Result<(), tapeloom::Error> {
@@ -55,23 +48,26 @@ pub(crate) fn main() -> Result<(), tapeloom::Error> {
     }
     let (x, y) = (Tensor::new(&[24, 8, 8, 1], x)?, Tensor::from(y));
 
-    let numbers = |n: usize| (0..n).map(|i| 0.08 * ((7 * i % 11) as f64 - 5.0)).collect();
-    let p = Model {
-        first: Tensor::new(&[3, 3, 1, 4], numbers(36))?,
-        second: Tensor::new(&[3, 3, 4, 4], numbers(144))?,
-        last: Tensor::new(&[4, 3], numbers(12))?,
+    let start = |seed: Var| {
+        let [first, second, last] = random::split(random::key(seed));
+        let p = Model {
+            first: nn::he_normal(first, [3, 3, 1, 8], Dtype::F64),
+            second: nn::he_normal(second, [3, 3, 8, 8], Dtype::F64),
+            last: nn::glorot_normal(last, [8, 3], Dtype::F64),
+        };
+        (p.clone(), optim::adam(0.02).init(&p))
     };
+    let (mut p, mut state) = run(start, 1i64)?;
     let step = jit(step);
-    let mut state = (p.clone(), zeros_like(&p), zeros_like(&p));
     for t in 1..=60 {
-        let (loss, next) = step.call((&state, f64::from(t), &x, &y))?;
-        state = next;
+        let loss;
+        (loss, p, state) = step.call((&p, &state, &x, &y))?;
         if t % 20 == 0 {
             println!("step {t:2}  loss {loss:.4}");
         }
     }
     let guess = |(p, x): (Model<Var>, Var)| scores(&p, x).argmax(1);
-    let guess = run(guess, (&state.0, &x))?;
+    let guess = run(guess, (&p, &x))?;
     println!("guesses {guess}");
     assert_eq!(guess, y);
     Ok(())

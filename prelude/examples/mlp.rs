@@ -15,7 +15,7 @@ struct Layer<T> {
 }
 
 type Net<T> = Vec<Layer<T>>;
-type State<T> = (Net<T>, Net<T>, Net<T>);
+type State = optim::State<optim::Adam, Net<Var>>;
 
 fn scores(net: &Net<Var>, x: Var) -> Var {
     let layer = |h: Var, l: &Layer<Var>| h.matmul(l.w) + l.b;
@@ -23,19 +23,12 @@ fn scores(net: &Net<Var>, x: Var) -> Var {
     layer(hidden, &net[2])
 }
 
-/// Kingma and Ba, "Adam: a method for stochastic optimization" (2015).
-fn adam<P: Tree<Var>>(p: &P, m: &P, v: &P, g: &P, t: Var) -> (P, P, P) {
-    let m = tree_map2(|m, g| 0.9 * m + 0.1 * g, m, g);
-    let v = tree_map2(|v, g| 0.999 * v + 0.001 * g * g, v, g);
-    let rate = 0.01 * (1.0 - (0.999_f64.ln() * t).exp()).sqrt() / (1.0 - (0.9_f64.ln() * t).exp());
-    (tree_map3(|p, m, v| p - rate * m / (v.sqrt() + 1e-8), p, &m, &v), m, v)
-}
-
-fn step(((p, m, v), t, x, y, rows): (State<Var>, Var, Var, Var, Var)) -> (Var, State<Var>) {
+fn step((net, state, x, y, rows): (Net<Var>, State, Var, Var, Var)) -> (Var, Net<Var>, State) {
     let (x, y) = (x.take(rows, 0), y.take(rows, 0));
     let loss = |p: Net<Var>| scores(&p, x).cross_entropy(y).mean();
-    let (loss, g) = value_and_grad(loss)(p.clone());
-    (loss, adam(&p, &m, &v, &g, t))
+    let (loss, g) = value_and_grad(loss)(net.clone());
+    let (net, state) = optim::adam(0.01).step(&g, &state, &net);
+    (loss, net, state)
 }
 
 pub(crate) fn main() -> Result<(), tapeloom::Error> {
@@ -55,25 +48,24 @@ pub(crate) fn main() -> Result<(), tapeloom::Error> {
     };
     let sizes = [2, 32, 32, 3];
     let layer = |s: &[usize]| Ok(Layer { w: array(s[0], s[1])?, b: array(1, s[1])? });
-    let net: Net<Tensor> = sizes.windows(2).map(layer).collect::<Result<_, tapeloom::Error>>()?;
+    let mut net: Net<Tensor> =
+        sizes.windows(2).map(layer).collect::<Result<_, tapeloom::Error>>()?;
 
     let step = jit(step);
-    let mut state = (net.clone(), zeros_like(&net), zeros_like(&net));
+    let mut state = run(|net: Net<Var>| optim::adam(0.01).init(&net), &net)?;
     let mut order: Vec<i64> = (0..300).collect();
-    let mut t = 0.0;
     for epoch in 1..=60 {
         order.sort_by_cached_key(|_| random.bits());
         let mut loss = Tensor::from(0.0);
         for rows in order.chunks_exact(50) {
-            t += 1.0;
-            (loss, state) = step.call((&state, t, &x, &y, rows))?;
+            (loss, net, state) = step.call((&net, &state, &x, &y, rows))?;
         }
         if epoch % 10 == 0 {
             println!("epoch {epoch:2}  loss {loss:.4}");
         }
     }
     let right = |(net, x, y): (Net<Var>, Var, Var)| scores(&net, x).argmax(1).eq(y).count_true();
-    let right = run(right, (&state.0, &x, &y))?;
+    let right = run(right, (&net, &x, &y))?;
     println!("{right} of 300 are on the right arm");
     assert!(right.item::<i64>()? > 285);
     Ok(())

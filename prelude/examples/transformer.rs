@@ -1,4 +1,4 @@
-//! Two blocks of a transformer learn to continue a periodic sequence: trees in trees, Adam.
+//! Two blocks of a transformer learn to continue a periodic sequence: trees in trees, a chain of optimisers.
 //!
 //! ```text
 //! cargo run --release --example transformer
@@ -28,7 +28,14 @@ struct Model<T> {
     blocks: Vec<Block<T>>,
 }
 
-type State<T> = (Model<T>, Model<T>, Model<T>);
+type Optimiser = (optim::ClipByGlobalNorm, optim::Adam);
+type State = optim::State<Optimiser, Model<Var>>;
+
+/// Steps of bounded gradients at a rate that rises at first and then falls.
+fn optimiser() -> Optimiser {
+    let rate = optim::cosine_decay(0.02, 60).warm_up(5);
+    (optim::clip_by_global_norm(1.0), optim::adamw(rate, 1e-4))
+}
 
 /// Scores of the next token at each place of a sequence.
 fn scores(model: &Model<Var>, tokens: Var) -> Var {
@@ -44,22 +51,15 @@ fn scores(model: &Model<Var>, tokens: Var) -> Var {
     x.dot(model.embedding.t())
 }
 
-/// Kingma and Ba, "Adam: a method for stochastic optimization" (2015).
-fn adam<P: Tree<Var>>(p: &P, m: &P, v: &P, g: &P, t: Var) -> (P, P, P) {
-    let m = tree_map2(|m, g| 0.9 * m + 0.1 * g, m, g);
-    let v = tree_map2(|v, g| 0.999 * v + 0.001 * g * g, v, g);
-    let rate = 0.01 * (1.0 - (0.999_f64.ln() * t).exp()).sqrt() / (1.0 - (0.9_f64.ln() * t).exp());
-    (tree_map3(|p, m, v| p - rate * m / (v.sqrt() + 1e-8), p, &m, &v), m, v)
-}
-
-fn step(((p, m, v), t, batch): (State<Var>, Var, Var)) -> (Var, State<Var>) {
+fn step((model, state, batch): (Model<Var>, State, Var)) -> (Var, Model<Var>, State) {
     let n = batch.shape()[1] - 1;
     let loss = |p: Model<Var>| {
         let one = |s: Var| scores(&p, s.slice_axis(0, ..n)).cross_entropy(s.slice_axis(0, 1..));
         vmap(one)(batch).mean()
     };
-    let (loss, g) = value_and_grad(loss)(p.clone());
-    (loss, adam(&p, &m, &v, &clip_by_global_norm(&g, 1.0), t))
+    let (loss, g) = value_and_grad(loss)(model.clone());
+    let (model, state) = optimiser().step(&g, &state, &model);
+    (loss, model, state)
 }
 
 pub(crate) fn main() -> Result<(), tapeloom::Error> {
@@ -81,7 +81,7 @@ pub(crate) fn main() -> Result<(), tapeloom::Error> {
     };
     let blocks = vec![block()?, block()?];
     let (embedding, positions) = (array(&[TOKENS, WIDTH])?, array(&[12, WIDTH])?);
-    let model = Model { embedding, positions, blocks };
+    let mut model = Model { embedding, positions, blocks };
     println!("{} numbers", ravel_tensors(&model)?.0.elements());
 
     // Sequences with steps of 1, 2 and 5, from every start.
@@ -90,15 +90,15 @@ pub(crate) fn main() -> Result<(), tapeloom::Error> {
     let batch = Tensor::from_rows(&batch)?;
 
     let step = jit(step);
-    let mut state = (model.clone(), zeros_like(&model), zeros_like(&model));
+    let mut state = run(|model: Model<Var>| optimiser().init(&model), &model)?;
     let mut loss = Tensor::from(0.0);
     for t in 1..=60 {
-        (loss, state) = step.call((&state, f64::from(t), &batch))?;
+        (loss, model, state) = step.call((&model, &state, &batch))?;
         if t % 20 == 0 {
             println!("step {t:2}  loss {loss:.4}");
         }
     }
-    let next = run(|(m, s): (Model<Var>, Var)| scores(&m, s).argmax(1), (&state.0, [1i64, 3, 5]))?;
+    let next = run(|(m, s): (Model<Var>, Var)| scores(&m, s).argmax(1), (&model, [1i64, 3, 5]))?;
     println!("after 1, 1 3 and 1 3 5 comes: {next}");
     assert_eq!(next.to_vec::<i64>()?[1..], [5, 1]);
     assert!(loss.item::<f64>()? < 0.5);

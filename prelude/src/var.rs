@@ -142,6 +142,11 @@ impl fmt::Debug for Var {
 ///
 /// A number takes the dtype of the `Var` that it meets (and must fit: `0.5` is no i64). A
 /// [`Tensor`] is captured: it becomes a hidden argument of the program, never a constant in it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no operand beside a `Var`",
+    label = "no `Var`, number or tensor",
+    note = "an array or a vector of numbers becomes one by `constant([1.0, 2.0])`, or is a `Tensor`"
+)]
 pub trait IntoVar {
     /// The operand, given the dtype that a number should take.
     #[doc(hidden)]

@@ -47,6 +47,7 @@ pub mod imperative;
 pub mod layouts;
 pub mod linear_algebra;
 pub mod marks;
+pub mod networks;
 pub mod program_generator;
 mod programs;
 mod random;

@@ -55,7 +55,10 @@ pub(crate) fn plan(graph: &Graph, id: NodeId) -> Option<Product> {
     terms.sort_by_key(|(_, s, _, _)| -s);
     let mut added = Vec::new();
     let k = longest(terms, &mut added);
-    if !added.is_empty() && !pays([m.0, n.0, k.0], graph.machine) {
+    // Loops that add to one result cannot keep it in registers, so smaller matrices pay.
+    let machine = graph.machine;
+    let least = MachineModel { library_products: machine.library_products / 4, ..machine };
+    if !added.is_empty() && !pays([m.0, n.0, k.0], least) {
         return None;
     }
     around.extend(added);
@@ -86,7 +89,8 @@ fn pays([m, n, k]: [usize; 3], machine: MachineModel) -> bool {
 /// nodes and which of their operands.
 ///
 /// Each element of the left operand is read once for every column of the right one, and the other way
-/// iteration: `n` and `m` times. The extent that is summed does not count.
+/// round: `n` and `m` times. The extent that is summed does not count. An element of an array beneath windows is read
+/// by every window that it is in.
 pub(crate) fn copied(graph: &Graph) -> BTreeSet<(NodeId, usize)> {
     let mut slots = BTreeSet::new();
     for (id, node) in graph.nodes.iter() {
@@ -94,21 +98,25 @@ pub(crate) fn copied(graph: &Graph) -> BTreeSet<(NodeId, usize)> {
             continue;
         };
         for (slot, read) in [extents.n, extents.m].into_iter().enumerate() {
-            if read < graph.machine.library_copy_reads
-                || strided(graph, node.operands[slot]).is_some()
-            {
+            if strided(graph, node.operands[slot]).is_some() {
                 continue;
             }
-            slots.insert(to_copy(graph, id, slot));
+            let (place, least) = to_copy(graph, id, slot);
+            let whole =
+                node.operands[slot].node().map_or(0, |n| graph.nodes[n].ty.shape.elements());
+            let windows = whole.checked_div(least).unwrap_or(1).max(1);
+            if read.saturating_mul(windows) >= graph.machine.library_copy_reads {
+                slots.insert(place);
+            }
         }
     }
     slots
 }
 
 /// Which operand of which node is to be copied, so that an operand of a contraction is a matrix in memory: the smallest
-/// array that will do. Beneath a reshape a copy is as good, and its loops need not divide; beneath windows it has each
-/// element once.
-fn to_copy(graph: &Graph, id: NodeId, slot: usize) -> (NodeId, usize) {
+/// array that will do, with its number of elements. Beneath a reshape a copy is as good, and its loops need not divide;
+/// beneath windows it has each element once.
+fn to_copy(graph: &Graph, id: NodeId, slot: usize) -> ((NodeId, usize), usize) {
     let whole = graph.nodes[id].operands[slot];
     let size = |n: NodeId| graph.nodes[n].ty.shape.elements();
     let (mut best, mut least) = ((id, slot), whole.node().map_or(0, size));
@@ -130,7 +138,7 @@ fn to_copy(graph: &Graph, id: NodeId, slot: usize) -> (NodeId, usize) {
             (best, least) = ((n, operand), size(below));
         }
     }
-    best
+    (best, least)
 }
 
 /// Axes of which each is the extent and the strides in lhs, rhs and out.

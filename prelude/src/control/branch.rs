@@ -3,7 +3,7 @@
 use super::shared::{Shared, single};
 use crate::Var;
 use crate::function::{Function, one};
-use crate::random::{in_branch, next_branching};
+use crate::prng::{in_branch, next_branching};
 use crate::staging::{Staged, like, rebuild, stage_in, vars};
 use crate::tree::{Tree, flatten};
 use crate::var::caller;

@@ -7,7 +7,7 @@ use crate::Var;
 use crate::control::{fori_loop, while_loop};
 use crate::ops::functions::{eye, select, stack, zeros};
 
-use crate::random::unmarked;
+use crate::prng::unmarked;
 use crate::tree::{Tree, flatten, ravel};
 use crate::var::caller;
 use tapeloom_ir::{Dtype, Literal};

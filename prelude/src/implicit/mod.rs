@@ -21,7 +21,7 @@ pub use krylov::{Krylov, Until, bicgstab, bicgstab_with, cg, cg_with, gmres, gmr
 use crate::Var;
 use crate::control::{Shared, while_loop};
 use crate::ops::functions::select;
-use crate::random::unmarked;
+use crate::prng::unmarked;
 use crate::staging::{Staged, handles, rebuild, stage, vars};
 use crate::transform::{jvp, linear_transpose, vjp};
 use crate::tree::{Form, Tree, flatten, ravel, tree_map, tree_map2};

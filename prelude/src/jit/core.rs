@@ -8,7 +8,7 @@ use super::explain::{self, Explanation};
 use super::program::{self, Engine, Program, Seen};
 use super::report::CallReport;
 use crate::Error;
-use crate::random::with_marks;
+use crate::prng::with_marks;
 use crate::staging::{array, time_in_transforms};
 use crate::tree::{Form, TensorRefs};
 use smallvec::SmallVec;

@@ -3,7 +3,7 @@
 use super::{Triangle, cholesky, qr, solve_triangular};
 use crate::Var;
 use crate::ops::wrong;
-use crate::random::normal;
+use crate::prng::normal;
 use crate::var::{IntoVar, caller, on_behalf};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Shape};
 

@@ -15,7 +15,7 @@
 use crate::Var;
 use crate::linalg;
 use crate::ops::wrong;
-use crate::random::{truncated_normal, uniform_between};
+use crate::prng::{truncated_normal, uniform_between};
 use crate::var::{caller, on_behalf};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Shape};
 
@@ -166,7 +166,7 @@ pub fn orthogonal(key: Var, shape: impl Into<Shape>, scale: f64, dtype: Dtype) -
     };
     on_behalf("orthogonal", at, || {
         let (long, short) = (inputs.max(outputs), inputs.min(outputs));
-        let q = linalg::qr(crate::random::normal(key, [long, short], dtype)).0;
+        let q = linalg::qr(crate::prng::normal(key, [long, short], dtype)).0;
         scale * if inputs < outputs { q.t() } else { q }
     })
 }

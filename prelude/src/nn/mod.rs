@@ -49,7 +49,7 @@ pub use initial::{
 use crate::Var;
 use crate::ops::functions::select;
 use crate::ops::wrong;
-use crate::random::bernoulli;
+use crate::prng::bernoulli;
 use crate::var::{IntoVar, caller, on_behalf};
 use tapeloom_ir::{ArrayType, Kind, Problem};
 

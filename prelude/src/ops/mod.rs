@@ -17,6 +17,7 @@ mod create;
 mod cumulative;
 mod division;
 mod elementwise;
+pub mod elsewhere;
 mod index;
 mod interp;
 mod linalg;

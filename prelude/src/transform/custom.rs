@@ -25,7 +25,7 @@
 
 use crate::Var;
 use crate::ops::zeros_like_type;
-use crate::random::unmarked;
+use crate::prng::unmarked;
 use crate::staging::{apply, array, handles, like, rebuild, vars};
 use crate::tree::{Flat, Form, Tree, flatten};
 use crate::var::caller;

@@ -2,7 +2,7 @@
 
 use crate::Var;
 use crate::function::{Function, one};
-use crate::random::Rng;
+use crate::prng::Rng;
 use crate::staging::{Staged, rebuild, stage, vars};
 use crate::tree::{Flat, Form, Tree};
 use crate::var::caller;
@@ -56,7 +56,7 @@ struct Outlined {
 impl Outlined {
     /// What was traced under that number for such arguments, and what to pass for the captures now.
     fn recall(number: u64, args: &Flat, at: Loc) -> Option<(Rc<Outlined>, Vec<Handle>)> {
-        if crate::random::marks() {
+        if crate::prng::marks() {
             return None;
         }
         let types: Vec<ArrayType> = args.leaves.iter().map(|v| v.ty(at)).collect();

@@ -3,7 +3,7 @@
 use crate::Var;
 use crate::function::{Function, one};
 use crate::ops::{broadcast_var, insert_axis, move_axis, zeros_like_type};
-use crate::random::key_for_each;
+use crate::prng::key_for_each;
 use crate::staging::{Staged, rebuild, stage_in};
 use crate::tree::{Form, Leaf, Tree, different, flatten};
 use crate::var::caller;

@@ -26,7 +26,8 @@ pub type TensorRefs<'a> = SmallVec<[Cow<'a, Tensor>; 4]>;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be passed where the closure takes `{A}`",
-    note = "pass tensors (owned or borrowed) or Rust numbers in the same tuples, arrays and structs"
+    note = "pass tensors (owned or borrowed) or Rust numbers in the same tuples, arrays and structs",
+    note = "inside a closure that is being traced there are no tensors yet: call the function itself, or `f.apply(x)`"
 )]
 pub trait Args<A: Tree<Var>> {
     /// What the arguments are without their leaves.

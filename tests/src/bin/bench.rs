@@ -36,6 +36,9 @@
 //! - `linalg_ROUTINE_SIZE_us`, `linalg_ROUTINE_SIZE_grad_us`: a factorization or a solution and a number of its
 //!   results, and the gradient beside, of one matrix or of a batch; `linalg_gp_N_grad_ms`, `linalg_kalman_grad_ms`:
 //!   likelihoods with their gradients; `fft_N_us`, `rfft_N_us`, `fft2_512_us`: transforms. `tests/peers/linalg.py` prints the same rows for JAX and numpy;
+//! - `networks_NAME_DTYPE_ms`, `networks_NAME_DTYPE_grad_ms`: networks of convolutions, the loss and with it the gradient in
+//!   all weights, and `networks_NAME_DTYPE_grad_mb`, what the call holds beside its arguments and results;
+//!   `tests/peers/networks.py` prints the same rows for JAX and PyTorch;
 //! - `wide_FAMILY_FUNCTION_640_ms`: how long it takes to compile a loop or a branch that reads, carries,
 //!   stacks or gives 640 arrays, and `wide_FAMILY_FUNCTION_growth`, that over the time for 160: near 4
 //!   where it grows as the program does;
@@ -46,7 +49,7 @@
 //!   in every way to keep less: milliseconds, MB at most, MB kept, and `native_KERNEL_FORM_by_hand_ms`.
 //!
 //! `bench transformer fit` measures these groups alone: scalar, unrolled, gradbench, fit, transformer,
-//! iterations, ode, while, rnn, pages, layouts, refs, record, linalg, wide, suite; and native, which is measured only if it is named, since
+//! iterations, ode, while, rnn, pages, layouts, refs, record, linalg, networks, wide, suite; and native, which is measured only if it is named, since
 //! it takes minutes and gigabytes. Of the last two `bench suite lenet` measures the kernels whose names
 //! contain a word.
 //!
@@ -65,6 +68,7 @@ use tapeloom::prelude::*;
 use tapeloom_tests::gradbench;
 use tapeloom_tests::layouts::{Gradient, LAYOUTS, VALUES};
 use tapeloom_tests::linear_algebra;
+use tapeloom_tests::networks::NETWORKS;
 use tapeloom_tests::repeated::{prefix_sums, rnn, rnn_arguments, rnn_written_out, sieve};
 use tapeloom_tests::size_counters::{Tally, derivatives};
 use tapeloom_tests::suite::{Form, Given, Inputs, KERNELS, Kept, Kernel, READINGS, WAYS};
@@ -104,7 +108,7 @@ type Group = (&'static str, fn(Print<'_>) -> Outcome<()>);
 /// Groups that are measured only if they are named.
 const LONG: [&str; 1] = ["native"];
 
-const GROUPS: [Group; 17] = [
+const GROUPS: [Group; 18] = [
     ("scalar", |print| {
         print("scalar_grad_call_ns", scalar_call()?, "ns");
         Ok(())
@@ -240,6 +244,7 @@ const GROUPS: [Group; 17] = [
         Ok(())
     }),
     ("linalg", linear_algebra_times),
+    ("networks", network_times),
     ("wide", |print| {
         for family in wide::FAMILIES {
             for (function, compile) in wide::FUNCTIONS {
@@ -691,6 +696,25 @@ fn median(samples: usize, batch: usize, mut run: impl FnMut() -> Outcome<()>) ->
         times.push(start.elapsed().as_secs_f64() / batch as f64);
     }
     Ok(middle(times))
+}
+
+/// Networks of convolutions: the loss, and the loss with its gradient.
+fn network_times(print: Print<'_>) -> Outcome<()> {
+    for network in &NETWORKS {
+        for dtype in [Dtype::F64, Dtype::F32] {
+            let name = format!("networks_{}_{dtype}", network.name);
+            let (weights, x) = network.arguments(dtype)?;
+            let loss = jit(|(w, x): (Vec<Var>, Var)| (network.loss)(&w, x));
+            print(&format!("{name}_ms"), 1e3 * time(|| loss.call((&weights, &x)))?, "ms");
+            let step = jit(|(w, x): (Vec<Var>, Var)| {
+                value_and_grad(|w: Vec<Var>| (network.loss)(&w, x))(w)
+            });
+            print(&format!("{name}_grad_ms"), 1e3 * time(|| step.call((&weights, &x)))?, "ms");
+            let workspace = step.explain((&weights, &x))?.workspace_bytes();
+            print(&format!("{name}_grad_mb"), workspace as f64 / 1e6, "MB");
+        }
+    }
+    Ok(())
 }
 
 /// Factorizations and solutions, likelihoods, Fourier transforms.

@@ -63,7 +63,8 @@ pub const NOT_RECORDED: &[(&str, &str)] = &[
 
 /// Invocations of macros at the start of a line that bring no public function of arrays, but traits of
 /// operators and iterators.
-const OTHER_MACROS: &[&str] = &["axis", "axes", "folds", "index", "left", "logic", "macro_rules"];
+const OTHER_MACROS: &[&str] =
+    &["axis", "axes", "elsewhere", "folds", "index", "left", "logic", "macro_rules"];
 
 /// The names of all public functions and methods of the vocabulary.
 pub fn public_functions() -> BTreeSet<String> {

@@ -12,7 +12,6 @@ const WAITING: &[(&str, &str)] = &[
     ("loops, for their series and steps", "betainc gammainc gammaincc gcd zeta"),
     ("rows of the scalar table", "bessel_jn exp1 expi i0 i0e i1 i1e"),
     ("a bit cast", "bitcast_convert_type frexp"),
-    ("loops that reject samples", "beta_sample dirichlet gamma poisson"),
 ];
 
 /// Names that mean something else here, and what has their meaning.

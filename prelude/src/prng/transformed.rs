@@ -240,7 +240,7 @@ fn bounded(
 }
 
 /// A parameter, repeated to the shape of the sample, or what is wrong with it.
-fn spread(name: &str, x: Var, shape: &Shape, at: Loc) -> Result<Var, Problem> {
+pub(crate) fn spread(name: &str, x: Var, shape: &Shape, at: Loc) -> Result<Var, Problem> {
     let ty = x.ty(at);
     if !ty.dtype.is_float() {
         let message = format!("`{name}` with a parameter that is {ty}");

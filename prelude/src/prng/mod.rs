@@ -1,53 +1,20 @@
-//! Random numbers without state: keys, bits and samples.
-//!
-//! A *key* is a `u64`. Every function that samples takes one and gives the same numbers for it, always
-//! and on every machine; other numbers need another key, which [`split`] and [`fold_in`] make. So there
-//! is no state to carry through transforms: a sample inside [`grad`](crate::grad),
-//! [`vmap`](crate::vmap) or a loop is what it is outside, and is the same when it is computed again.
-//!
-//! ```
-//! use tapeloom::prelude::*;
-//! let noisy = jit(|(seed, x): (Var, Var)| {
-//!     let [first, second] = random::split(random::key(seed));
-//!     let noise = random::normal(first, x.shape(), Dtype::F64);
-//!     select(random::bernoulli(second, 0.5, x.shape()), x + 0.1 * noise, x)
-//! });
-//! let x = Tensor::from([1.0, 2.0, 3.0]);
-//! assert_eq!(noisy.call((7i64, &x))?, noisy.call((7i64, &x))?);
-//!
-//! // One key for each row of a batch.
-//! let rows = jit(|seed: Var| {
-//!     vmap(|key: Var| random::uniform(key, [3], Dtype::F64))(random::split_n(random::key(seed), 2))
-//! });
-//! assert_eq!(rows.call(7i64)?.shape(), [2, 3]);
-//! # Ok::<(), tapeloom::Error>(())
-//! ```
-//!
-//! Samples move with the parameters of their distribution: the derivative of a normal number in its
-//! mean is 1 (reparameterisation). Bits, keys and choices have no derivative.
-//!
-//! Where keys are too much to carry by hand, [`Rng`] carries them: a generator with state, which draws
-//! other numbers every time, in loops and in the closures of transforms, too.
-//!
-//! **A key is used once.** Two samples of one key are equal or alike, whatever their distributions are.
-//!
-//! Bits are those of JAX (Threefry-2x32, `jax_threefry_partitionable`), and so are keys, uniform
-//! numbers, [`bernoulli`], [`randint`] and [`permutation`], bit by bit; a key of JAX is the two halves
-//! of ours, the high one first.
+//! Keys and bits, and samples that are a function of one uniform number each. Their public place is
+//! [`random`](crate::random), with those that are drawn until one is accepted.
 
-mod distributions;
 mod integers;
 mod marks;
 mod rng;
+mod transformed;
 
-pub use distributions::{
-    bernoulli, categorical, exponential, gumbel, laplace, normal, rademacher, truncated_normal,
-    uniform, uniform_between,
-};
 pub use integers::{choice, permutation, randint, shuffle};
 pub(crate) use marks::{in_branch, marks, next_branching, unmarked, with_marks};
 pub use rng::Rng;
 pub(crate) use rng::key_for_each;
+pub(crate) use transformed::spread;
+pub use transformed::{
+    bernoulli, categorical, exponential, gumbel, laplace, normal, rademacher, truncated_normal,
+    uniform, uniform_between,
+};
 
 use crate::Var;
 use crate::ops::{binary, iota, reshape, wrong};
@@ -200,6 +167,20 @@ fn no_key(name: &str, key: Var, at: Loc) -> Option<Problem> {
     let help = "take one of them, or map over them with `vmap`";
     let message = || format!("`{name}` needs one key, got {ty}");
     (!ty.shape.is_empty()).then(|| Problem::new(Kind::Shape, message(), help))
+}
+
+/// The key of a sample of that shape, marked as used, or what is wrong with either.
+pub(crate) fn drawn_from(name: &str, key: Var, shape: &Shape, at: Loc) -> Result<Var, Problem> {
+    if let Some(problem) = no_key(name, key, at) {
+        return Err(problem);
+    }
+    let few = shape.checked_elements().is_some_and(|n| n <= MOST);
+    let message = || format!("`{name}` of shape {shape}");
+    if !few {
+        let help = "no memory holds so many elements";
+        return Err(Problem::new(Kind::TooLarge, message(), help));
+    }
+    Ok(marked(Mark::Draw, key, at))
 }
 
 /// A sample of that shape, made of 64 bits for each element: those of its position in row-major order.

@@ -1,0 +1,157 @@
+//! Counts: the Poisson and the binomial distribution. They are integers, and have no derivative.
+//!
+//! Where the mean is small the distribution function is added up to a uniform number. Elsewhere numbers
+//! are proposed by a ratio of uniforms and accepted or not (Hörmann, *The transformed rejection method for
+//! generating Poisson random variables*, 1993, and *The generation of binomial random variates*, 1993).
+
+use super::sampled;
+use crate::Var;
+use crate::control::{cond, map, while_loop};
+use crate::ops::select;
+use crate::prng::{split, split_n, uniform};
+use crate::var::{IntoVar, caller, pair};
+use tapeloom_ir::{Dtype, Shape};
+
+/// A mean up to which the distribution function is added up.
+const SMALL: f64 = 10.0;
+
+/// Numbers of events (i64) that happen at a rate: of the Poisson distribution with that mean, -1 where
+/// the mean is negative or nan. The rates are broadcast to the shape; they may be as large as 1e15.
+///
+/// Errors: `dtype` unless the rate is a float; `shape` if it does not fit; `dtype` or `shape` if the key is
+/// none.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = |rate: Var| random::poisson(random::key(0), rate, [2000, 2]).convert(Dtype::F64).mean_axis(0);
+/// let mean = run(f, [0.5, 100.0])?.to_vec::<f64>()?;
+/// assert!((mean[0] - 0.5).abs() < 0.1 && (mean[1] - 100.0).abs() < 1.0);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[doc(alias = "Poisson")]
+#[track_caller]
+pub fn poisson(key: Var, rate: impl IntoVar, shape: impl Into<Shape>) -> Var {
+    let (at, shape) = (caller(), shape.into());
+    let dtype = rate.default_dtype();
+    sampled("poisson", key, &shape, [rate.into_var(dtype, at)], at, |key, [rate]| {
+        let shape = rate.shape();
+        let rate = rate.stop_gradient().convert(Dtype::F64).flatten();
+        let one = |(key, rate): (Var, Var)| {
+            let sound = rate.ge(0.0);
+            let rate = select(sound, rate, 0.0);
+            let count = cond(rate.lt(SMALL), few_events, many_events, (key, rate));
+            select(sound, count, -1.0).convert(Dtype::I64)
+        };
+        map(one, (split_n(key, shape.elements()), rate)).reshape(shape)
+    })
+}
+
+/// The k whose part of the distribution function a uniform number lies in: e⁻ʳ rᵏ / k! are added up.
+fn few_events((key, rate): (Var, Var)) -> Var {
+    let u = uniform(key, [], Dtype::F64);
+    let (zero, first) = (rate.zeros_like(), (-rate).exp());
+    let above = |(u, p, k): (Var, Var, Var)| u.ge(p) & k.lt(1000.0);
+    let next = |(u, p, k): (Var, Var, Var)| (u - p, p * rate / (k + 1.0), k + 1.0);
+    while_loop(above, next, (u, first, zero)).2
+}
+
+fn many_events((key, rate): (Var, Var)) -> Var {
+    let b = 0.931 + 2.53 * rate.sqrt();
+    let a = -0.059 + 0.02483 * b;
+    let scale = 1.1239 + 1.1328 / (b - 3.4);
+    let shift = rate + 0.43;
+    let quick = 0.9277 - 3.6224 / (b - 2.0);
+    let log_rate = rate.ln();
+    let density = |k: Var| k * log_rate - rate - (k + 1.0).lgamma();
+    accepted(key, &Hat { a, b, scale, shift, quick, most: rate.full_like(f64::INFINITY) }, &density)
+}
+
+/// Numbers (i64) of `n` independent events that happen, each with probability `p`: of the binomial
+/// distribution, -1 where n is negative or p is outside of [0, 1]. Both are broadcast to the shape.
+///
+/// Errors: `dtype` unless both are floats of one dtype; `shape` if they do not fit; `dtype` or `shape` if the
+/// key is none.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = |p: Var| random::binomial(random::key(0), 100.0, p, [2000, 2]).convert(Dtype::F64).mean_axis(0);
+/// let mean = run(f, [0.02, 0.7])?.to_vec::<f64>()?;
+/// assert!((mean[0] - 2.0).abs() < 0.1 && (mean[1] - 70.0).abs() < 0.4);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[doc(alias = "Binomial")]
+#[track_caller]
+pub fn binomial(key: Var, n: impl IntoVar, p: impl IntoVar, shape: impl Into<Shape>) -> Var {
+    let (at, shape) = (caller(), shape.into());
+    let (n, p) = pair(n, p, at);
+    sampled("binomial", key, &shape, [n, p], at, |key, [n, p]| {
+        let shape = n.shape();
+        let [n, p] = [n, p].map(|x| x.stop_gradient().convert(Dtype::F64).flatten());
+        let one = |(key, (n, p)): (Var, (Var, Var))| {
+            let sound = n.ge(0.0) & p.ge(0.0) & p.le(1.0);
+            let (n, p) = (select(sound, n.floor(), 0.0), select(sound, p, 0.0));
+            // Of the rarer of both outcomes.
+            let rare = p.gt(0.5);
+            let q = select(rare, 1.0 - p, p);
+            let count = cond((n * q).lt(SMALL), few_of, many_of, (key, (n, q)));
+            let count = select(rare, n - count, count);
+            select(sound, count, -1.0).convert(Dtype::I64)
+        };
+        map(one, (split_n(key, shape.elements()), (n, p))).reshape(shape)
+    })
+}
+
+fn few_of((key, (n, q)): (Var, (Var, Var))) -> Var {
+    let u = uniform(key, [], Dtype::F64);
+    let odds = q / (1.0 - q);
+    let first = (n * (-q).ln_1p()).exp();
+    let above = |(u, p, k): (Var, Var, Var)| u.ge(p) & k.lt(n) & k.lt(1000.0);
+    let next = |(u, p, k): (Var, Var, Var)| (u - p, p * odds * (n - k) / (k + 1.0), k + 1.0);
+    while_loop(above, next, (u, first, n.zeros_like())).2
+}
+
+fn many_of((key, (n, q)): (Var, (Var, Var))) -> Var {
+    let deviation = (n * q * (1.0 - q)).sqrt();
+    let b = 1.15 + 2.53 * deviation;
+    let a = -0.0873 + 0.0248 * b + 0.01 * q;
+    let scale = (2.83 + 5.1 / b) * deviation;
+    let shift = n * q + 0.5;
+    let quick = 0.92 - 4.2 / b;
+    let mode = ((n + 1.0) * q).floor();
+    let log_odds = (q / (1.0 - q)).ln();
+    let factorials = |k: Var| (k + 1.0).lgamma() + (n - k + 1.0).lgamma();
+    let density = |k: Var| factorials(mode) - factorials(k) + (k - mode) * log_odds;
+    accepted(key, &Hat { a, b, scale, shift, quick, most: n }, &density)
+}
+
+/// The table mountain over a distribution: k = ⌊(2a / (1/2 - |u|) + b) u + shift⌋ for u in (-1/2, 1/2).
+struct Hat {
+    a: Var,
+    b: Var,
+    /// How high it stands over the density.
+    scale: Var,
+    shift: Var,
+    /// What is below this is accepted without a look at the density.
+    quick: Var,
+    /// The largest k.
+    most: Var,
+}
+
+/// The first k of the proposed ones that is accepted; `density` is the logarithm of its probability, up to
+/// a constant that the hat's scale knows.
+fn accepted(key: Var, hat: &Hat, density: &dyn Fn(Var) -> Var) -> Var {
+    let next = |(key, ..): (Var, Var, Var)| {
+        let [key, first, second] = split(key);
+        let u = uniform(first, [], Dtype::F64) - 0.5;
+        let v = uniform(second, [], Dtype::F64);
+        let left = 0.5 - u.abs();
+        let k = ((2.0 * hat.a / left + hat.b) * u + hat.shift).floor();
+        let inside = k.ge(0.0) & k.le(hat.most);
+        let quick = left.ge(0.07) & v.le(hat.quick);
+        let height = (v * hat.scale / (hat.a / (left * left) + hat.b)).ln();
+        let below = height.le(density(select(inside, k, 0.0)));
+        (key, k, inside & (quick | below))
+    };
+    let none = hat.a.zeros_like();
+    while_loop(|(_, _, done): (Var, Var, Var)| !done, next, (key, none, none.ne(0.0))).1
+}

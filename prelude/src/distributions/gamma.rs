@@ -1,0 +1,235 @@
+//! The gamma distribution and those that are made of it.
+//!
+//! Samples x of shape parameter a move with a so that their distribution remains the one of a: with the
+//! distribution function P and the density p,
+//!
+//! ```text
+//! P(a, x) = const      dx/da = -∂P/∂a / p(a, x)
+//! ```
+//!
+//! (Figurnov, Mohamed and Mnih, *Implicit reparameterization gradients*, 2018). So the sample is a value
+//! given by an equation, with derivatives of every order that [`gammainc`](Var::gammainc) has.
+
+use super::sampled;
+use crate::Var;
+use crate::control::{map, while_loop};
+use crate::implicit::custom_root;
+use crate::ops::select;
+use crate::prng::{normal, split, split_n, uniform};
+use crate::var::{IntoVar, caller, pair};
+use tapeloom_ir::{Kind, Problem, Shape};
+
+/// Numbers of the gamma distribution with density xᵃ⁻¹ e⁻ˣ / Γ(a), which move with `a`; nan for a
+/// negative a. Times a scale, they are of that scale. `a` is broadcast to the shape.
+///
+/// The numbers are those of JAX, up to rounding. Where a is small they underflow to 0:
+/// [`loggamma`] has their logarithms.
+///
+/// Errors: `dtype` unless a is a float; `shape` if it does not fit; `dtype` or `shape` if the key is none.
+///
+/// Source: Marsaglia and Tsang, *A simple method for generating gamma variables* (2000).
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let mean = |a: Var| random::gamma(random::key(0), a, [4000]).mean();
+/// let (y, slope) = run(|a: Var| jvp(mean)((a, a.ones_like())), 2.5)?;
+/// assert!((y.item::<f64>()? - 2.5).abs() < 0.1); // the mean is a
+/// assert!((slope.item::<f64>()? - 1.0).abs() < 0.1); // so it moves as a does
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[doc(alias = "Gamma", alias = "standard_gamma", alias = "_standard_gamma")]
+#[track_caller]
+pub fn gamma(key: Var, a: impl IntoVar, shape: impl Into<Shape>) -> Var {
+    let (at, shape) = (caller(), shape.into());
+    let dtype = a.default_dtype();
+    sampled("gamma", key, &shape, [a.into_var(dtype, at)], at, |key, [a]| {
+        let (x, log) = drawn(key, a);
+        // The value of the one, and the derivatives of the other.
+        let moving = log.exp();
+        x + (moving - moving.stop_gradient())
+    })
+}
+
+/// Logarithms of numbers of the [`gamma`] distribution, also where those would be 0.
+///
+/// Errors: as [`gamma`].
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let x = run(|()| random::loggamma(random::key(0), 1e-4, [100]).min(), ())?;
+/// assert!(x.item::<f64>()? < -1000.0);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn loggamma(key: Var, a: impl IntoVar, shape: impl Into<Shape>) -> Var {
+    let (at, shape) = (caller(), shape.into());
+    let dtype = a.default_dtype();
+    sampled("loggamma", key, &shape, [a.into_var(dtype, at)], at, |key, [a]| drawn(key, a).1)
+}
+
+/// Numbers of the χ² distribution with that many degrees of freedom, with which they move.
+///
+/// Errors: as [`gamma`].
+#[doc(alias = "Chi2")]
+#[track_caller]
+pub fn chisquare(key: Var, freedom: impl IntoVar, shape: impl Into<Shape>) -> Var {
+    let (at, shape) = (caller(), shape.into());
+    let dtype = freedom.default_dtype();
+    sampled("chisquare", key, &shape, [freedom.into_var(dtype, at)], at, |key, [freedom]| {
+        2.0 * drawn(key, 0.5 * freedom).1.exp()
+    })
+}
+
+/// Numbers of Student's t distribution with that many degrees of freedom, with which they move.
+///
+/// The numbers are those of JAX, up to rounding.
+///
+/// Errors: as [`gamma`].
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let x = run(|()| random::student_t(random::key(4), 5.0, [4000]).square().mean(), ())?;
+/// assert!((x.item::<f64>()? - 5.0 / 3.0).abs() < 0.2);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[doc(alias = "t", alias = "StudentT", alias = "standard_t")]
+#[track_caller]
+pub fn student_t(key: Var, freedom: impl IntoVar, shape: impl Into<Shape>) -> Var {
+    let (at, shape) = (caller(), shape.into());
+    let dtype = freedom.default_dtype();
+    sampled("student_t", key, &shape, [freedom.into_var(dtype, at)], at, |key, [freedom]| {
+        let [for_normal, for_gamma] = split(key);
+        let half = 0.5 * freedom;
+        let n = normal(for_normal, freedom.shape(), freedom.dtype());
+        n * (half / drawn_value(for_gamma, half)).sqrt()
+    })
+}
+
+/// Numbers of the beta distribution with density proportional to xᵃ⁻¹ (1 - x)ᵇ⁻¹, which move with both
+/// parameters. These are broadcast to the shape.
+///
+/// The numbers are those of JAX, up to rounding.
+///
+/// Errors: `dtype` unless the parameters are floats of one dtype; `shape` if they do not fit; `dtype` or
+/// `shape` if the key is none.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let mean = |(a, b): (Var, Var)| random::beta(random::key(1), a, b, [4000]).mean();
+/// let (da, db) = run(grad(mean), (2.0, 3.0))?;
+/// // The mean is a / (a + b).
+/// assert!((da.item::<f64>()? - 3.0 / 25.0).abs() < 0.01 && (db.item::<f64>()? + 2.0 / 25.0).abs() < 0.01);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[doc(alias = "Beta", alias = "beta_sample")]
+#[track_caller]
+pub fn beta(key: Var, a: impl IntoVar, b: impl IntoVar, shape: impl Into<Shape>) -> Var {
+    let (at, shape) = (caller(), shape.into());
+    let (a, b) = pair(a, b, at);
+    sampled("beta", key, &shape, [a, b], at, |key, [a, b]| {
+        let [for_a, for_b] = split(key);
+        let (x, y) = (drawn(for_a, a).1, drawn(for_b, b).1);
+        let most = x.maximum(y).stop_gradient();
+        let (x, y) = ((x - most).exp(), (y - most).exp());
+        x / (x + y)
+    })
+}
+
+/// Points of the Dirichlet distribution: along the last axis of `alpha` positive numbers that sum to 1,
+/// which move with alpha. Alpha is broadcast to the shape, whose last axis is its own.
+///
+/// The numbers are those of JAX, up to rounding.
+///
+/// Errors: as [`gamma`]; `shape` if the shape has no axis.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = |alpha: Var| random::dirichlet(random::key(2), alpha, [2000, 3]);
+/// let x = run(|alpha: Var| f(alpha).mean_axis(0), [1.0, 2.0, 7.0])?.to_vec::<f64>()?;
+/// assert!((x[0] - 0.1).abs() < 0.02 && (x[2] - 0.7).abs() < 0.02);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[doc(alias = "Dirichlet")]
+#[track_caller]
+pub fn dirichlet(key: Var, alpha: impl IntoVar, shape: impl Into<Shape>) -> Var {
+    let (at, shape) = (caller(), shape.into());
+    let dtype = alpha.default_dtype();
+    let alpha = alpha.into_var(dtype, at);
+    if shape.is_empty() {
+        let problem = Problem::new(
+            Kind::Shape,
+            "`dirichlet` of a single number".to_owned(),
+            "the last axis of the shape is that of the numbers that sum to 1",
+        );
+        return crate::ops::wrong(problem, &[key, alpha], alpha.ty(at), at);
+    }
+    sampled("dirichlet", key, &shape, [alpha], at, |key, [alpha]| drawn(key, alpha).1.softmax(-1))
+}
+
+/// A gamma number for each element of a, as a value alone and as a logarithm that moves with a.
+fn drawn(key: Var, a: Var) -> (Var, Var) {
+    let shape = a.shape();
+    let constant = a.stop_gradient().flatten();
+    let (x, log) = map(one, (split_n(key, shape.elements()), constant));
+    (x.reshape(shape.clone()).stop_gradient(), moving(a, log.reshape(shape)))
+}
+
+/// Gamma numbers that move with a.
+fn drawn_value(key: Var, a: Var) -> Var {
+    let (x, log) = drawn(key, a);
+    let moving = log.exp();
+    x + (moving - moving.stop_gradient())
+}
+
+/// One gamma number and its logarithm.
+///
+/// With d = a - 1/3 and c = 1 / √(9d), a normal number z and v = (1 + c z)³ > 0, d v is accepted as often as
+/// it should be: if ln u < z²/2 + d (1 - v + ln v). For a < 1 it is one of a + 1, times u^(1/a).
+fn one((key, a): (Var, Var)) -> (Var, Var) {
+    let dtype = a.dtype();
+    let [key, for_power] = split(key);
+    let small = a.lt(1.0);
+    let d = select(small, a + 1.0, a) - 1.0 / 3.0;
+    let c = (1.0 / 3.0) / d.sqrt();
+    let (zero, unit) = (a.zeros_like(), a.ones_like());
+    type Trial = (Var, Var, Var, Var);
+    let again = |(_, zz, v, u): Trial| {
+        // The second condition has two logarithms, and the first one is nearly as sharp.
+        let slow = u.ge(1.0 - 0.0331 * (zz * zz));
+        slow & u.ln().ge(0.5 * zz + d * ((1.0 - v) + v.ln()))
+    };
+    let next = |(key, ..): Trial| {
+        let [key, for_normal, for_uniform] = split(key);
+        let below = |(_, _, v): (Var, Var, Var)| v.le(0.0);
+        let draw = |(key, ..): (Var, Var, Var)| {
+            let [key, own] = split(key);
+            let z = normal(own, [], dtype);
+            (key, z, 1.0 + z * c)
+        };
+        let (_, z, v) = while_loop(below, draw, (for_normal, zero, -unit));
+        (key, z * z, v * v * v, uniform(for_uniform, [], dtype))
+    };
+    let (_, _, v, _) = while_loop(again, next, (key, zero, unit, 2.0 * unit));
+    let u = 1.0 - uniform(for_power, [], dtype);
+    let power = select(small, u.pow(1.0 / a), 1.0);
+    let log_power = select(small & u.ne(1.0), u.ln() / a, 0.0);
+    let negative = a.lt(0.0);
+    let none = zero.full_like(f64::NAN);
+    let (x, log) = (d * v * power, d.ln() + v.ln() + log_power);
+    (select(negative, none, x), select(negative, none, log))
+}
+
+/// Below this logarithm the distribution function is its first term, xᵃ / Γ(a + 1).
+const FIRST_TERM: f64 = -40.0;
+
+/// The logarithm of a gamma number, moving with a so that ln P(a, eʸ) stays what it is.
+fn moving(a: Var, log: Var) -> Var {
+    let log = log.stop_gradient();
+    let tiny = log.lt(FIRST_TERM);
+    let level = |y: Var| {
+        let x = select(tiny, 0.0, y).exp();
+        let series = a * y - (a + 1.0).lgamma();
+        select(tiny, series, a.gammainc(x).ln())
+    };
+    custom_root(level, log, |_, y| y, |slope, b| b / slope(b.ones_like()))
+}

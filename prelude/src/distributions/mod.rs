@@ -1,0 +1,57 @@
+//! Samples that are drawn until one is accepted, and what is made of those. Their public place is
+//! [`random`](crate::random).
+//!
+//! Each element has a key of its own and a loop of its own, so it costs what it takes itself, and is the
+//! same whatever is drawn beside it.
+
+mod counts;
+mod gamma;
+mod selection;
+mod simple;
+
+pub use counts::{binomial, poisson};
+pub use gamma::{beta, chisquare, dirichlet, gamma, loggamma, student_t};
+pub use selection::{
+    choice_without_replacement, weighted_choice, weighted_choice_without_replacement,
+};
+pub use simple::{ball, cauchy};
+
+use crate::Var;
+use crate::ops::wrong;
+use crate::prng::{drawn_from, spread, unmarked};
+use crate::var::on_behalf;
+use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Shape};
+
+/// A sample made of a key and parameters, floats of one dtype that are broadcast to the shape.
+fn sampled<const N: usize>(
+    name: &'static str,
+    key: Var,
+    shape: &Shape,
+    params: [Var; N],
+    at: Loc,
+    body: impl FnOnce(Var, [Var; N]) -> Var,
+) -> Var {
+    let dtype = params.first().map_or(Dtype::F64, |p| p.ty(at).dtype);
+    let refuse = |problem| {
+        let operands = [&[key][..], &params].concat();
+        wrong(problem, &operands, ArrayType::new(dtype, shape.clone()), at)
+    };
+    let own = match drawn_from(name, key, shape, at) {
+        Ok(key) => key,
+        Err(problem) => return refuse(problem),
+    };
+    let mut whole = params;
+    for (whole, param) in whole.iter_mut().zip(params) {
+        let ty = param.ty(at);
+        if ty.dtype != dtype {
+            let message = format!("`{name}` with parameters of {dtype} and of {}", ty.dtype);
+            return refuse(Problem::new(Kind::Dtype, message, "give floats of one dtype"));
+        }
+        match spread(name, param, shape, at) {
+            Ok(param) => *whole = param,
+            Err(problem) => return refuse(problem),
+        }
+    }
+    // Its own draws are of keys made of this one.
+    on_behalf(name, at, || unmarked(|| body(own, whole.map(|p| p.broadcast_to(shape.clone())))))
+}

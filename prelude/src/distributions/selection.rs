@@ -1,0 +1,120 @@
+//! Parts of an array that are chosen with weights, or each once at most. ([`choice`](crate::random::choice)
+//! chooses from all, all as likely.)
+
+use crate::Var;
+use crate::ops::wrong;
+use crate::prng::{gumbel, permutation, uniform};
+use crate::var::{caller, on_behalf};
+use tapeloom_ir::{ArrayType, Kind, Loc, Problem, Shape};
+
+/// `n` different parts of an array along axis 0 in random order, all choices as likely.
+///
+/// Errors: `shape` if there are fewer than n parts; `dtype` or `shape` if the key is none.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = |x: Var| random::choice_without_replacement(random::key(0), x, 3).sort(0);
+/// assert_eq!(run(f, [2.0, 1.0, 3.0])?.to_vec::<f64>()?, [1.0, 2.0, 3.0]);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn choice_without_replacement(key: Var, x: Var, n: usize) -> Var {
+    let at = caller();
+    match parts("choice_without_replacement", key, x, None, n, at) {
+        Err(poison) => poison,
+        Ok(all) => on_behalf("choice_without_replacement", at, || {
+            x.take(permutation(key, all).slice_axis(0, ..n), 0)
+        }),
+    }
+}
+
+/// Parts of an array along axis 0, each drawn anew with probabilities proportional to `weights`, which
+/// are not negative: the extents of `shape`, then those of a part.
+///
+/// Errors: `shape` if there is nothing to choose from, or not one weight a part; `dtype` unless the weights
+/// are floats; `dtype` or `shape` if the key is none.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = |x: Var| random::weighted_choice(random::key(0), x, constant([0.0, 3.0, 1.0]), [1000]);
+/// let y = run(f, [5.0, 6.0, 7.0])?.to_vec::<f64>()?;
+/// let sixes = y.iter().filter(|y| **y == 6.0).count();
+/// assert!(!y.contains(&5.0) && (700..800).contains(&sixes));
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn weighted_choice(key: Var, x: Var, weights: Var, shape: impl Into<Shape>) -> Var {
+    let (at, shape) = (caller(), shape.into());
+    match parts("weighted_choice", key, x, Some(weights), 1, at) {
+        Err(poison) => poison,
+        Ok(all) => on_behalf("weighted_choice", at, || {
+            let sums = weights.stop_gradient().cumsum(0);
+            let u = 1.0 - uniform(key, shape, weights.dtype());
+            let place = sums.searchsorted(sums.index(-1) * u);
+            x.index(place.minimum(all as i64 - 1))
+        }),
+    }
+}
+
+/// `n` different parts of an array along axis 0, each next one chosen from those that are left with
+/// probabilities proportional to `weights`.
+///
+/// Errors: `shape` if there are fewer than n parts, or not one weight a part; `dtype` unless the weights
+/// are floats; `dtype` or `shape` if the key is none.
+///
+/// Source: Kool, van Hoof and Welling, *Stochastic beams and where to find them* (2019).
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = |x: Var| {
+///     let weights = constant([0.0, 3.0, 1.0]);
+///     random::weighted_choice_without_replacement(random::key(0), x, weights, 2).sort(0)
+/// };
+/// assert_eq!(run(f, [5.0, 6.0, 7.0])?.to_vec::<f64>()?, [6.0, 7.0]);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn weighted_choice_without_replacement(key: Var, x: Var, weights: Var, n: usize) -> Var {
+    let at = caller();
+    let name = "weighted_choice_without_replacement";
+    match parts(name, key, x, Some(weights), n, at) {
+        Err(poison) => poison,
+        Ok(all) => on_behalf(name, at, || {
+            let logs = weights.stop_gradient().ln();
+            let (_, places) = (gumbel(key, [all], weights.dtype()) + logs).top_k(n);
+            x.take(places, 0)
+        }),
+    }
+}
+
+/// How many parts there are, if there are enough and one weight for each.
+fn parts(
+    name: &'static str,
+    key: Var,
+    x: Var,
+    weights: Option<Var>,
+    n: usize,
+    at: Loc,
+) -> Result<usize, Var> {
+    let ty = x.ty(at);
+    let refuse = |kind: Kind, message: String, help: &str| {
+        let mut guess = ty.shape.to_vec();
+        guess.iter_mut().take(1).for_each(|extent| *extent = n);
+        let operands: Vec<Var> = [key, x].into_iter().chain(weights).collect();
+        let guess = ArrayType::new(ty.dtype, guess);
+        Err(wrong(Problem::new(kind, message, help), &operands, guess, at))
+    };
+    let Some(all) = ty.shape.first().copied().filter(|all| n <= *all && *all > 0) else {
+        let message = format!("`{name}` of {n} parts of {ty} along axis 0");
+        return refuse(Kind::Shape, message, "give an array with at least as many parts");
+    };
+    if let Some(weights) = weights {
+        let tw = weights.ty(at);
+        if !tw.dtype.is_float() || *tw.shape != [all] {
+            let kind = if tw.dtype.is_float() { Kind::Shape } else { Kind::Dtype };
+            let message = format!("`{name}` from {ty} with weights {tw}");
+            return refuse(kind, message, "give a float for each part along axis 0");
+        }
+    }
+    Ok(all)
+}
