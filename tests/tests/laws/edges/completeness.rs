@@ -56,6 +56,12 @@ pub const NOT_RECORDED: &[(&str, &str)] = &[
     ("a lookup and a straight line between two elements", "interp"),
     ("sums of remainders, whose edges are those of `mod_floor`", "unwrap_phase"),
     ("composed of `softmax` and `log_softmax`", "cross_entropy dot_product_attention"),
+    (
+        "values, derivatives and edges are those of `special.rs`, and of `ir/src/math` with its tests",
+        "bessel_j0 bessel_j1 bessel_jn bessel_y0 bessel_y1 bessel_yn betainc erfc_inv exp1 expi expn \
+         gammainc gammaincc i0 i0e i1 i1e spence zeta",
+    ),
+    ("takes numbers apart as bits, against Rust's in `special.rs`", "bitcast frexp"),
     ("says how attention weighs, and computes nothing", "bias causal mask new scale"),
 ];
 

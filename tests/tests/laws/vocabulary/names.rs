@@ -10,9 +10,6 @@ use std::path::{Path, PathBuf};
 /// What names wait for, stated once.
 const WAITING: &[(&str, &str)] = &[
     ("shapes that depend on data", "argwhere extract flatnonzero intersect1d nonzero unique"),
-    ("loops, for their series and steps", "betainc gammainc gammaincc gcd zeta"),
-    ("rows of the scalar table", "bessel_jn exp1 expi i0 i0e i1 i1e"),
-    ("a bit cast", "bitcast_convert_type frexp"),
     ("loops that reject samples", "beta_sample dirichlet gamma poisson"),
     ("the shape of a result without its program", "eval_shape"),
     ("more optimisers", "adagrad cosine_decay rmsprop"),
