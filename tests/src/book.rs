@@ -32,6 +32,7 @@ chapters! {
     randomness = "../../book/src/randomness.md";
     recipes = "../../book/src/recipes.md";
     seeing_inside = "../../book/src/seeing-inside.md";
+    special_functions = "../../book/src/special-functions.md";
     springs = "../../book/src/springs.md";
     state = "../../book/src/state.md";
     tapeflow = "../../book/src/tapeflow.md";

@@ -107,6 +107,7 @@ impl Opcode {
             Code::Abs | Code::IsFinite => smallvec![Opcode::Integer],
             // The same number in another place.
             Code::Convert(to) if to == dtype => smallvec![Opcode::Free],
+            Code::Bitcast(_) => smallvec![Opcode::Free],
             Code::Floor | Code::Ceil | Code::Convert(_) => smallvec![Opcode::Convert],
             Code::Eq | Code::Ne | Code::Lt | Code::Le | Code::Gt | Code::Ge => {
                 either(Opcode::Compare, Opcode::Free)

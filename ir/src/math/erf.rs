@@ -1,5 +1,5 @@
 //! The error function `erf(x) = 2/√π ∫₀ˣ exp(-t²) dt`, its complement
-//! `erfc = 1 - erf`, and its inverse.
+//! `erfc = 1 - erf`, and their inverses.
 //!
 //! `erf` and `erfc` come from the `libm` crate, a port of Sun's fdlibm (1993):
 //! a rational approximation for each of five ranges of `|x|`.
@@ -96,11 +96,61 @@ const FRAC_SQRT_PI_2: f64 = 0.886_226_925_452_758;
 /// is written here with the conjugate of his `√(t² - l/a) - t`, which would
 /// cancel for small `x`.
 fn erf_inv_guess(x: f64) -> f64 {
+    winitzki((-x * x).ln_1p())
+}
+
+/// That approximation, from `l = ln(1 - x²)`.
+fn winitzki(l: f64) -> f64 {
     const A: f64 = 0.147;
-    let l = (-x * x).ln_1p();
     let t = 2.0 / (PI * A) + 0.5 * l;
     let q = -l / A;
     (q / ((t * t + q).sqrt() + t)).sqrt()
+}
+
+/// Inverse of the complementary error function: the `w` with `erfc(w) = x`; within 4 ulp.
+///
+/// Domain: `[0, 2]`. `erfc_inv(0) = ∞`, `erfc_inv(1) = 0`, `erfc_inv(2) = -∞`, NaN outside and for NaN. Accurate
+/// for small x, of which `1 - x` keeps nothing.
+#[must_use]
+pub fn erfc_inv(x: f64) -> f64 {
+    if x.is_nan() || !(0.0..=2.0).contains(&x) {
+        return f64::NAN;
+    }
+    if x >= 0.5 {
+        // The difference is exact.
+        return erf_inv(1.0 - x);
+    }
+    if x == 0.0 {
+        return f64::INFINITY;
+    }
+    let mut w = winitzki((x * (2.0 - x)).ln());
+    // Newton's steps for ln(erfc(w) / x), which is nearly a parabola.
+    for _ in 0..6 {
+        let (log, slope) = if w > 20.0 {
+            far_log_erfc(w, x)
+        } else {
+            let tail = erfc(w);
+            (((tail - x) / x).ln_1p(), FRAC_2_SQRT_PI * (-w * w).exp() / tail)
+        };
+        let step = log / slope;
+        w += step;
+        if step.abs() < 1e-15 * w {
+            break;
+        }
+    }
+    w
+}
+
+/// `ln(erfc(w) / x)` and its slope downwards, for `w > 20`, where erfc itself may underflow: by the asymptotic
+/// series (DLMF 7.12.1) `erfc(w) = e⁻ʷ²/(w√π) Σ (-1)ᵏ (2k - 1)!! / (2w²)ᵏ`.
+fn far_log_erfc(w: f64, x: f64) -> (f64, f64) {
+    let (square, mut term, mut rest) = (w * w, 1.0, 0.0);
+    for k in 1..8 {
+        term *= -f64::from(2 * k - 1) / (2.0 * square);
+        rest += term;
+    }
+    let log = rest.ln_1p() - square - (w * (x * PI.sqrt())).ln();
+    (log, 2.0 * w / (1.0 + rest))
 }
 
 #[cfg(test)]
@@ -173,6 +223,32 @@ mod tests {
                 (0.9999999999999999, 5.8635847487551676),
             ],
         );
+    }
+
+    #[test]
+    fn erfc_inv_matches_high_precision_values() {
+        check(
+            erfc_inv,
+            2.0,
+            &[
+                (1e-300, 26.209469960516124),
+                (1e-100, 15.065574702592645),
+                (0.25, 0.8134198475976185),
+                (1.5, -0.4769362762044699),
+            ],
+        );
+        check_exact(
+            erfc_inv,
+            &[
+                (0.0, INFINITY),
+                (1.0, 0.0),
+                (2.0, -INFINITY),
+                (-1e-300, NAN),
+                (2.5, NAN),
+                (NAN, NAN),
+            ],
+        );
+        assert!(erfc_inv(5e-324) > 27.0);
     }
 
     #[test]

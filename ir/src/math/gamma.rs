@@ -219,6 +219,11 @@ fn digamma_near_root(x: f64) -> f64 {
 
 /// `ψ(x)` for `x ≥ 10`: `ln x - 1/(2x) - Σₖ B₂ₖ / (2k x²ᵏ)` (DLMF 5.11.2).
 fn digamma_asymptotic(x: f64) -> f64 {
+    x.ln() - asymptotic_rest(x)
+}
+
+/// `ln x - ψ(x)` for `x ≥ 10`.
+fn asymptotic_rest(x: f64) -> f64 {
     /// `B₂ₖ / 2k` for k = 1, 2, …; the first one left out is below 4e-18 at 10.
     const TERMS: [f64; 8] = [
         1.0 / 12.0,
@@ -232,7 +237,39 @@ fn digamma_asymptotic(x: f64) -> f64 {
     ];
     let reciprocal = 1.0 / x;
     let square = reciprocal * reciprocal;
-    x.ln() - (0.5 * reciprocal + square * polynomial(&TERMS, square))
+    0.5 * reciprocal + square * polynomial(&TERMS, square)
+}
+
+/// `ln x - ψ(x)` for positive x, of which little is left for large ones.
+pub(super) fn ln_minus_digamma(x: f64) -> f64 {
+    if x >= 10.0 { asymptotic_rest(x) } else { x.ln() - digamma(x) }
+}
+
+/// `polygamma(n, a + h) - polygamma(n, a)` for positive a and h, without cancellation for small h.
+pub(super) fn polygamma_rise(n: u32, a: f64, h: f64) -> f64 {
+    if h < a / 8.0 {
+        h * taylor(n + 1, a, h)
+    } else if n == 0 {
+        (h / a).ln_1p() + (ln_minus_digamma(a) - ln_minus_digamma(a + h))
+    } else {
+        polygamma(n, a + h) - polygamma(n, a)
+    }
+}
+
+/// What Stirling's formula lacks: `ln Γ(a) - ((a - 1/2) ln a - a + ln √2π)`, for `a ≥ 10` (DLMF 5.11.1).
+pub(super) fn stirling(a: f64) -> f64 {
+    /// `B₂ₖ / (2k (2k - 1))` for k = 1, 2, …
+    const TERMS: [f64; 8] = [
+        1.0 / 12.0,
+        -1.0 / 360.0,
+        1.0 / 1260.0,
+        -1.0 / 1680.0,
+        1.0 / 1188.0,
+        -691.0 / 360_360.0,
+        1.0 / 156.0,
+        -3617.0 / 122_400.0,
+    ];
+    polynomial(&TERMS, 1.0 / (a * a)) / a
 }
 
 /// `cot(π t)` for `0 < |t| ≤ 1/2`.
@@ -338,35 +375,36 @@ fn polygamma_magnitude(n: u32, x: f64) -> f64 {
     root * (front * sum) * root
 }
 
+/// `B₂ₖ / (2k)!` for k = 1, 2, …: the coefficients of the Euler–Maclaurin formula.
+pub(super) const EULER_MACLAURIN: [f64; 18] = [
+    0.083_333_333_333_333_33,
+    -0.001_388_888_888_888_889,
+    3.306_878_306_878_307e-5,
+    -8.267_195_767_195_768e-7,
+    2.087_675_698_786_81e-8,
+    -5.284_190_138_687_493e-10,
+    1.338_253_653_068_467_9e-11,
+    -3.389_680_296_322_582_7e-13,
+    8.586_062_056_277_845e-15,
+    -2.174_868_698_558_062e-16,
+    5.509_002_828_360_229_5e-18,
+    -1.395_446_468_581_252_2e-19,
+    3.534_707_039_629_467e-21,
+    -8.953_517_427_037_546e-23,
+    2.267_952_452_337_683e-24,
+    -5.744_790_668_872_202e-26,
+    1.455_172_475_614_865e-27,
+    -3.685_994_940_665_310_3e-29,
+];
+
 /// `aⁿ ζ(n + 1, a)` for `a ≥ 10 + n/2`, by the Euler–Maclaurin formula:
 /// `1/n + 1/(2a) + Σₖ B₂ₖ/(2k)! · s (s + 1) … (s + 2k - 2) / a²ᵏ` with `s = n + 1`.
 fn euler_maclaurin_tail(n: f64, a: f64) -> f64 {
-    /// `B₂ₖ / (2k)!` for k = 1, 2, ….
-    const TERMS: [f64; 18] = [
-        0.083_333_333_333_333_33,
-        -0.001_388_888_888_888_889,
-        3.306_878_306_878_307e-5,
-        -8.267_195_767_195_768e-7,
-        2.087_675_698_786_81e-8,
-        -5.284_190_138_687_493e-10,
-        1.338_253_653_068_467_9e-11,
-        -3.389_680_296_322_582_7e-13,
-        8.586_062_056_277_845e-15,
-        -2.174_868_698_558_062e-16,
-        5.509_002_828_360_229_5e-18,
-        -1.395_446_468_581_252_2e-19,
-        3.534_707_039_629_467e-21,
-        -8.953_517_427_037_546e-23,
-        2.267_952_452_337_683e-24,
-        -5.744_790_668_872_202e-26,
-        1.455_172_475_614_865e-27,
-        -3.685_994_940_665_310_3e-29,
-    ];
     let per_square = 1.0 / (a * a);
     let mut sum = 0.0;
     let mut rising = (n + 1.0) * per_square;
     let mut next = n + 2.0;
-    for coefficient in TERMS {
+    for coefficient in EULER_MACLAURIN {
         let term = coefficient * rising;
         sum += term;
         if term.abs() < sum * (f64::EPSILON / 16.0) {

@@ -13,8 +13,13 @@
 //! | [`logarithm`] | the logarithm, of sums and of sums of exponentials |
 //! | [`trigonometric`] | sine and cosine |
 //! | [`elementary`] | roots and the inverse hyperbolic functions |
-//! | [`mod@erf`] | the error function, its complement, its inverse, the normal distribution |
+//! | [`mod@erf`] | the error function, its complement, their inverses, the normal distribution |
 //! | [`gamma`] | log-gamma, digamma and every further derivative of them |
+//! | [`incomplete_gamma`], [`incomplete_beta`] | the incomplete gamma and beta functions, with derivatives in their parameters |
+//! | [`exponential_integral`] | Eₙ and Ei |
+//! | [`bessel`] | Bessel functions of integer order |
+//! | [`mod@zeta`] | Hurwitz's zeta function, with derivatives in s |
+//! | [`mod@spence`] | the dilogarithm |
 //! | [`mod@nextafter`] | the neighbouring float |
 //!
 //! # Conventions
@@ -27,25 +32,39 @@
 //! * "ulp" in the documentation is the distance between neighbouring floats at the result; the
 //!   figures were measured against values of 40 digits.
 
+pub mod bessel;
 pub mod elementary;
 pub mod erf;
 mod exact;
+mod excess;
 pub mod exponential;
+pub mod exponential_integral;
 pub mod gamma;
+mod half_line;
+pub mod incomplete_beta;
+pub mod incomplete_gamma;
 pub mod logarithm;
 pub mod nextafter;
 mod series;
+pub mod spence;
 pub mod trigonometric;
 pub mod vector_math;
+pub mod zeta;
 
 #[cfg(test)]
 mod test_support;
 
+pub use bessel::*;
 pub use elementary::*;
 pub use erf::*;
 pub use exponential::*;
+pub use exponential_integral::*;
 pub use gamma::*;
+pub use incomplete_beta::*;
+pub use incomplete_gamma::*;
 pub use logarithm::*;
 pub use nextafter::*;
+pub use spence::*;
 pub use trigonometric::*;
 pub use vector_math::{EIGHT, Eight, Parted};
+pub use zeta::*;

@@ -104,7 +104,9 @@ pub fn eval(code: Code, operands: &[Tensor]) -> Result<Tensor> {
     };
     let mut y = Tensor::zeros_of(&ArrayType::new(code.result(last.dtype()), model.shape()))?;
     match (code, operands, last.dtype()) {
-        (Code::Convert(_), ..) | (_, _, Dtype::Bool) => by_literals(code, operands, &mut y),
+        (Code::Convert(_) | Code::Bitcast(_), ..) | (_, _, Dtype::Bool) => {
+            by_literals(code, operands, &mut y)
+        }
         (Code::Select, [c, a, b], dtype) => match dtype {
             Dtype::F32 | Dtype::I32 | Dtype::U32 => choose::<u32>(c, a, b, &mut y),
             _ => choose::<u64>(c, a, b, &mut y),

@@ -33,9 +33,16 @@ impl Op {
     pub(super) fn facet(&self) -> Facet<'_> {
         match self {
             Op::Scalar(s) => Facet::Elementwise { commutes: s.row().code.row().commutes },
-            Op::IntegerPow(_) | Op::Polygamma(_) | Op::Convert(_) => {
-                Facet::Elementwise { commutes: false }
-            }
+            Op::IntegerPow(_)
+            | Op::Polygamma(_)
+            | Op::Bessel(_)
+            | Op::Expn(_)
+            | Op::Spence(_)
+            | Op::Zeta(_)
+            | Op::Gammainc(_)
+            | Op::Betainc(_)
+            | Op::Convert(_)
+            | Op::Bitcast(_) => Facet::Elementwise { commutes: false },
             Op::Slice(of) => Facet::Box(of),
             Op::DynamicSlice(of) => Facet::Box(of),
             Op::DynamicUpdateSlice(of) => Facet::Box(of),

@@ -107,9 +107,16 @@ pub use rules::{
     RuleCx, Sample, Types,
 };
 pub use scalar::Scalar;
+pub use scalar::bessel::{Bessel, BesselKind};
+pub use scalar::betainc::Betainc;
+pub use scalar::bitcast::Bitcast;
 pub use scalar::convert::Convert;
+pub use scalar::expn::Expn;
+pub use scalar::gammainc::Gammainc;
 pub use scalar::integer_pow::IntegerPow;
 pub use scalar::polygamma::Polygamma;
+pub use scalar::spence::Spence;
+pub use scalar::zeta::Zeta;
 pub use syntax::{Notation, Written};
 pub use tapeloom_routines::SvdVectors;
 
@@ -254,7 +261,7 @@ macro_rules! primitives {
 
 primitives! {
     arrays:
-        Scalar, IntegerPow, Polygamma, Convert,
+        Scalar, IntegerPow, Polygamma, Bessel, Expn, Spence, Zeta, Gammainc, Betainc, Convert, Bitcast,
         Broadcast, Reshape, Permute, Slice, DynamicSlice, DynamicUpdateSlice, Concatenate, Rev, Diagonal, Iota,
         Reduce, ArgReduce, Dot,
         Cumulate, Recurrence, ArgSort,

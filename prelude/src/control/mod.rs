@@ -15,6 +15,7 @@
 //! their closures use from outside is passed along.
 
 mod branch;
+mod divisors;
 mod loops;
 mod prefixes;
 mod shared;

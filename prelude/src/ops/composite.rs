@@ -19,7 +19,7 @@ pub(super) fn of_floats<const N: usize>(
 }
 
 /// Runs the formula of a function of integers of one dtype, as [`of_floats`] does of floats.
-pub(super) fn of_integers<const N: usize>(
+pub(crate) fn of_integers<const N: usize>(
     name: &'static str,
     operands: [Var; N],
     at: Loc,

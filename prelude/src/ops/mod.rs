@@ -9,6 +9,8 @@ mod along_axis;
 mod arithmetic;
 mod axes;
 mod axis_order;
+mod bessel;
+mod bits;
 mod broadcasting;
 mod compare;
 mod composite;
@@ -18,7 +20,9 @@ mod cumulative;
 mod division;
 mod elementwise;
 pub mod elsewhere;
+mod incomplete;
 mod index;
+mod integrals;
 mod interp;
 mod linalg;
 mod losses;
@@ -58,7 +62,7 @@ pub(crate) mod functions {
 
 pub(crate) use axes::{position, resolve_axes, resolve_axis};
 pub(crate) use broadcasting::{binary, broadcast_shapes, broadcast_together, broadcast_var};
-pub(crate) use composite::number;
+pub(crate) use composite::{number, of_integers};
 pub(crate) use create::{eye_var, full_var, zeros_like_type};
 pub(crate) use index::elementwise;
 pub(crate) use index::{Position, bounds, from_front, materialize, widened};

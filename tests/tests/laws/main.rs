@@ -24,6 +24,7 @@ mod random;
 mod recorded_values;
 mod rewrites;
 mod signs;
+mod special;
 mod values;
 mod vocabulary;
 

@@ -75,7 +75,8 @@ pub(super) fn emit(
         | Code::RandomBits
         | Code::Clamp
         | Code::Select
-        | Code::Convert(_) => return None,
+        | Code::Convert(_)
+        | Code::Bitcast(_) => return None,
     })
 }
 

@@ -17,7 +17,7 @@ use super::symbols::Functions;
 use super::threefry;
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::immediates::{Ieee32, Ieee64};
-use cranelift_codegen::ir::{InstBuilder, Type, Value, types};
+use cranelift_codegen::ir::{Endianness, InstBuilder, MemFlagsData, Type, Value, types};
 use cranelift_frontend::FunctionBuilder;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{LibraryFn, power};
@@ -59,7 +59,9 @@ pub(super) fn emit(
     if let Some(library) = code.called(dtype) {
         let f = functions.library(b.func, library, dtype)?;
         return match library.function {
-            LibraryFn::Unary { .. } | LibraryFn::Binary { .. } => call(b, f, x),
+            LibraryFn::Unary { .. } | LibraryFn::Binary { .. } | LibraryFn::Ternary { .. } => {
+                call(b, f, x)
+            }
             LibraryFn::Indexed { n, .. } => {
                 let n = b.ins().iconst(types::I32, i64::from(n));
                 call(b, f, &[n, first])
@@ -69,6 +71,7 @@ pub(super) fn emit(
     let value = match (code, x) {
         (Code::Select, [c, x, y]) => Some(float::choose(b, b.func.dfg.value_type(*x), *c, *x, *y)),
         (Code::Convert(to), _) => Some(convert(b, first, dtype, to)),
+        (Code::Bitcast(to), _) => Some(bitcast(b, first, to)),
         (Code::Clamp, [low, x, high]) => {
             let x = emit(b, functions, Code::Max, dtype, &[*x, *low])?;
             Some(emit(b, functions, Code::Min, dtype, &[x, *high])?)
@@ -112,6 +115,7 @@ fn bool_code(b: &mut FunctionBuilder<'_>, code: Code, x: Value, y: Value) -> Opt
         | Code::Select
         | Code::IsFinite
         | Code::Convert(_)
+        | Code::Bitcast(_)
         | Code::IntegerPow(_)
         | Code::Library(_) => return None,
     })
@@ -196,6 +200,7 @@ fn int_code(
         | Code::Select
         | Code::IsFinite
         | Code::Convert(_)
+        | Code::Bitcast(_)
         | Code::Library(_) => return None,
     })
 }
@@ -270,6 +275,15 @@ fn convert(b: &mut FunctionBuilder<'_>, x: Value, from: Dtype, to: Dtype) -> Val
         // Between i32 and u32 the bits stay.
         _ => x,
     }
+}
+
+/// The same bits; between integers of one width they are the same register.
+fn bitcast(b: &mut FunctionBuilder<'_>, x: Value, to: Dtype) -> Value {
+    let ty = register(to);
+    if b.func.dfg.value_type(x) == ty {
+        return x;
+    }
+    b.ins().bitcast(ty, MemFlagsData::new().with_endianness(Endianness::Little), x)
 }
 
 /// An integer or bool as 64 bits: signed ones keep their value.

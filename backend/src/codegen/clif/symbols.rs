@@ -78,6 +78,10 @@ impl Symbols {
                 self.add(&wide, w as *const u8, &[f64, f64], Some(f64));
                 self.add(&narrow, n as *const u8, &[f32, f32], Some(f32));
             }
+            LibraryFn::Ternary { f64: w, f32: n } => {
+                self.add(&wide, w as *const u8, &[f64; 3], Some(f64));
+                self.add(&narrow, n as *const u8, &[f32; 3], Some(f32));
+            }
             LibraryFn::Indexed { f64: w, f32: n, .. } => {
                 self.add(&wide, w as *const u8, &[types::I32, f64], Some(f64));
                 self.add(&narrow, n as *const u8, &[types::I32, f32], Some(f32));

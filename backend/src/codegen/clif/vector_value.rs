@@ -248,6 +248,7 @@ impl LaneBuilder<'_, '_, '_> {
                 | Code::Select
                 | Code::IsFinite
                 | Code::Convert(_)
+                | Code::Bitcast(_)
                 | Code::IntegerPow(_)
                 | Code::Library(_) => return None,
             });

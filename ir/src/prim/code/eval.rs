@@ -21,6 +21,7 @@ impl Code {
                 }
             }
             (Code::Convert(to), [x]) => convert(*x, to),
+            (Code::Bitcast(to), [x]) => Literal { dtype: to, bits: x.bits },
             _ => match last.dtype {
                 Dtype::Bool => Literal::bool(self.truth(x[0].bits != 0, last.bits != 0)),
                 Dtype::I32 => self.of_literals::<i32>(x),
@@ -69,6 +70,7 @@ impl Code {
             | Code::Clamp
             | Code::IsFinite
             | Code::Convert(_)
+            | Code::Bitcast(_)
             | Code::IntegerPow(_)
             | Code::Library(_) => false,
         }
@@ -90,6 +92,6 @@ pub(crate) trait Number: Element<Stored = Self> + Pod {
     /// To a literal of that dtype.
     fn write(self) -> Literal;
     /// The operation on up to three operands; operands that it does not have are ignored. (Not for
-    /// [`Code::Select`] and [`Code::Convert`], whose operands and result differ in dtype.)
+    /// [`Code::Select`], [`Code::Convert`] and [`Code::Bitcast`], whose operands and result differ in dtype.)
     fn apply(code: Code, x: [Self; 3]) -> Outcome<Self>;
 }

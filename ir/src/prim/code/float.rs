@@ -25,7 +25,7 @@ fn float<T: Float>(code: Code, [a, b, c]: [T; 3]) -> Outcome<T> {
             let power = power(a, n.unsigned_abs(), |x, y| x * y).unwrap_or(T::ONE);
             if n < 0 { T::ONE / power } else { power }
         }
-        Code::Library(l) => T::library(l, a, b),
+        Code::Library(l) => T::library(l, [a, b, c]),
         Code::Eq => return Outcome::Truth(a == b),
         Code::Ne => return Outcome::Truth(a != b),
         Code::Lt => return Outcome::Truth(a < b),
@@ -42,7 +42,8 @@ fn float<T: Float>(code: Code, [a, b, c]: [T; 3]) -> Outcome<T> {
         | Code::ShiftRightLogical
         | Code::RandomBits
         | Code::Select
-        | Code::Convert(_) => T::ZERO,
+        | Code::Convert(_)
+        | Code::Bitcast(_) => T::ZERO,
     })
 }
 
@@ -67,7 +68,7 @@ trait Float:
     fn maximum(self, y: Self) -> Self;
     fn minimum(self, y: Self) -> Self;
     fn is_finite(self) -> bool;
-    fn library(l: Library, x: Self, y: Self) -> Self;
+    fn library(l: Library, x: [Self; 3]) -> Self;
 }
 
 macro_rules! floats {
@@ -100,10 +101,11 @@ macro_rules! floats {
                 if self < y { self } else { y }
             }
             fn is_finite(self) -> bool { self.is_finite() }
-            fn library(l: Library, x: $t, y: $t) -> $t {
+            fn library(l: Library, [x, y, z]: [$t; 3]) -> $t {
                 match l.function {
                     LibraryFn::Unary { $t, .. } => $t(x),
                     LibraryFn::Binary { $t, .. } => $t(x, y),
+                    LibraryFn::Ternary { $t, .. } => $t(x, y, z),
                     LibraryFn::Indexed { n, $t, .. } => $t(n, x),
                 }
             }

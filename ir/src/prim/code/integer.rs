@@ -44,6 +44,7 @@ fn integer<T: Int>(code: Code, [a, b, c]: [T; 3]) -> Outcome<T> {
         | Code::IsFinite
         | Code::Select
         | Code::Convert(_)
+        | Code::Bitcast(_)
         | Code::Library(_) => T::ZERO,
     })
 }

@@ -50,6 +50,13 @@ pub enum LibraryFn {
         /// On f32.
         f32: extern "C" fn(f32, f32) -> f32,
     },
+    /// Of three arguments.
+    Ternary {
+        /// On f64.
+        f64: extern "C" fn(f64, f64, f64) -> f64,
+        /// On f32.
+        f32: extern "C" fn(f32, f32, f32) -> f32,
+    },
     /// Of a constant natural number and one argument.
     Indexed {
         /// The number.
@@ -66,12 +73,13 @@ impl LibraryFn {
         match self {
             LibraryFn::Unary { .. } | LibraryFn::Indexed { .. } => Takes::Equal(1),
             LibraryFn::Binary { .. } => Takes::Equal(2),
+            LibraryFn::Ternary { .. } => Takes::Equal(3),
         }
     }
 
     pub(super) const fn parameter(self) -> Option<Parameter> {
         match self {
-            LibraryFn::Unary { .. } | LibraryFn::Binary { .. } => None,
+            LibraryFn::Unary { .. } | LibraryFn::Binary { .. } | LibraryFn::Ternary { .. } => None,
             LibraryFn::Indexed { n, .. } => Some(Parameter::N(n as i64)),
         }
     }

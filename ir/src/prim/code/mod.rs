@@ -140,6 +140,8 @@ codes! {
 
     /// To another dtype: floats to integers saturate with nan to 0, integers wrap, bool is `x != 0`.
     Convert(to: Dtype) = "convert", Some(Parameter::To(to)), Equal(1), Any, Gives::Dtype(to), false, No, 1, Continuity::of_conversion(to), None;
+    /// The same bits in another dtype of the same width.
+    Bitcast(to: Dtype) = "bitcast", Some(Parameter::To(to)), Equal(1), Numbers, Gives::Dtype(to), false, No, 1, Jumps, None;
     /// `x` to an integer power by repeated squaring; a negative power is the reciprocal.
     IntegerPow(n: i32) = "integer_pow", Some(Parameter::N(n as i64)), Equal(1), Numbers, Same, false, No, power::flops(n), Continuous, None;
     /// A function from the library.

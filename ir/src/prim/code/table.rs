@@ -214,7 +214,11 @@ impl Code {
         let (row, last) = (self.row(), *operands.last()?);
         let fits = |(i, dtype): (usize, &Dtype)| *dtype == row.takes.dtype(i, last);
         let all = operands.len() == row.takes.arity() && operands.iter().enumerate().all(fits);
-        (all && row.domain.has(last)).then(|| self.result(last))
+        let keeps_bits = match self {
+            Code::Bitcast(to) => to != last && to != Dtype::Bool && to.bytes() == last.bytes(),
+            _ => true,
+        };
+        (all && keeps_bits && row.domain.has(last)).then(|| self.result(last))
     }
 
     /// Whether two values of one dtype are compared.
@@ -232,7 +236,9 @@ impl Code {
     pub fn of_eight(self, dtype: Dtype) -> Option<Library> {
         self.called(dtype).filter(|library| match library.function {
             LibraryFn::Unary { eight, .. } => eight.is_some(),
-            LibraryFn::Binary { .. } | LibraryFn::Indexed { .. } => false,
+            LibraryFn::Binary { .. } | LibraryFn::Ternary { .. } | LibraryFn::Indexed { .. } => {
+                false
+            }
         })
     }
 

@@ -27,7 +27,7 @@ impl Code {
                 let plain = Code::PLAIN.iter().copied().find(is);
                 plain.or_else(|| library(name).map(Code::Library))
             }
-            Some(Parameter::To(to)) => Some(Code::Convert(to)).filter(is),
+            Some(Parameter::To(to)) => [Code::Convert(to), Code::Bitcast(to)].into_iter().find(is),
             Some(Parameter::N(n)) => {
                 let power = i32::try_from(n).ok().map(Code::IntegerPow).filter(is);
                 power.or_else(|| {
@@ -45,7 +45,7 @@ impl Library {
             LibraryFn::Indexed { n: _, f64, f32 } => {
                 Some(Library { function: LibraryFn::Indexed { n, f64, f32 }, ..self })
             }
-            LibraryFn::Unary { .. } | LibraryFn::Binary { .. } => None,
+            LibraryFn::Unary { .. } | LibraryFn::Binary { .. } | LibraryFn::Ternary { .. } => None,
         }
     }
 }

@@ -42,6 +42,11 @@ impl<'b, 'm> Expr<'b, 'm> {
         self.apply(op.into(), &[self.atom, y.atom])
     }
 
+    /// An elementwise primitive of three operands.
+    pub fn ternary(self, op: impl Into<Op>, y: Expr<'b, 'm>, z: Expr<'b, 'm>) -> Expr<'b, 'm> {
+        self.apply(op.into(), &[self.atom, y.atom, z.atom])
+    }
+
     /// `self ? x : y`
     pub fn select(self, x: Expr<'b, 'm>, y: Expr<'b, 'm>) -> Expr<'b, 'm> {
         self.apply(Scalar::Select.into(), &[self.atom, x.atom, y.atom])

@@ -196,6 +196,7 @@ impl Code {
             | Code::ShiftRightArithmetic
             | Code::ShiftRightLogical
             | Code::RandomBits
+            | Code::Bitcast(_)
             | Code::IsFinite => Sign::Any,
         }
     }

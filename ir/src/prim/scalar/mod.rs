@@ -11,16 +11,24 @@
 //! ```
 
 mod arithmetic;
+pub(crate) mod bessel;
+pub(crate) mod betainc;
+pub(crate) mod bitcast;
 pub(crate) mod convert;
+pub(crate) mod expn;
 mod exponential;
 mod formula;
+pub(crate) mod gammainc;
 pub(crate) mod integer_pow;
 mod logic;
 pub(crate) mod polygamma;
 mod row;
 mod scaling;
 mod special;
+mod special_function;
+pub(crate) mod spence;
 mod trigonometric;
+pub(crate) mod zeta;
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
@@ -38,7 +46,7 @@ use crate::lang::function::Atom;
 use crate::lang::problem::{Kind, Problem, Result};
 use crate::lang::types::ArrayType;
 use crate::tensor::Tensor;
-use row::{EDGES, POSITIVE, REAL, UNIT, binary, exact, relaxed, unary};
+use row::{EDGES, POSITIVE, REAL, UNIT, binary, exact, relaxed, ternary, unary};
 
 /// Makes [`Scalar`] from the list of rows; a name in parentheses, with `1` or `2` for the number of
 /// operands, is a method for formulas.
@@ -145,9 +153,14 @@ scalars! {
     Erf(erf 1) = special::ERF,
     Erfc(erfc 1) = special::ERFC,
     ErfInv(erf_inv 1) = special::ERF_INV,
+    ErfcInv(erfc_inv 1) = special::ERFC_INV,
     Ndtr(ndtr 1) = special::NDTR,
     Lgamma(lgamma 1) = special::LGAMMA,
     Digamma(digamma 1) = special::DIGAMMA,
+    Expi(expi 1) = special::EXPI,
+    Gammaincc(gammaincc 2) = special::GAMMAINCC,
+    GammaDensity(gamma_density 2) = special::GAMMA_DENSITY,
+    BetaDensity = special::BETA_DENSITY,
     Eq(eq 2) = logic::EQ,
     Ne(ne 2) = logic::NE,
     Lt(lt 2) = logic::LT,

@@ -268,4 +268,20 @@ macro_rules! binary {
         Code::Library(crate::prim::Library { name: $name, flops, continuity, sign, function })
     }};
 }
-pub(super) use {binary, unary};
+
+/// A library function of three arguments: as [`unary!`].
+macro_rules! ternary {
+    ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $f:path) => {{
+        extern "C" fn wide(x: f64, y: f64, z: f64) -> f64 {
+            $f(x, y, z)
+        }
+        extern "C" fn narrow(x: f32, y: f32, z: f32) -> f32 {
+            $f(f64::from(x), f64::from(y), f64::from(z)) as f32
+        }
+        let function = crate::prim::LibraryFn::Ternary { f64: wide, f32: narrow };
+        let (flops, continuity) = ($flops, crate::prim::Continuity::$jumps);
+        let sign = crate::prim::SignOf::$sign;
+        Code::Library(crate::prim::Library { name: $name, flops, continuity, sign, function })
+    }};
+}
+pub(super) use {binary, ternary, unary};

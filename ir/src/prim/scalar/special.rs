@@ -1,11 +1,14 @@
 //! Special functions: the logistic, the error function and the gamma function with relatives.
+//!
+//! Those with a whole number as attribute stand in files of their own ([`super::special_function`]).
 
-use super::{EDGES, POSITIVE, REAL, Row, Signature, UNIT, unary};
+use super::{EDGES, POSITIVE, REAL, Row, Signature, UNIT, binary, ternary, unary};
 use crate::math;
 use crate::prim::Code;
 use crate::prim::Family;
-use crate::prim::Polygamma;
 use crate::prim::elementwise::{Linear, Partial};
+use crate::prim::rules::expr::Expr;
+use crate::prim::{Gammainc, Polygamma};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 /// Where these rows stand on the page of primitives.
@@ -64,6 +67,19 @@ pub(super) const ERF_INV: Row = Row {
     rewrites: &[],
 };
 
+/// `erfc⁻¹ x`
+pub(super) const ERFC_INV: Row = Row {
+    code: unary!("erfc_inv", 60, Continuous, Unknown, math::erfc_inv),
+    math: "erfc⁻¹ x",
+    signature: Signature::Float,
+    partials: &[Partial::Of(|t, _, y| t * (-1.0 / FRAC_2_SQRT_PI * (y * y).exp()))],
+    linear: Linear::No,
+    edges: "inf at 0, -inf at 2, nan outside",
+    smooth: &[&[0.05], &[0.9], &[1.5]],
+    edge: EDGES,
+    rewrites: &[],
+};
+
 /// `∫ φ from -∞ to x`
 pub(super) const NDTR: Row = Row {
     code: unary!("ndtr", 40, Continuous, Plus, math::ndtr),
@@ -105,3 +121,107 @@ pub(super) const DIGAMMA: Row = Row {
     edge: EDGES,
     rewrites: &[],
 };
+
+/// `Ei(x) = ∫ eˢ/s ds from -∞ to x`
+pub(super) const EXPI: Row = Row {
+    code: unary!("expi", 100, Continuous, Unknown, math::expi),
+    math: "Ei(x) = ∫ eˢ/s ds from -∞ to x",
+    signature: Signature::Float,
+    partials: &[Partial::Of(|t, x, _| t * (x[0].exp() / x[0]))],
+    linear: Linear::No,
+    edges: "-inf at 0, -0 at -inf, inf from 716.4 on",
+    smooth: &[&[-3.0], &[-0.5], &[0.3], &[2.5]],
+    edge: EDGES,
+    rewrites: &[],
+};
+
+/// `Q(x, y) = 1 - P(x, y)`
+pub(super) const GAMMAINCC: Row = Row {
+    code: binary!("gammaincc", 800, Continuous, Unknown, math::gammaincc),
+    math: "Q(x, y) = 1/Γ(x) ∫ sˣ⁻¹ e⁻ˢ ds from y to ∞",
+    signature: Signature::Float,
+    partials: &[
+        Partial::Minus(|t, x, _| t * x[0].binary(Gammainc { n: 1 }, x[1])),
+        Partial::Minus(|t, x, _| t * x[0].gamma_density(x[1])),
+    ],
+    linear: Linear::No,
+    edges: "nan for negative operands; at x = 0 and y = inf 0, at y = 0 and x = inf 1, nan where both meet",
+    smooth: &[&[0.3, 0.2], &[1.0, 1.5], &[2.5, 0.7], &[2.5, 6.0], &[40.0, 35.0]],
+    edge: POSITIVE_PAIRS,
+    rewrites: &[],
+};
+
+/// `∂P(x, y)/∂y`
+pub(super) const GAMMA_DENSITY: Row = Row {
+    code: binary!("gamma_density", 80, Continuous, Unknown, math::gamma_density),
+    math: "yˣ⁻¹ e⁻ʸ / Γ(x)",
+    signature: Signature::Float,
+    partials: &[
+        Partial::Of(|t, x, f| t * (f * (inside(f, x[1], 1.0).log() - x[0].digamma()))),
+        Partial::Of(|t, x, f| t * (f * ((x[0] - 1.0 - x[1]) / x[1]))),
+    ],
+    linear: Linear::No,
+    edges: "nan for negative operands; at y = 0 inf for x < 1, 1 for x = 1 and 0 beyond; 0 at infinities and for x = 0",
+    smooth: &[&[0.3, 0.2], &[1.0, 1.5], &[2.5, 0.7], &[2.5, 6.0], &[40.0, 35.0]],
+    edge: POSITIVE_PAIRS,
+    rewrites: &[],
+};
+
+/// `∂I(x, y, z)/∂z`
+pub(super) const BETA_DENSITY: Row = Row {
+    code: ternary!("beta_density", 200, Continuous, Unknown, math::beta_density),
+    math: "zˣ⁻¹ (1 - z)ʸ⁻¹ / B(x, y)",
+    signature: Signature::Float,
+    partials: &[
+        Partial::Of(|t, x, f| {
+            let log = inside(f, x[2], 0.5).log();
+            t * (f * (log - (x[0].digamma() - (x[0] + x[1]).digamma())))
+        }),
+        Partial::Of(|t, x, f| {
+            let log = (-inside(f, x[2], 0.5)).log1p();
+            t * (f * (log - (x[1].digamma() - (x[0] + x[1]).digamma())))
+        }),
+        Partial::Of(|t, x, f| t * (f * ((x[0] - 1.0) / x[2] - (x[1] - 1.0) / (1.0 - x[2])))),
+    ],
+    linear: Linear::No,
+    edges: "nan for negative x or y and for z outside [0, 1]; at z = 0 inf for x < 1, y for x = 1 and 0 beyond, and likewise at 1",
+    smooth: &[&[0.3, 0.6, 0.2], &[1.0, 1.5, 0.7], &[2.5, 4.0, 0.5], &[40.0, 35.0, 0.6]],
+    edge: &[
+        &[0.0, 1.0, 0.5],
+        &[1.0, 2.0, 0.0],
+        &[2.0, 1.0, 1.0],
+        &[0.5, 0.5, 0.0],
+        &[0.5, 0.5, 1.0],
+        &[3.0, 3.0, 1.0],
+        &[-1.0, 1.0, 0.5],
+        &[1.0, 1.0, 1.5],
+        &[f64::INFINITY, 1.0, 0.5],
+        &[f64::NAN, 1.0, 0.5],
+        &[1.0, 1.0, f64::NAN],
+        &[1e300, 1e300, 0.5],
+    ],
+    rewrites: &[],
+};
+
+/// `x`, or `other` where the density f is 0: there it stays 0 when its parameters move, whatever the logarithm is.
+fn inside<'b, 'm>(f: Expr<'b, 'm>, x: Expr<'b, 'm>, other: f64) -> Expr<'b, 'm> {
+    f.eq(f.number(0.0)).select(x.number(other), x)
+}
+
+/// Edges of functions of two operands that are not negative.
+const POSITIVE_PAIRS: &[&[f64]] = &[
+    &[0.0, 1.0],
+    &[0.0, 0.0],
+    &[1.0, 0.0],
+    &[0.5, 0.0],
+    &[2.0, 0.0],
+    &[-1.0, 1.0],
+    &[1.0, -1.0],
+    &[2.0, f64::INFINITY],
+    &[f64::INFINITY, 2.0],
+    &[f64::INFINITY, f64::INFINITY],
+    &[f64::NAN, 1.0],
+    &[1.0, f64::NAN],
+    &[1e-300, 1e-300],
+    &[1e300, 1e300],
+];

@@ -9,9 +9,6 @@ use std::path::{Path, PathBuf};
 
 /// What names wait for, stated once.
 const WAITING: &[(&str, &str)] = &[
-    ("loops, for their series and steps", "betainc gammainc gammaincc gcd zeta"),
-    ("rows of the scalar table", "bessel_jn exp1 expi i0 i0e i1 i1e"),
-    ("a bit cast", "bitcast_convert_type frexp"),
 ];
 
 /// Names that mean something else here, and what has their meaning.

@@ -1,0 +1,152 @@
+//! `bessel_j{n}`, `bessel_y{n}`, `bessel_i{n}`, `bessel_ie{n}`: Bessel functions of integer order.
+//!
+//! Their derivatives are sums of the orders beside n, without the division by x of other formulas, so that
+//! derivatives of every order are right at 0, too. `bessel_ie` is `e⁻|x|` times `bessel_i`.
+
+use super::special_function::{SpecialFunction, beyond, indexed, samples_at};
+use crate::lang::problem::{Kind, Problem, Result};
+use crate::math;
+use crate::prim::rules::expr::Expr;
+use crate::prim::syntax::{Notation, Word};
+use crate::prim::{Code, Doc, Family, Sample};
+
+/// Which Bessel function.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum BesselKind {
+    /// Of the first kind.
+    J,
+    /// Of the second kind.
+    Y,
+    /// Modified, of the first kind.
+    I,
+    /// That, times `e⁻|x|`.
+    Ie,
+}
+
+impl Word for BesselKind {
+    const ALL: &'static [BesselKind] =
+        &[BesselKind::J, BesselKind::Y, BesselKind::I, BesselKind::Ie];
+
+    fn word(self) -> &'static str {
+        match self {
+            BesselKind::J => "bessel_j",
+            BesselKind::Y => "bessel_y",
+            BesselKind::I => "bessel_i",
+            BesselKind::Ie => "bessel_ie",
+        }
+    }
+}
+
+/// `bessel_*{n}`
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Bessel {
+    /// Which function.
+    pub kind: BesselKind,
+    /// The order, at most [`Bessel::HIGHEST`].
+    pub n: u32,
+}
+
+notation!(Bessel = kind { n });
+
+impl Bessel {
+    /// The highest order. A call takes time in proportion to the order.
+    pub const HIGHEST: u32 = 100_000;
+}
+
+impl SpecialFunction for Bessel {
+    const ARITY: usize = 1;
+
+    fn docs() -> Vec<Doc> {
+        let doc = |name: &str, math: &str, derivative: &str, edges: &str| Doc {
+            family: Family::Special,
+            name: format!("{name}{{n}}"),
+            math: math.into(),
+            types: "floats".into(),
+            derivative: derivative.into(),
+            edges: edges.into(),
+        };
+        vec![
+            doc(
+                "bessel_j",
+                "Jₙ(x)",
+                "∂x: t · (bessel_j{n-1}(x) - bessel_j{n+1}(x)) / 2; -t · bessel_j{n=1}(x) for n = 0",
+                "0 at ±inf",
+            ),
+            doc(
+                "bessel_y",
+                "Yₙ(x)",
+                "∂x: t · (bessel_y{n-1}(x) - bessel_y{n+1}(x)) / 2; -t · bessel_y{n=1}(x) for n = 0",
+                "-inf at 0, nan below, 0 at inf",
+            ),
+            doc(
+                "bessel_i",
+                "Iₙ(x)",
+                "∂x: t · (bessel_i{n-1}(x) + bessel_i{n+1}(x)) / 2; t · bessel_i{n=1}(x) for n = 0",
+                "±inf at ±inf, by the parity of n",
+            ),
+            doc(
+                "bessel_ie",
+                "e⁻|x| Iₙ(x)",
+                "∂x: t · (bessel_ie{n-1}(x) + bessel_ie{n+1}(x)) / 2 - t · sign(x) · f; t · bessel_ie{n=1}(x) - … for n = 0",
+                "0 at ±inf; at the kink at 0 the derivative of e⁻|x| is taken to be 0",
+            ),
+        ]
+    }
+
+    fn code(self) -> Result<Code> {
+        if self.n > Bessel::HIGHEST {
+            let (name, n, highest) = (self.name(), self.n, Bessel::HIGHEST);
+            return Err(Problem::new(
+                Kind::Arguments,
+                format!("`{name}` is there for orders up to {highest}, got {n}"),
+                "for an order that large the function is 0 or infinite at most arguments",
+            ));
+        }
+        Ok(match self.kind {
+            BesselKind::J => indexed!("bessel_j", 40, self.n, math::bessel_j),
+            BesselKind::Y => indexed!("bessel_y", 40, self.n, math::bessel_y),
+            BesselKind::I => indexed!("bessel_i", 80, self.n, math::bessel_i),
+            BesselKind::Ie => indexed!("bessel_ie", 80, self.n, math::bessel_ie),
+        })
+    }
+
+    fn partial<'b, 'm>(
+        self,
+        _: usize,
+        t: Expr<'b, 'm>,
+        x: &[Expr<'b, 'm>],
+        y: Expr<'b, 'm>,
+    ) -> Result<Expr<'b, 'm>> {
+        if self.n == Bessel::HIGHEST {
+            return Err(beyond("derivatives of Bessel functions".to_owned(), Bessel::HIGHEST));
+        }
+        let order = |n: u32| x[0].unary(Bessel { kind: self.kind, n });
+        let alternates = matches!(self.kind, BesselKind::J | BesselKind::Y);
+        let above = order(self.n + 1);
+        let slope = match (self.n.checked_sub(1), alternates) {
+            (None, true) => -above,
+            (None, false) => above,
+            (Some(n), true) => 0.5 * (order(n) - above),
+            (Some(n), false) => 0.5 * (order(n) + above),
+        };
+        Ok(match self.kind {
+            BesselKind::J | BesselKind::Y | BesselKind::I => t * slope,
+            BesselKind::Ie => t * (slope - x[0].sign() * y),
+        })
+    }
+
+    fn samples() -> Vec<Sample> {
+        let edge =
+            [[0.0], [-0.0], [f64::INFINITY], [f64::NEG_INFINITY], [f64::NAN], [1e-300], [800.0]];
+        let mut samples = Vec::new();
+        for n in [0, 1, 2, 7] {
+            for kind in [BesselKind::J, BesselKind::I, BesselKind::Ie] {
+                let smooth = [[0.7], [-2.5], [25.0], [7.5]];
+                samples.extend(samples_at(Bessel { kind, n }, &smooth, &edge));
+            }
+            let smooth = [[0.7], [2.5], [25.0]];
+            samples.extend(samples_at(Bessel { kind: BesselKind::Y, n }, &smooth, &edge));
+        }
+        samples
+    }
+}

@@ -1,0 +1,184 @@
+//! Functions of floats with whole numbers as attributes, closed under differentiation.
+//!
+//! A row of the table cannot have attributes, and some functions need them: the derivative of `bessel_j{n}` is made of
+//! the orders beside n, and the derivative of `gammainc{n}` in its parameter is `gammainc{n+1}`. Such a function says
+//! what it is on one element and what its partial derivatives are; everything else that a primitive
+//! owes is the same for all, and stands here.
+
+use crate::lang::builder::Builder;
+use crate::lang::function::Atom;
+use crate::lang::problem::{Kind, Problem, Result};
+use crate::lang::types::{ArrayType, Dtype};
+use crate::prim::{
+    Arg, ArrayPrimitive, Bessel, Betainc, Code, Continuity, Cotangents, Doc, Effects, Expn, Expr,
+    Gammainc, Library, LibraryFn, Linearity, Lowering, Notation, Op, Operand, Polygamma, Rewrite,
+    Sample, SignOf, Spence, Tangent, Zeta, elementwise,
+};
+use crate::tensor::Tensor;
+use smallvec::SmallVec;
+
+/// What one such function is. The value of the implementing type holds the attributes.
+pub(crate) trait SpecialFunction: Notation + Copy + Into<Op> {
+    /// Number of operands.
+    const ARITY: usize;
+
+    /// Its entries on the generated page of primitives.
+    fn docs() -> Vec<Doc>;
+
+    /// The meaning on single elements, or what is wrong with the attributes.
+    fn code(self) -> Result<Code>;
+
+    /// `∂f/∂xᵢ · t`, as in a row of the table.
+    fn partial<'b, 'm>(
+        self,
+        i: usize,
+        t: Expr<'b, 'm>,
+        x: &[Expr<'b, 'm>],
+        y: Expr<'b, 'm>,
+    ) -> Result<Expr<'b, 'm>>;
+
+    /// Typical and edge uses.
+    fn samples() -> Vec<Sample>;
+}
+
+/// The rules of primitives, from what they are as special functions. (An `impl` for all special functions would
+/// meet that for all movements, and Rust admits one such.)
+macro_rules! primitives {
+    ($($function:ident),*) => {$(
+        impl ArrayPrimitive for $function {
+            const EFFECTS: Effects = Effects::Pure;
+            fn docs() -> Vec<Doc> {
+                <$function as SpecialFunction>::docs()
+            }
+            fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType> {
+                infer(*self, operands)
+            }
+            fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
+                elementwise::eval(self.code()?, operands)
+            }
+            fn jvp(&self, b: &Builder<'_>, x: &[Atom], y: Atom, dx: &[Tangent]) -> Result<Tangent> {
+                jvp(*self, b, x, y, dx)
+            }
+            fn is_linear(&self, _: &[Linearity]) -> bool {
+                false
+            }
+            fn transpose(&self, _: &Builder<'_>, _: &[Arg], _: Atom, _: &mut Cotangents) -> Result<()> {
+                Err(Problem::internal(format!("`{}` is not linear", self.name())))
+            }
+            fn batch(&self, b: &Builder<'_>, n: usize, x: &[Atom], batched: &[bool]) -> Result<Atom> {
+                elementwise::batch(b, (*self).into(), n, x, batched)
+            }
+            fn lower(&self, _: &[Operand<'_>]) -> Lowering {
+                // Inference has refused the attributes that have no code.
+                Lowering::Elementwise(self.code().unwrap_or(Code::Add))
+            }
+            fn rewrites() -> Vec<Rewrite> {
+                Vec::new()
+            }
+            fn samples() -> Vec<Sample> {
+                <$function as SpecialFunction>::samples()
+            }
+        }
+    )*};
+}
+primitives!(Polygamma, Bessel, Expn, Spence, Zeta, Gammainc, Betainc);
+
+fn infer<F: SpecialFunction>(function: F, operands: &[Operand<'_>]) -> Result<ArrayType> {
+    let name = function.name();
+    function.code()?;
+    let (shape, dtypes) = elementwise::common_shape(name, operands)?;
+    match dtypes.first() {
+        Some(d) if d.is_float() && dtypes.len() == F::ARITY && dtypes.iter().all(|e| e == d) => {
+            Ok(ArrayType::new(*d, shape))
+        }
+        _ => {
+            let types: Vec<String> = operands.iter().map(|o| o.ty.to_string()).collect();
+            let (takes, got) = (takes(F::ARITY), types.join(" and "));
+            Err(Problem::new(
+                Kind::Dtype,
+                format!("`{name}` takes {takes}, got {got}"),
+                "`convert` the operands to a dtype that fits",
+            ))
+        }
+    }
+}
+
+fn jvp<F: SpecialFunction>(
+    function: F,
+    b: &Builder<'_>,
+    x: &[Atom],
+    y: Atom,
+    dx: &[Tangent],
+) -> Result<Tangent> {
+    let exprs: SmallVec<[Expr<'_, '_>; 3]> = x.iter().map(|a| Expr::new(b, *a)).collect();
+    let mut total: Option<Expr<'_, '_>> = None;
+    for (i, t) in dx.iter().enumerate() {
+        let Some(t) = t else { continue };
+        let term = function.partial(i, Expr::new(b, *t), &exprs, Expr::new(b, y))?;
+        total = Some(total.map_or(term, |sum| sum + term));
+    }
+    Ok(total.map(|dy| dy.atom))
+}
+
+/// In words, how many operands.
+fn takes(arity: usize) -> String {
+    match arity {
+        1 => "one float".to_owned(),
+        2 => "two floats of one dtype".to_owned(),
+        n => format!("{n} floats of one dtype"),
+    }
+}
+
+/// Code that calls a continuous function of unknown sign.
+pub(super) fn called(name: &'static str, flops: u32, function: LibraryFn) -> Code {
+    let (continuity, sign) = (Continuity::Continuous, SignOf::Unknown);
+    Code::Library(Library { name, flops, continuity, sign, function })
+}
+
+/// What a derivative beyond the last order is.
+pub(super) fn beyond(what: String, highest: u32) -> Problem {
+    Problem::new(
+        Kind::NotDifferentiable,
+        format!("{what} are there up to order {highest}, and this program needs one more"),
+        "stop the gradient with `stop_gradient`, or give the function a custom rule",
+    )
+}
+
+/// A library function of a constant number and one operand; f32 rounds what f64 gives once.
+macro_rules! indexed {
+    ($name:literal, $flops:literal, $n:expr, $f:path) => {{
+        extern "C" fn wide(n: u32, x: f64) -> f64 {
+            $f(n, x)
+        }
+        extern "C" fn narrow(n: u32, x: f32) -> f32 {
+            $f(n, f64::from(x)) as f32
+        }
+        let function = crate::prim::LibraryFn::Indexed { n: $n, f64: wide, f32: narrow };
+        $crate::prim::scalar::special_function::called($name, $flops, function)
+    }};
+}
+pub(super) use indexed;
+
+/// Numbers in a row of samples: one operand each.
+pub(super) fn columns<const N: usize>(points: &[[f64; N]]) -> Vec<Tensor> {
+    let column = |i: usize| Tensor::from(points.iter().map(|p| p[i]).collect::<Vec<f64>>());
+    (0..N).map(column).collect()
+}
+
+/// Samples of a function at points where it is smooth and at edges, also as scalars and in f32.
+pub(super) fn samples_at<const N: usize>(
+    op: impl Into<Op>,
+    smooth: &[[f64; N]],
+    edge: &[[f64; N]],
+) -> Vec<Sample> {
+    let op = op.into();
+    let scalars = smooth[0].iter().map(|x| Tensor::from(*x)).collect();
+    let narrow =
+        |i: usize| Tensor::of(Dtype::F32, &smooth.iter().map(|p| p[i]).collect::<Vec<f64>>());
+    vec![
+        Sample::smooth(op.clone(), columns(smooth)),
+        Sample::smooth(op.clone(), scalars),
+        Sample::edge(op.clone(), columns(edge)),
+        Sample::edge(op, (0..N).map(narrow).collect()),
+    ]
+}

@@ -1,0 +1,136 @@
+//! Bessel functions of integer order, element by element.
+//!
+//! Each has derivatives of every order, at 0, too: they are sums of the orders beside it. Accuracies stand in the
+//! chapter *Special functions* of the book.
+
+use super::emit;
+use crate::Var;
+use crate::var::{caller, on_behalf};
+use tapeloom_ir::prim::{Bessel, BesselKind};
+use tapeloom_ir::{Loc, trace};
+
+/// Bessel functions; same shape, same dtype. Errors: `dtype` if x is no float.
+impl Var {
+    /// I₀(x), the modified Bessel function of the first kind; inf from |x| ≈ 714 on, where
+    /// [`i0e`](Var::i0e) is none.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let (y, slope) = run(value_and_grad(|x: Var| x.i0()), 0.0)?;
+    /// assert_eq!((y.item::<f64>()?, slope.item::<f64>()?), (1.0, 0.0));
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[doc(alias = "modified_bessel_i0")]
+    #[track_caller]
+    pub fn i0(self) -> Var {
+        bessel("i0", BesselKind::I, 0, self, caller())
+    }
+
+    /// e⁻|x| I₀(x), which does not overflow. The derivative of e⁻|x| at 0 is taken to be 0.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let y = run(|x: Var| x.i0e(), [0.0, 1e6])?.to_vec::<f64>()?;
+    /// assert!(y[0] == 1.0 && (y[1] - 3.989423302693e-4).abs() < 1e-15);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[doc(alias = "scaled_modified_bessel_i0")]
+    #[track_caller]
+    pub fn i0e(self) -> Var {
+        bessel("i0e", BesselKind::Ie, 0, self, caller())
+    }
+
+    /// I₁(x), the derivative of [`i0`](Var::i0): an odd function.
+    #[doc(alias = "modified_bessel_i1")]
+    #[track_caller]
+    pub fn i1(self) -> Var {
+        bessel("i1", BesselKind::I, 1, self, caller())
+    }
+
+    /// e⁻|x| I₁(x), which does not overflow.
+    #[doc(alias = "scaled_modified_bessel_i1")]
+    #[track_caller]
+    pub fn i1e(self) -> Var {
+        bessel("i1e", BesselKind::Ie, 1, self, caller())
+    }
+
+    /// J₀(x), the Bessel function of the first kind; 0 at ±∞.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let root = 2.404825557695773;
+    /// assert!(run(|x: Var| x.bessel_j0(), root)?.item::<f64>()?.abs() < 1e-15);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[doc(alias = "j0")]
+    #[track_caller]
+    pub fn bessel_j0(self) -> Var {
+        bessel("bessel_j0", BesselKind::J, 0, self, caller())
+    }
+
+    /// J₁(x): an odd function, 0 at ±∞.
+    #[doc(alias = "j1")]
+    #[track_caller]
+    pub fn bessel_j1(self) -> Var {
+        bessel("bessel_j1", BesselKind::J, 1, self, caller())
+    }
+
+    /// Jₙ(x) for an integer n, of which J₋ₙ = (-1)ⁿ Jₙ. (JAX's `bessel_jn` gives all orders up to n.)
+    ///
+    /// Errors: `arguments` if |n| is above 100,000; a call takes time in proportion to n.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let y = run(|x: Var| x.bessel_jn(3) + x.bessel_jn(-3), [0.5, 20.0])?;
+    /// assert_eq!(y.to_vec::<f64>()?, [0.0, 0.0]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[doc(alias = "jv")]
+    #[doc(alias = "jn")]
+    #[track_caller]
+    pub fn bessel_jn(self, n: i32) -> Var {
+        signed("bessel_jn", BesselKind::J, n, self, caller())
+    }
+
+    /// Y₀(x), the Bessel function of the second kind: -inf at 0, nan below, 0 at ∞.
+    #[doc(alias = "y0")]
+    #[track_caller]
+    pub fn bessel_y0(self) -> Var {
+        bessel("bessel_y0", BesselKind::Y, 0, self, caller())
+    }
+
+    /// Y₁(x): -inf at 0, nan below, 0 at ∞.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// // The Wronskian J₁ Y₀ - J₀ Y₁ is 2 / (πx).
+    /// let f = |x: Var| x.bessel_j1() * x.bessel_y0() - x.bessel_j0() * x.bessel_y1();
+    /// let w = run(f, 4.0)?.item::<f64>()?;
+    /// assert!((w - 0.5 / std::f64::consts::PI).abs() < 1e-15);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[doc(alias = "y1")]
+    #[track_caller]
+    pub fn bessel_y1(self) -> Var {
+        bessel("bessel_y1", BesselKind::Y, 1, self, caller())
+    }
+
+    /// Yₙ(x) for an integer n, of which Y₋ₙ = (-1)ⁿ Yₙ: -inf at 0 for n ≥ 0, nan below, 0 at ∞.
+    ///
+    /// Errors: `arguments` if |n| is above 100,000; a call takes time in proportion to n.
+    #[doc(alias = "yv")]
+    #[doc(alias = "yn")]
+    #[track_caller]
+    pub fn bessel_yn(self, n: i32) -> Var {
+        signed("bessel_yn", BesselKind::Y, n, self, caller())
+    }
+}
+
+fn bessel(name: &'static str, kind: BesselKind, n: u32, x: Var, at: Loc) -> Var {
+    trace::within(name, || emit(Bessel { kind, n }, &[x], at))
+}
+
+fn signed(name: &'static str, kind: BesselKind, n: i32, x: Var, at: Loc) -> Var {
+    let y = bessel(name, kind, n.unsigned_abs(), x, at);
+    if n < 0 && n % 2 != 0 { on_behalf(name, at, || -y) } else { y }
+}
