@@ -67,10 +67,13 @@ pub mod fft;
 mod function;
 pub mod host_calls;
 pub mod implicit;
+pub mod interpolate;
 pub mod jit;
 pub mod linalg;
+pub mod ode;
 pub mod ops;
 pub mod optim;
+pub mod quadrature;
 pub mod random;
 mod staging;
 pub mod state;
@@ -91,6 +94,7 @@ pub use implicit::*;
 pub use jit::{CallReport, Compiled, Explanation, Jit, Stage, jit, run};
 pub use linalg::{MatrixNorm, Triangle};
 pub use ops::functions::*;
+pub use quadrature::{Precision, quad};
 pub use state::Ref;
 pub use tapeloom_backend::{MachineModel, Rematerialized, TapePlan, Target, accelerator, layout};
 pub use tapeloom_derive::Tree;
@@ -115,6 +119,7 @@ pub mod prelude {
     pub use crate::jit::{Jit, jit, run};
     pub use crate::linalg::{MatrixNorm, Triangle};
     pub use crate::ops::functions::*;
+    pub use crate::quadrature::{Precision, quad};
     pub use crate::state::Ref;
     pub use crate::transform::*;
     pub use crate::tree::{
@@ -122,7 +127,7 @@ pub mod prelude {
         tree_leaves, tree_map, tree_map2, tree_map3, tree_paths, tree_sum, zeros_like,
     };
     pub use crate::var::{IntoVar, Var};
-    pub use crate::{conv, fft, linalg, optim, random};
+    pub use crate::{conv, fft, interpolate, linalg, ode, optim, random};
     pub use tapeloom_derive::Tree;
     pub use tapeloom_ir::{Cancel, Dtype, Policy, Shape, Tensor};
 }

@@ -25,7 +25,7 @@ const ROOMS: [(&str, &str); 4] = [
     (
         "prelude",
         "error dtype function var ops tree state staging random transform control implicit \
-         linalg complex fft conv host_calls jit optim define_by_run check lib",
+         linalg interpolate quadrature ode complex fft conv host_calls jit optim define_by_run check lib",
     ),
 ];
 

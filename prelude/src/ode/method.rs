@@ -1,0 +1,124 @@
+//! What every adaptive method does: a step with an estimate of its error, and what is between its ends.
+
+use super::pair::Pair;
+use super::rosenbrock::Rosenbrock;
+use super::state::{Slope, State, difference, scaled, sum};
+use crate::Var;
+use tapeloom_derive::Tree;
+
+/// An adaptive method.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Method {
+    Pair(&'static Pair),
+    Rosenbrock(&'static Rosenbrock),
+}
+
+/// What a step gives.
+pub(super) struct Taken {
+    /// The state at its end.
+    pub(super) y: State,
+    /// The slope there, with which the next step begins.
+    pub(super) slope: State,
+    /// By how much the state is wrong.
+    pub(super) error: State,
+    /// What the dense output needs beside the states at both ends.
+    pub(super) terms: Vec<State>,
+}
+
+/// A step that was taken, but for the state at its end.
+#[derive(Tree, Clone, Debug)]
+pub(super) struct Piece<T> {
+    /// When it began.
+    pub(super) t: T,
+    /// How long it was.
+    pub(super) h: T,
+    /// The state at its beginning.
+    pub(super) y: Vec<T>,
+    pub(super) terms: Vec<Vec<T>>,
+}
+
+impl Method {
+    /// The name that messages know.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Method::Pair(pair) => pair.name,
+            Method::Rosenbrock(method) => method.name,
+        }
+    }
+
+    /// The order of the solution.
+    pub(super) fn order(self) -> i32 {
+        match self {
+            Method::Pair(pair) => pair.order,
+            Method::Rosenbrock(method) => method.order,
+        }
+    }
+
+    /// How often a step evaluates the slope, at its end among them.
+    pub(super) fn evaluations(self) -> usize {
+        match self {
+            Method::Pair(pair) => pair.method.b.len(),
+            Method::Rosenbrock(method) => method.alpha.len(),
+        }
+    }
+
+    /// How many Jacobians a step takes.
+    pub(super) fn jacobians(self) -> usize {
+        match self {
+            Method::Pair(_) => 0,
+            Method::Rosenbrock(_) => 1,
+        }
+    }
+
+    /// A step of length h from y at time t, where the slope is known.
+    pub(super) fn step(
+        self,
+        f: Slope<'_>,
+        (t, h): (Var, Var),
+        y: &[Var],
+        slope: &[Var],
+    ) -> Taken {
+        match self {
+            Method::Pair(pair) => pair.step(f, (t, h), y, slope),
+            Method::Rosenbrock(method) => method.step(f, (t, h), y, slope),
+        }
+    }
+
+    /// Before the first step: a piece of length 1, whose dense output has the right value and slope at its
+    /// beginning, where alone it is asked.
+    pub(super) fn before(self, t: Var, y: &[Var], slope: &[Var]) -> Piece<Var> {
+        let zeros = || y.iter().map(|y| y.zeros_like()).collect();
+        let more = match self {
+            Method::Pair(_) => 1,
+            Method::Rosenbrock(_) => 2,
+        };
+        let terms = [slope.to_vec()].into_iter().chain((0..more).map(|_| zeros())).collect();
+        Piece { t, h: t.ones_like(), y: y.to_vec(), terms }
+    }
+
+    /// The state at a time within a step, given state and slope at its end:
+    ///
+    /// ```text
+    /// y(t + θ h) = y + θ (c₁ + (1-θ) (c₂ + θ (c₃ + (1-θ) c₄)))
+    /// ```
+    pub(super) fn between(self, piece: &Piece<Var>, end: (&[Var], &[Var]), at: Var) -> State {
+        let first = difference(end.0, &piece.y);
+        let rest = match self {
+            Method::Pair(_) => Pair::coefficients(piece, &first, end.1),
+            Method::Rosenbrock(_) => piece.terms.clone(),
+        };
+        let theta = (at - piece.t) / piece.h;
+        let back = 1.0 - theta;
+        let factors = [theta, back, theta, back];
+        let terms: Vec<&State> = [&first].into_iter().chain(&rest).collect();
+        let pairs = terms.iter().zip(factors).rev();
+        let inner = pairs.fold(None, |inner: Option<State>, (c, factor)| {
+            let c = match inner {
+                Some(inner) => sum(c, &inner),
+                None => (*c).clone(),
+            };
+            Some(scaled(factor, &c))
+        });
+        inner.map_or_else(|| piece.y.clone(), |inner| sum(&piece.y, &inner))
+    }
+}
