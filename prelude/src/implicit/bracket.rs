@@ -12,8 +12,8 @@ use tapeloom_derive::Tree;
 use tapeloom_ir::trace::Diagnostic;
 use tapeloom_ir::{Kind, Loc, Problem};
 
-/// The most evaluations: enough to come by halves from the largest number to the smallest.
-const MOST_ITERATIONS: i64 = 2200;
+/// The most evaluations: enough to come by halves from the largest number to the smallest, with a step between each two.
+const MOST_ITERATIONS: i64 = 5000;
 
 /// The `x` between `a` and `b` with `f(x) = 0`, where f has another sign at `a` than at `b`: to its last bits.
 ///
@@ -78,7 +78,8 @@ fn of_staged(staged: &Staged, a: Var, b: Var) -> Var {
     if found != [want.clone()] {
         let found = found.first().map(ToString::to_string).unwrap_or_default();
         let message = format!("`root_between` needs a function that gives {want}, got {found}");
-        let problem = Problem::new(Kind::Shape, message, "it has the shape and dtype of its argument");
+        let problem =
+            Problem::new(Kind::Shape, message, "it has the shape and dtype of its argument");
         staged.report(Diagnostic::new(problem, at));
         return Var::poison(want, at);
     }
@@ -145,7 +146,7 @@ fn chandrupatla(f: &dyn Fn(Var) -> Var, a: Var, b: Var) -> Var {
             let inverse = y1 / (y2 - y1) * y3 / (y2 - y3)
                 + (x3 - x1) / (x2 - x1) * y1 / (y3 - y1) * y2 / (y3 - y2);
             let edge = (least / (x2 - x1).abs()).minimum(0.5);
-            let part = select(safe, inverse, 0.5).clamp(edge, 1.0 - edge);
+            let part = select(safe & inverse.is_finite(), inverse, 0.5).clamp(edge, 1.0 - edge);
             Search { part, ..s }
         },
         begin,

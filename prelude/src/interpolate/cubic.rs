@@ -97,7 +97,9 @@ fn slopes(x: Var, y: Var, ends: Rows) -> Var {
     // (diagonal, beside it, right side) of the first row; of the last one by reflection.
     let ends = match ends {
         Rows::Clamped(left, right) => [(one, one * 0.0, left), (one, one * 0.0, right)],
-        Rows::Natural => [(2.0 * one, one, 3.0 * first), (2.0 * one, one, 3.0 * of(polygon, n - 2))],
+        Rows::Natural => {
+            [(2.0 * one, one, 3.0 * first), (2.0 * one, one, 3.0 * of(polygon, n - 2))]
+        }
         Rows::NotAKnot => [[0, 1], [n - 2, n - 3]].map(|[i, j]| {
             let (outer, inner) = (of(h, i), of(h, j));
             let both = outer + inner;

@@ -79,7 +79,11 @@ pub(super) fn samples(name: &str, x: Var, y: Var, at: Loc) -> Result<(), Problem
     let (tx, ty) = (x.ty(at), y.ty(at));
     let message = format!("`{name}` through values {ty} at points {tx}");
     if !tx.dtype.is_float() || tx.dtype != ty.dtype {
-        return Err(Problem::new(Kind::Dtype, message, "points and values are floats of one dtype"));
+        return Err(Problem::new(
+            Kind::Dtype,
+            message,
+            "points and values are floats of one dtype",
+        ));
     }
     match (&tx.shape[..], ty.shape.first()) {
         ([n], Some(m)) if n == m && *n >= 2 => Ok(()),

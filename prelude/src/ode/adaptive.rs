@@ -184,9 +184,12 @@ impl Plan {
         let reached = accepted & last;
         let out = (accepted_steps + rejected).ge(self.max_steps as i64) & !reached;
         let rounding = ROUNDINGS * epsilon(t.dtype());
-        let stuck = !accepted & !next.abs().gt(course.shortest.maximum(rounding * t.abs()));
+        let short = !next.abs().gt(course.shortest.maximum(rounding * t.abs()));
+        // A step that is accepted and ends where it began would go on for ever.
+        let stuck = select(accepted, landed.stop_gradient().eq(t), short);
         let number = |status: Status| status as i64;
-        let failure = select(error.is_finite(), number(Status::StepTooSmall), number(Status::NotFinite));
+        let failure =
+            select(error.is_finite(), number(Status::StepTooSmall), number(Status::NotFinite));
         let status = select(out, number(Status::TooManySteps), w.stats.status);
         let status = select(stuck, failure, status);
         let status = select(crossed, number(Status::Event), status);
@@ -196,7 +199,12 @@ impl Plan {
             t: select(accepted, w.t, w.piece.t),
             h: select(accepted, h, w.piece.h),
             y: pick(&w.y, &w.piece.y),
-            terms: taken.terms.iter().zip(&w.piece.terms).map(|(new, old)| pick(new, old)).collect(),
+            terms: taken
+                .terms
+                .iter()
+                .zip(&w.piece.terms)
+                .map(|(new, old)| pick(new, old))
+                .collect(),
         };
         Walk {
             t: select(accepted, landed, w.t),

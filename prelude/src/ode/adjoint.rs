@@ -101,8 +101,7 @@ impl Back<'_> {
         };
         let ends = (times.slice_axis(0, 1..), times.slice_axis(0, ..n - 1));
         let states = (cut(self.rows, 1..n), cut(self.ct, 1..n));
-        let ((lambda, q), by_times) =
-            scan_reverse(interval, (zeros(y), zeros(p)), (ends, states));
+        let ((lambda, q), by_times) = scan_reverse(interval, (zeros(y), zeros(p)), (ends, states));
         // The first state is given, so the first time moves only what comes after.
         let start = times.index(0);
         let by_start = -dot(&lambda, &(self.f)(start, y, p), start);

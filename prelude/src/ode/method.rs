@@ -71,13 +71,7 @@ impl Method {
     }
 
     /// A step of length h from y at time t, where the slope is known.
-    pub(super) fn step(
-        self,
-        f: Slope<'_>,
-        (t, h): (Var, Var),
-        y: &[Var],
-        slope: &[Var],
-    ) -> Taken {
+    pub(super) fn step(self, f: Slope<'_>, (t, h): (Var, Var), y: &[Var], slope: &[Var]) -> Taken {
         match self {
             Method::Pair(pair) => pair.step(f, (t, h), y, slope),
             Method::Rosenbrock(method) => method.step(f, (t, h), y, slope),

@@ -64,7 +64,13 @@ fn adaptive(method: Method) -> Adaptive {
 /// ```
 ///
 /// Source: Dormand and Prince, *A family of embedded Runge–Kutta formulae* (1980).
-#[doc(alias = "odeint", alias = "solve_ivp", alias = "diffeqsolve", alias = "RK45", alias = "ode45")]
+#[doc(
+    alias = "odeint",
+    alias = "solve_ivp",
+    alias = "diffeqsolve",
+    alias = "RK45",
+    alias = "ode45"
+)]
 #[track_caller]
 pub fn dopri5() -> Adaptive {
     adaptive(Method::Pair(&DORMAND_PRINCE))
@@ -290,10 +296,9 @@ impl Adaptive {
     fn has_adjoint(self, event: bool, at: Loc) -> bool {
         let (name, why) = match self.method {
             _ if !self.adjoint => return true,
-            Method::Rosenbrock(method) => (
-                method.name,
-                "a stiff system integrated backwards is unstable",
-            ),
+            Method::Rosenbrock(method) => {
+                (method.name, "a stiff system integrated backwards is unstable")
+            }
             Method::Pair(_) if !event => return true,
             Method::Pair(pair) => (pair.name, "the integration ends at an event"),
         };

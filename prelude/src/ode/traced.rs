@@ -45,7 +45,11 @@ impl Traced {
         };
         if staged.output() != form {
             let differ = form.different(staged.output(), "", ["the state", "the slope"]);
-            problem(Kind::Arguments, format!("the slope is no tree as the state is: {differ}"), vec![]);
+            problem(
+                Kind::Arguments,
+                format!("the slope is no tree as the state is: {differ}"),
+                vec![],
+            );
             return None;
         }
         let mut fits = true;
@@ -73,7 +77,8 @@ impl Traced {
         }
         let found: Vec<String> = types.iter().map(ArrayType::to_string).collect();
         let message = format!("an event is a single float, and this one is {}", found.join(", "));
-        let problem = Problem::new(Kind::Shape, message, "reduce it, as by `.min()` or `.index(0)`");
+        let problem =
+            Problem::new(Kind::Shape, message, "reduce it, as by `.min()` or `.index(0)`");
         staged.report(Diagnostic::new(problem, staged.at));
         None
     }

@@ -47,14 +47,17 @@ pub struct Precision {
 }
 
 impl Default for Precision {
-    /// A share of 10⁻⁹, or 10⁻¹², and 50 intervals.
+    /// A share of 10⁻⁹, or 10⁻¹², and 100 intervals.
     fn default() -> Precision {
-        Precision { relative: 1e-9, absolute: 1e-12, most: 50 }
+        Precision { relative: 1e-9, absolute: 1e-12, most: 100 }
     }
 }
 
 /// An error is so many rounding errors of the integral of the absolute value at least.
 const ROUNDINGS: f64 = 50.0;
+
+/// Intervals of (-1, 1) that are shorter are not halved: their points would no longer differ.
+const SHORTEST: f64 = 1e-12;
 
 /// The rounding error of a dtype.
 fn epsilon(dtype: Dtype) -> f64 {
@@ -159,26 +162,25 @@ impl Range {
         Range { a: limit(low, finite[0]), b: limit(high, finite[1]), finite, sign }
     }
 
-    /// The places x of points u of (-1, 1), and dx/du.
+    /// The places x of points u of (-1, 1), and dx/du. Where u comes near an end, x comes near a finite limit by its
+    /// square, so that roots and poles there, as of `1 / √x`, are smooth functions of u.
     fn places(&self, u: Var) -> (Var, Var) {
         let (a, b, [left, right]) = (self.a, self.b, self.finite);
-        let half = 0.5 * (b - a);
+        let quarter = 0.25 * (b - a);
         let pick = |between: Var, from: Var, to: Var, all: Var| {
-            let with_left = select(right, between, from);
-            select(left, with_left, select(right, to, all))
+            select(left, select(right, between, from), select(right, to, all))
         };
         let (below, above) = (1.0 + u, 1.0 - u);
-        let both = below * above;
-        let x = pick(
-            a + half * below,
-            a + below / above,
-            b - above / below,
-            u / both,
-        );
+        let (both, up, down) = (below * above, below / above, above / below);
+        // Each half from the end that is near, so that what is near zero keeps its digits.
+        let first = a + quarter * below.square() * (1.0 + above);
+        let second = b - quarter * above.square() * (1.0 + below);
+        let x =
+            pick(select(u.lt(0.0), first, second), a + up.square(), b - down.square(), u / both);
         let stretch = pick(
-            half.broadcast_to(u.shape()),
-            2.0 / above.square(),
-            2.0 / below.square(),
+            3.0 * quarter * both,
+            4.0 * up / above.square(),
+            4.0 * down / below.square(),
             (1.0 + u * u) / both.square(),
         );
         (x, stretch)
@@ -228,7 +230,8 @@ impl Integrand<'_> {
     /// The errors of intervals, `[k]`, and their integrals, `[k, ..]`, as constants.
     fn estimates(&self, left: Var, right: Var) -> (Var, Vec<Var>) {
         let k = left.len();
-        let values = self.values(left, right).into_iter().map(|y| y.stop_gradient().move_axis(1, -1));
+        let values =
+            self.values(left, right).into_iter().map(|y| y.stop_gradient().move_axis(1, -1));
         let of = |y: Var| {
             let error = rule::error(y).reshape([k, y.size() / (k * SIZE)]);
             let worst = if error.size() == 0 { zeros([k], y.dtype()) } else { error.max_axis(1) };
@@ -261,7 +264,9 @@ impl Integrand<'_> {
                 });
                 let size = sizes.reduce(|x, y| x.maximum(y)).unwrap_or(zeros([], dtype));
                 let may = (relative * size).maximum(precision.absolute);
-                s.errors.sum().gt(may) & s.n.lt(most as i64)
+                let worst = s.errors.argmax(0);
+                let wide = (s.right.index(worst) - s.left.index(worst)).gt(SHORTEST);
+                s.errors.sum().gt(may) & s.n.lt(most as i64) & wide
             },
             |s: Intervals<Var>| {
                 let worst = s.errors.argmax(0);
@@ -269,9 +274,8 @@ impl Integrand<'_> {
                 let middle = 0.5 * (left + right);
                 let (left, right) = (stack(&[left, middle], 0), stack(&[middle, right], 0));
                 let (errors, values) = self.estimates(left, right);
-                let put = |all: Var, two: Var| {
-                    all.at(worst).set(two.index(0)).at(s.n).set(two.index(1))
-                };
+                let put =
+                    |all: Var, two: Var| all.at(worst).set(two.index(0)).at(s.n).set(two.index(1));
                 Intervals {
                     left: put(s.left, left),
                     right: put(s.right, right),

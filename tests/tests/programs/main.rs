@@ -8,6 +8,7 @@ mod closure_cost;
 mod compile_fail;
 mod custom_rules;
 mod depth;
+mod differential_equations;
 mod effects;
 mod from_scratch;
 mod host_calls;
