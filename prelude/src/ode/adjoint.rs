@@ -14,7 +14,7 @@
 //! Source: Chen, Rubanova, Bettencourt and Duvenaud, *Neural ordinary differential equations* (2018).
 
 use super::adaptive::Plan;
-use super::state::{Slope, State, sum};
+use super::state::{Open, State, sum};
 use super::stats::Stats;
 use crate::Var;
 use crate::control::scan_reverse;
@@ -27,21 +27,10 @@ type Given = (State, Var, State);
 /// A solution and what it took.
 type Solved = (State, Stats<Var>);
 
-/// The slope as a function of what it captures, too.
-pub(super) type Open<'a> = &'a dyn Fn(Var, &[Var], &[Var]) -> State;
-
 /// As [`Plan::solve`], with the adjoint equation for reverse mode. Forward mode goes through the steps.
-pub(super) fn solve(plan: &Plan, f: Open<'_>, captures: &[Var], y: &[Var], times: Var) -> Solved {
-    // What is no float has no derivative, and is captured as it is.
-    let float = |v: &&Var| v.dtype().is_float();
-    let all = |p: &[Var]| {
-        let mut p = p.iter();
-        let one = |own: &Var| if float(&own) { p.next().copied().unwrap_or(*own) } else { *own };
-        captures.iter().map(one).collect::<Vec<Var>>()
-    };
-    let f = |t: Var, y: &[Var], p: &[Var]| f(t, y, &all(p));
+pub(super) fn solve(plan: &Plan, f: Open<'_>, given: &[Var], y: &[Var], times: Var) -> Solved {
     let forward = |(y, times, p): Given| -> Solved {
-        let (rows, walk) = plan.solve(&|t, y| f(t, y, &p), None, &y, times);
+        let (rows, walk) = plan.solve((f, &p), None, &y, times);
         (rows, walk.stats)
     };
     let solve = custom_rules(
@@ -52,10 +41,10 @@ pub(super) fn solve(plan: &Plan, f: Open<'_>, captures: &[Var], y: &[Var], times
             ((rows.clone(), stats), (rows, x))
         },
         |(rows, (y, times, p)): (State, Given), (ct, _): Solved| {
-            Back { plan, f: &f, rows: &rows, ct: &ct }.cotangents(&y, times, &p)
+            Back { plan, f, rows: &rows, ct: &ct }.cotangents(&y, times, &p)
         },
     );
-    solve((y.to_vec(), times, captures.iter().filter(float).copied().collect()))
+    solve((y.to_vec(), times, given.to_vec()))
 }
 
 /// The way back.
@@ -78,7 +67,7 @@ impl Back<'_> {
             return (first, times.zeros_like(), zeros(p));
         }
         // The adjoint equation of y, λ and q.
-        let slope = |t: Var, all: &[Var]| {
+        let slope = |t: Var, all: &[Var], p: &[Var]| {
             let (y, lambda) = (all[..leaves].to_vec(), all[leaves..2 * leaves].to_vec());
             let f = |(y, p): (State, State)| (self.f)(t, &y, &p);
             let (dy, pull) = vjp(f)((y, p.to_vec()));
@@ -94,7 +83,7 @@ impl Back<'_> {
             let speed = (self.f)(from, &y, p);
             let by_time = dot(&ct, &speed, from);
             let begin: State = [y, sum(&lambda, &ct), q].concat();
-            let (ends, _) = plan.solve(&slope as Slope<'_>, None, &begin, stack(&[from, to], 0));
+            let (ends, _) = plan.solve((&slope, p), None, &begin, stack(&[from, to], 0));
             let last: State = ends.iter().map(|x| x.index(1)).collect();
             let (lambda, q) = last[leaves..].split_at(leaves);
             ((lambda.to_vec(), q.to_vec()), by_time)

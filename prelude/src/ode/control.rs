@@ -5,10 +5,10 @@
 //! h' = h clamp(0.9 |e|^-α |e before|^β, 1/5, 10)                            α = 1/p - 3/4 β, β = 0.04
 //! ```
 //!
-//! All of this is a constant of derivatives. The derivative is that of the numbers that were computed, for the steps that
-//! were taken: of a solution that does not depend on its steps but for an error within the tolerance, the derivative
-//! through the choice of steps is only that of this error, which is as rough as rounding (a step is
-//! rejected or not), and would make the way back of every step twice as long.
+//! All of this is a constant of derivatives. The derivative is that of the numbers that were computed, by the steps that were
+//! taken. A solution depends on its steps only by an error within the tolerance, so the derivative through the choice of steps
+//! is that of this error alone: it jumps where a step is rejected, has no place in a gradient, and would make the way back
+//! longer.
 //!
 //! Source: Hairer, Nørsett and Wanner, *Solving Ordinary Differential Equations I* (1993), section II.4; Hairer and Wanner,
 //! volume II (1996), section IV.2 (the control that looks at the last error, too: Gustafsson's).
@@ -59,13 +59,16 @@ impl Tolerance {
     }
 }
 
-/// The factor by which the next step is longer, after an error and the one before it.
-pub(super) fn factor(order: i32, accepted: Var, error: Var, before: Var) -> Var {
+/// By how much the next step is longer, after an error and the one before it.
+pub(super) fn grown(order: i32, error: Var, before: Var) -> Var {
     let alpha = 1.0 / f64::from(order) - 0.75 * BETA;
-    let share = error.powf(alpha);
-    let after = (SAFETY * before.powf(BETA) / share).clamp(SHRINK, GROW);
-    let again = select(error.is_finite(), (SAFETY / share).clamp(SHRINK, 1.0), SHRINK);
-    select(accepted, after, again)
+    (SAFETY * before.powf(BETA) / error.powf(alpha)).clamp(SHRINK, GROW)
+}
+
+/// By how much the next try is shorter, after an error that was too large, or is no number.
+pub(super) fn shrunk(order: i32, error: Var) -> Var {
+    let alpha = 1.0 / f64::from(order) - 0.75 * BETA;
+    select(error.is_finite(), (SAFETY / error.powf(alpha)).clamp(SHRINK, 1.0), SHRINK)
 }
 
 /// The length of the first step, without a sign: such that a step of Euler's method would be right to a hundredth

@@ -13,16 +13,14 @@ pub(super) enum Method {
     Rosenbrock(&'static Rosenbrock),
 }
 
-/// What a step gives.
-pub(super) struct Taken {
-    /// The state at its end.
-    pub(super) y: State,
+/// Where a step ended.
+#[derive(Tree, Clone, Debug)]
+pub(super) struct Landing<T> {
+    pub(super) y: Vec<T>,
     /// The slope there, with which the next step begins.
-    pub(super) slope: State,
-    /// By how much the state is wrong.
-    pub(super) error: State,
+    pub(super) slope: Vec<T>,
     /// What the dense output needs beside the states at both ends.
-    pub(super) terms: Vec<State>,
+    pub(super) terms: Vec<Vec<T>>,
 }
 
 /// A step that was taken, but for the state at its end.
@@ -70,8 +68,14 @@ impl Method {
         }
     }
 
-    /// A step of length h from y at time t, where the slope is known.
-    pub(super) fn step(self, f: Slope<'_>, (t, h): (Var, Var), y: &[Var], slope: &[Var]) -> Taken {
+    /// A step of length h from y at time t, where the slope is known, and by how much the state at its end is wrong.
+    pub(super) fn step(
+        self,
+        f: Slope<'_>,
+        (t, h): (Var, Var),
+        y: &[Var],
+        slope: &[Var],
+    ) -> (Landing<Var>, State) {
         match self {
             Method::Pair(pair) => pair.step(f, (t, h), y, slope),
             Method::Rosenbrock(method) => method.step(f, (t, h), y, slope),
@@ -81,13 +85,19 @@ impl Method {
     /// Before the first step: a piece of length 1, whose dense output has the right value and slope at its
     /// beginning, where alone it is asked.
     pub(super) fn before(self, t: Var, y: &[Var], slope: &[Var]) -> Piece<Var> {
-        let zeros = || y.iter().map(|y| y.zeros_like()).collect();
-        let more = match self {
-            Method::Pair(_) => 1,
-            Method::Rosenbrock(_) => 2,
-        };
-        let terms = [slope.to_vec()].into_iter().chain((0..more).map(|_| zeros())).collect();
+        let mut terms = self.nowhere(y).terms;
+        terms[0] = slope.to_vec();
         Piece { t, h: t.ones_like(), y: y.to_vec(), terms }
+    }
+
+    /// A landing of that form, of zeros.
+    pub(super) fn nowhere(self, y: &[Var]) -> Landing<Var> {
+        let zeros = || y.iter().map(|y| y.zeros_like()).collect::<State>();
+        let terms = match self {
+            Method::Pair(_) => 2,
+            Method::Rosenbrock(_) => 3,
+        };
+        Landing { y: zeros(), slope: zeros(), terms: (0..terms).map(|_| zeros()).collect() }
     }
 
     /// The state at a time within a step, given state and slope at its end:

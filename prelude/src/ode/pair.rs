@@ -3,7 +3,7 @@
 //! The slope at the end of a step is the first of the next one (the pair is *first same as last*), so a step that is
 //! accepted evaluates it once. It also belongs to the estimate of the error and to the dense output.
 
-use super::method::{Piece, Taken};
+use super::method::{Landing, Piece};
 use super::state::{Slope, State, difference, scaled, weighted};
 use super::tableau::Tableau;
 use crate::Var;
@@ -23,12 +23,19 @@ pub(super) struct Pair {
 
 impl Pair {
     /// See [`Method::step`](super::method::Method::step).
-    pub(super) fn step(&self, f: Slope<'_>, (t, h): (Var, Var), y: &[Var], first: &[Var]) -> Taken {
+    pub(super) fn step(
+        &self,
+        f: Slope<'_>,
+        (t, h): (Var, Var),
+        y: &[Var],
+        first: &[Var],
+    ) -> (Landing<Var>, State) {
         let (next, mut k) = self.method.step(f, (t, h), y, first);
         let slope = f(t + h, &next);
         k.push(slope.clone());
         let error = scaled(h, &weighted(self.error, &k));
-        Taken { y: next, slope, error, terms: vec![first.to_vec(), weighted(self.dense, &k)] }
+        let terms = vec![first.to_vec(), weighted(self.dense, &k)];
+        (Landing { y: next, slope, terms }, error)
     }
 
     /// The last three coefficients of [`Method::between`](super::method::Method::between), given the first one and

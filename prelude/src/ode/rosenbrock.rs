@@ -7,8 +7,8 @@
 //! All stages have one matrix, so a step takes one Jacobian and one LU factorization, and no Newton iteration. The
 //! Jacobian is exact: columns by forward mode.
 
-use super::method::Taken;
-use super::state::Slope;
+use super::method::Landing;
+use super::state::{Slope, State};
 use crate::Var;
 use crate::linalg::{lu_factor, solve_factored};
 use crate::ops::functions::eye;
@@ -34,7 +34,13 @@ pub(super) struct Rosenbrock {
 
 impl Rosenbrock {
     /// See [`Method::step`](super::method::Method::step).
-    pub(super) fn step(&self, f: Slope<'_>, (t, h): (Var, Var), y: &[Var], first: &[Var]) -> Taken {
+    pub(super) fn step(
+        &self,
+        f: Slope<'_>,
+        (t, h): (Var, Var),
+        y: &[Var],
+        first: &[Var],
+    ) -> (Landing<Var>, State) {
         let (y, tree) = ravel(&y.to_vec());
         let first = ravel(&first.to_vec()).0;
         // The dtype of a Jacobian's columns is that of the state, which need not be that of times.
@@ -57,13 +63,9 @@ impl Rosenbrock {
         let error = u.last().copied().unwrap_or(y);
         let next = inside + error;
         let [d1, d2, d3] = self.dense.map(|weights| total(y.zeros_like(), weights, &u));
-        Taken {
-            y: tree(next),
-            slope: tree(flat((t + h, next))),
-            error: tree(error),
-            // d₂ + θ d₃ = d₂ + d₃ - (1-θ) d₃
-            terms: [d1, d2 + d3, -d3].map(tree).to_vec(),
-        }
+        // d₂ + θ d₃ = d₂ + d₃ - (1-θ) d₃
+        let terms = [d1, d2 + d3, -d3].map(&tree).to_vec();
+        (Landing { y: tree(next), slope: tree(flat((t + h, next))), terms }, tree(error))
     }
 }
 

@@ -265,19 +265,19 @@ impl Adaptive {
         let joined = Joined::of(y, at);
         let plan = self.plan(y, times);
         let y = joined.join(y.to_vec());
-        let f = |t: Var, y: &[Var], captures: &[Var]| {
-            joined.join(slope.call_with(t, &joined.split(y), captures))
+        let f = |t: Var, y: &[Var], floats: &[Var]| {
+            joined.join(slope.call_with(t, &joined.split(y), floats))
         };
+        let floats = slope.floats();
         let last = times.index(-1);
         if self.adjoint {
-            let (rows, stats) = adjoint::solve(&plan, &f, &slope.captures, &y, times);
+            let (rows, stats) = adjoint::solve(&plan, &f, &floats, &y, times);
             let end: State = rows.iter().map(|row| row.index(-1)).collect();
             let rows = joined.split_rows(&rows, times.len());
             return Solved { rows, t: last, y: joined.split(&end), stats };
         }
-        let f = |t: Var, y: &[Var]| f(t, y, &slope.captures);
         let Some(event) = event else {
-            let (rows, walk) = plan.solve(&f, None, &y, times);
+            let (rows, walk) = plan.solve((&f, &floats), None, &y, times);
             let rows = joined.split_rows(&rows, times.len());
             return Solved { rows, t: last, y: joined.split(&walk.y), stats: walk.stats };
         };
@@ -285,7 +285,7 @@ impl Adaptive {
             let value = event.call(t, &joined.split(y)).first().copied().unwrap_or(t);
             value.convert(t.dtype())
         };
-        let (rows, walk) = plan.solve(&f, Some(&event), &y, times);
+        let (rows, walk) = plan.solve((&f, &floats), Some(&event), &y, times);
         let (t, y) = events::end(self.method, &event, &walk, last, at);
         let rows = events::until(&walk, t, times, &rows);
         let rows = joined.split_rows(&rows, times.len());

@@ -12,6 +12,9 @@ pub(super) type State = Vec<Var>;
 /// `dy/dt` as a function of time and state.
 pub(super) type Slope<'a> = &'a dyn Fn(Var, &[Var]) -> State;
 
+/// The same as a function of floats that it captures, too.
+pub(super) type Open<'a> = &'a dyn Fn(Var, &[Var], &[Var]) -> State;
+
 /// `w₁ k₁ + w₂ k₂ + ..`, leaf by leaf; a weight of zero has no term.
 pub(super) fn weighted(weights: &[f64], slopes: &[State]) -> State {
     let Some(first) = slopes.first() else { return State::new() };

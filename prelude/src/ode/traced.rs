@@ -18,7 +18,7 @@ use tapeloom_ir::{ArrayType, FuncId, Kind, Loc, Problem};
 pub(super) struct Traced {
     function: FuncId,
     /// What it takes after them.
-    pub(super) captures: Vec<Var>,
+    captures: Vec<Var>,
     at: Loc,
 }
 
@@ -88,13 +88,28 @@ impl Traced {
         Some(Traced { function: staged.function()?, captures, at: staged.at })
     }
 
-    /// Its results at a time and a state.
-    pub(super) fn call(&self, t: Var, y: &[Var]) -> State {
-        self.call_with(t, y, &self.captures)
+    /// The floats that it captures: what more there is has no derivative.
+    pub(super) fn floats(&self) -> State {
+        self.captures.iter().filter(|v| v.ty(self.at).dtype.is_float()).copied().collect()
     }
 
-    /// The same with other values for what it captures.
-    pub(super) fn call_with(&self, t: Var, y: &[Var], captures: &[Var]) -> State {
+    /// Its results at a time and a state.
+    pub(super) fn call(&self, t: Var, y: &[Var]) -> State {
+        self.called(t, y, &self.captures)
+    }
+
+    /// The same with other floats for those that it captures.
+    pub(super) fn call_with(&self, t: Var, y: &[Var], floats: &[Var]) -> State {
+        let mut floats = floats.iter();
+        let one = |own: &Var| match own.ty(self.at).dtype.is_float() {
+            true => floats.next().copied().unwrap_or(*own),
+            false => *own,
+        };
+        let captures: Vec<Var> = self.captures.iter().map(one).collect();
+        self.called(t, y, &captures)
+    }
+
+    fn called(&self, t: Var, y: &[Var], captures: &[Var]) -> State {
         let all: Vec<Var> = [t].iter().chain(y).chain(captures).copied().collect();
         vars(&trace::bind(Call::inline(self.function), &handles(&all), self.at))
     }
