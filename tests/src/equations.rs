@@ -70,3 +70,57 @@ pub fn robertson(y: Var, [slow, back, fast]: [Var; 3]) -> Var {
     let (r1, r2, r3) = (slow * a, back * b * c, fast * b * b);
     stack(&[r2 - r1, r1 - r2 - r3, r3], 0)
 }
+
+/// A problem to be measured.
+#[derive(Debug)]
+pub struct Measured {
+    /// Its name.
+    pub name: &'static str,
+    /// What the slope captures.
+    pub rates: &'static [f64],
+    /// From those and a tolerance to numbers at the end.
+    pub solve: fn((Var, Var)) -> Var,
+    /// What these are, by SciPy at a tolerance of 1e-13.
+    pub want: &'static [f64],
+}
+
+/// The problems that are measured: without stiffness, with it, and until an event.
+pub const MEASURED: [Measured; 3] = [
+    Measured {
+        name: "lotka_volterra",
+        rates: &[1.5, 1.0, 1.0, 3.0],
+        solve: |(rates, tolerance)| {
+            let f =
+                |(_, y): (Var, Var)| prey_and_predators(y, [0, 1, 2, 3].map(|i| rates.index(i)));
+            let method = ode::dopri5().rtol(tolerance).atol(tolerance);
+            method.solve(f, constant([1.0, 1.0]), constant([0.0, 10.0])).0.index(1)
+        },
+        want: &[1.0263447675750583, 0.9096910781361592],
+    },
+    Measured {
+        name: "robertson",
+        rates: &[0.04, 1e4, 3e7],
+        solve: |(rates, tolerance)| {
+            let f = |(_, y): (Var, Var)| robertson(y, [0, 1, 2].map(|i| rates.index(i)));
+            let method = ode::rodas5p().rtol(tolerance).atol(1e-6 * tolerance);
+            method.solve(f, constant([1.0, 0.0, 0.0]), constant([0.0, 4e5])).0.index(1)
+        },
+        want: &[0.004938274521005017, 1.984994087964554e-08, 0.9950617056290547],
+    },
+    Measured {
+        name: "orbit",
+        rates: &[1.0],
+        solve: |(rates, tolerance)| {
+            let f = |(_, y): (Var, Var)| {
+                let (x, v) = (y.slice_axis(0, ..2), y.slice_axis(0, 2..));
+                concat(&[v, -rates * x / x.dot(x).powf(1.5)], 0)
+            };
+            let turn = |(_, y): (Var, Var)| y.index(0) * y.index(2) + y.index(1) * y.index(3);
+            let method = ode::dopri5().rtol(tolerance).atol(tolerance);
+            let start = constant([0.5, 0.1, 0.0, 1.6]);
+            let (_, (t, _), _) = method.solve_until(f, turn, start, constant([0.0, 10.0]));
+            t.expand_dims(0)
+        },
+        want: &[1.7479841841842871],
+    },
+];
