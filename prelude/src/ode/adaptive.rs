@@ -264,14 +264,14 @@ impl Plan {
         h: Var,
         landing: Landing<Var>,
     ) -> Landing<Var> {
-        type From = (Var, State, State, State);
-        let step = |(t, y, slope, given): From| {
+        type Point = (Var, State, State, State);
+        let step = |(t, y, slope, given): Point| {
             let f = |t: Var, y: &[Var]| (course.slope)(t, y, &given);
             self.method.step(&f, (t, h), &y, &slope).0
         };
         // The rule gives the state, too, as the step gives it: derivatives of the rule are those of the step again.
         let ruled = custom_jvp(
-            |(_, landing): (From, Landing<Var>)| landing,
+            |(_, landing): (Point, Landing<Var>)| landing,
             |(from, _), (moved, _)| jvp(step)((from, moved)),
         );
         let from = (w.t, w.y.clone(), w.slope.clone(), course.given.to_vec());

@@ -62,7 +62,8 @@ impl Tolerance {
 /// By how much the next step is longer, after an error and the one before it.
 pub(super) fn grown(order: i32, error: Var, before: Var) -> Var {
     let alpha = 1.0 / f64::from(order) - 0.75 * BETA;
-    (SAFETY * before.powf(BETA) / error.powf(alpha)).clamp(SHRINK, GROW)
+    // An error of nothing allows the longest step.
+    (SAFETY * before.powf(BETA) / error.maximum(1e-8).powf(alpha)).clamp(SHRINK, GROW)
 }
 
 /// By how much the next try is shorter, after an error that was too large, or is no number.

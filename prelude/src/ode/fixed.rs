@@ -85,10 +85,10 @@ impl Fixed {
         if times.ty(at).shape[0] == 0 {
             return problem::nothing(y, at);
         }
-        on_behalf(self.name, at, || self.stepped(&slope, y, times, at))
+        on_behalf(self.name, at, || self.stepped(slope, y, times, at))
     }
 
-    fn stepped(self, slope: &Traced, y: &[Var], times: Var, at: Loc) -> (State, Stats<Var>) {
+    fn stepped(self, slope: Traced<'_>, y: &[Var], times: Var, at: Loc) -> (State, Stats<Var>) {
         let joined = Joined::of(y, at);
         let f = |t: Var, y: &[Var]| joined.join(slope.call(t, &joined.split(y)));
         let n = times.len();

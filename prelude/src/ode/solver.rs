@@ -251,13 +251,13 @@ impl Adaptive {
         if times.ty(at).shape[0] == 0 {
             return Solved::nothing(y, times, at);
         }
-        on_behalf(name, at, || self.integrated(&slope, event.flatten().as_ref(), y, times, at))
+        on_behalf(name, at, || self.integrated(slope, event.flatten(), y, times, at))
     }
 
     fn integrated(
         self,
-        slope: &Traced,
-        event: Option<&Traced>,
+        slope: Traced<'_>,
+        event: Option<Traced<'_>>,
         y: &[Var],
         times: Var,
         at: Loc,

@@ -7,19 +7,16 @@
 use super::state::State;
 use crate::Var;
 use crate::random::unmarked;
-use crate::staging::{Staged, handles, stage, vars};
+use crate::staging::{Staged, stage};
 use crate::tree::{Form, Tree};
-use tapeloom_ir::prim::Call;
-use tapeloom_ir::trace::{self, Diagnostic, Note};
+use tapeloom_ir::trace::{Diagnostic, Note};
 use tapeloom_ir::{ArrayType, FuncId, Kind, Loc, Problem};
 
 /// A function of time and state.
-#[derive(Clone, Debug)]
-pub(super) struct Traced {
+#[derive(Clone, Copy)]
+pub(super) struct Traced<'a> {
+    staged: &'a Staged,
     function: FuncId,
-    /// What it takes after them.
-    captures: Vec<Var>,
-    at: Loc,
 }
 
 /// Traces a closure at a time and a state.
@@ -33,10 +30,14 @@ pub(super) fn traced<Y: Tree<Var>, Z: Tree<Var>>(
     unmarked(|| stage::<(Var, Y), Z>(name, at, f, (t, y)).0)
 }
 
-impl Traced {
+impl<'a> Traced<'a> {
     /// The slope of a state of that form and these types, unless an error made it meaningless; one that is of another
     /// form or type is reported.
-    pub(super) fn slope(staged: &Staged, form: &Form, types: &[ArrayType]) -> Option<Traced> {
+    pub(super) fn slope(
+        staged: &'a Staged,
+        form: &Form,
+        types: &[ArrayType],
+    ) -> Option<Traced<'a>> {
         let problem = |kind, message: String, notes: Vec<Note>| {
             let help = "the slope dy/dt is a tree of the form, shapes and dtypes of the state y";
             let problem = Problem::new(kind, message, help);
@@ -69,7 +70,7 @@ impl Traced {
     }
 
     /// An event, which is a single float, unless an error made it meaningless.
-    pub(super) fn event(staged: &Staged) -> Option<Traced> {
+    pub(super) fn event(staged: &'a Staged) -> Option<Traced<'a>> {
         let types = staged.result_types();
         let fits = types.len() == 1 && types[0].shape.is_empty() && types[0].dtype.is_float();
         if fits || staged.poisoned_results().contains(&true) {
@@ -83,34 +84,22 @@ impl Traced {
         None
     }
 
-    fn of(staged: &Staged) -> Option<Traced> {
-        let captures = vars(staged.captures());
-        Some(Traced { function: staged.function()?, captures, at: staged.at })
+    fn of(staged: &'a Staged) -> Option<Traced<'a>> {
+        Some(Traced { staged, function: staged.function()? })
     }
 
-    /// The floats that it captures: what more there is has no derivative.
-    pub(super) fn floats(&self) -> State {
-        self.captures.iter().filter(|v| v.ty(self.at).dtype.is_float()).copied().collect()
+    /// The floats that it captures.
+    pub(super) fn floats(self) -> State {
+        self.staged.floats()
     }
 
     /// Its results at a time and a state.
-    pub(super) fn call(&self, t: Var, y: &[Var]) -> State {
-        self.called(t, y, &self.captures)
+    pub(super) fn call(self, t: Var, y: &[Var]) -> State {
+        self.staged.call(self.function, &[&[t], y].concat(), [], false)
     }
 
     /// The same with other floats for those that it captures.
-    pub(super) fn call_with(&self, t: Var, y: &[Var], floats: &[Var]) -> State {
-        let mut floats = floats.iter();
-        let one = |own: &Var| match own.ty(self.at).dtype.is_float() {
-            true => floats.next().copied().unwrap_or(*own),
-            false => *own,
-        };
-        let captures: Vec<Var> = self.captures.iter().map(one).collect();
-        self.called(t, y, &captures)
-    }
-
-    fn called(&self, t: Var, y: &[Var], captures: &[Var]) -> State {
-        let all: Vec<Var> = [t].iter().chain(y).chain(captures).copied().collect();
-        vars(&trace::bind(Call::inline(self.function), &handles(&all), self.at))
+    pub(super) fn call_with(self, t: Var, y: &[Var], floats: &[Var]) -> State {
+        self.staged.call_with(self.function, &[&[t], y].concat(), floats)
     }
 }

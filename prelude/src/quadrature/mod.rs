@@ -12,9 +12,9 @@
 //! # Ok::<(), tapeloom::Error>(())
 //! ```
 //!
-//! The choice of intervals is a constant of derivatives: first intervals are halved until the errors are small, and then the
-//! sum over these intervals is what is differentiated. So a derivative is an integral by the same points, and reverse
-//! mode keeps nothing of the search.
+//! The choice of intervals is a constant of derivatives: intervals are halved until the errors are small, and what is
+//! differentiated is the sum over these intervals, which is taken again for it. So a derivative is an integral by the same
+//! points, and reverse mode keeps nothing of the search.
 //!
 //! Source: QUADPACK's `qag` and `qagi`. Model: SciPy's `quad`.
 
@@ -27,7 +27,7 @@ use crate::ops::functions::{concat, constant, full, select, stack, zeros};
 use crate::ops::wrong;
 use crate::random::unmarked;
 use crate::staging::{Staged, rebuild, stage};
-use crate::transform::vmap;
+use crate::transform::{custom_jvp, jvp, vmap};
 use crate::tree::Tree;
 use crate::var::{IntoVar, caller, on_behalf, pair};
 use rule::SIZE;
@@ -131,14 +131,30 @@ fn of_staged(staged: &Staged, a: Var, b: Var, precision: Precision) -> (Vec<Var>
         return poison();
     }
     let Some(function) = staged.function() else { return poison() };
-    on_behalf("quad", at, || {
-        let integrand = Integrand { staged, function, range: Range::of(a, b) };
-        let intervals = integrand.intervals(precision);
-        let sign = integrand.range.sign;
-        let sum = integrand.sum(&intervals).into_iter().map(|y| y * sign.convert(y.dtype()));
-        (sum.collect(), intervals.errors.sum())
-    })
+    on_behalf("quad", at, || integral(&Integrand { staged, function }, (a, b), precision))
 }
+
+/// The integral, whose derivatives are those of the sum over the intervals that were found.
+fn integral(f: &Integrand<'_>, (a, b): (Var, Var), precision: Precision) -> (Vec<Var>, Var) {
+    let given = f.staged.floats();
+    let constants: Vec<Var> = given.iter().map(|p| p.stop_gradient()).collect();
+    let range = Range::of(a.stop_gradient(), b.stop_gradient());
+    let found = f.intervals(&range, &constants, precision);
+    let values = found.values.iter().map(|v| v.sum_axis(0) * range.sign.convert(v.dtype()));
+    let sum = |(a, b, given): Point| {
+        let range = Range::of(a, b);
+        let parts = f.sum(&range, &given, &found).into_iter();
+        parts.map(|y| y * range.sign.convert(y.dtype())).collect::<Vec<Var>>()
+    };
+    let ruled = custom_jvp(
+        |(_, values): (Point, Vec<Var>)| values,
+        |(from, _), (moved, _)| jvp(sum)((from, moved)),
+    );
+    (ruled(((a, b, given), values.collect())), found.errors.sum())
+}
+
+/// What an integral depends on: the limits, and the floats that the function captures.
+type Point = (Var, Var, Vec<Var>);
 
 /// The limits, and what stands for the infinite ones.
 #[derive(Clone, Copy)]
@@ -198,40 +214,38 @@ struct Intervals<T> {
     values: Vec<T>,
 }
 
+/// The function, traced.
 struct Integrand<'a> {
     staged: &'a Staged,
     function: FuncId,
-    range: Range,
 }
 
 impl Integrand<'_> {
-    /// The values at the points of intervals, each with the stretch of its place: leaves of shape `[k, 21, ..]`, for
+    /// The values at the points of intervals, each with the stretch of its place: leaves of shape `[k, .., 21]`, for
     /// intervals of shape `[k]`.
-    fn values(&self, left: Var, right: Var) -> Vec<Var> {
+    fn values(&self, range: &Range, given: &[Var], left: Var, right: Var) -> Vec<Var> {
         let [points, ..] = rule::table();
-        let dtype = left.dtype();
-        let points = constant(points.to_vec()).convert(dtype);
-        let half = 0.5 * (right - left);
-        let u = left.expand_dims(1) + half.expand_dims(1) * (1.0 + points);
-        let k = left.len();
-        let (x, stretch) = self.range.places(u.reshape([k * SIZE]));
-        let stretch = stretch * half.expand_dims(1).broadcast_to([k, SIZE]).reshape([k * SIZE]);
-        let f = |x: Var| self.staged.call(self.function, &[x], [], false);
+        let points = constant(points.to_vec()).convert(left.dtype());
+        let half = 0.5 * (right - left).expand_dims(1);
+        let u = left.expand_dims(1) + half * (1.0 + points);
+        let (k, all) = (left.len(), left.len() * SIZE);
+        let (x, stretch) = range.places(u);
+        let stretch = (stretch * half).reshape([all]);
+        let f = |x: Var| self.staged.call_with(self.function, &[x], given);
         let one = |y: Var| {
             let mut shape = vec![1; y.rank()];
-            shape[0] = k * SIZE;
+            shape[0] = all;
             let wide = stretch.convert(y.dtype()).reshape(shape);
             let rest = y.shape()[1..].to_vec();
-            (y * wide).reshape([&[k, SIZE], &rest[..]].concat())
+            (y * wide).reshape([&[k, SIZE], &rest[..]].concat()).move_axis(1, -1)
         };
-        vmap(f)(x).into_iter().map(one).collect()
+        vmap(f)(x.reshape([all])).into_iter().map(one).collect()
     }
 
-    /// The errors of intervals, `[k]`, and their integrals, `[k, ..]`, as constants.
-    fn estimates(&self, left: Var, right: Var) -> (Var, Vec<Var>) {
+    /// The errors of intervals, `[k]`, and their integrals, `[k, ..]`.
+    fn estimates(&self, range: &Range, given: &[Var], left: Var, right: Var) -> (Var, Vec<Var>) {
         let k = left.len();
-        let values =
-            self.values(left, right).into_iter().map(|y| y.stop_gradient().move_axis(1, -1));
+        let values = self.values(range, given, left, right).into_iter();
         let of = |y: Var| {
             let error = rule::error(y).reshape([k, y.size() / (k * SIZE)]);
             let worst = if error.size() == 0 { zeros([k], y.dtype()) } else { error.max_axis(1) };
@@ -243,11 +257,11 @@ impl Integrand<'_> {
     }
 
     /// Intervals whose errors are small.
-    fn intervals(&self, precision: Precision) -> Intervals<Var> {
-        let dtype = self.range.a.dtype();
+    fn intervals(&self, range: &Range, given: &[Var], precision: Precision) -> Intervals<Var> {
+        let dtype = range.a.dtype();
         let most = precision.most.max(1);
         let (left, right) = (full([1], -1.0).convert(dtype), full([1], 1.0).convert(dtype));
-        let (errors, values) = self.estimates(left, right);
+        let (errors, values) = self.estimates(range, given, left, right);
         let start = Intervals {
             left: wide_rows(left, most),
             right: wide_rows(right, most),
@@ -273,7 +287,7 @@ impl Integrand<'_> {
                 let (left, right) = (s.left.index(worst), s.right.index(worst));
                 let middle = 0.5 * (left + right);
                 let (left, right) = (stack(&[left, middle], 0), stack(&[middle, right], 0));
-                let (errors, values) = self.estimates(left, right);
+                let (errors, values) = self.estimates(range, given, left, right);
                 let put =
                     |all: Var, two: Var| all.at(worst).set(two.index(0)).at(s.n).set(two.index(1));
                 Intervals {
@@ -289,11 +303,11 @@ impl Integrand<'_> {
     }
 
     /// The integral over all intervals.
-    fn sum(&self, s: &Intervals<Var>) -> Vec<Var> {
+    fn sum(&self, range: &Range, given: &[Var], s: &Intervals<Var>) -> Vec<Var> {
         let part = |i: Var| {
             let (left, right) = (s.left.index(i), s.right.index(i));
-            let values = self.values(left.expand_dims(0), right.expand_dims(0));
-            values.into_iter().map(|y| rule::integral(y.move_axis(1, -1)).index(0)).collect()
+            let values = self.values(range, given, left.expand_dims(0), right.expand_dims(0));
+            values.into_iter().map(|y| rule::integral(y).index(0)).collect()
         };
         let none: Vec<Var> = s.values.iter().map(|v| v.index(0).zeros_like()).collect();
         let add = |(i, sum): (Var, Vec<Var>)| -> Vec<Var> {

@@ -57,6 +57,37 @@ fn a_derivative_is_that_of_what_was_computed() {
 }
 
 #[test]
+fn a_try_that_is_no_number_has_no_say_in_a_gradient() {
+    // A first step that ends below zero, where the root is none; it is rejected.
+    for method in [ode::dopri5(), ode::rodas5p()] {
+        let solve = |k: Var| {
+            let f = |(_, y): (Var, Var)| -10.0 * k * y.sqrt();
+            let times = constant([0.0, 0.15, 0.19]);
+            method.first_step(1.0).rtol(1e-8).solve(f, constant(1.0), times)
+        };
+        let (y, stats) = run(solve, 1.0).unwrap();
+        // √y = 1 - 5 k t
+        assert!(near(&numbers(&y), &[1.0, 0.0625, 0.0025], 1e-6, 0.0), "{y:?}");
+        assert!(stats.rejected.item::<i64>().unwrap() > 0);
+        let slope = run(grad(|k: Var| solve(k).0.index(2)), 1.0).unwrap();
+        assert!(near(&numbers(&slope), &[-2.0 * 0.05 * 0.95], 1e-5, 0.0), "{slope:?}");
+        let (_, slope) = run(jvp(|k: Var| solve(k).0), (1.0, 1.0)).unwrap();
+        assert!(near(&numbers(&slope)[2..], &[-2.0 * 0.05 * 0.95], 1e-5, 0.0), "{slope:?}");
+        // What was reached before the end has a derivative, where the rest has no value.
+        let early = |k: Var| {
+            let f = |(t, y): (Var, Var)| -k * y * (1.0 - t).sqrt();
+            let (y, stats) = method.solve(f, constant(1.0), constant([0.0, 0.5, 2.0]));
+            (y.index(1), (y.index(2), stats.status))
+        };
+        let ((y, (late, status)), slope) = run(value_and_grad_aux(early), 1.0).unwrap();
+        assert_eq!(ode::Status::of(&status).unwrap(), ode::Status::NotFinite);
+        assert!(late.item::<f64>().unwrap().is_nan());
+        let (y, slope) = (y.item::<f64>().unwrap(), slope.item::<f64>().unwrap());
+        assert!((y.ln() - slope / y).abs() < 1e-6, "{y} {slope}");
+    }
+}
+
+#[test]
 fn reverse_forward_and_adjoint_agree() {
     let loss = |solve: &dyn Fn((Var, Var, Var)) -> Var, x| {
         let y = solve(x);
@@ -228,4 +259,59 @@ fn a_loop_around_a_solution_is_compiled_once() {
     let data: Vec<f64> = (0..5).map(|i| (-0.7 * 0.5 * f64::from(i)).exp()).collect();
     let rate = run(fit, (0.2, Tensor::from(data))).unwrap().item::<f64>().unwrap();
     assert!((rate - 0.7).abs() < 1e-6, "{rate}");
+}
+
+#[test]
+fn equations_in_equations() {
+    // A slope that solves an equation and runs a loop; state that the slope reads; a recording.
+    let inner = |(k, y): (Var, Var)| {
+        let f = |(_, z): (Var, Var)| -k * z;
+        ode::rk4().solve(f, y, linspace(0.0, 0.1, 2)).0.index(1)
+    };
+    let outer = |k: Var| {
+        let slope = |(t, y): (Var, Var)| {
+            let doubled = |(x, n): (Var, Var)| (2.0 * x, n + k);
+            let (_, n) =
+                while_loop(|(x, _): (Var, Var)| x.lt(2.0), doubled, (1.0 + 0.1 * t, 0.0 * t));
+            -inner((k, y)) * n
+        };
+        ode::dopri5().rtol(1e-10).solve(slope, constant(1.0), linspace(0.0, 1.0, 3)).0
+    };
+    // y' = -k y e^(-0.1 k)
+    let want = (-0.3 * (-0.03f64).exp()).exp();
+    assert!((numbers(&run(outer, 0.3).unwrap())[2] - want).abs() < 1e-8);
+    check_grads(outer, 0.3, 2).unwrap();
+
+    let of_state = |k: Var| {
+        let rate = Ref::new(2.0 * k);
+        let f = |(_, y): (Var, Var)| -rate.get() * y;
+        let y = ode::dopri5().solve(f, constant(1.0), linspace(0.0, 1.0, 2)).0.index(1);
+        rate.set(0.0 * k);
+        y
+    };
+    let tape = record(of_state, 0.5).unwrap();
+    let value = tape.value().item::<f64>().unwrap();
+    assert!((value - (-1f64).exp()).abs() < 1e-6);
+    let slope = tape.pull(1.0).unwrap().item::<f64>().unwrap();
+    assert!((slope + 2.0 * (-1f64).exp()).abs() < 1e-5, "{slope}");
+    let compiled = run(grad(of_state), 0.5).unwrap().item::<f64>().unwrap();
+    assert!((slope - compiled).abs() < 1e-12);
+}
+
+#[test]
+fn no_number_on_the_way_is_none() {
+    // Checked for nan and infinity, equation by equation.
+    let swing = |(_, (x, v)): (Var, (Var, Var))| (v, -x);
+    for method in [ode::dopri5(), ode::rodas5p()] {
+        let solve = move |k: Var| {
+            let start = (k, 0.0 * k);
+            let level = |(_, (x, _)): (Var, (Var, Var))| x;
+            let (_, (t, _), _) = method.solve_until(swing, level, start, linspace(0.0, 5.0, 3));
+            t
+        };
+        let t = jit(solve).nan_check().call(1.0).unwrap().item::<f64>().unwrap();
+        assert!((t - std::f64::consts::FRAC_PI_2).abs() < 1e-4);
+    }
+    let area = |b: Var| quad(|x: Var| x.sqrt(), (0.0, b), Precision::default()).0;
+    assert!(jit(area).nan_check().call(1.0).is_ok());
 }
