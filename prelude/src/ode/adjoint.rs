@@ -47,6 +47,12 @@ pub(super) fn solve(plan: &Plan, f: Open<'_>, given: &[Var], y: &[Var], times: V
     solve((y.to_vec(), times, given.to_vec()))
 }
 
+/// λ and q; or states at the end of an interval, and their cotangents.
+type Sums = (State, State);
+
+/// The end of an interval of times and its beginning, which is where the way back ends.
+type Ends = (Var, Var);
+
 /// The way back.
 struct Back<'a> {
     plan: &'a Plan,
@@ -76,10 +82,7 @@ impl Back<'_> {
             dy.into_iter().chain(minus(dl)).chain(minus(dq)).collect::<State>()
         };
         let plan = Plan { tolerance: self.plan.tolerance.of_leaves(2 * leaves), ..*self.plan };
-        let interval = |((lambda, q), ((from, to), (y, ct))): (
-            (State, State),
-            ((Var, Var), (State, State)),
-        )| {
+        let interval = |((lambda, q), ((from, to), (y, ct))): (Sums, (Ends, Sums))| {
             let speed = (self.f)(from, &y, p);
             let by_time = dot(&ct, &speed, from);
             let begin: State = [y, sum(&lambda, &ct), q].concat();
