@@ -11,7 +11,7 @@
 
 use super::control::{LEAST_ERROR, Tolerance, first_length, grown, shrunk};
 use super::events::Event;
-use super::method::{Landing, Method, Piece};
+use super::method::{Interpolant, Method, StepEnd};
 use super::state::{Open, State, chosen, constants};
 use super::{Stats, Status};
 use crate::Var;
@@ -23,7 +23,7 @@ use tapeloom_ir::Dtype;
 
 /// A method and what it is to do.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Plan {
+pub(super) struct Integrator {
     pub(super) method: Method,
     pub(super) tolerance: Tolerance,
     /// Lengths, with or without sign, in the dtype of times.
@@ -34,12 +34,12 @@ pub(super) struct Plan {
 
 /// Where an integration is.
 #[derive(Tree, Clone, Debug)]
-pub(super) struct Walk<T> {
+pub(super) struct Integration<T> {
     pub(super) t: T,
     pub(super) y: Vec<T>,
     pub(super) slope: Vec<T>,
     /// The step that ended here.
-    pub(super) piece: Piece<T>,
+    pub(super) interpolant: Interpolant<T>,
     /// The next step to try, with its sign.
     h: T,
     /// The error of the last step that was taken.
@@ -49,12 +49,12 @@ pub(super) struct Walk<T> {
     pub(super) stats: Stats<T>,
 }
 
-/// A step that is tried.
+/// A trial step.
 #[derive(Tree, Clone, Debug)]
-struct Try<T> {
+struct Trial<T> {
     /// Its length; after a rejection, that of the next one.
     h: T,
-    landing: Landing<T>,
+    end: StepEnd<T>,
     error: T,
     accepted: T,
     rejected: T,
@@ -63,7 +63,7 @@ struct Try<T> {
 
 /// What is integrated.
 #[derive(Clone, Copy)]
-pub(super) struct Course<'a> {
+pub(super) struct Ivp<'a> {
     slope: Open<'a>,
     /// The floats that the slope captures.
     given: &'a [Var],
@@ -79,7 +79,7 @@ pub(super) struct Course<'a> {
 /// Steps shorter than so many rounding errors of the time are too small.
 const ROUNDINGS: f64 = 10.0;
 
-impl Plan {
+impl Integrator {
     /// The states at times, at least one, and where the integration ended.
     pub(super) fn solve(
         &self,
@@ -87,53 +87,53 @@ impl Plan {
         event: Option<Event<'_>>,
         y: &[Var],
         times: Var,
-    ) -> (State, Walk<Var>) {
+    ) -> (State, Integration<Var>) {
         let (start, end) = (times.index(0), times.index(-1).stop_gradient());
         let span = end - start.stop_gradient();
         let shortest = span.abs() * epsilon(times.dtype()).powi(2);
-        let course = Course { slope, given, event, end, direction: span.signum(), shortest };
-        let walk = self.start(&course, y, times);
+        let ivp = Ivp { slope, given, event, end, direction: span.signum(), shortest };
+        let integration = self.start(&ivp, y, times);
         if times.len() == 1 {
-            return (y.iter().map(|y| y.expand_dims(0)).collect(), walk);
+            return (y.iter().map(|y| y.expand_dims(0)).collect(), integration);
         }
-        let (walk, rows) = scan(
-            |(walk, at): (Walk<Var>, Var)| {
-                let walk = self.advance(&course, walk, at);
-                let row = self.row(&course, &walk, at);
-                (walk, row)
+        let (integration, rows) = scan(
+            |(integration, at): (Integration<Var>, Var)| {
+                let integration = self.advance(&ivp, integration, at);
+                let row = self.row(&ivp, &integration, at);
+                (integration, row)
             },
-            walk,
+            integration,
             times.slice_axis(0, 1..),
         );
         let rows = y.iter().zip(rows).map(|(y, rows)| concat(&[y.expand_dims(0), rows], 0));
-        (rows.collect(), walk)
+        (rows.collect(), integration)
     }
 
     /// Before the first step.
-    fn start(&self, course: &Course<'_>, y: &[Var], times: Var) -> Walk<Var> {
+    fn start(&self, ivp: &Ivp<'_>, y: &[Var], times: Var) -> Integration<Var> {
         let t = times.index(0);
-        let slope = (course.slope)(t, y, course.given);
+        let slope = (ivp.slope)(t, y, ivp.given);
         let (guess, evaluations) = match self.first_step {
             Some(h) => (h.abs(), 1i64),
             None => {
-                let given = constants(course.given);
-                let f = |t: Var, y: &[Var]| (course.slope)(t, y, &given);
-                let at = (t.stop_gradient(), course.direction);
+                let given = constants(ivp.given);
+                let f = |t: Var, y: &[Var]| (ivp.slope)(t, y, &given);
+                let at = (t.stop_gradient(), ivp.direction);
                 let known = (&constants(y)[..], &constants(&slope)[..]);
                 (first_length(&f, self.method.order(), &self.tolerance, at, known), 2)
             }
         };
-        let steps = times.diff(1, 0) * course.direction;
+        let steps = times.diff(1, 0) * ivp.direction;
         let ordered = steps.ge(0.0).all() & times.is_finite().all();
         let status = select(ordered, Status::Done as i64, Status::UnorderedTimes as i64);
-        Walk {
+        Integration {
             t,
-            piece: self.method.before(t, y, &slope),
+            interpolant: self.method.before(t, y, &slope),
             y: y.to_vec(),
             slope,
-            h: self.bounded(course.direction * guess).stop_gradient(),
+            h: self.bounded(ivp.direction * guess).stop_gradient(),
             error: t.zeros_like() + LEAST_ERROR,
-            sign: course.event.map(|event| event(t, y).stop_gradient().signum()),
+            sign: ivp.event.map(|event| event(t, y).stop_gradient().signum()),
             stats: Stats { status, evaluations: constant(evaluations), ..Stats::none() },
         }
     }
@@ -147,39 +147,39 @@ impl Plan {
     }
 
     /// Steps until one ends at a time or beyond it, or there are no more.
-    fn advance(&self, course: &Course<'_>, walk: Walk<Var>, at: Var) -> Walk<Var> {
-        let (at, direction) = (at.stop_gradient(), course.direction);
+    fn advance(&self, ivp: &Ivp<'_>, integration: Integration<Var>, at: Var) -> Integration<Var> {
+        let (at, direction) = (at.stop_gradient(), ivp.direction);
         while_loop(
-            |w: Walk<Var>| {
+            |w: Integration<Var>| {
                 ((at - w.t) * direction).gt(0.0) & w.stats.status.eq(Status::Done as i64)
             },
-            |w: Walk<Var>| self.step(course, w),
-            walk,
+            |w: Integration<Var>| self.step(ivp, w),
+            integration,
         )
     }
 
     /// Lengths, each shorter than the one before, until an error is small enough; all of it constants.
-    fn tried(&self, course: &Course<'_>, w: &Walk<Var>) -> Try<Var> {
-        let (t, left) = (w.t.stop_gradient(), course.end - w.t.stop_gradient());
-        let (y, slope, given) = (constants(&w.y), constants(&w.slope), constants(course.given));
-        let f = |t: Var, y: &[Var]| (course.slope)(t, y, &given);
-        let shortest = course.shortest.maximum(ROUNDINGS * epsilon(t.dtype()) * t.abs());
+    fn trial(&self, ivp: &Ivp<'_>, w: &Integration<Var>) -> Trial<Var> {
+        let (t, left) = (w.t.stop_gradient(), ivp.end - w.t.stop_gradient());
+        let (y, slope, given) = (constants(&w.y), constants(&w.slope), constants(ivp.given));
+        let f = |t: Var, y: &[Var]| (ivp.slope)(t, y, &given);
+        let shortest = ivp.shortest.maximum(ROUNDINGS * epsilon(t.dtype()) * t.abs());
         let most = i64::try_from(self.max_steps).unwrap_or(i64::MAX);
         let before = w.stats.accepted + w.stats.rejected;
-        let none = Try {
+        let none = Trial {
             h: w.h.stop_gradient(),
-            landing: self.method.nowhere(&w.y),
+            end: self.method.nowhere(&w.y),
             error: w.error.stop_gradient(),
             accepted: constant(false),
             rejected: constant(0i64),
             status: w.stats.status,
         };
         while_loop(
-            |s: Try<Var>| !s.accepted & s.status.eq(Status::Done as i64),
-            |s: Try<Var>| {
+            |s: Trial<Var>| !s.accepted & s.status.eq(Status::Done as i64),
+            |s: Trial<Var>| {
                 let h = select(reaches(s.h, left), left, s.h);
-                let (landing, errors) = self.method.step(&f, (t, h), &y, &slope);
-                let error = self.tolerance.norm(&errors, &[&y, &landing.y]);
+                let (end, errors) = self.method.step(&f, (t, h), &y, &slope);
+                let error = self.tolerance.norm(&errors, &[&y, &end.y]);
                 let accepted = error.le(1.0);
                 let next = select(accepted, h, h * shrunk(self.method.order(), error));
                 let failure = select(
@@ -193,29 +193,29 @@ impl Plan {
                 let short = !accepted & !next.abs().gt(shortest);
                 let status = select(short, failure, status);
                 let rejected = s.rejected + (!accepted).convert(Dtype::I64);
-                Try { h: next, landing, error, accepted: accepted & !out, rejected, status }
+                Trial { h: next, end, error, accepted: accepted & !out, rejected, status }
             },
             none,
         )
     }
 
     /// A step, unless there is none.
-    fn step(&self, course: &Course<'_>, w: Walk<Var>) -> Walk<Var> {
-        let tried = self.tried(course, &w);
-        let accepted = tried.accepted;
+    fn step(&self, ivp: &Ivp<'_>, w: Integration<Var>) -> Integration<Var> {
+        let trial = self.trial(ivp, &w);
+        let accepted = trial.accepted;
         // Where there is none, its rule is still evaluated: for a step so short that all of it are numbers.
-        let h = select(accepted, tried.h, course.direction * course.shortest).stop_gradient();
-        let landing = self.taken(course, &w, h, tried.landing);
-        let (start, left) = (w.t.stop_gradient(), course.end - w.t.stop_gradient());
+        let h = select(accepted, trial.h, ivp.direction * ivp.shortest).stop_gradient();
+        let end = self.taken(ivp, &w, h, trial.end);
+        let (start, left) = (w.t.stop_gradient(), ivp.end - w.t.stop_gradient());
 
         // The last step ends where it should, to the last bit; the derivative is that of `t + h`.
         let t = w.t + h;
-        let off = select(h.eq(left), course.end - t.stop_gradient(), 0.0);
+        let off = select(h.eq(left), ivp.end - t.stop_gradient(), 0.0);
         let t = t + off.stop_gradient();
 
-        let (sign, crossed) = match (course.event, w.sign) {
+        let (sign, crossed) = match (ivp.event, w.sign) {
             (Some(event), Some(before)) => {
-                let now = event(t, &landing.y).stop_gradient().signum();
+                let now = event(t, &end.y).stop_gradient().signum();
                 let crossed = accepted & (before * now).le(0.0) & before.ne(0.0);
                 let now = select(now.eq(0.0), before, now);
                 (Some(select(accepted, now, before)), crossed)
@@ -224,32 +224,32 @@ impl Plan {
         };
         // A step that ends where it began would be taken for ever.
         let still = accepted & t.stop_gradient().eq(start);
-        let status = select(still, Status::StepTooSmall as i64, tried.status);
+        let status = select(still, Status::StepTooSmall as i64, trial.status);
         let status = select(crossed, Status::Event as i64, status);
 
-        let longer = grown(self.method.order(), tried.error, w.error);
+        let longer = grown(self.method.order(), trial.error, w.error);
         // After a rejection a step does not grow.
-        let longer = select(tried.rejected.gt(0), longer.minimum(1.0), longer);
+        let longer = select(trial.rejected.gt(0), longer.minimum(1.0), longer);
         let pick = |new: &[Var], old: &[Var]| chosen(accepted, new, old);
-        let terms = landing.terms.iter().zip(&w.piece.terms);
-        let tries = tried.rejected + accepted.convert(Dtype::I64);
-        Walk {
-            piece: Piece {
-                t: select(accepted, w.t, w.piece.t),
-                h: select(accepted, h, w.piece.h),
-                y: pick(&w.y, &w.piece.y),
+        let terms = end.terms.iter().zip(&w.interpolant.terms);
+        let tries = trial.rejected + accepted.convert(Dtype::I64);
+        Integration {
+            interpolant: Interpolant {
+                t: select(accepted, w.t, w.interpolant.t),
+                h: select(accepted, h, w.interpolant.h),
+                y: pick(&w.y, &w.interpolant.y),
                 terms: terms.map(|(new, old)| pick(new, old)).collect(),
             },
             t: select(accepted, t, w.t),
-            y: pick(&landing.y, &w.y),
-            slope: pick(&landing.slope, &w.slope),
+            y: pick(&end.y, &w.y),
+            slope: pick(&end.slope, &w.slope),
             h: self.bounded(h * longer).stop_gradient(),
-            error: tried.error.maximum(LEAST_ERROR).stop_gradient(),
+            error: trial.error.maximum(LEAST_ERROR).stop_gradient(),
             sign,
             stats: Stats {
                 status,
                 accepted: w.stats.accepted + accepted.convert(Dtype::I64),
-                rejected: w.stats.rejected + tried.rejected,
+                rejected: w.stats.rejected + trial.rejected,
                 evaluations: w.stats.evaluations + tries * self.method.evaluations() as i64,
                 jacobians: w.stats.jacobians + tries * self.method.jacobians() as i64,
             },
@@ -259,30 +259,30 @@ impl Plan {
     /// Where a step ended, which is known, with the derivative of the step.
     fn taken(
         &self,
-        course: &Course<'_>,
-        w: &Walk<Var>,
+        ivp: &Ivp<'_>,
+        w: &Integration<Var>,
         h: Var,
-        landing: Landing<Var>,
-    ) -> Landing<Var> {
+        end: StepEnd<Var>,
+    ) -> StepEnd<Var> {
         type Point = (Var, State, State, State);
         let step = |(t, y, slope, given): Point| {
-            let f = |t: Var, y: &[Var]| (course.slope)(t, y, &given);
+            let f = |t: Var, y: &[Var]| (ivp.slope)(t, y, &given);
             self.method.step(&f, (t, h), &y, &slope).0
         };
         // The rule gives the state, too, as the step gives it: derivatives of the rule are those of the step again.
         let ruled = custom_jvp(
-            |(_, landing): (Point, Landing<Var>)| landing,
+            |(_, end): (Point, StepEnd<Var>)| end,
             |(from, _), (moved, _)| jvp(step)((from, moved)),
         );
-        let from = (w.t, w.y.clone(), w.slope.clone(), course.given.to_vec());
-        ruled((from, landing))
+        let from = (w.t, w.y.clone(), w.slope.clone(), ivp.given.to_vec());
+        ruled((from, end))
     }
 
     /// The state at a time, nan where the integration has not come.
-    fn row(&self, course: &Course<'_>, w: &Walk<Var>, at: Var) -> State {
-        let reached = ((at - w.t) * course.direction).le(0.0)
-            & w.stats.status.ne(Status::UnorderedTimes as i64);
-        let row = self.method.between(&w.piece, (&w.y, &w.slope), at);
+    fn row(&self, ivp: &Ivp<'_>, w: &Integration<Var>, at: Var) -> State {
+        let reached =
+            ((at - w.t) * ivp.direction).le(0.0) & w.stats.status.ne(Status::UnorderedTimes as i64);
+        let row = self.method.between(&w.interpolant, (&w.y, &w.slope), at);
         row.into_iter().map(|y| select(reached, y, f64::NAN)).collect()
     }
 }

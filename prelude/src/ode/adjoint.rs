@@ -13,7 +13,7 @@
 //!
 //! Source: Chen, Rubanova, Bettencourt and Duvenaud, *Neural ordinary differential equations* (2018).
 
-use super::adaptive::Plan;
+use super::adaptive::Integrator;
 use super::state::{Open, State, sum};
 use super::stats::Stats;
 use crate::Var;
@@ -27,11 +27,17 @@ type Given = (State, Var, State);
 /// A solution and what it took.
 type Solved = (State, Stats<Var>);
 
-/// As [`Plan::solve`], with the adjoint equation for reverse mode. Forward mode goes through the steps.
-pub(super) fn solve(plan: &Plan, f: Open<'_>, given: &[Var], y: &[Var], times: Var) -> Solved {
+/// As [`Integrator::solve`], with the adjoint equation for reverse mode. Forward mode goes through the steps.
+pub(super) fn solve(
+    integrator: &Integrator,
+    f: Open<'_>,
+    given: &[Var],
+    y: &[Var],
+    times: Var,
+) -> Solved {
     let forward = |(y, times, p): Given| -> Solved {
-        let (rows, walk) = plan.solve((f, &p), None, &y, times);
-        (rows, walk.stats)
+        let (rows, integration) = integrator.solve((f, &p), None, &y, times);
+        (rows, integration.stats)
     };
     let solve = custom_rules(
         forward,
@@ -41,7 +47,7 @@ pub(super) fn solve(plan: &Plan, f: Open<'_>, given: &[Var], y: &[Var], times: V
             ((rows.clone(), stats), (rows, x))
         },
         |(rows, (y, times, p)): (State, Given), (ct, _): Solved| {
-            Back { plan, f, rows: &rows, ct: &ct }.cotangents(&y, times, &p)
+            Back { integrator, f, rows: &rows, ct: &ct }.cotangents(&y, times, &p)
         },
     );
     solve((y.to_vec(), times, given.to_vec()))
@@ -55,7 +61,7 @@ type Ends = (Var, Var);
 
 /// The way back.
 struct Back<'a> {
-    plan: &'a Plan,
+    integrator: &'a Integrator,
     f: Open<'a>,
     rows: &'a [Var],
     ct: &'a [Var],
@@ -81,12 +87,15 @@ impl Back<'_> {
             let minus = |x: State| x.into_iter().map(|x| -x);
             dy.into_iter().chain(minus(dl)).chain(minus(dq)).collect::<State>()
         };
-        let plan = Plan { tolerance: self.plan.tolerance.of_leaves(2 * leaves), ..*self.plan };
+        let integrator = Integrator {
+            tolerance: self.integrator.tolerance.of_leaves(2 * leaves),
+            ..*self.integrator
+        };
         let interval = |((lambda, q), ((from, to), (y, ct))): (Sums, (Ends, Sums))| {
             let speed = (self.f)(from, &y, p);
             let by_time = dot(&ct, &speed, from);
             let begin: State = [y, sum(&lambda, &ct), q].concat();
-            let (ends, _) = plan.solve((&slope, p), None, &begin, stack(&[from, to], 0));
+            let (ends, _) = integrator.solve((&slope, p), None, &begin, stack(&[from, to], 0));
             let last: State = ends.iter().map(|x| x.index(1)).collect();
             let (lambda, q) = last[leaves..].split_at(leaves);
             ((lambda.to_vec(), q.to_vec()), by_time)

@@ -6,7 +6,7 @@
 //! differentiated.
 
 use super::Status;
-use super::adaptive::Walk;
+use super::adaptive::Integration;
 use super::method::Method;
 use super::state::State;
 use crate::Var;
@@ -21,25 +21,26 @@ pub(super) type Event<'a> = &'a dyn Fn(Var, &[Var]) -> Var;
 pub(super) fn end(
     method: Method,
     event: Event<'_>,
-    walk: &Walk<Var>,
+    integration: &Integration<Var>,
     last: Var,
     at: Loc,
 ) -> (Var, State) {
-    let state = |t: Var| method.between(&walk.piece, (&walk.y, &walk.slope), t);
-    let happened = walk.stats.status.eq(Status::Event as i64);
-    let done = walk.stats.status.eq(Status::Done as i64);
-    let otherwise = select(done, last, walk.t);
+    let state =
+        |t: Var| method.between(&integration.interpolant, (&integration.y, &integration.slope), t);
+    let happened = integration.stats.status.eq(Status::Event as i64);
+    let done = integration.stats.status.eq(Status::Done as i64);
+    let otherwise = select(done, last, integration.t);
     // Without an event the equation is that of the end, and has its root and its derivative.
     let equation = |t: Var| select(happened, event(t, &state(t)), t - otherwise);
-    let t = between(&equation, walk.piece.t, walk.t, at);
+    let t = between(&equation, integration.interpolant.t, integration.t, at);
     let t = select(happened, t, otherwise);
     (t, state(t))
 }
 
 /// The states at times, nan at those behind an event at time t.
-pub(super) fn until(walk: &Walk<Var>, t: Var, times: Var, rows: &[Var]) -> State {
+pub(super) fn until(integration: &Integration<Var>, t: Var, times: Var, rows: &[Var]) -> State {
     let onwards = (times - times.index(0)).stop_gradient().abs();
-    let happened = walk.stats.status.eq(Status::Event as i64);
+    let happened = integration.stats.status.eq(Status::Event as i64);
     let behind = happened & onwards.gt((t - times.index(0)).stop_gradient().abs());
     let cut = |rows: &Var| {
         let mut shape = rows.shape().to_vec();

@@ -15,7 +15,7 @@ pub(super) enum Method {
 
 /// Where a step ended.
 #[derive(Tree, Clone, Debug)]
-pub(super) struct Landing<T> {
+pub(super) struct StepEnd<T> {
     pub(super) y: Vec<T>,
     /// The slope there, with which the next step begins.
     pub(super) slope: Vec<T>,
@@ -25,7 +25,7 @@ pub(super) struct Landing<T> {
 
 /// A step that was taken, but for the state at its end.
 #[derive(Tree, Clone, Debug)]
-pub(super) struct Piece<T> {
+pub(super) struct Interpolant<T> {
     /// When it began.
     pub(super) t: T,
     /// How long it was.
@@ -75,29 +75,29 @@ impl Method {
         (t, h): (Var, Var),
         y: &[Var],
         slope: &[Var],
-    ) -> (Landing<Var>, State) {
+    ) -> (StepEnd<Var>, State) {
         match self {
             Method::Pair(pair) => pair.step(f, (t, h), y, slope),
             Method::Rosenbrock(method) => method.step(f, (t, h), y, slope),
         }
     }
 
-    /// Before the first step: a piece of length 1, whose dense output has the right value and slope at its
+    /// Before the first step: an interpolant of length 1, whose dense output has the right value and slope at its
     /// beginning, where alone it is asked.
-    pub(super) fn before(self, t: Var, y: &[Var], slope: &[Var]) -> Piece<Var> {
+    pub(super) fn before(self, t: Var, y: &[Var], slope: &[Var]) -> Interpolant<Var> {
         let mut terms = self.nowhere(y).terms;
         terms[0] = slope.to_vec();
-        Piece { t, h: t.ones_like(), y: y.to_vec(), terms }
+        Interpolant { t, h: t.ones_like(), y: y.to_vec(), terms }
     }
 
-    /// A landing of that form, of zeros.
-    pub(super) fn nowhere(self, y: &[Var]) -> Landing<Var> {
+    /// The end of a step of that form, of zeros.
+    pub(super) fn nowhere(self, y: &[Var]) -> StepEnd<Var> {
         let zeros = || y.iter().map(|y| y.zeros_like()).collect::<State>();
         let terms = match self {
             Method::Pair(_) => 2,
             Method::Rosenbrock(_) => 3,
         };
-        Landing { y: zeros(), slope: zeros(), terms: (0..terms).map(|_| zeros()).collect() }
+        StepEnd { y: zeros(), slope: zeros(), terms: (0..terms).map(|_| zeros()).collect() }
     }
 
     /// The state at a time within a step, given state and slope at its end:
@@ -105,13 +105,18 @@ impl Method {
     /// ```text
     /// y(t + θ h) = y + θ (c₁ + (1-θ) (c₂ + θ (c₃ + (1-θ) c₄)))
     /// ```
-    pub(super) fn between(self, piece: &Piece<Var>, end: (&[Var], &[Var]), at: Var) -> State {
-        let first = difference(end.0, &piece.y);
+    pub(super) fn between(
+        self,
+        interpolant: &Interpolant<Var>,
+        end: (&[Var], &[Var]),
+        at: Var,
+    ) -> State {
+        let first = difference(end.0, &interpolant.y);
         let rest = match self {
-            Method::Pair(_) => Pair::coefficients(piece, &first, end.1),
-            Method::Rosenbrock(_) => piece.terms.clone(),
+            Method::Pair(_) => Pair::coefficients(interpolant, &first, end.1),
+            Method::Rosenbrock(_) => interpolant.terms.clone(),
         };
-        let theta = (at - piece.t) / piece.h;
+        let theta = (at - interpolant.t) / interpolant.h;
         let back = 1.0 - theta;
         let factors = [theta, back, theta, back];
         let terms: Vec<&State> = [&first].into_iter().chain(&rest).collect();
@@ -123,6 +128,6 @@ impl Method {
             };
             Some(scaled(factor, &c))
         });
-        inner.map_or_else(|| piece.y.clone(), |inner| sum(&piece.y, &inner))
+        inner.map_or_else(|| interpolant.y.clone(), |inner| sum(&interpolant.y, &inner))
     }
 }

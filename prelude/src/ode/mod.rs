@@ -7,7 +7,7 @@
 //! | [`rk4`], [`euler`] | steps that are given | 4, 1 |
 //!
 //! A state is any tree of floats, and `f` a closure of `(t, y)` that gives a tree of the same form; it may use any
-//! [`Var`] around it. A solution is asked for at times, the first of which is where it starts, and has an axis of
+//! [`Var`](crate::Var) around it. A solution is asked for at times, the first of which is where it starts, and has an axis of
 //! these times in front of every leaf. Beside it come [`Stats`]: what it took, and whether it succeeded.
 //!
 //! ```

@@ -3,7 +3,7 @@
 //! The slope at the end of a step is the first of the next one (the pair is *first same as last*), so a step that is
 //! accepted evaluates it once. It also belongs to the estimate of the error and to the dense output.
 
-use super::method::{Landing, Piece};
+use super::method::{Interpolant, StepEnd};
 use super::state::{Slope, State, difference, scaled, weighted};
 use super::tableau::Tableau;
 use crate::Var;
@@ -29,22 +29,26 @@ impl Pair {
         (t, h): (Var, Var),
         y: &[Var],
         first: &[Var],
-    ) -> (Landing<Var>, State) {
+    ) -> (StepEnd<Var>, State) {
         let (next, mut k) = self.method.step(f, (t, h), y, first);
         let slope = f(t + h, &next);
         k.push(slope.clone());
         let error = scaled(h, &weighted(self.error, &k));
         let terms = vec![first.to_vec(), weighted(self.dense, &k)];
-        (Landing { y: next, slope, terms }, error)
+        (StepEnd { y: next, slope, terms }, error)
     }
 
     /// The last three coefficients of [`Method::between`](super::method::Method::between), given the first one and
     /// the slope at the end of the step.
-    pub(super) fn coefficients(piece: &Piece<Var>, first: &[Var], last: &[Var]) -> Vec<State> {
-        let [slope, quartic] = &piece.terms[..] else { return Vec::new() };
-        let second = difference(&scaled(piece.h, slope), first);
-        let third = difference(&difference(first, &scaled(piece.h, last)), &second);
-        vec![second, third, scaled(piece.h, quartic)]
+    pub(super) fn coefficients(
+        interpolant: &Interpolant<Var>,
+        first: &[Var],
+        last: &[Var],
+    ) -> Vec<State> {
+        let [slope, quartic] = &interpolant.terms[..] else { return Vec::new() };
+        let second = difference(&scaled(interpolant.h, slope), first);
+        let third = difference(&difference(first, &scaled(interpolant.h, last)), &second);
+        vec![second, third, scaled(interpolant.h, quartic)]
     }
 }
 

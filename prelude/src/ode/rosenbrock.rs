@@ -7,7 +7,7 @@
 //! All stages have one matrix, so a step takes one Jacobian and one LU factorization, and no Newton iteration. The
 //! Jacobian is exact: columns by forward mode.
 
-use super::method::Landing;
+use super::method::StepEnd;
 use super::state::{Slope, State};
 use crate::Var;
 use crate::linalg::{lu_factor, solve_factored};
@@ -40,7 +40,7 @@ impl Rosenbrock {
         (t, h): (Var, Var),
         y: &[Var],
         first: &[Var],
-    ) -> (Landing<Var>, State) {
+    ) -> (StepEnd<Var>, State) {
         let (y, tree) = ravel(&y.to_vec());
         let first = ravel(&first.to_vec()).0;
         // The dtype of a Jacobian's columns is that of the state, which need not be that of times.
@@ -65,7 +65,7 @@ impl Rosenbrock {
         let [d1, d2, d3] = self.dense.map(|weights| total(y.zeros_like(), weights, &u));
         // d₂ + θ d₃ = d₂ + d₃ - (1-θ) d₃
         let terms = [d1, d2 + d3, -d3].map(&tree).to_vec();
-        (Landing { y: tree(next), slope: tree(flat((t + h, next))), terms }, tree(error))
+        (StepEnd { y: tree(next), slope: tree(flat((t + h, next))), terms }, tree(error))
     }
 }
 

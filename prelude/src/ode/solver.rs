@@ -1,6 +1,6 @@
 //! Adaptive methods as users call them.
 
-use super::adaptive::{Plan, epsilon};
+use super::adaptive::{Integrator, epsilon};
 use super::control::Tolerance;
 use super::joined::Joined;
 use super::method::Method;
@@ -102,6 +102,7 @@ pub fn rodas5p() -> Adaptive {
 
 impl Adaptive {
     /// What the error of a step may be as a share of the state; 10⁻⁶ if not said, and not below some rounding errors.
+    /// Tolerances and lengths of steps are constants of derivatives.
     #[track_caller]
     pub fn rtol(self, share: impl IntoVar) -> Adaptive {
         Adaptive { relative: float(share), ..self }
@@ -219,6 +220,9 @@ impl Adaptive {
     /// energy fast, the gradient is wrong unless times are close; then
     /// [`checkpoint`](crate::checkpoint()) with a budget of bytes is right. So the methods for stiff systems have no adjoint.
     ///
+    /// Forward mode along a tangent, [`jvp`](crate::jvp()), goes through the steps; [`linearize`](crate::linearize()) and
+    /// [`jacfwd`](crate::jacfwd()), which read the derivative off the reverse one, are an error.
+    ///
     /// ```
     /// use tapeloom::prelude::*;
     /// let loss = |k: Var| {
@@ -263,7 +267,7 @@ impl Adaptive {
         at: Loc,
     ) -> Solved {
         let joined = Joined::of(y, at);
-        let plan = self.plan(y, times);
+        let integrator = self.integrator(y, times);
         let y = joined.join(y.to_vec());
         let f = |t: Var, y: &[Var], floats: &[Var]| {
             joined.join(slope.call_with(t, &joined.split(y), floats))
@@ -271,25 +275,30 @@ impl Adaptive {
         let floats = slope.floats();
         let last = times.index(-1);
         if self.adjoint {
-            let (rows, stats) = adjoint::solve(&plan, &f, &floats, &y, times);
+            let (rows, stats) = adjoint::solve(&integrator, &f, &floats, &y, times);
             let end: State = rows.iter().map(|row| row.index(-1)).collect();
             let rows = joined.split_rows(&rows, times.len());
             return Solved { rows, t: last, y: joined.split(&end), stats };
         }
         let Some(event) = event else {
-            let (rows, walk) = plan.solve((&f, &floats), None, &y, times);
+            let (rows, integration) = integrator.solve((&f, &floats), None, &y, times);
             let rows = joined.split_rows(&rows, times.len());
-            return Solved { rows, t: last, y: joined.split(&walk.y), stats: walk.stats };
+            return Solved {
+                rows,
+                t: last,
+                y: joined.split(&integration.y),
+                stats: integration.stats,
+            };
         };
         let event = |t: Var, y: &[Var]| {
             let value = event.call(t, &joined.split(y)).first().copied().unwrap_or(t);
             value.convert(t.dtype())
         };
-        let (rows, walk) = plan.solve((&f, &floats), Some(&event), &y, times);
-        let (t, y) = events::end(self.method, &event, &walk, last, at);
-        let rows = events::until(&walk, t, times, &rows);
+        let (rows, integration) = integrator.solve((&f, &floats), Some(&event), &y, times);
+        let (t, y) = events::end(self.method, &event, &integration, last, at);
+        let rows = events::until(&integration, t, times, &rows);
         let rows = joined.split_rows(&rows, times.len());
-        Solved { rows, t, y: joined.split(&y), stats: walk.stats }
+        Solved { rows, t, y: joined.split(&y), stats: integration.stats }
     }
 
     /// Whether there is an adjoint method where one is asked for; if not, that is reported.
@@ -310,12 +319,12 @@ impl Adaptive {
     }
 
     /// With numbers in the dtype of times.
-    fn plan(self, y: &[Var], times: Var) -> Plan {
+    fn integrator(self, y: &[Var], times: Var) -> Integrator {
         let own = |x: Var| x.convert(times.dtype()).stop_gradient();
         // Below some rounding errors an error is noise, and no step is small enough.
         let rounding = y.iter().map(|y| epsilon(y.dtype())).fold(0.0, f64::max);
         let relative = own(self.relative).maximum(LEAST_SHARE * rounding);
-        Plan {
+        Integrator {
             method: self.method,
             tolerance: Tolerance { relative, absolute: own(self.absolute), leaves: usize::MAX },
             first_step: self.first_step.map(own),

@@ -146,6 +146,25 @@ fn an_adjoint_reaches_all_that_the_slope_captures() {
 }
 
 #[test]
+fn adjoints_of_members_are_those_alone() {
+    let loss = |k: Var| {
+        let f = |(t, (x, v)): (Var, (Var, Var))| (v, -k * x + 0.1 * t);
+        let ends = linspace(0.0, 4.0, 3);
+        let method = ode::dopri5().adjoint();
+        method.solve(f, (constant(1.0), constant(0.0)), ends).0.0.square().sum()
+    };
+    let k = [0.5, 20.0];
+    let all = numbers(&run(vmap(grad(loss)), k).unwrap());
+    let each = k.map(|k| numbers(&run(grad(loss), k).unwrap())[0]);
+    assert!(near(&all, &each, 1e-12, 0.0), "{all:?} {each:?}");
+    // Within a loop, and of the loop.
+    let summed = |k: Var| fori_loop(2, |(_, s): (Var, Var)| s + loss(k + s), 0.0 * k);
+    let slope = numbers(&run(grad(summed), 0.5).unwrap())[0];
+    let [above, below] = [0.5 + 1e-5, 0.5 - 1e-5].map(|k| numbers(&run(summed, k).unwrap())[0]);
+    assert!((slope - (above - below) / 2e-5).abs() < 1e-3 * slope.abs(), "{slope} {above} {below}");
+}
+
+#[test]
 fn an_adjoint_keeps_nothing_of_its_steps() {
     let kept = |adjoint: bool, end: f64| {
         let loss = move |k: Var| {
