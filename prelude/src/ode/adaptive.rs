@@ -10,7 +10,7 @@
 //! evaluation of each step, where derivatives are asked for.
 
 use super::control::{LEAST_ERROR, Tolerance, first_length, grown, shrunk};
-use super::events::Event;
+use super::events::{Crossing, Event};
 use super::method::{Interpolant, Method, StepEnd};
 use super::state::{Open, State, chosen, constants};
 use super::{Stats, Status};
@@ -30,6 +30,7 @@ pub(super) struct Integrator {
     pub(super) first_step: Option<Var>,
     pub(super) largest_step: Option<Var>,
     pub(super) max_steps: usize,
+    pub(super) crossing: Crossing,
 }
 
 /// Where an integration is.
@@ -91,7 +92,13 @@ impl Integrator {
         let (start, end) = (times.index(0), times.index(-1).stop_gradient());
         let span = end - start.stop_gradient();
         let shortest = span.abs() * epsilon(times.dtype()).powi(2);
-        let ivp = Ivp { slope, given, event, end, direction: span.signum(), shortest };
+        let direction = span.signum();
+        // `t + h` may be a rounding error beyond the end, where there need be no slope.
+        let slope = |t: Var, y: &[Var], given: &[Var]| {
+            let beyond = ((t.stop_gradient() - end) * direction).maximum(0.0) * direction;
+            slope(t - beyond.stop_gradient(), y, given)
+        };
+        let ivp = Ivp { slope: &slope, given, event, end, direction, shortest };
         let integration = self.start(&ivp, y, times);
         if times.len() == 1 {
             return (y.iter().map(|y| y.expand_dims(0)).collect(), integration);
@@ -216,7 +223,8 @@ impl Integrator {
         let (sign, crossed) = match (ivp.event, w.sign) {
             (Some(event), Some(before)) => {
                 let now = event(t, &end.y).stop_gradient().signum();
-                let crossed = accepted & (before * now).le(0.0) & before.ne(0.0);
+                let started = self.crossing.from(before);
+                let crossed = accepted & (before * now).le(0.0) & started;
                 let now = select(now.eq(0.0), before, now);
                 (Some(select(accepted, now, before)), crossed)
             }

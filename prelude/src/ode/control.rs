@@ -69,7 +69,7 @@ pub(super) fn grown(order: i32, error: Var, before: Var) -> Var {
 /// By how much the next try is shorter, after an error that was too large, or is no number.
 pub(super) fn shrunk(order: i32, error: Var) -> Var {
     let alpha = 1.0 / f64::from(order) - 0.75 * BETA;
-    select(error.is_finite(), (SAFETY / error.powf(alpha)).clamp(SHRINK, 1.0), SHRINK)
+    select(error.is_finite(), (SAFETY / error.powf(alpha)).maximum(SHRINK), SHRINK)
 }
 
 /// The length of the first step, without a sign: such that a step of Euler's method would be right to a hundredth

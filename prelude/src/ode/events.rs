@@ -17,6 +17,28 @@ use tapeloom_ir::Loc;
 /// A number of time and state.
 pub(super) type Event<'a> = &'a dyn Fn(Var, &[Var]) -> Var;
 
+/// Which changes of an event's sign end an integration, in the order in which it goes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Crossing {
+    /// Both.
+    Any,
+    /// From below zero upwards.
+    Up,
+    /// From above zero downwards.
+    Down,
+}
+
+impl Crossing {
+    /// Whether a change from that sign is one.
+    pub(super) fn from(self, sign: Var) -> Var {
+        match self {
+            Crossing::Any => sign.ne(0.0),
+            Crossing::Up => sign.lt(0.0),
+            Crossing::Down => sign.gt(0.0),
+        }
+    }
+}
+
 /// When and where an integration ended: at an event, at the last time, or where it could not go on.
 pub(super) fn end(
     method: Method,

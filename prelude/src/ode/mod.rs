@@ -57,6 +57,7 @@ mod stats;
 mod tableau;
 mod traced;
 
+pub use events::Crossing;
 pub use fixed::{Fixed, euler, rk4};
 pub use solver::{Adaptive, dopri5, rodas5p};
 pub use stats::{Stats, Status};

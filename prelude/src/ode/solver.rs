@@ -2,6 +2,7 @@
 
 use super::adaptive::{Integrator, epsilon};
 use super::control::Tolerance;
+use super::events::Crossing;
 use super::joined::Joined;
 use super::method::Method;
 use super::pair::DORMAND_PRINCE;
@@ -27,6 +28,7 @@ pub struct Adaptive {
     first_step: Option<Var>,
     largest_step: Option<Var>,
     max_steps: usize,
+    crossing: Crossing,
     adjoint: bool,
 }
 
@@ -48,6 +50,7 @@ fn adaptive(method: Method) -> Adaptive {
         first_step: None,
         largest_step: None,
         max_steps: 100_000,
+        crossing: Crossing::Any,
         adjoint: false,
     }
 }
@@ -131,6 +134,26 @@ impl Adaptive {
     /// How many steps may be tried, 100,000 if not said.
     pub fn max_steps(self, steps: usize) -> Adaptive {
         Adaptive { max_steps: steps, ..self }
+    }
+
+    /// Which change of an event's sign ends [`Adaptive::solve_until`]; any if not said.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// // When a pendulum comes back to the middle: it first passes it the other way.
+    /// let swing = |(_, (x, v)): (Var, (Var, Var))| (v, -x);
+    /// let back = |x0: Var| {
+    ///     let method = ode::dopri5().crossing(ode::Crossing::Up);
+    ///     let middle = |(_, (x, _)): (Var, (Var, Var))| x;
+    ///     method.solve_until(swing, middle, (x0, 0.0 * x0), linspace(0.0, 9.0, 2)).1.0
+    /// };
+    /// let t = run(back, 1.0)?.item::<f64>()?;
+    /// assert!((t - 1.5 * std::f64::consts::PI).abs() < 1e-5);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[doc(alias = "direction")]
+    pub fn crossing(self, crossing: Crossing) -> Adaptive {
+        Adaptive { crossing, ..self }
     }
 
     /// The solution of `dy/dt = f(t, y)` with `y = y0` at the first of the times, at all of them (a vector, ascending or
@@ -330,6 +353,7 @@ impl Adaptive {
             first_step: self.first_step.map(own),
             largest_step: self.largest_step.map(own),
             max_steps: self.max_steps,
+            crossing: self.crossing,
         }
     }
 }

@@ -142,3 +142,11 @@ for n in [2, 3, 4, 6]:
         ("pchip", PchipInterpolator(x[:n], y[:n])),
     ]:
         write(kind="curve", f=kind, x=x[:n], y=y[:n], places=places, out=curve(places), slopes=curve(places, 1))
+
+# Ends that would overshoot, and turn.
+y = np.array([0.0, 0.1, -1.9, -2.0, 3.0, 3.1])
+curve = PchipInterpolator(x, y)
+write(kind="curve", f="pchip", x=x, y=y, places=places, out=curve(places), slopes=curve(places, 1))
+y = np.array([0.0, 2.0, 2.1, 2.2, 2.3, -4.0])
+curve = PchipInterpolator(x, y)
+write(kind="curve", f="pchip", x=x, y=y, places=places, out=curve(places), slopes=curve(places, 1))

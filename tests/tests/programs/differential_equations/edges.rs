@@ -83,6 +83,23 @@ fn slopes_of_every_kind() {
 }
 
 #[test]
+fn an_end_is_reached_and_not_passed() {
+    // Ends that no sum of steps meets by itself; the slope is no number beyond them.
+    for i in 1..=40 {
+        let end = 0.1 * f64::from(i) + 0.7 / f64::from(i);
+        for method in METHODS {
+            let f = |(t, y): (Var, Var)| y.ones_like() + 0.0 * (end - t).sqrt();
+            let method = method().first_step(end / 3.5).largest_step(end / 3.5);
+            let solve = |()| method.solve(f, constant(0.0), constant([0.0, end]));
+            let (y, stats) = run(solve, ()).unwrap();
+            assert!(near(&numbers(&y)[1..], &[end], 1e-13, 0.0), "{end}: {y:?}");
+            let steps = (stats.accepted.item::<i64>(), stats.rejected.item::<i64>());
+            assert_eq!((status(&stats), steps), (Status::Done, (Ok(4), Ok(0))), "{end}");
+        }
+    }
+}
+
+#[test]
 fn options_are_obeyed() {
     let f = |(_, y): (Var, Var)| -y;
     let ends = || linspace(0.0, 1.0, 2);
@@ -156,11 +173,33 @@ fn events_at_their_edges() {
     // None: the end, and the state there.
     let (t, x, status) = until(|_, x| x - 10.0, 1.0, 5.0);
     assert!(t == 5.0 && (x + 7.5).abs() < 1e-9 && status == Status::Done);
-    // At the end, and backwards.
+    // At the end, where the solution is still one, and backwards.
+    let at_end = |times: Var| {
+        let event = |(t, _): (Var, Var)| t - 5.0;
+        ode::dopri5().solve_until(|(_, y): (Var, Var)| -y, event, constant(1.0), times).0
+    };
+    assert!(numbers(&run(at_end, [0.0, 5.0]).unwrap())[1].is_finite());
     let (t, _, status) = until(|t, _| t - 5.0, 1.0, 5.0);
     assert!(t == 5.0 && status == Status::Event);
     let (t, _, status) = until(|_, x| x + 1.5, 1.0, -5.0);
     assert!((t + 1.0).abs() < 1e-9 && status == Status::Event);
+    // Only downwards: the way up is none.
+    let down = |crossing: ode::Crossing| {
+        let f = |(_, (_, v)): (Var, (Var, Var))| (v, -v.ones_like());
+        let level = |(_, (x, _)): (Var, (Var, Var))| x - 0.375;
+        let method = ode::dopri5().crossing(crossing).largest_step(0.25);
+        let solve = |()| {
+            let start = (constant(0.0), constant(1.0));
+            method.solve_until(f, level, start, three() * 2.0)
+        };
+        let (_, (t, _), stats) = run(solve, ()).unwrap();
+        (t.item::<f64>().unwrap(), super::status(&stats))
+    };
+    let crossings = [ode::Crossing::Any, ode::Crossing::Up, ode::Crossing::Down];
+    for (crossing, want) in crossings.into_iter().zip([0.5, 0.5, 1.5]) {
+        let (t, status) = down(crossing);
+        assert!((t - want).abs() < 1e-9 && status == Status::Event, "{crossing:?}: {t}");
+    }
     // Never a number: never an event.
     let (t, _, status) = until(|_, x| x * f64::NAN, 1.0, 5.0);
     assert!(t == 5.0 && status == Status::Done);
