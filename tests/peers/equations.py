@@ -3,10 +3,11 @@
 Prints one object {"name", "value", "unit"} a line, as `bench --json equations` does, with `scipy_` or `diffrax_` in front;
 times are medians. SciPy has RK45 (the same pair) and DOP853, and Radau and BDF for the stiff problem; diffrax has Dopri5 and
 Kvaerno5, compiled, with gradients by its own checkpointed reverse mode. On a machine with several cores JAX takes them
-all: `taskset -c 0` gives it one, as tapeloom takes.
+all: `taskset -c 0` gives it one, as tapeloom takes. Arguments are names of problems, if not all are wanted.
 """
 
 import json
+import sys
 import time
 
 import diffrax
@@ -105,7 +106,7 @@ def in_diffrax(name, make, rates, y0, end, want):
         absolute = tolerance * 1e-6 if stiff else tolerance
         control = diffrax.PIDController(rtol=tolerance, atol=absolute)
         s = diffrax.diffeqsolve(
-            term, method, 0.0, end, None, jnp.array(y0), rates, stepsize_controller=control, max_steps=16384, event=event
+            term, method, 0.0, end, None, jnp.array(y0), rates, stepsize_controller=control, max_steps=2**17, event=event
         )
         return s.ts if name == "orbit" else s.ys[-1]
 
@@ -127,5 +128,7 @@ def in_diffrax(name, make, rates, y0, end, want):
 
 
 for problem in PROBLEMS:
+    if sys.argv[1:] and problem[0] not in sys.argv[1:]:
+        continue
     in_scipy(*problem)
     in_diffrax(*problem)

@@ -18,8 +18,8 @@ const MOST_ITERATIONS: i64 = 5000;
 /// The `x` between `a` and `b` with `f(x) = 0`, where f has another sign at `a` than at `b`: to its last bits.
 ///
 /// `f` is a continuous function of one float, and may use any [`Var`] around it; the derivative is with respect to
-/// those, by the implicit function theorem, and `a` and `b` have none. Where the signs are equal, or f is nan, the
-/// root is nan. Of several roots it is one. For many roots at once, [`vmap`](crate::vmap): each member ends by itself.
+/// those, by the implicit function theorem, and `a` and `b` have none. Where the signs are equal, f
+/// is nan, or a and b are not finite, the root is nan. Of several roots it is one. For many roots at once, [`vmap`](crate::vmap): each member ends by itself.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -119,7 +119,8 @@ fn best(s: &Search<Var>) -> (Var, Var, Var) {
 fn chandrupatla(f: &dyn Fn(Var) -> Var, a: Var, b: Var) -> Var {
     let (fa, fb) = (f(a), f(b));
     let begin = Search { x: [a, b, a], y: [fa, fb, fa], part: number(a, 0.5), n: constant(0i64) };
-    let opposed = (fa.signum() * fb.signum()).le(0.0);
+    let finite = a.is_finite() & b.is_finite();
+    let opposed = finite & (fa.signum() * fb.signum()).le(0.0);
     let end = while_loop(
         |s: Search<Var>| {
             let (_, y, least) = best(&s);

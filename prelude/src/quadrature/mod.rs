@@ -56,8 +56,8 @@ impl Default for Precision {
 /// An error is so many rounding errors of the integral of the absolute value at least.
 const ROUNDINGS: f64 = 50.0;
 
-/// Intervals of (-1, 1) that are shorter are not halved: their points would no longer differ.
-const SHORTEST: f64 = 1e-12;
+/// Intervals of (-1, 1) that are shorter than so many rounding errors are not halved: their points would no longer differ.
+const SHORTEST: f64 = 1000.0;
 
 /// The rounding error of a dtype.
 fn epsilon(dtype: Dtype) -> f64 {
@@ -163,7 +163,7 @@ struct Range {
     b: Var,
     /// Which are finite.
     finite: [Var; 2],
-    /// -1 where they are the other way round.
+    /// -1 where they are the other way round, 0 between infinity and itself, nan where one is.
     sign: Var,
 }
 
@@ -173,6 +173,8 @@ impl Range {
         let (low, high) = (select(ordered, a, b), select(ordered, b, a));
         let finite = [low.is_finite(), high.is_finite()];
         let sign = select(ordered, a.ones_like(), -a.ones_like());
+        let sign = select(a.eq(b) & a.is_infinite(), 0.0, sign);
+        let sign = select(a.is_nan() | b.is_nan(), f64::NAN, sign);
         // An infinite limit times zero would be nan where it is not looked at.
         let limit = |x: Var, finite: Var| select(finite, x, x.zeros_like());
         Range { a: limit(low, finite[0]), b: limit(high, finite[1]), finite, sign }
@@ -279,7 +281,8 @@ impl Integrand<'_> {
                 let size = sizes.reduce(|x, y| x.maximum(y)).unwrap_or(zeros([], dtype));
                 let may = (relative * size).maximum(precision.absolute);
                 let worst = s.errors.argmax(0);
-                let wide = (s.right.index(worst) - s.left.index(worst)).gt(SHORTEST);
+                let wide =
+                    (s.right.index(worst) - s.left.index(worst)).gt(SHORTEST * epsilon(dtype));
                 s.errors.sum().gt(may) & s.n.lt(most as i64) & wide
             },
             |s: Intervals<Var>| {

@@ -86,6 +86,7 @@ fn roots_have_derivatives_and_edges() {
     assert!(of(|x| x * x + 1.0, -1.0, 2.0).is_nan());
     assert!(of(|x| x.ln() - 1.0, -1.0, 2.0).is_nan());
     assert!(of(|x| x.sin(), -1.0, 2.0).abs() < 1e-300);
+    assert!(of(|x| x, f64::NEG_INFINITY, 2.0).is_nan() && of(|x| x, f64::NAN, 2.0).is_nan());
     assert_eq!(of(|x| x - 1e-200, -1.0, 1e200), 1e-200);
     assert!((of(|x| select(x.gt(0.25), 1.0, -1.0), 0.0, 1.0) - 0.25).abs() < 1e-15);
     let single = run(|c: Var| root_between(|x: Var| x * x - c, 0f32, 2f32), 2f32).unwrap();
