@@ -122,6 +122,23 @@ fn reverse_forward_and_adjoint_agree() {
 }
 
 #[test]
+fn transforms_nest() {
+    // Reverse over reverse is forward over reverse; batches of batches of gradients are what they are alone.
+    for method in [ode::dopri5(), ode::rodas5p(), ode::dopri5().adjoint()] {
+        let place = move |k: Var| {
+            let f = |(t, (x, v)): (Var, (Var, Var))| (v, -k * x + t);
+            let start = (constant(1.0), constant(0.0));
+            method.rtol(1e-8).solve(f, start, linspace(0.0, 2.0, 2)).0.0.index(1)
+        };
+        let twice = numbers(&run(grad(grad(place)), 2.0).unwrap());
+        assert!(near(&twice, &numbers(&run(hessian(place), 2.0).unwrap()), 1e-9, 0.0));
+        let all = numbers(&run(vmap(vmap(grad(place))), [[1.0, 2.0], [3.0, 30.0]]).unwrap());
+        let each = [1.0, 2.0, 3.0, 30.0].map(|k| numbers(&run(grad(place), k).unwrap())[0]);
+        assert!(near(&all, &each, 1e-11, 0.0), "{all:?} {each:?}");
+    }
+}
+
+#[test]
 fn an_adjoint_reaches_all_that_the_slope_captures() {
     // A table of integers and a tree of matrices; what is no float is captured, and has no derivative.
     let solve = |adjoint: bool| {
