@@ -68,12 +68,15 @@ pub mod fft;
 mod function;
 pub mod host_calls;
 pub mod implicit;
+pub mod interpolate;
 pub mod jit;
 pub mod linalg;
 pub mod nn;
+pub mod ode;
 pub mod ops;
 pub mod optim;
 mod prng;
+pub mod quadrature;
 pub mod random;
 mod sized;
 mod staging;
@@ -95,6 +98,7 @@ pub use implicit::*;
 pub use jit::{CallReport, Compiled, Explanation, Jit, Stage, eval_shape, jit, run};
 pub use linalg::{MatrixNorm, Triangle};
 pub use ops::functions::*;
+pub use quadrature::{Precision, quad};
 pub use sized::Unique;
 pub use state::Ref;
 pub use tapeloom_backend::{MachineModel, Rematerialized, TapePlan, Target, accelerator, layout};
@@ -121,6 +125,7 @@ pub mod prelude {
     pub use crate::linalg::{MatrixNorm, Triangle};
     pub use crate::ops::functions::*;
     pub use crate::optim::Optimizer;
+    pub use crate::quadrature::{Precision, quad};
     pub use crate::state::Ref;
     pub use crate::transform::*;
     pub use crate::tree::{
@@ -128,7 +133,7 @@ pub mod prelude {
         tree_leaves, tree_map, tree_map2, tree_map3, tree_paths, tree_sum, zeros_like,
     };
     pub use crate::var::{IntoVar, Var};
-    pub use crate::{conv, fft, linalg, nn, optim, random};
+    pub use crate::{conv, fft, interpolate, linalg, nn, ode, optim, random};
     pub use tapeloom_derive::Tree;
     pub use tapeloom_ir::{Cancel, Dtype, Policy, Shape, Tensor};
 }

@@ -229,6 +229,26 @@ impl Staged {
         self.bind(call, args, more)
     }
 
+    /// The floats among the captures; what more there is has no derivative.
+    pub(crate) fn floats(&self) -> Vec<Var> {
+        let captures = vars(self.captures()).into_iter();
+        captures.filter(|v| v.ty(self.at).dtype.is_float()).collect()
+    }
+
+    /// Calls a function on `args` and the captures, with others for the floats among them: for transforms that
+    /// differentiate with respect to them, too.
+    pub(crate) fn call_with(&self, function: FuncId, args: &[Var], floats: &[Var]) -> Vec<Var> {
+        let mut floats = floats.iter();
+        let mut one = |own: Var| {
+            let float = own.ty(self.at).dtype.is_float();
+            let given = if float { floats.next() } else { None };
+            given.copied().unwrap_or(own).handle
+        };
+        let captures = vars(self.captures()).into_iter().map(&mut one);
+        let operands: Vec<Handle> = args.iter().map(|v| v.handle).chain(captures).collect();
+        vars(&trace::bind(Call::inline(function), &operands, self.at))
+    }
+
     /// Emits a call on `args`, the captures, and `more`.
     pub(crate) fn bind(
         &self,

@@ -19,6 +19,7 @@ chapters! {
     control_flow = "../../book/src/control-flow.md";
     conventions = "../../book/src/conventions.md";
     convolutions = "../../book/src/convolutions.md";
+    differential_equations = "../../book/src/differential-equations.md";
     errors = "../../book/src/errors.md";
     fast_programs = "../../book/src/fast-programs.md";
     implicit = "../../book/src/implicit.md";

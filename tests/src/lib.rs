@@ -11,6 +11,7 @@
 //! - [`Elements`]: elements by position; [`read_tensor`]: tensors as text;
 //! - [`Counting`]: an allocator that counts;
 //! - [`conformance`]: golden numbers computed by JAX;
+//! - [`equations`]: differential equations, to solve and to measure;
 //! - [`gradbench`]: the evals of GradBench and its protocol;
 //! - [`imperative`]: random programs that write to arrays, and what they mean;
 //! - [`layouts`]: the same tape laid out in four ways, to measure;
@@ -37,6 +38,7 @@ pub mod conformance;
 mod counting;
 mod effect_log;
 mod elements;
+pub mod equations;
 pub mod equivalences;
 pub mod error_asserts;
 pub mod exactness;

@@ -6,6 +6,7 @@
 //! | [`custom_linear_solve`] | `x` with `A x = b`, where `A` is a closure | any closure, [`cg`], [`gmres`] or [`bicgstab`] |
 //! | [`custom_root`] | `x` with `f(x) = 0` | any closure |
 //! | [`fixed_point`] | `x` with `g(x) = x` | going on with `x ← g(x)` |
+//! | [`root_between`] | a number `x` with `f(x) = 0` between two others | interpolation and halves |
 //!
 //! The closures may use any [`Var`] around them, and the derivative is with respect to those: by the
 //! implicit function theorem it costs one linear system a tangent or cotangent, and nothing of the
@@ -14,8 +15,11 @@
 //! Source: JAX's `custom_linear_solve` and `custom_root`; Griewank and Walther, "Evaluating
 //! Derivatives", chapter 15.
 
+mod bracket;
 mod krylov;
 
+pub(crate) use bracket::between;
+pub use bracket::root_between;
 pub use krylov::{Krylov, Until, bicgstab, bicgstab_with, cg, cg_with, gmres, gmres_with};
 
 use crate::Var;

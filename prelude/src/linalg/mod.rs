@@ -38,6 +38,7 @@ pub use factors::{
 pub use functions::{expm, polyfit, sqrtm};
 pub use measures::{MatrixNorm, cond_number, cond_number_by, matrix_norm, matrix_rank};
 pub use sampled::{multivariate_normal, multivariate_normal_logpdf, orthogonal};
+pub(crate) use solve::solve_factored;
 pub use solve::{det, inv, lstsq, lu_solve, pinv, slogdet, solve, solve_checked};
 pub use triangular::{Triangle, solve_triangular};
 pub use tridiagonal::tridiagonal_solve;

@@ -91,6 +91,16 @@ pub fn solve(a: Var, b: impl IntoVar) -> Var {
     }
 }
 
+/// The solution of [`solve`] by factors of [`lu_factor`] that are there, and constants to derivatives.
+#[track_caller]
+pub(crate) fn solve_factored(a: Var, factors: LuFactors, b: Var) -> Var {
+    let at = caller();
+    match System::of("solve", a, b, at) {
+        Ok(system) => on_behalf("solve", at, || implicit(a, &system, factors, at)),
+        Err(problem) => wrong(problem, &[a, b], b.ty(at), at),
+    }
+}
+
 /// The solution of a system by factors of its matrix that are constants to derivatives.
 fn implicit(a: Var, system: &System, f: LuFactors, at: Loc) -> Var {
     let of = |right: Var| System { matrix: system.matrix, right, solution: right.ty(at) };

@@ -202,7 +202,7 @@ pub fn polyval(coefficients: impl IntoVar, x: impl IntoVar) -> Var {
 /// Linear interpolation: the value at x of the polygon through the points (xp, fp), of which xp ascends.
 /// Outside it is the first or last of fp.
 ///
-/// At a corner the derivative is that of the right side. All pairs of x and xp are compared, without an
+/// Smooth curves are in [`interpolate`](crate::interpolate). At a corner the derivative is that of the right side. All pairs of x and xp are compared, without an
 /// array of pairs.
 ///
 /// Errors: `shape` if xp and fp are no vectors of one extent, or empty.

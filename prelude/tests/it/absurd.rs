@@ -103,7 +103,45 @@ fn sizes() {
         "irfft": |x, n| fft::irfft(x, fft::along(0).points(n));
         "fftn": |x, n| fft::fftn(x, fft::along([n]).points_each([n])).abs();
         "dct": |x, n| fft::dct(x, fft::Cosine::III, fft::along(0).points(n));
+        "max_steps": |x, n| ode::dopri5().max_steps(n).solve(decay, x, x.flatten());
+        "substeps": |x, n| ode::euler().substeps(n).solve(decay, x, linspace(0.0, 1.0, 1));
+        "quad": |x, n| {
+            let precision = Precision { most: n, ..Precision::default() };
+            quad(|t: Var| t * x.sum(), (0.0, 1.0), precision)
+        };
     }
+}
+
+/// `-y`, of whatever it is.
+fn decay((_, y): (Var, Var)) -> Var {
+    -y
+}
+
+#[test]
+fn equations_and_curves() {
+    use interpolate::{Ends, cubic_spline, pchip};
+    // Of all operands those that a solution, a curve or an integral may take, and an empty and an integer one.
+    let of = |all: &[usize]| all.iter().map(|i| operands().swap_remove(*i)).collect::<Vec<_>>();
+    for x in &of(&[0, 1, 2, 4, 6, 9]) {
+        for y in of(&[0, 1, 4, 7]) {
+            let y = || constant(&y);
+            let with = |name: &str| format!("{name} with {}", y().array_type());
+            for method in [ode::dopri5(), ode::rodas5p(), ode::dopri5().adjoint()] {
+                survives(&with("solve"), |x| method.solve(decay, x, y()), x);
+                survives(&with("tolerances"), |x| method.rtol(x).solve(decay, y(), x), x);
+                survives(&with("steps"), |x| method.first_step(x).solve(decay, y(), y()), x);
+                let event = |(_, y): (Var, Var)| y;
+                survives(&with("event"), |x| method.solve_until(decay, event, x, y()), x);
+            }
+            survives(&with("rk4"), |x| ode::rk4().solve(|(t, x)| x * t, x, y()), x);
+            survives(&with("spline"), |x| cubic_spline(x, y(), Ends::NotAKnot).at(x), x);
+            survives(&with("ends"), |x| cubic_spline(x, x, Ends::Clamped(y(), x)).at(y()), x);
+            survives(&with("pchip"), |x| pchip(x, y()).at(y()), x);
+            survives(&with("quad"), |x| quad(|t: Var| t * y(), (x, y()), Precision::default()), x);
+            survives(&with("root_between"), |x| root_between(|t: Var| t - y(), x, y()), x);
+        }
+    }
+    all_survived();
 }
 
 #[test]

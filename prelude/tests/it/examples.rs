@@ -21,6 +21,7 @@ examples! {
     gaussian_process = "../../examples/gaussian_process.rs";
     mlp = "../../examples/mlp.rs";
     neural_ode = "../../examples/neural_ode.rs";
+    orbit = "../../examples/orbit.rs";
     springs = "../../examples/springs.rs";
     transformer = "../../examples/transformer.rs";
 }

@@ -36,6 +36,9 @@
 //! - `linalg_ROUTINE_SIZE_us`, `linalg_ROUTINE_SIZE_grad_us`: a factorization or a solution and a number of its
 //!   results, and the gradient beside, of one matrix or of a batch; `linalg_gp_N_grad_ms`, `linalg_kalman_grad_ms`:
 //!   likelihoods with their gradients; `fft_N_us`, `rfft_N_us`, `fft2_512_us`: transforms. `tests/peers/linalg.py` prints the same rows for JAX and numpy;
+//! - `equations_PROBLEM_TOLERANCE_us`, `.._grad_us`: differential equations at relative tolerances, and their gradients by the
+//!   rates; `equations_PROBLEM_TOLERANCE_error`, how far the result is from SciPy's at 1e-13, as a share;
+//!   `equations_PROBLEM_compile_ms`. `tests/peers/equations.py` prints the same rows for SciPy and diffrax;
 //! - `networks_NAME_DTYPE_ms`, `networks_NAME_DTYPE_grad_ms`: networks of convolutions, the loss and with it the gradient in
 //!   all weights, and `networks_NAME_DTYPE_grad_mb`, what the call holds beside its arguments and results;
 //!   `tests/peers/networks.py` prints the same rows for JAX and PyTorch;
@@ -49,7 +52,7 @@
 //!   in every way to keep less: milliseconds, MB at most, MB kept, and `native_KERNEL_FORM_by_hand_ms`.
 //!
 //! `bench transformer fit` measures these groups alone: scalar, unrolled, gradbench, fit, transformer,
-//! iterations, ode, while, rnn, pages, layouts, refs, record, linalg, networks, wide, suite; and native, which is measured only if it is named, since
+//! iterations, ode, while, rnn, pages, layouts, refs, record, linalg, equations, networks, wide, suite; and native, which is measured only if it is named, since
 //! it takes minutes and gigabytes. Of the last two `bench suite lenet` measures the kernels whose names
 //! contain a word.
 //!
@@ -65,6 +68,7 @@ use std::error::Error;
 use std::hint::black_box;
 use std::time::Instant;
 use tapeloom::prelude::*;
+use tapeloom_tests::equations::MEASURED;
 use tapeloom_tests::gradbench;
 use tapeloom_tests::layouts::{Gradient, LAYOUTS, VALUES};
 use tapeloom_tests::linear_algebra;
@@ -108,7 +112,7 @@ type Group = (&'static str, fn(Print<'_>) -> Outcome<()>);
 /// Groups that are measured only if they are named.
 const LONG: [&str; 1] = ["native"];
 
-const GROUPS: [Group; 18] = [
+const GROUPS: [Group; 19] = [
     ("scalar", |print| {
         print("scalar_grad_call_ns", scalar_call()?, "ns");
         Ok(())
@@ -243,6 +247,7 @@ const GROUPS: [Group; 18] = [
         print("record_1e6_peak_mib", peak, "MiB");
         Ok(())
     }),
+    ("equations", equations),
     ("linalg", linear_algebra_times),
     ("networks", network_times),
     ("wide", |print| {
@@ -751,6 +756,30 @@ fn linear_algebra_times(print: Print<'_>) -> Outcome<()> {
     let z = Complex { re: x.clone(), im: x };
     let plane = jit(|z: Complex| fft::fft2(z));
     print("fft2_512_us", time(|| plane.call(&z))? * 1e6, "us");
+    Ok(())
+}
+
+/// Differential equations: errors, times of values and of gradients.
+fn equations(print: Print<'_>) -> Outcome<()> {
+    for problem in MEASURED {
+        let name = problem.name;
+        let rates = Tensor::from(problem.rates.to_vec());
+        let value = jit(problem.solve);
+        let gradient = jit(|(rates, tolerance): (Var, Var)| {
+            grad(|rates: Var| (problem.solve)((rates, tolerance)).sum())(rates)
+        });
+        let start = Instant::now();
+        value.call((&rates, 1e-4))?;
+        print(&format!("equations_{name}_compile_ms"), start.elapsed().as_secs_f64() * 1e3, "ms");
+        for tolerance in [1e-4, 1e-6, 1e-8, 1e-10] {
+            let of = |what: &str| format!("equations_{name}_{tolerance:e}_{what}");
+            let found = value.call((&rates, tolerance))?;
+            let off = found.numbers().zip(problem.want).map(|(y, want)| (y / want - 1.0).abs());
+            print(&of("error"), off.fold(0.0, f64::max), "1");
+            print(&of("us"), time(|| value.call((&rates, tolerance)))? * 1e6, "us");
+            print(&of("grad_us"), time(|| gradient.call((&rates, tolerance)))? * 1e6, "us");
+        }
+    }
     Ok(())
 }
 

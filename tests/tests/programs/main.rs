@@ -8,6 +8,8 @@ mod closure_cost;
 mod compile_fail;
 mod custom_rules;
 mod depth;
+mod distributions;
+mod differential_equations;
 mod effects;
 mod from_scratch;
 mod host_calls;

@@ -1,38 +1,22 @@
-//! The names of the list, each either there or waiting for something, and the page that says so.
+//! The names of the list, each there, and the page that says how it is called.
 //!
 //! A name is there if a public item of the library is called so, or has it as `#[doc(alias)]`: both are
 //! read from the source. `BLESS=1 cargo test -p tapeloom-tests --test laws vocabulary::` writes the page.
 
 use super::values::INTENDED;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-
-/// What names wait for, stated once.
-const WAITING: &[(&str, &str)] = &[
-];
 
 /// Names that mean something else here, and what has their meaning.
 const MEANT: &[(&str, &str)] =
     &[("ravel", "flatten"), ("round", "round_ties_even"), ("select", "select_first")];
 
 #[test]
-fn every_name_is_there_or_waits() {
-    let (there, waiting) = (there(), waiting());
-    let mut wrong = Vec::new();
-    for name in sections().into_iter().flat_map(|(_, names)| names) {
-        match (there.contains_key(&name), waiting.get(name.as_str())) {
-            (true, Some(what)) => {
-                wrong.push(format!("{name} is there, and said to wait for {what}"))
-            }
-            (false, None) => wrong.push(format!("{name} is not there, and waits for nothing")),
-            (true, None) | (false, Some(_)) => {}
-        }
-    }
-    let listed: BTreeSet<String> = sections().into_iter().flat_map(|(_, names)| names).collect();
-    for name in waiting.keys().filter(|n| !listed.contains(**n)) {
-        wrong.push(format!("{name} is said to wait, and nobody asks for it"));
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+fn every_name_is_there() {
+    let there = there();
+    let names = sections().into_iter().flat_map(|(_, names)| names);
+    let missing: Vec<String> = names.filter(|name| !there.contains_key(name)).collect();
+    assert!(missing.is_empty(), "not there: {}", missing.join(", "));
 }
 
 #[test]
@@ -64,16 +48,6 @@ fn sections() -> Vec<(String, Vec<String>)> {
     }
     assert!(sections.iter().map(|(_, names)| names.len()).sum::<usize>() == 401);
     sections
-}
-
-fn waiting() -> BTreeMap<&'static str, &'static str> {
-    let mut all = BTreeMap::new();
-    for (what, names) in WAITING {
-        for name in names.split_whitespace() {
-            assert!(all.insert(name, *what).is_none(), "{name} waits twice");
-        }
-    }
-    all
 }
 
 /// Every name under which something public is found, with what it is called.
@@ -189,18 +163,16 @@ Names are Rust's where `f64` has the method.
 ";
 
 fn page() -> String {
-    let (there, waiting) = (there(), waiting());
+    let there = there();
     let mut page = INTRODUCTION.to_owned();
     for (title, names) in sections() {
         let mut same = Vec::new();
         let mut other = Vec::new();
-        let mut waits: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for name in names {
-            match (there.get(&name), waiting.get(name.as_str())) {
-                (_, Some(what)) => waits.entry(what).or_default().push(format!("`{name}`")),
-                (Some(ours), None) if *ours == name => same.push(format!("`{name}`")),
-                (Some(ours), None) => other.push((name, ours)),
-                (None, None) => {}
+            match there.get(&name) {
+                Some(ours) if *ours == name => same.push(format!("`{name}`")),
+                Some(ours) => other.push((name, ours)),
+                None => {}
             }
         }
         page += &format!("\n## {title}\n");
@@ -211,12 +183,6 @@ fn page() -> String {
             page += "\n| there | here |\n|---|---|\n";
             for (name, ours) in other {
                 page += &format!("| `{name}` | `{ours}` |\n");
-            }
-        }
-        if !waits.is_empty() {
-            page += "\nNot there yet:\n\n";
-            for (what, names) in waits {
-                page += &format!("- waiting for {what}: {}\n", names.join(", "));
             }
         }
     }

@@ -1,0 +1,157 @@
+//! The root of a function of one number between two where its signs differ.
+
+use super::{krylov, root};
+use crate::Var;
+use crate::control::while_loop;
+use crate::ops::functions::{constant, select};
+use crate::ops::{number, wrong};
+use crate::prng::unmarked;
+use crate::staging::{Staged, stage};
+use crate::var::{IntoVar, caller, on_behalf, pair};
+use tapeloom_derive::Tree;
+use tapeloom_ir::trace::Diagnostic;
+use tapeloom_ir::{Kind, Loc, Problem};
+
+/// The most evaluations: enough to come by halves from the largest number to the smallest, with a step between each two.
+const MOST_ITERATIONS: i64 = 5000;
+
+/// The `x` between `a` and `b` with `f(x) = 0`, where f has another sign at `a` than at `b`: to its last bits.
+///
+/// `f` is a continuous function of one float, and may use any [`Var`] around it; the derivative is with respect to
+/// those, by the implicit function theorem, and `a` and `b` have none. Where the signs are equal, f
+/// is nan, or a and b are not finite, the root is nan. Of several roots it is one. For many roots at once, [`vmap`](crate::vmap): each member ends by itself.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// // x eˣ = c
+/// let lambert = |c: Var| root_between(|x: Var| x * x.exp() - c, 0.0, 2.0);
+/// let x = run(lambert, 1.0)?.item::<f64>()?;
+/// assert!((x - 0.567143290409783873).abs() < 1e-15);
+/// check_grads(lambert, 1.0, 2)?;
+/// assert_eq!(run(vmap(lambert), [0.5, 1.0, 2.0])?.to_vec::<f64>()?[1], x);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `shape` or `dtype` if a, b and the value of f are not single floats of one dtype.
+///
+/// Source: Chandrupatla, *A new hybrid quadratic/bisection algorithm for finding the zero of a nonlinear function
+/// without using derivatives* (1997): inverse quadratic interpolation where that is safe, halves elsewhere, in fewer
+/// evaluations than Brent's method takes.
+#[doc(
+    alias = "brentq",
+    alias = "brenth",
+    alias = "root_scalar",
+    alias = "find_root",
+    alias = "bisect",
+    alias = "fzero"
+)]
+#[track_caller]
+pub fn root_between(f: impl Fn(Var) -> Var, a: impl IntoVar, b: impl IntoVar) -> Var {
+    let at = caller();
+    let (a, b) = pair(a, b, at);
+    if let Err(problem) = checked(a, b, at) {
+        return wrong(problem, &[a, b], a.ty(at), at);
+    }
+    let (staged, ..) = unmarked(|| stage::<Var, Var>("root_between", at, &f, a));
+    of_staged(&staged, a, b)
+}
+
+/// Whether these are single floats of one dtype.
+fn checked(a: Var, b: Var, at: Loc) -> Result<(), Problem> {
+    let (ta, tb) = (a.ty(at), b.ty(at));
+    let message = || format!("`root_between` {ta} and {tb}");
+    if !ta.dtype.is_float() || ta.dtype != tb.dtype {
+        return Err(Problem::new(Kind::Dtype, message(), "give floats of one dtype"));
+    }
+    if ta.shape.is_empty() && tb.shape.is_empty() {
+        return Ok(());
+    }
+    let help = "give two numbers; `vmap` finds a root for each member of a batch";
+    Err(Problem::new(Kind::Shape, message(), help))
+}
+
+fn of_staged(staged: &Staged, a: Var, b: Var) -> Var {
+    let at = staged.at;
+    let want = a.ty(at);
+    let found = staged.result_types();
+    let Some(function) = staged.function() else { return Var::poison(want, at) };
+    if found != [want.clone()] {
+        let found = found.first().map(ToString::to_string).unwrap_or_default();
+        let message = format!("`root_between` needs a function that gives {want}, got {found}");
+        let problem =
+            Problem::new(Kind::Shape, message, "it has the shape and dtype of its argument");
+        staged.report(Diagnostic::new(problem, at));
+        return Var::poison(want, at);
+    }
+    let f = |x: Var| staged.call(function, &[x], [], false).first().copied().unwrap_or(x);
+    on_behalf("root_between", at, || between(&f, a, b, at))
+}
+
+/// The root of a function of one float, to be called on behalf of somebody; both ends are constants.
+pub(crate) fn between(f: &dyn Fn(Var) -> Var, a: Var, b: Var, at: Loc) -> Var {
+    let (a, b) = (a.stop_gradient(), b.stop_gradient());
+    let solve = |f: &dyn Fn(Var) -> Var, _: Var| chandrupatla(f, a, b);
+    let divide = |slope: &dyn Fn(Var) -> Var, y: Var| y / slope(y.ones_like());
+    root("root_between", at, f, a, &solve, &divide)
+}
+
+/// Where the search is.
+#[derive(Tree, Clone, Debug)]
+struct Search<T> {
+    /// The newest point, one of the other sign, and the last that was left, with their values.
+    x: [T; 3],
+    y: [T; 3],
+    /// Where to look next: at this part of the way from the first to the second.
+    part: T,
+    /// The number of points.
+    n: T,
+}
+
+/// The better end of a bracket, and how wide the bracket may be to be done.
+fn best(s: &Search<Var>) -> (Var, Var, Var) {
+    let first = s.y[0].abs().le(s.y[1].abs());
+    let x = select(first, s.x[0], s.x[1]);
+    let epsilon = krylov::epsilon(&x);
+    let tiny = if epsilon < 1e-10 { f64::MIN_POSITIVE } else { f64::from(f32::MIN_POSITIVE) };
+    (x, select(first, s.y[0], s.y[1]), x.abs() * (2.0 * epsilon) + number(x, tiny))
+}
+
+fn chandrupatla(f: &dyn Fn(Var) -> Var, a: Var, b: Var) -> Var {
+    let (fa, fb) = (f(a), f(b));
+    let begin = Search { x: [a, b, a], y: [fa, fb, fa], part: number(a, 0.5), n: constant(0i64) };
+    let finite = a.is_finite() & b.is_finite();
+    let opposed = finite & (fa.signum() * fb.signum()).le(0.0);
+    let end = while_loop(
+        |s: Search<Var>| {
+            let (_, y, least) = best(&s);
+            let wide = (s.x[1] - s.x[0]).abs().gt(2.0 * least);
+            opposed & wide & y.ne(0.0) & s.n.lt(MOST_ITERATIONS)
+        },
+        |s: Search<Var>| {
+            let ([x1, x2, _], [y1, y2, _]) = (s.x, s.y);
+            let x = x1 + s.part * (x2 - x1);
+            let y = f(x);
+            // What was newest is left if the root is not between it and the new point.
+            let same = y.signum().eq(y1.signum());
+            let pick = |yes: Var, no: Var| select(same, yes, no);
+            let s = Search {
+                x: [x, pick(x2, x1), pick(x1, x2)],
+                y: [y, pick(y2, y1), pick(y1, y2)],
+                n: s.n + 1,
+                ..s
+            };
+            let (_, _, least) = best(&s);
+            let ([x1, x2, x3], [y1, y2, y3]) = (s.x, s.y);
+            let (xi, phi) = ((x1 - x2) / (x3 - x2), (y1 - y2) / (y3 - y2));
+            let safe = phi.square().lt(xi) & (1.0 - phi).square().lt(1.0 - xi);
+            let inverse = y1 / (y2 - y1) * y3 / (y2 - y3)
+                + (x3 - x1) / (x2 - x1) * y1 / (y3 - y1) * y2 / (y3 - y2);
+            let edge = (least / (x2 - x1).abs()).minimum(0.5);
+            let part = select(safe & inverse.is_finite(), inverse, 0.5).clamp(edge, 1.0 - edge);
+            Search { part, ..s }
+        },
+        begin,
+    );
+    let (x, y, _) = best(&end);
+    select(opposed & !y.is_nan(), x, f64::NAN)
+}

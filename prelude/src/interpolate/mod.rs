@@ -1,0 +1,32 @@
+//! Smooth curves through points: cubic splines and monotone cubics.
+//!
+//! | function | gives |
+//! |---|---|
+//! | [`cubic_spline`] | the curve with two continuous derivatives, with an end of each kind of [`Ends`] |
+//! | [`pchip`] | a curve with one continuous derivative, which ascends and descends where the values do |
+//! | [`interp`](crate::interp()) | the polygon |
+//!
+//! Points are where they ascend, values any array with an axis of them in front. What is made is a [`Curve`], a tree that goes
+//! through [`jit`](crate::jit()) and loops; its values and derivatives have derivatives with respect to points, values, and the
+//! places where it is asked.
+//!
+//! ```
+//! use tapeloom::prelude::*;
+//! let at = |(x, y, p): (Var, Var, Var)| interpolate::cubic_spline(x, y, interpolate::Ends::NotAKnot).at(p);
+//! // A cubic is its own spline.
+//! let (x, y) = ([0.0, 1.0, 2.5, 4.0], [0.0, 1.0, 15.625, 64.0]);
+//! assert!((run(at, (x, y, 3.0))?.item::<f64>()? - 27.0).abs() < 1e-12);
+//! check_grads(at, (x, y, 3.0), 2)?;
+//! # Ok::<(), tapeloom::Error>(())
+//! ```
+//!
+//! Source: de Boor, *A practical guide to splines* (1978); Fritsch and Butland, *A method for constructing local monotone
+//! piecewise cubic interpolants* (1984). Models: SciPy's `CubicSpline` and `PchipInterpolator`.
+
+mod cubic;
+mod curve;
+mod monotone;
+
+pub use cubic::{Ends, cubic_spline};
+pub use curve::Curve;
+pub use monotone::pchip;

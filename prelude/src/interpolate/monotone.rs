@@ -1,0 +1,71 @@
+//! Monotone cubics.
+
+use super::curve::{Curve, given, poison, samples};
+use crate::Var;
+use crate::ops::functions::{concat, select};
+use crate::var::{IntoVar, caller, on_behalf};
+
+/// The monotone curve through values `y` `[n, ..]` at points `x` `[n]`, which ascend: one continuous derivative, and between
+/// two points it lies between their values.
+///
+/// The slope at a point is a harmonic mean of those of the polygon beside it, and zero where these have different signs;
+/// where one of them is zero, its derivative is that of one side.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = |(x, y, p): (Var, Var, Var)| interpolate::pchip(x, y).at(p);
+/// let (x, y) = ([0.0, 1.0, 2.0, 4.0], [0.0, 0.5, 3.0, 3.5]);
+/// let p = Tensor::from((0..40).map(|i| f64::from(i) / 10.0).collect::<Vec<f64>>());
+/// assert!(run(f, (x, y, &p))?.to_vec::<f64>()?.is_sorted());
+/// check_grads(f, (x, y, [0.3, 1.7, 3.0]), 2)?;
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `shape` if x is no vector of at least two points or y has another number of values, `dtype` if they are not
+/// floats of one dtype.
+///
+/// Source: Fritsch and Butland, *A method for constructing local monotone piecewise cubic interpolants* (1984), with the ends
+/// of Moler, *Numerical computing with MATLAB* (2004).
+#[doc(alias = "PchipInterpolator", alias = "pchip_interpolate", alias = "monotone")]
+#[track_caller]
+pub fn pchip(x: impl IntoVar, y: impl IntoVar) -> Curve<Var> {
+    let at = caller();
+    let (x, y) = given(x, y, at);
+    if let Err(problem) = samples("pchip", x, y, at) {
+        return poison(problem, x, y, at);
+    }
+    on_behalf("pchip", at, || {
+        let n = x.len();
+        let mut shape = vec![1; y.rank()];
+        shape[0] = n - 1;
+        let h = x.diff(1, 0).reshape(shape);
+        let polygon = y.diff(1, 0) / h;
+        Curve { points: x, values: y, slopes: slopes(h, polygon) }
+    })
+}
+
+/// The slopes, from lengths and slopes of the polygon, each with an axis of intervals in front.
+fn slopes(h: Var, polygon: Var) -> Var {
+    let n = polygon.len();
+    if n == 1 {
+        return concat(&[polygon, polygon], 0);
+    }
+    let sides = |v: Var| (v.slice_axis(0, ..n - 1), v.slice_axis(0, 1..));
+    let ((h0, h1), (d0, d1)) = (sides(h), sides(polygon));
+    let alike = (d0.signum() * d1.signum()).gt(0.0);
+    let safe = |d: Var| select(alike, d, 1.0);
+    let (w0, w1) = (2.0 * h1 + h0, h1 + 2.0 * h0);
+    let mean = (w0 + w1) / (w0 / safe(d0) + w1 / safe(d1));
+    let inside = select(alike, mean, 0.0);
+    let of = |v: Var, i: usize| v.slice_axis(0, i..=i);
+    let end = |i: usize, j: usize| end(of(h, i), of(h, j), of(polygon, i), of(polygon, j));
+    concat(&[end(0, 1), inside, end(n - 1, n - 2)], 0)
+}
+
+/// The slope at an end: that of the parabola through three points, unless it is no longer monotone.
+fn end(h0: Var, h1: Var, d0: Var, d1: Var) -> Var {
+    let slope = ((2.0 * h0 + h1) * d0 - h0 * d1) / (h0 + h1);
+    let turned = slope.signum().ne(d0.signum());
+    let steep = d0.signum().ne(d1.signum()) & slope.abs().gt(3.0 * d0.abs());
+    select(turned, 0.0, select(steep, 3.0 * d0, slope))
+}

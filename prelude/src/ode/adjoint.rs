@@ -1,0 +1,117 @@
+//! The continuous adjoint: reverse mode by a differential equation of its own.
+//!
+//! ```text
+//! dy/dt = f(t, y, p)      dλ/dt = -λᵀ ∂f/∂y      dq/dt = -λᵀ ∂f/∂p
+//! ```
+//!
+//! solved from the last time to the first. At every time that was asked for, the cotangent of the state there is added to λ,
+//! and y begins anew at the state that is known. At the first time λ is the cotangent of the first state and q that of
+//! what the slope captures. Of the way forward nothing is kept but the solution itself.
+//!
+//! What q accumulates has no say in the choice of steps: it is a sum, so an error in it does not grow (a
+//! *seminorm*: Kidger, Chen and Lyons, *"Hey, that's not an ODE"*, 2021).
+//!
+//! Source: Chen, Rubanova, Bettencourt and Duvenaud, *Neural ordinary differential equations* (2018).
+
+use super::adaptive::Integrator;
+use super::state::{Open, State, sum};
+use super::stats::Stats;
+use crate::Var;
+use crate::control::scan_reverse;
+use crate::ops::functions::{concat, stack};
+use crate::transform::{custom_rules, jvp, vjp};
+
+/// What the solution depends on: the first state, the times, and the floats that the slope captures.
+type Given = (State, Var, State);
+
+/// A solution and what it took.
+type Solved = (State, Stats<Var>);
+
+/// As [`Integrator::solve`], with the adjoint equation for reverse mode. Forward mode goes through the steps.
+pub(super) fn solve(
+    integrator: &Integrator,
+    f: Open<'_>,
+    given: &[Var],
+    y: &[Var],
+    times: Var,
+) -> Solved {
+    let forward = |(y, times, p): Given| -> Solved {
+        let (rows, integration) = integrator.solve((f, &p), None, &y, times);
+        (rows, integration.stats)
+    };
+    let solve = custom_rules(
+        forward,
+        |x: Given, dx: Given| jvp(forward)((x, dx)),
+        |x: Given| {
+            let (rows, stats) = forward(x.clone());
+            ((rows.clone(), stats), (rows, x))
+        },
+        |(rows, (y, times, p)): (State, Given), (ct, _): Solved| {
+            Back { integrator, f, rows: &rows, ct: &ct }.cotangents(&y, times, &p)
+        },
+    );
+    solve((y.to_vec(), times, given.to_vec()))
+}
+
+/// λ and q; or states at the end of an interval, and their cotangents.
+type Sums = (State, State);
+
+/// The end of an interval of times and its beginning, which is where the way back ends.
+type Ends = (Var, Var);
+
+/// The way back.
+struct Back<'a> {
+    integrator: &'a Integrator,
+    f: Open<'a>,
+    rows: &'a [Var],
+    ct: &'a [Var],
+}
+
+impl Back<'_> {
+    fn cotangents(&self, y: &[Var], times: Var, p: &[Var]) -> Given {
+        let (n, leaves) = (times.len(), y.len());
+        let zeros = |x: &[Var]| x.iter().map(|x| x.zeros_like()).collect::<State>();
+        let cut = |x: &[Var], range: std::ops::Range<usize>| {
+            x.iter().map(|x| x.slice_axis(0, range.clone())).collect::<State>()
+        };
+        let first: State = self.ct.iter().map(|ct| ct.index(0)).collect();
+        if n == 1 {
+            return (first, times.zeros_like(), zeros(p));
+        }
+        // The adjoint equation of y, λ and q.
+        let slope = |t: Var, all: &[Var], p: &[Var]| {
+            let (y, lambda) = (all[..leaves].to_vec(), all[leaves..2 * leaves].to_vec());
+            let f = |(y, p): (State, State)| (self.f)(t, &y, &p);
+            let (dy, pull) = vjp(f)((y, p.to_vec()));
+            let (dl, dq) = pull(lambda);
+            let minus = |x: State| x.into_iter().map(|x| -x);
+            dy.into_iter().chain(minus(dl)).chain(minus(dq)).collect::<State>()
+        };
+        let integrator = Integrator {
+            tolerance: self.integrator.tolerance.of_leaves(2 * leaves),
+            ..*self.integrator
+        };
+        let interval = |((lambda, q), ((from, to), (y, ct))): (Sums, (Ends, Sums))| {
+            let speed = (self.f)(from, &y, p);
+            let by_time = dot(&ct, &speed, from);
+            let begin: State = [y, sum(&lambda, &ct), q].concat();
+            let (ends, _) = integrator.solve((&slope, p), None, &begin, stack(&[from, to], 0));
+            let last: State = ends.iter().map(|x| x.index(1)).collect();
+            let (lambda, q) = last[leaves..].split_at(leaves);
+            ((lambda.to_vec(), q.to_vec()), by_time)
+        };
+        let ends = (times.slice_axis(0, 1..), times.slice_axis(0, ..n - 1));
+        let states = (cut(self.rows, 1..n), cut(self.ct, 1..n));
+        let ((lambda, q), by_times) = scan_reverse(interval, (zeros(y), zeros(p)), (ends, states));
+        // The first state is given, so the first time moves only what comes after.
+        let start = times.index(0);
+        let by_start = -dot(&lambda, &(self.f)(start, y, p), start);
+        (sum(&lambda, &first), concat(&[by_start.expand_dims(0), by_times], 0), q)
+    }
+}
+
+/// `⟨x, y⟩` over all leaves, in the dtype of a time.
+fn dot(x: &[Var], y: &[Var], like: Var) -> Var {
+    let parts = x.iter().zip(y).map(|(x, y)| (*x * *y).sum().convert(like.dtype()));
+    parts.reduce(|x, y| x + y).unwrap_or_else(|| like.zeros_like())
+}

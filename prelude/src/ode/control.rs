@@ -1,0 +1,95 @@
+//! Step sizes: how large an error is, and how long the next step may be.
+//!
+//! ```text
+//! |e| = sqrt(mean of (eᵢ / (atol + rtol max(|yᵢ|, |y'ᵢ|)))²)            a step is accepted where |e| ≤ 1
+//! h' = h clamp(0.9 |e|^-α |e before|^β, 1/5, 10)                            α = 1/p - 3/4 β, β = 0.04
+//! ```
+//!
+//! All of this is a constant of derivatives. The derivative is that of the numbers that were computed, by the steps that were
+//! taken. A solution depends on its steps only by an error within the tolerance, so the derivative through the choice of steps
+//! is that of this error alone: it jumps where a step is rejected, has no place in a gradient, and would make the way back
+//! longer.
+//!
+//! Source: Hairer, Nørsett and Wanner, *Solving Ordinary Differential Equations I* (1993), section II.4; Hairer and Wanner,
+//! volume II (1996), section IV.2 (the control that looks at the last error, too: Gustafsson's).
+
+use super::state::{Slope, advanced, difference};
+use crate::Var;
+use crate::ops::functions::select;
+
+/// A step is this part of the one that would just do.
+const SAFETY: f64 = 0.9;
+/// Bounds of the length of a step, by that before it.
+const SHRINK: f64 = 0.2;
+const GROW: f64 = 10.0;
+/// How much the error before has to say.
+const BETA: f64 = 0.04;
+/// Smaller errors before are taken for this.
+pub(super) const LEAST_ERROR: f64 = 1e-4;
+
+/// What errors may be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tolerance {
+    pub(super) relative: Var,
+    pub(super) absolute: Var,
+    /// How many leaves count, the first ones.
+    pub(super) leaves: usize,
+}
+
+impl Tolerance {
+    /// The same, for the first leaves only.
+    pub(super) fn of_leaves(self, leaves: usize) -> Tolerance {
+        Tolerance { leaves, ..self }
+    }
+
+    /// The root mean square of elements of `x`, each divided by what an error may be where the state is as large as one
+    /// of these.
+    pub(super) fn norm(&self, x: &[Var], sizes: &[&[Var]]) -> Var {
+        let dtype = self.relative.dtype();
+        let parts = x.iter().take(self.leaves).enumerate().map(|(i, x)| {
+            let own = |v: Var| v.convert(x.dtype());
+            let largest = sizes.iter().map(|y| y[i].stop_gradient().abs());
+            let largest = largest.reduce(|x, y| x.maximum(y)).unwrap_or(*x);
+            let may = own(self.absolute) + own(self.relative) * largest;
+            (x.stop_gradient() / may).square().sum().convert(dtype)
+        });
+        let sum = parts.reduce(|x, y| x + y).unwrap_or(self.relative.zeros_like());
+        let elements: usize = x.iter().take(self.leaves).map(|x| x.size()).sum();
+        (sum / elements.max(1) as f64).sqrt()
+    }
+}
+
+/// By how much the next step is longer, after an error and the one before it.
+pub(super) fn grown(order: i32, error: Var, before: Var) -> Var {
+    let alpha = 1.0 / f64::from(order) - 0.75 * BETA;
+    // An error of nothing allows the longest step.
+    (SAFETY * before.powf(BETA) / error.maximum(1e-8).powf(alpha)).clamp(SHRINK, GROW)
+}
+
+/// By how much the next try is shorter, after an error that was too large, or is no number.
+pub(super) fn shrunk(order: i32, error: Var) -> Var {
+    let alpha = 1.0 / f64::from(order) - 0.75 * BETA;
+    select(error.is_finite(), (SAFETY / error.powf(alpha)).maximum(SHRINK), SHRINK)
+}
+
+/// The length of the first step, without a sign: such that a step of Euler's method would be right to a hundredth
+/// of the tolerance, and that one of this order is, by the change of the slope in it.
+pub(super) fn first_length(
+    f: Slope<'_>,
+    order: i32,
+    tolerance: &Tolerance,
+    (t, direction): (Var, Var),
+    (y, slope): (&[Var], &[Var]),
+) -> Var {
+    let norm = |x: &[Var]| tolerance.norm(x, &[y]);
+    let (size, speed) = (norm(y), norm(slope));
+    let small = size.lt(1e-5) | speed.lt(1e-5);
+    let guess = select(small, 1e-6, 0.01 * size / select(small, 1.0, speed));
+    let h = direction * guess;
+    let changed = difference(&f(t + h, &advanced(y, h, slope)), slope);
+    let bend = speed.maximum(norm(&changed) / guess);
+    let straight = bend.le(1e-15);
+    let own = (0.01 / select(straight, 1.0, bend)).powf(1.0 / f64::from(order));
+    let own = select(straight, (1e-3 * guess).maximum(1e-6), own);
+    (100.0 * guess).minimum(own)
+}

@@ -1,0 +1,57 @@
+//! Small leaves of a state as one vector, which a step then works on at once.
+
+use super::state::State;
+use crate::Var;
+use crate::ops::functions::concat;
+use tapeloom_ir::{Loc, Shape};
+
+/// States of more elements are left as they are: what copying them takes is more than what fewer operations save.
+const SMALL: usize = 1024;
+
+/// How the leaves of a state are joined.
+pub(super) struct Joined {
+    /// Their shapes; `None` where they are left as they are.
+    shapes: Option<Vec<Shape>>,
+}
+
+impl Joined {
+    /// For states with these leaves: one vector where they are several small ones of one dtype.
+    pub(super) fn of(y: &[Var], at: Loc) -> Joined {
+        let types: Vec<_> = y.iter().map(|y| y.ty(at)).collect();
+        let alike = types.iter().all(|ty| ty.dtype == types[0].dtype);
+        let elements: usize = types.iter().map(|ty| ty.shape.elements()).sum();
+        let small = types.len() > 1 && alike && elements <= SMALL;
+        Joined { shapes: small.then(|| types.into_iter().map(|ty| ty.shape).collect()) }
+    }
+
+    /// Leaves to a state.
+    pub(super) fn join(&self, leaves: Vec<Var>) -> State {
+        if self.shapes.is_none() {
+            return leaves;
+        }
+        let flat: Vec<Var> = leaves.into_iter().map(Var::flatten).collect();
+        vec![concat(&flat, 0)]
+    }
+
+    /// A state to leaves.
+    pub(super) fn split(&self, state: &[Var]) -> Vec<Var> {
+        self.parts(state, &[])
+    }
+
+    /// States at n times, stacked, to leaves.
+    pub(super) fn split_rows(&self, rows: &[Var], n: usize) -> Vec<Var> {
+        self.parts(rows, &[n])
+    }
+
+    fn parts(&self, state: &[Var], lead: &[usize]) -> Vec<Var> {
+        let (Some(shapes), [vector]) = (&self.shapes, state) else { return state.to_vec() };
+        let mut start = 0;
+        let part = |shape: &Shape| {
+            let end = start + shape.elements();
+            let part = vector.slice_axis(lead.len(), start..end);
+            start = end;
+            part.reshape([lead, &shape[..]].concat())
+        };
+        shapes.iter().map(part).collect()
+    }
+}

@@ -1,0 +1,393 @@
+//! Adaptive methods as users call them.
+
+use super::adaptive::{Integrator, epsilon};
+use super::control::Tolerance;
+use super::events::Crossing;
+use super::joined::Joined;
+use super::method::Method;
+use super::pair::DORMAND_PRINCE;
+use super::rosenbrock::RODAS5P;
+use super::state::State;
+use super::traced::{Traced, traced};
+use super::{Stats, adjoint, events, problem};
+use crate::function::{Function, one};
+use crate::staging::{Staged, rebuild};
+use crate::tree::{Form, Tree, flatten};
+use crate::var::{IntoVar, caller, on_behalf};
+use crate::{Dtype, Var};
+use tapeloom_ir::trace;
+use tapeloom_ir::{Kind, Loc, Problem};
+
+/// A method that chooses its steps by an error. Made by [`dopri5`] and [`rodas5p`].
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a method does nothing until it solves"]
+pub struct Adaptive {
+    method: Method,
+    relative: Var,
+    absolute: Var,
+    first_step: Option<Var>,
+    largest_step: Option<Var>,
+    max_steps: usize,
+    crossing: Crossing,
+    adjoint: bool,
+}
+
+/// A relative tolerance is so many rounding errors of the state at least.
+const LEAST_SHARE: f64 = 10.0;
+
+/// A number of a method: f64 or a `Var`; the loop takes it in the dtype of times.
+#[track_caller]
+fn float(x: impl IntoVar) -> Var {
+    x.into_var(Dtype::F64, caller())
+}
+
+#[track_caller]
+fn adaptive(method: Method) -> Adaptive {
+    Adaptive {
+        method,
+        relative: float(1e-6),
+        absolute: float(1e-9),
+        first_step: None,
+        largest_step: None,
+        max_steps: 100_000,
+        crossing: Crossing::Any,
+        adjoint: false,
+    }
+}
+
+/// Dormand and Prince's method of order 5, with dense output of order 4: for systems that are not stiff.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = jit(|(y0, times): (Var, Var)| ode::dopri5().solve(|(t, y): (Var, Var)| t * y, y0, times));
+/// let (y, stats) = f.call((1.0, [0.0, 0.5, 1.0]))?;
+/// assert!((y.to_vec::<f64>()?[2] - 0.5f64.exp()).abs() < 1e-6);
+/// assert!(stats.accepted.item::<i64>()? < 20);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Source: Dormand and Prince, *A family of embedded Runge–Kutta formulae* (1980).
+#[doc(
+    alias = "odeint",
+    alias = "solve_ivp",
+    alias = "diffeqsolve",
+    alias = "RK45",
+    alias = "ode45"
+)]
+#[track_caller]
+pub fn dopri5() -> Adaptive {
+    adaptive(Method::Pair(&DORMAND_PRINCE))
+}
+
+/// Steinebach's Rosenbrock method of order 5, with dense output of order 4: for stiff systems, where an explicit method
+/// would take steps of the fastest time scale long after it has died out.
+///
+/// A step takes the Jacobian of the slope, by forward mode, and an LU factorization of it. All leaves of the state have one
+/// dtype.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// // y' = -10⁶ (y - cos t)
+/// let f = |(t, y): (Var, Var)| -1e6 * (y - t.cos());
+/// let (y, stats) = run(|y0: Var| ode::rodas5p().solve(f, y0, linspace(0.0, 1.0, 2)), 0.0)?;
+/// assert!((y.to_vec::<f64>()?[1] - 1.0f64.cos()).abs() < 1e-5);
+/// assert!(stats.accepted.item::<i64>()? < 100);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Source: Steinebach, *Construction of Rosenbrock–Wanner method Rodas5P and numerical benchmarks within the Julia
+/// Differential Equations package* (2023).
+#[doc(alias = "ode23s", alias = "ode15s", alias = "Radau", alias = "BDF", alias = "Rosenbrock")]
+#[track_caller]
+pub fn rodas5p() -> Adaptive {
+    adaptive(Method::Rosenbrock(&RODAS5P))
+}
+
+impl Adaptive {
+    /// What the error of a step may be as a share of the state; 10⁻⁶ if not said, and not below some rounding errors.
+    /// Tolerances and lengths of steps are constants of derivatives.
+    #[track_caller]
+    pub fn rtol(self, share: impl IntoVar) -> Adaptive {
+        Adaptive { relative: float(share), ..self }
+    }
+
+    /// What the error of a step may be where the state is zero; 10⁻⁹ if not said.
+    #[track_caller]
+    pub fn atol(self, error: impl IntoVar) -> Adaptive {
+        Adaptive { absolute: float(error), ..self }
+    }
+
+    /// How long the first step is to be; chosen by the slope if not said.
+    #[doc(alias = "dt0")]
+    #[track_caller]
+    pub fn first_step(self, length: impl IntoVar) -> Adaptive {
+        Adaptive { first_step: Some(float(length)), ..self }
+    }
+
+    /// How long steps may be. An event that is over before a step ends is not seen, nor is a short pulse of the slope.
+    #[doc(alias = "max_step", alias = "dtmax")]
+    #[track_caller]
+    pub fn largest_step(self, length: impl IntoVar) -> Adaptive {
+        Adaptive { largest_step: Some(float(length)), ..self }
+    }
+
+    /// How many steps may be tried, 100,000 if not said.
+    pub fn max_steps(self, steps: usize) -> Adaptive {
+        Adaptive { max_steps: steps, ..self }
+    }
+
+    /// Which change of an event's sign ends [`Adaptive::solve_until`]; any if not said.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// // When a pendulum comes back to the middle: it first passes it the other way.
+    /// let swing = |(_, (x, v)): (Var, (Var, Var))| (v, -x);
+    /// let back = |x0: Var| {
+    ///     let method = ode::dopri5().crossing(ode::Crossing::Up);
+    ///     let middle = |(_, (x, _)): (Var, (Var, Var))| x;
+    ///     method.solve_until(swing, middle, (x0, 0.0 * x0), linspace(0.0, 9.0, 2)).1.0
+    /// };
+    /// let t = run(back, 1.0)?.item::<f64>()?;
+    /// assert!((t - 1.5 * std::f64::consts::PI).abs() < 1e-5);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[doc(alias = "direction")]
+    pub fn crossing(self, crossing: Crossing) -> Adaptive {
+        Adaptive { crossing, ..self }
+    }
+
+    /// The solution of `dy/dt = f(t, y)` with `y = y0` at the first of the times, at all of them (a vector, ascending or
+    /// descending): `y0`'s tree with an axis of times in front of each leaf. Beside it, what it took.
+    ///
+    /// Times between the ends of steps are looked up in the dense output, so they may be many. The slope is
+    /// not evaluated beyond the last time.
+    ///
+    /// Errors: `dtype` if the state or the times are not floats; `shape` if the times are no vector;
+    /// `shape`, `dtype` or `arguments` if the slope is not of the state's types or form.
+    #[track_caller]
+    pub fn solve<Y: Tree<Var>, F: Function<(Var, Y), Y, M>, M>(
+        self,
+        f: F,
+        y0: Y,
+        times: impl IntoVar,
+    ) -> (Y, Stats<Var>) {
+        let at = caller();
+        let times = times.into_var(Dtype::F64, at);
+        let (structure, leaves) = flatten(&y0);
+        let t = problem::sample(times, at);
+        let staged = traced(self.method.name(), at, &one(f), (t, y0));
+        let given = Given { slope: &staged, event: None, y: &leaves, times };
+        let solved = self.solved(&given, &Form::of::<Y>(&structure));
+        (rebuild(&structure, solved.rows, at), solved.stats)
+    }
+
+    /// As [`Adaptive::solve`], until an event: a number `g(t, y)` whose sign changes. Gives the solution, when and where it
+    /// ended, and what it took.
+    ///
+    /// It ends at the event, at the last time, or where it cannot go on, as [`Stats::status`] says; at times behind the
+    /// event the solution is nan. The event is located on the dense output, to the last bits of the time, and both the
+    /// time and the state have derivatives. A start where g is zero is no event, and two events within a step are not
+    /// seen ([`Adaptive::largest_step`]).
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// // A stone that is thrown with a speed: how long it flies.
+    /// let flight = |speed: Var| {
+    ///     let f = |(_, (_, v)): (Var, (Var, Var))| (v, -9.81 * v.ones_like());
+    ///     let start = (constant(0.0), speed);
+    ///     let height = |(_, (x, _)): (Var, (Var, Var))| x;
+    ///     let (_, (t, _), stats) = ode::dopri5().solve_until(f, height, start, linspace(0.0, 100.0, 2));
+    ///     (t, stats.status)
+    /// };
+    /// let (t, status) = run(flight, 10.0)?;
+    /// assert!((t.item::<f64>()? - 20.0 / 9.81).abs() < 1e-9);
+    /// assert_eq!(ode::Status::of(&status)?, ode::Status::Event);
+    /// let slope = run(grad(|speed: Var| flight(speed).0), 10.0)?.item::<f64>()?;
+    /// assert!((slope - 2.0 / 9.81).abs() < 1e-9);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    ///
+    /// Errors: those of [`Adaptive::solve`]; `shape` if the event is not a single float; `arguments` with
+    /// [`Adaptive::adjoint`].
+    #[doc(alias = "events", alias = "terminal")]
+    #[track_caller]
+    pub fn solve_until<Y, F, G, M, N>(
+        self,
+        f: F,
+        event: G,
+        y0: Y,
+        times: impl IntoVar,
+    ) -> (Y, (Var, Y), Stats<Var>)
+    where
+        Y: Tree<Var>,
+        F: Function<(Var, Y), Y, M>,
+        G: Function<(Var, Y), Var, N>,
+    {
+        let at = caller();
+        let times = times.into_var(Dtype::F64, at);
+        let (structure, leaves) = flatten(&y0);
+        let (t, name) = (problem::sample(times, at), self.method.name());
+        let again = rebuild(&structure, leaves.clone(), at);
+        let event = traced(name, at, &one(event), (t, again));
+        let staged = traced(name, at, &one(f), (t, y0));
+        let given = Given { slope: &staged, event: Some(&event), y: &leaves, times };
+        let solved = self.solved(&given, &Form::of::<Y>(&structure));
+        let tree = |leaves| rebuild::<Y>(&structure, leaves, at);
+        (tree(solved.rows), (solved.t, tree(solved.y)), solved.stats)
+    }
+
+    /// The solution, with reverse mode by the adjoint equation, which is solved backwards: its memory does not depend on
+    /// the number of steps, and its error is one of the tolerance, not of rounding.
+    ///
+    /// The state is integrated backwards, too, between the times asked for. Where that is unstable, as in whatever loses
+    /// energy fast, the gradient is wrong unless times are close; then
+    /// [`checkpoint`](crate::checkpoint()) with a budget of bytes is right. So the methods for stiff systems have no adjoint.
+    ///
+    /// Forward mode along a tangent, [`jvp`](crate::jvp()), goes through the steps; [`linearize`](crate::linearize()) and
+    /// [`jacfwd`](crate::jacfwd()), which read the derivative off the reverse one, are an error.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let loss = |k: Var| {
+    ///     let swing = |(_, (x, v)): (Var, (Var, Var))| (v, -k * x);
+    ///     let start = (constant(1.0), constant(0.0));
+    ///     let method = ode::dopri5().rtol(1e-10).atol(1e-10);
+    ///     method.adjoint().solve(swing, start, linspace(0.0, 20.0, 2)).0.0.index(1)
+    /// };
+    /// let slope = run(grad(loss), 4.0)?.item::<f64>()?; // d/dk cos(√k t) = -sin(√k t) t / (2 √k)
+    /// assert!((slope + 40f64.sin() * 5.0).abs() < 1e-7);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    ///
+    /// Errors: `arguments` at [`Adaptive::solve`] for a stiff method, and at [`Adaptive::solve_until`].
+    pub fn adjoint(self) -> Adaptive {
+        Adaptive { adjoint: true, ..self }
+    }
+
+    /// The leaves of a solution.
+    fn solved(self, given: &Given<'_>, form: &Form) -> Solved {
+        let Given { slope, event, y, times } = *given;
+        let (name, at) = (self.method.name(), slope.at);
+        let ok = problem::checked(name, form, y, times, at) & self.has_adjoint(event.is_some(), at);
+        let types: Vec<_> = y.iter().map(|y| y.ty(at)).collect();
+        let slope = Traced::slope(slope, form, &types);
+        let event = event.map(Traced::event);
+        let (Some(slope), true) = (slope, ok && !matches!(event, Some(None))) else {
+            return Solved::poison(y, times, at);
+        };
+        if times.ty(at).shape[0] == 0 {
+            return Solved::nothing(y, times, at);
+        }
+        on_behalf(name, at, || self.integrated(slope, event.flatten(), y, times, at))
+    }
+
+    fn integrated(
+        self,
+        slope: Traced<'_>,
+        event: Option<Traced<'_>>,
+        y: &[Var],
+        times: Var,
+        at: Loc,
+    ) -> Solved {
+        let joined = Joined::of(y, at);
+        let integrator = self.integrator(y, times);
+        let y = joined.join(y.to_vec());
+        let f = |t: Var, y: &[Var], floats: &[Var]| {
+            joined.join(slope.call_with(t, &joined.split(y), floats))
+        };
+        let floats = slope.floats();
+        let last = times.index(-1);
+        if self.adjoint {
+            let (rows, stats) = adjoint::solve(&integrator, &f, &floats, &y, times);
+            let end: State = rows.iter().map(|row| row.index(-1)).collect();
+            let rows = joined.split_rows(&rows, times.len());
+            return Solved { rows, t: last, y: joined.split(&end), stats };
+        }
+        let Some(event) = event else {
+            let (rows, integration) = integrator.solve((&f, &floats), None, &y, times);
+            let rows = joined.split_rows(&rows, times.len());
+            return Solved {
+                rows,
+                t: last,
+                y: joined.split(&integration.y),
+                stats: integration.stats,
+            };
+        };
+        let event = |t: Var, y: &[Var]| {
+            let value = event.call(t, &joined.split(y)).first().copied().unwrap_or(t);
+            value.convert(t.dtype())
+        };
+        let (rows, integration) = integrator.solve((&f, &floats), Some(&event), &y, times);
+        let (t, y) = events::end(self.method, &event, &integration, last, at);
+        let rows = events::until(&integration, t, times, &rows);
+        let rows = joined.split_rows(&rows, times.len());
+        Solved { rows, t, y: joined.split(&y), stats: integration.stats }
+    }
+
+    /// Whether there is an adjoint method where one is asked for; if not, that is reported.
+    fn has_adjoint(self, event: bool, at: Loc) -> bool {
+        let (name, why) = match self.method {
+            _ if !self.adjoint => return true,
+            Method::Rosenbrock(method) => {
+                (method.name, "a stiff system integrated backwards is unstable")
+            }
+            Method::Pair(_) if !event => return true,
+            Method::Pair(pair) => (pair.name, "the integration ends at an event"),
+        };
+        let message = format!("`{name}` has no adjoint method here: {why}");
+        let help = "leave `.adjoint()` away; `checkpoint(f, Policy::Bytes(n))` bounds the memory of \
+                    reverse mode";
+        trace::record(Problem::new(Kind::Arguments, message, help), &[], at);
+        false
+    }
+
+    /// With numbers in the dtype of times.
+    fn integrator(self, y: &[Var], times: Var) -> Integrator {
+        let own = |x: Var| x.convert(times.dtype()).stop_gradient();
+        // Below some rounding errors an error is noise, and no step is small enough.
+        let rounding = y.iter().map(|y| epsilon(y.dtype())).fold(0.0, f64::max);
+        let relative = own(self.relative).maximum(LEAST_SHARE * rounding);
+        Integrator {
+            method: self.method,
+            tolerance: Tolerance { relative, absolute: own(self.absolute), leaves: usize::MAX },
+            first_step: self.first_step.map(own),
+            largest_step: self.largest_step.map(own),
+            max_steps: self.max_steps,
+            crossing: self.crossing,
+        }
+    }
+}
+
+/// What is solved.
+#[derive(Clone, Copy)]
+struct Given<'a> {
+    slope: &'a Staged,
+    event: Option<&'a Staged>,
+    y: &'a [Var],
+    times: Var,
+}
+
+/// A solution, by leaves.
+struct Solved {
+    rows: State,
+    /// When and where it ended.
+    t: Var,
+    y: State,
+    stats: Stats<Var>,
+}
+
+impl Solved {
+    /// After an error.
+    fn poison(y: &[Var], times: Var, at: Loc) -> Solved {
+        let (rows, stats) = problem::poison(y, times, at);
+        let y = y.iter().map(|y| Var::poison(y.ty(at), at)).collect();
+        Solved { rows, t: Var::poison(problem::sample(times, at).ty(at), at), y, stats }
+    }
+
+    /// At no times: it ended before it began, at no time.
+    fn nothing(y: &[Var], times: Var, at: Loc) -> Solved {
+        let (rows, stats) = problem::nothing(y, at);
+        let t = on_behalf("ode", at, || times.sum() + f64::NAN);
+        Solved { rows, t, y: y.to_vec(), stats }
+    }
+}

@@ -1,0 +1,105 @@
+//! Closures of a problem, traced once.
+//!
+//! A step evaluates the slope several times, and the program has several copies of a step. So the closure is
+//! traced once, into a function, and evaluating it is a call of that function: whatever it draws is the same at every
+//! evaluation, and what it captures is known, so that the adjoint method can differentiate by it.
+
+use super::state::State;
+use crate::Var;
+use crate::prng::unmarked;
+use crate::staging::{Staged, stage};
+use crate::tree::{Form, Tree};
+use tapeloom_ir::trace::{Diagnostic, Note};
+use tapeloom_ir::{ArrayType, FuncId, Kind, Loc, Problem};
+
+/// A function of time and state.
+#[derive(Clone, Copy)]
+pub(super) struct Traced<'a> {
+    staged: &'a Staged,
+    function: FuncId,
+}
+
+/// Traces a closure at a time and a state.
+pub(super) fn traced<Y: Tree<Var>, Z: Tree<Var>>(
+    name: &'static str,
+    at: Loc,
+    f: &dyn Fn((Var, Y)) -> Z,
+    (t, y): (Var, Y),
+) -> Staged {
+    // A solver asks again and again, and gets what was drawn at first.
+    unmarked(|| stage::<(Var, Y), Z>(name, at, f, (t, y)).0)
+}
+
+impl<'a> Traced<'a> {
+    /// The slope of a state of that form and these types, unless an error made it meaningless; one that is of another
+    /// form or type is reported.
+    pub(super) fn slope(
+        staged: &'a Staged,
+        form: &Form,
+        types: &[ArrayType],
+    ) -> Option<Traced<'a>> {
+        let problem = |kind, message: String, notes: Vec<Note>| {
+            let help = "the slope dy/dt is a tree of the form, shapes and dtypes of the state y";
+            let problem = Problem::new(kind, message, help);
+            let at = staged.at;
+            staged.report(Diagnostic { problem, at, notes, context: Vec::new() });
+        };
+        if staged.output() != form {
+            let differ = form.different(staged.output(), "", ["the state", "the slope"]);
+            problem(
+                Kind::Arguments,
+                format!("the slope is no tree as the state is: {differ}"),
+                vec![],
+            );
+            return None;
+        }
+        let mut fits = true;
+        let found = staged.result_types();
+        let paths = form.paths("state");
+        for (i, (found, want)) in found.iter().zip(types).enumerate() {
+            if found == want || staged.poisoned_results()[i] {
+                continue;
+            }
+            fits = false;
+            let kind = if found.dtype == want.dtype { Kind::Shape } else { Kind::Dtype };
+            let born = staged.result_born(i);
+            let note = Note { role: "slope".to_owned(), what: found.to_string(), born };
+            problem(kind, format!("the slope of `{}`, {want}, is {found}", paths[i]), vec![note]);
+        }
+        Traced::of(staged).filter(|_| fits)
+    }
+
+    /// An event, which is a single float, unless an error made it meaningless.
+    pub(super) fn event(staged: &'a Staged) -> Option<Traced<'a>> {
+        let types = staged.result_types();
+        let fits = types.len() == 1 && types[0].shape.is_empty() && types[0].dtype.is_float();
+        if fits || staged.poisoned_results().contains(&true) {
+            return Traced::of(staged).filter(|_| fits);
+        }
+        let found: Vec<String> = types.iter().map(ArrayType::to_string).collect();
+        let message = format!("an event is a single float, and this one is {}", found.join(", "));
+        let problem =
+            Problem::new(Kind::Shape, message, "reduce it, as by `.min()` or `.index(0)`");
+        staged.report(Diagnostic::new(problem, staged.at));
+        None
+    }
+
+    fn of(staged: &'a Staged) -> Option<Traced<'a>> {
+        Some(Traced { staged, function: staged.function()? })
+    }
+
+    /// The floats that it captures.
+    pub(super) fn floats(self) -> State {
+        self.staged.floats()
+    }
+
+    /// Its results at a time and a state.
+    pub(super) fn call(self, t: Var, y: &[Var]) -> State {
+        self.staged.call(self.function, &[&[t], y].concat(), [], false)
+    }
+
+    /// The same with other floats for those that it captures.
+    pub(super) fn call_with(self, t: Var, y: &[Var], floats: &[Var]) -> State {
+        self.staged.call_with(self.function, &[&[t], y].concat(), floats)
+    }
+}

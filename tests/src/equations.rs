@@ -1,0 +1,126 @@
+//! Differential equations to solve and to measure: what `tests/data/ode/record.py` and `tests/peers/equations.py` solve.
+
+use tapeloom::prelude::*;
+
+/// `dy/dt` of a state that is a vector.
+pub type Slope = fn(Var, Var) -> Var;
+
+/// The equations by name.
+pub const EQUATIONS: &[(&str, Slope)] = &[
+    ("lotka_volterra", |_, y| prey_and_predators(y, [1.5, 1.0, 1.0, 3.0].map(constant))),
+    ("orbit", |_, y| orbit(y)),
+    ("lorenz", |_, s| {
+        let [x, y, z] = [0, 1, 2].map(|i| s.index(i));
+        stack(&[10.0 * (y - x), x * (28.0 - z) - y, x * y - 8.0 / 3.0 * z], 0)
+    }),
+    ("driven", |t, s| {
+        let (x, v) = (s.index(0), s.index(1));
+        stack(&[v, -x.sin() - 0.1 * v + 0.5 * (1.3 * t).cos()], 0)
+    }),
+    ("robertson", |_, y| robertson(y, [0.04, 1e4, 3e7].map(constant))),
+    ("van_der_pol", |_, s| {
+        let (x, v) = (s.index(0), s.index(1));
+        stack(&[v, 1000.0 * (1.0 - x * x) * v - x], 0)
+    }),
+    ("hires", |_, s| {
+        let [a, b, c, d] = [0, 1, 2, 3].map(|i| s.index(i));
+        let [e, f, g, h] = [4, 5, 6, 7].map(|i| s.index(i));
+        let all = [
+            -1.71 * a + 0.43 * b + 8.32 * c + 0.0007,
+            1.71 * a - 8.75 * b,
+            -10.03 * c + 0.43 * d + 0.035 * e,
+            8.32 * b + 1.71 * c - 1.12 * d,
+            -1.745 * e + 0.43 * f + 0.43 * g,
+            -280.0 * f * h + 0.69 * d + 1.71 * e - 0.43 * f + 0.69 * g,
+            280.0 * f * h - 1.81 * g,
+            -280.0 * f * h + 1.81 * g,
+        ];
+        stack(&all, 0)
+    }),
+];
+
+/// An equation by name.
+///
+/// # Panics
+/// If there is none.
+#[must_use]
+pub fn equation(name: &str) -> Slope {
+    let found = EQUATIONS.iter().find(|(n, _)| *n == name);
+    found.unwrap_or_else(|| panic!("no equation {name}")).1
+}
+
+/// Lotka and Volterra's prey and predators.
+#[must_use]
+pub fn prey_and_predators(y: Var, [a, b, c, d]: [Var; 4]) -> Var {
+    let (x, z) = (y.index(0), y.index(1));
+    stack(&[a * x - b * x * z, c * x * z - d * z], 0)
+}
+
+/// A body around a sun: place and speed.
+#[must_use]
+pub fn orbit(y: Var) -> Var {
+    let (x, v) = (y.slice_axis(0, ..2), y.slice_axis(0, 2..));
+    concat(&[v, -x / x.dot(x).powf(1.5)], 0)
+}
+
+/// Robertson's reaction, whose rates differ by nine orders of magnitude.
+#[must_use]
+pub fn robertson(y: Var, [slow, back, fast]: [Var; 3]) -> Var {
+    let [a, b, c] = [0, 1, 2].map(|i| y.index(i));
+    let (r1, r2, r3) = (slow * a, back * b * c, fast * b * b);
+    stack(&[r2 - r1, r1 - r2 - r3, r3], 0)
+}
+
+/// A problem to be measured.
+#[derive(Debug)]
+pub struct Measured {
+    /// Its name.
+    pub name: &'static str,
+    /// What the slope captures.
+    pub rates: &'static [f64],
+    /// From those and a tolerance to numbers at the end.
+    pub solve: fn((Var, Var)) -> Var,
+    /// What these are, by SciPy at a tolerance of 1e-13.
+    pub want: &'static [f64],
+}
+
+/// The problems that are measured: without stiffness, with it, and until an event.
+pub const MEASURED: [Measured; 3] = [
+    Measured {
+        name: "lotka_volterra",
+        rates: &[1.5, 1.0, 1.0, 3.0],
+        solve: |(rates, tolerance)| {
+            let f =
+                |(_, y): (Var, Var)| prey_and_predators(y, [0, 1, 2, 3].map(|i| rates.index(i)));
+            let method = ode::dopri5().rtol(tolerance).atol(tolerance);
+            method.solve(f, constant([1.0, 1.0]), constant([0.0, 10.0])).0.index(1)
+        },
+        want: &[1.0263447675750583, 0.9096910781361592],
+    },
+    Measured {
+        name: "robertson",
+        rates: &[0.04, 1e4, 3e7],
+        solve: |(rates, tolerance)| {
+            let f = |(_, y): (Var, Var)| robertson(y, [0, 1, 2].map(|i| rates.index(i)));
+            let method = ode::rodas5p().rtol(tolerance).atol(1e-6 * tolerance);
+            method.solve(f, constant([1.0, 0.0, 0.0]), constant([0.0, 4e5])).0.index(1)
+        },
+        want: &[0.004938274521005017, 1.984994087964554e-08, 0.9950617056290547],
+    },
+    Measured {
+        name: "orbit",
+        rates: &[1.0],
+        solve: |(rates, tolerance)| {
+            let f = |(_, y): (Var, Var)| {
+                let (x, v) = (y.slice_axis(0, ..2), y.slice_axis(0, 2..));
+                concat(&[v, -rates * x / x.dot(x).powf(1.5)], 0)
+            };
+            let turn = |(_, y): (Var, Var)| y.index(0) * y.index(2) + y.index(1) * y.index(3);
+            let method = ode::dopri5().rtol(tolerance).atol(tolerance);
+            let start = constant([0.5, 0.1, 0.0, 1.6]);
+            let (_, (t, _), _) = method.solve_until(f, turn, start, constant([0.0, 10.0]));
+            t.expand_dims(0)
+        },
+        want: &[1.7479841841842871],
+    },
+];

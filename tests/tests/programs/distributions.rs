@@ -1,0 +1,260 @@
+//! Distributions that are sampled by rejection: numbers of JAX (`tests/data/random/record_distributions.py`),
+//! moments, Kolmogorov and Smirnov's test, derivatives against differences of expectations.
+
+use serde_json::Value;
+use tapeloom::prelude::*;
+use tapeloom_tests::conformance::tensor;
+
+fn numbers(list: &Value) -> Vec<f64> {
+    match list {
+        Value::Array(list) => list.iter().map(|x| x.as_f64().unwrap()).collect(),
+        one => vec![one.as_f64().unwrap()],
+    }
+}
+
+#[test]
+fn samples_are_those_of_jax() {
+    let mut seen = 0;
+    for line in include_str!("../../data/random/distributions.jsonl").lines() {
+        let case: Value = serde_json::from_str(line).unwrap();
+        let (f, seed) = (case["f"].as_str().unwrap(), case["seed"].as_i64().unwrap());
+        let want = tensor(&case).unwrap();
+        let (shape, dtype) = (want.shape().to_vec(), want.dtype());
+        let params: Vec<Tensor> =
+            case["params"].as_array().unwrap().iter().map(|p| Tensor::from(numbers(p))).collect();
+        let sample = |()| {
+            let key = random::key(seed);
+            let p: Vec<Var> = params.iter().map(|p| constant(p).convert(dtype)).collect();
+            let shape = &shape[..];
+            match f {
+                "gamma" => random::gamma(key, p[0], shape),
+                "loggamma" => random::loggamma(key, p[0], shape),
+                "student_t" => random::student_t(key, p[0], shape),
+                "beta" => random::beta(key, p[0], p[1], shape),
+                "dirichlet" => random::dirichlet(key, p[0], shape),
+                "cauchy" => random::cauchy(key, shape, dtype),
+                "ball" => {
+                    let norm = params[0].to_vec::<f64>().unwrap()[0];
+                    random::ball(key, 3, norm, &shape[..1], dtype)
+                }
+                "choice_without_replacement" => {
+                    random::choice_without_replacement(key, p[0], shape[0])
+                }
+                "weighted_choice" => random::weighted_choice(key, p[0], p[1], shape),
+                "weighted_choice_without_replacement" => {
+                    random::weighted_choice_without_replacement(key, p[0], p[1], shape[0])
+                }
+                other => panic!("{other} is recorded, and not compared"),
+            }
+        };
+        let got = run(sample, ()).unwrap();
+        assert_eq!(got.ty(), want.ty(), "{f}");
+        // JAX's own normal numbers are off by some units in the last place.
+        let within = if dtype == Dtype::F32 { 2e-4 } else { 1e-11 };
+        for i in 0..got.elements() {
+            let (x, y) = (got.at(i).to_f64(), want.at(i).to_f64());
+            let close = (x - y).abs() <= within * y.abs().max(1e-300);
+            assert!(close, "{f} of seed {seed} in {dtype}, element {i}: {x:e}, JAX {y:e}");
+        }
+        seen += 1;
+    }
+    assert_eq!(seen, 34);
+}
+
+/// What the distribution function says of samples is uniform: the largest distance of both distribution
+/// functions, in units in which 1.95 is exceeded once in a thousand.
+fn distance(samples: &[f64], below: impl Fn(f64) -> f64) -> f64 {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let n = sorted.len() as f64;
+    let steps = sorted.iter().enumerate().map(|(i, x)| {
+        let p = below(*x);
+        (p - i as f64 / n).abs().max((p - (i as f64 + 1.0) / n).abs())
+    });
+    steps.fold(0.0, f64::max) * n.sqrt()
+}
+
+const N: usize = 4000;
+
+fn samples(f: impl Fn(Var) -> Var) -> Vec<f64> {
+    run(|()| f(random::key(11)).convert(Dtype::F64), ()).unwrap().to_vec().unwrap()
+}
+
+/// A function of one number as one of Rust.
+fn scalar(f: impl Fn(Var) -> Var + 'static) -> impl Fn(f64) -> f64 {
+    let f = jit(f);
+    move |x| f.call(x).unwrap().item().unwrap()
+}
+
+#[test]
+fn continuous_samples_follow_their_distribution_functions() {
+    let check = |name: &str, samples: Vec<f64>, below: &dyn Fn(f64) -> f64| {
+        let d = distance(&samples, below);
+        assert!(d < 1.95, "{name}: {d}");
+    };
+    for a in [0.05, 0.7, 1.0, 3.5, 200.0] {
+        let below = scalar(move |x: Var| x.full_like(a).gammainc(x));
+        let name = format!("gamma({a})");
+        check(&name, samples(|key| random::gamma(key, a, [N])), &below);
+        check(&name, samples(|key| random::loggamma(key, a, [N])), &|y| below(y.exp()));
+        check(&name, samples(|key| 0.5 * random::chisquare(key, 2.0 * a, [N])), &below);
+    }
+    for (a, b) in [(0.3, 0.4), (2.0, 5.0), (30.0, 1.0)] {
+        let below = scalar(move |x: Var| x.full_like(a).betainc(x.full_like(b), x));
+        check(&format!("beta({a}, {b})"), samples(|key| random::beta(key, a, b, [N])), &below);
+    }
+    for v in [1.0, 4.0] {
+        let tail = scalar(move |x: Var| {
+            x.full_like(v / 2.0).betainc(x.full_like(0.5), v / (v + x * x)) * 0.5
+        });
+        let below = |x: f64| if x < 0.0 { tail(x) } else { 1.0 - tail(x) };
+        check(&format!("student_t({v})"), samples(|key| random::student_t(key, v, [N])), &below);
+    }
+    let below = |x: f64| 0.5 + x.atan() / std::f64::consts::PI;
+    check("cauchy", samples(|key| random::cauchy(key, [N], Dtype::F64)), &below);
+    for p in [1.0, 2.0, 3.5] {
+        let norm = |key| {
+            let x = random::ball(key, 4, p, [N], Dtype::F64);
+            x.abs().powf(p).sum_axis(-1).powf(1.0 / p)
+        };
+        check(&format!("ball of {p}"), samples(norm), &|r| r.powi(4));
+    }
+}
+
+/// Counts: each value as often as it should be, by Pearson's test, and means and variances of large ones.
+#[test]
+fn counts_follow_their_probabilities() {
+    let pearson = |name: &str, samples: Vec<f64>, p: &dyn Fn(f64) -> f64| {
+        let (mut sum, mut cells, mut rest, mut others) = (0.0, 0, 1.0, samples.len() as f64);
+        let n = samples.len() as f64;
+        for k in 0..2000 {
+            let want = n * p(f64::from(k));
+            if want < 8.0 {
+                continue;
+            }
+            let got = samples.iter().filter(|x| **x == f64::from(k)).count() as f64;
+            sum += (got - want).powi(2) / want;
+            (cells, rest, others) = (cells + 1, rest - want / n, others - got);
+        }
+        if rest * n > 1.0 {
+            sum += (others - rest * n).powi(2) / (rest * n);
+            cells += 1;
+        }
+        let freedom = f64::from(cells - 1);
+        let sigmas = (sum - freedom) / (2.0 * freedom).sqrt();
+        assert!(cells > 1 && sigmas < 4.5, "{name}: {sum} with {freedom} degrees of freedom");
+    };
+    let lgamma = scalar(|x: Var| x.lgamma());
+    for rate in [0.3, 4.0, 9.9, 10.1, 60.0, 500.0] {
+        let p = |k: f64| (k * f64::ln(rate) - rate - lgamma(k + 1.0)).exp();
+        pearson(&format!("poisson({rate})"), samples(|key| random::poisson(key, rate, [N])), &p);
+    }
+    for (n, q) in [(1.0, 0.3), (12.0, 0.5), (40.0, 0.2), (40.0, 0.9), (1000.0, 0.5), (1e5, 0.002)] {
+        let p = |k: f64| {
+            if k > n {
+                return 0.0;
+            }
+            let ways = lgamma(n + 1.0) - lgamma(k + 1.0) - lgamma(n - k + 1.0);
+            (ways + k * f64::ln(q) + (n - k) * f64::ln(1.0 - q)).exp()
+        };
+        pearson(&format!("binomial({n}, {q})"), samples(|key| random::binomial(key, n, q, [N])), &p);
+    }
+    let large = samples(|key| random::poisson(key, 1e12, [N]));
+    let mean = large.iter().map(|x| x - 1e12).sum::<f64>() / N as f64 / 1e6;
+    let square = large.iter().map(|x| ((x - 1e12) / 1e6).powi(2)).sum::<f64>() / N as f64;
+    assert!(mean.abs() < 0.08 && (square - 1.0).abs() < 0.12, "{mean} {square}");
+    let large = samples(|key| random::binomial(key, 1e12, 0.25, [N]));
+    let sigma = (1e12f64 * 0.1875).sqrt();
+    let mean = large.iter().map(|x| (x - 0.25e12) / sigma).sum::<f64>() / N as f64;
+    assert!(mean.abs() < 0.08, "{mean}");
+}
+
+/// Derivatives of expectations, which have formulas; of the first and second order; and of the sample itself by
+/// its distribution function.
+#[test]
+fn samples_move_as_their_distributions_do() {
+    // E x² = a (a + 1), E ln x = ψ(a).
+    for a in [0.3, 1.7, 20.0] {
+        let square = |a: Var| random::gamma(random::key(5), a, [40_000]).square().mean();
+        let slope = run(grad(square), a).unwrap().item::<f64>().unwrap();
+        let off = (slope - (2.0 * a + 1.0)) / (2.0 * a + 1.0);
+        assert!(off.abs() < 0.05, "{a}: {slope}");
+        let log = |a: Var| random::loggamma(random::key(5), a, [40_000]).mean();
+        let slope = run(grad(log), a).unwrap().item::<f64>().unwrap();
+        let want = run(|a: Var| grad(|a: Var| a.digamma())(a), a).unwrap().item::<f64>().unwrap();
+        assert!((slope - want).abs() < 0.05 * want, "{a}: {slope} {want}");
+        let bend = run(grad(grad(square)), a).unwrap().item::<f64>().unwrap();
+        assert!((bend - 2.0).abs() < 0.4, "{a}: {bend}");
+    }
+    // P(a, x(a)) stays: a step of the sample along its derivative, to the second order.
+    let quantile = |a: Var| {
+        let x = random::gamma(random::key(3), a, [50]);
+        let (dx, ddx) = jvp(|a: Var| {
+            let f = |a: Var| random::gamma(random::key(3), a, [50]);
+            jvp(f)((a, a.ones_like())).1
+        })((a, a.ones_like()));
+        let level = |h: f64| (a + h).gammainc(x + h * dx + 0.5 * h * h * ddx);
+        ((level(1e-3) - level(0.0)).abs().max(), (level(1e-2) - level(0.0)).abs().max())
+    };
+    let (near, far) = run(quantile, 2.5).unwrap();
+    let (near, far) = (near.item::<f64>().unwrap(), far.item::<f64>().unwrap());
+    assert!(near < 1e-8 && far < 1e-5, "{near} {far}");
+    let bound = |(a, b): (Var, Var)| random::beta(random::key(9), a, b, [40_000]).square().mean();
+    let (da, db) = run(grad(bound), (2.0, 3.0)).unwrap();
+    // a (a + 1) / ((a + b) (a + b + 1)) = 1/5
+    let (da, db) = (da.item::<f64>().unwrap(), db.item::<f64>().unwrap());
+    assert!((da - 0.2 * (0.5 + 1.0 / 3.0 - 0.2 - 1.0 / 6.0)).abs() < 0.004, "{da}");
+    assert!((db + 0.2 * (0.2 + 1.0 / 6.0)).abs() < 0.004, "{db}");
+    let first = |alpha: Var| random::dirichlet(random::key(9), alpha, [40_000, 3]).mean_axis(0).index(0);
+    let slope = run(grad(first), [1.0, 2.0, 7.0]).unwrap().to_vec::<f64>().unwrap();
+    for (got, want) in slope.iter().zip([0.09, -0.01, -0.01]) {
+        assert!((got - want).abs() < 0.002, "{slope:?}");
+    }
+    // One that underflows moves with nothing, and its logarithm does.
+    let tiny = |a: Var| random::gamma(random::key(1), a, [20]).sum();
+    assert!(run(grad(tiny), 1e-4).unwrap().item::<f64>().unwrap().is_finite());
+    let log = |a: Var| random::loggamma(random::key(1), a, [20]).sum();
+    assert!(run(grad(log), 1e-4).unwrap().item::<f64>().unwrap() > 1e5);
+}
+
+/// Batches are the members; parameters outside of their domain, and mistakes.
+#[test]
+fn edges_and_mistakes() {
+    let f = |(key, a): (Var, Var)| random::gamma(key, a, [3]);
+    let keys = |seed: Var| random::split_n(random::key(seed), 4);
+    let both = run(|(s, a): (Var, Var)| vmap(f)((keys(s), a)), (3i64, [0.5, 1.5, 2.5, 3.5])).unwrap();
+    let one = run(|(s, a): (Var, Var)| f((keys(s).index(2), a)), (3i64, 2.5)).unwrap();
+    assert_eq!(both.to_vec::<f64>().unwrap()[6..9], one.to_vec::<f64>().unwrap());
+    let x = run(|a: Var| random::gamma(random::key(0), a, [4]), [0.0, -1.0, f64::NAN, f64::INFINITY]);
+    let x = x.unwrap().to_vec::<f64>().unwrap();
+    assert!(x[0] == 0.0 && x[1].is_nan() && x[2].is_nan() && x[3] == f64::INFINITY, "{x:?}");
+    let k = run(|r: Var| random::poisson(random::key(0), r, [3]), [0.0, -1.0, f64::NAN]).unwrap();
+    assert_eq!(k.to_vec::<i64>().unwrap(), [0, -1, -1]);
+    let k = |(n, p): (Var, Var)| random::binomial(random::key(0), n, p, [5]);
+    let k = run(k, ([7.0, 7.0, 0.0, 7.0, -1.0], [0.0, 1.0, 0.5, 1.5, 0.5])).unwrap();
+    assert_eq!(k.to_vec::<i64>().unwrap(), [0, 7, 0, -1, -1]);
+    let empty = run(|()| random::gamma(random::key(0), 1.0, [0, 3]), ()).unwrap();
+    assert_eq!(empty.shape(), [0, 3]);
+    let mistakes: [fn(Var) -> Var; 8] = [
+        |x| random::gamma(x, 1.0, [2]),
+        |x| random::gamma(random::key(0), x, [2]),
+        |_| random::gamma(random::key(0), 1i64, [2]),
+        |x| random::beta(random::key(0), x, 1f32, [3]),
+        |x| random::dirichlet(random::key(0), x, []),
+        |x| random::choice_without_replacement(random::key(0), x, 4),
+        |x| random::weighted_choice(random::key(0), x, x.slice_axis(0, 1..), [2]),
+        |_| random::ball(random::key(0), 2, -1.0, [2], Dtype::F64),
+    ];
+    for (i, mistake) in mistakes.into_iter().enumerate() {
+        let message = run(mistake, [1.0, 2.0, 3.0]).unwrap_err().to_string();
+        assert!(message.contains("distributions.rs"), "{i}: {message}");
+    }
+    // A key that is used by two of them is used twice.
+    let twice = |()| {
+        let key = random::key(1);
+        random::gamma(key, 1.0, [2]) + random::beta(key, 1.0, 1.0, [2])
+    };
+    assert!(jit(twice).key_check().call(()).is_err());
+    let once = |()| random::gamma(random::key(1), 1.0, [2]) + random::student_t(random::key(2), 1.0, [2]);
+    assert!(jit(once).key_check().call(()).is_ok());
+}
