@@ -42,12 +42,7 @@ use tapeloom_ir::{Kind, Problem, Shape};
 pub fn gamma(key: Var, a: impl IntoVar, shape: impl Into<Shape>) -> Var {
     let (at, shape) = (caller(), shape.into());
     let dtype = a.default_dtype();
-    sampled("gamma", key, &shape, [a.into_var(dtype, at)], at, |key, [a]| {
-        let (x, log) = drawn(key, a);
-        // The value of the one, and the derivatives of the other.
-        let moving = log.exp();
-        x + (moving - moving.stop_gradient())
-    })
+    sampled("gamma", key, &shape, [a.into_var(dtype, at)], at, |key, [a]| drawn_value(key, a))
 }
 
 /// Logarithms of numbers of the [`gamma`] distribution, also where those would be 0.
@@ -174,11 +169,11 @@ fn drawn(key: Var, a: Var) -> (Var, Var) {
     (x.reshape(shape.clone()).stop_gradient(), moving(a, log.reshape(shape)))
 }
 
-/// Gamma numbers that move with a.
+/// Gamma numbers that move with a: the value of the one, and the derivatives of the other.
 fn drawn_value(key: Var, a: Var) -> Var {
     let (x, log) = drawn(key, a);
     let moving = log.exp();
-    x + (moving - moving.stop_gradient())
+    x + select(x.is_finite(), moving - moving.stop_gradient(), 0.0)
 }
 
 /// One gamma number and its logarithm.
