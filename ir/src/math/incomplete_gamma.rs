@@ -211,16 +211,15 @@ fn near_zero(n: u32, a: f64, x: f64) -> f64 {
             break;
         }
     }
-    let mut front = [0.0; ORDERS];
+    let mut front = [1.0, 0.0, 0.0, 0.0, 0.0];
     if n > 0 {
         let score = Score::after(None, n as u32, a + 1.0, x);
         let mut factorial = 1.0;
-        for i in 1..=n {
-            factorial *= i as f64;
-            front[i] = score.weight(i as u32, score.u) / factorial;
+        for (i, slot) in (1..=n as u32).zip(&mut front[1..]) {
+            factorial *= f64::from(i);
+            *slot = score.weight(i, score.u) / factorial;
         }
     }
-    front[0] = 1.0;
     let factorial: f64 = (1..=n).map(|i| i as f64).product();
     factorial * power_over_gamma(a, x, x - a) * times(n, &front, &sum)[n]
 }

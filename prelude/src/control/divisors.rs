@@ -50,7 +50,7 @@ impl Var {
 /// Euclid's algorithm on every pair at once, as long as one goes on.
 fn divisor(x: Var, y: Var) -> Var {
     // Literals become arrays: what a loop carries keeps its shape.
-    let (x, y) = (x + (y - y), y + (x - x));
+    let (x, y) = (x + y.zeros_like(), y + x.zeros_like());
     let (d, _) = while_loop(
         |(_, y): (Var, Var)| y.ne(0).any(),
         |(x, y): (Var, Var)| {
