@@ -12,7 +12,7 @@
 //! Up to x = 1 a power series in x takes the place of the integral, as a Taylor polynomial in a.
 //!
 //! The factor `xᵃ e⁻ˣ` is taken out of the integral, and what is left under it is written in terms that do not cancel
-//! ([`super::excess`]), so that large a are no less accurate than small ones.
+//! (`excess`), so that large a are no less accurate than small ones.
 //!
 //! | x | value |
 //! |---|---|

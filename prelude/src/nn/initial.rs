@@ -94,7 +94,7 @@ macro_rules! initial {
 }
 
 initial! {
-    /// Weights `[.., inputs, outputs]`, uniform, of variance 2 / (n + m); see the [module](self).
+    /// Weights `[.., inputs, outputs]`, uniform, of variance 2 / (n + m); see [`nn`](crate::nn).
     ///
     /// Source: Glorot and Bengio, *Understanding the difficulty of training deep feedforward neural
     /// networks* (2010).
@@ -109,16 +109,16 @@ initial! {
     #[doc(alias = "xavier_uniform", alias = "GlorotUniform")]
     glorot_uniform: uniform Glorot;
     /// Weights `[.., inputs, outputs]`, normal between two standard deviations, of variance
-    /// 2 / (n + m); see the [module](self).
+    /// 2 / (n + m); see [`nn`](crate::nn).
     #[doc(alias = "xavier_normal", alias = "GlorotNormal")]
     glorot_normal: normal Glorot;
-    /// Weights `[.., inputs, outputs]`, uniform, of variance 2 / n; see the [module](self).
+    /// Weights `[.., inputs, outputs]`, uniform, of variance 2 / n; see [`nn`](crate::nn).
     ///
     /// Source: He et al., *Delving deep into rectifiers* (2015).
     #[doc(alias = "kaiming_uniform", alias = "HeUniform")]
     he_uniform: uniform He;
     /// Weights `[.., inputs, outputs]`, normal between two standard deviations, of variance 2 / n; see
-    /// the [module](self).
+    /// see [`nn`](crate::nn).
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -129,10 +129,10 @@ initial! {
     /// ```
     #[doc(alias = "kaiming_normal", alias = "HeNormal")]
     he_normal: normal He;
-    /// Weights `[.., inputs, outputs]`, uniform, of variance 1 / n; see the [module](self).
+    /// Weights `[.., inputs, outputs]`, uniform, of variance 1 / n; see [`nn`](crate::nn).
     lecun_uniform: uniform Lecun;
     /// Weights `[.., inputs, outputs]`, normal between two standard deviations, of variance 1 / n; see
-    /// the [module](self).
+    /// see [`nn`](crate::nn).
     ///
     /// Source: LeCun et al., *Efficient backprop* (1998).
     lecun_normal: normal Lecun;

@@ -3,7 +3,7 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | activations, normalizations over axes, losses | methods of [`Var`](crate::Var): [`relu`](crate::Var::relu), [`layer_norm`](crate::Var::layer_norm), [`cross_entropy`](crate::Var::cross_entropy) |
+//! | activations, normalizations over axes, losses | methods of [`Var`]: [`relu`](crate::Var::relu), [`layer_norm`](crate::Var::layer_norm), [`cross_entropy`](crate::Var::cross_entropy) |
 //! | attention | [`dot_product_attention`](crate::dot_product_attention) |
 //! | convolutions and pools | [`conv`](crate::conv) |
 //! | optimisers | [`optim`](crate::optim) |

@@ -125,7 +125,7 @@ trait Search {
 impl<S: Search> Minimizer<S> {
     /// Where the loss, a float scalar, is smallest near `start`, and how the search went.
     ///
-    /// Errors: those of [`grad`](crate::grad) of the loss; `dtype` if the leaves have different dtypes.
+    /// Errors: those of [`grad`] of the loss; `dtype` if the leaves have different dtypes.
     #[doc(alias = "fmin", alias = "fmin_bfgs", alias = "fmin_l_bfgs_b", alias = "optimize")]
     #[track_caller]
     pub fn minimize<P: Tree<Var>, F: Function<P, Var, K>, K>(
