@@ -17,7 +17,7 @@ use crate::machine::MachineModel;
 use cranelift_codegen::isa::{self, LookupError, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
 use std::fmt;
-use tapeloom_ir::{Kind, Problem};
+use tapeloom_ir::{Isa, Kind, Problem};
 use target_lexicon::Triple;
 
 /// What runs the kernels.
@@ -27,7 +27,7 @@ use target_lexicon::Triple;
 )]
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Target {
-    /// Machine code, with every extension that this machine has.
+    /// Machine code, with the instructions of [`Isa::here`].
     Native(Triple),
     /// The interpreter of kernels, which checks every access to memory: slow, for tests.
     Interpreter,
@@ -87,9 +87,21 @@ pub(crate) fn isa(triple: &Triple) -> Result<OwnedTargetIsa, Problem> {
     let failed = |e: &dyn fmt::Display| {
         Problem::new(Kind::Target, format!("cannot make machine code for {triple}: {e}"), help)
     };
-    let builder = cranelift_native::builder().map_err(|e| failed(&e))?;
+    let mut builder = match Isa::asked()? {
+        Isa::Baseline => isa::lookup(triple.clone()).map_err(|e| failed(&e))?,
+        Isa::Avx2 | Isa::Avx512 => cranelift_native::builder().map_err(|e| failed(&e))?,
+    };
+    if Isa::here() == Isa::Avx2 {
+        for name in AVX512_FLAGS {
+            builder.set(name, "false").map_err(|e| failed(&e))?;
+        }
+    }
     builder.finish(flags().map_err(|e| failed(&e))?).map_err(|e| failed(&e))
 }
+
+/// What Cranelift uses of AVX-512.
+const AVX512_FLAGS: [&str; 5] =
+    ["has_avx512f", "has_avx512dq", "has_avx512vl", "has_avx512vbmi", "has_avx512bitalg"];
 
 /// The instructions that every machine of that kind has.
 #[cfg(test)]

@@ -27,6 +27,7 @@ pub mod prim;
 #[doc(hidden)]
 pub mod fault;
 pub mod fingerprint;
+mod isa;
 mod limits;
 
 pub mod map;
@@ -44,6 +45,7 @@ pub mod trace;
 mod sweeps;
 
 pub use analysis::provenance::{Maker, maker};
+pub use isa::Isa;
 pub use lang::builder::{Builder, Draft};
 pub use lang::eval::{eval, eval_values};
 pub use lang::function::{Atom, Equation, FuncId, Function, Operands, Outputs, ValueId};

@@ -17,6 +17,7 @@
 //! Arguments come in registers, one in each: what was stored in pieces and is read as a whole would have to
 //! wait until it is in the cache.
 
+use crate::Isa;
 use crate::fault::{Fault, planted};
 
 /// How many.
@@ -71,18 +72,15 @@ impl Eight {
         }
     }
 
-    /// The version with the widest vectors that this machine has.
+    /// The version with the widest vectors of [`Isa::here`].
     pub fn here(&self) -> (Wide, Narrow) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            if std::arch::is_x86_feature_detected!("avx512f") {
-                return self.avx512;
-            }
-            if std::arch::is_x86_feature_detected!("avx2") {
-                return self.avx2;
-            }
+        match Isa::here() {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => self.avx512,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => self.avx2,
+            _ => self.plain,
         }
-        self.plain
     }
 }
 

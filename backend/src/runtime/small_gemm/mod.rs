@@ -25,28 +25,25 @@ use crate::loop_ir::MOST_LANES;
 use crate::runtime::gemm::{Matrices, Steps};
 use std::array;
 use std::ops::{Add, Mul};
-use tapeloom_ir::Dtype;
 use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::{Dtype, Isa};
 
 /// Numbers of a contraction, and the first elements of lhs, rhs and out.
 pub(crate) type Function<T> = unsafe extern "C" fn(*const i64, *const T, *const T, *mut T);
 
-/// The contraction of that dtype in the version with the widest vectors that this machine has.
+/// The contraction of that dtype in the version with the widest vectors of [`Isa::here`].
 pub(crate) fn here(dtype: Dtype) -> *const u8 {
     let version = |plain: (Function<f64>, Function<f32>)| match dtype {
         Dtype::F64 => plain.0 as *const u8,
         _ => plain.1 as *const u8,
     };
-    #[cfg(target_arch = "x86_64")]
-    {
-        if std::arch::is_x86_feature_detected!("avx512f") {
-            return version((avx512::wide, avx512::narrow));
-        }
-        if std::arch::is_x86_feature_detected!("avx2") {
-            return version((avx2::wide, avx2::narrow));
-        }
+    match Isa::here() {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 => version((avx512::wide, avx512::narrow)),
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 => version((avx2::wide, avx2::narrow)),
+        _ => version((plain::wide, plain::narrow)),
     }
-    version((plain::wide, plain::narrow))
 }
 
 /// The functions of f64 and f32, compiled with these instructions.

@@ -6,6 +6,7 @@ use super::{Element, Function, plain};
 use crate::codegen::clif::tests::Random;
 use crate::sweeps::Sweep;
 use std::fmt::Debug;
+use tapeloom_ir::Isa;
 
 /// The versions of both dtypes.
 type Versions = Vec<(Function<f64>, Function<f32>)>;
@@ -14,10 +15,10 @@ fn versions() -> Versions {
     let mut all: Versions = vec![(plain::wide, plain::narrow)];
     #[cfg(target_arch = "x86_64")]
     {
-        if std::arch::is_x86_feature_detected!("avx2") {
+        if Isa::of_machine() >= Isa::Avx2 {
             all.push((super::avx2::wide, super::avx2::narrow));
         }
-        if std::arch::is_x86_feature_detected!("avx512f") {
+        if Isa::of_machine() >= Isa::Avx512 {
             all.push((super::avx512::wide, super::avx512::narrow));
         }
     }

@@ -1,0 +1,129 @@
+//! Instruction sets: the widest vectors that code of this process uses.
+//!
+//! Every choice of instructions asks [`Isa::here`]: generated code, the versions of library functions and those of
+//! contractions. Bits do not depend on the answer, so a narrower set is for measurements and for tests.
+//!
+//! `TAPELOOM_ISA=baseline|avx2|avx512` in the environment, read once, asks for a narrower set than the machine has.
+//!
+//! ```
+//! use tapeloom_ir::Isa;
+//! assert!(Isa::Baseline <= Isa::here());
+//! assert_eq!(Isa::Avx512.to_string(), "avx512");
+//! ```
+
+use crate::lang::problem::{Kind, Problem};
+use std::fmt;
+use std::sync::OnceLock;
+
+/// The variable of the environment that asks for a set.
+const ASKED: &str = "TAPELOOM_ISA";
+
+/// An instruction set, narrower ones before wider ones.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Isa {
+    /// What every machine of that kind has: on x86-64 vectors of 128 bits, without fused multiply-add.
+    Baseline,
+    /// AVX2 and FMA: vectors of 256 bits.
+    Avx2,
+    /// AVX-512 F, DQ, BW and VL: vectors of 512 bits, and masks.
+    Avx512,
+}
+
+impl Isa {
+    /// All sets, narrower ones first.
+    pub const ALL: [Isa; 3] = [Isa::Baseline, Isa::Avx2, Isa::Avx512];
+
+    /// What is used: the widest set that the machine has, or the one that `TAPELOOM_ISA` asks for.
+    ///
+    /// Where that asks for what there is not, it is the widest one; [`Isa::asked`] says what is wrong.
+    pub fn here() -> Isa {
+        Isa::asked().unwrap_or(Isa::of_machine())
+    }
+
+    /// What is used, with the environment taken at its word.
+    ///
+    /// # Errors
+    /// [`Kind::Target`] where `TAPELOOM_ISA` is not the name of a set, or of one that the machine lacks.
+    pub fn asked() -> Result<Isa, Problem> {
+        static ANSWER: OnceLock<Result<Isa, Problem>> = OnceLock::new();
+        ANSWER.get_or_init(|| chosen(std::env::var(ASKED).ok().as_deref())).clone()
+    }
+
+    /// The widest set that the machine has.
+    pub fn of_machine() -> Isa {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::is_x86_feature_detected as has;
+            let avx2 = has!("avx2") && has!("fma");
+            let avx512 =
+                has!("avx512f") && has!("avx512dq") && has!("avx512bw") && has!("avx512vl");
+            if avx2 && avx512 {
+                return Isa::Avx512;
+            }
+            if avx2 {
+                return Isa::Avx2;
+            }
+        }
+        Isa::Baseline
+    }
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Isa::Baseline => "baseline",
+            Isa::Avx2 => "avx2",
+            Isa::Avx512 => "avx512",
+        }
+    }
+
+    /// Bytes of a vector.
+    pub const fn vector_bytes(self) -> usize {
+        match self {
+            Isa::Baseline => 16,
+            Isa::Avx2 => 32,
+            Isa::Avx512 => 64,
+        }
+    }
+}
+
+impl fmt::Display for Isa {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The set of that name, or the widest one.
+fn chosen(name: Option<&str>) -> Result<Isa, Problem> {
+    let widest = Isa::of_machine();
+    let Some(name) = name else { return Ok(widest) };
+    let refused = |message| {
+        let names = Isa::ALL.iter().filter(|isa| **isa <= widest).map(|isa| isa.name());
+        let names = names.collect::<Vec<_>>().join("`, `");
+        Err(Problem::new(Kind::Target, message, format!("this machine has `{names}`")))
+    };
+    match Isa::ALL.into_iter().find(|isa| isa.name() == name) {
+        None => refused(format!("{ASKED}={name} is no instruction set")),
+        Some(isa) if isa > widest => refused(format!("this machine lacks {ASKED}={name}")),
+        Some(isa) => Ok(isa),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn the_environment_asks_for_what_there_is() {
+        assert_eq!(chosen(None).unwrap(), Isa::of_machine());
+        assert_eq!(chosen(Some("baseline")).unwrap(), Isa::Baseline);
+        let problem = chosen(Some("sse9")).unwrap_err();
+        assert_eq!(problem.kind, Kind::Target);
+        assert_eq!(problem.message, "TAPELOOM_ISA=sse9 is no instruction set");
+        assert!(problem.help.contains("`baseline`"), "{}", problem.help);
+        for isa in Isa::ALL.into_iter().filter(|isa| *isa > Isa::of_machine()) {
+            assert!(chosen(Some(isa.name())).unwrap_err().message.contains("lacks"));
+        }
+    }
+}
