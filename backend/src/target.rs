@@ -87,10 +87,11 @@ pub(crate) fn isa(triple: &Triple) -> Result<OwnedTargetIsa, Problem> {
     let failed = |e: &dyn fmt::Display| {
         Problem::new(Kind::Target, format!("cannot make machine code for {triple}: {e}"), help)
     };
-    let mut builder = match Isa::asked()? {
-        Isa::Baseline => isa::lookup(triple.clone()).map_err(|e| failed(&e))?,
-        Isa::Avx2 | Isa::Avx512 => cranelift_native::builder().map_err(|e| failed(&e))?,
-    };
+    let mut builder =
+        match Isa::asked().map_err(|e| Problem::new(Kind::Target, e.message, e.help))? {
+            Isa::Baseline => isa::lookup(triple.clone()).map_err(|e| failed(&e))?,
+            Isa::Avx2 | Isa::Avx512 => cranelift_native::builder().map_err(|e| failed(&e))?,
+        };
     if Isa::here() == Isa::Avx2 {
         for name in AVX512_FLAGS {
             builder.set(name, "false").map_err(|e| failed(&e))?;

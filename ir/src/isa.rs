@@ -11,12 +11,20 @@
 //! assert_eq!(Isa::Avx512.to_string(), "avx512");
 //! ```
 
-use crate::lang::problem::{Kind, Problem};
 use std::fmt;
 use std::sync::OnceLock;
 
 /// The variable of the environment that asks for a set.
 const ASKED: &str = "TAPELOOM_ISA";
+
+/// `TAPELOOM_ISA` asks for what there is not.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WrongIsa {
+    /// What is wrong.
+    pub message: String,
+    /// What can be asked for.
+    pub help: String,
+}
 
 /// An instruction set, narrower ones before wider ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -43,9 +51,9 @@ impl Isa {
     /// What is used, with the environment taken at its word.
     ///
     /// # Errors
-    /// [`Kind::Target`] where `TAPELOOM_ISA` is not the name of a set, or of one that the machine lacks.
-    pub fn asked() -> Result<Isa, Problem> {
-        static ANSWER: OnceLock<Result<Isa, Problem>> = OnceLock::new();
+    /// Where `TAPELOOM_ISA` is not the name of a set, or of one that the machine lacks.
+    pub fn asked() -> Result<Isa, WrongIsa> {
+        static ANSWER: OnceLock<Result<Isa, WrongIsa>> = OnceLock::new();
         ANSWER.get_or_init(|| chosen(std::env::var(ASKED).ok().as_deref())).clone()
     }
 
@@ -93,13 +101,13 @@ impl fmt::Display for Isa {
 }
 
 /// The set of that name, or the widest one.
-fn chosen(name: Option<&str>) -> Result<Isa, Problem> {
+fn chosen(name: Option<&str>) -> Result<Isa, WrongIsa> {
     let widest = Isa::of_machine();
     let Some(name) = name else { return Ok(widest) };
     let refused = |message| {
         let names = Isa::ALL.iter().filter(|isa| **isa <= widest).map(|isa| isa.name());
         let names = names.collect::<Vec<_>>().join("`, `");
-        Err(Problem::new(Kind::Target, message, format!("this machine has `{names}`")))
+        Err(WrongIsa { message, help: format!("this machine has `{names}`") })
     };
     match Isa::ALL.into_iter().find(|isa| isa.name() == name) {
         None => refused(format!("{ASKED}={name} is no instruction set")),
@@ -119,7 +127,6 @@ mod tests {
         assert_eq!(chosen(None).unwrap(), Isa::of_machine());
         assert_eq!(chosen(Some("baseline")).unwrap(), Isa::Baseline);
         let problem = chosen(Some("sse9")).unwrap_err();
-        assert_eq!(problem.kind, Kind::Target);
         assert_eq!(problem.message, "TAPELOOM_ISA=sse9 is no instruction set");
         assert!(problem.help.contains("`baseline`"), "{}", problem.help);
         for isa in Isa::ALL.into_iter().filter(|isa| *isa > Isa::of_machine()) {

@@ -45,7 +45,7 @@ pub mod trace;
 mod sweeps;
 
 pub use analysis::provenance::{Maker, maker};
-pub use isa::Isa;
+pub use isa::{Isa, WrongIsa};
 pub use lang::builder::{Builder, Draft};
 pub use lang::eval::{eval, eval_values};
 pub use lang::function::{Atom, Equation, FuncId, Function, Operands, Outputs, ValueId};

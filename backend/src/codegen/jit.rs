@@ -12,7 +12,7 @@ use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_jit::{JITBuilder, JITModule};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
-use tapeloom_ir::{Kind, Problem};
+use tapeloom_ir::{Isa, Kind, Problem};
 
 /// The function a program becomes: from its record to a status.
 type Entry = unsafe extern "C" fn(*const *mut u8) -> i32;
@@ -42,7 +42,7 @@ impl MachineCode {
         // Wrapped at once: from here on every way out frees the memory.
         let mut owner = Owner(Some(JITModule::new(builder)));
         let Some(module) = owner.0.as_mut() else { return Err(Problem::internal("no module")) };
-        let (entry, mut report) = clif::translate(program, machine, &symbols, module)?;
+        let (entry, mut report) = clif::translate(program, machine, &symbols, module, Isa::here())?;
         let start = Instant::now();
         module
             .finalize_definitions()

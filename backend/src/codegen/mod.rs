@@ -2,3 +2,4 @@
 
 pub(crate) mod clif;
 pub(crate) mod jit;
+pub(crate) mod simd;

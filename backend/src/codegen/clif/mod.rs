@@ -35,6 +35,7 @@ mod threefry;
 mod translate;
 mod variables;
 mod vector_value;
+mod wide;
 
 pub(crate) use symbols::Symbols;
 
@@ -49,7 +50,7 @@ use cranelift_module::{FuncId, Linkage, Module};
 use std::fmt;
 use std::time::{Duration, Instant};
 use symbols::Functions;
-use tapeloom_ir::Problem;
+use tapeloom_ir::{Isa, Problem};
 
 /// What compiling a program took and made.
 #[derive(Clone, Debug, Default)]
@@ -94,8 +95,9 @@ pub(crate) fn translate(
     machine: MachineModel,
     symbols: &Symbols,
     module: &mut dyn Module,
+    isa: Isa,
 ) -> Result<(FuncId, CodeReport), Problem> {
-    let mut functions = Functions::new(module, symbols);
+    let mut functions = Functions::new(module, symbols, isa);
     let mut cx = Compiler {
         context: functions.module().make_context(),
         builder: FunctionBuilderContext::new(),
@@ -111,6 +113,7 @@ pub(crate) fn translate(
     for (id, kernel) in program.kernels() {
         let function = cx.kernel(&mut functions, program, (id, kernel), &kernels)?;
         if id.is_none() {
+            cx.report.code_bytes += functions.wide_bytes();
             return Ok((function, cx.report));
         }
         kernels.push(function);

@@ -118,7 +118,15 @@ fn what_code_calls_it_calls_by_name() {
         bytes: Vec::new(),
         references: Vec::new(),
     };
-    let entry = translate(&program, MachineModel::MEASURED, &symbols, &mut kept).unwrap().0;
+    let entry = translate(
+        &program,
+        MachineModel::MEASURED,
+        &symbols,
+        &mut kept,
+        tapeloom_ir::Isa::Baseline,
+    )
+    .unwrap()
+    .0;
     assert_eq!(kept.declarations.get_function_decl(entry).linkage_name(entry), "@f.0");
 
     let mut called: Vec<String> = Vec::new();

@@ -14,7 +14,7 @@ use cranelift_codegen::isa::CallConv;
 use cranelift_module::{DataDescription, DataId, FuncId, Linkage, Module};
 use std::sync::Arc;
 use tapeloom_ir::prim::{Library, LibraryFn};
-use tapeloom_ir::{Code, Dtype, OrderedMap, Problem};
+use tapeloom_ir::{Code, Dtype, Isa, OrderedMap, Problem};
 
 /// Symbols with their addresses and signatures.
 pub(crate) struct Symbols {
@@ -127,18 +127,49 @@ pub(crate) struct Functions<'a> {
     imported: OrderedMap<FuncId, FuncRef>,
     /// Constants in memory.
     constants: OrderedMap<Vec<i64>, DataId>,
+    /// The instructions that wide code may have.
+    isa: Isa,
+    /// Bytes of wide code.
+    wide: usize,
 }
 
 impl<'a> Functions<'a> {
     /// No function is declared yet.
-    pub(super) fn new(module: &'a mut dyn Module, symbols: &'a Symbols) -> Functions<'a> {
+    pub(super) fn new(module: &'a mut dyn Module, symbols: &'a Symbols, isa: Isa) -> Functions<'a> {
         Functions {
             module,
             symbols,
             declared: OrderedMap::default(),
             imported: OrderedMap::default(),
             constants: OrderedMap::default(),
+            isa,
+            wide: 0,
         }
+    }
+
+    /// Whether there is wide code for the machine.
+    pub(super) fn wide(&self) -> bool {
+        cfg!(all(target_arch = "x86_64", unix)) && self.isa == Isa::Avx512
+    }
+
+    /// A nest became wide code of so many bytes.
+    pub(super) fn taken(&mut self, bytes: usize) {
+        if std::env::var_os("WIDE_LOG").is_some() {
+            eprintln!("WIDE taken {bytes}");
+        }
+        self.wide += bytes;
+    }
+
+    /// A nest did not.
+    pub(super) fn refused(&mut self, why: &'static str) {
+        if std::env::var_os("WIDE_LOG").is_some() {
+            eprintln!("WIDE refused {why}");
+        }
+    }
+
+    /// Bytes of wide code.
+    pub(super) fn wide_bytes(&self) -> usize {
+        self.wide
     }
 
     /// The module.

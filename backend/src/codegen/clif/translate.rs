@@ -179,7 +179,10 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
         match stmt {
             Stmt::Nest { body } => self.block(body),
             Stmt::Contract(c) => self.contract(c),
-            Stmt::For { body, .. } => self.holding(&[body], |n| n.for_(stmt)),
+            Stmt::For { body, .. } => match self.wide(stmt)? {
+                true => Ok(()),
+                false => self.holding(&[body], |n| n.for_(stmt)),
+            },
             Stmt::While { head, condition, carries, body } => {
                 self.holding(&[head, body], |n| n.while_(head, *condition, carries, body))
             }

@@ -1,0 +1,79 @@
+//! Nests that become wide code: their row is filled here, and what they change is read from it.
+
+use super::partition::Promotion;
+use super::scalar;
+use super::translate::Nest;
+use super::vector_value::Lanes;
+use crate::codegen::simd::{self, Refused, Word};
+use crate::loop_ir::{Arg, Stmt};
+use cranelift_codegen::ir::{
+    AbiParam, InstBuilder, MemFlagsData, Signature, StackSlotData, StackSlotKind, types,
+};
+use cranelift_codegen::isa::CallConv;
+use tapeloom_ir::Problem;
+
+impl Nest<'_, '_, '_> {
+    /// Takes a nest as wide code, if it can be; `false` leaves it to the caller.
+    pub(super) fn wide(&mut self, stmt: &Stmt) -> Result<bool, Problem> {
+        if !self.functions.wide() || self.lanes.is_some() {
+            return Ok(false);
+        }
+        let code = match self.wide_code(stmt) {
+            Ok(code) => code,
+            Err(Refused(why)) => {
+                self.functions.refused(why);
+                return Ok(false);
+            }
+        };
+        let (row, bytes) = code;
+        let size = (8 * row.len().max(1)) as u32;
+        let data = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 4);
+        let slot = self.b.create_sized_stack_slot(data);
+        let flags = MemFlagsData::trusted();
+        for (i, word) in row.iter().enumerate() {
+            let value = match word {
+                Word::Pointer(buffer, address) => self.first(*buffer, address)?,
+                Word::Scalar(arg) => self.uniform(*arg)?,
+                Word::Var { var, .. } => self.uniform(Arg::Var(*var))?,
+                Word::Function(_, of) => {
+                    let f = self.functions.library(self.b.func, of.library, of.dtype)?;
+                    self.b.ins().func_addr(types::I64, f)
+                }
+            };
+            // A truth is a word of its own.
+            let wide = self.b.func.dfg.value_type(value) == types::I8;
+            let value = if wide { self.b.ins().uextend(types::I64, value) } else { value };
+            let at = self.b.ins().stack_addr(types::I64, slot, 8 * i as i32);
+            self.b.ins().store(flags, value, at, 0);
+        }
+        let f = self.leaf(&bytes)?;
+        let at = self.b.ins().stack_addr(types::I64, slot, 0);
+        self.b.ins().call(f, &[at]);
+        for (i, word) in row.iter().enumerate() {
+            let Word::Var { var, changed: true } = word else { continue };
+            let ty = scalar::register(self.p.vars[*var]);
+            let value = self.b.ins().load(ty, flags, at, 8 * i as i32);
+            self.set(*var, &Lanes::One(value))?;
+        }
+        Ok(true)
+    }
+
+    fn wide_code(&self, stmt: &Stmt) -> Result<(Vec<Word>, Vec<u8>), Refused> {
+        let in_memory = |b| matches!(self.cut.buffers[b], Promotion::Memory | Promotion::Unused);
+        let unit = simd::select(self.p, stmt, &in_memory)?;
+        let bytes = simd::emit(&unit.form).map_err(Refused)?;
+        Ok((unit.row, bytes))
+    }
+
+    /// A function of a row, of these bytes.
+    fn leaf(&mut self, bytes: &[u8]) -> Result<cranelift_codegen::ir::FuncRef, Problem> {
+        let module = self.functions.module();
+        let mut signature = Signature::new(CallConv::triple_default(module.isa().triple()));
+        signature.params.push(AbiParam::new(types::I64));
+        let failed = |e| Problem::internal(format!("wide code: {e}"));
+        let id = module.declare_anonymous_function(&signature).map_err(failed)?;
+        module.define_function_bytes(id, 64, bytes, &[]).map_err(failed)?;
+        self.functions.taken(bytes.len());
+        Ok(self.functions.import(self.b.func, id))
+    }
+}

@@ -1,0 +1,139 @@
+//! Bytes of instructions: labels, and constants behind the code that instructions find by their distance.
+
+use iced_x86::{Code, Encoder, Instruction, MemoryOperand, Register};
+
+/// A place in the code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Label(usize);
+
+/// The distance from the end of an instruction, in four bytes of it.
+struct Distance {
+    at: usize,
+    end: usize,
+    to: Target,
+}
+
+#[derive(Clone, Copy)]
+enum Target {
+    Label(Label),
+    Constant(usize),
+}
+
+/// Code under construction.
+pub(crate) struct Assembler {
+    encoder: Encoder,
+    length: usize,
+    labels: Vec<Option<usize>>,
+    distances: Vec<Distance>,
+    /// Numbers behind the code.
+    constants: Vec<u8>,
+    failed: Option<String>,
+}
+
+/// Stands for a constant until its place is known: near to every instruction.
+const FAR: i64 = 1 << 30;
+
+/// Constants begin at a multiple of this.
+const ALIGNMENT: usize = 64;
+
+impl Assembler {
+    pub(crate) fn new() -> Assembler {
+        Assembler {
+            encoder: Encoder::new(64),
+            length: 0,
+            labels: Vec::new(),
+            distances: Vec::new(),
+            constants: Vec::new(),
+            failed: None,
+        }
+    }
+
+    pub(crate) fn label(&mut self) -> Label {
+        self.labels.push(None);
+        Label(self.labels.len() - 1)
+    }
+
+    /// The label is here.
+    pub(crate) fn bind(&mut self, label: Label) {
+        self.labels[label.0] = Some(self.length);
+    }
+
+    /// Where a number of so many bytes is; the same numbers are there once.
+    pub(crate) fn constant(&mut self, bytes: &[u8]) -> usize {
+        let size = bytes.len();
+        if let Some(i) = self.constants.chunks_exact(size).position(|c| c == bytes) {
+            return i * size;
+        }
+        self.constants.resize(self.constants.len().next_multiple_of(size), 0);
+        let at = self.constants.len();
+        self.constants.extend(bytes);
+        at
+    }
+
+    /// An instruction. One that refers to [`constant_operand`] gets the place of `constant`.
+    pub(crate) fn put(&mut self, instruction: &Instruction, constant: Option<usize>) {
+        match self.encoder.encode(instruction, self.length as u64) {
+            Ok(size) => {
+                let (at, end) = (self.length, self.length + size);
+                if let Some(constant) = constant {
+                    let offset = self.encoder.get_constant_offsets().displacement_offset();
+                    let to = Target::Constant(constant);
+                    self.distances.push(Distance { at: at + offset, end, to });
+                }
+                self.length = end;
+            }
+            Err(e) => {
+                let found = || format!("{:?}: {e}", instruction.code());
+                self.failed.get_or_insert_with(found);
+            }
+        }
+    }
+
+    /// A jump or a conditional jump, by a distance of 32 bits.
+    pub(crate) fn jump(&mut self, code: Code, to: Label) {
+        match Instruction::with_branch(code, (self.length as u64).wrapping_add(FAR as u64)) {
+            Ok(instruction) => {
+                self.put(&instruction, None);
+                let end = self.length;
+                self.distances.push(Distance { at: end - 4, end, to: Target::Label(to) });
+            }
+            Err(e) => {
+                self.failed.get_or_insert_with(|| format!("{code:?}: {e}"));
+            }
+        }
+    }
+
+    /// Notes that an instruction could not be made.
+    pub(crate) fn fail(&mut self, why: String) {
+        self.failed.get_or_insert(why);
+    }
+
+    /// The bytes.
+    pub(crate) fn finish(mut self) -> Result<Vec<u8>, String> {
+        if let Some(why) = self.failed {
+            return Err(why);
+        }
+        let mut bytes = self.encoder.take_buffer();
+        let constants = bytes.len().next_multiple_of(ALIGNMENT);
+        if !self.constants.is_empty() {
+            // Nothing runs there: `int3`.
+            bytes.resize(constants, 0xcc);
+            bytes.extend(&self.constants);
+        }
+        for Distance { at, end, to } in &self.distances {
+            let target = match to {
+                Target::Label(label) => self.labels[label.0].ok_or("a label is nowhere")?,
+                Target::Constant(at) => constants + at,
+            };
+            let distance = i32::try_from(target as i64 - *end as i64).map_err(|e| e.to_string())?;
+            bytes[*at..*at + 4].copy_from_slice(&distance.to_le_bytes());
+        }
+        Ok(bytes)
+    }
+
+    /// An operand that stands for a constant.
+    pub(crate) fn constant_operand(&self, broadcast: bool) -> MemoryOperand {
+        let to = self.length as i64 + FAR;
+        MemoryOperand::new(Register::RIP, Register::None, 1, to, 8, broadcast, Register::None)
+    }
+}

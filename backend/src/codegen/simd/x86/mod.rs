@@ -1,0 +1,5 @@
+//! Wide code for x86-64.
+
+pub(crate) mod assembler;
+pub(crate) mod avx512;
+mod codes;
