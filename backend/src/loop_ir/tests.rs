@@ -30,7 +30,7 @@ pub(super) fn library(name: &str) -> Option<Library> {
             continuity: Continuity::Continuous,
             sign: SignOf::Unknown,
             flops: 16,
-            function: LibraryFn::Unary { f64: exp, f32: exp_f32, eight: None },
+            function: LibraryFn::Unary { f64: exp, f32: exp_f32, eight: None, recording: None },
         }),
         "times" => Some(Library {
             flops: 1,

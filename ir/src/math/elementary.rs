@@ -4,6 +4,7 @@
 //! CORE-MATH's correctly rounded `cbrt`); they stand here under the names that the operations have,
 //! with their edge values written down.
 
+use super::number::{Format, Number};
 use super::vector_math::Parted;
 
 /// Cube root, correctly rounded.
@@ -19,13 +20,13 @@ pub struct Rsqrt;
 
 impl Parted for Rsqrt {
     #[inline(always)]
-    fn inside(_: f64) -> bool {
-        true
+    fn inside<N: Number>(_: N) -> N::Mask {
+        N::always(true)
     }
 
     #[inline(always)]
-    fn straight(x: f64) -> f64 {
-        1.0 / x.sqrt()
+    fn straight<N: Number>(x: N) -> N {
+        N::of(N::Float::ONE) / x.sqrt()
     }
 
     fn beyond(x: f64) -> f64 {
@@ -39,7 +40,7 @@ impl Parted for Rsqrt {
 /// NaN. Never overflows for positive `x`, subnormals included.
 #[must_use]
 pub fn rsqrt(x: f64) -> f64 {
-    Rsqrt::at(x)
+    Rsqrt::here(x)
 }
 
 /// Inverse hyperbolic sine, within 2 ulp for small and large arguments alike.

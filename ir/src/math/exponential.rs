@@ -1,76 +1,104 @@
 //! The exponential function and what is made of it.
 //!
-//! `x = k ln 2 + r` with `|r| ≤ ln 2 / 2`, and `eˣ = 2ᵏ eʳ`; of `eʳ` the Taylor series, of which 14 terms
-//! are enough for f64. The whole number `k` comes from adding `1.5·2⁵²`, which rounds to whole numbers and
-//! leaves `k` in the lowest bits; a power of two is then an exponent, put together from them.
+//! `x = k ln 2 + r` with `|r| ≤ ln 2 / 2`, and `eˣ = 2ᵏ eʳ`; of `eʳ` a polynomial: the Taylor series, of which 14 terms
+//! are enough for f64, and for f32 the polynomial of degree 7 that agrees with it at Chebyshev's points. The whole number
+//! `k` comes from adding `1.5·2⁵²`, which rounds to whole numbers and leaves `k` in the lowest bits; a power of two is then
+//! an exponent, put together from them.
 //!
 //! Cody and Waite, *Software Manual for the Elementary Functions* (1980), for the two pieces of ln 2.
 
-use super::exact::{ROUND, two_sum};
+use super::number::{Format, Number, two_sum};
 use super::series::{over_factorials, series};
 use super::vector_math::Parted;
-use std::f64::consts::LOG2_E;
 
-/// ln 2 in two pieces: of 32 bits, so that products with `k` are exact, and the rest.
-pub(super) const LN2_HIGH: f64 = f64::from_bits(0x3fe6_2e42_fee0_0000);
-pub(super) const LN2_LOW: f64 = f64::from_bits(0x3dea_39ef_3579_3c76);
+/// What the exponential needs to know of a format.
+pub trait ExpFormat: Sized + 'static {
+    /// ln 2 in two pieces: of so few bits that products with `k` are exact, and the rest.
+    const LN2_HIGH: Self;
+    /// See [`ExpFormat::LN2_HIGH`].
+    const LN2_LOW: Self;
+    /// 1 / ln 2.
+    const LOG2_E: Self;
+    /// `(eʳ - 1 - r) / r²`
+    const EXP: &'static [Self];
+    /// Where `eˣ` and `e⁻ˣ` are normal numbers.
+    const NORMAL: Self;
+    /// From here on tanh is 1.
+    const TANH_IS_ONE: Self;
+}
 
-/// `(eʳ - 1 - r) / r²`
-const TERMS: [f64; 12] = over_factorials(2, 1, 1.0);
+impl ExpFormat for f64 {
+    const LN2_HIGH: f64 = f64::from_bits(0x3fe6_2e42_fee0_0000);
+    const LN2_LOW: f64 = f64::from_bits(0x3dea_39ef_3579_3c76);
+    const LOG2_E: f64 = std::f64::consts::LOG2_E;
+    const EXP: &'static [f64] = &over_factorials::<12>(2, 1, 1.0);
+    const NORMAL: f64 = 708.0;
+    const TANH_IS_ONE: f64 = 22.0;
+}
+
+impl ExpFormat for f32 {
+    const LN2_HIGH: f32 = f32::from_bits(0x3f31_7200);
+    const LN2_LOW: f32 = 1.428_606_8e-6;
+    const LOG2_E: f32 = std::f32::consts::LOG2_E;
+    const EXP: &'static [f32] =
+        &[0.5, 0.166_666_67, 0.041_666_467, 0.008_333_310_5, 0.001_393_365, 0.000_198_909_9];
+    const NORMAL: f32 = 87.0;
+    const TANH_IS_ONE: f32 = 10.0;
+}
 
 /// `x = k ln 2 + r + c`
-struct Reduced {
+struct Reduced<N> {
     /// `k` in its lowest bits.
-    k: u64,
-    r: f64,
+    k: N,
+    r: N,
     /// What rounding `r` lost.
-    c: f64,
+    c: N,
 }
 
 #[inline(always)]
-fn reduce(x: f64) -> Reduced {
-    let rounded = x * LOG2_E + ROUND;
-    let k = rounded - ROUND;
-    let (high, low) = (x - k * LN2_HIGH, k * LN2_LOW);
+fn reduce<N: Number>(x: N) -> Reduced<N> {
+    let round = N::of(N::Float::ROUND);
+    let k = x.fma(N::of(N::Float::LOG2_E), round);
+    let whole = k - round;
+    // Exact, since the first piece has few bits; the second is rounded.
+    let high = whole.fma(-N::of(N::Float::LN2_HIGH), x);
+    let low = whole * N::of(N::Float::LN2_LOW);
     let r = high - low;
-    Reduced { k: rounded.to_bits(), r, c: (high - r) - low }
+    Reduced { k, r, c: (high - r) - low }
 }
 
 /// `eʳ⁺ᶜ - 1 - r`
 #[inline(always)]
-fn rest(r: f64, c: f64) -> f64 {
-    r * r * series(&TERMS, r) + c
+fn rest<N: Number>(r: N, c: N) -> N {
+    (r * r).fma(series(N::Float::EXP, r), c)
 }
 
 /// `k`, in the lowest bits, and `eʳ⁺ᶜ`.
 #[inline(always)]
-fn parts(x: f64) -> (u64, f64) {
+fn parts<N: Number>(x: N) -> (N, N) {
     let Reduced { k, r, c } = reduce(x);
-    (k, 1.0 + (r + rest(r, c)))
+    (k, N::of(N::Float::ONE) + (r + rest(r, c)))
 }
 
 /// `2ᵏ`, for a normal result.
 #[inline(always)]
-fn power_of_two(k: u64) -> f64 {
-    f64::from_bits(1.0f64.to_bits().wrapping_add(k << 52))
+fn power_of_two<N: Number>(k: N) -> N {
+    N::of(N::Float::ONE).plus_bits(k.shift_left(N::Float::FRACTION))
 }
-
-/// Where `eˣ` and `e⁻ˣ` are normal numbers.
-const NORMAL: f64 = 708.0;
 
 /// [`exp`]
 pub struct Exp;
 
 impl Parted for Exp {
     #[inline(always)]
-    fn inside(x: f64) -> bool {
-        x.abs() <= NORMAL
+    fn inside<N: Number>(x: N) -> N::Mask {
+        x.abs().le(N::of(N::Float::NORMAL))
     }
 
     #[inline(always)]
-    fn straight(x: f64) -> f64 {
+    fn straight<N: Number>(x: N) -> N {
         let (k, y) = parts(x);
-        f64::from_bits(y.to_bits().wrapping_add(k << 52))
+        y.plus_bits(k.shift_left(N::Float::FRACTION))
     }
 
     fn beyond(x: f64) -> f64 {
@@ -78,9 +106,10 @@ impl Parted for Exp {
         let x = x.clamp(-750.0, 710.0);
         let (k, y) = parts(x);
         // In two steps, the second of which rounds: 2ᵏ itself may be no number.
-        let k = k.wrapping_sub(ROUND.to_bits()) as i64;
+        let k = k.to_bits().wrapping_sub(f64::ROUND.to_bits()) as i64;
         let half = k / 2;
-        y * power_of_two(half as u64) * power_of_two((k - half) as u64)
+        let power = |k: i64| power_of_two(f64::from_bits(k as u64));
+        y * power(half) * power(k - half)
     }
 }
 
@@ -89,7 +118,7 @@ impl Parted for Exp {
 /// Domain: all reals. 0 at -∞, +∞ at +∞ and from 709.8 on; underflows gradually below -708.
 #[must_use]
 pub fn exp(x: f64) -> f64 {
-    Exp::at(x)
+    Exp::here(x)
 }
 
 /// [`expm1`]
@@ -97,17 +126,17 @@ pub struct Expm1;
 
 impl Parted for Expm1 {
     #[inline(always)]
-    fn inside(x: f64) -> bool {
-        x.abs() <= NORMAL
+    fn inside<N: Number>(x: N) -> N::Mask {
+        Exp::inside(x)
     }
 
     #[inline(always)]
-    fn straight(x: f64) -> f64 {
+    fn straight<N: Number>(x: N) -> N {
         let Reduced { k, r, c } = reduce(x);
         // 2ᵏ (eʳ - 1) + 2ᵏ - 1, its two large parts added without loss.
         let scale = power_of_two(k);
-        let (sum, lost) = two_sum(scale - 1.0, scale * r);
-        (sum + (lost + scale * rest(r, c))).copysign(x)
+        let (sum, lost) = two_sum(scale - N::of(N::Float::ONE), scale * r);
+        (sum + scale.fma(rest(r, c), lost)).copysign(x)
     }
 
     fn beyond(x: f64) -> f64 {
@@ -120,7 +149,7 @@ impl Parted for Expm1 {
 /// Domain: all reals. `expm1(±0) = ±0`, -1 at -∞, +∞ at +∞.
 #[must_use]
 pub fn expm1(x: f64) -> f64 {
-    Expm1::at(x)
+    Expm1::here(x)
 }
 
 /// [`logistic`]
@@ -128,12 +157,12 @@ pub struct Logistic;
 
 impl Parted for Logistic {
     #[inline(always)]
-    fn inside(x: f64) -> bool {
+    fn inside<N: Number>(x: N) -> N::Mask {
         Exp::inside(x)
     }
 
     #[inline(always)]
-    fn straight(x: f64) -> f64 {
+    fn straight<N: Number>(x: N) -> N {
         sides(x, Exp::straight(-x.abs()))
     }
 
@@ -144,8 +173,9 @@ impl Parted for Logistic {
 
 /// `1 / (1 + e⁻ˣ)` from `e = e^-|x|`: each side raises e to a power that is not positive, so nothing overflows.
 #[inline(always)]
-fn sides(x: f64, e: f64) -> f64 {
-    (if x < 0.0 { e } else { 1.0 }) / (1.0 + e)
+fn sides<N: Number>(x: N, e: N) -> N {
+    let one = N::of(N::Float::ONE);
+    N::pick(x.lt(N::of(N::Float::ZERO)), e, one) / (one + e)
 }
 
 /// The logistic sigmoid `1 / (1 + e⁻ˣ)`, within 2.1 ulp on both sides.
@@ -154,7 +184,7 @@ fn sides(x: f64, e: f64) -> f64 {
 /// `logistic(+∞) = 1`, NaN for NaN; underflows gradually below -708.
 #[must_use]
 pub fn logistic(x: f64) -> f64 {
-    Logistic::at(x)
+    Logistic::here(x)
 }
 
 /// [`tanh`]
@@ -162,19 +192,21 @@ pub struct Tanh;
 
 impl Parted for Tanh {
     #[inline(always)]
-    fn inside(_: f64) -> bool {
-        true
+    fn inside<N: Number>(_: N) -> N::Mask {
+        N::always(true)
     }
 
     #[inline(always)]
-    fn straight(x: f64) -> f64 {
-        // Beyond 22 it is 1; NaN is not beyond.
-        let a = if x.abs() > 22.0 { 22.0 } else { x.abs() };
+    fn straight<N: Number>(x: N) -> N {
+        let [half, one, two, most] =
+            [N::Float::HALF, N::Float::ONE, N::Float::TWO, N::Float::TANH_IS_ONE].map(N::of);
+        // Beyond it is 1; NaN is not beyond.
+        let a = N::pick(x.abs().gt(most), most, x.abs());
         // e / (e + 2) near 0, where 1 - 2 / (e + 2) would cancel.
-        let e = Expm1::straight(2.0 * a);
-        let large = a > 0.5;
-        let part = (if large { 2.0 } else { e }) / (e + 2.0);
-        (if large { 1.0 - part } else { part }).copysign(x)
+        let e = Expm1::straight(two * a);
+        let large = a.gt(half);
+        let part = N::pick(large, two, e) / (e + two);
+        N::pick(large, one - part, part).copysign(x)
     }
 
     fn beyond(x: f64) -> f64 {
@@ -187,7 +219,7 @@ impl Parted for Tanh {
 /// Domain: all reals, odd. `tanh(±0) = ±0`, `tanh(±∞) = ±1`, NaN for NaN.
 #[must_use]
 pub fn tanh(x: f64) -> f64 {
-    Tanh::at(x)
+    Tanh::here(x)
 }
 
 /// [`sech`]
@@ -195,12 +227,12 @@ pub struct Sech;
 
 impl Parted for Sech {
     #[inline(always)]
-    fn inside(x: f64) -> bool {
+    fn inside<N: Number>(x: N) -> N::Mask {
         Exp::inside(x)
     }
 
     #[inline(always)]
-    fn straight(x: f64) -> f64 {
+    fn straight<N: Number>(x: N) -> N {
         arch(Exp::straight(-x.abs()))
     }
 
@@ -211,8 +243,8 @@ impl Parted for Sech {
 
 /// `1 / cosh x` from `e = e^-|x|`: not by cosh, which overflows before this underflows.
 #[inline(always)]
-fn arch(e: f64) -> f64 {
-    2.0 * e / (1.0 + e * e)
+fn arch<N: Number>(e: N) -> N {
+    N::of(N::Float::TWO) * e / e.fma(e, N::of(N::Float::ONE))
 }
 
 /// The hyperbolic secant `1 / cosh x`, within 2.2 ulp.
@@ -220,7 +252,7 @@ fn arch(e: f64) -> f64 {
 /// Domain: all reals, even. 1 at 0, 0 at ±∞, NaN for NaN; underflows gradually.
 #[must_use]
 pub fn sech(x: f64) -> f64 {
-    Sech::at(x)
+    Sech::here(x)
 }
 
 #[cfg(test)]

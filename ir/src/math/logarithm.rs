@@ -1,45 +1,102 @@
 //! The logarithm and what is made of it.
 //!
-//! `x = 2ᵏ(1 + f)` with `√½ ≤ 1 + f < √2`, and `ln x = k ln 2 + ln(1 + f)`. Of the latter the series of
+//! `x = 2ᵏ(1 + f)` with `√½ ≤ 1 + f < √2`, and `ln x = k ln 2 + ln(1 + f)`. Of the latter, in f64, the series of
 //! `2 artanh s`, `s = f / (2 + f)`, in `z = s²`: ten terms, as `|s| < 0.172`. What is large in it is exact:
 //!
 //! ```text
 //! ln(1 + f) = 2s + s R(z) = f - s f + s R(z) = f - (f²/2 - s (f²/2 + R(z)))
 //! ```
+//!
+//! In f32 a polynomial at Chebyshev's points: `ln(1 + f) = f - (f²/2 - f³ P(f))`.
 
-use super::exponential::{Exp, LN2_HIGH, LN2_LOW, exp};
+use super::exponential::{Exp, ExpFormat, exp};
+use super::number::{Format, Number};
 use super::series::series;
 use super::vector_math::Parted;
 
-/// The exponent of 1.
-const BIAS: u64 = 1023;
+/// What the logarithm needs to know of a format.
+pub trait LogFormat: Sized + 'static {
+    /// The exponent of 1.
+    const BIAS: u64;
+    /// The bits of √½, rounded so that few bits are in the fraction.
+    const ROOT: u64;
+    /// The bits of 2 to the number of bits of the fraction.
+    const WHOLE: u64;
+    /// That and the exponent of 1, as a number.
+    const WHOLE_AND_BIAS: Self;
+    /// Whether the series is that in s.
+    const DIVIDES: bool;
+    /// `2/3, 2/5, 2/7, …` in s², or P.
+    const LOG: &'static [Self];
+    /// The least normal number,
+    const LEAST: Self;
+    /// and the largest.
+    const LARGEST: Self;
+    /// -1.
+    const MINUS_ONE: Self;
+}
 
-/// √½, rounded so that nothing of it is in the lower half.
-const ROOT: u64 = 0x3fe6_a09e_0000_0000;
+impl LogFormat for f64 {
+    const BIAS: u64 = 1023;
+    const ROOT: u64 = 0x3fe6_a09e_0000_0000;
+    const WHOLE: u64 = ((1u64 << 52) as f64).to_bits();
+    const WHOLE_AND_BIAS: f64 = (1u64 << 52) as f64 + 1023.0;
+    const DIVIDES: bool = true;
+    const LOG: &'static [f64] = &{
+        let (mut c, mut i) = ([0.0; 10], 0);
+        while i < 10 {
+            c[i] = 2.0 / (2 * i + 3) as f64;
+            i += 1;
+        }
+        c
+    };
+    const LEAST: f64 = f64::MIN_POSITIVE;
+    const LARGEST: f64 = f64::MAX;
+    const MINUS_ONE: f64 = -1.0;
+}
 
-/// `2/3, 2/5, 2/7, …`
-const TERMS: [f64; 10] = {
-    let (mut c, mut i) = ([0.0; 10], 0);
-    while i < 10 {
-        c[i] = 2.0 / (2 * i + 3) as f64;
-        i += 1;
-    }
-    c
-};
+impl LogFormat for f32 {
+    const BIAS: u64 = 127;
+    const ROOT: u64 = 0x3f35_0000;
+    const WHOLE: u64 = ((1u32 << 23) as f32).to_bits() as u64;
+    const WHOLE_AND_BIAS: f32 = (1u32 << 23) as f32 + 127.0;
+    const DIVIDES: bool = false;
+    const LOG: &'static [f32] = &[
+        0.333_333_3,
+        -0.250_003_07,
+        0.200_010_48,
+        -0.166_412_47,
+        0.142_143_56,
+        -0.129_984_9,
+        0.126_237_39,
+        -0.079_036_44,
+    ];
+    const LEAST: f32 = f32::MIN_POSITIVE;
+    const LARGEST: f32 = f32::MAX;
+    const MINUS_ONE: f32 = -1.0;
+}
 
 /// `ln x + c`, of a normal number; of `c` that is small beside it.
 #[inline(always)]
-fn sum(x: f64, c: f64) -> f64 {
+fn sum<N: Number>(x: N, c: N) -> N {
+    let bits = N::Float::FRACTION;
+    let root = N::of_bits(N::Float::ROOT);
     // In steps of 2 from √½ on; the exponent of a number becomes one by way of the bits of 2⁵².
-    let steps = x.to_bits().wrapping_add((BIAS << 52).wrapping_sub(ROOT));
-    let whole = (1u64 << 52) as f64;
-    let k = f64::from_bits((steps >> 52) | whole.to_bits()) - (whole + BIAS as f64);
-    let f = f64::from_bits((steps & ((1 << 52) - 1)).wrapping_add(ROOT)) - 1.0;
-    let s = f / (2.0 + f);
-    let z = s * s;
-    let half = 0.5 * f * f;
-    let small = s * (half + z * series(&TERMS, z)) + (k * LN2_LOW + c);
-    k * LN2_HIGH + (f - (half - small))
+    let steps = x.plus_bits(N::of_bits((N::Float::BIAS << bits).wrapping_sub(N::Float::ROOT)));
+    let whole = steps.shift_right(bits).or_bits(N::of_bits(N::Float::WHOLE));
+    let k = whole - N::of(N::Float::WHOLE_AND_BIAS);
+    let fraction = steps.and_bits(N::of_bits((1 << bits) - 1)).plus_bits(root);
+    let f = fraction - N::of(N::Float::ONE);
+    let half = N::of(N::Float::HALF) * f * f;
+    let low = k.fma(N::of(N::Float::LN2_LOW), c);
+    let small = if N::Float::DIVIDES {
+        let s = f / (N::of(N::Float::TWO) + f);
+        let z = s * s;
+        s.fma(z.fma(series(N::Float::LOG, z), half), low)
+    } else {
+        (f * f * f).fma(series(N::Float::LOG, f), low)
+    };
+    k.fma(N::of(N::Float::LN2_HIGH), f - (half - small))
 }
 
 /// [`log`]
@@ -47,13 +104,13 @@ pub struct Log;
 
 impl Parted for Log {
     #[inline(always)]
-    fn inside(x: f64) -> bool {
-        (f64::MIN_POSITIVE..f64::INFINITY).contains(&x)
+    fn inside<N: Number>(x: N) -> N::Mask {
+        N::of(N::Float::LEAST).le(x) & x.le(N::of(N::Float::LARGEST))
     }
 
     #[inline(always)]
-    fn straight(x: f64) -> f64 {
-        sum(x, 0.0)
+    fn straight<N: Number>(x: N) -> N {
+        sum(x, N::of(N::Float::ZERO))
     }
 
     fn beyond(x: f64) -> f64 {
@@ -62,7 +119,7 @@ impl Parted for Log {
         } else if x > 0.0 && x < f64::INFINITY {
             // Subnormal: 2⁵⁴x is not.
             let (k, scaled) = (54.0, x * (1u64 << 54) as f64);
-            sum(scaled, -k * LN2_LOW) - k * LN2_HIGH
+            sum(scaled, -k * f64::LN2_LOW) - k * f64::LN2_HIGH
         } else if x > 0.0 {
             x
         } else {
@@ -76,7 +133,7 @@ impl Parted for Log {
 /// Domain: `[0, +∞]`. -∞ at ±0, +∞ at +∞, NaN below zero and for NaN.
 #[must_use]
 pub fn log(x: f64) -> f64 {
-    Log::at(x)
+    Log::here(x)
 }
 
 /// [`log1p`]
@@ -84,15 +141,16 @@ pub struct Log1p;
 
 impl Parted for Log1p {
     #[inline(always)]
-    fn inside(x: f64) -> bool {
-        (x > -1.0) & (x < f64::MAX)
+    fn inside<N: Number>(x: N) -> N::Mask {
+        N::of(N::Float::MINUS_ONE).lt(x) & x.lt(N::of(N::Float::LARGEST))
     }
 
     #[inline(always)]
-    fn straight(x: f64) -> f64 {
+    fn straight<N: Number>(x: N) -> N {
         // ln(1 + x) = ln u + ln(1 + lost/u), where u is 1 + x rounded.
-        let u = 1.0 + x;
-        let lost = if u > 2.0 { 1.0 - (u - x) } else { x - (u - 1.0) };
+        let (one, two) = (N::of(N::Float::ONE), N::of(N::Float::TWO));
+        let u = one + x;
+        let lost = N::pick(u.gt(two), one - (u - x), x - (u - one));
         sum(u, lost / u).copysign(x)
     }
 
@@ -107,7 +165,7 @@ impl Parted for Log1p {
 /// Domain: `[-1, +∞]`. `log1p(±0) = ±0`, -∞ at -1, +∞ at +∞, NaN below -1 and for NaN.
 #[must_use]
 pub fn log1p(x: f64) -> f64 {
-    Log1p::at(x)
+    Log1p::here(x)
 }
 
 /// [`softplus`]
@@ -115,13 +173,14 @@ pub struct Softplus;
 
 impl Parted for Softplus {
     #[inline(always)]
-    fn inside(x: f64) -> bool {
+    fn inside<N: Number>(x: N) -> N::Mask {
         Exp::inside(x)
     }
 
     #[inline(always)]
-    fn straight(x: f64) -> f64 {
-        (if x > 0.0 { x } else { 0.0 }) + Log1p::straight(Exp::straight(-x.abs()))
+    fn straight<N: Number>(x: N) -> N {
+        let zero = N::of(N::Float::ZERO);
+        N::pick(x.gt(zero), x, zero) + Log1p::straight(Exp::straight(-x.abs()))
     }
 
     fn beyond(x: f64) -> f64 {
@@ -134,7 +193,7 @@ impl Parted for Softplus {
 /// Domain: all reals. 0 at -∞, +∞ at +∞, NaN for NaN.
 #[must_use]
 pub fn softplus(x: f64) -> f64 {
-    Softplus::at(x)
+    Softplus::here(x)
 }
 
 /// `ln(eˣ + eʸ)`, which is the larger operand and what the smaller adds to it.

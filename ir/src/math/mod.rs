@@ -8,7 +8,9 @@
 //!
 //! | file | holds |
 //! |---|---|
+//! | [`number`] | what a source computes with |
 //! | [`vector_math`] | how a function takes eight arguments at once |
+//! | [`record`] | the operations of a function as a list |
 //! | [`exponential`] | the exponential, the logistic, the hyperbolic tangent and secant |
 //! | [`logarithm`] | the logarithm, of sums and of sums of exponentials |
 //! | [`trigonometric`] | sine and cosine |
@@ -35,7 +37,6 @@
 pub mod bessel;
 pub mod elementary;
 pub mod erf;
-mod exact;
 mod excess;
 pub mod exponential;
 pub mod exponential_integral;
@@ -45,6 +46,8 @@ pub mod incomplete_beta;
 pub mod incomplete_gamma;
 pub mod logarithm;
 pub mod nextafter;
+pub mod number;
+pub mod record;
 mod series;
 pub mod spence;
 pub mod trigonometric;
@@ -64,6 +67,8 @@ pub use incomplete_beta::*;
 pub use incomplete_gamma::*;
 pub use logarithm::*;
 pub use nextafter::*;
+pub use number::{Format, Number};
+pub use record::{Noted, Operation, Recording};
 pub use spence::*;
 pub use trigonometric::*;
 pub use vector_math::{EIGHT, Eight, Parted};

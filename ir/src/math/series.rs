@@ -1,20 +1,21 @@
 //! Series: sums of powers, with coefficients that are written down as what they are.
 
+use super::number::Number;
+
 /// `c₀ + c₁x + c₂x² + …`, by Horner's rule on the even and on the odd powers side by side.
 ///
 /// Of an even number of coefficients.
 #[inline(always)]
-pub(super) fn series<const N: usize>(c: &[f64; N], x: f64) -> f64 {
-    const { assert!(N >= 2 && N.is_multiple_of(2)) };
+pub(super) fn series<N: Number>(c: &[N::Float], x: N) -> N {
     let square = x * x;
-    let (mut even, mut odd) = (c[N - 2], c[N - 1]);
-    let mut i = N - 2;
+    let mut i = c.len() - 2;
+    let (mut even, mut odd) = (N::of(c[i]), N::of(c[i + 1]));
     while i > 0 {
         i -= 2;
-        even = c[i] + square * even;
-        odd = c[i + 1] + square * odd;
+        even = even.fma(square, N::of(c[i]));
+        odd = odd.fma(square, N::of(c[i + 1]));
     }
-    even + x * odd
+    odd.fma(x, even)
 }
 
 /// `1/first!`, `sign/(first + step)!`, `1/(first + 2·step)!` and so on: every second one times `sign`.

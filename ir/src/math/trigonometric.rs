@@ -1,49 +1,74 @@
 //! Sine and cosine.
 //!
 //! `x = k π/2 + r + t` with `|r| ≤ π/4` and `t` what rounding `r` lost; then a series of one or the other, by
-//! the last two bits of `k`. π/2 comes in three pieces, of which the first two have 33 bits, so that products
-//! with `k < 2²⁰` are exact (Cody and Waite, 1980). Angles beyond a million need π to more digits: that is
-//! done by the `libm` crate (Payne and Hanek, 1983).
+//! the last two bits of `k`. π/2 comes in three pieces: what `k` times the first leaves of `x` is exact, and so is what
+//! rounding `k` times the second loses (Cody and Waite, 1980). Angles beyond a million (in f32 a hundred thousand) need π
+//! to more digits: those of f32 go by way of f64, and beyond that it is done by the `libm` crate (Payne and Hanek, 1983).
 
-use super::exact::{ROUND, two_sum};
+use super::number::{Format, Number, two_sum};
 use super::series::{over_factorials, series};
 use super::vector_math::Parted;
-use std::f64::consts::FRAC_2_PI;
 
-/// π/2 in three pieces.
-const HALF_PI: [f64; 3] = [
-    f64::from_bits(0x3ff9_21fb_5440_0000),
-    f64::from_bits(0x3dd0_b461_1a60_0000),
-    f64::from_bits(0x3ba3_198a_2e03_7073),
-];
+/// What sine and cosine need to know of a format.
+pub trait SinFormat: Sized + 'static {
+    /// π/2 in three pieces.
+    const HALF_PI: [Self; 3];
+    /// 2/π.
+    const TWO_OVER_PI: Self;
+    /// Where three pieces are enough.
+    const NEAR: Self;
+    /// `(sin r - r) / r³` in `r²`.
+    const SINE: &'static [Self];
+    /// `(cos r - 1 + r²/2) / r⁴` in `r²`.
+    const COSINE: &'static [Self];
+}
 
-/// Where three pieces are enough.
-const NEAR: f64 = 1e6;
+impl SinFormat for f64 {
+    const HALF_PI: [f64; 3] = [
+        f64::from_bits(0x3ff9_21fb_5440_0000),
+        f64::from_bits(0x3dd0_b461_1a60_0000),
+        f64::from_bits(0x3ba3_198a_2e03_7073),
+    ];
+    const TWO_OVER_PI: f64 = std::f64::consts::FRAC_2_PI;
+    const NEAR: f64 = 1e6;
+    // With the signs of their first terms.
+    const SINE: &'static [f64] = &over_factorials::<8>(3, 2, -1.0);
+    const COSINE: &'static [f64] = &over_factorials::<8>(4, 2, -1.0);
+}
 
-/// `(sin r - r) / r³` and `(cos r - 1 + r²/2) / r⁴` in `r²`, with the signs of their first terms.
-const SINE: [f64; 8] = over_factorials(3, 2, -1.0);
-const COSINE: [f64; 8] = over_factorials(4, 2, -1.0);
+impl SinFormat for f32 {
+    const HALF_PI: [f32; 3] =
+        [f32::from_bits(0x3fc9_0fdb), f32::from_bits(0xb33b_bd2e), f32::from_bits(0xa6f7_2ced)];
+    const TWO_OVER_PI: f32 = std::f32::consts::FRAC_2_PI;
+    const NEAR: f32 = 1e5;
+    const SINE: &'static [f32] = &[0.166_666_67, -0.008_333_332, 0.000_198_400_86, -2.724_986_4e-6];
+    const COSINE: &'static [f32] = &[0.041_666_668, -0.001_388_888_8, 2.480_06e-5, -2.730_090_8e-7];
+}
 
 /// The sine of `x + quarters π/2`, near.
 #[inline(always)]
-fn turned(x: f64, quarters: u64) -> f64 {
-    let rounded = x * FRAC_2_PI + ROUND;
-    let k = rounded - ROUND;
-    // x - k π/2: exact; then with what is lost; then the last piece.
-    let (sum, lost) = two_sum(x - k * HALF_PI[0], -(k * HALF_PI[1]));
-    let lost = lost - k * HALF_PI[2];
+fn turned<N: Number>(x: N, quarters: u64) -> N {
+    let (half, one, round) = (N::of(N::Float::HALF), N::of(N::Float::ONE), N::of(N::Float::ROUND));
+    let [first, second, third] = N::Float::HALF_PI.map(N::of);
+    let rounded = x.fma(N::of(N::Float::TWO_OVER_PI), round);
+    let k = rounded - round;
+    // x - k π/2: exact; then with what is lost, twice; then the last piece.
+    let product = k * second;
+    let (sum, lost) = two_sum(k.fma(-first, x), -product);
+    let lost = k.fma(-third, lost - k.fma(second, -product));
     let r = sum + lost;
     let t = lost - (r - sum);
     let square = r * r;
-    let sine = r + (t * (1.0 - 0.5 * square) - r * square * series(&SINE, square));
-    let half = 0.5 * square;
-    let head = 1.0 - half;
-    let cosine =
-        head + (((1.0 - head) - half) + (square * square * series(&COSINE, square) - r * t));
-    let k = rounded.to_bits().wrapping_add(quarters);
-    let y = if k & 1 == 1 { cosine } else { sine };
-    // The second bit of k is the sign.
-    f64::from_bits(y.to_bits() ^ ((k & 2) << 62))
+    let sine = r + (t * (-half).fma(square, one) - r * square * series(N::Float::SINE, square));
+    let part = half * square;
+    let head = one - part;
+    let fourth = square * square * series(N::Float::COSINE, square);
+    let cosine = head + (((one - head) - part) + (fourth - r * t));
+    let k = rounded.plus_bits(N::of_bits(quarters));
+    // The last bit of k as the number 0 or one that is not; the second is the sign.
+    let odd = k.and_bits(N::of_bits(1)).shift_left(N::Float::FRACTION);
+    let y = N::pick(odd.gt(N::of(N::Float::ZERO)), cosine, sine);
+    y.xor_bits(k.and_bits(N::of_bits(2)).shift_left(N::Float::SIGN_BIT - 1))
 }
 
 /// [`sin`]
@@ -51,14 +76,14 @@ pub struct Sin;
 
 impl Parted for Sin {
     #[inline(always)]
-    fn inside(x: f64) -> bool {
-        x.abs() <= NEAR
+    fn inside<N: Number>(x: N) -> N::Mask {
+        x.abs().le(N::of(N::Float::NEAR))
     }
 
     #[inline(always)]
-    fn straight(x: f64) -> f64 {
+    fn straight<N: Number>(x: N) -> N {
         // -0 stays what it is.
-        if x == 0.0 { x } else { turned(x, 0) }
+        N::pick(x.same(N::of(N::Float::ZERO)), x, turned(x, 0))
     }
 
     fn beyond(x: f64) -> f64 {
@@ -71,7 +96,7 @@ impl Parted for Sin {
 /// Domain: all reals, odd. `sin(±0) = ±0`, NaN at ±∞ and for NaN.
 #[must_use]
 pub fn sin(x: f64) -> f64 {
-    Sin::at(x)
+    Sin::here(x)
 }
 
 /// [`cos`]
@@ -79,12 +104,12 @@ pub struct Cos;
 
 impl Parted for Cos {
     #[inline(always)]
-    fn inside(x: f64) -> bool {
-        x.abs() <= NEAR
+    fn inside<N: Number>(x: N) -> N::Mask {
+        Sin::inside(x)
     }
 
     #[inline(always)]
-    fn straight(x: f64) -> f64 {
+    fn straight<N: Number>(x: N) -> N {
         turned(x, 1)
     }
 
@@ -98,7 +123,7 @@ impl Parted for Cos {
 /// Domain: all reals, even. 1 at 0, NaN at ±∞ and for NaN.
 #[must_use]
 pub fn cos(x: f64) -> f64 {
-    Cos::at(x)
+    Cos::here(x)
 }
 
 #[cfg(test)]

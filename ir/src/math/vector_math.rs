@@ -11,33 +11,85 @@
 //!   otherwise          y[i] = at(x[i])            one by one
 //! ```
 //!
-//! Both write down the same operations in the same order, none is fused or regrouped, and each is rounded by
-//! itself (IEEE 754): so one argument and eight, every width of vectors and every machine give the same bits.
+//! Both write down the same operations in the same order, and each is rounded by itself (IEEE 754), a multiply-add where
+//! the source says so: so one argument and eight, every width of vectors and every machine give the same bits.
 //!
 //! Arguments come in registers, one in each: what was stored in pieces and is read as a whole would have to
 //! wait until it is in the cache.
 
+#![expect(unsafe_code, reason = "calls functions whose instructions the machine was found to have")]
+
+use super::number::Number;
 use crate::Isa;
 use crate::fault::{Fault, planted};
 
 /// How many.
 pub const EIGHT: usize = 8;
 
-/// A function of one argument in two parts.
+/// A function of one argument in two parts, of which the first is written for every [`Number`].
 pub trait Parted: 'static {
     /// Whether the straight part holds for `x`; false where that is NaN and NaN needs care.
-    fn inside(x: f64) -> bool;
+    fn inside<N: Number>(x: N) -> N::Mask;
 
-    /// The function inside: arithmetic alone, the same for every argument, choices by `if` between values.
-    fn straight(x: f64) -> f64;
+    /// The function inside: arithmetic alone, the same for every argument, choices between values.
+    fn straight<N: Number>(x: N) -> N;
 
     /// The function beyond.
     fn beyond(x: f64) -> f64;
 
-    /// The function.
+    /// The function beyond, of f32: that of f64 unless a function knows better.
+    fn beyond_f32(x: f32) -> f32 {
+        Self::at(f64::from(x)) as f32
+    }
+
+    /// The function, in the instructions of whatever it becomes a part of.
     #[inline(always)]
     fn at(x: f64) -> f64 {
         if Self::inside(x) { Self::straight(x) } else { Self::beyond(x) }
+    }
+
+    /// The function of f32.
+    #[inline(always)]
+    fn at_f32(x: f32) -> f32 {
+        if Self::inside(x) { Self::straight(x) } else { Self::beyond_f32(x) }
+    }
+
+    /// The function, in the instructions of [`Isa::here`].
+    #[inline]
+    fn here(x: f64) -> f64 {
+        #[cfg(target_arch = "x86_64")]
+        if Isa::here() >= Isa::Avx2 {
+            // SAFETY: the machine has the instructions.
+            return unsafe { one::wide::<Self>(x) };
+        }
+        Self::at(x)
+    }
+
+    /// The function of f32, in the instructions of [`Isa::here`].
+    #[inline]
+    fn here_f32(x: f32) -> f32 {
+        #[cfg(target_arch = "x86_64")]
+        if Isa::here() >= Isa::Avx2 {
+            // SAFETY: the machine has the instructions.
+            return unsafe { one::narrow::<Self>(x) };
+        }
+        Self::at_f32(x)
+    }
+}
+
+/// One argument, where a fused multiply-add is an instruction; elsewhere `mul_add` emulates it, with the same bits.
+#[cfg(target_arch = "x86_64")]
+mod one {
+    use super::Parted;
+
+    #[target_feature(enable = "avx2,fma")]
+    pub(super) fn wide<F: Parted + ?Sized>(x: f64) -> f64 {
+        F::at(x)
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    pub(super) fn narrow<F: Parted + ?Sized>(x: f32) -> f32 {
+        F::at_f32(x)
     }
 }
 
@@ -84,53 +136,49 @@ impl Eight {
     }
 }
 
-/// Eight f64, in the vectors of the function that this becomes a part of.
-#[inline(always)]
-fn wide<F: Parted>(y: &mut [f64; EIGHT], x: [f64; EIGHT]) {
-    // No `all`, which would leave at the first one; and no `for_each`, which may stay a function of its own, and
-    // that would not have these vectors.
-    if x.iter().fold(true, |inside, x| inside & F::inside(*x)) || planted(Fault::EightInside) {
-        for (y, x) in y.iter_mut().zip(x) {
-            *y = F::straight(x);
+/// Eight arguments, in the vectors of the function that this becomes a part of.
+macro_rules! eight {
+    ($eight:ident, $one_by_one:ident, $float:ident, $here:ident) => {
+        #[inline(always)]
+        fn $eight<F: Parted>(y: &mut [$float; EIGHT], x: [$float; EIGHT]) {
+            // No `all`, which would leave at the first one; and no `for_each`, which may stay a function of its own,
+            // and that would not have these vectors.
+            let inside = x.iter().fold(true, |inside, x| inside & F::inside(*x));
+            if inside || planted(Fault::EightInside) {
+                for (y, x) in y.iter_mut().zip(x) {
+                    *y = F::straight(x);
+                }
+            } else {
+                let [a, b, c, d, e, f, g, h] = x;
+                $one_by_one::<F>(y, a, b, c, d, e, f, g, h);
+            }
         }
-    } else {
-        let [a, b, c, d, e, f, g, h] = x;
-        one_by_one::<F>(y, a, b, c, d, e, f, g, h);
-    }
+
+        /// Eight arguments of which some are beyond. Not a part of the above, and its arguments come in registers, too:
+        /// what is in memory for a loop here would be so there.
+        #[cold]
+        #[inline(never)]
+        #[expect(clippy::too_many_arguments, reason = "they are one each")]
+        fn $one_by_one<F: Parted>(
+            y: &mut [$float; EIGHT],
+            a: $float,
+            b: $float,
+            c: $float,
+            d: $float,
+            e: $float,
+            f: $float,
+            g: $float,
+            h: $float,
+        ) {
+            for (y, x) in y.iter_mut().zip([a, b, c, d, e, f, g, h]) {
+                *y = F::$here(x);
+            }
+        }
+    };
 }
 
-/// Eight f64 of which some are beyond. Not a part of [`wide`], and its arguments come in registers, too: what is
-/// in memory for a loop here would be so there.
-#[cold]
-#[inline(never)]
-#[expect(clippy::too_many_arguments, reason = "they are one each")]
-fn one_by_one<F: Parted>(
-    y: &mut [f64; EIGHT],
-    a: f64,
-    b: f64,
-    c: f64,
-    d: f64,
-    e: f64,
-    f: f64,
-    g: f64,
-    h: f64,
-) {
-    for (y, x) in y.iter_mut().zip([a, b, c, d, e, f, g, h]) {
-        *y = F::at(x);
-    }
-}
-
-/// Eight f32: worked out on f64 and rounded once.
-#[inline(always)]
-fn narrow<F: Parted>(y: &mut [f32; EIGHT], x: [f32; EIGHT]) {
-    let [a, b, c, d, e, f, g, h] = x;
-    let x = [a.into(), b.into(), c.into(), d.into(), e.into(), f.into(), g.into(), h.into()];
-    let mut z = [0.0; EIGHT];
-    wide::<F>(&mut z, x);
-    for (y, z) in y.iter_mut().zip(z) {
-        *y = z as f32;
-    }
-}
+eight!(wide, one_by_one, f64, here);
+eight!(narrow, one_by_one_narrow, f32, here_f32);
 
 /// The two functions, compiled with these instructions.
 macro_rules! versions {
@@ -157,6 +205,6 @@ macro_rules! versions {
 
 versions!(plain);
 #[cfg(target_arch = "x86_64")]
-versions!(avx2, "avx2");
+versions!(avx2, "avx2,fma");
 #[cfg(target_arch = "x86_64")]
-versions!(avx512, "avx512f");
+versions!(avx512, "avx512f,avx512dq,avx512bw,avx512vl,fma");

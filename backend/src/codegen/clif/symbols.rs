@@ -66,7 +66,7 @@ impl Symbols {
         let (f64, f32) = (types::F64, types::F32);
         let [wide, narrow] = names(library);
         match library.function {
-            LibraryFn::Unary { f64: w, f32: n, eight } => {
+            LibraryFn::Unary { f64: w, f32: n, eight, recording: _ } => {
                 self.add(&wide, w as *const u8, &[f64], Some(f64));
                 self.add(&narrow, n as *const u8, &[f32], Some(f32));
                 let Some((w, n)) = eight.map(|eight| eight.here()) else { return };

@@ -247,7 +247,7 @@ const HALF: Code = Code::Library(Library {
     name: "half",
     continuity: Continuity::Continuous,
     sign: SignOf::Unknown,
-    function: LibraryFn::Unary { f64: half, f32: half_f32, eight: None },
+    function: LibraryFn::Unary { f64: half, f32: half_f32, eight: None, recording: None },
 });
 const HYPOT: Code = Code::Library(Library {
     flops: 1,

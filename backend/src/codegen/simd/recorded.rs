@@ -1,18 +1,57 @@
-//! Functions inline: the recording of a function, as instructions.
+//! Functions inline: the recording of a function, as instructions between those around it.
 
-use super::form::{Reg, Ty};
+use super::form::{Binary, Lane, Logic, Order, Reg, Ty, Unary};
 use super::select::Select;
 use tapeloom_ir::Dtype;
+use tapeloom_ir::math::{Noted, Operation, Recording};
 use tapeloom_ir::prim::Library;
 
 /// The result, and the mask of elements for which it holds (`None` where it always does); nothing where the function has
 /// no recording.
 pub(super) fn of(
-    _: &mut Select<'_>,
-    _: Library,
-    _: Dtype,
-    _: Ty,
-    _: &[Reg],
+    s: &mut Select<'_>,
+    library: Library,
+    dtype: Dtype,
+    ty: Ty,
+    x: &[Reg],
 ) -> Option<(Reg, Option<Reg>)> {
-    None
+    let (recording, [x]) = (library.recording(dtype)?, x) else { return None };
+    let always = matches!(at(recording, recording.inside), Operation::Always(true));
+    // Integers of the same width, for what is done to bits.
+    let bits = Ty { lane: if ty.lane == Lane::F32 { Lane::I32 } else { Lane::I64 }, n: ty.n };
+    let mut made: Vec<Reg> = Vec::with_capacity(recording.list.len());
+    for operation in &recording.list {
+        let of = |n: Noted| made[n.0 as usize];
+        let reg = match *operation {
+            Operation::Argument => *x,
+            Operation::Constant(value) => s.constant(ty.lane, value),
+            Operation::Add(x, y) => s.binary(Binary::Add, ty, of(x), of(y)),
+            Operation::Sub(x, y) => s.binary(Binary::Sub, ty, of(x), of(y)),
+            Operation::Mul(x, y) => s.binary(Binary::Mul, ty, of(x), of(y)),
+            Operation::Div(x, y) => s.binary(Binary::Div, ty, of(x), of(y)),
+            Operation::Fma(x, y, z) => s.fma(ty, of(x), of(y), of(z)),
+            Operation::Sqrt(x) => s.unary(Unary::Sqrt, ty, of(x)),
+            Operation::Lt(x, y) => s.compare(Order::Lt, true, ty, of(x), of(y)),
+            Operation::Le(x, y) => s.compare(Order::Le, true, ty, of(x), of(y)),
+            Operation::Eq(x, y) => s.compare(Order::Eq, true, ty, of(x), of(y)),
+            Operation::Always(holds) => s.all(holds),
+            Operation::Both(x, y) => s.logic(Logic::And, of(x), of(y)),
+            Operation::Either(x, y) => s.logic(Logic::Or, of(x), of(y)),
+            Operation::Not(x) => s.not(of(x)),
+            Operation::Pick(mask, x, y) => s.pick(ty, of(mask), of(x), of(y)),
+            Operation::PlusBits(x, y) => s.binary(Binary::Add, bits, of(x), of(y)),
+            Operation::And(x, y) => s.binary(Binary::And, bits, of(x), of(y)),
+            Operation::Or(x, y) => s.binary(Binary::Or, bits, of(x), of(y)),
+            Operation::Xor(x, y) => s.binary(Binary::Xor, bits, of(x), of(y)),
+            Operation::ShiftLeft(x, by) => s.unary(Unary::ShiftLeft(by as u8), bits, of(x)),
+            Operation::ShiftRight(x, by) => s.unary(Unary::ShiftRight(by as u8), bits, of(x)),
+        };
+        made.push(reg);
+    }
+    let of = |n: Noted| made[n.0 as usize];
+    Some((of(recording.result), (!always).then(|| of(recording.inside))))
+}
+
+fn at(recording: &Recording, place: Noted) -> Operation {
+    recording.list[place.0 as usize]
 }

@@ -5,7 +5,8 @@
 //! arguments where there is one ([`crate::math::vector_math`]), which gives these bits, too.
 
 use super::{Continuity, Parameter, Takes};
-use crate::math::Eight;
+use crate::lang::types::Dtype;
+use crate::math::{Eight, Recording};
 use crate::prim::SignOf;
 use std::hash::{Hash, Hasher};
 
@@ -42,6 +43,8 @@ pub enum LibraryFn {
         f32: extern "C" fn(f32) -> f32,
         /// Of eight arguments at once, for loops in lanes; with the same bits.
         eight: Option<Eight>,
+        /// Its operations on that dtype.
+        recording: Option<fn(Dtype) -> &'static Recording>,
     },
     /// Of two arguments.
     Binary {
@@ -66,6 +69,18 @@ pub enum LibraryFn {
         /// On f32.
         f32: extern "C" fn(u32, f32) -> f32,
     },
+}
+
+impl Library {
+    /// Its operations on a float, if it is written down as such.
+    pub fn recording(&self, dtype: Dtype) -> Option<&'static Recording> {
+        match self.function {
+            LibraryFn::Unary { recording, .. } => recording.map(|of| of(dtype)),
+            LibraryFn::Binary { .. } | LibraryFn::Ternary { .. } | LibraryFn::Indexed { .. } => {
+                None
+            }
+        }
+    }
 }
 
 impl LibraryFn {

@@ -220,27 +220,37 @@ pub(super) const fn relaxed(
 }
 
 /// A library function of one argument, from what it costs, whether it jumps, how signs go through it
-/// ([`crate::prim::SignOf`]) and its f64 form, or its two parts ([`crate::math::Parted`]); the f32 form rounds that
-/// once.
+/// ([`crate::prim::SignOf`]) and its f64 form, which the f32 form rounds once; or the source of both ([`crate::math::Parted`]).
 macro_rules! unary {
     ($name:literal, $flops:literal, $jumps:ident, $sign:ident, parted $f:path) => {{
-        fn at(x: f64) -> f64 {
-            <$f as crate::math::Parted>::at(x)
+        extern "C" fn wide(x: f64) -> f64 {
+            <$f as crate::math::Parted>::here(x)
+        }
+        extern "C" fn narrow(x: f32) -> f32 {
+            <$f as crate::math::Parted>::here_f32(x)
+        }
+        fn recording(dtype: crate::Dtype) -> &'static crate::math::Recording {
+            static BOTH: [std::sync::OnceLock<crate::math::Recording>; 2] =
+                [const { std::sync::OnceLock::new() }; 2];
+            let place = &BOTH[usize::from(dtype == crate::Dtype::F32)];
+            place.get_or_init(|| crate::math::Recording::of::<$f>(dtype))
         }
         let eight = Some(crate::math::Eight::of::<$f>());
-        unary!($name, $flops, $jumps, $sign, at, eight)
+        let recording = Some(recording as fn(crate::Dtype) -> &'static crate::math::Recording);
+        let function = crate::prim::LibraryFn::Unary { f64: wide, f32: narrow, eight, recording };
+        let (flops, continuity) = ($flops, crate::prim::Continuity::$jumps);
+        let sign = crate::prim::SignOf::$sign;
+        Code::Library(crate::prim::Library { name: $name, flops, continuity, sign, function })
     }};
-    ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $f:path) => {
-        unary!($name, $flops, $jumps, $sign, $f, None)
-    };
-    ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $f:path, $eight:expr) => {{
+    ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $f:path) => {{
         extern "C" fn wide(x: f64) -> f64 {
             $f(x)
         }
         extern "C" fn narrow(x: f32) -> f32 {
             $f(f64::from(x)) as f32
         }
-        let function = crate::prim::LibraryFn::Unary { f64: wide, f32: narrow, eight: $eight };
+        let function =
+            crate::prim::LibraryFn::Unary { f64: wide, f32: narrow, eight: None, recording: None };
         let (flops, continuity) = ($flops, crate::prim::Continuity::$jumps);
         let sign = crate::prim::SignOf::$sign;
         Code::Library(crate::prim::Library { name: $name, flops, continuity, sign, function })

@@ -277,7 +277,9 @@ fn functions_of_our_own_are_reached() {
         for x in POSITIVE.iter().chain(UNIT) {
             assert_eq!(value(name, x).to_bits(), f(x[0]).to_bits(), "{name} of {x:?}");
             let narrow = f64::from(x[0] as f32);
-            assert_eq!(at(name, Dtype::F32, x).to_bits(), f64::from(f(narrow) as f32).to_bits());
+            let (found, want) = (at(name, Dtype::F32, x) as f32, f(narrow) as f32);
+            let near = [want.next_down(), want, want.next_up()];
+            assert!(found.is_nan() && want.is_nan() || near.contains(&found), "{name} of {x:?}");
         }
     }
 }

@@ -1,0 +1,206 @@
+//! What the source of a function computes with: floats of this machine, or a recording of what is done.
+//!
+//! A function of the scalar table is written once, for any [`Number`]: of f64 and f32 it is plain arithmetic, which the
+//! compiler puts into vectors where eight arguments come together ([`vector_math`](super::vector_math)); of
+//! [`Recorded`](super::record::Recorded) numbers it is the list of its operations ([`record`](super::record)), from which
+//! wide code is made. Each operation rounds by itself (IEEE 754), so that all of them give the same bits.
+//!
+//! ```
+//! use tapeloom_ir::math::Number;
+//! fn square_plus_one<N: Number<Float = f64>>(x: N) -> N {
+//!     x.fma(x, N::of(1.0))
+//! }
+//! assert_eq!(square_plus_one(3.0), 10.0);
+//! ```
+
+use super::exponential::ExpFormat;
+use super::logarithm::LogFormat;
+use super::trigonometric::SinFormat;
+use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
+
+/// A float, or what stands for one.
+///
+/// Operations on bits take and give numbers: the bits of a number are the number. `of` is a constant.
+pub trait Number:
+    Copy
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+    + Neg<Output = Self>
+{
+    /// The float.
+    type Float: Format;
+    /// The truth of a comparison.
+    type Mask: Copy
+        + BitAnd<Output = Self::Mask>
+        + BitOr<Output = Self::Mask>
+        + Not<Output = Self::Mask>;
+
+    /// A constant.
+    fn of(x: Self::Float) -> Self;
+    /// The number of those bits: for f32 the lower half.
+    fn of_bits(bits: u64) -> Self;
+    /// `self * y + z`, rounded once.
+    #[must_use]
+    fn fma(self, y: Self, z: Self) -> Self;
+    /// The square root.
+    #[must_use]
+    fn sqrt(self) -> Self;
+    /// Without its sign.
+    #[must_use]
+    fn abs(self) -> Self;
+    /// With the sign of another.
+    #[must_use]
+    fn copysign(self, sign: Self) -> Self;
+    /// `self < y`; false of nan, as are the others.
+    fn lt(self, y: Self) -> Self::Mask;
+    /// `self <= y`
+    fn le(self, y: Self) -> Self::Mask;
+    /// `self == y`
+    fn same(self, y: Self) -> Self::Mask;
+    /// Always, or never.
+    fn always(holds: bool) -> Self::Mask;
+    /// `mask ? x : y`; both are computed.
+    fn pick(mask: Self::Mask, x: Self, y: Self) -> Self;
+    /// The sum of the bits as whole numbers; wraps.
+    #[must_use]
+    fn plus_bits(self, y: Self) -> Self;
+    /// Bits that both have.
+    #[must_use]
+    fn and_bits(self, y: Self) -> Self;
+    /// Bits that one has.
+    #[must_use]
+    fn or_bits(self, y: Self) -> Self;
+    /// Bits that one of them has.
+    #[must_use]
+    fn xor_bits(self, y: Self) -> Self;
+    /// The bits moved up.
+    #[must_use]
+    fn shift_left(self, by: u32) -> Self;
+    /// The bits moved down.
+    #[must_use]
+    fn shift_right(self, by: u32) -> Self;
+
+    /// `self > y`
+    fn gt(self, y: Self) -> Self::Mask {
+        y.lt(self)
+    }
+}
+
+/// A float of this machine, with what sources need to know of it.
+pub trait Format: Number<Float = Self, Mask = bool> + ExpFormat + LogFormat + SinFormat {
+    /// Bits of the fraction.
+    const FRACTION: u32;
+    /// Added to a number below 2^(FRACTION - 1) it leaves no bits for fractions, and the whole number in the lowest ones.
+    const ROUND: Self;
+    /// 0.5, 1, 2.
+    const HALF: Self;
+    /// See [`Format::HALF`].
+    const ONE: Self;
+    /// See [`Format::HALF`].
+    const TWO: Self;
+    /// 0.
+    const ZERO: Self;
+    /// The place of the sign among the bits.
+    const SIGN_BIT: u32;
+}
+
+macro_rules! format {
+    ($float:ident, $bits:ident, $fraction:literal) => {
+        impl Format for $float {
+            const FRACTION: u32 = $fraction;
+            const ROUND: $float = 1.5 * (1u64 << $fraction) as $float;
+            const HALF: $float = 0.5;
+            const ONE: $float = 1.0;
+            const TWO: $float = 2.0;
+            const ZERO: $float = 0.0;
+            const SIGN_BIT: u32 = $bits::BITS - 1;
+        }
+
+        impl Number for $float {
+            type Float = $float;
+            type Mask = bool;
+
+            #[inline(always)]
+            fn of(x: $float) -> $float {
+                x
+            }
+            #[inline(always)]
+            fn of_bits(bits: u64) -> $float {
+                $float::from_bits(bits as $bits)
+            }
+            #[inline(always)]
+            fn fma(self, y: $float, z: $float) -> $float {
+                self.mul_add(y, z)
+            }
+            #[inline(always)]
+            fn sqrt(self) -> $float {
+                $float::sqrt(self)
+            }
+            #[inline(always)]
+            fn abs(self) -> $float {
+                $float::abs(self)
+            }
+            #[inline(always)]
+            fn copysign(self, sign: $float) -> $float {
+                $float::copysign(self, sign)
+            }
+            #[inline(always)]
+            fn lt(self, y: $float) -> bool {
+                self < y
+            }
+            #[inline(always)]
+            fn le(self, y: $float) -> bool {
+                self <= y
+            }
+            #[inline(always)]
+            fn same(self, y: $float) -> bool {
+                self == y
+            }
+            #[inline(always)]
+            fn always(holds: bool) -> bool {
+                holds
+            }
+            #[inline(always)]
+            fn pick(mask: bool, x: $float, y: $float) -> $float {
+                if mask { x } else { y }
+            }
+            #[inline(always)]
+            fn plus_bits(self, y: $float) -> $float {
+                $float::from_bits(self.to_bits().wrapping_add(y.to_bits()))
+            }
+            #[inline(always)]
+            fn and_bits(self, y: $float) -> $float {
+                $float::from_bits(self.to_bits() & y.to_bits())
+            }
+            #[inline(always)]
+            fn or_bits(self, y: $float) -> $float {
+                $float::from_bits(self.to_bits() | y.to_bits())
+            }
+            #[inline(always)]
+            fn xor_bits(self, y: $float) -> $float {
+                $float::from_bits(self.to_bits() ^ y.to_bits())
+            }
+            #[inline(always)]
+            fn shift_left(self, by: u32) -> $float {
+                $float::from_bits(self.to_bits() << by)
+            }
+            #[inline(always)]
+            fn shift_right(self, by: u32) -> $float {
+                $float::from_bits(self.to_bits() >> by)
+            }
+        }
+    };
+}
+
+format!(f64, u64, 52);
+format!(f32, u32, 23);
+
+/// `a + b` rounded, and what that lost (Knuth's TwoSum).
+#[inline(always)]
+pub(super) fn two_sum<N: Number>(a: N, b: N) -> (N, N) {
+    let sum = a + b;
+    let of_b = sum - a;
+    (sum, (a - (sum - of_b)) + (b - of_b))
+}
