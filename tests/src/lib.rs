@@ -66,6 +66,7 @@ mod tensor_text;
 mod text_test;
 pub mod transform_words;
 pub mod transformer;
+pub mod vectors;
 pub mod wide;
 
 pub use agreement::{Agreement, rounded};

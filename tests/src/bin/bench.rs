@@ -42,6 +42,8 @@
 //! - `networks_NAME_DTYPE_ms`, `networks_NAME_DTYPE_grad_ms`: networks of convolutions, the loss and with it the gradient in
 //!   all weights, and `networks_NAME_DTYPE_grad_mb`, what the call holds beside its arguments and results;
 //!   `tests/peers/networks.py` prints the same rows for JAX and PyTorch;
+//! - `vectors_NAME_DTYPE_SIZE_us`: elementwise functions, folds, and their compositions, of so many elements;
+//!   `tests/peers/vectors.py` prints the same rows for JAX and numpy;
 //! - `wide_FAMILY_FUNCTION_640_ms`: how long it takes to compile a loop or a branch that reads, carries,
 //!   stacks or gives 640 arrays, and `wide_FAMILY_FUNCTION_growth`, that over the time for 160: near 4
 //!   where it grows as the program does;
@@ -52,7 +54,7 @@
 //!   in every way to keep less: milliseconds, MB at most, MB kept, and `native_KERNEL_FORM_by_hand_ms`.
 //!
 //! `bench transformer fit` measures these groups alone: scalar, unrolled, gradbench, fit, transformer,
-//! iterations, ode, while, rnn, pages, layouts, refs, record, linalg, equations, networks, wide, suite; and native, which is measured only if it is named, since
+//! iterations, ode, while, rnn, pages, layouts, refs, record, linalg, equations, networks, vectors, wide, suite; and native, which is measured only if it is named, since
 //! it takes minutes and gigabytes. Of the last two `bench suite lenet` measures the kernels whose names
 //! contain a word.
 //!
@@ -77,6 +79,7 @@ use tapeloom_tests::repeated::{prefix_sums, rnn, rnn_arguments, rnn_written_out,
 use tapeloom_tests::size_counters::{Tally, derivatives};
 use tapeloom_tests::suite::{Form, Given, Inputs, KERNELS, Kept, Kernel, READINGS, WAYS};
 use tapeloom_tests::transformer::{self, Extents};
+use tapeloom_tests::vectors::PROGRAMS;
 use tapeloom_tests::wide;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -112,7 +115,7 @@ type Group = (&'static str, fn(Print<'_>) -> Outcome<()>);
 /// Groups that are measured only if they are named.
 const LONG: [&str; 1] = ["native"];
 
-const GROUPS: [Group; 19] = [
+const GROUPS: [Group; 20] = [
     ("scalar", |print| {
         print("scalar_grad_call_ns", scalar_call()?, "ns");
         Ok(())
@@ -250,6 +253,18 @@ const GROUPS: [Group; 19] = [
     ("equations", equations),
     ("linalg", linear_algebra_times),
     ("networks", network_times),
+    ("vectors", |print| {
+        for program in &PROGRAMS {
+            for dtype in [Dtype::F64, Dtype::F32] {
+                for n in program.sizes {
+                    let (f, x) = (jit(program.run), program.argument(*n, dtype)?);
+                    let name = format!("vectors_{}_{dtype}_{n}_us", program.name);
+                    print(&name, 1e6 * time(|| f.call(&x))?, "us");
+                }
+            }
+        }
+        Ok(())
+    }),
     ("wide", |print| {
         for family in wide::FAMILIES {
             for (function, compile) in wide::FUNCTIONS {

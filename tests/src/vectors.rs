@@ -1,0 +1,87 @@
+//! Elementwise functions, folds and their compositions, to measure vectors.
+//!
+//! `tests/peers/vectors.py` is the same in JAX and numpy, with the same numbers.
+
+use tapeloom::prelude::*;
+
+/// A program of one array: its name, the sizes it is measured at, its shape at a size, and what it computes.
+pub struct Program {
+    /// As rows of the benchmark call it.
+    pub name: &'static str,
+    /// Numbers of elements.
+    pub sizes: &'static [usize],
+    /// The shape of so many elements.
+    pub shape: fn(usize) -> Vec<usize>,
+    /// The result.
+    pub run: fn(Var) -> Var,
+}
+
+fn flat(n: usize) -> Vec<usize> {
+    vec![n]
+}
+
+fn rows(n: usize) -> Vec<usize> {
+    vec![n / 100, 100]
+}
+
+fn columns(n: usize) -> Vec<usize> {
+    vec![100, n / 100]
+}
+
+macro_rules! program {
+    ($name:literal, $sizes:expr, $shape:ident, $run:expr) => {
+        Program { name: $name, sizes: &$sizes, shape: $shape, run: $run }
+    };
+}
+
+const FEW: [usize; 2] = [1000, 100_000];
+
+/// Those that are measured; arguments are between 0.1 and 2.1.
+pub const PROGRAMS: [Program; 24] = [
+    program!("exp", FEW, flat, |x| x.exp()),
+    program!("log", FEW, flat, |x| x.ln()),
+    program!("sin", FEW, flat, |x| x.sin()),
+    program!("cos", FEW, flat, |x| x.cos()),
+    program!("tanh", FEW, flat, |x| x.tanh()),
+    program!("logistic", FEW, flat, |x| x.sigmoid()),
+    program!("erf", FEW, flat, |x| x.erf()),
+    program!("exp2", FEW, flat, |x| x.exp2()),
+    program!("tan", FEW, flat, |x| x.tan()),
+    program!("atan", FEW, flat, |x| x.atan()),
+    program!("lgamma", FEW, flat, |x| x.lgamma()),
+    program!("chain", [10_000, 1_000_000], flat, |x| {
+        let y = (x * 1.5 + 0.25).sqrt();
+        let z = (y - x).abs() * y;
+        (z / (y + 1.0)).maximum(x * 0.5) - y * z
+    }),
+    program!("sum", FEW, flat, |x| x.sum()),
+    program!("max", FEW, flat, |x| x.max()),
+    program!("sum_columns", [100_000], rows, |x| x.sum_axis(0)),
+    program!("max_columns", [100_000], rows, |x| x.max_axis(0)),
+    program!("softmax_rows", FEW, rows, |x| x.softmax(-1)),
+    program!("softmax_rows_grad", FEW, rows, |x| grad(|x: Var| (x.softmax(-1) * x).sum())(x)),
+    program!("softmax_columns", FEW, columns, |x| x.softmax(0)),
+    program!("softmax_columns_grad", FEW, columns, |x| grad(|x: Var| (x.softmax(0) * x).sum())(x)),
+    program!("logsumexp_grad", [100_000, 1_000_000], flat, |x| grad(|x: Var| x.logsumexp())(x)),
+    program!("layer_norm", [100_000], rows, |x| x.layer_norm(-1, 1e-5)),
+    program!("cumsum", [100_000], flat, |x| x.cumsum(0)),
+    program!("argmax", [100_000], flat, |x| x.argmax(0)),
+];
+
+impl Program {
+    /// The array of that many elements.
+    ///
+    /// # Errors
+    /// Those of a run.
+    pub fn argument(&self, n: usize, dtype: Dtype) -> Result<Tensor, tapeloom::Error> {
+        let shape = (self.shape)(n);
+        run(
+            |()| {
+                ((arange(n, Dtype::F64) * 0.7 + 0.1).sin() + 1.1)
+                    .convert(dtype)
+                    .reshape(shape.as_slice())
+            },
+            (),
+        )
+    }
+}
