@@ -6,9 +6,9 @@
 //!
 //! ```text
 //! fold i0 in 11 lanes 4 {          p = (0, 0, 0, 0)                  the neutral element of `add`
-//!   %0: f64 = load b0[i0]          p[i % 4] += b0[i]    i = 0 .. 8   full lanes
+//!   %0: f64 = load b0[i0]          p[i % 4] += b0[i]    i = 0 .. 11
 //!   v0 = add v0, %0                v0 += (p[0] + p[2]) + (p[1] + p[3])    halves first
-//! }                                v0 += b0[i]          i = 8 .. 11  the rest, one by one
+//! }
 //! ```
 //!
 //! So the bits of a fold are those of its kernel on every machine and in the interpreter, however wide

@@ -58,15 +58,17 @@ pub(super) fn check_all(module: &Module, f: FuncId, all: &[&[Tensor]], tolerance
         let want = eval(module, f, args).unwrap();
         let got = loop_ir::shadow(&program, args).unwrap_or_else(|e| panic!("{e}\n{program}"));
         assert_eq!(got.len(), want.len());
+        // As written loops have fewer lanes, so sums of floats have another order.
+        let few = loop_ir::eval(&compiled, args).unwrap();
         let native = machine.call(&args.iter().collect::<Vec<_>>()).unwrap();
         let counted = limited.call(&args.iter().collect::<Vec<_>>()).unwrap();
         for (i, w) in want.iter().enumerate() {
-            let (g, n) = (&got[i], &native[i]);
+            let (g, k, n) = (&got[i], &few[i], &native[i]);
             assert!(close(g, w, tolerance), "result {i}: got {g}, want {w}\n{program}");
             let tolerance = if program.contracts() { tolerance } else { 0.0 };
-            assert!(close(n, g, tolerance), "result {i}: native {n}, kernels {g}\n{program}");
+            assert!(close(n, k, tolerance), "result {i}: native {n}, kernels {k}\n{compiled}");
             let (c, limited) = (&counted[i], &limited.report().program);
-            assert!(close(c, n, tolerance), "result {i}: counting {c}, native {n}\n{limited}");
+            assert!(close(c, g, tolerance), "result {i}: counting {c}, kernels {g}\n{limited}");
         }
     }
 }

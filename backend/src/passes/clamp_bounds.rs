@@ -14,7 +14,7 @@
 //!
 //! Kernels that are not the scheduler's are not confined but refused ([`crate::loop_ir::verify`]).
 
-use super::pass::{Invariant, Pass, Run};
+use super::pass::{Choice, Invariant, Pass, Run};
 use super::vectorize::vectorize;
 use crate::loop_ir::verify::refused;
 use crate::loop_ir::{
@@ -32,7 +32,7 @@ pub(super) const PASS: Pass = Pass {
     ensures: Some(Invariant::Proved),
     exactness: Exactness::Reassociates,
     run: Run::Program(|program, context| {
-        context.clamped = clamp_bounds(program)?;
+        context.clamped = clamp_bounds(program, context.choice)?;
         Ok(())
     }),
 };
@@ -42,7 +42,7 @@ pub(super) const PASS: Pass = Pass {
 ///
 /// # Errors
 /// [`tapeloom_ir::Kind::Verify`] where more than proofs is missing.
-fn clamp_bounds(program: &mut Program) -> Result<usize, Problem> {
+fn clamp_bounds(program: &mut Program, choice: Choice) -> Result<usize, Problem> {
     let errors = verify(program);
     let unproved: Option<BTreeSet<(Option<KernelId>, usize)>> =
         errors.iter().map(|e| Some((e.kernel, e.unproved?))).collect();
@@ -59,7 +59,7 @@ fn clamp_bounds(program: &mut Program) -> Result<usize, Problem> {
         kernel.rewrite(|kernel, body| block(kernel, body, &mut 0, &unproved));
     }
     // A loop with computed indices may be better off with other lanes, or none.
-    program.kernels_mut().for_each(vectorize);
+    program.kernels_mut().for_each(|kernel| vectorize(kernel, choice));
     check(program)?;
     Ok(unproved.len())
 }

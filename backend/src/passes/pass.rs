@@ -130,11 +130,13 @@ pub enum Choice {
     WriteOut,
     /// Of `promote_memory`: memory alone that one loop works in.
     Private,
+    /// Of `vectorize` and `clamp_bounds`: few lanes, for a machine that has no vectors.
+    Few,
 }
 
 impl Choice {
     /// All of them.
-    pub const ALL: [Choice; 3] = [Choice::Plain, Choice::WriteOut, Choice::Private];
+    pub const ALL: [Choice; 4] = [Choice::Plain, Choice::WriteOut, Choice::Private, Choice::Few];
 
     /// Its name behind that of the pass.
     pub fn name(self) -> &'static str {
@@ -142,6 +144,7 @@ impl Choice {
             Choice::Plain => "",
             Choice::WriteOut => "write_out",
             Choice::Private => "private",
+            Choice::Few => "few",
         }
     }
 }
@@ -163,7 +166,9 @@ impl fmt::Display for Step {
         f.write_str(self.pass.name)?;
         match self.choice {
             Choice::Plain => Ok(()),
-            Choice::WriteOut | Choice::Private => write!(f, " {}", self.choice.name()),
+            Choice::WriteOut | Choice::Private | Choice::Few => {
+                write!(f, " {}", self.choice.name())
+            }
         }
     }
 }

@@ -107,11 +107,16 @@ pub static AS_WRITTEN: List = List {
             "what iterations hand on in fixed places is in registers there, too",
         ),
         step(&index_set_split::PASS, "a guard costs the machine an operation in each iteration"),
-        step(
-            &vectorize::PASS,
-            "loops are as they will be, and the lanes of a sum are part of its value",
-        ),
-        step(&clamp_bounds::PASS, "last: what any pass helps to prove is proved"),
+        Step {
+            pass: &vectorize::PASS,
+            choice: Choice::Few,
+            why_here: "loops are as they will be, and the lanes of a sum are part of its value; the machine has no vectors",
+        },
+        Step {
+            pass: &clamp_bounds::PASS,
+            choice: Choice::Few,
+            why_here: "last: what any pass helps to prove is proved; it chooses lanes again",
+        },
     ],
 };
 

@@ -1,16 +1,17 @@
 //! Vectorization of loops: which ones run in lanes, and in how many.
 //!
 //! `loop_ir/legal_lanes.rs` says what lanes mean and where they are legal. The pass chooses,
-//! whatever lanes there were before, for a program whose loops are as they will be; its numbers suit vectors of
-//! 128 bits and are the same everywhere, since bits depend on them.
+//! whatever lanes there were before, for a program whose loops are as they will be; its numbers
+//! are the same everywhere, since bits depend on them.
 //!
-//! A loop whose body calls a function that takes eight arguments at once has eight lanes.
+//! A loop that folds has as many partial values as two vectors of 512 bits have elements, or as one has if its body is
+//! long. A loop whose body calls a function that takes eight arguments at once has eight lanes.
 //!
 //! Lanes are worth it where enough of the body has vector instructions. Any loop of a nest can be the one:
 //! usually the innermost, but for rows of three elements the loop over the rows, whose body then holds
 //! small loops.
 
-use super::pass::{Invariant, Pass, Run};
+use super::pass::{Choice, Invariant, Pass, Run};
 use crate::loop_ir::legal_lanes::refused;
 use crate::loop_ir::{Access, Assign, Extent, Flow, IndexId, Kernel, Stmt, VarId};
 use tapeloom_ir::math::EIGHT;
@@ -25,7 +26,7 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Reassociates,
-    run: Run::Kernels(|kernel, _| vectorize(kernel)),
+    run: Run::Kernels(|kernel, context| vectorize(kernel, context.choice)),
 };
 
 // None of these numbers is one of a machine model: how many partial sums a loop has is what it computes, in every bit.
@@ -34,18 +35,25 @@ pub(super) const PASS: Pass = Pass {
 const ONE: usize = 2;
 const ONE_NARROW: usize = 4;
 
-/// Several partial values hide the latency of adding, so that a loop that folds and has at most so many
-/// statements takes that many times as many iterations side by side; others are bound by issue.
-const TIMES: [(usize, usize); 2] = [(8, 4), (24, 2)];
+/// Several partial values hide the latency of adding, so that a loop that folds and has at most so many statements takes
+/// that many times as many iterations side by side; what is longer is bound by issue. A row ends the list: longer ones.
+type Times = &'static [(usize, usize)];
+
+/// Two vectors of 512 bits, or one.
+const TIMES: Times = &[(8, 8), (usize::MAX, 4)];
+
+/// Of loops in which others fold, which no wide code takes, and of a machine without vectors.
+const FEW: Times = &[(8, 4), (24, 2), (usize::MAX, 1)];
 
 /// Loops inside with fewer iterations are not worth lanes of their own.
 const SMALL: usize = 8;
 
 /// Gives lanes to every loop of a program that should run in them.
-pub(super) fn vectorize(kernel: &mut Kernel) {
+pub(super) fn vectorize(kernel: &mut Kernel, choice: Choice) {
+    let times = if choice == Choice::Few { FEW } else { TIMES };
     // Lanes inside forbid lanes outside, so those of an earlier choice would decide this one.
     reset(&mut kernel.body);
-    kernel.rewrite(|kernel, body| block(kernel, body));
+    kernel.rewrite(|kernel, body| block(kernel, times, body));
 }
 
 fn reset(body: &mut [Stmt]) {
@@ -57,11 +65,11 @@ fn reset(body: &mut [Stmt]) {
     }
 }
 
-fn block(k: &Kernel, body: &mut [Stmt]) {
+fn block(k: &Kernel, times: Times, body: &mut [Stmt]) {
     for stmt in body {
-        match (plan(k, stmt), &mut *stmt) {
+        match (plan(k, times, stmt), &mut *stmt) {
             (Some(plan), Stmt::For { lanes, .. }) => *lanes = plan.lanes,
-            (_, other) => other.blocks_mut().into_iter().for_each(|inside| block(k, inside)),
+            (_, other) => other.blocks_mut().into_iter().for_each(|inside| block(k, times, inside)),
         }
     }
 }
@@ -74,13 +82,14 @@ struct Plan {
 }
 
 /// Plans a loop, if it should run in lanes.
-fn plan(k: &Kernel, stmt: &Stmt) -> Option<Plan> {
+fn plan(k: &Kernel, times: Times, stmt: &Stmt) -> Option<Plan> {
     let Stmt::For { index, extent: Extent::Constant(extent), body, .. } = stmt else { return None };
     if *extent < 2 {
         return None;
     }
     let mut s = Survey {
         k,
+        times,
         index: *index,
         gain: 0,
         statements: 0,
@@ -98,14 +107,15 @@ fn plan(k: &Kernel, stmt: &Stmt) -> Option<Plan> {
         return None;
     }
     let one = if s.narrow { ONE_NARROW } else { ONE };
-    let times = TIMES.iter().find(|(most, _)| s.statements <= *most).map_or(1, |t| t.1);
-    let several = (s.folds || s.folds_inside) && !s.calls;
-    let most = if s.eights {
-        EIGHT
-    } else if several {
-        times * one
-    } else {
-        one
+    let several = |times: Times| {
+        one * times.iter().find(|(most, _)| s.statements <= *most).map_or(1, |t| t.1)
+    };
+    let calls = s.calls && !s.eights;
+    let most = match (s.folds, s.folds_inside) {
+        (true, false) if !calls => several(times),
+        (true, _) | (_, true) if !s.calls => several(FEW),
+        _ if s.eights => EIGHT,
+        _ => one,
     };
     let lanes = std::iter::successors(Some(most), |w| Some(w / 2)).find(|w| w <= extent)?;
     let legal = lanes >= one && refused(k, stmt, lanes).is_none();
@@ -115,6 +125,7 @@ fn plan(k: &Kernel, stmt: &Stmt) -> Option<Plan> {
 /// What speaks for lanes in a loop's body, and against them.
 struct Survey<'a> {
     k: &'a Kernel,
+    times: Times,
     index: IndexId,
     /// Vector instructions gained, less the work of taking vectors apart and together.
     gain: i64,
@@ -147,8 +158,8 @@ impl Survey<'_> {
             self.inside = around;
             if let Flow::For { extent: Extent::Constant(extent), .. } = shape.flow {
                 let here = self.gain - before;
-                self.better_inside |=
-                    extent >= SMALL && plan(self.k, stmt).is_some_and(|p| p.gain >= here);
+                self.better_inside |= extent >= SMALL
+                    && plan(self.k, self.times, stmt).is_some_and(|p| p.gain >= here);
             }
             if let Some(value) = shape.defines {
                 self.dtype(self.k.scalars[value]);

@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use tapeloom_ir::math::{Exp, Recording};
-//! let recording = Recording::of::<Exp>(tapeloom_ir::Dtype::F64);
+//! let recording = Recording::of::<Exp>(false);
 //! let (inside, y) = recording.evaluate(1.0f64.to_bits());
 //! assert!(inside && f64::from_bits(y) == tapeloom_ir::math::exp(1.0));
 //! assert!(!recording.evaluate(1000.0f64.to_bits()).0);
@@ -14,7 +14,6 @@
 
 use super::number::{Format, Number};
 use super::vector_math::Parted;
-use crate::lang::types::Dtype;
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
@@ -75,8 +74,8 @@ pub enum Operation {
 /// The operations of a function of one argument, in order.
 #[derive(Clone, Debug)]
 pub struct Recording {
-    /// f64 or f32.
-    pub dtype: Dtype,
+    /// Whether it is on f32, and not on f64.
+    pub narrow: bool,
     /// The operations.
     pub list: Vec<Operation>,
     /// The truth of whether the function is what is recorded.
@@ -234,14 +233,14 @@ impl<F: Raw> Number for Recorded<F> {
 }
 
 impl Recording {
-    /// The recording of a function on f32, or on f64 for every other dtype.
-    pub fn of<S: Parted>(dtype: Dtype) -> Recording {
-        if dtype == Dtype::F32 { record::<S, f32>(dtype) } else { record::<S, f64>(Dtype::F64) }
+    /// The recording of a function on f32, or on f64.
+    pub fn of<S: Parted>(narrow: bool) -> Recording {
+        if narrow { record::<S, f32>(true) } else { record::<S, f64>(false) }
     }
 
     /// Whether it holds for an argument, and what it gives, as bits.
     pub fn evaluate(&self, argument: u64) -> (bool, u64) {
-        if self.dtype == Dtype::F32 { self.run::<f32>(argument) } else { self.run::<f64>(argument) }
+        if self.narrow { self.run::<f32>(argument) } else { self.run::<f64>(argument) }
     }
 
     fn run<F: Raw>(&self, argument: u64) -> (bool, u64) {
@@ -280,11 +279,11 @@ impl Recording {
     }
 }
 
-fn record<S: Parted, F: Raw>(dtype: Dtype) -> Recording {
+fn record<S: Parted, F: Raw>(narrow: bool) -> Recording {
     // A panic of an earlier recording may have left something.
     LIST.take();
     let x = recorded::<F>(Operation::Argument);
     let inside = S::inside(x).0;
     let result = S::straight(x).0;
-    Recording { dtype, list: LIST.take(), inside, result }
+    Recording { narrow, list: LIST.take(), inside, result }
 }

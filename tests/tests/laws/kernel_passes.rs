@@ -115,6 +115,6 @@ fn the_step_that_is_wrong_is_named() {
         panic!("{verdict}")
     };
     assert_eq!(step, "forgets");
-    assert!(before.contains("lanes 8") && before.contains("var v0: f64 = 0.0"), "{before}");
+    assert!(before.contains("lanes 16") && before.contains("var v0: f64 = 0.0"), "{before}");
     assert!(after.contains("var v0: f64 = 1.0"), "{after}");
 }

@@ -18,12 +18,15 @@
 
 use super::scalar;
 use super::translate::{At, Counter, Nest, begin};
-use super::vector_value::Lanes;
+use super::variables::Binding;
+use super::vector_value::{Lanes, Registers};
 use crate::loop_ir::analysis::dependence::folds;
 use crate::loop_ir::analysis::invariance::Variant;
 use crate::loop_ir::{Arg, BufferId, Carry, Expr, Extent, IndexId, Place, Stmt, VarId, visit};
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlagsData, Value, types};
+use cranelift_codegen::ir::{
+    BlockArg, InstBuilder, MemFlagsData, StackSlot, StackSlotData, StackSlotKind, Value, types,
+};
 use cranelift_frontend::Variable;
 use smallvec::SmallVec;
 use tapeloom_ir::fault::{Fault, planted};
@@ -45,6 +48,16 @@ enum Turn {
 
 impl Exchange {
     const NONE: Exchange = Exchange { pairs: Vec::new(), turn: Turn::Pointers(Vec::new()) };
+}
+
+/// What is left of a loop in lanes, while it goes one by one.
+#[derive(Clone)]
+pub(super) struct Rest {
+    index: IndexId,
+    /// The first iteration.
+    from: usize,
+    /// Where the partial values of variables are, lane by lane.
+    vars: Vec<(VarId, StackSlot)>,
 }
 
 /// Where a buffer is that exchanges places with another one.
@@ -159,7 +172,7 @@ impl Nest<'_, '_, '_> {
         done
     }
 
-    /// Full lanes first, then what is left one by one.
+    /// Full lanes first; what is left goes one by one, and folds into the lanes that it would be in.
     fn in_lanes(
         &mut self,
         index: IndexId,
@@ -182,21 +195,6 @@ impl Nest<'_, '_, '_> {
             accumulators.push((*var, *code, outer));
         }
         self.range(index, 0, full, body, &Exchange::NONE)?;
-        for (var, code, outer) in accumulators {
-            let dtype = self.p.vars[var];
-            let (Lanes::Vector(lanes) | Lanes::Each(lanes) | Lanes::Mask(lanes)) = self.get(var)?
-            else {
-                return Err(Problem::internal(format!("{var} is not per lane")));
-            };
-            let all = self.emit().reduce(code, dtype, &lanes)?;
-            self.state.vars[var] = outer;
-            let Lanes::One(old) = self.get(var)? else {
-                return Err(Problem::internal(format!("{var} is in two loops of lanes")));
-            };
-            let new = scalar::emit(self.b, self.functions, code, dtype, &[old, all])?;
-            self.set(var, &Lanes::One(new))?;
-        }
-        self.lanes = None;
         let writes = |s: &Stmt, dtype: Dtype| {
             let mut found = false;
             s.accesses(&mut |a| {
@@ -207,7 +205,105 @@ impl Nest<'_, '_, '_> {
         let short = extent > full
             && (planted(Fault::LaneTail) && body.iter().any(|s| writes(s, Dtype::F64))
                 || planted(Fault::LaneTailNarrow) && body.iter().any(|s| writes(s, Dtype::F32)));
-        self.range(index, full, extent - usize::from(short), body, &Exchange::NONE)
+        let end = extent - usize::from(short);
+        let mut partial: Vec<Registers> = Vec::new();
+        for (var, ..) in &accumulators {
+            partial.push(self.get(*var)?.registers().into());
+        }
+        self.lanes = None;
+        if end > full {
+            self.rest(index, (full, end), body, &accumulators, &mut partial)?;
+        }
+        for ((var, code, outer), lanes) in accumulators.into_iter().zip(partial) {
+            let dtype = self.p.vars[var];
+            self.lanes = Some((index, width));
+            let all = self.emit().reduce(code, dtype, &lanes)?;
+            self.lanes = None;
+            self.state.vars[var] = outer;
+            let Lanes::One(old) = self.get(var)? else {
+                return Err(Problem::internal(format!("{var} is in two loops of lanes")));
+            };
+            let new = scalar::emit(self.b, self.functions, code, dtype, &[old, all])?;
+            self.set(var, &Lanes::One(new))?;
+        }
+        Ok(())
+    }
+
+    /// Fewer iterations than there are lanes, one by one: each finds the partial values of its lane in memory, and
+    /// leaves them there.
+    fn rest(
+        &mut self,
+        index: IndexId,
+        (from, to): (usize, usize),
+        body: &[Stmt],
+        accumulators: &[(VarId, Code, Option<Binding>)],
+        partial: &mut [Registers],
+    ) -> Result<(), Problem> {
+        let flags = MemFlagsData::new().with_notrap();
+        let mut vars = Vec::new();
+        for ((var, ..), registers) in accumulators.iter().zip(partial.iter()) {
+            let bytes: u32 = registers.iter().map(|r| self.b.func.dfg.value_type(*r).bytes()).sum();
+            let data = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 6);
+            let slot = self.b.create_sized_stack_slot(data);
+            let mut at = 0;
+            let base = self.b.ins().stack_addr(types::I64, slot, 0);
+            for r in registers {
+                self.b.ins().store(flags, *r, base, at);
+                at += self.b.func.dfg.value_type(*r).bytes() as i32;
+            }
+            self.state.vars[*var] = Some(self.declare(*var));
+            vars.push((*var, slot));
+        }
+        let around = self.rest.replace(Rest { index, from, vars });
+        self.range(index, from, to, body, &Exchange::NONE)?;
+        let rest = std::mem::replace(&mut self.rest, around);
+        for ((_, slot), registers) in rest.into_iter().flat_map(|r| r.vars).zip(partial) {
+            let base = self.b.ins().stack_addr(types::I64, slot, 0);
+            let mut at = 0;
+            for r in registers {
+                let ty = self.b.func.dfg.value_type(*r);
+                *r = self.b.ins().load(ty, flags, base, at);
+                at += ty.bytes() as i32;
+            }
+        }
+        Ok(())
+    }
+
+    /// The body of a loop, in the iteration that the last counter says.
+    fn iteration(&mut self, index: IndexId, body: &[Stmt]) -> Result<(), Problem> {
+        let at = self.loops.last().map(|c| c.at);
+        let (Some(rest), Some(at)) = (self.rest.clone().filter(|r| r.index == index), at) else {
+            return self.block(body);
+        };
+        let mut places = Vec::new();
+        for (var, slot) in rest.vars {
+            let ty = scalar::register(self.p.vars[var]);
+            let base = self.b.ins().stack_addr(types::I64, slot, 0);
+            let bytes = i64::from(ty.bytes());
+            let place = match at {
+                At::Constant(n) => {
+                    let offset = (n - rest.from as i64) * bytes;
+                    self.b.ins().iadd_imm_s(base, offset)
+                }
+                At::Value(at) => {
+                    let lane = self.b.ins().iadd_imm_s(at, -(rest.from as i64));
+                    let offset = self.b.ins().imul_imm_s(lane, bytes);
+                    self.b.ins().iadd(base, offset)
+                }
+            };
+            let flags = MemFlagsData::new().with_notrap();
+            let old = self.b.ins().load(ty, flags, place, 0);
+            self.set(var, &Lanes::One(old))?;
+            places.push((var, place));
+        }
+        self.block(body)?;
+        for (var, place) in places {
+            let Lanes::One(new) = self.get(var)? else {
+                return Err(Problem::internal(format!("{var} is in lanes behind them")));
+            };
+            self.b.ins().store(MemFlagsData::new().with_notrap(), new, place, 0);
+        }
+        Ok(())
     }
 
     /// Iterations `from..to`; steps by the width if this is the loop in lanes.
@@ -230,7 +326,7 @@ impl Nest<'_, '_, '_> {
             for i in 0..times {
                 let at = At::Constant((from + i * step) as i64);
                 self.loops.push(Counter { index, at, scaled: SmallVec::new() });
-                self.block(body)?;
+                self.iteration(index, body)?;
                 self.hand_on(exchange);
                 self.loops.pop();
             }
@@ -267,7 +363,7 @@ impl Nest<'_, '_, '_> {
         self.b.ins().jump(head, &first);
         self.b.switch_to_block(head);
         self.loops.push(Counter { index, at: At::Value(at), scaled: scaled.clone() });
-        self.block(body)?;
+        self.iteration(index, body)?;
         self.hand_on(exchange);
         self.loops.pop();
         self.hoisted.truncate(hoisted);

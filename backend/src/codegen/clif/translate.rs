@@ -4,7 +4,7 @@
 //! [`access`](super::access), variables in [`variables`](super::variables), calls in
 //! [`calls`](super::calls); branches and values stand here.
 
-use super::loops::Exchanged;
+use super::loops::{Exchanged, Rest};
 use super::partition::Parts;
 use super::scalar;
 use super::spill::FAR;
@@ -88,6 +88,8 @@ pub(super) struct Nest<'a, 'f, 'm> {
     pub(super) hoisted: Vec<ScalarId>,
     /// The loop that runs in lanes, and how many.
     pub(super) lanes: Option<(IndexId, usize)>,
+    /// What is left of one that goes one by one.
+    pub(super) rest: Option<Rest>,
     /// Whether this machine has the vector instructions.
     pub(super) vectors: bool,
     /// Elements of promoted buffers.
@@ -134,6 +136,7 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
             inside: 0,
             hoisted: Vec::new(),
             lanes: None,
+            rest: None,
             vectors,
             elements: OrderedMap::default(),
             pointers: OrderedMap::default(),

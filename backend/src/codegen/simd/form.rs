@@ -346,6 +346,10 @@ pub(crate) enum Inst {
         to: usize,
         by: usize,
     },
+    /// The active elements as a mask.
+    ActiveMask {
+        to: Reg,
+    },
     /// So many elements are active from here on.
     Active {
         n: usize,
@@ -386,6 +390,7 @@ impl Inst {
             | Inst::Word { to, .. }
             | Inst::WordTruth { to, .. }
             | Inst::Counter { to, .. }
+            | Inst::ActiveMask { to }
             | Inst::Truth { to, .. } => (Some(*to), of![]),
             Inst::SetWord { x, .. } | Inst::SetWordTruth { x, .. } => (None, of![*x]),
             Inst::Move { to, x }

@@ -17,5 +17,5 @@ mod regalloc;
 mod select;
 mod x86;
 
-pub(crate) use select::{FunctionOf, Refused, Unit, Word, select};
+pub(crate) use select::{Refused, Word, select};
 pub(crate) use x86::avx512::emit;

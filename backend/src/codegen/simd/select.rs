@@ -5,9 +5,8 @@
 //! ([`Word`]).
 //!
 //! In a loop in lanes a value has a register for every [`Strip`] of elements, or one for all where it is uniform.
-//! A loop that folds takes as many elements at once as its kernel says, since bits depend on it; its rest goes one by
-//! one, as everywhere. A loop that does not fold takes what a vector of its widest elements holds, and its rest is a
-//! vector in which fewer elements are active.
+//! A loop that folds takes as many elements at once as its kernel says, since bits depend on it; one that does not takes
+//! what a vector of its widest elements holds. In the last vector fewer elements are active.
 
 use super::form::{
     Access, At, Binary, Class, Conversion, Form, Inst, Lane, Logic, LoopId, Order, Reg, Stream, Ty,
@@ -17,10 +16,9 @@ use super::recorded;
 use crate::loop_ir::analysis::dependence::folds;
 use crate::loop_ir::legal_lanes::refused;
 use crate::loop_ir::{
-    Address, Arg, Assign, BufferId, Expr, Extent, Flow, IndexId, Kernel, Parallelism, ScalarId,
-    Stmt, VarId, visit,
+    Address, Arg, BufferId, Expr, Extent, Flow, IndexId, Kernel, Parallelism, ScalarId, Stmt,
+    VarId, visit,
 };
-use cranelift_entity::EntityRef;
 use smallvec::{SmallVec, smallvec};
 use tapeloom_ir::prim::{Library, LibraryFn, power};
 use tapeloom_ir::{Code, Dtype, Literal, OrderedMap, OrderedSet};
@@ -101,6 +99,7 @@ pub(crate) fn select(
         streams: Vec::new(),
         constants: OrderedMap::default(),
         prologue: Vec::new(),
+        merge: None,
         uniform: true,
         assigned,
         made,
@@ -205,8 +204,6 @@ struct Strip {
     n: usize,
     /// Vectors.
     units: usize,
-    /// Whether elements go one by one, as uniform values.
-    single: bool,
 }
 
 pub(super) struct Select<'a> {
@@ -223,6 +220,8 @@ pub(super) struct Select<'a> {
     constants: OrderedMap<(Lane, u64), Reg>,
     /// What is made before everything else.
     prologue: Vec<Inst>,
+    /// Where fewer elements are active than a vector has: those, and the variables that others fold into.
+    merge: Option<(Reg, OrderedSet<VarId>)>,
     /// Whether what is made is uniform.
     uniform: bool,
     /// Variables and values of the nest.
@@ -348,11 +347,10 @@ impl Select<'_> {
             Stmt::Var { var, init } => {
                 let init = self.arg(*init)?;
                 let units = self.lanes.map_or(1, |s| s.units);
-                let single = self.lanes.is_none_or(|s| s.single);
                 let class = class(self.k.vars[*var]);
                 let regs: SmallVec<[Reg; 2]> =
                     (0..units).map(|_| self.form.regs.push(class)).collect();
-                self.vars.insert(*var, Val { regs, uniform: single });
+                self.vars.insert(*var, Val { regs, uniform: self.lanes.is_none() });
                 self.set(*var, &init)
             }
             Stmt::Set { var, value } => {
@@ -362,7 +360,10 @@ impl Select<'_> {
             }
             Stmt::Fold { var, code, value } => {
                 let (value, old) = (self.arg(*value)?, self.var(*var)?);
-                let new = self.code(*code, self.k.vars[*var], &[old, value])?;
+                let mut new = self.code(*code, self.k.vars[*var], &[old.clone(), value])?;
+                if let Some((mask, _)) = self.merge.clone().filter(|m| m.1.contains(var)) {
+                    new = self.merged(mask, self.k.vars[*var], &new, &old)?;
+                }
                 self.set_new(*var, &new)
             }
             Stmt::Store { held, address, value, guard } => {
@@ -434,8 +435,30 @@ impl Select<'_> {
         }
         if full > 0 {
             self.push(Inst::Active { n });
-            self.lanes = Some(Strip { index, n, units, single: false });
+            self.lanes = Some(Strip { index, n, units });
             self.strips(0, full, strip, body)?;
+        }
+        // What is left goes vector by vector, the last one with fewer elements; each folds into its own partial values.
+        for unit in 0..rest.div_ceil(n) {
+            let from = full + unit * n;
+            let active = n.min(extent - from);
+            self.push(Inst::Active { n: active });
+            self.lanes = Some(Strip { index, n, units: 1 });
+            let whole: Vec<Val> = partial.iter().map(|(var, ..)| self.vars[var].clone()).collect();
+            for ((var, ..), val) in partial.iter().zip(&whole) {
+                let regs = smallvec![val.regs[unit]];
+                self.vars.insert(*var, Val { regs, uniform: false });
+            }
+            if active < n && !partial.is_empty() {
+                let mask = self.mask();
+                self.push(Inst::ActiveMask { to: mask });
+                self.merge = Some((mask, partial.iter().map(|p| p.0).collect()));
+            }
+            self.strips(from, from + active, n, body)?;
+            self.merge = None;
+            for ((var, ..), val) in partial.iter().zip(whole) {
+                self.vars.insert(*var, val);
+            }
         }
         self.lanes = None;
         for (var, code, outer) in partial {
@@ -446,18 +469,6 @@ impl Select<'_> {
             let new = self.code(code, dtype, &[outer, all])?;
             self.set_new(var, &new)?;
         }
-        if rest == 0 {
-            return Ok(());
-        }
-        if folds.is_empty() {
-            self.push(Inst::Active { n: rest });
-            self.lanes = Some(Strip { index, n, units, single: false });
-            self.strips(full, extent, strip, body)?;
-        } else {
-            self.lanes = Some(Strip { index, n: 1, units: 1, single: true });
-            self.strips(full, extent, 1, body)?;
-        }
-        self.lanes = None;
         Ok(())
     }
 
@@ -497,6 +508,15 @@ impl Select<'_> {
         });
         let _ = index;
         (least, most)
+    }
+
+    /// What is new where elements are active, and old elsewhere.
+    fn merged(&mut self, mask: Reg, dtype: Dtype, new: &Val, old: &Val) -> Result<Val, Refused> {
+        let (Some(lane), Some(strip)) = (lane(dtype), self.lanes) else {
+            return Err(Refused("a truth is folded"));
+        };
+        let to = self.pick(Ty { lane, n: strip.n }, mask, new.at(0), old.at(0));
+        Ok(Val { regs: smallvec![to], uniform: false })
     }
 
     /// Partial values as one, uniform: halves first.
@@ -592,9 +612,6 @@ impl Select<'_> {
     fn lane_index(&mut self, strip: Strip) -> Val {
         let first = self.vector();
         self.push(Inst::Counter { to: first, of: None });
-        if strip.single {
-            return Val::one(first);
-        }
         let ramp = self.vector();
         self.push(Inst::Ramp { to: ramp, step: 1 });
         let ty = Ty { lane: Lane::I64, n: strip.n };
@@ -694,7 +711,7 @@ impl Select<'_> {
     fn unit(&self, at: &At, unit: usize, size: usize) -> Result<(At, Access), Refused> {
         let Some(strip) = self.lanes else { return Ok((at.clone(), Access::One)) };
         let At::Lane { stream, stride, offset } = *at else { return Err(Refused("a place")) };
-        if strip.single || stride == 0 {
+        if stride == 0 {
             return Ok((at.clone(), Access::One));
         }
         let moved = i64::from(offset) + stride * (unit * strip.n) as i64;
@@ -712,7 +729,7 @@ impl Select<'_> {
         let guard = guard.map(|g| self.arg(g)).transpose()?;
         let dtype = self.k.buffers[buffer].ty.dtype;
         let (at, stride) = self.place(buffer, address)?;
-        let single = self.lanes.is_none_or(|s| s.single);
+        let single = self.lanes.is_none();
         let uniform = single || (stride == 0 && guard.as_ref().is_none_or(|g| g.uniform));
         let units = if uniform { 1 } else { self.lanes.map_or(1, |s| s.units) };
         let n = if uniform { 1 } else { self.lanes.map_or(1, |s| s.n) };
@@ -747,7 +764,7 @@ impl Select<'_> {
         let guard = guard.map(|g| self.arg(g)).transpose()?;
         let dtype = self.k.buffers[buffer].ty.dtype;
         let (at, stride) = self.place(buffer, address)?;
-        let strip = self.lanes.filter(|s| !s.single);
+        let strip = self.lanes;
         if strip.is_some() && stride == 0 {
             return Err(Refused("iterations store to one element"));
         }

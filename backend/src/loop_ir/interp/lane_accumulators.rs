@@ -1,8 +1,8 @@
 //! The partial values of a loop in lanes, while the interpreter runs it.
 //!
 //! Each lane folds into a value of its own, which stands in the variable during the iterations of that
-//! lane; behind the last full lanes all become one, and that is folded into what the variable held.
-//! [`lanes`](crate::passes::vectorize) says the order.
+//! lane; behind the last iteration all become one, and that is folded into what the variable held.
+//! [`legal_lanes`](crate::loop_ir::legal_lanes) says the order.
 
 use super::observer::Marked;
 use crate::loop_ir::analysis::dependence::folds;
@@ -14,8 +14,8 @@ use tapeloom_ir::{Code, Dtype, Problem};
 /// What lanes hold while others run: values, and what goes with them.
 pub(super) struct Partial<M> {
     lanes: i64,
-    /// Iterations in full lanes.
-    full: i64,
+    /// Iterations.
+    extent: i64,
     values: Vec<(VarId, Code, Vec<Marked<M>>)>,
 }
 
@@ -37,26 +37,24 @@ impl<M: Copy + Default> Partial<M> {
                 }
             }
         }
-        Partial { lanes, full: extent - extent % lanes, values }
+        Partial { lanes, extent, values }
     }
 
     /// Before an iteration and behind it: its lane's values and those outside change places.
     pub(super) fn turn(&mut self, iteration: i64, vars: &mut SecondaryMap<VarId, Marked<M>>) {
-        if iteration < self.full {
-            for (var, _, values) in &mut self.values {
-                std::mem::swap(&mut vars[*var], &mut values[(iteration % self.lanes) as usize]);
-            }
+        for (var, _, values) in &mut self.values {
+            std::mem::swap(&mut vars[*var], &mut values[(iteration % self.lanes) as usize]);
         }
     }
 
-    /// Behind an iteration: the last one in full lanes makes one value of all.
+    /// Behind an iteration: the last one makes one value of all.
     pub(super) fn settle(
         &mut self,
         iteration: i64,
         vars: &mut SecondaryMap<VarId, Marked<M>>,
         mut code: impl FnMut(VarId, Code, Marked<M>, Marked<M>) -> Result<Marked<M>, Problem>,
     ) -> Result<(), Problem> {
-        if iteration + 1 == self.full {
+        if iteration + 1 == self.extent {
             for (var, by, values) in &mut self.values {
                 if let Some(all) = combine(values, |x, y| code(*var, *by, x, y))? {
                     vars[*var] = code(*var, *by, vars[*var], all)?;

@@ -4,6 +4,7 @@
 
 use super::recognize_contractions;
 use crate::loop_ir::{eval, parse, verify};
+use crate::passes::pass::Choice;
 use crate::passes::vectorize::vectorize;
 use tapeloom_ir::{Literal, Tensor};
 
@@ -23,9 +24,9 @@ fn products(text: &str) -> String {
         args.push(x);
     }
     let mut loops = program.clone();
-    loops.kernels_mut().for_each(vectorize);
+    loops.kernels_mut().for_each(|k| vectorize(k, Choice::Plain));
     program.kernels_mut().for_each(recognize_contractions);
-    program.kernels_mut().for_each(vectorize);
+    program.kernels_mut().for_each(|k| vectorize(k, Choice::Plain));
     assert_eq!(verify(&program), [], "{program}");
     assert_eq!(eval(&program, &args).unwrap(), eval(&loops, &args).unwrap(), "{program}");
     program.to_string()

@@ -232,8 +232,9 @@ macro_rules! unary {
         fn recording(dtype: crate::Dtype) -> &'static crate::math::Recording {
             static BOTH: [std::sync::OnceLock<crate::math::Recording>; 2] =
                 [const { std::sync::OnceLock::new() }; 2];
-            let place = &BOTH[usize::from(dtype == crate::Dtype::F32)];
-            place.get_or_init(|| crate::math::Recording::of::<$f>(dtype))
+            let narrow = dtype == crate::Dtype::F32;
+            let place = &BOTH[usize::from(narrow)];
+            place.get_or_init(|| crate::math::Recording::of::<$f>(narrow))
         }
         let eight = Some(crate::math::Eight::of::<$f>());
         let recording = Some(recording as fn(crate::Dtype) -> &'static crate::math::Recording);

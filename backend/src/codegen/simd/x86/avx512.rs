@@ -659,6 +659,11 @@ impl Emit<'_> {
                     self.a.jump(Code::Jb_rel32_64, top);
                 }
             }
+            Inst::ActiveMask { to } => {
+                let r = self.mask_target(*to);
+                self.put(Instruction::with2(Code::VEX_Kmovw_kr_km16, r, ACTIVE));
+                self.settle_mask(*to);
+            }
             Inst::Active { n } => {
                 self.active = *n;
                 let bits = (1i32 << n) - 1;
