@@ -51,7 +51,7 @@ use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, TryLockError};
 use tapeloom_ir::{
-    ArrayType, Fresh, Kind, Limits, Line, Loc, LoopCount, Problem, Tensor, try_zeros,
+    ArrayType, Fresh, Isa, Kind, Limits, Line, Loc, LoopCount, Problem, Tensor, try_zeros,
 };
 use target_lexicon::Triple;
 
@@ -129,17 +129,19 @@ impl Executable {
         triple: &Triple,
         machine: MachineModel,
     ) -> Result<Executable, Problem> {
-        Executable::made(program, machine, isa(triple)?)
+        Executable::made(program, machine, isa(triple)?, Isa::here())
     }
 
-    /// Compiles a verified program to those instructions.
+    /// Compiles a verified program to those instructions, wide code to those of a set.
     pub(crate) fn made(
         program: &Program,
         machine: MachineModel,
         isa: OwnedTargetIsa,
+        set: Isa,
     ) -> Result<Executable, Problem> {
         // Cranelift reports its own faults by panicking; they stay on this side.
-        let compiled = catch_unwind(AssertUnwindSafe(|| MachineCode::new(program, machine, isa)));
+        let compiled =
+            catch_unwind(AssertUnwindSafe(|| MachineCode::new(program, machine, isa, set)));
         let (code, report) = compiled.unwrap_or_else(|_| {
             Err(Problem::internal(format!(
                 "the code generator panicked on @{}",

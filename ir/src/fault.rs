@@ -48,6 +48,8 @@ faults! {
     MemoryOverlap = "memory-overlap", "a buffer's memory is given away in the step that last reads it", "random::fuzz";
     LaneTail = "lane-tail", "the last iteration after full lanes of f64 is left out", "random::fuzz";
     ClampF32 = "clamp-f32", "lanes of f32 forget the upper bound of a clamp", "laws::edges";
+    WideZero = "wide-zero", "wide code takes the sign of the first operand for an extreme", "laws::native";
+    WideMerge = "wide-merge", "the last vector of wide code folds elements that are not active", "random::fuzz";
     Partial = "partial", "the partial derivative of atan2 by its second operand has the wrong sign", "laws::conformance";
     RewriteRow = "rewrite-row", "the right-hand side of `(sub x (neg y))` is `(sub x y)`", "laws::rewrites";
     CotangentSum = "cotangent-sum", "a second cotangent replaces the first instead of being added", "random::fuzz";

@@ -30,6 +30,7 @@ impl MachineCode {
         program: &Program,
         machine: MachineModel,
         isa: OwnedTargetIsa,
+        set: Isa,
     ) -> Result<(MachineCode, CodeReport), Problem> {
         let symbols = Symbols::of(program);
         let mut builder = JITBuilder::with_isa(isa, cranelift_module::default_libcall_names());
@@ -42,7 +43,7 @@ impl MachineCode {
         // Wrapped at once: from here on every way out frees the memory.
         let mut owner = Owner(Some(JITModule::new(builder)));
         let Some(module) = owner.0.as_mut() else { return Err(Problem::internal("no module")) };
-        let (entry, mut report) = clif::translate(program, machine, &symbols, module, Isa::here())?;
+        let (entry, mut report) = clif::translate(program, machine, &symbols, module, set)?;
         let start = Instant::now();
         module
             .finalize_definitions()

@@ -16,7 +16,7 @@ use crate::sweeps::Sweep;
 use crate::target::baseline;
 use cranelift_entity::EntityRef;
 use tapeloom_ir::prim::{Continuity, Library, LibraryFn, SignOf};
-use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Tensor};
+use tapeloom_ir::{ArrayType, Code, Dtype, Isa, Literal, Tensor};
 use target_lexicon::Triple;
 
 /// Builds programs in few words.
@@ -217,7 +217,7 @@ fn edges(dtype: Dtype) -> Vec<Literal> {
     }
 }
 
-pub(super) fn tensor(dtype: Dtype, elements: &[Literal]) -> Tensor {
+pub(crate) fn tensor(dtype: Dtype, elements: &[Literal]) -> Tensor {
     let mut t = Tensor::zeros_of(&ArrayType::new(dtype, [elements.len()])).unwrap();
     elements.iter().enumerate().for_each(|(i, x)| t.set_literal(i, *x).unwrap());
     t
@@ -713,8 +713,13 @@ fn random_kernels() {
 /// Lanes are the kernel's: a machine without vectors computes the same bits.
 #[track_caller]
 fn without_vectors(p: &Program, args: &[Tensor]) {
-    let code =
-        Executable::made(p, MachineModel::MEASURED, baseline(&Triple::host()).unwrap()).unwrap();
+    let code = Executable::made(
+        p,
+        MachineModel::MEASURED,
+        baseline(&Triple::host()).unwrap(),
+        Isa::Baseline,
+    )
+    .unwrap();
     let got = code.call(&args.iter().collect::<Vec<_>>()).unwrap();
     for (got, want) in got.iter().zip(eval(p, args).unwrap()) {
         assert!(got.literals().zip(want.literals()).all(|(x, y)| close(x, y, 0.0)), "{p}");

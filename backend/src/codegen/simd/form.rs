@@ -342,7 +342,6 @@ pub(crate) enum Inst {
         by: usize,
     },
     LanesEnd {
-        from: usize,
         to: usize,
         by: usize,
     },

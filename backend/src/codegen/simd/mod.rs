@@ -15,6 +15,8 @@ pub(crate) mod form;
 mod recorded;
 mod regalloc;
 mod select;
+#[cfg(test)]
+mod tests;
 mod x86;
 
 pub(crate) use select::{Refused, Word, select};

@@ -20,6 +20,7 @@ use crate::loop_ir::{
     VarId, visit,
 };
 use smallvec::{SmallVec, smallvec};
+use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{Library, LibraryFn, power};
 use tapeloom_ir::{Code, Dtype, Literal, OrderedMap, OrderedSet};
 
@@ -341,6 +342,7 @@ impl Select<'_> {
                         self.load(held.buffer, address, *guard)?
                     }
                 };
+                let x = self.own(x);
                 self.values.insert(*value, x);
                 Ok(())
             }
@@ -378,6 +380,25 @@ impl Select<'_> {
             | Stmt::Limit(_)
             | Stmt::CallExternal(_) => Err(Refused("a statement is of another kind")),
         }
+    }
+
+    /// A value in registers of its own: a code that changes nothing gives those of its operand, and variables change.
+    fn own(&mut self, x: Val) -> Val {
+        let homes = |reg: &Reg| self.vars.values().any(|home| home.regs.contains(reg));
+        if !x.regs.iter().any(homes) {
+            return x;
+        }
+        let Val { regs, uniform } = x;
+        let copy = |x: Reg| {
+            let class = self.form.regs[x];
+            let to = self.form.regs.push(class);
+            self.form.body.push(match class {
+                Class::Vector => Inst::Move { to, x },
+                Class::Mask => Inst::MoveMask { to, x },
+            });
+            to
+        };
+        Val { regs: regs.into_iter().map(copy).collect(), uniform }
     }
 
     /// A loop in lanes: full strips, and what is left.
@@ -421,8 +442,11 @@ impl Select<'_> {
         if !folds.is_empty() && full > 0 {
             for (var, code) in &folds {
                 let dtype = self.k.vars[*var];
-                let neutral =
+                let mut neutral =
                     code.neutral(dtype).ok_or(Refused("a fold has no neutral element"))?;
+                if planted(Fault::MinIdentity) && matches!(code, Code::Min) && dtype == Dtype::I32 {
+                    neutral = Literal::zero(dtype);
+                }
                 let outer = self.var(*var)?;
                 let class = class(dtype);
                 let regs: SmallVec<[Reg; 2]> =
@@ -441,7 +465,11 @@ impl Select<'_> {
         // What is left goes vector by vector, the last one with fewer elements; each folds into its own partial values.
         for unit in 0..rest.div_ceil(n) {
             let from = full + unit * n;
-            let active = n.min(extent - from);
+            let mut active = n.min(extent - from);
+            let narrow = sizes.1 == 4;
+            if planted(Fault::LaneTail) && !narrow || planted(Fault::LaneTailNarrow) && narrow {
+                active = (active - 1).max(1);
+            }
             self.push(Inst::Active { n: active });
             self.lanes = Some(Strip { index, n, units: 1 });
             let whole: Vec<Val> = partial.iter().map(|(var, ..)| self.vars[var].clone()).collect();
@@ -449,7 +477,7 @@ impl Select<'_> {
                 let regs = smallvec![val.regs[unit]];
                 self.vars.insert(*var, Val { regs, uniform: false });
             }
-            if active < n && !partial.is_empty() {
+            if active < n && !partial.is_empty() && !planted(Fault::WideMerge) {
                 let mask = self.mask();
                 self.push(Inst::ActiveMask { to: mask });
                 self.merge = Some((mask, partial.iter().map(|p| p.0).collect()));
@@ -476,7 +504,7 @@ impl Select<'_> {
         let at = self.form.body.len();
         self.push(Inst::Lanes { streams: Vec::new(), from, to, by });
         self.block(body)?;
-        self.push(Inst::LanesEnd { from, to, by });
+        self.push(Inst::LanesEnd { to, by });
         let found = std::mem::take(&mut self.streams);
         if let Inst::Lanes { streams, .. } = &mut self.form.body[at] {
             *streams = found;
@@ -524,6 +552,13 @@ impl Select<'_> {
         let Some(lane) = lane(dtype) else { return Err(Refused("a truth is folded")) };
         self.uniform = false;
         let mut regs: Vec<Reg> = x.regs.to_vec();
+        if planted(Fault::LaneOrder) && regs.len() > 1 {
+            let of = |s: &mut Self, reg: Reg| {
+                s.combine(code, dtype, n, &Val { regs: smallvec![reg], uniform: false })
+            };
+            let (first, last) = (of(self, regs[0])?, of(self, regs[1])?);
+            return self.code(code, dtype, &[first, last]);
+        }
         while regs.len() > 1 {
             let high = regs.split_off(regs.len() / 2);
             for (x, y) in regs.iter_mut().zip(high) {
@@ -813,6 +848,9 @@ impl Select<'_> {
             (Code::Convert(to), [x]) => return self.convert(*x, dtype, to, ty),
             (Code::Clamp, [low, x, high]) => {
                 let x = self.one(Code::Max, dtype, ty, &[*x, *low])?;
+                if planted(Fault::ClampF32) && dtype == Dtype::F32 {
+                    return Ok(x);
+                }
                 return self.one(Code::Min, dtype, ty, &[x, *high]);
             }
             _ => {}
@@ -1067,6 +1105,7 @@ impl Select<'_> {
         };
         let when = match inside {
             None => When::Always,
+            Some(_) if planted(Fault::EightInside) => return Ok(to),
             Some(None) => return Ok(to),
             Some(Some(mask)) => When::Outside(mask),
         };

@@ -114,9 +114,9 @@ impl Assembler {
             return Err(why);
         }
         let mut bytes = self.encoder.take_buffer();
-        let constants = bytes.len().next_multiple_of(ALIGNMENT);
+        let constants = (bytes.len() + 1).next_multiple_of(ALIGNMENT);
         if !self.constants.is_empty() {
-            // Nothing runs there: `int3`.
+            // Nothing runs there: `int3`, one at least, where code ends.
             bytes.resize(constants, 0xcc);
             bytes.extend(&self.constants);
         }

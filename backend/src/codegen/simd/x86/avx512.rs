@@ -21,6 +21,7 @@ use super::codes::{Does, code};
 use cranelift_entity::{EntityRef, SecondaryMap};
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 use smallvec::SmallVec;
+use tapeloom_ir::fault::{Fault, planted};
 
 const VECTORS: [u8; 29] = [
     0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25,
@@ -511,6 +512,8 @@ impl Emit<'_> {
                 let r = sized(self.target(*to), ty.bytes());
                 // The sign of the result is that of the operand chosen.
                 let by = match op {
+                    Binary::Smallest if planted(Fault::WideZero) => Some(0),
+                    Binary::Largest if planted(Fault::WideZero) => Some(1),
                     Binary::Smallest => Some(4),
                     Binary::Largest => Some(5),
                     _ => None,
@@ -651,7 +654,7 @@ impl Emit<'_> {
                 }
             }
             Inst::Lanes { streams, from, to, by } => self.lanes(streams, *from, *to, *by)?,
-            Inst::LanesEnd { to, by, .. } => {
+            Inst::LanesEnd { to, by } => {
                 if let Some(Some(top)) = self.tops.pop() {
                     let to = i32::try_from(*to).map_err(|_| "a loop is long")?;
                     self.put(Instruction::with2(Code::Add_rm64_imm32, Register::RAX, *by as i32));

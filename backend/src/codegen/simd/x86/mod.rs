@@ -3,3 +3,5 @@
 pub(crate) mod assembler;
 pub(crate) mod avx512;
 mod codes;
+#[cfg(test)]
+pub(crate) mod decoded;

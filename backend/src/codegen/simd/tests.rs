@@ -1,0 +1,369 @@
+//! Random nests: the interpreter, Cranelift's code and wide code agree in every bit.
+//!
+//! A nest has loops around a loop in lanes, arrays of every dtype, strides, guards, variables, folds and functions; its
+//! extents are those at which vectors end, begin, and are not filled. The bytes of each are decoded again.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use super::x86::decoded;
+use super::{Refused, emit, select};
+use crate::Executable;
+use crate::codegen::clif::tests::{Random, tensor};
+use crate::loop_ir::legal_lanes::refused;
+use crate::loop_ir::{
+    Address, Arg, Buffer, BufferId, BufferVersion, Expr, Extent, IndexId, Kernel, Parallelism,
+    Place, Program, Stmt, VarId, claim, eval, verify, visit,
+};
+use crate::machine::MachineModel;
+use crate::sweeps::Sweep;
+use crate::target::{baseline, isa};
+use cranelift_entity::EntityRef;
+use std::collections::BTreeMap;
+use tapeloom_ir::{ArrayType, Code, Dtype, Isa, Literal, Scalar, Tensor};
+use target_lexicon::Triple;
+
+/// Elements of every array.
+const SIZE: usize = 700;
+
+const DTYPES: [Dtype; 7] =
+    [Dtype::F64, Dtype::F32, Dtype::I64, Dtype::I32, Dtype::U32, Dtype::U64, Dtype::Bool];
+
+struct Generator<'a> {
+    r: &'a mut Random,
+    k: Kernel,
+    /// Dtypes of this nest.
+    dtypes: Vec<Dtype>,
+    codes: &'a [Code],
+    /// An argument of each dtype.
+    inputs: Vec<BufferId>,
+    loops: Vec<(IndexId, usize)>,
+    values: Vec<Arg>,
+    vars: Vec<VarId>,
+    folded: Vec<VarId>,
+    outputs: usize,
+}
+
+impl Generator<'_> {
+    fn buffer(&mut self, dtype: Dtype, place: Place) -> BufferId {
+        let mut buffer = Buffer::new(ArrayType::new(dtype, [SIZE]), place);
+        buffer.zeroed = place.output().is_some();
+        self.k.buffers.push(buffer)
+    }
+
+    fn index(&mut self) -> IndexId {
+        self.k.indices += 1;
+        IndexId::new(self.k.indices as usize - 1)
+    }
+
+    fn dtype(&mut self) -> Dtype {
+        self.r.of(&self.dtypes.clone())
+    }
+
+    /// An operand of that dtype.
+    fn value(&mut self, dtype: Dtype) -> Arg {
+        let mut fit: Vec<Arg> =
+            self.values.iter().copied().filter(|v| self.k.dtype(*v) == dtype).collect();
+        // A variable that others fold into is not read beside that.
+        let own =
+            self.vars.iter().filter(|v| !self.folded.contains(v) && self.k.vars[**v] == dtype);
+        fit.extend(own.map(|v| Arg::Var(*v)));
+        if dtype == Dtype::I64 && !self.loops.is_empty() {
+            fit.extend(self.loops.iter().map(|l| Arg::Index(l.0)));
+        }
+        match self.r.below(5) {
+            0 => Arg::Literal(Literal::of(dtype, self.r.below(7) as f64 - 3.0)),
+            _ if fit.is_empty() => Arg::Literal(Literal::of(dtype, 1.5)),
+            _ => self.r.of(&fit),
+        }
+    }
+
+    fn code(&mut self, body: &mut Vec<Stmt>, code: Code, args: Vec<Arg>) -> Arg {
+        let last = self.k.dtype(*args.last().unwrap());
+        let value = self.k.scalars.push(code.result(last));
+        body.push(Stmt::Let { value, expr: Expr::Code(code, args) });
+        Arg::Scalar(value)
+    }
+
+    /// An address within the arrays; where elements are written no two iterations meet.
+    fn address(&mut self, apart: bool) -> Address {
+        let mut a = Address::default();
+        let (mut low, mut high) = (0i64, 0i64);
+        let mut inner = 1i64;
+        for (index, extent) in self.loops.clone().into_iter().rev() {
+            let reach = extent as i64 - 1;
+            let stride = if apart {
+                let stride = inner * self.r.of(&[1, 1, 1, 2]);
+                inner = stride * extent.max(1) as i64;
+                stride
+            } else {
+                self.r.of(&[0, 1, 1, 1, 1, 2, 3, -1, -2, 7])
+            };
+            let reach = stride * reach;
+            if !apart && high - low + reach.abs() >= SIZE as i64 {
+                continue;
+            }
+            low += reach.min(0);
+            high += reach.max(0);
+            a.terms.push((index, stride));
+        }
+        a.offset = -low + self.r.below((SIZE as i64 - (high - low)).max(1) as usize) as i64;
+        a
+    }
+
+    fn fits(&self, a: &Address) -> bool {
+        let reach: i64 = a
+            .terms
+            .iter()
+            .map(|(i, s)| s * (self.loops.iter().find(|l| l.0 == *i).unwrap().1 as i64 - 1).max(0))
+            .sum();
+        a.offset + reach < SIZE as i64
+    }
+
+    fn guard(&mut self, body: &mut Vec<Stmt>) -> Option<Arg> {
+        if self.r.below(4) > 0 {
+            return None;
+        }
+        let dtype = self.dtype();
+        let args = vec![self.value(dtype), self.value(dtype)];
+        let code = self.r.of(&[Code::Lt, Code::Ge, Code::Ne, Code::Le]);
+        Some(self.code(body, code, args))
+    }
+
+    fn statement(&mut self, body: &mut Vec<Stmt>, lanes: bool) {
+        match self.r.below(10) {
+            0..=2 => {
+                let (address, guard) = (self.address(false), self.guard(body));
+                let dtype = self.dtype();
+                let from = self.inputs[DTYPES.iter().position(|d| *d == dtype).unwrap()];
+                let value = self.k.scalars.push(dtype);
+                let held = BufferVersion::first(from);
+                body.push(Stmt::Let { value, expr: Expr::Load { held, address, guard } });
+                self.values.push(Arg::Scalar(value));
+            }
+            3..=6 => {
+                let code = self.r.of(self.codes);
+                let dtype = self.dtype();
+                if !code.row().domain.has(dtype) {
+                    return;
+                }
+                let takes = code.row().takes;
+                let args = (0..takes.arity()).map(|i| self.value(takes.dtype(i, dtype))).collect();
+                let value = self.code(body, code, args);
+                if self.dtypes.contains(&self.k.dtype(value)) || self.k.dtype(value) == Dtype::Bool
+                {
+                    self.values.push(value);
+                }
+            }
+            7 => {
+                let address = self.address(true);
+                if !self.fits(&address) {
+                    return;
+                }
+                let guard = self.guard(body);
+                let dtype = self.dtype();
+                let value = self.value(dtype);
+                let to = self.buffer(dtype, Place::Output(self.outputs));
+                self.outputs += 1;
+                let held = BufferVersion::first(to);
+                body.push(Stmt::Store { held, address, value, guard });
+            }
+            8 if !lanes || self.r.below(2) == 0 => {
+                let dtype = self.dtype();
+                let var = self.k.vars.push(dtype);
+                body.push(Stmt::Var { var, init: self.value(dtype) });
+                self.vars.push(var);
+                if self.r.below(2) == 0 && dtype != Dtype::Bool {
+                    let value = self.value(dtype);
+                    body.push(Stmt::Fold { var, code: Code::Max, value });
+                }
+            }
+            _ => {
+                let vars = self.folded.clone();
+                if lanes && !vars.is_empty() {
+                    let var = self.r.of(&vars);
+                    let value = self.value(self.k.vars[var]);
+                    // One code for each variable, since partial values begin with its neutral element.
+                    let code = [Code::Add, Code::Max, Code::Min][var.index() % 3];
+                    body.push(Stmt::Fold { var, code, value });
+                }
+            }
+        }
+    }
+
+    /// A loop, with the loops in it.
+    fn nest(&mut self, depth: usize) -> Stmt {
+        let index = self.index();
+        let lanes = depth == 0;
+        let extent = match lanes {
+            true => self.r.of(&[2, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 64, 65, 100, 127, 150]),
+            false => self.r.of(&[1, 2, 3, 5]),
+        };
+        self.loops.push((index, extent));
+        let (values, vars) = (self.values.len(), self.vars.len());
+        let (mut body, outer) = (Vec::new(), self.folded.clone());
+        if lanes {
+            self.folded =
+                self.vars.iter().copied().filter(|v| self.k.vars[*v] != Dtype::Bool).collect();
+            for _ in 0..2 + self.r.below(14) {
+                self.statement(&mut body, true);
+            }
+        } else {
+            for _ in 0..self.r.below(4) {
+                self.statement(&mut body, false);
+            }
+            body.push(self.nest(depth - 1));
+            for _ in 0..self.r.below(4) {
+                self.statement(&mut body, false);
+            }
+        }
+        self.folded = outer;
+        self.values.truncate(values);
+        self.vars.truncate(vars);
+        self.loops.pop();
+        let extent = Extent::Constant(extent);
+        let parallelism = Parallelism::Serial;
+        Stmt::For { index, extent, parallelism, lanes: 1, carries: Vec::new(), body }
+    }
+}
+
+/// A program of a nest.
+fn program(seed: u64, codes: &[Code]) -> Program {
+    let mut r = Random(seed);
+    let dtypes = match r.below(5) {
+        0 => vec![Dtype::F64],
+        1 => vec![Dtype::F32],
+        2 => vec![Dtype::F32, Dtype::I32, Dtype::U32, Dtype::Bool],
+        3 => vec![Dtype::F64, Dtype::I64, Dtype::Bool],
+        _ => DTYPES.to_vec(),
+    };
+    let mut g = Generator {
+        r: &mut r,
+        k: Kernel::new("nest"),
+        dtypes,
+        codes,
+        inputs: Vec::new(),
+        loops: Vec::new(),
+        values: Vec::new(),
+        vars: Vec::new(),
+        folded: Vec::new(),
+        outputs: 0,
+    };
+    g.inputs = (0..DTYPES.len()).map(|n| g.buffer(DTYPES[n], Place::Input(n))).collect();
+    let mut body = Vec::new();
+    for _ in 0..g.r.below(4) {
+        g.statement(&mut body, false);
+    }
+    let depth = g.r.below(3);
+    let nest = g.nest(depth);
+    body.push(nest);
+    // What variables hold in the end counts.
+    for var in g.vars.clone() {
+        let to = g.buffer(g.k.vars[var], Place::Output(g.outputs));
+        g.outputs += 1;
+        let (held, address) = (BufferVersion::first(to), Address::default());
+        body.push(Stmt::Store { held, address, value: Arg::Var(var), guard: None });
+    }
+    g.k.body = vec![Stmt::Nest { body }];
+    let mut k = g.k;
+    claim(&mut k);
+    Program { entry: k, ..Program::new("") }
+}
+
+/// Codes of every kind, functions among them.
+fn codes() -> Vec<Code> {
+    let mut all = Code::PLAIN.to_vec();
+    all.extend(DTYPES.map(Code::Convert));
+    all.extend([-2, 3].map(Code::IntegerPow));
+    // Those that cost little to interpret.
+    let cheap = |code: &Code| code.row().library.is_some_and(|l| l.flops <= 40);
+    all.extend(Scalar::ALL.iter().map(|s| s.row().code).filter(cheap));
+    all
+}
+
+fn arguments(r: &mut Random) -> Vec<Tensor> {
+    DTYPES
+        .iter()
+        .map(|d| {
+            let element = |r: &mut Random| {
+                // Thirds, so that the order of sums shows; now and then what functions find hard.
+                let x = match r.below(40) {
+                    0 => r.of(&[0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN]),
+                    1 => r.of(&[1e-310, -800.0, 1e30, 1e7, -1.0, 1e300]),
+                    _ => (r.below(61) as f64 - 30.0) / 3.0,
+                };
+                Literal::of(*d, if d.is_float() { x } else { x.clamp(-9.0, 9.0).trunc() })
+            };
+            tensor(*d, &(0..SIZE).map(|_| element(r)).collect::<Vec<_>>())
+        })
+        .collect()
+}
+
+/// Gives the innermost loop lanes, as many as it may have up to a number.
+fn in_lanes(k: &Kernel, body: &mut [Stmt], most: usize) {
+    for stmt in body {
+        let innermost = !stmt.blocks().iter().any(|b| b.iter().any(|s| !s.blocks().is_empty()));
+        if matches!(stmt, Stmt::For { .. }) && innermost {
+            let fits = std::iter::successors(Some(most), |n| (*n > 2).then_some(n / 2))
+                .find(|n| refused(k, stmt, *n).is_none());
+            if let (Stmt::For { lanes, .. }, Some(n)) = (stmt, fits) {
+                *lanes = n;
+            }
+        } else {
+            stmt.blocks_mut().into_iter().for_each(|b| in_lanes(k, b, most));
+        }
+    }
+}
+
+/// Bits are equal, or both are nan.
+fn same(x: Literal, y: Literal) -> bool {
+    x == y || x.dtype.is_float() && x.to_f64().is_nan() && y.to_f64().is_nan()
+}
+
+#[test]
+fn random_nests() {
+    let codes = codes();
+    let args = arguments(&mut Random(5));
+    let refs: Vec<&Tensor> = args.iter().collect();
+    let host = Triple::host();
+    let widest = Isa::of_machine();
+    let (mut taken, mut all) = (0, 0);
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for seed in Sweep::WideNests.seeds() {
+        let mut p = program(seed, &codes);
+        let most = Random(seed).of(&[2, 4, 8, 16, 16, 32, 32]);
+        p.entry.rewrite(|k, body| in_lanes(k, body, most));
+        assert_eq!(verify(&p), [], "seed {seed}\n{p}");
+        let mut nests = Vec::new();
+        visit(&p.entry.body, &mut |s| {
+            if matches!(s, Stmt::For { .. }) {
+                nests.push(s.clone());
+            }
+        });
+        match select(&p.entry, &nests[0], &|_| true).and_then(|u| emit(&u.form).map_err(Refused)) {
+            Ok(bytes) => {
+                taken += 1;
+                decoded::check(&bytes).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{p}"));
+            }
+            Err(Refused(why)) => *reasons.entry(why).or_default() += 1,
+        }
+        all += 1;
+        let want = eval(&p, &args).unwrap();
+        let made = |isa, set| Executable::made(&p, MachineModel::MEASURED, isa, set).unwrap();
+        let mut codes = vec![("baseline", made(baseline(&host).unwrap(), Isa::Baseline))];
+        if widest == Isa::Avx512 {
+            codes.push(("avx512", made(isa(&host).unwrap(), widest)));
+        }
+        for (name, code) in codes {
+            let got = code.call(&refs).unwrap();
+            for (n, (got, want)) in got.iter().zip(&want).enumerate() {
+                for (i, (x, y)) in got.literals().zip(want.literals()).enumerate() {
+                    assert!(
+                        same(x, y),
+                        "seed {seed} {name} output {n} element {i}: {x}, want {y}\n{p}"
+                    );
+                }
+            }
+        }
+    }
+    assert!(taken * 3 > all, "{taken} of {all} nests are taken: {reasons:?}");
+}

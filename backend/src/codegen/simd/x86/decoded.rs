@@ -1,0 +1,78 @@
+//! Wide code, decoded again: only instructions that are meant to be there.
+//!
+//! The address sanitiser does not see generated code, so what it may contain is checked instead: no legacy SSE, which
+//! would wait for the upper halves of registers, nothing that changes the state of the machine, and memory by way of the
+//! row, the frame, the constants and the streams alone.
+
+use iced_x86::{
+    Code, Decoder, DecoderOptions, EncodingKind, FlowControl, Instruction, OpKind, Register,
+};
+
+/// Registers that addresses may begin with.
+const BASES: [Register; 17] = [
+    Register::RSP,
+    Register::RBP,
+    Register::RIP,
+    Register::RDI,
+    Register::RAX,
+    Register::RCX,
+    Register::RDX,
+    Register::RSI,
+    Register::R8,
+    Register::R9,
+    Register::R10,
+    Register::R11,
+    Register::R12,
+    Register::R13,
+    Register::RBX,
+    Register::R14,
+    Register::R15,
+];
+
+/// Checks the code up to its constants.
+pub(crate) fn check(bytes: &[u8]) -> Result<(), String> {
+    let mut decoder = Decoder::with_ip(64, bytes, 0, DecoderOptions::NONE);
+    let mut targets = Vec::new();
+    let mut starts = Vec::new();
+    let (mut returns, mut cold) = (0, false);
+    while decoder.can_decode() {
+        let i: Instruction = decoder.decode();
+        if i.code() == Code::Int3 {
+            break;
+        }
+        if i.is_invalid() {
+            // Without padding the constants follow at once.
+            if cold || returns > 0 {
+                break;
+            }
+            return Err(format!("bytes at {:#x} are no instruction", i.ip()));
+        }
+        starts.push(i.ip());
+        let vectors = (0..i.op_count())
+            .any(|n| i.op_kind(n) == OpKind::Register && i.op_register(n).is_vector_register());
+        if i.encoding() == EncodingKind::Legacy && vectors {
+            return Err(format!("legacy SSE at {:#x}: {:?}", i.ip(), i.code()));
+        }
+        if (0..i.op_count()).any(|n| i.op_kind(n) == OpKind::Memory)
+            && !BASES.contains(&i.memory_base())
+        {
+            return Err(format!("an address of {:?} at {:#x}", i.memory_base(), i.ip()));
+        }
+        match i.flow_control() {
+            FlowControl::Next | FlowControl::IndirectCall => {}
+            FlowControl::Return => returns += 1,
+            FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch => {
+                targets.push(i.near_branch_target());
+                cold |= returns > 0;
+            }
+            other => return Err(format!("{other:?} at {:#x}", i.ip())),
+        }
+    }
+    if returns != 1 {
+        return Err(format!("it returns in {returns} places"));
+    }
+    match targets.iter().find(|t| !starts.contains(t)) {
+        Some(t) => Err(format!("a jump to {t:#x}, where no instruction begins")),
+        None => Ok(()),
+    }
+}
