@@ -23,6 +23,12 @@ pub trait ExpFormat: Sized + 'static {
     const EXP: &'static [Self];
     /// Where `eˣ` and `e⁻ˣ` are normal numbers.
     const NORMAL: Self;
+    /// ln 2.
+    const LN2: Self;
+    /// `(2ʳ - 1 - r ln 2) / r²`
+    const EXP2: &'static [Self];
+    /// Where `2ˣ` and `2⁻ˣ` are normal numbers.
+    const NORMAL_OF_TWO: Self;
     /// From here on tanh is 1.
     const TANH_IS_ONE: Self;
 }
@@ -33,6 +39,22 @@ impl ExpFormat for f64 {
     const LOG2_E: f64 = std::f64::consts::LOG2_E;
     const EXP: &'static [f64] = &over_factorials::<12>(2, 1, 1.0);
     const NORMAL: f64 = 708.0;
+    const LN2: f64 = std::f64::consts::LN_2;
+    const EXP2: &'static [f64] = &[
+        0.240_226_506_959_100_72,
+        0.055_504_108_664_821_58,
+        0.009_618_129_107_628_48,
+        0.001_333_355_814_642_844_8,
+        0.000_154_035_303_933_707_32,
+        1.525_273_380_404_754_4e-5,
+        1.321_548_680_870_626e-6,
+        1.017_808_602_446_311_6e-7,
+        7.054_897_303_836_577e-9,
+        4.445_528_998_049_223e-10,
+        2.572_932_468_764_404_4e-11,
+        1.371_886_938_203_545_8e-12,
+    ];
+    const NORMAL_OF_TWO: f64 = 1022.0;
     const TANH_IS_ONE: f64 = 22.0;
 }
 
@@ -43,6 +65,10 @@ impl ExpFormat for f32 {
     const EXP: &'static [f32] =
         &[0.5, 0.166_666_67, 0.041_666_467, 0.008_333_310_5, 0.001_393_365, 0.000_198_909_9];
     const NORMAL: f32 = 87.0;
+    const LN2: f32 = std::f32::consts::LN_2;
+    const EXP2: &'static [f32] =
+        &[0.240_226_5, 0.055_504_11, 0.009_618_083, 0.001_333_348_3, 0.000_154_531_65, 1.530_34e-5];
+    const NORMAL_OF_TWO: f32 = 126.0;
     const TANH_IS_ONE: f32 = 10.0;
 }
 
@@ -73,11 +99,23 @@ fn rest<N: Number>(r: N, c: N) -> N {
     (r * r).fma(series(N::Float::EXP, r), c)
 }
 
-/// `k`, in the lowest bits, and `eʳ⁺ᶜ`.
+/// `k`, in the lowest bits, and `eʳ`: what rounding `r` loses is less than rounding the result does.
 #[inline(always)]
 fn parts<N: Number>(x: N) -> (N, N) {
-    let Reduced { k, r, c } = reduce(x);
-    (k, N::of(N::Float::ONE) + (r + rest(r, c)))
+    let round = N::of(N::Float::ROUND);
+    let k = x.fma(N::of(N::Float::LOG2_E), round);
+    let whole = k - round;
+    let high = whole.fma(-N::of(N::Float::LN2_HIGH), x);
+    let r = whole.fma(-N::of(N::Float::LN2_LOW), high);
+    (k, N::of(N::Float::ONE) + (r * r).fma(series(N::Float::EXP, r), r))
+}
+
+/// `2ᵏ y`, where neither that nor 2ᵏ need be normal numbers: in two steps, the second of which rounds.
+fn scaled(k: f64, y: f64) -> f64 {
+    let k = k.to_bits().wrapping_sub(f64::ROUND.to_bits()) as i64;
+    let half = k / 2;
+    let power = |k: i64| power_of_two(f64::from_bits(k as u64));
+    y * power(half) * power(k - half)
 }
 
 /// `2ᵏ`, for a normal result.
@@ -103,13 +141,8 @@ impl Parted for Exp {
 
     fn beyond(x: f64) -> f64 {
         // NaN goes through both.
-        let x = x.clamp(-750.0, 710.0);
-        let (k, y) = parts(x);
-        // In two steps, the second of which rounds: 2ᵏ itself may be no number.
-        let k = k.to_bits().wrapping_sub(f64::ROUND.to_bits()) as i64;
-        let half = k / 2;
-        let power = |k: i64| power_of_two(f64::from_bits(k as u64));
-        y * power(half) * power(k - half)
+        let (k, y) = parts(x.clamp(-750.0, 710.0));
+        scaled(k, y)
     }
 }
 
@@ -119,6 +152,46 @@ impl Parted for Exp {
 #[must_use]
 pub fn exp(x: f64) -> f64 {
     Exp::here(x)
+}
+
+/// [`exp2`]
+pub struct Exp2;
+
+/// `k`, in the lowest bits, and `2ʳ` for `x = k + r`, which is exact.
+#[inline(always)]
+fn parts_of_two<N: Number>(x: N) -> (N, N) {
+    let round = N::of(N::Float::ROUND);
+    let k = x + round;
+    let r = x - (k - round);
+    let rest = (r * r) * series(N::Float::EXP2, r);
+    (k, N::of(N::Float::ONE) + r.fma(N::of(N::Float::LN2), rest))
+}
+
+impl Parted for Exp2 {
+    #[inline(always)]
+    fn inside<N: Number>(x: N) -> N::Mask {
+        x.abs().le(N::of(N::Float::NORMAL_OF_TWO))
+    }
+
+    #[inline(always)]
+    fn straight<N: Number>(x: N) -> N {
+        let (k, y) = parts_of_two(x);
+        y.plus_bits(k.shift_left(N::Float::FRACTION))
+    }
+
+    fn beyond(x: f64) -> f64 {
+        // NaN goes through both.
+        let (k, y) = parts_of_two(x.clamp(-1080.0, 1025.0));
+        scaled(k, y)
+    }
+}
+
+/// `2ˣ`, within 1 ulp; exact for whole numbers.
+///
+/// Domain: all reals. 0 at -∞, +∞ at +∞ and from 1024 on; underflows gradually below -1022.
+#[must_use]
+pub fn exp2(x: f64) -> f64 {
+    Exp2::here(x)
 }
 
 /// [`expm1`]

@@ -34,6 +34,12 @@ pub trait LogFormat: Sized + 'static {
     const LARGEST: Self;
     /// -1.
     const MINUS_ONE: Self;
+    /// 1 / ln 2 as a number and what that lacks.
+    const LOG2_E_PIECES: [Self; 2];
+    /// 1 / ln 10, likewise.
+    const LOG10_E_PIECES: [Self; 2];
+    /// log₁₀ 2: of so few bits that products with `k` are exact, and the rest.
+    const LOG10_2_PIECES: [Self; 2];
 }
 
 impl LogFormat for f64 {
@@ -53,6 +59,12 @@ impl LogFormat for f64 {
     const LEAST: f64 = f64::MIN_POSITIVE;
     const LARGEST: f64 = f64::MAX;
     const MINUS_ONE: f64 = -1.0;
+    const LOG2_E_PIECES: [f64; 2] =
+        [f64::from_bits(0x3ff7_1547_652b_82fe), f64::from_bits(0x3c77_77d0_ffda_0d24)];
+    const LOG10_E_PIECES: [f64; 2] =
+        [f64::from_bits(0x3fdb_cb7b_1526_e50e), f64::from_bits(0x3c69_5355_baaa_fad3)];
+    const LOG10_2_PIECES: [f64; 2] =
+        [f64::from_bits(0x3fd3_4413_509f_6000), f64::from_bits(0x3d59_fef3_11f1_2b36)];
 }
 
 impl LogFormat for f32 {
@@ -74,11 +86,21 @@ impl LogFormat for f32 {
     const LEAST: f32 = f32::MIN_POSITIVE;
     const LARGEST: f32 = f32::MAX;
     const MINUS_ONE: f32 = -1.0;
+    const LOG2_E_PIECES: [f32; 2] = [f32::from_bits(0x3fb8_aa3b), f32::from_bits(0x32a5_7060)];
+    const LOG10_E_PIECES: [f32; 2] = [f32::from_bits(0x3ede_5bd9), f32::from_bits(0xb22d_91af)];
+    const LOG10_2_PIECES: [f32; 2] = [f32::from_bits(0x3e9a_2000), f32::from_bits(0x369a_84fc)];
 }
 
-/// `ln x + c`, of a normal number; of `c` that is small beside it.
+/// `ln x = k ln 2 + f - (half - small)`, of a normal number; `small` has the low part of `k ln 2` if that is not 0.
+struct Parts<N> {
+    k: N,
+    f: N,
+    half: N,
+    small: N,
+}
+
 #[inline(always)]
-fn sum<N: Number>(x: N, c: N) -> N {
+fn parts<N: Number>(x: N, low: impl FnOnce(N) -> N) -> Parts<N> {
     let bits = N::Float::FRACTION;
     let root = N::of_bits(N::Float::ROOT);
     // In steps of 2 from √½ on; the exponent of a number becomes one by way of the bits of 2⁵².
@@ -88,7 +110,7 @@ fn sum<N: Number>(x: N, c: N) -> N {
     let fraction = steps.and_bits(N::of_bits((1 << bits) - 1)).plus_bits(root);
     let f = fraction - N::of(N::Float::ONE);
     let half = N::of(N::Float::HALF) * f * f;
-    let low = k.fma(N::of(N::Float::LN2_LOW), c);
+    let low = low(k);
     let small = if N::Float::DIVIDES {
         let s = f / (N::of(N::Float::TWO) + f);
         let z = s * s;
@@ -96,7 +118,29 @@ fn sum<N: Number>(x: N, c: N) -> N {
     } else {
         (f * f * f).fma(series(N::Float::LOG, f), low)
     };
+    Parts { k, f, half, small }
+}
+
+/// `ln x + c`, of a normal number; of `c` that is small beside it.
+#[inline(always)]
+fn sum<N: Number>(x: N, c: N) -> N {
+    let Parts { k, f, half, small } = parts(x, |k| k.fma(N::of(N::Float::LN2_LOW), c));
     k.fma(N::of(N::Float::LN2_HIGH), f - (half - small))
+}
+
+/// `k c + d ln(1 + f)`, each constant in two pieces, the first of `c` of so few bits that the product is exact.
+#[inline(always)]
+fn to_base<N: Number>(x: N, c: [N::Float; 2], d: [N::Float; 2]) -> N {
+    let Parts { k, f, half, small } = parts(x, |_| N::of(N::Float::ZERO));
+    let ([c, c_low], [d, d_low]) = (c.map(N::of), d.map(N::of));
+    // ln(1 + f) = high + low
+    let high = f - half;
+    let low = ((f - high) - half) + small;
+    let product = high * d;
+    let rest = high.fma(d, -product) + high.fma(d_low, low * d);
+    let first = k * c;
+    let sum = first + product;
+    sum + (((first - sum) + product) + k.fma(c_low, rest))
 }
 
 /// [`log`]
@@ -114,17 +158,7 @@ impl Parted for Log {
     }
 
     fn beyond(x: f64) -> f64 {
-        if x == 0.0 {
-            f64::NEG_INFINITY
-        } else if x > 0.0 && x < f64::INFINITY {
-            // Subnormal: 2⁵⁴x is not.
-            let (k, scaled) = (54.0, x * (1u64 << 54) as f64);
-            sum(scaled, -k * f64::LN2_LOW) - k * f64::LN2_HIGH
-        } else if x > 0.0 {
-            x
-        } else {
-            f64::NAN
-        }
+        beyond(x, |x| sum(x * SCALE.0, -SCALE.1 * f64::LN2_LOW) - SCALE.1 * f64::LN2_HIGH)
     }
 }
 
@@ -134,6 +168,79 @@ impl Parted for Log {
 #[must_use]
 pub fn log(x: f64) -> f64 {
     Log::here(x)
+}
+
+/// What a subnormal number is multiplied with, and the exponent of that.
+const SCALE: (f64, f64) = ((1u64 << 54) as f64, 54.0);
+
+/// The logarithm beyond normal numbers, of which `scaled` is that of a subnormal one.
+fn beyond(x: f64, scaled: impl FnOnce(f64) -> f64) -> f64 {
+    if x == 0.0 {
+        f64::NEG_INFINITY
+    } else if x > 0.0 && x < f64::INFINITY {
+        scaled(x)
+    } else if x > 0.0 {
+        x
+    } else {
+        f64::NAN
+    }
+}
+
+/// [`log2`]
+pub struct Log2;
+
+impl Parted for Log2 {
+    #[inline(always)]
+    fn inside<N: Number>(x: N) -> N::Mask {
+        Log::inside(x)
+    }
+
+    #[inline(always)]
+    fn straight<N: Number>(x: N) -> N {
+        to_base(x, [N::Float::ONE, N::Float::ZERO], N::Float::LOG2_E_PIECES)
+    }
+
+    fn beyond(x: f64) -> f64 {
+        beyond(x, |x| Self::straight(x * SCALE.0) - SCALE.1)
+    }
+}
+
+/// `log₂ x`, within 1 ulp; exact for powers of two.
+///
+/// Domain: `[0, +∞]`. -∞ at ±0, +∞ at +∞, NaN below zero and for NaN.
+#[must_use]
+pub fn log2(x: f64) -> f64 {
+    Log2::here(x)
+}
+
+/// [`log10`]
+pub struct Log10;
+
+impl Parted for Log10 {
+    #[inline(always)]
+    fn inside<N: Number>(x: N) -> N::Mask {
+        Log::inside(x)
+    }
+
+    #[inline(always)]
+    fn straight<N: Number>(x: N) -> N {
+        to_base(x, N::Float::LOG10_2_PIECES, N::Float::LOG10_E_PIECES)
+    }
+
+    fn beyond(x: f64) -> f64 {
+        // log₁₀(2⁵⁴) is subtracted as its two pieces.
+        let [high, low] = f64::LOG10_2_PIECES;
+        let less = |x: f64| (Self::straight(x * SCALE.0) - SCALE.1 * high) - SCALE.1 * low;
+        beyond(x, less)
+    }
+}
+
+/// `log₁₀ x`, within 1 ulp; exact for powers of ten that are numbers.
+///
+/// Domain: `[0, +∞]`. -∞ at ±0, +∞ at +∞, NaN below zero and for NaN.
+#[must_use]
+pub fn log10(x: f64) -> f64 {
+    Log10::here(x)
 }
 
 /// [`log1p`]

@@ -13,6 +13,7 @@
 //! assert_eq!(square_plus_one(3.0), 10.0);
 //! ```
 
+use super::erf::ErfFormat;
 use super::exponential::ExpFormat;
 use super::logarithm::LogFormat;
 use super::trigonometric::SinFormat;
@@ -89,7 +90,9 @@ pub trait Number:
 }
 
 /// A float of this machine, with what sources need to know of it.
-pub trait Format: Number<Float = Self, Mask = bool> + ExpFormat + LogFormat + SinFormat {
+pub trait Format:
+    Number<Float = Self, Mask = bool> + ExpFormat + LogFormat + SinFormat + ErfFormat
+{
     /// Bits of the fraction.
     const FRACTION: u32;
     /// Added to a number below 2^(FRACTION - 1) it leaves no bits for fractions, and the whole number in the lowest ones.

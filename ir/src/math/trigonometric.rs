@@ -17,6 +17,8 @@ pub trait SinFormat: Sized + 'static {
     const TWO_OVER_PI: Self;
     /// Where three pieces are enough.
     const NEAR: Self;
+    /// Whether k times the second piece is so small beside a multiple of the first that what `r` lost is found in two steps.
+    const BRIEF: bool;
     /// `(sin r - r) / r³` in `r²`.
     const SINE: &'static [Self];
     /// `(cos r - 1 + r²/2) / r⁴` in `r²`.
@@ -31,6 +33,7 @@ impl SinFormat for f64 {
     ];
     const TWO_OVER_PI: f64 = std::f64::consts::FRAC_2_PI;
     const NEAR: f64 = 1e6;
+    const BRIEF: bool = false;
     // With the signs of their first terms.
     const SINE: &'static [f64] = &over_factorials::<8>(3, 2, -1.0);
     const COSINE: &'static [f64] = &over_factorials::<8>(4, 2, -1.0);
@@ -41,6 +44,7 @@ impl SinFormat for f32 {
         [f32::from_bits(0x3fc9_0fdb), f32::from_bits(0xb33b_bd2e), f32::from_bits(0xa6f7_2ced)];
     const TWO_OVER_PI: f32 = std::f32::consts::FRAC_2_PI;
     const NEAR: f32 = 1e5;
+    const BRIEF: bool = true;
     const SINE: &'static [f32] = &[0.166_666_67, -0.008_333_332, 0.000_198_400_86, -2.724_986_4e-6];
     const COSINE: &'static [f32] = &[0.041_666_668, -0.001_388_888_8, 2.480_06e-5, -2.730_090_8e-7];
 }
@@ -53,17 +57,28 @@ fn turned<N: Number>(x: N, quarters: u64) -> N {
     let rounded = x.fma(N::of(N::Float::TWO_OVER_PI), round);
     let k = rounded - round;
     // x - k π/2: exact; then with what is lost, twice; then the last piece.
+    let exact = k.fma(-first, x);
     let product = k * second;
-    let (sum, lost) = two_sum(k.fma(-first, x), -product);
-    let lost = k.fma(-third, lost - k.fma(second, -product));
-    let r = sum + lost;
-    let t = lost - (r - sum);
+    let rounding = k.fma(second, -product);
+    let (r, t) = if N::Float::BRIEF {
+        // `exact` is a multiple of ulp(product), so this order is right for all sizes of the two.
+        let r = exact - product;
+        (r, k.fma(-third, ((exact - r) - product) - rounding))
+    } else {
+        let (sum, lost) = two_sum(exact, -product);
+        let lost = k.fma(-third, lost - rounding);
+        let r = sum + lost;
+        (r, lost - (r - sum))
+    };
     let square = r * r;
-    let sine = r + (t * (-half).fma(square, one) - r * square * series(N::Float::SINE, square));
+    let (third, fourth) = (r * square, square * square);
+    // t cos r, of which a part is enough.
+    let by = if N::Float::BRIEF { t } else { t * (-half).fma(square, one) };
+    let sine = r + (by - third * series(N::Float::SINE, square));
     let part = half * square;
     let head = one - part;
-    let fourth = square * square * series(N::Float::COSINE, square);
-    let cosine = head + (((one - head) - part) + (fourth - r * t));
+    let cosine =
+        head + (((one - head) - part) + (fourth * series(N::Float::COSINE, square) - r * t));
     let k = rounded.plus_bits(N::of_bits(quarters));
     // The last bit of k as the number 0 or one that is not; the second is the sign.
     let odd = k.and_bits(N::of_bits(1)).shift_left(N::Float::FRACTION);

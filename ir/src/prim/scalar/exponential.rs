@@ -27,7 +27,7 @@ pub(super) const EXP: Row = Row {
 
 /// `2ˣ`
 pub(super) const EXP2: Row = Row {
-    code: unary!("exp2", 16, Continuous, Plus, f64::exp2),
+    code: unary!("exp2", 16, Continuous, Plus, parted math::Exp2),
     math: "2ˣ",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, _, y| t * (y * LN_2))],
@@ -76,7 +76,7 @@ pub(super) const LOG: Row = Row {
 
 /// `log₂ x`
 pub(super) const LOG2: Row = Row {
-    code: unary!("log2", 20, Continuous, NeverMinusZero, f64::log2),
+    code: unary!("log2", 20, Continuous, NeverMinusZero, parted math::Log2),
     math: "log₂ x",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t * (LOG2_E / x[0]))],
@@ -89,7 +89,7 @@ pub(super) const LOG2: Row = Row {
 
 /// `log₁₀ x`
 pub(super) const LOG10: Row = Row {
-    code: unary!("log10", 20, Continuous, NeverMinusZero, f64::log10),
+    code: unary!("log10", 20, Continuous, NeverMinusZero, parted math::Log10),
     math: "log₁₀ x",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t * (LOG10_E / x[0]))],

@@ -30,7 +30,7 @@ pub(super) const LOGISTIC: Row = Row {
 
 /// `2/√π ∫₀ˣ exp(-s²) ds`
 pub(super) const ERF: Row = Row {
-    code: unary!("erf", 32, Continuous, Operand, math::erf),
+    code: unary!("erf", 32, Continuous, Operand, parted math::Erf),
     math: "2/√π ∫₀ˣ exp(-s²) ds",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t * (FRAC_2_SQRT_PI * (-(x[0] * x[0])).exp()))],

@@ -217,10 +217,7 @@ fn a_constant_exponent_stays_constant() {
 #[test]
 fn functions_of_the_standard_library_are_its_own() {
     type Function = fn(f64) -> f64;
-    let table: [(&str, Function); 15] = [
-        ("exp2", f64::exp2),
-        ("log2", f64::log2),
-        ("log10", f64::log10),
+    let table: [(&str, Function); 12] = [
         ("sqrt", f64::sqrt),
         ("tan", f64::tan),
         ("asin", f64::asin),
@@ -249,10 +246,13 @@ fn functions_of_the_standard_library_are_its_own() {
 fn functions_of_our_own_are_reached() {
     use crate::math;
     type Function = fn(f64) -> f64;
-    let table: [(&str, Function); 22] = [
+    let table: [(&str, Function); 25] = [
         ("exp", math::exp),
+        ("exp2", math::exp2),
         ("expm1", math::expm1),
         ("log", math::log),
+        ("log2", math::log2),
+        ("log10", math::log10),
         ("log1p", math::log1p),
         ("sin", math::sin),
         ("cos", math::cos),
