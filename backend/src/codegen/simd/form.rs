@@ -76,6 +76,12 @@ pub(crate) enum Binary {
     And,
     Or,
     Xor,
+    /// The bits of the first moved up by the second; 0 where those are too many.
+    ShiftLeft,
+    /// The bits moved down, zeros before them; 0 where those are too many.
+    ShiftRight,
+    /// The bits moved down, copies of the sign before them.
+    ShiftRightArithmetic,
 }
 
 /// An instruction of one operand.
@@ -88,6 +94,8 @@ pub(crate) enum Unary {
     ShiftLeft(u8),
     /// The bits moved down, zeros before them.
     ShiftRight(u8),
+    /// The bits moved up, those that leave coming in below.
+    Rotate(u8),
 }
 
 /// An order of two operands; all but [`Order::Ne`] and [`Order::Unordered`] are false on nan.
@@ -119,9 +127,46 @@ pub(crate) enum Conversion {
     F32ToF64,
     F64ToF32,
     I64ToF64,
+    U64ToF64,
+    I64ToF32,
+    U64ToF32,
     I32ToF64,
+    U32ToF64,
     I32ToF32,
+    U32ToF32,
     I32ToI64,
+    U32ToI64,
+    /// The lower half.
+    I64ToI32,
+    // Towards zero; what is beyond, and nan, is the bits of the least integer, or of the greatest unsigned one.
+    F64ToI64,
+    F64ToU64,
+    F32ToI64,
+    F32ToU64,
+    F64ToI32,
+    F64ToU32,
+    F32ToI32,
+    F32ToU32,
+}
+
+impl Conversion {
+    /// Elements before and after.
+    pub(crate) const fn lanes(self) -> (Lane, Lane) {
+        match self {
+            Conversion::F32ToF64 => (Lane::F32, Lane::F64),
+            Conversion::F64ToF32 => (Lane::F64, Lane::F32),
+            Conversion::I64ToF64 | Conversion::U64ToF64 => (Lane::I64, Lane::F64),
+            Conversion::I64ToF32 | Conversion::U64ToF32 => (Lane::I64, Lane::F32),
+            Conversion::I32ToF64 | Conversion::U32ToF64 => (Lane::I32, Lane::F64),
+            Conversion::I32ToF32 | Conversion::U32ToF32 => (Lane::I32, Lane::F32),
+            Conversion::I32ToI64 | Conversion::U32ToI64 => (Lane::I32, Lane::I64),
+            Conversion::I64ToI32 => (Lane::I64, Lane::I32),
+            Conversion::F64ToI64 | Conversion::F64ToU64 => (Lane::F64, Lane::I64),
+            Conversion::F32ToI64 | Conversion::F32ToU64 => (Lane::F32, Lane::I64),
+            Conversion::F64ToI32 | Conversion::F64ToU32 => (Lane::F64, Lane::I32),
+            Conversion::F32ToI32 | Conversion::F32ToU32 => (Lane::F32, Lane::I32),
+        }
+    }
 }
 
 /// An outer loop of the nest.
@@ -168,7 +213,7 @@ pub(crate) enum When {
 }
 
 /// An instruction.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Inst {
     /// The same bits in every element.
     Constant {

@@ -1,7 +1,7 @@
 //! The instructions of AVX-512 that wide code has, by what they do and to which elements, in vectors of 128, 256 and
 //! 512 bits.
 
-use super::super::form::Lane;
+use super::super::form::{Conversion, Lane};
 use iced_x86::Code;
 
 /// What an instruction does.
@@ -19,6 +19,10 @@ pub(super) enum Does {
     Round,
     ShiftLeft,
     ShiftRight,
+    Rotate,
+    ShiftLeftBy,
+    ShiftRightBy,
+    ShiftArithmeticBy,
     /// `to = to y + z`
     Fma213,
     /// `to = x y + to`
@@ -112,7 +116,15 @@ table! {
     (Compare, I64) = EVEX_Vpcmpq_kr_k1_xmm_xmmm128b64_imm8, EVEX_Vpcmpq_kr_k1_ymm_ymmm256b64_imm8, EVEX_Vpcmpq_kr_k1_zmm_zmmm512b64_imm8;
     (Compare, I32) = EVEX_Vpcmpd_kr_k1_xmm_xmmm128b32_imm8, EVEX_Vpcmpd_kr_k1_ymm_ymmm256b32_imm8, EVEX_Vpcmpd_kr_k1_zmm_zmmm512b32_imm8;
     (CompareUnsigned, I64) = EVEX_Vpcmpuq_kr_k1_xmm_xmmm128b64_imm8, EVEX_Vpcmpuq_kr_k1_ymm_ymmm256b64_imm8, EVEX_Vpcmpuq_kr_k1_zmm_zmmm512b64_imm8;
-    (CompareUnsigned, I32) = EVEX_Vpcmpud_kr_k1_xmm_xmmm128b32_imm8, EVEX_Vpcmpud_kr_k1_ymm_ymmm256b32_imm8, EVEX_Vpcmpud_kr_k1_zmm_zmmm512b32_imm8;    // By offsets as wide as the elements.
+    (CompareUnsigned, I32) = EVEX_Vpcmpud_kr_k1_xmm_xmmm128b32_imm8, EVEX_Vpcmpud_kr_k1_ymm_ymmm256b32_imm8, EVEX_Vpcmpud_kr_k1_zmm_zmmm512b32_imm8;
+    (ShiftLeftBy, I64) = EVEX_Vpsllvq_xmm_k1z_xmm_xmmm128b64, EVEX_Vpsllvq_ymm_k1z_ymm_ymmm256b64, EVEX_Vpsllvq_zmm_k1z_zmm_zmmm512b64;
+    (ShiftRightBy, I64) = EVEX_Vpsrlvq_xmm_k1z_xmm_xmmm128b64, EVEX_Vpsrlvq_ymm_k1z_ymm_ymmm256b64, EVEX_Vpsrlvq_zmm_k1z_zmm_zmmm512b64;
+    (ShiftArithmeticBy, I64) = EVEX_Vpsravq_xmm_k1z_xmm_xmmm128b64, EVEX_Vpsravq_ymm_k1z_ymm_ymmm256b64, EVEX_Vpsravq_zmm_k1z_zmm_zmmm512b64;
+    (ShiftLeftBy, I32) = EVEX_Vpsllvd_xmm_k1z_xmm_xmmm128b32, EVEX_Vpsllvd_ymm_k1z_ymm_ymmm256b32, EVEX_Vpsllvd_zmm_k1z_zmm_zmmm512b32;
+    (ShiftRightBy, I32) = EVEX_Vpsrlvd_xmm_k1z_xmm_xmmm128b32, EVEX_Vpsrlvd_ymm_k1z_ymm_ymmm256b32, EVEX_Vpsrlvd_zmm_k1z_zmm_zmmm512b32;
+    (ShiftArithmeticBy, I32) = EVEX_Vpsravd_xmm_k1z_xmm_xmmm128b32, EVEX_Vpsravd_ymm_k1z_ymm_ymmm256b32, EVEX_Vpsravd_zmm_k1z_zmm_zmmm512b32;
+    (Rotate, I32) = EVEX_Vprold_xmm_k1z_xmmm128b32_imm8, EVEX_Vprold_ymm_k1z_ymmm256b32_imm8, EVEX_Vprold_zmm_k1z_zmmm512b32_imm8;
+    // By offsets as wide as the elements.
     (Gather, F64) = EVEX_Vgatherqpd_xmm_k1_vm64x, EVEX_Vgatherqpd_ymm_k1_vm64y, EVEX_Vgatherqpd_zmm_k1_vm64z;
     (Gather, I64) = EVEX_Vgatherqpd_xmm_k1_vm64x, EVEX_Vgatherqpd_ymm_k1_vm64y, EVEX_Vgatherqpd_zmm_k1_vm64z;
     (Gather, F32) = EVEX_Vgatherdps_xmm_k1_vm32x, EVEX_Vgatherdps_ymm_k1_vm32y, EVEX_Vgatherdps_zmm_k1_vm32z;
@@ -121,4 +133,145 @@ table! {
     (Scatter, I64) = EVEX_Vscatterqpd_vm64x_k1_xmm, EVEX_Vscatterqpd_vm64y_k1_ymm, EVEX_Vscatterqpd_vm64z_k1_zmm;
     (Scatter, F32) = EVEX_Vscatterdps_vm32x_k1_xmm, EVEX_Vscatterdps_vm32y_k1_ymm, EVEX_Vscatterdps_vm32z_k1_zmm;
     (Scatter, I32) = EVEX_Vscatterdps_vm32x_k1_xmm, EVEX_Vscatterdps_vm32y_k1_ymm, EVEX_Vscatterdps_vm32z_k1_zmm;
+}
+
+pub(super) fn broadcast_code(lane: Lane) -> Code {
+    match lane {
+        Lane::F64 | Lane::I64 => Code::EVEX_Vbroadcastsd_zmm_k1z_xmmm64,
+        Lane::F32 | Lane::I32 => Code::EVEX_Vbroadcastss_zmm_k1z_xmmm32,
+    }
+}
+
+pub(super) fn store_one(lane: Lane) -> Code {
+    match lane {
+        Lane::F64 | Lane::I64 => Code::EVEX_Vmovsd_m64_k1_xmm,
+        Lane::F32 | Lane::I32 => Code::EVEX_Vmovss_m32_k1_xmm,
+    }
+}
+
+pub(super) fn load_one(lane: Lane) -> Code {
+    match lane {
+        Lane::F64 | Lane::I64 => Code::EVEX_Vmovsd_xmm_k1z_m64,
+        Lane::F32 | Lane::I32 => Code::EVEX_Vmovss_xmm_k1z_m32,
+    }
+}
+
+/// The instruction on `n` elements, and the bytes of its operand and of its result.
+pub(super) fn conversion(by: Conversion, n: usize) -> Option<(Code, usize, usize)> {
+    let (from, to) = by.lanes();
+    let wide = from.bytes().max(to.bytes()) * n;
+    let codes = match by {
+        Conversion::F32ToF64 => [
+            Code::EVEX_Vcvtps2pd_xmm_k1z_xmmm64b32,
+            Code::EVEX_Vcvtps2pd_ymm_k1z_xmmm128b32,
+            Code::EVEX_Vcvtps2pd_zmm_k1z_ymmm256b32_sae,
+        ],
+        Conversion::F64ToF32 => [
+            Code::EVEX_Vcvtpd2ps_xmm_k1z_xmmm128b64,
+            Code::EVEX_Vcvtpd2ps_xmm_k1z_ymmm256b64,
+            Code::EVEX_Vcvtpd2ps_ymm_k1z_zmmm512b64_er,
+        ],
+        Conversion::I64ToF64 => [
+            Code::EVEX_Vcvtqq2pd_xmm_k1z_xmmm128b64,
+            Code::EVEX_Vcvtqq2pd_ymm_k1z_ymmm256b64,
+            Code::EVEX_Vcvtqq2pd_zmm_k1z_zmmm512b64_er,
+        ],
+        Conversion::U64ToF64 => [
+            Code::EVEX_Vcvtuqq2pd_xmm_k1z_xmmm128b64,
+            Code::EVEX_Vcvtuqq2pd_ymm_k1z_ymmm256b64,
+            Code::EVEX_Vcvtuqq2pd_zmm_k1z_zmmm512b64_er,
+        ],
+        Conversion::I64ToF32 => [
+            Code::EVEX_Vcvtqq2ps_xmm_k1z_xmmm128b64,
+            Code::EVEX_Vcvtqq2ps_xmm_k1z_ymmm256b64,
+            Code::EVEX_Vcvtqq2ps_ymm_k1z_zmmm512b64_er,
+        ],
+        Conversion::U64ToF32 => [
+            Code::EVEX_Vcvtuqq2ps_xmm_k1z_xmmm128b64,
+            Code::EVEX_Vcvtuqq2ps_xmm_k1z_ymmm256b64,
+            Code::EVEX_Vcvtuqq2ps_ymm_k1z_zmmm512b64_er,
+        ],
+        Conversion::I32ToF64 => [
+            Code::EVEX_Vcvtdq2pd_xmm_k1z_xmmm64b32,
+            Code::EVEX_Vcvtdq2pd_ymm_k1z_xmmm128b32,
+            Code::EVEX_Vcvtdq2pd_zmm_k1z_ymmm256b32_er,
+        ],
+        Conversion::U32ToF64 => [
+            Code::EVEX_Vcvtudq2pd_xmm_k1z_xmmm64b32,
+            Code::EVEX_Vcvtudq2pd_ymm_k1z_xmmm128b32,
+            Code::EVEX_Vcvtudq2pd_zmm_k1z_ymmm256b32_er,
+        ],
+        Conversion::I32ToF32 => [
+            Code::EVEX_Vcvtdq2ps_xmm_k1z_xmmm128b32,
+            Code::EVEX_Vcvtdq2ps_ymm_k1z_ymmm256b32,
+            Code::EVEX_Vcvtdq2ps_zmm_k1z_zmmm512b32_er,
+        ],
+        Conversion::U32ToF32 => [
+            Code::EVEX_Vcvtudq2ps_xmm_k1z_xmmm128b32,
+            Code::EVEX_Vcvtudq2ps_ymm_k1z_ymmm256b32,
+            Code::EVEX_Vcvtudq2ps_zmm_k1z_zmmm512b32_er,
+        ],
+        Conversion::I32ToI64 => [
+            Code::EVEX_Vpmovsxdq_xmm_k1z_xmmm64,
+            Code::EVEX_Vpmovsxdq_ymm_k1z_xmmm128,
+            Code::EVEX_Vpmovsxdq_zmm_k1z_ymmm256,
+        ],
+        Conversion::U32ToI64 => [
+            Code::EVEX_Vpmovzxdq_xmm_k1z_xmmm64,
+            Code::EVEX_Vpmovzxdq_ymm_k1z_xmmm128,
+            Code::EVEX_Vpmovzxdq_zmm_k1z_ymmm256,
+        ],
+        Conversion::I64ToI32 => [
+            Code::EVEX_Vpmovqd_xmmm64_k1z_xmm,
+            Code::EVEX_Vpmovqd_xmmm128_k1z_ymm,
+            Code::EVEX_Vpmovqd_ymmm256_k1z_zmm,
+        ],
+        Conversion::F64ToI64 => [
+            Code::EVEX_Vcvttpd2qq_xmm_k1z_xmmm128b64,
+            Code::EVEX_Vcvttpd2qq_ymm_k1z_ymmm256b64,
+            Code::EVEX_Vcvttpd2qq_zmm_k1z_zmmm512b64_sae,
+        ],
+        Conversion::F64ToU64 => [
+            Code::EVEX_Vcvttpd2uqq_xmm_k1z_xmmm128b64,
+            Code::EVEX_Vcvttpd2uqq_ymm_k1z_ymmm256b64,
+            Code::EVEX_Vcvttpd2uqq_zmm_k1z_zmmm512b64_sae,
+        ],
+        Conversion::F32ToI64 => [
+            Code::EVEX_Vcvttps2qq_xmm_k1z_xmmm64b32,
+            Code::EVEX_Vcvttps2qq_ymm_k1z_xmmm128b32,
+            Code::EVEX_Vcvttps2qq_zmm_k1z_ymmm256b32_sae,
+        ],
+        Conversion::F32ToU64 => [
+            Code::EVEX_Vcvttps2uqq_xmm_k1z_xmmm64b32,
+            Code::EVEX_Vcvttps2uqq_ymm_k1z_xmmm128b32,
+            Code::EVEX_Vcvttps2uqq_zmm_k1z_ymmm256b32_sae,
+        ],
+        Conversion::F64ToI32 => [
+            Code::EVEX_Vcvttpd2dq_xmm_k1z_xmmm128b64,
+            Code::EVEX_Vcvttpd2dq_xmm_k1z_ymmm256b64,
+            Code::EVEX_Vcvttpd2dq_ymm_k1z_zmmm512b64_sae,
+        ],
+        Conversion::F64ToU32 => [
+            Code::EVEX_Vcvttpd2udq_xmm_k1z_xmmm128b64,
+            Code::EVEX_Vcvttpd2udq_xmm_k1z_ymmm256b64,
+            Code::EVEX_Vcvttpd2udq_ymm_k1z_zmmm512b64_sae,
+        ],
+        Conversion::F32ToI32 => [
+            Code::EVEX_Vcvttps2dq_xmm_k1z_xmmm128b32,
+            Code::EVEX_Vcvttps2dq_ymm_k1z_ymmm256b32,
+            Code::EVEX_Vcvttps2dq_zmm_k1z_zmmm512b32_sae,
+        ],
+        Conversion::F32ToU32 => [
+            Code::EVEX_Vcvttps2udq_xmm_k1z_xmmm128b32,
+            Code::EVEX_Vcvttps2udq_ymm_k1z_ymmm256b32,
+            Code::EVEX_Vcvttps2udq_zmm_k1z_zmmm512b32_sae,
+        ],
+    };
+    let place = match wide {
+        16 => 0,
+        32 => 1,
+        64 => 2,
+        _ => return None,
+    };
+    Some((codes[place], from.bytes() * n, to.bytes() * n))
 }

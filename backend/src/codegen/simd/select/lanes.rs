@@ -1,0 +1,225 @@
+//! Loops in lanes: strips of vectors, what is left over, and folds.
+
+use super::{Refused, Select, Strip, VECTOR_BYTES, Val, class, lane};
+use crate::codegen::simd::form::{Binary, Class, Inst, Lane, Reg, Ty};
+use crate::loop_ir::analysis::dependence::folds;
+use crate::loop_ir::legal_lanes::refused;
+use crate::loop_ir::{Arg, Flow, IndexId, Parallelism, Stmt, visit};
+use smallvec::{SmallVec, smallvec};
+use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::{Code, Dtype, Literal};
+
+impl Select<'_> {
+    /// A loop in lanes: full strips, and what is left.
+    pub(super) fn in_lanes(
+        &mut self,
+        stmt: &Stmt,
+        index: IndexId,
+        extent: usize,
+        lanes: usize,
+        body: &[Stmt],
+    ) -> Result<(), Refused> {
+        if self.lanes.is_some() {
+            return Err(Refused("lanes are in lanes"));
+        }
+        let folds = folds(body);
+        let sizes = self.sizes(index, body);
+        let natural = VECTOR_BYTES / sizes.1;
+        let (n, units) = match folds.is_empty() {
+            true => (natural, 1),
+            false if lanes <= natural => (lanes, 1),
+            false => (natural, lanes / natural),
+        };
+        if n * sizes.0 < 16 {
+            return Err(Refused("its lanes are fewer than a vector has"));
+        }
+        if extent < n / 2 {
+            return Err(Refused("its rows are short"));
+        }
+        let strip = n * units;
+        let Stmt::For { parallelism, .. } = stmt else { return Err(Refused("it is no loop")) };
+        if *parallelism == Parallelism::Serial
+            && strip > lanes
+            && refused(self.k, stmt, strip.min(extent)).is_some()
+        {
+            return Err(Refused("iterations touch what those beside them write"));
+        }
+        let (full, rest) = (extent - extent % strip, extent % strip);
+
+        // Folded variables have a partial value for each element of a strip.
+        let mut partial = Vec::new();
+        if !folds.is_empty() && full > 0 {
+            for (var, code) in &folds {
+                let dtype = self.k.vars[*var];
+                let mut neutral =
+                    code.neutral(dtype).ok_or(Refused("a fold has no neutral element"))?;
+                if planted(Fault::MinIdentity) && matches!(code, Code::Min) && dtype == Dtype::I32 {
+                    neutral = Literal::zero(dtype);
+                }
+                let outer = self.var(*var)?;
+                let class = class(dtype);
+                let regs = self.new_homes(class, units);
+                let neutral = self.arg(Arg::Literal(neutral))?;
+                self.vars.insert(*var, Val { regs, uniform: false });
+                self.set(*var, &neutral)?;
+                partial.push((*var, *code, outer));
+            }
+        }
+        if full > 0 {
+            self.push(Inst::Active { n });
+            self.lanes = Some(Strip { index, n, units });
+            self.strips(0, full, strip, body)?;
+        }
+        // What is left goes vector by vector, the last one with fewer elements; each folds into its own partial values.
+        for unit in 0..rest.div_ceil(n) {
+            let from = full + unit * n;
+            let mut active = n.min(extent - from);
+            let narrow = sizes.1 == 4;
+            if planted(Fault::LaneTail) && !narrow || planted(Fault::LaneTailNarrow) && narrow {
+                active = (active - 1).max(1);
+            }
+            self.push(Inst::Active { n: active });
+            self.lanes = Some(Strip { index, n, units: 1 });
+            let whole: Vec<Val> = partial.iter().map(|(var, ..)| self.vars[var].clone()).collect();
+            for ((var, ..), val) in partial.iter().zip(&whole) {
+                let regs = smallvec![val.regs[unit]];
+                self.vars.insert(*var, Val { regs, uniform: false });
+            }
+            if active < n && !partial.is_empty() && !planted(Fault::WideMerge) {
+                let mask = self.mask();
+                self.push(Inst::ActiveMask { to: mask });
+                self.merge = Some((mask, partial.iter().map(|p| p.0).collect()));
+            }
+            self.strips(from, from + active, n, body)?;
+            self.merge = None;
+            for ((var, ..), val) in partial.iter().zip(whole) {
+                self.vars.insert(*var, val);
+            }
+        }
+        self.lanes = None;
+        for (var, code, outer) in partial {
+            let dtype = self.k.vars[var];
+            let lanes = self.vars[&var].clone();
+            let all = self.combine(code, dtype, n, &lanes)?;
+            self.vars.insert(var, outer.clone());
+            let first = self.form.regs.len();
+            let new = self.code(code, dtype, &[outer, all])?;
+            self.set_new(var, &new, first)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn strips(
+        &mut self,
+        from: usize,
+        to: usize,
+        by: usize,
+        body: &[Stmt],
+    ) -> Result<(), Refused> {
+        let at = self.form.body.len();
+        self.push(Inst::Lanes { streams: Vec::new(), from, to, by });
+        self.block(body)?;
+        self.push(Inst::LanesEnd { to, by });
+        let found = std::mem::take(&mut self.streams);
+        if let Inst::Lanes { streams, .. } = &mut self.form.body[at] {
+            *streams = found;
+        }
+        Ok(())
+    }
+
+    /// The least and the most bytes of an element in a loop; bools have none.
+    pub(super) fn sizes(&self, index: IndexId, body: &[Stmt]) -> (usize, usize) {
+        let (mut least, mut most) = (8, 4);
+        let mut dtype = |d: Dtype| {
+            if let Some(lane) = lane(d) {
+                least = least.min(lane.bytes());
+                most = most.max(lane.bytes());
+            }
+        };
+        visit(body, &mut |s| {
+            let shape = s.shape();
+            shape.defines.iter().for_each(|v| dtype(self.k.scalars[*v]));
+            shape.assigns.iter().for_each(|(v, _)| dtype(self.k.vars[*v]));
+            if matches!(shape.flow, Flow::Straight) {
+                s.args(&mut |a| match a {
+                    // An index of a loop around is uniform, but converted where it stands.
+                    Arg::Index(_) | Arg::Scalar(_) | Arg::Var(_) => dtype(self.k.dtype(a)),
+                    Arg::Literal(_) => {}
+                });
+            }
+            s.accesses(&mut |a| dtype(self.k.buffers[a.held.buffer].ty.dtype));
+        });
+        let _ = index;
+        (least, most)
+    }
+
+    /// What is new where elements are active, and old elsewhere.
+    pub(super) fn merged(
+        &mut self,
+        mask: Reg,
+        dtype: Dtype,
+        new: &Val,
+        old: &Val,
+    ) -> Result<Val, Refused> {
+        let (Some(lane), Some(strip)) = (lane(dtype), self.lanes) else {
+            return Err(Refused("a truth is folded"));
+        };
+        let to = self.pick(Ty { lane, n: strip.n }, mask, new.at(0), old.at(0));
+        Ok(Val { regs: smallvec![to], uniform: false })
+    }
+
+    /// Partial values as one, uniform: halves first.
+    pub(super) fn combine(
+        &mut self,
+        code: Code,
+        dtype: Dtype,
+        n: usize,
+        x: &Val,
+    ) -> Result<Val, Refused> {
+        let Some(lane) = lane(dtype) else { return Err(Refused("a truth is folded")) };
+        self.uniform = false;
+        let mut regs: Vec<Reg> = x.regs.to_vec();
+        if planted(Fault::LaneOrder) && regs.len() > 1 {
+            let of = |s: &mut Self, reg: Reg| {
+                s.combine(code, dtype, n, &Val { regs: smallvec![reg], uniform: false })
+            };
+            let (first, last) = (of(self, regs[0])?, of(self, regs[1])?);
+            return self.code(code, dtype, &[first, last]);
+        }
+        while regs.len() > 1 {
+            let high = regs.split_off(regs.len() / 2);
+            for (x, y) in regs.iter_mut().zip(high) {
+                *x = self.one(code, dtype, Ty { lane, n }, &[*x, y])?;
+            }
+        }
+        let mut last = regs[0];
+        let mut left = n;
+        while left > 1 {
+            let high = self.vector();
+            self.push(Inst::UpperHalf { ty: Ty { lane, n: left }, to: high, x: last });
+            left /= 2;
+            // Never less than a register of 128 bits: what is beyond the elements does not matter.
+            let ty = Ty { lane, n: left.max(16 / lane.bytes()) };
+            last = self.one(code, dtype, ty, &[last, high])?;
+        }
+        let to = self.vector();
+        self.push(Inst::Broadcast { lane, to, x: last });
+        Ok(Val::one(to))
+    }
+
+    pub(super) fn lane_index(&mut self, strip: Strip) -> Val {
+        let first = self.make(Class::Vector, |to| Inst::Counter { to, of: None });
+        let ramp = self.make(Class::Vector, |to| Inst::Ramp { to, step: 1 });
+        let ty = Ty { lane: Lane::I64, n: strip.n };
+        let mut regs: SmallVec<[Reg; 2]> = SmallVec::new();
+        for unit in 0..strip.units {
+            let mut to = self.binary(Binary::Add, ty, first, ramp);
+            if unit > 0 {
+                let by = self.constant(Lane::I64, (unit * strip.n) as u64);
+                to = self.binary(Binary::Add, ty, to, by);
+            }
+            regs.push(to);
+        }
+        Val { regs, uniform: false }
+    }
+}

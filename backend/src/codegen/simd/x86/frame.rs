@@ -1,0 +1,64 @@
+//! The frame of wide code.
+
+use super::super::regalloc::Allocation;
+use super::avx512::STREAMS;
+use iced_x86::Register;
+
+/// General registers that a callee may change.
+pub(super) const CALLER_SAVED: [Register; 9] = [
+    Register::RDI,
+    Register::RAX,
+    Register::RCX,
+    Register::RDX,
+    Register::RSI,
+    Register::R8,
+    Register::R9,
+    Register::R10,
+    Register::R11,
+];
+
+/// Where everything is in the frame: bytes from the stack pointer.
+pub(super) struct Frame {
+    pub(super) masks: usize,
+    pub(super) counters: usize,
+    pub(super) streams: usize,
+    /// Arguments of a call, three vectors, and its results.
+    pub(super) arguments: usize,
+    pub(super) results: usize,
+    /// Vectors, masks and general registers that are live.
+    pub(super) saved: usize,
+    pub(super) saved_masks: usize,
+    pub(super) saved_general: usize,
+    /// Elements that are left, and the present one.
+    pub(super) left: usize,
+    pub(super) element: usize,
+    pub(super) bytes: usize,
+}
+
+impl Frame {
+    pub(super) fn of(all: &Allocation, loops: usize, streams: usize, calls: bool) -> Frame {
+        let arguments = all.slots.0 * 64;
+        let results = arguments + if calls { 3 * 64 } else { 0 };
+        let saved = results + if calls { 64 } else { 0 };
+        let masks = saved + if calls { 32 * 64 } else { 0 };
+        let counters = masks + 8 * all.slots.1;
+        let streams_at = counters + 8 * loops;
+        let saved_masks = streams_at + 8 * streams.saturating_sub(STREAMS.len());
+        let saved_general = saved_masks + 8 * 8;
+        let left = saved_general + 8 * CALLER_SAVED.len();
+        let element = left + 8;
+        Frame {
+            masks,
+            counters,
+            streams: streams_at,
+            arguments,
+            results,
+            saved,
+            saved_masks,
+            saved_general,
+            left,
+            element,
+            bytes: (element + 8).next_multiple_of(64),
+        }
+    }
+}
