@@ -15,6 +15,7 @@
 //! ```
 
 use crate::accelerator::{self, RunConfig, Statistics};
+use crate::codegen::vectors::Vectors;
 use crate::executable::{Executable, Taken};
 use crate::fingerprint;
 use crate::layout::{Pipeline, Room};
@@ -70,6 +71,8 @@ pub struct Report {
     pub confined: usize,
     /// The passes that changed the kernels, in their order.
     pub passes: Vec<&'static Step>,
+    /// The vectors of loops in machine code.
+    pub vectors: Vectors,
     /// Time from function to kernels.
     pub lower: Duration,
     /// Time from kernels to machine code.
@@ -115,9 +118,9 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
     };
     let code = start.elapsed();
     // Values that cross between the functions of a long program live in the workspace too.
-    let peak = match &running {
-        Running::Native(e) => e.report().workspace_bytes,
-        Running::Interpreter(_) | Running::Simulated(..) => plan.peak,
+    let (peak, vectors) = match &running {
+        Running::Native(e) => (e.report().workspace_bytes, e.report().vectors.clone()),
+        Running::Interpreter(_) | Running::Simulated(..) => (plan.peak, Vectors::default()),
     };
     let report = Report {
         target: options.target.clone(),
@@ -127,10 +130,12 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
         peak,
         confined,
         passes,
+        vectors,
         lower,
         code,
     };
     fingerprint::tell(module, func, &report.target, &report.program, &report.plan);
+    report.vectors.log();
     Ok(Runnable { running, params, report, checked: Arc::default() })
 }
 
@@ -314,6 +319,7 @@ mod tests {
             peak: 16,
             confined: 0,
             passes: Vec::new(),
+            vectors: Vectors::default(),
             lower: Duration::ZERO,
             code: Duration::ZERO,
         };

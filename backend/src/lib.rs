@@ -31,6 +31,7 @@ mod target;
 mod sweeps;
 
 pub use codegen::clif::CodeReport;
+pub use codegen::vectors::{LaneCode, LaneLoop, Vectors};
 pub use compile::{Report, Runnable, compile};
 pub use executable::{Executable, Taken};
 pub use lower::{loop_trees, schedule};

@@ -43,6 +43,7 @@ pub mod equivalences;
 pub mod error_asserts;
 pub mod exactness;
 mod examples;
+pub mod f32_errors;
 pub mod fuzz;
 pub mod gradbench;
 pub mod imperative;

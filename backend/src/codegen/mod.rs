@@ -3,3 +3,4 @@
 pub(crate) mod clif;
 pub(crate) mod jit;
 pub(crate) mod simd;
+pub(crate) mod vectors;

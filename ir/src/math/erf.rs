@@ -12,8 +12,7 @@
 //! of `erf` and `erfc` themselves rather than that of a table of coefficients.
 
 use super::exponential::Expm1;
-use super::number::Number;
-use super::series::series;
+use super::number::{Number, series};
 use super::vector_math::Parted;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, PI};
 

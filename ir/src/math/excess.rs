@@ -1,6 +1,7 @@
 //! What is left of the exponential and the logarithm beside their tangents, without cancellation.
 
-use super::series::{over_factorials, series};
+use super::number::series;
+use super::series::over_factorials;
 
 /// `z - ln(1 + z)`, which is not negative, for `z > -1`.
 pub(super) fn log_excess(z: f64) -> f64 {

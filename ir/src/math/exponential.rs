@@ -7,8 +7,8 @@
 //!
 //! Cody and Waite, *Software Manual for the Elementary Functions* (1980), for the two pieces of ln 2.
 
-use super::number::{Format, Number, two_sum};
-use super::series::{over_factorials, series};
+use super::number::{Format, Number, series, two_sum};
+use super::series::over_factorials;
 use super::vector_math::Parted;
 
 /// What the exponential needs to know of a format.

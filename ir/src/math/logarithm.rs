@@ -10,8 +10,7 @@
 //! In f32 a polynomial at Chebyshev's points: `ln(1 + f) = f - (f²/2 - f³ P(f))`.
 
 use super::exponential::{Exp, ExpFormat, exp};
-use super::number::{Format, Number};
-use super::series::series;
+use super::number::{Format, Number, series};
 use super::vector_math::Parted;
 
 /// What the logarithm needs to know of a format.

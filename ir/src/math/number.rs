@@ -207,3 +207,19 @@ pub(super) fn two_sum<N: Number>(a: N, b: N) -> (N, N) {
     let of_b = sum - a;
     (sum, (a - (sum - of_b)) + (b - of_b))
 }
+
+/// `c₀ + c₁x + c₂x² + …`, by Horner's rule on the even and on the odd powers side by side.
+///
+/// Of an even number of coefficients.
+#[inline(always)]
+pub(super) fn series<N: Number>(c: &[N::Float], x: N) -> N {
+    let square = x * x;
+    let mut i = c.len() - 2;
+    let (mut even, mut odd) = (N::of(c[i]), N::of(c[i + 1]));
+    while i > 0 {
+        i -= 2;
+        even = even.fma(square, N::of(c[i]));
+        odd = odd.fma(square, N::of(c[i + 1]));
+    }
+    odd.fma(x, even)
+}

@@ -1,22 +1,4 @@
-//! Series: sums of powers, with coefficients that are written down as what they are.
-
-use super::number::Number;
-
-/// `c₀ + c₁x + c₂x² + …`, by Horner's rule on the even and on the odd powers side by side.
-///
-/// Of an even number of coefficients.
-#[inline(always)]
-pub(super) fn series<N: Number>(c: &[N::Float], x: N) -> N {
-    let square = x * x;
-    let mut i = c.len() - 2;
-    let (mut even, mut odd) = (N::of(c[i]), N::of(c[i + 1]));
-    while i > 0 {
-        i -= 2;
-        even = even.fma(square, N::of(c[i]));
-        odd = odd.fma(square, N::of(c[i + 1]));
-    }
-    odd.fma(x, even)
-}
+//! Coefficients of series, written down as what they are.
 
 /// `1/first!`, `sign/(first + step)!`, `1/(first + 2·step)!` and so on: every second one times `sign`.
 pub(super) const fn over_factorials<const N: usize>(first: u32, step: u32, sign: f64) -> [f64; N] {

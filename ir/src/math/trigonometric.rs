@@ -5,8 +5,8 @@
 //! rounding `k` times the second loses (Cody and Waite, 1980). Angles beyond a million (in f32 a hundred thousand) need π
 //! to more digits: those of f32 go by way of f64, and beyond that it is done by the `libm` crate (Payne and Hanek, 1983).
 
-use super::number::{Format, Number, two_sum};
-use super::series::{over_factorials, series};
+use super::number::{Format, Number, series, two_sum};
+use super::series::over_factorials;
 use super::vector_math::Parted;
 
 /// What sine and cosine need to know of a format.

@@ -16,7 +16,7 @@
 
 use std::fmt;
 use std::time::Duration;
-use tapeloom_backend::{MachineModel, Report, TapePlan};
+use tapeloom_backend::{MachineModel, Report, TapePlan, Target, Vectors};
 use tapeloom_transforms::Step;
 
 /// The program after one stage of compilation.
@@ -106,6 +106,19 @@ impl Explanation {
         self.report.passes()
     }
 
+    /// The vectors of the loops in lanes: elements at once, or why a loop has vectors of 128 bits.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let e = jit(|x: Var| x.sin()).explain(Tensor::full(&[100], 0.5)?)?;
+    /// assert_eq!(e.vectors().loops.len(), 1);
+    /// assert!(e.to_string().contains("== vectors"));
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    pub fn vectors(&self) -> &Vectors {
+        &self.report.vectors
+    }
+
     /// The table of memory as text.
     pub fn memory_plan(&self) -> String {
         self.report.plan.to_string()
@@ -183,6 +196,9 @@ impl fmt::Display for Explanation {
         }
         writeln!(f, "== kernels\n{}", self.kernels().trim_end())?;
         writeln!(f, "== passes on kernels\n{}", self.kernel_passes())?;
+        if let Target::Native(_) = self.report.target {
+            writeln!(f, "== vectors\n{}", self.vectors().to_string().trim_end())?;
+        }
         writeln!(f, "== memory\n{}", self.memory_plan().trim_end())?;
         writeln!(f, "{} bytes at most, arguments and results included", self.peak_bytes())?;
         writeln!(f, "== time")?;

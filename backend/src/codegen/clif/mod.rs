@@ -39,6 +39,7 @@ mod wide;
 
 pub(crate) use symbols::Symbols;
 
+use crate::codegen::vectors::Vectors;
 use crate::loop_ir::{Kernel, KernelId, Program};
 use crate::machine::MachineModel;
 use cranelift_codegen::Context;
@@ -69,6 +70,8 @@ pub struct CodeReport {
     pub code_bytes: usize,
     /// Bytes of workspace a call uses, spills between functions included.
     pub workspace_bytes: usize,
+    /// The vectors of its loops.
+    pub vectors: Vectors,
 }
 
 impl fmt::Display for CodeReport {
@@ -113,7 +116,8 @@ pub(crate) fn translate(
     for (id, kernel) in program.kernels() {
         let function = cx.kernel(&mut functions, program, (id, kernel), &kernels)?;
         if id.is_none() {
-            cx.report.code_bytes += functions.wide_bytes();
+            cx.report.vectors = functions.vectors();
+            cx.report.code_bytes += cx.report.vectors.wide_bytes();
             return Ok((function, cx.report));
         }
         kernels.push(function);

@@ -3,6 +3,8 @@
 //! An unknown symbol would be a panic in the linker, so symbols and declarations are made together:
 //! [`Symbols::of`] walks the program once and lists everything that its code can call.
 
+use crate::codegen::simd::Refused;
+use crate::codegen::vectors::{LaneLoop, Vectors};
 use crate::loop_ir::{Contract, Effect, ExternalSignature, Program, Stmt, Sums, visit};
 use crate::runtime::external_calls;
 use crate::runtime::gemm;
@@ -127,10 +129,8 @@ pub(crate) struct Functions<'a> {
     imported: OrderedMap<FuncId, FuncRef>,
     /// Constants in memory.
     constants: OrderedMap<Vec<i64>, DataId>,
-    /// The instructions that wide code may have.
-    isa: Isa,
-    /// Bytes of wide code.
-    wide: usize,
+    /// The vectors of loops so far, and the instructions that wide code may have.
+    vectors: Vectors,
 }
 
 impl<'a> Functions<'a> {
@@ -142,34 +142,32 @@ impl<'a> Functions<'a> {
             declared: OrderedMap::default(),
             imported: OrderedMap::default(),
             constants: OrderedMap::default(),
-            isa,
-            wide: 0,
+            vectors: Vectors { isa, loops: Vec::new() },
         }
     }
 
     /// Whether there is wide code for the machine.
-    pub(super) fn wide(&self) -> bool {
-        cfg!(all(target_arch = "x86_64", unix)) && self.isa == Isa::Avx512
-    }
-
-    /// A nest became wide code of so many bytes.
-    pub(super) fn taken(&mut self, bytes: usize) {
-        if std::env::var_os("WIDE_LOG").is_some() {
-            eprintln!("WIDE taken {bytes}");
-        }
-        self.wide += bytes;
-    }
-
-    /// A nest did not.
-    pub(super) fn refused(&mut self, why: &'static str) {
-        if std::env::var_os("WIDE_LOG").is_some() {
-            eprintln!("WIDE refused {why}");
+    pub(super) fn wide(&self) -> Result<(), Refused> {
+        match self.vectors.isa {
+            _ if !cfg!(all(target_arch = "x86_64", unix)) => {
+                Err(Refused("the machine has no others here"))
+            }
+            Isa::Avx512 => Ok(()),
+            Isa::Avx2 | Isa::Baseline => {
+                Err(Refused("there is no wide code for fewer instructions"))
+            }
         }
     }
 
-    /// Bytes of wide code.
-    pub(super) fn wide_bytes(&self) -> usize {
-        self.wide
+    /// A loop in lanes has these vectors.
+    pub(super) fn vectorized(&mut self, of: LaneLoop) {
+        self.vectors.loops.push(of);
+    }
+
+    /// The vectors of all loops.
+    pub(super) fn vectors(&mut self) -> Vectors {
+        let isa = self.vectors.isa;
+        std::mem::replace(&mut self.vectors, Vectors { isa, loops: Vec::new() })
     }
 
     /// The module.

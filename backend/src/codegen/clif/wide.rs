@@ -5,7 +5,8 @@ use super::scalar;
 use super::translate::Nest;
 use super::vector_value::Lanes;
 use crate::codegen::simd::{self, Refused, Word};
-use crate::loop_ir::{Arg, Stmt};
+use crate::codegen::vectors::{LaneCode, LaneLoop};
+use crate::loop_ir::{Arg, Extent, Stmt, visit};
 use cranelift_codegen::ir::{
     AbiParam, InstBuilder, MemFlagsData, Signature, StackSlotData, StackSlotKind, types,
 };
@@ -15,17 +16,29 @@ use tapeloom_ir::Problem;
 impl Nest<'_, '_, '_> {
     /// Takes a nest as wide code, if it can be; `false` leaves it to the caller.
     pub(super) fn wide(&mut self, stmt: &Stmt) -> Result<bool, Problem> {
-        if !self.functions.wide() || self.lanes.is_some() {
+        if self.lanes.is_some() {
             return Ok(false);
         }
-        let code = match self.wide_code(stmt) {
+        let (loops, row, bytes) = match self.wide_code(stmt) {
             Ok(code) => code,
             Err(Refused(why)) => {
-                self.functions.refused(why);
+                // Of a loop around others each of those is told by itself.
+                if let Stmt::For { lanes: 2.., .. } = stmt {
+                    self.vectorized(stmt, LaneCode::Narrow(why));
+                }
                 return Ok(false);
             }
         };
-        let (row, bytes) = code;
+        let mut bytes_of = bytes.len();
+        let mut n = loops.into_iter();
+        visit(std::slice::from_ref(stmt), &mut |s| {
+            if let (Stmt::For { lanes: 2.., .. }, Some(elements)) = (s, n.next()) {
+                self.vectorized(
+                    s,
+                    LaneCode::Wide { elements, bytes: std::mem::take(&mut bytes_of) },
+                );
+            }
+        });
         let size = (8 * row.len().max(1)) as u32;
         let data = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 4);
         let slot = self.b.create_sized_stack_slot(data);
@@ -58,11 +71,24 @@ impl Nest<'_, '_, '_> {
         Ok(true)
     }
 
-    fn wide_code(&self, stmt: &Stmt) -> Result<(Vec<Word>, Vec<u8>), Refused> {
+    fn vectorized(&mut self, stmt: &Stmt, code: LaneCode) {
+        if let Stmt::For { index, extent, lanes, .. } = stmt {
+            let extent = match extent {
+                Extent::Constant(n) => n.to_string(),
+                Extent::Scalar(arg) => format!("{arg}"),
+            };
+            let header = format!("for {index} in {extent} lanes {lanes}");
+            self.functions.vectorized(LaneLoop { kernel: self.p.name.clone(), header, code });
+        }
+    }
+
+    /// Elements of vectors by loop in lanes, words and bytes.
+    fn wide_code(&self, stmt: &Stmt) -> Result<(Vec<usize>, Vec<Word>, Vec<u8>), Refused> {
+        self.functions.wide()?;
         let in_memory = |b| matches!(self.cut.buffers[b], Promotion::Memory | Promotion::Unused);
         let unit = simd::select(self.p, stmt, &in_memory)?;
         let bytes = simd::emit(&unit.form).map_err(Refused)?;
-        Ok((unit.row, bytes))
+        Ok((unit.elements, unit.row, bytes))
     }
 
     /// A function of a row, of these bytes.
@@ -73,7 +99,6 @@ impl Nest<'_, '_, '_> {
         let failed = |e| Problem::internal(format!("wide code: {e}"));
         let id = module.declare_anonymous_function(&signature).map_err(failed)?;
         module.define_function_bytes(id, 64, bytes, &[]).map_err(failed)?;
-        self.functions.taken(bytes.len());
         Ok(self.functions.import(self.b.func, id))
     }
 }

@@ -19,6 +19,7 @@ use crate::sweeps::Sweep;
 use crate::target::{baseline, isa};
 use cranelift_entity::EntityRef;
 use std::collections::BTreeMap;
+use tapeloom_ir::prim::{Continuity, Library, LibraryFn, SignOf};
 use tapeloom_ir::{ArrayType, Code, Dtype, Isa, Literal, Scalar, Tensor};
 use target_lexicon::Triple;
 
@@ -269,6 +270,14 @@ fn program(seed: u64, codes: &[Code]) -> Program {
     Program { entry: k, ..Program::new("") }
 }
 
+extern "C" fn times(n: u32, x: f64) -> f64 {
+    f64::from(n) * x
+}
+
+extern "C" fn times_f32(n: u32, x: f32) -> f32 {
+    n as f32 * x
+}
+
 /// Codes of every kind, functions among them.
 fn codes() -> Vec<Code> {
     let mut all = Code::PLAIN.to_vec();
@@ -277,6 +286,12 @@ fn codes() -> Vec<Code> {
     // Those that cost little to interpret.
     let cheap = |code: &Code| code.row().library.is_some_and(|l| l.flops <= 40);
     all.extend(Scalar::ALL.iter().map(|s| s.row().code).filter(cheap));
+    // A function with a number, which belongs to what it is.
+    all.extend([2, 3].map(|n| {
+        let function = LibraryFn::Indexed { n, f64: times, f32: times_f32 };
+        let (continuity, sign) = (Continuity::Continuous, SignOf::Unknown);
+        Code::Library(Library { name: "times", flops: 1, continuity, sign, function })
+    }));
     all
 }
 

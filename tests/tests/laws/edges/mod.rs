@@ -9,6 +9,7 @@
 mod accuracy;
 mod choices;
 mod completeness;
+mod f32_errors;
 mod functions;
 mod narrow;
 mod table;

@@ -336,7 +336,7 @@ impl Select<'_> {
         let single = self.uniform;
         let n = if single { 1 } else { ty.n };
         let args: SmallVec<[Reg; 3]> = x.iter().copied().collect();
-        let key = Numbered::Function(library.name, Ty { lane: ty.lane, n }, args.clone());
+        let key = Numbered::Function(library.name, number, Ty { lane: ty.lane, n }, args.clone());
         if let Some(Some(made)) = self.numbers.get(&key) {
             return Ok(*made);
         }

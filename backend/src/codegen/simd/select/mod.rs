@@ -64,6 +64,8 @@ impl std::hash::Hash for FunctionOf {
 pub(crate) struct Unit {
     pub(crate) form: Form,
     pub(crate) row: Vec<Word>,
+    /// How many elements a vector of each loop in lanes has, in the order of the loops.
+    pub(crate) elements: Vec<usize>,
 }
 
 /// Bytes of the widest vector.
@@ -97,6 +99,7 @@ pub(crate) fn select(
         constants: OrderedMap::default(),
         numbers: OrderedMap::default(),
         homes: OrderedSet::default(),
+        elements: Vec::new(),
         prologue: Vec::new(),
         merge: None,
         uniform: true,
@@ -129,7 +132,7 @@ impl Val {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Numbered {
     Inst(Inst),
-    Function(&'static str, Ty, SmallVec<[Reg; 3]>),
+    Function(&'static str, Option<u32>, Ty, SmallVec<[Reg; 3]>),
 }
 
 /// What iterations of a loop in lanes take at once.
@@ -158,6 +161,8 @@ pub(super) struct Select<'a> {
     numbers: OrderedMap<Numbered, Option<Reg>>,
     /// Registers of variables: they are assigned again.
     homes: OrderedSet<Reg>,
+    /// Elements of the vectors of loops in lanes.
+    elements: Vec<usize>,
     /// What is made before everything else.
     prologue: Vec<Inst>,
     /// Where fewer elements are active than a vector has: those, and the variables that others fold into.
@@ -203,7 +208,7 @@ impl Select<'_> {
         if self.form.body.len() > MOST_INSTRUCTIONS {
             return Err(Refused("it is long"));
         }
-        Ok(Unit { form: self.form, row: self.row })
+        Ok(Unit { form: self.form, row: self.row, elements: self.elements })
     }
 
     fn push(&mut self, inst: Inst) {
@@ -287,7 +292,12 @@ impl Select<'_> {
             Stmt::Nest { body } => self.block(body),
             Stmt::For { index, extent: Extent::Constant(extent), lanes, body, .. } => {
                 match (*extent, *lanes) {
-                    (0, _) => Ok(()),
+                    (0, lanes) => {
+                        if lanes > 1 {
+                            self.elements.push(0);
+                        }
+                        Ok(())
+                    }
                     (_, 1) if self.lanes.is_some() => Err(Refused("a loop is in one in lanes")),
                     (extent, 1) => {
                         let of = self.form.loops.push(());

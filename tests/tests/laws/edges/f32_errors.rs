@@ -1,0 +1,33 @@
+//! Functions computed in f32: no sampled argument has a larger error than the table of all f32 says.
+//!
+//! `cargo run --release -p tapeloom-tests --bin ulp -- --write tests/data/edges/f32_ulp.txt` makes the table.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use tapeloom_tests::f32_errors::all;
+
+/// Every so manieth f32.
+const STEP: u32 = 49_999;
+
+#[test]
+fn f32_functions_are_as_near_as_the_table_says() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/edges/f32_ulp.txt");
+    let text = std::fs::read_to_string(file).unwrap();
+    let row = |line: &'_ str| -> (String, (f64, f32)) {
+        let words: Vec<&str> = line.split(' ').collect();
+        (words[0].to_owned(), (words[1].parse().unwrap(), words[3].parse().unwrap()))
+    };
+    let table: BTreeMap<String, (f64, f32)> = text.lines().map(row).collect();
+    assert_eq!(table.len(), all().len(), "a row for each function");
+    for f in all() {
+        let (bound, at) = table[f.name];
+        let there = f.error(at);
+        assert!(
+            (there - bound).abs() < 2e-3,
+            "{}: {there} at {at:e}, in the table {bound}",
+            f.name
+        );
+        let worst = f.worst(STEP);
+        assert!(worst.ulp < bound + 1e-3, "{}: {worst}, in the table {bound}", f.name);
+    }
+}
