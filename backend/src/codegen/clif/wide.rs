@@ -13,13 +13,21 @@ use cranelift_codegen::ir::{
 use cranelift_codegen::isa::CallConv;
 use tapeloom_ir::Problem;
 
+/// Code of a nest.
+struct WideCode {
+    /// Elements of a vector, for each loop in lanes.
+    elements: Vec<usize>,
+    row: Vec<Word>,
+    bytes: Vec<u8>,
+}
+
 impl Nest<'_, '_, '_> {
     /// Takes a nest as wide code, if it can be; `false` leaves it to the caller.
     pub(super) fn wide(&mut self, stmt: &Stmt) -> Result<bool, Problem> {
         if self.lanes.is_some() {
             return Ok(false);
         }
-        let (loops, row, bytes) = match self.wide_code(stmt) {
+        let WideCode { elements, row, bytes } = match self.wide_code(stmt) {
             Ok(code) => code,
             Err(Refused(why)) => {
                 // Of a loop around others each of those is told by itself.
@@ -30,7 +38,7 @@ impl Nest<'_, '_, '_> {
             }
         };
         let mut bytes_of = bytes.len();
-        let mut n = loops.into_iter();
+        let mut n = elements.into_iter();
         visit(std::slice::from_ref(stmt), &mut |s| {
             if let (Stmt::For { lanes: 2.., .. }, Some(elements)) = (s, n.next()) {
                 self.vectorized(
@@ -82,13 +90,12 @@ impl Nest<'_, '_, '_> {
         }
     }
 
-    /// Elements of vectors by loop in lanes, words and bytes.
-    fn wide_code(&self, stmt: &Stmt) -> Result<(Vec<usize>, Vec<Word>, Vec<u8>), Refused> {
+    fn wide_code(&self, stmt: &Stmt) -> Result<WideCode, Refused> {
         self.functions.wide()?;
         let in_memory = |b| matches!(self.cut.buffers[b], Promotion::Memory | Promotion::Unused);
         let unit = simd::select(self.p, stmt, &in_memory)?;
         let bytes = simd::emit(&unit.form).map_err(Refused)?;
-        Ok((unit.elements, unit.row, bytes))
+        Ok(WideCode { elements: unit.elements, row: unit.row, bytes })
     }
 
     /// A function of a row, of these bytes.
