@@ -12,6 +12,8 @@
 //! [`Refused`] says why.
 
 pub(crate) mod form;
+#[cfg(all(test, target_arch = "x86_64", unix))]
+mod guard_pages;
 mod recorded;
 mod regalloc;
 mod select;

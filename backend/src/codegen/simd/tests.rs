@@ -42,6 +42,7 @@ struct Generator<'a> {
     vars: Vec<VarId>,
     folded: Vec<VarId>,
     outputs: usize,
+    bare: bool,
 }
 
 impl Generator<'_> {
@@ -107,7 +108,11 @@ impl Generator<'_> {
             high += reach.max(0);
             a.terms.push((index, stride));
         }
-        a.offset = -low + self.r.below((SIZE as i64 - (high - low)).max(1) as usize) as i64;
+        let room = (SIZE as i64 - (high - low)).max(1);
+        // Where nothing is beside the nest, its accesses reach one end of the arrays.
+        let first =
+            if self.bare { self.r.of(&[0, room - 1]) } else { self.r.below(room as usize) as i64 };
+        a.offset = first - low;
         a
     }
 
@@ -227,8 +232,8 @@ impl Generator<'_> {
     }
 }
 
-/// A program of a nest.
-fn program(seed: u64, codes: &[Code]) -> Program {
+/// A program of a nest; a bare one has nothing beside it.
+pub(super) fn program(seed: u64, codes: &[Code], bare: bool) -> Program {
     let mut r = Random(seed);
     let dtypes = match r.below(5) {
         0 => vec![Dtype::F64],
@@ -248,10 +253,11 @@ fn program(seed: u64, codes: &[Code]) -> Program {
         vars: Vec::new(),
         folded: Vec::new(),
         outputs: 0,
+        bare,
     };
     g.inputs = (0..DTYPES.len()).map(|n| g.buffer(DTYPES[n], Place::Input(n))).collect();
     let mut body = Vec::new();
-    for _ in 0..g.r.below(4) {
+    for _ in 0..if bare { 0 } else { g.r.below(4) } {
         g.statement(&mut body, false);
     }
     let depth = g.r.below(3);
@@ -279,7 +285,7 @@ extern "C" fn times_f32(n: u32, x: f32) -> f32 {
 }
 
 /// Codes of every kind, functions among them.
-fn codes() -> Vec<Code> {
+pub(super) fn codes() -> Vec<Code> {
     let mut all = Code::PLAIN.to_vec();
     all.extend(DTYPES.map(Code::Convert));
     all.extend([-2, 3].map(Code::IntegerPow));
@@ -295,7 +301,7 @@ fn codes() -> Vec<Code> {
     all
 }
 
-fn arguments(r: &mut Random) -> Vec<Tensor> {
+pub(super) fn arguments(r: &mut Random) -> Vec<Tensor> {
     DTYPES
         .iter()
         .map(|d| {
@@ -314,7 +320,7 @@ fn arguments(r: &mut Random) -> Vec<Tensor> {
 }
 
 /// Gives the innermost loop lanes, as many as it may have up to a number.
-fn in_lanes(k: &Kernel, body: &mut [Stmt], most: usize) {
+pub(super) fn in_lanes(k: &Kernel, body: &mut [Stmt], most: usize) {
     for stmt in body {
         let innermost = !stmt.blocks().iter().any(|b| b.iter().any(|s| !s.blocks().is_empty()));
         if matches!(stmt, Stmt::For { .. }) && innermost {
@@ -330,7 +336,7 @@ fn in_lanes(k: &Kernel, body: &mut [Stmt], most: usize) {
 }
 
 /// Bits are equal, or both are nan.
-fn same(x: Literal, y: Literal) -> bool {
+pub(super) fn same(x: Literal, y: Literal) -> bool {
     x == y || x.dtype.is_float() && x.to_f64().is_nan() && y.to_f64().is_nan()
 }
 
@@ -344,7 +350,7 @@ fn random_nests() {
     let (mut taken, mut all) = (0, 0);
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
     for seed in Sweep::WideNests.seeds() {
-        let mut p = program(seed, &codes);
+        let mut p = program(seed, &codes, false);
         let most = Random(seed).of(&[2, 4, 8, 16, 16, 32, 32]);
         p.entry.rewrite(|k, body| in_lanes(k, body, most));
         assert_eq!(verify(&p), [], "seed {seed}\n{p}");

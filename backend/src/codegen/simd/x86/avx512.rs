@@ -202,7 +202,10 @@ impl Emit<'_> {
     pub(super) fn source(&mut self, reg: Reg, broadcast: bool) -> (MemoryOperand, Option<usize>) {
         match self.sources[reg] {
             Some(Source::Constant(lane, bits)) => {
-                let at = self.a.constant(&bits.to_le_bytes()[..lane.bytes()]);
+                let mut at = self.a.constant(&bits.to_le_bytes()[..lane.bytes()]);
+                if planted(Fault::WideConstant) {
+                    at = at.saturating_sub(lane.bytes());
+                }
                 (self.a.constant_operand(broadcast), Some(at))
             }
             Some(Source::Word(_, word)) => (self.word(word, broadcast), None),
@@ -273,7 +276,9 @@ impl Emit<'_> {
 
     /// Stores a result that is at home in the frame.
     pub(super) fn settle(&mut self, reg: Reg) {
-        if let Home::Slot(_) = self.allocation.homes[reg] {
+        if let Home::Slot(_) = self.allocation.homes[reg]
+            && !planted(Fault::WideSpill)
+        {
             let to = self.slot(reg);
             let store = Code::EVEX_Vmovups_zmmm512_k1z_zmm;
             self.put(Instruction::with2(store, to, sized(31, 64)));

@@ -1,0 +1,168 @@
+//! Wide code between pages that may not be touched.
+//!
+//! The address sanitiser does not see generated code. So each array of a nest lies at the end of its pages, and then at the
+//! beginning of them, with a page before and one behind that end the process if anything is read or written there. Elements
+//! that a mask leaves out may lie there.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+#![expect(unsafe_code, reason = "calls generated code beside pages that are protected")]
+
+use super::tests::{arguments, codes, in_lanes, program, same};
+use super::{Word, emit, select};
+use crate::codegen::clif::tests::Random;
+use crate::loop_ir::{Buffer, Place, Stmt, eval, visit};
+use cranelift_entity::EntityRef;
+use region::{Allocation, Protection};
+use tapeloom_ir::prim::LibraryFn;
+use tapeloom_ir::{Dtype, Isa, Literal, Tensor};
+
+/// How many nests.
+const NESTS: u64 = 300;
+
+/// Bytes with a forbidden page before and behind their pages.
+struct Guarded {
+    pages: Allocation,
+    /// Where they begin.
+    at: usize,
+}
+
+impl Guarded {
+    fn new(bytes: &[u8], at_end: bool) -> Guarded {
+        let page = region::page::size();
+        let room = bytes.len().next_multiple_of(page);
+        let mut pages = region::alloc(room + 2 * page, Protection::READ_WRITE).unwrap();
+        let at = if at_end { page + room - bytes.len() } else { page };
+        let base = pages.as_mut_ptr::<u8>();
+        // SAFETY: the bytes lie in the pages, and nothing refers to the two that are forbidden.
+        unsafe {
+            base.add(at).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+            for forbidden in [base, base.add(page + room)] {
+                region::protect(forbidden, page, Protection::NONE).unwrap();
+            }
+        }
+        Guarded { pages, at }
+    }
+
+    fn start(&mut self) -> *mut u8 {
+        // SAFETY: it is within the pages.
+        unsafe { self.pages.as_mut_ptr::<u8>().add(self.at) }
+    }
+}
+
+fn bytes(t: &Tensor) -> Vec<u8> {
+    let size = t.ty().dtype.bytes();
+    t.literals().flat_map(|x| x.bits.to_le_bytes()[..size].to_vec()).collect()
+}
+
+fn literal(dtype: Dtype, bytes: &[u8]) -> Literal {
+    let mut bits = [0; 8];
+    bits[..bytes.len()].copy_from_slice(bytes);
+    Literal { dtype, bits: u64::from_le_bytes(bits) }
+}
+
+/// The address of a function, and of the same on f32.
+fn address(function: LibraryFn, dtype: Dtype) -> usize {
+    let narrow = dtype == Dtype::F32;
+    match function {
+        LibraryFn::Unary { f64, f32, .. } => {
+            if narrow {
+                f32 as usize
+            } else {
+                f64 as usize
+            }
+        }
+        LibraryFn::Binary { f64, f32 } => {
+            if narrow {
+                f32 as usize
+            } else {
+                f64 as usize
+            }
+        }
+        LibraryFn::Ternary { f64, f32 } => {
+            if narrow {
+                f32 as usize
+            } else {
+                f64 as usize
+            }
+        }
+        LibraryFn::Indexed { f64, f32, .. } => {
+            if narrow {
+                f32 as usize
+            } else {
+                f64 as usize
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_outside_of_arrays_is_touched() {
+    if Isa::of_machine() < Isa::Avx512 {
+        return;
+    }
+    let codes = codes();
+    let args = arguments(&mut Random(5));
+    let mut run = 0;
+    for seed in 0..NESTS {
+        let mut p = program(seed, &codes, true);
+        let most = Random(seed).of(&[2, 4, 8, 16, 16, 32, 32]);
+        p.entry.rewrite(|k, body| in_lanes(k, body, most));
+        let mut nest = None;
+        visit(&p.entry.body, &mut |s| {
+            if nest.is_none() && matches!(s, Stmt::For { .. }) {
+                nest = Some(s.clone());
+            }
+        });
+        let Ok(unit) = select(&p.entry, &nest.unwrap(), &|_| true) else { continue };
+        let Ok(code) = emit(&unit.form) else { continue };
+        let wanted = eval(&p, &args).unwrap();
+        let mut text = region::alloc(code.len(), Protection::READ_WRITE).unwrap();
+        // SAFETY: the code fits in its pages, which become executable and are no longer written.
+        let f: extern "sysv64" fn(*mut u64) = unsafe {
+            text.as_mut_ptr::<u8>().copy_from_nonoverlapping(code.as_ptr(), code.len());
+            region::protect(text.as_ptr::<u8>(), code.len(), Protection::READ_EXECUTE).unwrap();
+            std::mem::transmute(text.as_ptr::<u8>())
+        };
+        for at_end in [true, false] {
+            let content = |b: &Buffer| match b.place {
+                Place::Input(n) => bytes(&args[n]),
+                _ => vec![0; b.ty.shape.elements() * b.ty.dtype.bytes()],
+            };
+            let guarded = |b| Guarded::new(&content(b), at_end);
+            let mut arrays: Vec<Guarded> = p.entry.buffers.values().map(guarded).collect();
+            let mut row = Vec::new();
+            for word in &unit.row {
+                row.push(match word {
+                    Word::Pointer(buffer, address) => {
+                        let size = p.entry.buffers[*buffer].ty.dtype.bytes();
+                        assert!(address.terms.is_empty() && address.dynamic.is_none());
+                        let start = arrays[buffer.index()].start() as u64;
+                        start.wrapping_add_signed(address.offset * size as i64)
+                    }
+                    Word::Function(_, of) => address(of.library.function, of.dtype) as u64,
+                    Word::Scalar(_) | Word::Var { .. } => panic!("a bare nest has no values"),
+                });
+            }
+            f(row.as_mut_ptr());
+            run += 1;
+            for (id, b) in &p.entry.buffers {
+                let Some(n) = b.place.output() else { continue };
+                let size = b.ty.dtype.bytes();
+                let start = arrays[id.index()].start();
+                for (i, want) in wanted[n].literals().enumerate() {
+                    let mut element = [0; 8];
+                    // SAFETY: the element lies in the array.
+                    unsafe {
+                        start.add(i * size).copy_to_nonoverlapping(element.as_mut_ptr(), size)
+                    };
+                    let got = literal(b.ty.dtype, &element[..size]);
+                    assert!(
+                        same(got, want),
+                        "seed {seed} output {n} element {i}: {got}, want {want}\n{p}"
+                    );
+                }
+            }
+        }
+    }
+    assert!(run > NESTS / 2, "only {run} runs");
+}
