@@ -181,15 +181,26 @@ pub(crate) struct Stream {
     pub(crate) word: usize,
     /// Outer loops with their strides in bytes.
     pub(crate) outer: SmallVec<[(LoopId, i64); 2]>,
+    /// A uniform whole number, and its stride in bytes.
+    pub(crate) computed: Option<(Reg, i64)>,
 }
 
 /// Which element is accessed, in bytes.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum At {
-    /// In a loop in lanes: the place in its streams, what an iteration adds, and a constant.
-    Lane { stream: usize, stride: i64, offset: i32 },
+    /// In a loop in lanes: the place in its streams, what an iteration adds, loops in it with their strides, and a constant.
+    Lane { stream: usize, stride: i64, inner: SmallVec<[(LoopId, i64); 2]>, offset: i32 },
     /// Outside of loops in lanes.
     Outer { stream: Stream, offset: i32 },
+}
+
+impl At {
+    fn read(&self) -> Option<Reg> {
+        match self {
+            At::Lane { .. } => None,
+            At::Outer { stream, .. } => stream.computed.map(|c| c.0),
+        }
+    }
 }
 
 /// How the elements of a vector lie in memory.
@@ -201,6 +212,17 @@ pub(crate) enum Access {
     One,
     /// So many bytes from one to the next.
     Strided(i64),
+    /// At these multiples of their size.
+    Places(Reg),
+}
+
+impl Access {
+    fn read(self) -> Option<Reg> {
+        match self {
+            Access::Places(places) => Some(places),
+            Access::Unit | Access::One | Access::Strided(_) => None,
+        }
+    }
 }
 
 /// Where the cold part of a function is taken.
@@ -449,11 +471,14 @@ impl Inst {
             | Inst::Logic { to, x, y, .. } => (Some(*to), of![*x, *y]),
             Inst::Fma { to, x, y, z, .. } => (Some(*to), of![*x, *y, *z]),
             Inst::Pick { to, mask, x, y, .. } => (Some(*to), of![*mask, *x, *y]),
-            Inst::Load { to, guard, .. } | Inst::LoadTruth { to, guard, .. } => {
-                (Some(*to), guard.iter().copied().collect())
+            Inst::Load { to, guard, at, access, .. }
+            | Inst::LoadTruth { to, guard, at, access, .. } => {
+                (Some(*to), guard.iter().copied().chain(access.read()).chain(at.read()).collect())
             }
-            Inst::Store { x, guard, .. } | Inst::StoreTruth { x, guard, .. } => {
-                (None, std::iter::once(*x).chain(guard.iter().copied()).collect())
+            Inst::Store { x, guard, at, access, .. }
+            | Inst::StoreTruth { x, guard, at, access, .. } => {
+                let places = access.read().into_iter().chain(at.read());
+                (None, std::iter::once(*x).chain(guard.iter().copied()).chain(places).collect())
             }
             Inst::Call { to, args, when, .. } => {
                 let mut read: SmallVec<[Reg; 4]> = args.iter().copied().collect();
@@ -463,9 +488,11 @@ impl Inst {
                 }
                 (Some(*to), read)
             }
+            Inst::Lanes { streams, .. } => {
+                (None, streams.iter().filter_map(|s| s.computed.map(|c| c.0)).collect())
+            }
             Inst::Loop { .. }
             | Inst::LoopEnd { .. }
-            | Inst::Lanes { .. }
             | Inst::LanesEnd { .. }
             | Inst::Active { .. } => (None, of![]),
         }

@@ -3,8 +3,8 @@
 use super::Refused;
 use crate::loop_ir::{BufferId, Extent, Stmt, visit};
 
-/// A nest of fewer elements is not worth a call.
-const LEAST_ELEMENTS: usize = 32;
+/// A nest of fewer statements, each counted for every element, is not worth a call.
+const LEAST_STATEMENTS: usize = 128;
 
 /// Refuses a nest that has a statement or an extent of another kind, an array in registers, or few elements.
 pub(super) fn acceptable(stmt: &Stmt, in_memory: &dyn Fn(BufferId) -> bool) -> Result<(), Refused> {
@@ -12,14 +12,13 @@ pub(super) fn acceptable(stmt: &Stmt, in_memory: &dyn Fn(BufferId) -> bool) -> R
         return Err(Refused("it is no loop"));
     }
     let mut refusal = None;
-    let mut elements = 0usize;
+    let mut statements = 0usize;
     visit(std::slice::from_ref(stmt), &mut |s| {
         let why = match s {
             Stmt::For { extent: Extent::Scalar(_), .. } => {
                 Some("an extent is known at run time only")
             }
             Stmt::For { carries, .. } if !carries.is_empty() => Some("a loop hands arrays on"),
-            Stmt::For { lanes: 1, body, .. } if !has_lanes(body) => Some("a loop has no lanes"),
             Stmt::For { .. }
             | Stmt::Nest { .. }
             | Stmt::Let { .. }
@@ -43,30 +42,41 @@ pub(super) fn acceptable(stmt: &Stmt, in_memory: &dyn Fn(BufferId) -> bool) -> R
     if let Some(why) = refusal {
         return Err(Refused(why));
     }
-    count(std::slice::from_ref(stmt), 1, &mut elements);
-    if elements < LEAST_ELEMENTS {
+    if without_lanes(stmt) {
+        return Err(Refused("a loop has no lanes"));
+    }
+    count(std::slice::from_ref(stmt), 1, false, &mut statements);
+    if statements < LEAST_STATEMENTS {
         return Err(Refused("it has few elements"));
     }
     Ok(())
 }
 
-fn has_lanes(body: &[Stmt]) -> bool {
-    let mut found = false;
-    visit(body, &mut |s| found |= matches!(s, Stmt::For { lanes: 2.., .. }));
-    found
+/// Whether a loop is neither in lanes, nor in or around one that is.
+fn without_lanes(stmt: &Stmt) -> bool {
+    match stmt {
+        Stmt::For { lanes: 2.., .. } => false,
+        Stmt::For { body, .. } => {
+            let mut found = false;
+            visit(body, &mut |s| found |= matches!(s, Stmt::For { lanes: 2.., .. }));
+            !found || body.iter().any(without_lanes)
+        }
+        _ => stmt.blocks().iter().any(|b| b.iter().any(without_lanes)),
+    }
 }
 
-/// The elements of all loops in lanes.
-fn count(body: &[Stmt], times: usize, elements: &mut usize) {
+/// The statements in loops in lanes, each as often as it runs.
+fn count(body: &[Stmt], times: usize, in_lanes: bool, statements: &mut usize) {
     for stmt in body {
-        let mut inner = times;
-        if let Stmt::For { extent: Extent::Constant(extent), lanes, .. } = stmt {
-            inner = times.saturating_mul(*extent);
-            if *lanes > 1 {
-                *elements = elements.saturating_add(inner);
-                continue;
+        let (mut inner, mut in_lanes) = (times, in_lanes);
+        match stmt {
+            Stmt::For { extent: Extent::Constant(extent), lanes, .. } => {
+                inner = times.saturating_mul(*extent);
+                in_lanes |= *lanes > 1;
             }
+            _ if in_lanes => *statements = statements.saturating_add(times),
+            _ => {}
         }
-        stmt.blocks().iter().for_each(|b| count(b, inner, elements));
+        stmt.blocks().iter().for_each(|b| count(b, inner, in_lanes, statements));
     }
 }

@@ -118,6 +118,7 @@ impl Select<'_> {
         body: &[Stmt],
     ) -> Result<(), Refused> {
         let at = self.form.body.len();
+        self.before = (self.open.len(), self.form.regs.len());
         self.push(Inst::Lanes { streams: Vec::new(), from, to, by });
         self.block(body)?;
         self.push(Inst::LanesEnd { to, by });

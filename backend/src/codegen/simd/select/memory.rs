@@ -1,40 +1,51 @@
 //! Loads and stores: pointers of the row, moved by loops.
 
-use super::{Refused, Select, Val, Word, class, lane, whole};
-use crate::codegen::simd::form::{Access, At, Inst, Reg, Stream, Ty};
+use super::{Refused, Select, VECTOR_BYTES, Val, Word, class, lane, whole};
+use crate::codegen::simd::form::{Access, At, Binary, Inst, Lane, LoopId, Reg, Stream, Ty};
 use crate::loop_ir::{Address, Arg, BufferId};
+use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
 
 impl Select<'_> {
-    /// Where an access goes, and how its elements lie.
-    pub(super) fn place(
+    /// Where an access goes: a place, the bytes from one iteration to the next, and places that differ by more than that.
+    fn place(
         &mut self,
         buffer: BufferId,
         address: &Address,
-    ) -> Result<(At, i64), Refused> {
+    ) -> Result<(At, i64, Option<Val>), Refused> {
         let size = self.k.buffers[buffer].ty.dtype.bytes() as i64;
         let mut outside = Address { offset: 0, terms: Vec::new(), dynamic: None };
-        let mut stream = Stream { word: 0, outer: SmallVec::new() };
+        let mut stream = Stream { word: 0, outer: SmallVec::new(), computed: None };
+        let mut inner: SmallVec<[(LoopId, i64); 2]> = SmallVec::new();
         let mut stride = 0i64;
         let bytes = |elements: i64| elements.wrapping_mul(size);
         for (index, step) in &address.terms {
             if self.lanes.is_some_and(|s| s.index == *index) {
                 stride = stride.wrapping_add(bytes(*step));
-            } else if let Some((_, of)) = self.open.iter().find(|o| o.0 == *index) {
-                stream.outer.push((*of, bytes(*step)));
+            } else if let Some(at) = self.open.iter().position(|o| o.0 == *index) {
+                let in_lanes = self.lanes.is_some() && at >= self.before.0;
+                let to = if in_lanes { &mut inner } else { &mut stream.outer };
+                to.push((self.open[at].1, bytes(*step)));
             } else {
                 outside.terms.push((*index, *step));
             }
         }
+        let mut places = None;
         match address.dynamic {
             None => {}
-            Some(Arg::Scalar(s)) if self.made.contains(&s) => {
-                return Err(Refused("a place is computed"));
-            }
-            Some(Arg::Var(v)) if self.assigned.contains(&v) => {
-                return Err(Refused("a place is computed"));
-            }
             Some(Arg::Index(_)) => return Err(Refused("a place is an index")),
+            Some(arg) if self.inside(arg) => {
+                let computed = self.arg(arg)?;
+                let reg = computed.at(0);
+                // What a loop in lanes finds is a part of its pointers.
+                let found = self.lanes.is_none() || reg.index() < self.before.1;
+                if computed.uniform && found && !self.homes.contains(&reg) {
+                    stream.computed = Some((reg, size));
+                } else {
+                    places = Some(self.places(computed, stride / size)?);
+                    stride = 0;
+                }
+            }
             Some(from_outside) => outside.dynamic = Some(from_outside),
         }
         let offset = match i32::try_from(bytes(address.offset)) {
@@ -49,7 +60,7 @@ impl Select<'_> {
         }
         stream.word = self.word(Word::Pointer(buffer, outside));
         if self.lanes.is_none() {
-            return Ok((At::Outer { stream, offset }, 0));
+            return Ok((At::Outer { stream, offset }, 0, places));
         }
         let stream = match self.streams.iter().position(|s| *s == stream) {
             Some(i) => i,
@@ -58,20 +69,59 @@ impl Select<'_> {
                 self.streams.len() - 1
             }
         };
-        Ok((At::Lane { stream, stride, offset }, stride))
+        Ok((At::Lane { stream, stride, inner, offset }, stride, places))
+    }
+
+    /// Whether a number is made in the nest.
+    fn inside(&self, arg: Arg) -> bool {
+        match arg {
+            Arg::Scalar(s) => self.made.contains(&s),
+            Arg::Var(v) => self.assigned.contains(&v),
+            Arg::Index(_) | Arg::Literal(_) => false,
+        }
+    }
+
+    /// Elements from the pointer, for each iteration: what is computed, and steps of the loop in lanes.
+    fn places(&mut self, computed: Val, step: i64) -> Result<Val, Refused> {
+        let Some(strip) = self.lanes else {
+            return Err(Refused("a place outside of lanes is a variable"));
+        };
+        if step == 0 {
+            return Ok(computed);
+        }
+        let (index, ty) = (self.lane_index(strip), Ty { lane: Lane::I64, n: strip.n });
+        let step = self.constant(Lane::I64, step as u64);
+        let place = |s: &mut Self, unit: usize| {
+            let moved = s.binary(Binary::Mul, ty, index.at(unit), step);
+            s.binary(Binary::Add, ty, moved, computed.at(unit))
+        };
+        let regs = (0..strip.units).map(|unit| place(self, unit)).collect();
+        Ok(Val { regs, uniform: false })
     }
 
     /// The place of a vector of the strip, and how its elements lie.
-    pub(super) fn unit(&self, at: &At, unit: usize, size: usize) -> Result<(At, Access), Refused> {
+    fn unit(
+        &self,
+        (at, stride, places): &(At, i64, Option<Val>),
+        unit: usize,
+        size: usize,
+    ) -> Result<(At, Access), Refused> {
         let Some(strip) = self.lanes else { return Ok((at.clone(), Access::One)) };
-        let At::Lane { stream, stride, offset } = *at else { return Err(Refused("a place")) };
-        if stride == 0 {
+        if let Some(places) = places {
+            if strip.n * 8 > VECTOR_BYTES {
+                return Err(Refused("places are more than a vector has"));
+            }
+            return Ok((at.clone(), Access::Places(places.at(unit))));
+        }
+        let At::Lane { stream, inner, offset, .. } = at else { return Err(Refused("a place")) };
+        if *stride == 0 {
             return Ok((at.clone(), Access::One));
         }
-        let moved = i64::from(offset) + stride * (unit * strip.n) as i64;
+        let moved = i64::from(*offset) + stride * (unit * strip.n) as i64;
         let offset = i32::try_from(moved).map_err(|_| Refused("a stride is long"))?;
-        let access = if stride == size as i64 { Access::Unit } else { Access::Strided(stride) };
-        Ok((At::Lane { stream, stride, offset }, access))
+        let access = if *stride == size as i64 { Access::Unit } else { Access::Strided(*stride) };
+        let (stream, stride, inner) = (*stream, *stride, inner.clone());
+        Ok((At::Lane { stream, stride, inner, offset }, access))
     }
 
     pub(super) fn load(
@@ -82,14 +132,15 @@ impl Select<'_> {
     ) -> Result<Val, Refused> {
         let guard = guard.map(|g| self.arg(g)).transpose()?;
         let dtype = self.k.buffers[buffer].ty.dtype;
-        let (at, stride) = self.place(buffer, address)?;
+        let place = self.place(buffer, address)?;
         let single = self.lanes.is_none();
-        let uniform = single || (stride == 0 && guard.as_ref().is_none_or(|g| g.uniform));
+        let one = place.1 == 0 && place.2.is_none();
+        let uniform = single || (one && guard.as_ref().is_none_or(|g| g.uniform));
         let units = if uniform { 1 } else { self.lanes.map_or(1, |s| s.units) };
         let n = if uniform { 1 } else { self.lanes.map_or(1, |s| s.n) };
         let mut regs: SmallVec<[Reg; 2]> = SmallVec::new();
         for unit in 0..units {
-            let (at, access) = self.unit(&at, unit, dtype.bytes())?;
+            let (at, access) = self.unit(&place, unit, dtype.bytes())?;
             let guard = guard.as_ref().map(|g| g.at(unit));
             let to = self.form.regs.push(class(dtype));
             self.push(match lane(dtype) {
@@ -97,8 +148,8 @@ impl Select<'_> {
                     let ty = if uniform { whole(lane) } else { Ty { lane, n } };
                     Inst::Load { ty, to, at, access, guard }
                 }
-                None if matches!(access, Access::Strided(_)) => {
-                    return Err(Refused("truths are strided"));
+                None if matches!(access, Access::Strided(_) | Access::Places(_)) => {
+                    return Err(Refused("truths are not side by side"));
                 }
                 None => Inst::LoadTruth { n, to, at, access, guard },
             });
@@ -117,19 +168,19 @@ impl Select<'_> {
         let value = self.arg(value)?;
         let guard = guard.map(|g| self.arg(g)).transpose()?;
         let dtype = self.k.buffers[buffer].ty.dtype;
-        let (at, stride) = self.place(buffer, address)?;
+        let place = self.place(buffer, address)?;
         let strip = self.lanes;
-        if strip.is_some() && stride == 0 {
+        if strip.is_some() && place.1 == 0 && place.2.is_none() {
             return Err(Refused("iterations store to one element"));
         }
         for unit in 0..strip.map_or(1, |s| s.units) {
             let n = strip.map_or(1, |s| s.n);
-            let (at, access) = self.unit(&at, unit, dtype.bytes())?;
+            let (at, access) = self.unit(&place, unit, dtype.bytes())?;
             let (x, guard) = (value.at(unit), guard.as_ref().map(|g| g.at(unit)));
             self.push(match lane(dtype) {
                 Some(lane) => Inst::Store { ty: Ty { lane, n }, x, at, access, guard },
-                None if matches!(access, Access::Strided(_)) => {
-                    return Err(Refused("truths are strided"));
+                None if matches!(access, Access::Strided(_) | Access::Places(_)) => {
+                    return Err(Refused("truths are not side by side"));
                 }
                 None => Inst::StoreTruth { n, x, at, access, guard },
             });

@@ -96,6 +96,7 @@ pub(crate) fn select(
         open: Vec::new(),
         lanes: None,
         streams: Vec::new(),
+        before: (0, 0),
         constants: OrderedMap::default(),
         numbers: OrderedMap::default(),
         homes: OrderedSet::default(),
@@ -156,6 +157,8 @@ pub(super) struct Select<'a> {
     lanes: Option<Strip>,
     /// Where accesses of the loop in lanes go.
     streams: Vec<Stream>,
+    /// How many loops and registers there were before it.
+    before: (usize, usize),
     constants: OrderedMap<(Lane, u64), Reg>,
     /// What has been made in the blocks around, in order; nothing where it got another use.
     numbers: OrderedMap<Numbered, Option<Reg>>,
@@ -298,7 +301,6 @@ impl Select<'_> {
                         }
                         Ok(())
                     }
-                    (_, 1) if self.lanes.is_some() => Err(Refused("a loop is in one in lanes")),
                     (extent, 1) => {
                         let of = self.form.loops.push(());
                         self.push(Inst::Loop { of, extent });

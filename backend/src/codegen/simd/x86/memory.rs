@@ -1,6 +1,6 @@
 //! Loops in lanes, their streams, loads and stores.
 
-use super::super::form::{Access, At, Lane, Reg, Stream, Ty};
+use super::super::form::{Access, At, LoopId, Reg, Stream, Ty};
 use super::avx512::{ACTIVE, Emit, STREAMS, memory, sized};
 use super::codes::{Does, broadcast_code, store_one};
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
@@ -50,6 +50,13 @@ impl Emit<'_> {
             self.put(Instruction::with3(Code::Imul_r64_rm64_imm32, Register::R15, counter, bytes));
             self.put(Instruction::with2(Code::Add_r64_rm64, to, Register::R15));
         }
+        if let Some((reg, bytes)) = stream.computed {
+            let from = sized(self.vector(reg, 29), 16);
+            let (by, r15) = (bytes as i32, Register::R15);
+            self.put(Instruction::with2(Code::EVEX_Vmovq_rm64_xmm, r15, from));
+            self.put(Instruction::with3(Code::Imul_r64_rm64_imm32, r15, r15, by));
+            self.put(Instruction::with2(Code::Add_r64_rm64, to, r15));
+        }
         Ok(())
     }
 
@@ -62,7 +69,7 @@ impl Emit<'_> {
                 }
                 (Register::R14, Register::None, 1, i64::from(*offset))
             }
-            At::Lane { stream, stride, offset } => {
+            At::Lane { stream, stride, inner, offset } => {
                 let home = self.streams.get(*stream).copied().flatten();
                 let base = match home {
                     Some(base) => base,
@@ -73,6 +80,7 @@ impl Emit<'_> {
                     }
                 };
                 let offset = i64::from(*offset);
+                let base = if inner.is_empty() { base } else { self.moved(base, inner) };
                 match *stride {
                     0 => (base, Register::None, 1, offset),
                     1 | 2 | 4 | 8 if !apart => (base, Register::RAX, *stride as u32, offset),
@@ -86,6 +94,24 @@ impl Emit<'_> {
                 }
             }
         }
+    }
+
+    /// A pointer moved by loops in the loop in lanes, in r15.
+    fn moved(&mut self, base: Register, inner: &[(LoopId, i64)]) -> Register {
+        let (r14, r15) = (Register::R14, Register::R15);
+        if base != r15 {
+            self.put(Instruction::with2(Code::Mov_r64_rm64, r15, base));
+        }
+        for (of, bytes) in inner {
+            let Ok(bytes) = i32::try_from(*bytes) else {
+                self.a.fail("a stride is long".to_owned());
+                break;
+            };
+            let counter = self.counter(*of);
+            self.put(Instruction::with3(Code::Imul_r64_rm64_imm32, r14, counter, bytes));
+            self.put(Instruction::with2(Code::Add_r64_rm64, r15, r14));
+        }
+        r15
     }
 
     fn place(&mut self, at: &At) -> MemoryOperand {
@@ -116,18 +142,39 @@ impl Emit<'_> {
         }
     }
 
-    /// Offsets of strided elements, in zmm29.
-    fn offsets(&mut self, lane: Lane, stride: i64, n: usize) {
-        let bytes: Vec<u8> = if lane.bytes() == 8 {
-            (0..8).flat_map(|i: i64| (i * stride).to_le_bytes()).collect()
-        } else {
-            (0..16).flat_map(|i: i32| (i * stride as i32).to_le_bytes()).collect()
+    /// Elements that are apart: the instruction, and the operand with a vector of places.
+    fn apart(&mut self, ty: Ty, at: &At, access: Access, does: [Does; 2]) -> (Code, MemoryOperand) {
+        let [near, far] = does;
+        let (does, places, scale, bytes) = match access {
+            Access::Places(places) => (
+                far,
+                self.vector(places, 29),
+                ty.lane.bytes() as u32,
+                8 * ty.n.max(16 / ty.lane.bytes()),
+            ),
+            Access::Strided(stride) => {
+                let offset = |i: i64| (i * stride).to_le_bytes();
+                let offsets: Vec<u8> = if ty.lane.bytes() == 8 {
+                    (0..8).flat_map(offset).collect()
+                } else {
+                    (0..16).flat_map(|i| offset(i)[..4].to_vec()).collect()
+                };
+                let constant = Some(self.a.constant(&offsets));
+                let from = self.a.constant_operand(false);
+                let load = Code::EVEX_Vmovups_zmm_k1z_zmmm512;
+                let made = Instruction::with2(load, sized(29, 64), from);
+                self.put_with(made, constant, None, false);
+                (near, 29, 1, ty.bytes().max(16))
+            }
+            Access::Unit | Access::One => {
+                self.a.fail("elements are side by side".to_owned());
+                (near, 29, 1, 64)
+            }
         };
-        let _ = n;
-        let constant = self.a.constant(&bytes);
-        let from = self.a.constant_operand(false);
-        let load = Code::EVEX_Vmovups_zmm_k1z_zmmm512;
-        self.put_with(Instruction::with2(load, sized(29, 64), from), Some(constant), None, false);
+        let code = self.known(does, ty);
+        let (base, _, _, offset) = self.address(at, true);
+        let none = Register::None;
+        (code, MemoryOperand::new(base, sized(places, bytes), scale, offset, 1, false, none))
     }
 
     pub(super) fn load(&mut self, ty: Ty, to: Reg, at: &At, access: Access, guard: Option<Reg>) {
@@ -147,22 +194,25 @@ impl Emit<'_> {
                 let made = Instruction::with2(code, sized(r, ty.bytes()), from);
                 self.put_with(made, None, mask, mask.is_some());
             }
-            Access::Strided(stride) => {
+            Access::Strided(_) | Access::Places(_) => {
                 let mask = self.access_mask(ty.n, guard).unwrap_or(ACTIVE);
                 // Elements that are not read are zero; the instruction clears its mask.
                 if mask != Register::K1 {
                     self.put(Instruction::with2(Code::VEX_Kmovw_kr_km16, Register::K1, mask));
                 }
-                self.offsets(ty.lane, stride, ty.n);
-                let (base, _, _, offset) = self.address(at, true);
+                let (code, from) = self.apart(ty, at, access, [Does::Gather, Does::GatherFar]);
+                // Not where the places are.
+                let places = from.index.number() == usize::from(r);
+                let into = if places { 31 } else { r };
                 let clear = Code::EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32;
-                let whole = sized(r, 64);
+                let whole = sized(into, 64);
                 self.put(Instruction::with3(clear, whole, whole, whole));
-                let code = self.known(Does::Gather, ty);
-                let index = sized(29, ty.bytes());
-                let from = MemoryOperand::new(base, index, 1, offset, 1, false, Register::None);
-                let made = Instruction::with2(code, sized(r, ty.bytes()), from);
+                let made = Instruction::with2(code, sized(into, ty.bytes()), from);
                 self.put_with(made, None, Some(Register::K1), false);
+                if places {
+                    let copy = Code::EVEX_Vmovaps_zmm_k1z_zmmm512;
+                    self.put(Instruction::with2(copy, sized(r, 64), whole));
+                }
             }
         }
         self.settle(to);
@@ -183,16 +233,12 @@ impl Emit<'_> {
                 let made = Instruction::with2(code, to, sized(x, ty.bytes()));
                 self.put_with(made, None, mask, false);
             }
-            Access::Strided(stride) => {
+            Access::Strided(_) | Access::Places(_) => {
                 let mask = mask.unwrap_or(ACTIVE);
                 if mask != Register::K1 {
                     self.put(Instruction::with2(Code::VEX_Kmovw_kr_km16, Register::K1, mask));
                 }
-                self.offsets(ty.lane, stride, ty.n);
-                let (base, _, _, offset) = self.address(at, true);
-                let code = self.known(Does::Scatter, ty);
-                let index = sized(29, ty.bytes());
-                let to = MemoryOperand::new(base, index, 1, offset, 1, false, Register::None);
+                let (code, to) = self.apart(ty, at, access, [Does::Scatter, Does::ScatterFar]);
                 let made = Instruction::with2(code, to, sized(x, ty.bytes()));
                 self.put_with(made, None, Some(Register::K1), false);
             }
@@ -238,7 +284,7 @@ impl Emit<'_> {
                 let both = Code::VEX_Kandw_kr_kr_kr;
                 self.put(Instruction::with3(both, r, Register::K1, guard));
             }
-            (Access::Unit | Access::Strided(_), _) => {
+            (Access::Unit | Access::Strided(_) | Access::Places(_), _) => {
                 let from = self.place(at);
                 let made = Instruction::with2(load, bytes, from);
                 self.put_with(made, None, Some(mask.unwrap_or(ACTIVE)), true);
