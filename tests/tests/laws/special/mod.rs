@@ -3,7 +3,7 @@
 //!
 //! An error is counted in units of the last place of the value, or of what the value is small beside: the amplitude
 //! of a wave, the terms of a derivative of second order that cancel. Far in a tail, where the value is an exponential of
-//! hundreds, a rounding of the arguments alone is worth as many units; there the unit is larger by |ln value|.
+//! hundreds, a rounding of the arguments alone is worth as many units; there the unit is larger by abs(ln value).
 
 mod data;
 mod programs;
@@ -234,8 +234,8 @@ fn table() -> String {
         .collect();
     for stated in FUNCTIONS {
         let beside = match (stated.tails, (stated.beside)(&[3.0, 3.0, 0.5], 0.1) > 0.0) {
-            (true, true) => "terms that cancel, and |ln value|",
-            (true, false) => "|ln value|",
+            (true, true) => "terms that cancel, and abs(ln value)",
+            (true, false) => "abs(ln value)",
             (false, _) if stated.name.starts_with("bessel") => "amplitude",
             (false, _) => "",
         };

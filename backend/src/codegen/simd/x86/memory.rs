@@ -202,7 +202,7 @@ impl Emit<'_> {
                 }
                 let (code, from) = self.apart(ty, at, access, [Does::Gather, Does::GatherFar]);
                 // Not where the places are.
-                let places = from.index.number() == usize::from(r);
+                let places = [16, 32, 64].iter().any(|bytes| from.index == sized(r, *bytes));
                 let into = if places { 31 } else { r };
                 let clear = Code::EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32;
                 let whole = sized(into, 64);
