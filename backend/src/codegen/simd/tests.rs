@@ -431,6 +431,5 @@ fn random_nests() {
             }
         }
     }
-    println!("{taken} of {all} nests are taken: {reasons:?}");
     assert!(taken * 3 > all, "{taken} of {all} nests are taken: {reasons:?}");
 }

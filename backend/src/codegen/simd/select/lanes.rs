@@ -23,7 +23,7 @@ impl Select<'_> {
             return Err(Refused("lanes are in lanes"));
         }
         let folds = folds(body);
-        let sizes = self.sizes(index, body);
+        let sizes = self.sizes(body);
         let natural = VECTOR_BYTES / sizes.1;
         let (n, units) = match folds.is_empty() {
             true => (natural, 1),
@@ -130,7 +130,7 @@ impl Select<'_> {
     }
 
     /// The least and the most bytes of an element in a loop; bools have none.
-    pub(super) fn sizes(&self, index: IndexId, body: &[Stmt]) -> (usize, usize) {
+    pub(super) fn sizes(&self, body: &[Stmt]) -> (usize, usize) {
         let (mut least, mut most) = (8, 4);
         let mut dtype = |d: Dtype| {
             if let Some(lane) = lane(d) {
@@ -142,16 +142,15 @@ impl Select<'_> {
             let shape = s.shape();
             shape.defines.iter().for_each(|v| dtype(self.k.scalars[*v]));
             shape.assigns.iter().for_each(|(v, _)| dtype(self.k.vars[*v]));
+            // Not indices of addresses: those are no values.
             if matches!(shape.flow, Flow::Straight) {
-                s.args(&mut |a| match a {
-                    // An index of a loop around is uniform, but converted where it stands.
-                    Arg::Index(_) | Arg::Scalar(_) | Arg::Var(_) => dtype(self.k.dtype(a)),
+                shape.operands.iter().for_each(|a| match a {
+                    Arg::Index(_) | Arg::Scalar(_) | Arg::Var(_) => dtype(self.k.dtype(*a)),
                     Arg::Literal(_) => {}
                 });
             }
             s.accesses(&mut |a| dtype(self.k.buffers[a.held.buffer].ty.dtype));
         });
-        let _ = index;
         (least, most)
     }
 

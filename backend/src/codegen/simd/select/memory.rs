@@ -86,6 +86,9 @@ impl Select<'_> {
         let Some(strip) = self.lanes else {
             return Err(Refused("a place outside of lanes is a variable"));
         };
+        if strip.n * 8 > VECTOR_BYTES {
+            return Err(Refused("places are more than a vector has"));
+        }
         if step == 0 {
             return Ok(computed);
         }
@@ -108,9 +111,6 @@ impl Select<'_> {
     ) -> Result<(At, Access), Refused> {
         let Some(strip) = self.lanes else { return Ok((at.clone(), Access::One)) };
         if let Some(places) = places {
-            if strip.n * 8 > VECTOR_BYTES {
-                return Err(Refused("places are more than a vector has"));
-            }
             return Ok((at.clone(), Access::Places(places.at(unit))));
         }
         let At::Lane { stream, inner, offset, .. } = at else { return Err(Refused("a place")) };
