@@ -29,8 +29,12 @@ pub trait ExpFormat: Sized + 'static {
     const EXP2: &'static [Self];
     /// Where `2ˣ` and `2⁻ˣ` are normal numbers.
     const NORMAL_OF_TWO: Self;
+    /// From here on `1 - 2 / (e²ˣ + 1)` loses nothing.
+    const TANH_IS_LARGE: Self;
     /// From here on tanh is 1.
     const TANH_IS_ONE: Self;
+    /// `(tanh x / x - 1) / x²` in x², below 5/8.
+    const TANH: &'static [Self];
 }
 
 impl ExpFormat for f64 {
@@ -55,7 +59,21 @@ impl ExpFormat for f64 {
         1.371_886_938_203_545_8e-12,
     ];
     const NORMAL_OF_TWO: f64 = 1022.0;
+    const TANH_IS_LARGE: f64 = 0.625;
     const TANH_IS_ONE: f64 = 22.0;
+    const TANH: &'static [f64] = &[
+        -0.333_333_333_333_328_54,
+        0.133_333_333_332_620_87,
+        -0.053_968_253_931_264_67,
+        0.021_869_487_576_017_463,
+        -0.008_863_221_001_601_166,
+        0.003_591_989_165_642_56,
+        -0.001_454_958_837_298_711_8,
+        0.000_586_316_411_927_462_7,
+        -0.000_228_563_961_497_999,
+        7.714_409_383_706_066e-5,
+        -1.607_244_137_056_121_5e-5,
+    ];
 }
 
 impl ExpFormat for f32 {
@@ -69,7 +87,10 @@ impl ExpFormat for f32 {
     const EXP2: &'static [f32] =
         &[0.240_226_5, 0.055_504_11, 0.009_618_083, 0.001_333_348_3, 0.000_154_531_65, 1.530_34e-5];
     const NORMAL_OF_TWO: f32 = 126.0;
+    const TANH_IS_LARGE: f32 = 0.625;
     const TANH_IS_ONE: f32 = 10.0;
+    const TANH: &'static [f32] =
+        &[-0.333_332_8, 0.133_314_4, -0.053_739_574, 0.020_638_684, -0.005_704_597];
 }
 
 /// `x = k ln 2 + r + c`
@@ -271,15 +292,13 @@ impl Parted for Tanh {
 
     #[inline(always)]
     fn straight<N: Number>(x: N) -> N {
-        let [half, one, two, most] =
-            [N::Float::HALF, N::Float::ONE, N::Float::TWO, N::Float::TANH_IS_ONE].map(N::of);
+        let [one, two, most] = [N::Float::ONE, N::Float::TWO, N::Float::TANH_IS_ONE].map(N::of);
         // Beyond it is 1; NaN is not beyond.
         let a = N::pick(x.abs().gt(most), most, x.abs());
-        // e / (e + 2) near 0, where 1 - 2 / (e + 2) would cancel.
-        let e = Expm1::straight(two * a);
-        let large = a.gt(half);
-        let part = N::pick(large, two, e) / (e + two);
-        N::pick(large, one - part, part).copysign(x)
+        let square = a * a;
+        let small = (a * square).fma(series(N::Float::TANH, square), a);
+        let large = one - two / (Exp::straight(a + a) + one);
+        N::pick(a.gt(N::of(N::Float::TANH_IS_LARGE)), large, small).copysign(x)
     }
 
     fn beyond(x: f64) -> f64 {
@@ -287,7 +306,7 @@ impl Parted for Tanh {
     }
 }
 
-/// The hyperbolic tangent, within 2.2 ulp.
+/// The hyperbolic tangent, within 1.4 ulp.
 ///
 /// Domain: all reals, odd. `tanh(±0) = ±0`, `tanh(±∞) = ±1`, NaN for NaN.
 #[must_use]

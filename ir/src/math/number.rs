@@ -208,14 +208,16 @@ pub(super) fn two_sum<N: Number>(a: N, b: N) -> (N, N) {
     (sum, (a - (sum - of_b)) + (b - of_b))
 }
 
-/// `c₀ + c₁x + c₂x² + …`, by Horner's rule on the even and on the odd powers side by side.
-///
-/// Of an even number of coefficients.
+/// `c₀ + c₁x + c₂x² + …`, by Horner's rule on the even and on the odd powers side by side; of two coefficients or more.
 #[inline(always)]
 pub(super) fn series<N: Number>(c: &[N::Float], x: N) -> N {
     let square = x * x;
-    let mut i = c.len() - 2;
-    let (mut even, mut odd) = (N::of(c[i]), N::of(c[i + 1]));
+    let last = c.len() - 1;
+    let (mut even, mut odd, mut i) = (N::of(c[last - 1]), N::of(c[last]), last - 1);
+    if last % 2 == 0 {
+        even = odd.fma(square, N::of(c[last - 2]));
+        (odd, i) = (N::of(c[last - 1]), last - 2);
+    }
     while i > 0 {
         i -= 2;
         even = even.fma(square, N::of(c[i]));
