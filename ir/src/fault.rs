@@ -50,7 +50,7 @@ faults! {
     ClampF32 = "clamp-f32", "lanes of f32 forget the upper bound of a clamp", "laws::edges";
     WideZero = "wide-zero", "wide code takes the sign of the first operand for an extreme", "laws::native";
     WideMerge = "wide-merge", "the last vector of wide code folds elements that are not active", "random::fuzz";
-    WideSpill = "wide-spill", "values of wide code that have no register are not stored in the frame", "laws";
+    WideSpill = "wide-spill", "values of wide code that have no register are not stored in the frame", "laws::native";
     WideConstant = "wide-constant", "constants of wide code are those before them", "random::fuzz";
     Partial = "partial", "the partial derivative of atan2 by its second operand has the wrong sign", "laws::conformance";
     RewriteRow = "rewrite-row", "the right-hand side of `(sub x (neg y))` is `(sub x y)`", "laws::rewrites";
