@@ -101,7 +101,10 @@ pub use ops::functions::*;
 pub use quadrature::{Precision, quad};
 pub use sized::Unique;
 pub use state::Ref;
-pub use tapeloom_backend::{MachineModel, Rematerialized, TapePlan, Target, accelerator, layout};
+pub use tapeloom_backend::{
+    LaneCode, LaneLoop, MachineModel, Rematerialized, TapePlan, Target, Vectors, accelerator,
+    layout,
+};
 pub use tapeloom_derive::Tree;
 pub use tapeloom_ir::{
     ArrayType, Cancel, Dtype, Element, Kind, LoopCount, Policy, Problem, Shape, Tensor,

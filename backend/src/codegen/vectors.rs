@@ -9,15 +9,17 @@ use tapeloom_ir::Isa;
 /// ```
 /// use tapeloom_backend::Vectors;
 /// use tapeloom_ir::Isa;
-/// let none = Vectors { isa: Isa::Baseline, loops: Vec::new() };
+/// let none = Vectors { isa: Isa::Baseline, loops: Vec::new(), wide_bytes: 0 };
 /// assert_eq!(none.to_string(), "baseline: no loop is in lanes\n");
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Vectors {
     /// The instruction set that the code is for.
     pub isa: Isa,
-    /// The loops in lanes, as they come.
+    /// The loops in lanes, in the order of their code.
     pub loops: Vec<LaneLoop>,
+    /// Bytes of the code that has vectors of the instruction set.
+    pub wide_bytes: usize,
 }
 
 /// A loop in lanes.
@@ -25,7 +27,7 @@ pub struct Vectors {
 pub struct LaneLoop {
     /// The kernel that it is in.
     pub kernel: String,
-    /// How it begins: `for i0 in 100 lanes 16`.
+    /// How it begins: `fold i0 in 100 lanes 16`.
     pub header: String,
     /// Its vectors.
     pub code: LaneCode,
@@ -35,26 +37,21 @@ pub struct LaneLoop {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LaneCode {
     /// Those of the instruction set, of so many elements.
-    Wide {
-        /// Elements of a vector.
-        elements: usize,
-        /// Bytes of code of the nest that it is in; 0 if another loop of that nest comes before it.
-        bytes: usize,
-    },
+    Wide(usize),
     /// Those of 128 bits, with the reason.
     Narrow(&'static str),
 }
 
 impl Default for Vectors {
     fn default() -> Vectors {
-        Vectors { isa: Isa::Baseline, loops: Vec::new() }
+        Vectors { isa: Isa::Baseline, loops: Vec::new(), wide_bytes: 0 }
     }
 }
 
 impl Vectors {
     /// How many loops have vectors of the instruction set.
     pub fn wide(&self) -> usize {
-        self.loops.iter().filter(|l| matches!(l.code, LaneCode::Wide { .. })).count()
+        self.loops.iter().filter(|l| matches!(l.code, LaneCode::Wide(_))).count()
     }
 
     /// Writes them to the standard error where `TAPELOOM_LOG` is `vectors`.
@@ -63,15 +60,6 @@ impl Vectors {
         if *WANTED.get_or_init(|| std::env::var("TAPELOOM_LOG").is_ok_and(|log| log == "vectors")) {
             eprint!("{self}");
         }
-    }
-
-    /// Bytes of their code.
-    pub fn wide_bytes(&self) -> usize {
-        let bytes = |l: &LaneLoop| match l.code {
-            LaneCode::Wide { bytes, .. } => bytes,
-            LaneCode::Narrow(_) => 0,
-        };
-        self.loops.iter().map(bytes).sum()
     }
 }
 
@@ -82,11 +70,11 @@ impl fmt::Display for Vectors {
             return writeln!(f, "{isa}: no loop is in lanes");
         }
         let (wide, all) = (self.wide(), self.loops.len());
-        writeln!(f, "{isa}: {wide} of {all} loops in lanes, {} bytes", self.wide_bytes())?;
+        writeln!(f, "{isa}: {wide} of {all} loops in lanes, {} bytes", self.wide_bytes)?;
         for LaneLoop { kernel, header, code } in &self.loops {
             write!(f, "@{kernel} {header}: ")?;
             match code {
-                LaneCode::Wide { elements, .. } => writeln!(f, "{isa} x {elements}")?,
+                LaneCode::Wide(elements) => writeln!(f, "{isa} x {elements}")?,
                 LaneCode::Narrow(why) => writeln!(f, "128 bits, since {why}")?,
             }
         }

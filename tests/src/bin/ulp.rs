@@ -1,21 +1,24 @@
-//! The errors of functions that are computed in f32: `ulp` over every f32, `ulp --write FILE` as the table that a test holds
-//! samples to. About a minute for each function.
+//! The errors of functions that are computed in f32, over every `STEP`th f32: `ulp STEP`, or `ulp STEP --write FILE` for the
+//! table that a test compares with. `ulp 1` takes all 2³² and some minutes for each function.
 
 use std::fmt::Write;
 use tapeloom_tests::f32_errors::all;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let mut table = String::new();
+    let (step, file) = match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [step] => (step.parse()?, None),
+        [step, "--write", file] => (step.parse()?, Some((*file).to_owned())),
+        _ => return Err("usage: ulp STEP [--write FILE]".into()),
+    };
+    let mut table = format!("# one f32 in {step}\n");
     for f in all() {
-        let worst = f.worst(1);
+        let worst = f.worst(step);
         println!("{} {worst}", f.name);
         writeln!(table, "{} {worst}", f.name)?;
     }
-    match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        [] => {}
-        ["--write", file] => std::fs::write(file, table)?,
-        _ => return Err("usage: ulp [--write FILE]".into()),
+    if let Some(file) = file {
+        std::fs::write(file, table)?;
     }
     Ok(())
 }

@@ -117,7 +117,7 @@ pub(crate) fn translate(
         let function = cx.kernel(&mut functions, program, (id, kernel), &kernels)?;
         if id.is_none() {
             cx.report.vectors = functions.vectors();
-            cx.report.code_bytes += cx.report.vectors.wide_bytes();
+            cx.report.code_bytes += cx.report.vectors.wide_bytes;
             return Ok((function, cx.report));
         }
         kernels.push(function);

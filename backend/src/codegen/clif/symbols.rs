@@ -142,7 +142,7 @@ impl<'a> Functions<'a> {
             declared: OrderedMap::default(),
             imported: OrderedMap::default(),
             constants: OrderedMap::default(),
-            vectors: Vectors { isa, loops: Vec::new() },
+            vectors: Vectors { isa, ..Vectors::default() },
         }
     }
 
@@ -150,12 +150,10 @@ impl<'a> Functions<'a> {
     pub(super) fn wide(&self) -> Result<(), Refused> {
         match self.vectors.isa {
             _ if !cfg!(all(target_arch = "x86_64", unix)) => {
-                Err(Refused("the machine has no others here"))
+                Err(Refused("wider ones are made for x86-64 on unix alone"))
             }
             Isa::Avx512 => Ok(()),
-            Isa::Avx2 | Isa::Baseline => {
-                Err(Refused("there is no wide code for fewer instructions"))
-            }
+            Isa::Avx2 | Isa::Baseline => Err(Refused("wider ones need avx512")),
         }
     }
 
@@ -164,10 +162,14 @@ impl<'a> Functions<'a> {
         self.vectors.loops.push(of);
     }
 
+    /// Bytes of wide code are there.
+    pub(super) fn emitted(&mut self, bytes: usize) {
+        self.vectors.wide_bytes += bytes;
+    }
+
     /// The vectors of all loops.
     pub(super) fn vectors(&mut self) -> Vectors {
-        let isa = self.vectors.isa;
-        std::mem::replace(&mut self.vectors, Vectors { isa, loops: Vec::new() })
+        std::mem::take(&mut self.vectors)
     }
 
     /// The module.

@@ -6,7 +6,7 @@ use super::translate::Nest;
 use super::vector_value::Lanes;
 use crate::codegen::simd::{self, Refused, Word};
 use crate::codegen::vectors::{LaneCode, LaneLoop};
-use crate::loop_ir::{Arg, Extent, Stmt, visit};
+use crate::loop_ir::{Arg, IndexId, Stmt, visit};
 use cranelift_codegen::ir::{
     AbiParam, InstBuilder, MemFlagsData, Signature, StackSlotData, StackSlotKind, types,
 };
@@ -15,8 +15,8 @@ use tapeloom_ir::Problem;
 
 /// Code of a nest.
 struct WideCode {
-    /// Elements of a vector, for each loop in lanes.
-    elements: Vec<usize>,
+    /// Elements of a vector, for each loop in lanes that is not empty.
+    elements: Vec<(IndexId, usize)>,
     row: Vec<Word>,
     bytes: Vec<u8>,
 }
@@ -37,16 +37,13 @@ impl Nest<'_, '_, '_> {
                 return Ok(false);
             }
         };
-        let mut bytes_of = bytes.len();
-        let mut n = elements.into_iter();
         visit(std::slice::from_ref(stmt), &mut |s| {
-            if let (Stmt::For { lanes: 2.., .. }, Some(elements)) = (s, n.next()) {
-                self.vectorized(
-                    s,
-                    LaneCode::Wide { elements, bytes: std::mem::take(&mut bytes_of) },
-                );
+            let Stmt::For { index, .. } = s else { return };
+            if let Some((_, n)) = elements.iter().find(|(of, _)| of == index) {
+                self.vectorized(s, LaneCode::Wide(*n));
             }
         });
+        self.functions.emitted(bytes.len());
         let size = (8 * row.len().max(1)) as u32;
         let data = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 4);
         let slot = self.b.create_sized_stack_slot(data);
@@ -80,12 +77,8 @@ impl Nest<'_, '_, '_> {
     }
 
     fn vectorized(&mut self, stmt: &Stmt, code: LaneCode) {
-        if let Stmt::For { index, extent, lanes, .. } = stmt {
-            let extent = match extent {
-                Extent::Constant(n) => n.to_string(),
-                Extent::Scalar(arg) => format!("{arg}"),
-            };
-            let header = format!("for {index} in {extent} lanes {lanes}");
+        if let Stmt::For { index, extent, lanes, parallelism, .. } = stmt {
+            let header = format!("{parallelism} {index} in {extent} lanes {lanes}");
             self.functions.vectorized(LaneLoop { kernel: self.p.name.clone(), header, code });
         }
     }

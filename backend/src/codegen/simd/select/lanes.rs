@@ -37,7 +37,7 @@ impl Select<'_> {
             return Err(Refused("its rows are short"));
         }
         let strip = n * units;
-        self.elements.push(n);
+        self.elements.push((index, n));
         let Stmt::For { parallelism, .. } = stmt else { return Err(Refused("it is no loop")) };
         if *parallelism == Parallelism::Serial
             && strip > lanes

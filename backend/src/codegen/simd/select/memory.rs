@@ -1,7 +1,9 @@
 //! Loads and stores: pointers of the row, moved by loops.
 
 use super::{Refused, Select, VECTOR_BYTES, Val, Word, class, lane, whole};
-use crate::codegen::simd::form::{Access, At, Binary, Inst, Lane, LoopId, Reg, Stream, Ty};
+use crate::codegen::simd::form::{
+    Access, At, Binary, Class, Inst, Lane, Logic, LoopId, Reg, Stream, Ty,
+};
 use crate::loop_ir::{Address, Arg, BufferId};
 use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
@@ -33,7 +35,7 @@ impl Select<'_> {
         let mut places = None;
         match address.dynamic {
             None => {}
-            Some(Arg::Index(_)) => return Err(Refused("a place is an index")),
+            Some(Arg::Index(_)) => return Err(Refused("an address is computed from an index")),
             Some(arg) if self.inside(arg) => {
                 let computed = self.arg(arg)?;
                 let reg = computed.at(0);
@@ -56,7 +58,7 @@ impl Select<'_> {
             }
         };
         if stride.unsigned_abs() >= 1 << 30 {
-            return Err(Refused("a stride is long"));
+            return Err(Refused("a stride is too long"));
         }
         stream.word = self.word(Word::Pointer(buffer, outside));
         if self.lanes.is_none() {
@@ -84,10 +86,10 @@ impl Select<'_> {
     /// Elements from the pointer, for each iteration: what is computed, and steps of the loop in lanes.
     fn places(&mut self, computed: Val, step: i64) -> Result<Val, Refused> {
         let Some(strip) = self.lanes else {
-            return Err(Refused("a place outside of lanes is a variable"));
+            return Err(Refused("an address outside of lanes is a variable"));
         };
         if strip.n * 8 > VECTOR_BYTES {
-            return Err(Refused("places are more than a vector has"));
+            return Err(Refused("its vectors have more elements than computed addresses fit"));
         }
         if step == 0 {
             return Ok(computed);
@@ -113,12 +115,14 @@ impl Select<'_> {
         if let Some(places) = places {
             return Ok((at.clone(), Access::Places(places.at(unit))));
         }
-        let At::Lane { stream, inner, offset, .. } = at else { return Err(Refused("a place")) };
+        let At::Lane { stream, inner, offset, .. } = at else {
+            return Err(Refused("an access is outside of lanes"));
+        };
         if *stride == 0 {
             return Ok((at.clone(), Access::One));
         }
         let moved = i64::from(*offset) + stride * (unit * strip.n) as i64;
-        let offset = i32::try_from(moved).map_err(|_| Refused("a stride is long"))?;
+        let offset = i32::try_from(moved).map_err(|_| Refused("a stride is too long"))?;
         let access = if *stride == size as i64 { Access::Unit } else { Access::Strided(*stride) };
         let (stream, stride, inner) = (*stream, *stride, inner.clone());
         Ok((At::Lane { stream, stride, inner, offset }, access))
@@ -136,12 +140,19 @@ impl Select<'_> {
         let single = self.lanes.is_none();
         let one = place.1 == 0 && place.2.is_none();
         let uniform = single || (one && guard.as_ref().is_none_or(|g| g.uniform));
+        // A guard is anything where elements are not active, and the one element may lie nowhere then.
+        let active =
+            (one && !uniform).then(|| self.make(Class::Mask, |to| Inst::ActiveMask { to }));
         let units = if uniform { 1 } else { self.lanes.map_or(1, |s| s.units) };
         let n = if uniform { 1 } else { self.lanes.map_or(1, |s| s.n) };
         let mut regs: SmallVec<[Reg; 2]> = SmallVec::new();
         for unit in 0..units {
             let (at, access) = self.unit(&place, unit, dtype.bytes())?;
             let guard = guard.as_ref().map(|g| g.at(unit));
+            let guard = match active {
+                Some(active) => guard.map(|g| self.logic(Logic::And, g, active)),
+                None => guard,
+            };
             let to = self.form.regs.push(class(dtype));
             self.push(match lane(dtype) {
                 Some(lane) => {
@@ -149,7 +160,7 @@ impl Select<'_> {
                     Inst::Load { ty, to, at, access, guard }
                 }
                 None if matches!(access, Access::Strided(_) | Access::Places(_)) => {
-                    return Err(Refused("truths are not side by side"));
+                    return Err(Refused("bools do not lie side by side"));
                 }
                 None => Inst::LoadTruth { n, to, at, access, guard },
             });
@@ -180,7 +191,7 @@ impl Select<'_> {
             self.push(match lane(dtype) {
                 Some(lane) => Inst::Store { ty: Ty { lane, n }, x, at, access, guard },
                 None if matches!(access, Access::Strided(_) | Access::Places(_)) => {
-                    return Err(Refused("truths are not side by side"));
+                    return Err(Refused("bools do not lie side by side"));
                 }
                 None => Inst::StoreTruth { n, x, at, access, guard },
             });

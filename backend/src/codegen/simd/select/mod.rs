@@ -64,8 +64,8 @@ impl std::hash::Hash for FunctionOf {
 pub(crate) struct Unit {
     pub(crate) form: Form,
     pub(crate) row: Vec<Word>,
-    /// How many elements a vector of each loop in lanes has, in the order of the loops.
-    pub(crate) elements: Vec<usize>,
+    /// How many elements a vector of each loop in lanes has that is not empty.
+    pub(crate) elements: Vec<(IndexId, usize)>,
 }
 
 /// Bytes of the widest vector.
@@ -157,7 +157,7 @@ pub(super) struct Select<'a> {
     lanes: Option<Strip>,
     /// Where accesses of the loop in lanes go.
     streams: Vec<Stream>,
-    /// How many loops and registers there were before it.
+    /// How many loops around it, and registers, there were before it.
     before: (usize, usize),
     constants: OrderedMap<(Lane, u64), Reg>,
     /// What has been made in the blocks around, in order; nothing where it got another use.
@@ -165,7 +165,7 @@ pub(super) struct Select<'a> {
     /// Registers of variables: they are assigned again.
     homes: OrderedSet<Reg>,
     /// Elements of the vectors of loops in lanes.
-    elements: Vec<usize>,
+    elements: Vec<(IndexId, usize)>,
     /// What is made before everything else.
     prologue: Vec<Inst>,
     /// Where fewer elements are active than a vector has: those, and the variables that others fold into.
@@ -209,7 +209,7 @@ impl Select<'_> {
         self.form.body.extend(body);
         self.form.body.extend(back);
         if self.form.body.len() > MOST_INSTRUCTIONS {
-            return Err(Refused("it is long"));
+            return Err(Refused("its code would be too long"));
         }
         Ok(Unit { form: self.form, row: self.row, elements: self.elements })
     }
@@ -289,18 +289,13 @@ impl Select<'_> {
 
     fn stmt(&mut self, stmt: &Stmt) -> Result<(), Refused> {
         if self.form.body.len() > MOST_INSTRUCTIONS {
-            return Err(Refused("it is long"));
+            return Err(Refused("its code would be too long"));
         }
         match stmt {
             Stmt::Nest { body } => self.block(body),
             Stmt::For { index, extent: Extent::Constant(extent), lanes, body, .. } => {
                 match (*extent, *lanes) {
-                    (0, lanes) => {
-                        if lanes > 1 {
-                            self.elements.push(0);
-                        }
-                        Ok(())
-                    }
+                    (0, _) => Ok(()),
                     (extent, 1) => {
                         let of = self.form.loops.push(());
                         self.push(Inst::Loop { of, extent });

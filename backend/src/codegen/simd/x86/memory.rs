@@ -181,7 +181,7 @@ impl Emit<'_> {
         let r = self.target(to);
         match access {
             Access::One => {
-                // Uniform: the guard has all truths or none.
+                // Of a uniform value the guard has all truths or none; of another one those of active elements.
                 let guard = guard.map(|g| self.mask(g, Register::K1));
                 let from = self.place(at);
                 let made = Instruction::with2(broadcast_code(ty.lane), sized(r, 64), from);
@@ -201,15 +201,15 @@ impl Emit<'_> {
                     self.put(Instruction::with2(Code::VEX_Kmovw_kr_km16, Register::K1, mask));
                 }
                 let (code, from) = self.apart(ty, at, access, [Does::Gather, Does::GatherFar]);
-                // Not where the places are.
-                let places = [16, 32, 64].iter().any(|bytes| from.index == sized(r, *bytes));
-                let into = if places { 31 } else { r };
+                // A gather must not write the register that holds its places.
+                let overlap = [16, 32, 64].iter().any(|bytes| from.index == sized(r, *bytes));
+                let into = if overlap { 31 } else { r };
                 let clear = Code::EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32;
                 let whole = sized(into, 64);
                 self.put(Instruction::with3(clear, whole, whole, whole));
                 let made = Instruction::with2(code, sized(into, ty.bytes()), from);
                 self.put_with(made, None, Some(Register::K1), false);
-                if places {
+                if overlap {
                     let copy = Code::EVEX_Vmovaps_zmm_k1z_zmmm512;
                     self.put(Instruction::with2(copy, sized(r, 64), whole));
                 }
