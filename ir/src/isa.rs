@@ -45,7 +45,9 @@ impl Isa {
     ///
     /// Where that asks for what there is not, it is the widest one; [`Isa::asked`] says what is wrong.
     pub fn here() -> Isa {
-        Isa::asked().unwrap_or(Isa::of_machine())
+        static HERE: OnceLock<Isa> = OnceLock::new();
+        // Scalar functions ask at every call.
+        *HERE.get_or_init(|| Isa::asked().unwrap_or_else(|_| Isa::of_machine()))
     }
 
     /// What is used, with the environment taken at its word.

@@ -23,6 +23,8 @@ pub trait ExpFormat: Sized + 'static {
     const EXP: &'static [Self];
     /// Where `eˣ` and `e⁻ˣ` are normal numbers.
     const NORMAL: Self;
+    /// Up to here `eˣ` is 0.
+    const ZERO_UP_TO: Self;
     /// ln 2.
     const LN2: Self;
     /// `(2ʳ - 1 - r ln 2) / r²`
@@ -43,6 +45,7 @@ impl ExpFormat for f64 {
     const LOG2_E: f64 = std::f64::consts::LOG2_E;
     const EXP: &'static [f64] = &over_factorials::<12>(2, 1, 1.0);
     const NORMAL: f64 = 708.0;
+    const ZERO_UP_TO: f64 = -746.0;
     const LN2: f64 = std::f64::consts::LN_2;
     const EXP2: &'static [f64] = &[
         0.240_226_506_959_100_72,
@@ -83,6 +86,7 @@ impl ExpFormat for f32 {
     const EXP: &'static [f32] =
         &[0.5, 0.166_666_67, 0.041_666_467, 0.008_333_310_5, 0.001_393_365, 0.000_198_909_9];
     const NORMAL: f32 = 87.0;
+    const ZERO_UP_TO: f32 = -104.0;
     const LN2: f32 = std::f32::consts::LN_2;
     const EXP2: &'static [f32] =
         &[0.240_226_5, 0.055_504_11, 0.009_618_083, 0.001_333_348_3, 0.000_154_531_65, 1.530_34e-5];
@@ -148,16 +152,30 @@ fn power_of_two<N: Number>(k: N) -> N {
 /// [`exp`]
 pub struct Exp;
 
+/// Where `eˣ` and `e⁻ˣ` are normal numbers.
+#[inline(always)]
+fn is_normal<N: Number>(x: N) -> N::Mask {
+    x.abs().le(N::of(N::Float::NORMAL))
+}
+
+/// `eˣ`, a normal number.
+#[inline(always)]
+fn normal<N: Number>(x: N) -> N {
+    let (k, y) = parts(x);
+    y.plus_bits(k.shift_left(N::Float::FRACTION))
+}
+
 impl Parted for Exp {
+    /// Very negative numbers too, which masks of attention are full of.
     #[inline(always)]
     fn inside<N: Number>(x: N) -> N::Mask {
-        x.abs().le(N::of(N::Float::NORMAL))
+        is_normal(x) | x.le(N::of(N::Float::ZERO_UP_TO))
     }
 
     #[inline(always)]
     fn straight<N: Number>(x: N) -> N {
-        let (k, y) = parts(x);
-        y.plus_bits(k.shift_left(N::Float::FRACTION))
+        let zero = N::of(N::Float::ZERO);
+        N::pick(x.le(N::of(N::Float::ZERO_UP_TO)), zero, normal(x))
     }
 
     fn beyond(x: f64) -> f64 {
@@ -221,7 +239,7 @@ pub struct Expm1;
 impl Parted for Expm1 {
     #[inline(always)]
     fn inside<N: Number>(x: N) -> N::Mask {
-        Exp::inside(x)
+        is_normal(x)
     }
 
     #[inline(always)]
@@ -252,7 +270,7 @@ pub struct Logistic;
 impl Parted for Logistic {
     #[inline(always)]
     fn inside<N: Number>(x: N) -> N::Mask {
-        Exp::inside(x)
+        Exp::inside(-x.abs())
     }
 
     #[inline(always)]
@@ -297,7 +315,7 @@ impl Parted for Tanh {
         let a = N::pick(x.abs().gt(most), most, x.abs());
         let square = a * a;
         let small = (a * square).fma(series(N::Float::TANH, square), a);
-        let large = one - two / (Exp::straight(a + a) + one);
+        let large = one - two / (normal(a + a) + one);
         N::pick(a.gt(N::of(N::Float::TANH_IS_LARGE)), large, small).copysign(x)
     }
 
@@ -320,7 +338,7 @@ pub struct Sech;
 impl Parted for Sech {
     #[inline(always)]
     fn inside<N: Number>(x: N) -> N::Mask {
-        Exp::inside(x)
+        Exp::inside(-x.abs())
     }
 
     #[inline(always)]

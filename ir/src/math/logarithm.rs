@@ -33,6 +33,8 @@ pub trait LogFormat: Sized + 'static {
     const LARGEST: Self;
     /// -1.
     const MINUS_ONE: Self;
+    /// -∞.
+    const LOG_OF_ZERO: Self;
     /// 1 / ln 2 as a number and what that lacks.
     const LOG2_E_PIECES: [Self; 2];
     /// 1 / ln 10, likewise.
@@ -58,6 +60,7 @@ impl LogFormat for f64 {
     const LEAST: f64 = f64::MIN_POSITIVE;
     const LARGEST: f64 = f64::MAX;
     const MINUS_ONE: f64 = -1.0;
+    const LOG_OF_ZERO: f64 = f64::NEG_INFINITY;
     const LOG2_E_PIECES: [f64; 2] =
         [f64::from_bits(0x3ff7_1547_652b_82fe), f64::from_bits(0x3c77_77d0_ffda_0d24)];
     const LOG10_E_PIECES: [f64; 2] =
@@ -85,6 +88,7 @@ impl LogFormat for f32 {
     const LEAST: f32 = f32::MIN_POSITIVE;
     const LARGEST: f32 = f32::MAX;
     const MINUS_ONE: f32 = -1.0;
+    const LOG_OF_ZERO: f32 = f32::NEG_INFINITY;
     const LOG2_E_PIECES: [f32; 2] = [f32::from_bits(0x3fb8_aa3b), f32::from_bits(0x32a5_7060)];
     const LOG10_E_PIECES: [f32; 2] = [f32::from_bits(0x3ede_5bd9), f32::from_bits(0xb22d_91af)];
     const LOG10_2_PIECES: [f32; 2] = [f32::from_bits(0x3e9a_2000), f32::from_bits(0x369a_84fc)];
@@ -145,15 +149,23 @@ fn to_base<N: Number>(x: N, c: [N::Float; 2], d: [N::Float; 2]) -> N {
 /// [`log`]
 pub struct Log;
 
+/// Positive and normal.
+#[inline(always)]
+fn is_normal<N: Number>(x: N) -> N::Mask {
+    N::of(N::Float::LEAST).le(x) & x.le(N::of(N::Float::LARGEST))
+}
+
 impl Parted for Log {
+    /// 0 too, of which data of counts and of probabilities are full.
     #[inline(always)]
     fn inside<N: Number>(x: N) -> N::Mask {
-        N::of(N::Float::LEAST).le(x) & x.le(N::of(N::Float::LARGEST))
+        is_normal(x) | x.same(N::of(N::Float::ZERO))
     }
 
     #[inline(always)]
     fn straight<N: Number>(x: N) -> N {
-        sum(x, N::of(N::Float::ZERO))
+        let zero = N::of(N::Float::ZERO);
+        N::pick(x.same(zero), N::of(N::Float::LOG_OF_ZERO), sum(x, zero))
     }
 
     fn beyond(x: f64) -> f64 {
@@ -191,7 +203,7 @@ pub struct Log2;
 impl Parted for Log2 {
     #[inline(always)]
     fn inside<N: Number>(x: N) -> N::Mask {
-        Log::inside(x)
+        is_normal(x)
     }
 
     #[inline(always)]
@@ -218,7 +230,7 @@ pub struct Log10;
 impl Parted for Log10 {
     #[inline(always)]
     fn inside<N: Number>(x: N) -> N::Mask {
-        Log::inside(x)
+        is_normal(x)
     }
 
     #[inline(always)]
@@ -280,7 +292,7 @@ pub struct Softplus;
 impl Parted for Softplus {
     #[inline(always)]
     fn inside<N: Number>(x: N) -> N::Mask {
-        Exp::inside(x)
+        Exp::inside(-x.abs())
     }
 
     #[inline(always)]

@@ -85,6 +85,24 @@ pub fn custom_vjp<A: Tree<Var>, B: Tree<Var>, R: Tree<Var>>(
 }
 
 /// `f` with a forward rule and a reverse rule, as in [`custom_jvp`] and [`custom_vjp`].
+///
+/// Forward mode takes the first and reverse mode the second, which therefore need not be transposes
+/// of each other.
+///
+/// Errors: those of [`custom_jvp`] and [`custom_vjp`].
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// // The identity: its cotangent is clipped, its tangent is not.
+/// let clip = |x: Var| {
+///     let bwd = |(), ct: Var| ct.clamp(-1.0, 1.0);
+///     custom_rules(|x: Var| x, |x: Var, dx: Var| (x, dx), |x: Var| (x, ()), bwd)(x)
+/// };
+/// let f = |x: Var| 10.0 * clip(x);
+/// assert_eq!(run(grad(f), 2.0)?.item::<f64>()?, 1.0);
+/// assert_eq!(run(jacfwd(f), 2.0)?.item::<f64>()?, 10.0);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
 #[track_caller]
 pub fn custom_rules<A: Tree<Var>, B: Tree<Var>, R: Tree<Var>>(
     f: impl Fn(A) -> B,

@@ -154,6 +154,23 @@ fn a_reverse_rule_that_clips_has_no_forward_mode() -> Result<(), Problem> {
 }
 
 #[test]
+fn a_jvp_rule_beside_one_that_clips_is_the_forward_mode() -> Result<(), Problem> {
+    let rules = ", jvp=@sine.jvp, fwd=@sine.fwd, bwd=@sine.clip";
+    close(forward(rules)?, 10.0 * X.cos());
+    close(reverse(rules)?, 0.5);
+
+    // The linear half runs the jvp rule, whose residual is x: the operands beside dx are cos x of `fwd` and x.
+    let (mut m, f) = with_rules(rules);
+    let of = linearize(&mut m, f, &[true])?;
+    let args = [X.cos(), X, 1.0];
+    close(
+        value(&m, of.lin, &args[3 - m.function(of.lin).param_types().len()..])[0],
+        10.0 * X.cos(),
+    );
+    Ok(())
+}
+
+#[test]
 fn a_jvp_rule_must_be_linear_in_the_tangents() {
     let (mut m, f) = program(
         "

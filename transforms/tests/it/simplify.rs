@@ -284,6 +284,23 @@ fn program(seed: u64, length: usize) -> String {
     text
 }
 
+/// Whether every value of such a program is a finite number.
+fn is_finite(text: &str, args: &[Tensor]) -> bool {
+    let value = |line: &str| -> Option<(String, String)> {
+        let (id, rest) = line.trim().split_once(": ")?;
+        Some((id.to_owned(), rest.split_once(" = ")?.0.to_owned()))
+    };
+    let (ids, types): (Vec<_>, Vec<_>) = text.lines().filter_map(value).unzip();
+    let body = text.lines().filter(|line| line.contains(" = ")).collect::<Vec<_>>().join("\n");
+    let head = text.split_once("->").unwrap().0;
+    let text =
+        format!("{head} -> ({}) {{\n{body}\n  return {}\n}}", types.join(", "), ids.join(", "));
+    let module = parse_module(&text).unwrap();
+    let f = module.iter().last().unwrap().0;
+    let values = eval(&module, f, args).unwrap();
+    values.iter().all(|x| (0..x.elements()).all(|i| x.literal(i).unwrap().to_f64().is_finite()))
+}
+
 #[test]
 fn random_programs_keep_their_meaning() {
     for seed in Sweep::Simplified.seeds() {
@@ -305,9 +322,10 @@ fn random_programs_keep_their_meaning() {
 
 #[test]
 fn relaxed_programs_agree_to_rounding() {
-    let mut cheaper = 0;
+    let (mut cheaper, mut compared) = (0, 0);
     for seed in Sweep::Relaxed.seeds() {
-        let mut module = parse_module(&program(seed, 16)).unwrap();
+        let text = program(seed, 16);
+        let mut module = parse_module(&text).unwrap();
         let f = module.iter().last().unwrap().0;
         let options = SimplifyOptions { relaxed: true, ..SimplifyOptions::default() };
         let Simplified { function: g, report } = simplify_with(&mut module, f, &options).unwrap();
@@ -315,6 +333,11 @@ fn relaxed_programs_agree_to_rounding() {
         assert!(report.after.total() <= report.before.total());
         cheaper += u64::from(g != f);
         let args: Vec<Tensor> = module.function(f).param_types().iter().map(sample).collect();
+        // Relaxed rewrites take numbers for finite ones: the sign of 0 is lost, and with it that of 1/0.
+        if !is_finite(&text, &args) {
+            continue;
+        }
+        compared += 1;
         let (want, got) = (eval(&module, f, &args).unwrap(), eval(&module, g, &args).unwrap());
         for (x, y) in want.iter().zip(&got) {
             for i in 0..x.elements() {
@@ -326,6 +349,7 @@ fn relaxed_programs_agree_to_rounding() {
         }
     }
     assert!(cheaper > Sweep::Relaxed.cases() / 3, "only {cheaper} programs got cheaper");
+    assert!(compared > Sweep::Relaxed.cases() / 2, "only {compared} programs were compared");
 }
 
 #[test]

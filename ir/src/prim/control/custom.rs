@@ -24,7 +24,7 @@
 //! | none | the function's program | the function's program |
 //!
 //! A jvp rule must be linear in the tangents. A bwd rule need not be linear in the cotangents (it
-//! may clip them), but then it has no forward mode, and asking for it is an error. Rules are
+//! may clip them); then forward mode needs a jvp rule, and without one asking for it is an error. Rules are
 //! ordinary programs, so derivatives of derivatives differentiate the rules; and batching the
 //! function batches every rule.
 //!
@@ -41,9 +41,9 @@ use crate::lang::query::BatchRequest;
 use crate::lang::types::Type;
 use crate::lang::value::Value;
 use crate::prim::rules::region_helpers::{
-    arrow, as_operands, called, instantiate, scatter_tangents, signature,
+    self, arrow, as_operands, called, instantiate, scatter_tangents, signature,
 };
-use crate::prim::rules::split_linear::{separated, transposed};
+use crate::prim::rules::split_linear::{as_linear, separated, transposed};
 use crate::prim::{
     Arg, Batched, Call, Cotangents, Doc, Dual, Effects, Family, LinearCall, Linearity, Lowering,
     Op, Operand, Primitive, Prune, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Types,
@@ -72,6 +72,22 @@ fn tangents(types: &[Type]) -> Vec<Type> {
 
 fn call(function: FuncId) -> Call {
     Call::inline(function)
+}
+
+/// Why a jvp rule has no linear map of tangents; a budget in the rule is refused for what it is.
+fn not_linear_in_tangents(module: &Module, jvp: FuncId, reason: Problem) -> Problem {
+    if reason.kind == Kind::Budget {
+        return reason;
+    }
+    Problem::new(
+        Kind::NotLinear,
+        format!(
+            "the jvp rule @{} is not linear in the tangents: {}",
+            module.function(jvp).name,
+            reason.message
+        ),
+        "a tangent is a linear function of the tangents of the operands",
+    )
 }
 
 impl CustomCall {
@@ -150,17 +166,61 @@ impl CustomCall {
     ) -> Result<Dual, Problem> {
         let outputs = cx.b.with_module(|m| m.function(self.function).results.len());
         let residuals = cx.b.with_module(|m| m.function(fwd).results.len()) - outputs;
-        let apply = match transposed(cx, bwd, residuals) {
-            Ok(apply) => Some(apply),
-            Err(reason) if run => return Err(self.forward_missing(cx, bwd, &reason)),
+        let both = match (transposed(cx, bwd, residuals), self.jvp) {
+            (Ok(apply), _) => LinearCall { apply: Some(apply), transpose: Some(bwd), residuals },
+            (Err(reason), _) if run => return Err(self.forward_missing(cx, bwd, &reason)),
+            (Err(_), Some(jvp)) => self.as_the_rules_say(cx, jvp, bwd, residuals)?,
             // Reverse mode will transpose it away; if not, running it is an error that says so.
-            Err(_) => None,
+            (Err(_), None) => LinearCall { apply: None, transpose: Some(bwd), residuals },
         };
         let y = cx.b.emit(call(fwd), x);
         let (y, k) = y.split_at(outputs);
-        let args = [k, &self.all_tangents(cx, x, dx)].concat();
-        let dy = cx.b.emit(LinearCall { apply, transpose: Some(bwd), residuals }, &args);
+        let operands = if both.residuals == residuals { &[] } else { x };
+        let args = [k, operands, &self.all_tangents(cx, x, dx)].concat();
+        let dy = cx.b.emit(both, &args);
         Ok(self.dual(cx, y, &dy))
+    }
+
+    /// The linear map `(k.., x..; dx..) -> dy..` of the jvp rule, with the bwd rule as its transpose: the
+    /// bwd rule is not linear in the cotangents, so neither rule follows from the other.
+    fn as_the_rules_say(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        jvp: FuncId,
+        bwd: FuncId,
+        residuals: usize,
+    ) -> Result<LinearCall, Problem> {
+        let function = self.function;
+        cx.ask(|regions, m| {
+            let (of, back) = (m.get(function), m.get(bwd));
+            let (x, dx) = (of.param_types(), tangents(&of.param_types()));
+            let linear: Vec<bool> = (0..x.len() + dx.len()).map(|i| i >= x.len()).collect();
+            let map = as_linear(regions, m, jvp, &linear, of.results.len())
+                .map_err(|reason| not_linear_in_tangents(m, jvp, reason))?;
+            let back_types = back.param_types();
+            let (k, ct) = back_types.split_at(residuals);
+            let known = [k, &x].concat();
+            let apply = region_helpers::function(
+                m,
+                &m.get(jvp).name.clone(),
+                [&known, &dx],
+                |b, known, dx| b.inline(map, &[&known[residuals..], dx].concat()),
+            )?;
+            let transpose = region_helpers::function(
+                m,
+                &back.name,
+                [&[&known, ct].concat(), &[]],
+                |b, args, _| {
+                    let (k, rest) = args.split_at(residuals);
+                    b.inline(bwd, &[k, &rest[x.len()..]].concat())
+                },
+            )?;
+            Ok(LinearCall {
+                apply: Some(apply),
+                transpose: Some(transpose),
+                residuals: residuals + x.len(),
+            })
+        })
     }
 
     fn forward_missing(&self, cx: &RuleCx<'_, '_>, bwd: FuncId, reason: &Problem) -> Problem {
@@ -186,7 +246,7 @@ impl Primitive for CustomCall {
             math: "y.. = f(x..)".into(),
             types: "those of the function".into(),
             derivative: "the rules that are given; what is not given is derived from them".into(),
-            edges: "a bwd rule that is not linear in the cotangents has no forward mode".into(),
+            edges: "a bwd rule that is not linear in the cotangents has no forward mode, unless a jvp rule is given".into(),
         }]
     }
 
@@ -240,18 +300,8 @@ impl Primitive for CustomCall {
             let linear: Vec<bool> = (0..params).map(|i| i >= x.len()).collect();
             separated(regions, m, jvp, &linear, outputs)
         });
-        let apart = apart.map_err(|reason| {
-            // A budget in the rule is refused for what it is.
-            if reason.kind == Kind::Budget {
-                return reason;
-            }
-            let name = b.with_module(|m| m.function(jvp).name.clone());
-            Problem::new(
-                Kind::NotLinear,
-                format!("the jvp rule @{name} is not linear in the tangents: {}", reason.message),
-                "a tangent is a linear function of the tangents of the operands",
-            )
-        })?;
+        let apart =
+            apart.map_err(|reason| b.with_module(|m| not_linear_in_tangents(m, jvp, reason)))?;
         let out = b.open(apart, &[x, &self.all_tangents(cx, x, dx)].concat(), called);
         let (y, dy) = out.split_at(outputs);
         Ok(self.dual(cx, y, dy))
