@@ -7,6 +7,7 @@
 //! * elsewhere the order 0 times ratios of neighbouring orders, by the backward recurrence
 //!   `Iₖ/Iₖ₋₁ = 1 / (2k/x + Iₖ₊₁/Iₖ)` (Gautschi, "Computational aspects of three-term recurrence relations", 1967).
 
+use super::{exp, hypot};
 use std::f64::consts::TAU;
 
 /// `Jₙ(x)`.
@@ -45,7 +46,7 @@ pub fn bessel_i(n: u32, x: f64) -> f64 {
     let value = if size <= SERIES {
         series(n, size)
     } else {
-        let root = (0.5 * size).exp();
+        let root = exp(0.5 * size);
         if root == f64::INFINITY { root } else { scaled(n, size) * root * root }
     };
     with_parity(n, x, value)
@@ -57,7 +58,7 @@ pub fn bessel_i(n: u32, x: f64) -> f64 {
 #[must_use]
 pub fn bessel_ie(n: u32, x: f64) -> f64 {
     let size = x.abs();
-    let value = if size <= SERIES { series(n, size) * (-size).exp() } else { scaled(n, size) };
+    let value = if size <= SERIES { series(n, size) * exp(-size) } else { scaled(n, size) };
     with_parity(n, x, value)
 }
 
@@ -101,7 +102,7 @@ fn scaled(n: u32, x: f64) -> f64 {
         return hankel(order, x);
     }
     // The recurrence forgets where it begins at the rate of Kₙ/Iₙ.
-    let mut k = (order.hypot((40.0 * x).sqrt()) + 10.0).floor();
+    let mut k = (hypot(order, (40.0 * x).sqrt()) + 10.0).floor();
     let (mut ratio, mut product) = (0.0, 1.0);
     while k > 0.0 {
         ratio = 1.0 / (2.0 * k / x + ratio);

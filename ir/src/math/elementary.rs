@@ -1,4 +1,4 @@
-//! Roots and the inverse hyperbolic functions.
+//! Roots, powers and the inverse hyperbolic functions.
 //!
 //! Most are one call into the `libm` crate (a port of Sun's fdlibm and of later work such as
 //! CORE-MATH's correctly rounded `cbrt`); they stand here under the names that the operations have,
@@ -13,6 +13,22 @@ use super::vector_math::Parted;
 #[must_use]
 pub fn cbrt(x: f64) -> f64 {
     libm::cbrt(x)
+}
+
+/// `xʸ`, within 1 ulp.
+///
+/// Domain: `x ≥ 0`, or `y` a whole number; NaN elsewhere. `x⁰ = 1` and `1ʸ = 1` for every float, NaN among them.
+#[must_use]
+pub fn pow(x: f64, y: f64) -> f64 {
+    libm::pow(x, y)
+}
+
+/// `√(x² + y²)`, within 1 ulp; the squares neither overflow nor underflow.
+///
+/// Domain: all pairs of reals. +∞ if one is infinite, even beside NaN.
+#[must_use]
+pub fn hypot(x: f64, y: f64) -> f64 {
+    libm::hypot(x, y)
 }
 
 /// [`rsqrt`]

@@ -12,24 +12,21 @@
 //! of `erf` and `erfc` themselves rather than that of a table of coefficients.
 
 use super::exponential::Expm1;
-use super::number::{Number, series};
+use super::number::{Coefficients, Constant, Number, series};
 use super::vector_math::Parted;
+use super::{exp, log, log1p};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, PI};
 
-/// What the error function needs to know of a format.
-pub trait ErfFormat: Sized + 'static {
-    /// From here on it is 1.
-    const ERF_IS_ONE: Self;
-    /// Q(0) = 2/√π as a number and what that lacks.
-    const ERF_SLOPE: [Self; 2];
-    /// `(Q(x) - Q(0)) / x`
-    const ERF: &'static [Self];
-}
-
-impl ErfFormat for f64 {
-    const ERF_IS_ONE: f64 = 6.0;
-    const ERF_SLOPE: [f64; 2] = [FRAC_2_SQRT_PI, 1.533_545_961_316_588e-17];
-    const ERF: &'static [f64] = &[
+/// From here on it is 1.
+const ERF_IS_ONE: Constant = Constant(6.0, 4.0);
+/// Q(0) = 2/√π as a number and what that lacks.
+const ERF_SLOPE: [Constant; 2] = [
+    Constant(FRAC_2_SQRT_PI, std::f32::consts::FRAC_2_SQRT_PI),
+    Constant(1.533_545_961_316_588e-17, -5.863_538e-8),
+];
+/// `(Q(x) - Q(0)) / x`
+const ERF: Coefficients = Coefficients(
+    &[
         0.636_619_772_367_582_8,
         0.102_772_603_301_821_42,
         -0.019_128_447_005_657_124,
@@ -54,13 +51,8 @@ impl ErfFormat for f64 {
         8.870_885_926_724_484e-13,
         -3.861_532_058_090_866_4e-14,
         7.856_407_424_434_349e-16,
-    ];
-}
-
-impl ErfFormat for f32 {
-    const ERF_IS_ONE: f32 = 4.0;
-    const ERF_SLOPE: [f32; 2] = [std::f32::consts::FRAC_2_SQRT_PI, -5.863_538e-8];
-    const ERF: &'static [f32] = &[
+    ],
+    &[
         0.636_619_5,
         0.102_776_7,
         -0.019_149_162,
@@ -69,8 +61,8 @@ impl ErfFormat for f32 {
         -0.000_636_121_43,
         0.000_118_500_73,
         -9.345_754e-6,
-    ];
-}
+    ],
+);
 
 /// [`erf()`]
 pub struct Erf;
@@ -83,11 +75,11 @@ impl Parted for Erf {
 
     #[inline(always)]
     fn straight<N: Number>(x: N) -> N {
-        let most = N::of(N::Float::ERF_IS_ONE);
+        let most = N::constant(ERF_IS_ONE);
         // NaN is not beyond.
         let a = N::pick(x.abs().gt(most), most, x.abs());
-        let [slope, lacks] = N::Float::ERF_SLOPE.map(N::of);
-        let y = a.fma(slope, a * a.fma(series(N::Float::ERF, a), lacks));
+        let [slope, lacks] = ERF_SLOPE.map(N::constant);
+        let y = a.fma(slope, a * a.fma(series(ERF, a), lacks));
         Expm1::straight(-y).copysign(x)
     }
 
@@ -130,7 +122,7 @@ pub fn ndtr(x: f64) -> f64 {
     // Far out a relative error δ of z is one of 2z²δ of the result, 1,400 ulp before the underflow.
     // So the rounding of z is measured and its effect, erfc' times it, put back.
     let rest = (-x).mul_add(FRAC_1_SQRT_2, -z) - x * FRAC_1_SQRT_2_LOW;
-    tail - 0.5 * FRAC_2_SQRT_PI * (-z * z).exp() * rest
+    tail - 0.5 * FRAC_2_SQRT_PI * exp(-z * z) * rest
 }
 
 /// Inverse of the error function: the `w` with `erf(w) = x`; within 2 ulp.
@@ -159,7 +151,7 @@ pub fn erf_inv(x: f64) -> f64 {
         // 1, so the complement is the side that still resolves `w`.
         let residual = if target < 0.5 { erf(w) - target } else { (1.0 - target) - erfc(w) };
         // Halley's step for `f = erf - target`, where `f''/f' = -2w`.
-        let newton = residual / (FRAC_2_SQRT_PI * (-w * w).exp());
+        let newton = residual / (FRAC_2_SQRT_PI * exp(-w * w));
         let step = newton / (1.0 + w * newton);
         w -= step;
         // Cubic convergence: the error left behind is far below one ulp.
@@ -180,7 +172,7 @@ const FRAC_SQRT_PI_2: f64 = 0.886_226_925_452_758;
 /// is written here with the conjugate of his `√(t² - l/a) - t`, which would
 /// cancel for small `x`.
 fn erf_inv_guess(x: f64) -> f64 {
-    winitzki((-x * x).ln_1p())
+    winitzki(log1p(-x * x))
 }
 
 /// That approximation, from `l = ln(1 - x²)`.
@@ -207,14 +199,14 @@ pub fn erfc_inv(x: f64) -> f64 {
     if x == 0.0 {
         return f64::INFINITY;
     }
-    let mut w = winitzki((x * (2.0 - x)).ln());
+    let mut w = winitzki(log(x * (2.0 - x)));
     // Newton's steps for ln(erfc(w) / x), which is nearly a parabola.
     for _ in 0..6 {
         let (log, slope) = if w > 20.0 {
             far_log_erfc(w, x)
         } else {
             let tail = erfc(w);
-            (((tail - x) / x).ln_1p(), FRAC_2_SQRT_PI * (-w * w).exp() / tail)
+            (log1p((tail - x) / x), FRAC_2_SQRT_PI * exp(-w * w) / tail)
         };
         let step = log / slope;
         w += step;
@@ -233,7 +225,7 @@ fn far_log_erfc(w: f64, x: f64) -> (f64, f64) {
         term *= -f64::from(2 * k - 1) / (2.0 * square);
         rest += term;
     }
-    let log = rest.ln_1p() - square - (w * (x * PI.sqrt())).ln();
+    let log = log1p(rest) - square - log(w * (x * PI.sqrt()));
     (log, 2.0 * w / (1.0 + rest))
 }
 

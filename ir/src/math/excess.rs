@@ -1,12 +1,13 @@
 //! What is left of the exponential and the logarithm beside their tangents, without cancellation.
 
-use super::number::series;
+use super::number::polynomial;
 use super::series::over_factorials;
+use super::{expm1, log1p};
 
 /// `z - ln(1 + z)`, which is not negative, for `z > -1`.
 pub(super) fn log_excess(z: f64) -> f64 {
     if z.abs() > 0.4 {
-        return z - z.ln_1p();
+        return z - log1p(z);
     }
     // With r = z / (2 + z), ln(1 + z) = 2 (r + r³/3 + r⁵/5 + …) and z - 2r = z r.
     const ODD: [f64; 12] = {
@@ -20,16 +21,16 @@ pub(super) fn log_excess(z: f64) -> f64 {
     };
     let r = z / (2.0 + z);
     let square = r * r;
-    r * (z - 2.0 * square * series(&ODD, square))
+    r * (z - 2.0 * square * polynomial(&ODD, square))
 }
 
 /// `e⁻ˢ - 1 + s`, which is not negative, for `s ≥ 0`.
 pub(super) fn exp_excess(s: f64) -> f64 {
     if s > 0.7 {
-        return s + (-s).exp_m1();
+        return s + expm1(-s);
     }
     const EXP: [f64; 16] = over_factorials::<16>(2, 1, -1.0);
-    s * s * series(&EXP, s)
+    s * s * polynomial(&EXP, s)
 }
 
 #[cfg(test)]

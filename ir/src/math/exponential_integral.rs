@@ -5,6 +5,7 @@
 //!   beyond (DLMF 6.12.2).
 
 use super::gamma::digamma;
+use super::{exp, log, log1p};
 
 /// Euler's constant.
 const EULER: f64 = 0.577_215_664_901_532_9;
@@ -18,7 +19,7 @@ pub fn expn(n: u32, x: f64) -> f64 {
         return f64::NAN;
     }
     if n == 0 {
-        return (-x).exp() / x;
+        return exp(-x) / x;
     }
     let order = f64::from(n);
     if x == 0.0 {
@@ -37,7 +38,7 @@ pub fn expn(n: u32, x: f64) -> f64 {
         fraction = x + order + 2.0 * (k - 1.0) - k * (order + k - 1.0) / fraction;
         k -= 1.0;
     }
-    (-x).exp() / fraction
+    exp(-x) / fraction
 }
 
 /// `(-x)ⁿ⁻¹/(n - 1)! (ψ(n) - ln x) - Σ (-x)ᵏ / (k! (k - n + 1))`, the sum without k = n - 1.
@@ -45,7 +46,7 @@ fn expn_series(n: f64, x: f64) -> f64 {
     let (mut sum, mut power, mut k) = (0.0, 1.0, 0.0);
     loop {
         let term =
-            if k == n - 1.0 { power * (digamma(n) - x.ln()) } else { -power / (k - n + 1.0) };
+            if k == n - 1.0 { power * (digamma(n) - log(x)) } else { -power / (k - n + 1.0) };
         sum += term;
         k += 1.0;
         power *= -x / k;
@@ -83,7 +84,7 @@ pub fn expi(x: f64) -> f64 {
             power *= ROOT.0;
             quotient = x * quotient + power;
         }
-        return (h / ROOT.0).ln_1p() + h * sum;
+        return log1p(h / ROOT.0) + h * sum;
     }
     if x <= 40.0 {
         let (mut sum, mut power, mut k) = (0.0, 1.0, 0.0);
@@ -93,7 +94,7 @@ pub fn expi(x: f64) -> f64 {
             let term = power / k;
             sum += term;
             if term <= sum * (f64::EPSILON / 64.0) {
-                return EULER + x.ln() + sum;
+                return EULER + log(x) + sum;
             }
         }
     }
@@ -104,7 +105,7 @@ pub fn expi(x: f64) -> f64 {
         sum += term;
     }
     // The exponential overflows before the quotient does.
-    if x < 700.0 { x.exp() / x * sum } else { (0.5 * x).exp() / x * sum * (0.5 * x).exp() }
+    if x < 700.0 { exp(x) / x * sum } else { exp(0.5 * x) / x * sum * exp(0.5 * x) }
 }
 
 #[cfg(test)]

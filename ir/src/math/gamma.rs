@@ -16,6 +16,7 @@
 //!   from there (NIST DLMF 25.11.28; Johansson, "Rigorous high-precision
 //!   computation of the Hurwitz zeta function", 2015).
 
+use super::{exp, log, log1p, pow, tan};
 use std::f64::consts::{E, PI, TAU};
 
 /// Logarithm of the absolute value of the gamma function, `ln |Γ(x)|`.
@@ -48,7 +49,7 @@ fn lgamma_root(x: f64) -> Option<(f64, f64)> {
 fn lgamma_from(root: (f64, f64), x: f64) -> f64 {
     let h = (x - root.0) - root.1;
     let (steps, top) = steps_up(root.0);
-    let down: f64 = steps.map(|j| (h / ((root.0 + j) + root.1)).ln_1p()).sum();
+    let down: f64 = steps.map(|j| log1p(h / ((root.0 + j) + root.1))).sum();
     h * taylor(0, top, h) - down
 }
 
@@ -219,7 +220,7 @@ fn digamma_near_root(x: f64) -> f64 {
 
 /// `ψ(x)` for `x ≥ 10`: `ln x - 1/(2x) - Σₖ B₂ₖ / (2k x²ᵏ)` (DLMF 5.11.2).
 fn digamma_asymptotic(x: f64) -> f64 {
-    x.ln() - asymptotic_rest(x)
+    log(x) - asymptotic_rest(x)
 }
 
 /// `ln x - ψ(x)` for `x ≥ 10`.
@@ -242,7 +243,7 @@ fn asymptotic_rest(x: f64) -> f64 {
 
 /// `ln x - ψ(x)` for positive x, of which little is left for large ones.
 pub(super) fn ln_minus_digamma(x: f64) -> f64 {
-    if x >= 10.0 { asymptotic_rest(x) } else { x.ln() - digamma(x) }
+    if x >= 10.0 { asymptotic_rest(x) } else { log(x) - digamma(x) }
 }
 
 /// `polygamma(n, a + h) - polygamma(n, a)` for positive a and h, without cancellation for small h.
@@ -250,7 +251,7 @@ pub(super) fn polygamma_rise(n: u32, a: f64, h: f64) -> f64 {
     if h < a / 8.0 {
         h * taylor(n + 1, a, h)
     } else if n == 0 {
-        (h / a).ln_1p() + (ln_minus_digamma(a) - ln_minus_digamma(a + h))
+        log1p(h / a) + (ln_minus_digamma(a) - ln_minus_digamma(a + h))
     } else {
         polygamma(n, a + h) - polygamma(n, a)
     }
@@ -275,10 +276,10 @@ pub(super) fn stirling(a: f64) -> f64 {
 /// `cot(π t)` for `0 < |t| ≤ 1/2`.
 fn cot_pi(t: f64) -> f64 {
     if t.abs() <= 0.25 {
-        1.0 / (PI * t).tan()
+        1.0 / tan(PI * t)
     } else {
         // Near the root of cot the complement keeps the relative accuracy.
-        (PI * (0.5 - t.abs())).tan().copysign(t)
+        tan(PI * (0.5 - t.abs())).copysign(t)
     }
 }
 
@@ -430,7 +431,7 @@ fn ratio_power(x: f64, k: f64, n: f64) -> f64 {
     let at_error = (x - (at - k_part)) + (k - k_part);
     let base = x / at;
     let residual = (-base).mul_add(at, x) - base * at_error;
-    base.powf(n) * (n * (residual / x)).exp()
+    pow(base, n) * exp(n * (residual / x))
 }
 
 /// `n! / xⁿ` as `root² · front`, which do not overflow or underflow by
@@ -444,7 +445,7 @@ fn factorial_over_power(n: f64, x: f64) -> (f64, f64) {
             factorial *= k;
             k += 1.0;
         }
-        return (x.powf(-0.5 * n), factorial);
+        return (pow(x, -0.5 * n), factorial);
     }
 
     // Stirling: n! = √(2πn) (n/e)ⁿ exp(1/(12n) - …) (DLMF 5.11.1), so the quotient
@@ -465,8 +466,8 @@ fn factorial_over_power(n: f64, x: f64) -> (f64, f64) {
             inverse * inverse,
         );
     // n · (residual / n) is the residual itself.
-    let front = (TAU * n).sqrt() * (stirling + residual).exp();
-    (base.powf(0.5 * n), front)
+    let front = (TAU * n).sqrt() * exp(stirling + residual);
+    (pow(base, 0.5 * n), front)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 //!
 //! Source: Takahasi and Mori, "Double exponential formulas for numerical integration" (1974).
 
+use super::exp;
 use std::sync::LazyLock;
 
 /// `∫₀^∞ f(s) ds` for an analytic `f` that decays on the scale `scale`, or is algebraic from there on.
@@ -34,8 +35,8 @@ static RULE: LazyLock<Vec<(f64, f64)>> = LazyLock::new(|| {
     (-36..7000)
         .map(|i| {
             let u = STEP * f64::from(i);
-            let s = (u - (-u).exp()).exp();
-            (s, STEP * (1.0 + (-u).exp()) * s)
+            let s = exp(u - exp(-u));
+            (s, STEP * (1.0 + exp(-u)) * s)
         })
         .collect()
 });

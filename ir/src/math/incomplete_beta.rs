@@ -19,6 +19,7 @@ use super::excess::{exp_excess, log_excess};
 use super::gamma::{polygamma, polygamma_rise};
 use super::half_line::half_line;
 use super::incomplete_gamma::gamma_front;
+use super::{exp, expm1, log, log1p};
 
 /// The highest order of the derivatives in a and b together.
 pub const BETAINC_ORDERS: u32 = 4;
@@ -139,8 +140,8 @@ impl Scores {
             let mixed = polygamma(k, a + b);
             (1..i).for_each(|j| slopes[i - j][j] = mixed);
         }
-        let ln_x = if x < 0.5 { x.ln() } else { (-y).ln_1p() };
-        let ln_y = if y < 0.5 { y.ln() } else { (-x).ln_1p() };
+        let ln_x = if x < 0.5 { log(x) } else { log1p(-y) };
+        let ln_y = if y < 0.5 { log(y) } else { log1p(-x) };
         let shifts = [a, b].map(|a| if a < 1.0 { 1.0 / a } else { 0.0 });
         Scores { shifts, u: ln_x + rise(0, a, b), v: ln_y + rise(0, b, a), slopes }
     }
@@ -233,17 +234,17 @@ fn below(m: u32, n: u32, a: f64, b: f64, x: f64, y: f64, scores: &Scores) -> f64
     let rate = (x - difference(a, b, x, y)) / y;
     let curvature = (b - 1.0).max(0.0) * x / y / y;
     // 1 - t is 0 at s = ln x, beside the line.
-    let singular = if x < 0.5 { x.ln() } else { (-y).ln_1p() };
+    let singular = if x < 0.5 { log(x) } else { log1p(-y) };
     let scale = (1.0 / rate.max(curvature.sqrt())).min(-singular);
     let integrand = |s: f64| {
-        let z = -(-s).exp_m1() * odds;
-        let log = z.ln_1p();
+        let z = -expm1(-s) * odds;
+        let log = log1p(z);
         let power = if b < 1.0 {
             -a * s + (b - 1.0) * log
         } else {
             -rate * s - (b - 1.0) * (odds * exp_excess(s) + log_excess(z))
         };
-        power.exp() * scores.weight(m, n, scores.u - s, scores.v + log)
+        exp(power) * scores.weight(m, n, scores.u - s, scores.v + log)
     };
     front(a, b, x, y) / y * half_line(scale, integrand)
 }
@@ -254,7 +255,7 @@ fn power(m: u32, n: u32, a: f64, b: f64, x: f64) -> f64 {
     // Γ(a + 1) for Γ(a)
     if m > 0 {
         scores.shifts[0] = 0.0;
-        scores.u = x.ln() + polygamma(0, a + b) - polygamma(0, a + 1.0);
+        scores.u = log(x) + polygamma(0, a + b) - polygamma(0, a + 1.0);
         for i in 2..=m as usize {
             let k = i as u32 - 1;
             scores.slopes[i][0] = polygamma(k, a + b) - polygamma(k, a + 1.0);

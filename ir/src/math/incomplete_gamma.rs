@@ -25,6 +25,7 @@
 use super::excess::{exp_excess, log_excess};
 use super::gamma::{ln_minus_digamma, polygamma, stirling};
 use super::half_line::half_line;
+use super::{exp, expm1, log, log1p, pow};
 use std::f64::consts::TAU;
 
 /// The highest order of the derivatives in a.
@@ -128,13 +129,13 @@ impl Score {
         }
         // ln x - ψ(a), whose terms cancel for large a.
         let z = (x - a) / a;
-        let log = if z.abs() < 0.5 { z.ln_1p() } else { x.ln() - a.ln() };
+        let log = if z.abs() < 0.5 { log1p(z) } else { log(x) - log(a) };
         Score { small: None, u: log + ln_minus_digamma(a), slopes: Score::slopes(n, a) }
     }
 
     /// Of `tᵃ⁻¹ e⁻ᵗ / Γ(b)`, where b is a or 1 more.
     fn after(small: Option<f64>, n: u32, b: f64, x: f64) -> Score {
-        Score { small, u: x.ln() - polygamma(0, b), slopes: Score::slopes(n, b) }
+        Score { small, u: log(x) - polygamma(0, b), slopes: Score::slopes(n, b) }
     }
 
     /// `-ψ', -ψ'', …`
@@ -176,7 +177,7 @@ impl Score {
 /// `exp(-a s + x (1 - e⁻ˢ)) = exp(-(a - x) s - x (e⁻ˢ - 1 + s))`.
 fn below(n: u32, a: f64, x: f64, score: Score) -> f64 {
     let rate = a - x;
-    let integrand = |s: f64| (-rate * s - x * exp_excess(s)).exp() * score.weight(n, score.u - s);
+    let integrand = |s: f64| exp(-rate * s - x * exp_excess(s)) * score.weight(n, score.u - s);
     gamma_front(a, x, x - a) * half_line(1.0 / rate.max(x.sqrt()), integrand)
 }
 
@@ -185,8 +186,8 @@ fn below(n: u32, a: f64, x: f64, score: Score) -> f64 {
 fn above(n: u32, a: f64, x: f64, score: Score) -> f64 {
     let rate = x - a + 1.0;
     let integrand = |w: f64| {
-        let weight = if n == 0 { 1.0 } else { score.weight(n, score.u + w.ln_1p()) };
-        (-rate * w - (a - 1.0) * log_excess(w)).exp() * weight
+        let weight = if n == 0 { 1.0 } else { score.weight(n, score.u + log1p(w)) };
+        exp(-rate * w - (a - 1.0) * log_excess(w)) * weight
     };
     let front = power_over_gamma(a, x, x - a) * if score.small.is_some() { 1.0 } else { a };
     front * half_line(1.0 / rate.max(x.sqrt()), integrand)
@@ -240,7 +241,7 @@ fn complement_near_zero(a: f64, x: f64) -> f64 {
     if p < 0.5 {
         return 1.0 - p;
     }
-    let log = a * x.ln() - lgamma_1p(a);
+    let log = a * log(x) - lgamma_1p(a);
     let (mut power, mut sum) = (1.0, 0.0);
     for k in 1..30 {
         let k = f64::from(k);
@@ -251,7 +252,7 @@ fn complement_near_zero(a: f64, x: f64) -> f64 {
             break;
         }
     }
-    -log.exp_m1() - log.exp() * sum
+    -expm1(log) - exp(log) * sum
 }
 
 /// `ln Γ(1 + a)` for `a ≥ 0`, with relative accuracy for small a.
@@ -295,7 +296,7 @@ fn lgamma_1p(a: f64) -> f64 {
     for (i, c) in ZETA_MINUS_ONE.iter().enumerate().rev() {
         sum = c / (i + 2) as f64 - a * sum;
     }
-    a * (FIRST + a * sum) - a.ln_1p()
+    a * (FIRST + a * sum) - log1p(a)
 }
 
 /// `xᵃ e⁻ˣ / Γ(a)` for positive a and x, given `x - a`.
@@ -307,28 +308,28 @@ pub(super) fn gamma_front(a: f64, x: f64, d: f64) -> f64 {
 fn power_over_gamma(a: f64, x: f64, d: f64) -> f64 {
     if a >= 10.0 {
         // By Stirling's formula it is (x/a)ᵃ eᵃ⁻ˣ / √(2πa), nearly.
-        let scale = (-stirling(a)).exp() / (TAU * a).sqrt();
+        let scale = exp(-stirling(a)) / (TAU * a).sqrt();
         let z = d / a;
         if z.abs() < 0.4 {
             // Its logarithm a ln(x/a) - d, without what cancels in it.
-            return scale * (-a * log_excess(z)).exp();
+            return scale * exp(-a * log_excess(z));
         }
-        let half = x.powf(0.5 * a);
+        let half = pow(x, 0.5 * a);
         if a < 250.0 && d.abs() < 700.0 && half.is_finite() {
             // The square of the root of it, which is a normal number.
-            let root = half / a.powf(0.5 * a) * (-0.5 * d).exp();
+            let root = half / pow(a, 0.5 * a) * exp(-0.5 * d);
             return scale * root * root;
         }
-        return scale * (a * (x / a).ln() - d).exp();
+        return scale * exp(a * log(x / a) - d);
     }
     let gamma = libm::tgamma(a + 1.0);
     if x < 700.0 {
-        return x.powf(a) * (-x).exp() / gamma;
+        return pow(x, a) * exp(-x) / gamma;
     }
     if x > 1e4 {
         return 0.0;
     }
-    let root = x.powf(0.5 * a) * (-0.5 * x).exp();
+    let root = pow(x, 0.5 * a) * exp(-0.5 * x);
     root * (root / gamma)
 }
 

@@ -9,73 +9,31 @@
 //!
 //! In f32 a polynomial at Chebyshev's points: `ln(1 + f) = f - (f²/2 - f³ P(f))`.
 
-use super::exponential::{Exp, ExpFormat, exp};
-use super::number::{Format, Number, series};
+use super::exponential::{Exp, LN2_HIGH, LN2_LOW, exp};
+use super::number::{Coefficients, Constant, Format, Number, series};
 use super::vector_math::Parted;
 
-/// What the logarithm needs to know of a format.
-pub trait LogFormat: Sized + 'static {
-    /// The exponent of 1.
-    const BIAS: u64;
-    /// The bits of √½, rounded so that few bits are in the fraction.
-    const ROOT: u64;
-    /// The bits of 2 to the number of bits of the fraction.
-    const WHOLE: u64;
-    /// That and the exponent of 1, as a number.
-    const WHOLE_AND_BIAS: Self;
-    /// Whether the series is that in s.
-    const DIVIDES: bool;
-    /// `2/3, 2/5, 2/7, …` in s², or P.
-    const LOG: &'static [Self];
-    /// The least normal number,
-    const LEAST: Self;
-    /// and the largest.
-    const LARGEST: Self;
-    /// -1.
-    const MINUS_ONE: Self;
-    /// -∞.
-    const LOG_OF_ZERO: Self;
-    /// 1 / ln 2 as a number and what that lacks.
-    const LOG2_E_PIECES: [Self; 2];
-    /// 1 / ln 10, likewise.
-    const LOG10_E_PIECES: [Self; 2];
-    /// log₁₀ 2: of so few bits that products with `k` are exact, and the rest.
-    const LOG10_2_PIECES: [Self; 2];
-}
-
-impl LogFormat for f64 {
-    const BIAS: u64 = 1023;
-    const ROOT: u64 = 0x3fe6_a09e_0000_0000;
-    const WHOLE: u64 = ((1u64 << 52) as f64).to_bits();
-    const WHOLE_AND_BIAS: f64 = (1u64 << 52) as f64 + 1023.0;
-    const DIVIDES: bool = true;
-    const LOG: &'static [f64] = &{
+/// √½, rounded so that few bits are in the fraction.
+const ROOT: Constant = Constant(f64::from_bits(0x3fe6_a09e_0000_0000), f32::from_bits(0x3f35_0000));
+/// The exponent of 1, as it is kept, and 2 to the number of bits of the fraction.
+const WHOLE_AND_BIAS: Constant =
+    Constant(f64::WHOLE + f64::BIAS as f64, f32::WHOLE + f32::BIAS as f32);
+/// What the bits of `√½` lack of those of 1.
+const ABOVE_ROOT: Constant = Constant(
+    f64::from_bits(1f64.to_bits() - ROOT.0.to_bits()),
+    f32::from_bits(1f32.to_bits() - ROOT.1.to_bits()),
+);
+/// `2/3, 2/5, 2/7, …` in s², or P.
+const LOG: Coefficients = Coefficients(
+    &{
         let (mut c, mut i) = ([0.0; 10], 0);
         while i < 10 {
             c[i] = 2.0 / (2 * i + 3) as f64;
             i += 1;
         }
         c
-    };
-    const LEAST: f64 = f64::MIN_POSITIVE;
-    const LARGEST: f64 = f64::MAX;
-    const MINUS_ONE: f64 = -1.0;
-    const LOG_OF_ZERO: f64 = f64::NEG_INFINITY;
-    const LOG2_E_PIECES: [f64; 2] =
-        [f64::from_bits(0x3ff7_1547_652b_82fe), f64::from_bits(0x3c77_77d0_ffda_0d24)];
-    const LOG10_E_PIECES: [f64; 2] =
-        [f64::from_bits(0x3fdb_cb7b_1526_e50e), f64::from_bits(0x3c69_5355_baaa_fad3)];
-    const LOG10_2_PIECES: [f64; 2] =
-        [f64::from_bits(0x3fd3_4413_509f_6000), f64::from_bits(0x3d59_fef3_11f1_2b36)];
-}
-
-impl LogFormat for f32 {
-    const BIAS: u64 = 127;
-    const ROOT: u64 = 0x3f35_0000;
-    const WHOLE: u64 = ((1u32 << 23) as f32).to_bits() as u64;
-    const WHOLE_AND_BIAS: f32 = (1u32 << 23) as f32 + 127.0;
-    const DIVIDES: bool = false;
-    const LOG: &'static [f32] = &[
+    },
+    &[
         0.333_333_3,
         -0.250_003_07,
         0.200_010_48,
@@ -84,15 +42,23 @@ impl LogFormat for f32 {
         -0.129_984_9,
         0.126_237_39,
         -0.079_036_44,
-    ];
-    const LEAST: f32 = f32::MIN_POSITIVE;
-    const LARGEST: f32 = f32::MAX;
-    const MINUS_ONE: f32 = -1.0;
-    const LOG_OF_ZERO: f32 = f32::NEG_INFINITY;
-    const LOG2_E_PIECES: [f32; 2] = [f32::from_bits(0x3fb8_aa3b), f32::from_bits(0x32a5_7060)];
-    const LOG10_E_PIECES: [f32; 2] = [f32::from_bits(0x3ede_5bd9), f32::from_bits(0xb22d_91af)];
-    const LOG10_2_PIECES: [f32; 2] = [f32::from_bits(0x3e9a_2000), f32::from_bits(0x369a_84fc)];
-}
+    ],
+);
+/// 1 / ln 2 as a number and what that lacks.
+const LOG2_E_PIECES: [Constant; 2] = [
+    Constant(f64::from_bits(0x3ff7_1547_652b_82fe), f32::from_bits(0x3fb8_aa3b)),
+    Constant(f64::from_bits(0x3c77_77d0_ffda_0d24), f32::from_bits(0x32a5_7060)),
+];
+/// 1 / ln 10, likewise.
+const LOG10_E_PIECES: [Constant; 2] = [
+    Constant(f64::from_bits(0x3fdb_cb7b_1526_e50e), f32::from_bits(0x3ede_5bd9)),
+    Constant(f64::from_bits(0x3c69_5355_baaa_fad3), f32::from_bits(0xb22d_91af)),
+];
+/// log₁₀ 2: of so few bits that products with `k` are exact, and the rest.
+const LOG10_2_PIECES: [Constant; 2] = [
+    Constant(f64::from_bits(0x3fd3_4413_509f_6000), f32::from_bits(0x3e9a_2000)),
+    Constant(f64::from_bits(0x3d59_fef3_11f1_2b36), f32::from_bits(0x369a_84fc)),
+];
 
 /// `ln x = k ln 2 + f - (half - small)`, of a normal number; `small` has the low part of `k ln 2` if that is not 0.
 struct Parts<N> {
@@ -105,21 +71,20 @@ struct Parts<N> {
 #[inline(always)]
 fn parts<N: Number>(x: N, low: impl FnOnce(N) -> N) -> Parts<N> {
     let bits = N::Float::FRACTION;
-    let root = N::of_bits(N::Float::ROOT);
     // In steps of 2 from √½ on; the exponent of a number becomes one by way of the bits of 2⁵².
-    let steps = x.plus_bits(N::of_bits((N::Float::BIAS << bits).wrapping_sub(N::Float::ROOT)));
-    let whole = steps.shift_right(bits).or_bits(N::of_bits(N::Float::WHOLE));
-    let k = whole - N::of(N::Float::WHOLE_AND_BIAS);
-    let fraction = steps.and_bits(N::of_bits((1 << bits) - 1)).plus_bits(root);
+    let steps = x.plus_bits(N::constant(ABOVE_ROOT));
+    let whole = steps.shift_right(bits).or_bits(N::of(N::Float::WHOLE));
+    let k = whole - N::constant(WHOLE_AND_BIAS);
+    let fraction = steps.and_bits(N::of_bits((1 << bits) - 1)).plus_bits(N::constant(ROOT));
     let f = fraction - N::of(N::Float::ONE);
     let half = N::of(N::Float::HALF) * f * f;
     let low = low(k);
-    let small = if N::Float::DIVIDES {
+    let small = if N::Float::IS_F64 {
         let s = f / (N::of(N::Float::TWO) + f);
         let z = s * s;
-        s.fma(z.fma(series(N::Float::LOG, z), half), low)
+        s.fma(z.fma(series(LOG, z), half), low)
     } else {
-        (f * f * f).fma(series(N::Float::LOG, f), low)
+        (f * f * f).fma(series(LOG, f), low)
     };
     Parts { k, f, half, small }
 }
@@ -127,15 +92,15 @@ fn parts<N: Number>(x: N, low: impl FnOnce(N) -> N) -> Parts<N> {
 /// `ln x + c`, of a normal number; of `c` that is small beside it.
 #[inline(always)]
 fn sum<N: Number>(x: N, c: N) -> N {
-    let Parts { k, f, half, small } = parts(x, |k| k.fma(N::of(N::Float::LN2_LOW), c));
-    k.fma(N::of(N::Float::LN2_HIGH), f - (half - small))
+    let Parts { k, f, half, small } = parts(x, |k| k.fma(N::constant(LN2_LOW), c));
+    k.fma(N::constant(LN2_HIGH), f - (half - small))
 }
 
 /// `k c + d ln(1 + f)`, each constant in two pieces, the first of `c` of so few bits that the product is exact.
 #[inline(always)]
-fn to_base<N: Number>(x: N, c: [N::Float; 2], d: [N::Float; 2]) -> N {
+fn to_base<N: Number>(x: N, c: [Constant; 2], d: [Constant; 2]) -> N {
     let Parts { k, f, half, small } = parts(x, |_| N::of(N::Float::ZERO));
-    let ([c, c_low], [d, d_low]) = (c.map(N::of), d.map(N::of));
+    let ([c, c_low], [d, d_low]) = (c.map(N::constant), d.map(N::constant));
     // ln(1 + f) = high + low
     let high = f - half;
     let low = ((f - high) - half) + small;
@@ -165,11 +130,11 @@ impl Parted for Log {
     #[inline(always)]
     fn straight<N: Number>(x: N) -> N {
         let zero = N::of(N::Float::ZERO);
-        N::pick(x.same(zero), N::of(N::Float::LOG_OF_ZERO), sum(x, zero))
+        N::pick(x.same(zero), -N::of(N::Float::INFINITY), sum(x, zero))
     }
 
     fn beyond(x: f64) -> f64 {
-        beyond(x, |x| sum(x * SCALE.0, -SCALE.1 * f64::LN2_LOW) - SCALE.1 * f64::LN2_HIGH)
+        beyond(x, |x| sum(x * SCALE.0, -SCALE.1 * LN2_LOW.0) - SCALE.1 * LN2_HIGH.0)
     }
 }
 
@@ -208,7 +173,7 @@ impl Parted for Log2 {
 
     #[inline(always)]
     fn straight<N: Number>(x: N) -> N {
-        to_base(x, [N::Float::ONE, N::Float::ZERO], N::Float::LOG2_E_PIECES)
+        to_base(x, [Constant(1.0, 1.0), Constant(0.0, 0.0)], LOG2_E_PIECES)
     }
 
     fn beyond(x: f64) -> f64 {
@@ -235,12 +200,12 @@ impl Parted for Log10 {
 
     #[inline(always)]
     fn straight<N: Number>(x: N) -> N {
-        to_base(x, N::Float::LOG10_2_PIECES, N::Float::LOG10_E_PIECES)
+        to_base(x, LOG10_2_PIECES, LOG10_E_PIECES)
     }
 
     fn beyond(x: f64) -> f64 {
         // log₁₀(2⁵⁴) is subtracted as its two pieces.
-        let [high, low] = f64::LOG10_2_PIECES;
+        let [high, low] = LOG10_2_PIECES.map(|c| c.0);
         let less = |x: f64| (Self::straight(x * SCALE.0) - SCALE.1 * high) - SCALE.1 * low;
         beyond(x, less)
     }
@@ -260,7 +225,7 @@ pub struct Log1p;
 impl Parted for Log1p {
     #[inline(always)]
     fn inside<N: Number>(x: N) -> N::Mask {
-        N::of(N::Float::MINUS_ONE).lt(x) & x.lt(N::of(N::Float::LARGEST))
+        (-N::of(N::Float::ONE)).lt(x) & x.lt(N::of(N::Float::LARGEST))
     }
 
     #[inline(always)]

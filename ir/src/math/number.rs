@@ -13,10 +13,6 @@
 //! assert_eq!(square_plus_one(3.0), 10.0);
 //! ```
 
-use super::erf::ErfFormat;
-use super::exponential::ExpFormat;
-use super::logarithm::LogFormat;
-use super::trigonometric::SinFormat;
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
 
 /// A float, or what stands for one.
@@ -40,6 +36,11 @@ pub trait Number:
 
     /// A constant.
     fn of(x: Self::Float) -> Self;
+    /// A constant that is not the same number in every format.
+    #[must_use]
+    fn constant(c: Constant) -> Self {
+        Self::of(Self::Float::either(c.0, c.1))
+    }
     /// The number of those bits: for f32 the lower half.
     fn of_bits(bits: u64) -> Self;
     /// `self * y + z`, rounded once.
@@ -89,36 +90,74 @@ pub trait Number:
     }
 }
 
+/// A constant of a source as f64, and as f32.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Constant(pub f64, pub f32);
+
+/// Coefficients of a polynomial, lowest powers first, for f64, and for f32, where fewer are enough.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Coefficients(pub &'static [f64], pub &'static [f32]);
+
 /// A float of this machine, with what sources need to know of it.
-pub trait Format:
-    Number<Float = Self, Mask = bool> + ExpFormat + LogFormat + SinFormat + ErfFormat
-{
+pub trait Format: Number<Float = Self, Mask = bool> + 'static {
     /// Bits of the fraction.
     const FRACTION: u32;
+    /// The place of the sign among the bits.
+    const SIGN_BIT: u32;
+    /// The exponent of 1, as it is kept.
+    const BIAS: u64;
     /// Added to a number below 2^(FRACTION - 1) it leaves no bits for fractions, and the whole number in the lowest ones.
     const ROUND: Self;
+    /// 2 to the number of bits of the fraction.
+    const WHOLE: Self;
+    /// 0.
+    const ZERO: Self;
     /// 0.5, 1, 2.
     const HALF: Self;
     /// See [`Format::HALF`].
     const ONE: Self;
     /// See [`Format::HALF`].
     const TWO: Self;
-    /// 0.
-    const ZERO: Self;
-    /// The place of the sign among the bits.
-    const SIGN_BIT: u32;
+    /// ∞.
+    const INFINITY: Self;
+    /// The least normal number,
+    const LEAST: Self;
+    /// and the largest.
+    const LARGEST: Self;
+    /// Whether this is f64.
+    const IS_F64: bool;
+
+    /// The one of this format.
+    fn either(wide: f64, narrow: f32) -> Self;
+    /// Those of this format.
+    fn coefficients(of: Coefficients) -> &'static [Self];
 }
 
 macro_rules! format {
-    ($float:ident, $bits:ident, $fraction:literal) => {
+    ($float:ident, $bits:ident, $fraction:literal, ($wide:pat, $narrow:pat) => $own:ident) => {
         impl Format for $float {
             const FRACTION: u32 = $fraction;
+            const SIGN_BIT: u32 = $bits::BITS - 1;
+            const BIAS: u64 = (1 << ($bits::BITS - 2 - $fraction)) - 1;
             const ROUND: $float = 1.5 * (1u64 << $fraction) as $float;
+            const WHOLE: $float = (1u64 << $fraction) as $float;
+            const ZERO: $float = 0.0;
             const HALF: $float = 0.5;
             const ONE: $float = 1.0;
             const TWO: $float = 2.0;
-            const ZERO: $float = 0.0;
-            const SIGN_BIT: u32 = $bits::BITS - 1;
+            const INFINITY: $float = $float::INFINITY;
+            const LEAST: $float = $float::MIN_POSITIVE;
+            const LARGEST: $float = $float::MAX;
+            const IS_F64: bool = $fraction == 52;
+
+            #[inline(always)]
+            fn either($wide: f64, $narrow: f32) -> $float {
+                $own
+            }
+            #[inline(always)]
+            fn coefficients(Coefficients($wide, $narrow): Coefficients) -> &'static [$float] {
+                $own
+            }
         }
 
         impl Number for $float {
@@ -197,8 +236,8 @@ macro_rules! format {
     };
 }
 
-format!(f64, u64, 52);
-format!(f32, u32, 23);
+format!(f64, u64, 52, (own, _) => own);
+format!(f32, u32, 23, (_, own) => own);
 
 /// `a + b` rounded, and what that lost (Knuth's TwoSum).
 #[inline(always)]
@@ -208,9 +247,24 @@ pub(super) fn two_sum<N: Number>(a: N, b: N) -> (N, N) {
     (sum, (a - (sum - of_b)) + (b - of_b))
 }
 
+/// `(n + n_low) / (d + d_low)`, with what the rounded quotient lacks put back: within little more than half an ulp.
+#[inline(always)]
+pub(super) fn quotient<N: Number>([n, n_low]: [N; 2], [d, d_low]: [N; 2]) -> N {
+    let by = N::of(N::Float::ONE) / d;
+    let y = n * by;
+    let lacks = (-y).fma(d, n) + (-y).fma(d_low, n_low);
+    lacks.fma(by, y)
+}
+
+/// `c₀ + c₁x + c₂x² + …`, see [`polynomial`].
+#[inline(always)]
+pub(super) fn series<N: Number>(c: Coefficients, x: N) -> N {
+    polynomial(N::Float::coefficients(c), x)
+}
+
 /// `c₀ + c₁x + c₂x² + …`, by Horner's rule on the even and on the odd powers side by side; of two coefficients or more.
 #[inline(always)]
-pub(super) fn series<N: Number>(c: &[N::Float], x: N) -> N {
+pub(super) fn polynomial<N: Number>(c: &[N::Float], x: N) -> N {
     let square = x * x;
     let last = c.len() - 1;
     let (mut even, mut odd, mut i) = (N::of(c[last - 1]), N::of(c[last]), last - 1);

@@ -8,6 +8,7 @@
 //!   `(-1)ⁿ n! ∫₀^∞ (eˢ + y)⁻ⁿ⁻¹ ds`.
 
 use super::half_line::half_line;
+use super::{expm1, log, log1p, pow};
 use std::f64::consts::PI;
 
 /// The highest order of derivatives.
@@ -31,14 +32,14 @@ pub fn spence(n: u32, x: f64) -> f64 {
     } else if x == f64::INFINITY {
         f64::NEG_INFINITY
     } else if x <= 0.5 {
-        END - x.ln() * (-x).ln_1p() - dilogarithm(x)
+        END - log(x) * log1p(-x) - dilogarithm(x)
     } else if x <= 1.5 {
         dilogarithm(1.0 - x)
     } else if x <= 2.0 {
-        -dilogarithm((x - 1.0) / x) - 0.5 * square(x.ln())
+        -dilogarithm((x - 1.0) / x) - 0.5 * square(log(x))
     } else {
         let r = 1.0 / x;
-        dilogarithm(r) - END - x.ln() * (-r).ln_1p() - 0.5 * square(x.ln())
+        dilogarithm(r) - END - log(x) * log1p(-r) - 0.5 * square(log(x))
     }
 }
 
@@ -56,7 +57,7 @@ fn dilogarithm(z: f64) -> f64 {
         4.518_980_029_619_918e-16,
         -1.035_651_761_218_124_7e-17,
     ];
-    let u = -(-z).ln_1p();
+    let u = -log1p(-z);
     let square = u * u;
     let sum = TERMS.iter().rev().fold(0.0, |sum, c| sum * square + c);
     u * (1.0 - 0.25 * u + square * sum)
@@ -86,10 +87,10 @@ fn log_quotient(n: u32, x: f64) -> f64 {
     if n > 0 && 0.1 < x && x < 3.0 {
         let size: f64 = (1..=n).map(f64::from).product();
         let power = -f64::from(n + 1);
-        let integral = half_line(x.min(1.0) / f64::from(n + 1), |s| (s.exp_m1() + x).powf(power));
+        let integral = half_line(x.min(1.0) / f64::from(n + 1), |s| pow(expm1(s) + x, power));
         return if n.is_multiple_of(2) { size * integral } else { -size * integral };
     }
-    let mut value = x.ln() / y;
+    let mut value = log(x) / y;
     // (ln x)⁽ᵏ⁾ = (-1)ᵏ⁻¹ (k - 1)! / xᵏ
     let mut log = 1.0 / x;
     for k in 1..=n {

@@ -11,6 +11,7 @@
 //! (Johansson, "Rigorous high-precision computation of the Hurwitz zeta function and its derivatives", 2015).
 
 use super::gamma::{EULER_MACLAURIN, polygamma};
+use super::{log, pow};
 
 /// The highest order of the derivatives in s.
 pub const ZETA_ORDERS: u32 = 4;
@@ -40,7 +41,7 @@ pub fn zeta(n: u32, s: f64, q: f64) -> f64 {
         return 0.0;
     }
     if s == f64::INFINITY {
-        return if n == 0 { q.powf(-s) } else { 0.0 };
+        return if n == 0 { pow(q, -s) } else { 0.0 };
     }
     let order = n as usize;
     // From here on the formula gains about a digit per term.
@@ -50,7 +51,7 @@ pub fn zeta(n: u32, s: f64, q: f64) -> f64 {
         let term = power(order, s, at);
         sum += term[order];
         // What follows is below ∫ t⁻ˢ (ln t)ⁿ dt, a little more than the term times at / (s - 1).
-        let size = term[0] * at.ln().abs().max(1.0).powi(n as i32) * (1.0 + at / (s - 1.0));
+        let size = term[0] * log(at).abs().max(1.0).powi(n as i32) * (1.0 + at / (s - 1.0));
         if at > 1.0 && size <= sum.abs() * (f64::EPSILON / 64.0) {
             return sum * factorial(n);
         }
@@ -66,8 +67,8 @@ fn factorial(n: u32) -> f64 {
 
 /// `a⁻ˢ`
 fn power(order: usize, s: f64, a: f64) -> Jet {
-    let mut jet = [a.powf(-s); ORDERS];
-    let log = a.ln();
+    let mut jet = [pow(a, -s); ORDERS];
+    let log = log(a);
     for i in 1..=order {
         jet[i] = -jet[i - 1] * log / i as f64;
     }

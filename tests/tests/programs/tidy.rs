@@ -157,6 +157,35 @@ fn no_path_of_a_machine() {
     assert_eq!(wrong, [""; 0]);
 }
 
+/// Functions of floats that the standard library takes from the platform, so that their bits are the platform's.
+const OF_THE_PLATFORM: &[&str] = &[
+    "exp", "exp2", "exp_m1", "ln", "log2", "log10", "ln_1p", "sin", "cos", "tan", "sin_cos",
+    "sinh", "cosh", "tanh", "asin", "acos", "atan", "asinh", "acosh", "atanh", "cbrt", "powf",
+    "hypot", "atan2",
+];
+
+#[test]
+fn functions_have_the_same_bits_on_every_platform() {
+    let mut wrong = Vec::new();
+    for file in files("rs").iter().filter(|f| f.starts_with(root().join("ir/src/math"))) {
+        // Tests may compare with the platform.
+        let source = read(file);
+        let code = code(source.split("#[cfg(test)]").next().unwrap_or_default());
+        let calls = OF_THE_PLATFORM.iter().filter(|name| code.contains(&format!(".{name}(")));
+        wrong.extend(calls.map(|name| format!("{} calls f64::{name}", show(file))));
+    }
+    // In the table, functions are paths.
+    for file in files("rs").iter().filter(|f| f.starts_with(root().join("ir/src/prim/scalar"))) {
+        let source = read(file);
+        let rows = OF_THE_PLATFORM.iter().filter(|name| source.contains(&format!(" f64::{name})")));
+        wrong.extend(rows.map(|name| format!("{} has f64::{name}", show(file))));
+    }
+    assert_eq!(
+        wrong, [""; 0],
+        "functions of `math` and of the crate `libm` are the same everywhere"
+    );
+}
+
 /// Where the number of cases of a test stands.
 const SWEEPS: &str = "tests/src/sweeps.rs";
 

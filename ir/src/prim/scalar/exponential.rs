@@ -154,7 +154,7 @@ pub(super) const CBRT: Row = Row {
 
 /// `√(x² + y²)`
 pub(super) const HYPOT: Row = Row {
-    code: binary!("hypot", 32, Continuous, Plus, f64::hypot),
+    code: binary!("hypot", 32, Continuous, Plus, math::hypot),
     math: "√(x² + y²)",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, h| step(t, x[0], h)), Partial::Of(|t, x, h| step(t, x[1], h))],
@@ -232,7 +232,7 @@ fn share<'b, 'm>(x: Expr<'b, 'm>, y: Expr<'b, 'm>) -> Expr<'b, 'm> {
 
 /// `x ** y`
 pub(super) const POW: Row = Row {
-    code: binary!("pow", 40, Continuous, Positive, f64::powf),
+    code: binary!("pow", 40, Continuous, Positive, math::pow),
     math: "xʸ",
     signature: Signature::Float,
     partials: &[Partial::Of(pow_x), Partial::Of(pow_y)],

@@ -217,14 +217,8 @@ fn a_constant_exponent_stays_constant() {
 #[test]
 fn functions_of_the_standard_library_are_its_own() {
     type Function = fn(f64) -> f64;
-    let table: [(&str, Function); 12] = [
+    let table: [(&str, Function); 6] = [
         ("sqrt", f64::sqrt),
-        ("tan", f64::tan),
-        ("asin", f64::asin),
-        ("acos", f64::acos),
-        ("atan", f64::atan),
-        ("sinh", f64::sinh),
-        ("cosh", f64::cosh),
         ("floor", f64::floor),
         ("ceil", f64::ceil),
         ("round", f64::round),
@@ -246,7 +240,7 @@ fn functions_of_the_standard_library_are_its_own() {
 fn functions_of_our_own_are_reached() {
     use crate::math;
     type Function = fn(f64) -> f64;
-    let table: [(&str, Function); 25] = [
+    let table: [(&str, Function); 31] = [
         ("exp", math::exp),
         ("exp2", math::exp2),
         ("expm1", math::expm1),
@@ -256,6 +250,12 @@ fn functions_of_our_own_are_reached() {
         ("log1p", math::log1p),
         ("sin", math::sin),
         ("cos", math::cos),
+        ("tan", math::tan),
+        ("asin", math::asin),
+        ("acos", math::acos),
+        ("atan", math::atan),
+        ("sinh", math::sinh),
+        ("cosh", math::cosh),
         ("tanh", math::tanh),
         ("softplus", math::softplus),
         ("sech", math::sech),

@@ -40,7 +40,7 @@ pub(super) const COS: Row = Row {
 
 /// `tan x`
 pub(super) const TAN: Row = Row {
-    code: unary!("tan", 28, Continuous, Zero, f64::tan),
+    code: unary!("tan", 28, Continuous, Zero, parted math::Tan),
     math: "tan x",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, _, y| t * (y * y + 1.0))],
@@ -53,7 +53,7 @@ pub(super) const TAN: Row = Row {
 
 /// `arcsin x`
 pub(super) const ASIN: Row = Row {
-    code: unary!("asin", 32, Continuous, Operand, f64::asin),
+    code: unary!("asin", 32, Continuous, Operand, parted math::Asin),
     math: "arcsin x",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t * ((1.0 - x[0]) * (1.0 + x[0])).rsqrt())],
@@ -66,7 +66,7 @@ pub(super) const ASIN: Row = Row {
 
 /// `arccos x`
 pub(super) const ACOS: Row = Row {
-    code: unary!("acos", 32, Continuous, Plus, f64::acos),
+    code: unary!("acos", 32, Continuous, Plus, parted math::Acos),
     math: "arccos x",
     signature: Signature::Float,
     partials: &[Partial::Minus(|t, x, _| t * ((1.0 - x[0]) * (1.0 + x[0])).rsqrt())],
@@ -79,7 +79,7 @@ pub(super) const ACOS: Row = Row {
 
 /// `arctan x`
 pub(super) const ATAN: Row = Row {
-    code: unary!("atan", 32, Continuous, Operand, f64::atan),
+    code: unary!("atan", 32, Continuous, Operand, parted math::Atan),
     math: "arctan x",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t / (x[0] * x[0] + 1.0))],
@@ -92,7 +92,7 @@ pub(super) const ATAN: Row = Row {
 
 /// `atan2(x, y)`
 pub(super) const ATAN2: Row = Row {
-    code: binary!("atan2", 32, Jumps, Positive, f64::atan2),
+    code: binary!("atan2", 32, Jumps, Positive, math::atan2),
     math: "the angle of the point (y, x)",
     signature: Signature::Float,
     partials: &[
@@ -125,7 +125,7 @@ fn over_square<'b, 'm>(z: Expr<'b, 'm>, x: &[Expr<'b, 'm>]) -> Expr<'b, 'm> {
 
 /// `sinh x`
 pub(super) const SINH: Row = Row {
-    code: unary!("sinh", 28, Continuous, Operand, f64::sinh),
+    code: unary!("sinh", 28, Continuous, Operand, parted math::Sinh),
     math: "sinh x",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t * x[0].cosh())],
@@ -138,7 +138,7 @@ pub(super) const SINH: Row = Row {
 
 /// `cosh x`
 pub(super) const COSH: Row = Row {
-    code: unary!("cosh", 28, Continuous, Plus, f64::cosh),
+    code: unary!("cosh", 28, Continuous, Plus, parted math::Cosh),
     math: "cosh x",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t * x[0].sinh())],

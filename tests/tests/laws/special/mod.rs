@@ -102,7 +102,7 @@ const FUNCTIONS: &[Stated] = &[
     stated("spence", |x| x[0].spence(), 3.0),
     stated("erfc_inv", |x| x[0].erfc_inv(), 2.0),
     tailed("gammainc", gammainc, |_, _| 0.0, 8.0),
-    tailed("gammaincc", |x| x[0].gammaincc(x[1]), |_, _| 0.0, 6.0),
+    tailed("gammaincc", |x| x[0].gammaincc(x[1]), |_, _| 0.0, 7.0),
     tailed("betainc", betainc, |_, _| 0.0, 17.0),
     stated("zeta", zeta, 4.0),
     tailed("gammainc, ∂a", |x| slope(gammainc, 0, x), |_, _| 0.0, 6.0),
