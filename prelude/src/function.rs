@@ -23,9 +23,9 @@
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "expected a function of one argument that returns `{B}`",
-    label = "not a function of one argument that returns `{B}`",
-    note = "several arguments are passed as one tuple: `|(x, y): (Var, Var)| ..`",
+    message = "expected a function of one argument, `{A}`, that returns `{B}`",
+    label = "not a function of one argument, `{A}`, that returns `{B}`",
+    note = "several arguments are passed as one tuple: `|(x, y): (Var, Var)| ..`; the body of `fori_loop` has the index first: `|(i, x): (Var, Var)| ..`",
     note = "to differentiate with respect to one of them only, close over the others: `grad(|x| f(x, y))(x)`"
 )]
 pub trait Function<A, B, M> {

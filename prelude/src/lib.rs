@@ -63,6 +63,7 @@ pub mod conv;
 pub mod define_by_run;
 mod distributions;
 mod dtype;
+pub mod elsewhere;
 mod error;
 pub mod fft;
 mod function;

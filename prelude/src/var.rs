@@ -91,6 +91,7 @@ impl Var {
     }
 
     /// Number of elements.
+    #[doc(alias = "numel")]
     #[track_caller]
     pub fn size(self) -> usize {
         self.ty(caller()).shape.elements()

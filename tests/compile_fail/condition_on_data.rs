@@ -1,11 +1,13 @@
 //! A Rust condition on data, and a `Var` on another thread.
-//! errors: 2
+//! errors: 3
 //! says: binary operation `>` cannot be applied to type
+//! says: ComparisonsAreGtLtEqAndChoicesSelectOrCond
 //! says: cannot be sent between threads safely
 use tapeloom::prelude::*;
 
 fn main() {
     let _ = jit(|x: Var| if x > 0.0 { x } else { -x });
+    let _ = jit(|x: Var| if x == 1.0 { x } else { -x });
     let _ = jit(|x: Var| {
         std::thread::spawn(move || x.sin());
         x

@@ -41,6 +41,9 @@ const MAX_PIECES: usize = 16;
 /// Longer chains of movement nodes get memory, which bounds recursion.
 const MAX_CHAIN: u32 = 12;
 
+/// From this extent on, two folds in lanes find an extremum sooner than one that carries its place.
+const LONG_SEARCH: usize = 64;
+
 /// One function that is being inlined.
 struct Frame {
     function: Arc<Function>,
@@ -269,7 +272,15 @@ impl Flatten<'_> {
             }
             Lowering::Iota { axis } => NodeKind::Movement(Movement::Iota { axis }),
             Lowering::Reduce { code, identity, axes } => NodeKind::Reduce { code, identity, axes },
-            Lowering::ArgReduce { axis, largest } => NodeKind::ArgReduce { axis, largest },
+            Lowering::ArgReduce { axis, largest } => {
+                let x = operands[0];
+                if self.graph.array(x).shape[axis] >= LONG_SEARCH {
+                    let place = self.search(x, axis, largest, (e.op.name(), origin));
+                    top.values[e.outputs[0]] = Some(place);
+                    return Ok(None);
+                }
+                NodeKind::ArgReduce { axis, largest }
+            }
             Lowering::Cumulate { .. } | Lowering::ArgSort { .. } => {
                 let ty = array(&f.types[e.outputs[0]])?;
                 let x = types.first().and_then(Type::as_array);
@@ -343,6 +354,42 @@ impl Flatten<'_> {
 }
 
 impl Flatten<'_> {
+    /// The first place of the extremum of a long axis: `min { i : x[i] = max x }`, or of the first nan. Both folds go in lanes.
+    fn search(
+        &mut self,
+        x: Source,
+        axis: usize,
+        largest: bool,
+        (name, origin): (&'static str, Origin),
+    ) -> Source {
+        let ArrayType { dtype, shape } = self.graph.array(x);
+        let (rest, rank) = (shape.without(&[axis]), shape.len());
+        let code = if largest { Code::Max } else { Code::Min };
+        let fold = |code: Code, dtype| NodeKind::Reduce {
+            code,
+            identity: code.neutral(dtype).unwrap_or(Literal::zero(dtype)),
+            axes: vec![axis],
+        };
+        let mut node = |kind, operands: &[Source], dtype, shape: &Shape| {
+            let ty = ArrayType::new(dtype, shape.clone());
+            let node = Node::new(kind, SmallVec::from_slice(operands), ty, name, origin);
+            Source::Node(self.graph.nodes.push(node))
+        };
+        let most = node(fold(code, dtype), &[x], dtype, &rest);
+        let axes = (0..rank).filter(|a| *a != axis).map(|a| AxisMap::shifted(a, 0)).collect();
+        let most = node(view(vec![Piece { operand: 0, axes }]), &[most], dtype, &shape);
+        let mut found = node(NodeKind::Map(Code::Eq), &[x, most], Dtype::Bool, &shape);
+        if dtype.is_float() {
+            let nan = node(NodeKind::Map(Code::Ne), &[x, x], Dtype::Bool, &shape);
+            found = node(NodeKind::Map(Code::Or), &[found, nan], Dtype::Bool, &shape);
+        }
+        let place = node(NodeKind::Movement(Movement::Iota { axis }), &[], Dtype::I64, &shape);
+        let beyond = Source::Literal(Literal::i64(shape[axis] as i64));
+        let chosen = [found, place, beyond];
+        let place = node(NodeKind::Map(Code::Select), &chosen, Dtype::I64, &shape);
+        node(fold(Code::Min, Dtype::I64), &[place], Dtype::I64, &rest)
+    }
+
     fn unit(&self, function: FuncId, gives: Gives) -> Result<KernelId, Problem> {
         let kernel = self.calls.kernel(function, gives);
         kernel.ok_or_else(|| Problem::internal("the body of a region is no kernel"))

@@ -1,10 +1,11 @@
 //! Roots, powers and the inverse hyperbolic functions.
 //!
-//! Most are one call into the `libm` crate (a port of Sun's fdlibm and of later work such as
-//! CORE-MATH's correctly rounded `cbrt`); they stand here under the names that the operations have,
-//! with their edge values written down.
+//! The inverse hyperbolic functions are logarithms of `1 + w`, with what rounding `w` lost. Cube roots, powers and distances
+//! are calls into the `libm` crate (a port of Sun's fdlibm and of later work such as CORE-MATH's correctly rounded `cbrt`),
+//! whose bits are the same on every platform; they stand here with their edge values written down.
 
-use super::number::{Format, Number};
+use super::logarithm::log1p_of_sum;
+use super::number::{Constant, Format, Number, two_sum};
 use super::vector_math::Parted;
 
 /// Cube root, correctly rounded.
@@ -59,12 +60,60 @@ pub fn rsqrt(x: f64) -> f64 {
     Rsqrt::here(x)
 }
 
+/// Up to here squares do not overflow.
+const SQUARE: Constant = Constant(1e150, 1e18);
+
+/// [`asinh`]
+pub struct Asinh;
+
+impl Parted for Asinh {
+    #[inline(always)]
+    fn inside<N: Number>(x: N) -> N::Mask {
+        x.abs().le(N::constant(SQUARE))
+    }
+
+    #[inline(always)]
+    fn straight<N: Number>(x: N) -> N {
+        // asinh a = ln(1 + a + a² / (1 + √(1 + a²))), of which the second term is the smaller one.
+        let (one, a) = (N::of(N::Float::ONE), x.abs());
+        let more = a * a / (one + a.fma(a, one).sqrt());
+        let sum = a + more;
+        log1p_of_sum(sum, (a - sum) + more).copysign(x)
+    }
+
+    fn beyond(x: f64) -> f64 {
+        libm::asinh(x)
+    }
+}
+
 /// Inverse hyperbolic sine, within 2 ulp for small and large arguments alike.
 ///
 /// Domain: all reals, odd. `asinh(±0) = ±0`, `asinh(±∞) = ±∞`, NaN for NaN.
 #[must_use]
 pub fn asinh(x: f64) -> f64 {
-    libm::asinh(x)
+    Asinh::here(x)
+}
+
+/// [`acosh`]
+pub struct Acosh;
+
+impl Parted for Acosh {
+    #[inline(always)]
+    fn inside<N: Number>(x: N) -> N::Mask {
+        N::of(N::Float::ONE).le(x) & x.le(N::constant(SQUARE))
+    }
+
+    #[inline(always)]
+    fn straight<N: Number>(x: N) -> N {
+        // acosh x = ln(1 + t + √(t² + 2t)) with t = x - 1.
+        let t = x - N::of(N::Float::ONE);
+        let (sum, lost) = two_sum(t, t.fma(t, t + t).sqrt());
+        log1p_of_sum(sum, lost)
+    }
+
+    fn beyond(x: f64) -> f64 {
+        libm::acosh(x)
+    }
 }
 
 /// Inverse hyperbolic cosine, the one that is not negative; within 2 ulp.
@@ -72,7 +121,32 @@ pub fn asinh(x: f64) -> f64 {
 /// Domain: `[1, +∞]`. `acosh(1) = 0`, `acosh(+∞) = +∞`, NaN below 1 and for NaN.
 #[must_use]
 pub fn acosh(x: f64) -> f64 {
-    libm::acosh(x)
+    Acosh::here(x)
+}
+
+/// [`atanh`]
+pub struct Atanh;
+
+impl Parted for Atanh {
+    #[inline(always)]
+    fn inside<N: Number>(x: N) -> N::Mask {
+        x.abs().lt(N::of(N::Float::ONE))
+    }
+
+    #[inline(always)]
+    fn straight<N: Number>(x: N) -> N {
+        // atanh a = ½ ln(1 + 2a / (1 - a)), the quotient with what its rounding lost.
+        let (half, one, a) = (N::of(N::Float::HALF), N::of(N::Float::ONE), x.abs());
+        let below = one - a;
+        let (by, twice) = (one / below, a + a);
+        let y = twice * by;
+        let lacks = (-y).fma(below, twice) - y * ((one - below) - a);
+        (half * log1p_of_sum(y, lacks * by)).copysign(x)
+    }
+
+    fn beyond(x: f64) -> f64 {
+        libm::atanh(x)
+    }
 }
 
 /// Inverse hyperbolic tangent, within 2 ulp.
@@ -81,7 +155,7 @@ pub fn acosh(x: f64) -> f64 {
 /// for NaN.
 #[must_use]
 pub fn atanh(x: f64) -> f64 {
-    libm::atanh(x)
+    Atanh::here(x)
 }
 
 #[cfg(test)]

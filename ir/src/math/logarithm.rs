@@ -219,6 +219,16 @@ pub fn log10(x: f64) -> f64 {
     Log10::here(x)
 }
 
+/// `ln(1 + x + x_low)`, of `x > -1` and what rounding it lost.
+#[inline(always)]
+pub(super) fn log1p_of_sum<N: Number>(x: N, x_low: N) -> N {
+    // ln(1 + x) = ln u + ln(1 + lost/u), where u is 1 + x rounded.
+    let (one, two) = (N::of(N::Float::ONE), N::of(N::Float::TWO));
+    let u = one + x;
+    let lost = N::pick(u.gt(two), one - (u - x), x - (u - one));
+    sum(u, (lost + x_low) / u)
+}
+
 /// [`log1p`]
 pub struct Log1p;
 
@@ -230,11 +240,7 @@ impl Parted for Log1p {
 
     #[inline(always)]
     fn straight<N: Number>(x: N) -> N {
-        // ln(1 + x) = ln u + ln(1 + lost/u), where u is 1 + x rounded.
-        let (one, two) = (N::of(N::Float::ONE), N::of(N::Float::TWO));
-        let u = one + x;
-        let lost = N::pick(u.gt(two), one - (u - x), x - (u - one));
-        sum(u, lost / u).copysign(x)
+        log1p_of_sum(x, N::of(N::Float::ZERO)).copysign(x)
     }
 
     fn beyond(x: f64) -> f64 {

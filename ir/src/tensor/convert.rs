@@ -92,6 +92,8 @@ impl Tensor {
     ///
     /// # Errors
     /// [`Kind::Dtype`] when `T` is not the tensor's element type.
+    #[doc(alias = "tolist")]
+    #[doc(alias = "numpy")]
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, Problem> {
         Ok(self.iter::<T>()?.collect())
     }

@@ -284,6 +284,7 @@ pub fn conv_general_dilated(x: Var, w: impl IntoVar, how: Conv) -> Var {
 /// ```
 ///
 /// Errors: those of [`conv`]; `shape` for an input dilation beside the strides, which are one.
+#[doc(alias = "conv_transpose2d")]
 #[doc(alias = "deconvolution")]
 #[track_caller]
 pub fn conv_transpose(x: Var, w: impl IntoVar, how: Conv) -> Var {

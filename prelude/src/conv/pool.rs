@@ -83,6 +83,7 @@ fn reduced(name: &'static str, x: Var, windows: Windows, reducer: Reducer) -> Va
 /// ```
 ///
 /// Errors: `shape` if there are more windows than axes, or one without places.
+#[doc(alias = "max_pool2d")]
 #[track_caller]
 pub fn max_pool(x: Var, windows: Windows) -> Var {
     reduced("max_pool", x, windows, Reducer::Max)
@@ -114,6 +115,7 @@ pub fn sum_pool(x: Var, windows: Windows) -> Var {
 /// ```
 ///
 /// Errors: those of [`max_pool`]; `dtype` if `x` is not of floats.
+#[doc(alias = "avg_pool2d")]
 #[doc(alias = "mean_pool")]
 #[track_caller]
 pub fn avg_pool(x: Var, windows: Windows) -> Var {

@@ -71,6 +71,7 @@ pub fn cholesky_checked(a: Var) -> (Var, Var) {
 /// ```
 ///
 /// Errors: `shape` if `l` is not square or `b` does not fit, `dtype` if they are not floats of one type.
+#[doc(alias = "cholesky_solve")]
 #[track_caller]
 pub fn cho_solve(l: Var, b: impl IntoVar) -> Var {
     let at = caller();

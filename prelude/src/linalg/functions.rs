@@ -46,6 +46,7 @@ const PADE_NORM: f64 = 5.371_920_351_148_152;
 /// ```
 ///
 /// Errors: `shape` if the matrices are not square, `dtype` if they are not of floats.
+#[doc(alias = "matrix_exp")]
 #[track_caller]
 pub fn expm(a: Var) -> Var {
     let at = caller();

@@ -35,6 +35,7 @@ fn misfit(name: &str, mean: &ArrayType, covariance: &ArrayType) -> Option<Proble
 /// assert!((center[0] - 1.0).abs() < 0.1 && (center[1] + 1.0).abs() < 0.1);
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
+#[doc(alias = "MultivariateNormal")]
 #[track_caller]
 pub fn multivariate_normal(
     key: Var,

@@ -156,6 +156,7 @@ pub fn solve_checked(a: Var, b: impl IntoVar) -> (Var, Var) {
 /// ```
 ///
 /// Errors: `shape` if the matrices are not square, `dtype` if they are not of floats.
+#[doc(alias = "inverse")]
 #[track_caller]
 pub fn inv(a: Var) -> Var {
     let at = caller();
@@ -269,6 +270,7 @@ fn product_of_values(a: Var) -> Var {
 /// ```
 ///
 /// Errors: `shape` if the matrices are not square, `dtype` if they are not of floats.
+#[doc(alias = "logdet")]
 #[track_caller]
 pub fn slogdet(a: Var) -> (Var, Var) {
     let at = caller();
@@ -311,6 +313,7 @@ pub(super) fn cutoff(m: usize, n: usize, dtype: Dtype) -> f64 {
 /// ```
 ///
 /// Errors: `shape` if there are no matrices, `dtype` if they are not of floats.
+#[doc(alias = "pinverse")]
 #[track_caller]
 pub fn pinv(a: Var) -> Var {
     let at = caller();

@@ -50,6 +50,7 @@ impl Running<Var> {
 ///
 /// Source: Ioffe and Szegedy, *Batch normalization* (2015). Model: Flax; PyTorch carries the variance with
 /// one element less in its divisor.
+#[doc(alias = "batch_norm")]
 #[doc(alias = "BatchNorm2d", alias = "BatchNorm1d", alias = "BatchNormalization")]
 #[derive(Clone, Copy, Debug)]
 pub struct BatchNorm {

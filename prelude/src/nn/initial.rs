@@ -107,15 +107,18 @@ initial! {
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
     #[doc(alias = "xavier_uniform", alias = "GlorotUniform")]
+    #[doc(alias = "xavier_uniform_")]
     glorot_uniform: uniform Glorot;
     /// Weights `[.., inputs, outputs]`, normal between two standard deviations, of variance
     /// 2 / (n + m); see [`nn`](crate::nn).
     #[doc(alias = "xavier_normal", alias = "GlorotNormal")]
+    #[doc(alias = "xavier_normal_")]
     glorot_normal: normal Glorot;
     /// Weights `[.., inputs, outputs]`, uniform, of variance 2 / n; see [`nn`](crate::nn).
     ///
     /// Source: He et al., *Delving deep into rectifiers* (2015).
     #[doc(alias = "kaiming_uniform", alias = "HeUniform")]
+    #[doc(alias = "kaiming_uniform_")]
     he_uniform: uniform He;
     /// Weights `[.., inputs, outputs]`, normal between two standard deviations, of variance 2 / n; see
     /// see [`nn`](crate::nn).
@@ -128,6 +131,7 @@ initial! {
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
     #[doc(alias = "kaiming_normal", alias = "HeNormal")]
+    #[doc(alias = "kaiming_normal_")]
     he_normal: normal He;
     /// Weights `[.., inputs, outputs]`, uniform, of variance 1 / n; see [`nn`](crate::nn).
     lecun_uniform: uniform Lecun;

@@ -68,8 +68,8 @@ fn adaptive(method: Method) -> Adaptive {
 ///
 /// Source: Dormand and Prince, *A family of embedded Runge–Kutta formulae* (1980).
 #[doc(
-    alias = "odeint",
     alias = "solve_ivp",
+    alias = "odeint",
     alias = "diffeqsolve",
     alias = "RK45",
     alias = "ode45"

@@ -21,6 +21,7 @@ impl Var {
     /// assert_eq!(y.to_vec::<f64>()?, [2.0, 3.0]);
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
+    #[doc(alias = "take_along_dim")]
     #[track_caller]
     pub fn take_along_axis(self, indices: impl IntoVar, axis: impl Axis) -> Var {
         let at = caller();

@@ -138,6 +138,7 @@ impl Var {
     }
 
     /// `x` where this bool array is true, `y` elsewhere. See [`select`].
+    #[doc(alias = "masked_fill")]
     #[doc(alias = "where")]
     #[track_caller]
     pub fn select(self, x: impl IntoVar, y: impl IntoVar) -> Var {

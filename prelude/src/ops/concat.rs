@@ -179,6 +179,7 @@ pub fn meshgrid_ij(vectors: &[Var]) -> Vec<Var> {
 /// assert_eq!(y[1].to_vec::<f64>()?, [3.0, 3.0, 4.0, 4.0]);
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
+#[doc(alias = "broadcast_tensors")]
 #[track_caller]
 pub fn broadcast_arrays(arrays: &[Var]) -> Vec<Var> {
     let at = caller();
@@ -473,6 +474,8 @@ impl Var {
     /// assert_eq!(parts[0].to_vec::<f64>()?, [1.0, 2.0]);
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
+    #[doc(alias = "tensor_split")]
+    #[doc(alias = "chunk")]
     #[track_caller]
     pub fn array_split(self, n: usize, axis: impl Axis) -> Vec<Var> {
         let at = caller();

@@ -21,6 +21,8 @@ use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem, Scalar, Shape, 
 /// assert_eq!(y.to_vec::<f64>()?, [3.0, 12.0]);
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
+#[doc(alias = "as_tensor")]
+#[doc(alias = "tensor")]
 #[doc(alias = "array")]
 #[doc(alias = "asarray")]
 #[track_caller]
@@ -188,6 +190,7 @@ pub(crate) fn zeros_like_type(ty: &ArrayType, at: Loc) -> Var {
 
 impl Var {
     /// Zeros of this array's shape and dtype.
+    #[doc(alias = "new_zeros")]
     #[track_caller]
     pub fn zeros_like(self) -> Var {
         let at = caller();

@@ -55,13 +55,14 @@ fn logsumexp(x: Var, axis: usize, reverse: bool, at: Loc) -> Var {
 }
 
 macro_rules! cumulative {
-    ($($doc:literal, $body:expr => pub fn $name:ident(); pub fn $reverse:ident();)*) => {
+    ($($doc:literal, $body:expr => $(#[$attribute:meta])* pub fn $name:ident(); pub fn $reverse:ident();)*) => {
         /// Partial folds along an axis.
         impl Var {
             $(#[doc = concat!($doc, " of the elements up to each along `axis`, that one included; the \
                 shape and dtype of the operand.")]
             ///
             /// Errors: `shape` if there is no such axis; `dtype` if it is not defined for the dtype.
+            $(#[$attribute])*
             #[track_caller]
             pub fn $name(self, axis: impl Axis) -> Var {
                 let at = caller();
@@ -98,6 +99,7 @@ cumulative! {
         pub fn cummin();
         pub fn cummin_reverse();
     "ln Σ eˣ, without overflow,", logsumexp =>
+        #[doc(alias = "logcumsumexp")]
         pub fn cumlogsumexp();
         pub fn cumlogsumexp_reverse();
 }

@@ -232,6 +232,7 @@ impl Var {
     /// assert_eq!(n.to_vec::<i64>()?, [1, -1]);
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
+    #[doc(alias = "to")]
     #[doc(alias = "astype")]
     #[doc(alias = "convert_element_type")]
     #[track_caller]
@@ -251,6 +252,8 @@ impl Var {
     /// assert_eq!(g.item::<f64>()?, 3.0);
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
+    #[doc(alias = "no_grad")]
+    #[doc(alias = "detach")]
     #[track_caller]
     pub fn stop_gradient(self) -> Var {
         emit(StopGradient, &[self], caller())

@@ -11,6 +11,7 @@
 //! ```
 
 use crate::Var;
+use std::cmp::Ordering;
 use std::ops::Index;
 
 /// `name(arguments): Trait "what is called how" "what to write";`
@@ -96,5 +97,28 @@ where
     type Output = Var;
     fn index(&self, _: I) -> &Var {
         self
+    }
+}
+
+/// `x > y` gives a bool in Rust, and an array that is being traced has no value to decide it. The compiler shows the name
+/// of the missing trait, so the name is the advice.
+#[doc(hidden)]
+pub trait ComparisonsAreGtLtEqAndChoicesSelectOrCond<'a> {}
+
+impl<T> PartialEq<T> for Var
+where
+    for<'a> Var: ComparisonsAreGtLtEqAndChoicesSelectOrCond<'a>,
+{
+    fn eq(&self, _: &T) -> bool {
+        false
+    }
+}
+
+impl<T> PartialOrd<T> for Var
+where
+    for<'a> Var: ComparisonsAreGtLtEqAndChoicesSelectOrCond<'a>,
+{
+    fn partial_cmp(&self, _: &T) -> Option<Ordering> {
+        None
     }
 }

@@ -155,6 +155,7 @@ impl Var {
     /// assert_eq!(steps.to_vec::<f64>()?, [3.0, 5.0]);
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
+    #[doc(alias = "narrow")]
     #[doc(alias = "slice_in_dim")]
     #[track_caller]
     pub fn slice_axis(self, axis: impl Axis, range: impl RangeBounds<usize>) -> Var {
@@ -209,6 +210,8 @@ impl Var {
     /// assert_eq!(y.to_vec::<f64>()?, [2.0, 2.0, 1.0, 4.0, 4.0, 3.0]);
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
+    #[doc(alias = "embedding")]
+    #[doc(alias = "index_select")]
     #[track_caller]
     pub fn take(self, indices: impl IntoVar, axis: impl Axis) -> Var {
         let at = caller();
@@ -288,6 +291,7 @@ impl At {
     /// assert_eq!(count.to_vec::<i64>()?, [2, 0, 1]);
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
+    #[doc(alias = "index_add")]
     #[doc(alias = "scatter_add")]
     #[track_caller]
     pub fn add(self, value: impl IntoVar) -> Var {

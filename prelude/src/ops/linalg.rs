@@ -46,6 +46,9 @@ impl Var {
     /// assert_eq!(y.to_vec::<f64>()?, [1.0, 2.0, 0.0, 1.0]);
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
+    #[doc(alias = "bmm")]
+    #[doc(alias = "mm")]
+    #[doc(alias = "mv")]
     #[track_caller]
     pub fn matmul(self, y: impl IntoVar) -> Var {
         let at = caller();

@@ -23,6 +23,7 @@ impl Var {
     /// assert_eq!(loss.to_vec::<f64>()?, [2f64.ln(), 1000.0]);
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
+    #[doc(alias = "nll_loss")]
     #[track_caller]
     pub fn cross_entropy(self, labels: impl IntoVar) -> Var {
         let at = caller();
@@ -228,6 +229,7 @@ impl Attention {
 /// assert_eq!(y.to_vec::<f64>()?[0], 1.0);
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
+#[doc(alias = "scaled_dot_product_attention")]
 #[track_caller]
 pub fn dot_product_attention(query: Var, key: Var, value: Var, how: Attention) -> Var {
     let at = caller();

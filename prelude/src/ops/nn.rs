@@ -97,6 +97,7 @@ impl Var {
     }
 
     /// x between -1 and 1, and the nearer of them outside. The derivative at both kinks is 1.
+    #[doc(alias = "hardtanh")]
     #[track_caller]
     pub fn hard_tanh(self) -> Var {
         of_floats("hard_tanh", [self], caller(), |[x]| {
@@ -106,6 +107,7 @@ impl Var {
     }
 
     /// [`relu6`](Var::relu6)(x + 3) / 6: a sigmoid of three straight pieces.
+    #[doc(alias = "hardsigmoid")]
     #[track_caller]
     pub fn hard_sigmoid(self) -> Var {
         of_floats("hard_sigmoid", [self], caller(), |[x]| (x + 3.0).relu6() / 6.0)
@@ -175,6 +177,7 @@ impl Var {
     }
 
     /// ln σ(x) = -ln(1 + e⁻ˣ), without overflow.
+    #[doc(alias = "logsigmoid")]
     #[track_caller]
     pub fn log_sigmoid(self) -> Var {
         of_floats("log_sigmoid", [self], caller(), |[x]| -(-x).softplus())

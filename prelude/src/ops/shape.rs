@@ -21,6 +21,7 @@ impl Var {
     /// assert_eq!(y.to_vec::<f64>()?, [3.0, 7.0, 11.0]);
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
+    #[doc(alias = "unflatten")]
     #[track_caller]
     pub fn reshape(self, shape: impl Into<Shape>) -> Var {
         reshape(self, shape.into(), caller())
@@ -72,6 +73,7 @@ impl Var {
     }
 
     /// Two axes exchanged.
+    #[doc(alias = "swapdims")]
     #[doc(alias = "swapaxes")]
     #[track_caller]
     pub fn swap_axes(self, i: impl Axis, j: impl Axis) -> Var {
@@ -89,6 +91,7 @@ impl Var {
     }
 
     /// One axis moved to another place, the others in order.
+    #[doc(alias = "movedim")]
     #[doc(alias = "moveaxis")]
     #[doc(alias = "rollaxis")]
     #[track_caller]
@@ -110,6 +113,8 @@ impl Var {
     /// assert_eq!(products.to_vec::<f64>()?, [1.0, 2.0, 2.0, 4.0]);
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
+    #[doc(alias = "unsqueeze")]
+    #[doc(alias = "newaxis")]
     #[track_caller]
     pub fn expand_dims(self, axis: impl Axis) -> Var {
         let at = caller();
@@ -205,6 +210,7 @@ impl Var {
     }
 
     /// Each element repeated `times` times along an axis.
+    #[doc(alias = "repeat_interleave")]
     #[track_caller]
     pub fn repeat(self, times: usize, axis: impl Axis) -> Var {
         let at = caller();
@@ -335,6 +341,7 @@ impl Var {
 /// assert_eq!(y.to_vec::<f64>()?, [1.0, 2.0, 3.0]);
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
+#[doc(alias = "cat")]
 #[doc(alias = "concatenate")]
 #[doc(alias = "append")]
 #[track_caller]

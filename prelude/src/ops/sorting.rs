@@ -34,6 +34,7 @@ impl Var {
     /// assert_eq!(y[..3], [1.0, 3.0, 2.0]);
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
+    #[doc(alias = "kthvalue")]
     #[doc(alias = "partition")]
     #[track_caller]
     pub fn sort(self, axis: impl Axis) -> Var {
@@ -116,6 +117,7 @@ impl Var {
     /// assert_eq!((x.to_vec::<f64>()?, i.to_vec::<i32>()?), (vec![5.0, 5.0], vec![1, 3]));
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
+    #[doc(alias = "topk")]
     #[track_caller]
     pub fn top_k(self, k: usize) -> (Var, Var) {
         let at = caller();

@@ -121,6 +121,7 @@ impl Var {
     /// assert_eq!(n.to_vec::<i64>()?, [2, 2]);
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
+    #[doc(alias = "histc")]
     #[track_caller]
     pub fn histogram(self, edges: impl IntoVar) -> Var {
         let at = caller();
@@ -149,6 +150,7 @@ impl Var {
     /// assert_eq!(n.to_vec::<i64>()?, [0, 1, 2]);
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
+    #[doc(alias = "bucketize")]
     #[track_caller]
     pub fn digitize(self, edges: impl IntoVar) -> Var {
         let at = caller();

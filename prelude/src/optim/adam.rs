@@ -44,6 +44,7 @@ pub fn adam(rate: impl Into<Schedule>) -> Adam {
 /// [`adam`] with weights that shrink by `rate · decay · p` in each step, beside the gradient.
 ///
 /// Source: Loshchilov and Hutter, *Decoupled weight decay regularization* (2019).
+#[doc(alias = "AdamW")]
 pub fn adamw(rate: impl Into<Schedule>, decay: impl Into<Number>) -> Adam {
     Adam {
         rate: rate.into(),

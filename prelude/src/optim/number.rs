@@ -144,6 +144,7 @@ pub fn exponential_decay(
 /// assert_eq!(run(|t: Var| rate.at(t), 100i64)?.item::<f64>()?, 0.01);
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
+#[doc(alias = "StepLR")]
 #[doc(alias = "piecewise_constant_schedule", alias = "MultiStepLR")]
 pub fn piecewise_constant(start: f64, changes: &[(u64, f64)]) -> Schedule {
     let changes = changes.to_vec();

@@ -42,6 +42,7 @@ pub struct ClipByGlobalNorm(Number);
 
 /// Gradients whose norm over all leaves is at most that, for a tuple before an optimiser; the function
 /// of trees is [`clip_by_global_norm`](crate::clip_by_global_norm).
+#[doc(alias = "clip_grad_norm_")]
 pub fn clip_by_global_norm(most: impl Into<Number>) -> ClipByGlobalNorm {
     ClipByGlobalNorm(most.into())
 }

@@ -84,6 +84,7 @@ pub fn randint(
 /// assert_eq!(p.to_vec::<i64>()?, [0, 1, 4, 3, 2]);
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
+#[doc(alias = "randperm")]
 #[track_caller]
 pub fn permutation(key: Var, n: usize) -> Var {
     let at = caller();

@@ -33,6 +33,8 @@ use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Scalar, Shape};
 /// assert_eq!(x.item::<f64>()?, 0.41845711171638644);
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
+#[doc(alias = "manual_seed")]
+#[doc(alias = "default_rng")]
 #[doc(alias = "PRNGKey")]
 #[track_caller]
 pub fn key(seed: impl IntoVar) -> Var {

@@ -18,6 +18,7 @@ use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem, Shape};
 /// assert!((x.iter().sum::<f64>() / 1000.0 - 0.5).abs() < 0.03);
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
+#[doc(alias = "rand")]
 #[track_caller]
 pub fn uniform(key: Var, shape: impl Into<Shape>, dtype: Dtype) -> Var {
     floats("uniform", key, shape, dtype, caller(), |u| u)
@@ -59,6 +60,8 @@ pub fn uniform_between(
 /// assert!((variance - 1.0).abs() < 0.1);
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
+#[doc(alias = "randn")]
+#[doc(alias = "Normal")]
 #[track_caller]
 pub fn normal(key: Var, shape: impl Into<Shape>, dtype: Dtype) -> Var {
     floats("normal", key, shape, dtype, caller(), |u| {
@@ -76,6 +79,7 @@ pub fn normal(key: Var, shape: impl Into<Shape>, dtype: Dtype) -> Var {
 /// assert!(x.to_vec::<f64>()?.iter().all(|x| (0.5..1.0).contains(x)));
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
+#[doc(alias = "trunc_normal_")]
 #[track_caller]
 pub fn truncated_normal(
     key: Var,
@@ -132,6 +136,7 @@ pub fn bernoulli(key: Var, p: impl IntoVar, shape: impl Into<Shape>) -> Var {
 /// assert_eq!(f.call([[0.0, -1e9], [-1e9, 0.0]])?.to_vec::<i64>()?, [0, 1]);
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
+#[doc(alias = "multinomial")]
 #[track_caller]
 pub fn categorical(key: Var, logits: Var, axis: impl Axis) -> Var {
     let at = caller();
@@ -149,6 +154,7 @@ pub fn categorical(key: Var, logits: Var, axis: impl Axis) -> Var {
 /// Numbers of the Gumbel distribution, -ln(-ln u).
 ///
 /// Errors: `dtype` if it is no float; `dtype` or `shape` if the key is none.
+#[doc(alias = "Gumbel")]
 #[track_caller]
 pub fn gumbel(key: Var, shape: impl Into<Shape>, dtype: Dtype) -> Var {
     floats("gumbel", key, shape, dtype, caller(), to_gumbel)
@@ -165,6 +171,7 @@ pub fn exponential(key: Var, shape: impl Into<Shape>, dtype: Dtype) -> Var {
 /// Numbers of the Laplace distribution with mean 0 and density e⁻|ˣ| / 2.
 ///
 /// Errors: `dtype` if it is no float; `dtype` or `shape` if the key is none.
+#[doc(alias = "Laplace")]
 #[track_caller]
 pub fn laplace(key: Var, shape: impl Into<Shape>, dtype: Dtype) -> Var {
     floats("laplace", key, shape, dtype, caller(), |u| {

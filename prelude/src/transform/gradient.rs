@@ -28,6 +28,8 @@ use tapeloom_transforms as transforms;
 /// assert_eq!(third.call(2.0)?.item::<f64>()?, 240.0);
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
+#[doc(alias = "backward")]
+#[doc(alias = "requires_grad")]
 #[track_caller]
 pub fn grad<A: Tree<Var>, F: Function<A, Var, M>, M>(f: F) -> impl Fn(A) -> A {
     let (f, at) = (one(f), caller());

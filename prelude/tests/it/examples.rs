@@ -19,6 +19,7 @@ examples! {
     double_pendulum = "../../examples/double_pendulum.rs";
     fft_deconvolution = "../../examples/fft_deconvolution.rs";
     gaussian_process = "../../examples/gaussian_process.rs";
+    image_filter = "../../examples/image_filter.rs";
     mlp = "../../examples/mlp.rs";
     neural_ode = "../../examples/neural_ode.rs";
     orbit = "../../examples/orbit.rs";

@@ -166,12 +166,14 @@ impl CustomCall {
     ) -> Result<Dual, Problem> {
         let outputs = cx.b.with_module(|m| m.function(self.function).results.len());
         let residuals = cx.b.with_module(|m| m.function(fwd).results.len()) - outputs;
-        let both = match (transposed(cx, bwd, residuals), self.jvp) {
-            (Ok(apply), _) => LinearCall { apply: Some(apply), transpose: Some(bwd), residuals },
-            (Err(reason), _) if run => return Err(self.forward_missing(cx, bwd, &reason)),
-            (Err(_), Some(jvp)) => self.as_the_rules_say(cx, jvp, bwd, residuals)?,
-            // Reverse mode will transpose it away; if not, running it is an error that says so.
-            (Err(_), None) => LinearCall { apply: None, transpose: Some(bwd), residuals },
+        let both = match transposed(cx, bwd, residuals) {
+            Ok(apply) => LinearCall { apply: Some(apply), transpose: Some(bwd), residuals },
+            Err(reason) if run => return Err(self.forward_missing(cx, bwd, &reason)),
+            Err(_) => match self.jvp.map(|jvp| self.as_the_rules_say(cx, jvp, bwd, residuals)) {
+                Some(Ok(both)) => both,
+                // Reverse mode will transpose it away; if not, running it is an error that says so.
+                Some(Err(_)) | None => LinearCall { apply: None, transpose: Some(bwd), residuals },
+            },
         };
         let y = cx.b.emit(call(fwd), x);
         let (y, k) = y.split_at(outputs);

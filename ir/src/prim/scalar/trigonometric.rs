@@ -190,7 +190,7 @@ pub(super) const SECH: Row = Row {
 
 /// `arsinh x`
 pub(super) const ASINH: Row = Row {
-    code: unary!("asinh", 32, Continuous, Operand, math::asinh),
+    code: unary!("asinh", 32, Continuous, Operand, parted math::Asinh),
     math: "arsinh x",
     signature: Signature::Float,
     // Not by rsqrt(x² + 1), which is 0 where the square overflows.
@@ -204,7 +204,7 @@ pub(super) const ASINH: Row = Row {
 
 /// `arcosh x`
 pub(super) const ACOSH: Row = Row {
-    code: unary!("acosh", 32, Continuous, Plus, math::acosh),
+    code: unary!("acosh", 32, Continuous, Plus, parted math::Acosh),
     math: "arcosh x",
     signature: Signature::Float,
     // 1 / √(x² - 1), by two roots, since the product of the factors would overflow; and by |x|, since below -1, where there
@@ -222,7 +222,7 @@ pub(super) const ACOSH: Row = Row {
 
 /// `artanh x`
 pub(super) const ATANH: Row = Row {
-    code: unary!("atanh", 32, Continuous, Operand, math::atanh),
+    code: unary!("atanh", 32, Continuous, Operand, parted math::Atanh),
     math: "artanh x",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t / ((1.0 - x[0]) * (1.0 + x[0])))],

@@ -66,6 +66,7 @@ pub struct Curvature<T> {
 ///
 /// Source: Nocedal, *Updating quasi-Newton matrices with limited storage* (1980); Nocedal and Wright,
 /// *Numerical Optimization*, algorithms 7.4 and 3.1.
+#[doc(alias = "LBFGS")]
 #[doc(alias = "l_bfgs", alias = "quasi_newton")]
 pub fn lbfgs(memory: usize) -> Minimizer<Lbfgs> {
     Minimizer::new(Lbfgs { memory })

@@ -19,6 +19,42 @@ fn every_name_is_there() {
     assert!(missing.is_empty(), "not there: {}", missing.join(", "));
 }
 
+/// What users of numpy type into the search of the documentation, and what they are to find there.
+const SEARCHES: [(&str, &str); 20] = [
+    ("concatenate", "concat"),
+    ("lstsq", "lstsq"),
+    ("arctan2", "atan2"),
+    ("einsum", "einsum"),
+    ("where", "select"),
+    ("astype", "convert"),
+    ("amax", "max"),
+    ("power", "pow"),
+    ("expand_dims", "expand_dims"),
+    ("newaxis", "expand_dims"),
+    ("cumsum", "cumsum"),
+    ("polyfit", "polyfit"),
+    ("percentile", "percentile"),
+    ("convolve", "convolve"),
+    ("default_rng", "key"),
+    ("rfft", "rfft"),
+    ("interp", "interp"),
+    ("gammaln", "lgamma"),
+    ("solve_ivp", "dopri5"),
+    ("curve_fit", "levenberg_marquardt"),
+];
+
+#[test]
+fn searches_find_their_function() {
+    let there = there();
+    // What is not here has a place, too, that says what to do instead.
+    let missing =
+        [("csr_matrix", "sparse"), ("loadtxt", "files"), ("pmap", "devices"), ("Linear", "layers")];
+    for (search, want) in SEARCHES.into_iter().chain(missing) {
+        let found = there.get(search).unwrap_or_else(|| panic!("{search} finds nothing"));
+        assert_eq!(found, want, "{search}");
+    }
+}
+
 #[test]
 fn page_is_fresh() {
     let file = root().join("book/src/vocabulary.md");
@@ -35,9 +71,14 @@ fn page_is_fresh() {
     );
 }
 
-/// The list: sections with their names.
+/// The lists: sections with their names, of numpy and JAX first.
 fn sections() -> Vec<(String, Vec<String>)> {
-    let text = include_str!("../../../data/vocabulary/names.txt");
+    let numpy = listed(include_str!("../../../data/vocabulary/names.txt"));
+    assert_eq!(numpy.iter().map(|(_, names)| names.len()).sum::<usize>(), 401);
+    [numpy, listed(include_str!("../../../data/vocabulary/torch.txt"))].concat()
+}
+
+fn listed(text: &str) -> Vec<(String, Vec<String>)> {
     let mut sections: Vec<(String, Vec<String>)> = Vec::new();
     for line in text.lines() {
         match (line.strip_prefix("# "), sections.last_mut()) {
@@ -46,7 +87,6 @@ fn sections() -> Vec<(String, Vec<String>)> {
             (None, None) => panic!("the list begins with a section"),
         }
     }
-    assert!(sections.iter().map(|(_, names)| names.len()).sum::<usize>() == 401);
     sections
 }
 
@@ -60,7 +100,8 @@ fn there() -> BTreeMap<String, String> {
         let mut aliases: Vec<String> = Vec::new();
         let mut of_an_operator = false;
         for line in text.lines().map(str::trim).filter(|l| !l.starts_with("//")) {
-            if line.starts_with("#[doc(alias") {
+            // An attribute of several names may take several lines.
+            if line.starts_with("#[doc(alias") || line.starts_with("alias = \"") {
                 aliases.extend(quoted(line));
                 continue;
             }
@@ -106,6 +147,14 @@ fn item(line: &str) -> Option<(String, Vec<String>)> {
     if is_name(first) && second == "=" && third.is_some_and(|t| t.ends_with(';') && starts_upper(t))
     {
         return Some((first.to_owned(), Vec::new()));
+    }
+    // `name: kind Distribution;`, in the table of initial weights.
+    if let (Some(name), Some(third)) = (first.strip_suffix(':'), third)
+        && is_name(name)
+        && third.ends_with(';')
+        && starts_upper(third)
+    {
+        return Some((name.to_owned(), Vec::new()));
     }
     // `name name_axis name_keepdims ["alias"]`, in the table of reductions.
     if is_name(first) && second == format!("{first}_axis") {
@@ -156,7 +205,7 @@ const INTRODUCTION: &str = "\
 <!-- Printed from the source. After a change of names run
 `BLESS=1 cargo test -p tapeloom-tests --test laws vocabulary::`. -->
 
-The names that one reaches for who comes from numpy or JAX, and what they are called here.
+The names that one reaches for who comes from numpy, JAX or PyTorch, and what they are called here.
 A name in the first column is found by the search of the documentation, too.
 Names are Rust's where `f64` has the method.
 [Arrays](arrays.md) introduces the ideas; values and derivatives of the composed functions are tested against recorded numbers of numpy, scipy and JAX.
@@ -202,6 +251,7 @@ fn items_are_read() {
     for (line, want) in [
         ("pub fn abs(self) -> Var {", Some(("abs", none.clone()))),
         ("ln = Log;", Some(("ln", none.clone()))),
+        ("he_normal: normal He;", Some(("he_normal", none.clone()))),
         ("max max_axis max_keepdims [\"amax\"]", Some(("max", vec!["amax".to_owned()]))),
         ("Shl shl ShiftLeft \"left_shift\"", Some(("shl", vec!["left_shift".to_owned()]))),
         ("let x = Log;", None),
