@@ -36,17 +36,12 @@ fn step((p, state, x, y): (Model<Var>, State, Var, Var)) -> (Var, Model<Var>, St
 
 pub(crate) fn main() -> Result<(), tapeloom::Error> {
     // Three kinds of images, with noise.
-    let mut noise = 0.0_f64;
-    let mut pixel = |kind: usize, i: usize, j: usize| {
-        noise += 1.0;
-        f64::from([i % 2, j % 2, (i + j) % 2][kind] as u32) + 0.5 * (noise * noise * 0.7).sin()
+    let pixel = |n: usize| {
+        let ([kind, i, j], noise) = ([n / 64 % 3, n / 8 % 8, n % 8], (n + 1) as f64);
+        [i % 2, j % 2, (i + j) % 2][kind] as f64 + 0.5 * (noise * noise * 0.7).sin()
     };
-    let (mut x, mut y) = (Vec::new(), Vec::new());
-    for sample in 0..24 {
-        x.extend((0..64).map(|i| pixel(sample % 3, i / 8, i % 8)));
-        y.push((sample % 3) as i64);
-    }
-    let (x, y) = (Tensor::new(&[24, 8, 8, 1], x)?, Tensor::from(y));
+    let x = Tensor::new(&[24, 8, 8, 1], (0..24 * 64).map(pixel).collect())?;
+    let y: Tensor = (0..24i64).map(|sample| sample % 3).collect();
 
     let start = |seed: Var| {
         let [first, second, last] = random::split(random::key(seed));

@@ -129,10 +129,10 @@ def fall(t, state, _):
     return jnp.stack([u, v, -g * x - drag * u, -g * y - drag * v])
 
 
-def thrown(speed):
+def thrown(speed, saveat=diffrax.SaveAt(t1=True)):
     start = jnp.stack([0.0 * speed, 0.0 * speed + 1.1, speed, 0.0 * speed])
     ground = diffrax.Event(
-        lambda t, state, _, **kwargs: jnp.hypot(state[0], state[1]) - 1.0,
+        lambda t, y, args, **kwargs: jnp.hypot(y[0], y[1]) - 1.0,
         optimistix.Newton(1e-10, 1e-10),
     )
     return diffrax.diffeqsolve(
@@ -142,7 +142,7 @@ def thrown(speed):
         3.0,
         0.01,
         start,
-        saveat=diffrax.SaveAt(t1=True, ts=jnp.linspace(0.0, 3.0, 101)),
+        saveat=saveat,
         stepsize_controller=diffrax.PIDController(rtol=1e-9, atol=1e-9),
         event=ground,
         max_steps=4096,
@@ -167,21 +167,22 @@ def orbit():
         at, speed = newton(speeds[-1])
         print(f"thrown with {speeds[-1]:.9f} it comes down at {jnp.degrees(at):.6f}°")
         speeds.append(speed)
-    path, lines = jax.jit(thrown), []
+    ends, between = diffrax.SubSaveAt(t1=True), diffrax.SubSaveAt(ts=jnp.linspace(0.0, 3.0, 101))
+    path, drawn = jax.jit(lambda speed: thrown(speed, diffrax.SaveAt(subs=[between, ends]))), []
     for i, speed in enumerate(speeds):
         solution = path(speed)
-        points = [(x, y) for x, y, *_ in solution.ys if jnp.isfinite(x)]
+        points = [(x, y) for x, y, *_ in jnp.concatenate(solution.ys).tolist() if jnp.isfinite(x)]
         colour, width = ("#c0392b", 0.012) if i + 1 == len(speeds) else ("#2471a3", 0.006)
         corners = " ".join(f"{x:.3f},{-y:.3f}" for x, y in points)
-        lines.append(f'<polyline points="{corners}" fill="none" stroke="{colour}" stroke-width="{width}"/>')
+        drawn.append(f'<polyline points="{corners}" fill="none" stroke="{colour}" stroke-width="{width}"/>')
         if i + 1 == len(speeds):
-            print(f"it flies for {solution.ts[-1]:.4f}")
+            print(f"it flies for {solution.ts[1][0]:.4f}")
             assert abs(points[-1][0] - 1.0) < 1e-6 and abs(points[-1][1]) < 1e-6
     if len(sys.argv) > 1 and sys.argv[1].endswith(".svg"):
         picture = (
             '<svg xmlns="http://www.w3.org/2000/svg" viewBox="-0.4 -1.3 1.8 1.7" width="540" height="510">\n'
             '<rect x="-0.4" y="-1.3" width="1.8" height="1.7" fill="white"/>\n'
-            '<circle r="1" fill="#d5e8d4" stroke="#446" stroke-width="0.006"/>\n' + "\n".join(lines) + "</svg>\n"
+            '<circle r="1" fill="#d5e8d4" stroke="#446" stroke-width="0.006"/>\n' + "\n".join(drawn) + "</svg>\n"
         )
         Path(sys.argv[1]).write_text(picture)
 # end
@@ -238,7 +239,7 @@ def image_filter():
 def robust_regression():
     @jax.jit
     def fit(start, t, y):
-        loss = lambda p: optax.huber_loss(p[0] * jnp.exp(-p[1] * t) + p[2], y, 0.1).sum()
+        loss = lambda p: optax.huber_loss(p[0] * jnp.exp(-p[1] * t) + p[2], y, delta=0.1).sum()
         return minimize(loss, start, method="BFGS")
 
     t = jnp.arange(30) / 10.0

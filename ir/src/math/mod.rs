@@ -28,7 +28,7 @@
 //!
 //! * Every function is a plain `fn name(x: f64) -> f64` and never panics: an argument outside the
 //!   domain gives NaN. The table wraps it as `extern "C"`. One with a source ([`Parted`]) is computed in f32 for f32, within
-//!   2.5 ulp; of any other the f64 result is rounded once, which leaves that within about 0.5 ulp. Edge values agree.
+//!   2.1 ulp; of any other the f64 result is rounded once, which leaves that within about 0.5 ulp. Edge values agree.
 //! * Where several conventions exist (what `digamma` returns at a pole) the choice is the one that
 //!   [JAX](https://docs.jax.dev) makes, so that programs ported from it keep their results.
 //! * "ulp" in the documentation is the distance between neighbouring floats at the result; the
