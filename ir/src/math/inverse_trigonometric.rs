@@ -69,6 +69,15 @@ const ASIN: Coefficients = Coefficients(
     &[0.166_667_54, 0.074_952_7, 0.045_472_946, 0.024_168_987, 0.042_181_39],
 );
 
+/// A polynomial by Horner's rule alone: where signs alternate, the even and the odd powers by themselves are larger than
+/// their sum, and so are their errors.
+#[inline(always)]
+fn one_by_one<N: Number>(of: Coefficients, x: N) -> N {
+    let c = N::Float::coefficients(of);
+    let (last, rest) = (c[c.len() - 1], &c[..c.len() - 1]);
+    rest.iter().rev().fold(N::of(last), |sum, c| sum.fma(x, N::of(*c)))
+}
+
 /// [`atan`]
 pub struct Atan;
 
@@ -85,7 +94,7 @@ impl Parted for Atan {
         let far = a.gt(one);
         let t = N::pick(far, -(one / a), a);
         let square = t * t;
-        let rest = (t * square) * series(ATAN, square);
+        let rest = (t * square) * one_by_one(ATAN, square);
         let zero = N::of(N::Float::ZERO);
         let [first, second] = HALF_PI.map(|c| N::pick(far, N::constant(c), zero));
         // The first sum is exact near 1, where the result is small.
@@ -97,7 +106,7 @@ impl Parted for Atan {
     }
 }
 
-/// The angle between -π/2 and π/2 whose tangent is `x`, within 1.8 ulp.
+/// The angle between -π/2 and π/2 whose tangent is `x`, within 1.5 ulp.
 ///
 /// Domain: all reals, odd. `atan(±0) = ±0`, `atan(±∞) = ±π/2`, NaN for NaN.
 #[must_use]
@@ -216,8 +225,9 @@ mod tests {
     fn values_match_high_precision_ones() {
         check(
             atan,
-            1.8,
+            1.5,
             &[
+                (1.0061313396540432, 0.7884544541008869),
                 (5e-324, 5e-324),
                 (1e-08, 1e-08),
                 (-0.1, -0.09966865249116204),

@@ -67,7 +67,7 @@ fn many_events((key, rate): (Var, Var)) -> Var {
 }
 
 /// Numbers (i64) of `n` independent events that happen, each with probability `p`: of the binomial
-/// distribution, -1 where n is negative or p is outside of [0, 1]. Both are broadcast to the shape.
+/// distribution, -1 where n is negative or infinite or p is outside of [0, 1]. Both are broadcast to the shape.
 ///
 /// Errors: `dtype` unless both are floats of one dtype; `shape` if they do not fit; `dtype` or `shape` if the
 /// key is none.
@@ -88,7 +88,7 @@ pub fn binomial(key: Var, n: impl IntoVar, p: impl IntoVar, shape: impl Into<Sha
         let shape = n.shape();
         let [n, p] = [n, p].map(|x| x.stop_gradient().convert(Dtype::F64).flatten());
         let one = |(key, (n, p)): (Var, (Var, Var))| {
-            let sound = n.ge(0.0) & p.ge(0.0) & p.le(1.0);
+            let sound = n.ge(0.0) & n.is_finite() & p.ge(0.0) & p.le(1.0);
             let (n, p) = (select(sound, n.floor(), 0.0), select(sound, p, 0.0));
             // Of the rarer of both outcomes.
             let rare = p.gt(0.5);

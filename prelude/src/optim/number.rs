@@ -154,9 +154,9 @@ pub fn piecewise_constant(start: f64, changes: &[(u64, f64)]) -> Schedule {
     })
 }
 
-/// Which part of so many steps is done at a count, at most 1.
+/// Which part of so many steps is done at a count, at most 1; of none, all.
 fn share(t: Var, steps: u64) -> Var {
-    (t / steps.max(1) as f64).minimum(1.0)
+    if steps == 0 { t.ones_like() } else { (t / steps as f64).minimum(1.0) }
 }
 
 impl Schedule {

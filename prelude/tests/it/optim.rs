@@ -238,6 +238,12 @@ fn minimisers_master_narrow_valleys() {
 #[test]
 fn searches_end() {
     let unbounded = |x: Var| optim::bfgs().iterations(20).minimize(|x: Var| -x.exp(), x).1;
+    // A loss that is infinite where the search begins has no direction, and no minimum there.
+    let infinite = |x: Var| optim::bfgs().minimize(|x: Var| x.exp() - 2.0 * x, x).1;
+    assert!(!run(infinite, 800.0).unwrap().converged.item::<bool>().unwrap());
+    let residual =
+        |x: Var| optim::levenberg_marquardt().minimize_squares(|x: Var| x.exp() - 2.0, x).1;
+    assert!(!run(residual, 400.0).unwrap().converged.item::<bool>().unwrap());
     assert!(!run(unbounded, 0.0).unwrap().converged.item::<bool>().unwrap());
     let nan = |x: Var| optim::lbfgs(3).minimize(|x: Var| (x - 5.0).sqrt(), x).1;
     assert!(!run(nan, 0.0).unwrap().converged.item::<bool>().unwrap());

@@ -242,8 +242,12 @@ fn edges_and_mistakes() {
     let k = run(|r: Var| random::poisson(random::key(0), r, [3]), [0.0, -1.0, f64::NAN]).unwrap();
     assert_eq!(k.to_vec::<i64>().unwrap(), [0, -1, -1]);
     let k = |(n, p): (Var, Var)| random::binomial(random::key(0), n, p, [5]);
-    let k = run(k, ([7.0, 7.0, 0.0, 7.0, -1.0], [0.0, 1.0, 0.5, 1.5, 0.5])).unwrap();
-    assert_eq!(k.to_vec::<i64>().unwrap(), [0, 7, 0, -1, -1]);
+    let n = [7.0, 7.0, 0.0, 7.0, -1.0];
+    let few = run(k, (n, [0.0, 1.0, 0.5, 1.5, 0.5])).unwrap();
+    assert_eq!(few.to_vec::<i64>().unwrap(), [0, 7, 0, -1, -1]);
+    let n = [f64::INFINITY, f64::INFINITY, f64::INFINITY, f64::NAN, 7.0];
+    let none = run(k, (n, [0.0, 1.0, 0.5, 0.5, f64::NAN])).unwrap();
+    assert_eq!(none.to_vec::<i64>().unwrap(), [-1; 5]);
     let empty = run(|()| random::gamma(random::key(0), 1.0, [0, 3]), ()).unwrap();
     assert_eq!(empty.shape(), [0, 3]);
     let mistakes: [fn(Var) -> Var; 8] = [

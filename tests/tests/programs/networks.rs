@@ -100,6 +100,19 @@ fn schedules_are_those_of_optax() {
     assert_eq!(seen, 6);
 }
 
+/// A stretch of no steps is over when it begins.
+#[test]
+fn schedules_of_no_steps_have_ended() {
+    let schedules = [
+        optim::Schedule::from(0.5).warm_up(0),
+        optim::linear_schedule(1.0, 0.5, 0),
+        optim::cosine_decay(1.0, 8).warm_up(0),
+        optim::cosine_decay(1.0, 0),
+    ];
+    let first = schedules.map(|s| run(|()| s.at(0i64), ()).unwrap().item::<f64>().unwrap());
+    assert_eq!(first, [0.5, 0.5, 1.0, 0.0]);
+}
+
 #[test]
 fn initial_weights_are_those_of_jax() {
     let mut seen = 0;

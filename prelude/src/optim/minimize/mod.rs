@@ -181,7 +181,7 @@ fn at_root(
     })
 }
 
-/// The largest element of a gradient, and whether it is small beside the loss.
+/// The largest element of a gradient, and whether it is small beside the loss, which must be a number.
 fn small(limits: Limits, value: Var, gradient: Var) -> (Var, Var) {
     let rounding = if value.dtype() == Dtype::F32 { f32::EPSILON.into() } else { f64::EPSILON };
     // A search among no parameters is over.
@@ -190,5 +190,5 @@ fn small(limits: Limits, value: Var, gradient: Var) -> (Var, Var) {
         _ => gradient.abs().max(),
     };
     let tolerance = limits.tolerance.max(10.0 * rounding);
-    (size, size.le(tolerance * (1.0 + value.abs())))
+    (size, value.is_finite() & size.le(tolerance * (1.0 + value.abs())))
 }
