@@ -120,6 +120,11 @@ impl Buffer {
         Fresh::zeros(lines).map(|fresh| unsafe { fresh.assume_init() })
     }
 
+    /// Whether another buffer has the same lines.
+    pub(super) fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.words) > 1
+    }
+
     /// The lines, for writing; copied first if they are shared.
     pub(super) fn make_mut(&mut self) -> &mut [Line] {
         if Arc::get_mut(&mut self.words).is_none() {

@@ -74,6 +74,14 @@ impl Tensor {
         if position < self.elements() { Ok(self.at(position)) } else { Err(self.nowhere(position)) }
     }
 
+    /// What it is as a constant of a program: a scalar that no other tensor shares, as one made from a
+    /// number is.
+    #[doc(hidden)]
+    pub fn number(&self) -> Option<Literal> {
+        let alone = self.ty.shape.is_empty() && !self.lines.is_shared();
+        alone.then(|| self.at(0))
+    }
+
     /// Overwrites the element at a row-major position (copying the buffer if it is shared).
     ///
     /// # Errors

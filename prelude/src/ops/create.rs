@@ -7,18 +7,21 @@ use tapeloom_ir::prim::{Broadcast, Iota};
 use tapeloom_ir::trace;
 use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem, Scalar, Shape, Tensor};
 
-/// Concrete data inside a trace: a hidden argument of the program, shared by all uses, never a
-/// constant that is folded.
+/// Data as a `Var`: a number is a constant of the program, anything else a hidden argument of it.
 ///
-/// Operators and methods take tensors directly; this is for `data.sin()` and the like. A tensor that is
-/// used in several places or traces stands once among the arguments; numbers and arrays of Rust stand
-/// there once for each use.
+/// Operators and methods take tensors and numbers directly; this is for `data.sin()` and the like. An
+/// argument is not copied into the program and not folded. A tensor that is used in several places or
+/// traces stands once among the arguments, an array of Rust once for each use. A number is what
+/// [`full`] of no dimension gives, so that another one is another program: where it changes from call
+/// to call, pass it, or take a `&Tensor` of it.
 ///
 /// ```
 /// use tapeloom::prelude::*;
 /// let data = Tensor::from([1.0, 2.0]);
 /// let y = run(|x: Var| x * constant(&data).square(), 3.0)?;
 /// assert_eq!(y.to_vec::<f64>()?, [3.0, 12.0]);
+/// let y = run(|x: Var| scan(|(s, x): (Var, Var)| (s + x, s), constant(1.0), x).0, &data)?;
+/// assert_eq!(y.item::<f64>()?, 4.0);
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 #[doc(alias = "as_tensor")]
@@ -27,7 +30,11 @@ use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem, Scalar, Shape, 
 #[doc(alias = "asarray")]
 #[track_caller]
 pub fn constant(data: impl Into<Tensor>) -> Var {
-    Var::new(trace::capture(&data.into(), caller()))
+    let (data, at) = (data.into(), caller());
+    match data.number() {
+        Some(number) => Var::literal(number, at),
+        None => Var::new(trace::capture(&data, at)),
+    }
 }
 
 /// An array of zeros.

@@ -61,7 +61,7 @@ fn branches_give_the_same() {
 /// What was made outside the trace is told, also where it would only have decided something.
 #[test]
 fn what_escaped_decides_nothing() {
-    let (n, yes) = (constant(3i64), constant(true));
+    let (n, yes) = (constant(&Tensor::from(3i64)), constant(&Tensor::from(true)));
     let counted = move |x: Var| fori_loop(n, |(_, x): (Var, Var)| x * 2.0, x);
     says(&refused(counted, 1.0), Kind::Escaped, &["outside any trace"]);
     let chosen = move |x: Var| cond(yes, |x: Var| x, |x: Var| -x, x);
@@ -204,23 +204,28 @@ fn a_batch_of_branches_shares_a_tape() {
     }
 }
 
+/// Two iterations, which the program does not know.
+fn twice() -> Var {
+    constant(&Tensor::from(2i64))
+}
+
 /// A branch that keeps tapes of tapes is batched, also where the batch is of tangents alone.
 #[test]
 fn branches_with_loops_in_loops_have_second_derivatives() {
     type F = fn(Var) -> Var;
     let iterations: [F; 3] = [
-        |x| fori_loop(constant(2i64), |(_, s): (Var, Var)| s.sin() * x, x),
+        |x| fori_loop(twice(), |(_, s): (Var, Var)| s.sin() * x, x),
         |x| while_loop(|s: Var| s.sum().lt(9.0), |s: Var| s * x + 1.0, x),
         |x| {
             let state = Ref::new(x);
-            fori_loop(constant(2i64), |(_, ()): (Var, ())| state.mul(x.sin()), ());
+            fori_loop(twice(), |(_, ()): (Var, ())| state.mul(x.sin()), ());
             state.get()
         },
     ];
     for inner in iterations {
         let outer: [Box<dyn Fn(Var) -> Var>; 3] = [
             Box::new(move |x| fori_loop(2, |(_, s): (Var, Var)| inner(s + x), x)),
-            Box::new(move |x| fori_loop(constant(2i64), |(_, s): (Var, Var)| inner(s + x), x)),
+            Box::new(move |x| fori_loop(twice(), |(_, s): (Var, Var)| inner(s + x), x)),
             Box::new(move |x| {
                 scan(|(s, _): (Var, Var)| (inner(s + x), s), x, arange(2, Dtype::F64)).0
             }),

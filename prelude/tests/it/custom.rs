@@ -23,6 +23,31 @@ fn a_forward_rule_serves_every_mode() {
     assert_eq!(number(&run(grad(grad(marked)), 2.0).unwrap()), 0.0);
 }
 
+/// A number that a loop begins at or a branch gives is known: zero is a tangent like any other.
+#[test]
+fn tangents_begin_at_numbers() {
+    let three = |dx: Var| fori_loop(3, |(_, s): (Var, Var)| s + dx, constant(0.0));
+    let sum = |dx: Var| scan(|(s, w): (Var, Var)| (s + w * dx, ()), constant(0.0), constant([1.0, 2.0])).0;
+    let branch = |dx: Var| cond(constant(&Tensor::from(true)), |x: Var| 3.0 * x, |_| constant(0.0), dx);
+    let linear: [fn(Var) -> Var; 3] = [three, sum, branch];
+    for f in linear {
+        let marked = custom_jvp(|x: Var| x, move |x: Var, dx: Var| (x, f(dx)));
+        assert_eq!(number(&run(grad(marked), 2.0).unwrap()), 3.0);
+        assert_eq!(number(&run(|x: Var| linear_transpose(f, x)(x), 2.0).unwrap()), 6.0);
+    }
+    let affine = |dx: Var| fori_loop(3, |(_, s): (Var, Var)| s + dx, constant(1.0));
+    let refused = run(|x: Var| linear_transpose(affine, x)(x), 2.0).unwrap_err();
+    assert!(refused.to_string().contains("linear"), "{refused}");
+}
+
+/// The rule of an integral is an integral of tangents, also where it is of an integral.
+#[test]
+fn an_integral_of_integrals_has_its_reverse_mode() {
+    let over = |f: &dyn Fn(Var) -> Var| quad(f, (0.0, 1.0), Precision::default()).0;
+    let area = |b: Var| over(&|x: Var| over(&|y: Var| b * x * y));
+    assert!((number(&run(grad(area), 2.0).unwrap()) - 0.25).abs() < 1e-12);
+}
+
 #[test]
 fn a_reverse_rule_serves_every_mode() {
     let f = custom_vjp(|x: Var| x.sin(), |x: Var| (x.sin(), x), |x: Var, ct: Var| ct * 10.0 * x);
