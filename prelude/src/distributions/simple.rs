@@ -1,9 +1,9 @@
 //! Distributions without a parameter that has derivatives.
 
-use super::gamma::gamma;
+use super::gamma::loggamma;
 use crate::Var;
 use crate::ops::wrong;
-use crate::prng::{exponential, rademacher, split, uniform_between, unmarked};
+use crate::prng::{exponential, rademacher, split, uniform, uniform_between, unmarked};
 use crate::var::{caller, on_behalf};
 use std::f64::consts::PI;
 use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Problem, Shape};
@@ -70,11 +70,15 @@ pub fn ball(key: Var, d: usize, p: f64, shape: impl Into<Shape>, dtype: Dtype) -
             unmarked(|| {
                 let [for_size, for_sign] = split(for_points);
                 let number = |x: f64| Var::literal(Literal::of(dtype, x), at);
-                let size = gamma(for_size, number(1.0 / p), &whole[..]).powf(1.0 / p);
-                let g = rademacher(for_sign, &whole[..], dtype) * size;
+                let sign = rademacher(for_sign, &whole[..], dtype);
+                if p.is_infinite() {
+                    return sign * uniform(for_size, &whole[..], dtype);
+                }
+                // By logarithms: numbers of the distribution for a small 1 / p are mostly below the range.
+                let power = loggamma(for_size, number(1.0 / p), &whole[..]);
                 let rest = exponential(for_radius, shape, dtype);
-                let length = (g.abs().powf(p).sum_axis(-1) + rest).powf(1.0 / p);
-                g / length.expand_dims(-1)
+                let length = (power.exp().sum_axis(-1) + rest).ln() / p;
+                sign * (power / p - length.expand_dims(-1)).exp()
             })
         });
     } else {

@@ -51,13 +51,13 @@ use crate::ops::functions::select;
 use crate::ops::wrong;
 use crate::prng::bernoulli;
 use crate::var::{IntoVar, caller, on_behalf};
-use tapeloom_ir::{ArrayType, Kind, Problem};
+use tapeloom_ir::{ArrayType, Kind, Literal, Problem};
 
 /// x with every element 0 with probability `rate`, the others divided by `1 - rate`, so that the mean
 /// stays. The key is used up; where a network is used and not trained, leave this out.
 ///
 /// Errors: `dtype` unless x is of floats; `dtype` or `shape` if the key is none; `shape` if a rate that is
-/// an array does not broadcast.
+/// an array does not broadcast; `arguments` if a rate that is a number is none from 0 to 1.
 ///
 /// Source: Srivastava et al., *Dropout: a simple way to prevent neural networks from overfitting* (2014).
 ///
@@ -79,6 +79,13 @@ pub fn dropout(key: Var, x: Var, rate: impl IntoVar) -> Var {
         return wrong(problem, &[key, x], ArrayType::new(ty.dtype, ty.shape), at);
     }
     let keep = rate.beside(x, at);
+    if let Some(rate) = keep.handle.as_literal().map(Literal::to_f64)
+        && !(0.0..=1.0).contains(&rate)
+    {
+        let message = format!("`dropout` with a rate of {rate}");
+        let problem = Problem::new(Kind::Arguments, message, "a rate is a number from 0 to 1");
+        return wrong(problem, &[key, x], ArrayType::new(ty.dtype, ty.shape), at);
+    }
     on_behalf("dropout", at, || {
         let keep = 1.0 - keep;
         let kept = bernoulli(key, keep.stop_gradient(), ty.shape);

@@ -136,7 +136,7 @@ pub fn exponential_decay(
     schedule(move |t| start.like(t) * factor.like(t).pow(t / steps.max(1) as f64))
 }
 
-/// Constant between steps: `start` at first, and each number of `changes` from its step on.
+/// Constant between steps: `start` at first, and each number of `changes` from its step on, in any order.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -147,7 +147,8 @@ pub fn exponential_decay(
 #[doc(alias = "StepLR")]
 #[doc(alias = "piecewise_constant_schedule", alias = "MultiStepLR")]
 pub fn piecewise_constant(start: f64, changes: &[(u64, f64)]) -> Schedule {
-    let changes = changes.to_vec();
+    let mut changes = changes.to_vec();
+    changes.sort_by_key(|(step, _)| *step);
     schedule(move |t| {
         let later = |rate: Var, &(step, next): &(u64, f64)| t.ge(step as f64).select(next, rate);
         changes.iter().fold(Number::Constant(start).like(t), later)

@@ -146,14 +146,14 @@ impl<'a> Functions<'a> {
         }
     }
 
-    /// Whether there is wide code for the machine.
-    pub(super) fn wide(&self) -> Result<(), Refused> {
+    /// The instructions of wide code, where the machine has any.
+    pub(super) fn wide(&self) -> Result<Isa, Refused> {
         match self.vectors.isa {
             _ if !cfg!(all(target_arch = "x86_64", unix)) => {
                 Err(Refused("wider ones are made for x86-64 on unix alone"))
             }
-            Isa::Avx512 => Ok(()),
-            Isa::Avx2 | Isa::Baseline => Err(Refused("wider ones need avx512")),
+            isa @ (Isa::Avx512 | Isa::Avx2) => Ok(isa),
+            Isa::Baseline => Err(Refused("wider ones need avx2 and fma")),
         }
     }
 

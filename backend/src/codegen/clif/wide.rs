@@ -84,10 +84,10 @@ impl Nest<'_, '_, '_> {
     }
 
     fn wide_code(&self, stmt: &Stmt) -> Result<WideCode, Refused> {
-        self.functions.wide()?;
+        let isa = self.functions.wide()?;
         let in_memory = |b| matches!(self.cut.buffers[b], Promotion::Memory | Promotion::Unused);
-        let unit = simd::select(self.p, stmt, &in_memory)?;
-        let bytes = simd::emit(&unit.form).map_err(Refused)?;
+        let unit = simd::select(self.p, stmt, isa.vector_bytes(), &in_memory)?;
+        let bytes = simd::emit(&unit.form, isa).map_err(Refused)?;
         Ok(WideCode { elements: unit.elements, row: unit.row, bytes })
     }
 

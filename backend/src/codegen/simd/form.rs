@@ -412,9 +412,10 @@ pub(crate) enum Inst {
         to: usize,
         by: usize,
     },
-    /// The active elements as a mask.
+    /// The active elements of `n` as a mask.
     ActiveMask {
         to: Reg,
+        n: usize,
     },
     /// So many elements are active from here on.
     Active {
@@ -456,7 +457,7 @@ impl Inst {
             | Inst::Word { to, .. }
             | Inst::WordTruth { to, .. }
             | Inst::Counter { to, .. }
-            | Inst::ActiveMask { to }
+            | Inst::ActiveMask { to, .. }
             | Inst::Truth { to, .. } => (Some(*to), of![]),
             Inst::SetWord { x, .. } | Inst::SetWordTruth { x, .. } => (None, of![*x]),
             Inst::Move { to, x }

@@ -22,4 +22,4 @@ mod tests;
 mod x86;
 
 pub(crate) use select::{Refused, Word, select};
-pub(crate) use x86::avx512::emit;
+pub(crate) use x86::emit::emit;

@@ -42,7 +42,7 @@ struct Interval {
     rematerialized: bool,
 }
 
-/// Allocates registers of the machine, from those given.
+/// Allocates registers of the machine, from those given. Where there are none for masks, they are vectors.
 pub(crate) fn allocate(form: &Form, vectors: &[u8], masks: &[u8]) -> Allocation {
     let intervals = intervals(form);
     let mut all =
@@ -50,11 +50,15 @@ pub(crate) fn allocate(form: &Form, vectors: &[u8], masks: &[u8]) -> Allocation 
     for i in &intervals {
         all.live[i.reg] = Some((i.start, i.end));
     }
-    for (class, machine) in [(Class::Vector, vectors), (Class::Mask, masks)] {
+    let pools: &[(&[Class], &[u8])] = match masks {
+        [] => &[(&[Class::Vector, Class::Mask], vectors)],
+        _ => &[(&[Class::Vector], vectors), (&[Class::Mask], masks)],
+    };
+    for (classes, machine) in pools {
         let mut free: Vec<u8> = machine.iter().rev().copied().collect();
         let mut active: Vec<&Interval> = Vec::new();
         let mut slots = 0;
-        for i in intervals.iter().filter(|i| form.regs[i.reg] == class) {
+        for i in intervals.iter().filter(|i| classes.contains(&form.regs[i.reg])) {
             active.retain(|a| {
                 // A register may be assigned by the instruction that reads another one for the last time.
                 let open = a.end > i.start;
@@ -86,9 +90,10 @@ pub(crate) fn allocate(form: &Form, vectors: &[u8], masks: &[u8]) -> Allocation 
                 _ => all.homes[i.reg] = spill(i),
             }
         }
-        match class {
-            Class::Vector => all.slots.0 = slots,
-            Class::Mask => all.slots.1 = slots,
+        if classes.contains(&Class::Vector) {
+            all.slots.0 = slots;
+        } else {
+            all.slots.1 = slots;
         }
     }
     all

@@ -393,7 +393,7 @@ fn random_nests() {
     let host = Triple::host();
     let widest = Isa::of_machine();
     let (mut taken, mut all) = (0, 0);
-    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut reasons: BTreeMap<(Isa, &str), usize> = BTreeMap::new();
     for seed in Sweep::WideNests.seeds() {
         let mut p = program(seed, &codes, false);
         let most = Random(seed).of(&[2, 4, 8, 16, 16, 32, 32]);
@@ -405,19 +405,23 @@ fn random_nests() {
                 nests.push(s.clone());
             }
         });
-        match select(&p.entry, &nests[0], &|_| true).and_then(|u| emit(&u.form).map_err(Refused)) {
-            Ok(bytes) => {
-                taken += 1;
-                decoded::check(&bytes).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{p}"));
+        for set in [Isa::Avx2, Isa::Avx512] {
+            let unit = select(&p.entry, &nests[0], set.vector_bytes(), &|_| true);
+            match unit.and_then(|u| emit(&u.form, set).map_err(Refused)) {
+                Ok(bytes) => {
+                    taken += 1;
+                    let checked = decoded::check(&bytes, set);
+                    checked.unwrap_or_else(|e| panic!("seed {seed} {set}: {e}\n{p}"));
+                }
+                Err(Refused(why)) => *reasons.entry((set, why)).or_default() += 1,
             }
-            Err(Refused(why)) => *reasons.entry(why).or_default() += 1,
+            all += 1;
         }
-        all += 1;
         let want = eval(&p, &args).unwrap();
         let made = |isa, set| Executable::made(&p, MachineModel::MEASURED, isa, set).unwrap();
         let mut codes = vec![("baseline", made(baseline(&host).unwrap(), Isa::Baseline))];
-        if widest == Isa::Avx512 {
-            codes.push(("avx512", made(isa(&host).unwrap(), widest)));
+        for set in [Isa::Avx2, Isa::Avx512].into_iter().filter(|set| *set <= widest) {
+            codes.push((set.name(), made(isa(&host).unwrap(), set)));
         }
         for (name, code) in codes {
             let got = code.call(&refs).unwrap();

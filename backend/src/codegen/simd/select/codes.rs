@@ -1,6 +1,6 @@
 //! Scalar codes as instructions of the wide form.
 
-use super::{FunctionOf, Numbered, Refused, Select, VECTOR_BYTES, Val, Word, lane, whole};
+use super::{FunctionOf, Numbered, Refused, Select, Val, Word, lane};
 use crate::codegen::simd::form::{
     Binary, Class, Conversion, Inst, Lane, Logic, Order, Reg, Ty, Unary, When,
 };
@@ -24,7 +24,7 @@ impl Select<'_> {
         for unit in 0..units {
             let args: SmallVec<[Reg; 3]> = args.iter().map(|a| a.at(unit)).collect();
             let lane = lane(dtype).unwrap_or(Lane::I32);
-            let ty = n.map_or(whole(lane), |n| Ty { lane, n });
+            let ty = n.map_or(self.whole(lane), |n| Ty { lane, n });
             regs.push(self.one(code, dtype, ty, &args)?);
         }
         Ok(Val { regs, uniform })
@@ -231,7 +231,7 @@ impl Select<'_> {
                 let Some(lane) = lane(to) else { return Ok(x) };
                 let one = self.constant(lane, Literal::one(to).bits);
                 let zero = self.constant(lane, 0);
-                let ty = if self.uniform { whole(lane) } else { Ty { lane, n: ty.n } };
+                let ty = if self.uniform { self.whole(lane) } else { Ty { lane, n: ty.n } };
                 return Ok(self.pick(ty, x, one, zero));
             }
             (_, Bool) => {
@@ -274,7 +274,7 @@ impl Select<'_> {
     fn converted(&mut self, by: Conversion, ty: Ty, x: Reg) -> Reg {
         let (from, to) = by.lanes();
         let wide = from.bytes().max(to.bytes());
-        let n = if self.uniform { VECTOR_BYTES / wide } else { ty.n };
+        let n = if self.uniform { self.vector_bytes / wide } else { ty.n };
         let result = self.make(Class::Vector, |to| Inst::Convert { by, n, to, x });
         if !self.uniform || to.bytes() == wide {
             return result;
@@ -286,7 +286,7 @@ impl Select<'_> {
     fn saturated(&mut self, by: Conversion, to: Dtype, ty: Ty, x: Reg) -> Reg {
         let (lane, unsigned) = (by.lanes().1, !to.is_signed());
         let bits = lane.bytes() as i32 * 8;
-        let result = if self.uniform { whole(lane) } else { Ty { lane, n: ty.n } };
+        let result = if self.uniform { self.whole(lane) } else { Ty { lane, n: ty.n } };
         let zero = self.float(ty.lane, 0.0);
         let x = if unsigned {
             let below = self.compare(Order::Lt, true, ty, x, zero);

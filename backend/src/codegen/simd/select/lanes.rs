@@ -1,6 +1,6 @@
 //! Loops in lanes: strips of vectors, what is left over, and folds.
 
-use super::{Refused, Select, Strip, VECTOR_BYTES, Val, class, lane};
+use super::{Refused, Select, Strip, Val, class, lane};
 use crate::codegen::simd::form::{Binary, Class, Inst, Lane, Reg, Ty};
 use crate::loop_ir::analysis::dependence::folds;
 use crate::loop_ir::legal_lanes::refused;
@@ -24,7 +24,7 @@ impl Select<'_> {
         }
         let folds = folds(body);
         let sizes = self.sizes(body);
-        let natural = VECTOR_BYTES / sizes.1;
+        let natural = self.vector_bytes / sizes.1;
         let (n, units) = match folds.is_empty() {
             true => (natural, 1),
             false if lanes <= natural => (lanes, 1),
@@ -88,7 +88,7 @@ impl Select<'_> {
             }
             if active < n && !partial.is_empty() && !planted(Fault::WideMerge) {
                 let mask = self.mask();
-                self.push(Inst::ActiveMask { to: mask });
+                self.push(Inst::ActiveMask { to: mask, n });
                 self.merge = Some((mask, partial.iter().map(|p| p.0).collect()));
             }
             self.strips(from, from + active, n, body)?;

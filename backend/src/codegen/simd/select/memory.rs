@@ -1,6 +1,6 @@
 //! Loads and stores: pointers of the row, moved by loops.
 
-use super::{Refused, Select, VECTOR_BYTES, Val, Word, class, lane, whole};
+use super::{Refused, Select, Val, Word, class, lane};
 use crate::codegen::simd::form::{
     Access, At, Binary, Class, Inst, Lane, Logic, LoopId, Reg, Stream, Ty,
 };
@@ -88,7 +88,7 @@ impl Select<'_> {
         let Some(strip) = self.lanes else {
             return Err(Refused("an address outside of lanes is a variable"));
         };
-        if strip.n * 8 > VECTOR_BYTES {
+        if strip.n * 8 > self.vector_bytes {
             return Err(Refused("its vectors have more elements than computed addresses fit"));
         }
         if step == 0 {
@@ -141,10 +141,10 @@ impl Select<'_> {
         let one = place.1 == 0 && place.2.is_none();
         let uniform = single || (one && guard.as_ref().is_none_or(|g| g.uniform));
         // A guard is anything where elements are not active, and the one element may lie nowhere then.
-        let active =
-            (one && !uniform).then(|| self.make(Class::Mask, |to| Inst::ActiveMask { to }));
         let units = if uniform { 1 } else { self.lanes.map_or(1, |s| s.units) };
         let n = if uniform { 1 } else { self.lanes.map_or(1, |s| s.n) };
+        let active =
+            (one && !uniform).then(|| self.make(Class::Mask, |to| Inst::ActiveMask { to, n }));
         let mut regs: SmallVec<[Reg; 2]> = SmallVec::new();
         for unit in 0..units {
             let (at, access) = self.unit(&place, unit, dtype.bytes())?;
@@ -156,7 +156,7 @@ impl Select<'_> {
             let to = self.form.regs.push(class(dtype));
             self.push(match lane(dtype) {
                 Some(lane) => {
-                    let ty = if uniform { whole(lane) } else { Ty { lane, n } };
+                    let ty = if uniform { self.whole(lane) } else { Ty { lane, n } };
                     Inst::Load { ty, to, at, access, guard }
                 }
                 None if matches!(access, Access::Strided(_) | Access::Places(_)) => {

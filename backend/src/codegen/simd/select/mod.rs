@@ -68,16 +68,14 @@ pub(crate) struct Unit {
     pub(crate) elements: Vec<(IndexId, usize)>,
 }
 
-/// Bytes of the widest vector.
-const VECTOR_BYTES: usize = 64;
-
 /// So many instructions at most: code grows with them, and the time that registers take.
 const MOST_INSTRUCTIONS: usize = 2500;
 
-/// Takes a nest, if it can be. `in_memory` says of which buffers the elements are in memory.
+/// Takes a nest for vectors of so many bytes, if it can be. `in_memory` says of which buffers the elements are in memory.
 pub(crate) fn select(
     k: &Kernel,
     stmt: &Stmt,
+    vector_bytes: usize,
     in_memory: &dyn Fn(BufferId) -> bool,
 ) -> Result<Unit, Refused> {
     acceptable(stmt, in_memory)?;
@@ -89,6 +87,7 @@ pub(crate) fn select(
     });
     let mut s = Select {
         k,
+        vector_bytes,
         form: Form::default(),
         row: Vec::new(),
         values: OrderedMap::default(),
@@ -148,6 +147,8 @@ struct Strip {
 
 pub(super) struct Select<'a> {
     k: &'a Kernel,
+    /// Bytes of a whole vector.
+    vector_bytes: usize,
     form: Form,
     row: Vec<Word>,
     values: OrderedMap<ScalarId, Val>,
@@ -187,10 +188,6 @@ fn lane(dtype: Dtype) -> Option<Lane> {
     }
 }
 
-fn whole(lane: Lane) -> Ty {
-    Ty { lane, n: VECTOR_BYTES / lane.bytes() }
-}
-
 impl Select<'_> {
     /// Moves what is made first to the front, and writes variables back.
     fn finish(mut self) -> Result<Unit, Refused> {
@@ -212,6 +209,11 @@ impl Select<'_> {
             return Err(Refused("its code would be too long"));
         }
         Ok(Unit { form: self.form, row: self.row, elements: self.elements })
+    }
+
+    /// A whole vector.
+    fn whole(&self, lane: Lane) -> Ty {
+        Ty { lane, n: self.vector_bytes / lane.bytes() }
     }
 
     fn push(&mut self, inst: Inst) {
@@ -498,10 +500,10 @@ impl Select<'_> {
         self.make(Class::Mask, |to| Inst::Truth { to, all })
     }
 
-    /// A comparison; of whole registers it holds for sixteen elements.
+    /// A comparison; of whole registers it holds for as many elements as a register of four bytes each has.
     pub(super) fn compare(&mut self, order: Order, signed: bool, ty: Ty, x: Reg, y: Reg) -> Reg {
         let to = self.make(Class::Mask, |to| Inst::Compare { order, signed, ty, to, x, y });
-        if self.uniform && ty.n == 8 {
+        if self.uniform && ty.lane.bytes() == 8 {
             return self.make(Class::Mask, |wide| Inst::Widen { to: wide, x: to });
         }
         to

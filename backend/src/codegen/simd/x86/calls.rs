@@ -2,8 +2,7 @@
 
 use super::super::form::{Class, Inst, When};
 use super::super::regalloc::Home;
-use super::avx512::{ACTIVE, Emit, memory, sized};
-use super::codes::{load_one, store_one};
+use super::emit::{Emit, by_size, memory, sized};
 use super::frame::CALLER_SAVED;
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 use smallvec::SmallVec;
@@ -14,8 +13,7 @@ impl Emit<'_> {
         let form = self.form;
         let Inst::Call { ty, word, number, to, args, when } = &form.body[at] else { return Ok(()) };
         let frame = |at: usize| memory(Register::RSP, at as i64);
-        let (load, store) =
-            (Code::EVEX_Vmovups_zmm_k1z_zmmm512, Code::EVEX_Vmovups_zmmm512_k1z_zmm);
+        let (m, first) = (self.m, self.m.operands[0]);
 
         // What is live is saved.
         let mut vectors: SmallVec<[u8; 32]> = SmallVec::new();
@@ -28,16 +26,16 @@ impl Emit<'_> {
                 && reg != *to
             {
                 match class {
-                    Class::Vector => vectors.push(r),
-                    Class::Mask => masks.push(r),
+                    Class::Mask if !m.masks.is_empty() => masks.push(r),
+                    Class::Vector | Class::Mask => vectors.push(r),
                 }
             }
         }
         for r in &vectors {
-            let slot = frame(self.frame.saved + 64 * usize::from(*r));
-            self.put(Instruction::with2(store, slot, sized(*r, 64)));
+            let slot = frame(self.frame.saved + m.bytes * usize::from(*r));
+            self.store_whole(slot, *r);
         }
-        masks.push(7);
+        masks.extend(m.active);
         for r in &masks {
             let slot = frame(self.frame.saved_masks + 8 * usize::from(*r));
             let k = Register::K0 + u32::from(*r);
@@ -48,25 +46,28 @@ impl Emit<'_> {
             self.put(Instruction::with2(Code::Mov_rm64_r64, slot, r));
         }
         for (i, x) in args.iter().enumerate() {
-            let x = self.vector(*x, 29);
-            let slot = frame(self.frame.arguments + 64 * i);
-            self.put(Instruction::with2(store, slot, sized(x, 64)));
+            let x = self.vector(*x, first);
+            let slot = frame(self.frame.arguments + m.bytes * i);
+            self.store_whole(slot, x);
         }
-        if let When::Outside(inside) = when {
-            let x = self.vector(*to, 29);
+        if let When::Outside(_) = when {
+            let x = self.vector(*to, first);
             let results = frame(self.frame.results);
-            self.put(Instruction::with2(store, results, sized(x, 64)));
-            let inside = self.mask(*inside, Register::K1);
-            let outside = Code::VEX_Kandnw_kr_kr_kr;
-            if ty.n > 1 {
-                self.put(Instruction::with3(outside, Register::K1, inside, ACTIVE));
-            }
+            self.store_whole(results, x);
         }
-        if ty.n == 1 {
-            self.put(Instruction::with2(Code::Mov_r32_imm32, Register::EAX, 1));
-        } else {
-            let k = if *when == When::Always { ACTIVE } else { Register::K1 };
-            self.put(Instruction::with2(Code::VEX_Kmovw_r32_kr, Register::EAX, k));
+        match (ty.n, when) {
+            (1, _) => self.put(Instruction::with2(Code::Mov_r32_imm32, Register::EAX, 1)),
+            (n, When::Always) => {
+                let active = (1i32 << self.active.min(n)) - 1;
+                self.put(Instruction::with2(Code::Mov_r32_imm32, Register::EAX, active));
+            }
+            (n, When::Outside(inside)) => {
+                let inside = (m.bits)(self, *inside, n);
+                let active = (1i32 << self.active.min(n)) - 1;
+                self.put(Instruction::with2(Code::Mov_r32_rm32, Register::EAX, inside));
+                self.put(Instruction::with1(Code::Not_rm32, Register::EAX));
+                self.put(Instruction::with2(Code::And_rm32_imm32, Register::EAX, active));
+            }
         }
         self.put(Instruction::with2(Code::Mov_rm64_r64, frame(self.frame.left), Register::RAX));
         self.put(Ok(Instruction::with(Code::VEX_Vzeroupper)));
@@ -89,8 +90,9 @@ impl Emit<'_> {
             MemoryOperand::new(Register::RSP, Register::RCX, scale, at as i64, 1, false, none)
         };
         for i in 0..args.len() {
-            let from = element(self.frame.arguments + 64 * i);
-            self.put(Instruction::with2(load_one(ty.lane), sized(i as u8, 16), from));
+            let from = element(self.frame.arguments + m.bytes * i);
+            let load = by_size(m.load_one, ty.lane);
+            self.put(Instruction::with2(load, sized(i as u8, 16), from));
         }
         // The row, of which rdi was the pointer.
         let row = frame(self.frame.saved_general);
@@ -103,7 +105,7 @@ impl Emit<'_> {
         self.put(Instruction::with1(Code::Call_rm64, Register::RAX));
         self.put(Instruction::with2(Code::Mov_r64_rm64, Register::RCX, frame(self.frame.element)));
         let result = element(self.frame.results);
-        self.put(Instruction::with2(store_one(ty.lane), result, Register::XMM0));
+        self.put(Instruction::with2(by_size(m.store_one, ty.lane), result, Register::XMM0));
         self.a.jump(Code::Jmp_rel32_64, again);
         self.a.bind(done);
 
@@ -117,12 +119,11 @@ impl Emit<'_> {
             self.put(Instruction::with2(Code::VEX_Kmovw_kr_km16, k, slot));
         }
         for r in &vectors {
-            let slot = frame(self.frame.saved + 64 * usize::from(*r));
-            self.put(Instruction::with2(load, sized(*r, 64), slot));
+            let slot = frame(self.frame.saved + m.bytes * usize::from(*r));
+            self.load_whole(*r, slot, None);
         }
-        let r = sized(self.target(*to), 64);
         let results = frame(self.frame.results);
-        self.put(Instruction::with2(load, r, results));
+        self.load_whole(self.target(*to), results, None);
         self.settle(*to);
         Ok(())
     }

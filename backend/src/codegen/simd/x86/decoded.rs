@@ -7,6 +7,7 @@
 use iced_x86::{
     Code, Decoder, DecoderOptions, EncodingKind, FlowControl, Instruction, OpKind, Register,
 };
+use tapeloom_ir::Isa;
 
 /// Registers that addresses may begin with.
 const BASES: [Register; 17] = [
@@ -29,8 +30,8 @@ const BASES: [Register; 17] = [
     Register::R15,
 ];
 
-/// Checks the code up to its constants.
-pub(crate) fn check(bytes: &[u8]) -> Result<(), String> {
+/// Checks the code up to its constants, which has the instructions of that set alone.
+pub(crate) fn check(bytes: &[u8], set: Isa) -> Result<(), String> {
     let mut decoder = Decoder::with_ip(64, bytes, 0, DecoderOptions::NONE);
     let mut targets = Vec::new();
     let mut starts = Vec::new();
@@ -52,6 +53,12 @@ pub(crate) fn check(bytes: &[u8]) -> Result<(), String> {
             .any(|n| i.op_kind(n) == OpKind::Register && i.op_register(n).is_vector_register());
         if i.encoding() == EncodingKind::Legacy && vectors {
             return Err(format!("legacy SSE at {:#x}: {:?}", i.ip(), i.code()));
+        }
+        let beyond = (0..i.op_count()).any(|n| {
+            i.op_kind(n) == OpKind::Register && (i.op_register(n).is_zmm() || i.op_register(n).is_k())
+        });
+        if set < Isa::Avx512 && (beyond || i.encoding() == EncodingKind::EVEX) {
+            return Err(format!("AVX-512 at {:#x}: {:?}", i.ip(), i.code()));
         }
         if (0..i.op_count()).any(|n| i.op_kind(n) == OpKind::Memory)
             && !BASES.contains(&i.memory_base())

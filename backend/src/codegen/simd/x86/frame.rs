@@ -1,7 +1,7 @@
 //! The frame of wide code.
 
 use super::super::regalloc::Allocation;
-use super::avx512::STREAMS;
+use super::emit::{Machine, STREAMS};
 use iced_x86::Register;
 
 /// General registers that a callee may change.
@@ -29,6 +29,8 @@ pub(super) struct Frame {
     pub(super) saved: usize,
     pub(super) saved_masks: usize,
     pub(super) saved_general: usize,
+    /// Three vectors of which single elements are used, where masks are vectors.
+    pub(super) elements: usize,
     /// Elements that are left, and the present one.
     pub(super) left: usize,
     pub(super) element: usize,
@@ -36,11 +38,19 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    pub(super) fn of(all: &Allocation, loops: usize, streams: usize, calls: bool) -> Frame {
-        let arguments = all.slots.0 * 64;
-        let results = arguments + if calls { 3 * 64 } else { 0 };
-        let saved = results + if calls { 64 } else { 0 };
-        let masks = saved + if calls { 32 * 64 } else { 0 };
+    pub(super) fn of(
+        all: &Allocation,
+        m: &Machine,
+        loops: usize,
+        streams: usize,
+        calls: bool,
+    ) -> Frame {
+        let vectors = |n: usize| n * m.bytes;
+        let arguments = vectors(all.slots.0);
+        let results = arguments + if calls { vectors(3) } else { 0 };
+        let saved = results + if calls { vectors(1) } else { 0 };
+        let elements = saved + if calls { vectors(m.vectors.len()) } else { 0 };
+        let masks = elements + if m.masks.is_empty() { vectors(3) } else { 0 };
         let counters = masks + 8 * all.slots.1;
         let streams_at = counters + 8 * loops;
         let saved_masks = streams_at + 8 * streams.saturating_sub(STREAMS.len());
@@ -56,6 +66,7 @@ impl Frame {
             saved,
             saved_masks,
             saved_general,
+            elements,
             left,
             element,
             bytes: (element + 8).next_multiple_of(64),

@@ -1,10 +1,11 @@
 //! Wide code for x86-64.
 
+mod addresses;
 pub(crate) mod assembler;
-pub(crate) mod avx512;
+mod avx2;
+mod avx512;
 mod calls;
-mod codes;
 #[cfg(test)]
 pub(crate) mod decoded;
+pub(crate) mod emit;
 mod frame;
-mod memory;

@@ -1,7 +1,7 @@
 //! The instructions of AVX-512 that wide code has, by what they do and to which elements, in vectors of 128, 256 and
 //! 512 bits.
 
-use super::super::form::{Conversion, Lane};
+use super::super::super::form::{Conversion, Lane};
 use iced_x86::Code;
 
 /// What an instruction does.
@@ -145,27 +145,6 @@ table! {
     (Scatter, I64) = EVEX_Vscatterqpd_vm64x_k1_xmm, EVEX_Vscatterqpd_vm64y_k1_ymm, EVEX_Vscatterqpd_vm64z_k1_zmm;
     (Scatter, F32) = EVEX_Vscatterdps_vm32x_k1_xmm, EVEX_Vscatterdps_vm32y_k1_ymm, EVEX_Vscatterdps_vm32z_k1_zmm;
     (Scatter, I32) = EVEX_Vscatterdps_vm32x_k1_xmm, EVEX_Vscatterdps_vm32y_k1_ymm, EVEX_Vscatterdps_vm32z_k1_zmm;
-}
-
-pub(super) fn broadcast_code(lane: Lane) -> Code {
-    match lane {
-        Lane::F64 | Lane::I64 => Code::EVEX_Vbroadcastsd_zmm_k1z_xmmm64,
-        Lane::F32 | Lane::I32 => Code::EVEX_Vbroadcastss_zmm_k1z_xmmm32,
-    }
-}
-
-pub(super) fn store_one(lane: Lane) -> Code {
-    match lane {
-        Lane::F64 | Lane::I64 => Code::EVEX_Vmovsd_m64_k1_xmm,
-        Lane::F32 | Lane::I32 => Code::EVEX_Vmovss_m32_k1_xmm,
-    }
-}
-
-pub(super) fn load_one(lane: Lane) -> Code {
-    match lane {
-        Lane::F64 | Lane::I64 => Code::EVEX_Vmovsd_xmm_k1z_m64,
-        Lane::F32 | Lane::I32 => Code::EVEX_Vmovss_xmm_k1z_m32,
-    }
 }
 
 /// The instruction on `n` elements, and the bytes of its operand and of its result.

@@ -1,124 +1,12 @@
-//! Loops in lanes, their streams, loads and stores.
+//! Loads and stores of AVX-512: under masks, gathered and scattered.
 
-use super::super::form::{Access, At, LoopId, Reg, Stream, Ty};
-use super::avx512::{ACTIVE, Emit, STREAMS, memory, sized};
-use super::codes::{Does, broadcast_code, store_one};
+use super::super::super::form::{Access, At, Reg, Ty};
+use super::super::emit::{Emit, by_size, sized};
+use super::ACTIVE;
+use super::codes::Does;
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
 impl Emit<'_> {
-    pub(super) fn lanes(
-        &mut self,
-        streams: &[Stream],
-        from: usize,
-        to: usize,
-        by: usize,
-    ) -> Result<(), &'static str> {
-        self.streams.clear();
-        for (i, stream) in streams.iter().enumerate() {
-            let home = STREAMS.get(i).copied();
-            self.point(home.unwrap_or(Register::R14), stream)?;
-            if home.is_none() {
-                let slot = self.stream_slot(i);
-                self.put(Instruction::with2(Code::Mov_rm64_r64, slot, Register::R14));
-            }
-            self.streams.push(home);
-        }
-        let from = i32::try_from(from).map_err(|_| "a loop is long")?;
-        self.put(Instruction::with2(Code::Mov_rm64_imm32, Register::RAX, from));
-        let again = to - from as usize > by;
-        let top = again.then(|| self.a.label());
-        top.iter().for_each(|top| self.a.bind(*top));
-        self.tops.push(top);
-        Ok(())
-    }
-
-    fn stream_slot(&self, i: usize) -> MemoryOperand {
-        let at = self.frame.streams + 8 * (i - STREAMS.len());
-        memory(Register::RSP, at as i64)
-    }
-
-    /// The pointer of a stream, by way of r15.
-    fn point(&mut self, to: Register, stream: &Stream) -> Result<(), &'static str> {
-        let word = self.word(stream.word, false);
-        self.put(Instruction::with2(Code::Mov_r64_rm64, to, word));
-        for (of, bytes) in &stream.outer {
-            let bytes = i32::try_from(*bytes).map_err(|_| "a stride is long")?;
-            if bytes == 0 {
-                continue;
-            }
-            let counter = self.counter(*of);
-            self.put(Instruction::with3(Code::Imul_r64_rm64_imm32, Register::R15, counter, bytes));
-            self.put(Instruction::with2(Code::Add_r64_rm64, to, Register::R15));
-        }
-        if let Some((reg, bytes)) = stream.computed {
-            let from = sized(self.vector(reg, 29), 16);
-            let (by, r15) = (bytes as i32, Register::R15);
-            self.put(Instruction::with2(Code::EVEX_Vmovq_rm64_xmm, r15, from));
-            self.put(Instruction::with3(Code::Imul_r64_rm64_imm32, r15, r15, by));
-            self.put(Instruction::with2(Code::Add_r64_rm64, to, r15));
-        }
-        Ok(())
-    }
-
-    /// The address of an access. Elements that are `apart` begin at it.
-    fn address(&mut self, at: &At, apart: bool) -> (Register, Register, u32, i64) {
-        match at {
-            At::Outer { stream, offset } => {
-                if self.point(Register::R14, stream).is_err() {
-                    self.a.fail("a stride is long".to_owned());
-                }
-                (Register::R14, Register::None, 1, i64::from(*offset))
-            }
-            At::Lane { stream, stride, inner, offset } => {
-                let home = self.streams.get(*stream).copied().flatten();
-                let base = match home {
-                    Some(base) => base,
-                    None => {
-                        let slot = self.stream_slot(*stream);
-                        self.put(Instruction::with2(Code::Mov_r64_rm64, Register::R15, slot));
-                        Register::R15
-                    }
-                };
-                let offset = i64::from(*offset);
-                let base = if inner.is_empty() { base } else { self.moved(base, inner) };
-                match *stride {
-                    0 => (base, Register::None, 1, offset),
-                    1 | 2 | 4 | 8 if !apart => (base, Register::RAX, *stride as u32, offset),
-                    _ => {
-                        let by = *stride as i32;
-                        let imul = Code::Imul_r64_rm64_imm32;
-                        self.put(Instruction::with3(imul, Register::R14, Register::RAX, by));
-                        self.put(Instruction::with2(Code::Add_r64_rm64, Register::R14, base));
-                        (Register::R14, Register::None, 1, offset)
-                    }
-                }
-            }
-        }
-    }
-
-    /// A pointer moved by loops in the loop in lanes, in r15.
-    fn moved(&mut self, base: Register, inner: &[(LoopId, i64)]) -> Register {
-        let (r14, r15) = (Register::R14, Register::R15);
-        if base != r15 {
-            self.put(Instruction::with2(Code::Mov_r64_rm64, r15, base));
-        }
-        for (of, bytes) in inner {
-            let Ok(bytes) = i32::try_from(*bytes) else {
-                self.a.fail("a stride is long".to_owned());
-                break;
-            };
-            let counter = self.counter(*of);
-            self.put(Instruction::with3(Code::Imul_r64_rm64_imm32, r14, counter, bytes));
-            self.put(Instruction::with2(Code::Add_r64_rm64, r15, r14));
-        }
-        r15
-    }
-
-    fn place(&mut self, at: &At) -> MemoryOperand {
-        let (base, index, scale, offset) = self.address(at, false);
-        MemoryOperand::new(base, index, scale, offset, 1, false, Register::None)
-    }
-
     /// The mask of an access: the active elements of `n` that the guard allows; none where that is all.
     fn access_mask(&mut self, n: usize, guard: Option<Reg>) -> Option<Register> {
         match guard {
@@ -161,9 +49,7 @@ impl Emit<'_> {
                 };
                 let constant = Some(self.a.constant(&offsets));
                 let from = self.a.constant_operand(false);
-                let load = Code::EVEX_Vmovups_zmm_k1z_zmmm512;
-                let made = Instruction::with2(load, sized(29, 64), from);
-                self.put_with(made, constant, None, false);
+                self.load_whole(29, from, constant);
                 (near, 29, 1, ty.bytes().max(16))
             }
             Access::Unit | Access::One => {
@@ -177,14 +63,14 @@ impl Emit<'_> {
         (code, MemoryOperand::new(base, sized(places, bytes), scale, offset, 1, false, none))
     }
 
-    pub(super) fn load(&mut self, ty: Ty, to: Reg, at: &At, access: Access, guard: Option<Reg>) {
+    pub(super) fn load_512(&mut self, ty: Ty, to: Reg, at: &At, access: Access, guard: Option<Reg>) {
         let r = self.target(to);
         match access {
             Access::One => {
                 // Of a uniform value the guard has all truths or none; of another one those of active elements.
                 let guard = guard.map(|g| self.mask(g, Register::K1));
                 let from = self.place(at);
-                let made = Instruction::with2(broadcast_code(ty.lane), sized(r, 64), from);
+                let made = Instruction::with2(by_size(self.m.broadcast, ty.lane), sized(r, 64), from);
                 self.put_with(made, None, guard, guard.is_some());
             }
             Access::Unit => {
@@ -210,21 +96,20 @@ impl Emit<'_> {
                 let made = Instruction::with2(code, sized(into, ty.bytes()), from);
                 self.put_with(made, None, Some(Register::K1), false);
                 if overlap {
-                    let copy = Code::EVEX_Vmovaps_zmm_k1z_zmmm512;
-                    self.put(Instruction::with2(copy, sized(r, 64), whole));
+                    self.copy_whole(r, into);
                 }
             }
         }
         self.settle(to);
     }
 
-    pub(super) fn store(&mut self, ty: Ty, x: Reg, at: &At, access: Access, guard: Option<Reg>) {
+    pub(super) fn store_512(&mut self, ty: Ty, x: Reg, at: &At, access: Access, guard: Option<Reg>) {
         let x = self.vector(x, 31);
         let mask = self.access_mask(ty.n, guard);
         match access {
             Access::One => {
                 let to = self.place(at);
-                let made = Instruction::with2(store_one(ty.lane), to, sized(x, 16));
+                let made = Instruction::with2(by_size(self.m.store_one, ty.lane), to, sized(x, 16));
                 self.put_with(made, None, mask, false);
             }
             Access::Unit => {
@@ -245,7 +130,7 @@ impl Emit<'_> {
         }
     }
 
-    pub(super) fn load_truth(
+    pub(super) fn load_truth_512(
         &mut self,
         n: usize,
         to: Reg,
@@ -294,7 +179,7 @@ impl Emit<'_> {
         self.settle_mask(to);
     }
 
-    pub(super) fn store_truth(
+    pub(super) fn store_truth_512(
         &mut self,
         n: usize,
         x: Reg,

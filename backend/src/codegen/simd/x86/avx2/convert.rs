@@ -1,0 +1,124 @@
+//! Conversions of AVX2; what it lacks is made of exact parts that are joined by one rounding, or element by element.
+
+use super::super::super::form::{Conversion, Lane, Ty};
+use super::super::emit::{Emit, memory, sized};
+use super::codes::{Does, conversion};
+use super::{EXTRA, RESULT};
+use iced_x86::{Code, Instruction, Register};
+
+/// 2⁵², as bits: a natural number below it is added by joining bits.
+const TWO_52: u64 = 0x4330_0000_0000_0000;
+/// 2⁸⁴, as bits: of its last place the unit is 2³².
+const TWO_84: u64 = 0x4530_0000_0000_0000;
+
+impl Emit<'_> {
+    /// `n` elements of `x` to `r`.
+    pub(super) fn convert_256(
+        &mut self,
+        by: Conversion,
+        n: usize,
+        r: u8,
+        x: u8,
+    ) -> Result<(), &'static str> {
+        if let Some((code, from, into)) = conversion(by, n) {
+            self.put(Instruction::with2(code, sized(r, into), sized(x, from)));
+            return Ok(());
+        }
+        let long = Ty { lane: Lane::I64, n };
+        match by {
+            Conversion::I64ToF64 => self.from_halves(n, r, x, 1 << 31),
+            Conversion::U64ToF64 => self.from_halves(n, r, x, 0),
+            Conversion::U32ToF64 => {
+                let code = if n == 2 {
+                    Code::VEX_Vpmovzxdq_xmm_xmmm64
+                } else {
+                    Code::VEX_Vpmovzxdq_ymm_xmmm128
+                };
+                self.put(Instruction::with2(code, sized(EXTRA, 8 * n), sized(x, 16)));
+                let two_52 = self.repeated_bits(Lane::I64, TWO_52);
+                self.op_with(Does::Or, long, EXTRA, EXTRA, &two_52);
+                let two_52 = self.repeated_bits(Lane::I64, TWO_52);
+                self.op_with(Does::Sub, Ty { lane: Lane::F64, n }, r, EXTRA, &two_52);
+            }
+            Conversion::U32ToF32 => {
+                // upper * 2¹⁶ + lower, rounded once.
+                let (ints, floats) = (Ty { lane: Lane::I32, n }, Ty { lane: Lane::F32, n });
+                let (code, bytes, _) =
+                    conversion(Conversion::I32ToF32, n).ok_or("a conversion is not there")?;
+                self.shift(Does::ShiftRight, ints, EXTRA, x, 16);
+                let lower = self.repeated_bits(Lane::I32, 0xffff);
+                self.op_with(Does::And, ints, RESULT, x, &lower);
+                for part in [EXTRA, RESULT] {
+                    self.put(Instruction::with2(code, sized(part, bytes), sized(part, bytes)));
+                }
+                let scale = self.repeated_bits(Lane::F32, 65536f32.to_bits().into());
+                self.op_with(Does::Mul, floats, EXTRA, EXTRA, &scale);
+                self.op(Does::Add, floats, r, EXTRA, RESULT);
+            }
+            Conversion::I64ToI32 if n == 2 => {
+                let code = Code::VEX_Vpshufd_xmm_xmmm128_imm8;
+                self.put(Instruction::with3(code, sized(r, 16), sized(x, 16), 8));
+            }
+            Conversion::I64ToI32 => self.lower_halves(r, x, RESULT),
+            Conversion::I64ToF32
+            | Conversion::F64ToI64
+            | Conversion::F32ToI64
+            | Conversion::F64ToU32
+            | Conversion::F32ToU32 => self.one_by_one(by, n, r, x),
+            _ => return Err("a conversion is not there"),
+        }
+        Ok(())
+    }
+
+    /// upper * 2³² + lower, rounded once: both are exact as parts of 2⁸⁴ and of 2⁵². The upper half of a signed number is
+    /// moved by `bias`.
+    fn from_halves(&mut self, n: usize, r: u8, x: u8, bias: u64) {
+        let (ints, floats) = (Ty { lane: Lane::I64, n }, Ty { lane: Lane::F64, n });
+        let lower = self.repeated_bits(Lane::I64, u32::MAX.into());
+        self.op_with(Does::And, ints, EXTRA, x, &lower);
+        let two_52 = self.repeated_bits(Lane::I64, TWO_52);
+        self.op_with(Does::Or, ints, EXTRA, EXTRA, &two_52);
+        self.shift(Does::ShiftRight, ints, RESULT, x, 32);
+        let two_84 = self.repeated_bits(Lane::I64, TWO_84 | bias);
+        self.op_with(Does::Xor, ints, RESULT, RESULT, &two_84);
+        // 2⁸⁴ + bias 2³² + 2⁵²: the unit is 2³².
+        let both = self.repeated_bits(Lane::I64, (TWO_84 | bias) + (1 << 20));
+        self.op_with(Does::Sub, floats, RESULT, RESULT, &both);
+        self.op(Does::Add, floats, r, RESULT, EXTRA);
+    }
+
+    /// By way of the frame, in general registers.
+    fn one_by_one(&mut self, by: Conversion, n: usize, r: u8, x: u8) {
+        let (from, to) = by.lanes();
+        let start = self.frame.elements;
+        let all = start + self.m.bytes;
+        self.store_whole(memory(Register::RSP, start as i64), x);
+        for i in 0..n {
+            let element = memory(Register::RSP, (start + i * from.bytes()) as i64);
+            let result = memory(Register::RSP, (all + i * to.bytes()) as i64);
+            let (r14, r15) = (Register::R14, Register::R15);
+            if by == Conversion::I64ToF32 {
+                let low = sized(EXTRA, 16);
+                let code = Code::VEX_Vcvtsi2ss_xmm_xmm_rm64;
+                self.put(Instruction::with3(code, low, low, element));
+                self.put(Instruction::with2(Code::VEX_Vmovss_m32_xmm, result, low));
+                continue;
+            }
+            let code = match from {
+                Lane::F64 | Lane::I64 => Code::VEX_Vcvttsd2si_r64_xmmm64,
+                Lane::F32 | Lane::I32 => Code::VEX_Vcvttss2si_r64_xmmm32,
+            };
+            self.put(Instruction::with2(code, r15, element));
+            if to.bytes() == 8 {
+                self.put(Instruction::with2(Code::Mov_rm64_r64, result, r15));
+                continue;
+            }
+            // What is beyond is the greatest.
+            self.put(Instruction::with2(Code::Mov_r32_imm32, Register::R14D, -1));
+            self.put(Instruction::with2(Code::Cmp_r64_rm64, r15, r14));
+            self.put(Instruction::with2(Code::Cmova_r64_rm64, r15, r14));
+            self.put(Instruction::with2(Code::Mov_rm32_r32, result, Register::R15D));
+        }
+        self.load_whole(r, memory(Register::RSP, all as i64), None);
+    }
+}

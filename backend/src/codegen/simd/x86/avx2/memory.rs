@@ -1,0 +1,368 @@
+//! Loads and stores of AVX2: under masks that are vectors, gathered, and one by one.
+
+use super::super::super::form::{Access, At, Lane, Reg, Ty};
+use super::super::emit::{Emit, Operand, by_size, memory, sized};
+use super::codes::Does;
+use super::{EXTRA, FIRST, RESULT, SECOND, WHOLE};
+use iced_x86::{Code, Instruction, MemoryOperand, Register};
+
+/// An operand so many bytes further.
+fn further(mut at: MemoryOperand, bytes: usize) -> MemoryOperand {
+    at.displacement += bytes as i64;
+    at
+}
+
+/// Bytes of an element of a mask.
+fn mask_bytes(n: usize) -> usize {
+    32 / n.max(4)
+}
+
+impl Emit<'_> {
+    /// The constant of a mask in which elements of so many bytes are active.
+    pub(super) fn active_bits(&mut self, bytes: usize, active: usize) -> usize {
+        let mut mask = vec![0xff; bytes * active];
+        mask.resize(self.m.bytes, 0);
+        self.a.constant(&mask)
+    }
+
+    /// The mask of an access, with bits for elements of that type: the active ones that the guard allows; none where that
+    /// is all.
+    fn allowed(&mut self, ty: Ty, guard: Option<Reg>) -> Option<u8> {
+        let all = self.active >= ty.n;
+        let guard = guard.map(|guard| self.mask_for(guard, ty));
+        if all {
+            return guard;
+        }
+        let constant = self.active_bits(ty.lane.bytes(), self.active);
+        let from = self.a.constant_operand(false);
+        match guard {
+            None => self.load_whole(EXTRA, from, Some(constant)),
+            Some(guard) => {
+                let active = Operand::Memory(from, Some(constant));
+                self.op_with(Does::And, WHOLE, EXTRA, guard, &active);
+            }
+        }
+        Some(EXTRA)
+    }
+
+    /// A place of a vector in the frame whose elements are used one by one.
+    fn elements(&self, number: usize) -> MemoryOperand {
+        memory(Register::RSP, (self.frame.elements + number * self.m.bytes) as i64)
+    }
+
+    /// The address of an access in r14 where a truth of the guard holds, and that of a zero where none does.
+    fn address_if_any(&mut self, at: &At, guard: Reg, n: usize) -> MemoryOperand {
+        let from = self.place(at);
+        let (r14, r15) = (Register::R14, Register::R15);
+        self.put(Instruction::with2(Code::Lea_r64_m, r14, from));
+        let bits = self.bits_256(guard, n.max(2));
+        self.put(Instruction::with2(Code::Test_rm32_r32, bits, bits));
+        let zero = Some(self.a.constant(&[0; 8]));
+        let nowhere = self.a.constant_operand(false);
+        self.put_with(Instruction::with2(Code::Lea_r64_m, r15, nowhere), zero, None, false);
+        self.put(Instruction::with2(Code::Cmove_r64_rm64, r14, r15));
+        memory(r14, 0)
+    }
+
+    pub(super) fn load_256(
+        &mut self,
+        ty: Ty,
+        to: Reg,
+        at: &At,
+        access: Access,
+        guard: Option<Reg>,
+    ) {
+        let r = self.target(to);
+        match (access, guard) {
+            (Access::One, None) => {
+                let from = self.place(at);
+                self.broadcast_from(ty.lane, r, from, None);
+            }
+            (Access::One, Some(guard)) => {
+                let from = self.address_if_any(at, guard, ty.n);
+                self.broadcast_from(ty.lane, FIRST, from, None);
+                let guard = self.mask_for(guard, ty);
+                self.op(Does::And, WHOLE, r, FIRST, guard);
+            }
+            (Access::Unit, _) => {
+                let mask = self.allowed(ty, guard);
+                let from = self.place(at);
+                let bytes = ty.bytes();
+                match mask {
+                    None => {
+                        let code = self.known_256(Does::Load, ty);
+                        self.put(Instruction::with2(code, sized(r, bytes), from));
+                    }
+                    Some(mask) => {
+                        let code = self.known_256(Does::MaskedLoad, ty);
+                        let mask = sized(mask, bytes);
+                        self.put(Instruction::with3(code, sized(r, bytes), mask, from));
+                    }
+                }
+            }
+            (Access::Strided(_) | Access::Places(_), _) => self.gather(ty, r, at, access, guard),
+        }
+        self.settle(to);
+    }
+
+    fn gather(&mut self, ty: Ty, r: u8, at: &At, access: Access, guard: Option<Reg>) {
+        // The instruction clears its mask.
+        match self.allowed(ty, guard) {
+            None => self.all_bits(EXTRA),
+            Some(mask) => self.copy_whole(EXTRA, mask),
+        }
+        let (does, offsets, scale, bytes) = match access {
+            Access::Places(places) => {
+                let places = self.vector(places, FIRST);
+                (Does::GatherFar, places, ty.lane.bytes() as u32, 8 * ty.n)
+            }
+            Access::Strided(stride) => {
+                let size = ty.lane.bytes();
+                let offset = |i: usize| (i as i64 * stride).to_le_bytes()[..size].to_vec();
+                let all: Vec<u8> = (0..self.m.bytes / size).flat_map(offset).collect();
+                let constant = self.a.constant(&all);
+                let from = self.a.constant_operand(false);
+                self.load_whole(FIRST, from, Some(constant));
+                (Does::Gather, FIRST, 1, ty.bytes())
+            }
+            Access::Unit | Access::One => {
+                return self.a.fail("elements are side by side".to_owned());
+            }
+        };
+        // Four offsets of 64 bits fill a register, also where elements have 32.
+        let code = self.known_256(does, ty);
+        let (base, _, _, offset) = self.address(at, true);
+        let offsets_in = sized(offsets, bytes);
+        let none = Register::None;
+        let from = MemoryOperand::new(base, offsets_in, scale, offset, 1, false, none);
+        // A gather must not write the register that holds its places; elements that are not read are zero.
+        let into = if offsets == r { RESULT } else { r };
+        self.no_bits(into);
+        let (to, mask) = (sized(into, ty.bytes()), sized(EXTRA, ty.bytes()));
+        self.put(Instruction::with3(code, to, from, mask));
+        self.copy_whole(r, into);
+    }
+
+    pub(super) fn store_256(
+        &mut self,
+        ty: Ty,
+        x: Reg,
+        at: &At,
+        access: Access,
+        guard: Option<Reg>,
+    ) {
+        let x = self.vector(x, SECOND);
+        match access {
+            Access::One => {
+                let to = self.place(at);
+                let skip = guard.map(|guard| self.unless(guard));
+                let code = by_size(self.m.store_one, ty.lane);
+                self.put(Instruction::with2(code, to, sized(x, 16)));
+                skip.into_iter().for_each(|skip| self.a.bind(skip));
+            }
+            Access::Unit => {
+                let mask = self.allowed(ty, guard);
+                let to = self.place(at);
+                let x = sized(x, ty.bytes());
+                match mask {
+                    None => {
+                        let code = self.known_256(Does::Store, ty);
+                        self.put(Instruction::with2(code, to, x));
+                    }
+                    Some(mask) => {
+                        let code = self.known_256(Does::MaskedStore, ty);
+                        let mask = sized(mask, ty.bytes());
+                        self.put(Instruction::with3(code, to, mask, x));
+                    }
+                }
+            }
+            Access::Strided(_) | Access::Places(_) => self.scatter(ty, x, at, access, guard),
+        }
+    }
+
+    /// Jumps over what follows where a uniform guard does not hold. r15 is changed.
+    fn unless(&mut self, guard: Reg) -> super::super::assembler::Label {
+        let bits = self.bits_256(guard, 1);
+        let skip = self.a.label();
+        self.put(Instruction::with2(Code::Test_rm32_imm32, bits, 1));
+        self.a.jump(Code::Je_rel32_64, skip);
+        skip
+    }
+
+    /// Elements one after the other, in order.
+    fn scatter(&mut self, ty: Ty, x: u8, at: &At, access: Access, guard: Option<Reg>) {
+        let size = ty.lane.bytes();
+        self.store_whole(self.elements(0), x);
+        if let Some(guard) = guard {
+            let guard = self.mask_for(guard, ty);
+            self.store_whole(self.elements(2), guard);
+        }
+        if let Access::Places(places) = access {
+            let places = self.vector(places, FIRST);
+            self.store_whole(self.elements(1), places);
+        }
+        let (base, _, _, offset) = self.address(at, true);
+        let index = if base == Register::R15 { Register::R14 } else { Register::R15 };
+        for i in 0..self.active.min(ty.n) {
+            let skip = guard.map(|_| self.skip(further(self.elements(2), i * size)));
+            let from = further(self.elements(0), i * size);
+            let element = sized(FIRST, 16);
+            self.put(Instruction::with2(by_size(self.m.load_one, ty.lane), element, from));
+            let to = match access {
+                Access::Strided(stride) => {
+                    let offset = offset + stride * i as i64;
+                    if i32::try_from(offset).is_err() {
+                        self.a.fail("a stride is long".to_owned());
+                    }
+                    memory(base, offset)
+                }
+                _ => {
+                    let place = further(self.elements(1), i * 8);
+                    self.put(Instruction::with2(Code::Mov_r64_rm64, index, place));
+                    let none = Register::None;
+                    MemoryOperand::new(base, index, size as u32, offset, 1, false, none)
+                }
+            };
+            self.put(Instruction::with2(by_size(self.m.store_one, ty.lane), to, element));
+            skip.into_iter().for_each(|skip| self.a.bind(skip));
+        }
+    }
+
+    /// Jumps over what follows where 32 bits in the frame are 0.
+    fn skip(&mut self, of: MemoryOperand) -> super::super::assembler::Label {
+        let skip = self.a.label();
+        self.put(Instruction::with2(Code::Cmp_rm32_imm8, of, 0));
+        self.a.jump(Code::Je_rel32_64, skip);
+        skip
+    }
+
+    pub(super) fn load_truth_256(
+        &mut self,
+        n: usize,
+        to: Reg,
+        at: &At,
+        access: Access,
+        guard: Option<Reg>,
+    ) {
+        let r = self.target(to);
+        match (access, guard) {
+            (Access::One, None) => {
+                let from = self.place(at);
+                self.put(Instruction::with2(Code::Movzx_r32_rm8, Register::R15D, from));
+                self.truth_of_r15();
+                self.spread_r15(r);
+            }
+            (Access::One, Some(guard)) => {
+                let from = self.address_if_any(at, guard, n);
+                self.put(Instruction::with2(Code::Movzx_r32_rm8, Register::R15D, from));
+                self.truth_of_r15();
+                self.spread_r15(FIRST);
+                let guard = self.vector(guard, EXTRA);
+                self.op(Does::And, WHOLE, r, FIRST, guard);
+            }
+            (Access::Unit | Access::Strided(_) | Access::Places(_), _) => {
+                self.load_bytes(n, at, guard);
+                let (code, ty) = match n {
+                    8 => (Code::VEX_Vpmovzxbd_ymm_xmmm64, Ty { lane: Lane::I32, n: 8 }),
+                    _ => (Code::VEX_Vpmovzxbq_ymm_xmmm32, WHOLE),
+                };
+                let (bytes, all) = (sized(FIRST, 16), self.whole(FIRST));
+                self.put(Instruction::with2(code, all, bytes));
+                self.no_bits(EXTRA);
+                self.op(Does::Greater, ty, r, FIRST, EXTRA);
+            }
+        }
+        self.settle(to);
+    }
+
+    /// Bytes side by side; 0 for those that are not active or not allowed.
+    fn load_bytes(&mut self, n: usize, at: &At, guard: Option<Reg>) {
+        let bytes = sized(FIRST, 16);
+        let insert = Code::VEX_Vpinsrb_xmm_xmm_r32m8_imm8;
+        if let Some(guard) = guard {
+            let guard = self.vector(guard, EXTRA);
+            self.store_whole(self.elements(2), guard);
+        }
+        let from = self.place(at);
+        match (n, guard) {
+            (8, None) if self.active >= 8 => {
+                self.put(Instruction::with2(Code::VEX_Vmovq_xmm_xmmm64, bytes, from));
+            }
+            (4, None) if self.active >= 4 => {
+                self.put(Instruction::with2(Code::VEX_Vmovd_xmm_rm32, bytes, from));
+            }
+            _ => {
+                self.no_bits(FIRST);
+                for i in 0..self.active.min(n) {
+                    let mask = further(self.elements(2), i * mask_bytes(n));
+                    let skip = guard.map(|_| self.skip(mask));
+                    let from = further(from, i);
+                    self.put(Instruction::with4(insert, bytes, bytes, from, i as i32));
+                    skip.into_iter().for_each(|skip| self.a.bind(skip));
+                }
+            }
+        }
+    }
+
+    pub(super) fn store_truth_256(
+        &mut self,
+        n: usize,
+        x: Reg,
+        at: &At,
+        access: Access,
+        guard: Option<Reg>,
+    ) {
+        let x = self.vector(x, SECOND);
+        if access == Access::One {
+            let to = self.place(at);
+            let skip = guard.map(|guard| self.unless(guard));
+            let r15 = Register::R15D;
+            self.put(Instruction::with2(Code::VEX_Vmovd_rm32_xmm, r15, sized(x, 16)));
+            self.put(Instruction::with2(Code::And_rm32_imm8, r15, 1));
+            self.put(Instruction::with2(Code::Mov_rm8_r8, to, Register::R15L));
+            skip.into_iter().for_each(|skip| self.a.bind(skip));
+            return;
+        }
+        if let Some(guard) = guard {
+            let guard = self.vector(guard, EXTRA);
+            self.store_whole(self.elements(2), guard);
+        }
+        let bytes = sized(FIRST, 16);
+        let extract = Code::VEX_Vextractf128_xmmm128_ymm_imm8;
+        match n {
+            8 => {
+                let (high, low) = (sized(EXTRA, 16), sized(x, 16));
+                self.put(Instruction::with3(extract, high, self.whole(x), 1));
+                let pack = Code::VEX_Vpackssdw_xmm_xmm_xmmm128;
+                self.put(Instruction::with3(pack, bytes, low, high));
+            }
+            _ => {
+                self.lower_halves(FIRST, x, EXTRA);
+                let pack = Code::VEX_Vpackssdw_xmm_xmm_xmmm128;
+                self.put(Instruction::with3(pack, bytes, bytes, bytes));
+            }
+        }
+        let pack = Code::VEX_Vpacksswb_xmm_xmm_xmmm128;
+        self.put(Instruction::with3(pack, bytes, bytes, bytes));
+        let ones = self.repeated_bits(Lane::I64, 0x0101_0101_0101_0101);
+        self.op_with(Does::And, Ty { lane: Lane::I64, n: 2 }, FIRST, FIRST, &ones);
+        let to = self.place(at);
+        match (n, guard) {
+            (8, None) if self.active >= 8 => {
+                self.put(Instruction::with2(Code::VEX_Vmovq_xmmm64_xmm, to, bytes));
+            }
+            (4, None) if self.active >= 4 => {
+                self.put(Instruction::with2(Code::VEX_Vmovd_rm32_xmm, to, bytes));
+            }
+            _ => {
+                for i in 0..self.active.min(n) {
+                    let mask = further(self.elements(2), i * mask_bytes(n));
+                    let skip = guard.map(|_| self.skip(mask));
+                    let code = Code::VEX_Vpextrb_r32m8_xmm_imm8;
+                    self.put(Instruction::with3(code, further(to, i), bytes, i as i32));
+                    skip.into_iter().for_each(|skip| self.a.bind(skip));
+                }
+            }
+        }
+    }
+}

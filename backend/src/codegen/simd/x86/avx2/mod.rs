@@ -1,0 +1,460 @@
+//! AVX2 with FMA: vectors of 256 bits, and masks that are vectors.
+//!
+//! ```text
+//! ymm0 .. ymm11    allocated
+//! ymm12            masks in memory, intermediate results
+//! ymm13, ymm14     operands in memory
+//! ymm15            results in memory, intermediate results
+//! ```
+//!
+//! A mask of eight elements has 32 bits for each, all of them or none; one of four, or of two, has 64 bits for each,
+//! whatever it was compared. A uniform mask has all bits or none.
+//!
+//! There are no masks of active elements: how many are active is known where the code is made. What AVX2 lacks (integer
+//! products and conversions of 64 bits, unsigned comparisons, the larger of two numbers as the language says, scatters) is
+//! made of several instructions, the last of which writes the result, since it may be where an operand was.
+
+mod codes;
+mod convert;
+mod memory;
+
+use super::super::form::{Binary, Inst, Lane, Logic, Order, Reg, Ty, Unary, When};
+use super::super::regalloc::Home;
+use super::emit::{Emit, Machine, Operand, Source, sized};
+use codes::{Does, code};
+use iced_x86::{Code, Instruction, Register};
+use tapeloom_ir::fault::{Fault, planted};
+
+/// Masks in memory, and intermediate results.
+const EXTRA: u8 = 12;
+const FIRST: u8 = 13;
+const SECOND: u8 = 14;
+const RESULT: u8 = 15;
+
+/// Elements as long as a vector.
+const WHOLE: Ty = Ty { lane: Lane::I64, n: 4 };
+
+pub(super) const MACHINE: Machine = Machine {
+    bytes: 32,
+    vectors: &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
+    masks: &[],
+    operands: [FIRST, SECOND],
+    result: RESULT,
+    load: Code::VEX_Vmovups_ymm_ymmm256,
+    store: Code::VEX_Vmovups_ymmm256_ymm,
+    copy: Code::VEX_Vmovaps_ymm_ymmm256,
+    broadcast: [Code::VEX_Vbroadcastsd_ymm_m64, Code::VEX_Vbroadcastss_ymm_m32],
+    load_one: [Code::VEX_Vmovsd_xmm_m64, Code::VEX_Vmovss_xmm_m32],
+    store_one: [Code::VEX_Vmovsd_m64_xmm, Code::VEX_Vmovss_m32_xmm],
+    to_general: Code::VEX_Vmovq_rm64_xmm,
+    active: None,
+    bits: |e, mask, n| e.bits_256(mask, n),
+    lower: |e, at| e.avx2(at),
+};
+
+/// Whether elements of four bytes have a mask of eight bytes each.
+fn is_narrow(ty: Ty) -> bool {
+    ty.lane.bytes() == 4 && ty.bytes() < MACHINE.bytes
+}
+
+impl Emit<'_> {
+    /// A last operand, which may be memory; what is neither in a register nor a constant is loaded into `scratch`.
+    fn operand_256(&mut self, reg: Reg, ty: Ty, scratch: u8) -> Operand {
+        match (self.allocation.homes[reg], self.sources[reg]) {
+            (Home::Slot(_), _) => Operand::Memory(self.slot(reg), None),
+            (Home::Source, Some(Source::Constant(lane, bits))) => {
+                let at = self.constant(lane, bits, MACHINE.bytes / lane.bytes());
+                Operand::Memory(self.a.constant_operand(false), Some(at))
+            }
+            _ => Operand::Register(sized(self.vector(reg, scratch), ty.bytes())),
+        }
+    }
+
+    /// The same bits in every element, as an operand.
+    fn repeated_bits(&mut self, lane: Lane, bits: u64) -> Operand {
+        let one = &bits.to_le_bytes()[..lane.bytes()];
+        let at = self.a.constant(&one.repeat(MACHINE.bytes / lane.bytes()));
+        Operand::Memory(self.a.constant_operand(false), Some(at))
+    }
+
+    fn known_256(&mut self, does: Does, ty: Ty) -> Code {
+        code(does, ty.lane, ty.bytes().max(16)).unwrap_or_else(|| {
+            self.a.fail(format!("there is no {does:?} of {ty:?}"));
+            Code::INVALID
+        })
+    }
+
+    /// An instruction on registers of one type, by their numbers.
+    fn op(&mut self, does: Does, ty: Ty, to: u8, x: u8, y: u8) {
+        let y = Operand::Register(sized(y, ty.bytes()));
+        self.op_with(does, ty, to, x, &y);
+    }
+
+    fn op_with(&mut self, does: Does, ty: Ty, to: u8, x: u8, y: &Operand) {
+        let code = self.known_256(does, ty);
+        let [to, x] = [to, x].map(|r| sized(r, ty.bytes()));
+        self.three(code, to, x, y, None);
+    }
+
+    /// A shift of bits by a constant.
+    fn shift(&mut self, does: Does, ty: Ty, to: u8, x: u8, by: u8) {
+        let code = self.known_256(does, ty);
+        let [to, x] = [to, x].map(|r| sized(r, ty.bytes()));
+        self.put(Instruction::with3(code, to, x, i32::from(by)));
+    }
+
+    /// `mask ? x : y`, of registers; the mask has bits for elements of that type.
+    fn blend(&mut self, ty: Ty, to: u8, mask: u8, x: &Operand, y: u8) {
+        let code = self.known_256(Does::Blend, ty);
+        let [to, y, mask] = [to, y, mask].map(|r| sized(r, ty.bytes()));
+        match x {
+            Operand::Register(x) => self.put(Instruction::with4(code, to, y, *x, mask)),
+            Operand::Memory(x, c) => {
+                self.put_with(Instruction::with4(code, to, y, *x, mask), *c, None, false);
+            }
+        }
+    }
+
+    fn all_bits(&mut self, to: u8) {
+        self.op(Does::Equal, Ty { lane: Lane::I32, n: 8 }, to, to, to);
+    }
+
+    fn no_bits(&mut self, to: u8) {
+        self.op(Does::Xor, WHOLE, to, to, to);
+    }
+
+    /// r15d in every 32 bits of a register.
+    fn spread_r15(&mut self, to: u8) {
+        let low = sized(to, 16);
+        self.put(Instruction::with2(Code::VEX_Vmovd_xmm_rm32, low, Register::R15D));
+        let spread = Code::VEX_Vpbroadcastd_ymm_xmmm32;
+        self.put(Instruction::with2(spread, self.whole(to), low));
+    }
+
+    /// The lower halves of four times 64 bits, side by side, by way of `temporary`.
+    fn lower_halves(&mut self, to: u8, x: u8, temporary: u8) {
+        let extract = Code::VEX_Vextractf128_xmmm128_ymm_imm8;
+        self.put(Instruction::with3(extract, sized(temporary, 16), self.whole(x), 1));
+        let shuffle = Code::VEX_Vshufps_xmm_xmm_xmmm128_imm8;
+        let [to, x, high] = [to, x, temporary].map(|r| sized(r, 16));
+        self.put(Instruction::with4(shuffle, to, x, high, 0x88));
+    }
+
+    /// The register of a mask with bits for elements of that type; it or the result's may be changed.
+    fn mask_for(&mut self, mask: Reg, ty: Ty) -> u8 {
+        let m = self.vector(mask, EXTRA);
+        if !is_narrow(ty) {
+            return m;
+        }
+        self.lower_halves(EXTRA, m, RESULT);
+        EXTRA
+    }
+
+    fn bits_256(&mut self, mask: Reg, n: usize) -> Register {
+        let m = self.vector(mask, EXTRA);
+        let (code, bytes) = match n {
+            8 => (Code::VEX_Vmovmskps_r32_ymm, 32),
+            2 => (Code::VEX_Vmovmskpd_r32_xmm, 16),
+            _ => (Code::VEX_Vmovmskpd_r32_ymm, 32),
+        };
+        self.put(Instruction::with2(code, Register::R15D, sized(m, bytes)));
+        Register::R15D
+    }
+
+    fn avx2(&mut self, at: usize) -> Result<(), &'static str> {
+        let form = self.form;
+        match &form.body[at] {
+            Inst::WordTruth { to, word } => {
+                let from = self.word(*word, false);
+                self.put(Instruction::with2(Code::Mov_r64_rm64, Register::R15, from));
+                self.truth_of_r15();
+                self.spread_r15(self.target(*to));
+                self.settle(*to);
+            }
+            Inst::SetWordTruth { word, x } => {
+                let x = sized(self.vector(*x, FIRST), 16);
+                self.put(Instruction::with2(Code::VEX_Vmovd_rm32_xmm, Register::R15D, x));
+                self.put(Instruction::with2(Code::And_rm32_imm8, Register::R15D, 1));
+                let to = self.word(*word, false);
+                self.put(Instruction::with2(Code::Mov_rm64_r64, to, Register::R15));
+            }
+            Inst::Counter { to, of: _ } => {
+                let r = self.target(*to);
+                let low = sized(r, 16);
+                self.put(Instruction::with2(Code::VEX_Vmovq_xmm_rm64, low, Register::RAX));
+                let spread = Code::VEX_Vpbroadcastq_ymm_xmmm64;
+                self.put(Instruction::with2(spread, self.whole(r), low));
+                self.settle(*to);
+            }
+            // A uniform mask holds for elements of every size.
+            Inst::MoveMask { to, x } | Inst::Widen { to, x } => {
+                let x = self.vector(*x, RESULT);
+                self.copy_whole(self.target(*to), x);
+                self.settle(*to);
+            }
+            Inst::Unary { op, ty, to, x } => self.unary_256(*op, *ty, *to, *x),
+            Inst::Binary { op, ty, to, x, y } => self.binary_256(*op, *ty, *to, *x, *y),
+            Inst::Fma { ty, to, x, y, z } => {
+                let codes = [Does::Fma213, Does::Fma231].map(|does| self.known_256(does, *ty));
+                self.fma(codes, *ty, *to, [*x, *y, *z], |e, reg, ty, scratch| {
+                    e.operand_256(reg, ty, scratch)
+                });
+            }
+            Inst::Compare { order, signed, ty, to, x, y } => {
+                self.compare_256(*order, *signed, *ty, *x, *y, self.target(*to));
+                self.settle(*to);
+            }
+            Inst::Pick { ty, to, mask, x, y } => {
+                let mask = self.mask_for(*mask, *ty);
+                let y = self.vector(*y, FIRST);
+                let x = self.operand_256(*x, *ty, SECOND);
+                self.blend(*ty, self.target(*to), mask, &x, y);
+                self.settle(*to);
+            }
+            Inst::Convert { by, n, to, x } => {
+                let x = self.vector(*x, FIRST);
+                self.convert_256(*by, *n, self.target(*to), x)?;
+                self.settle(*to);
+            }
+            Inst::Logic { op, to, x, y } => {
+                let does = match op {
+                    Logic::And => Does::And,
+                    Logic::AndNot => Does::AndNot,
+                    Logic::Or => Does::Or,
+                    Logic::Xor => Does::Xor,
+                };
+                let x = self.vector(*x, FIRST);
+                let y = self.operand_256(*y, WHOLE, SECOND);
+                self.op_with(does, WHOLE, self.target(*to), x, &y);
+                self.settle(*to);
+            }
+            Inst::Truth { to, all } => {
+                let r = self.target(*to);
+                if *all {
+                    self.all_bits(r);
+                } else {
+                    self.no_bits(r);
+                }
+                self.settle(*to);
+            }
+            Inst::UpperHalf { ty, to, x } => {
+                let x = self.vector(*x, FIRST);
+                let (code, from) = match ty.bytes() {
+                    32 => (Code::VEX_Vextractf128_xmmm128_ymm_imm8, 32),
+                    16 => (Code::VEX_Vpermilpd_xmm_xmmm128_imm8, 16),
+                    _ => (Code::VEX_Vpermilps_xmm_xmmm128_imm8, 16),
+                };
+                let r = sized(self.target(*to), 16);
+                self.put(Instruction::with3(code, r, sized(x, from), 1));
+                self.settle(*to);
+            }
+            Inst::Broadcast { lane, to, x } => {
+                let x = sized(self.vector(*x, FIRST), 16);
+                let code = match lane {
+                    Lane::F64 | Lane::I64 => Code::VEX_Vbroadcastsd_ymm_xmm,
+                    Lane::F32 | Lane::I32 => Code::VEX_Vbroadcastss_ymm_xmm,
+                };
+                self.put(Instruction::with2(code, self.whole(self.target(*to)), x));
+                self.settle(*to);
+            }
+            Inst::Load { ty, to, at, access, guard } => {
+                self.load_256(*ty, *to, at, *access, *guard);
+            }
+            Inst::Store { ty, x, at, access, guard } => {
+                self.store_256(*ty, *x, at, *access, *guard);
+            }
+            Inst::LoadTruth { n, to, at, access, guard } => {
+                self.load_truth_256(*n, *to, at, *access, *guard);
+            }
+            Inst::StoreTruth { n, x, at, access, guard } => {
+                self.store_truth_256(*n, *x, at, *access, *guard);
+            }
+            Inst::Call { ty, when, .. } => match when {
+                When::Always => self.call(at)?,
+                When::Outside(inside) => {
+                    let bits = self.bits_256(*inside, ty.n);
+                    if ty.n == 1 {
+                        self.put(Instruction::with2(Code::Test_rm32_imm32, bits, 1));
+                        self.rarely(at, Code::Je_rel32_64);
+                    } else {
+                        let active = (1i32 << self.active.min(ty.n)) - 1;
+                        if self.active < ty.n {
+                            self.put(Instruction::with2(Code::And_rm32_imm32, bits, active));
+                        }
+                        self.put(Instruction::with2(Code::Cmp_rm32_imm32, bits, active));
+                        self.rarely(at, Code::Jne_rel32_64);
+                    }
+                }
+            },
+            Inst::ActiveMask { to, n } => {
+                let constant = self.active_bits(32 / (*n).max(4), self.active);
+                let from = self.a.constant_operand(false);
+                self.load_whole(self.target(*to), from, Some(constant));
+                self.settle(*to);
+            }
+            Inst::Active { n } => self.active = *n,
+            Inst::Constant { .. }
+            | Inst::Ramp { .. }
+            | Inst::Word { .. }
+            | Inst::SetWord { .. }
+            | Inst::Move { .. }
+            | Inst::Loop { .. }
+            | Inst::LoopEnd { .. }
+            | Inst::Lanes { .. }
+            | Inst::LanesEnd { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn unary_256(&mut self, op: Unary, ty: Ty, to: Reg, x: Reg) {
+        let r = self.target(to);
+        match op {
+            Unary::Sqrt => {
+                let code = self.known_256(Does::Sqrt, ty);
+                let x = self.operand_256(x, ty, FIRST);
+                self.two(code, sized(r, ty.bytes()), &x);
+            }
+            Unary::Floor | Unary::Ceil => {
+                // Towards -∞ or +∞, without an exception.
+                let by = if op == Unary::Floor { 9 } else { 10 };
+                let x = self.vector(x, FIRST);
+                self.shift(Does::Round, ty, r, x, by);
+            }
+            Unary::ShiftLeft(n) => {
+                let x = self.vector(x, FIRST);
+                self.shift(Does::ShiftLeft, ty, r, x, n);
+            }
+            Unary::ShiftRight(n) => {
+                let x = self.vector(x, FIRST);
+                self.shift(Does::ShiftRight, ty, r, x, n);
+            }
+            Unary::Rotate(n) => {
+                let x = self.vector(x, FIRST);
+                self.shift(Does::ShiftLeft, ty, EXTRA, x, n);
+                self.shift(Does::ShiftRight, ty, RESULT, x, ty.lane.bytes() as u8 * 8 - n);
+                self.op(Does::Or, ty, r, EXTRA, RESULT);
+            }
+        }
+        self.settle(to);
+    }
+
+    fn binary_256(&mut self, op: Binary, ty: Ty, to: Reg, x: Reg, y: Reg) {
+        let r = self.target(to);
+        let does = match op {
+            Binary::Add => Does::Add,
+            Binary::Sub => Does::Sub,
+            Binary::Mul if ty.lane == Lane::I64 => {
+                let (x, y) = (self.vector(x, FIRST), self.vector(y, SECOND));
+                self.product(ty, r, x, y);
+                return self.settle(to);
+            }
+            Binary::Mul => Does::Mul,
+            Binary::Div => Does::Div,
+            Binary::Largest | Binary::Smallest => {
+                let (x, y) = (self.vector(x, FIRST), self.vector(y, SECOND));
+                self.extreme(op == Binary::Largest, ty, r, x, y);
+                return self.settle(to);
+            }
+            Binary::And => Does::And,
+            Binary::Or => Does::Or,
+            Binary::Xor => Does::Xor,
+            Binary::ShiftLeft => Does::ShiftLeftBy,
+            Binary::ShiftRight => Does::ShiftRightBy,
+            Binary::ShiftRightArithmetic if ty.lane == Lane::I64 => {
+                // Of a negative number its complement is moved.
+                let (x, y) = (self.vector(x, FIRST), self.vector(y, SECOND));
+                self.no_bits(EXTRA);
+                self.op(Does::Greater, ty, EXTRA, EXTRA, x);
+                self.op(Does::Xor, ty, RESULT, x, EXTRA);
+                self.op(Does::ShiftRightBy, ty, RESULT, RESULT, y);
+                self.op(Does::Xor, ty, r, RESULT, EXTRA);
+                return self.settle(to);
+            }
+            Binary::ShiftRightArithmetic => Does::ShiftArithmeticBy,
+        };
+        let x = self.vector(x, FIRST);
+        let y = self.operand_256(y, ty, SECOND);
+        self.op_with(does, ty, r, x, &y);
+        self.settle(to);
+    }
+
+    /// The lower 64 bits of products, of those of halves.
+    fn product(&mut self, ty: Ty, r: u8, x: u8, y: u8) {
+        self.shift(Does::ShiftRight, ty, EXTRA, x, 32);
+        self.op(Does::MulHalves, ty, EXTRA, EXTRA, y);
+        self.shift(Does::ShiftRight, ty, RESULT, y, 32);
+        self.op(Does::MulHalves, ty, RESULT, RESULT, x);
+        self.op(Does::Add, ty, EXTRA, EXTRA, RESULT);
+        self.shift(Does::ShiftLeft, ty, EXTRA, EXTRA, 32);
+        self.op(Does::MulHalves, ty, RESULT, x, y);
+        self.op(Does::Add, ty, r, RESULT, EXTRA);
+    }
+
+    /// The instruction gives its second operand where both are zeros or one is nan: of zeros the bits are joined, and a
+    /// number is taken instead of a nan.
+    fn extreme(&mut self, largest: bool, ty: Ty, r: u8, x: u8, y: u8) {
+        let (does, join) =
+            if largest { (Does::Largest, Does::And) } else { (Does::Smallest, Does::Or) };
+        self.op(does, ty, EXTRA, x, y);
+        if !planted(Fault::WideZero) {
+            self.op(does, ty, RESULT, y, x);
+            self.op(join, ty, EXTRA, EXTRA, RESULT);
+        }
+        for (nan, number, to) in [(y, x, EXTRA), (x, y, r)] {
+            self.float_compare(3, ty, RESULT, nan, &Operand::Register(sized(nan, ty.bytes())));
+            let number = Operand::Register(sized(number, ty.bytes()));
+            self.blend(ty, to, RESULT, &number, EXTRA);
+        }
+    }
+
+    fn float_compare(&mut self, predicate: i32, ty: Ty, to: u8, x: u8, y: &Operand) {
+        let code = self.known_256(Does::Compare, ty);
+        let [to, x] = [to, x].map(|r| sized(r, ty.bytes()));
+        self.four(code, to, x, y, predicate);
+    }
+
+    fn compare_256(&mut self, order: Order, signed: bool, ty: Ty, x: Reg, y: Reg, r: u8) {
+        let x = self.vector(x, FIRST);
+        if matches!(ty.lane, Lane::F64 | Lane::F32) {
+            let predicate = match order {
+                Order::Eq => 0,
+                Order::Ne => 4,
+                Order::Unordered => 3,
+                Order::Lt => 0x11,
+                Order::Le => 0x12,
+                Order::Gt => 0x1e,
+                Order::Ge => 0x1d,
+            };
+            let y = self.operand_256(y, ty, SECOND);
+            self.float_compare(predicate, ty, r, x, &y);
+        } else {
+            let y = self.vector(y, SECOND);
+            let (x, y) = if signed {
+                (x, y)
+            } else {
+                let sign = self.repeated_bits(ty.lane, 1 << (8 * ty.lane.bytes() - 1));
+                self.op_with(Does::Xor, ty, EXTRA, x, &sign);
+                self.op_with(Does::Xor, ty, RESULT, y, &sign);
+                (EXTRA, RESULT)
+            };
+            let (does, x, y, not) = match order {
+                Order::Eq => (Does::Equal, x, y, false),
+                Order::Ne => (Does::Equal, x, y, true),
+                Order::Gt => (Does::Greater, x, y, false),
+                Order::Lt => (Does::Greater, y, x, false),
+                Order::Le => (Does::Greater, x, y, true),
+                Order::Ge => (Does::Greater, y, x, true),
+                Order::Unordered => return self.no_bits(r),
+            };
+            self.op(does, ty, r, x, y);
+            if not {
+                self.all_bits(EXTRA);
+                self.op(Does::Xor, WHOLE, r, r, EXTRA);
+            }
+        }
+        if is_narrow(ty) {
+            let widen = Code::VEX_Vpmovsxdq_ymm_xmmm128;
+            self.put(Instruction::with2(widen, self.whole(r), sized(r, 16)));
+        }
+    }
+}

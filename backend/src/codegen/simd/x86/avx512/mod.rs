@@ -1,0 +1,346 @@
+//! AVX-512: vectors of 512 bits, and masks of their own.
+//!
+//! ```text
+//! zmm0 .. zmm28    allocated                    k2 .. k6   allocated
+//! zmm29, zmm30     operands in memory           k0, k1     masks in memory
+//! zmm31            results in memory            k7         active elements
+//! ```
+
+mod codes;
+mod memory;
+
+use super::super::form::{Binary, Inst, Lane, Logic, Order, Reg, Ty, Unary, When};
+use super::super::regalloc::Home;
+use super::emit::{Emit, Machine, Operand, Source, by_size, sized};
+use codes::{Does, code, conversion};
+use iced_x86::{Code, Instruction, MemoryOperand, Register};
+use tapeloom_ir::fault::{Fault, planted};
+
+pub(super) const ACTIVE: Register = Register::K7;
+
+pub(super) const MACHINE: Machine = Machine {
+    bytes: 64,
+    vectors: &[
+        0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24,
+        25, 26, 27, 28,
+    ],
+    masks: &[2, 3, 4, 5, 6],
+    operands: [29, 30],
+    result: 31,
+    load: Code::EVEX_Vmovups_zmm_k1z_zmmm512,
+    store: Code::EVEX_Vmovups_zmmm512_k1z_zmm,
+    copy: Code::EVEX_Vmovaps_zmm_k1z_zmmm512,
+    broadcast: [Code::EVEX_Vbroadcastsd_zmm_k1z_xmmm64, Code::EVEX_Vbroadcastss_zmm_k1z_xmmm32],
+    load_one: [Code::EVEX_Vmovsd_xmm_k1z_m64, Code::EVEX_Vmovss_xmm_k1z_m32],
+    store_one: [Code::EVEX_Vmovsd_m64_k1_xmm, Code::EVEX_Vmovss_m32_k1_xmm],
+    to_general: Code::EVEX_Vmovq_rm64_xmm,
+    active: Some(7),
+    bits: |e, mask, _| e.bits_512(mask),
+    lower: |e, at| e.avx512(at),
+};
+
+impl Emit<'_> {
+    /// Where a register comes from, as an operand that is repeated for every element.
+    fn repeated(&mut self, reg: Reg) -> (MemoryOperand, Option<usize>) {
+        match self.sources[reg] {
+            Some(Source::Constant(lane, bits)) => {
+                let at = self.constant(lane, bits, 1);
+                (self.a.constant_operand(true), Some(at))
+            }
+            Some(Source::Word(_, word)) => (self.word(word, true), None),
+            None => {
+                self.a.fail("a register comes from nowhere".to_owned());
+                (self.word(0, true), None)
+            }
+        }
+    }
+
+    /// A last operand, which may be memory.
+    fn operand_512(&mut self, reg: Reg, ty: Ty) -> Operand {
+        match self.allocation.homes[reg] {
+            Home::Register(r) => Operand::Register(sized(r, ty.bytes())),
+            Home::Slot(_) => Operand::Memory(self.slot(reg), None),
+            Home::Source => {
+                let (from, constant) = self.repeated(reg);
+                Operand::Memory(from, constant)
+            }
+            Home::Nowhere => Operand::Register(sized(31, ty.bytes())),
+        }
+    }
+
+    pub(super) fn mask(&mut self, reg: Reg, scratch: Register) -> Register {
+        match self.allocation.homes[reg] {
+            Home::Register(r) => Register::K0 + u32::from(r),
+            Home::Slot(_) => {
+                let from = self.slot(reg);
+                self.put(Instruction::with2(Code::VEX_Kmovw_kr_km16, scratch, from));
+                scratch
+            }
+            Home::Nowhere | Home::Source => scratch,
+        }
+    }
+
+    fn mask_target(&self, reg: Reg) -> Register {
+        match self.allocation.homes[reg] {
+            Home::Register(r) => Register::K0 + u32::from(r),
+            Home::Nowhere | Home::Slot(_) | Home::Source => Register::K0,
+        }
+    }
+
+    fn settle_mask(&mut self, reg: Reg) {
+        if let Home::Slot(_) = self.allocation.homes[reg] {
+            let to = self.slot(reg);
+            self.put(Instruction::with2(Code::VEX_Kmovw_m16_kr, to, Register::K0));
+        }
+    }
+
+    fn known(&mut self, does: Does, ty: Ty) -> Code {
+        let bytes = ty.bytes().max(16);
+        code(does, ty.lane, bytes).unwrap_or_else(|| {
+            self.a.fail(format!("there is no {does:?} of {ty:?}"));
+            Code::INVALID
+        })
+    }
+
+    fn avx512(&mut self, at: usize) -> Result<(), &'static str> {
+        let form = self.form;
+        match &form.body[at] {
+            Inst::WordTruth { to, word } => {
+                let from = self.word(*word, false);
+                self.put(Instruction::with2(Code::Mov_r64_rm64, Register::R15, from));
+                self.truth_of_r15();
+                self.mask_from(*to, Register::R15D);
+            }
+            Inst::SetWordTruth { word, x } => {
+                let x = self.mask(*x, Register::K1);
+                self.put(Instruction::with2(Code::VEX_Kmovw_r32_kr, Register::R15D, x));
+                self.put(Instruction::with2(Code::And_rm32_imm8, Register::R15D, 1));
+                let to = self.word(*word, false);
+                self.put(Instruction::with2(Code::Mov_rm64_r64, to, Register::R15));
+            }
+            Inst::Counter { to, of: _ } => {
+                let r = self.whole(self.target(*to));
+                let from = Code::EVEX_Vpbroadcastq_zmm_k1z_r64;
+                self.put(Instruction::with2(from, r, Register::RAX));
+                self.settle(*to);
+            }
+            Inst::MoveMask { to, x } => {
+                let x = self.mask(*x, Register::K0);
+                let r = self.mask_target(*to);
+                if r != x {
+                    self.put(Instruction::with2(Code::VEX_Kmovw_kr_km16, r, x));
+                }
+                self.settle_mask(*to);
+            }
+            Inst::Unary { op, ty, to, x } => {
+                let (does, by) = match op {
+                    Unary::Sqrt => (Does::Sqrt, None),
+                    // Towards -∞ or +∞, without an exception.
+                    Unary::Floor => (Does::Round, Some(9)),
+                    Unary::Ceil => (Does::Round, Some(10)),
+                    Unary::ShiftLeft(n) => (Does::ShiftLeft, Some(i32::from(*n))),
+                    Unary::ShiftRight(n) => (Does::ShiftRight, Some(i32::from(*n))),
+                    Unary::Rotate(n) => (Does::Rotate, Some(i32::from(*n))),
+                };
+                let code = self.known(does, *ty);
+                let x = self.operand_512(*x, *ty);
+                let r = sized(self.target(*to), ty.bytes());
+                match (by, x) {
+                    (None, x) => self.two(code, r, &x),
+                    (Some(by), Operand::Register(x)) => {
+                        self.put(Instruction::with3(code, r, x, by));
+                    }
+                    (Some(by), Operand::Memory(x, c)) => {
+                        self.put_with(Instruction::with3(code, r, x, by), c, None, false);
+                    }
+                }
+                self.settle(*to);
+            }
+            Inst::Binary { op, ty, to, x, y } => {
+                let does = match op {
+                    Binary::Add => Does::Add,
+                    Binary::Sub => Does::Sub,
+                    Binary::Mul => Does::Mul,
+                    Binary::Div => Does::Div,
+                    Binary::Largest | Binary::Smallest => Does::Range,
+                    Binary::And => Does::And,
+                    Binary::Or => Does::Or,
+                    Binary::Xor => Does::Xor,
+                    Binary::ShiftLeft => Does::ShiftLeftBy,
+                    Binary::ShiftRight => Does::ShiftRightBy,
+                    Binary::ShiftRightArithmetic => Does::ShiftArithmeticBy,
+                };
+                let code = self.known(does, *ty);
+                let x = sized(self.vector(*x, 29), ty.bytes());
+                let y = self.operand_512(*y, *ty);
+                let r = sized(self.target(*to), ty.bytes());
+                // The sign of the result is that of the operand chosen.
+                let by = match op {
+                    Binary::Smallest if planted(Fault::WideZero) => Some(0),
+                    Binary::Largest if planted(Fault::WideZero) => Some(1),
+                    Binary::Smallest => Some(4),
+                    Binary::Largest => Some(5),
+                    _ => None,
+                };
+                match (by, y) {
+                    (None, y) => self.three(code, r, x, &y, None),
+                    (Some(by), y) => self.four(code, r, x, &y, by),
+                }
+                self.settle(*to);
+            }
+            Inst::Fma { ty, to, x, y, z } => {
+                let codes = [Does::Fma213, Does::Fma231].map(|does| self.known(does, *ty));
+                self.fma(codes, *ty, *to, [*x, *y, *z], |e, reg, ty, _| e.operand_512(reg, ty));
+            }
+            Inst::Compare { order, signed, ty, to, x, y } => {
+                let floats = matches!(ty.lane, Lane::F64 | Lane::F32);
+                let does = if *signed || floats { Does::Compare } else { Does::CompareUnsigned };
+                let code = self.known(does, *ty);
+                let by = match (order, floats) {
+                    (Order::Eq, _) => 0,
+                    (Order::Ne, _) => 4,
+                    (Order::Unordered, _) => 3,
+                    (Order::Lt, true) => 0x11,
+                    (Order::Le, true) => 0x12,
+                    (Order::Gt, true) => 0x1e,
+                    (Order::Ge, true) => 0x1d,
+                    (Order::Lt, false) => 1,
+                    (Order::Le, false) => 2,
+                    (Order::Ge, false) => 5,
+                    (Order::Gt, false) => 6,
+                };
+                let x = sized(self.vector(*x, 29), ty.bytes());
+                let y = self.operand_512(*y, *ty);
+                let r = self.mask_target(*to);
+                self.four(code, r, x, &y, by);
+                self.settle_mask(*to);
+            }
+            Inst::Pick { ty, to, mask, x, y } => {
+                let code = self.known(Does::Blend, *ty);
+                let mask = self.mask(*mask, Register::K1);
+                let y = sized(self.vector(*y, 29), ty.bytes());
+                let x = self.operand_512(*x, *ty);
+                let r = sized(self.target(*to), ty.bytes());
+                self.three(code, r, y, &x, Some(mask));
+                self.settle(*to);
+            }
+            Inst::Convert { by, n, to, x } => {
+                let (code, from, into) = conversion(*by, *n).ok_or("a conversion is not there")?;
+                let x = sized(self.vector(*x, 29), from);
+                let r = sized(self.target(*to), into);
+                self.put(Instruction::with2(code, r, x));
+                self.settle(*to);
+            }
+            Inst::Logic { op, to, x, y } => {
+                let code = match op {
+                    Logic::And => Code::VEX_Kandw_kr_kr_kr,
+                    Logic::AndNot => Code::VEX_Kandnw_kr_kr_kr,
+                    Logic::Or => Code::VEX_Korw_kr_kr_kr,
+                    Logic::Xor => Code::VEX_Kxorw_kr_kr_kr,
+                };
+                let (x, y) = (self.mask(*x, Register::K1), self.mask(*y, Register::K0));
+                let r = self.mask_target(*to);
+                self.put(Instruction::with3(code, r, x, y));
+                self.settle_mask(*to);
+            }
+            Inst::Truth { to, all } => {
+                let r = self.mask_target(*to);
+                let code = if *all { Code::VEX_Kxnorw_kr_kr_kr } else { Code::VEX_Kxorw_kr_kr_kr };
+                self.put(Instruction::with3(code, r, r, r));
+                self.settle_mask(*to);
+            }
+            Inst::Widen { to, x } => {
+                let x = self.mask(*x, Register::K1);
+                let r = self.mask_target(*to);
+                self.put(Instruction::with3(Code::VEX_Kunpckbw_kr_kr_kr, r, x, x));
+                self.settle_mask(*to);
+            }
+            Inst::UpperHalf { ty, to, x } => {
+                let x = self.vector(*x, 29);
+                let r = self.target(*to);
+                let (code, to_bytes, from, by) = match ty.bytes() {
+                    64 => (Code::EVEX_Vextractf64x4_ymmm256_k1z_zmm_imm8, 32, 64, 1),
+                    32 => (Code::EVEX_Vextractf32x4_xmmm128_k1z_ymm_imm8, 16, 32, 1),
+                    16 => (Code::EVEX_Vpermilpd_xmm_k1z_xmmm128b64_imm8, 16, 16, 1),
+                    _ => (Code::EVEX_Vpermilps_xmm_k1z_xmmm128b32_imm8, 16, 16, 1),
+                };
+                self.put(Instruction::with3(code, sized(r, to_bytes), sized(x, from), by));
+                self.settle(*to);
+            }
+            Inst::Broadcast { lane, to, x } => {
+                let x = sized(self.vector(*x, 29), 16);
+                let r = sized(self.target(*to), 64);
+                self.put(Instruction::with2(by_size(self.m.broadcast, *lane), r, x));
+                self.settle(*to);
+            }
+            Inst::Load { ty, to, at, access, guard } => self.load_512(*ty, *to, at, *access, *guard),
+            Inst::Store { ty, x, at, access, guard } => self.store_512(*ty, *x, at, *access, *guard),
+            Inst::LoadTruth { n, to, at, access, guard } => {
+                self.load_truth_512(*n, *to, at, *access, *guard);
+            }
+            Inst::StoreTruth { n, x, at, access, guard } => {
+                self.store_truth_512(*n, *x, at, *access, *guard);
+            }
+            Inst::Call { ty, when, .. } => match when {
+                When::Always => self.call(at)?,
+                When::Outside(inside) => {
+                    let inside = self.mask(*inside, Register::K1);
+                    if ty.n == 1 {
+                        let code = Code::VEX_Kmovw_r32_kr;
+                        self.put(Instruction::with2(code, Register::R15D, inside));
+                        self.put(Instruction::with2(Code::Test_rm32_imm32, Register::R15D, 1));
+                        self.rarely(at, Code::Je_rel32_64);
+                    } else if self.active == ty.n && (ty.n == 8 || ty.n == 16) {
+                        // The carry says that all are inside.
+                        let test = if ty.n == 8 {
+                            Code::VEX_Kortestb_kr_kr
+                        } else {
+                            Code::VEX_Kortestw_kr_kr
+                        };
+                        self.put(Instruction::with2(test, inside, inside));
+                        self.rarely(at, Code::Jae_rel32_64);
+                    } else {
+                        let code = Code::VEX_Kandnw_kr_kr_kr;
+                        self.put(Instruction::with3(code, Register::K0, inside, ACTIVE));
+                        let test = Code::VEX_Kortestw_kr_kr;
+                        self.put(Instruction::with2(test, Register::K0, Register::K0));
+                        self.rarely(at, Code::Jne_rel32_64);
+                    }
+                }
+            },
+            Inst::ActiveMask { to, n: _ } => {
+                let r = self.mask_target(*to);
+                self.put(Instruction::with2(Code::VEX_Kmovw_kr_km16, r, ACTIVE));
+                self.settle_mask(*to);
+            }
+            Inst::Active { n } => {
+                self.active = *n;
+                let bits = (1i32 << n) - 1;
+                self.put(Instruction::with2(Code::Mov_r32_imm32, Register::R15D, bits));
+                self.put(Instruction::with2(Code::VEX_Kmovw_kr_r32, ACTIVE, Register::R15D));
+            }
+            Inst::Constant { .. }
+            | Inst::Ramp { .. }
+            | Inst::Word { .. }
+            | Inst::SetWord { .. }
+            | Inst::Move { .. }
+            | Inst::Loop { .. }
+            | Inst::LoopEnd { .. }
+            | Inst::Lanes { .. }
+            | Inst::LanesEnd { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn mask_from(&mut self, to: Reg, from: Register) {
+        let r = self.mask_target(to);
+        self.put(Instruction::with2(Code::VEX_Kmovw_kr_r32, r, from));
+        self.settle_mask(to);
+    }
+
+    fn bits_512(&mut self, mask: Reg) -> Register {
+        let mask = self.mask(mask, Register::K1);
+        self.put(Instruction::with2(Code::VEX_Kmovw_r32_kr, Register::R15D, mask));
+        Register::R15D
+    }
+}

@@ -1,0 +1,494 @@
+//! The wide form in machine code: a leaf function of a row.
+//!
+//! ```text
+//! rdi        the row
+//! rax        the index of the lanes
+//! rcx ..     streams
+//! r14, r15   addresses
+//! rbp        the caller's stack
+//! ```
+//!
+//! What vectors and masks are is said by an instruction set ([`Machine`]): [`avx512`](super::avx512) and
+//! [`avx2`](super::avx2). The calling convention is that of System V. The frame is aligned to 64 bytes and has slots of
+//! vectors, slots of masks, counters of outer loops and what calls need. Calls of functions on single elements save what is
+//! live.
+
+use super::super::form::{Class, Form, Inst, Lane, LoopId, Reg, Ty};
+use super::super::regalloc::{Allocation, Home, allocate};
+use super::assembler::{Assembler, Label};
+use super::frame::Frame;
+use super::{avx2, avx512};
+use cranelift_entity::{EntityRef, SecondaryMap};
+use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
+use tapeloom_ir::Isa;
+use tapeloom_ir::fault::{Fault, planted};
+
+/// Registers of streams. Those that callees do not save come first.
+pub(super) const STREAMS: [Register; 10] = [
+    Register::RCX,
+    Register::RDX,
+    Register::RSI,
+    Register::R8,
+    Register::R9,
+    Register::R10,
+    Register::R11,
+    Register::RBX,
+    Register::R12,
+    Register::R13,
+];
+
+const CALLEE_SAVED: [Register; 5] =
+    [Register::RBX, Register::R12, Register::R13, Register::R14, Register::R15];
+
+/// Spills of more bytes are left to others.
+const MOST_SPILLS: usize = 4096;
+
+/// The registers of an instruction set, and what they are for.
+pub(super) struct Machine {
+    /// Bytes of a vector.
+    pub(super) bytes: usize,
+    /// Vectors that are allocated.
+    pub(super) vectors: &'static [u8],
+    /// Masks that are allocated; none where masks are vectors.
+    pub(super) masks: &'static [u8],
+    /// Vectors for operands that are in memory.
+    pub(super) operands: [u8; 2],
+    /// The vector for results that are at home in memory.
+    pub(super) result: u8,
+    /// A vector from memory, and to it.
+    pub(super) load: Code,
+    pub(super) store: Code,
+    /// From one vector to another.
+    pub(super) copy: Code,
+    /// The first element, in memory, in all elements; of eight and of four bytes.
+    pub(super) broadcast: [Code; 2],
+    /// The first element from memory, and to it; of eight and of four bytes.
+    pub(super) load_one: [Code; 2],
+    pub(super) store_one: [Code; 2],
+    /// The first eight bytes to a general register.
+    pub(super) to_general: Code,
+    /// The mask of active elements, where there is one.
+    pub(super) active: Option<u8>,
+    /// The truths of a mask of so many elements as bits, in a general register of 32 bits.
+    pub(super) bits: fn(&mut Emit<'_>, Reg, usize) -> Register,
+    /// What no other part does.
+    pub(super) lower: fn(&mut Emit<'_>, usize) -> Result<(), &'static str>,
+}
+
+/// Which of two codes, of eight and of four bytes.
+pub(super) fn by_size(codes: [Code; 2], lane: Lane) -> Code {
+    match lane {
+        Lane::F64 | Lane::I64 => codes[0],
+        Lane::F32 | Lane::I32 => codes[1],
+    }
+}
+
+/// Machine code of a form; an error says what it does not take.
+pub(crate) fn emit(form: &Form, isa: Isa) -> Result<Vec<u8>, &'static str> {
+    let m = match isa {
+        Isa::Avx512 => &avx512::MACHINE,
+        Isa::Avx2 => &avx2::MACHINE,
+        Isa::Baseline => return Err("there are no wider vectors"),
+    };
+    let allocation = allocate(form, m.vectors, m.masks);
+    if allocation.slots.0 * m.bytes > MOST_SPILLS {
+        return Err("its values are more than fit registers");
+    }
+    let calls = form.body.iter().any(|i| matches!(i, Inst::Call { .. }));
+    let streams = form.body.iter().map(|i| match i {
+        Inst::Lanes { streams, .. } => streams.len(),
+        _ => 0,
+    });
+    let frame = Frame::of(&allocation, m, form.loops.len(), streams.max().unwrap_or(0), calls);
+    let mut sources = SecondaryMap::new();
+    for inst in &form.body {
+        match inst {
+            Inst::Constant { to, lane, bits } => {
+                sources[*to] = Some(Source::Constant(*lane, *bits));
+            }
+            Inst::Word { to, lane, word } => sources[*to] = Some(Source::Word(*lane, *word)),
+            _ => {}
+        }
+    }
+    let mut e = Emit {
+        a: Assembler::new(),
+        m,
+        form,
+        allocation,
+        frame,
+        sources,
+        streams: Vec::new(),
+        active: 0,
+        tops: Vec::new(),
+        cold: Vec::new(),
+    };
+    e.enter();
+    for at in 0..form.body.len() {
+        e.inst(at)?;
+    }
+    e.leave();
+    for Cold { at, active, begin, join } in std::mem::take(&mut e.cold) {
+        e.a.bind(begin);
+        e.active = active;
+        e.call(at)?;
+        e.a.jump(Code::Jmp_rel32_64, join);
+    }
+    e.a.finish().map_err(|_| "an instruction cannot be encoded")
+}
+
+/// What can be read where it comes from.
+#[derive(Clone, Copy)]
+pub(super) enum Source {
+    Constant(Lane, u64),
+    Word(Lane, usize),
+}
+
+/// An operand: a register, or memory with the constant that it refers to.
+pub(super) enum Operand {
+    Register(Register),
+    Memory(MemoryOperand, Option<usize>),
+}
+
+/// A call that is rarely taken, behind the rest.
+pub(super) struct Cold {
+    /// The call.
+    pub(super) at: usize,
+    /// How many elements are active.
+    pub(super) active: usize,
+    pub(super) begin: Label,
+    pub(super) join: Label,
+}
+
+pub(super) struct Emit<'a> {
+    pub(super) a: Assembler,
+    pub(super) m: &'static Machine,
+    pub(super) form: &'a Form,
+    pub(super) allocation: Allocation,
+    pub(super) frame: Frame,
+    pub(super) sources: SecondaryMap<Reg, Option<Source>>,
+    /// Registers of the streams of the loop in lanes; `None` in the frame.
+    pub(super) streams: Vec<Option<Register>>,
+    /// How many elements are active.
+    pub(super) active: usize,
+    /// The beginnings of open loops.
+    pub(super) tops: Vec<Option<Label>>,
+    pub(super) cold: Vec<Cold>,
+}
+
+pub(super) fn sized(number: u8, bytes: usize) -> Register {
+    let first = match bytes {
+        0..=16 => Register::XMM0,
+        32 => Register::YMM0,
+        _ => Register::ZMM0,
+    };
+    first + u32::from(number)
+}
+
+pub(super) fn memory(base: Register, offset: i64) -> MemoryOperand {
+    MemoryOperand::with_base_displ(base, offset)
+}
+
+impl Emit<'_> {
+    pub(super) fn put(&mut self, made: Result<Instruction, IcedError>) {
+        self.put_with(made, None, None, false);
+    }
+
+    /// An instruction, with the constant that it refers to, under a mask whose other elements become zero or stay.
+    pub(super) fn put_with(
+        &mut self,
+        made: Result<Instruction, IcedError>,
+        constant: Option<usize>,
+        mask: Option<Register>,
+        zeroing: bool,
+    ) {
+        match made {
+            Ok(mut i) => {
+                if let Some(mask) = mask {
+                    i.set_op_mask(mask);
+                    i.set_zeroing_masking(zeroing);
+                }
+                self.a.put(&i, constant);
+            }
+            Err(e) => self.a.fail(e.to_string()),
+        }
+    }
+
+    fn enter(&mut self) {
+        self.put(Instruction::with1(Code::Push_r64, Register::RBP));
+        self.put(Instruction::with2(Code::Mov_r64_rm64, Register::RBP, Register::RSP));
+        for r in CALLEE_SAVED {
+            self.put(Instruction::with1(Code::Push_r64, r));
+        }
+        self.put(Instruction::with2(Code::And_rm64_imm8, Register::RSP, -64));
+        if self.frame.bytes >= 4096 {
+            // A frame of more than a page touches the page between.
+            let between = memory(Register::RSP, -4096);
+            self.put(Instruction::with2(Code::Or_rm64_imm8, between, 0));
+        }
+        let bytes = self.frame.bytes as i32;
+        self.put(Instruction::with2(Code::Sub_rm64_imm32, Register::RSP, bytes));
+    }
+
+    fn leave(&mut self) {
+        self.put(Ok(Instruction::with(Code::VEX_Vzeroupper)));
+        let saved = memory(Register::RBP, -8 * CALLEE_SAVED.len() as i64);
+        self.put(Instruction::with2(Code::Lea_r64_m, Register::RSP, saved));
+        for r in CALLEE_SAVED.into_iter().rev() {
+            self.put(Instruction::with1(Code::Pop_r64, r));
+        }
+        self.put(Instruction::with1(Code::Pop_r64, Register::RBP));
+        self.put(Ok(Instruction::with(Code::Retnq)));
+    }
+
+    /// A whole vector register.
+    pub(super) fn whole(&self, number: u8) -> Register {
+        sized(number, self.m.bytes)
+    }
+
+    /// A whole vector from memory, with the constant that it refers to.
+    pub(super) fn load_whole(&mut self, to: u8, from: MemoryOperand, constant: Option<usize>) {
+        let made = Instruction::with2(self.m.load, self.whole(to), from);
+        self.put_with(made, constant, None, false);
+    }
+
+    pub(super) fn store_whole(&mut self, to: MemoryOperand, x: u8) {
+        self.put(Instruction::with2(self.m.store, to, self.whole(x)));
+    }
+
+    pub(super) fn copy_whole(&mut self, to: u8, x: u8) {
+        if to != x {
+            self.put(Instruction::with2(self.m.copy, self.whole(to), self.whole(x)));
+        }
+    }
+
+    /// The first element in memory, in all elements.
+    pub(super) fn broadcast_from(
+        &mut self,
+        lane: Lane,
+        to: u8,
+        from: MemoryOperand,
+        constant: Option<usize>,
+    ) {
+        let made = Instruction::with2(by_size(self.m.broadcast, lane), self.whole(to), from);
+        self.put_with(made, constant, None, false);
+    }
+
+    pub(super) fn slot(&self, reg: Reg) -> MemoryOperand {
+        match self.allocation.homes[reg] {
+            Home::Slot(i) if self.form.regs[reg] == Class::Mask && !self.m.masks.is_empty() => {
+                memory(Register::RSP, (self.frame.masks + 8 * i) as i64)
+            }
+            Home::Slot(i) => memory(Register::RSP, (self.m.bytes * i) as i64),
+            Home::Nowhere | Home::Register(_) | Home::Source => memory(Register::RSP, 0),
+        }
+    }
+
+    /// The place of a constant, of which so many copies lie side by side.
+    pub(super) fn constant(&mut self, lane: Lane, bits: u64, copies: usize) -> usize {
+        let one = &bits.to_le_bytes()[..lane.bytes()];
+        let at = self.a.constant(&one.repeat(copies));
+        if planted(Fault::WideConstant) { at.saturating_sub(lane.bytes()) } else { at }
+    }
+
+    pub(super) fn word(&self, word: usize, broadcast: bool) -> MemoryOperand {
+        let at = 8 * word as i64;
+        MemoryOperand::new(Register::RDI, Register::None, 1, at, 1, broadcast, Register::None)
+    }
+
+    /// Loads what can be read where it comes from.
+    pub(super) fn load_source(&mut self, reg: Reg, to: u8) {
+        match self.sources[reg] {
+            Some(Source::Constant(lane, bits)) => {
+                let constant = self.constant(lane, bits, 1);
+                let from = self.a.constant_operand(false);
+                self.broadcast_from(lane, to, from, Some(constant));
+            }
+            Some(Source::Word(lane, word)) => {
+                let from = self.word(word, false);
+                self.broadcast_from(lane, to, from, None);
+            }
+            None => self.a.fail("a register comes from nowhere".to_owned()),
+        }
+    }
+
+    /// The number of the vector register that holds a value: its own, or this one, into which it is loaded.
+    pub(super) fn vector(&mut self, reg: Reg, scratch: u8) -> u8 {
+        match self.allocation.homes[reg] {
+            Home::Register(r) => return r,
+            Home::Slot(_) => {
+                let from = self.slot(reg);
+                self.load_whole(scratch, from, None);
+            }
+            Home::Source => self.load_source(reg, scratch),
+            Home::Nowhere => {}
+        }
+        scratch
+    }
+
+    /// The number of the register that a result goes to.
+    pub(super) fn target(&self, reg: Reg) -> u8 {
+        match self.allocation.homes[reg] {
+            Home::Register(r) => r,
+            Home::Nowhere | Home::Slot(_) | Home::Source => self.m.result,
+        }
+    }
+
+    /// Stores a result that is at home in the frame.
+    pub(super) fn settle(&mut self, reg: Reg) {
+        if let Home::Slot(_) = self.allocation.homes[reg]
+            && !planted(Fault::WideSpill)
+        {
+            let to = self.slot(reg);
+            self.store_whole(to, self.m.result);
+        }
+    }
+
+    pub(super) fn two(&mut self, code: Code, to: Register, x: &Operand) {
+        match x {
+            Operand::Register(x) => self.put(Instruction::with2(code, to, *x)),
+            Operand::Memory(x, c) => {
+                self.put_with(Instruction::with2(code, to, *x), *c, None, false)
+            }
+        }
+    }
+
+    pub(super) fn three(
+        &mut self,
+        code: Code,
+        to: Register,
+        x: Register,
+        y: &Operand,
+        mask: Option<Register>,
+    ) {
+        match y {
+            Operand::Register(y) => {
+                self.put_with(Instruction::with3(code, to, x, *y), None, mask, false);
+            }
+            Operand::Memory(y, c) => {
+                self.put_with(Instruction::with3(code, to, x, *y), *c, mask, false);
+            }
+        }
+    }
+
+    pub(super) fn four(&mut self, code: Code, to: Register, x: Register, y: &Operand, by: i32) {
+        match y {
+            Operand::Register(y) => self.put(Instruction::with4(code, to, x, *y, by)),
+            Operand::Memory(y, c) => {
+                self.put_with(Instruction::with4(code, to, x, *y, by), *c, None, false);
+            }
+        }
+    }
+
+    /// `to = x y + z`, in the form that overwrites an operand which is there already. `codes` multiply what they overwrite,
+    /// and add to it.
+    pub(super) fn fma(
+        &mut self,
+        codes: [Code; 2],
+        ty: Ty,
+        to: Reg,
+        [x, y, z]: [Reg; 3],
+        operand: fn(&mut Self, Reg, Ty, u8) -> Operand,
+    ) {
+        let r = self.target(to);
+        let is = |e: &Self, reg: Reg| e.allocation.homes[reg] == Home::Register(r);
+        let [multiplied, added] = codes;
+        let [first, second] = self.m.operands;
+        let bytes = ty.bytes();
+        if is(self, z) && r != self.m.result {
+            let x = sized(self.vector(x, first), bytes);
+            let y = operand(self, y, ty, second);
+            self.three(added, sized(r, bytes), x, &y, None);
+        } else {
+            let (x, y) = if is(self, y) { (y, x) } else { (x, y) };
+            // Loaded before the target changes, which may be where it was.
+            let y = sized(self.vector(y, second), bytes);
+            let x = self.vector(x, self.m.result);
+            self.copy_whole(r, x);
+            let z = operand(self, z, ty, first);
+            self.three(multiplied, sized(r, bytes), y, &z, None);
+        }
+        self.settle(to);
+    }
+
+    fn inst(&mut self, at: usize) -> Result<(), &'static str> {
+        let form = self.form;
+        match &form.body[at] {
+            Inst::Constant { to, .. } | Inst::Word { to, .. } => {
+                if let Home::Slot(_) | Home::Register(_) = self.allocation.homes[*to] {
+                    self.load_source(*to, self.target(*to));
+                    self.settle(*to);
+                }
+            }
+            Inst::Ramp { to, step } => {
+                let n = self.m.bytes as i64 / 8;
+                let ramp: Vec<u8> = (0..n).flat_map(|i| (i * step).to_le_bytes()).collect();
+                let constant = self.a.constant(&ramp);
+                let from = self.a.constant_operand(false);
+                self.load_whole(self.target(*to), from, Some(constant));
+                self.settle(*to);
+            }
+            Inst::SetWord { word, x, lane } => {
+                let x = sized(self.vector(*x, self.m.operands[0]), 16);
+                let to = self.word(*word, false);
+                self.put(Instruction::with2(by_size(self.m.store_one, *lane), to, x));
+            }
+            Inst::Counter { to, of: Some(of) } => {
+                let from = self.counter(*of);
+                self.broadcast_from(Lane::I64, self.target(*to), from, None);
+                self.settle(*to);
+            }
+            Inst::Move { to, x } => {
+                let x = self.vector(*x, self.m.result);
+                self.copy_whole(self.target(*to), x);
+                self.settle(*to);
+            }
+            Inst::Loop { of, extent } => {
+                let counter = self.counter(*of);
+                self.put(Instruction::with2(Code::Mov_rm64_imm32, counter, 0));
+                let top = (*extent > 1).then(|| self.a.label());
+                top.iter().for_each(|top| self.a.bind(*top));
+                self.tops.push(top);
+            }
+            Inst::LoopEnd { of, extent } => {
+                if let Some(Some(top)) = self.tops.pop() {
+                    let to = i32::try_from(*extent).map_err(|_| "a loop is long")?;
+                    let counter = self.counter(*of);
+                    self.put(Instruction::with2(Code::Mov_r64_rm64, Register::R15, counter));
+                    self.put(Instruction::with2(Code::Add_rm64_imm8, Register::R15, 1));
+                    self.put(Instruction::with2(Code::Mov_rm64_r64, counter, Register::R15));
+                    self.put(Instruction::with2(Code::Cmp_rm64_imm32, Register::R15, to));
+                    self.a.jump(Code::Jb_rel32_64, top);
+                }
+            }
+            Inst::Lanes { streams, from, to, by } => self.lanes(streams, *from, *to, *by)?,
+            Inst::LanesEnd { to, by } => {
+                if let Some(Some(top)) = self.tops.pop() {
+                    let to = i32::try_from(*to).map_err(|_| "a loop is long")?;
+                    self.put(Instruction::with2(Code::Add_rm64_imm32, Register::RAX, *by as i32));
+                    self.put(Instruction::with2(Code::Cmp_rm64_imm32, Register::RAX, to));
+                    self.a.jump(Code::Jb_rel32_64, top);
+                }
+            }
+            _ => (self.m.lower)(self, at)?,
+        }
+        Ok(())
+    }
+
+    pub(super) fn counter(&self, of: LoopId) -> MemoryOperand {
+        memory(Register::RSP, (self.frame.counters + 8 * of.index()) as i64)
+    }
+
+    /// All bits of r15d, where r15 is not 0.
+    pub(super) fn truth_of_r15(&mut self) {
+        self.put(Instruction::with1(Code::Neg_rm64, Register::R15));
+        self.put(Instruction::with2(Code::Sbb_r32_rm32, Register::R15D, Register::R15D));
+    }
+
+    /// Rare code for the call at that place begins where the jump goes.
+    pub(super) fn rarely(&mut self, at: usize, jump: Code) {
+        let (begin, join) = (self.a.label(), self.a.label());
+        self.a.jump(jump, begin);
+        self.cold.push(Cold { at, active: self.active, begin, join });
+        self.a.bind(join);
+    }
+}
