@@ -229,10 +229,14 @@ impl Staged {
         self.bind(call, args, more)
     }
 
-    /// The floats among the captures; what more there is has no derivative.
+    /// The floats among the captures that are no data; what more there is has no derivative.
     pub(crate) fn floats(&self) -> Vec<Var> {
-        let captures = vars(self.captures()).into_iter();
-        captures.filter(|v| v.ty(self.at).dtype.is_float()).collect()
+        vars(self.captures()).into_iter().filter(|v| self.is_active(*v)).collect()
+    }
+
+    /// Whether a capture may have a derivative.
+    fn is_active(&self, capture: Var) -> bool {
+        capture.ty(self.at).dtype.is_float() && !trace::is_data(capture.handle)
     }
 
     /// Calls a function on `args` and the captures, with others for the floats among them: for transforms that
@@ -240,8 +244,7 @@ impl Staged {
     pub(crate) fn call_with(&self, function: FuncId, args: &[Var], floats: &[Var]) -> Vec<Var> {
         let mut floats = floats.iter();
         let mut one = |own: Var| {
-            let float = own.ty(self.at).dtype.is_float();
-            let given = if float { floats.next() } else { None };
+            let given = if self.is_active(own) { floats.next() } else { None };
             given.copied().unwrap_or(own).handle
         };
         let captures = vars(self.captures()).into_iter().map(&mut one);

@@ -292,6 +292,12 @@ impl Trace {
         self.handle(0, atom, at)
     }
 
+    /// Whether a handle stands for data.
+    pub(super) fn is_data(&self, h: Handle) -> bool {
+        let outermost = self.frames.first().is_some_and(|f| f.id == h.frame);
+        outermost && self.captured.values().any(|(_, atom)| *atom == h.atom)
+    }
+
     /// Handles that stand for what a wrong operation would have given.
     pub(super) fn poison(&mut self, types: &[Type], at: Loc) -> SmallVec<[Handle; 1]> {
         let top = self.top();

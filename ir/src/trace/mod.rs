@@ -241,6 +241,11 @@ pub fn capture(tensor: &Tensor, at: Loc) -> Handle {
     with_trace(|t| t.capture(tensor, at)).unwrap_or(nowhere(at))
 }
 
+/// Whether a handle stands for concrete data: no derivative reaches it.
+pub fn is_data(h: Handle) -> bool {
+    with_trace(|t| t.is_data(h)).unwrap_or(false)
+}
+
 /// The type of a handle. An escaped one is reported at `at` and taken for `f64[]`.
 pub fn type_of(h: Handle, at: Loc) -> Type {
     let known = with_trace(|t| t.type_or_escape(h, at));

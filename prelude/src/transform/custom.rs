@@ -275,7 +275,10 @@ impl Applied {
             }
         }
         let outer: Vec<Type> = union.iter().map(|h| trace::type_of(*h, at)).collect();
-        let wide = Wide { args: &self.types, union: &union, outer: &outer, results: &self.results };
+        let active = |(h, ty): (&Handle, &Type)| ty.has_tangent() && !trace::is_data(*h);
+        let active: Vec<bool> = union.iter().zip(&outer).map(active).collect();
+        let (args, results) = (&self.types[..], &self.results[..]);
+        let wide = Wide { args, union: &union, outer: &outer, active: &active, results };
         match trace::with_module(|m| wide.build(m, &self.function, jvp, halves)) {
             Some(Ok(Some(op))) => {
                 let operands = [handles(&self.args), union].concat();
@@ -301,6 +304,8 @@ struct Wide<'a> {
     args: &'a [ArrayType],
     union: &'a [Handle],
     outer: &'a [Type],
+    /// Which captures may have a derivative: those that are no data.
+    active: &'a [bool],
     results: &'a [ArrayType],
 }
 
@@ -326,7 +331,7 @@ impl Wide<'_> {
         if let Some(Halves { fwd, bwd }) = halves {
             let (Some(first), Some(second)) = (fwd.function, bwd.function) else { return Ok(None) };
             // The operands themselves are residuals where the second half needs them.
-            let keep = !bwd.captures.is_empty() || self.outer.iter().any(Type::has_tangent);
+            let keep = !bwd.captures.is_empty() || self.active.contains(&true);
             op.fwd = Some(self.define(m, "custom.fwd", &[], |b, x, outer, _| {
                 let own = self.pick(outer, &fwd.captures);
                 let mut results = b.inline(first, &[x, &own].concat());
@@ -356,7 +361,10 @@ impl Wide<'_> {
             let (dx, du) = d.split_at(own);
             let mut results = b.inline(rule, &[x, dx, &self.pick(outer, captures)].concat());
             if let Some(of) = &through {
-                let mut more = b.inline(of.function, &[x, outer, du].concat());
+                let floats = self.outer.iter().zip(self.active).filter(|(ty, _)| ty.has_tangent());
+                let active = du.iter().zip(floats).filter(|(_, (_, on))| **on);
+                let du: Vec<Atom> = active.map(|(du, _)| *du).collect();
+                let mut more = b.inline(of.function, &[x, outer, &du].concat());
                 let more = more.split_off(self.results.len());
                 let mut more = more.into_iter();
                 let mut slot = self.results.len();
@@ -395,18 +403,19 @@ impl Wide<'_> {
         let (x, outer) = kept.split_at(self.args.len().min(kept.len()));
         let own = if keep { self.pick(outer, &bwd.captures) } else { Vec::new() };
         let mut results = b.inline(second, &[&r[..], &ct, &own].concat());
+        let (mut found, mut nonzero) = (Vec::new(), vec![false; self.outer.len()]);
         if let Some(of) = &through {
             let float = self.results.iter().zip(&of.active_out).filter(|(t, _)| t.dtype.is_float());
             let seeds = float.zip(&ct).filter(|((_, on), _)| **on).map(|(_, ct)| *ct);
             let operands: Vec<Atom> = kept.iter().copied().chain(seeds).collect();
-            let mut found = b.inline(of.function, &operands);
-            let mut found = found.split_off(self.results.len()).into_iter();
-            let nonzero = &of.nonzero[x.len()..];
-            for (ty, on) in self.outer.iter().zip(nonzero).filter(|(t, _)| t.has_tangent()) {
-                let next = if *on { found.next() } else { None };
-                let zeros = || tapeloom_ir::prim::elementwise::zeros(&b, &array(ty));
-                results.push(next.unwrap_or_else(zeros));
-            }
+            found = b.inline(of.function, &operands).split_off(self.results.len());
+            nonzero = of.nonzero[x.len()..].to_vec();
+        }
+        let mut found = found.into_iter();
+        for (ty, on) in self.outer.iter().zip(nonzero).filter(|(t, _)| t.has_tangent()) {
+            let next = if on { found.next() } else { None };
+            let zeros = || tapeloom_ir::prim::elementwise::zeros(&b, &array(ty));
+            results.push(next.unwrap_or_else(zeros));
         }
         draft.finish(m, results)
     }
@@ -416,12 +425,11 @@ impl Wide<'_> {
         &self,
         transform: impl FnOnce(&[bool]) -> Result<T, Problem>,
     ) -> Result<Option<T>, Problem> {
-        if !self.outer.iter().any(Type::has_tangent) {
+        if !self.active.contains(&true) {
             return Ok(None);
         }
-        let active: Vec<bool> = (self.args.iter().map(|_| false))
-            .chain(self.outer.iter().map(Type::has_tangent))
-            .collect();
+        let args = self.args.iter().map(|_| false);
+        let active: Vec<bool> = args.chain(self.active.iter().copied()).collect();
         transform(&active).map(Some)
     }
 

@@ -27,8 +27,11 @@ fn a_forward_rule_serves_every_mode() {
 #[test]
 fn tangents_begin_at_numbers() {
     let three = |dx: Var| fori_loop(3, |(_, s): (Var, Var)| s + dx, constant(0.0));
-    let sum = |dx: Var| scan(|(s, w): (Var, Var)| (s + w * dx, ()), constant(0.0), constant([1.0, 2.0])).0;
-    let branch = |dx: Var| cond(constant(&Tensor::from(true)), |x: Var| 3.0 * x, |_| constant(0.0), dx);
+    let sum = |dx: Var| {
+        scan(|(s, w): (Var, Var)| (s + w * dx, ()), constant(0.0), constant([1.0, 2.0])).0
+    };
+    let branch =
+        |dx: Var| cond(constant(&Tensor::from(true)), |x: Var| 3.0 * x, |_| constant(0.0), dx);
     let linear: [fn(Var) -> Var; 3] = [three, sum, branch];
     for f in linear {
         let marked = custom_jvp(|x: Var| x, move |x: Var, dx: Var| (x, f(dx)));
@@ -38,6 +41,26 @@ fn tangents_begin_at_numbers() {
     let affine = |dx: Var| fori_loop(3, |(_, s): (Var, Var)| s + dx, constant(1.0));
     let refused = run(|x: Var| linear_transpose(affine, x)(x), 2.0).unwrap_err();
     assert!(refused.to_string().contains("linear"), "{refused}");
+}
+
+/// Data are captured like anything else, and have no derivative: in the rules neither.
+#[test]
+fn rules_capture_data() {
+    let data = Tensor::from([2.0, 3.0]);
+    let f = custom_vjp(
+        |x: Var| (x * &data).sum(),
+        |x: Var| ((x * &data).sum(), ()),
+        |(), ct: Var| 10.0 * ct * constant(&data),
+    );
+    let both = |x: Var| {
+        let g = custom_jvp(|x: Var| x * &data, |x: Var, dx: Var| (x * &data, 10.0 * dx * &data));
+        (f(x) + g(x).sum(), x.sum())
+    };
+    let slope = run(grad(|x: Var| both(x).0), [1.0, 1.0]).unwrap();
+    assert_eq!(slope.to_vec::<f64>().unwrap(), [40.0, 60.0]);
+    let curve =
+        run(grad(|x: Var| grad(|x: Var| (both(x).0 * both(x).1).sin())(x).sum()), [1.0, 1.0]);
+    assert!(curve.unwrap().to_vec::<f64>().unwrap().iter().all(|x| x.is_finite()));
 }
 
 /// The rule of an integral is an integral of tangents, also where it is of an integral.

@@ -236,7 +236,7 @@ fn reports_count() {
         fori_loop(
             n,
             |(i, s): (Var, Var)| fori_loop(i, |(_, s): (Var, Var)| s + 0.5, s),
-            constant(0.0),
+            constant(&Tensor::from(0.0)),
         )
     };
     let (sum, report) = jit(triangle).report(100i64).unwrap();

@@ -55,7 +55,8 @@ pub(crate) fn check(bytes: &[u8], set: Isa) -> Result<(), String> {
             return Err(format!("legacy SSE at {:#x}: {:?}", i.ip(), i.code()));
         }
         let beyond = (0..i.op_count()).any(|n| {
-            i.op_kind(n) == OpKind::Register && (i.op_register(n).is_zmm() || i.op_register(n).is_k())
+            i.op_kind(n) == OpKind::Register
+                && (i.op_register(n).is_zmm() || i.op_register(n).is_k())
         });
         if set < Isa::Avx512 && (beyond || i.encoding() == EncodingKind::EVEX) {
             return Err(format!("AVX-512 at {:#x}: {:?}", i.ip(), i.code()));

@@ -63,14 +63,22 @@ impl Emit<'_> {
         (code, MemoryOperand::new(base, sized(places, bytes), scale, offset, 1, false, none))
     }
 
-    pub(super) fn load_512(&mut self, ty: Ty, to: Reg, at: &At, access: Access, guard: Option<Reg>) {
+    pub(super) fn load_512(
+        &mut self,
+        ty: Ty,
+        to: Reg,
+        at: &At,
+        access: Access,
+        guard: Option<Reg>,
+    ) {
         let r = self.target(to);
         match access {
             Access::One => {
                 // Of a uniform value the guard has all truths or none; of another one those of active elements.
                 let guard = guard.map(|g| self.mask(g, Register::K1));
                 let from = self.place(at);
-                let made = Instruction::with2(by_size(self.m.broadcast, ty.lane), sized(r, 64), from);
+                let made =
+                    Instruction::with2(by_size(self.m.broadcast, ty.lane), sized(r, 64), from);
                 self.put_with(made, None, guard, guard.is_some());
             }
             Access::Unit => {
@@ -103,7 +111,14 @@ impl Emit<'_> {
         self.settle(to);
     }
 
-    pub(super) fn store_512(&mut self, ty: Ty, x: Reg, at: &At, access: Access, guard: Option<Reg>) {
+    pub(super) fn store_512(
+        &mut self,
+        ty: Ty,
+        x: Reg,
+        at: &At,
+        access: Access,
+        guard: Option<Reg>,
+    ) {
         let x = self.vector(x, 31);
         let mask = self.access_mask(ty.n, guard);
         match access {

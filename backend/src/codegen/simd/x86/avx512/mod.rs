@@ -273,8 +273,12 @@ impl Emit<'_> {
                 self.put(Instruction::with2(by_size(self.m.broadcast, *lane), r, x));
                 self.settle(*to);
             }
-            Inst::Load { ty, to, at, access, guard } => self.load_512(*ty, *to, at, *access, *guard),
-            Inst::Store { ty, x, at, access, guard } => self.store_512(*ty, *x, at, *access, *guard),
+            Inst::Load { ty, to, at, access, guard } => {
+                self.load_512(*ty, *to, at, *access, *guard)
+            }
+            Inst::Store { ty, x, at, access, guard } => {
+                self.store_512(*ty, *x, at, *access, *guard)
+            }
             Inst::LoadTruth { n, to, at, access, guard } => {
                 self.load_truth_512(*n, *to, at, *access, *guard);
             }
