@@ -67,8 +67,18 @@ fn rules_capture_data() {
 #[test]
 fn an_integral_of_integrals_has_its_reverse_mode() {
     let over = |f: &dyn Fn(Var) -> Var| quad(f, (0.0, 1.0), Precision::default()).0;
-    let area = |b: Var| over(&|x: Var| over(&|y: Var| b * x * y));
-    assert!((number(&run(grad(area), 2.0).unwrap()) - 0.25).abs() < 1e-12);
+    let to = |f: &dyn Fn(Var) -> Var, b: Var| quad(f, (0.0, b), Precision::default()).0;
+    let areas: [(Box<dyn Fn(Var) -> Var>, f64); 5] = [
+        (Box::new(move |b| over(&|x: Var| over(&|y: Var| b * x * y))), 0.25),
+        (Box::new(move |b| over(&|x: Var| over(&|y: Var| x * y) * b)), 0.25),
+        (Box::new(move |b| over(&|x: Var| over(&|y: Var| b * y) * x)), 0.25),
+        (Box::new(move |b| over(&|x: Var| to(&|y: Var| y, b) * x)), 1.0),
+        (Box::new(move |b| to(&|x: Var| to(&|y: Var| y, x * b), b)), 20.0 / 3.0 * 2.0),
+    ];
+    for (i, (area, slope)) in areas.into_iter().enumerate() {
+        let found = number(&run(grad(area), 2.0).unwrap());
+        assert!((found - slope).abs() < 1e-12, "integral {i}: {found}, not {slope}");
+    }
 }
 
 #[test]

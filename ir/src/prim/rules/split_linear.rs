@@ -23,8 +23,11 @@ use crate::lang::problem::{Kind, Problem};
 use crate::lang::query::{AccumulateInto, Residual};
 use crate::lang::remap::rebuild;
 use crate::lang::stack::deeper;
+use crate::lang::types::Type;
 use crate::lang::verify::{as_is, not_linear};
-use crate::prim::{Binding, Cond, Effects, Linearity, Loop, Op, Regions, Role, RuleCx, TripCount};
+use crate::prim::{
+    Binding, Cond, Effects, Linearity, Loop, Op, Regions, Role, RuleCx, TripCount, elementwise,
+};
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 
@@ -178,7 +181,27 @@ fn apart(
         return Ok(f);
     }
     let linear: Vec<bool> = given.iter().map(|of| *of == Linearity::Linear).collect();
+    let f = with_zeros(m, f, given)?;
     separated(regions, m, f, &linear, first)
+}
+
+/// The function, of the same parameters, that knows which are zero: what is added to those may be linear for no other
+/// reason.
+fn with_zeros(m: &mut Module, f: FuncId, given: &[Linearity]) -> Result<FuncId, Problem> {
+    if !given.contains(&Linearity::Zero) {
+        return Ok(f);
+    }
+    let function = m.get(f);
+    let mut draft = Draft::new(function.name.clone());
+    let params: Vec<Atom> = function.param_types().into_iter().map(|ty| draft.param(ty)).collect();
+    let b = Builder::new(m, &mut draft);
+    let operand = |(param, given): (Atom, &Linearity)| match b.type_of(param) {
+        Type::Array(ty) if *given == Linearity::Zero => elementwise::zeros(&b, &ty),
+        _ => param,
+    };
+    let operands: Vec<Atom> = params.into_iter().zip(given).map(operand).collect();
+    let results = b.inline(f, &operands);
+    draft.finish(m, results)
 }
 
 /// What the results of a function are, given what its parameters are.
