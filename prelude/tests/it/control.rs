@@ -61,7 +61,8 @@ fn branches_give_the_same() {
 /// What was made outside the trace is told, also where it would only have decided something.
 #[test]
 fn what_escaped_decides_nothing() {
-    let (n, yes) = (constant(&Tensor::from(3i64)), constant(&Tensor::from(true)));
+    let (three, yes) = (Tensor::from(3i64), Tensor::from(true));
+    let (n, yes) = (constant(&three), constant(&yes));
     let counted = move |x: Var| fori_loop(n, |(_, x): (Var, Var)| x * 2.0, x);
     says(&refused(counted, 1.0), Kind::Escaped, &["outside any trace"]);
     let chosen = move |x: Var| cond(yes, |x: Var| x, |x: Var| -x, x);
@@ -206,7 +207,8 @@ fn a_batch_of_branches_shares_a_tape() {
 
 /// Two iterations, which the program does not know.
 fn twice() -> Var {
-    constant(&Tensor::from(2i64))
+    let two = Tensor::from(2i64);
+    constant(&two)
 }
 
 /// A branch that keeps tapes of tapes is batched, also where the batch is of tangents alone.

@@ -30,8 +30,10 @@ fn tangents_begin_at_numbers() {
     let sum = |dx: Var| {
         scan(|(s, w): (Var, Var)| (s + w * dx, ()), constant(0.0), constant([1.0, 2.0])).0
     };
-    let branch =
-        |dx: Var| cond(constant(&Tensor::from(true)), |x: Var| 3.0 * x, |_| constant(0.0), dx);
+    let branch = |dx: Var| {
+        let yes = Tensor::from(true);
+        cond(constant(&yes), |x: Var| 3.0 * x, |_| constant(0.0), dx)
+    };
     let linear: [fn(Var) -> Var; 3] = [three, sum, branch];
     for f in linear {
         let marked = custom_jvp(|x: Var| x, move |x: Var, dx: Var| (x, f(dx)));
@@ -68,7 +70,8 @@ fn rules_capture_data() {
 fn an_integral_of_integrals_has_its_reverse_mode() {
     let over = |f: &dyn Fn(Var) -> Var| quad(f, (0.0, 1.0), Precision::default()).0;
     let to = |f: &dyn Fn(Var) -> Var, b: Var| quad(f, (0.0, b), Precision::default()).0;
-    let areas: [(Box<dyn Fn(Var) -> Var>, f64); 5] = [
+    type Area = Box<dyn Fn(Var) -> Var>;
+    let areas: [(Area, f64); 5] = [
         (Box::new(move |b| over(&|x: Var| over(&|y: Var| b * x * y))), 0.25),
         (Box::new(move |b| over(&|x: Var| over(&|y: Var| x * y) * b)), 0.25),
         (Box::new(move |b| over(&|x: Var| over(&|y: Var| b * y) * x)), 0.25),

@@ -273,11 +273,8 @@ fn keys_used_once_are_left_alone() {
             "switch",
             Box::new(|k| {
                 let side = |k: Var| noise(k) + 1.0;
-                switch(
-                    constant(&Tensor::from(1i64)),
-                    [&noise as &dyn Fn(Var) -> Var, &side, &side],
-                    k,
-                )
+                let one = Tensor::from(1i64);
+                switch(constant(&one), [&noise as &dyn Fn(Var) -> Var, &side, &side], k)
             }),
         ),
         ("a batch of them", Box::new(|k| vmap(noise)(random::split_n(k, 3)).sum())),

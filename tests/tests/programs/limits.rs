@@ -232,11 +232,12 @@ fn calls_that_were_cancelled_do_not_begin() {
 #[test]
 fn reports_count() {
     // Triangle of iterations: an inner loop of i iterations in each of n.
+    let zero = Tensor::from(0.0);
     let triangle = |n: Var| {
         fori_loop(
             n,
             |(i, s): (Var, Var)| fori_loop(i, |(_, s): (Var, Var)| s + 0.5, s),
-            constant(&Tensor::from(0.0)),
+            constant(&zero),
         )
     };
     let (sum, report) = jit(triangle).report(100i64).unwrap();

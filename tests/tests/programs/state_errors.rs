@@ -188,7 +188,7 @@ fn bad_inputs_are_errors_at_their_lines() {
         }
         "smuggled from a branch to the other", Escaped, "the closure given to `switch` at", |x, l| {
             let first = |y: Var| { here!(l.other); slot.set(Some(Ref::new(y))); y };
-            switch(constant(&Tensor::from(0i64)), [&first, &|_: Var| { here!(l.wrong); slot.take().unwrap().get() }], x)
+            let zero = Tensor::from(0i64); switch(constant(&zero), [&first, &|_: Var| { here!(l.wrong); slot.take().unwrap().get() }], x)
         }
         "a view by an index that is gone", Escaped, "is used where its index does not exist", |x, l| {
             let r = Ref::new(x);

@@ -41,9 +41,15 @@ impl Emit<'_> {
             let k = Register::K0 + u32::from(*r);
             self.put(Instruction::with2(Code::VEX_Kmovw_m16_kr, slot, k));
         }
-        for (i, r) in CALLER_SAVED.into_iter().enumerate() {
+        // The row comes first.
+        let streams = self.streams.iter().flatten();
+        let in_use =
+            |r: &Register| CALLER_SAVED[..2].contains(r) || streams.clone().any(|s| s == r);
+        let general: SmallVec<[(usize, Register); 9]> =
+            CALLER_SAVED.into_iter().enumerate().filter(|(_, r)| in_use(r)).collect();
+        for (i, r) in &general {
             let slot = frame(self.frame.saved_general + 8 * i);
-            self.put(Instruction::with2(Code::Mov_rm64_r64, slot, r));
+            self.put(Instruction::with2(Code::Mov_rm64_r64, slot, *r));
         }
         for (i, x) in args.iter().enumerate() {
             let x = self.vector(*x, first);
@@ -109,9 +115,9 @@ impl Emit<'_> {
         self.a.jump(Code::Jmp_rel32_64, again);
         self.a.bind(done);
 
-        for (i, r) in CALLER_SAVED.into_iter().enumerate() {
+        for (i, r) in &general {
             let slot = frame(self.frame.saved_general + 8 * i);
-            self.put(Instruction::with2(Code::Mov_r64_rm64, r, slot));
+            self.put(Instruction::with2(Code::Mov_r64_rm64, *r, slot));
         }
         for r in &masks {
             let slot = frame(self.frame.saved_masks + 8 * usize::from(*r));

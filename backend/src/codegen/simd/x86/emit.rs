@@ -127,9 +127,9 @@ pub(crate) fn emit(form: &Form, isa: Isa) -> Result<Vec<u8>, &'static str> {
         e.inst(at)?;
     }
     e.leave();
-    for Cold { at, active, begin, join } in std::mem::take(&mut e.cold) {
+    for Cold { at, streams, active, begin, join } in std::mem::take(&mut e.cold) {
         e.a.bind(begin);
-        e.active = active;
+        (e.streams, e.active) = (streams, active);
         e.call(at)?;
         e.a.jump(Code::Jmp_rel32_64, join);
     }
@@ -153,6 +153,8 @@ pub(super) enum Operand {
 pub(super) struct Cold {
     /// The call.
     pub(super) at: usize,
+    /// The streams of the loop it is in.
+    pub(super) streams: Vec<Option<Register>>,
     /// How many elements are active.
     pub(super) active: usize,
     pub(super) begin: Label,
@@ -488,7 +490,8 @@ impl Emit<'_> {
     pub(super) fn rarely(&mut self, at: usize, jump: Code) {
         let (begin, join) = (self.a.label(), self.a.label());
         self.a.jump(jump, begin);
-        self.cold.push(Cold { at, active: self.active, begin, join });
+        let (streams, active) = (self.streams.clone(), self.active);
+        self.cold.push(Cold { at, streams, active, begin, join });
         self.a.bind(join);
     }
 }

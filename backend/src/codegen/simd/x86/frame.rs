@@ -4,7 +4,7 @@ use super::super::regalloc::Allocation;
 use super::emit::{Machine, STREAMS};
 use iced_x86::Register;
 
-/// General registers that a callee may change.
+/// General registers that a callee may change: the row, the index of the lanes, and streams.
 pub(super) const CALLER_SAVED: [Register; 9] = [
     Register::RDI,
     Register::RAX,

@@ -26,8 +26,8 @@ impl Emit<'_> {
         }
         let long = Ty { lane: Lane::I64, n };
         match by {
-            Conversion::I64ToF64 => self.from_halves(n, r, x, 1 << 31),
-            Conversion::U64ToF64 => self.from_halves(n, r, x, 0),
+            Conversion::I64ToF64 => self.join_halves(n, r, x, 1 << 31),
+            Conversion::U64ToF64 => self.join_halves(n, r, x, 0),
             Conversion::U32ToF64 => {
                 let code = if n == 2 {
                     Code::VEX_Vpmovzxdq_xmm_xmmm64
@@ -72,7 +72,7 @@ impl Emit<'_> {
 
     /// upper * 2³² + lower, rounded once: both are exact as parts of 2⁸⁴ and of 2⁵². The upper half of a signed number is
     /// moved by `bias`.
-    fn from_halves(&mut self, n: usize, r: u8, x: u8, bias: u64) {
+    fn join_halves(&mut self, n: usize, r: u8, x: u8, bias: u64) {
         let (ints, floats) = (Ty { lane: Lane::I64, n }, Ty { lane: Lane::F64, n });
         let lower = self.repeated_bits(Lane::I64, u32::MAX.into());
         self.op_with(Does::And, ints, EXTRA, x, &lower);
