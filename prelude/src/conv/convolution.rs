@@ -2,7 +2,7 @@
 
 use super::geometry::{Along, Steps, steps, view};
 use crate::Var;
-use crate::ops::{emit, wrong};
+use crate::ops::{emit, permute, wrong};
 use crate::var::{IntoVar, caller, on_behalf};
 use tapeloom_ir::prim::Dot;
 use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem};
@@ -74,6 +74,46 @@ impl Conv {
     pub fn layout(self, input: &str, kernel: &str, output: &str) -> Conv {
         let named = [input, kernel, output].map(str::to_owned);
         Conv { layout: Order::Named(named), ..self }
+    }
+
+    /// Kernels `[spatial.., input channels, output channels]` in the layout of this convolution. Initial weights
+    /// ([`nn::he_normal`](crate::nn::he_normal) and relatives) are made in that order of axes.
+    ///
+    /// Errors: `shape` if there are fewer than two axes, or the layout is of another number of them.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let how = conv::Conv::new().same();
+    /// let w = run(
+    ///     |()| how.kernel(nn::he_normal(random::key(0), [5, 3, 8, 16], Dtype::F32)),
+    ///     (),
+    /// )?;
+    /// assert_eq!(w.shape(), [16, 8, 5, 3]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn kernel(&self, w: Var) -> Var {
+        let at = caller();
+        let ty = w.ty(at);
+        match self.order_of_kernel(&ty) {
+            Ok(order) => permute(w, order, at),
+            Err(problem) => wrong(problem, &[w], ty, at),
+        }
+    }
+
+    /// Which axis of `[spatial.., input channels, output channels]` each axis of a kernel is.
+    fn order_of_kernel(&self, w: &ArrayType) -> Result<Vec<usize>, Problem> {
+        let Some(d) = w.shape.len().checked_sub(2) else {
+            let help = "it is [spatial.., input channels, output channels]";
+            return Err(Problem::new(Kind::Shape, format!("`kernel` of {w}"), help));
+        };
+        let [input, kernel, _] = self.layout.letters(d);
+        let spatial: Vec<char> = input.into_iter().filter(|l| !['N', 'C'].contains(l)).collect();
+        let places = places("kernel", &kernel, ['O', 'I'], &spatial)?;
+        let mut order = vec![0; d + 2];
+        let axes = places.spatial.iter().chain([&places.channels, &places.first]);
+        axes.enumerate().for_each(|(from, to)| order[*to] = from);
+        Ok(order)
     }
 }
 

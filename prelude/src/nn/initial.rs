@@ -121,7 +121,7 @@ initial! {
     #[doc(alias = "kaiming_uniform_")]
     he_uniform: uniform He;
     /// Weights `[.., inputs, outputs]`, normal between two standard deviations, of variance 2 / n; see
-    /// see [`nn`](crate::nn).
+    /// [`nn`](crate::nn).
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -136,7 +136,7 @@ initial! {
     /// Weights `[.., inputs, outputs]`, uniform, of variance 1 / n; see [`nn`](crate::nn).
     lecun_uniform: uniform Lecun;
     /// Weights `[.., inputs, outputs]`, normal between two standard deviations, of variance 1 / n; see
-    /// see [`nn`](crate::nn).
+    /// [`nn`](crate::nn).
     ///
     /// Source: LeCun et al., *Efficient backprop* (1998).
     lecun_normal: normal Lecun;

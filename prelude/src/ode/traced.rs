@@ -78,8 +78,12 @@ impl<'a> Traced<'a> {
         }
         let found: Vec<String> = types.iter().map(ArrayType::to_string).collect();
         let message = format!("an event is a single float, and this one is {}", found.join(", "));
-        let problem =
-            Problem::new(Kind::Shape, message, "reduce it, as by `.min()` or `.index(0)`");
+        let help = if types.iter().all(|ty| ty.dtype.is_float()) {
+            "reduce it, as by `.min()` or `.index(0)`"
+        } else {
+            "give a number that changes its sign there, as `y - 0.5` does where `y.lt(0.5)` changes"
+        };
+        let problem = Problem::new(Kind::Shape, message, help);
         staged.report(Diagnostic::new(problem, staged.at));
         None
     }

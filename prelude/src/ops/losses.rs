@@ -11,7 +11,8 @@ impl Var {
     /// The cross entropy -Σ p ln softmax(x) over the last axis of these scores x, which goes away.
     ///
     /// `labels` are integers in the shape that is left, each the place of the right class, or
-    /// probabilities p in the shape of x. A label out of range is moved to the nearest class, and a
+    /// probabilities p in the shape of x. A negative label counts from the end, as an index does, and one out
+    /// of range is moved to the nearest class: leave out what has no label by [`select`](Var::select). A
     /// probability 0 counts for nothing, even beside a score of -inf.
     ///
     /// Errors: `shape` if the labels fit neither way.

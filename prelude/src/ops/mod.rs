@@ -66,7 +66,7 @@ pub(crate) use composite::{number, of_integers};
 pub(crate) use create::{eye_var, full_var, zeros_like_type};
 pub(crate) use index::elementwise;
 pub(crate) use index::{Position, bounds, from_front, materialize, widened};
-pub(crate) use shape::{insert_axis, move_axis, reshape, slice_axis};
+pub(crate) use shape::{insert_axis, move_axis, permute, reshape, slice_axis};
 
 use crate::Var;
 use tapeloom_ir::trace;

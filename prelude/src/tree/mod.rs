@@ -57,7 +57,7 @@ use std::hash::Hash;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no tree of arrays",
     label = "no tree of `{L}`",
-    note = "trees are `Var` and `Tensor`; tuples, arrays, `Vec`, `Option`, `Box` and `BTreeMap<String, _>` of trees; and structs with `#[derive(Tree)]`",
+    note = "in a closure a number or an array is one as `constant(1.0)`; trees are `Var` and `Tensor`; tuples, arrays, `Vec`, `Option`, `Box` and `BTreeMap<String, _>` of trees; and structs with `#[derive(Tree)]`",
     note = "a field of such a struct that holds no arrays is marked `#[tree(static)]`",
     note = "a `Ref` is no argument and no result: closures use those around them, and return what `get` gives"
 )]

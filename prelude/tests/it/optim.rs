@@ -234,6 +234,49 @@ fn minimisers_master_narrow_valleys() {
     go("levenberg_marquardt", run(squares, &start).unwrap());
 }
 
+/// Neither the units of a loss nor a constant in it decide when a search is over; a slope without an end is no minimum.
+#[test]
+fn minimisers_know_no_units() {
+    type Minimise = Box<dyn Fn(&dyn Fn(Var) -> Var, Var) -> (Var, optim::Outcome<Var>)>;
+    let methods: [(&str, Minimise); 3] = [
+        ("bfgs", Box::new(|f, x| optim::bfgs().minimize(f, x))),
+        ("lbfgs", Box::new(|f, x| optim::lbfgs(5).minimize(f, x))),
+        ("newton_cg", Box::new(|f, x| optim::newton_cg().minimize(f, x))),
+    ];
+    for (name, minimise) in &methods {
+        let far = |x: Var| minimise(&|x: Var| (x - 1e10).square(), x);
+        let lifted = |x: Var| minimise(&|x: Var| (x - 1.0).square() + 1e8, x);
+        let large = |x: Var| minimise(&|x: Var| 1e12 * ((x - 2.0).square() + (x - 2.0).powi(4)), x);
+        let found = |f: &dyn Fn(Var) -> (Var, optim::Outcome<Var>),
+                     from: f64,
+                     to: f64,
+                     error: f64| {
+            let (x, outcome) = run(f, from).unwrap();
+            let off = (x.item::<f64>().unwrap() - to).abs();
+            assert!(off <= error && outcome.converged.item().unwrap(), "{name}: {x} {outcome:?}");
+        };
+        found(&far, 0.0, 1e10, 1.0);
+        found(&lifted, 1.4, 1.0, 1e-3);
+        found(&large, -3.0, 2.0, 1e-7);
+        let slope = |x: Var| minimise(&|x: Var| -x.sum(), x).1.converged;
+        assert!(!run(slope, [0.0, 1.0]).unwrap().item::<bool>().unwrap(), "{name}");
+        let valley = |x: Var| minimise(&|x: Var| (x * constant([1.0, 1e3])).square().sum(), x);
+        let (x, outcome) = run(valley, [100.0, -100.0]).unwrap();
+        let near = x.to_vec::<f64>().unwrap().iter().all(|x| x.abs() < 1e-6);
+        assert!(near && outcome.converged.item().unwrap(), "{name}: {x} {outcome:?}");
+    }
+    let years = |(a, b): (Var, Var)| {
+        let t = linspace(0.0, 10.0, 11);
+        let people = 6e9 + 8e7 * t + 1e5 * (3.0 * t).sin();
+        let residuals = move |(a, b): (Var, Var)| a + b * t - people;
+        optim::levenberg_marquardt().minimize_squares(residuals, (a, b))
+    };
+    let ((a, b), outcome) = run(years, (1.0, 1.0)).unwrap();
+    let (a, b) = (a.item::<f64>().unwrap(), b.item::<f64>().unwrap());
+    assert!((a / 6e9 - 1.0).abs() < 1e-4 && (b / 8e7 - 1.0).abs() < 1e-3, "{a} {b}");
+    assert!(outcome.converged.item::<bool>().unwrap(), "{outcome:?}");
+}
+
 /// What cannot be minimised says so and ends; f32 stays f32; no parameters are no work.
 #[test]
 fn searches_end() {

@@ -179,6 +179,38 @@ fn large_ones_are_those_of_the_interpreter() {
     assert!(library > 0);
 }
 
+/// A kernel `[spatial.., inputs, outputs]` means the same in every layout that it is brought into.
+#[test]
+fn kernels_come_in_every_layout() {
+    let layouts: [(Conv, &[i64]); 3] = [
+        (Conv::new(), &[0, 3, 1, 2]),
+        (Conv::new().channels_last(), &[0, 1, 2, 3]),
+        (Conv::new().layout("HCNW", "WIHO", "CWHN"), &[1, 3, 0, 2]),
+    ];
+    let numbers = |shape: [usize; 4]| {
+        let n = shape.iter().product::<usize>();
+        run(move |()| (arange(n, Dtype::F64) * 1.7).sin().reshape(shape), ()).unwrap()
+    };
+    let (x, w) = (numbers([2, 7, 6, 3]), numbers([3, 2, 3, 4]));
+    let plain = |(x, w): (Var, Var)| conv::conv(x, w, Conv::new().channels_last());
+    let want = run(plain, (&x, &w)).unwrap();
+    for (how, order) in layouts {
+        let f = |(x, w): (Var, Var)| {
+            let y = conv::conv(x.permute(order), how.kernel(w), how.clone());
+            let back: &[i64] = match order[0] {
+                0 if order[1] == 3 => &[0, 2, 3, 1],
+                0 => &[0, 1, 2, 3],
+                _ => &[3, 2, 1, 0],
+            };
+            y.permute(back)
+        };
+        let got = run(f, (&x, &w)).unwrap();
+        assert_eq!(differ(&[got], std::slice::from_ref(&want), 1e-13), None, "{how:?}");
+    }
+    let short = run(|w: Var| Conv::new().kernel(w), [1.0]).unwrap_err();
+    assert!(short.to_string().contains("convolutions.rs"), "{short}");
+}
+
 /// What is wrong is said with the user's line, what was found and how to mend it.
 #[test]
 fn mistakes_are_errors_with_the_line() {

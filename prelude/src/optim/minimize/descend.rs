@@ -13,7 +13,7 @@
 //! and Zhang, *A new conjugate gradient method with guaranteed descent and an efficient line search*,
 //! 2005).
 
-use super::{Found, Limits, small};
+use super::{Found, Limits, rounding, small};
 use crate::control::while_loop;
 use crate::ops::functions::select;
 use crate::transform::value_and_grad;
@@ -24,6 +24,8 @@ const GAIN: f64 = 1e-4;
 const FLATTER: f64 = 0.9;
 /// The most lengths that are tried along a direction.
 const TRIALS: i64 = 50;
+/// A step that promises fewer rounding errors of the loss than these is the last.
+const ROUNDINGS: f64 = 4.0;
 
 /// Where a search stands: x, the loss and its gradient there.
 #[derive(Tree, Clone, Copy)]
@@ -56,10 +58,10 @@ pub(super) fn descend<K: Tree<Var>>(
     let start = at(x);
     let most = i64::try_from(limits.iterations).unwrap_or(i64::MAX);
     let zero = constant(0i64);
-    let going = |(p, _, steps, _, moved): (Point<Var>, K, Var, Var, Var)| {
-        moved & steps.lt(most) & !small(limits, p.value, p.gradient).1
+    let going = |(p, _, steps, _, (moved, level)): (Point<Var>, K, Var, Var, (Var, Var))| {
+        moved & !level & steps.lt(most) & !small(limits, p.value, p.gradient).1
     };
-    let step = |(p, known, steps, evaluations, _): (Point<Var>, K, Var, Var, Var)| {
+    let step = |(p, known, steps, evaluations, _): (Point<Var>, K, Var, Var, (Var, Var))| {
         let d = direction(&p, &known);
         let downhill = d.dot(p.gradient).lt(0.0);
         let d = select(downhill.broadcast_to(d.shape()), d, -p.gradient);
@@ -67,16 +69,22 @@ pub(super) fn descend<K: Tree<Var>>(
         let size = p.gradient.dot(p.gradient);
         let cautious = 1.0 / select(size.gt(1.0), size, 1.0).sqrt();
         let first = select(steps.eq(0), cautious, 1.0);
-        let (next, trials, good) = along(&at, &p, d, first);
+        let (next, trials, [good, bounded]) = along(&at, &p, d, first);
+        // A direction promises half of what the slope says. The first one knows nothing of the scale, and what is
+        // gained without an end was not promised.
+        let noise = ROUNDINGS * rounding(d.dtype()) * p.value.abs();
+        let known_scale = steps.gt(0) | !good;
+        let level = known_scale & bounded & (-d.dot(p.gradient)).le(noise);
         let change = Change { x: next.x - p.x, gradient: next.gradient - p.gradient };
         let known = learn(known, &p, &change);
-        (next, known, steps + good.convert(Dtype::I64), evaluations + trials, good)
+        (next, known, steps + good.convert(Dtype::I64), evaluations + trials, (good, level))
     };
-    let moved = zero.eq(0);
-    let (p, _, iterations, evaluations, _) =
-        while_loop(going, step, (start, known, zero, zero + 1, moved));
-    let gradient = small(limits, p.value, p.gradient);
-    Found { x: p.x, gradient, iterations, evaluations }
+    let begin = (zero.eq(0), zero.ne(0));
+    let (p, _, iterations, evaluations, (_, level)) =
+        while_loop(going, step, (start, known, zero, zero + 1, begin));
+    let (size, small) = small(limits, p.value, p.gradient);
+    let over = small | (level & p.value.is_finite());
+    Found { x: p.x, gradient: (size, over), iterations, evaluations }
 }
 
 /// Where lengths between `low` and `high` are tried next, what the last one gave, and whether it will do.
@@ -90,14 +98,14 @@ struct Trial<T> {
     good: T,
 }
 
-/// The point at a good length along d, how many were tried, and whether there is one; the point itself
-/// where there is none.
+/// The point at a good length along d, how many were tried, whether there is one, and whether it was found at once or
+/// below one that was too long; the point itself where there is none.
 fn along(
     at: &dyn Fn(Var) -> Point<Var>,
     from: &Point<Var>,
     d: Var,
     first: Var,
-) -> (Point<Var>, Var, Var) {
+) -> (Point<Var>, Var, [Var; 2]) {
     let slope = d.dot(from.gradient);
     let zero = from.value.zeros_like();
     let count = constant(0i64);
@@ -109,8 +117,7 @@ fn along(
         count,
         good: count.ne(0),
     };
-    let rounding = if zero.dtype() == Dtype::F32 { f32::EPSILON.into() } else { f64::EPSILON };
-    let noise = rounding * from.value.abs();
+    let noise = rounding(zero.dtype()) * from.value.abs();
     let again = |t: Trial<Var>| !t.good & t.count.lt(TRIALS);
     let next = |t: Trial<Var>| {
         let point = at(from.x + t.length * d);
@@ -136,5 +143,5 @@ fn along(
         value: pick(t.point.value, from.value),
         gradient: pick(t.point.gradient, from.gradient),
     };
-    (point, t.count, good)
+    (point, t.count, [good, t.high.is_finite() | t.count.eq(1)])
 }

@@ -7,7 +7,7 @@
 //! else:      λ ← ν λ,  ν ← 2ν
 //! ```
 
-use super::{Found, Limits, Minimizer, Outcome, at_root, small};
+use super::{Found, Limits, Minimizer, Outcome, at_root, rounding, small};
 use crate::control::{cond, while_loop};
 use crate::function::{Function, one};
 use crate::linalg::{cho_solve, cholesky};
@@ -106,6 +106,14 @@ impl Place<Var> {
     fn loss(&self) -> Var {
         0.5 * self.residuals.dot(self.residuals)
     }
+
+    /// Whether the gradient is small, or the residuals are at right angles to every column of the Jacobian.
+    fn is_minimum(&self, limits: Limits) -> Var {
+        let (loss, gradient) = (self.loss(), self.gradient());
+        let lengths = (self.jacobian.square().sum_axis(0) * (2.0 * loss)).sqrt();
+        let square = gradient.abs().le(limits.tolerance_in(loss.dtype()) * lengths).all();
+        small(limits, loss, gradient).1 | (square & loss.is_finite())
+    }
 }
 
 fn searched(residuals: &dyn Fn(Var) -> Var, x: Var, limits: Limits) -> Found {
@@ -124,11 +132,13 @@ fn searched(residuals: &dyn Fn(Var) -> Var, x: Var, limits: Limits) -> Found {
     };
     let going = |p: Progress<Var>| {
         let tried = p.evaluations.lt(most.saturating_mul(2).saturating_add(1));
-        let there = small(limits, p.place.loss(), p.place.gradient()).1;
-        p.moving & tried & p.iterations.lt(most) & !there
+        p.moving & tried & p.iterations.lt(most) & !p.place.is_minimum(limits)
     };
     let end = while_loop(going, |p: Progress<Var>| stepped(residuals, p), start);
-    let gradient = small(limits, end.place.loss(), end.place.gradient());
+    // A step that is hardly damped and cannot be seen is the last, too.
+    let free = !end.moving & end.lambda.le(1.0) & end.place.loss().is_finite();
+    let (size, _) = small(limits, end.place.loss(), end.place.gradient());
+    let gradient = (size, free | end.place.is_minimum(limits));
     Found { x: end.place.x, gradient, iterations: end.iterations, evaluations: end.evaluations }
 }
 
@@ -149,8 +159,7 @@ fn stepped(residuals: &dyn Fn(Var) -> Var, p: Progress<Var>) -> Progress<Var> {
     let there = |(x, _): (Var, Place<Var>)| Place::at(residuals, x);
     let place = cond(better, there, |(_, place): (Var, Place<Var>)| place, (x, p.place));
     let trust = (1.0 - (2.0 * select(better, gain, 1.0) - 1.0).powi(3)).maximum(1.0 / 3.0);
-    let rounding = if g.dtype() == Dtype::F32 { f32::EPSILON.into() } else { f64::EPSILON };
-    let seen = d.abs().gt(rounding * p.place.x.abs()).any();
+    let seen = d.abs().gt(rounding(g.dtype()) * p.place.x.abs()).any();
     Progress {
         lambda: p.lambda * select(better, trust, p.nu),
         nu: select(better, 2.0, 2.0 * p.nu),

@@ -69,8 +69,9 @@ pub struct Outcome<T> {
     /// How often the loss and its gradient were computed, or the residuals of
     /// [`levenberg_marquardt`] (i64).
     pub evaluations: T,
-    /// Whether the gradient is as small as was asked (bool). Where it is not, the iterations were used
-    /// up, or no step along the direction lowered the loss any more.
+    /// Whether the gradient is as small as was asked, or nothing more can be gained: what the next step
+    /// promises is less than the rounding errors of the loss (bool). Where neither holds, the iterations
+    /// were used up, or no step along the direction lowered the loss any more.
     pub converged: T,
 }
 
@@ -89,13 +90,22 @@ pub struct Minimizer<M> {
     limits: Limits,
 }
 
+impl Limits {
+    fn tolerance_in(self, dtype: Dtype) -> f64 {
+        self.tolerance.max(10.0 * rounding(dtype))
+    }
+}
+
 impl<M> Minimizer<M> {
     fn new(method: M) -> Minimizer<M> {
         Minimizer { method, limits: Limits { tolerance: 1e-8, iterations: 1000 } }
     }
 
-    /// The search ends where no element of the gradient is larger than `tolerance · (1 + |loss|)`;
-    /// 1e-8 if not said, and no less than ten rounding errors of the dtype.
+    /// The search ends where no element of the gradient is larger than this; 1e-8 if not said, and no less
+    /// than ten rounding errors of the dtype. It ends before that where a step promises less than the
+    /// rounding errors of the loss, so that the units of a loss, and a large constant in it, do not matter.
+    /// [`levenberg_marquardt`] ends, too, where the cosine between the residuals and each column of their
+    /// Jacobian is no larger (as MINPACK does).
     pub fn tolerance(self, tolerance: f64) -> Minimizer<M> {
         Minimizer { limits: Limits { tolerance, ..self.limits }, ..self }
     }
@@ -109,7 +119,7 @@ impl<M> Minimizer<M> {
 /// What a search gives: where it ended, and three numbers of how it went.
 struct Found {
     x: Var,
-    /// The largest element of the gradient, and whether it is small enough.
+    /// The largest element of the gradient, and whether the search is over.
     gradient: (Var, Var),
     iterations: Var,
     evaluations: Var,
@@ -181,14 +191,17 @@ fn at_root(
     })
 }
 
-/// The largest element of a gradient, and whether it is small beside the loss, which must be a number.
+/// The largest element of a gradient, and whether it is small at a loss that is a number.
 fn small(limits: Limits, value: Var, gradient: Var) -> (Var, Var) {
-    let rounding = if value.dtype() == Dtype::F32 { f32::EPSILON.into() } else { f64::EPSILON };
     // A search among no parameters is over.
     let size = match gradient.shape()[0] {
         0 => value.zeros_like(),
         _ => gradient.abs().max(),
     };
-    let tolerance = limits.tolerance.max(10.0 * rounding);
-    (size, value.is_finite() & size.le(tolerance * (1.0 + value.abs())))
+    (size, value.is_finite() & size.le(limits.tolerance_in(value.dtype())))
+}
+
+/// The distance from 1 to the next number.
+fn rounding(dtype: Dtype) -> f64 {
+    if dtype == Dtype::F32 { f32::EPSILON.into() } else { f64::EPSILON }
 }
