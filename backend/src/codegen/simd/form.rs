@@ -69,9 +69,9 @@ pub(crate) enum Binary {
     Sub,
     Mul,
     Div,
-    /// The larger, of zeros the positive one; of a nan and a number the number.
+    /// The larger, of zeros the positive one; anything where one is nan.
     Largest,
-    /// The smaller, of zeros the negative one; of a nan and a number the number.
+    /// The smaller, of zeros the negative one; anything where one is nan.
     Smallest,
     And,
     Or,

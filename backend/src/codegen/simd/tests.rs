@@ -437,3 +437,127 @@ fn random_nests() {
     }
     assert!(taken * 3 > all, "{taken} of {all} nests are taken: {reasons:?}");
 }
+
+/// Numbers at which instructions differ: as many for each dtype.
+fn edges(dtype: Dtype) -> [Literal; 12] {
+    let floats = [
+        0.0,
+        -0.0,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        f64::NAN,
+        1.5,
+        -2.5,
+        3e9,
+        -5e9,
+        1e19,
+        2.5e-320,
+        -7.0,
+    ];
+    let integers: [i64; 12] = [
+        0,
+        1,
+        -1,
+        3,
+        31,
+        33,
+        64,
+        i64::MIN,
+        i64::MAX,
+        0x8000_0000,
+        0x7fff_ffff_0000_0001,
+        -0x1234_5678_9abc,
+    ];
+    std::array::from_fn(|i| match dtype {
+        Dtype::F64 | Dtype::F32 => Literal::of(dtype, floats[i]),
+        Dtype::Bool => Literal::bool(i % 2 == 0),
+        Dtype::I64 | Dtype::U64 => Literal { dtype, bits: integers[i] as u64 },
+        Dtype::I32 | Dtype::U32 => Literal { dtype, bits: integers[i] as u64 & 0xffff_ffff },
+    })
+}
+
+/// Elements of an operand: together the first two have all pairs, and some once more, so that a vector is not filled.
+const PAIRS: usize = 12 * 12 + 3;
+
+/// A nest that applies a code to pairs of edges, perhaps beside elements of eight bytes, perhaps where a guard holds.
+fn one_code(
+    code: Code,
+    dtype: Dtype,
+    beside: bool,
+    guarded: bool,
+) -> Option<(Program, Vec<Tensor>)> {
+    let row = code.row();
+    if !row.domain.has(dtype) {
+        return None;
+    }
+    let mut k = Kernel::new("code");
+    let index = IndexId::new(0);
+    k.indices = 1;
+    let (mut body, mut args, mut data) = (Vec::new(), Vec::new(), Vec::new());
+    let at = || Address { offset: 0, terms: vec![(index, 1)], dynamic: None };
+    let mut load = |k: &mut Kernel, body: &mut Vec<Stmt>, of: Dtype, by: usize, guard| {
+        let place = Place::Input(data.len());
+        let from = k.buffers.push(Buffer::new(ArrayType::new(of, [PAIRS]), place));
+        let element = |i: usize| edges(of)[[i % 12, i / 12 % 12, 5 * i % 12][by]];
+        data.push(tensor(of, &(0..PAIRS).map(element).collect::<Vec<_>>()));
+        let (value, held) = (k.scalars.push(of), BufferVersion::first(from));
+        body.push(Stmt::Let { value, expr: Expr::Load { held, address: at(), guard } });
+        Arg::Scalar(value)
+    };
+    let guard = guarded.then(|| load(&mut k, &mut body, Dtype::Bool, 2, None));
+    for j in 0..row.takes.arity() {
+        args.push(load(&mut k, &mut body, row.takes.dtype(j, dtype), j, guard));
+    }
+    let last = k.dtype(*args.last()?);
+    let value = k.scalars.push(code.result(last));
+    body.push(Stmt::Let { value, expr: Expr::Code(code, args) });
+    let mut stored = vec![(Arg::Scalar(value), code.result(last))];
+    if beside {
+        stored.push((load(&mut k, &mut body, Dtype::F64, 1, None), Dtype::F64));
+    }
+    for (n, (value, dtype)) in stored.into_iter().enumerate() {
+        let mut to = Buffer::new(ArrayType::new(dtype, [PAIRS]), Place::Output(n));
+        to.zeroed = true;
+        let held = BufferVersion::first(k.buffers.push(to));
+        body.push(Stmt::Store { held, address: at(), value, guard });
+    }
+    let (extent, parallelism) = (Extent::Constant(PAIRS), Parallelism::Serial);
+    let nest = Stmt::For { index, extent, parallelism, lanes: 1, carries: Vec::new(), body };
+    k.body = vec![Stmt::Nest { body: vec![nest] }];
+    claim(&mut k);
+    Some((Program { entry: k, ..Program::new("") }, data))
+}
+
+/// Each code on each dtype, at pairs of edges, in every set of instructions that this machine has.
+#[test]
+fn every_code_at_edges() {
+    let host = Triple::host();
+    let (mut taken, mut all) = (0, 0);
+    for code in codes() {
+        for dtype in DTYPES {
+            for (beside, guarded) in [(false, false), (true, false), (true, true), (false, true)] {
+                let Some((mut p, args)) = one_code(code, dtype, beside, guarded) else { continue };
+                p.entry.rewrite(|k, body| in_lanes(k, body, 8));
+                assert_eq!(verify(&p), [], "{p}");
+                let refs: Vec<&Tensor> = args.iter().collect();
+                let want = eval(&p, &args).unwrap();
+                for set in [Isa::Avx2, Isa::Avx512] {
+                    if set > Isa::of_machine() {
+                        continue;
+                    }
+                    let made =
+                        Executable::made(&p, MachineModel::MEASURED, isa(&host).unwrap(), set);
+                    let made = made.unwrap();
+                    taken += made.report().vectors.wide();
+                    all += 1;
+                    for (got, want) in made.call(&refs).unwrap().iter().zip(&want) {
+                        for (i, (x, y)) in got.literals().zip(want.literals()).enumerate() {
+                            assert!(same(x, y), "{set} element {i}: {x}, want {y}\n{p}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert!(4 * taken > 3 * all, "{taken} of {all} are taken");
+}

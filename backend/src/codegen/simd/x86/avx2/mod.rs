@@ -390,21 +390,14 @@ impl Emit<'_> {
         self.op(Does::Add, ty, r, RESULT, EXTRA);
     }
 
-    /// The instruction gives its second operand where both are zeros or one is nan: of zeros the bits are joined, and a
-    /// number is taken instead of a nan.
+    /// The instruction gives its second operand where both are zeros, so bits are joined.
     fn extreme(&mut self, largest: bool, ty: Ty, r: u8, x: u8, y: u8) {
         let (does, join) =
             if largest { (Does::Largest, Does::And) } else { (Does::Smallest, Does::Or) };
         self.op(does, ty, EXTRA, x, y);
-        if !planted(Fault::WideZero) {
-            self.op(does, ty, RESULT, y, x);
-            self.op(join, ty, EXTRA, EXTRA, RESULT);
-        }
-        for (nan, number, to) in [(y, x, EXTRA), (x, y, r)] {
-            self.float_compare(3, ty, RESULT, nan, &Operand::Register(sized(nan, ty.bytes())));
-            let number = Operand::Register(sized(number, ty.bytes()));
-            self.blend(ty, to, RESULT, &number, EXTRA);
-        }
+        let (x, y) = if planted(Fault::WideZero) { (x, y) } else { (y, x) };
+        self.op(does, ty, RESULT, x, y);
+        self.op(join, ty, r, EXTRA, RESULT);
     }
 
     fn float_compare(&mut self, predicate: i32, ty: Ty, to: u8, x: u8, y: &Operand) {
