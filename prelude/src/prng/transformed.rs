@@ -71,6 +71,9 @@ pub fn normal(key: Var, shape: impl Into<Shape>, dtype: Dtype) -> Var {
 
 /// Normal numbers given that they lie between `lower` and `upper`, with which they move.
 ///
+/// They come from the error function, as JAX's do: where both bounds are beyond 5 or below -5 it has few
+/// digits left to choose from, and beyond 8 (f64) none.
+///
 /// Errors: as [`uniform_between`].
 ///
 /// ```
