@@ -24,14 +24,10 @@ mod lex;
 pub(crate) mod lints;
 pub mod prim;
 
-#[doc(hidden)]
-pub mod fault;
 pub mod fingerprint;
-mod isa;
 mod limits;
 
 pub mod map;
-pub mod math;
 mod policy;
 mod policy_table;
 pub mod revolve;
@@ -45,7 +41,6 @@ pub mod trace;
 mod sweeps;
 
 pub use analysis::provenance::{Maker, maker};
-pub use isa::{Isa, WrongIsa};
 pub use lang::builder::{Builder, Draft};
 pub use lang::eval::{eval, eval_values};
 pub use lang::function::{Atom, Equation, FuncId, Function, Operands, Outputs, ValueId};
@@ -69,6 +64,10 @@ pub use policy::{Amortization, Memory, PlanContext, PlanRequest, Price};
 pub use policy_table::{Again, Bits, Planner, Policy, PolicyRow, ROUNDING};
 pub use prim::{Code, Op, Scalar};
 pub use revolve::Schedule;
+pub use tapeloom_math as math;
+#[doc(hidden)]
+pub use tapeloom_math::fault;
+pub use tapeloom_math::isa::{Isa, WrongIsa};
 pub use tensor::huge_pages::{LARGE_BYTES, try_zeros};
 pub use tensor::{Buffer, Element, Fresh, Line, Tensor};
 pub use text::{

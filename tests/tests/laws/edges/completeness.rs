@@ -59,7 +59,7 @@ pub const NOT_RECORDED: &[(&str, &str)] = &[
     ("sums of products over roots of such sums", "cosine_similarity"),
     ("composed of `softmax` and `log_softmax`", "cross_entropy dot_product_attention"),
     (
-        "values, derivatives and edges are those of `special.rs`, and of `ir/src/math` with its tests",
+        "values, derivatives and edges are those of `special.rs`, and of `ir/math` with its tests",
         "bessel_j0 bessel_j1 bessel_jn bessel_y0 bessel_y1 bessel_yn betainc erfc_inv exp1 expi expn \
          gammainc gammaincc i0 i0e i1 i1e spence zeta",
     ),

@@ -13,7 +13,7 @@ use std::path::Path;
 const ROOMS: [(&str, &str); 4] = [
     (
         "ir",
-        "fault map isa math lang lex tensor limits policy_table policy prim text lints analysis revolve \
+        "map lang lex tensor limits policy_table policy prim text lints analysis revolve \
          fingerprint trace lib",
     ),
     ("transforms", "passes ad loops pipeline checkpoint dispatch api vjp lib"),

@@ -1,0 +1,266 @@
+//! The exponential function and what is made of it.
+//!
+//! `x = k ln 2 + r` with `|r| ≤ ln 2 / 2`, and `eˣ = 2ᵏ eʳ`; of `eʳ` a polynomial: the Taylor series, of which 14 terms
+//! are enough for f64, and for f32 the polynomial of degree 7 that agrees with it at Chebyshev's points. The whole number
+//! `k` comes from adding `1.5·2⁵²`, which rounds to whole numbers and leaves `k` in the lowest bits; a power of two is then
+//! an exponent, put together from them.
+//!
+//! Cody and Waite, *Software Manual for the Elementary Functions* (1980), for the two pieces of ln 2.
+
+use super::number::{Coefficients, Constant, Format, Number, quotient, series, two_sum};
+use super::series::over_factorials;
+use super::vector_math::Parted;
+
+/// ln 2 in two pieces: of so few bits that products with `k` are exact, and the rest.
+pub(super) const LN2_HIGH: Constant =
+    Constant(f64::from_bits(0x3fe6_2e42_fee0_0000), f32::from_bits(0x3f31_7200));
+/// See [`LN2_HIGH`].
+pub(super) const LN2_LOW: Constant =
+    Constant(f64::from_bits(0x3dea_39ef_3579_3c76), 1.428_606_8e-6);
+/// 1 / ln 2.
+const LOG2_E: Constant = Constant(std::f64::consts::LOG2_E, std::f32::consts::LOG2_E);
+/// `(eʳ - 1 - r) / r²`
+pub(super) const EXP: Coefficients = Coefficients(
+    &over_factorials::<12>(2, 1, 1.0),
+    &[0.5, 0.166_666_67, 0.041_666_467, 0.008_333_310_5, 0.001_393_365, 0.000_198_909_9],
+);
+/// Where `eˣ` and `e⁻ˣ` are normal numbers.
+pub(super) const NORMAL: Constant = Constant(708.0, 87.0);
+/// Up to here `eˣ` is 0.
+const ZERO_UP_TO: Constant = Constant(-746.0, -104.0);
+/// ln 2.
+const LN2: Constant = Constant(std::f64::consts::LN_2, std::f32::consts::LN_2);
+/// `(2ʳ - 1 - r ln 2) / r²`
+const EXP2: Coefficients = Coefficients(
+    &[
+        0.240_226_506_959_100_72,
+        0.055_504_108_664_821_58,
+        0.009_618_129_107_628_48,
+        0.001_333_355_814_642_844_8,
+        0.000_154_035_303_933_707_32,
+        1.525_273_380_404_754_4e-5,
+        1.321_548_680_870_626e-6,
+        1.017_808_602_446_311_6e-7,
+        7.054_897_303_836_577e-9,
+        4.445_528_998_049_223e-10,
+        2.572_932_468_764_404_4e-11,
+        1.371_886_938_203_545_8e-12,
+    ],
+    &[0.240_226_5, 0.055_504_11, 0.009_618_083, 0.001_333_348_3, 0.000_154_531_65, 1.530_34e-5],
+);
+/// Where `2ˣ` and `2⁻ˣ` are normal numbers.
+const NORMAL_OF_TWO: Constant = Constant(1022.0, 126.0);
+
+/// `x = k ln 2 + r + c`
+pub(super) struct Reduced<N> {
+    /// `k` in its lowest bits.
+    pub(super) k: N,
+    pub(super) r: N,
+    /// What rounding `r` lost.
+    pub(super) c: N,
+}
+
+#[inline(always)]
+pub(super) fn reduce<N: Number>(x: N) -> Reduced<N> {
+    let round = N::of(N::Float::ROUND);
+    let k = x.fma(N::constant(LOG2_E), round);
+    let whole = k - round;
+    // Exact, since the first piece has few bits; the second is rounded.
+    let high = whole.fma(-N::constant(LN2_HIGH), x);
+    let low = whole * N::constant(LN2_LOW);
+    let r = high - low;
+    Reduced { k, r, c: (high - r) - low }
+}
+
+/// `eʳ⁺ᶜ - 1 - r`
+#[inline(always)]
+fn rest<N: Number>(r: N, c: N) -> N {
+    (r * r).fma(series(EXP, r), c)
+}
+
+/// `k`, in the lowest bits, and `eʳ - 1`: what rounding `r` loses is less than rounding the result does.
+#[inline(always)]
+fn parts<N: Number>(x: N) -> (N, N) {
+    let round = N::of(N::Float::ROUND);
+    let k = x.fma(N::constant(LOG2_E), round);
+    let whole = k - round;
+    let high = whole.fma(-N::constant(LN2_HIGH), x);
+    let r = whole.fma(-N::constant(LN2_LOW), high);
+    (k, (r * r).fma(series(EXP, r), r))
+}
+
+/// `2ᵏ y`, where neither that nor 2ᵏ need be normal numbers: in two steps, the second of which rounds.
+fn scaled(k: f64, y: f64) -> f64 {
+    let k = k.to_bits().wrapping_sub(f64::ROUND.to_bits()) as i64;
+    let half = k / 2;
+    let power = |k: i64| power_of_two(f64::from_bits(k as u64));
+    y * power(half) * power(k - half)
+}
+
+/// `2ᵏ`, for a normal result.
+#[inline(always)]
+pub(super) fn power_of_two<N: Number>(k: N) -> N {
+    N::of(N::Float::ONE).plus_bits(k.shift_left(N::Float::FRACTION))
+}
+
+/// [`exp`]
+pub struct Exp;
+
+/// Where `eˣ` and `e⁻ˣ` are normal numbers.
+#[inline(always)]
+fn is_normal<N: Number>(x: N) -> N::Mask {
+    x.abs().le(N::constant(NORMAL))
+}
+
+/// `eˣ`, a normal number.
+#[inline(always)]
+fn normal<N: Number>(x: N) -> N {
+    let (k, p) = parts(x);
+    (N::of(N::Float::ONE) + p).plus_bits(k.shift_left(N::Float::FRACTION))
+}
+
+/// `e^-|x|` where [`Exp`] is inside, and what its rounding lost.
+#[inline(always)]
+pub(super) fn exp_of_negative<N: Number>(x: N) -> [N; 2] {
+    let (zero, one) = (N::of(N::Float::ZERO), N::of(N::Float::ONE));
+    let x = -x.abs();
+    let is_zero = x.le(N::constant(ZERO_UP_TO));
+    let (k, p) = parts(x);
+    let y = one + p;
+    let power = power_of_two(k);
+    [power * y, power * ((one - y) + p)].map(|y| N::pick(is_zero, zero, y))
+}
+
+impl Parted for Exp {
+    /// Very negative numbers too, which masks of attention are full of.
+    #[inline(always)]
+    fn inside<N: Number>(x: N) -> N::Mask {
+        is_normal(x) | x.le(N::constant(ZERO_UP_TO))
+    }
+
+    #[inline(always)]
+    fn straight<N: Number>(x: N) -> N {
+        let zero = N::of(N::Float::ZERO);
+        N::pick(x.le(N::constant(ZERO_UP_TO)), zero, normal(x))
+    }
+
+    fn beyond(x: f64) -> f64 {
+        // NaN goes through both.
+        let (k, p) = parts(x.clamp(-750.0, 710.0));
+        scaled(k, 1.0 + p)
+    }
+}
+
+/// `eˣ`, within 1 ulp.
+///
+/// Domain: all reals. 0 at -∞, +∞ at +∞ and from 709.8 on; underflows gradually below -708.
+#[must_use]
+pub fn exp(x: f64) -> f64 {
+    Exp::here(x)
+}
+
+/// [`exp2`]
+pub struct Exp2;
+
+/// `k`, in the lowest bits, and `2ʳ` for `x = k + r`, which is exact.
+#[inline(always)]
+fn parts_of_two<N: Number>(x: N) -> (N, N) {
+    let round = N::of(N::Float::ROUND);
+    let k = x + round;
+    let r = x - (k - round);
+    let rest = (r * r) * series(EXP2, r);
+    (k, N::of(N::Float::ONE) + r.fma(N::constant(LN2), rest))
+}
+
+impl Parted for Exp2 {
+    #[inline(always)]
+    fn inside<N: Number>(x: N) -> N::Mask {
+        x.abs().le(N::constant(NORMAL_OF_TWO))
+    }
+
+    #[inline(always)]
+    fn straight<N: Number>(x: N) -> N {
+        let (k, y) = parts_of_two(x);
+        y.plus_bits(k.shift_left(N::Float::FRACTION))
+    }
+
+    fn beyond(x: f64) -> f64 {
+        // NaN goes through both.
+        let (k, y) = parts_of_two(x.clamp(-1080.0, 1025.0));
+        scaled(k, y)
+    }
+}
+
+/// `2ˣ`, within 1 ulp; exact for whole numbers.
+///
+/// Domain: all reals. 0 at -∞, +∞ at +∞ and from 1024 on; underflows gradually below -1022.
+#[must_use]
+pub fn exp2(x: f64) -> f64 {
+    Exp2::here(x)
+}
+
+/// [`expm1`]
+pub struct Expm1;
+
+impl Parted for Expm1 {
+    #[inline(always)]
+    fn inside<N: Number>(x: N) -> N::Mask {
+        is_normal(x)
+    }
+
+    #[inline(always)]
+    fn straight<N: Number>(x: N) -> N {
+        let Reduced { k, r, c } = reduce(x);
+        // 2ᵏ (eʳ - 1) + 2ᵏ - 1, its two large parts added without loss.
+        let scale = power_of_two(k);
+        let (sum, lost) = two_sum(scale - N::of(N::Float::ONE), scale * r);
+        (sum + scale.fma(rest(r, c), lost)).copysign(x)
+    }
+
+    fn beyond(x: f64) -> f64 {
+        if x < 0.0 { -1.0 } else { exp(x) }
+    }
+}
+
+/// `eˣ - 1`, within 1 ulp, near 0 as well.
+///
+/// Domain: all reals. `expm1(±0) = ±0`, -1 at -∞, +∞ at +∞.
+#[must_use]
+pub fn expm1(x: f64) -> f64 {
+    Expm1::here(x)
+}
+
+/// [`logistic`]
+pub struct Logistic;
+
+impl Parted for Logistic {
+    #[inline(always)]
+    fn inside<N: Number>(x: N) -> N::Mask {
+        Exp::inside(-x.abs())
+    }
+
+    #[inline(always)]
+    fn straight<N: Number>(x: N) -> N {
+        let (zero, one) = (N::of(N::Float::ZERO), N::of(N::Float::ONE));
+        // Each side raises e to a power that is not positive, so nothing overflows.
+        let [e, e_low] = exp_of_negative(x);
+        let negative = x.lt(zero);
+        let above = [N::pick(negative, e, one), N::pick(negative, e_low, zero)];
+        let below = one + e;
+        quotient(above, [below, ((one - below) + e) + e_low])
+    }
+
+    fn beyond(x: f64) -> f64 {
+        let e = exp(-x.abs());
+        (if x < 0.0 { e } else { 1.0 }) / (1.0 + e)
+    }
+}
+
+/// The logistic sigmoid `1 / (1 + e⁻ˣ)`, within 1 ulp on both sides.
+///
+/// Domain: all reals. `logistic(-∞) = 0`, `logistic(0) = 1/2`,
+/// `logistic(+∞) = 1`, NaN for NaN; underflows gradually below -708.
+#[must_use]
+pub fn logistic(x: f64) -> f64 {
+    Logistic::here(x)
+}

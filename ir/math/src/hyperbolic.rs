@@ -1,0 +1,185 @@
+//! Hyperbolic functions.
+//!
+//! `x = k ln 2 + r` with `|r| ≤ ln 2 / 2`, as for the exponential. With `S = (2ᵏ - 2⁻ᵏ)/2` and `C = (2ᵏ + 2⁻ᵏ)/2`,
+//! by the theorem of addition,
+//!
+//! ```text
+//! sinh x = S cosh r + C sinh r = S + (C sinh r + S (cosh r - 1))
+//! cosh x = C cosh r + S sinh r = C + (S sinh r + C (cosh r - 1))
+//! ```
+//!
+//! of which the first term is exact but for its rounding and the rest is smaller. The tangent is `E / (E + 2)` with
+//! `E = e²ˣ - 1` and what rounding that lost.
+
+use super::exponential::{EXP, Exp, NORMAL, Reduced, exp, exp_of_negative, power_of_two, reduce};
+use super::number::{Coefficients, Constant, Format, Number, quotient, series};
+use super::series::over_factorials;
+use super::vector_math::Parted;
+
+/// `(sinh r - r) / r³` in `r²`.
+const SINH: Coefficients =
+    Coefficients(&over_factorials::<6>(3, 2, 1.0), &[1.0 / 6.0, 1.0 / 120.0, 1.0 / 5040.0]);
+/// `(cosh r - 1 - r²/2) / r⁴` in `r²`.
+const COSH: Coefficients =
+    Coefficients(&over_factorials::<6>(4, 2, 1.0), &[1.0 / 24.0, 1.0 / 720.0, 1.0 / 40320.0]);
+/// From here on tanh is 1.
+const TANH_IS_ONE: Constant = Constant(22.0, 10.0);
+
+/// What both functions are made of.
+struct Parts<N> {
+    /// S and what it lacks.
+    s: [N; 2],
+    /// C and what it lacks.
+    c: [N; 2],
+    /// `sinh r`
+    sinh: N,
+    /// `cosh r - 1`
+    cosh: N,
+}
+
+/// Of a number that is not negative: 2ᵏ is not the smaller power.
+#[inline(always)]
+fn parts<N: Number>(x: N) -> Parts<N> {
+    let (half, round) = (N::of(N::Float::HALF), N::of(N::Float::ROUND));
+    let Reduced { k, r, c: lost } = reduce(x);
+    // -k in its lowest bits.
+    let minus_k = round - (k - round);
+    let (up, down) = (half * power_of_two(k), half * power_of_two(minus_k));
+    let (s, c) = (up - down, up + down);
+    let square = r * r;
+    let sinh = r + (r * square).fma(series(SINH, square), lost);
+    let cosh = (square * square).fma(series(COSH, square), half * square);
+    Parts { s: [s, (up - s) - down], c: [c, (up - c) + down], sinh, cosh }
+}
+
+/// [`sinh`]
+pub struct Sinh;
+
+impl Parted for Sinh {
+    #[inline(always)]
+    fn inside<N: Number>(x: N) -> N::Mask {
+        x.abs().le(N::constant(NORMAL))
+    }
+
+    #[inline(always)]
+    fn straight<N: Number>(x: N) -> N {
+        let Parts { s: [s, lacks], c: [c, _], sinh, cosh } = parts(x.abs());
+        (s + c.fma(sinh, s.fma(cosh, lacks))).copysign(x)
+    }
+
+    fn beyond(x: f64) -> f64 {
+        let half = exp(0.5 * x.abs());
+        (0.5 * half * half).copysign(x)
+    }
+}
+
+/// The hyperbolic sine, within 1.4 ulp; 2.5 ulp from 708 on.
+///
+/// Domain: all reals, odd. `sinh(±0) = ±0`, ±∞ at ±∞ and from ±710.5 on, NaN for NaN.
+#[must_use]
+pub fn sinh(x: f64) -> f64 {
+    Sinh::here(x)
+}
+
+/// [`cosh`]
+pub struct Cosh;
+
+impl Parted for Cosh {
+    #[inline(always)]
+    fn inside<N: Number>(x: N) -> N::Mask {
+        Sinh::inside(x)
+    }
+
+    #[inline(always)]
+    fn straight<N: Number>(x: N) -> N {
+        let Parts { s: [s, _], c: [c, lacks], sinh, cosh } = parts(x.abs());
+        c + s.fma(sinh, c.fma(cosh, lacks))
+    }
+
+    fn beyond(x: f64) -> f64 {
+        let half = exp(0.5 * x.abs());
+        0.5 * half * half
+    }
+}
+
+/// The hyperbolic cosine, within 1.1 ulp; 2.5 ulp from 708 on.
+///
+/// Domain: all reals, even. 1 at 0, +∞ at ±∞ and from ±710.5 on, NaN for NaN.
+#[must_use]
+pub fn cosh(x: f64) -> f64 {
+    Cosh::here(x)
+}
+
+/// [`tanh`]
+pub struct Tanh;
+
+impl Parted for Tanh {
+    #[inline(always)]
+    fn inside<N: Number>(_: N) -> N::Mask {
+        N::always(true)
+    }
+
+    #[inline(always)]
+    fn straight<N: Number>(x: N) -> N {
+        let [one, two] = [N::Float::ONE, N::Float::TWO].map(N::of);
+        let most = N::constant(TANH_IS_ONE);
+        // Beyond it is 1; NaN is not beyond.
+        let a = N::pick(x.abs().gt(most), most, x.abs());
+        let Reduced { k, r, c } = reduce(a + a);
+        let power = power_of_two(k);
+        // eʳ - 1 = p + p_low, and E = 2ᵏ (p + p_low) + 2ᵏ - 1 = e + e_low, where 2ᵏ - 1 is 0 or the larger part.
+        let rest = (r * r).fma(series(EXP, r), c);
+        let p = r + rest;
+        let p_low = (r - p) + rest;
+        let (first, second) = (power - one, power * p);
+        let e = first + second;
+        let e_low = power.fma(p_low, (first - e) + second);
+        let sum = e + two;
+        quotient([e, e_low], [sum, ((two - sum) + e) + e_low]).copysign(x)
+    }
+
+    fn beyond(x: f64) -> f64 {
+        Self::straight(x)
+    }
+}
+
+/// The hyperbolic tangent, within 1.1 ulp.
+///
+/// Domain: all reals, odd. `tanh(±0) = ±0`, `tanh(±∞) = ±1`, NaN for NaN.
+#[must_use]
+pub fn tanh(x: f64) -> f64 {
+    Tanh::here(x)
+}
+
+/// [`sech`]
+pub struct Sech;
+
+impl Parted for Sech {
+    #[inline(always)]
+    fn inside<N: Number>(x: N) -> N::Mask {
+        Exp::inside(-x.abs())
+    }
+
+    #[inline(always)]
+    fn straight<N: Number>(x: N) -> N {
+        let (one, two) = (N::of(N::Float::ONE), N::of(N::Float::TWO));
+        // `1 / cosh x` from `e = e^-|x|`: not by cosh, which overflows before this underflows.
+        let [e, e_low] = exp_of_negative(x);
+        let below = e.fma(e, one);
+        let lacks = e.fma(e, one - below) + two * e * e_low;
+        quotient([two * e, two * e_low], [below, lacks])
+    }
+
+    fn beyond(x: f64) -> f64 {
+        let e = exp(-x.abs());
+        2.0 * e / e.mul_add(e, 1.0)
+    }
+}
+
+/// The hyperbolic secant `1 / cosh x`, within 1.5 ulp.
+///
+/// Domain: all reals, even. 1 at 0, 0 at ±∞, NaN for NaN; underflows gradually.
+#[must_use]
+pub fn sech(x: f64) -> f64 {
+    Sech::here(x)
+}

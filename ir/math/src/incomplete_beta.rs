@@ -1,0 +1,265 @@
+//! The incomplete beta function `I(a, b, x) = 1/B(a, b) ∫₀ˣ tᵃ⁻¹ (1 - t)ᵇ⁻¹ dt` and its derivatives in a and b.
+//!
+//! As for the incomplete gamma function ([`super::incomplete_gamma`]) a derivative is an integral of the
+//! density p times a polynomial in the scores
+//!
+//! ```text
+//! u = ∂ ln p / ∂a = ln t - ψ(a) + ψ(a + b)       v = ∂ ln p / ∂b = ln(1 - t) - ψ(b) + ψ(a + b),
+//! ```
+//!
+//! over that side of x where the score has one sign. The integral over the other side is the same function
+//! of `(b, a, 1 - x)`. With `t = x e⁻ˢ` it runs over s from 0 to infinity, `1 - t = y (1 + z)` for
+//! `y = 1 - x` and `z = (1 - e⁻ˢ) x / y`, and the integrand is `exp(-a s) (1 + z)ᵇ⁻¹`.
+//!
+//! The factor `xᵃ yᵇ / B(a, b)` before the integral is, with `c = a + b` and `d = x b - y a`,
+//! `f(a, a + d) f(b, b - d) / f(c, c)` of the gamma function's `f(a, x) = xᵃ e⁻ˣ / Γ(a)`: the logarithms of the first
+//! two have their greatest value at d = 0, so nothing in it cancels, however large a and b are.
+
+use super::excess::{exp_excess, log_excess};
+use super::gamma::{polygamma, polygamma_rise};
+use super::half_line::half_line;
+use super::incomplete_gamma::gamma_front;
+use super::{exp, expm1, log, log1p};
+
+/// The highest order of the derivatives in a and b together.
+pub const BETAINC_ORDERS: u32 = 4;
+/// Derivatives of order 0 to that.
+const ORDERS: usize = BETAINC_ORDERS as usize + 1;
+
+/// The derivative of `I(a, b, x)` of order m in a and n in b, for `m + n ≤ BETAINC_ORDERS`; NaN beyond.
+///
+/// Domain: `a, b ≥ 0`, not both 0 or infinite, and `0 ≤ x ≤ 1`; NaN elsewhere. 0 at x = 0 and 1 at x = 1, where
+/// derivatives are 0; between, 1 for a = 0 or infinite b, and 0 for b = 0 or infinite a, where derivatives are NaN.
+#[must_use]
+pub fn betainc(m: u32, n: u32, a: f64, b: f64, x: f64) -> f64 {
+    let outside = a.is_nan() || b.is_nan() || a < 0.0 || b < 0.0 || !(0.0..=1.0).contains(&x);
+    if outside || m + n > BETAINC_ORDERS {
+        return f64::NAN;
+    }
+    let high = a == 0.0 || b == f64::INFINITY;
+    let low = b == 0.0 || a == f64::INFINITY;
+    if high && low {
+        return f64::NAN;
+    }
+    let value = m + n == 0;
+    if x == 0.0 || x == 1.0 {
+        return if value { x } else { 0.0 };
+    }
+    if high || low {
+        return if value { f64::from(u8::from(high)) } else { f64::NAN };
+    }
+    let y = 1.0 - x;
+    if x * (1.0 + b) < 1e-17 {
+        return power(m, n, a, b, x);
+    }
+    let scores = Scores::at(m, n, a, b, x, y);
+    let from_below = match (m, n) {
+        (0, 0) => difference(a, b, x, y) <= 0.0,
+        _ if m >= n => scores.u + scores.shifts[0] < 0.0,
+        _ => scores.v + scores.shifts[1] > 0.0,
+    };
+    if from_below {
+        below(m, n, a, b, x, y, &scores)
+    } else {
+        let rest = below(n, m, b, a, y, x, &scores.mirrored());
+        if value { 1.0 - rest } else { -rest }
+    }
+}
+
+/// The density `xᵃ⁻¹ (1 - x)ᵇ⁻¹ / B(a, b)`, the derivative of `I(a, b, x)` in x.
+///
+/// Domain: `a, b ≥ 0` and `0 ≤ x ≤ 1`; NaN elsewhere. At x = 0 it is inf for a < 1, b for a = 1 and 0 beyond, and
+/// likewise at x = 1; between, 0 where a or b is 0 or infinite.
+#[must_use]
+pub fn beta_density(a: f64, b: f64, x: f64) -> f64 {
+    if a.is_nan() || b.is_nan() || a < 0.0 || b < 0.0 || !(0.0..=1.0).contains(&x) {
+        return f64::NAN;
+    }
+    if [a, b].iter().any(|a| *a == 0.0 || *a == f64::INFINITY) {
+        return 0.0;
+    }
+    let end = |a: f64, b: f64| match a.total_cmp(&1.0) {
+        std::cmp::Ordering::Less => f64::INFINITY,
+        std::cmp::Ordering::Equal => b,
+        std::cmp::Ordering::Greater => 0.0,
+    };
+    let y = 1.0 - x;
+    if x == 0.0 {
+        end(a, b)
+    } else if y == 0.0 {
+        end(b, a)
+    } else {
+        front(a, b, x, y) / x / y
+    }
+}
+
+/// `x b - y a`, which is `(a + b) (x - a / (a + b))`.
+fn difference(a: f64, b: f64, x: f64, y: f64) -> f64 {
+    x.mul_add(b, -(y * a))
+}
+
+/// `xᵃ yᵇ / B(a, b)`
+fn front(a: f64, b: f64, x: f64, y: f64) -> f64 {
+    let (c, d) = (a + b, difference(a, b, x, y));
+    gamma_front(a, x * c, d) * (gamma_front(b, y * c, -d) / gamma_front(c, c, 0.0))
+}
+
+/// The scores at x, and their derivatives in a and b, which do not depend on t.
+///
+/// For a < 1 they are those of the density over a, and likewise for b: `1/a` and its powers would cancel in the
+/// polynomial.
+struct Scores {
+    /// `1/a` and `1/b` where they are less than 1, and else 0.
+    shifts: [f64; 2],
+    u: f64,
+    v: f64,
+    /// `∂ᵐ⁺ⁿ ln p / ∂aᵐ∂bⁿ` for `m + n ≥ 2`.
+    slopes: [[f64; ORDERS]; ORDERS],
+}
+
+impl Scores {
+    /// As far as derivatives of that order need them.
+    fn at(m: u32, n: u32, a: f64, b: f64, x: f64, y: f64) -> Scores {
+        let mut slopes = [[0.0; ORDERS]; ORDERS];
+        if m + n == 0 {
+            return Scores { shifts: [0.0; 2], u: 0.0, v: 0.0, slopes };
+        }
+        // ψ⁽ᵏ⁾(a + b) - ψ⁽ᵏ⁾(a), or with a + 1 for the second a.
+        let rise = |k: u32, a: f64, b: f64| {
+            if a < 1.0 {
+                polygamma(k, a + b) - polygamma(k, a + 1.0)
+            } else {
+                polygamma_rise(k, a, b)
+            }
+        };
+        let order = (m + n) as usize;
+        for i in 2..=order {
+            let k = i as u32 - 1;
+            slopes[i][0] = rise(k, a, b);
+            slopes[0][i] = rise(k, b, a);
+            let mixed = polygamma(k, a + b);
+            (1..i).for_each(|j| slopes[i - j][j] = mixed);
+        }
+        let ln_x = if x < 0.5 { log(x) } else { log1p(-y) };
+        let ln_y = if y < 0.5 { log(y) } else { log1p(-x) };
+        let shifts = [a, b].map(|a| if a < 1.0 { 1.0 / a } else { 0.0 });
+        Scores { shifts, u: ln_x + rise(0, a, b), v: ln_y + rise(0, b, a), slopes }
+    }
+
+    /// Those of a and b exchanged.
+    fn mirrored(self) -> Scores {
+        let mut slopes = [[0.0; ORDERS]; ORDERS];
+        for (i, row) in slopes.iter_mut().enumerate() {
+            row.iter_mut().enumerate().for_each(|(j, slope)| *slope = self.slopes[j][i]);
+        }
+        let [a, b] = self.shifts;
+        Scores { shifts: [b, a], u: self.v, v: self.u, slopes }
+    }
+
+    /// The derivative of the density over the density, where the scores are u and v. From the derivatives
+    /// W of the density over a and b by the product rule: a b W of order (m, n) has the derivatives
+    /// `W(m, n) + m/a W(m - 1, n) + n/b W(m, n - 1) + m n / (a b) W(m - 1, n - 1)`, times a b.
+    fn weight(&self, m: u32, n: u32, u: f64, v: f64) -> f64 {
+        let [a, b] = self.shifts;
+        match (m, n) {
+            (0, 0) => return 1.0,
+            (1, 0) => return u + a,
+            (0, 1) => return v + b,
+            _ => {}
+        }
+        let w = self.bell(m as usize, n as usize, u, v);
+        let (i, j) = (m as usize, n as usize);
+        let mut sum = w[i][j];
+        if m > 0 && a > 0.0 {
+            sum += f64::from(m) * a * w[i - 1][j];
+        }
+        if n > 0 && b > 0.0 {
+            sum += f64::from(n) * b * w[i][j - 1];
+        }
+        if m > 0 && n > 0 && a > 0.0 && b > 0.0 {
+            sum += f64::from(m * n) * (a * b) * w[i - 1][j - 1];
+        }
+        sum
+    }
+
+    /// The complete Bell polynomials up to that order, by
+    /// `W(i + 1, j) = Σ binom(i, k) binom(j, l) W(i - k, j - l) slope(k + 1, l)`.
+    fn bell(&self, m: usize, n: usize, u: f64, v: f64) -> [[f64; ORDERS]; ORDERS] {
+        let slope = |i: usize, j: usize| match (i, j) {
+            (1, 0) => u,
+            (0, 1) => v,
+            _ => self.slopes[i][j],
+        };
+        let mut w = [[0.0; ORDERS]; ORDERS];
+        w[0][0] = 1.0;
+        for i in 0..=m {
+            for j in 0..=n {
+                w[i][j] = match (i, j) {
+                    (0, 0) => 1.0,
+                    (0, _) => {
+                        (0..j).map(|l| BINOMIAL[j - 1][l] * w[0][j - 1 - l] * slope(0, l + 1)).sum()
+                    }
+                    _ => {
+                        let mut sum = 0.0;
+                        for k in 0..i {
+                            for l in 0..=j {
+                                sum += BINOMIAL[i - 1][k]
+                                    * BINOMIAL[j][l]
+                                    * w[i - 1 - k][j - l]
+                                    * slope(k + 1, l);
+                            }
+                        }
+                        sum
+                    }
+                };
+            }
+        }
+        w
+    }
+}
+
+/// Pascal's triangle.
+const BINOMIAL: [[f64; ORDERS]; ORDERS] = [
+    [1.0, 0.0, 0.0, 0.0, 0.0],
+    [1.0, 1.0, 0.0, 0.0, 0.0],
+    [1.0, 2.0, 1.0, 0.0, 0.0],
+    [1.0, 3.0, 3.0, 1.0, 0.0],
+    [1.0, 4.0, 6.0, 4.0, 1.0],
+];
+
+/// `∫₀ˣ ∂ᵐ⁺ⁿp/∂aᵐ∂bⁿ dt`, for x on the left of the density's weight.
+fn below(m: u32, n: u32, a: f64, b: f64, x: f64, y: f64, scores: &Scores) -> f64 {
+    let odds = x / y;
+    // The logarithm of the integrand falls at this rate first, and then ever faster for b > 1.
+    let rate = (x - difference(a, b, x, y)) / y;
+    let curvature = (b - 1.0).max(0.0) * x / y / y;
+    // 1 - t is 0 at s = ln x, beside the line.
+    let singular = if x < 0.5 { log(x) } else { log1p(-y) };
+    let scale = (1.0 / rate.max(curvature.sqrt())).min(-singular);
+    let integrand = |s: f64| {
+        let z = -expm1(-s) * odds;
+        let log = log1p(z);
+        let power = if b < 1.0 {
+            -a * s + (b - 1.0) * log
+        } else {
+            -rate * s - (b - 1.0) * (odds * exp_excess(s) + log_excess(z))
+        };
+        exp(power) * scores.weight(m, n, scores.u - s, scores.v + log)
+    };
+    front(a, b, x, y) / y * half_line(scale, integrand)
+}
+
+/// For x so small that `(1 - t)ᵇ⁻¹` is 1: the derivative of `xᵃ Γ(a + b) / (Γ(a + 1) Γ(b))`.
+fn power(m: u32, n: u32, a: f64, b: f64, x: f64) -> f64 {
+    let mut scores = Scores::at(m, n, a, b, x, 1.0);
+    // Γ(a + 1) for Γ(a)
+    if m > 0 {
+        scores.shifts[0] = 0.0;
+        scores.u = log(x) + polygamma(0, a + b) - polygamma(0, a + 1.0);
+        for i in 2..=m as usize {
+            let k = i as u32 - 1;
+            scores.slopes[i][0] = polygamma(k, a + b) - polygamma(k, a + 1.0);
+        }
+    }
+    front(a, b, x, 1.0) / a * scores.weight(m, n, scores.u, scores.v)
+}

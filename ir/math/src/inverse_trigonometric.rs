@@ -1,0 +1,214 @@
+//! The inverses of sine, cosine and tangent.
+//!
+//! Of the tangent a polynomial in `t²` for `|t| ≤ 1`; beyond, `atan x = ±π/2 - atan(1/x)`. Of sine and cosine a polynomial
+//! for `|x| ≤ ½`; beyond, by half the angle, `acos x = 2 asin √((1 - x)/2)`. Polynomials are fitted with the weight that
+//! their error has in the result.
+
+use super::number::{Coefficients, Constant, Format, Number, series};
+use super::vector_math::Parted;
+use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
+
+/// π/2 as a number and what that lacks.
+const HALF_PI: [Constant; 2] = [
+    Constant(FRAC_PI_2, std::f32::consts::FRAC_PI_2),
+    Constant(6.123_233_995_736_766e-17, -4.371_139e-8),
+];
+/// `(atan t / t - 1) / t²` in `t²`, up to 1.
+const ATAN: Coefficients = Coefficients(
+    &[
+        -0.333_333_333_333_330_7,
+        0.199_999_999_999_518_45,
+        -0.142_857_142_825_898_62,
+        0.111_111_110_073_112_07,
+        -0.090_909_070_063_589_23,
+        0.076_922_798_663_306_84,
+        -0.066_664_042_146_188,
+        0.058_805_284_997_643_29,
+        -0.052_535_208_488_594_366,
+        0.047_223_282_005_847_36,
+        -0.042_191_911_543_953_25,
+        0.036_642_105_558_898_81,
+        -0.029_904_100_536_875_713,
+        0.021_985_085_624_888_736,
+        -0.013_900_729_157_092_532,
+        0.007_196_593_906_060_796,
+        -0.002_884_952_691_449_236,
+        0.000_831_330_214_200_056_2,
+        -0.000_152_161_987_192_782_65,
+        1.322_512_813_635_115_7e-5,
+    ],
+    &[
+        -0.333_333,
+        0.199_985_34,
+        -0.142_641_13,
+        0.109_516_09,
+        -0.084_019_78,
+        0.057_935_09,
+        -0.031_157_508,
+        0.010_904_571,
+        -0.001_791_537_7,
+    ],
+);
+/// `(asin t / t - 1) / t²` in `t²`, up to 1/4.
+const ASIN: Coefficients = Coefficients(
+    &[
+        0.166_666_666_666_667_6,
+        0.074_999_999_999_709_72,
+        0.044_642_857_174_515_56,
+        0.030_381_942_710_525_165,
+        0.022_372_214_939_438_046,
+        0.017_351_612_594_100_802,
+        0.013_980_815_503_988_778,
+        0.011_398_944_441_370_356,
+        0.010_780_102_433_274_13,
+        0.003_706_907_348_585_78,
+        0.021_706_336_197_849_077,
+        -0.020_997_575_525_929_207,
+        0.032_627_722_557_985_996,
+    ],
+    &[0.166_667_54, 0.074_952_7, 0.045_472_946, 0.024_168_987, 0.042_181_39],
+);
+
+/// A polynomial by Horner's rule alone: where signs alternate, the even and the odd powers by themselves are larger than
+/// their sum, and so are their errors.
+#[inline(always)]
+fn one_by_one<N: Number>(of: Coefficients, x: N) -> N {
+    let c = N::Float::coefficients(of);
+    let (last, rest) = (c[c.len() - 1], &c[..c.len() - 1]);
+    rest.iter().rev().fold(N::of(last), |sum, c| sum.fma(x, N::of(*c)))
+}
+
+/// [`atan`]
+pub struct Atan;
+
+impl Parted for Atan {
+    #[inline(always)]
+    fn inside<N: Number>(_: N) -> N::Mask {
+        N::always(true)
+    }
+
+    #[inline(always)]
+    fn straight<N: Number>(x: N) -> N {
+        let one = N::of(N::Float::ONE);
+        let a = x.abs();
+        let far = a.gt(one);
+        let t = N::pick(far, -(one / a), a);
+        let square = t * t;
+        let rest = (t * square) * one_by_one(ATAN, square);
+        let zero = N::of(N::Float::ZERO);
+        let [first, second] = HALF_PI.map(|c| N::pick(far, N::constant(c), zero));
+        // The first sum is exact near 1, where the result is small.
+        ((first + t) + (rest + second)).copysign(x)
+    }
+
+    fn beyond(x: f64) -> f64 {
+        Self::straight(x)
+    }
+}
+
+/// The angle between -π/2 and π/2 whose tangent is `x`, within 1.5 ulp.
+///
+/// Domain: all reals, odd. `atan(±0) = ±0`, `atan(±∞) = ±π/2`, NaN for NaN.
+#[must_use]
+pub fn atan(x: f64) -> f64 {
+    Atan::here(x)
+}
+
+/// The angle of the point `(x, y)`, between -π and π, within 2.5 ulp.
+///
+/// Domain: the plane, with the signs of zeros as in C; NaN if either is NaN.
+#[must_use]
+pub fn atan2(y: f64, x: f64) -> f64 {
+    if x.is_nan() || y.is_nan() {
+        return f64::NAN;
+    }
+    let (a, b) = (y.abs(), x.abs());
+    // Between 0 and π/2: of equal ones, infinities and zeros among them, there is no quotient to take.
+    let angle = match a.partial_cmp(&b) {
+        _ if a == 0.0 => 0.0,
+        _ if b == 0.0 => return FRAC_PI_2.copysign(y),
+        Some(std::cmp::Ordering::Equal) => FRAC_PI_4,
+        _ => atan(a / b),
+    };
+    let angle = if x.is_sign_negative() { PI - (angle - PI_LACKS) } else { angle };
+    angle.copysign(y)
+}
+
+/// What the float π lacks.
+const PI_LACKS: f64 = 1.224_646_799_147_353_2e-16;
+
+/// Half the angle where that is large: a number up to ½, and what its inverse sine is more.
+#[inline(always)]
+fn halved<N: Number>(x: N) -> (N::Mask, N, N) {
+    let (half, a) = (N::of(N::Float::HALF), x.abs());
+    let far = a.gt(half);
+    let square = N::pick(far, half * (N::of(N::Float::ONE) - a), a * a);
+    let t = N::pick(far, square.sqrt(), a);
+    (far, t, (t * square) * series(ASIN, square))
+}
+
+/// [`asin`]
+pub struct Asin;
+
+impl Parted for Asin {
+    #[inline(always)]
+    fn inside<N: Number>(_: N) -> N::Mask {
+        N::always(true)
+    }
+
+    #[inline(always)]
+    fn straight<N: Number>(x: N) -> N {
+        let (far, t, rest) = halved(x);
+        let two = N::of(N::Float::TWO);
+        let [half_pi, lacks] = HALF_PI.map(N::constant);
+        // The first difference is exact near ½, where the result is small.
+        let by_half = (half_pi - two * t) - (two * rest - lacks);
+        N::pick(far, by_half, t + rest).copysign(x)
+    }
+
+    fn beyond(x: f64) -> f64 {
+        Self::straight(x)
+    }
+}
+
+/// The angle between -π/2 and π/2 whose sine is `x`, within 2.1 ulp.
+///
+/// Domain: `[-1, 1]`, odd. `asin(±0) = ±0`, NaN outside and for NaN.
+#[must_use]
+pub fn asin(x: f64) -> f64 {
+    Asin::here(x)
+}
+
+/// [`acos`]
+pub struct Acos;
+
+impl Parted for Acos {
+    #[inline(always)]
+    fn inside<N: Number>(_: N) -> N::Mask {
+        N::always(true)
+    }
+
+    #[inline(always)]
+    fn straight<N: Number>(x: N) -> N {
+        let two = N::of(N::Float::TWO);
+        let (far, t, rest) = halved(x);
+        let y = t + rest;
+        let [half_pi, lacks] = HALF_PI.map(N::constant);
+        // Of -|x|, twice π/2 less.
+        let negative = two * (half_pi - (y - lacks));
+        let by_half = N::pick(x.lt(N::of(N::Float::ZERO)), negative, two * y);
+        N::pick(far, by_half, half_pi - (y.copysign(x) - lacks))
+    }
+
+    fn beyond(x: f64) -> f64 {
+        Self::straight(x)
+    }
+}
+
+/// The angle between 0 and π whose cosine is `x`, within 1.2 ulp.
+///
+/// Domain: `[-1, 1]`. `acos(1) = 0`, `acos(-1) = π`, NaN outside and for NaN.
+#[must_use]
+pub fn acos(x: f64) -> f64 {
+    Acos::here(x)
+}

@@ -1,0 +1,81 @@
+//! Numerics that the standard library lacks: the special functions and a few elementary ones.
+//!
+//! These are the meanings of library functions in the scalar table (`tapeloom_ir::prim::scalar`): the
+//! interpreter and generated code both call them. Those that programs spend their time in are written so that
+//! eight arguments are no dearer than two ([`vector_math`]), and give the same bits on every machine. Other functions
+//! whose `std` form already has the wanted meaning (`f64::tan`, `f64::powf`, ...) are not repeated here, and
+//! arithmetic that needs no library (extremes, remainders, integer powers) is defined by `tapeloom_ir::Code`.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`number`] | what a source computes with |
+//! | [`vector_math`] | how a function takes eight arguments at once |
+//! | [`record`] | the operations of a function as a list |
+//! | [`exponential`] | the exponential, the logistic, the hyperbolic tangent and secant |
+//! | [`logarithm`] | the logarithm, of sums and of sums of exponentials |
+//! | [`trigonometric`] | sine and cosine |
+//! | [`elementary`] | roots and the inverse hyperbolic functions |
+//! | [`mod@erf`] | the error function, its complement, their inverses, the normal distribution |
+//! | [`gamma`] | log-gamma, digamma and every further derivative of them |
+//! | [`incomplete_gamma`], [`incomplete_beta`] | the incomplete gamma and beta functions, with derivatives in their parameters |
+//! | [`exponential_integral`] | Eₙ and Ei |
+//! | [`bessel`] | Bessel functions of integer order |
+//! | [`mod@zeta`] | Hurwitz's zeta function, with derivatives in s |
+//! | [`mod@spence`] | the dilogarithm |
+//! | [`mod@nextafter`] | the neighbouring float |
+//!
+//! # Conventions
+//!
+//! * Every function is a plain `fn name(x: f64) -> f64` and never panics: an argument outside the
+//!   domain gives NaN. The table wraps it as `extern "C"`. One with a source ([`Parted`]) is computed in f32 for f32, within
+//!   2.1 ulp; of any other the f64 result is rounded once, which leaves that within about 0.5 ulp. Edge values agree.
+//! * Where several conventions exist (what `digamma` returns at a pole) the choice is the one that
+//!   [JAX](https://docs.jax.dev) makes, so that programs ported from it keep their results.
+//! * "ulp" in the documentation is the distance between neighbouring floats at the result; the
+//!   figures were measured against values of 40 digits.
+
+pub mod bessel;
+pub mod elementary;
+pub mod erf;
+#[doc(hidden)]
+pub mod excess;
+pub mod exponential;
+pub mod exponential_integral;
+#[doc(hidden)]
+pub mod fault;
+pub mod gamma;
+#[doc(hidden)]
+pub mod half_line;
+pub mod hyperbolic;
+pub mod incomplete_beta;
+pub mod incomplete_gamma;
+pub mod inverse_trigonometric;
+pub mod isa;
+pub mod logarithm;
+pub mod nextafter;
+pub mod number;
+pub mod record;
+mod series;
+pub mod spence;
+pub mod trigonometric;
+pub mod vector_math;
+pub mod zeta;
+
+pub use bessel::*;
+pub use elementary::*;
+pub use erf::*;
+pub use exponential::*;
+pub use exponential_integral::*;
+pub use gamma::*;
+pub use hyperbolic::*;
+pub use incomplete_beta::*;
+pub use incomplete_gamma::*;
+pub use inverse_trigonometric::*;
+pub use logarithm::*;
+pub use nextafter::*;
+pub use number::{Coefficients, Constant, Format, Number};
+pub use record::{Noted, Operation, Recording};
+pub use spence::*;
+pub use trigonometric::*;
+pub use vector_math::{EIGHT, Eight, Parted};
+pub use zeta::*;

@@ -1,0 +1,303 @@
+//! The logarithm and what is made of it.
+//!
+//! `x = 2ᵏ(1 + f)` with `√½ ≤ 1 + f < √2`, and `ln x = k ln 2 + ln(1 + f)`. Of the latter, in f64, the series of
+//! `2 artanh s`, `s = f / (2 + f)`, in `z = s²`: ten terms, as `|s| < 0.172`. What is large in it is exact:
+//!
+//! ```text
+//! ln(1 + f) = 2s + s R(z) = f - s f + s R(z) = f - (f²/2 - s (f²/2 + R(z)))
+//! ```
+//!
+//! In f32 a polynomial at Chebyshev's points: `ln(1 + f) = f - (f²/2 - f³ P(f))`.
+
+use super::exponential::{Exp, LN2_HIGH, LN2_LOW, exp};
+use super::number::{Coefficients, Constant, Format, Number, series};
+use super::vector_math::Parted;
+
+/// √½, rounded so that few bits are in the fraction.
+const ROOT: Constant = Constant(f64::from_bits(0x3fe6_a09e_0000_0000), f32::from_bits(0x3f35_0000));
+/// The exponent of 1, as it is kept, and 2 to the number of bits of the fraction.
+const WHOLE_AND_BIAS: Constant =
+    Constant(f64::WHOLE + f64::BIAS as f64, f32::WHOLE + f32::BIAS as f32);
+/// What the bits of `√½` lack of those of 1.
+const ABOVE_ROOT: Constant = Constant(
+    f64::from_bits(1f64.to_bits() - ROOT.0.to_bits()),
+    f32::from_bits(1f32.to_bits() - ROOT.1.to_bits()),
+);
+/// `2/3, 2/5, 2/7, …` in s², or P.
+const LOG: Coefficients = Coefficients(
+    &{
+        let (mut c, mut i) = ([0.0; 10], 0);
+        while i < 10 {
+            c[i] = 2.0 / (2 * i + 3) as f64;
+            i += 1;
+        }
+        c
+    },
+    &[
+        0.333_333_3,
+        -0.250_003_07,
+        0.200_010_48,
+        -0.166_412_47,
+        0.142_143_56,
+        -0.129_984_9,
+        0.126_237_39,
+        -0.079_036_44,
+    ],
+);
+/// 1 / ln 2 as a number and what that lacks.
+const LOG2_E_PIECES: [Constant; 2] = [
+    Constant(f64::from_bits(0x3ff7_1547_652b_82fe), f32::from_bits(0x3fb8_aa3b)),
+    Constant(f64::from_bits(0x3c77_77d0_ffda_0d24), f32::from_bits(0x32a5_7060)),
+];
+/// 1 / ln 10, likewise.
+const LOG10_E_PIECES: [Constant; 2] = [
+    Constant(f64::from_bits(0x3fdb_cb7b_1526_e50e), f32::from_bits(0x3ede_5bd9)),
+    Constant(f64::from_bits(0x3c69_5355_baaa_fad3), f32::from_bits(0xb22d_91af)),
+];
+/// log₁₀ 2: of so few bits that products with `k` are exact, and the rest.
+const LOG10_2_PIECES: [Constant; 2] = [
+    Constant(f64::from_bits(0x3fd3_4413_509f_6000), f32::from_bits(0x3e9a_2000)),
+    Constant(f64::from_bits(0x3d59_fef3_11f1_2b36), f32::from_bits(0x369a_84fc)),
+];
+
+/// `ln x = k ln 2 + f - (half - small)`, of a normal number; `small` has the low part of `k ln 2` if that is not 0.
+struct Parts<N> {
+    k: N,
+    f: N,
+    half: N,
+    small: N,
+}
+
+#[inline(always)]
+fn parts<N: Number>(x: N, low: impl FnOnce(N) -> N) -> Parts<N> {
+    let bits = N::Float::FRACTION;
+    // In steps of 2 from √½ on; the exponent of a number becomes one by way of the bits of 2⁵².
+    let steps = x.plus_bits(N::constant(ABOVE_ROOT));
+    let whole = steps.shift_right(bits).or_bits(N::of(N::Float::WHOLE));
+    let k = whole - N::constant(WHOLE_AND_BIAS);
+    let fraction = steps.and_bits(N::of_bits((1 << bits) - 1)).plus_bits(N::constant(ROOT));
+    let f = fraction - N::of(N::Float::ONE);
+    let half = N::of(N::Float::HALF) * f * f;
+    let low = low(k);
+    let small = if N::Float::IS_F64 {
+        let s = f / (N::of(N::Float::TWO) + f);
+        let z = s * s;
+        s.fma(z.fma(series(LOG, z), half), low)
+    } else {
+        (f * f * f).fma(series(LOG, f), low)
+    };
+    Parts { k, f, half, small }
+}
+
+/// `ln x + c`, of a normal number; of `c` that is small beside it.
+#[inline(always)]
+fn sum<N: Number>(x: N, c: N) -> N {
+    let Parts { k, f, half, small } = parts(x, |k| k.fma(N::constant(LN2_LOW), c));
+    k.fma(N::constant(LN2_HIGH), f - (half - small))
+}
+
+/// `k c + d ln(1 + f)`, each constant in two pieces, the first of `c` of so few bits that the product is exact.
+#[inline(always)]
+fn to_base<N: Number>(x: N, c: [Constant; 2], d: [Constant; 2]) -> N {
+    let Parts { k, f, half, small } = parts(x, |_| N::of(N::Float::ZERO));
+    let ([c, c_low], [d, d_low]) = (c.map(N::constant), d.map(N::constant));
+    // ln(1 + f) = high + low
+    let high = f - half;
+    let low = ((f - high) - half) + small;
+    let product = high * d;
+    let rest = high.fma(d, -product) + high.fma(d_low, low * d);
+    let first = k * c;
+    let sum = first + product;
+    sum + (((first - sum) + product) + k.fma(c_low, rest))
+}
+
+/// [`log`]
+pub struct Log;
+
+/// Positive and normal.
+#[inline(always)]
+fn is_normal<N: Number>(x: N) -> N::Mask {
+    N::of(N::Float::LEAST).le(x) & x.le(N::of(N::Float::LARGEST))
+}
+
+impl Parted for Log {
+    /// 0 too, of which data of counts and of probabilities are full.
+    #[inline(always)]
+    fn inside<N: Number>(x: N) -> N::Mask {
+        is_normal(x) | x.same(N::of(N::Float::ZERO))
+    }
+
+    #[inline(always)]
+    fn straight<N: Number>(x: N) -> N {
+        let zero = N::of(N::Float::ZERO);
+        N::pick(x.same(zero), -N::of(N::Float::INFINITY), sum(x, zero))
+    }
+
+    fn beyond(x: f64) -> f64 {
+        beyond(x, |x| sum(x * SCALE.0, -SCALE.1 * LN2_LOW.0) - SCALE.1 * LN2_HIGH.0)
+    }
+}
+
+/// `ln x`, within 1 ulp.
+///
+/// Domain: `[0, +∞]`. -∞ at ±0, +∞ at +∞, NaN below zero and for NaN.
+#[must_use]
+pub fn log(x: f64) -> f64 {
+    Log::here(x)
+}
+
+/// What a subnormal number is multiplied with, and the exponent of that.
+const SCALE: (f64, f64) = ((1u64 << 54) as f64, 54.0);
+
+/// The logarithm beyond normal numbers, of which `scaled` is that of a subnormal one.
+fn beyond(x: f64, scaled: impl FnOnce(f64) -> f64) -> f64 {
+    if x == 0.0 {
+        f64::NEG_INFINITY
+    } else if x > 0.0 && x < f64::INFINITY {
+        scaled(x)
+    } else if x > 0.0 {
+        x
+    } else {
+        f64::NAN
+    }
+}
+
+/// [`log2`]
+pub struct Log2;
+
+impl Parted for Log2 {
+    #[inline(always)]
+    fn inside<N: Number>(x: N) -> N::Mask {
+        is_normal(x)
+    }
+
+    #[inline(always)]
+    fn straight<N: Number>(x: N) -> N {
+        to_base(x, [Constant(1.0, 1.0), Constant(0.0, 0.0)], LOG2_E_PIECES)
+    }
+
+    fn beyond(x: f64) -> f64 {
+        beyond(x, |x| Self::straight(x * SCALE.0) - SCALE.1)
+    }
+}
+
+/// `log₂ x`, within 1 ulp; exact for powers of two.
+///
+/// Domain: `[0, +∞]`. -∞ at ±0, +∞ at +∞, NaN below zero and for NaN.
+#[must_use]
+pub fn log2(x: f64) -> f64 {
+    Log2::here(x)
+}
+
+/// [`log10`]
+pub struct Log10;
+
+impl Parted for Log10 {
+    #[inline(always)]
+    fn inside<N: Number>(x: N) -> N::Mask {
+        is_normal(x)
+    }
+
+    #[inline(always)]
+    fn straight<N: Number>(x: N) -> N {
+        to_base(x, LOG10_2_PIECES, LOG10_E_PIECES)
+    }
+
+    fn beyond(x: f64) -> f64 {
+        // log₁₀(2⁵⁴) is subtracted as its two pieces.
+        let [high, low] = LOG10_2_PIECES.map(|c| c.0);
+        let less = |x: f64| (Self::straight(x * SCALE.0) - SCALE.1 * high) - SCALE.1 * low;
+        beyond(x, less)
+    }
+}
+
+/// `log₁₀ x`, within 1 ulp; exact for powers of ten that are numbers.
+///
+/// Domain: `[0, +∞]`. -∞ at ±0, +∞ at +∞, NaN below zero and for NaN.
+#[must_use]
+pub fn log10(x: f64) -> f64 {
+    Log10::here(x)
+}
+
+/// `ln(1 + x + x_low)`, of `x > -1` and what rounding it lost.
+#[inline(always)]
+pub(super) fn log1p_of_sum<N: Number>(x: N, x_low: N) -> N {
+    // ln(1 + x) = ln u + ln(1 + lost/u), where u is 1 + x rounded.
+    let (one, two) = (N::of(N::Float::ONE), N::of(N::Float::TWO));
+    let u = one + x;
+    let lost = N::pick(u.gt(two), one - (u - x), x - (u - one));
+    sum(u, (lost + x_low) / u)
+}
+
+/// [`log1p`]
+pub struct Log1p;
+
+impl Parted for Log1p {
+    #[inline(always)]
+    fn inside<N: Number>(x: N) -> N::Mask {
+        (-N::of(N::Float::ONE)).lt(x) & x.lt(N::of(N::Float::LARGEST))
+    }
+
+    #[inline(always)]
+    fn straight<N: Number>(x: N) -> N {
+        log1p_of_sum(x, N::of(N::Float::ZERO)).copysign(x)
+    }
+
+    fn beyond(x: f64) -> f64 {
+        // What one more is, if it is a number, is as large.
+        log(1.0 + x)
+    }
+}
+
+/// `ln(1 + x)`, within 1 ulp, near 0 as well.
+///
+/// Domain: `[-1, +∞]`. `log1p(±0) = ±0`, -∞ at -1, +∞ at +∞, NaN below -1 and for NaN.
+#[must_use]
+pub fn log1p(x: f64) -> f64 {
+    Log1p::here(x)
+}
+
+/// [`softplus`]
+pub struct Softplus;
+
+impl Parted for Softplus {
+    #[inline(always)]
+    fn inside<N: Number>(x: N) -> N::Mask {
+        Exp::inside(-x.abs())
+    }
+
+    #[inline(always)]
+    fn straight<N: Number>(x: N) -> N {
+        let zero = N::of(N::Float::ZERO);
+        N::pick(x.gt(zero), x, zero) + Log1p::straight(Exp::straight(-x.abs()))
+    }
+
+    fn beyond(x: f64) -> f64 {
+        logaddexp(x, 0.0)
+    }
+}
+
+/// `ln(1 + eˣ)`, within 2 ulp.
+///
+/// Domain: all reals. 0 at -∞, +∞ at +∞, NaN for NaN.
+#[must_use]
+pub fn softplus(x: f64) -> f64 {
+    Softplus::here(x)
+}
+
+/// `ln(eˣ + eʸ)`, which is the larger operand and what the smaller adds to it.
+///
+/// Domain: all pairs of reals; +∞ if one is +∞, the other operand if one is -∞, NaN if one is NaN.
+/// Within 2 ulp where the result has the sign of the larger operand; where it passes through 0 the
+/// terms cancel, and the error is that small compared with them.
+#[must_use]
+pub fn logaddexp(x: f64, y: f64) -> f64 {
+    if x == y {
+        // Infinities of one sign must not meet in a difference.
+        return x + std::f64::consts::LN_2;
+    }
+    let off = (x - y).abs();
+    // The larger one; NaN if either is.
+    let most = if off.is_nan() { off } else { x.max(y) };
+    most + log1p(exp(-off))
+}

@@ -1,0 +1,30 @@
+//! The neighbouring float: C's `nextafter`, which steps through the representation of numbers.
+//!
+//! It depends on the width, so it is the one function here with an f32 form of its own. Source: IEEE
+//! 754-2019 for the steps, C for the edge values.
+
+/// Defines the function for one width.
+macro_rules! nextafter {
+    ($name:ident, $t:ty) => {
+        /// The float next to `x` in the direction of `y`.
+        ///
+        /// `y` itself where both are equal, so `nextafter(0.0, -0.0) = -0.0`; from
+        /// either zero a step leads to the smallest subnormal of the sign of `y`;
+        /// from the largest finite value a step outwards leads to ∞, and from ∞ a
+        /// step inwards leads back. NaN if either argument is.
+        #[must_use]
+        pub fn $name(x: $t, y: $t) -> $t {
+            if x == y {
+                y
+            } else if x < y {
+                x.next_up()
+            } else if x > y {
+                x.next_down()
+            } else {
+                x + y // At least one is NaN, and so is the sum.
+            }
+        }
+    };
+}
+nextafter!(nextafter, f64);
+nextafter!(nextafter_f32, f32);

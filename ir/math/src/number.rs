@@ -1,0 +1,281 @@
+//! What the source of a function computes with: floats of this machine, or a recording of what is done.
+//!
+//! A function of the scalar table is written once, for any [`Number`]: of f64 and f32 it is plain arithmetic, which the
+//! compiler puts into vectors where eight arguments come together ([`vector_math`](super::vector_math)); of
+//! [`Recorded`](super::record::Recorded) numbers it is the list of its operations ([`record`](super::record)), from which
+//! wide code is made. Each operation rounds by itself (IEEE 754), so that all of them give the same bits.
+//!
+//! ```
+//! use tapeloom_math::Number;
+//! fn square_plus_one<N: Number<Float = f64>>(x: N) -> N {
+//!     x.fma(x, N::of(1.0))
+//! }
+//! assert_eq!(square_plus_one(3.0), 10.0);
+//! ```
+
+use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
+
+/// A float, or what stands for one.
+///
+/// Operations on bits take and give numbers: the bits of a number are the number. `of` is a constant.
+pub trait Number:
+    Copy
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+    + Neg<Output = Self>
+{
+    /// The float.
+    type Float: Format;
+    /// The truth of a comparison.
+    type Mask: Copy
+        + BitAnd<Output = Self::Mask>
+        + BitOr<Output = Self::Mask>
+        + Not<Output = Self::Mask>;
+
+    /// A constant.
+    fn of(x: Self::Float) -> Self;
+    /// A constant that is not the same number in every format.
+    #[must_use]
+    fn constant(c: Constant) -> Self {
+        Self::of(Self::Float::either(c.0, c.1))
+    }
+    /// The number of those bits: for f32 the lower half.
+    fn of_bits(bits: u64) -> Self;
+    /// `self * y + z`, rounded once.
+    #[must_use]
+    fn fma(self, y: Self, z: Self) -> Self;
+    /// The square root.
+    #[must_use]
+    fn sqrt(self) -> Self;
+    /// Without its sign.
+    #[must_use]
+    fn abs(self) -> Self;
+    /// With the sign of another.
+    #[must_use]
+    fn copysign(self, sign: Self) -> Self;
+    /// `self < y`; false of nan, as are the others.
+    fn lt(self, y: Self) -> Self::Mask;
+    /// `self <= y`
+    fn le(self, y: Self) -> Self::Mask;
+    /// `self == y`
+    fn same(self, y: Self) -> Self::Mask;
+    /// Always, or never.
+    fn always(holds: bool) -> Self::Mask;
+    /// `mask ? x : y`; both are computed.
+    fn pick(mask: Self::Mask, x: Self, y: Self) -> Self;
+    /// The sum of the bits as whole numbers; wraps.
+    #[must_use]
+    fn plus_bits(self, y: Self) -> Self;
+    /// Bits that both have.
+    #[must_use]
+    fn and_bits(self, y: Self) -> Self;
+    /// Bits that one has.
+    #[must_use]
+    fn or_bits(self, y: Self) -> Self;
+    /// Bits that one of them has.
+    #[must_use]
+    fn xor_bits(self, y: Self) -> Self;
+    /// The bits moved up.
+    #[must_use]
+    fn shift_left(self, by: u32) -> Self;
+    /// The bits moved down.
+    #[must_use]
+    fn shift_right(self, by: u32) -> Self;
+
+    /// `self > y`
+    fn gt(self, y: Self) -> Self::Mask {
+        y.lt(self)
+    }
+}
+
+/// A constant of a source as f64, and as f32.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Constant(pub f64, pub f32);
+
+/// Coefficients of a polynomial, lowest powers first, for f64, and for f32, where fewer are enough.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Coefficients(pub &'static [f64], pub &'static [f32]);
+
+/// A float of this machine, with what sources need to know of it.
+pub trait Format: Number<Float = Self, Mask = bool> + 'static {
+    /// Bits of the fraction.
+    const FRACTION: u32;
+    /// The place of the sign among the bits.
+    const SIGN_BIT: u32;
+    /// The exponent of 1, as it is kept.
+    const BIAS: u64;
+    /// Added to a number below 2^(FRACTION - 1) it leaves no bits for fractions, and the whole number in the lowest ones.
+    const ROUND: Self;
+    /// 2 to the number of bits of the fraction.
+    const WHOLE: Self;
+    /// 0.
+    const ZERO: Self;
+    /// 0.5, 1, 2.
+    const HALF: Self;
+    /// See [`Format::HALF`].
+    const ONE: Self;
+    /// See [`Format::HALF`].
+    const TWO: Self;
+    /// ∞.
+    const INFINITY: Self;
+    /// The least normal number,
+    const LEAST: Self;
+    /// and the largest.
+    const LARGEST: Self;
+    /// Whether this is f64.
+    const IS_F64: bool;
+
+    /// The one of this format.
+    fn either(wide: f64, narrow: f32) -> Self;
+    /// Those of this format.
+    fn coefficients(of: Coefficients) -> &'static [Self];
+}
+
+macro_rules! format {
+    ($float:ident, $bits:ident, $fraction:literal, ($wide:pat, $narrow:pat) => $own:ident) => {
+        impl Format for $float {
+            const FRACTION: u32 = $fraction;
+            const SIGN_BIT: u32 = $bits::BITS - 1;
+            const BIAS: u64 = (1 << ($bits::BITS - 2 - $fraction)) - 1;
+            const ROUND: $float = 1.5 * (1u64 << $fraction) as $float;
+            const WHOLE: $float = (1u64 << $fraction) as $float;
+            const ZERO: $float = 0.0;
+            const HALF: $float = 0.5;
+            const ONE: $float = 1.0;
+            const TWO: $float = 2.0;
+            const INFINITY: $float = $float::INFINITY;
+            const LEAST: $float = $float::MIN_POSITIVE;
+            const LARGEST: $float = $float::MAX;
+            const IS_F64: bool = $fraction == 52;
+
+            #[inline(always)]
+            fn either($wide: f64, $narrow: f32) -> $float {
+                $own
+            }
+            #[inline(always)]
+            fn coefficients(Coefficients($wide, $narrow): Coefficients) -> &'static [$float] {
+                $own
+            }
+        }
+
+        impl Number for $float {
+            type Float = $float;
+            type Mask = bool;
+
+            #[inline(always)]
+            fn of(x: $float) -> $float {
+                x
+            }
+            #[inline(always)]
+            fn of_bits(bits: u64) -> $float {
+                $float::from_bits(bits as $bits)
+            }
+            #[inline(always)]
+            fn fma(self, y: $float, z: $float) -> $float {
+                self.mul_add(y, z)
+            }
+            #[inline(always)]
+            fn sqrt(self) -> $float {
+                $float::sqrt(self)
+            }
+            #[inline(always)]
+            fn abs(self) -> $float {
+                $float::abs(self)
+            }
+            #[inline(always)]
+            fn copysign(self, sign: $float) -> $float {
+                $float::copysign(self, sign)
+            }
+            #[inline(always)]
+            fn lt(self, y: $float) -> bool {
+                self < y
+            }
+            #[inline(always)]
+            fn le(self, y: $float) -> bool {
+                self <= y
+            }
+            #[inline(always)]
+            fn same(self, y: $float) -> bool {
+                self == y
+            }
+            #[inline(always)]
+            fn always(holds: bool) -> bool {
+                holds
+            }
+            #[inline(always)]
+            fn pick(mask: bool, x: $float, y: $float) -> $float {
+                if mask { x } else { y }
+            }
+            #[inline(always)]
+            fn plus_bits(self, y: $float) -> $float {
+                $float::from_bits(self.to_bits().wrapping_add(y.to_bits()))
+            }
+            #[inline(always)]
+            fn and_bits(self, y: $float) -> $float {
+                $float::from_bits(self.to_bits() & y.to_bits())
+            }
+            #[inline(always)]
+            fn or_bits(self, y: $float) -> $float {
+                $float::from_bits(self.to_bits() | y.to_bits())
+            }
+            #[inline(always)]
+            fn xor_bits(self, y: $float) -> $float {
+                $float::from_bits(self.to_bits() ^ y.to_bits())
+            }
+            #[inline(always)]
+            fn shift_left(self, by: u32) -> $float {
+                $float::from_bits(self.to_bits() << by)
+            }
+            #[inline(always)]
+            fn shift_right(self, by: u32) -> $float {
+                $float::from_bits(self.to_bits() >> by)
+            }
+        }
+    };
+}
+
+format!(f64, u64, 52, (own, _) => own);
+format!(f32, u32, 23, (_, own) => own);
+
+/// `a + b` rounded, and what that lost (Knuth's TwoSum).
+#[inline(always)]
+pub(super) fn two_sum<N: Number>(a: N, b: N) -> (N, N) {
+    let sum = a + b;
+    let of_b = sum - a;
+    (sum, (a - (sum - of_b)) + (b - of_b))
+}
+
+/// `(n + n_low) / (d + d_low)`, with what the rounded quotient lacks put back: within little more than half an ulp.
+#[inline(always)]
+pub(super) fn quotient<N: Number>([n, n_low]: [N; 2], [d, d_low]: [N; 2]) -> N {
+    let by = N::of(N::Float::ONE) / d;
+    let y = n * by;
+    let lacks = (-y).fma(d, n) + (-y).fma(d_low, n_low);
+    lacks.fma(by, y)
+}
+
+/// `c₀ + c₁x + c₂x² + …`, see [`polynomial`].
+#[inline(always)]
+pub(super) fn series<N: Number>(c: Coefficients, x: N) -> N {
+    polynomial(N::Float::coefficients(c), x)
+}
+
+/// `c₀ + c₁x + c₂x² + …`, by Horner's rule on the even and on the odd powers side by side; of two coefficients or more.
+#[inline(always)]
+pub(super) fn polynomial<N: Number>(c: &[N::Float], x: N) -> N {
+    let square = x * x;
+    let last = c.len() - 1;
+    let (mut even, mut odd, mut i) = (N::of(c[last - 1]), N::of(c[last]), last - 1);
+    if last % 2 == 0 {
+        even = odd.fma(square, N::of(c[last - 2]));
+        (odd, i) = (N::of(c[last - 1]), last - 2);
+    }
+    while i > 0 {
+        i -= 2;
+        even = even.fma(square, N::of(c[i]));
+        odd = odd.fma(square, N::of(c[i + 1]));
+    }
+    odd.fma(x, even)
+}

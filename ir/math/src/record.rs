@@ -1,0 +1,289 @@
+//! Recordings: the operations of a function, from its source.
+//!
+//! A source that is called with [`Recorded`] numbers computes nothing; each operation is noted, the same one once, and a
+//! [`Recording`] is the list. Wide code has these operations as instructions, between those of what stands around the
+//! function. What a recording means is [`Recording::evaluate`].
+//!
+//! ```
+//! use tapeloom_math::{Exp, Recording};
+//! let recording = Recording::of::<Exp>(false);
+//! let (inside, y) = recording.evaluate(1.0f64.to_bits());
+//! assert!(inside && f64::from_bits(y) == tapeloom_math::exp(1.0));
+//! assert!(!recording.evaluate(1000.0f64.to_bits()).0);
+//! ```
+
+use super::number::{Format, Number};
+use super::vector_math::Parted;
+use std::cell::RefCell;
+use std::marker::PhantomData;
+use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
+
+/// The result of an operation: its place in the list.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Noted(pub u32);
+
+/// An operation of a recording.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Operation {
+    /// The argument.
+    Argument,
+    /// The number of those bits.
+    Constant(u64),
+    /// `x + y`
+    Add(Noted, Noted),
+    /// `x - y`
+    Sub(Noted, Noted),
+    /// `x * y`
+    Mul(Noted, Noted),
+    /// `x / y`
+    Div(Noted, Noted),
+    /// `x * y + z`, rounded once.
+    Fma(Noted, Noted, Noted),
+    /// The square root.
+    Sqrt(Noted),
+    /// `x < y`, a truth, as are the next ones.
+    Lt(Noted, Noted),
+    /// `x <= y`
+    Le(Noted, Noted),
+    /// `x == y`
+    Eq(Noted, Noted),
+    /// Always, or never.
+    Always(bool),
+    /// Both truths.
+    Both(Noted, Noted),
+    /// One of the truths.
+    Either(Noted, Noted),
+    /// Not the truth.
+    Not(Noted),
+    /// `truth ? x : y`
+    Pick(Noted, Noted, Noted),
+    /// The sum of bits.
+    PlusBits(Noted, Noted),
+    /// Common bits.
+    And(Noted, Noted),
+    /// Bits of one or both.
+    Or(Noted, Noted),
+    /// Bits of one.
+    Xor(Noted, Noted),
+    /// Bits moved up.
+    ShiftLeft(Noted, u32),
+    /// Bits moved down.
+    ShiftRight(Noted, u32),
+}
+
+/// The operations of a function of one argument, in order.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    /// Whether it is on f32, and not on f64.
+    pub narrow: bool,
+    /// The operations.
+    pub list: Vec<Operation>,
+    /// The truth of whether the function is what is recorded.
+    pub inside: Noted,
+    /// The function inside.
+    pub result: Noted,
+}
+
+thread_local! {
+    /// What is being recorded.
+    static LIST: RefCell<Vec<Operation>> = const { RefCell::new(Vec::new()) };
+}
+
+fn note(operation: Operation) -> Noted {
+    LIST.with_borrow_mut(|list| {
+        let place = list.iter().position(|o| *o == operation).unwrap_or_else(|| {
+            list.push(operation);
+            list.len() - 1
+        });
+        Noted(place as u32)
+    })
+}
+
+/// A number of a recording.
+#[derive(Clone, Copy, Debug)]
+pub struct Recorded<F>(Noted, PhantomData<F>);
+
+/// A truth of a recording.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordedMask(Noted);
+
+fn recorded<F>(operation: Operation) -> Recorded<F> {
+    Recorded(note(operation), PhantomData)
+}
+
+impl BitAnd for RecordedMask {
+    type Output = RecordedMask;
+    fn bitand(self, other: RecordedMask) -> RecordedMask {
+        RecordedMask(note(Operation::Both(self.0, other.0)))
+    }
+}
+
+impl BitOr for RecordedMask {
+    type Output = RecordedMask;
+    fn bitor(self, other: RecordedMask) -> RecordedMask {
+        RecordedMask(note(Operation::Either(self.0, other.0)))
+    }
+}
+
+impl Not for RecordedMask {
+    type Output = RecordedMask;
+    fn not(self) -> RecordedMask {
+        RecordedMask(note(Operation::Not(self.0)))
+    }
+}
+
+macro_rules! arithmetic {
+    ($($of:ident $method:ident),*) => {$(
+        impl<F> $of for Recorded<F> {
+            type Output = Recorded<F>;
+            fn $method(self, y: Recorded<F>) -> Recorded<F> {
+                recorded(Operation::$of(self.0, y.0))
+            }
+        }
+    )*};
+}
+
+arithmetic!(Add add, Sub sub, Mul mul, Div div);
+
+impl<F: Raw> Neg for Recorded<F> {
+    type Output = Recorded<F>;
+    fn neg(self) -> Recorded<F> {
+        let sign = recorded::<F>(Operation::Constant(F::SIGN));
+        recorded(Operation::Xor(self.0, sign.0))
+    }
+}
+
+/// The bits of a float.
+pub trait Raw: Format {
+    /// The sign alone.
+    const SIGN: u64;
+    /// All of it.
+    fn raw(self) -> u64;
+}
+
+impl Raw for f64 {
+    const SIGN: u64 = 1 << 63;
+    fn raw(self) -> u64 {
+        self.to_bits()
+    }
+}
+
+impl Raw for f32 {
+    const SIGN: u64 = 1 << 31;
+    fn raw(self) -> u64 {
+        self.to_bits().into()
+    }
+}
+
+impl<F: Raw> Number for Recorded<F> {
+    type Float = F;
+    type Mask = RecordedMask;
+
+    fn of(x: F) -> Self {
+        recorded(Operation::Constant(x.raw()))
+    }
+    fn of_bits(bits: u64) -> Self {
+        Self::of(F::of_bits(bits))
+    }
+    fn fma(self, y: Self, z: Self) -> Self {
+        recorded(Operation::Fma(self.0, y.0, z.0))
+    }
+    fn sqrt(self) -> Self {
+        recorded(Operation::Sqrt(self.0))
+    }
+    fn abs(self) -> Self {
+        self.and_bits(Self::of_bits(F::SIGN - 1))
+    }
+    fn copysign(self, sign: Self) -> Self {
+        self.abs().or_bits(sign.and_bits(Self::of_bits(F::SIGN)))
+    }
+    fn lt(self, y: Self) -> RecordedMask {
+        RecordedMask(note(Operation::Lt(self.0, y.0)))
+    }
+    fn le(self, y: Self) -> RecordedMask {
+        RecordedMask(note(Operation::Le(self.0, y.0)))
+    }
+    fn same(self, y: Self) -> RecordedMask {
+        RecordedMask(note(Operation::Eq(self.0, y.0)))
+    }
+    fn always(holds: bool) -> RecordedMask {
+        RecordedMask(note(Operation::Always(holds)))
+    }
+    fn pick(mask: RecordedMask, x: Self, y: Self) -> Self {
+        recorded(Operation::Pick(mask.0, x.0, y.0))
+    }
+    fn plus_bits(self, y: Self) -> Self {
+        recorded(Operation::PlusBits(self.0, y.0))
+    }
+    fn and_bits(self, y: Self) -> Self {
+        recorded(Operation::And(self.0, y.0))
+    }
+    fn or_bits(self, y: Self) -> Self {
+        recorded(Operation::Or(self.0, y.0))
+    }
+    fn xor_bits(self, y: Self) -> Self {
+        recorded(Operation::Xor(self.0, y.0))
+    }
+    fn shift_left(self, by: u32) -> Self {
+        recorded(Operation::ShiftLeft(self.0, by))
+    }
+    fn shift_right(self, by: u32) -> Self {
+        recorded(Operation::ShiftRight(self.0, by))
+    }
+}
+
+impl Recording {
+    /// The recording of a function on f32, or on f64.
+    pub fn of<S: Parted>(narrow: bool) -> Recording {
+        if narrow { record::<S, f32>(true) } else { record::<S, f64>(false) }
+    }
+
+    /// Whether it holds for an argument, and what it gives, as bits.
+    pub fn evaluate(&self, argument: u64) -> (bool, u64) {
+        if self.narrow { self.run::<f32>(argument) } else { self.run::<f64>(argument) }
+    }
+
+    fn run<F: Raw>(&self, argument: u64) -> (bool, u64) {
+        let mut values: Vec<F> = Vec::new();
+        let truth = |values: &[F], x: Noted| values[x.0 as usize].raw() != 0;
+        for operation in &self.list {
+            let at = |x: Noted| values[x.0 as usize];
+            let holds = |holds: bool| if holds { F::ONE } else { F::ZERO };
+            let value = match *operation {
+                Operation::Argument => F::of_bits(argument),
+                Operation::Constant(bits) => F::of_bits(bits),
+                Operation::Add(x, y) => at(x) + at(y),
+                Operation::Sub(x, y) => at(x) - at(y),
+                Operation::Mul(x, y) => at(x) * at(y),
+                Operation::Div(x, y) => at(x) / at(y),
+                Operation::Fma(x, y, z) => at(x).fma(at(y), at(z)),
+                Operation::Sqrt(x) => at(x).sqrt(),
+                Operation::Lt(x, y) => holds(at(x).lt(at(y))),
+                Operation::Le(x, y) => holds(at(x).le(at(y))),
+                Operation::Eq(x, y) => holds(at(x).same(at(y))),
+                Operation::Always(always) => holds(always),
+                Operation::Both(x, y) => holds(truth(&values, x) & truth(&values, y)),
+                Operation::Either(x, y) => holds(truth(&values, x) | truth(&values, y)),
+                Operation::Not(x) => holds(!truth(&values, x)),
+                Operation::Pick(mask, x, y) => F::pick(truth(&values, mask), at(x), at(y)),
+                Operation::PlusBits(x, y) => at(x).plus_bits(at(y)),
+                Operation::And(x, y) => at(x).and_bits(at(y)),
+                Operation::Or(x, y) => at(x).or_bits(at(y)),
+                Operation::Xor(x, y) => at(x).xor_bits(at(y)),
+                Operation::ShiftLeft(x, by) => at(x).shift_left(by),
+                Operation::ShiftRight(x, by) => at(x).shift_right(by),
+            };
+            values.push(value);
+        }
+        (truth(&values, self.inside), values[self.result.0 as usize].raw())
+    }
+}
+
+fn record<S: Parted, F: Raw>(narrow: bool) -> Recording {
+    // A panic of an earlier recording may have left something.
+    LIST.take();
+    let x = recorded::<F>(Operation::Argument);
+    let inside = S::inside(x).0;
+    let result = S::straight(x).0;
+    Recording { narrow, list: LIST.take(), inside, result }
+}

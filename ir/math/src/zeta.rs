@@ -1,0 +1,134 @@
+//! Hurwitz's zeta function `ζ(s, q) = Σₖ (q + k)⁻ˢ` and its derivatives in s.
+//!
+//! The first terms are summed, and what follows them by the Euler–Maclaurin formula (DLMF 25.11.28):
+//! with `a = q + N`
+//!
+//! ```text
+//! Σ (a + k)⁻ˢ = a⁻ˢ (a / (s - 1) + 1/2 + Σⱼ B₂ⱼ/(2j)! · s (s + 1) … (s + 2j - 2) / a²ʲ⁻¹).
+//! ```
+//!
+//! All of it is computed as Taylor polynomials in s, of which the last coefficient is the derivative
+//! (Johansson, "Rigorous high-precision computation of the Hurwitz zeta function and its derivatives", 2015).
+
+use super::gamma::{EULER_MACLAURIN, polygamma};
+use super::{log, pow};
+
+/// The highest order of the derivatives in s.
+pub const ZETA_ORDERS: u32 = 4;
+/// Derivatives of order 0 to that.
+const ORDERS: usize = ZETA_ORDERS as usize + 1;
+
+/// Taylor coefficients in s.
+type Jet = [f64; ORDERS];
+
+/// The n-th derivative of `ζ(s, q)` in s, for `n ≤ ZETA_ORDERS`; NaN beyond.
+///
+/// Domain: `s > 1` and `q > 0`. At s = 1, inf for n = 0 and NaN beyond; at the poles q = 0, -1, …, inf for n = 0 and
+/// NaN beyond; at other negative q the value for integer s up to 170, and NaN for other s and for derivatives.
+/// NaN for s < 1.
+#[must_use]
+pub fn zeta(n: u32, s: f64, q: f64) -> f64 {
+    if s.is_nan() || q.is_nan() || s < 1.0 || n > ZETA_ORDERS {
+        return f64::NAN;
+    }
+    if s == 1.0 || (q <= 0.0 && q == q.floor()) {
+        return if n == 0 { f64::INFINITY } else { f64::NAN };
+    }
+    if q < 0.0 {
+        return if n == 0 { reflected(s, q) } else { f64::NAN };
+    }
+    if q == f64::INFINITY {
+        return 0.0;
+    }
+    if s == f64::INFINITY {
+        return if n == 0 { pow(q, -s) } else { 0.0 };
+    }
+    let order = n as usize;
+    // From here on the formula gains about a digit per term.
+    let threshold = 10.0 + 0.5 * s;
+    let (mut sum, mut at) = (0.0, q);
+    while at < threshold {
+        let term = power(order, s, at);
+        sum += term[order];
+        // What follows is below ∫ t⁻ˢ (ln t)ⁿ dt, a little more than the term times at / (s - 1).
+        let size = term[0] * log(at).abs().max(1.0).powi(n as i32) * (1.0 + at / (s - 1.0));
+        if at > 1.0 && size <= sum.abs() * (f64::EPSILON / 64.0) {
+            return sum * factorial(n);
+        }
+        at += 1.0;
+    }
+    (sum + times(&power(order, s, at), &tail(order, s, at))[order]) * factorial(n)
+}
+
+/// `1 · 2 · … · n`
+fn factorial(n: u32) -> f64 {
+    (1..=n).map(f64::from).product()
+}
+
+/// `a⁻ˢ`
+fn power(order: usize, s: f64, a: f64) -> Jet {
+    let mut jet = [pow(a, -s); ORDERS];
+    let log = log(a);
+    for i in 1..=order {
+        jet[i] = -jet[i - 1] * log / i as f64;
+    }
+    jet
+}
+
+/// The bracket of the Euler–Maclaurin formula.
+fn tail(order: usize, s: f64, a: f64) -> Jet {
+    let mut sum = [0.0; ORDERS];
+    let pole = 1.0 / (s - 1.0);
+    let mut term = a * pole;
+    for slot in sum.iter_mut().take(order + 1) {
+        *slot = term;
+        term *= -pole;
+    }
+    sum[0] += 0.5;
+    // s / a, and then two factors of the rising product over a² each time.
+    let mut rising = times_shifted(&[1.0 / a, 0.0, 0.0, 0.0, 0.0], s, 1.0);
+    let mut next = s + 1.0;
+    for coefficient in EULER_MACLAURIN {
+        let mut vanishes = true;
+        for i in 0..=order {
+            let term = coefficient * rising[i];
+            sum[i] += term;
+            vanishes &= term.abs() <= sum[i].abs() * (f64::EPSILON / 64.0);
+        }
+        if vanishes {
+            break;
+        }
+        rising = times_shifted(&times_shifted(&rising, next, a), next + 1.0, a);
+        next += 2.0;
+    }
+    sum
+}
+
+/// The product with `(x + change of s) / a`.
+fn times_shifted(jet: &Jet, x: f64, a: f64) -> Jet {
+    let mut product = [0.0; ORDERS];
+    for i in 0..ORDERS {
+        let lower = if i == 0 { 0.0 } else { jet[i - 1] };
+        product[i] = (jet[i] * x + lower) / a;
+    }
+    product
+}
+
+fn times(x: &Jet, y: &Jet) -> Jet {
+    let mut product = [0.0; ORDERS];
+    for i in 0..ORDERS {
+        product[i] = (0..=i).map(|j| x[j] * y[i - j]).sum();
+    }
+    product
+}
+
+/// `ζ(s, q)` for negative q and an integer s, by the reflection of [`polygamma`], which is
+/// `(-1)ˢ (s - 1)! ζ(s, q)`.
+fn reflected(s: f64, q: f64) -> f64 {
+    if s != s.floor() || s > 170.0 {
+        return f64::NAN;
+    }
+    let n = s as u32 - 1;
+    let size = polygamma(n, q) / factorial(n);
+    if n.is_multiple_of(2) { -size } else { size }
+}

@@ -1,0 +1,148 @@
+//! `erf`.
+
+use crate::test_support::{INFINITY, NAN, check, check_exact, grid, ulps};
+use tapeloom_math::erf::*;
+
+// Literals in the tables: mpmath with 60 digits, rounded once.
+
+#[test]
+fn erf_matches_high_precision_values() {
+    check(
+        erf,
+        1.0,
+        &[
+            (5e-324, 5e-324),
+            (1e-310, 1.1283791670955e-310),
+            (1e-10, 1.1283791670955126e-10),
+            (0.5, 0.5204998778130465),
+            (0.84375, 0.7672256612323416),
+            (1.0, 0.8427007929497149),
+            (-1.25, -0.9229001282564583),
+            (2.0, 0.9953222650189527),
+            (3.5, 0.9999992569016276),
+            (5.9, 0.9999999999999999),
+        ],
+    );
+}
+
+#[test]
+fn erfc_matches_high_precision_values() {
+    check(
+        erfc,
+        2.0,
+        &[
+            (-3.0, 1.9999779095030015),
+            (-0.5, 1.5204998778130465),
+            (1e-20, 1.0),
+            (0.25, 0.7236736098317631),
+            (1.0, 0.15729920705028513),
+            (2.0, 0.004677734981047266),
+            (5.0, 1.537459794428035e-12),
+            (10.0, 2.088487583762545e-45),
+            (20.0, 5.395865611607901e-176),
+            (26.0, 5.663192408856143e-296),
+        ],
+    );
+}
+
+#[test]
+fn erf_inv_matches_high_precision_values() {
+    check(
+        erf_inv,
+        2.0,
+        &[
+            (5e-324, 5e-324),
+            (1e-300, 8.86226925452758e-301),
+            (9.9e-09, 8.773646561982304e-09),
+            (1.01e-08, 8.950891947072856e-09),
+            (1e-05, 8.862269254759594e-06),
+            (0.1, 0.08885599049425769),
+            (0.258, 0.23278378390759671),
+            (0.49, 0.46586860023505733),
+            (0.5, 0.4769362762044699),
+            (-0.7, -0.7328690779592167),
+            (0.9, 1.1630871536766743),
+            (0.99, 1.8213863677184494),
+            (0.999999, 3.458910737275499),
+            (0.9999999990686774, 4.328028275800946),
+            (0.9999999999999999, 5.8635847487551676),
+        ],
+    );
+}
+
+#[test]
+fn erfc_inv_matches_high_precision_values() {
+    check(
+        erfc_inv,
+        2.0,
+        &[
+            (1e-300, 26.209469960516124),
+            (1e-100, 15.065574702592645),
+            (0.25, 0.8134198475976185),
+            (1.5, -0.4769362762044699),
+        ],
+    );
+    check_exact(
+        erfc_inv,
+        &[(0.0, INFINITY), (1.0, 0.0), (2.0, -INFINITY), (-1e-300, NAN), (2.5, NAN), (NAN, NAN)],
+    );
+    assert!(erfc_inv(5e-324) > 27.0);
+}
+
+#[test]
+fn edge_values() {
+    check_exact(erf, &[(0.0, 0.0), (-0.0, -0.0), (INFINITY, 1.0), (-INFINITY, -1.0), (NAN, NAN)]);
+    check_exact(
+        erfc,
+        &[(0.0, 1.0), (-0.0, 1.0), (INFINITY, 0.0), (-INFINITY, 2.0), (NAN, NAN), (30.0, 0.0)],
+    );
+    check_exact(
+        erf_inv,
+        &[
+            (0.0, 0.0),
+            (-0.0, -0.0),
+            (1.0, INFINITY),
+            (-1.0, -INFINITY),
+            (1.0_f64.next_up(), NAN),
+            (-1.5, NAN),
+            (INFINITY, NAN),
+            (-INFINITY, NAN),
+            (NAN, NAN),
+        ],
+    );
+}
+
+#[test]
+fn erf_is_the_complement_of_erfc() {
+    for x in grid(-4.0, 4.0, 1001) {
+        assert!((erf(x) + erfc(x) - 1.0).abs() < 3e-16, "at {x}");
+    }
+}
+
+#[test]
+fn erf_inv_undoes_erf() {
+    // Up to 0.5 the round trip does not magnify the rounding of erf.
+    for x in grid(-0.5, 0.5, 1001) {
+        assert!(ulps(erf(erf_inv(x)), x) <= 4.0, "at {x}");
+    }
+}
+
+#[test]
+fn erf_inv_is_odd_and_increasing() {
+    let mut previous = -INFINITY;
+    for x in grid(-0.9999, 0.9999, 10_001) {
+        let w = erf_inv(x);
+        assert!(w > previous, "at {x}");
+        assert_eq!(w, -erf_inv(-x), "at {x}");
+        previous = w;
+    }
+}
+
+#[test]
+fn guess_is_as_good_as_stated() {
+    for w in grid(0.001, 5.8, 2001) {
+        // Where erf(w) crowds against 1, compare at the rounded argument.
+        let x = erf(w);
+        assert!((erf_inv_guess(x) / erf_inv(x) - 1.0).abs() < 2e-3, "at {w}");
+    }
+}

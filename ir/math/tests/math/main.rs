@@ -1,0 +1,26 @@
+//! The tests of the functions. They stand apart from the code that they test because a second compilation of the
+//! library, with every function in every set of instructions, would take longer than the tests.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod bessel;
+mod elementary;
+mod erf;
+mod excess;
+mod exponential;
+mod exponential_integral;
+mod gamma;
+mod half_line;
+mod hyperbolic;
+mod incomplete_beta;
+mod incomplete_gamma;
+#[expect(clippy::approx_constant, reason = "arguments in tables")]
+mod inverse_trigonometric;
+mod isa;
+mod logarithm;
+mod nextafter;
+mod spence;
+mod test_support;
+#[expect(clippy::approx_constant, reason = "arguments in tables")]
+mod trigonometric;
+mod zeta;
