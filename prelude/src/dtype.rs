@@ -39,3 +39,8 @@ pub(crate) fn describe(dtype: Dtype) -> &'static str {
         Dtype::F32 | Dtype::F64 => "a float type",
     }
 }
+
+/// The distance from 1 to the next number of a float.
+pub(crate) fn epsilon(dtype: Dtype) -> f64 {
+    if dtype == Dtype::F32 { f32::EPSILON.into() } else { f64::EPSILON }
+}

@@ -32,7 +32,7 @@ pub fn cauchy(key: Var, shape: impl Into<Shape>, dtype: Dtype) -> Var {
         );
         return wrong(problem, &[key], ArrayType::new(dtype, shape), at);
     }
-    let least = if dtype == Dtype::F32 { f64::from(f32::EPSILON) } else { f64::EPSILON };
+    let least = crate::dtype::epsilon(dtype);
     on_behalf("cauchy", at, || {
         let number = |x: f64| Var::literal(Literal::of(dtype, x), at);
         let u = uniform_between(key, shape, number(least), number(1.0));

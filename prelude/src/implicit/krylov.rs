@@ -157,10 +157,7 @@ fn solved<B: Tree<Var>>(
 pub(super) fn epsilon<B: Tree<Var>>(tree: &B) -> f64 {
     let at = caller();
     let (_, leaves) = flatten(tree);
-    match leaves.first().map(|v| v.ty(at).dtype) {
-        Some(Dtype::F32) => f64::from(f32::EPSILON),
-        _ => f64::EPSILON,
-    }
+    crate::dtype::epsilon(leaves.first().map_or(Dtype::F64, |v| v.ty(at).dtype))
 }
 
 /// `x` with `A x = b` for a symmetric positive `A`, by conjugate gradients: `x` has the form, shapes and

@@ -5,6 +5,7 @@ use super::triangular::{Triangle, solve_triangular};
 use super::{System, magnitude, matrices, square, transposed};
 use crate::Var;
 use crate::control::cond;
+use crate::dtype::epsilon;
 use crate::implicit::custom_linear_solve_with;
 use crate::ops::functions::{eye, iota, ones, select};
 use crate::ops::wrong;
@@ -242,10 +243,7 @@ pub fn det(a: Var) -> Var {
 
 /// A pivot that is so much smaller than another is nearly zero: half of the digits are lost.
 fn near_zero(dtype: Dtype) -> f64 {
-    match dtype {
-        Dtype::F32 => f64::from(f32::EPSILON).sqrt(),
-        _ => f64::EPSILON.sqrt(),
-    }
+    epsilon(dtype).sqrt()
 }
 
 /// `det(U) det(V) Π s`: the sign of the vectors is constant.
@@ -289,11 +287,7 @@ pub fn slogdet(a: Var) -> (Var, Var) {
 
 /// Singular values below so much of the largest one are taken for zero: `max(m, n)` rounding errors.
 pub(super) fn cutoff(m: usize, n: usize, dtype: Dtype) -> f64 {
-    let epsilon = match dtype {
-        Dtype::F32 => f64::from(f32::EPSILON),
-        _ => f64::EPSILON,
-    };
-    m.max(n) as f64 * epsilon
+    m.max(n) as f64 * epsilon(dtype)
 }
 
 /// The pseudo-inverses `[.., n, m]` of matrices `a` `[.., m, n]`, floats (Moore and Penrose), by their singular values; those below

@@ -16,6 +16,7 @@ use super::state::{Open, State, chosen, constants};
 use super::{Stats, Status};
 use crate::Var;
 use crate::control::{scan, while_loop};
+use crate::dtype::epsilon;
 use crate::ops::functions::{concat, constant, select};
 use crate::transform::{custom_jvp, jvp};
 use tapeloom_derive::Tree;
@@ -298,9 +299,4 @@ impl Integrator {
 /// Whether a step comes to the end. A rest that is a rounding error belongs to the step before.
 fn reaches(h: Var, left: Var) -> Var {
     (h * (1.0 + 1e-6)).abs().ge(left.abs())
-}
-
-/// The rounding error of a dtype.
-pub(super) fn epsilon(dtype: Dtype) -> f64 {
-    if dtype == Dtype::F32 { f64::from(f32::EPSILON) } else { f64::EPSILON }
 }

@@ -1,6 +1,6 @@
 //! Adaptive methods as users call them.
 
-use super::adaptive::{Integrator, epsilon};
+use super::adaptive::Integrator;
 use super::control::Tolerance;
 use super::events::Crossing;
 use super::joined::Joined;
@@ -10,6 +10,7 @@ use super::rosenbrock::RODAS5P;
 use super::state::State;
 use super::traced::{Traced, traced};
 use super::{Stats, adjoint, events, problem};
+use crate::dtype::epsilon;
 use crate::function::{Function, one};
 use crate::staging::{Staged, rebuild};
 use crate::tree::{Form, Tree, flatten};

@@ -7,7 +7,8 @@ use tapeloom_ir::prim::{Broadcast, Iota};
 use tapeloom_ir::trace;
 use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem, Scalar, Shape, Tensor};
 
-/// Data as a `Var`: a number is a constant of the program, anything else a hidden argument of it.
+/// Data as a `Var`: a number is a constant of the program, and so is a scalar tensor that nothing else holds;
+/// anything else is a hidden argument of it.
 ///
 /// Operators and methods take tensors and numbers directly; this is for `data.sin()` and the like. An
 /// argument is not copied into the program and not folded. A tensor that is used in several places or

@@ -22,6 +22,7 @@ mod rule;
 
 use crate::Var;
 use crate::control::{fori_loop, while_loop};
+use crate::dtype::epsilon;
 use crate::function::{Function, one};
 use crate::ops::functions::{concat, constant, full, select, stack, zeros};
 use crate::ops::wrong;
@@ -58,11 +59,6 @@ const ROUNDINGS: f64 = 50.0;
 
 /// Intervals of (-1, 1) that are shorter than so many rounding errors are not halved: their points would no longer differ.
 const SHORTEST: f64 = 1000.0;
-
-/// The rounding error of a dtype.
-fn epsilon(dtype: Dtype) -> f64 {
-    if dtype == Dtype::F32 { f64::from(f32::EPSILON) } else { f64::EPSILON }
-}
 
 /// The integral of `f` from `a` to `b`, either of which may be infinite, and an estimate of its error.
 ///

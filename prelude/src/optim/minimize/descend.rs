@@ -13,8 +13,9 @@
 //! and Zhang, *A new conjugate gradient method with guaranteed descent and an efficient line search*,
 //! 2005).
 
-use super::{Found, Limits, rounding, small};
+use super::{Found, Limits, small};
 use crate::control::while_loop;
+use crate::dtype::epsilon;
 use crate::ops::functions::select;
 use crate::transform::value_and_grad;
 use crate::{Tree, Var, constant};
@@ -72,7 +73,7 @@ pub(super) fn descend<K: Tree<Var>>(
         let (next, trials, [good, bounded]) = along(&at, &p, d, first);
         // A direction promises half of what the slope says. The first one knows nothing of the scale, and what is
         // gained without an end was not promised.
-        let noise = ROUNDINGS * rounding(d.dtype()) * p.value.abs();
+        let noise = ROUNDINGS * epsilon(d.dtype()) * p.value.abs();
         let known_scale = steps.gt(0) | !good;
         let level = known_scale & bounded & (-d.dot(p.gradient)).le(noise);
         let change = Change { x: next.x - p.x, gradient: next.gradient - p.gradient };
@@ -117,7 +118,7 @@ fn along(
         count,
         good: count.ne(0),
     };
-    let noise = rounding(zero.dtype()) * from.value.abs();
+    let noise = epsilon(zero.dtype()) * from.value.abs();
     let again = |t: Trial<Var>| !t.good & t.count.lt(TRIALS);
     let next = |t: Trial<Var>| {
         let point = at(from.x + t.length * d);

@@ -7,8 +7,9 @@
 //! else:      λ ← ν λ,  ν ← 2ν
 //! ```
 
-use super::{Found, Limits, Minimizer, Outcome, at_root, rounding, small};
+use super::{Found, Limits, Minimizer, Outcome, at_root, small};
 use crate::control::{cond, while_loop};
+use crate::dtype::epsilon;
 use crate::function::{Function, one};
 use crate::linalg::{cho_solve, cholesky};
 use crate::ops::functions::{eye, select};
@@ -159,7 +160,7 @@ fn stepped(residuals: &dyn Fn(Var) -> Var, p: Progress<Var>) -> Progress<Var> {
     let there = |(x, _): (Var, Place<Var>)| Place::at(residuals, x);
     let place = cond(better, there, |(_, place): (Var, Place<Var>)| place, (x, p.place));
     let trust = (1.0 - (2.0 * select(better, gain, 1.0) - 1.0).powi(3)).maximum(1.0 / 3.0);
-    let seen = d.abs().gt(rounding(g.dtype()) * p.place.x.abs()).any();
+    let seen = d.abs().gt(epsilon(g.dtype()) * p.place.x.abs()).any();
     Progress {
         lambda: p.lambda * select(better, trust, p.nu),
         nu: select(better, 2.0, 2.0 * p.nu),

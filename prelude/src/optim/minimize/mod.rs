@@ -48,6 +48,7 @@ pub use lbfgs::{Curvature, Lbfgs, lbfgs};
 pub use levenberg_marquardt::{LevenbergMarquardt, levenberg_marquardt};
 pub use newton_cg::{NewtonCg, newton_cg};
 
+use crate::dtype::epsilon;
 use crate::function::{Function, one};
 use crate::implicit::{Until, cg, custom_root};
 use crate::ops::functions::stack;
@@ -92,7 +93,7 @@ pub struct Minimizer<M> {
 
 impl Limits {
     fn tolerance_in(self, dtype: Dtype) -> f64 {
-        self.tolerance.max(10.0 * rounding(dtype))
+        self.tolerance.max(10.0 * epsilon(dtype))
     }
 }
 
@@ -199,9 +200,4 @@ fn small(limits: Limits, value: Var, gradient: Var) -> (Var, Var) {
         _ => gradient.abs().max(),
     };
     (size, value.is_finite() & size.le(limits.tolerance_in(value.dtype())))
-}
-
-/// The distance from 1 to the next number.
-fn rounding(dtype: Dtype) -> f64 {
-    if dtype == Dtype::F32 { f32::EPSILON.into() } else { f64::EPSILON }
 }

@@ -486,7 +486,7 @@ impl Emit<'_> {
         self.put(Instruction::with2(Code::Sbb_r32_rm32, Register::R15D, Register::R15D));
     }
 
-    /// Rare code for the call at that place begins where the jump goes.
+    /// A conditional jump to the call at that place, whose code lies behind the rest and comes back here.
     pub(super) fn rarely(&mut self, at: usize, jump: Code) {
         let (begin, join) = (self.a.label(), self.a.label());
         self.a.jump(jump, begin);

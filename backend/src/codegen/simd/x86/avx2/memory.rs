@@ -1,6 +1,7 @@
 //! Loads and stores of AVX2: under masks that are vectors, gathered, and one by one.
 
 use super::super::super::form::{Access, At, Lane, Reg, Ty};
+use super::super::assembler::Label;
 use super::super::emit::{Emit, Operand, by_size, memory, sized};
 use super::codes::Does;
 use super::{EXTRA, FIRST, RESULT, SECOND, WHOLE};
@@ -181,7 +182,7 @@ impl Emit<'_> {
     }
 
     /// Jumps over what follows where a uniform guard does not hold. r15 is changed.
-    fn unless(&mut self, guard: Reg) -> super::super::assembler::Label {
+    fn unless(&mut self, guard: Reg) -> Label {
         let bits = self.bits_256(guard, 1);
         let skip = self.a.label();
         self.put(Instruction::with2(Code::Test_rm32_imm32, bits, 1));
@@ -229,7 +230,7 @@ impl Emit<'_> {
     }
 
     /// Jumps over what follows where 32 bits in the frame are 0.
-    fn skip(&mut self, of: MemoryOperand) -> super::super::assembler::Label {
+    fn skip(&mut self, of: MemoryOperand) -> Label {
         let skip = self.a.label();
         self.put(Instruction::with2(Code::Cmp_rm32_imm8, of, 0));
         self.a.jump(Code::Je_rel32_64, skip);
