@@ -150,24 +150,3 @@ fn primitive(op: &Op, callees: &OrderedMap<FuncId, u64>, state: &mut FxHasher) {
     op.with_regions(&places).hash(state);
     regions.iter().for_each(|r| callees[&r.function].hash(state));
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn stages_are_collected_from_the_closure_alone() {
-        assert!(!wanted());
-        tell("before", || unreachable!(), || unreachable!());
-        let (inner, stages) = collect(|| {
-            tell("a", || 1, || 2);
-            let ((), inner) = collect(|| tell("b", || 3, || 4));
-            tell("c", || 5, || 6);
-            inner
-        });
-        assert_eq!(inner, [Stage { name: "b", input: 3, output: 4 }]);
-        let names: Vec<_> = stages.iter().map(|s| s.name).collect();
-        assert_eq!(names, ["a", "c"]);
-        assert!(!wanted());
-    }
-}

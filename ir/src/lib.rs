@@ -35,11 +35,6 @@ mod tensor;
 mod text;
 pub mod trace;
 
-#[cfg(test)]
-#[path = "../../tests/src/sweeps.rs"]
-#[allow(dead_code, unreachable_pub, reason = "it is a module of the crate `tests`")]
-mod sweeps;
-
 pub use analysis::provenance::{Maker, maker};
 pub use lang::builder::{Builder, Draft};
 pub use lang::eval::{eval, eval_values};

@@ -30,9 +30,6 @@ mod facet;
 mod implicit;
 mod rules;
 pub mod scalar;
-#[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-mod test_laws;
 
 pub use array::argreduce::{ArgReduce, Extremum};
 pub use array::argsort::ArgSort;
@@ -331,7 +328,7 @@ impl Op {
     ///
     /// # Errors
     /// What the primitive reports.
-    pub(crate) fn run_owned(
+    pub fn run_owned(
         &self,
         module: &Module,
         mut operands: Vec<Value>,

@@ -27,8 +27,6 @@ mod line;
 mod ndarray;
 mod print;
 mod row_major;
-#[cfg(test)]
-mod tests;
 
 pub use buffer::{Buffer, Fresh};
 pub use element::Element;

@@ -47,6 +47,3 @@ mod print;
 pub use parse::{ParseError, parse_module, parse_type};
 pub(crate) use print::print_one;
 pub use print::{print_equation, print_function, print_functions, print_module};
-
-#[cfg(test)]
-mod tests;

@@ -437,6 +437,3 @@ impl Drop for Guard {
         });
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -123,23 +123,3 @@ impl ArrayPrimitive for ArgSort {
         all
     }
 }
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-    use super::*;
-    use crate::prim::test_laws::*;
-
-    #[test]
-    fn laws_hold() {
-        check_samples(ArgSort::samples());
-    }
-
-    #[test]
-    fn equal_elements_keep_their_order_and_nan_is_largest() {
-        let x = [Tensor::from([2.0, f64::NAN, 0.0, 2.0, -0.0, f64::INFINITY, f64::NAN])];
-        let of = |descending| eval1(ArgSort { axis: 0, descending }, &x);
-        assert_eq!(of(false), Tensor::from([2i64, 4, 0, 3, 5, 1, 6]));
-        assert_eq!(of(true), Tensor::from([1i64, 6, 5, 0, 3, 2, 4]));
-    }
-}

@@ -23,9 +23,6 @@ mod table;
 mod text;
 mod threefry;
 
-#[cfg(test)]
-mod tests;
-
 pub(crate) use eval::{Number, Outcome};
 pub use library::{Library, LibraryFn};
 pub use power::power;

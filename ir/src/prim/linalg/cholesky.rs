@@ -112,24 +112,3 @@ impl ArrayPrimitive for Cholesky {
         ]
     }
 }
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-    use super::*;
-    use crate::prim::test_laws::*;
-
-    #[test]
-    fn laws_hold() {
-        check_samples(Cholesky::samples());
-    }
-
-    #[test]
-    fn a_failure_stays_in_its_member() {
-        let a = Tensor::from([[[1.0, 2.0], [2.0, 1.0]], [[4.0, 2.0], [2.0, 5.0]]]);
-        let l = eval1(Cholesky {}, &[a]);
-        assert!(l.get::<f64>(&[0, 1, 1]).unwrap().is_nan());
-        assert_eq!(l.get::<f64>(&[0, 0, 1]).unwrap(), 0.0);
-        assert_eq!(l.row(1).unwrap(), Tensor::from([[2.0, 0.0], [1.0, 2.0]]));
-    }
-}

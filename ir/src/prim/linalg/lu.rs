@@ -123,15 +123,3 @@ impl Decomposition for Lu {
         smooth.chain(edge.into_iter().map(|a| Sample::edge(Lu {}, of(a)))).collect()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-    use super::*;
-    use crate::prim::test_laws::*;
-
-    #[test]
-    fn laws_hold() {
-        check_samples(Lu::samples());
-    }
-}

@@ -101,15 +101,3 @@ impl Decomposition for Qr {
         all
     }
 }
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-    use super::*;
-    use crate::prim::test_laws::*;
-
-    #[test]
-    fn laws_hold() {
-        check_samples(Qr::samples());
-    }
-}

@@ -71,7 +71,19 @@ impl RoutineCall {
     /// # Errors
     /// [`Kind::Target`] in a build without the feature `linalg`, [`Kind::TooLarge`] for arrays beyond memory.
     pub fn plan(&self) -> Result<Plan, Problem> {
-        self.routine.plan(self.float).map_err(|unavailable| without_plan(&unavailable))
+        self.routine.plan(self.float).map_err(|unavailable| RoutineCall::without_plan(&unavailable))
+    }
+
+    /// Why there is no plan, in the words of an error.
+    pub fn without_plan(unavailable: &Unavailable) -> Problem {
+        let (kind, help) = match unavailable {
+            Unavailable::Missing { .. } => (
+                Kind::Target,
+                "build tapeloom with its default features, or with `linalg` among them",
+            ),
+            Unavailable::TooLarge { .. } => (Kind::TooLarge, "work on smaller arrays"),
+        };
+        Problem::new(kind, unavailable.to_string(), help)
     }
 
     /// The results, of operands with any axes of a batch in front; the members are on axis 0.
@@ -122,30 +134,5 @@ impl RoutineCall {
             Element::Index => Dtype::I32,
         };
         ArrayType::new(dtype, Shape::from(&array.shape[..]).with_leading(self.members))
-    }
-}
-
-fn without_plan(unavailable: &Unavailable) -> Problem {
-    let (kind, help) = match unavailable {
-        Unavailable::Missing { .. } => {
-            (Kind::Target, "build tapeloom with its default features, or with `linalg` among them")
-        }
-        Unavailable::TooLarge { .. } => (Kind::TooLarge, "work on smaller arrays"),
-    };
-    Problem::new(kind, unavailable.to_string(), help)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Tests are built with the feature; `tapeloom-routines` without it says [`Unavailable::Missing`] of every plan.
-    #[test]
-    fn a_build_without_the_library_names_its_feature() {
-        let missing = Unavailable::Missing { routine: "cholesky", feature: "linalg" };
-        let problem = without_plan(&missing);
-        assert_eq!(problem.kind, Kind::Target);
-        let text = problem.to_string();
-        assert!(text.contains("cholesky") && text.contains("feature `linalg`"), "{text}");
     }
 }

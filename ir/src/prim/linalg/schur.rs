@@ -63,15 +63,3 @@ impl Decomposition for Schur {
         [turn, two, none].into_iter().map(|a| Sample::edge(Schur {}, vec![a])).collect()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-    use super::*;
-    use crate::prim::test_laws::*;
-
-    #[test]
-    fn laws_hold() {
-        check_samples(Schur::samples());
-    }
-}

@@ -253,23 +253,3 @@ pub struct Rewrite {
     /// Why it helps.
     pub why: &'static str,
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sums_of_one_number_are_known_where_no_part_is_rounded() {
-        let of = |x: f64, n: usize| times(Literal::f64(x), n).map(Literal::to_f64);
-        assert_eq!(of(1.0, 1 << 53), Some(9_007_199_254_740_992.0));
-        assert_eq!(of(1.0, (1 << 53) + 1), None);
-        assert_eq!(of(-0.75, 1000), Some(-750.0));
-        assert_eq!(of(0.1, 2), Some(0.2));
-        assert_eq!(of(0.1, 3), None);
-        assert_eq!(of(f64::MAX, 2), None);
-        assert_eq!(of(f64::NAN, 2), None);
-        let narrow = |n: usize| times(Literal::of(Dtype::F32, 1.0), n).map(Literal::to_f64);
-        assert_eq!(narrow(1 << 24), Some(16_777_216.0));
-        assert_eq!(narrow((1 << 24) + 1), None);
-    }
-}

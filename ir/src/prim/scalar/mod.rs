@@ -30,10 +30,6 @@ pub(crate) mod spence;
 mod trigonometric;
 pub(crate) mod zeta;
 
-#[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-mod tests;
-
 pub use row::{Row, Signature};
 
 use super::elementwise::{self};

@@ -1,8 +1,7 @@
 //! Codes at their edges.
 
-use super::{Code, Fold, Takes};
-use crate::lang::literal::Literal;
-use crate::lang::types::Dtype;
+use tapeloom_ir::prim::{Fold, Takes};
+use tapeloom_ir::{Code, Dtype, Literal};
 
 fn ints(code: Code, dtype: Dtype, x: &[i128]) -> i128 {
     let x: Vec<Literal> = x.iter().filter_map(|x| Literal::rounded_integer(dtype, *x)).collect();

@@ -1,12 +1,15 @@
 //! Captures, poison, escapes, panics.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use super::*;
-use crate::lang::problem::Kind;
-use crate::prim::{Call, Reduce, Reducer, Scalar};
-use crate::{ArrayType, eval, verify_module};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use tapeloom_ir::prim::{Call, Reduce, Reducer};
+use tapeloom_ir::trace::{
+    Closed, Handle, Param, Traced, active, bind1, capture, is_poison, poison, poison1, trace,
+    type_of,
+};
+use tapeloom_ir::{
+    ArrayType, Dtype, Kind, Literal, Loc, Scalar, Tensor, Type, eval, verify_module,
+};
 
 #[track_caller]
 fn here() -> Loc {
@@ -32,7 +35,7 @@ fn frame(
     params: &[Param],
     f: impl FnOnce(&[Handle]) -> (Vec<Handle>, ()),
 ) -> Closed {
-    let opened = super::frame(transform, at, params);
+    let opened = tapeloom_ir::trace::frame(transform, at, params);
     let (results, ()) = f(opened.params());
     opened.close(&results)
 }
@@ -216,7 +219,7 @@ fn arrays_beyond_memory_are_refused() {
     let huge = Type::Array(ArrayType::new(Dtype::F64, [1 << 30]));
     let errors = trace("run", here(), &[Param::new(huge, here())], |x| {
         let shape = [1 << 31, 1 << 30].into();
-        let y = bind1(crate::prim::Broadcast { shape, dims: vec![1] }, &[x[0]], here());
+        let y = bind1(tapeloom_ir::prim::Broadcast { shape, dims: vec![1] }, &[x[0]], here());
         (vec![y], ())
     });
     assert_eq!(errors.unwrap_err()[0].problem.kind, Kind::TooLarge);

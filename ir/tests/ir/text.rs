@@ -1,21 +1,17 @@
 //! Iteration trips of every primitive's samples and of hand-written modules; errors with their places.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
-use super::{parse_module, parse_type, print_function, print_module};
-use crate::lang::builder::{Builder, Draft};
-use crate::lang::function::Atom;
-use crate::lang::module::Module;
-use crate::lang::types::Type;
-use crate::prim::Op;
 use expect_test::{Expect, expect};
+use tapeloom_ir::{
+    Atom, Builder, Draft, Module, Op, ParseError, Type, parse_module, parse_type, print_function,
+    print_module,
+};
 
 fn round_trip(text: &str) -> String {
     let module = parse_module(text).unwrap_or_else(|e| panic!("{}\n{text}", show(&e)));
     print_module(&module)
 }
 
-fn show(errors: &[super::ParseError]) -> String {
+fn show(errors: &[ParseError]) -> String {
     errors.iter().map(|e| format!("{e}\n")).collect()
 }
 
@@ -135,7 +131,7 @@ fn names_that_clash() {
     let mut module = Module::new();
     for (n, name) in ["f", "f", "f.2", "a::<b>", ""].into_iter().enumerate() {
         let mut draft = Draft::new(name);
-        let x = draft.param(Type::array(crate::Dtype::F64, &[n]));
+        let x = draft.param(Type::array(tapeloom_ir::Dtype::F64, &[n]));
         draft.finish(&mut module, vec![x]).unwrap();
     }
     let text = print_module(&module);

@@ -6,19 +6,17 @@
 //! `<ct, f dx> = <fᵀ ct, dx>`, with and without totals that exist already; and for every set of
 //! batched operands that `batch` is the primitive at each element of the batch.
 
-use super::{Arg, Cotangents, Linearity, Op, Regions, RuleCx, elementwise};
-use crate::lang::builder::{Builder, Draft};
-use crate::lang::function::{Atom, FuncId};
-use crate::lang::literal::Literal;
-use crate::lang::module::Module;
-use crate::lang::problem::Problem;
-use crate::lang::query::{
+use crate::elements::Elements;
+use tapeloom_ir::lang::query::{
     AccumulateInto, BatchOf, BatchRequest, JvpOf, LinearizeOf, PruneOf, TransposeOf, UnzipOf,
 };
-use crate::lang::types::Type;
-use crate::policy::{Amortization, PlanRequest};
-use crate::policy_table::Policy;
-use crate::tensor::Tensor;
+use tapeloom_ir::prim::{
+    Arg, Cotangents, Equality, Linearity, Operand, Regions, RuleCx, Sample, elementwise,
+};
+use tapeloom_ir::{
+    Amortization, Atom, Builder, Draft, FuncId, Literal, Module, Op, PlanRequest, Policy, Problem,
+    Tensor, Type,
+};
 
 /// Runs a primitive, and checks that its output has the inferred type.
 pub(crate) fn eval1(op: impl Into<Op>, x: &[Tensor]) -> Tensor {
@@ -42,7 +40,7 @@ pub(crate) fn problem(op: impl Into<Op>, operands: &[Type]) -> Problem {
 }
 
 /// The samples of a primitive, each with the laws that hold at it.
-pub(crate) fn check_samples(samples: Vec<super::Sample>) {
+pub(crate) fn check_samples(samples: Vec<Sample>) {
     for sample in samples {
         eval_all(&sample.op, &sample.operands);
         match sample.smooth {
@@ -69,7 +67,7 @@ pub(crate) fn tangents(op: impl Into<Op>, x: &[Tensor]) -> Vec<Option<Tensor>> {
 /// The names of the equations that the transposes of `ops` emit, which read one operand of type `x`
 /// one after the other.
 pub(crate) fn transposed(ops: Vec<Op>, x: &Type) -> Vec<&'static str> {
-    let infer = |op: &Op| op.infer(&Module::new(), &[super::Operand { ty: x, literal: None }]);
+    let infer = |op: &Op| op.infer(&Module::new(), &[Operand { ty: x, literal: None }]);
     let seeds: Vec<Type> = ops.iter().map(|op| infer(op).unwrap()[0].clone()).collect();
     let (module, f) = build(&[], &seeds, |cx, _, seeds| {
         let mut into = Cotangents { total: smallvec::smallvec![None], negated: false };
@@ -79,7 +77,7 @@ pub(crate) fn transposed(ops: Vec<Op>, x: &Type) -> Vec<&'static str> {
         Ok(into.total.into_iter().flatten().map(|t| t.settle(cx.b)).collect())
     })
     .unwrap();
-    assert_eq!(crate::verify(&module, f), []);
+    assert_eq!(tapeloom_ir::verify(&module, f), []);
     module.function(f).equations.iter().map(|e| e.op.name()).collect()
 }
 
@@ -147,7 +145,7 @@ fn check_jvp(op: &Op, x: &[Tensor], on: &[bool]) {
         some = dy.iter().map(Option::is_some).collect();
         Ok(dy.into_iter().flatten().collect())
     });
-    let step = if x.iter().any(|x| x.dtype() == crate::Dtype::F32) { 1e-2 } else { 1e-5 };
+    let step = if x.iter().any(|x| x.dtype() == tapeloom_ir::Dtype::F32) { 1e-2 } else { 1e-5 };
     let at = |t: f64| {
         let moved: Vec<Tensor> = (x.iter().zip(&dx).zip(on))
             .map(|((x, dx), on)| if *on { zip(x, dx, |x, dx| x + t * dx) } else { x.clone() })
@@ -224,7 +222,7 @@ fn check_transpose(op: &Op, x: &[Tensor], on: &[bool]) {
         let right: f64 = back.iter().zip(active.clone()).map(|(b, dx)| dot(b, dx)).sum();
         let earlier: f64 = seeds.iter().zip(active).map(|(s, dx)| dot(s, dx)).sum();
         let left = dot(&ct, &y) + earlier;
-        let tolerance = if ct.dtype() == crate::Dtype::F32 { 1e-5 } else { 1e-12 };
+        let tolerance = if ct.dtype() == tapeloom_ir::Dtype::F32 { 1e-5 } else { 1e-12 };
         assert!((left - right).abs() <= tolerance * (1.0 + left.abs()), "{op:?} {on:?}");
     }
 }
@@ -257,11 +255,22 @@ pub(crate) fn check_batch(op: &Op, x: &[Tensor]) {
     }
 }
 
+/// What a rewrite row of that name makes of `outer(inner(x))`, if it applies.
+pub(crate) fn compose(
+    name: &str,
+    outer: impl Into<Op>,
+    inner: impl Into<Op>,
+    x: &Type,
+) -> Option<Vec<Op>> {
+    let Equality::Compose(rule) = row(name) else { panic!("{name} composes nothing") };
+    rule(&outer.into(), &inner.into(), x)
+}
+
 /// `outer(inner(x))` before and after a rewrite row of that name, which must apply.
 pub(crate) fn check_compose(name: &str, outer: impl Into<Op>, inner: impl Into<Op>, x: &Tensor) {
     let (outer, inner) = (outer.into(), inner.into());
-    let super::Equality::Compose(rule) = row(name) else { panic!("{name} composes nothing") };
-    let ops = rule(&outer, &inner, &Type::Array(x.ty().clone())).unwrap();
+    let ty = Type::Array(x.ty().clone());
+    let ops = compose(name, outer.clone(), inner.clone(), &ty).unwrap();
     let apply = |ops: &[Op]| ops.iter().fold(x.clone(), |x, op| eval1(op.clone(), &[x]));
     assert_eq!(apply(&ops), apply(&[inner, outer]), "{name}: {ops:?}");
 }
@@ -269,13 +278,13 @@ pub(crate) fn check_compose(name: &str, outer: impl Into<Op>, inner: impl Into<O
 /// Whether an identity row of that name applies; if so, the primitive must leave `x` as it is.
 pub(crate) fn is_identity(name: &str, op: impl Into<Op>, x: &Tensor) -> bool {
     let op = op.into();
-    let super::Equality::Identity(rule) = row(name) else { panic!("{name} is no identity") };
+    let Equality::Identity(rule) = row(name) else { panic!("{name} is no identity") };
     let applies = rule(&op, &Type::Array(x.ty().clone()));
     assert!(!applies || eval1(op, std::slice::from_ref(x)) == *x, "{name}");
     applies
 }
 
-fn row(name: &str) -> super::Equality {
+fn row(name: &str) -> Equality {
     Op::rewrites().into_iter().find(|r| r.name == name).unwrap().rule
 }
 
@@ -287,8 +296,8 @@ fn run(
     rule: impl FnOnce(&mut RuleCx<'_, '_>, &[Atom], &[Atom]) -> Result<Vec<Atom>, Problem>,
 ) -> Result<Vec<Tensor>, Problem> {
     let (module, f) = build(params, linear, rule)?;
-    assert_eq!(crate::verify(&module, f), []);
-    crate::eval(&module, f, args)
+    assert_eq!(tapeloom_ir::verify(&module, f), []);
+    tapeloom_ir::eval(&module, f, args)
 }
 
 /// The function of those parameters and linear parameters whose results a rule emits.
@@ -433,14 +442,14 @@ fn varied(x: &Tensor, e: usize) -> Tensor {
     for i in 0..y.elements() {
         let Literal { dtype, bits } = y.at(i);
         let changed = match dtype {
-            crate::Dtype::Bool => Literal { dtype, bits: bits ^ (e as u64 & 1) },
-            crate::Dtype::I32 | crate::Dtype::U32 => {
+            tapeloom_ir::Dtype::Bool => Literal { dtype, bits: bits ^ (e as u64 & 1) },
+            tapeloom_ir::Dtype::I32 | tapeloom_ir::Dtype::U32 => {
                 Literal { dtype, bits: u64::from((bits as u32).wrapping_add(e as u32)) }
             }
-            crate::Dtype::I64 | crate::Dtype::U64 => {
+            tapeloom_ir::Dtype::I64 | tapeloom_ir::Dtype::U64 => {
                 Literal { dtype, bits: bits.wrapping_add(e as u64) }
             }
-            crate::Dtype::F32 | crate::Dtype::F64 => {
+            tapeloom_ir::Dtype::F32 | tapeloom_ir::Dtype::F64 => {
                 Literal::of(dtype, y.at(i).to_f64() + e as f64)
             }
         };
@@ -452,7 +461,7 @@ fn varied(x: &Tensor, e: usize) -> Tensor {
 /// Tensors of one type along a new axis 0.
 fn stack(x: &[Tensor]) -> Tensor {
     let shape = x[0].ty().shape.with_leading(x.len());
-    let mut y = Tensor::zeros_of(&crate::ArrayType::new(x[0].dtype(), shape)).unwrap();
+    let mut y = Tensor::zeros_of(&tapeloom_ir::ArrayType::new(x[0].dtype(), shape)).unwrap();
     let elements = x[0].elements();
     for (e, x) in x.iter().enumerate() {
         assert_eq!(x.elements(), elements);

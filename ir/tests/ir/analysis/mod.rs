@@ -1,0 +1,4 @@
+//! Tests of the modules of `analysis`.
+
+mod affine;
+mod interval;

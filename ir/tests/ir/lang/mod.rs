@@ -1,0 +1,5 @@
+//! Tests of the modules of `lang`.
+
+mod eval;
+mod literal;
+mod verify;

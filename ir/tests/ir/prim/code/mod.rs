@@ -1,0 +1,5 @@
+//! Tests of the modules of `code`.
+
+mod edges;
+mod power;
+mod threefry;

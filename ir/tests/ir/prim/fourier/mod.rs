@@ -1,0 +1,5 @@
+//! Tests of the modules of `fourier`.
+
+mod fft;
+mod irfft;
+mod rfft;

@@ -1,0 +1,4 @@
+//! Tests of the modules of `memory`.
+
+mod barrier;
+mod packing;

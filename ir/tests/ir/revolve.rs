@@ -1,0 +1,82 @@
+//! Tests of `revolve`.
+
+use tapeloom_ir::Schedule;
+use tapeloom_ir::revolve::{reach, steps};
+
+/// The least number of iterations forward, from the definition: the first carry that is kept beside the
+/// one at the start lies somewhere; behind it there is one place less.
+fn least(iterations: usize, carries: usize) -> Vec<Vec<u128>> {
+    let mut best = vec![vec![0; iterations + 1]; carries + 1];
+    for s in 1..=carries {
+        for n in 2..=iterations {
+            let alone = (n * (n - 1) / 2) as u128;
+            let at = |m: usize| m as u128 + best[s - 1][n - m] + best[s][m];
+            let split = (1..n).filter(|_| s > 1).map(at);
+            best[s][n] = split.chain([alone]).min().unwrap();
+        }
+    }
+    best
+}
+
+#[test]
+fn schedules_go_forward_as_little_as_can_be() {
+    let best = least(200, 8);
+    for (carries, best) in best.into_iter().enumerate().skip(1) {
+        for (iterations, want) in best.into_iter().enumerate() {
+            let schedule = Schedule::binomial(iterations, carries);
+            schedule.check(iterations).unwrap();
+            assert_eq!(
+                schedule.steps(),
+                want,
+                "{iterations} iterations, {carries} carries: {schedule}"
+            );
+            assert_eq!(
+                steps(iterations, carries),
+                want,
+                "{iterations} iterations, {carries} carries"
+            );
+            assert!(schedule.highest() <= carries);
+            assert_eq!(schedule.to_string().parse(), Ok(schedule));
+        }
+    }
+}
+
+/// With many carries, and many iterations.
+#[test]
+fn long_schedules_are_those_of_the_formula() {
+    for (iterations, carries) in [(682, 36), (1000, 2), (5000, 7), (20_000, 150), (300, 299)] {
+        let schedule = Schedule::binomial(iterations, carries);
+        schedule.check(iterations).unwrap();
+        assert_eq!(schedule.steps(), steps(iterations, carries), "{iterations} {carries}");
+        assert!(schedule.highest() <= carries);
+    }
+    // Twice through each of 682 iterations is enough with 36 carries, and not with 35.
+    assert_eq!((reach(36, 2), reach(35, 2)), (703, 666));
+}
+
+/// What does not know how long it is goes once through all iterations before it knows, and then as one
+/// that does.
+#[test]
+fn unknown_lengths_cost_one_more_time_at_most() {
+    let iterations = 100_000;
+    for carries in [1, 2, 3, 5, 10, 30, 100, 300, 1000] {
+        let offline = steps(iterations, carries);
+        let online = iterations as u128 + offline;
+        assert!(online <= 2 * offline, "{carries}: {online} and {offline}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_found() {
+    let wrong = [
+        ("keep 0, ahead 1, back 1", 2, "1 iterations are not undone"),
+        ("keep 0, ahead 2, back 1, take 0, back 0", 2, "action 1"),
+        ("keep 0, ahead 1, back 1, take 1, back 0", 2, "action 3"),
+        ("keep 0, back 0, take 0, ahead 1, back 1", 2, "action 1"),
+    ];
+    for (text, iterations, found) in wrong {
+        let problem = text.parse::<Schedule>().unwrap().check(iterations).unwrap_err();
+        assert!(problem.message.starts_with(found), "{text}: {}", problem.message);
+    }
+    assert!("keep 0, jump 3".parse::<Schedule>().is_err());
+}
