@@ -9,7 +9,7 @@
 //! none shrinks unseen. Seconds are of one core with the development profile, as measured for the gate;
 //! those of the night are as many times larger as there are more cases.
 //!
-//! Unit tests of other crates have this file as a module, too, since a crate below cannot ask this one.
+//! Tests of crates below have this file as a module, too, since a crate below cannot ask this one.
 //! A rule of `tests/tests/programs/tidy.rs` refuses a row that nothing asks for, and a loop over seeds
 //! that asks for no row.
 
@@ -89,7 +89,7 @@ sweeps! {
     Simplified = "it::simplify::random_programs_keep_their_meaning", gate 60 in 0.1 s, nightly 3000;
     Relaxed = "it::simplify::relaxed_programs_agree_to_rounding", gate 60 in 0.1 s, nightly 3000;
     Regions = "it::simplify::small_regions_are_put_together_again", gate 10 in 0.1 s, nightly 1000;
-    Cuts = "checkpoint::max_flow::tests::every_cut_of_small_graphs_costs_as_much_or_more", gate 500 in 0.1 s, nightly 50_000;
+    Cuts = "it::cuts::every_cut_of_small_graphs_costs_as_much_or_more", gate 500 in 0.1 s, nightly 50_000;
     Kernels = "codegen::clif::random_tests::random_recursive_kernels", gate 400 in 3.4 s, nightly 5000;
     Passes = "codegen::clif::random_tests::passes_require_no_more_than_they_say", gate 60 in 1.2 s, nightly 1000;
     KernelTexts = "loop_ir::text_tests::no_text_is_too_wrong", gate 2000 in 1.0 s, nightly 100_000;
@@ -98,8 +98,8 @@ sweeps! {
     Jam = "passes::unroll_and_jam::tests::no_bit_changes", gate 600 in 0.3 s, nightly 20_000;
     Updates = "lower::in_place_tests::random_updates", gate 60 in 0.2 s, nightly 3000;
     Scheduled = "lower::tests::random_programs_mean_what_they_say", gate 150 in 0.2 s, nightly 5000;
-    Quotients = "analysis::affine::tests::quotients_and_remainders_are_those_of_numbers", gate 4000 in 0.1 s, nightly 200_000;
-    Forms = "analysis::affine::tests::forms_are_the_numbers_that_they_say", gate 4000 in 0.1 s, nightly 200_000;
+    Quotients = "ir::analysis::affine::quotients_and_remainders_are_those_of_numbers", gate 4000 in 0.1 s, nightly 200_000;
+    Forms = "ir::analysis::affine::forms_are_the_numbers_that_they_say", gate 4000 in 0.1 s, nightly 200_000;
     Scans = "accelerator::reference_issue::queues_issue_what_a_scan_of_the_window_issues", gate 60 in 0.1 s, nightly 3000;
     Thin = "runtime::small_gemm::tests::versions_agree_with_the_definition", gate 3000 in 1.9 s, nightly 100_000;
     // A list of which the gate takes the beginning; the long transforms of the night take three minutes.

@@ -25,16 +25,12 @@ pub(crate) mod passes;
 mod pipeline;
 mod vjp;
 
-#[cfg(test)]
-#[path = "../../tests/src/sweeps.rs"]
-#[allow(dead_code, unreachable_pub, reason = "it is a module of the crate `tests`")]
-mod sweeps;
-
 pub use ad::activity::{Activity, activity};
 pub use api::{as_linear, batch, jvp, linearize, prune, simplify_with, transpose, unzip};
 pub use checkpoint::{keep_carries, known_names};
 pub use dispatch::Transforms;
 pub use passes::cost::Cost;
+pub use passes::egraph::rules::unusable;
 pub use passes::egraph::{Options as SimplifyOptions, Simplification, Simplified};
 pub use passes::pass::Pass;
 pub use pipeline::{

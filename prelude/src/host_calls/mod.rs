@@ -21,6 +21,7 @@
 //! seldom as the program finds fit.
 
 mod callback;
+mod lines;
 mod see;
 
 pub use callback::{callback, callback_batched};

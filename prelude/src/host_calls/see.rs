@@ -1,11 +1,11 @@
 //! Values seen on the way.
 
 use super::callback::tree;
+use super::lines::lines;
 use crate::Var;
 use crate::transform::custom_vjp;
 use crate::tree::{Tree, flatten, leaf_paths};
 use crate::var::{caller, on_behalf};
-use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::Arc;
 use tapeloom_ir::prim::Callback;
@@ -35,18 +35,6 @@ pub fn debug_print<A: Tree<Var>>(name: &str, x: A) {
         // A closed standard error does not end the program.
         let _ = std::io::stderr().write_all(text.as_bytes());
     });
-}
-
-/// What is printed: a line for each array.
-fn lines(paths: &[String], lane: Lane, x: &[Tensor], at: Loc) -> String {
-    let mut text = String::new();
-    for (path, x) in paths.iter().zip(x) {
-        let member = lane.map(|n| format!(" of member {n}")).unwrap_or_default();
-        let gap = if x.shape().len() > 1 { "\n" } else { " " };
-        let place = at.map(|at| format!(" ({at})")).unwrap_or_default();
-        let _ = writeln!(text, "{path}{member} ={gap}{x}{place}");
-    }
-    text
 }
 
 /// `x`, which is shown to `f` whenever the program comes by.
@@ -123,22 +111,4 @@ fn see<A: Tree<Var>>(
     };
     let operands: Vec<_> = flatten(x).1.iter().map(|v| v.handle).collect();
     trace::bind(Callback::new(Host::new(name, answer, None), Vec::new()), &operands, at);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_name_leaf_member_and_place() {
-        let place = std::panic::Location::caller();
-        let paths = ["loss.0".to_owned(), "loss.1".to_owned()];
-        let x = [Tensor::from(0.5), Tensor::from([[1, 2], [3, 4]])];
-        let text = lines(&paths, Some(3), &x, Some(place));
-        let want = format!(
-            "loss.0 of member 3 = 0.5 ({place})\nloss.1 of member 3 =\n[[1, 2],\n [3, 4]] ({place})\n"
-        );
-        assert_eq!(text, want);
-        assert_eq!(lines(&paths[..1], None, &x, None), "loss.0 = 0.5\n");
-    }
 }

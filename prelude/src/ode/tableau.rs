@@ -42,23 +42,3 @@ impl Tableau {
         (advanced(y, h, &weighted(self.b, &k)), k)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::pair::DORMAND_PRINCE;
-    use super::*;
-
-    /// Whether a stage's time is the sum of its weights, and the weights of a step sum to one.
-    fn consistent(table: &Tableau) -> bool {
-        let near = |x: f64, y: f64| (x - y).abs() < 1e-14;
-        let rows = table.c.iter().zip(table.a);
-        rows.into_iter().all(|(c, a)| near(*c, a.iter().sum()))
-            && near(1.0, table.b.iter().sum())
-            && table.a.len() == table.b.len()
-    }
-
-    #[test]
-    fn tables_are_consistent() {
-        assert!([&EULER, &RK4, &DORMAND_PRINCE.method].into_iter().all(consistent));
-    }
-}

@@ -19,6 +19,7 @@
 //! Source: QUADPACK's `qag` and `qagi`. Model: SciPy's `quad`.
 
 mod rule;
+mod table;
 
 use crate::Var;
 use crate::control::{fori_loop, while_loop};
@@ -31,7 +32,7 @@ use crate::staging::{Staged, rebuild, stage};
 use crate::transform::{custom_jvp, jvp, vmap};
 use crate::tree::Tree;
 use crate::var::{IntoVar, caller, on_behalf, pair};
-use rule::SIZE;
+use table::{SIZE, table};
 use tapeloom_derive::Tree;
 use tapeloom_ir::trace::Diagnostic;
 use tapeloom_ir::{ArrayType, Dtype, FuncId, Kind, Loc, Problem};
@@ -222,7 +223,7 @@ impl Integrand<'_> {
     /// The values at the points of intervals, each with the stretch of its place: leaves of shape `[k, .., 21]`, for
     /// intervals of shape `[k]`.
     fn values(&self, range: &Range, given: &[Var], left: Var, right: Var) -> Vec<Var> {
-        let [points, ..] = rule::table();
+        let [points, ..] = table();
         let points = constant(points.to_vec()).convert(left.dtype());
         let half = 0.5 * (right - left).expand_dims(1);
         let u = left.expand_dims(1) + half * (1.0 + points);

@@ -1,10 +1,68 @@
 //! The boundary: what is compiled when, from which threads, with which data.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use tapeloom::prelude::*;
 
 fn shared<T: Send + Sync>(_: &T) {}
+
+/// What users may do with a `Jit`: share it among threads, and catch panics around its calls.
+#[test]
+fn a_jit_is_shared_and_outlives_panics() {
+    fn is<T: Send + Sync + UnwindSafe + RefUnwindSafe>(_: &T) {}
+    is(&jit(|x: Var| x.sin()));
+}
+
+/// A closure that calls its own function: what was kept meanwhile is what the outer call takes, too.
+#[test]
+fn the_first_program_of_a_kind_is_kept() {
+    type Call = dyn Fn(usize) -> Tensor + Send + Sync;
+    let (traced, again) = (AtomicUsize::new(0), OnceLock::<Box<Call>>::new());
+    let of = Arc::new((traced, again));
+    let inner = of.clone();
+    let f = Arc::new(jit(move |x: Var| {
+        let n = inner.0.fetch_add(1, Ordering::Relaxed);
+        if n == 0 || n == 2 {
+            let y = inner.1.get().unwrap()(x.size());
+            assert_eq!(y.to_vec::<f64>().unwrap()[0], n as f64 + 1.0);
+        }
+        x + n as f64
+    }));
+    let weak = Arc::downgrade(&f);
+    let call = move |n: usize| weak.upgrade().unwrap().call(vec![0.0; n]).unwrap();
+    assert!(of.1.set(Box::new(call)).is_ok());
+    // Traced as `x + 0` and meanwhile as `x + 1`, which came first; then as `x + 2` and `x + 3`.
+    for (n, want) in [(1, 1.0), (2, 3.0), (1, 1.0), (2, 3.0)] {
+        assert_eq!(f.call(vec![0.0; n]).unwrap().to_vec::<f64>().unwrap(), vec![want; n]);
+    }
+    assert_eq!((f.programs(), of.0.load(Ordering::Relaxed)), (2, 4));
+    let e = f.explain(vec![0.0; 1]).unwrap();
+    assert_eq!(e.misses(), ["first call", "`argument` was f64[1] and is f64[2]"]);
+}
+
+/// Each of these would take a frame of the stack, were they dropped one inside the other.
+#[test]
+fn many_programs_are_dropped() {
+    const PROGRAMS: usize = 2000;
+    const STACK: usize = 1 << 16;
+    let held = Arc::new(());
+    let own = held.clone();
+    let closure = move |x: Var| {
+        let own = own.clone();
+        tap(x, move |_: Tensor| assert!(Arc::strong_count(&own) > 1))
+    };
+    let f = jit(closure).interpreted();
+    for n in 0..PROGRAMS {
+        f.call(vec![true; n]).unwrap();
+    }
+    assert_eq!(f.programs(), PROGRAMS);
+    assert!(Arc::strong_count(&held) > PROGRAMS);
+    let thread = std::thread::Builder::new().stack_size(STACK);
+    thread.spawn(move || drop(f)).unwrap().join().unwrap();
+    assert_eq!(Arc::strong_count(&held), 1);
+}
 
 #[test]
 fn compiled_functions_and_tensors_are_send_and_sync() {

@@ -8,14 +8,21 @@ mod custom;
 mod empty;
 mod errors;
 mod examples;
+mod forms;
 mod fourier;
 mod jit;
 mod keys;
 mod krylov;
 mod numbers;
+mod ode;
 mod ops;
 mod optim;
+mod quadrature;
 mod rng;
+mod see;
 mod signs;
 mod tree_maps;
 mod trees;
+
+// A module of the library that the tests have, too, names it so.
+use tapeloom::Var;

@@ -1,7 +1,11 @@
-//! Transforms of programs written as text.
+//! Transforms of programs written as text, and the parts of which they are made.
 
+mod cost;
+mod cuts;
 mod derivatives;
 mod peephole;
+mod pipeline;
+mod rules;
 mod simplify;
 
 #[path = "../../../tests/src/sweeps.rs"]

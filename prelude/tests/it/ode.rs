@@ -1,0 +1,46 @@
+//! The tables of methods for differential equations.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use tapeloom::prelude::*;
+
+/// Where a stage's time is the sum of its weights, and the weights of a step sum to one, a clock that is integrated
+/// shows the time at every stage: it makes no difference which of the two the slope reads.
+#[test]
+fn tables_are_consistent() {
+    type State = (Var, Var);
+    let slope = |t: Var, y: Var| (2.0 * t).sin() * y + t * t * y.cos();
+    let by_time = move |(t, (y, _)): (Var, State)| (slope(t, y), t * 0.0 + 1.0);
+    let by_clock = move |(_, (y, clock)): (Var, State)| (slope(clock, y), clock * 0.0 + 1.0);
+    let start = || (constant(0.75), constant(0.25));
+    let times = || linspace(0.25, 1.5, 2);
+    // With any error, so that no step depends on one.
+    let one_step = || ode::dopri5().rtol(1e6).first_step(1.25);
+    let last = |(y, clock): State| (y.index(-1), clock.index(-1));
+    let both = run(
+        |()| {
+            vec![
+                [
+                    last(ode::euler().solve(by_time, start(), times()).0),
+                    last(ode::euler().solve(by_clock, start(), times()).0),
+                ],
+                [
+                    last(ode::rk4().solve(by_time, start(), times()).0),
+                    last(ode::rk4().solve(by_clock, start(), times()).0),
+                ],
+                [
+                    last(one_step().solve(by_time, start(), times()).0),
+                    last(one_step().solve(by_clock, start(), times()).0),
+                ],
+            ]
+        },
+        (),
+    )
+    .unwrap();
+    let near = |x: f64, y: f64| (x - y).abs() < 1e-13;
+    for (method, pair) in both.into_iter().enumerate() {
+        let pair = pair.map(|(y, clock)| (y.item::<f64>().unwrap(), clock.item::<f64>().unwrap()));
+        let [(y, clock), (other, _)] = pair;
+        assert!(near(y, other) && near(clock, 1.5), "method {method}: {pair:?}");
+    }
+}
