@@ -5,6 +5,7 @@
 
 #[cfg(feature = "linalg")]
 mod allocation;
+mod attributes;
 #[cfg(feature = "linalg")]
 mod buffers;
 #[cfg(feature = "linalg")]
