@@ -2,9 +2,9 @@
 //! after the other, and prints which test catches it; `faults NAME..` tries those alone.
 //!
 //! The build is an ordinary one but for `--cfg tapeloom_faults`, which this program adds as the
-//! wrapper of the compiler; dependencies are taken from the build that is there. Tests that stand
-//! in the crates beside the code do not count, since they were written for the line that is wrong:
-//! a fault must be caught from outside. A run stops at the first test that fails; that test is then
+//! wrapper of the compiler; dependencies are taken from the build that is there. Tests of single
+//! files do not count, since they were written for the line that is wrong: a fault must be caught
+//! from outside. A run stops at the first test that fails; that test is then
 //! held against the build without any fault, where it must pass.
 //!
 //! The last line is `N of M faults caught`; the exit code is 1 unless all are.
@@ -26,6 +26,8 @@ const FAULT: &str = "TAPELOOM_FAULT";
 /// The modules of tests most likely to catch something, which are run behind the one that the table
 /// names. A name alone is a whole binary.
 const FIRST: &[&str] = &["random::fuzz", "random::random_loops", "laws"];
+/// Binaries with the tests of single files.
+const OF_FILES: &[&str] = &["ir", "math", "routines"];
 /// Tests that run longer than this hang, which is noticed as well.
 const LIMIT: Duration = Duration::from_secs(600);
 
@@ -93,8 +95,12 @@ fn build() -> Result<Vec<Binary>, Box<dyn Error>> {
         let test = message["target"]["kind"].as_array().is_some_and(|k| k.contains(&"test".into()));
         let (Some(path), true) = (text(&message["executable"]), test) else { continue };
         let manifest = PathBuf::from(text(&message["manifest_path"]).unwrap_or_default());
+        let name = text(&message["target"]["name"]).unwrap_or_default();
+        if OF_FILES.contains(&&*name) {
+            continue;
+        }
         binaries.push(Binary {
-            name: text(&message["target"]["name"]).unwrap_or_default(),
+            name,
             path: path.into(),
             folder: manifest.parent().map(Into::into).unwrap_or_default(),
         });

@@ -263,8 +263,14 @@ fn what_catches_a_fault_is_there() {
 }
 
 /// Crates whose integration tests are binaries, and how many each may have.
-const BINARIES: &[(&str, usize)] =
-    &[("ir/math", 1), ("ir/routines", 1), ("prelude", 1), ("transforms", 1), ("tests", 5)];
+const BINARIES: &[(&str, usize)] = &[
+    ("ir", 1),
+    ("ir/math", 1),
+    ("ir/routines", 1),
+    ("prelude", 1),
+    ("transforms", 1),
+    ("tests", 5),
+];
 
 #[test]
 fn test_binaries_are_few() {
@@ -278,6 +284,28 @@ fn test_binaries_are_few() {
         let found = roots.filter_map(|e| Some(e.ok()?.path())).filter(binary).count();
         assert_eq!(found, most, "{folder}/tests: add a module to a binary that is there");
     }
+}
+
+/// Where the manifest says that a library has no tests, nobody would run them.
+#[test]
+fn libraries_that_are_compiled_once_have_their_tests_elsewhere() {
+    let mut wrong = Vec::new();
+    let mut once = Vec::new();
+    for (folder, _) in EDGES {
+        let manifest = entries(&read(&root().join(folder).join("Cargo.toml")));
+        if !manifest.contains(&("lib".into(), "test = false".into())) {
+            continue;
+        }
+        once.push(*folder);
+        let src = root().join(folder).join("src");
+        for file in files("rs").iter().filter(|f| f.starts_with(&src)) {
+            if read(file).contains("#[test]") {
+                wrong.push(show(file));
+            }
+        }
+    }
+    assert_eq!(once, ["ir/math", "ir/routines", "ir", "transforms", "prelude/derive", "prelude"]);
+    assert_eq!(wrong, [""; 0], "move these to `tests` of the crate");
 }
 
 #[test]
