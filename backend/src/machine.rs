@@ -97,6 +97,8 @@ model! {
     Loops recomputed_loads = 2 in 0..=16;
     /// so many operations,
     Loops recomputed_operations = 3 in 0..=16;
+    /// or so many where the array does not stay in the cache, where what is that much smaller is loaded at no cost,
+    Loops recomputed_operations_uncached = 16 in 0..=256;
     /// and none that costs more than this, in additions.
     Loops recomputed_flops = 2 in 0..=1000;
     /// A view of what an update writes over is copied first if it has at least so many times fewer elements than that.

@@ -140,8 +140,10 @@ impl FusionState<'_> {
             // What little work there is may be done ahead of what is there already.
             // Whoever reads it next finds it in the cache.
             let early = self.members[m].rest(depth) <= self.graph.machine.cached_elements;
-            let item = line.place(space, earliest, depth == 0, early);
+            let large = if depth == 0 { self.large(m) } else { SmallVec::new() };
+            let item = line.place(space, earliest, depth == 0, early, &large);
             line.items[item].members.push(m);
+            line.items[item].large.extend(large);
             passes.placed(waits, line.times[item]);
             let node = self.members[m].node;
             let parts = self.members[m].part != Part::Whole;
@@ -156,6 +158,14 @@ impl FusionState<'_> {
     /// Whether a member is of the way back, before which what is held for it is complete.
     fn is_back(&self, m: usize) -> bool {
         self.graph.nodes[self.members[m].node].origin.phase != Phase::FORWARD
+    }
+
+    /// The arrays that a member reads and computes, of those that do not stay in the cache.
+    fn large(&self, m: usize) -> SmallVec<[NodeId; 4]> {
+        let member = &self.members[m];
+        let all = member.reads.iter().map(|r| r.node).chain([member.node]);
+        let cached = self.graph.machine.cached_elements;
+        all.filter(|n| self.graph.nodes[*n].ty.shape.elements() > cached).collect()
     }
 
     fn space(&self, m: usize, depth: usize) -> Space {

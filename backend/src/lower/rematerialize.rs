@@ -2,13 +2,17 @@
 
 use super::access_maps::equal_axes;
 use super::fusion_state::FusionState;
-use super::graph::{Movement, NodeId, NodeKind};
+use super::graph::{Movement, NodeId, NodeKind, Source};
 use smallvec::SmallVec;
 
 /// What recomputation may cost.
 struct Budget {
     operations: usize,
     loads: usize,
+    /// Arrays of at most so many elements are loaded at no cost.
+    free: usize,
+    /// What has been counted: each value is computed once.
+    seen: SmallVec<[NodeId; 16]>,
 }
 
 impl Budget {
@@ -18,7 +22,10 @@ impl Budget {
         left
     }
 
-    fn load(&mut self) -> bool {
+    fn load(&mut self, elements: usize) -> bool {
+        if elements <= self.free {
+            return true;
+        }
         let left = self.loads > 0;
         self.loads = self.loads.saturating_sub(1);
         left
@@ -33,19 +40,35 @@ impl FusionState<'_> {
             return false;
         }
         let machine = self.graph.machine;
-        let (operations, loads) = (machine.recomputed_operations, machine.recomputed_loads);
-        self.cheap(id, &mut Budget { operations, loads })
+        let loads = machine.recomputed_loads;
+        let elements = self.elements(id);
+        let (operations, free) = match elements > machine.cached_elements {
+            true => {
+                let operations = machine.recomputed_operations_uncached;
+                (operations, elements / operations.max(1))
+            }
+            false => (machine.recomputed_operations, 0),
+        };
+        self.cheap(id, &mut Budget { operations, loads, free, seen: SmallVec::new() })
+    }
+
+    fn elements(&self, id: NodeId) -> usize {
+        self.graph.shape(Source::Node(id)).iter().product()
     }
 
     fn cheap(&self, id: NodeId, budget: &mut Budget) -> bool {
+        if budget.seen.contains(&id) {
+            return true;
+        }
+        budget.seen.push(id);
         let node = &self.graph.nodes[id];
         let mut operands =
             node.operands.iter().filter_map(|s| s.node()).collect::<SmallVec<[NodeId; 3]>>();
         match &node.kind {
             _ if self.overwritten[id] => return false,
-            _ if node.is_held() => return budget.load(),
-            NodeKind::Input(_) => return budget.load(),
-            _ if self.needs[id] => return budget.load(),
+            _ if node.is_held() => return budget.load(self.elements(id)),
+            NodeKind::Input(_) => return budget.load(self.elements(id)),
+            _ if self.needs[id] => return budget.load(self.elements(id)),
             NodeKind::Map(code)
                 if code.row().flops as usize <= self.graph.machine.recomputed_flops
                     && budget.operation() => {}

@@ -4,8 +4,9 @@
 //! its own extent that runs latest of those that do not run before what it reads; if there is none, a
 //! new one is put where it fits. Times have gaps, so that an item can come between others.
 
+use super::graph::NodeId;
 use std::collections::BTreeMap;
-use tapeloom_ir::OrderedMap;
+use tapeloom_ir::{OrderedMap, OrderedSet};
 
 /// Straight-line steps have at most this many members, so that machine code comes in portions.
 pub(crate) const STRAIGHT: usize = 2000;
@@ -25,6 +26,8 @@ pub(crate) enum Space {
 pub(crate) struct Item {
     pub(crate) space: Space,
     pub(crate) members: Vec<usize>,
+    /// The arrays that they read and compute, of those that do not stay in the cache.
+    pub(crate) large: OrderedSet<NodeId>,
 }
 
 /// The items of a block and when they run.
@@ -40,20 +43,29 @@ pub(crate) struct Timeline {
 const GAP: u64 = 1 << 32;
 
 impl Timeline {
-    /// The item for a member that may run at `earliest` or later.
+    /// The item for a member that may run at `earliest` or later. One that works in large arrays, which are given, joins a
+    /// loop that works in one of them: two loops that have none in common gain nothing from being one, which needs the
+    /// memory of both at once.
     pub(crate) fn place(
         &mut self,
         space: Space,
         earliest: u64,
         outermost: bool,
         early: bool,
+        large: &[NodeId],
     ) -> usize {
         let full = |i: &usize| outermost && self.items[*i].members.len() >= STRAIGHT;
         let found = self.of_space.get(&space).and_then(|same| match space {
             // Straight-line code runs as early as it can, so that loops that need it can be joined;
             // loops run late, close to whoever reads what they make.
             Space::Straight => same.range(earliest..).map(|(_, i)| *i).find(|i| !full(i)),
-            Space::Loop(_) => same.range(earliest..).next_back().map(|(_, i)| *i),
+            Space::Loop(_) => {
+                let common = |i: &usize| {
+                    let of = &self.items[*i].large;
+                    large.is_empty() || of.is_empty() || large.iter().any(|n| of.contains(n))
+                };
+                same.range(earliest..).rev().map(|(_, i)| *i).find(common)
+            }
             Space::Alone => None,
         });
         found.unwrap_or_else(|| self.insert(space, earliest, early && space != Space::Alone))
@@ -72,7 +84,7 @@ impl Timeline {
             }
         }
         let item = self.items.len();
-        self.items.push(Item { space, members: Vec::new() });
+        self.items.push(Item { space, members: Vec::new(), large: OrderedSet::default() });
         self.times.push(time);
         self.all.insert(time, item);
         self.of_space.entry(space).or_default().insert(time, item);

@@ -11,7 +11,7 @@ use crate::lang::problem::{Kind, Problem, Result};
 use crate::lang::types::{ArrayType, Shape};
 use crate::prim::rules::lowering::INDEX_LIMIT;
 use crate::prim::rules::view::one_per_axis;
-use crate::prim::{AxisMap, Doc, Family, FilledView, Sample, Slice};
+use crate::prim::{AxisMap, Doc, Family, FilledView, Sample, Slice, Window};
 use crate::tensor::Tensor;
 
 /// `pad{low, high, interior}`
@@ -38,6 +38,15 @@ impl Pad {
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         self.axes().all(|edges| edges == (0, 0, 0))
+    }
+
+    /// Whether it only puts the fill around and between elements, along no other axes than those.
+    pub(super) fn surrounds_only(&self, axes: impl Iterator<Item = usize> + Clone) -> bool {
+        let one = |(axis, (low, high, interior)): (usize, (i64, i64, usize))| {
+            let along = axes.clone().any(|a| a == axis);
+            low >= 0 && high >= 0 && (along || (low, high, interior) == (0, 0, 0))
+        };
+        self.axes().enumerate().all(one)
     }
 
     /// The extents of the result for an operand of extents `x`.
@@ -101,7 +110,8 @@ impl FilledView for Pad {
             interior: vec![0; self.low.len()],
         };
         let zero = Literal::zero(x.dtype).into();
-        let spread = b.emit1(back, &[ct, zero]);
+        let spread = Window::cropped(b, ct, &back.low, &back.high)
+            .unwrap_or_else(|| b.emit1(back, &[ct, zero]));
         let picked = Slice {
             start: vec![0; x.shape.len()],
             limit: b.shape_of(spread).to_vec(),

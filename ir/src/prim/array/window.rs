@@ -25,7 +25,7 @@ use crate::lang::types::{ArrayType, Shape};
 use crate::prim::rules::attr::Attributes;
 use crate::prim::rules::lowering::INDEX_LIMIT;
 use crate::prim::syntax::{Field, SingleField, Written};
-use crate::prim::{AxisMap, Broadcast, Doc, Family, FilledView, Pad, Sample};
+use crate::prim::{AxisMap, Broadcast, Doc, Family, Filled, FilledView, Op, Pad, Sample};
 use crate::tensor::Tensor;
 use smallvec::smallvec;
 
@@ -177,6 +177,68 @@ impl Window {
             dot.batch.push((own, tap));
         }
         let windows = Window { moves }.over(b, left, &taps);
+        Product::emit(b, dot, [windows, right], &axes)
+    }
+
+    /// A product of windows without `low` places in front of its axes and `high` behind, negative numbers as [`Pad`] has
+    /// them, if windows are all that loses places: fewer windows of an array with fewer zeros around it.
+    ///
+    /// ```text
+    /// y[o - low] = Σ_k x[o - scale low + k] w[k]
+    /// ```
+    ///
+    /// The transpose of a convolution of a padded array is one that never computes the cotangent of the padding.
+    pub(super) fn cropped(b: &Builder<'_>, y: Atom, low: &[i64], high: &[i64]) -> Option<Atom> {
+        let cut = || (0..low.len()).filter(|axis| (low[*axis], high[*axis]) != (0, 0));
+        let (first, product) = (cut().next()?, Product::of(b, y)?);
+        let product = match product.axes[first] {
+            AxisOf::Right(_) => product.turned(),
+            AxisOf::Left(_) | AxisOf::Batch(_) => product,
+        };
+        let Product { dot, operands: [windows, right], axes } = product;
+        let made = b.recent_definition(windows)?;
+        let (Op::Window(Filled(window)), [repeated, zero]) = (&made.op, &made.operands[..]) else {
+            return None;
+        };
+        let made = b.recent_definition(*repeated)?;
+        let (Op::Broadcast(broadcast), [array]) = (&made.op, &made.operands[..]) else {
+            return None;
+        };
+        let own = b.shape_of(*array).len();
+        let repeats = broadcast.dims.iter().copied().eq(0..own)
+            && zero.literal().is_some_and(|fill| fill.is_zero())
+            && window.moves.iter().all(|m| m.divisor == 1 && m.axis < own && m.tap >= own);
+        if !repeats {
+            return None;
+        }
+        let mut moves = window.moves.clone();
+        for axis in cut() {
+            let AxisOf::Left(at) = axes[axis] else { return None };
+            let m = moves.iter_mut().find(|m| m.axis == at)?;
+            let fewer = usize::try_from((-low[axis]).checked_sub(high[axis])?).ok()?;
+            if low[axis] > 0 || high[axis] > 0 || fewer > m.extent {
+                return None;
+            }
+            (m.offset, m.extent) = (m.offset - m.scale * low[axis], m.extent - fewer);
+        }
+        // Zeros around the array were put there for windows that are gone.
+        let array = match b.recent_definition(*array) {
+            Some(around) => match (&around.op, &around.operands[..]) {
+                (Op::Pad(Filled(pad)), [inner, zero])
+                    if zero.literal().is_some_and(|fill| fill.is_zero())
+                        && pad.surrounds_only(moves.iter().map(|m| m.axis)) =>
+                {
+                    for m in &mut moves {
+                        (m.offset, m.divisor) =
+                            (m.offset - pad.low[m.axis], pad.interior[m.axis] + 1);
+                    }
+                    *inner
+                }
+                _ => *array,
+            },
+            None => *array,
+        };
+        let windows = Window { moves }.over(b, array, &broadcast.shape[own..]);
         Product::emit(b, dot, [windows, right], &axes)
     }
 
