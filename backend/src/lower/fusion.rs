@@ -32,7 +32,7 @@ use super::graph::{Graph, NodeId, NodeKind};
 use super::iteration_domain::{FusionCandidate, Part, Runs};
 use super::loop_tree::{At, Def, Tree};
 use super::phase_order::{self, Passes};
-use super::step_order::{Item, Space, Timeline};
+use super::step_order::{Item, Space, Timeline, Wish};
 use super::units::Gives;
 use crate::loop_ir::{Arg, ScalarId, VarId};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
@@ -122,6 +122,7 @@ impl FusionState<'_> {
             let space = self.space(m, depth);
             let waits = self.waits[self.members[m].node];
             let mut earliest = if depth == 0 { passes.end(waits) } else { 0 };
+            let mut wish = Wish::default();
             for r in &self.members[m].reads {
                 let at = self.placed[r.node];
                 if at.block != block {
@@ -135,15 +136,24 @@ impl FusionState<'_> {
                         Space::Alone => false,
                     };
                 let time = line.times[at.item];
+                // What a forward pass leaves is in memory, wherever the way back reads it.
+                if shares && self.is_back(m) == self.is_back(at.member) && self.is_large(r.node) {
+                    let last = wish.producer.filter(|i| line.times[*i] >= time);
+                    wish.producer = last.or(Some(at.item));
+                }
                 earliest = earliest.max(if shares { time } else { time + 1 });
             }
             // What little work there is may be done ahead of what is there already.
             // Whoever reads it next finds it in the cache.
-            let early = self.members[m].rest(depth) <= self.graph.machine.cached_elements;
-            let large = if depth == 0 { self.large(m) } else { SmallVec::new() };
-            let item = line.place(space, earliest, depth == 0, early, &large);
+            wish.early = self.members[m].rest(depth) <= self.graph.machine.cached_elements;
+            if depth == 0 {
+                let all = self.members[m].reads.iter().map(|r| r.node);
+                let all = all.chain([self.members[m].node]);
+                wish.large = all.filter(|n| self.is_large(*n)).collect();
+            }
+            let item = line.place(space, earliest, depth == 0, &wish);
             line.items[item].members.push(m);
-            line.items[item].large.extend(large);
+            line.items[item].large.extend(wish.large);
             passes.placed(waits, line.times[item]);
             let node = self.members[m].node;
             let parts = self.members[m].part != Part::Whole;
@@ -160,12 +170,9 @@ impl FusionState<'_> {
         self.graph.nodes[self.members[m].node].origin.phase != Phase::FORWARD
     }
 
-    /// The arrays that a member reads and computes, of those that do not stay in the cache.
-    fn large(&self, m: usize) -> SmallVec<[NodeId; 4]> {
-        let member = &self.members[m];
-        let all = member.reads.iter().map(|r| r.node).chain([member.node]);
-        let cached = self.graph.machine.cached_elements;
-        all.filter(|n| self.graph.nodes[*n].ty.shape.elements() > cached).collect()
+    /// Whether an array does not stay in the cache.
+    fn is_large(&self, node: NodeId) -> bool {
+        self.graph.nodes[node].ty.shape.elements() > self.graph.machine.cached_elements
     }
 
     fn space(&self, m: usize, depth: usize) -> Space {

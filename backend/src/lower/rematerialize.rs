@@ -2,13 +2,18 @@
 
 use super::access_maps::equal_axes;
 use super::fusion_state::FusionState;
-use super::graph::{Movement, NodeId, NodeKind, Source};
+use super::graph::{Movement, NodeId, NodeKind};
 use smallvec::SmallVec;
+use tapeloom_ir::ArrayType;
 
 /// What recomputation may cost.
 struct Budget {
     operations: usize,
     loads: usize,
+    /// Loads of what has memory as long as somebody reads it, and not for the whole call.
+    intermediates: usize,
+    /// An intermediate array is no larger than this.
+    bytes: usize,
     /// Arrays of at most so many elements are loaded at no cost.
     free: usize,
     /// What has been counted: each value is computed once.
@@ -22,13 +27,16 @@ impl Budget {
         left
     }
 
-    fn load(&mut self, elements: usize) -> bool {
-        if elements <= self.free {
+    fn load(&mut self, ty: &ArrayType, intermediate: bool) -> bool {
+        if ty.shape.elements() <= self.free {
             return true;
         }
-        let left = self.loads > 0;
-        self.loads = self.loads.saturating_sub(1);
-        left
+        if self.loads == 0 || intermediate && (self.intermediates == 0 || ty.bytes() > self.bytes) {
+            return false;
+        }
+        self.loads -= 1;
+        self.intermediates -= usize::from(intermediate);
+        true
     }
 }
 
@@ -41,19 +49,27 @@ impl FusionState<'_> {
         }
         let machine = self.graph.machine;
         let loads = machine.recomputed_loads;
-        let elements = self.elements(id);
-        let (operations, free) = match elements > machine.cached_elements {
-            true => {
-                let operations = machine.recomputed_operations_uncached;
-                (operations, elements / operations.max(1))
-            }
-            false => (machine.recomputed_operations, 0),
+        let mut few = Budget {
+            operations: machine.recomputed_operations,
+            loads,
+            intermediates: loads,
+            bytes: usize::MAX,
+            free: 0,
+            seen: SmallVec::new(),
         };
-        self.cheap(id, &mut Budget { operations, loads, free, seen: SmallVec::new() })
-    }
-
-    fn elements(&self, id: NodeId) -> usize {
-        self.graph.shape(Source::Node(id)).iter().product()
+        let ty = &self.graph.nodes[id].ty;
+        let elements = ty.shape.elements();
+        // What is kept longer for it takes no more memory than it would.
+        let mut uncached = Budget {
+            operations: machine.recomputed_operations_uncached,
+            intermediates: loads.min(1),
+            bytes: ty.bytes(),
+            free: elements / machine.recomputed_operations_uncached.max(1),
+            seen: SmallVec::new(),
+            ..few
+        };
+        self.cheap(id, &mut few)
+            || elements > machine.cached_elements && self.cheap(id, &mut uncached)
     }
 
     fn cheap(&self, id: NodeId, budget: &mut Budget) -> bool {
@@ -66,9 +82,9 @@ impl FusionState<'_> {
             node.operands.iter().filter_map(|s| s.node()).collect::<SmallVec<[NodeId; 3]>>();
         match &node.kind {
             _ if self.overwritten[id] => return false,
-            _ if node.is_held() => return budget.load(self.elements(id)),
-            NodeKind::Input(_) => return budget.load(self.elements(id)),
-            _ if self.needs[id] => return budget.load(self.elements(id)),
+            _ if node.is_held() => return budget.load(&node.ty, false),
+            NodeKind::Input(_) => return budget.load(&node.ty, false),
+            _ if self.needs[id] => return budget.load(&node.ty, true),
             NodeKind::Map(code)
                 if code.row().flops as usize <= self.graph.machine.recomputed_flops
                     && budget.operation() => {}

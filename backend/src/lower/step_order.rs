@@ -5,6 +5,7 @@
 //! new one is put where it fits. Times have gaps, so that an item can come between others.
 
 use super::graph::NodeId;
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use tapeloom_ir::{OrderedMap, OrderedSet};
 
@@ -30,6 +31,17 @@ pub(crate) struct Item {
     pub(crate) large: OrderedSet<NodeId>,
 }
 
+/// Where a member would best be.
+#[derive(Default)]
+pub(crate) struct Wish {
+    /// Ahead of what is there already.
+    pub(crate) early: bool,
+    /// With others that work in these arrays, which do not stay in the cache.
+    pub(crate) large: SmallVec<[NodeId; 4]>,
+    /// In this item, which computes one of them for it.
+    pub(crate) producer: Option<usize>,
+}
+
 /// The items of a block and when they run.
 #[derive(Default)]
 pub(crate) struct Timeline {
@@ -43,16 +55,15 @@ pub(crate) struct Timeline {
 const GAP: u64 = 1 << 32;
 
 impl Timeline {
-    /// The item for a member that may run at `earliest` or later. One that works in large arrays, which are given, joins a
-    /// loop that works in one of them: two loops that have none in common gain nothing from being one, which needs the
-    /// memory of both at once.
+    /// The item for a member that may run at `earliest` or later. One that works in large arrays joins the last loop if that
+    /// works in one of them, or the loop of its producer: two loops that have none in common gain nothing from being one,
+    /// which needs the memory of both at once.
     pub(crate) fn place(
         &mut self,
         space: Space,
         earliest: u64,
         outermost: bool,
-        early: bool,
-        large: &[NodeId],
+        wish: &Wish,
     ) -> usize {
         let full = |i: &usize| outermost && self.items[*i].members.len() >= STRAIGHT;
         let found = self.of_space.get(&space).and_then(|same| match space {
@@ -60,15 +71,17 @@ impl Timeline {
             // loops run late, close to whoever reads what they make.
             Space::Straight => same.range(earliest..).map(|(_, i)| *i).find(|i| !full(i)),
             Space::Loop(_) => {
+                let last = same.range(earliest..).next_back().map(|(_, i)| *i);
                 let common = |i: &usize| {
-                    let of = &self.items[*i].large;
-                    large.is_empty() || of.is_empty() || large.iter().any(|n| of.contains(n))
+                    let (wanted, of) = (&wish.large, &self.items[*i].large);
+                    wanted.is_empty() || of.is_empty() || wanted.iter().any(|n| of.contains(n))
                 };
-                same.range(earliest..).rev().map(|(_, i)| *i).find(common)
+                let producer = || wish.producer.filter(|i| self.times[*i] >= earliest);
+                last.filter(common).or_else(producer)
             }
             Space::Alone => None,
         });
-        found.unwrap_or_else(|| self.insert(space, earliest, early && space != Space::Alone))
+        found.unwrap_or_else(|| self.insert(space, earliest, wish.early && space != Space::Alone))
     }
 
     /// A new item: right after `earliest` where that is wanted and there is room, else at the end.
