@@ -282,7 +282,7 @@ impl Tensor {
     }
 
     /// The address of the shared buffer: equal for clones of one tensor.
-    pub fn identity(&self) -> usize {
+    pub fn address(&self) -> usize {
         self.lines.as_ptr().addr()
     }
 }

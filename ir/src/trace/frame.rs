@@ -282,7 +282,7 @@ impl Trace {
 
     /// The parameter of the outermost function that stands for `tensor`.
     pub(super) fn capture(&mut self, tensor: &Tensor, at: Loc) -> Handle {
-        let key = (tensor.identity(), tensor.ty().clone());
+        let key = (tensor.address(), tensor.ty().clone());
         let outermost = &mut self.frames[0].draft;
         let new = || (tensor.clone(), outermost.param(tensor.ty().clone().into()));
         let (_, atom) = *self.captured.entry(key).or_insert_with(new);

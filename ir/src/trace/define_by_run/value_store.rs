@@ -69,7 +69,7 @@ impl Stored {
     fn identity(&self) -> Option<usize> {
         match self {
             Stored::Gone | Stored::Scalar(_) => None,
-            Stored::Array(x) => Some(x.identity()),
+            Stored::Array(x) => Some(x.address()),
             Stored::Tape(x) => Some(Arc::as_ptr(x).addr()),
         }
     }

@@ -20,9 +20,9 @@ fn what_nobody_else_has_is_written_where_it_lies() {
         assert_eq!(first, sample.operands[0], "a shared array stays");
         // A copy of the buffer, which nobody else has.
         let own = first.map_numbers(|x| x);
-        let at = own.identity();
+        let at = own.address();
         let got = Value::arrays(&sample.op.run_owned(&module, given(own)).unwrap()).unwrap();
-        assert_eq!((&got, got[0].identity()), (&want, at), "{}", sample.op.name());
+        assert_eq!((&got, got[0].address()), (&want, at), "{}", sample.op.name());
         written += 1;
     }
     assert!(written > 10, "{written}");
