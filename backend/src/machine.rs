@@ -97,7 +97,7 @@ model! {
     Loops recomputed_loads = 2 in 0..=16;
     /// so many operations,
     Loops recomputed_operations = 3 in 0..=16;
-    /// or so many where the array does not stay in the cache, where what is that much smaller is loaded at no cost,
+    /// or so many where the array does not stay in the cache (arrays smaller by this factor are then loaded at no cost),
     Loops recomputed_operations_uncached = 16 in 0..=256;
     /// and none that costs more than this, in additions.
     Loops recomputed_flops = 2 in 0..=1000;

@@ -23,10 +23,10 @@ pub(crate) struct Storage {
     pub(crate) life: SecondaryMap<NodeId, Option<(usize, usize)>>,
     /// For each axis the one loop index at which it is always accessed; `None` for all axes.
     same: SecondaryMap<NodeId, Option<SmallVec<[Option<IndexId>; 4]>>>,
-    /// What is met as a whole, so that every axis needs memory.
+    /// Nodes that are accessed as a whole, so that every axis needs memory.
     fixed: SecondaryMap<NodeId, bool>,
-    /// What lies where it does: results, and what shares its memory with others already.
-    placed: SecondaryMap<NodeId, bool>,
+    /// Nodes whose memory no other node may take over: results, and those that share it with others already.
+    pinned: SecondaryMap<NodeId, bool>,
 }
 
 /// How a step meets the memory of a node.
@@ -47,7 +47,7 @@ impl Storage {
             life: SecondaryMap::with_capacity(graph.nodes.len()),
             same: SecondaryMap::with_capacity(graph.nodes.len()),
             fixed: SecondaryMap::with_capacity(graph.nodes.len()),
-            placed: SecondaryMap::with_capacity(graph.nodes.len()),
+            pinned: SecondaryMap::with_capacity(graph.nodes.len()),
         };
         for id in graph.nodes.keys() {
             if let Some(taken) = emitted.takes[id] {
@@ -55,13 +55,13 @@ impl Storage {
                 let root = storage.root(taken);
                 storage.roots[id] = Some(root);
                 storage.fixed[root] = true;
-                storage.placed[root] = true;
+                storage.pinned[root] = true;
             }
         }
         for r in &graph.results {
             let root = storage.root(*r);
             storage.fixed[root] = true;
-            storage.placed[root] = true;
+            storage.pinned[root] = true;
         }
         let mut meetings: Vec<OrderedMap<NodeId, Meeting>> = Vec::new();
         for (position, step) in emitted.body.iter().enumerate() {
@@ -111,7 +111,7 @@ impl Storage {
                 }
                 let (loaded, stored) = (m.last_load.is_some(), m.first_store.is_some());
                 let before = first < position || input(*id).is_some();
-                if before && last == position && loaded && !stored && !self.placed[*id] {
+                if before && last == position && loaded && !stored && !self.pinned[*id] {
                     match input(*id) {
                         Some(p) => _ = arguments.insert(p, (*id, m)),
                         None => dying.push((m.last_load, *id, m)),
@@ -151,7 +151,7 @@ impl Storage {
             let root = self.root(y);
             self.roots[x] = Some(root);
             self.fixed[root] = true;
-            self.placed[root] = true;
+            self.pinned[root] = true;
             self.life[root] = match (self.life[x], self.life[root]) {
                 (Some((first, _)), Some((_, last))) => Some((first, last)),
                 (one, other) => one.or(other),
@@ -193,7 +193,7 @@ impl Storage {
                     for n in r.nodes() {
                         let root = self.touch(n, position);
                         self.fixed[root] = true;
-                        self.placed[root] = true;
+                        self.pinned[root] = true;
                     }
                 }
                 Tree::Let { expr: Def::Load { node, at, .. }, .. } => {
@@ -217,7 +217,7 @@ impl Storage {
         match at {
             At::Flat(_) => {
                 self.fixed[root] = true;
-                self.placed[root] = true;
+                self.pinned[root] = true;
             }
             At::Axes(index) => {
                 let here = index.iter().map(as_index);

@@ -32,7 +32,7 @@ use super::graph::{Graph, NodeId, NodeKind};
 use super::iteration_domain::{FusionCandidate, Part, Runs};
 use super::loop_tree::{At, Def, Tree};
 use super::phase_order::{self, Passes};
-use super::step_order::{Item, Space, Timeline, Wish};
+use super::step_order::{Item, Preference, Space, Timeline};
 use super::units::Gives;
 use crate::loop_ir::{Arg, ScalarId, VarId};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
@@ -122,7 +122,7 @@ impl FusionState<'_> {
             let space = self.space(m, depth);
             let waits = self.waits[self.members[m].node];
             let mut earliest = if depth == 0 { passes.end(waits) } else { 0 };
-            let mut wish = Wish::default();
+            let mut preference = Preference::default();
             for r in &self.members[m].reads {
                 let at = self.placed[r.node];
                 if at.block != block {
@@ -138,22 +138,22 @@ impl FusionState<'_> {
                 let time = line.times[at.item];
                 // What a forward pass leaves is in memory, wherever the way back reads it.
                 if shares && self.is_back(m) == self.is_back(at.member) && self.is_large(r.node) {
-                    let last = wish.producer.filter(|i| line.times[*i] >= time);
-                    wish.producer = last.or(Some(at.item));
+                    let last = preference.producer.filter(|i| line.times[*i] >= time);
+                    preference.producer = last.or(Some(at.item));
                 }
                 earliest = earliest.max(if shares { time } else { time + 1 });
             }
             // What little work there is may be done ahead of what is there already.
             // Whoever reads it next finds it in the cache.
-            wish.early = self.members[m].rest(depth) <= self.graph.machine.cached_elements;
+            preference.early = self.members[m].rest(depth) <= self.graph.machine.cached_elements;
             if depth == 0 {
                 let all = self.members[m].reads.iter().map(|r| r.node);
                 let all = all.chain([self.members[m].node]);
-                wish.large = all.filter(|n| self.is_large(*n)).collect();
+                preference.large = all.filter(|n| self.is_large(*n)).collect();
             }
-            let item = line.place(space, earliest, depth == 0, &wish);
+            let item = line.place(space, earliest, depth == 0, &preference);
             line.items[item].members.push(m);
-            line.items[item].large.extend(wish.large);
+            line.items[item].large.extend(preference.large);
             passes.placed(waits, line.times[item]);
             let node = self.members[m].node;
             let parts = self.members[m].part != Part::Whole;

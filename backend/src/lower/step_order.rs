@@ -31,14 +31,14 @@ pub(crate) struct Item {
     pub(crate) large: OrderedSet<NodeId>,
 }
 
-/// Where a member would best be.
+/// Which loop a member prefers, and whether it prefers to run early.
 #[derive(Default)]
-pub(crate) struct Wish {
-    /// Ahead of what is there already.
+pub(crate) struct Preference {
+    /// A new loop runs ahead of what is there already.
     pub(crate) early: bool,
-    /// With others that work in these arrays, which do not stay in the cache.
+    /// A loop that works in one of these arrays, which do not stay in the cache.
     pub(crate) large: SmallVec<[NodeId; 4]>,
-    /// In this item, which computes one of them for it.
+    /// The item that computes one of them.
     pub(crate) producer: Option<usize>,
 }
 
@@ -63,7 +63,7 @@ impl Timeline {
         space: Space,
         earliest: u64,
         outermost: bool,
-        wish: &Wish,
+        preference: &Preference,
     ) -> usize {
         let full = |i: &usize| outermost && self.items[*i].members.len() >= STRAIGHT;
         let found = self.of_space.get(&space).and_then(|same| match space {
@@ -73,15 +73,17 @@ impl Timeline {
             Space::Loop(_) => {
                 let last = same.range(earliest..).next_back().map(|(_, i)| *i);
                 let common = |i: &usize| {
-                    let (wanted, of) = (&wish.large, &self.items[*i].large);
+                    let (wanted, of) = (&preference.large, &self.items[*i].large);
                     wanted.is_empty() || of.is_empty() || wanted.iter().any(|n| of.contains(n))
                 };
-                let producer = || wish.producer.filter(|i| self.times[*i] >= earliest);
+                let producer = || preference.producer.filter(|i| self.times[*i] >= earliest);
                 last.filter(common).or_else(producer)
             }
             Space::Alone => None,
         });
-        found.unwrap_or_else(|| self.insert(space, earliest, wish.early && space != Space::Alone))
+        found.unwrap_or_else(|| {
+            self.insert(space, earliest, preference.early && space != Space::Alone)
+        })
     }
 
     /// A new item: right after `earliest` where that is wanted and there is room, else at the end.

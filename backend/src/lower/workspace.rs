@@ -4,8 +4,8 @@
 //! placed in the order of their first steps, each in the smallest free hole that holds it; what ends
 //! before a step begins is free for it. The peak is exact: it is the highest byte ever occupied.
 //!
-//! That is quick, and small buffers may come to lie where a large one would have fitted later. Where the peak is higher
-//! than all that lives in one step, the largest buffers are placed first, each at the lowest offset that is free for its
+//! That is quick, but a small buffer may take a place where a large one would have fitted later. Where the peak is higher
+//! than the bytes that live in any one step, the largest buffers are placed first, each at the lowest offset that is free for its
 //! life, and the lower peak of the two wins. Source: greedy by size (Pisarchyk and Lee, 2020, arXiv:2001.03288).
 //!
 //! ```text
@@ -46,7 +46,7 @@ const BY_SIZE: usize = 1000;
 /// Offsets in the order of `lives`, and the peak; `None` where no machine has so much memory.
 pub(crate) fn plan(lives: &[Life], page_bytes: usize) -> Option<(Vec<usize>, usize)> {
     let by_time = by_time(lives, page_bytes)?;
-    // A few lines are not worth the time.
+    // A sixteenth is not worth the time.
     let needed = most_at_once(lives, page_bytes);
     if lives.len() > BY_SIZE || by_time.1 <= needed + needed / 16 {
         return Some(by_time);
@@ -247,8 +247,8 @@ mod tests {
         // In the order of steps, the row lies where the second large array would go.
         let lives = [life(0, 1, 9000), life(1, 4, 9000), life(2, 4, 100), life(3, 4, 9000)];
         let (_, peak) = plan(&lives, PAGE).unwrap();
-        let (_, first_first) = by_time(&lives, PAGE).unwrap();
-        assert!(peak < 19_000 && first_first > 27_000, "{peak} {first_first}");
+        let (_, in_order) = by_time(&lives, PAGE).unwrap();
+        assert!(peak < 19_000 && in_order > 27_000, "{peak} {in_order}");
     }
 
     #[test]
