@@ -152,6 +152,7 @@ fn chandrupatla(f: &dyn Fn(Var) -> Var, a: Var, b: Var) -> Var {
         },
         begin,
     );
-    let (x, y, _) = best(&end);
-    select(opposed & !y.is_nan(), x, f64::NAN)
+    let (x, ..) = best(&end);
+    // An end of the bracket where f is nan is no end of it.
+    select(opposed & !(end.y[0].is_nan() | end.y[1].is_nan()), x, f64::NAN)
 }

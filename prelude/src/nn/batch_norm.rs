@@ -81,8 +81,8 @@ impl BatchNorm {
     /// The batch, normalized by its own mean and variance, and the state after it. Derivatives go through
     /// both; those of the state are 0.
     ///
-    /// Errors: `shape` if there is no such axis or the state has another number of channels; `dtype`
-    /// unless all are floats of one dtype.
+    /// Errors: `shape` if there is no such axis, the state has another number of channels, or the batch is
+    /// empty; `dtype` unless all are floats of one dtype.
     #[track_caller]
     pub fn train(self, x: Var, state: &Running<Var>) -> (Var, Running<Var>) {
         let at = caller();
@@ -90,6 +90,12 @@ impl BatchNorm {
             Ok(axis) => axis,
             Err(poison) => return (poison, *state),
         };
+        let ty = x.ty(at);
+        if ty.shape[axis] > 0 && ty.shape.contains(&0) {
+            let message = format!("`BatchNorm::train` of {ty}, which has no elements to a channel");
+            let problem = Problem::new(Kind::Shape, message, "give a batch of one example or more");
+            return (wrong(problem, &[x, state.mean, state.variance], ty, at), *state);
+        }
         on_behalf("BatchNorm::train", at, || {
             let others: Vec<usize> = (0..x.shape().len()).filter(|i| *i != axis).collect();
             let mean = x.mean_keepdims(&others[..]);

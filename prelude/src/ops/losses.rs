@@ -15,7 +15,7 @@ impl Var {
     /// of range is moved to the nearest class: leave out what has no label by [`select`](Var::select). A
     /// probability 0 counts for nothing, even beside a score of -inf.
     ///
-    /// Errors: `shape` if the labels fit neither way.
+    /// Errors: `shape` if the labels fit neither way; `dtype` if they are truth values.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -34,6 +34,14 @@ impl Var {
             let help = "give one score per class along the last axis";
             return misshapen(format!("`cross_entropy` of {ty}"), help, &[self, labels], ty, at);
         };
+        if tl.dtype == Dtype::Bool {
+            let message = format!("`cross_entropy` of {ty} with labels {tl}");
+            let help =
+                "give an integer per row, the place of its class: write `.convert(Dtype::I64)`";
+            let guess = ArrayType::new(ty.dtype, left);
+            let problem = Problem::new(Kind::Dtype, message, help);
+            return wrong(problem, &[self, labels], guess, at);
+        }
         let fits = if tl.dtype.is_float() { tl.shape == ty.shape } else { *tl.shape == *left };
         if !fits {
             let message = format!("`cross_entropy` of {ty} with labels {tl}");
@@ -164,6 +172,8 @@ impl Var {
             Err(problem) => return wrong(problem, &[self, y], self.ty(at), at),
         };
         of_floats("cosine_similarity", [self, y], at, |[x, y]| {
+            // The angle is that of any multiples; squares of these do not leave the range.
+            let [x, y] = [x, y].map(|v| v / largest(v, axis));
             let product = (x * y).sum_axis(axis);
             let [xx, yy] = [x, y].map(|x| x.square().sum_axis(axis));
             let none = xx.eq(0.0) | yy.eq(0.0);
@@ -171,6 +181,16 @@ impl Var {
             select(none, 0.0, product / (xx.sqrt() * yy.sqrt()))
         })
     }
+}
+
+/// The largest size along an axis, which stays with extent 1 and is constant under derivatives; 1 where it
+/// is 0 or not finite.
+fn largest(x: Var, axis: usize) -> Var {
+    if x.shape()[axis] == 0 {
+        return number(x, 1.0);
+    }
+    let size = x.stop_gradient().abs().max_keepdims(axis);
+    select(size.gt(0.0) & size.is_finite(), size, 1.0)
 }
 
 /// How [`dot_product_attention`] weighs: `Attention::new().causal().scale(0.5)`.

@@ -154,6 +154,22 @@ fn normalizations_have_derivatives() {
     check_grads(similar, (input(), input()), 2).unwrap();
 }
 
+/// Directions of vectors whose squares leave the range.
+#[test]
+fn angles_are_those_of_vectors_of_any_length() {
+    let similar = |x: Var| x.cosine_similarity(constant([4e200, 3e200]), -1);
+    for size in [1e-320, 1e-200, 1.0, 1e200, 1e308] {
+        let c = run(similar, [0.75 * size, size]).unwrap().item::<f64>().unwrap();
+        assert!((c - 0.96).abs() < 1e-3, "{size}: {c}");
+    }
+    check_grads(
+        |x: Var| (x * 1e200).cosine_similarity(constant([4e-200, 3e-200]), -1),
+        [0.3, 2.0],
+        2,
+    )
+    .unwrap();
+}
+
 /// Trained on one batch for long, the state is that of the batch, and both ways agree.
 #[test]
 fn batch_norm_learns_the_batch() {
@@ -198,6 +214,13 @@ fn mistakes_in_networks_name_the_line() {
         run(|x: Var| nn::BatchNorm::new(5).train(x, &nn::Running::new(6, Dtype::F64)).0, input())
             .unwrap_err(),
         run(|x: Var| nn::BatchNorm::new(1).apply(x, &nn::Running::new(6, Dtype::F64)), input())
+            .unwrap_err(),
+        run(
+            |x: Var| nn::BatchNorm::new(1).train(x, &nn::Running::new(6, Dtype::F64)).0,
+            [[0.0; 6]; 0],
+        )
+        .unwrap_err(),
+        run(|x: Var| x.cross_entropy(constant([true, false])), [[1.0, 2.0], [3.0, 4.0]])
             .unwrap_err(),
         run(|x: Var| nn::dropout(random::key(0), x, 0.5), [1i64]).unwrap_err(),
         run(|x: Var| nn::dropout(random::key(0), x, -0.5), [1.0]).unwrap_err(),
