@@ -33,6 +33,10 @@ pub enum Partial {
     Of(PartialFn),
     /// The negative of a formula: it is subtracted where others are added.
     Minus(PartialFn),
+    /// The negative of the first formula. Where the first operand has a tangent `s`, too, both are the
+    /// first operand's partial at `s` minus the second formula: of a quotient `(s - t · (x/y)) / y`,
+    /// which divides once, in reverse mode too.
+    MinusJoined(PartialFn, PartialFn),
     /// There is none; asking for it is an error with this reason.
     Missing(&'static str),
 }
@@ -184,6 +188,13 @@ pub fn jvp(
         return Ok(Some(b.emit1(op, &tangents)));
     }
     let exprs: SmallVec<[Expr<'_, '_>; 3]> = x.iter().map(|a| Expr::new(b, *a)).collect();
+    if let ([Partial::Of(first), Partial::MinusJoined(_, joined)], [Some(s), Some(t)]) =
+        (partials, dx)
+    {
+        let y = Expr::new(b, y);
+        let inside = Expr::new(b, *s) - joined(Expr::new(b, *t), &exprs, y);
+        return Ok(Some(first(inside, &exprs, y).atom));
+    }
     let mut total: Option<Accumulator> = None;
     for (t, partial) in dx.iter().zip(partials) {
         let Some(t) = t else { continue };
@@ -191,7 +202,7 @@ pub fn jvp(
         let term = match partial {
             Partial::Zero(_) => continue,
             Partial::Of(f) => Accumulator::from(term(f)),
-            Partial::Minus(f) => -Accumulator::from(term(f)),
+            Partial::Minus(f) | Partial::MinusJoined(f, _) => -Accumulator::from(term(f)),
             Partial::Missing(why) => return Err(missing(op.name(), why)),
         };
         total = Some(total.map_or(term, |sum| sum.plus(b, term)));
@@ -219,7 +230,7 @@ pub fn transpose(
         match partial {
             Partial::Zero(_) => {}
             Partial::Of(f) => into.add(b, i, back(f)),
-            Partial::Minus(f) => into.add(b, i, -back(f)),
+            Partial::Minus(f) | Partial::MinusJoined(f, _) => into.add(b, i, -back(f)),
             Partial::Missing(why) => return Err(missing(name, why)),
         }
     }

@@ -233,7 +233,7 @@ pub(super) const DIV: Row = Row {
     code: Code::Div,
     math: "x / y",
     signature: Signature::Number,
-    partials: &[Partial::Of(|t, x, _| t / x[1]), Partial::Minus(div_y)],
+    partials: &[Partial::Of(|t, x, _| t / x[1]), Partial::MinusJoined(div_y, |t, _, y| t * y)],
     linear: Linear::Each(&[0]),
     edges: "integers truncate towards zero; an integer divided by 0 is -1 (all bits set)",
     smooth: &[&[1.5, 2.0], &[-3.0, 0.25]],

@@ -22,7 +22,7 @@ pub(super) fn derivative(row: &Row) -> String {
             Partial::Zero(why) => format!("0, {why}"),
             Partial::Missing(why) => format!("none, {why}"),
             Partial::Of(f) => formula(row, *f, false),
-            Partial::Minus(f) => formula(row, *f, true),
+            Partial::Minus(f) | Partial::MinusJoined(f, _) => formula(row, *f, true),
         };
         match lines.last_mut() {
             Some((names, same)) if *same == text => *names += &format!(", {name}"),

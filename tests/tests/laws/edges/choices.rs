@@ -201,6 +201,13 @@ const CHOICES: &[Choice] = &[
         why: "0 at 0 is +0; outside, derivatives are 0",
     },
     Choice {
+        functions: &["ndtri"],
+        orders: &[Second],
+        place: "arguments so small that the second derivative is beyond all numbers",
+        at: |x| x[0] > 0.0 && x[0] < 1e-200,
+        why: "it is -inf where JAX has nan",
+    },
+    Choice {
         functions: &["xlogy", "xlog1py", "rel_entr", "kl_div"],
         orders: ALL,
         place: "on the border of the domain, outside of it, and beside infinities and nan",
