@@ -96,6 +96,7 @@ pub(crate) fn emit(
         }
         emit.blocks.push(Block::default());
         emit.starts.clear();
+        emit.loop_over_whole_arrays(&item);
         emit.item(&item, 0)?;
         let code = emit.blocks.pop().map_or(Vec::new(), |b| b.code);
         emit.body.push(Tree::Nest(code));

@@ -2,9 +2,9 @@
 
 use super::affine::{Affine, Index};
 use super::fusion_state::FusionState;
-use super::graph::NodeId;
-use super::iteration_domain::{FusionCandidate, Part, Runs};
-use super::step_order::STRAIGHT;
+use super::graph::{NodeId, NodeKind};
+use super::iteration_domain::{FusionCandidate, Part, Read, Runs};
+use super::step_order::{Item, STRAIGHT, Space};
 use super::view_boxes::is_pieced;
 use smallvec::SmallVec;
 use tapeloom_ir::OrderedMap;
@@ -55,6 +55,39 @@ impl FusionState<'_> {
         for m in candidates {
             let from = self.members[m].unrolled_from;
             self.members[m].unrolled_from = from.min(depth);
+        }
+    }
+
+    /// Unrolls nothing where all members go through arrays of one shape, element by element: their loops are one loop
+    /// over contiguous memory, for which short rows are no matter.
+    pub(crate) fn loop_over_whole_arrays(&mut self, item: &Item) {
+        let [first, ..] = item.members.as_slice() else { return };
+        let shape = self.graph.nodes[self.members[*first].node].ty.shape.clone();
+        let whole = |m: &usize| {
+            let member = &self.members[*m];
+            let node = &self.graph.nodes[member.node];
+            let elementwise = matches!(node.kind, NodeKind::Map(_) | NodeKind::Copy);
+            // Axes of one element are none.
+            let in_order = member.axes.iter().map(|a| match a.runs {
+                Runs::Out(o) if a.start == 0 && a.step == 1 => Some(o),
+                Runs::Out(_) | Runs::Fold(_) => None,
+            });
+            let long = (0..shape.len()).filter(|o| shape[*o] != 1).map(Some);
+            let same = |r: &Read| {
+                let from = &self.graph.nodes[r.node].ty.shape;
+                *from == shape && r.at.iter().flatten().copied().eq(0..member.axes.len())
+            };
+            elementwise
+                && member.part == Part::Whole
+                && node.ty.shape == shape
+                && in_order.eq(long)
+                && member.reads.iter().all(same)
+        };
+        if matches!(item.space, Space::Loop(_)) && item.members.iter().all(whole) {
+            for m in &item.members {
+                let member = &mut self.members[*m];
+                member.unrolled_from = member.axes.len();
+            }
         }
     }
 

@@ -8,6 +8,7 @@ pub mod elide_zero_fill;
 pub mod hoist_invariant;
 pub mod index_set_split;
 pub mod inline_bodies;
+pub mod interchange_sums;
 mod pass;
 pub mod pipeline;
 pub mod privatize_scalars;
@@ -38,6 +39,7 @@ pub const PASSES: &[&Pass] = &[
     &hoist_invariant::PASS,
     &index_set_split::PASS,
     &inline_bodies::PASS,
+    &interchange_sums::PASS,
     &privatize_scalars::PASS,
     &promote_memory::PASS,
     &recognize_contractions::PASS,

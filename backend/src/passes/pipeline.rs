@@ -8,9 +8,9 @@
 use super::pass::{Choice, Context, Invariant, Pass, Step};
 use super::{
     clamp_bounds, copy_elimination, elide_zero_fill, hoist_invariant, index_set_split,
-    inline_bodies, privatize_scalars, promote_memory, recognize_contractions, redundant_memory,
-    reverse_loops, rotate_registers, simplify_indices, split_arrays, unroll, unroll_and_jam,
-    vectorize,
+    inline_bodies, interchange_sums, privatize_scalars, promote_memory, recognize_contractions,
+    redundant_memory, reverse_loops, rotate_registers, simplify_indices, split_arrays, unroll,
+    unroll_and_jam, vectorize,
 };
 use crate::loop_ir::fingerprint::printed;
 use crate::loop_ir::{Program, visit};
@@ -81,6 +81,11 @@ pub static NATIVE: List = List {
         step(
             &recognize_contractions::PASS,
             "before lanes: a sum has as many lanes as its loop would have had",
+        ),
+        step(
+            &interchange_sums::PASS,
+            "before lanes, which go side by side around loops over terms; behind contractions, which keep their sums in \
+             registers already",
         ),
         step(
             &vectorize::PASS,

@@ -111,6 +111,7 @@ faults! {
     LatePlaces = "late-places", "pieces of straight code hold reads of places of arrays that others read before", "programs::budgets";
     LastButOne = "last-but-one", "an array of rows is taken for its last one where another one is read", "random::places";
     JammedMeets = "jammed-meets", "iterations that write what others read go through their loops together", "laws::filetests";
+    InterchangedStores = "interchanged-stores", "elements that differ from term to term are taken for one, which a register holds", "laws::filetests";
     PassesMixed = "passes-mixed", "what waits for the end of the forward pass shares loops with it", "programs::budgets";
     FactorHalf = "factor-half", "the derivative of a Cholesky factor takes the diagonal whole", "laws::conformance";
     SolveSides = "solve-sides", "the transpose of a triangular solve reads the triangle from the same side", "random::fuzz";

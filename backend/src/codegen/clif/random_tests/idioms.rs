@@ -1,5 +1,5 @@
-//! Loops that passes look for and that chance does not make: windows that are copied, products, sums in a row, and
-//! arithmetic that the iterations of a loop have in common.
+//! Loops that passes look for and that chance does not make: windows that are copied, products, sums in a row, sums in
+//! memory, and arithmetic that the iterations of a loop have in common.
 
 use super::{Generator, Stmt, at_index, float, store};
 use crate::loop_ir::{Address, Arg, Buffer, BufferVersion, Extent, IndexId, Place};
@@ -11,10 +11,11 @@ const WINDOW: usize = 4;
 impl Generator<'_> {
     /// One of them.
     pub(super) fn idiom(&mut self, body: &mut Vec<Stmt>) {
-        match self.r.below(4) {
+        match self.r.below(5) {
             0 => self.window(body),
             1 => self.product(body),
             2 => self.in_a_row(body),
+            3 => self.in_memory(body),
             _ => self.in_common(body),
         }
     }
@@ -191,6 +192,39 @@ impl Generator<'_> {
             iterations.push(store(to, at(k), y, guard));
         }
         body.push(self.plain(i, n, iterations));
+    }
+
+    /// Terms are added to results in memory, one loop over results after the other; to one or two in an iteration, perhaps
+    /// to their neighbours by the next term, perhaps behind a store in all of them.
+    fn in_memory(&mut self, body: &mut Vec<Stmt>) {
+        let (terms, n, each) = (self.r.of(&[2, 3]), self.r.of(&[8, 9]), 1 + self.r.below(2));
+        let moved = i64::from(self.r.below(6) == 0);
+        if self.size < terms + n * each {
+            return;
+        }
+        let (i, j, to, from) = (self.index(), self.index(), self.own_array(), self.some_array());
+        if self.r.below(2) == 0 {
+            let (clear, all) = (self.index(), self.r.of(&[self.size, n * each]));
+            let first = float(f64::from(self.r.below(3) as u32));
+            body.push(self.plain(clear, all, vec![store(to, at_index(clear), first, None)]));
+        }
+        let (mut outer, mut inner) = (Vec::new(), Vec::new());
+        let with = self.some_array();
+        let w = self.load(&mut outer, with, at_index(i), None);
+        let at = Address { offset: 0, terms: vec![(i, 1), (j, 1)], dynamic: None };
+        let x = self.load(&mut inner, from, at, None);
+        for e in 0..each as i64 {
+            let mut at = Address { offset: e, terms: vec![(j, each as i64)], dynamic: None };
+            at.terms.extend((moved != 0).then_some((i, moved)));
+            let y = self.load(&mut inner, to, at.clone(), None);
+            let term = self.code(&mut inner, Code::Mul, &[x, w]);
+            let code = self.r.of(&[Code::Add, Code::Sub, Code::Max]);
+            let y = self.code(&mut inner, code, &[y, term]);
+            let y = self.bounded(&mut inner, y);
+            inner.push(store(to, at, y, None));
+        }
+        outer.push(self.plain(j, n, inner));
+        body.push(self.plain(i, terms, outer));
     }
 
     /// An inner loop computes in every iteration of the outer one what it did in the one before, if nothing wrote there.
