@@ -12,7 +12,7 @@ use crate::codegen::clif::tests::{Random, tensor};
 use crate::loop_ir::legal_lanes::refused;
 use crate::loop_ir::{
     Address, Arg, Buffer, BufferId, BufferVersion, Expr, Extent, IndexId, Kernel, Parallelism,
-    Place, Program, Stmt, VarId, claim, eval, verify, visit,
+    Place, Program, Stmt, VarId, claim, eval, parse, verify, visit,
 };
 use crate::machine::MachineModel;
 use crate::sweeps::Sweep;
@@ -436,6 +436,38 @@ fn random_nests() {
         }
     }
     assert!(taken * 3 > all, "{taken} of {all} nests are taken: {reasons:?}");
+}
+
+/// Offsets of elements of four bytes have 32 bits: what lies further apart in one vector is left to others.
+#[test]
+fn elements_that_are_far_apart() {
+    for set in [Isa::Avx2, Isa::Avx512] {
+        let n = set.vector_bytes() / 4;
+        let furthest = i32::MAX as usize / 4 / (n - 1);
+        for (stride, taken) in [(furthest, true), (furthest + 1, false)] {
+            let text = format!(
+                "program @nest {{
+  buffer b0: f32[{}] input 0
+  buffer b1: f32[64] output 0
+  nest {{
+    for i0 in 4 {{
+      for i1 in 16 lanes 16 {{
+        %0: f32 = load b0[i0 + i1*{stride}]
+        %1: f32 = add %0, %0
+        store b1[i0*16 + i1], %1
+      }}
+    }}
+  }}
+}}",
+                16 * stride
+            );
+            let p = parse(&text, &|_| None).unwrap();
+            assert_eq!(verify(&p), []);
+            let Stmt::Nest { body } = &p.entry.body[0] else { panic!("{p}") };
+            let unit = select(&p.entry, &body[0], set.vector_bytes(), &|_| true);
+            assert_eq!(unit.is_ok(), taken, "{set}: {unit:?}");
+        }
+    }
 }
 
 /// Numbers at which instructions differ: as many for each dtype.
