@@ -97,7 +97,7 @@ pub fn erf(x: f64) -> f64 {
 }
 
 /// Complementary error function `1 - erf(x)`, without the cancellation that
-/// this difference would suffer for large `x`; within 2.5 ulp.
+/// this difference would suffer for large `x`; within 3 ulp.
 ///
 /// Domain: all reals, decreasing from 2 to 0; underflows gradually to 0 from
 /// `x ≈ 26.5` on. `erfc(-∞) = 2`, `erfc(+∞) = 0`, NaN for NaN.

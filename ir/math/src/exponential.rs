@@ -75,7 +75,7 @@ pub(super) fn reduce<N: Number>(x: N) -> Reduced<N> {
 /// `eʳ⁺ᶜ - 1 - r`
 #[inline(always)]
 fn rest<N: Number>(r: N, c: N) -> N {
-    (r * r).fma(series(EXP, r), c)
+    (r * r).fma(series(EXP, r), r.fma(c, c))
 }
 
 /// `k`, in the lowest bits, and `eʳ - 1`: what rounding `r` loses is less than rounding the result does.
@@ -95,6 +95,13 @@ fn scaled(k: f64, y: f64) -> f64 {
     let half = k / 2;
     let power = |k: i64| power_of_two(f64::from_bits(k as u64));
     y * power(half) * power(k - half)
+}
+
+/// `y eˣ`, of a power of two `y` near 1, where neither eˣ nor the result need be a normal number.
+pub(super) fn exp_times(x: f64, y: f64) -> f64 {
+    // NaN goes through all.
+    let (k, p) = parts(x.clamp(-750.0, 712.0));
+    scaled(k, y * (1.0 + p))
 }
 
 /// `2ᵏ`, for a normal result.
@@ -145,9 +152,7 @@ impl Parted for Exp {
     }
 
     fn beyond(x: f64) -> f64 {
-        // NaN goes through both.
-        let (k, p) = parts(x.clamp(-750.0, 710.0));
-        scaled(k, 1.0 + p)
+        exp_times(x, 1.0)
     }
 }
 
@@ -222,7 +227,7 @@ impl Parted for Expm1 {
     }
 }
 
-/// `eˣ - 1`, within 1 ulp, near 0 as well.
+/// `eˣ - 1`, within 1.1 ulp, near 0 as well.
 ///
 /// Domain: all reals. `expm1(±0) = ±0`, -1 at -∞, +∞ at +∞.
 #[must_use]

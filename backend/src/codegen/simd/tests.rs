@@ -12,7 +12,7 @@ use crate::codegen::clif::tests::{Random, tensor};
 use crate::loop_ir::legal_lanes::refused;
 use crate::loop_ir::{
     Address, Arg, Buffer, BufferId, BufferVersion, Expr, Extent, IndexId, Kernel, Parallelism,
-    Place, Program, Stmt, VarId, claim, eval, verify, visit,
+    Place, Program, Stmt, VarId, claim, eval, parse, verify, visit,
 };
 use crate::machine::MachineModel;
 use crate::sweeps::Sweep;
@@ -32,6 +32,10 @@ const INNER: usize = 6;
 const DTYPES: [Dtype; 7] =
     [Dtype::F64, Dtype::F32, Dtype::I64, Dtype::I32, Dtype::U32, Dtype::U64, Dtype::Bool];
 
+/// What makes masks and reads them.
+const DECISIONS: [Code; 8] =
+    [Code::Lt, Code::Ge, Code::Ne, Code::And, Code::Or, Code::Xor, Code::Not, Code::Select];
+
 struct Generator<'a> {
     r: &'a mut Random,
     k: Kernel,
@@ -44,6 +48,8 @@ struct Generator<'a> {
     values: Vec<Arg>,
     vars: Vec<VarId>,
     folded: Vec<VarId>,
+    /// How many variables there were before the loop in lanes.
+    before: usize,
     outputs: usize,
     bare: bool,
 }
@@ -181,7 +187,7 @@ impl Generator<'_> {
                 body.push(Stmt::Store { held, address, value, guard });
             }
             8 if lanes
-                && self.loops.last().is_some_and(|l| l.1 != INNER)
+                && self.loops.iter().filter(|l| l.1 == INNER).count() < 2
                 && self.r.below(3) == 0 =>
             {
                 let inner = self.inner();
@@ -196,6 +202,16 @@ impl Generator<'_> {
                     let value = self.value(dtype);
                     body.push(Stmt::Fold { var, code: Code::Max, value });
                 }
+            }
+            9 if lanes && self.vars.len() > self.before && self.r.below(2) == 0 => {
+                let own = self.vars[self.before..].to_vec();
+                let var = self.r.of(&own);
+                let dtype = self.k.vars[var];
+                let value = self.value(dtype);
+                body.push(match self.r.below(2) {
+                    0 if dtype != Dtype::Bool => Stmt::Fold { var, code: Code::Add, value },
+                    _ => Stmt::Set { var, value },
+                });
             }
             _ => {
                 let vars = self.folded.clone();
@@ -251,9 +267,12 @@ impl Generator<'_> {
         let (values, vars) = (self.values.len(), self.vars.len());
         let (mut body, outer) = (Vec::new(), self.folded.clone());
         if lanes {
+            self.before = vars;
             self.folded =
                 self.vars.iter().copied().filter(|v| self.k.vars[*v] != Dtype::Bool).collect();
-            for _ in 0..2 + self.r.below(14) {
+            // Now and then more than registers hold, and more arrays than there are pointers in registers.
+            let most = self.r.of(&[14, 14, 14, 90]);
+            for _ in 0..2 + self.r.below(most) {
                 self.statement(&mut body, true);
             }
         } else {
@@ -265,7 +284,7 @@ impl Generator<'_> {
                 self.statement(&mut body, false);
             }
         }
-        self.folded = outer;
+        (self.folded, self.before) = (outer, 0);
         self.values.truncate(values);
         self.vars.truncate(vars);
         self.loops.pop();
@@ -278,7 +297,11 @@ impl Generator<'_> {
 /// A program of a nest; a bare one has nothing beside it.
 pub(super) fn program(seed: u64, codes: &[Code], bare: bool) -> Program {
     let mut r = Random(seed);
+    // Decisions alone, so that more masks are live than registers hold.
+    let decisions = r.below(6) == 0;
+    let codes = if decisions { &DECISIONS } else { codes };
     let dtypes = match r.below(5) {
+        _ if decisions => vec![r.of(&[Dtype::F64, Dtype::F32, Dtype::U64]), Dtype::Bool],
         0 => vec![Dtype::F64],
         1 => vec![Dtype::F32],
         2 => vec![Dtype::F32, Dtype::I32, Dtype::U32, Dtype::Bool],
@@ -295,6 +318,7 @@ pub(super) fn program(seed: u64, codes: &[Code], bare: bool) -> Program {
         values: Vec::new(),
         vars: Vec::new(),
         folded: Vec::new(),
+        before: 0,
         outputs: 0,
         bare,
     };
@@ -436,6 +460,102 @@ fn random_nests() {
         }
     }
     assert!(taken * 3 > all, "{taken} of {all} nests are taken: {reasons:?}");
+}
+
+/// Offsets of elements of four bytes have 32 bits: what lies further apart in one vector is left to others.
+#[test]
+fn elements_that_are_far_apart() {
+    for set in [Isa::Avx2, Isa::Avx512] {
+        let n = set.vector_bytes() / 4;
+        let furthest = i32::MAX as usize / 4 / (n - 1);
+        for (stride, taken) in [(furthest, true), (furthest + 1, false)] {
+            let text = format!(
+                "program @nest {{
+  buffer b0: f32[{}] input 0
+  buffer b1: f32[64] output 0
+  nest {{
+    for i0 in 4 {{
+      for i1 in 16 lanes 16 {{
+        %0: f32 = load b0[i0 + i1*{stride}]
+        %1: f32 = add %0, %0
+        store b1[i0*16 + i1], %1
+      }}
+    }}
+  }}
+}}",
+                16 * stride
+            );
+            let p = parse(&text, &|_| None).unwrap();
+            assert_eq!(verify(&p), []);
+            let Stmt::Nest { body } = &p.entry.body[0] else { panic!("{p}") };
+            let unit = select(&p.entry, &body[0], set.vector_bytes(), &|_| true);
+            assert_eq!(unit.is_ok(), taken, "{set}: {unit:?}");
+        }
+    }
+}
+
+/// More truths at once than AVX-512 has registers of masks, and each is read beside another that is in the frame.
+#[test]
+fn more_masks_than_registers() {
+    const N: usize = 16;
+    let (mut buffers, mut body) = (String::new(), String::new());
+    for i in 0..N {
+        body += &format!("      %{}: bool = lt %0, {}.0\n", i + 1, i as i64 - 8);
+    }
+    for i in 0..N / 2 {
+        buffers += &format!("  buffer b{}: bool[61] output {i}\n", i + 1);
+        body += &format!("      %{}: bool = xor %{}, %{}\n", N + 1 + i, i + 1, N - i);
+        body += &format!("      store b{}[i0], %{}\n", i + 1, N + 1 + i);
+    }
+    agrees(&format!(
+        "program @nest {{
+  buffer b0: f64[61] input 0
+{buffers}  nest {{
+    for i0 in 61 lanes 8 {{
+      %0: f64 = load b0[i0]
+{body}    }}
+  }}
+}}"
+    ));
+}
+
+/// A code that changes nothing names the value that its operand has, also where that is a variable which is set later.
+#[test]
+fn a_value_is_not_the_variable_that_it_came_from() {
+    agrees(
+        "program @nest {
+  buffer b0: f64[61] input 0
+  buffer b1: i64[61] output 0
+  buffer b2: f64[61] output 1
+  nest {
+    for i0 in 61 lanes 8 {
+      %0: f64 = load b0[i0]
+      var v0: f64 = %0
+      %1: i64 = bitcast{to=i64} v0
+      v0 = add v0, 1.0
+      store b1[i0], %1
+      store b2[i0], v0
+    }
+  }
+}",
+    );
+}
+
+/// Runs a program of one nest, of an input of f64, in every set of instructions that this machine has.
+fn agrees(text: &str) {
+    let p = parse(text, &|_| None).unwrap();
+    assert_eq!(verify(&p), [], "{p}");
+    let Place::Input(0) = p.entry.buffers[BufferId::new(0)].place else { panic!("{p}") };
+    let n = p.entry.buffers[BufferId::new(0)].ty.shape.elements();
+    let element = |i: usize| Literal::of(Dtype::F64, (i * 7 % 19) as f64 - 9.5);
+    let arg = tensor(Dtype::F64, &(0..n).map(element).collect::<Vec<_>>());
+    let want = eval(&p, std::slice::from_ref(&arg)).unwrap();
+    for set in [Isa::Avx2, Isa::Avx512].into_iter().filter(|set| *set <= Isa::of_machine()) {
+        let host = isa(&Triple::host()).unwrap();
+        let made = Executable::made(&p, MachineModel::MEASURED, host, set).unwrap();
+        assert_eq!(made.report().vectors.wide(), 1, "{set}\n{p}");
+        assert_eq!(made.call(&[&arg]).unwrap(), want, "{set}\n{p}");
+    }
 }
 
 /// Numbers at which instructions differ: as many for each dtype.

@@ -1,6 +1,6 @@
 //! `exponential`.
 
-use crate::test_support::{INFINITY, NAN, check, check_exact, grid};
+use crate::test_support::{INFINITY, NAN, check, check_exact, check_sharply, grid};
 use tapeloom_math::exponential::*;
 
 // Literals in the table: mpmath with 90 digits, rounded once.
@@ -105,6 +105,12 @@ fn edge_values() {
             (NAN, NAN),
         ],
     );
+}
+
+/// Where `x - k ln 2` is largest, what its rounding loses shows most.
+#[test]
+fn between_multiples_of_ln_2() {
+    check_sharply(expm1, 1.1, &[(0.3473841434997022, 0.4153603224217018, 0.2577)]);
 }
 
 #[test]

@@ -26,6 +26,16 @@ pub(super) fn check(f: impl Fn(f64) -> f64, bound: f64, table: &[(f64, f64)]) {
     }
 }
 
+/// As [`check`], of `(x, expected, lost)`: what rounding the expected value lost, in ulps of it.
+#[track_caller]
+pub(super) fn check_sharply(f: impl Fn(f64) -> f64, bound: f64, table: &[(f64, f64, f64)]) {
+    for &(x, expected, lost) in table {
+        let (actual, size) = (f(x), expected.abs());
+        let error = ((actual - expected) / (size.next_up() - size) - lost).abs();
+        assert!(error <= bound, "f({x:e}) = {actual:e}, expected {expected:e}, off by {error} ulp");
+    }
+}
+
 /// Checks `f(x)` against `expected` bit for bit, except that all NaN are alike.
 /// Meant for edge values, where the sign of a zero matters.
 #[track_caller]

@@ -124,6 +124,11 @@ impl Select<'_> {
         let moved = i64::from(*offset) + stride * (unit * strip.n) as i64;
         let offset = i32::try_from(moved).map_err(|_| Refused("a stride is too long"))?;
         let access = if *stride == size as i64 { Access::Unit } else { Access::Strided(*stride) };
+        // Offsets within a vector are as wide as its elements.
+        let last = stride * (strip.n as i64 - 1);
+        if access != Access::Unit && size == 4 && i32::try_from(last).is_err() {
+            return Err(Refused("a stride is too long"));
+        }
         let (stream, stride, inner) = (*stream, *stride, inner.clone());
         Ok((At::Lane { stream, stride, inner, offset }, access))
     }
