@@ -45,6 +45,7 @@ faults! {
     FoldI32 = "fold-i32", "constant folding of i32 gets negative results wrong", "random::fuzz";
     SplitPoint = "split-point", "loops are split one too early", "random::fuzz";
     MinIdentity = "min-identity", "lanes of i32 start a minimum at 0", "laws::native";
+    FoldedNan = "folded-nan", "the largest of many numbers forgets one that is nan", "laws::native";
     MemoryOverlap = "memory-overlap", "a buffer's memory is given away in the step that last reads it", "random::fuzz";
     LaneTail = "lane-tail", "the last iteration after full lanes of f64 is left out", "random::fuzz";
     ClampF32 = "clamp-f32", "lanes of f32 forget the upper bound of a clamp", "laws::edges";

@@ -144,6 +144,33 @@ fn folds_in_lanes_compute_what_the_interpreter_computes() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
+/// In rows, in each of which another number is the one that matters.
+#[test]
+fn extremes_see_every_number() {
+    let mut m = Module::new();
+    let mut failures = Vec::new();
+    for dtype in [Dtype::F64, Dtype::F32] {
+        for reducer in [Reducer::Max, Reducer::Min] {
+            for n in [5, 16, 67, 131] {
+                let op: Op = Reduce { reducer, axes: vec![1] }.into();
+                let types = vec![ArrayType::new(dtype, [n, n])];
+                let Some((f, types)) = apply(&mut m, &op, types) else { continue };
+                let pairs = [(f64::NAN, 1.0), (0.0, -0.0), (-0.0, 0.0), (2.0, -3.0), (-3.0, 2.0)];
+                for (one, others) in pairs {
+                    let x = |i: usize| if i / n == i % n { one } else { others };
+                    let args = vec![tensor_of(&types[0], |i| Literal::of(dtype, x(i)))];
+                    let case = Case { name: op.name().to_owned(), f, args, smooth: false };
+                    if let Err(e) = exactly(&m, &case, Target::host()) {
+                        failures
+                            .push(format!("{reducer:?} of {n} {dtype}, {one} in {others}: {e}"));
+                    }
+                }
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
 /// One of two arrays by a comparison of floats, folded: whatever is folded, the floats make lanes
 /// worth their while. Nothing where the reduction has no such dtype.
 fn chosen_and_folded(

@@ -1,10 +1,10 @@
 //! Loops in lanes: strips of vectors, what is left over, and folds.
 
 use super::{Refused, Select, Strip, Val, class, lane};
-use crate::codegen::simd::form::{Binary, Class, Inst, Lane, Reg, Ty};
+use crate::codegen::simd::form::{Binary, Class, Inst, Lane, Logic, Order, Reg, Ty};
 use crate::loop_ir::analysis::dependence::folds;
 use crate::loop_ir::legal_lanes::refused;
-use crate::loop_ir::{Arg, Flow, IndexId, Parallelism, Stmt, visit};
+use crate::loop_ir::{Arg, Flow, IndexId, Parallelism, Stmt, VarId, visit};
 use smallvec::{SmallVec, smallvec};
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{Code, Dtype, Literal};
@@ -63,6 +63,13 @@ impl Select<'_> {
                 let neutral = self.arg(Arg::Literal(neutral))?;
                 self.vars.insert(*var, Val { regs, uniform: false });
                 self.set(*var, &neutral)?;
+                if matches!(code, Code::Max | Code::Min) && dtype.is_float() {
+                    let regs = self.new_homes(Class::Mask, units);
+                    for to in &regs {
+                        self.push(Inst::Truth { to: *to, all: false });
+                    }
+                    self.nans.insert(*var, Val { regs, uniform: false });
+                }
                 partial.push((*var, *code, outer));
             }
         }
@@ -81,10 +88,13 @@ impl Select<'_> {
             }
             self.push(Inst::Active { n: active });
             self.lanes = Some(Strip { index, n, units: 1 });
-            let whole: Vec<Val> = partial.iter().map(|(var, ..)| self.vars[var].clone()).collect();
-            for ((var, ..), val) in partial.iter().zip(&whole) {
-                let regs = smallvec![val.regs[unit]];
-                self.vars.insert(*var, Val { regs, uniform: false });
+            let (vars, nans) = (self.vars.clone(), self.nans.clone());
+            let one = |val: &Val| Val { regs: smallvec![val.regs[unit]], uniform: false };
+            for (var, ..) in &partial {
+                self.vars.insert(*var, one(&vars[var]));
+                if let Some(nan) = nans.get(var) {
+                    self.nans.insert(*var, one(nan));
+                }
             }
             if active < n && !partial.is_empty() && !planted(Fault::WideMerge) {
                 let mask = self.mask();
@@ -93,19 +103,60 @@ impl Select<'_> {
             }
             self.strips(from, from + active, n, body)?;
             self.merge = None;
-            for ((var, ..), val) in partial.iter().zip(whole) {
-                self.vars.insert(*var, val);
+            for (var, ..) in &partial {
+                self.vars.insert(*var, vars[var].clone());
             }
+            self.nans = nans;
         }
         self.lanes = None;
         for (var, code, outer) in partial {
             let dtype = self.k.vars[var];
-            let lanes = self.vars[&var].clone();
+            let mut lanes = self.vars[&var].clone();
+            if let (Some(nans), Some(lane)) = (self.nans.swap_remove(&var), lane(dtype)) {
+                let nan = self.float(lane, f64::NAN);
+                for (x, is_nan) in lanes.regs.iter_mut().zip(nans.regs) {
+                    *x = self.pick(Ty { lane, n }, is_nan, nan, *x);
+                }
+            }
             let all = self.combine(code, dtype, n, &lanes)?;
             self.vars.insert(var, outer.clone());
             let first = self.form.regs.len();
             let new = self.code(code, dtype, &[outer, all])?;
             self.set_new(var, &new, first)?;
+        }
+        Ok(())
+    }
+
+    /// One step of a fold by `max` or `min`. Whether a number is nan is kept beside, so that the next step waits for one
+    /// instruction alone.
+    pub(super) fn fold_extreme(
+        &mut self,
+        code: Code,
+        var: VarId,
+        value: &Val,
+        old: &Val,
+        nans: &Val,
+    ) -> Result<(), Refused> {
+        let (Some(lane), Some(strip)) = (lane(self.k.vars[var]), self.lanes) else {
+            return Err(Refused("a truth is folded"));
+        };
+        let ty = Ty { lane, n: strip.n };
+        let op = if matches!(code, Code::Max) { Binary::Largest } else { Binary::Smallest };
+        let active = self.merge.clone().filter(|m| m.1.contains(&var)).map(|m| m.0);
+        self.uniform = false;
+        for unit in 0..strip.units {
+            let (x, home, nan) = (value.at(unit), old.at(unit), nans.at(unit));
+            let mut is_nan = self.compare(Order::Unordered, true, ty, x, x);
+            if let Some(active) = active {
+                let number = self.binary(op, ty, home, x);
+                self.push(Inst::Pick { ty, to: home, mask: active, x: number, y: home });
+                is_nan = self.logic(Logic::And, is_nan, active);
+            } else {
+                self.push(Inst::Binary { op, ty, to: home, x: home, y: x });
+            }
+            if !planted(Fault::FoldedNan) {
+                self.push(Inst::Logic { op: Logic::Or, to: nan, x: nan, y: is_nan });
+            }
         }
         Ok(())
     }

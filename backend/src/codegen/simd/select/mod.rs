@@ -102,6 +102,7 @@ pub(crate) fn select(
         elements: Vec::new(),
         prologue: Vec::new(),
         merge: None,
+        nans: OrderedMap::default(),
         uniform: true,
         assigned,
         made,
@@ -171,6 +172,8 @@ pub(super) struct Select<'a> {
     prologue: Vec<Inst>,
     /// Where fewer elements are active than a vector has: those, and the variables that others fold into.
     merge: Option<(Reg, OrderedSet<VarId>)>,
+    /// Variables into which floats are folded by `max` or `min`: where one was nan.
+    nans: OrderedMap<VarId, Val>,
     /// Whether what is made is uniform.
     uniform: bool,
     /// Variables and values of the nest.
@@ -342,6 +345,9 @@ impl Select<'_> {
             }
             Stmt::Fold { var, code, value } => {
                 let (value, old) = (self.arg(*value)?, self.var(*var)?);
+                if let Some(nans) = self.nans.get(var).cloned() {
+                    return self.fold_extreme(*code, *var, &value, &old, &nans);
+                }
                 let first = self.form.regs.len();
                 let mut new = self.code(*code, self.k.vars[*var], &[old.clone(), value])?;
                 if let Some((mask, _)) = self.merge.clone().filter(|m| m.1.contains(var)) {
