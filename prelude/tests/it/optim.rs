@@ -258,6 +258,12 @@ fn minimisers_know_no_units() {
         found(&far, 0.0, 1e10, 1.0);
         found(&lifted, 1.4, 1.0, 1e-3);
         found(&large, -3.0, 2.0, 1e-7);
+        let huge = |x: Var| minimise(&|x: Var| 1e200 * (x - 2.0).square(), x);
+        found(&huge, -3.0, 2.0, 1e-7);
+        let narrow = |x: Var| minimise(&|x: Var| 1e30 * (x - 2.0).square().sum(), x);
+        let (x, outcome) = run(narrow, [1f32, 5.0]).unwrap();
+        let near = x.to_vec::<f32>().unwrap().iter().all(|x| (x - 2.0).abs() < 1e-3);
+        assert!(near && outcome.converged.item().unwrap(), "{name}: {x} {outcome:?}");
         let slope = |x: Var| minimise(&|x: Var| -x.sum(), x).1.converged;
         assert!(!run(slope, [0.0, 1.0]).unwrap().item::<bool>().unwrap(), "{name}");
         let valley = |x: Var| minimise(&|x: Var| (x * constant([1.0, 1e3])).square().sum(), x);

@@ -37,7 +37,7 @@ impl Search for Bfgs {
 
     fn search(&self, loss: &dyn Fn(Var) -> Var, x: Var, limits: Limits) -> Found {
         let unknown = eye(x.shape()[0], x.dtype()) * 0.0;
-        let direction = |p: &Point<Var>, h: &Var| -h.dot(p.gradient);
+        let direction = |_: &dyn Fn(Var) -> Var, p: &Point<Var>, h: &Var| -h.dot(p.gradient);
         descend(loss, x, limits, unknown, &direction, &|h, _, change| learned(h, change))
     }
 }

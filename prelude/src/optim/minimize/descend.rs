@@ -43,27 +43,32 @@ pub(super) struct Change {
 }
 
 /// Steps along `direction` of what is known, which `learn` brings up to date, until the gradient is
-/// small.
+/// small. A direction is one of the loss that it is given, which is in other units where squares of the gradient would
+/// leave the range of floats.
 pub(super) fn descend<K: Tree<Var>>(
     loss: &dyn Fn(Var) -> Var,
     x: Var,
     limits: Limits,
     known: K,
-    direction: &dyn Fn(&Point<Var>, &K) -> Var,
+    direction: &dyn Fn(&dyn Fn(Var) -> Var, &Point<Var>, &K) -> Var,
     learn: &dyn Fn(K, &Point<Var>, &Change) -> K,
 ) -> Found {
+    let (value, gradient) = value_and_grad(loss)(x);
+    let unit = unit(gradient);
+    let start = Point { x, value: value / unit, gradient: gradient / unit };
+    let loss: &dyn Fn(Var) -> Var = &|x| loss(x) / unit;
     let at = |x: Var| {
         let (value, gradient) = value_and_grad(loss)(x);
         Point { x, value, gradient }
     };
-    let start = at(x);
+    let small = |p: &Point<Var>| small(limits, p.value * unit, p.gradient * unit);
     let most = i64::try_from(limits.iterations).unwrap_or(i64::MAX);
     let zero = constant(0i64);
     let going = |(p, _, steps, _, (moved, level)): (Point<Var>, K, Var, Var, (Var, Var))| {
-        moved & !level & steps.lt(most) & !small(limits, p.value, p.gradient).1
+        moved & !level & steps.lt(most) & !small(&p).1
     };
     let step = |(p, known, steps, evaluations, _): (Point<Var>, K, Var, Var, (Var, Var))| {
-        let d = direction(&p, &known);
+        let d = direction(loss, &p, &known);
         let downhill = d.dot(p.gradient).lt(0.0);
         let d = select(downhill.broadcast_to(d.shape()), d, -p.gradient);
         // Nothing is known of the scale before the first step.
@@ -83,9 +88,23 @@ pub(super) fn descend<K: Tree<Var>>(
     let begin = (zero.eq(0), zero.ne(0));
     let (p, _, iterations, evaluations, (_, level)) =
         while_loop(going, step, (start, known, zero, zero + 1, begin));
-    let (size, small) = small(limits, p.value, p.gradient);
+    let (size, small) = small(&p);
     let over = small | (level & p.value.is_finite());
     Found { x: p.x, gradient: (size, over), iterations, evaluations }
+}
+
+/// What a loss is divided by: 1, or the size of its gradient where squares would leave the range.
+fn unit(gradient: Var) -> Var {
+    if gradient.shape()[0] == 0 {
+        return gradient.sum().ones_like();
+    }
+    let most = match gradient.dtype() {
+        Dtype::F32 => f64::from(f32::MAX),
+        _ => f64::MAX,
+    };
+    let size = gradient.abs().max();
+    let outside = size.gt(most.powf(0.25)) & size.is_finite();
+    select(outside, size, 1.0)
 }
 
 /// Where lengths between `low` and `high` are tried next, what the last one gave, and whether it will do.

@@ -114,7 +114,9 @@ impl Search for Lbfgs {
     }
 
     fn search(&self, loss: &dyn Fn(Var) -> Var, x: Var, limits: Limits) -> Found {
-        let direction = |p: &Point<Var>, known: &Curvature<Var>| -known.times(p.gradient);
+        let direction = |_: &dyn Fn(Var) -> Var, p: &Point<Var>, known: &Curvature<Var>| {
+            -known.times(p.gradient)
+        };
         let learn = |known: Curvature<Var>, _: &Point<Var>, change: &Change| {
             self.with_pair(&known, change.x, change.gradient)
         };

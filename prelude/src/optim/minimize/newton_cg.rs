@@ -39,7 +39,7 @@ impl Search for NewtonCg {
     }
 
     fn search(&self, loss: &dyn Fn(Var) -> Var, x: Var, limits: Limits) -> Found {
-        let direction = |p: &Point<Var>, (): &()| {
+        let direction = |loss: &dyn Fn(Var) -> Var, p: &Point<Var>, (): &()| {
             let product = |v: Var| jvp(grad(loss))((p.x, v)).1;
             -solved(&product, p.gradient)
         };

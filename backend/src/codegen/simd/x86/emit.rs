@@ -42,6 +42,8 @@ const CALLEE_SAVED: [Register; 5] =
 
 /// Spills of more bytes are left to others.
 const MOST_SPILLS: usize = 4096;
+/// Below a stack lies one page that may not be touched, which makes it grow.
+const PAGE_BYTES: usize = 4096;
 
 /// The registers of an instruction set, and what they are for.
 pub(super) struct Machine {
@@ -222,9 +224,9 @@ impl Emit<'_> {
             self.put(Instruction::with1(Code::Push_r64, r));
         }
         self.put(Instruction::with2(Code::And_rm64_imm8, Register::RSP, -64));
-        if self.frame.bytes >= 4096 {
-            // A frame of more than a page touches the page between.
-            let between = memory(Register::RSP, -4096);
+        // A frame of more than a page touches the pages between, in the order in which a stack grows.
+        for page in 1..=(self.frame.bytes / PAGE_BYTES) as i64 {
+            let between = memory(Register::RSP, -page * PAGE_BYTES as i64);
             self.put(Instruction::with2(Code::Or_rm64_imm8, between, 0));
         }
         let bytes = self.frame.bytes as i32;
