@@ -6,6 +6,7 @@ use super::fusion_state::FusionState;
 use super::graph::{Movement, NodeId, NodeKind};
 use smallvec::SmallVec;
 use tapeloom_ir::ArrayType;
+use tapeloom_ir::fault::{Fault, planted};
 
 /// What recomputation may cost.
 struct Budget {
@@ -105,7 +106,7 @@ impl FusionState<'_> {
         let mut operands =
             node.operands.iter().filter_map(|s| s.node()).collect::<SmallVec<[NodeId; 3]>>();
         match &node.kind {
-            _ if self.overwritten[id] => return false,
+            _ if self.overwritten[id] && !planted(Fault::AgainFromWritten) => return false,
             _ if node.is_held() => return budget.load(&node.ty, false),
             NodeKind::Input(_) => return budget.load(&node.ty, false),
             // It lives longer once.
