@@ -134,24 +134,24 @@ pub fn marks(m: &mut Module, case: &Case, _: &Recipe) -> Result<(), Failure> {
 
 /// Forward and reverse mode are transposes of each other, and engines agree on both.
 pub fn derivatives(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
-    let mut rng = Rng::new(1);
+    let (mut rng, demand) = (Rng::new(1), demand(recipe));
     [Letter::Jvp, Letter::Vjp]
         .into_iter()
-        .try_for_each(|letter| transformed(m, case, recipe, letter, &mut rng).map(|_| ()))
+        .try_for_each(|letter| transformed(m, case, demand, letter, &mut rng).map(|_| ()))
 }
 
 /// A batch is a map.
 pub fn batches(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
-    transformed(m, case, recipe, Letter::Vmap, &mut Rng::new(2)).map(|_| ())
+    transformed(m, case, demand(recipe), Letter::Vmap, &mut Rng::new(2)).map(|_| ())
 }
 
 /// Two transforms, one after the other.
 pub fn words(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
     let mut rng = Rng::new(recipe.genes.len() as u64);
     let mut letter = || Letter::ALL[rng.index(3)];
-    let (first, second) = (letter(), letter());
-    let Some(next) = transformed(m, case, recipe, first, &mut Rng::new(4))? else { return Ok(()) };
-    transformed(m, &next, recipe, second, &mut Rng::new(5)).map(|_| ())
+    let (first, second, demand) = (letter(), letter(), demand(recipe));
+    let Some(next) = transformed(m, case, demand, first, &mut Rng::new(4))? else { return Ok(()) };
+    transformed(m, &next, demand, second, &mut Rng::new(5)).map(|_| ())
 }
 
 /// Whatever reverse mode keeps of a program, the derivative is the same in every bit, but for the sign of a zero:
@@ -192,21 +192,29 @@ pub fn recordings(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Fa
     recorded::second_order(m, case)
 }
 
+/// What is compared of the program of a recipe.
+fn demand(recipe: &Recipe) -> Demand {
+    Demand { wild: recipe.wild, ..Demand::default() }
+}
+
 /// One more letter: held against what it means where the program is tame, and against the engines
 /// in any case. Nothing where a program has no derivative.
-fn transformed(
+///
+/// # Errors
+/// What does not hold, with the program.
+pub fn transformed(
     m: &mut Module,
     case: &Case,
-    recipe: &Recipe,
+    demand: Demand,
     letter: Letter,
     rng: &mut Rng,
 ) -> Result<Option<Case>, Failure> {
-    let next = if recipe.wild {
+    let next = if demand.wild {
         let Some(next) = unchecked(m, case, letter, rng)? else { return Ok(None) };
         next
     } else {
         append(m, case, letter, Choice::Some, rng)?
     };
-    same_numbers(m, &next, Demand { wild: recipe.wild, ..Demand::default() })?;
+    same_numbers(m, &next, demand)?;
     Ok(Some(next))
 }

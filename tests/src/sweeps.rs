@@ -64,6 +64,7 @@ sweeps! {
     WordsOfTwo = "random::fuzz::words_of_two_letters", gate 60 in 0.5 s, nightly 2000;
     KeptOrNot = "random::fuzz::policies_change_no_bit", gate 60 in 0.6 s, nightly 2000;
     Models = "random::machine_models::programs_mean_the_same_for_every_model", gate 30 in 2.0 s, nightly 1000;
+    SmallCaches = "random::machine_models::gradients_are_right_where_nothing_stays_in_the_cache", gate 60 in 2.0 s, nightly 3000;
     Recordings = "random::fuzz::recordings_are_their_programs", gate 100 in 0.1 s, nightly 3000;
     Met = "random::fuzz::the_generator_meets_what_programs_are_made_of", gate 1000 in 0.1 s, nightly 1000;
     // Drawn: programs with loops (`random::random_loops`).
@@ -79,6 +80,7 @@ sweeps! {
     WritesMean = "random::state::random_programs_mean_what_they_do_to_numbers", gate 40 in 0.7 s, nightly 1000;
     WritesFirst = "random::state::random_programs_have_the_derivatives_of_their_pure_forms", gate 6 in 2.0 s, nightly 150;
     WritesHigher = "random::state::random_programs_have_higher_derivatives", gate 2 in 2.3 s, nightly 50;
+    PaddedWindows = "random::padded_windows::transposes_of_products_of_windows_are_transposes", gate 60 in 1.0 s, nightly 3000;
     Places = "random::places::narrow_loops_mean_what_arrays_did", gate 400 in 1.2 s, nightly 10_000;
     Products = "random::small_gemm::random_compositions", gate 20 in 0.2 s, nightly 1000;
     Nests = "study::accelerator::programs::random_nests_read_what_streams_bring", gate 200 in 0.2 s, nightly 10_000;

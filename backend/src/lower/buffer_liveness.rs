@@ -14,6 +14,7 @@ use crate::loop_ir::IndexId;
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
+use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{ArrayType, OrderedMap, Shape};
 
 /// Which nodes share memory, when it lives, and which axes it has.
@@ -61,7 +62,7 @@ impl Storage {
         for r in &graph.results {
             let root = storage.root(*r);
             storage.fixed[root] = true;
-            storage.pinned[root] = true;
+            storage.pinned[root] = !planted(Fault::ResultTaken);
         }
         let mut meetings: Vec<OrderedMap<NodeId, Meeting>> = Vec::new();
         for (position, step) in emitted.body.iter().enumerate() {
@@ -128,7 +129,8 @@ impl Storage {
             let mut waiting: OrderedMap<(&ArrayType, &Index), BTreeSet<NodeId>> =
                 OrderedMap::default();
             for (store, y, new) in born {
-                while let Some((_, x, old)) = dying.next_if(|(load, ..)| *load < store) {
+                let early = planted(Fault::TakenEarly);
+                while let Some((_, x, old)) = dying.next_if(|(load, ..)| *load < store || early) {
                     if let Some(index) = &old.index {
                         waiting.entry((&graph.nodes[x].ty, index)).or_default().insert(x);
                     }
@@ -186,7 +188,7 @@ impl Storage {
                 Tree::Contract(p) => {
                     for m in [p.lhs, p.rhs, p.out] {
                         let root = self.touch(m.node, position);
-                        self.fixed[root] = true;
+                        self.fixed[root] |= !planted(Fault::ProductDropped);
                     }
                 }
                 Tree::Region(r) => {

@@ -45,7 +45,7 @@ impl FusionState<'_> {
             | NodeKind::Result { .. }
             | NodeKind::Copy => self.load(id, At::Axes(index.clone()), guard),
             NodeKind::Map(code) => {
-                if self.needs[id] || !self.recomputed(id) {
+                if self.needs[id] || !self.recomputed(id, index) {
                     self.load(id, At::Axes(index.clone()), guard)
                 } else {
                     let mut args: SmallVec<[Arg; 3]> = SmallVec::new();
@@ -97,14 +97,18 @@ impl FusionState<'_> {
     /// Loads an element, in the outermost block where its index is there.
     pub(crate) fn load(&mut self, node: NodeId, at: At, guard: Option<Arg>) -> Arg {
         self.needs[node] = true;
-        let affine_level =
-            |a: &Affine| a.terms().iter().map(|(t, _)| self.level(t.arg())).max().unwrap_or(0);
         let level = match &at {
-            At::Axes(index) => index.iter().map(affine_level).max().unwrap_or(0),
-            At::Flat(a) => affine_level(a),
+            At::Axes(index) => self.level_of(index),
+            At::Flat(a) => self.level_of(std::slice::from_ref(a)),
         };
         let level = level.max(guard.map_or(0, |g| self.level(g)));
         let dtype = self.graph.nodes[node].ty.dtype;
         self.let_at(level, dtype, Def::Load { node, at, guard })
+    }
+
+    /// The block in which all indices are there.
+    pub(crate) fn level_of(&self, index: &[Affine]) -> usize {
+        let terms = index.iter().flat_map(|a| a.terms());
+        terms.map(|(t, _)| self.level(t.arg())).max().unwrap_or(0)
     }
 }

@@ -270,7 +270,7 @@ impl FusionState<'_> {
             let along = Affine::atom(Term::Index(index)).times(axis.step).moved(axis.start);
             self.bound[m].push(along);
         }
-        self.blocks.push(Block::default());
+        self.blocks.push(Block { extent: Some(extent), ..Block::default() });
         for inner in self.place(&item.members, depth + 1) {
             self.item(&inner, depth + 1)?;
         }

@@ -80,6 +80,8 @@ pub(crate) type Pattern = SmallVec<[Option<Affine>; 4]>;
 #[derive(Default)]
 pub(crate) struct Block {
     pub(crate) code: Vec<Tree>,
+    /// How many iterations there are of it, if it is the body of a loop.
+    pub(crate) extent: Option<usize>,
     pub(crate) memo: OrderedMap<Key, Arg>,
     /// Elements that are the same along the axes for which there is no index here.
     pub(crate) uniform: OrderedMap<NodeId, (Pattern, Arg)>,

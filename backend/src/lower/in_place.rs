@@ -50,7 +50,7 @@ impl FusionState<'_> {
                 continue;
             }
             let i = self.indices.push((*extent, self.blocks.len()));
-            self.blocks.push(Block::default());
+            self.blocks.push(Block { extent: Some(*extent), ..Block::default() });
             loops.push((i, *extent));
             index.push(Affine::atom(Term::Index(i)));
         }

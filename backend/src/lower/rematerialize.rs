@@ -1,10 +1,12 @@
 //! What is cheaper to compute again than to keep in memory.
 
 use super::access_maps::equal_axes;
+use super::affine::Index;
 use super::fusion_state::FusionState;
 use super::graph::{Movement, NodeId, NodeKind};
 use smallvec::SmallVec;
 use tapeloom_ir::ArrayType;
+use tapeloom_ir::fault::{Fault, planted};
 
 /// What recomputation may cost.
 struct Budget {
@@ -16,8 +18,11 @@ struct Budget {
     bytes: usize,
     /// Arrays of at most so many elements are loaded at no cost.
     free: usize,
-    /// What has been counted: each value is computed once.
-    seen: SmallVec<[NodeId; 16]>,
+    /// What has been counted: a value is computed once for all that read it through the same views, and again through
+    /// others.
+    seen: SmallVec<[(NodeId, usize); 16]>,
+    /// Views, each behind those at a place of this list; what no view leads to is behind place 0, which is no view.
+    views: SmallVec<[(usize, NodeId); 8]>,
 }
 
 impl Budget {
@@ -38,11 +43,21 @@ impl Budget {
         self.intermediates -= usize::from(intermediate);
         true
     }
+
+    /// The place behind one more view.
+    fn behind(&mut self, place: usize, view: NodeId) -> usize {
+        let known = self.views.iter().position(|v| *v == (place, view));
+        1 + known.unwrap_or_else(|| {
+            self.views.push((place, view));
+            self.views.len() - 1
+        })
+    }
 }
 
 impl FusionState<'_> {
-    /// Whether a node is a few cheap operations away from memory that exists anyway.
-    pub(crate) fn recomputed(&self, id: NodeId) -> bool {
+    /// Whether a node, of which the element at an index is read, is a few cheap operations away from memory that exists
+    /// anyway.
+    pub(crate) fn recomputed(&self, id: NodeId, index: &Index) -> bool {
         // What is held has memory, from which others are computed again.
         if self.graph.nodes[id].is_held() {
             return false;
@@ -56,6 +71,7 @@ impl FusionState<'_> {
             bytes: usize::MAX,
             free: 0,
             seen: SmallVec::new(),
+            views: SmallVec::new(),
         };
         let ty = &self.graph.nodes[id].ty;
         let elements = ty.shape.elements();
@@ -66,25 +82,35 @@ impl FusionState<'_> {
             bytes: ty.bytes(),
             free: elements / machine.recomputed_operations_uncached.max(1),
             seen: SmallVec::new(),
+            views: SmallVec::new(),
             ..few
         };
-        self.cheap(id, &mut few)
-            || elements > machine.cached_elements && self.cheap(id, &mut uncached)
+        // Loops that read each element many times have it in the cache after the first, and would compute it as often.
+        let large = elements > machine.cached_elements && self.iterations(index) / 2 <= elements;
+        self.cheap(id, 0, &mut few) || large && self.cheap(id, 0, &mut uncached)
     }
 
-    fn cheap(&self, id: NodeId, budget: &mut Budget) -> bool {
-        if budget.seen.contains(&id) {
+    /// How often the open loops read an element at this index, whichever it is.
+    fn iterations(&self, index: &Index) -> usize {
+        let blocks = self.blocks.iter().take(self.level_of(index) + 1);
+        blocks.fold(1, |n, block| n.saturating_mul(block.extent.unwrap_or(1)))
+    }
+
+    fn cheap(&self, id: NodeId, place: usize, budget: &mut Budget) -> bool {
+        if budget.seen.contains(&(id, place)) {
             return true;
         }
-        budget.seen.push(id);
+        let intermediate = budget.seen.iter().all(|(known, _)| *known != id);
+        budget.seen.push((id, place));
         let node = &self.graph.nodes[id];
         let mut operands =
             node.operands.iter().filter_map(|s| s.node()).collect::<SmallVec<[NodeId; 3]>>();
         match &node.kind {
-            _ if self.overwritten[id] => return false,
+            _ if self.overwritten[id] && !planted(Fault::AgainFromWritten) => return false,
             _ if node.is_held() => return budget.load(&node.ty, false),
             NodeKind::Input(_) => return budget.load(&node.ty, false),
-            _ if self.needs[id] => return budget.load(&node.ty, true),
+            // It lives longer once.
+            _ if self.needs[id] => return budget.load(&node.ty, intermediate),
             NodeKind::Map(code)
                 if code.row().flops as usize <= self.graph.machine.recomputed_flops
                     && budget.operation() => {}
@@ -110,6 +136,7 @@ impl FusionState<'_> {
             | NodeKind::Movement(_) => return false,
         }
         operands.dedup();
-        operands.iter().all(|n| self.cheap(*n, budget))
+        let place = if node.kind.is_movement() { budget.behind(place, id) } else { place };
+        operands.iter().all(|n| self.cheap(*n, place, budget))
     }
 }

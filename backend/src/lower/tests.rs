@@ -109,6 +109,28 @@ fn every_sample_of_every_primitive() {
     }
 }
 
+/// What is computed again through two views is computed twice, and so is what those were computed of: a sum by doubling or a
+/// stencil would be as many terms as there are ways through it. So loops grow with the text of a program.
+#[test]
+fn views_of_large_arrays_do_not_multiply_what_is_computed_again() {
+    let lines = |levels: usize| {
+        let mut text = String::from("func @f(%0: f64[100000]) -> (f64[100000]) {\n");
+        for n in 0..levels {
+            let (x, y, z, s) = (2 * n, 2 * n + 1, 2 * n + 2, 1 << n);
+            text += &format!(
+                "  %{y}: f64[100000] = pad{{low=[{s}], high=[-{s}], interior=[0]}} %{x}, 0.0\n  \
+                 %{z}: f64[100000] = add %{x}, %{y}\n"
+            );
+        }
+        text += &format!("  return %{}\n}}", 2 * levels);
+        let module = tapeloom_ir::parse_module(&text).unwrap();
+        let f = module.iter().last().unwrap().0;
+        schedule(&module, f).unwrap().to_string().lines().count()
+    };
+    let (few, many) = (lines(4), lines(12));
+    assert!(many < 4 * few, "{few} {many}");
+}
+
 #[test]
 fn literals_parameters_and_nothing_as_results() {
     let mut module = Module::new();

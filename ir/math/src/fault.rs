@@ -119,6 +119,11 @@ faults! {
     UnrolledTriangle = "unrolled-triangle", "small systems with a transposed triangle are unrolled as if it were not", "random::fuzz";
     HalfSpectrum = "half-spectrum", "the last frequency of an even length counts twice in half a spectrum", "laws::conformance";
     RoutineAgain = "routine-again", "budgets compute decompositions again as if they were elementwise", "memory::routines";
+    AgainFromWritten = "again-from-written", "a value is computed again from memory that an update has taken over", "random::machine_models";
+    TakenEarly = "taken-early", "a result lies over an array of which the iteration still loads an element", "random::machine_models";
+    ResultTaken = "result-taken", "another array lies over a result that is no longer read", "random::machine_models";
+    ProductDropped = "product-dropped", "of an array that a product reads or leaves, axes have no memory that loops meet at one index", "random::machine_models";
+    CroppedSide = "cropped-side", "a convolution without the cotangent of its padding loses places at the other end", "laws::convolutions";
     Granule = "granule", "a layer of the simulated accelerator begins in the middle of a record", "study::accelerator";
 }
 

@@ -1,11 +1,11 @@
 //! Random programs for other machine models: they mean the same, and numbers of code change no bit.
 
-use tapeloom_backend::{Effect, MachineModel, Options, Runnable, compile};
+use tapeloom_backend::{Effect, MachineModel, Options, Runnable, Target, compile};
 use tapeloom_ir::{Module, Tensor, parse_module};
-use tapeloom_tests::fuzz::for_all;
+use tapeloom_tests::fuzz::{for_all, transformed};
 use tapeloom_tests::program_generator::Recipe;
-use tapeloom_tests::transform_words::{Demand, same_numbers};
-use tapeloom_tests::{Agreement, Case, Failure, Sweep};
+use tapeloom_tests::transform_words::{Demand, Letter, same_numbers};
+use tapeloom_tests::{Agreement, Case, Failure, Rng, Sweep};
 
 const MEASURED: MachineModel = MachineModel::MEASURED;
 
@@ -62,6 +62,70 @@ fn for_every_model(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), F
 #[test]
 fn programs_mean_the_same_for_every_model() {
     for_all(Sweep::Models, for_every_model);
+}
+
+/// Models with caches of a few elements, so that arrays of random programs are too large for them: what is computed again,
+/// which loops stay apart and what lies over the operands of products is decided as for large arrays. The matrix library
+/// does the products of all matrices, or of those that are none too small.
+fn small_caches() -> [MachineModel; 3] {
+    let of_products = MachineModel {
+        cached_elements: 1,
+        register_elements: 0,
+        unrolled_elements: 1,
+        library_products: 0,
+        ..MEASURED
+    };
+    [
+        MachineModel { library_extent: 2, library_copy_reads: 1, ..of_products },
+        MachineModel {
+            cached_elements: 4,
+            recomputed_operations: 0,
+            library_extent: 0,
+            library_copy_reads: 0,
+            ..of_products
+        },
+        MachineModel { cached_elements: 2, ..MEASURED },
+    ]
+}
+
+/// A program, its gradient, and a transform of that, each for another of the models.
+fn for_small_caches(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
+    let mut rng = Rng::new(recipe.genes.len() as u64);
+    let first = rng.index(3);
+    let demand = |n: usize| Demand {
+        wild: recipe.wild,
+        machine: small_caches()[(first + n) % 3],
+        ..Demand::default()
+    };
+    same_numbers(m, case, demand(0))?;
+    let gradient = transformed(m, case, demand(1), Letter::Vjp, &mut Rng::new(7))?;
+    let Some(gradient) = gradient else { return Ok(()) };
+    let letter = Letter::ALL[rng.index(3)];
+    transformed(m, &gradient, demand(2), letter, &mut Rng::new(8)).map(|_| ())
+}
+
+#[test]
+fn gradients_are_right_where_nothing_stays_in_the_cache() {
+    for_all(Sweep::SmallCaches, for_small_caches);
+}
+
+/// Random programs meet what small caches are for: without recomputation of what does not stay in them, many a program
+/// has other loops.
+#[test]
+fn small_caches_shape_loops() {
+    let mut different = 0;
+    for seed in Sweep::SmallCaches.seeds() {
+        let mut m = Module::new();
+        let case = Recipe::draw(seed).program(&mut m).unwrap();
+        let of = |machine| {
+            let options = Options { machine, target: Target::Interpreter, ..Options::default() };
+            statements(&compile(&m, case.f, &options).unwrap())
+        };
+        let machine = small_caches()[1];
+        let kept = MachineModel { recomputed_operations_uncached: 0, ..machine };
+        different += u64::from(of(machine) != of(kept));
+    }
+    assert!(different * 20 >= Sweep::SmallCaches.cases(), "{different}");
 }
 
 /// A number of loops does change them: the models are no names for one program.

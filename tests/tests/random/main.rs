@@ -5,6 +5,7 @@ mod implicit;
 mod invariant_carries;
 mod loops;
 mod machine_models;
+mod padded_windows;
 mod places;
 mod random_loops;
 mod schedules;

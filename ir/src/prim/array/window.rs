@@ -219,7 +219,8 @@ impl Window {
             if low[axis] > 0 || high[axis] > 0 || fewer > m.extent {
                 return None;
             }
-            (m.offset, m.extent) = (m.offset - m.scale * low[axis], m.extent - fewer);
+            let front = if planted(Fault::CroppedSide) { high[axis] } else { low[axis] };
+            (m.offset, m.extent) = (m.offset - m.scale * front, m.extent - fewer);
         }
         // Zeros around the array were put there for windows that are gone.
         let array = match b.recent_definition(*array) {
