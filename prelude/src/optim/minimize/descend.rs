@@ -42,6 +42,9 @@ pub(super) struct Change {
     pub(super) gradient: Var,
 }
 
+/// A step from a point, by what is known of the loss.
+pub(super) type Direction<'a, K> = &'a dyn Fn(&dyn Fn(Var) -> Var, &Point<Var>, &K) -> Var;
+
 /// Steps along `direction` of what is known, which `learn` brings up to date, until the gradient is
 /// small. A direction is one of the loss that it is given, which is in other units where squares of the gradient would
 /// leave the range of floats.
@@ -50,7 +53,7 @@ pub(super) fn descend<K: Tree<Var>>(
     x: Var,
     limits: Limits,
     known: K,
-    direction: &dyn Fn(&dyn Fn(Var) -> Var, &Point<Var>, &K) -> Var,
+    direction: Direction<'_, K>,
     learn: &dyn Fn(K, &Point<Var>, &Change) -> K,
 ) -> Found {
     let (value, gradient) = value_and_grad(loss)(x);
