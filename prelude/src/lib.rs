@@ -98,6 +98,7 @@ pub use host_calls::{Failure, callback, callback_batched, debug_print, tap, tap_
 pub use implicit::*;
 pub use jit::{CallReport, Compiled, Explanation, Jit, Stage, eval_shape, jit, run};
 pub use linalg::{MatrixNorm, Triangle};
+pub use nn::attention::{Attention, dot_product_attention};
 pub use ops::functions::*;
 pub use quadrature::{Precision, quad};
 pub use sized::Unique;
@@ -127,6 +128,7 @@ pub mod prelude {
     pub use crate::implicit::*;
     pub use crate::jit::{Jit, eval_shape, jit, run};
     pub use crate::linalg::{MatrixNorm, Triangle};
+    pub use crate::nn::attention::{Attention, dot_product_attention};
     pub use crate::ops::functions::*;
     pub use crate::optim::Optimizer;
     pub use crate::quadrature::{Precision, quad};

@@ -1,4 +1,4 @@
-"""The rows `gradbench_*` of the command `bench` with loops in them, in JAX: pip install jax, then run this file.
+"""Rows `gradbench_*` of the command `bench` in JAX, those with loops among them: pip install jax, then run this file.
 
 Prints one object {"name", "value", "unit"} a line, as `bench --json` does; times are medians. On a machine
 with several cores JAX takes them all: `taskset -c 0` gives it one, as tapeloom takes.
@@ -155,6 +155,22 @@ def miss(w):
     return (x[0] - x[1] / v[1] * v[0]) ** 2
 
 
+def kmeans(points, centroids):
+    squares = (points * points).sum(1)[:, None] + (centroids * centroids).sum(1)
+    return (squares - 2 * points @ centroids.T).min(1).sum()
+
+
+def direction(points, centroids):
+    gradient = jax.grad(lambda c: kmeans(points, c))
+    g, h = jax.jvp(gradient, (centroids,), (jnp.ones_like(centroids),))
+    return g / h
+
+
+def llsq(x, n):
+    t = jnp.linspace(-1.0, 1.0, n)
+    return 0.5 * jnp.sum((jnp.sign(t) - jnp.vander(t, len(x), increasing=True) @ x) ** 2)
+
+
 def median(f, args, seconds=0.2, least=15):
     jax.block_until_ready(f(*args))
     times = []
@@ -171,6 +187,11 @@ def report(name, gradient, objective, *args):
     print(json.dumps({"name": f"gradbench_{name}_ms", "value": slope * 1e3, "unit": "ms"}), flush=True)
 
 
+report("lse", jax.grad(jax.nn.logsumexp), jax.nn.logsumexp, jnp.array(random.random(100_000)))
+polynomial = partial(llsq, n=4096)
+report("llsq", jax.grad(polynomial), polynomial, jnp.array(random.random(128)))
+points = jnp.array(random.random((10_000, 8)))
+report("kmeans", direction, kmeans, points, points[:100])
 hand, theta, us = recorded_hand()
 posed = lambda theta, us: ht(hand, theta, us)
 moved = lambda shift, theta, us: posed(theta, us + shift)

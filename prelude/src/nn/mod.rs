@@ -38,6 +38,7 @@
 //! # Ok::<(), tapeloom::Error>(())
 //! ```
 
+pub(crate) mod attention;
 mod batch_norm;
 mod initial;
 

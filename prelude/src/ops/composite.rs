@@ -91,7 +91,7 @@ pub(super) fn along(
 }
 
 /// A shape error of a composed function.
-pub(super) fn misshapen(
+pub(crate) fn misshapen(
     message: String,
     help: &str,
     operands: &[Var],
@@ -108,7 +108,7 @@ pub(crate) fn number(like: Var, x: f64) -> Var {
 }
 
 /// Types as messages name them: "a, b and c".
-pub(super) fn list(types: &[ArrayType]) -> String {
+pub(crate) fn list(types: &[ArrayType]) -> String {
     let names: Vec<String> = types.iter().map(ArrayType::to_string).collect();
     match names.split_last() {
         Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),

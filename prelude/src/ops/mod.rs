@@ -13,7 +13,7 @@ mod bessel;
 mod bits;
 mod broadcasting;
 mod compare;
-mod composite;
+pub(crate) mod composite;
 mod concat;
 mod create;
 mod cumulative;
@@ -40,7 +40,7 @@ pub use axes::{Axes, Axis};
 pub use concat::Padding;
 pub use functions::*;
 pub use index::{At, Index, Indices};
-pub use losses::Attention;
+pub(crate) use nn::over;
 
 /// The free functions, which the prelude has too.
 pub(crate) mod functions {
@@ -54,7 +54,6 @@ pub(crate) mod functions {
     };
     pub use super::interp::{interp, polyval};
     pub use super::linalg::einsum;
-    pub use super::losses::{Attention, dot_product_attention};
     pub use super::matrices::{diag_indices, multi_dot, toeplitz, tri};
     pub use super::shape::{concat, stack};
     pub use super::sorting::lexsort;

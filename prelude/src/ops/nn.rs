@@ -200,24 +200,6 @@ impl Var {
 
 /// Normalizations over axes.
 impl Var {
-    /// eˣ / Σ eˣ over `axes`.
-    ///
-    /// ```
-    /// use tapeloom::prelude::*;
-    /// let p = run(|x: Var| x.softmax(-1), [1000.0, 1000.0])?;
-    /// assert_eq!(p.to_vec::<f64>()?, [0.5, 0.5]);
-    /// # Ok::<(), tapeloom::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn softmax(self, axes: impl Axes) -> Var {
-        let at = caller();
-        over("softmax", self, &axes, at, |x, axes| {
-            let shift = x.max_keepdims(axes).stop_gradient();
-            let e = (x - shift).exp();
-            e / e.sum_keepdims(axes)
-        })
-    }
-
     /// x - ln Σ eˣ over `axes`: the logarithm of [`softmax`](Var::softmax).
     #[track_caller]
     pub fn log_softmax(self, axes: impl Axes) -> Var {
@@ -294,7 +276,7 @@ impl Var {
 }
 
 /// Resolves axes once, so that a mistake is reported once, at the user's line.
-fn over(
+pub(crate) fn over(
     name: &'static str,
     x: Var,
     axes: &impl Axes,

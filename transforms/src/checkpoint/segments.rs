@@ -19,10 +19,10 @@ use crate::ad::transpose::reads_late;
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::analysis::placement::Placement;
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::prim::Lowering;
+use tapeloom_ir::prim::{Lowering, Role};
 use tapeloom_ir::{
-    Atom, Builder, Draft, FuncId, Function, Module, Op, OrderedMap, OrderedSet, Policy, Problem,
-    ValueId, ValueRemap,
+    Atom, Builder, Draft, Equation, FuncId, Function, Module, Op, OrderedMap, OrderedSet, Policy,
+    Problem, ValueId, ValueRemap,
 };
 
 /// How many pieces there are at most.
@@ -86,6 +86,12 @@ struct Code {
     crossing: Vec<u64>,
 }
 
+/// Whether an equation runs functions, and is more than what they do: a plan of its own, a branch, a loop. A function with
+/// derivative rules is as good as its equations.
+fn runs(e: &Equation) -> bool {
+    e.op.regions().iter().any(|r| !matches!(r.role, Role::Ruled | Role::Rule))
+}
+
 /// How many bytes each equation takes in memory where it runs again; nothing where its readers compute it.
 fn sizes(module: &Module, f: &Function) -> Vec<u64> {
     let lowered: Vec<Lowering> = f.equations.iter().map(|e| e.lower(module, f)).collect();
@@ -97,14 +103,20 @@ fn sizes(module: &Module, f: &Function) -> Vec<u64> {
     }
     let size = |(i, lowering): (usize, &Lowering)| {
         let outputs = &f.equations[i].outputs;
+        let inside = match lowering {
+            Lowering::Call(g) if !runs(&f.equations[i]) => {
+                sizes(module, &module.get(*g)).into_iter().fold(0u64, u64::saturating_add)
+            }
+            _ => 0,
+        };
         let in_place = match Placement::of(lowering) {
             Placement::View => true,
             Placement::Map => !outputs.iter().any(|o| read[*o]),
             Placement::Element | Placement::Reduction | Placement::Memory => false,
-            // In no piece.
-            Placement::Runs => true,
+            // In no piece, or in memory if what it gives has to be.
+            Placement::Runs => runs(&f.equations[i]) || !outputs.iter().any(|o| read[*o]),
         };
-        if in_place { 0 } else { outputs.iter().map(|o| bytes(f, *o)).sum() }
+        inside + if in_place { 0 } else { outputs.iter().map(|o| bytes(f, *o)).sum::<u64>() }
     };
     lowered.iter().enumerate().map(size).collect()
 }
@@ -215,7 +227,7 @@ impl Pieces {
             let stays =
                 |array: ValueId| firsts.get(&array).is_none_or(|first| !own.contains(first));
             let before = late[i].is_some_and(stays) && e.operands.iter().all(there);
-            let alone = i >= end || !e.op.regions().is_empty() || late[i].is_some();
+            let alone = i >= end || runs(e) || late[i].is_some();
             if alone && !before || self.cuts.contains(&i) {
                 piece(module, f, &mut own, &mut draft, &mut copying)?;
             }
