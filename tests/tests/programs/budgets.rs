@@ -475,7 +475,8 @@ const STRAIGHT: [(&str, Program); 4] = [
 fn what_is_computed_again_does_not_wait() {
     let x = square();
     let array = x.bytes().len();
-    for (name, f) in STRAIGHT {
+    // Of a function with rules as much is kept as the rules say.
+    for (name, f) in STRAIGHT.into_iter().filter(|(name, _)| *name != "rules") {
         let plain = jit(value_and_grad(f)).explain(&x).unwrap();
         let (beside, all) = (plain.workspace_bytes() - plain.tape().bytes(), plain.tape().bytes());
         for policy in [Policy::Dots, Policy::named(["h"]), Policy::Rounded] {
@@ -483,8 +484,7 @@ fn what_is_computed_again_does_not_wait() {
             let (tape, work) = (e.tape().bytes(), e.workspace_bytes());
             assert!(tape < all, "{name}, {policy}: {tape} of {all}");
             // Sums that follow one from the other are all there when the last one is read.
-            let in_a_row = ["row", "rules"].contains(&name);
-            let sums = if in_a_row || policy == Policy::Rounded { 0 } else { all };
+            let sums = if name == "row" || policy == Policy::Rounded { 0 } else { all };
             let room = tape + beside + 5 * array + sums;
             assert!(
                 work <= room,

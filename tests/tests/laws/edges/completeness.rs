@@ -75,8 +75,8 @@ const OTHER_MACROS: &[&str] =
 /// The names of all public functions and methods of the vocabulary.
 pub fn public_functions() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    let ops = Path::new(env!("CARGO_MANIFEST_DIR")).join("../prelude/src/ops");
-    for file in files(&ops) {
+    let prelude = Path::new(env!("CARGO_MANIFEST_DIR")).join("../prelude/src");
+    for file in files(&prelude.join("ops")).into_iter().chain([prelude.join("nn/attention.rs")]) {
         let text = std::fs::read_to_string(&file).unwrap();
         let mut inside = "";
         for line in text.lines() {
