@@ -1,6 +1,7 @@
 //! f32 functions beside f64 ones: how far a function that is computed in f32 is from its f64 form.
 
 use std::fmt;
+use std::ops::Range;
 use tapeloom_ir::prim::LibraryFn;
 use tapeloom_ir::{Code, Scalar};
 
@@ -48,21 +49,40 @@ impl F32Function {
         distance((self.narrow)(x), (self.wide)(x.into()))
     }
 
-    /// The largest error over all bit patterns that are multiples of `step`: with 1 over every f32.
+    /// The largest error over all bit patterns that are multiples of `step`, with 1 over every f32, and the first argument
+    /// that has it; on all cores.
     pub fn worst(&self, step: u32) -> Worst {
-        let mut worst = Worst { ulp: 0.0, at: 0.0 };
-        let mut bits = Some(0u32);
-        while let Some(b) = bits {
-            let x = f32::from_bits(b);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+        let arguments = (1u64 << 32).div_ceil(step.into());
+        let each = arguments.div_ceil(cores);
+        std::thread::scope(|threads| {
+            let parts: Vec<_> = (0..cores)
+                .map(|i| (i * each)..((i + 1) * each).min(arguments))
+                .map(|part| threads.spawn(move || self.worst_of(step, part)))
+                .collect();
+            let found = parts
+                .into_iter()
+                .map(|part| part.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            found.fold(NONE, |worst, next| if next.ulp > worst.ulp { next } else { worst })
+        })
+    }
+
+    /// The same over the multiples of `step` by these numbers.
+    fn worst_of(&self, step: u32, multiples: Range<u64>) -> Worst {
+        let mut worst = NONE;
+        for n in multiples {
+            let x = f32::from_bits((n * u64::from(step)) as u32);
             let ulp = self.error(x);
             if ulp > worst.ulp {
                 worst = Worst { ulp, at: x };
             }
-            bits = b.checked_add(step);
         }
         worst
     }
 }
+
+/// No error.
+const NONE: Worst = Worst { ulp: 0.0, at: 0.0 };
 
 /// How far a result is from the one in f64, in units of the last place at the latter; infinite where one is nan, or where
 /// only one is infinite after rounding.
