@@ -51,8 +51,8 @@ pub(crate) fn plan(lives: &[Life], page_bytes: usize) -> Option<(Vec<usize>, usi
     if lives.len() > BY_SIZE || by_time.1 <= needed + needed / 16 {
         return Some(by_time);
     }
-    let by_size = by_size(lives, page_bytes);
-    Some(if by_size.1 < by_time.1 { by_size } else { by_time })
+    let by_size = by_size(lives, page_bytes).filter(|plan| plan.1 < by_time.1);
+    Some(by_size.unwrap_or(by_time))
 }
 
 /// The first step in which a buffer has its memory to itself.
@@ -77,7 +77,7 @@ fn most_at_once(lives: &[Life], page_bytes: usize) -> usize {
 }
 
 /// The largest first, at the lowest offset that is free for its life.
-fn by_size(lives: &[Life], page_bytes: usize) -> (Vec<usize>, usize) {
+fn by_size(lives: &[Life], page_bytes: usize) -> Option<(Vec<usize>, usize)> {
     let mut order: Vec<usize> = (0..lives.len()).collect();
     order.sort_by_key(|i| (usize::MAX - lives[*i].bytes, lives[*i].first));
     let mut offsets = vec![0; lives.len()];
@@ -99,12 +99,13 @@ fn by_size(lives: &[Life], page_bytes: usize) -> (Vec<usize>, usize) {
                 offset = offset.max(offsets[*other] + room(lives[*other].bytes, page_bytes));
             }
         }
+        offset.checked_add(size).filter(|end| *end <= MOST_BYTES)?;
         offsets[i] = offset;
         peak = peak.max(offset + life.bytes);
         let at = placed.partition_point(|other| offsets[*other] <= offset);
         placed.insert(at, i);
     }
-    (offsets, peak)
+    Some((offsets, peak))
 }
 
 /// In the order of first steps, in the smallest hole.
@@ -227,7 +228,7 @@ mod tests {
                 life(first, first + random(20), random(1000))
             })
             .collect();
-        let plans = [by_time(&lives, PAGE).unwrap(), by_size(&lives, PAGE)];
+        let plans = [by_time(&lives, PAGE).unwrap(), by_size(&lives, PAGE).unwrap()];
         assert!(plans.iter().all(|(_, peak)| *peak + 128 >= most_at_once(&lives, PAGE)));
         for (i, a, (offsets, peak)) in
             plans.iter().flat_map(|p| lives.iter().enumerate().map(move |(i, a)| (i, a, p)))

@@ -139,6 +139,9 @@ fn around(stmt: &Stmt) -> Option<Contract> {
         (c.m, c.lhs.row, c.out.row) = (extent, lhs, out);
     } else if more && c.n == 1 && lhs == 0 {
         (c.n, c.rhs.column, c.out.column) = (extent, rhs, out);
+    } else if out == 0 && !c.accumulate {
+        // Each iteration overwrites what the one before it left, and those of a batch would add to it.
+        return None;
     } else {
         c.batch.insert(0, (extent, lhs, rhs, out));
     }

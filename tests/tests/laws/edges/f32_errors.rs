@@ -1,7 +1,7 @@
 //! Functions computed in f32: no sampled argument has a larger error than the table says, whose first line says how many
 //! arguments it was made from.
 //!
-//! `cargo run --release -p tapeloom-tests --bin ulp -- 61 --write tests/data/edges/f32_ulp.txt` makes the table.
+//! `cargo run --release -p tapeloom-tests --bin ulp -- 7 --write tests/data/edges/f32_ulp.txt` makes the table.
 
 use std::collections::BTreeMap;
 use std::path::Path;
