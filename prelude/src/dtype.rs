@@ -44,3 +44,8 @@ pub(crate) fn describe(dtype: Dtype) -> &'static str {
 pub(crate) fn epsilon(dtype: Dtype) -> f64 {
     if dtype == Dtype::F32 { f32::EPSILON.into() } else { f64::EPSILON }
 }
+
+/// The largest finite number of a float dtype.
+pub(crate) fn largest(dtype: Dtype) -> f64 {
+    if dtype == Dtype::F32 { f64::from(f32::MAX) } else { f64::MAX }
+}

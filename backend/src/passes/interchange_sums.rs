@@ -100,11 +100,14 @@ impl<'a> Sums<'a> {
                 Parallelism::Serial | Parallelism::Fold => return None,
             }
         }
-        let count = |loops: &[(Loop<'_>, &[Stmt])]| {
-            loops.iter().fold(1usize, |n, (l, _)| n.saturating_mul(l.extent))
-        };
-        let worth = count(&sums.terms) <= MOST_TERMS && count(&sums.results) >= LEAST_RESULTS;
+        let worth =
+            iterations(&sums.terms) <= MOST_TERMS && iterations(&sums.results) >= LEAST_RESULTS;
         (worth && !sums.terms.is_empty() && sums.adds(kernel)).then_some(sums)
+    }
+
+    /// Which of the elements it is.
+    fn place(&self, held: BufferVersion, address: &Address) -> Option<usize> {
+        self.elements.iter().position(|(h, a)| *h == held && *a == address)
     }
 
     /// Whether nothing happens but that elements are added to, each in one place.
@@ -142,8 +145,7 @@ impl<'a> Sums<'a> {
                     if self.elements.iter().all(|(h, _)| disjoint(kernel, h.buffer, held.buffer)) {
                         continue;
                     }
-                    let same = |(h, a): &(BufferVersion, &Address)| h == held && *a == address;
-                    let Some(e) = self.elements.iter().position(same) else { return false };
+                    let Some(e) = self.place(*held, address) else { return false };
                     if guard.is_some() || stored[e] {
                         return false;
                     }
@@ -151,8 +153,7 @@ impl<'a> Sums<'a> {
                 }
                 Stmt::Let { expr: Expr::Code(..), .. } => {}
                 Stmt::Store { held, address, .. } => {
-                    let same = |(h, a): &(BufferVersion, &Address)| h == held && *a == address;
-                    let Some(e) = self.elements.iter().position(same) else { return false };
+                    let Some(e) = self.place(*held, address) else { return false };
                     stored[e] = true;
                 }
                 _ => return false,
@@ -178,10 +179,7 @@ impl<'a> Sums<'a> {
         };
         let whole = kernel.buffers[held.buffer].ty.shape.elements();
         let every = *address == Address { offset: 0, terms: vec![(fill.index, 1)], dynamic: None };
-        let results = self
-            .results
-            .iter()
-            .try_fold(self.elements.len(), |n, (l, _)| n.checked_mul(l.extent))?;
+        let results = iterations(&self.results).saturating_mul(self.elements.len());
         let these = self.elements.iter().all(|(h, _)| h == held);
         // No two iterations store in one element, so as many as there are are all of them.
         (every && these && fill.extent == whole && results == whole).then_some(*first)
@@ -221,6 +219,11 @@ impl<'a> Sums<'a> {
         let mut nest = results.fold(begin, |body, (l, _)| vec![looped(l, body)]);
         nest.pop().unwrap_or(Stmt::Nest { body: nest })
     }
+}
+
+/// How often the innermost of these loops runs.
+fn iterations(loops: &[(Loop<'_>, &[Stmt])]) -> usize {
+    loops.iter().fold(1, |n, (l, _)| n.saturating_mul(l.extent))
 }
 
 /// Whether a statement costs little where it is computed for every result.

@@ -1,6 +1,7 @@
 //! The softmax, and attention, which weighs by it.
 
 use crate::Var;
+use crate::dtype::largest;
 use crate::ops::composite::{list, misshapen, number};
 use crate::ops::functions::{einsum, iota, select};
 use crate::ops::{Axes, broadcast_shapes, over, wrong};
@@ -9,7 +10,10 @@ use crate::var::{caller, on_behalf};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Problem, Shape};
 
 impl Var {
-    /// eˣ / Σ eˣ over `axes`.
+    /// eˣ / Σ eˣ over `axes`; the result has the shape and dtype of x, which are floats. Its tangent is
+    /// y (dx - Σ y dx), as that of `jax.nn.softmax`.
+    ///
+    /// Errors: `dtype` unless x is of floats; `shape` if it has no such axis.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -26,7 +30,7 @@ impl Var {
                 let e = (x - shift).exp();
                 e / e.sum_keepdims(axes)
             };
-            // y (dx - Σ y dx): of all that the value is made of, only y is kept.
+            // Reverse mode keeps y alone.
             let rule = |x: Var, dx: Var| {
                 let y = softmax(x);
                 (y, y * (dx - (y * dx).sum_keepdims(axes)))
@@ -148,7 +152,7 @@ pub fn dot_product_attention(query: Var, key: Var, value: Var, how: Attention) -
             place(0).ge(place(1))
         });
         // Far below every score, but finite: a query that sees nothing must not become nan.
-        let most = if tq.dtype == Dtype::F32 { f64::from(f32::MAX) } else { f64::MAX };
+        let most = largest(tq.dtype);
         for seen in [how.mask, causal].into_iter().flatten() {
             logits = select(seen, logits, number(logits, -0.7 * most));
         }

@@ -3,6 +3,7 @@
 use super::composite::{number, of_floats, of_integers, of_numbers};
 use super::select;
 use crate::Var;
+use crate::dtype::largest;
 use crate::var::{IntoVar, caller, on_behalf};
 use tapeloom_ir::Dtype;
 
@@ -127,12 +128,10 @@ impl Var {
     #[track_caller]
     pub fn nan_to_num(self) -> Var {
         of_numbers("nan_to_num", [self], caller(), |[x]| {
-            let most = match x.dtype() {
-                Dtype::F64 => f64::MAX,
-                Dtype::F32 => f64::from(f32::MAX),
-                _ => return x,
-            };
-            let most = number(x, most);
+            if !x.dtype().is_float() {
+                return x;
+            }
+            let most = number(x, largest(x.dtype()));
             let bound = select(x.gt(0.0), most, -most);
             select(x.is_finite(), x, select(x.is_nan(), x.zeros_like(), bound))
         })

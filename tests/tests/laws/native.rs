@@ -154,7 +154,7 @@ fn extremes_see_every_number() {
             for n in [5, 16, 67, 131] {
                 let op: Op = Reduce { reducer, axes: vec![1] }.into();
                 let types = vec![ArrayType::new(dtype, [n, n])];
-                let Some((f, types)) = apply(&mut m, &op, types) else { continue };
+                let (f, types) = apply(&mut m, &op, types).unwrap();
                 let pairs = [(f64::NAN, 1.0), (0.0, -0.0), (-0.0, 0.0), (2.0, -3.0), (-3.0, 2.0)];
                 for (one, others) in pairs {
                     let x = |i: usize| if i / n == i % n { one } else { others };

@@ -1167,3 +1167,35 @@ fn a_large_budget_is_not_taken_for_iterations_that_may_not_come() {
         assert!(bytes <= most, "order {}: {bytes}", i + 1);
     }
 }
+
+/// A host function inside of a function with rules, in straight code that is computed again, is called once for each
+/// layer: what it gave is kept.
+#[test]
+fn pieces_with_rules_call_the_host_once() {
+    let log = Listener::default();
+    let heard = log.clone();
+    let x = square();
+    let counted = move |x: Var| {
+        let heard = heard.clone();
+        let count = move |x: Tensor| heard.hear("call", &[x]);
+        let inside = move |x: Var| tap(x, count.clone()).tanh();
+        let value = inside.clone();
+        let rule = move |x: Var, dx: Var| {
+            let y = inside(x);
+            (y, dx * (1.0 - y * y))
+        };
+        custom_jvp(value, rule)(x)
+    };
+    let layers = |x: Var| (0..20).fold(x, |y, _| counted(y.dot(x))).sum();
+    let gradient = |policy: Policy| {
+        let g = jit(value_and_grad(checkpoint(layers, policy))).interpreted().call(&x).unwrap();
+        (g, log.take())
+    };
+    let (want, told) = gradient(Policy::Planned);
+    assert_eq!(told.len(), 20);
+    for arrays in [10, 3] {
+        let policy = Policy::Bytes((arrays * x.bytes().len()) as u64);
+        let (got, again) = gradient(policy);
+        assert_eq!((got, again.len()), (want.clone(), 20), "{arrays} arrays");
+    }
+}

@@ -36,7 +36,7 @@ fn windows(b: &Builder<'_>, x: Atom, rng: &mut Rng) -> Atom {
     let (scale, divisor) = ([1, 1, 2, -1, -2][rng.index(5)], [1, 1, 2][rng.index(3)]);
     let step = [1, 1, 2, -1, 0][rng.index(5)];
     let extent = 1 + rng.index(6);
-    // Most windows begin where they read something.
+    // The offset lies near an end of the array, so that most windows read elements of it.
     let begin = if scale < 0 { (n * divisor) as i64 - 1 } else { 0 };
     let offset = begin + rng.index(4) as i64 - 2;
     let of = Window { moves: vec![Move { axis: 0, tap: 2, scale, step, offset, divisor, extent }] };

@@ -15,7 +15,7 @@
 
 use super::{Found, Limits, small};
 use crate::control::while_loop;
-use crate::dtype::epsilon;
+use crate::dtype::{epsilon, largest};
 use crate::ops::functions::select;
 use crate::transform::value_and_grad;
 use crate::{Tree, Var, constant};
@@ -101,12 +101,8 @@ fn unit(gradient: Var) -> Var {
     if gradient.shape()[0] == 0 {
         return gradient.sum().ones_like();
     }
-    let most = match gradient.dtype() {
-        Dtype::F32 => f64::from(f32::MAX),
-        _ => f64::MAX,
-    };
     let size = gradient.abs().max();
-    let outside = size.gt(most.powf(0.25)) & size.is_finite();
+    let outside = size.gt(largest(gradient.dtype()).powf(0.25)) & size.is_finite();
     select(outside, size, 1.0)
 }
 

@@ -64,6 +64,11 @@ pub const NOT_RECORDED: &[(&str, &str)] = &[
          gammainc gammaincc i0 i0e i1 i1e spence zeta",
     ),
     ("takes numbers apart as bits, against Rust's in `special.rs`", "bitcast frexp"),
+    (
+        "layers with a state or random numbers, whose values and edges are in `programs::networks`",
+        "apply dropout epsilon glorot_normal glorot_uniform he_normal he_uniform lecun_normal \
+         lecun_uniform momentum orthogonal train",
+    ),
     ("says how attention weighs, and computes nothing", "bias causal mask new scale"),
 ];
 
@@ -76,7 +81,7 @@ const OTHER_MACROS: &[&str] =
 pub fn public_functions() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let prelude = Path::new(env!("CARGO_MANIFEST_DIR")).join("../prelude/src");
-    for file in files(&prelude.join("ops")).into_iter().chain([prelude.join("nn/attention.rs")]) {
+    for file in ["ops", "nn"].into_iter().flat_map(|room| files(&prelude.join(room))) {
         let text = std::fs::read_to_string(&file).unwrap();
         let mut inside = "";
         for line in text.lines() {
@@ -103,7 +108,8 @@ fn function<'t>(inside: &str, line: &'t str) -> Option<&'t str> {
         ("unary" | "two" | "comparisons", [name, "=", _]) => Some(*name),
         ("reductions", [name, axis, ..]) if axis.ends_with("_axis") => Some(*name),
         ("operators", [_, name, ..]) => Some(*name),
-        ("" | "unary" | "two" | "comparisons" | "reductions" | "cumulative", _) => None,
+        ("initial", [name, _, _]) => name.strip_suffix(':'),
+        ("" | "unary" | "two" | "comparisons" | "reductions" | "cumulative" | "initial", _) => None,
         (other, _) => panic!("what public functions does `{other}!` make? say so here"),
     };
     name.filter(|n| word(n))

@@ -42,7 +42,7 @@ const CALLEE_SAVED: [Register; 5] =
 
 /// Spills of more bytes are left to others.
 const MOST_SPILLS: usize = 4096;
-/// Below a stack lies one page that may not be touched, which makes it grow.
+/// Bytes of a page. A stack grows when the page below it is touched, and not when one further below is.
 const PAGE_BYTES: usize = 4096;
 
 /// The registers of an instruction set, and what they are for.
