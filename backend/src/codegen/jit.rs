@@ -1,18 +1,16 @@
-//! Machine code in memory: one module per program, freed on drop.
-//!
-//! A module's memory cannot be freed function by function and is leaked unless freed by hand, so
-//! each program has a module of its own, [`MachineCode`], which frees it when it is dropped.
+//! Machine code in memory: one module and one mapping per program, freed on drop.
 
-#![expect(unsafe_code, reason = "calls generated code and frees its memory")]
+#![expect(unsafe_code, reason = "calls generated code")]
 
 use crate::codegen::clif::{self, CodeReport, Symbols};
+use crate::codegen::code_memory::CodeMemory;
+use crate::codegen::deferred_module::Deferred;
 use crate::loop_ir::Program;
 use crate::machine::MachineModel;
 use cranelift_codegen::isa::OwnedTargetIsa;
-use cranelift_jit::{JITBuilder, JITModule};
-use std::sync::{Mutex, PoisonError};
+use cranelift_jit::JITBuilder;
 use std::time::Instant;
-use tapeloom_ir::{Isa, Kind, Problem};
+use tapeloom_ir::{Isa, Problem};
 
 /// The function a program becomes: from its record to a status.
 type Entry = unsafe extern "C" fn(*const *mut u8) -> i32;
@@ -20,8 +18,8 @@ type Entry = unsafe extern "C" fn(*const *mut u8) -> i32;
 /// The machine code of one program.
 pub(crate) struct MachineCode {
     entry: Entry,
-    /// `None` only while it is dropped. The mutex makes it `Sync`; nothing locks it in between.
-    module: Mutex<Option<JITModule>>,
+    /// Holds the code; freed with it.
+    _memory: CodeMemory,
 }
 
 impl MachineCode {
@@ -40,21 +38,15 @@ impl MachineCode {
         for (name, address) in LIBCALLS {
             builder.symbol(name, address.as_ptr());
         }
-        // Wrapped at once: from here on every way out frees the memory.
-        let mut owner = Owner(Some(JITModule::new(builder)));
-        let Some(module) = owner.0.as_mut() else { return Err(Problem::internal("no module")) };
-        let (entry, mut report) = clif::translate(program, machine, &symbols, module, set)?;
+        let mut module = Deferred::new(builder);
+        let (entry, mut report) = clif::translate(program, machine, &symbols, &mut module, set)?;
         let start = Instant::now();
-        module
-            .finalize_definitions()
-            .map_err(|e| Problem::new(Kind::Target, format!("no executable memory: {e}"), ""))?;
-        let address = module.get_finalized_function(entry);
+        let (address, memory) = module.finish(entry, &program.entry.name)?;
         // SAFETY: the function was compiled with the signature of `Entry` (clif::signature) for the
         // C calling convention of this machine.
         let entry = unsafe { std::mem::transmute::<*const u8, Entry>(address) };
         report.finalize = start.elapsed();
-        let module = Mutex::new(owner.0.take());
-        Ok((MachineCode { entry, module }, report))
+        Ok((MachineCode { entry, _memory: memory }, report))
     }
 
     /// Runs the code.
@@ -63,28 +55,8 @@ impl MachineCode {
     /// `record` is one of the program's entry: see the invariants in [`crate::runtime::abi`]. The frame has
     /// as many bytes as the report says, and nothing else uses it meanwhile.
     pub(crate) unsafe fn call(&self, record: *const *mut u8) -> i32 {
-        // SAFETY: the entry is code for exactly this contract, and lives as long as `self`.
+        // SAFETY: the entry is code for exactly this contract, and its memory lives as long as `self`.
         unsafe { (self.entry)(record) }
-    }
-}
-
-impl Drop for MachineCode {
-    fn drop(&mut self) {
-        let module = self.module.get_mut().unwrap_or_else(PoisonError::into_inner);
-        drop(Owner(module.take()));
-    }
-}
-
-/// Frees a module's memory when dropped; whoever drops it knows that its code does not run.
-struct Owner(Option<JITModule>);
-
-impl Drop for Owner {
-    fn drop(&mut self) {
-        if let Some(module) = self.0.take() {
-            // SAFETY: the only pointer into the module's memory is the entry of a `MachineCode`,
-            // which is being dropped or was never made, so that no call is or will be under way.
-            unsafe { module.free_memory() };
-        }
     }
 }
 
