@@ -1,7 +1,7 @@
 //! In which order the axes of a member are looped over.
 //!
-//! The order is chosen once: the axes follow the memory order of the largest array involved, and very
-//! short axes go last (they will be unrolled).
+//! The order is chosen once. The axes of a fold follow the memory order of the largest array involved, those of a transposed
+//! copy follow the node that it copies, all others their output. Very short axes go last (they will be unrolled).
 
 use super::graph::{Graph, NodeId, NodeKind};
 use super::iteration_domain::{Axis, Read, Runs};
@@ -21,9 +21,22 @@ pub(crate) fn order(
     }
     if folds {
         by_memory(graph, node, axes, reads, &mut order);
+    } else if let (NodeKind::Copy, [read]) = (&graph.nodes[node].kind, reads)
+        && matches!(graph.nodes[read.node].kind, NodeKind::Map(_))
+    {
+        as_computed(read, &mut order);
     }
     order.sort_by_key(|i| axes[*i].extent <= graph.machine.inner_extent);
     order
+}
+
+/// Orders the axes of a copy as those of the elementwise node of which it is a transpose, so that both share their loops
+/// and the node needs no memory.
+fn as_computed(read: &Read, order: &mut [usize]) {
+    let place = |axis: &usize| read.at.iter().position(|at| *at == Some(*axis));
+    if order.iter().all(|axis| place(axis).is_some()) {
+        order.sort_by_key(place);
+    }
 }
 
 /// The stride of an array along each axis of a member; `None` where it has none.

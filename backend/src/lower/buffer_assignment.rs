@@ -46,7 +46,7 @@ pub(crate) fn finish(
         }
     }
     let mut rows = Vec::new();
-    for (i, r) in graph.results.iter().enumerate() {
+    for (i, (r, ty)) in graph.results.iter().zip(&graph.result_types).enumerate() {
         let root = storage.root(*r);
         let buffer = match of_node[root] {
             // An argument that was given up lies there.
@@ -54,10 +54,7 @@ pub(crate) fn finish(
                 buffers[argument].place = Place::Given { input: argument.index(), output: i };
                 argument
             }
-            None => {
-                let ty = graph.nodes[*r].ty.clone();
-                buffers.push(Buffer::new(ty, Place::Output(i)))
-            }
+            None => buffers.push(Buffer::new(ty.clone(), Place::Output(i))),
         };
         of_node[root] = Some(buffer);
         rows.push((root, buffer));

@@ -163,6 +163,8 @@ pub(crate) struct Graph {
     pub(crate) regions: PrimaryMap<RegionId, Region>,
     /// What the function returns; distinct nodes, all of them computed or empty.
     pub(crate) results: Vec<NodeId>,
+    /// The types of the results. Such a node may have another shape with its elements in the same order.
+    pub(crate) result_types: Vec<ArrayType>,
 }
 
 impl Graph {
@@ -224,7 +226,7 @@ impl Graph {
     pub(crate) fn give_results_memory(&mut self, results: &[Source], gives: &Gives) {
         let mut taken = OrderedSet::default();
         for (result, r) in results.iter().enumerate() {
-            let own = r.node().filter(|n| {
+            let own = self.unreshaped(*r).node().filter(|n| {
                 let kind = &self.nodes[*n].kind;
                 let moves = match kind {
                     NodeKind::Input(p) => !gives.hands_on(*p, result),
@@ -234,8 +236,21 @@ impl Graph {
                 !moves && taken.insert(*n)
             });
             let node = own.unwrap_or_else(|| self.copy(*r));
+            self.result_types.push(self.array(*r));
             self.results.push(node);
         }
+    }
+
+    /// The elementwise node of which a source is a reshape, or else the source.
+    fn unreshaped(&self, source: Source) -> Source {
+        let mut of = source;
+        while let Source::Node(n) = of
+            && let NodeKind::Movement(Movement::Reshape) = self.nodes[n].kind
+        {
+            of = self.nodes[n].operands[0];
+        }
+        let computed = |n: NodeId| matches!(self.nodes[n].kind, NodeKind::Map(_));
+        if of.node().is_some_and(computed) { of } else { source }
     }
 
     /// An update whose new elements are a view of the array it writes over would read what it has
@@ -366,7 +381,7 @@ impl Graph {
             new[id] = Some(nodes.push(node));
         }
         let results = self.results.iter().map(|r| new[*r].unwrap_or(*r)).collect();
-        Graph { machine: self.machine, nodes, regions: self.regions, results }
+        Graph { nodes, results, ..self }
     }
 }
 

@@ -181,6 +181,22 @@ fn explain_shows_every_stage_and_the_exact_memory() {
     }
 }
 
+/// Nothing is written but the result, and that once.
+#[test]
+fn gradients_through_reshapes_and_transposes_need_no_workspace() {
+    let reshaped = jit(grad(|x: Var| {
+        let y = x.reshape([400, 300]);
+        (y * y.sin()).sum()
+    }));
+    let transposed = jit(grad(|x: Var| {
+        let y = x.t();
+        (y * y.sin()).sum()
+    }));
+    let x = Tensor::full(&[300, 400], 1.0).unwrap();
+    assert_eq!(reshaped.explain(&x).unwrap().workspace_bytes(), 0);
+    assert_eq!(transposed.explain(&x).unwrap().workspace_bytes(), 0);
+}
+
 /// What a stage made is a program that can be read again: nothing asks any more that what is opened is linear.
 #[test]
 fn stages_are_programs() {
