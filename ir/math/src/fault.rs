@@ -124,6 +124,8 @@ faults! {
     ResultTaken = "result-taken", "another array lies over a result that is no longer read", "random::machine_models";
     ProductDropped = "product-dropped", "of an array that a product reads or leaves, axes have no memory that loops meet at one index", "random::machine_models";
     CroppedSide = "cropped-side", "a convolution without the cotangent of its padding loses places at the other end", "laws::convolutions";
+    ZeroOverZero = "zero-over-zero", "derivatives of eigenvectors take 0 by the difference of equal values for 0", "laws::spectra";
+    GapOfRounding = "gap-of-rounding", "derivatives of eigenvectors divide by differences that are rounding errors", "laws::spectra";
     Granule = "granule", "a layer of the simulated accelerator begins in the middle of a record", "study::accelerator";
 }
 

@@ -17,6 +17,10 @@ pub(super) enum Facet<'a> {
     },
     /// It reads or writes a box of its first operand.
     Box(&'a dyn Boxed),
+    /// A decomposition: it makes derivatives for the columns that are read.
+    ByColumns,
+    /// Its value is a constant to differentiation.
+    Constant,
     /// A boundary that no pass looks through.
     Barrier(&'a Barrier),
     /// A call, which may say what reverse mode keeps.
@@ -30,6 +34,16 @@ pub(super) enum Facet<'a> {
 }
 
 impl Op {
+    /// Whether the derivative depends on which places of the outputs are read ([`super::RuleCx::reads`]).
+    pub fn asks_reads(&self) -> bool {
+        matches!(self.facet(), Facet::ByColumns)
+    }
+
+    /// Whether its value is a constant to differentiation.
+    pub fn is_constant_by_decree(&self) -> bool {
+        matches!(self.facet(), Facet::Constant)
+    }
+
     pub(super) fn facet(&self) -> Facet<'_> {
         match self {
             Op::Scalar(s) => Facet::Elementwise { commutes: s.row().code.row().commutes },
@@ -48,6 +62,8 @@ impl Op {
             Op::DynamicUpdateSlice(of) => Facet::Box(of),
             Op::Gather(of) => Facet::Box(of),
             Op::Scatter(of) => Facet::Box(of),
+            Op::Eigh(_) | Op::Svd(_) | Op::Eig(_) => Facet::ByColumns,
+            Op::StopGradient(_) => Facet::Constant,
             Op::Barrier(of) => Facet::Barrier(of),
             Op::Call(of) => Facet::Call(of),
             Op::Loop(of) => Facet::Loop(of),
@@ -76,11 +92,7 @@ impl Op {
             | Op::Irfft(_)
             | Op::Lu(_)
             | Op::Qr(_)
-            | Op::Eigh(_)
-            | Op::Svd(_)
-            | Op::Eig(_)
             | Op::Schur(_)
-            | Op::StopGradient(_)
             | Op::CustomCall(_)
             | Op::LinearCall(_)
             | Op::LinearSolve(_)

@@ -89,6 +89,7 @@ pub use rules::expr::Expr;
 pub use rules::filled_view::{Filled, FilledView};
 pub use rules::index_map::Bounds;
 pub use rules::lowering::{AxisMap, Lowering, Piece, Step};
+pub use rules::reads::{Ranges, Reads};
 pub use rules::region::{Region, RegionList, Role};
 pub use rules::region_helpers::{instantiate, settle};
 pub use rules::rewrite::{Definition, Equality, Exactness, Rewrite, Site, SiteOperand, Term, When};

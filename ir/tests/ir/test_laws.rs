@@ -311,7 +311,7 @@ fn build(
     let dx: Vec<Atom> = linear.iter().map(|t| draft.linear_param(t.clone())).collect();
     let results = {
         let b = Builder::new(&mut module, &mut draft);
-        rule(&mut RuleCx { b: &b, regions: &mut NoRegions, shares: &[] }, &x, &dx)?
+        rule(&mut RuleCx { b: &b, regions: &mut NoRegions, shares: &[], reads: &[] }, &x, &dx)?
     };
     let f = draft.finish(&mut module, results)?;
     Ok((module, f))

@@ -1,12 +1,15 @@
 //! Factors of matrices: `lu`, `qr`, `eigh`, `svd`, `eig`, `schur`.
 
 use super::{matrices, square, symmetric};
-use crate::Var;
 use crate::ops::functions::{arange, iota};
-use crate::ops::{emit_all, wrong};
+use crate::ops::{bounds, emit_all, wrong};
+use crate::tree::Tree;
 use crate::var::{caller, on_behalf};
+use crate::{Policy, Var, checkpoint};
+use std::ops::RangeBounds;
 use tapeloom_derive::Tree;
 use tapeloom_ir::prim::{Decomposition, Eig, Eigh, Lu, Qr, Schur, Svd, SvdVectors};
+use tapeloom_ir::trace;
 use tapeloom_ir::{ArrayType, Dtype, Loc, Problem, Shape};
 
 /// The factors of a matrix by elimination with exchanged rows, as [`lu_factor`] gives them: `A[permutation] = L U`.
@@ -40,6 +43,12 @@ fn outputs<const N: usize, P: Decomposition>(
     let all = emit_all(p, &[a], at);
     let missing = || Var::poison(ArrayType::new(Dtype::F64, Shape::scalar()), at);
     std::array::from_fn(|n| all.get(n).copied().unwrap_or_else(missing))
+}
+
+/// `f(a)`, in a recording as one equation: derivatives see which places of a decomposition are read, and the rules of a
+/// recording look at one equation at a time. A checkpoint stays one there, while plain calls are opened.
+fn as_one<T: Tree<Var>>(f: impl Fn(Var) -> T, a: Var) -> T {
+    if trace::is_recording() { checkpoint(f, Policy::Planned)(a) } else { f(a) }
 }
 
 /// The symmetric part of square matrices; others are left for the check that follows.
@@ -147,8 +156,12 @@ pub fn qr_full(a: Var) -> (Var, Var) {
 /// orthonormal eigenvectors in the columns of `V` `[.., n, n]`.
 ///
 /// `A` is the symmetric part of `a`, as in JAX. In each vector the component of the largest absolute value, the first of
-/// several, is positive. Vectors of equal eigenvalues are any basis of their space: they have no finite derivative,
-/// while the eigenvalues' stays right as long as the vectors are not read. The rule is that of Giles (2008).
+/// several, is positive.
+///
+/// Vectors of eigenvalues that are equal, or equal up to rounding, are any basis of their space: their derivative is nan, also
+/// of functions that do not depend on the basis. A program that reads other vectors alone, by slices of `V` with static bounds or by
+/// [`eigh_range`] (in a [recording](crate::record) by the latter), has the right derivatives of every order. The first
+/// derivative of eigenvalues is right, too; the second one reads the vectors. The rule is that of Giles (2008).
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -165,6 +178,49 @@ pub fn eigh(a: Var) -> (Var, Var) {
     let at = caller();
     let [w, v] = outputs("eigh", Eigh { vectors: true }, symmetric_or_same("eigh", a, at), at);
     (w, v)
+}
+
+/// As [`eigh`], the eigenvalues `[.., m]` and vectors `[.., n, m]` whose numbers, in ascending order of the values, are in
+/// the `range` alone.
+///
+/// Derivatives of every order are right where the eigenvalues in the range are apart from one another and from all others, which
+/// may be equal among themselves.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// // The projector on the vector of the largest eigenvalue of [[1, 0, 0], [0, 1, 0], [0, 0, 3]].
+/// let projector = |a: Var| {
+///     let (_, v) = linalg::eigh_range(a, 2..);
+///     v.matmul(v.t())
+/// };
+/// let a = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 3.0]];
+/// assert_eq!(run(projector, a)?.to_vec::<f64>()?, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]);
+/// check_grads(projector, a, 2)?;
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: those of [`eigh`]; `shape` if the range does not lie within `0..n`.
+#[doc(alias = "subset_by_index")]
+#[track_caller]
+pub fn eigh_range(a: Var, range: impl RangeBounds<usize>) -> (Var, Var) {
+    let at = caller();
+    let places = square("eigh_range", a, at).and_then(|n| {
+        let what = || format!("the eigenvalues of {}", a.ty(at));
+        bounds("eigh_range", &range, n, 1, what)
+    });
+    match places {
+        Ok((from, to)) => on_behalf("eigh_range", at, || {
+            let part = move |a: Var| {
+                let (w, v) = eigh(a);
+                (w.slice_axis(-1, from..to), v.slice_axis(-1, from..to))
+            };
+            as_one(part, a)
+        }),
+        Err(problem) => {
+            let ty = a.ty(at);
+            (wrong(problem, &[a], ty.clone(), at), Var::poison(ty, at))
+        }
+    }
 }
 
 /// The ascending eigenvalues `[.., n]` of symmetric matrices `a` `[.., n, n]`, floats: [`eigh`] without the vectors.
@@ -189,8 +245,12 @@ pub fn eigvalsh(a: Var) -> Var {
 /// `(U, s, Vᵀ)` with `A = U diag(s) Vᵀ`: descending singular values `[.., k]` and orthonormal vectors in the columns of
 /// `U` `[.., m, k]` and the rows of `Vᵀ` `[.., k, n]`; `a` of shape `[.., m, n]`, floats, `k = min(m, n)`.
 ///
-/// In each column of `U` the component of the largest absolute value, the first of several, is positive. Vectors of
-/// equal singular values have no finite derivative; others have theirs, of first and second order. The rule is that of Townsend (2016).
+/// In each column of `U` the component of the largest absolute value, the first of several, is positive.
+///
+/// Vectors of singular values that are equal, or equal up to rounding, and of zeros of a matrix that is not square are any basis
+/// of their space: their derivative is nan, also of functions that do not depend on the basis. A program that reads other vectors
+/// alone, by slices of `U` and `Vᵀ` with static bounds or by [`svd_truncated`], has the right derivatives of every order. The rule is
+/// that of Townsend (2016).
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -205,6 +265,48 @@ pub fn eigvalsh(a: Var) -> Var {
 pub fn svd(a: Var) -> (Var, Var, Var) {
     let [u, s, vt] = outputs("svd", Svd { vectors: SvdVectors::Thin }, a, caller());
     (u, s, vt)
+}
+
+/// As [`svd`], the `k` largest singular values `[.., k]` and their vectors `[.., m, k]` and `[.., k, n]` alone.
+///
+/// Derivatives of every order are right where these values are apart from one another and from all others, which may be equal
+/// among themselves.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// // The best approximation of rank one.
+/// let nearest = |a: Var| {
+///     let (u, s, vt) = linalg::svd_truncated(a, 1);
+///     (u * s).matmul(vt)
+/// };
+/// let a = [[3.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
+/// assert_eq!(run(nearest, a)?.to_vec::<f64>()?, [3.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+/// check_grads(nearest, a, 2)?;
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: those of [`svd`]; `shape` if there are fewer than `k` values.
+#[track_caller]
+pub fn svd_truncated(a: Var, k: usize) -> (Var, Var, Var) {
+    let at = caller();
+    let fits = matrices("svd_truncated", a, at).and_then(|[m, n]| {
+        let what = || format!("the singular values of {}", a.ty(at));
+        bounds("svd_truncated", &(..k), m.min(n), 1, what)
+    });
+    match fits {
+        Ok(_) => on_behalf("svd_truncated", at, || {
+            let part = move |a: Var| {
+                let (u, s, vt) = svd(a);
+                (u.slice_axis(-1, ..k), s.slice_axis(-1, ..k), vt.slice_axis(-2, ..k))
+            };
+            as_one(part, a)
+        }),
+        Err(problem) => {
+            let ty = a.ty(at);
+            let poison = || Var::poison(ty.clone(), at);
+            (wrong(problem, &[a], ty.clone(), at), poison(), poison())
+        }
+    }
 }
 
 /// As [`svd`], with square matrices of vectors: `U` `[.., m, m]` and `Vᵀ` `[.., n, n]`. The vectors beyond those of [`svd`] are

@@ -93,13 +93,25 @@ pub fn matrix_norm(a: Var, of: MatrixNorm) -> Var {
             positive.select(scale * safe.sqrt(), square)
         }
         MatrixNorm::Nuclear => svdvals(a).sum_axis(-1),
-        MatrixNorm::Spectral => svdvals(a).max_axis(-1),
-        MatrixNorm::SmallestValue => svdvals(a).min_axis(-1),
+        MatrixNorm::Spectral => extreme_values(a)[0],
+        MatrixNorm::SmallestValue => extreme_values(a)[1],
         MatrixNorm::Columns => a.abs().sum_axis(-2).max_axis(-1),
         MatrixNorm::SmallestColumn => a.abs().sum_axis(-2).min_axis(-1),
         MatrixNorm::Rows => a.abs().sum_axis(-1).max_axis(-1),
         MatrixNorm::SmallestRow => a.abs().sum_axis(-1).min_axis(-1),
     })
+}
+
+/// The largest and the smallest singular value, by their places, so that derivatives do not read the vectors of others,
+/// which may be equal.
+fn extreme_values(a: Var) -> [Var; 2] {
+    let s = svdvals(a);
+    let n = s.shape()[s.rank() - 1];
+    if n == 0 {
+        // The error is that of an extremum of nothing.
+        return [s.max_axis(-1), s.min_axis(-1)];
+    }
+    [0, n - 1].map(|i| s.slice_axis(-1, i..=i).squeeze(-1))
 }
 
 /// The condition numbers `[..]` of matrices `a` `[.., m, n]`, floats: the largest singular value over the smallest; infinite of a singular
@@ -118,8 +130,7 @@ pub fn cond_number(a: Var) -> Var {
     let at = caller();
     let fits = matrices("cond_number", a, at).map(drop);
     each("cond_number", a, a.ty(at).dtype, fits, at, || {
-        let s = svdvals(a);
-        let (most, least) = (s.max_axis(-1), s.min_axis(-1));
+        let [most, least] = extreme_values(a);
         // Zeros are singular, too.
         least.eq(0.0).select(most.ones_like(), most) / least
     })

@@ -32,8 +32,8 @@ mod tridiagonal;
 
 pub use cholesky::{cho_solve, cholesky, cholesky_checked};
 pub use factors::{
-    LuFactors, eig, eigh, eigvals, eigvalsh, lu, lu_factor, qr, qr_full, schur, svd, svd_full,
-    svdvals,
+    LuFactors, eig, eigh, eigh_range, eigvals, eigvalsh, lu, lu_factor, qr, qr_full, schur, svd,
+    svd_full, svd_truncated, svdvals,
 };
 pub use functions::{expm, polyfit, sqrtm};
 pub use measures::{MatrixNorm, cond_number, cond_number_by, matrix_norm, matrix_rank};

@@ -25,6 +25,7 @@ mod recorded_values;
 mod rewrites;
 mod signs;
 mod special;
+mod spectra;
 mod values;
 mod vocabulary;
 

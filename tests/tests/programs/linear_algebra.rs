@@ -318,6 +318,156 @@ const LEADING: &[(&str, Of)] = &[
     }),
 ];
 
+/// Derivatives that were other numbers than the right ones where eigenvalues are equal, or equal but for rounding.
+#[test]
+fn no_derivative_is_wrong_where_values_are_equal() {
+    let numbers = |x: Tensor| x.to_vec::<f64>().unwrap();
+    let right_or_nan = |got: Tensor, want: &[f64], what: &str| {
+        let got = numbers(got);
+        assert_eq!(got.len(), want.len());
+        for (got, want) in got.iter().zip(want) {
+            assert!(got.is_nan() || (got - want).abs() < 1e-9, "{what}: {got:?}, right {want:?}");
+        }
+    };
+    let w = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]];
+    let symmetric = [1.0, 3.0, 5.0, 3.0, 5.0, 7.0, 5.0, 7.0, 9.0];
+    let diagonal = [[1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]];
+    let by_eigh = |(a, w): (Var, Var)| {
+        let (l, v) = linalg::eigh(a);
+        (w * (v * l).matmul(v.t())).sum()
+    };
+    let slope = |f: fn((Var, Var)) -> Var| {
+        run(move |(a, w): (Var, Var)| grad(move |a: Var| f((a, w)))(a), (diagonal, w))
+    };
+    right_or_nan(slope(by_eigh).unwrap(), &symmetric, "eigh");
+    let by_svd = |(a, w): (Var, Var)| {
+        let (u, s, vt) = linalg::svd(a);
+        (w * (u * s).matmul(vt)).sum()
+    };
+    right_or_nan(slope(by_svd).unwrap(), &w.concat(), "svd");
+    // The projector on a value that is there twice has no derivative.
+    let projector = |(a, w): (Var, Var)| {
+        let v = linalg::eigh(a).1.slice_axis(-1, 0..1);
+        (w * v.matmul(v.t())).sum()
+    };
+    assert!(numbers(slope(projector).unwrap()).iter().any(|x| x.is_nan()));
+    // x' exp(A) x with two pairs of values that are equal but for rounding, against the series of the exponential.
+    let turned = |a: Var| {
+        let q = linalg::qr(a).0;
+        (q * constant([1.0, 1.0, 2.0, 2.0])).matmul(q.t())
+    };
+    let a = run(turned, matrices(&[], 4, Dtype::F64)).unwrap();
+    let x = || constant([0.5, -1.0, 0.25, 2.0]);
+    let by_eigh = move |a: Var| {
+        let (l, v) = linalg::eigh(a);
+        (x().dot(v).square() * l.exp()).sum()
+    };
+    let by_series = move |a: Var| x().dot(linalg::expm((a + a.t()) * 0.5).dot(x()));
+    let want = numbers(run(grad(by_series), &a).unwrap());
+    right_or_nan(run(grad(by_eigh), &a).unwrap(), &want, "exp");
+    let curvature = |f: fn(Var) -> Var| move |a: Var| hvp(f)((a, a));
+    let want = numbers(
+        run(
+            curvature(|a| {
+                let x = constant([0.5, -1.0, 0.25, 2.0]);
+                x.dot(linalg::expm((a + a.t()) * 0.5).dot(x))
+            }),
+            &a,
+        )
+        .unwrap(),
+    );
+    let got = run(
+        curvature(|a| {
+            let (l, v) = linalg::eigh(a);
+            (constant([0.5, -1.0, 0.25, 2.0]).dot(v).square() * l.exp()).sum()
+        }),
+        &a,
+    );
+    right_or_nan(got.unwrap(), &want, "curvature of exp");
+    // Σ w² = 2 t².
+    let squares = |t: Var| {
+        let zero = t.zeros_like();
+        let a = stack(&[stack(&[zero, t], 0), stack(&[t, zero], 0)], 0);
+        linalg::eigvalsh(a).square().sum()
+    };
+    right_or_nan(run(grad(grad(squares)), 0.0).unwrap(), &[4.0], "reverse over reverse");
+    right_or_nan(run(jvp(grad(squares)), (0.0, 1.0)).unwrap().1, &[4.0], "forward over reverse");
+}
+
+/// The projector on the eigenvector of the largest value of 4, read in one way and another.
+const WAYS: &[(&str, Of)] = &[
+    ("slice", |a| onto(linalg::eigh(a).1.slice_axis(-1, 3..))),
+    ("eigh_range", |a| onto(linalg::eigh_range(a, 3..).1)),
+    ("index of the transpose", |a| {
+        let v = linalg::eigh(a).1.t().index(3);
+        v.outer(v)
+    }),
+    ("index_axis", |a| {
+        let v = linalg::eigh(a).1.index_axis(-1, 3);
+        v.outer(v)
+    }),
+    ("flipped", |a| onto(linalg::eigh(a).1.flip(-1).slice_axis(-1, 0..1))),
+    ("unstacked", |a| {
+        let v = linalg::eigh(a).1.unstack(-1)[3];
+        v.outer(v)
+    }),
+    ("scaled before", |a| {
+        let (w, v) = linalg::eigh(a);
+        let u = (v * w).slice_axis(-1, 3..);
+        onto(u) / w.slice_axis(-1, 3..).square()
+    }),
+    ("taken", |a| onto(linalg::eigh(a).1.take(arange(1, Dtype::I64) + 3, -1))),
+    ("reshaped", |a| {
+        onto(linalg::eigh(a).1.reshape([2, 2, 4]).slice_axis(-1, 3..).reshape([4, 1]))
+    }),
+    ("in a loop", |a| {
+        let step = |(_, a): (Var, Var)| a * 1.0 + 0.0 * onto(linalg::eigh(a).1.slice_axis(-1, 3..));
+        onto(linalg::eigh(fori_loop(2, step, a)).1.slice_axis(-1, 3..))
+    }),
+    ("in a branch", |a| {
+        let of = |a: Var| onto(linalg::eigh(a).1.slice_axis(-1, 3..));
+        cond(a.index((0, 0)).gt(-1e9), of, |a: Var| a, a)
+    }),
+    ("checkpointed", |a| {
+        checkpoint(|a: Var| onto(linalg::eigh(a).1.slice_axis(-1, 3..)), Policy::Nothing)(a)
+    }),
+    ("outlined", |a| outline(|a: Var| onto(linalg::eigh(a).1.slice_axis(-1, 3..)))(a)),
+];
+
+fn onto(v: Var) -> Var {
+    v.matmul(v.t())
+}
+
+/// A program shows which vectors it reads by slices of every form; those of equal values do not spoil them.
+#[test]
+fn vectors_that_are_read_are_seen_through_slices_of_every_form() {
+    let turned = |a: Var| {
+        let q = linalg::qr(a).0;
+        (q * constant([1.0, 1.0, 1.0, 3.0])).matmul(q.t())
+    };
+    let a = run(turned, matrices(&[], 4, Dtype::F64)).unwrap();
+    let want = run(grad(|a: Var| weighed(WAYS[0].1(a))), &a).unwrap();
+    let curvature = |f: Of| {
+        move |a: Var| grad(move |a: Var| grad(move |a: Var| weighed(f(a)))(a).square().sum())(a)
+    };
+    let second = run(curvature(WAYS[0].1), &a).unwrap();
+    assert!(second.to_vec::<f64>().unwrap().iter().all(|x| x.is_finite()));
+    for (name, f) in WAYS {
+        close(name, &run(grad(|a: Var| weighed(f(a))), &a).unwrap(), &want, 1e-12);
+        close(name, &run(curvature(*f), &a).unwrap(), &second, 1e-10);
+    }
+    // In a recording `eigh_range` is one equation.
+    let recorded = record(|a: Var| weighed(onto(linalg::eigh_range(a, 3..).1)), &a).unwrap();
+    close("recorded", &recorded.pull(1.0).unwrap(), &want, 1e-12);
+    // A third derivative, along a direction.
+    let third = |f: Of| {
+        let slope = move |a: Var| (grad(move |a: Var| weighed(f(a)))(a) * a.sin()).sum();
+        move |a: Var| grad(move |a: Var| (grad(slope)(a) * a.cos()).sum())(a)
+    };
+    let got = run(third(WAYS[0].1), &a).unwrap();
+    assert!(got.to_vec::<f64>().unwrap().iter().all(|x| x.is_finite()), "{got}");
+}
+
 /// Other vectors of equal values, exactly or but for rounding, do not spoil a vector whose value is apart from theirs.
 #[test]
 fn leading_vectors_have_derivatives_beside_equal_values() {

@@ -49,7 +49,7 @@ pub(crate) fn derive(
             map.define(e, b.copy(&f, i, x));
             continue;
         }
-        let mut cx = RuleCx { b: &b, regions: &mut *regions, shares: &[] };
+        let mut cx = RuleCx { b: &b, regions: &mut *regions, shares: &[], reads: &[] };
         let of = e.op.batch(&mut cx, size, &x, &mask).map_err(|p| p.at(f.location(i)))?;
         map.define(e, of.y);
         for (old, lifted) in e.outputs.iter().zip(of.batched) {

@@ -15,9 +15,10 @@
 
 use crate::ad::activity::activity;
 use crate::ad::amortization::Readable;
+use crate::ad::reads::{ReadsOf, reads};
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::lang::query::{Jvp, JvpOf};
-use tapeloom_ir::prim::{Dual, Regions, RuleCx, instantiate};
+use tapeloom_ir::prim::{Dual, Reads, Regions, RuleCx, instantiate};
 use tapeloom_ir::{
     Amortization, Atom, Builder, Draft, FuncId, Function, Module, Problem, ValueId, ValueRemap,
 };
@@ -62,6 +63,7 @@ pub(crate) fn forward(
         tangent[p] = ty.map(|ty| draft.param(ty));
     }
     let activity = activity(&f, active);
+    let reads: Option<ReadsOf> = reads(module, &f, &activity);
     let again = match mode {
         Mode::Linearize { shares } => Readable::new(module, &f, shares),
         Mode::Jvp => Readable::default(),
@@ -81,7 +83,13 @@ pub(crate) fn forward(
             true => Vec::new(),
             false => e.operands.iter().map(|a| again.share(*a)).collect(),
         };
-        let mut cx = RuleCx { b: &b, regions: &mut *regions, shares: &shares };
+        let read: Vec<Option<Reads>> = match &reads {
+            Some(reads) if e.op.asks_reads() => {
+                e.outputs.iter().map(|o| reads[*o].clone()).collect()
+            }
+            _ => Vec::new(),
+        };
+        let mut cx = RuleCx { b: &b, regions: &mut *regions, shares: &shares, reads: &read };
         let Dual { y, dy } = match mode {
             Mode::Jvp => e.op.jvp(&mut cx, &x, &dx),
             Mode::Linearize { .. } => e.op.linearize(&mut cx, &x, &dx),

@@ -5,5 +5,6 @@ pub(crate) mod amortization;
 pub(crate) mod batch;
 pub(crate) mod jvp;
 pub(crate) mod linearize;
+pub(crate) mod reads;
 pub(crate) mod transpose;
 pub(crate) mod unzip;

@@ -103,7 +103,7 @@ pub(crate) fn derive(
             let here = |v: &ValueId| linear[*v] && b.with_module(|m| moves_in(m, e, *v)) == Some(k);
             into.total.push(a.value().filter(here).and_then(|v| ct[v].take()));
         }
-        let mut cx = RuleCx { b: &b, regions: &mut *regions, shares: &[] };
+        let mut cx = RuleCx { b: &b, regions: &mut *regions, shares: &[], reads: &[] };
         e.op.transpose(&mut cx, &args, &outputs, &mut into).map_err(|p| p.at(f.location(i)))?;
         // However a plan cuts iterations into loops: to what all iterations add the first one adds what it began with, and
         // rows come last.

@@ -118,6 +118,7 @@ impl Prices {
                 _ => {}
             }
         }
+        self.keep_parts(f, reads);
         // Who wants a result computed again does not want it to live so long.
         let results = if row.nothing_else { 0 } else { reads.results };
         for (i, v) in f.results.iter().enumerate().take(results) {
@@ -126,6 +127,17 @@ impl Prices {
                 Price::Constant(share) | Price::Bytes(share) => {
                     self.keep[v] = self.keep[v].min(share.of(self.keep[v]));
                 }
+            }
+        }
+    }
+
+    /// Of vectors of which some are constants to differentiation, the parts are kept and not the whole: a loop hands what
+    /// is kept from one body to another, and there a derivative of second order would not see which parts are read.
+    fn keep_parts(&mut self, f: &Function, reads: &Reads<'_>) {
+        for v in f.equations.iter().filter(|e| e.op.asks_reads()).flat_map(|e| &e.outputs) {
+            let mut readers = f.equations.iter().filter(|e| e.operands.contains(&Atom::Value(*v)));
+            if readers.any(|e| e.op.is_constant_by_decree()) && !reads.values.contains(v) {
+                self.keep[*v] = NEVER;
             }
         }
     }

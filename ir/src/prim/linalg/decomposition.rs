@@ -15,7 +15,8 @@ use crate::lang::value::Value;
 use crate::prim::syntax::Written;
 use crate::prim::{
     Arg, Attributes, Batched, Cotangents, Doc, Dual, Effects, Linearity, Lowering, Notation, Op,
-    Operand, Primitive, Prune, RegionList, Regions, Rewrite, RuleCx, Sample, Tangent, Types,
+    Operand, Primitive, Prune, Ranges, Reads, RegionList, Regions, Rewrite, RuleCx, Sample,
+    Tangent, Types,
 };
 use crate::tensor::Tensor;
 use smallvec::SmallVec;
@@ -34,8 +35,9 @@ pub trait Decomposition: Notation + Clone + Into<Op> {
     fn routine(&self, rows: usize, columns: usize) -> Routine;
 
     /// The outputs of `a` and their tangents for the tangent `da` of `a`: every equation emitted is
-    /// independent of `da` or linear in it.
-    fn jvp(&self, b: &Builder<'_>, a: Atom, da: Atom) -> Result<Tangents>;
+    /// independent of `da` or linear in it. `reads` says which places of each output are read; a tangent may be zero at
+    /// all others.
+    fn jvp(&self, b: &Builder<'_>, a: Atom, da: Atom, reads: &[Option<Reads>]) -> Result<Tangents>;
 
     /// The cheaper primitive where only the `used` outputs are read, with which of the outputs it has.
     fn without(&self, used: &[bool]) -> Option<(Op, Vec<bool>)>;
@@ -46,6 +48,12 @@ pub trait Decomposition: Notation + Clone + Into<Op> {
 
 /// Outputs and their tangents; integers have none.
 pub type Tangents = (Vec<Atom>, Vec<Tangent>);
+
+/// The places of an output that are read, along the last axis (0) or the one before it (1).
+pub(super) fn read_along(reads: &[Option<Reads>], output: usize, axis: usize) -> Ranges {
+    let reads = reads.get(output).and_then(Option::as_ref);
+    reads.and_then(|reads| reads.0.iter().rev().nth(axis)).cloned().unwrap_or_default()
+}
 
 /// A [`Decomposition`] as a primitive.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -121,7 +129,14 @@ impl<P: Decomposition> Primitive for Decomposed<P> {
             let y = cx.b.emit(self.0.clone(), x);
             return Ok(Dual { dy: y.iter().map(|_| None).collect(), y });
         };
-        let (y, dy) = self.0.jvp(cx.b, x[0], da)?;
+        let ty = cx.b.type_of(x[0]);
+        let types = ty.as_array().map(|a| self.results(a)).unwrap_or_default();
+        let read = |(i, ty): (usize, &ArrayType)| match cx.reads.get(i) {
+            Some(reads) => reads.clone(),
+            None => Some(Reads::all(&ty.shape)),
+        };
+        let reads: Vec<Option<Reads>> = types.iter().enumerate().map(read).collect();
+        let (y, dy) = self.0.jvp(cx.b, x[0], da, &reads)?;
         Ok(Dual { y: y.into(), dy: dy.into() })
     }
 

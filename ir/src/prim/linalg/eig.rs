@@ -11,21 +11,24 @@
 //! `Re c[j] = -Re(v[j]ᴴ W[j])` and `Im c[j] = -Im(W[k, j]) / v[k, j]`. Eigenvalues alone are cheaper.
 //!
 //! A system of complex numbers is one of real numbers, `[[Re V, -Im V], [Im V, Re V]]`. Eigenvalues that meet have
-//! no derivative: `V` is singular, or `F` infinite. Source of the rule: C. Boeddeker, P. Hanebrink, L. Drude, J.
+//! no derivative: `V` is singular, or `F` is nan. Vectors that are not read have no column of `F`. Source of the rule: C. Boeddeker, P. Hanebrink, L. Drude, J.
 //! Heymann, R. Haeb-Umbach, *On the computation of complex-valued gradients with application to statistically optimum
 //! beamforming* (2017).
 
-use super::decomposition::{Decomposition, Tangents};
+use super::decomposition::{Decomposition, Tangents, read_along};
 use super::lu::general_solve;
-use super::matrix::{Part, by_column, diagonal, gaps, minus, plus, product, times, unless};
+use super::matrix::{
+    Part, by_column, columns, diagonal, gaps, minus, plus, product, spread, times, unless,
+};
+use super::vector_tangents::{scale, unless_close};
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
 use crate::lang::literal::Literal;
 use crate::lang::problem::{Problem, Result};
 use crate::lang::types::Dtype;
 use crate::prim::{
-    ArgReduce, Broadcast, Concatenate, Doc, Extremum, Family, Iota, Op, Reduce, Reducer, Sample,
-    Scalar, Slice,
+    ArgReduce, Broadcast, Concatenate, Doc, Extremum, Family, Iota, Op, Reads, Reduce, Reducer,
+    Sample, Scalar, Slice, StopGradient,
 };
 use crate::tensor::Tensor;
 use tapeloom_routines::Routine;
@@ -72,11 +75,17 @@ fn over(b: &Builder<'_>, v: Pair, y: Pair) -> Pair {
     Pair(half(0), half(n))
 }
 
-/// `1 / (w[j] - w[i])`, and 0 on the diagonal: the conjugate of the difference by its absolute value twice, since the square
-/// of that may be no float.
+/// `1 / (w[j] - w[i])`, 0 on the diagonal, and nan where the values count as equal: the conjugate of the difference by its
+/// absolute value twice, since the square of that may be no float.
 fn inverse_gaps(b: &Builder<'_>, w: Pair) -> Pair {
+    let n = b.shape_of(w.0)[b.shape_of(w.0).len() - 1];
+    let hypot = |x: Pair| b.emit1(Scalar::Hypot, &[x.0, x.1]);
     let gap = w.each(|w| gaps(b, w));
-    let size = unless(b, Part::Diagonal, b.emit1(Scalar::Hypot, &[gap.0, gap.1]), 1.0);
+    let size = unless(b, Part::Diagonal, hypot(gap), 1.0);
+    let constant = w.each(|w| b.emit1(StopGradient, &[w]));
+    let largest = by_column(b, scale(b, hypot(constant)), n);
+    // On the diagonal a 1, not a nan that is left out: the next derivative would multiply it by 0.
+    let size = unless(b, Part::Diagonal, unless_close(b, size, largest, size), 1.0);
     let by_size = |x: Atom| b.emit1(Scalar::Div, &[x, size]);
     let over = |x: Atom| unless(b, Part::Diagonal, by_size(by_size(x)), 0.0);
     Pair(over(gap.0), over(b.emit1(Scalar::Neg, &[gap.1])))
@@ -114,7 +123,7 @@ impl Decomposition for Eig {
                          F[i, j] = 1 / (w[j] - w[i]), c such that vectors stay normal"
                 .into(),
             edges: "vectors have norm 1 and a real positive largest component; eigenvalues that meet \
-                    have no derivative (inf or nan); nan or inf in A: nan in that member"
+                    have no derivative (inf or nan), others have theirs; nan or inf in A: nan in that member"
                 .into(),
         }
     }
@@ -123,7 +132,7 @@ impl Decomposition for Eig {
         Routine::Eig { n: rows, vectors: self.vectors }
     }
 
-    fn jvp(&self, b: &Builder<'_>, a: Atom, da: Atom) -> Result<Tangents> {
+    fn jvp(&self, b: &Builder<'_>, a: Atom, da: Atom, reads: &[Option<Reads>]) -> Result<Tangents> {
         let y = b.emit(Eig { vectors: true }, &[a]).to_vec();
         let [re, im, v_re, v_im] = y[..] else {
             return Err(Problem::internal("eig has four outputs"));
@@ -135,17 +144,25 @@ impl Decomposition for Eig {
         if !self.vectors {
             return Ok((vec![re, im], values));
         }
-        let turned = v.by(b, inverse_gaps(b, w).by(b, x, times), product);
+        let read = read_along(reads, 2, 0).or(&read_along(reads, 3, 0));
+        if read.is_empty() {
+            return Ok((y, [values, vec![None; 2]].concat()));
+        }
+        // Each column of `F ∘ X` gives a column of `dV`.
+        let own = |x: Pair| x.each(|x| columns(b, x, &read));
+        let moved = own(inverse_gaps(b, w)).by(b, own(x), times);
+        let (turned, own_v) = (v.by(b, moved, product), own(v));
         // Re(vᴴ turned)
-        let along = plus(b, times(b, v.0, turned.0), times(b, v.1, turned.1));
-        let first = largest(b, v);
+        let along = plus(b, times(b, own_v.0, turned.0), times(b, own_v.1, turned.1));
+        let first = largest(b, own_v);
         let zero = Atom::from(Literal::zero(b.dtype_of(re)));
         let at_first = |x: Atom| sum_of_rows(b, b.emit1(Scalar::Select, &[first, x, zero]));
-        let phase = b.emit1(Scalar::Div, &[at_first(turned.1), at_first(v.0)]);
+        let phase = b.emit1(Scalar::Div, &[at_first(turned.1), at_first(own_v.0)]);
         let n = b.shape_of(a)[b.shape_of(a).len() - 1];
         let c = Pair(sum_of_rows(b, along), phase);
-        let back = v.by(b, c.each(|c| by_column(b, c, n)), times);
+        let back = own_v.by(b, c.each(|c| by_column(b, c, n)), times);
         let dv = Pair(minus(b, turned.0, back.0), minus(b, turned.1, back.1));
+        let dv = dv.each(|dv| spread(b, &[(read.clone(), dv)], n));
         Ok((y, [values, vec![Some(dv.0), Some(dv.1)]].concat()))
     }
 

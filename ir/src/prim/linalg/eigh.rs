@@ -6,18 +6,18 @@
 //!
 //! The lower triangle of `a` is read and stands for a symmetric matrix. Eigenvalues ascend; in each vector (a column
 //! of `V`) the component of the largest absolute value, the first of several, is positive. Eigenvalues alone are
-//! cheaper. Vectors of equal eigenvalues are any basis of a space and have no derivative: it is infinite there. All other
+//! cheaper. Vectors of equal eigenvalues are any basis of a space and have no derivative: it is nan there. All other
 //! vectors have theirs (`vector_tangents.rs`).
 //!
 //! Source of the rule: Giles (2008), 2.3.3.
 
-use super::decomposition::{Decomposition, Tangents};
-use super::matrix::{product, symmetric_of_lower};
-use super::vector_tangents::{dot_columns, of_eigenvectors};
+use super::decomposition::{Decomposition, Tangents, read_along};
+use super::matrix::{columns, product, spread, symmetric_of_lower};
+use super::vector_tangents::{Eigenvectors, dot_columns};
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
 use crate::lang::problem::{Problem, Result};
-use crate::prim::{Doc, Family, Op, Sample};
+use crate::prim::{Doc, Family, Op, Ranges, Reads, Sample};
 use crate::tensor::Tensor;
 use tapeloom_routines::Routine;
 
@@ -48,7 +48,7 @@ impl Decomposition for Eigh {
                     .into(),
             edges:
                 "the largest component of a vector is positive; vectors of equal eigenvalues have \
-                    no derivative (inf or nan), others have theirs; nan or inf in A: nan in that member"
+                    no derivative (nan), others have theirs; nan or inf in A: nan in that member"
                     .into(),
         }
     }
@@ -57,16 +57,30 @@ impl Decomposition for Eigh {
         Routine::Eigh { n: rows, vectors: self.vectors }
     }
 
-    fn jvp(&self, b: &Builder<'_>, a: Atom, da: Atom) -> Result<Tangents> {
+    fn jvp(&self, b: &Builder<'_>, a: Atom, da: Atom, reads: &[Option<Reads>]) -> Result<Tangents> {
         let y = b.emit(Eigh { vectors: true }, &[a]).to_vec();
         let [w, v] = y[..] else { return Err(Problem::internal("eigh has two outputs")) };
-        let moved = product(b, symmetric_of_lower(b, da), v);
-        let dw = dot_columns(b, v, moved);
+        let (n, da) = (b.shape_of(w)[b.shape_of(w).len() - 1], symmetric_of_lower(b, da));
+        // Of columns their vectors, `dA V` and the tangents of their values.
+        let of = |places: &Ranges| {
+            let v = columns(b, v, places);
+            let moved = product(b, da, v);
+            (moved, dot_columns(b, v, moved))
+        };
+        let [values, vectors] = [0, 1].map(|output| read_along(reads, output, 0));
+        let by_values = (!values.is_empty()).then(|| of(&values));
+        let dw = by_values.map(|(_, dw)| spread(b, &[(values.clone(), dw)], n));
         if !self.vectors {
-            return Ok((vec![w], vec![Some(dw)]));
+            return Ok((vec![w], vec![dw]));
         }
-        let dv = of_eigenvectors(b, [symmetric_of_lower(b, a), w, v], moved, dw)?;
-        Ok((y, vec![Some(dw), Some(dv)]))
+        if vectors.is_empty() {
+            return Ok((y, vec![dw, None]));
+        }
+        let (moved, own_dw) =
+            by_values.filter(|_| values == vectors).unwrap_or_else(|| of(&vectors));
+        let all = Eigenvectors { a: symmetric_of_lower(b, a), w, v, read: &vectors };
+        let dv = all.tangents(b, moved, own_dw)?;
+        Ok((y, vec![dw, Some(spread(b, &[(vectors.clone(), dv)], n))]))
     }
 
     fn without(&self, used: &[bool]) -> Option<(Op, Vec<bool>)> {

@@ -22,7 +22,9 @@ use crate::lang::function::Atom;
 use crate::lang::literal::Literal;
 use crate::lang::problem::{Problem, Result};
 use crate::lang::types::{Dtype, Shape};
-use crate::prim::{Bounds, Convert, Doc, Family, Gather, Iota, Op, Sample, Scalar, reshaped};
+use crate::prim::{
+    Bounds, Convert, Doc, Family, Gather, Iota, Op, Reads, Sample, Scalar, reshaped,
+};
 use crate::tensor::Tensor;
 use tapeloom_routines::Routine;
 
@@ -88,7 +90,7 @@ impl Decomposition for Lu {
         Routine::Lu { m: rows, n: columns }
     }
 
-    fn jvp(&self, b: &Builder<'_>, a: Atom, da: Atom) -> Result<Tangents> {
+    fn jvp(&self, b: &Builder<'_>, a: Atom, da: Atom, _: &[Option<Reads>]) -> Result<Tangents> {
         let y = b.emit(self.clone(), &[a]).to_vec();
         let [packed, _, order] = y[..] else {
             return Err(Problem::internal("lu has three outputs"));

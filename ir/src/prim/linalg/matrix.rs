@@ -8,7 +8,10 @@ use crate::lang::literal::Literal;
 use crate::lang::problem::{Kind, Problem, Result};
 use crate::lang::types::{ArrayType, Dtype, Shape, Type};
 use crate::prim::array::permute::move_axis;
-use crate::prim::{Broadcast, Diagonal, Dot, Iota, Operand, Pad, Permute, Scalar, reshaped};
+use crate::prim::{
+    Broadcast, Concatenate, Diagonal, Dot, Iota, Operand, Pad, Permute, Ranges, Scalar, Slice,
+    elementwise, reshaped,
+};
 
 /// The axes of a batch, rows and columns of a floating-point array of matrices.
 pub(super) fn matrices<'a>(
@@ -162,6 +165,62 @@ pub(super) fn gaps(b: &Builder<'_>, x: Atom) -> Atom {
     let shape = b.shape_of(x);
     let n = shape[shape.len() - 1];
     minus(b, by_column(b, x, n), by_row(b, x, n))
+}
+
+/// Some columns of matrices, or elements of vectors: those places of the last axis.
+pub(super) fn columns(b: &Builder<'_>, x: Atom, places: &Ranges) -> Atom {
+    let shape = b.shape_of(x);
+    let axis = shape.len() - 1;
+    if places.is_all(shape[axis]) {
+        return x;
+    }
+    let part = |range: std::ops::Range<usize>| {
+        let (mut start, mut limit) = (vec![0; axis + 1], shape.to_vec());
+        (start[axis], limit[axis]) = (range.start, range.end);
+        b.emit1(Slice::dense(start, limit), &[x])
+    };
+    let parts: Vec<Atom> = places.iter().map(part).collect();
+    match parts[..] {
+        [one] => one,
+        _ => b.emit1(Concatenate { axis }, &parts),
+    }
+}
+
+/// Parts at their places of a last axis of that extent, and zeros elsewhere: the transpose of [`columns`] of each.
+pub(super) fn spread(b: &Builder<'_>, parts: &[(Ranges, Atom)], extent: usize) -> Atom {
+    if let [(places, part)] = parts
+        && places.is_all(extent)
+    {
+        return *part;
+    }
+    let mut pieces: Vec<(usize, usize, Atom)> = Vec::new();
+    for (places, part) in parts {
+        let mut from = 0;
+        for range in places.iter() {
+            let piece = columns(b, *part, &Ranges::of([from..from + range.len()]));
+            pieces.push((range.start, range.end, piece));
+            from += range.len();
+        }
+    }
+    pieces.sort_by_key(|piece| piece.0);
+    let like = b.type_of(parts[0].1);
+    let zeros = |count: usize| {
+        let mut ty = like.as_array()?.clone();
+        let axis = ty.shape.len() - 1;
+        ty.shape[axis] = count;
+        Some(elementwise::zeros(b, &ty))
+    };
+    let (mut all, mut at) = (Vec::new(), 0);
+    for (start, end, piece) in pieces {
+        all.extend(if start > at { zeros(start - at) } else { None });
+        all.push(piece);
+        at = end;
+    }
+    all.extend(if extent > at { zeros(extent - at) } else { None });
+    match all[..] {
+        [one] => one,
+        _ => b.emit1(Concatenate { axis: b.shape_of(parts[0].1).len() - 1 }, &all),
+    }
 }
 
 /// The elements of a matrix, but a number in place of those of that part.

@@ -18,7 +18,7 @@ use super::matrix::{Part, corner, minus, over_upper, part, product, transposed};
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
 use crate::lang::problem::{Kind, Problem, Result};
-use crate::prim::{Doc, Family, Op, Sample};
+use crate::prim::{Doc, Family, Op, Reads, Sample};
 use crate::tensor::Tensor;
 use tapeloom_routines::Routine;
 
@@ -54,7 +54,7 @@ impl Decomposition for Qr {
         Routine::Qr { m: rows, n: columns, full: self.full }
     }
 
-    fn jvp(&self, b: &Builder<'_>, a: Atom, da: Atom) -> Result<Tangents> {
+    fn jvp(&self, b: &Builder<'_>, a: Atom, da: Atom, _: &[Option<Reads>]) -> Result<Tangents> {
         let shape = b.shape_of(a);
         let (m, n) = (shape[shape.len() - 2], shape[shape.len() - 1]);
         if self.full && m > n {

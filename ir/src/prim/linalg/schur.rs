@@ -12,7 +12,7 @@ use super::decomposition::{Decomposition, Tangents};
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
 use crate::lang::problem::{Kind, Problem, Result};
-use crate::prim::{Doc, Family, Op, Sample};
+use crate::prim::{Doc, Family, Op, Reads, Sample};
 use crate::tensor::Tensor;
 use tapeloom_routines::Routine;
 
@@ -44,7 +44,7 @@ impl Decomposition for Schur {
         Routine::Schur { n: rows }
     }
 
-    fn jvp(&self, _: &Builder<'_>, _: Atom, _: Atom) -> Result<Tangents> {
+    fn jvp(&self, _: &Builder<'_>, _: Atom, _: Atom, _: &[Option<Reads>]) -> Result<Tangents> {
         Err(Problem::new(
             Kind::NotDifferentiable,
             "`schur` has no derivative: the order of eigenvalues and the blocks are choices",

@@ -13,14 +13,14 @@
 //!
 //! Source of the rule: J. Townsend, *Differentiating the singular value decomposition* (2016).
 
-use super::decomposition::{Decomposition, Tangents};
-use super::matrix::{product, transposed};
-use super::vector_tangents::{dot_columns, of_singular_vectors};
+use super::decomposition::{Decomposition, Tangents, read_along};
+use super::matrix::{columns, product, spread, transposed};
+use super::vector_tangents::{SingularVectors, dot_columns};
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
 use crate::lang::problem::{Kind, Problem, Result};
 use crate::prim::syntax::Word;
-use crate::prim::{Doc, Family, Op, Sample};
+use crate::prim::{Doc, Family, Op, Reads, Sample};
 use crate::tensor::Tensor;
 use tapeloom_routines::{Routine, SvdVectors};
 
@@ -57,7 +57,7 @@ impl Decomposition for Svd {
                          the complements of full vectors"
                 .into(),
             edges: "the largest component of a column of U is positive; vectors of equal values have \
-                    no derivative (inf or nan), others have theirs; nan or inf in A: nan in that member"
+                    no derivative (nan), others have theirs; nan or inf in A: nan in that member"
                 .into(),
         }
     }
@@ -66,7 +66,7 @@ impl Decomposition for Svd {
         Routine::Svd { m: rows, n: columns, vectors: self.vectors }
     }
 
-    fn jvp(&self, b: &Builder<'_>, a: Atom, da: Atom) -> Result<Tangents> {
+    fn jvp(&self, b: &Builder<'_>, a: Atom, da: Atom, reads: &[Option<Reads>]) -> Result<Tangents> {
         let shape = b.shape_of(a);
         let (m, n) = (shape[shape.len() - 2], shape[shape.len() - 1]);
         if self.vectors == SvdVectors::Full && m != n {
@@ -80,14 +80,22 @@ impl Decomposition for Svd {
         let y = b.emit(Svd { vectors: SvdVectors::Thin }, &[a]).to_vec();
         let [u, s, vt] = y[..] else { return Err(Problem::internal("svd has three outputs")) };
         let v = transposed(b, vt);
-        let av = product(b, da, v);
-        let ds = dot_columns(b, u, av);
-        if self.vectors == SvdVectors::None {
-            return Ok((vec![s], vec![Some(ds)]));
+        let k = b.shape_of(s)[b.shape_of(s).len() - 1];
+        let alone = self.vectors == SvdVectors::None;
+        let read = read_along(reads, if alone { 0 } else { 1 }, 0);
+        let values = (!read.is_empty()).then(|| {
+            let [u, v] = [u, v].map(|x| columns(b, x, &read));
+            let image = product(b, da, v);
+            (&read, [image, dot_columns(b, u, image)])
+        });
+        let ds = values.map(|(read, [_, ds])| spread(b, &[(read.clone(), ds)], k));
+        if alone {
+            return Ok((vec![s], vec![ds]));
         }
-        let moved = [av, product(b, transposed(b, da), u)];
-        let [du, dv] = of_singular_vectors(b, [a, u, s, v], moved, ds)?;
-        Ok((y, vec![Some(du), Some(ds), Some(transposed(b, dv))]))
+        let (left, right) = (read_along(reads, 0, 0), read_along(reads, 2, 1));
+        let all = SingularVectors { a, usv: [u, s, v], read: [&left, &right], values };
+        let [du, dv] = all.tangents(b, da)?;
+        Ok((y, vec![du, ds, dv.map(|dv| transposed(b, dv))]))
     }
 
     fn without(&self, used: &[bool]) -> Option<(Op, Vec<bool>)> {

@@ -13,26 +13,42 @@
 //! coordinates they are diagonal, `w[j] - w[i]`. So a tangent costs no more than the formula with `1 / (w[j] - w[i])`
 //! that the literature has.
 //!
-//! That formula is not written out, since derivatives of it would pass through the tangents of all vectors: where two
-//! other eigenvalues are equal, or equal but for rounding, those are infinite or very large, and do not cancel. From
-//! [`LinearSolve`] further derivatives follow by the equation, column by column. For the same reason a quotient of 0
-//! and 0 is 0 here, so that a cotangent that is 0 stays so, and the systems leave out the columns whose solutions are
-//! infinite, which 0 would turn into nan.
+//! That formula is not written out, since derivatives of it would pass through the tangents of all vectors. From
+//! [`LinearSolve`] further derivatives follow by the equation, column by column.
+//!
+//! **Equal values.** Vectors whose values are equal, or differ by a rounding error, are any basis of a space and have no
+//! derivative. There a quotient is nan, of a cotangent of 0 too: `tr(W V diag(w) Vᵀ)` at a multiple of the identity
+//! has the derivative `W`, and cotangents of 0 for all vectors. Only if the program shows by its structure that a vector is
+//! not read (`reads` of the rule) its column has no system. Then the unknowns of all other columns are found from the
+//! values and vectors of the decomposition as constants, and derivatives of every order see the columns that are
+//! read and no others.
+//!
+//! **One side of a matrix that is not square.** A value 0 has vectors beyond the thin ones at the longer side, so `u[j]`
+//! has no derivative there, while `v[j]`, of the shorter side, may have one. Where `v[j]` is read and `u[j]` is not, `v[j]` is
+//! taken for an eigenvector of `AᵀA`, in which no `u` stands.
 //!
 //! Source of the formulas: M. Giles (2008); J. Townsend, *Differentiating the singular value decomposition* (2016).
 //! Source of the bordered system: J. Magnus, *On differentiating eigenvalues and eigenvectors* (1985).
 
 use super::matrix::{
-    Part, by_column, by_row, gaps, mask, minus, plus, product, times, transposed, unless,
+    Part, by_column, by_row, columns, mask, minus, plus, product, spread, times, transposed,
 };
+use crate::fault::{Fault, planted};
 use crate::lang::builder::Builder;
 use crate::lang::function::{Atom, FuncId};
 use crate::lang::literal::Literal;
 use crate::lang::module::Module;
 use crate::lang::problem::Result;
-use crate::lang::types::Type;
+use crate::lang::types::{Dtype, Shape, Type};
 use crate::prim::rules::region_helpers::function;
-use crate::prim::{Broadcast, LinearSolve, Reduce, Reducer, Scalar, StopGradient};
+use crate::prim::{
+    Broadcast, Concatenate, Iota, LinearSolve, Ranges, Reduce, Reducer, Scalar, StopGradient,
+};
+
+/// Values closer than this many rounding errors of the largest one count as equal. Equal values of turned matrices of order
+/// 150 come out of the decompositions up to 50 rounding errors apart, while the closest two of a random f32 matrix of
+/// order 500 are about 80 apart.
+const CLOSE: f64 = 64.0;
 
 /// `x[j]ᵀ y[j]` of the columns of two matrices.
 pub(super) fn dot_columns(b: &Builder<'_>, x: Atom, y: Atom) -> Atom {
@@ -40,56 +56,170 @@ pub(super) fn dot_columns(b: &Builder<'_>, x: Atom, y: Atom) -> Atom {
     b.emit1(Reduce { reducer: Reducer::Sum, axes }, &[times(b, x, y)])
 }
 
-/// `dV` of `A V = V diag(w)`: `moved` is `dA V`, and `dw` the tangent of `w`.
-pub(super) fn of_eigenvectors(
+/// Eigenvectors `A V = V diag(w)`, of which some columns are read.
+pub(super) struct Eigenvectors<'r> {
+    /// The matrix, symmetric.
+    pub(super) a: Atom,
+    /// The values, all of them.
+    pub(super) w: Atom,
+    /// The vectors, all of them.
+    pub(super) v: Atom,
+    /// The columns that are read.
+    pub(super) read: &'r Ranges,
+}
+
+impl Eigenvectors<'_> {
+    /// `dV` in the columns that are read: `moved` is `dA V`, and `dw` the tangent of `w`, of these columns.
+    pub(super) fn tangents(&self, b: &Builder<'_>, moved: Atom, dw: Atom) -> Result<Atom> {
+        let Eigenvectors { a, w, v, read } = *self;
+        let [own_w, own_v, c] = [w, v, scale(b, w)].map(|x| columns(b, x, read));
+        let all = constants(b, [w, v], read);
+        let parameters = [a, own_w, own_v, c, own_w, all[0], all[1]];
+        bordered(
+            b,
+            parameters,
+            Gaps::Differences,
+            read,
+            minus(b, moved, scaled_columns(b, own_v, dw)),
+        )
+    }
+}
+
+/// How far apart values are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Gaps {
+    /// `p[j] - p[i]`
+    Differences,
+    /// `p[j]² - p[i]²`
+    OfSquares,
+}
+
+/// `dV` of `A V = V diag(w)`: the parameters are `a`, `w`, `v` and the border `c` of the columns that are read, the square roots
+/// `p` of `w`, or `w` itself, of these columns and of all, and all vectors.
+fn bordered(
     b: &Builder<'_>,
-    [a, w, v]: [Atom; 3],
-    moved: Atom,
-    dw: Atom,
+    parameters: [Atom; 7],
+    kind: Gaps,
+    read: &Ranges,
+    right: Atom,
 ) -> Result<Atom> {
-    let right = minus(b, moved, scaled_columns(b, v, dw));
-    let matvec = |b: &Builder<'_>, p: [Atom; 4], y: [Atom; 1]| {
-        let ([a, w, v, c], [y]) = (p, y);
-        let y = only(b, y, apart(b, w, c));
+    let matvec = |b: &Builder<'_>, p: [Atom; 7], y: [Atom; 1]| {
+        let ([a, w, v, c, ..], [y]) = (p, y);
         let own = scaled_columns(b, v, times(b, c, dot_columns(b, v, y)));
         [plus(b, minus(b, scaled_columns(b, y, w), product(b, a, y)), own)]
     };
-    let solve = |b: &Builder<'_>, p: [Atom; 4], y: [Atom; 1]| {
-        let ([_, w, v, c], [y]) = (p, y);
-        let n = rows(b, v);
-        let divisors = on_diagonal(b, by_column(b, c, n), gaps(b, w));
+    let solve = |b: &Builder<'_>, p: [Atom; 7], y: [Atom; 1]| {
+        let ([_, _, _, c, p, all, v], [y]) = (p, y);
         let inside = product(b, transposed(b, v), y);
+        let mut gaps = open_gaps(b, p, all, c);
+        if kind == Gaps::OfSquares {
+            gaps = times(b, gaps, sums(b, p, all));
+        }
+        let divisors = on_own(b, read, by_column(b, c, rows(b, v)), gaps);
         [product(b, v, quotient(b, inside, divisors))]
     };
-    let [dv] = solved(b, "eigenvector_tangents", [a, w, v, scale(b, w)], [right], matvec, solve)?;
+    let [dv] = solved(b, "eigenvector_tangents", parameters, [right], matvec, solve)?;
     Ok(dv)
 }
 
-/// `[dU, dV]` of `A = U diag(s) Vᵀ`, thin: `moved` are `dA V` and `dAᵀ U`, and `ds` is the tangent of `s`.
-pub(super) fn of_singular_vectors(
-    b: &Builder<'_>,
-    [a, u, s, v]: [Atom; 4],
-    moved: [Atom; 2],
-    ds: Atom,
-) -> Result<[Atom; 2]> {
-    let right = [(moved[0], u), (moved[1], v)];
-    let right = right.map(|(moved, x)| minus(b, moved, scaled_columns(b, x, ds)));
-    let matvec = |b: &Builder<'_>, p: [Atom; 5], y: [Atom; 2]| {
-        let ([a, u, s, v, c], [yu, yv]) = (p, y);
-        let mut solvable = apart(b, s, c);
-        if rows(b, u) != rows(b, v) {
-            solvable = b.emit1(Scalar::And, &[solvable, in_range(b, c, s)]);
-        }
-        let (yu, yv) = (only(b, yu, solvable), only(b, yv, solvable));
-        let row = |x: Atom, y: Atom, image: Atom| {
-            let own = scaled_columns(b, x, times(b, c, dot_columns(b, x, y)));
-            plus(b, minus(b, scaled_columns(b, y, s), image), own)
+/// Singular vectors `A = U diag(s) Vᵀ`, thin, of which some columns are read.
+pub(super) struct SingularVectors<'r> {
+    /// The matrix.
+    pub(super) a: Atom,
+    /// Left vectors, values, right vectors in columns: all of them.
+    pub(super) usv: [Atom; 3],
+    /// The columns of `U` and of `V` that are read.
+    pub(super) read: [&'r Ranges; 2],
+    /// The values that are read, `dA V` and `ds` of these columns.
+    pub(super) values: Option<(&'r Ranges, [Atom; 2])>,
+}
+
+impl SingularVectors<'_> {
+    /// `dU` and `dV` for the tangent `da` of `a`, zero in the columns that are not read; none where no column is.
+    pub(super) fn tangents(&self, b: &Builder<'_>, da: Atom) -> Result<[Option<Atom>; 2]> {
+        let [u, s, v] = self.usv;
+        let k = last(b, s);
+        let both = match (rows(b, u) > k, rows(b, v) > k) {
+            (true, _) => self.read[0].clone(),
+            (_, true) => self.read[1].clone(),
+            _ => self.read[0].or(self.read[1]),
         };
-        [row(u, yu, product(b, a, yv)), row(v, yv, product(b, transposed(b, a), yu))]
-    };
-    let solve = |b: &Builder<'_>, p: [Atom; 5], y: [Atom; 2]| singular_solve(b, p, y);
-    let parameters = [a, u, s, v, scale(b, s)];
-    solved(b, "singular_vector_tangents", parameters, right, matvec, solve)
+        let alone = self.read.map(|read| read.except(&both));
+        let together = match both.is_empty() {
+            true => [None; 2],
+            false => self.of_both(b, da, &both)?.map(Some),
+        };
+        let mut all = [None; 2];
+        for (side, tangent) in all.iter_mut().enumerate() {
+            let parts = [
+                together[side].map(|y| (both.clone(), y)),
+                match alone[side].is_empty() {
+                    true => None,
+                    false => Some((alone[side].clone(), self.of_one(b, da, side, &alone[side])?)),
+                },
+            ];
+            let parts: Vec<(Ranges, Atom)> = parts.into_iter().flatten().collect();
+            if !self.read[side].is_empty() && !parts.is_empty() {
+                *tangent = Some(spread(b, &parts, k));
+            }
+        }
+        Ok(all)
+    }
+
+    /// `[dU, dV]` in columns that are read of either side.
+    fn of_both(&self, b: &Builder<'_>, da: Atom, read: &Ranges) -> Result<[Atom; 2]> {
+        let [u, s, v] = self.usv;
+        let [own_u, own_s, own_v, c] = [u, s, v, scale(b, s)].map(|x| columns(b, x, read));
+        let all = constants(b, self.usv, read);
+        let [image, ds] = match self.values {
+            Some((values, known)) if values == read => known,
+            _ => {
+                let image = product(b, da, own_v);
+                [image, dot_columns(b, own_u, image)]
+            }
+        };
+        let moved = [image, product(b, transposed(b, da), own_u)];
+        let right = [(moved[0], own_u), (moved[1], own_v)];
+        let right = right.map(|(moved, x)| minus(b, moved, scaled_columns(b, x, ds)));
+        let matvec = |b: &Builder<'_>, p: [Atom; 8], y: [Atom; 2]| {
+            let ([a, u, s, v, c, ..], [yu, yv]) = (p, y);
+            let row = |x: Atom, y: Atom, image: Atom| {
+                let own = scaled_columns(b, x, times(b, c, dot_columns(b, x, y)));
+                plus(b, minus(b, scaled_columns(b, y, s), image), own)
+            };
+            [row(u, yu, product(b, a, yv)), row(v, yv, product(b, transposed(b, a), yu))]
+        };
+        let solve = |b: &Builder<'_>, p: [Atom; 8], y: [Atom; 2]| singular_solve(b, p, read, y);
+        let parameters = [self.a, own_u, own_s, own_v, c, all[0], all[1], all[2]];
+        solved(b, "singular_vector_tangents", parameters, right, matvec, solve)
+    }
+
+    /// `dV` (side 1) or `dU` (side 0) in columns of which the other side is not read: eigenvectors of `BᵀB`, where `B` is `A`
+    /// or `Aᵀ` by the largest singular value, so that no square leaves the range.
+    fn of_one(&self, b: &Builder<'_>, da: Atom, side: usize, read: &Ranges) -> Result<Atom> {
+        let [u, s, v] = self.usv;
+        let x = if side == 0 { u } else { v };
+        let c = scale(b, s);
+        // As many rows as there are values, so that a value for each row or column is one for each element.
+        let by_scale = |a: Atom| match side {
+            0 => b.emit1(Scalar::Div, &[transposed(b, a), by_column(b, c, rows(b, v))]),
+            _ => b.emit1(Scalar::Div, &[a, by_column(b, c, rows(b, u))]),
+        };
+        let (a, da) = (by_scale(self.a), by_scale(da));
+        let p = b.emit1(Scalar::Div, &[s, c]);
+        let [p, all] = [p, x].map(|x| b.emit1(StopGradient, &[x]));
+        let (own_p, own_x) = (columns(b, p, read), columns(b, x, read));
+        let image = product(b, a, own_x);
+        let w = dot_columns(b, image, image);
+        let (at, dat) = (transposed(b, a), transposed(b, da));
+        let moved = plus(b, product(b, dat, image), product(b, at, product(b, da, own_x)));
+        let dw = dot_columns(b, own_x, moved);
+        let one = Literal::of(b.dtype_of(s), 1.0).into();
+        let unit = b.emit1(Broadcast { shape: b.shape_of(own_p), dims: Vec::new() }, &[one]);
+        let parameters = [product(b, at, a), w, own_x, unit, own_p, p, all];
+        let right = minus(b, moved, scaled_columns(b, own_x, dw));
+        bordered(b, parameters, Gaps::OfSquares, read, right)
+    }
 }
 
 /// In the coordinates of the singular vectors, `y[i, j]` of `U` and `z[i, j]` of `V`:
@@ -101,31 +231,38 @@ pub(super) fn of_singular_vectors(
 ///
 /// with `c` more on the left where i = j: `y + z = (α + β) / c`, `y - z = (α - β) / (c + 2 s[j])`. What lies beyond the columns
 /// of a thin `U` or `V` is divided by `s[j]`. The difference of squares is a product, so that no square overflows or vanishes.
-fn singular_solve(b: &Builder<'_>, p: [Atom; 5], right: [Atom; 2]) -> [Atom; 2] {
-    let [_, u, s, v, c] = p;
-    let k = b.shape_of(s)[b.shape_of(s).len() - 1];
-    let (sj, si, c) = (by_column(b, s, k), by_row(b, s, k), by_column(b, c, k));
+fn singular_solve(b: &Builder<'_>, p: [Atom; 8], read: &Ranges, right: [Atom; 2]) -> [Atom; 2] {
+    let [_, _, own_s, _, own_c, u, s, v] = p;
+    let k = last(b, s);
+    let (sj, si) = (by_column(b, own_s, k), by_row(b, s, read.len()));
+    let c = by_column(b, own_c, k);
     let [alpha, beta] =
         [(u, right[0]), (v, right[1])].map(|(x, y)| product(b, transposed(b, x), y));
-    let (gaps, sums) = (unless(b, Part::Diagonal, gaps(b, s), 1.0), plus(b, sj, si));
+    let one = Literal::of(b.dtype_of(s), 1.0).into();
+    let (gaps, sums) = (on_own(b, read, one, open_gaps(b, own_s, s, own_c)), plus(b, sj, si));
     let [by_gap, other_by_gap] = [alpha, beta].map(|x| quotient(b, x, gaps));
-    let beside = |x: Atom, y: Atom| quotient(b, plus(b, times(b, sj, x), times(b, si, y)), sums);
+    // Where i = j a sum may be zero, too.
+    let other_sums = on_own(b, read, one, sums);
+    let beside =
+        |x: Atom, y: Atom| quotient(b, plus(b, times(b, sj, x), times(b, si, y)), other_sums);
     let half = Literal::of(b.dtype_of(s), 0.5).into();
     let sum = quotient(b, plus(b, alpha, beta), c);
     let difference = quotient(b, minus(b, alpha, beta), plus(b, c, sums));
     let own =
         |combine: fn(&Builder<'_>, Atom, Atom) -> Atom| times(b, half, combine(b, sum, difference));
     let inside = [
-        on_diagonal(b, own(plus), beside(by_gap, other_by_gap)),
-        on_diagonal(b, own(minus), beside(other_by_gap, by_gap)),
+        on_own(b, read, own(plus), beside(by_gap, other_by_gap)),
+        on_own(b, read, own(minus), beside(other_by_gap, by_gap)),
     ];
     let whole = |x: Atom, inside: Atom, right: Atom, own: Atom| {
         let within = product(b, x, inside);
-        if rows(b, x) == k {
+        let n = rows(b, x);
+        if n == k {
             return within;
         }
         let beyond = minus(b, right, product(b, x, own));
-        plus(b, within, quotient(b, beyond, by_column(b, s, rows(b, x))))
+        let open = unless_close(b, own_s, own_c, own_s);
+        plus(b, within, quotient(b, beyond, by_column(b, open, n)))
     };
     [whole(u, inside[0], right[0], alpha), whole(v, inside[1], right[1], beta)]
 }
@@ -163,7 +300,7 @@ fn defined<const P: usize, const N: usize>(
 }
 
 /// The largest absolute value of each vector, 1 where that is 0, as long as the vector and constant.
-fn scale(b: &Builder<'_>, w: Atom) -> Atom {
+pub(super) fn scale(b: &Builder<'_>, w: Atom) -> Atom {
     let shape = b.shape_of(w);
     let axis = shape.len() - 1;
     let size = b.emit1(Scalar::Abs, &[b.emit1(StopGradient, &[w])]);
@@ -174,32 +311,49 @@ fn scale(b: &Builder<'_>, w: Atom) -> Atom {
     b.emit1(Broadcast { dims: (0..axis).collect(), shape }, &[largest])
 }
 
-/// `x / y`, and 0 where `x` is: a vector that nobody reads has cotangents of zero, whatever its divisor.
+/// `x / y`
 fn quotient(b: &Builder<'_>, x: Atom, y: Atom) -> Atom {
+    let quotient = b.emit1(Scalar::Div, &[x, y]);
+    if !planted(Fault::ZeroOverZero) {
+        return quotient;
+    }
     let zero = Literal::zero(b.dtype_of(x)).into();
-    let none = b.emit1(Scalar::Eq, &[x, zero]);
-    b.emit1(Scalar::Select, &[none, x, b.emit1(Scalar::Div, &[x, y])])
+    b.emit1(Scalar::Select, &[b.emit1(Scalar::Eq, &[x, zero]), x, quotient])
 }
 
-/// Whether the square of `x / y` is finite.
-fn in_range(b: &Builder<'_>, x: Atom, y: Atom) -> Atom {
-    let ratio = b.emit1(Scalar::Div, &[x, y]);
-    b.emit1(Scalar::IsFinite, &[times(b, ratio, ratio)])
+/// `x`, and nan where `gap` is as small as a rounding error of `c`.
+pub(super) fn unless_close(b: &Builder<'_>, gap: Atom, c: Atom, x: Atom) -> Atom {
+    let dtype = b.dtype_of(gap);
+    let least = if planted(Fault::GapOfRounding) { 0.0 } else { CLOSE * epsilon(dtype) };
+    let least = times(b, c, Literal::of(dtype, least).into());
+    let close = b.emit1(Scalar::Le, &[b.emit1(Scalar::Abs, &[gap]), least]);
+    b.emit1(Scalar::Select, &[close, Literal::of(dtype, f64::NAN).into(), x])
 }
 
-/// Whether each of the values is apart from all others, measured by the constants `c`.
-fn apart(b: &Builder<'_>, w: Atom, c: Atom) -> Atom {
-    let shape = b.shape_of(w);
-    let axis = shape.len() - 1;
-    let c = by_column(b, c, shape[axis]);
-    let apart = in_range(b, c, on_diagonal(b, c, gaps(b, w)));
-    b.emit1(Reduce { reducer: Reducer::And, axes: vec![axis] }, &[apart])
+/// The rounding error of 1.
+fn epsilon(dtype: Dtype) -> f64 {
+    if dtype == Dtype::F32 { f32::EPSILON.into() } else { f64::EPSILON }
 }
 
-/// The columns for which `on` is true, and zeros.
-fn only(b: &Builder<'_>, x: Atom, on: Atom) -> Atom {
-    let zero = Literal::zero(b.dtype_of(x)).into();
-    b.emit1(Scalar::Select, &[by_column(b, on, rows(b, x)), x, zero])
+/// `p[j] - q[i]` in row i and column j, nan where the values count as equal.
+fn open_gaps(b: &Builder<'_>, p: Atom, q: Atom, c: Atom) -> Atom {
+    let n = last(b, q);
+    let gaps = minus(b, by_column(b, p, n), by_row(b, q, last(b, p)));
+    unless_close(b, gaps, by_column(b, c, n), gaps)
+}
+
+/// `p[j] + q[i]` in row i and column j.
+fn sums(b: &Builder<'_>, p: Atom, q: Atom) -> Atom {
+    plus(b, by_column(b, p, last(b, q)), by_row(b, q, last(b, p)))
+}
+
+/// All values and vectors as a solver reads them. If not all columns are read, they are constants, so that no derivative
+/// passes through the others.
+fn constants<const N: usize>(b: &Builder<'_>, all: [Atom; N], read: &Ranges) -> [Atom; N] {
+    match read.is_all(last(b, all[0])) {
+        true => all,
+        false => all.map(|x| b.emit1(StopGradient, &[x])),
+    }
 }
 
 /// `x diag(y)`
@@ -207,13 +361,41 @@ fn scaled_columns(b: &Builder<'_>, x: Atom, y: Atom) -> Atom {
     times(b, x, by_column(b, y, rows(b, x)))
 }
 
-/// The elements of `x` on the diagonal, those of `y` beside it.
-fn on_diagonal(b: &Builder<'_>, x: Atom, y: Atom) -> Atom {
-    b.emit1(Scalar::Select, &[mask(b, &b.shape_of(y), Part::Diagonal), x, y])
+/// The elements of `x`, or that number, where the row has the number of the column among all columns, of which `read`
+/// are there; those of `y` elsewhere.
+fn on_own(b: &Builder<'_>, read: &Ranges, x: Atom, y: Atom) -> Atom {
+    let shape = b.shape_of(y);
+    b.emit1(Scalar::Select, &[own(b, &shape, read), x, y])
+}
+
+/// True where the row has the number of the column.
+fn own(b: &Builder<'_>, shape: &Shape, read: &Ranges) -> Atom {
+    let rank = shape.len();
+    if read.is_all(shape[rank - 2]) {
+        return mask(b, shape, Part::Diagonal);
+    }
+    let count = |shape: Shape, axis| b.emit1(Iota { shape, axis, dtype: Dtype::I64 }, &[]);
+    let numbers = |range: std::ops::Range<usize>| {
+        let mut part = shape.clone();
+        part[rank - 1] = range.len();
+        plus(b, count(part, rank - 1), Literal::i64(range.start as i64).into())
+    };
+    let numbers: Vec<Atom> = read.iter().map(numbers).collect();
+    let column = match numbers[..] {
+        [one] => one,
+        _ => b.emit1(Concatenate { axis: rank - 1 }, &numbers),
+    };
+    b.emit1(Scalar::Eq, &[count(shape.clone(), rank - 2), column])
 }
 
 /// How many rows matrices have.
 fn rows(b: &Builder<'_>, x: Atom) -> usize {
     let shape = b.shape_of(x);
     shape[shape.len() - 2]
+}
+
+/// The extent of the last axis.
+fn last(b: &Builder<'_>, x: Atom) -> usize {
+    let shape = b.shape_of(x);
+    shape[shape.len() - 1]
 }

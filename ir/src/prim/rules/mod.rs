@@ -1,5 +1,6 @@
 //! The vocabulary in which rules speak: what they are given and what they answer.
 
+use self::reads::Reads;
 use super::{Op, Scalar};
 use crate::lang::builder::Builder;
 use crate::lang::function::{Atom, FuncId};
@@ -196,6 +197,9 @@ pub struct RuleCx<'b, 'm> {
     pub regions: &'b mut dyn Regions,
     /// What it costs the linear half to have the operands again; those beyond the list are free.
     pub shares: &'b [Amortization],
+    /// Which places of each output are read by what is differentiated; `None` where no place is. Outputs beyond the
+    /// list are read whole. A tangent may be zero at all other places.
+    pub reads: &'b [Option<Reads>],
 }
 
 impl RuleCx<'_, '_> {
@@ -365,6 +369,7 @@ pub(crate) mod expr;
 pub(crate) mod filled_view;
 pub(crate) mod index_map;
 pub(crate) mod lowering;
+pub(crate) mod reads;
 pub(crate) mod region;
 pub(crate) mod region_helpers;
 pub(crate) mod rewrite;

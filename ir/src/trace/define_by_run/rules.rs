@@ -244,8 +244,11 @@ fn without_body(
     let dx: Vec<Option<Atom>> =
         tangents.into_iter().map(|ty| ty.map(|ty| draft.linear_param(ty))).collect();
     let b = Builder::new(module, &mut draft);
-    let Dual { y, dy } =
-        key.op.linearize(&mut RuleCx { b: &b, regions: &mut *transforms, shares: &[] }, &x, &dx)?;
+    let Dual { y, dy } = key.op.linearize(
+        &mut RuleCx { b: &b, regions: &mut *transforms, shares: &[], reads: &[] },
+        &x,
+        &dx,
+    )?;
     let types: Vec<Type> = y.iter().map(|y| b.type_of(*y)).collect();
     let active_out: Mask =
         dy.iter().zip(&types).map(|(dy, ty)| dy.is_some() && ty.has_tangent()).collect();

@@ -67,8 +67,11 @@ fn derivative_in(module: &mut Module, f: FuncId, i: usize) -> Result<FuncId, Pro
                 value.insert(out, b.emit1(e.op.clone(), &x));
                 continue;
             }
-            let dual =
-                e.op.jvp(&mut RuleCx { b: &b, regions: &mut NoRegions, shares: &[] }, &x, &dx)?;
+            let dual = e.op.jvp(
+                &mut RuleCx { b: &b, regions: &mut NoRegions, shares: &[], reads: &[] },
+                &x,
+                &dx,
+            )?;
             value.insert(out, dual.y[0]);
             if let Some(dy) = dual.dy[0] {
                 tangent.insert(out, dy);
@@ -203,7 +206,7 @@ fn a_constant_exponent_stays_constant() {
     let x = draft.param(Type::array(Dtype::F64, &[2]));
     let dy = {
         let b = Builder::new(&mut module, &mut draft);
-        let mut cx = RuleCx { b: &b, regions: &mut NoRegions, shares: &[] };
+        let mut cx = RuleCx { b: &b, regions: &mut NoRegions, shares: &[], reads: &[] };
         let exponent = Literal::f64(2.5).into();
         Op::from(Scalar::Pow).jvp(&mut cx, &[x, exponent], &[Some(x), None]).unwrap().dy[0].unwrap()
     };
