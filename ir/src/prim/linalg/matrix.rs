@@ -197,7 +197,7 @@ pub(super) fn spread(b: &Builder<'_>, parts: &[(Ranges, Atom)], extent: usize) -
     for (places, part) in parts {
         let mut from = 0;
         for range in places.iter() {
-            let piece = columns(b, *part, &Ranges::of([from..from + range.len()]));
+            let piece = columns(b, *part, &Ranges::one(from..from + range.len()));
             pieces.push((range.start, range.end, piece));
             from += range.len();
         }

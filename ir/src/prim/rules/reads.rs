@@ -24,7 +24,12 @@ pub struct Ranges(Vec<Range<usize>>);
 impl Ranges {
     /// Every index of an axis.
     pub fn all(extent: usize) -> Ranges {
-        Ranges::of([0..extent])
+        Ranges::one(0..extent)
+    }
+
+    /// The indices of a range.
+    pub fn one(range: Range<usize>) -> Ranges {
+        Ranges::of(std::iter::once(range))
     }
 
     /// The indices in any of the ranges; a few more where that takes too many ranges.
@@ -39,7 +44,7 @@ impl Ranges {
             }
         }
         match (joined.first(), joined.last()) {
-            (Some(first), Some(last)) if joined.len() > MOST => Ranges(vec![first.start..last.end]),
+            (Some(first), Some(last)) if joined.len() > MOST => Ranges::one(first.start..last.end),
             _ => Ranges(joined),
         }
     }
