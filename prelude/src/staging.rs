@@ -61,6 +61,19 @@ pub(crate) fn stage<A: Tree<Var>, B: Tree<Var>>(
     (staged, structure, output)
 }
 
+/// As [`stage`], for a closure that solves an equation: no derivative of its function is ever asked for.
+pub(crate) fn stage_solver<A: Tree<Var>, B: Tree<Var>>(
+    transform: &'static str,
+    at: Loc,
+    f: &dyn Fn(A) -> B,
+    x: A,
+) -> Typed<A, B> {
+    let (structure, args) = flatten(&x);
+    let opened = trace::solver(transform, at, &like(&args, at));
+    let (staged, output) = stage_in(opened, f, &structure, args);
+    (staged, structure, output)
+}
+
 /// Runs a closure in a frame that was opened for it. Its parameters may differ from the arguments (vmap takes an axis
 /// away). One that was opened as a body may write to state from outside: whoever runs the function hands the
 /// results on by [`Staged::settle`].

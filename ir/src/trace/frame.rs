@@ -31,8 +31,20 @@ const MOST_DIAGNOSTICS: usize = 64;
 pub(super) enum Runs {
     /// As a function, which a transform changes or calls as often as it likes.
     AsFunction,
+    /// As a function, of which no derivative is ever asked: the solver of an equation.
+    AsSolver,
     /// Where it stands: the body of a loop, a branch.
     InPlace,
+}
+
+impl Runs {
+    /// Whether the closure becomes a function, which may run many times or never.
+    pub(super) fn is_function(self) -> bool {
+        match self {
+            Runs::AsFunction | Runs::AsSolver => true,
+            Runs::InPlace => false,
+        }
+    }
 }
 
 /// What an extra parameter of a frame stands for.

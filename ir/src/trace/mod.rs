@@ -44,7 +44,7 @@ pub use define_by_run::{
     Recorded, Undo, is_recording, item, level, recorded_bytes, recording, value,
 };
 pub use diagnostic::{Context, Diagnostic, Note};
-pub use opened::{Closed, Opened, body, frame};
+pub use opened::{Closed, Opened, body, frame, solver, solving};
 pub use state::{Held, State, around};
 
 use crate::lang::function::{Atom, FuncId};

@@ -17,7 +17,7 @@
 //! ```
 
 use super::diagnostic::{Context, Diagnostic};
-use super::frame::Runs;
+use super::frame::{Runs, Trace};
 use super::state::Held;
 use super::{Guard, Handle, Param, Stop, active, declare, record, with_trace};
 use crate::lang::function::{Atom, FuncId};
@@ -60,6 +60,22 @@ pub fn frame(transform: &'static str, at: Loc, params: &[Param]) -> Opened {
 /// state from outside may be written; [`Closed::held`] says which is.
 pub fn body(transform: &'static str, at: Loc, params: &[Param]) -> Opened {
     Opened::new(Context { transform, at }, params, Runs::InPlace)
+}
+
+/// Opens a frame for a closure that solves an equation: of its function no derivative is ever asked, since that of the
+/// solution follows from the equation. See [`solving`].
+pub fn solver(transform: &'static str, at: Loc, params: &[Param]) -> Opened {
+    Opened::new(Context { transform, at }, params, Runs::AsSolver)
+}
+
+/// Whether no derivative is ever asked of the closure under way: the closure of a [`solver`], or a loop or branch in
+/// it.
+pub fn solving() -> bool {
+    let innermost = |t: &mut Trace| {
+        let function = t.frames.iter().rev().find(|f| f.runs.is_function());
+        function.is_some_and(|f| f.runs == Runs::AsSolver)
+    };
+    with_trace(innermost).unwrap_or(false)
 }
 
 impl Opened {

@@ -160,7 +160,7 @@ impl State {
     pub fn barred(self) -> Option<(u64, Context)> {
         with_trace(|t| {
             let home = t.home(self)?;
-            let function = |f: &&Frame| f.runs == Runs::AsFunction;
+            let function = |f: &&Frame| f.runs.is_function();
             t.frames[home + 1..].iter().rev().find(function).map(|f| (f.id, f.context))
         })
         .flatten()
@@ -258,7 +258,7 @@ impl Trace {
         };
         match access {
             Access::Read => Ok(home),
-            Access::Write => match outside(&|runs| runs == Runs::AsFunction) {
+            Access::Write => match outside(&Runs::is_function) {
                 None => Ok(home),
                 Some(context) => problem(
                     context,

@@ -3,14 +3,16 @@
 //!
 //! | function | gives | solved by |
 //! |---|---|---|
-//! | [`custom_linear_solve`] | `x` with `A x = b`, where `A` is a closure | any closure, [`cg`], [`gmres`] or [`bicgstab`] |
+//! | [`cg`], [`gmres`], [`bicgstab`] | `x` with `A x = b`, where `A` is a closure | products with `A` |
+//! | [`custom_linear_solve`] | the same | any closure |
 //! | [`custom_root`] | `x` with `f(x) = 0` | any closure |
 //! | [`fixed_point`] | `x` with `g(x) = x` | going on with `x ← g(x)` |
 //! | [`root_between`] | a number `x` with `f(x) = 0` between two others | interpolation and halves |
 //!
 //! The closures may use any [`Var`] around them, and the derivative is with respect to those: by the
 //! implicit function theorem it costs one linear system a tangent or cotangent, and nothing of the
-//! solver's iterations is kept. Derivatives of derivatives are such systems again.
+//! solver's iterations is kept. Derivatives of derivatives are such systems again. In a solver, of which no derivative
+//! is ever asked, [`cg`] and its relatives are their iterations alone.
 //!
 //! Source: JAX's `custom_linear_solve` and `custom_root`; Griewank and Walther, "Evaluating
 //! Derivatives", chapter 15.
@@ -26,7 +28,7 @@ use crate::Var;
 use crate::control::{Shared, while_loop};
 use crate::ops::functions::select;
 use crate::prng::unmarked;
-use crate::staging::{Staged, handles, rebuild, stage, vars};
+use crate::staging::{Staged, handles, rebuild, stage, stage_solver, vars};
 use crate::transform::{jvp, linear_transpose, vjp};
 use crate::tree::{Form, Tree, flatten, ravel, tree_map, tree_map2};
 use crate::var::caller;
@@ -216,8 +218,8 @@ fn linear_system<B: Tree<Var>>(
     }
     let again = copy(&b);
     let (matvec, ..) = unmarked(|| stage::<B, B>(transform, at, matvec, copy(&b)));
-    let (solve, structure, _) = unmarked(|| stage::<B, B>(transform, at, solve, b));
-    let (transposed, ..) = unmarked(|| stage::<B, B>(transform, at, transposed, again));
+    let (solve, structure, _) = unmarked(|| stage_solver::<B, B>(transform, at, solve, b));
+    let (transposed, ..) = unmarked(|| stage_solver::<B, B>(transform, at, transposed, again));
     let functions = [
         ("the solver", solve),
         ("the solver of the transpose", transposed),
@@ -243,26 +245,45 @@ fn root<X: Tree<Var>>(
     solve: &Solver<'_, X>,
     tangent_solve: &Solver<'_, X>,
 ) -> X {
-    let like = || copy(&init);
-    let residual = |(_, x): (X, X)| f(x);
-    let tangent = |(_, x, b): (X, X, X)| tangent_solve(&|v| jvp(f)((copy(&x), v)).1, b);
-    let cotangent = |(_, x, c): (X, X, X)| {
-        let (_, pull) = vjp(f)(x);
-        tangent_solve(&pull, c)
+    let equation = Equation {
+        solve: &|x| solve(f, x),
+        residual: &|(_, x)| f(x),
+        tangent: &|(_, x, b)| tangent_solve(&|v| jvp(f)((copy(&x), v)).1, b),
+        cotangent: &|(_, x, c)| {
+            let (_, pull) = vjp(f)(x);
+            tangent_solve(&pull, c)
+        },
     };
-    let three = || (like(), like(), like());
-    let (residual, ..) =
-        unmarked(|| stage::<(X, X), X>(transform, at, &residual, (like(), like())));
-    let (tangent, ..) = unmarked(|| stage::<(X, X, X), X>(transform, at, &tangent, three()));
-    let (cotangent, ..) = unmarked(|| stage::<(X, X, X), X>(transform, at, &cotangent, three()));
-    let (solve, structure, _) = unmarked(|| stage::<X, X>(transform, at, &|x| solve(f, x), init));
-    let functions = [
-        ("the solver", solve),
-        ("the equation", residual),
-        ("the solver of tangents", tangent),
-        ("the solver of cotangents", cotangent),
-    ];
-    rebuild(&structure, emit_root(at, functions), at)
+    equation.solution(transform, at, init)
+}
+
+/// The functions of an equation, each of where the solver begins, the solution, and a right side, as far as there are.
+struct Equation<'a, X> {
+    solve: &'a dyn Fn(X) -> X,
+    residual: &'a dyn Fn((X, X)) -> X,
+    tangent: &'a dyn Fn((X, X, X)) -> X,
+    cotangent: &'a dyn Fn((X, X, X)) -> X,
+}
+
+impl<X: Tree<Var>> Equation<'_, X> {
+    fn solution(&self, transform: &'static str, at: Loc, init: X) -> X {
+        let Equation { solve, residual, tangent, cotangent } = *self;
+        let like = || copy(&init);
+        let three = || (like(), like(), like());
+        let of_three =
+            |solver| unmarked(|| stage_solver::<(X, X, X), X>(transform, at, solver, three())).0;
+        let (residual, ..) =
+            unmarked(|| stage::<(X, X), X>(transform, at, residual, (like(), like())));
+        let (tangent, cotangent) = (of_three(tangent), of_three(cotangent));
+        let (solve, structure, _) = unmarked(|| stage_solver::<X, X>(transform, at, solve, init));
+        let functions = [
+            ("the solver", solve),
+            ("the equation", residual),
+            ("the solver of tangents", tangent),
+            ("the solver of cotangents", cotangent),
+        ];
+        rebuild(&structure, emit_root(at, functions), at)
+    }
 }
 
 fn emit_root(at: Loc, functions: [(&'static str, Staged); 4]) -> Vec<Var> {
@@ -308,22 +329,30 @@ fn emit<const N: usize>(
 
 /// Whether a closure gives what is solved for.
 fn same(what: &str, staged: &Staged, form: &Form, types: &[ArrayType]) -> bool {
-    let help = "what is solved for, its equation and its solvers have one form and type";
-    let message = if staged.output() != form {
-        let differ = form.different(staged.output(), "it", ["what is solved for", what]);
+    let given = (staged.output(), &staged.result_types()[..], staged.poisoned_results());
+    let Some(problem) = misfit(what, (form, types), given) else { return true };
+    staged.report(Diagnostic::new(problem, staged.at));
+    false
+}
+
+/// What is wrong with a tree that a closure gives, of which some leaves may be errors, where a tree of that form and
+/// those types is solved for.
+fn misfit(
+    what: &str,
+    (form, types): (&Form, &[ArrayType]),
+    (given, found, poisoned): (&Form, &[ArrayType], &[bool]),
+) -> Option<Problem> {
+    let message = if given != form {
+        let differ = form.different(given, "it", ["what is solved for", what]);
         format!("{what} gives a tree of another form than what is solved for: {differ}")
     } else {
-        let found = staged.result_types();
-        let mut wrong = found.iter().zip(types).zip(staged.poisoned_results());
-        match wrong.find(|((found, want), poison)| found != want && !**poison) {
-            None => return true,
-            Some(((found, want), _)) => {
-                format!("{what} gives {found} where what is solved for is {want}")
-            }
-        }
+        let mut wrong = found.iter().zip(types).zip(poisoned);
+        let ((found, want), _) =
+            wrong.find(|((found, want), poison)| found != want && !**poison)?;
+        format!("{what} gives {found} where what is solved for is {want}")
     };
-    staged.report(Diagnostic::new(Problem::new(Kind::Rule, message, help), staged.at));
-    false
+    let help = "what is solved for, its equation and its solvers have one form and type";
+    Some(Problem::new(Kind::Rule, message, help))
 }
 
 /// The tree once more.

@@ -212,29 +212,62 @@ pub fn tree_dot<A: Tree<Var>>(x: &A, y: &A) -> Var {
 
 /// The Euclidean norm of all elements of all leaves: √Σx².
 ///
-/// Its derivative where every element is zero is nan, as that of any norm by this formula.
+/// Elements are scaled first where their squares would leave the range of the dtype. The derivative where every element
+/// is zero is nan, as that of any norm by this formula.
 ///
 /// Errors: as [`tree_sum`].
 ///
 /// ```
 /// use tapeloom::prelude::*;
 /// assert_eq!(run(|g: (Var, Var)| global_norm(&g), (3.0, [0.0, 4.0]))?.item::<f64>()?, 5.0);
+/// assert_eq!(run(|g: (Var, Var)| global_norm(&g), (3e200, [0.0, 4e200]))?.item::<f64>()?, 5e200);
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 #[doc(alias = "tree_l2_norm", alias = "tree_norm")]
 #[track_caller]
 pub fn global_norm<A: Tree<Var>>(tree: &A) -> Var {
     let at = caller();
-    emit(Scalar::Sqrt, &[sum_of_squares("global_norm", tree, at)], at)
-}
-
-fn sum_of_squares<A: Tree<Var>>(name: &'static str, tree: &A, at: Loc) -> Var {
-    match common_dtype(name, Flat::of(tree), at) {
+    match common_dtype("global_norm", Flat::of(tree), at) {
         Ok((dtype, leaves)) => {
-            let squares = leaves.into_iter().map(|x| emit(Scalar::Mul, &[x, x], at)).collect();
-            sum(dtype, squares, at)
+            on_behalf("global_norm", at, || Length::of(leaves, dtype, at).norm())
         }
         Err(poison) => poison,
+    }
+}
+
+/// The norm of elements that were scaled, so that their squares neither overflow nor vanish.
+pub(crate) struct Length {
+    /// The sum of the squares of `by x`.
+    pub(crate) squares: Var,
+    /// The scale, a constant of derivatives: 1 where squares need none.
+    pub(crate) by: Var,
+}
+
+impl Length {
+    /// Of all elements of some floats of that dtype.
+    pub(crate) fn of(leaves: Vec<Var>, dtype: Dtype, at: Loc) -> Length {
+        let most = |x: &Var| (x.size() > 0).then(|| x.abs().max().stop_gradient());
+        let most = leaves.iter().filter_map(most).reduce(|x, y| x.maximum(y));
+        let one = Var::literal(Literal::of(dtype, 1.0), at);
+        let by = most.map_or(one, |most| {
+            // Squares of a trillion elements between these have a sum, to the last digit.
+            let (least, largest) =
+                if dtype == Dtype::F32 { (1e-13, 1e13) } else { (1e-140, 1e140) };
+            let usual = most.gt(least) & most.lt(largest);
+            // The inverse of the largest element, as far as both are normal numbers.
+            let end = if dtype == Dtype::F32 { 1e36 } else { 1e300 };
+            select(usual | most.eq(0.0), 1.0, (1.0 / most).clamp(1.0 / end, end))
+        });
+        let squares = leaves.into_iter().map(|x| {
+            let x = x * by;
+            emit(Scalar::Mul, &[x, x], at)
+        });
+        Length { squares: sum(dtype, squares.collect(), at), by }
+    }
+
+    /// The norm.
+    fn norm(&self) -> Var {
+        self.squares.sqrt() / self.by
     }
 }
 
@@ -254,15 +287,22 @@ fn sum_of_squares<A: Tree<Var>>(name: &'static str, tree: &A, at: Loc) -> Var {
 #[track_caller]
 pub fn clip_by_global_norm<A: Tree<Var>>(tree: &A, max: impl IntoVar) -> A {
     let at = caller();
-    let factor = on_behalf("clip_by_global_norm", at, || {
-        let squares = sum_of_squares("clip_by_global_norm", tree, at);
+    let factors = on_behalf("clip_by_global_norm", at, || {
+        let (dtype, leaves) = match common_dtype("clip_by_global_norm", Flat::of(tree), at) {
+            Ok(all) => all,
+            Err(poison) => return [poison; 3],
+        };
+        let Length { squares, by } = Length::of(leaves, dtype, at);
         let max = max.beside(squares, at);
         // A root has no derivative at 0, where nothing is clipped.
         let some = squares.gt(0.0);
-        let norm = select(some, squares, 1.0).sqrt();
-        select(some & norm.gt(max), max / norm, 1.0)
+        let root = select(some, squares, 1.0).sqrt();
+        let clipped = some & (root / by).gt(max);
+        // One factor after the other: their product may vanish where that with an element does not.
+        [by, 1.0 / root, max].map(|factor| select(clipped, factor, 1.0))
     });
-    tree_map(|x| binary(Scalar::Mul, factor, x, at), tree)
+    let times = |x: Var, factor: Var| binary(Scalar::Mul, factor, x, at);
+    tree_map(|x| factors.into_iter().fold(x, times), tree)
 }
 
 /// The sum of all elements.

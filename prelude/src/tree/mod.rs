@@ -36,10 +36,12 @@ mod tuples;
 
 pub use args::{Args, TensorRefs};
 pub use leaf::{ArrayLeaf, DataLeaf, Leaf};
+pub(crate) use map::Length;
 pub use map::{
     clip_by_global_norm, global_norm, ones_like, tree_dot, tree_leaves, tree_map, tree_map2,
     tree_map3, tree_paths, tree_sum, zeros_like,
 };
+pub(crate) use ravel::Parts;
 pub use ravel::{ravel, ravel_tensors};
 pub use statics::{Bits, ByBits};
 

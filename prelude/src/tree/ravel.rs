@@ -42,7 +42,7 @@ pub fn ravel<A: Tree<Var>>(tree: &A) -> (Var, impl Fn(Var) -> A + use<A>) {
 }
 
 /// What the parts of a vector are that leaves were joined to.
-struct Parts {
+pub(crate) struct Parts {
     types: Vec<ArrayType>,
     /// The type of the vector.
     want: ArrayType,
@@ -51,7 +51,7 @@ struct Parts {
 
 impl Parts {
     /// The vector of all elements of a tree, and its parts.
-    fn of(tree: Flat, at: Loc) -> (Var, Parts) {
+    pub(crate) fn of(tree: Flat, at: Loc) -> (Var, Parts) {
         let types: Vec<ArrayType> = tree.leaves.iter().map(|v| v.ty(at)).collect();
         // More than there are indices is an error of `concat`, which has no result of that type.
         let n = types.iter().fold(0, |n: usize, t| n.saturating_add(t.shape.elements()));
@@ -77,7 +77,7 @@ impl Parts {
     }
 
     /// The leaves that a vector is made of.
-    fn leaves(&self, v: Var) -> Vec<Var> {
+    pub(crate) fn leaves(&self, v: Var) -> Vec<Var> {
         let Parts { types, want, at } = self;
         let (mut v, mut start) = (v, 0usize);
         if v.ty(*at) != *want {

@@ -8,6 +8,9 @@
 //! transposed: (p.., c..) -> u..           A(p)ᵀ u = c
 //! ```
 //!
+//! `transposed` may apply a map that is only known by its transpose, as a [`LinearCall`](super::super::LinearCall)
+//! without `apply`: the map is made when the system is transposed.
+//!
 //! Running it runs `solve`. From `A v = b` follows `A dv = db - dA v`: the same system with another
 //! right-hand side. That the solvers solve is a promise, as the rules of a [`super::super::CustomCall`]
 //! are.
@@ -19,7 +22,7 @@ use super::super::{
     Primitive, Prune, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Scalar, Types,
     elementwise,
 };
-use super::{Along, check, check_floats, lift, samples};
+use super::{Along, check, check_floats, completed, lift, samples};
 use crate::lang::function::{Atom, FuncId};
 use crate::lang::module::Module;
 use crate::lang::problem::Problem;
@@ -156,9 +159,9 @@ impl Primitive for LinearSolve {
         let (parameters, _) = b.with_module(|m| self.counts(m));
         let types = b.with_module(|m| m.function(self.solve).result_types());
         let back = LinearSolve {
-            solve: self.transposed,
-            transposed: self.solve,
             matvec: transposed(cx, self.matvec, parameters)?,
+            solve: cx.ask(|regions, m| completed(regions, m, self.transposed))?,
+            transposed: self.solve,
         };
         let mut args: Vec<Atom> = x[..parameters].iter().filter_map(Arg::known).collect();
         args.extend(ct.iter().zip(&types).map(|(ct, ty)| instantiate(b, *ct, ty)));

@@ -13,11 +13,14 @@ pub use linear_solve::LinearSolve;
 pub use root::Root;
 
 use super::rules::region_helpers::{arrow, signature};
-use super::{Call, RuleCx};
+use super::rules::split_linear::transpose_of;
+use super::{Call, LinearCall, Op, Regions, RuleCx};
 use crate::lang::function::{Atom, FuncId};
 use crate::lang::module::Module;
 use crate::lang::problem::{Kind, Problem};
 use crate::lang::query::BatchRequest;
+use crate::lang::remap::rebuild;
+use crate::lang::stack::deeper;
 use crate::lang::types::Type;
 
 /// How the tangent of an equation is emitted: by forward mode, or in two halves.
@@ -80,6 +83,41 @@ fn check_floats(what: &str, types: &[Type]) -> Result<(), Problem> {
             "solve for floats, and close over everything else",
         )),
     }
+}
+
+/// The solver of a transposed system, in which every map that is only known by its transpose (a [`LinearCall`] without
+/// `apply`) is made.
+///
+/// Most programs never ask for the solver of the transpose, and some maps have no transpose at all. So that solver
+/// may leave the transposed map open until a cotangent needs it.
+fn completed(regions: &mut dyn Regions, m: &mut Module, id: FuncId) -> Result<FuncId, Problem> {
+    let f = m.get(id);
+    let mut changed = false;
+    let copy = rebuild(&f, |draft, i, operands| {
+        let at = f.location(i);
+        let op = match &f.equations[i].op {
+            Op::LinearCall(LinearCall { apply: None, transpose: Some(map), residuals }) => {
+                changed = true;
+                let map = transpose_of(regions, m, *map, *residuals).map_err(|p| p.at(at))?;
+                Call::inline(map).into()
+            }
+            op => {
+                let mut functions = Vec::new();
+                for region in op.regions() {
+                    let before = region.function;
+                    let after = match region.role.runs() {
+                        true => deeper(|| completed(regions, m, before))?,
+                        false => before,
+                    };
+                    changed |= after != before;
+                    functions.push(after);
+                }
+                if functions.is_empty() { op.clone() } else { op.with_regions(&functions) }
+            }
+        };
+        Ok(draft.copy_as(op, &f, i, operands))
+    })?;
+    if changed { m.add(copy) } else { Ok(id) }
 }
 
 /// A function over a batch, all of whose results carry it.

@@ -119,17 +119,22 @@ pub(crate) fn transposed(
     f: FuncId,
     residuals: usize,
 ) -> Result<FuncId, Problem> {
-    let linear = cx.ask(|regions, m| {
-        let params = m.function(f).params.len();
-        let linear: Vec<bool> = (0..params).map(|i| i >= residuals).collect();
-        as_linear(regions, m, f, &linear, 0)
-    })?;
-    let of = cx.ask(|regions, m| {
-        let f = m.get(linear);
-        let zeros = vec![AccumulateInto::Zeros; f.linear_params.len()];
-        regions.transpose(m, linear, &vec![true; f.results.len()], &zeros)
-    })?;
-    Ok(of.function)
+    cx.ask(|regions, m| transpose_of(regions, m, f, residuals))
+}
+
+/// As [`transposed`], outside of a rule.
+pub(crate) fn transpose_of(
+    regions: &mut dyn Regions,
+    m: &mut Module,
+    f: FuncId,
+    residuals: usize,
+) -> Result<FuncId, Problem> {
+    let params = m.function(f).params.len();
+    let linear: Vec<bool> = (0..params).map(|i| i >= residuals).collect();
+    let linear = as_linear(regions, m, f, &linear, 0)?;
+    let f = m.get(linear);
+    let zeros = vec![AccumulateInto::Zeros; f.linear_params.len()];
+    Ok(regions.transpose(m, linear, &vec![true; f.results.len()], &zeros)?.function)
 }
 
 /// The same function, in which what is called has values and what is linear apart.

@@ -1,0 +1,250 @@
+//! Linear systems that are solved by products with the matrix alone.
+//!
+//! [`cg`], [`gmres`] and [`bicgstab`] begin at 0 with the system as it is; [`cg_with`], [`gmres_with`] and
+//! [`bicgstab_with`] take a [`Krylov`], which says where to begin, how to precondition, and whether the iterations are
+//! differentiated in place of the equation.
+
+mod methods;
+mod system;
+
+pub(super) use methods::norm;
+
+use crate::Var;
+use crate::tree::{Tree, flatten};
+use crate::var::caller;
+use methods::{BICGSTAB, CG, GMRES};
+use system::solved;
+use tapeloom_ir::Dtype;
+
+/// When a solver stops.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Until {
+    /// The residual `|A x - b|` has come down to this share of `|b|`, or to the rounding errors of
+    /// the dtype.
+    pub relative: f64,
+    /// So many products with the matrix were taken; [`gmres`] takes one more to see where it stands.
+    pub most: usize,
+}
+
+impl Default for Until {
+    /// A share of 10⁻¹⁰, and a thousand products.
+    fn default() -> Until {
+        Until { relative: 1e-10, most: 1000 }
+    }
+}
+
+impl Until {
+    /// The share, at least some rounding errors, and the products as a number of the program.
+    fn bounds(self, rounding: f64) -> (f64, i64) {
+        let most = i64::try_from(self.most).unwrap_or(i64::MAX);
+        (self.relative.max(8.0 * rounding), most)
+    }
+}
+
+/// Where a solver begins, what it is preconditioned by, when it stops, and how it is differentiated.
+///
+/// A preconditioner is a linear map near the inverse of `A`: a division by the diagonal, a solve with a
+/// part of the matrix. That of [`cg_with`] is symmetric and positive. Residuals are those of `A x = b`
+/// itself.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let solve = |(d, b): (Var, Var)| {
+///     // A diagonal of all sizes, and a little beside it.
+///     let a = |x: Var| d * x + 0.1 * x.roll(1, 0) + 0.1 * x.roll(-1, 0);
+///     cg_with(a, b, Krylov::new().precondition(|r: Var| r / d).start(b / d))
+/// };
+/// let (d, b) = ([1.0, 1e3, 1e6, 1e9], [1.0, 1.0, 1.0, 1.0]);
+/// let x = run(solve, (d, b))?.to_vec::<f64>()?;
+/// let rest: f64 = (0..4).map(|i| (d[i] * x[i] + 0.1 * (x[(i + 1) % 4] + x[(i + 3) % 4]) - 1.0).abs()).sum();
+/// assert!(rest < 1e-9);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[must_use = "options do nothing until they are given to a solver"]
+pub struct Krylov<'a, B> {
+    until: Until,
+    start: Option<B>,
+    precondition: Option<Box<dyn Fn(B) -> B + 'a>>,
+    through_iterations: bool,
+}
+
+impl<B> std::fmt::Debug for Krylov<'_, B> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (start, precondition) = (self.start.is_some(), self.precondition.is_some());
+        f.debug_struct("Krylov")
+            .field("until", &self.until)
+            .field("start", &start)
+            .field("precondition", &precondition)
+            .field("through_iterations", &self.through_iterations)
+            .finish()
+    }
+}
+
+impl<B> Default for Krylov<'_, B> {
+    fn default() -> Self {
+        Krylov {
+            until: Until::default(),
+            start: None,
+            precondition: None,
+            through_iterations: false,
+        }
+    }
+}
+
+impl<'a, B> Krylov<'a, B> {
+    /// From 0, without a preconditioner, until [`Until::default`], differentiated through the equation.
+    pub fn new() -> Self {
+        Krylov::default()
+    }
+
+    /// Begins at `x`, of the form of b. The solution does not depend on `x`, which has no derivative; the systems of
+    /// derivatives begin at 0.
+    pub fn start(self, x: B) -> Self {
+        Krylov { start: Some(x), ..self }
+    }
+
+    /// With a linear map near the inverse of `A`, which keeps the form of b. Reverse mode solves its systems with the
+    /// transpose of that map.
+    #[doc(alias = "preconditioner")]
+    pub fn precondition(self, map: impl Fn(B) -> B + 'a) -> Self {
+        Krylov { precondition: Some(Box::new(map)), ..self }
+    }
+
+    /// Stops there.
+    pub fn until(self, until: Until) -> Self {
+        Krylov { until, ..self }
+    }
+
+    /// Differentiates the iterations that were computed, and not the equation that they solve. Reverse mode keeps all of
+    /// them. The derivative is that of the solver, which is another one where the solver ends early: by luck, or after
+    /// [`Until::most`] products.
+    ///
+    /// The map and the preconditioner run where they stand, in loops, so they may write to state.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// // Two steps of a solver as a function of its own: how much better would another matrix make them?
+    /// let off = |(a, b): (Var, Var)| {
+    ///     let two = Krylov::new().until(Until { relative: 1e-10, most: 2 });
+    ///     let x = cg_with(|x: Var| a.dot(x), b, two.through_iterations());
+    ///     (a.dot(x) - b).square().sum()
+    /// };
+    /// let a = [[4.0, 1.0, 0.0], [1.0, 3.0, 1.0], [0.0, 1.0, 2.0]];
+    /// check_grads(off, (a, [1.0, 2.0, 3.0]), 1)?;
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[doc(alias = "unroll")]
+    pub fn through_iterations(self) -> Self {
+        Krylov { through_iterations: true, ..self }
+    }
+}
+
+/// The rounding error of a tree's numbers.
+pub(super) fn epsilon<B: Tree<Var>>(tree: &B) -> f64 {
+    let at = caller();
+    let (_, leaves) = flatten(tree);
+    crate::dtype::epsilon(leaves.first().map_or(Dtype::F64, |v| v.ty(at).dtype))
+}
+
+/// `x` with `A x = b` for a symmetric positive `A`, by conjugate gradients: `x` has the form, shapes and
+/// dtype of `b`, and `matvec` keeps them.
+///
+/// Derivatives are those of the solution, by the equation and not by the iterations, with respect to `b` and to
+/// whatever `matvec` uses: a system a tangent or a cotangent, solved likewise. Reverse mode needs the transpose of
+/// `matvec` as a function; values and forward mode do not. [`Krylov::through_iterations`] differentiates the iterations.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = jit(|(a, b): (Var, Var)| cg(|x: Var| a.dot(x), b, Until::default()));
+/// let x = f.call(([[4.0, 1.0], [1.0, 3.0]], [1.0, 2.0]))?.to_vec::<f64>()?;
+/// assert!((x[0] - 1.0 / 11.0).abs() < 1e-12 && (x[1] - 7.0 / 11.0).abs() < 1e-12);
+/// // d(sum x)/dA = -u xᵀ, where Aᵀ u = (1, 1): at the identity, where one iteration finds x, too.
+/// let sum = |a: Var| cg(|x: Var| a.dot(x), constant([1.0, 3.0]), Until::default()).sum();
+/// let slope = run(grad(sum), [[1.0, 0.0], [0.0, 1.0]])?;
+/// assert_eq!(slope.to_vec::<f64>()?, [-1.0, -3.0, -1.0, -3.0]);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `dtype` if the leaves of `b` have different dtypes or are no floats; `rule` if `matvec` gives another form
+/// or type than `b` has; `not-linear` in reverse mode if `matvec` is not linear; `state` if `matvec` writes to state.
+///
+/// Source: Hestenes and Stiefel, 1952; for derivatives Griewank and Walther, "Evaluating Derivatives", chapter 15.
+#[doc(alias = "conjugate_gradient")]
+#[track_caller]
+pub fn cg<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, until: Until) -> B {
+    solved(&CG, caller(), &matvec, b, Krylov::new().until(until))
+}
+
+/// As [`cg`], from a start, with a preconditioner, or differentiated through its iterations.
+///
+/// Errors: those of [`cg`], of the preconditioner as of `matvec`; `shape` or `dtype` if the start is of another
+/// form than `b`.
+#[track_caller]
+pub fn cg_with<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, how: Krylov<'_, B>) -> B {
+    solved(&CG, caller(), &matvec, b, how)
+}
+
+/// `x` with `A x = b` for any invertible `A`, by stabilized biconjugate gradients: two products an
+/// iteration and a few vectors, whatever the number of iterations, where [`gmres`] keeps a vector for each.
+/// Where it breaks down before the residual is small, `x` is nan. `x` has the form, shapes and dtype of
+/// `b`, and `matvec` keeps them.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = jit(|(a, b): (Var, Var)| bicgstab(|x: Var| a.dot(x), b, Until::default()));
+/// let x = f.call(([[2.0, 1.0], [-1.0, 3.0]], [3.0, 2.0]))?.to_vec::<f64>()?;
+/// assert!((x[0] - 1.0).abs() < 1e-12 && (x[1] - 1.0).abs() < 1e-12);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Differentiated as [`cg`].
+///
+/// Errors: those of [`cg`].
+///
+/// Source: van der Vorst, 1992.
+#[track_caller]
+pub fn bicgstab<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, until: Until) -> B {
+    solved(&BICGSTAB, caller(), &matvec, b, Krylov::new().until(until))
+}
+
+/// As [`bicgstab`], from a start, with a preconditioner, or differentiated through its iterations.
+///
+/// Errors: as [`cg_with`].
+#[track_caller]
+pub fn bicgstab_with<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, how: Krylov<'_, B>) -> B {
+    solved(&BICGSTAB, caller(), &matvec, b, how)
+}
+
+/// `x` with `A x = b` for any invertible `A`: the `x` of the Krylov space with the smallest residual,
+/// begun anew every 30 products. That need not come closer where more directions are needed at once (a
+/// permutation of 31 elements or more, for one): the best `x` so far is given then. Of a singular `A`, whose Krylov
+/// space is all tried and has no solution, `x` is nan, as that of other solvers: there is a solution of some singular
+/// systems, and `x` is one where the space has one. `x` has the form, shapes and dtype of `b`, and `matvec` keeps them.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = jit(|(a, b): (Var, Var)| gmres(|x: Var| a.dot(x), b, Until::default()));
+/// let x = f.call(([[0.0, 1.0], [-1.0, 0.0]], [1.0, 2.0]))?.to_vec::<f64>()?;
+/// assert!((x[0] + 2.0).abs() < 1e-12 && (x[1] - 1.0).abs() < 1e-12);
+/// let none = f.call(([[1.0, 2.0], [2.0, 4.0]], [1.0, 0.0]))?.to_vec::<f64>()?;
+/// assert!(none[0].is_nan() && none[1].is_nan());
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Differentiated as [`cg`].
+///
+/// Errors: those of [`cg`].
+///
+/// Source: Saad and Schultz, 1986.
+#[track_caller]
+pub fn gmres<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, until: Until) -> B {
+    solved(&GMRES, caller(), &matvec, b, Krylov::new().until(until))
+}
+
+/// As [`gmres`], from a start, with a preconditioner, or differentiated through its iterations.
+///
+/// Errors: as [`cg_with`].
+#[track_caller]
+pub fn gmres_with<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, how: Krylov<'_, B>) -> B {
+    solved(&GMRES, caller(), &matvec, b, how)
+}
