@@ -12,7 +12,7 @@
 use super::control::{LEAST_ERROR, Tolerance, first_length, grown, shrunk};
 use super::events::{Crossing, Event};
 use super::method::{Interpolant, Method, StepEnd};
-use super::state::{Open, State, chosen, constants};
+use super::state::{Open, State, chosen, constants, difference};
 use super::{Stats, Status};
 use crate::Var;
 use crate::control::{scan, while_loop};
@@ -48,6 +48,8 @@ pub(super) struct Integration<T> {
     error: T,
     /// The sign of the event, where there is one: the last that was not zero.
     sign: Option<T>,
+    /// By how much the integrals whose errors count have moved so far: the sums of |Δq|.
+    pub(super) moved: Vec<T>,
     pub(super) stats: Stats<T>,
 }
 
@@ -85,9 +87,20 @@ impl Integrator {
     /// The states at times, at least one, and where the integration ended.
     pub(super) fn solve(
         &self,
-        (slope, given): (Open<'_>, &[Var]),
+        slope: (Open<'_>, &[Var]),
         event: Option<Event<'_>>,
         y: &[Var],
+        times: Var,
+    ) -> (State, Integration<Var>) {
+        self.solve_on(slope, event, (y, &[]), times)
+    }
+
+    /// As [`Integrator::solve`], where the integrals whose errors count have moved by so much before.
+    pub(super) fn solve_on(
+        &self,
+        (slope, given): (Open<'_>, &[Var]),
+        event: Option<Event<'_>>,
+        (y, moved): (&[Var], &[Var]),
         times: Var,
     ) -> (State, Integration<Var>) {
         let (start, end) = (times.index(0), times.index(-1).stop_gradient());
@@ -100,7 +113,7 @@ impl Integrator {
             slope(t - beyond.stop_gradient(), y, given)
         };
         let ivp = Ivp { slope: &slope, given, event, end, direction, shortest };
-        let integration = self.start(&ivp, y, times);
+        let integration = self.start(&ivp, (y, moved), times);
         if times.len() == 1 {
             return (y.iter().map(|y| y.expand_dims(0)).collect(), integration);
         }
@@ -118,9 +131,9 @@ impl Integrator {
     }
 
     /// Before the first step.
-    fn start(&self, ivp: &Ivp<'_>, y: &[Var], times: Var) -> Integration<Var> {
+    fn start(&self, ivp: &Ivp<'_>, (y, moved): (&[Var], &[Var]), times: Var) -> Integration<Var> {
         let t = times.index(0);
-        let slope = (ivp.slope)(t, y, ivp.given);
+        let (slope, finite) = Self::first_slope(ivp, t, y);
         let (guess, evaluations) = match self.first_step {
             Some(h) => (h.abs(), 1i64),
             None => {
@@ -133,7 +146,9 @@ impl Integrator {
         };
         let steps = times.diff(1, 0) * ivp.direction;
         let ordered = steps.ge(0.0).all() & times.is_finite().all();
-        let status = select(ordered, Status::Done as i64, Status::UnorderedTimes as i64);
+        let status =
+            select(finite | steps.le(0.0).all(), Status::Done as i64, Status::NotFinite as i64);
+        let status = select(ordered, status, Status::UnorderedTimes as i64);
         Integration {
             t,
             interpolant: self.method.before(t, y, &slope),
@@ -142,8 +157,42 @@ impl Integrator {
             h: self.bounded(ivp.direction * guess).stop_gradient(),
             error: t.zeros_like() + LEAST_ERROR,
             sign: ivp.event.map(|event| event(t, y).stop_gradient().signum()),
+            moved: moved.to_vec(),
             stats: Stats { status, evaluations: constant(evaluations), ..Stats::none() },
         }
+    }
+
+    /// The slope before the first step, zero with a derivative of zero where it is not finite, and whether it is: no step
+    /// begins there, and nothing that is reached depends on it.
+    fn first_slope(ivp: &Ivp<'_>, t: Var, y: &[Var]) -> (State, Var) {
+        type Point = (Var, State, State);
+        let finite = |slope: &[Var]| {
+            let all = slope.iter().map(|k| k.stop_gradient().is_finite().all());
+            all.reduce(|x, y| x & y).unwrap_or_else(|| constant(true))
+        };
+        let masked = |on: Var, x: &[Var]| -> State {
+            x.iter().map(|x| select(on, *x, x.zeros_like())).collect()
+        };
+        let f = |(t, y, given): Point| -> (State, Var) {
+            let slope = (ivp.slope)(t, &y, &given);
+            let on = finite(&slope);
+            (masked(on, &slope), on)
+        };
+        // Zero times a derivative that is not finite is not zero, so tangents are masked on their way in.
+        let ruled = custom_jvp(f, |from: Point, (dt, dy, dgiven): Point| {
+            let (_, on) = f(from.clone());
+            let moved = (select(on, dt, 0.0), masked(on, &dy), masked(on, &dgiven));
+            let (slope, change) = jvp(|x: Point| f(x).0)((from, moved));
+            ((slope, on), (change, on))
+        });
+        ruled((t, y.to_vec(), ivp.given.to_vec()))
+    }
+
+    /// By how much the integrals whose errors count have moved, a step between these states included.
+    fn moved(&self, before: &[Var], ends: [&[Var]; 2]) -> State {
+        let [y, end] = ends.map(|y| constants(self.tolerance.counted(y)));
+        let steps = difference(&end, &y).into_iter();
+        before.iter().zip(steps).map(|(sum, dq)| *sum + dq.abs()).collect()
     }
 
     /// A length with its sign, not larger than the largest.
@@ -187,7 +236,8 @@ impl Integrator {
             |s: Trial<Var>| {
                 let h = select(reaches(s.h, left), left, s.h);
                 let (end, errors) = self.method.step(&f, (t, h), &y, &slope);
-                let error = self.tolerance.norm(&errors, &[&y, &end.y]);
+                let moved = self.moved(&w.moved, [&y, &end.y]);
+                let error = self.tolerance.error(&errors, [&y, &end.y], &moved);
                 let accepted = error.le(1.0);
                 let next = select(accepted, h, h * shrunk(self.method.order(), error));
                 let failure = select(
@@ -211,9 +261,10 @@ impl Integrator {
     fn step(&self, ivp: &Ivp<'_>, w: Integration<Var>) -> Integration<Var> {
         let trial = self.trial(ivp, &w);
         let accepted = trial.accepted;
+        let moved = self.moved(&w.moved, [&w.y, &trial.end.y]);
         // Where there is none, its rule is still evaluated: for a step so short that all of it are numbers.
         let h = select(accepted, trial.h, ivp.direction * ivp.shortest).stop_gradient();
-        let end = self.taken(ivp, &w, h, trial.end);
+        let end = self.taken(ivp, &w, (h, accepted), trial.end);
         let (start, left) = (w.t.stop_gradient(), ivp.end - w.t.stop_gradient());
 
         // The last step ends where it should, to the last bit; the derivative is that of `t + h`.
@@ -255,6 +306,7 @@ impl Integrator {
             h: self.bounded(h * longer).stop_gradient(),
             error: trial.error.maximum(LEAST_ERROR).stop_gradient(),
             sign,
+            moved: pick(&moved, &w.moved),
             stats: Stats {
                 status,
                 accepted: w.stats.accepted + accepted.convert(Dtype::I64),
@@ -265,12 +317,12 @@ impl Integrator {
         }
     }
 
-    /// Where a step ended, which is known, with the derivative of the step.
+    /// Where a step ended, which is known, with the derivative of the step: of none, where there is no step.
     fn taken(
         &self,
         ivp: &Ivp<'_>,
         w: &Integration<Var>,
-        h: Var,
+        (h, accepted): (Var, Var),
         end: StepEnd<Var>,
     ) -> StepEnd<Var> {
         type Point = (Var, State, State, State);
@@ -278,10 +330,23 @@ impl Integrator {
             let f = |t: Var, y: &[Var]| (ivp.slope)(t, y, &given);
             self.method.step(&f, (t, h), &y, &slope).0
         };
-        // The rule gives the state, too, as the step gives it: derivatives of the rule are those of the step again.
+        // Where the solution ends, derivatives need not be finite, and zero times one of those is not zero. So the rule
+        // is evaluated where a step began that was taken, with tangents that are zero.
+        let last = w.interpolant.clone();
+        let last_slope = last.terms.first().cloned().unwrap_or_default();
         let ruled = custom_jvp(
             |(_, end): (Point, StepEnd<Var>)| end,
-            |(from, _), (moved, _)| jvp(step)((from, moved)),
+            |((t, y, slope, given), _), ((dt, dy, dslope, dgiven), _)| {
+                let masked = |dx: &[Var]| -> State {
+                    dx.iter().map(|dx| select(accepted, *dx, dx.zeros_like())).collect()
+                };
+                let kept = |x: &[Var], last: &[Var]| chosen(accepted, x, &constants(last));
+                let t = select(accepted, t, last.t.stop_gradient());
+                let from = (t, kept(&y, &last.y), kept(&slope, &last_slope), given);
+                let moved = (select(accepted, dt, 0.0), masked(&dy), masked(&dslope), dgiven);
+                // The rule gives the state, too, as the step gives it: derivatives of the rule are those of the step again.
+                jvp(step)((from, moved))
+            },
         );
         let from = (w.t, w.y.clone(), w.slope.clone(), ivp.given.to_vec());
         ruled((from, end))
@@ -289,10 +354,18 @@ impl Integrator {
 
     /// The state at a time, nan where the integration has not come.
     fn row(&self, ivp: &Ivp<'_>, w: &Integration<Var>, at: Var) -> State {
-        let reached =
-            ((at - w.t) * ivp.direction).le(0.0) & w.stats.status.ne(Status::UnorderedTimes as i64);
+        let reached = w.reached(ivp.direction, at);
+        // No length of a last step makes a number of this that is not finite.
+        let at = select(reached, at, w.t);
         let row = self.method.between(&w.interpolant, (&w.y, &w.slope), at);
         row.into_iter().map(|y| select(reached, y, f64::NAN)).collect()
+    }
+}
+
+impl Integration<Var> {
+    /// Whether the integration has come to a time, or to each of several.
+    pub(super) fn reached(&self, direction: Var, at: Var) -> Var {
+        ((at - self.t) * direction).le(0.0) & self.stats.status.ne(Status::UnorderedTimes as i64)
     }
 }
 

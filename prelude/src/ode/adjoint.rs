@@ -8,8 +8,10 @@
 //! and y begins anew at the state that is known. At the first time λ is the cotangent of the first state and q that of
 //! what the slope captures. Of the way forward nothing is kept but the solution itself.
 //!
-//! What q accumulates has no say in the choice of steps: it is a sum, so an error in it does not grow (a
-//! *seminorm*: Kidger, Chen and Lyons, *"Hey, that's not an ODE"*, 2021).
+//! An error of q does not grow, and is one of the gradient nevertheless: it counts in the choice of steps, unless the user
+//! asks for a *seminorm* (Kidger, Chen and Lyons, *"Hey, that's not an ODE"*, 2021), of y and λ alone.
+//!
+//! An interval whose end was not reached is left out: nothing that is known depends on it.
 //!
 //! Source: Chen, Rubanova, Bettencourt and Duvenaud, *Neural ordinary differential equations* (2018).
 
@@ -17,7 +19,7 @@ use super::adaptive::Integrator;
 use super::state::{Open, State, sum};
 use super::stats::Stats;
 use crate::Var;
-use crate::control::scan_reverse;
+use crate::control::{cond, scan_reverse};
 use crate::ops::functions::{concat, stack};
 use crate::transform::{custom_rules, jvp, vjp};
 
@@ -30,40 +32,50 @@ type Solved = (State, Stats<Var>);
 /// As [`Integrator::solve`], with the adjoint equation for reverse mode. Forward mode goes through the steps.
 pub(super) fn solve(
     integrator: &Integrator,
+    seminorm: bool,
     f: Open<'_>,
     given: &[Var],
     y: &[Var],
     times: Var,
 ) -> Solved {
-    let forward = |(y, times, p): Given| -> Solved {
+    let forward = |(y, times, p): Given| -> (Solved, Var) {
         let (rows, integration) = integrator.solve((f, &p), None, &y, times);
-        (rows, integration.stats)
+        let direction = (times.index(-1) - times.index(0)).stop_gradient().signum();
+        let reached = integration.reached(direction, times);
+        ((rows, integration.stats), reached.stop_gradient())
     };
+    let values = |x: Given| forward(x).0;
     let solve = custom_rules(
-        forward,
-        |x: Given, dx: Given| jvp(forward)((x, dx)),
+        values,
+        |x: Given, dx: Given| jvp(values)((x, dx)),
         |x: Given| {
-            let (rows, stats) = forward(x.clone());
-            ((rows.clone(), stats), (rows, x))
+            let ((rows, stats), reached) = forward(x.clone());
+            ((rows.clone(), stats), ((rows, reached), x))
         },
-        |(rows, (y, times, p)): (State, Given), (ct, _): Solved| {
-            Back { integrator, f, rows: &rows, ct: &ct }.cotangents(&y, times, &p)
+        |((rows, reached), (y, times, p)): ((State, Var), Given), (ct, _): Solved| {
+            let back = Back { integrator, seminorm, f, rows: &rows, reached, ct: &ct };
+            back.cotangents(&y, times, &p)
         },
     );
     solve((y.to_vec(), times, given.to_vec()))
 }
 
-/// λ and q; or states at the end of an interval, and their cotangents.
-type Sums = (State, State);
+/// λ and q, and by how much q has moved so far, where its errors count.
+type Sums = (State, State, State);
 
-/// The end of an interval of times and its beginning, which is where the way back ends.
-type Ends = (Var, Var);
+/// A state at the end of an interval of times, and its cotangent.
+type Known = (State, State);
+
+/// The end of an interval of times and its beginning, which is where the way back ends; whether it was reached.
+type Ends = (Var, Var, Var);
 
 /// The way back.
 struct Back<'a> {
     integrator: &'a Integrator,
+    seminorm: bool,
     f: Open<'a>,
     rows: &'a [Var],
+    reached: Var,
     ct: &'a [Var],
 }
 
@@ -87,25 +99,36 @@ impl Back<'_> {
             let minus = |x: State| x.into_iter().map(|x| -x);
             dy.into_iter().chain(minus(dl)).chain(minus(dq)).collect::<State>()
         };
-        let integrator = Integrator {
-            tolerance: self.integrator.tolerance.of_leaves(2 * leaves),
-            ..*self.integrator
-        };
-        let interval = |((lambda, q), ((from, to), (y, ct))): (Sums, (Ends, Sums))| {
+        let tolerance = self.integrator.tolerance.of_states(2 * leaves, !self.seminorm);
+        let integrator = Integrator { tolerance, ..*self.integrator };
+        let back = |((lambda, q, moved), ((from, to), (y, ct))): (Sums, ((Var, Var), Known))| {
             let speed = (self.f)(from, &y, p);
             let by_time = dot(&ct, &speed, from);
             let begin: State = [y, sum(&lambda, &ct), q].concat();
-            let (ends, _) = integrator.solve((&slope, p), None, &begin, stack(&[from, to], 0));
+            let times = stack(&[from, to], 0);
+            let (ends, end) = integrator.solve_on((&slope, p), None, (&begin, &moved), times);
             let last: State = ends.iter().map(|x| x.index(1)).collect();
             let (lambda, q) = last[leaves..].split_at(leaves);
-            ((lambda.to_vec(), q.to_vec()), by_time)
+            ((lambda.to_vec(), q.to_vec(), end.moved), by_time)
         };
-        let ends = (times.slice_axis(0, 1..), times.slice_axis(0, ..n - 1));
+        // What is behind a time that was not reached has no cotangent, and its state is no number: it is not integrated.
+        let left_out =
+            |(sums, ((from, _), _)): (Sums, ((Var, Var), Known))| (sums, from.zeros_like());
+        let interval = |(sums, ((from, to, reached), known)): (Sums, (Ends, Known))| {
+            cond(reached, back, left_out, (sums, ((from, to), known)))
+        };
+        let reached = self.reached.slice_axis(0, 1..);
+        let ends = (times.slice_axis(0, 1..), times.slice_axis(0, ..n - 1), reached);
         let states = (cut(self.rows, 1..n), cut(self.ct, 1..n));
-        let ((lambda, q), by_times) = scan_reverse(interval, (zeros(y), zeros(p)), (ends, states));
+        let none = (zeros(y), zeros(p), if self.seminorm { State::new() } else { zeros(p) });
+        let ((lambda, q, _), by_times) = scan_reverse(interval, none, (ends, states));
         // The first state is given, so the first time moves only what comes after.
         let start = times.index(0);
-        let by_start = -dot(&lambda, &(self.f)(start, y, p), start);
+        let by_start =
+            |(lambda, y, p): (State, State, State)| -dot(&lambda, &(self.f)(start, &y, &p), start);
+        let not_at_all = |_: (State, State, State)| start.zeros_like();
+        let given = (lambda.clone(), y.to_vec(), p.to_vec());
+        let by_start = cond(reached.index(0), by_start, not_at_all, given);
         (sum(&lambda, &first), concat(&[by_start.expand_dims(0), by_times], 0), q)
     }
 }

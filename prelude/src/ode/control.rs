@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! |e| = sqrt(mean of (eᵢ / (atol + rtol max(|yᵢ|, |y'ᵢ|)))²)            a step is accepted where |e| ≤ 1
+//! |e of q| = sqrt(mean of (eᵢ / (atol + rtol max(|qᵢ|, |q'ᵢ|, sum of |Δqᵢ|)))²)      integrals q, where they count
 //! h' = h clamp(0.9 |e|^-α |e before|^β, 1/5, 10)                            α = 1/p - 3/4 β, β = 0.04
 //! ```
 //!
@@ -10,8 +11,12 @@
 //! is that of this error alone: it jumps where a step is rejected, has no place in a gradient, and would make the way back
 //! longer.
 //!
+//! Integrals q, of which no slope depends, have a norm of their own, and the larger of the two counts: among many states a
+//! wrong integral would not be seen. Its scale knows the sum of all |Δq| so far, since an integral may come back to zero.
+//!
 //! Source: Hairer, Nørsett and Wanner, *Solving Ordinary Differential Equations I* (1993), section II.4; Hairer and Wanner,
-//! volume II (1996), section IV.2 (the control that looks at the last error, too: Gustafsson's).
+//! volume II (1996), section IV.2 (the control that looks at the last error, too: Gustafsson's); Hindmarsh and others, *SUNDIALS*
+//! (2005), on quadratures in CVODES.
 
 use super::state::{Slope, advanced, difference};
 use crate::Var;
@@ -32,21 +37,51 @@ pub(super) const LEAST_ERROR: f64 = 1e-4;
 pub(super) struct Tolerance {
     pub(super) relative: Var,
     pub(super) absolute: Var,
-    /// How many leaves count, the first ones.
-    pub(super) leaves: usize,
+    /// How many leaves are states, the first ones. The others are integrals: no slope depends on them.
+    pub(super) states: usize,
+    /// Whether errors of integrals count.
+    pub(super) integrals: bool,
 }
 
 impl Tolerance {
-    /// The same, for the first leaves only.
-    pub(super) fn of_leaves(self, leaves: usize) -> Tolerance {
-        Tolerance { leaves, ..self }
+    /// The same, for that many states and integrals behind them.
+    pub(super) fn of_states(self, states: usize, integrals: bool) -> Tolerance {
+        Tolerance { states, integrals, ..self }
+    }
+
+    /// The integrals whose errors count, among all leaves.
+    pub(super) fn counted<'a, T>(&self, leaves: &'a [T]) -> &'a [T] {
+        match self.integrals {
+            true => leaves.get(self.states..).unwrap_or_default(),
+            false => &[],
+        }
     }
 
     /// The root mean square of elements of `x`, each divided by what an error may be where the state is as large as one
     /// of these.
     pub(super) fn norm(&self, x: &[Var], sizes: &[&[Var]]) -> Var {
+        let states = x.len().min(self.states);
+        let sizes: Vec<&[Var]> = sizes.iter().map(|y| &y[..states]).collect();
+        self.of_leaves(&x[..states], &sizes)
+    }
+
+    /// The norm of the errors of a step between two states: of the states, or that of the integrals that count if it is
+    /// larger. `moved` is by how much those moved so far, this step included.
+    pub(super) fn error(&self, errors: &[Var], ends: [&[Var]; 2], moved: &[Var]) -> Var {
+        let states = self.norm(errors, &ends);
+        let integrals = self.counted(errors);
+        if integrals.is_empty() {
+            return states;
+        }
+        let [y, end] = ends.map(|y| self.counted(y));
+        let integrals = self.of_leaves(integrals, &[y, end, moved]);
+        // What is no number is no smaller one.
+        select(states.is_nan() | states.gt(integrals), states, integrals)
+    }
+
+    fn of_leaves(&self, x: &[Var], sizes: &[&[Var]]) -> Var {
         let dtype = self.relative.dtype();
-        let parts = x.iter().take(self.leaves).enumerate().map(|(i, x)| {
+        let parts = x.iter().enumerate().map(|(i, x)| {
             let own = |v: Var| v.convert(x.dtype());
             let largest = sizes.iter().map(|y| y[i].stop_gradient().abs());
             let largest = largest.reduce(|x, y| x.maximum(y)).unwrap_or(*x);
@@ -54,7 +89,7 @@ impl Tolerance {
             (x.stop_gradient() / may).square().sum().convert(dtype)
         });
         let sum = parts.reduce(|x, y| x + y).unwrap_or(self.relative.zeros_like());
-        let elements: usize = x.iter().take(self.leaves).map(|x| x.size()).sum();
+        let elements: usize = x.iter().map(|x| x.size()).sum();
         (sum / elements.max(1) as f64).sqrt()
     }
 }

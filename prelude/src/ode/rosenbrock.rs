@@ -9,11 +9,11 @@
 
 use super::method::StepEnd;
 use super::state::{Slope, State};
-use crate::Var;
 use crate::linalg::{lu_factor, solve_factored};
-use crate::ops::functions::eye;
+use crate::ops::functions::{eye, select};
 use crate::transform::jacfwd;
 use crate::tree::ravel;
+use crate::{Dtype, Var};
 
 /// A method whose last stage is its estimate of the error, and whose state after a step is the one of that stage and
 /// the stage itself.
@@ -48,7 +48,10 @@ impl Rosenbrock {
         let (t, h) = (t.convert(dtype), h.convert(dtype));
         let flat = |(t, y): (Var, Var)| ravel(&f(t.convert(of_time), &tree(y))).0;
         let (by_time, jacobian) = jacfwd(flat)((t, y));
-        let matrix = eye(y.len(), dtype) / (h * self.gamma) - jacobian;
+        // The inverse of the shortest steps is no number: their equations are those of h times both sides.
+        let short = h.abs().lt(if dtype == Dtype::F32 { 1e-30 } else { 1e-290 });
+        let (side, over) = (select(short, h, 1.0), select(short, 1.0, h));
+        let matrix = eye(y.len(), dtype) / (over * self.gamma) - side * jacobian;
         let factors = lu_factor(matrix.stop_gradient());
 
         let mut u: Vec<Var> = Vec::new();
@@ -57,7 +60,8 @@ impl Rosenbrock {
             inside = total(y, a, &u);
             let slope = if i == 0 { first } else { flat((t + h * self.alpha[i], inside)) };
             let none = y.zeros_like();
-            let right = slope + total(none, c, &u) / h + by_time * (h * self.time[i]);
+            let right =
+                side * slope + total(none, c, &u) / over + side * by_time * (h * self.time[i]);
             u.push(solve_factored(matrix, factors, right));
         }
         let error = u.last().copied().unwrap_or(y);

@@ -215,6 +215,79 @@ fn an_adjoint_keeps_nothing_of_its_steps() {
     assert_eq!((kept(true, 500.0), kept(true, 2000.0)), (0, 0));
 }
 
+/// Members that failed are left out of a sum by `select`: nothing that was reached depends on them, and their derivatives
+/// are 0, in a batch and alone, whatever is infinite where they end.
+#[test]
+fn derivatives_of_failures_are_zero() {
+    type F = fn(Var, Var, Var) -> Var;
+    let pole: F = |_, y, k| k * y * y;
+    let logarithm: F = |_, y, k| k * y.ln();
+    let root: F = |t, y, k| k * y * (1.0 - t).sqrt();
+    let cases = [
+        (ode::dopri5(), logarithm, [1.5, -1.0]),
+        (ode::dopri5(), root, [0.1, 1.0]),
+        (ode::rodas5p(), logarithm, [1.5, -1.0]),
+        (ode::dopri5().adjoint(), pole, [0.1, 1.0]),
+        (ode::dopri5().adjoint(), logarithm, [1.5, -1.0]),
+        (ode::dopri5().max_steps(3).adjoint(), root, [0.1, 1.0]),
+    ];
+    for (i, (method, f, y0)) in cases.into_iter().enumerate() {
+        let loss = move |(y0, k, times): (Var, Var, Var)| {
+            let (y, stats) = method.solve(|(t, y): (Var, Var)| f(t, y, k), y0, times);
+            select(stats.status.eq(ode::Status::Done as i64), y.index(2), 0.0)
+        };
+        let members = move |(y0, k, times): (Var, Var, Var)| {
+            vmap(move |y0: Var| ravel(&grad(loss)((y0, k, times))).0)(y0)
+        };
+        let x = |y0: Tensor| (y0, 1.0, [0.0, 1.0, 1.5]);
+        let all = jit(members).interpreted().call(x(Tensor::from(y0))).unwrap();
+        let alone = jit(|x| ravel(&grad(loss)(x)).0).interpreted();
+        let alone = numbers(&alone.call(x(Tensor::from(y0[1]))).unwrap());
+        assert!(numbers(&all)[..5].iter().all(|x| x.is_finite()), "{i}: {all:?}");
+        assert_eq!((&numbers(&all)[5..], &alone[..]), (&[0.0; 5][..], &[0.0; 5][..]), "{i}");
+        let (_, slope) = run(jvp(loss), (x(Tensor::from(y0[1])), (1.0, 1.0, [1.0; 3]))).unwrap();
+        assert_eq!(numbers(&slope), [0.0], "{i}");
+    }
+    // Of a gradient, too.
+    let twice = |y0: Var| {
+        let loss = |y0: Var| {
+            let method = ode::dopri5().adjoint();
+            let (y, stats) =
+                method.solve(|(_, y): (Var, Var)| y * y, y0, constant([0.0, 0.5, 1.5]));
+            select(stats.status.eq(ode::Status::Done as i64), y.index(2), 0.0)
+        };
+        vmap(move |y0: Var| grad(grad(loss))(y0))(y0)
+    };
+    // y(t) = y0 / (1 - y0 t)
+    let found = numbers(&run(twice, [0.1, 1.0]).unwrap());
+    assert!(near(&found, &[3.0 / 0.85f64.powi(3), 0.0], 1e-4, 0.0), "{found:?}");
+}
+
+/// A slope that is not smooth in what it captures, where states and their cotangents are.
+#[test]
+fn steps_of_an_adjoint_look_at_the_error_of_the_gradient() {
+    let off = |method: ode::Adaptive, end: f64| {
+        let solve = move |p: Var| {
+            let f = |(t, y): (Var, Var)| p * t.sqrt() + y.zeros_like();
+            method.solve(f, constant(1.0), constant([0.0, end])).0.index(1)
+        };
+        let slope = run(grad(solve), 1.0).unwrap().item::<f64>().unwrap();
+        (slope / (end.powf(1.5) / 1.5) - 1.0).abs()
+    };
+    for end in [8e-3, 1.0, 100.0] {
+        assert!(off(ode::dopri5().adjoint(), end) < 2e-5, "{}", off(ode::dopri5().adjoint(), end));
+    }
+    assert!(off(ode::dopri5().seminorm(), 8e-3) > 1e-3);
+    // An integral that comes back to 0 is wrong by a share of what it was between.
+    let turn = |p: Var| {
+        let f = |(t, y): (Var, Var)| p * t.cos() + y.zeros_like();
+        let times = constant([0.0, 2.0 * std::f64::consts::PI]);
+        ode::dopri5().adjoint().solve(f, constant(1.0), times).0.index(1)
+    };
+    let slope = run(grad(turn), 1.0).unwrap().item::<f64>().unwrap();
+    assert!(slope.abs() < 1e-5, "{slope}");
+}
+
 #[test]
 fn a_stiff_gradient_under_a_budget_is_the_same() {
     let loss = |rates: Var| {
