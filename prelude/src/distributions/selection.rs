@@ -2,10 +2,12 @@
 //! chooses from all, all as likely.)
 
 use crate::Var;
+use crate::dtype::largest;
+use crate::ops::functions::select;
 use crate::ops::wrong;
 use crate::prng::{gumbel, permutation, uniform};
 use crate::var::{caller, on_behalf};
-use tapeloom_ir::{ArrayType, Kind, Loc, Problem, Shape};
+use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Shape};
 
 /// `n` different parts of an array along axis 0 in random order, all choices as likely.
 ///
@@ -48,7 +50,7 @@ pub fn weighted_choice(key: Var, x: Var, weights: Var, shape: impl Into<Shape>) 
     match parts("weighted_choice", key, x, Some(weights), 1, at) {
         Err(poison) => poison,
         Ok(all) => on_behalf("weighted_choice", at, || {
-            let sums = weights.stop_gradient().cumsum(0);
+            let sums = with_a_sum(weights.stop_gradient()).cumsum(0);
             let u = 1.0 - uniform(key, shape, weights.dtype());
             let place = sums.searchsorted(sums.index(-1) * u);
             x.index(place.minimum(all as i64 - 1))
@@ -85,6 +87,14 @@ pub fn weighted_choice_without_replacement(key: Var, x: Var, weights: Var, n: us
             x.take(places, 0)
         }),
     }
+}
+
+/// Weights as they are, or over the largest of them where their sum would leave the range of the dtype.
+fn with_a_sum(weights: Var) -> Var {
+    let least = if weights.dtype() == Dtype::F32 { 1e-30 } else { 1e-290 };
+    let most = weights.max();
+    let usual = most.gt(least) & most.lt(largest(weights.dtype()) / weights.size().max(1) as f64);
+    weights / select(usual | most.eq(0.0), 1.0, most)
 }
 
 /// How many parts there are, if there are enough and one weight for each.

@@ -129,7 +129,10 @@ fn chandrupatla(f: &dyn Fn(Var) -> Var, a: Var, b: Var) -> Var {
         },
         |s: Search<Var>| {
             let ([x1, x2, _], [y1, y2, _]) = (s.x, s.y);
-            let x = x1 + s.part * (x2 - x1);
+            // Between ends of both signs and of the largest size there is a place, though there is no distance.
+            let far = x2 - x1;
+            let mixed = (1.0 - s.part) * x1 + s.part * x2;
+            let x = select(far.is_finite(), x1 + s.part * far, mixed);
             let y = f(x);
             // What was newest is left if the root is not between it and the new point.
             let same = y.signum().eq(y1.signum());

@@ -10,7 +10,7 @@
 use super::{Moments, Number, Optimizer, Schedule, advanced, count};
 use crate::Var;
 use crate::ops::select;
-use crate::tree::{Tree, tree_map2, tree_map3, zeros_like};
+use crate::tree::{Length, Tree, tree_map2, tree_map3, zeros_like};
 use crate::var::{caller, on_behalf};
 
 /// Adam, with weights that decay by themselves if asked. Made by [`adam`], [`adamw`] and [`lamb`].
@@ -127,8 +127,9 @@ impl<P: Tree<Var>> Optimizer<P> for Adam {
                 tree_map2(|m, _| m / full(b1, t, m), &mean, gradient)
             };
             let direction = |p: Var, m: Var, v: Var| {
-                let root = positive_root(v / full(b2, t, v));
-                let u = m / (root + self.epsilon.like(p)) + self.decay.like(p) * p;
+                let root = positive_root(v / full(b2, t, v)) + self.epsilon.like(p);
+                let none = m.eq(0.0) & root.eq(0.0);
+                let u = select(none, 0.0, m / select(none, 1.0, root)) + self.decay.like(p) * p;
                 let u = if self.trust { ratio(p, u) * u } else { u };
                 -rate.like(p) * u
             };
@@ -152,7 +153,8 @@ pub(super) fn positive_root(x: Var) -> Var {
 
 /// |p| / |u|, and 1 where one of them is 0.
 fn ratio(p: Var, u: Var) -> Var {
-    let [p, u] = [p, u].map(|x| positive_root(x.square().sum()));
-    let none = p.eq(0.0) | u.eq(0.0);
-    select(none, 1.0, p / select(none, 1.0, u))
+    let [p, u] = [p, u].map(|x| Length::of(vec![x], x.dtype(), caller()));
+    let none = p.squares.eq(0.0) | u.squares.eq(0.0);
+    let [p_root, u_root] = [p.squares, u.squares].map(|x| select(none, 1.0, x).sqrt());
+    select(none, 1.0, p_root / u_root * (u.by / p.by))
 }

@@ -78,7 +78,7 @@ impl<P: Tree<Var>> Optimizer<P> for Rmsprop {
 /// `g / √(v + ε)`, and 0 where both are 0 and ε is none.
 fn scaled(g: Var, v: Var, epsilon: Number) -> Var {
     let v = v + epsilon.like(v);
-    let zero = v.eq(0.0);
+    let zero = v.eq(0.0) & g.eq(0.0);
     zero.select(0.0, g * zero.select(1.0, v).rsqrt())
 }
 

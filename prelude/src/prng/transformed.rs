@@ -45,7 +45,11 @@ pub fn uniform_between(
     high: impl IntoVar,
 ) -> Var {
     let at = caller();
-    bounded("uniform_between", key, shape, low, high, at, between)
+    bounded("uniform_between", key, shape, low, high, at, |u, low, high| {
+        // Between bounds of both signs and of the largest size there are numbers, though there is no distance.
+        let mixed = (1.0 - u) * low + u * high;
+        select((high - low).is_finite(), between(u, low, high), mixed)
+    })
 }
 
 /// Numbers of the normal distribution with mean 0 and variance 1: √2 erf⁻¹ of a uniform number in

@@ -137,7 +137,11 @@ fn integral(f: &Integrand<'_>, (a, b): (Var, Var), precision: Precision) -> (Vec
     let constants: Vec<Var> = given.iter().map(|p| p.stop_gradient()).collect();
     let range = Range::of(a.stop_gradient(), b.stop_gradient());
     let found = f.intervals(&range, &constants, precision);
-    let values = found.values.iter().map(|v| v.sum_axis(0) * range.sign.convert(v.dtype()));
+    // Of no range the integral is 0, whatever f is.
+    let values = found.values.iter().map(|v| {
+        let sum = v.sum_axis(0) * range.sign.convert(v.dtype());
+        select(range.none, 0.0, sum)
+    });
     let sum = |(a, b, given): Point| {
         let range = Range::of(a, b);
         let parts = f.sum(&range, &given, &found).into_iter();
@@ -147,7 +151,8 @@ fn integral(f: &Integrand<'_>, (a, b): (Var, Var), precision: Precision) -> (Vec
         |(_, values): (Point, Vec<Var>)| values,
         |(from, _), (moved, _)| jvp(sum)((from, moved)),
     );
-    (ruled(((a, b, given), values.collect())), found.errors.sum())
+    let error = select(range.sign.is_nan(), f64::NAN, found.errors.sum());
+    (ruled(((a, b, given), values.collect())), select(range.none, 0.0, error))
 }
 
 /// What an integral depends on: the limits, and the floats that the function captures.
@@ -160,8 +165,10 @@ struct Range {
     b: Var,
     /// Which are finite.
     finite: [Var; 2],
-    /// -1 where they are the other way round, 0 between infinity and itself, nan where one is.
+    /// -1 where they are the other way round, nan where one is.
     sign: Var,
+    /// Whether they are infinity and itself.
+    none: Var,
 }
 
 impl Range {
@@ -170,11 +177,11 @@ impl Range {
         let (low, high) = (select(ordered, a, b), select(ordered, b, a));
         let finite = [low.is_finite(), high.is_finite()];
         let sign = select(ordered, a.ones_like(), -a.ones_like());
-        let sign = select(a.eq(b) & a.is_infinite(), 0.0, sign);
+        let none = (a.eq(b) & a.is_infinite()).stop_gradient();
         let sign = select(a.is_nan() | b.is_nan(), f64::NAN, sign);
         // An infinite limit times zero would be nan where it is not looked at.
         let limit = |x: Var, finite: Var| select(finite, x, x.zeros_like());
-        Range { a: limit(low, finite[0]), b: limit(high, finite[1]), finite, sign }
+        Range { a: limit(low, finite[0]), b: limit(high, finite[1]), finite, sign, none }
     }
 
     /// The places x of points u of (-1, 1), and dx/du. Where u comes near an end, x comes near a finite limit by its
@@ -280,7 +287,8 @@ impl Integrand<'_> {
                 let worst = s.errors.argmax(0);
                 let wide =
                     (s.right.index(worst) - s.left.index(worst)).gt(SHORTEST * epsilon(dtype));
-                s.errors.sum().gt(may) & s.n.lt(most as i64) & wide
+                let asked = !range.none & !range.sign.is_nan();
+                s.errors.sum().gt(may) & s.n.lt(most as i64) & wide & asked
             },
             |s: Intervals<Var>| {
                 let worst = s.errors.argmax(0);
@@ -314,7 +322,7 @@ impl Integrand<'_> {
             let part: Vec<Var> = part(i);
             sum.iter().zip(part).map(|(sum, y)| *sum + y).collect()
         };
-        fori_loop(s.n, add, none)
+        fori_loop(select(range.none, 0, s.n), add, none)
     }
 }
 

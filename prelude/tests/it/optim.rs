@@ -317,3 +317,56 @@ fn searches_end() {
         "{message}"
     );
 }
+
+/// Squares of what is clipped, and of what a step is measured by, leave the range of the dtype before the numbers do.
+#[test]
+fn norms_of_every_size() {
+    let clip = |most: f64| move |g: Var| clip_by_global_norm(&g, most);
+    let half = 0.5f64.sqrt();
+    for size in [1e-300, 1e-170, 1.0, 1e20, 1e160, 1e308] {
+        let found = run(clip(1e-305), [size, -size]).unwrap().to_vec::<f64>().unwrap();
+        let near = |x: f64, y: f64| (x / y - 1.0).abs() < 1e-12;
+        assert!(near(found[0], 1e-305 * half) && near(found[1], -1e-305 * half), "{found:?}");
+        let norm = run(|g: Var| global_norm(&g), [0.3 * size, 0.4 * size]).unwrap();
+        assert!(near(norm.item::<f64>().unwrap(), 0.5 * size), "{size}");
+        let slope =
+            run(grad(|g: Var| global_norm(&g)), [3.0 * size.min(1e307), 4.0 * size.min(1e307)]);
+        let slope = slope.unwrap().to_vec::<f64>().unwrap();
+        assert!(near(slope[0], 0.6) && near(slope[1], 0.8), "{size}: {slope:?}");
+    }
+    let found = run(clip(1.0), [1e20f32, -1e20]).unwrap().to_vec::<f32>().unwrap();
+    assert!((found[0] - 0.70710677).abs() < 1e-6 && (found[1] + 0.70710677).abs() < 1e-6);
+    let found = run(clip(1e-31), [1e-30f32, -1e-30]).unwrap().to_vec::<f32>().unwrap();
+    assert!((found[0] * 1e31 - 0.70710677).abs() < 1e-6, "{found:?}");
+    // What is not clipped is as it was, and what is no number stays one.
+    let small = [0.25, -1e-200];
+    assert_eq!(run(clip(1.0), small).unwrap().to_vec::<f64>().unwrap(), small);
+    assert_eq!(run(clip(1.0), [0.0, 0.0]).unwrap().to_vec::<f64>().unwrap(), [0.0, 0.0]);
+    let found = run(clip(1.0), [f64::INFINITY, 1.0]).unwrap().to_vec::<f64>().unwrap();
+    assert!(found[0].is_nan() && found[1] == 0.0, "{found:?}");
+
+    let lamb = optim::lamb(0.01, 0.0);
+    let moved = |p: [f64; 2], g: [f64; 2]| {
+        let step = run(|(p, g): (Var, Var)| lamb.update(&g, &lamb.init(&p), &p).0, (p, g));
+        let step = step.unwrap().to_vec::<f64>().unwrap();
+        (step[0] / p[0]).hypot(step[1] / p[0])
+    };
+    for size in [1e-300, 1e-170, 1.0, 1e170, 1e300] {
+        let found = moved([3.0 * size, 4.0 * size], [1.0, 1.0]);
+        assert!((found - 0.01 * 5.0 / 3.0).abs() < 1e-12, "{size}: {found}");
+    }
+}
+
+/// Nothing over nothing is no step.
+#[test]
+fn no_gradient_is_no_step_without_an_epsilon() {
+    let step = |g: Var| {
+        let adam = optim::adam(0.1).epsilon(0.0);
+        let p = constant([1.0, 1.0]);
+        adam.step(&g, &adam.init(&p), &p).0
+    };
+    let p = run(step, [0.0, 3.0]).unwrap().to_vec::<f64>().unwrap();
+    assert!(p[0] == 1.0 && (p[1] - 0.9).abs() < 1e-15, "{p:?}");
+    let slope = run(grad(|g: Var| step(g).sum()), [0.0, 3.0]).unwrap().to_vec::<f64>().unwrap();
+    assert!(slope[0] == 0.0 && slope[1].abs() < 1e-15, "{slope:?}");
+}

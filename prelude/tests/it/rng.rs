@@ -171,3 +171,31 @@ fn wrong_generators_are_told() {
     );
     wrong(escaped.unwrap_err(), Kind::Escaped, "`key` of a `Rng` made at");
 }
+
+/// Bounds whose distance, and weights whose sum, is no number of the dtype.
+#[test]
+fn numbers_of_every_size_are_drawn_between_and_by() {
+    let between =
+        |(low, high): (Var, Var)| random::uniform_between(random::key(0), [1000], low, high);
+    for (low, high) in [(-1e308, 1e308), (-f64::MAX, f64::MAX)] {
+        let x = run(between, (low, high)).unwrap().to_vec::<f64>().unwrap();
+        assert!(x.iter().all(|x| (low..=high).contains(x)));
+        let mean = x.iter().map(|x| x / high).sum::<f64>() / 1000.0;
+        let spread = x.iter().map(|x| (x / high).powi(2)).sum::<f64>() / 1000.0;
+        assert!(mean.abs() < 0.06 && (spread - 1.0 / 3.0).abs() < 0.03, "{mean} {spread}");
+        let (dlow, dhigh) = run(grad(|x| between(x).sum()), (low, high)).unwrap();
+        let both = dlow.item::<f64>().unwrap() + dhigh.item::<f64>().unwrap();
+        assert!((both - 1000.0).abs() < 1e-9, "{both}");
+    }
+    let chosen = |weights: [f64; 3]| {
+        let f = |(x, w): (Var, Var)| random::weighted_choice(random::key(1), x, w, [4000]);
+        let y = run(f, ([5.0, 6.0, 7.0], weights)).unwrap().to_vec::<f64>().unwrap();
+        [5.0, 6.0, 7.0].map(|part| y.iter().filter(|y| **y == part).count())
+    };
+    for size in [1e-320, 1e-300, 1.0, 1e300, 1e308] {
+        let [none, more, less] = chosen([0.0, 1.5 * size, 0.5 * size]);
+        assert!(none == 0 && (2900..3100).contains(&more) && more + less == 4000, "{size}: {more}");
+    }
+    let [one, other, third] = chosen([1e308, 1e308, 1e308]);
+    assert!([one, other, third].iter().all(|n| (1200..1470).contains(n)), "{one} {other} {third}");
+}

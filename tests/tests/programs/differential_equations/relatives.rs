@@ -57,6 +57,25 @@ fn integrals_at_their_edges() {
     }
     let nan = run(|b: Var| quad(|x: Var| x.ln(), (-1.0, b), Precision::default()), 1.0).unwrap();
     assert!(nan.0.item::<f64>().unwrap().is_nan());
+    // Limits that are no numbers, and the same infinity twice, between which there is nothing, whatever f is there.
+    let inf = f64::INFINITY;
+    let between = |c: Var| {
+        move |(a, b): (Var, Var)| quad(|x: Var| (c * x).exp(), (a, b), Precision::default())
+    };
+    for (a, b, want) in
+        [(inf, inf, 0.0), (-inf, -inf, 0.0), (f64::NAN, 1.0, f64::NAN), (inf, f64::NAN, f64::NAN)]
+    {
+        let of = |(a, b, c): (Var, Var, Var)| {
+            let (y, error) = between(c)((a, b));
+            (y, error, grad(|c: Var| between(c)((a, b)).0)(c))
+        };
+        let (y, error, slope) = run(of, (a, b, 2.0)).unwrap();
+        for found in [y, error, slope].map(|x| x.item::<f64>().unwrap()) {
+            assert!(found == want || (found.is_nan() && want.is_nan()), "{a} {b}: {found}");
+        }
+    }
+    let (y, _) = run(|x| between(constant(-2.0))(x), (inf, 0.0)).unwrap();
+    assert!((y.item::<f64>().unwrap() + 0.5).abs() < 1e-12);
     // Another dtype.
     let single =
         run(|b: Var| quad(|x: Var| x * x, (0f32, b), Precision::default()).0, 3f32).unwrap();
@@ -91,6 +110,9 @@ fn roots_have_derivatives_and_edges() {
     assert!(of(|x| x.sin(), -1.0, 2.0).abs() < 1e-300);
     assert!(of(|x| x, f64::NEG_INFINITY, 2.0).is_nan() && of(|x| x, f64::NAN, 2.0).is_nan());
     assert_eq!(of(|x| x - 1e-200, -1.0, 1e200), 1e-200);
+    // The distance of the ends is no number.
+    assert_eq!(of(|x| x - 3.0, -1e308, 1e308), 3.0);
+    assert!((of(|x| x.powi(3) + 8.0, -f64::MAX, f64::MAX) + 2.0).abs() < 1e-15);
     assert!((of(|x| select(x.gt(0.25), 1.0, -1.0), 0.0, 1.0) - 0.25).abs() < 1e-15);
     let single = run(|c: Var| root_between(|x: Var| x * x - c, 0f32, 2f32), 2f32).unwrap();
     assert_eq!(single.item::<f32>().unwrap(), 2f32.sqrt());
