@@ -70,6 +70,7 @@ sweeps! {
     // Drawn: programs with loops (`random::random_loops`).
     Policies = "random::random_loops::values_gradients_and_effects_are_those_of_every_policy", gate 12 in 1.1 s, nightly 300;
     Budgets = "random::random_loops::budgets_are_obeyed_or_refused_with_the_least_number", gate 12 in 6.0 s, nightly 300;
+    Factors = "random::random_loops::budgets_of_programs_that_factor_matrices_are_obeyed_or_refused", gate 3 in 4.0 s, nightly 100;
     Orders = "random::random_loops::derivatives_of_gradients_are_those_of_every_policy", gate 8 in 0.7 s, nightly 200;
     Rounding = "random::random_loops::derivatives_of_what_is_rounded_are_near", gate 8 in 0.6 s, nightly 200;
     Thresholds = "random::random_loops::what_is_rounded_decides_as_the_forward_pass_did", gate 16 in 1.0 s, nightly 300;

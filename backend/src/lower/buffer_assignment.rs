@@ -199,9 +199,15 @@ impl Readers {
             let mut own = (phase.order, phase.transposed);
             // Behind a mark, too, it is of a way back.
             own.0 = own.0.max(node.waits);
-            // What stands for a primitive is straight code.
-            let is_region = matches!(node.kind, NodeKind::Result { of, .. }
-                if !matches!(graph.regions[of].kind, RegionKind::Routine(_)));
+            // A routine of a library, or another function that stands for a primitive, is straight code: the planner does
+            // not count what the iteration or the reverse pass computes again by it.
+            let is_region = match node.kind {
+                NodeKind::Result { of, .. } => match graph.regions[of].kind {
+                    RegionKind::Call(_) | RegionKind::Branch(_) | RegionKind::Loop { .. } => true,
+                    RegionKind::Routine(_) | RegionKind::CallExternal(_) => false,
+                },
+                _ => false,
+            };
             let later = readers[id].iter().filter(|at| at.phase.order > own.0).copied();
             let later: Vec<Origin> = later.collect();
             // A literal is of no pass.

@@ -56,6 +56,7 @@ faults! {
     Partial = "partial", "the partial derivative of atan2 by its second operand has the wrong sign", "laws::conformance";
     RewriteRow = "rewrite-row", "the right-hand side of `(sub x (neg y))` is `(sub x y)`", "laws::rewrites";
     CotangentSum = "cotangent-sum", "a second cotangent replaces the first instead of being added", "random::fuzz";
+    TwoTotals = "two-totals", "the cotangents of a value that a loop takes twice are added in two sums", "random::random_loops";
     ViewAxes = "view-axes", "compiled broadcasts and permutations take the axes of the operand in order", "random::fuzz";
     WindowBack = "window-back", "the transpose of a window reads its places in the same direction", "laws::convolutions";
     ConvertSaturation = "convert-saturation", "floats beyond the largest i32 wrap around", "laws::filetests";
@@ -78,6 +79,7 @@ faults! {
     Inside = "inside", "the table of the tape leaves out what loops in an iteration keep while it is undone", "memory::tape_plan";
     BitShort = "bit-short", "integers that are kept packed have a bit less than the largest needs", "random::random_loops";
     BitOrder = "bit-order", "the elements of a packed word are unpacked in reverse order", "random::random_loops";
+    FactorsUncounted = "factors-uncounted", "a budget does not count the factors of matrices that it keeps", "programs::budgets";
     LateBits = "late-bits", "bits of iterations that fill no words wait as bytes until all iterations are done", "programs::budgets";
     AtOnce = "at-once", "the way back computes again all at once what it reads one after the other", "programs::budgets";
     OneConstant = "one-constant", "what loops read of a constant in both passes is one array", "programs::budgets";

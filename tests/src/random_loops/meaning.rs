@@ -3,6 +3,7 @@
 use super::program::{Iterations, Nest, Program, Step, about};
 use crate::Listener;
 use std::rc::Rc;
+use tapeloom::linalg;
 use tapeloom::prelude::*;
 
 /// Two vectors, a number, a counter.
@@ -71,6 +72,22 @@ pub(super) const THRESHOLDS: &[usize] = &[0, 2, 14, 21, 21, 22, 22, 23, 24, 24, 
 /// That of [`CODES`] which goes through `f32`.
 pub(super) const NARROW: usize = 16;
 
+/// Codes that factor matrices, behind [`CODES`]: of the state, and of what no iteration changes.
+pub(super) const FACTORS: &[fn(State, Var) -> State] = &[
+    |(x, y, s, k), _| (linalg::solve(regular(x, y), x).sin(), y, s, k),
+    |(x, y, s, k), c| (linalg::solve(regular(c, c), x).sin() * 1.5, y * 0.9, s, k),
+    |(x, y, s, k), _| (linalg::inv(regular(y, y)).dot(x).tanh(), y, s, k),
+    |(x, y, s, k), _| (x, (linalg::cholesky(regular(x, x)).dot(y) * 0.3).sin(), s, k),
+    |(x, y, s, k), c| (x * 0.5 + linalg::cholesky(regular(c, c)).dot(y) * 0.2, y, s, k),
+    |(x, y, s, k), _| ((linalg::qr(regular(x, y)).1.dot(x) * 0.4).sin(), y, s, k),
+];
+
+/// A matrix that is regular, symmetric and positive where both vectors are one.
+fn regular(x: Var, y: Var) -> Var {
+    let n = x.size();
+    x.reshape([n, 1]) * y.reshape([1, n]) * 0.1 + eye(n, Dtype::F64) * 2.0
+}
+
 /// What stands around.
 #[derive(Clone)]
 struct Around {
@@ -107,7 +124,10 @@ impl Around {
     fn step(&self, step: &Step, state: State) -> State {
         let (x, y, s, k) = state;
         match step {
-            Step::Code(code) => CODES[*code](state, self.c),
+            Step::Code(code) => match CODES.get(*code) {
+                Some(change) => change(state, self.c),
+                None => FACTORS[*code - CODES.len()](state, self.c),
+            },
             Step::Named(name) => (x.named(name), y, s, k),
             Step::Told => {
                 let log = self.log.clone();

@@ -1,6 +1,6 @@
 //! Random programs: what is done, drawn from a seed, and made smaller.
 
-use super::meaning::{CHOICES, CODES, THRESHOLDS};
+use super::meaning::{CHOICES, CODES, FACTORS, THRESHOLDS};
 use crate::Rng;
 use std::sync::Arc;
 use tapeloom::prelude::*;
@@ -8,7 +8,7 @@ use tapeloom::prelude::*;
 /// What is done to the state.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Step {
-    /// One of the `CODES`.
+    /// One of the `CODES`, or of the `FACTORS` behind them.
     Code(usize),
     /// A mark on the first vector.
     Named(&'static str),
@@ -90,6 +90,8 @@ struct Draw {
     only: Option<&'static [usize]>,
     /// Whether there are loops over elements.
     nests: bool,
+    /// Whether matrices are factored.
+    factors: bool,
     /// How many iterations there are inside those around.
     room: usize,
 }
@@ -97,26 +99,31 @@ struct Draw {
 impl Program {
     /// The program of a seed.
     pub fn draw(seed: u64) -> Program {
-        Program::drawn(seed, false, None)
+        Program::drawn(seed, [false, false], None)
+    }
+
+    /// The program of a seed, in which matrices are factored.
+    pub fn with_factors(seed: u64) -> Program {
+        Program::drawn(seed, [false, true], None)
     }
 
     /// The program of a seed, of values that lie on thresholds and in ties.
     pub fn at_thresholds(seed: u64) -> Program {
-        Program::drawn(seed, false, Some(THRESHOLDS))
+        Program::drawn(seed, [false, false], Some(THRESHOLDS))
     }
 
     /// The program of a seed, with loops over elements of arrays. Plans within a budget take long on those, so laws of
     /// plans go without.
     pub fn with_nests(seed: u64) -> Program {
-        Program::drawn(seed, true, None)
+        Program::drawn(seed, [true, false], None)
     }
 
-    fn drawn(seed: u64, nests: bool, only: Option<&'static [usize]>) -> Program {
+    fn drawn(seed: u64, [nests, factors]: [bool; 2], only: Option<&'static [usize]>) -> Program {
         let mut rng = Rng::new(seed);
         let mut rng = Rng::new(rng.bits() ^ seed.rotate_left(32));
         let extent = [1, 2, 3, 4, 7, 16, 33][rng.index(7)];
         let only = only.or((rng.index(3) == 0).then_some(CHOICES));
-        let mut draw = Draw { rng, only, nests, room: ITERATIONS };
+        let mut draw = Draw { rng, only, nests, factors, room: ITERATIONS };
         let mut steps = draw.list(3, 3);
         // There is always a loop.
         steps.push(if nests { draw.nest() } else { draw.iterations(2) });
@@ -290,6 +297,7 @@ impl Draw {
                 let (carries, block) = (1 + self.rng.index(4), [1, 1, 3, 8][self.rng.index(4)]);
                 Step::Carries(carries, block, self.list(depth - 1, 3))
             }
+            3 | 4 if self.factors => Step::Code(CODES.len() + self.rng.index(FACTORS.len())),
             _ => Step::Code(match self.only {
                 Some(codes) => codes[self.rng.index(codes.len())],
                 None => self.rng.index(CODES.len()),

@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 use tapeloom::prelude::*;
-use tapeloom::{Error, Kind};
+use tapeloom::{Error, Kind, linalg};
 use tapeloom_tests::{Agreement, Listener, Sweep};
 
 type Program = fn(Var) -> Var;
@@ -119,6 +119,72 @@ fn budgets_are_obeyed_or_refused_with_the_least_number() {
         }
         // Layers are computed again from their argument.
         assert!(refused > 0 || name == "layers", "{name} has a tape without bytes");
+    }
+}
+
+/// Checks that a gradient takes no more bytes than its budget, which may be the least one of a refusal.
+#[track_caller]
+fn obeyed(name: &str, f: impl Fn(Var) -> Var + Clone, x: &Tensor, budgets: &[u64]) {
+    for budget in budgets {
+        let under = |budget: u64| jit(grad(checkpoint(f.clone(), Policy::Bytes(budget))));
+        let (e, budget) = match under(*budget).explain(x) {
+            Ok(e) => (e, *budget),
+            Err(error) => {
+                let least = least(&error);
+                (under(least).explain(x).unwrap(), least)
+            }
+        };
+        let tape = e.tape().bytes() as u64;
+        assert!(tape <= budget, "{name}: {tape} bytes in {budget}\n{}", e.tape());
+    }
+}
+
+/// A factor that an iteration makes and reads while it is undone is no tape, and one that lies between the passes is.
+#[test]
+fn factors_of_matrices_are_within_budgets() {
+    const N: usize = 60;
+    let row: Tensor = (0..N).map(|i| (0.3 * i as f64).sin()).collect();
+    let matrix = |x: Var| {
+        x.reshape([N, 1]) * x.reshape([1, N]) * 0.1 + eye(N, Dtype::F64) * (x.square().sum() + 3.0)
+    };
+    type Iteration = fn(Var, Var) -> Var;
+    let iterations: [(&str, Iteration); 4] = [
+        ("solve", |m, x| linalg::solve(m, x).sin() * 4.0),
+        ("inv", |m, x| linalg::inv(m).dot(x).sin() * 4.0),
+        ("cholesky", |m, x| linalg::cholesky(m).dot(x).sin()),
+        ("qr", |m, x| linalg::qr(m).1.dot(x).sin()),
+    ];
+    for (name, iteration) in iterations {
+        let given = move |x: Var| {
+            let m = matrix(x);
+            fori_loop(50, move |(_, x): (Var, Var)| iteration(m, x), x).sum()
+        };
+        obeyed(name, given, &row, &[6_000]);
+        let own =
+            move |x: Var| fori_loop(50, move |(_, x): (Var, Var)| iteration(matrix(x), x), x).sum();
+        obeyed(name, own, &row, &[6_000]);
+        let straight = move |x: Var| (0..2).fold(x, |x, _| iteration(matrix(x), x)).sum();
+        obeyed(name, straight, &row, &[500, 35_000]);
+    }
+}
+
+/// What a loop hands on counts, where the reverse pass reads it in another loop, in part or from a table.
+#[test]
+fn states_that_loops_hand_to_loops_are_within_budgets() {
+    let handed = |x: Var| {
+        let y = fori_loop(1, |(_, y): (Var, Var)| (y * 0.6 + x.cos() * 0.2).sin(), x);
+        let rows = Ref::new(zeros([2, x.size()], Dtype::F64));
+        rows.at(0).set(y);
+        let iteration = |(i, ()): (Var, ())| {
+            let x = rows.at(i).get();
+            rows.at(i + 1).set((x * 0.9 + (-(x * x)).exp() * 0.1) * 0.9);
+        };
+        fori_loop(1, iteration, ());
+        rows.get().sin().sum() + (y * x.sin()).sum()
+    };
+    for extent in [1, 8] {
+        let x: Tensor = (0..extent).map(|i| 0.9 * (1.0 + 0.7 * f64::from(i)).sin()).collect();
+        obeyed("handed", handed, &x, &[8, 64, 128, 192, 256]);
     }
 }
 

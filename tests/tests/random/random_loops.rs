@@ -40,9 +40,38 @@ fn calls_that_say_what_loops_carry_change_no_bit() {
     }
 }
 
+/// A loop takes one value twice, as a constant and as a carry that no iteration changes. A plan within a budget cuts it into
+/// two loops; the cotangents of the value are added in the same order.
+#[test]
+fn cuts_of_loops_that_take_a_value_twice_change_no_bit() {
+    let series = Step::Iterations(Iterations::Series, 0, vec![]);
+    let map = Step::Iterations(Iterations::Map, 1, vec![Step::Code(24)]);
+    let program = Program {
+        extent: 16,
+        steps: vec![
+            Step::Iterations(Iterations::Known, 2, vec![series, map]),
+            Step::Code(5),
+            Step::Iterations(Iterations::Counted, 3, vec![Step::Code(25)]),
+        ],
+    };
+    let under = |policy| {
+        let gradient = random_loops::gradient_under(&program, policy).interpreted();
+        gradient.call(program.argument()).unwrap().1
+    };
+    let want = under(Policy::Everything);
+    for policy in [Policy::Bytes(100_000), Policy::About(100_000), Policy::Bytes(10_000)] {
+        assert_eq!(under(policy.clone()), want, "{policy}");
+    }
+}
+
 #[test]
 fn budgets_are_obeyed_or_refused_with_the_least_number() {
     for_all(Sweep::Budgets, Program::draw, random_loops::budgets);
+}
+
+#[test]
+fn budgets_of_programs_that_factor_matrices_are_obeyed_or_refused() {
+    for_all(Sweep::Factors, Program::with_factors, random_loops::budgets);
 }
 
 #[test]

@@ -15,6 +15,7 @@
 
 use crate::passes::live_equations::sweep;
 use cranelift_entity::SecondaryMap;
+use std::sync::Arc;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::lang::query::{AccumulateInto, Transpose, TransposeOf};
 use tapeloom_ir::prim::{
@@ -22,6 +23,7 @@ use tapeloom_ir::prim::{
 };
 use tapeloom_ir::{
     Atom, Builder, Draft, Equation, FuncId, Function, Kind, Module, Problem, ValueId, ValueRemap,
+    rebuild,
 };
 
 pub(crate) fn derive(
@@ -30,7 +32,7 @@ pub(crate) fn derive(
     id: FuncId,
     Transpose { nonzero, onto }: &Transpose,
 ) -> Result<TransposeOf, Problem> {
-    let f = module.get(id);
+    let f = constants_once(module, module.get(id))?;
     let base = f.name.strip_suffix(".lin").unwrap_or(&f.name);
     let mut draft = Draft::new(format!("{base}.bwd"));
     let mut known = ValueRemap::new();
@@ -142,6 +144,24 @@ pub(crate) fn derive(
     let function = sweep(regions, module, function)?;
     let nonzero = totals.iter().map(Option::is_some).collect();
     Ok(TransposeOf { function: module.add(function)?, nonzero })
+}
+
+/// The same function, whose loops have one total for each value that their iterations read.
+fn constants_once(module: &mut Module, f: Arc<Function>) -> Result<Arc<Function>, Problem> {
+    let mut once = Vec::new();
+    for e in &f.equations {
+        once.push(e.op.with_constants_once(module, &e.operands)?);
+    }
+    if once.iter().all(Option::is_none) || planted(Fault::TwoTotals) {
+        return Ok(f);
+    }
+    let f = rebuild(&f, |draft, i, operands| {
+        match f.equations[i].op.with_constants_once(module, &operands)? {
+            Some((op, operands)) => Ok(draft.copy_as(op, &f, i, operands.into())),
+            None => Ok(draft.copy(&f, i, operands)),
+        }
+    })?;
+    Ok(Arc::new(f))
 }
 
 fn reads_linear(e: &Equation, linear: &SecondaryMap<ValueId, bool>) -> bool {

@@ -6,12 +6,14 @@
 //!                                     is run inside, one after the other, the largest
 //! ```
 
+use super::cost::moves;
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::lang::query::LinearizeOf;
 use tapeloom_ir::prim::{Lowering, Role};
 use tapeloom_ir::{
-    FuncId, Loc, Maker, Module, OrderedMap, OrderedSet, Type, ValueId, deeper, maker,
+    Equation, FuncId, Function, Loc, Maker, Module, OrderedMap, OrderedSet, Type, ValueId, deeper,
+    maker,
 };
 
 /// The tape of a plan.
@@ -70,6 +72,8 @@ fn parts(module: &Module, of: &LinearizeOf) -> Result<Vec<Part>, Loc> {
         let value = fwd.results[i].value();
         match (ty, value) {
             (Type::Array(_), None) => {}
+            (Type::Array(_), Some(value))
+                if planted(Fault::FactorsUncounted) && is_factor(module, of.fwd, value) => {}
             (Type::Array(ty), Some(value)) => {
                 all.push(Part { function: of.fwd, value, bytes: ty.bytes() as u64 });
             }
@@ -125,6 +129,10 @@ fn recorded(module: &Module, lin: FuncId) -> Result<Vec<Part>, Loc> {
             // A mark is no other value.
             (false, _) if e.op.mark().is_some() => marked().unwrap_or(Origin::Constant),
             (false, true) if constant && is_uniform(&e.lower(module, f)) => Origin::Constant,
+            // A part of what a function gave may be read where that lies.
+            (false, true) if operands().any(|v| of[v] == Origin::Run) && copies(module, f, e) => {
+                Origin::Run
+            }
             (false, true) => Origin::Computed,
             (false, false) => Origin::Run,
         };
@@ -162,6 +170,22 @@ fn recorded(module: &Module, lin: FuncId) -> Result<Vec<Part>, Loc> {
     Ok(own.chain(inside).collect())
 }
 
+/// Whether an equation does no arithmetic, but reads a part of an array or writes one.
+fn copies(module: &Module, f: &Function, e: &Equation) -> bool {
+    moves(module, f, e) || matches!(e.lower(module, f), Lowering::DynamicUpdateSlice)
+}
+
+/// Whether a value is a factor of a matrix, or another result of a library routine, maybe behind a mark.
+fn is_factor(module: &Module, f: FuncId, v: ValueId) -> bool {
+    let f = module.function(f);
+    let made = |v: ValueId| f.equations.iter().find(|e| e.outputs.contains(&v));
+    let mut maker = made(v);
+    while let Some(e) = maker.filter(|e| e.op.mark().is_some()) {
+        maker = e.operands.first().and_then(|a| a.value()).and_then(made);
+    }
+    maker.is_some_and(|e| matches!(e.lower(module, f), Lowering::Routine(_)))
+}
+
 /// Whether of literals it gives the same one everywhere.
 fn is_uniform(lowering: &Lowering) -> bool {
     match lowering {
@@ -197,7 +221,7 @@ enum Origin {
     Constant,
     /// It is computed here, of what is known.
     Computed,
-    /// What runs here of functions gave it, of what is known.
+    /// What runs here of functions gave it, of what is known, or it is a part of such a value.
     Run,
     /// It follows from what is linear.
     Linear,

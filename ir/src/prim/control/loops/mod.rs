@@ -29,6 +29,7 @@ mod invariant_carries;
 mod linearize;
 mod masked_batch;
 mod prune;
+mod repeated_constants;
 mod samples;
 mod signature;
 mod strip_effects;

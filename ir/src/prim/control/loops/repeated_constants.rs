@@ -1,0 +1,116 @@
+//! A value that linear iterations take as several constants is one constant of them.
+//!
+//! The cotangent of a constant is a running total, to which each iteration adds. Two constants that are one value
+//! would have two totals, whose sum is taken behind the loop. A plan that cuts the iterations into two loops would
+//! take such a sum behind each of them, so the terms would be added in another order than without the cut.
+//!
+//! ```text
+//! %2 = loop{body=@f, trip=9, takes=[const,const,carry0]} %0, %0, %1      @f(; a, b, c) = a + b + c
+//! %2 = loop{body=@f, trip=9, takes=[const,carry0]} %0, %1                @f(; a, c) = a + a + c
+//! ```
+
+use super::{Binding, Loop, Replay};
+use crate::lang::function::{Atom, FuncId};
+use crate::lang::module::Module;
+use crate::lang::problem::Problem;
+use crate::prim::Op;
+use crate::prim::facet::Facet;
+use crate::prim::rules::region_helpers::function;
+
+impl Op {
+    /// Returns a loop that takes each of its linear constants once, with its operands; `None` if no constant of
+    /// these operands repeats another one.
+    ///
+    /// # Errors
+    /// None that a loop of a well-formed module can cause.
+    pub fn with_constants_once(
+        &self,
+        module: &mut Module,
+        x: &[Atom],
+    ) -> Result<Option<(Op, Vec<Atom>)>, Problem> {
+        match self.facet() {
+            Facet::Loop(of) => of.constants_once(module, x),
+            Facet::Replay(of) => of.constants_once(module, x),
+            Facet::Plain
+            | Facet::Elementwise { .. }
+            | Facet::Box(_)
+            | Facet::Barrier(_)
+            | Facet::Call(_)
+            | Facet::Host(_) => Ok(None),
+        }
+    }
+}
+
+impl Loop {
+    fn constants_once(
+        &self,
+        module: &mut Module,
+        x: &[Atom],
+    ) -> Result<Option<(Op, Vec<Atom>)>, Problem> {
+        let known = module.function(self.body).params.len();
+        let (_, linear) = self.spec.takes.split_at(known);
+        let Some(first) = x.len().checked_sub(linear.len()) else { return Ok(None) };
+        let Some(same) = Same::of(linear, &x[first..]) else { return Ok(None) };
+        let mut of = self.clone();
+        of.body = same.merged(module, self.body, known)?;
+        of.spec.takes = same.kept(&self.spec.takes, known);
+        Ok(Some((of.into(), same.kept(x, first))))
+    }
+}
+
+impl Replay {
+    fn constants_once(
+        &self,
+        module: &mut Module,
+        x: &[Atom],
+    ) -> Result<Option<(Op, Vec<Atom>)>, Problem> {
+        let known = module.function(self.step).params.len();
+        let (_, linear) = self.spec.takes.split_at(known);
+        let Some(first) = x.len().checked_sub(linear.len()) else { return Ok(None) };
+        let Some(same) = Same::of(linear, &x[first..]) else { return Ok(None) };
+        let mut of = self.clone();
+        of.lin = same.merged(module, self.lin, known)?;
+        of.ahead = same.merged(module, self.ahead, first)?;
+        of.spec.takes = same.kept(&self.spec.takes, known);
+        Ok(Some((of.into(), same.kept(x, first))))
+    }
+}
+
+/// For each linear parameter the first one that takes the same value as a constant, or the parameter itself.
+struct Same(Vec<usize>);
+
+impl Same {
+    /// `None` if all parameters differ.
+    fn of(slots: &[Binding], x: &[Atom]) -> Option<Same> {
+        let constant = |q: usize| slots[q] == Binding::Const && x[q].value().is_some();
+        let first = |q: usize| (0..q).find(|p| constant(*p) && constant(q) && x[*p] == x[q]);
+        let same: Vec<usize> = (0..slots.len()).map(|q| first(q).unwrap_or(q)).collect();
+        same.iter().enumerate().any(|(q, p)| *p != q).then_some(Same(same))
+    }
+
+    /// The list without those of its elements from `first` on that repeat others.
+    fn kept<T: Clone>(&self, all: &[T], first: usize) -> Vec<T> {
+        let repeats = |i: usize| i.checked_sub(first).is_some_and(|q| self.0[q] != q);
+        let kept = all.iter().enumerate().filter(|(i, _)| !repeats(*i));
+        kept.map(|(_, of)| of.clone()).collect()
+    }
+
+    /// The same function without the parameters that repeat others, which begin at `first`.
+    fn merged(&self, module: &mut Module, f: FuncId, first: usize) -> Result<FuncId, Problem> {
+        let of = module.get(f);
+        let (types, plain) = (of.param_types(), of.params.len());
+        let kept = self.kept(&types, first);
+        // Those that are left out are behind the ordinary ones, or all are ordinary.
+        let (params, linear) = kept.split_at(plain.min(kept.len()));
+        function(module, &of.name, [params, linear], |b, p, dp| {
+            let given = [p, dp].concat();
+            let place = |q: &usize| first + (0..*q).filter(|p| self.0[*p] == *p).count();
+            let args: Vec<Atom> = given[..first]
+                .iter()
+                .copied()
+                .chain(self.0.iter().map(|q| given[place(q)]))
+                .collect();
+            b.inline(f, &args)
+        })
+    }
+}
