@@ -36,6 +36,8 @@ impl Op {
             | Facet::Box(_)
             | Facet::Barrier(_)
             | Facet::Call(_)
+            | Facet::ByColumns
+            | Facet::Constant
             | Facet::Host(_) => Ok(None),
         }
     }
