@@ -17,7 +17,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The most bytes of a program: distances within it fit in 32 bits with a sign.
-const LARGEST: usize = 1 << 30;
+pub(super) const LARGEST: usize = 1 << 30;
 
 /// Pages for the functions and constants of one program; freed on drop.
 pub(super) struct CodeMemory {
@@ -41,7 +41,7 @@ impl CodeMemory {
     }
 
     /// Takes bytes of the mapping that were not taken before.
-    fn take(&mut self, bytes: usize, align: usize) -> Option<*mut u8> {
+    pub(super) fn take(&mut self, bytes: usize, align: usize) -> Option<*mut u8> {
         // Larger alignments than that of the mapping itself are not kept by an offset.
         let aligned = align <= region::page::size();
         let start = self.used.checked_next_multiple_of(align).filter(|_| aligned)?;
@@ -128,7 +128,3 @@ fn clear_cache(start: *const u8, bytes: usize) -> io::Result<()> {
 fn flush_pipelines() -> io::Result<()> {
     wasmtime_jit_icache_coherence::pipeline_flush_mt().map_err(|e| io::Error::other(e.to_string()))
 }
-
-#[cfg(test)]
-#[path = "code_memory_tests.rs"]
-mod tests;

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use super::{CodeMemory, LARGEST};
+use super::code_memory::{CodeMemory, LARGEST};
 use crate::codegen::clif::random_tests::program;
 use crate::executable::Executable;
 use crate::loop_ir::parse;
@@ -29,7 +29,7 @@ fn in_a_process(test: &str, within: fn()) {
     if std::env::var(WITHIN).is_ok_and(|name| name == test) {
         return within();
     }
-    let name = format!("codegen::code_memory::tests::{test}");
+    let name = format!("codegen::code_memory_tests::{test}");
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", &name, "--nocapture"])
         .env(WITHIN, test)

@@ -2,6 +2,8 @@
 
 pub(crate) mod clif;
 mod code_memory;
+#[cfg(test)]
+mod code_memory_tests;
 mod deferred_module;
 pub(crate) mod jit;
 pub(crate) mod simd;
