@@ -95,6 +95,7 @@ impl Op {
             | Op::Schur(_)
             | Op::CustomCall(_)
             | Op::LinearCall(_)
+            | Op::MultilinearCall(_)
             | Op::LinearSolve(_)
             | Op::Root(_)
             | Op::Cond(_) => Facet::Plain,

@@ -64,6 +64,7 @@ pub use control::linear_call::LinearCall;
 pub use control::loops::{
     Binding, Direction, Keeps, Loop, LoopSpec, Places, Replay, Settled, TripCount,
 };
+pub use control::multilinear::MultilinearCall;
 pub use fourier::fft::Fft;
 pub use fourier::irfft::Irfft;
 pub use fourier::rfft::Rfft;
@@ -272,7 +273,7 @@ primitives! {
     decompositions:
         Lu, Qr, Eigh, Svd, Eig, Schur;
     regions:
-        Call, CustomCall, LinearCall, LinearSolve, Root, Cond, Loop, Replay, Callback;
+        Call, CustomCall, LinearCall, MultilinearCall, LinearSolve, Root, Cond, Loop, Replay, Callback;
 }
 
 /// What a primitive says without a value of it at hand.

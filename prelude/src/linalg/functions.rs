@@ -96,7 +96,7 @@ const MOST_STEPS: i64 = 60;
 
 /// The principal square roots of square matrices `[.., n, n]`, floats: the `X` with `X X = A` whose eigenvalues have positive real
 /// parts. They are real. A matrix with a negative eigenvalue has no such root, and that of a singular one has no derivative; both
-/// give nan, in their member of a batch. (Roots of a symmetric matrix that may be singular are found by [`eigh`](super::eigh).)
+/// give nan, in their member of a batch. (Those of a symmetric matrix that may be singular are [`sqrtm_psd`](super::sqrtm_psd).)
 ///
 /// By the product form of the iteration of Denman and Beavers, scaled by determinants (N. Higham, *Functions of Matrices*
 /// (2008), 6.29):
@@ -159,7 +159,8 @@ pub fn sqrtm(a: Var) -> Var {
         let (x, m, _) = while_loop(going, scaled, (a, a, constant(0i64)));
         let found = wide(off(m).le(NEAR)).broadcast_to(a.shape());
         let (x, _) = (0..LAST_STEPS).fold((x, m), |state, _| step(state, None));
-        found.select(x, f64::NAN)
+        // A product with nan, so that derivatives are nan as well.
+        x * found.select(x.ones_like(), f64::NAN)
     })
 }
 

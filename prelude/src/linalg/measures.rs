@@ -2,6 +2,7 @@
 
 use super::factors::svdvals;
 use super::solve::{cutoff, inv};
+use super::spectral::nuclear_norm;
 use super::{matrices, square};
 use crate::Var;
 use crate::ops::wrong;
@@ -52,8 +53,9 @@ fn each(
 /// matrices without elements.
 ///
 /// Where several elements or singular values are extreme, derivatives share equally among them, as those of
-/// `max` and `min` do. The Frobenius norm has no derivative at zeros; the result there is 0. A singular value 0 has none either; the result
-/// is that of one choice of its vectors.
+/// `max` and `min` do. The Frobenius norm has no derivative at zeros; the result there is 0. A singular value 0 has none either; the first
+/// derivative is that of one choice of its vectors. Of the nuclear norm, whose gradient is [`polar`](super::polar), second
+/// derivatives are right where singular values are equal, and nan where one is 0; a fourth is an error.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -92,7 +94,10 @@ pub fn matrix_norm(a: Var, of: MatrixNorm) -> Var {
             let safe = positive.select(square, square.ones_like());
             positive.select(scale * safe.sqrt(), square)
         }
-        MatrixNorm::Nuclear => svdvals(a).sum_axis(-1),
+        MatrixNorm::Nuclear => match a.shape() {
+            shape if shape.elements() == 0 => a.sum_axis([-2, -1]),
+            _ => nuclear_norm("matrix_norm", a, at),
+        },
         MatrixNorm::Spectral => extreme_values(a)[0],
         MatrixNorm::SmallestValue => extreme_values(a)[1],
         MatrixNorm::Columns => a.abs().sum_axis(-2).max_axis(-1),

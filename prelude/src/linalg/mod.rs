@@ -27,6 +27,7 @@ mod functions;
 mod measures;
 mod sampled;
 mod solve;
+mod spectral;
 mod triangular;
 mod tridiagonal;
 
@@ -40,6 +41,9 @@ pub use measures::{MatrixNorm, cond_number, cond_number_by, matrix_norm, matrix_
 pub use sampled::{multivariate_normal, multivariate_normal_logpdf, orthogonal};
 pub(crate) use solve::solve_factored;
 pub use solve::{det, inv, lstsq, lu_solve, pinv, slogdet, solve, solve_checked};
+pub use spectral::{
+    inv_sqrtm_psd, logm_psd, matrix_function, polar, spectral_projector, spectral_sum, sqrtm_psd,
+};
 pub use triangular::{Triangle, solve_triangular};
 pub use tridiagonal::tridiagonal_solve;
 

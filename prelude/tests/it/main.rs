@@ -13,6 +13,7 @@ mod fourier;
 mod jit;
 mod keys;
 mod krylov;
+mod matrix_functions;
 mod numbers;
 mod ode;
 mod ops;

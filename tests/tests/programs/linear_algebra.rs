@@ -55,6 +55,14 @@ const ALL: &[(&str, Of)] = &[
     ("pinv", |a| linalg::pinv(a.slice_axis(-1, 0..2))),
     ("expm", |a| linalg::expm(a * 0.5)),
     ("sqrtm", linalg::sqrtm),
+    ("matrix_function", |a| linalg::matrix_function(a, |x: Var| x.sin())),
+    ("spectral_sum", |a| linalg::spectral_sum(a, |x: Var| x.exp())),
+    ("sqrtm_psd", linalg::sqrtm_psd),
+    ("spectral_projector", |a| linalg::spectral_projector(a, 1)),
+    ("polar factors", |a| {
+        let (q, h) = linalg::polar(a.slice_axis(-1, 0..2));
+        q.matmul(h.sin())
+    }),
     ("nuclear norm", |a| linalg::matrix_norm(a, MatrixNorm::Nuclear)),
     ("condition", linalg::cond_number),
 ];
@@ -239,6 +247,18 @@ fn symmetric_functions_of_equal_eigenvalues_have_their_derivative() {
     assert_eq!(run(grad(log), unit).unwrap(), Tensor::from(unit));
     let nuclear = |a: Var| linalg::svdvals(a).sum();
     close("nuclear", &run(grad(nuclear), unit).unwrap(), &Tensor::from(unit), 1e-14);
+}
+
+/// A matrix without a root has no derivative of one either.
+#[test]
+fn a_root_that_does_not_exist_has_derivatives_of_nan() {
+    let a = [[1.0, 0.3], [0.3, -1.0]];
+    let sum = |a: Var| linalg::sqrtm(a).sum();
+    let (root, slope) = run(|a: Var| (linalg::sqrtm(a), grad(sum)(a)), a).unwrap();
+    let moved = run(|a: Var| jvp(linalg::sqrtm)((a, a)).1, a).unwrap();
+    for x in [root, slope, moved] {
+        assert!(x.to_vec::<f64>().unwrap().iter().all(|x| x.is_nan()), "{x}");
+    }
 }
 
 #[test]

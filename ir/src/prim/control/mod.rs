@@ -6,3 +6,4 @@ pub(crate) mod cond;
 pub(crate) mod custom;
 pub(crate) mod linear_call;
 pub(crate) mod loops;
+pub(crate) mod multilinear;

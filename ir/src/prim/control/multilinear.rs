@@ -1,0 +1,426 @@
+//! `multilinear_call{function, jvp, constants}`: a map that is linear in each of its last operands, with a rule for its
+//! derivative in one other.
+//!
+//! The operands are constants `c..`, the point `a`, and directions `x..`, of which there may be none:
+//!
+//! ```text
+//! function: (c.., a, x..) -> y          linear in each x
+//! jvp:      (c.., a, x.., da) -> dy     linear in each x, and in da
+//! ```
+//!
+//! Running it runs `function`. Derivatives with respect to a direction follow from linearity, and those with respect to the
+//! point are the rule's. Those with respect to a constant are those of the function's program, as a call with one direction
+//! more, whose rule is the derivative of the rule: the program alone does not read `a`, and so would have no derivative with
+//! respect to both.
+//!
+//! A [`CustomCall`](super::custom::CustomCall) does not do, since it is linear in nothing: the derivative of a function of
+//! matrices is linear in its direction, so reverse mode transposes it, and its own derivative with respect to the matrix
+//! must not be that of its program, which divides by gaps of eigenvalues. With this primitive a chain of rules
+//!
+//! ```text
+//! f(a)      D f(a)[x]      D² f(a)[x, y]      ..
+//! ```
+//!
+//! goes through every mode: transposing one link in one direction transposes its function and its rule.
+//!
+//! Without a rule the chain ends: a derivative with respect to the point is an error.
+
+use crate::lang::function::{Atom, FuncId};
+use crate::lang::module::Module;
+use crate::lang::problem::{Kind, Problem};
+use crate::lang::query::{AccumulateInto, BatchRequest};
+use crate::lang::types::Type;
+use crate::lang::value::Value;
+use crate::prim::rules::region_helpers::{arrow, called, function, instantiate, signature};
+use crate::prim::rules::split_linear::{as_linear, separated};
+use crate::prim::{
+    Arg, Batched, Call, Cotangents, Doc, Dual, Effects, Family, Linearity, Lowering, Op, Operand,
+    Primitive, Prune, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Scalar, Types,
+};
+use crate::tensor::Tensor;
+
+/// `multilinear_call{function, jvp, constants}`
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct MultilinearCall {
+    /// The map: `(c.., a, x..) -> y`.
+    pub function: FuncId,
+    /// The derivative with respect to `a`: `(c.., a, x.., da) -> dy`.
+    pub jvp: Option<FuncId>,
+    /// How many operands stand before `a`.
+    pub constants: usize,
+}
+
+notation!(MultilinearCall = "multilinear_call" { function, jvp, constants });
+
+/// Whether derivatives are emitted by forward mode, or so that each equation is independent of the tangents or linear in
+/// them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Along {
+    Jvp,
+    Linearize,
+}
+
+impl MultilinearCall {
+    /// Checks that the rule fits the function.
+    fn check(&self, module: &Module) -> Result<(), Problem> {
+        let f = module.function(self.function);
+        let (x, y) = (f.param_types(), f.result_types());
+        let Some(point) = x.get(self.constants) else {
+            return Err(Problem::new(
+                Kind::Rule,
+                format!("@{} takes no operand after {} constants", f.name, self.constants),
+                "a multilinear call takes constants, a point and directions",
+            ));
+        };
+        let floats = x[self.constants..].iter().chain(&y);
+        if let Some(ty) = floats.clone().find(|ty| !ty.is_linear()) {
+            return Err(Problem::new(
+                Kind::Rule,
+                format!("the point, a direction or the result of @{} is of type {ty}", f.name),
+                "only floats have derivatives; pass others as constants",
+            ));
+        }
+        let Some(jvp) = self.jvp else { return Ok(()) };
+        let params = [&x[..], std::slice::from_ref(point)].concat();
+        let g = module.function(jvp);
+        if g.param_types() == params && g.result_types() == y {
+            return Ok(());
+        }
+        let want = arrow(&params, &y);
+        let message = format!(
+            "the rule @{} of @{} must have the type {want}, found {}",
+            g.name,
+            f.name,
+            signature(g)
+        );
+        Err(Problem::new(Kind::Rule, message, "a tangent has the type of its primal"))
+    }
+
+    /// The position of the first direction.
+    fn directions(&self) -> usize {
+        self.constants + 1
+    }
+
+    /// Why there is no derivative with respect to the point.
+    fn ended(&self, module: &Module) -> Problem {
+        Problem::new(
+            Kind::NotDifferentiable,
+            format!("the derivative rules of `{}` end here", module.function(self.function).name),
+            "it has derivatives up to the order that its documentation states",
+        )
+    }
+
+    /// `dy = Σ y(.., dx, ..) + jvp(.., da) + ∂y/∂c dc`
+    fn derivative(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        along: Along,
+        x: &[Atom],
+        dx: &[Option<Atom>],
+    ) -> Result<Dual, Problem> {
+        let b = cx.b;
+        let y = b.emit1(self.clone(), x);
+        let mut terms = Vec::new();
+        for (i, dx) in dx.iter().enumerate().skip(self.directions()) {
+            if let Some(dx) = dx {
+                let mut args = x.to_vec();
+                args[i] = *dx;
+                terms.push(b.emit1(self.clone(), &args));
+            }
+        }
+        if let Some(da) = dx[self.constants] {
+            let jvp = self.jvp.ok_or_else(|| b.with_module(|m| self.ended(m)))?;
+            let args = [x, &[da]].concat();
+            let dy = match along {
+                Along::Jvp => b.emit(Call::inline(jvp), &args),
+                Along::Linearize => {
+                    // The rule is opened, so that its equations that are linear in `da` stand among those of the caller.
+                    let linear: Vec<bool> = (0..args.len()).map(|i| i == x.len()).collect();
+                    let apart = cx.ask(|regions, m| separated(regions, m, jvp, &linear, 0))?;
+                    b.open(apart, &args, called).into()
+                }
+            };
+            terms.extend(dy);
+        }
+        for (i, dc) in dx.iter().enumerate().take(self.constants) {
+            if let Some(dc) = dc
+                && let Some(along) = self.along_constant(cx, i)?
+            {
+                terms.push(b.emit1(along, &[x, &[*dc]].concat()));
+            }
+        }
+        let dy = terms.into_iter().reduce(|x, y| b.emit1(Scalar::Add, &[x, y]));
+        Ok(Dual { y: [y].into_iter().collect(), dy: [dy].into_iter().collect() })
+    }
+
+    /// The derivative with respect to the constant at position `i`, whose tangent is the last direction; `None` where it is 0.
+    fn along_constant(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        i: usize,
+    ) -> Result<Option<MultilinearCall>, Problem> {
+        let Some(function) = moved(cx, self.function, i, None)? else { return Ok(None) };
+        let jvp = match self.jvp {
+            Some(jvp) => {
+                let last = cx.b.with_module(|m| m.function(jvp).param_types().len() - 1);
+                match moved(cx, jvp, i, Some(last))? {
+                    Some(jvp) => Some(jvp),
+                    None => Some(zero_rule(cx, function, self.constants)?),
+                }
+            }
+            None => None,
+        };
+        Ok(Some(MultilinearCall { function, jvp, constants: self.constants }))
+    }
+
+    /// The map from a cotangent of `y` to one of the direction at position `i`, in which it stands as the last direction.
+    fn transposed(&self, cx: &mut RuleCx<'_, '_>, i: usize) -> Result<MultilinearCall, Problem> {
+        let function = back(cx, self.function, i, None)?;
+        let jvp = match self.jvp {
+            Some(jvp) => {
+                let last = cx.b.with_module(|m| m.function(jvp).param_types().len() - 1);
+                Some(back(cx, jvp, i, Some(last))?)
+            }
+            None => None,
+        };
+        Ok(MultilinearCall { function, jvp, constants: self.constants })
+    }
+}
+
+/// The transpose of a function in its parameter `i`: the cotangent comes last, or before the parameter `last`.
+fn back(
+    cx: &mut RuleCx<'_, '_>,
+    f: FuncId,
+    i: usize,
+    last: Option<usize>,
+) -> Result<FuncId, Problem> {
+    cx.ask(|regions, m| {
+        let name = m.function(f).name.clone();
+        let linear: Vec<bool> = (0..m.function(f).param_types().len()).map(|p| p == i).collect();
+        let map = as_linear(regions, m, f, &linear, 0)?;
+        let results = m.function(map).results.len();
+        let zeros = [AccumulateInto::Zeros];
+        let of = regions.transpose(m, map, &vec![true; results], &zeros)?.function;
+        with_last(m, &name, of, last.map(|last| last - usize::from(last > i)), 0)
+    })
+}
+
+/// The derivative of a function with respect to its parameter `i`: the tangent comes last, or before the parameter `last`.
+/// `None` where it is 0.
+fn moved(
+    cx: &mut RuleCx<'_, '_>,
+    f: FuncId,
+    i: usize,
+    last: Option<usize>,
+) -> Result<Option<FuncId>, Problem> {
+    cx.ask(|regions, m| {
+        let (name, results) = (m.function(f).name.clone(), m.function(f).results.len());
+        let active: Vec<bool> = (0..m.function(f).param_types().len()).map(|p| p == i).collect();
+        let of = regions.jvp(m, f, &active, &[])?;
+        match of.active_out.contains(&true) {
+            true => with_last(m, &name, of.function, last, results).map(Some),
+            false => Ok(None),
+        }
+    })
+}
+
+/// A rule that gives zeros, for a function whose point is at position `point`.
+fn zero_rule(cx: &mut RuleCx<'_, '_>, f: FuncId, point: usize) -> Result<FuncId, Problem> {
+    cx.b.with_module(|m| {
+        let of = m.get(f);
+        let (mut types, results) = (of.param_types(), of.result_types());
+        types.extend(types.get(point).cloned());
+        function(m, &of.name, [&types, &[]], |b, _, _| {
+            results.iter().map(|ty| instantiate(b, None, ty)).collect()
+        })
+    })
+}
+
+/// The results of a function from `first` on, with the parameter `last` after all others. All parameters are ordinary ones, so
+/// that the function can be transposed in each of them.
+fn with_last(
+    m: &mut Module,
+    name: &str,
+    f: FuncId,
+    last: Option<usize>,
+    first: usize,
+) -> Result<FuncId, Problem> {
+    let mut types = m.function(f).param_types();
+    let last = last.filter(|last| *last < types.len());
+    if let Some(last) = last {
+        let ty = types.remove(last);
+        types.push(ty);
+    }
+    function(m, name, [&types, &[]], |b, args, _| {
+        let mut args = args.to_vec();
+        if let Some(last) = last
+            && let Some(moved) = args.pop()
+        {
+            args.insert(last, moved);
+        }
+        b.inline(f, &args)[first..].to_vec()
+    })
+}
+
+impl Primitive for MultilinearCall {
+    fn docs() -> Vec<Doc> {
+        vec![Doc {
+            family: Family::Calls,
+            name: "multilinear_call{function, jvp, constants}".into(),
+            math: "y = f(c.., a, x..), linear in each x".into(),
+            types: "those of the function; jvp maps (c.., a, x.., da) to dy".into(),
+            derivative:
+                "∂x: itself; ∂a: the rule; ∂c: that of the function; its transpose in one x \
+                         transposes function and rule"
+                    .into(),
+            edges: "where the rule is absent, a derivative with respect to a is an error".into(),
+        }]
+    }
+
+    fn outputs(&self, _: &Module) -> usize {
+        1
+    }
+
+    fn infer(&self, module: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem> {
+        self.check(module)?;
+        Call::inline(self.function).infer(module, operands)
+    }
+
+    fn run(&self, module: &Module, operands: &[Value]) -> Result<Vec<Value>, Problem> {
+        Call::inline(self.function).run(module, operands)
+    }
+
+    fn jvp(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Atom],
+        dx: &[Option<Atom>],
+    ) -> Result<Dual, Problem> {
+        self.derivative(cx, Along::Jvp, x, dx)
+    }
+
+    fn linearize(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Atom],
+        dx: &[Option<Atom>],
+    ) -> Result<Dual, Problem> {
+        self.derivative(cx, Along::Linearize, x, dx)
+    }
+
+    /// Linear in one direction, the others fixed.
+    fn is_linear(&self, _: &Module, operands: &[Linearity]) -> bool {
+        let (known, directions) = operands.split_at(self.directions().min(operands.len()));
+        let count = |of: Linearity| directions.iter().filter(|given| **given == of).count();
+        let (linear, zero) = (count(Linearity::Linear), count(Linearity::Zero));
+        !known.contains(&Linearity::Linear) && linear <= 1 && linear + zero > 0
+    }
+
+    fn transpose(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Arg],
+        ct: &[Option<Atom>],
+        into: &mut Cotangents,
+    ) -> Result<(), Problem> {
+        let b = cx.b;
+        let Some(i) = x.iter().position(|x| matches!(x, Arg::Linear(_))) else { return Ok(()) };
+        let types = b.with_module(|m| m.function(self.function).result_types());
+        let op = self.transposed(cx, i)?;
+        let mut args: Vec<Atom> = x.iter().filter_map(Arg::known).collect();
+        args.extend(ct.iter().zip(&types).map(|(ct, ty)| instantiate(b, *ct, ty)));
+        into.add(b, i, b.emit1(op, &args));
+        Ok(())
+    }
+
+    fn batch(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        size: usize,
+        x: &[Atom],
+        batched: &[bool],
+    ) -> Result<Batched, Problem> {
+        let wanted = [BatchRequest::Batched];
+        let of =
+            cx.ask(|regions, m| regions.batch(m, self.function, size, batched, &wanted))?.function;
+        let jvp = match self.jvp {
+            Some(jvp) => Some(cx.ask(|regions, m| {
+                // Branches that some members take mask tangents as tangents, so those are told apart before.
+                let linear: Vec<bool> = (0..=x.len()).map(|i| i == x.len()).collect();
+                let jvp = separated(regions, m, jvp, &linear, 0).unwrap_or(jvp);
+                let mask = [batched, &[batched[self.constants]]].concat();
+                regions.batch(m, jvp, size, &mask, &wanted)
+            })?),
+            None => None,
+        };
+        let op = MultilinearCall {
+            function: of,
+            jvp: jvp.map(|of| of.function),
+            constants: self.constants,
+        };
+        Ok(Batched { y: cx.b.emit(op, x), batched: [true].into_iter().collect() })
+    }
+
+    fn regions(&self) -> RegionList {
+        let rule = self.jvp.map(|f| Role::Rule.of(f));
+        std::iter::once(Role::Ruled.of(self.function)).chain(rule).collect()
+    }
+
+    fn with_regions(&self, functions: &[FuncId]) -> Op {
+        let mut next = functions.iter().copied();
+        let function = next.next().unwrap_or(self.function);
+        let jvp = self.jvp.and_then(|_| next.next());
+        MultilinearCall { function, jvp, constants: self.constants }.into()
+    }
+
+    fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
+        Ok(Prune::Whole)
+    }
+
+    fn lower(&self, _: &Module, _: &[Operand<'_>]) -> Lowering {
+        Lowering::Call(self.function)
+    }
+
+    fn effects(&self, module: &Module) -> Effects {
+        module.effects(self.function)
+    }
+
+    fn rewrites() -> Vec<Rewrite> {
+        Vec::new()
+    }
+
+    fn samples(module: &mut Module) -> Vec<Sample> {
+        samples::all(module)
+    }
+}
+
+/// `(c, a, x, y) -> c sin(a) x y`, with as many directions as are asked for.
+mod samples {
+    use super::*;
+    use crate::lang::types::Dtype;
+
+    pub(super) fn all(module: &mut Module) -> Vec<Sample> {
+        let ty = Type::array(Dtype::F64, &[2]);
+        let operands = [[1.5, -2.0], [0.5, 0.75], [2.0, -1.0], [0.25, 3.0]].map(Tensor::from);
+        let mut all = Vec::new();
+        for directions in 0..=2 {
+            let types = vec![ty.clone(); directions + 3];
+            let product = |b: &crate::lang::builder::Builder<'_>, of: Scalar, args: &[Atom]| {
+                let first = b.emit1(Scalar::Mul, &[args[0], b.emit1(of, &[args[1]])]);
+                args[2..].iter().fold(first, |y, x| b.emit1(Scalar::Mul, &[y, *x]))
+            };
+            let of = types[..directions + 2].to_vec();
+            let f = function(module, "wave", [&of, &[]], |b, args, _| {
+                vec![product(b, Scalar::Sin, args)]
+            });
+            let jvp = function(module, "wave.jvp", [&types, &[]], |b, args, _| {
+                vec![product(b, Scalar::Cos, args)]
+            });
+            if let (Ok(function), Ok(jvp)) = (f, jvp) {
+                let op = MultilinearCall { function, jvp: Some(jvp), constants: 1 };
+                all.push(Sample::smooth(op, operands[..directions + 2].to_vec()));
+            }
+        }
+        all
+    }
+}

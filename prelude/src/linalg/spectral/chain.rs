@@ -1,0 +1,85 @@
+//! Links of a chain of derivatives: a value at a matrix, or its derivative along directions, with the rule for the next one.
+
+use crate::Var;
+use crate::control::Shared;
+use crate::prng::unmarked;
+use crate::staging::{handles, stage, vars};
+use tapeloom_ir::prim::MultilinearCall;
+use tapeloom_ir::trace::{self, Diagnostic};
+use tapeloom_ir::{FuncId, Loc, Module};
+
+/// From constants and directions to the value, which is linear in each direction.
+pub(super) type Value<'a> = dyn Fn(&[Var], &[Var]) -> Var + 'a;
+
+/// From constants, the matrix, directions and one direction more to the derivative along that.
+pub(super) type Rule<'a> = dyn Fn(&[Var], Var, &[Var], Var) -> Var + 'a;
+
+/// Where the links of a chain stand.
+#[derive(Clone, Copy)]
+pub(super) struct Point<'a> {
+    /// The name of the public function, for messages.
+    pub(super) name: &'static str,
+    pub(super) at: Loc,
+    /// Arrays without a derivative, of which values are computed: factors of the matrix.
+    pub(super) constants: &'a [Var],
+    /// The matrix, of which derivatives are.
+    pub(super) a: Var,
+}
+
+impl Point<'_> {
+    /// The value along `directions`. Its derivative with respect to the matrix is the rule's, and an error without a rule; other
+    /// derivatives are those of the closure `value`, as far as it captures anything.
+    pub(super) fn link(
+        self,
+        directions: &[Var],
+        value: &Value<'_>,
+        rule: Option<&Rule<'_>>,
+    ) -> Var {
+        let Point { name, at, constants, a } = self;
+        let split = constants.len();
+        let own = [constants, &[a], directions].concat();
+        let value = |x: Vec<Var>| value(&x[..split], &x[split + 1..]);
+        let (value, ..) = unmarked(|| stage::<Vec<Var>, Var>(name, at, &value, own.clone()));
+        let results = value.result_types();
+        let rule = rule.map(|rule| {
+            let rule = |mut x: Vec<Var>| match x.pop() {
+                Some(da) => rule(&x[..split], x[split], &x[split + 1..], da),
+                None => a,
+            };
+            let more = [&own[..], &[a]].concat();
+            unmarked(|| stage::<Vec<Var>, Var>(name, at, &rule, more)).0
+        });
+        let taken: Vec<_> = std::iter::once(&value).chain(&rule).map(|f| f.taken()).collect();
+        let shared = Shared::of(&taken, at);
+        let whole = |m: &mut Module| {
+            let mut led = |f: Option<FuncId>, args: usize, i: usize| match f {
+                Some(f) => shared.led(m, f, args, i).map(Some),
+                None => Ok(None),
+            };
+            let function = led(value.function(), own.len(), 0)?;
+            let jvp = match &rule {
+                Some(rule) => led(rule.function(), own.len() + 1, 1)?.map(Some),
+                None => Some(None),
+            };
+            let constants = shared.captures.len() + split;
+            Ok(function.zip(jvp).map(|(function, jvp)| MultilinearCall {
+                function,
+                jvp,
+                constants,
+            }))
+        };
+        let poison = || value.poison(&results);
+        let made = match trace::with_module(whole) {
+            Some(Ok(Some(op))) => {
+                let operands = [&shared.captures[..], &handles(&own)].concat();
+                vars(&trace::bind(op, &operands, at))
+            }
+            Some(Err(problem)) => {
+                value.report(Diagnostic::new(problem, at));
+                poison()
+            }
+            Some(Ok(None)) | None => poison(),
+        };
+        made.first().copied().unwrap_or_else(|| Var::poison(a.ty(at), at))
+    }
+}
