@@ -14,8 +14,8 @@
 //! ```
 //!
 //! No scale on which `f` varies is known. So both forms are computed, with an estimate of the error of each: that of the quotient by
-//! rounding, that of the polynomial by its last coefficients. The smaller one decides. A function with a kink between two
-//! eigenvalues has coefficients that do not become small, and so has the quotient.
+//! rounding, that of the polynomial by its last coefficients. The smaller one decides, as long as both agree as far as rounding
+//! lets them. So a function with a kink between two eigenvalues has the quotient.
 //!
 //! Arguments are sorted first, so that the quotient is over the largest gap (N. Higham, *Functions of Matrices* (2008), B.16; the
 //! tables of eigenvalues are ascending, so their indices are sorted).
@@ -84,8 +84,12 @@ impl Scalar<'_> {
                     let moved = (low.abs() + high.abs()) * all.of_pair(polynomial.size);
                     (first.abs() + last.abs() + moved) * epsilon(w.dtype()) / divisor.abs()
                 };
+                // Second derivatives on both sides of a kink say nothing of it: their polynomial is right only if it is within
+                // the error of the quotient, of which the differences below have their share.
+                let off = (near - quotient).stop_gradient().abs();
+                let agree = off.le(rounding / epsilon(w.dtype()).sqrt());
                 // Of equal arguments there is no quotient, whatever the polynomial is.
-                let is_near = !apart | all.of_pair(polynomial.error).le(rounding);
+                let is_near = !apart | (all.of_pair(polynomial.error).le(rounding) & agree);
                 select(is_near, near, quotient)
             }
         }

@@ -43,7 +43,7 @@ const CLOSED: f64 = 64.0;
 ///
 /// `A` is the symmetric part of `a`, as in [`eigh`](super::eigh). Derivatives of up to three orders are right at all eigenvalues, also
 /// at those that are equal or differ by rounding only. `f` is applied to arrays of several shapes; whatever it
-/// captures should have one element, and has derivatives, too. A derivative is as accurate as that of `f`: to
+/// captures should have one element, and has derivatives, too. It may have a kink between eigenvalues. A derivative is as accurate as that of `f`: to
 /// some rounding errors at first order, with two or three digits less at second and third order where eigenvalues are
 /// near one another. The value costs `eigh` and a product, a first derivative two products more, a second and third one `n³` and
 /// `n⁴` elements.
