@@ -133,6 +133,8 @@ enum Needs {
     Least,
     /// None, but the inverse.
     Inverse,
+    /// None: derivatives are right at every spectrum.
+    Nothing,
 }
 
 /// What is differentiated.
@@ -251,6 +253,7 @@ fn exists(case: &Case, member: &Member, order: usize) -> bool {
     let beyond = member.a.len() != member.a[0].len();
     let all = (0..s.len()).all(|i| apart(i) && !(beyond && s[i].abs() < 1e-6));
     match case.needs {
+        Needs::Nothing => true,
         Needs::Values => order == 1 || all,
         Needs::Inverse => s.iter().all(|x| x.abs() > 1e-6),
         Needs::Vectors => all,
@@ -438,6 +441,38 @@ const SYMMETRIC: &[Case] = &[
         loss: |a, _| linalg::eigvalsh(a).index(a.shape()[0] - 1),
         f: TOP_ITSELF,
         block: None,
+        needs: Needs::Top,
+    },
+];
+
+/// Functions with rules of their own.
+const FUNCTIONS: &[Case] = &[
+    Case {
+        name: "matrix_function of exp",
+        loss: |a, x| weighed(linalg::matrix_function(a, |w: Var| w.exp()), x),
+        f: EXP,
+        block: Some([0, 0]),
+        needs: Needs::Nothing,
+    },
+    Case {
+        name: "matrix_function of a square",
+        loss: |a, x| weighed(linalg::matrix_function(a, |w: Var| w * w), x),
+        f: SQUARE,
+        block: Some([0, 0]),
+        needs: Needs::Nothing,
+    },
+    Case {
+        name: "spectral_sum",
+        loss: |a, _| linalg::spectral_sum(a, |w: Var| w * w),
+        f: SQUARE,
+        block: None,
+        needs: Needs::Nothing,
+    },
+    Case {
+        name: "spectral_projector",
+        loss: |a, x| weighed(linalg::spectral_projector(-a, 1), x),
+        f: TOP,
+        block: Some([0, 0]),
         needs: Needs::Top,
     },
 ];
@@ -637,6 +672,24 @@ const REGULAR: &[Case] = &[
     },
 ];
 
+/// Functions with rules of their own, that have no derivative at singular matrices.
+const POLAR: &[Case] = &[
+    Case {
+        name: "polar",
+        loss: |a, x| weighed(linalg::polar(a).0, x),
+        f: SIGN,
+        block: Some([0, 1]),
+        needs: Needs::Nothing,
+    },
+    Case {
+        name: "the nuclear norm",
+        loss: |a, _| linalg::matrix_norm(a, MatrixNorm::Nuclear),
+        f: SIZE,
+        block: None,
+        needs: Needs::Nothing,
+    },
+];
+
 const SINGULAR_VALUES: &[&[f64]] = &[
     &[3.0, 1.25, 0.5],
     &[3.0, 1.0, 1.0],
@@ -657,6 +710,16 @@ fn slopes_of_eigenvalues_and_vectors_are_right_or_nan() {
 #[test]
 fn curvatures_of_eigenvalues_and_vectors_are_right_or_nan() {
     check(2, SYMMETRIC, &symmetric(5, EIGENVALUES), Dtype::F64);
+}
+
+#[test]
+fn functions_with_rules_of_their_own_are_right() {
+    for order in [1, 2] {
+        check(order, FUNCTIONS, &symmetric(5, EIGENVALUES), Dtype::F64);
+        for (m, n) in [(3, 3), (4, 3), (3, 5)] {
+            check(order, POLAR, &general(m, n, &SINGULAR_VALUES[..5]), Dtype::F64);
+        }
+    }
 }
 
 #[test]
