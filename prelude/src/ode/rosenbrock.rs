@@ -48,10 +48,12 @@ impl Rosenbrock {
         let (t, h) = (t.convert(dtype), h.convert(dtype));
         let flat = |(t, y): (Var, Var)| ravel(&f(t.convert(of_time), &tree(y))).0;
         let (by_time, jacobian) = jacfwd(flat)((t, y));
-        // The inverse of the shortest steps is no number: their equations are those of h times both sides.
-        let short = h.abs().lt(if dtype == Dtype::F32 { 1e-30 } else { 1e-290 });
-        let (side, over) = (select(short, h, 1.0), select(short, 1.0, h));
-        let matrix = eye(y.len(), dtype) / (over * self.gamma) - side * jacobian;
+        // The inverse of the shortest steps is no number. Such a step is one of Euler's method, to the last digit.
+        let least = if dtype == Dtype::F32 { 1e-30 } else { 1e-290 };
+        let short = h.abs().lt(least);
+        let euler = y + h * first;
+        let h = select(short, select(h.lt(0.0), h.full_like(-least), h.full_like(least)), h);
+        let matrix = eye(y.len(), dtype) / (h * self.gamma) - jacobian;
         let factors = lu_factor(matrix.stop_gradient());
 
         let mut u: Vec<Var> = Vec::new();
@@ -60,13 +62,14 @@ impl Rosenbrock {
             inside = total(y, a, &u);
             let slope = if i == 0 { first } else { flat((t + h * self.alpha[i], inside)) };
             let none = y.zeros_like();
-            let right =
-                side * slope + total(none, c, &u) / over + side * by_time * (h * self.time[i]);
+            let right = slope + total(none, c, &u) / h + by_time * (h * self.time[i]);
             u.push(solve_factored(matrix, factors, right));
         }
         let error = u.last().copied().unwrap_or(y);
-        let next = inside + error;
-        let [d1, d2, d3] = self.dense.map(|weights| total(y.zeros_like(), weights, &u));
+        let next = select(short, euler, inside + error);
+        let error = select(short, 0.0, error);
+        let [d1, d2, d3] =
+            self.dense.map(|weights| select(short, 0.0, total(y.zeros_like(), weights, &u)));
         // d₂ + θ d₃ = d₂ + d₃ - (1-θ) d₃
         let terms = [d1, d2 + d3, -d3].map(&tree).to_vec();
         (StepEnd { y: tree(next), slope: tree(flat((t + h, next))), terms }, tree(error))

@@ -153,7 +153,7 @@ pub(super) fn positive_root(x: Var) -> Var {
 
 /// |p| / |u|, and 1 where one of them is 0.
 fn ratio(p: Var, u: Var) -> Var {
-    let [p, u] = [p, u].map(|x| Length::of(vec![x], x.dtype(), caller()));
+    let [p, u] = [p, u].map(|x| Length::of(&[x], x.dtype(), caller()));
     let none = p.squares.eq(0.0) | u.squares.eq(0.0);
     let [p_root, u_root] = [p.squares, u.squares].map(|x| select(none, 1.0, x).sqrt());
     select(none, 1.0, p_root / u_root * (u.by / p.by))

@@ -229,7 +229,7 @@ pub fn global_norm<A: Tree<Var>>(tree: &A) -> Var {
     let at = caller();
     match common_dtype("global_norm", Flat::of(tree), at) {
         Ok((dtype, leaves)) => {
-            on_behalf("global_norm", at, || Length::of(leaves, dtype, at).norm())
+            on_behalf("global_norm", at, || Length::of(&leaves, dtype, at).norm())
         }
         Err(poison) => poison,
     }
@@ -245,24 +245,34 @@ pub(crate) struct Length {
 
 impl Length {
     /// Of all elements of some floats of that dtype.
-    pub(crate) fn of(leaves: Vec<Var>, dtype: Dtype, at: Loc) -> Length {
-        let most = |x: &Var| (x.size() > 0).then(|| x.abs().max().stop_gradient());
-        let most = leaves.iter().filter_map(most).reduce(|x, y| x.maximum(y));
-        let one = Var::literal(Literal::of(dtype, 1.0), at);
-        let by = most.map_or(one, |most| {
-            // Squares of a trillion elements between these have a sum, to the last digit.
-            let (least, largest) =
-                if dtype == Dtype::F32 { (1e-13, 1e13) } else { (1e-140, 1e140) };
-            let usual = most.gt(least) & most.lt(largest);
-            // The inverse of the largest element, as far as both are normal numbers.
-            let end = if dtype == Dtype::F32 { 1e36 } else { 1e300 };
-            select(usual | most.eq(0.0), 1.0, (1.0 / most).clamp(1.0 / end, end))
-        });
-        let squares = leaves.into_iter().map(|x| {
-            let x = x * by;
-            emit(Scalar::Mul, &[x, x], at)
-        });
-        Length { squares: sum(dtype, squares.collect(), at), by }
+    ///
+    /// Three sums in one walk over the elements, of which one holds: as they are, of elements made small, and of elements
+    /// made large (Blue's accumulators). A scale by the largest element would be a walk of its own.
+    pub(crate) fn of(leaves: &[Var], dtype: Dtype, at: Loc) -> Length {
+        // Powers of two, which round nothing; the least sum to the last digits, and more than an element of a smaller one.
+        let (down, up, least, bound) = match dtype {
+            Dtype::F32 => (-80, 100, 1e-30, 1e-12),
+            _ => (-600, 600, 1e-290, 1e-130),
+        };
+        let squares = |power: i32| {
+            let by = Var::literal(Literal::of(dtype, 2f64.powi(power)), at);
+            let square = |x: &Var| {
+                let x = match power {
+                    0 => *x,
+                    // Derivatives of the sum that does not hold are 0, and finite numbers times 0.
+                    1.. => select(x.abs().lt(bound), *x, x.zeros_like()) * by,
+                    _ => *x * by,
+                };
+                emit(Scalar::Mul, &[x, x], at)
+            };
+            (sum(dtype, leaves.iter().map(square).collect(), at), by)
+        };
+        let [(small, down), (usual, one), (large, up)] = [down, 0, up].map(squares);
+        // What is no number stays as it is, and the sum of zeros.
+        let over = usual.is_infinite();
+        let under = usual.lt(least);
+        let pick = |usual, small, large| select(over, small, select(under, large, usual));
+        Length { squares: pick(usual, small, large), by: pick(one, down, up) }
     }
 
     /// The norm.
@@ -292,7 +302,7 @@ pub fn clip_by_global_norm<A: Tree<Var>>(tree: &A, max: impl IntoVar) -> A {
             Ok(all) => all,
             Err(poison) => return [poison; 3],
         };
-        let Length { squares, by } = Length::of(leaves, dtype, at);
+        let Length { squares, by } = Length::of(&leaves, dtype, at);
         let max = max.beside(squares, at);
         // A root has no derivative at 0, where nothing is clipped.
         let some = squares.gt(0.0);
