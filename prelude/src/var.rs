@@ -24,6 +24,8 @@
 use crate::dtype::describe;
 use std::cell::Cell;
 use std::fmt;
+use std::thread::LocalKey;
+use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::trace::{self, Handle};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem, Shape, Tensor, Type};
 
@@ -118,6 +120,11 @@ impl Var {
     /// A constant. Constants have no place in a trace and can be made anywhere.
     pub(crate) fn literal(literal: Literal, at: Loc) -> Var {
         Var::new(Handle::literal(literal, at))
+    }
+
+    /// The value of a number that is known while the program is traced.
+    pub(crate) fn known(self) -> Option<f64> {
+        self.handle.as_literal().map(|l| l.to_f64())
     }
 
     /// What a wrong operation gives.
@@ -295,35 +302,52 @@ fn misfit(number: &str, dtype: Dtype, at: Loc) -> Var {
 thread_local! {
     /// The user's line while a composed operation runs.
     static LINE: Cell<Loc> = const { Cell::new(None) };
+    /// The user's line while code runs that may be the library's or the user's.
+    static OUTER: Cell<Loc> = const { Cell::new(None) };
 }
 
 /// The line of the user: the caller of the function marked `#[track_caller]` that calls this, or of
 /// the composed operation that is under way.
 #[track_caller]
 pub(crate) fn caller() -> Loc {
-    LINE.get().or(Some(std::panic::Location::caller()))
+    let here = std::panic::Location::caller();
+    LINE.get().or_else(|| OUTER.get().filter(|_| is_own(here))).or(Some(here))
+}
+
+/// Whether a line is one of this library.
+fn is_own(at: &std::panic::Location<'_>) -> bool {
+    let folder = file!().strip_suffix("var.rs").unwrap_or(file!());
+    at.file().starts_with(folder)
 }
 
 /// Runs a composed operation, written in terms of `Var`'s own methods, on behalf of the user's line.
 /// What goes wrong inside is said to happen in `name`. `body` calls the user's code through
 /// [`users_code`] only.
 pub(crate) fn on_behalf<T>(name: &'static str, at: Loc, body: impl FnOnce() -> T) -> T {
-    with_line(at, || trace::within(name, body))
+    let at = if planted(Fault::LibraryPlace) { None } else { at };
+    restored(&LINE, at, || trace::within(name, body))
+}
+
+/// Runs code that may be the library's or the user's, as that of a trait is which both implement: a line of the library
+/// counts as the given one, and the user's lines are their own.
+pub(crate) fn for_either<T>(at: Loc, body: impl FnOnce() -> T) -> T {
+    restored(&OUTER, at, body)
 }
 
 /// Runs a closure of the user in the midst of a composed operation: its own lines count there.
 pub(crate) fn users_code<T>(body: impl FnOnce() -> T) -> T {
-    with_line(None, || trace::outside(body))
+    restored(&LINE, None, || trace::outside(body))
 }
 
-fn with_line<T>(line: Loc, body: impl FnOnce() -> T) -> T {
+/// Runs `body` with another line there.
+fn restored<T>(place: &'static LocalKey<Cell<Loc>>, line: Loc, body: impl FnOnce() -> T) -> T {
     /// Restores the line also where the body panics.
-    struct Restore(Loc);
+    struct Restore(&'static LocalKey<Cell<Loc>>, Loc);
     impl Drop for Restore {
         fn drop(&mut self) {
-            LINE.set(self.0);
+            self.0.set(self.1);
         }
     }
-    let _restore = Restore(LINE.replace(line));
+    let _restore = Restore(place, place.replace(line));
     body()
 }

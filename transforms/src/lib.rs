@@ -37,4 +37,4 @@ pub use pipeline::{
     BEFORE_ACCELERATOR, BEFORE_BUDGET, BEFORE_CODE, BEFORE_RELAXED_CODE, BEFORE_REVERSE, List,
     PASSES, Step, by_name, changes,
 };
-pub use vjp::{VjpOf, vjp};
+pub use vjp::{VjpOf, vjp, vjp_within};

@@ -8,7 +8,8 @@
 //! ```
 
 use tapeloom_ir::lang::query::{Residual, TransposeOf};
-use tapeloom_ir::{Builder, Draft, FuncId, Module, Problem};
+use tapeloom_ir::prim::Op;
+use tapeloom_ir::{Builder, Draft, FuncId, Kind, Module, Policy, Problem};
 
 /// A function's reverse derivative.
 #[derive(Clone, Debug)]
@@ -57,6 +58,34 @@ pub fn vjp(module: &mut Module, f: FuncId, active: &[bool]) -> Result<VjpOf, Pro
     };
     of.function = compose(module, f, &of)?;
     Ok(of)
+}
+
+/// [`vjp`] of a function inside of a checkpoint whose policy is a budget. If a loop of unknown length keeps records of its
+/// iterations, no plan for the derivative of the derivative meets a budget: loops there read and write records of any length.
+/// Then the function itself gets the budget.
+///
+/// # Errors
+/// Those of [`vjp`].
+pub fn vjp_within(
+    module: &mut Module,
+    f: FuncId,
+    active: &[bool],
+    policy: &Policy,
+) -> Result<VjpOf, Problem> {
+    let whole = vjp(module, f, active)?;
+    if module.function(whole.fwd).result_types().iter().all(|ty| ty.as_array().is_some()) {
+        return Ok(whole);
+    }
+    let of = module.get(f);
+    let mut draft = Draft::new(of.name.clone());
+    let x: Vec<_> = of.param_types().into_iter().map(|ty| draft.param(ty)).collect();
+    let y = Builder::new(module, &mut draft).emit(Op::checkpoint(f, policy.clone()), &x);
+    let within = draft.finish(module, y.to_vec())?;
+    match vjp(module, within, active) {
+        // The derivative of the derivative reports that no plan meets the budget.
+        Err(problem) if problem.kind == Kind::Budget => Ok(whole),
+        found => found,
+    }
 }
 
 /// `(x, ct) -> let y = fwd x in (y, bwd residuals ct)`

@@ -128,6 +128,8 @@ faults! {
     CroppedSide = "cropped-side", "a convolution without the cotangent of its padding loses places at the other end", "laws::convolutions";
     ZeroOverZero = "zero-over-zero", "derivatives of eigenvectors take 0 by the difference of equal values for 0", "laws::spectra";
     GapOfRounding = "gap-of-rounding", "derivatives of eigenvectors divide by differences that are rounding errors", "laws::spectra";
+    LibraryPlace = "library-place", "what goes wrong in an operation that is composed of others is said to happen in the library", "it::places";
+    ZeroTangent = "zero-tangent", "a rule of the user's own is given zeros for the tangents and cotangents that are absent", "programs::custom_rules";
     Granule = "granule", "a layer of the simulated accelerator begins in the middle of a record", "study::accelerator";
 }
 

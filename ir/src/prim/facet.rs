@@ -63,7 +63,7 @@ impl Op {
             Op::Gather(of) => Facet::Box(of),
             Op::Scatter(of) => Facet::Box(of),
             Op::Eigh(_) | Op::Svd(_) | Op::Eig(_) => Facet::ByColumns,
-            Op::StopGradient(_) => Facet::Constant,
+            Op::StopGradient(_) | Op::Dropped(_) => Facet::Constant,
             Op::Barrier(of) => Facet::Barrier(of),
             Op::Call(of) => Facet::Call(of),
             Op::Loop(of) => Facet::Loop(of),

@@ -38,6 +38,7 @@ pub use array::concatenate::Concatenate;
 pub use array::cumulate::{Cumulate, Cumulation};
 pub use array::diagonal::Diagonal;
 pub use array::dot::Dot;
+pub use array::dropped::Dropped;
 pub use array::dynamic_slice::DynamicSlice;
 pub use array::dynamic_update_slice::DynamicUpdateSlice;
 pub use array::gather::Gather;
@@ -267,7 +268,7 @@ primitives! {
         Gather, Scatter,
         Cholesky, TriangularSolve, TridiagonalSolve,
         Fft, Rfft, Irfft,
-        StopGradient, Barrier;
+        StopGradient, Dropped, Barrier;
     views:
         Pad, Window;
     decompositions:

@@ -36,6 +36,8 @@ pub(super) struct Along {
     dilation: usize,
     input_dilation: usize,
     low: i64,
+    /// How many elements the axis has, and how many windows.
+    elements: usize,
     extent: usize,
 }
 
@@ -56,6 +58,10 @@ impl Steps {
     /// array that a convolution with these steps reads.
     pub(super) fn transposed(&self, along: &[Along]) -> Steps {
         let pair = |a: &Along| {
+            // No element: no window, however small the kernel is.
+            if a.elements == 0 {
+                return (0, -1);
+            }
             let (k, s) = ((a.size as i64 - 1) * a.dilation as i64 + 1, a.stride as i64);
             let (all, low) = match self.padding {
                 Padding::Same | Padding::SameLower if s > k - 1 => (k + s - 2, k - 1),
@@ -122,6 +128,7 @@ impl Steps {
                         dilation: dilation[i],
                         input_dilation: input_dilation[i],
                         low,
+                        elements: extents[i],
                         extent,
                     })
                 }

@@ -4,7 +4,7 @@ use super::geometry::{Along, Windows, view};
 use crate::Var;
 use crate::control::scan;
 use crate::ops::{emit, position, resolve_axes, wrong};
-use crate::var::{caller, on_behalf};
+use crate::var::{caller, on_behalf, users_code};
 use tapeloom_ir::prim::{Reduce, Reducer};
 use tapeloom_ir::{Dtype, Kind, Literal, Loc, Problem};
 
@@ -145,6 +145,10 @@ pub fn avg_pool(x: Var, windows: Windows) -> Var {
 #[track_caller]
 pub fn reduce_window(x: Var, windows: Windows, init: f64, f: impl Fn(Var, Var) -> Var) -> Var {
     let at = caller();
+    on_behalf("reduce_window", at, || folded(x, windows, init, &f, at))
+}
+
+fn folded(x: Var, windows: Windows, init: f64, f: &dyn Fn(Var, Var) -> Var, at: Loc) -> Var {
     let places = windows.sizes.iter().fold(1usize, |all, n| all.saturating_mul(*n));
     let fill = |dtype| Literal::of(dtype, init);
     let view = over("reduce_window", x, windows, fill, |y, rank| {
@@ -158,7 +162,7 @@ pub fn reduce_window(x: Var, windows: Windows, init: f64, f: impl Fn(Var, Var) -
         Var::literal(fill(view.ty(at).dtype), at).broadcast_to(&shape[shape.len().min(1)..])
     };
     let f = |folded: Var, x: Var| {
-        let (y, want) = (f(folded, x), folded.ty(at));
+        let (y, want) = (users_code(|| f(folded, x)), folded.ty(at));
         let got = y.ty(at);
         if got == want {
             return y;

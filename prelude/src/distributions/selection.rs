@@ -31,7 +31,8 @@ pub fn choice_without_replacement(key: Var, x: Var, n: usize) -> Var {
 }
 
 /// Parts of an array along axis 0, each drawn anew with probabilities proportional to `weights`, which
-/// are not negative: the extents of `shape`, then those of a part.
+/// are not negative: the extents of `shape`, then those of a part. Where a weight is negative or nan, or all are 0, floats
+/// are nan, and integers and truth values those of any part.
 ///
 /// Errors: `shape` if there is nothing to choose from, or not one weight a part; `dtype` unless the weights
 /// are floats; `dtype` or `shape` if the key is none.
@@ -53,13 +54,14 @@ pub fn weighted_choice(key: Var, x: Var, weights: Var, shape: impl Into<Shape>) 
             let sums = with_a_sum(weights.stop_gradient()).cumsum(0);
             let u = 1.0 - uniform(key, shape, weights.dtype());
             let place = sums.searchsorted(sums.index(-1) * u);
-            x.index(place.minimum(all as i64 - 1))
+            chosen(x.index(place.minimum(all as i64 - 1)), weights)
         }),
     }
 }
 
 /// `n` different parts of an array along axis 0, each next one chosen from those that are left with
-/// probabilities proportional to `weights`.
+/// probabilities proportional to `weights`. Parts of weight 0 come last. Weights that are no distribution give what they
+/// give in [`weighted_choice`].
 ///
 /// Errors: `shape` if there are fewer than n parts, or not one weight a part; `dtype` unless the weights
 /// are floats; `dtype` or `shape` if the key is none.
@@ -84,7 +86,7 @@ pub fn weighted_choice_without_replacement(key: Var, x: Var, weights: Var, n: us
         Ok(all) => on_behalf(name, at, || {
             let logs = weights.stop_gradient().ln();
             let (_, places) = (gumbel(key, [all], weights.dtype()) + logs).top_k(n);
-            x.take(places, 0)
+            chosen(x.take(places, 0), weights)
         }),
     }
 }
@@ -95,6 +97,16 @@ fn with_a_sum(weights: Var) -> Var {
     let most = weights.max();
     let usual = most.gt(least) & most.lt(largest(weights.dtype()) / weights.size().max(1) as f64);
     weights / select(usual | most.eq(0.0), 1.0, most)
+}
+
+/// The chosen parts `y`, if they are floats: nan where the weights are those of no distribution.
+fn chosen(y: Var, weights: Var) -> Var {
+    let weights = weights.stop_gradient();
+    if !y.dtype().is_float() {
+        return y;
+    }
+    let right = weights.ge(0.0).all() & weights.gt(0.0).any();
+    select(right, y, f64::NAN)
 }
 
 /// How many parts there are, if there are enough and one weight for each.

@@ -28,12 +28,13 @@ use crate::Var;
 use crate::control::{Shared, while_loop};
 use crate::ops::functions::select;
 use crate::prng::unmarked;
-use crate::staging::{Staged, handles, rebuild, stage, stage_solver, vars};
+use crate::staging::{Side, Staged, handles, rebuild, require_floats, stage, stage_solver, vars};
 use crate::transform::{jvp, linear_transpose, vjp};
-use crate::tree::{Form, Tree, flatten, ravel, tree_map, tree_map2};
+use crate::tree::{Flat, Form, Tree, flatten, ravel, tree_map, tree_map2};
 use crate::var::caller;
+use std::cell::Cell;
 use tapeloom_ir::prim::{LinearSolve, Op, Root};
-use tapeloom_ir::trace::{self, Diagnostic};
+use tapeloom_ir::trace::{self, Context, Diagnostic};
 use tapeloom_ir::{ArrayType, Dtype, FuncId, Kind, Literal, Loc, Module, Problem};
 
 /// The solution `x` of `A x = b`, where `matvec` is `x ↦ A x` and `solve` gives it: `(A, b) -> x`.
@@ -71,6 +72,10 @@ fn solve_either_way<B: Tree<Var>>(
     b: B,
     solve: &Solver<'_, B>,
 ) -> B {
+    let b = match floats("custom_linear_solve", at, b) {
+        Ok(b) => b,
+        Err(poison) => return poison,
+    };
     let forward = |b: B| solve(matvec, b);
     let transposed = |c: B| solve(&linear_transpose(matvec, copy(&c)), c);
     linear_system("custom_linear_solve", at, matvec, b, &forward, &transposed)
@@ -142,7 +147,11 @@ pub fn custom_root<X: Tree<Var>>(
     solve: impl Fn(&dyn Fn(X) -> X, X) -> X,
     tangent_solve: impl Fn(&dyn Fn(X) -> X, X) -> X,
 ) -> X {
-    root("custom_root", caller(), &f, init, &solve, &tangent_solve)
+    let at = caller();
+    match floats("custom_root", at, init) {
+        Ok(init) => root("custom_root", at, &f, init, &solve, &tangent_solve),
+        Err(poison) => poison,
+    }
 }
 
 /// The `x` with `g(x) = x` that `x ← g(x)` comes to from `init`, for a contraction `g`.
@@ -168,6 +177,26 @@ pub fn fixed_point<X: Tree<Var>>(g: impl Fn(X) -> X, init: X) -> X {
 }
 
 fn fixed<X: Tree<Var>>(g: &dyn Fn(X) -> X, init: X, at: Loc) -> X {
+    let init =
+        match floats("fixed_point", at, init).and_then(|x| of_one_dtype("fixed_point", at, x)) {
+            Ok(init) => init,
+            Err(poison) => return poison,
+        };
+    let (structure, leaves) = flatten(&init);
+    let types: Vec<ArrayType> = leaves.iter().map(|v| v.ty(at)).collect();
+    let form = Form::of::<X>(&structure);
+    // The function is traced several times, and an error is reported once.
+    let reported = Cell::new(false);
+    let g = &|x: X| {
+        let y = g(x);
+        let found = Flat::of(&y);
+        let Some(problem) = changed(&form, &types, &found, at) else { return y };
+        let poisoned = found.leaves.iter().any(|v| trace::is_poison(v.handle, at));
+        if !reported.replace(true) && !poisoned {
+            trace::report(Diagnostic::new(problem, at), None);
+        }
+        rebuild(&structure, types.iter().map(|ty| Var::poison(ty.clone(), at)).collect(), at)
+    };
     let difference = |x: X| tree_map2(|x, y| x - y, &x, &g(copy(&x)));
     let iterate = |_: &dyn Fn(X) -> X, x: X| until_still(g, x, at);
     // A v = b is v = v + b - A v, where v - A v is the Jacobian of g.
@@ -179,6 +208,47 @@ fn fixed<X: Tree<Var>>(g: &dyn Fn(X) -> X, init: X, at: Loc) -> X {
         until_still(&next, copy(&b), at)
     };
     root("fixed_point", at, &difference, init, &iterate, &neumann)
+}
+
+/// What is wrong with what a function of a fixed point gives.
+fn changed(form: &Form, types: &[ArrayType], found: &Flat, at: Loc) -> Option<Problem> {
+    let help =
+        "the function of `fixed_point` gives what it is given: a tree of the same form and types";
+    if found.form != *form {
+        let differ = form.different(&found.form, "it", ["the start", "the function's result"]);
+        let message = format!("`fixed_point` of a function that changes the tree: {differ}");
+        return Some(Problem::new(Kind::Rule, message, help));
+    }
+    let mut leaves = found.leaves.iter().zip(types);
+    let (v, want) = leaves.find(|(v, want)| v.ty(at) != **want)?;
+    let message = format!("`fixed_point` of a function that makes {} of {want}", v.ty(at));
+    Some(Problem::new(Kind::Rule, message, help))
+}
+
+/// The tree, if its leaves are floats; otherwise those that are not are reported, and what stands for a solution.
+fn floats<X: Tree<Var>>(transform: &'static str, at: Loc, x: X) -> Result<X, X> {
+    let (structure, leaves) = flatten(&x);
+    let context = Context { transform, at };
+    match require_floats(context, Side::Argument, &Form::of::<X>(&structure), &leaves) {
+        true => Ok(x),
+        false => Err(spoiled::<X>(&structure, &leaves, at)),
+    }
+}
+
+/// The tree, if its leaves have one dtype; otherwise that is reported, and what stands for a solution.
+fn of_one_dtype<X: Tree<Var>>(transform: &'static str, at: Loc, x: X) -> Result<X, X> {
+    let (structure, leaves) = flatten(&x);
+    let dtypes: Vec<Dtype> = leaves.iter().map(|v| v.ty(at).dtype).collect();
+    let Some(other) = dtypes.iter().find(|dtype| **dtype != dtypes[0]) else { return Ok(x) };
+    let message = format!("`{transform}` of leaves of {} and of {other}", dtypes[0]);
+    let help = format!("convert them to one dtype, as in `x.convert(Dtype::{:?})`", dtypes[0]);
+    trace::report(Diagnostic::new(Problem::new(Kind::Dtype, message, help), at), None);
+    Err(spoiled::<X>(&structure, &leaves, at))
+}
+
+/// What stands for a solution after an error.
+fn spoiled<X: Tree<Var>>(structure: &X::Structure, leaves: &[Var], at: Loc) -> X {
+    rebuild(structure, leaves.iter().map(|v| Var::poison(v.ty(at), at)).collect(), at)
 }
 
 /// The most iterations of a fixed point.

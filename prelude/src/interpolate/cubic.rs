@@ -8,7 +8,7 @@
 //!
 //! and a row at each end says what the end is: one tridiagonal system.
 
-use super::curve::{Curve, given, poison, samples};
+use super::curve::{Curve, checked, given, poison, samples};
 use crate::Var;
 use crate::linalg::tridiagonal_solve;
 use crate::ops::functions::concat;
@@ -26,7 +26,8 @@ pub enum Ends {
     Clamped(Var, Var),
 }
 
-/// The cubic spline through values `y` `[n, ..]` at points `x` `[n]`, which ascend: two continuous derivatives.
+/// The cubic spline through values `y` `[n, ..]` at points `x` `[n]`, which ascend: two continuous derivatives. Where they do
+/// not, or two are equal, its slopes are nan.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -64,7 +65,7 @@ pub fn cubic_spline(x: impl IntoVar, y: impl IntoVar, ends: Ends) -> Curve<Var> 
             Ends::NotAKnot => Rows::NotAKnot,
         };
         let slopes = slopes(x, flat, ends).reshape(y.shape());
-        Curve { points: x, values: y, slopes }
+        Curve { points: x, values: y, slopes: checked(slopes, x) }
     })
 }
 

@@ -1,6 +1,7 @@
 //! A curve of cubics, given by values and slopes at points.
 
 use crate::Var;
+use crate::ops::functions::{constant, select};
 use crate::ops::wrong;
 use crate::var::{IntoVar, caller, on_behalf, pair};
 use tapeloom_derive::Tree;
@@ -92,6 +93,13 @@ pub(super) fn samples(name: &str, x: Var, y: Var, at: Loc) -> Result<(), Problem
             Err(Problem::new(Kind::Shape, message, help))
         }
     }
+}
+
+/// Slopes at points; nan where the points do not ascend.
+pub(super) fn checked(slopes: Var, x: Var) -> Var {
+    let ascending = x.stop_gradient().diff(1, 0).gt(0.0).all();
+    // A factor, so that derivatives are nan, too.
+    slopes * select(ascending, constant(1.0).convert(x.dtype()), f64::NAN)
 }
 
 /// What stands for a curve after an error.

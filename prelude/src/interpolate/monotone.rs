@@ -1,12 +1,12 @@
 //! Monotone cubics.
 
-use super::curve::{Curve, given, poison, samples};
+use super::curve::{Curve, checked, given, poison, samples};
 use crate::Var;
 use crate::ops::functions::{concat, select};
 use crate::var::{IntoVar, caller, on_behalf};
 
 /// The monotone curve through values `y` `[n, ..]` at points `x` `[n]`, which ascend: one continuous derivative, and between
-/// two points it lies between their values.
+/// two points it lies between their values. Where points do not ascend, or two are equal, its slopes are nan.
 ///
 /// The slope at a point is a harmonic mean of those of the polygon beside it, and zero where these have different signs;
 /// where one of them is zero, its derivative is that of one side.
@@ -40,7 +40,7 @@ pub fn pchip(x: impl IntoVar, y: impl IntoVar) -> Curve<Var> {
         shape[0] = n - 1;
         let h = x.diff(1, 0).reshape(shape);
         let polygon = y.diff(1, 0) / h;
-        Curve { points: x, values: y, slopes: slopes(h, polygon) }
+        Curve { points: x, values: y, slopes: checked(slopes(h, polygon), x) }
     })
 }
 

@@ -27,7 +27,7 @@ use tapeloom_ir::Dtype;
 pub(super) struct Integrator {
     pub(super) method: Method,
     pub(super) tolerance: Tolerance,
-    /// Lengths, with or without sign, in the dtype of times.
+    /// Lengths, in the dtype of times.
     pub(super) first_step: Option<Var>,
     pub(super) largest_step: Option<Var>,
     pub(super) max_steps: usize,

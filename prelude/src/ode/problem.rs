@@ -40,6 +40,51 @@ pub(super) fn checked(name: &str, form: &Form, y: &[Var], times: Var, at: Loc) -
     ok
 }
 
+/// Whether a tolerance is one for a state: a number that is not negative, or an array of such numbers of the shape of the
+/// only leaf of the state. What is wrong is reported.
+pub(super) fn tolerance(name: &str, what: &str, given: Var, y: &[Var], at: Loc) -> bool {
+    let ty = given.ty(at);
+    let negative = given.known().is_some_and(|x| x.is_nan() || x < 0.0);
+    let fits = match y {
+        _ if ty.shape.is_empty() => true,
+        [only] => only.ty(at).shape == ty.shape,
+        _ => false,
+    };
+    let (kind, help) = match () {
+        () if !ty.dtype.is_float() => (Kind::Dtype, "give a float"),
+        () if !fits => {
+            (Kind::Shape, "give a number, or for a state of one leaf an array of its shape")
+        }
+        () if negative => (Kind::Arguments, "give a number that is not negative"),
+        () => return true,
+    };
+    refused(Problem::new(kind, misfit(name, what, given, at), help), given, at)
+}
+
+/// Whether the length of a step is a positive number; what is wrong is reported.
+pub(super) fn length(name: &str, what: &str, given: Var, at: Loc) -> bool {
+    let ty = given.ty(at);
+    let (kind, help) = match () {
+        () if !ty.dtype.is_float() => (Kind::Dtype, "give a float"),
+        () if !ty.shape.is_empty() => (Kind::Shape, "give one number"),
+        () if given.known().is_some_and(|x| x.is_nan() || x <= 0.0) => {
+            (Kind::Arguments, "lengths of steps are positive, also where times descend")
+        }
+        () => return true,
+    };
+    refused(Problem::new(kind, misfit(name, what, given, at), help), given, at)
+}
+
+fn misfit(name: &str, what: &str, given: Var, at: Loc) -> String {
+    let given = given.known().map_or_else(|| given.ty(at).to_string(), |x| format!("{x:?}"));
+    format!("`{name}` with the {what} {given}")
+}
+
+fn refused(problem: Problem, given: Var, at: Loc) -> bool {
+    wrong(problem, &[given], given.ty(at), at);
+    false
+}
+
 /// The types of a solution.
 fn rows(y: &[Var], n: usize, at: Loc) -> Vec<ArrayType> {
     let row = |y: &Var| {

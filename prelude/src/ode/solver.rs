@@ -12,6 +12,7 @@ use super::traced::{Traced, traced};
 use super::{Stats, adjoint, events, problem};
 use crate::dtype::epsilon;
 use crate::function::{Function, one};
+use crate::ops::functions::select;
 use crate::staging::{Staged, rebuild};
 use crate::tree::{Form, Tree, flatten};
 use crate::var::{IntoVar, caller, on_behalf};
@@ -108,7 +109,8 @@ pub fn rodas5p() -> Adaptive {
 
 impl Adaptive {
     /// What the error of a step may be as a share of the state; 10⁻⁶ if not said, and not below some rounding errors.
-    /// Tolerances and lengths of steps are constants of derivatives.
+    /// Tolerances and lengths of steps are constants of derivatives. A tolerance is a number, or for a state of one leaf an
+    /// array of its shape.
     #[track_caller]
     pub fn rtol(self, share: impl IntoVar) -> Adaptive {
         Adaptive { relative: float(share), ..self }
@@ -166,7 +168,9 @@ impl Adaptive {
     /// not evaluated beyond the last time.
     ///
     /// Errors: `dtype` if the state or the times are not floats; `shape` if the times are no vector;
-    /// `shape`, `dtype` or `arguments` if the slope is not of the state's types or form.
+    /// `shape`, `dtype` or `arguments` if the slope is not of the state's types or form; `shape` if a tolerance has another
+    /// shape than the state, `arguments` if it is negative, or the length of a step is not positive. Where only the run
+    /// knows that, the solution is nan.
     #[track_caller]
     pub fn solve<Y: Tree<Var>, F: Function<(Var, Y), Y, M>, M>(
         self,
@@ -302,7 +306,9 @@ impl Adaptive {
     fn solved(self, given: &Given<'_>, form: &Form) -> Solved {
         let Given { slope, event, y, times } = *given;
         let (name, at) = (self.method.name(), slope.at);
-        let ok = problem::checked(name, form, y, times, at) & self.has_adjoint(event.is_some(), at);
+        let ok = problem::checked(name, form, y, times, at)
+            & self.has_settings(y, at)
+            & self.has_adjoint(event.is_some(), at);
         let types: Vec<_> = y.iter().map(|y| y.ty(at)).collect();
         let slope = Traced::slope(slope, form, &types);
         let event = event.map(Traced::event);
@@ -358,6 +364,18 @@ impl Adaptive {
         Solved { rows, t, y: joined.split(&y), stats: integration.stats }
     }
 
+    /// Whether tolerances and lengths of steps can be those; what is wrong is reported.
+    fn has_settings(self, y: &[Var], at: Loc) -> bool {
+        let name = self.method.name();
+        let tolerance = |what, given| problem::tolerance(name, what, given, y, at);
+        let length =
+            |what, given: Option<Var>| given.is_none_or(|h| problem::length(name, what, h, at));
+        tolerance("relative tolerance", self.relative)
+            & tolerance("absolute tolerance", self.absolute)
+            & length("first step", self.first_step)
+            & length("largest step", self.largest_step)
+    }
+
     /// Whether there is an adjoint method where one is asked for; if not, that is reported.
     fn has_adjoint(self, event: bool, at: Loc) -> bool {
         let (name, why) = match self.method {
@@ -378,19 +396,26 @@ impl Adaptive {
     /// With numbers in the dtype of times.
     fn integrator(self, y: &[Var], times: Var) -> Integrator {
         let own = |x: Var| x.convert(times.dtype()).stop_gradient();
+        // A value that is found wrong only when the program runs makes steps nan, and with them the solution.
+        let checked = |x: Var, right: Var| match x.known() {
+            Some(_) => x,
+            None => select(right, x, f64::NAN),
+        };
+        let tolerance = |x: Var| checked(own(x), x.ge(0.0));
+        let length = |x: Var| checked(own(x), x.gt(0.0));
         // Below some rounding errors an error is noise, and no step is small enough.
         let rounding = y.iter().map(|y| epsilon(y.dtype())).fold(0.0, f64::max);
-        let relative = own(self.relative).maximum(LEAST_SHARE * rounding);
+        let relative = tolerance(self.relative).maximum(LEAST_SHARE * rounding);
         Integrator {
             method: self.method,
             tolerance: Tolerance {
                 relative,
-                absolute: own(self.absolute),
+                absolute: tolerance(self.absolute),
                 states: usize::MAX,
                 integrals: false,
             },
-            first_step: self.first_step.map(own),
-            largest_step: self.largest_step.map(own),
+            first_step: self.first_step.map(length),
+            largest_step: self.largest_step.map(length),
             max_steps: self.max_steps,
             crossing: self.crossing,
         }

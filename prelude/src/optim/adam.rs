@@ -7,7 +7,7 @@
 //! p ← p - rate · (|p| / |u|) u    lamb, with the norms of each leaf
 //! ```
 
-use super::{Moments, Number, Optimizer, Schedule, advanced, count};
+use super::{Moments, Number, Optimizer, Schedule, advanced, count, floats, same};
 use crate::Var;
 use crate::ops::select;
 use crate::tree::{Length, Tree, tree_map2, tree_map3, zeros_like};
@@ -108,6 +108,10 @@ impl<P: Tree<Var>> Optimizer<P> for Adam {
 
     #[track_caller]
     fn update(&self, gradient: &P, state: &Self::State, params: &P) -> (P, Self::State) {
+        let at = caller();
+        if let Err(poison) = floats("adam", at, gradient, Some(params)) {
+            return (poison, same(state));
+        }
         let (count, [mean, square]) = state;
         let rate = Number::Traced(self.rate.at(*count));
         on_behalf("adam", caller(), || {

@@ -1,6 +1,6 @@
 //! Gradient descent, with momentum and Nesterov's variant of it.
 
-use super::{Moments, Number, Optimizer, Schedule, advanced};
+use super::{Moments, Number, Optimizer, Schedule, advanced, floats, same};
 use crate::Var;
 use crate::tree::{Tree, tree_map, tree_map2, zeros_like};
 use crate::var::{caller, on_behalf};
@@ -54,6 +54,10 @@ impl<P: Tree<Var>> Optimizer<P> for Sgd {
 
     #[track_caller]
     fn update(&self, gradient: &P, state: &Self::State, _: &P) -> (P, Self::State) {
+        let at = caller();
+        if let Err(poison) = floats("sgd", at, gradient, None) {
+            return (poison, same(state));
+        }
         let (count, [velocity]) = state;
         let rate = self.rate.at(*count);
         on_behalf("sgd", caller(), || {

@@ -78,14 +78,17 @@ pub use parts::{
 pub use scaled::{Adagrad, Lion, Rmsprop, adagrad, lion, rmsprop};
 
 use crate::Var;
-use crate::tree::{Tree, tree_map2};
-use crate::var::{caller, on_behalf};
-use tapeloom_ir::Literal;
+use crate::ops::wrong;
+use crate::staging::rebuild;
+use crate::tree::{Flat, Tree, flatten, tree_map, tree_map2};
+use crate::var::{caller, for_either, on_behalf};
+use tapeloom_ir::trace;
+use tapeloom_ir::{Kind, Literal, Loc, Problem};
 
 /// What gives steps for gradients. See the [module](self).
 ///
 /// Errors of all methods: `shape` if the trees differ in form or their leaves do not broadcast, `dtype`
-/// if they differ in dtype.
+/// if they differ in dtype, or are no floats.
 #[doc(alias = "GradientTransformation", alias = "chain")]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no optimiser of `{P}`",
@@ -107,8 +110,9 @@ pub trait Optimizer<P: Tree<Var>> {
     /// The parameters after a step, and the next state.
     #[track_caller]
     fn step(&self, gradient: &P, state: &Self::State, params: &P) -> (P, Self::State) {
-        let (updates, state) = self.update(gradient, state, params);
-        (on_behalf("step", caller(), || tree_map2(|p, u| p + u, params, &updates)), state)
+        let at = caller();
+        let (updates, state) = for_either(at, || self.update(gradient, state, params));
+        (on_behalf("step", at, || tree_map2(|p, u| p + u, params, &updates)), state)
     }
 }
 
@@ -117,6 +121,46 @@ pub type State<O, P> = <O as Optimizer<P>>::State;
 
 /// A count of steps, and trees of the form of the parameters.
 pub type Moments<P, const N: usize> = (Var, [P; N]);
+
+/// Whether all leaves of the gradient, and of the parameters, are floats. The first one that is not is reported; what stands
+/// for the steps is poison then.
+fn floats<P: Tree<Var>>(
+    name: &'static str,
+    at: Loc,
+    gradient: &P,
+    params: Option<&P>,
+) -> Result<(), P> {
+    let (structure, leaves) = flatten(gradient);
+    let of = |tree: &P| Flat::of(tree);
+    let trees = [("gradient", Some(of(gradient))), ("params", params.map(of))];
+    let all = trees.into_iter().filter_map(|(root, tree)| Some((root, tree?)));
+    if all_floats(name, at, all) {
+        return Ok(());
+    }
+    let poison = leaves.iter().map(|v| Var::poison(v.ty(at), at)).collect();
+    Err(rebuild(&structure, poison, at))
+}
+
+fn all_floats<'a>(name: &str, at: Loc, trees: impl Iterator<Item = (&'a str, Flat)>) -> bool {
+    for (root, Flat { form, leaves }) in trees {
+        for (v, path) in leaves.into_iter().zip(form.paths(root)) {
+            let ty = v.ty(at);
+            if ty.dtype.is_float() || trace::is_poison(v.handle, at) {
+                continue;
+            }
+            let message = format!("`{name}` steps by floats, and `{path}` is {ty}");
+            let help = "convert it, as in `x.convert(Dtype::F64)`";
+            wrong(Problem::new(Kind::Dtype, message, help), &[v], ty, at);
+            return false;
+        }
+    }
+    true
+}
+
+/// A tree once more.
+fn same<P: Tree<Var>>(tree: &P) -> P {
+    tree_map(|v| v, tree)
+}
 
 /// The count before the first step.
 #[track_caller]

@@ -1,11 +1,11 @@
 //! Parts of optimisers: what is done to gradients before, and to steps after; tuples that run one part
 //! after the other; steps from the gradients of several batches.
 
-use super::{Number, Optimizer, Schedule, advanced, count};
+use super::{Number, Optimizer, Schedule, advanced, count, floats, same};
 use crate::Var;
 use crate::control::cond;
 use crate::tree::{Tree, tree_map, tree_map2, zeros_like};
-use crate::var::{caller, on_behalf};
+use crate::var::{caller, for_either, on_behalf};
 
 macro_rules! chain {
     ($($O:ident $i:tt),+) => {
@@ -15,15 +15,18 @@ macro_rules! chain {
 
             #[track_caller]
             fn init(&self, params: &P) -> Self::State {
-                ($(self.$i.init(params),)+)
+                let at = caller();
+                ($(for_either(at, || self.$i.init(params)),)+)
             }
 
             #[track_caller]
             fn update(&self, gradient: &P, state: &Self::State, params: &P) -> (P, Self::State) {
+                let at = caller();
                 let updates = tree_map(|g| g, gradient);
                 $(
                     #[allow(non_snake_case, reason = "named as its type")]
-                    let (updates, $O) = self.$i.update(&updates, &state.$i, params);
+                    let (updates, $O) =
+                        for_either(at, || self.$i.update(&updates, &state.$i, params));
                 )+
                 (updates, ($($O,)+))
             }
@@ -54,6 +57,10 @@ impl<P: Tree<Var>> Optimizer<P> for ClipByGlobalNorm {
 
     #[track_caller]
     fn update(&self, gradient: &P, (): &(), _: &P) -> (P, ()) {
+        let at = caller();
+        if let Err(poison) = floats("clip_by_global_norm", at, gradient, None) {
+            return (poison, ());
+        }
         let clipped = match self.0 {
             Number::Constant(most) => crate::tree::clip_by_global_norm(gradient, most),
             Number::Traced(most) => crate::tree::clip_by_global_norm(gradient, most),
@@ -80,6 +87,10 @@ impl<P: Tree<Var>> Optimizer<P> for Clip {
 
     #[track_caller]
     fn update(&self, gradient: &P, (): &(), _: &P) -> (P, ()) {
+        let at = caller();
+        if let Err(poison) = floats("clip", at, gradient, None) {
+            return (poison, ());
+        }
         on_behalf("clip", caller(), || {
             let clip = |g: Var| g.clamp(-self.0.like(g), self.0.like(g));
             (tree_map(clip, gradient), ())
@@ -105,6 +116,10 @@ impl<P: Tree<Var>> Optimizer<P> for DecayWeights {
 
     #[track_caller]
     fn update(&self, gradient: &P, (): &(), params: &P) -> (P, ()) {
+        let at = caller();
+        if let Err(poison) = floats("decay_weights", at, gradient, Some(params)) {
+            return (poison, ());
+        }
         on_behalf("decay_weights", caller(), || {
             (tree_map2(|g, p| g + self.0.like(p) * p, gradient, params), ())
         })
@@ -133,6 +148,10 @@ impl<P: Tree<Var>> Optimizer<P> for Scale {
 
     #[track_caller]
     fn update(&self, gradient: &P, count: &Var, _: &P) -> (P, Var) {
+        let at = caller();
+        if let Err(poison) = floats("scale", at, gradient, None) {
+            return (poison, *count);
+        }
         let by = Number::Traced(self.0.at(*count));
         on_behalf("scale", caller(), || (tree_map(|g| by.like(g) * g, gradient), advanced(*count)))
     }
@@ -174,7 +193,8 @@ impl<P: Tree<Var>, O: Optimizer<P>> Optimizer<P> for Accumulate<O> {
 
     #[track_caller]
     fn init(&self, params: &P) -> Self::State {
-        (count(), zeros_like(params), self.inner.init(params))
+        let at = caller();
+        (count(), zeros_like(params), for_either(at, || self.inner.init(params)))
     }
 
     #[track_caller]
@@ -184,17 +204,24 @@ impl<P: Tree<Var>, O: Optimizer<P>> Optimizer<P> for Accumulate<O> {
         (count, sum, inner): &Self::State,
         params: &P,
     ) -> (P, Self::State) {
-        let sum = tree_map2(|s, g| s + g, sum, gradient);
-        let full = advanced(*count);
-        let whole = full.ge(self.every as i64);
-        let step = |(sum, inner): (P, O::State)| {
-            let mean = tree_map(|s| s / self.every as f64, &sum);
-            let (updates, inner) = self.inner.update(&mean, &inner, params);
-            (updates, (zeros_like(&sum), inner))
-        };
-        let wait = |(sum, inner): (P, O::State)| (zeros_like(&sum), (sum, inner));
+        let at = caller();
         let inner = tree_map(|x| x, inner);
-        let (updates, (sum, inner)) = cond(whole, step, wait, (sum, inner));
-        (updates, (whole.select(0, full), sum, inner))
+        if let Err(poison) = floats("accumulate", at, gradient, None) {
+            return (poison, (*count, same(sum), inner));
+        }
+        let own = |body: &dyn Fn() -> P| on_behalf("accumulate", at, body);
+        let sum = own(&|| tree_map2(|s, g| s + g, sum, gradient));
+        let full = advanced(*count);
+        for_either(at, || {
+            let whole = full.ge(self.every as i64);
+            let step = |(sum, inner): (P, O::State)| {
+                let mean = own(&|| tree_map(|s| s / self.every as f64, &sum));
+                let (updates, inner) = self.inner.update(&mean, &inner, params);
+                (updates, (own(&|| zeros_like(&sum)), inner))
+            };
+            let wait = |(sum, inner): (P, O::State)| (own(&|| zeros_like(&sum)), (sum, inner));
+            let (updates, (sum, inner)) = cond(whole, step, wait, (sum, inner));
+            (updates, (whole.select(0, full), sum, inner))
+        })
     }
 }

@@ -1,7 +1,7 @@
 //! Steps over the root of what squares of gradients came to: RMSprop, Adagrad, and the sign alone: Lion.
 
 use super::adam::kept;
-use super::{Moments, Number, Optimizer, Schedule, advanced, count};
+use super::{Moments, Number, Optimizer, Schedule, advanced, count, floats, same};
 use crate::Var;
 use crate::tree::{Tree, tree_map, tree_map2, tree_map3, zeros_like};
 use crate::var::{caller, on_behalf};
@@ -62,6 +62,10 @@ impl<P: Tree<Var>> Optimizer<P> for Rmsprop {
 
     #[track_caller]
     fn update(&self, gradient: &P, state: &Self::State, _: &P) -> (P, Self::State) {
+        let at = caller();
+        if let Err(poison) = floats("rmsprop", at, gradient, None) {
+            return (poison, same(state));
+        }
         let (count, [square, velocity]) = state;
         let rate = Number::Traced(self.rate.at(*count));
         on_behalf("rmsprop", caller(), || {
@@ -133,6 +137,10 @@ impl<P: Tree<Var>> Optimizer<P> for Adagrad {
 
     #[track_caller]
     fn update(&self, gradient: &P, state: &Self::State, _: &P) -> (P, Self::State) {
+        let at = caller();
+        if let Err(poison) = floats("adagrad", at, gradient, None) {
+            return (poison, same(state));
+        }
         let (count, [sum]) = state;
         let rate = Number::Traced(self.rate.at(*count));
         on_behalf("adagrad", caller(), || {
@@ -187,6 +195,10 @@ impl<P: Tree<Var>> Optimizer<P> for Lion {
 
     #[track_caller]
     fn update(&self, gradient: &P, state: &Self::State, params: &P) -> (P, Self::State) {
+        let at = caller();
+        if let Err(poison) = floats("lion", at, gradient, Some(params)) {
+            return (poison, same(state));
+        }
         let (count, [mean]) = state;
         let rate = Number::Traced(self.rate.at(*count));
         on_behalf("lion", caller(), || {

@@ -7,8 +7,10 @@ use crate::ops::emit;
 use crate::staging::{Staged, rebuild, stage};
 use crate::tree::Tree;
 use crate::var::caller;
+use std::cell::RefCell;
 use tapeloom_ir::prim::{Call, Mark, Op};
-use tapeloom_ir::{Loc, Module, Policy};
+use tapeloom_ir::{FuncId, Loc, Module, Policy, Problem};
+use tapeloom_transforms as transforms;
 
 /// The same function, of which reverse mode keeps what `policy` says: `(A -> B) -> (A -> B)`.
 ///
@@ -71,6 +73,9 @@ use tapeloom_ir::{Loc, Module, Policy};
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
+/// A gradient that is taken in `f`, of a loop of which only the run knows how many iterations there are, has the loop under
+/// the same budget: what it would record otherwise has no bound.
+///
 /// Errors: those of `f`, once each. A budget that no plan meets is one of the derivative
 /// ([`Kind::Budget`](crate::Kind::Budget)), and says the least that there is. What has no derivative is an
 /// error of the transform that asks for one. [`Kind::Arguments`](crate::Kind::Arguments): a name that no value
@@ -92,8 +97,40 @@ fn checkpoint_at<A: Tree<Var>, B: Tree<Var>>(
     at: Loc,
     x: A,
 ) -> B {
-    let (staged, _, output) = stage("checkpoint", at, f, x);
+    let (staged, _, output) = in_budget(policy, || stage("checkpoint", at, f, x));
     rebuild(&output, kept(&staged, policy), at)
+}
+
+thread_local! {
+    /// The policy of the closure that is traced, if it is a number of bytes.
+    static BUDGET: RefCell<Option<Policy>> = const { RefCell::new(None) };
+}
+
+/// Traces the closure of a checkpoint.
+fn in_budget<T>(policy: &Policy, trace: impl FnOnce() -> T) -> T {
+    /// Restores the policy also where the closure panics.
+    struct Restore(Option<Policy>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            BUDGET.set(self.0.take());
+        }
+    }
+    let own = policy.bytes().map(|_| policy.clone());
+    let _restore = Restore(BUDGET.replace(own));
+    trace()
+}
+
+/// The reverse derivative of a function. If it is taken inside of a checkpoint with a budget, loops of unknown length in
+/// the function have the same budget.
+pub(super) fn vjp(
+    module: &mut Module,
+    f: FuncId,
+    active: &[bool],
+) -> Result<transforms::VjpOf, Problem> {
+    match BUDGET.with_borrow(Clone::clone) {
+        None => transforms::vjp(module, f, active),
+        Some(policy) => transforms::vjp_within(module, f, active, &policy),
+    }
 }
 
 /// The results of a call of which reverse mode keeps what a policy says.

@@ -9,7 +9,6 @@ use crate::var::caller;
 use tapeloom_ir::prim::StopGradient;
 use tapeloom_ir::trace::{Diagnostic, Note};
 use tapeloom_ir::{Kind, Literal, Loc, Problem};
-use tapeloom_transforms as transforms;
 
 /// The gradient of a scalar function: `(A -> Var) -> (A -> A)`.
 ///
@@ -120,7 +119,7 @@ fn differentiate<A: Tree<Var>, B: Tree<Var>>(
 fn cotangents(staged: &Staged, transform: &str) -> (Vec<Var>, Vec<Var>) {
     let (types, at) = (staged.result_types(), staged.at);
     let ok = scalar_result(staged, transform) & staged.require_floats();
-    let of = staged.derive(|module, f| transforms::vjp(module, f, &staged.all_args()));
+    let of = staged.derive(|module, f| super::checkpoint::vjp(module, f, &staged.all_args()));
     match of {
         Some(of) if ok => {
             let seed = Var::literal(Literal::one(types[0].dtype), at);

@@ -177,7 +177,7 @@ fn derivatives(staged: &Staged, mode: Mode) -> Vec<Var> {
             })
         }
         Mode::Reverse => {
-            let of = staged.derive(|m, f| transforms::vjp(m, f, &active));
+            let of = staged.derive(|m, f| super::checkpoint::vjp(m, f, &active));
             of.filter(|_| ok).and_then(|of| {
                 if of.active_out != [true] {
                     return Some(shapes.iter().map(|t| zeros_like_type(t, at)).collect());

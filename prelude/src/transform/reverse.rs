@@ -66,7 +66,7 @@ impl Pullback {
     fn of(staged: Staged) -> (Vec<Var>, Pullback) {
         let arg_types = staged.arg_types();
         let ok = staged.require_floats() & staged.require_float_results();
-        let of = staged.derive(|module, f| transforms::vjp(module, f, &staged.all_args()));
+        let of = staged.derive(|module, f| super::checkpoint::vjp(module, f, &staged.all_args()));
         let Some(of) = of.filter(|_| ok) else {
             let y = staged.poison(&staged.result_types());
             return (y, Pullback { staged, arg_types, of: None });

@@ -110,9 +110,11 @@ impl Parts {
 /// ```
 #[doc(alias = "ravel_pytree", alias = "tree_flatten", alias = "unravel")]
 #[expect(clippy::type_complexity, reason = "a closure's type has no name to shorten it with")]
+#[track_caller]
 pub fn ravel_tensors<A: Tree<Tensor>>(
     tree: &A,
 ) -> Result<(Tensor, impl Fn(&Tensor) -> Result<A, Error> + use<A>), Error> {
+    let at = caller();
     let (structure, leaves) = super::flatten(tree);
     let dtype = leaves.first().map_or(Dtype::F64, Tensor::dtype);
     if let Some(i) = leaves.iter().position(|t| t.dtype() != dtype) {
@@ -128,14 +130,14 @@ pub fn ravel_tensors<A: Tree<Tensor>>(
             ),
             "take the leaves of one dtype apart from the others",
         );
-        return Err(problem.into());
+        return Err(Error::at(problem, at));
     }
     let want = ArrayType::new(dtype, [leaves.iter().map(Tensor::elements).sum::<usize>()]);
-    let vector = Tensor::joined(dtype, &leaves)?;
+    let vector = Tensor::joined(dtype, &leaves).map_err(|problem| Error::at(problem, at))?;
     let types: Vec<ArrayType> = leaves.iter().map(|t| t.ty().clone()).collect();
     let back = move |v: &Tensor| {
         if *v.ty() != want {
-            return Err(misfit(v.ty(), &want).into());
+            return Err(Error::at(misfit(v.ty(), &want), at));
         }
         let (mut types, mut start) = (types.iter(), 0);
         Ok(A::from_leaves(&structure, &mut || {

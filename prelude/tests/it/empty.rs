@@ -64,3 +64,17 @@ fn extents_beyond_reach() {
         }
     }
 }
+
+/// The convolution that enlarges makes nothing of nothing, for every stride and kernel.
+#[test]
+fn nothing_is_enlarged_to_nothing() {
+    for (kernel, stride) in [(1, 1), (1, 3), (2, 1), (3, 2), (2, 5)] {
+        for how in [conv::Conv::new(), conv::Conv::new().same(), conv::Conv::new().same_lower()] {
+            let f = |()| {
+                let (x, w) = (zeros([1, 2, 0], Dtype::F64), ones([3, 2, kernel], Dtype::F64));
+                conv::conv_transpose(x, w, how.clone().strides([stride]))
+            };
+            assert_eq!(both(f).shape(), [1, 3, 0], "kernel {kernel}, stride {stride}");
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! The public face: what users call, what it gives, and what it says when it is called wrongly.
 
 mod absurd;
+mod arguments;
 mod captures;
 mod complex;
 mod control;
@@ -18,6 +19,7 @@ mod numbers;
 mod ode;
 mod ops;
 mod optim;
+mod places;
 mod quadrature;
 mod rng;
 mod see;

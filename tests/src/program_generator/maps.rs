@@ -1,7 +1,7 @@
 //! Genes that work element by element.
 
 use super::{Gene, Generator, HUGE};
-use tapeloom_ir::prim::{Broadcast, Convert, IntegerPow, Iota, Mark, StopGradient};
+use tapeloom_ir::prim::{Broadcast, Convert, Dropped, IntegerPow, Iota, Mark, StopGradient};
 use tapeloom_ir::{ArrayType, Dtype, Literal, Op, Scalar, Shape};
 
 /// Functions of one float that are smooth everywhere and stay small.
@@ -43,7 +43,11 @@ impl Generator<'_, '_> {
                 self.push(Scalar::Not, &[x.atom], x.bound);
             }
             4 => {
-                self.push(StopGradient, &[x.atom], x.bound);
+                // One of two by a bit of a gene, so that all other draws are those that they were.
+                match gene.operands[1] % 2 {
+                    0 => self.push(StopGradient, &[x.atom], x.bound),
+                    _ => self.push(Dropped, &[x.atom], x.bound),
+                };
             }
             _ if x.ty.dtype.is_float() => {
                 let op = [Scalar::Floor, Scalar::Sign, Scalar::Round, Scalar::Ceil];

@@ -1265,3 +1265,26 @@ fn pieces_with_rules_call_the_host_once() {
         assert_eq!((got, again.len()), (want.clone(), 20), "{arrays} arrays");
     }
 }
+
+/// A gradient of a loop of unknown length is differentiated within a budget: its loops have the same one.
+#[test]
+fn a_gradient_of_a_loop_of_unknown_length_has_a_budget() {
+    let inner = |x: Var| {
+        let iteration = |x: Var| x + (x.sin() * x).square() * 0.1 + 0.02;
+        while_loop(|x: Var| x.sum().lt(6.0), iteration, x).sum()
+    };
+    let x = Tensor::from([0.3, 0.4, 0.2]);
+    let slope = |x: Var| grad(inner)(x);
+    let pulled = |x: Var| vjp(inner)(x).1(constant(1.0));
+    let want = run(grad(move |x: Var| slope(x).square().sum()), &x).unwrap();
+    for bytes in [4_000, 1 << 20, u64::MAX] {
+        for taken in [&slope as &dyn Fn(Var) -> Var, &pulled] {
+            let f = checkpoint(taken, Policy::Bytes(bytes));
+            let g = jit(grad(move |x: Var| f(x).square().sum()));
+            Agreement::CLOSE.check(&g.call(&x).unwrap(), &want).unwrap();
+        }
+        // The gradient itself, of which no derivative is taken.
+        let first = run(checkpoint(slope, Policy::Bytes(bytes)), &x).unwrap();
+        assert_eq!(first, run(slope, &x).unwrap());
+    }
+}

@@ -402,3 +402,220 @@ fn a_rule_may_be_the_derivative_of_a_checkpoint() {
         }
     }
 }
+
+/// A function of `(x, t)` whose derivative in t is infinite at 0, and its rules.
+mod absent {
+    use tapeloom::prelude::*;
+
+    type Two = (Var, Var);
+
+    fn value((x, t): Two) -> Var {
+        x * t.sqrt()
+    }
+
+    fn forward(x: Two, dx: Two) -> (Var, Var) {
+        jvp(value)((x, dx))
+    }
+
+    fn halves((x, t): Two) -> (Var, Two) {
+        (value((x, t)), (x, t))
+    }
+
+    fn backward((x, t): Two, ct: Var) -> Two {
+        (ct * t.sqrt(), ct * x * 0.5 / t.sqrt())
+    }
+
+    /// As `backward`, clipped: not linear.
+    fn clipped(k: Two, ct: Var) -> Two {
+        let (x, t) = backward(k, ct);
+        (x.clamp(-9.0, 9.0), t.clamp(-9.0, 9.0))
+    }
+
+    /// Each iteration of a loop of unknown length moves values and tangents.
+    fn looped(x: Two, dx: Two) -> (Var, Var) {
+        let once = |(n, y, dy): (Var, Var, Var)| {
+            let (y, dy) = forward((y, x.1), (dy, dx.1));
+            (n + 1.0, y + 1.0, dy)
+        };
+        let (_, y, dy) =
+            while_loop(|(n, ..): (Var, Var, Var)| n.lt(2.0), once, (x.0 * 0.0, x.0, dx.0));
+        (y, dy)
+    }
+
+    fn number(f: &dyn Fn(Var) -> Var, x: f64) -> f64 {
+        tapeloom::run(f, x).unwrap().item::<f64>().unwrap()
+    }
+
+    /// At a constant t of 0 the derivative in x is 0 in each mode and order.
+    fn check(name: &str, f: &dyn Fn(Two) -> Var) {
+        let of = |x: Var| f((x, constant(0.0)));
+        let along = |f: &dyn Fn(Var) -> Var, x: Var| jvp(f)((x, x.ones_like())).1;
+        assert_eq!(number(&|x| along(&of, x), 3.0), 0.0, "{name}, forward");
+        assert_eq!(number(&|x| grad(of)(x), 3.0), 0.0, "{name}, reverse");
+        assert_eq!(number(&|x| along(&|x| grad(of)(x), x), 3.0), 0.0, "{name}, forward of reverse");
+        assert_eq!(number(&|x| grad(|x| along(&of, x))(x), 3.0), 0.0, "{name}, reverse of forward");
+        assert_eq!(number(&|x| grad(grad(of))(x), 3.0), 0.0, "{name}, reverse of reverse");
+        let batch = |x: Var| vmap(grad(of))(x * arange(2, Dtype::F64)).sum();
+        assert_eq!(number(&batch, 3.0), 0.0, "{name}, a batch");
+        // Where t moves, the derivative is infinite.
+        let both = |t: Var| f((constant(3.0), t));
+        assert_eq!(number(&|t| along(&both, t), 0.0), f64::INFINITY, "{name}, in t");
+    }
+
+    #[test]
+    fn a_tangent_that_is_absent_is_not_zero() {
+        check("a forward rule", &custom_jvp(value, forward));
+        check("a reverse rule", &custom_vjp(value, halves, backward));
+        check("both rules", &custom_rules(value, forward, halves, backward));
+        let outer = |x: Two| custom_jvp(value, forward)(x);
+        check("a rule of a rule", &custom_jvp(outer, move |x, dx| jvp(outer)((x, dx))));
+        let outer = |x: Two| custom_vjp(value, halves, backward)(x);
+        check("a rule of a reverse rule", &custom_jvp(outer, move |x, dx| jvp(outer)((x, dx))));
+    }
+
+    #[test]
+    fn a_tangent_that_is_absent_is_not_zero_in_loops_and_beside_rules_that_are_not_linear() {
+        let twice = |(x, t): Two| (x * t.sqrt() + 1.0) * t.sqrt() + 1.0;
+        let f = custom_jvp(twice, looped);
+        let of = |x: Var| f((x, constant(0.0)));
+        assert_eq!(number(&|x| jvp(of)((x, x.ones_like())).1, 3.0), 0.0);
+        assert_eq!(number(&|x| grad(of)(x), 3.0), 0.0);
+        let f = custom_rules(value, forward, halves, clipped);
+        let of = |x: Var| f((x, constant(0.0)));
+        assert_eq!(number(&|x| jvp(of)((x, x.ones_like())).1, 3.0), 0.0);
+        assert_eq!(number(&|x| grad(of)(x), 3.0), 0.0);
+        assert_eq!(number(&|x| jvp(grad(of))((x, x.ones_like())).1, 3.0), 0.0);
+    }
+
+    #[test]
+    fn a_cotangent_that_is_absent_is_not_zero() {
+        let both = |x: Var| (x * x, x.sqrt());
+        let f = custom_vjp(
+            both,
+            move |x: Var| (both(x), x),
+            |x: Var, (a, b): Two| 2.0 * x * a + 0.5 * b / x.sqrt(),
+        );
+        assert_eq!(number(&|x| grad(|x| f(x).0)(x), 0.0), 0.0);
+        assert_eq!(number(&|x| grad(grad(|x| f(x).0))(x), 0.0), 2.0);
+        assert_eq!(number(&|x| grad(|x| f(x).1)(x), 0.0), f64::INFINITY);
+        // What the rule alone reads of the outside has no cotangent.
+        let f = |p: Var| {
+            let t = p.sqrt();
+            custom_vjp(|x: Var| 2.0 * x, |x: Var| (2.0 * x, ()), move |(), ct: Var| ct * (2.0 + t))(
+                p,
+            )
+        };
+        assert_eq!(number(&|p| grad(f)(p), 0.0), 2.0);
+    }
+
+    #[test]
+    fn an_adjoint_begins_where_the_slope_has_no_derivative_in_time() {
+        let end = |p: Var| {
+            let slope = |(t, _): Two| p * t.sqrt();
+            let times = constant([0.0, 1.0]);
+            ode::dopri5().adjoint().solve(slope, constant(0.0), times).0.index(1)
+        };
+        let slope = number(&|p| jvp(end)((p, p.ones_like())).1, 1.5);
+        assert!((slope - 2.0 / 3.0).abs() < 1e-4, "{slope}");
+        let slope = number(&|p| grad(end)(p), 1.5);
+        assert!((slope - 2.0 / 3.0).abs() < 2e-2, "{slope}");
+    }
+}
+
+/// Linear functions whose batches have branches and loops of which each member runs its own.
+mod batches {
+    use tapeloom::Kind;
+    use tapeloom::prelude::*;
+
+    type Two = (Var, Var);
+
+    fn numbers(f: &dyn Fn(Var) -> Var, x: &[f64]) -> Vec<f64> {
+        tapeloom::run(f, x.to_vec()).unwrap().to_vec::<f64>().unwrap()
+    }
+
+    type Function = Box<dyn Fn(Two) -> Var>;
+
+    /// `k v` with k = 1, 2, 4 for n = 0, 1, 2, by a branch or a loop that only some members of a batch run.
+    fn functions() -> [(&'static str, Function); 4] {
+        let twice = |v: Var| 2.0 * v;
+        let branch = move |(n, v): Two| {
+            let more = |v: Var| cond(n.gt(1i64), |v: Var| 4.0 * v, twice, v);
+            cond(n.gt(0i64), more, |v: Var| v, v)
+        };
+        let chosen = move |(n, v): Two| switch(n, [&|v: Var| v, &twice, &|v: Var| 4.0 * v], v);
+        let counted = move |(n, v): Two| fori_loop(n, move |(_, v): Two| twice(v), v);
+        let until = move |(n, v): Two| {
+            let go_on = move |(i, _): Two| i.lt(n);
+            while_loop(go_on, move |(i, v): Two| (i + 1i64, twice(v)), (constant(0i64), v)).1
+        };
+        [
+            ("branches", Box::new(branch)),
+            ("one of three", Box::new(chosen)),
+            ("a counted loop", Box::new(counted)),
+            ("a loop on a condition", Box::new(until)),
+        ]
+    }
+
+    #[test]
+    fn branches_and_loops_of_a_batch_stay_linear() {
+        let of_two = |v: Var| {
+            vmap(|(p, v): Two| cond(p, |v: Var| v, |v: Var| 2.0 * v, v))((
+                constant([true, false]),
+                v,
+            ))
+        };
+        assert_eq!(
+            numbers(&|x| linear_transpose(of_two, x)(x.ones_like()), &[7.0, 7.0]),
+            [1.0, 2.0]
+        );
+        let n = || constant([0i64, 2, 1]);
+        for (name, f) in functions() {
+            let batch = |v: Var| vmap(&f)((n(), v));
+            let back = |x: Var| linear_transpose(batch, x)(x);
+            assert_eq!(numbers(&back, &[1.0, 10.0, 100.0]), [1.0, 40.0, 200.0], "{name}");
+            // The transpose is differentiated as any function.
+            let along = |x: Var| jvp(back)((x, x.ones_like())).1;
+            assert_eq!(numbers(&along, &[1.0, 10.0, 100.0]), [1.0, 4.0, 2.0], "{name}");
+            let slope = |x: Var| grad(|x: Var| (back(x) * x).sum())(x);
+            assert_eq!(numbers(&slope, &[1.0, 10.0, 100.0]), [2.0, 80.0, 400.0], "{name}");
+            // A batch of batches, and members that share the vector.
+            let all = |v: Var| vmap(|(n, v)| vmap(&f)((n, v)))((stack(&[n(), n().flip(0)], 0), v));
+            let rows = |x: Var| linear_transpose(all, x)(x);
+            let found = numbers(&|x| rows(x.reshape([2, 3])).reshape([6]), &[1.0; 6]);
+            assert_eq!(found, [1.0, 4.0, 2.0, 2.0, 4.0, 1.0], "{name}");
+            let shared = |v: Var| vmap(|n| f((n, v)))(n());
+            let total = |x: Var| linear_transpose(shared, x.index(0))(x).reshape([1]);
+            assert_eq!(numbers(&total, &[1.0, 10.0, 100.0]), [241.0], "{name}");
+        }
+    }
+
+    #[test]
+    fn branches_and_loops_of_a_batch_are_linear_in_rules_and_systems() {
+        let n = || constant([0i64, 2, 1]);
+        for (name, f) in functions() {
+            let batch = |v: Var| vmap(&f)((n(), v));
+            let ruled = custom_jvp(batch, |v: Var, dv: Var| (batch(v), batch(dv)));
+            let slope = |x: Var| grad(|x: Var| (ruled(x) * x).sum())(x);
+            assert_eq!(numbers(&slope, &[1.0, 10.0, 100.0]), [2.0, 80.0, 400.0], "{name}");
+            let solved =
+                |b: Var| custom_linear_solve(batch, b, |_, b: Var| b * constant([1.0, 0.25, 0.5]));
+            let slope = |x: Var| grad(|x: Var| (solved(x) * x).sum())(x);
+            assert_eq!(numbers(&slope, &[1.0, 4.0, 100.0]), [2.0, 2.0, 100.0], "{name}");
+        }
+    }
+
+    #[test]
+    fn a_value_whose_gradient_is_stopped_is_not_linear() {
+        let stopped = |v: Var| {
+            vmap(|(p, v): Two| cond(p, |v: Var| v, |v: Var| v.stop_gradient(), v))((
+                constant([true, false]),
+                v,
+            ))
+        };
+        for f in [&stopped as &dyn Fn(Var) -> Var, &|v: Var| v.stop_gradient()] {
+            let error = tapeloom::run(|x: Var| linear_transpose(f, x)(x), [7.0, 7.0]).unwrap_err();
+            assert_eq!(error.kind(), Kind::NotLinear, "{error}");
+            assert!(error.to_string().contains("`stop_gradient` is not linear"), "{error}");
+        }
+    }
+}

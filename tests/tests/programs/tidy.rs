@@ -248,9 +248,14 @@ fn what_catches_a_fault_is_there() {
     for fault in Fault::ALL {
         let path = fault.caught_by();
         let parts: Vec<&str> = path.split("::").collect();
-        let module = |n: usize| root().join("tests/tests").join(parts[..n].join("/"));
-        let file = |n: usize| [module(n).with_extension("rs"), module(n).join("mod.rs")];
-        let found = |n: usize| file(n).into_iter().find(|file| file.exists());
+        let modules = |n: usize| {
+            let path = parts[..n].join("/");
+            ["tests/tests", "prelude/tests"].map(|folder| root().join(folder).join(&path))
+        };
+        let files = |n: usize| {
+            modules(n).into_iter().flat_map(|m| [m.with_extension("rs"), m.join("mod.rs")])
+        };
+        let found = |n: usize| files(n).find(|file| file.exists());
         // A module, or a test in one.
         let is_test = |text: String| text.contains(&format!("fn {}()", parts[parts.len() - 1]));
         let last = parts.len();

@@ -394,7 +394,10 @@ impl Search<'_> {
                 // Else a loop reads what another one keeps, as the linear loops of a rule do.
                 match called(self.module, self.f).is_some() {
                     true => "Rust is called once: take that out of the loop, or the loop out of the checkpoint",
-                    false => "take the loop out of the checkpoint, or say how many iterations it has",
+                    false => {
+                        "take the loop out of the checkpoint, or say how many iterations it has; if a derivative is taken \
+                         inside, write `checkpoint(f, Policy::Bytes(n))` for the function there, too"
+                    }
                 },
             )
             .at(at),

@@ -8,6 +8,7 @@ pub(crate) mod cumulate;
 pub(crate) mod diagonal;
 pub(crate) mod dot;
 pub(crate) mod dot_rewrites;
+pub(crate) mod dropped;
 pub(crate) mod dynamic_slice;
 pub(crate) mod dynamic_update_slice;
 pub(crate) mod gather;

@@ -11,8 +11,9 @@
 //! ```
 //!
 //! Tangents and cotangents are those of the operands and outputs that have any (floats), in order.
-//! A rule sees all of them: an operand that the derivative is not about has a tangent of zeros, and
-//! an output that nothing depends on has a cotangent of zeros.
+//! A rule is written for all of them. Where it is linear in them, it is specialised to those that there are
+//! ([`present`]): the tangent of an operand that the derivative is not about is absent, and so is the cotangent of an
+//! output that nothing depends on. A rule that is not linear is given zeros for them.
 //!
 //! Which rule serves what:
 //!
@@ -43,7 +44,9 @@ use crate::lang::value::Value;
 use crate::prim::rules::region_helpers::{
     self, arrow, as_operands, called, instantiate, scatter_tangents, signature,
 };
-use crate::prim::rules::split_linear::{as_linear, separated, transposed};
+use crate::prim::rules::split_linear::{
+    Present, as_linear, depends, present, separated, transposed, with_results,
+};
 use crate::prim::{
     Arg, Batched, Call, Cotangents, Doc, Dual, Effects, Family, LinearCall, Linearity, Lowering,
     Op, Operand, Primitive, Prune, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Types,
@@ -68,6 +71,25 @@ notation!(CustomCall = "custom_call" { function, jvp, fwd, bwd });
 /// The types among these that have tangents.
 fn tangents(types: &[Type]) -> Vec<Type> {
     types.iter().filter_map(Type::tangent).collect()
+}
+
+/// A jvp rule, as it is called.
+struct Ruled {
+    function: FuncId,
+    /// The tangents that it takes.
+    tangents: Vec<Atom>,
+    /// Of each tangent that it gives whether it may be other than zero.
+    nonzero: Vec<bool>,
+}
+
+/// Of each operand that has a tangent: the type of the tangent, and the tangent if it is there.
+fn tangent_slots(
+    cx: &RuleCx<'_, '_>,
+    x: &[Atom],
+    dx: &[Option<Atom>],
+) -> Vec<(Type, Option<Atom>)> {
+    let types = x.iter().map(|a| cx.b.type_of(*a));
+    types.zip(dx).filter_map(|(ty, dx)| Some((ty.tangent()?, *dx))).collect()
 }
 
 fn call(function: FuncId) -> Call {
@@ -141,21 +163,42 @@ impl CustomCall {
         Ok(())
     }
 
-    /// The tangents of all operands that have any, zeros where the derivative is not about them.
-    fn all_tangents(&self, cx: &RuleCx<'_, '_>, x: &[Atom], dx: &[Option<Atom>]) -> Vec<Atom> {
-        let types = x.iter().map(|a| cx.b.type_of(*a));
-        let slots = types.zip(dx).filter_map(|(ty, dx)| Some((ty.tangent()?, dx)));
-        slots.map(|(ty, dx)| instantiate(cx.b, *dx, &ty)).collect()
+    /// The jvp rule for the operands whose tangents are there.
+    fn ruled(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        jvp: FuncId,
+        x: &[Atom],
+        dx: &[Option<Atom>],
+    ) -> Result<Ruled, Problem> {
+        let slots = tangent_slots(cx, x, dx);
+        let outputs = cx.b.with_module(|m| self.outputs(m));
+        let linear: Vec<bool> = (0..x.len() + slots.len()).map(|i| i >= x.len()).collect();
+        let there = slots.iter().map(|(_, dx)| dx.is_some());
+        let there: Vec<bool> = x.iter().map(|_| false).chain(there).collect();
+        let of = cx.ask(|regions, m| present(regions, m, jvp, [&linear, &there], outputs))?;
+        let Present { function, nonzero } = of;
+        let tangents = match function {
+            Some(_) => slots.iter().filter_map(|(_, dx)| *dx).collect(),
+            None => slots.iter().map(|(ty, dx)| instantiate(cx.b, *dx, ty)).collect(),
+        };
+        Ok(Ruled { function: function.unwrap_or(jvp), tangents, nonzero })
     }
 
-    /// Outputs with the tangents of those that have any.
-    fn dual(&self, cx: &RuleCx<'_, '_>, y: &[Atom], dy: &[Atom]) -> Dual {
+    /// Outputs with the tangents of those that have any: of each whether it may be other than zero.
+    fn dual(&self, cx: &RuleCx<'_, '_>, y: &[Atom], dy: &[Atom], nonzero: &[bool]) -> Dual {
         let float: Vec<bool> = y.iter().map(|a| cx.b.type_of(*a).has_tangent()).collect();
-        Dual { y: y.into(), dy: scatter_tangents(&float, dy).into() }
+        let mut dy = scatter_tangents(&float, dy);
+        let slots = dy.iter_mut().zip(&float).filter(|(_, float)| **float);
+        for ((dy, _), _) in slots.zip(nonzero).filter(|(_, on)| !**on) {
+            *dy = None;
+        }
+        Dual { y: y.into(), dy: dy.into() }
     }
 
     /// Forward mode through the reverse rule: `y, k = fwd x` and `dy = bwdᵀ(k) dx`, where the
-    /// transpose of that map is `bwd` itself. `run` says whether the map is going to be run.
+    /// transpose of that map is `bwd` itself, of the cotangents of those operands that have a tangent. `run` says
+    /// whether the map is going to be run.
     fn through_reverse(
         &self,
         cx: &mut RuleCx<'_, '_>,
@@ -166,38 +209,60 @@ impl CustomCall {
     ) -> Result<Dual, Problem> {
         let outputs = cx.b.with_module(|m| m.function(self.function).results.len());
         let residuals = cx.b.with_module(|m| m.function(fwd).results.len()) - outputs;
-        let both = match transposed(cx, bwd, residuals) {
-            Ok(apply) => LinearCall { apply: Some(apply), transpose: Some(bwd), residuals },
+        let slots = tangent_slots(cx, x, dx);
+        let there: Vec<bool> = slots.iter().map(|(_, dx)| dx.is_some()).collect();
+        let back = cx.ask(|regions, m| with_results(regions, m, bwd, &there))?;
+        let both = match transposed(cx, back, residuals) {
+            Ok(apply) => LinearCall { apply: Some(apply), transpose: Some(back), residuals },
             Err(reason) if run => return Err(self.forward_missing(cx, bwd, &reason)),
-            Err(_) => match self.jvp.map(|jvp| self.as_the_rules_say(cx, jvp, bwd, residuals)) {
-                Some(Ok(both)) => both,
-                // Reverse mode will transpose it away; if not, running it is an error that says so.
-                Some(Err(_)) | None => LinearCall { apply: None, transpose: Some(bwd), residuals },
-            },
+            Err(_) => {
+                let rules = |jvp| self.as_the_rules_say(cx, jvp, back, residuals, &there);
+                match self.jvp.map(rules) {
+                    Some(Ok(both)) => both,
+                    // Reverse mode will transpose it away; if not, running it is an error that says so.
+                    Some(Err(_)) | None => {
+                        LinearCall { apply: None, transpose: Some(back), residuals }
+                    }
+                }
+            }
         };
         let y = cx.b.emit(call(fwd), x);
         let (y, k) = y.split_at(outputs);
         let operands = if both.residuals == residuals { &[] } else { x };
-        let args = [k, operands, &self.all_tangents(cx, x, dx)].concat();
+        let tangents: Vec<Atom> = slots.iter().filter_map(|(_, dx)| *dx).collect();
+        let nonzero = cx.b.with_module(|m| both.apply.map(|f| depends(m, f, both.residuals)));
+        let args = [k, operands, &tangents].concat();
         let dy = cx.b.emit(both, &args);
-        Ok(self.dual(cx, y, &dy))
+        let nonzero = nonzero.transpose()?.unwrap_or_else(|| vec![true; dy.len()]);
+        Ok(self.dual(cx, y, &dy, &nonzero))
     }
 
     /// The linear map `(k.., x..; dx..) -> dy..` of the jvp rule, with the bwd rule as its transpose: the
-    /// bwd rule is not linear in the cotangents, so neither rule follows from the other.
+    /// bwd rule is not linear in the cotangents, so neither rule follows from the other. Both are those of the operands
+    /// whose tangents are there.
     fn as_the_rules_say(
         &self,
         cx: &mut RuleCx<'_, '_>,
         jvp: FuncId,
         bwd: FuncId,
         residuals: usize,
+        there: &[bool],
     ) -> Result<LinearCall, Problem> {
         let function = self.function;
         cx.ask(|regions, m| {
             let (of, back) = (m.get(function), m.get(bwd));
-            let (x, dx) = (of.param_types(), tangents(&of.param_types()));
-            let linear: Vec<bool> = (0..x.len() + dx.len()).map(|i| i >= x.len()).collect();
-            let map = as_linear(regions, m, jvp, &linear, of.results.len())
+            let x = of.param_types();
+            let all = tangents(&x);
+            let linear: Vec<bool> = (0..x.len() + all.len()).map(|i| i >= x.len()).collect();
+            let some: Vec<bool> = x.iter().map(|_| false).chain(there.iter().copied()).collect();
+            let rule = present(regions, m, jvp, [&linear, &some], of.results.len())?;
+            let dx: Vec<Type> =
+                all.into_iter().zip(there).filter(|(_, on)| **on).map(|(ty, _)| ty).collect();
+            let (rule, linear) = match rule.function {
+                Some(rule) => (rule, &linear[..x.len() + dx.len()]),
+                None => (jvp, &linear[..]),
+            };
+            let map = as_linear(regions, m, rule, linear, of.results.len())
                 .map_err(|reason| not_linear_in_tangents(m, jvp, reason))?;
             let back_types = back.param_types();
             let (k, ct) = back_types.split_at(residuals);
@@ -272,11 +337,11 @@ impl Primitive for CustomCall {
         dx: &[Option<Atom>],
     ) -> Result<Dual, Problem> {
         if let Some(jvp) = self.jvp {
-            let args = [x, &self.all_tangents(cx, x, dx)].concat();
-            let out = cx.b.emit(call(jvp), &args);
+            let rule = self.ruled(cx, jvp, x, dx)?;
+            let out = cx.b.emit(call(rule.function), &[x, &rule.tangents].concat());
             let outputs = cx.b.with_module(|m| self.outputs(m));
             let (y, dy) = out.split_at(outputs);
-            return Ok(self.dual(cx, y, dy));
+            return Ok(self.dual(cx, y, dy, &rule.nonzero));
         }
         match self.fwd.zip(self.bwd) {
             Some(reverse) => self.through_reverse(cx, reverse, x, dx, true),
@@ -296,17 +361,18 @@ impl Primitive for CustomCall {
         let Some(jvp) = self.jvp else { return call(self.function).linearize(cx, x, dx) };
         let b = cx.b;
         let outputs = b.with_module(|m| self.outputs(m));
+        let rule = self.ruled(cx, jvp, x, dx)?;
         // The rule is opened, so that what depends on the tangents can be told from what does not.
         let apart = cx.ask(|regions, m| {
-            let params = m.function(jvp).params.len();
+            let params = m.function(rule.function).params.len();
             let linear: Vec<bool> = (0..params).map(|i| i >= x.len()).collect();
-            separated(regions, m, jvp, &linear, outputs)
+            separated(regions, m, rule.function, &linear, outputs)
         });
         let apart =
             apart.map_err(|reason| b.with_module(|m| not_linear_in_tangents(m, jvp, reason)))?;
-        let out = b.open(apart, &[x, &self.all_tangents(cx, x, dx)].concat(), called);
+        let out = b.open(apart, &[x, &rule.tangents].concat(), called);
         let (y, dy) = out.split_at(outputs);
-        Ok(self.dual(cx, y, dy))
+        Ok(self.dual(cx, y, dy, &rule.nonzero))
     }
 
     fn is_linear(&self, _: &Module, _: &[Linearity]) -> bool {

@@ -23,6 +23,7 @@ use crate::lang::problem::{Kind, Problem};
 use crate::lang::types::Type;
 use crate::lang::value::Value;
 use crate::prim::rules::region_helpers::{as_operands, fits, instantiate, signature};
+use crate::prim::rules::split_linear::{Present, present, with_results};
 use crate::prim::{
     Arg, Batched, Call, Cotangents, Doc, Dual, Effects, Family, Linearity, Lowering, Op, Operand,
     Primitive, Prune, Reduce, Reducer, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Types,
@@ -118,17 +119,59 @@ impl LinearCall {
     }
 
     /// Its own tangent, if that is the map itself: it is linear, and the residuals stay.
-    fn itself(&self, cx: &RuleCx<'_, '_>, x: &[Atom], dx: &[Option<Atom>]) -> Option<Dual> {
+    fn itself(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        x: &[Atom],
+        dx: &[Option<Atom>],
+    ) -> Result<Option<Dual>, Problem> {
         let moved = dx[..self.residuals].iter().any(Option::is_some);
         if moved || !cx.b.with_module(|m| self.is_verified(m)) {
-            return None;
+            return Ok(None);
         }
         let b = cx.b;
         let y = b.emit(self.clone(), x);
+        let (some, nonzero) = self.of_operands(cx, &dx[self.residuals..])?;
         let mut args = x[..self.residuals].to_vec();
-        args.extend((self.residuals..x.len()).map(|i| instantiate(b, dx[i], &b.type_of(x[i]))));
-        let dy = b.emit(self.clone(), &args);
-        Some(Dual { y, dy: dy.into_iter().map(Some).collect() })
+        args.extend(dx[self.residuals..].iter().flatten());
+        let dy = b.emit(some, &args).into_iter().zip(nonzero);
+        Ok(Some(Dual { y, dy: dy.map(|(dy, on)| on.then_some(dy)).collect() }))
+    }
+
+    /// The map of those operands whose tangents are there, and which of its outputs may be other than zero.
+    fn of_operands(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        dx: &[Option<Atom>],
+    ) -> Result<(LinearCall, Vec<bool>), Problem> {
+        let there: Vec<bool> = dx.iter().map(Option::is_some).collect();
+        let transpose = self.transpose;
+        let transpose = transpose.map(|f| cx.ask(|regions, m| with_results(regions, m, f, &there)));
+        let transpose = transpose.transpose()?;
+        let Some(apply) = self.apply else {
+            let outputs = cx.b.with_module(|m| self.outputs(m));
+            return Ok((LinearCall { transpose, ..self.clone() }, vec![true; outputs]));
+        };
+        let Present { function, nonzero } = self.specialised(cx, apply, &there)?;
+        // It is verified to be linear.
+        let unknown = || Problem::internal("a linear map is not linear in some of its operands");
+        let apply = Some(function.ok_or_else(unknown)?);
+        Ok((LinearCall { apply, transpose, ..self.clone() }, nonzero))
+    }
+
+    /// One of the two programs for those linear operands that are there.
+    fn specialised(
+        &self,
+        cx: &mut RuleCx<'_, '_>,
+        program: FuncId,
+        there: &[bool],
+    ) -> Result<Present, Problem> {
+        let of_all = |on: &dyn Fn(usize) -> bool| -> Vec<bool> {
+            let known = (0..self.residuals).map(|_| false);
+            known.chain((0..there.len()).map(on)).collect()
+        };
+        let (linear, some) = (of_all(&|_| true), of_all(&|i| there[i]));
+        cx.ask(|regions, m| present(regions, m, program, [&linear, &some], 0))
     }
 }
 
@@ -173,7 +216,7 @@ impl Primitive for LinearCall {
         dx: &[Option<Atom>],
     ) -> Result<Dual, Problem> {
         let call = cx.b.with_module(|m| self.call(m))?;
-        match self.itself(cx, x, dx) {
+        match self.itself(cx, x, dx)? {
             Some(dual) => Ok(dual),
             None => call.jvp(cx, x, dx),
         }
@@ -185,7 +228,7 @@ impl Primitive for LinearCall {
         x: &[Atom],
         dx: &[Option<Atom>],
     ) -> Result<Dual, Problem> {
-        match self.itself(cx, x, dx) {
+        match self.itself(cx, x, dx)? {
             Some(dual) => Ok(dual),
             None => cx.b.with_module(|m| self.call(m))?.linearize(cx, x, dx),
         }
@@ -205,10 +248,28 @@ impl Primitive for LinearCall {
         let b = cx.b;
         let (_, _, y) = b.with_module(|m| self.signature(m))?;
         let mut args: Vec<Atom> = x[..self.residuals].iter().filter_map(Arg::known).collect();
-        args.extend(ct.iter().zip(&y).map(|(ct, ty)| instantiate(b, *ct, ty)));
-        let back = LinearCall { apply: self.transpose, transpose: self.apply, ..self.clone() };
-        for (i, ct) in (self.residuals..x.len()).zip(b.emit(back, &args)) {
-            if let Arg::Linear(_) = x[i] {
+        let there: Vec<bool> = ct.iter().map(Option::is_some).collect();
+        let of = match self.transpose {
+            Some(transpose) => self.specialised(cx, transpose, &there)?,
+            None => Present { function: None, nonzero: vec![true; x.len() - self.residuals] },
+        };
+        let back = match of.function {
+            // A cotangent that is zero is absent, and the map has no such output.
+            Some(function) => {
+                args.extend(ct.iter().flatten());
+                let apply = self.apply;
+                let apply = apply.map(|f| cx.ask(|regions, m| with_results(regions, m, f, &there)));
+                LinearCall { apply: Some(function), transpose: apply.transpose()?, ..self.clone() }
+            }
+            // A program that is not linear is given zeros.
+            None => {
+                args.extend(ct.iter().zip(&y).map(|(ct, ty)| instantiate(b, *ct, ty)));
+                LinearCall { apply: self.transpose, transpose: self.apply, ..self.clone() }
+            }
+        };
+        let slots = (self.residuals..x.len()).zip(of.nonzero);
+        for ((i, on), ct) in slots.zip(b.emit(back, &args)) {
+            if let (Arg::Linear(_), true) = (&x[i], on) {
                 into.add(b, i, ct);
             }
         }

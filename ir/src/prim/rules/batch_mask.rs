@@ -10,8 +10,9 @@
 //! ```
 //!
 //! Every value on the way, in derivatives of any order too, is then one that a member which takes part
-//! has anyway. `x[first]` carries no derivative, so the tangents of the others are zeros on the way in
-//! and their cotangents are zeros on the way out, also those that all members add up.
+//! has anyway. `x[first]` carries no derivative ([`Dropped`]), so the tangents of the others are zeros on the way in
+//! and their cotangents are zeros on the way out, also those that all members add up. A function that is linear in `x`
+//! stays linear.
 //!
 //! Tapes stay as they are: their records were written by iterations that saw members that took part alone,
 //! and hold zeros for the others where they hold cotangents.
@@ -34,8 +35,7 @@ use crate::lang::types::{ArrayType, Type};
 use crate::prim::control::loops::{Binding, Direction, Loop, LoopSpec, TripCount};
 use crate::prim::elementwise::zeros;
 use crate::prim::{
-    ArgReduce, Broadcast, DynamicSlice, Extremum, Op, Reduce, Reducer, Reshape, Scalar,
-    StopGradient,
+    ArgReduce, Broadcast, Dropped, DynamicSlice, Extremum, Op, Reduce, Reducer, Reshape, Scalar,
 };
 use smallvec::SmallVec;
 
@@ -71,7 +71,7 @@ impl<'b, 'm> Lanes<'b, 'm> {
         let read: SmallVec<[Atom; 4]> = std::iter::once(x).chain(starts).collect();
         let row = b.emit1(DynamicSlice { sizes }, &read);
         let row = b.emit1(Reshape { shape: shape[1..].into() }, &[row]);
-        let row = b.emit1(StopGradient, &[row]);
+        let row = b.emit1(Dropped, &[row]);
         let dims = (1..shape.len()).collect();
         self.choose(x, b.emit1(Broadcast { shape, dims }, &[row]))
     }

@@ -15,7 +15,8 @@
 //! Calls are taken apart first ([`apart_in_calls`]), in loops and branches, too: a call of which little is kept runs its
 //! loops again, and of loops that carry values and tangents it would run both again, and so keep tangents.
 
-use super::region_helpers::{called, linear_part};
+use super::region_helpers::{called, function, instantiate, linear_part};
+use crate::fault::{Fault, planted};
 use crate::lang::builder::{Builder, Draft};
 use crate::lang::function::{Atom, FuncId, Function, ValueId};
 use crate::lang::module::Module;
@@ -135,6 +136,126 @@ pub(crate) fn transpose_of(
     let f = m.get(linear);
     let zeros = vec![AccumulateInto::Zeros; f.linear_params.len()];
     Ok(regions.transpose(m, linear, &vec![true; f.results.len()], &zeros)?.function)
+}
+
+/// A function specialised by [`present`].
+pub(crate) struct Present {
+    /// The function of the parameters that are there; nothing if the given one is not known to be linear.
+    pub(crate) function: Option<FuncId>,
+    /// Of each linear result whether it may be other than zero.
+    pub(crate) nonzero: Vec<bool>,
+}
+
+/// Specialises `(known.., x..) -> (values.., y..)`, linear in the parameters marked `linear`, to those of them that are
+/// `there`, of which the others are zero. The results from `first` on are the linear ones; one that depends on no
+/// parameter that is there is an array of zeros.
+///
+/// A tangent that is zero is absent, and a rule that is given zeros computes with them: `0 · inf` behind a pole. A linear
+/// function is its own derivative, so the specialised function is the derivative along the parameters that are there, and
+/// each primitive on the way leaves out what belongs to the others.
+///
+/// # Errors
+/// A derivative that does not exist.
+pub(crate) fn present(
+    regions: &mut dyn Regions,
+    m: &mut Module,
+    f: FuncId,
+    [linear, there]: [&[bool]; 2],
+    first: usize,
+) -> Result<Present, Problem> {
+    let role = |on: &bool| if *on { Linearity::Linear } else { Linearity::Constant };
+    let given: Vec<Linearity> = linear.iter().map(role).collect();
+    let found = follow(m, f, &given).ok().filter(|found| {
+        let (values, rest) = found.split_at(first);
+        !values.contains(&Linearity::Linear) && !rest.contains(&Linearity::Constant)
+    });
+    let Some(found) = found else {
+        // Which results are zeros whatever the parameters are is known of any function.
+        let found = follow(m, f, &vec![Linearity::Constant; given.len()])?;
+        let nonzero = found[first..].iter().map(|of| *of != Linearity::Zero).collect();
+        return Ok(Present { function: None, nonzero });
+    };
+    let linear_results: Vec<bool> =
+        found[first..].iter().map(|of| *of == Linearity::Linear).collect();
+    if linear == there {
+        return Ok(Present { function: Some(f), nonzero: linear_results });
+    }
+    if planted(Fault::ZeroTangent) {
+        return Ok(Present { function: None, nonzero: linear_results });
+    }
+
+    let of = regions.jvp(m, f, there, &[])?;
+    let nonzero = of.active_out[first..].to_vec();
+    let values = of.active_out.iter().enumerate().map(|(r, _)| r < first);
+    let tangents = of.active_out.iter().enumerate().filter(|(_, on)| **on).map(|(r, _)| r >= first);
+    let used: Vec<bool> = values.chain(tangents).collect();
+    let extra = there.iter().filter(|on| **on).map(|_| true);
+    let kept: Vec<bool> = linear.iter().map(|on| !on).chain(extra).collect();
+    let pruned = regions.prune(m, of.function, &used, &kept)?;
+
+    let whole = m.get(f);
+    let verified = !whole.linear_params.is_empty();
+    let types = whole.param_types();
+    let of_params = |on: &dyn Fn(usize) -> bool| -> Vec<Type> {
+        (0..types.len()).filter(|i| on(*i)).map(|i| types[i].clone()).collect()
+    };
+    let taken = of_params(&|i| !linear[i] || there[i]);
+    let function = function(m, &whole.name, [&taken, &[]], |b, p, _| {
+        let mut place = p.iter();
+        let mut own: Vec<Option<Atom>> = Vec::new();
+        for i in 0..types.len() {
+            own.push(if !linear[i] || there[i] { place.next().copied() } else { None });
+        }
+        // The map does not depend on where it is taken, so a place that is still read may be any.
+        let at = |i: usize| match own[i] {
+            Some(own) if !linear[i] => own,
+            Some(_) | None => instantiate(b, None, &types[i]),
+        };
+        let mut args: Vec<Atom> = (0..types.len()).filter(|i| pruned.params[*i]).map(at).collect();
+        args.extend((0..types.len()).filter(|i| there[*i]).filter_map(|i| own[i]));
+        let mut made = b.inline(pruned.function, &args).into_iter();
+        let mut results: Vec<Atom> = made.by_ref().take(first).collect();
+        for (ty, on) in whole.result_types()[first..].iter().zip(&nonzero) {
+            let tangent = if *on { made.next() } else { None };
+            results.push(instantiate(b, tangent, ty));
+        }
+        results
+    })?;
+    let function = match verified {
+        true => {
+            let linear: Vec<bool> = linear
+                .iter()
+                .zip(there)
+                .filter(|(linear, there)| !**linear || **there)
+                .map(|(linear, _)| *linear)
+                .collect();
+            as_linear(regions, m, function, &linear, first)?
+        }
+        false => function,
+    };
+    Ok(Present { function: Some(function), nonzero })
+}
+
+/// Which results of a function that is linear in the parameters behind the `known` ones may be other than zero.
+pub(crate) fn depends(m: &Module, f: FuncId, known: usize) -> Result<Vec<bool>, Problem> {
+    let params = m.function(f).all_params().count();
+    let role = |i: usize| if i < known { Linearity::Constant } else { Linearity::Linear };
+    let given: Vec<Linearity> = (0..params).map(role).collect();
+    Ok(follow(m, f, &given)?.iter().map(|of| *of != Linearity::Zero).collect())
+}
+
+/// The same function with the marked results, of all of its parameters.
+pub(crate) fn with_results(
+    regions: &mut dyn Regions,
+    m: &mut Module,
+    f: FuncId,
+    wanted: &[bool],
+) -> Result<FuncId, Problem> {
+    if !wanted.contains(&false) {
+        return Ok(f);
+    }
+    let params = m.function(f).all_params().count();
+    Ok(regions.prune(m, f, wanted, &vec![true; params])?.function)
 }
 
 /// The same function, in which what is called has values and what is linear apart.
@@ -301,9 +422,12 @@ fn iterations(m: &Module, of: &Loop, operands: &[Linearity]) -> Result<Vec<Linea
     let (given, found) = carried(m, of, operands)?;
     let result = |(r, found): (usize, &Linearity)| spec.carrier(r).map_or(*found, |p| given[p]);
     let mut results: Vec<Linearity> = found.iter().enumerate().map(result).collect();
-    if let TripCount::While { reads, .. } = &spec.trip {
-        if reads.iter().any(|p| given[*p] == Linearity::Linear) {
-            return Err(not_linear(&op));
+    if let TripCount::While { condition, reads } = &spec.trip {
+        // A condition is given all carries, and may read only some.
+        let read: Vec<Linearity> = reads.iter().map(|p| given[*p]).collect();
+        match follow(m, *condition, &read) {
+            Ok(goes_on) if !goes_on.contains(&Linearity::Linear) => {}
+            Ok(_) | Err(_) => return Err(not_linear(&op)),
         }
         results.push(Linearity::Constant);
     }

@@ -9,14 +9,16 @@
 //! no convex function gives, is not kept.
 
 use super::descend::{Change, Point, descend};
-use super::{Found, Limits, Minimizer, Search};
+use super::{Found, Limits, Minimizer, Search, are_floats};
 use crate::control::{scan, scan_reverse, while_loop};
 use crate::function::{Function, one};
 use crate::ops::functions::{concat, select, zeros};
+use crate::staging::rebuild;
 use crate::transform::value_and_grad;
-use crate::tree::ravel;
+use crate::tree::{flatten, ravel};
 use crate::var::{caller, on_behalf, users_code};
 use crate::{Tree, Var, constant};
+use tapeloom_ir::{ArrayType, Dtype};
 
 /// The part of the slope that a step must gain.
 const ARMIJO: f64 = 1e-4;
@@ -78,7 +80,13 @@ impl Minimizer<Lbfgs> {
     /// Errors: `dtype` if the leaves have different dtypes, or are no floats.
     #[track_caller]
     pub fn start<P: Tree<Var>>(&self, p: &P) -> Curvature<Var> {
-        on_behalf("lbfgs", caller(), || self.method.unknown(ravel(p).0))
+        let at = caller();
+        if !are_floats("lbfgs", at, p) {
+            let elements = flatten(p).1.iter().map(|v| v.ty(at).shape.elements()).sum::<usize>();
+            let none = Var::poison(ArrayType::new(Dtype::F64, [elements]), at);
+            return on_behalf("lbfgs", at, || self.method.unknown(none));
+        }
+        on_behalf("lbfgs", at, || self.method.unknown(ravel(p).0))
     }
 
     /// Parameters after a step down `loss`, and what is known then. A step is halved until the loss falls
@@ -95,8 +103,13 @@ impl Minimizer<Lbfgs> {
         p: &P,
         known: &Curvature<Var>,
     ) -> (P, Curvature<Var>) {
-        let loss = one(loss);
-        on_behalf("lbfgs", caller(), || {
+        let (loss, at) = (one(loss), caller());
+        let (structure, leaves) = flatten(p);
+        if !are_floats("lbfgs", at, p) {
+            let poison = leaves.iter().map(|v| Var::poison(v.ty(at), at)).collect();
+            return (rebuild(&structure, poison, at), known.clone());
+        }
+        on_behalf("lbfgs", at, || {
             let (x, unravel) = ravel(p);
             let loss = |x: Var| {
                 let p = unravel(x);

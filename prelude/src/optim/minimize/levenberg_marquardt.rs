@@ -7,17 +7,20 @@
 //! else:      λ ← ν λ,  ν ← 2ν
 //! ```
 
-use super::{Found, Limits, Minimizer, Outcome, at_root, small};
+use super::{Found, Limits, Minimizer, Outcome, at_root, refused, small};
 use crate::control::{cond, while_loop};
 use crate::dtype::epsilon;
 use crate::function::{Function, one};
 use crate::linalg::{cho_solve, cholesky};
 use crate::ops::functions::{eye, select};
+use crate::staging::{Side, require_floats};
 use crate::transform::jacfwd;
-use crate::tree::ravel;
+use crate::tree::{Flat, ravel};
 use crate::var::{caller, on_behalf, users_code};
 use crate::{Tree, Var, constant};
-use tapeloom_ir::Dtype;
+use std::cell::Cell;
+use tapeloom_ir::trace::Context;
+use tapeloom_ir::{ArrayType, Dtype};
 
 /// Levenberg-Marquardt. Made by [`levenberg_marquardt`].
 #[derive(Clone, Copy, Debug)]
@@ -60,10 +63,22 @@ impl Minimizer<LevenbergMarquardt> {
     ) -> (P, Outcome<Var>) {
         let (residuals, at) = (one(residuals), caller());
         let name = "levenberg_marquardt";
+        if let Some(poison) = refused(name, at, &start) {
+            return poison;
+        }
+        let reported = Cell::new(false);
         let (x, unravel) = on_behalf(name, at, || ravel(&start));
         let residuals = |x: Var| {
             let p = unravel(x);
             let r = users_code(|| residuals(p));
+            // The closure is traced several times, and an error is reported once.
+            let context = Context { transform: name, at };
+            let Flat { form, leaves } = Flat::of(&r);
+            if reported.get() || !require_floats(context, Side::Result, &form, &leaves) {
+                reported.set(true);
+                let elements = leaves.iter().map(|r| r.ty(at).shape.elements()).sum::<usize>();
+                return Var::poison(ArrayType::new(x.dtype(), [elements]), at);
+            }
             ravel(&r).0
         };
         let loss = |x: Var| 0.5 * residuals(x).square().sum();

@@ -52,11 +52,13 @@ use crate::dtype::epsilon;
 use crate::function::{Function, one};
 use crate::implicit::{Until, cg, custom_root};
 use crate::ops::functions::stack;
+use crate::staging::{Side, rebuild, require_floats};
 use crate::transform::grad;
-use crate::tree::ravel;
+use crate::tree::{Flat, flatten, ravel};
 use crate::var::{caller, on_behalf, users_code};
 use crate::{Tree, Var};
-use tapeloom_ir::{Dtype, Loc};
+use tapeloom_ir::trace::Context;
+use tapeloom_ir::{ArrayType, Dtype, Loc};
 
 /// How a search for a minimum went; all scalars.
 #[derive(Tree, Clone, Debug)]
@@ -146,6 +148,9 @@ impl<S: Search> Minimizer<S> {
     ) -> (P, Outcome<Var>) {
         let (loss, at) = (one(loss), caller());
         let name = self.method.name();
+        if let Some(poison) = refused(name, at, &start) {
+            return poison;
+        }
         let (x, unravel) = on_behalf(name, at, || ravel(&start));
         let loss = |x: Var| {
             let p = unravel(x);
@@ -154,6 +159,36 @@ impl<S: Search> Minimizer<S> {
         let search = |x: Var| self.method.search(&loss, x, self.limits);
         let (x, outcome) = at_root(name, at, &loss, x, &search);
         (on_behalf(name, at, || unravel(x)), outcome)
+    }
+}
+
+/// Whether parameters are floats; those that are not are reported by path.
+fn are_floats<P: Tree<Var>>(name: &'static str, at: Loc, params: &P) -> bool {
+    let Flat { form, leaves } = Flat::of(params);
+    require_floats(Context { transform: name, at }, Side::Argument, &form, &leaves)
+}
+
+/// What stands for the result of a search that begins at no tree of floats, which is reported.
+fn refused<P: Tree<Var>>(name: &'static str, at: Loc, start: &P) -> Option<(P, Outcome<Var>)> {
+    if are_floats(name, at, start) {
+        return None;
+    }
+    let (structure, leaves) = flatten(start);
+    let poison = leaves.iter().map(|v| Var::poison(v.ty(at), at)).collect();
+    Some((rebuild(&structure, poison, at), Outcome::poison(at)))
+}
+
+impl Outcome<Var> {
+    /// What stands for an outcome after an error.
+    fn poison(at: Loc) -> Outcome<Var> {
+        let of = |dtype| Var::poison(ArrayType::new(dtype, []), at);
+        Outcome {
+            value: of(Dtype::F64),
+            gradient: of(Dtype::F64),
+            iterations: of(Dtype::I64),
+            evaluations: of(Dtype::I64),
+            converged: of(Dtype::Bool),
+        }
     }
 }
 
@@ -167,7 +202,9 @@ fn at_root(
 ) -> (Var, Outcome<Var>) {
     on_behalf(name, at, || {
         // How the search went stands beside x, as a value whose derivative is 0.
-        let equation = |(x, log): (Var, Var)| (grad(loss)(x), log);
+        // The solver of a linear system runs its map as code of the user, and this one is not.
+        let slope = |x: Var| on_behalf(name, at, || grad(loss)(x));
+        let equation = |(x, log): (Var, Var)| (slope(x), log);
         let solve = |_: &dyn Fn((Var, Var)) -> (Var, Var), (x, _): (Var, Var)| {
             let found = search(x);
             let (size, small) = found.gradient;

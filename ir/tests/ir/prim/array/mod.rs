@@ -7,6 +7,7 @@ mod concatenate;
 mod cumulate;
 mod diagonal;
 mod dot;
+mod dropped;
 mod dynamic_slice;
 mod dynamic_update_slice;
 mod gather;

@@ -1,0 +1,88 @@
+//! `dropped`: its operand, in the place of members of a batch whose results are dropped.
+//!
+//! A branch or an iteration that only some members of a batch need runs on the whole batch, and the other members run on
+//! the values of one that takes part ([`Lanes`](crate::prim::rules::batch_mask::Lanes)). This primitive marks those
+//! values:
+//!
+//! ```text
+//! y = where(alive, f(where(alive, x, dropped(x[first]))), otherwise)
+//! ```
+//!
+//! Nothing reads the results of `f` for them. So they have no derivative, and in a linear map no cotangent comes back
+//! through them: the primitive is linear, and its transpose adds nothing.
+//! [`StopGradient`](crate::prim::StopGradient) computes the same values, but they are read, so it is not linear.
+
+use crate::lang::builder::Builder;
+use crate::lang::function::Atom;
+use crate::lang::problem::Result;
+use crate::lang::types::ArrayType;
+use crate::prim::rules::view::one_array;
+use crate::prim::{
+    Arg, ArrayPrimitive, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand, Rewrite,
+    Sample, Tangent,
+};
+use crate::tensor::Tensor;
+
+/// `dropped`
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Dropped;
+
+notation!(Dropped = "dropped" {});
+
+impl ArrayPrimitive for Dropped {
+    const EFFECTS: Effects = Effects::Pure;
+
+    fn docs() -> Vec<Doc> {
+        vec![Doc {
+            family: Family::Marks,
+            name: "dropped".into(),
+            math: "y = x".into(),
+            types: "any array".into(),
+            derivative: "zero: only members of a batch read it whose results are dropped".into(),
+            edges: "linear; its transpose adds nothing".into(),
+        }]
+    }
+
+    fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType> {
+        let x = one_array("dropped", operands)?;
+        Ok(ArrayType::new(x.dtype, x.shape.clone()))
+    }
+
+    fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
+        Ok(operands[0].clone())
+    }
+
+    fn jvp(&self, _: &Builder<'_>, _: &[Atom], _: Atom, _: &[Tangent]) -> Result<Tangent> {
+        Ok(None)
+    }
+
+    fn is_linear(&self, _: &[Linearity]) -> bool {
+        true
+    }
+
+    fn transpose(&self, _: &Builder<'_>, _: &[Arg], _: Atom, _: &mut Cotangents) -> Result<()> {
+        Ok(())
+    }
+
+    fn batch(&self, b: &Builder<'_>, _: usize, x: &[Atom], _: &[bool]) -> Result<Atom> {
+        Ok(b.emit1(Dropped, x))
+    }
+
+    fn lower(&self, _: &[Operand<'_>]) -> Lowering {
+        Lowering::Alias { mark: None }
+    }
+
+    fn rewrites() -> Vec<Rewrite> {
+        Vec::new()
+    }
+
+    /// Its derivative is not that of the function it computes, so none is a smooth sample.
+    fn samples() -> Vec<Sample> {
+        vec![
+            Sample::edge(Dropped, vec![Tensor::from([1.5, -2.0])]),
+            Sample::edge(Dropped, vec![Tensor::from(2.5)]),
+            Sample::edge(Dropped, vec![Tensor::from([[1i64], [2]])]),
+            Sample::edge(Dropped, vec![Tensor::from([true, false])]),
+        ]
+    }
+}
