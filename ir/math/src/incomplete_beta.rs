@@ -16,7 +16,7 @@
 //! two have their greatest value at d = 0, so nothing in it cancels, however large a and b are.
 
 use super::excess::{exp_excess, log_excess};
-use super::gamma::{polygamma, polygamma_rise};
+use super::gamma::{lgamma, polygamma, polygamma_rise};
 use super::half_line::half_line;
 use super::incomplete_gamma::gamma_front;
 use super::{exp, expm1, log, log1p};
@@ -54,6 +54,8 @@ pub fn betainc(m: u32, n: u32, a: f64, b: f64, x: f64) -> f64 {
     }
     let scores = Scores::at(m, n, a, b, x, y);
     let from_below = match (m, n) {
+        // Nearly all of the weight lies at the ends, of which 0 has the part b / (a + b).
+        (0, 0) if a.max(b) < SLOW => b <= a,
         (0, 0) => difference(a, b, x, y) <= 0.0,
         _ if m >= n => scores.u + scores.shifts[0] < 0.0,
         _ => scores.v + scores.shifts[1] > 0.0,
@@ -98,8 +100,34 @@ fn difference(a: f64, b: f64, x: f64, y: f64) -> f64 {
     x.mul_add(b, -(y * a))
 }
 
+/// `xᵃ yᵇ / (a B(a, b))`
+fn front_over_a(a: f64, b: f64, x: f64, y: f64) -> f64 {
+    match small_front(a, b, x, y) {
+        Some(front) => b / (a + b) * front,
+        None => front(a, b, x, y) / a,
+    }
+}
+
+/// `xᵃ yᵇ Γ(1 + a + b) / (Γ(1 + a) Γ(1 + b))` for small a and b, which is `xᵃ yᵇ (a + b) / (a b B(a, b))`.
+fn small_front(a: f64, b: f64, x: f64, y: f64) -> Option<f64> {
+    let (ln_x, ln_y) = logarithms(x, y);
+    let ln_gamma = |a: f64| lgamma(1.0 + a);
+    let ratio = || ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b);
+    (a.max(b) < SLOW).then(|| exp(a * ln_x + b * ln_y + ratio()))
+}
+
+/// `ln x` and `ln y`, where both sum to 1.
+fn logarithms(x: f64, y: f64) -> (f64, f64) {
+    let ln_x = if x < 0.5 { log(x) } else { log1p(-y) };
+    let ln_y = if y < 0.5 { log(y) } else { log1p(-x) };
+    (ln_x, ln_y)
+}
+
 /// `xᵃ yᵇ / B(a, b)`
 fn front(a: f64, b: f64, x: f64, y: f64) -> f64 {
+    if let Some(front) = small_front(a, b, x, y) {
+        return a * (b / (a + b)) * front;
+    }
     let (c, d) = (a + b, difference(a, b, x, y));
     gamma_front(a, x * c, d) * (gamma_front(b, y * c, -d) / gamma_front(c, c, 0.0))
 }
@@ -140,8 +168,7 @@ impl Scores {
             let mixed = polygamma(k, a + b);
             (1..i).for_each(|j| slopes[i - j][j] = mixed);
         }
-        let ln_x = if x < 0.5 { log(x) } else { log1p(-y) };
-        let ln_y = if y < 0.5 { log(y) } else { log1p(-x) };
+        let (ln_x, ln_y) = logarithms(x, y);
         let shifts = [a, b].map(|a| if a < 1.0 { 1.0 / a } else { 0.0 });
         Scores { shifts, u: ln_x + rise(0, a, b), v: ln_y + rise(0, b, a), slopes }
     }
@@ -229,6 +256,10 @@ const BINOMIAL: [[f64; ORDERS]; ORDERS] = [
 
 /// `∫₀ˣ ∂ᵐ⁺ⁿp/∂aᵐ∂bⁿ dt`, for x on the left of the density's weight.
 fn below(m: u32, n: u32, a: f64, b: f64, x: f64, y: f64, scores: &Scores) -> f64 {
+    if m + n == 0 && a < SLOW {
+        // The integrand falls over 1/a in s, and b may have it rise over y: parts of it by hand, `I(a, b) = xᵃ yᵇ / (a B(a, b)) + I(a + 1, b)`.
+        return front_over_a(a, b, x, y) + below(m, n, a + 1.0, b, x, y, scores);
+    }
     let odds = x / y;
     // The logarithm of the integrand falls at this rate first, and then ever faster for b > 1.
     let rate = (x - difference(a, b, x, y)) / y;
@@ -249,6 +280,9 @@ fn below(m: u32, n: u32, a: f64, b: f64, x: f64, y: f64, scores: &Scores) -> f64
     front(a, b, x, y) / y * half_line(scale, integrand)
 }
 
+/// For smaller a the integrand of the value is too wide for one scale.
+const SLOW: f64 = 0.05;
+
 /// For x so small that `(1 - t)ᵇ⁻¹` is 1: the derivative of `xᵃ Γ(a + b) / (Γ(a + 1) Γ(b))`.
 fn power(m: u32, n: u32, a: f64, b: f64, x: f64) -> f64 {
     let mut scores = Scores::at(m, n, a, b, x, 1.0);
@@ -261,5 +295,5 @@ fn power(m: u32, n: u32, a: f64, b: f64, x: f64) -> f64 {
             scores.slopes[i][0] = polygamma(k, a + b) - polygamma(k, a + 1.0);
         }
     }
-    front(a, b, x, 1.0) / a * scores.weight(m, n, scores.u, scores.v)
+    front_over_a(a, b, x, 1.0) * scores.weight(m, n, scores.u, scores.v)
 }

@@ -22,6 +22,8 @@
 //! | [`bessel`] | Bessel functions of integer order |
 //! | [`mod@zeta`] | Hurwitz's zeta function, with derivatives in s |
 //! | [`mod@spence`] | the dilogarithm |
+//! | [`scaled_erf`] | the scaled complementary error function and Dawson's integral |
+//! | [`hypergeometric`] | Kummer's function |
 //! | [`mod@nextafter`] | the neighbouring float |
 //!
 //! # Conventions
@@ -47,6 +49,7 @@ pub mod gamma;
 #[doc(hidden)]
 pub mod half_line;
 pub mod hyperbolic;
+pub mod hypergeometric;
 pub mod incomplete_beta;
 pub mod incomplete_gamma;
 pub mod inverse_trigonometric;
@@ -55,6 +58,7 @@ pub mod logarithm;
 pub mod nextafter;
 pub mod number;
 pub mod record;
+pub mod scaled_erf;
 mod series;
 pub mod spence;
 pub mod trigonometric;
@@ -68,6 +72,7 @@ pub use exponential::*;
 pub use exponential_integral::*;
 pub use gamma::*;
 pub use hyperbolic::*;
+pub use hypergeometric::*;
 pub use incomplete_beta::*;
 pub use incomplete_gamma::*;
 pub use inverse_trigonometric::*;
@@ -75,6 +80,7 @@ pub use logarithm::*;
 pub use nextafter::*;
 pub use number::{Coefficients, Constant, Format, Number};
 pub use record::{Noted, Operation, Recording};
+pub use scaled_erf::*;
 pub use spence::*;
 pub use trigonometric::*;
 pub use vector_math::{EIGHT, Eight, Parted};

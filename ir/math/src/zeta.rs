@@ -24,7 +24,7 @@ type Jet = [f64; ORDERS];
 /// The n-th derivative of `ζ(s, q)` in s, for `n ≤ ZETA_ORDERS`; NaN beyond.
 ///
 /// Domain: `s > 1` and `q > 0`. At s = 1, inf for n = 0 and NaN beyond; at the poles q = 0, -1, …, inf for n = 0 and
-/// NaN beyond; at other negative q the value for integer s up to 170, and NaN for other s and for derivatives.
+/// NaN beyond; at other negative q the value for integer s, and NaN for other s and for derivatives.
 /// NaN for s < 1.
 #[must_use]
 pub fn zeta(n: u32, s: f64, q: f64) -> f64 {
@@ -44,6 +44,10 @@ pub fn zeta(n: u32, s: f64, q: f64) -> f64 {
         return if n == 0 { pow(q, -s) } else { 0.0 };
     }
     let order = n as usize;
+    if q > HUGE {
+        // The first term of the formula alone, `a¹⁻ˢ / (s - 1)`: a⁻ˢ may vanish where this does not.
+        return times(&power(order, s - 1.0, q), &poles(order, s, 1.0))[order] * factorial(n);
+    }
     // From here on the formula gains about a digit per term.
     let threshold = 10.0 + 0.5 * s;
     let (mut sum, mut at) = (0.0, q);
@@ -58,6 +62,21 @@ pub fn zeta(n: u32, s: f64, q: f64) -> f64 {
         at += 1.0;
     }
     (sum + times(&power(order, s, at), &tail(order, s, at))[order]) * factorial(n)
+}
+
+/// Terms of the formula after the first are below rounding for larger q.
+const HUGE: f64 = 1e20;
+
+/// `a / (s - 1)`
+fn poles(order: usize, s: f64, a: f64) -> Jet {
+    let pole = 1.0 / (s - 1.0);
+    let mut jet = [0.0; ORDERS];
+    let mut term = a * pole;
+    for slot in jet.iter_mut().take(order + 1) {
+        *slot = term;
+        term *= -pole;
+    }
+    jet
 }
 
 /// `1 · 2 · … · n`
@@ -77,13 +96,7 @@ fn power(order: usize, s: f64, a: f64) -> Jet {
 
 /// The bracket of the Euler–Maclaurin formula.
 fn tail(order: usize, s: f64, a: f64) -> Jet {
-    let mut sum = [0.0; ORDERS];
-    let pole = 1.0 / (s - 1.0);
-    let mut term = a * pole;
-    for slot in sum.iter_mut().take(order + 1) {
-        *slot = term;
-        term *= -pole;
-    }
+    let mut sum = poles(order, s, a);
     sum[0] += 0.5;
     // s / a, and then two factors of the rising product over a² each time.
     let mut rising = times_shifted(&[1.0 / a, 0.0, 0.0, 0.0, 0.0], s, 1.0);
@@ -125,8 +138,15 @@ fn times(x: &Jet, y: &Jet) -> Jet {
 /// `ζ(s, q)` for negative q and an integer s, by the reflection of [`polygamma`], which is
 /// `(-1)ˢ (s - 1)! ζ(s, q)`.
 fn reflected(s: f64, q: f64) -> f64 {
-    if s != s.floor() || s > 170.0 {
+    if s != s.floor() {
         return f64::NAN;
+    }
+    if s > 170.0 {
+        // Of the terms only the two beside 0 count, since the next ones are smaller by 2¹⁷⁰ than the larger of them.
+        let above = q - q.floor();
+        let below = 1.0 - above;
+        let sign = if s % 2.0 == 0.0 { 1.0 } else { -1.0 };
+        return pow(above, -s) + sign * pow(below, -s);
     }
     let n = s as u32 - 1;
     let size = polygamma(n, q) / factorial(n);

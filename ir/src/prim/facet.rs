@@ -52,6 +52,7 @@ impl Op {
             | Op::Bessel(_)
             | Op::Expn(_)
             | Op::Spence(_)
+            | Op::ScaledErf(_)
             | Op::Zeta(_)
             | Op::Gammainc(_)
             | Op::Betainc(_)

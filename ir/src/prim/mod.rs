@@ -115,6 +115,7 @@ pub use scalar::expn::Expn;
 pub use scalar::gammainc::Gammainc;
 pub use scalar::integer_pow::IntegerPow;
 pub use scalar::polygamma::Polygamma;
+pub use scalar::scaled_erf::{ScaledErf, ScaledErfKind};
 pub use scalar::spence::Spence;
 pub use scalar::zeta::Zeta;
 pub use syntax::{Notation, Written};
@@ -261,7 +262,7 @@ macro_rules! primitives {
 
 primitives! {
     arrays:
-        Scalar, IntegerPow, Polygamma, Bessel, Expn, Spence, Zeta, Gammainc, Betainc, Convert, Bitcast,
+        Scalar, IntegerPow, Polygamma, Bessel, Expn, Spence, ScaledErf, Zeta, Gammainc, Betainc, Convert, Bitcast,
         Broadcast, Reshape, Permute, Slice, DynamicSlice, DynamicUpdateSlice, Concatenate, Rev, Diagonal, Iota,
         Reduce, ArgReduce, Dot,
         Cumulate, Recurrence, ArgSort,

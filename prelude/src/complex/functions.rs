@@ -26,7 +26,7 @@ fn toward_one(size: Var) -> (Var, Var) {
 
 /// Functions of each element.
 impl Complex {
-    /// `|z|`, without overflow. The derivatives at 0, where there are none, are 0.
+    /// `|z|`, without overflow. The derivatives at 0, where there are none, are 0, and second ones nan.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -173,7 +173,9 @@ impl Complex {
         let at = caller();
         on_behalf("powi", at, || {
             let one = Complex { re: self.re.ones_like(), im: self.im.zeros_like() };
-            let (mut power, mut square, mut left) = (None, self, n.unsigned_abs());
+            // Powers of the reciprocal: a power that overflows has a reciprocal of nan.
+            let base = if n < 0 { one / self } else { self };
+            let (mut power, mut square, mut left) = (None, base, n.unsigned_abs());
             while left > 0 {
                 if left % 2 == 1 {
                     power = Some(power.map_or(square, |power: Complex| power * square));
@@ -183,8 +185,7 @@ impl Complex {
                     square = square * square;
                 }
             }
-            let power = power.unwrap_or(one);
-            if n < 0 { 1.0 / power } else { power }
+            power.unwrap_or(one)
         })
     }
 

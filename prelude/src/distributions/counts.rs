@@ -10,13 +10,21 @@ use crate::control::{cond, map, while_loop};
 use crate::ops::select;
 use crate::prng::{split, split_n, uniform};
 use crate::var::{IntoVar, caller, pair};
+use std::f64::consts::TAU;
 use tapeloom_ir::{Dtype, Shape};
 
 /// A mean up to which the distribution function is added up.
 const SMALL: f64 = 10.0;
 
+/// Numbers of events from which logarithms of factorials would cancel, so that probabilities are written in deviations from the mean
+/// (Loader, *Fast and accurate computation of binomial probabilities*, 2000).
+const LARGE: f64 = 1e8;
+
+/// Beyond this an i64 may not hold the number.
+const MOST: f64 = (1u64 << 62) as f64;
+
 /// Numbers of events (i64) that happen at a rate: of the Poisson distribution with that mean, -1 where
-/// the mean is negative or nan. The rates are broadcast to the shape; they may be as large as 1e15.
+/// the mean is negative, nan or beyond 2⁶² (4.6e18). The rates are broadcast to the shape.
 ///
 /// Errors: `dtype` unless the rate is a float; `shape` if it does not fit; `dtype` or `shape` if the key is
 /// none.
@@ -37,9 +45,11 @@ pub fn poisson(key: Var, rate: impl IntoVar, shape: impl Into<Shape>) -> Var {
         let shape = rate.shape();
         let rate = rate.stop_gradient().convert(Dtype::F64).flatten();
         let one = |(key, rate): (Var, Var)| {
-            let sound = rate.ge(0.0);
+            let sound = rate.ge(0.0) & rate.le(MOST);
             let rate = select(sound, rate, 0.0);
-            let count = cond(rate.lt(SMALL), few_events, many_events, (key, rate));
+            let many =
+                |args: (Var, Var)| cond(args.1.lt(LARGE), many_events, very_many_events, args);
+            let count = cond(rate.lt(SMALL), few_events, many, (key, rate));
             select(sound, count, -1.0).convert(Dtype::I64)
         };
         map(one, (split_n(key, shape.elements()), rate)).reshape(shape)
@@ -56,18 +66,31 @@ fn few_events((key, rate): (Var, Var)) -> Var {
 }
 
 fn many_events((key, rate): (Var, Var)) -> Var {
+    let log_rate = rate.ln();
+    events(key, rate, &|k: Var| k * log_rate - rate - (k + 1.0).lgamma())
+}
+
+fn very_many_events((key, rate): (Var, Var)) -> Var {
+    events(key, rate, &|k: Var| tail(k, rate) - 0.5 * TAU.ln())
+}
+
+/// `-ln k!` by Stirling's series and what a mean adds to it: `m - k + k ln(k / m)` is never negative and does not cancel.
+fn tail(k: Var, mean: Var) -> Var {
+    let some = k.maximum(1.0);
+    -k.kl_div(mean) - 0.5 * some.ln() - 1.0 / (12.0 * some)
+}
+
+fn events(key: Var, rate: Var, density: &dyn Fn(Var) -> Var) -> Var {
     let b = 0.931 + 2.53 * rate.sqrt();
     let a = -0.059 + 0.02483 * b;
     let scale = 1.1239 + 1.1328 / (b - 3.4);
     let shift = rate + 0.43;
     let quick = 0.9277 - 3.6224 / (b - 2.0);
-    let log_rate = rate.ln();
-    let density = |k: Var| k * log_rate - rate - (k + 1.0).lgamma();
-    accepted(key, &Hat { a, b, scale, shift, quick, most: rate.full_like(f64::INFINITY) }, &density)
+    accepted(key, &Hat { a, b, scale, shift, quick, most: rate.full_like(f64::INFINITY) }, density)
 }
 
 /// Numbers (i64) of `n` independent events that happen, each with probability `p`: of the binomial
-/// distribution, -1 where n is negative or infinite or p is outside of [0, 1]. Both are broadcast to the shape.
+/// distribution, -1 where n is negative or beyond 2⁶² (4.6e18) or p is outside of [0, 1]. Both are broadcast to the shape.
 ///
 /// Errors: `dtype` unless both are floats of one dtype; `shape` if they do not fit; `dtype` or `shape` if the
 /// key is none.
@@ -88,12 +111,14 @@ pub fn binomial(key: Var, n: impl IntoVar, p: impl IntoVar, shape: impl Into<Sha
         let shape = n.shape();
         let [n, p] = [n, p].map(|x| x.stop_gradient().convert(Dtype::F64).flatten());
         let one = |(key, (n, p)): (Var, (Var, Var))| {
-            let sound = n.ge(0.0) & n.is_finite() & p.ge(0.0) & p.le(1.0);
+            let sound = n.ge(0.0) & n.le(MOST) & p.ge(0.0) & p.le(1.0);
             let (n, p) = (select(sound, n.floor(), 0.0), select(sound, p, 0.0));
             // Of the rarer of both outcomes.
             let rare = p.gt(0.5);
             let q = select(rare, 1.0 - p, p);
-            let count = cond((n * q).lt(SMALL), few_of, many_of, (key, (n, q)));
+            let many =
+                |args: (Var, (Var, Var))| cond(args.1.0.lt(LARGE), many_of, very_many_of, args);
+            let count = cond((n * q).lt(SMALL), few_of, many, (key, (n, q)));
             let count = select(rare, n - count, count);
             select(sound, count, -1.0).convert(Dtype::I64)
         };
@@ -111,17 +136,32 @@ fn few_of((key, (n, q)): (Var, (Var, Var))) -> Var {
 }
 
 fn many_of((key, (n, q)): (Var, (Var, Var))) -> Var {
+    let mode = mode(n, q);
+    let log_odds = (q / (1.0 - q)).ln();
+    let factorials = |k: Var| (k + 1.0).lgamma() + (n - k + 1.0).lgamma();
+    let density = |k: Var| factorials(mode) - factorials(k) + (k - mode) * log_odds;
+    outcomes(key, n, q, &density)
+}
+
+fn very_many_of((key, (n, q)): (Var, (Var, Var))) -> Var {
+    let both = |k: Var| tail(k, n * q) + tail(n - k, n * (1.0 - q));
+    let most = both(mode(n, q));
+    outcomes(key, n, q, &|k: Var| both(k) - most)
+}
+
+/// The likeliest number.
+fn mode(n: Var, q: Var) -> Var {
+    ((n + 1.0) * q).floor()
+}
+
+fn outcomes(key: Var, n: Var, q: Var, density: &dyn Fn(Var) -> Var) -> Var {
     let deviation = (n * q * (1.0 - q)).sqrt();
     let b = 1.15 + 2.53 * deviation;
     let a = -0.0873 + 0.0248 * b + 0.01 * q;
     let scale = (2.83 + 5.1 / b) * deviation;
     let shift = n * q + 0.5;
     let quick = 0.92 - 4.2 / b;
-    let mode = ((n + 1.0) * q).floor();
-    let log_odds = (q / (1.0 - q)).ln();
-    let factorials = |k: Var| (k + 1.0).lgamma() + (n - k + 1.0).lgamma();
-    let density = |k: Var| factorials(mode) - factorials(k) + (k - mode) * log_odds;
-    accepted(key, &Hat { a, b, scale, shift, quick, most: n }, &density)
+    accepted(key, &Hat { a, b, scale, shift, quick, most: n }, density)
 }
 
 /// The table mountain over a distribution: k = ⌊(2a / (1/2 - |u|) + b) u + shift⌋ for u in (-1/2, 1/2).

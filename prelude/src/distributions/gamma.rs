@@ -59,7 +59,9 @@ pub fn gamma(key: Var, a: impl IntoVar, shape: impl Into<Shape>) -> Var {
 pub fn loggamma(key: Var, a: impl IntoVar, shape: impl Into<Shape>) -> Var {
     let (at, shape) = (caller(), shape.into());
     let dtype = a.default_dtype();
-    sampled("loggamma", key, &shape, [a.into_var(dtype, at)], at, |key, [a]| drawn(key, a).1)
+    sampled("loggamma", key, &shape, [a.into_var(dtype, at)], at, |key, [a]| {
+        moving(a, drawn(key, a).1)
+    })
 }
 
 /// Numbers of the χ² distribution with that many degrees of freedom, with which they move.
@@ -71,7 +73,8 @@ pub fn chisquare(key: Var, freedom: impl IntoVar, shape: impl Into<Shape>) -> Va
     let (at, shape) = (caller(), shape.into());
     let dtype = freedom.default_dtype();
     sampled("chisquare", key, &shape, [freedom.into_var(dtype, at)], at, |key, [freedom]| {
-        2.0 * drawn(key, 0.5 * freedom).1.exp()
+        let half = 0.5 * freedom;
+        2.0 * moving_value(half, drawn(key, half).1)
     })
 }
 
@@ -94,9 +97,11 @@ pub fn student_t(key: Var, freedom: impl IntoVar, shape: impl Into<Shape>) -> Va
     let dtype = freedom.default_dtype();
     sampled("student_t", key, &shape, [freedom.into_var(dtype, at)], at, |key, [freedom]| {
         let [for_normal, for_gamma] = split(key);
-        let half = 0.5 * freedom;
         let n = normal(for_normal, freedom.shape(), freedom.dtype());
-        n * (half / drawn_value(for_gamma, half)).sqrt()
+        // Infinitely many degrees of freedom are the normal distribution: the quotient is 1 there.
+        let infinite = freedom.eq(f64::INFINITY);
+        let half = select(infinite, 1.0, 0.5 * freedom);
+        n * select(infinite, 1.0, half / drawn_value(for_gamma, half)).sqrt()
     })
 }
 
@@ -124,6 +129,9 @@ pub fn beta(key: Var, a: impl IntoVar, b: impl IntoVar, shape: impl Into<Shape>)
     sampled("beta", key, &shape, [a, b], at, |key, [a, b]| {
         let [for_a, for_b] = split(key);
         let (x, y) = (drawn(for_a, a).1, drawn(for_b, b).1);
+        // Where one is nothing beside the other, the number is 0 or 1 and stays so.
+        let moves = (-(x - y).abs()).exp().ne(0.0);
+        let (x, y) = (moving_where(moves, a, x), moving_where(moves, b, y));
         let most = x.maximum(y).stop_gradient();
         let (x, y) = ((x - most).exp(), (y - most).exp());
         x / (x + y)
@@ -158,22 +166,41 @@ pub fn dirichlet(key: Var, alpha: impl IntoVar, shape: impl Into<Shape>) -> Var 
         );
         return crate::ops::wrong(problem, &[key, alpha], alpha.ty(at), at);
     }
-    sampled("dirichlet", key, &shape, [alpha], at, |key, [alpha]| drawn(key, alpha).1.softmax(-1))
+    sampled("dirichlet", key, &shape, [alpha], at, |key, [alpha]| {
+        let log = drawn(key, alpha).1;
+        // Numbers that are nothing beside the largest one stay 0; if all others are, so does the largest one stay 1.
+        let some = (log - log.max_keepdims(-1)).exp().ne(0.0);
+        let several = some.count_true_keepdims(-1).gt(1).broadcast_to(log.shape());
+        moving_where(some & several, alpha, log).softmax(-1)
+    })
 }
 
-/// A gamma number for each element of a, as a value alone and as a logarithm that moves with a.
+/// A gamma number for each element of a, and its logarithm; constants to derivatives.
 fn drawn(key: Var, a: Var) -> (Var, Var) {
     let shape = a.shape();
     let constant = a.stop_gradient().flatten();
     let (x, log) = map(one, (split_n(key, shape.elements()), constant));
-    (x.reshape(shape.clone()).stop_gradient(), moving(a, log.reshape(shape)))
+    (x.reshape(shape.clone()).stop_gradient(), log.reshape(shape).stop_gradient())
 }
 
-/// Gamma numbers that move with a: the value of the one, and the derivatives of the other.
+/// Gamma numbers that move with a: the value of the one, and the derivatives of the logarithm.
 fn drawn_value(key: Var, a: Var) -> Var {
     let (x, log) = drawn(key, a);
-    let moving = log.exp();
+    let moving = moving_value(a, log);
     x + select(x.is_finite(), moving - moving.stop_gradient(), 0.0)
+}
+
+/// The exponential of a logarithm that moves with a. Where it is 0 it stays 0: the slope of the logarithm, which may overflow, is
+/// that of another shape there.
+fn moving_value(a: Var, log: Var) -> Var {
+    moving_where(log.exp().ne(0.0), a, log).exp()
+}
+
+/// A logarithm that moves with a where `moves` is true, and is a constant elsewhere.
+fn moving_where(moves: Var, a: Var, log: Var) -> Var {
+    // Elsewhere derivatives of another number are multiplied by zeros, so they have to be finite.
+    let moving = moving(select(moves, a, 1.0), select(moves, log, 0.0));
+    select(moves, moving, log)
 }
 
 /// One gamma number and its logarithm.
@@ -183,6 +210,8 @@ fn drawn_value(key: Var, a: Var) -> Var {
 fn one((key, a): (Var, Var)) -> (Var, Var) {
     let dtype = a.dtype();
     let [key, for_power] = split(key);
+    // -0 is 0: the power 1/a below has its sign.
+    let a = select(a.eq(0.0), 0.0, a);
     let small = a.lt(1.0);
     let d = select(small, a + 1.0, a) - 1.0 / 3.0;
     let c = (1.0 / 3.0) / d.sqrt();

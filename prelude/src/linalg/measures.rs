@@ -5,6 +5,7 @@ use super::solve::{cutoff, inv};
 use super::spectral::nuclear_norm;
 use super::{matrices, square};
 use crate::Var;
+use crate::ops::functions::select;
 use crate::ops::wrong;
 use crate::var::{caller, on_behalf};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem};
@@ -53,9 +54,10 @@ fn each(
 /// matrices without elements.
 ///
 /// Where several elements or singular values are extreme, derivatives share equally among them, as those of
-/// `max` and `min` do. The Frobenius norm has no derivative at zeros; the result there is 0. A singular value 0 has none either; the first
-/// derivative is that of one choice of its vectors. Of the nuclear norm, whose gradient is [`polar`](super::polar), second
-/// derivatives are right where singular values are equal, and nan where one is 0; a fourth is an error.
+/// `max` and `min` do. The Frobenius norm has no derivative at zeros; the result there is 0, and that of second derivatives nan. A
+/// singular value 0 has none either; the first derivative is that of one choice of its vectors. Of the nuclear norm, whose gradient is
+/// [`polar`](super::polar), second derivatives are right where singular values are equal, and nan where one is 0; a fourth is an
+/// error.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -90,9 +92,11 @@ pub fn matrix_norm(a: Var, of: MatrixNorm) -> Var {
             let rows = a / scale.expand_dims(-1).expand_dims(-1);
             let square = (rows * rows).sum_axis([-2, -1]);
             let positive = square.gt(0.0);
-            // The root has no slope at 0.
+            // The root has no slope at 0. Of zeros, the norm is a sum of `hypot(x, 0)`: 0 with a first derivative of 0 and none beyond.
             let safe = positive.select(square, square.ones_like());
-            positive.select(scale * safe.sqrt(), square)
+            let wide = positive.expand_dims(-1).expand_dims(-1).broadcast_to(rows.shape());
+            let zeros = select(wide, 1.0, rows).hypot(0.0).sum_axis([-2, -1]);
+            positive.select(scale * safe.sqrt(), zeros)
         }
         MatrixNorm::Nuclear => match a.shape() {
             shape if shape.elements() == 0 => a.sum_axis([-2, -1]),

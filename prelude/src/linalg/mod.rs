@@ -22,6 +22,7 @@
 //! [`Jit::nan_check`](crate::Jit::nan_check) names the line.
 
 mod cholesky;
+mod determinants;
 mod factors;
 mod functions;
 mod measures;
@@ -32,6 +33,7 @@ mod triangular;
 mod tridiagonal;
 
 pub use cholesky::{cho_solve, cholesky, cholesky_checked};
+pub use determinants::{det, slogdet};
 pub use factors::{
     LuFactors, eig, eigh, eigh_range, eigvals, eigvalsh, lu, lu_factor, qr, qr_full, schur, svd,
     svd_full, svd_truncated, svdvals,
@@ -40,7 +42,7 @@ pub use functions::{expm, polyfit, sqrtm};
 pub use measures::{MatrixNorm, cond_number, cond_number_by, matrix_norm, matrix_rank};
 pub use sampled::{multivariate_normal, multivariate_normal_logpdf, orthogonal};
 pub(crate) use solve::solve_factored;
-pub use solve::{det, inv, lstsq, lu_solve, pinv, slogdet, solve, solve_checked};
+pub use solve::{inv, lstsq, lu_solve, pinv, solve, solve_checked};
 pub use spectral::{
     inv_sqrtm_psd, logm_psd, matrix_function, polar, spectral_projector, spectral_sum, sqrtm_psd,
 };

@@ -1,13 +1,12 @@
-//! Solutions of linear systems, inverses and determinants.
+//! Solutions of linear systems and inverses.
 
-use super::factors::{LuFactors, lu_factor, svd, svdvals};
+use super::factors::{LuFactors, lu_factor, svd};
 use super::triangular::{Triangle, solve_triangular};
 use super::{System, magnitude, matrices, square, transposed};
 use crate::Var;
-use crate::control::cond;
 use crate::dtype::epsilon;
 use crate::implicit::custom_linear_solve_with;
-use crate::ops::functions::{eye, iota, ones, select};
+use crate::ops::functions::{eye, select};
 use crate::ops::wrong;
 use crate::transform::custom_jvp;
 use crate::var::{IntoVar, caller, on_behalf};
@@ -165,124 +164,6 @@ pub fn inv(a: Var) -> Var {
         Ok(n) => on_behalf("inv", at, || solve(a, eye(n, a.dtype()).broadcast_to(a.shape()))),
         Err(problem) => wrong(problem, &[a], a.ty(at), at),
     }
-}
-
-/// The sign that the exchanges of rows give, 1 or -1, of dtype `dtype`.
-fn parity(f: LuFactors, dtype: Dtype) -> Var {
-    let pivots = f.pivots;
-    let shape = pivots.shape();
-    let own = iota(shape.clone(), shape.len() - 1, Dtype::I32);
-    let exchanges = pivots.ne(own).convert(Dtype::I32).sum_axis(-1);
-    (1 - 2 * (exchanges % 2)).convert(dtype)
-}
-
-/// The type of a number for each matrix.
-fn number_each(ty: &ArrayType) -> ArrayType {
-    ArrayType::new(ty.dtype, &ty.shape[..ty.shape.len().saturating_sub(2)])
-}
-
-/// The determinants `[..]` of square matrices `[.., n, n]`, floats.
-///
-/// The derivative is the adjugate, also at singular matrices: where a pivot is nearly zero derivatives are those of the
-/// product of the singular values (exact to first order; the second is not finite where other singular values are
-/// equal, too), elsewhere those of the factors.
-///
-/// ```
-/// use tapeloom::prelude::*;
-/// assert_eq!(run(linalg::det, [[1.0, 2.0], [4.0, 4.0]])?.item::<f64>()?, -4.0);
-/// check_grads(linalg::det, [[1.0, 2.0], [4.0, 4.0]], 2)?;
-/// let singular = [[1.0, 2.0], [2.0, 4.0]];
-/// let adjugate = run(grad(linalg::det), singular)?.to_vec::<f64>()?;
-/// assert!(adjugate.iter().zip([4.0, -2.0, -2.0, 1.0]).all(|(x, y)| (x - y).abs() < 1e-13));
-/// check_grads(linalg::det, singular, 2)?;
-/// # Ok::<(), tapeloom::Error>(())
-/// ```
-///
-/// Errors: `shape` if the matrices are not square, `dtype` if they are not of floats.
-#[track_caller]
-pub fn det(a: Var) -> Var {
-    let at = caller();
-    let n = match square("det", a, at) {
-        Ok(n) => n,
-        Err(problem) => return wrong(problem, &[a], number_each(&a.ty(at)), at),
-    };
-    on_behalf("det", at, || {
-        let ty = number_each(&a.ty(at));
-        if n == 0 {
-            return ones(ty.shape, ty.dtype);
-        }
-        let f = lu_factor(a.stop_gradient());
-        let pivots = f.packed.diagonal().abs();
-        let near = pivots.min_axis(-1).le(pivots.max_axis(-1) * near_zero(ty.dtype));
-        // A pivot of zero has no finite derivative; in its place stands a matrix that has.
-        let safe = |on: Var, x: Var| {
-            let on = on.expand_dims(-1).expand_dims(-1).broadcast_to(x.shape());
-            let other = (iota([n], 0, ty.dtype) + 1.0).diag(0).broadcast_to(x.shape());
-            select(on, other, x)
-        };
-        let by_pivots = |a: Var| {
-            let f = lu_factor(a);
-            parity(f, ty.dtype) * f.packed.diagonal().prod_axis(-1)
-        };
-        let value = parity(f, ty.dtype) * f.packed.diagonal().prod_axis(-1);
-        let regular = by_pivots(safe(near, a));
-        let all = |x: Var| if x.rank() == 0 { x } else { x.any() };
-        cond(
-            all(near),
-            |(a, regular): (Var, Var)| {
-                let by_values = product_of_values(safe(!near, a));
-                // The value is that of the factors: exactly zero where a pivot is.
-                let moved = value + (by_values - by_values.stop_gradient());
-                select(near, moved, regular)
-            },
-            |(_, regular): (Var, Var)| regular,
-            (a, regular),
-        )
-    })
-}
-
-/// A pivot that is so much smaller than another is nearly zero: half of the digits are lost.
-fn near_zero(dtype: Dtype) -> f64 {
-    epsilon(dtype).sqrt()
-}
-
-/// `det(U) det(V) Π s`: the sign of the vectors is constant.
-fn product_of_values(a: Var) -> Var {
-    let (u, _, vt) = svd(a.stop_gradient());
-    let turn = |q: Var| {
-        let f = lu_factor(q);
-        parity(f, q.dtype()) * f.packed.diagonal().signum().prod_axis(-1)
-    };
-    turn(u) * turn(vt) * svdvals(a).prod_axis(-1)
-}
-
-/// `(sign, ln |det|)`, each `[..]`, of square matrices `[.., n, n]`, floats: for determinants that are too large or too small
-/// for a float. A singular matrix gives `(0, -inf)`. The derivative of the logarithm is `A⁻ᵀ`.
-///
-/// ```
-/// use tapeloom::prelude::*;
-/// let (sign, log) = run(|a: Var| linalg::slogdet(a), [[1.0, 2.0], [4.0, 4.0]])?;
-/// assert_eq!((sign.item::<f64>()?, log.item::<f64>()?), (-1.0, 4f64.ln()));
-/// check_grads(|a: Var| linalg::slogdet(a).1, [[1.0, 2.0], [4.0, 4.0]], 2)?;
-/// # Ok::<(), tapeloom::Error>(())
-/// ```
-///
-/// Errors: `shape` if the matrices are not square, `dtype` if they are not of floats.
-#[doc(alias = "logdet")]
-#[track_caller]
-pub fn slogdet(a: Var) -> (Var, Var) {
-    let at = caller();
-    if let Err(problem) = square("slogdet", a, at) {
-        let ty = number_each(&a.ty(at));
-        return (wrong(problem, &[a], ty.clone(), at), Var::poison(ty, at));
-    }
-    on_behalf("slogdet", at, || {
-        let f = lu_factor(a.stop_gradient());
-        let sign = parity(f, a.dtype()) * f.packed.diagonal().signum().prod_axis(-1);
-        let log = |a: Var| lu_factor(a).packed.diagonal().abs().ln().sum_axis(-1);
-        let rule = move |a: Var, da: Var| (log(a), (transposed(inv(a)) * da).sum_axis([-2, -1]));
-        (sign, custom_jvp(log, rule)(a))
-    })
 }
 
 /// Singular values below so much of the largest one are taken for zero: `max(m, n)` rounding errors.

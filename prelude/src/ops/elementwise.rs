@@ -144,7 +144,7 @@ two! {
     #[doc(alias = "power")]
     #[doc(alias = "float_power")]
     pow = Pow;
-    /// √(x² + y²), without overflow. Both derivatives at the origin are 0.
+    /// √(x² + y²), without overflow. Both derivatives at the origin are 0, and second ones nan.
     hypot = Hypot;
     /// The angle of the point whose ordinate is `self` and whose abscissa is the argument:
     /// `y.atan2(x)`, as Rust's.

@@ -17,7 +17,7 @@ impl Var {
     /// `gammainc(a, x)`.
     ///
     /// nan for negative operands; 0 at x = 0 and 1 at x = inf; 1 for a = 0 and 0 for a = inf; nan where such limits meet.
-    /// Derivatives of order two and more at x = 0 are nan. Errors: `not-differentiable` for derivatives in a of order five.
+    /// Derivatives in x of every order, at the ends too, where they are infinite if they are. Errors: `not-differentiable` for derivatives in a of order five.
     ///
     /// ```
     /// use tapeloom::prelude::*;

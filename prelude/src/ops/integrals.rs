@@ -1,4 +1,4 @@
-//! Exponential integrals, the dilogarithm, Hurwitz's zeta function and the inverse of erfc, element by element.
+//! Exponential integrals, the dilogarithm, Hurwitz's zeta function, Kummer's function and relatives of erfc, element by element.
 //!
 //! Accuracies stand in the chapter *Special functions* of the book.
 
@@ -6,7 +6,7 @@ use super::composite::of_floats;
 use super::emit;
 use crate::Var;
 use crate::var::{IntoVar, caller};
-use tapeloom_ir::prim::{Expn, Spence, Zeta};
+use tapeloom_ir::prim::{Expn, ScaledErf, ScaledErfKind, Spence, Zeta};
 use tapeloom_ir::{Scalar, trace};
 
 /// Functions that are integrals and sums. Errors: `dtype` if an operand is no float.
@@ -101,5 +101,67 @@ impl Var {
     pub fn erfc_inv(self) -> Var {
         let at = caller();
         trace::within("erfc_inv", || emit(Scalar::ErfcInv, &[self], at))
+    }
+    /// eˣ² erfc x, the scaled complementary error function, exact where erfc itself underflows: inf from -26.63 downwards, 0 at inf.
+    /// Derivatives up to order 8, which do not cancel. Errors: `not-differentiable` beyond.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let (y, slope) = run(value_and_grad(|x: Var| x.erfcx()), 1e8)?;
+    /// let root = std::f64::consts::PI.sqrt();
+    /// assert!((y.item::<f64>()? * root / 1e-8 - 1.0).abs() < 1e-15);
+    /// assert!((slope.item::<f64>()? * root / -1e-16 - 1.0).abs() < 1e-14);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn erfcx(self) -> Var {
+        let at = caller();
+        trace::within("erfcx", || emit(ScaledErf { kind: ScaledErfKind::Erfcx, n: 0 }, &[self], at))
+    }
+
+    /// e⁻ˣ² ∫ eᵗ² dt from 0 to x, Dawson's integral: 0 at ±inf. Derivatives up to order 8, exact for large x. Errors:
+    /// `not-differentiable` beyond.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let (y, slope) = run(value_and_grad(|x: Var| x.dawsn()), 1.0)?;
+    /// assert!((y.item::<f64>()? - 0.5380795069127684).abs() < 1e-15);
+    /// assert!((slope.item::<f64>()? - (1.0 - 2.0 * 0.5380795069127684)).abs() < 1e-15);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    ///
+    /// Source: Rybicki, *Dawson's integral and the sampling theorem* (1989).
+    #[doc(alias = "dawson")]
+    #[track_caller]
+    pub fn dawsn(self) -> Var {
+        let at = caller();
+        trace::within("dawsn", || emit(ScaledErf { kind: ScaledErfKind::Dawsn, n: 0 }, &[self], at))
+    }
+
+    /// ₁F₁(a; b; x) = Σₖ (a)ₖ xᵏ / ((b)ₖ k!), Kummer's confluent hypergeometric function: `a.hyp1f1(b, x)`, as scipy's
+    /// `hyp1f1(a, b, x)`.
+    ///
+    /// The sum that loses least is taken, of the series, of Kummer's transformation and of the asymptotic form. nan at the poles
+    /// b = 0, -1, -2, …, and where each of them loses more than half of the digits, which needs a negative a or b - a.
+    ///
+    /// Derivatives in x of every order. Errors: `not-differentiable` for derivatives in a and b.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// // ₁F₁(1; 2; x) = (eˣ - 1) / x
+    /// let f = |x: Var| constant(1.0).hyp1f1(2.0, x);
+    /// let (y, slope) = run(value_and_grad(f), -2.0)?;
+    /// assert!((y.item::<f64>()? - (-2f64).exp_m1() / -2.0).abs() < 1e-15);
+    /// assert!((slope.item::<f64>()? - (1.0 - 3.0 * (-2f64).exp()) / 4.0).abs() < 1e-15);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    ///
+    /// Source: Pearson, Olver and Porter, *Numerical methods for the computation of the confluent and Gauss hypergeometric
+    /// functions* (2017).
+    #[track_caller]
+    pub fn hyp1f1(self, b: impl IntoVar, x: impl IntoVar) -> Var {
+        let at = caller();
+        let (b, x) = (b.beside(self, at), x.beside(self, at));
+        of_floats("hyp1f1", [self, b, x], at, |operands| emit(Scalar::Hyp1f1, &operands, at))
     }
 }

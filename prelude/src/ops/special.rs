@@ -100,8 +100,8 @@ impl Var {
         })
     }
 
-    /// x ln(x / y) - x + y, one term of a Kullback-Leibler divergence that is never negative: y where
-    /// x = 0 and y ≥ 0, inf where either is negative or only y is 0.
+    /// x ln(x / y) - x + y, one term of a Kullback-Leibler divergence that is never negative, without cancellation where x and y
+    /// are close: y where x = 0 and y ≥ 0, inf where either is negative or only y is 0.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -117,7 +117,46 @@ impl Var {
             let inside = x.gt(0.0) & y.gt(0.0);
             let (p, q) = (select(inside, x, 1.0), select(inside, y, 1.0));
             let edge = select(x.eq(0.0) & y.ge(0.0), y - x, outside(x, y));
-            select(inside, p * (p / q).ln() - p + q, edge)
+            // Near each other with u = (q - p) / p and w = u / (2 + u): p (u - ln(1 + u)) = p (u w - 2 (w³/3 + w⁵/5 + ..)).
+            let near = inside & (q - p).abs().lt(0.25 * p);
+            let (a, b) = (select(near, p, 1.0), select(near, q, 1.0));
+            let u = (b - a) / a;
+            let w = u / (2.0 + u);
+            let series: Vec<f64> = (0..10).rev().map(|k| 2.0 / f64::from(2 * k + 3)).collect();
+            let close = a * (u * w - w * w.square() * horner(w.square(), &series));
+            let (p, q) = (select(near, 2.0, p), select(near, 1.0, q));
+            let apart = p * (p / q).ln() - p + q;
+            select(near, close, select(inside, apart, edge))
+        })
+    }
+
+    /// (xᵖ - 1) / p, the transformation of Box and Cox, and ln x for p = 0, without cancellation between: nan for negative x.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let f = |(x, p): (Var, Var)| x.boxcox(p);
+    /// assert_eq!(run(f, ([4.0, 4.0], [0.5, 0.0]))?.to_vec::<f64>()?, [2.0, 4f64.ln()]);
+    /// check_grads(f, ([4.0, 0.3, 2.0], [0.5, 0.0, -1.5]), 2)?;
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn boxcox(self, p: impl IntoVar) -> Var {
+        let at = caller();
+        let p = p.beside(self, at);
+        of_floats("boxcox", [self, p], at, |[x, p]| {
+            // With u = p ln x it is ln x (eᵘ - 1) / u, near 0 by the series Σ uᵏ / (k + 1)!.
+            let end = x.eq(0.0) & p.eq(0.0);
+            let near = (p * x.ln()).stop_gradient().abs().lt(0.5) | end;
+            let log = select(near, x, 1.0).ln();
+            let u = select(end, 0.0, select(near, p, 0.0)) * select(end, 0.0, log);
+            let mut series = vec![1.0];
+            for k in 2..16 {
+                series.push(series[series.len() - 1] / f64::from(k));
+            }
+            series.reverse();
+            let (x, p, negative) = (select(near, 4.0, x), select(near, 1.0, p), x.lt(0.0));
+            let power = select(negative, f64::NAN, (select(negative, 1.0, x).pow(p) - 1.0) / p);
+            select(near, log * horner(u, &series), power)
         })
     }
 

@@ -77,6 +77,17 @@ BETA = [SIZE, SIZE, [["beta", -6, 6], ["even", 0, 1], ["beta", -2, 2], ["scale",
 ZETA = [[["even", 1.05, 12], ["scale", 1, 6], ["even", 1.0001, 2]], [["even", 0, 3], ["scale", -8, 8], ["even", 0, 40]]]
 
 
+KUMMER = [[["even", 0, 8], ["scale", -4, 3]], [["even", 0, 8], ["scale", -2, 3]], [["even", -30, 30], ["even", -600, 600]]]
+
+
+def erfcx(x):
+    return mp.exp(x * x) * mp.erfc(x)
+
+
+def dawson(x):
+    return mp.sqrt(mp.pi) / 2 * mp.exp(-x * x) * mp.erfi(x)
+
+
 def slope(f, i, order):
     """The derivative of that order in argument i, by differences with digits to spare."""
     def g(*x):
@@ -157,6 +168,12 @@ FUNCTIONS = {
     "spence, ∂x²": (200, [[["even", 0, 3], ["scale", -20, 20], ["even", 0.9, 1.1]]],
                     lambda x: mp.diff(dilogarithm, x, 2) if abs(x - 1) < 0.5 else
                     1 / (x * (1 - x)) + mp.log(x) / (1 - x) ** 2),
+    "erfcx": (1000, [[["even", -26, 26], ["scale", -40, 30]]], erfcx),
+    "dawsn": (1000, [[["even", -10, 10], ["scale", -40, 30]]], dawson),
+    "hyp1f1": (300, KUMMER, mp.hyp1f1),
+    "erfcx, ∂x": (300, [[["even", -26, 26], ["scale", -40, 30]]], lambda x: 2 * x * erfcx(x) - 2 / mp.sqrt(mp.pi)),
+    "dawsn, ∂x": (300, [[["even", -10, 10], ["scale", -40, 30]]], lambda x: 1 - 2 * x * dawson(x)),
+    "hyp1f1, ∂x": (100, KUMMER, lambda a, b, x: a / b * mp.hyp1f1(a + 1, b + 1, x)),
 }
 
 

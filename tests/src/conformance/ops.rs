@@ -78,6 +78,10 @@ pub(super) fn unary(name: &str) -> Option<fn(Var) -> Var> {
         "lu_solve_logdet" => |x| linalg::lu_factor(x).packed.diagonal().abs().ln().sum(),
         "pinv" => linalg::pinv,
         "expm" => linalg::expm,
+        "bessel_i0e" => Var::i0e,
+        "bessel_i1e" => Var::i1e,
+        "log_ndtr" => Var::log_ndtr,
+        "ndtri" => Var::ndtri,
         "fft2_power" => |x| fft::fft2(x).abs2(),
         _ => return None,
     })
@@ -95,6 +99,10 @@ fn binary(name: &str) -> Option<fn(Var, Var) -> Var> {
         "max" => |x, y| x.maximum(y),
         "min" => |x, y| x.minimum(y),
         "nextafter" => |x, y| x.next_after(y),
+        "igamma" => |a, x| a.gammainc(x),
+        "igammac" => |a, x| a.gammaincc(x),
+        "betaln" => |x, y| x.betaln(y),
+        "xlogy" => |x, y| x.xlogy(y),
         "eq" => |x, y| x.eq(y),
         "ne" => |x, y| x.ne(y),
         "lt" => |x, y| x.lt(y),
@@ -151,6 +159,20 @@ fn cumulative(
     let axis = params["axis"].as_i64()?;
     let f = if params["reverse"] == true { reverse } else { forward };
     one(move |x| f(x[0], axis))
+}
+
+fn padding(params: &Value) -> Vec<(i64, i64)> {
+    let all = params["padding"].as_array().into_iter().flatten();
+    all.map(|each| (each[0].as_i64().unwrap_or(0), each[1].as_i64().unwrap_or(0))).collect()
+}
+
+/// A fold of the windows of the parameters.
+fn pool(params: &Value, f: fn(Var, conv::Windows) -> Var) -> Option<Operation> {
+    let windows = conv::windows(sizes(&params["window"]))
+        .strides(sizes(&params["strides"]))
+        .padding(padding(params))
+        .along([0, 1]);
+    one(move |x| f(x[0], windows.clone()))
 }
 
 fn structural(name: &str, params: &Value) -> Option<Operation> {
@@ -299,14 +321,18 @@ fn structural(name: &str, params: &Value) -> Option<Operation> {
             let scale = 1.0 / (x[0].shape()[1] as f64).sqrt();
             (x[0].matmul(x[1].t()) * scale).softmax(-1).matmul(x[2])
         }),
-        "betaln" => one(|x| x[0].lgamma() + x[1].lgamma() - (x[0] + x[1]).lgamma()),
-        "xlogy" => one(|x| {
-            // 0 · log y is 0 for every y.
-            let zero = x[0].eq(0.0);
-            select(zero, 0.0, x[0] * select(zero, 1.0, x[1]).ln())
-        }),
-        // Φ⁻¹(p) = √2 erf⁻¹(2p - 1)
-        "ndtri" => one(|x| (2.0 * x[0] - 1.0).erf_inv() * std::f64::consts::SQRT_2),
+        "conv_general_dilated" => {
+            let (padding, groups) = (padding(&p), p["feature_group_count"].as_u64()? as usize);
+            let how = conv::Conv::new()
+                .strides(sizes(&p["strides"]))
+                .padding(padding)
+                .input_dilation(sizes(&p["lhs_dilation"]))
+                .dilation(sizes(&p["rhs_dilation"]))
+                .groups(groups);
+            one(move |x| conv::conv_general_dilated(x[0], x[1], how.clone()))
+        }
+        "reduce_window_sum" => pool(&p, conv::sum_pool),
+        "reduce_window_max" => pool(&p, conv::max_pool),
         _ => None,
     }
 }

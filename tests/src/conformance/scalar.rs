@@ -48,7 +48,11 @@ fn orders(entry: &Value, f: fn(Var) -> Var) -> Result<(), String> {
     for (engine, result) in results {
         let got: [Tensor; ORDERS] = result.map_err(|e| format!("({engine}) {e}"))?;
         for (order, got) in got.iter().enumerate() {
+            // Orders that JAX has not are empty.
             let expected = Tensor::from(row(&entry["d"][order]));
+            if expected.elements() == 0 {
+                continue;
+            }
             if let Some(why) = disagreement(got, &expected, Agreement::CloseWhereFinite) {
                 return Err(format!("order {order} ({engine}) {why}"));
             }
@@ -59,38 +63,53 @@ fn orders(entry: &Value, f: fn(Var) -> Var) -> Result<(), String> {
 
 /// The function of that name, if it is supported: those recorded as operations, and formulas.
 fn function(name: &str) -> Option<fn(Var) -> Var> {
-    use std::f64::consts::PI;
     Some(match name {
         "log2" => Var::log2,
         "log10" => Var::log10,
-        "sinc" => |x| (PI * x).sin() / (PI * x),
+        "sinc" => Var::sinc,
         "pow3" => |x| x.powi(3),
         "powm2" => |x| x.powi(-2),
         "pow_half" => |x| x.powf(2.5),
         "erfinv" => Var::erf_inv,
         "gammaln" => Var::lgamma,
         "polygamma1" => |x| x.polygamma(1),
-        "entr" => |x| -x * x.ln(),
-        "logit" => |x| (x / (1.0 - x)).ln(),
+        "entr" => Var::entr,
+        "logit" => Var::logit,
         "gelu" => Var::gelu_tanh,
-        "mish" => |x| x * x.softplus().tanh(),
+        "mish" => Var::mish,
         "log_sigmoid" => Var::log_sigmoid,
-        "hypot1" => |x| (x * x + 1.0).sqrt(),
+        "hypot1" => |x| x.hypot(1.0),
         "atan2_1" => |x| x.atan2(1.0),
         "logaddexp1" => |x| x.logaddexp(1.0),
-        "selu" => |x| 1.0507009873554805 * x.elu(1.6732632423543772),
-        "celu" => |x| x.elu(1.0),
+        "selu" => Var::selu,
+        "celu" => |x| x.celu(1.0),
         "gamma" => |x| x.lgamma().exp(),
-        "betaln2" => |x| x.lgamma() - (x + 2.0).lgamma(),
-        "xlogy2" => |x| 2.0 * x.ln(),
-        "xlog1py2" => |x| 2.0 * x.ln_1p(),
-        "squareplus" => |x| 0.5 * (x + (x * x + 4.0).sqrt()),
+        "betaln2" => |x| x.betaln(2.0),
+        "xlogy2" => |x| x.full_like(2.0).xlogy(x),
+        "xlog1py2" => |x| x.full_like(2.0).xlog1py(x),
+        "squareplus" => |x| x.squareplus(4.0),
         "soft_sign" => |x| x / (1.0 + x.abs()),
         "ndtr" => Var::ndtr,
-        "ndtri" => |x| (2.0 * x - 1.0).erf_inv() * std::f64::consts::SQRT_2,
-        "relu6" => |x| x.relu().minimum(6.0),
-        "hard_tanh" => |x| x.clamp(-1.0, 1.0),
+        "relu6" => Var::relu6,
+        "hard_tanh" => Var::hard_tanh,
         "leaky_relu" => |x| x.leaky_relu(0.01),
+        "betainc23" => |x| x.full_like(2.0).betainc(3.0, x),
+        "boxcox" => |x| x.boxcox(0.5),
+        "dawsn" => Var::dawsn,
+        "erfcx" => Var::erfcx,
+        "exp1" => Var::exp1,
+        "expi" => Var::expi,
+        "gammainc_x2" => |x| x.full_like(2.0).gammainc(x),
+        "gammaincc_x2" => |x| x.full_like(2.0).gammaincc(x),
+        "hyp1f1" => |x| x.full_like(1.0).hyp1f1(2.0, x),
+        "i0" => Var::i0,
+        "i0e" => Var::i0e,
+        "i1" => Var::i1,
+        "i1e" => Var::i1e,
+        "kl_div2" => |x| x.kl_div(2.0),
+        "rel_entr2" => |x| x.rel_entr(2.0),
+        "spence" => Var::spence,
+        "zeta3" => |x| x.full_like(3.0).zeta(x),
         _ => return unary(name),
     })
 }

@@ -226,6 +226,91 @@ fn samples_move_as_their_distributions_do() {
     assert!(run(grad(log), 1e-4).unwrap().item::<f64>().unwrap() > 1e5);
 }
 
+/// Mean and variance of counts so large that logarithms of factorials have no digits left of their differences.
+#[test]
+fn large_counts_have_their_variance() {
+    type Of = fn(Var) -> Var;
+    const COUNT: usize = 4000;
+    let moments = |draw: Of, mean: f64| {
+        move |of: Var| {
+            let off = draw(of).convert(Dtype::F64) - mean;
+            (off.mean(), off.var())
+        }
+    };
+    let binomial: Of = |n| random::binomial(random::key(8), n, 0.5, [COUNT]);
+    let rare: Of = |n| random::binomial(random::key(8), n, 1e-3, [COUNT]);
+    let poisson: Of = |rate| random::poisson(random::key(8), rate, [COUNT]);
+    for n in [1e9, 1e13, 1e15, 1e18] {
+        let all = [
+            ("binomial", binomial, 0.5 * n, 0.25 * n),
+            ("rare", rare, 1e-3 * n, 1e-3 * 0.999 * n),
+            ("poisson", poisson, n, n),
+        ];
+        for (name, draw, mean, variance) in all {
+            let (off, spread) = run(moments(draw, mean), n).unwrap();
+            let (off, spread) = (off.item::<f64>().unwrap(), spread.item::<f64>().unwrap());
+            assert!(off.abs() < 4.0 * (variance / COUNT as f64).sqrt(), "{name} of {n}: {off}");
+            assert!((spread / variance - 1.0).abs() < 0.1, "{name} of {n}: {}", spread / variance);
+        }
+    }
+    let beyond = |n: Var| {
+        stack(
+            &[random::binomial(random::key(0), n, 0.5, []), random::poisson(random::key(0), n, [])],
+            0,
+        )
+    };
+    assert_eq!(run(beyond, 1e19).unwrap().to_vec::<i64>().unwrap(), [-1, -1]);
+}
+
+/// Samples at shapes so small that the slopes of their logarithms overflow are 0 or 1, and stay so.
+#[test]
+fn samples_at_tiny_shapes_stay_where_they_are() {
+    type Of = fn(Var) -> Var;
+    let all: [(&str, Of); 4] = [
+        ("gamma", |a| random::gamma(random::key(1), a.broadcast_to([5]), [5])),
+        ("chisquare", |a| random::chisquare(random::key(1), a.broadcast_to([5]), [5])),
+        ("beta", |a| random::beta(random::key(1), a, a, [5])),
+        ("dirichlet", |a| random::dirichlet(random::key(1), a.broadcast_to([3]), [5, 3])),
+    ];
+    let derivatives = |f: Of| {
+        move |a: Var| {
+            let weighed = |a: Var| {
+                let x = f(a).flatten();
+                (x * (arange(x.size(), x.dtype()) + 1.0)).sum()
+            };
+            let along = |a: Var| jvp(weighed)((a, a.ones_like())).1;
+            let orders = [grad(weighed)(a), along(a), grad(along)(a), grad(grad(weighed))(a)];
+            (f(a), orders.map(|x| x.convert(Dtype::F64)).to_vec())
+        }
+    };
+    for (name, f) in all {
+        let wide = [1e-153, 1e-155, 1e-200, 1e-300].map(Tensor::from);
+        let narrow = [1e-18f32, 1e-20, 1e-30, 1e-38].map(Tensor::from);
+        for a in wide.iter().chain(&narrow) {
+            let (x, orders) = run(derivatives(f), a).unwrap();
+            assert!(x.numbers().all(|x| x == 0.0 || x == 1.0), "{name} at {a}: {x}");
+            for order in orders {
+                assert_eq!(order.item::<f64>().unwrap(), 0.0, "{name} at {a}");
+            }
+        }
+    }
+}
+
+/// Shapes at the ends of their ranges: of -0 all numbers are 0, infinitely many degrees of freedom are the normal distribution.
+#[test]
+fn shapes_at_the_ends_of_their_ranges() {
+    let x = run(|a: Var| random::gamma(random::key(0), a, [4]), -0.0).unwrap();
+    assert_eq!(x, Tensor::from([0.0; 4]));
+    let t =
+        |freedom: f64| run(|n: Var| random::student_t(random::key(4), n, [4000]), freedom).unwrap();
+    let (limit, near) = (t(f64::INFINITY), t(1e12));
+    for (x, y) in limit.numbers().zip(near.numbers()) {
+        assert!((x - y).abs() < 1e-4 * y.abs(), "{x} and {y}");
+    }
+    let slope = run(grad(|n: Var| random::student_t(random::key(4), n, [9]).sum()), f64::INFINITY);
+    assert_eq!(slope.unwrap().item::<f64>().unwrap(), 0.0);
+}
+
 /// Batches are the members; parameters outside of their domain, and mistakes.
 #[test]
 fn edges_and_mistakes() {

@@ -309,6 +309,20 @@ fn measures_are_right_at_the_ends_of_the_range() {
     }
     assert_eq!(run(norm, [[0.0, 0.0]]).unwrap().item::<f64>().unwrap(), 0.0);
     assert_eq!(run(norm, [[f64::INFINITY, 0.0]]).unwrap().item::<f64>().unwrap(), f64::INFINITY);
+    // |A|² has a second derivative of 2 everywhere; that of |A| at 0, of which it would be made, is missing.
+    let square = |a: Var| norm(a) * norm(a);
+    let slope = run(grad(square), [[0.0, 0.0]]).unwrap();
+    assert_eq!(slope, Tensor::from([[0.0, 0.0]]));
+    let along = |a: Var| jvp(square)((a, a.ones_like())).1;
+    for bend in
+        [run(grad(along), [[0.0, 0.0]]), run(grad(|a: Var| grad(square)(a).sum()), [[0.0, 0.0]])]
+    {
+        assert!(bend.unwrap().numbers().all(f64::is_nan));
+    }
+    // Zeros beside other elements, or another member of the batch, have theirs.
+    let batch = [[[0.0, 2.0]], [[0.0, 0.0]]];
+    let bend = run(grad(|a: Var| grad(|a: Var| square(a).sum())(a).sum()), batch).unwrap();
+    assert_eq!(bend.numbers().take(2).collect::<Vec<_>>(), [2.0, 2.0]);
     for a in [[[0.0, 0.0], [0.0, 0.0]], [[2.0, 0.0], [0.0, 0.0]]] {
         let cond = run(linalg::cond_number, a).unwrap();
         assert_eq!(cond.item::<f64>().unwrap(), f64::INFINITY);

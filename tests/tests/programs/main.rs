@@ -8,6 +8,7 @@ mod closure_cost;
 mod compile_fail;
 mod custom_rules;
 mod depth;
+mod determinants;
 mod differential_equations;
 mod distributions;
 mod effects;

@@ -12,6 +12,7 @@ mod exponential_integral;
 mod gamma;
 mod half_line;
 mod hyperbolic;
+mod hypergeometric;
 mod incomplete_beta;
 mod incomplete_gamma;
 #[expect(clippy::approx_constant, reason = "arguments in tables")]
@@ -19,6 +20,7 @@ mod inverse_trigonometric;
 mod isa;
 mod logarithm;
 mod nextafter;
+mod scaled_erf;
 mod spence;
 mod test_support;
 #[expect(clippy::approx_constant, reason = "arguments in tables")]

@@ -18,6 +18,17 @@ fn known_values() {
     check(|q| zeta(0, 3.0, q), 4.0, &[(-1.5, -0.5 * polygamma(2, -1.5))]);
 }
 
+/// a¹⁻ˢ is a number where a⁻ˢ vanishes; of large s at a negative q the terms beside 0 count.
+#[test]
+fn values_beyond_the_range_of_their_terms() {
+    check(|q| zeta(0, 2.0, q), 1.0, &[(1e200, 1e-200), (1e30, 1e-30), (1e308, 1e-308)]);
+    check(|s| zeta(1, s, 1e200), 2.0, &[(1.5, -9.250_340_371_976_183e-98)]);
+    check(|s| zeta(2, s, 1e200), 2.0, &[(1.5, 4.278_519_849_870_623e-95)]);
+    check_exact(|s| zeta(0, s, -0.5), &[(1e5, INFINITY), (1e16, INFINITY)]);
+    check(|s| zeta(0, s, -0.5), 4.0, &[(180.0, 2f64.powi(181)), (181.0, 0.0)]);
+    check(|s| zeta(0, s, -2.25), 4.0, &[(172.0, 4f64.powi(172)), (173.0, -(4f64.powi(173)))]);
+}
+
 #[test]
 fn high_orders_match_high_precision_values() {
     let table = [

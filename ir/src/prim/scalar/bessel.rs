@@ -126,6 +126,13 @@ impl SpecialFunction for Bessel {
         let slope = match (self.n.checked_sub(1), alternates) {
             (None, true) => -above,
             (None, false) => above,
+            (Some(n), true) if self.kind == BesselKind::Y => {
+                // Where both are infinite the higher order is the larger one by far.
+                let infinite = above.eq(above.number(f64::NEG_INFINITY));
+                let inside = infinite.select(x[0].number(1.0), x[0]);
+                let below = inside.unary(Bessel { kind: self.kind, n });
+                0.5 * (infinite.select(above.number(0.0), below) - above)
+            }
             (Some(n), true) => 0.5 * (order(n) - above),
             (Some(n), false) => 0.5 * (order(n) + above),
         };

@@ -159,7 +159,7 @@ pub(super) const HYPOT: Row = Row {
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, h| step(t, x[0], h)), Partial::Of(|t, x, h| step(t, x[1], h))],
     linear: Linear::No,
-    edges: "squares neither overflow nor underflow; inf if either is infinite, even beside nan; both derivatives at the origin are 0",
+    edges: "squares neither overflow nor underflow; inf if either is infinite, even beside nan; both derivatives at the origin are 0, second ones nan",
     smooth: &[&[3.0, 4.0], &[-0.5, 1.5], &[2.0, -1.0]],
     edge: &[
         &[0.0, 0.0],
@@ -179,9 +179,10 @@ pub(super) const HYPOT: Row = Row {
 };
 
 /// `t · x / h`: what a step `t` of the coordinate `x` adds to the distance `h`. At the origin, where no
-/// direction is the right one, the divisor is replaced and the answer is 0.
+/// direction is the right one, the divisor is replaced and the answer is 0. There is no second derivative there; that of
+/// the root in the divisor makes it nan.
 fn step<'b, 'm>(t: Expr<'b, 'm>, x: Expr<'b, 'm>, h: Expr<'b, 'm>) -> Expr<'b, 'm> {
-    t * (x / h.eq(h.number(0.0)).select(h.number(1.0), h))
+    t * (x / h.eq(h.number(0.0)).select(1.0 + h.sqrt(), h))
 }
 
 /// `ln(1 + eˣ)`

@@ -23,6 +23,7 @@ pub(crate) mod integer_pow;
 mod logic;
 pub(crate) mod polygamma;
 mod row;
+pub(crate) mod scaled_erf;
 mod scaling;
 mod special;
 mod special_function;
@@ -157,6 +158,7 @@ scalars! {
     Gammaincc(gammaincc 2) = special::GAMMAINCC,
     GammaDensity(gamma_density 2) = special::GAMMA_DENSITY,
     BetaDensity = special::BETA_DENSITY,
+    Hyp1f1 = special::HYP1F1,
     Eq(eq 2) = logic::EQ,
     Ne(ne 2) = logic::NE,
     Lt(lt 2) = logic::LT,

@@ -2,7 +2,7 @@
 //!
 //! Those with a whole number as attribute stand in files of their own ([`super::special_function`]).
 
-use super::{EDGES, POSITIVE, REAL, Row, Signature, UNIT, binary, ternary, unary};
+use super::{EDGES, POSITIVE, REAL, Row, Scalar, Signature, UNIT, binary, ternary, unary};
 use crate::math;
 use crate::prim::Code;
 use crate::prim::Family;
@@ -158,7 +158,7 @@ pub(super) const GAMMA_DENSITY: Row = Row {
     signature: Signature::Float,
     partials: &[
         Partial::Of(|t, x, f| t * (f * (inside(f, x[1], 1.0).log() - x[0].digamma()))),
-        Partial::Of(|t, x, f| t * (f * ((x[0] - 1.0 - x[1]) / x[1]))),
+        Partial::Of(|t, x, f| t * gamma_density_slope(x[0], x[1], f)),
     ],
     linear: Linear::No,
     edges: "nan for negative operands; at y = 0 inf for x < 1, 1 for x = 1 and 0 beyond; 0 at infinities and for x = 0",
@@ -181,7 +181,7 @@ pub(super) const BETA_DENSITY: Row = Row {
             let log = (-inside(f, x[2], 0.5)).log1p();
             t * (f * (log - (x[1].digamma() - (x[0] + x[1]).digamma())))
         }),
-        Partial::Of(|t, x, f| t * (f * ((x[0] - 1.0) / x[2] - (x[1] - 1.0) / (1.0 - x[2])))),
+        Partial::Of(|t, x, f| t * beta_density_slope(x[0], x[1], x[2], f)),
     ],
     linear: Linear::No,
     edges: "nan for negative x or y and for z outside [0, 1]; at z = 0 inf for x < 1, y for x = 1 and 0 beyond, and likewise at 1",
@@ -203,9 +203,76 @@ pub(super) const BETA_DENSITY: Row = Row {
     rewrites: &[],
 };
 
+/// `₁F₁(x; y; z)`
+pub(super) const HYP1F1: Row = Row {
+    code: ternary!("hyp1f1", 400, Continuous, Unknown, math::hyp1f1),
+    math: "₁F₁(x; y; z) = Σₖ (x)ₖ zᵏ / ((y)ₖ k!)",
+    signature: Signature::Float,
+    partials: &[
+        Partial::Missing(NO_PARAMETER),
+        Partial::Missing(NO_PARAMETER),
+        Partial::Of(|t, x, _| {
+            t * (x[0] / x[1] * (x[0] + 1.0).ternary(Scalar::Hyp1f1, x[1] + 1.0, x[2]))
+        }),
+    ],
+    linear: Linear::No,
+    edges: "nan at the poles y = 0, -1, -2, …, and where every formula loses half of the digits (negative x or y - x beside large z)",
+    smooth: &[],
+    edge: &[
+        &[1.0, 2.0, 0.5],
+        &[0.5, 1.5, -3.0],
+        &[2.5, 0.5, 20.0],
+        &[1.0, 2.0, -900.0],
+        &[-2.0, 0.5, 1.5],
+        &[0.0, 1.0, 2.0],
+        &[1.0, -1.0, 2.0],
+        &[1.0, 2.0, 0.0],
+        &[1.0, 2.0, f64::INFINITY],
+        &[1.0, 2.0, f64::NEG_INFINITY],
+        &[f64::NAN, 1.0, 1.0],
+    ],
+    rewrites: &[],
+};
+
+/// Why there is none.
+const NO_PARAMETER: &str = "derivatives in the parameters are not implemented";
+
 /// `x`, or `other` where the density f is 0: there it stays 0 when its parameters move, whatever the logarithm is.
 fn inside<'b, 'm>(f: Expr<'b, 'm>, x: Expr<'b, 'm>, other: f64) -> Expr<'b, 'm> {
     f.eq(f.number(0.0)).select(x.number(other), x)
+}
+
+/// `∂f/∂y` of the density f of shape a: `f (a - 1 - y) / y`, and at y = 0, where that is 0/0 or 0 · inf for `a ≥ 1`, the difference of
+/// the densities of shapes a - 1 and a.
+fn gamma_density_slope<'b, 'm>(a: Expr<'b, 'm>, y: Expr<'b, 'm>, f: Expr<'b, 'm>) -> Expr<'b, 'm> {
+    let end = y.eq(y.number(0.0)).and(a.ge(a.number(1.0)));
+    let below = end.select(a - 1.0, a.number(2.0)).gamma_density(y);
+    let y = end.select(y.number(1.0), inside(f, y, 1.0));
+    end.select(below - f, f * ((a - 1.0 - y) / y))
+}
+
+/// `∂f/∂z` of the density f: `f ((a - 1) / z - (b - 1) / (1 - z))`, where at an end the term that is 0/0 or 0 · inf is that of the density of
+/// the next lower shape, times `a + b - 1`.
+fn beta_density_slope<'b, 'm>(
+    a: Expr<'b, 'm>,
+    b: Expr<'b, 'm>,
+    z: Expr<'b, 'm>,
+    f: Expr<'b, 'm>,
+) -> Expr<'b, 'm> {
+    let (zero, one) = (z.number(0.0), z.number(1.0));
+    let first = z.eq(zero).and(a.ge(one));
+    let last = z.eq(one).and(b.ge(one));
+    let lower = |end: Expr<'b, 'm>, a: Expr<'b, 'm>| end.select(a - 1.0, a.number(2.0));
+    let below = |a: Expr<'b, 'm>, b: Expr<'b, 'm>| a.ternary(Scalar::BetaDensity, b, z);
+    let sum = a + b - 1.0;
+    // Elsewhere the point is one at which nothing is divided by 0.
+    let half = z.number(0.5);
+    let at = first.select(half, last.select(half, inside(f, z, 0.5)));
+    let (start, stop) = (first.select(z, half), last.select(z, half));
+    let left = sum * below(lower(first, a), b) - f * ((b - 1.0) / (1.0 - start));
+    let right = f * ((a - 1.0) / stop) - sum * below(a, lower(last, b));
+    let between = f * ((a - 1.0) / at - (b - 1.0) / (1.0 - at));
+    first.select(left, last.select(right, between))
 }
 
 /// Edges of functions of two operands that are not negative.

@@ -12,7 +12,7 @@ use crate::lang::types::{ArrayType, Dtype};
 use crate::prim::{
     Arg, ArrayPrimitive, Bessel, Betainc, Code, Continuity, Cotangents, Doc, Effects, Expn, Expr,
     Gammainc, Library, LibraryFn, Linearity, Lowering, Notation, Op, Operand, Polygamma, Rewrite,
-    Sample, SignOf, Spence, Tangent, Zeta, elementwise,
+    Sample, ScaledErf, SignOf, Spence, Tangent, Zeta, elementwise,
 };
 use crate::tensor::Tensor;
 use smallvec::SmallVec;
@@ -81,7 +81,7 @@ macro_rules! primitives {
         }
     )*};
 }
-primitives!(Polygamma, Bessel, Expn, Spence, Zeta, Gammainc, Betainc);
+primitives!(Polygamma, Bessel, Expn, Spence, ScaledErf, Zeta, Gammainc, Betainc);
 
 fn infer<F: SpecialFunction>(function: F, operands: &[Operand<'_>]) -> Result<ArrayType> {
     let name = function.name();

@@ -71,7 +71,7 @@ const CHOICES: &[Choice] = &[
         orders: SLOPES,
         place: "the origin",
         at: |x| *x == [0.0, 0.0],
-        why: "0, the mean of all directions, whatever the signs of zero; JAX has 1/2 in each, which depends on the axes",
+        why: "the gradient is 0, the mean of all directions, whatever the signs of zero (JAX has 1/2 in each, which depends on the axes); there is no Hessian",
     },
     Choice {
         functions: &["hypot"],

@@ -60,8 +60,8 @@ pub const NOT_RECORDED: &[(&str, &str)] = &[
     ("composed of `softmax` and `log_softmax`", "cross_entropy dot_product_attention"),
     (
         "values, derivatives and edges are those of `special.rs`, and of `ir/math` with its tests",
-        "bessel_j0 bessel_j1 bessel_jn bessel_y0 bessel_y1 bessel_yn betainc erfc_inv exp1 expi expn \
-         gammainc gammaincc i0 i0e i1 i1e spence zeta",
+        "bessel_j0 bessel_j1 bessel_jn bessel_y0 bessel_y1 bessel_yn betainc boxcox dawsn erfc_inv \
+         erfcx exp1 expi expn gammainc gammaincc hyp1f1 i0 i0e i1 i1e spence zeta",
     ),
     ("takes numbers apart as bits, against Rust's in `special.rs`", "bitcast frexp"),
     (

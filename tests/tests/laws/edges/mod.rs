@@ -17,6 +17,7 @@ mod table;
 use completeness::{NOT_RECORDED, base, public_functions};
 use functions::FUNCTIONS;
 use std::collections::{BTreeMap, BTreeSet};
+use tapeloom::prelude::*;
 
 #[test]
 fn every_public_function_is_recorded_or_needs_no_record() {
@@ -94,4 +95,20 @@ fn values_are_as_accurate_as_stated() {
 fn functions_in_f32_are_near_those_in_f64() {
     let wrong = narrow::wrong(&table::recorded());
     assert!(wrong.is_empty(), "{} are off:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Several partial sums, in whatever order, are finite where those of all subsets are.
+#[test]
+fn sums_are_finite_where_those_of_all_subsets_are() {
+    let alternating = |size: f64, count: usize| {
+        let signed = |i: usize| if i.is_multiple_of(2) { size } else { -size };
+        Tensor::from((0..count).map(signed).collect::<Vec<f64>>())
+    };
+    for count in [2, 16, 100, 1000] {
+        // The largest subset is half of the terms.
+        let x = alternating(f64::MAX / count as f64, count);
+        for f in [|x: Var| x.sum(), |x: Var| x.dot(x.ones_like())] as [fn(Var) -> Var; 2] {
+            assert_eq!(run(f, &x).unwrap().item::<f64>().unwrap(), 0.0, "{count} terms");
+        }
+    }
 }

@@ -67,6 +67,10 @@ fn betainc(x: &[Var]) -> Var {
     x[0].betainc(x[1], x[2])
 }
 
+fn hyp1f1(x: &[Var]) -> Var {
+    x[0].hyp1f1(x[1], x[2])
+}
+
 fn zeta(x: &[Var]) -> Var {
     x[0].zeta(x[1])
 }
@@ -132,6 +136,13 @@ const FUNCTIONS: &[Stated] = &[
     stated("zeta, ∂s", |x| slope(zeta, 0, x), 10.0),
     stated("zeta, ∂s²", |x| slope(|x| slope(zeta, 0, x), 0, x), 4.0),
     stated("spence, ∂x²", |x| slope(|x| slope(|x| x[0].spence(), 0, x), 0, x), 5.0),
+    stated("erfcx", |x| x[0].erfcx(), 3.0),
+    stated("dawsn", |x| x[0].dawsn(), 4.0),
+    tailed("hyp1f1", hyp1f1, |_, _| 0.0, 140.0),
+    stated("erfcx, ∂x", |x| slope(|x| x[0].erfcx(), 0, x), 5.0),
+    stated("dawsn, ∂x", |x| slope(|x| x[0].dawsn(), 0, x), 90.0),
+    // Its parameters are a + 1 and b + 1, which f32 rounds.
+    Stated { f32: 2005.0, ..tailed("hyp1f1, ∂x", |x| slope(hyp1f1, 2, x), |_, _| 0.0, 5.0) },
 ];
 
 /// The largest errors: of f64, of f32, and where.

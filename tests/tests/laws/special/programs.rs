@@ -22,6 +22,10 @@ const SMOOTH: &[Case] = &[
     ("expn", |x| x[0].expn(4), &[&[0.5, 1.5, 30.0]]),
     ("expi", |x| x[0].expi(), &[&[-0.5, 0.3, 1.5]]),
     ("spence", |x| x[0].spence(), &[&[0.3, 1.0, 5.0]]),
+    ("erfcx", |x| x[0].erfcx(), &[&[-1.5, 0.3, 20.0]]),
+    ("dawsn", |x| x[0].dawsn(), &[&[-1.5, 0.3, 20.0]]),
+    ("hyp1f1", |x| x[0].full_like(1.5).hyp1f1(2.25, x[0]), &[&[-1.5, 0.3, 20.0]]),
+    ("boxcox", |x| x[0].boxcox(x[1]), &[&[0.5, 2.0, 4.0, 1.01], &[0.5, 0.0, -1.5, 1e-3]]),
     ("erfc_inv", |x| x[0].erfc_inv(), &[&[0.3, 1.0, 1.6]]),
     ("gammainc", |x| x[0].gammainc(x[1]), &[&[0.4, 1.0, 3.0, 3.0], &[0.7, 2.0, 1.2, 8.0]]),
     ("gammaincc", |x| x[0].gammaincc(x[1]), &[&[0.4, 1.0, 3.0, 3.0], &[0.7, 2.0, 1.2, 8.0]]),
@@ -47,6 +51,82 @@ fn derivatives_are_those_of_finite_differences() {
         let checked = check_grads(|x: Vec<Var>| f(&x), columns(points), 3);
         checked.unwrap_or_else(|e| panic!("{name}: {e}"));
     }
+}
+
+/// Derivatives of second order and more in x at the ends of the domain, which are limits.
+#[test]
+fn distribution_functions_have_higher_derivatives_at_their_ends() {
+    let (inf, no) = (f64::INFINITY, f64::NAN);
+    type Of = fn(Var) -> Var;
+    // A function, the point, and derivatives of orders 1 to 4; nan is not compared.
+    let table: [(&str, Of, f64, [f64; 4]); 15] = [
+        ("P(1, x)", |x| constant(1.0).gammainc(x), 0.0, [1.0, -1.0, 1.0, -1.0]),
+        ("P(2, x)", |x| constant(2.0).gammainc(x), 0.0, [0.0, 1.0, -2.0, 3.0]),
+        ("P(4, x)", |x| constant(4.0).gammainc(x), 0.0, [0.0, 0.0, 0.0, 1.0]),
+        ("P(1.5, x)", |x| constant(1.5).gammainc(x), 0.0, [0.0, inf, -inf, no]),
+        ("P(0.5, x)", |x| constant(0.5).gammainc(x), 0.0, [inf, -inf, no, no]),
+        ("Q(1, x)", |x| constant(1.0).gammaincc(x), 0.0, [-1.0, 1.0, -1.0, 1.0]),
+        ("P(2, inf)", |x| constant(2.0).gammainc(x), inf, [0.0, 0.0, 0.0, 0.0]),
+        ("I(1, 3, 0)", |x| constant(1.0).betainc(3.0, x), 0.0, [3.0, -6.0, 6.0, 0.0]),
+        ("I(3, 1, 1)", |x| constant(3.0).betainc(1.0, x), 1.0, [3.0, 6.0, 6.0, 0.0]),
+        ("I(1, 3, 1)", |x| constant(1.0).betainc(3.0, x), 1.0, [0.0, 0.0, 6.0, 0.0]),
+        ("I(2, 2, 0)", |x| constant(2.0).betainc(2.0, x), 0.0, [0.0, 6.0, -12.0, 0.0]),
+        ("I(2, 2, 1)", |x| constant(2.0).betainc(2.0, x), 1.0, [0.0, -6.0, -12.0, 0.0]),
+        ("I(1, 1, 0)", |x| constant(1.0).betainc(1.0, x), 0.0, [1.0, 0.0, 0.0, 0.0]),
+        ("I(1.5, 2, 0)", |x| constant(1.5).betainc(2.0, x), 0.0, [0.0, inf, no, no]),
+        ("I(1, 0.5, 0)", |x| constant(1.0).betainc(0.5, x), 0.0, [0.5, 0.25, 0.375, no]),
+    ];
+    for (name, f, at, want) in table {
+        let reverse = |x: Var| {
+            let (one, two) = (grad(f), grad(grad(f)));
+            [one(x), two(x), grad(grad(grad(f)))(x), grad(grad(grad(grad(f))))(x)]
+        };
+        let forward = |x: Var| {
+            let along = |f: &dyn Fn(Var) -> Var, x: Var| jvp(f)((x, x.ones_like())).1;
+            let one = |x: Var| along(&f, x);
+            let two = |x: Var| along(&one, x);
+            let three = |x: Var| along(&two, x);
+            [one(x), two(x), three(x), along(&three, x)]
+        };
+        for (mode, got) in [("reverse", run(reverse, at)), ("forward", run(forward, at))] {
+            for (order, (got, want)) in got.unwrap().iter().zip(want).enumerate() {
+                let got = got.item::<f64>().unwrap();
+                let same = got == want || (got - want).abs() < 1e-12;
+                assert!(same || want.is_nan(), "{name}, {mode}, order {}: {got} {want}", order + 1);
+            }
+        }
+    }
+}
+
+#[test]
+fn values_and_derivatives_beyond_the_range_of_their_terms() {
+    let item = |x: Result<Tensor, tapeloom::Error>| x.unwrap().item::<f64>().unwrap();
+    let y = |n: i32| move |x: Var| x.bessel_yn(n);
+    for n in [0, 1, 2, 5] {
+        assert_eq!(item(run(grad(y(n)), 0.0)), f64::INFINITY, "slope of Y{n}");
+        assert_eq!(item(run(grad(grad(y(n))), 0.0)), f64::NEG_INFINITY, "bend of Y{n}");
+    }
+    let slope = item(run(grad(|q: Var| constant(2.0).zeta(q)), 1e150));
+    assert!((slope / -1e-300 - 1.0).abs() < 1e-14, "{slope}");
+    // Next to each other, of which x ln(x / y) - x + y is the square of the difference over 2 x.
+    for off in [1e-3f64, 1e-6, 1e-9] {
+        let f = |(x, y): (Var, Var)| x.kl_div(y);
+        let (x, y) = (2.0, 2.0 * (1.0 - off));
+        let off: f64 = 1.0 - y / x;
+        let term = |k: i32| off.powi(k) / f64::from(k * (k - 1));
+        let want = 2.0 * (2..9).map(term).sum::<f64>();
+        assert!((item(run(f, (x, y))) / want - 1.0).abs() < 1e-14, "{off}");
+        let (dx, dy) = run(grad(f), (x, y)).unwrap();
+        let (dx, dy) = (dx.item::<f64>().unwrap(), dy.item::<f64>().unwrap());
+        assert!((dx / -(-off).ln_1p() - 1.0).abs() < 1e-14, "{off}: {dx}");
+        assert!((dy / ((y - x) / y) - 1.0).abs() < 1e-14, "{off}: {dy}");
+    }
+    // Reciprocals of powers that leave the range.
+    let cube = |z: f64| run(|z: Complex| z.powi(-3), Complex::from((z, z))).unwrap();
+    let far = cube(1e150).to_pairs::<f64>().unwrap()[0];
+    assert_eq!(far, (-0.0, -0.0));
+    let near = cube(1e-100).to_pairs::<f64>().unwrap()[0];
+    assert!((near.0 / -2.5e299 - 1.0).abs() < 1e-14 && near.0 == near.1, "{near:?}");
 }
 
 #[test]

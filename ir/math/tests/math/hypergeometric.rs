@@ -1,0 +1,50 @@
+//! `hyp1f1`.
+
+use crate::test_support::{INFINITY, NAN, check, check_exact};
+use tapeloom_math::hypergeometric::*;
+
+#[test]
+fn known_values() {
+    // (eˣ - 1) / x
+    let quotient = |x: f64| (x, x.exp_m1() / x);
+    check(|x| hyp1f1(1.0, 2.0, x), 32.0, &[-700.0, -30.0, -1e-5, 0.5, 20.0, 600.0].map(quotient));
+    check(|x| hyp1f1(1.0, 2.0, x), 4.0, &[(-1e6, 1e-6), (-1e300, 1e-300)]);
+    // A polynomial: 1 - 4 x + 4/3 x².
+    check(|x| hyp1f1(-2.0, 0.5, x), 16.0, &[(1.5, -2.0), (-3.0, 25.0)]);
+    check(|x| hyp1f1(2.5, 2.5, x), 1.0, &[(1.0, 1f64.exp())]);
+}
+
+#[test]
+fn edge_values() {
+    let table = [
+        (0.0, 1.0, 2.0, 1.0),
+        (1.0, 2.0, 0.0, 1.0),
+        (1.0, 0.0, 1.0, NAN),
+        (1.0, -3.0, 1.0, NAN),
+        (1.0, 2.0, INFINITY, INFINITY),
+        (1.0, 2.0, -INFINITY, 0.0),
+        (2.0, 1.0, -INFINITY, NAN),
+        (NAN, 1.0, 1.0, NAN),
+        (1.0, NAN, 1.0, NAN),
+        (1.0, 1.0, NAN, NAN),
+        (1.0, 2.0, 800.0, INFINITY),
+    ];
+    for (a, b, x, want) in table {
+        check_exact(|x| hyp1f1(a, b, x), &[(x, want)]);
+    }
+    // Half of the digits, or nan.
+    for a in [-40.5, -10.25, 0.5, 30.0] {
+        for b in [0.75, 15.5] {
+            for x in [-100.0, -20.0, 20.0, 100.0] {
+                let (y, slope) = (hyp1f1(a, b, x), hyp1f1(a + 1.0, b + 1.0, x));
+                let bend = hyp1f1(a + 2.0, b + 2.0, x);
+                // x y'' + (b - x) y' = a y
+                let terms =
+                    [x * a * (a + 1.0) / (b * (b + 1.0)) * bend, (b - x) * a / b * slope, -a * y];
+                let size = terms.iter().fold(0f64, |m, t| m.max(t.abs()));
+                let left: f64 = terms.iter().sum();
+                assert!(left.is_nan() || left.abs() <= 1e-6 * size, "{a} {b} {x}: {terms:?}");
+            }
+        }
+    }
+}
