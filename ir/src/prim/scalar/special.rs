@@ -246,7 +246,7 @@ fn inside<'b, 'm>(f: Expr<'b, 'm>, x: Expr<'b, 'm>, other: f64) -> Expr<'b, 'm> 
 /// the densities of shapes a - 1 and a.
 fn gamma_density_slope<'b, 'm>(a: Expr<'b, 'm>, y: Expr<'b, 'm>, f: Expr<'b, 'm>) -> Expr<'b, 'm> {
     let end = y.eq(y.number(0.0)).and(a.ge(a.number(1.0)));
-    let below = end.select(a - 1.0, a.number(2.0)).gamma_density(y);
+    let below = end.select(a - 1.0, a.number(2.0)).gamma_density(end.select(y, y.number(1.0)));
     let y = end.select(y.number(1.0), inside(f, y, 1.0));
     end.select(below - f, f * ((a - 1.0 - y) / y))
 }
@@ -263,14 +263,15 @@ fn beta_density_slope<'b, 'm>(
     let first = z.eq(zero).and(a.ge(one));
     let last = z.eq(one).and(b.ge(one));
     let lower = |end: Expr<'b, 'm>, a: Expr<'b, 'm>| end.select(a - 1.0, a.number(2.0));
-    let below = |a: Expr<'b, 'm>, b: Expr<'b, 'm>| a.ternary(Scalar::BetaDensity, b, z);
+    let below =
+        |a: Expr<'b, 'm>, b: Expr<'b, 'm>, z: Expr<'b, 'm>| a.ternary(Scalar::BetaDensity, b, z);
     let sum = a + b - 1.0;
     // Elsewhere the point is one at which nothing is divided by 0.
     let half = z.number(0.5);
     let at = first.select(half, last.select(half, inside(f, z, 0.5)));
     let (start, stop) = (first.select(z, half), last.select(z, half));
-    let left = sum * below(lower(first, a), b) - f * ((b - 1.0) / (1.0 - start));
-    let right = f * ((a - 1.0) / stop) - sum * below(a, lower(last, b));
+    let left = sum * below(lower(first, a), b, start) - f * ((b - 1.0) / (1.0 - start));
+    let right = f * ((a - 1.0) / stop) - sum * below(a, lower(last, b), stop);
     let between = f * ((a - 1.0) / at - (b - 1.0) / (1.0 - at));
     first.select(left, last.select(right, between))
 }
