@@ -71,7 +71,7 @@ fn tiny_parameters_match_high_precision_values() {
     let near_one = 1.0 - 1e-15;
     let table = [
         (1e-300, 1e-300, 1e-300, 0.5),
-        (1e-5, 1e-20, near_one, 1.000_345_395_595_430_1e-15),
+        (1e-5, 1e-20, near_one, 1.000_345_395_595_43e-15),
         (2e-3, 1e-20, near_one, 5.345_362_909_237_927e-18),
         (5e-2, 1e-20, near_one, 5.446_020_531_873_921e-19),
         (0.5, 1e-20, near_one, 3.592_587_035_346_077e-19),
