@@ -1,12 +1,11 @@
 //! Memory of machine code: one mapping for each program.
 //!
-//! Instructions reach functions and constants of their own program by distances of 32 bits. So everything
-//! that a program consists of lies in one mapping of at most [`LARGEST`] bytes, however the rest of the
-//! address space is laid out: two mappings may lie terabytes apart once a process holds large arrays and has
-//! freed small ones. The mapping is writable while the program is copied into it and then executable, never
-//! both. Constants lie beside the code, where Cranelift puts those of vectors, too, so that mappings of
-//! neighbouring programs have equal protection and the system merges them: tens of thousands of programs
-//! are a few dozen mappings, of which a process may have 65,530.
+//! Instructions address functions and constants of their own program by 32-bit distances. A process that holds large
+//! arrays and has freed small ones may get mappings that lie terabytes apart. So all functions and constants of a
+//! program lie in one mapping of at most [`LARGEST`] bytes. The mapping is writable while the program is copied into
+//! it and executable afterwards, never both. Constants lie beside the code: Cranelift puts constants of vectors there
+//! anyway, and mappings of neighbouring programs then have equal protection, so that the system merges them. Tens of
+//! thousands of programs are a few dozen mappings; a process may have 65,530.
 
 #![expect(unsafe_code, reason = "memory that becomes executable")]
 
@@ -16,7 +15,7 @@ use region::{Allocation, Protection};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The most bytes of a program: distances within it fit in 32 bits with a sign.
+/// The largest size of a program, in bytes: distances within it fit in 32-bit signed integers.
 pub(super) const LARGEST: usize = 1 << 30;
 
 /// Pages for the functions and constants of one program; freed on drop.
@@ -25,13 +24,13 @@ pub(super) struct CodeMemory {
     used: usize,
 }
 
-// SAFETY: an `Allocation` is an address and a size, which any thread may read and which one owner frees.
+// SAFETY: an `Allocation` is an address and a size. Any thread may read them, and only the owner frees the pages.
 unsafe impl Send for CodeMemory {}
-// SAFETY: behind a shared reference nothing of it changes.
+// SAFETY: nothing can be changed through a shared reference.
 unsafe impl Sync for CodeMemory {}
 
 impl CodeMemory {
-    /// Maps writable pages of that many bytes.
+    /// Maps `bytes` writable bytes, rounded up to whole pages.
     pub(super) fn new(bytes: usize) -> io::Result<CodeMemory> {
         if bytes > LARGEST {
             return Err(io::Error::other(format!("a program has at most {LARGEST} bytes of code")));
@@ -40,9 +39,10 @@ impl CodeMemory {
         Ok(CodeMemory { pages, used: 0 })
     }
 
-    /// Takes bytes of the mapping that were not taken before.
+    /// Returns the address of `bytes` unused bytes of the mapping; `None` if there are too few or `align` exceeds a
+    /// page.
     pub(super) fn take(&mut self, bytes: usize, align: usize) -> Option<*mut u8> {
-        // Larger alignments than that of the mapping itself are not kept by an offset.
+        // An offset is aligned only as far as the mapping itself, which begins at a page.
         let aligned = align <= region::page::size();
         let start = self.used.checked_next_multiple_of(align).filter(|_| aligned)?;
         let end = start.checked_add(bytes).filter(|end| *end <= self.pages.len())?;
@@ -54,26 +54,26 @@ impl CodeMemory {
     fn finish(&mut self) -> io::Result<()> {
         let (start, bytes) = (self.pages.as_ptr::<u8>(), self.pages.len());
         clear_cache(start, bytes)?;
-        // SAFETY: the pages belong to `self` alone, and nothing writes to them from here on: `take` is
-        // only called before.
+        // SAFETY: `self` owns the pages, and nothing writes to them from here on, since `take` is only called before
+        // `finish`.
         unsafe { region::protect(start, bytes, Protection::READ_EXECUTE) }
             .map_err(io::Error::other)?;
         flush_pipelines()
     }
 }
 
-/// The memory of a module: absent until it is known how many bytes the module has. The module and the
-/// program hold it together, so that the program has it when the module is gone.
+/// The memory of a module; empty until the size of the module is known. The module and its owner share it, so that it
+/// outlives the module.
 #[derive(Clone, Default)]
 pub(super) struct SharedMemory(Arc<Mutex<Option<CodeMemory>>>);
 
 impl SharedMemory {
-    /// Gives the module its memory.
+    /// Stores the memory that the module allocates from.
     pub(super) fn put(&self, memory: CodeMemory) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(memory);
     }
 
-    /// Takes the memory out, when the module is finished.
+    /// Removes the memory, after the module is finished.
     pub(super) fn take(&self) -> Option<CodeMemory> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -95,18 +95,18 @@ impl JITMemoryProvider for SharedMemory {
         self.with(|memory| memory.take(size, align).ok_or_else(full))
     }
 
-    // SAFETY: `JITModule::free_memory` asks its caller that no code of the module runs.
+    // SAFETY: the contract of `JITModule::free_memory` is that no code of the module runs any more.
     unsafe fn free_memory(&mut self) {
         drop(self.take());
     }
 
-    // No target has branch protection switched on (`crate::target`).
+    // Branch protection is ignored: no target here has it switched on (`crate::target`).
     fn finalize(&mut self, _: BranchProtection) -> ModuleResult<()> {
         self.with(CodeMemory::finish).map_err(|err| ModuleError::Allocation { err })
     }
 }
 
-/// x86 and s390x see new instructions where they are written; other processors need to be asked.
+/// The instruction caches of x86 and s390x are coherent with data; on other processors they have to be cleared.
 #[cfg(any(target_arch = "x86_64", target_arch = "s390x"))]
 fn clear_cache(_: *const u8, _: usize) -> io::Result<()> {
     Ok(())
@@ -119,7 +119,7 @@ fn flush_pipelines() -> io::Result<()> {
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "s390x")))]
 fn clear_cache(start: *const u8, bytes: usize) -> io::Result<()> {
-    // SAFETY: the bytes are mapped; `flush_pipelines` follows.
+    // SAFETY: the bytes are mapped, and `flush_pipelines` is called next.
     unsafe { wasmtime_jit_icache_coherence::clear_cache(start.cast(), bytes) }
         .map_err(|e| io::Error::other(e.to_string()))
 }

@@ -1,4 +1,4 @@
-//! Code in address spaces of every form.
+//! Programs compile and run in address spaces of every layout.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -23,7 +23,7 @@ const PRODUCT: &str = "program @f {
   }
 }";
 
-/// Runs a test of this file again in a process of its own, where `within` is what it does.
+/// Runs a test of this file in a process of its own; `within` is the body of the test.
 fn in_a_process(test: &str, within: fn()) {
     const WITHIN: &str = "TAPELOOM_TEST_WITHIN";
     if std::env::var(WITHIN).is_ok_and(|name| name == test) {
@@ -40,8 +40,8 @@ fn in_a_process(test: &str, within: fn()) {
     assert!(output.status.success() && said.contains("1 passed"), "{said}\n{complaint}");
 }
 
-/// The mappings of a process that holds large arrays and has freed small ones: free pages lie gigabytes apart,
-/// one to sixteen at a place.
+/// Returns the mappings of a process that holds large arrays and has freed small ones: its holes are one to sixteen
+/// pages long and lie gigabytes apart.
 fn with_holes() -> Vec<Allocation> {
     const LARGE: usize = 6 << 30;
     let none = |bytes| region::alloc(bytes, Protection::NONE).unwrap();
@@ -53,7 +53,7 @@ fn with_holes() -> Vec<Allocation> {
         drop(both);
         held.push(region::alloc_at(start, LARGE, Protection::NONE).unwrap());
     }
-    // The system takes the highest pages that are free. These fill the space above the large arrays.
+    // The system maps the highest free pages first. These mappings fill the space above the large arrays.
     let top = held[0].as_ptr_range::<u8>().end;
     for bytes in [1 << 30, 1 << 26, 1 << 22, 1 << 18, 1 << 14, page] {
         held.extend(std::iter::repeat_with(|| none(bytes)).take_while(|a| a.as_ptr() > top));
@@ -92,7 +92,7 @@ fn what_does_not_fit_is_refused() {
     assert!(CodeMemory::new(0).is_err());
 }
 
-/// A process may have 65,530 mappings, and programs that are alive share a few.
+/// A process may have 65,530 mappings. Programs share mappings, so that many can be alive at once.
 #[test]
 #[cfg(target_os = "linux")]
 fn programs_alive_are_few_mappings() {

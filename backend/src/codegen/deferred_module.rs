@@ -1,8 +1,8 @@
-//! A module whose definitions are placed in memory together, when all of them are known.
+//! A module that places its definitions in memory together, after the last one is known.
 //!
-//! Cranelift's module copies each function into memory as soon as it is defined, before the number of those
-//! that follow is known. [`Deferred`] keeps the bytes of all, maps memory for exactly these, and then hands
-//! them on.
+//! Cranelift's module copies each function into memory at its definition, before the total size is known. [`Deferred`]
+//! stores the bytes of all definitions, maps memory of their total size, and then passes the definitions to
+//! Cranelift's module.
 
 use super::code_memory::{CodeMemory, SharedMemory};
 use cranelift_codegen::Context;
@@ -17,11 +17,11 @@ use cranelift_module::{
 use std::io;
 use tapeloom_ir::{Kind, Problem};
 
-/// Bytes of an indirect jump. Calls of AArch64 reach 128 MB, so `cranelift-jit` adds room for a jump
-/// behind a function for each of its calls.
+/// Bytes of an indirect jump. A call of AArch64 reaches 128 MB, so `cranelift-jit` reserves room for one jump per call
+/// behind each function.
 const JUMP: usize = 24;
 
-/// A module that knows its size before it asks for memory.
+/// A module that computes its size before it allocates memory.
 pub(super) struct Deferred {
     module: JITModule,
     memory: SharedMemory,
@@ -34,8 +34,8 @@ enum Definition {
 }
 
 impl Definition {
-    /// Returns the most bytes that the definition takes behind others, if functions have alignments of
-    /// `least` bytes or more.
+    /// Returns the largest number of bytes that the definition takes behind another one, padding included. Functions
+    /// are aligned to at least `least` bytes.
     fn bytes(&self, least: u64) -> usize {
         let (align, bytes) = match self {
             Definition::Function { align, bytes, relocations, .. } => {
@@ -55,17 +55,17 @@ impl Definition {
 }
 
 impl Deferred {
-    /// An empty module.
+    /// Returns an empty module.
     pub(super) fn new(mut builder: JITBuilder) -> Deferred {
         let memory = SharedMemory::default();
         builder.memory_provider(Box::new(memory.clone()));
         Deferred { module: JITModule::new(builder), memory, definitions: Vec::new() }
     }
 
-    /// Places all definitions; returns the address of a function, and the memory that it lives in.
+    /// Places all definitions. Returns the address of the function `entry`, and the memory that contains the code.
     ///
     /// # Errors
-    /// [`Kind::Target`] if there is no memory for the program of that name.
+    /// [`Kind::Target`] if the system has no executable memory left. The message contains `name`.
     pub(super) fn finish(
         mut self,
         entry: FuncId,
@@ -95,7 +95,7 @@ impl Deferred {
     }
 }
 
-/// The problem of a program for whose code the system gives no memory.
+/// Returns the problem for a program whose code gets no memory from the system.
 fn no_memory(name: &str, e: &io::Error) -> Problem {
     let help = "drop compiled programs that are not called any more, or raise the limits of this process \
                 (`ulimit -v`, `vm.max_map_count`)";

@@ -1,4 +1,4 @@
-//! Machine code in memory: one module and one mapping per program, freed on drop.
+//! Machine code in memory: one module and one mapping per program, both freed on drop.
 
 #![expect(unsafe_code, reason = "calls generated code")]
 
@@ -18,7 +18,7 @@ type Entry = unsafe extern "C" fn(*const *mut u8) -> i32;
 /// The machine code of one program.
 pub(crate) struct MachineCode {
     entry: Entry,
-    /// Holds the code; freed with it.
+    /// Owns the pages of the code.
     _memory: CodeMemory,
 }
 
@@ -55,7 +55,7 @@ impl MachineCode {
     /// `record` is one of the program's entry: see the invariants in [`crate::runtime::abi`]. The frame has
     /// as many bytes as the report says, and nothing else uses it meanwhile.
     pub(crate) unsafe fn call(&self, record: *const *mut u8) -> i32 {
-        // SAFETY: the entry is code for exactly this contract, and its memory lives as long as `self`.
+        // SAFETY: the entry is code for exactly this contract, and `self` owns the memory of that code.
         unsafe { (self.entry)(record) }
     }
 }

@@ -30,8 +30,8 @@ pub(crate) fn order(
     order
 }
 
-/// Orders the axes of a copy as those of the elementwise node of which it is a transpose, so that both share their loops
-/// and the node needs no memory.
+/// Orders the axes of a transposed copy like the axes of the elementwise node that it copies. Both nodes then share
+/// their loops, and the elementwise node needs no memory.
 fn as_computed(read: &Read, order: &mut [usize]) {
     let place = |axis: &usize| read.at.iter().position(|at| *at == Some(*axis));
     if order.iter().all(|axis| place(axis).is_some()) {

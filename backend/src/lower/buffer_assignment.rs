@@ -199,8 +199,8 @@ impl Readers {
             let mut own = (phase.order, phase.transposed);
             // Behind a mark, too, it is of a way back.
             own.0 = own.0.max(node.waits);
-            // A routine of a library, or another function that stands for a primitive, is straight code: the planner does
-            // not count what the iteration or the reverse pass computes again by it.
+            // A library routine, or another function that implements a primitive, is straight-line code. The planner
+            // does not count the values that an iteration or the reverse pass recomputes in it.
             let is_region = match node.kind {
                 NodeKind::Result { of, .. } => match graph.regions[of].kind {
                     RegionKind::Call(_) | RegionKind::Branch(_) | RegionKind::Loop { .. } => true,

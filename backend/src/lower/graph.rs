@@ -241,7 +241,7 @@ impl Graph {
         }
     }
 
-    /// The elementwise node of which a source is a reshape, or else the source.
+    /// Returns the elementwise node if `source` is a reshape of one, or else `source`.
     fn unreshaped(&self, source: Source) -> Source {
         let mut of = source;
         while let Source::Node(n) = of

@@ -1,9 +1,10 @@
 //! Determinants, and their signs and logarithms.
 //!
-//! The determinant is a polynomial of the elements, so it has derivatives of every order at every matrix. Its value is the product
-//! of the pivots of an LU factorization. Derivatives of that product divide by pivots, so they lose digits near singular
-//! matrices: of order k, relative errors are those of the dtype times the (k - 1)th power of the condition number. There derivatives are
-//! those of another form, in which nothing small is divided by:
+//! The determinant is a polynomial of the elements, so it has derivatives of every order at every matrix. Its value is
+//! the product of the pivots of an LU factorization. Derivatives of that product divide by pivots, so they lose digits
+//! near singular matrices: the relative error of a derivative of order k is the rounding error times the (k - 1)th
+//! power of the condition number. Near singular matrices, derivatives are computed from another form, which divides by
+//! no small number:
 //!
 //! ```text
 //! A₀ = U S Vᵀ                     frozen: no derivative passes through the factors
@@ -24,7 +25,7 @@ use crate::transform::{custom_jvp, grad, jvp};
 use crate::var::{caller, on_behalf};
 use tapeloom_ir::{ArrayType, Dtype};
 
-/// The sign that the exchanges of rows give, 1 or -1, of dtype `dtype`.
+/// Returns the sign of the permutation of rows, 1 or -1, in dtype `dtype`.
 fn parity(f: LuFactors, dtype: Dtype) -> Var {
     let pivots = f.pivots;
     let shape = pivots.shape();
@@ -33,17 +34,17 @@ fn parity(f: LuFactors, dtype: Dtype) -> Var {
     (1 - 2 * (exchanges % 2)).convert(dtype)
 }
 
-/// The type of a number for each matrix.
+/// Returns the type of an array with one number per matrix.
 fn number_each(ty: &ArrayType) -> ArrayType {
     ArrayType::new(ty.dtype, &ty.shape[..ty.shape.len().saturating_sub(2)])
 }
 
 /// The determinants `[..]` of square matrices `[.., n, n]`, floats.
 ///
-/// The first derivative is the adjugate, also at singular matrices. Derivatives of every order are those of the polynomial that the
-/// determinant is, at matrices of every rank: where a pivot is nearly zero, and from the second derivative on where the condition
-/// number exceeds `1/ε^(1/4)` (8000 of f64, 54 of f32), by a form whose errors are rounding errors of the larger of the
-/// determinant and `|A|^(n - k)` for the derivative of order k.
+/// The first derivative is the adjugate, also at singular matrices. Derivatives of every order are right at matrices
+/// of every rank. A second form is used where a pivot is nearly zero, and for second and higher derivatives also where
+/// the condition number exceeds `1/ε^(1/4)` (8000 for f64, 54 for f32). The error of its derivative of order k is some
+/// rounding errors of the determinant or of `|A|^(n - k)`, whichever is larger.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -72,10 +73,10 @@ pub fn det(a: Var) -> Var {
         if n == 0 {
             return ones(ty.shape, ty.dtype);
         }
-        // The factors and the value are constants, of which all orders of derivatives have one copy.
+        // The factors and the value are constants, so that the derivatives of all orders share one copy of them.
         let f = lu_factor(a.stop_gradient());
         let value = product_of_pivots(f, ty.dtype);
-        // Adjugates by the factors are as accurate as the factors, whatever the condition number, unless a pivot vanishes.
+        // If no pivot vanishes, the adjugate from the factors is as accurate as the factors, for any condition number.
         let first = |a: Var| polynomial(a, value, nearly_zero_pivots(f));
         let second = |a: Var| polynomial(a, value, ill_conditioned(a.stop_gradient()));
         let adjugate = |on: &dyn Fn(Var) -> Var, a: Var| grad(|a: Var| on(a).sum())(a);
@@ -91,19 +92,19 @@ pub fn det(a: Var) -> Var {
     })
 }
 
-/// The determinant by factors.
+/// Returns the determinant as the product of the pivots.
 fn product_of_pivots(f: LuFactors, dtype: Dtype) -> Var {
     parity(f, dtype) * f.packed.diagonal().prod_axis(-1)
 }
 
-/// For each matrix, whether a pivot is so much smaller than another that half of the digits are lost, or zero.
+/// Returns, per matrix, whether a pivot is zero or smaller than √ε times another one, which costs half of the digits.
 fn nearly_zero_pivots(f: LuFactors) -> Var {
     let pivots = f.packed.diagonal().abs();
     pivots.min_axis(-1).le(pivots.max_axis(-1) * epsilon(pivots.dtype()).sqrt())
 }
 
-/// For each matrix, whether second derivatives by factors would lose more than a quarter of the digits. The condition number is
-/// that of the explicit inverse, since pivots need not be small where it is large (Kahan 1966).
+/// Returns, per matrix, whether second derivatives from the factors would lose more than a quarter of the digits. The
+/// condition number is computed from the inverse, since ill-conditioned matrices may have no small pivot (Kahan 1966).
 fn ill_conditioned(a: Var) -> Var {
     let norm = |x: Var| x.abs().sum_axis(-2).max_axis(-1);
     let size = norm(a);
@@ -111,9 +112,11 @@ fn ill_conditioned(a: Var) -> Var {
     size.is_finite() & !well
 }
 
-/// The determinant as a polynomial: by pivots, and by singular values for matrices that `on` marks. `value` is that of either.
+/// Returns the determinant, from singular values for matrices marked in `on` and from pivots for the others. `value`
+/// is the determinant of all of them.
 fn polynomial(a: Var, value: Var, on: Var) -> Var {
-    // The form that does not belong to a matrix is that of another one, since its derivatives may not be finite.
+    // Both forms are evaluated for all matrices. Each matrix is replaced by a harmless one in the form that is not its
+    // own, whose derivatives may not be finite.
     let safe = |on: Var, x: Var| {
         let on = on.expand_dims(-1).expand_dims(-1).broadcast_to(x.shape());
         let n = x.shape().last().copied().unwrap_or(0);
@@ -127,7 +130,7 @@ fn polynomial(a: Var, value: Var, on: Var) -> Var {
         any,
         |(a, by_pivots): (Var, Var)| {
             let by_values = by_singular_values(safe(!on, a));
-            // The value is that of the factors: exactly zero where a pivot is.
+            // Keep the value of the factors, which is exactly zero where a pivot is zero.
             let moved = value + (by_values - by_values.stop_gradient());
             select(on, moved, by_pivots)
         },
@@ -136,10 +139,11 @@ fn polynomial(a: Var, value: Var, on: Var) -> Var {
     )
 }
 
-/// Singular values below this part of the largest are small. Factors of the block of the others lose a digit at most.
+/// Singular values at most this share of the largest are small. The block of the large ones has a condition number
+/// below 8, so its factors lose at most one digit.
 const SMALL: f64 = 0.125;
 
-/// The determinant by the form of this module.
+/// Returns the determinant by the form in the documentation of this module.
 fn by_singular_values(a: Var) -> Var {
     let wide = |x: Var| x.expand_dims(-1).expand_dims(-1);
     let (dtype, frozen) = (a.dtype(), a.stop_gradient());
@@ -152,7 +156,7 @@ fn by_singular_values(a: Var) -> Var {
     let is_small = s.le(s.slice_axis(-1, 0..1) * SMALL);
     let small = is_small.convert(dtype);
     let large = 1.0 - small;
-    // The rows and columns of a block; zeros elsewhere.
+    // Returns `x` with zeros outside of the given rows and columns.
     let block =
         |x: Var, rows: Var, columns: Var| x * rows.expand_dims(-1) * columns.expand_dims(-2);
     let unit = eye(n, dtype);
@@ -161,8 +165,8 @@ fn by_singular_values(a: Var) -> Var {
     let first = block(m, large, large) + unit * small.expand_dims(-2);
     let between = solve(first, block(x, large, small));
     let rest = block(m, small, small) - block(x, small, large).matmul(between);
-    // N ← c - C N, c ← tr(C N) / k, at first N = 0, c = 1; after r steps c is the determinant of a block of order r. Each matrix of a
-    // batch has an r of its own.
+    // N ← c - C N, c ← tr(C N) / k, beginning with N = 0, c = 1. After r steps c is the determinant of a block of
+    // order r. Each matrix of a batch has its own r.
     let count = is_small.convert(Dtype::I64).sum_axis(-1);
     let most = if count.rank() == 0 { count } else { count.max() };
     let step = |(k, (sum, c)): (Var, (Var, Var))| {
@@ -177,8 +181,8 @@ fn by_singular_values(a: Var) -> Var {
     sign(u) * sign(vt) * product_of_pivots(lu_factor(first), dtype) * c
 }
 
-/// `(sign, ln |det|)`, each `[..]`, of square matrices `[.., n, n]`, floats: for determinants that are too large or too small
-/// for a float. A singular matrix gives `(0, -inf)`. The derivative of the logarithm is `A⁻ᵀ`.
+/// Returns `(sign, ln |det|)`, each `[..]`, of square matrices `[.., n, n]`, floats. Use it where the determinant
+/// overflows or underflows. A singular matrix gives `(0, -inf)`. The derivative of the logarithm is `A⁻ᵀ`.
 ///
 /// ```
 /// use tapeloom::prelude::*;

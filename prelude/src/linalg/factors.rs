@@ -45,8 +45,9 @@ fn outputs<const N: usize, P: Decomposition>(
     std::array::from_fn(|n| all.get(n).copied().unwrap_or_else(missing))
 }
 
-/// `f(a)`, in a recording as one equation: derivatives see which places of a decomposition are read, and the rules of a
-/// recording look at one equation at a time. A checkpoint stays one there, while plain calls are opened.
+/// Returns `f(a)`. In a recording it is one equation: the rules of a recording see one equation at a time, and the
+/// derivative of a decomposition depends on the elements that are read. `f` becomes a checkpoint, since plain calls
+/// are inlined there.
 fn as_one<T: Tree<Var>>(f: impl Fn(Var) -> T, a: Var) -> T {
     if trace::is_recording() { checkpoint(f, Policy::Planned)(a) } else { f(a) }
 }
@@ -158,10 +159,11 @@ pub fn qr_full(a: Var) -> (Var, Var) {
 /// `A` is the symmetric part of `a`, as in JAX. In each vector the component of the largest absolute value, the first of
 /// several, is positive.
 ///
-/// Vectors of eigenvalues that are equal, or equal up to rounding, are any basis of their space: their derivative is nan, also
-/// of functions that do not depend on the basis. A program that reads other vectors alone, by slices of `V` with static bounds or by
-/// [`eigh_range`] (in a [recording](crate::record) by the latter), has the right derivatives of every order. The first
-/// derivative of eigenvalues is right, too; the second one reads the vectors. The rule is that of Giles (2008).
+/// Eigenvectors whose eigenvalues are equal, up to rounding, are any basis of their space. Their derivative is nan,
+/// also for functions that do not depend on the basis. Derivatives of every order are right if the program reads only
+/// other vectors, by slices of `V` with static bounds or by [`eigh_range`] (in a [recording](crate::record) only by
+/// the latter). The first derivative of eigenvalues is right, too; the second one reads the vectors. The rule is that
+/// of Giles (2008).
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -180,11 +182,11 @@ pub fn eigh(a: Var) -> (Var, Var) {
     (w, v)
 }
 
-/// As [`eigh`], the eigenvalues `[.., m]` and vectors `[.., n, m]` whose numbers, in ascending order of the values, are in
-/// the `range` alone.
+/// Like [`eigh`], for a part of the spectrum: the eigenvalues `[.., m]` and vectors `[.., n, m]` at the positions
+/// `range` in ascending order of the values.
 ///
-/// Derivatives of every order are right where the eigenvalues in the range are apart from one another and from all others, which
-/// may be equal among themselves.
+/// Derivatives of every order are right if the eigenvalues in the range are apart from one another and from all
+/// others. The others may be equal among themselves.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -247,10 +249,10 @@ pub fn eigvalsh(a: Var) -> Var {
 ///
 /// In each column of `U` the component of the largest absolute value, the first of several, is positive.
 ///
-/// Vectors of singular values that are equal, or equal up to rounding, and of zeros of a matrix that is not square are any basis
-/// of their space: their derivative is nan, also of functions that do not depend on the basis. A program that reads other vectors
-/// alone, by slices of `U` and `Vᵀ` with static bounds or by [`svd_truncated`], has the right derivatives of every order. The rule is
-/// that of Townsend (2016).
+/// Singular vectors whose values are equal, up to rounding, and singular vectors of the value 0 of a matrix that is
+/// not square are any basis of their space. Their derivative is nan, also for functions that do not depend on the
+/// basis. Derivatives of every order are right if the program reads only other vectors, by slices of `U` and `Vᵀ` with
+/// static bounds or by [`svd_truncated`]. The rule is that of Townsend (2016).
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -267,10 +269,10 @@ pub fn svd(a: Var) -> (Var, Var, Var) {
     (u, s, vt)
 }
 
-/// As [`svd`], the `k` largest singular values `[.., k]` and their vectors `[.., m, k]` and `[.., k, n]` alone.
+/// Like [`svd`], for the `k` largest singular values: `[.., k]`, with the vectors `[.., m, k]` and `[.., k, n]`.
 ///
-/// Derivatives of every order are right where these values are apart from one another and from all others, which may be equal
-/// among themselves.
+/// Derivatives of every order are right if these values are apart from one another and from all others. The others may
+/// be equal among themselves.
 ///
 /// ```
 /// use tapeloom::prelude::*;

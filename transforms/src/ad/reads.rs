@@ -1,8 +1,9 @@
-//! Reads: which places of each value the differentiated part of a function reads.
+//! Reads: the elements of each value that the differentiated part of a function reads.
 //!
-//! One walk backwards. The results are read whole; an equation whose outputs have tangents reads of its operands
-//! what its lowering says: a view the places that it shows, an elementwise operation the same places, a sum whole axes.
-//! Everything else reads its operands whole. Equations without tangents (comparisons, `stop_gradient`) read nothing.
+//! One walk backwards over the equations. All elements of the function's results count as read. For an equation whose
+//! outputs have tangents, the lowering determines which elements of its operands are read: a view reads the elements
+//! that it shows, an elementwise operation the same elements, a sum whole axes. Other equations with tangents read
+//! their operands whole. Equations without tangents (comparisons, `stop_gradient`) read nothing.
 //!
 //! ```text
 //! func @f(%0: f64[9,9]) -> (f64[9]) {
@@ -21,13 +22,13 @@ use cranelift_entity::SecondaryMap;
 use tapeloom_ir::prim::{AxisMap, Lowering, Piece, Ranges, Reads};
 use tapeloom_ir::{Atom, Equation, Function, Module, Shape, Tensor, ValueId};
 
-/// Indices that are known have no more elements.
+/// The largest number of elements of an array of indices that is evaluated here.
 const INDICES: usize = 1024;
 
-/// What is read of each value; `None` is nothing.
+/// For each value the box of elements that are read; `None` if none is.
 pub(crate) type ReadsOf = SecondaryMap<ValueId, Option<Reads>>;
 
-/// The places of values that are read, or `None` where no derivative asks for them.
+/// Returns the elements that are read of each value. Returns `None` if no rule of an active equation depends on them.
 pub(crate) fn reads(module: &Module, f: &Function, activity: &Activity) -> Option<ReadsOf> {
     let asks = |e: &Equation| e.op.asks_reads() && e.outputs.iter().any(|o| activity.is_active(*o));
     let first = f.equations.iter().position(asks)?;
@@ -45,7 +46,7 @@ pub(crate) fn reads(module: &Module, f: &Function, activity: &Activity) -> Optio
     Some(all)
 }
 
-/// Adds places of a value that are read; `None` is all.
+/// Adds elements that are read of `v`; `places` of `None` are all elements.
 fn add(all: &mut ReadsOf, f: &Function, v: ValueId, places: Option<Reads>) {
     let Some(ty) = f.types[v].as_array() else { return };
     let places = places.unwrap_or_else(|| Reads::all(&ty.shape));
@@ -58,7 +59,7 @@ fn add(all: &mut ReadsOf, f: &Function, v: ValueId, places: Option<Reads>) {
     });
 }
 
-/// What an equation reads of its operands.
+/// Adds the elements that an equation reads of its operands.
 fn read(
     module: &Module,
     f: &Function,
@@ -142,7 +143,7 @@ fn read(
     }
 }
 
-/// The places of an operand that those places of a view show.
+/// The elements of an operand that the elements `y` of a view show.
 fn shown(piece: &Piece, y: &Reads, x: &Shape) -> Reads {
     let along = |(map, extent): (&AxisMap, &usize)| {
         let inside = |least: i64, most: i64| {
@@ -179,11 +180,11 @@ fn shown(piece: &Piece, y: &Reads, x: &Shape) -> Reads {
     Reads(piece.axes.iter().zip(x.iter()).map(along).collect())
 }
 
-/// The places of an operand whose elements in row-major order are those of the result: axes that correspond to one
-/// axis keep their places, all others are read whole.
+/// Returns the elements of the operand of a reshape for elements `y` of its result. Axes of the operand that
+/// correspond to one axis of the result have the same indices; all other axes are read whole.
 fn reshaped(y: &Reads, y_shape: &Shape, x: &Shape) -> Reads {
     let mut places: Vec<Ranges> = x.iter().map(|extent| Ranges::all(*extent)).collect();
-    // The number of elements before each axis tells which axes correspond.
+    // Two axes correspond if they have equal extents and equally many elements in the axes before them.
     let (mut before_x, mut j, mut before_y) = (1, 0, 1);
     for (i, extent) in x.iter().enumerate() {
         while j < y_shape.len() && (before_y < before_x || y_shape[j] == 1) {
@@ -198,7 +199,7 @@ fn reshaped(y: &Reads, y_shape: &Shape, x: &Shape) -> Reads {
     Reads(places)
 }
 
-/// The places of an array that a gather at known indices reads.
+/// The elements of an array that a gather at known indices reads.
 fn gathered(axes: &[usize], indices: &Tensor, y: &Reads, x: &Shape) -> Option<Reads> {
     let places: Vec<i128> = indices.literals().map(|i| i.to_integer()).collect::<Option<_>>()?;
     // The window's axes are the last of the result.
@@ -217,7 +218,7 @@ fn gathered(axes: &[usize], indices: &Tensor, y: &Reads, x: &Shape) -> Option<Re
     x.iter().enumerate().map(along).collect::<Option<_>>().map(Reads)
 }
 
-/// An integer that is known.
+/// The value of an integer atom, if it is known.
 fn number(a: &Atom, known: &SecondaryMap<ValueId, Option<Tensor>>) -> Option<i128> {
     match a {
         Atom::Literal(l) => l.to_integer(),
@@ -225,7 +226,7 @@ fn number(a: &Atom, known: &SecondaryMap<ValueId, Option<Tensor>>) -> Option<i12
     }
 }
 
-/// Integers that depend on no parameter.
+/// Evaluates the integer and boolean values of at most [`INDICES`] elements that depend on no parameter.
 fn known_indices(module: &Module, f: &Function) -> SecondaryMap<ValueId, Option<Tensor>> {
     let mut known: SecondaryMap<ValueId, Option<Tensor>> = SecondaryMap::new();
     for e in &f.equations {

@@ -11,9 +11,9 @@
 //! ```
 //!
 //! Tangents and cotangents are those of the operands and outputs that have any (floats), in order.
-//! A rule is written for all of them. Where it is linear in them, it is specialised to those that there are
-//! ([`present`]): the tangent of an operand that the derivative is not about is absent, and so is the cotangent of an
-//! output that nothing depends on. A rule that is not linear is given zeros for them.
+//! The user writes a rule for all of them. If the rule is linear in them, it is specialised to the nonzero ones
+//! ([`present`]): the tangent of an operand is absent if the operand is constant to the derivative, and the cotangent
+//! of an output if nothing depends on the output. A rule that is not linear gets zeros in place of absent ones.
 //!
 //! Which rule serves what:
 //!
@@ -73,16 +73,16 @@ fn tangents(types: &[Type]) -> Vec<Type> {
     types.iter().filter_map(Type::tangent).collect()
 }
 
-/// A jvp rule, as it is called.
+/// A jvp rule as it is called, possibly specialised to the tangents that are not zero.
 struct Ruled {
     function: FuncId,
-    /// The tangents that it takes.
+    /// The tangents that are passed to the rule.
     tangents: Vec<Atom>,
-    /// Of each tangent that it gives whether it may be other than zero.
+    /// Per tangent that the rule returns: whether it may be nonzero.
     nonzero: Vec<bool>,
 }
 
-/// Of each operand that has a tangent: the type of the tangent, and the tangent if it is there.
+/// Returns, per operand that has a tangent, the type of the tangent, and the tangent if it is not zero.
 fn tangent_slots(
     cx: &RuleCx<'_, '_>,
     x: &[Atom],
@@ -163,7 +163,7 @@ impl CustomCall {
         Ok(())
     }
 
-    /// The jvp rule for the operands whose tangents are there.
+    /// Returns the jvp rule, specialised to the operands whose tangents are not zero.
     fn ruled(
         &self,
         cx: &mut RuleCx<'_, '_>,
@@ -185,7 +185,8 @@ impl CustomCall {
         Ok(Ruled { function: function.unwrap_or(jvp), tangents, nonzero })
     }
 
-    /// Outputs with the tangents of those that have any: of each whether it may be other than zero.
+    /// Combines outputs with the tangents `dy` of the float outputs. `nonzero` has, per float output, whether its
+    /// tangent may be nonzero.
     fn dual(&self, cx: &RuleCx<'_, '_>, y: &[Atom], dy: &[Atom], nonzero: &[bool]) -> Dual {
         let float: Vec<bool> = y.iter().map(|a| cx.b.type_of(*a).has_tangent()).collect();
         let mut dy = scatter_tangents(&float, dy);
@@ -196,9 +197,9 @@ impl CustomCall {
         Dual { y: y.into(), dy: dy.into() }
     }
 
-    /// Forward mode through the reverse rule: `y, k = fwd x` and `dy = bwdᵀ(k) dx`, where the
-    /// transpose of that map is `bwd` itself, of the cotangents of those operands that have a tangent. `run` says
-    /// whether the map is going to be run.
+    /// Forward mode through the reverse rule: `y, k = fwd x` and `dy = bwdᵀ(k) dx`. The transpose of that map is
+    /// `bwd`, restricted to the cotangents of operands whose tangents are not zero. `run` says whether the map will be
+    /// run.
     fn through_reverse(
         &self,
         cx: &mut RuleCx<'_, '_>,
@@ -219,7 +220,7 @@ impl CustomCall {
                 let rules = |jvp| self.as_the_rules_say(cx, jvp, back, residuals, &there);
                 match self.jvp.map(rules) {
                     Some(Ok(both)) => both,
-                    // Reverse mode will transpose it away; if not, running it is an error that says so.
+                    // Reverse mode replaces this map by its transpose. If it is run instead, the run reports an error.
                     Some(Err(_)) | None => {
                         LinearCall { apply: None, transpose: Some(back), residuals }
                     }
@@ -237,9 +238,9 @@ impl CustomCall {
         Ok(self.dual(cx, y, &dy, &nonzero))
     }
 
-    /// The linear map `(k.., x..; dx..) -> dy..` of the jvp rule, with the bwd rule as its transpose: the
-    /// bwd rule is not linear in the cotangents, so neither rule follows from the other. Both are those of the operands
-    /// whose tangents are there.
+    /// Returns the linear map `(k.., x..; dx..) -> dy..` of the jvp rule, with the bwd rule as its transpose, both
+    /// restricted to the operands whose tangents are not zero. Neither rule follows from the other here, since the bwd
+    /// rule is not linear in the cotangents.
     fn as_the_rules_say(
         &self,
         cx: &mut RuleCx<'_, '_>,

@@ -138,7 +138,7 @@ impl LinearCall {
         Ok(Some(Dual { y, dy: dy.map(|(dy, on)| on.then_some(dy)).collect() }))
     }
 
-    /// The map of those operands whose tangents are there, and which of its outputs may be other than zero.
+    /// Returns the map of the operands whose tangents are not zero, and per output whether it may be nonzero.
     fn of_operands(
         &self,
         cx: &mut RuleCx<'_, '_>,
@@ -153,13 +153,13 @@ impl LinearCall {
             return Ok((LinearCall { transpose, ..self.clone() }, vec![true; outputs]));
         };
         let Present { function, nonzero } = self.specialised(cx, apply, &there)?;
-        // It is verified to be linear.
+        // `apply` was verified to be linear, so `None` here is a bug.
         let unknown = || Problem::internal("a linear map is not linear in some of its operands");
         let apply = Some(function.ok_or_else(unknown)?);
         Ok((LinearCall { apply, transpose, ..self.clone() }, nonzero))
     }
 
-    /// One of the two programs for those linear operands that are there.
+    /// Specialises `apply` or `transpose` to the linear operands marked in `there`.
     fn specialised(
         &self,
         cx: &mut RuleCx<'_, '_>,
@@ -254,14 +254,14 @@ impl Primitive for LinearCall {
             None => Present { function: None, nonzero: vec![true; x.len() - self.residuals] },
         };
         let back = match of.function {
-            // A cotangent that is zero is absent, and the map has no such output.
+            // A zero cotangent is absent, so the transposed map has no output for it.
             Some(function) => {
                 args.extend(ct.iter().flatten());
                 let apply = self.apply;
                 let apply = apply.map(|f| cx.ask(|regions, m| with_results(regions, m, f, &there)));
                 LinearCall { apply: Some(function), transpose: apply.transpose()?, ..self.clone() }
             }
-            // A program that is not linear is given zeros.
+            // A transpose that is not linear cannot be specialised: it takes zeros for absent cotangents.
             None => {
                 args.extend(ct.iter().zip(&y).map(|(ct, ty)| instantiate(b, *ct, ty)));
                 LinearCall { apply: self.transpose, transpose: self.apply, ..self.clone() }

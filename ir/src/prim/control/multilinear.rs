@@ -1,29 +1,31 @@
-//! `multilinear_call{function, jvp, constants}`: a map that is linear in each of its last operands, with a rule for its
-//! derivative in one other.
+//! `multilinear_call{function, jvp, constants}`: a map that is linear in each of its last operands, with a rule for
+//! its derivative with respect to one other operand.
 //!
-//! The operands are constants `c..`, the point `a`, and directions `x..`, of which there may be none:
+//! The operands are constants `c..`, the point `a`, and zero or more directions `x..`:
 //!
 //! ```text
 //! function: (c.., a, x..) -> y          linear in each x
 //! jvp:      (c.., a, x.., da) -> dy     linear in each x, and in da
 //! ```
 //!
-//! Running it runs `function`. Derivatives with respect to a direction follow from linearity, and those with respect to the
-//! point are the rule's. Those with respect to a constant are those of the function's program, as a call with one direction
-//! more, whose rule is the derivative of the rule: the program alone does not read `a`, and so would have no derivative with
-//! respect to both.
+//! The call runs `function`. Its derivative with respect to a direction follows from linearity. Its derivative with
+//! respect to the point is `jvp`. Its derivative with respect to a constant is another call with one more direction:
+//! the new function is the derivative of `function`, and the new rule the derivative of `jvp`. (The derivative of
+//! `function` alone does not read `a`, so it would have no mixed derivative.)
 //!
-//! A [`CustomCall`](super::custom::CustomCall) does not do, since it is linear in nothing: the derivative of a function of
-//! matrices is linear in its direction, so reverse mode transposes it, and its own derivative with respect to the matrix
-//! must not be that of its program, which divides by gaps of eigenvalues. With this primitive a chain of rules
+//! A [`CustomCall`](super::custom::CustomCall) is not sufficient, since it is not linear in any operand. The
+//! derivative of a function of matrices is linear in its direction, so reverse mode must be able to transpose it. Its
+//! derivative with respect to the matrix must come from a rule, because the derivative of its program divides by gaps
+//! of eigenvalues. A chain of rules
 //!
 //! ```text
 //! f(a)      D f(a)[x]      D² f(a)[x, y]      ..
 //! ```
 //!
-//! goes through every mode: transposing one link in one direction transposes its function and its rule.
+//! has all modes with this primitive: the transpose of a link in one direction is a link with the transposed function
+//! and the transposed rule.
 //!
-//! Without a rule the chain ends: a derivative with respect to the point is an error.
+//! The last link of a chain has no rule: its derivative with respect to the point is an error.
 
 use crate::lang::function::{Atom, FuncId};
 use crate::lang::module::Module;
@@ -46,14 +48,14 @@ pub struct MultilinearCall {
     pub function: FuncId,
     /// The derivative with respect to `a`: `(c.., a, x.., da) -> dy`.
     pub jvp: Option<FuncId>,
-    /// How many operands stand before `a`.
+    /// The number of operands before `a`.
     pub constants: usize,
 }
 
 notation!(MultilinearCall = "multilinear_call" { function, jvp, constants });
 
-/// Whether derivatives are emitted by forward mode, or so that each equation is independent of the tangents or linear in
-/// them.
+/// How tangents are emitted: by forward mode, or as equations each of which is either independent of the tangents or
+/// linear in them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Along {
     Jvp,
@@ -61,7 +63,7 @@ enum Along {
 }
 
 impl MultilinearCall {
-    /// Checks that the rule fits the function.
+    /// Checks that the types of the rule fit those of the function.
     fn check(&self, module: &Module) -> Result<(), Problem> {
         let f = module.function(self.function);
         let (x, y) = (f.param_types(), f.result_types());
@@ -101,7 +103,7 @@ impl MultilinearCall {
         self.constants + 1
     }
 
-    /// Why there is no derivative with respect to the point.
+    /// The error for a derivative with respect to the point where the chain ends.
     fn ended(&self, module: &Module) -> Problem {
         Problem::new(
             Kind::NotDifferentiable,
@@ -134,7 +136,7 @@ impl MultilinearCall {
             let dy = match along {
                 Along::Jvp => b.emit(Call::inline(jvp), &args),
                 Along::Linearize => {
-                    // The rule is opened, so that its equations that are linear in `da` stand among those of the caller.
+                    // Inline the rule, so that the caller sees which of its equations are linear in `da`.
                     let linear: Vec<bool> = (0..args.len()).map(|i| i == x.len()).collect();
                     let apart = cx.ask(|regions, m| separated(regions, m, jvp, &linear, 0))?;
                     b.open(apart, &args, called).into()
@@ -153,7 +155,8 @@ impl MultilinearCall {
         Ok(Dual { y: [y].into_iter().collect(), dy: [dy].into_iter().collect() })
     }
 
-    /// The derivative with respect to the constant at position `i`, whose tangent is the last direction; `None` where it is 0.
+    /// Returns the derivative with respect to the constant at position `i`, whose tangent becomes the last direction;
+    /// `None` if the derivative is 0.
     fn along_constant(
         &self,
         cx: &mut RuleCx<'_, '_>,
@@ -173,7 +176,8 @@ impl MultilinearCall {
         Ok(Some(MultilinearCall { function, jvp, constants: self.constants }))
     }
 
-    /// The map from a cotangent of `y` to one of the direction at position `i`, in which it stands as the last direction.
+    /// Returns the map from a cotangent of `y` to the cotangent of the direction at position `i`. The cotangent of `y`
+    /// is the last direction of that map.
     fn transposed(&self, cx: &mut RuleCx<'_, '_>, i: usize) -> Result<MultilinearCall, Problem> {
         let function = back(cx, self.function, i, None)?;
         let jvp = match self.jvp {
@@ -187,7 +191,8 @@ impl MultilinearCall {
     }
 }
 
-/// The transpose of a function in its parameter `i`: the cotangent comes last, or before the parameter `last`.
+/// Returns the transpose of a function in its parameter `i`. The cotangent is the last parameter, or stands before the
+/// parameter `last`.
 fn back(
     cx: &mut RuleCx<'_, '_>,
     f: FuncId,
@@ -205,8 +210,8 @@ fn back(
     })
 }
 
-/// The derivative of a function with respect to its parameter `i`: the tangent comes last, or before the parameter `last`.
-/// `None` where it is 0.
+/// Returns the derivative of a function with respect to its parameter `i`; `None` if it is 0. The tangent is the last
+/// parameter, or stands before the parameter `last`.
 fn moved(
     cx: &mut RuleCx<'_, '_>,
     f: FuncId,
@@ -224,7 +229,7 @@ fn moved(
     })
 }
 
-/// A rule that gives zeros, for a function whose point is at position `point`.
+/// Returns a rule with results of zero for a function whose point is at position `point`.
 fn zero_rule(cx: &mut RuleCx<'_, '_>, f: FuncId, point: usize) -> Result<FuncId, Problem> {
     cx.b.with_module(|m| {
         let of = m.get(f);
@@ -236,8 +241,8 @@ fn zero_rule(cx: &mut RuleCx<'_, '_>, f: FuncId, point: usize) -> Result<FuncId,
     })
 }
 
-/// The results of a function from `first` on, with the parameter `last` after all others. All parameters are ordinary ones, so
-/// that the function can be transposed in each of them.
+/// Returns a function with the results of `f` from `first` on. If `last` is given, the last parameter of `f` moves to
+/// position `last`. All parameters are ordinary ones, so that the function can be transposed in each of them.
 fn with_last(
     m: &mut Module,
     name: &str,
@@ -308,7 +313,7 @@ impl Primitive for MultilinearCall {
         self.derivative(cx, Along::Linearize, x, dx)
     }
 
-    /// Linear in one direction, the others fixed.
+    /// The call is linear in one direction while all other operands are fixed.
     fn is_linear(&self, _: &Module, operands: &[Linearity]) -> bool {
         let (known, directions) = operands.split_at(self.directions().min(operands.len()));
         let count = |of: Linearity| directions.iter().filter(|given| **given == of).count();
@@ -345,7 +350,8 @@ impl Primitive for MultilinearCall {
             cx.ask(|regions, m| regions.batch(m, self.function, size, batched, &wanted))?.function;
         let jvp = match self.jvp {
             Some(jvp) => Some(cx.ask(|regions, m| {
-                // Branches that some members take mask tangents as tangents, so those are told apart before.
+                // Batching masks the values of a branch that only some members take. Separate tangents from other
+                // values first, so that tangents are masked as tangents.
                 let linear: Vec<bool> = (0..=x.len()).map(|i| i == x.len()).collect();
                 let jvp = separated(regions, m, jvp, &linear, 0).unwrap_or(jvp);
                 let mask = [batched, &[batched[self.constants]]].concat();
@@ -394,7 +400,7 @@ impl Primitive for MultilinearCall {
     }
 }
 
-/// `(c, a, x, y) -> c sin(a) x y`, with as many directions as are asked for.
+/// `(c, a, x, y) -> c sin(a) x y`, for a given number of directions.
 mod samples {
     use super::*;
     use crate::lang::types::Dtype;

@@ -13,19 +13,20 @@
 //! coordinates they are diagonal, `w[j] - w[i]`. So a tangent costs no more than the formula with `1 / (w[j] - w[i])`
 //! that the literature has.
 //!
-//! That formula is not written out, since derivatives of it would pass through the tangents of all vectors. From
-//! [`LinearSolve`] further derivatives follow by the equation, column by column.
+//! The formula with `1 / (w[j] - w[i])` is not emitted, because its derivative would pass through the tangents of all
+//! vectors. The derivative of a [`LinearSolve`] follows from its equation, which has one column per vector.
 //!
-//! **Equal values.** Vectors whose values are equal, or differ by a rounding error, are any basis of a space and have no
-//! derivative. There a quotient is nan, of a cotangent of 0 too: `tr(W V diag(w) Vᵀ)` at a multiple of the identity
-//! has the derivative `W`, and cotangents of 0 for all vectors. Only if the program shows by its structure that a vector is
-//! not read (`reads` of the rule) its column has no system. Then the unknowns of all other columns are found from the
-//! values and vectors of the decomposition as constants, and derivatives of every order see the columns that are
-//! read and no others.
+//! **Equal values.** Eigenvectors whose values are equal, or differ by a rounding error, are any basis of a space, so
+//! they have no derivative. The quotient is nan there, even for a cotangent of 0: for `tr(W V diag(w) Vᵀ)` at a
+//! multiple of the identity all cotangents of vectors are 0, but the derivative is `W`. A column has no system only if
+//! the structure of the program shows that the vector is not read (`reads` of the rule). Then the solver of the other
+//! columns takes the values and vectors of the decomposition as constants, so that derivatives of every order depend
+//! only on the columns that are read.
 //!
-//! **One side of a matrix that is not square.** A value 0 has vectors beyond the thin ones at the longer side, so `u[j]`
-//! has no derivative there, while `v[j]`, of the shorter side, may have one. Where `v[j]` is read and `u[j]` is not, `v[j]` is
-//! taken for an eigenvector of `AᵀA`, in which no `u` stands.
+//! **One side of a matrix that is not square.** The longer side has more vectors of the value 0 than a thin
+//! decomposition returns, so `u[j]` of that side has no derivative there. `v[j]` of the shorter side may have one. If
+//! `v[j]` is read and `u[j]` is not, `v[j]` is differentiated as an eigenvector of `AᵀA`, whose equation contains no
+//! `u`.
 //!
 //! Source of the formulas: M. Giles (2008); J. Townsend, *Differentiating the singular value decomposition* (2016).
 //! Source of the bordered system: J. Magnus, *On differentiating eigenvalues and eigenvectors* (1985).
@@ -45,9 +46,9 @@ use crate::prim::{
     Broadcast, Concatenate, Iota, LinearSolve, Ranges, Reduce, Reducer, Scalar, StopGradient,
 };
 
-/// Values closer than this many rounding errors of the largest one count as equal. Equal values of turned matrices of order
-/// 150 come out of the decompositions up to 50 rounding errors apart (80 in f32), while the closest two of random f32
-/// matrices of order 500 are about 1000 apart.
+/// Values that differ by no more than this many rounding errors of the largest value count as equal. The
+/// decompositions return equal values of dense matrices of order 150 up to 50 rounding errors apart (80 in f32). The
+/// closest two values of random f32 matrices of order 500 are about 1000 rounding errors apart.
 const CLOSE: f64 = 64.0;
 
 /// `x[j]ᵀ y[j]` of the columns of two matrices.
@@ -56,20 +57,21 @@ pub(super) fn dot_columns(b: &Builder<'_>, x: Atom, y: Atom) -> Atom {
     b.emit1(Reduce { reducer: Reducer::Sum, axes }, &[times(b, x, y)])
 }
 
-/// Eigenvectors `A V = V diag(w)`, of which some columns are read.
+/// Eigenvectors `A V = V diag(w)`, some columns of which are read.
 pub(super) struct Eigenvectors<'r> {
-    /// The matrix, symmetric.
+    /// The symmetric matrix.
     pub(super) a: Atom,
-    /// The values, all of them.
+    /// All eigenvalues.
     pub(super) w: Atom,
-    /// The vectors, all of them.
+    /// All eigenvectors.
     pub(super) v: Atom,
-    /// The columns that are read.
+    /// The positions of the columns that are read.
     pub(super) read: &'r Ranges,
 }
 
 impl Eigenvectors<'_> {
-    /// `dV` in the columns that are read: `moved` is `dA V`, and `dw` the tangent of `w`, of these columns.
+    /// Returns `dV` in the columns that are read. `moved` is `dA V` and `dw` the tangent of `w`, both in these
+    /// columns.
     pub(super) fn tangents(&self, b: &Builder<'_>, moved: Atom, dw: Atom) -> Result<Atom> {
         let Eigenvectors { a, w, v, read } = *self;
         let [own_w, own_v, c] = [w, v, scale(b, w)].map(|x| columns(b, x, read));
@@ -85,7 +87,7 @@ impl Eigenvectors<'_> {
     }
 }
 
-/// How far apart values are.
+/// The quotient's denominator for two values `p[i]` and `p[j]`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Gaps {
     /// `p[j] - p[i]`
@@ -94,8 +96,9 @@ enum Gaps {
     OfSquares,
 }
 
-/// `dV` of `A V = V diag(w)`: the parameters are `a`, `w`, `v` and the border `c` of the columns that are read, the square roots
-/// `p` of `w`, or `w` itself, of these columns and of all, and all vectors.
+/// Returns `dV` of `A V = V diag(w)` in the columns that are read. The parameters are `a`; then `w`, `v`, the border
+/// `c` and `p` of these columns; then `p` and `v` of all columns. `p` is `w`, or its square root for
+/// [`Gaps::OfSquares`].
 fn bordered(
     b: &Builder<'_>,
     parameters: [Atom; 7],
@@ -122,20 +125,21 @@ fn bordered(
     Ok(dv)
 }
 
-/// Singular vectors `A = U diag(s) Vᵀ`, thin, of which some columns are read.
+/// Singular vectors `A = U diag(s) Vᵀ`, thin, some columns of which are read.
 pub(super) struct SingularVectors<'r> {
     /// The matrix.
     pub(super) a: Atom,
-    /// Left vectors, values, right vectors in columns: all of them.
+    /// All left vectors, all values, and all right vectors in columns.
     pub(super) usv: [Atom; 3],
-    /// The columns of `U` and of `V` that are read.
+    /// The positions of the columns of `U` and of `V` that are read.
     pub(super) read: [&'r Ranges; 2],
-    /// The values that are read, `dA V` and `ds` of these columns.
+    /// The positions of the values that are read, with `dA V` and `ds` of these columns.
     pub(super) values: Option<(&'r Ranges, [Atom; 2])>,
 }
 
 impl SingularVectors<'_> {
-    /// `dU` and `dV` for the tangent `da` of `a`, zero in the columns that are not read; none where no column is.
+    /// Returns `dU` and `dV` for the tangent `da` of `a`. Columns that are not read are zero. `None` for a side
+    /// without a column that is read.
     pub(super) fn tangents(&self, b: &Builder<'_>, da: Atom) -> Result<[Option<Atom>; 2]> {
         let [u, s, v] = self.usv;
         let k = last(b, s);
@@ -166,7 +170,7 @@ impl SingularVectors<'_> {
         Ok(all)
     }
 
-    /// `[dU, dV]` in columns that are read of either side.
+    /// Returns `[dU, dV]` of columns, from the system that couples both sides.
     fn of_both(&self, b: &Builder<'_>, da: Atom, read: &Ranges) -> Result<[Atom; 2]> {
         let [u, s, v] = self.usv;
         let [own_u, own_s, own_v, c] = [u, s, v, scale(b, s)].map(|x| columns(b, x, read));
@@ -194,8 +198,8 @@ impl SingularVectors<'_> {
         solved(b, "singular_vector_tangents", parameters, right, matvec, solve)
     }
 
-    /// `dV` (side 1) or `dU` (side 0) in columns of which the other side is not read: eigenvectors of `BᵀB`, where `B` is `A`
-    /// or `Aᵀ` by the largest singular value, so that no square leaves the range.
+    /// Returns `dV` (side 1) or `dU` (side 0) of columns whose other side is not read. They are eigenvectors of `BᵀB`,
+    /// where `B` is `A` or `Aᵀ` divided by the largest singular value, so that no square overflows or underflows.
     fn of_one(&self, b: &Builder<'_>, da: Atom, side: usize, read: &Ranges) -> Result<Atom> {
         let [u, s, v] = self.usv;
         let x = if side == 0 { u } else { v };
@@ -241,7 +245,7 @@ fn singular_solve(b: &Builder<'_>, p: [Atom; 8], read: &Ranges, right: [Atom; 2]
     let one = Literal::of(b.dtype_of(s), 1.0).into();
     let (gaps, sums) = (on_own(b, read, one, open_gaps(b, own_s, s, own_c)), plus(b, sj, si));
     let [by_gap, other_by_gap] = [alpha, beta].map(|x| quotient(b, x, gaps));
-    // Where i = j a sum may be zero, too.
+    // Where i = j, a sum may be zero, too.
     let other_sums = on_own(b, read, one, sums);
     let beside =
         |x: Atom, y: Atom| quotient(b, plus(b, times(b, sj, x), times(b, si, y)), other_sums);
@@ -311,7 +315,7 @@ pub(super) fn scale(b: &Builder<'_>, w: Atom) -> Atom {
     b.emit1(Broadcast { dims: (0..axis).collect(), shape }, &[largest])
 }
 
-/// `x / y`
+/// Returns `x / y`.
 fn quotient(b: &Builder<'_>, x: Atom, y: Atom) -> Atom {
     let quotient = b.emit1(Scalar::Div, &[x, y]);
     if !planted(Fault::ZeroOverZero) {
@@ -321,7 +325,7 @@ fn quotient(b: &Builder<'_>, x: Atom, y: Atom) -> Atom {
     b.emit1(Scalar::Select, &[b.emit1(Scalar::Eq, &[x, zero]), x, quotient])
 }
 
-/// `x`, and nan where `gap` is as small as a rounding error of `c`.
+/// Returns `x`, or nan where `gap` is at most [`CLOSE`] rounding errors of `c`.
 pub(super) fn unless_close(b: &Builder<'_>, gap: Atom, c: Atom, x: Atom) -> Atom {
     let dtype = b.dtype_of(gap);
     let least = if planted(Fault::GapOfRounding) { 0.0 } else { CLOSE * epsilon(dtype) };
@@ -330,12 +334,12 @@ pub(super) fn unless_close(b: &Builder<'_>, gap: Atom, c: Atom, x: Atom) -> Atom
     b.emit1(Scalar::Select, &[close, Literal::of(dtype, f64::NAN).into(), x])
 }
 
-/// The rounding error of 1.
+/// The machine epsilon of the dtype.
 fn epsilon(dtype: Dtype) -> f64 {
     if dtype == Dtype::F32 { f32::EPSILON.into() } else { f64::EPSILON }
 }
 
-/// `p[j] - q[i]` in row i and column j, nan where the values count as equal.
+/// `p[j] - q[i]` in row i and column j, or nan where the two values count as equal.
 fn open_gaps(b: &Builder<'_>, p: Atom, q: Atom, c: Atom) -> Atom {
     let n = last(b, q);
     let gaps = minus(b, by_column(b, p, n), by_row(b, q, last(b, p)));
@@ -347,8 +351,8 @@ fn sums(b: &Builder<'_>, p: Atom, q: Atom) -> Atom {
     plus(b, by_column(b, p, last(b, q)), by_row(b, q, last(b, p)))
 }
 
-/// All values and vectors as a solver reads them. If not all columns are read, they are constants, so that no derivative
-/// passes through the others.
+/// Returns all values and vectors for a solver. If some column is not read, the arrays become constants, so that no
+/// derivative passes through that column.
 fn constants<const N: usize>(b: &Builder<'_>, all: [Atom; N], read: &Ranges) -> [Atom; N] {
     match read.is_all(last(b, all[0])) {
         true => all,
@@ -361,14 +365,14 @@ fn scaled_columns(b: &Builder<'_>, x: Atom, y: Atom) -> Atom {
     times(b, x, by_column(b, y, rows(b, x)))
 }
 
-/// The elements of `x`, or that number, where the row has the number of the column among all columns, of which `read`
-/// are there; those of `y` elsewhere.
+/// Returns the elements of `x` where row and column belong to the same vector, and those of `y` elsewhere. The columns
+/// of `y` are those at the positions `read`.
 fn on_own(b: &Builder<'_>, read: &Ranges, x: Atom, y: Atom) -> Atom {
     let shape = b.shape_of(y);
     b.emit1(Scalar::Select, &[own(b, &shape, read), x, y])
 }
 
-/// True where the row has the number of the column.
+/// True where the row and the column belong to the same vector.
 fn own(b: &Builder<'_>, shape: &Shape, read: &Ranges) -> Atom {
     let rank = shape.len();
     if read.is_all(shape[rank - 2]) {

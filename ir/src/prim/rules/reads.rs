@@ -1,38 +1,38 @@
-//! Reads: which places of an array the rest of a function reads.
+//! Reads: the elements of an array that the rest of a function reads, as boxes.
 //!
-//! A derivative that exists for some columns of a result and not for others (vectors of eigenvalues that are equal)
-//! is asked for those that are read. A box says which: for each axis ranges of indices, so that every element that is
-//! read lies in the box.
+//! The derivative of a result may exist for some columns and not for others (eigenvectors of equal eigenvalues). The
+//! rule of such an equation computes only the columns that are read. A box holds, for each axis, ranges of indices;
+//! every element that is read lies in the box.
 //!
 //! ```text
 //! %1: f64[5], %2: f64[5,5] = eigh{vectors=true} %0
 //! %3: f64[5,2] = slice{start=[0,3], limit=[5,5], strides=[1,1]} %2      reads rows 0..5, columns 3..5 of %2
 //! ```
 //!
-//! `transforms::ad::reads` finds them, and [`super::RuleCx::reads`] hands them to rules.
+//! `transforms::ad::reads` computes the boxes, and [`super::RuleCx::reads`] passes them to rules.
 
 use crate::lang::types::Shape;
 use std::ops::Range;
 
-/// More ranges along an axis are replaced by the one range that contains them.
+/// The largest number of ranges along an axis. A longer list is replaced by the one range that contains it.
 const MOST: usize = 32;
 
-/// Indices along an axis: ascending ranges that do not touch.
+/// Indices along an axis, as ascending ranges that do not touch.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Ranges(Vec<Range<usize>>);
 
 impl Ranges {
-    /// Every index of an axis.
+    /// Returns every index of an axis of that extent.
     pub fn all(extent: usize) -> Ranges {
         Ranges::one(0..extent)
     }
 
-    /// The indices of a range.
+    /// Returns the indices of one range.
     pub fn one(range: Range<usize>) -> Ranges {
         Ranges::of(std::iter::once(range))
     }
 
-    /// The indices in any of the ranges; a few more where that takes too many ranges.
+    /// Returns the union of the ranges. A union of more than [`MOST`] ranges is widened to one range.
     pub fn of(ranges: impl IntoIterator<Item = Range<usize>>) -> Ranges {
         let mut ranges: Vec<Range<usize>> = ranges.into_iter().filter(|r| !r.is_empty()).collect();
         ranges.sort_by_key(|r| r.start);
@@ -49,12 +49,12 @@ impl Ranges {
         }
     }
 
-    /// The ranges.
+    /// Iterates over the ranges, ascending.
     pub fn iter(&self) -> impl Iterator<Item = Range<usize>> + '_ {
         self.0.iter().cloned()
     }
 
-    /// Whether there is no index.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -64,17 +64,17 @@ impl Ranges {
         self.0.iter().map(Range::len).sum()
     }
 
-    /// Whether every index of an axis is there.
+    /// Whether the set contains every index of an axis of that extent.
     pub fn is_all(&self, extent: usize) -> bool {
         self.len() == extent
     }
 
-    /// The indices of both.
+    /// Returns the union of both sets, which may be widened as by [`Ranges::of`].
     pub fn or(&self, other: &Ranges) -> Ranges {
         Ranges::of(self.iter().chain(other.iter()))
     }
 
-    /// The indices that the other does not have.
+    /// Returns the indices of this set that are not in `other`.
     pub fn except(&self, other: &Ranges) -> Ranges {
         let mut rest = Vec::new();
         for range in self.iter() {
@@ -89,22 +89,22 @@ impl Ranges {
     }
 }
 
-/// A box of an array: indices along each axis.
+/// A box in an array: a set of indices along each axis.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reads(pub Vec<Ranges>);
 
 impl Reads {
-    /// The whole array.
+    /// Returns the box of the whole array.
     pub fn all(shape: &Shape) -> Reads {
         Reads(shape.iter().map(|extent| Ranges::all(*extent)).collect())
     }
 
-    /// Whether there is no element in it.
+    /// Whether the box contains no element.
     pub fn is_empty(&self) -> bool {
         self.0.iter().any(Ranges::is_empty)
     }
 
-    /// A box that contains both.
+    /// Returns a box that contains both boxes.
     pub fn or(&self, other: &Reads) -> Reads {
         Reads(self.0.iter().zip(&other.0).map(|(a, b)| a.or(b)).collect())
     }

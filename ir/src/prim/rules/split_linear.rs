@@ -123,7 +123,7 @@ pub(crate) fn transposed(
     cx.ask(|regions, m| transpose_of(regions, m, f, residuals))
 }
 
-/// As [`transposed`], outside of a rule.
+/// Returns the function of [`transposed`]; for callers that have no `RuleCx`.
 pub(crate) fn transpose_of(
     regions: &mut dyn Regions,
     m: &mut Module,
@@ -138,24 +138,25 @@ pub(crate) fn transpose_of(
     Ok(regions.transpose(m, linear, &vec![true; f.results.len()], &zeros)?.function)
 }
 
-/// A function specialised by [`present`].
+/// The result of [`present`].
 pub(crate) struct Present {
-    /// The function of the parameters that are there; nothing if the given one is not known to be linear.
+    /// The specialised function, whose parameters are the known ones and the nonzero linear ones. `None` if the given
+    /// function is not known to be linear.
     pub(crate) function: Option<FuncId>,
-    /// Of each linear result whether it may be other than zero.
+    /// Per linear result: whether it may be nonzero.
     pub(crate) nonzero: Vec<bool>,
 }
 
-/// Specialises `(known.., x..) -> (values.., y..)`, linear in the parameters marked `linear`, to those of them that are
-/// `there`, of which the others are zero. The results from `first` on are the linear ones; one that depends on no
-/// parameter that is there is an array of zeros.
+/// Specialises a function `(known.., x..) -> (values.., y..)` to those of its linear parameters `x` that are marked in
+/// `there`; all other linear parameters are zero. `linear` marks `x` among all parameters, and `first` is the position
+/// of the first linear result. A linear result that depends on no parameter in `there` becomes an array of zeros.
 ///
-/// A tangent that is zero is absent, and a rule that is given zeros computes with them: `0 · inf` behind a pole. A linear
-/// function is its own derivative, so the specialised function is the derivative along the parameters that are there, and
-/// each primitive on the way leaves out what belongs to the others.
+/// A zero tangent is absent. Materialised zeros would be computed with: `0 · inf` at a pole is nan. The derivative of
+/// a linear function is the function itself, so the specialised function is the derivative along the parameters in
+/// `there`; the rule of each primitive leaves out the terms of absent tangents.
 ///
 /// # Errors
-/// A derivative that does not exist.
+/// Fails if the derivative of one of the equations does not exist.
 pub(crate) fn present(
     regions: &mut dyn Regions,
     m: &mut Module,
@@ -170,7 +171,7 @@ pub(crate) fn present(
         !values.contains(&Linearity::Linear) && !rest.contains(&Linearity::Constant)
     });
     let Some(found) = found else {
-        // Which results are zeros whatever the parameters are is known of any function.
+        // The function is not known to be linear. Results that are zero for all parameters are found all the same.
         let found = follow(m, f, &vec![Linearity::Constant; given.len()])?;
         let nonzero = found[first..].iter().map(|of| *of != Linearity::Zero).collect();
         return Ok(Present { function: None, nonzero });
@@ -206,7 +207,8 @@ pub(crate) fn present(
         for i in 0..types.len() {
             own.push(if !linear[i] || there[i] { place.next().copied() } else { None });
         }
-        // The map does not depend on where it is taken, so a place that is still read may be any.
+        // The derivative of a linear map does not depend on the point, so zeros stand for a point that `pruned` still
+        // reads.
         let at = |i: usize| match own[i] {
             Some(own) if !linear[i] => own,
             Some(_) | None => instantiate(b, None, &types[i]),
@@ -236,7 +238,8 @@ pub(crate) fn present(
     Ok(Present { function: Some(function), nonzero })
 }
 
-/// Which results of a function that is linear in the parameters behind the `known` ones may be other than zero.
+/// Returns, per result of a function that is linear in the parameters behind the first `known` ones, whether the
+/// result may be nonzero.
 pub(crate) fn depends(m: &Module, f: FuncId, known: usize) -> Result<Vec<bool>, Problem> {
     let params = m.function(f).all_params().count();
     let role = |i: usize| if i < known { Linearity::Constant } else { Linearity::Linear };
@@ -244,7 +247,7 @@ pub(crate) fn depends(m: &Module, f: FuncId, known: usize) -> Result<Vec<bool>, 
     Ok(follow(m, f, &given)?.iter().map(|of| *of != Linearity::Zero).collect())
 }
 
-/// The same function with the marked results, of all of its parameters.
+/// Returns the function with the marked results only; all parameters stay.
 pub(crate) fn with_results(
     regions: &mut dyn Regions,
     m: &mut Module,
@@ -423,7 +426,7 @@ fn iterations(m: &Module, of: &Loop, operands: &[Linearity]) -> Result<Vec<Linea
     let result = |(r, found): (usize, &Linearity)| spec.carrier(r).map_or(*found, |p| given[p]);
     let mut results: Vec<Linearity> = found.iter().enumerate().map(result).collect();
     if let TripCount::While { condition, reads } = &spec.trip {
-        // A condition is given all carries, and may read only some.
+        // The condition takes all carries but may read only some of them.
         let read: Vec<Linearity> = reads.iter().map(|p| given[*p]).collect();
         match follow(m, *condition, &read) {
             Ok(goes_on) if !goes_on.contains(&Linearity::Linear) => {}

@@ -1,4 +1,5 @@
-//! The iterations, of one vector: conjugate gradients, stabilized biconjugate gradients, the minimal residual.
+//! The iterations for a single vector: conjugate gradients, stabilized biconjugate gradients, minimal residuals
+//! (GMRES).
 
 use crate::Var;
 use crate::control::{fori_loop, while_loop};
@@ -6,7 +7,7 @@ use crate::ops::functions::{eye, select, stack, zeros};
 use crate::var::caller;
 use tapeloom_ir::Literal;
 
-/// A solver of systems of vectors, and the name under which users know it.
+/// A solver of systems of one vector, with the public name of the solver.
 pub(super) struct Method {
     pub(super) name: &'static str,
     pub(super) solve: fn(&System<'_>) -> Var,
@@ -19,13 +20,14 @@ pub(super) const BICGSTAB: Method = Method { name: "bicgstab", solve: stabilized
 /// A linear map of vectors.
 pub(super) type Map<'a> = dyn Fn(Var) -> Var + 'a;
 
-/// A system of one vector: `A`, a map near its inverse, b, where to begin (0 if nowhere).
+/// A system of one vector: the map `A`, the preconditioner (a map near `A⁻¹`), the right side b, and the start (0 if
+/// absent).
 pub(super) struct System<'a> {
     pub(super) a: &'a Map<'a>,
     pub(super) near: Option<&'a Map<'a>>,
     pub(super) b: Var,
     pub(super) start: Option<Var>,
-    /// The share of the residual, and the products at most.
+    /// The relative residual at which to stop, and the largest number of products.
     pub(super) bounds: (f64, i64),
     pub(super) rounding: f64,
 }
@@ -35,8 +37,8 @@ impl System<'_> {
         self.near.map_or(r, |near| near(r))
     }
 
-    /// b and the start, scaled so that the largest element of b is 1, and that scale; and what is left of
-    /// b at the start. Where b is 0, so is the start: the solution is known.
+    /// Returns b and the start, divided by the largest absolute value of b; the residual at the start; and that
+    /// largest value. If b is 0, the start is replaced by 0, which is the solution.
     fn scaled(&self) -> (Var, Var, Var, Var) {
         let (b, size) = scaled(self.b);
         match self.start {
@@ -79,7 +81,7 @@ fn stabilized(system: &System<'_>) -> Var {
     let limit = norm(b) * relative;
     let shadow = r;
     let one = || limit.ones_like();
-    // x, r, p, v; rho, alpha, omega; products, and whether it broke down.
+    // x, r, p, v; rho, alpha, omega; the number of products, and whether the method broke down.
     type Iteration = ((Var, Var, Var, Var), (Var, Var, Var), (Var, Var));
     let going = |((_, r, ..), _, (n, broken)): Iteration| norm(r).gt(limit) & n.lt(most) & !broken;
     let step = |((x, r, p, v), (rho, alpha, omega), (n, _)): Iteration| {
@@ -97,7 +99,8 @@ fn stabilized(system: &System<'_>) -> Var {
         let omega = divided(t.dot(s), tt, tt.gt(0.0));
         let x = x + alpha * y + omega * z;
         let r = s - omega * t;
-        // A direction that the shadow does not see, or a step of no length that leaves something.
+        // Breakdown: the direction is orthogonal to the shadow residual, or omega is 0 while the residual is above the
+        // limit.
         let broken = next.eq(0.0) | along.eq(0.0) | (omega.eq(0.0) & norm(s).gt(limit));
         ((x, r, p, v), (next, alpha, omega), (n + 2, broken))
     };
@@ -108,10 +111,11 @@ fn stabilized(system: &System<'_>) -> Var {
     select(broken & !norm(r).le(limit), f64::NAN, x) * size
 }
 
-/// So many rounding errors of `A x` an `x` is off that nothing better is known of.
+/// A system counts as singular only if the residual exceeds this many rounding errors of `A x`: below, the residual
+/// may be rounding.
 const SLACK: f64 = 100.0;
 
-/// How many directions [`gmres`] keeps before it starts anew.
+/// The number of directions after which [`gmres`] restarts.
 const RESTART: usize = 30;
 
 #[track_caller]
@@ -119,7 +123,7 @@ fn minimal_residual(system: &System<'_>) -> Var {
     let at = caller();
     let ((relative, most), rounding) = (system.bounds, system.rounding);
     let (b, begun, rest, size) = system.scaled();
-    // The unknown is u with A M u = b - A x', for a start x' and a map M near the inverse: x = x' + M u.
+    // The unknown is u with A M u = b - A x', for a start x' and a preconditioner M: x = x' + M u.
     let a = |u: Var| (system.a)(system.near(u));
     let ty = b.ty(at);
     let n = ty.shape.elements();
@@ -128,23 +132,23 @@ fn minimal_residual(system: &System<'_>) -> Var {
     let none = || Var::literal(Literal::i64(0), at);
     let no = || Var::literal(Literal::bool(false), at);
 
-    // A V = V' H for orthonormal directions V, and one more in V'. Rotations Q bring H to a triangle,
-    // Q H = R, so |b - A x| = |Q[k, 0]| |r| for the best x of k directions. R is kept by columns. Beside them, whether
-    // the space is all that there is, and the largest |A v|.
+    // A V = V' H, where V are orthonormal directions and V' has one more. Rotations Q make H triangular, Q H = R, so
+    // |b - A x| = |Q[k, 0]| |r| for the best x of k directions. `columns` holds R by columns. The last pair is whether
+    // the Krylov space is exhausted, and the largest |A v|.
     type Iteration = (Var, Var, Var, Var, (Var, Var));
     let iteration = |(k, directions, rotations, columns, (_, scale)): Iteration| {
         let mut w = a(directions.index(k));
         let before = norm(w);
-        // No more than the rounding errors of a sum over the directions.
+        // Below this length, a vector is rounding errors of a sum over the directions.
         let little = before * ((m + 1) as f64 * rounding);
         let mut h = zeros([m + 1], ty.dtype);
-        // Once is not enough where little is left.
+        // Orthogonalise twice: one pass leaves rounding errors that are large beside a short remainder.
         for _ in 0..2 {
             let along = directions.dot(w);
             (w, h) = (w - along.dot(directions), h + along);
         }
         let length = norm(w);
-        // Nothing new: the space is all that there is.
+        // A short remainder means that the Krylov space is exhausted.
         let new = !length.le(little);
         let directions = directions.at(k + 1).set(divided(w, length, new));
         let h = h.at(k + 1).set(select(new, length, 0.0));
@@ -175,7 +179,7 @@ fn minimal_residual(system: &System<'_>) -> Var {
         };
         let (k, directions, rotations, columns, (whole, scale)) =
             while_loop(more, iteration, start);
-        // R y = Q[.., 0] |r|, from the last row.
+        // Solve R y = Q[.., 0] |r| from the last row.
         let back = |(i, y): (Var, Var)| {
             let i = k - 1 - i;
             let rho = columns.index((i, i));
@@ -185,7 +189,7 @@ fn minimal_residual(system: &System<'_>) -> Var {
         let y = fori_loop(k, back, zeros([m], ty.dtype));
         let x = x + y.dot(directions.slice_axis(0, ..m));
         let r = rest - a(x);
-        // As many directions as there are numbers are all, too.
+        // The space is also exhausted if the number of directions equals the number of elements.
         let whole = whole | (k.ge(n as i64));
         let off = norm(r).gt(limit) & norm(r).gt(scale * norm(x) * (SLACK * rounding));
         (x, r, count + k + 1, whole & off)
@@ -204,27 +208,27 @@ fn minimal_residual(system: &System<'_>) -> Var {
     select(singular, f64::NAN, x) * size
 }
 
-/// A vector whose largest element is of size 1, and that size. Of what is not finite no iteration is made, and
-/// the solution is not a number.
+/// Returns the vector divided by its largest absolute value, and that value. If an element is not finite, the quotient
+/// contains nan, no iteration runs, and the solution is nan.
 fn scaled(b: Var) -> (Var, Var) {
     let size = largest(b);
     (b / select(size.eq(0.0), 1.0, size), size)
 }
 
-/// The length of a vector whose squares need not be numbers.
+/// Returns the length of a vector, also if the squares of its elements overflow or underflow.
 pub(crate) fn norm(v: Var) -> Var {
     let (unit, size) = scaled(v);
     size * unit.dot(unit).sqrt()
 }
 
-/// The size of the largest element, as a constant of derivatives: whoever divides by it multiplies again.
+/// Returns the largest absolute value, as a constant to derivatives: callers that divide by it multiply by it again.
 fn largest(v: Var) -> Var {
     let none = v.shape().elements() == 0;
     let size = if none { v.sum() } else { v.abs().max() };
     size.stop_gradient()
 }
 
-/// `x / y` where there is something to divide by, and 0 elsewhere.
+/// Returns `x / y` where `some` is true, and 0 elsewhere.
 fn divided(x: Var, y: Var, some: Var) -> Var {
     select(some, x / select(some, y, 1.0), 0.0)
 }

@@ -1,8 +1,8 @@
-//! Linear systems that are solved by products with the matrix alone.
+//! Linear systems whose matrix is given by its products with vectors.
 //!
-//! [`cg`], [`gmres`] and [`bicgstab`] begin at 0 with the system as it is; [`cg_with`], [`gmres_with`] and
-//! [`bicgstab_with`] take a [`Krylov`], which says where to begin, how to precondition, and whether the iterations are
-//! differentiated in place of the equation.
+//! [`cg`], [`gmres`] and [`bicgstab`] begin at 0 and use no preconditioner. [`cg_with`], [`gmres_with`] and
+//! [`bicgstab_with`] take a [`Krylov`] with a start, a preconditioner, and the choice whether to differentiate the
+//! equation or the iterations.
 
 mod methods;
 mod system;
@@ -19,33 +19,35 @@ use tapeloom_ir::Dtype;
 /// When a solver stops.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Until {
-    /// The residual `|A x - b|` has come down to this share of `|b|`, or to the rounding errors of
-    /// the dtype.
+    /// A solver stops when the residual `|A x - b|` is at most this share of `|b|`. Shares below some rounding errors
+    /// of the dtype are raised to these.
     pub relative: f64,
-    /// So many products with the matrix were taken; [`gmres`] takes one more to see where it stands.
+    /// A solver stops after this many products with the matrix, not counting the one for the residual at a start.
+    /// [`gmres`] takes one more for its last residual, and [`bicgstab`] one more if the number is odd.
     pub most: usize,
 }
 
 impl Default for Until {
-    /// A share of 10⁻¹⁰, and a thousand products.
+    /// Returns a share of 10⁻¹⁰ and a thousand products.
     fn default() -> Until {
         Until { relative: 1e-10, most: 1000 }
     }
 }
 
 impl Until {
-    /// The share, at least some rounding errors, and the products as a number of the program.
+    /// Returns the share, raised to 8 rounding errors if it is less, and the number of products as an i64.
     fn bounds(self, rounding: f64) -> (f64, i64) {
         let most = i64::try_from(self.most).unwrap_or(i64::MAX);
         (self.relative.max(8.0 * rounding), most)
     }
 }
 
-/// Where a solver begins, what it is preconditioned by, when it stops, and how it is differentiated.
+/// Options of a solver: its start, its preconditioner, its stopping rule, and whether its iterations are
+/// differentiated.
 ///
-/// A preconditioner is a linear map near the inverse of `A`: a division by the diagonal, a solve with a
-/// part of the matrix. That of [`cg_with`] is symmetric and positive. Residuals are those of `A x = b`
-/// itself.
+/// A preconditioner is a linear map near the inverse of `A`: a division by the diagonal, or a solve with a part of the
+/// matrix. The preconditioner of [`cg_with`] must be symmetric and positive definite. Stopping rules use the residual
+/// of `A x = b`, without the preconditioner.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -92,34 +94,35 @@ impl<B> Default for Krylov<'_, B> {
 }
 
 impl<'a, B> Krylov<'a, B> {
-    /// From 0, without a preconditioner, until [`Until::default`], differentiated through the equation.
+    /// Begins at 0, without a preconditioner, stops by [`Until::default`], and is differentiated through the equation.
     pub fn new() -> Self {
         Krylov::default()
     }
 
-    /// Begins at `x`, of the form of b. The solution does not depend on `x`, which has no derivative; the systems of
-    /// derivatives begin at 0.
+    /// Begins at `x`, which has the form of b. The solution does not depend on `x`, so its derivative is 0. The
+    /// systems of derivatives begin at 0.
     pub fn start(self, x: B) -> Self {
         Krylov { start: Some(x), ..self }
     }
 
-    /// With a linear map near the inverse of `A`, which keeps the form of b. Reverse mode solves its systems with the
-    /// transpose of that map.
+    /// Sets the preconditioner: a linear map near the inverse of `A` that returns the form of b. Reverse mode uses its
+    /// transpose.
     #[doc(alias = "preconditioner")]
     pub fn precondition(self, map: impl Fn(B) -> B + 'a) -> Self {
         Krylov { precondition: Some(Box::new(map)), ..self }
     }
 
-    /// Stops there.
+    /// Sets the stopping rule.
     pub fn until(self, until: Until) -> Self {
         Krylov { until, ..self }
     }
 
-    /// Differentiates the iterations that were computed, and not the equation that they solve. Reverse mode keeps all of
-    /// them. The derivative is that of the solver, which is another one where the solver ends early: by luck, or after
-    /// [`Until::most`] products.
+    /// Differentiates the iterations that were computed instead of the equation that they solve. Reverse mode saves
+    /// all iterations. This derivative differs from that of the solution if the solver ends early: because few
+    /// directions happen to suffice, or after [`Until::most`] products.
     ///
-    /// The map and the preconditioner run where they stand, in loops, so they may write to state.
+    /// The map and the preconditioner run inside the loops of the solver, without becoming functions, so they may
+    /// write to state.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -139,19 +142,19 @@ impl<'a, B> Krylov<'a, B> {
     }
 }
 
-/// The rounding error of a tree's numbers.
+/// Returns the machine epsilon of the dtype of a tree's first leaf; that of f64 for a tree without leaves.
 pub(super) fn epsilon<B: Tree<Var>>(tree: &B) -> f64 {
     let at = caller();
     let (_, leaves) = flatten(tree);
     crate::dtype::epsilon(leaves.first().map_or(Dtype::F64, |v| v.ty(at).dtype))
 }
 
-/// `x` with `A x = b` for a symmetric positive `A`, by conjugate gradients: `x` has the form, shapes and
-/// dtype of `b`, and `matvec` keeps them.
+/// Returns `x` with `A x = b` for a symmetric positive definite `A`, by conjugate gradients. `x` has the form, shapes
+/// and dtype of `b`, and so has the result of `matvec`.
 ///
-/// Derivatives are those of the solution, by the equation and not by the iterations, with respect to `b` and to
-/// whatever `matvec` uses: a system a tangent or a cotangent, solved likewise. Reverse mode needs the transpose of
-/// `matvec` as a function; values and forward mode do not. [`Krylov::through_iterations`] differentiates the iterations.
+/// Derivatives are those of the solution, not of the iterations, with respect to `b` and to the captures of `matvec`.
+/// Each tangent or cotangent is the solution of one more system, by the same method. Reverse mode needs `matvec` to
+/// have a transpose; values and forward mode do not. [`Krylov::through_iterations`] differentiates the iterations.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -184,10 +187,10 @@ pub fn cg_with<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, how: Krylov<'_, B>) 
     solved(&CG, caller(), &matvec, b, how)
 }
 
-/// `x` with `A x = b` for any invertible `A`, by stabilized biconjugate gradients: two products an
-/// iteration and a few vectors, whatever the number of iterations, where [`gmres`] keeps a vector for each.
-/// Where it breaks down before the residual is small, `x` is nan. `x` has the form, shapes and dtype of
-/// `b`, and `matvec` keeps them.
+/// Returns `x` with `A x = b` for any invertible `A`, by stabilized biconjugate gradients. An iteration takes two
+/// products. The memory is a few vectors for any number of iterations, where [`gmres`] stores one vector per
+/// iteration. If the method breaks down before the residual is small, `x` is nan. `x` has the form, shapes and dtype
+/// of `b`, and so has the result of `matvec`.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -215,11 +218,11 @@ pub fn bicgstab_with<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, how: Krylov<'_
     solved(&BICGSTAB, caller(), &matvec, b, how)
 }
 
-/// `x` with `A x = b` for any invertible `A`: the `x` of the Krylov space with the smallest residual,
-/// begun anew every 30 products. That need not come closer where more directions are needed at once (a
-/// permutation of 31 elements or more, for one): the best `x` so far is given then. Of a singular `A`, whose Krylov
-/// space is all tried and has no solution, `x` is nan, as that of other solvers: there is a solution of some singular
-/// systems, and `x` is one where the space has one. `x` has the form, shapes and dtype of `b`, and `matvec` keeps them.
+/// Returns `x` with `A x = b` for any invertible `A`: the `x` of the Krylov space with the smallest residual. The
+/// method restarts every 30 products. With restarts it may not converge if more directions are needed at once (for
+/// instance for a permutation of 31 or more elements); then it returns the best `x` so far. A singular system may have
+/// a solution in its Krylov space, which is returned. If the Krylov space is exhausted and contains no solution, `x`
+/// is nan, as in the other solvers. `x` has the form, shapes and dtype of `b`, and so has the result of `matvec`.
 ///
 /// ```
 /// use tapeloom::prelude::*;

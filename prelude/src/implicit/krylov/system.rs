@@ -1,7 +1,8 @@
-//! Systems of trees as systems of vectors, by iterations or by their equation.
+//! Converts systems of trees to systems of one vector, differentiated through iterations or through the equation.
 //!
-//! A matrix is traced once, as a function. The system and its solver call that function. The solver of the transposed
-//! system calls its transpose, which is left open until reverse mode asks for it ([`LinearCall`] without `apply`).
+//! The map is traced once, as a function, which the system and its solver call. The solver of the transposed system
+//! calls the transpose of that function by a [`LinearCall`] without `apply`; the transpose is derived only if reverse
+//! mode needs it.
 
 use super::methods::{Map, Method, System};
 use super::{Krylov, Until};
@@ -17,7 +18,7 @@ use tapeloom_ir::prim::{Call, LinearCall, Op};
 use tapeloom_ir::trace::{self, Diagnostic, Handle};
 use tapeloom_ir::{ArrayType, FuncId, Kind, Loc, Problem};
 
-/// Solves for trees what a method solves for vectors.
+/// Solves a system of trees by `method`, which solves systems of one vector.
 pub(super) fn solved<B: Tree<Var>>(
     method: &Method,
     at: Loc,
@@ -29,7 +30,7 @@ pub(super) fn solved<B: Tree<Var>>(
     let near = precondition.as_deref();
     let (structure, leaves) = flatten(&b);
     let tree = |leaves: Vec<Var>| rebuild::<B>(&structure, leaves, at);
-    // No equations, no unknowns.
+    // A tree without leaves has no unknowns.
     if leaves.is_empty() {
         return b;
     }
@@ -38,7 +39,7 @@ pub(super) fn solved<B: Tree<Var>>(
     let Some(unknown) = Unknown::of(method, at, Flat { form, leaves }, until, start) else {
         return tree(Unknown::poison(&flatten(&b).1, at));
     };
-    // Of a solver in a solver no derivative is asked.
+    // A solver inside a solver is never differentiated, so its iterations alone suffice.
     let found = if through_iterations || trace::solving() {
         let of = |map: &dyn Fn(B) -> B, v| Flat::of(&users_code(|| unmarked(|| map(tree(v)))));
         let near = near.map(|near| move |v| of(near, v));
@@ -51,7 +52,7 @@ pub(super) fn solved<B: Tree<Var>>(
     tree(found)
 }
 
-/// What is solved for.
+/// The unknown of a system, with its method and its right side.
 struct Unknown<'a> {
     method: &'a Method,
     at: Loc,
@@ -66,7 +67,7 @@ struct Unknown<'a> {
 }
 
 impl<'a> Unknown<'a> {
-    /// `None` where the right side or the start is none, which is reported.
+    /// Returns `None`, and reports the reason, if the right side or the start is invalid.
     fn of(
         method: &'a Method,
         at: Loc,
@@ -94,12 +95,13 @@ impl<'a> Unknown<'a> {
         fits.then_some(Unknown { start: start.flatten(), ..unknown })
     }
 
-    /// What stands for the solution after an error.
+    /// Returns placeholders for the solution after an error.
     fn poison(b: &[Var], at: Loc) -> Vec<Var> {
         b.iter().map(|v| Var::poison(v.ty(at), at)).collect()
     }
 
-    /// A tree as a vector, if it has the form of b: the start, or what a map gives. What differs is reported.
+    /// Returns a tree as a vector. If the tree (the start, or the result of a map) does not have the form of b,
+    /// reports the difference and returns `None`.
     fn vector(&self, map: Option<&str>, x: Flat) -> Option<Var> {
         let at = self.at;
         let found: Vec<ArrayType> = x.leaves.iter().map(|v| v.ty(at)).collect();
@@ -127,7 +129,7 @@ impl<'a> Unknown<'a> {
         (self.method.solve)(&System { a, near, b, start, bounds, rounding })
     }
 
-    /// The leaves of the solution, by iterations that are differentiated as they stand.
+    /// Returns the leaves of the solution; derivatives are those of the iterations.
     fn by_iterations(
         &self,
         a: &dyn Fn(Vec<Var>) -> Flat,
@@ -145,7 +147,7 @@ impl<'a> Unknown<'a> {
         })
     }
 
-    /// The leaves of the solution, which is differentiated through its equation.
+    /// Returns the leaves of the solution; derivatives are those of the equation.
     fn by_equation(&self, a: &Staged, near: Option<&Staged>) -> Vec<Var> {
         let Unknown { at, b, .. } = *self;
         let fits = |what: &str, map: &Staged| same(what, map, &self.form, &self.types);
@@ -172,8 +174,8 @@ impl<'a> Unknown<'a> {
                     let transposed = |c: Var| solve(Side::Transposed, c, None);
                     linear_system(self.method.name, at, &product, b, &forward, &transposed)
                 }
-                // The system of a derivative is another one: it begins at 0, and its errors are measured by its own right
-                // side. So the solution from a start is the root of an equation.
+                // The system of a derivative begins at 0, and its residual is relative to its own right side. So it
+                // cannot share the start of this one, and the solution is the root of an equation.
                 Some(start) => Equation {
                     solve: &|x: Var| solve(Side::Itself, b, Some(x)),
                     residual: &|(_, x): (Var, Var)| product(x) - b,
@@ -187,11 +189,11 @@ impl<'a> Unknown<'a> {
     }
 }
 
-/// The closures of a solver in messages.
+/// Names of the closures in messages.
 const MATVEC: &str = "the linear map";
 const NEAR: &str = "the preconditioner";
 
-/// What is wrong with a start that is no tree as b is.
+/// Returns the problem of a start whose form, shapes or dtypes differ from those of b.
 fn start_misfit(
     name: &str,
     (form, types): (&Form, &[ArrayType]),
@@ -217,8 +219,8 @@ enum Side {
     Transposed,
 }
 
-/// A linear map that was traced once. Its transpose is made when a derivative asks for it, and so need not exist for
-/// values.
+/// A linear map that was traced once. Its transpose is derived only if a derivative needs it, so values do not require
+/// one.
 struct LinearMap {
     captures: Vec<Handle>,
     /// `(captures.., v..) -> A v..`
@@ -226,7 +228,7 @@ struct LinearMap {
 }
 
 impl LinearMap {
-    /// `None` after an error.
+    /// Returns `None` after an error.
     fn of(staged: &Staged) -> Option<LinearMap> {
         let shared = Shared::of(&[staged.taken()], staged.at);
         let (function, args) = (staged.function()?, staged.args.len());

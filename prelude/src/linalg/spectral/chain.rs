@@ -1,4 +1,5 @@
-//! Links of a chain of derivatives: a value at a matrix, or its derivative along directions, with the rule for the next one.
+//! Links of a chain of derivatives. A link is the value at a matrix, or a derivative along directions, with a rule for
+//! the next derivative.
 
 use crate::Var;
 use crate::control::Shared;
@@ -8,27 +9,27 @@ use tapeloom_ir::prim::MultilinearCall;
 use tapeloom_ir::trace::{self, Diagnostic};
 use tapeloom_ir::{FuncId, Loc, Module};
 
-/// From constants and directions to the value, which is linear in each direction.
+/// Maps constants and directions to the value, which is linear in each direction.
 pub(super) type Value<'a> = dyn Fn(&[Var], &[Var]) -> Var + 'a;
 
-/// From constants, the matrix, directions and one direction more to the derivative along that.
+/// Maps constants, the matrix, the directions and one more direction to the derivative along the last one.
 pub(super) type Rule<'a> = dyn Fn(&[Var], Var, &[Var], Var) -> Var + 'a;
 
-/// Where the links of a chain stand.
+/// The arguments that all links of a chain share.
 #[derive(Clone, Copy)]
 pub(super) struct Point<'a> {
     /// The name of the public function, for messages.
     pub(super) name: &'static str,
     pub(super) at: Loc,
-    /// Arrays without a derivative, of which values are computed: factors of the matrix.
+    /// Arrays without derivatives from which values are computed: factors of the matrix.
     pub(super) constants: &'a [Var],
-    /// The matrix, of which derivatives are.
+    /// The matrix with respect to which derivatives are taken.
     pub(super) a: Var,
 }
 
 impl Point<'_> {
-    /// The value along `directions`. Its derivative with respect to the matrix is the rule's, and an error without a rule; other
-    /// derivatives are those of the closure `value`, as far as it captures anything.
+    /// Returns the value along `directions`. Its derivative with respect to the matrix is `rule`, or an error if there
+    /// is no rule. Derivatives with respect to captures of the closure `value` are those of its program.
     pub(super) fn link(
         self,
         directions: &[Var],

@@ -4,21 +4,23 @@
 //! f[x] = f(x)        f[x0, .., xk] = (f[x0, .., x(k-1)] - f[x1, .., xk]) / (x0 - xk)        f[x, .., x] = f⁽ᵏ⁾(x) / k!
 //! ```
 //!
-//! The quotient loses digits where `x0` and `xk` are near, and has none where they are equal. There the difference is computed as a
-//! weighted mean of the k-th derivative (Hermite and Genocchi): with the coefficients `c[p]` of the polynomial that agrees with
-//! `f⁽ᵏ⁾` at [`NODES`] points between the smallest and the largest argument, and the complete symmetric polynomials `h[p]` of
-//! all arguments, in the coordinate that is -1 at the smallest and 1 at the largest,
+//! The quotient loses digits where `x0` and `xk` are close, and is 0/0 where they are equal. There the difference is a
+//! weighted mean of the k-th derivative (Hermite and Genocchi). It is computed from the coefficients `c[p]` of the
+//! polynomial that agrees with `f⁽ᵏ⁾` at [`NODES`] points between the smallest and the largest argument, and from the
+//! complete symmetric polynomials `h[p]` of all arguments, in the coordinate that is -1 at the smallest and 1 at the
+//! largest argument:
 //!
 //! ```text
 //! f[x0, .., xk] = Σ c[p] p! / (p + k)! h[p](y0, .., yk)
 //! ```
 //!
-//! No scale on which `f` varies is known. So both forms are computed, with an estimate of the error of each: that of the quotient by
-//! rounding, that of the polynomial by its last coefficients. The smaller one decides, as long as both agree as far as rounding
-//! lets them. So a function with a kink between two eigenvalues has the quotient.
+//! The scale on which `f` varies is unknown. So both forms are computed, with an estimate of the error of each: for
+//! the quotient from rounding errors, for the polynomial from its last coefficients. The form with the smaller error
+//! is used, but the polynomial only if both forms agree within an error of rounding. Otherwise `f` may have a kink
+//! between the eigenvalues, and the quotient is used.
 //!
-//! Arguments are sorted first, so that the quotient is over the largest gap (N. Higham, *Functions of Matrices* (2008), B.16; the
-//! tables of eigenvalues are ascending, so their indices are sorted).
+//! Arguments are sorted first, so that the quotient divides by the largest gap (N. Higham, *Functions of Matrices*
+//! (2008), B.16). Eigenvalues are ascending, so their indices are sorted instead.
 
 use crate::Var;
 use crate::dtype::epsilon;
@@ -27,21 +29,21 @@ use crate::transform::jvp;
 use crate::var::users_code;
 use tapeloom_ir::{Dtype, Tensor};
 
-/// How many points stand for a derivative between two eigenvalues. An even number: the middle, where a function of symmetric
-/// eigenvalues may have a pole, is none of them.
+/// The number of points between two eigenvalues at which a derivative is sampled. It is even, so that the midpoint is
+/// no sample: a function of eigenvalues w and -w may have a pole there.
 const NODES: usize = 8;
 
-/// A function of one number, for differences.
+/// The function of one number whose differences are computed.
 #[derive(Clone, Copy)]
 pub(super) enum Scalar<'a> {
     /// A function of the elements of an array.
     Smooth(&'a dyn Fn(Var) -> Var),
-    /// 1 at so many of the lowest eigenvalues, 0 at the others.
+    /// 1 at the given number of lowest eigenvalues, 0 at the others.
     Lowest(usize),
 }
 
 impl Scalar<'_> {
-    /// `f(w)`, of ascending eigenvalues `[n]`.
+    /// Returns `f(w)` for ascending eigenvalues `w` `[n]`.
     pub(super) fn values(self, w: Var) -> Var {
         match self {
             Scalar::Smooth(f) => users_code(|| f(w)),
@@ -49,7 +51,7 @@ impl Scalar<'_> {
         }
     }
 
-    /// The table of differences of order `k` at all combinations of eigenvalues: `[n; k + 1]`.
+    /// Returns the table of differences of order `k` at all combinations of eigenvalues: `[n; k + 1]`.
     pub(super) fn differences(self, w: Var, k: usize) -> Var {
         if k == 0 {
             return self.values(w);
@@ -66,7 +68,7 @@ impl Scalar<'_> {
             Scalar::Lowest(count) => {
                 let below = |i: usize| all.sorted[i].lt(count as i64);
                 let apart = below(0) ^ below(k);
-                // Within the lowest, and within the others, the function is constant.
+                // Among the lowest eigenvalues the function is constant, and so it is among the others.
                 select(apart, (last - first) / gap, gap.zeros_like())
             }
             Scalar::Smooth(f) => {
@@ -84,11 +86,11 @@ impl Scalar<'_> {
                     let moved = (low.abs() + high.abs()) * all.of_pair(polynomial.size);
                     (first.abs() + last.abs() + moved) * epsilon(w.dtype()) / divisor.abs()
                 };
-                // Second derivatives on both sides of a kink say nothing of it: their polynomial is right only if it is within
-                // the error of the quotient, of which the differences below have their share.
+                // Derivatives on both sides of a kink do not show the kink. The polynomial is right only if it is
+                // within the error of the quotient, which includes errors of the differences of lower order.
                 let off = (near - quotient).stop_gradient().abs();
                 let agree = off.le(rounding / epsilon(w.dtype()).sqrt());
-                // Of equal arguments there is no quotient, whatever the polynomial is.
+                // For equal arguments the quotient is 0/0, so use the polynomial in any case.
                 let is_near = !apart | (all.of_pair(polynomial.error).le(rounding) & agree);
                 select(is_near, near, quotient)
             }
@@ -96,7 +98,7 @@ impl Scalar<'_> {
     }
 }
 
-/// The k-th derivative of a function of elements.
+/// Returns the k-th derivative of a function of elements.
 fn derivative<'a>(f: &'a dyn Fn(Var) -> Var, k: usize) -> Box<dyn Fn(Var) -> Var + 'a> {
     (0..k).fold(Box::new(move |x: Var| users_code(|| f(x))), |f, _| {
         Box::new(move |x: Var| jvp(|x: Var| f(x))((x, x.ones_like())).1)
@@ -106,8 +108,8 @@ fn derivative<'a>(f: &'a dyn Fn(Var) -> Var, k: usize) -> Box<dyn Fn(Var) -> Var
 /// All combinations of `k + 1` of `n` indices, with repetition, in every order.
 struct Combinations {
     n: usize,
-    /// i64 `[n; k + 1]` each: the smallest index of a combination, the next one, and so on. Pairs are not sorted, since
-    /// everything that is read of them is symmetric: row and column.
+    /// i64 `[n; k + 1]` each: the smallest index of each combination, the next one, and so on. Pairs (row and column)
+    /// are not sorted, since all tables that are read at pairs are symmetric.
     sorted: Vec<Var>,
 }
 
@@ -128,7 +130,7 @@ impl Combinations {
         Combinations { n, sorted }
     }
 
-    /// The elements of a vector at the i-th indices.
+    /// Returns the elements of a vector at the i-th indices.
     fn of_one(&self, x: Var, i: usize) -> Var {
         match (self.sorted.len(), i) {
             (2, 0) => x.expand_dims(1),
@@ -137,7 +139,7 @@ impl Combinations {
         }
     }
 
-    /// The elements of a table at all indices but the last (`from` 0) or the first (`from` 1).
+    /// Returns the elements of a table at all indices but the last (`from` 0) or the first (`from` 1).
     fn of_most(&self, table: Var, from: usize) -> Var {
         match self.sorted.len() {
             2 => self.of_one(table, from),
@@ -145,7 +147,7 @@ impl Combinations {
         }
     }
 
-    /// The elements of a matrix at the smallest and the largest index.
+    /// Returns the elements of a matrix at the smallest and the largest index.
     fn of_pair(&self, table: Var) -> Var {
         match self.sorted.len() {
             2 => table,
@@ -162,11 +164,11 @@ impl Combinations {
     }
 }
 
-/// The polynomials that agree with a function at points between each pair of eigenvalues.
+/// For each pair of eigenvalues, the polynomial that agrees with a function at points between them.
 struct Polynomial {
-    /// Matrices `[n, n]` of the coefficients, by ascending powers.
+    /// One matrix `[n, n]` of coefficients per power, in ascending order of the powers.
     coefficients: Vec<Var>,
-    /// The largest absolute value of the coefficients, and an estimate of the error: constants.
+    /// The largest absolute value of the coefficients, and an estimate of the error of the polynomial; both constants.
     size: Var,
     error: Var,
 }
@@ -184,8 +186,8 @@ impl Polynomial {
         let samples = f(x);
         let n = w.len();
         let matrix = table(interpolation(&nodes), [1, NODES, NODES]).reshape([NODES, NODES]);
-        // The rows of the matrix sum to 0 but for rounding, all but the first; so one sample is subtracted from all. Of equal eigenvalues
-        // nothing is left, and the result is that sample.
+        // All rows of the matrix but the first sum to 0 up to rounding, so one sample is subtracted from all samples.
+        // For equal eigenvalues the differences are 0, and the result is exactly that sample.
         let one = samples.slice_axis(0, NODES / 2..NODES / 2 + 1);
         let rest = (samples - one).reshape([NODES, n * n]);
         let rest = matrix.matmul(rest).reshape([NODES, n, n]);
@@ -194,15 +196,17 @@ impl Polynomial {
         let sizes = all.stop_gradient().abs();
         let size = sizes.max_axis(0);
         let tail = sizes.slice_axis(0, NODES - 2..NODES).max_axis(0);
-        // The next coefficients are smaller again: between the last ones and their square over the largest.
+        // The first omitted coefficient is estimated to be smaller than the last ones, by the square root of their
+        // ratio to the largest.
         let some = size.gt(0.0);
         let ratio = tail / select(some, size, size.ones_like());
         Polynomial { coefficients, size, error: tail * ratio.sqrt() }
     }
 
-    /// `Σ c[p] p! / (p + k)! h[p](-1, inside.., 1)`
+    /// Returns `Σ c[p] p! / (p + k)! h[p](-1, inside.., 1)`.
     fn mean(&self, all: &Combinations, k: usize, inside: &[Var]) -> Var {
-        // Of the arguments so far: h[p] of one more, `y`, is h[p] + y h'[p - 1], where h' is that of all.
+        // Add the arguments one by one: with the next argument `y`, h[p] becomes h[p] + y h'[p - 1], where h' includes
+        // `y`.
         let mut last: Vec<Option<Var>> = vec![None; inside.len()];
         let mut total: Option<Var> = None;
         for (p, c) in self.coefficients.iter().enumerate() {
@@ -231,20 +235,21 @@ impl Polynomial {
     }
 }
 
-/// The zeros of a Chebyshev polynomial: interpolation there is as stable as it can be.
+/// Returns the zeros of a Chebyshev polynomial, nodes at which interpolation is well conditioned.
 fn nodes() -> [f64; NODES] {
     let step = std::f64::consts::PI / (2 * NODES) as f64;
     std::array::from_fn(|q| -((2 * q + 1) as f64 * step).cos())
 }
 
-/// The matrix from values at nodes to coefficients of powers, by rows: its columns are the polynomials of Lagrange.
+/// Returns the matrix, by rows, that maps values at the nodes to coefficients of powers. Its columns are the
+/// coefficients of the Lagrange polynomials.
 fn interpolation(nodes: &[f64; NODES]) -> Vec<f64> {
     let mut matrix = vec![0.0; NODES * NODES];
     for (q, own) in nodes.iter().enumerate() {
         let mut powers = vec![0.0; NODES];
         powers[0] = 1.0;
         for other in nodes.iter().enumerate().filter(|(i, _)| *i != q).map(|(_, x)| x) {
-            // Times (y - other) / (own - other).
+            // Multiply by (y - other) / (own - other).
             for p in (0..NODES).rev() {
                 let shifted = if p == 0 { 0.0 } else { powers[p - 1] };
                 powers[p] = (shifted - other * powers[p]) / (own - other);

@@ -1,16 +1,18 @@
-//! Functions of matrices that depend on no choice of eigenvectors or singular vectors.
+//! Functions of matrices that do not depend on the choice of eigenvectors or singular vectors.
 //!
-//! Vectors of equal eigenvalues are any basis of their space. So a program that computes `V f(w) Vᵀ` from
-//! [`eigh`](super::eigh) has no derivative there, though the function has one, and where eigenvalues differ by rounding only,
-//! that of the program is noise. The functions of this module have rules of their own (Daletskii and Krein):
+//! Eigenvectors of equal eigenvalues are any basis of their space. So a program that computes `V f(w) Vᵀ` from
+//! [`eigh`](super::eigh) has no derivative at equal eigenvalues, though the function has one. Where eigenvalues differ
+//! by rounding only, the derivative of the program would be noise. The functions of this module have derivative rules
+//! (Daletskii and Krein):
 //!
 //! ```text
 //! D f(A)[H]     = V (f[w i, w j] ∘ Ĥ) Vᵀ                                     Ĥ = Vᵀ H V
 //! D² f(A)[H, K] = V (Σ f[w i, w k, w j] (Ĥ i k K̂ k j + K̂ i k Ĥ k j)) Vᵀ
 //! ```
 //!
-//! with divided differences of `f` ([`differences`]) and with `w` and `V` as constants, for three orders. Such a derivative is linear
-//! in each direction and has a rule itself: a chain ([`chain`]), and no program that would be differentiated.
+//! with divided differences of `f` ([`differences`]), for three orders. `w` and `V` are constants. Each derivative is
+//! linear in each direction and has a rule for the next one ([`chain`]), so no program with eigenvectors is
+//! differentiated.
 //!
 //! Sources: Ju. Daletskii and S. Krein (1965); N. Higham, *Functions of Matrices* (2008), chapter 3; L. Noferini, *A formula
 //! for the Fréchet derivative of a generalized matrix function* (2017).
@@ -33,20 +35,23 @@ use chain::Point;
 use differences::Scalar;
 use tapeloom_ir::{ArrayType, Kind, Loc, Problem};
 
-/// The derivatives that functions of matrices have.
+/// The number of orders of derivatives that functions of matrices have.
 const ORDERS: usize = 3;
 
-/// Eigenvalues or singular values that differ by no more than so many rounding errors of the largest one are taken for equal.
+/// Eigenvalues or singular values count as equal if they differ by at most this many rounding errors of the largest
+/// one.
 const CLOSED: f64 = 64.0;
 
-/// `f(A) = V f(w) Vᵀ` of symmetric matrices `a` `[.., n, n]`, floats, for a function `f` of the elements of an array.
+/// Returns `f(A) = V f(w) Vᵀ` for symmetric matrices `a` `[.., n, n]`, floats, and a function `f` of the elements of
+/// an array.
 ///
-/// `A` is the symmetric part of `a`, as in [`eigh`](super::eigh). Derivatives of up to three orders are right at all eigenvalues, also
-/// at those that are equal or differ by rounding only. `f` is applied to arrays of several shapes; whatever it
-/// captures should have one element, and has derivatives, too. It may have a kink between eigenvalues. A derivative is as accurate as that of `f`: to
-/// some rounding errors at first order, with two or three digits less at second and third order where eigenvalues are
-/// near one another. The value costs `eigh` and a product, a first derivative two products more, a second and third one `n³` and
-/// `n⁴` elements.
+/// `A` is the symmetric part of `a`, as in [`eigh`](super::eigh). Derivatives of up to three orders are right at all
+/// eigenvalues, also at equal ones and at those that differ by rounding only. `f` is applied to arrays of several
+/// shapes, so its captures should have one element each; derivatives with respect to captures exist. `f` may have a
+/// kink between eigenvalues. A first derivative is as accurate as that of `f`, up to some rounding errors. Second and
+/// third derivatives lose two or three more digits where eigenvalues are close to one another. A value costs `eigh`
+/// and a product of matrices, and a first derivative two more products. A second derivative takes `n³` elements of
+/// memory, a third one `n⁴`.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -65,11 +70,11 @@ pub fn matrix_function(a: Var, f: impl Fn(Var) -> Var) -> Var {
     of_elements("matrix_function", a, &f, &|w| w, caller())
 }
 
-/// The sum `Σ f(w)` over the eigenvalues of symmetric matrices `a` `[.., n, n]`, floats: `[..]`, the trace of
+/// Returns the sum `Σ f(w)` over the eigenvalues of symmetric matrices `a` `[.., n, n]`, floats: `[..]`, the trace of
 /// [`matrix_function`].
 ///
-/// Its gradient is `f'(A)`, which has no gaps of eigenvalues in it: derivatives of three orders are right also where eigenvalues
-/// are equal.
+/// The gradient is `f'(A)`, which contains no gaps of eigenvalues. Derivatives of three orders are right also where
+/// eigenvalues are equal.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -113,11 +118,11 @@ pub fn spectral_sum(a: Var, f: impl Fn(Var) -> Var) -> Var {
     }
 }
 
-/// The symmetric square roots of symmetric matrices `a` `[.., n, n]`, floats, without negative eigenvalues.
+/// Returns the symmetric square roots of symmetric matrices `a` `[.., n, n]`, floats, without negative eigenvalues.
 ///
-/// It is [`matrix_function`] of the root, of the symmetric part of `a`. [`sqrtm`](super::sqrtm) is for general matrices, and gives nan for
-/// singular ones. Here these have their root, and a derivative that is not finite. Negative eigenvalues that are
-/// rounding errors of the largest one are taken for 0; others give nan.
+/// This is [`matrix_function`] with `f = √`, for the symmetric part of `a`. At singular matrices the root exists, and
+/// its derivative is not finite; [`sqrtm`](super::sqrtm), which is for general matrices, gives nan there. Negative
+/// eigenvalues within rounding errors of the largest one count as 0; other negative eigenvalues give nan.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -137,8 +142,9 @@ pub fn sqrtm_psd(a: Var) -> Var {
     of_elements("sqrtm_psd", a, &|x: Var| x.sqrt(), &no_rounding, caller())
 }
 
-/// The inverse square roots `A^(-1/2)` of symmetric positive definite matrices `a` `[.., n, n]`, floats: those that whiten
-/// vectors with the covariance `A`. By [`matrix_function`]; other powers are `matrix_function(a, |x| x.pow(p))`.
+/// Returns the inverse square roots `A^(-1/2)` of symmetric positive definite matrices `a` `[.., n, n]`, floats. They
+/// whiten vectors of covariance `A`. Computed by [`matrix_function`]; other powers are `matrix_function(a, |x|
+/// x.pow(p))`.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -154,8 +160,8 @@ pub fn inv_sqrtm_psd(a: Var) -> Var {
     of_elements("inv_sqrtm_psd", a, &|x: Var| 1.0 / x.sqrt(), &|w| w, caller())
 }
 
-/// The symmetric logarithms of symmetric positive definite matrices `a` `[.., n, n]`, floats: the inverse of
-/// [`expm`](super::expm) for those. By [`matrix_function`], of the symmetric part of `a`.
+/// Returns the symmetric logarithms of symmetric positive definite matrices `a` `[.., n, n]`, floats: the inverse of
+/// [`expm`](super::expm) for those matrices. Computed by [`matrix_function`], for the symmetric part of `a`.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -172,12 +178,13 @@ pub fn logm_psd(a: Var) -> Var {
     of_elements("logm_psd", a, &|x: Var| x.ln(), &|w| w, caller())
 }
 
-/// The orthogonal projectors `[.., n, n]` onto the eigenvectors of the `k` lowest eigenvalues of symmetric matrices `a`
-/// `[.., n, n]`, floats.
+/// Returns the orthogonal projectors `[.., n, n]` onto the eigenvectors of the `k` lowest eigenvalues of symmetric
+/// matrices `a` `[.., n, n]`, floats.
 ///
-/// It depends on the space alone, so it has derivatives of three orders also where some of these eigenvalues, or some of
-/// the others, are equal. Where the k-th eigenvalue and the next one are equal, or differ by rounding only, the
-/// space is a choice: the projector is nan. The projector onto the highest `k` is `spectral_projector(-a, k)`.
+/// The projector depends on the space of these eigenvectors only. So it has derivatives of three orders, also if some
+/// of these eigenvalues are equal, or some of the others. If the k-th eigenvalue and the next one are equal or differ
+/// by rounding only, the space is not determined, and the projector is nan. The projector onto the highest `k` is
+/// `spectral_projector(-a, k)`.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -220,7 +227,7 @@ pub fn spectral_projector(a: Var, k: usize) -> Var {
     on_behalf(name, at, || each_matrix(a, &of_one))
 }
 
-/// A function of symmetric matrices by one of elements, of which `seen` makes what eigenvalues are taken for.
+/// Returns `V f(w) Vᵀ`. `seen` adjusts the eigenvalues first.
 fn of_elements(
     name: &'static str,
     a: Var,
@@ -247,7 +254,8 @@ fn of_elements(
     }
 }
 
-/// Whether a function of elements keeps the type of its argument; poison of that type if not.
+/// Checks that a function of elements keeps the type of its argument. If not, reports that and returns a placeholder
+/// of that type.
 fn applied(name: &str, f: &dyn Fn(Var) -> Var, w: Var, at: Loc) -> Result<(), Var> {
     let (want, y) = (w.ty(at), f(w));
     let got = y.ty(at);
@@ -259,7 +267,7 @@ fn applied(name: &str, f: &dyn Fn(Var) -> Var, w: Var, at: Loc) -> Result<(), Va
     Err(wrong(Problem::new(Kind::Rule, message, help), &[y], want, at))
 }
 
-/// The same for each matrix of a batch.
+/// Applies `of_one` to each matrix of a batch.
 fn each_matrix(a: Var, of_one: &dyn Fn(Var) -> Var) -> Var {
     let shape = a.shape();
     let (lead, own) = shape.split_at(shape.len() - 2);
@@ -271,8 +279,8 @@ fn each_matrix(a: Var, of_one: &dyn Fn(Var) -> Var) -> Var {
     y.reshape([lead, &y.shape()[1..]].concat())
 }
 
-/// The function at a matrix whose eigenvalues and eigenvectors are the constants of the point, or its derivative along
-/// directions.
+/// Returns the function, or its derivative along `directions`. The eigenvalues and eigenvectors of the matrix are the
+/// constants of `point`.
 fn family(f: Scalar<'_>, point: Point<'_>, directions: &[Var], orders: usize) -> Var {
     let value = |c: &[Var], x: &[Var]| along(f, c, x);
     let rule = |c: &[Var], a: Var, x: &[Var], da: Var| {
@@ -282,7 +290,7 @@ fn family(f: Scalar<'_>, point: Point<'_>, directions: &[Var], orders: usize) ->
     point.link(directions, &value, if more { Some(&rule) } else { None })
 }
 
-/// `D^k f(A)[x..]` of `k` directions, given the eigenvalues and eigenvectors of `A`.
+/// Returns `D^k f(A)[x..]` for `k` directions from the eigenvalues and eigenvectors of `A`.
 fn along(f: Scalar<'_>, constants: &[Var], directions: &[Var]) -> Var {
     let &[w, v] = constants else { return constant(f64::NAN) };
     let vt = transposed(v);

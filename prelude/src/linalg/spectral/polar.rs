@@ -1,4 +1,4 @@
-//! The polar factors of rectangular matrices, and the nuclear norm, whose gradient is one of them.
+//! The polar factors of rectangular matrices, and the nuclear norm, whose gradient is a polar factor.
 //!
 //! ```text
 //! A = Q H        Q = U Vᵀ,  H = V diag(s) Vᵀ        of A = U diag(s) Vᵀ, with at least as many rows as columns
@@ -6,8 +6,9 @@
 //! dQ = Q Ω + (dA - Q Qᵀ dA) H⁻¹                     H Ω + Ω H = Qᵀ dA - dAᵀ Q
 //! ```
 //!
-//! In the coordinates of the singular vectors the equation of `Ω` divides by sums `s[i] + s[j]`. Both it and the division by `H` are
-//! linear systems with derivatives of their own ([`custom_linear_solve_with`]), so no gap of singular values occurs in any order.
+//! In the coordinates of the singular vectors the equation of `Ω` divides by sums `s[i] + s[j]`. This equation and the
+//! division by `H` are emitted as linear systems ([`custom_linear_solve_with`]), which are differentiated as
+//! equations, so derivatives of no order contain gaps of singular values.
 //!
 //! Source: N. Higham, *Functions of Matrices* (2008), theorem 8.9; C. Kenney and A. Laub, *Polar decomposition and matrix sign
 //! function condition estimates* (1991).
@@ -24,12 +25,13 @@ use crate::ops::wrong;
 use crate::var::{caller, on_behalf};
 use tapeloom_ir::Loc;
 
-/// `(Q, H)` with `A = Q H`, the polar decomposition of matrices `a` `[.., m, n]`, floats: `Q` `[.., m, n]` has orthonormal columns (rows
-/// where `m < n`) and is the nearest such matrix; `H = QᵀA` `[.., n, n]` is symmetric without negative eigenvalues.
+/// Returns `(Q, H)` with `A = Q H`, the polar decomposition of matrices `a` `[.., m, n]`, floats. `Q` `[.., m, n]` has
+/// orthonormal columns (rows if `m < n`) and is the nearest such matrix. `H = QᵀA` `[.., n, n]` is symmetric without
+/// negative eigenvalues.
 ///
-/// Derivatives of three orders are right at all singular values but 0, also where some are equal. `Q` of a matrix with a singular
-/// value 0 is a choice; it has no derivative, so derivatives are nan where the smallest singular value is a rounding
-/// error of the largest.
+/// Derivatives of three orders are right at all singular values but 0, also at equal ones. At a singular value 0, `Q`
+/// is not unique and has no derivative. So derivatives are nan if the smallest singular value is within rounding
+/// errors of the largest.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -64,7 +66,8 @@ pub fn polar(a: Var) -> (Var, Var) {
     }
 }
 
-/// The sum of the singular values, `[..]`, of matrices `[.., m, n]` with elements. Its gradient is the polar factor.
+/// Returns the sum of the singular values, `[..]`, of nonempty matrices `[.., m, n]`. Its gradient is the polar factor
+/// `Q`.
 pub(in crate::linalg) fn nuclear_norm(name: &'static str, a: Var, at: Loc) -> Var {
     let shape = a.shape();
     let a = if shape[shape.len() - 2] < shape[shape.len() - 1] { transposed(a) } else { a };
@@ -85,13 +88,13 @@ fn point<'a>(name: &'static str, at: Loc, a: Var, constants: &'a [Var]) -> Point
     Point { name, at, constants, a }
 }
 
-/// `[U, s, Vᵀ]`, constants.
+/// Returns `[U, s, Vᵀ]` as constants.
 fn vectors(a: Var) -> [Var; 3] {
     let (u, s, vt) = svd(a.stop_gradient());
     [u, s, vt]
 }
 
-/// `Q` of a matrix with at least as many rows as columns, with so many orders of derivatives.
+/// Returns `Q` of a matrix with at least as many rows as columns, with derivatives of `orders` orders.
 fn factor(point: Point<'_>, orders: usize) -> Var {
     let value = |c: &[Var], _: &[Var]| match c {
         [u, _, vt] => u.matmul(*vt),
@@ -107,7 +110,7 @@ fn factor(point: Point<'_>, orders: usize) -> Var {
     point.link(&[], &value, if orders > 0 { Some(&rule) } else { None })
 }
 
-/// `dQ`
+/// Returns `dQ` for the tangent `da`.
 fn moved(q: Var, a: Var, da: Var, s: Var, vt: Var) -> Var {
     let [m, n] = [0, 1].map(|axis| a.shape()[axis]);
     let open = s.min().gt(s.max() * (CLOSED * epsilon(s.dtype())));

@@ -1,8 +1,9 @@
-//! A value that linear iterations take as several constants is one constant of them.
+//! Merges the constants of a linear loop that are the same value into one constant.
 //!
-//! The cotangent of a constant is a running total, to which each iteration adds. Two constants that are one value
-//! would have two totals, whose sum is taken behind the loop. A plan that cuts the iterations into two loops would
-//! take such a sum behind each of them, so the terms would be added in another order than without the cut.
+//! The cotangent of a constant is a running total, to which each iteration adds a term. Two constants that are the
+//! same value would have two totals, which are added behind the loop. If a plan cuts the iterations into two loops,
+//! the totals would be added behind each of the two, in another order of terms than without the cut, and the gradient
+//! would have other bits.
 //!
 //! ```text
 //! %2 = loop{body=@f, trip=9, takes=[const,const,carry0]} %0, %0, %1      @f(; a, b, c) = a + b + c
@@ -18,11 +19,11 @@ use crate::prim::facet::Facet;
 use crate::prim::rules::region_helpers::function;
 
 impl Op {
-    /// Returns a loop that takes each of its linear constants once, with its operands; `None` if no constant of
-    /// these operands repeats another one.
+    /// Returns the loop and its operands with each value passed as at most one linear constant; `None` if no value is
+    /// passed twice.
     ///
     /// # Errors
-    /// None that a loop of a well-formed module can cause.
+    /// None for a loop of a well-formed module.
     pub fn with_constants_once(
         &self,
         module: &mut Module,
@@ -78,11 +79,12 @@ impl Replay {
     }
 }
 
-/// For each linear parameter the first one that takes the same value as a constant, or the parameter itself.
+/// For each linear parameter the position of the first parameter that takes the same value as a constant; its own
+/// position if there is none.
 struct Same(Vec<usize>);
 
 impl Same {
-    /// `None` if all parameters differ.
+    /// Returns `None` if no parameter repeats another one.
     fn of(slots: &[Binding], x: &[Atom]) -> Option<Same> {
         let constant = |q: usize| slots[q] == Binding::Const && x[q].value().is_some();
         let first = |q: usize| (0..q).find(|p| constant(*p) && constant(q) && x[*p] == x[q]);
@@ -90,19 +92,21 @@ impl Same {
         same.iter().enumerate().any(|(q, p)| *p != q).then_some(Same(same))
     }
 
-    /// The list without those of its elements from `first` on that repeat others.
+    /// Returns the list without the repeated parameters. The elements before `first` belong to no linear parameter and
+    /// stay.
     fn kept<T: Clone>(&self, all: &[T], first: usize) -> Vec<T> {
         let repeats = |i: usize| i.checked_sub(first).is_some_and(|q| self.0[q] != q);
         let kept = all.iter().enumerate().filter(|(i, _)| !repeats(*i));
         kept.map(|(_, of)| of.clone()).collect()
     }
 
-    /// The same function without the parameters that repeat others, which begin at `first`.
+    /// Returns the function without its repeated parameters. Its parameters from `first` on are those of the loop.
     fn merged(&self, module: &mut Module, f: FuncId, first: usize) -> Result<FuncId, Problem> {
         let of = module.get(f);
         let (types, plain) = (of.param_types(), of.params.len());
         let kept = self.kept(&types, first);
-        // Those that are left out are behind the ordinary ones, or all are ordinary.
+        // `params` are the ordinary parameters that remain. Either all removed parameters are linear ones, or the
+        // function has only ordinary parameters.
         let (params, linear) = kept.split_at(plain.min(kept.len()));
         function(module, &of.name, [params, linear], |b, p, dp| {
             let given = [p, dp].concat();
