@@ -122,7 +122,7 @@ impl Var {
         Var::new(Handle::literal(literal, at))
     }
 
-    /// The value of a number that is known while the program is traced.
+    /// Returns the value of a literal, which is known while the program is traced; `None` for other values.
     pub(crate) fn known(self) -> Option<f64> {
         self.handle.as_literal().map(|l| l.to_f64())
     }
@@ -302,7 +302,7 @@ fn misfit(number: &str, dtype: Dtype, at: Loc) -> Var {
 thread_local! {
     /// The user's line while a composed operation runs.
     static LINE: Cell<Loc> = const { Cell::new(None) };
-    /// The user's line while code runs that may be the library's or the user's.
+    /// The user's line while code runs that may belong to the library or to the user.
     static OUTER: Cell<Loc> = const { Cell::new(None) };
 }
 
@@ -314,7 +314,7 @@ pub(crate) fn caller() -> Loc {
     LINE.get().or_else(|| OUTER.get().filter(|_| is_own(here))).or(Some(here))
 }
 
-/// Whether a line is one of this library.
+/// Whether a line belongs to the source of this library.
 fn is_own(at: &std::panic::Location<'_>) -> bool {
     let folder = file!().strip_suffix("var.rs").unwrap_or(file!());
     at.file().starts_with(folder)
@@ -328,8 +328,8 @@ pub(crate) fn on_behalf<T>(name: &'static str, at: Loc, body: impl FnOnce() -> T
     restored(&LINE, at, || trace::within(name, body))
 }
 
-/// Runs code that may be the library's or the user's, as that of a trait is which both implement: a line of the library
-/// counts as the given one, and the user's lines are their own.
+/// Runs code that may belong to the library or to the user, such as a method of a trait that both implement. Lines of
+/// the library are reported as `at`, and lines of the user as they are.
 pub(crate) fn for_either<T>(at: Loc, body: impl FnOnce() -> T) -> T {
     restored(&OUTER, at, body)
 }
@@ -339,7 +339,7 @@ pub(crate) fn users_code<T>(body: impl FnOnce() -> T) -> T {
     restored(&LINE, None, || trace::outside(body))
 }
 
-/// Runs `body` with another line there.
+/// Runs `body` with `line` in `place`, and restores the former line afterwards.
 fn restored<T>(place: &'static LocalKey<Cell<Loc>>, line: Loc, body: impl FnOnce() -> T) -> T {
     /// Restores the line also where the body panics.
     struct Restore(&'static LocalKey<Cell<Loc>>, Loc);

@@ -60,9 +60,9 @@ pub fn vjp(module: &mut Module, f: FuncId, active: &[bool]) -> Result<VjpOf, Pro
     Ok(of)
 }
 
-/// [`vjp`] of a function inside of a checkpoint whose policy is a budget. If a loop of unknown length keeps records of its
-/// iterations, no plan for the derivative of the derivative meets a budget: loops there read and write records of any length.
-/// Then the function itself gets the budget.
+/// Like [`vjp`], for a function inside a checkpoint whose policy is a budget. If a loop of unknown length records its
+/// iterations, no plan for the derivative of the derivative meets a budget, since its loops read and write records of
+/// any length. In that case the function itself gets the budget.
 ///
 /// # Errors
 /// Those of [`vjp`].
@@ -82,7 +82,7 @@ pub fn vjp_within(
     let y = Builder::new(module, &mut draft).emit(Op::checkpoint(f, policy.clone()), &x);
     let within = draft.finish(module, y.to_vec())?;
     match vjp(module, within, active) {
-        // The derivative of the derivative reports that no plan meets the budget.
+        // Without a plan here, the derivative of the derivative reports the problem.
         Err(problem) if problem.kind == Kind::Budget => Ok(whole),
         found => found,
     }

@@ -1,6 +1,7 @@
 //! Kummer's function, the confluent hypergeometric function `₁F₁(a; b; x) = Σₖ (a)ₖ xᵏ / ((b)ₖ k!)`.
 //!
-//! No formula holds for all parameters, so each sum is returned with the digits that it loses, and the one that loses least is taken:
+//! No formula is accurate for all parameters. Each sum is computed together with its loss of digits, and the sum with
+//! the least loss is returned:
 //!
 //! ```text
 //! ₁F₁(a; b; x)                          the series itself
@@ -8,12 +9,12 @@
 //! Γ(b)/Γ(a) eˣ xᵃ⁻ᵇ Σₖ (b - a)ₖ (1 - a)ₖ / (k! xᵏ)      for large x (DLMF 13.7.1), and by the transformation for large -x
 //! ```
 //!
-//! Where every one loses more than half of the digits, the value is NaN.
+//! If each of them loses more than half of the digits, the value is NaN.
 
 use super::gamma::lgamma;
 use super::{exp, pow};
 
-/// A sum, and by how much its terms are larger than it; infinite where there is no sum.
+/// A sum, and the ratio of its largest term to it; infinite if there is no sum.
 struct Sum {
     value: f64,
     loss: f64,
@@ -23,11 +24,11 @@ impl Sum {
     const NONE: Sum = Sum { value: f64::NAN, loss: f64::INFINITY };
 }
 
-/// Terms grow by less than rounding errors from there on, or there are too many.
+/// The largest number of terms of a series.
 const TERMS: u32 = 5000;
-/// Where a sum is larger than its value by more, half of the digits are lost.
+/// The largest ratio of a term to the sum at which half of the digits remain.
 const MOST_LOSS: f64 = 1e8;
-/// Beyond, exponentials leave the range.
+/// Exponentials of larger arguments overflow.
 const LARGE: f64 = 700.0;
 
 /// `₁F₁(a; b; x)`
@@ -73,7 +74,7 @@ fn best(a: f64, b: f64, x: f64) -> Sum {
         let Sum { value, loss } = series(b - a, b, -x);
         Sum { value: value * exp(x), loss }
     };
-    // The likelier one first: positive terms lose nothing.
+    // Try the form with positive terms first, since it loses no digits.
     let first = if x > 0.0 { direct() } else { transformed() };
     if first.loss < 2.0 {
         return first;

@@ -1,7 +1,8 @@
 //! `erfcx`, the scaled complementary error function `eˣ² erfc x`, and `dawsn`, Dawson's integral `e⁻ˣ² ∫₀ˣ eˢ² ds`, with
 //! their derivatives.
 //!
-//! Both solve an equation `f' = c ± 2 x f`, whose right side cancels for large x; so derivatives are functions of their own:
+//! Both solve an equation `f' = c ± 2 x f`, whose right side cancels for large x. So derivatives have formulas of
+//! their own:
 //!
 //! ```text
 //! erfcx⁽ⁿ⁾(x) = (-1)ⁿ 2ⁿ⁺¹/√π ∫₀^∞ tⁿ exp(-t² - 2 x t) dt      (DLMF 7.7.1 and 7.18.2), for x > 0

@@ -17,9 +17,9 @@ pub(super) enum Facet<'a> {
     },
     /// It reads or writes a box of its first operand.
     Box(&'a dyn Boxed),
-    /// A decomposition: it makes derivatives for the columns that are read.
+    /// A decomposition, whose derivative is computed only in the columns that are read.
     ByColumns,
-    /// Its value is a constant to differentiation.
+    /// A primitive whose value is a constant to differentiation.
     Constant,
     /// A boundary that no pass looks through.
     Barrier(&'a Barrier),
@@ -34,12 +34,12 @@ pub(super) enum Facet<'a> {
 }
 
 impl Op {
-    /// Whether the derivative depends on which places of the outputs are read ([`super::RuleCx::reads`]).
+    /// Whether the derivative depends on which elements of the outputs are read ([`super::RuleCx::reads`]).
     pub fn asks_reads(&self) -> bool {
         matches!(self.facet(), Facet::ByColumns)
     }
 
-    /// Whether its value is a constant to differentiation.
+    /// Whether the value is a constant to differentiation.
     pub fn is_constant_by_decree(&self) -> bool {
         matches!(self.facet(), Facet::Constant)
     }

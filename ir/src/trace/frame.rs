@@ -31,7 +31,7 @@ const MOST_DIAGNOSTICS: usize = 64;
 pub(super) enum Runs {
     /// As a function, which a transform changes or calls as often as it likes.
     AsFunction,
-    /// As a function, of which no derivative is ever asked: the solver of an equation.
+    /// As a function that is never differentiated: the solver of an equation.
     AsSolver,
     /// Where it stands: the body of a loop, a branch.
     InPlace,

@@ -62,14 +62,13 @@ pub fn body(transform: &'static str, at: Loc, params: &[Param]) -> Opened {
     Opened::new(Context { transform, at }, params, Runs::InPlace)
 }
 
-/// Opens a frame for a closure that solves an equation: of its function no derivative is ever asked, since that of the
-/// solution follows from the equation. See [`solving`].
+/// Opens a frame for a closure that solves an equation. Its function is never differentiated, since the derivative of
+/// the solution follows from the equation. See [`solving`].
 pub fn solver(transform: &'static str, at: Loc, params: &[Param]) -> Opened {
     Opened::new(Context { transform, at }, params, Runs::AsSolver)
 }
 
-/// Whether no derivative is ever asked of the closure under way: the closure of a [`solver`], or a loop or branch in
-/// it.
+/// Whether the current closure is never differentiated: it is the closure of a [`solver`], or a loop or branch in it.
 pub fn solving() -> bool {
     let innermost = |t: &mut Trace| {
         let function = t.frames.iter().rev().find(|f| f.runs.is_function());

@@ -36,7 +36,7 @@ pub(super) struct Along {
     dilation: usize,
     input_dilation: usize,
     low: i64,
-    /// How many elements the axis has, and how many windows.
+    /// The number of elements of the axis, and the number of windows.
     elements: usize,
     extent: usize,
 }
@@ -58,7 +58,7 @@ impl Steps {
     /// array that a convolution with these steps reads.
     pub(super) fn transposed(&self, along: &[Along]) -> Steps {
         let pair = |a: &Along| {
-            // No element: no window, however small the kernel is.
+            // An axis without elements has no windows, also for a kernel of one element.
             if a.elements == 0 {
                 return (0, -1);
             }

@@ -16,11 +16,11 @@ use tapeloom_ir::{Dtype, Shape};
 /// A mean up to which the distribution function is added up.
 const SMALL: f64 = 10.0;
 
-/// Numbers of events from which logarithms of factorials would cancel, so that probabilities are written in deviations from the mean
-/// (Loader, *Fast and accurate computation of binomial probabilities*, 2000).
+/// From this number of events on, logarithms of factorials cancel, so probabilities are computed from the deviation
+/// from the mean (Loader, *Fast and accurate computation of binomial probabilities*, 2000).
 const LARGE: f64 = 1e8;
 
-/// Beyond this an i64 may not hold the number.
+/// The largest mean or `n`: beyond, a number of events may not fit into an i64.
 const MOST: f64 = (1u64 << 62) as f64;
 
 /// Numbers of events (i64) that happen at a rate: of the Poisson distribution with that mean, -1 where
@@ -74,7 +74,8 @@ fn very_many_events((key, rate): (Var, Var)) -> Var {
     events(key, rate, &|k: Var| tail(k, rate) - 0.5 * TAU.ln())
 }
 
-/// `-ln k!` by Stirling's series and what a mean adds to it: `m - k + k ln(k / m)` is never negative and does not cancel.
+/// Returns `-ln k!` by Stirling's series, plus the terms of a mean m in the density: `m - k + k ln(k / m)` is never
+/// negative and does not cancel.
 fn tail(k: Var, mean: Var) -> Var {
     let some = k.maximum(1.0);
     -k.kl_div(mean) - 0.5 * some.ln() - 1.0 / (12.0 * some)

@@ -98,7 +98,7 @@ pub fn student_t(key: Var, freedom: impl IntoVar, shape: impl Into<Shape>) -> Va
     sampled("student_t", key, &shape, [freedom.into_var(dtype, at)], at, |key, [freedom]| {
         let [for_normal, for_gamma] = split(key);
         let n = normal(for_normal, freedom.shape(), freedom.dtype());
-        // Infinitely many degrees of freedom are the normal distribution: the quotient is 1 there.
+        // For infinitely many degrees of freedom the quotient is 1: the normal distribution.
         let infinite = freedom.eq(f64::INFINITY);
         let half = select(infinite, 1.0, 0.5 * freedom);
         n * select(infinite, 1.0, half / drawn_value(for_gamma, half)).sqrt()
@@ -129,7 +129,7 @@ pub fn beta(key: Var, a: impl IntoVar, b: impl IntoVar, shape: impl Into<Shape>)
     sampled("beta", key, &shape, [a, b], at, |key, [a, b]| {
         let [for_a, for_b] = split(key);
         let (x, y) = (drawn(for_a, a).1, drawn(for_b, b).1);
-        // Where one is nothing beside the other, the number is 0 or 1 and stays so.
+        // If one of the numbers is negligible beside the other, the sample is 0 or 1, with a derivative of 0.
         let moves = (-(x - y).abs()).exp().ne(0.0);
         let (x, y) = (moving_where(moves, a, x), moving_where(moves, b, y));
         let most = x.maximum(y).stop_gradient();
@@ -168,14 +168,15 @@ pub fn dirichlet(key: Var, alpha: impl IntoVar, shape: impl Into<Shape>) -> Var 
     }
     sampled("dirichlet", key, &shape, [alpha], at, |key, [alpha]| {
         let log = drawn(key, alpha).1;
-        // Numbers that are nothing beside the largest one stay 0; if all others are, so does the largest one stay 1.
+        // Numbers that are negligible beside the largest one stay 0. If all others are negligible, the largest one
+        // stays 1.
         let some = (log - log.max_keepdims(-1)).exp().ne(0.0);
         let several = some.count_true_keepdims(-1).gt(1).broadcast_to(log.shape());
         moving_where(some & several, alpha, log).softmax(-1)
     })
 }
 
-/// A gamma number for each element of a, and its logarithm; constants to derivatives.
+/// Returns a gamma sample for each element of a, and its logarithm, as constants to derivatives.
 fn drawn(key: Var, a: Var) -> (Var, Var) {
     let shape = a.shape();
     let constant = a.stop_gradient().flatten();
@@ -183,22 +184,23 @@ fn drawn(key: Var, a: Var) -> (Var, Var) {
     (x.reshape(shape.clone()).stop_gradient(), log.reshape(shape).stop_gradient())
 }
 
-/// Gamma numbers that move with a: the value of the one, and the derivatives of the logarithm.
+/// Returns gamma samples that are differentiable in a: values of `drawn`, with derivatives from the logarithm.
 fn drawn_value(key: Var, a: Var) -> Var {
     let (x, log) = drawn(key, a);
     let moving = moving_value(a, log);
     x + select(x.is_finite(), moving - moving.stop_gradient(), 0.0)
 }
 
-/// The exponential of a logarithm that moves with a. Where it is 0 it stays 0: the slope of the logarithm, which may overflow, is
-/// that of another shape there.
+/// Returns the exponential of a logarithm that is differentiable in a. Where it underflows to 0, its derivative is 0,
+/// too, because the derivative of the logarithm may overflow.
 fn moving_value(a: Var, log: Var) -> Var {
     moving_where(log.exp().ne(0.0), a, log).exp()
 }
 
-/// A logarithm that moves with a where `moves` is true, and is a constant elsewhere.
+/// Returns a logarithm that is differentiable in a where `moves` is true, and constant elsewhere.
 fn moving_where(moves: Var, a: Var, log: Var) -> Var {
-    // Elsewhere derivatives of another number are multiplied by zeros, so they have to be finite.
+    // Where `moves` is false, `moving` is evaluated at harmless numbers: its derivatives are multiplied by zeros there
+    // and must be finite.
     let moving = moving(select(moves, a, 1.0), select(moves, log, 0.0));
     select(moves, moving, log)
 }
@@ -210,7 +212,7 @@ fn moving_where(moves: Var, a: Var, log: Var) -> Var {
 fn one((key, a): (Var, Var)) -> (Var, Var) {
     let dtype = a.dtype();
     let [key, for_power] = split(key);
-    // -0 is 0: the power 1/a below has its sign.
+    // Replace -0 by 0, since 1/a below has its sign.
     let a = select(a.eq(0.0), 0.0, a);
     let small = a.lt(1.0);
     let d = select(small, a + 1.0, a) - 1.0 / 3.0;

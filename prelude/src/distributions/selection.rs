@@ -91,7 +91,7 @@ pub fn weighted_choice_without_replacement(key: Var, x: Var, weights: Var, n: us
     }
 }
 
-/// Weights as they are, or over the largest of them where their sum would leave the range of the dtype.
+/// Returns the weights, divided by the largest of them if their sum would overflow or if all are tiny.
 fn with_a_sum(weights: Var) -> Var {
     let least = if weights.dtype() == Dtype::F32 { 1e-30 } else { 1e-290 };
     let most = weights.max();
@@ -99,7 +99,8 @@ fn with_a_sum(weights: Var) -> Var {
     weights / select(usual | most.eq(0.0), 1.0, most)
 }
 
-/// The chosen parts `y`, if they are floats: nan where the weights are those of no distribution.
+/// Returns the chosen parts `y`. If they are floats and the weights are no distribution (negative, nan or all 0),
+/// returns nan.
 fn chosen(y: Var, weights: Var) -> Var {
     let weights = weights.stop_gradient();
     if !y.dtype().is_float() {

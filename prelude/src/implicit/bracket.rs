@@ -129,7 +129,7 @@ fn chandrupatla(f: &dyn Fn(Var) -> Var, a: Var, b: Var) -> Var {
         },
         |s: Search<Var>| {
             let ([x1, x2, _], [y1, y2, _]) = (s.x, s.y);
-            // Between ends of both signs and of the largest size there is a place, though there is no distance.
+            // The distance of large ends of opposite signs overflows; a weighted mean of the ends does not.
             let far = x2 - x1;
             let mixed = (1.0 - s.part) * x1 + s.part * x2;
             let x = select(far.is_finite(), x1 + s.part * far, mixed);

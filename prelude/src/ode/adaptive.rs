@@ -27,7 +27,7 @@ use tapeloom_ir::Dtype;
 pub(super) struct Integrator {
     pub(super) method: Method,
     pub(super) tolerance: Tolerance,
-    /// Lengths, in the dtype of times.
+    /// Lengths of steps, in the dtype of times.
     pub(super) first_step: Option<Var>,
     pub(super) largest_step: Option<Var>,
     pub(super) max_steps: usize,
@@ -48,7 +48,7 @@ pub(super) struct Integration<T> {
     error: T,
     /// The sign of the event, where there is one: the last that was not zero.
     sign: Option<T>,
-    /// By how much the integrals whose errors count have moved so far: the sums of |Δq|.
+    /// The sums of |Δq| so far, for the integrals q whose errors count.
     pub(super) moved: Vec<T>,
     pub(super) stats: Stats<T>,
 }
@@ -95,7 +95,8 @@ impl Integrator {
         self.solve_on(slope, event, (y, &[]), times)
     }
 
-    /// As [`Integrator::solve`], where the integrals whose errors count have moved by so much before.
+    /// Like [`Integrator::solve`]. `moved` has the sums of |Δq| before the first of these times, for the integrals
+    /// whose errors count.
     pub(super) fn solve_on(
         &self,
         (slope, given): (Open<'_>, &[Var]),
@@ -162,8 +163,8 @@ impl Integrator {
         }
     }
 
-    /// The slope before the first step, zero with a derivative of zero where it is not finite, and whether it is: no step
-    /// begins there, and nothing that is reached depends on it.
+    /// Returns the slope before the first step, and whether it is finite. If not, the slope and its derivative are
+    /// replaced by zeros: no step begins there, so no state that is reached depends on the slope.
     fn first_slope(ivp: &Ivp<'_>, t: Var, y: &[Var]) -> (State, Var) {
         type Point = (Var, State, State);
         let finite = |slope: &[Var]| {
@@ -178,7 +179,7 @@ impl Integrator {
             let on = finite(&slope);
             (masked(on, &slope), on)
         };
-        // Zero times a derivative that is not finite is not zero, so tangents are masked on their way in.
+        // Zero times an infinite derivative is nan, so mask the tangents before the derivative.
         let ruled = custom_jvp(f, |from: Point, (dt, dy, dgiven): Point| {
             let (_, on) = f(from.clone());
             let moved = (select(on, dt, 0.0), masked(on, &dy), masked(on, &dgiven));
@@ -188,7 +189,7 @@ impl Integrator {
         ruled((t, y.to_vec(), ivp.given.to_vec()))
     }
 
-    /// By how much the integrals whose errors count have moved, a step between these states included.
+    /// Returns the sums of |Δq| after a step between the states `ends`, for the integrals whose errors count.
     fn moved(&self, before: &[Var], ends: [&[Var]; 2]) -> State {
         let [y, end] = ends.map(|y| constants(self.tolerance.counted(y)));
         let steps = difference(&end, &y).into_iter();
@@ -317,7 +318,8 @@ impl Integrator {
         }
     }
 
-    /// Where a step ended, which is known, with the derivative of the step: of none, where there is no step.
+    /// Returns the known end of a step, with the derivative of the step. If the step was not accepted, its derivative
+    /// is 0.
     fn taken(
         &self,
         ivp: &Ivp<'_>,
@@ -330,8 +332,8 @@ impl Integrator {
             let f = |t: Var, y: &[Var]| (ivp.slope)(t, y, &given);
             self.method.step(&f, (t, h), &y, &slope).0
         };
-        // Where the solution ends, derivatives need not be finite, and zero times one of those is not zero. So the rule
-        // is evaluated where a step began that was taken, with tangents that are zero.
+        // If no step was accepted, derivatives at this point may be infinite, and zero times infinity is nan. So the
+        // rule is evaluated at the beginning of the last accepted step, with tangents of zero.
         let last = w.interpolant.clone();
         let last_slope = last.terms.first().cloned().unwrap_or_default();
         let ruled = custom_jvp(
@@ -344,7 +346,8 @@ impl Integrator {
                 let t = select(accepted, t, last.t.stop_gradient());
                 let from = (t, kept(&y, &last.y), kept(&slope, &last_slope), given);
                 let moved = (select(accepted, dt, 0.0), masked(&dy), masked(&dslope), dgiven);
-                // The rule gives the state, too, as the step gives it: derivatives of the rule are those of the step again.
+                // The rule returns the state that the step returns, so that derivatives of the rule are those of the
+                // step.
                 jvp(step)((from, moved))
             },
         );
@@ -355,7 +358,7 @@ impl Integrator {
     /// The state at a time, nan where the integration has not come.
     fn row(&self, ivp: &Ivp<'_>, w: &Integration<Var>, at: Var) -> State {
         let reached = w.reached(ivp.direction, at);
-        // No length of a last step makes a number of this that is not finite.
+        // A time that was not reached may be infinite, so read the dense output at the last time instead.
         let at = select(reached, at, w.t);
         let row = self.method.between(&w.interpolant, (&w.y, &w.slope), at);
         row.into_iter().map(|y| select(reached, y, f64::NAN)).collect()
@@ -363,7 +366,7 @@ impl Integrator {
 }
 
 impl Integration<Var> {
-    /// Whether the integration has come to a time, or to each of several.
+    /// Whether the integration has reached a time; for several times one answer each.
     pub(super) fn reached(&self, direction: Var, at: Var) -> Var {
         ((at - self.t) * direction).le(0.0) & self.stats.status.ne(Status::UnorderedTimes as i64)
     }

@@ -8,10 +8,11 @@
 //! and y begins anew at the state that is known. At the first time λ is the cotangent of the first state and q that of
 //! what the slope captures. Of the way forward nothing is kept but the solution itself.
 //!
-//! An error of q does not grow, and is one of the gradient nevertheless: it counts in the choice of steps, unless the user
-//! asks for a *seminorm* (Kidger, Chen and Lyons, *"Hey, that's not an ODE"*, 2021), of y and λ alone.
+//! An error of q does not grow, but it is an error of the gradient. So errors of q count in the choice of steps,
+//! unless the user chooses a *seminorm* of the errors of y and λ alone (Kidger, Chen and Lyons, *"Hey, that's not an
+//! ODE"*, 2021).
 //!
-//! An interval whose end was not reached is left out: nothing that is known depends on it.
+//! Intervals whose end was not reached are left out: no known value depends on them.
 //!
 //! Source: Chen, Rubanova, Bettencourt and Duvenaud, *Neural ordinary differential equations* (2018).
 
@@ -60,13 +61,14 @@ pub(super) fn solve(
     solve((y.to_vec(), times, given.to_vec()))
 }
 
-/// λ and q, and by how much q has moved so far, where its errors count.
+/// λ, q, and the sums of |Δq| so far (empty if errors of q do not count).
 type Sums = (State, State, State);
 
 /// A state at the end of an interval of times, and its cotangent.
 type Known = (State, State);
 
-/// The end of an interval of times and its beginning, which is where the way back ends; whether it was reached.
+/// The end and the beginning of an interval of times, and whether the end was reached. The adjoint equation is
+/// integrated from the end to the beginning.
 type Ends = (Var, Var, Var);
 
 /// The way back.
@@ -111,7 +113,7 @@ impl Back<'_> {
             let (lambda, q) = last[leaves..].split_at(leaves);
             ((lambda.to_vec(), q.to_vec(), end.moved), by_time)
         };
-        // What is behind a time that was not reached has no cotangent, and its state is no number: it is not integrated.
+        // The states behind a time that was not reached are nan, and nothing depends on them. Do not integrate there.
         let left_out =
             |(sums, ((from, _), _)): (Sums, ((Var, Var), Known))| (sums, from.zeros_like());
         let interval = |(sums, ((from, to, reached), known)): (Sums, (Ends, Known))| {

@@ -11,12 +11,13 @@
 //! is that of this error alone: it jumps where a step is rejected, has no place in a gradient, and would make the way back
 //! longer.
 //!
-//! Integrals q, of which no slope depends, have a norm of their own, and the larger of the two counts: among many states a
-//! wrong integral would not be seen. Its scale knows the sum of all |Δq| so far, since an integral may come back to zero.
+//! Integrals q, on which no slope depends, have a norm of their own, and the larger of the two norms counts: in one
+//! norm with many states, the error of a single integral would be averaged out. The scale of an integral includes the
+//! sum of all |Δq| so far, since an integral may return to zero.
 //!
 //! Source: Hairer, Nørsett and Wanner, *Solving Ordinary Differential Equations I* (1993), section II.4; Hairer and Wanner,
-//! volume II (1996), section IV.2 (the control that looks at the last error, too: Gustafsson's); Hindmarsh and others, *SUNDIALS*
-//! (2005), on quadratures in CVODES.
+//! volume II (1996), section IV.2 (Gustafsson's control, which also uses the error of the step before); Hindmarsh and
+//! others, *SUNDIALS* (2005), on quadratures in CVODES.
 
 use super::state::{Slope, advanced, difference};
 use crate::Var;
@@ -37,19 +38,20 @@ pub(super) const LEAST_ERROR: f64 = 1e-4;
 pub(super) struct Tolerance {
     pub(super) relative: Var,
     pub(super) absolute: Var,
-    /// How many leaves are states, the first ones. The others are integrals: no slope depends on them.
+    /// The number of leaves that are states; they come first. The other leaves are integrals: no slope depends on
+    /// them.
     pub(super) states: usize,
     /// Whether errors of integrals count.
     pub(super) integrals: bool,
 }
 
 impl Tolerance {
-    /// The same, for that many states and integrals behind them.
+    /// Returns the tolerance for leaves of which the first `states` are states and the others integrals.
     pub(super) fn of_states(self, states: usize, integrals: bool) -> Tolerance {
         Tolerance { states, integrals, ..self }
     }
 
-    /// The integrals whose errors count, among all leaves.
+    /// Returns the integrals whose errors count, out of all leaves.
     pub(super) fn counted<'a, T>(&self, leaves: &'a [T]) -> &'a [T] {
         match self.integrals {
             true => leaves.get(self.states..).unwrap_or_default(),
@@ -65,8 +67,8 @@ impl Tolerance {
         self.of_leaves(&x[..states], &sizes)
     }
 
-    /// The norm of the errors of a step between two states: of the states, or that of the integrals that count if it is
-    /// larger. `moved` is by how much those moved so far, this step included.
+    /// Returns the norm of the errors of a step between the states `ends`: the larger of the norm of the states and
+    /// that of the integrals that count. `moved` has the sums of |Δq|, this step included.
     pub(super) fn error(&self, errors: &[Var], ends: [&[Var]; 2], moved: &[Var]) -> Var {
         let states = self.norm(errors, &ends);
         let integrals = self.counted(errors);
@@ -75,7 +77,7 @@ impl Tolerance {
         }
         let [y, end] = ends.map(|y| self.counted(y));
         let integrals = self.of_leaves(integrals, &[y, end, moved]);
-        // What is no number is no smaller one.
+        // A comparison with nan is false, so test for nan: a step of a nan error must not be accepted.
         select(states.is_nan() | states.gt(integrals), states, integrals)
     }
 

@@ -40,8 +40,8 @@ pub(super) fn checked(name: &str, form: &Form, y: &[Var], times: Var, at: Loc) -
     ok
 }
 
-/// Whether a tolerance is one for a state: a number that is not negative, or an array of such numbers of the shape of the
-/// only leaf of the state. What is wrong is reported.
+/// Checks a tolerance: it is a nonnegative number, or, for a state of one leaf, an array of such numbers in the shape
+/// of that leaf. Reports an error otherwise.
 pub(super) fn tolerance(name: &str, what: &str, given: Var, y: &[Var], at: Loc) -> bool {
     let ty = given.ty(at);
     let negative = given.known().is_some_and(|x| x.is_nan() || x < 0.0);
@@ -61,7 +61,7 @@ pub(super) fn tolerance(name: &str, what: &str, given: Var, y: &[Var], at: Loc) 
     refused(Problem::new(kind, misfit(name, what, given, at), help), given, at)
 }
 
-/// Whether the length of a step is a positive number; what is wrong is reported.
+/// Checks that the length of a step is a positive number, and reports an error otherwise.
 pub(super) fn length(name: &str, what: &str, given: Var, at: Loc) -> bool {
     let ty = given.ty(at);
     let (kind, help) = match () {

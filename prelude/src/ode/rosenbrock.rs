@@ -48,7 +48,7 @@ impl Rosenbrock {
         let (t, h) = (t.convert(dtype), h.convert(dtype));
         let flat = |(t, y): (Var, Var)| ravel(&f(t.convert(of_time), &tree(y))).0;
         let (by_time, jacobian) = jacfwd(flat)((t, y));
-        // The inverse of the shortest steps is no number. Such a step is one of Euler's method, to the last digit.
+        // 1/h overflows for the shortest steps. To the last digit, such a step is one of Euler's method.
         let least = if dtype == Dtype::F32 { 1e-30 } else { 1e-290 };
         let short = h.abs().lt(least);
         let euler = y + h * first;

@@ -168,9 +168,9 @@ impl Adaptive {
     /// not evaluated beyond the last time.
     ///
     /// Errors: `dtype` if the state or the times are not floats; `shape` if the times are no vector;
-    /// `shape`, `dtype` or `arguments` if the slope is not of the state's types or form; `shape` if a tolerance has another
-    /// shape than the state, `arguments` if it is negative, or the length of a step is not positive. Where only the run
-    /// knows that, the solution is nan.
+    /// `shape`, `dtype` or `arguments` if the slope is not of the state's types or form; `shape` if a tolerance has
+    /// another shape than the state; `arguments` if a tolerance is negative, or the length of a step is not positive.
+    /// If such a value is not known before the run, the solution is nan.
     #[track_caller]
     pub fn solve<Y: Tree<Var>, F: Function<(Var, Y), Y, M>, M>(
         self,
@@ -246,8 +246,8 @@ impl Adaptive {
     /// The solution, with reverse mode by the adjoint equation, which is solved backwards: its memory does not depend on
     /// the number of steps, and its error is one of the tolerance, not of rounding.
     ///
-    /// Steps backwards are chosen by the errors of the state, of its cotangent, and of the gradient with respect to what the
-    /// slope captures; [`Adaptive::seminorm`] leaves out the last.
+    /// The steps backwards are chosen by the errors of the state, of its cotangent, and of the gradient with respect
+    /// to captures of the slope; [`Adaptive::seminorm`] ignores the errors of that gradient.
     ///
     /// The state is integrated backwards, too, between the times asked for. Where that is unstable, as in whatever loses
     /// energy fast, the gradient is wrong unless times are close; then
@@ -274,10 +274,11 @@ impl Adaptive {
         Adaptive { adjoint: true, ..self }
     }
 
-    /// As [`Adaptive::adjoint`], with steps that are chosen by the errors of the state and of its cotangent alone: fewer of
-    /// them where the slope captures much. The gradient with respect to what it captures is an integral of these, whose own
-    /// error is not looked at. It is small where the slope depends on its parameters as smoothly as on the state, as that of a
-    /// network does; where it does not, the gradient is wrong by more than the tolerance.
+    /// Like [`Adaptive::adjoint`], with steps that are chosen by the errors of the state and of its cotangent only.
+    /// That takes fewer steps if the slope has many captures. The gradient with respect to captures is an integral
+    /// whose own error is not checked. Its error is small if the derivative of the slope with respect to its captures
+    /// is as smooth in time as that with respect to the state, as in a network. Otherwise the gradient is wrong by more
+    /// than the tolerance.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -364,7 +365,7 @@ impl Adaptive {
         Solved { rows, t, y: joined.split(&y), stats: integration.stats }
     }
 
-    /// Whether tolerances and lengths of steps can be those; what is wrong is reported.
+    /// Checks the tolerances and the lengths of steps, and reports an error for invalid ones.
     fn has_settings(self, y: &[Var], at: Loc) -> bool {
         let name = self.method.name();
         let tolerance = |what, given| problem::tolerance(name, what, given, y, at);
@@ -396,7 +397,8 @@ impl Adaptive {
     /// With numbers in the dtype of times.
     fn integrator(self, y: &[Var], times: Var) -> Integrator {
         let own = |x: Var| x.convert(times.dtype()).stop_gradient();
-        // A value that is found wrong only when the program runs makes steps nan, and with them the solution.
+        // A value that is found to be invalid in the run is replaced by nan, which makes the steps and the solution
+        // nan.
         let checked = |x: Var, right: Var| match x.known() {
             Some(_) => x,
             None => select(right, x, f64::NAN),

@@ -46,7 +46,7 @@ pub fn uniform_between(
 ) -> Var {
     let at = caller();
     bounded("uniform_between", key, shape, low, high, at, |u, low, high| {
-        // Between bounds of both signs and of the largest size there are numbers, though there is no distance.
+        // The distance of large bounds of opposite signs overflows; a weighted mean of the bounds does not.
         let mixed = (1.0 - u) * low + u * high;
         select((high - low).is_finite(), between(u, low, high), mixed)
     })

@@ -137,7 +137,7 @@ fn integral(f: &Integrand<'_>, (a, b): (Var, Var), precision: Precision) -> (Vec
     let constants: Vec<Var> = given.iter().map(|p| p.stop_gradient()).collect();
     let range = Range::of(a.stop_gradient(), b.stop_gradient());
     let found = f.intervals(&range, &constants, precision);
-    // Of no range the integral is 0, whatever f is.
+    // The integral over an empty range is 0 for every f.
     let values = found.values.iter().map(|v| {
         let sum = v.sum_axis(0) * range.sign.convert(v.dtype());
         select(range.none, 0.0, sum)
@@ -165,9 +165,9 @@ struct Range {
     b: Var,
     /// Which are finite.
     finite: [Var; 2],
-    /// -1 where they are the other way round, nan where one is.
+    /// -1 if the limits are in descending order, nan if one is nan.
     sign: Var,
-    /// Whether they are infinity and itself.
+    /// Whether both limits are the same infinity.
     none: Var,
 }
 

@@ -73,8 +73,8 @@ use tapeloom_transforms as transforms;
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// A gradient that is taken in `f`, of a loop of which only the run knows how many iterations there are, has the loop under
-/// the same budget: what it would record otherwise has no bound.
+/// If `f` takes a gradient of a loop whose number of iterations is not known before the run, that loop gets the same
+/// budget; its record would have no bound otherwise.
 ///
 /// Errors: those of `f`, once each. A budget that no plan meets is one of the derivative
 /// ([`Kind::Budget`](crate::Kind::Budget)), and says the least that there is. What has no derivative is an
@@ -102,13 +102,13 @@ fn checkpoint_at<A: Tree<Var>, B: Tree<Var>>(
 }
 
 thread_local! {
-    /// The policy of the closure that is traced, if it is a number of bytes.
+    /// The policy of the checkpoint whose closure is being traced, if the policy is a number of bytes.
     static BUDGET: RefCell<Option<Policy>> = const { RefCell::new(None) };
 }
 
-/// Traces the closure of a checkpoint.
+/// Traces the closure of a checkpoint, with the policy of the checkpoint as the budget of gradients in it.
 fn in_budget<T>(policy: &Policy, trace: impl FnOnce() -> T) -> T {
-    /// Restores the policy also where the closure panics.
+    /// Restores the policy, also if the closure panics.
     struct Restore(Option<Policy>);
     impl Drop for Restore {
         fn drop(&mut self) {
@@ -120,8 +120,8 @@ fn in_budget<T>(policy: &Policy, trace: impl FnOnce() -> T) -> T {
     trace()
 }
 
-/// The reverse derivative of a function. If it is taken inside of a checkpoint with a budget, loops of unknown length in
-/// the function have the same budget.
+/// Returns the reverse derivative of a function. If the derivative is taken inside a checkpoint with a budget, loops
+/// of unknown length in the function get the same budget.
 pub(super) fn vjp(
     module: &mut Module,
     f: FuncId,

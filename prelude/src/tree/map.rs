@@ -212,8 +212,8 @@ pub fn tree_dot<A: Tree<Var>>(x: &A, y: &A) -> Var {
 
 /// The Euclidean norm of all elements of all leaves: √Σx².
 ///
-/// Elements are scaled first where their squares would leave the range of the dtype. The derivative where every element
-/// is zero is nan, as that of any norm by this formula.
+/// Elements are scaled before they are squared if the squares would overflow or underflow. If all elements are zero,
+/// the derivative is nan: √ has none at 0.
 ///
 /// Errors: as [`tree_sum`].
 ///
@@ -236,19 +236,20 @@ pub fn global_norm<A: Tree<Var>>(tree: &A) -> Var {
     }
 }
 
-/// The norm of elements that were scaled, so that their squares neither overflow nor vanish.
+/// The norm of scaled elements, whose squares neither overflow nor underflow.
 pub(crate) struct Length {
-    /// The sum of the squares of `by x`.
+    /// The sum of the squares of `by x` over all elements x.
     pub(crate) squares: Var,
-    /// The scale, a constant of derivatives: 1 where squares need none.
+    /// The scale, a constant to derivatives; 1 if the elements need none.
     pub(crate) by: Var,
 }
 
 impl Length {
-    /// Of all elements of some floats of that dtype.
+    /// Returns the norm of all elements of `leaves`, which are floats of dtype `dtype`.
     ///
-    /// Three sums in one walk over the elements, of which one holds: as they are, of elements made small, and of elements
-    /// made large (Blue's accumulators). A scale by the largest element would be a walk of its own.
+    /// One walk over the elements computes three sums, one of which is used: of elements as they are, of elements
+    /// scaled down, and of elements scaled up (Blue's accumulators). To scale by the largest element would need
+    /// another walk.
     pub(crate) fn of(leaves: &[Var], dtype: Dtype, at: Loc) -> Length {
         // Powers of two, which round nothing; the least sum to the last digits, and more than an element of a smaller one.
         let (down, up, least, bound) = match dtype {
@@ -260,7 +261,7 @@ impl Length {
             let square = |x: &Var| {
                 let x = match power {
                     0 => *x,
-                    // Derivatives of the sum that does not hold are 0, and finite numbers times 0.
+                    // The derivative of a sum that is not used is 0 times its elements, so these must be finite.
                     1.. => select(x.abs().lt(bound), *x, x.zeros_like()) * by,
                     _ => *x * by,
                 };
@@ -269,14 +270,14 @@ impl Length {
             (sum(dtype, leaves.iter().map(square).collect(), at), by)
         };
         let [(small, down), (usual, one), (large, up)] = [down, 0, up].map(squares);
-        // What is no number stays as it is, and the sum of zeros.
+        // If the usual sum is nan or 0, the result is nan or 0, too.
         let over = usual.is_infinite();
         let under = usual.lt(least);
         let pick = |usual, small, large| select(over, small, select(under, large, usual));
         Length { squares: pick(usual, small, large), by: pick(one, down, up) }
     }
 
-    /// The norm.
+    /// Returns the norm.
     fn norm(&self) -> Var {
         self.squares.sqrt() / self.by
     }
@@ -309,7 +310,7 @@ pub fn clip_by_global_norm<A: Tree<Var>>(tree: &A, max: impl IntoVar) -> A {
         let some = squares.gt(0.0);
         let root = select(some, squares, 1.0).sqrt();
         let clipped = some & (root / by).gt(max);
-        // One factor after the other: their product may vanish where that with an element does not.
+        // Multiply by one factor after the other: the product of the factors alone may underflow.
         [by, 1.0 / root, max].map(|factor| select(clipped, factor, 1.0))
     });
     let times = |x: Var, factor: Var| binary(Scalar::Mul, factor, x, at);

@@ -1,9 +1,9 @@
-//! Places of errors: every public function that takes a closure or a tree is called wrongly, and each error is at a line of
-//! the call.
+//! Lines of errors: every public function that takes a closure or a tree is called with wrong arguments, and each
+//! error must be at a line of the call.
 //!
-//! A call with a closure of the wrong shape (or trees that do not fit) must fail; one with integers, or with a value that
-//! has escaped from its trace, may be right. Which functions there are is read from the source: a public function with a
-//! closure or a tree in its signature has a call here, or stands in [`NOTHING_IS_WRONG`].
+//! A call with a closure of the wrong shape, or with trees that do not fit, must fail. A call with integers, or with a
+//! value that has escaped from its trace, may succeed. The list of functions is read from the source: a public
+//! function with a closure or a tree in its signature has a call here or stands in [`NOTHING_IS_WRONG`].
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::cell::Cell;
@@ -14,7 +14,7 @@ use tapeloom::{ArrayType, Error};
 
 type Two = (Var, Var);
 
-/// Functions that take any closure or tree, with the reason why no call of them is wrong.
+/// Functions that accept every closure or tree, with the reason why no call of them can be wrong.
 const NOTHING_IS_WRONG: &[(&str, &str)] = &[
     ("complex::shape::map", "only the closure can be wrong, at its own lines"),
     ("host_calls::see::debug_print", "any tree is printed"),
@@ -33,7 +33,7 @@ const NOTHING_IS_WRONG: &[(&str, &str)] = &[
     ),
 ];
 
-/// A call and what came of it.
+/// A call, with the error that it returned.
 struct Call {
     name: &'static str,
     at: &'static Location<'static>,
@@ -44,7 +44,7 @@ struct Call {
 struct Calls(Vec<Call>);
 
 impl Calls {
-    /// A call that is wrong.
+    /// Runs a call that must fail.
     #[track_caller]
     fn wrong<T>(&mut self, name: &'static str, call: impl FnOnce() -> Result<T, Error>) {
         let at = Location::caller();
@@ -53,13 +53,13 @@ impl Calls {
         self.0.push(Call { name, at, error });
     }
 
-    /// A call that may be right.
+    /// Runs a call that may fail or succeed.
     #[track_caller]
     fn may<T>(&mut self, name: &'static str, call: impl FnOnce() -> Result<T, Error>) {
         self.0.push(Call { name, at: Location::caller(), error: call().err() });
     }
 
-    /// What is wrong with the errors.
+    /// Returns a message for each call with an error at a line outside of the call, or with more than four errors.
     fn misplaced(&self) -> Vec<String> {
         let lines: Vec<u32> = self.0.iter().map(|call| call.at.line()).collect();
         let mut wrong = Vec::new();
@@ -82,7 +82,7 @@ impl Calls {
     }
 }
 
-/// A value of a trace that has ended.
+/// Returns a value of a trace that has ended.
 fn escaped() -> Var {
     let kept = Cell::new(None);
     run(
@@ -618,7 +618,7 @@ fn public() -> Vec<String> {
         let path = file.strip_prefix(&root).unwrap().with_extension("");
         let module = path.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join("::");
         for (at, _) in text.match_indices("pub fn ") {
-            // Of what a macro writes only the name is not known.
+            // Skip functions in the text of a macro, whose names are not in the source.
             let begin = text[..at].rfind('\n').map_or(0, |i| i + 1);
             if !text[begin..at].trim().is_empty() {
                 continue;

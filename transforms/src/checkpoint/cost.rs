@@ -131,8 +131,8 @@ impl Prices {
         }
     }
 
-    /// Of vectors of which some are constants to differentiation, the parts are kept and not the whole: a loop hands what
-    /// is kept from one body to another, and there a derivative of second order would not see which parts are read.
+    /// Saves parts of decompositions instead of the whole, if some columns are constants to differentiation: a loop
+    /// passes saved values from one body to another, where a second derivative could not see which columns are read.
     fn keep_parts(&mut self, f: &Function, reads: &Reads<'_>) {
         for v in f.equations.iter().filter(|e| e.op.asks_reads()).flat_map(|e| &e.outputs) {
             let mut readers = f.equations.iter().filter(|e| e.operands.contains(&Atom::Value(*v)));

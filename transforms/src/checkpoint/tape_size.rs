@@ -129,7 +129,7 @@ fn recorded(module: &Module, lin: FuncId) -> Result<Vec<Part>, Loc> {
             // A mark is no other value.
             (false, _) if e.op.mark().is_some() => marked().unwrap_or(Origin::Constant),
             (false, true) if constant && is_uniform(&e.lower(module, f)) => Origin::Constant,
-            // A part of what a function gave may be read where that lies.
+            // A part of the result of a function may be read in the memory of that result.
             (false, true) if operands().any(|v| of[v] == Origin::Run) && copies(module, f, e) => {
                 Origin::Run
             }
@@ -170,12 +170,12 @@ fn recorded(module: &Module, lin: FuncId) -> Result<Vec<Part>, Loc> {
     Ok(own.chain(inside).collect())
 }
 
-/// Whether an equation does no arithmetic, but reads a part of an array or writes one.
+/// Whether an equation does no arithmetic and only reads or writes a part of an array.
 fn copies(module: &Module, f: &Function, e: &Equation) -> bool {
     moves(module, f, e) || matches!(e.lower(module, f), Lowering::DynamicUpdateSlice)
 }
 
-/// Whether a value is a factor of a matrix, or another result of a library routine, maybe behind a mark.
+/// Whether a value is a factor of a matrix or another result of a library routine, possibly behind marks.
 fn is_factor(module: &Module, f: FuncId, v: ValueId) -> bool {
     let f = module.function(f);
     let made = |v: ValueId| f.equations.iter().find(|e| e.outputs.contains(&v));
@@ -221,7 +221,7 @@ enum Origin {
     Constant,
     /// It is computed here, of what is known.
     Computed,
-    /// What runs here of functions gave it, of what is known, or it is a part of such a value.
+    /// The result of a function that runs in this half and depends on known values only, or a part of such a result.
     Run,
     /// It follows from what is linear.
     Linear,

@@ -1,16 +1,16 @@
-//! `dropped`: its operand, in the place of members of a batch whose results are dropped.
+//! `dropped`: the identity, for values of batch members whose results are dropped.
 //!
-//! A branch or an iteration that only some members of a batch need runs on the whole batch, and the other members run on
-//! the values of one that takes part ([`Lanes`](crate::prim::rules::batch_mask::Lanes)). This primitive marks those
+//! If only some members of a batch take a branch or an iteration, it runs on the whole batch. The other members get
+//! the values of one that takes it ([`Lanes`](crate::prim::rules::batch_mask::Lanes)). This primitive marks those
 //! values:
 //!
 //! ```text
 //! y = where(alive, f(where(alive, x, dropped(x[first]))), otherwise)
 //! ```
 //!
-//! Nothing reads the results of `f` for them. So they have no derivative, and in a linear map no cotangent comes back
-//! through them: the primitive is linear, and its transpose adds nothing.
-//! [`StopGradient`](crate::prim::StopGradient) computes the same values, but they are read, so it is not linear.
+//! Nothing reads the results of `f` for those members. So the marked values have no derivative, and their cotangents
+//! are zero: the primitive is linear, and its transpose adds nothing. [`StopGradient`](crate::prim::StopGradient)
+//! computes the same values but is not linear, because its results are read.
 
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;

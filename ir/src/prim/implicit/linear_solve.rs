@@ -8,8 +8,8 @@
 //! transposed: (p.., c..) -> u..           A(p)ᵀ u = c
 //! ```
 //!
-//! `transposed` may apply a map that is only known by its transpose, as a [`LinearCall`](super::super::LinearCall)
-//! without `apply`: the map is made when the system is transposed.
+//! `transposed` may apply a map of which only the transpose is given, by a [`LinearCall`](super::super::LinearCall)
+//! without `apply`. The map is derived when the system is transposed.
 //!
 //! Running it runs `solve`. From `A v = b` follows `A dv = db - dA v`: the same system with another
 //! right-hand side. That the solvers solve is a promise, as the rules of a [`super::super::CustomCall`]

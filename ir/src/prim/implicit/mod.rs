@@ -85,11 +85,11 @@ fn check_floats(what: &str, types: &[Type]) -> Result<(), Problem> {
     }
 }
 
-/// The solver of a transposed system, in which every map that is only known by its transpose (a [`LinearCall`] without
-/// `apply`) is made.
+/// Returns the solver of a transposed system with the missing maps derived: each [`LinearCall`] without `apply` gets
+/// the transpose of its other map.
 ///
-/// Most programs never ask for the solver of the transpose, and some maps have no transpose at all. So that solver
-/// may leave the transposed map open until a cotangent needs it.
+/// Such a solver leaves maps open until a cotangent needs it, because most programs never use the solver of the
+/// transposed system, and some maps have no transpose.
 fn completed(regions: &mut dyn Regions, m: &mut Module, id: FuncId) -> Result<FuncId, Problem> {
     let f = m.get(id);
     let mut changed = false;

@@ -49,7 +49,7 @@ pub trait Decomposition: Notation + Clone + Into<Op> {
 /// Outputs and their tangents; integers have none.
 pub type Tangents = (Vec<Atom>, Vec<Tangent>);
 
-/// The places of an output that are read, along the last axis (0) or the one before it (1).
+/// Returns the positions of an output that are read along the last axis (0) or the axis before it (1).
 pub(super) fn read_along(reads: &[Option<Reads>], output: usize, axis: usize) -> Ranges {
     let reads = reads.get(output).and_then(Option::as_ref);
     reads.and_then(|reads| reads.0.iter().rev().nth(axis)).cloned().unwrap_or_default()

@@ -75,8 +75,8 @@ fn over(b: &Builder<'_>, v: Pair, y: Pair) -> Pair {
     Pair(half(0), half(n))
 }
 
-/// `1 / (w[j] - w[i])`, 0 on the diagonal, and nan where the values count as equal: the conjugate of the difference by its
-/// absolute value twice, since the square of that may be no float.
+/// Returns `1 / (w[j] - w[i])`; 0 on the diagonal, and nan where the two values count as equal. It is computed as the
+/// conjugate of the difference, divided twice by the absolute value, whose square may overflow or underflow.
 fn inverse_gaps(b: &Builder<'_>, w: Pair) -> Pair {
     let n = b.shape_of(w.0)[b.shape_of(w.0).len() - 1];
     let hypot = |x: Pair| b.emit1(Scalar::Hypot, &[x.0, x.1]);
@@ -84,7 +84,7 @@ fn inverse_gaps(b: &Builder<'_>, w: Pair) -> Pair {
     let size = unless(b, Part::Diagonal, hypot(gap), 1.0);
     let constant = w.each(|w| b.emit1(StopGradient, &[w]));
     let largest = by_column(b, scale(b, hypot(constant)), n);
-    // On the diagonal a 1, not a nan that is left out: the next derivative would multiply it by 0.
+    // Divide by 1 on the diagonal. If nan were computed and replaced, the next derivative would multiply it by 0.
     let size = unless(b, Part::Diagonal, unless_close(b, size, largest, size), 1.0);
     let by_size = |x: Atom| b.emit1(Scalar::Div, &[x, size]);
     let over = |x: Atom| unless(b, Part::Diagonal, by_size(by_size(x)), 0.0);
@@ -148,7 +148,7 @@ impl Decomposition for Eig {
         if read.is_empty() {
             return Ok((y, [values, vec![None; 2]].concat()));
         }
-        // Each column of `F ∘ X` gives a column of `dV`.
+        // Each column of `F ∘ X` gives one column of `dV`.
         let own = |x: Pair| x.each(|x| columns(b, x, &read));
         let moved = own(inverse_gaps(b, w)).by(b, own(x), times);
         let (turned, own_v) = (v.by(b, moved, product), own(v));

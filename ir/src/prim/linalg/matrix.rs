@@ -167,7 +167,7 @@ pub(super) fn gaps(b: &Builder<'_>, x: Atom) -> Atom {
     minus(b, by_column(b, x, n), by_row(b, x, n))
 }
 
-/// Some columns of matrices, or elements of vectors: those places of the last axis.
+/// Returns some columns of matrices, or elements of vectors: the positions `places` of the last axis.
 pub(super) fn columns(b: &Builder<'_>, x: Atom, places: &Ranges) -> Atom {
     let shape = b.shape_of(x);
     let axis = shape.len() - 1;
@@ -186,7 +186,8 @@ pub(super) fn columns(b: &Builder<'_>, x: Atom, places: &Ranges) -> Atom {
     }
 }
 
-/// Parts at their places of a last axis of that extent, and zeros elsewhere: the transpose of [`columns`] of each.
+/// Returns an array with the given parts at their positions of a last axis of that extent, and zeros elsewhere: the
+/// transpose of [`columns`] for each part.
 pub(super) fn spread(b: &Builder<'_>, parts: &[(Ranges, Atom)], extent: usize) -> Atom {
     if let [(places, part)] = parts
         && places.is_all(extent)

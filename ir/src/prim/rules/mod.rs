@@ -197,8 +197,8 @@ pub struct RuleCx<'b, 'm> {
     pub regions: &'b mut dyn Regions,
     /// What it costs the linear half to have the operands again; those beyond the list are free.
     pub shares: &'b [Amortization],
-    /// Which places of each output are read by what is differentiated; `None` where no place is. Outputs beyond the
-    /// list are read whole. A tangent may be zero at all other places.
+    /// Per output: the elements that differentiated equations read; `None` if there are none. Outputs beyond the list
+    /// are read whole. A tangent may be zero at all other elements.
     pub reads: &'b [Option<Reads>],
 }
 
