@@ -1,5 +1,5 @@
-//! Arguments that a function cannot have: numbers that are known while it is traced are an error at the user's line, others
-//! give nan.
+//! Invalid numbers as arguments: if they are known while the function is traced, they are an error at the user's line;
+//! otherwise the result is nan.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use tapeloom::prelude::*;
@@ -35,7 +35,7 @@ fn tolerances_and_steps_are_checked() {
                 let error = fails(|y: Var| end(set(method(), constant(wrong)), y), 1.0);
                 assert_eq!(error.kind(), Kind::Arguments, "{error}");
                 assert!(error.to_string().contains(name), "{error}");
-                // What only the run knows.
+                // Values that are not known before the run.
                 let late = run(|x: Var| end(set(method(), x), constant(1.0)), wrong).unwrap();
                 assert!(late.item::<f64>().unwrap().is_nan(), "{name} {wrong}: {late}");
             }
@@ -80,7 +80,7 @@ fn weights_of_no_distribution_choose_nothing() {
         for y in [run(one, (x, wrong)).unwrap(), run(some, (x, wrong)).unwrap()] {
             assert!(y.to_vec::<f64>().unwrap().iter().all(|y| y.is_nan()), "{wrong:?}: {y}");
         }
-        // Integers have no nan: some part.
+        // Integers have no nan, so any part of the array is chosen.
         let n = run(one, ([5i64, 6, 7], wrong)).unwrap().to_vec::<i64>().unwrap();
         assert!(n.iter().all(|n| (5..=7).contains(n)), "{wrong:?}: {n:?}");
     }

@@ -129,8 +129,8 @@ const DENSE: [(&str, Dense); 3] = [
 
 const IDENTITY: [[f64; 2]; 2] = [[1.0, 0.0], [0.0, 1.0]];
 
-/// One iteration finds the solution at the identity, and its derivative says nothing about the directions that it never
-/// took.
+/// At the identity one iteration finds the solution. The derivative of that iteration does not depend on directions
+/// that were not taken.
 #[test]
 fn solutions_are_differentiated_through_their_equation() {
     for (name, solver) in DENSE {
@@ -168,8 +168,8 @@ fn solutions_are_differentiated_through_their_equation() {
     }
 }
 
-/// In all modes and to second order, for the map's captured parameters, the right side, with a start and with a
-/// preconditioner that is not symmetric; and over a batch.
+/// Checks derivatives in all modes up to second order: with respect to captures of the map and to the right side, with
+/// a start, with a preconditioner that is not symmetric, and over a batch.
 #[test]
 fn solutions_have_derivatives_in_every_mode() {
     type F<'a> = &'a dyn Fn((Var, Var)) -> Var;
@@ -235,14 +235,14 @@ fn solutions_have_derivatives_in_every_mode() {
     }
 }
 
-/// A start has no derivative, and systems of derivatives neither begin there nor are measured by the right side of the
-/// value.
+/// A start has no derivative. Systems of derivatives do not begin at it, and their residuals are not relative to the
+/// right side of the value.
 #[test]
 fn a_start_does_not_reach_derivatives() {
     for (name, solver) in DENSE {
         let f = |(a, x0): (Var, Var)| {
             let b = constant([1e6, 2e6]);
-            // So near that the solver ends where it begins.
+            // The start is so close to the solution that the solver ends at once.
             let loose = Until { relative: 1e-3, most: 100 };
             solver(a, b, Krylov::new().until(loose).start(x0)).sum()
         };
@@ -258,7 +258,8 @@ fn a_start_does_not_reach_derivatives() {
     }
 }
 
-/// The solution of nothing is nothing, wherever the solver begins, and is known after at most the product of the start.
+/// For a right side of zeros the solution is zeros for every start, after at most one product (for the residual at the
+/// start).
 #[test]
 fn no_right_side_is_solved_at_once() {
     for (name, solver) in SOLVERS.map(|(name, _, solver)| (name, solver)) {
@@ -278,7 +279,8 @@ fn no_right_side_is_solved_at_once() {
             assert_eq!(x.to_vec::<f64>().unwrap(), [0.0; 3], "{name}");
             assert!(products.item::<i64>().unwrap() <= i64::from(start), "{name}: {products}");
         }
-        // The right sides of the derivatives in the matrix are 0, and derivatives in b are those of the inverse.
+        // Right sides of derivatives with respect to the matrix are 0, and derivatives with respect to b are the
+        // inverse.
         let f = |(s, b): (Var, Var)| {
             solver(&|x: Var| s * x + x.roll(1, 0) * 0.5 + x.roll(-1, 0) * 0.5, b, Krylov::new())
                 .sum()
@@ -290,8 +292,8 @@ fn no_right_side_is_solved_at_once() {
     }
 }
 
-/// A map that is linear in its values and not in its equations has no transpose: values and forward mode do not ask
-/// for one.
+/// A map that is linear in its values, but not in each of its equations, has no transpose. Values and forward mode do
+/// not need one.
 #[test]
 fn maps_without_a_transpose_have_values_and_forward_mode() {
     for (name, _, solver) in SOLVERS {
@@ -325,7 +327,7 @@ fn maps_without_a_transpose_have_values_and_forward_mode() {
     }
 }
 
-/// With the inverse as a preconditioner a system takes one product or two, and that of a cotangent, too.
+/// With the inverse as a preconditioner, a system takes one or two products, and so does the system of a cotangent.
 #[test]
 fn the_preconditioner_of_a_transposed_system_is_the_transpose() {
     let a = Tensor::from([[1.0, 9.0, -3.0], [0.0, 1.0, 20.0], [0.5, 0.0, 1.0]]);

@@ -1,5 +1,5 @@
-//! Functions of matrices that depend on no choice of vectors, beside forms of them that have neither eigenvalues nor
-//! singular values: all modes of three orders, at spectra that are repeated, zero, padded and nearly equal.
+//! Functions of matrices that do not depend on the choice of vectors, compared with formulas without eigenvalues and
+//! singular values: all modes of three orders, for spectra that are repeated, zero, padded and nearly equal.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use tapeloom::Kind;
@@ -88,7 +88,7 @@ const ANY: [[f64; 4]; 5] = [
     [-2.0, 0.25, 0.3, 1.0],
 ];
 
-/// Holds two functions to one another at matrices with those eigenvalues, turned and on the diagonal.
+/// Compares two functions at matrices with these eigenvalues, rotated and diagonal.
 #[track_caller]
 fn same(name: &str, [of, want]: [Of; 2], spectra: &[[f64; 4]], within: [f64; 4]) {
     let (of, want) = (jit(each_order(of)), jit(each_order(want)));
@@ -352,7 +352,7 @@ fn what_a_function_captures_has_derivatives() {
 
 type TensorPair = (Tensor, Tensor);
 
-/// One matrix, the same in a batch, in a loop, in a checkpoint and by the interpreter.
+/// One matrix alone, in a batch, in a loop, in a checkpoint and in the interpreter gives the same result.
 #[test]
 fn batches_loops_checkpoints_and_both_engines_agree() {
     let exp = |a: Var| linalg::matrix_function(a, |x: Var| x.exp());
@@ -424,7 +424,7 @@ fn numbers(x: &Tensor) -> Vec<f64> {
     x.to_vec().unwrap()
 }
 
-/// Where there is no derivative, or the value is a choice, the result is no number.
+/// Where there is no derivative, or the value is not unique, the result is nan.
 #[test]
 fn what_does_not_exist_is_nan_or_infinite() {
     let none = |x: &Tensor| numbers(x).iter().all(|x| x.is_nan());

@@ -7,7 +7,7 @@ fn golden(name: &str) -> String {
     fs::read_to_string(format!("{}/data/golden/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
 }
 
-/// A name that is skipped would be passed over in silence, also when the library has its function.
+/// A skipped name would be passed over in silence, even if the library has the function.
 fn no_failures(report: &Score) {
     assert_eq!(report.failed(), 0, "{}", report.lines().join("\n"));
     let skipped = report.skipped();

@@ -130,7 +130,7 @@ fn linear_in(m: &mut Module, case: &Case, linear: &[bool]) -> Result<(), Failure
         _ => Linearity::Constant,
     };
     let roles: Vec<Linearity> = e.operands.iter().map(role).collect();
-    // The values of `dropped` go to results that nothing reads: only with those its transpose is that of a map.
+    // The values of `dropped` reach only results that nothing reads. Only then its transpose is that of a linear map.
     if !e.op.is_linear(m, &roles) || e.op.name() == "dropped" {
         return Ok(());
     }

@@ -1,9 +1,9 @@
-//! Decompositions at spectra that are repeated, zero, padded, or equal but for rounding, under functions that do not
-//! depend on which vectors a decomposition chose.
+//! Decompositions of matrices whose eigenvalues or singular values are repeated, zero, padded, or equal up to
+//! rounding, in functions that do not depend on the choice of vectors.
 //!
-//! A derivative is right or nan, in every mode: never another number. It is right where the values that are read are apart
-//! from all others. The truth is the formula of Daletskii and Krein, from the values and vectors that a matrix was made
-//! of; for singular values, that of `[[0, A], [Aᵀ, 0]]`, whose eigenvalues are `±s` and zeros.
+//! In every mode, a derivative must be right or nan. It must be right if the values that the function reads are apart
+//! from all others. The expected derivative is the formula of Daletskii and Krein, from the values and vectors that a
+//! matrix was made of. For singular values it is that of `[[0, A], [Aᵀ, 0]]`, whose eigenvalues are `±s` and zeros.
 //!
 //! ```text
 //! f(A) = Q f(λ) Qᵀ      D f(A)[H] = Q (f[λi, λj] ∘ QᵀHQ) Qᵀ
@@ -30,7 +30,7 @@ fn noise(rows: usize, columns: usize, seed: usize) -> Matrix {
     matrix(rows, columns, |i, j| ((1 + seed + 7 * i * i + 3 * j + 5 * i * j) as f64 * 1.7).sin())
 }
 
-/// An orthogonal matrix, by Gram and Schmidt, twice.
+/// Returns an orthogonal matrix, by the Gram-Schmidt process, performed twice.
 fn orthogonal(n: usize, seed: usize) -> Matrix {
     let mut rows = noise(n, n, seed);
     for _ in 0..2 {
@@ -46,7 +46,7 @@ fn orthogonal(n: usize, seed: usize) -> Matrix {
     rows
 }
 
-/// A function of a number with two derivatives.
+/// A function of one number, with its first two derivatives.
 #[derive(Clone, Copy)]
 struct Scalar([fn(f64) -> f64; 3]);
 
@@ -58,11 +58,11 @@ const EXP: Scalar = Scalar([f64::exp, f64::exp, f64::exp]);
 const ONE: Scalar = Scalar([|_| 1.0, |_| 0.0, |_| 0.0]);
 const SIGN: Scalar = Scalar([|x| if x == 0.0 { 0.0 } else { x.signum() }, |_| 0.0, |_| 0.0]);
 const SIZE: Scalar = Scalar([f64::abs, |x| SIGN.at(x), |_| 0.0]);
-/// The largest eigenvalue, or singular value, of every spectrum here is 3, and no other is larger than 2.
+/// 1 at the largest value, 0 elsewhere: the largest value of every spectrum here is 3, and all others are at most 2.
 const TOP: Scalar = Scalar([|x| f64::from(x.abs() > 2.0), |_| 0.0, |_| 0.0]);
 const TOP_ITSELF: Scalar = Scalar([|x| x * TOP.at(x), |x| TOP.at(x), |_| 0.0]);
 const TOP_SIZE: Scalar = Scalar([|x| x.abs() * TOP.at(x), |x| x.signum() * TOP.at(x), |_| 0.0]);
-/// The smallest of every spectrum that has one value less than 0.2.
+/// 1 at the smallest value, 0 elsewhere, for spectra with exactly one value below 0.2.
 const LEAST: Scalar = Scalar([|x| f64::from(x.abs() < 0.2), |_| 0.0, |_| 0.0]);
 
 impl Scalar {
@@ -85,7 +85,7 @@ impl Scalar {
     }
 }
 
-/// A symmetric matrix by its vectors, in columns, and values.
+/// A symmetric matrix, given by its eigenvectors (in columns) and eigenvalues.
 struct Spectral<'a> {
     vectors: &'a Matrix,
     values: &'a [f64],
@@ -103,13 +103,13 @@ impl Spectral<'_> {
         product(&product(self.vectors, x), &transposed(self.vectors))
     }
 
-    /// The gradient of `tr(Wᵀ f(A))`.
+    /// Returns the gradient of `tr(Wᵀ f(A))` with respect to A.
     fn gradient(&self, f: Scalar, w: &Matrix) -> Matrix {
         let (w, l) = (self.inside(w), self.values);
         self.outside(&matrix(l.len(), l.len(), |i, j| w[i][j] * f.first(l[i], l[j])))
     }
 
-    /// Its derivative along `d`.
+    /// Returns the derivative of [`Spectral::gradient`] along `d`.
     fn curvature(&self, f: Scalar, w: &Matrix, d: &Matrix) -> Matrix {
         let (w, d, l) = (self.inside(w), self.inside(d), self.values);
         let n = l.len();
@@ -120,46 +120,46 @@ impl Spectral<'_> {
     }
 }
 
-/// Which vectors a function reads, and so where it has derivatives.
+/// The vectors that the derivatives of a function read, which determines where derivatives exist.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Needs {
-    /// None at first order, all at second.
+    /// A first derivative reads no vectors, a second one all.
     Values,
-    /// All of them.
+    /// All vectors.
     Vectors,
-    /// That of the largest value. Where that is no simple one, the slope of the value is one of several.
+    /// The vector of the largest value. If that value is repeated, the derivative of the value is not unique.
     Top,
-    /// That of the smallest value at the shorter side.
+    /// The vector of the smallest value, at the shorter side of the matrix.
     Least,
-    /// None, but the inverse.
+    /// No vectors, but the inverse of the matrix.
     Inverse,
-    /// None: derivatives are right at every spectrum.
+    /// No vectors: derivatives are right for every spectrum.
     Nothing,
 }
 
-/// What is differentiated.
+/// A function to differentiate, with its expected derivatives.
 struct Case {
     name: &'static str,
-    /// The matrix, and weights of its shape or that of the result, to a number.
+    /// Maps the matrix, and weights in its shape or that of the result, to a number.
     loss: fn(Var, Var) -> Var,
     f: Scalar,
-    /// Which block of `[[0, A], [Aᵀ, 0]]` has the result; `None` is the trace.
+    /// The block of `[[0, A], [Aᵀ, 0]]` that contains the result; `None` for the trace.
     block: Option<[usize; 2]>,
     needs: Needs,
 }
 
-/// A matrix of a batch.
+/// One matrix of a batch.
 struct Member {
     about: String,
     a: Matrix,
-    /// Its vectors and values, those equal that count as equal.
+    /// Its vectors and values. Values that count as equal are exactly equal here.
     vectors: Matrix,
     values: Vec<f64>,
-    /// The values that the decomposition has, in the order of the spectrum.
+    /// The values that the decomposition returns, in the order of the spectrum.
     spectrum: Vec<f64>,
 }
 
-/// Symmetric matrices of that order with those eigenvalues: diagonal, and turned.
+/// Returns symmetric matrices of order `n` with these eigenvalues, diagonal ones and rotated ones.
 fn symmetric(n: usize, spectra: &[&[f64]]) -> Vec<Member> {
     let mut all = Vec::new();
     for spectrum in spectra {
@@ -182,7 +182,7 @@ fn symmetric(n: usize, spectra: &[&[f64]]) -> Vec<Member> {
     all
 }
 
-/// Matrices with those singular values, as `[[0, A], [Aᵀ, 0]]`.
+/// Returns matrices with these singular values. Their vectors and values are those of `[[0, A], [Aᵀ, 0]]`.
 fn general(m: usize, n: usize, spectra: &[&[f64]]) -> Vec<Member> {
     let mut all = Vec::new();
     for spectrum in spectra {
@@ -194,7 +194,7 @@ fn general(m: usize, n: usize, spectra: &[&[f64]]) -> Vec<Member> {
             let (u, v, k) = (base(m, 1), base(n, 2), m.min(n));
             let a = matrix(m, n, |i, j| (0..k).map(|l| u[i][l] * spectrum[l] * v[j][l]).sum());
             let half = 0.5f64.sqrt();
-            // Columns: (u, v) / √2 of s, (u, -v) / √2 of -s, and the rest of the longer side.
+            // Columns: (u, v) / √2 for s, (u, -v) / √2 for -s, and the rest of the longer side.
             let vectors = matrix(m + n, m + n, |i, j| {
                 let (l, sign) = (j % k, if j < k { 1.0 } else { -1.0 });
                 match (j < 2 * k, i < m) {
@@ -219,12 +219,13 @@ fn general(m: usize, n: usize, spectra: &[&[f64]]) -> Vec<Member> {
     all
 }
 
-/// Values that differ by rounding count as equal.
+/// Rounds values, so that values that differ by rounding become equal.
 fn snapped(x: f64) -> f64 {
     (x * 1e6).round() / 1e6 + 0.0
 }
 
-/// How a derivative is made, of first order (that along `d`, or the gradient) or of second (along `d`).
+/// The name of a mode, its order, and the derivative: of first order (along `d`, or the gradient) or of second order
+/// (along `d`).
 type Mode = (&'static str, usize, fn(&dyn Fn(Var) -> Var, Var, Var) -> Var);
 
 const MODES: &[Mode] = &[
@@ -243,13 +244,13 @@ fn tensor(x: &Matrix) -> Tensor {
     Tensor::from_rows(x).unwrap()
 }
 
-/// Whether the function has that derivative there.
+/// Whether the derivative of that order exists at the matrix.
 fn exists(case: &Case, member: &Member, order: usize) -> bool {
     let s = &member.spectrum;
     let size = s.iter().fold(0.0f64, |most, x| most.max(x.abs()));
     let apart = |i: usize| (0..s.len()).all(|j| i == j || (s[i] - s[j]).abs() > 1e-6 * size);
     let of = |x: f64| s.iter().position(|y| *y == x);
-    // A value 0 of a matrix that is not square has vectors beyond.
+    // If the matrix is not square, its value 0 has more vectors than the thin decomposition.
     let beyond = member.a.len() != member.a[0].len();
     let all = (0..s.len()).all(|i| apart(i) && !(beyond && s[i].abs() < 1e-6));
     match case.needs {
@@ -262,7 +263,7 @@ fn exists(case: &Case, member: &Member, order: usize) -> bool {
     }
 }
 
-/// Runs every case at every member in every mode of that order.
+/// Runs every case at every matrix in every mode of that order.
 #[track_caller]
 fn check(order: usize, cases: &[Case], members: &[Member], dtype: Dtype) {
     let [m, n] = [members[0].a.len(), members[0].a[0].len()];
@@ -299,8 +300,8 @@ fn check(order: usize, cases: &[Case], members: &[Member], dtype: Dtype) {
                 };
                 let exists = exists(case, member, order);
                 let several = case.block.is_none() && order == 1;
-                // Second derivatives of factors of matrices that are singular but for rounding divide by pivots that are
-                // rounding errors.
+                // Second derivatives through factors divide by pivots, which are rounding errors if the matrix is
+                // singular up to rounding.
                 let pivots = case.needs == Needs::Inverse && order == 2;
                 if !exists && (several || pivots) {
                     continue;
@@ -326,7 +327,7 @@ fn check(order: usize, cases: &[Case], members: &[Member], dtype: Dtype) {
     assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// The derivative of that order of the loss of a case.
+/// Returns the expected derivative of the loss of a case.
 fn truth(case: &Case, member: &Member, order: usize, w: &Matrix, d: &Matrix) -> Matrix {
     let of = Spectral { vectors: &member.vectors, values: &member.values };
     let (m, n) = (member.a.len(), member.a[0].len());
@@ -341,7 +342,7 @@ fn truth(case: &Case, member: &Member, order: usize, w: &Matrix, d: &Matrix) -> 
             _ => of.curvature(case.f, &w, d),
         };
     }
-    // In the embedding, weights of the block, and both triangles of the direction.
+    // In `[[0, A], [Aᵀ, 0]]` the weights fill one block, and the direction fills both triangles.
     let start = [0, m];
     let inner = |x: &Matrix, [p, q]: [usize; 2], i: usize, j: usize| {
         let (i, j) = (i.wrapping_sub(start[p]), j.wrapping_sub(start[q]));
@@ -349,7 +350,7 @@ fn truth(case: &Case, member: &Member, order: usize, w: &Matrix, d: &Matrix) -> 
     };
     let weights = matrix(whole, whole, |i, j| match case.block {
         Some(block) => inner(w, block, i, j),
-        // Every value is there twice.
+        // Every singular value occurs twice, as s and -s.
         None => f64::from(i == j) * 0.5,
     });
     let direction = matrix(whole, whole, |i, j| inner(d, [0, 1], i, j) + inner(d, [0, 1], j, i));
@@ -357,7 +358,7 @@ fn truth(case: &Case, member: &Member, order: usize, w: &Matrix, d: &Matrix) -> 
         1 => of.gradient(case.f, &weights),
         _ => of.curvature(case.f, &weights, &direction),
     };
-    // The matrix is there twice, too.
+    // The matrix occurs twice, as A and Aᵀ.
     matrix(m, n, |i, j| 2.0 * found[i][m + j])
 }
 
@@ -365,7 +366,7 @@ fn weighed(x: Var, w: Var) -> Var {
     (x * w).sum()
 }
 
-/// `V diag(f) Vᵀ`
+/// Returns `V diag(f) Vᵀ`.
 fn of_values(v: Var, f: Var) -> Var {
     (v * f).matmul(v.t())
 }
@@ -445,7 +446,7 @@ const SYMMETRIC: &[Case] = &[
     },
 ];
 
-/// Functions with rules of their own.
+/// Functions with derivative rules of their own.
 const FUNCTIONS: &[Case] = &[
     Case {
         name: "matrix_function of exp",
@@ -477,7 +478,7 @@ const FUNCTIONS: &[Case] = &[
     },
 ];
 
-/// Those of order 5; fewer values are padded.
+/// Spectra of order 5; shorter ones are padded with zeros.
 const EIGENVALUES: &[&[f64]] = &[
     &[-1.0, 0.25, 3.0, 1.25, -0.5],
     &[-1.0, 0.5, 3.0, 0.5, 1.25],
@@ -651,7 +652,7 @@ const GENERAL: &[Case] = &[
     },
 ];
 
-/// Of functions that have no derivative at singular matrices.
+/// Functions that have no derivative at singular matrices.
 const REGULAR: &[Case] = &[
     Case {
         name: "U Vᵀ",
@@ -672,7 +673,7 @@ const REGULAR: &[Case] = &[
     },
 ];
 
-/// Functions with rules of their own, that have no derivative at singular matrices.
+/// Functions with derivative rules of their own that have no derivative at singular matrices.
 const POLAR: &[Case] = &[
     Case {
         name: "polar",
@@ -761,7 +762,7 @@ fn curvatures_of_singular_values_and_vectors_are_right_or_nan() {
     }
 }
 
-/// The vector of a simple value 0 of a matrix with more rows than columns, or fewer: that of the shorter side.
+/// The vector of a simple value 0 at the shorter side, for matrices with more rows than columns and with fewer.
 #[test]
 fn null_vectors_of_the_shorter_side_have_derivatives() {
     let spectra = &[&[3.0, 1.0, 0.0][..], &[3.0, 0.0, 0.0], &[1.0, 1.0, 0.0]];

@@ -122,7 +122,8 @@ fn budgets_are_obeyed_or_refused_with_the_least_number() {
     }
 }
 
-/// Checks that a gradient takes no more bytes than its budget, which may be the least one of a refusal.
+/// Checks that a gradient takes no more bytes than its budget. If the budget is refused, checks the least budget that
+/// the refusal names.
 #[track_caller]
 fn obeyed(name: &str, f: impl Fn(Var) -> Var + Clone, x: &Tensor, budgets: &[u64]) {
     for budget in budgets {
@@ -139,7 +140,8 @@ fn obeyed(name: &str, f: impl Fn(Var) -> Var + Clone, x: &Tensor, budgets: &[u64
     }
 }
 
-/// A factor that an iteration makes and reads while it is undone is no tape, and one that lies between the passes is.
+/// A factor that the reverse pass recomputes and reads within an iteration is no tape. A factor that lies between the
+/// two passes is tape.
 #[test]
 fn factors_of_matrices_are_within_budgets() {
     const N: usize = 60;
@@ -168,7 +170,8 @@ fn factors_of_matrices_are_within_budgets() {
     }
 }
 
-/// What a loop hands on counts, where the reverse pass reads it in another loop, in part or from a table.
+/// The states that a loop passes to the loop of the reverse pass count as tape, also if that loop reads a part of them
+/// or reads them from a table.
 #[test]
 fn states_that_loops_hand_to_loops_are_within_budgets() {
     let handed = |x: Var| {
@@ -1266,7 +1269,7 @@ fn pieces_with_rules_call_the_host_once() {
     }
 }
 
-/// A gradient of a loop of unknown length is differentiated within a budget: its loops have the same one.
+/// A gradient of a loop of unknown length is differentiated within a budget: its loops get the same budget.
 #[test]
 fn a_gradient_of_a_loop_of_unknown_length_has_a_budget() {
     let inner = |x: Var| {
@@ -1283,7 +1286,7 @@ fn a_gradient_of_a_loop_of_unknown_length_has_a_budget() {
             let g = jit(grad(move |x: Var| f(x).square().sum()));
             Agreement::CLOSE.check(&g.call(&x).unwrap(), &want).unwrap();
         }
-        // The gradient itself, of which no derivative is taken.
+        // The gradient alone, without a derivative of it.
         let first = run(checkpoint(slope, Policy::Bytes(bytes)), &x).unwrap();
         assert_eq!(first, run(slope, &x).unwrap());
     }

@@ -425,13 +425,13 @@ mod absent {
         (ct * t.sqrt(), ct * x * 0.5 / t.sqrt())
     }
 
-    /// As `backward`, clipped: not linear.
+    /// Like `backward`, with clipped results, so not linear.
     fn clipped(k: Two, ct: Var) -> Two {
         let (x, t) = backward(k, ct);
         (x.clamp(-9.0, 9.0), t.clamp(-9.0, 9.0))
     }
 
-    /// Each iteration of a loop of unknown length moves values and tangents.
+    /// A loop of unknown length, each iteration of which updates values and tangents.
     fn looped(x: Two, dx: Two) -> (Var, Var) {
         let once = |(n, y, dy): (Var, Var, Var)| {
             let (y, dy) = forward((y, x.1), (dy, dx.1));
@@ -457,7 +457,7 @@ mod absent {
         assert_eq!(number(&|x| grad(grad(of))(x), 3.0), 0.0, "{name}, reverse of reverse");
         let batch = |x: Var| vmap(grad(of))(x * arange(2, Dtype::F64)).sum();
         assert_eq!(number(&batch, 3.0), 0.0, "{name}, a batch");
-        // Where t moves, the derivative is infinite.
+        // If t is differentiated, the derivative is infinite.
         let both = |t: Var| f((constant(3.0), t));
         assert_eq!(number(&|t| along(&both, t), 0.0), f64::INFINITY, "{name}, in t");
     }
@@ -498,7 +498,7 @@ mod absent {
         assert_eq!(number(&|x| grad(|x| f(x).0)(x), 0.0), 0.0);
         assert_eq!(number(&|x| grad(grad(|x| f(x).0))(x), 0.0), 2.0);
         assert_eq!(number(&|x| grad(|x| f(x).1)(x), 0.0), f64::INFINITY);
-        // What the rule alone reads of the outside has no cotangent.
+        // Captures that only the rule reads have no cotangent.
         let f = |p: Var| {
             let t = p.sqrt();
             custom_vjp(|x: Var| 2.0 * x, |x: Var| (2.0 * x, ()), move |(), ct: Var| ct * (2.0 + t))(
@@ -522,7 +522,8 @@ mod absent {
     }
 }
 
-/// Linear functions whose batches have branches and loops of which each member runs its own.
+/// Linear functions with branches and loops, of which each member of a batch takes its own branch or number of
+/// iterations.
 mod batches {
     use tapeloom::Kind;
     use tapeloom::prelude::*;
@@ -535,7 +536,7 @@ mod batches {
 
     type Function = Box<dyn Fn(Two) -> Var>;
 
-    /// `k v` with k = 1, 2, 4 for n = 0, 1, 2, by a branch or a loop that only some members of a batch run.
+    /// `k v` with k = 1, 2, 4 for n = 0, 1, 2, by a branch or a loop that only some members of a batch take.
     fn functions() -> [(&'static str, Function); 4] {
         let twice = |v: Var| 2.0 * v;
         let branch = move |(n, v): Two| {
@@ -573,7 +574,7 @@ mod batches {
             let batch = |v: Var| vmap(&f)((n(), v));
             let back = |x: Var| linear_transpose(batch, x)(x);
             assert_eq!(numbers(&back, &[1.0, 10.0, 100.0]), [1.0, 40.0, 200.0], "{name}");
-            // The transpose is differentiated as any function.
+            // The transpose is differentiable like any function.
             let along = |x: Var| jvp(back)((x, x.ones_like())).1;
             assert_eq!(numbers(&along, &[1.0, 10.0, 100.0]), [1.0, 4.0, 2.0], "{name}");
             let slope = |x: Var| grad(|x: Var| (back(x) * x).sum())(x);

@@ -1,4 +1,5 @@
-//! Derivatives of determinants at matrices of every rank, in every mode, against the polynomial that a determinant is.
+//! Derivatives of determinants at matrices of every rank, in every mode, compared with those of the determinant as a
+//! polynomial.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -24,7 +25,8 @@ fn expanded(a: &Rows) -> f64 {
     minors[(1 << n) - 1]
 }
 
-/// The mixed derivative along `directions`: rows of `a` are replaced by those of the directions, in every way.
+/// Returns the mixed derivative along `directions`: the sum of the determinants in which rows of `a` are replaced by
+/// rows of the directions, in every way.
 fn derivative(a: &Rows, directions: &[Rows]) -> f64 {
     fn replaced(a: &Rows, taken: &mut Vec<usize>, directions: &[Rows]) -> f64 {
         let Some((first, others)) = directions.split_first() else { return expanded(a) };
@@ -73,7 +75,7 @@ fn product(a: &Rows, b: &Rows) -> Rows {
     (0..n).map(|i| (0..n).map(|j| element(i, j)).collect()).collect()
 }
 
-/// A rotation: a product of those of neighbouring axes.
+/// Returns a rotation, a product of rotations of neighbouring axes.
 fn rotation(n: usize, angle: f64) -> Rows {
     let mut q = diagonal(&vec![1.0; n]);
     for i in 0..n - 1 {
@@ -85,7 +87,7 @@ fn rotation(n: usize, angle: f64) -> Rows {
     q
 }
 
-/// Ill-conditioned, with pivots that do not show it (Kahan 1966).
+/// Ill-conditioned matrices without small pivots (Kahan 1966).
 fn kahan(n: usize, s: f64) -> Rows {
     let c = (1.0 - s * s).sqrt();
     let element = |i: usize, j: usize| match i.cmp(&j) {
@@ -96,7 +98,7 @@ fn kahan(n: usize, s: f64) -> Rows {
     (0..n).map(|i| (0..n).map(|j| s.powi(i as i32) * element(i, j)).collect()).collect()
 }
 
-/// Diagonal matrices, and the same between two rotations.
+/// Returns diagonal matrices, and the same matrices between two rotations.
 fn with_rotated(diagonals: &[&[f64]]) -> Vec<Rows> {
     let turned = |a: &Rows| product(&product(&rotation(a.len(), 0.7), a), &rotation(a.len(), 1.9));
     diagonals.iter().flat_map(|d| [diagonal(d), turned(&diagonal(d))]).collect()
@@ -153,7 +155,7 @@ fn along(f: &dyn Fn(Var) -> Var, modes: &str, d: &[Var], a: Var) -> Var {
     }
 }
 
-/// Errors are rounding errors of the larger of the derivative and `|A|^(n - k)`.
+/// Checks that errors are some rounding errors of the derivative or of `|A|^(n - k)`, whichever is larger.
 fn check(matrices: &[Rows], modes: &str, how: fn(Var) -> Var, dtype: Dtype) {
     let (n, k) = (matrices[0].len(), modes.len());
     let d = directions(n, k);
@@ -175,7 +177,7 @@ fn check(matrices: &[Rows], modes: &str, how: fn(Var) -> Var, dtype: Dtype) {
     }
 }
 
-/// A member after the other, without an axis of a batch.
+/// Computes one member after the other, without a batch axis.
 fn one_by_one(a: Var) -> Var {
     let count = a.shape()[0] as i64;
     let all: Vec<Var> = (0..count).map(|i| linalg::det(a.index_axis(0, i))).collect();
@@ -222,7 +224,7 @@ fn pivots_do_not_decide_about_the_rank() {
 fn determinants_in_f32_have_derivatives_at_every_rank() {
     let matrices =
         with_rotated(&[&[1.0, 1.0, 1e-4], &[2.0, 2.0, 0.0], &[0.0; 3], &[1.0, 2.0, 4.0]]);
-    // The elements of the rotated ones are rounded to f32.
+    // The elements of the rotated matrices are rounded to f32.
     let rounded = |a: &Rows| -> Rows {
         a.iter().map(|r| r.iter().map(|x| f64::from(*x as f32)).collect()).collect()
     };

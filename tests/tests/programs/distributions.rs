@@ -226,7 +226,7 @@ fn samples_move_as_their_distributions_do() {
     assert!(run(grad(log), 1e-4).unwrap().item::<f64>().unwrap() > 1e5);
 }
 
-/// Mean and variance of counts so large that logarithms of factorials have no digits left of their differences.
+/// Mean and variance of counts so large that differences of logarithms of factorials have no right digits.
 #[test]
 fn large_counts_have_their_variance() {
     type Of = fn(Var) -> Var;
@@ -262,7 +262,7 @@ fn large_counts_have_their_variance() {
     assert_eq!(run(beyond, 1e19).unwrap().to_vec::<i64>().unwrap(), [-1, -1]);
 }
 
-/// Samples at shapes so small that the slopes of their logarithms overflow are 0 or 1, and stay so.
+/// At shapes so small that the derivatives of their logarithms overflow, samples are 0 or 1, with derivatives of 0.
 #[test]
 fn samples_at_tiny_shapes_stay_where_they_are() {
     type Of = fn(Var) -> Var;
@@ -296,7 +296,8 @@ fn samples_at_tiny_shapes_stay_where_they_are() {
     }
 }
 
-/// Shapes at the ends of their ranges: of -0 all numbers are 0, infinitely many degrees of freedom are the normal distribution.
+/// Shapes at the ends of their ranges: for -0 all samples are 0, and for infinitely many degrees of freedom samples
+/// are normal.
 #[test]
 fn shapes_at_the_ends_of_their_ranges() {
     let x = run(|a: Var| random::gamma(random::key(0), a, [4]), -0.0).unwrap();

@@ -249,7 +249,7 @@ fn symmetric_functions_of_equal_eigenvalues_have_their_derivative() {
     close("nuclear", &run(grad(nuclear), unit).unwrap(), &Tensor::from(unit), 1e-14);
 }
 
-/// A matrix without a root has no derivative of one either.
+/// A matrix without a root has no derivative of its root.
 #[test]
 fn a_root_that_does_not_exist_has_derivatives_of_nan() {
     let a = [[1.0, 0.3], [0.3, -1.0]];
@@ -352,7 +352,7 @@ const LEADING: &[(&str, Of)] = &[
     }),
 ];
 
-/// Derivatives that were other numbers than the right ones where eigenvalues are equal, or equal but for rounding.
+/// Derivatives that were wrong if eigenvalues are equal, or equal up to rounding.
 #[test]
 fn no_derivative_is_wrong_where_values_are_equal() {
     let numbers = |x: Tensor| x.to_vec::<f64>().unwrap();
@@ -379,13 +379,13 @@ fn no_derivative_is_wrong_where_values_are_equal() {
         (w * (u * s).matmul(vt)).sum()
     };
     right_or_nan(slope(by_svd).unwrap(), &w.concat(), "svd");
-    // The projector on a value that is there twice has no derivative.
+    // The projector onto one vector of a repeated value has no derivative.
     let projector = |(a, w): (Var, Var)| {
         let v = linalg::eigh(a).1.slice_axis(-1, 0..1);
         (w * v.matmul(v.t())).sum()
     };
     assert!(numbers(slope(projector).unwrap()).iter().any(|x| x.is_nan()));
-    // x' exp(A) x with two pairs of values that are equal but for rounding, against the series of the exponential.
+    // x' exp(A) x with two pairs of values that are equal up to rounding, compared with the series of the exponential.
     let turned = |a: Var| {
         let q = linalg::qr(a).0;
         (q * constant([1.0, 1.0, 2.0, 2.0])).matmul(q.t())
@@ -472,7 +472,7 @@ fn onto(v: Var) -> Var {
     v.matmul(v.t())
 }
 
-/// A program shows which vectors it reads by slices of every form; those of equal values do not spoil them.
+/// Slices of every form show which vectors a program reads; vectors of equal values that are not read do no harm.
 #[test]
 fn vectors_that_are_read_are_seen_through_slices_of_every_form() {
     let turned = |a: Var| {

@@ -40,8 +40,8 @@ fn calls_that_say_what_loops_carry_change_no_bit() {
     }
 }
 
-/// A loop takes one value twice, as a constant and as a carry that no iteration changes. A plan within a budget cuts it into
-/// two loops; the cotangents of the value are added in the same order.
+/// A loop takes one value twice: as a constant, and as a carry that no iteration changes. A plan within a budget cuts
+/// the loop into two; the cotangents of the value must be added in the same order as without the cut.
 #[test]
 fn cuts_of_loops_that_take_a_value_twice_change_no_bit() {
     let series = Step::Iterations(Iterations::Series, 0, vec![]);

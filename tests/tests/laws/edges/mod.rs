@@ -97,7 +97,7 @@ fn functions_in_f32_are_near_those_in_f64() {
     assert!(wrong.is_empty(), "{} are off:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Several partial sums, in whatever order, are finite where those of all subsets are.
+/// Several partial sums, in any order, are finite if the sums of all subsets of the terms are finite.
 #[test]
 fn sums_are_finite_where_those_of_all_subsets_are() {
     let alternating = |size: f64, count: usize| {

@@ -215,8 +215,8 @@ fn an_adjoint_keeps_nothing_of_its_steps() {
     assert_eq!((kept(true, 500.0), kept(true, 2000.0)), (0, 0));
 }
 
-/// Members that failed are left out of a sum by `select`: nothing that was reached depends on them, and their derivatives
-/// are 0, in a batch and alone, whatever is infinite where they end.
+/// Members of a batch that failed are left out of a sum by `select`. The states that were reached do not depend on the
+/// failed ones, whose derivatives are 0, in a batch and alone, also if the slope is infinite at the end.
 #[test]
 fn derivatives_of_failures_are_zero() {
     type F = fn(Var, Var, Var) -> Var;
@@ -263,7 +263,7 @@ fn derivatives_of_failures_are_zero() {
     assert!(near(&found, &[3.0 / 0.85f64.powi(3), 0.0], 1e-4, 0.0), "{found:?}");
 }
 
-/// A slope that is not smooth in what it captures, where states and their cotangents are.
+/// A slope whose derivative in a capture is not smooth in time, while its states and their cotangents are smooth.
 #[test]
 fn steps_of_an_adjoint_look_at_the_error_of_the_gradient() {
     let off = |method: ode::Adaptive, end: f64| {
@@ -278,7 +278,7 @@ fn steps_of_an_adjoint_look_at_the_error_of_the_gradient() {
         assert!(off(ode::dopri5().adjoint(), end) < 2e-5, "{}", off(ode::dopri5().adjoint(), end));
     }
     assert!(off(ode::dopri5().seminorm(), 8e-3) > 1e-3);
-    // An integral that comes back to 0 is wrong by a share of what it was between.
+    // The error of an integral that returns to 0 is relative to its values in between.
     let turn = |p: Var| {
         let f = |(t, y): (Var, Var)| p * t.cos() + y.zeros_like();
         let times = constant([0.0, 2.0 * std::f64::consts::PI]);
