@@ -26,7 +26,7 @@ fn toward_one(size: Var) -> (Var, Var) {
 
 /// Functions of each element.
 impl Complex {
-    /// `|z|`, without overflow. The derivatives at 0, where there are none, are 0, and second ones nan.
+    /// `|z|`, without overflow. At 0 there are no derivatives: the first ones are 0, and the second ones nan.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -173,7 +173,7 @@ impl Complex {
         let at = caller();
         on_behalf("powi", at, || {
             let one = Complex { re: self.re.ones_like(), im: self.im.zeros_like() };
-            // Powers of the reciprocal: a power that overflows has a reciprocal of nan.
+            // Use powers of the reciprocal: if the power overflowed, its reciprocal would be nan.
             let base = if n < 0 { one / self } else { self };
             let (mut power, mut square, mut left) = (None, base, n.unsigned_abs());
             while left > 0 {

@@ -185,7 +185,7 @@ fn fixed<X: Tree<Var>>(g: &dyn Fn(X) -> X, init: X, at: Loc) -> X {
     let (structure, leaves) = flatten(&init);
     let types: Vec<ArrayType> = leaves.iter().map(|v| v.ty(at)).collect();
     let form = Form::of::<X>(&structure);
-    // The function is traced several times, and an error is reported once.
+    // The function is traced several times; report its error only once.
     let reported = Cell::new(false);
     let g = &|x: X| {
         let y = g(x);
@@ -210,7 +210,7 @@ fn fixed<X: Tree<Var>>(g: &dyn Fn(X) -> X, init: X, at: Loc) -> X {
     root("fixed_point", at, &difference, init, &iterate, &neumann)
 }
 
-/// What is wrong with what a function of a fixed point gives.
+/// Returns the problem if the result of the function of a fixed point differs in form or types from its argument.
 fn changed(form: &Form, types: &[ArrayType], found: &Flat, at: Loc) -> Option<Problem> {
     let help =
         "the function of `fixed_point` gives what it is given: a tree of the same form and types";
@@ -225,7 +225,8 @@ fn changed(form: &Form, types: &[ArrayType], found: &Flat, at: Loc) -> Option<Pr
     Some(Problem::new(Kind::Rule, message, help))
 }
 
-/// The tree, if its leaves are floats; otherwise those that are not are reported, and what stands for a solution.
+/// Returns the tree if its leaves are floats. Otherwise reports the leaves that are not, and returns a placeholder for
+/// the solution.
 fn floats<X: Tree<Var>>(transform: &'static str, at: Loc, x: X) -> Result<X, X> {
     let (structure, leaves) = flatten(&x);
     let context = Context { transform, at };
@@ -235,7 +236,7 @@ fn floats<X: Tree<Var>>(transform: &'static str, at: Loc, x: X) -> Result<X, X> 
     }
 }
 
-/// The tree, if its leaves have one dtype; otherwise that is reported, and what stands for a solution.
+/// Returns the tree if its leaves have one dtype. Otherwise reports that, and returns a placeholder for the solution.
 fn of_one_dtype<X: Tree<Var>>(transform: &'static str, at: Loc, x: X) -> Result<X, X> {
     let (structure, leaves) = flatten(&x);
     let dtypes: Vec<Dtype> = leaves.iter().map(|v| v.ty(at).dtype).collect();
@@ -246,7 +247,7 @@ fn of_one_dtype<X: Tree<Var>>(transform: &'static str, at: Loc, x: X) -> Result<
     Err(spoiled::<X>(&structure, &leaves, at))
 }
 
-/// What stands for a solution after an error.
+/// Returns a placeholder for a solution after an error.
 fn spoiled<X: Tree<Var>>(structure: &X::Structure, leaves: &[Var], at: Loc) -> X {
     rebuild(structure, leaves.iter().map(|v| Var::poison(v.ty(at), at)).collect(), at)
 }

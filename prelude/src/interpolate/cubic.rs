@@ -26,8 +26,8 @@ pub enum Ends {
     Clamped(Var, Var),
 }
 
-/// The cubic spline through values `y` `[n, ..]` at points `x` `[n]`, which ascend: two continuous derivatives. Where they do
-/// not, or two are equal, its slopes are nan.
+/// The cubic spline through values `y` `[n, ..]` at ascending points `x` `[n]`: two continuous derivatives. If the
+/// points do not ascend, or two are equal, the slopes of the spline are nan.
 ///
 /// ```
 /// use tapeloom::prelude::*;

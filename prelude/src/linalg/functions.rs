@@ -159,7 +159,7 @@ pub fn sqrtm(a: Var) -> Var {
         let (x, m, _) = while_loop(going, scaled, (a, a, constant(0i64)));
         let found = wide(off(m).le(NEAR)).broadcast_to(a.shape());
         let (x, _) = (0..LAST_STEPS).fold((x, m), |state, _| step(state, None));
-        // A product with nan, so that derivatives are nan as well.
+        // Multiply by nan, so that derivatives are nan as well.
         x * found.select(x.ones_like(), f64::NAN)
     })
 }

@@ -92,7 +92,8 @@ pub fn matrix_norm(a: Var, of: MatrixNorm) -> Var {
             let rows = a / scale.expand_dims(-1).expand_dims(-1);
             let square = (rows * rows).sum_axis([-2, -1]);
             let positive = square.gt(0.0);
-            // The root has no slope at 0. Of zeros, the norm is a sum of `hypot(x, 0)`: 0 with a first derivative of 0 and none beyond.
+            // √ has no derivative at 0. For zeros, compute the norm as a sum of `hypot(x, 0)`: the value and the first
+            // derivative are 0, and the second derivative is nan.
             let safe = positive.select(square, square.ones_like());
             let wide = positive.expand_dims(-1).expand_dims(-1).broadcast_to(rows.shape());
             let zeros = select(wide, 1.0, rows).hypot(0.0).sum_axis([-2, -1]);
@@ -111,13 +112,13 @@ pub fn matrix_norm(a: Var, of: MatrixNorm) -> Var {
     })
 }
 
-/// The largest and the smallest singular value, by their places, so that derivatives do not read the vectors of others,
-/// which may be equal.
+/// Returns the largest and the smallest singular value by their positions, so that derivatives do not read the vectors
+/// of other values, which may be equal.
 fn extreme_values(a: Var) -> [Var; 2] {
     let s = svdvals(a);
     let n = s.shape()[s.rank() - 1];
     if n == 0 {
-        // The error is that of an extremum of nothing.
+        // Report the error of an extremum over an empty axis.
         return [s.max_axis(-1), s.min_axis(-1)];
     }
     [0, n - 1].map(|i| s.slice_axis(-1, i..=i).squeeze(-1))

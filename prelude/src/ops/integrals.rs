@@ -141,8 +141,9 @@ impl Var {
     /// ₁F₁(a; b; x) = Σₖ (a)ₖ xᵏ / ((b)ₖ k!), Kummer's confluent hypergeometric function: `a.hyp1f1(b, x)`, as scipy's
     /// `hyp1f1(a, b, x)`.
     ///
-    /// The sum that loses least is taken, of the series, of Kummer's transformation and of the asymptotic form. nan at the poles
-    /// b = 0, -1, -2, …, and where each of them loses more than half of the digits, which needs a negative a or b - a.
+    /// The value is computed from the series, from Kummer's transformation or from the asymptotic form, whichever
+    /// loses the fewest digits. It is nan at the poles b = 0, -1, -2, …, and where each of the three loses more than
+    /// half of the digits, which happens only for negative a or b - a.
     ///
     /// Derivatives in x of every order. Errors: `not-differentiable` for derivatives in a and b.
     ///

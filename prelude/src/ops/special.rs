@@ -100,8 +100,8 @@ impl Var {
         })
     }
 
-    /// x ln(x / y) - x + y, one term of a Kullback-Leibler divergence that is never negative, without cancellation where x and y
-    /// are close: y where x = 0 and y ≥ 0, inf where either is negative or only y is 0.
+    /// x ln(x / y) - x + y, a term of a Kullback-Leibler divergence that is never negative, without cancellation for
+    /// close x and y. It is y where x = 0 and y ≥ 0, and inf where x or y is negative or only y is 0.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -117,7 +117,8 @@ impl Var {
             let inside = x.gt(0.0) & y.gt(0.0);
             let (p, q) = (select(inside, x, 1.0), select(inside, y, 1.0));
             let edge = select(x.eq(0.0) & y.ge(0.0), y - x, outside(x, y));
-            // Near each other with u = (q - p) / p and w = u / (2 + u): p (u - ln(1 + u)) = p (u w - 2 (w³/3 + w⁵/5 + ..)).
+            // For close p and q, with u = (q - p) / p and w = u / (2 + u): p (u - ln(1 + u)) = p (u w - 2 (w³/3 + w⁵/5
+            // + ..)).
             let near = inside & (q - p).abs().lt(0.25 * p);
             let (a, b) = (select(near, p, 1.0), select(near, q, 1.0));
             let u = (b - a) / a;
@@ -130,7 +131,8 @@ impl Var {
         })
     }
 
-    /// (xᵖ - 1) / p, the transformation of Box and Cox, and ln x for p = 0, without cancellation between: nan for negative x.
+    /// (xᵖ - 1) / p, the Box-Cox transformation, and ln x for p = 0, without cancellation for small p. nan for
+    /// negative x.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -144,7 +146,7 @@ impl Var {
         let at = caller();
         let p = p.beside(self, at);
         of_floats("boxcox", [self, p], at, |[x, p]| {
-            // With u = p ln x it is ln x (eᵘ - 1) / u, near 0 by the series Σ uᵏ / (k + 1)!.
+            // With u = p ln x the value is ln x (eᵘ - 1) / u; near 0 use the series Σ uᵏ / (k + 1)!.
             let end = x.eq(0.0) & p.eq(0.0);
             let near = (p * x.ln()).stop_gradient().abs().lt(0.5) | end;
             let log = select(near, x, 1.0).ln();

@@ -122,8 +122,8 @@ pub type State<O, P> = <O as Optimizer<P>>::State;
 /// A count of steps, and trees of the form of the parameters.
 pub type Moments<P, const N: usize> = (Var, [P; N]);
 
-/// Whether all leaves of the gradient, and of the parameters, are floats. The first one that is not is reported; what stands
-/// for the steps is poison then.
+/// Checks that all leaves of the gradient and of the parameters are floats, and reports the first one that is not.
+/// Then the caller returns placeholders for the steps.
 fn floats<P: Tree<Var>>(
     name: &'static str,
     at: Loc,

@@ -71,7 +71,7 @@ impl Minimizer<LevenbergMarquardt> {
         let residuals = |x: Var| {
             let p = unravel(x);
             let r = users_code(|| residuals(p));
-            // The closure is traced several times, and an error is reported once.
+            // The closure is traced several times; report its error only once.
             let context = Context { transform: name, at };
             let Flat { form, leaves } = Flat::of(&r);
             if reported.get() || !require_floats(context, Side::Result, &form, &leaves) {

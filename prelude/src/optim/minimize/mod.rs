@@ -162,13 +162,13 @@ impl<S: Search> Minimizer<S> {
     }
 }
 
-/// Whether parameters are floats; those that are not are reported by path.
+/// Checks that parameters are floats, and reports the paths of those that are not.
 fn are_floats<P: Tree<Var>>(name: &'static str, at: Loc, params: &P) -> bool {
     let Flat { form, leaves } = Flat::of(params);
     require_floats(Context { transform: name, at }, Side::Argument, &form, &leaves)
 }
 
-/// What stands for the result of a search that begins at no tree of floats, which is reported.
+/// Reports a search whose start is not a tree of floats, and returns a placeholder for its result.
 fn refused<P: Tree<Var>>(name: &'static str, at: Loc, start: &P) -> Option<(P, Outcome<Var>)> {
     if are_floats(name, at, start) {
         return None;
@@ -179,7 +179,7 @@ fn refused<P: Tree<Var>>(name: &'static str, at: Loc, start: &P) -> Option<(P, O
 }
 
 impl Outcome<Var> {
-    /// What stands for an outcome after an error.
+    /// Returns a placeholder for an outcome after an error.
     fn poison(at: Loc) -> Outcome<Var> {
         let of = |dtype| Var::poison(ArrayType::new(dtype, []), at);
         Outcome {
