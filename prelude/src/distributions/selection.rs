@@ -60,8 +60,8 @@ pub fn weighted_choice(key: Var, x: Var, weights: Var, shape: impl Into<Shape>) 
 }
 
 /// `n` different parts of an array along axis 0, each next one chosen from those that are left with
-/// probabilities proportional to `weights`. Parts of weight 0 come last. Weights that are no distribution give what they
-/// give in [`weighted_choice`].
+/// probabilities proportional to `weights`. Parts of weight 0 come last. Weights that are negative, nan or all 0
+/// have the same effect as in [`weighted_choice`].
 ///
 /// Errors: `shape` if there are fewer than n parts, or not one weight a part; `dtype` unless the weights
 /// are floats; `dtype` or `shape` if the key is none.

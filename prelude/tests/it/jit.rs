@@ -181,7 +181,7 @@ fn explain_shows_every_stage_and_the_exact_memory() {
     }
 }
 
-/// Nothing is written but the result, and that once.
+/// Only the result is written, and only once.
 #[test]
 fn gradients_through_reshapes_and_transposes_need_no_workspace() {
     let reshaped = jit(grad(|x: Var| {

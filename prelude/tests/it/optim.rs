@@ -318,7 +318,7 @@ fn searches_end() {
     );
 }
 
-/// Squares of what is clipped, and of what a step is measured by, leave the range of the dtype before the numbers do.
+/// Squares of clipped elements, and squares in the measure of a step, overflow or underflow before the elements do.
 #[test]
 fn norms_of_every_size() {
     let clip = |most: f64| move |g: Var| clip_by_global_norm(&g, most);
@@ -338,7 +338,7 @@ fn norms_of_every_size() {
     assert!((found[0] - 0.70710677).abs() < 1e-6 && (found[1] + 0.70710677).abs() < 1e-6);
     let found = run(clip(1e-31), [1e-30f32, -1e-30]).unwrap().to_vec::<f32>().unwrap();
     assert!((found[0] * 1e31 - 0.70710677).abs() < 1e-6, "{found:?}");
-    // What is not clipped is as it was, and what is no number stays one.
+    // Elements that are not clipped stay as they are, and nan stays nan.
     let small = [0.25, -1e-200];
     assert_eq!(run(clip(1.0), small).unwrap().to_vec::<f64>().unwrap(), small);
     assert_eq!(run(clip(1.0), [0.0, 0.0]).unwrap().to_vec::<f64>().unwrap(), [0.0, 0.0]);
@@ -357,7 +357,7 @@ fn norms_of_every_size() {
     }
 }
 
-/// Nothing over nothing is no step.
+/// Without an epsilon, a gradient of 0 gives a step of 0, not of 0/0.
 #[test]
 fn no_gradient_is_no_step_without_an_epsilon() {
     let step = |g: Var| {

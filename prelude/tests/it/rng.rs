@@ -172,7 +172,7 @@ fn wrong_generators_are_told() {
     wrong(escaped.unwrap_err(), Kind::Escaped, "`key` of a `Rng` made at");
 }
 
-/// Bounds whose distance, and weights whose sum, is no number of the dtype.
+/// Bounds whose distance overflows, and weights whose sum overflows.
 #[test]
 fn numbers_of_every_size_are_drawn_between_and_by() {
     let between =

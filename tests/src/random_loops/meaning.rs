@@ -72,7 +72,7 @@ pub(super) const THRESHOLDS: &[usize] = &[0, 2, 14, 21, 21, 22, 22, 23, 24, 24, 
 /// That of [`CODES`] which goes through `f32`.
 pub(super) const NARROW: usize = 16;
 
-/// Codes that factor matrices, behind [`CODES`]: of the state, and of what no iteration changes.
+/// Codes that factor matrices, behind [`CODES`]: of the state, and of values that no iteration changes.
 pub(super) const FACTORS: &[fn(State, Var) -> State] = &[
     |(x, y, s, k), _| (linalg::solve(regular(x, y), x).sin(), y, s, k),
     |(x, y, s, k), c| (linalg::solve(regular(c, c), x).sin() * 1.5, y * 0.9, s, k),

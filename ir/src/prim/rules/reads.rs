@@ -32,7 +32,7 @@ impl Ranges {
         Ranges::of(std::iter::once(range))
     }
 
-    /// Returns the union of the ranges. A union of more than [`MOST`] ranges is widened to one range.
+    /// Returns the union of the ranges. A union of more than `MOST` ranges is widened to one range.
     pub fn of(ranges: impl IntoIterator<Item = Range<usize>>) -> Ranges {
         let mut ranges: Vec<Range<usize>> = ranges.into_iter().filter(|r| !r.is_empty()).collect();
         ranges.sort_by_key(|r| r.start);
