@@ -406,8 +406,8 @@ fn same(what: &str, staged: &Staged, form: &Form, types: &[ArrayType]) -> bool {
     false
 }
 
-/// What is wrong with a tree that a closure gives, of which some leaves may be errors, where a tree of that form and
-/// those types is solved for.
+/// Returns the problem if the tree that a closure returns differs from the unknown in form or types. Leaves that are
+/// placeholders after an error are not checked.
 fn misfit(
     what: &str,
     (form, types): (&Form, &[ArrayType]),
