@@ -44,7 +44,8 @@ fn number_each(ty: &ArrayType) -> ArrayType {
 /// The first derivative is the adjugate, also at singular matrices. Derivatives of every order are right at matrices
 /// of every rank. A second form is used where a pivot is nearly zero, and for second and higher derivatives also where
 /// the condition number exceeds `1/ε^(1/4)` (8000 for f64, 54 for f32). The error of its derivative of order k is some
-/// rounding errors of the determinant or of `|A|^(n - k)`, whichever is larger.
+/// rounding errors of the determinant or of `|A|^(n - k)`, whichever is larger. Both hold while `|A|^n` lies within the
+/// range of the dtype; divide a matrix of very large or very small elements by its scale first.
 ///
 /// ```
 /// use tapeloom::prelude::*;
