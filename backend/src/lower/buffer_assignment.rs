@@ -192,8 +192,8 @@ impl Readers {
             between: SecondaryMap::with_capacity(n),
         };
         let mut readers: SecondaryMap<NodeId, Vec<Origin>> = SecondaryMap::with_capacity(n);
-        // The last pass in which a region that undoes something reads a node.
-        let mut regions: SecondaryMap<NodeId, (u8, bool)> = SecondaryMap::with_capacity(n);
+        // The last pass in which a region of a reverse pass reads a node, and the highest order of such a region.
+        let mut regions: SecondaryMap<NodeId, ((u8, bool), u8)> = SecondaryMap::with_capacity(n);
         for (id, node) in graph.nodes.iter().rev() {
             let (Origin { loc, phase }, root) = (node.origin, storage.root(id));
             let mut own = (phase.order, phase.transposed);
@@ -215,22 +215,30 @@ impl Readers {
                 add(&mut found.lines[root], &later);
                 // A state that an iteration begins with again has no line, and is what the iteration works in.
                 let left = is_region && loc.is_some();
-                found.between[root] |= left && regions[id] > own;
+                let (pass, order) = regions[id];
+                // The reverse pass that computes a cotangent may read it behind more marks: only another order counts.
+                let later = if own.1 { order > phase.order } else { pass > own };
+                found.between[root] |= left && later;
             }
             let mut here: Vec<Origin> =
                 (phase.order > 0).then_some(node.origin).into_iter().collect();
-            let mut last = if is_region && own.1 { own } else { (0, false) };
+            let mut last = if is_region && own.1 { (own, phase.order) } else { ((0, false), 0) };
             if !emitted.needs[id] {
                 add(&mut here, &later);
-                last = last.max(regions[id]);
+                last = later_of(last, regions[id]);
             }
             for operand in node.operands.iter().filter_map(|s| s.node()) {
                 add(&mut readers[operand], &here);
-                regions[operand] = regions[operand].max(last);
+                regions[operand] = later_of(regions[operand], last);
             }
         }
         found
     }
+}
+
+/// Returns the later pass and the higher order of two.
+fn later_of(a: ((u8, bool), u8), b: ((u8, bool), u8)) -> ((u8, bool), u8) {
+    (a.0.max(b.0), a.1.max(b.1))
 }
 
 /// What lies inside of steps between a forward pass and its way back.

@@ -12,7 +12,7 @@ use crate::{Agreement, Failure, Listener, Rng};
 use std::rc::Rc;
 use tapeloom::accelerator::*;
 use tapeloom::prelude::*;
-use tapeloom::{Kind, Target};
+use tapeloom::{Error, Kind, Target};
 
 /// How many setups a program is run under.
 const SETUPS: usize = 3;
@@ -99,7 +99,7 @@ pub fn machines(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     let f = jit(move |x: Var| f(x)).on(target.clone());
     let want = match f.call(&x) {
         Ok(y) => y,
-        Err(e) if e.kind() == Kind::Budget => return Ok(()),
+        Err(e) if e.kind() == Kind::Budget || keeps_a_tape_a_member(&e) => return Ok(()),
         Err(e) => return Err(format!("{name}, {policy}, {target}: {e}").into()),
     };
     let heard = log.take();
@@ -120,6 +120,14 @@ pub fn machines(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Returns whether a batch is refused because its members run one after the other and each saves a tape of its own
+/// length. Members do so where they perform ordered effects in a loop of unknown trip count.
+fn keeps_a_tape_a_member(error: &Error) -> bool {
+    let text = error.to_string();
+    error.kind() == Kind::Target
+        && text.contains("members of a batch that run one after the other save")
 }
 
 /// What is counted on a system, and through the cache.

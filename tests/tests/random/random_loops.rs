@@ -69,6 +69,30 @@ fn budgets_are_obeyed_or_refused_with_the_least_number() {
     for_all(Sweep::Budgets, Program::draw, random_loops::budgets);
 }
 
+/// A checkpoint inside of a budget: the reverse pass of the first loop stands behind two marks, that of the second
+/// loop behind one. The cotangent that goes from one to the other is not a part of the tape.
+#[test]
+fn cotangents_between_loops_of_one_reverse_pass_are_no_tape() {
+    let reverse = Step::Iterations(Iterations::Reverse, 5, vec![Step::Code(8)]);
+    let carries = Step::Carries(3, 1, vec![Step::Code(7), Step::Code(22)]);
+    let body = vec![Step::Code(21), reverse, carries];
+    let program = Program {
+        extent: 33,
+        steps: vec![
+            Step::Iterations(Iterations::Map, 1, vec![]),
+            Step::Code(9),
+            Step::Code(9),
+            Step::Iterations(Iterations::Series, 2, vec![]),
+            Step::Iterations(Iterations::Known, 2, body),
+        ],
+    };
+    for budget in [9000, 13380] {
+        let gradient = random_loops::gradient_under(&program, Policy::Bytes(budget));
+        let tape = gradient.explain(program.argument()).unwrap().tape().bytes();
+        assert!(tape as u64 <= budget, "{tape} bytes of {budget}");
+    }
+}
+
 #[test]
 fn budgets_of_programs_that_factor_matrices_are_obeyed_or_refused() {
     for_all(Sweep::Factors, Program::with_factors, random_loops::budgets);

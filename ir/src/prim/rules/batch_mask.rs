@@ -146,9 +146,11 @@ pub(crate) fn one_by_one(
     Ok(b.emit(Loop::new(body, spec), args).to_vec())
 }
 
-/// Members that run one after the other keep tapes of different lengths.
+/// Returns the refusal of members that run one after the other and save tapes of different lengths.
 fn kept(ty: &Type) -> Problem {
-    let message = format!("members of a batch that are seen one after the other keep {ty}");
+    let message = format!(
+        "members of a batch that run one after the other save {ty}, of another length each"
+    );
     let help = "let a loop inside have as many iterations for each member, or map over members";
     Problem::new(Kind::Target, message, help)
 }
