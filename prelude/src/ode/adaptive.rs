@@ -15,7 +15,7 @@ use super::method::{Interpolant, Method, StepEnd};
 use super::state::{Open, State, chosen, constants, difference};
 use super::{Stats, Status};
 use crate::Var;
-use crate::control::{scan, while_loop};
+use crate::control::{cond, scan, while_loop};
 use crate::dtype::epsilon;
 use crate::ops::functions::{concat, constant, select};
 use crate::transform::{custom_jvp, jvp};
@@ -145,10 +145,12 @@ impl Integrator {
                 (first_length(&f, self.method.order(), &self.tolerance, at, known), 2)
             }
         };
-        let steps = times.diff(1, 0) * ivp.direction;
-        let ordered = steps.ge(0.0).all() & times.is_finite().all();
-        let status =
-            select(finite | steps.le(0.0).all(), Status::Done as i64, Status::NotFinite as i64);
+        // If the last time is the first one, the direction is 0, and the times are ordered only if all of them are equal.
+        let steps = times.diff(1, 0);
+        let still = steps.eq(0.0).all();
+        let ordered = (steps * ivp.direction).ge(0.0).all() & (still | ivp.direction.ne(0.0));
+        let ordered = ordered & times.is_finite().all();
+        let status = select(finite | still, Status::Done as i64, Status::NotFinite as i64);
         let status = select(ordered, status, Status::UnorderedTimes as i64);
         Integration {
             t,
@@ -179,11 +181,16 @@ impl Integrator {
             let on = finite(&slope);
             (masked(on, &slope), on)
         };
-        // Zero times an infinite derivative is nan, so mask the tangents before the derivative.
-        let ruled = custom_jvp(f, |from: Point, (dt, dy, dgiven): Point| {
+        // The rule is a branch and not a mask: zero times an infinite derivative is nan, and second derivatives would
+        // multiply masked tangents and cotangents by a state that is nan.
+        let ruled = custom_jvp(f, |from: Point, moved: Point| {
             let (_, on) = f(from.clone());
-            let moved = (select(on, dt, 0.0), masked(on, &dy), masked(on, &dgiven));
-            let (slope, change) = jvp(|x: Point| f(x).0)((from, moved));
+            let known = |(from, moved): (Point, Point)| jvp(|x: Point| f(x).0)((from, moved));
+            let none = |((_, y, _), _): (Point, Point)| {
+                let zeros: State = y.iter().map(|y| y.zeros_like()).collect();
+                (zeros.clone(), zeros)
+            };
+            let (slope, change) = cond(on, known, none, (from, moved));
             ((slope, on), (change, on))
         });
         ruled((t, y.to_vec(), ivp.given.to_vec()))

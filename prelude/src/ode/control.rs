@@ -13,7 +13,8 @@
 //!
 //! Integrals q, on which no slope depends, have a norm of their own, and the larger of the two norms counts: in one
 //! norm with many states, the error of a single integral would be averaged out. The scale of an integral includes the
-//! sum of all |Δq| so far, since an integral may return to zero.
+//! sum of all |Δq| so far, since an integral may return to zero. If the state has an array of tolerances, atol and rtol
+//! of integrals are the least ones.
 //!
 //! Source: Hairer, Nørsett and Wanner, *Solving Ordinary Differential Equations I* (1993), section II.4; Hairer and Wanner,
 //! volume II (1996), section IV.2 (Gustafsson's control, which also uses the error of the step before); Hindmarsh and
@@ -21,7 +22,7 @@
 
 use super::state::{Slope, advanced, difference};
 use crate::Var;
-use crate::ops::functions::select;
+use crate::ops::functions::{constant, select};
 
 /// A step is this part of the one that would just do.
 const SAFETY: f64 = 0.9;
@@ -76,9 +77,20 @@ impl Tolerance {
             return states;
         }
         let [y, end] = ends.map(|y| self.counted(y));
-        let integrals = self.of_leaves(integrals, &[y, end, moved]);
+        let integrals = self.for_integrals().of_leaves(integrals, &[y, end, moved]);
         // A comparison with nan is false, so test for nan: a step of a nan error must not be accepted.
         select(states.is_nan() | states.gt(integrals), states, integrals)
+    }
+
+    /// Returns the tolerance for integrals: the least one of all elements of the state, because an integral has another
+    /// shape than the state.
+    fn for_integrals(self) -> Tolerance {
+        let least = |x: Var| match x.size() {
+            // The integrals of an empty state are zeros.
+            0 => constant(1.0).convert(x.dtype()),
+            _ => x.min(),
+        };
+        Tolerance { relative: least(self.relative), absolute: least(self.absolute), ..self }
     }
 
     fn of_leaves(&self, x: &[Var], sizes: &[&[Var]]) -> Var {

@@ -87,7 +87,8 @@ pub fn dopri5() -> Adaptive {
 /// would take steps of the fastest time scale long after it has died out.
 ///
 /// A step takes the Jacobian of the slope, by forward mode, and an LU factorization of it. All leaves of the state have one
-/// dtype.
+/// dtype. Derivatives of the slope in time and state must be finite, at the first time, too: `dy/dt = √t` from t = 0 on
+/// ends with [`Status::NotFinite`](super::Status::NotFinite).
 ///
 /// ```
 /// use tapeloom::prelude::*;

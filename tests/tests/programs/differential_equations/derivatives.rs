@@ -263,6 +263,43 @@ fn derivatives_of_failures_are_zero() {
     assert!(near(&found, &[3.0 / 0.85f64.powi(3), 0.0], 1e-4, 0.0), "{found:?}");
 }
 
+/// A slope that is not finite at the first state has no say in second derivatives either.
+#[test]
+fn second_derivatives_of_failures_at_the_start_are_zero() {
+    let methods = [ode::dopri5(), ode::rodas5p(), ode::dopri5().adjoint()];
+    for (i, method) in methods.into_iter().enumerate() {
+        // y(t) = y0 / (1 - k y0 t)
+        let one = move |y0: Var, k: Var| {
+            let f = |(_, y): (Var, Var)| k * y * y;
+            let (y, stats) = method.rtol(1e-9).solve(f, y0, constant([0.0, 1.0]));
+            select(stats.status.eq(ode::Status::Done as i64), y.index(1), 0.0)
+        };
+        let sum = move |(y0, k): (Var, Var)| vmap(move |y0: Var| one(y0, k))(y0).sum();
+        let second = move |x: (Var, Var)| grad(move |x| grad(sum)(x).1)(x);
+        let (y0, k) = run(second, ([0.5, f64::NAN, f64::INFINITY], 1.0)).unwrap();
+        let found = [numbers(&y0), numbers(&k)].concat();
+        assert!(near(&found, &[8.0, 0.0, 0.0, 2.0], 1e-5, 0.0), "{i}: {found:?}");
+        let alone = move |k: Var| grad(grad(move |k: Var| one(constant(f64::NAN), k)))(k);
+        assert_eq!(numbers(&run(alone, 1.0).unwrap()), [0.0], "{i}");
+    }
+}
+
+/// The parameters of a slope need not have the shape of the tolerances.
+#[test]
+fn an_adjoint_takes_arrays_of_tolerances() {
+    for method in [ode::dopri5().adjoint(), ode::dopri5().seminorm()] {
+        let loss = move |(y0, p): (Var, Var)| {
+            let f = |(_, y): (Var, Var)| {
+                let (x, z) = (y.index(0), y.index(1));
+                stack(&[-p.index(0) * x, p.index(1) * x - p.index(2) * z], 0)
+            };
+            let method = method.rtol(constant([1e-8, 1e-7])).atol(constant([1e-10, 1e-9]));
+            method.solve(f, y0, constant([0.0, 1.0])).0.index(1).sum()
+        };
+        check_grads(loss, ([1.0, 0.5], [1.0, 2.0, 0.5]), 1).unwrap();
+    }
+}
+
 /// A slope whose derivative in a capture is not smooth in time, while its states and their cotangents are smooth.
 #[test]
 fn steps_of_an_adjoint_look_at_the_error_of_the_gradient() {

@@ -41,8 +41,16 @@ fn spans_of_every_kind() {
         }
         let (y, status, _) = solved(method, decay, &[0.0, 700.0]);
         assert!(status == Status::Done && y[1].abs() < 1e-8, "{y:?}");
-        // Times in no order, or none at all.
-        for times in [&[0.0, 1.0, 0.5][..], &[0.0, f64::NAN], &[0.0, f64::INFINITY], &[f64::NAN]] {
+        // Times in no order, or none at all; a last time that is the first one has no direction.
+        let unordered: [&[f64]; 6] = [
+            &[0.0, 1.0, 0.5],
+            &[0.0, 1.0, 0.0],
+            &[0.5, 0.7, 0.3, 0.5],
+            &[0.0, f64::NAN],
+            &[0.0, f64::INFINITY],
+            &[f64::NAN],
+        ];
+        for times in unordered {
             let (y, status, tries) = solved(method, decay, times);
             assert_eq!((status, tries), (Status::UnorderedTimes, 0), "{times:?}");
             assert!(y[0] == 1.0 && y[1..].iter().all(|y| y.is_nan()), "{y:?}");
