@@ -487,6 +487,31 @@ fn mistakes_are_errors_that_say_what_to_mend() {
     assert_eq!(run(|a: Var| linalg::polar(a).0, [1.0]).unwrap_err().kind(), Kind::Shape);
 }
 
+/// A divided difference has samples between eigenvalues, where a function that combines elements has other values. Its
+/// derivative would be wrong, although its value at the eigenvalues is right.
+#[test]
+fn functions_that_combine_eigenvalues_are_nan_or_errors() {
+    let a = [[1.0, 0.0], [0.0, 2.0]];
+    let share: Of = |a| linalg::matrix_function(a, |x: Var| x / x.sum());
+    let total: Of = |a| linalg::spectral_sum(a, |x: Var| x * x.max());
+    for f in [share, total] {
+        let (y, slope) =
+            run(move |a: Var| (f(a), grad(move |a: Var| weighed(f(a)))(a)), a).unwrap();
+        assert!(y.numbers().chain(slope.numbers()).all(|x| x.is_nan()), "{y:?} {slope:?}");
+    }
+    // One number has no axis of others.
+    let softmax = |a: Var| linalg::matrix_function(a, |x: Var| x.softmax(0));
+    assert_eq!(run(softmax, a).unwrap_err().kind(), Kind::Shape);
+    let weights = |(a, c): (Var, Var)| linalg::matrix_function(a, move |x: Var| x * c);
+    assert_eq!(run(weights, (a, [1.0, 2.0])).unwrap_err().kind(), Kind::Rule);
+    // A sum of terms of each element is a function of elements.
+    let series: Of = |a| {
+        let terms = |x: Var| (x.expand_dims(-1) * constant([0.5, 0.1, 0.01])).sin().sum_axis(-1);
+        linalg::matrix_function(a, terms)
+    };
+    check_grads(series, [[1.0, 0.0], [0.0, 1.0]], 2).unwrap();
+}
+
 #[test]
 fn empty_matrices_have_empty_functions() {
     for shape in [[0, 0], [0, 0]] {

@@ -26,7 +26,6 @@ use crate::Var;
 use crate::dtype::epsilon;
 use crate::ops::functions::{concat, constant, iota, select};
 use crate::transform::jvp;
-use crate::var::users_code;
 use tapeloom_ir::{Dtype, Tensor};
 
 /// The number of points between two eigenvalues at which a derivative is sampled. It is even, so that the midpoint is
@@ -46,7 +45,7 @@ impl Scalar<'_> {
     /// Returns `f(w)` for ascending eigenvalues `w` `[n]`.
     pub(super) fn values(self, w: Var) -> Var {
         match self {
-            Scalar::Smooth(f) => users_code(|| f(w)),
+            Scalar::Smooth(f) => f(w),
             Scalar::Lowest(k) => iota(w.shape(), 0, Dtype::I64).lt(k as i64).convert(w.dtype()),
         }
     }
@@ -100,9 +99,8 @@ impl Scalar<'_> {
 
 /// Returns the k-th derivative of a function of elements.
 fn derivative<'a>(f: &'a dyn Fn(Var) -> Var, k: usize) -> Box<dyn Fn(Var) -> Var + 'a> {
-    (0..k).fold(Box::new(move |x: Var| users_code(|| f(x))), |f, _| {
-        Box::new(move |x: Var| jvp(|x: Var| f(x))((x, x.ones_like())).1)
-    })
+    (0..k)
+        .fold(Box::new(f), |f, _| Box::new(move |x: Var| jvp(|x: Var| f(x))((x, x.ones_like())).1))
 }
 
 /// All combinations of `k + 1` of `n` indices, with repetition, in every order.

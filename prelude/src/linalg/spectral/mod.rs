@@ -47,8 +47,8 @@ const CLOSED: f64 = 64.0;
 ///
 /// `A` is the symmetric part of `a`, as in [`eigh`](super::eigh). Derivatives of up to three orders are right at all
 /// eigenvalues, also at equal ones and at those that differ by rounding only. `f` is applied to arrays of several
-/// shapes, so its captures should have one element each; derivatives with respect to captures exist. `f` may have a
-/// kink between eigenvalues. A first derivative is as accurate as that of `f`, up to some rounding errors. Second and
+/// shapes, so its captures have one element each; derivatives with respect to captures exist. If `f` combines elements,
+/// as in `x / x.sum()`, the result is nan or an error. `f` may have a kink between eigenvalues. A first derivative is as accurate as that of `f`, up to some rounding errors. Second and
 /// third derivatives lose two or three more digits where eigenvalues are close to one another. A value costs `eigh`
 /// and a product of matrices, and a first derivative two more products. A second derivative takes `n³` elements of
 /// memory, a third one `n⁴`.
@@ -63,8 +63,8 @@ const CLOSED: f64 = 64.0;
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` if the matrices are not square, `dtype` if they are not of floats; `rule` if `f` changes the type of its argument;
-/// `not-differentiable` where a derivative of fourth order is asked for.
+/// Errors: `shape` if the matrices are not square, `dtype` if they are not of floats; `rule` if `f` changes the
+/// type of its argument; `not-differentiable` where a derivative of fourth order is asked for.
 #[track_caller]
 pub fn matrix_function(a: Var, f: impl Fn(Var) -> Var) -> Var {
     of_elements("matrix_function", a, &f, &|w| w, caller())
@@ -92,10 +92,11 @@ pub fn spectral_sum(a: Var, f: impl Fn(Var) -> Var) -> Var {
     let of_one = |a: Var| {
         let a = symmetric(a);
         let (w, v) = eigh(a.stop_gradient());
-        let f = |x: Var| users_code(|| f(x));
-        if let Err(poison) = applied(name, &f, w, at) {
-            return poison.sum_axis(-1);
-        }
+        let (f, w) = match Elements::of(name, &f, w, at) {
+            Ok(both) => both,
+            Err(poison) => return poison.sum_axis(-1),
+        };
+        let f = |x: Var| f.at(x);
         let slope = |x: Var| jvp(|x: Var| f(x))((x, x.ones_like())).1;
         let value = |c: &[Var], _: &[Var]| match c {
             [w, ..] => f(*w).sum(),
@@ -239,10 +240,10 @@ fn of_elements(
         let a = symmetric(a);
         let (w, v) = eigh(a.stop_gradient());
         let w = seen(w);
-        let f = |x: Var| users_code(|| f(x));
-        match applied(name, &f, w, at) {
-            Ok(()) => {
-                family(Scalar::Smooth(&f), Point { name, at, constants: &[w, v], a }, &[], ORDERS)
+        match Elements::of(name, f, w, at) {
+            Ok((f, w)) => {
+                let (f, point) = (|x: Var| f.at(x), Point { name, at, constants: &[w, v], a });
+                family(Scalar::Smooth(&f), point, &[], ORDERS)
             }
             Err(poison) => poison.expand_dims(-1) * poison,
         }
@@ -254,17 +255,47 @@ fn of_elements(
     }
 }
 
-/// Checks that a function of elements keeps the type of its argument. If not, reports that and returns a placeholder
-/// of that type.
-fn applied(name: &str, f: &dyn Fn(Var) -> Var, w: Var, at: Loc) -> Result<(), Var> {
-    let (want, y) = (w.ty(at), f(w));
-    let got = y.ty(at);
-    if got == want {
-        return Ok(());
+/// A function of the user, which is applied to each element of arrays. It is vectorized over the elements, so that it
+/// cannot combine them: derivatives at equal eigenvalues come from samples between eigenvalues, where a function that
+/// combines elements has other values.
+struct Elements<'a> {
+    f: &'a dyn Fn(Var) -> Var,
+}
+
+impl<'a> Elements<'a> {
+    /// Checks that the function keeps the type of the eigenvalues `w` and of one of them. If not, reports that and
+    /// returns a placeholder of the type of `w`. Beside the function, returns `w`, which is nan if the function
+    /// combines elements.
+    fn of(
+        name: &str,
+        f: &'a dyn Fn(Var) -> Var,
+        w: Var,
+        at: Loc,
+    ) -> Result<(Elements<'a>, Var), Var> {
+        let mut all = w;
+        for x in [w.index_axis(0, 0), w] {
+            let (want, y) = (x.ty(at), users_code(|| f(x)));
+            let got = y.ty(at);
+            if got != want {
+                let message = format!("the function of `{name}` gives {got} for {want}");
+                let help = "it is a function of each element, of any shape, in one dtype";
+                return Err(wrong(Problem::new(Kind::Rule, message, help), &[y], w.ty(at), at));
+            }
+            all = y;
+        }
+        let elements = Elements { f };
+        let (all, each) = (all.stop_gradient(), elements.at(w).stop_gradient());
+        // A function may compute a sum of its own for each element, in another order.
+        let within = (all.abs() + each.abs()) * epsilon(w.dtype()).sqrt();
+        let same = all.eq(each) | (all - each).abs().le(within) | (all.is_nan() & each.is_nan());
+        Ok((elements, select(same.all(), w, f64::NAN)))
     }
-    let message = format!("the function of `{name}` gives {got} for {want}");
-    let help = "it is a function of each element, of any shape, in one dtype";
-    Err(wrong(Problem::new(Kind::Rule, message, help), &[y], want, at))
+
+    /// Returns the function of each element of an array.
+    fn at(&self, x: Var) -> Var {
+        let one = |x: Var| users_code(|| (self.f)(x));
+        vmap(one)(x.reshape([x.size()])).reshape(x.shape())
+    }
 }
 
 /// Applies `of_one` to each matrix of a batch.
