@@ -34,7 +34,7 @@ const LARGE: f64 = 700.0;
 /// `₁F₁(a; b; x)`
 ///
 /// Domain: all reals but the poles b = 0, -1, -2, …, where it is NaN. NaN, too, where no formula here keeps half of the digits: for
-/// negative a or b - a beside large x. At x = inf it is inf for positive a and b, at x = -inf 0 for b > a > 0.
+/// negative a or b - a beside large x, unless one of them is an integer: then the series ends. At x = inf it is inf for positive a and b, at x = -inf 0 for b > a > 0.
 #[must_use]
 pub fn hyp1f1(a: f64, b: f64, x: f64) -> f64 {
     if a.is_nan() || !b.is_finite() || x.is_nan() || a.is_infinite() || is_pole(b) {
@@ -66,14 +66,24 @@ fn is_pole(b: f64) -> bool {
 }
 
 fn best(a: f64, b: f64, x: f64) -> Sum {
-    if x.abs() > LARGE {
-        return far(a, b, x);
-    }
     let direct = || series(a, b, x);
     let transformed = || {
         let Sum { value, loss } = series(b - a, b, -x);
-        Sum { value: value * exp(x), loss }
+        if x.abs() <= LARGE {
+            return Sum { value: value * exp(x), loss };
+        }
+        // In two halves, neither of which overflows before the value does.
+        let half = exp(0.5 * x);
+        Sum { value: half * value * half, loss }
     };
+    if x.abs() > LARGE {
+        // A series that ends is a polynomial, whatever the size of x.
+        return match (is_pole(a), is_pole(b - a)) {
+            (true, _) => direct(),
+            (_, true) => transformed(),
+            (false, false) => far(a, b, x),
+        };
+    }
     // Try the form with positive terms first, since it loses no digits.
     let first = if x > 0.0 { direct() } else { transformed() };
     if first.loss < 2.0 {
@@ -116,15 +126,10 @@ fn far(a: f64, b: f64, x: f64) -> Sum {
         let next = term * ((c + k) * (d + k)) / ((k + 1.0) * x.abs());
         if next == 0.0 || next.abs() <= sum.abs() * (f64::EPSILON / 8.0) {
             let sign = sign_of_gamma(b) * sign_of_gamma(own);
-            let factor = sign * exp(lgamma(b) - lgamma(own)) * sum;
-            let value = if x > 0.0 {
-                // In two halves, neither of which overflows before the value does.
-                let half = exp(0.5 * x);
-                half * (pow(x, a - b) * factor) * half
-            } else {
-                pow(-x, -a) * factor
-            };
-            return Sum { value, loss: 1.0 };
+            // In two halves, neither of which overflows or underflows before the value does.
+            let (grown, power) = if x > 0.0 { (exp(0.5 * x), a - b) } else { (1.0, -a) };
+            let half = exp(0.5 * (lgamma(b) - lgamma(own))) * pow(x.abs(), 0.5 * power) * grown;
+            return Sum { value: half * (sign * sum) * half, loss: 1.0 };
         }
         if next.abs() > term.abs() && k > c.abs() + d.abs() {
             break;

@@ -18,7 +18,7 @@
 use super::excess::{exp_excess, log_excess};
 use super::gamma::{lgamma, polygamma, polygamma_rise};
 use super::half_line::half_line;
-use super::incomplete_gamma::gamma_front;
+use super::incomplete_gamma::{UNDERFLOW, gamma_front};
 use super::{exp, expm1, log, log1p};
 
 /// The highest order of the derivatives in a and b together.
@@ -91,7 +91,16 @@ pub fn beta_density(a: f64, b: f64, x: f64) -> f64 {
     } else if y == 0.0 {
         end(b, a)
     } else {
-        front(a, b, x, y) / x / y
+        let product = front(a, b, x, y);
+        // xᵃ leaves the range of floats before xᵃ⁻¹ does: xᵃ⁻¹ / B(a, b) = xᵃ⁻¹ / B(a - 1, b) (a + b - 1) / (a - 1).
+        let lower = |a: f64, b: f64, x: f64, y: f64| {
+            front(a - 1.0, b, x, y) * ((a - 1.0 + b) / (a - 1.0)) / y
+        };
+        match product < UNDERFLOW {
+            true if x < y && a > 1.0 => lower(a, b, x, y),
+            true if y < x && b > 1.0 => lower(b, a, y, x),
+            _ => product / x / y,
+        }
     }
 }
 

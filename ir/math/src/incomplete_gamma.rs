@@ -70,6 +70,9 @@ pub fn gammaincc(a: f64, x: f64) -> f64 {
     if score.is_below(0, a, x) { 1.0 - below(0, a, x, score) } else { above(0, a, x, score) }
 }
 
+/// Products below this bound may have lost digits by underflow.
+pub(super) const UNDERFLOW: f64 = 1e-290;
+
 /// The density `xᵃ⁻¹ e⁻ˣ / Γ(a)`, the derivative of `P(a, x)` in x.
 ///
 /// Domain: `a ≥ 0`, `x ≥ 0`. At x = 0 it is inf for a < 1, 1 for a = 1 and 0 beyond; 0 for a = 0 and at inf.
@@ -88,7 +91,15 @@ pub fn gamma_density(a: f64, x: f64) -> f64 {
             std::cmp::Ordering::Greater => 0.0,
         };
     }
-    gamma_front(a, x, x - a) / x
+    let front = gamma_front(a, x, x - a);
+    if front < UNDERFLOW && x < 1.0 {
+        // xᵃ leaves the range of floats before xᵃ⁻¹ does.
+        return match a >= 1.0 {
+            true => power_over_gamma(a - 1.0, x, x - (a - 1.0)),
+            false => pow(x, a - 1.0) * exp(-x) / libm::tgamma(a),
+        };
+    }
+    front / x
 }
 
 /// Where nothing is to be computed.

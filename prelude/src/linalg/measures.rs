@@ -91,7 +91,8 @@ pub fn matrix_norm(a: Var, of: MatrixNorm) -> Var {
             let scale = scaled.select(largest, largest.ones_like());
             let rows = a / scale.expand_dims(-1).expand_dims(-1);
             let square = (rows * rows).sum_axis([-2, -1]);
-            let positive = square.gt(0.0);
+            // `ne` and not `gt`: a nan in the matrix is a nan in the norm and in its derivative.
+            let positive = square.ne(0.0);
             // √ has no derivative at 0. For zeros, compute the norm as a sum of `hypot(x, 0)`: the value and the first
             // derivative are 0, and the second derivative is nan.
             let safe = positive.select(square, square.ones_like());

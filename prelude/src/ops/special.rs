@@ -131,8 +131,8 @@ impl Var {
         })
     }
 
-    /// (xᵖ - 1) / p, the Box-Cox transformation, and ln x for p = 0, without cancellation for small p. nan for
-    /// negative x.
+    /// (xᵖ - 1) / p, the Box-Cox transformation, and ln x for p = 0, without cancellation for small p. For negative x,
+    /// the value and the derivatives are nan.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -147,7 +147,8 @@ impl Var {
         let p = p.beside(self, at);
         of_floats("boxcox", [self, p], at, |[x, p]| {
             // With u = p ln x the value is ln x (eᵘ - 1) / u; near 0 use the series Σ uᵏ / (k + 1)!.
-            let end = x.eq(0.0) & p.eq(0.0);
+            let ends = x.eq(0.0) | x.eq(f64::INFINITY);
+            let end = ends & p.eq(0.0);
             let near = (p * x.ln()).stop_gradient().abs().lt(0.5) | end;
             let log = select(near, x, 1.0).ln();
             let u = select(end, 0.0, select(near, p, 0.0)) * select(end, 0.0, log);
@@ -156,9 +157,15 @@ impl Var {
                 series.push(series[series.len() - 1] / f64::from(k));
             }
             series.reverse();
+            // At ln x = ±∞ and p = 0 the derivative in p, (ln x)² / 2, is infinite, and so is that of √p.
+            let slope = select(end, select(end, p, 1.0).sqrt(), 0.0);
+            let close = log * horner(u, &series) + slope;
             let (x, p, negative) = (select(near, 4.0, x), select(near, 1.0, p), x.lt(0.0));
-            let power = select(negative, f64::NAN, (select(negative, 1.0, x).pow(p) - 1.0) / p);
-            select(near, log * horner(u, &series), power)
+            let power = (select(negative, 1.0, x).pow(p) - 1.0) / p;
+            // A product with nan has derivatives of nan in both factors.
+            let [x, p] = [x, p].map(|x| select(negative, x, 0.0));
+            let outside = x * p * select(negative, number(x, f64::NAN), 0.0);
+            select(near, close, select(negative, outside, power))
         })
     }
 
@@ -248,7 +255,8 @@ impl Var {
         })
     }
 
-    /// ln |B(x, y)| = ln |Γ(x) Γ(y) / Γ(x + y)|, without cancellation for large operands.
+    /// ln |B(x, y)| = ln |Γ(x) Γ(y) / Γ(x + y)|, without cancellation for large operands and for a small one, also in
+    /// derivatives. It is ∞ at 0, beside ∞, too, and -∞ for x > 0 and y = ∞.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -329,34 +337,68 @@ fn outside(x: Var, y: Var) -> Var {
     select(sum.is_nan(), sum, f64::INFINITY)
 }
 
+/// `ln |Γ(a)| + ln |Γ(b) / Γ(a + b)|` for the smaller operand a and the larger one b.
+///
+/// The second term loses all digits for small a if it is a difference of two logarithms, and so do its derivatives in b,
+/// which are multiples of a. So it is computed from terms that are multiples of a: by Stirling's series for b ≥ 10, and
+/// otherwise after ten steps of the recurrence Γ(b) = Γ(b + 1) / b. Source: Didonato and Morris, *Algorithm 708:
+/// significant digit computation of the incomplete beta function ratios* (1992).
 fn log_beta(x: Var, y: Var) -> Var {
     let ordered = x.le(y);
     let (small, large) = (select(ordered, x, y), select(ordered, y, x));
-    // Stirling's series ln Γ(z) = (z - 1/2) ln z - z + ln √2π + r(z), in which what is large cancels by
-    // hand: (b - 1/2) ln(1 + a/b) + a ln(a + b) - a is what Γ(b) / Γ(a + b) loses.
-    let end = small.gt(0.0) & large.eq(f64::INFINITY);
-    let far = small.gt(0.0) & large.ge(10.0) & !end;
-    let both = far & small.ge(10.0);
-    let b = select(far, large, 10.0);
-    let a = select(far, small, 1.0);
-    let rest = |z: Var| {
-        let t = z.square().recip();
-        horner(t, &STIRLING) / z
-    };
-    let lost = (b - 0.5) * (a / b).ln_1p();
-    let half = a - a * (a + b).ln() - lost + rest(b) - rest(a + b);
-    let one_far = select(far & !both, small, 1.0).lgamma() + half;
-    let a = select(both, small, 10.0);
-    let ratio = (a / (a + b)).ln();
-    let two_far =
-        a * ratio - 0.5 * a.ln() - lost + rest(a) + rest(b) - rest(a + b) + 0.5 * (2.0 * PI).ln();
     // Γ has a pole at 0, which nothing takes back where it is the larger operand.
     let pole = large.eq(0.0);
-    let elsewhere = far | end | pole;
+    let end = large.eq(f64::INFINITY) & small.gt(f64::NEG_INFINITY);
+    // Beside a negative operand, differences of logarithms lose digits if the other one is large.
+    let negative = large.ge(1e3) & (small + large).ge(10.0);
+    let far = (small.ge(0.0) & large.ge(10.0) | negative) & !end;
+    let low = small.ge(0.0) & large.lt(10.0) & !pole;
+    let both = far & small.ge(10.0);
+    let stirling = far | low;
+
+    let (a, b) = (select(stirling, small, 1.0), select(stirling, large, 10.0));
+    // (a + b)/b (a + b + 1)/(b + 1) .. - 1
+    let moved = select(low, a, 0.0);
+    let steps = (0..10).map(|i| moved / (b + f64::from(i)));
+    let grown = steps.reduce(|product, step| product + step + product * step);
+    let recurrence = grown.map_or(moved, Var::ln_1p);
+    let b = b + select(low, 10.0, b.zeros_like());
+    // Stirling's series ln Γ(z) = (z - 1/2) ln z - z + ln √2π + r(z), in which what is large cancels by
+    // hand: (b - 1/2) ln(1 + a/b) + a ln(a + b) - a is what Γ(b) / Γ(a + b) loses.
+    // a + b may overflow, so ln(a + b) is ln b + ln(1 + a/b).
+    let more = (a / b).ln_1p();
+    let lost = (b - 0.5) * more;
+    let rests = rest_of_quotient(a, b);
+    let half = recurrence + (a - a * (b.ln() + more) - lost + rests);
+    let own = select(both | pole, 1.0, select(small.eq(f64::INFINITY), 1.0, small)).lgamma();
+    let a = select(both, small, 10.0);
+    let ratio = -(b / a).ln_1p();
+    let rest = horner(a.square().recip(), &STIRLING) / a;
+    let two_far = a * ratio - 0.5 * a.ln() - lost + rest + rests + 0.5 * (2.0 * PI).ln();
+
+    let elsewhere = stirling | end | pole;
     let (a, b) = (select(elsewhere, 1.0, small), select(elsewhere, 1.0, large));
-    let plain = a.lgamma() + (b.lgamma() - (a + b).lgamma());
-    let near = select(pole, f64::INFINITY, plain);
-    select(end, f64::NEG_INFINITY, select(both, two_far, select(far, one_far, near)))
+    let plain = b.lgamma() - (a + b).lgamma();
+    // Γ(b) / Γ(a + b) tends to b⁻ᵃ.
+    let limit = select(end & small.ne(0.0), small, 1.0) * select(end, large, 1.0).ln();
+    let limit = select(small.eq(0.0), 0.0, -limit);
+    let near = select(pole, f64::INFINITY, own + select(end, limit, plain));
+    select(both, two_far, select(stirling, own + half, near))
+}
+
+/// `r(b) - r(a + b)` for the rest r of Stirling's series and b ≥ 10: `(u - v) Σ cₖ (u²ᵏ⁻¹ - v²ᵏ⁻¹) / (u - v)` with
+/// u = 1/b and v = 1/(a + b), where u - v = a u v and the quotients h obey `h(m + 2) = u² h(m) + vᵐ (u + v)`.
+fn rest_of_quotient(a: Var, b: Var) -> Var {
+    let (u, v) = (b.recip(), (a + b).recip());
+    let (u2, v2, sum) = (u.square(), v.square(), u + v);
+    let (mut quotient, mut power) = (u.ones_like(), v);
+    let mut total = u.zeros_like();
+    for c in STIRLING.iter().rev() {
+        total = total + quotient * *c;
+        quotient = u2 * quotient + power * sum;
+        power = power * v2;
+    }
+    a * u * v * total
 }
 
 /// The coefficients of Stirling's series in 1/z², highest first: B₂ₖ / (2k (2k - 1)).

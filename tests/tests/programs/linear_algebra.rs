@@ -309,6 +309,8 @@ fn measures_are_right_at_the_ends_of_the_range() {
     }
     assert_eq!(run(norm, [[0.0, 0.0]]).unwrap().item::<f64>().unwrap(), 0.0);
     assert_eq!(run(norm, [[f64::INFINITY, 0.0]]).unwrap().item::<f64>().unwrap(), f64::INFINITY);
+    let (value, slope) = run(value_and_grad(norm), [[f64::NAN, 2.0]]).unwrap();
+    assert!(value.numbers().chain(slope.numbers()).all(|x| x.is_nan()), "{slope:?}");
     // |A|² has a second derivative of 2 everywhere; that of |A| at 0, of which it would be made, is missing.
     let square = |a: Var| norm(a) * norm(a);
     let slope = run(grad(square), [[0.0, 0.0]]).unwrap();

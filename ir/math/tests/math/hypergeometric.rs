@@ -14,6 +14,23 @@ fn known_values() {
     check(|x| hyp1f1(2.5, 2.5, x), 1.0, &[(1.0, 1f64.exp())]);
 }
 
+/// Values of mpmath for large x: polynomials, and products of factors that leave the range of floats.
+#[test]
+fn values_far_away() {
+    let table = [
+        (-3.0, 2.5, 1000.0, -25_055_167.253968254),
+        (-3.0, 2.5, -1e10, 2.539_682_543_111_111_1e28),
+        (-20.0, 30.5, 1000.0, 4.029_438_941_828_663_4e27),
+        (5.5, 2.5, -720.0, -1.890_470_539_602_252_8e-306),
+        (100.0, 200.0, -1e5, 3.827_008_441_516_840_4e-284),
+    ];
+    for (a, b, x, want) in table {
+        assert!((hyp1f1(a, b, x) / want - 1.0).abs() < 1e-12, "{a} {b} {x}: {}", hyp1f1(a, b, x));
+    }
+    assert_eq!(hyp1f1(2.0, 1.0, -1000.0), 0.0);
+    assert_eq!(hyp1f1(3.0, 1.0, 705.0), INFINITY);
+}
+
 #[test]
 fn edge_values() {
     let table = [

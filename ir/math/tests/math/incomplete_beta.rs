@@ -54,6 +54,18 @@ fn edge_values() {
     for (a, b, x, want) in [(0.5, 1.0, 0.0, INFINITY), (1.0, 3.0, 0.0, 3.0), (2.0, 1.0, 1.0, 2.0)] {
         assert_eq!(beta_density(a, b, x), want);
     }
+    // xᵃ is below the range of floats, and xᵃ⁻¹ is not. Values of mpmath.
+    let table = [
+        (2.0, 2.0, 1e-300, 6e-300),
+        (1.5, 0.3, 1e-300, 3.513_053_010_210_958e-151),
+        (2.0, 1000.0, 1e-300, 1.001e-294),
+        (10.0, 3.0, 1e-31, 6.6e-277),
+        (2.0, 20.0, 1.0 - f64::EPSILON / 2.0, 3.062_271_248_213_687e-301),
+    ];
+    for (a, b, x, want) in table {
+        let off = beta_density(a, b, x) / want - 1.0;
+        assert!(off.abs() < 1e-12, "{a} {b} {x}: {off:e}");
+    }
     // What is tiny or huge stays finite.
     for a in [1e-100, 1e-8, 1.0, 1e8, 1e150] {
         for b in [1e-100, 1e-8, 1.0, 1e8, 1e150] {

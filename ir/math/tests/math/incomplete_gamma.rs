@@ -68,6 +68,17 @@ fn edge_values() {
     for (a, want) in [(0.5, INFINITY), (1.0, 1.0), (2.0, 0.0)] {
         assert_eq!(gamma_density(a, 0.0), want);
     }
+    // xᵃ is below the range of floats, and xᵃ⁻¹ is not. Values of mpmath.
+    let table = [
+        (1.5, 1e-300, 1.128_379_167_095_512_6e-150),
+        (2.0, 1e-300, 1e-300),
+        (10.0, 1e-31, 2.755_731_922_398_591_1e-285),
+        (1.0, 5e-324, 1.0),
+    ];
+    for (a, x, want) in table {
+        let off = gamma_density(a, x) / want - 1.0;
+        assert!(off.abs() < 1e-13, "{a} {x}: {off:e}");
+    }
     // What is tiny or huge stays finite.
     for a in [5e-324, 1e-300, 1e-8, 1e8, 1e300] {
         for x in [5e-324, 1e-300, 1e-8, 0.999, 1.001, 1e8, 1e300] {

@@ -212,11 +212,14 @@ pub(super) const HYP1F1: Row = Row {
         Partial::Missing(NO_PARAMETER),
         Partial::Missing(NO_PARAMETER),
         Partial::Of(|t, x, _| {
-            t * (x[0] / x[1] * (x[0] + 1.0).ternary(Scalar::Hyp1f1, x[1] + 1.0, x[2]))
+            // A constant, even where the other factor overflows.
+            let constant = x[0].eq(x[0].number(0.0));
+            let next = (x[0] + 1.0).ternary(Scalar::Hyp1f1, x[1] + 1.0, x[2]);
+            t * (x[0] / x[1] * constant.select(x[2].number(0.0), next))
         }),
     ],
     linear: Linear::No,
-    edges: "nan at the poles y = 0, -1, -2, …, and where every formula loses half of the digits (negative x or y - x beside large z)",
+    edges: "nan at the poles y = 0, -1, -2, …, and where every formula loses half of the digits (negative x or y - x beside large z, unless one of them is an integer)",
     smooth: &[],
     edge: &[
         &[1.0, 2.0, 0.5],

@@ -53,6 +53,63 @@ fn derivatives_are_those_of_finite_differences() {
     }
 }
 
+/// Derivatives of ln B in the larger operand are multiples of the smaller one, however small. Values of mpmath.
+#[test]
+fn the_logarithm_of_beta_keeps_its_digits_beside_zero() {
+    let f = |(x, y): (Var, Var)| x.betaln(y);
+    let second = move |x: (Var, Var)| grad(move |x| grad(f)(x).1)(x).1;
+    let all = vmap(move |x: (Var, Var)| (f(x), grad(f)(x).1, second(x)));
+    let table = [
+        (1e-20, 0.5, 46.051701859880914, -4.934802200544679e-20, 1.6828796644234319e-19),
+        (1e-8, 2.0, 18.420680733952366, -6.4493406482765743e-9, 4.0411380384949158e-9),
+        (1e-20, 10.0, 46.051701859880914, -1.0516633568168574e-21, 1.1049834970802067e-22),
+        (1e-20, 1e3, 46.051701859880914, -1.0005001666666333e-23, 1.0010004999998333e-26),
+        (1e-300, 0.9, 690.77552789821371, -1.9225399594772035e-300, 3.2017970437947198e-300),
+        (-0.5, 1e20, 24.291363053425102, 5e-21, -5e-41),
+        (-2.5, 1e10, 57.508383607915968, 2.5000000004375e-10, -2.500000000875e-20),
+    ];
+    let column =
+        |of: fn(&(f64, f64, f64, f64, f64)) -> f64| table.iter().map(of).collect::<Vec<f64>>();
+    let (y, slope, bend) = run(all, (column(|r| r.0), column(|r| r.1))).unwrap();
+    for (got, want) in [(y, column(|r| r.2)), (slope, column(|r| r.3)), (bend, column(|r| r.4))] {
+        for (got, want) in numbers(&got).into_iter().zip(want) {
+            assert!((got / want - 1.0).abs() < 1e-9, "{got:e} for {want:e}");
+        }
+    }
+    let ends = run(vmap(f), ([0.0, 0.5, -0.5, f64::INFINITY], [f64::INFINITY; 4])).unwrap();
+    let inf = f64::INFINITY;
+    assert_eq!(numbers(&ends), [inf, -inf, inf, -inf]);
+}
+
+/// Near 0 and 1 densities are products of which one factor underflows.
+#[test]
+fn distribution_functions_have_derivatives_beside_their_ends() {
+    let second = |f: fn(Var) -> Var, x: f64| numbers(&run(grad(grad(f)), x).unwrap())[0];
+    let gamma = second(|x| constant(2.0).gammainc(x), 1e-300);
+    let beta = second(|x| constant(2.0).betainc(2.0, x), 1e-300);
+    assert!((gamma - 1.0).abs() < 1e-12 && (beta - 6.0).abs() < 1e-11, "{gamma} {beta}");
+}
+
+/// The logarithm that `boxcox` is for p = 0 is infinite at 0 and at infinity. Its derivative in p, (ln x)² / 2, is
+/// infinite there, too.
+#[test]
+fn box_and_cox_end_in_infinities() {
+    let f = |(x, p): (Var, Var)| x.boxcox(p);
+    let all = vmap(move |x: (Var, Var)| (f(x), grad(f)(x)));
+    let (inf, no) = (f64::INFINITY, f64::NAN);
+    let x = ([0.0, inf, inf, inf, 0.0, -1.0, -1.0], [0.0, 0.0, -2.0, 0.5, 0.5, 0.0, 2.0]);
+    let (y, (dx, dp)) = run(all, x).unwrap();
+    let hold = |got: &Tensor, want: [f64; 7]| {
+        let same =
+            numbers(got).into_iter().zip(want).all(|(x, y)| x == y || x.is_nan() && y.is_nan());
+        assert!(same, "{got:?} for {want:?}");
+    };
+    hold(&y, [-inf, inf, 0.5, inf, -2.0, no, no]);
+    assert_eq!((numbers(&dx)[0], numbers(&dx)[4]), (inf, inf));
+    assert!(numbers(&dx)[6].is_nan());
+    assert_eq!((numbers(&dp)[0], numbers(&dp)[1], numbers(&dp)[4]), (inf, inf, 4.0));
+}
+
 /// Derivatives of second order and more in x at the ends of the domain, which are limits.
 #[test]
 fn distribution_functions_have_higher_derivatives_at_their_ends() {
