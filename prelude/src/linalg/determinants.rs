@@ -1,21 +1,36 @@
 //! Determinants, and their signs and logarithms.
 //!
 //! The determinant is a polynomial of the elements, so it has derivatives of every order at every matrix. Its value is
-//! the product of the pivots of an LU factorization. Derivatives of that product divide by pivots, so they lose digits
-//! near singular matrices: the relative error of a derivative of order k is the rounding error times the (k - 1)th
-//! power of the condition number. Near singular matrices, derivatives are computed from another form, which divides by
-//! no small number:
+//! the product of the pivots of an LU factorization. Derivatives have rules that do not differentiate a factorization
+//! and do not divide by pivots:
 //!
 //! ```text
-//! A₀ = U S Vᵀ                     frozen: no derivative passes through the factors
+//! A = P D Q                       frozen: no derivative passes through the factors
+//! X = P⁻¹ dA Q⁻¹                  so det (A + dA) = det P · det (D + X) · det Q
+//!
+//! D det(A)[dA]       = det P det Q Σ e[i] X[i, i]                                        e: products of all d but d[i]
+//! D² det(A)[dA, dB]  = det P det Q Σ e[i, j] (X[i, i] Y[j, j] - X[i, j] Y[j, i])         all but d[i] and d[j]
+//! ```
+//!
+//! These products have n - k factors, so a derivative of order k is in range where `|A|^(n - k)` is. The factors are
+//! those of the elimination, `P = Π L`, `Q = D⁻¹ U`, with the pivots in `D`, or the singular vectors and values, where
+//! `P` and `Q` would be ill-conditioned.
+//!
+//! Third and higher derivatives are those of a form that divides by no small number, for `A` divided by a power of two
+//! near its largest element:
+//!
+//! ```text
+//! A₀ = U S Vᵀ                     frozen
 //! M = S + Uᵀ (A - A₀) V           so det A = det U · det M · det V
 //! det M = det M₁₁ · det C         M₁₁: the rows and columns of large singular values
 //! C = M₂₂ - M₂₁ M₁₁⁻¹ M₁₂         as large as the small ones; its determinant by Faddeev and LeVerrier's recurrence, without a division
 //! ```
 
+use super::chain::Point;
 use super::factors::{LuFactors, lu_factor, svd};
 use super::solve::{inv, solve};
-use super::{square, transposed};
+use super::triangular::{Triangle, solve_triangular};
+use super::{magnitude, square, transposed};
 use crate::Var;
 use crate::control::{cond, fori_loop};
 use crate::dtype::epsilon;
@@ -42,10 +57,13 @@ fn number_each(ty: &ArrayType) -> ArrayType {
 /// The determinants `[..]` of square matrices `[.., n, n]`, floats.
 ///
 /// The first derivative is the adjugate, also at singular matrices. Derivatives of every order are right at matrices
-/// of every rank. A second form is used where a pivot is nearly zero, and for second and higher derivatives also where
-/// the condition number exceeds `1/ε^(1/4)` (8000 for f64, 54 for f32). The error of its derivative of order k is some
-/// rounding errors of the determinant or of `|A|^(n - k)`, whichever is larger. Both hold while `|A|^n` lies within the
-/// range of the dtype; divide a matrix of very large or very small elements by its scale first.
+/// of every rank. The error of a derivative of order k is some rounding errors of the derivative or of `|A|^(n - k)`,
+/// whichever is larger. Second derivatives have up to a quarter of the digits less at regular matrices with condition
+/// numbers up to `1/ε^(1/4)` (8000 for f64, 54 for f32), where they are computed from an LU factorization and not from
+/// singular values.
+///
+/// The determinant itself may be out of the range of the dtype. Derivatives of order k are right where `|A|^(n - k)` is
+/// in range, those beyond the third where `|A|^(n - 3)` is, too.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -74,70 +92,196 @@ pub fn det(a: Var) -> Var {
         if n == 0 {
             return ones(ty.shape, ty.dtype);
         }
-        // The factors and the value are constants, so that the derivatives of all orders share one copy of them.
-        let f = lu_factor(a.stop_gradient());
-        let value = product_of_pivots(f, ty.dtype);
-        // If no pivot vanishes, the adjugate from the factors is as accurate as the factors, for any condition number.
-        let first = |a: Var| polynomial(a, value, nearly_zero_pivots(f));
-        let second = |a: Var| polynomial(a, value, ill_conditioned(a.stop_gradient()));
-        let adjugate = |on: &dyn Fn(Var) -> Var, a: Var| grad(|a: Var| on(a).sum())(a);
-        let value_with_derivatives =
-            custom_jvp(|_: Var| value, |a: Var, da: Var| jvp(second)((a, da)));
-        let slope = custom_jvp(
-            |a: Var| adjugate(&first, a),
-            |a: Var, da: Var| jvp(|a: Var| adjugate(&second, a))((a, da)),
-        );
-        let rule =
-            |a: Var, da: Var| (value_with_derivatives(a), (slope(a) * da).sum_axis([-2, -1]));
-        custom_jvp(|_: Var| value, rule)(a)
+        let f = Frozen::of(a);
+        f.derivative(Point { name: "det", at, constants: &[], a }, &[])
     })
 }
 
-/// Returns the determinant as the product of the pivots.
-fn product_of_pivots(f: LuFactors, dtype: Dtype) -> Var {
-    parity(f, dtype) * f.packed.diagonal().prod_axis(-1)
+/// Returns `x` with two axes of extent 1 behind its own.
+fn wide(x: Var) -> Var {
+    x.expand_dims(-1).expand_dims(-1)
 }
 
-/// Returns, per matrix, whether a pivot is zero or smaller than √ε times another one, which costs half of the digits.
-fn nearly_zero_pivots(f: LuFactors) -> Var {
-    let pivots = f.packed.diagonal().abs();
-    pivots.min_axis(-1).le(pivots.max_axis(-1) * epsilon(pivots.dtype()).sqrt())
+/// Returns `x` for the matrices marked in `on` and `y` for the others.
+fn chosen(on: Var, x: Var, y: Var) -> Var {
+    let wide = (on.rank()..x.rank()).fold(on, |on, _| on.expand_dims(-1));
+    select(wide.broadcast_to(x.shape()), x, y)
 }
 
-/// Returns, per matrix, whether second derivatives from the factors would lose more than a quarter of the digits. The
-/// condition number is computed from the inverse, since ill-conditioned matrices may have no small pivot (Kahan 1966).
-fn ill_conditioned(a: Var) -> Var {
-    let norm = |x: Var| x.abs().sum_axis(-2).max_axis(-1);
-    let size = norm(a);
-    let well = (size * norm(inv(a))).le(epsilon(a.dtype()).powf(-0.25));
-    size.is_finite() & !well
+/// Returns whether a matrix is marked in `on`.
+fn any(on: Var) -> Var {
+    if on.rank() == 0 { on } else { on.any() }
 }
 
-/// Returns the determinant, from singular values for matrices marked in `on` and from pivots for the others. `value`
-/// is the determinant of all of them.
-fn polynomial(a: Var, value: Var, on: Var) -> Var {
-    // Both forms are evaluated for all matrices. Each matrix is replaced by a harmless one in the form that is not its
-    // own, whose derivatives may not be finite.
-    let safe = |on: Var, x: Var| {
-        let on = on.expand_dims(-1).expand_dims(-1).broadcast_to(x.shape());
-        let n = x.shape().last().copied().unwrap_or(0);
-        let other = (iota([n], 0, x.dtype()) + 1.0).diag(0).broadcast_to(x.shape());
-        select(on, other, x)
-    };
-    let regular = safe(on, a);
-    let by_pivots = product_of_pivots(lu_factor(regular), a.dtype());
-    let any = if on.rank() == 0 { on } else { on.any() };
-    cond(
-        any,
-        |(a, by_pivots): (Var, Var)| {
-            let by_values = by_singular_values(safe(!on, a));
-            // Keep the value of the factors, which is exactly zero where a pivot is zero.
-            let moved = value + (by_values - by_values.stop_gradient());
-            select(on, moved, by_pivots)
-        },
-        |(_, by_pivots): (Var, Var)| by_pivots,
-        (a, by_pivots),
-    )
+/// Returns the sign of the determinants of orthogonal matrices.
+fn sign_of_orthogonal(q: Var) -> Var {
+    let f = lu_factor(q);
+    parity(f, q.dtype()) * f.packed.diagonal().signum().prod_axis(-1)
+}
+
+/// The number of orders whose derivatives have rules. Further ones are those of the program of the last one.
+const RULES: usize = 3;
+
+/// Factors of matrices by elimination. They are constants to derivatives, and those of all orders share them.
+#[derive(Clone, Copy)]
+struct Frozen {
+    /// The matrices, `[.., n, n]`.
+    a: Var,
+    /// `L` below the diagonal, and `U` on and above it: `[.., n, n]`.
+    packed: Var,
+    /// The order of the rows, `[.., n]`.
+    permutation: Var,
+    /// The diagonal of `U`, `[.., n]`.
+    pivots: Var,
+    /// The signs of the permutations, `[..]`.
+    sign: Var,
+}
+
+impl Frozen {
+    fn of(a: Var) -> Frozen {
+        let a = a.stop_gradient();
+        let f = lu_factor(a);
+        let LuFactors { packed, permutation, .. } = f;
+        Frozen { a, packed, permutation, pivots: packed.diagonal(), sign: parity(f, a.dtype()) }
+    }
+
+    /// Returns the derivative along `directions`, one for each order.
+    fn derivative(self, point: Point<'_>, directions: &[Var]) -> Var {
+        if directions.len() >= RULES {
+            return higher(point.a, directions);
+        }
+        let value = |_: &[Var], directions: &[Var]| match *directions {
+            [x] => (self.slope() * x).sum_axis([-2, -1]),
+            [x, y] => self.factors().second(x, y),
+            _ => self.sign * self.pivots.prod_axis(-1),
+        };
+        let rule = |_: &[Var], a: Var, directions: &[Var], da: Var| {
+            self.derivative(Point { a, ..point }, &[directions, &[da]].concat())
+        };
+        point.link(directions, &value, Some(&rule))
+    }
+
+    /// Returns the inverse of `Π L`.
+    fn left(self) -> Var {
+        let own = iota(self.a.shape(), self.a.rank() - 1, Dtype::I32);
+        let rows = self.permutation.expand_dims(-1).eq(own).convert(self.a.dtype());
+        solve_triangular(self.packed, rows, Triangle::LOWER.unit_diagonal())
+    }
+
+    /// Returns the solution of `D⁻¹ U x = b`, without a division by pivots of zero: singular matrices of a batch are
+    /// treated by singular values, and `nan_check` should not report them here.
+    fn upper_solution(self, b: Var) -> Var {
+        let divisors = chosen(self.pivots.eq(0.0), self.pivots.ones_like(), self.pivots);
+        let unit = self.packed / divisors.expand_dims(-1);
+        solve_triangular(unit, b, Triangle::UPPER.unit_diagonal())
+    }
+
+    /// Returns the transposed adjugates. If no pivot vanishes, the adjugate by elimination is as accurate as the factors,
+    /// for any condition number.
+    fn slope(self) -> Var {
+        let products = self.sign.expand_dims(-1) * products_without_one(self.pivots);
+        let slope = transposed(self.upper_solution(products.expand_dims(-1) * self.left()));
+        let on = self.has_nearly_zero_pivot();
+        let some = |slope: Var| chosen(on, Factors::by_singular_values(self.a).slope(), slope);
+        cond(any(on), some, |slope: Var| slope, slope)
+    }
+
+    /// Returns, per matrix, whether a pivot is zero or smaller than √ε times another one, which costs half of the
+    /// digits.
+    fn has_nearly_zero_pivot(self) -> Var {
+        let pivots = self.pivots.abs();
+        pivots.min_axis(-1).le(pivots.max_axis(-1) * epsilon(pivots.dtype()).sqrt())
+    }
+
+    /// Returns the factors for second derivatives: those of the elimination, or singular vectors and values if second
+    /// derivatives from the former would lose more than a quarter of the digits.
+    fn factors(self) -> Factors {
+        let dtype = self.a.dtype();
+        let unit = eye(self.a.shape()[self.a.rank() - 1], dtype).broadcast_to(self.a.shape());
+        let (left, right) = (self.left(), self.upper_solution(unit));
+        // Ill-conditioned matrices may have no small pivot (Kahan 1966), so the condition number is computed from the
+        // inverse.
+        let norm = |x: Var| x.abs().sum_axis(-2).max_axis(-1);
+        let inverse = right.matmul(left / self.pivots.expand_dims(-1));
+        let size = norm(self.a);
+        let on = size.is_finite() & !(size * norm(inverse)).le(epsilon(dtype).powf(-0.25));
+        let some = |(left, d, right, sign): (Var, Var, Var, Var)| {
+            let f = Factors::by_singular_values(self.a);
+            let choose = |x: Var, y: Var| chosen(on, x, y);
+            (choose(f.left, left), choose(f.d, d), choose(f.right, right), choose(f.sign, sign))
+        };
+        let all = (left, self.pivots, right, self.sign);
+        let (left, d, right, sign) = cond(any(on), some, |all: (Var, Var, Var, Var)| all, all);
+        Factors { left, d, right, sign }
+    }
+}
+
+/// Returns the products of the elements of the last axis but one, without a division.
+fn products_without_one(x: Var) -> Var {
+    grad(|x: Var| x.prod_axis(-1).sum())(x)
+}
+
+/// Matrices `A = P D Q`, constants to derivatives.
+#[derive(Clone, Copy)]
+struct Factors {
+    /// `P⁻¹`, `[.., n, n]`.
+    left: Var,
+    /// The diagonal of `D`, `[.., n]`.
+    d: Var,
+    /// `Q⁻¹`, `[.., n, n]`.
+    right: Var,
+    /// The determinants of `P Q`, 1 or -1, `[..]`.
+    sign: Var,
+}
+
+impl Factors {
+    /// Returns the singular vectors and values.
+    fn by_singular_values(a: Var) -> Factors {
+        let scale = magnitude(a);
+        let (u, s, vt) = svd(a / scale);
+        let d = s * scale.sum_axis(-1);
+        let sign = sign_of_orthogonal(u) * sign_of_orthogonal(vt);
+        Factors { left: transposed(u), d, right: transposed(vt), sign }
+    }
+
+    /// Returns the transposed adjugates.
+    fn slope(self) -> Var {
+        let products = self.sign.expand_dims(-1) * products_without_one(self.d);
+        transposed(self.right.matmul(products.expand_dims(-1) * self.left))
+    }
+
+    /// Returns the second derivative along two directions, by the formula in the documentation of this module.
+    fn second(self, x: Var, y: Var) -> Var {
+        let n = self.d.shape()[self.d.rank() - 1];
+        let inside = |x: Var| self.left.matmul(x).matmul(self.right);
+        let (x, y) = (inside(x), inside(y));
+        let diagonal = eye(n, x.dtype()).ne(0.0).broadcast_to(x.shape());
+        // Row i has a 1 in place of d[i]. On the diagonal the minors vanish, but the products may be infinite.
+        let rows = self.d.expand_dims(-2).broadcast_to(x.shape());
+        let rows = select(diagonal, rows.ones_like(), rows);
+        let products = select(diagonal, rows.zeros_like(), products_without_one(rows));
+        let minors =
+            x.diagonal().expand_dims(-1) * y.diagonal().expand_dims(-2) - x * transposed(y);
+        self.sign * (products * minors).sum_axis([-2, -1])
+    }
+}
+
+/// Returns the derivative along `directions`, at least three. It may be differentiated further.
+fn higher(a: Var, directions: &[Var]) -> Var {
+    fn along(directions: &[Var], a: Var) -> Var {
+        match directions.split_last() {
+            Some((last, others)) => jvp(|a: Var| along(others, a))((a, *last)).1,
+            None => by_singular_values(a),
+        }
+    }
+    let n = a.shape()[a.rank() - 1];
+    let scale = magnitude(a);
+    let derivative = along(directions, a / scale);
+    // The determinant is homogeneous of degree n, and each derivative has one factor less.
+    match n.checked_sub(directions.len()).map(i32::try_from) {
+        Some(power) => derivative * scale.sum_axis([-2, -1]).powi(power.unwrap_or(i32::MAX)),
+        None => derivative.zeros_like(),
+    }
 }
 
 /// Singular values at most this share of the largest are small. The block of the large ones has a condition number
@@ -146,14 +290,10 @@ const SMALL: f64 = 0.125;
 
 /// Returns the determinant by the form in the documentation of this module.
 fn by_singular_values(a: Var) -> Var {
-    let wide = |x: Var| x.expand_dims(-1).expand_dims(-1);
     let (dtype, frozen) = (a.dtype(), a.stop_gradient());
     let n = a.shape().last().copied().unwrap_or(0);
     let (u, s, vt) = svd(frozen);
-    let sign = |q: Var| {
-        let f = lu_factor(q);
-        parity(f, dtype) * f.packed.diagonal().signum().prod_axis(-1)
-    };
+    let sign = sign_of_orthogonal(u) * sign_of_orthogonal(vt);
     let is_small = s.le(s.slice_axis(-1, 0..1) * SMALL);
     let small = is_small.convert(dtype);
     let large = 1.0 - small;
@@ -177,9 +317,10 @@ fn by_singular_values(a: Var) -> Var {
         let spread = wide(on).broadcast_to(sum.shape());
         (spread.select(next, sum), on.select(trace / (k + 1).convert(dtype), c))
     };
-    let start = (a.zeros_like(), sign(u).ones_like());
+    let start = (a.zeros_like(), sign.ones_like());
     let (_, c) = fori_loop(most, step, start);
-    sign(u) * sign(vt) * product_of_pivots(lu_factor(first), dtype) * c
+    let f = lu_factor(first);
+    sign * parity(f, dtype) * f.packed.diagonal().prod_axis(-1) * c
 }
 
 /// Returns `(sign, ln |det|)`, each `[..]`, of square matrices `[.., n, n]`, floats. Use it where the determinant

@@ -21,6 +21,7 @@
 //! A failure is a value: a matrix that is not positive definite gives nan, in its own member of a batch.
 //! [`Jit::nan_check`](crate::Jit::nan_check) names the line.
 
+mod chain;
 mod cholesky;
 mod determinants;
 mod factors;

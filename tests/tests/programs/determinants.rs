@@ -114,6 +114,7 @@ fn of_order_three() -> Vec<Rows> {
         &[1e100, 0.0, 0.0],
         &[1e-100, 1e-100, 0.0],
         &[1.0, 2.0, 4.0],
+        &[1.0, 1e-2, 2e-4],
     ]);
     all.push(vec![vec![1.0; 3]; 3]);
     all.push(vec![vec![1.0, 2.0, 3.0], vec![4.0, 5.0, 6.0], vec![7.0, 8.0, 9.0]]);
@@ -127,6 +128,7 @@ fn of_order_five() -> Vec<Rows> {
         &[2.0, 2.0, 1e-9, 1e-9, 1e-9],
         &[1.0, 0.12, 0.12, 0.0, 0.0],
         &[3.0, 3.0, 2.0, 2.0, 1.0],
+        &[1.0, 1.0, 0.05, 1e-3, 3e-4],
     ])
 }
 
@@ -157,21 +159,39 @@ fn along(f: &dyn Fn(Var) -> Var, modes: &str, d: &[Var], a: Var) -> Var {
 
 /// Checks that errors are some rounding errors of the derivative or of `|A|^(n - k)`, whichever is larger.
 fn check(matrices: &[Rows], modes: &str, how: fn(Var) -> Var, dtype: Dtype) {
+    check_scaled(matrices, &[0], modes, how, dtype);
+}
+
+/// Checks matrices that are multiplied by powers of two, whose exponents are taken in turn. The right derivative is
+/// that of the matrices as they are, multiplied by the (n - k)th power, which must be in range.
+fn check_scaled(
+    matrices: &[Rows],
+    exponents: &[i32],
+    modes: &str,
+    how: fn(Var) -> Var,
+    dtype: Dtype,
+) {
     let (n, k) = (matrices[0].len(), modes.len());
     let d = directions(n, k);
     let call = |(a, d): (Var, Var)| {
         let d: Vec<Var> = (0..k as i64).map(|i| d.index_axis(0, i)).collect();
         along(&how, modes, &d, a).convert(Dtype::F64)
     };
-    let args = (tensor(matrices, dtype), tensor(&directions(n, k.max(1)), dtype));
+    let exponents = || exponents.iter().cycle();
+    let scaled: Vec<Rows> = (matrices.iter().zip(exponents()))
+        .map(|(a, e)| a.iter().map(|r| r.iter().map(|x| x * 2f64.powi(*e)).collect()).collect())
+        .collect();
+    let args = (tensor(&scaled, dtype), tensor(&directions(n, k.max(1)), dtype));
     let got = run(call, args).unwrap().to_vec::<f64>().unwrap();
     let within = if dtype == Dtype::F32 { 2e-5 } else { 2e-14 };
-    for (a, got) in matrices.iter().zip(got) {
-        let want = derivative(a, &d);
-        let size = want.abs().max(norm(a).powi((n - k) as i32));
+    for ((a, e), got) in matrices.iter().zip(exponents()).zip(got) {
+        let power = n as i32 - k as i32;
+        let factor = 2f64.powi(e * power);
+        let want = derivative(a, &d) * factor;
+        let size = want.abs().max(norm(a).powi(power) * factor);
         assert!(
             (got - want).abs() <= within * size,
-            "order {k} ({modes}) at {a:?} is {got:e}, right {want:e}: off by {:e} of {size:e}",
+            "order {k} ({modes}) at 2^{e} {a:?} is {got:e}, right {want:e}: off by {:e} of {size:e}",
             (got - want).abs() / size
         );
     }
@@ -213,6 +233,19 @@ fn determinants_of_single_matrices_and_under_vmap_have_the_same_derivatives() {
 }
 
 #[test]
+fn determinants_of_order_one_and_two_have_derivatives_beyond_their_degree() {
+    let of_order_two = with_rotated(&[&[1.0, 2.0], &[3.0, 0.0], &[1.0, 1e-9]]);
+    for matrices in [vec![vec![vec![3.0]], vec![vec![-2.0]]], of_order_two] {
+        for modes in ["r", "fr", "rr", "fff", "rrr", "ffff"] {
+            check_scaled(&matrices, &[0, 100, -100], modes, linalg::det, Dtype::F64);
+        }
+    }
+    for modes in ["r", "rr", "rrr"] {
+        check(&[diagonal(&[0.0, 0.0])], modes, linalg::det, Dtype::F64);
+    }
+}
+
+#[test]
 fn pivots_do_not_decide_about_the_rank() {
     let matrix = kahan(10, 0.3);
     for modes in ["r", "rr", "fr"] {
@@ -231,5 +264,51 @@ fn determinants_in_f32_have_derivatives_at_every_rank() {
     let matrices: Vec<Rows> = matrices.iter().map(rounded).collect();
     for modes in ["r", "rr", "fr"] {
         check(&matrices, modes, linalg::det, Dtype::F32);
+    }
+}
+
+/// Matrices of order three of every rank, whose largest singular values are near one.
+fn of_any_scale() -> Vec<Rows> {
+    let diagonals: [&[f64]; 5] = [
+        &[1.0, 2.0, 4.0],
+        &[2.0, 2.0, 0.0],
+        &[1.0, 1.0, 1e-9],
+        &[0.0, 0.0, 3.0],
+        &[1.0, 1e-5, 1e-10],
+    ];
+    with_rotated(&diagonals)
+}
+
+#[test]
+fn derivatives_of_determinants_are_right_where_the_determinant_is_out_of_range() {
+    // |A|² is in range, |A|³ is not. Seven exponents for ten matrices: neighbours in the batch differ by up to 2¹⁰⁰⁰.
+    let exponents = [-500, 500, 0, 400, -400, 20, -499];
+    for modes in ["f", "r", "ff", "fr", "rf", "rr", "rfr", "fff"] {
+        check_scaled(&of_any_scale(), &exponents, modes, linalg::det, Dtype::F64);
+    }
+    check_scaled(&of_any_scale(), &exponents, "rr", |a| vmap(linalg::det)(a), Dtype::F64);
+    check_scaled(&of_any_scale()[..4], &exponents, "rr", one_by_one, Dtype::F64);
+    // |A|⁴ is in range, |A|⁵ is not.
+    for modes in ["r", "rr", "ffr"] {
+        check_scaled(&of_order_five(), &[-240, 240, 3], modes, linalg::det, Dtype::F64);
+    }
+    let second = [-1000, 1000];
+    check_scaled(&of_any_scale(), &second, "rr", linalg::det, Dtype::F64);
+    check_scaled(&of_any_scale(), &second, "fr", linalg::det, Dtype::F64);
+}
+
+#[test]
+fn derivatives_of_determinants_in_f32_are_right_where_the_determinant_is_out_of_range() {
+    let matrices = with_rotated(&[&[1.0, 2.0, 4.0], &[2.0, 2.0, 0.0], &[1.0, 1.0, 1e-4]]);
+    let rounded = |a: &Rows| -> Rows {
+        a.iter().map(|r| r.iter().map(|x| f64::from(*x as f32)).collect()).collect()
+    };
+    let matrices: Vec<Rows> = matrices.iter().map(rounded).collect();
+    for modes in ["r", "rr", "fr", "rfr"] {
+        check_scaled(&matrices, &[-50, 50, 7, -45], modes, linalg::det, Dtype::F32);
+    }
+    let eight = [diagonal(&[1.5; 8])];
+    for modes in ["r", "rr"] {
+        check_scaled(&eight, &[17], modes, linalg::det, Dtype::F32);
     }
 }

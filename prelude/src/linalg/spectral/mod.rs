@@ -11,19 +11,19 @@
 //! ```
 //!
 //! with divided differences of `f` ([`differences`]), for three orders. `w` and `V` are constants. Each derivative is
-//! linear in each direction and has a rule for the next one ([`chain`]), so no program with eigenvectors is
+//! linear in each direction and has a rule for the next one ([`chain`](super::chain)), so no program with eigenvectors is
 //! differentiated.
 //!
 //! Sources: Ju. Daletskii and S. Krein (1965); N. Higham, *Functions of Matrices* (2008), chapter 3; L. Noferini, *A formula
 //! for the Fréchet derivative of a generalized matrix function* (2017).
 
-mod chain;
 mod differences;
 mod polar;
 
 pub(super) use polar::nuclear_norm;
 pub use polar::polar;
 
+use super::chain::Point;
 use super::{eigh, square, symmetric, transposed};
 use crate::Var;
 use crate::dtype::epsilon;
@@ -31,7 +31,6 @@ use crate::ops::functions::{constant, eye, select};
 use crate::ops::wrong;
 use crate::transform::{jvp, vmap};
 use crate::var::{caller, on_behalf, users_code};
-use chain::Point;
 use differences::Scalar;
 use tapeloom_ir::{ArrayType, Kind, Loc, Problem};
 

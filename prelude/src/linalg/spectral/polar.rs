@@ -13,11 +13,11 @@
 //! Source: N. Higham, *Functions of Matrices* (2008), theorem 8.9; C. Kenney and A. Laub, *Polar decomposition and matrix sign
 //! function condition estimates* (1991).
 
-use super::chain::Point;
 use super::{CLOSED, ORDERS, each_matrix};
 use crate::Var;
 use crate::dtype::epsilon;
 use crate::implicit::custom_linear_solve_with;
+use crate::linalg::chain::Point;
 use crate::linalg::factors::svd;
 use crate::linalg::{matrices, symmetric, transposed};
 use crate::ops::functions::{constant, select};
