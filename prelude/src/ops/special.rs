@@ -394,9 +394,9 @@ fn rest_of_quotient(a: Var, b: Var) -> Var {
     let (mut quotient, mut power) = (u.ones_like(), v);
     let mut total = u.zeros_like();
     for c in STIRLING.iter().rev() {
-        total = total + quotient * *c;
+        total += quotient * *c;
         quotient = u2 * quotient + power * sum;
-        power = power * v2;
+        power *= v2;
     }
     a * u * v * total
 }
