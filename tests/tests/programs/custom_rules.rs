@@ -537,7 +537,7 @@ mod batches {
     type Function = Box<dyn Fn(Two) -> Var>;
 
     /// `k v` with k = 1, 2, 4 for n = 0, 1, 2, by a branch or a loop that only some members of a batch take.
-    fn functions() -> [(&'static str, Function); 4] {
+    fn functions() -> [(&'static str, Function); 6] {
         let twice = |v: Var| 2.0 * v;
         let branch = move |(n, v): Two| {
             let more = |v: Var| cond(n.gt(1i64), |v: Var| 4.0 * v, twice, v);
@@ -549,11 +549,23 @@ mod batches {
             let go_on = move |(i, _): Two| i.lt(n);
             while_loop(go_on, move |(i, v): Two| (i + 1i64, twice(v)), (constant(0i64), v)).1
         };
+        // The condition reads the second carry; what is linear is the first, and a constant.
+        let behind = move |(n, v): Two| {
+            let go_on = move |(_, i): Two| i.lt(n);
+            while_loop(go_on, move |(v, i): Two| (twice(v), i + 1i64), (v, constant(0i64))).0
+        };
+        let read = move |(n, v): Two| {
+            let go_on = move |(i, _): Two| i.lt(n);
+            let more = move |(i, w): Two| (i + 1i64, w + v * (i + 1i64).convert(Dtype::F64));
+            while_loop(go_on, more, (constant(0i64), v)).1
+        };
         [
             ("branches", Box::new(branch)),
             ("one of three", Box::new(chosen)),
             ("a counted loop", Box::new(counted)),
             ("a loop on a condition", Box::new(until)),
+            ("a loop on a condition behind", Box::new(behind)),
+            ("a loop on a condition that reads it", Box::new(read)),
         ]
     }
 

@@ -27,7 +27,7 @@ use crate::lang::stack::deeper;
 use crate::lang::types::Type;
 use crate::lang::verify::{as_is, not_linear};
 use crate::prim::{
-    Binding, Cond, Effects, Linearity, Loop, Op, Regions, Role, RuleCx, TripCount, elementwise,
+    Binding, Cond, Effects, Linearity, Loop, Op, Regions, RuleCx, TripCount, elementwise,
 };
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
@@ -278,7 +278,8 @@ fn apart_in_calls(
         if given.contains(&Linearity::Linear) && !e.op.is_linear(m, &given) {
             for (region, function) in e.op.regions().iter().zip(&mut functions) {
                 *function = match &e.op {
-                    Op::Loop(of) if region.role == Role::Iteration => {
+                    // The condition has parameters of its own, and none of those that it reads is linear.
+                    Op::Loop(of) if region.function == of.body => {
                         let (given, _) = carried(m, of, &given)?;
                         deeper(|| apart_in_calls(regions, m, *function, &given))?
                     }
