@@ -20,6 +20,7 @@ mod linear_algebra;
 mod networks;
 mod outline;
 mod pass_gains;
+mod pullbacks;
 mod randomness;
 mod record;
 mod record_errors;

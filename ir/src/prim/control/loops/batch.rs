@@ -3,12 +3,11 @@
 //! A carry has the batch if its start has it or if an iteration gives it the batch; a start without it is
 //! repeated. Elements and what is stacked have the iterations on axis 0, inside the batch.
 
-use super::{Binding, Loop, TripCount};
+use super::{Binding, Loop, TripCount, repeated};
 use crate::lang::function::Atom;
 use crate::lang::problem::Problem;
 use crate::lang::query::BatchRequest;
 use crate::lang::types::Type;
-use crate::prim::elementwise::materialize_lead;
 use crate::prim::{Batched, Permute, RuleCx};
 
 pub(super) fn batch(
@@ -40,7 +39,7 @@ pub(super) fn batch(
     for ((p, x), lifted) in of.spec.params().zip(&x[lead..]).zip(&batched[lead..]) {
         args.push(match of.spec.takes[p] {
             Binding::Xs if *lifted => inside(cx, *x),
-            Binding::Carry(_) if on[p] && !lifted => materialize_lead(b, size, *x),
+            Binding::Carry(_) if on[p] && !lifted => repeated(b, size, *x),
             Binding::Index | Binding::Const | Binding::Carry(_) | Binding::Xs => *x,
         });
     }

@@ -31,7 +31,7 @@ use crate::lang::types::{Dtype, Type};
 use crate::map::OrderedSet;
 use crate::policy::{Amortization, Memory, PlanRequest, Price};
 use crate::policy_table::Policy;
-use crate::prim::rules::region_helpers::{function, instantiate, scatter_tangents};
+use crate::prim::rules::region_helpers::{function, scatter_tangents};
 use crate::prim::rules::slice_helpers::element;
 use crate::prim::{Broadcast, Dual, Effects, Op, RuleCx, Scalar};
 use std::sync::Arc;
@@ -297,7 +297,7 @@ impl Loop {
         let lead = self.spec.lead();
         let operands = self.spec.params().zip(x[lead..].iter().zip(&dx[lead..]));
         let operands = operands.filter(|(p, _)| active[*p]);
-        operands.map(|(_, (x, dx))| instantiate(cx.b, *dx, &cx.b.type_of(*x))).collect()
+        operands.map(|(_, (x, dx))| dx.unwrap_or_else(|| super::zero_tangent(cx.b, *x))).collect()
     }
 
     /// Outputs, the number of iterations among them if it is one, and the tangents of those that have any.

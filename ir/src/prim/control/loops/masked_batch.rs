@@ -13,14 +13,14 @@
 //! In either direction iteration i is iteration i of every member, so a loop that runs the iterations of another one
 //! backwards meets each member where it left it.
 
-use super::{Binding, Direction, Loop, LoopSpec, TripCount};
+use super::{Binding, Direction, Loop, LoopSpec, TripCount, repeated};
 use crate::lang::builder::Builder;
 use crate::lang::function::{Atom, FuncId};
 use crate::lang::literal::Literal;
 use crate::lang::problem::Problem;
 use crate::lang::query::BatchRequest;
 use crate::lang::types::{Dtype, Type};
-use crate::prim::elementwise::{full, materialize_lead};
+use crate::prim::elementwise::full;
 use crate::prim::rules::batch_mask::{Lanes, one_by_one, skipped};
 use crate::prim::rules::region_helpers::function;
 use crate::prim::{Batched, Broadcast, Cond, Convert, Reduce, Reducer, RuleCx, Scalar};
@@ -53,7 +53,7 @@ pub(super) fn batch(
     let lead = spec.lead();
     let mut args = Vec::new();
     for ((p, x), lifted) in spec.params().zip(&x[lead..]).zip(&batched[lead..]) {
-        args.push(if on[p] && !lifted { materialize_lead(b, size, *x) } else { *x });
+        args.push(if on[p] && !lifted { repeated(b, size, *x) } else { *x });
     }
     let number = Literal::i64(0);
     let none = full(b, &[size].into(), number);

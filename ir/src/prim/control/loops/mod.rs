@@ -49,6 +49,7 @@ use crate::lang::problem::Problem;
 use crate::lang::query::BatchRequest;
 use crate::lang::types::{ArrayType, Type};
 use crate::lang::value::Value;
+use crate::prim::elementwise::materialize_lead;
 use crate::prim::facet::Facet;
 use crate::prim::rules::region_helpers::{fits, function, instantiate, settle};
 use crate::prim::{
@@ -85,14 +86,47 @@ impl Loop {
 
 /// A tape without records: that of a loop without iterations.
 pub(crate) fn empty_tape(b: &Builder<'_>, fields: &[Type]) -> Atom {
+    constant_tape(b, "no_iteration", Literal::i64(0).into(), fields)
+}
+
+/// Returns the number of records of a tape, if an equation of the function writes the tape.
+fn written(b: &Builder<'_>, tape: Atom) -> Option<Atom> {
+    b.definition(tape).and_then(|e| {
+        let Op::Loop(of) = &e.op else { return None };
+        match of.spec.trip {
+            TripCount::Runtime => e.operands.first().copied(),
+            TripCount::While { .. } => e.outputs.last().map(|v| Atom::Value(*v)),
+            TripCount::Static(_) => None,
+        }
+    })
+}
+
+/// Returns the zero tangent of an operand of a loop. That of a tape has as many records as the tape, if their number is
+/// known: iterations read them.
+fn zero_tangent(b: &Builder<'_>, x: Atom) -> Atom {
+    let ty = b.type_of(x);
+    match (&ty, written(b, x)) {
+        (Type::Tape(fields), Some(count)) if fields.iter().all(|ty| ty.as_array().is_some()) => {
+            tape_of_zeros(b, count, fields)
+        }
+        _ => instantiate(b, None, &ty),
+    }
+}
+
+/// A tape of `count` records of zeros.
+fn tape_of_zeros(b: &Builder<'_>, count: Atom, fields: &[Type]) -> Atom {
+    constant_tape(b, "zeros", count, fields)
+}
+
+fn constant_tape(b: &Builder<'_>, name: &str, count: Atom, fields: &[Type]) -> Atom {
     let body = b.with_module(|m| {
-        function(m, "no_iteration", [&[], &[]], |b, _, _| {
+        function(m, name, [&[], &[]], |b, _, _| {
             fields.iter().map(|ty| instantiate(b, None, ty)).collect()
         })
     });
     let spec = LoopSpec { trip: TripCount::Runtime, direction: Direction::Up, takes: Vec::new() };
     match body {
-        Ok(body) => b.emit1(Loop::new(body, spec), &[Literal::i64(0).into()]),
+        Ok(body) => b.emit1(Loop::new(body, spec), &[count]),
         Err(problem) => {
             b.fail(problem);
             Literal::i64(0).into()
@@ -149,17 +183,18 @@ fn with_batch(ty: &Type, size: usize) -> Type {
     }
 }
 
+/// The start of a carry, repeated over a batch.
+fn repeated(b: &Builder<'_>, size: usize, start: Atom) -> Atom {
+    match b.type_of(start) {
+        Type::Array(_) => materialize_lead(b, size, start),
+        Type::Tape(_) => spread_tape(b, size, start),
+    }
+}
+
 /// A tape of which every record has the batch, from one without: the loop that wrote it says how many
 /// records there are. Branches ask for that, where one writes a tape and the others leave it empty.
 pub(crate) fn spread_tape(b: &Builder<'_>, size: usize, tape: Atom) -> Atom {
-    let written = b.definition(tape).and_then(|e| {
-        let Op::Loop(of) = &e.op else { return None };
-        match of.spec.trip {
-            TripCount::Runtime => e.operands.first().copied(),
-            TripCount::While { .. } => e.outputs.last().map(|v| Atom::Value(*v)),
-            TripCount::Static(_) => None,
-        }
-    });
+    let written = written(b, tape);
     if let (Some(Atom::Literal(none)), Type::Tape(fields)) = (written, b.type_of(tape))
         && none.is_zero()
     {

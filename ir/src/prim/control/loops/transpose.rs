@@ -11,14 +11,16 @@
 //! arrays. What it takes once of elements that have a cotangent already it adds to that, element by element,
 //! and of tapes whatever it takes: outside, they could not be added.
 
-use super::{Binding, Loop};
+use super::{Binding, Loop, TripCount, tape_of_zeros};
 use crate::lang::builder::Builder;
-use crate::lang::function::{Atom, FuncId, Function};
+use crate::lang::function::{Atom, FuncId, Function, ValueId};
+use crate::lang::module::Module;
 use crate::lang::problem::Problem;
 use crate::lang::query::{AccumulateInto, TransposeOf};
+use crate::lang::stack::deeper;
 use crate::lang::types::Type;
-use crate::prim::rules::region_helpers::instantiate;
-use crate::prim::{Accumulator, Arg, Cotangents, RuleCx};
+use crate::prim::rules::region_helpers::{called, instantiate};
+use crate::prim::{Accumulator, Arg, Cotangents, Op, RuleCx};
 
 pub(super) fn transpose(
     of: &Loop,
@@ -38,10 +40,84 @@ pub(super) fn transpose(
     op.spec.takes = known.to_vec();
     op.spec.takes.extend(turned.takes(0));
     let mut args: Vec<Atom> = x[..first].iter().filter_map(Arg::known).collect();
+    for q in turned.totals().filter(|q| into.total[first + *q].is_none()).collect::<Vec<_>>() {
+        into.total[first + q] = zero_tape(of, b, x, q).map(Accumulator::from);
+    }
     args.extend(turned.operands(b, ct, x, into, first));
     let found = op.emit(b, &args)?;
     turned.add(b, x, first, &found, into);
     Ok(())
+}
+
+/// Returns the total at which the cotangent of a tape begins that all iterations read: zeros, with as many records as the
+/// tape has. `q` is the linear parameter of the body. Returns `None` if that is no tape of arrays, or if the number of
+/// records is not known outside of the loop.
+fn zero_tape(of: &Loop, b: &Builder<'_>, x: &[Arg], q: usize) -> Option<Atom> {
+    let (count, fields) = b.with_module(|m| {
+        let body = m.function(of.body);
+        let tape = *body.linear_params.get(q)?;
+        let fields = match &body.types[tape] {
+            Type::Tape(fields) if fields.iter().all(|ty| ty.as_array().is_some()) => fields.clone(),
+            Type::Tape(_) | Type::Array(_) => return None,
+        };
+        let count = match records(m, body, tape)? {
+            count @ Atom::Literal(_) => count,
+            Atom::Value(v) => {
+                let p = constant(of, body, v)?;
+                x[of.spec.lead() + p].known()?
+            }
+        };
+        Some((count, fields))
+    })?;
+    Some(tape_of_zeros(b, count, &fields))
+}
+
+/// Returns the operand, counted behind the number of iterations, that is a parameter of a loop's body in all iterations.
+fn constant(of: &Loop, body: &Function, v: ValueId) -> Option<usize> {
+    let p = body.all_params().position(|p| p == v)?;
+    let operand = of.spec.params().position(|q| q == p)?;
+    (of.spec.takes[p] == Binding::Const).then_some(operand)
+}
+
+/// Returns the number of records of a tape that is a parameter of a function: a literal, or another parameter.
+fn records(m: &Module, f: &Function, tape: ValueId) -> Option<Atom> {
+    let known = |a: Atom| match a {
+        Atom::Literal(_) => Some(a),
+        Atom::Value(v) => f.params.contains(&v).then_some(a),
+    };
+    let readers =
+        f.equations.iter().flat_map(|e| e.operands.iter().enumerate().map(move |o| (e, o)));
+    readers.filter(|(_, (_, a))| a.value() == Some(tape)).find_map(|(e, (i, _))| {
+        // The number in a function that the equation runs, whose parameter `p` is the tape.
+        let inside =
+            |g: FuncId, p: usize, operand: &dyn Fn(&Function, ValueId) -> Option<usize>| {
+                let g = m.function(g);
+                let tape = g.all_params().nth(p)?;
+                match deeper(|| records(m, g, tape))? {
+                    count @ Atom::Literal(_) => Some(count),
+                    Atom::Value(v) => known(e.operands[operand(g, v)?]),
+                }
+            };
+        let param = |g: &Function, v: ValueId| g.all_params().position(|p| p == v);
+        match &e.op {
+            Op::Loop(of) => {
+                let lead = of.spec.lead();
+                let p = of.spec.params().nth(i.checked_sub(lead)?)?;
+                match (of.spec.takes[p], &of.spec.trip) {
+                    (Binding::Xs, TripCount::Runtime) => known(e.operands[0]),
+                    (Binding::Const, _) => {
+                        inside(of.body, p, &|g, v| Some(lead + constant(of, g, v)?))
+                    }
+                    (Binding::Xs | Binding::Carry(_) | Binding::Index, _) => None,
+                }
+            }
+            Op::Cond(of) => of
+                .branches
+                .iter()
+                .find_map(|g| inside(*g, i.checked_sub(1)?, &|g, v| Some(1 + param(g, v)?))),
+            op => inside(called(op)?, i, &param),
+        }
+    })
 }
 
 /// The transpose of a linear body, which takes the cotangents that iterations hand on and makes those that

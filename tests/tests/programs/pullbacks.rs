@@ -1,0 +1,74 @@
+//! Linear functions that loops call: pullbacks and tangent maps of a loop whose trip count is known only in the run. The
+//! loop leaves a dynamic tape, which every iteration of the other loop reads.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use tapeloom::prelude::*;
+use tapeloom_tests::Agreement;
+
+type Two = (Var, Var);
+type Linear = Box<dyn Fn(Var) -> Var>;
+
+/// The pullback or the tangent map, at `x`, of three iterations, whose number is a constant or a value of the run.
+fn linear(x: Var, forward: bool, known: bool) -> Linear {
+    let step = |(_, x): Two| x + x.sin() * 0.1;
+    let number = (x.sum().stop_gradient() * 0.0 + 3.0).convert(Dtype::I64);
+    let run = move |x: Var| if known { fori_loop(3, step, x) } else { fori_loop(number, step, x) };
+    if forward { Box::new(linearize(run)(x).1) } else { Box::new(vjp(run)(x).1) }
+}
+
+/// Loops that call a linear function in every iteration.
+fn loops() -> [(&'static str, fn(&dyn Fn(Var) -> Var, Var) -> Var); 5] {
+    [
+        ("a loop", |f, x| fori_loop(2, |(_, y): Two| f(y).sin(), x)),
+        ("a loop in a loop", |f, x| {
+            let inner = |x: Var| fori_loop(2, |(_, y): Two| f(y).sin(), x);
+            fori_loop(2, |(_, y): Two| inner(y) + 0.1 * y, x)
+        }),
+        ("elements", |f, x| map(|y: Var| f(y).sin(), stack(&[x, 2.0 * x], 0)).sum_axis(0)),
+        ("a loop on a condition", |f, x| {
+            let go_on = |(i, _): Two| i.lt(2);
+            while_loop(go_on, |(i, y): Two| (i + 1, f(y).sin()), (constant(0i64), x)).1
+        }),
+        ("no iteration", |f, x| {
+            let none = (x.sum().stop_gradient() * 0.0).convert(Dtype::I64);
+            f(fori_loop(none, |(_, y): Two| f(y).sin(), x))
+        }),
+    ]
+}
+
+#[test]
+fn what_loops_call_has_derivatives() {
+    type Mode = fn(&dyn Fn(Var) -> Var, Var) -> Var;
+    let modes: [(&str, Mode); 5] = [
+        ("reverse", |f, x| grad(|x: Var| f(x).sum())(x)),
+        ("forward", |f, x| jvp(f)((x, x.cos())).1),
+        ("forward of reverse", |f, x| jvp(grad(|x: Var| f(x).sum()))((x, x.cos())).1),
+        ("reverse of reverse", |f, x| {
+            grad(|x: Var| grad(|x: Var| f(x).sum())(x).square().sum())(x)
+        }),
+        ("a batch", |f, x| vmap(grad(|x: Var| f(x).sum()))(stack(&[x, 0.5 * x], 0))),
+    ];
+    let x = Tensor::from([0.7, -0.3]);
+    for (name, repeat) in loops() {
+        for (mode, derived) in modes {
+            // Members that end one after the other cannot carry a tape, and a tape that an outer loop carries has no known
+            // number of records where it is repeated over a batch.
+            if mode == "a batch" && !["a loop", "elements"].contains(&name) {
+                continue;
+            }
+            for forward in [false, true] {
+                let f = |known: bool| {
+                    let of = move |x: Var| repeat(&*linear(x, forward, known), x);
+                    move |x: Var| derived(&of, x)
+                };
+                let want = run(f(true), &x).unwrap();
+                let message = |e| format!("{name}, {mode}, {forward}: {e}");
+                for got in [jit(f(false)).call(&x), jit(f(false)).interpreted().call(&x)] {
+                    let got = got.map_err(message).unwrap();
+                    Agreement::CLOSE.check(&got, &want).unwrap();
+                }
+            }
+        }
+    }
+}
