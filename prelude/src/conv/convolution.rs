@@ -310,10 +310,10 @@ pub fn conv_general_dilated(x: Var, w: impl IntoVar, how: Conv) -> Var {
     conv(x, w, how)
 }
 
-/// The convolution that enlarges: the strides of `how` say how far apart the elements of `x` are put, and the padding is that
-/// of a [`conv`] whose output has the shape of `x`. `same` gives the extent times the stride, `valid` what all of the
-/// kernels reach; an explicit padding is put around `x` as it is. Kernels are those of [`conv`] and not exchanged, as in
-/// JAX; `same_lower` is `same`. Called deconvolution, too.
+/// Returns the transposed convolution (deconvolution) of `x`, which enlarges: the elements of `x` are put apart by the
+/// strides of `how`. With [`Conv::same`] an extent is that of `x` times the stride; [`Conv::same_lower`] is the same.
+/// Without a padding (`VALID` in JAX) the result has all elements that a kernel reaches. The padding of
+/// [`Conv::padding`] is put around the spread `x`. Kernels have the layout of [`conv`], as in JAX.
 ///
 /// ```
 /// use tapeloom::prelude::*;

@@ -31,8 +31,8 @@ pub fn choice_without_replacement(key: Var, x: Var, n: usize) -> Var {
 }
 
 /// Parts of an array along axis 0, each drawn anew with probabilities proportional to `weights`, which
-/// are not negative: the extents of `shape`, then those of a part. Where a weight is negative or nan, or all are 0, floats
-/// are nan, and integers and truth values those of any part.
+/// are finite and not negative: the extents of `shape`, then those of a part. If a weight is negative, infinite or nan, or
+/// if all weights are 0, floats are nan, and integers and truth values are those of any part.
 ///
 /// Errors: `shape` if there is nothing to choose from, or not one weight a part; `dtype` unless the weights
 /// are floats; `dtype` or `shape` if the key is none.
@@ -60,8 +60,8 @@ pub fn weighted_choice(key: Var, x: Var, weights: Var, shape: impl Into<Shape>) 
 }
 
 /// `n` different parts of an array along axis 0, each next one chosen from those that are left with
-/// probabilities proportional to `weights`. Parts of weight 0 come last. Weights that are negative, nan or all 0
-/// have the same effect as in [`weighted_choice`].
+/// probabilities proportional to `weights`. Parts of weight 0 come last. Weights that are negative, infinite, nan
+/// or all 0 have the same effect as in [`weighted_choice`].
 ///
 /// Errors: `shape` if there are fewer than n parts, or not one weight a part; `dtype` unless the weights
 /// are floats; `dtype` or `shape` if the key is none.
@@ -99,14 +99,15 @@ fn with_a_sum(weights: Var) -> Var {
     weights / select(usual | most.eq(0.0), 1.0, most)
 }
 
-/// Returns the chosen parts `y`. If they are floats and the weights are no distribution (negative, nan or all 0),
+/// Returns the chosen parts `y`. If they are floats and the weights are no distribution (negative, infinite, nan or all 0),
 /// returns nan.
 fn chosen(y: Var, weights: Var) -> Var {
     let weights = weights.stop_gradient();
     if !y.dtype().is_float() {
         return y;
     }
-    let right = weights.ge(0.0).all() & weights.gt(0.0).any();
+    // Several infinite weights have no shares.
+    let right = (weights.ge(0.0) & weights.lt(f64::INFINITY)).all() & weights.gt(0.0).any();
     select(right, y, f64::NAN)
 }
 

@@ -76,7 +76,8 @@ fn weights_of_no_distribution_choose_nothing() {
     let some =
         |(x, w): (Var, Var)| random::weighted_choice_without_replacement(random::key(3), x, w, 2);
     let x = [5.0, 6.0, 7.0];
-    for wrong in [[1.0, -1.0, 1.0], [1.0, f64::NAN, 1.0], [0.0; 3], [-0.5, -0.5, -1.0]] {
+    let infinite = [1.0, f64::INFINITY, f64::INFINITY];
+    for wrong in [[1.0, -1.0, 1.0], [1.0, f64::NAN, 1.0], [0.0; 3], [-0.5, -0.5, -1.0], infinite] {
         for y in [run(one, (x, wrong)).unwrap(), run(some, (x, wrong)).unwrap()] {
             assert!(y.to_vec::<f64>().unwrap().iter().all(|y| y.is_nan()), "{wrong:?}: {y}");
         }

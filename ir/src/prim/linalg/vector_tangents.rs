@@ -8,10 +8,18 @@
 //!         s[j] dv[j] - Aᵀ du[j] = dAᵀ u[j] - ds[j] v[j]      v[j]ᵀ dv[j] = 0
 //! ```
 //!
-//! The side conditions enter as `c v[j] v[j]ᵀ` on the left, whose value is 0 (`c` is the largest eigenvalue or singular
-//! value, a constant). The systems are symmetric, and the vectors of the decomposition solve them: in their
-//! coordinates they are diagonal, `w[j] - w[i]`. So a tangent costs no more than the formula with `1 / (w[j] - w[i])`
-//! that the literature has.
+//! Without its side condition a system has a solution y = dv[j] + α v[j] for every α. The border `c v̂[j] v̂[j]ᵀ` on the
+//! left, where `v̂` is `v` as a constant and `c` the largest eigenvalue or singular value, a constant too, selects the y
+//! with v̂[j]ᵀ y = 0. The tangent is then `y - v[j] v[j]ᵀ y`. With `v` in place of `v̂` the projection would not be
+//! needed, but the derivative of the border, `c dv[j] v[j]ᵀ y`, would be a right side with rounding errors of
+//! `1 / gap²`, which the next solution divides by the gap once more.
+//!
+//! For singular vectors the border is `c/2` times the sum of `(û, v̂) (û, v̂)ᵀ`, which selects α, and of
+//! `(û, -v̂) (u, -v)ᵀ`, which keeps the system regular at the singular value 0 and demands that `uᵀ y_u = vᵀ y_v`.
+//!
+//! The systems are symmetric where `v̂` is `v`, and the vectors of the decomposition solve them: in their coordinates
+//! they are diagonal, `w[j] - w[i]`. So a tangent costs no more than the formula with `1 / (w[j] - w[i])` that the
+//! literature has.
 //!
 //! The formula with `1 / (w[j] - w[i])` is not emitted, because its derivative would pass through the tangents of all
 //! vectors. The derivative of a [`LinearSolve`] follows from its equation, which has one column per vector.
@@ -106,6 +114,9 @@ fn bordered(
     read: &Ranges,
     right: Atom,
 ) -> Result<Atom> {
+    let own_v = parameters[2];
+    let mut parameters = parameters;
+    parameters[2] = b.emit1(StopGradient, &[own_v]);
     let matvec = |b: &Builder<'_>, p: [Atom; 7], y: [Atom; 1]| {
         let ([a, w, v, c, ..], [y]) = (p, y);
         let own = scaled_columns(b, v, times(b, c, dot_columns(b, v, y)));
@@ -121,8 +132,13 @@ fn bordered(
         let divisors = on_own(b, read, by_column(b, c, rows(b, v)), gaps);
         [product(b, v, quotient(b, inside, divisors))]
     };
-    let [dv] = solved(b, "eigenvector_tangents", parameters, [right], matvec, solve)?;
-    Ok(dv)
+    let [y] = solved(b, "eigenvector_tangents", parameters, [right], matvec, solve)?;
+    Ok(beside(b, own_v, y))
+}
+
+/// Returns the part of each column of `y` that is orthogonal to the same column of `v`.
+fn beside(b: &Builder<'_>, v: Atom, y: Atom) -> Atom {
+    minus(b, y, scaled_columns(b, v, dot_columns(b, v, y)))
 }
 
 /// Singular vectors `A = U diag(s) Vᵀ`, thin, some columns of which are read.
@@ -185,21 +201,33 @@ impl SingularVectors<'_> {
         let moved = [image, product(b, transposed(b, da), own_u)];
         let right = [(moved[0], own_u), (moved[1], own_v)];
         let right = right.map(|(moved, x)| minus(b, moved, scaled_columns(b, x, ds)));
-        let matvec = |b: &Builder<'_>, p: [Atom; 8], y: [Atom; 2]| {
-            let ([a, u, s, v, c, ..], [yu, yv]) = (p, y);
-            let row = |x: Atom, y: Atom, image: Atom| {
-                let own = scaled_columns(b, x, times(b, c, dot_columns(b, x, y)));
+        let matvec = |b: &Builder<'_>, p: [Atom; 10], y: [Atom; 2]| {
+            let ([a, u, s, v, c, .., fixed_u, fixed_v], [yu, yv]) = (p, y);
+            let half = times(b, c, Literal::of(b.dtype_of(c), 0.5).into());
+            let sum = plus(b, dot_columns(b, fixed_u, yu), dot_columns(b, fixed_v, yv));
+            let difference = minus(b, dot_columns(b, u, yu), dot_columns(b, v, yv));
+            let row = |x: Atom, y: Atom, image: Atom, along: Atom| {
+                let own = scaled_columns(b, x, times(b, half, along));
                 plus(b, minus(b, scaled_columns(b, y, s), image), own)
             };
-            [row(u, yu, product(b, a, yv)), row(v, yv, product(b, transposed(b, a), yu))]
+            [
+                row(fixed_u, yu, product(b, a, yv), plus(b, sum, difference)),
+                row(fixed_v, yv, product(b, transposed(b, a), yu), minus(b, sum, difference)),
+            ]
         };
-        let solve = |b: &Builder<'_>, p: [Atom; 8], y: [Atom; 2]| singular_solve(b, p, read, y);
-        let parameters = [self.a, own_u, own_s, own_v, c, all[0], all[1], all[2]];
-        solved(b, "singular_vector_tangents", parameters, right, matvec, solve)
+        let solve = |b: &Builder<'_>, p: [Atom; 10], y: [Atom; 2]| singular_solve(b, p, read, y);
+        let fixed = [own_u, own_v].map(|x| b.emit1(StopGradient, &[x]));
+        let parameters =
+            [self.a, own_u, own_s, own_v, c, all[0], all[1], all[2], fixed[0], fixed[1]];
+        let [yu, yv] = solved(b, "singular_vector_tangents", parameters, right, matvec, solve)?;
+        Ok([beside(b, own_u, yu), beside(b, own_v, yv)])
     }
 
     /// Returns `dV` (side 1) or `dU` (side 0) of columns whose other side is not read. They are eigenvectors of `BᵀB`,
     /// where `B` is `A` or `Aᵀ` divided by the largest singular value, so that no square overflows or underflows.
+    ///
+    /// The value `w = |B v|²` depends on `v`, so its tangent has rounding errors over the gap, and a second derivative has
+    /// errors over the cube of the gap, not over its square.
     fn of_one(&self, b: &Builder<'_>, da: Atom, side: usize, read: &Ranges) -> Result<Atom> {
         let [u, s, v] = self.usv;
         let x = if side == 0 { u } else { v };
@@ -235,8 +263,8 @@ impl SingularVectors<'_> {
 ///
 /// with `c` more on the left where i = j: `y + z = (α + β) / c`, `y - z = (α - β) / (c + 2 s[j])`. What lies beyond the columns
 /// of a thin `U` or `V` is divided by `s[j]`. The difference of squares is a product, so that no square overflows or vanishes.
-fn singular_solve(b: &Builder<'_>, p: [Atom; 8], read: &Ranges, right: [Atom; 2]) -> [Atom; 2] {
-    let [_, _, own_s, _, own_c, u, s, v] = p;
+fn singular_solve(b: &Builder<'_>, p: [Atom; 10], read: &Ranges, right: [Atom; 2]) -> [Atom; 2] {
+    let [_, _, own_s, _, own_c, u, s, v, ..] = p;
     let k = last(b, s);
     let (sj, si) = (by_column(b, own_s, k), by_row(b, s, read.len()));
     let c = by_column(b, own_c, k);
@@ -247,7 +275,7 @@ fn singular_solve(b: &Builder<'_>, p: [Atom; 8], read: &Ranges, right: [Atom; 2]
     let [by_gap, other_by_gap] = [alpha, beta].map(|x| quotient(b, x, gaps));
     // Where i = j, a sum may be zero, too.
     let other_sums = on_own(b, read, one, sums);
-    let beside =
+    let others =
         |x: Atom, y: Atom| quotient(b, plus(b, times(b, sj, x), times(b, si, y)), other_sums);
     let half = Literal::of(b.dtype_of(s), 0.5).into();
     let sum = quotient(b, plus(b, alpha, beta), c);
@@ -255,8 +283,8 @@ fn singular_solve(b: &Builder<'_>, p: [Atom; 8], read: &Ranges, right: [Atom; 2]
     let own =
         |combine: fn(&Builder<'_>, Atom, Atom) -> Atom| times(b, half, combine(b, sum, difference));
     let inside = [
-        on_own(b, read, own(plus), beside(by_gap, other_by_gap)),
-        on_own(b, read, own(minus), beside(other_by_gap, by_gap)),
+        on_own(b, read, own(plus), others(by_gap, other_by_gap)),
+        on_own(b, read, own(minus), others(other_by_gap, by_gap)),
     ];
     let whole = |x: Atom, inside: Atom, right: Atom, own: Atom| {
         let within = product(b, x, inside);
