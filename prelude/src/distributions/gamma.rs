@@ -139,7 +139,8 @@ pub fn beta(key: Var, a: impl IntoVar, b: impl IntoVar, shape: impl Into<Shape>)
 }
 
 /// Points of the Dirichlet distribution: along the last axis of `alpha` positive numbers that sum to 1,
-/// which move with alpha. Alpha is broadcast to the shape, whose last axis is its own.
+/// which move with alpha. Alpha is broadcast to the shape. The shape includes the last axis of alpha: `[2000, 3]` for
+/// 2000 points of three numbers (in JAX the shape is that of the points alone, `(2000,)`).
 ///
 /// The numbers are those of JAX, up to rounding.
 ///
@@ -161,8 +162,9 @@ pub fn dirichlet(key: Var, alpha: impl IntoVar, shape: impl Into<Shape>) -> Var 
     if shape.is_empty() {
         let problem = Problem::new(
             Kind::Shape,
-            "`dirichlet` of a single number".to_owned(),
-            "the last axis of the shape is that of the numbers that sum to 1",
+            "`dirichlet` with the shape [], without an axis for the numbers that sum to 1"
+                .to_owned(),
+            "the shape ends with the extent of the last axis of alpha",
         );
         return crate::ops::wrong(problem, &[key, alpha], alpha.ty(at), at);
     }
