@@ -5,8 +5,8 @@
 //! broke it.
 
 use crate::loops::{
-    dedup_constants, drained_carries, fold_ranges, forward_stores, narrow_carries, promote_reads,
-    rolling_buffer, stack_outputs, zero_trip_loops,
+    dedup_constants, drained_carries, fold_ranges, forward_stores, hoist_invariants,
+    narrow_carries, promote_reads, rolling_buffer, stack_outputs, zero_trip_loops,
 };
 use crate::passes::pass::Pass;
 use crate::passes::{cse, dce, egraph, inline, peephole, unroll_routines};
@@ -24,6 +24,8 @@ pub const PASSES: &[&Pass] = &[
     &inline::EXPAND,
     &fold_ranges::PASS,
     &forward_stores::PASS,
+    &hoist_invariants::PASS,
+    &hoist_invariants::GUARDED,
     &inline::PASS,
     &narrow_carries::PASS,
     &narrow_carries::EAGER,
@@ -107,6 +109,10 @@ const FOLD_RANGES: Step = step(
 );
 const ZERO_TRIP_LOOPS: Step =
     step(&zero_trip_loops::PASS, "neither passes on loops nor derivatives need to look at them");
+const HOIST_INVARIANTS: Step = step(
+    &hoist_invariants::PASS,
+    "the passes that follow ask what a loop reads, and find less in its body",
+);
 const PROMOTE_READS: Step = step(
     &promote_reads::PASS,
     "of an array that goes into a branch it is not known what is read of it",
@@ -162,6 +168,10 @@ pub static BEFORE_REVERSE: List = List {
         ),
         FOLD_RANGES,
         ZERO_TRIP_LOOPS,
+        step(
+            &hoist_invariants::GUARDED,
+            "reverse mode then saves the value once, and adds up its cotangent before it differentiates further",
+        ),
         PROMOTE_READS,
         step(
             &narrow_carries::EAGER,
@@ -188,13 +198,14 @@ pub static BEFORE_BUDGET: List = List {
 };
 
 /// What runs before machine code, with that pass on the e-graph.
-const fn before_code(simplify: Step) -> [Step; 16] {
+const fn before_code(simplify: Step) -> [Step; 17] {
     [
         EXPAND,
         CSE,
         DCE,
         FOLD_RANGES,
         ZERO_TRIP_LOOPS,
+        HOIST_INVARIANTS,
         PROMOTE_READS,
         NARROW_CARRIES,
         DRAINED_CARRIES,

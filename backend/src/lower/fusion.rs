@@ -146,6 +146,7 @@ impl FusionState<'_> {
             }
             // What little work there is may be done ahead of what is there already.
             // Whoever reads it next finds it in the cache.
+            preference.folds = self.members[m].first_fold() == Some(depth);
             preference.early = self.members[m].rest(depth) <= self.graph.machine.cached_elements;
             if depth == 0 {
                 let all = self.members[m].reads.iter().map(|r| r.node);
@@ -154,6 +155,7 @@ impl FusionState<'_> {
             }
             let item = line.place(space, earliest, depth == 0, &preference);
             line.items[item].members.push(m);
+            line.items[item].folds += usize::from(preference.folds);
             line.items[item].large.extend(preference.large);
             passes.placed(waits, line.times[item]);
             let node = self.members[m].node;

@@ -12,6 +12,10 @@ use tapeloom_ir::{OrderedMap, OrderedSet};
 /// Straight-line steps have at most this many members, so that machine code comes in portions.
 pub(crate) const STRAIGHT: usize = 2000;
 
+/// Folds that share a loop. Each holds its accumulators in registers for the whole loop, and the time of register
+/// allocation grows faster than their number: sums of 200 arrays in one loop took 19 seconds to compile.
+pub(crate) const FOLDS: usize = 16;
+
 /// What an item is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Space {
@@ -27,6 +31,8 @@ pub(crate) enum Space {
 pub(crate) struct Item {
     pub(crate) space: Space,
     pub(crate) members: Vec<usize>,
+    /// The number of members that fold along the loop.
+    pub(crate) folds: usize,
     /// The arrays that they read and compute, of those that do not stay in the cache.
     pub(crate) large: OrderedSet<NodeId>,
 }
@@ -34,6 +40,8 @@ pub(crate) struct Item {
 /// Which loop a member prefers, and whether it prefers to run early.
 #[derive(Default)]
 pub(crate) struct Preference {
+    /// The member folds along the loop, which takes at most [`FOLDS`] such members.
+    pub(crate) folds: bool,
     /// A new loop runs ahead of what is there already.
     pub(crate) early: bool,
     /// A loop that works in one of these arrays, which do not stay in the cache.
@@ -76,8 +84,9 @@ impl Timeline {
                     let (wanted, of) = (&preference.large, &self.items[*i].large);
                     wanted.is_empty() || of.is_empty() || wanted.iter().any(|n| of.contains(n))
                 };
+                let room = |i: &usize| !preference.folds || self.items[*i].folds < FOLDS;
                 let producer = || preference.producer.filter(|i| self.times[*i] >= earliest);
-                last.filter(common).or_else(producer)
+                last.filter(common).or_else(producer).filter(room)
             }
             Space::Alone => None,
         });
@@ -99,7 +108,12 @@ impl Timeline {
             }
         }
         let item = self.items.len();
-        self.items.push(Item { space, members: Vec::new(), large: OrderedSet::default() });
+        self.items.push(Item {
+            space,
+            members: Vec::new(),
+            folds: 0,
+            large: OrderedSet::default(),
+        });
         self.times.push(time);
         self.all.insert(time, item);
         self.of_space.entry(space).or_default().insert(time, item);

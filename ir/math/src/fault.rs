@@ -57,6 +57,7 @@ faults! {
     RewriteRow = "rewrite-row", "the right-hand side of `(sub x (neg y))` is `(sub x y)`", "laws::rewrites";
     CotangentSum = "cotangent-sum", "a second cotangent replaces the first instead of being added", "random::fuzz";
     TwoTotals = "two-totals", "the cotangents of a value that a loop takes twice are added in two sums", "random::random_loops";
+    CarryHoisted = "carry-hoisted", "equations of a loop that read a carry move in front of the loop", "random::random_loops";
     ViewAxes = "view-axes", "compiled broadcasts and permutations take the axes of the operand in order", "random::fuzz";
     WindowBack = "window-back", "the transpose of a window reads its places in the same direction", "laws::convolutions";
     ConvertSaturation = "convert-saturation", "floats beyond the largest i32 wrap around", "laws::filetests";

@@ -59,11 +59,11 @@ pub use code::{
 };
 pub use control::call::Call;
 pub use control::callback::Callback;
-pub use control::cond::Cond;
+pub use control::cond::{Cond, run_if};
 pub use control::custom::CustomCall;
 pub use control::linear_call::LinearCall;
 pub use control::loops::{
-    Binding, Direction, Keeps, Loop, LoopSpec, Places, Replay, Settled, TripCount,
+    Binding, Direction, Keeps, Loop, LoopSpec, Places, Replay, Settled, TripCount, may_not_end,
 };
 pub use control::multilinear::MultilinearCall;
 pub use fourier::fft::Fft;

@@ -14,6 +14,7 @@ mod distributions;
 mod effects;
 mod from_scratch;
 mod host_calls;
+mod invariants;
 mod layering;
 mod limits;
 mod linear_algebra;

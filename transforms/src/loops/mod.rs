@@ -9,6 +9,7 @@
 //! | `drained_carries` | loops take as constants what they leave empty, place by place |
 //! | `fold_ranges` | integers that can only be one number are that number |
 //! | `forward_stores` | boxes that were just written are not read, and not written twice |
+//! | `hoist_invariants` | what no iteration changes is computed in front of the loop |
 //! | `narrow_carries` | loops carry what they write of an array, and not the array |
 //! | `promote_reads` | branches take the elements that they read |
 //! | `rolling_buffer` | loops that make a row from those before it carry rows |
@@ -33,6 +34,7 @@ pub(crate) mod dedup_constants;
 pub(crate) mod drained_carries;
 pub(crate) mod fold_ranges;
 pub(crate) mod forward_stores;
+pub(crate) mod hoist_invariants;
 mod integer_facts;
 mod loop_editor;
 pub(crate) mod narrow_carries;

@@ -35,6 +35,15 @@ pub struct Cond {
     pub branches: Vec<FuncId>,
 }
 
+/// Emits a branch that runs `f` on `args` if `on` is true, and gives zeros otherwise. No parameter of `f` is linear.
+///
+/// # Errors
+/// None that functions of a well-formed module can cause.
+pub fn run_if(b: &Builder<'_>, on: Atom, f: FuncId, args: &[Atom]) -> Result<Vec<Atom>, Problem> {
+    let none = b.with_module(|m| skipped(m, f, &[]))?;
+    Ok(b.emit(Cond { branches: vec![none, f] }, &[&[on], args].concat()).to_vec())
+}
+
 notation!(Cond = "cond" { branches });
 
 impl Cond {

@@ -21,7 +21,7 @@
 //! a constant of the linear iterations, and the cotangent of a constant is a sum, which tapes have not.
 //! And where there may be no iteration, nothing is computed outside that might not end.
 
-use super::{Binding, Direction, Loop, LoopSpec, TripCount};
+use super::{Binding, Direction, Loop, TripCount};
 use crate::lang::function::{Atom, FuncId};
 use crate::lang::literal::Literal;
 use crate::lang::module::Module;
@@ -266,7 +266,7 @@ impl Loop {
     /// what is seen, and nothing that might not end where there may be no iteration.
     fn hoists(&self, m: &Module, f: FuncId) -> bool {
         let runs = matches!(self.spec.trip, TripCount::Static(1..));
-        m.effects(f) != Effects::Ordered && (runs || !may_not_end(m, f))
+        m.effects(f) != Effects::Ordered && (runs || !has_while(m, f))
     }
 
     /// The slots of tangents: those of their parameters, carried by the tangents of the results, which
@@ -484,8 +484,18 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
     }
 }
 
-/// Whether a function, or one that it runs, has a loop on a condition.
-fn may_not_end(m: &Module, f: FuncId) -> bool {
+/// Returns whether an equation runs a loop on a condition, itself or in a function.
+pub fn may_not_end(m: &Module, op: &Op) -> bool {
+    is_while(op) || op.regions().iter().any(|r| r.role.runs() && has_while(m, r.function))
+}
+
+fn is_while(op: &Op) -> bool {
+    let Op::Loop(of) = op else { return false };
+    matches!(of.spec.trip, TripCount::While { .. })
+}
+
+/// Returns whether a loop on a condition is in a function, or in one that it runs.
+fn has_while(m: &Module, f: FuncId) -> bool {
     let mut seen = OrderedSet::default();
     let mut open = vec![f];
     while let Some(f) = open.pop() {
@@ -493,9 +503,7 @@ fn may_not_end(m: &Module, f: FuncId) -> bool {
             continue;
         }
         for e in &m.function(f).equations {
-            if let Op::Loop(Loop { spec: LoopSpec { trip: TripCount::While { .. }, .. }, .. }) =
-                &e.op
-            {
+            if is_while(&e.op) {
                 return true;
             }
             open.extend(e.op.regions().iter().filter(|r| r.role.runs()).map(|r| r.function));

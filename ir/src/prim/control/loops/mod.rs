@@ -38,6 +38,7 @@ mod transpose;
 
 pub use checkpointed::{Places, Replay};
 pub use invariant_carries::Settled;
+pub use linearize::may_not_end;
 pub use signature::{Binding, Direction, LoopSpec, TripCount};
 pub use strip_mine::Keeps;
 

@@ -21,8 +21,11 @@
 //! from a body (with tangents behind, or residuals before, or the cotangents of its results in place of
 //! its parameters) is a body as it comes, and no rule rearranges functions.
 
-use crate::lang::function::FuncId;
+use crate::lang::builder::Builder;
+use crate::lang::function::{Atom, FuncId};
+use crate::lang::literal::Literal;
 use crate::lang::problem::Kind;
+use crate::prim::Scalar;
 use crate::prim::syntax::{Attr, Attributes, Field, Problem, SingleField, Word, Written};
 
 /// How often a loop runs its body, and what goes in and out of each iteration.
@@ -93,6 +96,20 @@ impl LoopSpec {
     /// The parameter that carries a result, unless the result is stacked.
     pub fn carrier(&self, result: usize) -> Option<usize> {
         self.takes.iter().position(|slot| *slot == Binding::Carry(result))
+    }
+
+    /// Emits whether a loop with these operands has an iteration. The condition of a `while` loop is asked once more.
+    pub fn has_iteration(&self, b: &Builder<'_>, operands: &[Atom]) -> Atom {
+        match &self.trip {
+            TripCount::Static(n) => Literal::bool(*n > 0).into(),
+            TripCount::Runtime => b.emit1(Scalar::Gt, &[operands[0], Literal::i64(0).into()]),
+            TripCount::While { condition, reads } => {
+                let operand = |p: &usize| self.params().position(|q| q == *p);
+                let args: Vec<Atom> =
+                    reads.iter().filter_map(operand).map(|k| operands[k]).collect();
+                b.inline(*condition, &args)[0]
+            }
+        }
     }
 
     /// The number of the iteration that runs as the `k`-th of `n`.

@@ -1,0 +1,128 @@
+//! Loops whose body computes a value that no iteration changes, beside the same loops with the value outside.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use tapeloom::prelude::*;
+
+/// A function of an array and of a trip count.
+type Program = fn(Var, Var) -> Var;
+
+/// Programs that compute an invariant in each iteration, and the same with the invariant in front of the loop. The
+/// trip count is a value that only the run knows.
+const PAIRS: &[(&str, Program, Program)] = &[
+    (
+        "a row of a table of sines",
+        |x, n| {
+            fori_loop(
+                n,
+                move |(i, h): (Var, Var)| (h * 0.9 + x.sin().index(i % 3)).tanh(),
+                x.index(0),
+            )
+        },
+        |x, n| {
+            let table = x.sin();
+            fori_loop(
+                n,
+                move |(i, h): (Var, Var)| (h * 0.9 + table.index(i % 3)).tanh(),
+                x.index(0),
+            )
+        },
+    ),
+    (
+        "a softmax in a loop on a condition",
+        |x, n| {
+            let start = (n * 0, x.sum() * 0.0);
+            let more = move |(k, _): (Var, Var)| k.lt(n);
+            let step = move |(k, h): (Var, Var)| (k + 1, (h + x.softmax(0).index(k % 3)).sin());
+            while_loop(more, step, start).1
+        },
+        |x, n| {
+            let start = (n * 0, x.sum() * 0.0);
+            let soft = x.softmax(0);
+            let more = move |(k, _): (Var, Var)| k.lt(n);
+            let step = move |(k, h): (Var, Var)| (k + 1, (h + soft.index(k % 3)).sin());
+            while_loop(more, step, start).1
+        },
+    ),
+    (
+        "a product in an inner loop",
+        |x, n| {
+            let outer = move |(_, h): (Var, Var)| {
+                fori_loop(4, move |(j, h): (Var, Var)| h * 0.5 + (x * x.dot(x)).index(j % 3), h)
+            };
+            fori_loop(n, outer, x.sum())
+        },
+        |x, n| {
+            let scaled = x * x.dot(x);
+            let outer = move |(_, h): (Var, Var)| {
+                fori_loop(4, move |(j, h): (Var, Var)| h * 0.5 + scaled.index(j % 3), h)
+            };
+            fori_loop(n, outer, x.sum())
+        },
+    ),
+    (
+        "a square root, whose derivative is infinite at 0",
+        |x, n| {
+            fori_loop(n, move |(_, h): (Var, Var)| h + (x * x.sum()).sqrt().sum(), x.sum() * 0.0)
+        },
+        |x, n| {
+            let root = (x * x.sum()).sqrt().sum();
+            fori_loop(n, move |(_, h): (Var, Var)| h + root, x.sum() * 0.0)
+        },
+    ),
+];
+
+const X: [f64; 3] = [0.3, -0.2, 0.9];
+
+#[test]
+fn values_and_gradients_are_those_of_the_value_outside() {
+    for (name, inside, outside) in PAIRS {
+        for n in [1i64, 2, 7] {
+            let x = if name.contains("root") { [0.3, 0.2, 0.9] } else { X };
+            let of = |f: Program| {
+                let f = move |x: Var, n: Var| value_and_grad(move |x: Var| f(x, n))(x);
+                run(move |(x, n): (Var, Var)| f(x, n), (x, n)).unwrap()
+            };
+            let ((y, g), (want_y, want_g)) = (of(*inside), of(*outside));
+            let close = |a: &Tensor, b: &Tensor| {
+                let pairs = a.to_vec::<f64>().unwrap().into_iter().zip(b.to_vec::<f64>().unwrap());
+                pairs.into_iter().all(|(a, b)| (a - b).abs() <= 1e-13 * (1.0 + b.abs()))
+            };
+            assert!(close(&y, &want_y), "{name}, {n} iterations: {y} and {want_y}");
+            assert!(close(&g, &want_g), "{name}, {n} iterations: {g} and {want_g}");
+        }
+    }
+}
+
+/// A loop without an iteration has a derivative of zero, also where the derivative of an invariant is infinite.
+#[test]
+fn a_loop_without_an_iteration_has_no_derivative() {
+    for (name, inside, _) in PAIRS {
+        let g = |x: Var, n: Var| grad(move |x: Var| inside(x, n) - inside(x, n * 0))(x);
+        let g = run(move |(x, n): (Var, Var)| g(x, n), ([0.0; 3], 0i64)).unwrap();
+        assert_eq!(g.to_vec::<f64>().unwrap(), [0.0; 3], "{name}");
+    }
+}
+
+/// The trip counts of a batch differ, and the first member has no iteration.
+#[test]
+fn members_without_an_iteration_have_no_derivative() {
+    let (name, inside, _) = PAIRS[3];
+    let g = move |(x, n): (Var, Var)| grad(move |x: Var| inside(x, n))(x);
+    let x = [[0.0, 0.0, 0.0], [0.3, 0.2, 0.9]];
+    let both = run(vmap(g), (x, [0i64, 3])).unwrap();
+    let one = run(g, (x[1], 3i64)).unwrap();
+    let both = both.to_vec::<f64>().unwrap();
+    assert_eq!(both[..3], [0.0; 3], "{name}");
+    assert_eq!(both[3..], one.to_vec::<f64>().unwrap()[..], "{name}");
+}
+
+/// The body of the loop has no sine after the pass.
+#[test]
+fn the_invariant_is_in_front_of_the_loop() {
+    let (_, inside, _) = PAIRS[0];
+    let e = jit(move |(x, n): (Var, Var)| inside(x, n)).explain((X, 7i64)).unwrap();
+    let text = &e.stages().iter().rev().find(|s| !s.text.is_empty()).unwrap().text;
+    let (bodies, entry) = text.rsplit_once("\nfunc ").unwrap();
+    assert!(!bodies.contains("= sin ") && entry.contains("= sin "), "{text}");
+}

@@ -1,0 +1,357 @@
+//! `hoist_invariants`: equations of a loop's body that read constants alone are computed once, in front of the loop.
+//!
+//! ```text
+//! %4 = loop{body=@f, trip=9, takes=[const,carry0]} %0, %1         @f(%0, %1) = %1 + sin(%0) cos(%0)
+//! ```
+//! becomes
+//! ```text
+//! %4 = sin %0
+//! %5 = cos %0
+//! %6 = mul %4, %5
+//! %7 = loop{body=@f, trip=9, takes=[carry0,const]} %1, %6         @f(%0, %1) = %0 + %1
+//! ```
+//!
+//! An equation moves if reading its output in each iteration costs less than computing it there (see [`Price`]). Cheap
+//! equations (views, fills, a single sum) move only along with a dear one that reads them. Parts of the condition of a
+//! `while` loop move in the same way.
+//!
+//! The following stay in the loop:
+//!
+//! * equations with an effect, and barriers, which hold the plan of a reverse pass in place;
+//! * equations with a tape as output: the cotangent of a constant is a sum, and tapes cannot be added;
+//! * a loop on a condition, and an equation that runs one, where it would run although the outer loop has no iteration:
+//!   it might not end;
+//! * equations in a branch of `cond`: the branch may not run.
+//!
+//! In a loop without an iteration the derivative of an equation is not computed. In front of that loop it would be
+//! multiplied by a cotangent of zero, and an infinite derivative times zero is not a number. So before reverse mode
+//! [`GUARDED`] runs: if a loop may have no iteration, the equations move into a branch of `cond`, which runs if the
+//! loop does.
+//!
+//! ```text
+//! %5 = gt %n, 0
+//! %6 = cond{branches=[@f.none,@f.invariants]} %5, %0
+//! %7 = loop{body=@f, trip=runtime, takes=[carry0,const]} %n, %1, %6
+//! ```
+//!
+//! Which equations move depends on the function alone and not on a policy, so gradients have the same bits under every
+//! policy. Source of the rule: loop-invariant code motion (Allen and Cocke 1971).
+
+use super::loop_editor::Looped;
+use super::region_rewriter::{Better, RegionSite, Rewrite, inside_out};
+use crate::passes::cost::{FLOPS_PER_BYTE, bytes, work_of};
+use crate::passes::pass::{Pass, Run};
+use cranelift_entity::SecondaryMap;
+use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::prim::{Binding, Effects, Exactness, TripCount, may_not_end, run_if};
+use tapeloom_ir::{
+    Atom, Builder, Draft, Equation, FuncId, Function, Module, Problem, Type, ValueId, ValueRemap,
+};
+
+/// The pass as a row, for all loops.
+pub(crate) const PASS: Pass = Pass {
+    name: "hoist_invariants",
+    about: "what no iteration of a loop changes is computed in front of it, once",
+    exactness: Exactness::Exact,
+    run: Run::Program(|_, module, f| {
+        inside_out(module, f, Rewrite::Loops(|site| hoisted(site, false)))
+    }),
+};
+
+/// The pass as a row, before reverse mode.
+pub(crate) const GUARDED: Pass = Pass {
+    name: "hoist_invariants_guarded",
+    about: "the same, in a branch where the loop may have no iteration",
+    exactness: Exactness::Exact,
+    run: Run::Program(|_, module, f| {
+        inside_out(module, f, Rewrite::Loops(|site| hoisted(site, true)))
+    }),
+};
+
+/// The number of iterations that a loop of unknown trip count is taken to have.
+const SOME_ITERATIONS: usize = 32;
+
+/// Arithmetic per element below which an equation stays in the loop, in additions.
+const CHEAP: f64 = 2.0;
+
+/// Arithmetic below which an equation stays whose output fits into registers, in additions.
+const CHEAP_SCALAR: f64 = 4.0;
+
+/// Returns the outputs of the loop without its invariants, if there are some that move. If `guarded` is set and the
+/// loop may have no iteration, they move into a branch.
+fn hoisted(site: &RegionSite<'_>, guarded: bool) -> Better {
+    let (Some(mut at), b) = (site.looped(), site.b) else { return Ok(None) };
+    let (trips, runs) = match at.spec.trip {
+        TripCount::Static(n) => (n, n > 0),
+        TripCount::Runtime | TripCount::While { .. } => (SOME_ITERATIONS, false),
+    };
+    if trips < 2 {
+        return Ok(None);
+    }
+    let guard = guarded && !runs;
+    if guard && b.with_module(|m| asks_with_effects(m, &at)) {
+        return Ok(None);
+    }
+    let search =
+        |constant: Vec<bool>, runs: bool| Search { constant, trips, runs: runs || guarded };
+    let body = at.body.clone();
+    let of_body = b.with_module(|m| search(constants(&at), runs).moves(m, &body));
+    let mut changed = false;
+    if !of_body.read.is_empty() {
+        let operands: Vec<Option<Atom>> = (0..body.params.len()).map(|p| given(&at, p)).collect();
+        let values = match guard {
+            true => of_body.behind(b, &body, &operands, at.spec.has_iteration(b, &at.operands))?,
+            false => of_body.outside(b, &body, &operands),
+        };
+        let inside = b.with_module(|m| of_body.inside(m, &body))?;
+        at.take(false, &constant_operands(&values));
+        at.run(b, inside);
+        changed = true;
+    }
+    // The condition is asked in a loop without an iteration, too.
+    if let TripCount::While { condition, reads } = at.spec.trip.clone() {
+        let constant = constants(&at);
+        let constant = reads.iter().map(|p| constant[*p]).collect();
+        let asked = b.with_module(|m| m.get(condition));
+        let search = Search { constant, trips, runs: true };
+        let of_condition = b.with_module(|m| search.moves(m, &asked));
+        if !of_condition.read.is_empty() {
+            let operands: Vec<Option<Atom>> = reads.iter().map(|p| given(&at, *p)).collect();
+            let values = of_condition.outside(b, &asked, &operands);
+            // A condition reads parameters of the body, so the body takes the values, too, and does not read them.
+            let first = at.end(false);
+            let types: Vec<Type> = values.iter().map(|a| b.type_of(*a)).collect();
+            let condition = b.with_module(|m| of_condition.inside(m, &asked))?;
+            let body = at.body.clone();
+            let body = b.with_module(|m| taking(m, &body, &types))?;
+            let reads = reads.into_iter().chain(first..first + values.len()).collect();
+            at.spec.trip = TripCount::While { condition, reads };
+            at.take(false, &constant_operands(&values));
+            at.run(b, body);
+            changed = true;
+        }
+    }
+    Ok(if changed { at.emit(b) } else { None })
+}
+
+/// Returns the operand of a parameter of the body; none for the number of the iteration.
+fn given(at: &Looped, param: usize) -> Option<Atom> {
+    at.operand(param).map(|k| at.operands[k])
+}
+
+fn constant_operands(values: &[Atom]) -> Vec<(Binding, Atom)> {
+    values.iter().map(|a| (Binding::Const, *a)).collect()
+}
+
+/// Returns whether asking the condition of a loop once more could be seen.
+fn asks_with_effects(m: &Module, at: &Looped) -> bool {
+    match at.spec.trip {
+        TripCount::While { condition, .. } => m.effects(condition) != Effects::Pure,
+        TripCount::Static(_) | TripCount::Runtime => false,
+    }
+}
+
+/// Returns, per parameter of the body that is not linear, whether it has the same value in all iterations.
+fn constants(at: &Looped) -> Vec<bool> {
+    let params = at.body.params.iter().zip(&at.spec.takes);
+    let constant = params.map(|(p, slot)| match *slot {
+        Binding::Const => true,
+        Binding::Carry(r) => at.body.results[r] == (*p).into() || planted(Fault::CarryHoisted),
+        Binding::Index | Binding::Xs => false,
+    });
+    constant.collect()
+}
+
+/// Returns `f` with more parameters, of these types, that it does not read.
+fn taking(m: &mut Module, f: &Function, types: &[Type]) -> Result<FuncId, Problem> {
+    let mut draft = Draft::new(f.name.clone());
+    let mut copying = ValueRemap::new();
+    f.params.iter().for_each(|p| copying.bind(*p, draft.param(f.types[*p].clone())));
+    for ty in types {
+        draft.param(ty.clone());
+    }
+    f.linear_params.iter().for_each(|p| copying.bind(*p, draft.linear_param(f.types[*p].clone())));
+    for (i, e) in f.equations.iter().enumerate() {
+        copying.define(e, draft.copy(f, i, copying.all(&e.operands)));
+    }
+    draft.finish(m, copying.results(f))
+}
+
+/// Arithmetic and memory traffic of an invariant value, if each iteration computed it.
+#[derive(Clone, Copy, Default)]
+struct Price {
+    /// Arithmetic of the equation and of all invariant equations that it follows from, in additions. An equation that
+    /// is read twice counts twice.
+    flops: f64,
+    /// Bytes of the constants that it follows from, which an iteration reads in place of the value.
+    constants: f64,
+}
+
+/// The search for equations that move.
+struct Search {
+    /// Whether each parameter has the same value in all iterations.
+    constant: Vec<bool>,
+    /// The number of iterations, or a guess.
+    trips: usize,
+    /// Whether there surely is an iteration.
+    runs: bool,
+}
+
+/// The equations of a function that move in front of the loop.
+struct Moves {
+    /// Per equation, whether it is computed in front of the loop.
+    out: Vec<bool>,
+    /// Per equation, whether it is computed in the loop. Cheap ones may be computed in both places.
+    stays: Vec<bool>,
+    /// Values that are computed in front of the loop and read in it.
+    read: Vec<ValueId>,
+}
+
+impl Search {
+    /// Returns the equations that move. Walks backwards, so that all readers of an equation are decided before it.
+    fn moves(&self, m: &Module, f: &Function) -> Moves {
+        let n = f.equations.len();
+        let mut moves = Moves { out: vec![false; n], stays: vec![false; n], read: Vec::new() };
+        let prices = self.prices(m, f);
+        if prices.iter().all(Option::is_none) {
+            return moves;
+        }
+        let mut inside: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
+        let mut outside = inside.clone();
+        f.results.iter().filter_map(|r| r.value()).for_each(|v| inside[v] = true);
+        for (i, e) in f.equations.iter().enumerate().rev() {
+            let read = e.outputs.iter().any(|o| inside[*o]);
+            moves.out[i] = e.outputs.iter().any(|o| outside[*o]);
+            moves.stays[i] = read;
+            match prices[i] {
+                None => moves.stays[i] = true,
+                Some(price) if read && self.pays(f, e, price) => {
+                    (moves.out[i], moves.stays[i]) = (true, false);
+                    moves.read.extend(e.outputs.iter().filter(|o| inside[**o]));
+                }
+                Some(_) => {}
+            }
+            for v in e.operands.iter().filter_map(|a| a.value()) {
+                inside[v] |= moves.stays[i];
+                outside[v] |= moves.out[i];
+            }
+        }
+        moves
+    }
+
+    /// Returns a price for each invariant equation that may move, and `None` for the others.
+    fn prices(&self, m: &Module, f: &Function) -> Vec<Option<Price>> {
+        let mut known: SecondaryMap<ValueId, Option<Price>> =
+            SecondaryMap::with_capacity(f.types.len());
+        let mut all = 0.0;
+        for (p, _) in f.params.iter().zip(&self.constant).filter(|(_, on)| **on) {
+            let bytes = bytes(&f.types[*p]);
+            all += bytes;
+            known[*p] = Some(Price { flops: 0.0, constants: bytes });
+        }
+        let price = |e: &Equation, known: &SecondaryMap<ValueId, Option<Price>>| {
+            let movable = e.op.effects(m) == Effects::Pure
+                && e.outputs.iter().all(|o| f.types[*o].as_array().is_some())
+                && (self.runs || !may_not_end(m, &e.op));
+            if !movable {
+                return None;
+            }
+            let mut price = Price::default();
+            for v in e.operands.iter().filter_map(|a| a.value()) {
+                let of = known[v]?;
+                price.flops += of.flops;
+                price.constants += of.constants;
+            }
+            let outputs: Vec<Type> = e.outputs.iter().map(|o| f.types[*o].clone()).collect();
+            let (_, own) = e.with_operands(f, |operands| work_of(m, &e.op, operands, &outputs));
+            price.flops += own;
+            price.constants = price.constants.min(all);
+            Some(price)
+        };
+        let mut prices = Vec::with_capacity(f.equations.len());
+        for e in &f.equations {
+            let price = price(e, &known);
+            e.outputs.iter().for_each(|o| known[*o] = price);
+            prices.push(price);
+        }
+        prices
+    }
+
+    /// Returns whether reading the outputs of an equation in each iteration, and writing them once, costs less than
+    /// computing them in each iteration.
+    fn pays(&self, f: &Function, e: &Equation, price: Price) -> bool {
+        let elements = |o: &ValueId| f.types[*o].as_array().map_or(0, |ty| ty.shape.elements());
+        let size = e.outputs.iter().map(elements).sum::<usize>() as f64;
+        let moved: f64 = e.outputs.iter().map(|o| bytes(&f.types[*o])).sum();
+        if price.flops < (CHEAP * size).max(CHEAP_SCALAR) {
+            return false;
+        }
+        let saved = price.flops + FLOPS_PER_BYTE * (price.constants - 2.0 * moved);
+        saved > 0.0 && (self.trips - 1) as f64 * saved > FLOPS_PER_BYTE * moved
+    }
+}
+
+impl Moves {
+    /// Emits the equations that move, in front of the loop, and returns the values that the loop reads.
+    fn outside(&self, b: &Builder<'_>, f: &Function, operands: &[Option<Atom>]) -> Vec<Atom> {
+        let mut copying = ValueRemap::new();
+        for (p, operand) in f.params.iter().zip(operands) {
+            if let Some(operand) = operand {
+                copying.bind(*p, *operand);
+            }
+        }
+        let origin = b.origin();
+        for (i, e) in f.equations.iter().enumerate().filter(|(i, _)| self.out[*i]) {
+            b.at(f.origin(i).within(origin));
+            copying.define(e, b.emit(e.op.clone(), &copying.all(&e.operands)));
+        }
+        b.at(origin);
+        self.read.iter().map(|v| copying.read((*v).into())).collect()
+    }
+
+    /// Emits a branch that computes the values that the loop reads if `runs` is true, and zeros otherwise.
+    fn behind(
+        &self,
+        b: &Builder<'_>,
+        f: &Function,
+        operands: &[Option<Atom>],
+        runs: Atom,
+    ) -> Result<Vec<Atom>, Problem> {
+        let (mut params, mut given) = (Vec::new(), Vec::new());
+        for (p, operand) in f.params.iter().zip(operands) {
+            let read =
+                |(i, e): (usize, &Equation)| self.out[i] && e.operands.contains(&Atom::Value(*p));
+            if let Some(operand) = operand
+                && f.equations.iter().enumerate().any(read)
+            {
+                params.push(*p);
+                given.push(*operand);
+            }
+        }
+        let mut draft = Draft::new(format!("{}.invariants", f.name));
+        let mut copying = ValueRemap::new();
+        params.iter().for_each(|p| copying.bind(*p, draft.param(f.types[*p].clone())));
+        for (i, e) in f.equations.iter().enumerate().filter(|(i, _)| self.out[*i]) {
+            copying.define(e, draft.copy(f, i, copying.all(&e.operands)));
+        }
+        let values = self.read.iter().map(|v| copying.read((*v).into())).collect();
+        let computed = b.with_module(|m| draft.finish(m, values))?;
+        run_if(b, runs, computed, &given)
+    }
+
+    /// Returns the function that takes those values as further parameters, in front of the linear ones.
+    fn inside(&self, m: &mut Module, f: &Function) -> Result<FuncId, Problem> {
+        let mut draft = Draft::new(f.name.clone());
+        let mut copying = ValueRemap::new();
+        for v in f.params.iter().chain(&self.read) {
+            copying.bind(*v, draft.param(f.types[*v].clone()));
+        }
+        for p in &f.linear_params {
+            copying.bind(*p, draft.linear_param(f.types[*p].clone()));
+        }
+        for (i, e) in f.equations.iter().enumerate().filter(|(i, _)| self.stays[*i]) {
+            copying.define(e, draft.copy(f, i, copying.all(&e.operands)));
+        }
+        draft.finish(m, copying.results(f))
+    }
+}
