@@ -17,8 +17,11 @@ fn linear(x: Var, forward: bool, known: bool) -> Linear {
     if forward { Box::new(linearize(run)(x).1) } else { Box::new(vjp(run)(x).1) }
 }
 
+/// A function of a linear function and an array.
+type Calls = fn(&dyn Fn(Var) -> Var, Var) -> Var;
+
 /// Loops that call a linear function in every iteration.
-fn loops() -> [(&'static str, fn(&dyn Fn(Var) -> Var, Var) -> Var); 5] {
+fn loops() -> [(&'static str, Calls); 5] {
     [
         ("a loop", |f, x| fori_loop(2, |(_, y): Two| f(y).sin(), x)),
         ("a loop in a loop", |f, x| {
