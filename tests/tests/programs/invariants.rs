@@ -31,13 +31,13 @@ const PAIRS: &[(&str, Program, Program)] = &[
     (
         "a softmax in a loop on a condition",
         |x, n| {
-            let start = (n - n, x.sum() * 0.0);
+            let start = (n.zeros_like(), x.sum() * 0.0);
             let more = move |(k, _): (Var, Var)| k.lt(n);
             let step = move |(k, h): (Var, Var)| (k + 1, (h + x.softmax(0).index(k % 3)).sin());
             while_loop(more, step, start).1
         },
         |x, n| {
-            let start = (n - n, x.sum() * 0.0);
+            let start = (n.zeros_like(), x.sum() * 0.0);
             let soft = x.softmax(0);
             let more = move |(k, _): (Var, Var)| k.lt(n);
             let step = move |(k, h): (Var, Var)| (k + 1, (h + soft.index(k % 3)).sin());
@@ -98,7 +98,7 @@ fn values_and_gradients_are_those_of_the_value_outside() {
 #[test]
 fn a_loop_without_an_iteration_has_no_derivative() {
     for (name, inside, _) in PAIRS {
-        let g = |x: Var, n: Var| grad(move |x: Var| inside(x, n) - inside(x, n - n))(x);
+        let g = |x: Var, n: Var| grad(move |x: Var| inside(x, n) - inside(x, n.zeros_like()))(x);
         let g = run(move |(x, n): (Var, Var)| g(x, n), ([0.0; 3], 0i64)).unwrap();
         assert_eq!(g.to_vec::<f64>().unwrap(), [0.0; 3], "{name}");
     }
