@@ -1,5 +1,6 @@
 //! Products of arrays: `dot`, `matmul`, `outer`, `einsum`.
 
+use super::contraction_order::{cheapest, left_to_right};
 use super::shape::permute;
 use super::{broadcast_shapes, broadcast_var, emit, wrong};
 use crate::Var;
@@ -125,7 +126,9 @@ impl Var {
 /// that are not in the result are summed over. Without `->` the letters that occur once are the
 /// result, in alphabetical order. `...` stands for leading axes, which are broadcast.
 ///
-/// Operands are multiplied from left to right.
+/// Operands are multiplied in pairs, in the order that takes the fewest multiplications (exactly up to ten operands;
+/// beyond, the cheapest pair first). Of equal orders the written one is taken. [`einsum_left_to_right`] keeps the
+/// written order, and [`Jit::explain`](crate::Jit::explain) shows the products.
 ///
 /// Errors: `shape` if the specification does not fit the operands.
 ///
@@ -138,9 +141,36 @@ impl Var {
 /// ```
 #[track_caller]
 pub fn einsum(spec: &str, operands: &[Var]) -> Var {
-    let at = caller();
+    einsum_by(spec, operands, cheapest_order, caller())
+}
+
+/// The same as [`einsum`], multiplied from left to right.
+///
+/// Errors: `shape` if the specification does not fit the operands.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let products = |x: &[Var]| einsum_left_to_right("ij,jk,k->i", x);
+/// let f = jit(move |(a, b, x): (Var, Var, Var)| products(&[a, b, x]));
+/// let y = f.call(([[1.0, 2.0]], [[3.0], [4.0]], [5.0]))?;
+/// assert_eq!(y.to_vec::<f64>()?, [55.0]);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn einsum_left_to_right(spec: &str, operands: &[Var]) -> Var {
+    einsum_by(spec, operands, |terms, _, _| left_to_right(terms.len()), caller())
+}
+
+/// Pairs of terms to multiply; see [`super::contraction_order`].
+type Order = fn(&[Term], &[Label], Loc) -> Vec<(usize, usize)>;
+
+fn einsum_by(spec: &str, operands: &[Var], order: Order, at: Loc) -> Var {
     match plan(spec, operands, at) {
-        Ok((terms, result)) => sum_products(terms, &result, at),
+        Ok((terms, result)) => {
+            let terms: Vec<Term> = terms.into_iter().map(|t| diagonals(t, at)).collect();
+            let order = order(&terms, &result, at);
+            sum_products(terms, &order, &result, at)
+        }
         Err(problem) => {
             let ty = operands.first().map(|v| v.ty(at));
             wrong(problem, operands, ty.unwrap_or(ArrayType::new(Dtype::F64, [])), at)
@@ -347,17 +377,33 @@ fn labels(text: &str, rank: Option<usize>) -> Result<Vec<Label>, String> {
     }
 }
 
-/// Multiplies from left to right, summing over each label as soon as nobody needs it any more.
-fn sum_products(terms: Vec<Term>, result: &[Label], at: Loc) -> Var {
-    let mut rest = terms.into_iter().map(|t| diagonals(t, at)).collect::<Vec<_>>().into_iter();
-    let Some(mut total) = rest.next() else {
-        return Var::literal(Literal::f64(1.0), at);
+/// Returns the order with the fewest multiplications.
+fn cheapest_order(terms: &[Term], result: &[Label], at: Loc) -> Vec<(usize, usize)> {
+    let mut labels: Vec<(Label, usize)> = Vec::new();
+    for term in terms {
+        for (label, extent) in term.labels.iter().zip(term.x.ty(at).shape.iter()) {
+            if !labels.iter().any(|(l, _)| l == label) {
+                labels.push((*label, *extent));
+            }
+        }
+    }
+    let numbers = |of: &[Label]| -> Vec<usize> {
+        of.iter().filter_map(|l| labels.iter().position(|(m, _)| m == l)).collect()
     };
-    while let Some(next) = rest.next() {
+    let operands: Vec<Vec<usize>> = terms.iter().map(|t| numbers(&t.labels)).collect();
+    let extents: Vec<usize> = labels.iter().map(|(_, extent)| *extent).collect();
+    cheapest(&operands, &extents, &numbers(result))
+}
+
+/// Multiplies pairs in an order, summing over each label as soon as nobody needs it any more.
+fn sum_products(terms: Vec<Term>, order: &[(usize, usize)], result: &[Label], at: Loc) -> Var {
+    let mut terms: Vec<Option<Term>> = terms.into_iter().map(Some).collect();
+    for (first, second) in order {
+        let (Some(x), Some(y)) = (terms[*first].take(), terms[*second].take()) else { continue };
         let later =
-            |l: &Label| result.contains(l) || rest.as_slice().iter().any(|t| t.labels.contains(l));
-        let x = sum_out(total, |l| next.labels.contains(l) || later(l), at);
-        let y = sum_out(next, |l| x.labels.contains(l) || later(l), at);
+            |l: &Label| result.contains(l) || terms.iter().flatten().any(|t| t.labels.contains(l));
+        let x = sum_out(x, |l| y.labels.contains(l) || later(l), at);
+        let y = sum_out(y, |l| x.labels.contains(l) || later(l), at);
         let (mut batch, mut contract) = (Vec::new(), Vec::new());
         for (i, l) in x.labels.iter().enumerate() {
             if let Some(j) = y.labels.iter().position(|m| m == l) {
@@ -368,8 +414,12 @@ fn sum_products(terms: Vec<Term>, result: &[Label], at: Loc) -> Var {
         let labels = batch.iter().map(|(i, _)| x.labels[*i]);
         let free = x.labels.iter().chain(&y.labels).filter(|l| !shared(l)).copied();
         let labels = labels.chain(free).collect();
-        total = Term { x: self::contract("einsum", x.x, y.x, batch, contract, at), labels };
+        let product = Term { x: self::contract("einsum", x.x, y.x, batch, contract, at), labels };
+        terms.push(Some(product));
     }
+    let Some(total) = terms.into_iter().flatten().next() else {
+        return Var::literal(Literal::f64(1.0), at);
+    };
     let total = sum_out(total, |l| result.contains(l), at);
     let order = result.iter().filter_map(|l| total.labels.iter().position(|m| m == l)).collect();
     permute(total.x, order, at)

@@ -15,6 +15,7 @@ mod broadcasting;
 mod compare;
 pub(crate) mod composite;
 mod concat;
+mod contraction_order;
 mod create;
 mod cumulative;
 mod division;
@@ -53,7 +54,7 @@ pub(crate) mod functions {
         arange, constant, eye, fftfreq, full, geomspace, iota, linspace, logspace, ones, zeros,
     };
     pub use super::interp::{interp, polyval};
-    pub use super::linalg::einsum;
+    pub use super::linalg::{einsum, einsum_left_to_right};
     pub use super::matrices::{diag_indices, multi_dot, toeplitz, tri};
     pub use super::shape::{concat, stack};
     pub use super::sorting::lexsort;

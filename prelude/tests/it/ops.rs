@@ -191,6 +191,21 @@ fn einstein_sums() {
     near(eval(|a: Var| einsum("...j,...j->...", &[a, a]), M), &[14., 77.]);
     near(eval(|a: Var| einsum("...j,j->...", &[a, a.index(0)]), M), &[14., 32.]);
     near(eval(|a: Var| einsum("bi,bj->bij", &[a, a]).sum_axis([1, 2]), M), &[36., 225.]);
+    // The order of the products depends on the extents, and the value does not.
+    let ones = |rows: usize, columns: usize| Tensor::full(&[rows, columns], 0.5).unwrap();
+    for extents in [[2, 7, 3, 5, 1], [6, 1, 4, 2, 3], [1, 2, 3, 4, 5]] {
+        let [a, b, c, d, e] = extents;
+        for spec in ["ij,jk,kl,lm->im", "ij,jk,kl,lm->", "ij,jk,kl,lm->mkji", "ij,jk,kl,lm->ilm"] {
+            let args = (ones(a, b), ones(b, c), ones(c, d), ones(d, e));
+            let of = |f: fn(&str, &[Var]) -> Var| {
+                let f = move |(a, b, c, d): (Var, Var, Var, Var)| f(spec, &[a, b.cos(), c, d]);
+                run(f, args.clone()).unwrap()
+            };
+            let (got, want) = (of(einsum), of(einsum_left_to_right));
+            assert_eq!(got.shape(), want.shape(), "{spec} of {extents:?}");
+            near(got.to_vec::<f64>().unwrap(), &want.to_vec::<f64>().unwrap());
+        }
+    }
     check_grads(|a: Var| einsum("ij,kj,k->i", &[a, a, a.sum_axis(1)]), M, 2).unwrap();
 }
 

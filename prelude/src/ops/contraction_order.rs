@@ -1,0 +1,212 @@
+//! The order in which [`einsum`](super::linalg::einsum) multiplies its operands.
+//!
+//! A product of several arrays may be taken pair by pair in any order, and the orders differ by powers of the extents:
+//!
+//! ```text
+//! ij,jk,kl,l -> i      n by n each:   ((A B) C) x costs 2 n³ + n²,   A (B (C x)) costs 3 n²
+//! ```
+//!
+//! The cost of a pair is the product of the extents of all labels of both, one multiplication each. Up to [`EXACT`]
+//! operands the cheapest order is found by dynamic programming over subsets; of equal costs the one with the smaller
+//! largest intermediate, and then the written order. Beyond, the cheapest pair is taken first, again and again.
+//!
+//! Source: Pfeifer, Haegeman, Verstraete, *Faster identification of optimal contraction sequences for tensor networks*
+//! (2014), without its pruning.
+
+/// Operands up to which all orders are compared: 3^n splits of subsets.
+const EXACT: usize = 10;
+
+/// A set of labels, by their numbers.
+type Labels = u128;
+
+/// Returns pairs of arrays to multiply. Arrays are numbered: the operands first, then the product of each pair.
+/// `extents` are those of the labels. Operands whose labels do not fit into a set are multiplied from left to right.
+pub(super) fn cheapest(
+    operands: &[Vec<usize>],
+    extents: &[usize],
+    result: &[usize],
+) -> Vec<(usize, usize)> {
+    if operands.len() < 3 || extents.len() > Labels::BITS as usize {
+        return left_to_right(operands.len());
+    }
+    let set = |labels: &Vec<usize>| labels.iter().fold(0, |set: Labels, l| set | 1 << l);
+    let all = Network {
+        operands: operands.iter().map(set).collect(),
+        extents,
+        result: result.iter().fold(0, |set, l| set | 1 << l),
+    };
+    if operands.len() <= EXACT { all.exact() } else { all.greedy() }
+}
+
+/// Returns the pairs of the written order.
+pub(super) fn left_to_right(operands: usize) -> Vec<(usize, usize)> {
+    let product = |k: usize| if k == 1 { 0 } else { operands + k - 2 };
+    (1..operands).map(|k| (product(k), k)).collect()
+}
+
+struct Network<'a> {
+    operands: Vec<Labels>,
+    extents: &'a [usize],
+    result: Labels,
+}
+
+/// The cheapest order of a subset.
+#[derive(Clone, Copy)]
+struct Best {
+    cost: f64,
+    largest: f64,
+    /// The part that is multiplied first; the rest of the subset is the second one.
+    first: usize,
+}
+
+impl Network<'_> {
+    /// Returns the number of elements of an array with these labels.
+    fn size(&self, labels: Labels) -> f64 {
+        let extents = self.extents.iter().enumerate();
+        extents.filter(|(l, _)| (labels >> l) & 1 == 1).map(|(_, n)| *n as f64).product()
+    }
+
+    /// Returns the labels of the product of a subset: those that the result or another operand has.
+    fn labels(&self, subset: usize) -> Labels {
+        let (mut own, mut others) = (0, self.result);
+        for (i, labels) in self.operands.iter().enumerate() {
+            if (subset >> i) & 1 == 1 { own |= labels } else { others |= labels }
+        }
+        own & others
+    }
+
+    fn exact(&self) -> Vec<(usize, usize)> {
+        let n = self.operands.len();
+        let labels: Vec<Labels> = (0..1 << n).map(|subset| self.labels(subset)).collect();
+        let mut best = vec![Best { cost: 0.0, largest: 0.0, first: 0 }; 1 << n];
+        for subset in (1usize..1 << n).filter(|s| s.count_ones() > 1) {
+            let written = subset & !(1 << subset.ilog2());
+            let of = |first: usize| {
+                let (a, b) = (best[first], best[subset & !first]);
+                let own = self.size(labels[first] | labels[subset & !first]);
+                let largest = a.largest.max(b.largest).max(self.size(labels[subset]));
+                Best { cost: a.cost + b.cost + own, largest, first }
+            };
+            let mut found = of(written);
+            // All splits whose first part has the first operand of the subset.
+            let lowest = subset & subset.wrapping_neg();
+            let mut first = written;
+            while first > 0 {
+                first = (first - 1) & subset;
+                if first & lowest != 0 {
+                    let other = of(first);
+                    if (other.cost, other.largest) < (found.cost, found.largest) {
+                        found = other;
+                    }
+                }
+            }
+            best[subset] = found;
+        }
+        let mut pairs = Vec::with_capacity(n - 1);
+        self.pairs(&best, (1 << n) - 1, &mut pairs);
+        pairs
+    }
+
+    /// Adds the pairs of a subset and returns the number of its product.
+    fn pairs(&self, best: &[Best], subset: usize, pairs: &mut Vec<(usize, usize)>) -> usize {
+        if subset.is_power_of_two() {
+            return subset.ilog2() as usize;
+        }
+        let first = best[subset].first;
+        let pair = (self.pairs(best, first, pairs), self.pairs(best, subset & !first, pairs));
+        pairs.push(pair);
+        self.operands.len() + pairs.len() - 1
+    }
+
+    fn greedy(&self) -> Vec<(usize, usize)> {
+        let mut open: Vec<(usize, Labels)> = self.operands.iter().copied().enumerate().collect();
+        let mut pairs = Vec::with_capacity(open.len() - 1);
+        while open.len() > 1 {
+            let all = (0..open.len()).flat_map(|j| (0..j).map(move |i| (i, j)));
+            let cost = |(i, j): &(usize, usize)| self.size(open[*i].1 | open[*j].1);
+            let Some((i, j)) = all.min_by(|a, b| cost(a).total_cmp(&cost(b))) else { break };
+            let (second, first) = (open.remove(j), open.remove(i));
+            let others = open.iter().fold(self.result, |set, (_, labels)| set | labels);
+            open.insert(i, (self.operands.len() + pairs.len(), (first.1 | second.1) & others));
+            pairs.push((first.0, second.0));
+        }
+        pairs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the multiplications of an order.
+    fn cost(of: &Network<'_>, pairs: &[(usize, usize)]) -> f64 {
+        let n = of.operands.len();
+        let mut subsets: Vec<usize> = (0..n).map(|i| 1 << i).collect();
+        let mut sum = 0.0;
+        for (i, j) in pairs {
+            sum += of.size(of.labels(subsets[*i]) | of.labels(subsets[*j]));
+            subsets.push(subsets[*i] | subsets[*j]);
+        }
+        assert_eq!(subsets.last(), Some(&((1 << n) - 1)), "{pairs:?}");
+        sum
+    }
+
+    fn network<'a>(operands: &[&[usize]], extents: &'a [usize], result: &[usize]) -> Network<'a> {
+        let set = |labels: &[usize]| labels.iter().fold(0, |set: Labels, l| set | 1 << l);
+        let operands = operands.iter().map(|l| set(l)).collect();
+        Network { operands, extents, result: set(result) }
+    }
+
+    #[test]
+    fn a_chain_that_ends_in_a_vector_is_taken_from_its_end() {
+        let chain: &[&[usize]] = &[&[0, 1], &[1, 2], &[2, 3], &[3]];
+        let of = network(chain, &[600; 4], &[0]);
+        assert_eq!(of.exact(), [(2, 3), (1, 4), (0, 5)]);
+        assert_eq!(cost(&of, &of.exact()), 3.0 * 600.0 * 600.0);
+        assert_eq!(cost(&of, &of.greedy()), 3.0 * 600.0 * 600.0);
+    }
+
+    #[test]
+    fn equal_costs_keep_the_written_order() {
+        let chain: &[&[usize]] = &[&[0, 1], &[1, 2], &[2, 3], &[3, 4]];
+        assert_eq!(network(chain, &[5; 5], &[0, 4]).exact(), left_to_right(4));
+    }
+
+    /// Compares with all orders of pairs, of random networks of four and five operands.
+    #[test]
+    fn no_order_is_cheaper() {
+        fn least(of: &Network<'_>, open: &[usize]) -> f64 {
+            if open.len() == 1 {
+                return 0.0;
+            }
+            let mut best = f64::INFINITY;
+            for j in 0..open.len() {
+                for i in 0..j {
+                    let mut rest = open.to_vec();
+                    let (b, a) = (rest.remove(j), rest.remove(i));
+                    rest.push(a | b);
+                    let own = of.size(of.labels(a) | of.labels(b));
+                    best = best.min(own + least(of, &rest));
+                }
+            }
+            best
+        }
+        let mut state = 7u64;
+        let mut draw = |n: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % n
+        };
+        for _ in 0..60 {
+            let n = 4 + draw(2) as usize;
+            let extents: Vec<usize> = (0..6).map(|_| 1 + draw(9) as usize).collect();
+            let operands: Vec<Labels> = (0..n).map(|_| Labels::from(draw(64))).collect();
+            let result = Labels::from(draw(64)) & operands.iter().fold(0, |a, b| a | b);
+            let of = Network { operands, extents: &extents, result };
+            let all: Vec<usize> = (0..n).map(|i| 1 << i).collect();
+            assert_eq!(cost(&of, &of.exact()), least(&of, &all));
+            assert!(cost(&of, &of.greedy()) >= cost(&of, &of.exact()));
+        }
+    }
+}
