@@ -14,7 +14,7 @@ use crate::loop_ir::{Buffer, Place, Program, Stmt, eval, parse, visit};
 use crate::sweeps::Sweep;
 use cranelift_entity::EntityRef;
 use region::{Allocation, Protection};
-use tapeloom_ir::prim::LibraryFn;
+use tapeloom_ir::prim::{Code, LibraryFn, Scalar};
 use tapeloom_ir::{Dtype, Isa, Literal, Tensor};
 
 /// Bytes with a forbidden page before and behind their pages.
@@ -199,5 +199,40 @@ fn a_guard_of_elements_that_are_not_active_reads_nothing() {
             let args = [ones(Dtype::F64, 33), ones(dtype, 4)];
             assert!(runs(&p, set, &args, std::slice::from_ref(&nothing)));
         }
+    }
+}
+
+/// The address of a store of a truth follows from a value that has no register: the constants of the exponential take
+/// them all. The byte to be stored once lay in the register into which the value was loaded.
+#[test]
+fn a_truth_is_stored_at_an_index_without_a_register() {
+    let text = "program @nest {
+  buffer b0: f64[700] input 0
+  buffer b1: bool[700] output 0 zeroed
+  nest {
+    serial i0 in 2 {
+      %0: i64 = clamp 0, i0, 0
+      serial i1 in 2 {
+        %1: i64 = clamp 0, i0, 0
+        store b1[i1 + i0*2 + 696 + (%1)], true
+        %2: i64 = clamp 0, -3, 0
+        %3: f64 = load b0[i1*3 + i0*-1 + 696 + (%2)]
+        for i2 in 47 lanes 4 {
+          %4: f64 = exp %3
+        }
+        %5: bool = ne i0, i1
+      }
+    }
+  }
+}";
+    let exp = match Scalar::Exp.row().code {
+        Code::Library(l) => l,
+        code => panic!("{code} is not called"),
+    };
+    let p = parse(text, &|name| (name == "exp").then_some(exp)).unwrap();
+    let args = &arguments(&mut Random(5))[..1];
+    let wanted = eval(&p, args).unwrap();
+    for set in sets() {
+        assert!(runs(&p, set, args, &wanted));
     }
 }

@@ -207,7 +207,8 @@ impl Emit<'_> {
         let ones = self.a.constant_operand(false);
         let (load, store) =
             (Code::EVEX_Vmovdqu8_xmm_k1z_xmmm128, Code::EVEX_Vmovdqu8_xmmm128_k1z_xmm);
-        let bytes = sized(29, 16);
+        // The address of the store may take the first scratch register, for a computed index without a register.
+        let bytes = sized(31, 16);
         self.put_with(Instruction::with2(load, bytes, ones), Some(constant), Some(x), true);
         let mask = match (self.access_mask(n, guard), access) {
             (Some(mask), _) => mask,
