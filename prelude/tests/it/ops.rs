@@ -191,21 +191,6 @@ fn einstein_sums() {
     near(eval(|a: Var| einsum("...j,...j->...", &[a, a]), M), &[14., 77.]);
     near(eval(|a: Var| einsum("...j,j->...", &[a, a.index(0)]), M), &[14., 32.]);
     near(eval(|a: Var| einsum("bi,bj->bij", &[a, a]).sum_axis([1, 2]), M), &[36., 225.]);
-    // The order of the products depends on the extents, and the value does not.
-    let ones = |rows: usize, columns: usize| Tensor::full(&[rows, columns], 0.5).unwrap();
-    for extents in [[2, 7, 3, 5, 1], [6, 1, 4, 2, 3], [1, 2, 3, 4, 5]] {
-        let [a, b, c, d, e] = extents;
-        for spec in ["ij,jk,kl,lm->im", "ij,jk,kl,lm->", "ij,jk,kl,lm->mkji", "ij,jk,kl,lm->ilm"] {
-            let args = (ones(a, b), ones(b, c), ones(c, d), ones(d, e));
-            let of = |f: fn(&str, &[Var]) -> Var| {
-                let f = move |(a, b, c, d): (Var, Var, Var, Var)| f(spec, &[a, b.cos(), c, d]);
-                run(f, args.clone()).unwrap()
-            };
-            let (got, want) = (of(einsum), of(einsum_left_to_right));
-            assert_eq!(got.shape(), want.shape(), "{spec} of {extents:?}");
-            near(got.to_vec::<f64>().unwrap(), &want.to_vec::<f64>().unwrap());
-        }
-    }
     check_grads(|a: Var| einsum("ij,kj,k->i", &[a, a, a.sum_axis(1)]), M, 2).unwrap();
 }
 
@@ -374,4 +359,45 @@ fn truth_values_have_a_larger_one() {
         r.get()
     });
     assert_eq!(written.call(x).unwrap().to_vec::<bool>().unwrap(), [true, false, false]);
+}
+
+/// The order of the products depends on the extents, and the value does not.
+#[test]
+fn einsum_multiplies_in_the_cheapest_order() {
+    let ones = |rows: usize, columns: usize| Tensor::full(&[rows, columns], 0.5).unwrap();
+    for extents in [[2, 7, 3, 5, 1], [6, 1, 4, 2, 3], [1, 2, 3, 4, 5]] {
+        let [a, b, c, d, e] = extents;
+        for spec in ["ij,jk,kl,lm->im", "ij,jk,kl,lm->", "ij,jk,kl,lm->mkji", "ij,jk,kl,lm->ilm"] {
+            let args = (ones(a, b), ones(b, c), ones(c, d), ones(d, e));
+            let of = |f: fn(&str, &[Var]) -> Var| {
+                let f = move |(a, b, c, d): (Var, Var, Var, Var)| f(spec, &[a, b.cos(), c, d]);
+                run(f, args.clone()).unwrap()
+            };
+            let (got, want) = (of(einsum), of(einsum_left_to_right));
+            assert_eq!(got.shape(), want.shape(), "{spec} of {extents:?}");
+            near(got.to_vec::<f64>().unwrap(), &want.to_vec::<f64>().unwrap());
+        }
+    }
+    // Returns the program of a product of matrices of 6 by 6 and perhaps a vector.
+    let program = |spec: &str, f: fn(&str, &[Var]) -> Var| {
+        let vector = spec.contains(",l->");
+        let shape: &[usize] = if vector { &[6] } else { &[6, 6] };
+        let last = Tensor::full(shape, 0.5).unwrap();
+        let f = |(a, x): (Var, Var)| f(spec, &[a, a, a, x]);
+        jit(f).explain((ones(6, 6), last)).unwrap().stages()[0].text.clone()
+    };
+    // From the vector on, no product is a matrix.
+    assert!(!program("ij,jk,kl,l->i", einsum).contains("f64[6,6] = dot"));
+    assert!(program("ij,jk,kl,l->i", einsum_left_to_right).contains("f64[6,6] = dot"));
+    // Of equal costs the written order is taken.
+    let chain = "ij,jk,kl,lm->im";
+    assert_eq!(program(chain, einsum), program(chain, einsum_left_to_right));
+    // Twelve operands: the cheapest pair first.
+    let many = |f: fn(&str, &[Var]) -> Var| {
+        let f = move |(a, x): (Var, Var)| {
+            f("ab,bc,cd,de,ef,fg,gh,hi,ij,jk,kl,l->a", &[[a; 11].as_slice(), &[x]].concat())
+        };
+        run(f, (ones(2, 2), Tensor::full(&[2], 0.5).unwrap())).unwrap().to_vec::<f64>().unwrap()
+    };
+    near(many(einsum), &many(einsum_left_to_right));
 }

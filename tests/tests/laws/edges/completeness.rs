@@ -35,8 +35,8 @@ pub const NOT_RECORDED: &[(&str, &str)] = &[
     (
         "sums of products, whose edges are those of `mul` and `sum`",
         "average central_diff cov cross diff dot dot_general einsum einsum_left_to_right \
-         inner kron matmul matrix_power multi_dot outer poly_from_roots polyval tensordot trace trapezoid \
-         vander vdot vecdot",
+         inner kron matmul matrix_power multi_dot outer poly_from_roots polyval tensordot trace \
+         trapezoid vander vdot vecdot",
     ),
     ("a quotient of recorded functions: of sums by `sqrt`", "corrcoef"),
     ("`div_floor` and `mod_floor` side by side", "div_mod"),
