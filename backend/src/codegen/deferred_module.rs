@@ -21,9 +21,6 @@ use tapeloom_ir::{Kind, Problem};
 /// behind each function.
 const JUMP: usize = 24;
 
-/// Bytes of a line of the instruction cache, at which every function begins.
-const LINE: u64 = 64;
-
 /// A module that computes its size before it allocates memory.
 pub(super) struct Deferred {
     module: JITModule,
@@ -144,8 +141,7 @@ impl Module for Deferred {
     ) -> ModuleResult<()> {
         cx.compile(self.module.isa(), control)?;
         let Some(code) = cx.compiled_code() else { return Ok(()) };
-        let align = LINE.max(u64::from(code.buffer.alignment));
-        let bytes = code.code_buffer().to_vec();
+        let (align, bytes) = (u64::from(code.buffer.alignment), code.code_buffer().to_vec());
         let relocations = code.buffer.relocs().iter();
         let relocations =
             relocations.map(|r| ModuleReloc::from_mach_reloc(r, &cx.func, id)).collect();

@@ -217,8 +217,8 @@ impl Readers {
                 let left = is_region && loc.is_some();
                 let (pass, order) = regions[id];
                 // The reverse pass that computes a cotangent may read it behind more marks: only another order counts.
-                let later = if own.1 { order > phase.order } else { pass > own };
-                found.between[root] |= left && later;
+                let in_a_later_pass = if own.1 { order > phase.order } else { pass > own };
+                found.between[root] |= left && in_a_later_pass;
             }
             let mut here: Vec<Origin> =
                 (phase.order > 0).then_some(node.origin).into_iter().collect();

@@ -549,7 +549,7 @@ mod batches {
             let go_on = move |(i, _): Two| i.lt(n);
             while_loop(go_on, move |(i, v): Two| (i + 1i64, twice(v)), (constant(0i64), v)).1
         };
-        // The condition reads the second carry; what is linear is the first, and a constant.
+        // The condition reads the second carry. The first carry and a constant are linear.
         let behind = move |(n, v): Two| {
             let go_on = move |(_, i): Two| i.lt(n);
             while_loop(go_on, move |(v, i): Two| (twice(v), i + 1i64), (v, constant(0i64))).0

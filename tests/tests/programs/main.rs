@@ -14,10 +14,11 @@ mod distributions;
 mod effects;
 mod from_scratch;
 mod host_calls;
-mod invariants;
+
 mod layering;
 mod limits;
 mod linear_algebra;
+mod loop_invariants;
 mod networks;
 mod outline;
 mod pass_gains;

@@ -68,9 +68,6 @@ pub(crate) const GUARDED: Pass = Pass {
     }),
 };
 
-/// The number of iterations that a loop of unknown trip count is taken to have.
-const SOME_ITERATIONS: usize = 32;
-
 /// Arithmetic per element below which an equation stays in the loop, in additions.
 const CHEAP: f64 = 2.0;
 
@@ -81,10 +78,8 @@ const CHEAP_SCALAR: f64 = 4.0;
 /// loop may have no iteration, they move into a branch.
 fn hoisted(site: &RegionSite<'_>, guarded: bool) -> Better {
     let (Some(mut at), b) = (site.looped(), site.b) else { return Ok(None) };
-    let (trips, runs) = match at.spec.trip {
-        TripCount::Static(n) => (n, n > 0),
-        TripCount::Runtime | TripCount::While { .. } => (SOME_ITERATIONS, false),
-    };
+    let trips = at.spec.some_iterations();
+    let runs = matches!(at.spec.trip, TripCount::Static(1..));
     if trips < 2 {
         return Ok(None);
     }
@@ -120,10 +115,10 @@ fn hoisted(site: &RegionSite<'_>, guarded: bool) -> Better {
             let values = of_condition.outside(b, &asked, &operands);
             // A condition reads parameters of the body, so the body takes the values, too, and does not read them.
             let first = at.end(false);
-            let types: Vec<Type> = values.iter().map(|a| b.type_of(*a)).collect();
             let condition = b.with_module(|m| of_condition.inside(m, &asked))?;
-            let body = at.body.clone();
-            let body = b.with_module(|m| taking(m, &body, &types))?;
+            let (body, unread) = (at.body.clone(), |a: &Atom| (None, b.type_of(*a)));
+            let more: Vec<(Option<ValueId>, Type)> = values.iter().map(unread).collect();
+            let body = b.with_module(|m| taking(m, &body, &more, &|_| true))?;
             let reads = reads.into_iter().chain(first..first + values.len()).collect();
             at.spec.trip = TripCount::While { condition, reads };
             at.take(false, &constant_operands(&values));
@@ -160,21 +155,6 @@ fn constants(at: &Looped) -> Vec<bool> {
         Binding::Index | Binding::Xs => false,
     });
     constant.collect()
-}
-
-/// Returns `f` with more parameters, of these types, that it does not read.
-fn taking(m: &mut Module, f: &Function, types: &[Type]) -> Result<FuncId, Problem> {
-    let mut draft = Draft::new(f.name.clone());
-    let mut copying = ValueRemap::new();
-    f.params.iter().for_each(|p| copying.bind(*p, draft.param(f.types[*p].clone())));
-    for ty in types {
-        draft.param(ty.clone());
-    }
-    f.linear_params.iter().for_each(|p| copying.bind(*p, draft.linear_param(f.types[*p].clone())));
-    for (i, e) in f.equations.iter().enumerate() {
-        copying.define(e, draft.copy(f, i, copying.all(&e.operands)));
-    }
-    draft.finish(m, copying.results(f))
 }
 
 /// Arithmetic and memory traffic of an invariant value, if each iteration computed it.
@@ -317,17 +297,13 @@ impl Moves {
         operands: &[Option<Atom>],
         runs: Atom,
     ) -> Result<Vec<Atom>, Problem> {
-        let (mut params, mut given) = (Vec::new(), Vec::new());
-        for (p, operand) in f.params.iter().zip(operands) {
-            let read =
-                |(i, e): (usize, &Equation)| self.out[i] && e.operands.contains(&Atom::Value(*p));
-            if let Some(operand) = operand
-                && f.equations.iter().enumerate().any(read)
-            {
-                params.push(*p);
-                given.push(*operand);
-            }
+        let mut read: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
+        for (_, e) in f.equations.iter().enumerate().filter(|(i, _)| self.out[*i]) {
+            e.operands.iter().filter_map(|a| a.value()).for_each(|v| read[v] = true);
         }
+        let params = f.params.iter().zip(operands).filter(|(p, _)| read[**p]);
+        let (params, given): (Vec<ValueId>, Vec<Atom>) =
+            params.filter_map(|(p, operand)| Some((*p, (*operand)?))).unzip();
         let mut draft = Draft::new(format!("{}.invariants", f.name));
         let mut copying = ValueRemap::new();
         params.iter().for_each(|p| copying.bind(*p, draft.param(f.types[*p].clone())));
@@ -339,19 +315,31 @@ impl Moves {
         run_if(b, runs, computed, &given)
     }
 
-    /// Returns the function that takes those values as further parameters, in front of the linear ones.
+    /// Returns the function that takes the values that are computed in front of the loop.
     fn inside(&self, m: &mut Module, f: &Function) -> Result<FuncId, Problem> {
-        let mut draft = Draft::new(f.name.clone());
-        let mut copying = ValueRemap::new();
-        for v in f.params.iter().chain(&self.read) {
-            copying.bind(*v, draft.param(f.types[*v].clone()));
-        }
-        for p in &f.linear_params {
-            copying.bind(*p, draft.linear_param(f.types[*p].clone()));
-        }
-        for (i, e) in f.equations.iter().enumerate().filter(|(i, _)| self.stays[*i]) {
-            copying.define(e, draft.copy(f, i, copying.all(&e.operands)));
-        }
-        draft.finish(m, copying.results(f))
+        let more = self.read.iter().map(|v| (Some(*v), f.types[*v].clone())).collect::<Vec<_>>();
+        taking(m, f, &more, &|i| self.stays[i])
     }
+}
+
+/// Returns `f` with more parameters, in front of the linear ones, and with the equations that stay. A parameter may
+/// stand for a value of an equation that does not stay.
+fn taking(
+    m: &mut Module,
+    f: &Function,
+    more: &[(Option<ValueId>, Type)],
+    stays: &dyn Fn(usize) -> bool,
+) -> Result<FuncId, Problem> {
+    let mut draft = Draft::new(f.name.clone());
+    let mut copying = ValueRemap::new();
+    f.params.iter().for_each(|p| copying.bind(*p, draft.param(f.types[*p].clone())));
+    for (value, ty) in more {
+        let param = draft.param(ty.clone());
+        value.iter().for_each(|v| copying.bind(*v, param));
+    }
+    f.linear_params.iter().for_each(|p| copying.bind(*p, draft.linear_param(f.types[*p].clone())));
+    for (i, e) in f.equations.iter().enumerate().filter(|(i, _)| stays(*i)) {
+        copying.define(e, draft.copy(f, i, copying.all(&e.operands)));
+    }
+    draft.finish(m, copying.results(f))
 }

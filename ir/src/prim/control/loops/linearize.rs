@@ -36,9 +36,6 @@ use crate::prim::rules::slice_helpers::element;
 use crate::prim::{Broadcast, Dual, Effects, Op, RuleCx, Scalar};
 use std::sync::Arc;
 
-/// How many iterations a loop is taken to have, of which only the run knows.
-const SOME_ITERATIONS: usize = 32;
-
 pub(super) fn jvp(
     of: &Loop,
     cx: &mut RuleCx<'_, '_>,
@@ -166,7 +163,7 @@ impl Loop {
             None => Price::THERE,
         };
         let results = (0..of.active_out.len()).map(result).collect();
-        PlanRequest::apart(params, results, self.some_iterations())
+        PlanRequest::apart(params, results, self.spec.some_iterations())
     }
 
     /// The result of so many that is stacked and is what a carried one is, if it is an array with a row.
@@ -230,14 +227,6 @@ impl Loop {
         })
     }
 
-    /// How many iterations there are, or may be.
-    fn some_iterations(&self) -> usize {
-        match self.spec.trip {
-            TripCount::Static(n) => n,
-            TripCount::Runtime | TripCount::While { .. } => SOME_ITERATIONS,
-        }
-    }
-
     /// What it costs the linear iterations to have the parameters of the body again: nothing for the number of
     /// the iteration; all iterations share what changes in none.
     fn shares(&self, cx: &RuleCx<'_, '_>) -> Vec<Amortization> {
@@ -254,12 +243,14 @@ impl Loop {
                     |r: usize| body.params.get(p).is_some_and(|p| body.results[r] == (*p).into());
                 shares[p] = match slot {
                     Binding::Carry(r) if !same(*r) => Amortization::OWN.with(regime),
-                    Binding::Carry(_) | Binding::Const => shares[p].among(self.some_iterations()),
+                    Binding::Carry(_) | Binding::Const => {
+                        shares[p].among(self.spec.some_iterations())
+                    }
                     Binding::Index | Binding::Xs => shares[p],
                 };
             }
         });
-        shares.into_iter().map(|share| share.inside(self.some_iterations())).collect()
+        shares.into_iter().map(|share| share.inside(self.spec.some_iterations())).collect()
     }
 
     /// Whether what follows from constants alone, and is computed by `f`, may be computed outside: not

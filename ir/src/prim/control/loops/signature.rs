@@ -98,6 +98,15 @@ impl LoopSpec {
         self.takes.iter().position(|slot| *slot == Binding::Carry(result))
     }
 
+    /// Returns the trip count, or the guess for a loop whose trip count only the run knows.
+    pub fn some_iterations(&self) -> usize {
+        const SOME_ITERATIONS: usize = 32;
+        match self.trip {
+            TripCount::Static(n) => n,
+            TripCount::Runtime | TripCount::While { .. } => SOME_ITERATIONS,
+        }
+    }
+
     /// Emits whether a loop with these operands has an iteration. The condition of a `while` loop is asked once more.
     pub fn has_iteration(&self, b: &Builder<'_>, operands: &[Atom]) -> Atom {
         match &self.trip {
