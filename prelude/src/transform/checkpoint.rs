@@ -73,8 +73,9 @@ use tapeloom_transforms as transforms;
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// If `f` takes a gradient of a loop whose number of iterations is not known before the run, that loop gets the same
-/// budget; its record would have no bound otherwise.
+/// If `f` takes a gradient of a loop whose number of iterations is not known before the run, that loop gets a third of
+/// the budget; its record would have no bound otherwise. The derivative of `f` needs the rest: the loop of the derivative
+/// keeps its own carries beside those of the gradient.
 ///
 /// Errors: those of `f`, once each. A budget that no plan meets is one of the derivative
 /// ([`Kind::Budget`](crate::Kind::Budget)), and says the least that there is. What has no derivative is an
@@ -102,11 +103,13 @@ fn checkpoint_at<A: Tree<Var>, B: Tree<Var>>(
 }
 
 thread_local! {
-    /// The policy of the checkpoint whose closure is being traced, if the policy is a number of bytes.
+    /// The budget of gradients in the closure of a checkpoint, while the closure is being traced.
     static BUDGET: RefCell<Option<Policy>> = const { RefCell::new(None) };
 }
 
-/// Traces the closure of a checkpoint, with the policy of the checkpoint as the budget of gradients in it.
+/// Traces the closure of a checkpoint, with a third of its bytes as the budget of gradients in it: while the derivative
+/// of a gradient is computed, the loops of the gradient and those of the derivative keep carries at the same time, the
+/// latter with a tangent each.
 fn in_budget<T>(policy: &Policy, trace: impl FnOnce() -> T) -> T {
     /// Restores the policy, also if the closure panics.
     struct Restore(Option<Policy>);
@@ -115,13 +118,17 @@ fn in_budget<T>(policy: &Policy, trace: impl FnOnce() -> T) -> T {
             BUDGET.set(self.0.take());
         }
     }
-    let own = policy.bytes().map(|_| policy.clone());
+    let own = policy.bytes().map(|bytes| match bytes {
+        // No bound at all has no third.
+        u64::MAX => policy.clone(),
+        _ => Policy::Bytes(bytes / 3),
+    });
     let _restore = Restore(BUDGET.replace(own));
     trace()
 }
 
 /// Returns the reverse derivative of a function. If the derivative is taken inside a checkpoint with a budget, loops
-/// of unknown length in the function get the same budget.
+/// of unknown length in the function get a part of the budget.
 pub(super) fn vjp(
     module: &mut Module,
     f: FuncId,

@@ -1269,7 +1269,7 @@ fn pieces_with_rules_call_the_host_once() {
     }
 }
 
-/// A gradient of a loop of unknown length is differentiated within a budget: its loops get the same budget.
+/// A gradient of a loop of unknown length is differentiated within a budget, of which its loops get a third.
 #[test]
 fn a_gradient_of_a_loop_of_unknown_length_has_a_budget() {
     let inner = |x: Var| {
@@ -1289,5 +1289,21 @@ fn a_gradient_of_a_loop_of_unknown_length_has_a_budget() {
         // The gradient alone, without a derivative of it.
         let first = run(checkpoint(slope, Policy::Bytes(bytes)), &x).unwrap();
         assert_eq!(first, run(slope, &x).unwrap());
+    }
+}
+
+/// The carries that such a gradient keeps and those of its derivative are within the budget together.
+#[test]
+fn a_gradient_of_a_loop_of_unknown_length_and_its_derivative_share_a_budget() {
+    let inner = |x: Var| {
+        let go_on = |(i, _): (Var, Var)| i.lt(200);
+        let iteration = |(i, x): (Var, Var)| (i + 1, x.sin() * 1.01);
+        while_loop(go_on, iteration, (constant(0i64), x)).1.sum()
+    };
+    let x = Tensor::full(&[100], 0.5).unwrap();
+    for bytes in [5_000, 20_000, 100_000, 400_000] {
+        let f = checkpoint(move |x: Var| grad(inner)(x).square().sum(), Policy::Bytes(bytes));
+        let tape = jit(grad(f)).explain(&x).unwrap().tape().bytes() as u64;
+        assert!(bytes / 2 < tape && tape <= bytes, "{tape} of {bytes}");
     }
 }

@@ -396,7 +396,7 @@ impl Search<'_> {
                     true => "Rust is called once: take that out of the loop, or the loop out of the checkpoint",
                     false => {
                         "take the loop out of the checkpoint, or say how many iterations it has; if a derivative is taken \
-                         inside, write `checkpoint(f, Policy::Bytes(n))` for the function there, too"
+                         inside, allow more bytes: its loops have a third of them"
                     }
                 },
             )

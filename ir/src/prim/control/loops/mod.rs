@@ -46,7 +46,7 @@ use crate::lang::builder::Builder;
 use crate::lang::function::{Atom, FuncId, Function};
 use crate::lang::literal::Literal;
 use crate::lang::module::Module;
-use crate::lang::problem::Problem;
+use crate::lang::problem::{Kind, Problem};
 use crate::lang::query::BatchRequest;
 use crate::lang::types::{ArrayType, Type};
 use crate::lang::value::Value;
@@ -210,7 +210,11 @@ pub(crate) fn spread_tape(b: &Builder<'_>, size: usize, tape: Atom) -> Atom {
     let (trip, Type::Tape(mut fields)) = (written, b.type_of(tape)) else { return tape };
     let body = match (trip, fields.pop()) {
         (Some(trip), Some(ty)) => b.with_module(|m| spread(m, ty)).map(|body| (trip, body)),
-        _ => Err(Problem::internal("how many records a tape has is not known where it is batched")),
+        _ => Err(Problem::new(
+            Kind::Target,
+            "a loop carries the tape of a loop of unknown length, and is repeated over a batch",
+            "call the linear function outside of the inner loop, or `map` over the members",
+        )),
     };
     match body {
         Ok((trip, body)) => {
