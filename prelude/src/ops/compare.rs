@@ -8,6 +8,9 @@ use std::ops;
 use tapeloom_ir::trace;
 use tapeloom_ir::{Dtype, Kind, Literal, Loc, Problem, Scalar, Shape};
 
+/// With at most as many elements or values, comparing all pairs takes less time than sorting the values.
+const FEW: usize = 64;
+
 macro_rules! comparisons {
     ($($(#[$doc:meta])+ $name:ident = $op:ident;)*) => {
         /// Comparisons, element by element, of arrays of one dtype; the result is bool.
@@ -119,9 +122,12 @@ impl Var {
         on_behalf("array_equal", at, || self.eq(y).all())
     }
 
-    /// Whether each element is one of `values` (an array of any shape; bool).
+    /// Whether each element is one of `values` (an array of any shape; bool). nan is none of them.
     ///
-    /// All pairs are compared, without an array of pairs.
+    /// The values are sorted first, and each element is searched for by bisection. Only of a few elements or
+    /// values all pairs are compared, without an array of pairs.
+    ///
+    /// Errors: `dtype` if the values have another dtype.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -134,7 +140,17 @@ impl Var {
     pub fn is_in(self, values: impl IntoVar) -> Var {
         let at = caller();
         let values = values.beside(self, at);
-        on_behalf("is_in", at, || self.expand_dims(-1).eq(values.flatten()).any_axis(-1))
+        on_behalf("is_in", at, || {
+            let set = values.flatten();
+            let n = set.len();
+            if n.min(self.size()) <= FEW || self.dtype() != set.dtype() {
+                return self.expand_dims(-1).eq(set).any_axis(-1);
+            }
+            let sorted = set.sort(0);
+            // The first value that is not below the element, if there is one.
+            let place = sorted.searchsorted(self).minimum(n as i64 - 1);
+            sorted.index(place).eq(self)
+        })
     }
 
     /// `x` where this bool array is true, `y` elsewhere. See [`select`].

@@ -202,8 +202,8 @@ pub fn polyval(coefficients: impl IntoVar, x: impl IntoVar) -> Var {
 /// Linear interpolation: the value at x of the polygon through the points (xp, fp), of which xp ascends.
 /// Outside it is the first or last of fp.
 ///
-/// Smooth curves are in [`interpolate`](crate::interpolate). At a corner the derivative is that of the right side. All pairs of x and xp are compared, without an
-/// array of pairs.
+/// Smooth curves are in [`interpolate`](crate::interpolate). At a corner the derivative is that of the right side. A
+/// place takes log2 n + 1 steps of a bisection for n points.
 ///
 /// Errors: `shape` if xp and fp are no vectors of one extent, or empty.
 ///

@@ -31,6 +31,7 @@ mod matrices;
 mod nn;
 mod reduce;
 mod rounding;
+mod search;
 mod shape;
 mod sorting;
 mod special;

@@ -1,11 +1,11 @@
-//! Statistics of samples: weighted means, covariances, counts in bins, places in sorted arrays.
+//! Statistics of samples: weighted means, covariances, counts in bins.
 
 use super::axes::{Axes, resolve_axes};
 use super::composite::{misshapen, of_floats, of_integers};
 use super::{select, wrong, zeros};
 use crate::Var;
 use crate::var::{IntoVar, caller, on_behalf};
-use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Shape};
+use tapeloom_ir::{ArrayType, Dtype, Shape};
 
 /// Statistics of samples.
 impl Var {
@@ -140,84 +140,6 @@ impl Var {
             count(select(last, bins - 1, place), bins)
         })
     }
-
-    /// The number (i64) of the bin of each element, given the edges of bins, ascending or descending:
-    /// of ascending ones how many are not above it, of descending ones how many are above it.
-    ///
-    /// ```
-    /// use tapeloom::prelude::*;
-    /// let n = run(|(x, e): (Var, Var)| x.digitize(e), ([0.5, 1.0, 7.0], [1.0, 2.0]))?;
-    /// assert_eq!(n.to_vec::<i64>()?, [0, 1, 2]);
-    /// # Ok::<(), tapeloom::Error>(())
-    /// ```
-    #[doc(alias = "bucketize")]
-    #[track_caller]
-    pub fn digitize(self, edges: impl IntoVar) -> Var {
-        let at = caller();
-        let edges = edges.beside(self, at);
-        let Some(edges) = sorted("digitize", edges, self) else { return nowhere(self, at) };
-        on_behalf("digitize", at, || {
-            let n = edges.len();
-            let falls = if n == 0 { edges.any() } else { edges.index(0).gt(edges.index(-1)) };
-            let up = edges.searchsorted_right(self);
-            let down = n as i64 - edges.flip(0).searchsorted_right(self);
-            select(falls, down, up)
-        })
-    }
-
-    /// Where in this ascending vector each element of `x` belongs (i64), before equal ones: the number
-    /// of elements below it; nan counts as largest.
-    ///
-    /// All pairs are compared, without an array of pairs.
-    ///
-    /// ```
-    /// use tapeloom::prelude::*;
-    /// let i = run(|(v, x): (Var, Var)| v.searchsorted(x), ([1.0, 2.0, 2.0], [0.0, 2.0, 3.0]))?;
-    /// assert_eq!(i.to_vec::<i64>()?, [0, 1, 3]);
-    /// # Ok::<(), tapeloom::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn searchsorted(self, x: impl IntoVar) -> Var {
-        let at = caller();
-        let x = x.beside(self, at);
-        let Some(vector) = sorted("searchsorted", self, x) else { return nowhere(x, at) };
-        on_behalf("searchsorted", at, || {
-            let x = x.expand_dims(-1);
-            (vector.lt(x) | (x.ne(x) & vector.eq(vector))).count_true_axis(-1)
-        })
-    }
-
-    /// Where in this ascending vector each element of `x` belongs (i64), behind equal ones: the number
-    /// of elements not above it; nan counts as largest.
-    #[track_caller]
-    pub fn searchsorted_right(self, x: impl IntoVar) -> Var {
-        let at = caller();
-        let x = x.beside(self, at);
-        let Some(vector) = sorted("searchsorted_right", self, x) else { return nowhere(x, at) };
-        on_behalf("searchsorted_right", at, || {
-            let x = x.expand_dims(-1);
-            (vector.le(x) | x.ne(x)).count_true_axis(-1)
-        })
-    }
-}
-
-/// What a search in something that is no vector gives: indices in the shape of x.
-fn nowhere(x: Var, at: Loc) -> Var {
-    Var::poison(ArrayType::new(Dtype::I64, x.ty(at).shape), at)
-}
-
-/// The vector, if it is one.
-#[track_caller]
-fn sorted(name: &str, vector: Var, x: Var) -> Option<Var> {
-    let at = caller();
-    let ty = vector.ty(at);
-    if ty.shape.len() == 1 {
-        return Some(vector);
-    }
-    let message = format!("`{name}` needs a sorted vector, got {ty}");
-    let problem = Problem::new(Kind::Shape, message, "give an array with one axis");
-    wrong(problem, &[vector, x], ty, at);
-    None
 }
 
 /// How often each of 0, 1, .. occurs in a vector.

@@ -28,5 +28,6 @@ mod record;
 mod record_errors;
 mod register_pressure;
 mod rendered_errors;
+mod searching;
 mod state_errors;
 mod tidy;
