@@ -9,7 +9,7 @@ use crate::loops::{
     narrow_carries, promote_reads, rolling_buffer, stack_outputs, zero_trip_loops,
 };
 use crate::passes::pass::Pass;
-use crate::passes::{cse, dce, egraph, inline, peephole, unroll_routines};
+use crate::passes::{cse, dce, egraph, inline, peephole, polyphase, unroll_routines};
 use std::cell::RefCell;
 use std::fmt;
 use tapeloom_ir::prim::Regions;
@@ -30,6 +30,7 @@ pub const PASSES: &[&Pass] = &[
     &narrow_carries::PASS,
     &narrow_carries::EAGER,
     &peephole::PASS,
+    &polyphase::PASS,
     &promote_reads::PASS,
     &rolling_buffer::PASS,
     &rolling_buffer::LAST,
@@ -143,6 +144,10 @@ const DEAD_READS: Step = step_if(
     &dce::PASS,
     "again: a dead read would count as one of another row",
 );
+const POLYPHASE: Step = step(
+    &polyphase::PASS,
+    "no more derivatives are taken, which are shorter of one sum than of its parts; rules tidy its equations behind it",
+);
 const PEEPHOLE: Step =
     step(&peephole::PASS, "what loops carry is settled; what is tidy is cheaper to simplify");
 const SIMPLIFY: Step = step(&egraph::PASS, "it costs the most, so it gets what all others leave");
@@ -198,7 +203,7 @@ pub static BEFORE_BUDGET: List = List {
 };
 
 /// What runs before machine code, with that pass on the e-graph.
-const fn before_code(simplify: Step) -> [Step; 17] {
+const fn before_code(simplify: Step) -> [Step; 18] {
     [
         EXPAND,
         CSE,
@@ -213,6 +218,7 @@ const fn before_code(simplify: Step) -> [Step; 17] {
         STACK_OUTPUTS,
         DEAD_READS,
         ROLLING_BUFFER_LAST,
+        POLYPHASE,
         PEEPHOLE,
         simplify,
         UNROLL_ROUTINES,
@@ -238,7 +244,7 @@ pub static BEFORE_RELAXED_CODE: List = List {
 pub static BEFORE_ACCELERATOR: List = List {
     name: "before_accelerator",
     about: "the same for the simulated accelerator, which runs loops as they are written",
-    steps: &[EXPAND, CSE, DCE, FOLD_RANGES, ZERO_TRIP_LOOPS, PEEPHOLE, SIMPLIFY, LAST],
+    steps: &[EXPAND, CSE, DCE, FOLD_RANGES, ZERO_TRIP_LOOPS, POLYPHASE, PEEPHOLE, SIMPLIFY, LAST],
 };
 
 thread_local! {

@@ -45,6 +45,7 @@ pub use array::gather::Gather;
 pub use array::iota::Iota;
 pub use array::pad::Pad;
 pub use array::permute::Permute;
+pub use array::polyphase::WindowSums;
 pub use array::recurrence::Recurrence;
 pub use array::reduce::{Reduce, Reducer};
 pub use array::reshape::Reshape;

@@ -232,10 +232,6 @@ fn planned(name: &str, x: &ArrayType, w: &ArrayType, how: &Conv) -> Result<Plann
 fn written(x: Var, w: Var, plan: &Planned, groups: usize, at: Loc) -> Var {
     let Planned { input, kernel, output, along } = plan;
     let rank = x.rank();
-    // The places in a window stand behind the spatial axes, so that they merge with channels that do, too.
-    let first = input.spatial.iter().max().map_or(rank, |last| last + 1);
-    let windows = view(x, &input.spatial, along, first, Literal::zero(x.dtype()), at);
-    let channels = input.channels + if input.channels < first { 0 } else { along.len() };
     // The groups in front of both, and one axis less each.
     let grouped = |x: Var, axis: usize| {
         let mut shape = x.shape().to_vec();
@@ -245,13 +241,21 @@ fn written(x: Var, w: Var, plan: &Planned, groups: usize, at: Loc) -> Var {
     };
     let single = groups == 1;
     let lead = usize::from(!single);
-    let (windows, w) = match single {
-        true => (windows, w),
-        false => (grouped(windows, channels), grouped(w, kernel.first)),
+    let zero = Literal::zero(x.dtype());
+    // Windows are of the groups, so that transposes find the windows where the product reads them.
+    let (x, w) = match single {
+        true => (x, w),
+        false => (grouped(x, input.channels), grouped(w, kernel.first)),
     };
-    let mut contract = vec![(channels + lead, kernel.channels + lead)];
+    let spatial: Vec<usize> = input.spatial.iter().map(|axis| axis + lead).collect();
+    // The places in a window stand behind the spatial axes, so that they merge with channels that do, too.
+    let first = spatial.iter().max().map_or(x.rank(), |last| last + 1);
+    let windows = view(x, &spatial, along, first, zero, at);
+    let channels = input.channels + lead;
+    let channels = channels + if channels < first { 0 } else { along.len() };
+    let mut contract = vec![(channels, kernel.channels + lead)];
     let places = kernel.spatial.iter().enumerate();
-    contract.extend(places.map(|(i, axis)| (first + i + lead, axis + lead)));
+    contract.extend(places.map(|(i, axis)| (first + i, axis + lead)));
     contract.sort_unstable();
     let batch = if single { Vec::new() } else { vec![(0, 0)] };
     // [groups, batch and spatial axes as in the input, output channels]

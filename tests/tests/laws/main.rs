@@ -28,6 +28,7 @@ mod special;
 mod spectra;
 mod values;
 mod vocabulary;
+mod window_sums;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use tapeloom_ir::{Module, print_function};

@@ -12,5 +12,6 @@ pub(crate) mod op_class;
 pub(crate) mod over_regions;
 pub(crate) mod pass;
 pub(crate) mod peephole;
+pub(crate) mod polyphase;
 pub(crate) mod prune;
 pub(crate) mod unroll_routines;

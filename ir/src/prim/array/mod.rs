@@ -15,6 +15,7 @@ pub(crate) mod gather;
 pub(crate) mod iota;
 pub(crate) mod pad;
 pub(crate) mod permute;
+pub(crate) mod polyphase;
 pub(crate) mod recurrence;
 pub(crate) mod reduce;
 pub(crate) mod reduce_rewrites;

@@ -109,14 +109,14 @@ impl FilledView for Pad {
             high: negated(&self.high),
             interior: vec![0; self.low.len()],
         };
+        let strides: Vec<usize> = self.interior.iter().map(|i| i + 1).collect();
+        if let Some(fewer) = Window::cropped(b, ct, &back.low, &back.high, &strides) {
+            return fewer;
+        }
         let zero = Literal::zero(x.dtype).into();
-        let spread = Window::cropped(b, ct, &back.low, &back.high)
-            .unwrap_or_else(|| b.emit1(back, &[ct, zero]));
-        let picked = Slice {
-            start: vec![0; x.shape.len()],
-            limit: b.shape_of(spread).to_vec(),
-            strides: self.interior.iter().map(|i| i + 1).collect(),
-        };
+        let spread = b.emit1(back, &[ct, zero]);
+        let picked =
+            Slice { start: vec![0; x.shape.len()], limit: b.shape_of(spread).to_vec(), strides };
         b.emit1(picked, &[spread])
     }
 

@@ -181,15 +181,24 @@ impl Window {
     }
 
     /// A product of windows without `low` places in front of its axes and `high` behind, negative numbers as [`Pad`] has
-    /// them, if windows are all that loses places: fewer windows of an array with fewer zeros around it.
+    /// them, and of what is left every so many places, if windows are all that loses places: fewer windows of an array with
+    /// fewer zeros around it.
     ///
     /// ```text
-    /// y[o - low] = Σ_k x[o - scale low + k] w[k]
+    /// y[stride o - low] = Σ_k x[scale (stride o - low) + k] w[k]
     /// ```
     ///
-    /// The transpose of a convolution of a padded array is one that never computes the cotangent of the padding.
-    pub(super) fn cropped(b: &Builder<'_>, y: Atom, low: &[i64], high: &[i64]) -> Option<Atom> {
-        let cut = || (0..low.len()).filter(|axis| (low[*axis], high[*axis]) != (0, 0));
+    /// The transpose of a convolution of a padded array is one that never computes the cotangent of the padding, and that of
+    /// one with zeros between the elements of its array has a stride.
+    pub(super) fn cropped(
+        b: &Builder<'_>,
+        y: Atom,
+        low: &[i64],
+        high: &[i64],
+        strides: &[usize],
+    ) -> Option<Atom> {
+        let cut =
+            || (0..low.len()).filter(|axis| (low[*axis], high[*axis], strides[*axis]) != (0, 0, 1));
         let (first, product) = (cut().next()?, Product::of(b, y)?);
         let product = match product.axes[first] {
             AxisOf::Right(_) => product.turned(),
@@ -220,7 +229,9 @@ impl Window {
                 return None;
             }
             let front = if planted(Fault::CroppedSide) { high[axis] } else { low[axis] };
-            (m.offset, m.extent) = (m.offset - m.scale * front, m.extent - fewer);
+            (m.offset, m.extent) =
+                (m.offset - m.scale * front, (m.extent - fewer).div_ceil(strides[axis]));
+            m.scale *= strides[axis] as i64;
         }
         // Zeros around the array were put there for windows that are gone.
         let array = match b.recent_definition(*array) {
@@ -244,7 +255,7 @@ impl Window {
     }
 
     /// The window of an array that is repeated along taps of those sizes, behind its axes, with zeros around it.
-    fn over(&self, b: &Builder<'_>, x: Atom, taps: &[usize]) -> Atom {
+    pub(super) fn over(&self, b: &Builder<'_>, x: Atom, taps: &[usize]) -> Atom {
         let own = b.shape_of(x).len();
         let zero = Literal::zero(b.dtype_of(x)).into();
         let repeated = |x: &Shape| x.iter().copied().chain(taps.iter().copied()).collect::<Shape>();

@@ -1,0 +1,313 @@
+//! Transposes of convolutions and pools with strides, beside slow sums over places, and what they cost.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use tapeloom::conv::{self, Conv, windows};
+use tapeloom::{accelerator::Machine, prelude::*};
+use tapeloom_backend::loop_ir;
+
+/// A convolution along one axis: elements, places, and how windows move.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    elements: usize,
+    places: usize,
+    stride: usize,
+    dilation: usize,
+    spread: usize,
+    padding: (i64, i64),
+}
+
+impl Line {
+    /// How many windows there are.
+    fn windows(&self) -> usize {
+        let reach = |n: usize, by: usize| if n == 0 { 0 } else { (n - 1) * by + 1 } as i64;
+        let room = reach(self.elements, self.spread) + self.padding.0 + self.padding.1
+            - reach(self.places, self.dilation);
+        if room < 0 { 0 } else { room as usize / self.stride + 1 }
+    }
+
+    /// The element that window `o` reads at place `k`.
+    fn read(&self, o: usize, k: usize) -> Option<usize> {
+        let at = (o * self.stride + k * self.dilation) as i64 - self.padding.0;
+        let (i, rest) = (at.div_euclid(self.spread as i64), at.rem_euclid(self.spread as i64));
+        (rest == 0 && i >= 0 && (i as usize) < self.elements).then_some(i as usize)
+    }
+}
+
+/// Geometries in which a remainder, a padding or an end is easily lost.
+fn lines() -> Vec<Line> {
+    let mut all = Vec::new();
+    for (elements, places) in [(1, 1), (1, 7), (2, 5), (7, 1), (7, 3), (13, 4), (12, 9)] {
+        for (stride, dilation, spread) in [
+            (1, 1, 1),
+            (2, 1, 1),
+            (3, 1, 1),
+            (5, 1, 1),
+            (3, 2, 1),
+            (2, 2, 1),
+            (4, 6, 1),
+            (1, 1, 3),
+            (3, 1, 2),
+            (2, 3, 4),
+            (1, 3, 2),
+        ] {
+            for padding in [(0, 0), (2, 1), (9, 8), (-1, 3), (1, -2)] {
+                let line = Line { elements, places, stride, dilation, spread, padding };
+                let whole = (elements - 1) * spread + 1;
+                let cropped = whole as i64 + padding.0.min(0) + padding.1.min(0);
+                if cropped > 0 && line.windows() > 0 {
+                    all.push(line);
+                }
+            }
+        }
+    }
+    all
+}
+
+fn numbers(shape: &[usize], from: f64) -> Tensor {
+    let n: usize = shape.iter().product();
+    // Sums of products of such numbers are exact, in any order.
+    let data = (0..n).map(|i| ((i as f64 * 7.0 + from) * 5.0 % 13.0) - 6.0).collect();
+    Tensor::new(shape, data).unwrap()
+}
+
+/// What is wrong with a function's results on every engine, if they are to be those, in every bit.
+fn wrong(
+    f: impl Fn(Vec<Var>) -> Vec<Var> + Clone + 'static,
+    args: &[Tensor],
+    want: &[Vec<f64>],
+) -> Option<String> {
+    let args = args.to_vec();
+    let engines = [
+        ("native", jit(f.clone()).call(&args)),
+        ("interpreter", jit(f.clone()).interpreted().call(&args)),
+        ("accelerator", jit(f).simulate(&args, Machine::cal()).map(|(results, _)| results)),
+    ];
+    for (engine, got) in engines {
+        let got = match got {
+            Ok(got) => got,
+            Err(e) => return Some(format!("{engine}: {e}")),
+        };
+        for (i, (got, want)) in got.iter().zip(want).enumerate() {
+            let got: Vec<f64> = got.numbers().collect();
+            if got != *want {
+                return Some(format!("{engine}: result {i} is {got:?}, not {want:?}"));
+            }
+        }
+    }
+    None
+}
+
+/// Convolutions along one axis and their derivatives of first and second order, of two images, three channels and two outputs.
+#[test]
+fn convolutions_are_slow_sums() {
+    let (images, channels, outputs) = (2, 3, 2);
+    let mut failures = Vec::new();
+    for line in lines() {
+        let count = line.windows();
+        let x = numbers(&[images, channels, line.elements], 1.0);
+        let w = numbers(&[outputs, channels, line.places], 4.0);
+        let ct = numbers(&[images, outputs, count], 2.0);
+        let flat = |t: &Tensor| t.numbers().collect::<Vec<f64>>();
+        let (xs, ws, cts) = (flat(&x), flat(&w), flat(&ct));
+        let (mut y, mut dx, mut dw) =
+            (vec![0.0; cts.len()], vec![0.0; xs.len()], vec![0.0; ws.len()]);
+        for n in 0..images {
+            for c in 0..channels {
+                for p in 0..outputs {
+                    for o in 0..count {
+                        for k in 0..line.places {
+                            let Some(i) = line.read(o, k) else { continue };
+                            let (i, k) = (
+                                (n * channels + c) * line.elements + i,
+                                (p * channels + c) * line.places + k,
+                            );
+                            let o = (n * outputs + p) * count + o;
+                            y[o] += xs[i] * ws[k];
+                            dx[i] += cts[o] * ws[k];
+                            dw[k] += cts[o] * xs[i];
+                        }
+                    }
+                }
+            }
+        }
+        let how = Conv::new()
+            .strides([line.stride])
+            .dilation([line.dilation])
+            .input_dilation([line.spread])
+            .padding([line.padding]);
+        let f = move |x: Vec<Var>| {
+            let how = how.clone();
+            let y = conv::conv(x[0], x[1], how.clone());
+            let ct = x[2];
+            let slopes =
+                grad(move |x: Vec<Var>| (conv::conv(x[0], x[1], how.clone()) * ct).sum())(vec![
+                    x[0], x[1],
+                ]);
+            vec![y, slopes[0], slopes[1]]
+        };
+        let why = wrong(f, &[x, w, ct], &[y, dx, dw]);
+        failures.extend(why.map(|why| format!("{line:?} {why}")));
+    }
+    assert!(
+        failures.is_empty(),
+        "{} fail:\n{}",
+        failures.len(),
+        failures[..failures.len().min(5)].join("\n")
+    );
+}
+
+/// Sums of windows along two axes, and their transposes.
+#[test]
+fn pools_are_slow_sums() {
+    let mut failures = Vec::new();
+    let all = lines();
+    for (n, line) in all.iter().enumerate().step_by(3) {
+        let other = all[(n * 17 + 5) % all.len()];
+        let pair = [*line, other];
+        let x = numbers(&[2, line.elements, other.elements], 3.0);
+        let counts = pair.map(|l| l.windows());
+        let ct = numbers(&[2, counts[0], counts[1]], 5.0);
+        let (xs, cts): (Vec<f64>, Vec<f64>) = (x.numbers().collect(), ct.numbers().collect());
+        let (mut y, mut dx) = (vec![0.0; cts.len()], vec![0.0; xs.len()]);
+        for b in 0..2 {
+            for (o, p) in (0..counts[0]).flat_map(|o| (0..counts[1]).map(move |p| (o, p))) {
+                for (k, l) in (0..line.places).flat_map(|k| (0..other.places).map(move |l| (k, l)))
+                {
+                    let (Some(i), Some(j)) = (line.read(o, k), other.read(p, l)) else { continue };
+                    let at = (b * line.elements + i) * other.elements + j;
+                    let to = (b * counts[0] + o) * counts[1] + p;
+                    y[to] += xs[at];
+                    dx[at] += cts[to];
+                }
+            }
+        }
+        let of = windows([line.places, other.places])
+            .strides([line.stride, other.stride])
+            .dilation([line.dilation, other.dilation])
+            .input_dilation([line.spread, other.spread])
+            .padding([line.padding, other.padding]);
+        let f = move |x: Vec<Var>| {
+            let (of, ct) = (of.clone(), x[1]);
+            let y = conv::sum_pool(x[0], of.clone());
+            let by_patches = conv::patches(x[0], of.clone()).sum_axis([-2, -1]);
+            let pooled = of.clone();
+            let slope = grad(move |x: Var| (conv::sum_pool(x, pooled.clone()) * ct).sum())(x[0]);
+            // The transpose of windows whose places have cotangents of their own.
+            let weighted = move |x: Var| {
+                let y = conv::patches(x, of.clone());
+                (y * ct.expand_dims(-1).expand_dims(-1).broadcast_to(y.shape())).sum()
+            };
+            vec![y, by_patches, slope, grad(weighted)(x[0])]
+        };
+        let why = wrong(f, &[x, ct], &[y.clone(), y, dx.clone(), dx]);
+        failures.extend(why.map(|why| format!("{pair:?} {why}")));
+    }
+    assert!(
+        failures.is_empty(),
+        "{} fail:\n{}",
+        failures.len(),
+        failures[..failures.len().min(5)].join("\n")
+    );
+}
+
+/// An infinite element gives no nan: a kernel that were padded to equal numbers of places would multiply it by zero.
+#[test]
+fn an_infinite_element_meets_no_padded_place() {
+    let mut x = vec![1.0; 2 * 5];
+    x[3] = f64::INFINITY;
+    x[7] = f64::INFINITY;
+    let x = Tensor::new(&[1, 2, 5], x).unwrap();
+    for (places, stride) in [(3, 2), (5, 3), (7, 4), (2, 3)] {
+        let w = Tensor::full(&[2, 2, places], 0.5).unwrap();
+        let f = move |x: Vec<Var>| {
+            vec![conv::conv_transpose(x[0], x[1], Conv::new().strides([stride]))]
+        };
+        let args = [x.clone(), w];
+        for got in [jit(f).call(&args).unwrap(), jit(f).interpreted().call(&args).unwrap()] {
+            let all: Vec<f64> = got[0].numbers().collect();
+            assert!(!all.iter().any(|y| y.is_nan()), "{places} {stride}: {all:?}");
+            assert!(all.contains(&f64::INFINITY));
+        }
+    }
+}
+
+/// What the loops of a gradient execute, by the loops that it is compiled to.
+fn work(f: impl Fn(Vec<Var>) -> Var + Clone + 'static, shapes: &[Vec<usize>]) -> f64 {
+    let args: Vec<Tensor> = shapes.iter().map(|s| numbers(s, 1.0)).collect();
+    let loss = move |x: Vec<Var>| f(x).square().sum();
+    let kernels = jit(grad(loss)).explain(&args).unwrap().kernels();
+    loop_ir::parse(&kernels, &|_| None).unwrap().work() as f64
+}
+
+/// Strides and windows of four times the size make a gradient no dearer than its arrays are larger.
+#[test]
+fn gradients_cost_what_their_values_cost() {
+    type Sized = (&'static str, fn(usize) -> f64, f64);
+    let cases: [Sized; 7] = [
+        (
+            "patches of n places, n apart",
+            |n| {
+                work(
+                    move |x| conv::conv(x[0], x[1], Conv::new().strides([n])),
+                    &[vec![2, 3, 16 * n], vec![5, 3, n]],
+                )
+            },
+            4.0,
+        ),
+        (
+            "patches of n by n places",
+            |n| {
+                work(
+                    move |x| conv::conv(x[0], x[1], Conv::new().strides([n])),
+                    &[vec![1, 2, 3 * n, 3 * n], vec![5, 2, n, n]],
+                )
+            },
+            16.0,
+        ),
+        (
+            "2 n + 1 places, n apart",
+            |n| {
+                work(
+                    move |x| conv::conv(x[0], x[1], Conv::new().strides([n])),
+                    &[vec![1, 1, 20 * n + 1], vec![5, 1, 2 * n + 1]],
+                )
+            },
+            4.0,
+        ),
+        (
+            "n elements enlarged n times",
+            |n| {
+                work(
+                    move |x| conv::conv_transpose(x[0], x[1], Conv::new().strides([n])),
+                    &[vec![1, 4, n], vec![3, 4, n]],
+                )
+            },
+            16.0,
+        ),
+        (
+            "one pool of n",
+            |n| work(move |x| conv::avg_pool(x[0], windows([n])), &[vec![8, n]]),
+            4.0,
+        ),
+        (
+            "pools of 2 n, n apart",
+            |n| {
+                work(
+                    move |x| conv::max_pool(x[0], windows([2 * n]).strides([n])),
+                    &[vec![3, 20 * n]],
+                )
+            },
+            4.0,
+        ),
+        (
+            "one kernel over the whole array",
+            |n| work(move |x| conv::conv(x[0], x[1], Conv::new()), &[vec![1, 2, n], vec![5, 2, n]]),
+            4.0,
+        ),
+    ];
+    for (name, of, times) in cases {
+        let (small, large) = (of(8), of(32));
+        assert!(large <= 1.3 * times * small, "{name}: {small} grows to {large}");
+    }
+}

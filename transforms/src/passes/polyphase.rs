@@ -1,0 +1,54 @@
+//! Sums over windows without the terms that are zeros between elements.
+//!
+//! ```text
+//! y[i] = Σ_k x[(i - k) / 2] w[k]      ->      y[2 j + r] = Σ_q x[j - q] w[2 q + r]
+//! ```
+//!
+//! The transpose of a convolution or of a pool with strides is written as one sum over windows of an array with zeros
+//! between its elements: short, and closed under derivatives. What is computed in its place is written beside the
+//! primitive (`ir/src/prim/array/polyphase.rs`).
+
+use crate::passes::live_equations::sweep;
+use crate::passes::pass::{Pass, Run};
+use tapeloom_ir::prim::{Exactness, Regions, WindowSums};
+use tapeloom_ir::{Atom, Builder, FuncId, Module, Problem, ValueRemap};
+
+/// The pass as a row.
+pub(crate) const PASS: Pass = Pass {
+    name: "polyphase",
+    about: "sums over windows leave out zeros between elements, remainder by remainder",
+    exactness: Exactness::Reassociates,
+    run: Run::Function(polyphase),
+};
+
+fn polyphase(
+    regions: &mut dyn Regions,
+    module: &mut Module,
+    id: FuncId,
+) -> Result<FuncId, Problem> {
+    let f = module.get(id).clone();
+    if !f.equations.iter().any(|e| WindowSums::look_through(&e.op)) {
+        return Ok(id);
+    }
+    let (mut draft, mut map) = ValueRemap::same_signature(&f);
+    let (mut sums, mut changed) = (WindowSums::default(), false);
+    for (i, e) in f.equations.iter().enumerate() {
+        let operands = map.all(&e.operands);
+        let b = Builder::new(module, &mut draft);
+        b.at(f.origin(i));
+        let written = sums.rewritten(&b, &e.op, &operands);
+        changed |= written.is_some();
+        let outputs: Vec<Atom> = match written {
+            Some(sum) => vec![sum],
+            None => b.copy(&f, i, operands.clone()).to_vec(),
+        };
+        sums.note(&e.op, &operands, &outputs);
+        map.define(e, outputs);
+    }
+    if !changed {
+        return Ok(id);
+    }
+    // Windows as they were written are not read any more.
+    let made = sweep(regions, module, draft.close(map.results(&f))?)?;
+    module.add(made)
+}
