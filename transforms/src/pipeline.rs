@@ -9,7 +9,9 @@ use crate::loops::{
     narrow_carries, promote_reads, rolling_buffer, stack_outputs, zero_trip_loops,
 };
 use crate::passes::pass::Pass;
-use crate::passes::{cse, dce, egraph, inline, peephole, polyphase, unroll_routines};
+use crate::passes::{
+    cse, dce, egraph, inline, peephole, polyphase, slice_operands, unroll_routines,
+};
 use std::cell::RefCell;
 use std::fmt;
 use tapeloom_ir::prim::Regions;
@@ -36,6 +38,7 @@ pub const PASSES: &[&Pass] = &[
     &rolling_buffer::LAST,
     &egraph::PASS,
     &egraph::RELAXED,
+    &slice_operands::PASS,
     &stack_outputs::PASS,
     &unroll_routines::PASS,
     &zero_trip_loops::PASS,
@@ -118,6 +121,10 @@ const PROMOTE_READS: Step = step(
     &promote_reads::PASS,
     "of an array that goes into a branch it is not known what is read of it",
 );
+const SLICE_OPERANDS: Step = step(
+    &slice_operands::PASS,
+    "reads stand behind what they read, in loops too; less is carried, kept and computed from here on",
+);
 const STACK_OUTPUTS: Step = step_if(
     &rolling_buffer::LAST,
     &stack_outputs::PASS,
@@ -178,6 +185,7 @@ pub static BEFORE_REVERSE: List = List {
             "reverse mode then saves the value once, and adds up its cotangent before it differentiates further",
         ),
         PROMOTE_READS,
+        SLICE_OPERANDS,
         step(
             &narrow_carries::EAGER,
             "which elements are read is known, in branches as well, and which indices there can be",
@@ -203,7 +211,7 @@ pub static BEFORE_BUDGET: List = List {
 };
 
 /// What runs before machine code, with that pass on the e-graph.
-const fn before_code(simplify: Step) -> [Step; 18] {
+const fn before_code(simplify: Step) -> [Step; 19] {
     [
         EXPAND,
         CSE,
@@ -212,6 +220,7 @@ const fn before_code(simplify: Step) -> [Step; 18] {
         ZERO_TRIP_LOOPS,
         HOIST_INVARIANTS,
         PROMOTE_READS,
+        SLICE_OPERANDS,
         NARROW_CARRIES,
         DRAINED_CARRIES,
         FORWARD_STORES,

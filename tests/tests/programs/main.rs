@@ -29,5 +29,6 @@ mod record_errors;
 mod register_pressure;
 mod rendered_errors;
 mod searching;
+mod slices;
 mod state_errors;
 mod tidy;

@@ -17,6 +17,8 @@
 //!
 //! The following stay in the loop:
 //!
+//! * equations of whose output the loop reads fewer elements in all its iterations than there are, if their number is
+//!   known: [`slice_operands`](crate::passes::slice_operands) computes these elements alone, where they are read;
 //! * equations with an effect, and barriers, which hold the plan of a reverse pass in place;
 //! * equations with a tape as output: the cotangent of a constant is a sum, and tapes cannot be added;
 //! * a loop on a condition, and an equation that runs one, where it would run although the outer loop has no iteration:
@@ -41,7 +43,9 @@ use super::loop_editor::Looped;
 use super::region_rewriter::{Better, RegionSite, Rewrite, inside_out};
 use crate::passes::cost::{FLOPS_PER_BYTE, bytes, work_of};
 use crate::passes::pass::{Pass, Run};
+use crate::passes::slice_operands::PartialReads;
 use cranelift_entity::SecondaryMap;
+use std::cell::OnceCell;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{Binding, Effects, Exactness, TripCount, may_not_end, run_if};
 use tapeloom_ir::{
@@ -79,7 +83,8 @@ const CHEAP_SCALAR: f64 = 4.0;
 fn hoisted(site: &RegionSite<'_>, guarded: bool) -> Better {
     let (Some(mut at), b) = (site.looped(), site.b) else { return Ok(None) };
     let trips = at.spec.some_iterations();
-    let runs = matches!(at.spec.trip, TripCount::Static(1..));
+    let known = matches!(at.spec.trip, TripCount::Static(_));
+    let runs = known && trips > 0;
     if trips < 2 {
         return Ok(None);
     }
@@ -88,7 +93,7 @@ fn hoisted(site: &RegionSite<'_>, guarded: bool) -> Better {
         return Ok(None);
     }
     let search =
-        |constant: Vec<bool>, runs: bool| Search { constant, trips, runs: runs || guarded };
+        |constant: Vec<bool>, runs: bool| Search { constant, trips, known, runs: runs || guarded };
     let body = at.body.clone();
     let of_body = b.with_module(|m| search(constants(&at), runs).moves(m, &body));
     let mut changed = false;
@@ -108,7 +113,7 @@ fn hoisted(site: &RegionSite<'_>, guarded: bool) -> Better {
         let constant = constants(&at);
         let constant = reads.iter().map(|p| constant[*p]).collect();
         let asked = b.with_module(|m| m.get(condition));
-        let search = Search { constant, trips, runs: true };
+        let search = Search { constant, trips, known: false, runs: true };
         let of_condition = b.with_module(|m| search.moves(m, &asked));
         if !of_condition.read.is_empty() {
             let operands: Vec<Option<Atom>> = reads.iter().map(|p| given(&at, *p)).collect();
@@ -173,6 +178,8 @@ struct Search {
     constant: Vec<bool>,
     /// The number of iterations, or a guess.
     trips: usize,
+    /// Whether it is no guess.
+    known: bool,
     /// Whether there surely is an iteration.
     runs: bool,
 }
@@ -196,6 +203,13 @@ impl Search {
         if prices.iter().all(Option::is_none) {
             return moves;
         }
+        let reads = OnceCell::new();
+        let sliced = |e: &Equation| {
+            self.known && {
+                let reads = reads.get_or_init(|| PartialReads::of(m, f));
+                self.reads_less(reads, f, e)
+            }
+        };
         let mut inside: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
         let mut outside = inside.clone();
         f.results.iter().filter_map(|r| r.value()).for_each(|v| inside[v] = true);
@@ -205,7 +219,7 @@ impl Search {
             moves.stays[i] = read;
             match prices[i] {
                 None => moves.stays[i] = true,
-                Some(price) if read && self.pays(f, e, price) => {
+                Some(price) if read && self.pays(f, e, price) && !sliced(e) => {
                     (moves.out[i], moves.stays[i]) = (true, false);
                     moves.read.extend(e.outputs.iter().filter(|o| inside[**o]));
                 }
@@ -255,6 +269,14 @@ impl Search {
             prices.push(price);
         }
         prices
+    }
+
+    /// Returns whether all iterations together read fewer elements of the output than there are.
+    fn reads_less(&self, reads: &PartialReads<'_>, f: &Function, e: &Equation) -> bool {
+        e.outputs.iter().all(|o| {
+            let all = f.types[*o].as_array().map_or(0, |ty| ty.shape.elements());
+            reads.elements(*o).is_some_and(|read| read.saturating_mul(self.trips) < all)
+        })
     }
 
     /// Returns whether reading the outputs of an equation in each iteration, and writing them once, costs less than

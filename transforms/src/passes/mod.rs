@@ -14,4 +14,5 @@ pub(crate) mod pass;
 pub(crate) mod peephole;
 pub(crate) mod polyphase;
 pub(crate) mod prune;
+pub(crate) mod slice_operands;
 pub(crate) mod unroll_routines;

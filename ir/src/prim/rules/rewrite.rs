@@ -170,6 +170,16 @@ impl Op {
         Broadcast { shape: shape.clone(), dims: Vec::new() }.into()
     }
 
+    /// The same primitive for a part of its result, of that shape, if its operands are read in part: what repeats its
+    /// operand states the shape.
+    #[must_use]
+    pub fn for_part(&self, shape: &[usize]) -> Op {
+        match self {
+            Op::Broadcast(b) => Broadcast { shape: shape.into(), dims: b.dims.clone() }.into(),
+            other => other.clone(),
+        }
+    }
+
     /// The value of every element of the output, if it is one and the same, given those of the
     /// operands. Only what is true of arrays of any size is said here.
     pub fn uniform(

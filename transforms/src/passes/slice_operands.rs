@@ -1,0 +1,487 @@
+//! `slice_operands`: if only some places of a result are read, operands are read at these places, and the equation
+//! computes no others.
+//!
+//! ```text
+//! %1: f64[1000] = sin %0
+//! %2: f64[16] = slice{start=[0], limit=[16], strides=[1]} %1
+//! ```
+//! becomes
+//! ```text
+//! %1: f64[16] = slice{start=[0], limit=[16], strides=[1]} %0
+//! %2: f64[16] = sin %1
+//! ```
+//!
+//! A *read* is an equation that gives elements of one array: a slice, a dynamic slice, a gather that clips its indices,
+//! or another view. PartialReads move in front of
+//!
+//! * elementwise equations: every operand is read in the same way;
+//! * views of one array: the operand is read through the view;
+//! * products, reductions and broadcasts, if the read is one box: the box goes on along the axes that operands and
+//!   result share, and is all of an axis that is summed over.
+//!
+//! They move if all readers of the result together read at most half of it (see [`worth`]). Results of functions,
+//! operands of loops, calls and barriers are read whole, and so is what a gather reads that drops indices: it reads
+//! zeros. Elements are computed as before, so all bits stay.
+//!
+//! Model: the bubbling up of slices in MLIR's linalg and XLA's sinking of slices.
+
+use crate::passes::pass::{Pass, Run};
+use cranelift_entity::SecondaryMap;
+use smallvec::{SmallVec, smallvec};
+use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::prim::{
+    AxisMap, Bounds, Effects, Exactness, Lowering, SliceAccess, Start, component, reshaped,
+    take_box,
+};
+use tapeloom_ir::{
+    Atom, Builder, Draft, Equation, FuncId, Function, Literal, Module, Operands, OrderedMap,
+    Problem, Type, ValueId, ValueRemap, deeper,
+};
+
+/// The pass as a row.
+pub(crate) const PASS: Pass = Pass {
+    name: "slice_operands",
+    about: "slices, indices and gathers move in front of the equations whose results they read",
+    exactness: Exactness::Exact,
+    run: Run::Function(|_, module, f| sliced(module, f)),
+};
+
+/// The most reads of one value that move. Every read takes equations of its own.
+const MOST_READS: usize = 8;
+
+/// Elements that are computed at once: one element costs as much as so many in a row.
+const LANES: usize = 8;
+
+/// Whether reads of so many elements each cost less than half of an array. Reads of nothing stay.
+fn worth(mut reads: impl Iterator<Item = usize> + Clone, array: usize) -> bool {
+    let read: usize = reads.clone().map(|n| n.next_multiple_of(LANES)).sum();
+    reads.all(|n| n > 0) && 2 * read <= array
+}
+
+/// A read of an array, as it is passed on to operands.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Read {
+    /// The view or read that is that equation, and then another read of its result.
+    Through { equation: usize, then: Option<ReadId> },
+    /// A box of those sizes. Along each axis it begins where the box that the equation reads begins along that axis of
+    /// its own array; `None` is all of an axis.
+    Box { equation: usize, axes: Vec<Option<usize>>, sizes: Vec<usize> },
+}
+
+/// The place of a read in [`PartialReads::all`].
+type ReadId = usize;
+
+/// How a value is read.
+#[derive(Clone, Default)]
+enum Demand {
+    #[default]
+    Nowhere,
+    At(SmallVec<[ReadId; 2]>),
+    Everywhere,
+}
+
+/// How an equation passes reads on to its operands.
+#[derive(Clone)]
+enum Passes {
+    /// Element by element.
+    Elementwise,
+    /// To the operand that it is a view of.
+    View,
+    /// Per operand and axis, along an axis of the result or not at all.
+    Axes(Vec<Vec<Option<usize>>>),
+}
+
+/// The reads of the values of a function.
+pub(crate) struct PartialReads<'f> {
+    f: &'f Function,
+    /// Every read, once each.
+    all: Vec<Read>,
+    ids: OrderedMap<Read, ReadId>,
+    demands: SecondaryMap<ValueId, Demand>,
+    /// The equation that gives a value, if it is no parameter.
+    definitions: SecondaryMap<ValueId, Option<usize>>,
+    /// The equations in front of which reads move.
+    moved: Vec<Option<Passes>>,
+}
+
+impl<'f> PartialReads<'f> {
+    /// Walks backwards, so that all readers of a value are known before its equation.
+    pub(crate) fn of(module: &Module, f: &'f Function) -> PartialReads<'f> {
+        let mut reads = PartialReads {
+            f,
+            all: Vec::new(),
+            ids: OrderedMap::default(),
+            demands: SecondaryMap::with_capacity(f.types.len()),
+            definitions: SecondaryMap::with_capacity(f.types.len()),
+            moved: vec![None; f.equations.len()],
+        };
+        for (i, e) in f.equations.iter().enumerate() {
+            e.outputs.iter().for_each(|o| reads.definitions[*o] = Some(i));
+        }
+        f.results.iter().for_each(|r| reads.whole(*r));
+        for (i, e) in f.equations.iter().enumerate().rev() {
+            reads.visit(module, i, e);
+        }
+        reads
+    }
+
+    /// The number of elements that are read of a value, if reads move in front of its equation.
+    pub(crate) fn elements(&self, v: ValueId) -> Option<usize> {
+        match &self.demands[v] {
+            Demand::At(reads) if self.moves(v) => Some(reads.iter().map(|r| self.size(*r)).sum()),
+            Demand::At(_) | Demand::Nowhere | Demand::Everywhere => None,
+        }
+    }
+
+    /// Whether reads move in front of the equation of a value.
+    fn moves(&self, v: ValueId) -> bool {
+        self.definitions[v].is_some_and(|p| self.moved[p].is_some())
+    }
+
+    fn visit(&mut self, module: &Module, i: usize, e: &Equation) {
+        let pure = e.op.effects(module) == Effects::Pure;
+        let lowering = (pure && e.outputs.len() == 1).then(|| e.lower(module, self.f));
+        let moves = lowering.as_ref().and_then(|lowering| {
+            let Demand::At(reads) = self.demands[e.outputs[0]].clone() else { return None };
+            let passes = self.passes(module, e, lowering)?;
+            let pays = || {
+                let sizes = reads.iter().map(|r| self.size(*r));
+                worth(sizes, elements(self.f, e.outputs[0]))
+            };
+            let fits = match passes {
+                Passes::Elementwise => pays(),
+                // A view costs nothing itself.
+                Passes::View => true,
+                Passes::Axes(_) => reads.iter().all(|r| self.is_box(*r)) && pays(),
+            };
+            let passes = match fits {
+                true => passes,
+                false => self.view(module, e, lowering)?,
+            };
+            Some((passes, reads))
+        });
+        if let Some((passes, reads)) = moves {
+            self.pass_on(i, e, &passes, &reads);
+            self.moved[i] = Some(passes);
+            return;
+        }
+        // The equation stays, and what reads its result in part stands behind it.
+        for output in &e.outputs {
+            self.demands[*output] = Demand::Everywhere;
+        }
+        match lowering.is_some_and(|lowering| is_view(e, &lowering)) {
+            true => {
+                let read = self.id(Read::Through { equation: i, then: None });
+                self.read(e.operands[0], read);
+                e.operands[1..].iter().for_each(|a| self.whole(*a));
+            }
+            false => e.operands.iter().for_each(|a| self.whole(*a)),
+        }
+    }
+
+    fn pass_on(&mut self, i: usize, e: &Equation, passes: &Passes, reads: &[ReadId]) {
+        for read in reads {
+            for (k, a) in e.operands.iter().enumerate() {
+                match self.of_operand(i, passes, *read, k) {
+                    Some(of) => {
+                        let id = self.id(of);
+                        self.read(*a, id);
+                    }
+                    None => self.whole(*a),
+                }
+            }
+        }
+    }
+
+    /// What a read of the result of an equation reads of an operand; all of it if `None`.
+    fn of_operand(&self, i: usize, passes: &Passes, read: ReadId, operand: usize) -> Option<Read> {
+        let axes = match passes {
+            Passes::Elementwise => return Some(self.all[read].clone()),
+            Passes::View if operand > 0 => return None,
+            Passes::View => return Some(Read::Through { equation: i, then: Some(read) }),
+            Passes::Axes(axes) => &axes[operand],
+        };
+        let (equation, axes) = match &self.all[read] {
+            Read::Through { equation, .. } => (*equation, axes.clone()),
+            Read::Box { equation, axes: of, .. } => {
+                (*equation, axes.iter().map(|a| a.and_then(|a| of[a])).collect())
+            }
+        };
+        let part = part(self.f, equation)?;
+        let array = self.f.type_of(self.f.equations[i].operands[operand]);
+        let extents = array.as_array().map(|ty| ty.shape.clone())?;
+        let along = axes.iter().zip(extents.iter());
+        let sizes = along.map(|(a, extent)| a.map_or(*extent, |a| part.sizes[a])).collect();
+        Some(Read::Box { equation, axes, sizes })
+    }
+
+    /// How an equation passes on reads of its result, if it does.
+    fn passes(&self, module: &Module, e: &Equation, lowering: &Lowering) -> Option<Passes> {
+        let rank = |k: usize| self.f.type_of(e.operands[k]).as_array().map(|ty| ty.shape.len());
+        match lowering {
+            Lowering::Elementwise(_) => Some(Passes::Elementwise),
+            Lowering::Reduce { axes, .. } if !axes.is_empty() => {
+                let mut kept = 0..;
+                let along = (0..rank(0)?).map(|a| match axes.contains(&a) {
+                    true => planted(Fault::SliceAcrossSum).then_some(0),
+                    false => kept.next(),
+                });
+                Some(Passes::Axes(vec![along.collect()]))
+            }
+            Lowering::Contract { batch, contract } => {
+                let mut next = batch.len()..;
+                let mut of = |left: bool, rank: usize| -> Vec<Option<usize>> {
+                    let own = |pair: &(usize, usize)| if left { pair.0 } else { pair.1 };
+                    let along = (0..rank).map(|a| {
+                        if contract.iter().any(|pair| own(pair) == a) {
+                            return None;
+                        }
+                        let shared = batch.iter().position(|pair| own(pair) == a);
+                        shared.or_else(|| next.next())
+                    });
+                    along.collect()
+                };
+                Some(Passes::Axes(vec![of(true, rank(0)?), of(false, rank(1)?)]))
+            }
+            Lowering::View { pieces, fill: None } if is_view(e, lowering) => {
+                let along = |map: &AxisMap| match (map.terms.as_slice(), map.offset, map.divisor) {
+                    ([(axis, 1)], 0, 1) => Some(Some(*axis)),
+                    ([], 0, _) => Some(None),
+                    _ => None,
+                };
+                let axes: Option<Vec<_>> = pieces[0].axes.iter().map(along).collect();
+                let repeats =
+                    elements(self.f, e.operands[0].value()?) < elements(self.f, e.outputs[0]);
+                let axes = axes.filter(|_| repeats).map(|axes| Passes::Axes(vec![axes]));
+                axes.or_else(|| self.view(module, e, lowering))
+            }
+            other => self.view(module, e, other),
+        }
+    }
+
+    /// How an equation passes on reads of its result, if it is a view of something that is computed.
+    fn view(&self, module: &Module, e: &Equation, lowering: &Lowering) -> Option<Passes> {
+        let view = is_view(e, lowering) && self.computed(module, e.operands[0]);
+        view.then_some(Passes::View)
+    }
+
+    /// Whether an equation in front of which a read may move gives a value, perhaps through views.
+    fn computed(&self, module: &Module, mut of: Atom) -> bool {
+        loop {
+            let Some(e) = of.value().and_then(|v| self.definitions[v]) else { return false };
+            let e = &self.f.equations[e];
+            if e.outputs.len() > 1 || e.op.effects(module) != Effects::Pure {
+                return false;
+            }
+            match e.lower(module, self.f) {
+                Lowering::Elementwise(_) | Lowering::Reduce { .. } | Lowering::Contract { .. } => {
+                    return true;
+                }
+                other if is_view(e, &other) => of = e.operands[0],
+                _ => return false,
+            }
+        }
+    }
+
+    /// Whether a read is one box.
+    fn is_box(&self, read: ReadId) -> bool {
+        match &self.all[read] {
+            Read::Through { equation, then: None } => part(self.f, *equation).is_some(),
+            Read::Through { then: Some(_), .. } => false,
+            Read::Box { .. } => true,
+        }
+    }
+
+    /// The number of elements that a read gives.
+    fn size(&self, read: ReadId) -> usize {
+        match &self.all[read] {
+            Read::Through { equation, then: None } => {
+                elements(self.f, self.f.equations[*equation].outputs[0])
+            }
+            Read::Through { then: Some(then), .. } => self.size(*then),
+            Read::Box { sizes, .. } => sizes.iter().product(),
+        }
+    }
+
+    fn id(&mut self, read: Read) -> ReadId {
+        let next = self.all.len();
+        let id = *self.ids.entry(read.clone()).or_insert(next);
+        if id == next {
+            self.all.push(read);
+        }
+        id
+    }
+
+    fn whole(&mut self, a: Atom) {
+        if let Atom::Value(v) = a {
+            self.demands[v] = Demand::Everywhere;
+        }
+    }
+
+    fn read(&mut self, a: Atom, read: ReadId) {
+        let Atom::Value(v) = a else { return };
+        match &mut self.demands[v] {
+            Demand::Everywhere => {}
+            Demand::At(reads) if reads.contains(&read) => {}
+            Demand::At(reads) if reads.len() < MOST_READS => reads.push(read),
+            at @ Demand::At(_) => *at = Demand::Everywhere,
+            none @ Demand::Nowhere => *none = Demand::At(smallvec![read]),
+        }
+    }
+}
+
+/// The same function, in which reads have moved.
+fn sliced(module: &mut Module, id: FuncId) -> Result<FuncId, Problem> {
+    let f = module.get(id);
+    let reads = PartialReads::of(module, &f);
+    if reads.moved.iter().flatten().all(|passes| matches!(passes, Passes::View)) {
+        return Ok(id);
+    }
+    let (draft, copying) = ValueRemap::same_signature(&f);
+    let mut rewriting = Rewriting { reads: &reads, draft, copying, done: OrderedMap::default() };
+    for (i, e) in f.equations.iter().enumerate() {
+        rewriting.copy(module, i, e);
+    }
+    let Rewriting { draft, copying, .. } = rewriting;
+    let f = draft.close(copying.results(&f))?;
+    module.add(f)
+}
+
+/// A function that is being written again.
+struct Rewriting<'r, 'f> {
+    reads: &'r PartialReads<'f>,
+    draft: Draft,
+    copying: ValueRemap,
+    /// PartialReads of values that are computed already.
+    done: OrderedMap<(ValueId, ReadId), Atom>,
+}
+
+impl Rewriting<'_, '_> {
+    fn copy(&mut self, module: &mut Module, i: usize, e: &Equation) {
+        let reads = self.reads;
+        if reads.moved[i].is_some() {
+            return;
+        }
+        let read = reads.ids.get(&Read::Through { equation: i, then: None });
+        let made = match (read, e.operands.first()) {
+            (Some(read), Some(Atom::Value(v))) if reads.moves(*v) => {
+                smallvec![self.at(module, i, (*v).into(), *read)]
+            }
+            _ => {
+                let operands = self.copying.all(&e.operands);
+                self.draft.copy(reads.f, i, operands)
+            }
+        };
+        self.copying.define(e, made);
+    }
+
+    /// A value where it is read, for the equation `at`.
+    fn at(&mut self, module: &mut Module, at: usize, of: Atom, read: ReadId) -> Atom {
+        let (reads, Atom::Value(v)) = (self.reads, of) else { return of };
+        if let Some(done) = self.done.get(&(v, read)) {
+            return *done;
+        }
+        let moved = reads.definitions[v].and_then(|p| Some((p, reads.moved[p].as_ref()?)));
+        let made = match moved {
+            None => {
+                let array = self.copying.read(of);
+                self.apply(module, at, array, read)
+            }
+            Some((p, passes)) => {
+                let e = &reads.f.equations[p];
+                let mut operands = Operands::new();
+                for (k, a) in e.operands.iter().enumerate() {
+                    let id = reads.of_operand(p, passes, read, k).map(|of| reads.ids[&of]);
+                    operands.push(match id {
+                        Some(id) => deeper(|| self.at(module, at, *a, id)),
+                        None => self.copying.read(*a),
+                    });
+                }
+                match (passes, &reads.all[read]) {
+                    // The operand has been read through the view.
+                    (Passes::View, _) => operands[0],
+                    (Passes::Axes(_), Read::Through { equation, .. }) => {
+                        let sizes = part(reads.f, *equation).map(|part| part.sizes);
+                        let result = &reads.f.types[reads.f.equations[*equation].outputs[0]];
+                        let b = self.builder(module, p);
+                        let made = b.emit1(e.op.for_part(&sizes.unwrap_or_default()), &operands);
+                        match result {
+                            Type::Array(ty) => reshaped(&b, made, &ty.shape),
+                            Type::Tape(_) => made,
+                        }
+                    }
+                    (Passes::Axes(_), Read::Box { sizes, .. }) => {
+                        self.builder(module, p).emit1(e.op.for_part(sizes), &operands)
+                    }
+                    (Passes::Elementwise, _) => {
+                        self.builder(module, p).emit1(e.op.clone(), &operands)
+                    }
+                }
+            }
+        };
+        self.done.insert((v, read), made);
+        made
+    }
+
+    /// A read of an array.
+    fn apply(&mut self, module: &mut Module, at: usize, array: Atom, read: ReadId) -> Atom {
+        let reads = self.reads;
+        match &reads.all[read] {
+            Read::Through { equation, then } => {
+                let e = &reads.f.equations[*equation];
+                let mut operands = self.copying.all(&e.operands[1..]);
+                operands.insert(0, array);
+                let read = self.builder(module, *equation).emit1(e.op.clone(), &operands);
+                then.map_or(read, |then| self.apply(module, at, read, then))
+            }
+            Read::Box { equation, axes, sizes } => {
+                let e = &reads.f.equations[*equation];
+                let given = self.copying.all(&e.operands[1..]);
+                let b = self.builder(module, at);
+                if b.shape_of(array)[..] == sizes[..] {
+                    return array;
+                }
+                let zero = Atom::from(Literal::i64(0));
+                let starts = part(reads.f, *equation).map(|part| part.starts).unwrap_or_default();
+                let start = |a: &Option<usize>| match a.map(|a| starts[a]) {
+                    None => zero,
+                    Some(Start::Number(n)) => Literal::i64(n).into(),
+                    Some(Start::Given { operand, component: of }) => {
+                        component(&b, given[operand - 1], of)
+                    }
+                };
+                let starts: Vec<Atom> = axes.iter().map(start).collect();
+                take_box(&b, array, &starts, sizes)
+            }
+        }
+    }
+
+    fn builder<'b>(&'b mut self, module: &'b mut Module, equation: usize) -> Builder<'b> {
+        let b = Builder::new(module, &mut self.draft);
+        b.at(self.reads.f.origin(equation));
+        b
+    }
+}
+
+/// Whether an equation gives elements of its first operand, and reads nothing else but indices.
+fn is_view(e: &Equation, lowering: &Lowering) -> bool {
+    let one = match lowering {
+        Lowering::View { pieces, fill: None } => pieces.len() == 1 && e.operands.len() == 1,
+        Lowering::Reshape
+        | Lowering::DynamicSlice
+        | Lowering::Gather { bounds: Bounds::Clip, .. } => true,
+        _ => false,
+    };
+    one && e.operands[0].value().is_some() && !e.operands[1..].contains(&e.operands[0])
+}
+
+/// The box that an equation reads of its first operand, if it is one.
+fn part(f: &Function, equation: usize) -> Option<SliceAccess> {
+    let e = &f.equations[equation];
+    let types: Vec<Type> = e.operands.iter().map(|a| f.type_of(*a)).collect();
+    e.op.part(&types).filter(|part| part.writes.is_none())
+}
+
+fn elements(f: &Function, v: ValueId) -> usize {
+    f.types[v].as_array().map_or(0, |ty| ty.shape.elements())
+}
