@@ -227,7 +227,8 @@ fn searches_are_no_comparison_of_all_pairs() {
     let set = |t: Var, x: Var| x.is_in(t);
     let polygon = |t: Var, x: Var| interp(x, t, t * t);
     let gradient = |t: Var, x: Var| grad(|t: Var| interp(x, t * 2.0, t * t).sum())(t);
-    let cases: [(&str, &dyn Fn(Var, Var) -> Var); 7] = [
+    type Search<'a> = (&'a str, &'a dyn Fn(Var, Var) -> Var);
+    let cases: [Search<'_>; 7] = [
         ("searchsorted", &search),
         ("in an expression", &in_expression),
         ("in a sorted vector", &in_sorted),

@@ -50,8 +50,8 @@ const PAIRS: &[(&str, Program, Program)] = &[
     ),
     (
         "a row of what was reshaped",
-        |x, i, _| x.sin().reshape(&[60, 4]).index(i),
-        |x, i, _| x.reshape(&[60, 4]).index(i).sin(),
+        |x, i, _| x.sin().reshape([60, 4]).index(i),
+        |x, i, _| x.reshape([60, 4]).index(i).sin(),
     ),
     (
         "rows in a loop",
