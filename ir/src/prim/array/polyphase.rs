@@ -26,7 +26,8 @@ use crate::lang::function::{Atom, Equation, Operands, ValueId};
 use crate::lang::literal::Literal;
 use crate::map::OrderedMap;
 use crate::prim::{
-    Concatenate, Dot, Filled, Op, Pad, Permute, Reduce, Reducer, Reshape, Rev, Slice, Window,
+    Broadcast, Concatenate, Dot, Filled, Op, Pad, Permute, Reduce, Reducer, Reshape, Rev, Slice,
+    Window,
 };
 
 use super::window::Move;
@@ -64,6 +65,8 @@ enum Label {
     Tap(usize),
     /// The terms of the sum.
     Term(usize),
+    /// The only term of the sum.
+    Dropped(usize),
     /// The remainders.
     Remainder(usize),
     /// The results, divided by the number of remainders.
@@ -633,23 +636,47 @@ impl Sum {
                     !matches!(l, Label::Term(_)) || of[0].place(*l).is_some()
                 };
                 let contract: Vec<_> = contract.iter().filter(there).copied().collect();
-                multiplied(b, &of, batch, &contract)
+                self.ordered(b, multiplied(b, &of, batch, &contract)?)
             }
             Source::Array { of, over } => {
                 let mut x = self.exchanged(b, of);
                 self.split(b, &mut x, groups);
                 self.moved(b, &mut x, groups)?;
-                let gone = |l: &Label| matches!(l, Label::Term(_)) || over.contains(l);
+                let one = |l: &Label| matches!(l, Label::Dropped(_));
+                let gone = |l: &Label| matches!(l, Label::Term(_)) || one(l) || over.contains(l);
                 let axes: Vec<usize> =
                     (0..x.labels.len()).filter(|a| gone(&x.labels[*a])).collect();
-                if axes.is_empty() {
-                    return Some(x);
+                if axes.iter().all(|a| one(&x.labels[*a])) {
+                    x.atom = reshaped(b, x.atom, &b.shape_of(x.atom).without(&axes));
+                } else {
+                    x.atom = b.emit1(Reduce { reducer: Reducer::Sum, axes }, &[x.atom]);
                 }
-                let sum = Reduce { reducer: Reducer::Sum, axes };
-                let labels = x.labels.iter().copied().filter(|l| !gone(l)).collect();
-                Some(Labelled { atom: b.emit1(sum, &[x.atom]), labels })
+                x.labels.retain(|l| !gone(l));
+                self.ordered(b, x)
             }
         }
+    }
+
+    /// A part with its axes in the order of the result, and remainders behind their places.
+    fn ordered(&self, b: &Builder<'_>, x: Labelled) -> Option<Labelled> {
+        let (mut permutation, mut shape, mut labels) = (Vec::new(), Vec::new(), Vec::new());
+        let own = b.shape_of(x.atom);
+        for label in &self.target {
+            let at = x.place(*label)?;
+            permutation.push(at);
+            shape.push(own[at]);
+            labels.push(*label);
+            if let Label::Place(i) = label
+                && self.ways[*i].phases != 1
+            {
+                let at = x.place(Label::Remainder(*i));
+                permutation.extend(at);
+                shape.push(at.map_or(1, |at| own[at]));
+                labels.push(Label::Remainder(*i));
+            }
+        }
+        let atom = Permute { permutation }.apply(b, x.atom);
+        Some(Labelled { atom: reshaped(b, atom, &shape), labels })
     }
 
     /// The array with the axes of elements and of taps exchanged where elements are summed, for the order of terms.
@@ -674,49 +701,64 @@ impl Sum {
             let shape = b.shape_of(x.atom);
             let (phases, terms) = (way.phases as usize, group.terms);
             if phases == 1 {
-                match way.shifts(group) {
-                    true => {
-                        x.labels.remove(at);
-                        x.atom = reshaped(b, x.atom, &shape.without(&[at]));
-                    }
-                    false => {
-                        x.labels[at] = Label::Term(i);
-                        if way.over_taps && !way.ascends() {
-                            x.atom = b.emit1(Rev { axes: vec![at] }, &[x.atom]);
-                        }
+                if way.shifts(group) {
+                    self.dropped(b, x, at, i);
+                } else {
+                    x.labels[at] = Label::Term(i);
+                    if way.over_taps && !way.ascends() {
+                        x.atom = b.emit1(Rev { axes: vec![at] }, &[x.atom]);
                     }
                 }
                 continue;
             }
             let several = group.to - group.from;
             let mut cut = Slice::dense(vec![0; shape.len()], shape.to_vec());
-            let mut shape = shape.to_vec();
-            if several == 1 || terms == 1 {
-                // Every so many places from the one on, or neighbours.
-                (cut.start[at], cut.strides[at]) =
-                    (group.from, if terms == 1 { 1 } else { phases });
-                cut.limit[at] =
-                    if terms == 1 { group.to } else { group.from + phases * (terms - 1) + 1 };
+            cut.start[at] = group.from;
+            if several == 1 {
+                cut.limit[at] = group.from + phases * (terms - 1) + 1;
+                cut.strides[at] = phases;
                 x.atom = cut_to(b, x.atom, cut);
-                shape.splice(at..=at, split_axis(terms, several));
-                x.atom = reshaped(b, x.atom, &shape);
+                x.labels[at] = Label::Term(i);
+                if terms == 1 {
+                    self.dropped(b, x, at, i);
+                }
+            } else if terms == 1 {
+                cut.limit[at] = group.to;
+                x.atom = cut_to(b, x.atom, cut);
+                x.labels[at] = Label::Remainder(i);
             } else {
-                let whole = phases * terms;
-                cut.limit[at] = whole.min(shape[at]);
-                let more = whole as i64 - shape[at] as i64;
-                x.atom = cut_to(b, x.atom, cut);
-                x.atom = padded(b, x.atom, &[(at, 0, more.max(0))]);
-                shape.splice(at..=at, split_axis(terms, phases));
-                x.atom = reshaped(b, x.atom, &shape);
-                let mut own = Slice::dense(vec![0; shape.len()], shape.clone());
-                (own.start[at + 1], own.limit[at + 1]) = (group.from, group.to);
-                x.atom = cut_to(b, x.atom, own);
+                // A window, which a reshape would not be: beneath windows that reach beyond an array it divides indices.
+                let repeated = Broadcast {
+                    shape: [&shape[..=at], &[several], &shape[at + 1..]].concat().into(),
+                    dims: (0..shape.len()).map(|d| d + usize::from(d > at)).collect(),
+                };
+                let moves = vec![Move {
+                    axis: at,
+                    tap: at + 1,
+                    scale: way.phases,
+                    step: 1,
+                    offset: group.from as i64,
+                    divisor: 1,
+                    extent: terms,
+                }];
+                let zero = Literal::zero(b.dtype_of(x.atom)).into();
+                let repeated = b.emit1(repeated, &[x.atom]);
+                x.atom = b.emit1(Window { moves }, &[repeated, zero]);
+                x.labels.splice(at..=at, [Label::Term(i), Label::Remainder(i)]);
             }
-            let both = [Label::Term(i), Label::Remainder(i)];
-            x.labels.splice(at..=at, both[usize::from(terms == 1)..].iter().copied());
             if terms > 1 && !way.ascends() {
                 x.atom = b.emit1(Rev { axes: vec![at] }, &[x.atom]);
             }
+        }
+    }
+
+    /// An axis of one term is none, in a product at once, and in an array behind the windows that read it.
+    fn dropped(&self, b: &Builder<'_>, x: &mut Labelled, at: usize, i: usize) {
+        if let Source::Array { .. } = self.source {
+            x.labels[at] = Label::Dropped(i);
+        } else {
+            x.labels.remove(at);
+            x.atom = reshaped(b, x.atom, &b.shape_of(x.atom).without(&[at]));
         }
     }
 
@@ -788,21 +830,19 @@ impl Sum {
     /// there are no terms.
     fn interleaved(&self, b: &Builder<'_>, sum: Labelled) -> Option<Atom> {
         let own = b.shape_of(sum.atom);
-        let (mut permutation, mut shape) = (Vec::new(), Vec::new());
+        let mut shape = Vec::new();
         let mut cut = Slice::dense(Vec::new(), Vec::new());
         let rank = self.target.len();
         let mut spread = Pad { low: vec![0; rank], high: vec![0; rank], interior: vec![0; rank] };
         let mut picked = Slice::dense(Vec::new(), Vec::new());
         for (axis, label) in self.target.iter().enumerate() {
             let at = sum.place(*label)?;
-            permutation.push(at);
             let (mut extent, mut start, mut count) = (own[at], 0, own[at]);
             let (mut wanted, mut stride) = (count, 1);
             if let Label::Place(i) = label {
                 let way = &self.ways[*i];
                 let (line, first) = (&way.line, way.places().0);
                 if way.phases != 1 {
-                    permutation.push(sum.place(Label::Remainder(*i))?);
                     extent *= way.phases as usize;
                     (start, count) = ((way.first - first * way.phases) as usize, way.count);
                 }
@@ -824,8 +864,7 @@ impl Sum {
             picked.limit.push(wanted);
             picked.strides.push(stride);
         }
-        let y = Permute { permutation }.apply(b, sum.atom);
-        let y = reshaped(b, y, &shape);
+        let y = reshaped(b, sum.atom, &shape);
         let y = cut_to(b, y, cut);
         let y = match spread.is_nothing() {
             true => y,
@@ -852,11 +891,6 @@ fn cut_to(b: &Builder<'_>, x: Atom, cut: Slice) -> Atom {
         && cut.start.iter().all(|n| *n == 0)
         && cut.strides.iter().all(|n| *n == 1);
     if nothing { x } else { b.emit1(cut, &[x]) }
-}
-
-/// The axes of terms and of remainders; of one term there is none.
-fn split_axis(terms: usize, remainders: usize) -> impl Iterator<Item = usize> {
-    [terms, remainders].into_iter().skip(usize::from(terms == 1))
 }
 
 /// The array with so many zeros in front of and behind those axes; fewer elements where that is negative.
