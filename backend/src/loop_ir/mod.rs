@@ -66,6 +66,7 @@ use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap, entity_impl};
 use std::sync::Arc;
 use tapeloom_ir::prim::Mark;
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal, OrderedMap};
+use tapeloom_routines::Order;
 
 /// A kernel that others call. Displays as `k3`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -176,6 +177,9 @@ pub struct Kernel {
     /// Whether its body takes the place of its calls ([`inline_bodies`](crate::passes::inline_bodies)): it is the body of a loop or a
     /// branch, which was made as a kernel to be one.
     pub inline: bool,
+    /// A function that machine code runs in place of the body, with the meaning of the body: from input 0 to
+    /// output 0, with the workspace as its scratch memory.
+    pub order: Option<Order>,
     /// Memory.
     pub buffers: PrimaryMap<BufferId, Buffer>,
     /// What to do, in order. The statements of the outermost block are the *steps*.
@@ -203,6 +207,7 @@ impl Kernel {
         Kernel {
             name: name.into(),
             inline: false,
+            order: None,
             buffers: PrimaryMap::new(),
             body: Vec::new(),
             scalars: PrimaryMap::new(),

@@ -11,6 +11,7 @@
 use std::fmt::Write;
 use tapeloom_ir::prim::{Lowering, Step};
 use tapeloom_ir::{ArrayType, Dtype};
+use tapeloom_routines::{Key, Order};
 
 /// The text of the kernel for an equation, if it is one for a routine: a program without callees.
 /// `x` is the type of its first operand, `y` that of its output.
@@ -24,8 +25,8 @@ pub(crate) fn text(lowering: &Lowering, x: Option<&ArrayType>, y: &ArrayType) ->
         Lowering::Cumulate { axis, reverse, step } => {
             cumulate(&mut text, y, *axis, *reverse, *step).ok()?;
         }
-        Lowering::ArgSort { axis, descending } => {
-            argsort(&mut text, x?, *axis, *descending).ok()?
+        Lowering::ArgSort { axis, descending, first } => {
+            argsort(&mut text, x?, *axis, *descending, *first).ok()?
         }
         Lowering::Elementwise(_)
         | Lowering::View { .. }
@@ -133,24 +134,39 @@ fn cumulate(
 /// side by side, from one half of the workspace to the other. Which of two runs gives the next element
 /// is chosen without a branch, since no machine could guess it: what is chosen is a place,
 /// for a choice between floats is a branch to some machines. A choice of the right run only where
-/// its key is smaller keeps equal elements in order.
-fn argsort(text: &mut String, x: &ArrayType, axis: usize, descending: bool) -> std::fmt::Result {
+/// its key is smaller keeps equal elements in order. All are sorted, and the first few places are stored.
+///
+/// Machine code has a function that takes a tenth of the time; the kernel says what that computes, and runs
+/// where memory is observed.
+fn argsort(
+    text: &mut String,
+    x: &ArrayType,
+    axis: usize,
+    descending: bool,
+    first: usize,
+) -> std::fmt::Result {
     let (outer, n, inner) = rows(x, axis);
     let (all, dtype, row, last) = (x.shape.elements(), x.dtype, n * inner, n - 1);
+    let (found, stored) = (outer * first * inner, first * inner);
     let part = |dtype: Dtype| (n * dtype.bytes()).next_multiple_of(64);
     let (keys, places) = (part(dtype), part(Dtype::I64));
     let (second, third, fourth) = (keys, 2 * keys, 2 * keys + places);
-    let workspace = 2 * (keys + places);
+    let key = Key::ALL.into_iter().find(|key| key.word() == dtype.name());
+    let order = key.map(|key| Order { key, rows: outer, n, columns: inner, first, descending });
+    let order = order.filter(|_| i32::try_from(n).is_ok());
+    let scratch = order.map_or(0, |order| order.scratch_words() * Dtype::F64.bytes());
+    let workspace = (2 * (keys + places)).max(scratch);
+    let order = order.map_or(String::new(), |order| format!(" {order}"));
     let passes = n.next_power_of_two().trailing_zeros();
     let before = if descending { "gt" } else { "lt" };
     // The key that is nan, beside one that is not, comes after it, or before it.
     let (number, nan) = if descending { ("%14", "%15") } else { ("%15", "%14") };
     writeln!(
         text,
-        "program @argsort {{
+        "program @argsort{order} {{
   workspace {workspace}
   buffer b0: {dtype}[{all}] input 0
-  buffer b1: i64[{all}] output 0
+  buffer b1: i64[{found}] output 0
   buffer b2: {dtype}[{n}] workspace 0
   buffer b3: {dtype}[{n}] workspace {second}
   buffer b4: i64[{n}] workspace {third}
@@ -208,9 +224,9 @@ fn argsort(text: &mut String, x: &ArrayType, axis: usize, descending: bool) -> s
           v0 = %28
         }}
       }}
-      for i5 in {n} {{
+      for i5 in {first} {{
         %29: i64 = load b4[i5]
-        store b1[i0*{row} + i1 + i5*{inner}], %29
+        store b1[i0*{stored} + i1 + i5*{inner}], %29
       }}
     }}
   }}
@@ -246,13 +262,22 @@ mod tests {
             let ty = ArrayType::new(*dtype, shape);
             let result = if op == "argsort" { Dtype::I64 } else { *dtype };
             for axis in 0..shape.len() {
-                for other in [false, true] {
+                for (other, few) in [(false, false), (true, false), (false, true), (true, true)] {
                     let names: Vec<String> = (0..operands).map(|i| format!("%{i}")).collect();
                     let params: Vec<String> = names.iter().map(|n| format!("{n}: {ty}")).collect();
-                    let flag = if op == "argsort" { "descending" } else { "reverse" };
-                    let y = ArrayType::new(result, shape);
+                    let mut y = ArrayType::new(result, shape);
+                    let attributes = match op {
+                        "argsort" => {
+                            if few {
+                                y.shape[axis] = shape[axis].div_ceil(9);
+                            }
+                            format!("descending={other}, first={}", y.shape[axis])
+                        }
+                        _ if few => continue,
+                        _ => format!("reverse={other}"),
+                    };
                     let text = format!(
-                        "func @f({}) -> ({y}) {{\n  %9: {y} = {op}{{axis={axis}, {flag}={other}}} {}\n  \
+                        "func @f({}) -> ({y}) {{\n  %9: {y} = {op}{{axis={axis}, {attributes}}} {}\n  \
                          return %9\n}}",
                         params.join(", "),
                         names.join(", ")

@@ -4,5 +4,6 @@ pub(crate) mod abi;
 pub(crate) mod external_calls;
 pub(crate) mod gemm;
 pub(crate) mod loop_limits;
+pub(crate) mod order;
 pub(crate) mod small_gemm;
 pub(crate) mod tape_memory;

@@ -34,6 +34,9 @@
 //! the last bits of a result are those of one machine. Small matrices have methods of their own,
 //! for several members at a time, with the same bits on every machine. Without the feature
 //! `linalg` every description exists and [`Routine::plan`] returns [`Unavailable::Missing`].
+//!
+//! An [`Order`], the places of elements in ascending order, needs no plan and no feature, and has the same
+//! bits on every machine.
 
 mod attributes;
 #[cfg(feature = "linalg")]
@@ -53,6 +56,7 @@ mod householder;
 mod lockstep;
 #[cfg(feature = "linalg")]
 mod lu;
+mod order;
 mod plan;
 #[cfg(feature = "linalg")]
 mod qr;
@@ -76,5 +80,6 @@ mod triangular;
 #[cfg(feature = "linalg")]
 mod tridiagonal;
 
+pub use order::{Key, Order};
 pub use plan::{Plan, Unavailable, WrongBuffers};
 pub use routine::{Array, Element, Float, Routine, SvdVectors, half};

@@ -26,6 +26,8 @@ impl Var {
     /// The elements along `axis` in ascending order, equal ones in the order in which they stand, nan
     /// last. For the other order see [`sort_descending`](Var::sort_descending).
     ///
+    /// Rows are sorted by radix, in a time proportional to their number of elements.
+    ///
     /// Errors: `shape` if there is no such axis.
     ///
     /// ```
@@ -109,6 +111,9 @@ impl Var {
     /// The `k` largest elements along the last axis, the largest first, and their indices (i32). Of
     /// equal elements the first come first; nan is largest.
     ///
+    /// Of a few elements of many, all are read once and compared with the last of the best so far; the rest are not
+    /// sorted.
+    ///
     /// Errors: `shape` if the last axis has fewer elements, or there is no axis.
     ///
     /// ```
@@ -132,7 +137,7 @@ impl Var {
             return (guess, Var::poison(ArrayType::new(Dtype::I32, ty.shape), at));
         };
         on_behalf("top_k", at, || {
-            let order = order(self, axis, true, at).slice_axis(axis, ..k);
+            let order = emit(ArgSort { axis, descending: true, first: k }, &[self], at);
             (pick(self, order, axis, at), order.convert(Dtype::I32))
         })
     }
@@ -264,7 +269,8 @@ pub fn lexsort(keys: &[Var], axis: impl Axis) -> Var {
 }
 
 fn order(x: Var, axis: usize, descending: bool, at: Loc) -> Var {
-    emit(ArgSort { axis, descending }, &[x], at)
+    let first = x.ty(at).shape[axis];
+    emit(ArgSort { axis, descending, first }, &[x], at)
 }
 
 fn places(name: &'static str, x: Var, axis: impl Axis, descending: bool, at: Loc) -> Var {

@@ -42,7 +42,8 @@ impl Generator<'_, '_> {
         let x = self.any(gene.operands[0]);
         if let Some((axis, n)) = self.some_axis(&x) {
             let descending = self.rng.index(2) == 0;
-            self.push(ArgSort { axis, descending }, &[x.atom], n as f64);
+            let first = if self.rng.index(2) == 0 { n } else { self.rng.index(n + 1) };
+            self.push(ArgSort { axis, descending, first }, &[x.atom], n as f64);
         }
     }
 

@@ -30,5 +30,6 @@ mod register_pressure;
 mod rendered_errors;
 mod searching;
 mod slices;
+mod sorting;
 mod state_errors;
 mod tidy;

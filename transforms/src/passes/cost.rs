@@ -82,7 +82,8 @@ pub(crate) fn work_of(
         Lowering::Iota { .. } => out * 0.5,
         Lowering::Reduce { code, .. } => of(0) * f64::from(code.row().flops),
         Lowering::ArgReduce { .. } => of(0) * 2.0,
-        Lowering::ArgSort { .. } => out * 64.0,
+        // All elements are read, even if few places are found.
+        Lowering::ArgSort { .. } => of(0) * 64.0,
         // A call; each element waits for the one before it.
         Lowering::Cumulate { .. } => out * 4.0,
         Lowering::Contract { contract, .. } => {

@@ -1,13 +1,42 @@
-//! Calls: contractions by a library, external functions, and other kernels of the program.
+//! Calls: contractions by a library, orders of elements, external functions, and other kernels of the program.
 //!
 //! A callee's [`record`](crate::runtime::abi) is made on the caller's stack.
 
+use super::symbols::Functions;
 use super::translate::{Nest, call};
-use crate::loop_ir::{Call, CallExternal, Contract};
+use crate::loop_ir::{Call, CallExternal, Contract, Kernel, Place};
 use crate::runtime::abi::{self, Layout};
 use crate::runtime::gemm;
-use cranelift_codegen::ir::{InstBuilder, StackSlot, StackSlotData, StackSlotKind, Value, types};
+use crate::runtime::order as runtime;
+use cranelift_codegen::ir::{
+    InstBuilder, MemFlagsData, StackSlot, StackSlotData, StackSlotKind, Value, types,
+};
+use cranelift_frontend::FunctionBuilder;
 use tapeloom_ir::Problem;
+use tapeloom_routines::Order;
+
+/// The body of a kernel that is an order of elements: a call.
+pub(super) fn order(
+    p: &Kernel,
+    order: Order,
+    b: &mut FunctionBuilder<'_>,
+    functions: &mut Functions<'_>,
+    record: Value,
+) -> Result<(), Problem> {
+    let function = functions.order(b.func)?;
+    let description = functions.constant(b.func, runtime::describe(order))?;
+    let mut args = vec![b.ins().symbol_value(types::I64, description)];
+    let layout = Layout::of(p);
+    let pointers = [Place::Input(0), Place::Output(0)].map(|place| layout.pointer(place));
+    for at in pointers.into_iter().flatten().chain([abi::FRAME]) {
+        let flags = MemFlagsData::trusted().with_readonly();
+        args.push(b.ins().load(types::I64, flags, record, at as i32));
+    }
+    call(b, function, &args);
+    let done = b.ins().iconst(types::I32, 0);
+    b.ins().return_(&[done]);
+    Ok(())
+}
 
 impl Nest<'_, '_, '_> {
     /// A contraction.

@@ -35,7 +35,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 use tapeloom_ir::prim::{Library, Mark, Parameter, RoutineCall};
 use tapeloom_ir::{ArrayType, Code, Dtype, Host, HostCall, Kind, Literal, Problem, is_word};
-use tapeloom_routines::Routine;
+use tapeloom_routines::{Order, Routine};
 
 /// Reads a program; `library` finds functions by name.
 ///
@@ -101,6 +101,11 @@ impl<'a> Parser<'a> {
         let Some(name) = name.strip_prefix('@') else { return Err(self.wanted("a name", name)) };
         self.program = Kernel::new(name);
         self.program.inline = self.take("inline");
+        if self.take("order") {
+            let order = Order::named(&self.attributes()?);
+            self.program.order =
+                Some(order.ok_or_else(|| self.wanted("an order with its attributes", name))?);
+        }
         self.expect("{")?;
         if self.take("workspace") {
             self.program.workspace = self.number()?;
@@ -344,13 +349,18 @@ impl<'a> Parser<'a> {
         Ok(CallExternal { signature, operands, outputs })
     }
 
+    /// `{n=9, full=true}`
+    fn attributes(&mut self) -> Result<Vec<(&'a str, &'a str)>, Problem> {
+        self.list("{", "}", |parser| {
+            let attribute = parser.next();
+            Ok((attribute, parser.behind("=", |parser| Ok(parser.next()))?))
+        })
+    }
+
     /// `cholesky{n=9} f64 members 2 (b0[0; 162]) to (b1[0; 162], b2[0; 20])`
     fn routine(&mut self) -> Result<CallExternal, Problem> {
         let name = self.next();
-        let attributes = self.list("{", "}", |parser| {
-            let attribute = parser.next();
-            Ok((attribute, parser.behind("=", |parser| Ok(parser.next()))?))
-        })?;
+        let attributes = self.attributes()?;
         let known = Routine::named(name, &attributes);
         let routine = known.ok_or_else(|| self.wanted("a routine with its attributes", name))?;
         let dtype = self.dtype()?;

@@ -24,6 +24,7 @@ use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use std::fmt;
 use tapeloom_ir::analysis::interval::Interval;
 use tapeloom_ir::{Dtype, Kind, OrderedMap, Problem};
+use tapeloom_routines::Order;
 
 /// A broken invariant: which one, where.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -201,6 +202,7 @@ impl<'a> Verifier<'a> {
             self.tapes();
         }
         self.buffers();
+        self.order();
         self.block(&self.p.body, false);
         self.step = None;
         for (id, b) in &self.p.buffers {
@@ -211,6 +213,29 @@ impl<'a> Verifier<'a> {
             if b.zeroed && !(output && self.kernel.is_none()) {
                 self.error(format!("{id} is zeroed, and only results of the program are"));
             }
+        }
+    }
+
+    /// The function that machine code runs in place of the body reads and writes memory of these sizes.
+    fn order(&mut self) {
+        let Some(order) = self.p.order else { return };
+        let Order { key, rows, n, columns, first, descending: _ } = order;
+        let all = |n: usize| rows.checked_mul(columns)?.checked_mul(n);
+        let is = |place: Place, dtype: &str, n: usize| {
+            let buffer = self.p.buffers.values().find(|b| b.place == place);
+            buffer.is_some_and(|b| {
+                b.ty.dtype.name() == dtype && b.ty.shape.checked_elements() == all(n)
+            })
+        };
+        let places = self.p.buffers.values().filter(|b| !matches!(b.place, Place::Workspace(_)));
+        if places.count() != 2
+            || !is(Place::Input(0), key.word(), n)
+            || !is(Place::Output(0), Dtype::I64.name(), first)
+            || first > n
+            || i32::try_from(n).is_err()
+            || order.scratch_words() > self.p.workspace / Dtype::F64.bytes()
+        {
+            self.error(format!("the memory is not that of {order}"));
         }
     }
 

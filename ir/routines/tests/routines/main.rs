@@ -26,6 +26,7 @@ mod hostile;
 mod lockstep;
 #[cfg(feature = "linalg")]
 mod lu;
+mod order;
 mod plan;
 #[cfg(feature = "linalg")]
 mod qr;

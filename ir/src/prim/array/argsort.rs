@@ -1,8 +1,9 @@
-//! `argsort{axis, descending}`: the order of the elements along an axis.
+//! `argsort{axis, descending, first}`: the order of the elements along an axis.
 //!
 //! `y` lists, along the axis, where in `x` the smallest element stands, then the next, and so on (with
 //! `descending`, the largest first). Equal elements keep their order in both directions, -0 equals 0,
-//! and nan counts as larger than any number: last, or first with `descending`.
+//! and nan counts as larger than any number: last, or first with `descending`. Only the `first` few
+//! places are found, which are all places if that is the extent of the axis.
 //!
 //! Positions are integers, so there is no derivative. Sorting itself is a gather with them, and so are
 //! the k largest and the median: a gathered value has the right derivative.
@@ -13,7 +14,7 @@ use crate::prim::rules::view::one_array;
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
 use crate::lang::literal::Literal;
-use crate::lang::problem::{Problem, Result};
+use crate::lang::problem::{Kind, Problem, Result};
 use crate::lang::types::{ArrayType, Dtype};
 use crate::prim::{
     Arg, ArrayPrimitive, Code, Cotangents, Doc, Effects, Family, Linearity, Lowering, Operand,
@@ -22,16 +23,18 @@ use crate::prim::{
 use crate::tensor::Tensor;
 use std::cmp::Ordering;
 
-/// `argsort{axis, descending}`
+/// `argsort{axis, descending, first}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct ArgSort {
     /// The axis along which.
     pub axis: usize,
     /// The largest first.
     pub descending: bool,
+    /// How many places are found: the extent of the axis in the result.
+    pub first: usize,
 }
 
-notation!(ArgSort = "argsort" { axis, descending });
+notation!(ArgSort = "argsort" { axis, descending, first });
 
 /// The order of two elements; nan is larger than any number.
 fn order(x: Literal, y: Literal) -> Ordering {
@@ -50,8 +53,8 @@ impl ArrayPrimitive for ArgSort {
     fn docs() -> Vec<Doc> {
         vec![Doc {
             family: Family::Cumulative,
-            name: "argsort{axis, descending}".into(),
-            math: "x[y[0]] ≤ x[y[1]] ≤ .. along the axis".into(),
+            name: "argsort{axis, descending, first}".into(),
+            math: "x[y[0]] ≤ x[y[1]] ≤ .. along the axis, the first few".into(),
             types: "any dtype to i64".into(),
             derivative: "0, positions are integers; gather with them to differentiate".into(),
             edges: "stable, -0 = 0, nan is largest; the largest first with descending".into(),
@@ -60,19 +63,32 @@ impl ArrayPrimitive for ArgSort {
 
     fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType> {
         let x = along("argsort", self.axis, one_array("argsort", operands)?)?;
-        Ok(ArrayType::new(Dtype::I64, x.shape))
+        let n = x.shape[self.axis];
+        if self.first > n {
+            let message =
+                format!("`argsort` of {x} along axis {} for its first {}", self.axis, self.first);
+            let help = format!("ask for at most {n}, the extent of the axis");
+            return Err(Problem::new(Kind::Shape, message, help));
+        }
+        let mut y = ArrayType::new(Dtype::I64, x.shape);
+        y.shape[self.axis] = self.first;
+        Ok(y)
     }
 
     fn eval(&self, operands: &[Tensor]) -> Result<Tensor> {
         let x = &operands[0];
-        let mut y = Tensor::zeros_of(&ArrayType::new(Dtype::I64, x.shape()))?;
-        for row in rows(x.ty(), self.axis) {
+        let mut shape = x.shape().to_vec();
+        shape[self.axis] = self.first;
+        let mut y = Tensor::zeros_of(&ArrayType::new(Dtype::I64, shape))?;
+        // An axis of the result may be empty where that of the operand is not, and has no rows then.
+        let results = rows(y.ty(), self.axis).collect::<Vec<_>>();
+        for (row, result) in rows(x.ty(), self.axis).zip(results) {
             let mut places: Vec<usize> = (0..row.len()).collect();
             places.sort_by(|i, j| {
                 let order = order(x.at(row[*i]), x.at(row[*j]));
                 if self.descending { order.reverse() } else { order }
             });
-            for (at, place) in row.iter().zip(places) {
+            for (at, place) in result.iter().zip(places) {
                 y.put(*at, Literal::i64(place as i64));
             }
         }
@@ -96,7 +112,7 @@ impl ArrayPrimitive for ArgSort {
     }
 
     fn lower(&self, _: &[Operand<'_>]) -> Lowering {
-        Lowering::ArgSort { axis: self.axis, descending: self.descending }
+        Lowering::ArgSort { axis: self.axis, descending: self.descending, first: self.first }
     }
 
     fn rewrites() -> Vec<Rewrite> {
@@ -114,10 +130,15 @@ impl ArrayPrimitive for ArgSort {
         let bools = Tensor::from([[false, true, true, false], [true, false, false, true]]);
         let mut all = Vec::new();
         for (axis, descending) in [(0, false), (1, false), (0, true), (1, true)] {
-            let op = ArgSort { axis, descending };
-            all.push(Sample::smooth(op.clone(), vec![matrix.clone()]));
-            for x in [&ties, &ints, &bools, &Tensor::from([[0.0; 0]; 2])] {
-                all.push(Sample::edge(op.clone(), vec![x.clone()]));
+            let some = |x: &Tensor, first| (ArgSort { axis, descending, first }, vec![x.clone()]);
+            let whole = |x: &Tensor| some(x, x.shape()[axis]);
+            let (op, x) = whole(&matrix);
+            all.push(Sample::smooth(op, x));
+            let all_of = [&ties, &ints, &bools, &Tensor::from([[0.0; 0]; 2])].map(whole);
+            for (op, x) in
+                all_of.into_iter().chain([some(&ties, 0), some(&ties, 1), some(&ties, 2)])
+            {
+                all.push(Sample::edge(op, x));
             }
         }
         all

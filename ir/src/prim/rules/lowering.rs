@@ -74,6 +74,8 @@ pub enum Lowering {
         axis: usize,
         /// The largest first.
         descending: bool,
+        /// How many of them.
+        first: usize,
     },
     /// `y[batch, m, n] = sum_k x0[batch, m, k] x1[batch, k, n]`; pairs are (axis of x0, axis of x1).
     Contract {

@@ -12,7 +12,9 @@ fn laws_hold() {
 #[test]
 fn equal_elements_keep_their_order_and_nan_is_largest() {
     let x = [Tensor::from([2.0, f64::NAN, 0.0, 2.0, -0.0, f64::INFINITY, f64::NAN])];
-    let of = |descending| eval1(ArgSort { axis: 0, descending }, &x);
-    assert_eq!(of(false), Tensor::from([2i64, 4, 0, 3, 5, 1, 6]));
-    assert_eq!(of(true), Tensor::from([1i64, 6, 5, 0, 3, 2, 4]));
+    let of = |descending, first| eval1(ArgSort { axis: 0, descending, first }, &x);
+    assert_eq!(of(false, 7), Tensor::from([2i64, 4, 0, 3, 5, 1, 6]));
+    assert_eq!(of(true, 7), Tensor::from([1i64, 6, 5, 0, 3, 2, 4]));
+    assert_eq!(of(true, 3), Tensor::from([1i64, 6, 5]));
+    assert_eq!(of(false, 0), Tensor::from([0i64; 0]));
 }

@@ -1,0 +1,501 @@
+//! The order of the elements along an axis: of all of them, or of the first few.
+//!
+//! Each element becomes an integer in whose order elements stand (nan above all numbers, both zeros
+//! alike). A word of 64 bits holds as many leading bits of that integer as there is room for, and the
+//! place of the element behind them, so that words are all different and their ascending order is
+//! the stable one. Words are sorted by radix, a few by comparisons. If the integers of a row differ in
+//! more bits than a word has room for, elements whose words agree in those bits are put right afterwards.
+//!
+//! ```
+//! use tapeloom_routines::{Key, Order};
+//!
+//! let order = Order { key: Key::F64, rows: 1, n: 4, columns: 1, first: 4, descending: false };
+//! let x = [2.0, f64::NAN, -1.0, 2.0];
+//! let (mut places, mut scratch) = ([0; 4], vec![0; order.scratch_words()]);
+//! assert!(order.run(bytemuck::cast_slice(&x), &mut places, &mut scratch));
+//! assert_eq!(places, [2, 0, 3, 1]);
+//! ```
+//!
+//! Source: Knuth, *The Art of Computer Programming*, volume 3, section 5.2.5 (sorting by distribution,
+//! least significant digits first).
+
+use std::fmt;
+use std::ops::Range;
+
+/// The type of the elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Key {
+    /// Bytes, of which 0 is false.
+    Bool,
+    /// Signed integers of 32 bits.
+    I32,
+    /// Signed integers of 64 bits.
+    I64,
+    /// Unsigned integers of 32 bits.
+    U32,
+    /// Unsigned integers of 64 bits.
+    U64,
+    /// Single precision.
+    F32,
+    /// Double precision.
+    F64,
+}
+
+impl Key {
+    /// The size of one element in bytes.
+    #[must_use]
+    pub fn bytes(self) -> usize {
+        match self {
+            Key::Bool => 1,
+            Key::I32 | Key::U32 | Key::F32 => 4,
+            Key::I64 | Key::U64 | Key::F64 => 8,
+        }
+    }
+}
+
+/// The places of the elements of `x[rows, n, columns]` in order along the middle axis, the first few of
+/// them: `y[rows, first, columns]`. Equal elements keep their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Order {
+    /// The type of the elements.
+    pub key: Key,
+    /// Extent before the axis.
+    pub rows: usize,
+    /// Extent of the axis.
+    pub n: usize,
+    /// Extent behind the axis.
+    pub columns: usize,
+    /// How many places are wanted, at most n.
+    pub first: usize,
+    /// The largest first.
+    pub descending: bool,
+}
+
+impl Key {
+    /// All of them.
+    pub const ALL: [Key; 7] =
+        [Key::Bool, Key::I32, Key::I64, Key::U32, Key::U64, Key::F32, Key::F64];
+
+    /// The word for the type.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Key::Bool => "bool",
+            Key::I32 => "i32",
+            Key::I64 => "i64",
+            Key::U32 => "u32",
+            Key::U64 => "u64",
+            Key::F32 => "f32",
+            Key::F64 => "f64",
+        }
+    }
+}
+
+/// `order{key=f64, rows=1, n=9, columns=1, first=9, descending=false}`
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Order { key, rows, n, columns, first, descending } = self;
+        write!(
+            f,
+            "order{{key={}, rows={rows}, n={n}, columns={columns}, first={first}, \
+             descending={descending}}}",
+            key.word()
+        )
+    }
+}
+
+impl Order {
+    /// The order with these attributes, as they are printed.
+    #[must_use]
+    pub fn named(attributes: &[(&str, &str)]) -> Option<Order> {
+        let word = |name: &str| Some(attributes.iter().find(|(n, _)| *n == name)?.1);
+        let size = |name| word(name)?.parse().ok();
+        Some(Order {
+            key: Key::ALL.into_iter().find(|key| Some(key.word()) == word("key"))?,
+            rows: size("rows")?,
+            n: size("n")?,
+            columns: size("columns")?,
+            first: size("first")?,
+            descending: word("descending")?.parse().ok()?,
+        })
+    }
+}
+
+/// Bits of a digit.
+const DIGIT: u32 = 11;
+/// Most digits by which words are sorted.
+const DIGITS: u32 = 4;
+/// Shorter rows are sorted by comparisons.
+const SHORT: usize = 1024;
+/// Longer rows are parted by their leading bits first.
+const LONG: usize = 1 << 16;
+/// The number of these bits.
+const PART: u32 = 8;
+/// If one in so many elements is not put in order by the bits that its word holds, all are sorted by all bits.
+const MANY: usize = 16;
+/// Of more than one in so many elements all are sorted, though not all are wanted.
+const FEW: usize = 8;
+/// Elements that are compared with the last of the best before any of them is looked at.
+const BLOCK: usize = 64;
+
+impl Order {
+    /// The words of 64 bits of scratch memory that [`Order::run`] needs.
+    #[must_use]
+    pub fn scratch_words(&self) -> usize {
+        let words = if self.key.bytes() == 8 { 4 } else { 2 };
+        let counts = if self.n >= SHORT { (DIGITS as usize) << (DIGIT - 1) } else { 0 };
+        words * self.n + counts
+    }
+
+    /// Finds the places. False if a buffer has another length than the description says; nothing is
+    /// written then.
+    #[must_use]
+    pub fn run(&self, x: &[u8], places: &mut [i64], scratch: &mut [u64]) -> bool {
+        let around = self.rows.checked_mul(self.columns);
+        let times = |n: usize| around.and_then(|around| around.checked_mul(n));
+        let bytes = times(self.n).and_then(|all| all.checked_mul(self.key.bytes()));
+        if bytes != Some(x.len())
+            || times(self.first) != Some(places.len())
+            || self.first > self.n
+            || self.n > i32::MAX as usize
+            || scratch.len() < self.scratch_words()
+        {
+            return false;
+        }
+        match self.key {
+            Key::Bool => self.typed::<u8>(x, places, scratch),
+            Key::I32 => self.typed::<i32>(x, places, scratch),
+            Key::I64 => self.typed::<i64>(x, places, scratch),
+            Key::U32 => self.typed::<u32>(x, places, scratch),
+            Key::U64 => self.typed::<u64>(x, places, scratch),
+            Key::F32 => self.typed::<f32>(x, places, scratch),
+            Key::F64 => self.typed::<f64>(x, places, scratch),
+        }
+    }
+
+    fn typed<T: Element>(&self, x: &[u8], places: &mut [i64], scratch: &mut [u64]) -> bool {
+        let Ok(x) = bytemuck::try_cast_slice::<u8, T>(x) else { return x.is_empty() };
+        let Order { n, columns, first, descending, .. } = *self;
+        if first == 0 {
+            return true;
+        }
+        for row in 0..self.rows {
+            for column in 0..columns {
+                let x = &x[row * n * columns..];
+                let y = &mut places[row * first * columns..];
+                let flip = if descending { u64::MAX } else { 0 };
+                match columns {
+                    1 => one(&Row { x: &x[..n], step: 1, flip }, &mut y[..first], 1, scratch),
+                    _ => {
+                        let row = Row { x: &x[column..n * columns], step: columns, flip };
+                        one(&row, &mut y[column..first * columns], columns, scratch);
+                    }
+                }
+            }
+        }
+        true
+    }
+}
+
+/// An element with an order.
+trait Element: bytemuck::Pod + PartialOrd {
+    /// Bits of the integers.
+    const BITS: u32;
+    /// An integer in whose order elements stand.
+    fn ordered(self) -> u64;
+}
+
+macro_rules! integers {
+    ($($t:ty, $unsigned:ty, $flip:expr;)*) => {$(
+        impl Element for $t {
+            const BITS: u32 = <$unsigned>::BITS;
+            #[inline(always)]
+            fn ordered(self) -> u64 {
+                u64::from(self as $unsigned ^ $flip)
+            }
+        }
+    )*};
+}
+integers! {
+    u8, u8, 0;
+    u32, u32, 0;
+    u64, u64, 0;
+    i32, u32, 1 << 31;
+    i64, u64, 1 << 63;
+}
+
+macro_rules! floats {
+    ($($t:ty, $signed:ty, $unsigned:ty;)*) => {$(
+        impl Element for $t {
+            const BITS: u32 = <$unsigned>::BITS;
+            #[inline(always)]
+            fn ordered(self) -> u64 {
+                // Both zeros are 0, and all nans are one.
+                let bits = (self + 0.0).to_bits();
+                let negative = (bits as $signed >> (<$signed>::BITS - 1)) as $unsigned;
+                let ordered = bits ^ (negative | 1 << (<$unsigned>::BITS - 1));
+                u64::from(if self.is_nan() { <$unsigned>::MAX } else { ordered })
+            }
+        }
+    )*};
+}
+floats! {
+    f32, i32, u32;
+    f64, i64, u64;
+}
+
+/// One row.
+struct Row<'a, T> {
+    x: &'a [T],
+    /// From one element to the next.
+    step: usize,
+    /// All ones if the largest comes first.
+    flip: u64,
+}
+
+impl<T: Element> Row<'_, T> {
+    fn len(&self) -> usize {
+        self.x.len().div_ceil(self.step)
+    }
+
+    #[inline(always)]
+    fn key(&self, place: usize) -> u64 {
+        self.x[place * self.step].ordered() ^ (self.flip >> (64 - T::BITS))
+    }
+
+    /// Whether one of these elements comes before another one, wherever that stands. Comparisons of elements
+    /// take fewer instructions than those of keys.
+    #[inline(always)]
+    fn any_before(&self, places: Range<usize>, other: usize) -> bool {
+        let other = self.x[other * self.step];
+        #[expect(clippy::eq_op, reason = "nan alone differs from itself")]
+        let (is_nan, descending) = (other != other, self.flip != 0);
+        match (descending, is_nan) {
+            (false, false) => self.any(places, |x| x < other),
+            #[expect(clippy::eq_op, reason = "nan alone differs from itself")]
+            (false, true) => self.any(places, |x| x == x),
+            // nan comes before all numbers.
+            #[expect(clippy::neg_cmp_op_on_partial_ord, reason = "true of nan")]
+            (true, false) => self.any(places, |x| !(x <= other)),
+            (true, true) => false,
+        }
+    }
+
+    #[inline(always)]
+    fn any(&self, places: Range<usize>, holds: impl Fn(T) -> bool) -> bool {
+        // Without an early end, so that it is done in vectors.
+        match self.step {
+            1 => self.x[places].iter().fold(false, |any, x| any | holds(*x)),
+            step => places.fold(false, |any, place| any | holds(self.x[place * step])),
+        }
+    }
+
+    #[inline(always)]
+    fn keys(&self) -> impl Iterator<Item = u64> + '_ {
+        let flip = self.flip >> (64 - T::BITS);
+        self.x.iter().step_by(self.step).map(move |x| x.ordered() ^ flip)
+    }
+}
+
+/// Writes the first places of one row, each `step` behind the one before it.
+fn one<T: Element>(row: &Row<'_, T>, y: &mut [i64], step: usize, scratch: &mut [u64]) {
+    let n = row.len();
+    let first = y.len().div_ceil(step);
+    let mut put = |words: &[u64], mask: u64| {
+        for (y, word) in y.iter_mut().step_by(step).zip(words) {
+            *y = (word & mask) as i64;
+        }
+    };
+    if first <= n / FEW {
+        let few = few(row, first, scratch);
+        for (y, [_, place]) in y.iter_mut().step_by(step).zip(few) {
+            *y = *place as i64;
+        }
+        return;
+    }
+    let place_bits = usize::BITS - (n - 1).leading_zeros();
+    let mask = (1 << place_bits) - 1;
+    let given = row.key(0);
+    let (least, most, differ) = row.keys().fold((given, given, 0), |(least, most, differ), key| {
+        (least.min(key), most.max(key), differ | (key ^ given))
+    });
+    // In how many bits keys differ, from which one on: small integers as floats end in zeros.
+    let low = differ.trailing_zeros() % u64::BITS;
+    let bits = u64::BITS - ((most - least) >> low).leading_zeros();
+    // How many of them a word holds.
+    let room = if bits <= DIGIT * DIGITS { bits } else { DIGIT * (DIGITS - 1) };
+    let room = room.min(u64::BITS - place_bits);
+    let lost = bits - room;
+    let (words, rest) = scratch.split_at_mut(n);
+    for (place, (word, key)) in words.iter_mut().zip(row.keys()).enumerate() {
+        *word = ((key - least) >> (low + lost)) << place_bits | place as u64;
+    }
+    let (other, rest) = rest.split_at_mut(n);
+    radix(words, other, bytemuck::cast_slice_mut(rest), place_bits, room);
+    let sorted = words;
+    if lost > 0 && !settle(row, sorted, place_bits) {
+        put(&by_all_bits(row, (least, low), bits, scratch)[..first], u64::MAX);
+        return;
+    }
+    put(&sorted[..first], mask);
+}
+
+/// Sorts elements whose words agree in the bits of the key. False if there are too many of them.
+fn settle<T: Element>(row: &Row<'_, T>, words: &mut [u64], place_bits: u32) -> bool {
+    let alike = |a: u64, b: u64| (a ^ b) >> place_bits == 0;
+    let many = words.windows(2).filter(|w| alike(w[0], w[1])).count();
+    if many > words.len() / MANY {
+        return false;
+    }
+    if many > 0 {
+        let mask = (1 << place_bits) - 1;
+        for run in words.chunk_by_mut(|a, b| alike(*a, *b)).filter(|run| run.len() > 1) {
+            run.sort_unstable_by_key(|word| (row.key((word & mask) as usize), *word));
+        }
+    }
+    true
+}
+
+/// Returns the places in order, sorted by as many bits as keys differ in.
+fn by_all_bits<'a, T: Element>(
+    row: &Row<'_, T>,
+    (least, low): (u64, u32),
+    bits: u32,
+    scratch: &'a mut [u64],
+) -> &'a [u64] {
+    let n = row.len();
+    let (pairs, rest) = scratch.split_at_mut(2 * n);
+    let (other, rest) = rest.split_at_mut(2 * n);
+    let (mut pairs, _) = pairs.as_chunks_mut::<2>();
+    let (mut other, _) = other.as_chunks_mut::<2>();
+    for (place, (pair, key)) in pairs.iter_mut().zip(row.keys()).enumerate() {
+        *pair = [(key - least) >> low, place as u64];
+    }
+    if n < SHORT {
+        pairs.sort_unstable();
+    } else {
+        let counts = &mut rest[..1 << DIGIT];
+        let mask = counts.len() as u64 - 1;
+        for shift in (0..bits).step_by(DIGIT as usize) {
+            counts.fill(0);
+            for [key, _] in &*pairs {
+                counts[(key >> shift & mask) as usize] += 1;
+            }
+            let mut sum = 0;
+            for count in counts.iter_mut() {
+                sum += std::mem::replace(count, sum);
+            }
+            for pair in &*pairs {
+                let to = &mut counts[(pair[0] >> shift & mask) as usize];
+                other[*to as usize] = *pair;
+                *to += 1;
+            }
+            std::mem::swap(&mut pairs, &mut other);
+        }
+    }
+    // The places move to the front, in one piece.
+    let words = pairs.as_flattened_mut();
+    for i in 0..n {
+        words[i] = words[2 * i + 1];
+    }
+    &words[..n]
+}
+
+/// Returns the first `k` elements in order, each as its key and its place.
+///
+/// Twice as many are collected, of which the latter half is dropped; from then on only elements that come
+/// before all of the dropped ones are collected.
+fn few<'a, T: Element>(row: &Row<'_, T>, k: usize, scratch: &'a mut [u64]) -> &'a [[u64; 2]] {
+    let (pairs, _) = scratch.as_chunks_mut::<2>();
+    let pairs = &mut pairs[..2 * k];
+    let n = row.len();
+    let mut found = 0;
+    let mut last = None;
+    let mut block = 0;
+    while block < n {
+        let end = n.min(block + BLOCK);
+        if last.is_none_or(|last| row.any_before(block..end, last)) {
+            for place in block..end {
+                let key = row.key(place);
+                if last.is_some_and(|last| key >= row.key(last)) {
+                    continue;
+                }
+                pairs[found] = [key, place as u64];
+                found += 1;
+                if found == 2 * k {
+                    let (_, [_, place], _) = pairs.select_nth_unstable(k - 1);
+                    (last, found) = (Some(*place as usize), k);
+                }
+            }
+        }
+        block = end;
+    }
+    let pairs = &mut pairs[..found];
+    pairs.sort_unstable();
+    &pairs[..k]
+}
+
+/// Sorts words, which are all different, by the `bits` bits from bit `from` on; those below ascend already.
+///
+/// Of a row that is larger than a cache the leading bits come first, so that each part of it is sorted within
+/// the cache.
+fn radix(words: &mut [u64], other: &mut [u64], counts: &mut [u32], from: u32, bits: u32) {
+    if words.len() < SHORT {
+        return words.sort_unstable();
+    }
+    if words.len() <= LONG || bits <= PART {
+        return by_digits(words, other, counts, from, bits);
+    }
+    let rest = bits - PART;
+    let part = |word: u64| (word >> (from + rest)) as usize & ((1 << PART) - 1);
+    let mut ends = [0usize; 1 << PART];
+    words.iter().for_each(|word| ends[part(*word)] += 1);
+    let mut sum = 0;
+    ends.iter_mut().for_each(|end| sum += std::mem::replace(end, sum));
+    for word in words.iter() {
+        let to = &mut ends[part(*word)];
+        other[*to] = *word;
+        *to += 1;
+    }
+    words.copy_from_slice(other);
+    let mut start = 0;
+    for end in ends {
+        radix(&mut words[start..end], &mut other[start..end], counts, from, rest);
+        start = end;
+    }
+}
+
+/// [`radix`] from the least significant digit on.
+fn by_digits(words: &mut [u64], other: &mut [u64], counts: &mut [u32], from: u32, bits: u32) {
+    let digits = bits.div_ceil(DIGIT);
+    if digits == 0 {
+        return;
+    }
+    let width = bits.div_ceil(digits);
+    let size = 1usize << width;
+    let mask = size as u64 - 1;
+    let counts = &mut counts[..size * digits as usize];
+    counts.fill(0);
+    for word in words.iter() {
+        let mut key = word >> from;
+        for of in counts.chunks_exact_mut(size) {
+            of[(key & mask) as usize] += 1;
+            key >>= width;
+        }
+    }
+    let (mut now, mut next) = (&mut *words, &mut *other);
+    for (digit, of) in counts.chunks_exact_mut(size).enumerate() {
+        let mut sum = 0;
+        of.iter_mut().for_each(|count| sum += std::mem::replace(count, sum));
+        let shift = from + digit as u32 * width;
+        for word in now.iter() {
+            let to = &mut of[(word >> shift & mask) as usize];
+            next[*to as usize] = *word;
+            *to += 1;
+        }
+        std::mem::swap(&mut now, &mut next);
+    }
+    if digits % 2 == 1 {
+        words.copy_from_slice(other);
+    }
+}
