@@ -60,6 +60,9 @@ fn floats(x: f64, y: f64) -> Ordering {
     x.partial_cmp(&y).unwrap_or_else(|| x.is_nan().cmp(&y.is_nan()))
 }
 
+/// Where the elements of a row come from.
+type Source = Box<dyn FnMut() -> f64>;
+
 /// Ends of methods: comparisons, digits, leading bits first.
 const LENGTHS: [usize; 12] = [0, 1, 2, 3, 7, 8, 9, 100, 1023, 1024, 5000, 65_537];
 
@@ -68,7 +71,7 @@ fn floats_are_in_order_whatever_their_bits() {
     let specials =
         [f64::NAN, 0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::MIN_POSITIVE, -f64::NAN];
     let mut noise = Noise(7);
-    let mut kinds: Vec<(&str, Box<dyn FnMut() -> f64>)> = Vec::new();
+    let mut kinds: Vec<(&str, Source)> = Vec::new();
     let mut random = Noise(3);
     kinds.push(("in [0, 1)", Box::new(move || (random.next() >> 11) as f64 / 2f64.powi(53))));
     let mut random = Noise(5);
@@ -100,7 +103,7 @@ fn floats_are_in_order_whatever_their_bits() {
     for (kind, make) in &mut kinds {
         for n in LENGTHS {
             let mut x: Vec<f64> = (0..n).map(|_| make()).collect();
-            if noise.next() % 2 == 0 {
+            if noise.next().is_multiple_of(2) {
                 x.iter_mut().step_by(17).for_each(|x| *x = specials[(noise.next() % 7) as usize]);
             }
             println!("{kind}, {n}");
