@@ -46,6 +46,7 @@ mod examples;
 pub mod f32_errors;
 pub mod fuzz;
 pub mod gradbench;
+pub mod growth;
 pub mod imperative;
 pub mod layouts;
 pub mod linear_algebra;

@@ -155,8 +155,9 @@ impl Program {
         all
     }
 
-    /// How many statements a run executes; a product in a contraction counts as one, as does an element that its caller
-    /// clears. Saturates, and is as large as can be where only the run knows.
+    /// The counted work of a run, in additions: a scalar operation counts what the table of codes says, a load, a store
+    /// and a product in a contraction count one, as does an element that the caller clears. Saturates, and is
+    /// `u64::MAX` where only the run knows.
     pub fn work(&self) -> u64 {
         let mut callees = PrimaryMap::new();
         for kernel in self.callees.values() {
@@ -317,14 +318,18 @@ const MOST_INPUTS: usize = 1 << 24;
 
 /// How many statements a run of a block executes.
 fn work(body: &[Stmt], callees: &PrimaryMap<KernelId, u64>) -> u64 {
+    let of_code =
+        |shape: &Shape<'_>| shape.code.map_or(1, |code| u64::from(code.row().flops.max(1)));
     let alone = |shape: &Shape<'_>| match shape.effect {
         Effect::Call(call) => callees.get(call.callee).copied().unwrap_or(u64::MAX),
         // Of a Rust function nobody knows, and it is not to be done twice.
         Effect::External(c) => c.signature.flops().unwrap_or(u64::MAX),
-        Effect::None | Effect::Tape(_) | Effect::Limit(_) => shape.contract.map_or(1, |c| {
-            let sizes = c.batch.iter().map(|b| b.0).chain([c.m, c.n, c.k]);
-            sizes.fold(1u64, |n, extent| n.saturating_mul(extent as u64))
-        }),
+        Effect::None | Effect::Tape(_) | Effect::Limit(_) => {
+            shape.contract.map_or(of_code(shape), |c| {
+                let sizes = c.batch.iter().map(|b| b.0).chain([c.m, c.n, c.k]);
+                sizes.fold(1u64, |n, extent| n.saturating_mul(extent as u64))
+            })
+        }
     };
     let of = |stmt: &Stmt| {
         let shape = stmt.shape();

@@ -147,6 +147,24 @@ impl Explanation {
         self.report.peak
     }
 
+    /// The counted work of a call, in additions: elementary operations count as many as they take, a load, a store and
+    /// a product inside of a contraction count one, library routines what they are known to compute. `None` if the
+    /// number of iterations of a loop is known only in the run. A count depends on the program alone, not on the
+    /// machine, so that two sizes or two ways to write a function can be compared.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let f = jit(|x: Var| x.sin().index(0));
+    /// let work = |n: usize| f.explain(Tensor::zeros(&[n], Dtype::F64)?).map(|e| e.work());
+    /// assert_eq!(work(1_000)?, work(1_000_000)?);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    ///
+    /// Source: the cost analysis of XLA, which JAX shows as `compiled.cost_analysis()`.
+    pub fn work(&self) -> Option<u64> {
+        Some(self.report.program.work()).filter(|work| *work < u64::MAX)
+    }
+
     /// Bytes of arguments (captured data included), results and workspace together: the most memory
     /// that a call uses, known before it; see [`workspace_bytes`](Self::workspace_bytes) for what is not counted.
     pub fn peak_bytes(&self) -> usize {

@@ -62,6 +62,9 @@
 //! time to compile them): those benchmarked, the examples, and the samples of every primitive, each
 //! with its derivatives. With `--json`, one object a line.
 //!
+//! `bench --growth` prints how programs of a size n grow from n to 4 n, in counted work, workspace, equations and seconds;
+//! `bench --growth 16` the same with each n sixteen times as large.
+//!
 //! Times are medians. Compare ratios within one run: machines differ, and one machine from minute to
 //! minute.
 
@@ -72,6 +75,7 @@ use std::time::Instant;
 use tapeloom::prelude::*;
 use tapeloom_tests::equations::MEASURED;
 use tapeloom_tests::gradbench;
+use tapeloom_tests::growth::{Counts, GROWING};
 use tapeloom_tests::layouts::{Gradient, LAYOUTS, VALUES};
 use tapeloom_tests::linear_algebra;
 use tapeloom_tests::networks::NETWORKS;
@@ -89,6 +93,10 @@ fn main() -> Outcome<()> {
     if std::env::args().any(|a| a == "--programs") {
         return programs(as_json);
     }
+    if let Some(at) = std::env::args().position(|a| a == "--growth") {
+        let factor = std::env::args().nth(at + 1).map_or(Ok(1), |factor| factor.parse())?;
+        return growth(factor);
+    }
     let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
     for (group, measure) in GROUPS {
         let asked = wanted.iter().any(|w| w == group);
@@ -102,6 +110,29 @@ fn main() -> Outcome<()> {
                 println!("{name:36} {value:12.3} {unit}");
             }
         })?;
+    }
+    Ok(())
+}
+
+/// Prints the table of growth, with sizes so many times as large.
+fn growth(factor: usize) -> Outcome<()> {
+    let title = ["work", "of 4 n", "ratio", "workspace", "equations", "us", "of 4 n", "ratio"];
+    print!("{:40} {:>8} {:>6}", "program", "", "n");
+    println!("{}", title.map(|t| format!(" {t:>12}")).concat());
+    for row in GROWING {
+        for (what, power) in [("value", Some(row.power)), ("gradient", row.gradient)] {
+            if power.is_none() {
+                continue;
+            }
+            let n = row.n * factor;
+            let at = |n: usize| row.counts(n, what == "gradient", true);
+            let (few, many) = (at(n)?, at(4 * n)?);
+            let work = |c: Counts| c.work.map_or(f64::NAN, |work| work as f64);
+            let us = |c: Counts| c.seconds.map_or(f64::NAN, |s| s * 1e6);
+            print!("{:40} {what:>8} {n:6} {:12} {:12}", row.name, work(few), work(many));
+            print!(" {:12.2} {:12} {:12}", work(many) / work(few), many.workspace, many.equations);
+            println!(" {:12.1} {:12.1} {:12.2}", us(few), us(many), us(many) / us(few));
+        }
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ mod batching;
 mod compose;
 mod conformance;
 mod convolutions;
+mod cost;
 mod derivatives;
 mod edges;
 mod empty;

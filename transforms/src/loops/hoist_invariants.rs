@@ -41,7 +41,7 @@
 
 use super::loop_editor::Looped;
 use super::region_rewriter::{Better, RegionSite, Rewrite, inside_out};
-use crate::passes::cost::{FLOPS_PER_BYTE, bytes, work_of};
+use crate::passes::cost::{FLOPS_PER_BYTE, bytes, flops_of};
 use crate::passes::pass::{Pass, Run};
 use crate::passes::slice_operands::PartialReads;
 use cranelift_entity::SecondaryMap;
@@ -256,9 +256,7 @@ impl Search {
                 price.flops += of.flops;
                 price.constants += of.constants;
             }
-            let outputs: Vec<Type> = e.outputs.iter().map(|o| f.types[*o].clone()).collect();
-            let (_, own) = e.with_operands(f, |operands| work_of(m, &e.op, operands, &outputs));
-            price.flops += own;
+            price.flops += flops_of(m, f, e, self.trips);
             price.constants = price.constants.min(all);
             Some(price)
         };

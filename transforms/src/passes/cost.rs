@@ -21,8 +21,8 @@ use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use std::fmt;
 use tapeloom_ir::analysis::placement::Placement;
-use tapeloom_ir::prim::{Lowering, Operand};
-use tapeloom_ir::{Function, Module, Op, Type, ValueId};
+use tapeloom_ir::prim::{Lowering, Operand, TripCount};
+use tapeloom_ir::{Equation, FuncId, Function, Module, Op, Type, ValueId, deeper};
 
 // Which form a program takes must not depend on where it is compiled: none of these is a number of a machine model.
 
@@ -106,6 +106,30 @@ pub(crate) fn work_of(
         | Lowering::Missing(_) => 1000.0,
     };
     (Placement::of(&lowering), flops + EQUATION)
+}
+
+/// The arithmetic of an equation, with that of the functions that it runs: a loop runs its body as often as `trips` says,
+/// a branch is the dearest of its functions.
+pub(crate) fn flops_of(module: &Module, f: &Function, e: &Equation, trips: usize) -> f64 {
+    let inside = |id: FuncId| -> f64 {
+        let g = module.function(id);
+        g.equations.iter().map(|e| deeper(|| flops_of(module, g, e, trips))).sum()
+    };
+    match e.lower(module, f) {
+        Lowering::Call(callee) => inside(callee),
+        Lowering::Branch { branches } => branches.into_iter().map(inside).fold(0.0, f64::max),
+        Lowering::Loop { body, spec } => {
+            let trips = match spec.trip {
+                TripCount::Static(n) => n,
+                TripCount::Runtime | TripCount::While { .. } => trips,
+            };
+            trips as f64 * inside(body)
+        }
+        _ => {
+            let outputs: Vec<Type> = e.outputs.iter().map(|o| f.types[*o].clone()).collect();
+            e.with_operands(f, |operands| work_of(module, &e.op, operands, &outputs)).1
+        }
+    }
 }
 
 /// What moving a value once costs in bytes.

@@ -16,7 +16,7 @@
 //!
 //! * elementwise equations: every operand is read in the same way;
 //! * views of one array: the operand is read through the view;
-//! * products, reductions and broadcasts, if the read is one box: the box goes on along the axes that operands and
+//! * products, reductions and broadcasts, if the read is one box (or begins with one): the box goes on along the axes that operands and
 //!   result share, and is all of an axis that is summed over.
 //!
 //! They move if all readers of the result together read at most half of it (see [`worth`]). Results of functions,
@@ -283,11 +283,10 @@ impl<'f> PartialReads<'f> {
         }
     }
 
-    /// Whether a read is one box.
+    /// Whether a read is one box, of which another read may follow.
     fn is_box(&self, read: ReadId) -> bool {
         match &self.all[read] {
-            Read::Through { equation, then: None } => part(self.f, *equation).is_some(),
-            Read::Through { then: Some(_), .. } => false,
+            Read::Through { equation, .. } => part(self.f, *equation).is_some(),
             Read::Box { .. } => true,
         }
     }
@@ -400,15 +399,16 @@ impl Rewriting<'_, '_> {
                 match (passes, &reads.all[read]) {
                     // The operand has been read through the view.
                     (Passes::View, _) => operands[0],
-                    (Passes::Axes(_), Read::Through { equation, .. }) => {
+                    (Passes::Axes(_), Read::Through { equation, then }) => {
                         let sizes = part(reads.f, *equation).map(|part| part.sizes);
                         let result = &reads.f.types[reads.f.equations[*equation].outputs[0]];
                         let b = self.builder(module, p);
                         let made = b.emit1(e.op.for_part(&sizes.unwrap_or_default()), &operands);
-                        match result {
+                        let made = match result {
                             Type::Array(ty) => reshaped(&b, made, &ty.shape),
                             Type::Tape(_) => made,
-                        }
+                        };
+                        then.map_or(made, |then| self.apply(module, at, made, then))
                     }
                     (Passes::Axes(_), Read::Box { sizes, .. }) => {
                         self.builder(module, p).emit1(e.op.for_part(sizes), &operands)

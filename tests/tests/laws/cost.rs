@@ -1,0 +1,148 @@
+//! What programs cost, counted: how work grows with the size, and what derivatives cost beside values.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use crate::derivatives::derived;
+use std::collections::BTreeSet;
+use tapeloom_backend::{Options, compile};
+use tapeloom_ir::{FuncId, Module, Tensor};
+use tapeloom_tests::growth::GROWING;
+use tapeloom_tests::{Case, Failure, cases};
+use tapeloom_transforms::BEFORE_CODE;
+
+/// The gradient of a row of the table costs at most so many times its value and the numbers that it reads.
+const GRADIENT: f64 = 6.0;
+
+/// Work at 4 n may be so many times what the power of n says: sums have first elements, and loops ends.
+const SLACK: f64 = 1.25;
+
+#[test]
+fn work_grows_as_the_table_says() {
+    let mut wrong = Vec::new();
+    for row in GROWING {
+        let mut value = None;
+        for (what, power) in [("value", Some(row.power)), ("gradient", row.gradient)] {
+            let Some(power) = power else { continue };
+            let at = |n: usize| row.counts(n, what == "gradient", false);
+            let (few, many) = match (at(row.n), at(4 * row.n)) {
+                (Ok(few), Ok(many)) => (few, many),
+                (Err(e), _) | (_, Err(e)) => {
+                    wrong.push(format!("{}, {what}: {e}", row.name));
+                    continue;
+                }
+            };
+            let of_value = *value.get_or_insert(few.work);
+            if let (Some(value), Some(gradient)) = (of_value, few.work) {
+                let read: usize = (row.arguments)(row.n).iter().map(Tensor::elements).sum();
+                let most = if row.name == "products into places" { 15.0 } else { GRADIENT };
+                if gradient as f64 > most * (value + read as u64) as f64 {
+                    wrong.push(format!("{}: {value}, gradient {gradient}", row.name));
+                }
+            }
+            let most = SLACK * 4f64.powf(power);
+            let ratio = |few: u64, many: u64| many as f64 / few as f64;
+            if let (Some(few), Some(many)) = (few.work, many.work)
+                && ratio(few, many) > most
+            {
+                wrong.push(format!("{}, {what}: work {few} and {many}", row.name));
+            }
+            // Little memory may become somewhat more.
+            let (few, many) = (few.workspace as u64, many.workspace as u64);
+            if many > 4096 && ratio(few.max(1024), many) > most.max(SLACK * 4.0) {
+                wrong.push(format!("{}, {what}: workspace {few} and {many}", row.name));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The counted work of a function as it is compiled.
+fn work(m: &mut Module, f: FuncId) -> Result<u64, Failure> {
+    let f = BEFORE_CODE.run(m, f)?;
+    Ok(compile(m, f, &Options::default())?.report().program.work())
+}
+
+/// The numbers that a case reads and writes.
+fn numbers(m: &Module, case: &Case) -> u64 {
+    let f = m.function(case.f);
+    let elements = |v: &tapeloom_ir::Type| v.as_array().map_or(0, |ty| ty.shape.elements() as u64);
+    let results = f.results.iter().map(|r| elements(&f.type_of(*r)));
+    f.param_types().iter().map(elements).chain(results).sum()
+}
+
+/// A tangent costs at most so many times the value and the numbers that are read and written.
+const JVP: f64 = 3.0;
+
+/// A gradient costs at most so many times the value and the numbers that are read and written.
+const VJP: f64 = 5.0;
+
+/// Primitives whose derivatives cost more: the limits for a tangent and for a gradient, and why.
+const DEARER: &[(&str, f64, f64, &str)] = &[
+    ("beta_density", 4.0, 5.0, "as zeta: one evaluation for each of three operands, and the value"),
+    ("betainc", 3.5, 5.0, "as zeta: one evaluation for each of three operands, and the value"),
+    ("cholesky", 8.0, 5.0, "two solutions and a product beside n³/3"),
+    ("cummax", 6.5, 7.0, "three recurrences: who attains, how many, and their mean"),
+    ("cummin", 6.5, 7.0, "three recurrences: who attains, how many, and their mean"),
+    ("dot", 3.2, 5.0, "two products beside the value's, and their sum"),
+    (
+        "eig",
+        7.5,
+        9.5,
+        "four products of complex matrices, of orders where the routine costs little more",
+    ),
+    ("eigh", 8.5, 9.5, "three products, of orders where the routine costs little more"),
+    (
+        "lu",
+        10.5,
+        55.0,
+        "of orders 2 and 3 the routine costs 9, two solutions and three products cost more",
+    ),
+    ("qr", 6.5, 6.5, "a solution and three products"),
+    ("scatter_max", 4.5, 5.0, "who attains is counted, and the tangents of those are divided"),
+    ("scatter_min", 4.5, 5.0, "who attains is counted, and the tangents of those are divided"),
+    ("scatter_mul", 17.0, 17.0, "products of all factors of a place but one, without division"),
+    ("svd", 5.0, 5.0, "four products, of orders where the routine costs little more"),
+    (
+        "triangular_solve",
+        3.0,
+        7.5,
+        "a solution and a product of whole matrices, of which a triangle is kept",
+    ),
+    ("zeta", 4.0, 5.0, "one evaluation for each operand, and the value"),
+];
+
+#[test]
+fn derivatives_cost_a_small_multiple_of_values() {
+    let (mut m, mut wrong, mut used) = (Module::new(), Vec::new(), BTreeSet::new());
+    let mut counted = 0;
+    for case in cases(&mut m) {
+        let Ok(Some(of)) = derived(&mut m, &case) else { continue };
+        let numbers = numbers(&m, &case);
+        let value = work(&mut m, case.f).unwrap();
+        let name = m.function(case.f).equations[0].op.name().to_owned();
+        let dearer = DEARER.iter().find(|(dear, ..)| name == *dear);
+        let limits = dearer.map_or((JVP, VJP), |(_, jvp, vjp, _)| (*jvp, *vjp));
+        for (mode, f, usual, most) in
+            [("jvp", of.jvp.f, JVP, limits.0), ("vjp", of.vjp.f, VJP, limits.1)]
+        {
+            let derivative = work(&mut m, f).unwrap();
+            // Only the run knows how often some loops of samples run.
+            if derivative == u64::MAX {
+                continue;
+            }
+            counted += 1;
+            let ratio = derivative as f64 / (value + numbers) as f64;
+            if ratio > usual {
+                used.insert(name.clone());
+            }
+            if ratio > most {
+                wrong.push(format!("{mode} of {}: {derivative}, {ratio:.1} times", case.name));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(counted > 500, "{counted} derivatives were counted");
+    let unused: Vec<&str> =
+        DEARER.iter().map(|row| row.0).filter(|name| !used.contains(*name)).collect();
+    assert_eq!(unused, [""; 0], "rows that no sample needs");
+}
