@@ -162,8 +162,8 @@ rows! {
     "products into places", 256, 1.0, Some(1.0), |n| vec![floats(&[n]), indices(n, n)], |_, v| v[0].at(v[1]).mul(v[0]);
     "an element written in each iteration", 256, 1.0, Some(1.0), |n| vec![floats(&[n])],
         |n, v| { let x = v[0]; fori_loop(n, move |(i, y): Pair| y.at(i).set(x.index(i).sin()), x.zeros_like()) };
-    "a sort", 256, 1.2, Some(1.2), |n| vec![floats(&[n])], |_, v| v[0].sort(0);
-    "a search in a table", 256, 1.2, None, |n| vec![floats(&[n]), floats(&[n])], |_, v| v[0].sort(0).searchsorted(v[1]).convert(Dtype::F64);
+    "a sort", 2048, 1.2, Some(1.2), |n| vec![floats(&[n])], |_, v| v[0].sort(0);
+    "a search in a table", 2048, 1.2, None, |n| vec![floats(&[n]), floats(&[n])], |_, v| v[0].sort(0).searchsorted(v[1]).convert(Dtype::F64);
     "a polygon through points", 256, 1.2, Some(1.2), |n| vec![floats(&[n]), floats(&[n])],
         |n, v| interp(v[0] * n as f64, arange(n, Dtype::F64), v[1]);
     // Loops.

@@ -58,7 +58,7 @@ faults! {
     CotangentSum = "cotangent-sum", "a second cotangent replaces the first instead of being added", "random::fuzz";
     TwoTotals = "two-totals", "the cotangents of a value that a loop takes twice are added in two sums", "random::random_loops";
     CarryHoisted = "carry-hoisted", "equations of a loop that read a carry move in front of the loop", "random::random_loops";
-    SliceAcrossSum = "slice-across-sum", "a slice in front of a reduction takes its part of the axis that is reduced, too", "laws::filetests";
+    SliceAcrossSum = "slice-across-sum", "a slice in front of a reduction takes its part of the axis that is reduced, too", "programs::slices";
     ViewAxes = "view-axes", "compiled broadcasts and permutations take the axes of the operand in order", "random::fuzz";
     WindowBack = "window-back", "the transpose of a window reads its places in the same direction", "laws::convolutions";
     RemainderLeftOut = "remainder-left-out", "a sum over windows in phases leaves out the remainders with fewer terms", "laws::window_sums";
