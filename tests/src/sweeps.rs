@@ -83,6 +83,7 @@ sweeps! {
     WritesHigher = "random::state::random_programs_have_higher_derivatives", gate 2 in 2.3 s, nightly 50;
     PaddedWindows = "random::padded_windows::transposes_of_products_of_windows_are_transposes", gate 60 in 1.0 s, nightly 3000;
     Places = "random::places::narrow_loops_mean_what_arrays_did", gate 400 in 1.2 s, nightly 10_000;
+    Reads = "random::reads::parts_are_those_of_the_whole", gate 40 in 2.0 s, nightly 3000;
     Products = "random::small_gemm::random_compositions", gate 20 in 0.2 s, nightly 1000;
     Nests = "study::accelerator::programs::random_nests_read_what_streams_bring", gate 200 in 0.2 s, nightly 10_000;
     // Drawn: programs under the laws of primitives, and damaged text.

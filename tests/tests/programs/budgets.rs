@@ -1058,8 +1058,9 @@ fn what_is_made_again_is_made_after_the_forward_pass() {
         let (y, g) = run(value_and_grad(checkpoint(f, Policy::Bytes(2000))), &x).unwrap();
         Agreement::CLOSE.check_all(&[y, g], &[plain.0, plain.1]).unwrap();
     }
-    // Those two and what iterations read; four, the cosine and where it is.
-    for (f, arrays) in [(second as Program, 4), (before, 6)] {
+    // Those two and what iterations read; keys and places of the sort, each twice, its table of digits, the cosine and
+    // where it is.
+    for (f, arrays) in [(second as Program, 4), (before, 7)] {
         let [one, both] = [jit(grad(f)).explain(wave(N)), jit(value_and_grad(f)).explain(wave(N))];
         for e in [one.unwrap(), both.unwrap()] {
             assert!(e.workspace_bytes() <= arrays * 8 * N + 8192, "{}", e.memory_plan());

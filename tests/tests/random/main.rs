@@ -8,6 +8,7 @@ mod machine_models;
 mod padded_windows;
 mod places;
 mod random_loops;
+mod reads;
 mod schedules;
 mod small_gemm;
 mod state;
