@@ -123,7 +123,7 @@ const PROMOTE_READS: Step = step(
 );
 const SLICE_OPERANDS: Step = step(
     &slice_operands::PASS,
-    "reads stand behind what they read, in loops too; less is carried, kept and computed from here on",
+    "less is computed, and passes behind it find that loops carry and keep less",
 );
 const STACK_OUTPUTS: Step = step_if(
     &rolling_buffer::LAST,

@@ -18,8 +18,8 @@ impl Hash for Printed<'_> {
         let Program { tapes, limited, callees: _, entry: _ } = self.0;
         (tapes.len(), limited.len()).hash(state);
         for (_, kernel) in self.0.kernels() {
-            let Kernel { inline, order, buffers, body, workspace, versions, kept, .. } = kernel;
-            (inline, order, buffers, body, workspace).hash(state);
+            let Kernel { inline, argsort, buffers, body, workspace, versions, kept, .. } = kernel;
+            (inline, argsort, buffers, body, workspace).hash(state);
             buffers.keys().for_each(|b| versions[b].hash(state));
             kept.keys().for_each(|held| held.hash(state));
         }
@@ -51,7 +51,7 @@ impl Hash for Kernel {
         let Kernel {
             name: _,
             inline,
-            order,
+            argsort,
             buffers,
             body,
             scalars,
@@ -62,7 +62,7 @@ impl Hash for Kernel {
             kept,
             workspace,
         } = self;
-        (inline, order, buffers, body, scalars, vars, indices, cursors, workspace).hash(state);
+        (inline, argsort, buffers, body, scalars, vars, indices, cursors, workspace).hash(state);
         buffers.keys().for_each(|b| versions[b].hash(state));
         // Under which names values are kept may be said otherwise.
         kept.iter().for_each(|(held, names)| (held, names.len()).hash(state));

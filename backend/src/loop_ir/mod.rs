@@ -66,7 +66,7 @@ use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap, entity_impl};
 use std::sync::Arc;
 use tapeloom_ir::prim::Mark;
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal, OrderedMap};
-use tapeloom_routines::Order;
+use tapeloom_routines::Argsort;
 
 /// A kernel that others call. Displays as `k3`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -155,9 +155,10 @@ impl Program {
         all
     }
 
-    /// The counted work of a run, in additions: a scalar operation counts what the table of codes says, a load, a store
-    /// and a product in a contraction count one, as does an element that the caller clears. Saturates, and is
-    /// `u64::MAX` where only the run knows.
+    /// The counted work of a run, in additions. A scalar operation counts the flops of its row in the table of codes. A
+    /// load, a store, a product in a contraction and an element that the caller clears count one each; of branches, the one
+    /// with the most work counts. The result is
+    /// `u64::MAX` if it is larger, if a trip count is known only in the run, or if a Rust function is called.
     pub fn work(&self) -> u64 {
         let mut callees = PrimaryMap::new();
         for kernel in self.callees.values() {
@@ -178,9 +179,9 @@ pub struct Kernel {
     /// Whether its body takes the place of its calls ([`inline_bodies`](crate::passes::inline_bodies)): it is the body of a loop or a
     /// branch, which was made as a kernel to be one.
     pub inline: bool,
-    /// A function that machine code runs in place of the body, with the meaning of the body: from input 0 to
-    /// output 0, with the workspace as its scratch memory.
-    pub order: Option<Order>,
+    /// A function that machine code calls in place of the body. It computes the same: it reads input 0, writes output 0
+    /// and uses the workspace as scratch memory.
+    pub argsort: Option<Argsort>,
     /// Memory.
     pub buffers: PrimaryMap<BufferId, Buffer>,
     /// What to do, in order. The statements of the outermost block are the *steps*.
@@ -208,7 +209,7 @@ impl Kernel {
         Kernel {
             name: name.into(),
             inline: false,
-            order: None,
+            argsort: None,
             buffers: PrimaryMap::new(),
             body: Vec::new(),
             scalars: PrimaryMap::new(),
@@ -316,7 +317,7 @@ pub(crate) const BUFFER_ALIGNMENT_BYTES: usize = size_of::<tapeloom_ir::Line>();
 /// A larger number of an input would take memory, whatever it means.
 const MOST_INPUTS: usize = 1 << 24;
 
-/// How many statements a run of a block executes.
+/// The counted work of a block: see [`Program::work`].
 fn work(body: &[Stmt], callees: &PrimaryMap<KernelId, u64>) -> u64 {
     let of_code =
         |shape: &Shape<'_>| shape.code.map_or(1, |code| u64::from(code.row().flops.max(1)));
@@ -333,8 +334,11 @@ fn work(body: &[Stmt], callees: &PrimaryMap<KernelId, u64>) -> u64 {
     };
     let of = |stmt: &Stmt| {
         let shape = stmt.shape();
-        let inside = shape.blocks.iter().map(|b| work(b, callees));
-        let inside = inside.fold(0, u64::saturating_add);
+        let blocks = shape.blocks.iter().map(|b| work(b, callees));
+        let inside = match shape.flow {
+            Flow::If => blocks.max().unwrap_or(0),
+            _ => blocks.fold(0, u64::saturating_add),
+        };
         match shape.flow {
             Flow::For { extent: Extent::Constant(n), .. } => inside.saturating_mul(n as u64),
             Flow::For { extent: Extent::Scalar(_), .. } | Flow::While => u64::MAX,

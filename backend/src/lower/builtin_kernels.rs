@@ -11,7 +11,7 @@
 use std::fmt::Write;
 use tapeloom_ir::prim::{Lowering, Step};
 use tapeloom_ir::{ArrayType, Dtype};
-use tapeloom_routines::{Key, Order};
+use tapeloom_routines::{Argsort, Key};
 
 /// The text of the kernel for an equation, if it is one for a routine: a program without callees.
 /// `x` is the type of its first operand, `y` that of its output.
@@ -136,8 +136,7 @@ fn cumulate(
 /// for a choice between floats is a branch to some machines. A choice of the right run only where
 /// its key is smaller keeps equal elements in order. All are sorted, and the first few places are stored.
 ///
-/// Machine code has a function that takes a tenth of the time; the kernel says what that computes, and runs
-/// where memory is observed.
+/// Machine code calls a function in place of the kernel, which takes a tenth of the time. The interpreters run the kernel.
 fn argsort(
     text: &mut String,
     x: &ArrayType,
@@ -152,18 +151,18 @@ fn argsort(
     let (keys, places) = (part(dtype), part(Dtype::I64));
     let (second, third, fourth) = (keys, 2 * keys, 2 * keys + places);
     let key = Key::ALL.into_iter().find(|key| key.word() == dtype.name());
-    let order = key.map(|key| Order { key, rows: outer, n, columns: inner, first, descending });
-    let order = order.filter(|_| i32::try_from(n).is_ok());
-    let scratch = order.map_or(0, |order| order.scratch_words() * Dtype::F64.bytes());
+    let fast = key.map(|key| Argsort { key, rows: outer, n, columns: inner, first, descending });
+    let fast = fast.filter(|_| i32::try_from(n).is_ok());
+    let scratch = fast.map_or(0, |fast| fast.scratch_words() * Dtype::F64.bytes());
     let workspace = (2 * (keys + places)).max(scratch);
-    let order = order.map_or(String::new(), |order| format!(" {order}"));
+    let fast = fast.map_or(String::new(), |fast| format!(" {fast}"));
     let passes = n.next_power_of_two().trailing_zeros();
     let before = if descending { "gt" } else { "lt" };
     // The key that is nan, beside one that is not, comes after it, or before it.
     let (number, nan) = if descending { ("%14", "%15") } else { ("%15", "%14") };
     writeln!(
         text,
-        "program @argsort{order} {{
+        "program @argsort{fast} {{
   workspace {workspace}
   buffer b0: {dtype}[{all}] input 0
   buffer b1: i64[{found}] output 0

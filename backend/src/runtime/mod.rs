@@ -1,9 +1,9 @@
 //! What runs a compiled program: calls, memory of tapes, library functions.
 
 pub(crate) mod abi;
+pub(crate) mod argsort;
 pub(crate) mod external_calls;
 pub(crate) mod gemm;
 pub(crate) mod loop_limits;
-pub(crate) mod order;
 pub(crate) mod small_gemm;
 pub(crate) mod tape_memory;

@@ -63,7 +63,7 @@ faults! {
     WindowBack = "window-back", "the transpose of a window reads its places in the same direction", "laws::convolutions";
     RemainderLeftOut = "remainder-left-out", "a sum over windows in phases leaves out the remainders with fewer terms", "laws::window_sums";
     PaddedTap = "padded-tap", "a kernel is padded to as many places for every remainder", "laws::window_sums";
-    AllTaps = "all-taps", "sums over windows go through every place, zeros between elements as well", "laws::window_sums";
+    AllTaps = "all-taps", "sums over windows go through every place, zeros between elements as well", "laws::cost";
     ConvertSaturation = "convert-saturation", "floats beyond the largest i32 wrap around", "laws::filetests";
     TransposeRule = "transpose-rule", "the transpose of `gather` sets instead of adding", "random::fuzz";
     BatchRule = "batch-rule", "a batched `rev` reverses the axes before", "random::fuzz";

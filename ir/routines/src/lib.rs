@@ -35,9 +35,10 @@
 //! for several members at a time, with the same bits on every machine. Without the feature
 //! `linalg` every description exists and [`Routine::plan`] returns [`Unavailable::Missing`].
 //!
-//! An [`Order`], the places of elements in ascending order, needs no plan and no feature, and has the same
+//! An [`Argsort`], the places of elements in ascending order, needs no plan and no feature, and has the same
 //! bits on every machine.
 
+mod argsort;
 mod attributes;
 #[cfg(feature = "linalg")]
 mod cholesky;
@@ -56,7 +57,6 @@ mod householder;
 mod lockstep;
 #[cfg(feature = "linalg")]
 mod lu;
-mod order;
 mod plan;
 #[cfg(feature = "linalg")]
 mod qr;
@@ -80,6 +80,6 @@ mod triangular;
 #[cfg(feature = "linalg")]
 mod tridiagonal;
 
-pub use order::{Key, Order};
+pub use argsort::{Argsort, Key};
 pub use plan::{Plan, Unavailable, WrongBuffers};
 pub use routine::{Array, Element, Float, Routine, SvdVectors, half};

@@ -14,6 +14,7 @@
 //! the interval lies within `i64` does not wrap.
 
 use super::interval::Interval;
+use crate::lang::types::gcd;
 use smallvec::SmallVec;
 use std::fmt;
 
@@ -237,11 +238,6 @@ impl<A> Division<A> {
     pub fn exact(self) -> Option<(Affine<A>, Affine<A>)> {
         self.inner.is_none().then_some((self.quotient, self.remainder))
     }
-}
-
-/// The greatest common divisor of a positive number and another.
-fn gcd(a: i64, b: i64) -> i64 {
-    if b == 0 { a } else { gcd(b.abs(), a % b.abs()) }
 }
 
 /// The row-major position of an index, which has a form for each axis.

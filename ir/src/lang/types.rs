@@ -309,3 +309,8 @@ impl fmt::Display for Type {
         }
     }
 }
+
+/// The greatest common divisor of a positive number and another, both of which may be strides.
+pub(crate) fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { gcd(b.abs(), a % b.abs()) }
+}

@@ -147,10 +147,10 @@ impl Explanation {
         self.report.peak
     }
 
-    /// The counted work of a call, in additions: elementary operations count as many as they take, a load, a store and
-    /// a product inside of a contraction count one, library routines what they are known to compute. `None` if the
-    /// number of iterations of a loop is known only in the run. A count depends on the program alone, not on the
-    /// machine, so that two sizes or two ways to write a function can be compared.
+    /// The counted work of a call, in additions. An elementary function counts the additions that take as long, a load,
+    /// a store and a product in a contraction count one each, a library routine the operations of its algorithm. `None`
+    /// if the number of iterations of a loop is known only in the run, or if Rust functions are called. Two sizes, or
+    /// two ways to write a function, can be compared so without a clock.
     ///
     /// ```
     /// use tapeloom::prelude::*;

@@ -27,7 +27,7 @@ const ALL_PAIRS: usize = 8;
 /// Searches in sorted vectors.
 impl Var {
     /// The number (i64) of the bin of each element, given the edges of bins, ascending or descending:
-    /// of ascending ones how many are not above it, of descending ones how many are above it.
+    /// of ascending ones how many are not above it, of descending ones how many are above it; nan counts as largest.
     ///
     /// An element takes log2 n + 1 steps for n edges.
     ///
@@ -50,7 +50,8 @@ impl Var {
             if n == 0 {
                 return edges.searchsorted_right(self);
             }
-            let falls = edges.index(0).gt(edges.index(-1));
+            let (first, last) = (edges.index(0), edges.index(-1));
+            let falls = first.gt(last) | (first.is_nan() & !last.is_nan());
             let place = select(falls, edges.flip(0), edges).searchsorted_right(self);
             select(falls, n as i64 - place, place)
         })

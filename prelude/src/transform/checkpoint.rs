@@ -119,7 +119,7 @@ fn in_budget<T>(policy: &Policy, trace: impl FnOnce() -> T) -> T {
         }
     }
     let own = policy.bytes().map(|bytes| match bytes {
-        // No bound at all has no third.
+        // No bound.
         u64::MAX => policy.clone(),
         _ => Policy::Bytes(bytes / 3),
     });

@@ -126,3 +126,72 @@ fn the_invariant_is_in_front_of_the_loop() {
     let (bodies, entry) = text.rsplit_once("\nfunc ").unwrap();
     assert!(!bodies.contains("= sin ") && entry.contains("= sin "), "{text}");
 }
+
+/// Each of 64 functions calls the next one twice. The price of a call is found in one visit of each function.
+#[test]
+fn the_price_of_calls_takes_one_visit_of_each_function() {
+    use std::fmt::Write;
+    let mut text =
+        "func @f0(%0: f64[]) -> (f64[]) {\n  %1: f64[] = sin %0\n  return %1\n}\n".to_owned();
+    for n in 1..64 {
+        let call = format!("call{{function=@f{}, outline=true}}", n - 1);
+        writeln!(
+            text,
+            "func @f{n}(%0: f64[]) -> (f64[]) {{\n  %1: f64[] = {call} %0\n  %2: f64[] = {call} %1\n  return %2\n}}"
+        )
+        .unwrap();
+    }
+    text += "func @body(%0: f64[], %1: f64[]) -> (f64[]) {
+  %2: f64[] = call{function=@f63, outline=true} %0
+  %3: f64[] = add %1, %2
+  return %3
+}
+func @loops(%0: f64[], %1: f64[]) -> (f64[]) {
+  %2: f64[] = loop{body=@body, trip=9, direction=up, takes=[const,carry0]} %0, %1
+  return %2
+}
+";
+    let mut m = tapeloom_ir::parse_module(&text).unwrap();
+    let (f, _) = m.iter().last().unwrap();
+    let g = tapeloom_transforms::by_name("hoist_invariants").unwrap().apply(&mut m, f).unwrap();
+    let moved = &m.function(g).equations[0];
+    assert_eq!(moved.op.name(), "call", "{moved:?}");
+}
+
+/// The counted work of a function of one array f64[n, n].
+fn work(n: usize, f: impl Fn(Var) -> Var + Clone + 'static) -> u64 {
+    let x = Tensor::full(&[n, n], 0.5).unwrap();
+    jit(f).explain(x).unwrap().work().unwrap()
+}
+
+#[test]
+fn a_product_is_computed_once_however_few_rows_an_inner_loop_reads() {
+    let (n, outer) = (128, 40);
+    let nested = move |x: Var| {
+        let inner = move |h: Var| {
+            fori_loop(2, move |(j, h): (Var, Var)| h * 0.5 + x.dot(x.sin()).index(j), h)
+        };
+        fori_loop(outer, move |(_, h): (Var, Var)| inner(h), x.index(0))
+    };
+    let product = (n * n * n) as u64;
+    assert!(work(n, nested) < 3 * product / 2, "{}", work(n, nested));
+    // One loop that reads two rows computes two rows.
+    let single =
+        |x: Var| fori_loop(2, move |(j, h): (Var, Var)| h + x.dot(x.sin()).index(j), x.index(0));
+    assert!(work(n, single) < product / 4, "{}", work(n, single));
+    // One that reads half of the rows has them of one product, which is computed in blocks.
+    let half =
+        |x: Var| fori_loop(64, move |(j, h): (Var, Var)| h + x.dot(x.sin()).index(j), x.index(0));
+    assert!(work(n, half) >= product, "{}", work(n, half));
+}
+
+#[test]
+fn the_work_of_branches_is_that_of_one() {
+    let branches = |x: Var| {
+        let positive = x.index([0, 0]).gt(0.0);
+        cond(positive, |x: Var| x.sin(), |x: Var| x.cos(), x)
+    };
+    let one = work(40, |x: Var| x.sin());
+    let both = work(40, branches);
+    assert!(both >= one && 4 * both < 5 * one, "{both} beside {one}");
+}

@@ -1,5 +1,4 @@
-//! Orders by the function that machine code calls, against the interpreter and against the kernel that says what
-//! the function computes.
+//! Sorts by the function that machine code calls, against the interpreters, which run a kernel.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -106,12 +105,12 @@ fn the_largest_few_have_the_derivatives_of_a_whole_order() {
     }
 }
 
-/// Machine code calls the function, and the text of the program says so and is read back.
+/// Machine code calls the function. The text of the program names it, and can be parsed.
 #[test]
-fn programs_name_the_order() {
+fn programs_name_the_function_that_sorts() {
     let kernels = jit(|x: Var| x.top_k(3)).explain(numbers(50)).unwrap().kernels();
-    let order = "order{key=f64, rows=1, n=50, columns=1, first=3, descending=true}";
-    assert!(kernels.contains(order), "{kernels}");
+    let argsort = "argsort{key=f64, rows=1, n=50, columns=1, first=3, descending=true}";
+    assert!(kernels.contains(argsort), "{kernels}");
     let program = loop_ir::parse(&kernels, &|_| None).unwrap();
     assert_eq!(program.to_string(), kernels);
     loop_ir::check(&program).unwrap();
@@ -122,6 +121,6 @@ fn programs_name_the_order() {
         let text = kernels.replace(right, wrong);
         let program = loop_ir::parse(&text, &|_| None).unwrap();
         let refused = loop_ir::check(&program).unwrap_err();
-        assert!(refused.message.contains("the memory is not that of order"), "{refused:?}");
+        assert!(refused.message.contains("the memory is not that of argsort"), "{refused:?}");
     }
 }

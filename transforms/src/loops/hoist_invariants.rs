@@ -17,8 +17,9 @@
 //!
 //! The following stay in the loop:
 //!
-//! * equations of whose output the loop reads fewer elements in all its iterations than there are, if their number is
-//!   known: [`slice_operands`](crate::passes::slice_operands) computes these elements alone, where they are read;
+//! * equations of whose output the loop reads few elements in all its iterations, if their number is known and no other
+//!   loop is around it: [`slice_operands`](crate::passes::slice_operands) computes these elements alone, where they are
+//!   read;
 //! * equations with an effect, and barriers, which hold the plan of a reverse pass in place;
 //! * equations with a tape as output: the cotangent of a constant is a sum, and tapes cannot be added;
 //! * a loop on a condition, and an equation that runs one, where it would run although the outer loop has no iteration:
@@ -41,13 +42,13 @@
 
 use super::loop_editor::Looped;
 use super::region_rewriter::{Better, RegionSite, Rewrite, inside_out};
-use crate::passes::cost::{FLOPS_PER_BYTE, bytes, flops_of};
+use crate::passes::cost::{Arithmetic, FLOPS_PER_BYTE, bytes};
 use crate::passes::pass::{Pass, Run};
-use crate::passes::slice_operands::PartialReads;
+use crate::passes::slice_operands::{LANES, PartialReads};
 use cranelift_entity::SecondaryMap;
 use std::cell::OnceCell;
 use tapeloom_ir::fault::{Fault, planted};
-use tapeloom_ir::prim::{Binding, Effects, Exactness, TripCount, may_not_end, run_if};
+use tapeloom_ir::prim::{Binding, Effects, Exactness, Lowering, TripCount, may_not_end, run_if};
 use tapeloom_ir::{
     Atom, Builder, Draft, Equation, FuncId, Function, Module, Problem, Type, ValueId, ValueRemap,
 };
@@ -78,6 +79,12 @@ const CHEAP: f64 = 2.0;
 /// Arithmetic below which an equation stays whose output fits into registers, in additions.
 const CHEAP_SCALAR: f64 = 4.0;
 
+/// How many times longer an element takes in a slice than in the whole array.
+const ELEMENTWISE_OF_FEW: usize = 2;
+
+/// The same of a product: one product of matrices is computed in blocks, and a row of it is not.
+const PRODUCT_OF_FEW: usize = 32;
+
 /// Returns the outputs of the loop without its invariants, if there are some that move. If `guarded` is set and the
 /// loop may have no iteration, they move into a branch.
 fn hoisted(site: &RegionSite<'_>, guarded: bool) -> Better {
@@ -92,8 +99,9 @@ fn hoisted(site: &RegionSite<'_>, guarded: bool) -> Better {
     if guard && b.with_module(|m| asks_with_effects(m, &at)) {
         return Ok(None);
     }
+    let slices = known && !site.in_loop;
     let search =
-        |constant: Vec<bool>, runs: bool| Search { constant, trips, known, runs: runs || guarded };
+        |constant: Vec<bool>, runs: bool| Search { constant, trips, slices, runs: runs || guarded };
     let body = at.body.clone();
     let of_body = b.with_module(|m| search(constants(&at), runs).moves(m, &body));
     let mut changed = false;
@@ -113,7 +121,7 @@ fn hoisted(site: &RegionSite<'_>, guarded: bool) -> Better {
         let constant = constants(&at);
         let constant = reads.iter().map(|p| constant[*p]).collect();
         let asked = b.with_module(|m| m.get(condition));
-        let search = Search { constant, trips, known: false, runs: true };
+        let search = Search { constant, trips, slices: false, runs: true };
         let of_condition = b.with_module(|m| search.moves(m, &asked));
         if !of_condition.read.is_empty() {
             let operands: Vec<Option<Atom>> = reads.iter().map(|p| given(&at, *p)).collect();
@@ -178,8 +186,9 @@ struct Search {
     constant: Vec<bool>,
     /// The number of iterations, or a guess.
     trips: usize,
-    /// Whether it is no guess.
-    known: bool,
+    /// Whether equations stay of which all iterations read few elements: the number of iterations is no guess, and no
+    /// other loop repeats them.
+    slices: bool,
     /// Whether there surely is an iteration.
     runs: bool,
 }
@@ -205,9 +214,9 @@ impl Search {
         }
         let reads = OnceCell::new();
         let sliced = |e: &Equation| {
-            self.known && {
+            self.slices && {
                 let reads = reads.get_or_init(|| PartialReads::of(m, f));
-                self.reads_less(reads, f, e)
+                self.reads_less(reads, m, f, e)
             }
         };
         let mut inside: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
@@ -243,7 +252,8 @@ impl Search {
             all += bytes;
             known[*p] = Some(Price { flops: 0.0, constants: bytes });
         }
-        let price = |e: &Equation, known: &SecondaryMap<ValueId, Option<Price>>| {
+        let mut arithmetic = Arithmetic::new(self.trips);
+        let mut price = |e: &Equation, known: &SecondaryMap<ValueId, Option<Price>>| {
             let movable = e.op.effects(m) == Effects::Pure
                 && e.outputs.iter().all(|o| f.types[*o].as_array().is_some())
                 && (self.runs || !may_not_end(m, &e.op));
@@ -256,7 +266,7 @@ impl Search {
                 price.flops += of.flops;
                 price.constants += of.constants;
             }
-            price.flops += flops_of(m, f, e, self.trips);
+            price.flops += arithmetic.of(m, f, e);
             price.constants = price.constants.min(all);
             Some(price)
         };
@@ -269,11 +279,20 @@ impl Search {
         prices
     }
 
-    /// Returns whether all iterations together read fewer elements of the output than there are.
-    fn reads_less(&self, reads: &PartialReads<'_>, f: &Function, e: &Equation) -> bool {
+    /// Returns whether it takes less time to compute the elements of the output that all iterations read than to compute
+    /// all elements once.
+    fn reads_less(&self, reads: &PartialReads<'_>, m: &Module, f: &Function, e: &Equation) -> bool {
+        let dearer = match e.lower(m, f) {
+            Lowering::Contract { .. } => PRODUCT_OF_FEW,
+            _ => ELEMENTWISE_OF_FEW,
+        };
         e.outputs.iter().all(|o| {
             let all = f.types[*o].as_array().map_or(0, |ty| ty.shape.elements());
-            reads.elements(*o).is_some_and(|read| read.saturating_mul(self.trips) < all)
+            let pays = |read: usize| {
+                let read = read.next_multiple_of(LANES).saturating_mul(self.trips);
+                read.saturating_mul(dearer) < all
+            };
+            reads.elements(*o).is_some_and(pays)
         })
     }
 

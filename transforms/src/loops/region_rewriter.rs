@@ -8,7 +8,7 @@ use super::integer_facts::{Fact, Known};
 use super::loop_editor::Looped;
 use super::uses::{Behind, OneBox};
 use smallvec::smallvec;
-use tapeloom_ir::prim::reshaped;
+use tapeloom_ir::prim::{Role, reshaped};
 use tapeloom_ir::{
     Atom, Builder, Equation, FuncId, Module, Op, OrderedMap, OrderedSet, Planner, Problem, Type,
     ValueId, deeper, rebuild,
@@ -37,6 +37,8 @@ pub(super) struct RegionSite<'a> {
     facts: &'a [Fact],
     /// What is read of its outputs.
     pub(super) behind: &'a Behind<'a>,
+    /// It stands in a function that a loop iterates.
+    pub(super) in_loop: bool,
 }
 
 impl RegionSite<'_> {
@@ -51,20 +53,20 @@ pub(super) type Better = Result<Option<Vec<Atom>>, Problem>;
 
 /// The same function, with what is better in the place of what was.
 pub(super) fn inside_out(module: &mut Module, f: FuncId, pass: Rewrite) -> Result<FuncId, Problem> {
-    visit(module, f, &[], pass, &mut OrderedMap::default())
+    visit(module, f, (&[], false), pass, &mut OrderedMap::default())
 }
 
-/// Functions seen, with what is known of their parameters.
-type Seen = OrderedMap<(FuncId, Vec<Fact>), FuncId>;
+/// Functions seen, with what is known of their parameters, and whether a loop iterates them.
+type Seen = OrderedMap<(FuncId, Vec<Fact>, bool), FuncId>;
 
 fn visit(
     module: &mut Module,
     id: FuncId,
-    facts: &[Fact],
+    (facts, in_loop): (&[Fact], bool),
     pass: Rewrite,
     seen: &mut Seen,
 ) -> Result<FuncId, Problem> {
-    let key = (id, facts.to_vec());
+    let key = (id, facts.to_vec(), in_loop);
     if let Some(done) = seen.get(&key) {
         return Ok(*done);
     }
@@ -112,7 +114,8 @@ fn visit(
             functions.push(match region.role.runs() {
                 true => {
                     let facts = known.facts(module, e, region);
-                    deeper(|| visit(module, region.function, &facts, pass, seen))?
+                    let in_loop = in_loop || region.role == Role::Iteration;
+                    deeper(|| visit(module, region.function, (&facts, in_loop), pass, seen))?
                 }
                 false => region.function,
             });
@@ -127,7 +130,8 @@ fn visit(
                 b.at(f.origin(i));
                 let read = |output: usize| OneBox::of(&known, &f, e.outputs[output]);
                 let (op, operands, facts) = (&op, &operands[..], &inside[..]);
-                let better = better(&RegionSite { b: &b, op, operands, facts, behind: &read })?;
+                let site = RegionSite { b: &b, op, operands, facts, behind: &read, in_loop };
+                let better = better(&site)?;
                 for (output, made) in e.outputs.iter().zip(better.iter().flatten()) {
                     if b.type_of(*made) != f.types[*output] {
                         boxes.insert(*output);

@@ -22,7 +22,7 @@ use smallvec::SmallVec;
 use std::fmt;
 use tapeloom_ir::analysis::placement::Placement;
 use tapeloom_ir::prim::{Lowering, Operand, TripCount};
-use tapeloom_ir::{Equation, FuncId, Function, Module, Op, Type, ValueId, deeper};
+use tapeloom_ir::{Equation, FuncId, Function, Module, Op, OrderedMap, Type, ValueId, deeper};
 
 // Which form a program takes must not depend on where it is compiled: none of these is a number of a machine model.
 
@@ -108,27 +108,48 @@ pub(crate) fn work_of(
     (Placement::of(&lowering), flops + EQUATION)
 }
 
-/// The arithmetic of an equation, with that of the functions that it runs: a loop runs its body as often as `trips` says,
-/// a branch is the dearest of its functions.
-pub(crate) fn flops_of(module: &Module, f: &Function, e: &Equation, trips: usize) -> f64 {
-    let inside = |id: FuncId| -> f64 {
-        let g = module.function(id);
-        g.equations.iter().map(|e| deeper(|| flops_of(module, g, e, trips))).sum()
-    };
-    match e.lower(module, f) {
-        Lowering::Call(callee) => inside(callee),
-        Lowering::Branch { branches } => branches.into_iter().map(inside).fold(0.0, f64::max),
-        Lowering::Loop { body, spec } => {
-            let trips = match spec.trip {
-                TripCount::Static(n) => n,
-                TripCount::Runtime | TripCount::While { .. } => trips,
-            };
-            trips as f64 * inside(body)
+/// The arithmetic of equations with that of the functions that they run. Each function is counted once, however often it
+/// is called.
+pub(crate) struct Arithmetic {
+    /// The iterations of a loop whose number only the run knows.
+    trips: usize,
+    functions: OrderedMap<FuncId, f64>,
+}
+
+impl Arithmetic {
+    pub(crate) fn new(trips: usize) -> Arithmetic {
+        Arithmetic { trips, functions: OrderedMap::default() }
+    }
+
+    /// Of an equation, in additions: a loop runs its body in every iteration, a branch the dearest of its functions.
+    pub(crate) fn of(&mut self, module: &Module, f: &Function, e: &Equation) -> f64 {
+        match e.lower(module, f) {
+            Lowering::Call(callee) => self.function(module, callee),
+            Lowering::Branch { branches } => {
+                branches.into_iter().map(|g| self.function(module, g)).fold(0.0, f64::max)
+            }
+            Lowering::Loop { body, spec } => {
+                let trips = match spec.trip {
+                    TripCount::Static(n) => n,
+                    TripCount::Runtime | TripCount::While { .. } => self.trips,
+                };
+                trips as f64 * self.function(module, body)
+            }
+            _ => {
+                let outputs: Vec<Type> = e.outputs.iter().map(|o| f.types[*o].clone()).collect();
+                e.with_operands(f, |operands| work_of(module, &e.op, operands, &outputs)).1
+            }
         }
-        _ => {
-            let outputs: Vec<Type> = e.outputs.iter().map(|o| f.types[*o].clone()).collect();
-            e.with_operands(f, |operands| work_of(module, &e.op, operands, &outputs)).1
+    }
+
+    fn function(&mut self, module: &Module, id: FuncId) -> f64 {
+        if let Some(known) = self.functions.get(&id) {
+            return *known;
         }
+        let f = module.function(id);
+        let all = f.equations.iter().map(|e| deeper(|| self.of(module, f, e))).sum();
+        self.functions.insert(id, all);
+        all
     }
 }
 

@@ -6,7 +6,7 @@
 //!
 //! The transpose of a convolution or of a pool with strides is written as one sum over windows of an array with zeros
 //! between its elements: short, and closed under derivatives. What is computed in its place is written beside the
-//! primitive (`ir/src/prim/array/polyphase.rs`).
+//! primitive (`ir/src/prim/array/polyphase`).
 
 use crate::passes::live_equations::sweep;
 use crate::passes::pass::{Pass, Run};
@@ -27,7 +27,7 @@ fn polyphase(
     id: FuncId,
 ) -> Result<FuncId, Problem> {
     let f = module.get(id).clone();
-    if !f.equations.iter().any(|e| WindowSums::look_through(&e.op)) {
+    if !f.equations.iter().any(|e| WindowSums::may_be_in(&e.op)) {
         return Ok(id);
     }
     let (mut draft, mut map) = ValueRemap::same_signature(&f);

@@ -11,17 +11,17 @@
 //! %2: f64[16] = sin %1
 //! ```
 //!
-//! A *read* is an equation that gives elements of one array: a slice, a dynamic slice, a gather that clips its indices,
-//! or another view. PartialReads move in front of
+//! A *read* is a slice, a dynamic slice, a gather that clips its indices, a reshape or another view of one array.
+//! Reads move in front of
 //!
 //! * elementwise equations: every operand is read in the same way;
 //! * views of one array: the operand is read through the view;
-//! * products, reductions and broadcasts, if the read is one box (or begins with one): the box goes on along the axes that operands and
-//!   result share, and is all of an axis that is summed over.
+//! * products, reductions and broadcasts, if the read is one box or begins with one: operands are read in the same box
+//!   along the axes that they share with the result, and whole along axes that are summed over.
 //!
-//! They move if all readers of the result together read at most half of it (see [`worth`]). Results of functions,
-//! operands of loops, calls and barriers are read whole, and so is what a gather reads that drops indices: it reads
-//! zeros. Elements are computed as before, so all bits stay.
+//! Reads of a value move if together they give at most half of its elements (see [`worth`]). Results of functions and
+//! operands of loops, calls and barriers are read whole. So is the array of a gather that drops indices, which reads
+//! zeros there. Elements are computed as before, so all bits stay.
 //!
 //! Model: the bubbling up of slices in MLIR's linalg and XLA's sinking of slices.
 
@@ -49,10 +49,10 @@ pub(crate) const PASS: Pass = Pass {
 /// The most reads of one value that move. Every read takes equations of its own.
 const MOST_READS: usize = 8;
 
-/// Elements that are computed at once: one element costs as much as so many in a row.
-const LANES: usize = 8;
+/// Elements that are computed at once: one element alone costs as much as this number side by side.
+pub(crate) const LANES: usize = 8;
 
-/// Whether reads of so many elements each cost less than half of an array. Reads of nothing stay.
+/// Whether reads, by their numbers of elements, cost at most half of an array. Reads of no element stay.
 fn worth(mut reads: impl Iterator<Item = usize> + Clone, array: usize) -> bool {
     let read: usize = reads.clone().map(|n| n.next_multiple_of(LANES)).sum();
     reads.all(|n| n > 0) && 2 * read <= array
@@ -61,14 +61,14 @@ fn worth(mut reads: impl Iterator<Item = usize> + Clone, array: usize) -> bool {
 /// A read of an array, as it is passed on to operands.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Read {
-    /// The view or read that is that equation, and then another read of its result.
+    /// The elements that the equation gives of the array, and of these the elements that another read gives.
     Through { equation: usize, then: Option<ReadId> },
-    /// A box of those sizes. Along each axis it begins where the box that the equation reads begins along that axis of
-    /// its own array; `None` is all of an axis.
+    /// A box of those sizes. Along an axis of the array it begins where the box of the equation begins along the axis of
+    /// its own array that is named here; if none is named, it is all of the axis.
     Box { equation: usize, axes: Vec<Option<usize>>, sizes: Vec<usize> },
 }
 
-/// The place of a read in [`PartialReads::all`].
+/// The index of a read in [`PartialReads::all`].
 type ReadId = usize;
 
 /// How a value is read.
@@ -80,28 +80,30 @@ enum Demand {
     Everywhere,
 }
 
-/// How an equation passes reads on to its operands.
+/// How an equation propagates reads of its result to its operands.
 #[derive(Clone)]
-enum Passes {
+enum Propagation {
     /// Element by element.
     Elementwise,
-    /// To the operand that it is a view of.
+    /// To the first operand, of which it is a view.
     View,
-    /// Per operand and axis, along an axis of the result or not at all.
+    /// Per operand and axis: the axis of the result along which it is read in part, or none.
     Axes(Vec<Vec<Option<usize>>>),
 }
 
 /// The reads of the values of a function.
 pub(crate) struct PartialReads<'f> {
     f: &'f Function,
-    /// Every read, once each.
-    all: Vec<Read>,
+    /// Every read, with the number of elements that it gives.
+    all: Vec<(Read, usize)>,
     ids: OrderedMap<Read, ReadId>,
     demands: SecondaryMap<ValueId, Demand>,
     /// The equation that gives a value, if it is no parameter.
     definitions: SecondaryMap<ValueId, Option<usize>>,
-    /// The equations in front of which reads move.
-    moved: Vec<Option<Passes>>,
+    /// Per equation, how reads move in front of it, if they do.
+    moved: Vec<Option<Propagation>>,
+    /// Whether a value is [computed](Self::computed), as far as that was asked.
+    computed: SecondaryMap<ValueId, Option<bool>>,
 }
 
 impl<'f> PartialReads<'f> {
@@ -114,6 +116,7 @@ impl<'f> PartialReads<'f> {
             demands: SecondaryMap::with_capacity(f.types.len()),
             definitions: SecondaryMap::with_capacity(f.types.len()),
             moved: vec![None; f.equations.len()],
+            computed: SecondaryMap::with_capacity(f.types.len()),
         };
         for (i, e) in f.equations.iter().enumerate() {
             e.outputs.iter().for_each(|o| reads.definitions[*o] = Some(i));
@@ -128,7 +131,7 @@ impl<'f> PartialReads<'f> {
     /// The number of elements that are read of a value, if reads move in front of its equation.
     pub(crate) fn elements(&self, v: ValueId) -> Option<usize> {
         match &self.demands[v] {
-            Demand::At(reads) if self.moves(v) => Some(reads.iter().map(|r| self.size(*r)).sum()),
+            Demand::At(reads) if self.moves(v) => Some(reads.iter().map(|r| self.all[*r].1).sum()),
             Demand::At(_) | Demand::Nowhere | Demand::Everywhere => None,
         }
     }
@@ -143,29 +146,26 @@ impl<'f> PartialReads<'f> {
         let lowering = (pure && e.outputs.len() == 1).then(|| e.lower(module, self.f));
         let moves = lowering.as_ref().and_then(|lowering| {
             let Demand::At(reads) = self.demands[e.outputs[0]].clone() else { return None };
-            let passes = self.passes(module, e, lowering)?;
+            let how = self.propagation(module, e, lowering)?;
             let pays = || {
-                let sizes = reads.iter().map(|r| self.size(*r));
+                let sizes = reads.iter().map(|r| self.all[*r].1);
                 worth(sizes, elements(self.f, e.outputs[0]))
             };
-            let fits = match passes {
-                Passes::Elementwise => pays(),
+            let fits = match how {
+                Propagation::Elementwise => pays(),
                 // A view costs nothing itself.
-                Passes::View => true,
-                Passes::Axes(_) => reads.iter().all(|r| self.is_box(*r)) && pays(),
+                Propagation::View => true,
+                Propagation::Axes(_) => reads.iter().all(|r| self.is_box(*r)) && pays(),
             };
-            let passes = match fits {
-                true => passes,
-                false => self.view(module, e, lowering)?,
-            };
-            Some((passes, reads))
+            let how = if fits { how } else { self.view(module, e, lowering)? };
+            Some((how, reads))
         });
-        if let Some((passes, reads)) = moves {
-            self.pass_on(i, e, &passes, &reads);
-            self.moved[i] = Some(passes);
+        if let Some((how, reads)) = moves {
+            self.propagate(i, e, &how, &reads);
+            self.moved[i] = Some(how);
             return;
         }
-        // The equation stays, and what reads its result in part stands behind it.
+        // The equation stays. Reads of its result stand behind it.
         for output in &e.outputs {
             self.demands[*output] = Demand::Everywhere;
         }
@@ -179,10 +179,10 @@ impl<'f> PartialReads<'f> {
         }
     }
 
-    fn pass_on(&mut self, i: usize, e: &Equation, passes: &Passes, reads: &[ReadId]) {
+    fn propagate(&mut self, i: usize, e: &Equation, how: &Propagation, reads: &[ReadId]) {
         for read in reads {
             for (k, a) in e.operands.iter().enumerate() {
-                match self.of_operand(i, passes, *read, k) {
+                match self.of_operand(i, how, *read, k) {
                     Some(of) => {
                         let id = self.id(of);
                         self.read(*a, id);
@@ -193,15 +193,21 @@ impl<'f> PartialReads<'f> {
         }
     }
 
-    /// What a read of the result of an equation reads of an operand; all of it if `None`.
-    fn of_operand(&self, i: usize, passes: &Passes, read: ReadId, operand: usize) -> Option<Read> {
-        let axes = match passes {
-            Passes::Elementwise => return Some(self.all[read].clone()),
-            Passes::View if operand > 0 => return None,
-            Passes::View => return Some(Read::Through { equation: i, then: Some(read) }),
-            Passes::Axes(axes) => &axes[operand],
+    /// The read of an operand that a read of the result of an equation needs; none if it needs all of the operand.
+    fn of_operand(
+        &self,
+        i: usize,
+        how: &Propagation,
+        read: ReadId,
+        operand: usize,
+    ) -> Option<Read> {
+        let axes = match how {
+            Propagation::Elementwise => return Some(self.all[read].0.clone()),
+            Propagation::View if operand > 0 => return None,
+            Propagation::View => return Some(Read::Through { equation: i, then: Some(read) }),
+            Propagation::Axes(axes) => &axes[operand],
         };
-        let (equation, axes) = match &self.all[read] {
+        let (equation, axes) = match &self.all[read].0 {
             Read::Through { equation, .. } => (*equation, axes.clone()),
             Read::Box { equation, axes: of, .. } => {
                 (*equation, axes.iter().map(|a| a.and_then(|a| of[a])).collect())
@@ -215,18 +221,23 @@ impl<'f> PartialReads<'f> {
         Some(Read::Box { equation, axes, sizes })
     }
 
-    /// How an equation passes on reads of its result, if it does.
-    fn passes(&self, module: &Module, e: &Equation, lowering: &Lowering) -> Option<Passes> {
+    /// How an equation propagates reads of its result, if it does.
+    fn propagation(
+        &mut self,
+        module: &Module,
+        e: &Equation,
+        lowering: &Lowering,
+    ) -> Option<Propagation> {
         let rank = |k: usize| self.f.type_of(e.operands[k]).as_array().map(|ty| ty.shape.len());
         match lowering {
-            Lowering::Elementwise(_) => Some(Passes::Elementwise),
+            Lowering::Elementwise(_) => Some(Propagation::Elementwise),
             Lowering::Reduce { axes, .. } if !axes.is_empty() => {
                 let mut kept = 0..;
                 let along = (0..rank(0)?).map(|a| match axes.contains(&a) {
                     true => planted(Fault::SliceAcrossSum).then_some(0),
                     false => kept.next(),
                 });
-                Some(Passes::Axes(vec![along.collect()]))
+                Some(Propagation::Axes(vec![along.collect()]))
             }
             Lowering::Contract { batch, contract } => {
                 let mut next = batch.len()..;
@@ -241,7 +252,7 @@ impl<'f> PartialReads<'f> {
                     });
                     along.collect()
                 };
-                Some(Passes::Axes(vec![of(true, rank(0)?), of(false, rank(1)?)]))
+                Some(Propagation::Axes(vec![of(true, rank(0)?), of(false, rank(1)?)]))
             }
             Lowering::View { pieces, fill: None } if is_view(e, lowering) => {
                 let along = |map: &AxisMap| match (map.terms.as_slice(), map.offset, map.divisor) {
@@ -252,53 +263,50 @@ impl<'f> PartialReads<'f> {
                 let axes: Option<Vec<_>> = pieces[0].axes.iter().map(along).collect();
                 let repeats =
                     elements(self.f, e.operands[0].value()?) < elements(self.f, e.outputs[0]);
-                let axes = axes.filter(|_| repeats).map(|axes| Passes::Axes(vec![axes]));
+                let axes = axes.filter(|_| repeats).map(|axes| Propagation::Axes(vec![axes]));
                 axes.or_else(|| self.view(module, e, lowering))
             }
             other => self.view(module, e, other),
         }
     }
 
-    /// How an equation passes on reads of its result, if it is a view of something that is computed.
-    fn view(&self, module: &Module, e: &Equation, lowering: &Lowering) -> Option<Passes> {
+    /// How a view of a computed array propagates reads.
+    fn view(&mut self, module: &Module, e: &Equation, lowering: &Lowering) -> Option<Propagation> {
         let view = is_view(e, lowering) && self.computed(module, e.operands[0]);
-        view.then_some(Passes::View)
+        view.then_some(Propagation::View)
     }
 
-    /// Whether an equation in front of which a read may move gives a value, perhaps through views.
-    fn computed(&self, module: &Module, mut of: Atom) -> bool {
-        loop {
-            let Some(e) = of.value().and_then(|v| self.definitions[v]) else { return false };
-            let e = &self.f.equations[e];
+    /// Whether a value is the result of an elementwise equation, a reduction or a product, or a view of one: reads may move
+    /// in front of that.
+    fn computed(&mut self, module: &Module, of: Atom) -> bool {
+        let (mut at, mut path) = (of, Vec::new());
+        let found = loop {
+            let Some(v) = at.value() else { break false };
+            if let Some(known) = self.computed[v] {
+                break known;
+            }
+            path.push(v);
+            let Some(e) = self.definitions[v].map(|e| &self.f.equations[e]) else { break false };
             if e.outputs.len() > 1 || e.op.effects(module) != Effects::Pure {
-                return false;
+                break false;
             }
             match e.lower(module, self.f) {
                 Lowering::Elementwise(_) | Lowering::Reduce { .. } | Lowering::Contract { .. } => {
-                    return true;
+                    break true;
                 }
-                other if is_view(e, &other) => of = e.operands[0],
-                _ => return false,
+                other if is_view(e, &other) => at = e.operands[0],
+                _ => break false,
             }
-        }
+        };
+        path.into_iter().for_each(|v| self.computed[v] = Some(found));
+        found
     }
 
     /// Whether a read is one box, of which another read may follow.
     fn is_box(&self, read: ReadId) -> bool {
-        match &self.all[read] {
+        match &self.all[read].0 {
             Read::Through { equation, .. } => part(self.f, *equation).is_some(),
             Read::Box { .. } => true,
-        }
-    }
-
-    /// The number of elements that a read gives.
-    fn size(&self, read: ReadId) -> usize {
-        match &self.all[read] {
-            Read::Through { equation, then: None } => {
-                elements(self.f, self.f.equations[*equation].outputs[0])
-            }
-            Read::Through { then: Some(then), .. } => self.size(*then),
-            Read::Box { sizes, .. } => sizes.iter().product(),
         }
     }
 
@@ -306,7 +314,14 @@ impl<'f> PartialReads<'f> {
         let next = self.all.len();
         let id = *self.ids.entry(read.clone()).or_insert(next);
         if id == next {
-            self.all.push(read);
+            let size = match &read {
+                Read::Through { equation, then: None } => {
+                    elements(self.f, self.f.equations[*equation].outputs[0])
+                }
+                Read::Through { then: Some(then), .. } => self.all[*then].1,
+                Read::Box { sizes, .. } => sizes.iter().product(),
+            };
+            self.all.push((read, size));
         }
         id
     }
@@ -333,7 +348,7 @@ impl<'f> PartialReads<'f> {
 fn sliced(module: &mut Module, id: FuncId) -> Result<FuncId, Problem> {
     let f = module.get(id);
     let reads = PartialReads::of(module, &f);
-    if reads.moved.iter().flatten().all(|passes| matches!(passes, Passes::View)) {
+    if reads.moved.iter().flatten().all(|how| matches!(how, Propagation::View)) {
         return Ok(id);
     }
     let (draft, copying) = ValueRemap::same_signature(&f);
@@ -351,7 +366,7 @@ struct Rewriting<'r, 'f> {
     reads: &'r PartialReads<'f>,
     draft: Draft,
     copying: ValueRemap,
-    /// PartialReads of values that are computed already.
+    /// Reads that are computed already.
     done: OrderedMap<(ValueId, ReadId), Atom>,
 }
 
@@ -386,20 +401,20 @@ impl Rewriting<'_, '_> {
                 let array = self.copying.read(of);
                 self.apply(module, at, array, read)
             }
-            Some((p, passes)) => {
+            Some((p, how)) => {
                 let e = &reads.f.equations[p];
                 let mut operands = Operands::new();
                 for (k, a) in e.operands.iter().enumerate() {
-                    let id = reads.of_operand(p, passes, read, k).map(|of| reads.ids[&of]);
+                    let id = reads.of_operand(p, how, read, k).map(|of| reads.ids[&of]);
                     operands.push(match id {
                         Some(id) => deeper(|| self.at(module, at, *a, id)),
                         None => self.copying.read(*a),
                     });
                 }
-                match (passes, &reads.all[read]) {
+                match (how, &reads.all[read].0) {
                     // The operand has been read through the view.
-                    (Passes::View, _) => operands[0],
-                    (Passes::Axes(_), Read::Through { equation, then }) => {
+                    (Propagation::View, _) => operands[0],
+                    (Propagation::Axes(_), Read::Through { equation, then }) => {
                         let sizes = part(reads.f, *equation).map(|part| part.sizes);
                         let result = &reads.f.types[reads.f.equations[*equation].outputs[0]];
                         let b = self.builder(module, p);
@@ -410,10 +425,10 @@ impl Rewriting<'_, '_> {
                         };
                         then.map_or(made, |then| self.apply(module, at, made, then))
                     }
-                    (Passes::Axes(_), Read::Box { sizes, .. }) => {
+                    (Propagation::Axes(_), Read::Box { sizes, .. }) => {
                         self.builder(module, p).emit1(e.op.for_part(sizes), &operands)
                     }
-                    (Passes::Elementwise, _) => {
+                    (Propagation::Elementwise, _) => {
                         self.builder(module, p).emit1(e.op.clone(), &operands)
                     }
                 }
@@ -423,37 +438,48 @@ impl Rewriting<'_, '_> {
         made
     }
 
-    /// A read of an array.
-    fn apply(&mut self, module: &mut Module, at: usize, array: Atom, read: ReadId) -> Atom {
-        let reads = self.reads;
-        match &reads.all[read] {
-            Read::Through { equation, then } => {
-                let e = &reads.f.equations[*equation];
-                let mut operands = self.copying.all(&e.operands[1..]);
-                operands.insert(0, array);
-                let read = self.builder(module, *equation).emit1(e.op.clone(), &operands);
-                then.map_or(read, |then| self.apply(module, at, read, then))
-            }
-            Read::Box { equation, axes, sizes } => {
-                let e = &reads.f.equations[*equation];
-                let given = self.copying.all(&e.operands[1..]);
-                let b = self.builder(module, at);
-                if b.shape_of(array)[..] == sizes[..] {
-                    return array;
+    /// A read of an array, for the equation `at`.
+    fn apply(&mut self, module: &mut Module, at: usize, mut array: Atom, read: ReadId) -> Atom {
+        let (reads, mut next) = (self.reads, Some(read));
+        while let Some(read) = next {
+            (array, next) = match &reads.all[read].0 {
+                Read::Through { equation, then } => {
+                    let e = &reads.f.equations[*equation];
+                    let mut operands = self.copying.all(&e.operands[1..]);
+                    operands.insert(0, array);
+                    (self.builder(module, *equation).emit1(e.op.clone(), &operands), *then)
                 }
-                let zero = Atom::from(Literal::i64(0));
-                let starts = part(reads.f, *equation).map(|part| part.starts).unwrap_or_default();
-                let start = |a: &Option<usize>| match a.map(|a| starts[a]) {
-                    None => zero,
-                    Some(Start::Number(n)) => Literal::i64(n).into(),
-                    Some(Start::Given { operand, component: of }) => {
-                        component(&b, given[operand - 1], of)
-                    }
-                };
-                let starts: Vec<Atom> = axes.iter().map(start).collect();
-                take_box(&b, array, &starts, sizes)
-            }
+                Read::Box { equation, axes, sizes } => {
+                    (self.take(module, at, array, (*equation, axes, sizes)), None)
+                }
+            };
         }
+        array
+    }
+
+    /// A box of an array, for the equation `at`: see [`Read::Box`].
+    fn take(
+        &mut self,
+        module: &mut Module,
+        at: usize,
+        array: Atom,
+        (equation, axes, sizes): (usize, &[Option<usize>], &[usize]),
+    ) -> Atom {
+        let reads = self.reads;
+        let given = self.copying.all(&reads.f.equations[equation].operands[1..]);
+        let b = self.builder(module, at);
+        if b.shape_of(array)[..] == *sizes {
+            return array;
+        }
+        let zero = Atom::from(Literal::i64(0));
+        let starts = part(reads.f, equation).map(|part| part.starts).unwrap_or_default();
+        let start = |a: &Option<usize>| match a.map(|a| starts[a]) {
+            None => zero,
+            Some(Start::Number(n)) => Literal::i64(n).into(),
+            Some(Start::Given { operand, component: of }) => component(&b, given[operand - 1], of),
+        };
+        let starts: Vec<Atom> = axes.iter().map(start).collect();
+        take_box(&b, array, &starts, sizes)
     }
 
     fn builder<'b>(&'b mut self, module: &'b mut Module, equation: usize) -> Builder<'b> {

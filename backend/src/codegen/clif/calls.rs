@@ -1,4 +1,4 @@
-//! Calls: contractions by a library, orders of elements, external functions, and other kernels of the program.
+//! Calls: contractions by a library, sorts, external functions, and other kernels of the program.
 //!
 //! A callee's [`record`](crate::runtime::abi) is made on the caller's stack.
 
@@ -6,25 +6,25 @@ use super::symbols::Functions;
 use super::translate::{Nest, call};
 use crate::loop_ir::{Call, CallExternal, Contract, Kernel, Place};
 use crate::runtime::abi::{self, Layout};
+use crate::runtime::argsort as runtime;
 use crate::runtime::gemm;
-use crate::runtime::order as runtime;
 use cranelift_codegen::ir::{
     InstBuilder, MemFlagsData, StackSlot, StackSlotData, StackSlotKind, Value, types,
 };
 use cranelift_frontend::FunctionBuilder;
 use tapeloom_ir::Problem;
-use tapeloom_routines::Order;
+use tapeloom_routines::Argsort;
 
-/// The body of a kernel that is an order of elements: a call.
-pub(super) fn order(
+/// The body of a kernel that has a function in its place: a call.
+pub(super) fn argsort(
     p: &Kernel,
-    order: Order,
+    argsort: Argsort,
     b: &mut FunctionBuilder<'_>,
     functions: &mut Functions<'_>,
     record: Value,
 ) -> Result<(), Problem> {
-    let function = functions.order(b.func)?;
-    let description = functions.constant(b.func, runtime::describe(order))?;
+    let function = functions.argsort(b.func)?;
+    let description = functions.constant(b.func, runtime::describe(argsort))?;
     let mut args = vec![b.ins().symbol_value(types::I64, description)];
     let layout = Layout::of(p);
     let pointers = [Place::Input(0), Place::Output(0)].map(|place| layout.pointer(place));

@@ -151,9 +151,9 @@ impl Compiler {
     ) -> Result<FuncId, Problem> {
         // `@` keeps names apart from the symbols that are called, the number kernels of one name.
         let name = id.map_or(format!("@{}", p.name), |id| format!("{id}@{}", p.name));
-        if let Some(order) = p.order {
+        if let Some(argsort) = p.argsort {
             return self.function(functions, &name, |b, functions, record| {
-                calls::order(p, order, b, functions, record)
+                calls::argsort(p, argsort, b, functions, record)
             });
         }
         let cut = partition::cut(p, &self.machine, partition::LIMIT, self.report.workspace_bytes);

@@ -6,10 +6,10 @@
 use crate::codegen::simd::Refused;
 use crate::codegen::vectors::{LaneLoop, Vectors};
 use crate::loop_ir::{Contract, Effect, ExternalSignature, Program, Stmt, Sums, visit};
+use crate::runtime::argsort;
 use crate::runtime::external_calls;
 use crate::runtime::gemm;
 use crate::runtime::loop_limits;
-use crate::runtime::order;
 use crate::runtime::small_gemm;
 use crate::runtime::tape_memory;
 use cranelift_codegen::ir::{self, AbiParam, FuncRef, Signature, types};
@@ -53,14 +53,14 @@ impl Symbols {
                 Effect::Limit(_) => symbols.runtime(ENTER, loop_limits::enter as *const u8),
             }
         };
-        let mut orders = false;
+        let mut sorts = false;
         for (_, kernel) in program.kernels() {
-            orders |= kernel.order.is_some();
+            sorts |= kernel.argsort.is_some();
             visit(&kernel.body, &mut stmt);
         }
-        if orders {
+        if sorts {
             let params = [types::I64; 4];
-            symbols.add(ORDER, order::order as *const u8, &params, Some(types::I32));
+            symbols.add(ARGSORT, argsort::argsort as *const u8, &params, Some(types::I32));
         }
         symbols
     }
@@ -273,9 +273,9 @@ impl<'a> Functions<'a> {
         self.symbol(func, ENTER)
     }
 
-    /// The order of elements: (description, elements, places, scratch memory) to a status.
-    pub(super) fn order(&mut self, func: &mut ir::Function) -> Result<FuncRef, Problem> {
-        self.symbol(func, ORDER)
+    /// The places of sorted elements: (description, elements, places, scratch memory) to a status.
+    pub(super) fn argsort(&mut self, func: &mut ir::Function) -> Result<FuncRef, Problem> {
+        self.symbol(func, ARGSORT)
     }
 
     /// A contraction: (description, lhs, rhs, out) to a status of the library; a thin one has none.
@@ -313,7 +313,7 @@ impl<'a> Functions<'a> {
     }
 }
 
-const ORDER: &str = "order";
+const ARGSORT: &str = "argsort";
 const GROW: &str = "grow";
 const ENTER: &str = "enter";
 const EXTERNAL: &str = "external";

@@ -35,7 +35,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 use tapeloom_ir::prim::{Library, Mark, Parameter, RoutineCall};
 use tapeloom_ir::{ArrayType, Code, Dtype, Host, HostCall, Kind, Literal, Problem, is_word};
-use tapeloom_routines::{Order, Routine};
+use tapeloom_routines::{Argsort, Routine};
 
 /// Reads a program; `library` finds functions by name.
 ///
@@ -101,10 +101,10 @@ impl<'a> Parser<'a> {
         let Some(name) = name.strip_prefix('@') else { return Err(self.wanted("a name", name)) };
         self.program = Kernel::new(name);
         self.program.inline = self.take("inline");
-        if self.take("order") {
-            let order = Order::named(&self.attributes()?);
-            self.program.order =
-                Some(order.ok_or_else(|| self.wanted("an order with its attributes", name))?);
+        if self.take("argsort") {
+            let argsort = Argsort::named(&self.attributes()?);
+            self.program.argsort =
+                Some(argsort.ok_or_else(|| self.wanted("an argsort with its attributes", name))?);
         }
         self.expect("{")?;
         if self.take("workspace") {

@@ -22,17 +22,17 @@ impl Display for Program {
         }
         for (id, kernel) in &self.callees {
             let inline = if kernel.inline { " inline" } else { "" };
-            writeln!(f, "kernel {id} @{}{inline}{} {{", kernel.name, order(kernel))?;
+            writeln!(f, "kernel {id} @{}{inline}{} {{", kernel.name, argsort(kernel))?;
             write!(f, "{kernel}")?;
         }
-        writeln!(f, "program @{}{} {{", self.entry.name, order(&self.entry))?;
+        writeln!(f, "program @{}{} {{", self.entry.name, argsort(&self.entry))?;
         write!(f, "{}", self.entry)
     }
 }
 
 /// The function that machine code runs in place of the body.
-fn order(kernel: &Kernel) -> String {
-    kernel.order.map_or(String::new(), |order| format!(" {order}"))
+fn argsort(kernel: &Kernel) -> String {
+    kernel.argsort.map_or(String::new(), |argsort| format!(" {argsort}"))
 }
 
 /// What stands behind the header.

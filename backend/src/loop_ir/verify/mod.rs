@@ -24,7 +24,7 @@ use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use std::fmt;
 use tapeloom_ir::analysis::interval::Interval;
 use tapeloom_ir::{Dtype, Kind, OrderedMap, Problem};
-use tapeloom_routines::Order;
+use tapeloom_routines::Argsort;
 
 /// A broken invariant: which one, where.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -202,7 +202,7 @@ impl<'a> Verifier<'a> {
             self.tapes();
         }
         self.buffers();
-        self.order();
+        self.argsort();
         self.block(&self.p.body, false);
         self.step = None;
         for (id, b) in &self.p.buffers {
@@ -217,9 +217,9 @@ impl<'a> Verifier<'a> {
     }
 
     /// The function that machine code runs in place of the body reads and writes memory of these sizes.
-    fn order(&mut self) {
-        let Some(order) = self.p.order else { return };
-        let Order { key, rows, n, columns, first, descending: _ } = order;
+    fn argsort(&mut self) {
+        let Some(argsort) = self.p.argsort else { return };
+        let Argsort { key, rows, n, columns, first, descending: _ } = argsort;
         let all = |n: usize| rows.checked_mul(columns)?.checked_mul(n);
         let is = |place: Place, dtype: &str, n: usize| {
             let buffer = self.p.buffers.values().find(|b| b.place == place);
@@ -233,9 +233,9 @@ impl<'a> Verifier<'a> {
             || !is(Place::Output(0), Dtype::I64.name(), first)
             || first > n
             || i32::try_from(n).is_err()
-            || order.scratch_words() > self.p.workspace / Dtype::F64.bytes()
+            || argsort.scratch_words() > self.p.workspace / Dtype::F64.bytes()
         {
-            self.error(format!("the memory is not that of {order}"));
+            self.error(format!("the memory is not that of {argsort}"));
         }
     }
 

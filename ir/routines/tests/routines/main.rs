@@ -5,6 +5,7 @@
 
 #[cfg(feature = "linalg")]
 mod allocation;
+mod argsort;
 mod attributes;
 #[cfg(feature = "linalg")]
 mod buffers;
@@ -26,7 +27,6 @@ mod hostile;
 mod lockstep;
 #[cfg(feature = "linalg")]
 mod lu;
-mod order;
 mod plan;
 #[cfg(feature = "linalg")]
 mod qr;

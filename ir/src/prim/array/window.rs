@@ -181,8 +181,8 @@ impl Window {
     }
 
     /// A product of windows without `low` places in front of its axes and `high` behind, negative numbers as [`Pad`] has
-    /// them, and of what is left every so many places, if windows are all that loses places: fewer windows of an array with
-    /// fewer zeros around it.
+    /// them, and then with strides along the axes, if places are cut off along axes of windows only: the result is fewer
+    /// windows, of an array with fewer zeros around it.
     ///
     /// ```text
     /// y[stride o - low] = Σ_k x[scale (stride o - low) + k] w[k]

@@ -170,8 +170,8 @@ impl Op {
         Broadcast { shape: shape.clone(), dims: Vec::new() }.into()
     }
 
-    /// The same primitive for a part of its result, of that shape, if its operands are read in part: what repeats its
-    /// operand states the shape.
+    /// The primitive whose result is a part of the result of this one, of that shape, if its operands are parts of the
+    /// operands. Broadcasts state the shape of the result; of other primitives it follows from the operands.
     #[must_use]
     pub fn for_part(&self, shape: &[usize]) -> Op {
         match self {

@@ -1,18 +1,18 @@
-//! The order of the elements along an axis: of all of them, or of the first few.
+//! Stable argsort along an axis by radix: the places of all elements in ascending order, or of the first few.
 //!
-//! Each element becomes an integer in whose order elements stand (nan above all numbers, both zeros
-//! alike). A word of 64 bits holds as many leading bits of that integer as there is room for, and the
-//! place of the element behind them, so that words are all different and their ascending order is
-//! the stable one. Words are sorted by radix, a few by comparisons. If the integers of a row differ in
-//! more bits than a word has room for, elements whose words agree in those bits are put right afterwards.
+//! Each element is mapped to an integer, and integers compare as elements do: nan is largest, and both zeros are
+//! equal. A word of 64 bits holds the leading bits of the integer, and the place of the element in its low bits. So
+//! all words are different, and ascending words are elements in stable order. Words are sorted by radix, short rows by
+//! comparisons. If the integers of a row differ in more bits than a word can hold, runs of words with equal leading
+//! bits are sorted again by the whole integers.
 //!
 //! ```
-//! use tapeloom_routines::{Key, Order};
+//! use tapeloom_routines::{Key, Argsort};
 //!
-//! let order = Order { key: Key::F64, rows: 1, n: 4, columns: 1, first: 4, descending: false };
+//! let argsort = Argsort { key: Key::F64, rows: 1, n: 4, columns: 1, first: 4, descending: false };
 //! let x = [2.0, f64::NAN, -1.0, 2.0];
-//! let (mut places, mut scratch) = ([0; 4], vec![0; order.scratch_words()]);
-//! assert!(order.run(bytemuck::cast_slice(&x), &mut places, &mut scratch));
+//! let (mut places, mut scratch) = ([0; 4], vec![0; argsort.scratch_words()]);
+//! assert!(argsort.run(bytemuck::cast_slice(&x), &mut places, &mut scratch));
 //! assert_eq!(places, [2, 0, 3, 1]);
 //! ```
 //!
@@ -42,36 +42,6 @@ pub enum Key {
 }
 
 impl Key {
-    /// The size of one element in bytes.
-    #[must_use]
-    pub fn bytes(self) -> usize {
-        match self {
-            Key::Bool => 1,
-            Key::I32 | Key::U32 | Key::F32 => 4,
-            Key::I64 | Key::U64 | Key::F64 => 8,
-        }
-    }
-}
-
-/// The places of the elements of `x[rows, n, columns]` in order along the middle axis, the first few of
-/// them: `y[rows, first, columns]`. Equal elements keep their order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Order {
-    /// The type of the elements.
-    pub key: Key,
-    /// Extent before the axis.
-    pub rows: usize,
-    /// Extent of the axis.
-    pub n: usize,
-    /// Extent behind the axis.
-    pub columns: usize,
-    /// How many places are wanted, at most n.
-    pub first: usize,
-    /// The largest first.
-    pub descending: bool,
-}
-
-impl Key {
     /// All of them.
     pub const ALL: [Key; 7] =
         [Key::Bool, Key::I32, Key::I64, Key::U32, Key::U64, Key::F32, Key::F64];
@@ -89,28 +59,56 @@ impl Key {
             Key::F64 => "f64",
         }
     }
+
+    /// The size of one element in bytes.
+    #[must_use]
+    pub fn bytes(self) -> usize {
+        match self {
+            Key::Bool => 1,
+            Key::I32 | Key::U32 | Key::F32 => 4,
+            Key::I64 | Key::U64 | Key::F64 => 8,
+        }
+    }
 }
 
-/// `order{key=f64, rows=1, n=9, columns=1, first=9, descending=false}`
-impl fmt::Display for Order {
+/// The places of the elements of `x[rows, n, columns]` in ascending or descending order along the middle axis, and of
+/// these the first: `y[rows, first, columns]`. Equal elements keep their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Argsort {
+    /// The type of the elements.
+    pub key: Key,
+    /// Extent before the axis.
+    pub rows: usize,
+    /// Extent of the axis.
+    pub n: usize,
+    /// Extent behind the axis.
+    pub columns: usize,
+    /// How many places are wanted, at most n.
+    pub first: usize,
+    /// The largest first.
+    pub descending: bool,
+}
+
+/// `argsort{key=f64, rows=1, n=9, columns=1, first=9, descending=false}`
+impl fmt::Display for Argsort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Order { key, rows, n, columns, first, descending } = self;
+        let Argsort { key, rows, n, columns, first, descending } = self;
         write!(
             f,
-            "order{{key={}, rows={rows}, n={n}, columns={columns}, first={first}, \
+            "argsort{{key={}, rows={rows}, n={n}, columns={columns}, first={first}, \
              descending={descending}}}",
             key.word()
         )
     }
 }
 
-impl Order {
-    /// The order with these attributes, as they are printed.
+impl Argsort {
+    /// The description with these attributes, as they are printed.
     #[must_use]
-    pub fn named(attributes: &[(&str, &str)]) -> Option<Order> {
+    pub fn named(attributes: &[(&str, &str)]) -> Option<Argsort> {
         let word = |name: &str| Some(attributes.iter().find(|(n, _)| *n == name)?.1);
         let size = |name| word(name)?.parse().ok();
-        Some(Order {
+        Some(Argsort {
             key: Key::ALL.into_iter().find(|key| Some(key.word()) == word("key"))?,
             rows: size("rows")?,
             n: size("n")?,
@@ -131,15 +129,15 @@ const SHORT: usize = 1024;
 const LONG: usize = 1 << 16;
 /// The number of these bits.
 const PART: u32 = 8;
-/// If one in so many elements is not put in order by the bits that its word holds, all are sorted by all bits.
+/// If the words of more than one element in 16 do not determine its place, all elements are sorted by all bits.
 const MANY: usize = 16;
-/// Of more than one in so many elements all are sorted, though not all are wanted.
+/// If more than one element in 8 is wanted, all elements are sorted.
 const FEW: usize = 8;
-/// Elements that are compared with the last of the best before any of them is looked at.
+/// The number of elements that are compared together with the largest element kept so far.
 const BLOCK: usize = 64;
 
-impl Order {
-    /// The words of 64 bits of scratch memory that [`Order::run`] needs.
+impl Argsort {
+    /// The words of 64 bits of scratch memory that [`Argsort::run`] needs.
     #[must_use]
     pub fn scratch_words(&self) -> usize {
         let words = if self.key.bytes() == 8 { 4 } else { 2 };
@@ -175,7 +173,7 @@ impl Order {
 
     fn typed<T: Element>(&self, x: &[u8], places: &mut [i64], scratch: &mut [u64]) -> bool {
         let Ok(x) = bytemuck::try_cast_slice::<u8, T>(x) else { return x.is_empty() };
-        let Order { n, columns, first, descending, .. } = *self;
+        let Argsort { n, columns, first, descending, .. } = *self;
         if first == 0 {
             return true;
         }
@@ -185,10 +183,10 @@ impl Order {
                 let y = &mut places[row * first * columns..];
                 let flip = if descending { u64::MAX } else { 0 };
                 match columns {
-                    1 => one(&Row { x: &x[..n], step: 1, flip }, &mut y[..first], 1, scratch),
+                    1 => sort_row(&Row { x: &x[..n], step: 1, flip }, &mut y[..first], 1, scratch),
                     _ => {
                         let row = Row { x: &x[column..n * columns], step: columns, flip };
-                        one(&row, &mut y[column..first * columns], columns, scratch);
+                        sort_row(&row, &mut y[column..first * columns], columns, scratch);
                     }
                 }
             }
@@ -298,7 +296,7 @@ impl<T: Element> Row<'_, T> {
 }
 
 /// Writes the first places of one row, each `step` behind the one before it.
-fn one<T: Element>(row: &Row<'_, T>, y: &mut [i64], step: usize, scratch: &mut [u64]) {
+fn sort_row<T: Element>(row: &Row<'_, T>, y: &mut [i64], step: usize, scratch: &mut [u64]) {
     let n = row.len();
     let first = y.len().div_ceil(step);
     let mut put = |words: &[u64], mask: u64| {
@@ -307,7 +305,7 @@ fn one<T: Element>(row: &Row<'_, T>, y: &mut [i64], step: usize, scratch: &mut [
         }
     };
     if first <= n / FEW {
-        let few = few(row, first, scratch);
+        let few = first_few(row, first, scratch);
         for (y, [_, place]) in y.iter_mut().step_by(step).zip(few) {
             *y = *place as i64;
         }
@@ -356,7 +354,7 @@ fn settle<T: Element>(row: &Row<'_, T>, words: &mut [u64], place_bits: u32) -> b
     true
 }
 
-/// Returns the places in order, sorted by as many bits as keys differ in.
+/// Returns the places in ascending order of keys, sorted by all bits in which keys differ.
 fn by_all_bits<'a, T: Element>(
     row: &Row<'_, T>,
     (least, low): (u64, u32),
@@ -403,9 +401,9 @@ fn by_all_bits<'a, T: Element>(
 
 /// Returns the first `k` elements in order, each as its key and its place.
 ///
-/// Twice as many are collected, of which the latter half is dropped; from then on only elements that come
-/// before all of the dropped ones are collected.
-fn few<'a, T: Element>(row: &Row<'_, T>, k: usize, scratch: &'a mut [u64]) -> &'a [[u64; 2]] {
+/// Collects 2k elements and drops the larger half. From then on it collects only elements that come before all
+/// dropped ones, and drops the larger half again whenever there are 2k.
+fn first_few<'a, T: Element>(row: &Row<'_, T>, k: usize, scratch: &'a mut [u64]) -> &'a [[u64; 2]] {
     let (pairs, _) = scratch.as_chunks_mut::<2>();
     let pairs = &mut pairs[..2 * k];
     let n = row.len();

@@ -1,7 +1,7 @@
 //! Orders against a stable sort by comparisons, for rows of every length at which another method begins.
 
 use std::cmp::Ordering;
-use tapeloom_routines::{Key, Order};
+use tapeloom_routines::{Argsort, Key};
 
 /// Numbers that look random.
 struct Noise(u64);
@@ -15,9 +15,9 @@ impl Noise {
     }
 }
 
-/// Returns the places of `order` by comparisons.
-fn expected<T: Copy>(order: &Order, x: &[T], compare: &dyn Fn(T, T) -> Ordering) -> Vec<i64> {
-    let Order { rows, n, columns, first, descending, .. } = *order;
+/// Returns the places of `argsort` by comparisons.
+fn expected<T: Copy>(argsort: &Argsort, x: &[T], compare: &dyn Fn(T, T) -> Ordering) -> Vec<i64> {
+    let Argsort { rows, n, columns, first, descending, .. } = *argsort;
     let mut y = vec![0; rows * first * columns];
     for row in 0..rows {
         for column in 0..columns {
@@ -46,11 +46,11 @@ fn check<T: bytemuck::Pod>(
     for descending in [false, true] {
         let all = [n, n / 9, n / 8, n / 3, 1, 2, 0];
         for first in &all[..if n > 6000 { 2 } else { 7 }] {
-            let order = Order { key, rows, n, columns, first: n.min(*first), descending };
-            let mut places = vec![-1; rows * order.first * columns];
-            let mut scratch = vec![u64::MAX; order.scratch_words()];
-            assert!(order.run(bytemuck::cast_slice(x), &mut places, &mut scratch), "{order}");
-            assert!(places == expected(&order, x, compare), "{order}");
+            let argsort = Argsort { key, rows, n, columns, first: n.min(*first), descending };
+            let mut places = vec![-1; rows * argsort.first * columns];
+            let mut scratch = vec![u64::MAX; argsort.scratch_words()];
+            assert!(argsort.run(bytemuck::cast_slice(x), &mut places, &mut scratch), "{argsort}");
+            assert!(places == expected(&argsort, x, compare), "{argsort}");
         }
     }
 }
@@ -150,11 +150,11 @@ fn rows_lie_along_any_axis() {
     for (rows, n, columns) in [(3, 5, 2), (2, 1100, 3), (1, 1, 4), (5, 70, 1), (0, 3, 2), (2, 3, 0)]
     {
         let x: Vec<f64> = (0..rows * n * columns).map(|_| (noise.next() % 30) as f64).collect();
-        let order = Order { key: Key::F64, rows, n, columns, first: n / 2, descending: true };
+        let argsort = Argsort { key: Key::F64, rows, n, columns, first: n / 2, descending: true };
         let mut places = vec![-1; rows * (n / 2) * columns];
-        let mut scratch = vec![0; order.scratch_words()];
-        assert!(order.run(bytemuck::cast_slice(&x), &mut places, &mut scratch), "{order}");
-        assert_eq!(places, expected(&order, &x, &floats), "{order}");
+        let mut scratch = vec![0; argsort.scratch_words()];
+        assert!(argsort.run(bytemuck::cast_slice(&x), &mut places, &mut scratch), "{argsort}");
+        assert_eq!(places, expected(&argsort, &x, &floats), "{argsort}");
         if rows * columns > 0 {
             check(Key::F64, &x, rows, columns, &floats);
         }
@@ -163,20 +163,20 @@ fn rows_lie_along_any_axis() {
 
 #[test]
 fn wrong_buffers_are_refused_and_text_is_read_back() {
-    let order = Order { key: Key::F64, rows: 2, n: 3, columns: 1, first: 2, descending: true };
-    let (x, mut y, mut scratch) = ([0.0f64; 6], [7i64; 4], vec![0; order.scratch_words()]);
+    let argsort = Argsort { key: Key::F64, rows: 2, n: 3, columns: 1, first: 2, descending: true };
+    let (x, mut y, mut scratch) = ([0.0f64; 6], [7i64; 4], vec![0; argsort.scratch_words()]);
     let x: &[u8] = bytemuck::cast_slice(&x);
-    assert!(!order.run(&x[8..], &mut y, &mut scratch));
-    assert!(!order.run(x, &mut y[1..], &mut scratch));
-    assert!(!order.run(x, &mut y, &mut scratch[1..]));
-    assert!(!Order { first: 4, ..order }.run(x, &mut [0; 8], &mut scratch));
+    assert!(!argsort.run(&x[8..], &mut y, &mut scratch));
+    assert!(!argsort.run(x, &mut y[1..], &mut scratch));
+    assert!(!argsort.run(x, &mut y, &mut scratch[1..]));
+    assert!(!Argsort { first: 4, ..argsort }.run(x, &mut [0; 8], &mut scratch));
     assert_eq!(y, [7; 4]);
-    assert!(order.run(x, &mut y, &mut scratch));
-    let text = order.to_string();
-    assert_eq!(text, "order{key=f64, rows=2, n=3, columns=1, first=2, descending=true}");
-    let words = text.trim_start_matches("order{").trim_end_matches('}');
+    assert!(argsort.run(x, &mut y, &mut scratch));
+    let text = argsort.to_string();
+    assert_eq!(text, "argsort{key=f64, rows=2, n=3, columns=1, first=2, descending=true}");
+    let words = text.trim_start_matches("argsort{").trim_end_matches('}');
     let attributes: Vec<(&str, &str)> =
         words.split(", ").filter_map(|word| word.split_once('=')).collect();
-    assert_eq!(Order::named(&attributes), Some(order));
-    assert_eq!(Order::named(&attributes[1..]), None);
+    assert_eq!(Argsort::named(&attributes), Some(argsort));
+    assert_eq!(Argsort::named(&attributes[1..]), None);
 }
