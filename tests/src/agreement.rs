@@ -1,40 +1,39 @@
-//! Agreement: what it means that two engines computed the same.
+//! Comparison of the results of two engines.
 //!
-//! A nan agrees with any nan, and an infinity only with itself, in every mode. Types must be equal.
+//! In every mode, a nan agrees with any nan, an infinity agrees only with itself, and types must be equal.
 //!
-//! Passes and engines keep every bit of every number, signs of zeros included, but for one thing: a
-//! float sum, product, contraction or scatter-add may be rounded in another order. [`rounded`] says
-//! which results of a function that touches, and [`Agreement::check_promised`] holds the others to
-//! every bit.
+//! Passes and engines agree in every bit, signs of zeros included, with one exception: the terms of a float sum,
+//! product, contraction or scatter-add may be combined in another order. [`rounded`] finds the results that depend on
+//! such an operation, and [`Agreement::check_promised`] requires equal bits of all others.
 
 use crate::exactness::{Trust, trusts};
 use crate::{Elements, show_tensor};
 use tapeloom_ir::{Dtype, FuncId, Literal, Module, Tensor};
 
-/// How close numbers must be.
+/// How close two numbers must be.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Agreement {
     /// Equal bits.
     Exact,
     /// Equal numbers: zeros may differ in sign.
     Equal,
-    /// At most that many floats lie between.
+    /// At most this number of floats lies between the two.
     Ulps(u64),
     /// `|got - want| <= relative * (largest finite |want| of the array) + absolute`; integers and
     /// bools exactly.
     Within {
-        /// Relative to the largest magnitude expected.
+        /// The bound relative to the largest finite magnitude among the expected elements.
         relative: f64,
-        /// Absolute.
+        /// The absolute bound.
         absolute: f64,
     },
 }
 
 impl Agreement {
-    /// Equal but for the order of sums.
+    /// Agreement up to the order of summation, in double precision.
     pub const CLOSE: Agreement = Agreement::Within { relative: 1e-12, absolute: 1e-12 };
 
-    /// Relative agreement, with an absolute floor a hundred times smaller.
+    /// Returns the mode with this relative bound, and a hundredth of it as absolute bound.
     pub fn relative(relative: f64) -> Agreement {
         Agreement::Within { relative, absolute: relative / 100.0 }
     }
@@ -42,7 +41,7 @@ impl Agreement {
     /// Compares two tensors.
     ///
     /// # Errors
-    /// The first element that disagrees, with both tensors.
+    /// Names the first element that disagrees, and prints both tensors.
     pub fn check(self, got: &Tensor, want: &Tensor) -> Result<(), String> {
         if got.ty() != want.ty() {
             return Err(format!("got a tensor of type {}, want {}", got.ty(), want.ty()));
@@ -64,10 +63,10 @@ impl Agreement {
         Ok(())
     }
 
-    /// Compares lists of tensors.
+    /// Compares two lists of tensors.
     ///
     /// # Errors
-    /// The first disagreement, and which of the tensors it is in.
+    /// Names the first disagreement and the index of its tensor.
     pub fn check_all(self, got: &[Tensor], want: &[Tensor]) -> Result<(), String> {
         if got.len() != want.len() {
             return Err(format!("got {} tensors, want {}", got.len(), want.len()));
@@ -78,11 +77,11 @@ impl Agreement {
         Ok(())
     }
 
-    /// Compares the results of `f` by two engines or before and after a pass: in every bit where
-    /// nothing iterations in an order of its own, else in this mode.
+    /// Compares the results of `f` from two engines, or from before and after a pass. Results that depend on no order
+    /// of summation must have equal bits; the others are compared in this mode.
     ///
     /// # Errors
-    /// The first disagreement, and which of the results it is in.
+    /// Names the first disagreement and the index of its result.
     pub fn check_promised(
         self,
         m: &Module,
@@ -119,13 +118,13 @@ impl Agreement {
     }
 }
 
-/// Which results of a function depend on a float sum, product, contraction or scatter-add, whose
-/// order of rounding is nobody's promise.
+/// Returns, per result of a function, whether it depends on a float sum, product, contraction or scatter-add, whose
+/// order of rounding is unspecified.
 pub fn rounded(m: &Module, f: FuncId) -> Vec<bool> {
     trusts(m, f, false).into_iter().map(|t| t != Trust::Exact).collect()
 }
 
-/// The position of a float among all floats of its dtype; both zeros are at 0.
+/// Returns the position of a float among all floats of its dtype; both zeros are at 0.
 fn ulps(x: Literal) -> i64 {
     let sign_bit = match x.dtype {
         Dtype::F32 => 1 << 31,

@@ -1,5 +1,5 @@
-//! Which pass is wrong: a list of passes on functions or on kernels is run step by step, and what the program computes is
-//! compared with what it computed before.
+//! Bisection of a pass list: runs the passes on a function or on a loop program one by one, evaluates the program
+//! after each, and reports the first pass that changes the results.
 //!
 //! ```
 //! use tapeloom_backend::{lower::schedule, passes::NATIVE};
@@ -22,23 +22,23 @@ use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{FuncId, Module, Tensor, eval, print_functions};
 use tapeloom_transforms as transforms;
 
-/// What was found.
+/// The outcome of a bisection.
 #[derive(Debug)]
 pub enum Verdict {
-    /// The program computes the same behind every step.
+    /// The results are the same after every step.
     Right,
-    /// A step after which it does not.
+    /// The first step that changes the results.
     Wrong {
-        /// Its place in the list, from 0 on.
+        /// The index of the step in the list, from 0.
         at: usize,
-        /// The step.
+        /// The step as text.
         step: String,
-        /// What differs.
+        /// The difference of the results, or the error of evaluation.
         why: String,
-        /// The program that it was given, and what it made.
+        /// The program before the step and after it, printed.
         programs: [String; 2],
     },
-    /// The passes refuse the program.
+    /// The pass list returned an error.
     Refused(String),
 }
 
@@ -55,10 +55,10 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// The search for the first step behind which a program computes something else.
+/// A search for the first step that changes the results of a program.
 struct Search {
     want: Vec<Tensor>,
-    /// What the program computed behind the last step, and how it prints.
+    /// Results of the program after the previous step, and its text.
     before: (Vec<Tensor>, String),
     steps: usize,
     wrong: Option<Verdict>,
@@ -69,8 +69,8 @@ impl Search {
         Search { before: (want.clone(), program), want, steps: 0, wrong: None }
     }
 
-    /// Compares what the program computes behind a step: other bits are wrong, or numbers that are far apart where a
-    /// pass may take sums in another order.
+    /// Compares the results after a step with the ones before. After an exact pass every bit must be equal; after any
+    /// pass the results must agree with the original ones to 1e-9.
     fn step(
         &mut self,
         step: &dyn fmt::Display,
@@ -99,7 +99,7 @@ impl Search {
         self.steps += 1;
     }
 
-    /// What was found when the list has ended.
+    /// Returns the verdict after the list has ended.
     fn verdict<E: fmt::Display>(self, ran: Result<(), E>) -> Verdict {
         match (self.wrong, ran) {
             (Some(wrong), _) => wrong,
@@ -109,10 +109,10 @@ impl Search {
     }
 }
 
-/// Runs a list of passes on a program of kernels, and finds the first step behind which it computes something else.
+/// Runs a list of passes on a loop program and finds the first step that changes its results.
 ///
 /// # Errors
-/// Where the program itself cannot be run.
+/// If the program itself cannot be run.
 pub fn bisect(list: &List, program: &Program, args: &[Tensor]) -> Result<Verdict, Failure> {
     let want = loop_ir::shadow(&proved(program)?, args)?;
     let (mut made, mut search) = (program.clone(), Search::new(want, program.to_string()));
@@ -124,10 +124,10 @@ pub fn bisect(list: &List, program: &Program, args: &[Tensor]) -> Result<Verdict
     Ok(search.verdict(ran))
 }
 
-/// The same for a list of passes on functions.
+/// Runs a list of passes on a function and finds the first step that changes its results.
 ///
 /// # Errors
-/// Where the function itself cannot be run.
+/// If the function itself cannot be run.
 pub fn bisect_function(
     list: &transforms::List,
     module: &Module,
@@ -143,7 +143,8 @@ pub fn bisect_function(
     Ok(search.verdict(ran.map(|_| ())))
 }
 
-/// The program with a proof for each access, as the interpreter wants it.
+/// Returns the program with every access proved, which the interpreter requires: if the check fails, indices are
+/// clamped.
 fn proved(program: &Program) -> Result<Program, Failure> {
     let mut program = program.clone();
     if loop_ir::check(&program).is_err() {

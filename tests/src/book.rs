@@ -1,9 +1,9 @@
 //! The chapters of the book, so that their Rust blocks are doctests of this crate.
 //!
-//! One item per chapter; a test in `tests/tests/programs/book.rs` compares this list with the chapters. The
-//! blocks of "Differentiation from scratch" build on each other: `build.rs` makes one program of them.
+//! Each chapter is one module. A test in `tests/tests/programs/book.rs` compares this list with the chapters. The
+//! blocks of "Differentiation from scratch" build on each other, so `build.rs` joins them into one program.
 
-/// Makes an item of each chapter.
+/// Declares one module per chapter.
 macro_rules! chapters {
     ($($name:ident = $file:literal;)*) => {$(
         #[doc = include_str!($file)]
@@ -41,6 +41,6 @@ chapters! {
     tour = "../../book/src/tour.md";
 }
 
-/// The example of the README.
+/// The README; its example is a doctest.
 #[doc = include_str!("../../README.md")]
 pub mod readme {}

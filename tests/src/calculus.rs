@@ -1,41 +1,42 @@
-//! Derivatives and batches by definition: what the transforms are tested against.
+//! Derivatives and batches by definition, against which transforms are tested.
 //!
-//! A tangent is a limit of differences ([`check_differences`]); a cotangent is what makes
-//! `<ct, J dx> = <Jᵀ ct, dx>` hold ([`check_products`]); a batch is what the function gives for each
-//! of its parts ([`check_batch`]).
+//! A tangent is a limit of differences ([`check_differences`]). A cotangent satisfies `<ct, J dx> = <Jᵀ ct, dx>`
+//! ([`check_products`]). A batched function agrees with the function applied to each batch member ([`check_batch`]).
 
 use crate::exactness::{Trust, trusts};
 use crate::{Agreement, Failure, run};
 use crate::{Elements, tensor_of};
 use tapeloom_ir::{Atom, Dtype, FuncId, Literal, Module, Tensor, Type, Value, eval, eval_values};
 
-/// Relative accuracy of what a function computes in another order: single or double precision.
+/// Returns the relative accuracy of results that are computed in another order: 1e-4 in single, 1e-10 in double
+/// precision.
 pub fn precision(m: &Module, f: FuncId) -> f64 {
     if single(m, f) { 1e-4 } else { 1e-10 }
 }
 
-/// Relative accuracy of what a function computes in nearly the same order.
+/// Returns the relative accuracy of results that are computed in nearly the same order: 1e-5 in single, 1e-12 in
+/// double precision.
 pub fn rounding(m: &Module, f: FuncId) -> f64 {
     if single(m, f) { 1e-5 } else { 1e-12 }
 }
 
-/// Whether any value of the function is f32.
+/// Returns whether any value of the function is f32.
 fn single(m: &Module, f: FuncId) -> bool {
     let mut types = m.function(f).types.values().filter_map(Type::as_array);
     types.any(|t| t.dtype == Dtype::F32)
 }
 
-/// Whether a tensor holds neither infinities nor nan.
+/// Returns whether all elements are finite.
 pub fn finite(t: &Tensor) -> bool {
     (0..t.elements()).all(|i| t.at(i).to_f64().is_finite())
 }
 
-/// The marked ones.
+/// Returns the tensors that the mask marks.
 pub fn marked(all: &[Tensor], mask: &[bool]) -> Vec<Tensor> {
     all.iter().zip(mask).filter(|(_, on)| **on).map(|(t, _)| t.clone()).collect()
 }
 
-/// The arguments, those active moved by `t` along `dx`.
+/// Returns the arguments, the active ones moved by `t` along `dx`.
 pub fn moved(args: &[Tensor], active: &[bool], dx: &[Tensor], t: f64) -> Vec<Tensor> {
     let mut dx = dx.iter();
     let mut args = args.to_vec();
@@ -49,14 +50,14 @@ pub fn moved(args: &[Tensor], active: &[bool], dx: &[Tensor], t: f64) -> Vec<Ten
     args
 }
 
-/// Whether `dy` (one per result of `f`; `None` is zero) are the derivatives of `f` at `args` along
-/// `dx` of the active arguments.
+/// Checks that `dy` are the derivatives of `f` at `args` along `dx`, the direction of the active arguments. `dy` has
+/// an entry per result of `f`; `None` is zero.
 ///
-/// Each element must meet a difference quotient of fourth order for one of several steps: no single
-/// step suits a function near a pole and one at 1e6.
+/// Each element must agree with the fourth-order difference quotient of at least one of several step sizes: no single
+/// step size suits both a function near a pole and an argument of size 1e6.
 ///
 /// # Errors
-/// The first element that meets none.
+/// Names the first element that agrees with none of the quotients.
 pub fn check_differences(
     m: &Module,
     f: FuncId,
@@ -103,8 +104,8 @@ pub fn check_differences(
     Ok(())
 }
 
-/// Results of a jvp, or of a vjp: those of the function, and one tangent or cotangent for each that
-/// is marked.
+/// Splits the results of a jvp or vjp into the `own` results of the function and the derivatives: a tangent or
+/// cotangent per mask entry, `None` where the mask is off.
 pub fn split(
     mut results: Vec<Tensor>,
     mask: &[bool],
@@ -115,10 +116,11 @@ pub fn split(
     (results, derived)
 }
 
-/// The largest number that a program computes on the way. Terms that cancel leave its rounding.
+/// Returns the largest magnitude among all intermediate values of a program. If terms of that size cancel, its
+/// rounding error remains in the result.
 ///
 /// # Errors
-/// What a primitive reports.
+/// The error of a primitive.
 pub fn largest(m: &mut Module, f: FuncId, args: &[Value]) -> Result<f64, Failure> {
     let mut all = (*m.get(f)).clone();
     all.results = all.types.keys().map(Atom::from).collect();
@@ -126,7 +128,7 @@ pub fn largest(m: &mut Module, f: FuncId, args: &[Value]) -> Result<f64, Failure
     Ok(eval_values(m, all, args)?.iter().map(size).fold(0.0, f64::max))
 }
 
-/// The largest number of a value; of a tape, those of its records.
+/// Returns the largest magnitude in a value; for a tape, over all its records.
 fn size(value: &Value) -> f64 {
     match value {
         Value::Array(t) => (0..t.elements()).map(|i| t.at(i).to_f64().abs()).fold(0.0, f64::max),
@@ -134,10 +136,10 @@ fn size(value: &Value) -> f64 {
     }
 }
 
-/// Whether `<ct, dy> = <ctx, dx>`, to a relative accuracy and an absolute one.
+/// Checks that `<ct, dy> = <ctx, dx>` within a relative and an absolute bound.
 ///
 /// # Errors
-/// Both sides, where they differ.
+/// Both sides, if they differ.
 pub fn check_products(
     relative: f64,
     [ct, dy]: [&[Tensor]; 2],
@@ -147,14 +149,14 @@ pub fn check_products(
     let (here, there) = (products(ct, dy)?, products(ctx, dx)?);
     let size: f64 = here.iter().chain(&there).map(|t| t.abs()).sum();
     let (here, there): (f64, f64) = (here.iter().sum(), there.iter().sum());
-    // At poles both sides are infinite or nan, and there is nothing to compare.
+    // At poles both sides are infinite or nan and cannot be compared.
     if size.is_finite() && (here - there).abs() > relative * size + absolute {
         return Err(format!("<ct, J dx> = {here}, <Jᵀ ct, dx> = {there}").into());
     }
     Ok(())
 }
 
-/// The terms of the inner product.
+/// Returns the terms of the inner product.
 fn products(x: &[Tensor], y: &[Tensor]) -> Result<Vec<f64>, Failure> {
     if x.len() != y.len() {
         return Err(format!("{} cotangents for {} tangents", x.len(), y.len()).into());
@@ -169,12 +171,13 @@ fn products(x: &[Tensor], y: &[Tensor]) -> Result<Vec<f64>, Failure> {
     Ok(all)
 }
 
-/// Whether `got`, results of a batched `f`, are those of `f` on each of `inputs`; `batched` says
-/// which results carry the batch. `model` are arguments for the case that there are no inputs. Of wild
-/// programs only what is exact is compared.
+/// Checks that `got`, the results of a batched `f`, are the results of `f` on each of `inputs`.
+///
+/// `batched` says which results carry the batch axis. If `inputs` is empty, `model` supplies arguments from which the
+/// result types are taken. Of wild programs only exact results are compared.
 ///
 /// # Errors
-/// The first result that differs.
+/// Names the first result that differs.
 pub fn check_batch(
     m: &Module,
     f: FuncId,
@@ -202,7 +205,7 @@ pub fn check_batch(
     Ok(())
 }
 
-/// Tensors of the model's type along a new axis 0.
+/// Stacks tensors of the model's type along a new axis 0.
 pub fn stack<'t>(model: &Tensor, parts: impl ExactSizeIterator<Item = &'t Tensor>) -> Tensor {
     let shape = model.ty().shape.with_leading(parts.len());
     let mut elements = parts.flat_map(Tensor::literals);

@@ -1,4 +1,4 @@
-//! An allocator that counts, for tests of what is said of memory. A test binary declares it:
+//! An allocator that counts bytes, for tests of memory use. A test binary declares it:
 //!
 //! ```
 //! use tapeloom_tests::Counting;
@@ -9,7 +9,7 @@
 //! assert!(Counting::held() >= before + bytes.len());
 //! ```
 //!
-//! Each thread counts what it takes and gives back itself, so tests run beside one another.
+//! Each thread counts only its own allocations and deallocations, so tests can run in parallel.
 #![allow(
     unsafe_code,
     reason = "an allocator that counts hands everything on to that of the system"
@@ -18,26 +18,28 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// Where counts begin: a thread may give back what another one took.
+/// The initial value of the counters. They need room below, because a thread may free memory that another thread
+/// allocated.
 const BEGIN: usize = usize::MAX / 2;
 
 thread_local! {
-    // Constants without destructors: they take no memory, and are there until the thread has ended.
+    // Constants without destructors: they need no allocation, and stay valid until the thread has ended.
     static HELD: Cell<usize> = const { Cell::new(BEGIN) };
     static MOST: Cell<usize> = const { Cell::new(BEGIN) };
 }
 
-/// The system's allocator, with a count of bytes and the most that there were, for each thread.
+/// The system's allocator, with two counters per thread: the bytes allocated now, and their maximum.
 #[derive(Debug, Default)]
 pub struct Counting;
 
 impl Counting {
-    /// How many bytes this thread holds, from a large number on: differences are what is told.
+    /// Returns the number of bytes that this thread holds, plus a large constant: only differences mean anything.
     pub fn held() -> usize {
         HELD.get()
     }
 
-    /// What a closure gives, and how many bytes more than before this thread held meanwhile at most.
+    /// Returns the result of a closure, and the peak of bytes allocated by this thread during the call, above the
+    /// number before it.
     pub fn most<T>(f: impl FnOnce() -> T) -> (T, usize) {
         let before = Counting::held();
         MOST.set(before);
@@ -46,19 +48,19 @@ impl Counting {
     }
 }
 
-// SAFETY: every call is handed on as it is.
+// SAFETY: every call is forwarded unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let held = HELD.get().wrapping_add(layout.size());
         HELD.set(held);
         MOST.set(MOST.get().max(held));
-        // SAFETY: the caller's promises are those of this call.
+        // SAFETY: the caller's guarantees are the ones that this call needs.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         HELD.set(HELD.get().wrapping_sub(layout.size()));
-        // SAFETY: the caller's promises are those of this call.
+        // SAFETY: the caller's guarantees are the ones that this call needs.
         unsafe { System.dealloc(at, layout) }
     }
 }

@@ -1,17 +1,17 @@
-//! What programs tell the world outside: their callbacks given functions that write down what they see.
+//! A log of ordered effects: the callbacks of a module are bound to functions that log their operands.
 
 use crate::Agreement;
 use std::sync::{Arc, Mutex, PoisonError};
 use tapeloom_ir::{Module, Tensor};
 
-/// What was seen: by whom, and the elements of all operands.
+/// The log: for each call, the name of the callback and the elements of all its operands.
 pub type Heard = Vec<(String, Vec<f64>)>;
 
 impl Agreement {
-    /// The same was heard, in the same order, of numbers that agree.
+    /// Checks that both logs have the same calls in the same order, with operands that agree.
     ///
     /// # Errors
-    /// What differs.
+    /// The difference.
     pub fn check_heard(&self, got: &Heard, want: &Heard) -> Result<(), String> {
         let names = |heard: &Heard| heard.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
         if names(got) != names(want) {
@@ -24,12 +24,12 @@ impl Agreement {
     }
 }
 
-/// A list that callbacks write to.
+/// A log shared by all bound callbacks.
 #[derive(Clone, Debug, Default)]
 pub struct Listener(Arc<Mutex<Heard>>);
 
 impl Listener {
-    /// Listens to the callbacks of a module that was read from text, which have no results.
+    /// Binds every callback of a module that was parsed from text to this log. The callbacks return no results.
     pub fn of(module: &Module) -> Listener {
         let all = Listener::default();
         for host in module.hosts() {
@@ -42,14 +42,14 @@ impl Listener {
         all
     }
 
-    /// Writes something down.
+    /// Appends a call to the log.
     pub fn hear(&self, name: &str, x: &[Tensor]) {
         let elements = x.iter().flat_map(|x| x.literals().map(|l| l.to_f64())).collect();
         let mut heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         heard.push((name.to_owned(), elements));
     }
 
-    /// What was written since it was last asked.
+    /// Returns the calls logged since the last `take`, and clears the log.
     pub fn take(&self) -> Heard {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -1,12 +1,12 @@
-//! Elements of tensors by their position, for tests: one that is not there is a fault of the test.
+//! Access to elements of tensors by position, for tests: a position outside the tensor panics.
 
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
 use tapeloom_ir::{ArrayType, Literal, Tensor};
 
-/// Elements by row-major position, in a test that knows how many there are.
+/// Elements by row-major position.
 pub trait Elements {
-    /// The element at a position.
+    /// Returns the element at a position.
     fn at(&self, position: usize) -> Literal;
 
     /// Overwrites the element at a position.
@@ -23,7 +23,7 @@ impl Elements for Tensor {
     }
 }
 
-/// The tensor of a small type whose elements are what `f` gives for their positions.
+/// Returns a tensor of a small type, with the elements that `f` returns for their positions.
 pub fn tensor_of(ty: &ArrayType, mut f: impl FnMut(usize) -> Literal) -> Tensor {
     let mut t = Tensor::zeros_of(ty).expect("a test's tensors are small");
     for i in 0..t.elements() {

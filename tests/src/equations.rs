@@ -1,8 +1,9 @@
-//! Differential equations to solve and to measure: what `tests/data/ode/record.py` and `tests/peers/equations.py` solve.
+//! Differential equations to solve and to measure; `tests/data/ode/record.py` and `tests/peers/equations.py` solve
+//! the same ones.
 
 use tapeloom::prelude::*;
 
-/// `dy/dt` of a state that is a vector.
+/// `dy/dt` as a function of time and of a state vector.
 pub type Slope = fn(Var, Var) -> Var;
 
 /// The equations by name.
@@ -39,31 +40,31 @@ pub const EQUATIONS: &[(&str, Slope)] = &[
     }),
 ];
 
-/// An equation by name.
+/// Returns an equation by name.
 ///
 /// # Panics
-/// If there is none.
+/// If there is no equation of this name.
 #[must_use]
 pub fn equation(name: &str) -> Slope {
     let found = EQUATIONS.iter().find(|(n, _)| *n == name);
     found.unwrap_or_else(|| panic!("no equation {name}")).1
 }
 
-/// Lotka and Volterra's prey and predators.
+/// The predator-prey equations of Lotka and Volterra.
 #[must_use]
 pub fn prey_and_predators(y: Var, [a, b, c, d]: [Var; 4]) -> Var {
     let (x, z) = (y.index(0), y.index(1));
     stack(&[a * x - b * x * z, c * x * z - d * z], 0)
 }
 
-/// A body around a sun: place and speed.
+/// A body that orbits a sun: position and velocity in the plane.
 #[must_use]
 pub fn orbit(y: Var) -> Var {
     let (x, v) = (y.slice_axis(0, ..2), y.slice_axis(0, 2..));
     concat(&[v, -x / x.dot(x).powf(1.5)], 0)
 }
 
-/// Robertson's reaction, whose rates differ by nine orders of magnitude.
+/// Robertson's reaction, a stiff system whose rates differ by nine orders of magnitude.
 #[must_use]
 pub fn robertson(y: Var, [slow, back, fast]: [Var; 3]) -> Var {
     let [a, b, c] = [0, 1, 2].map(|i| y.index(i));
@@ -71,20 +72,20 @@ pub fn robertson(y: Var, [slow, back, fast]: [Var; 3]) -> Var {
     stack(&[r2 - r1, r1 - r2 - r3, r3], 0)
 }
 
-/// A problem to be measured.
+/// A problem whose solution time is measured.
 #[derive(Debug)]
 pub struct Measured {
-    /// Its name.
+    /// The name of the problem.
     pub name: &'static str,
-    /// What the slope captures.
+    /// The parameters that the slope captures.
     pub rates: &'static [f64],
-    /// From those and a tolerance to numbers at the end.
+    /// The solver: from the parameters and a tolerance to the state at the end.
     pub solve: fn((Var, Var)) -> Var,
-    /// What these are, by SciPy at a tolerance of 1e-13.
+    /// The expected result, by SciPy at a tolerance of 1e-13.
     pub want: &'static [f64],
 }
 
-/// The problems that are measured: without stiffness, with it, and until an event.
+/// The measured problems: one that is not stiff, one that is stiff, and one that ends at an event.
 pub const MEASURED: [Measured; 3] = [
     Measured {
         name: "lotka_volterra",

@@ -1,20 +1,20 @@
-//! Two functions that are to be one, under every transform and on both engines.
+//! Pairs of functions that must be equal under every transform and on both engines.
 
 use crate::Agreement;
 use std::rc::Rc;
 use tapeloom::Error;
 use tapeloom::prelude::*;
 
-/// A function of `f64[4]` that gives a number.
+/// A function from `f64[4]` to a scalar.
 pub type F = Rc<dyn Fn(Var) -> Var>;
 
-/// Equal but for the order of sums.
+/// Equal up to the order of summation.
 const CLOSE: Agreement = Agreement::Within { relative: 1e-10, absolute: 1e-10 };
 
-/// A transform of a function, by its name.
+/// The name of a transform, and the transform.
 pub type Transform = (&'static str, fn(F) -> F);
 
-/// What derivatives of a function are called that are taken once, and of a batch.
+/// The identity, first derivatives, and batches.
 pub const FIRST: &[Transform] = &[
     ("value", |f| f),
     ("grad", |f| Rc::new(grad(move |x| f(x)))),
@@ -23,7 +23,7 @@ pub const FIRST: &[Transform] = &[
     ("vmap of grad", |f| Rc::new(move |x| vmap(grad(|x| f(x)))(batch(x)))),
 ];
 
-/// Transforms of transforms.
+/// Higher derivatives, and transforms composed with `vmap`, `hessian` or `checkpoint`.
 pub const HIGHER: &[Transform] = &[
     ("hessian", |f| Rc::new(hessian(move |x| f(x)))),
     ("jacrev of grad", |f| Rc::new(jacrev(grad(move |x| f(x))))),
@@ -42,7 +42,8 @@ fn batch(x: Var) -> Var {
     stack(&[x, x * -0.5, x + 1.0], 0)
 }
 
-/// Where two functions differ under transforms, each of which is tried at one of the points.
+/// Returns a message for each difference between two functions under the transforms. Each transform is tried at one
+/// of the points, in turn.
 pub fn differences(
     name: &str,
     one: &F,
@@ -71,8 +72,8 @@ pub fn differences(
     wrong
 }
 
-/// Where a function that is recorded differs from another one that is traced: its value, its slope by a
-/// tape, the recorded path compiled, and the slope of its recorded slope along a direction.
+/// Returns a message for each difference between the recorded `one` and the traced `other`: value, slope by a tape,
+/// value of the compiled recording, and derivative of the recorded slope along a direction.
 pub fn recorded_differences(name: &str, one: &F, other: &F, points: &[Tensor]) -> Vec<String> {
     let mut wrong = Vec::new();
     for x in points {

@@ -1,18 +1,19 @@
-//! What an error of a program must tell: its kind, a word of what is wrong, your line and perhaps another.
+//! Checks that an error has the right kind, says the expected words, and names the user's line and possibly a second
+//! one.
 
 use std::cell::Cell;
 use tapeloom::{Error, Kind};
 
-/// The lines that an error must name: that of the mistake, and another one, if any.
+/// The lines that an error must name.
 #[derive(Default, Debug)]
 pub struct Lines {
-    /// That of the mistake.
+    /// The line of the mistake.
     pub wrong: Cell<u32>,
-    /// Another one, or 0.
+    /// The second line, or 0 if there is none.
     pub other: Cell<u32>,
 }
 
-/// What is wrong with an error, if it is not what it should be.
+/// Returns a message with everything that the error lacks, or `None` if it is as expected.
 pub fn check(
     file: &str,
     name: &str,

@@ -1,10 +1,11 @@
-//! How much of a result is promised: every bit, or all but rounding.
+//! Analysis of the accuracy that engines and passes guarantee for each result: equal bits, or agreement up to
+//! rounding.
 //!
-//! Engines and exact passes agree in every bit on programs of elementwise, movement, integer and
-//! extreme operations. A sum or a product of floats may be taken in another order, so it agrees up to
-//! rounding, and so does what is computed from it: unless that jumps, like a comparison or a
-//! place read from a rounded number. [`trusts`] follows this through a program by the lowerings of
-//! its primitives and the table of codes, and names neither.
+//! Engines and exact passes agree in every bit on programs of elementwise, movement, integer and maximum or minimum
+//! operations. The terms of a float sum or product may be combined in another order, so such a result agrees up to
+//! rounding. Values computed from a rounded value agree up to rounding too, unless the operation is discontinuous,
+//! like a comparison or an index computed from a rounded number. [`trusts`] propagates this through a program by the
+//! lowerings of its primitives and the table of scalar codes, without naming any primitive.
 
 use crate::{Agreement, Elements, Failure};
 use tapeloom_ir::prim::{
@@ -12,21 +13,21 @@ use tapeloom_ir::prim::{
 };
 use tapeloom_ir::{FuncId, Literal, Module, Tensor, Type};
 
-/// What is promised of a value.
+/// The guaranteed accuracy of a value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Trust {
-    /// Every bit.
+    /// Equal bits.
     Exact,
-    /// All but rounding.
+    /// Agreement up to rounding.
     Rounded,
-    /// Nothing: rounding before it decides.
+    /// None: the value depends discontinuously on a rounded one.
     Open,
 }
 
-/// What is promised of every result of a function.
+/// Returns the guaranteed accuracy of every result of a function.
 ///
-/// Where values are not kept away from poles (`wild`), a rounded one may become anything, so that
-/// only what moves it keeps the promise.
+/// In a `wild` program values may be near poles. There a rounded value may become anything, so only data movement
+/// preserves [`Trust::Rounded`].
 pub fn trusts(m: &Module, f: FuncId, wild: bool) -> Vec<Trust> {
     let params = vec![Trust::Exact; m.function(f).param_types().len()];
     results(m, f, &params, wild)
@@ -55,7 +56,7 @@ fn results(m: &Module, id: FuncId, params: &[Trust], wild: bool) -> Vec<Trust> {
                 continue;
             }
             Lowering::Branch { branches } => {
-                // Rounding before a choice decides which branch runs.
+                // A rounded predicate may select another branch.
                 let which = if x[0] == Trust::Exact { Trust::Exact } else { Trust::Open };
                 let all = branches.iter().map(|g| results(m, *g, &x[1..], wild));
                 let worst =
@@ -63,7 +64,8 @@ fn results(m: &Module, id: FuncId, params: &[Trust], wild: bool) -> Vec<Trust> {
                 trust.extend(worst.unwrap_or_default().into_iter().map(|t| t.max(which)));
                 continue;
             }
-            // It may jump anywhere, and may give nothing; a routine divides by what is nearly zero.
+            // A host function may be discontinuous or return an error, and a routine may divide by a number that is
+            // nearly zero.
             Lowering::Host(_) | Lowering::Routine(_) => {
                 let exact = x.iter().all(|x| *x == Trust::Exact);
                 let each = if exact { Trust::Exact } else { Trust::Open };
@@ -84,8 +86,7 @@ fn results(m: &Module, id: FuncId, params: &[Trust], wild: bool) -> Vec<Trust> {
     f.results.iter().map(|r| of(&trust, r)).collect()
 }
 
-/// What is promised of the outputs of a loop: that of its carries falls from iteration to iteration until it
-/// stays.
+/// Returns the guaranteed accuracy of the outputs of a loop, by iterating the body over its carries to a fixed point.
 fn after_iterations(
     m: &Module,
     body: FuncId,
@@ -98,7 +99,7 @@ fn after_iterations(
     for (p, x) in spec.params().zip(&x[lead..]) {
         params[p] = *x;
     }
-    // Rounding before a number of iterations or a condition decides how many there are.
+    // If the trip count or the condition is rounded, the number of iterations may differ.
     let counted = |params: &[Trust]| {
         let rounded = match &spec.trip {
             TripCount::Static(_) => false,
@@ -130,7 +131,7 @@ fn after_iterations(
 
 fn one(lowering: &Lowering, float: bool, x: &[Trust], wild: bool) -> Trust {
     let all = x.iter().copied().max().unwrap_or(Trust::Exact);
-    // Rounding before a jump decides where it lands.
+    // A discontinuous function of a rounded value may return anything.
     let jump = |of: Trust| if of == Trust::Exact { all } else { Trust::Open };
     let folded = if float { all.max(Trust::Rounded) } else { jump(all) };
     match lowering {
@@ -156,7 +157,7 @@ fn one(lowering: &Lowering, float: bool, x: &[Trust], wild: bool) -> Trust {
         Lowering::ArgReduce { .. } | Lowering::ArgSort { .. } => jump(all),
         Lowering::Cumulate { step: Step::Fold(Code::Max | Code::Min), .. } => all,
         Lowering::Cumulate { step: Step::Segments, .. } if x[0] != Trust::Exact => Trust::Open,
-        // In one order on every engine.
+        // Every engine uses the same order.
         Lowering::Cumulate { .. } if wild => Trust::Open,
         Lowering::Cumulate { .. } => folded,
         Lowering::Contract { .. } => {
@@ -187,7 +188,7 @@ fn one(lowering: &Lowering, float: bool, x: &[Trust], wild: bool) -> Trust {
     }
 }
 
-/// Whether many terms become one, in an order that floats feel.
+/// Whether a lowering combines terms in an unspecified order that changes float results.
 trait Sums {
     fn sums(&self) -> bool;
 }
@@ -204,12 +205,12 @@ impl Sums for Lowering {
     }
 }
 
-/// Compares results, each as far as is promised: `relative` and `absolute` hold where a value is
-/// rounded. In wild programs an order of summation decides about overflow, so that only numbers are
-/// compared there.
+/// Compares results, each with its guaranteed accuracy; `relative` and `absolute` bound the rounded ones. In wild
+/// programs the order of summation may decide whether a sum overflows, so there only finite elements of rounded
+/// results are compared.
 ///
 /// # Errors
-/// The first that differs.
+/// Names the first result that differs.
 pub fn check(
     trust: &[Trust],
     [got, want]: [&[Tensor]; 2],
@@ -234,7 +235,7 @@ pub fn check(
     Ok(())
 }
 
-/// The tensor, with zeros where one of the two is not finite.
+/// Returns `x` with zeros where `x` or `y` is not finite.
 fn numbers(x: &Tensor, y: &Tensor) -> Tensor {
     let mut z = x.clone();
     for i in 0..x.elements().min(y.elements()) {

@@ -1,31 +1,30 @@
-//! Examples: small functions as text, with arguments, for tests that compose transforms.
+//! Small functions as text, with arguments, for tests that compose transforms.
 //!
-//! Together they meet what makes transforms go wrong: values read twice and not at all, results that
-//! are parameters or constants, integers beside floats, zeros in products, the same place read and
-//! written twice, calls that stay calls, and rules that a user gave.
+//! Together they cover the cases in which transforms tend to fail: values that are read twice or never, results that
+//! are parameters or constants, integers beside floats, zeros in products, array elements that are both read and
+//! written, outlined calls, and custom rules.
 
 use crate::{Case, Failure, read_tensors};
 use tapeloom_ir::{Module, parse_module};
 
-/// A function as text: its name, what is special about it, its program (the last function is the
-/// one meant), its arguments.
+/// A function as text, with a description and arguments. The last function of the text is the example.
 #[derive(Clone, Copy, Debug)]
 pub struct Example {
     /// The name of the function.
     pub name: &'static str,
-    /// What it has that others do not.
+    /// The feature that distinguishes this example from the others.
     pub about: &'static str,
-    /// The program.
+    /// The text of the program.
     pub text: &'static str,
     /// Arguments, separated by `;`.
     pub args: &'static str,
 }
 
 impl Example {
-    /// A fresh module with the program, and the function with its arguments.
+    /// Parses the text into a fresh module, and returns the module and the function with its arguments.
     ///
     /// # Errors
-    /// When the text does not parse.
+    /// If the text does not parse.
     pub fn read(&self) -> Result<(Module, Case), Failure> {
         let module = parse_module(self.text).map_err(|e| format!("@{}: {}", self.name, e[0]))?;
         let f = module.iter().find(|(_, f)| *f.name == *self.name);
@@ -35,7 +34,7 @@ impl Example {
     }
 }
 
-/// All examples. Every one is smooth around its arguments.
+/// All examples. Each function is smooth around its arguments.
 pub const EXAMPLES: &[Example] = &[
     Example {
         name: "chain",

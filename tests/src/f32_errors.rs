@@ -1,25 +1,25 @@
-//! f32 functions beside f64 ones: how far a function that is computed in f32 is from its f64 form.
+//! Errors of f32 functions, relative to the results of their f64 forms.
 
 use std::fmt;
 use std::ops::Range;
 use tapeloom_ir::prim::LibraryFn;
 use tapeloom_ir::{Code, Scalar};
 
-/// A function of one argument that has a source of its own.
+/// A function of one argument with implementations of its own in f32 and f64.
 #[derive(Clone, Copy)]
 pub struct F32Function {
-    /// Its name in the scalar table.
+    /// The name of the function in the scalar table.
     pub name: &'static str,
     narrow: extern "C" fn(f32) -> f32,
     wide: extern "C" fn(f64) -> f64,
 }
 
-/// The largest error that was found.
+/// The largest error found.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Worst {
-    /// In units of the last place of an f32.
+    /// The error in units in the last place of an f32.
     pub ulp: f64,
-    /// The argument.
+    /// The argument at which the error occurs.
     pub at: f32,
 }
 
@@ -29,7 +29,7 @@ impl fmt::Display for Worst {
     }
 }
 
-/// Every function that has a source, in the order of the table.
+/// Returns every such function, in the order of the table.
 pub fn all() -> Vec<F32Function> {
     let of = |s: &Scalar| match s.row().code {
         Code::Library(l) => match l.function {
@@ -44,13 +44,13 @@ pub fn all() -> Vec<F32Function> {
 }
 
 impl F32Function {
-    /// The error at an argument.
+    /// Returns the error at an argument, in units in the last place.
     pub fn error(&self, x: f32) -> f64 {
         distance((self.narrow)(x), (self.wide)(x.into()))
     }
 
-    /// The largest error over all bit patterns that are multiples of `step`, with 1 over every f32, and the first argument
-    /// that has it; on all cores.
+    /// Returns the largest error over all bit patterns that are multiples of `step`, and the first argument that has
+    /// it. With `step` 1 these are all f32. The search uses all cores.
     pub fn worst(&self, step: u32) -> Worst {
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
         let arguments = (1u64 << 32).div_ceil(step.into());
@@ -67,7 +67,7 @@ impl F32Function {
         })
     }
 
-    /// The same over the multiples of `step` by these numbers.
+    /// Returns the largest error over these multiples of `step`.
     fn worst_of(&self, step: u32, multiples: Range<u64>) -> Worst {
         let mut worst = NONE;
         for n in multiples {
@@ -81,11 +81,11 @@ impl F32Function {
     }
 }
 
-/// No error.
+/// An error of zero.
 const NONE: Worst = Worst { ulp: 0.0, at: 0.0 };
 
-/// How far a result is from the one in f64, in units of the last place at the latter; infinite where one is nan, or where
-/// only one is infinite after rounding.
+/// Returns the distance of `y` from the f64 result `want`, in units in the last place of an f32 at `want`. The
+/// distance is infinite where only one of the two is nan, or only one is infinite after rounding.
 fn distance(y: f32, want: f64) -> f64 {
     let rounded = want as f32;
     if y == rounded || y.is_nan() && rounded.is_nan() {
@@ -97,7 +97,7 @@ fn distance(y: f32, want: f64) -> f64 {
     f64::INFINITY
 }
 
-/// The distance of neighbouring f32 at a number.
+/// Returns the distance between neighbouring f32 at a number.
 fn unit(x: f64) -> f64 {
     let exponent = (x.abs().max(f32::MIN_POSITIVE.into()).to_bits() >> 52) as i32 - 1023;
     2f64.powi(exponent.min(127) - 23)

@@ -1,6 +1,6 @@
-//! Random programs against laws: seeds, failures made small, and what is printed of them.
+//! Random programs checked against laws: seeds, shrinking of failures, and reports.
 //!
-//! How many programs a test tries, and from which seed on, says the table of [`Sweep`].
+//! The table of [`Sweep`] says how many programs a test tries, and from which seed on.
 
 use crate::marks::replaced;
 use crate::program_generator::Recipe;
@@ -16,18 +16,18 @@ use tapeloom_ir::{
 };
 use tapeloom_transforms::PASSES;
 
-/// What must hold for a program.
+/// A property that must hold for a program.
 pub type Law = fn(&mut Module, &Case, &Recipe) -> Result<(), Failure>;
 
-/// Smaller recipes tried at most, and for how long: a failure that takes seconds to see is shown
-/// as it is before anyone loses patience.
+/// Bounds on shrinking a failure: smaller recipes tried, and time. If checking takes seconds, the failure is reported
+/// before it is minimal.
 const SHRINKS: usize = 4000;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Checks a law on the programs of a sweep.
 ///
 /// # Panics
-/// With the smallest program found that breaks the law.
+/// If a program breaks the law; the message has the smallest one found.
 #[track_caller]
 #[allow(clippy::panic, reason = "it is an assertion")]
 pub fn for_all(sweep: Sweep, law: Law) {
@@ -38,13 +38,14 @@ pub fn for_all(sweep: Sweep, law: Law) {
     }
 }
 
-/// Seeds that begin with the first, for the command `fuzz`; those of neighbouring first ones are others.
+/// Returns seeds that begin with `first`, for the command `fuzz`. Sequences of neighbouring first seeds do not
+/// overlap.
 pub fn seeds(first: u64) -> impl Iterator<Item = u64> {
     (0..).map(move |i: u64| first.wrapping_add(i << 32))
 }
 
-/// What is wrong with the program of a seed, shown on the smallest recipe that breaks the law: the
-/// seed and a text test, ready for a file `tests/filetests/run/issue-N.ir`.
+/// Returns a report if the program of a seed breaks the law: the seed, and the smallest failing program found as a
+/// text test, ready for a file `tests/filetests/run/issue-N.ir`.
 pub fn failure(seed: u64, law: Law) -> Option<String> {
     let mut recipe = Recipe::draw(seed);
     let mut wrong = broken(&recipe, law)?;
@@ -67,7 +68,7 @@ pub fn failure(seed: u64, law: Law) -> Option<String> {
     Some(format!("SWEEP_SEED={seed}: {what}\n\n{test}"))
 }
 
-/// What is wrong, and the program as a text test.
+/// Returns the error and the program as a text test, if a recipe breaks the law.
 fn broken(recipe: &Recipe, law: Law) -> Option<(String, String)> {
     let mut m = Module::new();
     let made = catch_unwind(AssertUnwindSafe(|| recipe.program(&mut m)));
@@ -86,7 +87,7 @@ fn broken(recipe: &Recipe, law: Law) -> Option<(String, String)> {
     Some((what, format!("// test: run\n// args: {args}\n{text}")))
 }
 
-/// What a panic said.
+/// Returns the message of a panic.
 pub(crate) fn said(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
@@ -95,7 +96,7 @@ pub(crate) fn said(panic: &(dyn std::any::Any + Send)) -> String {
 
 // -- Laws -------------------------------------------------------------------------------------------
 
-/// Programs print, parse and print again, and the parsed one computes the same.
+/// Checks that a program prints, parses and prints again the same, and that the parsed program has the same results.
 pub fn text(m: &mut Module, case: &Case, _: &Recipe) -> Result<(), Failure> {
     let text = print_functions(m, &[case.f]);
     let parsed = parse_module(&text).map_err(|e| e[0].clone())?;
@@ -112,13 +113,13 @@ pub fn text(m: &mut Module, case: &Case, _: &Recipe) -> Result<(), Failure> {
     Ok(Agreement::Exact.check_all(&run(&parsed, f, &case.args)?, &want)?)
 }
 
-/// Passes, kernels and machine code keep the values.
+/// Checks that passes, loop programs and machine code preserve the results.
 pub fn values(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
     let relaxed = !recipe.wild && recipe.genes.len().is_multiple_of(4);
     same_numbers(m, case, Demand { relaxed, wild: recipe.wild, ..Demand::default() })
 }
 
-/// No pass looks through a mark ([`crate::marks`]).
+/// Checks that no pass looks through a barrier ([`crate::marks`]).
 pub fn marks(m: &mut Module, case: &Case, _: &Recipe) -> Result<(), Failure> {
     let other = replaced(m, case.f)?;
     let want = run(m, other, &case.args)?;
@@ -132,7 +133,7 @@ pub fn marks(m: &mut Module, case: &Case, _: &Recipe) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Forward and reverse mode are transposes of each other, and engines agree on both.
+/// Checks that forward and reverse mode are transposes of each other, and that engines agree on both.
 pub fn derivatives(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
     let (mut rng, demand) = (Rng::new(1), demand(recipe));
     [Letter::Jvp, Letter::Vjp]
@@ -140,12 +141,12 @@ pub fn derivatives(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), F
         .try_for_each(|letter| transformed(m, case, demand, letter, &mut rng).map(|_| ()))
 }
 
-/// A batch is a map.
+/// Checks that a batched program agrees with a map over the batch members.
 pub fn batches(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
     transformed(m, case, demand(recipe), Letter::Vmap, &mut Rng::new(2)).map(|_| ())
 }
 
-/// Two transforms, one after the other.
+/// Checks two transforms, one applied after the other.
 pub fn words(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
     let mut rng = Rng::new(recipe.genes.len() as u64);
     let mut letter = || Letter::ALL[rng.index(3)];
@@ -154,8 +155,9 @@ pub fn words(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure
     transformed(m, &next, demand, second, &mut Rng::new(5)).map(|_| ())
 }
 
-/// Whatever reverse mode keeps of a program, the derivative is the same in every bit, but for the sign of a zero:
-/// negation waits until something is added, or a function ends, and where cotangents cancel `-(a - a)` is no `a - a`.
+/// Checks that the derivative is equal under every checkpoint policy, up to the signs of zeros. Signs of zeros may
+/// differ because negation is delayed until a sum or the end of a function: where cotangents cancel, `-(a - a)` and
+/// `a - a` are different zeros.
 pub fn policies(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
     if recipe.wild {
         return Ok(());
@@ -182,26 +184,27 @@ pub fn policies(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Fail
     Ok(())
 }
 
-/// A recording of a program is the program, and pulled back its reverse derivative, to the second order.
+/// Checks that a recording of a program has its values and, pulled back, its reverse derivatives of first and second
+/// order.
 pub fn recordings(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
     if recipe.wild {
-        // Where numbers overflow, what is absent and what is zero times infinite are different.
+        // Where numbers overflow, an absent tangent and zero times infinity differ.
         return recorded::values(m, case);
     }
     recorded::first_order(m, case)?;
     recorded::second_order(m, case)
 }
 
-/// What is compared of the program of a recipe.
+/// Returns the options of the comparison for the program of a recipe.
 fn demand(recipe: &Recipe) -> Demand {
     Demand { wild: recipe.wild, ..Demand::default() }
 }
 
-/// One more letter: held against what it means where the program is tame, and against the engines
-/// in any case. Nothing where a program has no derivative.
+/// Applies one more transform. If the program is tame, its result is checked against the definition of the transform;
+/// in any case engines are compared. Returns `None` where the program has no derivative.
 ///
 /// # Errors
-/// What does not hold, with the program.
+/// The failed check, with the program.
 pub fn transformed(
     m: &mut Module,
     case: &Case,

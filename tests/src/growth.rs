@@ -1,16 +1,16 @@
-//! Programs of a size n, whose counted work grows as a stated power of n: in a row of the table, the value and the
+//! Programs of size n, whose counted work grows as a stated power of n. For each row of the table, the value and the
 //! gradient are compiled at n and at 4 n.
 //!
-//! Work that grows faster than it has to shows that a value that does not change is computed in each iteration, that all
-//! of an array is computed for one element, or that zeros are multiplied. `laws::cost` tests the table, and
-//! `bench --growth` prints it with seconds beside the counts.
+//! Work that grows faster than stated shows that a loop recomputes an invariant value in each iteration, that a whole
+//! array is computed for one element, or that zeros are multiplied. `laws::cost` tests the table, and `bench
+//! --growth` prints it with seconds beside the counts.
 
 use crate::Failure;
 use std::time::Instant;
 use tapeloom::conv;
 use tapeloom::prelude::*;
 
-/// A program of a size.
+/// A program parametrised by its size.
 pub struct Growing {
     /// The name of the row.
     pub name: &'static str,
@@ -29,21 +29,21 @@ pub struct Growing {
 /// Counts of a program at one size.
 #[derive(Clone, Copy, Debug)]
 pub struct Counts {
-    /// Counted work; none where only the run knows.
+    /// Counted work; none if it depends on a trip count unknown before the run.
     pub work: Option<u64>,
     /// Bytes of workspace.
     pub workspace: usize,
-    /// Equations that are compiled, in all functions.
+    /// The number of equations that are compiled, in all functions.
     pub equations: usize,
-    /// The shortest of three calls, in seconds, if they were measured.
+    /// The shortest time of three calls in seconds, if measured.
     pub seconds: Option<f64>,
 }
 
 impl Growing {
-    /// The counts at a size, of the value or of the gradient. Seconds are measured if that is asked for.
+    /// Returns the counts at a size, of the value or of the gradient. If `timed`, calls are also measured in seconds.
     ///
     /// # Errors
-    /// What compiling or a call reports.
+    /// The error of compiling or of a call.
     pub fn counts(&self, n: usize, gradient: bool, timed: bool) -> Result<Counts, Failure> {
         let (arguments, program) = ((self.arguments)(n), self.program);
         let f = jit(move |all: Vec<Var>| {
@@ -65,7 +65,7 @@ impl Growing {
     }
 }
 
-/// Numbers between 0.1 and 0.9 in no order.
+/// Returns numbers between 0.1 and 0.9 in an irregular order.
 fn floats(shape: &[usize]) -> Tensor {
     let n: usize = shape.iter().product();
     let number = |k: usize| 0.1 + 0.8 * ((k * 7919) % 10_007) as f64 / 10_007.0;
@@ -73,7 +73,7 @@ fn floats(shape: &[usize]) -> Tensor {
     flat.reshape(shape).unwrap_or(flat)
 }
 
-/// Indices below `below` in no order.
+/// Returns indices below `below` in an irregular order.
 fn indices(n: usize, below: usize) -> Tensor {
     Tensor::from((0..n).map(|k| ((k * 7919) % below) as i64).collect::<Vec<i64>>())
 }
@@ -82,7 +82,7 @@ type Pair = (Var, Var);
 
 macro_rules! rows {
     ($($name:literal, $n:literal, $power:literal, $gradient:expr, |$size:pat_param| $args:expr, |$m:pat_param, $v:pat_param| $body:expr;)*) => {
-        /// The table.
+        /// The programs.
         pub const GROWING: &[Growing] = &[$(Growing {
             name: $name,
             n: $n,
@@ -167,7 +167,7 @@ rows! {
         |n, v| conv::max_pool(v[0], conv::windows([2 * n]).strides([n]));
     "a pool with strides", 64, 1.0, Some(1.0), |n| vec![floats(&[n])], |_, v| conv::max_pool(v[0], conv::windows([4]).strides([4]));
     "a mean over everything", 64, 1.0, Some(1.0), |n| vec![floats(&[n])], |n, v| conv::avg_pool(v[0], conv::windows([n]));
-    // Places.
+    // Gathers, scatters and sorts.
     "rows taken", 256, 1.0, Some(1.0), |n| vec![floats(&[n, 4]), indices(n, n)], |_, v| v[0].take(v[1], 0).sin();
     "sums into places", 256, 1.0, Some(1.0), |n| vec![floats(&[n]), indices(n, n)], |_, v| v[0].zeros_like().at(v[1]).add(v[0]);
     "products into places", 256, 1.0, Some(1.0), |n| vec![floats(&[n]), indices(n, n)], |_, v| v[0].at(v[1]).mul(v[0]);

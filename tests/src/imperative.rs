@@ -1,33 +1,32 @@
 //! Random programs that write to arrays, whole and through views, in loops and branches.
 //!
-//! A program is a list of statements on a few arrays. It means three things: what [`mutated`] traces with
-//! `Ref`s; what [`pure`] traces with arrays alone, iterations written out and every place an index into the
-//! flattened array; and what [`model`] does to vectors of numbers, without any tracing. That the three
-//! agree is a law.
+//! A program is a list of statements on a few arrays, with three meanings: [`mutated`] traces it with `Ref`s;
+//! [`pure`] traces it on immutable arrays alone, with loops unrolled and each access as indices into the flattened
+//! array; and [`model`] runs it on vectors of numbers without tracing. Tests check that the three agree.
 
 use crate::Rng;
 use tapeloom::ops::Index;
 use tapeloom::prelude::*;
 
-/// What is done.
+/// A statement.
 #[derive(Clone, Debug)]
 pub enum Statement {
-    /// Combines what is there with a value.
+    /// Combines a part of an array with a value.
     Write(Combine, Place, Value),
-    /// Iterations, of which each statement inside knows the number.
+    /// A loop of this kind and trip count. Positions inside may depend on the iteration number.
     Iterations(Kind, usize, Vec<Statement>),
-    /// One of two lists, by the sign of what stands at a place.
+    /// Runs one of two lists, by the sign of an element.
     Branch(Place, Vec<Statement>, Vec<Statement>),
-    /// An array of this list alone, that begins as a value in four places.
+    /// A local array of four elements with this initial value, visible in this list alone.
     Local(Value, Vec<Statement>),
 }
 
-/// How a place is written.
+/// The operation of a write.
 #[derive(Clone, Copy, Debug)]
 pub enum Combine {
     /// `set`
     Set,
-    /// `swap`, whose answer is added to the first element of the first array.
+    /// `swap`; the value swapped out is added to the first element of the first array.
     Swap,
     /// `add`
     Add,
@@ -41,12 +40,12 @@ pub enum Combine {
     Update,
 }
 
-/// Which loop.
+/// The kind of a loop.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
-    /// `fori_loop` of a known number of iterations.
+    /// `fori_loop` with a static trip count.
     Known,
-    /// `fori_loop` of as many iterations as the program is told.
+    /// `fori_loop` with a trip count that is known only at run time.
     Told,
     /// `scan`
     Scan,
@@ -58,16 +57,16 @@ pub enum Kind {
     While,
 }
 
-/// A part of an array: views of views.
+/// A part of an array: a view of views.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// Which array.
+    /// The index of the array.
     pub array: usize,
-    /// Each in what the one before it sees.
+    /// The views, each applied to the result of the one before.
     pub steps: Vec<Step>,
 }
 
-/// One view.
+/// A view.
 #[derive(Clone, Debug)]
 pub enum Step {
     /// `at_axis`
@@ -81,13 +80,13 @@ pub enum Step {
 /// An index.
 #[derive(Clone, Copy, Debug)]
 pub enum Position {
-    /// Known while tracing.
+    /// An index known while tracing.
     Static(i64),
-    /// `a + b i`, i the number of the iteration so many loops outwards.
+    /// `a + b i`, where i is the iteration number of the loop this number of levels outwards.
     Iteration(i64, i64, usize),
 }
 
-/// What is written: `sin(scale x) + shift`, where x is at a place: one element, or as many as are
+/// The written value, `sin(scale x) + shift`. x is read from a place: one element, or an array of the shape that is
 /// written.
 #[derive(Clone, Debug)]
 pub struct Value {
@@ -98,7 +97,7 @@ pub struct Value {
 
 /// The shapes of the arrays.
 const SHAPES: [&[usize]; 3] = [&[4], &[3, 4], &[]];
-/// What a local array has.
+/// The shape of a local array.
 const LOCAL: &[usize] = &[4];
 
 // -- Programs ---------------------------------------------------------------------------------------
@@ -109,7 +108,7 @@ struct Draw {
     loops: usize,
 }
 
-/// The program of a seed.
+/// Returns the program of a seed.
 pub fn draw(seed: u64) -> Vec<Statement> {
     let shapes = SHAPES.iter().map(|s| s.to_vec()).collect();
     let mut draw = Draw { rng: Rng::new(seed), shapes, loops: 0 };
@@ -176,7 +175,7 @@ impl Draw {
         }
     }
 
-    /// A view of what has that shape, and the shape that it has.
+    /// Draws a view of an array of this shape; returns the view and its shape.
     fn step(&mut self, shape: &[usize]) -> (Step, Vec<usize>) {
         let axis = self.rng.index(shape.len());
         let mut left = shape.to_vec();
@@ -215,7 +214,7 @@ impl Draw {
         Place { array, steps }
     }
 
-    /// A place of one element.
+    /// Draws a place of one element.
     fn element(&mut self) -> Place {
         let mut place = self.place();
         let mut shape = self.shapes[place.array].clone();
@@ -235,7 +234,7 @@ impl Draw {
         self.scaled(from)
     }
 
-    /// A value of the same shape: from the same array, at other positions.
+    /// Draws a value of the shape of `to`: from the same array, at other positions.
     fn alike(&mut self, to: &Place) -> Value {
         let mut shape = self.shapes[to.array].clone();
         let mut steps = Vec::new();
@@ -262,7 +261,7 @@ impl Draw {
     }
 }
 
-/// The shape of a view.
+/// Returns the shape of a view.
 fn seen(step: &Step, shape: &[usize]) -> Vec<usize> {
     let mut left = shape.to_vec();
     match step {
@@ -275,8 +274,9 @@ fn seen(step: &Step, shape: &[usize]) -> Vec<usize> {
 
 // -- Places as lists of elements --------------------------------------------------------------------
 
-/// Where the elements of a place are in the flattened array, their shape, and whether a write is
-/// dropped, which it is where an index lies outside. `iterations` are the numbers of the iterations, outermost first.
+/// Returns the positions of the elements of a place in the flattened array, the shape of the place, and whether a
+/// write is dropped, which happens if an index is out of bounds. `iterations` are the current iteration numbers,
+/// outermost first.
 fn elements(place: &Place, shape: &[usize], iterations: &[i64]) -> (Vec<usize>, Vec<usize>, bool) {
     let mut shape = shape.to_vec();
     let mut all: Vec<usize> = (0..shape.iter().product()).collect();
@@ -322,7 +322,7 @@ fn number(position: Position, iterations: &[i64]) -> i64 {
     }
 }
 
-/// The numbers of the iterations of a loop, in order.
+/// Returns the iteration numbers of a loop in the order of execution.
 fn order(kind: Kind, n: usize) -> Vec<i64> {
     let up = 0..n as i64;
     match kind {
@@ -336,13 +336,14 @@ fn order(kind: Kind, n: usize) -> Vec<i64> {
 struct Traced {
     refs: Vec<Ref>,
     iterations: Vec<Var>,
-    /// 1, known when the program runs.
+    /// The number 1 as a run-time value.
     one: Var,
 }
 
-/// The program on arrays that begin as functions of `x: f64[4]`: a sum over what they end as.
+/// Traces the program with `Ref`s, on arrays whose initial values are functions of `x: f64[4]`. Returns a sum over
+/// their final values.
 pub fn mutated(program: &[Statement], x: Var) -> Var {
-    // An `i64` that no pass knows.
+    // An `i64` that no pass can fold to a constant.
     let one = (x.sum() * 0.0).convert(Dtype::I64) + 1;
     let refs = begin(x).into_iter().map(Ref::new).collect();
     let traced = Traced { refs, iterations: Vec::new(), one };
@@ -363,7 +364,7 @@ fn end(arrays: impl Iterator<Item = Var>) -> Var {
     arrays.enumerate().map(weighted).reduce(|x, y| x + y).unwrap_or_else(|| zeros([], Dtype::F64))
 }
 
-/// Either kind of index.
+/// A static or dynamic index.
 #[derive(Clone, Copy)]
 enum Either {
     Static(i64),
@@ -478,7 +479,7 @@ fn windowed<I: Index>(r: Ref, starts: &[I], sizes: Vec<usize>) -> Ref {
 
 // -- What a program means: with arrays alone --------------------------------------------------------
 
-/// As [`mutated`], without state and without loops.
+/// Traces the same function as [`mutated`], without state and without loops.
 pub fn pure(program: &[Statement], x: Var) -> Var {
     let shapes = SHAPES.iter().map(|s| s.to_vec()).collect();
     end(Pure { shapes, iterations: Vec::new() }.list(program, begin(x)).into_iter())
@@ -559,7 +560,7 @@ fn put(x: Var, at: &[usize], value: Var) -> Var {
 
 // -- What a program means: numbers ------------------------------------------------------------------
 
-/// What the arrays end as, of numbers.
+/// Runs the program on arrays of numbers and returns their final values.
 pub fn model(program: &[Statement], arrays: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
     let shapes = SHAPES.iter().map(|s| s.to_vec()).collect();
     let mut model = Model { shapes, arrays, iterations: Vec::new() };

@@ -1,7 +1,9 @@
-//! The same tape laid out in four ways, by hand: what a compiler would gain that chose another one.
+//! The same tape in four memory layouts, written by hand, to measure the gain of a compiler that could choose among
+//! them.
 //!
-//! Two arrays change in iterations, six numbers are kept of each element in each iteration, and the way back reads them
-//! with the last iteration first. Every loop takes eight elements at once, so that it is compiled to vectors.
+//! Two arrays change over iterations. Each iteration saves six numbers per element, and the reverse pass reads them
+//! from the last iteration to the first. Every loop handles eight elements at once, so that it compiles to vector
+//! code.
 //!
 //! ```text
 //! arrays    value s of element i in iteration t at    s * (all + gap) + t n + i         gap 0: page on page
@@ -10,30 +12,31 @@
 //! tiles                                           6 (t n + i - i mod 8) + 8 s + i mod 8
 //! ```
 
-/// Numbers that are kept of each element in each iteration.
+/// Numbers saved per element in each iteration.
 pub const VALUES: usize = 6;
 /// Elements of a vector.
 const LANES: usize = 8;
-/// A change of a state in an iteration.
+/// The step size of the integration.
 const STEP: f64 = 0.01;
 
-/// What is kept of eight elements in an iteration.
+/// The numbers saved for eight elements in one iteration.
 type Eight = [[f64; LANES]; VALUES];
 
-/// How numbers of the tape lie. `before` are the elements of which something was kept before, `all` those in all.
+/// The layout of the numbers of a tape. `before` is the number of elements saved before these eight, `all` the total
+/// number of elements.
 trait Layout {
-    /// Numbers that `all` take.
+    /// Returns the size of the tape for `all` elements, in numbers.
     fn size(all: usize) -> usize;
     fn store(tape: &mut [f64], before: usize, all: usize, kept: &Eight);
     fn load(tape: &[f64], before: usize, all: usize) -> Eight;
 }
 
-/// Eight numbers of a value lie together.
+/// A layout in which each value's eight numbers are contiguous.
 trait Together {
     fn place(before: usize, value: usize, all: usize) -> usize;
 }
 
-/// One array behind the other, with so many numbers between.
+/// Structure of arrays: one array per value, with `GAP` unused numbers between arrays.
 struct Arrays<const GAP: usize>;
 struct Records;
 struct Tiles;
@@ -87,10 +90,10 @@ impl Layout for Records {
     }
 }
 
-/// The sums of the gradients of all elements after so many iterations, given memory for the tape.
+/// Returns the sums of the gradients over all elements after `iterations`; `tape` is reused memory.
 pub type Gradient = fn(elements: usize, iterations: usize, tape: &mut Vec<f64>) -> [f64; 2];
 
-/// Each layout by its name.
+/// The layouts by name.
 pub const LAYOUTS: [(&str, Gradient); 4] = [
     ("arrays", gradient::<Arrays<0>>),
     ("skewed", gradient::<Arrays<{ 37 * LANES }>>),

@@ -1,9 +1,9 @@
-//! What the tests share: numbers, comparison, programs to run.
+//! Shared helpers of the tests: random numbers, comparison, programs to run.
 //!
 //! - [`Rng`]: reproducible random tensors;
-//! - [`Agreement`]: what it means that two engines computed the same;
-//! - [`bisect`]: which pass on kernels is wrong;
-//! - [`calculus`]: what derivatives and batches are, to test transforms against;
+//! - [`Agreement`]: comparison of the results of two engines;
+//! - [`bisect`]: finds the first pass of a list that changes results;
+//! - [`calculus`]: derivatives and batches by definition, to test transforms against;
 //! - [`cases`]: every primitive's samples as programs, for the laws;
 //! - [`Vocabulary`]: random programs, for the same laws;
 //! - [`EXAMPLES`]: functions as text, to compose transforms on;
@@ -13,22 +13,22 @@
 //! - [`conformance`]: golden numbers computed by JAX;
 //! - [`equations`]: differential equations, to solve and to measure;
 //! - [`gradbench`]: the evals of GradBench and its protocol;
-//! - [`imperative`]: random programs that write to arrays, and what they mean;
-//! - [`layouts`]: the same tape laid out in four ways, to measure;
-//! - [`marks`]: what it means that no pass looks through a `barrier`;
-//! - [`equivalences`]: two functions that are to be one, under every transform;
+//! - [`imperative`]: random programs that write to arrays, and their reference results;
+//! - [`layouts`]: the same tape in four memory layouts, to measure;
+//! - [`marks`]: test that no pass looks through a `barrier`;
+//! - [`equivalences`]: pairs of functions that must be equal under every transform;
 //! - [`random_loops`]: random programs with loops, under policies and budgets;
-//! - [`recorded`]: what it means that a recording is right;
+//! - [`recorded`]: comparison of recordings with reverse mode;
 //! - [`replay`]: fingerprints of all programs, to compare before and after a change;
-//! - [`suite`]: nine kernels to measure what gradients keep;
+//! - [`suite`]: nine kernels, to measure the residuals of their gradients;
 //! - [`Sweep`]: the table of the tests over many cases;
-//! - [`size_counters`]: how large programs are when they are compiled;
-//! - [`error_asserts`]: what an error must tell;
+//! - [`size_counters`]: sizes of compiled programs;
+//! - [`error_asserts`]: checks of error messages;
 //! - [`transformer`]: blocks of a transformer, to measure;
-//! - [`Listener`]: what programs tell the world outside;
-//! - [`wide`]: loops and branches of very many values, to measure the compiler;
+//! - [`Listener`]: a log of ordered effects;
+//! - [`wide`]: loops and branches with very many values, to measure compile time;
 //! - [`transform_words`]: transforms one after the other, each tested against the program before it;
-//! - [`TextTest`]: a program, what to do with it, and what must come out.
+//! - [`TextTest`]: a program, a pipeline, and the expected output.
 
 mod agreement;
 pub mod bisect;
@@ -91,17 +91,17 @@ pub type Failure = Box<dyn std::error::Error>;
 /// Verifies a function and runs it by the interpreter.
 ///
 /// # Errors
-/// Broken invariants, with the program; what a primitive reports.
+/// Broken invariants, with the program; the error of a primitive.
 pub fn run(module: &Module, f: FuncId, args: &[Tensor]) -> Result<Vec<Tensor>, Failure> {
     Ok(Value::arrays(&run_values(module, f, &values(args))?)?)
 }
 
-/// Arrays as values.
+/// Converts arrays to values.
 pub fn values(x: &[Tensor]) -> Vec<Value> {
     x.iter().cloned().map(Value::from).collect()
 }
 
-/// As [`run`], of values that may be tapes.
+/// Does the same as [`run`], for values that may be tapes.
 ///
 /// # Errors
 /// As [`run`].

@@ -1,18 +1,18 @@
-//! Linear algebra to be measured: factorizations and solutions of several orders, alone and in batches, with their
-//! gradients; the likelihood of a Gaussian process; that of a Kalman filter. `tests/peers/linalg.py` measures the
+//! Linear algebra to measure: factorizations and solves of several orders, single and batched, with their gradients;
+//! the likelihood of a Gaussian process; and the likelihood of a Kalman filter. `tests/peers/linalg.py` measures the
 //! same in JAX and numpy.
 
 use tapeloom::prelude::*;
 
-/// What is measured: from matrices `[.., n, n]`, symmetric and positive definite, to a number.
+/// A measured function: from matrices `[.., n, n]`, symmetric and positive definite, to a scalar.
 pub type Loss = fn(Var) -> Var;
 
-/// A number of all elements that costs little and whose derivative is no constant: `Σ x³ + x`.
+/// Returns `Σ x³ + x`: a cheap scalar function of all elements whose derivative is not constant.
 fn cubed(x: Var) -> Var {
     ((x * x + 1.0) * x).sum()
 }
 
-/// The routines, with functions of all of their results.
+/// The routines, each with a scalar function of all its results.
 pub const ROUTINES: [(&str, Loss); 5] = [
     ("cholesky", |a| cubed(linalg::cholesky(a))),
     ("solve", |a| cubed(linalg::solve(a, a.slice_axis(-1, 0..1)))),
@@ -30,7 +30,7 @@ pub const ROUTINES: [(&str, Loss); 5] = [
     }),
 ];
 
-/// A batch, or none, and an order.
+/// The batch size, if any, and the order of the matrices.
 pub const SIZES: [(Option<usize>, usize); 7] = [
     (None, 4),
     (None, 16),
@@ -41,11 +41,11 @@ pub const SIZES: [(Option<usize>, usize); 7] = [
     (Some(1000), 16),
 ];
 
-/// A batch of positive definite matrices of order n, or one without a batch: `A[i, j] = cos(i j + b) / n`, its symmetric
-/// part, with i + 2 added to the diagonal.
+/// Returns one positive definite matrix of order n, or a batch of them: the symmetric part of `A[i, j] = cos(i j + b)
+/// / n`, with i + 2 added to the diagonal.
 ///
 /// # Errors
-/// Those of a call.
+/// The errors of a call.
 pub fn matrices(batch: Option<usize>, n: usize) -> Result<Tensor, tapeloom::Error> {
     let shape: Vec<usize> = batch.into_iter().chain([n, n]).collect();
     run(
@@ -61,7 +61,8 @@ pub fn matrices(batch: Option<usize>, n: usize) -> Result<Tensor, tapeloom::Erro
     )
 }
 
-/// `-ln p(y)`, but for a constant, of a Gaussian process at n points with logarithms of a length scale and of a noise.
+/// Returns `-ln p(y)` of a Gaussian process at n points, up to a constant. `length` and `noise` are logarithms of the
+/// length scale and of the noise.
 pub fn gaussian_process((length, noise, x, y): (Var, Var, Var, Var)) -> Var {
     let distance = (x.expand_dims(1) - x) / length.exp();
     let unit = eye(x.len(), Dtype::F64);
@@ -70,10 +71,10 @@ pub fn gaussian_process((length, noise, x, y): (Var, Var, Var, Var)) -> Var {
     0.5 * white.square().sum() + l.diagonal().ln().sum()
 }
 
-/// The arguments of [`gaussian_process`] for so many points.
+/// Returns the arguments of [`gaussian_process`] for `n` points.
 ///
 /// # Errors
-/// Those of a call.
+/// The errors of a call.
 pub fn gaussian_process_arguments(n: usize) -> Result<(f64, f64, Tensor, Tensor), tapeloom::Error> {
     let (x, y) = run(
         move |()| {
@@ -85,7 +86,8 @@ pub fn gaussian_process_arguments(n: usize) -> Result<(f64, f64, Tensor, Tensor)
     Ok((0.0, -1.0, x, y))
 }
 
-/// `-ln p(observations)`, but for a constant: a state of four numbers that moves by `f` is seen through `h`.
+/// Returns `-ln p(observations)` of a Kalman filter, up to a constant: a state of four numbers moves by `f` and is
+/// observed through `h`.
 pub fn kalman((f, h, observations): (Var, Var, Var)) -> Var {
     let (n, m) = (f.shape()[0], h.shape()[0]);
     let unit = |n| eye(n, Dtype::F64);
@@ -102,10 +104,10 @@ pub fn kalman((f, h, observations): (Var, Var, Var)) -> Var {
     scan(step, (zeros([n], Dtype::F64), unit(n)), observations).1.sum()
 }
 
-/// The arguments of [`kalman`] for so many steps.
+/// Returns the arguments of [`kalman`] for `steps` steps.
 ///
 /// # Errors
-/// Those of a call.
+/// The errors of a call.
 pub fn kalman_arguments(steps: usize) -> Result<(Tensor, Tensor, Tensor), tapeloom::Error> {
     run(
         move |()| {

@@ -1,17 +1,16 @@
-//! Marks are opaque: what a `barrier` gives back could be any function of its operand.
+//! Test that barriers are opaque: a pass must assume that a `barrier` returns an arbitrary function of its operand.
 //!
-//! That it is the operand itself hides every pass that looks through a mark, for the values are the
-//! same. So the law puts another function in place of every mark, before a pass and after it, and
-//! both programs must agree: a pass that has folded, bypassed or rewritten through a mark has lost
-//! what the other one computes there.
+//! A `barrier` returns its operand, so a pass that looks through it changes no values and is not noticed. Therefore
+//! the test replaces every barrier by another function, once before a pass and once after it, and compares the two
+//! programs. If the pass folded, bypassed or rewrote across a barrier, their results differ.
 
 use crate::Failure;
 use tapeloom_ir::{FuncId, Module, Op, Problem, Scalar, Type, rebuild};
 
-/// The function with another function of the operand in place of every mark, also in what it calls.
+/// Returns the function with another function of the operand in place of every barrier, in called functions too.
 ///
 /// # Errors
-/// None that a well-formed module can cause.
+/// None for a well-formed module.
 pub fn replaced(m: &mut Module, id: FuncId) -> Result<FuncId, Failure> {
     let f = m.get(id);
     let other = rebuild(&f, |draft, i, operands| {

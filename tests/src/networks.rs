@@ -1,23 +1,23 @@
-//! Networks of convolutions, to measure: values and gradients in their weights.
+//! Convolutional networks to measure: values and gradients with respect to their weights.
 //!
-//! `tests/peers/networks.py` is the same in JAX and in PyTorch, with the same numbers.
+//! `tests/peers/networks.py` has the same networks in JAX and in PyTorch, with the same numbers.
 
 use tapeloom::conv::{self, Conv, windows};
 use tapeloom::prelude::*;
 
 /// A network: its name, the shapes of its input and of its weights, and the loss.
 pub struct Network {
-    /// As rows of the benchmark call it.
+    /// The name of the network in benchmark rows.
     pub name: &'static str,
-    /// [batch, height, width, channels]
+    /// `[batch, height, width, channels]`.
     pub input: &'static [usize],
-    /// Kernels are [height, width, inputs, outputs].
+    /// The shapes of the weights; convolution kernels are `[height, width, inputs, outputs]`.
     pub weights: &'static [&'static [usize]],
-    /// A number of the weights and the input.
+    /// The loss, a scalar function of the weights and the input.
     pub loss: fn(&[Var], Var) -> Var,
 }
 
-/// Those that are measured.
+/// The measured networks.
 pub const NETWORKS: [Network; 3] = [
     Network {
         name: "lenet",
@@ -39,7 +39,7 @@ pub const NETWORKS: [Network; 3] = [
     },
 ];
 
-/// LeNet-5 (LeCun et al., 1998) with means for pools, and the cross entropy with labels 0, 1, .. 9, 0, ..
+/// LeNet-5 (LeCun et al., 1998) with mean pooling, and the cross entropy with labels 0, 1, .. 9, 0, ..
 fn lenet(w: &[Var], x: Var) -> Var {
     let pool = |x: Var| conv::avg_pool(x, windows([2, 2]).along([1, 2]).strides([2, 2]));
     let how = || Conv::new().channels_last();
@@ -50,7 +50,7 @@ fn lenet(w: &[Var], x: Var) -> Var {
     x.cross_entropy(arange(n, Dtype::I64).mod_floor(10)).mean()
 }
 
-/// Two convolutions with normalization over the batch, and what came in added (He et al., 2016).
+/// Two convolutions with batch normalization, and a residual connection (He et al., 2016).
 fn resnet_block(w: &[Var], x: Var) -> Var {
     let normal = |x: Var| {
         let off = x - x.mean_keepdims([0, 1, 2]);
@@ -61,7 +61,7 @@ fn resnet_block(w: &[Var], x: Var) -> Var {
     (x + y).relu().square().mean()
 }
 
-/// A kernel for each channel, then a product over the channels (Howard et al., 2017).
+/// A depthwise separable convolution (Howard et al., 2017).
 fn separable_block(w: &[Var], x: Var) -> Var {
     let how = || Conv::new().channels_last().same();
     let x = conv::conv(x, w[0], how().groups(64)).relu();
@@ -69,7 +69,7 @@ fn separable_block(w: &[Var], x: Var) -> Var {
 }
 
 impl Network {
-    /// Weights and an input, the same every time: sin of a growing number, scaled by the terms of a sum.
+    /// Returns fixed weights and a fixed input: sines of a growing number, scaled by the number of summed terms.
     ///
     /// # Errors
     /// None, for these shapes.

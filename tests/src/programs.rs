@@ -1,7 +1,7 @@
-//! Random well-typed programs, out of the primitives that the samples offer.
+//! Random well-typed programs, built from the primitives of the samples.
 //!
-//! A program is a function of a list of numbers, its *choices*: each appends one equation, and one
-//! that fits nothing appends none. So a test that fails is made smaller by leaving out choices.
+//! A program is a function of a list of numbers, its *choices*. Each choice appends one equation, or none if it fits
+//! no operands. So a failing test is shrunk by leaving out choices.
 
 use crate::Elements;
 use crate::{Case, Rng};
@@ -10,20 +10,20 @@ use tapeloom_ir::{
     ArrayType, Atom, Builder, Draft, Dtype, Module, Op, Operands, Problem, Tensor, eval,
 };
 
-/// What programs are made of.
+/// The primitives that programs are built from.
 pub struct Vocabulary {
     ops: Vec<(Op, usize)>,
 }
 
-/// Attempts to find operands for a primitive.
+/// Attempts to find operands that fit a primitive.
 const TRIES: usize = 12;
 
-/// Values beyond this are not computed with, so that rounding stays out of sight.
+/// Values beyond this magnitude are not used as operands, to keep rounding errors small.
 const LARGE: f64 = 1e3;
 
 impl Vocabulary {
-    /// Primitives without ordered effects that have a derivative, or whose results need none; with their numbers of
-    /// operands. Regions they refer to are added to `module`.
+    /// Collects primitives without ordered effects that are differentiable or take no floats, with their numbers of
+    /// operands. The regions of these primitives are added to `module`.
     pub fn new(module: &mut Module) -> Vocabulary {
         let mut ops = Vec::new();
         for s in Op::samples(module) {
@@ -39,10 +39,10 @@ impl Vocabulary {
         Vocabulary { ops }
     }
 
-    /// A program with arguments at which its values are finite and not large.
+    /// Returns a program with arguments at which its values are finite and not large.
     ///
     /// # Errors
-    /// What a primitive reports.
+    /// The error of a primitive.
     pub fn program(&self, module: &mut Module, choices: &[u64]) -> Result<Case, Problem> {
         let mut draft = Draft::new("random");
         let mut values: Vec<(Atom, Tensor)> = Vec::new();
@@ -83,7 +83,7 @@ impl Vocabulary {
                 }
             }
         }
-        // What has a derivative first: it is the most that can go wrong.
+        // Floats first: derivatives have the most to go wrong.
         unread.sort_by_key(|i| (!values[*i].1.dtype().is_float(), usize::MAX - i));
         let results = unread.iter().take(5).map(|i| values[*i].0).collect();
         let f = draft.finish(module, results)?;
@@ -92,7 +92,7 @@ impl Vocabulary {
     }
 }
 
-/// The outputs, if the operands type-check.
+/// Returns the outputs, if the operands type-check.
 fn fits(module: &Module, op: &Op, operands: &[Atom], tensors: &[Tensor]) -> Option<Vec<Tensor>> {
     use tapeloom_ir::prim::Operand;
     let types: Vec<tapeloom_ir::Type> = tensors.iter().map(|t| t.ty().clone().into()).collect();

@@ -1,10 +1,10 @@
-//! Reproducible random numbers: SplitMix64, twelve lines, the same on every machine.
+//! Reproducible random numbers by SplitMix64, the same on every machine.
 
 use crate::tensor_of;
 use tapeloom_ir::{ArrayType, Dtype, Literal, Tensor};
 
-/// Floats at which functions and rewrites go wrong: zeros of both signs, infinities, nan, the smallest
-/// and the largest, and numbers that are there twice.
+/// Floats at which functions and rewrites tend to fail: zeros of both signs, infinities, nan, the smallest and the
+/// largest, and repeated numbers.
 pub const EDGES: [f64; 14] = [
     0.0,
     -0.0,
@@ -22,14 +22,14 @@ pub const EDGES: [f64; 14] = [
     f64::MAX,
 ];
 
-/// Tensors of that type made of [`EDGES`] in several orders, and of zeros of one sign alone. None if
-/// it is no float.
+/// Returns tensors of this type made of [`EDGES`] in several orders, and tensors of zeros of one sign. Returns none
+/// if the type is no float.
 pub fn edge_tensors(ty: &ArrayType) -> Vec<Tensor> {
     if !ty.dtype.is_float() {
         return Vec::new();
     }
     let all = |x: &dyn Fn(usize) -> f64| tensor_of(ty, |i| Literal::of(ty.dtype, x(i)));
-    // Steps that share no factor with the number of edges, so that all come up.
+    // The strides share no factor with the number of edges, so that all edges occur.
     let orders = [(0, 1), (3, 5), (8, 9)];
     let turn = |(from, by): (usize, usize)| all(&|i| edge(ty.dtype, from + i * by));
     let mut tensors: Vec<Tensor> = orders.into_iter().map(turn).collect();
@@ -37,7 +37,7 @@ pub fn edge_tensors(ty: &ArrayType) -> Vec<Tensor> {
     tensors
 }
 
-/// An edge of a dtype: the smallest and the largest of its own.
+/// Returns an edge in a dtype; the smallest and the largest float are replaced by the ones of the dtype.
 fn edge(dtype: Dtype, i: usize) -> f64 {
     let x = EDGES[i % EDGES.len()];
     match dtype {
@@ -47,17 +47,17 @@ fn edge(dtype: Dtype, i: usize) -> f64 {
     }
 }
 
-/// A generator with a fixed seed.
+/// A generator of random numbers.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// A generator; equal seeds give equal numbers.
+    /// Returns a generator; equal seeds give equal numbers.
     pub fn new(seed: u64) -> Rng {
         Rng(seed)
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -66,22 +66,23 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// Uniform in `0.0..1.0`.
+    /// Returns a number uniform in `0.0..1.0`.
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Uniform in `low..high`.
+    /// Returns a number uniform in `low..high`.
     pub fn range(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * self.unit()
     }
 
-    /// Uniform in `0..n`.
+    /// Returns an index uniform in `0..n`.
     pub fn index(&mut self, n: usize) -> usize {
         (self.bits() % n.max(1) as u64) as usize
     }
 
-    /// Floats in `-1..1`, signed integers in `-8..8`, unsigned ones in `0..8`, coins for bool.
+    /// Returns a tensor of random elements: floats in `-1..1`, signed integers in `-8..8`, unsigned ones in `0..8`,
+    /// either bool.
     pub fn tensor(&mut self, ty: &ArrayType) -> Tensor {
         tensor_of(ty, |_| {
             let x = match ty.dtype {

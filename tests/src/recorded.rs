@@ -1,5 +1,5 @@
-//! What it means that a recording is right: its values are those of the program, and pulling it back, to the
-//! second order, is what reverse mode of the program gives.
+//! Checks of recordings: the values of a recording are the values of its program, and its first and second pullback
+//! agree with reverse mode.
 
 use crate::{Agreement, Case, Failure, Rng, run};
 use tapeloom_ir::prim::Call;
@@ -7,7 +7,8 @@ use tapeloom_ir::trace::{self, Handle, Recorded};
 use tapeloom_ir::{Dtype, FuncId, Function, Kind, Module, Problem, Tensor, Type};
 use tapeloom_transforms::{Transforms, VjpOf, vjp};
 
-/// The interpreter runs both; sums are taken in other orders, and terms grouped otherwise.
+/// Returns the agreement to require. The interpreter runs both, but terms are summed in other orders and grouped
+/// differently.
 fn close(m: &Module, f: FuncId) -> Agreement {
     let single =
         |f: &Function| f.types.values().filter_map(Type::as_array).any(|ty| ty.dtype == Dtype::F32);
@@ -16,7 +17,7 @@ fn close(m: &Module, f: FuncId) -> Agreement {
     Agreement::relative(if any { 1e-3 } else { 1e-9 })
 }
 
-/// A function, run by a recording.
+/// Runs a function by a recording.
 fn record(
     m: &Module,
     f: FuncId,
@@ -34,12 +35,12 @@ fn record(
     recorded.map(|(recorded, ())| recorded).map_err(|e| e[0].problem.clone())
 }
 
-/// Cotangents of those types.
+/// Returns random cotangents of the types of `y`.
 fn cotangents(y: &[Tensor], rng: &mut Rng) -> Vec<Tensor> {
     y.iter().map(|y| rng.tensor(y.ty())).collect()
 }
 
-/// What the reverse derivative of a function gives for the arguments marked: zeros where it says nothing.
+/// Returns the reverse derivative of a function for all arguments: zeros where it is absent.
 fn reverse(
     m: &Module,
     of: &VjpOf,
@@ -56,21 +57,21 @@ fn reverse(
     Ok(args.iter().zip(&of.nonzero).map(one).collect())
 }
 
-/// A recording has the values of its program, in every bit.
+/// Checks that a recording has the values of its program, bit for bit.
 ///
 /// # Errors
-/// What differs.
+/// The difference.
 pub fn values(m: &mut Module, case: &Case) -> Result<(), Failure> {
     let want = run(m, case.f, &case.args)?;
     let recorded = record(m, case.f, &case.args, |f, x| f(x))?;
     Ok(Agreement::Exact.check_all(recorded.outputs(), &want)?)
 }
 
-/// A recording has the values of its program, in every bit, and pulls back as reverse mode does: as often as
-/// one likes, and once.
+/// Checks that a recording has the values of its program, bit for bit, and that its pullbacks agree with reverse
+/// mode. The repeatable pullback is called twice, the consuming one once.
 ///
 /// # Errors
-/// What differs.
+/// The difference.
 pub fn first_order(m: &mut Module, case: &Case) -> Result<(), Failure> {
     let want = run(m, case.f, &case.args)?;
     let recorded = record(m, case.f, &case.args, |f, x| f(x))?;
@@ -101,10 +102,11 @@ pub fn first_order(m: &mut Module, case: &Case) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A recording of a program and its way back is, pulled back, reverse mode of reverse mode.
+/// Checks the second order: records the program together with its reverse pass, and compares the pullback of this
+/// recording with reverse mode over reverse mode.
 ///
 /// # Errors
-/// What differs.
+/// The difference.
 pub fn second_order(m: &mut Module, case: &Case) -> Result<(), Failure> {
     let floats = case.floats();
     let of = match vjp(m, case.f, &floats) {

@@ -1,17 +1,16 @@
-//! Programs that run one piece of code many times through [`outline`]: what a compiled call is for.
+//! Programs that run one piece of code many times through [`outline`], for which compiled calls exist.
 //!
-//! The size of what is compiled must not depend on how often a piece is run. `rnn` repeats a step in
-//! a row, `determinant` calls a function of each smaller size from the next larger one, `doubling`
-//! calls the function below it twice, so that inlined it would grow as 2ⁿ. `sieve` and `prefix_sums`
-//! write to an array in loops.
+//! The size of the compiled code must not depend on the number of runs. `rnn` repeats a step in sequence.
+//! `determinant` calls a function of each smaller size from the next larger one. `doubling` calls the function one
+//! level below twice, so inlining would give 2ⁿ copies. `sieve` and `prefix_sums` write to an array in loops.
 
 use std::rc::Rc;
 use tapeloom::prelude::*;
 
-/// A function of one array, as recursion over sizes builds them.
+/// A function of one array; recursion over sizes builds such closures.
 type Closure = Rc<dyn Fn(Var) -> Var>;
 
-/// `h ← tanh(h w + x u)`, `iterations` times, and the mean of squares of the last `h`.
+/// Returns a function that iterates `h ← tanh(h w + x u)` and returns the mean of squares of the last `h`.
 ///
 /// `w: f64[n, n]`, `u: f64[n, n]`, `x: f64[b, n]`.
 pub fn rnn(iterations: usize) -> impl Fn((Var, Var, Var)) -> Var {
@@ -22,7 +21,7 @@ pub fn rnn(iterations: usize) -> impl Fn((Var, Var, Var)) -> Var {
     }
 }
 
-/// [`rnn`] without the call: every iteration is written out.
+/// Returns [`rnn`] without the outlined call: every iteration is traced.
 pub fn rnn_written_out(iterations: usize) -> impl Fn((Var, Var, Var)) -> Var {
     move |(w, u, x): (Var, Var, Var)| {
         let h = (0..iterations).fold(x, |h, _| (h.dot(w) + x.dot(u)).tanh());
@@ -30,7 +29,7 @@ pub fn rnn_written_out(iterations: usize) -> impl Fn((Var, Var, Var)) -> Var {
     }
 }
 
-/// Which numbers below n are prime, by the sieve of Eratosthenes, in place.
+/// Returns for each number below n whether it is prime, by the sieve of Eratosthenes in place.
 pub fn sieve(n: usize) -> Var {
     let prime = Ref::new(full([n], true));
     prime.slice_axis(0, ..n.min(2)).set(false);
@@ -44,14 +43,14 @@ pub fn sieve(n: usize) -> Var {
     prime.get()
 }
 
-/// `x[0]`, `x[0] + x[1]`, .., in place.
+/// Returns `x[0]`, `x[0] + x[1]`, .., computed in place.
 pub fn prefix_sums(x: Var) -> Var {
     let s = Ref::new(x);
     fori_loop(x.len() - 1, |(i, ()): (Var, ())| s.at(i + 1).add(s.at(i).get()), ());
     s.get()
 }
 
-/// The arguments of [`rnn`].
+/// Returns arguments of [`rnn`].
 pub fn rnn_arguments(batch: usize, n: usize) -> Result<(Tensor, Tensor, Tensor), tapeloom::Error> {
     let numbers = |rows: usize, scale: f64| {
         let wave = |i: usize| scale * (1.0 + i as f64 * 0.7).sin();
@@ -60,14 +59,14 @@ pub fn rnn_arguments(batch: usize, n: usize) -> Result<(Tensor, Tensor, Tensor),
     Ok((numbers(n, 0.2)?, numbers(n, 0.1)?, numbers(batch, 1.0)?))
 }
 
-/// The determinant of an `n` by `n` matrix by cofactors along the first row: one outlined function a
-/// size, each of which calls the next smaller one once a column.
+/// Returns the determinant of an `n` by `n` matrix by cofactors along the first row. Each size has one outlined
+/// function, which calls the function of the next smaller size once per column.
 pub fn determinant(n: usize) -> impl Fn(Var) -> Var {
     cofactors(n, |f| Rc::new(outline(move |a| f(a))))
 }
 
-/// [`determinant`] with every size behind a checkpoint: what reverse mode would keep of all calls
-/// grows as `n!`, and so would the signatures of its functions.
+/// Returns [`determinant`] with every size under `checkpoint`: otherwise the residuals of all calls, and with them
+/// the signatures of the functions, would grow as `n!`.
 pub fn determinant_checkpointed(n: usize) -> impl Fn(Var) -> Var {
     cofactors(n, |f| Rc::new(outline(checkpoint(move |a| f(a), Policy::Nothing))))
 }
@@ -96,7 +95,7 @@ fn cofactors(n: usize, once: fn(Closure) -> Closure) -> impl Fn(Var) -> Var {
     move |a| f(a)
 }
 
-/// `fₙ(x) = fₙ₋₁(sin fₙ₋₁(x))`: inlined, `2ⁿ` times the body.
+/// Returns `fₙ(x) = fₙ₋₁(sin fₙ₋₁(x))`; inlined, it has `2ⁿ` copies of the body.
 pub fn doubling(levels: usize) -> impl Fn(Var) -> Var {
     let mut f: Closure = Rc::new(|x: Var| x.sin() + 0.1 * x);
     for _ in 0..levels {

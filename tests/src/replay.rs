@@ -1,15 +1,16 @@
-//! Replay: the fingerprints of every program that is at hand, to tell whether a change of the code changed any of them.
+//! Replay: the fingerprints of every available program, to find out whether a change of the code changed any of them.
 //!
-//! A change that only moves or renames code leaves every line as it is. One that is meant to change kernels changes the
-//! lines that it says, and no other. See [`tapeloom_ir::fingerprint`] for what counts.
+//! A change that only moves or renames code leaves every line as it is. A change that is meant to affect loop programs
+//! changes the lines that its commit announces, and no other. See [`tapeloom_ir::fingerprint`] for the contents of a
+//! fingerprint.
 //!
 //! | family | programs | compiled for |
 //! |---|---|---|
 //! | `example` | [`EXAMPLES`] with their derivatives | machine code, the simulated accelerator |
 //! | `sample` | the samples of every primitive with their derivatives | machine code |
-//! | `suite` | the nine kernels under every way of keeping, and at the extents of the study | machine code, the simulated accelerator |
+//! | `suite` | the nine kernels under every planner, and at the extents of the study | machine code, the simulated accelerator |
 //! | `gradbench` | every function of the recorded evals | machine code |
-//! | `filetest` | every text test by its path, step by step | what the test says |
+//! | `filetest` | every text test by its path, step by step | as the test says |
 //! | `random` | random programs with their derivatives | machine code |
 //! | `loops` | gradients of random programs with loops under policies and budgets | machine code, the simulated accelerator |
 
@@ -30,27 +31,27 @@ use tapeloom_ir::fingerprint::{Stage, collect};
 use tapeloom_ir::{FuncId, Module};
 use tapeloom_transforms::{BEFORE_ACCELERATOR, BEFORE_CODE, List};
 
-/// How many random programs of each of the two kinds there are.
+/// The number of random programs of each of the two kinds.
 const RANDOM: u64 = 250;
-/// The first seed of those without loops, and of those with loops.
+/// The first seeds of programs without loops and with loops.
 const SEEDS: [u64; 2] = [26_000, 27_000];
 
-/// The fingerprints of programs by name, `family/program`.
+/// Fingerprints by program name, `family/program`.
 pub type Replay = BTreeMap<String, Vec<Line>>;
 
-/// A line of a replay: a stage of a compile, or an error where there is none.
+/// A line of a replay: a stage of a compilation, or an error.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Line {
-    /// A stage.
+    /// A stage of the compilation.
     Stage(Stage),
-    /// The program is refused. What the error says may be said otherwise.
+    /// The program is refused. The error message is not compared.
     Refused,
 }
 
-/// All programs, or those of the families that are named.
+/// Returns the replay of all programs, or of the named families.
 ///
 /// # Errors
-/// Where programs cannot be read at all.
+/// If programs cannot be read at all.
 pub fn replay(families: &[String]) -> Result<Replay, Failure> {
     let all: [(&str, Family); 7] = [
         ("example", examples),
@@ -76,11 +77,11 @@ pub fn replay(families: &[String]) -> Result<Replay, Failure> {
     Ok(replay)
 }
 
-/// Takes a program: its name, and what compiles it.
+/// A consumer of programs: takes a name and a closure that compiles the program.
 type Add<'a> = dyn FnMut(String, &mut dyn FnMut() -> Result<(), Failure>) + 'a;
 type Family = fn(&mut Add<'_>) -> Result<(), Failure>;
 
-/// The machine on which programs are compiled for the accelerator.
+/// Returns the machine on which programs are compiled for the accelerator.
 fn accelerator() -> Target {
     Target::Accelerator(Machine::cal())
 }
@@ -92,7 +93,7 @@ fn run(m: &Module, f: FuncId, passes: &List, target: Target) -> Result<(), Failu
     Ok(())
 }
 
-/// A function and its derivatives, for both targets or for machine code alone.
+/// Adds a function and its derivatives, for both targets or for machine code alone.
 fn derivatives(add: &mut Add<'_>, m: &mut Module, case: &Case, both: bool) -> Result<(), Failure> {
     let Ok(words) = words(m, case) else {
         add(case.name.clone(), &mut || Err("a derivative is refused".into()));
@@ -168,7 +169,7 @@ fn filetests(add: &mut Add<'_>) -> Result<(), Failure> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("filetests");
     for file in files(&root, "ir")? {
         let text = fs::read_to_string(&file)?;
-        // Files of one name lie in several folders.
+        // The relative path is the name: file names repeat across folders.
         let name = file.strip_prefix(&root).unwrap_or(&file).display().to_string();
         add(name, &mut || TextTest::read(&text)?.output().map(|_| ()));
     }
@@ -205,7 +206,7 @@ fn loops(add: &mut Add<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The files of a folder and of those in it, by name.
+/// Returns the files of a folder and of its subfolders, by name.
 fn files(folder: &Path, extension: &str) -> Result<Vec<PathBuf>, Failure> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -220,7 +221,7 @@ fn files(folder: &Path, extension: &str) -> Result<Vec<PathBuf>, Failure> {
     Ok(found)
 }
 
-/// A replay as text: a line for each stage, `family/program: stage input output`.
+/// Prints a replay as text, a line per stage: `family/program: stage input output`.
 pub fn print(replay: &Replay) -> String {
     let mut text = String::new();
     for (name, lines) in replay {
@@ -236,8 +237,9 @@ pub fn print(replay: &Replay) -> String {
     text
 }
 
-/// How two replays differ: of each program that differs the stages of which the numbers do, or that it is there in one of
-/// them only. Both are texts of [`print()`]. If stages are named, only what they made is compared.
+/// Returns the differences of two replays, given as texts of [`print()`]. Each message names a program and the stages
+/// whose fingerprints differ, or says that the program is in only one of the replays. If `only` names stages, only
+/// the outputs of these stages are compared.
 pub fn differences(before: &str, now: &str, only: &[String]) -> Vec<String> {
     let (before, now) = (by_program(before), by_program(now));
     let names: BTreeSet<&str> = before.keys().chain(now.keys()).copied().collect();
@@ -264,7 +266,7 @@ pub fn differences(before: &str, now: &str, only: &[String]) -> Vec<String> {
                 if differ.is_empty() && !only.is_empty() {
                     continue;
                 }
-                // Where results of all stages agree, what they were given does not.
+                // If the outputs of all stages agree, then their inputs differ.
                 let what = if differ.is_empty() { "inputs".to_owned() } else { differ.join(", ") };
                 all.push(format!("{name}: {what}"));
             }

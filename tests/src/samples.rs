@@ -1,4 +1,4 @@
-//! Every primitive's samples as programs: the cases that the laws quantify over.
+//! Every primitive's samples as programs: the cases over which the laws run.
 
 use crate::Elements;
 use crate::Rng;
@@ -7,24 +7,24 @@ use tapeloom_ir::{
     prim::{Lowering, Operand, Sample},
 };
 
-/// A function at work, with arguments.
+/// A function with arguments.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// What is tested: a primitive's name.
+    /// The name of the case: of a sample, its primitive.
     pub name: String,
-    /// The function. Of a sample, one equation; operands that are literals are no parameters.
+    /// The function. For a sample it has one equation, and literal operands are not parameters.
     pub f: FuncId,
-    /// Arguments.
+    /// The arguments of the function.
     pub args: Vec<Tensor>,
-    /// Whether derivatives exist here and are smooth enough for finite differences.
+    /// Whether derivatives exist at the arguments and are smooth enough for finite differences.
     pub smooth: bool,
 }
 
-/// All samples. An elementwise sample of several operands comes also with each operand in turn as
-/// a literal, which is the one place where shapes need not be equal.
+/// Returns all samples as cases. For each operand of an elementwise sample of several operands, there is another case
+/// with that operand as a literal: only literals may differ in shape from the other operands.
 ///
 /// # Panics
-/// When a sample's operands do not fit its primitive.
+/// If a sample's operands do not fit its primitive.
 pub fn cases(module: &mut Module) -> Vec<Case> {
     let mut all = Vec::new();
     for sample in Op::samples(module) {
@@ -45,7 +45,8 @@ pub fn cases(module: &mut Module) -> Vec<Case> {
                 let mut literal = sample.clone();
                 literal.operands[i] = Tensor::from(operand.at(0));
                 let mask: Vec<bool> = (0..n).map(|k| k == i).collect();
-                // One point may be smooth together with one other and not with all of them.
+                // One element of an array as literal may not be smooth together with all elements of the other
+                // operands.
                 literal.smooth &= scalar[i];
                 all.extend(program(module, &literal, &mask));
             }
@@ -55,12 +56,12 @@ pub fn cases(module: &mut Module) -> Vec<Case> {
 }
 
 impl Case {
-    /// Which arguments have tangents.
+    /// Returns for each argument whether it is a float, and so can have a tangent.
     pub fn floats(&self) -> Vec<bool> {
         self.args.iter().map(|t| t.dtype().is_float()).collect()
     }
 
-    /// Random directions for the arguments marked.
+    /// Returns random directions for the active arguments.
     pub fn directions(&self, rng: &mut Rng, active: &[bool]) -> Vec<Tensor> {
         let marked = self.args.iter().zip(active).filter(|(_, on)| **on);
         marked.map(|(t, _)| rng.tensor(t.ty())).collect()
@@ -73,7 +74,7 @@ fn elementwise(module: &Module, sample: &Sample) -> bool {
     matches!(sample.op.lower(module, &operands), Lowering::Elementwise(_))
 }
 
-/// The sample with the marked operands as literals; nothing if it does not type-check so.
+/// Returns the sample with the marked operands as literals, or `None` if it does not type-check.
 fn program(module: &mut Module, sample: &Sample, literal: &[bool]) -> Option<Case> {
     let mut draft = Draft::new(sample.op.name());
     let mut args = Vec::new();

@@ -1,8 +1,7 @@
-//! The tally: how large programs are when they are compiled, to compare before and after a change.
+//! Tallies of program sizes at compilation, to compare before and after a change.
 //!
-//! A change of a rewrite row or of a derivative rule shows here first: in equations, loops and
-//! arithmetic of the derivatives of everything that is at hand (the examples, and the samples of
-//! every primitive, added up by name).
+//! A change of a rewrite row or of a derivative rule shows here first: in the numbers of equations, loops and
+//! operations of the derivatives of all examples and of every primitive's samples, added up by name.
 
 use crate::{Case, EXAMPLES, Failure, cases};
 use std::collections::BTreeMap;
@@ -12,23 +11,23 @@ use tapeloom_backend::{Options, compile};
 use tapeloom_ir::{FuncId, Module, parse_module};
 use tapeloom_transforms::{BEFORE_CODE, Cost, jvp, vjp};
 
-/// What a program, or several together, come to.
+/// The sizes and costs of a program, or the sums over several.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Tally {
-    /// Equations before the passes, calls expanded.
+    /// The number of equations after inlining, before the other passes.
     pub emitted: usize,
-    /// Equations that are compiled.
+    /// The number of equations that are compiled.
     pub equations: usize,
-    /// Steps of the kernel program: loop nests and contractions.
+    /// The number of top-level statements of the loop program: loop nests and contractions.
     pub kernels: usize,
-    /// Arithmetic and traffic, by the model of the passes.
+    /// Arithmetic and traffic, by the cost model of the passes.
     pub cost: Cost,
-    /// Passes, lowering and code.
+    /// The time of passes, lowering and code generation.
     pub time: Duration,
 }
 
 impl Tally {
-    /// Both together.
+    /// Returns the sums of two tallies.
     pub fn plus(self, other: Tally) -> Tally {
         Tally {
             emitted: self.emitted + other.emitted,
@@ -42,10 +41,10 @@ impl Tally {
         }
     }
 
-    /// Of a function as it comes from a transform.
+    /// Returns the tally of a function before any pass.
     ///
     /// # Errors
-    /// What a pass or the backend reports.
+    /// The error of a pass or of the backend.
     pub fn of(module: &Module, f: FuncId) -> Result<Tally, Failure> {
         let mut m = module.clone();
         let start = Instant::now();
@@ -65,10 +64,10 @@ impl Tally {
         })
     }
 
-    /// Of a program that a `Jit` explains.
+    /// Returns the tally of a program that a `Jit` explains.
     ///
     /// # Errors
-    /// When its texts do not parse.
+    /// If its texts do not parse.
     pub fn explained(e: &Explanation) -> Result<Tally, Failure> {
         let texts = e.stages().iter().rev().map(|s| &s.text);
         let text = texts.clone().find(|t| !t.is_empty()).ok_or("no program")?;
@@ -86,10 +85,11 @@ impl Tally {
     }
 }
 
-/// The examples and the samples of primitives with their derivatives: jvp, vjp, and jvp of vjp.
+/// Returns the tallies of the examples and of the primitives' samples with their derivatives: jvp, vjp, and jvp of
+/// vjp.
 ///
 /// # Errors
-/// What a transform, a pass or the backend reports.
+/// The error of a transform, of a pass or of the backend.
 pub fn derivatives() -> Result<Vec<(String, Tally)>, Failure> {
     let mut all = Vec::new();
     for example in EXAMPLES {
@@ -112,10 +112,10 @@ pub fn derivatives() -> Result<Vec<(String, Tally)>, Failure> {
     Ok(all)
 }
 
-/// A function and its derivatives in all floats.
+/// Returns a function and its derivatives with respect to all floats.
 ///
 /// # Errors
-/// What a transform reports.
+/// The error of a transform.
 pub fn words(m: &mut Module, case: &Case) -> Result<Vec<(&'static str, FuncId)>, Failure> {
     let mut words = vec![("", case.f)];
     words.push(("jvp ", jvp(m, case.f, &case.floats())?.function));

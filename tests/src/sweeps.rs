@@ -1,17 +1,16 @@
-//! Sweeps: the tests that draw random cases, or go through a large grid of them, and how many they take.
+//! Sweeps: the tests over random cases or over a large grid of cases, and their numbers of cases.
 //!
-//! One row a sweep. `cargo test` takes the gate's share, whose seed is committed: it changes with a
-//! commit and never with the clock. `SWEEP=nightly cargo test --workspace` takes the numbers of the
-//! night, of seeds that nobody has seen; it prints the first one, and `SWEEP_SEED=s` begins there. A
-//! failure names the seed of its case, which is then the first one tried.
+//! Each sweep is one row. `cargo test` runs the number of cases of the gate, from a committed seed: it changes with a
+//! commit and never with the clock. `SWEEP=nightly cargo test --workspace` runs the nightly number of cases from a
+//! fresh seed; it prints the first seed, and `SWEEP_SEED=s` starts there. A failure names the seed of its case; with
+//! that as `SWEEP_SEED`, the case is tried first.
 //!
-//! Grids have no seed and are whole in both; their row says how many cases there are at least, so that
-//! none shrinks unseen. Seconds are of one core with the development profile, as measured for the gate;
-//! those of the night are as many times larger as there are more cases.
+//! Grids have no seed and are run whole in both modes; their row states the minimum number of cases, so that a grid
+//! that shrinks is noticed. Seconds are measured for the gate on one core with the development profile; nightly
+//! seconds scale with the number of cases.
 //!
-//! Tests of crates below have this file as a module, too, since a crate below cannot ask this one.
-//! A rule of `tests/tests/programs/tidy.rs` refuses a row that nothing asks for, and a loop over seeds
-//! that asks for no row.
+//! Tests of lower crates include this file as a module too, because they cannot depend on this crate. A rule of
+//! `tests/tests/programs/tidy.rs` refuses a row that no test uses, and a loop over seeds without a row.
 
 use std::io::Write;
 use std::sync::OnceLock;
@@ -20,7 +19,7 @@ use std::time::SystemTime;
 /// The first seed of the gate.
 const SEED: u64 = 2000;
 
-/// A row: where the sweep is, and its cases and seconds at the gate and in the night.
+/// A row: the path of the sweep's test, and its cases and seconds at the gate and nightly.
 struct Row {
     test: &'static str,
     gate: u64,
@@ -37,7 +36,7 @@ macro_rules! sweeps {
         }
 
         impl Sweep {
-            /// All of them.
+            /// All sweeps.
             pub const ALL: &[Sweep] = &[$(Sweep::$name,)*];
 
             fn row(self) -> Row {
@@ -52,10 +51,10 @@ macro_rules! sweeps {
 }
 
 sweeps! {
-    // Drawn: nests of loops for wide code.
+    // Drawn: loop nests for vector code of 256 and 512 bits.
     WideNests = "codegen::simd::tests::random_nests", gate 400 in 3.0 s, nightly 40000;
     GuardedNests = "codegen::simd::guard_pages::nothing_outside_of_arrays_is_touched", gate 300 in 1.0 s, nightly 10000;
-    // Drawn: programs of genes (`random::fuzz`).
+    // Drawn: programs from recipes (`random::fuzz`).
     Text = "random::fuzz::text_says_everything", gate 200 in 0.1 s, nightly 6000;
     Values = "random::fuzz::passes_kernels_and_machine_code_keep_the_values", gate 300 in 0.9 s, nightly 6000;
     Marks = "random::fuzz::no_pass_looks_through_a_mark", gate 300 in 0.3 s, nightly 6000;
@@ -89,7 +88,7 @@ sweeps! {
     // Drawn: programs under the laws of primitives, and damaged text.
     Laws = "laws::random::laws_hold_for_random_programs", gate 150 in 0.5 s, nightly 4000;
     Damage = "laws::mutations::broken_text_does_not_panic", gate 6 in 0.2 s, nightly 200;
-    // Drawn: beside the code.
+    // Drawn: tests beside the code.
     Simplified = "it::simplify::random_programs_keep_their_meaning", gate 60 in 0.1 s, nightly 3000;
     Relaxed = "it::simplify::relaxed_programs_agree_to_rounding", gate 60 in 0.1 s, nightly 3000;
     Regions = "it::simplify::small_regions_are_put_together_again", gate 10 in 0.1 s, nightly 1000;
@@ -106,7 +105,7 @@ sweeps! {
     Forms = "ir::analysis::affine::forms_are_the_numbers_that_they_say", gate 4000 in 0.1 s, nightly 200_000;
     Scans = "accelerator::reference_issue::queues_issue_what_a_scan_of_the_window_issues", gate 60 in 0.1 s, nightly 3000;
     Thin = "runtime::small_gemm::tests::versions_agree_with_the_definition", gate 3000 in 1.9 s, nightly 100_000;
-    // A list of which the gate takes the beginning; the long transforms of the night take three minutes.
+    // A list, of which the gate takes the beginning: the long transforms at its end take three minutes.
     TransformLengths = "routines::fourier_accuracy::transforms_are_as_accurate_as_their_order", gate 76 in 1.0 s, nightly 93;
     // Grids, whole in both.
     Samples = "laws::for_all", gate 1984 in 9.0 s, nightly 1984;
@@ -126,14 +125,14 @@ sweeps! {
     Unrolled = "study::accelerator::programs::unrolled_loops_compute_the_same_bits_with_no_more_accesses", gate 9 in 1.5 s, nightly 9;
 }
 
-/// What a run takes: whether it is that of the night, and the first seed.
+/// The mode of a run: whether it is nightly, and the first seed.
 struct Mode {
     nightly: bool,
     seed: u64,
 }
 
 impl Mode {
-    /// As the environment says; the same in all tests of a process.
+    /// Returns the mode that the environment requests, the same for all tests of a process.
     #[allow(clippy::panic, reason = "a word that means nothing is no gate")]
     fn of_the_run() -> &'static Mode {
         static MODE: OnceLock<Mode> = OnceLock::new();
@@ -155,7 +154,7 @@ impl Mode {
                 None => SEED,
             };
             if nightly {
-                // Not `eprintln`, which tests that pass swallow.
+                // Not `eprintln`: the test harness captures its output and drops it if the test passes.
                 let said = writeln!(std::io::stderr(), "SWEEP=nightly SWEEP_SEED={seed}");
                 drop(said);
             }
@@ -165,26 +164,26 @@ impl Mode {
 }
 
 impl Sweep {
-    /// How many cases are drawn.
+    /// Returns the number of cases to draw.
     pub fn cases(self) -> u64 {
         let row = self.row();
         if Mode::of_the_run().nightly { row.nightly } else { row.gate }
     }
 
-    /// The first seed.
+    /// Returns the first seed.
     pub fn seed(self) -> u64 {
         Mode::of_the_run().seed
     }
 
-    /// The seed of each case, the first one first.
+    /// Returns the seed of each case, beginning with the first.
     pub fn seeds(self) -> impl Iterator<Item = u64> {
         (0..self.cases()).map(move |i| self.seed().wrapping_add(i))
     }
 
-    /// Cases of a grid: all there are, which are no fewer than the table says.
+    /// Collects the cases of a grid.
     ///
     /// # Panics
-    /// If there are fewer.
+    /// If there are fewer cases than the table says.
     #[track_caller]
     pub fn all<T>(self, cases: impl IntoIterator<Item = T>) -> Vec<T> {
         let cases: Vec<T> = cases.into_iter().collect();
@@ -193,7 +192,7 @@ impl Sweep {
         cases
     }
 
-    /// Seconds of one core: of the gate, and of the night.
+    /// Returns the seconds of one core, at the gate and nightly.
     pub fn seconds(self) -> [f64; 2] {
         let row = self.row();
         [row.seconds, row.seconds * row.nightly as f64 / row.gate as f64]

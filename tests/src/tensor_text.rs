@@ -1,14 +1,13 @@
-//! Tensors as text that can be read back: `f64[2,2] {1.0, 2.0, 3.0, 4.0}`, every bit of every number.
+//! Tensors as text that parses again, exact in every bit: `f64[2,2] {1.0, 2.0, 3.0, 4.0}`.
 //!
-//! In the braces a literal without suffix takes the tensor's dtype, and `2.5`, a literal alone, is a
-//! scalar.
+//! In the braces, a literal without suffix takes the tensor's dtype. A literal alone, like `2.5`, is a scalar.
 
 use tapeloom_ir::{Dtype, Kind, Literal, Problem, Tensor, Type, parse_type};
 
-/// Reads a tensor.
+/// Parses a tensor.
 ///
 /// # Errors
-/// What does not read.
+/// The part that does not parse.
 pub fn read_tensor(text: &str) -> Result<Tensor, Problem> {
     let text = text.trim();
     let Some((ty, elements)) = text.split_once('{') else {
@@ -33,22 +32,22 @@ pub fn read_tensor(text: &str) -> Result<Tensor, Problem> {
     Ok(t)
 }
 
-/// Reads tensors, one after the other, separated by `;`.
+/// Parses tensors separated by `;`.
 ///
 /// # Errors
-/// What does not read.
+/// The part that does not parse.
 pub fn read_tensors(text: &str) -> Result<Vec<Tensor>, Problem> {
     text.split(';').filter(|t| !t.trim().is_empty()).map(read_tensor).collect()
 }
 
-/// Tensors separated by `; `.
+/// Prints tensors separated by `; `.
 pub fn show_tensors(tensors: &[Tensor]) -> String {
     tensors.iter().map(show_tensor).collect::<Vec<_>>().join("; ")
 }
 
-/// A tensor as text; a long one is cut, and does not read back.
+/// Prints a tensor; a long one is truncated and does not parse again.
 pub fn show_tensor(t: &Tensor) -> String {
-    /// Elements shown before the rest is left out.
+    /// Elements printed before truncation.
     const SHOWN: usize = 32;
     let shown: Vec<String> = t.literals().take(SHOWN).map(|l| l.to_string()).collect();
     let rest = if t.elements() > SHOWN { ", .." } else { "" };

@@ -1,4 +1,4 @@
-//! Text tests: a program, a pipeline, and what must come out, all in one file.
+//! Text tests: a program, a pipeline and the expected output in one file.
 //!
 //! ```text
 //! // test: linearize | lin | transpose
@@ -16,24 +16,24 @@
 //! | step | meaning |
 //! |---|---|
 //! | `print` | nothing; the program is parsed and printed |
-//! | `verify` | the answer is the list of mistakes in the text (alone in its pipeline) |
+//! | `verify` | the output is the list of mistakes in the text (alone in its pipeline) |
 //! | `jvp`, `linearize`, `vjp` | with `active=[true,false]`; without, all float parameters |
 //! | `plan policy=planned` | linearize and plan; with `params=[bytes,constant]`, `results=[bytes]` and `together=true` |
-//! | `fwd`, `lin`, `bwd` | one of the functions that the step before made |
+//! | `fwd`, `lin`, `bwd` | selects one of the functions that the previous step made |
 //! | `linear count=1` | the last parameters become linear |
 //! | `transpose` | with `nonzero=[true]`; without, all results |
 //! | `batch size=3` | with `batched=[true,false]`; without, all parameters |
 //! | a pass of [`tapeloom_transforms::PASSES`] | by its name |
-//! | `loop_trees` | the loop trees that lowering makes of it (the last step) |
-//! | `kernels` | the text is a program of kernels, and so is what comes out |
+//! | `loop_trees` | the output is the loop trees from lowering (the last step) |
+//! | `kernels` | the text is a loop program, and so is the output |
 //! | a pass of [`PASSES`](tapeloom_backend::passes::PASSES), `unroll by=[4,2]`, `redundant_memory overlap=true` | passes on it; the lists say `index_set_split write_out=true` and `promote_memory private=true`, too |
-//! | `layout pipeline=tflow` | of a program of kernels: the layout of its tape; passes on layouts may follow |
-//! | `run` | the answer is the results for each line `// args: 1.0; f64[2] {1.0, 2.0}` |
+//! | `layout pipeline=tflow` | of a loop program: the layout of its tape; passes on layouts may follow |
+//! | `run` | the output is the results for each line `// args: 1.0; f64[2] {1.0, 2.0}` |
 //!
-//! Where passes alone are tested and there are lines `// args: ..`, results stay what they are behind each pass.
+//! If a pipeline has only passes and there are lines `// args: ..`, the results are compared after each pass.
 //!
-//! An error that a step reports is the answer, too. Programs are verified after each step, what is
-//! printed is parsed and printed again, and what is run is run by machine code as well.
+//! The output may also be the error of a step. Programs are verified after each step, printed text is parsed and
+//! printed again, and `run` also compares with machine code.
 
 use crate::{Agreement, Failure, read_tensors, run};
 use std::collections::BTreeMap;
@@ -55,11 +55,11 @@ type Step<'t> = (&'t str, BTreeMap<&'t str, &'t str>);
 /// A text test.
 #[derive(Debug)]
 pub struct TextTest<'t> {
-    /// Steps with their options.
+    /// The steps with their options.
     pipeline: Vec<Step<'t>>,
-    /// Arguments of every run.
+    /// Arguments, per run.
     args: Vec<Vec<Tensor>>,
-    /// Everything before the expected output.
+    /// The text before the expected output.
     input: &'t str,
     /// The expected output, without comment signs.
     pub expected: String,
@@ -69,10 +69,10 @@ pub struct TextTest<'t> {
 const EXPECT: &str = "// expect:\n";
 
 impl<'t> TextTest<'t> {
-    /// Reads a test.
+    /// Parses a test.
     ///
     /// # Errors
-    /// When the first line is not `// test: ..`, or arguments do not read.
+    /// If the first line is not `// test: ..`, or if arguments do not parse.
     pub fn read(text: &'t str) -> Result<TextTest<'t>, Failure> {
         let (input, expected) = text.split_once(EXPECT).unwrap_or((text, ""));
         let first = input.lines().next().unwrap_or_default();
@@ -90,25 +90,25 @@ impl<'t> TextTest<'t> {
         })
     }
 
-    /// The file with that output as the expected one.
+    /// Returns the text of the file with `output` as the expected output.
     pub fn blessed(&self, output: &str) -> String {
         let comment = |line: &str| format!("// {line}").trim_end().to_owned() + "\n";
         let expected: String = output.lines().map(comment).collect();
         format!("{}\n\n{EXPECT}{expected}", self.input.trim_end())
     }
 
-    /// Runs the pipeline and gives what came out.
+    /// Runs the pipeline and returns its output.
     ///
     /// # Errors
-    /// A program that does not parse, a step that does not exist, a broken invariant.
+    /// If a program does not parse, a step does not exist, or an invariant is broken.
     pub fn output(&self) -> Result<String, Failure> {
         self.watched(&mut |_, _| {})
     }
 
-    /// The steps on functions that make another function.
+    /// Returns the names of the steps on functions that change the function.
     ///
     /// # Errors
-    /// Those of [`TextTest::output`].
+    /// The errors of [`TextTest::output`].
     pub fn changes(&self) -> Result<Vec<String>, Failure> {
         let mut names = Vec::new();
         self.watched(&mut |name, changed| names.extend(changed.then(|| name.to_owned())))?;
@@ -126,7 +126,7 @@ impl<'t> TextTest<'t> {
         }
         let mut module = parsed.map_err(|e| e[0].clone())?;
         same_again(&print_module(&module))?;
-        // The last function of the text need not be the last of the module: equal ones are merged.
+        // The last function of the text need not be the last of the module: equal functions are stored once.
         let name = self.input.rsplit("func @").next().unwrap_or_default();
         let name = name.split('(').next().unwrap_or_default();
         let last = module.iter().filter(|(_, f)| *f.name == *name).last();
@@ -168,20 +168,20 @@ impl<'t> TextTest<'t> {
             }
         }
         kept.check_code(&module, at[0])?;
-        // The whole is fwd and bwd inlined, so that showing all three would show everything twice.
+        // The third function is `fwd` and `bwd` inlined; printing it would repeat both.
         let shown = if at.len() == 3 { &at[..1] } else { &at[..] };
         let printed = print_functions(&module, shown);
         same_again(&printed)?;
         Ok(printed)
     }
 
-    /// What passes make of a program of kernels, or the layout of its tape. Where `// args: ..` are given, the
-    /// interpreter runs what each pass makes, and machine code runs what comes out.
+    /// Applies passes to a loop program and returns its text, or the layout of its tape. If there are lines `// args:
+    /// ..`, the interpreter runs the program after each pass, and machine code runs the final one.
     fn kernels(&self) -> Result<String, Failure> {
         let lines = self.input.lines().filter(|line| !line.starts_with("//"));
         let text: String = lines.map(|line| format!("{line}\n")).collect();
         let mut program = loop_ir::parse(&text, &|_| None)?;
-        // Of a program that is given arguments, results stay what they are.
+        // For given arguments, results must stay the same.
         let proved = loop_ir::check(&program).is_ok();
         let (mut holds, mut exact) =
             (if proved { Invariant::Proved } else { Invariant::Form }, true);
@@ -237,7 +237,7 @@ impl<'t> TextTest<'t> {
         }
     }
 
-    /// The layout of a program of kernels.
+    /// Returns the text of the layout of a loop program.
     fn layout(
         program: &loop_ir::Program,
         name: &str,
@@ -280,7 +280,7 @@ impl<'t> TextTest<'t> {
     }
 }
 
-/// What a program computes, which passes must keep.
+/// The results of a function for the given arguments, which passes must preserve.
 struct Kept<'t> {
     passes: Vec<&'static Pass>,
     args: &'t [Vec<Tensor>],
@@ -288,7 +288,7 @@ struct Kept<'t> {
 }
 
 impl<'t> Kept<'t> {
-    /// Nothing is known of steps that are no passes.
+    /// Computes the expected results. If a step is no pass, nothing is compared.
     fn of(
         module: &Module,
         f: FuncId,
@@ -301,7 +301,7 @@ impl<'t> Kept<'t> {
         Ok(Kept { passes: passes.unwrap_or_default(), args, wanted })
     }
 
-    /// How near results are behind so many passes.
+    /// Returns the agreement to require after the first `passes` passes.
     fn agreement(&self, passes: usize) -> Agreement {
         match self.passes.iter().take(passes).all(|pass| pass.exactness == Exactness::Exact) {
             true => Agreement::Exact,
@@ -329,7 +329,7 @@ impl<'t> Kept<'t> {
     }
 }
 
-/// What a pass on kernels is told.
+/// Returns the options of a pass on the loop IR.
 fn context(options: &BTreeMap<&str, &str>) -> Result<Context, Failure> {
     let mut context = Context::default();
     for (key, value) in options {
@@ -347,7 +347,7 @@ fn context(options: &BTreeMap<&str, &str>) -> Result<Context, Failure> {
     Ok(context)
 }
 
-/// The functions a step makes; nothing if there is no such step.
+/// Returns the functions that a step makes, or `None` if there is no such step.
 fn apply(
     module: &mut Module,
     f: FuncId,
@@ -378,7 +378,7 @@ fn apply(
             vjp(module, f, &mask("active", floats)).map(|of| vec![of.function, of.fwd, of.bwd])
         }
         "linear" => {
-            // The last ones become linear.
+            // The last `count` parameters become linear.
             let (params, count) = (module.get(f).params.len(), number("count", 1));
             let linear: Vec<bool> = (0..params).map(|i| i + count >= params).collect();
             as_linear(module, f, &linear).map(|f| vec![f])
@@ -396,7 +396,7 @@ fn apply(
     })
 }
 
-/// On what terms values are kept, as a step says.
+/// Returns the planner's request from the options of a step.
 fn terms(options: &BTreeMap<&str, &str>) -> Result<PlanRequest, Failure> {
     let prices = |key: &str| -> Result<Vec<Price>, Failure> {
         let list = options.get(key).map_or("", |list| list.trim_matches(['[', ']']));
@@ -428,7 +428,7 @@ fn step(text: &str) -> Result<(&str, BTreeMap<&str, &str>), Failure> {
     Ok((name, options.collect::<Result<_, _>>()?))
 }
 
-/// What is printed parses, and prints the same.
+/// Checks that printed text parses and prints the same.
 fn same_again(text: &str) -> Result<(), Failure> {
     let module = parse_module(text).map_err(|e| format!("{} in\n{text}", e[0]))?;
     let again = print_module(&module);

@@ -1,12 +1,13 @@
 //! Words: transforms one after the other, each tested against the program before it.
 //!
-//! A transform of a function is a function, so transforms compose: `vmap(vjp(jvp(f)))` is a program
-//! like any other. [`append`] adds a letter to a word, and holds the new program against the one
-//! before it, by definition and not by formula: tangents are limits of differences, cotangents
-//! satisfy `<ct, J dx> = <Jᵀ ct, dx>`, a batch is a map. The letter applied to the tidied program
-//! must give the same. [`same_numbers`] asks the same of the word after every pipeline, of its kernels
-//! and of its machine code, bit for bit where that is promised ([`crate::exactness`]); those two agree in
-//! every bit unless a library contracts.
+//! A transform of a function is a function, so transforms compose: `vmap(vjp(jvp(f)))` is a program like any other.
+//! [`append`] adds a transform (a letter) to such a word, and checks the new program against the one before it by
+//! definition, not by formula: tangents are limits of differences, cotangents satisfy `<ct, J dx> = <Jᵀ ct, dx>`, a
+//! batch is a map. The transform of the simplified program must give the same results.
+//!
+//! [`same_numbers`] checks the word after every pipeline, its loop programs and its machine code, bit for bit where
+//! that is guaranteed ([`crate::exactness`]). Loop programs and machine code agree in every bit unless a library
+//! computes a contraction.
 
 use crate::Elements;
 use crate::calculus::{
@@ -24,10 +25,10 @@ use tapeloom_ir::{
 };
 use tapeloom_transforms::{BEFORE_CODE, PASSES, batch, by_name, jvp, vjp};
 
-/// Extent of a batch.
+/// The extent of a batch.
 const BATCH: usize = 2;
-/// A pipeline that leaves derivatives as they are, ties and all: equations go or become one. Rules that
-/// rewrite do not belong here: `max(x, max(x, 1))` has another slope at 1 than `max(x, 1)`, which it equals.
+/// A pipeline that preserves derivatives even at ties: it only drops and merges equations. Rewrites do not belong
+/// here: `max(x, max(x, 1))` equals `max(x, 1)`, but has another slope at 1.
 const TIDY: [&str; 3] = ["inline", "cse", "dce"];
 
 /// A transform.
@@ -42,10 +43,10 @@ pub enum Letter {
 }
 
 impl Letter {
-    /// The alphabet.
+    /// All letters.
     pub const ALL: [Letter; 3] = [Letter::Jvp, Letter::Vjp, Letter::Vmap];
 
-    /// The transform.
+    /// Returns the name of the transform.
     pub fn name(self) -> &'static str {
         match self {
             Letter::Jvp => "jvp",
@@ -55,24 +56,24 @@ impl Letter {
     }
 }
 
-/// Which arguments are active or batched.
+/// The choice of active or batched arguments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Choice {
-    /// All that can be.
+    /// All arguments that can be.
     All,
-    /// Each with probability 3/4, and at least one.
+    /// Each argument with probability 3/4, and at least one.
     Some,
 }
 
-/// The same function without calls, equal equations and dead ones.
+/// Returns the function with calls inlined, equal equations merged and dead ones removed.
 fn tidied(m: &mut Module, f: FuncId) -> Result<FuncId, Failure> {
     TIDY.iter().try_fold(f, |f, name| Ok(by_name(name)?.apply(m, f)?))
 }
 
-/// The case after one more transform, tested against the case before.
+/// Applies one more transform and tests the new case against the given one.
 ///
 /// # Errors
-/// What does not hold, with the program.
+/// The failed check, with the program.
 pub fn append(
     m: &mut Module,
     case: &Case,
@@ -99,11 +100,11 @@ pub fn append(
     Ok(next)
 }
 
-/// The case after one more transform of a wild program, where derivatives are the formulas and not
-/// limits of anything; nothing where there is none. A batch is held against the map all the same.
+/// Applies one more transform to a wild program, whose derivatives are compared with no limit of differences. Returns
+/// `None` if there is no derivative. A batch is still compared with the map.
 ///
 /// # Errors
-/// A transform that fails otherwise, or a batch that is no map.
+/// Other errors of a transform, or a batch that differs from the map.
 pub fn unchecked(
     m: &mut Module,
     case: &Case,
@@ -136,7 +137,7 @@ pub fn unchecked(
     Ok(Some(Case { f: function, args, ..named(case, letter.name()) }))
 }
 
-/// A subset of the marked: all of them, or each with probability 3/4 but at least one.
+/// Returns a subset of the mask: all of it, or each with probability 3/4 but at least one.
 fn chosen(mask: &[bool], choice: Choice, rng: &mut Rng) -> Vec<bool> {
     let mut chosen: Vec<bool> =
         mask.iter().map(|on| *on && (choice == Choice::All || rng.index(4) > 0)).collect();
@@ -148,7 +149,7 @@ fn chosen(mask: &[bool], choice: Choice, rng: &mut Rng) -> Vec<bool> {
     chosen
 }
 
-/// jvp: the values are those of the function, the tangents limits of differences.
+/// Checks the jvp: its values are the function's, its tangents are limits of differences.
 fn forward(
     m: &mut Module,
     case: &Case,
@@ -175,7 +176,7 @@ fn forward(
     Ok(Case { f: of.function, args, ..named(case, "jvp") })
 }
 
-/// vjp: `<ct, J dx> = <Jᵀ ct, dx>`.
+/// Checks the vjp: `<ct, J dx> = <Jᵀ ct, dx>`.
 fn reverse(
     m: &mut Module,
     case: &Case,
@@ -219,7 +220,7 @@ fn reverse(
     Ok(Case { f: of.function, args, ..named(case, "vjp") })
 }
 
-/// vmap: the function on each.
+/// Checks the vmap: its results are the function's on each batch member.
 fn mapped(
     m: &mut Module,
     case: &Case,
@@ -248,7 +249,7 @@ fn mapped(
     Ok(Case { f: batch(m, case.f, BATCH, batched)?.function, args, ..named(case, "vmap") })
 }
 
-/// Floats a little away, so that the function is as smooth there; integers as they are.
+/// Returns floats moved by at most 0.05, so that the function is still smooth there; integers stay as they are.
 fn nearby(x: &Tensor, rng: &mut Rng) -> Tensor {
     let mut y = x.clone();
     for i in (0..x.elements()).filter(|_| x.dtype().is_float()) {
@@ -258,22 +259,22 @@ fn nearby(x: &Tensor, rng: &mut Rng) -> Tensor {
     y
 }
 
-/// What [`same_numbers`] compares, and how closely.
+/// The options of [`same_numbers`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Demand {
-    /// Passes that treat floats as real numbers are run too.
+    /// Whether passes that treat floats as real numbers are run too.
     pub relaxed: bool,
-    /// Floats may be anything, so that what is rounded may become anything.
+    /// Whether floats may be anything, so that a rounded value may become anything.
     pub wild: bool,
-    /// What kernels are compiled for.
+    /// The machine model that loop programs are compiled for.
     pub machine: MachineModel,
 }
 
-/// Every pipeline, the kernels and the machine code against the interpreter, within a budget of
+/// Compares every pipeline, the loop programs and the machine code with the interpreter, and checks a budget of
 /// program size and memory.
 ///
 /// # Errors
-/// The first that differs or costs too much, with its program.
+/// The first difference or exceeded budget, with its program.
 pub fn same_numbers(m: &mut Module, case: &Case, demand: Demand) -> Result<(), Failure> {
     let want = run(m, case.f, &case.args)?;
     let bounds = bounds(m, case.f, &case.args)?;
@@ -287,7 +288,7 @@ pub fn same_numbers(m: &mut Module, case: &Case, demand: Demand) -> Result<(), F
         exactness::check(&open, [&run(m, f, &case.args)?, &want], bounds, demand.wild)
             .map_err(|e| format!("after `{pass:?}`: {e}\n{}", print_function(m, f)))?;
     }
-    // The order of a sum is its meaning to the interpreter, so exact passes keep every bit of it.
+    // The interpreter defines the order of a sum, so exact passes must preserve every bit of it.
     let tidy = tidied(m, case.f)?;
     let f = BEFORE_CODE.run(m, case.f)?;
     for (passes, f) in [("tidy", tidy), (BEFORE_CODE.name, f)] {
@@ -297,7 +298,7 @@ pub fn same_numbers(m: &mut Module, case: &Case, demand: Demand) -> Result<(), F
     }
     let args: Vec<&Tensor> = case.args.iter().collect();
     let (mut in_order, mut by_kernels): (bool, Option<Vec<Tensor>>) = (false, None);
-    // What is counted is computed in the same way.
+    // Counting iterations (`limited`) must not change the results.
     for (target, limited) in
         [(Target::Interpreter, false), (Target::host(), false), (Target::host(), true)]
     {
@@ -316,7 +317,7 @@ pub fn same_numbers(m: &mut Module, case: &Case, demand: Demand) -> Result<(), F
         if target == Target::Interpreter {
             simulated(&code, &args, &got).map_err(|e| program(e.to_string()))?;
         }
-        // What a fold is stands in the kernels, so that all that runs them agrees in every bit.
+        // The loop program fixes the order of each fold, so all engines that run it agree in every bit.
         let exact = !code.report().program.contracts();
         if let Some(want) = by_kernels.take_if(|_| exact) {
             let wrong = |e| program(format!("the interpreter of kernels has another result: {e}"));
@@ -328,10 +329,10 @@ pub fn same_numbers(m: &mut Module, case: &Case, demand: Demand) -> Result<(), F
     Ok(())
 }
 
-/// A simulated accelerator computes what the interpreter of kernels does, in every bit.
+/// Checks that the simulated accelerator agrees with the loop IR interpreter in every bit.
 ///
 /// # Errors
-/// What differs.
+/// The difference.
 pub fn simulated(code: &Runnable, args: &[&Tensor], want: &[Tensor]) -> Result<(), Failure> {
     let machine = Machine { window: 64, ..Machine::cal().with_cache(1 << 10, 2) };
     let externals = code.report().program.externals();
@@ -346,7 +347,7 @@ pub fn simulated(code: &Runnable, args: &[&Tensor], want: &[Tensor]) -> Result<(
     Ok(Agreement::Exact.check_all(&got, want).map_err(wrong)?)
 }
 
-/// Whether a program has loops whose iterations follow each other, which can be counted.
+/// Returns whether a program has sequential loops, whose iterations can be counted.
 fn goes_in_order(program: &Program) -> bool {
     let mut found = false;
     for (_, kernel) in program.kernels() {
@@ -360,11 +361,11 @@ fn goes_in_order(program: &Program) -> bool {
     found
 }
 
-/// A slow program is a failure: passes must not grow it, and code and memory follow its size.
+/// Checks that passes do not grow a program much, and that code and memory are proportional to its size.
 fn within_budget(m: &Module, written: FuncId, f: FuncId, report: &Report) -> Result<(), String> {
     let size = |f: FuncId| total(m, f);
     let (before, after) = (size(written), size(f));
-    // A routine is unrolled into some operations for each that it does itself.
+    // A routine is unrolled into a few operations for each of its own.
     let unrolled = 8 * routine_flops(m, written);
     let scalars = report.program.entry.scalars.len();
     let bytes: usize =
@@ -382,8 +383,8 @@ fn within_budget(m: &Module, written: FuncId, f: FuncId, report: &Report) -> Res
     Ok(())
 }
 
-/// Arithmetic of one member of each library routine in a function and in what it calls, with a little for those that do
-/// none.
+/// Returns the operations of one batch member of each library routine in a function and its callees; routines without
+/// arithmetic count a little.
 fn routine_flops(m: &Module, f: FuncId) -> usize {
     let function = m.function(f);
     let of = |e: &Equation| -> usize {
@@ -396,7 +397,7 @@ fn routine_flops(m: &Module, f: FuncId) -> usize {
     function.equations.iter().map(of).sum()
 }
 
-/// Equations of a function and of what it calls, every time that it does.
+/// Returns the number of equations of a function and of its callees, counted once per call.
 pub fn total(m: &Module, f: FuncId) -> usize {
     let of = |op: &Op| -> usize {
         op.regions().iter().filter(|r| r.role.runs()).map(|r| total(m, r.function)).sum()
@@ -404,14 +405,14 @@ pub fn total(m: &Module, f: FuncId) -> usize {
     m.function(f).equations.iter().map(|e| 1 + of(&e.op)).sum()
 }
 
-/// How far rounded values may lie apart: relative to their size, and up to the rounding of the
+/// Returns bounds on the distance of rounded values: relative to their size, and absolute by the rounding of the
 /// largest number that `f` computes.
 fn bounds(m: &mut Module, f: FuncId, args: &[Tensor]) -> Result<[f64; 2], Failure> {
     let relative = rounding(m, f);
     Ok([relative, relative / 100.0 * largest(m, f, &values(args))?])
 }
 
-/// Agreement up to the rounding of the largest number that `f` computes.
+/// Checks agreement up to the rounding of the largest number that `f` computes.
 fn agree(
     m: &mut Module,
     f: FuncId,
@@ -425,15 +426,15 @@ fn agree(
     exactness::check(&rounded, [got, want], bounds, false)
 }
 
-/// What is promised of the derivatives among the results, one for each that the mask has room for;
-/// those that are not there are zeros.
+/// Returns the guaranteed accuracy of the derivatives among the results, one per mask entry; absent derivatives are
+/// zeros.
 fn spread(trust: &[Trust], mask: &[bool], own: usize) -> Vec<Trust> {
     let mut rest = trust[own.min(trust.len())..].iter().copied();
     let one = |on: &bool| if *on { rest.next().unwrap_or(Trust::Open) } else { Trust::Rounded };
     mask.iter().map(one).collect()
 }
 
-/// Derivatives that are not there as zeros, of the types of the model; integers have none.
+/// Returns the derivatives with zeros of the model's type in place of absent ones.
 fn dense(derivatives: &[Option<Tensor>], model: &[Tensor]) -> Vec<Tensor> {
     let zero = |(d, x): (&Option<Tensor>, &Tensor)| match d {
         Some(d) => d.clone(),
@@ -442,7 +443,7 @@ fn dense(derivatives: &[Option<Tensor>], model: &[Tensor]) -> Vec<Tensor> {
     derivatives.iter().zip(model).map(zero).collect()
 }
 
-/// Whether a function keeps calls when the others are inlined.
+/// Returns whether a function still has calls after inlining.
 pub fn outlined(m: &Module, f: FuncId) -> bool {
     let kept = |r: &Region| match r.role {
         Role::Outline => true,
@@ -452,7 +453,7 @@ pub fn outlined(m: &Module, f: FuncId) -> bool {
     m.function(f).equations.iter().any(|e| e.op.regions().iter().any(kept))
 }
 
-/// The case with the name of a longer word.
+/// Returns the case with the letter added to its name.
 fn named(case: &Case, letter: &str) -> Case {
     Case { name: format!("{letter}({})", case.name), ..case.clone() }
 }

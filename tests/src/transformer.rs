@@ -1,4 +1,4 @@
-//! Blocks of a transformer, to measure: attention, a gate, and the gradient of all their weights.
+//! Blocks of a transformer, to measure: attention, a gated feed-forward layer, and the gradient of all weights.
 //!
 //! `tests/peers/transformer.py` is the same function in JAX, with the same numbers.
 
@@ -7,32 +7,32 @@ use tapeloom::prelude::*;
 /// The weights of a block.
 #[derive(Tree, Clone)]
 pub struct Block<T> {
-    /// To queries, keys and values.
+    /// The projections to queries, keys and values.
     pub qkv: T,
-    /// From what attention saw.
+    /// The projection of the output of attention.
     pub out: T,
-    /// To four times the width.
+    /// The projection to four times the width.
     pub up: T,
-    /// And back.
+    /// The projection back to the width.
     pub down: T,
 }
 
-/// How large a transformer is.
+/// The extents of a transformer.
 #[derive(Clone, Copy, Debug)]
 pub struct Extents {
-    /// Sequences.
+    /// The number of sequences.
     pub batch: usize,
-    /// Tokens in each.
+    /// The number of tokens in each sequence.
     pub tokens: usize,
-    /// Numbers in each token.
+    /// The number of features of each token.
     pub width: usize,
-    /// Heads of attention.
+    /// The number of attention heads.
     pub heads: usize,
-    /// Blocks, one after the other.
+    /// The number of blocks.
     pub blocks: usize,
 }
 
-/// The mean square of what the blocks make of x: [batch, tokens, width].
+/// Returns the mean square of the output of the blocks for x: `[batch, tokens, width]`.
 pub fn loss(size: Extents, blocks: &[Block<Var>], x: Var) -> Var {
     let Extents { batch, tokens, width, heads, .. } = size;
     let mut x = x;
@@ -47,15 +47,15 @@ pub fn loss(size: Extents, blocks: &[Block<Var>], x: Var) -> Var {
     x.square().mean()
 }
 
-/// Blocks, one after the other.
+/// The weights of all blocks, in order.
 pub type Blocks<T> = Vec<Block<T>>;
 
-/// The loss and its gradient in the weights.
+/// Returns a function that computes the loss and its gradient with respect to the weights.
 pub fn step(size: Extents) -> impl Fn((Blocks<Var>, Var)) -> (Var, Blocks<Var>) {
     move |(blocks, x)| value_and_grad(move |b: Blocks<Var>| loss(size, &b, x))(blocks)
 }
 
-/// Weights and sequences for it, the same every time.
+/// Returns fixed weights and sequences.
 ///
 /// # Errors
 /// If there is no memory.
@@ -90,8 +90,8 @@ mod tests {
 
     use super::*;
 
-    /// Heads are axes that are split, permuted and merged again: still every product of the gradient is
-    /// the library's, and no element's place is found by a division.
+    /// Splitting, permuting and merging the axis of heads must not hinder lowering: every product of the gradient is
+    /// still a library call, and no index needs a division.
     #[test]
     fn products_are_the_library_s() {
         let size = Extents { batch: 2, tokens: 24, width: 64, heads: 4, blocks: 2 };

@@ -1,18 +1,18 @@
-//! Elementwise functions, folds and their compositions, to measure vectors.
+//! Elementwise functions, folds and their compositions, to measure vector code.
 //!
 //! `tests/peers/vectors.py` is the same in JAX and numpy, with the same numbers.
 
 use tapeloom::prelude::*;
 
-/// A program of one array: its name, the sizes it is measured at, its shape at a size, and what it computes.
+/// A program of one array: its name, the measured sizes, its shape at a size, and the function.
 pub struct Program {
-    /// As rows of the benchmark call it.
+    /// The name of the program in benchmark rows.
     pub name: &'static str,
-    /// Numbers of elements.
+    /// The measured numbers of elements.
     pub sizes: &'static [usize],
-    /// The shape of so many elements.
+    /// Returns the shape for a number of elements.
     pub shape: fn(usize) -> Vec<usize>,
-    /// The result.
+    /// The function.
     pub run: fn(Var) -> Var,
 }
 
@@ -36,7 +36,7 @@ macro_rules! program {
 
 const FEW: [usize; 2] = [1000, 100_000];
 
-/// Those that are measured; arguments are between 0.1 and 2.1.
+/// The measured programs; arguments are between 0.1 and 2.1.
 pub const PROGRAMS: [Program; 24] = [
     program!("exp", FEW, flat, |x| x.exp()),
     program!("log", FEW, flat, |x| x.ln()),
@@ -69,10 +69,10 @@ pub const PROGRAMS: [Program; 24] = [
 ];
 
 impl Program {
-    /// The array of that many elements.
+    /// Returns the array of `n` elements.
     ///
     /// # Errors
-    /// Those of a run.
+    /// The errors of a run.
     pub fn argument(&self, n: usize, dtype: Dtype) -> Result<Tensor, tapeloom::Error> {
         let shape = (self.shape)(n);
         run(

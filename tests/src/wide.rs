@@ -1,16 +1,15 @@
-//! Programs that are wide: loops and branches that read, carry, stack or give very many values.
+//! Programs with very many values: loops and branches that read, carry, stack or return them.
 //!
-//! What the compiler does for one value of a loop it does for each of them, so its time has to grow as
-//! the number of values does. Wherever a rule looks one value up in a list of all of them, the time of
-//! these programs grows as the square; the benchmarks measure it.
+//! The compiler handles each value of a loop, so its time should grow linearly with their number. If a rule searches
+//! a list of all values for each of them, the time for these programs grows quadratically; the benchmarks measure it.
 
 use tapeloom::Explanation;
 use tapeloom::prelude::*;
 
-/// A name, and a number made of many arrays, all of one shape.
+/// A name, and a scalar function of many arrays of one shape.
 pub type Family = (&'static str, fn(Vec<Var>) -> Var);
 
-/// What loops and branches have many of.
+/// The families, each with many values of one kind.
 pub const FAMILIES: [Family; 11] = [
     ("captures", captures),
     ("captured_numbers", |x| captures(numbers(x))),
@@ -62,12 +61,12 @@ fn numbers(x: Vec<Var>) -> Vec<Var> {
     x.into_iter().map(Var::sum).collect()
 }
 
-/// `s / 2 + cos x` for one after the other.
+/// Folds `s / 2 + cos x` over the arrays.
 fn blend(x: &[Var], s: Var) -> Var {
     x.iter().fold(s, |s, x| s * 0.5 + x.cos())
 }
 
-/// Each with the next one.
+/// Combines each array with the next one.
 fn mixed(x: &[Var]) -> Vec<Var> {
     (0..x.len()).map(|i| x[i].sin() + x[(i + 1) % x.len()]).collect()
 }
@@ -76,10 +75,10 @@ fn total(x: Vec<Var>) -> Var {
     x.into_iter().map(Var::sum).fold(zeros([], Dtype::F64), |a, b| a + b)
 }
 
-/// What is compiled of a family: a name, and how.
+/// A name, and a function that compiles a family.
 pub type Compile = (&'static str, fn(Family, &[Tensor]) -> Result<Explanation, tapeloom::Error>);
 
-/// The value, derivatives, and many gradients at once.
+/// The value, first and second derivatives, and many gradients at once.
 pub const FUNCTIONS: [Compile; 4] = [
     ("value", |(_, f), x| jit(f).explain(x.to_vec())),
     ("grad", |(_, f), x| jit(grad(f)).explain(x.to_vec())),
@@ -93,7 +92,7 @@ pub const FUNCTIONS: [Compile; 4] = [
     }),
 ];
 
-/// `n` arrays of three numbers.
+/// Returns `n` arrays of three numbers.
 pub fn arguments(n: usize) -> Vec<Tensor> {
     (0..n).map(|i| [0.1, 0.2, 0.3].map(|a| a + 1.0 / (i + 2) as f64).into()).collect()
 }
