@@ -1,15 +1,15 @@
-//! Makes Rust files of chapters of the book.
+//! Generates Rust files from chapters of the book.
 //!
-//! - "Differentiation from scratch": its blocks build on each other, so they cannot be doctests of
-//!   their own; joined in order they are a program with its tests.
-//! - Rendered errors: a block of Rust followed by a `text` block that starts with `error[` becomes a
-//!   function that collects the errors, for a test to compare what they print with that text.
+//! - "Differentiation from scratch": its blocks build on each other, so they cannot be separate doctests; joined in
+//!   order they are a program with its tests.
+//! - Rendered errors: a block of Rust followed by a `text` block that starts with `error[` becomes a function that
+//!   collects the errors; a test compares their text with that block.
 
 use std::fmt::Write;
 use std::path::Path;
 use std::{env, fs};
 
-/// Chapters that show what errors print.
+/// Chapters with rendered errors.
 const RENDERED: [&str; 2] = ["errors", "quick-start"];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             functions += &format!(
                 "fn {name}() -> Result<Vec<String>, Box<dyn std::error::Error>> {{ let mut seen = Vec::new();\n"
             );
-            // Locations count from the line before the block.
+            // Line numbers count from the line before the block.
             let line = functions.lines().count();
             for l in code.iter().filter(|l| !l.starts_with("# ")) {
                 let l = l.replace(".unwrap_err();", ".unwrap_err(); seen.push(error.to_string());");
@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The fenced blocks of a chapter: what stands behind the fence, and the lines.
+/// Returns the fenced blocks of a chapter: the text behind the fence, and the lines.
 fn blocks(chapter: &str) -> Result<Vec<(String, Vec<String>)>, std::io::Error> {
     let file = format!("../book/src/{chapter}.md");
     println!("cargo:rerun-if-changed={file}");

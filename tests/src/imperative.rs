@@ -331,7 +331,7 @@ fn order(kind: Kind, n: usize) -> Vec<i64> {
     }
 }
 
-// -- What a program means: with `Ref`s --------------------------------------------------------------
+// -- Meaning: traced with `Ref`s --------------------------------------------------------------------
 
 struct Traced {
     refs: Vec<Ref>,
@@ -477,7 +477,7 @@ fn windowed<I: Index>(r: Ref, starts: &[I], sizes: Vec<usize>) -> Ref {
     r.dynamic_slice(starts, sizes)
 }
 
-// -- What a program means: with arrays alone --------------------------------------------------------
+// -- Meaning: traced with immutable arrays ----------------------------------------------------------
 
 /// Traces the same function as [`mutated`], without state and without loops.
 pub fn pure(program: &[Statement], x: Var) -> Var {
@@ -558,7 +558,7 @@ fn put(x: Var, at: &[usize], value: Var) -> Var {
     x.reshape([x.size()]).at(indices(at)).set(value).reshape(x.shape())
 }
 
-// -- What a program means: numbers ------------------------------------------------------------------
+// -- Meaning: computed on numbers -------------------------------------------------------------------
 
 /// Runs the program on arrays of numbers and returns their final values.
 pub fn model(program: &[Statement], arrays: Vec<Vec<f64>>) -> Vec<Vec<f64>> {

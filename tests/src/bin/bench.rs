@@ -1,71 +1,74 @@
-//! Benchmarks: `bench` prints a table, `bench --json` one object `{"name", "value", "unit"}` a line.
+//! Benchmarks: `bench` prints a table, `bench --json` one object `{"name", "value", "unit"}` per line.
 //!
 //! - `scalar_grad_call_ns`: a call of a compiled gradient of one number, all costs included;
-//! - `unrolled_N_STAGE_ms`: how long each stage takes for the gradient of an unrolled program of N
-//!   scalar operations, and `unrolled_N_total_ms`;
-//! - `gradbench_EVAL_ratio`: time of the gradient over that of the objective, and `gradbench_EVAL_ms`, that
-//!   of the gradient; with other sizes in their names, for those whose loops grow. `saddle` and `particle`
-//!   are reverse mode in reverse mode over forward in forward. `tests/peers/gradbench.py` prints the same
-//!   rows for JAX;
+//! - `unrolled_N_STAGE_ms`: the time of each stage for the gradient of an unrolled program of N scalar operations,
+//!   and `unrolled_N_total_ms`;
+//! - `gradbench_EVAL_ratio`: time of the gradient over time of the objective, and `gradbench_EVAL_ms`, time of the
+//!   gradient; evals with loops are measured at further sizes, which are part of their names. `saddle` and `particle`
+//!   are reverse over reverse mode against forward over forward mode. `tests/peers/gradbench.py` prints the same rows
+//!   for JAX;
 //! - `fit_gmm_step_ms`: one step of descent on the mixture that the example fits;
-//! - `transformer_*_ms`: loss and gradient of blocks of a transformer, a batch of sequences at once;
-//!   `tests/peers/transformer.py` prints the same rows for JAX. `transformer_eight_*`: eight blocks, without a
-//!   budget (`all`) and with one of 20 MB (`little`), and megabytes of the workspace; JAX has a checkpoint
-//!   around each block there;
+//! - `transformer_*_ms`: loss and gradient of blocks of a transformer for a batch of sequences;
+//!   `tests/peers/transformer.py` prints the same rows for JAX. `transformer_eight_*`: eight blocks, without a budget
+//!   (`all`) and with one of 20 MB (`little`), and megabytes of the workspace; JAX has a checkpoint around each block
+//!   there;
 //! - `iterations_SIZE_FUNCTION_ratio`: a hundred calls of an outlined step over the step written out;
-//! - `ode_value_ratio`, `ode_grad_ratio`: a hundred thousand steps of a scalar differential equation, and
-//!   their gradient, over the value by a loop in Rust, and `ode_limited_ratio`: the value with a handle
-//!   that may end the call, over the value;
-//! - `while_vmap_N_{value,grad}_ratio`: a loop over N members that run 1 to 100 iterations, all at once over
-//!   one after the other, and `while_vmap_ratio`, the largest of these;
-//! - `rnn_STEPS_{value,grad,compile}_ms`: a recurrent network of 32 units, and `rnn_STEPS_little_ms`, its
-//!   gradient with a tape of 256 kB at most, which takes `rnn_STEPS_little_tape_kb`; `tests/peers/rnn.py`
-//!   prints the same rows for JAX, with checkpoints at every square root of the steps;
-//! - `pages_ITERATIONS_ARRAYS_ratio`: the gradient of a loop that keeps so many arrays of whole pages, over that of one
-//!   with 300 iterations more, for each iteration, and `pages_ratio`, the largest of these: near 1 where arrays do not meet in
-//!   a cache;
-//! - `layouts_KB_LAYOUT_ratio`: forward pass and way back of loops written by hand in Rust, whose tape of so many kB
-//!   lies in arrays by themselves (`arrays`), each moved on by 37 lines (`skewed`), in `records`, or in records of
-//!   eight elements at once (`tiles`), over the first; and `layouts_KB_arrays_ns`, for each number that is kept;
-//! - `refs_sieve_ratio`, `refs_sums_ratio`: primes and prefix sums by a program that writes to an array,
-//!   over the same by a loop in Rust, and `refs_ratio`, the larger of the two;
-//! - `record_1e6_s`: a recording of a million scalar operations and its pullback, nothing compiled;
-//!   `record_1e6_{run,pull}_s`, its parts, `record_1e6_peak_mib`, the most memory that the process had
-//!   meanwhile, and `record_1e6_tape_mib`, what the tape says it holds. `tests/peers/record.py` prints the
-//!   same rows for PyTorch;
-//! - `linalg_ROUTINE_SIZE_us`, `linalg_ROUTINE_SIZE_grad_us`: a factorization or a solution and a number of its
-//!   results, and the gradient beside, of one matrix or of a batch; `linalg_gp_N_grad_ms`, `linalg_kalman_grad_ms`:
-//!   likelihoods with their gradients; `fft_N_us`, `rfft_N_us`, `fft2_512_us`: transforms. `tests/peers/linalg.py` prints the same rows for JAX and numpy;
-//! - `equations_PROBLEM_TOLERANCE_us`, `.._grad_us`: differential equations at relative tolerances, and their gradients by the
-//!   rates; `equations_PROBLEM_TOLERANCE_error`, how far the result is from SciPy's at 1e-13, as a share;
-//!   `equations_PROBLEM_compile_ms`. `tests/peers/equations.py` prints the same rows for SciPy and diffrax;
-//! - `networks_NAME_DTYPE_ms`, `networks_NAME_DTYPE_grad_ms`: networks of convolutions, the loss and with it the gradient in
-//!   all weights, and `networks_NAME_DTYPE_grad_mb`, what the call holds beside its arguments and results;
-//!   `tests/peers/networks.py` prints the same rows for JAX and PyTorch;
-//! - `vectors_NAME_DTYPE_SIZE_us`: elementwise functions, folds, and their compositions, of so many elements;
+//! - `ode_value_ratio`, `ode_grad_ratio`: a hundred thousand steps of a scalar differential equation, and their
+//!   gradient, over the value by a loop in Rust; `ode_limited_ratio`: the value with a handle that may cancel the
+//!   call, over the value without;
+//! - `while_vmap_N_{value,grad}_ratio`: a loop over N batch members that run 1 to 100 iterations, as one batch over
+//!   one member after the other, and `while_vmap_ratio`, the largest of these;
+//! - `rnn_STEPS_{value,grad,compile}_ms`: a recurrent network of 32 units, and `rnn_STEPS_little_ms`, its gradient
+//!   with a tape of at most 256 kB, whose actual size is `rnn_STEPS_little_tape_kb`; `tests/peers/rnn.py` prints the
+//!   same rows for JAX, with checkpoints at every square root of the steps;
+//! - `pages_ITERATIONS_ARRAYS_ratio`: the time per iteration of the gradient of a loop that saves ARRAYS arrays of
+//!   whole pages, over the time with 300 more iterations, and `pages_ratio`, the largest of these: near 1 if arrays
+//!   do not conflict in a cache;
+//! - `layouts_KB_LAYOUT_ratio`: forward and reverse pass of loops written by hand in Rust, with a tape of KB kB in
+//!   separate arrays (`arrays`), in arrays each shifted by 37 lines (`skewed`), in `records`, or in records of eight
+//!   elements (`tiles`), over the first; and `layouts_KB_arrays_ns`, the time per saved number;
+//! - `refs_sieve_ratio`, `refs_sums_ratio`: primes and prefix sums by a program that writes to an array, over the
+//!   same by a loop in Rust, and `refs_ratio`, the larger of the two;
+//! - `record_1e6_s`: a recording of a million scalar operations and its pullback, not compiled;
+//!   `record_1e6_{run,pull}_s`, its parts; `record_1e6_peak_mib`, the peak memory of the process during the
+//!   recording; and `record_1e6_tape_mib`, the reported size of the tape. `tests/peers/record.py` prints the same
+//!   rows for PyTorch;
+//! - `linalg_ROUTINE_SIZE_us`, `linalg_ROUTINE_SIZE_grad_us`: a factorization or a solve with a scalar function of
+//!   its results, and with the gradient too, for one matrix or a batch; `linalg_gp_N_grad_ms`,
+//!   `linalg_kalman_grad_ms`: likelihoods with their gradients; `fft_N_us`, `rfft_N_us`, `fft2_512_us`: transforms.
+//!   `tests/peers/linalg.py` prints the same rows for JAX and numpy;
+//! - `equations_PROBLEM_TOLERANCE_us`, `.._grad_us`: differential equations at relative tolerances, and their
+//!   gradients with respect to the rates; `equations_PROBLEM_TOLERANCE_error`, the relative distance from SciPy's
+//!   result at 1e-13; `equations_PROBLEM_compile_ms`. `tests/peers/equations.py` prints the same rows for SciPy and
+//!   diffrax;
+//! - `networks_NAME_DTYPE_ms`, `networks_NAME_DTYPE_grad_ms`: convolutional networks, the loss alone, and with the
+//!   gradient with respect to all weights; and `networks_NAME_DTYPE_grad_mb`, the memory of the call beside its
+//!   arguments and results; `tests/peers/networks.py` prints the same rows for JAX and PyTorch;
+//! - `vectors_NAME_DTYPE_SIZE_us`: elementwise functions, folds, and their compositions, of SIZE elements;
 //!   `tests/peers/vectors.py` prints the same rows for JAX and numpy;
-//! - `wide_FAMILY_FUNCTION_640_ms`: how long it takes to compile a loop or a branch that reads, carries,
-//!   stacks or gives 640 arrays, and `wide_FAMILY_FUNCTION_growth`, that over the time for 160: near 4
-//!   where it grows as the program does;
-//! - `suite_KERNEL_FORM_*`: of nine kernels whose gradients keep much, at the sizes of a study: bytes that the
-//!   gradient keeps, `kept`, milliseconds of the value and of the gradient, and both figures of the
-//!   gradient written by hand in Rust; `suite_kept_bytes`, all that the mutated forms keep;
-//! - `native_KERNEL_FORM_WAY_*`: the same kernels at sizes whose tape would not fit in a cache, their gradients
-//!   in every way to keep less: milliseconds, MB at most, MB kept, and `native_KERNEL_FORM_by_hand_ms`.
+//! - `wide_FAMILY_FUNCTION_640_ms`: the time to compile a loop or a branch that reads, carries, stacks or returns 640
+//!   arrays, and `wide_FAMILY_FUNCTION_growth`, this time over the time for 160 arrays: near 4 if it is proportional
+//!   to the size of the program;
+//! - `suite_KERNEL_FORM_*`: nine kernels whose gradients need many residuals, at the sizes of a study: bytes of
+//!   residuals (`kept`), milliseconds of the value and of the gradient, and both figures of the gradient written by
+//!   hand in Rust; `suite_kept_bytes`, the residuals of all mutated forms;
+//! - `native_KERNEL_FORM_WAY_*`: the same kernels at sizes whose tape would not fit in a cache, with their gradients
+//!   under every checkpoint policy: milliseconds, MB at the peak, MB of residuals, and
+//!   `native_KERNEL_FORM_by_hand_ms`.
 //!
-//! `bench transformer fit` measures these groups alone: scalar, unrolled, gradbench, fit, transformer,
-//! iterations, ode, while, rnn, pages, layouts, refs, record, linalg, equations, networks, vectors, wide, suite; and native, which is measured only if it is named, since
-//! it takes minutes and gigabytes. Of the last two `bench suite lenet` measures the kernels whose names
-//! contain a word.
+//! `bench transformer fit` measures only the named groups: scalar, unrolled, gradbench, fit, transformer, iterations,
+//! ode, while, rnn, pages, layouts, refs, record, linalg, equations, networks, vectors, wide, suite; and native,
+//! which is measured only if it is named, since it takes minutes and gigabytes. Of the last two, `bench suite lenet`
+//! measures the kernels whose names contain a word.
 //!
-//! `bench --programs` prints how large programs are instead (equations, kernels, arithmetic, and the
-//! time to compile them): those benchmarked, the examples, and the samples of every primitive, each
-//! with its derivatives. With `--json`, one object a line.
+//! `bench --programs` prints the sizes of programs instead (equations, kernels, arithmetic, and the time to compile
+//! them): the benchmarked programs, the examples, and the samples of every primitive, each with its derivatives. With
+//! `--json`, it prints one object per line.
 //!
-//! `bench --growth` prints how programs of a size n grow from n to 4 n, in counted work, workspace, equations and seconds;
-//! `bench --growth 16` the same with each n sixteen times as large.
+//! `bench --growth` prints the growth of programs of a size n from n to 4 n, in counted work, workspace, equations
+//! and seconds; `bench --growth 16` does so with each n sixteen times as large.
 //!
-//! Times are medians. Compare ratios within one run: machines differ, and one machine from minute to
+//! Times are medians. Compare ratios within one run only: machines differ, and one machine differs from minute to
 //! minute.
 
 use serde_json::{Value, json};
@@ -114,7 +117,7 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// Prints the table of growth, with sizes so many times as large.
+/// Prints the table of growth, with sizes multiplied by `factor`.
 fn growth(factor: usize) -> Outcome<()> {
     let title = ["work", "of 4 n", "ratio", "workspace", "equations", "us", "of 4 n", "ratio"];
     print!("{:40} {:>8} {:>6}", "program", "", "n");
@@ -140,10 +143,10 @@ fn growth(factor: usize) -> Outcome<()> {
 /// Prints a row: name, value, unit.
 type Print<'a> = &'a dyn Fn(&str, f64, &str);
 
-/// A word, and what is measured where the word is given.
+/// The name of a group, and the function that measures it.
 type Group = (&'static str, fn(Print<'_>) -> Outcome<()>);
 
-/// Groups that are measured only if they are named.
+/// Groups that are measured only if named.
 const LONG: [&str; 1] = ["native"];
 
 const GROUPS: [Group; 20] = [
@@ -368,7 +371,8 @@ const GROUPS: [Group; 20] = [
     }),
 ];
 
-/// The kernels whose names contain one of the words on the command line that are no group, or all.
+/// Returns the kernels whose names contain one of the words on the command line that name no group; all kernels if
+/// there are no such words.
 fn chosen() -> impl Iterator<Item = &'static Kernel> {
     let is_word = |w: &String| !w.starts_with("--") && !GROUPS.iter().any(|g| g.0 == w);
     let words: Vec<String> = std::env::args().skip(1).filter(is_word).collect();
@@ -377,12 +381,12 @@ fn chosen() -> impl Iterator<Item = &'static Kernel> {
     KERNELS.iter().chain(READINGS).filter(is_chosen)
 }
 
-/// A kernel's name as a part of the name of a row.
+/// Returns a kernel's name as part of a row's name.
 fn label(kernel: &Kernel) -> String {
     kernel.to_string().replace(' ', "_").replace(['(', ')'], "")
 }
 
-/// Milliseconds of a call with the arguments of a kernel.
+/// Returns the milliseconds of a call with the arguments of a kernel.
 fn called<B: Tree<Var>, F: Fn(Given<Var>) -> B>(
     f: &Jit<Given<Var>, B, F>,
     (variables, data, seed): &Given<Tensor>,
@@ -393,7 +397,7 @@ fn called<B: Tree<Var>, F: Fn(Given<Var>) -> B>(
     })
 }
 
-/// Milliseconds of the gradient by hand.
+/// Returns the milliseconds of the gradient by hand.
 fn by_hand(kernel: &Kernel, size: &[usize], inputs: &Inputs) -> Outcome<f64> {
     patient(|| {
         black_box((kernel.by_hand)(size, inputs));
@@ -401,7 +405,7 @@ fn by_hand(kernel: &Kernel, size: &[usize], inputs: &Inputs) -> Outcome<f64> {
     })
 }
 
-/// The median of as many runs as fit in a second, of three at least, in milliseconds.
+/// Returns the median milliseconds of about a second of runs, three at least.
 fn patient(mut run: impl FnMut() -> Outcome<()>) -> Outcome<f64> {
     run()?;
     let start = Instant::now();
@@ -410,8 +414,9 @@ fn patient(mut run: impl FnMut() -> Outcome<()>) -> Outcome<f64> {
     Ok(1e3 * median(samples, 1, run)?)
 }
 
-/// The medians of several runs that take turns, in milliseconds: what else the machine does meets all of them. In its
-/// turn a run is called again and again, first unmeasured: memory that another one has given back may be dear to get.
+/// Returns the median milliseconds of several runs measured in turn, so that other load affects all of them alike. In
+/// its turn a run is called repeatedly, the first time unmeasured, because memory that another run has freed may be
+/// slow to get.
 fn by_turns(runs: usize, mut run: impl FnMut(usize) -> Outcome<()>) -> Outcome<Vec<f64>> {
     const TURNS: usize = 3;
     const SECONDS: f64 = 0.7;
@@ -430,10 +435,11 @@ fn by_turns(runs: usize, mut run: impl FnMut(usize) -> Outcome<()>) -> Outcome<V
     Ok(times.into_iter().map(middle).collect())
 }
 
-/// Arrays that a step of [`keeping`] keeps: an index, what is read there, and three values that are computed.
+/// The number of arrays that a step of [`keeping`] saves: an index, the element read there, and three computed
+/// values.
 const KEPT: usize = 5;
 
-/// Seconds an iteration of the gradient of a loop which keeps about so many arrays.
+/// Returns the seconds per iteration of the gradient of a loop that saves about this number of arrays.
 fn keeping(iterations: usize, arrays: usize) -> Outcome<f64> {
     let steps = arrays / KEPT;
     let f = move |x: Var| {
@@ -455,8 +461,8 @@ fn keeping(iterations: usize, arrays: usize) -> Outcome<f64> {
     Ok(median(9, (1 << 18) / iterations / steps.max(1) + 1, once)? / iterations as f64)
 }
 
-/// A recording of a million scalar operations: seconds that it takes and that its pullback takes, MiB of the
-/// tape, and of the process at its largest.
+/// Returns the seconds of a recording of a million scalar operations, the seconds of its pullback, the MiB of the
+/// tape, and the peak MiB of the process.
 fn record_and_pull() -> Outcome<[f64; 4]> {
     let walk = |x: Var| {
         let mut y = x;
@@ -465,7 +471,7 @@ fn record_and_pull() -> Outcome<[f64; 4]> {
         }
         y
     };
-    // The high-water mark of memory begins anew where the system can do that.
+    // Resets the peak memory of the process, on systems that support it.
     let _ = std::fs::write("/proc/self/clear_refs", "5");
     let mut seconds = [Vec::new(), Vec::new()];
     let mut bytes = 0;
@@ -488,8 +494,8 @@ fn record_and_pull() -> Outcome<[f64; 4]> {
     Ok([run, pull, bytes as f64 / 1048576.0, peak.unwrap_or(f64::NAN) / 1024.0])
 }
 
-/// Seconds of the steps of x' = p x (1 - x) by Euler's method: in Rust, here, with the gradient,
-/// and with a limit of steps, all of which are there.
+/// Returns the seconds for the steps of x' = p x (1 - x) by Euler's method: in Rust, compiled here, with the
+/// gradient, and with a handle that may cancel the call.
 fn ode() -> Outcome<[f64; 4]> {
     const STEPS: usize = 100_000;
     let (x, p) = (0.01, 1.5);
@@ -524,10 +530,10 @@ fn ode() -> Outcome<[f64; 4]> {
     Ok([by_rust, value, median(101, 1, gradient)?, median(101, 1, limited)?])
 }
 
-/// A batch of so many members.
+/// A measurement of a batch with this number of members.
 type Members = fn(usize) -> Outcome<f64>;
 
-/// Iterations of a loop until it has come to 1: as many as the logarithm says.
+/// Iterates until the number has shrunk to 1, for a logarithmic number of iterations.
 fn shrunk(x: Var) -> Var {
     while_loop(
         |(x, _): (Var, Var)| x.gt(1.0),
@@ -537,12 +543,13 @@ fn shrunk(x: Var) -> Var {
     .1
 }
 
-/// A loop over a batch whose members run 1 to 100 iterations: all at once, over one after the other.
+/// Returns the time of a loop over a batch whose members run 1 to 100 iterations, as one batch over one member after
+/// the other.
 fn of_members(members: usize) -> Outcome<f64> {
     beside_map(shrunk, members)
 }
 
-/// The same of its gradient.
+/// Returns the time ratio of [`of_members`] for the gradient.
 fn of_gradients(members: usize) -> Outcome<f64> {
     beside_map(|x: Var| grad(shrunk)(x), members)
 }
@@ -561,7 +568,7 @@ fn beside_map(f: impl Fn(Var) -> Var + Copy, members: usize) -> Outcome<f64> {
     Ok(time(&|| together.call(&starts))? / time(&|| apart.call(&starts))?)
 }
 
-/// Primes below a million: time over that of Rust.
+/// Returns the time for the primes below a million over the time of Rust.
 fn written_primes() -> Outcome<f64> {
     const N: usize = 1_000_000;
     let by_rust = || {
@@ -583,7 +590,7 @@ fn written_primes() -> Outcome<f64> {
     Ok(median(31, 1, ours)? / median(31, 1, by_rust)?)
 }
 
-/// Prefix sums of a million numbers: time over that of Rust.
+/// Returns the time for prefix sums of a million numbers over the time of Rust.
 fn written_sums() -> Outcome<f64> {
     const N: usize = 1_000_000;
     let numbers: Vec<f64> = (0..N).map(|i| (i as f64).sin()).collect();
@@ -603,8 +610,8 @@ fn written_sums() -> Outcome<f64> {
     Ok(median(31, 1, ours)? / median(31, 1, by_rust)?)
 }
 
-/// Milliseconds of so many iterations of a recurrent network of 32 units: value, gradient, and what it takes
-/// to compile the gradient.
+/// Returns the milliseconds of `steps` iterations of a recurrent network of 32 units: value, gradient, compilation of
+/// the gradient, and the gradient and tape under a budget.
 fn recurrent(steps: usize) -> Outcome<[f64; 5]> {
     let numbers = |n: usize, scale: f64| -> Tensor {
         (0..n).map(|i| scale * (i as f64 * 0.7 + (i as f64).sqrt()).sin()).collect()
@@ -640,7 +647,7 @@ fn recurrent(steps: usize) -> Outcome<[f64; 5]> {
     Ok([value * 1e3, gradient * 1e3, compile * 1e3, little * 1e3, tape / 1e3])
 }
 
-/// Seconds of a call.
+/// Returns the seconds of a call.
 fn iterations<B: Tree<Var>>(
     f: impl Fn((Var, Var, Var)) -> B,
     (w, u, x): &(Tensor, Tensor, Tensor),
@@ -653,7 +660,7 @@ fn iterations<B: Tree<Var>>(
     median(31, 5, call)
 }
 
-/// A block whose products are large, in both dtypes, and two small ones.
+/// A block whose products are large, in both dtypes, and two small blocks.
 const TRANSFORMERS: [(&str, Extents, Dtype); 3] = {
     let block = Extents { batch: 4, tokens: 128, width: 256, heads: 8, blocks: 1 };
     let small = Extents { batch: 8, tokens: 32, width: 64, heads: 4, blocks: 2 };
@@ -674,7 +681,7 @@ fn transformer_step(size: Extents, dtype: Dtype) -> Outcome<f64> {
     Ok(1e3 * median(31, 1, call)?)
 }
 
-/// Milliseconds of the gradient of eight blocks that keeps what a policy says, and megabytes of its workspace.
+/// Returns the milliseconds of the gradient of eight blocks under a policy, and the megabytes of its workspace.
 fn deep(policy: Policy) -> Outcome<[f64; 2]> {
     let size = Extents { blocks: 8, ..TRANSFORMERS[0].1 };
     let (blocks, x) = transformer::data(size, Dtype::F64)?;
@@ -691,7 +698,7 @@ fn deep(policy: Policy) -> Outcome<[f64; 2]> {
     Ok([1e3 * median(11, 1, call)?, workspace / 1e6])
 }
 
-/// Prints a table of programs.
+/// Prints the table of program sizes.
 fn programs(as_json: bool) -> Outcome<()> {
     let mut all = vec![
         ("scalar_grad".to_owned(), Tally::explained(&jit(scalar()).explain(0.5)?)?),
@@ -735,7 +742,7 @@ fn programs(as_json: bool) -> Outcome<()> {
     Ok(())
 }
 
-/// The median of many timings in seconds, each of `batch` runs.
+/// Returns the median of several timings in seconds, each of `batch` runs.
 fn median(samples: usize, batch: usize, mut run: impl FnMut() -> Outcome<()>) -> Outcome<f64> {
     run()?;
     let mut times = Vec::with_capacity(samples);
@@ -749,7 +756,7 @@ fn median(samples: usize, batch: usize, mut run: impl FnMut() -> Outcome<()>) ->
     Ok(middle(times))
 }
 
-/// Networks of convolutions: the loss, and the loss with its gradient.
+/// Measures convolutional networks: the loss, and the loss with its gradient.
 fn network_times(print: Print<'_>) -> Outcome<()> {
     for network in &NETWORKS {
         for dtype in [Dtype::F64, Dtype::F32] {
@@ -768,7 +775,7 @@ fn network_times(print: Print<'_>) -> Outcome<()> {
     Ok(())
 }
 
-/// Factorizations and solutions, likelihoods, Fourier transforms.
+/// Measures factorizations, solves, likelihoods and Fourier transforms.
 fn linear_algebra_times(print: Print<'_>) -> Outcome<()> {
     for (name, f) in linear_algebra::ROUTINES {
         for (batch, n) in linear_algebra::SIZES {
@@ -805,7 +812,7 @@ fn linear_algebra_times(print: Print<'_>) -> Outcome<()> {
     Ok(())
 }
 
-/// Differential equations: errors, times of values and of gradients.
+/// Measures differential equations: errors, times of values and of gradients.
 fn equations(print: Print<'_>) -> Outcome<()> {
     for problem in MEASURED {
         let name = problem.name;
@@ -829,7 +836,8 @@ fn equations(print: Print<'_>) -> Outcome<()> {
     Ok(())
 }
 
-/// The median of calls that take a second together, but of three at least; a sample of short ones is a hundred.
+/// Returns the median time of calls, measured for a second but at least three times; a sample of short calls is a
+/// hundred calls.
 fn time<T>(call: impl Fn() -> Result<T, tapeloom::Error>) -> Outcome<f64> {
     let once = || -> Outcome<()> {
         call()?;
@@ -840,13 +848,13 @@ fn time<T>(call: impl Fn() -> Result<T, tapeloom::Error>) -> Outcome<f64> {
     median(((1.0 / (rough * batch as f64)) as usize).clamp(3, 15), batch, once)
 }
 
-/// The median.
+/// Returns the median.
 fn middle(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
     times[times.len() / 2]
 }
 
-/// The gradient of a function of one number.
+/// Returns the gradient of a function of one number.
 fn scalar() -> impl Fn(Var) -> Var {
     grad(|x: Var| x.sin() * x)
 }
@@ -861,12 +869,12 @@ fn scalar_call() -> Outcome<f64> {
     Ok(1e9 * median(101, 10_000, call)?)
 }
 
-/// `n` scalar operations written out one by one by a host loop.
+/// Applies `n` scalar operations, unrolled by a host loop.
 fn chain(x: Var, n: usize) -> Var {
     (0..n / 4).fold(x, |y, i| (y * (1.0 + 1e-6 * i as f64)).sin() * 0.5 + x)
 }
 
-/// Milliseconds by stage for the gradient of [`chain`], which is then run once.
+/// Returns the milliseconds by stage for the gradient of [`chain`], which is then run once.
 fn unrolled(n: usize) -> Outcome<Vec<(&'static str, f64)>> {
     let f = jit(grad(move |x| chain(x, n)));
     let x = Tensor::from(0.5);
@@ -874,7 +882,7 @@ fn unrolled(n: usize) -> Outcome<Vec<(&'static str, f64)>> {
     let mut stages =
         vec![("trace", 0.0), ("transform", 0.0), ("simplify", 0.0), ("lower", 0.0), ("code", 0.0)];
     for (name, time) in explanation.timings() {
-        // Everything between transforms and lowering is simplification.
+        // Every stage between transforms and lowering counts as simplification.
         let i = stages.iter().position(|s| s.0 == name).unwrap_or(2);
         stages[i].1 += time.as_secs_f64() * 1e3;
     }
@@ -885,7 +893,7 @@ fn unrolled(n: usize) -> Outcome<Vec<(&'static str, f64)>> {
     Ok(stages)
 }
 
-/// Numbers in `[0, 1)` from a linear congruential generator, the same every time.
+/// Returns numbers in `[0, 1)` from a linear congruential generator with a fixed seed.
 fn uniform(n: usize) -> Vec<f64> {
     let mut state = 31_337_u64;
     let mut next = || {
@@ -903,7 +911,7 @@ fn rows(rows: usize, columns: usize) -> Vec<Vec<f64>> {
 /// A name for the rows, the eval, its objective, its gradient, and the input.
 type Row = (String, &'static str, &'static str, &'static str, Value);
 
-/// What is measured of GradBench, at its sizes.
+/// Returns the measured evals of GradBench, with inputs.
 fn evals() -> Outcome<Vec<Row>> {
     let (d, k, n) = (10, 50, 1000);
     let points = rows(10_000, 8);
@@ -944,7 +952,7 @@ fn evals() -> Outcome<Vec<Row>> {
         ("saddle".to_owned(), "saddle", "ff", "rr", json!({"start": [1.0, 1.0]})),
         ("particle".to_owned(), "particle", "ff", "rr", json!({"w": 0.0})),
     ];
-    // The first of each is the size that the row is named for, the others follow.
+    // The first size is not part of the name, the others are.
     let named = |eval: &str, sizes: &[usize], first: bool| match first {
         true => eval.to_owned(),
         false => {
@@ -974,7 +982,7 @@ fn evals() -> Outcome<Vec<Row>> {
     Ok(all)
 }
 
-/// The first input of a recorded conversation.
+/// Returns the first input of a recorded conversation.
 fn recorded(name: &str) -> Outcome<Value> {
     let path = format!("{}/data/gradbench/{name}.jsonl", env!("CARGO_MANIFEST_DIR"));
     for line in std::fs::read_to_string(path)?.lines() {
@@ -986,7 +994,7 @@ fn recorded(name: &str) -> Outcome<Value> {
     Err("nothing is recorded".into())
 }
 
-/// The median `evaluate` of a function of an eval.
+/// Returns the median `evaluate` time of a function of an eval.
 fn seconds(eval: &str, function: &str, input: &Value) -> Outcome<f64> {
     let mut input = input.clone();
     input["min_runs"] = json!(15);
@@ -1001,7 +1009,7 @@ fn seconds(eval: &str, function: &str, input: &Value) -> Outcome<f64> {
     Ok(times.get(times.len() / 2).ok_or("no timings")? * 1e-9)
 }
 
-/// Five components and two hundred points in the plane.
+/// Returns a mixture of five components and two hundred points in the plane.
 fn fit_data() -> Outcome<(gradbench::Mixture<Tensor>, Tensor)> {
     let (k, d, n) = (5, 2, 200);
     let table =
@@ -1015,7 +1023,7 @@ fn fit_data() -> Outcome<(gradbench::Mixture<Tensor>, Tensor)> {
     Ok((mixture, table(n, d)?))
 }
 
-/// One step of descent on the mixture.
+/// Computes one step of descent on the mixture.
 fn fit((p, x): (gradbench::Mixture<Var>, Var)) -> (Var, gradbench::Mixture<Var>) {
     let n = x.len() as f64;
     let loss = |p: gradbench::Mixture<Var>| -gradbench::gmm_objective(&p, x, 1.0, 0) / n;

@@ -1,8 +1,8 @@
-//! Which pass is wrong: `bisect FILE` reads a function, or a program of kernels, runs the passes that come before machine
-//! code one after the other, and names the first behind which the interpreter computes something else. Of a function
-//! those before reverse mode are run, too.
+//! Finds a wrong pass: `bisect FILE` reads a function or a loop program, runs the passes that precede machine code
+//! one by one, and names the first after which the interpreter's results differ. For a function, the passes before
+//! reverse mode are bisected too.
 //!
-//! Lines `// args: 1.0; f64[2] {1.0, 2.0}` of the file say on what. The exit code is 1 where a pass is wrong.
+//! Lines `// args: 1.0; f64[2] {1.0, 2.0}` of the file give the arguments. The exit code is 1 if a pass is wrong.
 
 use std::error::Error;
 use std::process::ExitCode;

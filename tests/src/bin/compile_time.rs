@@ -1,10 +1,10 @@
-//! What users wait for: seconds that rustc takes, in release, for `tests/data/compile_time.rs`, sixty small programs
-//! with closures of their own; then how long it takes to trace, compile and run them all.
+//! Compile time for users: seconds of rustc, in release, for `tests/data/compile_time.rs`, which has sixty small
+//! programs with closures of their own; then the time to trace, compile and run them all.
 //!
-//! Libraries are built before, which does not count. Of rustc's time there are two figures, by the clock and of the
-//! processors: the second one hardly depends on what else the machine does.
+//! Libraries are built before and not timed. rustc's time is measured as wall-clock time and as processor time; the
+//! latter hardly depends on other load.
 //!
-//! `compile_time FILE.ll` writes what rustc gives to LLVM into that file instead, for `cargo llvm-lines --files`.
+//! `compile_time FILE.ll` writes the LLVM IR from rustc to that file instead, for `cargo llvm-lines --files`.
 
 use std::error::Error;
 use std::path::Path;
@@ -49,10 +49,10 @@ fn succeed(command: &mut Command) -> Result<(), Box<dyn Error>> {
     if status.success() { Ok(()) } else { Err(format!("{command:?}: {status}").into()) }
 }
 
-/// Seconds that all finished children of this process have computed, as Linux counts them: in hundredths.
+/// Returns the processor time of all finished child processes, in seconds; Linux counts hundredths.
 fn processors() -> Result<f64, Box<dyn Error>> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
-    // The name of the program may hold anything; the fields that follow it begin with the third.
+    // The program's name may contain anything; the fields after it begin with the third.
     let (_, fields) = stat.rsplit_once(')').ok_or("no fields in /proc/self/stat")?;
     let ticks = fields.split_whitespace().skip(13).take(2).map(str::parse::<f64>);
     Ok(ticks.sum::<Result<f64, _>>()? / 100.0)

@@ -1,11 +1,10 @@
-//! Planted faults: `faults` builds the tests with every fault of [`Fault::ALL`] asleep, wakes one
-//! after the other, and prints which test catches it; `faults NAME..` tries those alone.
+//! Planted faults: `faults` builds the tests with every fault of [`Fault::ALL`] disabled, enables one after the
+//! other, and prints the test that catches it; `faults NAME..` tries the named faults alone.
 //!
-//! The build is an ordinary one but for `--cfg tapeloom_faults`, which this program adds as the
-//! wrapper of the compiler; dependencies are taken from the build that is there. Tests of single
-//! files do not count, since they were written for the line that is wrong: a fault must be caught
-//! from outside. A run stops at the first test that fails; that test is then
-//! held against the build without any fault, where it must pass.
+//! The build is an ordinary one plus `--cfg tapeloom_faults`, which this program adds as the wrapper of the compiler;
+//! dependencies are taken from the existing build. Tests of single files do not count, since they were written for
+//! the faulty line: a fault must be caught by other tests. A run stops at the first failing test; that test must pass
+//! in a run without any fault.
 //!
 //! The last line is `N of M faults caught`; the exit code is 1 unless all are.
 
@@ -19,16 +18,16 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use tapeloom_ir::fault::Fault;
 
-/// Says that this program is called as the wrapper of the compiler.
+/// The environment variable that makes this program act as the wrapper of the compiler.
 const WRAPPER: &str = "TAPELOOM_FAULTS_WRAPPER";
-/// Which fault is awake.
+/// The environment variable with the name of the enabled fault.
 const FAULT: &str = "TAPELOOM_FAULT";
-/// The modules of tests most likely to catch something, which are run behind the one that the table
-/// names. A name alone is a whole binary.
+/// The test modules most likely to catch a fault, run after the module that the table names. A name without a module
+/// is a whole binary.
 const FIRST: &[&str] = &["random::fuzz", "random::random_loops", "laws"];
 /// Binaries with the tests of single files.
 const OF_FILES: &[&str] = &["ir", "math", "routines"];
-/// Tests that run longer than this hang, which is noticed as well.
+/// A test that runs longer than this hangs, which counts as caught.
 const LIMIT: Duration = Duration::from_secs(600);
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
@@ -75,7 +74,7 @@ struct Binary {
     folder: PathBuf,
 }
 
-/// Builds the integration tests of all crates, faults included.
+/// Builds the integration tests of all crates, with faults.
 fn build() -> Result<Vec<Binary>, Box<dyn Error>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
@@ -109,10 +108,10 @@ fn build() -> Result<Vec<Binary>, Box<dyn Error>> {
     Ok(binaries)
 }
 
-/// What caught a fault, if anything did, and how many seconds it took.
+/// The test that caught a fault, if any did, and the time in seconds.
 type Outcome = (Result<Option<String>, std::io::Error>, f64);
 
-/// Several faults at a time, each in processes of its own.
+/// Tries several faults in parallel, each in its own processes.
 fn try_all(faults: &[Fault], binaries: &[Binary]) -> Vec<Outcome> {
     let next = AtomicUsize::new(0);
     let worker = || {
@@ -136,14 +135,14 @@ fn try_all(faults: &[Fault], binaries: &[Binary]) -> Vec<Outcome> {
     all.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
-/// Some tests: those of a module of a binary, or all but those of some modules.
+/// A set of tests: one module of a binary, or all but some modules.
 struct Tests<'a> {
     binary: &'a Binary,
     args: Vec<String>,
 }
 
-/// What is tried with a fault, in order: where the table says that it is caught, what is likely to catch
-/// something, and then all the rest.
+/// Returns the tests to try for a fault, in order: the ones that the table names, the ones likely to catch a fault,
+/// and all others.
 fn in_order(fault: Fault, binaries: &[Binary]) -> Vec<Tests<'_>> {
     let first: Vec<&str> =
         std::iter::once(fault.caught_by()).chain(FIRST.iter().copied()).collect();
@@ -167,7 +166,7 @@ fn in_order(fault: Fault, binaries: &[Binary]) -> Vec<Tests<'_>> {
     all
 }
 
-/// The first test that fails with the fault and passes without it.
+/// Returns the first test that fails with the fault and passes without it.
 fn try_one(fault: Fault, binaries: &[Binary]) -> Result<Option<String>, std::io::Error> {
     for Tests { binary, args } in in_order(fault, binaries) {
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -182,14 +181,14 @@ fn try_one(fault: Fault, binaries: &[Binary]) -> Result<Option<String>, std::io:
     Ok(None)
 }
 
-/// The first test of a binary that fails, and how if it did not live to say so.
+/// Returns the first failing test of a binary, and how it failed if the process crashed.
 fn first_failure(
     binary: &Binary,
     fault: Option<Fault>,
     args: &[&str],
 ) -> Result<Option<(String, &'static str)>, std::io::Error> {
     let mut command = Command::new(&binary.path);
-    // One thread: a test is named before it runs, and known if it dies.
+    // With one thread, the name of a test is printed before it runs, so a crash can be attributed to it.
     command.arg("--test-threads=1").args(args).current_dir(&binary.folder);
     command.env_remove(FAULT).stdout(Stdio::piped()).stderr(Stdio::null());
     if let Some(fault) = fault {
@@ -202,7 +201,7 @@ fn first_failure(
         let mut line = Vec::new();
         for byte in stdout.into_iter().flat_map(|s| BufReader::new(s).bytes()).flatten() {
             line.push(byte);
-            // The name of a test, or how it ended.
+            // The text is the name of a test, or its outcome.
             if line.ends_with(b" ... ") || byte == b'\n' {
                 let text = String::from_utf8_lossy(&line).into_owned();
                 if sender.send(text).is_err() {

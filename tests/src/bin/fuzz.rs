@@ -1,11 +1,11 @@
-//! Random programs in bulk: `fuzz --cases N [--seed S]` checks N programs: what engines, passes and
-//! text make of their values, of their derivatives and of their batches. `fuzz --planned N [--seed S]`
-//! checks N programs with loops under policies and budgets ([`tapeloom_tests::random_loops`]), and
-//! `fuzz --machines N [--seed S]` runs N such programs on simulated machines.
+//! Random programs in bulk. `fuzz --cases N [--seed S]` checks the values, derivatives and batches of N programs by
+//! all engines, passes and text. `fuzz --planned N [--seed S]` checks N programs with loops under policies and
+//! budgets ([`tapeloom_tests::random_loops`]), and `fuzz --machines N [--seed S]` runs N such programs on simulated
+//! machines.
 //!
-//! Programs are cut into chunks, each a process of its own, so that what ends a process is found
-//! too: the process says which seed it is at. Each program has a limit of time, beside the budget
-//! of size and memory which it has everywhere. Failures are made small and printed as text tests.
+//! Programs are split into chunks, each run by its own process, so that a crash is found too: the process prints the
+//! index of its current program. Each program has a time limit, in addition to the budget of size and memory that it
+//! has everywhere. Failures are shrunk and printed as text tests.
 //!
 //! The last line is `N programs, M differences`; the exit code is 1 if there are any.
 
@@ -20,14 +20,14 @@ use tapeloom_tests::program_generator::Recipe;
 use tapeloom_tests::random_loops::{self, Program};
 use tapeloom_tests::{Case, Failure};
 
-/// Which programs.
+/// A family of random programs.
 #[derive(Clone, Copy)]
 struct Family {
-    /// How many of them are said so.
+    /// The command line flag that gives the number of programs.
     flag: &'static str,
-    /// What is wrong with that of a seed.
+    /// Returns the failure of the program of a seed.
     failure: fn(u64) -> Option<String>,
-    /// That of a seed, to show.
+    /// Prints the program of a seed.
     show: fn(u64) -> String,
 }
 
@@ -47,9 +47,9 @@ const FAMILIES: [Family; 3] = [
     },
 ];
 
-/// Programs of one process.
+/// The number of programs per process.
 const CHUNK: u64 = 500;
-/// A program that takes longer than this, all its engines together, is a failure.
+/// The time limit for a program with all its engines.
 const LIMIT: Duration = Duration::from_secs(10);
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
@@ -64,7 +64,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         }
         match name.as_str() {
             "--seed" => seed = value.parse()?,
-            // The number of the first program of a chunk.
+            // The index of the first program of a chunk.
             "--chunk" => child = Some(value.parse()?),
             _ => return Err(usage()),
         }
@@ -100,8 +100,8 @@ fn usage() -> Box<dyn Error> {
     "usage: fuzz --cases|--planned|--machines N [--seed S]".into()
 }
 
-/// Runs a chunk in a process and shows what it finds; how many programs are wrong. Where the
-/// process dies, the program it was at is one of them, and another process goes on behind it.
+/// Runs a chunk in a child process, prints its reports, and returns the number of failures. If the process crashes,
+/// its current program counts as a failure, and another process continues with the next program.
 fn supervise(of: Family, seed: u64, mut first: u64, mut count: u64) -> Result<u64, Box<dyn Error>> {
     let mut wrong = 0;
     while count > 0 {
@@ -116,7 +116,7 @@ fn supervise(of: Family, seed: u64, mut first: u64, mut count: u64) -> Result<u6
             let line = line?;
             if let Some(number) = line.strip_prefix("@ ") {
                 at = number.parse()?;
-                // All of a report at once: others print, too.
+                // Print a whole report at once: other threads print too.
                 print!("{}", std::mem::take(&mut report));
                 continue;
             }
@@ -136,7 +136,7 @@ fn supervise(of: Family, seed: u64, mut first: u64, mut count: u64) -> Result<u6
     Ok(wrong)
 }
 
-/// Checks programs; says which one it is at, then what is wrong with it.
+/// Checks the programs of a chunk; prints the index of each and its failure.
 fn chunk(of: Family, seed: u64, first: u64, count: u64) {
     for (i, seed) in seeds(seed).skip(first as usize).take(count as usize).enumerate() {
         println!("@ {i}");
@@ -146,14 +146,14 @@ fn chunk(of: Family, seed: u64, first: u64, count: u64) {
     }
 }
 
-/// The program of a recipe, as text.
+/// Returns the program of a recipe as text.
 fn recipe(seed: u64) -> String {
     let mut m = Module::new();
     let program = Recipe::draw(seed).program(&mut m);
     format!("{:?}", program.map(|case| tapeloom_ir::print_functions(&m, &[case.f])))
 }
 
-/// Every law, the costlier ones in turns.
+/// Checks every law, of the costlier ones one per program in turn.
 fn everything(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
     let start = Instant::now();
     let turns: [Law; 8] = [

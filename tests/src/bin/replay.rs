@@ -1,6 +1,6 @@
-//! Replay: `replay --write FILE` writes the fingerprints of every program that is at hand, `replay --check FILE`
-//! compares those of this build with them and says which differ; `--only FAMILY,..` takes some families,
-//! `--stages NAME,..` compares what some stages made.
+//! Replay: `replay --write FILE` writes the fingerprints of all programs, `replay --check FILE` compares the
+//! fingerprints of this build with them and lists differences; `--only FAMILY,..` restricts the families, `--stages
+//! NAME,..` compares only the outputs of these stages.
 //!
 //! The last line of a check is `N programs, M differences`; the exit code is 1 if there are any.
 

@@ -1,4 +1,4 @@
-//! Repeats the study of streamed tapes: every claim measured on the simulated accelerator.
+//! Reproduces the study of streamed tapes: measures every claim on the simulated accelerator.
 //!
 //! ```text
 //! cargo run --release -p tapeloom-tests --bin tapeflow               a table
@@ -7,7 +7,7 @@
 //! cargo run --release -p tapeloom-tests --bin tapeflow -- --quick    MTTKRP's replay, layers, and two kernels
 //! ```
 //!
-//! What is simulated is told on the error stream.
+//! Simulations are logged on stderr.
 #![allow(clippy::print_stdout, reason = "a table")]
 
 use serde_json::json;
@@ -18,7 +18,7 @@ use tapeloom_tests::tapeflow::{
     CLAIMS, Claim, FIGURES, Outcome, Places, Runs, STUDIES, Study, acceptance, smallest,
 };
 
-/// Claims of the quick form, and the kernels that it compares.
+/// Claims of the quick form, and its kernels.
 const QUICK: [usize; 3] = [7, 14, 20];
 const FEW: [&str; 2] = ["mttkrp", "nn"];
 
@@ -83,7 +83,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The records of a claim, an object a line.
+/// Prints the records of a claim, one object per line.
 fn lines(claim: &Claim, outcome: &Outcome) {
     for record in &outcome.records {
         let line = json!({

@@ -1,5 +1,5 @@
-//! The errors of functions that are computed in f32, over every `STEP`th f32: `ulp STEP`, or `ulp STEP --write FILE` for the
-//! table that a test compares with. `ulp 1` takes all 2³²; all cores work.
+//! Prints the errors of f32 functions over every `STEP`th f32: `ulp STEP`, or `ulp STEP --write FILE` for the table
+//! that a test compares with. `ulp 1` covers all 2³² bit patterns, on all cores.
 
 use std::fmt::Write;
 use tapeloom_tests::f32_errors::all;

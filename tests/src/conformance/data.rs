@@ -1,11 +1,11 @@
-//! Golden cases as data: tensors in JSON, and what it means to agree.
+//! Golden cases as data: tensors in JSON, and their comparison.
 
 use crate::Elements;
 use serde_json::Value;
 use tapeloom::Tensor;
 use tapeloom_ir::{ArrayType, Dtype, Literal, Shape};
 
-/// A tensor from `{"dtype", "shape", "data"}`; non-finite numbers are strings.
+/// Parses a tensor from `{"dtype", "shape", "data"}`; non-finite numbers are strings.
 pub fn tensor(value: &Value) -> Option<Tensor> {
     let dtype = Dtype::from_name(value["dtype"].as_str()?)?;
     let shape: Shape = value["shape"]
@@ -25,7 +25,7 @@ pub fn tensor(value: &Value) -> Option<Tensor> {
     Some(t)
 }
 
-/// The tensors of a list.
+/// Parses a list of tensors.
 pub fn tensors(value: &Value) -> Option<Vec<Tensor>> {
     value.as_array()?.iter().map(tensor).collect()
 }
@@ -55,13 +55,13 @@ fn literal(dtype: Dtype, value: &Value) -> Option<Literal> {
 pub enum Agreement {
     /// `|got - expected| <= 1e-10 max |expected| + 1e-12` for f64, 1e-5 and 1e-6 for f32.
     Close,
-    /// Bit for bit, but for the sign of zero.
+    /// Equal bits, up to the sign of zero.
     Exact,
-    /// As `Close`, where the expected number is finite; anything elsewhere.
+    /// As `Close` where the expected number is finite; elsewhere anything agrees.
     CloseWhereFinite,
 }
 
-/// Says where two tensors disagree, if they do.
+/// Returns a message that names the first difference between two tensors, if they disagree.
 pub fn disagreement(got: &Tensor, expected: &Tensor, how: Agreement) -> Option<String> {
     if got.ty() != expected.ty() {
         return Some(format!("is {}, expected {}", got.ty(), expected.ty()));

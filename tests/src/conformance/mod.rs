@@ -1,7 +1,7 @@
-//! Conformance to golden numbers computed by JAX: values, jvp, vjp and second derivatives of every
-//! operation, natively and by the interpreter.
+//! Conformance to golden numbers computed by JAX: values, jvp, vjp and second derivatives of every operation,
+//! natively and by the interpreter.
 //!
-//! A case counts once: it passes when its value and each of its derivatives agree on both engines.
+//! A case counts once: it passes if its value and each of its derivatives agree on both engines.
 
 mod data;
 mod ops;
@@ -18,12 +18,12 @@ use tapeloom::prelude::*;
 /// A golden operation, written with the public API.
 pub type Operation = Rc<dyn Fn(&[Var]) -> Vec<Var>>;
 
-/// What became of a case.
+/// The outcome of a case.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
     /// Everything agrees.
     Passed,
-    /// What does not.
+    /// The difference.
     Failed(String),
     /// The operation is not supported yet.
     Skipped,
@@ -45,19 +45,19 @@ impl Score {
         self.outcomes.values().flatten().filter(|o| is(o)).count()
     }
 
-    /// How many failed.
+    /// Returns the number of failed cases.
     pub fn failed(&self) -> usize {
         self.count(|o| matches!(o, Outcome::Failed(_)))
     }
 
-    /// The names of operations that the library has no function for, as far as the lists here know.
+    /// Returns the names of operations for which `ops` has no function.
     pub fn skipped(&self) -> Vec<&str> {
         let unknown = |outcomes: &&Vec<Outcome>| outcomes.contains(&Outcome::Skipped);
         let names = self.outcomes.iter().filter(|(_, outcomes)| unknown(outcomes));
         names.map(|(name, _)| name.as_str()).collect()
     }
 
-    /// Operations with failures or unsupported cases, one line each, then the totals.
+    /// Returns a line for each operation with failures or unsupported cases, then the totals.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for (op, outcomes) in &self.outcomes {
@@ -81,10 +81,10 @@ impl Score {
     }
 }
 
-/// Runs the cases of a file, one JSON object a line.
+/// Runs the cases of a file, one JSON object per line.
 ///
 /// # Errors
-/// Lines that are not cases.
+/// If a line is not a case.
 pub fn run_ops(text: &str) -> Result<Score, Box<dyn std::error::Error>> {
     let mut score = Score::default();
     for line in text.lines().filter(|l| !l.trim().is_empty()) {
@@ -102,11 +102,11 @@ pub fn run_ops(text: &str) -> Result<Score, Box<dyn std::error::Error>> {
     Ok(score)
 }
 
-/// Operations whose derivatives at edges are not those of JAX, and why.
+/// Operations whose derivatives at edges deliberately differ from JAX's, with the reason.
 const OTHERWISE: &[(&str, &str)] =
     &[("bessel_i1e", "the derivative at nan is nan; JAX's is the one at 0")];
 
-/// Value and derivatives of one case.
+/// Compares the value and derivatives of one case.
 fn run_case(case: &Value, f: &Operation) -> Result<(), String> {
     let edge = case["tag"] == "edge";
     let name = case["op"].as_str().unwrap_or("");

@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::rc::Rc;
 use tapeloom::prelude::*;
 
-/// The operation of that name, if it is supported.
+/// Returns the operation of this name, if it is supported.
 pub(super) fn operation(name: &str, params: &Value) -> Option<Operation> {
     if let Some(f) = unary(name) {
         return Some(Rc::new(move |x| vec![f(x[0])]));
@@ -16,7 +16,7 @@ pub(super) fn operation(name: &str, params: &Value) -> Option<Operation> {
     structural(name, params)
 }
 
-/// The function of one array of that name, if it is supported.
+/// Returns the function of one array of this name, if it is supported.
 pub(super) fn unary(name: &str) -> Option<fn(Var) -> Var> {
     Some(match name {
         "neg" => |x| -x,
@@ -69,7 +69,7 @@ pub(super) fn unary(name: &str) -> Option<fn(Var) -> Var> {
         "det" => linalg::det,
         "eigvalsh" => linalg::eigvalsh,
         "svdvals" => linalg::svdvals,
-        // Onto the two eigenvectors of the smallest eigenvalues.
+        // The projector onto the eigenvectors of the two smallest eigenvalues.
         "eigh_projector" => |x| {
             let v = linalg::eigh(x).1.slice_axis(1, 0..2);
             v.matmul(v.t())
@@ -144,13 +144,13 @@ fn one(f: impl Fn(&[Var]) -> Var + 'static) -> Option<Operation> {
     Some(Rc::new(move |x| vec![f(x)]))
 }
 
-/// A reduction over the `axes` of the parameters, or over all.
+/// Returns a reduction over the `axes` of the parameters, or over all axes.
 fn reduction(params: &Value, f: fn(Var, Vec<usize>) -> Var) -> Option<Operation> {
     let axes = (!params["axes"].is_null()).then(|| sizes(&params["axes"]));
     one(move |x| f(x[0], axes.clone().unwrap_or((0..x[0].rank()).collect())))
 }
 
-/// A fold along the `axis` of the parameters, in either direction.
+/// Returns a fold along the `axis` of the parameters, in either direction.
 fn cumulative(
     params: &Value,
     forward: fn(Var, i64) -> Var,
@@ -166,7 +166,7 @@ fn padding(params: &Value) -> Vec<(i64, i64)> {
     all.map(|each| (each[0].as_i64().unwrap_or(0), each[1].as_i64().unwrap_or(0))).collect()
 }
 
-/// A fold of the windows of the parameters.
+/// Returns a fold over the windows of the parameters.
 fn pool(params: &Value, f: fn(Var, conv::Windows) -> Var) -> Option<Operation> {
     let windows = conv::windows(sizes(&params["window"]))
         .strides(sizes(&params["strides"]))
@@ -201,7 +201,7 @@ fn structural(name: &str, params: &Value) -> Option<Operation> {
             }))
         }
         "threefry2x32" => one(|x| {
-            // Keys and counters are pairs of words, the first the high one; so are the bits.
+            // Keys and counters are pairs of 32-bit words, the high word first; so are the bits.
             let wide = |words: Var| words.convert(Dtype::U64);
             let half = x[1].len() / 2;
             let key = (wide(x[0].index(0)) << 32) | wide(x[0].index(1));
@@ -247,7 +247,7 @@ fn structural(name: &str, params: &Value) -> Option<Operation> {
         "reshape" => one(move |x| x[0].reshape(sizes(&p["new_shape"]))),
         "transpose" => one(move |x| x[0].permute(sizes(&p["permutation"]))),
         "broadcast_in_dim" => one(move |x| {
-            // The operand's axes take their places; what is missing has extent 1 and is stretched.
+            // The operand's axes are placed by `broadcast_dimensions`; missing axes have extent 1 and are broadcast.
             let shape = sizes(&p["shape"]);
             let mut placed = vec![1; shape.len()];
             for (from, to) in sizes(&p["broadcast_dimensions"]).into_iter().enumerate() {

@@ -5,13 +5,13 @@ use super::{Agreement, Outcome, Score, disagreement};
 use serde_json::Value;
 use tapeloom::prelude::*;
 
-/// Derivatives beyond this order are not in the file.
+/// The number of derivatives in the file, of order 0 to 4.
 const ORDERS: usize = 5;
 
 /// Runs the functions of a file.
 ///
 /// # Errors
-/// A file that is not of the form `{"fns": {name: {"x", "d"}}}`.
+/// If the file is not of the form `{"fns": {name: {"x", "d"}}}`.
 pub fn run_scalar(text: &str) -> Result<Score, Box<dyn std::error::Error>> {
     let file: Value = serde_json::from_str(text)?;
     let functions = file["fns"].as_object().ok_or("no `fns`")?;
@@ -29,7 +29,7 @@ pub fn run_scalar(text: &str) -> Result<Score, Box<dyn std::error::Error>> {
     Ok(score)
 }
 
-/// Every derivative at every point, by nested gradients, on both engines.
+/// Compares every derivative at every point, by nested gradients, on both engines.
 fn orders(entry: &Value, f: fn(Var) -> Var) -> Result<(), String> {
     let row = |v: &Value| -> Vec<f64> {
         let number = |x: &Value| x.as_f64().or(x.as_str().and_then(|s| s.parse().ok()));
@@ -48,7 +48,7 @@ fn orders(entry: &Value, f: fn(Var) -> Var) -> Result<(), String> {
     for (engine, result) in results {
         let got: [Tensor; ORDERS] = result.map_err(|e| format!("({engine}) {e}"))?;
         for (order, got) in got.iter().enumerate() {
-            // Orders that JAX has not are empty.
+            // Orders that JAX cannot compute are empty.
             let expected = Tensor::from(row(&entry["d"][order]));
             if expected.elements() == 0 {
                 continue;
@@ -61,7 +61,7 @@ fn orders(entry: &Value, f: fn(Var) -> Var) -> Result<(), String> {
     Ok(())
 }
 
-/// The function of that name, if it is supported: those recorded as operations, and formulas.
+/// Returns the function of this name if it is supported: a unary operation or a formula.
 fn function(name: &str) -> Option<fn(Var) -> Var> {
     Some(match name {
         "log2" => Var::log2,

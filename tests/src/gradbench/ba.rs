@@ -1,10 +1,8 @@
-//! `ba`: bundle adjustment, the reprojection errors of points seen by cameras, and their sparse
-//! Jacobian.
+//! `ba`: bundle adjustment, the reprojection errors of points seen by cameras, and their sparse Jacobian.
 //!
-//! A camera is `[r (3), C (3), f, u (2), k1, k2]`: rotation (axis times angle), centre, focal length,
-//! principal point, radial distortion. Each observation depends on one camera, one point and one
-//! weight, 15 numbers, so its Jacobian is a 2 by 15 block, and all blocks together are `vmap` of the
-//! Jacobian of one observation.
+//! A camera is `[r (3), C (3), f, u (2), k1, k2]`: rotation (axis times angle), centre, focal length, principal
+//! point, radial distortion. Each observation depends on one camera, one point and one weight, 15 numbers, so its
+//! Jacobian is a 2 by 15 block. All blocks together are `vmap` of the Jacobian of one observation.
 
 use super::{Answer, Eval, Failure, measure, natural, numbers};
 use serde_json::{Value, json};
@@ -22,7 +20,7 @@ fn cross(x: Var, y: Var) -> Var {
 fn rotate(r: Var, x: Var) -> Var {
     let squared = r.square().sum();
     let turned = squared.gt(0.0);
-    // At no rotation the first-order formula holds, and the division is kept away from zero.
+    // Without a rotation the first-order formula holds; the select avoids a division by zero.
     let angle = select(turned, squared, 1.0).sqrt();
     let axis = r / angle;
     let (sin, cos) = (angle.sin(), angle.cos());
@@ -47,7 +45,7 @@ fn weight_error(w: Var) -> Var {
     1.0 - w * w
 }
 
-/// Cameras, points, weights, features, and which camera and point each observation has.
+/// Cameras, points, weights, features, and the camera and point of each observation.
 type Scene<T> = (T, T, T, T, T, T);
 
 struct Problem {
@@ -57,7 +55,7 @@ struct Problem {
     scene: Scene<Tensor>,
 }
 
-/// One camera, point, weight and feature, repeated as the protocol says.
+/// Reads one camera, point, weight and feature, and repeats them as the protocol says.
 fn read(input: &Value) -> Result<Problem, Failure> {
     let (n, m, p) = (natural(&input["n"])?, natural(&input["m"])?, natural(&input["p"])?);
     let repeated = |name: &str, rows: usize| -> Result<Tensor, Failure> {
@@ -130,7 +128,7 @@ fn jacobian(input: &Value) -> Result<Answer, Failure> {
     )
 }
 
-/// Two rows of 15 entries for each observation, then one entry for each weight.
+/// Assembles two rows of 15 entries per observation, then one entry per weight.
 fn assemble(
     n: usize,
     m: usize,
@@ -160,7 +158,7 @@ fn assemble(
     Ok(Sparse { rows, cols, vals })
 }
 
-/// The first thirty elements and the last, as the protocol wants them.
+/// Returns the first thirty elements and the last, as the protocol requires.
 fn ends<T: Copy>(list: &[T]) -> Vec<T> {
     list.iter().take(30).chain(list.last()).copied().collect()
 }

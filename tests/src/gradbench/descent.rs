@@ -2,14 +2,14 @@
 
 use tapeloom::prelude::*;
 
-/// How a gradient is taken.
+/// The mode of differentiation.
 #[derive(Clone, Copy)]
 pub(super) enum Mode {
     Forward,
     Reverse,
 }
 
-/// The gradient of `f` at the vector `x`.
+/// Returns the gradient of `f` at the vector `x`.
 pub(super) fn gradient(mode: Mode, f: &impl Fn(Var) -> Var, x: Var) -> Var {
     match mode {
         Mode::Forward => vmap(|along| jvp(&f)((x, along)).1)(eye(x.len(), x.dtype())),
@@ -17,12 +17,11 @@ pub(super) fn gradient(mode: Mode, f: &impl Fn(Var) -> Var, x: Var) -> Var {
     }
 }
 
-/// A point, value and gradient there, and how to go on: the rate, and how many steps went well since
-/// it changed.
+/// A point, the value and gradient there, the rate, and the number of successful steps since the rate changed.
 type Descent = (Var, Var, Var, Var, Var);
 
-/// Goes down from `start` until a step or the gradient is no longer than 1e-5. After ten good steps the
-/// rate is doubled; where a step would go up, it is halved.
+/// Descends from `start` until a step or the gradient is no longer than 1e-5. After ten successful steps the rate is
+/// doubled; if a step would increase the value, the rate is halved.
 pub(super) fn argmin(mode: Mode, f: impl Fn(Var) -> Var, start: Var) -> Var {
     let slope = |x| gradient(mode, &f, x);
     let long = |v: Var| v.square().sum().sqrt().gt(1e-5);

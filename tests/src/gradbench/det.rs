@@ -1,6 +1,6 @@
 //! `det`: the determinant by expansion along the first row, and its gradient.
 //!
-//! A recursion over sizes: the function of size m runs that of size m - 1 once a column.
+//! It recurs over sizes: the function of size m runs the function of size m - 1 once per column.
 
 use super::{Answer, Eval, Failure, measure, natural, numbers};
 use crate::repeated::determinant_checkpointed;

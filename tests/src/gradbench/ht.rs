@@ -1,9 +1,9 @@
 //! `ht`: hand tracking, the distances of a posed hand model from measured points, and their Jacobian.
 //!
-//! Bones form a tree. The pose turns each relative to its parent; a vertex of the skin goes with a
-//! weighted mean of the bones. Each measured point belongs to a vertex, or, where the parameters `us`
-//! say where in it, to a triangle. A `u` moves its own point only, so the Jacobian has two columns for
-//! all of them: that of a shift of every first component, and that of every second.
+//! Bones form a tree. The pose rotates each bone relative to its parent; a vertex of the skin moves with a weighted
+//! mean of the bones. Each measured point belongs to a vertex or, if there are parameters `us`, to a position within
+//! a triangle, which `us` give. An element of `us` moves its own point only, so the Jacobian has just two columns for
+//! all of them: one for a common shift of the first components, one for the second.
 
 use super::{Answer, Eval, Failure, matrix, measure, natural, numbers, rows};
 use serde_json::{Value, json};
@@ -12,30 +12,30 @@ use tapeloom::prelude::*;
 pub(super) const EVAL: Eval =
     Eval { module: "ht", functions: &[("objective", value), ("jacobian", jacobian)] };
 
-/// What is measured and the model that is laid into it.
+/// The measured points and the hand model fitted to them.
 #[derive(Clone, Tree)]
 struct Hand<T> {
-    /// From a bone to its parent at rest, `[bones, 4, 4]`.
+    /// The transform from a bone to its parent at rest, `[bones, 4, 4]`.
     relative: T,
-    /// From the world at rest to a bone, `[bones, 4, 4]`.
+    /// The transform from the world at rest to a bone, `[bones, 4, 4]`.
     inverse: T,
     /// The vertices at rest, `[vertices, 4]`, homogeneous.
     rest: T,
-    /// How much each bone moves each vertex, `[vertices, bones]`.
+    /// The weight of each bone for each vertex, `[vertices, bones]`.
     weights: T,
-    /// The vertices that each point belongs to, `[1 or 3, points]`.
+    /// The vertices to which each point belongs, `[1 or 3, points]`.
     corners: T,
     /// The points, `[points, 3]`.
     points: T,
-    /// Of each bone, its parent, which comes earlier.
+    /// The parent of each bone, which precedes it.
     #[tree(static)]
     parents: Vec<Option<usize>>,
-    /// Whether it is the other hand.
+    /// Whether the model is mirrored, for the other hand.
     #[tree(static)]
     mirrored: bool,
 }
 
-/// The turn of a joint by `x` about the first axis, then by `z` about the third: `[4, 4]`, homogeneous.
+/// Returns the rotation of a joint by `x` about the first axis, then by `z` about the third: `[4, 4]`, homogeneous.
 fn joint((x, z): (Var, Var)) -> Var {
     let (sx, cx, sz, cz) = (x.sin(), x.cos(), z.sin(), z.cos());
     let (zero, one) = (x.zeros_like(), x.ones_like());
@@ -49,11 +49,11 @@ fn joint((x, z): (Var, Var)) -> Var {
     stack(&rows, 0)
 }
 
-/// The rotation about the axis `r` by the angle `|r|`: `[3, 3]`.
+/// Returns the rotation about the axis `r` by the angle `|r|`: `[3, 3]`.
 fn rotation(r: Var) -> Var {
     let squared = r.square().sum();
     let turned = squared.gt(1e-8);
-    // Without a turn the axis is anything, and the division is kept away from zero.
+    // Without a rotation the axis is arbitrary; the select avoids a division by zero.
     let angle = select(turned, squared, 1.0).sqrt();
     let axis = r / angle;
     let (sin, cos) = (angle.sin(), angle.cos());
@@ -63,17 +63,17 @@ fn rotation(r: Var) -> Var {
     select(turned, cos * same + sin * cross + (1.0 - cos) * axis.outer(axis), same)
 }
 
-/// Where each bone takes the vertices from rest, `[bones, 4, 4]`.
+/// Returns the transform of the vertices from rest by each bone, `[bones, 4, 4]`.
 ///
-/// A finger has four bones. The first stays, the second turns about two axes, the others about one.
+/// A finger has four bones. The first does not move, the second rotates about two axes, the others about one.
 fn bones(hand: &Hand<Var>, fingers: Var) -> Var {
     let fingers = fingers.reshape([5, 4]);
-    // The wrist comes before the fingers and the forearm after them; both stay.
+    // The wrist comes before the fingers and the forearm after them; neither moves.
     let every = |angles: Var| angles.pad(&[(0, 0), (1, 0)], 0.0).reshape([20]).pad(&[(1, 1)], 0.0);
     let x = every(fingers.take(constant([0i64, 2, 3]), 1));
     let z = every(fingers.slice_axis(1, 1..2).pad(&[(0, 0), (0, 2)], 0.0));
     let posed = hand.relative.matmul(vmap(joint)((x, z)));
-    // Bones of one depth are multiplied together, behind all those less deep.
+    // Bones of equal depth are multiplied together, after all bones of less depth.
     let parents = &hand.parents;
     let depth = |mut bone: usize| {
         let mut depth = 0;
@@ -105,10 +105,11 @@ fn bones(hand: &Hand<Var>, fingers: Var) -> Var {
     pick(placed.unwrap_or(posed), back).matmul(hand.inverse)
 }
 
-/// Point less model, `[points, 3]`. `theta` is the turn of the hand, its place, and the fingers.
+/// Returns the measured points minus the model's, `[points, 3]`. `theta` holds the rotation of the hand, its
+/// position, and the fingers.
 fn objective(hand: &Hand<Var>, theta: Var, us: Var) -> Var {
     let turns = bones(hand, theta.slice_axis(0, 6..)).slice_axis(1, ..3);
-    // Where the points need fewer vertices than there are, only those are moved.
+    // If the points need fewer vertices than there are, only those vertices are moved.
     let few = hand.corners.shape().iter().product::<usize>() < hand.rest.shape()[0];
     let needed = |of: Var| if few { of.take(hand.corners.flatten(), 0) } else { of };
     let spread = einsum("vb,bij->vij", &[needed(hand.weights), turns]);
@@ -143,14 +144,14 @@ fn table(value: &Value) -> Result<Tensor, Failure> {
     Ok(Tensor::new(&[rows, columns], flat)?)
 }
 
-/// Matrices of 4 by 4.
+/// Parses matrices of 4 by 4.
 fn frames(value: &Value) -> Result<Tensor, Failure> {
     let each: Vec<Vec<f64>> =
         list(value)?.iter().map(|m| Ok(matrix(m)?.0)).collect::<Result<_, Failure>>()?;
     Ok(Tensor::new(&[each.len(), 4, 4], each.concat())?)
 }
 
-/// The vertices of each point: those of its triangle, or the one that it lies at.
+/// Returns the vertices of each point: the corners of its triangle, or its vertex.
 fn corners(data: &Value, in_triangles: bool) -> Result<Tensor, Failure> {
     let of = list(&data["correspondences"])?;
     let vertex = |i: &Value| natural(i).map(|i| i as i64);
@@ -179,7 +180,7 @@ fn read(input: &Value) -> Result<Input, Failure> {
             weights: table(&model["weights"])?,
             corners: corners(data, located > 0)?,
             points,
-            // A root says -1.
+            // The parent of a root is -1.
             parents: list(&model["parents"])?.iter().map(|p| natural(p).ok()).collect(),
             mirrored: model["is_mirrored"] == true,
         },
@@ -197,7 +198,7 @@ fn value(input: &Value) -> Result<Answer, Failure> {
     )
 }
 
-/// One row a coordinate of a point; first the columns of `us`, then those of `theta`.
+/// Returns one row per coordinate of a point; the columns of `us` precede the ones of `theta`.
 fn jacobian(input: &Value) -> Result<Answer, Failure> {
     let Input { hand, theta, us } = read(input)?;
     let f = jit(|(hand, theta, us): (Hand<Var>, Var, Var)| {

@@ -6,15 +6,16 @@ use tapeloom::prelude::*;
 
 pub(super) const EVAL: Eval = Eval { module: "kmeans", functions: &[("cost", cost), ("dir", dir)] };
 
-/// `Σ_i min_j |p_i - c_j|²`. Which centroid is nearest is found first, with `|p|²` left out, since
-/// it is the same for all; the cost is then a function of the chosen ones.
+/// Returns `Σ_i min_j |p_i - c_j|²`. The nearest centroid is found first, without the term `|p|²`, which is equal for
+/// all centroids; the cost is then a function of the nearest centroids.
 fn objective(points: Var, centroids: Var) -> Var {
     let distances = centroids.square().sum_axis(1) - 2.0 * points.dot(centroids.t());
     let nearest = distances.argmin(1);
     (points - centroids.take(nearest, 0)).square().sum()
 }
 
-/// The Hessian of the cost is diagonal, so its product with ones is its diagonal.
+/// Returns gradient over Hessian diagonal. The Hessian of the cost is diagonal, so its product with ones is its
+/// diagonal.
 fn direction(points: Var, centroids: Var) -> Var {
     let gradient = grad(|c| objective(points, c));
     let (g, h) = jvp(gradient)((centroids, centroids.ones_like()));

@@ -1,11 +1,11 @@
 //! GradBench: its evals written with the public API, and its protocol.
 //!
-//! GradBench (a benchmark suite for automatic differentiation) talks to a tool in JSON, one message
-//! a line: `define` names a module, `evaluate` asks for one of its functions at an input, and the
-//! answer carries the output and how long each run took. Tracing and compiling is the timing
-//! `prepare`; each run of the compiled function is one `evaluate`.
+//! GradBench (a benchmark suite for automatic differentiation) talks to a tool in JSON, one message per line:
+//! `define` names a module, and `evaluate` requests one of its functions at an input. The answer has the output and
+//! the time of each run. Tracing and compiling is timed as `prepare`; each run of the compiled function is timed as
+//! `evaluate`.
 //!
-//! Each eval is a file: the objective as a user would write it, derivatives by the library alone.
+//! Each eval is one file: the objective as a user would write it, with derivatives by the library alone.
 
 mod ba;
 mod descent;
@@ -28,18 +28,18 @@ use std::io::{self, BufRead, Write};
 use std::time::{Duration, Instant};
 use tapeloom::{Error, Explanation, Tensor};
 
-/// What went wrong in an evaluation, as text for the protocol.
+/// The error of an evaluation, as text for the protocol.
 pub type Failure = Box<dyn std::error::Error>;
 
 /// The result of an evaluation.
 pub struct Answer {
     /// The function's output.
     pub output: Value,
-    /// Tracing, compiling and a first run.
+    /// The time of tracing, compiling and a first run.
     pub prepare: Duration,
-    /// The further runs.
+    /// The times of the further runs.
     pub evaluate: Vec<Duration>,
-    /// What compiling did, if the input asked for it by `explain`.
+    /// The explanation of the compilation, if the input requests it with `explain`.
     pub explanation: Option<Explanation>,
 }
 
@@ -50,11 +50,11 @@ pub type Function = fn(&Value) -> Result<Answer, Failure>;
 pub struct Eval {
     /// The module's name in the protocol.
     pub module: &'static str,
-    /// Names and functions.
+    /// The names and functions.
     pub functions: &'static [(&'static str, Function)],
 }
 
-/// Every eval that is written.
+/// All implemented evals.
 pub const EVALS: &[Eval] = &[
     hello::EVAL,
     lse::EVAL,
@@ -70,10 +70,10 @@ pub const EVALS: &[Eval] = &[
     particle::EVAL,
 ];
 
-/// What compiling a function of an eval for an input does.
+/// Returns the explanation of compiling a function of an eval for an input.
 ///
 /// # Errors
-/// When there is no such function, or the input does not fit it.
+/// If there is no such function, or the input does not fit it.
 pub fn explain(module: &str, function: &str, input: &Value) -> Result<Explanation, Failure> {
     let mut input = input.clone();
     if let Some(fields) = input.as_object_mut() {
@@ -85,7 +85,7 @@ pub fn explain(module: &str, function: &str, input: &Value) -> Result<Explanatio
     Ok(run(&input)?.explanation.ok_or("the function does not explain itself")?)
 }
 
-/// Answers one message.
+/// Returns the answer to a message.
 pub fn answer(message: &Value) -> Value {
     let id = &message["id"];
     let eval = || EVALS.iter().find(|e| Some(e.module) == message["module"].as_str());
@@ -113,10 +113,10 @@ pub fn answer(message: &Value) -> Value {
     }
 }
 
-/// Speaks the protocol until the input ends.
+/// Serves the protocol until the input ends.
 ///
 /// # Errors
-/// What reading and writing report, and lines that are not JSON.
+/// Errors of reading and writing, and lines that are not JSON.
 pub fn serve(input: impl BufRead, mut output: impl Write) -> io::Result<()> {
     for line in input.lines() {
         let message: Value = serde_json::from_str(&line?)?;
@@ -127,12 +127,12 @@ pub fn serve(input: impl BufRead, mut output: impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Prepares by a first run, then runs as often and as long as the input's `min_runs` and
-/// `min_seconds` ask; `write` makes the protocol's output of the last result. Where the input says
-/// `explain`, the answer brings what `explain` says.
+/// Runs once to prepare, then runs repeatedly until the input's `min_runs` and `min_seconds` are reached. `write`
+/// converts the last result to the protocol's output. If the input has `explain`, the answer contains the
+/// explanation.
 ///
 /// # Errors
-/// What the runs report.
+/// The errors of the runs.
 pub fn measure<T, E: Into<Failure>>(
     input: &Value,
     explain: impl FnOnce() -> Result<Explanation, Error>,
@@ -157,19 +157,19 @@ pub fn measure<T, E: Into<Failure>>(
     }
 }
 
-/// A list of numbers.
+/// Parses a list of numbers.
 ///
 /// # Errors
-/// When the value is something else.
+/// If the value is something else.
 pub fn numbers(value: &Value) -> Result<Vec<f64>, Failure> {
     let list = value.as_array().ok_or("a list is missing")?;
     list.iter().map(|x| x.as_f64().ok_or_else(|| "a number is missing".into())).collect()
 }
 
-/// A list of lists of numbers, all of one length: the flat numbers, rows and columns.
+/// Parses a list of lists of numbers of equal length; returns the numbers in row-major order, rows and columns.
 ///
 /// # Errors
-/// When the value is something else.
+/// If the value is something else.
 pub fn matrix(value: &Value) -> Result<(Vec<f64>, usize, usize), Failure> {
     let rows = value.as_array().ok_or("a list is missing")?;
     let rows: Vec<Vec<f64>> = rows.iter().map(numbers).collect::<Result<_, _>>()?;
@@ -180,18 +180,18 @@ pub fn matrix(value: &Value) -> Result<(Vec<f64>, usize, usize), Failure> {
     Ok((rows.concat(), rows.len(), columns))
 }
 
-/// A natural number.
+/// Parses a natural number.
 ///
 /// # Errors
-/// When the value is something else.
+/// If the value is something else.
 pub fn natural(value: &Value) -> Result<usize, Failure> {
     Ok(usize::try_from(value.as_u64().ok_or("a natural number is missing")?)?)
 }
 
-/// The rows of a matrix, as lists of numbers.
+/// Returns the rows of a matrix as lists of numbers.
 ///
 /// # Errors
-/// When the tensor is not f64.
+/// If the tensor is not f64.
 pub fn rows(t: &Tensor) -> Result<Value, Failure> {
     let rows = t.shape().first().copied().unwrap_or(0);
     let width = t.shape().last().copied().unwrap_or(0);

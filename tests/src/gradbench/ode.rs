@@ -1,7 +1,7 @@
 //! `ode`: a chain of linear differential equations, solved by the classical Runge-Kutta rule.
 //!
-//! `y_0' = x_0`, `y_i' = x_i y_(i-1)`, from `y = 0` at time 0 to time 2, in `s` steps. The gradient is
-//! that of the last component.
+//! `y_0' = x_0`, `y_i' = x_i y_(i-1)`, from `y = 0` at time 0 to time 2, in `s` steps. The gradient is of the last
+//! component.
 
 use super::{Answer, Eval, Failure, measure, natural, numbers};
 use serde_json::{Value, json};

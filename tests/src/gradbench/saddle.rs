@@ -1,7 +1,7 @@
 //! `saddle`: `min_x max_y |x|² - |y|²` by gradient descent within gradient descent.
 //!
-//! A function is named for its modes, that of the minimum first: `rf` takes the gradient of the maximum
-//! by reverse mode, through the descent that finds it, whose gradients are by forward mode.
+//! The name of a function gives its modes, the minimum's first: `rf` differentiates the maximum by reverse mode,
+//! through the descent that finds it, which itself uses forward mode.
 
 use super::descent::{Mode, argmin};
 use super::{Answer, Eval, Failure, measure, numbers};
@@ -22,7 +22,7 @@ fn height(x: Var, y: Var) -> Var {
     x.square().sum() - y.square().sum()
 }
 
-/// Both points, one after the other.
+/// Returns both points, concatenated.
 fn saddle(minimum: Mode, maximum: Mode, start: Var) -> Var {
     let highest = |x: Var| argmin(maximum, move |y| -height(x, y), start);
     let x = argmin(minimum, |x| height(x, highest(x)), start);

@@ -1,10 +1,9 @@
-//! Loops and branches: what a function computes, iteration after iteration, or one of its kin by choice.
+//! Genes that append loops and branches over the callees of a program.
 //!
-//! A callee is a body as soon as somebody says where its parameters come from: constants, elements,
-//! the number of the iteration, or a result of the same type, which is then carried. What is carried is
-//! brought within the bounds of an argument, and a branch is a callee or its like. Each also puts a
-//! number into the vector that it takes, before or after it reads the vector, and makes a number, so
-//! that there is always something to carry.
+//! A callee becomes a loop body once its parameters are bound: to constants, elements, the iteration number, or
+//! carries, for which a result of the same type is needed. Carries are brought within the bounds of an argument.
+//! Branches are variants of one callee. Each variant also writes a number into its vector operand, before or after it
+//! reads the vector, and returns a number, so that there is always a result to carry.
 
 use super::{Gene, Generator};
 use std::num::NonZeroU32;
@@ -14,7 +13,7 @@ use tapeloom_ir::prim::{
 use tapeloom_ir::{ArrayType, Atom, Builder, Draft, Dtype, FuncId, Literal, Scalar, Shape, Type};
 
 impl Generator<'_, '_> {
-    /// A loop of a callee: so many iterations, few of them.
+    /// Appends a loop over a callee with 0 to 4 iterations.
     pub(super) fn iterations(&mut self, gene: Gene) {
         let Some(body) = self.body() else { return };
         let (params, results) = self.signature(body);
@@ -49,12 +48,12 @@ impl Generator<'_, '_> {
         self.push(Loop { body, spec, carries }, &operands, super::BOUND);
     }
 
-    /// How many carries a loop keeps, if it says so: every other one.
+    /// Draws the number of carries that a loop saves, or none for every second loop.
     fn carries(&mut self) -> Option<NonZeroU32> {
         NonZeroU32::new([0, 0, 0, 1, 1, 2][self.rng.index(6)])
     }
 
-    /// One of several branches of one type.
+    /// Appends a branch of two or three variants of a callee.
     pub(super) fn branch(&mut self, gene: Gene) {
         let chosen = self.rng.index(self.callees.len().max(1));
         let count = 2 + self.rng.index(2);
@@ -71,7 +70,7 @@ impl Generator<'_, '_> {
         self.push(Cond { branches }, &operands, super::BOUND);
     }
 
-    /// What an iteration runs: a kin of a callee, or a loop of it.
+    /// Returns a loop body: a variant of a callee, or an inner loop over one.
     fn body(&mut self) -> Option<FuncId> {
         let chosen = self.rng.index(self.callees.len().max(1));
         let turn = self.rng.index(2);
@@ -95,7 +94,7 @@ impl Generator<'_, '_> {
             let mut operands: Vec<Atom> =
                 params.iter().map(|ty| draft.param(ty.clone().into())).collect();
             let b = Builder::new(m, &mut draft);
-            // As many iterations as a number says, none to two, or two.
+            // The trip count is two, or a number of the program modulo 3.
             let number = params.iter().position(|ty| *ty == ArrayType::new(Dtype::I64, []));
             let trip = match number.filter(|_| counts) {
                 Some(i) => {
@@ -120,7 +119,7 @@ impl Generator<'_, '_> {
         })
     }
 
-    /// A function like a callee: its floats within the bounds of arguments, every second time negated.
+    /// Returns a variant of a callee: its floats within the bounds of arguments, and negated if `turn` is odd.
     fn like(&self, callee: usize, turn: usize) -> Option<FuncId> {
         let function = *self.callees.get(callee)?;
         self.b.with_module(|m| {
@@ -148,7 +147,7 @@ impl Generator<'_, '_> {
                     *y = b.emit1(Scalar::Tanh, &[*y]);
                 }
             }
-            // Both vectors are read when the number has been put into one.
+            // Reads both vectors after one of them was written.
             let both = b.emit1(Scalar::Mul, &[params[0], early.unwrap_or(params[0])]);
             results.push(b.emit1(Scalar::Sin, &[both]));
             results.extend(if turn.is_multiple_of(2) { early } else { put() });
@@ -157,7 +156,7 @@ impl Generator<'_, '_> {
         })
     }
 
-    /// A value brought to that type, and within the bounds of an argument.
+    /// Returns a value brought to this type, and within the bounds of an argument.
     pub(super) fn argument(&mut self, ty: &ArrayType, gene: Gene, i: usize) -> Atom {
         let x = self.pick(ty.dtype, gene.operands[i % 2].wrapping_add(i as u8 / 2));
         let x = self.matching(&x, &ty.shape);

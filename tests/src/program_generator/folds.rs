@@ -22,7 +22,7 @@ impl Generator<'_, '_> {
                 (Reducer::Prod, x.bound.max(1.0).powi(n as i32)),
             ],
         };
-        // What the extreme of nothing is has an answer for some dtypes only.
+        // The maximum of an empty axis is defined for some dtypes only.
         if n > 0 {
             all.extend(extremes);
         }
@@ -65,14 +65,14 @@ impl Generator<'_, '_> {
         let Some((axis, n)) = self.some_axis(&x) else { return };
         let a = self.pick(x.ty.dtype, gene.operands[1]);
         let a = self.matching(&a, &x.ty.shape);
-        // Factors up to 1, so that nothing grows but by a sum.
+        // Factors are at most 1, so that results grow only by summation.
         let a = self.within(&a, 1.0);
         let reverse = self.rng.index(2) == 0;
         let bound = (n as f64 * x.bound).max(1.0);
         self.push(Recurrence { axis, reverse }, &[a.atom, x.atom], bound);
     }
 
-    /// An axis and its extent.
+    /// Returns an axis and its extent.
     fn some_axis(&mut self, x: &Value) -> Option<(usize, usize)> {
         let rank = x.ty.shape.len();
         let axis = (rank > 0).then(|| self.rng.index(rank))?;
@@ -107,7 +107,7 @@ impl Generator<'_, '_> {
         let shape: Shape =
             shared.chain(left.iter().copied()).chain(right.iter().copied()).collect();
         let n: usize = contract.iter().map(|p| x.ty.shape[p.0]).product();
-        // The interpreter visits every term.
+        // Bounds the number of terms, because the interpreter visits each.
         if self.small(&shape) && shape.elements().saturating_mul(n) <= 16 * self.most {
             let bound = (n as f64 * x.bound * y.bound).max(1.0);
             self.push(Dot { batch, contract }, &[x.atom, y.atom], bound);

@@ -1,16 +1,17 @@
-//! Genes that read and write at computed places.
+//! Genes that read and write at computed indices.
 
 use super::{Gene, Generator, Value};
 use tapeloom_ir::prim::{Bounds, Combine, DynamicSlice, DynamicUpdateSlice, Gather, Scatter};
 use tapeloom_ir::{ArrayType, Atom, Scalar, Shape};
 
-/// Which axes are addressed, how many lead both arrays, and what lies around a place.
+/// The operands of a gather or scatter: indexed axes, number of batch axes, treatment of indices out of bounds, and
+/// the indices.
 struct Places {
     batch: usize,
     axes: Vec<usize>,
     bounds: Bounds,
     indices: Atom,
-    /// The shape of what is read or written.
+    /// The shape of the elements that are read or written.
     windows: Shape,
 }
 
@@ -41,13 +42,13 @@ impl Generator<'_, '_> {
         self.boxed(&x, gene.operands[1]);
     }
 
-    /// Several updates of one value that others read, before and after: the value itself, an
+    /// Appends several updates of one value, with reads before and after. Each reads or updates the value itself, an
     /// update of it, or another update of the same value.
     pub(super) fn updates(&mut self, gene: Gene) {
         let [i, j] = gene.operands;
         let mut x = self.any(i);
         if self.rng.index(2) == 0 && x.ty.dtype.is_float() {
-            // A value that is nobody's argument may be overwritten in place.
+            // A value that is not a parameter may be updated in place.
             let bound = x.bound;
             let Some(own) = self.push(Scalar::Sin, &[x.atom], bound.max(1.0)) else { return };
             x = own;
@@ -67,7 +68,7 @@ impl Generator<'_, '_> {
         }
     }
 
-    /// Something small that reads a value.
+    /// Appends a small equation that reads a value.
     fn reader(&mut self, x: &Value) {
         if x.ty.dtype == tapeloom_ir::Dtype::Bool {
             self.push(Scalar::Not, &[x.atom], 1.0);
@@ -130,7 +131,7 @@ impl Generator<'_, '_> {
         self.push(DynamicUpdateSlice, &operands, x.bound.max(u.bound));
     }
 
-    /// Where a box begins, axis by axis.
+    /// Returns the start of a box along each axis.
     fn starts(&mut self, x: &Value, back: u8) -> Vec<Atom> {
         let extents = x.ty.shape.clone();
         let scalar = Shape::scalar();

@@ -1,4 +1,4 @@
-//! Genes that work element by element.
+//! Genes that append elementwise equations.
 
 use super::{Gene, Generator, HUGE};
 use tapeloom_ir::prim::{Broadcast, Convert, Dropped, IntegerPow, Iota, Mark, StopGradient};
@@ -15,9 +15,9 @@ const SMALL: [Scalar; 8] = [
     Scalar::Erf,
     Scalar::Abs,
 ];
-/// Functions of one float that grow quickly.
+/// Functions of one float whose results grow quickly.
 const LARGE: [Scalar; 4] = [Scalar::Exp, Scalar::Expm1, Scalar::Sinh, Scalar::Cosh];
-/// Functions of numbers above zero.
+/// Functions of positive numbers.
 const POSITIVE: [Scalar; 5] =
     [Scalar::Log, Scalar::Sqrt, Scalar::Rsqrt, Scalar::Cbrt, Scalar::Log1p];
 const COMPARISONS: [Scalar; 6] =
@@ -27,7 +27,7 @@ const SHIFTS: [Scalar; 3] =
     [Scalar::ShiftLeft, Scalar::ShiftRightArithmetic, Scalar::ShiftRightLogical];
 
 impl Generator<'_, '_> {
-    /// Negation, size, sign, small powers.
+    /// Appends a negation, absolute value, sign, small power or the like.
     pub(super) fn unary(&mut self, gene: Gene) {
         let x = self.number(gene.operands[0]);
         match self.rng.index(6) {
@@ -43,7 +43,8 @@ impl Generator<'_, '_> {
                 self.push(Scalar::Not, &[x.atom], x.bound);
             }
             4 => {
-                // One of two by a bit of a gene, so that all other draws are those that they were.
+                // The choice uses a bit of the gene instead of a random draw, so that all other draws of a seed stay
+                // as they were.
                 match gene.operands[1] % 2 {
                     0 => self.push(StopGradient, &[x.atom], x.bound),
                     _ => self.push(Dropped, &[x.atom], x.bound),
@@ -60,13 +61,13 @@ impl Generator<'_, '_> {
         }
     }
 
-    /// A mark on any value.
+    /// Appends a barrier on any value.
     pub(super) fn marked(&mut self, gene: Gene) {
         let x = self.any(gene.operands[0]);
         self.push(Op::barrier(Mark::Named("mark".into())), &[x.atom], x.bound);
     }
 
-    /// Sums, differences, products and extremes of numbers; quotients and shifts of integers.
+    /// Appends a sum, difference, product, maximum or minimum of numbers, or a quotient or shift of integers.
     pub(super) fn binary(&mut self, gene: Gene) {
         let [i, j] = gene.operands;
         let x = self.number(i);
@@ -86,7 +87,7 @@ impl Generator<'_, '_> {
         self.push(op, &pair, bound);
     }
 
-    /// A function of floats: smooth where the program is tame, any where it is wild.
+    /// Appends a function of floats: one that is smooth at its operands if the program is tame, any if it is wild.
     pub(super) fn function(&mut self, gene: Gene) {
         let [i, j] = gene.operands;
         let x = self.float(i);
@@ -97,7 +98,7 @@ impl Generator<'_, '_> {
             for k in 1..op.row().arity() {
                 operands.push(self.second(&x, j.wrapping_add(k as u8)).atom);
             }
-            // What does not take floats is not made.
+            // An operation that does not take floats fails to type-check and is not appended.
             self.push(op, &operands, HUGE);
             return;
         }
@@ -112,7 +113,7 @@ impl Generator<'_, '_> {
                 self.push(op, &[x.atom], x.bound.exp());
             }
             _ => {
-                // 2 + cos y is between 1 and 3.
+                // 2 + cos y is between 1 and 3, so it is safe as a divisor.
                 let y = self.pick(x.ty.dtype, j);
                 let y = self.matching(&y, &x.ty.shape);
                 let cos = self.b.emit1(Scalar::Cos, &[y.atom]);
@@ -141,11 +142,12 @@ impl Generator<'_, '_> {
         let p = self.condition(j, &x.ty.shape);
         let y = self.second(&x, j);
         let pair = if self.rng.index(2) == 0 { [x.atom, y.atom] } else { [y.atom, x.atom] };
-        // A literal alone would not say how large the result is.
+        // With a literal for both, the shape of the result would be unknown.
         self.push(Scalar::Select, &[p, pair[0], pair[1]], x.bound.max(y.bound));
     }
 
-    /// One of two by the place along an axis, as in a triangle or a mask: a loop may be split there.
+    /// Appends a selection by the position along an axis, as in a triangular matrix or a mask. The compiler may split
+    /// a loop there.
     pub(super) fn masked(&mut self, gene: Gene) {
         let x = self.any(gene.operands[0]);
         let Some(axis) = self.filled_axis(&x) else { return };
@@ -161,7 +163,7 @@ impl Generator<'_, '_> {
         self.push(Scalar::Select, &[p, x.atom, y.atom], x.bound.max(y.bound));
     }
 
-    /// Two constants combined, and something that reads the outcome.
+    /// Appends an operation on two constants, and an equation that reads its result.
     pub(super) fn folded(&mut self, gene: Gene) {
         let x = self.number(gene.operands[0]);
         let dtype = x.ty.dtype;
@@ -174,7 +176,7 @@ impl Generator<'_, '_> {
         self.push(Scalar::Add, &[x.atom, folded], x.bound + 16.0);
     }
 
-    /// A bool of that shape; compared with zero half of the time, so that it varies.
+    /// Returns a bool of this shape; half of the time it is a comparison with zero, so that it varies.
     fn condition(&mut self, back: u8, shape: &Shape) -> tapeloom_ir::Atom {
         if self.rng.index(2) == 0 {
             let y = self.float(back);
@@ -206,12 +208,12 @@ impl Generator<'_, '_> {
         }
     }
 
-    /// Between two bounds; or the distance from a point that is not the origin.
+    /// Appends a clamp between two bounds, or the distance to a point other than the origin.
     pub(super) fn clamped(&mut self, gene: Gene) {
         let [i, j] = gene.operands;
         let x = self.number(i);
         if x.ty.dtype.is_float() && self.rng.index(4) == 0 {
-            // The derivative at the origin is nan.
+            // The derivative of `hypot` at the origin is nan.
             let one = Literal::of(x.ty.dtype, 1.0).into();
             self.push(Scalar::Hypot, &[x.atom, one], x.bound + 1.0);
             return;
@@ -223,7 +225,7 @@ impl Generator<'_, '_> {
         self.push(Scalar::Clamp, &[low, x.atom, y.atom], bound);
     }
 
-    /// Whole numbers of that shape as places along an axis of that extent: some in range, some not.
+    /// Returns integers of this shape as indices along an axis of this extent: some in range, some not.
     pub(super) fn places(&mut self, back: u8, shape: &Shape, extent: usize) -> tapeloom_ir::Atom {
         let dtypes = [Dtype::I64, Dtype::I64, Dtype::I32, Dtype::U32, Dtype::U64];
         let dtype = dtypes[self.rng.index(dtypes.len())];
@@ -237,7 +239,7 @@ impl Generator<'_, '_> {
         self.b.emit1(Convert { to: Dtype::I64 }, &[x])
     }
 
-    /// A value of that type, made of what there is.
+    /// Returns a value of this type, made from an existing value.
     pub(super) fn of_type(&mut self, back: u8, ty: &ArrayType) -> super::Value {
         let x = self.pick(ty.dtype, back);
         self.matching(&x, &ty.shape)

@@ -1,4 +1,4 @@
-//! Genes that take matrices apart, solve systems and transform sequences.
+//! Genes that factor matrices, solve systems and transform sequences.
 
 use super::{Gene, Generator, Value};
 use tapeloom_ir::prim::{
@@ -7,7 +7,8 @@ use tapeloom_ir::prim::{
 use tapeloom_ir::{Atom, Dtype, Literal, Op, Scalar, Shape};
 
 impl Generator<'_, '_> {
-    /// A decomposition of a matrix whose eigenvalues are apart: `x xᵀ / 4 + diag(2, 3, ..)` of vectors of numbers up to 1.
+    /// Appends a decomposition of a matrix with separated eigenvalues: `x xᵀ / 4 + diag(2, 3, ..)`, with entries of x
+    /// up to 1.
     pub(super) fn decomposed(&mut self, gene: Gene) {
         let Some((matrix, n)) = self.positive(gene.operands[0]) else { return };
         let bound = n as f64 + 2.0;
@@ -22,7 +23,7 @@ impl Generator<'_, '_> {
         self.push(op, &[matrix], bound);
     }
 
-    /// A triangular system of such a matrix.
+    /// Appends a triangular solve with such a matrix.
     pub(super) fn solved(&mut self, gene: Gene) {
         let Some((matrix, n)) = self.positive(gene.operands[0]) else { return };
         let of = self.b.shape_of(matrix);
@@ -39,7 +40,8 @@ impl Generator<'_, '_> {
         self.push(op, &[matrix, right.atom], bound);
     }
 
-    /// A Fourier transform along any axis: half a spectrum and back, or both parts in a direction.
+    /// Appends a Fourier transform along any axis: a real transform and its inverse, or a complex transform in either
+    /// direction.
     pub(super) fn transformed(&mut self, gene: Gene) {
         let x: Value = self.float(gene.operands[0]);
         let all = x.ty.shape.len();
@@ -72,7 +74,7 @@ impl Generator<'_, '_> {
         }
     }
 
-    /// Symmetric positive definite matrices, and their order.
+    /// Returns symmetric positive definite matrices and their order.
     fn positive(&mut self, back: u8) -> Option<(Atom, usize)> {
         let x: Value = self.float(back);
         let n = *x.ty.shape.last()?;

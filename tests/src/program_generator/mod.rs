@@ -1,18 +1,16 @@
-//! Random programs from shapes outwards: attributes and literals are drawn to fit the operands.
+//! Random programs: attributes and literals are drawn to fit the operands.
 //!
-//! Where [`crate::Vocabulary`] takes primitives as their samples have them, and so meets every
-//! primitive, this takes what values there are and draws slices, paddings, axes, indices, literals
-//! and callees for them, and so meets shapes, attributes and bodies that nobody thought of.
+//! [`crate::Vocabulary`] takes primitives with the attributes of their samples, and so covers every primitive. This
+//! generator starts from the values of the program and draws slices, paddings, axes, indices, literals and callees
+//! for them, and so covers unusual shapes, attributes and bodies.
 //!
-//! A [`Recipe`] is what a seed stands for, as data: extents, parameters, callees, a list of
-//! [`Gene`]s that append a few equations each, and which values are results. Whatever a gene asks
-//! for is brought to fit, so every recipe is a program, and one that breaks a law is made smaller by
-//! leaving things out ([`Recipe::smaller`]).
+//! A [`Recipe`] is the program of a seed as data: extents, parameters, callees, results, and a list of [`Gene`]s that
+//! append a few equations each. Operands are converted to fit each gene, so every recipe is a valid program, and a
+//! failing one is shrunk by leaving out parts ([`Recipe::smaller`]).
 //!
-//! Programs come in two flavours. *Tame* ones keep floats within bounds (by `tanh` where they could
-//! leave them) and away from poles, so that derivatives can be compared; they may be at ties, for the
-//! laws hold there too. *Wild* ones compute anything with anything, infinities, nan and both zeros
-//! included, and are compared bit for bit.
+//! There are two kinds of programs. *Tame* programs bound floats (by `tanh` where necessary) and avoid poles, so that
+//! derivatives can be compared; values may be at ties, since the laws hold there too. *Wild* programs combine any
+//! values, infinities, nan and both zeros included, and are compared bit for bit.
 
 mod control;
 mod folds;
@@ -31,20 +29,20 @@ use tapeloom_ir::{
     Shape, Tensor, Type,
 };
 
-/// Floats of tame programs are no larger than this.
+/// The largest magnitude of floats in tame programs.
 const BOUND: f64 = 16.0;
-/// No integer converted to a float is larger.
+/// The largest magnitude of an integer converted to a float.
 const HUGE: f64 = 2e19;
 
 impl Recipe {
-    /// The program, with arguments.
+    /// Builds the program in `module` and returns it with arguments.
     ///
     /// # Errors
-    /// None, if the generator keeps its promise that everything fits.
+    /// None: every recipe is a valid program.
     pub fn program(&self, module: &mut Module) -> Result<Case, Problem> {
         let mut callees = Vec::new();
         for (i, genes) in self.callees.iter().enumerate() {
-            // Callees take what their callers can always give: a vector, a number, a place.
+            // Callees take operands that every caller has: a vector, two numbers, an index.
             let vector = ArrayType::new(Dtype::F64, [self.extents[0]]);
             let number = |dtype| ArrayType::new(dtype, Shape::scalar());
             let params = [vector, number(Dtype::F64), number(Dtype::I64), number(Dtype::F64)];
@@ -82,7 +80,7 @@ impl Recipe {
             g.rng = Rng::new(gene.seed.into());
             g.step(*gene);
         }
-        // What nothing reads, the latest first; then anything, parameters and the same twice too.
+        // Unread values are results, the latest first; then any values, parameters and duplicates included.
         let unread = g.values[own..].iter().rev().filter(|v| !v.read).take(2).map(|v| v.atom);
         let mut results: Vec<Atom> = unread.collect();
         let n = g.values.len();
@@ -93,10 +91,10 @@ impl Recipe {
         draft.finish(module, results)
     }
 
-    /// Numbers for a parameter: tame ones small, some of them alike; wild ones of every kind.
+    /// Returns elements for a parameter: small ones with duplicates if tame, any if wild.
     fn argument(&self, rng: &mut Rng, ty: &ArrayType) -> Tensor {
         let mut t = rng.tensor(ty);
-        // Many at ties; on one side of zero, where what begins at zero is wrong; or as they came.
+        // Many equal elements; or elements of one sign, to catch folds that wrongly start at zero; or as drawn.
         let sort = rng.index(6);
         for i in 0..t.elements() {
             let x = match sort {
@@ -113,7 +111,7 @@ impl Recipe {
     }
 }
 
-/// A number at an edge of its dtype, or any bits at all.
+/// Returns a number at an edge of its dtype, or with random bits.
 fn wild_number(rng: &mut Rng, dtype: Dtype) -> Literal {
     let float = [
         0.0,
@@ -154,7 +152,7 @@ fn wild_number(rng: &mut Rng, dtype: Dtype) -> Literal {
 struct Value {
     atom: Atom,
     ty: ArrayType,
-    /// No element is larger; of use for floats of tame programs only.
+    /// The largest magnitude of the elements; used only for floats of tame programs.
     bound: f64,
     read: bool,
 }
@@ -165,14 +163,14 @@ struct Generator<'g, 'm> {
     callees: &'g [FuncId],
     rng: Rng,
     wild: bool,
-    /// Arrays have no more elements than this.
+    /// The largest number of elements of an array.
     most: usize,
 }
 
-/// What a gene may do; the first kind is nothing.
+/// The function of a kind of gene; the first kind does nothing.
 type Step = fn(&mut Generator<'_, '_>, Gene);
 
-/// The kinds of genes. What stands twice is drawn twice as often.
+/// The kinds of genes. A kind listed twice is drawn twice as often.
 const KINDS: &[Step] = &[
     |_, _| {},
     |g, e| g.unary(e),
@@ -231,7 +229,7 @@ impl Generator<'_, '_> {
 
     // -- Picking ------------------------------------------------------------------------------------
 
-    /// A value of that dtype: the latest, or so many before it; converted if there is none.
+    /// Returns a value of this dtype, the latest or `back` positions before it; a converted one if there is none.
     fn pick(&mut self, dtype: Dtype, back: u8) -> Value {
         let of: Vec<usize> =
             (0..self.values.len()).filter(|k| self.values[*k].ty.dtype == dtype).collect();
@@ -246,7 +244,7 @@ impl Generator<'_, '_> {
         self.convert(&x, dtype)
     }
 
-    /// A value of any dtype.
+    /// Returns a value of any dtype.
     fn any(&mut self, back: u8) -> Value {
         let n = self.values.len();
         let k = n - 1 - usize::from(back) % n;
@@ -254,13 +252,13 @@ impl Generator<'_, '_> {
         self.values[k].clone()
     }
 
-    /// A value that is not bool.
+    /// Returns a value that is not bool.
     fn number(&mut self, back: u8) -> Value {
         let x = self.any(back);
         if x.ty.dtype == Dtype::Bool { self.convert(&x, Dtype::I32) } else { x }
     }
 
-    /// A value that is a float.
+    /// Returns a float.
     fn float(&mut self, back: u8) -> Value {
         let x = self.any(back);
         if x.ty.dtype.is_float() { x } else { self.pick(Dtype::F64, back) }
@@ -273,7 +271,7 @@ impl Generator<'_, '_> {
         let mut x = x.clone();
         let narrowed = !self.wild && x.ty.dtype.is_integer() && to.is_float();
         if narrowed && self.rng.index(2) == 0 {
-            // Small, so that converting is exact and what follows is not all at the bounds.
+            // Small integers convert exactly, and later results do not all sit at the bounds.
             let five = Literal::of(x.ty.dtype, 5.0).into();
             x.atom = self.b.emit1(Scalar::Rem, &[x.atom, five]);
             x.bound = 4.0;
@@ -296,7 +294,7 @@ impl Generator<'_, '_> {
         Literal::of(dtype, all[self.rng.index(all.len())])
     }
 
-    /// A second operand for an elementwise function: a value brought to the shape, or a literal.
+    /// Returns a second operand for an elementwise function: a value brought to the shape of `x`, or a literal.
     fn second(&mut self, x: &Value, back: u8) -> Value {
         if self.rng.index(4) == 0 {
             let l = self.literal(x.ty.dtype);
@@ -307,7 +305,7 @@ impl Generator<'_, '_> {
         self.matching(&y, &x.ty.shape)
     }
 
-    /// The value in that shape: as it is, in other order, stretched, or reduced and stretched.
+    /// Returns the value in this shape: unchanged, reshaped, broadcast, or reduced and broadcast.
     fn matching(&mut self, x: &Value, shape: &Shape) -> Value {
         if x.ty.shape == *shape {
             return x.clone();
@@ -336,7 +334,7 @@ impl Generator<'_, '_> {
         Value { atom: self.b.emit1(op, &[total.atom]), ty, ..total }
     }
 
-    /// All elements in one.
+    /// Reduces all elements to one.
     fn scalar(&mut self, x: &Value) -> Value {
         if x.ty.shape.is_empty() {
             return x.clone();
@@ -344,7 +342,7 @@ impl Generator<'_, '_> {
         let n = x.ty.shape.elements();
         let (reducer, n) = match x.ty.dtype {
             Dtype::Bool => (Reducer::Or, 1),
-            // Sums of wild floats would be compared to rounding only.
+            // The minimum: a sum of wild floats could be compared up to rounding only.
             Dtype::F32 | Dtype::F64 if self.wild && n > 0 => (Reducer::Min, 1),
             _ => (Reducer::Sum, n),
         };
@@ -355,7 +353,7 @@ impl Generator<'_, '_> {
         if x.ty.dtype.is_float() { self.within(&total, BOUND) } else { total }
     }
 
-    /// The value if it is bounded so or may be anything, else its tanh.
+    /// Returns the value if it is within the bound or the program is wild, else its tanh.
     fn within(&mut self, x: &Value, bound: f64) -> Value {
         if self.wild || !x.ty.dtype.is_float() || x.bound <= bound {
             return x.clone();
@@ -367,7 +365,7 @@ impl Generator<'_, '_> {
         (0..x.ty.shape.len()).filter(|_| self.rng.index(2) == 0).collect()
     }
 
-    /// An axis that is not empty.
+    /// Draws an axis that is not empty.
     fn filled_axis(&mut self, x: &Value) -> Option<usize> {
         let filled: Vec<usize> = (0..x.ty.shape.len()).filter(|a| x.ty.shape[*a] > 0).collect();
         (!filled.is_empty()).then(|| filled[self.rng.index(filled.len())])
@@ -375,7 +373,7 @@ impl Generator<'_, '_> {
 
     // -- Emitting -----------------------------------------------------------------------------------
 
-    /// Appends an equation if its outputs are not too large; the last of them, if there is one.
+    /// Appends an equation if its outputs are not too large. Returns the last output, or `None`.
     fn push(&mut self, op: impl Into<Op>, operands: &[Atom], bound: f64) -> Option<Value> {
         let outputs = self.b.try_emit(op.into(), operands).ok()?;
         let mut last = None;
@@ -389,7 +387,7 @@ impl Generator<'_, '_> {
         last
     }
 
-    /// Whether an array of that shape is small enough to be made.
+    /// Returns whether an array of this shape is small enough.
     fn small(&self, shape: &[usize]) -> bool {
         shape.iter().product::<usize>() <= self.most
     }
@@ -410,7 +408,7 @@ impl Generator<'_, '_> {
         self.push(Broadcast { shape, dims: Vec::new() }, &[l.into()], l.to_f64().abs());
     }
 
-    /// A call of one of the functions there are, with values brought to its parameters.
+    /// Appends a call of one of the callees, with values brought to its parameters.
     fn call(&mut self, gene: Gene) {
         if self.callees.is_empty() {
             return;

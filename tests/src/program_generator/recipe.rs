@@ -1,44 +1,45 @@
-//! What a seed stands for, and how it is made smaller.
+//! Random programs as data, and their shrinking.
 
 use super::KINDS;
 use crate::Rng;
 use tapeloom_ir::{ArrayType, Dtype, Shape};
 
-/// One step of a program: what to do, on which values, and with which attributes.
+/// One step of a program: its kind, its operands, and a seed for its attributes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Gene {
-    /// What to do; 0 is nothing.
+    /// The index of the step's kind in `KINDS`; 0 does nothing.
     pub kind: u8,
-    /// Which values: 0 is the latest of its dtype, 1 the one before, and so on.
+    /// The operands: 0 is the latest value of its dtype, 1 the one before, and so on.
     pub operands: [u8; 2],
-    /// A seed of attributes and literals.
+    /// The seed of attributes and literals.
     pub seed: u16,
 }
 
 /// A random program as data.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Recipe {
-    /// Whether floats may be anything.
+    /// Whether floats may be anything: infinities, nan, numbers near poles.
     pub wild: bool,
-    /// Extents that parameters have.
+    /// The extents from which the shapes of parameters are drawn.
     pub extents: [usize; 3],
-    /// A dtype and a shape for each parameter, as positions in lists.
+    /// A dtype and a shape per parameter, as indices into tables.
     pub params: Vec<[u8; 2]>,
-    /// Bodies of functions; each may call those before it.
+    /// Bodies of functions; each may call the ones before it.
     pub callees: Vec<Vec<Gene>>,
-    /// The program.
+    /// The body of the program.
     pub genes: Vec<Gene>,
-    /// Results, counted from the latest value, beside what nothing reads.
+    /// Additional results, as positions counted back from the latest value. Values that nothing reads are results
+    /// too.
     pub results: Vec<u8>,
 }
 
-/// Most genes of a program and of a callee.
+/// The largest number of genes of a program and of a callee.
 const LENGTH: [usize; 2] = [14, 5];
-/// Small and large extents: around the numbers of lanes, and what fills many of them.
+/// Extents: small ones, ones around the number of vector lanes, and ones of many vectors.
 const SMALL: [usize; 6] = [1, 2, 3, 4, 5, 2];
 const MIDDLE: [usize; 8] = [6, 7, 8, 9, 15, 16, 17, 31];
 const LARGE: [usize; 8] = [32, 33, 63, 65, 100, 127, 257, 1000];
-/// Dtypes of parameters; f64 most of all, since derivatives need it.
+/// Dtypes of parameters, f64 most often, since derivatives need it.
 const DTYPES: [Dtype; 12] = [
     Dtype::F64,
     Dtype::F64,
@@ -55,10 +56,10 @@ const DTYPES: [Dtype; 12] = [
 ];
 
 impl Recipe {
-    /// The recipe of a seed.
+    /// Returns the recipe of a seed.
     pub fn draw(seed: u64) -> Recipe {
         let mut rng = Rng::new(seed);
-        // Seeds that are close are told apart by more than one draw.
+        // Mixing the bits gives close seeds unrelated sequences.
         let mut rng = Rng::new(rng.bits() ^ seed.rotate_left(32));
         let (small, middle, large) = match rng.index(10) {
             0..6 => (3, 0, 0),
@@ -106,7 +107,7 @@ impl Recipe {
         Recipe { wild: rng.index(3) == 0, extents, params, callees, genes: body, results }
     }
 
-    /// Arrays have no more elements than this.
+    /// Returns the largest number of elements of an array in this program.
     pub(super) fn most_elements(&self) -> usize {
         match self.extents.iter().max() {
             Some(n) if *n > 31 => 1024,
@@ -115,7 +116,7 @@ impl Recipe {
         }
     }
 
-    /// The type of a parameter.
+    /// Returns the type of a parameter.
     pub(super) fn parameter(&self, [dtype, shape]: [u8; 2]) -> ArrayType {
         let [a, b, c] = self.extents;
         let shapes: [&[usize]; 12] = [
@@ -139,7 +140,7 @@ impl Recipe {
         ArrayType::new(DTYPES[usize::from(dtype) % DTYPES.len()], Shape::from(shape))
     }
 
-    /// Recipes that are smaller by one thing, those that leave out most first.
+    /// Returns recipes with one part left out, largest parts first.
     pub fn smaller(&self) -> Vec<Recipe> {
         let mut all = Vec::new();
         let n = self.genes.len();
@@ -160,7 +161,7 @@ impl Recipe {
             }
         };
         for i in 0..self.callees.len() {
-            // Others may be called by number, so a callee is emptied and not removed.
+            // A callee is emptied instead of removed, because others are called by number.
             change(&|r| r.callees[i].clear());
             for k in 0..self.callees[i].len() {
                 change(&|r| {
@@ -180,7 +181,7 @@ impl Recipe {
             });
             change(&|r| r.results[i] = 0);
         }
-        // The first parameter stays: there is always a float.
+        // The first parameter stays, so that there is always a float.
         for i in 1..self.params.len() {
             change(&|r| {
                 r.params.remove(i);

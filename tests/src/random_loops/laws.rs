@@ -1,4 +1,4 @@
-//! What holds of a program under every policy and every budget.
+//! Laws that hold for a program under every policy and every budget.
 
 use super::meaning::{NARROW, meaning};
 use super::program::{Iterations, Program, Step, about, each, policy};
@@ -11,12 +11,12 @@ use tapeloom_ir::{parse_module, print_module};
 /// A value and a gradient.
 pub type Gradient = (Var, Var);
 
-/// A program to be run: its value and its gradient.
+/// Compiles a program's value and its gradient.
 fn gradient(f: impl Fn(Var) -> Var) -> Jit<Var, Gradient, impl Fn(Var) -> Gradient> {
     jit(move |x: Var| value_and_grad(&f)(x))
 }
 
-/// A program's value and its gradient under a policy, with the names that the program has.
+/// Compiles a program's value and its gradient under a policy, whose names must occur in the program.
 pub fn gradient_under(
     program: &Program,
     policy: Policy,
@@ -25,12 +25,12 @@ pub fn gradient_under(
     gradient(checkpoint(f, policy))
 }
 
-/// The policy that a seed draws for a program.
+/// Returns the policy that a seed draws for a program.
 pub fn policy_of(program: &Program, seed: u64) -> Policy {
     about(&policy(&mut Rng::new(seed)), &program.steps)
 }
 
-/// What a program gives and tells: nothing if a budget inside is refused.
+/// Runs a program and returns its results and effects, or `None` if a budget inside is refused.
 fn outcome<F: Fn(Var) -> Gradient>(
     f: &Jit<Var, Gradient, F>,
     x: &Tensor,
@@ -43,11 +43,12 @@ fn outcome<F: Fn(Var) -> Gradient>(
     }
 }
 
-/// Interpreted every bit is the same, and natively all but rounding, what is told as well.
+/// Checks that values, gradients and effects do not depend on the policy: in every bit when interpreted, up to
+/// rounding in machine code.
 pub fn policies(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     let (program, log, x) = (Rc::new(program.clone()), Listener::default(), program.argument());
     let policy = about(&policy(rng), &program.steps);
-    // Cotangents are added in the order of the calls, whatever they keep.
+    // Both programs have the same calls, because calls determine the order in which cotangents are summed.
     let all = checkpoint(meaning(program.clone(), log.clone(), true), Policy::Everything);
     let under = checkpoint(meaning(program, log.clone(), false), policy.clone());
     let (all, under) = (Rc::new(all), Rc::new(under));
@@ -67,7 +68,8 @@ pub fn policies(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The least number that a refusal says; nothing if there is none, because what the run keeps has no bound.
+/// Returns the sufficient budget that a refusal names, or `None` if there is none, because the residuals of a run
+/// have no bound.
 fn least(error: &Error) -> Result<Option<u64>, Failure> {
     let text = error.to_string();
     if error.kind() != Kind::Budget || !text.contains("random_loops/laws.rs:") {
@@ -80,14 +82,14 @@ fn least(error: &Error) -> Result<Option<u64>, Failure> {
     }
 }
 
-/// What a gradient takes: its tape, and beside it what it works in.
+/// Returns the bytes of a gradient's tape, and of the rest of its workspace.
 fn taken(e: &Explanation) -> (u64, u64) {
     let tape = e.tape().bytes();
     (tape as u64, (e.workspace_bytes() - tape) as u64)
 }
 
-/// The rows that loops are given, give and fill. Where such a loop is undone within an iteration of another one, they
-/// count in the number that is said, and lie in what the iteration works in.
+/// Returns the bytes of the rows that loops read, stack and write. If the reverse pass of such a loop runs within an
+/// iteration of another loop, its rows are part of the reported tape and of the iteration's workspace.
 fn rows(program: &Program) -> usize {
     let (mut program, mut bytes) = (program.clone(), 0);
     let extent = program.extent;
@@ -96,9 +98,9 @@ fn rows(program: &Program) -> usize {
             bytes += 8 * match kind {
                 Iterations::Known | Iterations::Told | Iterations::Counted | Iterations::Until => 0,
                 Iterations::Scan => *n,
-                // Each iteration gives a vector, or its row.
+                // Each iteration stacks a vector or writes a row.
                 Iterations::Map | Iterations::Reverse | Iterations::Table => *n * extent,
-                // Three to begin with.
+                // A series starts with three rows.
                 Iterations::Series => (*n + 3) * extent,
             };
         }
@@ -106,9 +108,9 @@ fn rows(program: &Program) -> usize {
     bytes
 }
 
-/// What a gradient under a budget may work in: what it works in with one iteration in every loop, where what is
-/// computed again is there at once, arrays of what all iterations are given and give, and matrices of an iteration that is
-/// run again.
+/// Returns a bound on the workspace of a gradient under a budget beside its tape. The bound allows the workspace with
+/// one iteration in every loop (several times, for recomputed values), the arrays that all iterations read and write,
+/// and the matrices of a recomputed iteration.
 fn work(program: &Program) -> Result<u64, Failure> {
     let mut once = program.clone();
     each(&mut once.steps, &mut |step| {
@@ -122,8 +124,8 @@ fn work(program: &Program) -> Result<u64, Failure> {
     Ok((3 * e.workspace_bytes() + 8 * rows(program) + matrices + 8192) as u64)
 }
 
-/// A budget is obeyed, or it is refused with the least number; one less is refused with the same number,
-/// and with that number the plan is obeyed.
+/// Checks that a budget is obeyed or refused. If it is refused with a sufficient number, one byte less is refused
+/// with the same number, and a budget of that number is obeyed.
 pub fn budgets(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     let (program, log, x) = (Rc::new(program.clone()), Listener::default(), program.argument());
     let plain = gradient(meaning(program.clone(), log.clone(), true));
@@ -158,20 +160,21 @@ pub fn budgets(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     if budget < u64::MAX && e.tape().to_string().contains("more for each iteration") {
         return Err(format!("no bound in {budget} bytes:\n{}", e.tape()).into());
     }
-    // The number that is said is that of the plan, before passes find that some of it is not read after all, as
-    // in calls, which take the place of what they run later, or in iterations that keep all products.
+    // The refusal names the bytes of the plan. Later passes may find that a residual is not read: in calls, which are
+    // inlined later, and in iterations that save all products.
     let own = program.has(&|s| matches!(s, Step::Rule(_)));
     let called = program.has(&|s| matches!(s, Step::Call(_) | Step::Carries(..)));
-    // Here a policy inside keeps everything of what it is for.
+    // Here a policy inside saves all values of its function.
     let under = program.has(&|s| matches!(s, Step::Under(..)));
     let products = if under { 4 * 8 * (program.extent * program.extent) as u64 } else { 0 };
     let about = 3 * tape + 512 + products + 2 * rows(&program) as u64;
     if refused && budget > about && !own && !called {
         return Err(format!("{budget} bytes are said, and {tape} taken:\n{}", e.tape()).into());
     }
-    // Numbers that the program begins with may lie among what is kept.
+    // The tape may include numbers with which the program begins.
     let room = budget.saturating_add(64);
-    // A branch on the way back, and an iteration of a loop around, may write to a copy of the places of carries.
+    // A branch in the reverse pass, or an iteration of an enclosing loop, may write to a copy of the memory of
+    // carries.
     let branches = program.has(&|s| matches!(s, Step::Branch(..)));
     let around = program.has(&|s| {
         let Step::Iterations(_, _, body) = s else { return false };
@@ -185,7 +188,7 @@ pub fn budgets(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     });
     let copies = if branches || around { budget } else { 0 };
     let most = budget.saturating_add(copies).saturating_add(work);
-    // A rule differentiates on the way back what it likes.
+    // A custom rule may need any amount of memory in the reverse pass.
     if tape > room && !own || tape.saturating_add(beside) > most {
         let text = format!("{tape} bytes of tape and {beside} beside in {budget}:\n{}", e.tape());
         return Err(text.into());
@@ -203,13 +206,13 @@ pub fn budgets(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
         .map_err(|e| format!("interpreted, {}", failed(e)).into())
 }
 
-/// What is said of a gradient's program is one: each stage reads as it prints. And what is said of the tape is all of
-/// it: what a gradient works in beside it does not grow with iterations, whatever is kept of them, and on the way back
-/// through a gradient there are the cotangents of what that one keeps.
+/// Checks the report of a gradient's program: the text of each stage parses and prints the same, and the reported
+/// tape is complete. Complete means that the rest of the workspace does not grow with the number of iterations. For
+/// the derivative of a gradient, the rest may include the cotangents of the gradient's own tape.
 pub fn figures(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     let (program, log, x) = (Rc::new(program.clone()), Listener::default(), program.argument());
     let policy = about(&policy(rng), &program.steps);
-    // A rule differentiates on the way back what it likes.
+    // A custom rule may need any amount of memory in the reverse pass.
     if program.has(&|s| matches!(s, Step::Rule(_))) {
         return Ok(());
     }
@@ -233,7 +236,7 @@ pub fn figures(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
         }
     }
     let (tape, beside) = taken(&e);
-    // A branch on the way back keeps carries in a copy of what it is given, which others may read.
+    // A branch in the reverse pass copies carries that other equations may still read.
     let copies = if twice || branches { tape } else { 0 };
     let room = copies + if twice { 3 * work } else { work };
     if beside > room {
@@ -246,10 +249,10 @@ pub fn figures(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Within a budget for each iteration, what a gradient works in beyond the budget is the same however many iterations there are:
-/// nothing is there at once for all of them but what the budget has room for, and rows that they are given and give.
+/// Checks that the workspace of a gradient beyond its budget does not depend on the number of iterations, except for
+/// the rows that loops read and write. The budget is proportional to the tape without a budget.
 pub fn growth(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
-    // A rule differentiates on the way back what it likes.
+    // A custom rule may need any amount of memory in the reverse pass.
     if program.has(&|s| matches!(s, Step::Rule(_))) {
         return Ok(());
     }
@@ -278,7 +281,7 @@ pub fn growth(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     else {
         return Ok(());
     };
-    // Arrays that are never there at once need not fit in one place.
+    // The slack covers fragmentation: arrays with disjoint lifetimes need not share memory.
     let room = 2 * few + 4 * (many_rows - few_rows) + budget / 4 + 4096;
     if many > room {
         let text = format!(
@@ -294,10 +297,10 @@ pub fn growth(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     Ok(())
 }
 
-/// So many iterations that what is there for all of them shows.
+/// A trip count large enough for memory per iteration to dominate.
 const FEW_ITERATIONS: usize = 500;
 
-/// A transform of a function of a vector.
+/// The name of a transform, and the transform of a function of a vector.
 pub(super) type Order = (&'static str, fn(Rc<dyn Fn(Var) -> Var>) -> Box<dyn Fn(Var) -> Var>);
 
 pub(super) const ORDERS: &[Order] = &[
@@ -316,9 +319,9 @@ pub(super) const ORDERS: &[Order] = &[
     }),
 ];
 
-/// Derivatives of the gradient, and gradients over batches, under a policy and without it.
+/// Checks that derivatives of the gradient, and gradients of batches, are the same under a policy and without it.
 pub fn orders(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
-    // What is told is told in another order by a batch.
+    // A batch performs effects in another order.
     let told = |s: &Step| matches!(s, Step::Told);
     if program.has(&told) {
         return policies(program, rng);
@@ -342,9 +345,10 @@ pub fn orders(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     close.check(&got, &want).map_err(|e| format!("{name}, {policy}: {e}").into())
 }
 
-/// What is kept as f32 is near to what it was, and so are derivatives of a program that contracts.
+/// Checks that with residuals rounded to f32, values are the same and derivatives are near: the program contracts, so
+/// rounding errors do not grow.
 pub fn rounding(program: &Program, _: &mut Rng) -> Result<(), Failure> {
-    // A rule runs on the way back what it likes, on what was kept.
+    // A custom rule runs any code on rounded residuals in the reverse pass, so its effects may be rounded too.
     let rule = program.has(&|s| matches!(s, Step::Rule(_)));
     let (program, log, x) = (Rc::new(program.clone()), Listener::default(), program.argument());
     let f = meaning(program.clone(), log.clone(), true);
@@ -361,7 +365,7 @@ pub fn rounding(program: &Program, _: &mut Rng) -> Result<(), Failure> {
             return Err("a budget where there is none".into());
         };
         Agreement::CLOSE.check(&z, &y)?;
-        // f32 ends at 3.4e38, and what made so large a derivative may lie beyond.
+        // f32 ends at 3.4e38, and a residual of so large a derivative may lie beyond.
         if dy.to_vec::<f64>()?.iter().any(|x| x.abs() > 1e30) {
             return Ok(());
         }

@@ -1,8 +1,9 @@
-//! What holds of a program on every simulated machine, however the run is set up.
+//! The law of simulated machines: results do not depend on the configuration of a run.
 //!
-//! Where arrays lie, where the tape goes, in which order it is read and how far loops are unrolled is data of the
-//! run. So one compiled program is run under random setups: its results are the bits that its kernels give, it tells
-//! the same, and what is counted is what was counted through the cache alone.
+//! The addresses of arrays, the placement of the tape, the order in which it is read, and unroll factors are part of
+//! a run's configuration. So one compiled program is run under random configurations. Its results and its effects
+//! must have the bits of the loop IR interpreter, and its counts must equal the counts with all accesses through the
+//! cache.
 
 use super::Iterations;
 use super::laws::{ORDERS, Order};
@@ -14,15 +15,15 @@ use tapeloom::accelerator::*;
 use tapeloom::prelude::*;
 use tapeloom::{Error, Kind, Target};
 
-/// How many setups a program is run under.
+/// The number of configurations per program.
 const SETUPS: usize = 3;
-/// One of more operations is run under one of them.
+/// A program of more operations is run under one configuration only.
 const LONG: u64 = 100_000;
 
-/// An operation that most programs are for.
+/// The gradient, which is drawn half of the time.
 const GRADIENT: Order = ("a gradient", |f| Box::new(grad(move |x| f(x))));
 
-/// A compiler that sees loads and stores as often as one of the others.
+/// Draws a policy; `Aliased` and `Disjoint`, which model compilers of loads and stores, are drawn often.
 fn kept(rng: &mut Rng) -> Policy {
     match rng.index(5) {
         0 | 1 => Policy::Aliased,
@@ -56,7 +57,7 @@ fn machine(rng: &mut Rng) -> Machine {
     }
 }
 
-/// Arguments streamed, at no cost.
+/// Streamed arguments at no cost.
 const INPUTS_IDEAL: System =
     System { tape: Route::Scratchpad { ideal: true }, ..System::TFLOW_INPUTS };
 
@@ -77,14 +78,14 @@ fn setup(rng: &mut Rng) -> RunConfig {
     let systems: Vec<System> = System::ALL.into_iter().chain([INPUTS_IDEAL]).collect();
     let streams = |s: &&System| matches!(s.tape, Route::Scratchpad { .. });
     let streaming: Vec<System> = systems.iter().filter(streams).copied().collect();
-    // What streams can go wrong.
+    // Mostly streaming systems: streams have the most to go wrong.
     let among = if rng.index(4) == 0 { systems } else { streaming };
     let system = among[rng.index(among.len())];
     RunConfig { machine, system, map, layer, unroll, prepared, mirrored, overlap, again }
 }
 
-/// Results are the same bits on every machine, however the run is set up, and what is counted is what is counted
-/// where everything goes through the cache.
+/// Checks that results have the same bits on every machine and configuration, and that counts equal the counts with
+/// all accesses through the cache.
 pub fn machines(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     let (log, x) = (Listener::default(), program.argument());
     let policy = about(&kept(rng), &program.steps);
@@ -130,7 +131,7 @@ fn keeps_a_tape_a_member(error: &Error) -> bool {
         && text.contains("members of a batch that run one after the other save")
 }
 
-/// What is counted on a system, and through the cache.
+/// Compares the counts of a system with the counts through the cache.
 fn counted(
     program: &Program,
     setup: &RunConfig,
@@ -142,16 +143,17 @@ fn counted(
         false => Err(format!("{what}: {a}, and {b}")),
     };
     for (a, b) in [(&found.forward, &cached.forward), (&found.reverse, &cached.reverse)] {
-        // What streams bring is loaded all the same,
+        // Streamed values are counted among the loads.
         let accesses = |c: &Counts| c.others.count() + c.taped() + c.inputs;
         same("accesses", accesses(a), accesses(b))?;
         same("stores", a.others.stores, b.others.stores)?;
-        // An argument may be kept where it lies.
+        // An argument may be read from its place instead of the tape.
         let taped = a.inputs == 0;
         if taped {
             same("blocks", a.blocks, b.blocks)?;
         }
-        // but is not said to be read again; and what is, is there at once where streams cost nothing.
+        // If arguments are not reread, the number of operations does not change. Rereads take no operations where
+        // streams are free.
         if !setup.again {
             if taped {
                 same("accesses to the tape", a.taped(), b.taped())?;
@@ -171,7 +173,7 @@ fn counted(
     if setup.system.layout != System::TFLOW_INPUTS.layout {
         same("layers that come back", reverse.layers, forward.layers)?;
     }
-    // Records of tapes have the sizes that they have.
+    // Records of dynamic tapes have sizes of their own.
     let told = [Iterations::Told, Iterations::Counted, Iterations::Until];
     let recorded = program.has(&|s| matches!(s, Step::Iterations(kind, ..) if told.contains(kind)));
     if setup.map.word == 8 && !recorded {

@@ -1,4 +1,4 @@
-//! What a program means: a function of a vector.
+//! The meaning of a program as a function of a vector.
 
 use super::program::{Iterations, Nest, Program, Step, about};
 use crate::Listener;
@@ -6,11 +6,10 @@ use std::rc::Rc;
 use tapeloom::linalg;
 use tapeloom::prelude::*;
 
-/// Two vectors, a number, a counter.
+/// The state: two vectors, a number, a counter.
 type State = (Var, Var, Var, Var);
 
-/// Changes of the state that keep it small.
-/// More iterations than a loop of these programs has.
+/// A number larger than any trip count in these programs.
 const ALL: usize = 1000;
 
 pub(super) const CODES: &[fn(State, Var) -> State] = &[
@@ -41,7 +40,7 @@ pub(super) const CODES: &[fn(State, Var) -> State] = &[
         (narrow, y, s, k + x.gt(0.0).convert(Dtype::I64).sum())
     },
     |(x, y, s, k), _| {
-        // Which of three is the largest, at each place.
+        // At each position, the largest of three values.
         let three = stack(&[x, y * 0.9, x * s], 0);
         let which = three.argmax(0).reshape([1, x.size()]);
         (three.take_along_axis(which, 0).reshape([x.size()]) * 0.9, y, s, k)
@@ -55,7 +54,7 @@ pub(super) const CODES: &[fn(State, Var) -> State] = &[
         let flags = x.gt(0.0) | y.lt(s);
         (select(flags, x * 0.9, y * 0.5), select(flags, y * 0.9, x * -0.8), s, k)
     },
-    // Values that lie on thresholds and in ties, and what is decided there: f32 has none of the thresholds.
+    // Values on thresholds and at ties, with decisions there. None of the thresholds is representable in f32.
     |(x, y, s, k), _| ((x * 1.3).clamp(-0.3, 0.3), select(x.gt(0.3), y * 0.9, y * -0.6), s, k),
     |(x, y, s, k), _| (select(y.gt(0.7), x * -0.8, x * 0.9), (y * 1.3).clamp(-0.7, 0.7), s, k),
     |(x, y, s, k), c| (x.minimum(c), (y * 1.1).minimum(c), s, k),
@@ -66,16 +65,16 @@ pub(super) const CODES: &[fn(State, Var) -> State] = &[
     },
 ];
 
-/// Those of [`CODES`] of which reverse mode keeps truth values and indices, and no floats.
+/// Those [`CODES`] whose residuals are bools and indices, not floats.
 pub(super) const CHOICES: &[usize] = &[9, 11, 14, 17, 18, 19, 20, 20, 21, 22, 23, 24, 25];
 
-/// Those of [`CODES`] that put values on thresholds and in ties, and decide there, with some that compute.
+/// Those [`CODES`] that put values on thresholds and at ties and decide there, and some that compute.
 pub(super) const THRESHOLDS: &[usize] = &[0, 2, 14, 21, 21, 22, 22, 23, 24, 24, 25, 25];
 
-/// That of [`CODES`] which goes through `f32`.
+/// The code among [`CODES`] that converts to `f32`.
 pub(super) const NARROW: usize = 16;
 
-/// Codes that factor matrices, behind [`CODES`]: of the state, and of values that no iteration changes.
+/// Codes that factor matrices, numbered after [`CODES`]: matrices of the state, and loop-invariant ones.
 pub(super) const FACTORS: &[fn(State, Var) -> State] = &[
     |(x, y, s, k), _| (linalg::solve(regular(x, y), x).sin(), y, s, k),
     |(x, y, s, k), c| (linalg::solve(regular(c, c), x).sin() * 1.5, y * 0.9, s, k),
@@ -85,25 +84,25 @@ pub(super) const FACTORS: &[fn(State, Var) -> State] = &[
     |(x, y, s, k), _| ((linalg::qr(regular(x, y)).1.dot(x) * 0.4).sin(), y, s, k),
 ];
 
-/// A matrix that is regular, symmetric and positive where both vectors are one.
+/// Returns a regular matrix, which is symmetric positive definite if both vectors are equal.
 fn regular(x: Var, y: Var) -> Var {
     let n = x.size();
     x.reshape([n, 1]) * y.reshape([1, n]) * 0.1 + eye(n, Dtype::F64) * 2.0
 }
 
-/// What stands around.
+/// The environment of a step.
 #[derive(Clone)]
 struct Around {
-    /// The argument, which all functions capture.
+    /// The argument of the program, which all functions capture.
     c: Var,
-    /// 1, known when the program runs.
+    /// The number 1 as a run-time value.
     one: Var,
     log: Listener,
-    /// Whether everything is kept, whatever policies inside say.
+    /// Whether everything is saved, whatever the policies in the program say.
     all: bool,
 }
 
-/// The program as a function of a vector.
+/// Returns the program as a function of a vector.
 pub(super) fn meaning(
     program: Rc<Program>,
     log: Listener,
@@ -144,7 +143,7 @@ impl Around {
             }
             Step::Call(body) => outline(|s: State| self.list(body, s))(state),
             Step::Rule(body) => {
-                // Rules are for floats, and closed in what they differentiate.
+                // A custom rule takes floats only, and may not capture a differentiated value.
                 let (of, k) = (self.clone(), k.stop_gradient());
                 let around = |x: Var| Around { c: x, ..of.clone() };
                 let f = |(x, y, s): (Var, Var, Var)| {
@@ -165,8 +164,8 @@ impl Around {
             Step::Under(_, body) if self.all => {
                 checkpoint(|s: State| self.list(body, s), Policy::Everything)(state)
             }
-            // As many carries as no loop here has iterations: all are kept. The call stays, since equations that no
-            // iteration changes leave loops, but not calls.
+            // With more carries than any loop here has iterations, all are saved. The call remains, because
+            // loop-invariant equations are hoisted out of loops, but not out of calls.
             Step::Carries(_, _, body) if self.all => {
                 checkpoint_carries(ALL, 1, |s: State| self.list(body, s))(state)
             }
@@ -222,7 +221,7 @@ impl Around {
                 while_loop(more, |(i, s): (Var, State)| (i + 1, list(s)), (self.one - 1, state)).1
             }
             Iterations::Until => {
-                // Every iteration adds one at least.
+                // Every iteration adds at least one.
                 let more = |(z, _): (Var, State)| z.lt(n as f64);
                 let iteration = |(z, s): (Var, State)| {
                     let s = list(s);
@@ -259,7 +258,7 @@ impl Around {
     }
 }
 
-/// Loops over elements. Vectors are repeated where more elements are wanted than they have.
+/// Runs loops over elements. A vector with too few elements is repeated.
 fn nest(kind: Nest, [rows, places, taps]: [usize; 3], (x, y, s, k): State) -> State {
     let spread = |v: Var, n: usize| v.take(arange(n, Dtype::I64).rem(v.size() as i64), 0);
     let v = spread(x, rows * (places + taps)).reshape([rows, places + taps]);

@@ -1,18 +1,18 @@
-//! Random programs with loops, and what must hold of them under every policy and every budget.
+//! Random programs with loops, and laws that hold for them under every policy and every budget.
 //!
-//! A program is a list of [`Step`]s on a state of two vectors, a number and a counter. They contract, so
-//! that rounding does not grow in them and derivatives are compared closely. Loops have iterations enough for a
-//! tape to be larger than what a gradient works in beside it.
+//! A program is a list of [`Step`]s on a state of two vectors, a number and a counter. Steps are contractions, so
+//! that rounding errors do not grow and derivatives can be compared closely. Loops have enough iterations for the
+//! tape to be larger than the rest of a gradient's workspace.
 //!
 //! | law | |
 //! |---|---|
-//! | [`policies`] | values, gradients and what is told are the same under every policy |
-//! | [`budgets`] | a budget is obeyed, or refused with the least number, with which the plan is |
-//! | [`figures`] | beside what is said to be tape a gradient works in no more than what an iteration takes |
-//! | [`growth`] | within a budget it is the same however many iterations there are |
-//! | [`orders`] | derivatives of the gradient are the same, and those of batches |
-//! | [`rounding`] | of what is rounded derivatives are near to those, and values are the same |
-//! | [`machines`] | on every simulated machine, however the run is set up, results are the same bits |
+//! | [`policies`] | values, gradients and effects are the same under every policy |
+//! | [`budgets`] | a budget is obeyed, or refused with the smallest sufficient budget, which is then obeyed |
+//! | [`figures`] | the workspace of a gradient beside its reported tape is bounded by the needs of one iteration |
+//! | [`growth`] | within a budget, the workspace does not depend on the number of iterations |
+//! | [`orders`] | derivatives of the gradient are the same under every policy, and gradients of batches too |
+//! | [`rounding`] | with residuals rounded to f32, derivatives are near the exact ones, and values are the same |
+//! | [`machines`] | results are bit-identical on every simulated machine and configuration |
 
 mod laws;
 mod machines;
@@ -28,19 +28,20 @@ use crate::{Failure, Rng};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-/// What must hold for a program.
+/// A property that must hold for a program.
 pub type Law = fn(&Program, &mut Rng) -> Result<(), Failure>;
 
-/// One of them, budgets most often.
+/// Checks a random law, budgets most often.
 pub fn in_turn(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     let laws: [Law; 8] = [policies, budgets, budgets, orders, rounding, figures, growth, machines];
     laws[rng.index(laws.len())](program, rng)
 }
 
-/// For how long smaller programs are tried.
+/// The time limit for shrinking a program.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is wrong with a program, with that seed for the law, shown on the smallest program that breaks it.
+/// Returns a report if a program breaks the law, which is called with this seed. The report shows the smallest
+/// failing program found.
 pub fn failure(mut program: Program, seed: u64, law: Law) -> Option<String> {
     let broken = |program: &Program| {
         let outcome = catch_unwind(AssertUnwindSafe(|| law(program, &mut Rng::new(seed))));

@@ -1,43 +1,43 @@
-//! Random programs: what is done, drawn from a seed, and made smaller.
+//! Random programs: statements drawn from a seed, and their shrinking.
 
 use super::meaning::{CHOICES, CODES, FACTORS, THRESHOLDS};
 use crate::Rng;
 use std::sync::Arc;
 use tapeloom::prelude::*;
 
-/// What is done to the state.
+/// A change of the state.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Step {
-    /// One of the `CODES`, or of the `FACTORS` behind them.
+    /// One of the `CODES`, or of the `FACTORS`, which are numbered after them.
     Code(usize),
-    /// A mark on the first vector.
+    /// A checkpoint name on the first vector.
     Named(&'static str),
-    /// What is told of the number.
+    /// An ordered effect with the number of the state as operand.
     Told,
-    /// Iterations of a loop.
+    /// A loop with this trip count.
     Iterations(Iterations, usize, Vec<Step>),
-    /// Loops over the elements of arrays, of so many rows, places and taps.
+    /// Loops over the elements of arrays, with these numbers of rows, places and taps.
     Nest(Nest, [usize; 3]),
     /// One of two lists, by the sign of a difference.
     Branch(Vec<Step>, Vec<Step>),
-    /// A function that is called.
+    /// A call of an outlined function.
     Call(Vec<Step>),
-    /// A function with a rule: that its derivative is its derivative.
+    /// A function with a custom rule, which computes its true derivative.
     Rule(Vec<Step>),
-    /// Two members of a batch.
+    /// A batch of two members.
     Batch(Vec<Step>),
-    /// Under a policy.
+    /// A list under a policy.
     Under(Policy, Vec<Step>),
-    /// With so many carries for blocks of so many iterations.
+    /// A list under `checkpoint_carries`: the number of saved carries, and the number of iterations in a block.
     Carries(usize, usize, Vec<Step>),
 }
 
-/// Which loop.
+/// The kind of a loop.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Iterations {
-    /// `fori_loop` of a known number of iterations.
+    /// `fori_loop` with a static trip count.
     Known,
-    /// `fori_loop` of as many iterations as the program is told.
+    /// `fori_loop` with a trip count known only at run time.
     Told,
     /// `scan` over numbers, with a stack of numbers.
     Scan,
@@ -45,75 +45,75 @@ pub enum Iterations {
     Reverse,
     /// `map`
     Map,
-    /// `while_loop` until a counter is there.
+    /// `while_loop` until a counter reaches a limit.
     Counted,
-    /// `while_loop` until what is differentiated is there.
+    /// `while_loop` until a differentiated value reaches a limit.
     Until,
     /// `fori_loop` that writes rows of a `Ref`, and reads them.
     Table,
-    /// The same, each row from some of the three before it.
+    /// `fori_loop` that writes rows of a `Ref`, each from some of the three rows before.
     Series,
 }
 
-/// What the innermost of three loops does to an element of a matrix.
+/// The statement of the innermost of three loops on an element of a matrix.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Nest {
     /// Adds a product, as a convolution does.
     Taps,
     /// Adds a function of a product.
     Sines,
-    /// Replaces it by a function of itself.
+    /// Replaces the element by a function of itself.
     Within,
-    /// Carries a number, which the element is in the end.
+    /// Carries a number, whose last value is the element.
     Carried,
-    /// Adds a product to one element after the other, as a product of matrices by rows does.
+    /// Adds a product to one element after the other, as a matrix product by rows does.
     Rows,
 }
 
-/// A program, and how long its vectors are.
+/// A program.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Program {
     /// The extent of the vectors.
     pub extent: usize,
-    /// What is done.
+    /// The steps of the program.
     pub steps: Vec<Step>,
 }
 
-/// How many iterations loops within loops have in all, at most.
+/// The largest product of the trip counts of nested loops.
 const ITERATIONS: usize = 240;
 
 const NAMES: [&str; 2] = ["a", "b.c"];
 
 struct Draw {
     rng: Rng,
-    /// Those of the codes that there are, if not all.
+    /// The codes to draw from, if not all.
     only: Option<&'static [usize]>,
-    /// Whether there are loops over elements.
+    /// Whether to draw loops over elements.
     nests: bool,
-    /// Whether matrices are factored.
+    /// Whether to draw factorizations of matrices.
     factors: bool,
-    /// How many iterations there are inside those around.
+    /// The largest trip count at this depth, given the enclosing loops.
     room: usize,
 }
 
 impl Program {
-    /// The program of a seed.
+    /// Returns the program of a seed.
     pub fn draw(seed: u64) -> Program {
         Program::drawn(seed, [false, false], None)
     }
 
-    /// The program of a seed, in which matrices are factored.
+    /// Returns the program of a seed, with factorizations of matrices.
     pub fn with_factors(seed: u64) -> Program {
         Program::drawn(seed, [false, true], None)
     }
 
-    /// The program of a seed, of values that lie on thresholds and in ties.
+    /// Returns the program of a seed, with values on thresholds and at ties.
     pub fn at_thresholds(seed: u64) -> Program {
         Program::drawn(seed, [false, false], Some(THRESHOLDS))
     }
 
-    /// The program of a seed, with loops over elements of arrays. Plans within a budget take long on those, so laws of
-    /// plans go without.
+    /// Returns the program of a seed, with loops over elements of arrays. Planning them within a budget takes long,
+    /// so laws of budgets do not use them.
     pub fn with_nests(seed: u64) -> Program {
         Program::drawn(seed, [true, false], None)
     }
@@ -130,7 +130,7 @@ impl Program {
         Program { extent, steps }
     }
 
-    /// Programs that are smaller by one thing.
+    /// Returns programs with one part left out or reduced.
     pub fn smaller(&self) -> Vec<Program> {
         let mut all: Vec<Program> =
             smaller(&self.steps).into_iter().map(|steps| Program { steps, ..*self }).collect();
@@ -144,19 +144,19 @@ impl Program {
         within(&self.steps, what)
     }
 
-    /// Arguments.
+    /// Returns the argument of the program.
     pub fn argument(&self) -> Tensor {
         let x = |i: usize| 0.9 * (1.0 + 0.7 * i as f64).sin();
         (0..self.extent).map(x).collect()
     }
 }
 
-/// Whether a list has such a step, however deep.
+/// Returns whether a list has such a step at any depth.
 fn within(list: &[Step], what: &dyn Fn(&Step) -> bool) -> bool {
     list.iter().any(|s| what(s) || s.bodies().iter().any(|b| within(b, what)))
 }
 
-/// Changes every step.
+/// Changes every step, at any depth.
 pub(super) fn each(list: &mut [Step], change: &mut dyn FnMut(&mut Step)) {
     for step in list {
         change(step);
@@ -166,7 +166,7 @@ pub(super) fn each(list: &mut [Step], change: &mut dyn FnMut(&mut Step)) {
     }
 }
 
-/// The policy, of whose names are left those that a list has: others are refused.
+/// Returns the policy with only the checkpoint names that occur in the list: unknown names are refused.
 pub(super) fn about(policy: &Policy, list: &[Step]) -> Policy {
     let there = |name: &&Arc<str>| within(list, &|s| matches!(s, Step::Named(n) if *n == &***name));
     let names: Vec<Arc<str>> = policy.names().iter().filter(there).cloned().collect();
@@ -201,7 +201,7 @@ impl Step {
     }
 }
 
-/// Lists that are smaller by one thing: without a step, with the body of one in its place, with fewer iterations.
+/// Returns lists with one part reduced: without a step, with a step's body in its place, or with fewer iterations.
 fn smaller(list: &[Step]) -> Vec<Vec<Step>> {
     let mut all = Vec::new();
     for (i, step) in list.iter().enumerate() {
@@ -306,7 +306,7 @@ impl Draw {
     }
 }
 
-/// A policy; budgets small and large.
+/// Draws a policy; budgets are small or large.
 pub(super) fn policy(rng: &mut Rng) -> Policy {
     match rng.index(8) {
         0 => Policy::Everything,

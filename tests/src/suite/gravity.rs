@@ -1,25 +1,25 @@
-//! Gravity: what every pair of bodies does to the energy.
+//! Gravity: the energy of all pairs of bodies.
 //!
-//! Mutated, it is the product u of c = -1 / (x[i,j] - x[j,i] + 0.001) over all pairs of a matrix x, or over
-//! those with j > i; so du/dr = u c for r = x[i,j] - x[j,i]. Honest, it is the potential of bodies in space.
+//! The mutated form is the product u of c = -1 / (x[i,j] - x[j,i] + 0.001) over all pairs of a matrix x, or over
+//! pairs with j > i; so du/dr = u c for r = x[i,j] - x[j,i]. The honest form is the potential of bodies in space.
 //!
-//! Size: the bodies.
+//! Size: the number of bodies.
 
 use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, iterations, noise};
 use tapeloom::prelude::*;
 
-/// Pairs with j > i: rows of which each is shorter by one, so loops of run-time length.
+/// Pairs with j > i: each row is shorter by one than the row before, so the inner loop has a run-time trip count.
 pub(super) const TRIANGULAR: Kernel = Kernel {
     name: "gravity",
     form: Form::Mutated,
     sizes: Sizes { test: &[9], study: &[256], large: &[8192] },
-    // Alone, the upper triangle must be of factors around 1, so that 32,640 of them do not vanish.
+    // In the upper triangle alone, factors must be near 1, so that the product of 32,640 of them does not underflow.
     inputs: |size| matrix(size[0], 0.999),
     program: |_, x, _| triangular(x[0]),
     by_hand: |size, inputs| product(size[0], inputs, |i| i + 1),
 };
 
-/// The same as it was measured: with a quotient for each pair in the chain of products, 31.6 ticks long.
+/// The kernel as the study measured it: the chain of products has a division for each pair, a latency of 31.6 ticks.
 pub(super) const MEASURED: Kernel =
     Kernel { form: Form::Measured, program: |_, x, _| quotients(x[0]), ..TRIANGULAR };
 
@@ -28,7 +28,7 @@ pub(super) const SQUARE: Kernel = Kernel {
     name: "gravity square",
     form: Form::Mutated,
     sizes: Sizes { test: &[9], study: &[256], large: &[5794] },
-    // The diagonal is a factor of 1000 in each row, which the other pairs of the row cancel.
+    // The diagonal contributes a factor of 1000 to each row, which the other pairs of the row cancel.
     inputs: |size| matrix(size[0], 10f64.powf(3.0 / (size[0] as f64 - 1.0))),
     program: |_, x, _| square(x[0]),
     by_hand: |size, inputs| product(size[0], inputs, |_| 0),
@@ -82,7 +82,7 @@ fn potential(x: Var) -> Var {
     -select(once, 1.0 / apart.sqrt(), 0.0).sum()
 }
 
-/// Pairs differ by `rho`, in the sign of j - i, and a little.
+/// Returns a matrix in which r = x[i,j] - x[j,i] is ±`rho`, by the sign of j - i, plus noise.
 fn matrix(n: usize, rho: f64) -> Inputs {
     let half = |i: usize, j: usize| {
         rho / 2.0 * (j as f64 - i as f64).signum() * f64::from(u8::from(i != j))
@@ -94,7 +94,7 @@ fn matrix(n: usize, rho: f64) -> Inputs {
     }
 }
 
-/// Keeps u, since du/dr = u c.
+/// Computes the gradient by hand; the tape is u alone, since du/dr = u c.
 fn product(n: usize, inputs: &Inputs, first: fn(usize) -> usize) -> ByHand {
     let x = &inputs.variables[0].numbers;
     let c = |i: usize, j: usize| -1.0 / (x[i * n + j] - x[j * n + i] + 0.001);

@@ -1,31 +1,31 @@
-//! What a compiled gradient keeps: bytes that lie in memory between forward and backward.
+//! The size of the residuals of a compiled gradient: bytes in memory between the forward and the reverse pass.
 
 use super::{Given, Gradient};
 use crate::Failure;
 use tapeloom::prelude::*;
 
-/// Bytes alive between forward and backward, and the most that a call uses.
+/// Bytes of residuals, and the peak memory of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kept {
-    /// What the forward pass leaves in the workspace, and the way back reads.
+    /// The bytes of the workspace that the forward pass writes and the reverse pass reads.
     pub planned: usize,
-    /// What the iterations of loops kept at most whose number only the run knows, also of iterations that the
-    /// backward pass ran again.
+    /// The peak bytes of recordings of loops of unknown trip count, including iterations that the reverse pass
+    /// recomputes.
     pub records: usize,
-    /// Arguments, results, workspace and records together.
+    /// The bytes of arguments, results, workspace and recordings together.
     pub peak: usize,
 }
 
 impl Kept {
-    /// All that is kept.
+    /// Returns the bytes of all residuals.
     pub fn bytes(self) -> usize {
         self.planned + self.records
     }
 
-    /// Of a gradient, which is called once.
+    /// Measures a gradient, which is called once.
     ///
     /// # Errors
-    /// What the compiler says.
+    /// The errors of the compiler.
     pub fn of(
         gradient: Gradient,
         (variables, data, seed): &Given<Tensor>,

@@ -1,13 +1,12 @@
 //! LeNet-5: a network for digits.
 //!
-//! Mutated, convolutions are products of matrices, the filters of which reach into those behind them; sums
-//! over windows are as many as there are elements, so that they reach into what lies behind, too; and there
-//! are no activations. All that the layers give lies in one array, as the weights do. Of the first layer's
-//! filters only the first is seen in the result. Honest, it is the loss of the network of LeCun et al. (1998)
-//! over a batch of images, all of the second layer's filters over all of the first one's, and hyperbolic
-//! tangents.
+//! In the mutated form, convolutions are products of matrices whose filters overlap the memory of the next ones. Sums
+//! over windows are computed once per element, so that windows overlap the memory behind the layer. There are no
+//! activations. All outputs of layers lie in one array, and all weights in another. The result depends on the first
+//! filter of the first layer only. The honest form is the loss of the network of LeCun et al. (1998) over a batch of
+//! images, in which every filter of the second layer reads all maps of the first, with hyperbolic tangents.
 //!
-//! Size: the edge of the image; honest, the images.
+//! Size: the edge of the image; for the honest form, the number of images.
 
 use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, iterations, noise, unit};
 use tapeloom::conv::Conv;
@@ -50,14 +49,14 @@ pub(super) const NETWORK: Kernel = Kernel {
     by_hand: loss_by_hand,
 };
 
-/// Columns of a filter, and windows that are summed.
+/// The number of columns of a filter, and the edge of a pooling window.
 const FILTER: usize = 5;
 const WINDOW: usize = 2;
-/// Filters of the first two layers, and outputs of the last three.
+/// The number of filters of the first two layers, and of outputs of the last three.
 const FILTERS: [usize; 2] = [6, 16];
 const OUTPUTS: [usize; 3] = [120, 84, 10];
 
-/// Widths of what the layers read and give.
+/// The widths of the inputs and outputs of the layers.
 #[derive(Clone, Copy)]
 struct Widths {
     image: usize,
@@ -75,7 +74,7 @@ impl Widths {
         Widths { image, first, pooled, second, third: second / WINDOW }
     }
 
-    /// Where the weights of each layer begin.
+    /// Returns the position of the first weight of each layer.
     fn filters(self) -> [usize; 5] {
         let area = FILTER * FILTER;
         let second = FILTERS[0] * area;
@@ -84,14 +83,14 @@ impl Widths {
         [0, second, third, fourth, fourth + OUTPUTS[1]]
     }
 
-    /// All weights, and what the last filter of the first layer reads behind them.
+    /// Returns the number of weights, including the memory behind them that the last filter of the first layer reads.
     fn weights(self) -> usize {
         let behind = (FILTERS[0] - 1) * FILTER * FILTER + FILTER * self.image;
         behind.max(self.filters()[4] + OUTPUTS[2])
     }
 
-    /// Where what each layer gives begins: products and sums of the first two, then the last three, and the
-    /// end.
+    /// Returns the positions of the layers' outputs in memory: products and sums of the first two layers, then the
+    /// last three, then the end.
     fn places(self) -> [usize; 8] {
         let of_first = FILTERS[0] * self.first * self.first;
         let sizes = [
@@ -112,7 +111,7 @@ impl Widths {
 fn products(widths: Widths, weights: Var, image: Var) -> Var {
     let places = widths.places();
     let memory = Ref::new(zeros([places[7]], Dtype::F64));
-    // A square matrix times one of five columns.
+    // A square matrix times a matrix of five columns.
     let product = |matrix: &dyn Fn(Var) -> Var, width: usize, filter: Var, to: Var| {
         iterations(width, |i| {
             iterations(FILTER, |j| {
@@ -160,12 +159,13 @@ fn products(widths: Widths, weights: Var, image: Var) -> Var {
     memory.slice_axis(0, places[6]..places[7]).get()
 }
 
-/// Of the first layer's filters it computes the one that is seen. Keeps what the products read.
+/// Computes the gradient by hand. Of the first layer only the filter that reaches the result is computed; the tape is
+/// the operands of the products.
 fn products_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     let widths = Widths::of(size[0]);
     let filters = widths.filters();
     let (weights, image) = (&inputs.variables[0].numbers, &inputs.data[0].numbers);
-    // What lies behind a product is zero, until all that is read of its sums has been summed.
+    // The memory behind a product is zero until all its sums are computed.
     let pool = |x: &[f64], width: usize, n: usize| -> Vec<f64> {
         let at = |i: usize| x.get(i).copied().unwrap_or(0.0);
         let window = |i: usize| i / width * WINDOW * width + i % width * WINDOW;
@@ -245,7 +245,7 @@ fn products_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
 
 /// The edge of an image.
 const EDGE: usize = 32;
-/// Extents of the weights: outputs, then what each is of.
+/// The shapes of the weights: outputs, then inputs.
 const LAYERS: [&[usize]; 5] =
     [&[6, 1, 5, 5], &[16, 6, 5, 5], &[120, 16, 5, 5], &[84, 120], &[10, 84]];
 
@@ -273,7 +273,7 @@ fn average(x: Var) -> Var {
     conv::avg_pool(x, conv::windows([2, 2]).strides([2, 2]))
 }
 
-/// Channels of a square: rows of rows.
+/// Square maps: one row-major map per channel.
 struct Maps {
     channels: usize,
     edge: usize,
@@ -295,7 +295,7 @@ impl Maps {
         out
     }
 
-    /// Adds to the cotangents of weights, biases and these maps.
+    /// Adds the cotangents of weights, biases and these maps.
     fn back(&self, w: &[f64], ct: &Maps, of_w: &mut [f64], of_b: &mut [f64], of_x: &mut [f64]) {
         let maps = ct.numbers.chunks(ct.edge * ct.edge);
         of_b.iter_mut().zip(maps).for_each(|(b, map)| *b += map.iter().sum::<f64>());
@@ -306,7 +306,8 @@ impl Maps {
         });
     }
 
-    /// For each weight and row: the weight, where what it reads and writes begins, and how many these are.
+    /// Calls `f` for each weight and row with the index of the weight, the start of the elements that it reads, the
+    /// start of the elements that it writes, and their number.
     fn taps(&self, outputs: usize, mut f: impl FnMut(usize, usize, usize, usize)) {
         let edge = self.edge + 1 - FILTER;
         for tap in 0..outputs * self.channels * FILTER * FILTER {
@@ -325,7 +326,7 @@ impl Maps {
         self
     }
 
-    /// Where the mean that an element is part of stands.
+    /// Returns the position of the mean to which an element contributes.
     fn mean(&self, i: usize) -> usize {
         let (row, column) = (i / self.edge, i % self.edge);
         (row / self.edge * self.edge + row % self.edge) / 2 * (self.edge / 2) + column / 2
@@ -337,7 +338,7 @@ impl Maps {
         out
     }
 
-    /// The cotangent of what was given to a hyperbolic tangent that gave these and was averaged.
+    /// Returns the cotangent of the operand of the hyperbolic tangent whose averaged results have the cotangent `ct`.
     fn back_averaged(&self, ct: &[f64]) -> Maps {
         let of = |(i, y): (usize, &f64)| ct[self.mean(i)] / 4.0 * (1.0 - y * y);
         let numbers = self.numbers.iter().enumerate().map(of).collect();
@@ -345,7 +346,7 @@ impl Maps {
     }
 }
 
-/// Keeps what the hyperbolic tangents give, of one image at a time.
+/// Computes the gradient by hand; the tape is the results of the hyperbolic tangents of one image.
 fn loss_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     let weights: Vec<&[f64]> = inputs.variables.iter().map(|x| &x.numbers[..]).collect();
     let seed = inputs.seed.numbers[0];

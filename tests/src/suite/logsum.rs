@@ -1,9 +1,9 @@
 //! The logarithm of a sum of exponentials.
 //!
-//! Mutated, it is that of their product, log ∏ exp(x_i - x_0) + x_0, whose slopes are 1, but for the first,
-//! which is 2 - n. Honest, the slopes are exp(x_i - result).
+//! The mutated form is the logarithm of their product, log ∏ exp(x_i - x_0) + x_0. Its derivatives are 1, and 2 - n
+//! for the first. In the honest form, the derivatives are exp(x_i - result).
 //!
-//! Size: the numbers.
+//! Size: the number of terms.
 
 use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, iterations, noise};
 use tapeloom::prelude::*;
@@ -41,13 +41,14 @@ fn sum(x: Var) -> Var {
     (x - most).exp().sum().ln() + most
 }
 
-/// The first is 0, so that the product of all stays near 1.
+/// Returns inputs near 0, the first exactly 0, so that the product of all exponentials is near 1.
 fn inputs(size: &[usize]) -> Inputs {
     let x = |i: usize| if i == 0 { 0.0 } else { 0.02 * noise(i) };
     Inputs { variables: vec![Array::of(size, x)], data: vec![], seed: Array::full(&[], 1.0) }
 }
 
-/// Keeps the product: what stands before and behind a factor is the product over the factor.
+/// Computes the gradient by hand; the tape is the product: the product of all other factors is the product over the
+/// factor.
 fn product_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     let (n, x, seed) = (size[0], &inputs.variables[0].numbers, inputs.seed.numbers[0]);
     let first = x[0];

@@ -1,10 +1,11 @@
-//! A creature of springs, which a network moves.
+//! A creature of masses and springs, moved by a network.
 //!
-//! Mutated, it is one step, with strides and roots of the wrong things; everything is differentiated. Honest,
-//! it is mass_spring of DiffTaichi (Hu et al., 2020): a lattice in the plane whose neighbours are joined along
-//! edges and diagonals, a floor, and how far the first mass comes in some steps of time.
+//! The mutated form is one time step, with strides and square roots of the wrong operands, and all inputs are
+//! differentiated. The honest form is mass_spring of DiffTaichi (Hu et al., 2020): a lattice in the plane, connected
+//! along edges and diagonals, above a floor; the result is the distance that the first mass covers in some time
+//! steps.
 //!
-//! Size: masses, springs, hidden units; honest, columns and rows of masses, steps, hidden units.
+//! Size: masses, springs, hidden units; for the honest form, columns and rows of masses, steps, hidden units.
 
 use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, iterations, noise, unit};
 use tapeloom::prelude::*;
@@ -60,14 +61,14 @@ pub(super) const WALK: Kernel = Kernel {
     by_hand: walk_by_hand,
 };
 
-/// Weights of waves, of which all but the first multiply zero: integers are divided in `sin(1 / (j + 1))`.
+/// The number of wave weights. All but the first are multiplied by zero, because `1 / (j + 1)` divides integers.
 const WAVES: usize = 16;
 
 fn wave(j: usize) -> f64 {
     ((1 / (j + 1)) as f64).sin()
 }
 
-/// The masses, and one behind them, which is read.
+/// Returns the number of positions: the masses, and one behind them, which is read too.
 fn reach(size: &[usize]) -> usize {
     (size[0] + 1).max(2 * size[1])
 }
@@ -107,13 +108,13 @@ fn step(size: &[usize], variables: &[Var]) -> Var {
     force.get()
 }
 
-/// Keeps the units and how far each spring is driven.
+/// Computes the gradient by hand; the tape is the hidden units and the actuation of each spring.
 fn step_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     let [masses, springs, hidden] = [size[0], size[1], size[2]];
     let [x, v, w1, b1, w2, b2, length, reach] =
         [0, 1, 2, 3, 4, 5, 6, 7].map(|k| &inputs.variables[k].numbers);
     let waves: f64 = (0..WAVES).map(|j| w1[j] * wave(j)).sum();
-    // What the weights of a mass multiply.
+    // The factors of the weights of a mass.
     let seen = |j: usize| [x[j], x[j + 1], v[j * masses], v[j * masses + 1]];
     let units: Vec<f64> = (0..hidden)
         .map(|h| {
@@ -193,21 +194,21 @@ fn step_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     ByHand { value: force, gradients, tape: 8 * (hidden + springs) }
 }
 
-/// Sines that the network sees, their frequency, and where it should go.
+/// The number of sines that the network reads, their frequency, and the target position.
 const SINES: usize = 10;
 const OMEGA: f64 = 10.0;
 const GOAL: [f64; 2] = [0.9, 0.2];
-/// Seconds of a step; what air takes of a velocity in a second; gravity; the height of the floor.
+/// The time step in seconds, the damping per second, gravity, and the height of the floor.
 const SECONDS: f64 = 0.004;
 const DAMPING: f64 = 15.0;
 const GRAVITY: f64 = -4.8;
 const FLOOR: f64 = 0.1;
-/// Metres between neighbours, the stiffness of springs, and the share by which they are driven.
+/// The distance between neighbours in metres, the stiffness of springs, and the largest relative actuation.
 const SPACING: f64 = 0.05;
 const STIFFNESS: f64 = 3000.0;
 const DRIVEN: f64 = 0.1;
 
-/// The masses that springs join, with their lengths at rest, and where masses begin.
+/// The springs, as two masses and a rest length each, and the initial positions.
 struct Body {
     springs: Vec<(usize, usize, f64)>,
     start: Vec<[f64; 2]>,
@@ -278,14 +279,14 @@ fn walk(size: &[usize], weights: &[Var]) -> Var {
     -x.index((0, 0))
 }
 
-/// What a step works out, of which the backward pass needs more than the state.
+/// The intermediate values of a step that the reverse pass needs beside the state.
 struct Worked {
     seen: Vec<f64>,
     units: Vec<f64>,
     acts: Vec<f64>,
-    /// Velocities before masses land.
+    /// The velocities before masses land.
     v: Vec<[f64; 2]>,
-    /// How long each moves.
+    /// The time for which each mass moves.
     time: Vec<f64>,
 }
 
@@ -330,7 +331,7 @@ fn apart(x: &[[f64; 2]], a: usize, b: usize) -> ([f64; 2], f64) {
     (d, (d[0] * d[0] + d[1] * d[1]).sqrt() + 1e-4)
 }
 
-/// Keeps the state before each step.
+/// Computes the gradient by hand; the tape is the state before each step.
 fn walk_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     let body = Body::of(size);
     let weights = [0, 1, 2, 3].map(|k| &inputs.variables[k].numbers[..]);

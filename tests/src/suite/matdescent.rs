@@ -1,9 +1,9 @@
-//! A matrix times a vector, and of that one number.
+//! A matrix times a vector, reduced to a scalar.
 //!
-//! Mutated, the number is the product of twice each element, and only the vector is differentiated. Honest,
-//! it is their sum, and so is the matrix.
+//! In the mutated form, the scalar is the product of twice each element, and only the vector is differentiated. In
+//! the honest form, the scalar is the sum of the elements, and the matrix is differentiated too.
 //!
-//! Size: the rows, the columns.
+//! Size: the number of rows and of columns.
 
 use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, iterations, noise};
 use tapeloom::prelude::*;
@@ -56,7 +56,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// Keeps the elements and the product before each.
+/// Computes the gradient by hand; the tape is the elements and the partial product before each.
 fn product_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     let (matrix, v) = (&inputs.data[0].numbers, &inputs.variables[0].numbers);
     let (mut s, mut tape) = (1.0, Vec::with_capacity(size[0]));

@@ -1,15 +1,14 @@
-//! Nine kernels whose gradients keep much of the forward pass: physics, fits, a network, a tensor product, a
-//! path through a grid.
+//! Nine kernels whose gradients need many residuals: physics, fits, a network, a tensor product, a path through a
+//! grid.
 //!
-//! They measure what a compiler of derivatives keeps. Each is there in two forms. The *honest* one computes
-//! what its name says, as one writes it with arrays. The *mutated* one is written with loops over numbers
-//! and [`Ref`]s, as the C program of the study from which it comes (Hakimi and Shriraman,
-//! "TapeFlow: Streaming Gradient Tapes in Automatic Differentiation", CGO 2024), whose changes to the
-//! mathematics (products in place of sums, no roots, wrong strides) make every factor necessary in the
-//! backward pass; they are kept as they are.
+//! They measure the residuals that a compiler of derivatives saves. Each kernel has two forms. The *honest* form
+//! computes the function that the name says, written with arrays. The *mutated* form is written with loops over
+//! numbers and [`Ref`]s, like the C program of the study it comes from (Hakimi and Shriraman, "TapeFlow: Streaming
+//! Gradient Tapes in Automatic Differentiation", CGO 2024). The study changed the mathematics (products in place of
+//! sums, no square roots, wrong strides) so that the reverse pass needs every factor; these changes are reproduced.
 //!
-//! Beside each stands its gradient by hand, in plain Rust, with the smallest tape that does without
-//! computing much twice, to be compared with in numbers, bytes and time.
+//! Each kernel also has a gradient by hand in plain Rust, with the smallest tape that avoids most recomputation, to
+//! compare numbers, bytes and time.
 //!
 //! ```
 //! use tapeloom_tests::suite::{Form, KERNELS};
@@ -35,7 +34,7 @@ pub use kept::Kept;
 use std::fmt;
 use tapeloom::prelude::*;
 
-/// The nine, the mutated form of each before the honest one.
+/// The nine kernels, the mutated form of each before the honest one.
 pub const KERNELS: &[Kernel] = &[
     gravity::TRIANGULAR,
     gravity::BODIES,
@@ -57,114 +56,114 @@ pub const KERNELS: &[Kernel] = &[
     mass_spring::WALK,
 ];
 
-/// Other readings of the study.
+/// Other readings of the study's kernels.
 pub const READINGS: &[Kernel] =
     &[gravity::SQUARE, gravity::MEASURED, nn::MEASURED, somier::MEASURED];
 
-/// A kernel: a function of arrays, of which some are variables and some are data.
+/// A kernel: a function of arrays, some of which are differentiated variables and some constant data.
 pub struct Kernel {
-    /// Its name.
+    /// The name of the kernel.
     pub name: &'static str,
-    /// Which of its forms.
+    /// The form of the kernel.
     pub form: Form,
-    /// Its extents, whose meaning its module tells.
+    /// The extents; the kernel's module explains them.
     pub sizes: Sizes,
-    /// What it is computed of.
+    /// Returns the inputs for given extents.
     pub inputs: fn(&[usize]) -> Inputs,
-    /// The kernel: extents, variables, data.
+    /// The kernel as a function of extents, variables and data.
     pub program: fn(&[usize], &[Var], &[Var]) -> Var,
-    /// The same by hand.
+    /// The gradient by hand.
     pub by_hand: fn(&[usize], &Inputs) -> ByHand,
 }
 
-/// What a kernel computes.
+/// The function that a kernel computes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Form {
-    /// What the study's program computes.
+    /// The function of the study's program.
     Mutated,
-    /// What the name says.
+    /// The function that the name says.
     Honest,
-    /// The mutated form with the accesses and the chains that the study's tables count, where they say more than its
-    /// program.
+    /// The mutated form with the accesses and the dependence chains that the study's tables count, where the tables
+    /// have more than the study's program.
     Measured,
 }
 
-/// Extents at which a kernel is run.
+/// The extents at which a kernel is run.
 pub struct Sizes {
-    /// In tests.
+    /// Extents for tests.
     pub test: &'static [usize],
-    /// In the study.
+    /// Extents of the study.
     pub study: &'static [usize],
-    /// Where an array for every value that the backward pass reads of the forward pass would have eight
-    /// times the bytes of a cache of 32 MB.
+    /// Extents at which saving an array for every value that the reverse pass reads would take eight times a cache of
+    /// 32 MB.
     pub large: &'static [usize],
 }
 
-/// What a kernel is computed of, and the cotangent of what it gives.
+/// The inputs of a kernel, and the cotangent of its result.
 pub struct Inputs {
-    /// What is differentiated.
+    /// The differentiated inputs.
     pub variables: Vec<Array>,
-    /// What is not.
+    /// The inputs that are not differentiated.
     pub data: Vec<Array>,
     /// The cotangent of the result.
     pub seed: Array,
 }
 
-/// Extents and numbers.
+/// An array: its shape and its elements.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Array {
-    /// Its extents.
+    /// The extents.
     pub shape: Vec<usize>,
-    /// Its elements, row by row.
+    /// The elements in row-major order.
     pub numbers: Vec<f64>,
 }
 
-/// What a kernel gives when it is written by hand.
+/// The results of a gradient by hand.
 pub struct ByHand {
-    /// The result.
+    /// The value of the kernel.
     pub value: Vec<f64>,
     /// The cotangents of the variables.
     pub gradients: Vec<Vec<f64>>,
-    /// Bytes that were kept between forward and backward.
+    /// The bytes saved between the forward and the reverse pass.
     pub tape: usize,
 }
 
 impl Array {
-    /// Of a function of the position.
+    /// Returns an array with elements given as a function of their position.
     pub fn of(shape: &[usize], number: impl Fn(usize) -> f64) -> Array {
         let n = shape.iter().product();
         Array { shape: shape.to_vec(), numbers: (0..n).map(number).collect() }
     }
 
-    /// The same everywhere.
+    /// Returns an array of equal elements.
     pub fn full(shape: &[usize], x: f64) -> Array {
         Array::of(shape, |_| x)
     }
 
-    /// As programs take it.
+    /// Converts the array to a tensor.
     ///
     /// # Errors
-    /// When it has other than as many elements as it says.
+    /// If the number of elements does not fit the shape.
     pub fn tensor(&self) -> Result<Tensor, tapeloom::Error> {
         Ok(Tensor::new(&self.shape, self.numbers.clone())?)
     }
 }
 
-/// Variables, data and the cotangent of the result.
+/// Variables, data, and the cotangent of the result.
 pub type Given<T> = (Vec<T>, Vec<T>, T);
 
-/// A result and the cotangents of the variables.
+/// A function that returns a kernel's result and the cotangents of its variables.
 pub type Gradient = Box<dyn Fn(Given<Var>) -> (Var, Vec<Var>)>;
 
-/// How much of the forward pass a gradient keeps.
+/// A choice of residuals: a checkpoint policy or the default.
 pub struct Way {
-    /// Its name.
+    /// The name of the choice.
     pub name: &'static str,
-    /// The gradient of a kernel.
+    /// Returns the gradient of a kernel.
     pub gradient: fn(&Kernel, &'static [usize]) -> Gradient,
 }
 
-/// The ways that are measured, first the one that nobody asks for.
+/// The measured choices; the default is first.
 pub const WAYS: &[Way] = &[
     Way { name: "default", gradient: Kernel::gradient },
     Way { name: "everything", gradient: |kernel, size| kernel.under(size, Policy::Everything) },
@@ -174,7 +173,7 @@ pub const WAYS: &[Way] = &[
 ];
 
 impl Kernel {
-    /// Its result and the cotangents of its variables.
+    /// Returns a function that computes the kernel's result and the cotangents of its variables.
     pub fn gradient(&self, size: &'static [usize]) -> Gradient {
         let program = self.program;
         Box::new(move |(variables, data, seed)| {
@@ -183,7 +182,7 @@ impl Kernel {
         })
     }
 
-    /// The same, of which reverse mode keeps what a policy says.
+    /// Returns the gradient under a checkpoint policy.
     pub fn under(&self, size: &'static [usize], policy: Policy) -> Gradient {
         let program = self.program;
         Box::new(move |(variables, data, seed)| {
@@ -193,16 +192,16 @@ impl Kernel {
         })
     }
 
-    /// Its result.
+    /// Returns a function that computes the kernel's result.
     pub fn value(&self, size: &'static [usize]) -> impl Fn(Given<Var>) -> Var {
         let program = self.program;
         move |(variables, data, _)| program(size, &variables, &data)
     }
 
-    /// What all of these take.
+    /// Returns the arguments of the kernel and of its gradients.
     ///
     /// # Errors
-    /// When inputs have other than as many elements as they say.
+    /// If an input's number of elements does not fit its shape.
     pub fn arguments(&self, inputs: &Inputs) -> Result<Given<Tensor>, tapeloom::Error> {
         let tensors = |arrays: &[Array]| arrays.iter().map(Array::tensor).collect::<Result<_, _>>();
         Ok((tensors(&inputs.variables)?, tensors(&inputs.data)?, inputs.seed.tensor()?))
@@ -220,18 +219,18 @@ impl fmt::Display for Kernel {
     }
 }
 
-/// Numbers from 0 to 1 that look random.
+/// Returns a pseudorandom number in 0..1.
 fn unit(i: usize) -> f64 {
     let x = (12.9898 * (i as f64 + 1.0)).sin() * 43758.5453;
     x - x.floor()
 }
 
-/// Numbers around 0 that look random.
+/// Returns a pseudorandom number in -0.5..0.5.
 fn noise(i: usize) -> f64 {
     unit(i) - 0.5
 }
 
-/// A loop that carries nothing but what it writes.
+/// Runs a loop without carries of its own; the body writes to `Ref`s.
 fn iterations(n: impl tapeloom::Count, body: impl Fn(Var)) {
     fori_loop(n, |(i, ()): (Var, ())| body(i), ());
 }

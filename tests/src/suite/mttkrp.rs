@@ -1,15 +1,15 @@
-//! A tensor times two matrices: A_ij = Σ_kl B_ikl C_kj D_lj, all three differentiated.
+//! A tensor times two matrices: A_ij = Σ_kl B_ikl C_kj D_lj, with respect to all three.
 //!
-//! The same function in both forms, by loops and by arrays.
+//! Both forms are the same function, written with loops and with arrays.
 //!
-//! Size: i, k, l, j.
+//! Size: the extents of i, k, l, j.
 
 use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, iterations, noise, unit};
 use tapeloom::prelude::*;
 
 const SIZES: Sizes = Sizes { test: &[2, 3, 4, 5], study: &[8, 8, 8, 8], large: &[96, 96, 96, 32] };
 
-/// By loops.
+/// The kernel written with loops.
 pub(super) const LOOPS: Kernel = Kernel {
     name: "mttkrp",
     form: Form::Mutated,
@@ -19,7 +19,7 @@ pub(super) const LOOPS: Kernel = Kernel {
     by_hand,
 };
 
-/// By arrays.
+/// The kernel written with arrays.
 pub(super) const ARRAYS: Kernel = Kernel {
     form: Form::Honest,
     program: |_, x, _| einsum("ikl,kj,lj->ij", &[x[0], x[1], x[2]]),

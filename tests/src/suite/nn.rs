@@ -1,8 +1,8 @@
-//! A network of one layer: the loss of an image of which the label is 1.
+//! A network of one layer: the loss for an image whose label is 1.
 //!
-//! The same function in both forms, by loops and by arrays.
+//! Both forms are the same function, written with loops and with arrays.
 //!
-//! Size: the pixels, the labels.
+//! Size: the number of pixels and of labels.
 
 use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, iterations, noise, unit};
 use tapeloom::prelude::*;
@@ -10,7 +10,7 @@ use tapeloom::prelude::*;
 const SIZES: Sizes = Sizes { test: &[12, 3], study: &[784, 10], large: &[1 << 22, 10] };
 const LABEL: usize = 1;
 
-/// By loops.
+/// The kernel written with loops.
 pub(super) const LOOPS: Kernel = Kernel {
     name: "nn",
     form: Form::Mutated,
@@ -20,11 +20,12 @@ pub(super) const LOOPS: Kernel = Kernel {
     by_hand,
 };
 
-/// By arrays.
+/// The kernel written with arrays.
 pub(super) const ARRAYS: Kernel =
     Kernel { form: Form::Honest, program: |_, x, data| arrays(x[0], x[1], data[0]), ..LOOPS };
 
-/// By loops, as it was measured: weights are 16 bytes apart, since eight of them cost two misses there.
+/// The kernel written with loops, as the study measured it: weights are 16 bytes apart, since eight weights cause two
+/// misses there.
 pub(super) const MEASURED: Kernel = Kernel {
     form: Form::Measured,
     inputs: |size| {
@@ -80,7 +81,7 @@ fn inputs(size: &[usize]) -> Inputs {
     }
 }
 
-/// Keeps the activations.
+/// Computes the gradient by hand; the tape is the activations.
 fn by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     let [pixels, labels] = [size[0], size[1]];
     let [w, b] = [0, 1].map(|k| &inputs.variables[k].numbers);

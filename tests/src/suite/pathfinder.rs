@@ -1,13 +1,13 @@
-//! The cheapest way down a grid: from each cell on to the one below it or beside that.
+//! The cheapest path down a grid: each step leads to the cell below or to one beside that.
 //!
-//! Mutated, costs are factors, the first row is given, the last but one column has no neighbour on its right,
-//! and the result is the last row. (Two arrays of all rows that change places are one here: no row is written
-//! twice.) Honest, costs are added, and the result is the sum of the last row, so that the slope of a cell is
-//! the number of ways through it.
+//! In the mutated form, costs are factors, the first row is given, the last column but one has no right neighbour,
+//! and the result is the last row. (The study's two arrays of rows that are swapped are one array here: no row is
+//! written twice.) In the honest form, costs are summed, and the result is the sum of the last row, so that the
+//! derivative with respect to a cell is the number of paths through it.
 //!
-//! Where two are equally cheap, the first of these is taken: straight, left, right.
+//! Of equally cheap cells the first is taken, in the order straight, left, right.
 //!
-//! Size: rows, columns.
+//! Size: the number of rows and of columns.
 
 use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, iterations, noise, unit};
 use tapeloom::prelude::*;
@@ -74,7 +74,7 @@ fn sums(wall: Var) -> Var {
     scan(step, wall.index(0), wall.slice_axis(0, 1..)).0.sum()
 }
 
-/// The column of the cheapest of up to three cells above one.
+/// Returns the column of the cheapest of up to three cells above a cell.
 fn cheapest(row: &[f64], n: usize, last_with_right: usize) -> usize {
     let mut least = n;
     if n > 0 && row[n - 1] < row[least] {
@@ -86,7 +86,7 @@ fn cheapest(row: &[f64], n: usize, last_with_right: usize) -> usize {
     least
 }
 
-/// Keeps the rows.
+/// Computes the gradient by hand; the tape is the rows.
 fn products_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     let [of_rows, columns] = [size[0], size[1]];
     let [start, wall] = [0, 1].map(|k| &inputs.variables[k].numbers);
@@ -117,7 +117,7 @@ fn products_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     ByHand { value, gradients: vec![of_start, of_wall], tape: 8 * (of_rows - 1) * columns }
 }
 
-/// Keeps which cell was the cheapest: left, straight or right of it.
+/// Computes the gradient by hand; the tape is the position of the cheapest cell: left, straight or right.
 fn sums_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     let [of_rows, columns] = [size[0], size[1]];
     let wall = &inputs.variables[0].numbers;

@@ -1,9 +1,9 @@
-//! A block of masses, each of which springs hold to its neighbours.
+//! A block of masses, connected by springs to their neighbours.
 //!
-//! Mutated, it is the forces, of three neighbours of each inner mass and without a root. Honest, it is how
-//! far the block goes in some steps of time, by six neighbours.
+//! The mutated form computes the forces, of three neighbours of each inner mass and without a square root. The honest
+//! form computes the displacement of the block after some time steps, with six neighbours.
 //!
-//! Size: masses along an edge; and, honest, the steps.
+//! Size: masses along an edge; for the honest form, also the number of steps.
 
 use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, iterations, noise, unit};
 use tapeloom::prelude::*;
@@ -17,7 +17,7 @@ pub(super) const FORCES: Kernel = Kernel {
     name: "somier",
     form: Form::Mutated,
     sizes: Sizes { test: &[4], study: &[10], large: &[192] },
-    // Components lie apart.
+    // Structure of arrays: all first components, then all second, then all third.
     inputs: |size| {
         let (masses, all) = (size[0].pow(3), places(size[0]).numbers);
         let apart = |i: usize| all[3 * (i % masses) + i / masses];
@@ -31,8 +31,8 @@ pub(super) const FORCES: Kernel = Kernel {
     by_hand: forces_by_hand,
 };
 
-/// The mutated form as it was measured: with the sum of all forces behind them, which alone is differentiated, since
-/// nothing reads a cotangent of a force there.
+/// The mutated form as the study measured it. The sum of all forces follows the forces in the result, and the sum
+/// alone is differentiated, because the study's program reads no cotangents of forces.
 pub(super) const MEASURED: Kernel = Kernel {
     form: Form::Measured,
     inputs: |size| {
@@ -72,7 +72,7 @@ fn forces(n: usize, x: Var) -> Var {
     force.get()
 }
 
-/// The same, and the sum of all, which alone is differentiated.
+/// Returns the forces and their sum; only the sum is differentiated.
 fn summed(n: usize, x: Var) -> Var {
     let all = 3 * n * n * n;
     let (force, sum) = (Ref::new(zeros([all + 1], x.dtype())), Ref::new(0.0));
@@ -84,7 +84,7 @@ fn summed(n: usize, x: Var) -> Var {
     force.get()
 }
 
-/// What each spring adds to a component of a force.
+/// Calls `add` with the contribution of each spring to a component of a force.
 fn springs(n: usize, x: Var, add: impl Fn(Var, Var)) {
     let (inner, masses) = (n - 2, n * n * n);
     let point = |i: Var, j: Var, k: Var| {
@@ -125,7 +125,7 @@ fn displacement(start: Var, rest: Var, steps: usize) -> Var {
     (x - rest).square().sum()
 }
 
-/// Where a component of a mass is at rest.
+/// Returns the rest position of a component of a mass.
 fn lattice(n: usize, i: usize) -> f64 {
     let (point, axis) = (i / 3, i % 3);
     (point / [n * n, n, 1][axis] % n) as f64
@@ -135,13 +135,13 @@ fn places(n: usize) -> Array {
     Array::of(&[n, n, n, 3], |i| lattice(n, i) + 0.1 * noise(i))
 }
 
-/// Where the components of the inner masses begin.
+/// Returns the positions at which the components of the inner masses begin.
 fn inner(n: usize) -> impl Iterator<Item = usize> {
     let at = move |i: usize, j: usize, k: usize| 3 * ((i * n + j) * n + k);
     (1..n - 1).flat_map(move |i| (1..n - 1).flat_map(move |j| (1..n - 1).map(move |k| at(i, j, k))))
 }
 
-/// The vector between two masses, and its square.
+/// Returns the vector between two masses and its squared length.
 fn between(x: &[f64], from: usize, to: usize) -> ([f64; 3], f64) {
     let d = [0, 1, 2].map(|c| x[to + c] - x[from + c]);
     (d, dot(d, d))
@@ -151,7 +151,7 @@ fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
     a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 }
 
-/// Keeps nothing: springs are computed again.
+/// Computes the gradient by hand without a tape: springs are recomputed.
 fn forces_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     let (n, x, seed) = (size[0], &inputs.variables[0].numbers, &inputs.seed.numbers);
     let masses = n * n * n;
@@ -184,7 +184,7 @@ fn forces_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     ByHand { value: force, gradients: vec![slope], tape: 0 }
 }
 
-/// Keeps the places before each step.
+/// Computes the gradient by hand; the tape is the positions before each step.
 fn displacement_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     let [n, steps] = [size[0], size[1]];
     let (rest, seed) = (&inputs.data[0].numbers, inputs.seed.numbers[0]);

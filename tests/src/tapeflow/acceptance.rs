@@ -1,7 +1,8 @@
-//! Ours beside the authors' tables: misses, lines and speed of each kernel, and what explains a difference.
+//! Comparison with the authors' tables: misses, lines and speed of each kernel, with counts that explain a
+//! difference.
 //!
-//! What a figure outside its band is due to is counted: accesses to the cache and to the tape of each phase,
-//! ours over theirs. The machine is the same for all kernels and was fixed before.
+//! For a figure outside its band, the table shows the accesses to the cache and to the tape in each phase, ours over
+//! theirs. The machine is the same for all kernels and was fixed beforehand.
 
 use super::raw::raw;
 use super::runs::{Run, Runs};
@@ -10,27 +11,27 @@ use crate::Failure;
 use std::fmt;
 use tapeloom::accelerator::{Counts, System};
 
-/// Kernels of which time is modelled best.
+/// Kernels whose time is modelled most accurately; their speed has a narrower band.
 const NEAR: [&str; 4] = ["mttkrp", "somier", "lenet", "pathfinder"];
 
-/// A kernel with a cache of 32 kB in two ways, streams free of time.
+/// The comparison for a kernel with a 2-way cache of 32 kB and streams that cost no time.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Row {
-    /// Which.
+    /// The kernel.
     pub kernel: &'static str,
     /// Misses through the cache and with streams, ours over theirs.
     pub misses: [f64; 2],
-    /// How many times fewer lines streams move: ours, theirs.
+    /// The factor by which streams reduce the lines moved: ours, theirs.
     pub lines: [f64; 2],
-    /// How many times faster they are: ours, theirs.
+    /// The speedup by streams: ours, theirs.
     pub faster: [f64; 2],
-    /// Accesses that are not of the tape, and those that are, forward and backward: ours over theirs.
+    /// Accesses outside the tape and to the tape, forward and reverse: ours over theirs.
     pub accesses: [[f64; 2]; 2],
 }
 
 impl Row {
-    /// Whether misses (through the cache: those of streams are among the lines), lines and speed are within
-    /// their bands.
+    /// Returns whether misses, lines and speed are within their bands. Misses are the ones through the cache; misses
+    /// of streams are included in the lines.
     pub fn inside(&self) -> [bool; 3] {
         let near = |x: f64, y: f64, within: f64| (x / y - 1.0).abs() <= within;
         let speed = if NEAR.contains(&self.kernel) { 0.15 } else { 0.25 };
@@ -42,10 +43,10 @@ impl Row {
     }
 }
 
-/// The comparison of some kernels.
+/// Compares these kernels.
 ///
 /// # Errors
-/// What the compiler and the machine say.
+/// The errors of the compiler and the simulator.
 pub fn acceptance(runs: &mut Runs, studies: &[Study]) -> Result<Vec<Row>, Failure> {
     studies.iter().map(|study| row(runs, study)).collect()
 }
@@ -76,48 +77,48 @@ fn row(runs: &mut Runs, study: &Study) -> Result<Row, Failure> {
     })
 }
 
-/// The smallest tape with arguments streamed from where they lie, over the study's tape on streams, with cotangents
-/// added in the same way.
+/// The smallest tape with streamed arguments, compared with the study's tape on streams; cotangents are accumulated
+/// in the same way.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Smallest {
-    /// Which kernel.
+    /// The kernel.
     pub kernel: &'static str,
-    /// Bytes of tape, lines moved and ticks: of the smallest tape, and of the study's.
+    /// Bytes of the tape: smallest, study's.
     pub bytes: [u64; 2],
-    /// See above.
+    /// Lines moved: smallest, study's.
     pub lines: [u64; 2],
-    /// See above.
+    /// Ticks: smallest, study's.
     pub ticks: [u64; 2],
 }
 
 impl Smallest {
-    /// Whether lines and ticks are no more, within a hundredth.
+    /// Returns whether lines and ticks are at most the study's, within 1 %.
     pub fn holds(&self) -> [bool; 2] {
         [self.lines, self.ticks].map(|[few, all]| 100 * few <= 101 * all)
     }
 }
 
-/// Where arrays lie, on either side of a comparison.
+/// The placement of arrays in memory, on either side of a comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Places {
-    /// Each system has its own: one behind the other for the study's, 37 lines apart for ours.
+    /// The placement of each system: adjacent arrays for the study, arrays 37 lines apart for the smallest tape.
     Own,
-    /// One behind the other on both sides.
+    /// Adjacent arrays on both sides.
     Behind,
-    /// With the gap between them of eight with which the side moves the fewest lines, so that sizes do not decide which
-    /// arrays meet in the cache.
+    /// The gap that moves the fewest lines, of eight tried on each side, so that array sizes do not decide which
+    /// arrays conflict in the cache.
     Best,
 }
 
 impl Places {
-    /// All, and what they are called.
+    /// All placements with their descriptions.
     pub const ALL: [(Places, &str); 3] = [
         (Places::Own, "the study's one behind the other, ours 37 lines apart"),
         (Places::Behind, "one behind the other"),
         (Places::Best, "where they meet least"),
     ];
 
-    /// The gaps that a run is tried with.
+    /// Returns the gaps to try for a run.
     fn gaps(self, run: &Run) -> Vec<u64> {
         const TRIED: u64 = 8;
         match self {
@@ -128,10 +129,10 @@ impl Places {
     }
 }
 
-/// The comparison of the smallest tapes with the study's.
+/// Compares the smallest tapes with the study's.
 ///
 /// # Errors
-/// What the compiler and the machine say.
+/// The errors of the compiler and the simulator.
 pub fn smallest(
     runs: &mut Runs,
     studies: &[Study],
@@ -157,7 +158,7 @@ pub fn smallest(
 }
 
 impl fmt::Display for Smallest {
-    /// A line of the table.
+    /// Prints a line of the table.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [lines, ticks] = self.holds().map(|holds| if holds { ' ' } else { '*' });
         let Smallest { kernel, bytes, lines: [a, b], ticks: [c, d] } = self;
@@ -167,7 +168,7 @@ impl fmt::Display for Smallest {
 }
 
 impl fmt::Display for Row {
-    /// A line of the table: figures, bands, and accesses where a figure is outside.
+    /// Prints a line of the table: figures, bands, and accesses if a figure is outside its band.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inside = self.inside();
         let mark = |i: usize| if inside[i] { ' ' } else { '*' };

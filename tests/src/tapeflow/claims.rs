@@ -1,7 +1,8 @@
-//! What the study claims, as rows: what is measured, and the criterion by which it is reproduced, or beaten.
+//! The claims of the study, one per row: the measurement, and the criterion by which the claim is reproduced or
+//! beaten.
 //!
-//! Verdicts are computed from what was measured here. Where a criterion names no number of kernels, it is
-//! asked of the mean of the nine, geometric for ratios.
+//! Verdicts are computed from our measurements. If a criterion names no number of kernels, it applies to the mean of
+//! the nine, geometric for ratios.
 
 use super::raw::raw;
 use super::runs::{Run, Runs};
@@ -12,56 +13,56 @@ use tapeloom::accelerator::{Counts, Statistics, System, TABLE_III};
 
 /// A claim of the study.
 pub struct Claim {
-    /// Its number, from 1.
+    /// The number of the claim, from 1.
     pub number: usize,
-    /// What is claimed.
+    /// The text of the claim.
     pub claim: &'static str,
-    /// What the paper says, and the authors' tables.
+    /// The paper's figures.
     pub paper: &'static str,
-    /// What their tables say.
+    /// The figures of the authors' tables.
     pub raw: &'static str,
-    /// When it is reproduced, and when it is beaten.
+    /// The conditions under which the claim is reproduced, and beaten.
     pub criterion: &'static str,
-    /// Whether it is arithmetic on constants of the model, which every simulator reproduces.
+    /// Whether the claim is arithmetic on constants of the model, which every simulator reproduces.
     pub arithmetic: bool,
-    /// What is measured.
+    /// The measurement.
     pub measure: fn(&mut Runs) -> Result<Outcome, Failure>,
 }
 
-/// What was measured for a claim.
+/// The result of measuring a claim.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
-    /// Numbers, one for each kernel and system.
+    /// Measured numbers, one per kernel and system.
     pub records: Vec<Record>,
     /// Whether the claim is reproduced.
     pub reproduced: bool,
-    /// Whether it is beaten; none where there is no criterion.
+    /// Whether the claim is beaten; none if there is no criterion for that.
     pub beaten: Option<bool>,
-    /// In a few words.
+    /// A summary in a few words.
     pub ours: String,
 }
 
-/// A number that was measured.
+/// A measured number.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Record {
-    /// Of which kernel, or of all.
+    /// The kernel, or "all".
     pub kernel: &'static str,
-    /// Of which system.
+    /// The system.
     pub system: String,
     /// The number.
     pub value: f64,
-    /// What the paper says.
+    /// The number in the paper.
     pub paper: Option<f64>,
-    /// What the authors' tables say.
+    /// The number in the authors' tables.
     pub raw: Option<f64>,
 }
 
 const K: u64 = 1024;
 const SIZES: [u64; 8] = [K, 2 * K, 4 * K, 8 * K, 16 * K, 32 * K, 64 * K, 128 * K];
-/// Sizes up to that of the baseline.
+/// Cache sizes up to the baseline's.
 const SMALL: [u64; 6] = [K, 2 * K, 4 * K, 8 * K, 16 * K, 32 * K];
 
-/// What one system says of all kernels.
+/// The statistics of all kernels on one system.
 type Column = Vec<(&'static Study, Rc<Statistics>)>;
 
 fn column(runs: &mut Runs, run: Run) -> Result<Column, Failure> {
@@ -89,7 +90,7 @@ fn count(x: &[f64], on: impl Fn(f64) -> bool) -> usize {
     x.iter().filter(|x| on(**x)).count()
 }
 
-/// Records of a number of each kernel.
+/// Returns a record per kernel.
 fn records(system: &str, kernels: &Column, value: &[f64]) -> Vec<Record> {
     let record = |((study, _), value): (&(&'static Study, Rc<Statistics>), &f64)| Record {
         kernel: study.name,
@@ -101,7 +102,7 @@ fn records(system: &str, kernels: &Column, value: &[f64]) -> Vec<Record> {
     kernels.iter().zip(value).map(record).collect()
 }
 
-/// The same, beside the authors' tables.
+/// Adds the numbers of the authors' tables to the records.
 fn with_raw(records: Vec<Record>, of: impl Fn(&super::Raw) -> f64, cache: u64) -> Vec<Record> {
     let known = |record: Record| Record { raw: raw(record.kernel, cache).map(&of), ..record };
     records.into_iter().map(known).collect()
@@ -111,7 +112,7 @@ fn all(system: &str, value: f64, paper: Option<f64>, raw: Option<f64>) -> Record
     Record { kernel: "all", system: system.into(), value, paper, raw }
 }
 
-/// A number of each kernel on two systems, one over the other.
+/// Returns the ratio of a statistic of each kernel on two systems.
 fn over(a: &Column, b: &Column, of: impl Fn(&Statistics) -> u64) -> Vec<f64> {
     a.iter().zip(b).map(|((_, a), (_, b))| ratio(of(a), of(b))).collect()
 }
@@ -182,7 +183,7 @@ fn lifetimes(runs: &mut Runs) -> Result<Outcome, Failure> {
         let lifetimes = s.lifetimes.iter().map(|x| *x as f64).collect::<Vec<_>>();
         mean(&lifetimes) / s.mean_alive()
     };
-    // The part of the values that live about as long as the mean of their cluster: half to twice.
+    // The share of values whose lifetime is within half to twice the mean of their cluster.
     let held = |s: &Statistics| {
         let clusters = s.clusters();
         let near = |x: &u64| {
@@ -202,8 +203,8 @@ fn lifetimes(runs: &mut Runs) -> Result<Outcome, Failure> {
     })
 }
 
-/// How many times faster streams are than a cache of 32 kB, in a phase or in all: free of time, in time, and in
-/// time with arguments that are read again, which free streams have for nothing.
+/// The speedup by streams over a cache of 32 kB, in one phase or in total: with streams that cost no time, with timed
+/// streams, and with timed streams that also reread arguments, which free streams have at no cost.
 struct Faster {
     ideal: Vec<f64>,
     full: Vec<f64>,
@@ -226,19 +227,19 @@ impl Faster {
         Ok(Faster { ideal, full, inputs, records: all })
     }
 
-    /// Whether streams in time are as fast as those free of it.
+    /// Returns whether timed streams are as fast as free ones, within 1 %.
     fn reaches(&self) -> bool {
         geometric(&self.full) >= 0.99 * geometric(&self.ideal)
     }
 
-    /// What a phase comes to, beside the mean of the authors' tables.
+    /// Returns the summary of a phase, with the mean of the authors' tables.
     fn phase(&self, raw: f64) -> String {
         let (ideal, in_time) = (&self.ideal, self.in_time());
         let [mean, least, most] = [geometric(ideal), lowest(ideal), highest(ideal)];
         format!("{mean:.2} (raw {raw:.2}), {least:.2} to {most:.2}; {in_time}")
     }
 
-    /// Means of those with streams in time.
+    /// Returns the mean speedups with timed streams, as text.
     fn in_time(&self) -> String {
         let [full, inputs] = [&self.full, &self.inputs].map(|x| geometric(x));
         format!("with real streams {full:.2}, of arguments, too, {inputs:.2}")
@@ -359,7 +360,7 @@ fn lines_of_mttkrp(runs: &mut Runs) -> Result<Outcome, Failure> {
     })
 }
 
-/// How many times fewer lines streams move.
+/// Returns the factors by which streams reduce the lines moved.
 fn fewer(runs: &mut Runs, names: &[&'static str], cache: u64) -> Result<Vec<Record>, Failure> {
     let mut all = Vec::new();
     for name in names {
@@ -377,7 +378,7 @@ fn fewer(runs: &mut Runs, names: &[&'static str], cache: u64) -> Result<Vec<Reco
     Ok(all)
 }
 
-/// An outcome that asks the same of every record.
+/// Returns an outcome that is reproduced if every record satisfies `on`.
 fn every(records: Vec<Record>, on: impl Fn(f64) -> bool) -> Outcome {
     let ours: Vec<String> =
         records.iter().map(|r| format!("{} {:.2}", r.kernel, r.value)).collect();
@@ -408,7 +409,7 @@ fn layouts(runs: &mut Runs) -> Result<Outcome, Failure> {
     };
     let (aos, pad) = (saved(System::AOS)?, saved(System::ENZYME_PAD)?);
     let ahead = saved(System::PREFETCH)?;
-    // Arrays meet in the cache where moving them apart saves more than records may.
+    // Arrays conflict in the cache if padding saves more lines than an array of structures may.
     let fits = |(aos, pad): (&f64, &f64)| match *pad > 0.3 {
         true => (0.4..=0.9).contains(aos),
         false => (-0.01..=0.3).contains(aos),
@@ -431,7 +432,7 @@ fn layouts(runs: &mut Runs) -> Result<Outcome, Failure> {
     })
 }
 
-/// How many times less energy streams take with a cache of that size than a cache of 32 kB alone.
+/// Returns the factors by which streams with a cache of this size save energy over a cache of 32 kB alone.
 fn energy(runs: &mut Runs, cache: u64) -> Result<Vec<f64>, Failure> {
     let enzyme = column(runs, Run::of(System::ENZYME, 32 * K))?;
     let tflow = column(runs, Run::of(System::TFLOW_IDEAL, cache))?;
@@ -514,7 +515,8 @@ fn plane(runs: &mut Runs) -> Result<Outcome, Failure> {
     })
 }
 
-/// How many times smaller the smallest cache is with which a run takes no longer than the baseline.
+/// Returns for each kernel the factor by which the cache can shrink before a run takes longer than the baseline; 0 if
+/// even 32 kB is too slow.
 fn alike(runs: &mut Runs, run: impl Fn(u64) -> Run) -> Result<Vec<f64>, Failure> {
     let mut found = Vec::new();
     for study in &STUDIES {
@@ -545,7 +547,7 @@ fn smaller(runs: &mut Runs) -> Result<Outcome, Failure> {
     })
 }
 
-/// Entries of the scratchpad: 64 bytes to 1 MB.
+/// Entries of the scratchpad, for 64 bytes to 1 MB.
 const ENTRIES: [u64; 9] = [8, 16, 32, 64, 128, 256, 1 << 10, 1 << 13, 1 << 17];
 
 fn scratchpads(runs: &mut Runs) -> Result<Outcome, Failure> {
@@ -557,7 +559,7 @@ fn scratchpads(runs: &mut Runs) -> Result<Outcome, Failure> {
         for entries in ENTRIES {
             let run = Run { entries, layer: Some(entries / 2), ..Run::of(System::TFLOW, 32 * K) };
             let s = runs.get(study, run)?;
-            // A request moves a line, however much of it is wanted.
+            // A request moves a whole line, even if a part of it suffices.
             let moved = s.forward.fills() + s.reverse.fills() + s.reverse.requests;
             all.push(Record {
                 kernel: study.name,
@@ -570,7 +572,7 @@ fn scratchpads(runs: &mut Runs) -> Result<Outcome, Failure> {
         }
         let last = lines[ENTRIES.len() - 1].0;
         monotone &= lines.windows(2).all(|w| w[1].0 <= 1.01 * w[0].0);
-        // Cycles change where a tile is below 16 entries, and not between 32 and 256.
+        // Cycles may depend on the size below 16 entries, but must not between 32 and 256.
         let ticks = lines[5].1;
         saturated &=
             near(lines[5].0, last, 0.02) && lines[2..5].iter().all(|l| near(l.1, ticks, 0.05));
@@ -595,14 +597,14 @@ fn scratchpads(runs: &mut Runs) -> Result<Outcome, Failure> {
     })
 }
 
-/// How far the inner loop of pathfinder is unrolled.
+/// Unroll factors of the inner loop of pathfinder.
 const FACTORS: [&[u64]; 5] = [&[4], &[32], &[64], &[128], &[256]];
 
-/// A scratchpad that has two halves of the largest block.
+/// The entries of a scratchpad whose half holds the largest block.
 const WIDE: u64 = 4096;
 
 fn depths(runs: &mut Runs) -> Result<Outcome, Failure> {
-    // Three columns at the edges, and between them as many as all factors divide.
+    // Three columns at the edges, and between them a number that all factors divide.
     let study = Study { size: &[128, 259], ..STUDIES[at("pathfinder")] };
     let (mut all, mut faster, mut padded) = (Vec::new(), Vec::new(), Vec::new());
     for unroll in FACTORS {
@@ -680,7 +682,7 @@ fn table(runs: &mut Runs) -> Result<Outcome, Failure> {
     let (mut all, mut sizes, mut layers) = (Vec::new(), 0, 0);
     for study in &STUDIES {
         let study = Study { size: study.table, ..*study };
-        // A layer is a block in one execution, with what it stores on the tape or reads again of arguments.
+        // A layer is one execution of a block, with the values that it stores on the tape or rereads from arguments.
         let s = runs.get(&study, Run::of(System::ENZYME, 32 * K).unrolled(study.unroll))?;
         let kilobytes = 8.0 * s.reverse.taped() as f64 / 1000.0;
         let [paper, paper_layers] = study.paper.map(|x| x as f64);

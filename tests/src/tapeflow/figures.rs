@@ -1,4 +1,4 @@
-//! The study's figures, drawn of what was measured here: bars of each kernel, one for each system.
+//! The study's figures, drawn from our measurements: a bar for each kernel and system.
 
 use super::claims::{CLAIMS, Outcome, Record};
 use super::runs::Runs;
@@ -7,17 +7,17 @@ use std::fmt::Write;
 
 /// A figure.
 pub struct Figure {
-    /// Its number in the paper.
+    /// The number of the figure in the paper.
     pub number: usize,
-    /// What it shows.
+    /// The title of the figure.
     pub title: &'static str,
-    /// Of which claims.
+    /// The numbers of the claims whose records are drawn.
     claims: &'static [usize],
 }
 
 macro_rules! figures {
     ($($number:literal $title:literal $($claim:literal)+;)*) => {
-        /// All of them.
+        /// All figures.
         pub const FIGURES: &[Figure] =
             &[$(Figure { number: $number, title: $title, claims: &[$($claim),+] },)*];
     };
@@ -43,10 +43,10 @@ const BAR: usize = 14;
 const WIDTH: usize = 420;
 
 impl Figure {
-    /// The picture.
+    /// Returns the figure as SVG.
     ///
     /// # Errors
-    /// What the compiler and the machine say.
+    /// The errors of the compiler and the simulator.
     pub fn svg(&self, runs: &mut Runs) -> Result<String, Failure> {
         let mut records = Vec::new();
         for claim in CLAIMS.iter().filter(|claim| self.claims.contains(&claim.number)) {

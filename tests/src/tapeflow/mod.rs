@@ -1,14 +1,14 @@
-//! The study of streamed tapes, repeated: *TapeFlow: Streaming Gradient Tapes in Automatic Differentiation*
-//! (M. Hakimi and A. Shriraman, CGO 2024), its claims measured on the simulated accelerator.
+//! A reproduction of the study of streamed tapes, *TapeFlow: Streaming Gradient Tapes in Automatic
+//! Differentiation* (M. Hakimi and A. Shriraman, CGO 2024): its claims measured on the simulated accelerator.
 //!
 //! | file | |
 //! |---|---|
 //! | `study` | the kernels as the study ran them |
-//! | `raw` | the tables that its authors published beside it |
-//! | `runs` | simulations, each made once |
-//! | `claims` | what is claimed, what is measured, and the criterion, row by row |
-//! | `acceptance` | ours beside the authors' tables, figure by figure |
-//! | `figures` | the study's figures of what was measured here |
+//! | `raw` | the tables that its authors published with it |
+//! | `runs` | simulations, each run once |
+//! | `claims` | each claim with its measurement and criterion, one per row |
+//! | `acceptance` | comparison with the authors' tables, figure by figure |
+//! | `figures` | the study's figures, drawn from our measurements |
 //!
 //! ```
 //! use tapeloom_tests::tapeflow::{CLAIMS, Runs, raw};

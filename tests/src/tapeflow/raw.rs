@@ -1,30 +1,31 @@
-//! What the paper's authors published beside it: accesses, misses and cycles of their simulator.
+//! Tables published by the paper's authors: accesses, misses and cycles of their simulator.
 //!
-//! The tables of their development repository (2022), in which tape reads and writes cost no time
-//! (`TflowIdeal` here) and caches have two ways at every size. Mass spring is of another set than the rest.
+//! They are from the authors' development repository (2022). In them, tape reads and writes cost no time
+//! (`TflowIdeal` here), and caches have two ways at every size. Mass spring is from another set of tables than the
+//! rest.
 
-/// A run: forward and reverse.
+/// A run, with its forward and reverse phase.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Raw {
-    /// Which kernel.
+    /// The kernel.
     pub kernel: &'static str,
-    /// Bytes of the cache.
+    /// The size of the cache in bytes.
     pub cache: u64,
-    /// Accesses to it, misses and cycles of each phase, everything through the cache.
+    /// Cache accesses, misses and cycles of each phase, with all accesses through the cache.
     pub enzyme: [[u64; 3]; 2],
-    /// The same with the tape beside it.
+    /// Cache accesses, misses and cycles of each phase, with a streamed tape.
     pub tflow: [[u64; 3]; 2],
-    /// Lines moved by either: what is filled, and what streams bring back, as the authors counted them.
+    /// Lines moved by either: cache fills, and lines streamed back, as the authors counted them.
     pub lines: [u64; 2],
 }
 
 impl Raw {
-    /// Accesses to the tape by phase.
+    /// Returns the accesses to the tape by phase.
     pub fn taped(&self) -> [u64; 2] {
         [0, 1].map(|phase| self.enzyme[phase][0] - self.tflow[phase][0])
     }
 
-    /// How many times faster streams are: forward, backward and in all.
+    /// Returns the speedup by streams: forward, reverse and in total.
     pub fn faster(&self) -> [f64; 3] {
         let ticks = |of: &[[u64; 3]; 2]| [of[0][2], of[1][2], of[0][2] + of[1][2]];
         let (enzyme, tflow) = (ticks(&self.enzyme), ticks(&self.tflow));
@@ -32,14 +33,14 @@ impl Raw {
     }
 }
 
-/// That of a kernel with a cache of so many bytes.
+/// Returns the table of a kernel for a cache of this size in bytes.
 pub fn raw(kernel: &str, cache: u64) -> Option<&'static Raw> {
     RAW.iter().find(|raw| raw.kernel == kernel && raw.cache == cache)
 }
 
 const K: u64 = 1024;
 
-/// All of them.
+/// All tables.
 pub const RAW: &[Raw] = &[
     Raw {
         kernel: "gravity",

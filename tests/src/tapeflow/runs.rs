@@ -1,4 +1,4 @@
-//! Simulations, each made once.
+//! Simulations, each run once.
 
 use super::study::Study;
 use crate::Failure;
@@ -9,45 +9,45 @@ use tapeloom::Target;
 use tapeloom::accelerator::{AddressMap, Machine, RunConfig, Statistics, System};
 use tapeloom::prelude::*;
 
-/// What the compiler makes of a kernel.
+/// The planner of the gradient.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Emission {
-    /// What the study's compiler does: [`Policy::Aliased`].
+    /// The planner of the study's compiler: [`Policy::Aliased`].
     Enzyme,
-    /// The fewest bytes, with cotangents added as the study's compiler adds them: [`Policy::Disjoint`].
+    /// The fewest bytes, with cotangents accumulated as by the study's compiler: [`Policy::Disjoint`].
     Minimal,
-    /// What is planned.
+    /// The default planner.
     Clean,
 }
 
-/// A simulation.
+/// The configuration of a simulation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Run {
-    /// What is run,
+    /// The planner of the gradient.
     pub emission: Emission,
-    /// on which of [`System::ALL`],
+    /// The name of one of [`System::ALL`].
     pub system: &'static str,
-    /// with a cache of so many bytes
+    /// The size of the cache in bytes.
     pub cache: u64,
-    /// in so many ways,
+    /// The associativity of the cache.
     pub ways: u64,
-    /// a scratchpad of so many entries,
+    /// The number of entries of the scratchpad.
     pub entries: u64,
-    /// and layers of so many at most; none for those of the study.
+    /// The largest number of values in a layer; none for the study's.
     pub layer: Option<u64>,
-    /// Operations that are under way: 1 is a replay.
+    /// The size of the instruction window; 1 replays the trace in order.
     pub window: u64,
-    /// How many iterations become straight code, of inner loops first; none for loops as they are written.
+    /// Unroll factors, inner loops first; empty for loops as written.
     pub unroll: &'static [u64],
-    /// How many bytes are left free behind each array.
+    /// The number of unused bytes behind each array.
     pub gap: u64,
 }
 
-/// The smallest tape has its arrays so far apart: an odd number of lines, as [`System::ENZYME_PAD`] has them.
+/// The gap between arrays with the smallest tape: an odd number of lines, like [`System::ENZYME_PAD`].
 const APART: u64 = 37 * 64;
 
 impl Run {
-    /// The study's compiler on a system, with a cache of two ways.
+    /// Returns a run of the study's compiler on a system, with a 2-way cache.
     pub fn of(system: System, cache: u64) -> Run {
         let Machine { entries, window, .. } = Machine::cal();
         let (emission, ways, layer) = (Emission::Enzyme, 2, None);
@@ -55,13 +55,13 @@ impl Run {
         Run { emission, system, cache, ways, entries, layer, window, unroll, gap }
     }
 
-    /// The smallest tape on streams, those of arguments, too, with its arrays apart.
+    /// Returns a run of the smallest tape on streams, arguments included, with padded arrays.
     pub fn smallest(cache: u64) -> Run {
         let streamed = Run::of(System::TFLOW_INPUTS, cache);
         Run { emission: Emission::Minimal, gap: APART, ..streamed }
     }
 
-    /// The same with loops unrolled, where a layer is what a block stores.
+    /// Returns the run with loops unrolled; a layer is then one execution of a block.
     pub fn unrolled(self, unroll: &'static [u64]) -> Run {
         Run { layer: Some(1), unroll, ..self }
     }
@@ -72,29 +72,29 @@ type Compiled = (Given<Tensor>, Jit<Given<Var>, (Var, Vec<Var>), Gradient>);
 /// A kernel, its form and its size.
 type Which = (&'static str, Form, &'static [usize]);
 
-/// Simulations that were made.
+/// Finished simulations and compiled kernels.
 pub struct Runs {
     compiled: BTreeMap<(Which, Emission), Rc<Compiled>>,
     done: BTreeMap<(Which, Run), Rc<Statistics>>,
-    /// Hears of each new one.
+    /// Called with the description of each new simulation.
     heard: Box<dyn Fn(&str)>,
 }
 
 impl Runs {
-    /// None yet. Each new one is told to somebody.
+    /// Returns an empty store; `heard` is called before each new simulation.
     pub fn new(heard: impl Fn(&str) + 'static) -> Runs {
         Runs { compiled: BTreeMap::new(), done: BTreeMap::new(), heard: Box::new(heard) }
     }
 
-    /// How many were made.
+    /// Returns the number of simulations.
     pub fn made(&self) -> usize {
         self.done.len()
     }
 
-    /// What a run comes to.
+    /// Returns the statistics of a run, which is simulated if it is new.
     ///
     /// # Errors
-    /// What the compiler and the machine say.
+    /// The errors of the compiler and the simulator.
     pub fn get(&mut self, study: &Study, run: Run) -> Result<Rc<Statistics>, Failure> {
         let which = (study.name, study.form, study.size);
         if let Some(done) = self.done.get(&(which, run)) {
@@ -107,7 +107,7 @@ impl Runs {
         let system = System::ALL.into_iter().find(|system| system.name == run.system);
         let mut map = AddressMap { gap: run.gap, ..study.map() };
         if run.emission != Emission::Enzyme {
-            // Bytes are bytes.
+            // Only the study's compiler puts values on the tape as words of eight bytes; here bools take one byte.
             map.word = 1;
         }
         let setup = RunConfig {
@@ -139,7 +139,7 @@ impl Runs {
             Emission::Clean => kernel.gradient(study.size),
         };
         let arguments = kernel.arguments(&(kernel.inputs)(study.size))?;
-        // As written: no pass makes loops carry less.
+        // This target compiles loops as they are written: no pass narrows their carries.
         let machine = Target::Accelerator(Machine::cal());
         let compiled = Rc::new((arguments, jit(gradient).on(machine)));
         self.compiled.insert(which, compiled.clone());

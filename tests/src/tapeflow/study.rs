@@ -1,9 +1,9 @@
-//! The nine kernels as the study ran them: sizes, blocks, and where arrays lie.
+//! The nine kernels as the study ran them: sizes, blocks, and addresses of arrays.
 //!
-//! Machine parameters are those of [`Machine::cal`](tapeloom::accelerator::Machine) for all; nothing here was
-//! chosen to fit a figure. The authors' compiler unrolls inner loops, and a layer is what one such block
-//! stores; how far, the numbers of layers in the paper say of five kernels: 10,400 are 400 (400 / 16 + 1). Loops are
-//! unrolled for the claims that are about it, and run as they are written for all others.
+//! All kernels use the machine parameters of [`Machine::cal`](tapeloom::accelerator::Machine); none was chosen to fit
+//! a figure. The authors' compiler unrolls inner loops, and a layer is one execution of such a block. The unroll
+//! factors of five kernels follow from the numbers of layers in the paper: 10,400 are 400 (400 / 16 + 1). Loops are
+//! unrolled for the claims about unrolling, and run as written for all others.
 
 use crate::suite::{Form, KERNELS, Kernel, READINGS};
 use tapeloom::accelerator::{AddressMap, Place};
@@ -11,29 +11,29 @@ use tapeloom::accelerator::{AddressMap, Place};
 /// A kernel of the study.
 #[derive(Clone, Copy, Debug)]
 pub struct Study {
-    /// Its name in the suite,
+    /// The name of the kernel in the suite.
     pub name: &'static str,
-    /// and which of its forms.
+    /// The form of the kernel.
     pub form: Form,
-    /// Extents, as in the authors' tables of runs.
+    /// The extents in the authors' tables of runs.
     pub size: &'static [usize],
-    /// Values that a block stores, where it is known how far loops were unrolled.
+    /// The number of values that a block stores, if the unroll factor is known.
     pub block: u64,
-    /// How far that is; empty where it is not known, or not at all.
+    /// The unroll factors; empty if unknown or 1.
     pub unroll: &'static [u64],
-    /// Extents of which the second table of the paper is,
+    /// The extents in the second table of the paper.
     pub table: &'static [usize],
-    /// and those with which code without any loop is about a window; empty where there are none.
+    /// The extents at which fully unrolled code is about an instruction window; empty if there are none.
     pub small: &'static [usize],
-    /// What the second table of the paper says: its tape in kB, its layers.
+    /// The row of the paper's second table: bytes of the tape in kB, and layers.
     pub paper: [u64; 2],
-    /// Values on the tape by our count of the authors' code, and whether the table agrees.
+    /// The number of values on the tape by our count of the authors' code.
     pub values: u64,
-    /// Whether that figure of the paper can be told from its code, so that ours must be it.
+    /// Whether the paper's figure can be derived from the authors' code, so that ours must equal it.
     pub certain: bool,
 }
 
-/// All nine.
+/// The nine kernels.
 pub const STUDIES: [Study; 9] = [
     Study {
         name: "gravity",
@@ -146,12 +146,13 @@ pub const STUDIES: [Study; 9] = [
 ];
 
 impl Study {
-    /// The kernel.
+    /// Returns the kernel.
     pub fn kernel(&self) -> &'static Kernel {
         self.find(self.form).unwrap_or(&KERNELS[0])
     }
 
-    /// The same with the accesses and chains that the authors' tables count, where those say more than its program.
+    /// Returns the study with the accesses and chains that the authors' tables count, if the tables have more than
+    /// the program.
     pub fn measured(self) -> Option<Study> {
         self.find(Form::Measured).map(|kernel| Study { form: kernel.form, ..self })
     }
@@ -160,10 +161,10 @@ impl Study {
         KERNELS.iter().chain(READINGS).find(|k| k.form == form && k.name == self.name)
     }
 
-    /// Where its arrays lie: one behind the other, and words on the tape.
+    /// Returns the addresses of the arrays: adjacent, with words on the tape.
     ///
-    /// Of MTTKRP the authors' addresses are known: structures of a header of 48 bytes, 864 apart whatever they
-    /// hold, in the order A, B, D, C and their cotangents, the last one 8 behind the one before.
+    /// For MTTKRP the authors' addresses are known: structures with a header of 48 bytes, 864 apart whatever they
+    /// hold, in the order A, B, D, C and their cotangents, the last one 8 bytes behind the one before.
     pub fn map(&self) -> AddressMap {
         let mut map = AddressMap { word: 8, ..AddressMap::default() };
         if self.name == "mttkrp" {
