@@ -22,7 +22,7 @@ use std::panic::Location;
 /// A problem at the user's line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diagnostic {
-    /// What is wrong.
+    /// The problem.
     pub problem: Problem,
     /// The line that caused it.
     pub at: Loc,
@@ -35,11 +35,11 @@ pub struct Diagnostic {
 /// One value involved in a problem.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Note {
-    /// Its role: `left`, `operand 2`, a path in a tree.
+    /// The value's role: `left`, `operand 2`, a path in a tree.
     pub role: String,
-    /// What it is: a type or a literal.
+    /// The type of the value, or its literal.
     pub what: String,
-    /// Where it was made.
+    /// The line where the value was made.
     pub born: Loc,
 }
 
@@ -48,7 +48,7 @@ pub struct Note {
 pub struct Context {
     /// The transform: `grad`, `jit`, ...
     pub transform: &'static str,
-    /// The line at which it was asked for.
+    /// The line where the user called the transform.
     pub at: Loc,
 }
 
@@ -60,21 +60,21 @@ impl fmt::Display for Context {
 }
 
 impl Diagnostic {
-    /// A problem at the line it names, or at the given one, with nothing else known.
+    /// Makes a diagnostic without notes and context, at the problem's own line, or else at `at`.
     pub fn new(problem: Problem, at: Loc) -> Diagnostic {
         let at = problem.location.or(at);
         Diagnostic { problem, at, notes: Vec::new(), context: Vec::new() }
     }
 }
 
-/// Transforms under way that are shown.
+/// The most transforms that a message lists.
 const SHOWN: usize = 8;
 
-/// What stands for a line that is not the user's.
+/// The text in place of a line that is not the user's.
 const BY_NAME: &str = "through an iterator or a function passed by name";
 
-/// Whether a line is one of the standard library, which calls a function that it was given by name:
-/// `map(Var::sin)`, `sum::<Var>()`. Nobody looks for a mistake there.
+/// Returns whether a line is in the standard library, which calls a function that it was given by name:
+/// `map(Var::sin)`, `sum::<Var>()`. Users do not look for a mistake there.
 pub(super) fn in_standard_library(at: Loc) -> bool {
     at.is_some_and(|at| {
         let file = at.file().replace('\\', "/");
@@ -82,7 +82,7 @@ pub(super) fn in_standard_library(at: Loc) -> bool {
     })
 }
 
-/// A line, or that it is not the user's.
+/// Returns the text of a line, or `BY_NAME` if the line is not the user's.
 pub(super) fn place(at: &'static Location<'static>) -> String {
     if in_standard_library(Some(at)) { BY_NAME.to_owned() } else { format!("at {at}") }
 }
@@ -103,7 +103,8 @@ impl fmt::Display for Diagnostic {
                 write!(f, "  made {}", place(born))?;
             }
         }
-        // Of many nested transforms the outermost says as much as those around it.
+        // If the list is too long, skip transforms just before the outermost one: the outermost says as much as
+        // they do.
         let many = self.context.len() > SHOWN;
         let (inner, outer) = match self.context.split_last() {
             Some((outer, inner)) if many => (&inner[..SHOWN - 1], Some(outer)),

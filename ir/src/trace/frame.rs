@@ -1,8 +1,8 @@
 //! One trace: its stack of frames, and how operands travel between them.
 //!
-//! A frame is a function under construction. An operand that belongs to a lower frame is *lifted*:
-//! every frame in between gains one parameter for it (once: lifted values are remembered by where
-//! they come from), and when a frame is closed its extra parameters are the captures that the caller
+//! A frame is a function under construction. An operand that belongs to a lower frame is *lifted*: every frame
+//! in between gets one parameter for it. A value is lifted once per frame, since `captures` finds the parameter
+//! by the value's frame and id. When a frame is closed, its extra parameters are the captures, which the caller
 //! passes after the arguments. This is closure conversion, done while the closure runs.
 
 use super::define_by_run::Recording;
@@ -23,22 +23,22 @@ use crate::tensor::Tensor;
 use smallvec::SmallVec;
 use std::any::Any;
 
-/// Diagnostics kept per trace: a wrong line in a host loop must not fill the memory.
+/// The most diagnostics per trace. A wrong line in a loop of the host must not fill the memory.
 const MOST_DIAGNOSTICS: usize = 64;
 
-/// How a closure is run, on which depends whether it may write to state from outside.
+/// How a closure is run. This decides whether it may write to state from outside.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Runs {
-    /// As a function, which a transform changes or calls as often as it likes.
+    /// As a function, which transforms may change and call any number of times.
     AsFunction,
     /// As a function that is never differentiated: the solver of an equation.
     AsSolver,
-    /// Where it stands: the body of a loop, a branch.
+    /// In place: the body of a loop, a branch.
     InPlace,
 }
 
 impl Runs {
-    /// Whether the closure becomes a function, which may run many times or never.
+    /// Returns whether the closure becomes a function, which may run many times or never.
     pub(super) fn is_function(self) -> bool {
         match self {
             Runs::AsFunction | Runs::AsSolver => true,
@@ -47,28 +47,28 @@ impl Runs {
     }
 }
 
-/// What an extra parameter of a frame stands for.
+/// The origin of an extra parameter of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Captured {
     /// A value, by its frame and id.
     Value(u64, ValueId),
-    /// What a state was when the frame met it, by its number.
+    /// The value of a state when the frame first uses the state, by the state's number.
     State(u64),
 }
 
 /// A function under construction.
 pub(super) struct Frame {
-    /// Unique among all frames of the process.
+    /// The frame's number, unique in the process.
     pub(super) id: u64,
     pub(super) draft: Draft,
     pub(super) context: Context,
     pub(super) runs: Runs,
-    /// Lifted values: each as a handle of an enclosing frame, and as an extra parameter here, in the
-    /// order of these.
+    /// Lifted values: each as a handle of an enclosing frame, and as an extra parameter of this frame. Entries
+    /// are in parameter order.
     pub(super) captures: OrderedMap<Captured, (Handle, Atom)>,
-    /// What states are now, by their numbers.
+    /// The current value of each state, by the state's number.
     pub(super) states: OrderedMap<u64, Handle>,
-    /// Values that a wrong operation left behind, and the line of the first.
+    /// Values made by wrong operations, and the line of the first wrong operation.
     pub(super) poison: OrderedSet<ValueId>,
     spoiled: Loc,
 }
@@ -87,7 +87,7 @@ impl Frame {
         }
     }
 
-    /// What the extra parameters stand for, as handles of the frames they come from.
+    /// Returns the values to pass for the extra parameters, as handles of enclosing frames.
     pub(super) fn captures(&self) -> Vec<Handle> {
         self.captures.values().map(|(handle, _)| *handle).collect()
     }
@@ -97,28 +97,28 @@ impl Frame {
     }
 }
 
-/// Everything between an outermost closure and its program.
+/// The state of one trace, from its outermost closure to the finished program.
 pub(super) struct Trace {
     pub(super) module: Module,
-    /// Never empty while user code runs.
+    /// The open frames. Never empty while user code runs.
     pub(super) frames: Vec<Frame>,
     pub(super) diagnostics: Vec<Diagnostic>,
-    /// Captured data by address and type, in the order of the hidden parameters of the outermost frame
-    /// that stand for it. Held here, so that no address is used twice while the trace lasts.
+    /// Captured data by address and type, in the order of the hidden parameters of the outermost frame. Each
+    /// tensor is held here, so that no address is reused during the trace.
     captured: OrderedMap<(usize, ArrayType), (Tensor, Atom)>,
-    /// Frames that are finished, to say which one a handle escaped from.
+    /// The closed frames, so that an error can name the closure that a handle escaped from.
     pub(super) closed: OrderedMap<u64, Context>,
-    /// Every state that was made, by its number.
+    /// All states of the trace, by number.
     pub(super) states: OrderedMap<u64, Known>,
-    /// Whether somebody waits for it who is told what went wrong.
+    /// Whether the trace has a boundary that returns its errors.
     pub(super) bounded: bool,
-    /// The values of the outermost frame, if it is evaluated.
+    /// The values of the outermost frame, if the frame is evaluated while it grows.
     pub(super) recording: Option<Box<Recording>>,
-    /// What callers remember for the length of the trace, by their own number.
+    /// Values stored by `remember` until the trace ends, by the caller's number.
     pub(super) memo: OrderedMap<u64, Vec<Box<dyn Any>>>,
 }
 
-/// Why a handle cannot be used.
+/// The reason why a handle cannot be used.
 struct Escape(Problem);
 
 impl Trace {
@@ -126,7 +126,7 @@ impl Trace {
         Trace { frames: vec![frame], ..Trace::hollow() }
     }
 
-    /// No trace: nothing is traced in it.
+    /// Returns an empty trace without frames, a placeholder while the real one is off the stack.
     pub(super) fn hollow() -> Trace {
         Trace {
             module: Module::new(),
@@ -141,17 +141,17 @@ impl Trace {
         }
     }
 
-    /// Whether an equation that is added now is evaluated.
+    /// Returns whether an equation that is added now is evaluated.
     pub(super) fn is_recording(&self) -> bool {
         self.recording.is_some() && self.frames.len() == 1
     }
 
-    /// Whether adding an equation may run the user's code.
+    /// Returns whether adding an equation may run user code.
     pub(super) fn runs(&self, op: &Op) -> bool {
         self.is_recording() && super::define_by_run::has_body(op)
     }
 
-    /// Captured data, in the order of the hidden parameters of the outermost frame.
+    /// Returns captured data, in the order of the hidden parameters of the outermost frame.
     pub(super) fn tensors(&self) -> Vec<Tensor> {
         self.captured.values().map(|(tensor, _)| tensor.clone()).collect()
     }
@@ -164,7 +164,7 @@ impl Trace {
         self.frames.len() - 1
     }
 
-    /// The type of a handle of a frame of this trace.
+    /// Returns the type of a handle, if its frame is open in this trace.
     pub(super) fn type_of(&self, h: Handle) -> Option<Type> {
         match h.atom {
             Atom::Literal(l) => Some(Type::scalar(l.dtype)),
@@ -175,7 +175,7 @@ impl Trace {
         }
     }
 
-    /// The atom that stands for `h` in the top frame.
+    /// Returns the atom of `h` in the top frame; lifts `h` if it belongs to a lower frame.
     fn resolve(&mut self, h: Handle) -> Result<Atom, Escape> {
         let top = self.top();
         let value = match h.atom {
@@ -208,7 +208,7 @@ impl Trace {
         Ok(atom)
     }
 
-    /// What a frame is called that is not open.
+    /// Returns a description of a frame that is not open.
     pub(super) fn whence(&self, frame: u64) -> String {
         match self.closed.get(&frame) {
             Some(context) => format!("{context}, which has returned"),
@@ -233,7 +233,7 @@ impl Trace {
         )
     }
 
-    /// Emits an equation into the top frame, or poison when something is wrong.
+    /// Emits an equation into the top frame. If the equation is wrong, records a problem and returns poison.
     pub(super) fn bind(&mut self, op: Op, operands: &[Handle], at: Loc) -> SmallVec<[Handle; 1]> {
         let mut atoms: SmallVec<[Atom; 2]> = SmallVec::new();
         let mut poisoned = false;
@@ -254,7 +254,7 @@ impl Trace {
         let types: SmallVec<[Type; 2]> =
             atoms.iter().map(|a| self.frames[top].draft.type_of(*a)).collect();
         let inferred = infer(&self.module, &op, &atoms, &types).and_then(sized);
-        // What an iterator made on the user's behalf was made where its operands were.
+        // An operation called by an iterator has no line of the user, so take the line of its operands.
         let born = match in_standard_library(at) {
             true => {
                 operands.iter().map(|h| h.born).find(|b| !in_standard_library(*b)).unwrap_or(at)
@@ -262,7 +262,7 @@ impl Trace {
             false => at,
         };
         match inferred {
-            // Why is told already.
+            // The budget error has been recorded already.
             Ok(types) if self.recording.as_ref().is_some_and(|r| r.full) => self.poison(&types, at),
             Ok(types) if !poisoned && self.is_recording() => {
                 let id = self.frames[top].id;
@@ -292,7 +292,7 @@ impl Trace {
         }
     }
 
-    /// The parameter of the outermost function that stands for `tensor`.
+    /// Returns the parameter of the outermost function for `tensor`.
     pub(super) fn capture(&mut self, tensor: &Tensor, at: Loc) -> Handle {
         let key = (tensor.address(), tensor.ty().clone());
         let outermost = &mut self.frames[0].draft;
@@ -304,13 +304,13 @@ impl Trace {
         self.handle(0, atom, at)
     }
 
-    /// Whether a handle stands for data.
+    /// Returns whether a handle is captured data.
     pub(super) fn is_data(&self, h: Handle) -> bool {
         let outermost = self.frames.first().is_some_and(|f| f.id == h.frame);
         outermost && self.captured.values().any(|(_, atom)| *atom == h.atom)
     }
 
-    /// Handles that stand for what a wrong operation would have given.
+    /// Returns poison of those types: placeholders for the results of a wrong operation.
     pub(super) fn poison(&mut self, types: &[Type], at: Loc) -> SmallVec<[Handle; 1]> {
         let top = self.top();
         let frame = &mut self.frames[top];
@@ -325,8 +325,8 @@ impl Trace {
         types.iter().map(one).collect()
     }
 
-    /// Poison is the consequence of an error that somebody told. Where nobody did, whoever made it is at
-    /// fault, and the frame would have no function for no reason that a user sees: so that is told.
+    /// Records an internal error if the top frame holds poison but no diagnostic was recorded. Without a
+    /// diagnostic, the frame would become no function and the user would see no reason.
     pub(super) fn tell_cause(&mut self) {
         let Some(frame) = self.frames.last() else { return };
         if self.diagnostics.is_empty() && !frame.poison.is_empty() {
@@ -336,23 +336,24 @@ impl Trace {
         }
     }
 
-    /// The type of a handle; one of no open frame has none, which is reported.
+    /// Returns the type of a handle. If the handle belongs to no open frame, reports that and returns `None`.
     pub(super) fn type_or_escape(&mut self, h: Handle, at: Loc) -> Option<Type> {
         let known = self.type_of(h);
         if known.is_none() {
-            // Reading it as a result reports the escape.
+            // Resolving the handle as a result reports the escape.
             let _ = self.results(&[h], at);
         }
         known
     }
 
-    /// Whether what stands for `h` is the consequence of an error.
+    /// Returns whether a handle is poison.
     pub(super) fn is_poison(&self, h: Handle) -> bool {
         let frame = self.frames.iter().rev().find(|f| f.id == h.frame);
         h.atom.value().is_some() && frame.is_none_or(|f| f.is_poison(h.atom))
     }
 
-    /// Records a problem unless an operand is poison: then it is a consequence.
+    /// Records a problem unless an operand is poison, since the problem is then a consequence of an earlier
+    /// one.
     pub(super) fn record(&mut self, mut problem: Problem, operands: &[Handle], at: Loc) {
         if operands.iter().any(|h| self.type_of(*h).is_some() && self.is_poison(*h)) {
             return;
@@ -380,7 +381,7 @@ impl Trace {
         self.push(Diagnostic { problem, at, notes, context: Vec::new() });
     }
 
-    /// Keeps a diagnostic, with the transforms under way, unless it is there already.
+    /// Stores a diagnostic with the current transforms, unless an equal one is stored already.
     pub(super) fn push(&mut self, mut diagnostic: Diagnostic) {
         if diagnostic.context.is_empty() {
             diagnostic.context = self.frames.iter().rev().map(|f| f.context).collect();
@@ -391,7 +392,7 @@ impl Trace {
         }
     }
 
-    /// The results of the top frame as atoms of it; `None` where one is poison or escaped.
+    /// Returns the results as atoms of the top frame; `None` where one is poison or escaped.
     pub(super) fn results(&mut self, results: &[Handle], at: Loc) -> Vec<Option<Atom>> {
         let mut atoms = Vec::with_capacity(results.len());
         for h in results {
@@ -407,7 +408,7 @@ impl Trace {
     }
 }
 
-/// Refuses outputs that no memory can hold.
+/// Rejects outputs that are larger than any memory.
 fn sized(types: Types) -> Result<Types, Problem> {
     let too_large = |a: &&ArrayType| a.checked_bytes().is_none();
     match types.iter().filter_map(Type::as_array).find(too_large) {

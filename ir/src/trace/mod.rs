@@ -10,12 +10,12 @@
 //! extra parameter, and [`Closed::captures`] says what to pass. Perturbation confusion cannot arise:
 //! a transform sees a closed function with explicit, inactive captures.
 //!
-//! Wrong operations do not stop the closure. They record a [`Diagnostic`] and yield *poison*: a
-//! handle of the type that was probably meant. What follows from poison is silent, so that the
-//! boundary returns first causes alone. The stack is not borrowed while user code runs, and a panic
-//! in the closure pops the frames that it leaves.
+//! Wrong operations do not stop the closure. They record a [`Diagnostic`] and yield *poison*: a handle of the
+//! type that was probably meant. An operation on poison yields poison and records nothing, so the boundary
+//! returns first causes alone. The stack is not borrowed while user code runs, and a panic in the closure pops
+//! the frames that it leaves.
 //!
-//! A *recording* ([`recording`]) is a trace whose outermost frame is evaluated as it grows, and leaves a
+//! A *recording* ([`recording`]) is a trace whose outermost frame is evaluated while it grows. It yields a
 //! tape.
 //!
 //! ```
@@ -63,28 +63,29 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 thread_local! {
-    /// The composed operation under way.
+    /// The name of the outermost composed operation whose body is being traced; see [`within`].
     static WITHIN: Cell<Option<&'static str>> = const { Cell::new(None) };
     static STACK: RefCell<Vec<Trace>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Frames are numbered through all threads, so that a handle is never taken for another's.
+/// The next frame number. Numbers are unique across threads, so that a handle is never resolved in another
+/// thread's frame.
 static NEXT_FRAME: AtomicU64 = AtomicU64::new(1);
 
-/// The frame of handles that were made outside any trace; no frame has this id.
+/// The frame id of handles that were made outside any trace. No frame has this id.
 const NOWHERE: u64 = 0;
 
-/// What unwinds to the boundary from where a closure cannot go on, after an error was recorded: there is
-/// no stand-in for what it asked, or none that it would not ask again.
+/// The payload of the panic that unwinds a closure to its boundary after an error was recorded. It is raised
+/// where poison cannot stand for the result, or where the closure would recurse without end.
 struct Stop;
 
-/// A value of a frame, or a literal. It belongs to the thread and the trace that made it.
+/// A value of a frame, or a literal. A handle belongs to the thread and the trace that made it.
 #[derive(Clone, Copy, Debug)]
 pub struct Handle {
     frame: u64,
     atom: Atom,
     born: Loc,
-    /// Frames live on the stack of one thread.
+    /// Handles are not `Send`, because frames live on the stack of one thread.
     not_send: PhantomData<*const ()>,
 }
 
@@ -93,68 +94,68 @@ impl Handle {
         Handle { frame, atom, born, not_send: PhantomData }
     }
 
-    /// A constant; it can be used in every frame.
+    /// Makes a handle of a constant. The handle can be used in every frame.
     pub fn literal(literal: Literal, born: Loc) -> Handle {
         Handle::new(NOWHERE, literal.into(), born)
     }
 
-    /// The constant that this handle is, if it is one.
+    /// Returns the constant, if this handle is one.
     pub fn as_literal(self) -> Option<Literal> {
         self.atom.literal()
     }
 
-    /// Whether both are the same value.
+    /// Returns whether both handles are the same value.
     pub fn is_same(self, other: Handle) -> bool {
         (self.frame, self.atom) == (other.frame, other.atom)
     }
 
-    /// The line that made it.
+    /// Returns the user's line that made this value.
     pub fn born(self) -> Loc {
         self.born
     }
 }
 
-/// A parameter of a function about to be traced.
+/// A parameter of a function that is about to be traced.
 #[derive(Clone, Debug)]
 pub struct Param {
-    /// Its type.
+    /// The parameter's type.
     pub ty: Type,
-    /// The line that errors name as its birthplace.
+    /// The line at which errors say that the parameter was made.
     pub born: Loc,
-    /// Whether it stands for the outcome of an error.
+    /// Whether the argument is poison.
     pub poison: bool,
 }
 
 impl Param {
-    /// An ordinary parameter.
+    /// Makes a parameter that is not poison.
     pub fn new(ty: impl Into<Type>, born: Loc) -> Param {
         Param { ty: ty.into(), born, poison: false }
     }
 
-    /// A parameter for which `h` will be passed.
+    /// Makes a parameter with the type, line and poison of `h`, which will be its argument.
     pub fn like(h: Handle, at: Loc) -> Param {
         Param { ty: type_of(h, at), born: h.born, poison: is_poison(h, at) }
     }
 }
 
-/// A whole traced program.
+/// A traced program.
 #[derive(Debug)]
 pub struct Traced<R> {
-    /// All its functions.
+    /// The module with all functions of the program.
     pub module: Module,
-    /// The one that was traced; its parameters are the given ones, then one per captured tensor.
+    /// The outermost function. Its parameters are the declared ones, then one for each captured tensor.
     pub function: FuncId,
-    /// Data that the closure captured, in the order of the last parameters.
+    /// Captured data, in the order of the last parameters of `function`.
     pub tensors: Vec<Tensor>,
-    /// What else the closure returned.
+    /// The second part of the closure's return value.
     pub output: R,
 }
 
-/// Traces an outermost closure: from handles of the parameters to result handles and whatever else
-/// the caller wants to keep.
+/// Traces an outermost closure. The closure maps handles of the parameters to result handles, and may return
+/// another value beside them.
 ///
 /// # Errors
-/// All first causes that were recorded while the closure ran.
+/// Returns all first causes that were recorded while the closure ran.
 pub fn trace<R>(
     transform: &'static str,
     at: Loc,
@@ -179,11 +180,11 @@ pub fn trace<R>(
     Err(diagnostics)
 }
 
-/// What an outermost closure leaves: its trace, its results (`None` is an error or its consequence), and
-/// what else it returned.
+/// The outcome of an outermost closure: its trace, its results (`None` where a result is poison), and the other
+/// value that the closure returned.
 type Left<R> = (Trace, Vec<Option<Atom>>, R);
 
-/// Runs an outermost closure in a trace of its own. `begin` is given the trace before.
+/// Runs an outermost closure in a trace of its own. Calls `begin` with that trace before the closure runs.
 fn outermost<R>(
     transform: &'static str,
     at: Loc,
@@ -218,10 +219,11 @@ fn outermost<R>(
     }
 }
 
-/// Emits an equation into the top frame. A wrong one is recorded and gives poison.
+/// Emits an equation into the top frame. If the equation is wrong, records a problem and returns poison.
 pub fn bind(op: impl Into<Op>, operands: &[Handle], at: Loc) -> SmallVec<[Handle; 1]> {
     let op = op.into();
-    // What is recorded is run, and may run the user's code, which may trace.
+    // Evaluating a recorded equation may run user code, which may trace, so the trace must be off the stack
+    // meanwhile.
     let runs = with_trace(|t| t.runs(&op)).unwrap_or_default();
     if runs {
         apart(|t| t.bind(op, operands, at))
@@ -231,52 +233,52 @@ pub fn bind(op: impl Into<Op>, operands: &[Handle], at: Loc) -> SmallVec<[Handle
     .unwrap_or_default()
 }
 
-/// Emits an equation with one output.
+/// Emits an equation with one output into the top frame.
 pub fn bind1(op: impl Into<Op>, operands: &[Handle], at: Loc) -> Handle {
     bind(op, operands, at).first().copied().unwrap_or(nowhere(at))
 }
 
-/// A handle of concrete data: a hidden parameter of the outermost function, one per buffer.
+/// Returns a handle of concrete data: a hidden parameter of the outermost function, one for each buffer.
 pub fn capture(tensor: &Tensor, at: Loc) -> Handle {
     with_trace(|t| t.capture(tensor, at)).unwrap_or(nowhere(at))
 }
 
-/// Whether a handle stands for concrete data: no derivative reaches it.
+/// Returns whether a handle is captured data. Derivatives with respect to captured data do not exist.
 pub fn is_data(h: Handle) -> bool {
     with_trace(|t| t.is_data(h)).unwrap_or(false)
 }
 
-/// The type of a handle. An escaped one is reported at `at` and taken for `f64[]`.
+/// Returns the type of a handle. If the handle has escaped, reports that at `at` and returns `f64[]`.
 pub fn type_of(h: Handle, at: Loc) -> Type {
     let known = with_trace(|t| t.type_or_escape(h, at));
     known.flatten().unwrap_or(Type::scalar(h.atom.literal().map_or(Dtype::F64, |l| l.dtype)))
 }
 
-/// Whether a handle is an error or its consequence, as an escaped one is, which is reported at `at`: who
-/// asks will say nothing more about it.
+/// Returns whether a handle is poison. An escaped handle counts as poison and is reported at `at`, so that the
+/// caller need not report anything more about it.
 pub fn is_poison(h: Handle, at: Loc) -> bool {
     let asked = |t: &mut Trace| t.type_or_escape(h, at).is_none() || t.is_poison(h);
     h.atom.value().is_some() && with_trace(asked).unwrap_or(true)
 }
 
-/// Records a problem with these operands, unless it is the consequence of another.
+/// Records a problem with these operands, unless an operand is poison.
 pub fn record(problem: Problem, operands: &[Handle], at: Loc) {
     with_trace(|t| t.record(problem, operands, at));
 }
 
-/// Runs the body of a composed operation, which the user called by that name: problems inside, whose
-/// messages name what it is made of, say so. Of nested ones the outermost counts.
+/// Runs the body of a composed operation that users call `name`. If a problem is recorded in the body and its message
+/// does not contain `name`, the message says that it arose in `name`. Of nested operations, the outermost name counts.
 pub fn within<T>(name: &'static str, body: impl FnOnce() -> T) -> T {
     named(WITHIN.get().or(Some(name)), body)
 }
 
-/// Runs a closure of the user in the midst of a composed operation: problems there are its own.
+/// Runs a user's closure inside a composed operation, without the name that [`within`] set.
 pub fn outside<T>(body: impl FnOnce() -> T) -> T {
     named(None, body)
 }
 
 fn named<T>(name: Option<&'static str>, body: impl FnOnce() -> T) -> T {
-    /// Restores the name also where the body panics.
+    /// Restores the previous name, even if the body panics.
     struct Restore(Option<&'static str>);
     impl Drop for Restore {
         fn drop(&mut self) {
@@ -287,7 +289,7 @@ fn named<T>(name: Option<&'static str>, body: impl FnOnce() -> T) -> T {
     body()
 }
 
-/// Records a diagnostic; `inside` is a transform that has closed its frame but not yet finished.
+/// Records a diagnostic. `inside` is a transform whose frame is closed but which has not finished.
 pub fn report(mut diagnostic: Diagnostic, inside: Option<Context>) {
     with_trace(|t| {
         diagnostic.context.extend(inside);
@@ -296,48 +298,50 @@ pub fn report(mut diagnostic: Diagnostic, inside: Option<Context>) {
     });
 }
 
-/// Handles of those types that stand for the outcome of an error.
+/// Returns poison of those types.
 pub fn poison(types: &[Type], at: Loc) -> SmallVec<[Handle; 1]> {
     with_trace(|t| t.poison(types, at))
         .unwrap_or_else(|| types.iter().map(|_| nowhere(at)).collect())
 }
 
-/// One handle that stands for the outcome of an error.
+/// Returns one poison handle.
 pub fn poison1(ty: Type, at: Loc) -> Handle {
     poison(&[ty], at).first().copied().unwrap_or(nowhere(at))
 }
 
-/// Runs a transform on the module of the trace under way; `None` outside one. `f` must not trace.
+/// Runs a transform on the module of the current trace. Returns `None` outside a trace. `f` must not trace.
 pub fn with_module<T>(f: impl FnOnce(&mut Module) -> T) -> Option<T> {
     with_trace(|t| f(&mut t.module))
 }
 
-/// Whether a handle can be used now: it is a literal, or its frame is open.
+/// Returns whether a handle can be used now: whether it is a literal or its frame is open.
 pub fn is_live(h: Handle) -> bool {
     with_trace(|t| t.type_of(h).is_some()).unwrap_or(false)
 }
 
-/// Where a handle belongs that cannot be used now: a closure that has returned, another trace.
+/// If a handle cannot be used now, returns a description of its owner: a closure that has returned, or another
+/// trace.
 pub fn gone(h: Handle) -> Option<String> {
     with_trace(|t| t.type_of(h).is_none().then(|| t.whence(h.frame))).flatten()
 }
 
-/// Whether a handle is what an operation outside any trace gave: no number, and of no use in a trace.
+/// Returns whether a handle is the placeholder result of an operation outside any trace. No trace accepts it.
 pub fn is_nowhere(h: Handle) -> bool {
     h.frame == NOWHERE && h.atom.value().is_some()
 }
 
-/// A number that no other call of this function gives: of frames, of states, for [`remember`].
+/// Returns a number that no other call of this function returns. It identifies frames, states and entries of
+/// [`remember`].
 pub fn unique() -> u64 {
     NEXT_FRAME.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Keeps `value` under a number from [`unique`] until the trace under way ends.
+/// Stores `value` under a number from [`unique`] until the current trace ends.
 pub fn remember<T: 'static>(number: u64, value: T) {
     with_trace(|t| t.memo.entry(number).or_default().push(Box::new(value)));
 }
 
-/// What was remembered under that number, if `pick` takes it.
+/// Returns the first value stored under that number that `pick` accepts.
 pub fn recall<T: Clone + 'static>(number: u64, mut pick: impl FnMut(&T) -> bool) -> Option<T> {
     // Cloned first: `pick` is the caller's code and may trace.
     let all: Option<Vec<T>> = with_trace(|t| {
@@ -347,7 +351,7 @@ pub fn recall<T: Clone + 'static>(number: u64, mut pick: impl FnMut(&T) -> bool)
     all?.into_iter().find(|v| pick(v))
 }
 
-/// Whether a closure is being traced on this thread.
+/// Returns whether a closure is being traced on this thread.
 pub fn active() -> bool {
     with_trace(|_| ()).is_some()
 }
@@ -356,9 +360,10 @@ fn with_trace<T>(f: impl FnOnce(&mut Trace) -> T) -> Option<T> {
     STACK.with_borrow_mut(|stack| stack.last_mut().filter(|t| !t.frames.is_empty()).map(f))
 }
 
-/// As [`with_trace`], with the trace taken off the stack: nothing is traced in it meanwhile.
+/// As [`with_trace`], but takes the trace off the stack while `f` runs, so that nothing is traced into it
+/// meanwhile.
 fn apart<T>(f: impl FnOnce(&mut Trace) -> T) -> Option<T> {
-    /// Puts the trace back, also where `f` panics.
+    /// Puts the trace back, even if `f` panics.
     struct Aside(Trace);
     impl Drop for Aside {
         fn drop(&mut self) {
@@ -375,7 +380,7 @@ fn apart<T>(f: impl FnOnce(&mut Trace) -> T) -> Option<T> {
     Some(f(&mut aside.0))
 }
 
-/// What operations give outside any trace: a value that every trace refuses as escaped.
+/// Returns the placeholder result of an operation outside any trace. Every trace rejects it as escaped.
 fn nowhere(at: Loc) -> Handle {
     use cranelift_entity::EntityRef;
     Handle::new(NOWHERE, Atom::Value(crate::lang::function::ValueId::new(0)), at)
@@ -398,7 +403,7 @@ fn declare(params: &[Param]) -> Vec<Handle> {
     declared.flatten().unwrap_or_default()
 }
 
-/// Restores the stack to what it was when a closure was entered, also when it panics.
+/// Restores the stack to its height before a closure was entered, even if the closure panics.
 struct Guard {
     traces: usize,
     frames: usize,

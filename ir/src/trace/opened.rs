@@ -1,7 +1,7 @@
 //! Frames of closures inside a trace: opened before the closure is called, closed into a function after.
 //!
-//! Whoever traces a closure calls it in between. So all that is done before and after is compiled once, and
-//! not once more for every closure of every user, whose types are all different:
+//! The caller of [`frame()`] runs the closure between opening and closing. So the code before and after is
+//! compiled once, and not again for each closure type of each user:
 //!
 //! ```
 //! use tapeloom_ir::{Dtype, Scalar, Type, prim::Call, trace};
@@ -26,38 +26,39 @@ use crate::lang::stack::{DEEPEST_CLOSURE, too_deep};
 use crate::lang::types::{Dtype, Type};
 use std::panic::resume_unwind;
 
-/// A frame of a closure that is about to run, or runs. If it is dropped without being closed, as where the
-/// closure panics, nothing is left of it.
+/// An open frame: its closure is about to run, or runs. If an `Opened` is dropped without being closed, as
+/// after a panic of the closure, its frame is discarded.
 pub struct Opened {
     context: Context,
     params: Vec<Handle>,
     guard: Guard,
 }
 
-/// A closure of an inner frame, as a function.
+/// A closure of an inner frame, closed into a function.
 #[derive(Debug, Default)]
 pub struct Closed {
-    /// The function: given parameters, then one per capture. `None` if an error made it poison.
+    /// The function. Its parameters are the declared ones, then one for each capture. `None` after an error.
     pub function: Option<FuncId>,
     /// Values of enclosing frames to pass after the arguments.
     pub captures: Vec<Handle>,
-    /// State from outside: what of it is captured, and what is a result more, after the closure's own.
+    /// States from outside that the function reads or writes: which capture holds each state's value, and which
+    /// states are extra results, after the closure's own.
     pub held: Vec<Held>,
     /// Types of the results (guesses where they are poison).
     pub types: Vec<Type>,
-    /// Which results are errors or their consequences.
+    /// Which results are poison.
     pub poison: Vec<bool>,
-    /// The lines that made the results.
+    /// The user's lines that made the results.
     pub born: Vec<Loc>,
 }
 
-/// Opens a frame of the trace under way for a closure that is run as a function.
+/// Opens a frame in the current trace for a closure that is run as a function.
 pub fn frame(transform: &'static str, at: Loc, params: &[Param]) -> Opened {
     Opened::new(Context { transform, at }, params, Runs::AsFunction)
 }
 
-/// Opens a frame for a closure that is run where it stands: the body of a loop, a branch. As [`frame()`], and
-/// state from outside may be written; [`Closed::held`] says which is.
+/// Opens a frame for a closure that is run in place: the body of a loop, a branch. Unlike in [`frame()`], the
+/// closure may write state from outside; [`Closed::held`] lists that state.
 pub fn body(transform: &'static str, at: Loc, params: &[Param]) -> Opened {
     Opened::new(Context { transform, at }, params, Runs::InPlace)
 }
@@ -68,7 +69,8 @@ pub fn solver(transform: &'static str, at: Loc, params: &[Param]) -> Opened {
     Opened::new(Context { transform, at }, params, Runs::AsSolver)
 }
 
-/// Whether the current closure is never differentiated: it is the closure of a [`solver`], or a loop or branch in it.
+/// Returns whether the current closure is never differentiated: it is the closure of a [`solver`], or a loop or
+/// branch in such a closure.
 pub fn solving() -> bool {
     let innermost = |t: &mut Trace| {
         let function = t.frames.iter().rev().find(|f| f.runs.is_function());
@@ -81,29 +83,30 @@ impl Opened {
     fn new(context: Context, params: &[Param], runs: Runs) -> Opened {
         let depth = with_trace(|t| t.frames.len()).unwrap_or(0);
         if depth > DEEPEST_CLOSURE {
-            // There is no tree of results without running the closure, which may go on like this until the
-            // stack is full. So the way back to the boundary is that of a panic, though none is reported.
+            // The tree of results is not known until the closure has run, and the closure may recurse until the
+            // stack overflows. So unwind to the boundary as a panic does; the boundary returns the recorded
+            // error.
             let what = "the closures of transforms, outlines and jits";
             record(too_deep(what, depth, DEEPEST_CLOSURE), &[], context.at);
             resume_unwind(Box::new(Stop));
         }
-        // Outside any trace there is nobody to report to; the closure runs once so that its results exist.
+        // Outside any trace no boundary returns errors. The closure runs once, so that its results exist.
         let guard =
             if active() { Guard::push_frame(context, runs) } else { Guard::push_trace(context) };
         Opened { context, params: declare(params), guard }
     }
 
-    /// The transform that it was opened for.
+    /// Returns the transform that this frame was opened for.
     pub fn context(&self) -> Context {
         self.context
     }
 
-    /// What stands for the parameters.
+    /// Returns the handles of the parameters.
     pub fn params(&self) -> &[Handle] {
         &self.params
     }
 
-    /// The closure as a function, when it has returned these results.
+    /// Closes the frame into a function with these results, after the closure has returned them.
     pub fn close(self, results: &[Handle]) -> Closed {
         let at = self.context.at;
         let closed = with_trace(|t| {
@@ -119,7 +122,7 @@ impl Opened {
             let frame = t.frames.pop()?;
             let captures = frame.captures();
             t.closed.insert(frame.id, frame.context);
-            // A frame on its own is a trace without a boundary: nothing can be emitted after it.
+            // A frame on its own is a trace without a boundary: no equation can be emitted after it.
             let sound = !t.frames.is_empty() && frame.poison.is_empty();
             let function = match atoms.into_iter().collect::<Option<Vec<Atom>>>() {
                 Some(results) if sound => match frame.draft.finish(&mut t.module, results) {

@@ -1,15 +1,15 @@
-//! Mutable state, as values.
+//! Mutable state as values.
 //!
-//! A [`State`] is an array that a program replaces by others of its type. No trace of that is left in
-//! the language: every frame knows which of its values the state is *now*, reading gives that value, and
-//! writing names another. So straight-line code is pure as it is written, and no pass takes state out.
+//! A [`State`] is an array that a program replaces by others of its type. Functions contain no state: each
+//! frame tracks the current value of each state; a read returns that value, and a write replaces it. So
+//! straight-line code becomes pure while it is traced, and no later pass removes state.
 //!
-//! A closure that uses state from outside gets its value as a parameter, at the first use, as it gets
-//! every other value that it captures. What remains is known when the closure has returned: if the value
-//! is another one by then, the function has the last one as a result more ([`Held`]), and whoever runs
-//! the function carries it: a loop from iteration to iteration, a branch from its operand to its result. So
-//! nothing is traced twice, and nested bodies need nothing of their own, since running the inner
-//! function reads and writes the state in the outer one:
+//! A closure that uses state from outside gets the state's value as a parameter at the first use, as for any
+//! other captured value. When the closure has returned, its writes are known: if the state's value has changed,
+//! the function returns the last value as an extra result ([`Held`]), and the caller of the function carries
+//! it: a loop from iteration to iteration, a branch from its operand to its result. So no closure is traced
+//! twice. Nested bodies need no further rule, since running the inner function reads and writes the state in
+//! the outer one:
 //!
 //! ```text
 //! let r = State(x);                  func @body(%0: i64[], %1: f64[]) -> (f64[]) {
@@ -19,9 +19,9 @@
 //! r.get()                            %1: f64[] = loop{body=@body, trip=n, takes=[index,carry0]} %0
 //! ```
 //!
-//! Only bodies of control flow may write to what is outside ([`body`](super::body)), since only they are run where
-//! they stand and when. The closures of transforms and outlined ones ([`frame`](super::frame)) are
-//! functions, which may run many times or never; they read.
+//! Only bodies of control flow may write to state from outside ([`body`](super::body)), since only they run in
+//! place and in program order. The closures of transforms and outlined ones ([`frame`](super::frame)) are
+//! functions, which may run many times or never; they may only read.
 
 use super::diagnostic::{Context, Diagnostic, Note, place};
 use super::frame::{Captured, Frame, Runs, Trace};
@@ -35,37 +35,37 @@ use std::marker::PhantomData;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct State {
     number: u64,
-    /// What users call it.
+    /// The user's name for the state.
     name: &'static str,
     born: Loc,
     not_send: PhantomData<*const ()>,
 }
 
-/// State that a closed function reads or writes, though it was made outside.
+/// A state from outside that a closed function reads or writes.
 #[derive(Clone, Copy, Debug)]
 pub struct Held {
-    /// Which one.
+    /// The state.
     pub state: State,
-    /// The capture that is its value when the function is called.
+    /// The index of the capture that is the state's value when the function is called.
     pub capture: usize,
-    /// Whether the function has a result, after its own and in the order of these, that is its value
-    /// when the function has run.
+    /// Whether the function returns the state's last value. Such results come after the function's own, in the
+    /// order of the `Held` list.
     pub written: bool,
 }
 
-/// What a trace knows of a state.
+/// A trace's entry for a state.
 #[derive(Debug)]
 pub(super) struct Known {
-    /// The frame that made it.
+    /// The frame that made the state.
     home: u64,
     name: &'static str,
     ty: Type,
     born: Loc,
-    /// Where it ended.
+    /// The line at which `freeze` ended the state.
     ended: Loc,
 }
 
-/// What is done with a state.
+/// A use of a state.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Access {
     Read,
@@ -74,13 +74,13 @@ enum Access {
 }
 
 impl State {
-    /// State that holds `value` first.
+    /// Makes a state with the initial value `value`.
     pub fn new(value: Handle, at: Loc) -> State {
         State::of("Ref", value, None, at)
     }
 
-    /// State that users call by that name and that belongs to the frame under way, or to an open one
-    /// below it, and begins with a value that was there before that.
+    /// Makes a state that users call `name`, with the initial value `value`. The state belongs to `frame`, if
+    /// that frame is open, and else to the top frame. `value` must belong to that frame or to one below it.
     pub fn of(name: &'static str, value: Handle, frame: Option<u64>, at: Loc) -> State {
         let number = super::unique();
         let state = State { number, name, born: at, not_send: PhantomData };
@@ -96,23 +96,23 @@ impl State {
         state
     }
 
-    /// The line that made it.
+    /// Returns the line that made the state.
     pub fn born(self) -> Loc {
         self.born
     }
 
-    /// The type of its values, if it is known in the trace under way.
+    /// Returns the type of the state's values, if the current trace has the state.
     pub fn ty(self) -> Option<Type> {
         with_trace(|t| t.states.get(&self.number).map(|known| known.ty.clone())).flatten()
     }
 
-    /// Its value now; `what` is the user's name for what reads it. A wrong use is recorded and gives
-    /// poison.
+    /// Returns the current value; `what` is the user's name of the reading operation. If the use is wrong,
+    /// records a problem and returns poison.
     pub fn get(self, what: &'static str, at: Loc) -> Handle {
         self.with(Access::Read, what, at).unwrap_or_else(|| self.poison(at))
     }
 
-    /// Replaces its value by one of its type. A wrong use is recorded.
+    /// Replaces the value by another of the same type. Records a problem if the use is wrong.
     pub fn set(self, value: Handle, what: &'static str, at: Loc) {
         let (Some(_), Some(ty)) = (self.with(Access::Write, what, at), self.ty()) else { return };
         let given = super::type_of(value, at);
@@ -131,7 +131,7 @@ impl State {
         self.put(poison1(ty, at));
     }
 
-    /// Its last value: no use of it after this one is right.
+    /// Ends the state and returns its last value. Every later use is an error.
     pub fn end(self, what: &'static str, at: Loc) -> Handle {
         let value = self.with(Access::End, what, at);
         if value.is_some() {
@@ -144,7 +144,8 @@ impl State {
         value.unwrap_or_else(|| self.poison(at))
     }
 
-    /// The value that a function finds which is called now; `None` if there is none any more.
+    /// Returns the value that a function called now would read; `None` if the state has ended or its frame is
+    /// closed.
     pub fn now(self) -> Option<Handle> {
         with_trace(|t| {
             let home = t.home(self)?;
@@ -155,8 +156,8 @@ impl State {
         .flatten()
     }
 
-    /// The closure under way that may not write to it, if it was made outside of one: its frame, and what it was given
-    /// to.
+    /// Returns the innermost current closure that may not write to the state, because it is a function and the
+    /// state was made outside it: its frame, and the transform that it was given to.
     pub fn barred(self) -> Option<(u64, Context)> {
         with_trace(|t| {
             let home = t.home(self)?;
@@ -166,12 +167,12 @@ impl State {
         .flatten()
     }
 
-    /// Records why it cannot be used so.
+    /// Records why a use of the state is wrong.
     pub fn refuse(self, problem: Problem, at: Loc) {
         with_trace(|t| t.refuse(self, problem, at));
     }
 
-    /// What a function left that was called in the frame under way, and was allowed to write.
+    /// Sets the value after a call of a function that wrote the state.
     pub fn put(self, value: Handle) {
         with_trace(|t| {
             if let Some(frame) = t.frames.last_mut() {
@@ -180,7 +181,7 @@ impl State {
         });
     }
 
-    /// What a function would have left that was called, had it been right.
+    /// Sets the value to poison, after a call that failed and would have written the state.
     pub fn spoil(self, at: Loc) {
         self.put(self.poison(at));
     }
@@ -204,10 +205,10 @@ impl State {
     }
 }
 
-/// Runs `f` as if the closure of that frame had not begun, nor those inside: what it emits stands before
-/// them, in the frame around.
+/// Runs `f` with that frame and all frames inside it set aside, so that `f` emits into the enclosing frame,
+/// before the closure of `frame`.
 pub fn around<T>(frame: u64, f: impl FnOnce() -> T) -> T {
-    /// Puts the frames back, also where `f` panics.
+    /// Puts the frames back, even if `f` panics.
     struct Aside(Vec<Frame>);
     impl Drop for Aside {
         fn drop(&mut self) {
@@ -223,13 +224,13 @@ pub fn around<T>(frame: u64, f: impl FnOnce() -> T) -> T {
 }
 
 impl Trace {
-    /// The frame that made a state, if that is open.
+    /// Returns the index of the frame that made a state, if that frame is open.
     fn home(&self, state: State) -> Option<usize> {
         let known = self.states.get(&state.number)?;
         self.frames.iter().rposition(|f| f.id == known.home)
     }
 
-    /// The frame that made a state, if it can be used so in the frame under way.
+    /// Returns the index of the frame that made a state, if the top frame may access the state in this way.
     fn allowed(&self, state: State, access: Access, what: &'static str) -> Result<usize, Problem> {
         let (name, made) =
             (state.name, state.born.map_or(String::new(), |l| format!(" made {}", place(l))));
@@ -278,7 +279,7 @@ impl Trace {
         }
     }
 
-    /// Records why a state cannot be used so, with the line that made it.
+    /// Records why a use of a state is wrong, with the line that made the state.
     fn refuse(&mut self, state: State, problem: Problem, at: Loc) {
         let notes = self.states.get(&state.number).map(|known| Note {
             role: "state".to_owned(),
@@ -289,7 +290,8 @@ impl Trace {
         self.push(Diagnostic { problem, at, notes, context: Vec::new() });
     }
 
-    /// What a state is now in the frame `i`. A frame that meets it for the first time captures it.
+    /// Returns the current value of a state in the frame `i`. If the frame has not used the state before,
+    /// captures it.
     fn version(&mut self, state: State, home: usize, i: usize) -> Handle {
         if let Some(now) = self.frames[i].states.get(&state.number) {
             return *now;
@@ -308,8 +310,8 @@ impl Trace {
         now
     }
 
-    /// The states from outside that the frame under way holds, each with its capture, and the last
-    /// values of those that it wrote.
+    /// Returns the states from outside that the top frame uses, each with its capture, and the last values of
+    /// the written states.
     pub(super) fn held(&mut self) -> (Vec<Held>, Vec<Handle>) {
         let Some(frame) = self.frames.last() else { return Default::default() };
         let mut last = Vec::new();

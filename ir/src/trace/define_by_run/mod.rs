@@ -1,33 +1,35 @@
-//! Recording: a closure traced and run at the same time.
+//! Recording: a closure is traced and evaluated at the same time.
 //!
-//! A recording is a trace whose outermost frame has the *value* of each of its values: every equation is
-//! evaluated when it is added. So the closure may ask what a value is, and go on accordingly, by Rust's own
-//! `if`, `while` and recursion. What is left is the straight-line program of the path that was taken, with
-//! its numbers: a tape, which can be pulled back, printed, and compiled.
+//! A recording is a trace whose outermost frame has a concrete array for each of its values: every equation is
+//! evaluated when it is added. So the closure may read a value and branch on it, by Rust's own `if`, `while`
+//! and recursion. The result is the straight-line program of the path that was taken, with its numbers: a tape,
+//! which can be pulled back, printed, and compiled.
 //!
 //! ```text
 //! while x.value() > 1.0 { x = x * 0.5 }        %1: f64[] = mul %0, 0.5    2.0
 //!                                              %2: f64[] = mul %1, 0.5    1.0
 //! ```
 //!
-//! **Which frame records.** The outermost one, and it alone. A closure of an inner transform is traced as
-//! ever, since it becomes a function of arguments that are not there yet: its values have no numbers, and
-//! asking for one is an error; what it captures has. When it has returned, the call of the function derived
-//! from it is an equation of the recording, and of a call the body is recorded ([`Trace::emit`]): what
-//! `grad` emits is part of the tape, operation by operation. A loop or a branch stays one equation, run by
-//! the interpreter, and both branches stay in the program; random draws, state and effects need nothing of
-//! their own, for they are equations, or none.
+//! **Which frame records.** The outermost one alone. A closure of an inner transform is traced as usual, since
+//! it becomes a function of arguments that do not exist yet: its values have no numbers, and reading one is an
+//! error; its captures have numbers. After it has returned, the call of the function derived from it is an
+//! equation of the recording. In place of a call, its body is recorded ([`Trace::emit`]), so the operations
+//! that `grad` emits are part of the tape. A loop or a branch stays one equation, which the interpreter runs,
+//! and both branches stay in the program. Random draws and effects are equations, and state leaves no equation,
+//! so none of these needs a special case.
 //!
-//! **How it is differentiated.** Every equation by the rules of its primitive, which [`rules`] turns into a
-//! step back, and [`reverse_sweep`] into the way back. The numbers do not matter to either. The same holds for a
-//! closure *inside* a recording whose operations are kept to be undone ([`level()`]): it is a [`Level`], it
-//! runs in the same frame, and what undoing it emits is recorded, too. An equation belongs to each level on
-//! which it depends; where a rule replaces an equation by what keeps more, that is recorded in the levels
-//! outside. (The outermost one has nothing outside: what is kept for it are values beside the program.) So derivatives of any order are exact, and perturbations cannot be confused: a level's arguments
-//! are values of their own, which nothing else has.
+//! **How it is differentiated.** Each equation by the rules of its primitive: [`rules`] makes of them the
+//! equation's step of the reverse pass, and [`reverse_sweep`] combines the steps. Neither depends on numbers.
+//! The same holds for a closure *inside* a recording whose operations are saved for a reverse pass
+//! ([`level()`]): the closure is a [`Level`], runs in the same frame, and the equations of its reverse pass are
+//! recorded, too. An equation belongs to each level on which it depends. Where a rule replaces an equation by a
+//! forward half that saves residuals, the forward half is recorded in the levels outside. (No level is outside
+//! the outermost one; its residuals are values beside the program.) So derivatives of any order are exact, and
+//! perturbations cannot be confused: the arguments of a level are values of their own, which no other level
+//! shares.
 //!
-//! **What is kept.** While the closure runs, everything, since a handle is `Copy` and may be asked at any
-//! time. Then what the way back reads, which the plan knows ([`tape`]).
+//! **Which values are saved.** While the closure runs, all of them, since a handle is `Copy` and may be read at
+//! any time. Afterwards, only those that the plan of the reverse pass reads ([`tape`]).
 //!
 //! Model: autograd's and PyTorch's tapes; the rules are those of linearize and transpose, one per primitive.
 
@@ -64,19 +66,19 @@ use rules::{Mask, Rules};
 use smallvec::{SmallVec, smallvec};
 use value_store::{Stored, Values};
 
-/// What a trace knows whose outermost frame is evaluated.
+/// The state of a trace whose outermost frame is evaluated.
 pub(super) struct Recording {
     values: Values,
-    /// The closures under way whose operations are kept to be undone, the innermost last.
+    /// The open levels, innermost last: closures whose operations are saved for a reverse pass.
     levels: Vec<Level>,
     rules: Rules,
-    /// Bytes of the operations so far: in the program, and in what is to be undone.
+    /// Bytes of the operations so far: equations of the program and steps of the levels.
     written: usize,
-    /// Bytes of the functions that operations run or are undone by.
+    /// Bytes of the functions that operations or their reverse steps run.
     functions: usize,
-    /// The most bytes that values and operations may have.
+    /// The budget in bytes for values and operations.
     most: Option<u64>,
-    /// They had more: nothing is recorded any more.
+    /// Whether the budget was exceeded. If so, nothing more is recorded.
     pub(super) full: bool,
 }
 
@@ -93,19 +95,20 @@ impl Recording {
         }
     }
 
-    /// The value of a parameter.
+    /// Sets the value of a parameter.
     pub(super) fn define(&mut self, a: Atom, value: &Tensor) {
         if let Atom::Value(v) = a {
             self.values.set(v.as_u32(), value.into());
         }
     }
 
-    /// Bytes of values and operations so far.
+    /// Returns the bytes of values and operations so far.
     fn live(&self) -> u64 {
         (self.values.live() + self.written + self.functions) as u64
     }
 
-    /// Notes the last equation of a draft, which defines so many values, and the functions that came with it.
+    /// Counts the bytes of the last equation of a draft, which defines `values` values, and of the functions in
+    /// the module.
     fn wrote(&mut self, draft: &Draft, values: usize, module: &Module) {
         let equation = draft.equations().last().map_or(0, Equation::bytes);
         self.written +=
@@ -113,7 +116,7 @@ impl Recording {
         self.functions = module.bytes();
     }
 
-    /// Whether what is held is within the budget, with so many bytes more.
+    /// Checks that the held bytes, plus `more`, are within the budget.
     fn within(&mut self, more: u64) -> Result<(), Problem> {
         let all = self.live().saturating_add(more);
         let Some(most) = self.most.filter(|most| all > *most) else { return Ok(()) };
@@ -127,8 +130,8 @@ impl Recording {
         ))
     }
 
-    /// Runs what gives values of those types, if there is room. What is as large as operands may be one of
-    /// them, and is counted when it is there.
+    /// Calls `run`, which returns values of those types, if the budget has room for them. Results no larger
+    /// than the operands in sum may reuse the operands' buffers, so these bytes are counted only after the run.
     fn run<T>(
         &mut self,
         x: &[Value],
@@ -148,7 +151,7 @@ impl Recording {
         y
     }
 
-    /// The value of that number, unless it was an error.
+    /// Returns the value of an atom, unless the atom is poison.
     pub(super) fn value(&self, a: Atom) -> Option<Tensor> {
         self.values.read(a).tensor().ok()
     }
@@ -167,8 +170,8 @@ impl Trace {
         self.emit(op, operands, types, at, levels)
     }
 
-    /// Adds an equation that belongs to the outermost `levels` at most: in place of a call its body, in
-    /// place of another equation with regions its forward half, if it is to be undone.
+    /// Adds an equation that belongs at most to the outermost `levels`. In place of a call, adds its body. In
+    /// place of another equation with regions that a level differentiates, adds its forward half.
     fn emit(
         &mut self,
         op: Op,
@@ -186,7 +189,7 @@ impl Trace {
         let Some(inner) = recording.levels[..levels].iter().rposition(active) else {
             return self.evaluate(op, operands, types, at);
         };
-        // The rule may be that of an equation that says the same with fewer attributes.
+        // The rule may be that of an equivalent equation with fewer attributes.
         let general = rules::general(&op, &operands);
         let (asked, given) = general.as_ref().map_or((&op, &operands), |(op, given)| (op, given));
         let mask: Mask = given.iter().map(|a| recording.levels[inner].is_active(*a)).collect();
@@ -195,7 +198,7 @@ impl Trace {
         let number = recording.rules.number(&mut self.module, asked, operand_types, mask);
         let (forward, active_out): (Option<FuncId>, Mask) = match recording.rules.rule(number) {
             Ok(rule) => (rule.forward, rule.active_out.clone()),
-            // It is told when somebody asks for the derivative.
+            // The missing derivative is an error only when a derivative is requested.
             Err(_) => (None, types.iter().map(Type::has_tangent).collect()),
         };
         if !active_out.contains(&true) {
@@ -227,8 +230,8 @@ impl Trace {
         Ok(outputs)
     }
 
-    /// Gives outputs that are differentiated, and are some other value as well, a value of their own: what
-    /// is undone is this use of that value, and no other.
+    /// Gives each differentiated output that is also another value a value number of its own, so that the
+    /// reverse pass differentiates this use of the value and no other.
     fn tell_apart(
         &mut self,
         outputs: &mut Atoms,
@@ -250,7 +253,7 @@ impl Trace {
         Ok(())
     }
 
-    /// Another name for an array; what is no array has none.
+    /// Emits a copy of an array under a new value number. Returns anything else unchanged.
     fn alias(&mut self, x: Atom, at: Loc, levels: usize) -> Result<Atom, Problem> {
         let ty = self.frames[0].draft.type_of(x);
         let Type::Array(array) = &ty else { return Ok(x) };
@@ -259,7 +262,7 @@ impl Trace {
         Ok(made.first().copied().unwrap_or(x))
     }
 
-    /// Notes an operation to be undone.
+    /// Adds an operation to the steps of a level.
     fn step(&mut self, level: usize, rule: usize, place: Place, outputs: &[Atom], active: &Mask) {
         let Some(recording) = &mut self.recording else { return };
         let level = &mut recording.levels[level];
@@ -273,7 +276,7 @@ impl Trace {
         }
     }
 
-    /// Adds the body of a function.
+    /// Adds the equations of a function's body.
     fn open(
         &mut self,
         callee: FuncId,
@@ -294,8 +297,8 @@ impl Trace {
         Ok(copying.results(&f).into())
     }
 
-    /// Adds an equation as it is, and runs the forward half of its function in its place: what that keeps
-    /// are values beside the program, which is the one that was asked for, custom rules and all.
+    /// Adds an equation unchanged, but evaluates the forward half of its function. The residuals are values
+    /// beside the program. The program holds the user's equation, with its custom rules.
     fn run_ahead(
         &mut self,
         forward: FuncId,
@@ -321,7 +324,7 @@ impl Trace {
         Ok(outputs.into_iter().map(Atom::Value).collect())
     }
 
-    /// Adds an equation as it is, with the values of its outputs.
+    /// Adds an equation unchanged, and evaluates its outputs.
     fn evaluate(
         &mut self,
         op: Op,
@@ -350,7 +353,7 @@ impl Trace {
     }
 }
 
-/// The outcome of an elementwise equation of scalars.
+/// Returns the result of an elementwise equation of scalars; `None` for any other equation.
 fn scalars(
     module: &Module,
     values: &Values,

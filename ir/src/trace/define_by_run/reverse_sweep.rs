@@ -1,9 +1,9 @@
-//! The way back: the steps of a recording, in reverse, each through the rule of its equation.
+//! The reverse pass of a recording: its steps in reverse order, each by the rule of its equation.
 //!
-//! What happens on the way back depends on what has a cotangent, and not on numbers. So it is *planned*
-//! once, when a recording ends ([`Level::plan`]): which steps are reached, and by which transpose each is
-//! undone. The plan also says what must be kept. It is then *walked* ([`undo`], step by step) as often as anybody likes,
-//! over numbers, or over values that are being recorded, which gives derivatives of derivatives.
+//! The reverse pass depends on which values have a cotangent, and not on numbers. So it is *planned* once, when
+//! a recording ends ([`Level::plan`]): which steps are reached, and which transpose each step uses. The plan
+//! also says which values must be saved. It can be *run* any number of times ([`undo`], step by step): over
+//! numbers, or over values that are being recorded, which yields derivatives of derivatives.
 //!
 //! ```text
 //! y = sin x       3. ct of x = ct of y · cos x
@@ -23,12 +23,12 @@ use crate::lang::types::Type;
 use crate::map::OrderedMap;
 use smallvec::SmallVec;
 
-/// A closure whose operations are kept to be undone: that of a recording, or one inside.
+/// A closure whose operations are saved for a reverse pass: the closure of a recording, or one inside.
 #[derive(Clone, Debug)]
 pub(super) struct Level {
-    /// Its values have this number and larger ones.
+    /// The number of the level's first value; all its values have this number or a larger one.
     pub(super) first: u32,
-    /// Which of its values depend on its arguments and have a tangent.
+    /// For each value of the level, whether it depends on the arguments and has a tangent.
     active: Vec<bool>,
     pub(super) steps: Vec<Step>,
 }
@@ -40,26 +40,26 @@ pub(super) struct Step {
     pub(super) place: Place,
 }
 
-/// Where the operands and the outputs of an operation are named.
+/// Where the operands and outputs of an operation are listed.
 #[derive(Clone, Debug)]
 pub(super) enum Place {
-    /// In an equation of the recording.
+    /// In an equation of the recording, by its index.
     Equation(u32),
-    /// Here, where others took the place of the equation.
+    /// Here, since other equations were recorded in place of the operation's own.
     Own(Box<Own>),
 }
 
-/// Operands and outputs of an operation in whose place others were recorded.
+/// Operands and outputs of an operation in whose place other equations were recorded.
 #[derive(Clone, Debug)]
 pub(super) struct Own {
     pub(super) operands: Operands,
-    /// Those of the operation, and what its forward half keeps.
+    /// The outputs of the operation, then the residuals of its forward half.
     pub(super) outputs: Vec<Atom>,
     pub(super) loc: Loc,
 }
 
 impl Step {
-    /// Bytes of it and of what it owns.
+    /// Returns the bytes of the step and of the lists that it owns.
     pub(super) fn bytes(&self) -> usize {
         let own = match &self.place {
             Place::Equation(_) => 0,
@@ -71,7 +71,7 @@ impl Step {
         size_of::<Step>() + own
     }
 
-    /// Its operands and outputs, wherever they are named.
+    /// Returns the step's operands and outputs, wherever they are listed.
     pub(super) fn own(&self, program: Program<'_>) -> Own {
         Own {
             operands: program.operands(self).into(),
@@ -81,7 +81,7 @@ impl Step {
     }
 }
 
-/// The program that a step belongs to.
+/// The equations that the steps of a level refer to.
 #[derive(Clone, Copy)]
 pub(super) struct Program<'a> {
     pub(super) equations: &'a [Equation],
@@ -89,7 +89,7 @@ pub(super) struct Program<'a> {
 }
 
 impl<'a> Program<'a> {
-    /// What a draft holds.
+    /// Returns the program of a draft.
     pub(super) fn of(draft: &'a Draft) -> Program<'a> {
         Program { equations: draft.equations(), locations: draft.locations() }
     }
@@ -117,7 +117,7 @@ impl<'a> Program<'a> {
         }
     }
 
-    /// The user's line of a step.
+    /// Returns the user's line of a step.
     fn location(self, step: &Step) -> Loc {
         match &step.place {
             Place::Equation(i) => self.locations.get(*i as usize).copied().flatten(),
@@ -126,14 +126,14 @@ impl<'a> Program<'a> {
     }
 }
 
-/// One step back.
+/// One step of the reverse pass: a recorded step, and the transpose that it uses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Planned {
     pub(super) step: u32,
     back: u32,
 }
 
-/// The way back: its steps, the last one of the program first.
+/// The plan of a reverse pass: its steps, last operation first, and their transposes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Plan {
     pub(super) steps: Vec<Planned>,
@@ -141,14 +141,14 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Bytes of its table.
+    /// Returns the bytes of the list of steps.
     pub(super) fn bytes(&self) -> usize {
         self.steps.capacity() * size_of::<Planned>()
     }
 }
 
 impl Level {
-    /// A level that begins now, whose arguments are to come.
+    /// Begins a level whose first value will have the number `first`.
     pub(super) fn new(first: u32) -> Level {
         Level { first, active: Vec::new(), steps: Vec::new() }
     }
@@ -157,13 +157,13 @@ impl Level {
         v.as_u32().checked_sub(self.first).map(|i| i as usize)
     }
 
-    /// Whether a value depends on the arguments and has a tangent.
+    /// Returns whether a value depends on the arguments and has a tangent.
     pub(super) fn is_active(&self, a: Atom) -> bool {
         let place = a.value().and_then(|v| self.place(v));
         place.is_some_and(|i| self.active.get(i) == Some(&true))
     }
 
-    /// From now on a value counts as depending on the arguments.
+    /// Marks a value as depending on the arguments.
     pub(super) fn activate(&mut self, v: ValueId) {
         let Some(i) = self.place(v) else { return };
         if i >= self.active.len() {
@@ -172,10 +172,10 @@ impl Level {
         self.active[i] = true;
     }
 
-    /// The way back from the results that have a cotangent.
+    /// Plans the reverse pass from the active results, which have a cotangent.
     ///
     /// # Errors
-    /// A derivative that does not exist, at the line of the operation.
+    /// Returns an error if a derivative does not exist, at the line of the operation.
     pub(super) fn plan(
         &self,
         results: &[Atom],
@@ -213,7 +213,7 @@ impl Level {
             let operands = program.operands(step).iter().zip(&rule.active);
             let operands: SmallVec<[Atom; 2]> =
                 operands.filter(|(_, on)| **on).map(|(a, _)| *a).collect();
-            // A value read twice hands its total over once.
+            // A value that the operation reads twice passes its accumulated cotangent on once.
             let running: Mask = operands.iter().map(|a| take(Some(*a))).collect();
             let back = rules
                 .back(module, step.rule as usize, Given { nonzero, running })
@@ -233,7 +233,8 @@ impl Level {
         Ok(plan)
     }
 
-    /// The number of the first value that a step gives: no earlier one reads it or what comes after.
+    /// Returns the smallest number of a value that the step defines. No earlier step of the program reads that
+    /// value or a later one.
     pub(super) fn made(&self, program: Program<'_>, plan: &Plan, planned: Planned) -> Option<u32> {
         let step = &self.steps[planned.step as usize];
         let active = plan.backs[planned.back as usize].active_out.iter().enumerate();
@@ -241,20 +242,20 @@ impl Level {
         outputs.filter_map(Atom::value).map(|v| v.as_u32()).min()
     }
 
-    /// Gives back what its tables do not need.
+    /// Frees the unused capacity of the tables.
     pub(super) fn shrink(&mut self) {
         self.steps.shrink_to_fit();
         self.active.shrink_to_fit();
     }
 
-    /// Bytes of its tables.
+    /// Returns the bytes of the tables.
     pub(super) fn bytes(&self) -> usize {
         let free = self.steps.capacity() - self.steps.len();
         let steps: usize = self.steps.iter().map(Step::bytes).sum();
         steps + free * size_of::<Step>() + self.active.capacity()
     }
 
-    /// What the way back reads of the recording, each as often as it is read.
+    /// Returns the values of the recording that the reverse pass reads, once for each read.
     pub(super) fn reads<'a>(
         &'a self,
         plan: &'a Plan,
@@ -268,15 +269,15 @@ impl Level {
     }
 }
 
-/// What cotangents are made of.
+/// The operations of a reverse pass on cotangents: over numbers, or over values of a trace.
 pub(super) trait Arithmetic {
     /// A cotangent, or a value of the recording.
     type Value;
 
-    /// A value of the recording, of that type: a constant stands for an array full of it.
+    /// Returns a value of the recording with that type. A literal is broadcast to the type's shape.
     fn read(&mut self, a: Atom, ty: &Type) -> Result<Self::Value, Problem>;
 
-    /// A step back: the cotangents of the operands that get one.
+    /// Runs one transpose; returns the cotangents of the operands that get one.
     fn run(
         &mut self,
         back: &Back,
@@ -284,18 +285,18 @@ pub(super) trait Arithmetic {
         loc: Loc,
     ) -> Result<SmallVec<[Self::Value; 2]>, Problem>;
 
-    /// The sum of two cotangents.
+    /// Returns the sum of two cotangents.
     fn add(&mut self, x: Self::Value, y: Self::Value) -> Result<Self::Value, Problem>;
 }
 
-/// The cotangents of a level's values, of which it is given those of its results.
+/// The cotangents of a level's values. Those of its results are given.
 pub(super) struct Cotangents<V> {
     first: u32,
     of: Vec<Option<V>>,
 }
 
 impl<V> Cotangents<V> {
-    /// None yet.
+    /// Makes a table without any cotangents.
     pub(super) fn new(level: &Level) -> Cotangents<V> {
         let mut of = Vec::new();
         of.resize_with(level.active.len(), || None);
@@ -307,7 +308,7 @@ impl<V> Cotangents<V> {
         self.of.get_mut(i as usize)
     }
 
-    /// The cotangent of a value, if it has one; it is taken away.
+    /// Takes the cotangent of a value out of the table, if the value has one.
     pub(super) fn take(&mut self, a: Atom) -> Option<V> {
         self.slot(a)?.take()
     }
@@ -315,7 +316,7 @@ impl<V> Cotangents<V> {
     /// Adds to the cotangent of a value.
     ///
     /// # Errors
-    /// None but faults of tapeloom.
+    /// Fails only through a fault of tapeloom.
     pub(super) fn add(
         &mut self,
         arithmetic: &mut impl Arithmetic<Value = V>,
@@ -332,7 +333,7 @@ impl<V> Cotangents<V> {
     }
 }
 
-/// One step back: takes the cotangents of the outputs, and adds to those of the operands.
+/// Runs one step of the reverse pass: takes the cotangents of the outputs, and adds to those of the operands.
 pub(super) fn undo<X: Arithmetic>(
     x: &mut X,
     level: &Level,

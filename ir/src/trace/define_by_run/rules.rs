@@ -1,19 +1,18 @@
-//! The derivative of one recorded equation, found once for all equations like it.
+//! The derivative of one recorded equation, derived once for all equations with the same rule.
 //!
-//! An equation `y = op x` is a function of its own; what reverse mode needs of it is that function
-//! linearized and transposed, by the rules that stand with the primitive and no others. Which one it is
-//! depends on the primitive, the types of its operands and which of them are differentiated by, and not
-//! on any number: a million multiplications have one rule.
+//! An equation `y = op x` is a function; reverse mode needs that function linearized and transposed, by the
+//! rules of the primitive alone. Which rule applies depends on the primitive, the types of the operands and
+//! which operands are active, and not on numbers: a million multiplications have one rule.
 //!
 //! ```text
 //! func @mul.lin(%0: f64[], %1: f64[]; %2: f64[]) -> (f64[])     residuals: operands 0 and 1
 //! func @mul.bwd(%0: f64[]; %1: f64[], %2: f64[]) -> (f64[])     reads operand 1; adds to a running total
 //! ```
 //!
-//! What the linear half of an equation without regions reads are operands and outputs, and what it makes
-//! of them (the cosine of a sine) it makes on the way back. So such an equation keeps nothing of its own.
-//! One with regions is replaced by the forward half of its function, whose results beyond the equation's
-//! are kept: a loop does not run twice.
+//! The linear half of an equation without regions reads operands and outputs, and computes all else from them
+//! on the reverse pass (for a sine, its cosine). So such an equation saves no residuals of its own. An equation
+//! with regions is replaced by the forward half of its function. The results of the forward half beyond the
+//! equation's own are saved, so that a loop does not run twice.
 
 use super::scalar_program::{Kernel, elementwise};
 use crate::lang::builder::{Builder, Draft};
@@ -31,56 +30,56 @@ use smallvec::SmallVec;
 /// One truth value for each operand or output.
 pub(super) type Mask = SmallVec<[bool; 4]>;
 
-/// Which equations have the same rule.
+/// The properties of an equation that determine its rule.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Key {
     op: Op,
     operands: SmallVec<[Type; 2]>,
-    /// The operands differentiated by.
+    /// Which operands are active.
     active: Mask,
 }
 
-/// How an equation is differentiated.
+/// The derivative rule of an equation.
 #[derive(Clone, Debug)]
 pub(super) struct Rule {
-    /// What runs in place of the equation, if it keeps more than its outputs.
+    /// The forward half to run in place of the equation, if it saves residuals beyond operands and outputs.
     pub(super) forward: Option<FuncId>,
     /// `(residuals..; dx of the active) -> dy of active_out`
     linear: FuncId,
     residuals: Vec<Residual>,
-    /// The operands differentiated by.
+    /// Which operands are active.
     pub(super) active: Mask,
     /// Which outputs have a tangent.
     pub(super) active_out: Mask,
-    /// Its transposes that were asked for, by what they are given: numbers in the list of all.
+    /// The transposes of `linear` derived so far, each as an index into `Rules::backs`.
     backs: Vec<(Given, usize)>,
 }
 
-/// What a transpose is given.
+/// The inputs of a transpose.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Given {
     /// Which of the active outputs have a cotangent.
     pub(super) nonzero: Mask,
-    /// Which of the active operands have one already, to which is added.
+    /// Which active operands already have a cotangent, to which the transpose adds.
     pub(super) running: Mask,
 }
 
-/// A step back: `(residuals.., cotangents of outputs, running totals) -> cotangents of operands`.
+/// A transpose: `(residuals.., cotangents of outputs, running totals) -> cotangents of operands`.
 #[derive(Clone, Debug)]
 pub(super) struct Back {
     pub(super) function: FuncId,
-    /// What it reads of the equation, and of what type.
+    /// The residuals that the transpose reads, with their types.
     pub(super) reads: Vec<(Residual, Type)>,
     pub(super) given: Given,
-    /// Which of the active operands get a cotangent.
+    /// Which active operands get a cotangent.
     pub(super) gives: Mask,
     pub(super) active: Mask,
     pub(super) active_out: Mask,
-    /// The same for scalars.
+    /// `function` as a scalar kernel, if all its values are scalars.
     pub(super) kernel: Option<Kernel>,
 }
 
-/// Every rule that a recording has asked for.
+/// All rules that a recording has derived.
 pub(super) struct Rules {
     transforms: Box<dyn Regions>,
     rules: OrderedMap<Key, Result<Rule, Problem>>,
@@ -88,12 +87,12 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    /// No rules yet; `transforms` are asked for them.
+    /// Makes an empty table; `transforms` derives the rules.
     pub(super) fn new(transforms: Box<dyn Regions>) -> Rules {
         Rules { transforms, rules: OrderedMap::default(), backs: Vec::new() }
     }
 
-    /// The number of the rule of an equation.
+    /// Returns the number of an equation's rule; derives the rule at the first request.
     pub(super) fn number(
         &mut self,
         module: &mut Module,
@@ -113,7 +112,7 @@ impl Rules {
         self.rules.insert_full(key, made).0
     }
 
-    /// The rule of that number, or why there is none.
+    /// Returns the rule of that number, or the reason why there is none.
     pub(super) fn rule(&self, number: usize) -> Result<&Rule, &Problem> {
         match self.rules.get_index(number) {
             Some((_, rule)) => rule.as_ref(),
@@ -121,7 +120,7 @@ impl Rules {
         }
     }
 
-    /// The number of the transpose of a rule.
+    /// Returns the number of a rule's transpose for these inputs; derives the transpose at the first request.
     pub(super) fn back(
         &mut self,
         module: &mut Module,
@@ -158,23 +157,23 @@ impl Rules {
         Ok(number)
     }
 
-    /// The transposes that were asked for, by number.
+    /// Returns all transposes derived so far; numbers index this list.
     pub(super) fn backs(&self) -> &[Back] {
         &self.backs
     }
 }
 
-/// What stands for a rule that is not there, which a fault of tapeloom alone can cause.
+/// The error for a rule that is missing. Only a fault of tapeloom can cause it.
 static LOST: std::sync::LazyLock<Problem> =
     std::sync::LazyLock::new(|| Problem::internal("a recorded equation has lost its rule"));
 
-/// Whether an equation runs functions, of the language or of Rust.
+/// Returns whether an equation runs functions, of the language or of Rust.
 pub(in crate::trace) fn has_body(op: &Op) -> bool {
     op.host().is_some() || !op.regions().is_empty()
 }
 
-/// An equation that computes the same, of operands where there were attributes, so that many are alike:
-/// reads of different places have one rule. `None` where it is that already.
+/// Returns an equivalent equation with operands in place of attributes, so that slices at different positions
+/// share one rule. Returns `None` if the equation has no such attributes.
 pub(super) fn general(op: &Op, operands: &[Atom]) -> Option<(Op, Operands)> {
     let Op::Slice(slice) = op else { return None };
     if slice.strides.iter().any(|s| *s != 1) {
@@ -185,8 +184,8 @@ pub(super) fn general(op: &Op, operands: &[Atom]) -> Option<(Op, Operands)> {
     Some((DynamicSlice { sizes }.into(), operands.iter().copied().chain(starts).collect()))
 }
 
-/// The types of operands as a rule sees them: a constant among arrays is an array, or there would be a rule
-/// for each constant.
+/// Returns the types of operands for the lookup of a rule. A literal operand of an elementwise equation of
+/// arrays gets an array type, since otherwise each constant would have a rule of its own.
 pub(super) fn operand_types(
     module: &Module,
     op: &Op,
@@ -210,7 +209,7 @@ pub(super) fn operand_types(
     types
 }
 
-/// The rule of an equation that runs functions: that of a function that is this equation alone.
+/// Derives the rule of an equation that runs functions, from a function that holds this equation alone.
 fn with_body(
     transforms: &mut dyn Regions,
     module: &mut Module,
@@ -231,7 +230,8 @@ fn with_body(
     })
 }
 
-/// The rule of an equation that runs nothing else: what its rule emits, of the operands and the outputs.
+/// Derives the rule of an equation without regions: the linear equations that its primitive emits, as a
+/// function of operands and outputs.
 fn without_body(
     transforms: &mut dyn Regions,
     module: &mut Module,
@@ -255,7 +255,7 @@ fn without_body(
     let results = dy.iter().zip(&active_out).filter(|(_, on)| **on).filter_map(|(dy, _)| *dy);
     let f = draft.close(results.collect())?;
 
-    // The outputs are there: whatever the rule computes them by is replaced by parameters.
+    // The outputs are already computed, so parameters replace the equation that computes them.
     let mut draft = Draft::new(f.name.clone());
     let mut copying = ValueRemap::new();
     for p in &f.params {
@@ -288,7 +288,8 @@ fn without_body(
     })
 }
 
-/// A function without what it does not read of its residuals, which are its first parameters.
+/// Returns a function without those residual parameters that it does not read. The residuals are its first
+/// parameters.
 fn read_only(
     transforms: &mut dyn Regions,
     module: &mut Module,

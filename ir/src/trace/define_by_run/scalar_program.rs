@@ -1,8 +1,8 @@
-//! Small functions of scalars, run without an array in sight.
+//! Small functions of scalars, evaluated without allocating arrays.
 //!
-//! The derivative of a scalar operation is a function of two or three scalar equations. Run by the
-//! interpreter it costs some microseconds, most of them for buffers of one element; as a list of codes
-//! over slots it costs a hundredth of that.
+//! The derivative of a scalar operation is a function of two or three scalar equations. The interpreter needs
+//! some microseconds for such a function, most of them for buffers of one element. A list of codes over slots
+//! needs a hundredth of that.
 
 use crate::lang::function::{Atom, Function, ValueId};
 use crate::lang::literal::Literal;
@@ -12,10 +12,10 @@ use crate::map::OrderedMap;
 use crate::prim::{Code, Lowering, Op, Operand};
 use smallvec::SmallVec;
 
-/// Where an operand comes from.
+/// The source of an operand.
 #[derive(Clone, Copy, Debug)]
 enum Slot {
-    /// A parameter or an output, by its number.
+    /// A slot, by its number: a parameter or the output of an earlier code.
     At(usize),
     /// A constant.
     Is(Literal),
@@ -29,7 +29,7 @@ pub(super) struct Kernel {
 }
 
 impl Kernel {
-    /// The function as a kernel, if all its values are scalars and all its equations elementwise.
+    /// Compiles a function, if all its values are scalars and all its equations elementwise.
     pub(super) fn of(module: &Module, f: &Function) -> Option<Kernel> {
         let scalar = |ty: &Type| ty.as_array().is_some_and(|a| a.shape.is_empty());
         if !f.types.values().all(scalar) {
@@ -51,7 +51,7 @@ impl Kernel {
         Some(Kernel { codes, results })
     }
 
-    /// The results; `slots` holds the arguments first and is worked in.
+    /// Evaluates the kernel. `slots` holds the arguments at first; the outputs of the codes are appended to it.
     pub(super) fn run(&self, slots: &mut Vec<Literal>) -> SmallVec<[Literal; 2]> {
         let read = |slots: &[Literal], slot: &Slot| match slot {
             Slot::At(i) => slots[*i],
@@ -65,7 +65,7 @@ impl Kernel {
     }
 }
 
-/// Where an atom is.
+/// Returns the slot of an atom.
 fn slot(numbers: &OrderedMap<ValueId, usize>, a: Atom) -> Option<Slot> {
     match a {
         Atom::Literal(l) => Some(Slot::Is(l)),
@@ -73,7 +73,7 @@ fn slot(numbers: &OrderedMap<ValueId, usize>, a: Atom) -> Option<Slot> {
     }
 }
 
-/// The code of an elementwise equation of operands of those types.
+/// Returns the code of an equation with operands of those types, if the equation is elementwise.
 pub(super) fn elementwise(
     module: &Module,
     op: &Op,

@@ -1,4 +1,5 @@
-//! What a recording leaves: its program, the values that the way back reads, and the way back.
+//! The result of a recording: its program, the values that the reverse pass reads, and the plan of the reverse
+//! pass.
 
 use super::super::{Handle, Param, Stop, lost, outermost, with_trace};
 use super::Recording;
@@ -24,13 +25,13 @@ use smallvec::SmallVec;
 use std::fmt;
 use std::panic::resume_unwind;
 
-/// A closure that has been run, as the program of what it did.
+/// A closure that has run, with its straight-line program.
 pub struct Recorded {
     module: Module,
     draft: Draft,
-    /// What the way back reads, and the results.
+    /// The values that the reverse pass reads.
     values: Values,
-    /// How many of the parameters are arguments; the others are captured data.
+    /// The number of parameters that are arguments; the others are captured data.
     args: usize,
     tensors: Vec<Tensor>,
     results: Vec<Atom>,
@@ -40,12 +41,12 @@ pub struct Recorded {
     at: Loc,
 }
 
-/// Traces a closure and runs it at the same time, on those arguments: the tape, and whatever else the
-/// closure returned. `most` are the most bytes that its values and operations may have, `transforms` says what the derivatives of
-/// functions are.
+/// Traces a closure and evaluates it at the same time on those arguments. Returns the tape, and the other value
+/// that the closure returned. `most` is the budget in bytes for values and operations; `transforms` derives the
+/// derivatives of functions.
 ///
 /// # Errors
-/// All first causes that were recorded while the closure ran.
+/// Returns all first causes that were recorded while the closure ran.
 pub fn recording<R>(
     transform: &'static str,
     at: Loc,
@@ -98,32 +99,32 @@ pub fn recording<R>(
 }
 
 impl Recorded {
-    /// The values of the results.
+    /// Returns the values of the results.
     pub fn outputs(&self) -> &[Tensor] {
         &self.outputs
     }
 
-    /// Operations recorded.
+    /// Returns the number of recorded operations.
     pub fn operations(&self) -> usize {
         self.draft.equations().len()
     }
 
-    /// The types of the arguments.
+    /// Returns the types of the arguments.
     pub fn arg_types(&self) -> Vec<ArrayType> {
         let types = self.draft.params().iter().take(self.args);
         types.filter_map(|p| self.draft.types()[*p].as_array().cloned()).collect()
     }
 
-    /// Captured data: the last arguments of the program.
+    /// Returns the captured data: the last arguments of the program.
     pub fn tensors(&self) -> &[Tensor] {
         &self.tensors
     }
 
-    /// Cotangents of the arguments from those of the results, each of the type of its result; for
-    /// arguments that are no floats, zeros.
+    /// Returns the cotangents of the arguments, given those of the results, each with the type of its result.
+    /// The cotangent of an argument that is not a float is zero.
     ///
     /// # Errors
-    /// A derivative that does not exist; what a function of the user reports.
+    /// Returns an error if a derivative does not exist or a function of the user fails.
     pub fn pull(&self, cotangents: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
         let plan = self.plan.as_ref().map_err(Problem::clone)?;
         let mut numbers = Numbers { module: &self.module, values: &self.values, slots: Vec::new() };
@@ -135,7 +136,7 @@ impl Recorded {
         self.cotangents(&mut cts)
     }
 
-    /// As [`Recorded::pull`], once: what is kept is given back on the way.
+    /// As [`Recorded::pull`], but frees saved values as soon as the reverse pass has read them.
     ///
     /// # Errors
     /// Those of [`Recorded::pull`].
@@ -151,7 +152,7 @@ impl Recorded {
             let mut numbers = Numbers { module: &self.module, values: &values, slots };
             undo(&mut numbers, &self.level, program, &plan, *planned, &mut cts)?;
             slots = numbers.slots;
-            // No earlier step reads what this one or a later one made.
+            // No step that is still to run reads the values that this step or a later operation made.
             if let Some(made) = self.level.made(program, &plan, *planned) {
                 values.truncate(made);
             }
@@ -184,19 +185,18 @@ impl Recorded {
         self.draft.params().iter().take(self.args).map(one).collect()
     }
 
-    /// The program that was recorded, in a module of its own: a function of the arguments and the
-    /// captured data.
+    /// Returns the recorded program in a module of its own: a function of the arguments and the captured data.
     ///
     /// # Errors
-    /// None but faults of tapeloom.
+    /// Fails only through a fault of tapeloom.
     pub fn program(&self) -> Result<(Module, FuncId), Problem> {
         let mut module = self.module.clone();
         let function = self.draft.clone().finish(&mut module, self.results.clone())?;
         Ok((module, function))
     }
 
-    /// Bytes that the tape holds: values, operations, the functions that these run, and the way back. Attributes of
-    /// operations are not counted.
+    /// Returns the bytes that the tape holds: values, operations, the functions that these run, and the plan of
+    /// the reverse pass. Attributes of operations are not counted.
     pub fn bytes(&self) -> usize {
         let results: usize = self.outputs.iter().map(|x| x.bytes().len()).sum();
         let plan = self.plan.as_ref().map_or(0, Plan::bytes);
@@ -205,11 +205,11 @@ impl Recorded {
     }
 }
 
-/// Operations at the beginning and at the end of a long tape that are shown.
+/// The number of operations shown at the beginning and at the end of a long tape.
 const SHOWN: [usize; 2] = [20, 10];
 
-/// A line for each operation: what it is, the bytes that are kept of it, the user's line. Of a long tape
-/// the beginning and the end.
+/// Prints a line for each operation: the equation, the bytes saved of its results, the user's line. Of a long
+/// tape it prints the beginning and the end.
 impl fmt::Display for Recorded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let n = self.operations();
@@ -233,7 +233,7 @@ impl fmt::Display for Recorded {
                 rows.push([format!(".. {} more ..", hidden.len()), String::new(), String::new()]);
             }
             let at = self.draft.locations().get(i).copied().flatten();
-            // What the equation's own forward half kept has the numbers behind those of its outputs.
+            // The residuals of the equation's forward half have the numbers after those of its outputs.
             let end = self.draft.equations().get(i + 1).and_then(|e| e.outputs.first());
             let first = e.outputs.first().map_or(0, |y| y.as_u32());
             let end = end.map_or(types.len() as u32, |y| y.as_u32());
@@ -262,7 +262,7 @@ impl fmt::Display for Recorded {
     }
 }
 
-/// Cotangents that are numbers.
+/// The reverse pass over numbers.
 struct Numbers<'a> {
     module: &'a Module,
     values: &'a Values,
@@ -294,7 +294,7 @@ impl Arithmetic for Numbers<'_> {
                 return Ok(kernel.run(&mut self.slots).into_iter().map(Stored::Scalar).collect());
             }
         }
-        // A total that is handed over is added to where it lies.
+        // An owned running total is added to in place.
         let args: Vec<Value> =
             args.into_iter().map(Stored::into_value).collect::<Result<_, Problem>>()?;
         let found = eval_owned(self.module, back.function, args).map_err(|p| p.at(loc))?;
@@ -307,9 +307,8 @@ impl Arithmetic for Numbers<'_> {
     }
 }
 
-/// The value of a handle that was recorded, or of a constant. Of any other a problem is recorded at `at`;
-/// then nothing sensible can be answered, so the closure ends here, and its boundary returns the error.
-/// Where there is none, what is answered is nan, or 0.
+/// Returns the value of a recorded handle or of a literal. For any other handle, records a problem at `at` and
+/// unwinds to the boundary, since no value could be returned. Without a boundary, returns nan or 0.
 pub fn value(h: Handle, what: &str, at: Loc) -> Tensor {
     if let Atom::Literal(l) = h.atom {
         return l.into();
@@ -324,7 +323,7 @@ pub fn value(h: Handle, what: &str, at: Loc) -> Tensor {
     })
 }
 
-/// As [`value`], for a scalar. One of another type or shape is a problem, too.
+/// As [`value`], for a scalar. A different type or shape is a problem, too.
 pub fn item<T: Element>(h: Handle, at: Loc) -> T {
     value(h, "item", at).item().unwrap_or_else(|problem| {
         crate::trace::record(problem, &[h], at);
@@ -333,8 +332,8 @@ pub fn item<T: Element>(h: Handle, at: Loc) -> T {
     })
 }
 
-/// Ends the closures under way; their boundary returns the errors that were recorded. Where there is no
-/// boundary, an array of that type.
+/// Ends the current closures by unwinding to their boundary, which returns the recorded errors. Without a
+/// boundary, returns an array of that type, full of nan or 0.
 fn stop(ty: &Type) -> Tensor {
     if with_trace(|t| t.bounded) == Some(true) {
         resume_unwind(Box::new(Stop));

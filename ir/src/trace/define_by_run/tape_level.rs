@@ -1,4 +1,4 @@
-//! Closures inside a recording whose operations are undone, in the recording.
+//! Closures inside a recording that have a reverse pass of their own, which is recorded, too.
 
 use super::super::{Handle, bind, bind1, poison1, record as record_problem, with_trace};
 use super::reverse_sweep::{Arithmetic, Cotangents, Level, Place, Plan, Program, undo};
@@ -12,7 +12,8 @@ use crate::trace::diagnostic::Diagnostic;
 use crate::trace::frame::Trace;
 use smallvec::SmallVec;
 
-/// The operations of a closure that has run in a recording, ready to be undone as often as one likes.
+/// The saved operations of a closure that has run in a recording. Their reverse pass can run any number of
+/// times.
 pub struct Undo {
     frame: u64,
     level: Level,
@@ -23,25 +24,26 @@ pub struct Undo {
     results: Vec<Atom>,
 }
 
-/// Whether what is traced now is evaluated at once.
+/// Returns whether an equation traced now is evaluated at once.
 pub fn is_recording() -> bool {
     with_trace(|t| t.is_recording()).unwrap_or(false)
 }
 
-/// Bytes of the values and operations that the recording under way holds so far; `None` where nothing is recorded.
+/// Returns the bytes of values and operations that the current recording holds so far; `None` without a
+/// recording.
 pub fn recorded_bytes() -> Option<u64> {
     with_trace(|t| t.recording.as_ref().map(|r| r.live())).flatten()
 }
 
-/// Runs a closure in the recording under way and keeps its operations to be undone: its results, and what
-/// undoes them (`None` after an error, or where no results can be differentiated). It is run where it
-/// stands, on arguments that are values of their own.
+/// Runs a closure in the current recording and saves its operations for a reverse pass. Returns the results and
+/// the pullback (`None` after an error, or without a recording). The closure runs in the recording's frame, on
+/// arguments that are values of their own.
 pub fn level<R>(
     args: &[Handle],
     at: Loc,
     f: impl FnOnce(&[Handle]) -> (Vec<Handle>, R),
 ) -> (Vec<Handle>, R, Option<Undo>) {
-    /// Ends the level, also where the closure panics.
+    /// Ends the level, even if the closure panics.
     struct Under(usize);
     impl Under {
         fn end(&self) -> Option<Level> {
@@ -87,7 +89,7 @@ pub fn level<R>(
 }
 
 impl Trace {
-    /// What undoes a level that has ended.
+    /// Plans the reverse pass of a level that has ended.
     fn undo(
         &mut self,
         mut level: Level,
@@ -102,7 +104,8 @@ impl Trace {
         let rules = &mut self.recording.as_mut()?.rules;
         match level.plan(&results, rules, &mut self.module, program) {
             Ok(plan) => {
-                // The recording goes on, so what is undone names its operands itself.
+                // The reverse pass runs while the recording grows and cannot borrow its equations, so each step
+                // lists its own operands.
                 for step in &mut level.steps {
                     step.place = Place::Own(Box::new(step.own(program)));
                 }
@@ -119,8 +122,8 @@ impl Trace {
 }
 
 impl Undo {
-    /// The cotangents of the arguments from those of the results; `None` is zero. What it takes is
-    /// recorded, or traced, where it is called.
+    /// Returns the cotangents of the arguments, given those of the results; `None` is zero. The equations are
+    /// recorded, or traced, where this is called.
     pub fn pull(&self, cotangents: &[Handle], at: Loc) -> Vec<Option<Handle>> {
         let here = |t: &mut Trace| t.frames.first().is_some_and(|f| f.id == self.frame);
         if with_trace(here) != Some(true) {
@@ -157,7 +160,7 @@ impl Undo {
     }
 }
 
-/// Cotangents that are values of a trace.
+/// The reverse pass over values of a trace.
 struct Traced {
     /// The frame of the recording.
     frame: u64,

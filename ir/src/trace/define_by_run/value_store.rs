@@ -1,7 +1,7 @@
-//! What a recording knows of each value: the value itself.
+//! The concrete values of a recording.
 //!
-//! Programs that run by run of Rust code are often made of numbers, a million of them; so a scalar is
-//! stored in 16 bytes and owns nothing.
+//! Programs that are recorded often consist of scalars, a million of them; so a scalar takes 16 bytes and no
+//! allocation.
 
 use crate::lang::function::Atom;
 use crate::lang::literal::Literal;
@@ -11,24 +11,24 @@ use crate::map::OrderedSet;
 use crate::tensor::Tensor;
 use std::sync::Arc;
 
-/// A concrete value, small where it can be.
+/// A concrete value; a scalar is stored inline.
 #[derive(Clone, Debug)]
 pub(super) enum Stored {
-    /// It was an error, or nobody needs it any more.
+    /// An error, or a value that was dropped because no later step reads it.
     Gone,
     /// A scalar.
     Scalar(Literal),
     /// An array.
     Array(Box<Tensor>),
-    /// The records of a loop.
+    /// The tape of a loop.
     Tape(Arc<Tape>),
 }
 
 impl Stored {
-    /// The value.
+    /// Returns the value.
     ///
     /// # Errors
-    /// When it is gone.
+    /// Returns an error if the value was dropped.
     pub(super) fn value(&self) -> Result<Value, Problem> {
         match self {
             Stored::Gone => Err(Problem::internal("a recorded value was dropped that is needed")),
@@ -38,10 +38,10 @@ impl Stored {
         }
     }
 
-    /// The value, which is not needed here any more.
+    /// Returns the value and gives up this reference, so that its buffer may be reused.
     ///
     /// # Errors
-    /// When it is gone.
+    /// Returns an error if the value was dropped.
     pub(super) fn into_value(self) -> Result<Value, Problem> {
         match self {
             Stored::Array(x) => Ok(Value::Array(*x)),
@@ -49,15 +49,15 @@ impl Stored {
         }
     }
 
-    /// The array.
+    /// Returns the array.
     ///
     /// # Errors
-    /// As [`Stored::value`], and when it is a tape.
+    /// As [`Stored::value`]; also an error if the value is a tape.
     pub(super) fn tensor(&self) -> Result<Tensor, Problem> {
         self.value()?.array().cloned()
     }
 
-    /// The scalar, if it is one.
+    /// Returns the scalar, if the value is one.
     pub(super) fn scalar(&self) -> Option<Literal> {
         match self {
             Stored::Scalar(x) => Some(*x),
@@ -65,7 +65,7 @@ impl Stored {
         }
     }
 
-    /// Which buffer it holds outside its slot.
+    /// Returns an identifier of the buffer that the value holds outside its slot, if any.
     fn identity(&self) -> Option<usize> {
         match self {
             Stored::Gone | Stored::Scalar(_) => None,
@@ -74,7 +74,7 @@ impl Stored {
         }
     }
 
-    /// Bytes that it holds outside its slot.
+    /// Returns the bytes that the value holds outside its slot.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Stored::Gone | Stored::Scalar(_) => 0,
@@ -104,13 +104,13 @@ impl From<&Tensor> for Stored {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Values {
     all: Vec<Stored>,
-    /// Bytes outside the slots, of buffers that have been seen.
+    /// Bytes outside the slots, each buffer in `seen` counted once.
     live: usize,
     seen: OrderedSet<usize>,
 }
 
 impl Values {
-    /// The value of an atom; a constant is its own.
+    /// Returns the value of an atom; a literal is its own value.
     pub(super) fn read(&self, a: Atom) -> Stored {
         match a {
             Atom::Literal(l) => Stored::Scalar(l),
@@ -118,15 +118,15 @@ impl Values {
         }
     }
 
-    /// The values of atoms.
+    /// Returns the values of atoms.
     ///
     /// # Errors
-    /// When one is gone.
+    /// Returns an error if a value was dropped.
     pub(super) fn all(&self, atoms: &[Atom]) -> Result<Vec<Value>, Problem> {
         atoms.iter().map(|a| self.read(*a).value()).collect()
     }
 
-    /// The scalar that an atom is, if it is one.
+    /// Returns the scalar of an atom, if the atom is one.
     pub(super) fn scalar(&self, a: Atom) -> Option<Literal> {
         match a {
             Atom::Literal(l) => Some(l),
@@ -134,7 +134,7 @@ impl Values {
         }
     }
 
-    /// Gives the value of that number.
+    /// Sets the value of that number.
     pub(super) fn set(&mut self, number: u32, value: Stored) {
         let i = number as usize;
         if value.identity().is_some_and(|buffer| self.seen.insert(buffer)) {
@@ -146,7 +146,7 @@ impl Values {
         self.all[i] = value;
     }
 
-    /// Bytes of the value of that number, if it is kept.
+    /// Returns the bytes of the value of that number; 0 if it was dropped.
     pub(super) fn kept(&self, number: u32) -> usize {
         match self.all.get(number as usize) {
             None | Some(Stored::Gone) => 0,
@@ -156,7 +156,7 @@ impl Values {
         }
     }
 
-    /// Drops those that `keep` does not name; a scalar owns nothing and stays.
+    /// Drops the values for which `keep` returns false. Scalars stay, since they own no buffer.
     pub(super) fn retain(&mut self, keep: impl Fn(usize) -> bool) {
         for (i, value) in self.all.iter_mut().enumerate() {
             if value.scalar().is_none() && !keep(i) {
@@ -167,17 +167,17 @@ impl Values {
         self.seen = OrderedSet::default();
     }
 
-    /// Drops all from that number on.
+    /// Drops all values from that number on.
     pub(super) fn truncate(&mut self, number: u32) {
         self.all.truncate(number as usize);
     }
 
-    /// Bytes of all that were given so far, a buffer that several share counted once.
+    /// Returns the bytes of all values set so far. A buffer shared by several values is counted once.
     pub(super) fn live(&self) -> usize {
         self.live + self.all.len() * size_of::<Stored>()
     }
 
-    /// Bytes of all of them, a buffer that several share counted once.
+    /// Returns the bytes of all current values. A buffer shared by several values is counted once.
     pub(super) fn bytes(&self) -> usize {
         let mut seen = OrderedSet::default();
         let fresh = |value: &&Stored| value.identity().is_some_and(|buffer| seen.insert(buffer));
