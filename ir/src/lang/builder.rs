@@ -1,10 +1,10 @@
 //! The builder: the only way to make equations.
 //!
-//! A [`Draft`] is a function under construction; a [`Builder`] is a draft together with the module
-//! it will belong to. [`Builder::emit`] infers the output types through the primitive, so an
-//! ill-typed equation cannot be made. Emission takes `&self` and does not return a `Result`: rules
-//! can then be written as nested expressions, as mathematics is. The first problem sticks to the
-//! draft, later ones are its consequences, and [`Draft::finish`] returns it.
+//! A [`Draft`] is a function under construction; a [`Builder`] is a draft together with the module it will
+//! belong to. [`Builder::emit`] infers the output types through the primitive, so an ill-typed equation cannot
+//! be made. Emission takes `&self` and does not return a `Result`: rules can then be written as nested
+//! expressions, as mathematics is. The draft stores the first problem, since later ones are its consequences,
+//! and [`Draft::finish`] returns it.
 //!
 //! ```
 //! use tapeloom_ir::{Builder, Draft, Dtype, Literal, Module, Scalar, Type};
@@ -45,7 +45,7 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// An empty draft of a function of that name.
+    /// Makes an empty draft of a function of that name.
     pub fn new(name: impl Into<Arc<str>>) -> Draft {
         Draft {
             name: name.into(),
@@ -78,12 +78,12 @@ impl Draft {
         if linear { self.linear_param(ty) } else { self.param(ty) }
     }
 
-    /// A value that nothing defines, to go on with after an error. Such a draft is never finished.
+    /// Makes a value that no equation defines, a placeholder after an error. Such a draft is never finished.
     pub(crate) fn undefined(&mut self, ty: Type) -> ValueId {
         self.types.push(ty)
     }
 
-    /// The type of an atom of this draft.
+    /// Returns the type of an atom of this draft.
     pub fn type_of(&self, atom: Atom) -> Type {
         match atom {
             Atom::Value(v) => self.types[v].clone(),
@@ -91,22 +91,22 @@ impl Draft {
         }
     }
 
-    /// The equations so far.
+    /// Returns the equations so far.
     pub fn equations(&self) -> &[Equation] {
         &self.equations
     }
 
-    /// The user's line of every equation so far.
+    /// Returns the user's line of every equation so far.
     pub(crate) fn locations(&self) -> &[Loc] {
         &self.locations
     }
 
-    /// The type of every value so far.
+    /// Returns the type of every value so far.
     pub(crate) fn types(&self) -> &PrimaryMap<ValueId, Type> {
         &self.types
     }
 
-    /// Gives back what its tables do not need.
+    /// Frees the unused capacity of the tables.
     pub(crate) fn shrink(&mut self) {
         self.equations.shrink_to_fit();
         self.locations.shrink_to_fit();
@@ -114,7 +114,7 @@ impl Draft {
         self.types.shrink_to_fit();
     }
 
-    /// Bytes of its tables.
+    /// Returns the bytes of the tables.
     pub(crate) fn bytes(&self) -> usize {
         let spilled = |e: &Equation| {
             let operands = if e.operands.spilled() { e.operands.capacity() } else { 0 };
@@ -128,13 +128,13 @@ impl Draft {
             + self.types.len() * size_of::<Type>()
     }
 
-    /// The ordinary parameters so far.
+    /// Returns the ordinary parameters so far.
     pub fn params(&self) -> &[ValueId] {
         &self.params
     }
 
-    /// Appends an equation whose output types are known; used by passes that copy equations
-    /// unchanged. Types are checked again by the verifier.
+    /// Appends an equation whose output types are known. Passes that copy equations unchanged use this; the
+    /// verifier checks the types again.
     pub fn push(&mut self, op: Op, operands: Operands, types: &[Type], of: Origin) -> Outputs {
         let outputs: Outputs = types.iter().map(|t| self.types.push(t.clone())).collect();
         self.equations.push(Equation { outputs: outputs.clone(), op, operands });
@@ -143,21 +143,21 @@ impl Draft {
         outputs
     }
 
-    /// Records a problem; the first one is kept.
+    /// Records a problem. Later problems are dropped.
     pub fn fail(&mut self, problem: Problem, loc: Loc) {
         self.problem.get_or_insert((problem, loc));
     }
 
-    /// The first problem, with the line at which it arose.
+    /// Returns the first problem, with the line at which it arose.
     pub fn problem(&self) -> Option<&(Problem, Loc)> {
         self.problem.as_ref()
     }
 
-    /// Closes the function and adds it to the module, its values renumbered in the order of
-    /// parameters, then equations.
+    /// Closes the function and adds it to the module. Values are renumbered: parameters first, then outputs in
+    /// the order of equations.
     ///
     /// # Errors
-    /// The first problem recorded while it was built; as [`Module::add`].
+    /// Returns the first problem recorded during construction, or an error of [`Module::add`].
     pub fn finish(self, module: &mut Module, results: Vec<Atom>) -> Result<FuncId, Problem> {
         module.add(self.close(results)?)
     }
@@ -165,7 +165,7 @@ impl Draft {
     /// Closes the function without adding it to a module.
     ///
     /// # Errors
-    /// The first problem recorded while it was built.
+    /// Returns the first problem recorded during construction.
     pub fn close(self, results: Vec<Atom>) -> Result<Function, Problem> {
         match self.problem {
             Some((problem, loc)) => Err(problem.at(loc)),
@@ -173,7 +173,7 @@ impl Draft {
         }
     }
 
-    /// Dense ids in print order, of values and of marks, so that equal programs are equal values.
+    /// Renumbers values and marks densely in print order, so that equal programs compare equal.
     fn renumber(self, results: Vec<Atom>) -> Function {
         let mut types = PrimaryMap::with_capacity(self.types.len());
         let mut new: SecondaryMap<ValueId, Option<ValueId>> =
@@ -224,7 +224,7 @@ pub struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    /// A builder that appends to `draft`.
+    /// Makes a builder that appends to `draft`.
     pub fn new(module: &'a mut Module, draft: &'a mut Draft) -> Builder<'a> {
         Builder {
             module: RefCell::new(module),
@@ -233,12 +233,12 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Equations emitted from now on have that line of the user and that phase.
+    /// Sets the user's line and the phase of all equations emitted after this call.
     pub fn at(&self, origin: Origin) {
         self.origin.set(origin);
     }
 
-    /// Line and phase of the equations emitted now.
+    /// Returns the line and phase that emitted equations get.
     pub fn origin(&self) -> Origin {
         self.origin.get()
     }
@@ -248,12 +248,12 @@ impl<'a> Builder<'a> {
         f(&mut self.module.borrow_mut())
     }
 
-    /// The type of an atom.
+    /// Returns the type of an atom.
     pub fn type_of(&self, atom: Atom) -> Type {
         self.draft.borrow().type_of(atom)
     }
 
-    /// The extents of an atom that is an array (none for a tape).
+    /// Returns the extents of an atom that is an array (none for a tape).
     pub fn shape_of(&self, atom: Atom) -> crate::lang::types::Shape {
         match self.type_of(atom) {
             Type::Array(a) => a.shape,
@@ -261,7 +261,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The element type of an atom that is an array (`bool` for a tape).
+    /// Returns the element type of an atom that is an array (`bool` for a tape).
     pub fn dtype_of(&self, atom: Atom) -> Dtype {
         match self.type_of(atom) {
             Type::Array(a) => a.dtype,
@@ -269,14 +269,14 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The equation that defines a value, unless that is a parameter.
+    /// Returns the equation that defines a value, unless that is a parameter.
     pub fn definition(&self, atom: Atom) -> Option<Equation> {
         let (draft, value) = (self.draft.borrow(), atom.value()?);
         draft.equations().iter().rev().find(|e| e.outputs.contains(&value)).cloned()
     }
 
-    /// As [`definition`](Builder::definition), if it is one of the last few equations: looking for it takes no time that grows with
-    /// the program.
+    /// As [`definition`](Builder::definition), but searches only the last few equations, so that the time does
+    /// not grow with the program.
     pub(crate) fn recent_definition(&self, atom: Atom) -> Option<Equation> {
         const FEW: usize = 16;
         let (draft, value) = (self.draft.borrow(), atom.value()?);
@@ -284,13 +284,13 @@ impl<'a> Builder<'a> {
         all.iter().rev().take(FEW).find(|e| e.outputs.contains(&value)).cloned()
     }
 
-    /// Records a problem at the current location; the first one is kept.
+    /// Records a problem at the current line. Later problems are dropped.
     pub fn fail(&self, problem: Problem) {
         self.draft.borrow_mut().fail(problem, self.origin.get().loc);
     }
 
-    /// Emits an equation and returns its outputs. On a type error the problem is recorded and
-    /// placeholders are returned.
+    /// Emits an equation and returns its outputs. After a type error, records the problem and returns
+    /// placeholders.
     pub fn emit(&self, op: impl Into<Op>, operands: &[Atom]) -> SmallVec<[Atom; 1]> {
         match self.try_emit(op.into(), operands) {
             Ok(outputs) => outputs,
@@ -313,7 +313,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Emits an equation, or says what is wrong (with the number of outputs to stand in for).
+    /// Emits an equation. After a type error, returns the problem and the number of outputs that the equation
+    /// would have.
     pub fn try_emit(
         &self,
         op: Op,
@@ -332,7 +333,7 @@ impl<'a> Builder<'a> {
         Ok(outputs.into_iter().map(Atom::Value).collect())
     }
 
-    /// Copies the `index`-th equation of `f` with other operands; its types are taken over.
+    /// Copies the `index`-th equation of `f` with other operands. The output types stay those of `f`.
     pub fn copy(&self, f: &Function, index: usize, operands: Operands) -> Atoms {
         let own = f.origin(index);
         let origin = Origin { loc: own.loc.or(self.origin.get().loc), ..own };
@@ -345,8 +346,8 @@ impl<'a> Builder<'a> {
         self.open(function, args, |_| None)
     }
 
-    /// As [`Builder::inline`], and in place of every equation for which `wanted` names a function the
-    /// body of that one, to any depth.
+    /// As [`Builder::inline`], and replaces each equation for which `wanted` returns a function by the body of
+    /// that function, to any depth.
     pub fn open(
         &self,
         function: FuncId,
@@ -366,7 +367,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Output types of an equation.
+/// Infers the output types of an equation.
 pub(crate) fn infer(
     module: &Module,
     op: &Op,

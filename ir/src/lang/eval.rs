@@ -1,7 +1,7 @@
-//! The reference interpreter: the meaning of a program, one equation after the other.
+//! The reference interpreter: it defines the meaning of a program.
 //!
-//! Generated code is tested against this. A value is dropped after its last use, so that memory
-//! stays within what the program needs at once.
+//! Generated code is tested against the interpreter. A value is dropped after its last use, so the interpreter
+//! holds only live values.
 
 use crate::lang::function::{Atom, FuncId, Function, ValueId};
 use crate::lang::module::Module;
@@ -15,13 +15,13 @@ use std::cell::Cell;
 /// Runs a function on concrete arguments.
 ///
 /// # Errors
-/// [`Kind::Arguments`] when arguments do not fit the parameters; whatever a primitive reports.
+/// [`Kind::Arguments`] if the arguments do not fit the parameters; any error of a primitive.
 pub fn eval(module: &Module, function: FuncId, args: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
     let args: Vec<Value> = args.iter().cloned().map(Value::from).collect();
     Value::arrays(&eval_values(module, function, &args)?)
 }
 
-/// As [`eval`], for functions that take or give tapes, too.
+/// As [`eval`], for functions with parameters or results that are tapes.
 ///
 /// # Errors
 /// Those of [`eval`].
@@ -33,8 +33,8 @@ pub fn eval_values(
     eval_owned(module, function, args.to_vec())
 }
 
-/// As [`eval_values`], of arguments that nobody else needs: an array that the function writes to is
-/// written where it lies.
+/// As [`eval_values`], but owns its arguments: if no one else shares an array that the function updates, the
+/// update is in place.
 ///
 /// # Errors
 /// Those of [`eval`].
@@ -46,9 +46,9 @@ pub(crate) fn eval_owned(
     deeper(|| run(module, module.function(function), args))
 }
 
-/// An observer of one run of a function: it runs each equation, and learns the results.
+/// An observer of one run of a function. It runs each equation, and receives the results.
 pub(crate) trait Observer {
-    /// Runs an equation of it.
+    /// Runs an equation of the function.
     fn equation(
         &mut self,
         module: &Module,
@@ -56,20 +56,21 @@ pub(crate) trait Observer {
         operands: &[Value],
     ) -> Result<Vec<Value>, Problem>;
 
-    /// The run ends with these results.
+    /// Is called when the run ends with these results.
     fn end(&self, results: &[Atom]);
 }
 
-/// The observer of a run with these parameters and arguments; `None` where the run is not observed.
+/// Makes the observer of a run with these parameters and arguments; returns `None` for a run without an
+/// observer.
 pub(crate) type Observe = fn(&[ValueId], &[Value]) -> Option<Box<dyn Observer>>;
 
 thread_local! {
     static OBSERVE: Cell<Option<Observe>> = const { Cell::new(None) };
 }
 
-/// Runs something in which the runs of functions on this thread are observed.
+/// Calls `run` with `observe` attached to all runs of functions on this thread.
 pub(crate) fn observed<T>(observe: Observe, run: impl FnOnce() -> T) -> T {
-    /// Restores what was there also where `run` panics.
+    /// Restores the previous observer, even if `run` panics.
     struct Restore(Option<Observe>);
     impl Drop for Restore {
         fn drop(&mut self) {

@@ -49,7 +49,7 @@ pub enum Atom {
 }
 
 impl Atom {
-    /// The value, unless this is a literal.
+    /// Returns the value, unless this is a literal.
     pub fn value(self) -> Option<ValueId> {
         match self {
             Atom::Value(v) => Some(v),
@@ -57,7 +57,7 @@ impl Atom {
         }
     }
 
-    /// The literal, unless this is a value.
+    /// Returns the literal, unless this is a value.
     pub fn literal(self) -> Option<Literal> {
         match self {
             Atom::Value(_) => None,
@@ -90,12 +90,12 @@ pub struct Equation {
     pub outputs: Outputs,
     /// The primitive with its attributes.
     pub op: Op,
-    /// The values and constants read.
+    /// The values and constants that the equation reads.
     pub operands: Operands,
 }
 
 impl Equation {
-    /// Bytes of it, but for what its primitive owns.
+    /// Returns the bytes of the equation, without those that its primitive owns.
     pub(crate) fn bytes(&self) -> usize {
         let operands = if self.operands.spilled() { self.operands.capacity() } else { 0 };
         let outputs = if self.outputs.spilled() { self.outputs.capacity() } else { 0 };
@@ -114,7 +114,7 @@ pub struct Function {
     pub linear_params: Vec<ValueId>,
     /// The program, in order of evaluation.
     pub equations: Vec<Equation>,
-    /// What it returns.
+    /// The results: values or constants.
     pub results: Vec<Atom>,
     /// The type of every value.
     pub types: PrimaryMap<ValueId, Type>,
@@ -125,7 +125,7 @@ pub struct Function {
 }
 
 impl Function {
-    /// Bytes of it, but for what its primitives own.
+    /// Returns the bytes of the function, without those that its primitives own.
     pub(crate) fn bytes(&self) -> usize {
         let equations: usize = self.equations.iter().map(Equation::bytes).sum();
         let values = (self.params.len() + self.linear_params.len()) * size_of::<ValueId>();
@@ -134,12 +134,12 @@ impl Function {
         size_of::<Function>() + equations + values + self.results.len() * size_of::<Atom>() + tables
     }
 
-    /// All parameters, the linear ones last.
+    /// Returns all parameters, the linear ones last.
     pub fn all_params(&self) -> impl Iterator<Item = ValueId> + '_ {
         self.params.iter().chain(&self.linear_params).copied()
     }
 
-    /// The type of an atom of this function.
+    /// Returns the type of an atom of this function.
     pub fn type_of(&self, atom: Atom) -> Type {
         match atom {
             Atom::Value(v) => self.types[v].clone(),
@@ -147,28 +147,28 @@ impl Function {
         }
     }
 
-    /// The types of all parameters, the linear ones last.
+    /// Returns the types of all parameters, the linear ones last.
     pub fn param_types(&self) -> Vec<Type> {
         self.all_params().map(|p| self.types[p].clone()).collect()
     }
 
-    /// The types of the results.
+    /// Returns the types of the results.
     pub fn result_types(&self) -> Vec<Type> {
         self.results.iter().map(|r| self.type_of(*r)).collect()
     }
 
-    /// The user's line of the `index`-th equation.
+    /// Returns the user's line of the `index`-th equation.
     pub fn location(&self, index: usize) -> Loc {
         self.locations.get(index).copied().flatten()
     }
 
-    /// Where the `index`-th equation comes from.
+    /// Returns the line and phase of the `index`-th equation.
     pub fn origin(&self, index: usize) -> Origin {
         let phase = self.phases.get(index).copied().unwrap_or_default();
         Origin { loc: self.location(index), phase }
     }
 
-    /// How often each value is read, by equations and results.
+    /// Returns the number of reads of each value, by equations and results.
     pub fn use_counts(&self) -> cranelift_entity::SecondaryMap<ValueId, u32> {
         let mut counts = cranelift_entity::SecondaryMap::with_capacity(self.types.len());
         let operands = self.equations.iter().flat_map(|e| &e.operands);
@@ -179,8 +179,8 @@ impl Function {
     }
 }
 
-/// Equality of programs: names and locations do not count, phases do. Functions are renumbered densely
-/// when they are finished, so equal programs have equal ids.
+/// Compares programs: names and locations do not count, phases do. Functions are renumbered densely when they
+/// are finished, so equal programs have equal ids.
 impl PartialEq for Function {
     fn eq(&self, other: &Function) -> bool {
         self.params == other.params

@@ -1,9 +1,9 @@
 //! Hosts: Rust functions that programs call.
 //!
-//! A program is text, and a Rust function is not. So what a program holds is a *host*: a name, and the
-//! function behind it. Two hosts are equal if they are the same one, whatever they are called; the text
-//! of a program shows the name (`&spline`), with a suffix where two hosts have the same. A program that
-//! is read from text holds hosts with nothing behind them, which may be given a function once:
+//! A program is text, and a Rust function is not. So a program refers to a *host*: a name with a Rust function.
+//! Two hosts are equal if they are the same object, whatever their names; the text of a program shows the name
+//! (`&spline`), with a suffix where two hosts share a name. A program that is read from text has hosts without
+//! functions; each may be given a function once:
 //!
 //! ```
 //! use tapeloom_ir::{Tensor, eval, parse_module};
@@ -21,9 +21,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`HostCall`] is a call of one: it says of what types the results are, and how it is made over a batch.
-//! Its [`run`](HostCall::run) is what every engine does, so that they agree: it catches panics, and
-//! refuses results that are not what was declared.
+//! [`HostCall`] is a call of a host: it declares the types of the results, and how a batch is evaluated. Every
+//! engine calls a host by [`run`](HostCall::run), so that all behave alike: it catches panics, and rejects
+//! results that differ from the declared types.
 
 use crate::lang::problem::{Kind, Problem};
 use crate::lang::types::{ArrayType, Type};
@@ -36,16 +36,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{self, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
-/// Why a host gives no results: whatever `?` makes an error of.
+/// The reason why a host failed: any error type that `?` converts.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// What a host answers.
+/// A host's results, or its failure.
 pub type Answer = Result<Vec<Tensor>, Failure>;
 
-/// Who asks: the member of a batch, if it is one.
+/// The batch member that a call is for, or `None` outside a batch.
 pub type Lane = Option<usize>;
 
-/// A Rust function under a name. Cloning shares it.
+/// A named Rust function. Clones share it.
 #[derive(Clone)]
 pub struct Host(Arc<Inner>);
 
@@ -60,39 +60,41 @@ struct Functions {
     batch: Option<Batch>,
 }
 
-/// A function of operands, those of one member of a batch or of nobody in particular.
+/// A function of the operands of one call.
 type One = Box<dyn Fn(Lane, &[Tensor]) -> Answer + Send + Sync>;
 
-/// A function of operands that all have the members of a batch on axis 0, to results that have.
+/// A function of a whole batch at once: its size, and operands with the members on axis 0. The results have the
+/// members on axis 0, too.
 pub type Batch = Box<dyn Fn(usize, &[Tensor]) -> Answer + Send + Sync>;
 
 impl Host {
-    /// A name with nothing behind it yet.
+    /// Makes a host without a function.
     pub fn unbound(name: &str) -> Host {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, atomic::Ordering::Relaxed);
         Host(Arc::new(Inner { name: name.into(), number, functions: OnceLock::new() }))
     }
 
-    /// A function, and what it is over a batch, if that is more than one member after the other.
+    /// Makes a host. `batch` evaluates a whole batch at once; without it, `one` is called for each member in
+    /// turn.
     pub fn new(
         name: &str,
         one: impl Fn(Lane, &[Tensor]) -> Answer + Send + Sync + 'static,
         batch: Option<Batch>,
     ) -> Host {
         let host = Host::unbound(name);
-        // It has none yet.
+        // The host is new, so setting its function cannot fail.
         let _ = host.0.functions.set(Functions { one: Box::new(one), batch });
         host
     }
 
-    /// Gives a host a function. Whether it had none: a second one is not taken.
+    /// Gives a host a function, unless it has one already. Returns whether the host had none.
     pub fn bind(&self, one: impl Fn(&[Tensor]) -> Answer + Send + Sync + 'static) -> bool {
         let one = Box::new(move |_: Lane, x: &[Tensor]| one(x));
         self.0.functions.set(Functions { one, batch: None }).is_ok()
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.0.name
     }
@@ -132,27 +134,28 @@ impl fmt::Debug for Host {
 
 /// A call of a host.
 ///
-/// Without results it is there for what it does, and is made once, in the order of the program; with
-/// results it is a pure function, which may be made again, merged with another, or left out.
+/// A call without results has an ordered effect: it happens once, in program order. A call with results is a
+/// pure function: it may be repeated, merged with an equal one, or dropped.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct HostCall {
-    /// What is called.
+    /// The called host.
     pub host: Host,
-    /// The results' types, those of one member.
+    /// The types of the results; within a batch, of one member.
     pub results: Vec<ArrayType>,
-    /// Over a batch: how many members ask, one after the other. Operands and results have them on axis 0.
+    /// The number of batch members, if the call is over a batch. Members are called one after the other.
+    /// Operands and results have the members on axis 0.
     pub lanes: Option<usize>,
-    /// The operands that all members of a batch share, and that have no axis for them.
+    /// The operands that all members share, by index. They have no batch axis.
     pub shared: Vec<usize>,
 }
 
 impl HostCall {
-    /// Whether it is there for what it does.
+    /// Returns whether the call has an ordered effect.
     pub fn is_ordered(&self) -> bool {
         self.results.is_empty()
     }
 
-    /// The types of the results, the batch included.
+    /// Returns the types of the results, the batch included.
     pub fn result_types(&self) -> Vec<ArrayType> {
         let whole = |ty: &ArrayType| match self.lanes {
             Some(n) => ArrayType::new(ty.dtype, ty.shape.with_leading(n)),
@@ -161,11 +164,11 @@ impl HostCall {
         self.results.iter().map(whole).collect()
     }
 
-    /// Results from operands.
+    /// Computes the results from operands.
     ///
     /// # Errors
-    /// [`Kind::Callback`] where there is no function, it fails or panics, or it gives something else
-    /// than was declared.
+    /// [`Kind::Callback`] if the host has no function, or its function fails, panics, or returns other types
+    /// than declared.
     pub fn run(&self, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
         let Some(functions) = self.host.0.functions.get() else {
             return Err(Problem::new(
@@ -203,7 +206,7 @@ impl HostCall {
         Ok(results)
     }
 
-    /// What the function answers, if it is what was declared.
+    /// Calls `ask` and checks that its results have the declared types.
     fn checked(
         &self,
         types: &[ArrayType],
@@ -239,13 +242,13 @@ impl HostCall {
     }
 }
 
-/// What a panic said.
+/// Returns the message of a panic.
 fn said(payload: &(dyn Any + Send)) -> &str {
     let text = payload.downcast_ref::<&str>().copied();
     text.or(payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("it did not say why")
 }
 
-/// An array for each member.
+/// Repeats an array for each batch member, on a new axis 0.
 fn repeated(x: &Tensor, lanes: usize) -> Result<Tensor, Problem> {
     let ty = ArrayType::new(x.dtype(), x.ty().shape.with_leading(lanes));
     let mut all = Tensor::zeros_of(&ty)?;

@@ -24,22 +24,22 @@ pub struct Literal {
 }
 
 impl Literal {
-    /// The f64 constant `x`.
+    /// Returns the f64 constant `x`.
     pub fn f64(x: f64) -> Literal {
         Literal { dtype: Dtype::F64, bits: x.to_bits() }
     }
 
-    /// The i64 constant `x`.
+    /// Returns the i64 constant `x`.
     pub fn i64(x: i64) -> Literal {
         Literal { dtype: Dtype::I64, bits: x as u64 }
     }
 
-    /// The truth value `x`.
+    /// Returns the truth value `x`.
     pub fn bool(x: bool) -> Literal {
         Literal { dtype: Dtype::Bool, bits: u64::from(x) }
     }
 
-    /// The number `x` in `dtype`: rounded to f32, truncated to integers, compared with 0 for bool.
+    /// Returns the number `x` in `dtype`: rounded to f32, truncated to integers, compared with 0 for bool.
     pub fn of(dtype: Dtype, x: f64) -> Literal {
         let bits = match dtype {
             Dtype::Bool => u64::from(x != 0.0),
@@ -53,8 +53,8 @@ impl Literal {
         Literal { dtype, bits }
     }
 
-    /// The integer `x` in `dtype`, exactly, or `None` where the dtype has no such number: 2^24 + 1 is
-    /// no f32.
+    /// Returns the integer `x` in `dtype` exactly, or `None` if the dtype does not contain that number: 2^24 +
+    /// 1 is no f32.
     ///
     /// ```
     /// use tapeloom_ir::{Dtype, Literal};
@@ -71,8 +71,8 @@ impl Literal {
         if exact { Literal::rounded_integer(dtype, x) } else { None }
     }
 
-    /// The integer `x` in `dtype`, rounded to a float, or `None` where an integer dtype has no such
-    /// number.
+    /// Returns the integer `x` in `dtype`, rounded to a float. Returns `None` if an integer dtype does not
+    /// contain that number.
     pub fn rounded_integer(dtype: Dtype, x: i128) -> Option<Literal> {
         let bits = match dtype {
             Dtype::Bool => u64::from(u8::try_from(x).ok().filter(|b| *b < 2)?),
@@ -86,17 +86,17 @@ impl Literal {
         Some(Literal { dtype, bits })
     }
 
-    /// Zero of `dtype` (`false` for bool).
+    /// Returns zero of `dtype` (`false` for bool).
     pub fn zero(dtype: Dtype) -> Literal {
         Literal { dtype, bits: 0 }
     }
 
-    /// One of `dtype` (`true` for bool).
+    /// Returns one of `dtype` (`true` for bool).
     pub fn one(dtype: Dtype) -> Literal {
         Literal::of(dtype, 1.0)
     }
 
-    /// The value of an integer or a bool; the bits of a float.
+    /// Returns the value of an integer or a bool; the bits of a float.
     pub(crate) fn to_i128(self) -> i128 {
         match self.dtype {
             Dtype::I32 => i128::from(self.bits as u32 as i32),
@@ -107,12 +107,12 @@ impl Literal {
         }
     }
 
-    /// The value of an integer or a truth value.
+    /// Returns the value of an integer or a truth value.
     pub fn to_integer(self) -> Option<i128> {
         (!self.dtype.is_float()).then(|| self.to_i128())
     }
 
-    /// The value as f64 (rounded for 64-bit integers beyond 2^53).
+    /// Returns the value as f64 (rounded for 64-bit integers beyond 2^53).
     pub fn to_f64(self) -> f64 {
         match self.dtype {
             Dtype::Bool => f64::from(self.bits as u8),
@@ -125,7 +125,7 @@ impl Literal {
         }
     }
 
-    /// Whether this is zero; -0.0 counts.
+    /// Returns whether this is zero; -0.0 counts.
     pub fn is_zero(self) -> bool {
         match self.dtype {
             Dtype::F32 | Dtype::F64 => self.to_f64() == 0.0,
@@ -133,7 +133,7 @@ impl Literal {
         }
     }
 
-    /// Whether this is one.
+    /// Returns whether this is one.
     pub fn is_one(self) -> bool {
         self == Literal::one(self.dtype)
     }
@@ -160,7 +160,7 @@ impl fmt::Display for Literal {
 impl FromStr for Literal {
     type Err = Problem;
 
-    /// Reads what [`Literal`] displays.
+    /// Parses the text that [`Literal`] displays.
     fn from_str(text: &str) -> Result<Literal, Problem> {
         read(text).ok_or_else(|| {
             Problem::new(
@@ -184,7 +184,7 @@ fn read(text: &str) -> Option<Literal> {
         let fits = dtype == Dtype::F64 || u32::try_from(bits).is_ok();
         return fits.then_some(Literal { dtype, bits });
     }
-    // `parse` would take words such as `inf` and `nan`, and a leading plus.
+    // `parse` would accept words such as `inf` and `nan`, and a leading plus.
     let digits = number.strip_prefix('-').unwrap_or(number);
     if !digits.starts_with(|c: char| c.is_ascii_digit()) {
         return None;

@@ -1,4 +1,4 @@
-//! The language: types, literals, functions in modules, what is asked of them, and the interpreter that defines what they mean.
+//! The language: types, literals, functions in modules, queries about functions, and the reference interpreter.
 
 pub(crate) mod builder;
 pub(crate) mod eval;

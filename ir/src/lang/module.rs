@@ -1,9 +1,9 @@
 //! Modules: an append-only arena of immutable functions.
 //!
-//! A transform never edits a function; it appends a new one. So the pair (function, question) is a
-//! sound key, and the module remembers the answers: differentiating the same callee twice costs
-//! nothing. Equal functions are stored once (hash-consing). A module belongs to one
-//! trace, or to one file of text, and is dropped with it.
+//! A transform never edits a function; it appends a new one. So the pair (function, query) is a sound key, and
+//! the module memoizes the answers: differentiating the same callee a second time is a lookup. Equal functions
+//! are stored once (hash-consing). A module belongs to one trace, or to one file of text, and is dropped with
+//! it.
 
 use crate::lang::function::{FuncId, Function};
 use crate::lang::host::Host;
@@ -17,38 +17,40 @@ use cranelift_entity::{EntityRef, SecondaryMap};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// An arena of functions with a memo of derived ones.
+/// An arena of functions, with a memo of derived functions.
 #[derive(Clone, Debug, Default)]
 pub struct Module {
-    /// By number; equal ones are one.
+    /// All functions, by number. Equal functions are stored once.
     functions: OrderedSet<Arc<Function>>,
-    /// The first function that is equal to each but for phases, in what it refers to as well; itself where none is.
+    /// For each function, the first one that differs from it only in phases, its own or those of its callees.
+    /// `None` if the function itself is the first.
     alike: SecondaryMap<FuncId, Option<FuncId>>,
-    /// Functions without phases that are not there, and the first one that is equal to each but for phases.
+    /// Phase-free copies of functions that are not themselves in the module, each with the first function that
+    /// equals it up to phases.
     unphased: OrderedMap<Arc<Function>, FuncId>,
-    /// Boxed, since it is larger than the rest.
+    /// Boxed because the memo is larger than the rest.
     memo: Box<Memo>,
     effects: SecondaryMap<FuncId, Effects>,
-    /// Whether it or what it refers to does something that a user can see.
+    /// See [`Module::is_seen`].
     seen: SecondaryMap<FuncId, bool>,
-    /// Whether running it calls a Rust function.
+    /// Whether running the function calls a Rust function.
     outside: SecondaryMap<FuncId, bool>,
-    /// How deep the calls of each function nest: 0 for one that calls nothing.
+    /// The nesting depth of each function's calls: 0 for a function without calls.
     depths: SecondaryMap<FuncId, usize>,
-    /// Bytes of all functions.
+    /// Bytes of all functions, without those that their primitives own.
     bytes: usize,
 }
 
 impl Module {
-    /// An empty module.
+    /// Makes an empty module.
     pub fn new() -> Module {
         Module::default()
     }
 
-    /// Adds a function; an equal one that is already there is returned instead.
+    /// Adds a function. If an equal one is in the module, returns that one.
     ///
     /// # Errors
-    /// [`Kind::TooLarge`](crate::Kind::TooLarge) when its calls nest deeper than [`DEEPEST_CALL`].
+    /// [`Kind::TooLarge`](crate::Kind::TooLarge) if the function's calls nest deeper than [`DEEPEST_CALL`].
     pub fn add(&mut self, function: Function) -> Result<FuncId, Problem> {
         let function = Arc::new(function);
         let (index, new) = self.functions.insert_full(function.clone());
@@ -73,7 +75,7 @@ impl Module {
         Ok(id)
     }
 
-    /// The first function that is equal to a new one but for phases, unless that is the new one.
+    /// Returns the first function that equals a new one up to phases, unless the new one is the first.
     fn first_alike(&mut self, id: FuncId, function: &Arc<Function>) -> Option<FuncId> {
         let phased = function.phases.iter().any(|phase| *phase != Phase::FORWARD);
         let mut callees = function.equations.iter().flat_map(|e| e.op.regions());
@@ -91,7 +93,8 @@ impl Module {
         (first != id).then_some(first)
     }
 
-    /// A primitive as a key of equal equations: phases of the functions that it runs do not tell it from another.
+    /// Returns a primitive as a key for merging equations. Each of its functions is replaced by the first one
+    /// that is equal up to phases.
     pub fn unphased(&self, op: &Op) -> Op {
         let regions = op.regions();
         if regions.iter().all(|r| self.alike[r.function].is_none()) {
@@ -101,7 +104,7 @@ impl Module {
         op.with_regions(&alike.collect::<Vec<_>>())
     }
 
-    /// Adds a function of another module, and those that it refers to.
+    /// Adds a function of another module, together with all functions that it refers to.
     ///
     /// # Errors
     /// As [`Module::add`].
@@ -130,66 +133,68 @@ impl Module {
         Ok(here[&f])
     }
 
-    /// One more than the deepest function that it calls. Known from when those were added.
+    /// Returns the nesting depth of a function's calls: one more than the deepest callee's. Callees were added
+    /// before, so their depths are known.
     fn depth_of(&self, function: &Function) -> usize {
         let callees = function.equations.iter().flat_map(|e| e.op.regions());
         callees.map(|r| self.depths[r.function] + 1).max().unwrap_or(0)
     }
 
-    /// How deep the calls of a function nest: 0 for one that calls nothing.
+    /// Returns the nesting depth of a function's calls: 0 for a function without calls.
     pub fn depth(&self, id: FuncId) -> usize {
         self.depths[id]
     }
 
-    /// The function of that id. The handle is counted, so it can be held while the module grows.
+    /// Returns the function of that id. The handle is reference-counted, so it can be held while the module
+    /// grows.
     pub fn get(&self, id: FuncId) -> Arc<Function> {
         self.functions[id.index()].clone()
     }
 
-    /// The function of that id, borrowed.
+    /// Borrows the function of that id.
     pub fn function(&self, id: FuncId) -> &Function {
         &self.functions[id.index()]
     }
 
-    /// Whether running a function does more than compute its results. Known from when it was added,
-    /// so that asking costs nothing however deep its calls nest.
+    /// Returns the effects of running a function. They were computed when the function was added, so this is a
+    /// lookup.
     pub fn effects(&self, id: FuncId) -> Effects {
         self.effects[id]
     }
 
-    /// Whether a user can see that the function is run, or that a derivative of it is: an ordered effect is
-    /// in it, or in a rule that a derivative would open.
+    /// Returns whether a user can observe that the function or a derivative of it runs: it contains an ordered
+    /// effect, or has a derivative rule that contains one.
     pub fn is_seen(&self, id: FuncId) -> bool {
         self.seen[id]
     }
 
-    /// Whether running a function calls a Rust function.
+    /// Returns whether running a function calls a Rust function.
     pub fn runs_outside(&self, id: FuncId) -> bool {
         self.outside[id]
     }
 
-    /// Whether running an equation calls a Rust function, itself or in what it runs.
+    /// Returns whether running an equation calls a Rust function, directly or in a region that it runs.
     pub fn calls_out(&self, op: &Op) -> bool {
         let inside = |r: &Region| r.role.runs() && self.outside[r.function];
         op.host().is_some() || op.regions().iter().any(inside)
     }
 
-    /// Bytes of all functions, but for what their primitives own.
+    /// Returns the bytes of all functions, without those that their primitives own.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether an id belongs to this module.
+    /// Returns whether an id belongs to this module.
     pub fn contains(&self, id: FuncId) -> bool {
         id.index() < self.functions.len()
     }
 
-    /// Every function, in the order in which they were added (callees before callers).
+    /// Returns all functions in the order in which they were added (callees before callers).
     pub fn iter(&self) -> impl Iterator<Item = (FuncId, &Function)> {
         self.functions.iter().enumerate().map(|(i, f)| (FuncId::new(i), &**f))
     }
 
-    /// The Rust functions that programs of this module call, each once.
+    /// Returns the Rust functions that programs of this module call, each once.
     pub fn hosts(&self) -> Vec<Host> {
         let mut hosts = Vec::new();
         for host in self.iter().flat_map(|(_, f)| &f.equations).filter_map(|e| e.op.host()) {
@@ -200,10 +205,11 @@ impl Module {
         hosts
     }
 
-    /// The answer to a question about a function: the one remembered, or the one that `make` finds.
+    /// Returns the answer to a query about a function. At the first request, `make` computes it; later ones
+    /// return the memoized answer.
     ///
     /// # Errors
-    /// What `make` reports.
+    /// Any error of `make`.
     pub fn answer<Q: Query>(
         &mut self,
         f: FuncId,

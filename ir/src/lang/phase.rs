@@ -1,20 +1,21 @@
-//! Phases: to which pass of differentiation an equation belongs.
+//! Phases: the pass of differentiation to which an equation belongs.
 //!
-//! Reverse mode runs a program forward and then in reverse; the reverse of a reverse pass is of second order, and so on.
-//! Three facts are kept of each equation:
+//! Reverse mode runs a program forward and then in reverse; the reverse of a reverse pass is of second order,
+//! and so on.
+//! Each equation has three facts:
 //!
 //! | fact | meaning |
 //! |---|---|
 //! | `order` | how many transpositions made the equation: 0 in the forward pass, 1 in the reverse pass, 2 in its reverse pass |
-//! | `transposed` | the equation computes cotangents; the others of a reverse pass compute what these need of the primal |
-//! | `rematerialized` | the forward pass has computed the same value, which was not kept |
+//! | `transposed` | the equation computes cotangents; the other equations of a reverse pass compute primal values that these need |
+//! | `rematerialized` | the forward pass has computed the same value, which was not saved |
 //!
-//! `transpose` and the planner of checkpoints set them. Step order, fusion and the memory plan read them: an equation of
-//! the reverse pass that waits for the end of the forward pass is in no loop of the forward pass. So two functions that
-//! differ in phases are two functions: phases count in equality, as operands do. They never keep two equations apart
-//! that compute the same: of equal equations the first one stays, with its phase.
+//! `transpose` and the checkpoint planner set them. Step order, fusion and the memory plan read them: an
+//! equation of the reverse pass that waits for the end of the forward pass is in no loop of the forward pass.
+//! So two functions that differ in phases are two functions: phases count in equality, as operands do. CSE
+//! ignores phases: of equal equations the first one stays, with its phase.
 //!
-//! The text form has a line where phases begin to differ from the line before ([`crate::text`]):
+//! The text form has a line where the phase changes ([`crate::text`]):
 //!
 //! ```text
 //! func @f.grad(%0: f64[], %1: f64[]) -> (f64[]) {
@@ -31,11 +32,11 @@ use std::fmt;
 /// The pass of differentiation that an equation belongs to. The default is the forward pass.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Debug)]
 pub struct Phase {
-    /// How many transpositions made the equation.
+    /// The number of transpositions that made the equation.
     pub order: u8,
     /// Whether it computes cotangents.
     pub transposed: bool,
-    /// Whether the forward pass has computed the same value, which was not kept.
+    /// Whether the forward pass has computed the same value without saving it.
     pub rematerialized: bool,
 }
 
@@ -43,27 +44,27 @@ impl Phase {
     /// The forward pass.
     pub const FORWARD: Phase = Phase { order: 0, transposed: false, rematerialized: false };
 
-    /// The phase of what transposition makes of an equation of this one.
+    /// Returns the phase of an equation that transposition derives from an equation of this phase.
     #[must_use]
     pub fn reverse(self, transposed: bool) -> Phase {
         Phase { order: self.order.saturating_add(1), transposed, ..self }
     }
 
-    /// The phase of an equation whose function is called by one of phase `call`: what runs forward in the function
-    /// runs when the function does.
+    /// Returns the phase of an equation after inlining into a call of phase `call`. A forward equation takes
+    /// the phase of the call.
     #[must_use]
     pub fn within(self, call: Phase) -> Phase {
         if self == Phase::FORWARD { call } else { self }
     }
 
-    /// The same phase, computed again.
+    /// Returns the same phase, marked as rematerialized.
     #[must_use]
     pub fn rematerialized(self) -> Phase {
         Phase { rematerialized: true, ..self }
     }
 }
 
-/// As the text form has it: `reverse 2 transposed`.
+/// Prints the text form: `reverse 2 transposed`.
 impl fmt::Display for Phase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Phase { order, transposed, rematerialized } = *self;
@@ -80,20 +81,20 @@ impl fmt::Display for Phase {
 /// Where an equation comes from: a line of the user's source, and a phase of differentiation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct Origin {
-    /// The line, which counts in no equality of programs.
+    /// The line. It does not count in the equality of programs.
     pub loc: Loc,
     /// The phase.
     pub phase: Phase,
 }
 
 impl Origin {
-    /// What a user's line does when the program runs forward.
+    /// Returns the origin of an equation of the forward pass.
     pub fn forward(loc: Loc) -> Origin {
         Origin { loc, phase: Phase::FORWARD }
     }
 
-    /// The origin of an equation whose function is called by one of origin `call`: an equation without a line has that
-    /// of the call.
+    /// Returns the origin of an equation after inlining into a call of origin `call`. An equation without a
+    /// line takes the line of the call.
     #[must_use]
     pub fn within(self, call: Origin) -> Origin {
         Origin { loc: self.loc.or(call.loc), phase: self.phase.within(call.phase) }

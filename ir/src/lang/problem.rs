@@ -1,14 +1,14 @@
-//! `Problem`: what is wrong with one operation, before it is known where.
+//! `Problem`: an error in one operation, possibly without a location.
 //!
-//! Rules, type inference and the builder speak in problems: a kind, one sentence that says what was
-//! expected and what was found, and one that says how to mend it. Whoever knows the place (the
-//! tracer, the verifier, the parser) adds the user's line and hands an `Error` on.
+//! Rules, type inference and the builder report problems: a kind, one sentence with the expected and the
+//! actual value, and one that says how to fix it. The caller that has the location (the tracer, the verifier,
+//! the parser) adds the user's line and returns an error.
 
 use crate::lang::source_loc::Loc;
 use std::fmt;
 
-/// The kind of a problem. Each has its section, with a failing program and its mend, in the chapter
-/// on errors of the book.
+/// The kind of a problem. The book's chapter on errors has a section for each, with a failing program and its
+/// fix.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Kind {
@@ -18,32 +18,32 @@ pub enum Kind {
     Dtype,
     /// A handle was used outside the trace it belongs to.
     Escaped,
-    /// The value of something that has none yet, or of no such kind, was asked for.
+    /// A concrete value was requested where there is none yet, or one of another type.
     NoValue,
     /// Mutable state was written where it cannot be, or used after its end.
     State,
-    /// A derivative that does not exist was asked for.
+    /// A derivative that does not exist was requested.
     NotDifferentiable,
     /// A function that must be linear is not.
     NotLinear,
-    /// A compiled function was called with arguments it was not made for, or a name that something is given is
-    /// none that it knows.
+    /// A compiled function was called with arguments that it was not compiled for, or a name was given that is
+    /// not known.
     Arguments,
     /// An array is larger than memory can be.
     TooLarge,
-    /// What reverse mode keeps takes more bytes than it may.
+    /// The residuals of reverse mode exceed the byte budget.
     Budget,
     /// A custom derivative rule does not fit its function.
     Rule,
-    /// A Rust function that a program calls gave no results, or others than were declared.
+    /// A Rust function that a program calls failed, or returned other types than declared.
     Callback,
-    /// A value that is not finite appeared while the program ran, and somebody asked for it.
+    /// A value that is not finite appeared while a program ran with the check for such values.
     NotFinite,
-    /// A random key is used twice, and somebody asked for it.
+    /// A random key is used twice, in a program that is checked for this.
     KeyReuse,
-    /// A loop runs more iterations than it may.
+    /// A loop exceeds its iteration limit.
     Limit,
-    /// A running program was ended from outside.
+    /// A running program was cancelled.
     Cancelled,
     /// The text of a program does not parse.
     Parse,
@@ -56,7 +56,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Kind; 20] = [
         Kind::Shape,
         Kind::Dtype,
@@ -80,7 +80,7 @@ impl Kind {
         Kind::Internal,
     ];
 
-    /// The name in messages and in the book: `shape`, `not-differentiable`, ...
+    /// Returns the name in messages and in the book: `shape`, `not-differentiable`, ...
     pub fn name(self) -> &'static str {
         match self {
             Kind::Shape => "shape",
@@ -113,19 +113,19 @@ impl fmt::Display for Kind {
     }
 }
 
-/// An answer, or what is wrong.
+/// The crate's `Result`, with [`Problem`] as the error.
 pub(crate) type Result<T, E = Problem> = std::result::Result<T, E>;
 
-/// What is wrong with one operation: kind, finding and mend.
+/// An error in one operation: kind, message and fix.
 #[derive(Clone, Debug)]
 pub struct Problem {
-    /// Under which section of the book it falls.
+    /// The kind, which selects the section of the book.
     pub kind: Kind,
-    /// What was expected and what was found, in one sentence.
+    /// The expected and the actual value, in one sentence.
     pub message: String,
-    /// How to mend it; may be empty.
+    /// How to fix it; may be empty.
     pub help: String,
-    /// The user's line, where one is known. Not part of equality.
+    /// The user's line, if known. Not part of equality.
     pub location: Loc,
 }
 
@@ -138,18 +138,18 @@ impl PartialEq for Problem {
 impl Eq for Problem {}
 
 impl Problem {
-    /// The same problem at that line, unless a line is known already.
+    /// Sets the user's line, unless the problem has one already.
     pub fn at(mut self, location: Loc) -> Problem {
         self.location = self.location.or(location);
         self
     }
 
-    /// A problem whose place is not known yet. An empty `help` is not printed.
+    /// Makes a problem without a location. An empty `help` is not printed.
     pub fn new(kind: Kind, message: impl Into<String>, help: impl Into<String>) -> Problem {
         Problem { kind, message: message.into(), help: help.into(), location: None }
     }
 
-    /// A fault of tapeloom itself.
+    /// Makes a problem that is a fault of tapeloom itself.
     pub fn internal(message: impl Into<String>) -> Problem {
         Problem::new(Kind::Internal, message, "this is a fault of tapeloom; please report it")
     }

@@ -1,9 +1,8 @@
-//! Questions: what can be asked about a function, and what the answer holds.
+//! Queries about functions, and their answers.
 //!
-//! A question is a transform with all its arguments but the function. Functions never change, so
-//! (function, question) is the whole key under which a [`Module`](crate::Module) remembers the answer,
-//! and the type of a question says the type of its answer: no answer is read as that of another
-//! question.
+//! A query is a transform with all its arguments but the function. Functions never change, so (function, query)
+//! is the whole key under which a [`Module`](crate::Module) memoizes the answer. The type of a query determines
+//! the type of its answer, so answers of different queries cannot be confused.
 //!
 //! Masks have one entry per parameter or per result, the linear parameters last.
 
@@ -14,12 +13,12 @@ use crate::policy_table::Policy;
 use std::fmt::Debug;
 use std::hash::Hash;
 
-/// Something that can be asked about a function.
+/// A query about a function.
 pub trait Query: Clone + Eq + Hash + Debug {
-    /// What is answered.
+    /// The answer's type.
     type Answer: Clone + Debug;
 
-    /// The answers known so far.
+    /// Returns the table of memoized answers.
     fn answers(memo: &mut Memo) -> &mut OrderedMap<(FuncId, Self), Self::Answer>;
 }
 
@@ -38,106 +37,108 @@ macro_rules! questions {
             }
         )*
 
-        /// The answers that a module remembers.
+        /// The memo of a module: the answers so far, one table per query type.
         #[derive(Clone, Debug, Default)]
         pub struct Memo { $($table: OrderedMap<(FuncId, $name), $answer>,)* }
     };
 }
 
 questions! {
-    /// `(x -> y)` to `(x, dx of the active) -> (y, dy of the active)`.
+    /// Derives `(x, dx of the active) -> (y, dy of the active)` from `x -> y`.
     Jvp {
         /// Which parameters have a tangent.
         active: Vec<bool>,
-        /// Which results have a tangent even where it is zero, if their type has one.
+        /// Per result: whether its tangent is materialized even when it is zero. Ignored for types without
+        /// tangents.
         forced: Vec<bool>,
     } -> JvpOf in jvp,
 
-    /// `(x -> y)` to `fwd: x -> (y, kept)` and `lin: (residuals; dx of the active) -> dy`.
+    /// Derives `fwd: x -> (y, saved residuals)` and `lin: (residuals; dx of the active) -> dy` from `x -> y`.
     Linearize {
         /// Which parameters have a tangent.
         active: Vec<bool>,
-        /// Which results have a tangent even where it is zero, if their type has one.
+        /// Per result: whether its tangent is materialized even when it is zero. Ignored for types without
+        /// tangents.
         forced: Vec<bool>,
-        /// What it costs the linear half to have the parameters again.
+        /// Per parameter: the cost to the linear half of reading it as a residual.
         shares: Vec<Amortization>,
     } -> LinearizeOf in linearize,
 
-    /// The same derivative, asked of its forward half, with what is worth keeping as residuals.
+    /// The same derivative, as a query about its forward half, with the residuals that the planner chose.
     Plan {
         /// The linear half.
         lin: FuncId,
         /// Which outputs have a tangent.
         active_out: Vec<bool>,
-        /// What each residual is.
+        /// The origin of each residual.
         residuals: Vec<Residual>,
-        /// What is worth keeping.
+        /// The cost terms and the policy for choosing residuals.
         terms: PlanRequest,
     } -> LinearizeOf in plan,
 
-    /// As [`Linearize`], with loops and all that is in them as a policy says.
+    /// As [`Linearize`], with the loops and everything inside them planned by a policy.
     Within {
         /// Which parameters have a tangent.
         active: Vec<bool>,
-        /// What it costs the linear half to have the parameters again.
+        /// Per parameter: the cost to the linear half of reading it as a residual.
         shares: Vec<Amortization>,
         /// The policy.
         policy: Policy,
     } -> LinearizeOf in within,
 
-    /// `(k; dx) -> dy` to `(k; ct of dy, totals) -> ct of dx`.
+    /// Derives `(k; ct of dy, totals) -> ct of dx` from `(k; dx) -> dy`.
     Transpose {
-        /// Which results have a cotangent that is not zero.
+        /// Which results have a nonzero cotangent.
         nonzero: Vec<bool>,
-        /// What the cotangent of each linear parameter is added to.
+        /// Per linear parameter: the value to which its cotangent is added.
         onto: Vec<AccumulateInto>,
     } -> TransposeOf in transpose,
 
-    /// `(x -> y)` to `([n, x]) -> [n, y]`.
+    /// Derives `([n, x]) -> [n, y]` from `x -> y`.
     Batch {
-        /// Extent of the batch.
+        /// The extent of the batch.
         size: usize,
-        /// Which parameters carry the batch.
+        /// Which parameters have the batch axis.
         batched: Vec<bool>,
-        /// What becomes of each result.
+        /// The form in which each result is requested.
         wanted: Vec<BatchRequest>,
     } -> BatchOf in batch,
 
-    /// The same function with only some of its results.
+    /// Derives the same function with only some of its results.
     Prune {
         /// Which results are read.
         used: Vec<bool>,
-        /// Which parameters stay even where they are not read.
+        /// Which parameters stay even if they are not read.
         kept: Vec<bool>,
     } -> PruneOf in prune,
 
-    /// The function in two: what depends on some of its parameters alone, and the rest.
+    /// Splits the function in two: the equations that depend on the known parameters alone, and the rest.
     Unzip {
         /// Which parameters are known.
         known: Vec<bool>,
     } -> UnzipOf in unzip,
 }
 
-/// What the cotangent of a linear parameter is added to.
+/// The value to which the cotangent of a linear parameter is added.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum AccumulateInto {
-    /// To nothing: it is absent where it is zero.
+    /// None: a zero cotangent is absent.
     Nothing,
-    /// To zeros: it is always there.
+    /// Zeros: the cotangent is always materialized.
     Zeros,
-    /// To a running total, which the transpose takes as one more parameter. What the function reads
-    /// of a large operand is then added in place, and not to zeros as large as the operand.
+    /// A running total, which the transpose takes as an extra parameter. The cotangent of a slice of a large
+    /// operand is then added in place, and not to zeros as large as the operand.
     Total,
 }
 
-/// What becomes of a result of a batched function.
+/// The form in which a result of a batched function is requested.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum BatchRequest {
-    /// It stays as it comes: without the batch if it depends on no batched parameter.
+    /// Unchanged: without the batch axis if the result depends on no batched parameter.
     AsIs,
-    /// It carries the batch, if need be by repetition.
+    /// With the batch axis; the result is repeated if necessary.
     Batched,
-    /// It is summed over the batch: the cotangent of something that all members share.
+    /// Summed over the batch: the cotangent of a value that all members share.
     Summed,
 }
 
@@ -153,29 +154,29 @@ pub struct JvpOf {
 /// A derivative in two halves.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LinearizeOf {
-    /// The forward half: `x.. -> (y.., kept..)`.
+    /// The forward half: `x.. -> (y.., saved residuals..)`.
     pub fwd: FuncId,
     /// The linear half: `(residuals..; dx of the active) -> dy of the active`.
     pub lin: FuncId,
     /// Which outputs have a tangent.
     pub active_out: Vec<bool>,
-    /// What each residual is.
+    /// The origin of each residual.
     pub residuals: Vec<Residual>,
 }
 
-/// What the second half of a function that was cut in two reads of the first.
+/// The origin of a value that the second half of a split function reads.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Residual {
-    /// A parameter of the first half, by its position: it is there anyway.
+    /// A parameter of the first half, by its position: it needs no saving.
     Parameter(usize),
-    /// A result that the function has anyhow, by its position among the outputs of the first half.
+    /// A result of the original function, by its position among the outputs of the first half.
     Result(usize),
-    /// What was kept for the second half alone, by its position among the outputs of the first half.
+    /// A value saved for the second half alone, by its position among the outputs of the first half.
     Kept(usize),
 }
 
 impl Residual {
-    /// The residuals, given operands and outputs of the first half.
+    /// Returns the residuals, given operands and outputs of the first half.
     pub fn pick<T: Clone>(residuals: &[Residual], x: &[T], outputs: &[T]) -> Vec<T> {
         let one = |residual: &Residual| match residual {
             Residual::Parameter(i) => x.get(*i).cloned(),
@@ -212,15 +213,15 @@ pub struct PruneOf {
     pub params: Vec<bool>,
 }
 
-/// A function cut in two by what is known.
+/// A function split by which parameters are known.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnzipOf {
-    /// `known parameters.. -> (results that depend on them alone.., kept..)`
+    /// `known parameters.. -> (results that depend on them alone.., saved residuals..)`
     pub known: FuncId,
     /// `(residuals.., other parameters..) -> other results..`
     pub rest: FuncId,
-    /// Which results the first half gives.
+    /// Which results the first half returns.
     pub known_out: Vec<bool>,
-    /// What each residual is.
+    /// The origin of each residual.
     pub residuals: Vec<Residual>,
 }

@@ -1,7 +1,7 @@
-//! Copying: a function written again, equation by equation, with other operands.
+//! Copying a function equation by equation, with other operands.
 //!
-//! Functions are immutable, so every pass and every transform writes a new one while it reads the old
-//! one. What they share is the table from old values to new atoms:
+//! Functions are immutable, so every pass and every transform writes a new function while it reads the old one.
+//! All of them use a table from old values to new atoms:
 //!
 //! ```
 //! use tapeloom_ir::{Draft, Dtype, Module, Scalar, Type, Builder, rebuild};
@@ -33,22 +33,22 @@ use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// The atoms that stand for the outputs of an equation.
+/// The new atoms of the outputs of an equation.
 pub type Atoms = SmallVec<[Atom; 1]>;
 
-/// The new atoms of the values of a function that is being written again.
+/// The table from a function's values to new atoms, while the function is copied.
 #[derive(Clone, Debug, Default)]
 pub struct ValueRemap {
     map: SecondaryMap<ValueId, Option<Atom>>,
 }
 
 impl ValueRemap {
-    /// Nothing has a new atom yet.
+    /// Makes an empty table.
     pub fn new() -> ValueRemap {
         ValueRemap::default()
     }
 
-    /// The parameters of `f` are those atoms, the linear ones last.
+    /// Makes a table in which the parameters of `f`, the linear ones last, map to `args`.
     pub fn with(f: &Function, args: impl IntoIterator<Item = Atom>) -> ValueRemap {
         let mut map = SecondaryMap::with_capacity(f.types.len());
         for (p, a) in f.all_params().zip(args) {
@@ -57,7 +57,7 @@ impl ValueRemap {
         ValueRemap { map }
     }
 
-    /// A draft with the name and the parameters of `f`.
+    /// Makes a draft with the name and the parameters of `f`, and the table for it.
     pub fn same_signature(f: &Function) -> (Draft, ValueRemap) {
         let mut draft = Draft::new(f.name.clone());
         let known = f.params.len();
@@ -69,47 +69,47 @@ impl ValueRemap {
         (draft, ValueRemap::with(f, params))
     }
 
-    /// A value is that atom from now on.
+    /// Maps a value to an atom.
     pub fn bind(&mut self, v: ValueId, atom: Atom) {
         self.map[v] = Some(atom);
     }
 
-    /// Whether a value has a new atom.
+    /// Returns whether a value has a new atom.
     pub fn knows(&self, v: ValueId) -> bool {
         self.map[v].is_some()
     }
 
-    /// The new atom for an old one; literals stand for themselves.
+    /// Returns the new atom for an old one. Literals, and values without a new atom, map to themselves.
     pub fn read(&self, a: Atom) -> Atom {
         a.value().and_then(|v| self.map[v]).unwrap_or(a)
     }
 
-    /// The new atoms for old ones.
+    /// Returns the new atoms for old ones.
     pub fn all(&self, old: &[Atom]) -> Operands {
         old.iter().map(|a| self.read(*a)).collect()
     }
 
-    /// The outputs of an equation are those atoms.
+    /// Maps the outputs of an equation to atoms.
     pub fn define(&mut self, e: &Equation, outputs: impl IntoIterator<Item = Atom>) {
         for (old, new) in e.outputs.iter().zip(outputs) {
             self.map[*old] = Some(new);
         }
     }
 
-    /// The results of `f`, whose equations have all been seen.
+    /// Returns the new results of `f`, after all its equations have been copied.
     pub fn results(&self, f: &Function) -> Vec<Atom> {
         f.results.iter().map(|r| self.read(*r)).collect()
     }
 }
 
 impl Draft {
-    /// Copies the `index`-th equation of `f` with other operands. Its types are taken over; the
+    /// Copies the `index`-th equation of `f` with other operands. The output types stay those of `f`; the
     /// verifier checks them again.
     pub fn copy(&mut self, f: &Function, index: usize, operands: Operands) -> Atoms {
         self.copy_as(f.equations[index].op.clone(), f, index, operands)
     }
 
-    /// As [`Draft::copy`], by another primitive with outputs of the same types.
+    /// As [`Draft::copy`], with another primitive whose outputs have the same types.
     pub fn copy_as(&mut self, op: Op, f: &Function, index: usize, operands: Operands) -> Atoms {
         self.copy_at(op, f, index, operands, f.origin(index))
     }
@@ -128,11 +128,11 @@ impl Draft {
     }
 }
 
-/// `f` with the same name and parameters, and what `each` makes of every equation: it is given the
-/// new operands and answers the new outputs. Of an output that nobody reads any atom will do.
+/// Rebuilds `f` with the same name and parameters. `each` gets the new operands of every equation, emits its
+/// replacement and returns the new outputs. For an output without uses, any atom will do.
 ///
 /// # Errors
-/// What `each` reports.
+/// Any error of `each`.
 pub fn rebuild(
     f: &Function,
     mut each: impl FnMut(&mut Draft, usize, Operands) -> Result<Atoms, Problem>,
@@ -155,10 +155,10 @@ struct Frame {
     call: Origin,
 }
 
-/// Copies the body of a function, which takes those arguments, into a draft and returns its results; and in place of every equation
-/// for which `wanted` names a function, the body of that one, to any depth.
+/// Copies the body of a function with arguments `args` into a draft and returns its results. An equation for
+/// which `wanted` returns a function is replaced by the body of that function, to any depth.
 ///
-/// A loop with a stack of its own, since calls nest deeply.
+/// The loop keeps a stack of its own, since calls nest deeply.
 pub(crate) fn open(
     module: &Module,
     draft: &mut Draft,

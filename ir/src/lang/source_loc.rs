@@ -1,8 +1,9 @@
-//! Source locations: where in the user's source an equation comes from.
+//! Source locations: the line of the user's source for an equation.
 //!
-//! A derivative has the lines of what it was derived from. Lines survive transforms and never count in equality.
+//! A derivative has the lines of the function it was derived from. Transforms preserve lines, and equality
+//! ignores them.
 
 use std::panic::Location;
 
-/// A line of the user's source, if one is known. Never part of equality.
+/// A line of the user's source, if known. Equality of programs ignores it.
 pub type Loc = Option<&'static Location<'static>>;

@@ -1,34 +1,33 @@
-//! Depth: how far calls and closures may nest.
+//! Limits on the nesting depth of calls and closures.
 //!
-//! Walks over the equations of a function are loops, and so are those walks over calls that only copy or
-//! list (inlining, passes on bodies, printing). Where a rule asks for a transform of its body while the
-//! transform of its own function is under way, and where the interpreter runs a body, the walk is nested by
-//! nature. Those go through [`deeper`], which takes more stack from the heap when little is left, as rustc
-//! does. So no thread is too small for them, and the limits below are about memory and patience.
+//! Walks over the equations of a function are loops; so are walks over calls that only copy or list (inlining,
+//! passes on bodies, printing). Two kinds of walk recurse: a rule that requests a transform of its body during
+//! the transform of its function, and the interpreter when it runs a body. These go through [`deeper`], which
+//! allocates more stack on the heap when little is left, as rustc does. So no thread's stack is too small, and
+//! the limits below bound memory and time.
 
 use crate::lang::problem::{Kind, Problem};
 
-/// How deep calls may nest: the interpreter and the transforms take up to 20 KiB of stack for a level in a
-/// debug build.
+/// The deepest nesting of calls. In a debug build, the interpreter and the transforms take up to 20 KiB of
+/// stack for each level.
 pub const DEEPEST_CALL: usize = 10_000;
 
-/// How deep the closures of transforms, outlines and jits may nest. Tracing runs the user's code, whose
-/// frames are of any size, on the user's stack; so many fit into the 2 MiB that a thread has unless it was
-/// given more.
+/// The deepest nesting of the closures of transforms, outlines and jits. Tracing runs user code, whose frames
+/// may have any size, on the user's stack; this depth fits into the 2 MiB that a thread has by default.
 pub const DEEPEST_CLOSURE: usize = 100;
 
-/// What a level may take before it asks again.
+/// The bytes of stack that one level may take before the next check.
 const ENOUGH: usize = 256 << 10;
 
-/// What is added when less than that is left.
+/// The bytes of stack that are allocated if less than `ENOUGH` is left.
 const MORE: usize = 4 << 20;
 
-/// Runs a walk into a function that another one calls.
+/// Runs one level of a recursive walk, with more stack if little is left.
 pub fn deeper<T>(walk: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(ENOUGH, MORE, walk)
 }
 
-/// The problem of what nests deeper than it may.
+/// Returns the error for nesting deeper than the limit.
 pub(crate) fn too_deep(what: &str, depth: usize, most: usize) -> Problem {
     Problem::new(
         Kind::TooLarge,

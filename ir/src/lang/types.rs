@@ -1,10 +1,9 @@
-//! Types: what a value of the language can be.
+//! Types of the language's values.
 //!
-//! Everything a program computes is an *array* of a dtype with a static shape, written
-//! `f64[3,4]` (a scalar is `f64[]`). Derived programs have one type more: a *tape*, the sequence of
-//! records that a loop's forward half leaves for its backward half, written `tape<f64[3], bool[]>`,
-//! whose length is known only at run time. There is no type of mutable state: a [`crate::trace::State`]
-//! is an array at every point of a program.
+//! Every value is an *array* of a dtype with a static shape, written `f64[3,4]` (a scalar is `f64[]`). Derived
+//! programs have one more type: a *tape*, the sequence of records that the forward half of a loop leaves for
+//! its backward half, written `tape<f64[3], bool[]>`, whose length is known only at run time. There is no type
+//! of mutable state: a [`crate::trace::State`] is an array at every point of a program.
 //!
 //! ```
 //! use tapeloom_ir::{Dtype, Type};
@@ -36,11 +35,11 @@ pub enum Dtype {
 }
 
 impl Dtype {
-    /// Every dtype, in the order of their declaration.
+    /// All dtypes, in the order of declaration.
     pub const ALL: [Dtype; 7] =
         [Dtype::Bool, Dtype::I32, Dtype::I64, Dtype::U32, Dtype::U64, Dtype::F32, Dtype::F64];
 
-    /// The name in the text format: `bool`, `i32`, ... `f64`.
+    /// Returns the name in the text format: `bool`, `i32`, ... `f64`.
     pub fn name(self) -> &'static str {
         match self {
             Dtype::Bool => "bool",
@@ -53,12 +52,12 @@ impl Dtype {
         }
     }
 
-    /// The dtype of that name, if there is one.
+    /// Returns the dtype of that name, if there is one.
     pub fn from_name(name: &str) -> Option<Dtype> {
         Dtype::ALL.into_iter().find(|d| d.name() == name)
     }
 
-    /// Size of one element in bytes.
+    /// Returns the size of one element in bytes.
     pub fn bytes(self) -> usize {
         match self {
             Dtype::Bool => 1,
@@ -67,17 +66,17 @@ impl Dtype {
         }
     }
 
-    /// Whether derivatives with respect to such values exist: only floats have tangents.
+    /// Returns whether values have tangents: only floats do.
     pub fn is_float(self) -> bool {
         matches!(self, Dtype::F32 | Dtype::F64)
     }
 
-    /// Whether this is one of the four integer dtypes.
+    /// Returns whether this is one of the four integer dtypes.
     pub fn is_integer(self) -> bool {
         matches!(self, Dtype::I32 | Dtype::I64 | Dtype::U32 | Dtype::U64)
     }
 
-    /// Whether values below zero can be represented.
+    /// Returns whether the dtype has negative values.
     pub fn is_signed(self) -> bool {
         matches!(self, Dtype::I32 | Dtype::I64 | Dtype::F32 | Dtype::F64)
     }
@@ -94,26 +93,26 @@ impl fmt::Display for Dtype {
 pub struct Shape(SmallVec<[usize; 4]>);
 
 impl Shape {
-    /// The shape of a scalar: no axes.
+    /// Returns the shape of a scalar: no axes.
     pub fn scalar() -> Shape {
         Shape::default()
     }
 
-    /// Number of elements; 1 for a scalar. `None` where the product does not fit in `usize`.
+    /// Returns the number of elements; 1 for a scalar. Returns `None` if the product does not fit in `usize`.
     pub fn checked_elements(&self) -> Option<usize> {
-        // A zero extent makes the array empty whatever the others are.
+        // An array with a zero extent is empty, even if the product of the others overflows.
         if self.contains(&0) {
             return Some(0);
         }
         self.iter().try_fold(1usize, |n, &d| n.checked_mul(d))
     }
 
-    /// Number of elements; 1 for a scalar. Saturates (the verifier refuses such shapes).
+    /// Returns the number of elements; 1 for a scalar. Saturates (the verifier rejects such shapes).
     pub fn elements(&self) -> usize {
         self.checked_elements().unwrap_or(usize::MAX)
     }
 
-    /// Row-major strides in elements.
+    /// Returns the row-major strides in elements.
     pub fn strides(&self) -> SmallVec<[usize; 4]> {
         let mut strides: SmallVec<[usize; 4]> = SmallVec::from_elem(1, self.len());
         for axis in (0..self.len().saturating_sub(1)).rev() {
@@ -122,12 +121,12 @@ impl Shape {
         strides
     }
 
-    /// The same shape with a new outermost axis of that extent.
+    /// Returns the same shape with a new outermost axis of that extent.
     pub fn with_leading(&self, extent: usize) -> Shape {
         std::iter::once(extent).chain(self.iter().copied()).collect()
     }
 
-    /// The same shape without the given axes.
+    /// Returns the same shape without the given axes.
     pub fn without(&self, axes: &[usize]) -> Shape {
         let keep = |(i, d): (usize, &usize)| (!axes.contains(&i)).then_some(*d);
         self.iter().enumerate().filter_map(keep).collect()
@@ -204,18 +203,18 @@ pub struct ArrayType {
 }
 
 impl ArrayType {
-    /// An array type.
+    /// Makes an array type.
     pub fn new(dtype: Dtype, shape: impl Into<Shape>) -> ArrayType {
         ArrayType { dtype, shape: shape.into() }
     }
 
-    /// Size in bytes, or `None` where it exceeds what a machine can address.
+    /// Returns the size in bytes, or `None` if it exceeds the address space.
     pub fn checked_bytes(&self) -> Option<usize> {
         let bytes = self.shape.checked_elements()?.checked_mul(self.dtype.bytes())?;
         (bytes <= isize::MAX as usize).then_some(bytes)
     }
 
-    /// Size in bytes (saturating).
+    /// Returns the size in bytes (saturating).
     pub fn bytes(&self) -> usize {
         self.checked_bytes().unwrap_or(usize::MAX)
     }
@@ -230,25 +229,25 @@ impl fmt::Display for ArrayType {
 /// The type of a value.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Type {
-    /// An array of static shape: the only type that a user's values have.
+    /// An array of static shape. Values of user programs have no other type.
     Array(ArrayType),
-    /// A sequence of records with those fields, of a length that is known only when it has been
-    /// written: what the forward half of a loop without a fixed end leaves for its backward half.
+    /// A sequence of records with these fields. Its length is known only after it has been written. The forward
+    /// half of a loop with a dynamic trip count writes it for the backward half.
     Tape(Vec<Type>),
 }
 
 impl Type {
-    /// The type of an array of `dtype` with extents `shape`.
+    /// Returns the type of an array of `dtype` with extents `shape`.
     pub fn array(dtype: Dtype, shape: &[usize]) -> Type {
         Type::Array(ArrayType::new(dtype, shape))
     }
 
-    /// The type of a scalar of `dtype`.
+    /// Returns the type of a scalar of `dtype`.
     pub fn scalar(dtype: Dtype) -> Type {
         Type::Array(ArrayType::new(dtype, Shape::scalar()))
     }
 
-    /// The array type, if this is one.
+    /// Returns the array type, if this is one.
     pub fn as_array(&self) -> Option<&ArrayType> {
         match self {
             Type::Array(a) => Some(a),
@@ -256,8 +255,8 @@ impl Type {
         }
     }
 
-    /// The type of its tangents, which is that of its cotangents: float arrays have tangents of their
-    /// own type, a tape has records of those fields that have any.
+    /// Returns the type of the tangents, which is also that of the cotangents: float arrays have tangents of
+    /// their own type, a tape has records of those fields that have tangents.
     ///
     /// ```
     /// let tape = tapeloom_ir::parse_type("tape<f64[3], bool[], tape<i64[], f32[]>>")?;
@@ -275,7 +274,7 @@ impl Type {
         }
     }
 
-    /// Whether a value of this type has a tangent.
+    /// Returns whether a value of this type has a tangent.
     pub fn has_tangent(&self) -> bool {
         match self {
             Type::Array(a) => a.dtype.is_float(),
@@ -283,7 +282,7 @@ impl Type {
         }
     }
 
-    /// Whether it is the type of its own tangents: what linear parameters are of.
+    /// Returns whether this is the type of its own tangents, as for linear parameters.
     pub fn is_linear(&self) -> bool {
         match self {
             Type::Array(a) => a.dtype.is_float(),
@@ -310,7 +309,7 @@ impl fmt::Display for Type {
     }
 }
 
-/// The greatest common divisor of a positive number and another, both of which may be strides.
+/// Returns the greatest common divisor of a positive number and another integer, both possibly strides.
 pub(crate) fn gcd(a: i64, b: i64) -> i64 {
     if b == 0 { a } else { gcd(b.abs(), a % b.abs()) }
 }

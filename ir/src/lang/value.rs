@@ -1,7 +1,7 @@
-//! Values of the interpreter: arrays, and tapes.
+//! Values of the interpreter: arrays and tapes.
 //!
-//! Programs that users write have arrays alone. A tape is what the iterations of a loop leave when their
-//! number is known only afterwards: one record for each iteration, each with the fields of the tape's type.
+//! User programs have arrays alone. A tape is written by a loop whose trip count is dynamic: one record for
+//! each iteration, with the fields of the tape's type.
 
 use crate::lang::problem::Problem;
 use crate::lang::types::Type;
@@ -22,19 +22,19 @@ pub enum Value {
 pub struct Tape {
     /// The types of the fields of a record.
     pub fields: Vec<Type>,
-    /// The records, that of iteration 0 first.
+    /// The records, in the order of iterations.
     pub records: Vec<Vec<Value>>,
 }
 
 impl Tape {
-    /// Bytes of its records.
+    /// Returns the bytes of the records.
     pub(crate) fn bytes(&self) -> usize {
         self.records.iter().flatten().map(Value::bytes).sum()
     }
 }
 
 impl Value {
-    /// Bytes that it takes in a record.
+    /// Returns the bytes that the value takes in a record.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Value>()
             + match self {
@@ -43,7 +43,7 @@ impl Value {
             }
     }
 
-    /// Its type.
+    /// Returns the type.
     pub fn ty(&self) -> Type {
         match self {
             Value::Array(array) => Type::Array(array.ty().clone()),
@@ -51,10 +51,10 @@ impl Value {
         }
     }
 
-    /// The array.
+    /// Returns the array.
     ///
     /// # Errors
-    /// When it is a tape.
+    /// Returns an error if the value is a tape.
     pub fn array(&self) -> Result<&Tensor, Problem> {
         match self {
             Value::Array(array) => Ok(array),
@@ -64,10 +64,10 @@ impl Value {
         }
     }
 
-    /// The arrays.
+    /// Returns the arrays.
     ///
     /// # Errors
-    /// When one is a tape.
+    /// Returns an error if one of the values is a tape.
     pub fn arrays(values: &[Value]) -> Result<Vec<Tensor>, Problem> {
         values.iter().map(|v| v.array().cloned()).collect()
     }

@@ -1,7 +1,7 @@
-//! The verifier: the invariants of the language as a function.
+//! The verifier: checks the invariants of the language.
 //!
-//! It runs after every pass in debug builds and on every text that is parsed, and collects all
-//! errors instead of stopping at the first.
+//! It runs after every pass in debug builds and on every text that is parsed. It collects all errors instead of
+//! stopping at the first.
 
 use crate::lang::builder::infer;
 use crate::lang::function::{Atom, FuncId, Function, ValueId};
@@ -14,16 +14,16 @@ use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use std::fmt;
 
-/// A broken invariant: which one, where.
+/// A broken invariant and its location.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VerifyError {
-    /// The name of the function it is in.
+    /// The name of the function.
     pub function: String,
     /// The equation's index; `None` for the signature or the results.
     pub equation: Option<usize>,
-    /// The equation as it prints; empty for the signature or the results.
+    /// The equation's text; empty for the signature or the results.
     pub text: String,
-    /// What is wrong.
+    /// The error.
     pub problem: Problem,
 }
 
@@ -38,12 +38,12 @@ impl fmt::Display for VerifyError {
     }
 }
 
-/// Checks every function of a module.
+/// Checks all functions of a module.
 pub fn verify_module(module: &Module) -> Vec<VerifyError> {
     module.iter().flat_map(|(id, _)| verify(module, id)).collect()
 }
 
-/// Checks one function; an empty answer means that all invariants hold.
+/// Checks one function; an empty list means that all invariants hold.
 pub fn verify(module: &Module, id: FuncId) -> Vec<VerifyError> {
     verify_function(module, module.function(id))
 }
@@ -59,7 +59,7 @@ pub(crate) fn verify_function(module: &Module, f: &Function) -> Vec<VerifyError>
 struct Verifier<'a> {
     module: &'a Module,
     f: &'a Function,
-    /// What is known of each value defined so far.
+    /// The linearity of each value defined so far.
     linearity: SecondaryMap<ValueId, Option<Linearity>>,
     errors: Vec<VerifyError>,
 }
@@ -137,7 +137,7 @@ impl Verifier<'_> {
         let linearity = match infer(self.module, &e.op, &e.operands, &types) {
             Err(problem) => {
                 self.problem(at, problem);
-                // Rules may rely on the types, so nothing more is asked about this equation.
+                // Rules may rely on the types, so linearity is not checked for an ill-typed equation.
                 let linear = operands.contains(&Linearity::Linear);
                 if linear { Linearity::Linear } else { Linearity::Constant }
             }
@@ -156,7 +156,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// What the outputs are, given what the operands are.
+    /// Returns the linearity of the outputs, given that of the operands; checks that the primitive is linear.
     fn propagate(&mut self, i: usize, operands: &[Linearity]) -> Linearity {
         let e = &self.f.equations[i];
         if operands.contains(&Linearity::Linear) {
@@ -169,7 +169,7 @@ impl Verifier<'_> {
     }
 }
 
-/// The problem of a primitive that takes what is linear and is not.
+/// Returns the error for a primitive that is not linear in linear operands.
 pub(crate) fn not_linear(op: &Op) -> Problem {
     let message = format!("`{}` is not linear in what comes from linear parameters", op.name());
     let help = "sums, movement and products with other values are linear; `linearize` gives a \
@@ -177,10 +177,10 @@ pub(crate) fn not_linear(op: &Op) -> Problem {
     Problem::new(Kind::NotLinear, message, help)
 }
 
-/// What the outputs of an equation are of which no operand is linear.
+/// Returns the linearity of the outputs of an equation without linear operands.
 ///
-/// What is linear in one of its zeros, the others being what they are, is zero: zeros broadcast,
-/// gathered, multiplied by anything, by zeros, too.
+/// If the primitive is linear in an operand that is zero, with the other operands held constant, the outputs
+/// are zero: a broadcast or gather of zeros, or zeros multiplied by any value.
 pub(crate) fn as_is(module: &Module, op: &Op, operands: &[Linearity]) -> Linearity {
     let linear_in = |i: usize| {
         let mut given = SmallVec::<[Linearity; 3]>::from_slice(operands);
