@@ -1,12 +1,12 @@
-//! Fingerprints of what a compile goes through, to tell whether a change of the code changed any program.
+//! Fingerprints of the stages of a compile, to detect whether a change of the code changed any program.
 //!
-//! A refactoring must not change what is compiled. So each stage of a compile can be reduced to a number that depends
-//! on the structure of a program alone: ids, offsets, types, literals; never names, source lines, times or texts, which
-//! may be renamed. Two compiles are the same if every stage has the same number.
+//! A refactoring must not change compiled programs. So each stage of a compile can be reduced to a number that
+//! depends on the structure of a program alone: ids, offsets, types, literals; never names, source lines, times
+//! or texts, which may be renamed. Two compiles are the same if every stage has the same number.
 //!
-//! Whoever wants the numbers [collects](collect) those of one closure, or names a file in the environment variable
-//! [`FILE`]: then every compile of the process appends a line for each stage, `stage input output`, to be compared as
-//! a set with the lines of another build. Nothing is computed otherwise.
+//! To get the numbers, [collect](collect) those of one closure, or name a file in the environment variable
+//! [`FILE`]: then every compile of the process appends a line for each stage, `stage input output`, to be
+//! compared as a set with the lines of another build. Otherwise no fingerprint is computed.
 //!
 //! ```
 //! use tapeloom_ir::{fingerprint, parse_module};
@@ -21,7 +21,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Numbers of two builds are compared on one machine and with one version of the hasher; they are no lasting ids.
+//! Numbers of two builds are comparable on one machine and with one version of the hasher; they are no lasting
+//! ids.
 //!
 //! Model: process replay of tinygrad, where a refactoring must generate the same kernels to the byte.
 
@@ -40,14 +41,14 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 /// The environment variable that names the file to which every compile of a process appends its fingerprints.
 pub const FILE: &str = "TAPELOOM_FINGERPRINTS";
 
-/// One stage of a compile: what it is called, and the fingerprints of what it was given and of what it made.
+/// One stage of a compile: its name, and the fingerprints of its input and output.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Stage {
-    /// Which stage.
+    /// The stage's name.
     pub name: &'static str,
-    /// What it was given.
+    /// The fingerprint of the input.
     pub input: u64,
-    /// What it made.
+    /// The fingerprint of the output.
     pub output: u64,
 }
 
@@ -55,7 +56,7 @@ thread_local! {
     static COLLECTED: RefCell<Option<Vec<Stage>>> = const { RefCell::new(None) };
 }
 
-/// The file that the environment names.
+/// Opens the file that the environment variable names, once per process.
 fn file() -> Option<&'static Mutex<File>> {
     static OPEN: OnceLock<Option<Mutex<File>>> = OnceLock::new();
     let open = || {
@@ -65,12 +66,13 @@ fn file() -> Option<&'static Mutex<File>> {
     OPEN.get_or_init(open).as_ref()
 }
 
-/// Whether somebody wants fingerprints: only then are they worth computing.
+/// Returns whether fingerprints are collected or written; otherwise they are not computed.
 pub fn wanted() -> bool {
     COLLECTED.with_borrow(Option::is_some) || file().is_some()
 }
 
-/// Hands on the fingerprints of a stage; `input` and `output` are computed where somebody [wants](wanted) them.
+/// Records the fingerprints of a stage, if they are [wanted](wanted); only then are `input` and `output`
+/// called.
 pub fn tell(name: &'static str, input: impl FnOnce() -> u64, output: impl FnOnce() -> u64) {
     if !wanted() {
         return;
@@ -80,12 +82,12 @@ pub fn tell(name: &'static str, input: impl FnOnce() -> u64, output: impl FnOnce
     if let Some(file) = file() {
         let Stage { name, input, output } = stage;
         let line = format!("{name} {input:016x} {output:016x}\n");
-        // One write a line, so that lines of several processes do not mix.
+        // Each line is one write, so that lines of several processes do not mix.
         let _ = file.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes());
     }
 }
 
-/// The stages of all compiles of this thread while `f` runs.
+/// Calls `f` and returns the stages of all compiles on this thread meanwhile.
 pub fn collect<T>(f: impl FnOnce() -> T) -> (T, Vec<Stage>) {
     let before = COLLECTED.replace(Some(Vec::new()));
     let result = f();
@@ -93,14 +95,14 @@ pub fn collect<T>(f: impl FnOnce() -> T) -> (T, Vec<Stage>) {
     (result, stages)
 }
 
-/// The fingerprint of a value.
+/// Returns the fingerprint of a value.
 pub fn of(value: &impl Hash) -> u64 {
     let mut state = FxHasher::default();
     value.hash(&mut state);
     state.finish()
 }
 
-/// The fingerprint of a function and of all that it refers to.
+/// Returns the fingerprint of a function and of all functions that it refers to.
 pub fn function(module: &Module, f: FuncId) -> u64 {
     let mut known: OrderedMap<FuncId, u64> = OrderedMap::default();
     let mut pending = vec![f];
@@ -119,7 +121,7 @@ pub fn function(module: &Module, f: FuncId) -> u64 {
     known[&f]
 }
 
-/// That of a function of which the callees are known.
+/// Returns the fingerprint of a function, given those of its callees.
 fn alone(module: &Module, f: FuncId, callees: &OrderedMap<FuncId, u64>) -> u64 {
     let f = module.function(f);
     let mut state = FxHasher::default();
@@ -138,14 +140,14 @@ fn alone(module: &Module, f: FuncId, callees: &OrderedMap<FuncId, u64>) -> u64 {
 
 fn primitive(op: &Op, callees: &OrderedMap<FuncId, u64>, state: &mut FxHasher) {
     if op.host().is_some() || matches!(op, Op::Barrier(_)) {
-        // Hosts are numbered by the process, and marks are names.
+        // Host numbers depend on the process, and marks are names, so neither is hashed.
         return std::mem::discriminant(op).hash(state);
     }
     let regions = op.regions();
     if regions.is_empty() {
         return op.hash(state);
     }
-    // Ids say where in a module a function is; what counts is what it is.
+    // The ids of callees depend on the module, so hash the callees' fingerprints instead.
     let places: Vec<FuncId> = (0..regions.len()).map(FuncId::new).collect();
     op.with_regions(&places).hash(state);
     regions.iter().for_each(|r| callees[&r.function].hash(state));

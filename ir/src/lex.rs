@@ -1,4 +1,4 @@
-//! The lexer: text to tokens with their places.
+//! The lexer: splits text into tokens with positions.
 //!
 //! It never fails: a character that begins no token becomes [`Tok::Stray`], which no rule of the
 //! grammar accepts, so that the parser is the one place that reports errors.
@@ -17,13 +17,13 @@ pub(crate) enum Tok<'t> {
     Host(&'t str),
     /// `mul`, `func`, `f64`, `true`.
     Word(&'t str),
-    /// A number with its suffix, not yet read.
+    /// A number with its suffix, as text.
     Number(&'t str),
     /// One of `( ) { } [ ] < > , : ; = ?`.
     Sign(char),
     /// `->`
     Arrow,
-    /// A character that has no meaning here.
+    /// A character that begins no token.
     Stray(char),
     /// The end of the text.
     End,
@@ -43,34 +43,34 @@ impl fmt::Display for Tok<'_> {
     }
 }
 
-/// A place in the text: line and column in characters, from 1.
+/// A position in the text: line and column in characters, from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Place {
     pub(crate) line: usize,
     pub(crate) column: usize,
 }
 
-/// A token and where it begins.
+/// A token and its position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Token<'t> {
     pub(crate) tok: Tok<'t>,
     pub(crate) place: Place,
-    /// Whether nothing but space precedes it on its line.
+    /// Whether only white space precedes the token on its line.
     pub(crate) first: bool,
 }
 
-/// Whether a name may contain that character.
+/// Returns whether a name may contain that character.
 pub(crate) fn in_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == '.'
 }
 
-/// Whether a text is read as one word that stands for nothing else.
+/// Returns whether a text is one word that is neither a truth value nor a dtype.
 pub fn is_word(text: &str) -> bool {
     let alone = |t: &Token<'_>| t.tok == Tok::Word(text) && !matches!(text, "true" | "false");
     lex(text).first().is_some_and(alone) && Dtype::from_name(text).is_none()
 }
 
-/// All tokens; the last is [`Tok::End`].
+/// Returns all tokens; the last is [`Tok::End`].
 pub(crate) fn lex(text: &str) -> Vec<Token<'_>> {
     let mut tokens = Vec::new();
     let mut end = Place { line: 1, column: 1 };
@@ -95,7 +95,7 @@ pub(crate) fn lex(text: &str) -> Vec<Token<'_>> {
     tokens
 }
 
-/// The token that begins with `c` (none for space) and its length in bytes.
+/// Returns the token that begins with `c` (none for white space) and its length in bytes.
 fn token(c: char, rest: &str) -> (Option<Tok<'_>>, usize) {
     let name = |from: usize| {
         let length = rest[from..].find(|c| !in_name(c)).unwrap_or(rest.len() - from);
@@ -119,7 +119,7 @@ fn token(c: char, rest: &str) -> (Option<Tok<'_>>, usize) {
     }
 }
 
-/// Length of a number: sign, digits, letters (suffix, hexadecimal) and an exponent with its sign.
+/// Returns the length of a number: sign, digits, letters (suffix, hexadecimal) and an exponent with its sign.
 fn number(rest: &str) -> usize {
     let mut before = '-';
     let hexadecimal = rest.trim_start_matches('-').starts_with("0x");

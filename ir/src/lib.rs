@@ -1,10 +1,9 @@
 //! The language of tapeloom.
 //!
-//! A program is a [`Function`]: straight-line equations over typed arrays, in A-normal form, closed
-//! and immutable, in the arena of a [`Module`]. Equations apply *primitives* ([`Op`]); everything
-//! the system knows about a primitive stands in one place, in [`prim`]. Transforms (in the crate
-//! `tapeloom-transforms`) map functions to functions; backends compile them; both ask primitives
-//! for what they need and name none.
+//! A program is a [`Function`]: straight-line equations over typed arrays, in A-normal form, closed and
+//! immutable, in the arena of a [`Module`]. Equations apply *primitives* ([`Op`]). All rules of a primitive are
+//! in one place, in [`prim`]. Transforms (in the crate `tapeloom-transforms`) map functions to functions;
+//! backends compile them; both query primitives through `Op` and name none.
 //!
 //! ```text
 //! func @loss(%0: f64[3], %1: f64[3]) -> (f64[]) {

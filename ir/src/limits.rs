@@ -1,5 +1,5 @@
-//! Limits of a running program: how many iterations a loop may run, and a handle that ends the program from
-//! outside.
+//! Limits of a running program: a maximal number of iterations per loop, and a handle that cancels the program
+//! from another thread.
 //!
 //! ```
 //! use tapeloom_ir::{Kind, Limits, Tensor, eval_within, parse_module};
@@ -29,20 +29,20 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a call may take. By default, anything.
+/// Limits of a call. The default is no limits.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
-    /// The most iterations of each run of a loop whose length only the run knows.
+    /// The most iterations in each run of a loop whose trip count is dynamic.
     pub max_steps: Option<u64>,
-    /// Who may end the call.
+    /// The handle that can cancel the call.
     pub cancel: Option<Cancel>,
 }
 
 impl Limits {
-    /// A call begins: one without loops looks at nothing later.
+    /// Checks for cancellation at the beginning of a call, since a call without loops does not check later.
     ///
     /// # Errors
-    /// [`Kind::Cancelled`] where that was said before.
+    /// [`Kind::Cancelled`] if the handle was cancelled before.
     pub fn begin(&self) -> Result<(), Problem> {
         match &self.cancel {
             Some(cancel) if cancel.is_cancelled() => {
@@ -58,30 +58,30 @@ impl Limits {
     }
 }
 
-/// A handle that ends running calls from another thread. Clones are the same handle.
+/// A handle that cancels running calls from another thread. Clones share the handle.
 ///
-/// Calls look at it when they begin, loops when they begin and every 1,024 iterations, so a call ends soon
-/// after [`Cancel::cancel`], and later ones at once, until [`Cancel::reset`].
+/// A call checks the handle when it begins; a loop checks it when it begins and every 1,024 iterations. So a
+/// running call ends soon after [`Cancel::cancel`], and later calls fail at once, until [`Cancel::reset`].
 #[derive(Clone, Debug, Default)]
 pub struct Cancel(Arc<AtomicBool>);
 
 impl Cancel {
-    /// A handle that has not been used.
+    /// Makes a handle that is not cancelled.
     pub fn new() -> Cancel {
         Cancel::default()
     }
 
-    /// Ends the calls that look at it.
+    /// Cancels the calls that check this handle.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Where it is written.
+    /// Returns the flag in memory, which machine code reads.
     pub fn flag(&self) -> &AtomicBool {
         &self.0
     }
 
-    /// Whether [`Cancel::cancel`] was called, and nothing reset since.
+    /// Returns whether [`Cancel::cancel`] was called after the last reset.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -92,33 +92,33 @@ impl Cancel {
     }
 }
 
-/// After so many iterations a loop looks again.
+/// The number of iterations between two checks.
 pub const LOOK_EVERY: u64 = 1024;
 
-/// The iterations of one loop under limits.
+/// The iteration count of one loop under limits.
 #[derive(Clone, Debug)]
 pub struct LimitedLoop {
     limits: Limits,
-    /// How many there may be.
+    /// The most iterations allowed.
     pub most: u64,
-    /// Iterations that have begun.
+    /// The number of iterations begun.
     pub count: u64,
-    /// With which iteration to look next.
+    /// The iteration at which to check next.
     pub until: u64,
 }
 
 impl LimitedLoop {
-    /// A loop whose iterations are `bounded` by [`Limits::max_steps`], or not.
+    /// Makes the counter of a loop. [`Limits::max_steps`] applies if `bounded`.
     pub fn new(limits: &Limits, bounded: bool) -> LimitedLoop {
-        // One more is a number, too.
+        // `most + 1` must not overflow.
         let most = limits.max_steps.filter(|_| bounded).unwrap_or(u64::MAX).min(u64::MAX - 1);
         LimitedLoop { limits: limits.clone(), most, count: 0, until: 0 }
     }
 
-    /// It begins, of `trip` iterations where that is known.
+    /// Begins the loop, with its trip count if known.
     ///
     /// # Errors
-    /// [`Kind::Limit`] where these are too many, [`Kind::Cancelled`].
+    /// [`Kind::Limit`] if the trip count is too large; [`Kind::Cancelled`].
     pub fn begin(&mut self, trip: Option<u64>) -> Result<(), Problem> {
         self.count = 0;
         match trip {
@@ -128,19 +128,19 @@ impl LimitedLoop {
         }
     }
 
-    /// An iteration begins.
+    /// Begins an iteration.
     ///
     /// # Errors
-    /// Those of [`LimitedLoop::look`].
+    /// Errors of [`LimitedLoop::look`].
     pub fn iteration(&mut self) -> Result<(), Problem> {
         self.count += 1;
         if self.count < self.until { Ok(()) } else { self.look() }
     }
 
-    /// Looks whether the iteration that begins may run, and when to look again.
+    /// Checks whether the iteration that begins may run, and sets the iteration of the next check.
     ///
     /// # Errors
-    /// [`Kind::Limit`] where it is one too many, [`Kind::Cancelled`].
+    /// [`Kind::Limit`] if it is one too many; [`Kind::Cancelled`].
     pub fn look(&mut self) -> Result<(), Problem> {
         if self.count > self.most || self.limits.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
             return Err(self.stopped());
@@ -149,7 +149,7 @@ impl LimitedLoop {
         Ok(())
     }
 
-    /// Why the iteration that begins may not run.
+    /// Returns the reason why the iteration that begins may not run.
     pub fn stopped(&self) -> Problem {
         if self.count > self.most {
             let most = self.most;
@@ -169,29 +169,29 @@ impl LimitedLoop {
     }
 }
 
-/// How often a loop ran in a call.
+/// The number of runs and iterations of one loop in a call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LoopCount {
     /// The user's line.
     pub location: Loc,
-    /// Whether only the run knows how many iterations there are.
+    /// Whether the trip count is dynamic.
     pub runtime: bool,
-    /// How often it was come to.
+    /// The number of runs of the loop.
     pub entered: u64,
-    /// The iterations of all these times.
+    /// The sum of iterations over all runs.
     pub iterations: u64,
-    /// The most iterations of one time.
+    /// The most iterations of one run.
     pub most: u64,
 }
 
 thread_local! {
-    /// What programs of this thread may take; nothing where nobody asked.
+    /// The limits of programs that this thread interprets; `None` without limits.
     static LIMITS: RefCell<Option<Limits>> = const { RefCell::new(None) };
 }
 
-/// Runs something whose programs are interpreted under limits.
+/// Calls `run` with the limits applied to all programs that the interpreter runs in it.
 pub fn eval_within<T>(limits: &Limits, run: impl FnOnce() -> T) -> T {
-    /// Restores what was there also where `run` panics.
+    /// Restores the previous limits, even if `run` panics.
     struct Restore(Option<Limits>);
     impl Drop for Restore {
         fn drop(&mut self) {
@@ -203,13 +203,13 @@ pub fn eval_within<T>(limits: &Limits, run: impl FnOnce() -> T) -> T {
 }
 
 thread_local! {
-    /// How many bytes a loop of this thread may keep of its iterations; nothing where nobody asked.
+    /// The most bytes that a loop of this thread may save for its iterations; `None` without a limit.
     static ROOM: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// Runs something whose loops keep so many bytes of their iterations at most, each.
+/// Calls `run` with a limit of `room` bytes on the residuals that each loop saves.
 pub(crate) fn keeping<T>(room: u64, run: impl FnOnce() -> T) -> T {
-    /// Restores what was there also where `run` panics.
+    /// Restores the previous limit, even if `run` panics.
     struct Restore(Option<u64>);
     impl Drop for Restore {
         fn drop(&mut self) {
@@ -220,10 +220,10 @@ pub(crate) fn keeping<T>(room: u64, run: impl FnOnce() -> T) -> T {
     run()
 }
 
-/// Whether a loop may keep so many bytes of its iterations.
+/// Checks that a loop may save `bytes` bytes for its iterations.
 ///
 /// # Errors
-/// [`Kind::Budget`].
+/// [`Kind::Budget`] if it may not.
 pub(crate) fn kept(bytes: u64) -> Result<(), Problem> {
     match ROOM.get() {
         Some(room) if bytes > room => Err(Problem::new(
@@ -235,7 +235,7 @@ pub(crate) fn kept(bytes: u64) -> Result<(), Problem> {
     }
 }
 
-/// The iterations of a loop that the interpreter comes to, if anybody limits them.
+/// Makes the counter of a loop that the interpreter begins, if limits are set.
 pub(crate) fn iterations(bounded: bool) -> Option<LimitedLoop> {
     LIMITS.with_borrow(|limits| limits.as_ref().map(|limits| LimitedLoop::new(limits, bounded)))
 }

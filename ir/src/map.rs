@@ -1,10 +1,9 @@
-//! Maps and sets: fast, and in the order of insertion.
+//! Maps and sets that are fast and keep the order of insertion.
 //!
-//! A compiler asks its tables millions of times, with small keys that nobody chooses to do harm; the
-//! hash of the standard library, which defends against that, was a third of the time to compile a
-//! long program. And what is walked over must come in the same order in every run, or two runs give
-//! two programs. One table answers both: in the order of insertion, with the hasher of rustc. Names
-//! in text that somebody else may have written are looked up with the standard library's.
+//! A compiler looks up small, trusted keys millions of times. The standard library's hash, which resists
+//! attackers, took a third of the time to compile a long program. And iteration must have the same order in
+//! every run, or two runs would produce two programs. An insertion-ordered table with rustc's hasher serves
+//! both needs. Names in untrusted text are looked up in the standard library's tables.
 //!
 //! ```
 //! use tapeloom_ir::OrderedMap;
@@ -22,5 +21,5 @@ use rustc_hash::FxBuildHasher;
 /// A map in the order of insertion.
 pub type OrderedMap<K, V> = IndexMap<K, V, FxBuildHasher>;
 
-/// A set in the order of insertion: also a list of different things, by number.
+/// A set in the order of insertion. It also numbers distinct values.
 pub type OrderedSet<T> = IndexSet<T, FxBuildHasher>;

@@ -1,45 +1,46 @@
-//! On what terms a derivative is planned: a [`Policy`], and what is there for nothing where its halves will stand.
+//! Requests to the checkpoint planner: a [`Policy`], with the costs of values where the two halves will run.
 
 use crate::policy_table::{Bits, Policy};
 
-/// On what terms a derivative in two halves keeps values: whose decision it is, and what is there for
-/// nothing where the halves will stand.
+/// A request to plan a derivative in two halves: the policy that chooses its residuals, and the cost of each
+/// parameter and result where the halves will run.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct PlanRequest {
-    /// What is kept.
+    /// The policy that chooses residuals.
     pub policy: Policy,
-    /// What each parameter costs where the second half stands; the rest is [`Price::THERE`].
+    /// The cost of each parameter at the second half; missing entries are [`Price::THERE`].
     pub params: Vec<Price>,
-    /// What each result costs; the rest is [`Price::THERE`].
+    /// The cost of each result at the second half; missing entries are [`Price::THERE`].
     pub results: Vec<Price>,
-    /// How many iterations share what is kept once, where an iteration of a loop is planned.
+    /// If an iteration of a loop is planned: the number of iterations that share a residual saved once.
     pub iterations: usize,
-    /// How often the function runs in all, so how many times over what it keeps lies in memory.
+    /// The number of runs of the function in all. Each run saves its own residuals.
     pub runs: usize,
-    /// Whether both halves will stand in one function, where what is computed again has to be told from
-    /// what it was computed from.
+    /// Whether both halves will be in one function. If so, recomputation reads its inputs through barriers, so
+    /// that it is not merged with the forward half.
     pub together: bool,
-    /// In how many bits values are kept.
+    /// The packing of residuals.
     pub bits: Bits,
 }
 
-/// What holds of all that a function keeps, and of all that it runs.
+/// The context of a function and of all functions that it runs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct PlanContext {
-    /// What arrays are taken for.
+    /// The meaning of arrays for the planner.
     pub memory: Memory,
-    /// In how many bits values are kept.
+    /// The packing of residuals.
     pub bits: Bits,
-    /// How often the function runs: the iterations of all loops around it.
+    /// The number of runs of the function: the product of the trip counts of all enclosing loops.
     pub runs: u32,
 }
 
 impl PlanContext {
-    /// Nothing in particular.
+    /// The default context.
     pub const PLAIN: PlanContext =
         PlanContext { memory: Memory::Values, bits: Bits::Cheap, runs: 1 };
 
-    /// What is kept of bodies. Who keeps values as they are keeps all of them, in every iteration, too.
+    /// Returns the policy for the bodies of loops and branches. If residuals are stored unpacked, bodies save
+    /// everything that the reverse pass reads, in every iteration, too.
     fn policy(self) -> Policy {
         match (self.memory, self.bits) {
             (Memory::Values, Bits::Whole) => Policy::Everything,
@@ -55,19 +56,19 @@ impl Default for PlanContext {
     }
 }
 
-/// What arrays are taken for, where values are kept.
+/// The meaning of arrays for the planner.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
 pub enum Memory {
-    /// Values, which nobody overwrites.
+    /// Values, which are never overwritten.
     #[default]
     Values,
     /// Memory that is read and not written ([`Planner::Memory`](crate::Planner)): it can be read again.
     Read,
-    /// Memory that is written, and since arrays may overlap, any of it.
+    /// Memory that is written. Since arrays may overlap, any array may have changed.
     Written,
 }
 
-/// How many iterations of loops share what it costs to have a value once more, in the linear half.
+/// The number of loop iterations that share the linear half's cost of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Amortization {
     iterations: u32,
@@ -75,49 +76,49 @@ pub struct Amortization {
 }
 
 impl Amortization {
-    /// It costs its bytes in each iteration.
+    /// The value costs its bytes in each iteration.
     pub const OWN: Amortization = Amortization { iterations: 1, regime: PlanContext::PLAIN };
-    /// It costs next to nothing: it is an argument of the whole, or an element of one.
+    /// The value is free: it is an argument of the whole program, or an element of one.
     pub const FREE: Amortization =
         Amortization { iterations: u32::MAX, regime: PlanContext::PLAIN };
 
-    /// The same, where each of those iterations is so many iterations of a loop.
+    /// Returns the share if each of those iterations is `iterations` iterations of a loop.
     #[must_use]
     pub fn among(self, iterations: usize) -> Amortization {
         let times = u32::try_from(iterations.max(1)).unwrap_or(u32::MAX);
         Amortization { iterations: self.iterations.saturating_mul(times), ..self }
     }
 
-    /// The same, where that holds.
+    /// Returns the share in that context.
     #[must_use]
     pub fn with(self, regime: PlanContext) -> Amortization {
         Amortization { regime, ..self }
     }
 
-    /// The same, in the body of a loop of so many iterations.
+    /// Returns the share in the body of a loop with `iterations` iterations.
     #[must_use]
     pub fn inside(self, iterations: usize) -> Amortization {
         let times = u32::try_from(iterations).unwrap_or(u32::MAX);
         self.with(PlanContext { runs: self.regime.runs.saturating_mul(times), ..self.regime })
     }
 
-    /// The same, where values are kept in so many bits.
+    /// Returns the share with that packing.
     #[must_use]
     pub fn in_bits(self, bits: Bits) -> Amortization {
         self.with(PlanContext { bits, ..self.regime })
     }
 
-    /// What holds there.
+    /// Returns the context.
     pub fn regime(self) -> PlanContext {
         self.regime
     }
 
-    /// Whether it costs next to nothing.
+    /// Returns whether the value is free.
     pub fn is_free(self) -> bool {
         self.iterations == u32::MAX
     }
 
-    /// That of one of so many parts of a value, which is there if all of it is.
+    /// Returns the share of one of `parts` parts of a value, all of which are available if the value is.
     #[must_use]
     pub fn apart(self, parts: usize) -> Amortization {
         if self.is_free() {
@@ -127,33 +128,33 @@ impl Amortization {
         Amortization { iterations: (self.iterations / parts).max(1), ..self }
     }
 
-    /// A price in that share.
+    /// Returns the share of a price.
     pub fn of(self, price: u64) -> u64 {
         if self.is_free() { 0 } else { price / u64::from(self.iterations) }
     }
 }
 
-/// What it costs that the second half of a function reads a value.
+/// The cost of a value that the second half reads.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Price {
-    /// A share of its bytes, and what follows from such values alone is computed once for all iterations.
+    /// A share of its bytes. Values that follow from such values alone are computed once for all iterations.
     Constant(Amortization),
     /// A share of its bytes.
     Bytes(Amortization),
 }
 
 impl Price {
-    /// Nothing.
+    /// No cost.
     pub const THERE: Price = Price::Bytes(Amortization::FREE);
     /// All of its bytes.
     pub const OWN: Price = Price::Bytes(Amortization::OWN);
 
-    /// Whether all of its bytes lie in memory for that, in each iteration.
+    /// Returns whether the value costs all its bytes in each iteration.
     pub fn is_own(self) -> bool {
         matches!(self, Price::Bytes(share) if share.iterations == 1)
     }
 
-    /// The share.
+    /// Returns the share.
     pub fn share(self) -> Amortization {
         match self {
             Price::Constant(share) | Price::Bytes(share) => share,
@@ -162,16 +163,16 @@ impl Price {
 }
 
 impl PlanRequest {
-    /// Those of a call: its operands and its results are there, and both halves with them.
+    /// Returns the request for a call: operands and results are free, and both halves are in one function.
     pub fn call(policy: Policy) -> PlanRequest {
         let bits = policy.row().bits;
         let (params, results) = (Vec::new(), Vec::new());
         PlanRequest { policy, params, results, iterations: 1, runs: 1, together: true, bits }
     }
 
-    /// Those of functions that are run, each half by an equation of its own.
+    /// Returns the request for functions whose halves are run by separate equations.
     pub fn apart(params: Vec<Price>, results: Vec<Price>, iterations: usize) -> PlanRequest {
-        // Whatever has a derivative has a parameter.
+        // A function that is differentiated has at least one parameter.
         let regime = params.iter().map(|price| price.share().regime).max().unwrap_or_default();
         let bits = match regime.memory {
             Memory::Values => regime.bits,

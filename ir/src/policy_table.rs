@@ -1,6 +1,6 @@
-//! Policies: what reverse mode keeps of the forward pass, as a table of which this file is the one place.
+//! The table of policies: the residuals that reverse mode saves.
 //!
-//! Whoever plans asks for the [row](Policy::row), and names no policy that stands for what another compiler does.
+//! Planners read a policy's [row](Policy::row); they name no policy that imitates another compiler.
 //!
 //! ```
 //! use tapeloom_ir::Policy;
@@ -16,115 +16,115 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// What reverse mode keeps of the forward pass. Plain data: a part of the question that is asked of
-/// a function, and so of the key under which a module remembers the answer.
+/// A policy for choosing residuals. Plain data: it is part of a query, and so of the memo key of a module.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
 pub enum Policy {
-    /// What is cheaper to keep than to compute again, beside the numbers that moving a byte and an
-    /// addition cost. What is computed again is at most a tenth of the arithmetic, and neither a
-    /// function from the library (`exp`, `tanh`, ..) nor a reduction nor a contraction.
+    /// Residuals that are cheaper to save than to recompute, by the costs of moving a byte and of an addition.
+    /// Recomputation is at most a tenth of the arithmetic, and recomputes no function of the library (`exp`,
+    /// `tanh`, ..), no reduction and no contraction.
     #[default]
     Planned,
-    /// Every value that the backward pass reads.
+    /// Every value that the reverse pass reads.
     Everything,
-    /// Nothing but the function's arguments: the backward pass computes the rest again.
+    /// Only the function's arguments: the reverse pass recomputes the rest.
     Nothing,
-    /// What contractions and library routines (decompositions, transforms) give; the rest is computed again.
+    /// Results of contractions and library routines (decompositions, transforms); the rest is recomputed.
     Dots,
-    /// Values marked with those names; the rest is computed again.
+    /// Values marked with those names; the rest is recomputed.
     Named(Arc<[Arc<str>]>),
-    /// So many bytes between the forward pass and the way back, and while an outer iteration of loops is undone:
-    /// the cheapest plan that has no more. Loops keep some of their carries and make the others again.
+    /// At most this number of bytes between the forward and the reverse pass, and during the reverse pass of an
+    /// iteration of an outermost loop: the cheapest plan within that budget. Loops save some of their carries
+    /// and recompute the others.
     Bytes(u64),
-    /// The same if there is such a plan, and otherwise as few bytes as there are: what derivatives keep of
-    /// those within [`Policy::Bytes`], which need room for what the first way back has to have.
+    /// As [`Policy::Bytes`] if a plan within the budget exists, and otherwise the smallest plan. Derivatives of
+    /// functions planned by [`Policy::Bytes`] use this, since they also need space for the residuals of the
+    /// first reverse pass.
     About(u64),
-    /// What the backward pass reads but for values marked with those names, which are computed again.
+    /// Every value that the reverse pass reads, except values marked with those names, which are recomputed.
     Except(Arc<[Arc<str>]>),
-    /// What a compiler keeps that sees loops over memory in place of arrays, and must assume that arrays
-    /// overlap: in loops, whatever is read of an array that may be written before the way back is kept, one
-    /// number for each read, inputs included; arithmetic on what is kept is done again. It is there to be
-    /// compared with.
+    /// The residuals of a compiler that transforms loops over memory in place of arrays, and must assume that
+    /// arrays overlap. In loops, every read of an array that may be written before the reverse pass saves one
+    /// number, reads of inputs included; arithmetic on saved values is recomputed. For comparison only.
     Aliased,
-    /// The same, where it is known that arrays do not overlap: they are read again, and of what is computed so
-    /// few bytes are kept as arithmetic can do without.
+    /// As [`Policy::Aliased`], for arrays known not to overlap: arrays are read again, and of the computed
+    /// values the fewest bytes are saved from which arithmetic can recompute the rest.
     Disjoint,
-    /// As planned, with what is kept of f64 as f32, in half the bytes. Derivatives are not those of every other
-    /// policy: each number that is kept is rounded, by [`ROUNDING`] of itself at most, and one beyond what f32
-    /// has is lost.
+    /// As [`Policy::Planned`], with f64 residuals stored as f32, in half the bytes. So derivatives differ from
+    /// those of all other policies: each such residual has a relative error of at most [`ROUNDING`], and one
+    /// outside the range of f32 is lost.
     Rounded,
 }
 
-/// By how much of itself a number is changed at most that [`Policy::Rounded`] keeps, if it is between 1.2e-38
-/// and 3.4e38 in size: half the distance between two numbers of f32.
+/// The largest relative error of an f64 residual under [`Policy::Rounded`], for sizes between 1.2e-38 and
+/// 3.4e38: half the distance between two numbers of f32.
 pub const ROUNDING: f64 = f32::EPSILON as f64 / 2.0;
 
-/// In how many bits values are kept.
+/// The packing of residuals: the number of bits of each.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
 pub enum Bits {
-    /// In those of their dtype.
+    /// The width of the dtype.
     Whole,
-    /// In fewer where that is cheaper.
+    /// Fewer bits where packing is cheaper.
     #[default]
     Cheap,
-    /// In as few as they have.
+    /// The fewest bits that hold the values.
     Few,
-    /// As [`Bits::Cheap`], and floats of 64 bits in 32.
+    /// As [`Bits::Cheap`], with 64-bit floats in 32 bits.
     Rounded,
 }
 
-/// What a policy says, as a row.
+/// The properties of a policy, as a row of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PolicyRow {
-    /// Its word in text.
+    /// The policy's word in text.
     pub word: &'static str,
-    /// What it costs to compute a value again.
+    /// The cost of recomputing a value.
     pub again: Again,
-    /// In how many bits it keeps values, here and in bodies of loops.
+    /// The packing of residuals, in the function and in bodies of loops.
     pub bits: Bits,
-    /// Who chooses what is kept.
+    /// The algorithm that chooses residuals.
     pub planner: Planner,
-    /// Whether it says what is kept, so that nothing else is: neither results nor what stands beside them in one
-    /// function.
+    /// Whether the policy lists the residuals exhaustively. If so, neither results of the function nor other
+    /// values of its forward half count as available to the reverse pass.
     pub nothing_else: bool,
 }
 
-/// What it costs to compute a value again, beside keeping it.
+/// The cost of recomputing a value, relative to saving it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Again {
-    /// Its arithmetic, weighed against bytes; nothing that is dear is computed again.
+    /// Its arithmetic, weighed against bytes; expensive equations are never recomputed.
     Weighed,
-    /// Nothing.
+    /// Nothing: everything is recomputed.
     Free,
-    /// Nothing, but contractions and library routines are kept.
+    /// Nothing, but results of contractions and library routines are saved.
     FreeButContractions,
-    /// Nothing, but what runs functions is kept.
+    /// Nothing, but results of equations that run functions are saved.
     FreeButFunctions,
-    /// Nothing, but what has one of the policy's names is kept.
+    /// Nothing, but values with one of the policy's names are saved.
     FreeButNames,
-    /// More than keeping it, so whatever is read is kept, but for what has one of the policy's names.
+    /// More than saving: every value that is read is saved, but for values with one of the policy's names.
     DearButNames,
 }
 
-/// Who chooses what is kept.
+/// The algorithm that chooses residuals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Planner {
     /// One minimum cut.
     Cut,
-    /// A search over plans of which the tape has so many bytes.
+    /// A search over plans whose tape fits a number of bytes.
     Budget,
-    /// What a compiler of loads and stores would: arrays are memory, and loops stay as they are written.
+    /// The planning of a compiler of loads and stores: arrays are memory, and loops stay as they are written.
     Memory,
 }
 
-/// What is written behind a policy's word.
+/// The arguments in parentheses after a policy's word.
 enum Arguments<'a> {
     None,
     Names(&'a [Arc<str>]),
     Bytes(u64),
 }
 
-/// The policies without arguments.
+/// All policies without arguments.
 const PLAIN: [Policy; 7] = [
     Policy::Planned,
     Policy::Everything,
@@ -136,10 +136,10 @@ const PLAIN: [Policy; 7] = [
 ];
 
 impl Policy {
-    /// What is kept of bodies where arrays are memory.
+    /// The policy for bodies if arrays are memory.
     pub(crate) const OF_MEMORY: Policy = Policy::Aliased;
 
-    /// What it says.
+    /// Returns the policy's row.
     pub fn row(&self) -> PolicyRow {
         let row = |word, again, bits, planner, nothing_else| PolicyRow {
             word,
@@ -148,7 +148,7 @@ impl Policy {
             planner,
             nothing_else,
         };
-        // Those that stand for what others do keep what is read, as it is.
+        // The policies that imitate other compilers save values unpacked.
         match self {
             Policy::Planned => row("planned", Again::Weighed, Bits::Cheap, Planner::Cut, false),
             Policy::Rounded => row("rounded", Again::Weighed, Bits::Rounded, Planner::Cut, false),
@@ -190,7 +190,7 @@ impl Policy {
         }
     }
 
-    /// Every policy without arguments, and the others with some.
+    /// Returns every policy without arguments, and one sample of each other policy.
     pub fn samples() -> Vec<Policy> {
         let names = ["a", "b.c"];
         let more = [Policy::Bytes(8000), Policy::About(8000)];
@@ -198,22 +198,22 @@ impl Policy {
         PLAIN.into_iter().chain(more).collect()
     }
 
-    /// [`Policy::Named`]: what is marked with one of those names is kept.
+    /// Makes [`Policy::Named`]: values marked with one of those names are saved.
     pub fn named<'n>(names: impl IntoIterator<Item = &'n str>) -> Policy {
         Policy::Named(names.into_iter().map(Arc::from).collect())
     }
 
-    /// [`Policy::Except`]: what is marked with one of those names is not kept.
+    /// Makes [`Policy::Except`]: values marked with one of those names are recomputed.
     pub fn except<'n>(names: impl IntoIterator<Item = &'n str>) -> Policy {
         Policy::Except(names.into_iter().map(Arc::from).collect())
     }
 
-    /// Its word, without arguments.
+    /// Returns the policy's word, without arguments.
     pub fn word(&self) -> &'static str {
         self.row().word
     }
 
-    /// The names that it is about.
+    /// Returns the names in the policy's arguments.
     pub fn names(&self) -> &[Arc<str>] {
         match self.arguments() {
             Arguments::Names(names) => names,
@@ -221,7 +221,7 @@ impl Policy {
         }
     }
 
-    /// The bytes that it is about.
+    /// Returns the bytes in the policy's arguments.
     pub fn bytes(&self) -> Option<u64> {
         match self.arguments() {
             Arguments::Bytes(bytes) => Some(bytes),
@@ -229,7 +229,7 @@ impl Policy {
         }
     }
 
-    /// The same for so many at once.
+    /// Returns the policy for a batch of `n`: a byte budget is multiplied by `n`.
     #[must_use]
     pub fn times(&self, n: usize) -> Policy {
         match self {
@@ -239,7 +239,7 @@ impl Policy {
         }
     }
 
-    /// What is kept of the derivatives that it leads to, if they are differentiated.
+    /// Returns the policy for derivatives of functions that this policy planned.
     #[must_use]
     pub fn derived(&self) -> Policy {
         match self {
@@ -248,12 +248,12 @@ impl Policy {
         }
     }
 
-    /// The policy of that word about so many bytes, if there is one.
+    /// Returns the policy of that word with a number of bytes, if there is one.
     pub fn of_bytes(word: &str, bytes: u64) -> Option<Policy> {
         [Policy::Bytes(bytes), Policy::About(bytes)].into_iter().find(|p| p.word() == word)
     }
 
-    /// The policy of that word and those names, if there is one.
+    /// Returns the policy of that word with those names, if there is one.
     pub fn of(word: &str, names: Vec<Arc<str>>) -> Option<Policy> {
         let none = names.is_empty();
         let names: Arc<[Arc<str>]> = names.into();

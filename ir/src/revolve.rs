@@ -1,19 +1,20 @@
-//! Schedules: how a long chain of iterations is undone from the last one to the first, though only a few
-//! of the carries between them are kept.
+//! Binomial checkpointing schedules: the reverse pass of a long chain of iterations, with only a few of the
+//! carries between them saved.
 //!
-//! Whoever undoes iteration k needs the carry that it began with. A carry that is not kept is made again
-//! from the last one before it that is, and of what is met on the way some is kept in the places that
-//! have become free. With `s` carries and at most `r` times through each iteration, chains of
+//! The reverse of iteration k needs the carry with which k began. If that carry is not saved, it is recomputed
+//! from the last saved one before it, and some of the carries on the way are saved in slots that are free by
+//! then. With `s` saved carries, and each iteration run forward at most `r` times, the reverse pass can process
+//! chains of
 //!
 //! ```text
 //! reach(s, r) = C(s + r, s)
 //! ```
 //!
-//! iterations can be undone, and `n` of them take at least `steps(n, s) = r n - C(s + r, r - 1)` iterations
-//! forward, with the least r that reaches n. [`split`] says where the next carry to keep is, from the
-//! lengths alone: so a schedule is no table but a rule, which a program follows by arithmetic on
-//! integers, also where n is known only when it runs (the loops in [`crate::prim::Loop`] that have
-//! `carries` do). As data it prints:
+//! iterations, and for `n` iterations it runs at least `steps(n, s) = r n - C(s + r, r - 1)` iterations
+//! forward, with the smallest r for which `reach(s, r)` is at least n. [`split`] computes the position of the
+//! next carry to save from the lengths alone. So a schedule needs no table: a program follows the rule by
+//! integer arithmetic, also if n is known only at run time (the loops in [`crate::prim::Loop`] with `carries`
+//! do so). As data a schedule prints:
 //!
 //! ```
 //! use tapeloom_ir::Schedule;
@@ -27,37 +28,39 @@
 //! assert_eq!(of_five.to_string().parse(), Ok(of_five));
 //! ```
 //!
-//! Source: Griewank, "Achieving logarithmic growth of temporal and spatial complexity in reverse
-//! automatic differentiation" (1992); Griewank and Walther, "Revolve" (ACM TOMS 2000). Their counts
-//! are of iterations ahead of the one that is undone, which itself runs once more where it is undone; the
+//! Source: Griewank, "Achieving logarithmic growth of temporal and spatial complexity in reverse automatic
+//! differentiation" (1992); Griewank and Walther, "Revolve" (ACM TOMS 2000). Their counts are of iterations run
+//! forward to reach the one that is reversed; that one runs forward once more as part of its own reverse, which
+//! is not counted. The carry at the start counts as a saved carry.
 //! carry at the start is one of those kept.
 
 use crate::lang::problem::{Kind, Problem};
 use std::fmt;
 use std::str::FromStr;
 
-/// What a schedule does next with the carry at hand.
+/// An action on the current carry.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Action {
-    /// Keeps it at that place.
+    /// Saves the carry in that slot.
     Keep(usize),
-    /// Goes so many iterations on.
+    /// Runs this number of iterations forward.
     Ahead(usize),
-    /// Takes the one kept at that place instead.
+    /// Loads the carry from that slot.
     Take(usize),
-    /// Undoes that iteration, which begins with it.
+    /// Reverses that iteration, which begins with the current carry.
     Back(usize),
 }
 
-/// The way through a chain of iterations and back.
+/// The actions for a chain of iterations and its reverse pass.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Schedule {
-    /// What is done, in order.
+    /// The actions, in order.
     pub actions: Vec<Action>,
 }
 
-/// How many iterations can be undone with so many carries kept, the one at the start among them, if each
-/// iteration runs forward at most so often before it is undone: `C(carries + times, carries)`.
+/// Returns the longest chain that can be reversed with this number of saved carries, the one at the start
+/// included, if each iteration runs forward at most `times` times before it is reversed: `C(carries + times,
+/// carries)`.
 pub fn reach(carries: usize, times: usize) -> usize {
     let (mut all, mut one) = (1u128, 0);
     while one < times.min(carries) {
@@ -69,7 +72,7 @@ pub fn reach(carries: usize, times: usize) -> usize {
     usize::try_from(all).unwrap_or(usize::MAX)
 }
 
-/// The least number of times through an iteration with which so many iterations can be undone.
+/// Returns the smallest number of forward runs per iteration for which that chain can be reversed.
 fn times(iterations: usize, carries: usize) -> usize {
     let mut times = 0;
     while reach(carries, times) < iterations {
@@ -78,8 +81,8 @@ fn times(iterations: usize, carries: usize) -> usize {
     times
 }
 
-/// The least number of iterations forward with which so many are undone, if so many carries are kept
-/// (at least one, that at the start).
+/// Returns the smallest number of forward iterations for reversing a chain, with this number of saved carries
+/// (at least one, the one at the start).
 pub fn steps(iterations: usize, carries: usize) -> u128 {
     let carries = carries.max(1);
     let times = match carries {
@@ -94,9 +97,9 @@ pub fn steps(iterations: usize, carries: usize) -> u128 {
     }
 }
 
-/// How many iterations from a carry that is kept to the next one that is, if from the first on so many
-/// iterations are to be undone, with so many carries in all. It makes sense to keep another one where there
-/// are at least three iterations and two carries; then it lies before the last iteration.
+/// Returns the distance from a saved carry to the next carry to save, if this number of iterations from the
+/// first one on are to be reversed and `carries` carries may be saved in all. Saving another one pays off from
+/// three iterations and two carries on; it then lies before the last iteration.
 pub fn split(iterations: usize, carries: usize) -> usize {
     let (mut times, mut before, mut now) = (0, 0, 1);
     while now < iterations {
@@ -104,17 +107,17 @@ pub fn split(iterations: usize, carries: usize) -> usize {
         before = now;
         now = now * (carries + times) / times;
     }
-    // Behind it are those that one carry less undoes in as many times, before it those that all of
-    // them undo in one time less; neither may fall short, or the other would take too long.
+    // The iterations behind the split must be reversible with one carry less in `times` runs, and those before
+    // it with all carries in one run less. So neither part may be too short, or the other would be too long.
     let least_behind = before * carries / (carries + times - 1).max(1);
     before.min(iterations - least_behind)
 }
 
 impl Schedule {
-    /// The one that goes forward least, of those with so many carries.
+    /// Returns the schedule with the fewest forward iterations for this number of carries.
     pub fn binomial(iterations: usize, carries: usize) -> Schedule {
         let mut actions = vec![Action::Keep(0)];
-        // Where the carries are that are kept.
+        // The iterations whose carries are saved.
         let mut kept = vec![0];
         for iteration in (0..iterations).rev() {
             let Some(mut at) = kept.last().copied() else { break };
@@ -136,7 +139,7 @@ impl Schedule {
         Schedule { actions }
     }
 
-    /// How many iterations forward.
+    /// Returns the number of forward iterations.
     pub fn steps(&self) -> u128 {
         let ahead = |a: &Action| match a {
             Action::Ahead(n) => *n as u128,
@@ -145,7 +148,7 @@ impl Schedule {
         self.actions.iter().map(ahead).sum()
     }
 
-    /// How many carries are kept at a time, at most.
+    /// Returns the number of slots: the most carries saved at a time.
     pub fn highest(&self) -> usize {
         let place = |a: &Action| match a {
             Action::Keep(place) => place + 1,
@@ -154,10 +157,10 @@ impl Schedule {
         self.actions.iter().map(place).max().unwrap_or_default()
     }
 
-    /// What is wrong with it, if it is to undo so many iterations: one after the other, from the last to the
-    /// first, each from the carry that it began with.
+    /// Checks that the schedule reverses this number of iterations: one after the other, from the last to the
+    /// first, each from the carry with which it began.
     ///
-    /// # Errors
+    /// [`Kind::Arguments`], with the first wrong action.
     /// [`Kind::Arguments`], with the first action that is wrong.
     pub fn check(&self, iterations: usize) -> Result<(), Problem> {
         let (mut at, mut left) = (0, iterations);

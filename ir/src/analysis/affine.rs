@@ -1,17 +1,17 @@
-//! Affine forms: a number, and multiples of atoms.
+//! Affine forms: a number plus multiples of atoms.
 //!
 //! ```text
 //! for i0 in 8 { for i1 in 3 { .. x[24 - 3 i0 + i1] .. } }       offset 24, terms (i0, -3), (i1, 1)
 //! ```
 //!
-//! An atom is whatever an analysis takes for one integer and looks into no further: the counter of a loop, a
-//! scalar, an element of an array. Equal forms are equal values, so forms can be compared and be keys.
+//! An atom is any integer that an analysis treats as opaque: the counter of a loop, a scalar, an element of an
+//! array. Equal forms are equal values, so forms can be compared and used as keys.
 //!
 //! There are two kinds of arithmetic. [`Affine::plus`], [`Affine::times`] and [`Affine::moved`] wrap as the
-//! arithmetic of programs does, so a form that stands for what a program computes stays congruent to it.
-//! [`Affine::checked_plus`] and [`Affine::checked_times`] give nothing where a number is lost, so what they give
-//! is equal to the sum of the integers, and may be compared. [`Affine::interval`] knows no limit: a form of which
-//! the interval lies within `i64` does not wrap.
+//! arithmetic of programs does, so a form stays congruent to the value that the program computes.
+//! [`Affine::checked_plus`] and [`Affine::checked_times`] return `None` on overflow, so their result equals the
+//! sum over the integers and may be compared. [`Affine::interval`] is computed without a limit: if the interval
+//! lies within `i64`, the form does not wrap.
 
 use super::interval::Interval;
 use crate::lang::types::gcd;
@@ -25,7 +25,7 @@ type Terms<A> = SmallVec<[(A, i64); 2]>;
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Affine<A> {
     offset: i64,
-    /// In ascending order of the atoms, and no factor is 0.
+    /// In ascending order of the atoms; no factor is 0.
     terms: Terms<A>,
 }
 
@@ -36,27 +36,27 @@ impl<A> Default for Affine<A> {
 }
 
 impl<A> Affine<A> {
-    /// A number.
+    /// Makes the form of a number.
     pub fn constant(offset: i64) -> Affine<A> {
         Affine { offset, terms: SmallVec::new() }
     }
 
-    /// The number that is added to the multiples of atoms.
+    /// Returns the number that is added to the multiples of atoms.
     pub fn offset(&self) -> i64 {
         self.offset
     }
 
-    /// The atoms in ascending order, with their factors, of which none is 0.
+    /// Returns the atoms in ascending order, with their nonzero factors.
     pub fn terms(&self) -> &[(A, i64)] {
         &self.terms
     }
 
-    /// Its value, if it depends on no atom.
+    /// Returns the value, if the form has no atoms.
     pub fn value(&self) -> Option<i64> {
         self.terms.is_empty().then_some(self.offset)
     }
 
-    /// The sum with a number; it wraps.
+    /// Returns the sum with a number; wraps.
     #[must_use]
     pub fn moved(mut self, by: i64) -> Affine<A> {
         self.offset = self.offset.wrapping_add(by);
@@ -65,52 +65,52 @@ impl<A> Affine<A> {
 }
 
 impl<A: Copy + Ord> Affine<A> {
-    /// An atom.
+    /// Makes the form of an atom.
     pub fn atom(atom: A) -> Affine<A> {
         Affine { offset: 0, terms: SmallVec::from_iter([(atom, 1)]) }
     }
 
-    /// The factor of an atom, 0 where it does not occur.
+    /// Returns the factor of an atom, 0 if the atom does not occur.
     pub fn factor(&self, atom: A) -> i64 {
         self.terms.iter().find(|t| t.0 == atom).map_or(0, |t| t.1)
     }
 
-    /// The same without an atom, and the factor of that.
+    /// Returns the form without an atom, and that atom's factor.
     pub fn without(&self, atom: A) -> (Affine<A>, i64) {
         let (these, rest) = self.partition(|a| a == atom);
         (rest, these.factor(atom))
     }
 
-    /// The terms of which `of` is true, and the others with the offset.
+    /// Splits the terms by whether `of` accepts their atom. The rejected terms keep the offset.
     pub fn partition(&self, of: impl Fn(A) -> bool) -> (Affine<A>, Affine<A>) {
         let (these, others) = self.terms.iter().copied().partition(|(a, _)| of(*a));
         (Affine { offset: 0, terms: these }, Affine { offset: self.offset, terms: others })
     }
 
-    /// `self + factor other`; it wraps.
+    /// Returns `self + factor other`; wraps.
     #[must_use]
     pub fn plus(&self, other: &Affine<A>, factor: i64) -> Affine<A> {
         self.overflowing_plus(other, factor).0
     }
 
-    /// `factor self`; it wraps.
+    /// Returns `factor self`; wraps.
     #[must_use]
     pub fn times(&self, factor: i64) -> Affine<A> {
         Affine::default().plus(self, factor)
     }
 
-    /// `self + factor other`, if no number is beyond `i64`.
+    /// Returns `self + factor other`, or `None` if a number overflows `i64`.
     pub fn checked_plus(&self, other: &Affine<A>, factor: i64) -> Option<Affine<A>> {
         let (sum, wrapped) = self.overflowing_plus(other, factor);
         (!wrapped).then_some(sum)
     }
 
-    /// `factor self`, if no number is beyond `i64`.
+    /// Returns `factor self`, or `None` if a number overflows `i64`.
     pub fn checked_times(&self, factor: i64) -> Option<Affine<A>> {
         Affine::default().checked_plus(self, factor)
     }
 
-    /// `self + factor other`, and whether a number wraps.
+    /// Returns `self + factor other`, and whether a number wraps.
     fn overflowing_plus(&self, other: &Affine<A>, factor: i64) -> (Affine<A>, bool) {
         let mut wrapped = false;
         let mut sum = |a: i64, b: i64| {
@@ -132,22 +132,22 @@ impl<A: Copy + Ord> Affine<A> {
         (Affine { offset, terms }, wrapped)
     }
 
-    /// What it can be, given what its atoms can be.
+    /// Returns the interval of the form's values, given the intervals of its atoms.
     pub fn interval(&self, mut of: impl FnMut(A) -> Interval) -> Interval {
         let offset = Interval::number(self.offset);
         self.terms.iter().fold(offset, |sum, (atom, f)| sum.plus(of(*atom).times(*f)))
     }
 
-    /// The integer that it is where the atoms are these, if no number is beyond `i64`.
+    /// Returns the value for these values of the atoms, or `None` if a number overflows `i64`.
     pub fn at(&self, of: impl Fn(A) -> Option<i64>) -> Option<i64> {
         let (mut terms, start) = (self.terms.iter(), self.offset);
         terms.try_fold(start, |sum, (atom, f)| sum.checked_add(of(*atom)?.checked_mul(*f)?))
     }
 
-    /// This divided by a positive d, rounded down, and the remainder in `0..d`. What the intervals of the
-    /// atoms decide is decided here; the rest is left for the program to do when it runs.
+    /// Divides by a positive d: returns the quotient rounded down, and the remainder in `0..d`. The division is
+    /// done here as far as the intervals of the atoms decide it; the rest is left for run time.
     ///
-    /// With w and x whatever they are, c and g positive:
+    /// For any w and x, and for positive c and g:
     ///
     /// ```text
     /// (d w + x) / d = w + x / d          (d w + x) % d = x % d
@@ -155,8 +155,8 @@ impl<A: Copy + Ord> Affine<A> {
     /// (g x + r) / (g c) = x / c          (g x + r) % (g c) = g (x % c) + r    where 0 <= r < g
     /// ```
     ///
-    /// The third row leaves fewer terms to divide, and those of the outer loops. It is assumed that the program
-    /// does not wrap where it computes the form. A d that is not positive divides nothing.
+    /// The third row leaves fewer terms to divide, and those of the outer loops. The program must not wrap
+    /// where it computes the form. If d is not positive, nothing is divided.
     pub fn divide(&self, d: i64, of: impl Fn(A) -> Interval) -> Division<A> {
         if d < 1 {
             let inner = Some((self.clone(), d));
@@ -178,7 +178,7 @@ impl<A: Copy + Ord> Affine<A> {
         Division { quotient: w, remainder: Affine::default(), inner: Some((x, d)) }
     }
 
-    /// `(w, x)` with `self = d w + x`: the offset of x lies in `0..d`, its factors are chosen.
+    /// Splits the form as `self = d w + x`. The offset of x lies in `0..d`; `factor` splits each factor.
     fn split(&self, d: i64, factor: impl Fn(i64) -> (i64, i64)) -> (Affine<A>, Affine<A>) {
         let mut w = Affine::constant(self.offset.div_euclid(d));
         let mut x = Affine::constant(self.offset.rem_euclid(d));
@@ -190,7 +190,8 @@ impl<A: Copy + Ord> Affine<A> {
         (w, x)
     }
 
-    /// `(c, r)` with `self = d c + r` and `0 <= r < d`, if c is one number whatever the atoms are.
+    /// Returns `(c, r)` with `self = d c + r` and `0 <= r < d`, if c is the same number for all values of the
+    /// atoms.
     fn within(&self, d: i64, of: impl Fn(A) -> Interval) -> Option<(i64, Affine<A>)> {
         let Interval { least, most } = self.interval(of);
         let c = least.div_euclid(d.into());
@@ -199,7 +200,7 @@ impl<A: Copy + Ord> Affine<A> {
     }
 }
 
-/// `i0*3 + i1 - 5`
+/// Prints `i0*3 + i1 - 5`.
 impl<A: fmt::Display> fmt::Display for Affine<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (n, (atom, factor)) in self.terms.iter().enumerate() {
@@ -218,7 +219,7 @@ impl<A: fmt::Display> fmt::Display for Affine<A> {
     }
 }
 
-/// A quotient and a remainder, as far as they are affine:
+/// A quotient and a remainder; `inner` holds the part that is not affine:
 ///
 /// ```text
 /// a / d = quotient + x / c           a % d = remainder + d/c (x % c)        inner = (x, c)
@@ -229,18 +230,18 @@ pub struct Division<A> {
     pub quotient: Affine<A>,
     /// The affine part of the remainder.
     pub remainder: Affine<A>,
-    /// What is divided when the program runs.
+    /// The division that is left for run time.
     pub inner: Option<(Affine<A>, i64)>,
 }
 
 impl<A> Division<A> {
-    /// Quotient and remainder, if nothing is left to divide.
+    /// Returns quotient and remainder, if no division is left.
     pub fn exact(self) -> Option<(Affine<A>, Affine<A>)> {
         self.inner.is_none().then_some((self.quotient, self.remainder))
     }
 }
 
-/// The row-major position of an index, which has a form for each axis.
+/// Returns the row-major position of an index that has one form for each axis.
 pub fn flatten<A: Copy + Ord>(index: &[Affine<A>], shape: &[usize]) -> Affine<A> {
     let steps = index.iter().zip(shape);
     steps.fold(Affine::default(), |flat, (a, extent)| flat.times(*extent as i64).plus(a, 1))

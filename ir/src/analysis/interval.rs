@@ -1,21 +1,21 @@
-//! Intervals: what an integer can be.
+//! Intervals of integers.
 //!
 //! ```text
 //! i in 0..=9, n = 10        lt i, 0 = false        sub i, 1 in -1..=8
 //! ```
 //!
-//! Interval arithmetic on integers without a limit, which saturates: an end at the least or the greatest `i128`
-//! is no end. What a scalar code gives is a number of a dtype; where that may wrap, it can be anything that the
-//! dtype has ([`Interval::computed`]).
+//! Interval arithmetic is on unbounded integers and saturates: an end at the smallest or the greatest `i128`
+//! means unbounded. A scalar code's result is a number of a dtype; if the computation may wrap, the interval is
+//! the dtype's whole range ([`Interval::computed`]).
 
 use crate::lang::literal::Literal;
 use crate::lang::types::Dtype;
 use crate::prim::Code;
 
-/// From the least to the greatest.
+/// A closed interval.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Interval {
-    /// The least number.
+    /// The smallest number.
     pub least: i128,
     /// The greatest number.
     pub most: i128,
@@ -25,23 +25,23 @@ impl Interval {
     /// All integers.
     pub const ALL: Interval = Interval { least: i128::MIN, most: i128::MAX };
 
-    /// Both ends belong to it.
+    /// Makes the interval with these ends, both included.
     pub fn new(least: impl Into<i128>, most: impl Into<i128>) -> Interval {
         Interval { least: least.into(), most: most.into() }
     }
 
-    /// One number.
+    /// Makes the interval of one number.
     pub fn number(n: impl Into<i128>) -> Interval {
         let n = n.into();
         Interval { least: n, most: n }
     }
 
-    /// Positions along an axis of `extent` places; 0 where there is none.
+    /// Makes the interval of indices of an axis; for an empty axis, only 0.
     pub fn below(extent: usize) -> Interval {
         Interval::new(0, (extent as i128 - 1).max(0))
     }
 
-    /// What a dtype has; of floats nothing is known.
+    /// Returns the range of a dtype; for floats, all integers.
     pub fn of(dtype: Dtype) -> Interval {
         match dtype {
             Dtype::Bool => Interval::new(0, 1),
@@ -53,33 +53,33 @@ impl Interval {
         }
     }
 
-    /// The number that a literal is; of floats nothing is known.
+    /// Returns the interval of a literal; for floats, all integers.
     pub fn literal(x: Literal) -> Interval {
         x.to_integer().map_or(Interval::of(x.dtype), Interval::number)
     }
 
-    /// The one number that it can be.
+    /// Returns the only number of the interval, if there is just one.
     pub fn only(self) -> Option<i128> {
         (self.least == self.most).then_some(self.least)
     }
 
-    /// Whether all of it is in the other.
+    /// Returns whether the interval lies within another.
     pub fn within(self, other: Interval) -> bool {
         other.least <= self.least && self.most <= other.most
     }
 
-    /// The least interval that holds both.
+    /// Returns the smallest interval that contains both.
     pub fn join(self, other: Interval) -> Interval {
         Interval { least: self.least.min(other.least), most: self.most.max(other.most) }
     }
 
-    /// What is in both, or the first where nothing is: then what is asked about does not happen.
+    /// Returns the intersection. If it is empty, returns `self`: the code in question does not run then.
     pub fn meet(self, other: Interval) -> Interval {
         let both = Interval { least: self.least.max(other.least), most: self.most.min(other.most) };
         if both.least <= both.most { both } else { self }
     }
 
-    /// Sums of a number of each.
+    /// Returns the interval of sums of a number from each.
     pub fn plus(self, other: Interval) -> Interval {
         Interval {
             least: self.least.saturating_add(other.least),
@@ -87,40 +87,42 @@ impl Interval {
         }
     }
 
-    /// Multiples of its numbers.
+    /// Returns the interval of the numbers times `factor`.
     pub fn times(self, factor: impl Into<i128>) -> Interval {
         let factor = factor.into();
         let ends = [self.least, self.most].map(|x| x.saturating_mul(factor));
         Interval { least: ends[0].min(ends[1]), most: ends[0].max(ends[1]) }
     }
 
-    /// Products of a number of each.
+    /// Returns the interval of products of a number from each.
     pub fn product(self, other: Interval) -> Interval {
         self.times(other.least).join(self.times(other.most))
     }
 
-    /// The lesser of a number of each.
+    /// Returns the interval of minima of a number from each.
     fn lesser(self, other: Interval) -> Interval {
         Interval { least: self.least.min(other.least), most: self.most.min(other.most) }
     }
 
-    /// The greater of a number of each.
+    /// Returns the interval of maxima of a number from each.
     fn greater(self, other: Interval) -> Interval {
         Interval { least: self.least.max(other.least), most: self.most.max(other.most) }
     }
 
-    /// The same as numbers of a dtype: what goes beyond it wraps, and can be anything.
+    /// Returns the interval if it lies within the dtype's range, and else the whole range, since numbers may
+    /// wrap.
     fn wrapped(self, dtype: Dtype) -> Interval {
         let all = Interval::of(dtype);
         if self.within(all) { self } else { all }
     }
 
-    /// A truth value that certainly holds, certainly does not, or neither.
+    /// Makes the interval of a truth value: always true, never true, or unknown.
     fn truth(always: bool, never: bool) -> Interval {
         Interval::new(always && !never, always || !never)
     }
 
-    /// What an integer or truth value of a dtype is that a code computes of others.
+    /// Returns the interval of a code's result, given the intervals of its operands. `dtype` is the dtype of
+    /// the result.
     pub fn computed(code: Code, x: &[Interval], dtype: Dtype) -> Interval {
         let all = Interval::of(dtype);
         if dtype.is_float() {
@@ -139,12 +141,12 @@ impl Interval {
             (Code::Min, [x, y]) => x.lesser(*y),
             (Code::Max, [x, y]) => x.greater(*y),
             (Code::Clamp, [low, x, high]) => x.greater(*low).lesser(*high),
-            // Towards zero, as machines do.
+            // Integer division rounds towards zero.
             (Code::Div, [x, y]) if y.least >= 1 => {
                 let least = x.least / if x.least < 0 { y.least } else { y.most };
                 Interval::new(least, x.most / if x.most < 0 { y.most } else { y.least })
             }
-            // With the sign of x.
+            // The remainder has the sign of x.
             (Code::Rem, [x, y]) if y.least >= 1 => {
                 let most = y.most - 1;
                 Interval::new(x.least.max(-most).min(0), x.most.min(most).max(0))
@@ -167,7 +169,7 @@ impl Interval {
                 Interval::truth(x.most < y.least || y.most < x.least, same)
             }
             (Code::And, [x, y]) if dtype == Dtype::Bool => x.lesser(*y),
-            // Bits of a mask that is not negative.
+            // The bits are a subset of those of a mask that is not negative.
             (Code::And, [x, y]) if x.least >= 0 || y.least >= 0 => {
                 let masks = [x, y].into_iter().filter(|mask| mask.least >= 0);
                 Interval::new(0, masks.map(|mask| mask.most).min().unwrap_or(all.most))
@@ -184,7 +186,7 @@ impl Interval {
         found.wrapped(dtype)
     }
 
-    /// What a number of this can be where a comparison of it with one of `y` comes out like that.
+    /// Narrows this interval, given that the comparison `code` with a number in `y` is true (`holds`) or false.
     pub fn where_holds(self, code: Code, y: Interval, holds: bool) -> Interval {
         let Interval { least, most } = Interval::ALL;
         let bound = match (code, holds) {

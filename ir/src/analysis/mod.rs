@@ -1,4 +1,4 @@
-//! What is known of a program without running it.
+//! Static analyses of programs.
 
 pub mod affine;
 pub mod interval;

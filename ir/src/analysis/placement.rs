@@ -1,41 +1,42 @@
-//! Where values will lie, before there is a schedule.
+//! Predicts where values will lie, before lowering.
 //!
-//! The scheduler computes elementwise equations and views where they are read, in one loop nest, and gives
-//! memory to what crosses from nest to nest. Passes that weigh memory before that (extraction from the e-graph,
-//! prices of a checkpoint, segments of a function within a budget) all guess it by these two functions.
+//! Lowering computes elementwise equations and views where they are read, in one loop nest, and allocates
+//! memory for values that cross between nests. Passes before lowering that need the cost of memory (extraction
+//! from the e-graph, the cost model of checkpointing, segments of a function within a budget) all use these two
+//! functions to guess it.
 //!
 //! ```text
 //! %2: f64[9] = exp %0                      a map: computed where it is read
-//! %3: f64[9] = broadcast{..} %1            a view: read in its place
-//! %4: f64[] = reduce_sum{axes=[0]} %2      a reduction: computes %2 where it reads it; has memory itself
-//! %5: f64[9,9] = dot{..} %3, %6            memory: reads %3 and %6 in memory and gives memory
+//! %3: f64[9] = broadcast{..} %1            a view: read by index arithmetic
+//! %4: f64[] = reduce_sum{axes=[0]} %2      a reduction: computes %2 where it reads it; its result is in memory
+//! %5: f64[9,9] = dot{..} %3, %6            memory: operands and result are in memory
 //! ```
 //!
-//! The scheduler decides by more (who reads a value, and how often: `backend/src/lower/rematerialize.rs`), so these
-//! are guesses; that both see the same is not tested.
+//! Lowering decides by more facts (the readers of a value and how often each reads it:
+//! `backend/src/lower/rematerialize.rs`), so these functions only guess. No test compares the two.
 
 use crate::lang::function::Equation;
 use crate::prim::{Binding, Lowering, Region, Role};
 
-/// How an equation takes part in loop nests.
+/// The part that an equation has in loop nests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Placement {
-    /// Elements of its operands, by index arithmetic.
+    /// A view: reads elements of its operands by index arithmetic.
     View,
-    /// Each element from those of its operands at the same place, or from the place alone.
+    /// Computes each element from the operands' elements at the same index, or from the index alone.
     Map,
-    /// Elements at places that are known when the program runs, of an array in memory.
+    /// Reads elements of an array in memory, at indices known only at run time.
     Element,
-    /// What it folds is computed where it reads it; what it gives lies in memory.
+    /// A reduction: its operand is computed where it is read; its result is in memory.
     Reduction,
-    /// Operands and results lie in memory.
+    /// Operands and results are in memory.
     Memory,
-    /// It runs functions, on operands in memory.
+    /// Runs functions, on operands in memory.
     Runs,
 }
 
 impl Placement {
-    /// That of an equation with this lowering.
+    /// Returns the placement of an equation with this lowering.
     pub fn of(lowering: &Lowering) -> Placement {
         match lowering {
             Lowering::View { .. } | Lowering::Reshape | Lowering::Alias { .. } => Placement::View,
@@ -54,7 +55,7 @@ impl Placement {
         }
     }
 
-    /// Whether its operands may be computed where it reads them.
+    /// Returns whether its operands may be computed where it reads them.
     pub fn takes(self) -> bool {
         match self {
             Placement::View | Placement::Map | Placement::Reduction => true,
@@ -62,7 +63,7 @@ impl Placement {
         }
     }
 
-    /// Whether it may be computed where it is read.
+    /// Returns whether its result may be computed where it is read.
     pub fn gives(self) -> bool {
         match self {
             Placement::View | Placement::Map | Placement::Element => true,
@@ -71,8 +72,8 @@ impl Placement {
     }
 }
 
-/// The operands that an equation reads as whole arrays in memory, whatever makes them: a copy is made of what is
-/// computed otherwise.
+/// Returns the operands that an equation reads as whole arrays in memory. If such an operand would be computed
+/// where it is read, it is copied to memory first.
 pub fn whole_operands(e: &Equation, lowering: &Lowering) -> Vec<usize> {
     let all = || (0..e.operands.len()).collect();
     match lowering {
@@ -80,13 +81,13 @@ pub fn whole_operands(e: &Equation, lowering: &Lowering) -> Vec<usize> {
         | Lowering::Branch { .. }
         | Lowering::Host(_)
         | Lowering::Routine(_) => all(),
-        // What a loop carries it has a place for.
+        // A loop has buffers of its own for its carries.
         Lowering::Loop { spec, .. } => {
             let slots = spec.params().map(|p| spec.takes[p]).enumerate();
             let read = slots.filter(|(_, slot)| !matches!(slot, Binding::Carry(_)));
             read.map(|(k, _)| spec.lead() + k).collect()
         }
-        // A rule may make a loop of them.
+        // The function of an outlined call or of a rule may contain a loop that reads the operands.
         Lowering::Call(_) => {
             let reads = |r: &Region| matches!(r.role, Role::Outline | Role::Rule);
             if e.op.regions().iter().any(reads) { all() } else { Vec::new() }

@@ -1,6 +1,7 @@
-//! Who makes a value: what a table of memory says of it.
+//! The provenance of a value, for tables of memory.
 //!
-//! What the iterations of a loop stack is made by what makes the element, however deep, and a mark makes nothing:
+//! If the iterations of a loop stack a value, its maker is the equation that makes the element, at any depth. A
+//! mark is no maker:
 //!
 //! ```text
 //! %4: f64[100,8] = loop{body=@step, ..} ..        @step: %2 = exp %0; %3 = barrier{name=act} %2
@@ -13,21 +14,21 @@ use crate::lang::source_loc::Loc;
 use crate::prim::{Lowering, Mark};
 use std::sync::Arc;
 
-/// What makes an output.
+/// The maker of a value, for display.
 #[derive(Clone, Debug)]
 pub struct Maker {
-    /// The primitive.
+    /// The primitive's name.
     pub what: &'static str,
-    /// Its line.
+    /// The user's line.
     pub at: Loc,
-    /// Whether the value is packed, and how.
+    /// The mark of packing, if the value is packed.
     pub packed: Option<Mark>,
     /// The name that the user gave it.
     pub named: Option<Arc<str>>,
 }
 
-/// What makes the n-th output of an equation: of what the iterations of a loop stack, what makes the element,
-/// however deep.
+/// Returns the maker of the `n`-th output of the `i`-th equation. If the iterations of a loop stack the output,
+/// its maker is the equation that makes the element, at any depth.
 pub fn maker<'m>(module: &'m Module, mut f: &'m Function, mut i: usize, mut n: usize) -> Maker {
     let (mut packed, mut named) = (None, None);
     loop {

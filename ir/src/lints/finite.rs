@@ -1,4 +1,4 @@
-//! Where a value that is not finite first appeared: the interpreter with an eye on every equation.
+//! Finds where a value that is not finite first appeared, by observing every equation in the interpreter.
 //!
 //! ```
 //! use tapeloom_ir::{Kind, Tensor, eval_finite, parse_module};
@@ -14,18 +14,18 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A value *appears* where an equation gives it from finite ones, or gives nan from infinities that the
-//! program was given. From there it is followed. It counts
+//! A value that is not finite *appears* at an equation if all its operands are finite, or if the equation makes
+//! a nan of infinities that were arguments or literals. From there the value is tracked. It is reported
 //!
-//! - where a result of the program is not finite because of it, or
-//! - where an equation computes a finite float from it, so that the result does not show it any more.
+//! - if a result of the program is not finite because of it, or
+//! - if an equation computes a finite float from it, so that the result no longer shows it.
 //!
-//! It does not count where nobody reads it, where an element is left out (by `select`, a slice, a gather),
-//! or where it only decides something (`is_finite`). So a side of a `select` that is not taken is left
-//! alone, as long as nothing else is computed from it; of a branch, only the side that runs is looked at,
-//! and members of a batch that take no part run on values of those that do.
+//! It is not reported if no equation reads it, if the element is dropped (by `select`, a slice, a gather), or
+//! if it only decides something (`is_finite`). So the side of a `select` that is not taken is ignored, unless
+//! an equation computes something else from it. Of a branch, only the side that runs is observed. Inactive
+//! members of a batch run on values of active ones, so they report nothing of their own.
 //!
-//! Constants are what the program says, and never counted; arguments are if they reach a result.
+//! Literals are intended, and never reported; arguments are reported if they reach a result.
 
 use crate::lang::eval::{Observer, eval, observed};
 use crate::lang::function::{Atom, Equation, FuncId, Function, ValueId};
@@ -42,10 +42,10 @@ use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-/// As [`eval`], with an error where a value that is not finite appears and counts.
+/// As [`eval`], with an error if a value that is not finite appears and is to be reported.
 ///
 /// # Errors
-/// [`Kind::NotFinite`] with the operation and the user's line; those of [`eval`].
+/// [`Kind::NotFinite`] with the operation and the user's line; errors of [`eval`].
 pub fn eval_finite(
     module: &Module,
     function: FuncId,
@@ -62,7 +62,7 @@ pub fn eval_finite(
     }
 }
 
-/// An argument reached a result.
+/// Returns the error for an argument that is not finite and reaches a result.
 fn given(args: &[Tensor], results: &[Tensor]) -> Problem {
     let first = |all: &[Tensor]| all.iter().position(|x| of_tensor(x) != Finite::Yes).unwrap_or(0);
     let (which, result) = (first(args), first(results));
@@ -73,7 +73,7 @@ fn given(args: &[Tensor], results: &[Tensor]) -> Problem {
     )
 }
 
-/// What is known of a value's elements.
+/// The worst kind of element in a value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Finite {
     Yes,
@@ -110,18 +110,18 @@ fn of_value(x: &Value) -> Finite {
     }
 }
 
-/// Where a value that is not finite comes from; the last is what one would rather name.
+/// The origin of a value that is not finite. Of several origins, the last variant is the best one to report.
 #[derive(Clone, Debug)]
 enum Origin {
-    /// The program says so.
+    /// A literal of the program.
     Constant,
-    /// It was an argument.
+    /// An argument.
     Given,
-    /// An equation made it, after so many others.
+    /// An equation; the number counts earlier appearances.
     Appeared(u64, Arc<Problem>),
 }
 
-/// The one of these to name: what appeared first.
+/// Returns the origin to report: the first appearance, else an argument, else a literal.
 fn first<'o>(origins: impl IntoIterator<Item = &'o Origin>) -> Option<Origin> {
     let rank = |o: &&Origin| match o {
         Origin::Appeared(n, _) => (0, *n),
@@ -132,25 +132,25 @@ fn first<'o>(origins: impl IntoIterator<Item = &'o Origin>) -> Option<Origin> {
 }
 
 thread_local! {
-    /// What surrounds the function that runs; nothing where nothing is checked.
+    /// The surroundings of the running function; `None` if nothing is checked.
     static AROUND: RefCell<Option<Around>> = const { RefCell::new(None) };
-    /// How many values that are not finite have appeared.
+    /// The number of appearances so far.
     static APPEARED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// What surrounds the functions that an equation runs.
+/// The surroundings of the functions that an equation runs.
 #[derive(Clone, Default)]
 struct Around {
-    /// Where what they are given from outside comes from, if it is not finite.
+    /// The origin of operands that are not finite.
     operands: Option<Origin>,
-    /// Where what is not finite among their results so far comes from.
+    /// The origin of results so far that are not finite.
     results: Option<Origin>,
 }
 
 impl Around {
-    /// Runs something inside, and says what its functions left.
+    /// Calls `run` with these surroundings, and returns them as its functions left them.
     fn during<T>(around: Option<Around>, run: impl FnOnce() -> T) -> (T, Option<Around>) {
-        /// Restores what was there also where `run` panics.
+        /// Restores the previous surroundings, even if `run` panics.
         struct Restore(Option<Around>);
         impl Drop for Restore {
             fn drop(&mut self) {
@@ -165,16 +165,16 @@ impl Around {
     }
 }
 
-/// Checks one run of a function.
+/// The check of one run of a function.
 struct FiniteCheck {
     origins: SecondaryMap<ValueId, Option<Origin>>,
 }
 
 impl FiniteCheck {
-    /// A check of a run, if anybody wants to know.
+    /// Begins the check of a run, if checking is on.
     fn begin(params: &[ValueId], args: &[Value]) -> Option<Box<dyn Observer>> {
         let around = AROUND.with_borrow(Clone::clone)?;
-        // An iteration is given what the one before it left.
+        // Parameters of an iteration are the results of the iteration before.
         let given = around.results.or(around.operands).unwrap_or(Origin::Given);
         let mut origins = SecondaryMap::new();
         for (p, _) in params.iter().zip(args).filter(|(_, x)| of_value(x) != Finite::Yes) {
@@ -183,7 +183,7 @@ impl FiniteCheck {
         Some(Box::new(FiniteCheck { origins }))
     }
 
-    /// Where an atom comes from that is not finite.
+    /// Returns the origin of an atom, if the atom is not finite.
     fn origin(&self, a: Atom) -> Option<Origin> {
         match a {
             Atom::Value(v) => self.origins[v].clone(),
@@ -193,7 +193,7 @@ impl FiniteCheck {
 }
 
 impl Observer for FiniteCheck {
-    /// Follows what is not finite.
+    /// Runs the equation and sets the origins of outputs that are not finite.
     fn equation(
         &mut self,
         module: &Module,
@@ -205,7 +205,7 @@ impl Observer for FiniteCheck {
             e.operands.iter().map(|a| self.origin(*a)).collect();
         let before = first(origins.iter().flatten());
         let runs = !e.op.regions().is_empty();
-        // What a callback runs is another program.
+        // A function that a callback runs is a separate program, so give it no surroundings.
         let around = runs.then(|| Around { operands: before.clone(), results: None });
         let (outputs, inside) = Around::during(around, || e.op.run(module, operands));
         let outputs = outputs?;
@@ -247,7 +247,7 @@ impl Observer for FiniteCheck {
     }
 }
 
-/// Whether an equation computes with its operands, rather than move or test them.
+/// Returns whether an equation computes with its operands, rather than moves or tests them.
 fn computes(module: &Module, f: &Function, e: &Equation) -> bool {
     let types: Vec<Type> = e.operands.iter().map(|a| f.type_of(*a)).collect();
     let operand = |(a, ty): (&Atom, _)| Operand { ty, literal: a.literal() };
@@ -277,7 +277,7 @@ fn computes(module: &Module, f: &Function, e: &Equation) -> bool {
     }
 }
 
-/// What an equation made, in words.
+/// Returns the origin for an equation that made a value that is not finite, with the message for the user.
 fn appeared(f: &Function, i: usize, operands: &[Value], y: &Value) -> Origin {
     let e = &f.equations[i];
     let Value::Array(y) = y else { return Origin::Constant };
@@ -294,7 +294,7 @@ fn appeared(f: &Function, i: usize, operands: &[Value], y: &Value) -> Origin {
         true => String::new(),
         false => format!(" at [{}]", index.join(", ")),
     };
-    // Of an elementwise operation, what it was given there.
+    // For an elementwise operation, the operands at the same index.
     let same = |x: &Value| match x {
         Value::Array(x) if x.shape() == y.shape() => x.literal(at).ok(),
         Value::Array(x) if x.shape().is_empty() => x.literal(0).ok(),
@@ -319,7 +319,7 @@ fn appeared(f: &Function, i: usize, operands: &[Value], y: &Value) -> Origin {
     Origin::Appeared(APPEARED.replace(APPEARED.get() + 1), Arc::new(problem))
 }
 
-/// As Rust writes floats.
+/// Prints a number as Rust writes floats.
 fn number(x: Literal) -> String {
     let x = x.to_f64();
     if x.is_nan() { "nan".to_owned() } else { format!("{x:?}") }

@@ -1,7 +1,7 @@
-//! Random keys that are used twice.
+//! Finds random keys that are used twice.
 //!
-//! `random_bits` gives bits for a key and a counter, and the same ones for the same pair: two samples of
-//! one key are one sample. [`check_keys`] follows a program and finds pairs that two draws share:
+//! `random_bits` maps a key and a counter to bits, and equal pairs to equal bits: two samples from one key are
+//! the same sample. [`check_keys`] follows a program and finds pairs that two draws share:
 //!
 //! ```
 //! use tapeloom_ir::{Kind, check_keys, parse_module};
@@ -23,19 +23,19 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Keys are numbered as common subexpressions are, so an element taken twice is one key. What a call runs
-//! is looked at with the keys that it is given; of a loop two iterations are, the second with what the first
-//! one hands on; of the branches of one `cond` one runs.
+//! Keys are numbered as in value numbering, so the same element taken twice is one key. The body of a call is
+//! followed with the call's keys. Of a loop, two iterations are followed, the second one with the carries of
+//! the first. Of a `cond`, one branch runs, so branches do not conflict with each other.
 //!
-//! Derivatives and recomputation repeat draws, and should. So a draw of the user is a key marked with a
-//! number of its own, which every copy of it has: the same draw counts twice only in two iterations of one loop.
-//! Keys without such a mark are left alone. To derive a key once more (by a split, or with a number) is to
-//! have the same key, and what is drawn of that is seen.
+//! Derivatives and recomputation repeat draws, as they should. So a draw by the user marks its key with a
+//! unique number, which every copy of the draw shares: the same draw counts twice only in two iterations of one
+//! loop. Keys without such a mark are ignored. Deriving a key twice in the same way (by a split, or with a
+//! number) yields the same key, so reuse of the derived key is found.
 //!
 //! ```text
 //! draw=[7]          the draw 7
 //! split=[8]         the derivation 8
-//! draw=[9,4,0]      the draw 9, in branch 0 of the `cond` 4: not when another branch of that runs
+//! draw=[9,4,0]      the draw 9, in branch 0 of the `cond` 4: no conflict with draws in other branches of it
 //! ```
 
 use crate::lang::function::{Atom, Equation, FuncId, Function, ValueId};
@@ -52,10 +52,10 @@ use crate::prim::{
 use cranelift_entity::SecondaryMap;
 use std::rc::Rc;
 
-/// Looks whether a program uses a key twice.
+/// Checks whether a program uses a key twice.
 ///
 /// # Errors
-/// [`Kind::KeyReuse`] with the lines of both.
+/// [`Kind::KeyReuse`] with the lines of both uses.
 pub fn check_keys(module: &Module, function: FuncId) -> Result<()> {
     let mut keys = Keys { module, known: OrderedMap::default(), defs: Vec::new(), loops: 0 };
     let params = module.function(function).all_params().count();
@@ -66,10 +66,10 @@ pub fn check_keys(module: &Module, function: FuncId) -> Result<()> {
     Ok(())
 }
 
-/// The number of a value: equal for values that are the same.
+/// A value number: equal for values that are the same.
 type Number = usize;
 
-/// What a value is.
+/// The definition of a value.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Def {
     /// An argument of the program.
@@ -77,26 +77,26 @@ enum Def {
     Literal(Literal),
     /// A result of an equation.
     Result(Op, Vec<Number>, usize),
-    /// Bits of a key, in that shape.
+    /// Bits of a key, with that shape.
     Bits(Number, Counter, ArrayType),
-    /// The number of an iteration of whatever loop, in that order.
+    /// The iteration number of a loop, for that direction and iteration. The loop itself does not matter.
     Index(Direction, u8),
-    /// What belongs to that iteration of an array.
+    /// The element of an array for that iteration.
     Element(Number, u8),
-    /// Nobody knows.
+    /// An unknown value.
     Unknown(usize),
 }
 
-/// A value, and how a walk to where it is made goes on.
+/// A numbered value, with links to the value that it was made from.
 struct Made {
     def: Def,
-    /// The value whose elements these are, all of them, each once or more.
+    /// The value whose elements these are: all of them, each at least once.
     same: Option<Number>,
-    /// The value of which it has some elements.
+    /// The value from which some elements were taken.
     part: Option<Number>,
-    /// The mark on it that says of what use it is.
+    /// The key mark on this value, if any.
     mark: Option<Mark>,
-    /// How many numbers there are, if they count from 0.
+    /// The number of elements, if they count up from 0.
     counts: Option<usize>,
 }
 
@@ -104,31 +104,31 @@ struct Keys<'m> {
     module: &'m Module,
     known: OrderedMap<Def, Number>,
     defs: Vec<Made>,
-    /// Loops that have been met.
+    /// The number of loops visited so far.
     loops: usize,
 }
 
-/// In which iterations of which loops something happens.
+/// The enclosing loops, each with an iteration.
 type Path = Rc<[(usize, u8)]>;
 
-/// What is drawn of a key.
+/// A use of a key.
 #[derive(Clone)]
 struct Use {
     mark: Mark,
     counter: Counter,
     path: Path,
     line: Loc,
-    /// Of an array of keys: whether it is used of each of them in turn.
+    /// For an array of keys: whether each of its keys is used in turn.
     each: bool,
 }
 
 impl Use {
-    /// Whether it makes keys of a key.
+    /// Returns whether the use derives keys from a key.
     fn derives(&self) -> bool {
         matches!(self.mark, Mark::Split(_))
     }
 
-    /// Whether the two are two uses of what both have.
+    /// Returns whether two uses of one key conflict.
     fn meets(&self, other: &Use) -> bool {
         let iterations = in_two_iterations(&self.path, &other.path);
         let excludes = || Some(self.mark.key_use()?.excludes(other.mark.key_use()?));
@@ -140,18 +140,18 @@ impl Use {
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Counter {
-    /// The first so many numbers.
+    /// The numbers below this one.
     First(usize),
-    /// One number.
+    /// One known number.
     Literal(u64),
-    /// One number, that of a value.
+    /// One number, the value of this value number.
     Value(Number),
-    /// The number of an iteration, of which 0 is one.
+    /// An iteration number; some iteration has number 0.
     Iteration(Number),
 }
 
 impl Counter {
-    /// Whether two have a number in common.
+    /// Returns whether the two have a number in common.
     fn meets(self, other: Counter) -> bool {
         match (self, other) {
             (Counter::First(n), Counter::First(m)) => n > 0 && m > 0,
@@ -160,7 +160,7 @@ impl Counter {
             }
             (Counter::First(n), Counter::Iteration(_))
             | (Counter::Iteration(_), Counter::First(n)) => n > 0,
-            // Nobody knows.
+            // Unknown; assume that they have none.
             (Counter::First(_), Counter::Value(_)) | (Counter::Value(_), Counter::First(_)) => {
                 false
             }
@@ -169,7 +169,7 @@ impl Counter {
     }
 }
 
-/// What has been drawn of each key: of all of an array of keys, and of some of them.
+/// The uses of each key so far: of all keys of an array, or of some of them.
 type Uses = OrderedMap<(Number, Extent), Vec<Use>>;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -247,7 +247,7 @@ impl Keys<'_> {
         }
     }
 
-    /// The number of a result of an equation without a body.
+    /// Returns the number of a result of an equation without a body.
     fn made(
         &mut self,
         e: &Equation,
@@ -268,7 +268,7 @@ impl Keys<'_> {
                 made.same = operands.first().copied();
             }
             Lowering::View { pieces, fill: None } => {
-                // All elements of one operand, each as often as the others.
+                // A view with all elements of one operand, each repeated equally often.
                 let whole = |p: &Piece| {
                     let (Some(from), Some(to)) = (array(e.operands[p.operand]), ty) else {
                         return false;
@@ -309,7 +309,8 @@ impl Keys<'_> {
         n
     }
 
-    /// One of the branches runs: what they draw meets what was drawn before, and not each other.
+    /// Follows each branch. Draws of a branch may conflict with earlier draws, but not with those of other
+    /// branches.
     fn branches(
         &mut self,
         branches: &[FuncId],
@@ -329,7 +330,7 @@ impl Keys<'_> {
         Ok(())
     }
 
-    /// Two iterations of a loop, if there are two; what is carried out of them.
+    /// Follows two iterations of a loop, or fewer if the loop has fewer. Returns the numbers of the results.
     fn iterations(
         &mut self,
         body: FuncId,
@@ -346,7 +347,7 @@ impl Keys<'_> {
         }
         let start = slots.clone();
         let times = match spec.trip {
-            // Within many loops every iteration is alike.
+            // In deep loop nests, follow one iteration per loop, since the work doubles with each level.
             _ if path.len() >= DEEP => 1,
             TripCount::Static(n) => n.min(2) as u8,
             TripCount::Runtime | TripCount::While { .. } => 2,
@@ -373,7 +374,7 @@ impl Keys<'_> {
                 }
             }
         }
-        // Nobody knows how many iterations there were, but what no iteration changes is what it was.
+        // The trip count may be unknown, but a carry that no iteration changes keeps its number.
         let after = (0..results.len()).map(|r| match spec.carrier(r) {
             Some(p) if slots[p] == start[p] => slots[p],
             Some(_) | None => self.unknown(),
@@ -381,7 +382,7 @@ impl Keys<'_> {
         Ok(after.collect())
     }
 
-    /// Where a value is made that is no copy of another, and the outermost mark on the way there.
+    /// Returns the value of which `n` is a copy, and the outermost mark on the copies between.
     fn origin(&self, n: Number) -> (Number, Option<Mark>) {
         let (mut n, mut mark) = (n, None);
         while let Some(from) = self.defs[n].same {
@@ -391,7 +392,7 @@ impl Keys<'_> {
         (n, mark)
     }
 
-    /// Bits are made of a key.
+    /// Records the use of a key for bits, and returns the number of the bits.
     fn bits(
         &mut self,
         key: Number,
@@ -417,7 +418,7 @@ impl Keys<'_> {
         })
     }
 
-    /// A key is used.
+    /// Records a use of a key, unless it conflicts with an earlier one.
     fn draw(&self, key: Number, of: Use, uses: &mut Uses) -> Result<()> {
         let find = |place, also: &dyn Fn(&Use) -> bool| {
             let all = uses.get(&place).into_iter().flatten();
@@ -432,7 +433,7 @@ impl Keys<'_> {
             at = self.origin(whole).0;
             around.push((at, each));
             known = known.or_else(|| find((at, Extent::All), &|_| true));
-            // Two single ones are two keys.
+            // Two elements taken singly are different keys.
             known = known.or_else(|| find((at, Extent::Some), &|other| other.each != each));
         }
         if let Some(problem) = known {
@@ -447,10 +448,10 @@ impl Keys<'_> {
     }
 }
 
-/// Loops nested deeper are not told apart.
+/// The depth of loop nests from which only one iteration is followed.
 const DEEP: usize = 6;
 
-/// Whether these are two iterations of one loop.
+/// Returns whether the two paths are in different iterations of one loop.
 fn in_two_iterations(one: &Path, other: &Path) -> bool {
     one.iter().any(|(id, iteration)| other.iter().any(|(of, at)| id == of && iteration != at))
 }

@@ -1,4 +1,4 @@
-//! Checks that a user asks for: where a number stops being finite, where a key is used twice.
+//! Checks that run on request: numbers that are not finite, and keys that are used twice.
 
 pub(crate) mod finite;
 pub(crate) mod key_reuse;

@@ -1,4 +1,4 @@
-//! The text form of programs: what is printed, parsed, compared in tests and pasted into reports.
+//! The text form of programs: it is printed, parsed, compared in tests and pasted into reports.
 //!
 //! ```text
 //! // Comments run to the end of the line.
@@ -18,14 +18,13 @@
 //! - Literals are `2.5`, `3`, `2.5f32`, `3u32`, `true` and bits (see [`crate::Literal`]); types are
 //!   `f64[3,4]` and `tape<f64[3], bool[]>` (see [`crate::Type`]).
 //!
-//! - A line such as `reverse transposed:` says the phase of the equations below it, up to the next such line: to which
-//!   pass of differentiation they belong ([`crate::Phase`]). It is `forward` or `reverse`, from the second order on with
-//!   its order (`reverse 2`), then `transposed`, `rematerialized`, both or neither. Equations above the first line run
-//!   forward.
+//! - A line such as `reverse transposed:` sets the phase of the equations below it, up to the next such line:
+//!   the pass of differentiation to which they belong ([`crate::Phase`]). It is `forward` or `reverse`, from
+//!   the second order on with its order (`reverse 2`), then `transposed`, `rematerialized`, both or neither.
+//!   Equations above the first such line are `forward`.
 //!
-//! The parser takes any names for values (`%x`); the printer numbers them, parameters first, then
-//! outputs in order. So `parse ∘ print` is the identity, up to names of functions that clash: those
-//! get a suffix.
+//! The parser accepts any names for values (`%x`); the printer numbers them, parameters first, then outputs in
+//! order. So `parse ∘ print` is the identity, except that functions with equal names get suffixes.
 //!
 //! ```
 //! let text = "func @square(%x: f64[3]) -> (f64[3]) {

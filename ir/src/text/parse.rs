@@ -1,9 +1,9 @@
-//! The parser: text to a verified module.
+//! The parser: reads text into a verified module.
 //!
-//! It builds through [`Builder`], so that an equation is checked where it stands, against the types
-//! written beside it; the verifier then checks every function as a whole. It reports all errors it
-//! can tell apart: after one it goes on with the next line, and what was defined on the wrong line
-//! keeps its written type, so that one mistake gives one error.
+//! It builds through [`Builder`], so each equation is checked at its line, against the types written there; the
+//! verifier then checks every function as a whole. The parser reports all independent errors: after an error it
+//! goes on with the next line, and the values defined on the wrong line are not checked further, so that one
+//! mistake gives one error.
 
 use crate::lang::builder::{Builder, Draft};
 use crate::lang::function::{Atom, FuncId};
@@ -20,14 +20,14 @@ use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::fmt;
 
-/// A mistake in a text, and where it is.
+/// An error in a text, with its position.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParseError {
     /// Line, from 1.
     pub line: usize,
     /// Column in characters, from 1.
     pub column: usize,
-    /// What is wrong.
+    /// The error.
     pub problem: Problem,
 }
 
@@ -39,10 +39,10 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// Reads a module.
+/// Parses a module.
 ///
 /// # Errors
-/// Every mistake found, in the order of the text; at least one.
+/// All errors, in the order of the text; at least one.
 pub fn parse_module(text: &str) -> Result<Module, Vec<ParseError>> {
     let mut p = Parser::new(text);
     let mut module = Module::new();
@@ -56,10 +56,10 @@ pub fn parse_module(text: &str) -> Result<Module, Vec<ParseError>> {
     if p.errors.is_empty() { Ok(module) } else { Err(p.errors) }
 }
 
-/// Reads a type, such as `f64[3,4]`.
+/// Parses a type, such as `f64[3,4]`.
 ///
 /// # Errors
-/// What was expected and what was found.
+/// An error that names the expected and the actual token.
 pub fn parse_type(text: &str) -> Result<Type, ParseError> {
     let mut p = Parser::new(text);
     let ty = p.ty(0)?;
@@ -68,37 +68,37 @@ pub fn parse_type(text: &str) -> Result<Type, ParseError> {
 
 type Parsed<T> = Result<T, ParseError>;
 
-/// Records within records that a type may have, so that no text exhausts the stack.
+/// The deepest nesting of tape types, so that no text exhausts the stack.
 const MAX_NESTING: usize = 64;
 
 struct Parser<'t> {
     tokens: Vec<Token<'t>>,
     at: usize,
-    /// Functions by name; `None` where one could not be read.
+    /// Functions by name; `None` for a function with errors.
     functions: HashMap<&'t str, Option<FuncId>>,
-    /// Rust functions by name; there is nothing behind them.
+    /// Hosts by name, none bound to a Rust function.
     hosts: HashMap<&'t str, Host>,
     errors: Vec<ParseError>,
 }
 
-/// A function being read.
+/// The function that is being read.
 struct Body<'t> {
     draft: Draft,
     values: HashMap<&'t str, Defined>,
-    /// Where each equation begins.
+    /// The position of each equation.
     places: Vec<Place>,
-    /// The phase of the equations that come.
+    /// The phase of the next equations.
     phase: Phase,
 }
 
 #[derive(Clone, Copy)]
 enum Defined {
     Good(Atom),
-    /// On a line with an error: its uses are not looked at.
+    /// A value defined on a line with an error; its uses are not checked.
     Wrong,
 }
 
-/// An output as written.
+/// A parameter or output, as written.
 struct Binder<'t> {
     name: &'t str,
     ty: Type,
@@ -119,7 +119,7 @@ impl<'t> Parser<'t> {
 
     // -- Functions ------------------------------------------------------------------------------
 
-    /// `func @name(params; linear params) -> (types) { equations return results }`
+    /// Parses `func @name(params; linear params) -> (types) { equations return results }`.
     fn function(&mut self, module: &mut Module) -> Parsed<()> {
         let errors = self.errors.len();
         self.word("func")?;
@@ -162,7 +162,7 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
-    /// `(params; linear params) -> (types) {`
+    /// Parses `(params; linear params) -> (types) {`.
     fn signature(&mut self, body: &mut Body<'t>) -> Parsed<Vec<Type>> {
         self.sign('(')?;
         let mut linear = false;
@@ -192,7 +192,7 @@ impl<'t> Parser<'t> {
         Ok(types)
     }
 
-    /// `return atoms`, with the types that the signature states.
+    /// Parses `return atoms`, and checks them against the types in the signature.
     fn results(&mut self, body: &Body<'t>, types: &[Type]) -> Parsed<Vec<Atom>> {
         let place = self.place();
         self.word("return")?;
@@ -215,7 +215,7 @@ impl<'t> Parser<'t> {
         Ok(results)
     }
 
-    /// `reverse 2 transposed rematerialized:`
+    /// Parses `reverse 2 transposed rematerialized:`.
     fn phase(&mut self) -> Parsed<Phase> {
         let mut phase = Phase { order: u8::from(self.taken("reverse")), ..Phase::FORWARD };
         if phase.order == 0 {
@@ -233,7 +233,7 @@ impl<'t> Parser<'t> {
 
     // -- Equations ------------------------------------------------------------------------------
 
-    /// `%2: f64[3] = mul %0, %1`
+    /// Parses `%2: f64[3] = mul %0, %1`.
     fn equation(&mut self, module: &mut Module, body: &mut Body<'t>) -> Parsed<()> {
         let place = self.place();
         let mut binders: SmallVec<[Binder<'t>; 1]> = SmallVec::new();
@@ -265,7 +265,7 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
-    /// `mul %0, %1`; nothing where an operand or function was already reported as wrong.
+    /// Parses `mul %0, %1`; returns `None` if an error in an operand or function was reported already.
     fn right_side(
         &mut self,
         module: &mut Module,
@@ -304,7 +304,7 @@ impl<'t> Parser<'t> {
         Ok(Some(outputs))
     }
 
-    /// `reduce_sum{axes=[0]}`
+    /// Parses `reduce_sum{axes=[0]}`.
     fn op(&mut self) -> Parsed<Option<Op>> {
         let place = self.place();
         let Tok::Word(name) = self.tok() else {
@@ -362,7 +362,7 @@ impl<'t> Parser<'t> {
         Ok(Some(op))
     }
 
-    /// The value of an attribute; nothing for a function that was already reported as wrong.
+    /// Parses the value of an attribute; returns `None` for a function whose error was reported already.
     fn attribute(&mut self) -> Parsed<Option<Attr>> {
         let value = match self.tok() {
             Tok::Number(_) => return Ok(Some(Attr::Int(self.integer()?))),
@@ -388,7 +388,7 @@ impl<'t> Parser<'t> {
         Ok(Some(value))
     }
 
-    /// The rest of a list of attributes of one sort, which the first one tells.
+    /// Parses the rest of a list of attributes, which all have the kind of the first one.
     fn attributes(&mut self) -> Parsed<Option<Attr>> {
         Ok(match self.tok() {
             Tok::Func(_) => {
@@ -413,7 +413,7 @@ impl<'t> Parser<'t> {
         })
     }
 
-    /// The function of that name; nothing for one that was already reported as wrong.
+    /// Parses the name of a function; returns `None` for a function whose error was reported already.
     fn function_named(&mut self) -> Parsed<Option<FuncId>> {
         let place = self.place();
         let Tok::Func(name) = self.tok() else { return Err(self.expected("a function")) };
@@ -426,7 +426,7 @@ impl<'t> Parser<'t> {
         found
     }
 
-    /// Values and literals, separated by commas. A value followed by `:` begins the next equation.
+    /// Parses values and literals separated by commas, up to the end of the line.
     fn operands(&mut self) -> Parsed<SmallVec<[(Place, Tok<'t>); 2]>> {
         let mut operands = SmallVec::new();
         let operand = |t: &Token<'_>| match t.tok {
@@ -473,7 +473,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// The atom that is meant; nothing, with an error reported here or before, if there is none.
+    /// Returns the atom of an operand; `None` if there is none, which is reported here unless it was before.
     fn resolve(&mut self, body: &Body<'t>, place: Place, operand: Tok<'t>) -> Option<Atom> {
         let literal = |text: &str| text.parse::<Literal>().map(Atom::Literal);
         let found = match operand {
@@ -501,7 +501,7 @@ impl<'t> Parser<'t> {
 
     // -- Types ----------------------------------------------------------------------------------
 
-    /// `%2: f64[3]`
+    /// Parses `%2: f64[3]`.
     fn binder(&mut self) -> Parsed<Binder<'t>> {
         let name_at = self.place();
         let Tok::Value(name) = self.tok() else { return Err(self.expected("`%` and a name")) };
@@ -548,14 +548,14 @@ impl<'t> Parser<'t> {
         self.at = (self.at + 1).min(self.tokens.len() - 1);
     }
 
-    /// Drops tokens up to one that `stop` accepts, or the end.
+    /// Skips tokens up to one that `stop` accepts, or the end.
     fn skip_to(&mut self, stop: impl Fn(&Token<'_>) -> bool) {
         while self.tok() != Tok::End && !stop(&self.tokens[self.at]) {
             self.next();
         }
     }
 
-    /// Goes to the first token of a line after that of `start`.
+    /// Skips to the first token of a line after `start`.
     fn skip_line(&mut self, start: Place) {
         self.skip_to(|t| t.first && t.place.line > start.line);
     }
@@ -580,7 +580,7 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
-    /// Whether that word stood here.
+    /// Takes the next token if it is that word; returns whether it was.
     fn taken(&mut self, word: &str) -> bool {
         let taken = matches!(self.tok(), Tok::Word(w) if w == word);
         if taken {
@@ -604,7 +604,7 @@ impl<'t> Parser<'t> {
         usize::try_from(self.integer()?).map_err(|_| error)
     }
 
-    /// Items separated by commas, up to a closing sign.
+    /// Parses items separated by commas, up to a closing sign.
     fn list<T>(
         &mut self,
         close: char,
@@ -624,7 +624,7 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// `1 output`, `2 outputs`
+/// Returns `1 output`, `2 outputs`.
 fn count(n: usize, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
@@ -637,7 +637,7 @@ fn parse_error(place: Place, message: String) -> ParseError {
     error(place, Problem::new(Kind::Parse, message, ""))
 }
 
-/// An error about an unknown name, with the known one that looks most like it.
+/// Makes an error about an unknown name, with the most similar known name as help.
 fn did_you_mean(place: Place, message: String, name: &str, known: &[String]) -> ParseError {
     let nearest = known.iter().min_by_key(|k| (distance(name, k), (*k).clone()));
     let help = match nearest {
@@ -648,12 +648,12 @@ fn did_you_mean(place: Place, message: String, name: &str, known: &[String]) -> 
 }
 
 fn primitive_names() -> Vec<String> {
-    // The catalogue writes `reduce_sum{axes}`.
+    // Names in the catalogue have attributes: `reduce_sum{axes}`.
     let name = |d: crate::prim::Doc| d.name.split('{').next().unwrap_or_default().to_owned();
     Op::docs().into_iter().map(name).collect()
 }
 
-/// How many letters must be inserted, removed or replaced to get from one word to the other.
+/// Returns the edit distance of two words, in letters inserted, removed or replaced.
 fn distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();

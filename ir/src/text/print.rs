@@ -1,4 +1,4 @@
-//! The printer: a module, or one function with what it needs, as text.
+//! The printer: writes a module, or one function with its callees, as text.
 
 use crate::lang::function::{Atom, Equation, FuncId, Function, ValueId};
 use crate::lang::host::Host;
@@ -10,18 +10,18 @@ use cranelift_entity::{PrimaryMap, SecondaryMap};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::{self, Display, Write};
 
-/// Every function of a module, callees first.
+/// Prints all functions of a module, callees first.
 pub fn print_module(module: &Module) -> String {
     let all: Vec<FuncId> = module.iter().map(|(id, _)| id).collect();
     print_all(module, &all)
 }
 
-/// One function after the functions it refers to.
+/// Prints a function after the functions it refers to.
 pub fn print_function(module: &Module, id: FuncId) -> String {
     print_functions(module, &[id])
 }
 
-/// Some functions and those they refer to, callees first.
+/// Prints some functions and those they refer to, callees first.
 pub fn print_functions(module: &Module, ids: &[FuncId]) -> String {
     let mut needed: BTreeSet<FuncId> = ids.iter().copied().collect();
     let mut pending = ids.to_vec();
@@ -34,12 +34,12 @@ pub fn print_functions(module: &Module, ids: &[FuncId]) -> String {
     print_all(module, &needed.into_iter().collect::<Vec<_>>())
 }
 
-/// One equation of a function, without indentation.
+/// Prints one equation of a function, without indentation.
 pub fn print_equation(module: &Module, f: &Function, index: usize) -> String {
     print_one(module, &f.types, &f.equations[index])
 }
 
-/// One equation whose values have those types, without indentation.
+/// Prints one equation whose values have those types, without indentation.
 pub(crate) fn print_one(
     module: &Module,
     types: &PrimaryMap<ValueId, Type>,
@@ -63,13 +63,13 @@ fn print_all(module: &Module, ids: &[FuncId]) -> String {
     text
 }
 
-/// The functions an equation refers to.
+/// Returns the functions that an equation refers to.
 fn callees(e: &Equation) -> impl Iterator<Item = FuncId> + use<> {
     e.op.regions().into_iter().map(|r| r.function)
 }
 
-/// Names in the text: those of the functions, spelled with letters the lexer takes, and with a
-/// suffix `.2`, `.3`, .. where two would be the same.
+/// Returns the functions' names in the text: characters that the lexer rejects become `_`, and equal names get
+/// suffixes `.2`, `.3`, ..
 fn unique_names(module: &Module, ids: &[FuncId]) -> SecondaryMap<FuncId, String> {
     let mut names = SecondaryMap::new();
     let mut taken = Names::default();
@@ -79,7 +79,7 @@ fn unique_names(module: &Module, ids: &[FuncId]) -> SecondaryMap<FuncId, String>
     names
 }
 
-/// The same for the Rust functions that equations call.
+/// Returns the names of hosts in the text, made unique in the same way.
 fn host_names<'e>(equations: impl IntoIterator<Item = &'e Equation>) -> HashMap<Host, String> {
     let mut names = HashMap::new();
     let mut taken = Names::default();
@@ -89,11 +89,11 @@ fn host_names<'e>(equations: impl IntoIterator<Item = &'e Equation>) -> HashMap<
     names
 }
 
-/// Names that are taken.
+/// The set of names in use.
 #[derive(Default)]
 struct Names {
     taken: HashSet<String>,
-    /// Where the search for a free suffix goes on, so that many equal names are no search each.
+    /// The last suffix given to each name. The search continues there, so equal names take linear time.
     last: HashMap<String, usize>,
 }
 
@@ -184,7 +184,7 @@ impl Printer<'_> {
     }
 }
 
-/// ` %1, 2.0`, or nothing.
+/// Writes ` %1, 2.0`, or nothing.
 fn operands(out: &mut fmt::Formatter<'_>, atoms: &[Atom]) -> fmt::Result {
     if !atoms.is_empty() {
         out.write_str(" ")?;
@@ -209,7 +209,7 @@ fn list<T>(
     Ok(())
 }
 
-/// A closure as something that displays.
+/// Wraps a closure into a value that implements `Display`.
 fn display(f: impl Fn(&mut fmt::Formatter<'_>) -> fmt::Result) -> impl Display {
     struct Shown<F>(F);
     impl<F: Fn(&mut fmt::Formatter<'_>) -> fmt::Result> Display for Shown<F> {
