@@ -1,8 +1,8 @@
-//! Tables of text: cells in columns.
+//! Prints rows of cells as text in aligned columns.
 
 use std::fmt;
 
-/// Lines of cells, in columns.
+/// Writes `lines`, with each column padded to its widest cell.
 pub(crate) fn table<const N: usize>(
     f: &mut fmt::Formatter<'_>,
     lines: &[[String; N]],

@@ -1,8 +1,8 @@
-//! What iterations of loops keep that is as large as what they carry.
+//! Warnings about loops that save, in each iteration, a residual as large as one of their carries.
 //!
-//! A loop that changes an array a little in each iteration and keeps all of it for the backward pass takes as
-//! many arrays as it has iterations, where a small number of each might do. It may be right (a recurrent
-//! network needs its states), so the table of memory says it, and nobody is refused:
+//! If a loop changes a few elements of an array in each iteration and saves the whole array for the reverse pass, its
+//! tape holds one array for each iteration, where a few numbers for each might be enough. Such a loop may be
+//! right (a recurrent network needs its states), so the memory plan prints a line and compilation goes on:
 //!
 //! ```text
 //! the loop at src/main.rs:7 keeps mul at src/main.rs:8, f64[1000], which is as large as what it carries: 8000 bytes for each iteration, 800000 for all
@@ -12,25 +12,26 @@ use std::fmt;
 use tapeloom_ir::prim::{Binding, Direction, TripCount};
 use tapeloom_ir::{ArrayType, Equation, FuncId, Function, Loc, Module, OrderedSet, Type, ValueId};
 
-/// What each iteration of a loop keeps.
+/// A residual that each iteration of a loop saves.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Keeping {
-    /// The primitive that makes it, or `the carry`, where it is what the iteration began with.
+    /// The primitive that computes the residual; `the carry` if the residual is the value with which the iteration began.
     pub what: &'static str,
-    /// Its type in one iteration.
+    /// The type of the residual of one iteration.
     pub ty: ArrayType,
-    /// The user's line that makes it.
+    /// The user's line that computes the residual.
     pub location: Loc,
-    /// The line of the loop.
+    /// The user's line of the loop.
     pub of: Loc,
-    /// How many iterations there are, where that is known before the run.
+    /// The trip count, if it is static.
     pub iterations: Option<usize>,
 }
 
-/// What takes fewer bytes an iteration is not worth a word.
+/// Residuals of at most this number of bytes for each iteration cause no warning.
 const LITTLE_BYTES: usize = 64;
 
-/// What the loops of a function, and of all that it runs, keep of the size of a carry, each once.
+/// Returns the stacked residuals of all loops that `function` runs, directly or in its regions, whose type in one
+/// iteration is the type of a carry and that a loop in the opposite direction reads. Each function is visited once.
 pub(crate) fn keeping(module: &Module, function: FuncId) -> Vec<Keeping> {
     let (mut found, mut seen, mut open) = (Vec::new(), OrderedSet::default(), vec![function]);
     while let Some(id) = open.pop() {
@@ -79,7 +80,7 @@ pub(crate) fn keeping(module: &Module, function: FuncId) -> Vec<Keeping> {
     found
 }
 
-/// What loops of a function read an element of in each iteration, and in which order.
+/// Returns the arrays from which loops of a function take one element for each iteration, with the loop's direction.
 fn read(f: &Function) -> OrderedSet<(ValueId, Direction)> {
     let mut read = OrderedSet::default();
     for e in &f.equations {

@@ -1,4 +1,4 @@
-//! The memory plan as a table: what `explain` prints.
+//! The memory plan as a table, as `explain` prints it.
 //!
 //! ```text
 //! buffer  what            type         bytes    place          steps  from
@@ -16,62 +16,62 @@ use std::sync::Arc;
 use tapeloom_ir::prim::Mark;
 use tapeloom_ir::{ArrayType, Loc, Origin};
 
-/// Where every value that needs memory lies, and when.
+/// The place and the lifetime of every value that needs memory.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// Results first, then the workspace.
+    /// The buffers: results first, then the workspace.
     pub rows: Vec<Row>,
-    /// Number of steps of the program.
+    /// The number of steps of the program.
     pub steps: usize,
-    /// Bytes of workspace: the exact peak beside arguments and results.
+    /// The bytes of workspace: the exact peak, without arguments and results.
     pub peak: usize,
-    /// The functions that were asked to be compiled once.
+    /// The functions for which the user requested that they be compiled once.
     pub calls: Vec<CallRow>,
-    /// What the iterations of loops keep of which only the run knows how many there are.
+    /// The dynamic tapes: residuals of loops whose trip count is known only at run time.
     pub tapes: PrimaryMap<TapeId, Tape>,
-    /// What iterations keep that is as large as what they carry.
+    /// The residuals that are as large as a carry of their loop.
     pub keeping: Vec<Keeping>,
-    /// What the way back computes again.
+    /// The equations that the reverse pass recomputes.
     pub again: Vec<Rematerialized>,
-    /// What lies between a forward pass and its way back while one step runs: in an iteration of a loop, in a branch,
-    /// in a function that is called.
+    /// The tapes that exist only while one step runs, because a forward pass and its reverse pass both lie in that step:
+    /// in an iteration of a loop, in a branch, or in a called function.
     pub inside: Vec<Inside>,
-    /// What steps work in that run functions, beside the buffers that they read and write.
+    /// The scratch memory of steps that run functions, beside the buffers that they read and write.
     pub works: Vec<Works>,
 }
 
-/// Memory in which a step works while it runs.
+/// The scratch memory of one step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Works {
     /// The step.
     pub step: usize,
-    /// Where in the workspace it begins.
+    /// The offset in the workspace, in bytes.
     pub offset: usize,
-    /// Bytes.
+    /// The size in bytes.
     pub bytes: usize,
 }
 
-/// What lies in the memory of one step between a forward pass and its way back that are both in it.
+/// The tape in the scratch memory of one step, if a forward pass and its reverse pass both lie in that step.
 #[derive(Clone, Debug)]
 pub struct Inside {
     /// The step.
     pub step: usize,
-    /// Bytes, as many as there are at once.
+    /// The largest number of bytes of tape at one time.
     pub bytes: usize,
-    /// The buffers, those of steps of steps among them.
+    /// The buffers, including those of nested steps.
     pub rows: Vec<Row>,
 }
 
-/// A function that was asked to be compiled once, and what became of that.
+/// A function for which the user requested that it be compiled once, and the outcome.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CallRow {
     /// Its name.
     pub name: Arc<str>,
-    /// Its equations, with those of what it calls.
+    /// The number of equations, including those of the functions that it calls.
     pub equations: usize,
-    /// How often it would be written out.
+    /// The number of copies that inlining would make.
     pub sites: usize,
-    /// What it is compiled to; `None` where its calls are inlined.
+    /// The compiled kernel; `None` if the calls are inlined.
     pub kernel: Option<KernelId>,
 }
 
@@ -80,36 +80,36 @@ pub struct CallRow {
 pub struct Row {
     /// The buffer.
     pub buffer: BufferId,
-    /// What it holds.
+    /// The type of its contents.
     pub ty: ArrayType,
-    /// Where it is.
+    /// The memory in which it lies.
     pub place: Place,
     /// The first step that writes it.
     pub first: usize,
     /// The last step that reads or writes it.
     pub last: usize,
-    /// The primitive whose output it holds (the first, where several write it in turn).
+    /// The primitive whose output it holds: the first one, if several equations write it one after the other.
     pub primitive: &'static str,
     /// The user's line.
     pub location: Loc,
-    /// Whether it lies between a forward pass, which makes it, and the way back, which reads it.
+    /// Whether a forward pass writes it and a reverse pass reads it.
     pub tape: bool,
-    /// What reads it in the reverse pass.
+    /// The equations of the reverse pass that read it.
     pub read_back: Vec<Origin>,
-    /// Why values in it are kept for the reverse pass.
+    /// The marks of the values in it that are saved for the reverse pass.
     pub kept: Vec<Mark>,
     /// The names that the user gave to values in it.
     pub names: Vec<Arc<str>>,
 }
 
-/// How a value lies in its buffer.
+/// The representation of a value in its buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum How {
-    /// As it is.
+    /// Unchanged.
     Stored,
-    /// In fewer bytes.
+    /// In fewer bytes, without loss.
     Packed,
-    /// In fewer bytes, as other numbers near to its own ([`ROUNDING`](tapeloom_ir::ROUNDING)).
+    /// In fewer bytes, rounded to nearby numbers ([`ROUNDING`](tapeloom_ir::ROUNDING)).
     Rounded,
 }
 
@@ -124,12 +124,12 @@ impl fmt::Display for How {
 }
 
 impl Row {
-    /// Whether it takes memory between a forward pass and the way back: results are there anyway.
+    /// Whether it takes workspace between a forward pass and its reverse pass. Results take none.
     pub fn is_tape(&self) -> bool {
         self.tape && self.is_workspace()
     }
 
-    /// How the value lies in it.
+    /// Returns the representation of the value.
     pub fn how(&self) -> How {
         let marked = |mark: Mark| self.kept.contains(&mark);
         match (marked(Mark::Packed), marked(Mark::Rounded)) {
@@ -139,7 +139,7 @@ impl Row {
         }
     }
 
-    /// What it is: its type, under the names that it has.
+    /// Returns the type of the value as text, after its names if it has any.
     pub fn value(&self) -> String {
         match self.names.join(", ") {
             names if names.is_empty() => self.ty.to_string(),
@@ -152,7 +152,7 @@ impl Row {
         self.offset().is_some()
     }
 
-    /// Where in the workspace it lies.
+    /// Returns the offset in the workspace, in bytes.
     pub fn offset(&self) -> Option<usize> {
         match self.place {
             Place::Workspace(offset) => Some(offset),
@@ -160,7 +160,7 @@ impl Row {
         }
     }
 
-    /// Its line of the table.
+    /// Returns its line of the table.
     pub(crate) fn cells(&self) -> [String; 7] {
         [
             self.buffer.to_string(),
@@ -188,7 +188,7 @@ impl Row {
 }
 
 impl Works {
-    /// Its line of the table.
+    /// Returns its line of the table.
     pub(crate) fn cells(&self) -> [String; 7] {
         let Works { step, offset, bytes } = *self;
         let [buffer, ty, line] = [const { String::new() }; 3];
@@ -198,7 +198,7 @@ impl Works {
 }
 
 impl Plan {
-    /// Adds what steps compute ahead of their loops.
+    /// Adds rows for the buffers that passes allocated when they hoisted statements out of loops.
     pub(crate) fn ahead(&mut self, kernel: &Kernel, made: &[Hoisted]) {
         for Hoisted { buffer, step, what } in made {
             let of = &kernel.buffers[*buffer];
@@ -219,7 +219,7 @@ impl Plan {
         self.peak = self.peak.max(kernel.workspace);
     }
 
-    /// Bytes of the workspace between a forward pass and the way back, as many as there are at once.
+    /// Returns the largest number of bytes of workspace that residuals take at one time.
     pub fn tape(&self) -> usize {
         let rows = || self.rows.iter().filter(|row| row.is_tape());
         let at = |step: usize| {
@@ -228,12 +228,12 @@ impl Plan {
             let own: usize = alive.map(|row| row.ty.bytes()).sum();
             own + inside.map(|inside| inside.bytes).sum::<usize>()
         };
-        // There are most where one begins, or while a step has some of its own.
+        // The maximum is reached where a residual's lifetime begins, or in a step with a tape inside.
         let steps = rows().map(|row| row.first).chain(self.inside.iter().map(|i| i.step));
         steps.map(at).max().unwrap_or(0)
     }
 
-    /// What the iterations of loops record of which only the run knows how many there are.
+    /// Writes one line for each dynamic tape: the bytes that each iteration adds to it.
     pub(crate) fn records(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (id, Tape { record, loc, within }) in &self.tapes {
             let at =

@@ -1,5 +1,5 @@
-//! What compilation reports: the memory plan, the table of the tape, the values that are rematerialized, and loops
-//! whose tape grows with the number of their iterations.
+//! Reports of the compiler: the memory plan, the table of the tape, rematerialized values, and loops that save a
+//! residual as large as their carry.
 
 mod columns;
 pub(crate) mod loop_tape_warnings;

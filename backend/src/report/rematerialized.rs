@@ -1,4 +1,4 @@
-//! What the way back computes again instead of reading it, and the lines that read a value.
+//! Lists the equations that the reverse pass recomputes, with the lines that read their results.
 
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::prim::Lowering;
@@ -6,23 +6,23 @@ use tapeloom_ir::{
     Equation, FuncId, Function, Loc, Module, OrderedMap, OrderedSet, Origin, Type, ValueId,
 };
 
-/// What the way back computes again at one line.
+/// An equation that the reverse pass recomputes; equal ones of one source line are counted.
 #[doc(alias = "Again")]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rematerialized {
     /// The primitive.
     pub what: &'static str,
-    /// What it gives.
+    /// The type of its first output.
     pub ty: Type,
-    /// The line.
+    /// The user's line.
     pub location: Loc,
-    /// What reads it.
+    /// The equations that read its results, at most [`READERS`] of them.
     pub read_at: Vec<Origin>,
-    /// In how many places of the program.
+    /// The number of such equations in the program.
     pub times: usize,
 }
 
-/// What a program computes again, each primitive of each line once.
+/// Returns the equations that a program recomputes, one entry for each primitive, type and source line.
 pub(crate) fn again(module: &Module, function: FuncId) -> Vec<Rematerialized> {
     let mut found: OrderedMap<(&'static str, Type, Origin), (Vec<Origin>, usize)> =
         OrderedMap::default();
@@ -36,7 +36,7 @@ pub(crate) fn again(module: &Module, function: FuncId) -> Vec<Rematerialized> {
         for (i, e) in f.equations.iter().enumerate().rev() {
             open.extend(e.op.regions().iter().filter(|r| r.role.runs()).map(|r| r.function));
             let at = f.origin(i);
-            // A mark computes nothing.
+            // Marks (barriers and names) compute nothing.
             let again = at.phase.rematerialized && !is_mark(module, f, e);
             if let Some(y) = e.outputs.first().filter(|_| again) {
                 let key = (e.op.name(), f.types[*y].clone(), at);
@@ -64,10 +64,10 @@ fn is_mark(module: &Module, f: &Function, e: &Equation) -> bool {
     matches!(e.lower(module, f), Lowering::Alias { .. })
 }
 
-/// How many lines that read a value are told.
+/// The maximal number of readers that are recorded for a value.
 pub(crate) const READERS: usize = 5;
 
-/// Adds a line to those that read a value, each once.
+/// Adds a reader to a list, unless its line is there already or the list is full.
 pub(crate) fn tell(readers: &mut Vec<Origin>, at: Origin) {
     let line = |of: &Origin| (of.loc.map(|loc| (loc.file(), loc.line())), of.phase.order);
     let same = |b: &Origin| line(b) == line(&at);

@@ -1,5 +1,5 @@
-//! The tape as a table: what lies in memory between the forward pass and the way back, who made it and who
-//! reads it, and what is computed again instead.
+//! The tape as a table: the values in memory between forward and reverse pass, the lines that compute and read
+//! them, and the values that are recomputed instead.
 //!
 //! ```text
 //! value         bytes  how         made by             read at        region  layer            buffer  place        steps
@@ -9,14 +9,16 @@
 //! 80 bytes of 900 in the workspace
 //! ```
 //!
-//! A value is on the tape if an equation of one pass made it and one of a later pass reads it
-//! ([`tapeloom_ir::Phase`]): of the forward pass and the way back, or of that and the way back through it. What a
-//! iteration of a loop works out and reads while it is undone is work and no tape; what loops in it leave is. Passes
-//! that merge equations keep the line of the first.
+//! A value is on the tape if an equation of one pass computes it and an equation of a later pass reads it
+//! ([`tapeloom_ir::Phase`]). The passes are forward and reverse pass, or, for a derivative of a gradient, the reverse
+//! pass and its own reverse pass. A value that one iteration of the reverse pass both computes and reads is workspace,
+//! not tape; residuals of loops inside that iteration are tape. Passes that merge equations keep the source line of
+//! the first one.
 //!
-//! Region and layer are those of the [layout](crate::layout) by which the tape would be streamed, on the machine
-//! that the program is for or that of the study: arrays of one region lie together, and so many iterations of a loop
-//! come through its scratchpad at once. What has no layer would come through the cache.
+//! Region and layer are those of the [layout](crate::layout) by which the tape would be streamed, on the machine for
+//! which the program is compiled or on that of the study. Arrays of one region are interleaved, and a layer is the
+//! number of iterations of a loop whose records are in the scratchpad at one time. A value without a layer is
+//! accessed through the cache.
 
 use crate::layout::{Layer, Layout};
 use crate::report::columns::table;
@@ -26,7 +28,7 @@ use std::fmt;
 use std::panic::Location;
 use tapeloom_ir::{Loc, Origin, ROUNDING};
 
-/// What lies in memory between the forward pass and the way back. Shows itself as a table.
+/// The values in memory between forward and reverse pass. Displays as a table.
 #[derive(Clone, Debug)]
 pub struct TapePlan<'p> {
     plan: &'p Plan,
@@ -34,22 +36,22 @@ pub struct TapePlan<'p> {
 }
 
 impl<'p> TapePlan<'p> {
-    /// What a plan keeps, and how it would be laid out.
+    /// Combines a memory plan with the layout by which its tape would be streamed.
     pub(crate) fn of(plan: &'p Plan, layout: Option<Layout>) -> TapePlan<'p> {
         TapePlan { plan, layout }
     }
 
-    /// The buffers that the way back reads, results among them.
+    /// Returns the buffers that the reverse pass reads, results included.
     pub fn rows(&self) -> impl Iterator<Item = &'p Row> {
         self.plan.rows.iter().filter(|row| row.tape)
     }
 
-    /// How it would be laid out to be streamed.
+    /// Returns the layout by which the tape would be streamed.
     pub fn layout(&self) -> Option<&Layout> {
         self.layout.as_ref()
     }
 
-    /// The region of a row, and its layer.
+    /// Returns the cells for the region and the layer of a row.
     fn streamed(&self, row: &Row) -> [String; 2] {
         let region = self.layout.as_ref().and_then(|l| Some((l, l.region(row.buffer)?)));
         let Some((layout, id)) = region else { return [String::new(), String::new()] };
@@ -60,26 +62,25 @@ impl<'p> TapePlan<'p> {
         [id.to_string(), layer]
     }
 
-    /// What lies inside of one step between a forward pass and its way back: while an iteration of a loop is undone,
-    /// what loops in it keep.
+    /// Returns the tapes that exist only while one step runs, such as residuals of loops inside one iteration of the
+    /// reverse pass.
     pub fn inside(&self) -> impl Iterator<Item = &'p Inside> {
         self.plan.inside.iter()
     }
 
-    /// Bytes of the workspace between a forward pass and the way back, as many as there are at once, those inside
-    /// of a step among them; records of loops of which only the run knows the iterations come on top
-    /// ([`Plan::tapes`]).
+    /// Returns the largest number of bytes of workspace that residuals take at one time, including the tapes inside
+    /// steps. Records of dynamic tapes ([`Plan::tapes`]) are not included.
     pub fn bytes(&self) -> usize {
         self.plan.tape()
     }
 
-    /// What is computed again.
+    /// Returns the equations that the reverse pass recomputes.
     pub fn again(&self) -> &'p [Rematerialized] {
         &self.plan.again
     }
 
-    /// When every buffer of the workspace lives, and where: time to the right, memory upwards, one
-    /// rectangle a buffer and one for what a step works in, tape in red. A picture in SVG, with the text of a row over its rectangle.
+    /// Draws the lifetimes and offsets of the workspace as an SVG picture. Time runs to the right and memory upward; each
+    /// buffer and each step's scratch memory is a rectangle, tape in red, with its table row as the title.
     pub fn to_svg(&self) -> String {
         let (wide, high) = (800.0, 400.0);
         let steps = self.plan.steps.max(1) as f64;
@@ -110,7 +111,7 @@ impl<'p> TapePlan<'p> {
                 draw([row.first, row.last], [offset, row.ty.bytes()], colour, &title);
             }
         }
-        // What a step works in, the tape of its own iterations at the bottom.
+        // The scratch memory of steps, with the tape inside the step at the bottom.
         for work in &self.plan.works {
             let Works { step, offset, bytes } = *work;
             let tape = self.inside().filter(|i| i.step == step).map(|i| i.bytes).sum::<usize>();
@@ -141,17 +142,17 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// The heads of the table.
+/// The headings of the table.
 const HEADS: [&str; 10] =
     ["value", "bytes", "how", "made by", "read at", "region", "layer", "buffer", "place", "steps"];
 
-/// A line of the table, which may stand for several values.
+/// A line of the table, which may stand for several equal values.
 struct Line {
-    /// What they are, how they lie, who makes them, and who reads them.
+    /// Value, representation, source and readers.
     about: [String; 4],
-    /// Bytes of each; none where it is computed again.
+    /// The bytes of each value; `None` if it is recomputed.
     bytes: Option<usize>,
-    /// Region, layer, buffer, place and steps of the first.
+    /// Region, layer, buffer, place and steps of the first value.
     lies: [String; 5],
     times: usize,
 }
@@ -171,17 +172,17 @@ impl Line {
     }
 }
 
-/// A line of the source.
+/// Prints a source location.
 fn line(at: &Location<'_>) -> String {
     format!("{}:{}", at.file(), at.line())
 }
 
-/// Who makes a value.
+/// Prints the primitive and the source line that compute a value.
 fn made(what: &str, at: Loc) -> String {
     at.map_or(what.to_owned(), |at| format!("{what}, {}", line(at)))
 }
 
-/// Who reads it, each line once.
+/// Prints the lines that read a value, each once.
 fn readers(all: &[Origin]) -> String {
     let mut lines: Vec<String> = Vec::new();
     for at in all.iter().filter_map(|at| at.loc).map(line) {
@@ -197,7 +198,7 @@ fn readers(all: &[Origin]) -> String {
 }
 
 impl TapePlan<'_> {
-    /// The lines of the table, the largest values first, and what is computed again last.
+    /// Returns the lines of the table: the largest values first, recomputed values last.
     fn lines(&self) -> Vec<Line> {
         let own = self.rows().map(|row| {
             let [buffer, _, _, _, place, steps, _] = row.cells();
