@@ -1,4 +1,4 @@
-//! Batching: a function over a batch is the function on each.
+//! Batching: a batched function agrees with the function applied to each batch member.
 
 use crate::derivatives::{Second, derived};
 use crate::{for_all, subsets};
@@ -21,7 +21,7 @@ fn batch_of_a_derivative_is_map() {
     });
 }
 
-/// The function over a batch against the function on each, for every set of batched arguments.
+/// Compares the batched function with the function on each member, for every set of batched arguments.
 pub(crate) fn batched(m: &mut Module, case: &Case) -> Result<(), Failure> {
     for size in [0, 1, 3] {
         let inputs: Vec<Vec<Tensor>> =
@@ -50,7 +50,7 @@ pub(crate) fn batched(m: &mut Module, case: &Case) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The same elements in another order: they stay within the domain, whatever it is.
+/// Returns the same elements in another order, so that they stay within the function's domain.
 fn rotated(t: &Tensor, by: usize) -> Tensor {
     let mut rotated = t.clone();
     for i in 0..t.elements() {

@@ -1,10 +1,10 @@
 //! The composition matrix: every example under every word of up to three transforms.
 //!
-//! Each word over {jvp, vjp, vmap} is spelled letter by letter; see [`tapeloom_tests::transform_words`] for what
-//! is asked of the program after each.
+//! Each word over {jvp, vjp, vmap} is applied transform by transform; see [`tapeloom_tests::transform_words`] for the
+//! checks after each.
 //!
-//! Which arguments are active or batched is drawn with a fixed seed for all letters but the first,
-//! which takes all. Everything that fails is reported at once, with its program.
+//! The first transform takes all arguments as active or batched; later ones take a choice drawn from a fixed seed.
+//! All failures are reported together, each with its program.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use tapeloom_ir::prim::{Call, Role};
@@ -12,7 +12,7 @@ use tapeloom_ir::{Atom, Builder, Draft, Module, Policy, print_function};
 use tapeloom_tests::transform_words::{Choice, Demand, Letter, append, outlined, same_numbers};
 use tapeloom_tests::{Case, EXAMPLES, Failure, Rng, Sweep, show_tensors};
 
-/// Letters of the longest words.
+/// The length of the longest words.
 const LENGTH: usize = 3;
 
 #[test]
@@ -43,7 +43,7 @@ fn some_examples_keep_a_call_and_some_have_rules() {
     }
 }
 
-/// Words of two letters of the examples, each behind a checkpoint.
+/// Checks words of two transforms on each example inside a checkpoint.
 #[test]
 fn words_of_checkpoints() {
     let mut failures = Vec::new();
@@ -63,7 +63,7 @@ fn words_of_checkpoints() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// All words with that first letter, on all examples.
+/// Checks all words that begin with this transform, on all examples.
 #[track_caller]
 fn spell(first: Letter) {
     let mut failures = Vec::new();
@@ -81,8 +81,8 @@ fn spell(first: Letter) {
     panic!("{} of {words} programs:\n\n{}", failures.len(), failures.join("\n"));
 }
 
-/// Appends a letter to the word whose program is `case`, then every letter to that. A word is not
-/// continued where it is wrong. Returns how many programs were made.
+/// Appends a transform to the word whose program is `case`, then every transform to the result. A failing word is not
+/// continued. Returns the number of programs made.
 fn walk(
     m: &mut Module,
     case: &Case,
@@ -98,7 +98,7 @@ fn walk(
         if outlined(m, case.f) != outlined(m, next.f) {
             return Err("a call that the user wants to stay was lost".into());
         }
-        // Relaxed passes take long, and meet nothing new in the longest words.
+        // Relaxed passes are slow, and the longest words contain nothing new for them.
         let relaxed = depth < LENGTH;
         same_numbers(m, &next, Demand { relaxed, ..Demand::default() })?;
         Ok::<_, Failure>(next)

@@ -1,4 +1,5 @@
-//! Convolutions and windows beside JAX: values and derivatives that `tests/data/conv/record.py` recorded.
+//! Convolutions and windows: values and derivatives compared with the ones that `tests/data/conv/record.py` recorded
+//! from JAX.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -109,7 +110,7 @@ fn derivatives_are_those_of_jax_and_of_differences() {
             Ok(got) => differ(&got, want, within(&case)),
             Err(e) => Some(e.to_string()),
         });
-        // Of second order for some of each kind; a window without elements has an infinite extremum.
+        // Some of each kind are checked to second order; a window without elements has an infinite extremum.
         let finite = case.out[0].numbers().all(f64::is_finite);
         if i % 7 == 0 && finite && case.args[0].dtype() == Dtype::F64 {
             why = why.or(check_grads(loss, &case.args, 2).err().map(|e| e.to_string()));
@@ -119,7 +120,7 @@ fn derivatives_are_those_of_jax_and_of_differences() {
     report(&wrong);
 }
 
-/// Batches of arrays, of kernels and of both are the members.
+/// Batches of arrays, of kernels and of both agree with the single calls.
 #[test]
 fn a_batch_is_its_members() {
     let how = || Conv::new().strides([2, 1]).same().groups(2);
@@ -140,8 +141,8 @@ fn a_batch_is_its_members() {
     }
 }
 
-/// Convolutions that the matrix library does, from arrays that are padded and not from copies of their windows: values and
-/// gradients are those of the interpreter, which knows nothing of the library.
+/// Convolutions that the matrix library computes from padded arrays, without copies of their windows: values and
+/// gradients agree with the interpreter, which does not use the library.
 #[test]
 fn large_ones_are_those_of_the_interpreter() {
     let numbers = |shape: &[usize], dtype: Dtype| {
@@ -179,7 +180,7 @@ fn large_ones_are_those_of_the_interpreter() {
     assert!(library > 0);
 }
 
-/// A kernel `[spatial.., inputs, outputs]` means the same in every layout that it is brought into.
+/// A kernel `[spatial.., inputs, outputs]` gives the same results in every layout.
 #[test]
 fn kernels_come_in_every_layout() {
     let layouts: [(Conv, &[i64]); 3] = [
@@ -211,7 +212,7 @@ fn kernels_come_in_every_layout() {
     assert!(short.to_string().contains("convolutions.rs"), "{short}");
 }
 
-/// What is wrong is said with the user's line, what was found and how to mend it.
+/// An error names the user's line, the types that were found, and a fix.
 #[test]
 fn mistakes_are_errors_with_the_line() {
     let (x, w) = (Tensor::zeros(&[2, 3, 8], Dtype::F64).unwrap(), [[[0.5; 3]; 3]; 4]);

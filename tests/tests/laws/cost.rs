@@ -1,4 +1,4 @@
-//! The cost of programs in counted work: its growth with the size, and the cost of derivatives beside values.
+//! The cost of programs in counted work: its growth with the size, and the cost of derivatives relative to values.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -10,11 +10,11 @@ use tapeloom_tests::growth::GROWING;
 use tapeloom_tests::{Case, Failure, cases};
 use tapeloom_transforms::BEFORE_CODE;
 
-/// The limit of the work of a gradient in the table, over that of its value and the numbers that it reads.
+/// The limit on a gradient's work in the table, relative to the work of the value plus the numbers that it reads.
 const GRADIENT: f64 = 6.0;
 
-/// The row whose gradient costs more, and its limit: the zeros among the factors of a place are counted and summed by
-/// scatters and gathers, since a division by a factor would give nan at zero.
+/// The row whose gradient costs more, and its limit. A division by a factor would give nan at zero, so scatters and
+/// gathers count the zeros among the factors of each element and sum them.
 const DEAR_GRADIENT: (&str, f64) = ("products into places", 15.0);
 
 /// The tolerance of the growth from n to 4 n, as a factor: first elements of sums and ends of loops do not grow.
@@ -54,7 +54,7 @@ fn work_grows_as_the_table_says() {
             {
                 wrong.push(format!("{}, {what}: work {few} and {many}", row.name));
             }
-            // Workspaces below these limits are constants of a kernel.
+            // Workspaces below these limits consist of constants of a loop program.
             let (few, many) = (few.workspace as u64, many.workspace as u64);
             if many > 4096 && ratio(few.max(1024), many) > most.max(SLACK * 4.0) {
                 wrong.push(format!("{}, {what}: workspace {few} and {many}", row.name));
@@ -64,13 +64,13 @@ fn work_grows_as_the_table_says() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The counted work of a function as it is compiled.
+/// Returns the counted work of a function after the passes.
 fn work(m: &mut Module, f: FuncId) -> Result<u64, Failure> {
     let f = BEFORE_CODE.run(m, f)?;
     Ok(compile(m, f, &Options::default())?.report().program.work())
 }
 
-/// The numbers that a case reads and writes.
+/// Returns the number of elements that a case reads and writes.
 fn numbers(m: &Module, case: &Case) -> u64 {
     let f = m.function(case.f);
     let elements = |v: &tapeloom_ir::Type| v.as_array().map_or(0, |ty| ty.shape.elements() as u64);
@@ -78,13 +78,13 @@ fn numbers(m: &Module, case: &Case) -> u64 {
     f.param_types().iter().map(elements).chain(results).sum()
 }
 
-/// The limit of the work of a tangent, over that of the value and the numbers that are read and written.
+/// The limit on a tangent's work, relative to the work of the value plus the elements that are read and written.
 const JVP: f64 = 3.0;
 
-/// The limit of the work of a gradient, over that of the value and the numbers that are read and written.
+/// The limit on a gradient's work, relative to the work of the value plus the elements that are read and written.
 const VJP: f64 = 5.0;
 
-/// Primitives whose derivatives cost more: the limits for a tangent and for a gradient, and why.
+/// Primitives whose derivatives cost more: the limits for a tangent and for a gradient, and the reason.
 const DEARER: &[(&str, f64, f64, &str)] = &[
     ("beta_density", 4.0, 5.0, "as zeta: one evaluation for each of three operands, and the value"),
     ("betainc", 3.5, 5.0, "as zeta: one evaluation for each of three operands, and the value"),
@@ -134,7 +134,7 @@ fn derivatives_cost_a_small_multiple_of_values() {
             [("jvp", of.jvp.f, JVP, limits.0), ("vjp", of.vjp.f, VJP, limits.1)]
         {
             let derivative = work(&mut m, f).unwrap();
-            // Only the run knows how often some loops of samples run.
+            // Some samples have loops of unknown trip count, whose work cannot be counted.
             if derivative == u64::MAX {
                 continue;
             }

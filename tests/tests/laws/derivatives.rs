@@ -1,7 +1,7 @@
-//! Derivatives: forward mode against differences of the function, reverse against forward.
+//! Derivatives: forward mode is compared with differences of the function, reverse mode with forward mode.
 //!
-//! A derivative is never compared with the formula it comes from. Second order is the same laws
-//! applied to derived functions.
+//! A derivative is never compared with the formula of its rule. Second order is the same laws applied to derived
+//! functions.
 
 use crate::{for_all, subsets};
 use tapeloom_ir::lang::query::Residual;
@@ -63,7 +63,7 @@ fn what_claims_to_be_linear_is_and_transposes() {
     });
 }
 
-/// `jvp` against differences, for all float arguments together and each alone.
+/// Compares `jvp` with differences, for all float arguments together and each alone.
 fn forward(m: &mut Module, case: &Case) -> Result<(), Failure> {
     let floats = case.floats();
     for active in subsets(&floats) {
@@ -80,8 +80,8 @@ fn forward(m: &mut Module, case: &Case) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Linearize and transpose against jvp: `lin dx = dy`, and `<ct, dy> = <ctx, dx>` for every set of
-/// outputs that a cotangent may come from.
+/// Compares linearize and transpose with jvp: `lin dx = dy`, and `<ct, dy> = <ctx, dx>` for every set of outputs that
+/// may have a cotangent.
 pub(crate) fn reverse(m: &mut Module, case: &Case) -> Result<(), Failure> {
     let floats = case.floats();
     let Some(of) = existing(linearize(m, case.f, &floats), case)? else { return Ok(()) };
@@ -108,7 +108,7 @@ pub(crate) fn reverse(m: &mut Module, case: &Case) -> Result<(), Failure> {
         let seeds: Vec<Tensor> = marked(&cts, &nonzero);
         let ctx = Value::arrays(&run_values(m, back.function, &at(&seeds))?)?;
         let (dy, dx) = (marked(&dy, &nonzero), marked(&dx_all, &back.nonzero));
-        // Terms may cancel on the way to a result, and leave the rounding of the largest.
+        // Intermediate terms may cancel, and leave the rounding error of the largest.
         let passed = largest(m, of.lin, &at(&dx_all))? + largest(m, back.function, &at(&seeds))?;
         let slack = 1e-3 * precision(m, case.f) * passed;
         check_products(precision(m, case.f), [&seeds, &dy], [&ctx, &dx], slack).map_err(|e| {
@@ -118,8 +118,8 @@ pub(crate) fn reverse(m: &mut Module, case: &Case) -> Result<(), Failure> {
     Ok(())
 }
 
-/// If the primitive says that it is linear in these arguments: `f(x + 2x') = f(x) + 2 f(x')`, and
-/// `<ct, f x> = <fᵀ ct, x>`. Derivatives alone would not try every operand in the linear role.
+/// If the primitive claims to be linear in these arguments, checks `f(x + 2x') = f(x) + 2 f(x')` and `<ct, f x> = <fᵀ
+/// ct, x>`. Derivatives alone would not try every operand as the linear one.
 fn linear_in(m: &mut Module, case: &Case, linear: &[bool]) -> Result<(), Failure> {
     let f = m.get(case.f);
     let e = &f.equations[0];
@@ -130,7 +130,8 @@ fn linear_in(m: &mut Module, case: &Case, linear: &[bool]) -> Result<(), Failure
         _ => Linearity::Constant,
     };
     let roles: Vec<Linearity> = e.operands.iter().map(role).collect();
-    // The values of `dropped` reach only results that nothing reads. Only then its transpose is that of a linear map.
+    // The values of `dropped` reach only unread results. Only under this condition its transpose is that of a linear
+    // map.
     if !e.op.is_linear(m, &roles) || e.op.name() == "dropped" {
         return Ok(());
     }
@@ -165,7 +166,8 @@ fn linear_in(m: &mut Module, case: &Case, linear: &[bool]) -> Result<(), Failure
     check_products(precision(m, case.f), [&cts, &y], [&ctx, &marked(&x, &back.nonzero)], 0.0)
 }
 
-/// A derivative may be missing at an edge sample, if the primitive says so; at a smooth one not.
+/// Returns the derivative, or `None` if the primitive says that there is none at an edge sample. At a smooth sample a
+/// missing derivative is an error.
 pub(crate) fn existing<T>(derived: Result<T, Problem>, case: &Case) -> Result<Option<T>, Failure> {
     match derived {
         Ok(of) => Ok(Some(of)),

@@ -1,8 +1,8 @@
-//! Arrays without elements: every primitive with an extent of 0 at every place that takes one.
+//! Arrays without elements: every primitive with an extent of 0 wherever it accepts one.
 //!
-//! The samples are those of the primitives, with extents set to 0 in operands and attributes together,
-//! in every way that the primitive accepts. A program about nothing, or about what is left beside
-//! nothing, means the same to all engines, and so do its derivatives and batches (of size 0 too).
+//! The cases are the primitives' samples, with extents set to 0 in operands and attributes together, in every way
+//! that the primitive accepts. All engines must agree on programs with empty arrays, and on their derivatives and
+//! batches (of size 0 too).
 
 use crate::derivatives::derived;
 use crate::native::native;
@@ -48,7 +48,7 @@ fn batches_of_nothing_and_of_something() {
     });
 }
 
-/// Batches of size 0 of what has elements: the other way to arrays without any.
+/// Batches of size 0 also produce empty arrays.
 #[test]
 fn batches_of_nothing_run_as_machine_code() {
     crate::for_all(|m, case| {
@@ -65,7 +65,7 @@ fn most_primitives_take_an_extent_of_0() {
     assert!(names.len() >= 85, "{} primitives: {names:?}", names.len());
 }
 
-/// All samples with extents of 0.
+/// Returns all samples with extents of 0.
 fn cases(module: &mut Module) -> Vec<Case> {
     let mut seen = BTreeSet::new();
     let mut all = Vec::new();
@@ -82,14 +82,14 @@ fn cases(module: &mut Module) -> Vec<Case> {
     all
 }
 
-/// Where to put zeros: axes of operands, and places in lists of integers among the attributes.
+/// The positions to set to zero: axes of operands, and elements of integer lists among the attributes.
 #[derive(Clone, Default)]
 struct Zeros {
     axes: Vec<(usize, usize)>,
     attributes: Vec<(usize, usize)>,
 }
 
-/// Every extent that several axes and attributes share, in any set of them; and each axis of each
+/// Returns the choices of zeros: every set of the axes and attributes that share an extent, and each axis of each
 /// operand with any of the attributes' numbers for that axis.
 fn choices(shapes: &[Shape], attributes: &[(&'static str, Attr)]) -> Vec<Zeros> {
     let axes: Vec<(usize, usize, i64)> = shapes
@@ -107,7 +107,7 @@ fn choices(shapes: &[Shape], attributes: &[(&'static str, Attr)]) -> Vec<Zeros> 
         .collect();
     let mut all = Vec::new();
     let mut choose = |axes: Vec<(usize, usize)>, numbers: Vec<(usize, usize)>| {
-        // Few are put together in all ways, many all at once or each alone.
+        // Few positions are combined in all ways; of many, all are zero at once or each alone.
         let marked = vec![true; axes.len() + numbers.len()];
         let sets = match marked.len() {
             4..=6 => (1..1 << marked.len())
@@ -137,7 +137,7 @@ fn choices(shapes: &[Shape], attributes: &[(&'static str, Attr)]) -> Vec<Zeros> 
 }
 
 impl Zeros {
-    /// The sample with these zeros, where the primitive accepts them.
+    /// Returns the sample with these zeros, if the primitive accepts them.
     fn case(&self, module: &mut Module, sample: &Sample) -> Option<Case> {
         let mut shapes: Vec<Shape> = sample.operands.iter().map(|t| t.ty().shape.clone()).collect();
         for (o, a) in &self.axes {

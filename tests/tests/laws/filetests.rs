@@ -1,9 +1,9 @@
 //! Every file of `tests/filetests` is a text test; see [`TextTest`].
 //!
-//! `BLESS=1 cargo test -p tapeloom-tests --test laws filetests::` writes what comes out into the files:
-//! read the difference before you commit it.
+//! `BLESS=1 cargo test -p tapeloom-tests --test laws filetests::` writes the output into the files: read the
+//! difference before you commit it.
 //!
-//! Programs in the documentation of the source are text, too, and must print as they stand.
+//! Programs in the documentation of the source are text too, and must print the same.
 
 use std::path::{Path, PathBuf};
 use tapeloom_backend::passes::PASSES;
@@ -46,8 +46,8 @@ fn check(file: &Path, bless: bool) -> Result<(), Failure> {
     Err(format!("expected\n{}got\n{output}", test.expected).into())
 }
 
-/// Each pass on kernels has a folder of its name, in which there is a program that it changes, one that it leaves
-/// alone, and one that is run before and behind it.
+/// Each pass on the loop IR has a folder of its name, with a program that it changes, one that it leaves unchanged,
+/// and one that is run before and after it.
 #[test]
 fn every_pass_on_kernels_has_its_cases() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("filetests");
@@ -58,7 +58,7 @@ fn every_pass_on_kernels_has_its_cases() {
         let (mut changed, mut left, mut run) = (0, 0, 0);
         for file in files {
             let text = std::fs::read_to_string(&file).unwrap();
-            // What has no expectation yet fails as a text test.
+            // A file without an expectation fails as a text test.
             let Some((input, _)) = text.split_once("// expect:") else { continue };
             run += usize::from(input.contains("\n// args:"));
             let steps = input.lines().next().unwrap();
@@ -80,8 +80,8 @@ fn every_pass_on_kernels_has_its_cases() {
     }
 }
 
-/// Each pass on functions has a folder of its name, in which there is a program that it changes, one that it leaves
-/// alone, and one that is run before and behind it.
+/// Each pass on functions has a folder of its name, with a program that it changes, one that it leaves unchanged, and
+/// one that is run before and after it.
 #[test]
 fn every_pass_on_functions_has_its_cases() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("filetests");
@@ -131,7 +131,7 @@ fn programs_in_documentation_print_as_they_stand() {
         let comments: String = source.lines().filter_map(comment).collect();
         for block in comments.split("```text\n").skip(1) {
             let block = block.split("```").next().unwrap_or_default();
-            // Two columns show before and after: they are for readers only.
+            // Blocks with a column for before and one for after are no programs.
             let columns = block.lines().any(|l| l.trim().contains("    "));
             if !block.contains("func @") || columns {
                 continue;

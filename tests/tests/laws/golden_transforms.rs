@@ -1,5 +1,5 @@
-//! Programs of nested transforms whose numbers JAX computed (`data/golden/transforms.json`), natively
-//! and by the interpreter.
+//! Programs of nested transforms, compared with numbers of JAX (`data/golden/transforms.json`), natively and by the
+//! interpreter.
 
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use std::fs;
 use tapeloom::Kind;
 use tapeloom::prelude::*;
 
-/// Cases that wait for what the language does not have yet, or that are about JAX's own refusals.
+/// Cases that need features the language does not have yet, or that are about errors of JAX.
 const LATER: &[(&str, &str)] = &[
     ("while_rev_jax_error", "an error of JAX, which reverses no loop on a condition"),
     ("complex_abs2", "complex numbers"),
@@ -27,14 +27,14 @@ fn flat(value: &Value, into: &mut Vec<f64>) {
     }
 }
 
-/// Names that a test has compared, and what was wrong.
+/// Compared names, and failures.
 #[derive(Default)]
 struct Seen {
     names: BTreeSet<String>,
     failures: Vec<String>,
 }
 
-/// Runs on both engines and compares all leaves with the numbers of that case.
+/// Runs a function on both engines and compares all leaves with the recorded numbers of the case.
 fn check<A: Tree<Var>>(
     seen: &mut Seen,
     name: &str,
@@ -59,7 +59,7 @@ fn agree<A: Tree<Var>>(
     assert_eq!(disagreement(name, f, args, expected), None);
 }
 
-/// What is wrong on either engine.
+/// Returns the first difference on either engine.
 fn disagreement<A: Tree<Var>>(
     name: &str,
     f: impl Fn(A) -> Vec<Var> + Clone,
@@ -83,7 +83,7 @@ fn disagreement<A: Tree<Var>>(
     })
 }
 
-/// The derivative by forward mode.
+/// Returns the derivative by forward mode.
 fn forward(f: impl Fn(Var) -> Var) -> impl Fn(Var) -> Var {
     let df = jvp(f);
     move |x| df((x, x.ones_like())).1
@@ -100,17 +100,17 @@ fn a() -> Tensor {
 const X3: [f64; 3] = [0.3, -0.7, 1.1];
 const V3: [f64; 3] = [1.0, 2.0, -1.0];
 
-/// `Σ sin(A x)² + Π x`
+/// Returns `Σ sin(A x)² + Π x`.
 fn g(a: Var, x: Var) -> Var {
     a.dot(x).sin().square().sum() + x.prod()
 }
 
-/// The recurrence `c <- sin(c) a + c`, with `c²` on the way.
+/// Returns the recurrence `c <- sin(c) a + c`, with the stacked `c²`.
 fn recurrence(x: Var) -> (Var, Var) {
     scan(|(c, a): (Var, Var)| (c.sin() * a + c, c * c), x, constant([0.1, 0.2, 0.3, 0.4]))
 }
 
-/// The same, of which an iteration keeps its carry and its element alone.
+/// Returns the same recurrence with checkpointed iterations, which save their carry and element alone.
 fn checkpointed(x: Var) -> (Var, Var) {
     let iteration = checkpoint(|(c, a): (Var, Var)| (c.sin() * a + c, c * c), Policy::Nothing);
     scan(iteration, x, constant([0.1, 0.2, 0.3, 0.4]))
@@ -146,7 +146,7 @@ fn every_case_is_compared_or_said_to_be_later() {
         |x: Var| vec![grad(|x: Var| x * forward(move |y: Var| x * y)(2.0 * x.ones_like()))(x)],
         3.0,
     );
-    // The fourth pair of modes: d/dx x · d/dy (x y) = 2x.
+    // The fourth combination of modes: d/dx x · d/dy (x y) = 2x.
     agree(
         "perturbation_fr",
         |x: Var| vec![forward(|x: Var| x * grad(|y: Var| x * y)(2.0 * x.ones_like()))(x)],
@@ -187,7 +187,7 @@ fn every_case_is_compared_or_said_to_be_later() {
     );
     let total = |(c, ys): (Var, Var)| ys.sum() + c;
     check(seen, "scan_grad", move |x: Var| vec![grad(|x| total(recurrence(x)))(x)], 0.5);
-    // The file's number is that of the stacked results alone.
+    // The file's number is the gradient of the stacked results alone.
     check(seen, "scan_checkpoint", |x: Var| vec![grad(|x| checkpointed(x).1.sum())(x)], 0.5);
     check(
         seen,
@@ -265,8 +265,8 @@ fn every_case_is_compared_or_said_to_be_later() {
     assert_eq!(seen.names.union(&later).cloned().collect::<BTreeSet<String>>(), all);
 }
 
-/// JAX refuses forward mode of any function with a reverse rule. Here it is derived where the rule is
-/// linear in the cotangent, and refused, with the reason, where it is not.
+/// JAX refuses forward mode of any function with a reverse rule. This library derives it if the rule is linear in the
+/// cotangent, and refuses it with the reason otherwise.
 #[test]
 fn forward_mode_of_a_reverse_rule() {
     let double =
@@ -279,8 +279,8 @@ fn forward_mode_of_a_reverse_rule() {
     assert!(error.to_string().contains("clamp"), "{error}");
 }
 
-/// Derivatives of `exp(sin x)` to order 8 by the Taylor recurrences of sin, cos and exp: with
-/// `u = sin x` and `v = cos x`, `u' = v`, `v' = -u`, and `y = exp u` has `y' = y u'`.
+/// Derivatives of `exp(sin x)` to order 8 by the Taylor recurrences of sin, cos and exp: with `u = sin x` and `v =
+/// cos x`, `u' = v`, `v' = -u`, and `y = exp u` has `y' = y u'`.
 #[test]
 fn eighth_order() {
     const N: usize = 8;

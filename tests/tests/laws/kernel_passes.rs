@@ -1,4 +1,4 @@
-//! Passes on kernels: the table of the book is printed from their rows, and whoever is wrong is named.
+//! Passes on the loop IR: the table of the book is printed from their rows, and bisection names a wrong pass.
 //!
 //! `BLESS=1 cargo test -p tapeloom-tests --test laws kernel_passes::` writes the table.
 
@@ -9,7 +9,7 @@ use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{Literal, Tensor};
 use tapeloom_tests::bisect::{Verdict, bisect};
 
-/// What stands behind a table.
+/// The line after a table.
 const END: &str = "<!-- The end of what is printed. -->\n";
 
 fn table() -> String {
@@ -43,7 +43,7 @@ fn the_books_table_is_that_of_the_rows() {
     check_page("backend.md", "kernel_passes", &table());
 }
 
-/// The table of a page of the book is that one; the command that writes it runs the tests of a module.
+/// Compares the table in a page of the book, or writes it; the page names the command with the tests of this module.
 pub(crate) fn check_page(page: &str, module: &str, table: &str) {
     let command = format!("`BLESS=1 cargo test -p tapeloom-tests --test laws {module}::`");
     let begin = format!("<!-- Printed from the rows of the passes: {command}. -->\n");
@@ -61,7 +61,7 @@ pub(crate) fn check_page(page: &str, module: &str, table: &str) {
     );
 }
 
-/// A sum, and zeros.
+/// A sum, and an array of zeros.
 const SUM: &str = "program @sum {
   buffer b0: f64[20] input 0
   buffer b1: f64[] output 0
@@ -88,7 +88,7 @@ fn a_list_that_is_right_is_found_to_be() {
     assert!(matches!(verdict, Verdict::Right), "{verdict}");
 }
 
-/// A pass that forgets what a fold begins with.
+/// A planted pass that drops the initial value of a fold.
 #[test]
 fn the_step_that_is_wrong_is_named() {
     let step = |pass| Step { pass, choice: Choice::Plain, why_here: "" };

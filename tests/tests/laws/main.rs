@@ -1,8 +1,8 @@
-//! Laws: what must hold for every primitive at each of its samples, and for random programs; beside
-//! them tables of what others compute, and programs as text with what each step makes of them.
+//! Laws: properties that hold for every primitive at each of its samples, and for random programs; also comparisons
+//! with tables recorded from other libraries, and text tests of each step.
 //!
-//! A new primitive is tested by the samples it brings; no law knows any primitive. A law reports all
-//! primitives that break it, with the program, in one failure.
+//! A new primitive is tested by its samples; no law refers to a primitive by name. A law reports all primitives that
+//! break it, with the program, in one failure.
 
 mod batching;
 mod compose;
@@ -70,7 +70,7 @@ pub(crate) fn for_each(cases: fn(&mut Module) -> Vec<Case>, law: Law) {
     let mut names: Vec<&str> = failures.iter().map(|(name, _)| *name).collect();
     names.dedup();
     for name in &names {
-        // One failure per primitive is enough to work on.
+        // Print only the first failure per primitive.
         let of_name = || failures.iter().filter(|(n, _)| n == name);
         if let Some((_, first)) = of_name().next() {
             report += &format!(
@@ -87,7 +87,7 @@ pub(crate) fn for_each(cases: fn(&mut Module) -> Vec<Case>, law: Law) {
     );
 }
 
-/// Non-empty subsets of the marked: all of them if there are few, else the whole and each alone.
+/// Returns non-empty subsets of the mask: all subsets if it marks few, else the whole and each element alone.
 pub(crate) fn subsets(mask: &[bool]) -> Vec<Vec<bool>> {
     let marked: Vec<usize> = (0..mask.len()).filter(|i| mask[*i]).collect();
     let n = marked.len();

@@ -1,14 +1,14 @@
 //! Broken programs: no text makes the parser, the verifier or a primitive's type inference panic.
 //!
-//! The text of every sample is damaged at random places, a token replaced, left out or doubled. What
-//! comes out is a list of mistakes, or a program that prints as it was read. Seeds are fixed.
+//! The text of every sample is damaged at random positions: a token is replaced, left out or doubled. The parser must
+//! return a list of mistakes, or a program that prints as the text. Seeds are fixed.
 
 use std::collections::BTreeSet;
 use std::panic::catch_unwind;
 use tapeloom_ir::{Module, parse_module, print_function, print_module};
 use tapeloom_tests::{Rng, Sweep, cases};
 
-/// What tokens are replaced by: numbers at the ends of their ranges, types, signs, names.
+/// Replacements of tokens: numbers at the ends of their ranges, types, signs, names.
 const REPLACEMENTS: &[&str] = &[
     "0",
     "1",
@@ -95,7 +95,7 @@ fn broken_text_does_not_panic() {
     assert!(good > 100, "hardly any text was still a program: {good}");
 }
 
-/// The text with one to three tokens replaced, left out or doubled.
+/// Returns the text with one to three tokens replaced, left out or doubled.
 fn damage(text: &str, rng: &mut Rng) -> String {
     let mut tokens = tokens(text);
     for _ in 0..1 + rng.index(3) {
@@ -109,7 +109,7 @@ fn damage(text: &str, rng: &mut Rng) -> String {
     tokens.concat()
 }
 
-/// Words, numbers and single signs; their concatenation is the text.
+/// Splits a text into words, numbers and single signs, whose concatenation is the text.
 fn tokens(text: &str) -> Vec<&str> {
     let word = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '%' | '@');
     let mut tokens = Vec::new();

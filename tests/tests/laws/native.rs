@@ -1,8 +1,8 @@
-//! Engines: kernels compute what the interpreter computes, and machine code what kernels compute.
+//! Engines: loop programs agree with the interpreter, and machine code agrees with loop programs.
 //!
-//! Bit for bit, signs of zeros included, but for sums and products of many terms, which kernels may take
-//! in another order: those agree with the interpreter within rounding. That order stands in the kernels,
-//! so machine code agrees with them in every bit there, too, unless a library contracts.
+//! Results agree bit for bit, signs of zeros included, except for sums and products of many terms: lowering may
+//! choose another order for them, so they agree with the interpreter up to rounding. The loop program fixes the
+//! order, so machine code still agrees with it in every bit, unless a library computes the contraction.
 
 use crate::derivatives::derived;
 use crate::for_all;
@@ -34,7 +34,7 @@ fn machine_code_of_derivatives_computes_what_the_interpreter_computes() {
 
 #[test]
 fn lanes_compute_what_the_interpreter_computes() {
-    // Long enough for lanes of every width, with some left over, and for every pair of edges.
+    // Long enough for vectors of every width with a remainder, and for every pair of edges.
     let extent = EDGES.len() * EDGES.len() + 1;
     let mut m = Module::new();
     let elementwise: BTreeSet<Op> = cases(&mut m)
@@ -47,7 +47,7 @@ fn lanes_compute_what_the_interpreter_computes() {
         for dtype in Dtype::ALL {
             let mut applied = None;
             for arity in 1..=3 {
-                // A choice takes a bool first.
+                // The first operand of a select is a bool.
                 for first in [dtype, Dtype::Bool] {
                     let dtypes: Vec<Dtype> =
                         (0..arity).map(|k| if k == 0 { first } else { dtype }).collect();
@@ -99,7 +99,7 @@ fn sums_start_at_zero() {
                 }
             }
         }
-        // Loops and the matrix library, whose small and thin products go ways of their own.
+        // Covers loops and the matrix library, which has special paths for small and thin products.
         let extents = [1, 2, 5, 16, 40];
         for rows in extents {
             for columns in extents {
@@ -122,11 +122,11 @@ fn folds_in_lanes_compute_what_the_interpreter_computes() {
         for reducer in Reducer::ALL {
             for extent in [8, 9, 10, 11, 67] {
                 let Some(f) = chosen_and_folded(&mut m, reducer, dtype, extent) else { continue };
-                // On one side of zero, where a lane that begins at a wrong number shows.
+                // Elements of one sign show an accumulator with a wrong initial value.
                 for sign in [1.0, -1.0] {
                     let float = ArrayType::new(Dtype::F64, [extent]);
                     let x = tensor_of(&float, |i| Literal::f64((i as f64).sin()));
-                    // Sevenths of floats, so that the order of a fold shows.
+                    // Sevenths make floats depend on the order of a fold.
                     let by = if dtype.is_float() { 7.0 } else { 1.0 };
                     let number =
                         |i: usize, k| Literal::of(dtype, sign * ((i * k) % 7 + 3) as f64 / by);
@@ -144,7 +144,7 @@ fn folds_in_lanes_compute_what_the_interpreter_computes() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// In rows, in each of which another number is the one that matters.
+/// Each row has its extreme at another position.
 #[test]
 fn extremes_see_every_number() {
     let mut m = Module::new();
@@ -171,8 +171,9 @@ fn extremes_see_every_number() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// One of two arrays by a comparison of floats, folded: whatever is folded, the floats make lanes
-/// worth their while. Nothing where the reduction has no such dtype.
+/// Returns a program that selects between two arrays by a comparison of floats, and folds the result. The float
+/// arithmetic makes vectorization worthwhile for every dtype of the fold. Returns `None` if the reduction does not
+/// have the dtype.
 fn chosen_and_folded(
     m: &mut Module,
     reducer: Reducer,
@@ -194,7 +195,7 @@ fn chosen_and_folded(
     draft.finish(m, folded.to_vec()).ok()
 }
 
-/// One equation with parameters of those types; nothing where they do not fit.
+/// Returns a function of one equation with parameters of these types, or `None` if they do not type-check.
 fn apply(m: &mut Module, op: &Op, types: Vec<ArrayType>) -> Option<(FuncId, Vec<ArrayType>)> {
     let all: Vec<Type> = types.iter().cloned().map(Type::from).collect();
     let operands: Vec<Operand<'_>> = all.iter().map(|ty| Operand { ty, literal: None }).collect();
@@ -205,14 +206,14 @@ fn apply(m: &mut Module, op: &Op, types: Vec<ArrayType>) -> Option<(FuncId, Vec<
     Some((draft.finish(m, y.to_vec()).ok()?, types))
 }
 
-/// Edges for the operand in place `k`, so that two operands meet in every pair.
+/// Returns edges for operand `k`, such that all pairs of edges occur in two operands.
 fn pairs(ty: &ArrayType, k: usize) -> Tensor {
     let n = EDGES.len();
     tensor_of(ty, |i| {
         let edge = EDGES[(if k == 1 { i / n } else { i + 5 * k }) % n];
         let least = Literal { dtype: ty.dtype, bits: 1 };
         match ty.dtype {
-            // The smallest of its own; integers take the largest and the least from infinities.
+            // f32 has its own smallest number; infinities become the largest and smallest integers.
             Dtype::F32 if edge == 5e-324 => least,
             Dtype::Bool => Literal::bool((i / 3 + k).is_multiple_of(2)),
             dtype => Literal::of(dtype, edge),
@@ -220,8 +221,7 @@ fn pairs(ty: &ArrayType, k: usize) -> Tensor {
     })
 }
 
-/// Ordinary numbers for the operand in place `k`: sixteen by sixteen of one magnitude, and of one sign every other
-/// time.
+/// Returns ordinary numbers for operand `k`, in groups of sixteen of equal magnitude; every other group has one sign.
 fn magnitudes(ty: &ArrayType, k: usize) -> Tensor {
     tensor_of(ty, |i| {
         let wave = (i as f64 * 0.7 + k as f64).sin() * 10f64.powi((i / 16 % 7) as i32 - 3);
@@ -229,31 +229,31 @@ fn magnitudes(ty: &ArrayType, k: usize) -> Tensor {
     })
 }
 
-/// A program of many equations.
+/// Checks a program of many equations, whose rounding errors add up.
 pub(crate) fn native(m: &mut Module, case: &Case) -> Result<(), Failure> {
     compiled(m, case, Agreement::relative(precision(m, case.f)))
 }
 
-/// How far sums and products in another order may be off.
+/// Returns the agreement for sums and products in another order.
 fn folds(m: &Module, case: &Case) -> Agreement {
     Agreement::relative(precision(m, case.f) / 100.0)
 }
 
-/// At the numbers of the case; then, what is not rounded, at edges; and all of it at zeros, where no
-/// order of rounding can be seen.
+/// Compares engines at the arguments of the case; then at edges, for results that are not rounded; and at zeros,
+/// where the order of rounding does not matter, for all results.
 fn compiled(m: &Module, case: &Case, agree: Agreement) -> Result<(), Failure> {
     let of = |target| compile(m, case.f, &Options { target, ..Options::default() });
     let (kernels, machine) = (of(Target::Interpreter)?, of(Target::host())?);
     let program = || format!("{}{}", print_function(m, case.f), kernels.report().program);
     let same = if kernels.report().program.contracts() { agree } else { Agreement::Exact };
-    // By kernels and by machine code.
+    // Returns the results of the loop program and of machine code.
     let called = |args: &[Tensor]| -> Result<[Vec<Tensor>; 2], Failure> {
         let args: Vec<&Tensor> = args.iter().collect();
         Ok([kernels.call(&args)?, machine.call(&args)?])
     };
     let args: Vec<&Tensor> = case.args.iter().collect();
     simulated(&kernels, &args, &kernels.call(&args)?).map_err(|e| format!("{e}\n{}", program()))?;
-    // Twice, so that workspace left over from the first call is met.
+    // The second call runs on the workspace left by the first.
     for _ in 0..2 {
         let [kernels, machine] = called(&case.args)?;
         let want = run(m, case.f, &case.args)?;

@@ -1,4 +1,4 @@
-//! Passes: a program means the same before and after.
+//! Passes: the results of a program are the same before and after.
 
 use crate::derivatives::derived;
 use crate::kernel_passes::check_page;
@@ -11,7 +11,7 @@ use tapeloom_tests::calculus::{finite, marked, precision};
 use tapeloom_tests::{Agreement, Case, Failure, run};
 use tapeloom_transforms::{BEFORE_CODE, BEFORE_RELAXED_CODE, List, PASSES, Pass, prune};
 
-/// The passes as rows, and their lists.
+/// Returns the table of passes and their lists.
 fn table() -> String {
     let mut table = "\n| Pass | What it does | Results |\n|---|---|---|\n".to_owned();
     for Pass { name, about, exactness, .. } in PASSES {
@@ -48,7 +48,7 @@ fn passes_keep_the_values() {
     });
 }
 
-/// A pass that takes numbers for real ones, where one is none: it is named, and exact passes are not.
+/// Bisection of a relaxed pass at a nan: the pass is named as wrong, and exact passes are not.
 #[test]
 fn the_step_that_is_wrong_is_named() {
     let text = "func @f(%0: f64[]) -> (f64[]) {
@@ -69,7 +69,7 @@ fn the_step_that_is_wrong_is_named() {
     assert!(before.contains("mul") && !after.contains("mul"), "{verdict}");
 }
 
-/// The values before and after every pass.
+/// Compares the results before and after every pass.
 pub(crate) fn keep(m: &mut Module, case: &Case) -> Result<(), Failure> {
     let want = run(m, case.f, &case.args)?;
     for pass in PASSES {
@@ -77,7 +77,7 @@ pub(crate) fn keep(m: &mut Module, case: &Case) -> Result<(), Failure> {
         let program = || print_function(m, f);
         let agreement = match pass.exactness {
             Exactness::Exact => Agreement::Exact,
-            // Real arithmetic knows neither infinities nor nan.
+            // Real arithmetic has neither infinities nor nan.
             Exactness::Reassociates if !want.iter().all(finite) => continue,
             Exactness::Reassociates => Agreement::relative(precision(m, case.f)),
         };
@@ -109,7 +109,7 @@ fn regions_are_what_they_are_set_to() {
             let regions = e.op.regions();
             let functions: Vec<FuncId> = regions.iter().map(|r| r.function).collect();
             assert!(e.op.with_regions(&functions) == e.op);
-            // Each in its own place, and no attribute is left behind.
+            // Each function must be in its own place, and no attribute may refer to an old one.
             let others: Vec<FuncId> = m.iter().map(|(id, _)| id).take(functions.len()).collect();
             let other = e.op.with_regions(&others);
             assert_eq!(other.regions().iter().map(|r| r.function).collect::<Vec<_>>(), others);

@@ -1,4 +1,4 @@
-//! The book's page of primitives is printed from the primitives; this keeps it fresh.
+//! The book's page of primitives is printed from the primitives; this test fails if the page is out of date.
 //!
 //! `BLESS=1 cargo test -p tapeloom-tests --test laws primitives_page::` writes it.
 
@@ -9,7 +9,7 @@ use tapeloom_ir::{Kind, Module, Op};
 use tapeloom_tests::cases;
 use tapeloom_transforms::jvp;
 
-/// What a reader needs in order to read a row.
+/// The text before the tables.
 const INTRODUCTION: &str = "\
 # Primitives
 
@@ -92,7 +92,7 @@ fn every_primitive_has_one_row() {
     }
 }
 
-/// "none" is said of what is refused, and of nothing else.
+/// The page says "none" for the derivative exactly if differentiation is refused.
 #[test]
 fn what_has_no_derivative_is_refused() {
     let mut module = Module::new();
@@ -112,7 +112,7 @@ fn what_has_no_derivative_is_refused() {
     assert_eq!(said, refused);
 }
 
-/// The whole page.
+/// Returns the whole page.
 fn page() -> String {
     let docs = Op::docs();
     let mut page = INTRODUCTION.to_owned();
@@ -133,7 +133,7 @@ fn row(d: &Doc) -> String {
     format!("| `{}` | {math} | {types} | {derivative} | {edges} |\n", d.name)
 }
 
-/// Plain text as Markdown within a table; what stands between backticks is left alone.
+/// Escapes plain text for a Markdown table, except between backticks.
 fn cell(text: &str) -> String {
     let mut escaped = String::new();
     let mut code = false;
@@ -147,7 +147,7 @@ fn cell(text: &str) -> String {
     escaped
 }
 
-/// The name without attributes.
+/// Returns the name without attributes.
 fn head(name: &str) -> &str {
     name.split('{').next().unwrap_or(name)
 }

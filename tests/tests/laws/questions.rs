@@ -1,7 +1,7 @@
-//! Questions with more to them than a transform has at its simplest: forced outputs, running totals,
-//! results of a batch as they are wanted, slots that stay, and functions cut in two.
+//! Queries beyond the basic transforms: forced outputs, cotangents added to totals, requested batching of results,
+//! parameters that are not batched, and functions split in two.
 //!
-//! Each is held against the simple question, over every primitive's samples and the examples.
+//! Each is compared with the basic query, over every primitive's samples and the examples.
 
 use crate::derivatives::existing;
 use crate::{for_all, subsets};
@@ -22,7 +22,7 @@ use tapeloom_tests::{Agreement, Case, EXAMPLES, Elements, Rng, run};
 use tapeloom_transforms::{BEFORE_CODE, Transforms, batch, jvp, linearize, transpose};
 use tapeloom_transforms::{unzip, vjp};
 
-/// The samples, and every example with its reverse derivative, in modules of their own.
+/// Checks a law on the samples, and on every example with its reverse derivative, in separate modules.
 #[track_caller]
 fn everywhere(law: crate::Law) {
     for_all(law);
@@ -49,7 +49,7 @@ fn zeros(m: &Module, f: FuncId, result: usize) -> Tensor {
     zeros_of(&f.type_of(f.results[result]))
 }
 
-/// `found` spread over the marked, zeros of the types of the results of `f` elsewhere.
+/// Returns `found` at the marked results, and zeros of the types of the results of `f` elsewhere.
 fn filled(m: &Module, f: FuncId, on: &[bool], found: &[Tensor]) -> Vec<Tensor> {
     let mut found = found.iter();
     let one = |(i, on): (usize, &bool)| match on {
@@ -141,7 +141,7 @@ fn totals_are_added_to() {
             sum
         };
         let want: Vec<Tensor> = plain.iter().zip(&totals).map(sum).collect();
-        // The terms come in another order, and single precision has a larger unit.
+        // The terms are summed in another order; f32 needs a larger tolerance.
         let single = case.args.iter().any(|t| t.dtype() == Dtype::F32);
         let relative = if single { 1e-4 } else { 1e-11 };
         Agreement::Within { relative, absolute: relative }.check_all(&got, &want)?;
@@ -228,7 +228,7 @@ fn both_parts_of_an_unzipped_function_are_the_function() {
             let read = Residual::pick(&residuals, &args, &outputs);
             let others = run(m, rest, &[read, marked(&case.args, &unknown)].concat())?;
 
-            // Nothing is kept that is there anyway, and nothing twice.
+            // No residual may be a parameter or a result that exists anyway, and none may occur twice.
             let f = m.function(first);
             let there = known_out.iter().filter(|on| **on).count();
             let kept = &f.results[there..];
@@ -250,7 +250,7 @@ fn both_parts_of_an_unzipped_function_are_the_function() {
     });
 }
 
-/// `Σ_i sin x[i]`, each term a call of one outlined function of the whole array.
+/// Returns `Σ_i sin x[i]`, with a call of one outlined function of the whole array per term.
 fn reads(m: &mut Module, n: usize, size: usize) -> FuncId {
     let (array, index) = (Type::array(Dtype::F64, &[size]), Type::scalar(Dtype::I64));
     let mut draft = Draft::new("read");
@@ -270,8 +270,8 @@ fn reads(m: &mut Module, n: usize, size: usize) -> FuncId {
     draft.finish(m, vec![y]).unwrap()
 }
 
-/// The gradient of n reads of one shared array costs n plus the size of the array, not n times the
-/// size: each call adds to the running total where it read.
+/// The gradient of n reads of one shared array costs n plus the size of the array, not n times the size: each call
+/// adds to the accumulator only at the element that it read.
 #[test]
 fn reads_of_a_shared_array_add_to_one_total() {
     let cost = |n: usize, size: usize| {
@@ -296,13 +296,13 @@ fn reads_of_a_shared_array_add_to_one_total() {
     let [(many, w2), (same, w3)] = sizes.map(|size| cost(64, size));
     assert_eq!(many, same, "equations do not depend on the size");
     assert!(many <= 10 * 64, "{many} equations for 64 reads");
-    // What 56 more reads cost does not depend on the size, and what size costs not on the reads.
+    // The cost of 56 more reads must not depend on the size, nor the cost of the size on the reads.
     assert_eq!(w2 - w0, w3 - w1, "{w0} {w1} {w2} {w3}");
     assert!(w1 <= 8 * 16 + 4 * 4096 && w3 <= 64 * 16 + 4 * 4096, "{w1} {w3}");
 }
 
-/// The arithmetic of a function and of all that it runs, and how many operations it has that no plan
-/// does again by default.
+/// Returns the arithmetic of a function and its callees, and the number of expensive operations, which no plan
+/// recomputes by default.
 fn work(m: &Module, f: FuncId) -> (f64, usize) {
     let (mut flops, mut dear) = (0.0, 0);
     for e in &m.function(f).equations {
@@ -310,7 +310,7 @@ fn work(m: &Module, f: FuncId) -> (f64, usize) {
             let inside = work(m, region.function);
             (flops, dear) = (flops + inside.0, dear + inside.1);
         }
-        // Work on indices and truth values is no arithmetic of the derivative.
+        // Work on indices and bools does not count.
         let floats = |ty: &&ArrayType| ty.dtype.is_float();
         let array = |v| m.function(f).types[v].as_array().filter(floats);
         let elements = |v| array(v).map_or(0, |ty| ty.shape.elements());
@@ -328,8 +328,8 @@ fn work(m: &Module, f: FuncId) -> (f64, usize) {
     (flops, dear)
 }
 
-/// The terms on which laws plan: every policy as for a call, and parameters and results that cost their
-/// bytes, as in the iterations of a loop.
+/// Returns the planner's requests to test: every policy as for a call; and as for iterations of a loop, where
+/// parameters and results cost bytes.
 fn all_terms(params: usize, results: usize) -> Vec<PlanRequest> {
     let dear = |n: usize| {
         (0..n)
@@ -347,8 +347,8 @@ fn all_terms(params: usize, results: usize) -> Vec<PlanRequest> {
     all
 }
 
-/// What is not kept is computed again, bit by bit, whatever the policy; under `nothing` parameters are
-/// the only residuals, but for what Rust functions gave.
+/// Recomputed values have the same bits as saved ones under every policy. Under `nothing`, the only residuals are
+/// parameters, unless the program calls host functions.
 #[test]
 fn what_is_not_kept_is_computed_again() {
     static PLANNED: [AtomicUsize; 12] = [const { AtomicUsize::new(0) }; 12];
@@ -390,7 +390,7 @@ fn what_is_not_kept_is_computed_again() {
                 };
                 let ((y, dy), (z, dz)) = (halves(&all)?, halves(&none)?);
                 Agreement::Exact.check_all(&z, &y)?;
-                // A reverse rule that is not linear has no forward half; and what is rounded is another number.
+                // A reverse rule that is not linear has no forward half, and a rounded residual is another number.
                 if let (Ok(dy), Ok(dz), true) = (dy, dz, policy != Policy::Rounded) {
                     Agreement::Exact.check_all(&dz, &dy)?;
                 }
@@ -399,7 +399,8 @@ fn what_is_not_kept_is_computed_again() {
         Ok(())
     });
     let planned = PLANNED.each_ref().map(|n| n.load(Ordering::Relaxed));
-    // Planned, everything, nothing, dots, memory in two ways, rounded, few bytes in two ways, two names that nobody marks, but for those; and a loop.
+    // In order: planned, everything, nothing, dots, memory (two policies), rounded, few bytes (two policies), named
+    // and all-but-named with names that do not occur; and a loop's request.
     let [some, none, nothing, dots, memory, disjoint, _, few, about, named, _, iterations] =
         planned;
     let often =

@@ -1,5 +1,5 @@
-//! Values that a script recorded from other libraries: one line of JSON for each call, behind a line that says which
-//! versions recorded them.
+//! Values that a script recorded from other libraries: a line with the versions of these libraries, then one line of
+//! JSON per call.
 
 use serde_json::Value;
 use tapeloom::prelude::*;
@@ -11,13 +11,13 @@ pub(crate) struct RecordedValue<C> {
     pub(crate) name: String,
     pub(crate) args: Vec<Tensor>,
     pub(crate) out: Vec<Tensor>,
-    /// The gradient with respect to the arguments, where it was recorded.
+    /// The gradient with respect to the arguments, if recorded.
     pub(crate) grad: Option<Vec<Tensor>>,
     /// The same function here.
     pub(crate) call: C,
 }
 
-/// All recorded calls, each with its line.
+/// Returns all recorded calls, each with its line.
 pub(crate) fn recorded_values<C: Copy>(
     text: &str,
     calls: &[(&str, C)],
@@ -36,7 +36,8 @@ pub(crate) fn recorded_values<C: Copy>(
     lines.map(read).collect()
 }
 
-/// Says where arrays disagree by more than `within` of the largest finite number, and 1.
+/// Returns a message for the first element that differs by more than `within` times the larger of 1 and the largest
+/// finite number.
 pub(crate) fn differ(got: &[Tensor], want: &[Tensor], within: f64) -> Option<String> {
     if got.len() != want.len() {
         return Some(format!("{} arrays and not {}", got.len(), want.len()));
@@ -52,7 +53,7 @@ pub(crate) fn differ(got: &[Tensor], want: &[Tensor], within: f64) -> Option<Str
     })
 }
 
-/// The sum of all float results, weighted as the script weights them.
+/// Returns the sum of all float results, weighted as in the script.
 pub(crate) fn weighted(results: Vec<Var>) -> Var {
     let one = |y: Var| {
         let y = y.flatten();
@@ -62,7 +63,7 @@ pub(crate) fn weighted(results: Vec<Var>) -> Var {
     floats.map(one).reduce(|x, y| x + y).unwrap_or(zeros([], Dtype::F64))
 }
 
-/// Fails with all that differs, if anything does.
+/// Panics with all differences, if there are any.
 #[track_caller]
 pub(crate) fn report(wrong: &[String]) {
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));

@@ -1,9 +1,9 @@
 //! Rewrite rows: both sides of every row are evaluated and compared.
 //!
-//! Patterns are evaluated on every combination of interesting numbers, in every dtype they type-check
-//! in. Compositions are tried on every pair of primitives of one operand that the samples offer, at
-//! the numbers of the samples and at edges. Exact rows must agree in every bit, signs of zeros
-//! included. A row that nothing exercises fails too: it is not known to be right.
+//! Patterns are evaluated on every combination of interesting numbers, in every dtype in which they type-check.
+//! Compositions are tried on every pair of unary primitives among the samples, at the numbers of the samples and at
+//! edges. Exact rows must agree in every bit, signs of zeros included. A row that no case exercises fails too,
+//! because it is untested.
 
 use std::collections::{BTreeMap, HashMap};
 use std::iter::Peekable;
@@ -63,7 +63,7 @@ fn both_sides_are_equal() {
     assert_eq!(names.len(), count, "rows have unique names");
 }
 
-/// Whether a condition on a value's dtype holds.
+/// Returns whether a condition on a value's dtype holds.
 fn holds(when: When, ty: &Type) -> bool {
     let Type::Array(ty) = ty else { return when == When::Always };
     match when {
@@ -74,7 +74,7 @@ fn holds(when: When, ty: &Type) -> bool {
     }
 }
 
-/// Runs a check on all candidates to which a row applies: all must hold, and one must be there.
+/// Runs a check on all candidates to which a row applies. All checks must pass, and there must be at least one.
 fn exercise<T>(
     candidates: impl Iterator<Item = T>,
     mut check: impl FnMut(T) -> Option<Result<(), String>>,
@@ -98,7 +98,7 @@ fn agreement(row: &Rewrite) -> Agreement {
 
 // -- Compositions -----------------------------------------------------------------------------------
 
-/// A primitive of one operand at a sample.
+/// A unary primitive with an operand from a sample.
 struct Unary {
     op: Op,
     operand: Tensor,
@@ -106,14 +106,14 @@ struct Unary {
     y: Type,
 }
 
-/// Distinct primitives of one operand in the samples, at every type that the results of others have.
+/// Returns the distinct unary primitives of the samples, at the types of all operands and results.
 fn unary(module: &mut Module) -> Vec<Unary> {
     let mut points: BTreeMap<Type, Tensor> = BTreeMap::new();
     let mut ops: Vec<Op> = Vec::new();
     for case in cases(module) {
         let f = module.function(case.f);
         let values = case.args.iter().cloned().chain(eval(module, case.f, &case.args).unwrap());
-        // Small arrays are enough, and the results of others make chains possible.
+        // Small arrays suffice. Results are included so that chains can be formed.
         for t in values.filter(|t| t.elements() <= 64) {
             points.entry(t.ty().clone().into()).or_insert(t);
         }
@@ -139,7 +139,7 @@ fn infer(module: &Module, op: &Op, types: &[Type]) -> Option<Type> {
     op.infer(module, &operands).ok().map(|mut types| types.swap_remove(0))
 }
 
-/// The operand of a sample and, where every bit must agree, edges in its place.
+/// Returns the operand of a sample and, for exact rows, edges in its place.
 fn variants(row: &Rewrite, operand: &Tensor) -> Vec<Tensor> {
     let mut all = vec![operand.clone()];
     if row.exactness == Exactness::Exact {
@@ -171,7 +171,7 @@ fn compare(
 
 // -- Sites ------------------------------------------------------------------------------------------
 
-/// What an operand of an equation made for a test is.
+/// The kind of an operand of a test equation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Pick {
     /// The sample's primitive applied to its operands.
@@ -182,8 +182,8 @@ enum Pick {
     Number,
 }
 
-/// Tries a site rule on every primitive it is about, with operands that are the results of samples,
-/// parameters of the same type, and literals; and on the samples of those primitives themselves.
+/// Tries a site rule on every primitive that it matches, with operands that are results of samples, parameters of the
+/// same type, or literals; and on the samples of these primitives themselves.
 fn site(
     module: &mut Module,
     row: &Rewrite,
@@ -227,8 +227,8 @@ fn site(
     exercise(outcomes.into_iter(), Some)
 }
 
-/// One equation at the numbers of the sample and, where every bit must agree, at edges. Nothing where
-/// the equation does not type-check or the rule does not apply.
+/// Checks one equation at the numbers of the sample and, for exact rows, at edges. Returns `None` if the equation
+/// does not type-check or the rule does not apply.
 fn at_site(
     module: &mut Module,
     row: &Rewrite,
@@ -249,7 +249,7 @@ fn at_site(
             _ => all[1 + (n - 1 + k * 3) % (all.len() - 1)].clone(),
         };
         let args: Vec<Tensor> = operands.iter().enumerate().map(pick).collect();
-        // A rule applies most where it is told most; that it applies at all without is seen once.
+        // Rules apply more often if the signs of operands are known. Once, at the sample's numbers, also try without.
         for known in if n == 0 { &[false, true][..] } else { &[true] } {
             let at = site_with(module, row, op, inner, picks, (&args, *known), equal);
             if let Some(Err(e)) = at {
@@ -261,14 +261,14 @@ fn at_site(
     outcome
 }
 
-/// What is true of the signs of a tensor.
+/// Returns the strongest sign claim that is true of a tensor.
 fn sign_of(t: &Tensor) -> Sign {
     (0..t.elements()).map(|i| Sign::of(t.at(i))).min().unwrap_or(Sign::Plus)
 }
 
-/// One equation: the operands picked, both sides built and compared. The last operand of the inner
-/// primitive may be a literal. Of signs of operands that are no literals the rule is told all or
-/// nothing.
+/// Checks one equation: picks the operands, builds both sides and compares them. The last operand of the inner
+/// primitive may be a literal. The signs of operands that are not literals are either all known to the rule or all
+/// unknown.
 fn site_with(
     module: &mut Module,
     row: &Rewrite,
@@ -377,7 +377,7 @@ fn pattern(module: &Module, row: &Rewrite, lhs: &str, rhs: &str) -> Result<(), S
     let mut vars = Vec::new();
     collect(&lhs, &mut vars);
     let (vars, signs): (Vec<String>, Vec<Sign>) = vars.into_iter().unzip();
-    // A variable is of the dtype at hand, or a condition.
+    // Each variable has this dtype or is a bool.
     let choices = Dtype::ALL.iter().flat_map(|d| (0..1 << vars.len()).map(move |mask| (*d, mask)));
     let mut seen = Vec::new();
     exercise(choices, |(dtype, mask)| {
@@ -403,7 +403,7 @@ fn pattern(module: &Module, row: &Rewrite, lhs: &str, rhs: &str) -> Result<(), S
     })
 }
 
-/// Real arithmetic says nothing where the left side is not a real number.
+/// Compares both sides; rows for real numbers are compared only where the left side is finite.
 fn sides(row: &Rewrite, got: &Tensor, want: &Tensor) -> Result<(), String> {
     if row.exactness == Exactness::Exact || !want.dtype().is_float() {
         return agreement(row).check(got, want);
@@ -416,8 +416,8 @@ fn sides(row: &Rewrite, got: &Tensor, want: &Tensor) -> Result<(), String> {
     Ok(())
 }
 
-/// Every combination of interesting numbers, one tensor per variable. A variable of which something
-/// must be known stands for the numbers of which it is true.
+/// Returns every combination of interesting numbers, one tensor per variable. A variable with a sign condition takes
+/// only numbers that satisfy it.
 fn grid(dtypes: &[Dtype], signs: &[Sign], exactness: Exactness) -> Vec<Tensor> {
     let numbers = |(dtype, sign): (Dtype, Sign)| -> Vec<Literal> {
         let wide = [0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -3.25, 7.0, 1e-300, -1e300];
@@ -447,8 +447,8 @@ fn grid(dtypes: &[Dtype], signs: &[Sign], exactness: Exactness) -> Vec<Tensor> {
     columns.iter().map(tensor).collect()
 }
 
-/// The value of a pattern; nothing where it does not type-check. A number takes a dtype of its
-/// siblings, or that of the whole.
+/// Evaluates a pattern; returns `None` if it does not type-check. A number takes the dtype of a sibling, or of the
+/// whole pattern.
 fn evaluate(
     module: &Module,
     pattern: &Pattern,
@@ -495,7 +495,7 @@ fn evaluate(
     }
 }
 
-/// The variables, and the most that is asked of each.
+/// Collects the variables, with the strongest sign condition of each.
 fn collect(pattern: &Pattern, vars: &mut Vec<(String, Sign)>) {
     match pattern {
         Pattern::Var(name, sign) => match vars.iter_mut().find(|(n, _)| n == name) {

@@ -1,7 +1,7 @@
-//! Signs: what is said of the signs of a result is true of every number.
+//! Sign analysis: the claimed sign of a result holds for every number.
 //!
-//! Operands are edges (zeros of both signs, infinities, subnormals, nan) and random numbers, as they
-//! are and made to fit what is claimed of them: never -0, or never below zero.
+//! Operands are edges (zeros of both signs, infinities, subnormals, nan) and random numbers. They are used unchanged,
+//! and changed to satisfy a claim about the operand: never -0, or never below zero.
 
 use crate::for_all;
 use tapeloom_ir::prim::{Given, Operand, Sign};
@@ -13,7 +13,7 @@ fn signs_are_what_is_said_of_them() {
     for_all(|m, case| {
         let mut rng = Rng::new(11);
         for claims in 0..9 {
-            // What is claimed of the first operand, and of all others.
+            // The claims about the first operand and about all others.
             let claim = |k: usize| {
                 [Sign::Any, Sign::NeverMinusZero, Sign::Plus][match k {
                     0 => claims % 3,
@@ -40,7 +40,7 @@ fn signs_are_what_is_said_of_them() {
     });
 }
 
-/// Floats of all sizes; anything else as it is.
+/// Returns floats of all magnitudes; other dtypes are unchanged.
 fn random(rng: &mut Rng, t: &Tensor) -> Tensor {
     if !t.dtype().is_float() {
         return t.clone();
@@ -51,7 +51,7 @@ fn random(rng: &mut Rng, t: &Tensor) -> Tensor {
     })
 }
 
-/// The tensor with the numbers replaced of which the claim is not true.
+/// Returns the tensor with the absolute value of each number that does not satisfy the claim.
 fn fit(t: &Tensor, claim: Sign) -> Tensor {
     tensor_of(t.ty(), |i| {
         let x = t.at(i);
@@ -62,7 +62,7 @@ fn fit(t: &Tensor, claim: Sign) -> Tensor {
     })
 }
 
-/// Holds one equation to what is said of its result.
+/// Checks the claimed sign of the result of one equation.
 fn said(
     m: &Module,
     case: &Case,
@@ -75,7 +75,7 @@ fn said(
     let types: Vec<Type> = e.operands.iter().map(|a| f.type_of(*a)).collect();
     let operands: Vec<Operand<'_>> =
         types.iter().zip(&e.operands).map(|(ty, a)| Operand { ty, literal: a.literal() }).collect();
-    // Operands that are values are the parameters, in order.
+    // Operands that are not literals are the parameters, in order.
     let given: Vec<Given> = (types.iter().zip(&e.operands))
         .map(|(ty, a)| match a.literal() {
             Some(x) => Given::literal(x),

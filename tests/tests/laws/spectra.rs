@@ -25,7 +25,7 @@ fn transposed(x: &Matrix) -> Matrix {
     matrix(x[0].len(), x.len(), |i, j| x[j][i])
 }
 
-/// Numbers without a pattern.
+/// Returns numbers without a pattern.
 fn noise(rows: usize, columns: usize, seed: usize) -> Matrix {
     matrix(rows, columns, |i, j| ((1 + seed + 7 * i * i + 3 * j + 5 * i * j) as f64 * 1.7).sin())
 }
@@ -92,7 +92,7 @@ struct Spectral<'a> {
 }
 
 impl Spectral<'_> {
-    /// `Qᵀ x Q` of the symmetric part of `x`.
+    /// Returns `Qᵀ x Q` of the symmetric part of `x`.
     fn inside(&self, x: &Matrix) -> Matrix {
         let n = x.len();
         let symmetric = matrix(n, n, |i, j| 0.5 * (x[i][j] + x[j][i]));
@@ -244,7 +244,7 @@ fn tensor(x: &Matrix) -> Tensor {
     Tensor::from_rows(x).unwrap()
 }
 
-/// Whether the derivative of that order exists at the matrix.
+/// Returns whether the derivative of this order exists at the matrix.
 fn exists(case: &Case, member: &Member, order: usize) -> bool {
     let s = &member.spectrum;
     let size = s.iter().fold(0.0f64, |most, x| most.max(x.abs()));
@@ -263,7 +263,7 @@ fn exists(case: &Case, member: &Member, order: usize) -> bool {
     }
 }
 
-/// Runs every case at every matrix in every mode of that order.
+/// Runs every case at every matrix in every mode of this order.
 #[track_caller]
 fn check(order: usize, cases: &[Case], members: &[Member], dtype: Dtype) {
     let within = if dtype == Dtype::F32 { 1e-3 } else { 1e-8 };

@@ -1,11 +1,11 @@
-//! Transposes of convolutions and pools with strides, beside slow sums over places.
+//! Transposes of convolutions and pools with strides, compared with naive sums over kernel positions.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use tapeloom::conv::{self, Conv, windows};
 use tapeloom::{accelerator::Machine, prelude::*};
 
-/// A convolution along one axis: elements, places, and how windows move.
+/// A convolution along one axis: the number of elements, the number of kernel positions, and the movement of windows.
 #[derive(Clone, Copy, Debug)]
 struct Line {
     elements: usize,
@@ -17,7 +17,7 @@ struct Line {
 }
 
 impl Line {
-    /// How many windows there are.
+    /// Returns the number of windows.
     fn windows(&self) -> usize {
         let reach = |n: usize, by: usize| if n == 0 { 0 } else { (n - 1) * by + 1 } as i64;
         let room = reach(self.elements, self.spread) + self.padding.0 + self.padding.1
@@ -25,7 +25,7 @@ impl Line {
         if room < 0 { 0 } else { room as usize / self.stride + 1 }
     }
 
-    /// The element that window `o` reads at place `k`.
+    /// Returns the element that window `o` reads at kernel position `k`.
     fn read(&self, o: usize, k: usize) -> Option<usize> {
         let at = (o * self.stride + k * self.dilation) as i64 - self.padding.0;
         let (i, rest) = (at.div_euclid(self.spread as i64), at.rem_euclid(self.spread as i64));
@@ -33,7 +33,7 @@ impl Line {
     }
 }
 
-/// Geometries in which a remainder, a padding or an end is easily lost.
+/// Returns geometries in which errors in remainders, padding or ends are likely.
 fn lines() -> Vec<Line> {
     let mut all = Vec::new();
     for (elements, places) in [(1, 1), (1, 7), (2, 5), (7, 1), (7, 3), (13, 4), (12, 9)] {
@@ -65,12 +65,13 @@ fn lines() -> Vec<Line> {
 
 fn numbers(shape: &[usize], from: f64) -> Tensor {
     let n: usize = shape.iter().product();
-    // Sums of products of such numbers are exact, in any order.
+    // Sums of products of these numbers are exact in any order.
     let data = (0..n).map(|i| ((i as f64 * 7.0 + from) * 5.0 % 13.0) - 6.0).collect();
     Tensor::new(shape, data).unwrap()
 }
 
-/// What is wrong with a function's results on every engine, if they are to be those, in every bit.
+/// Returns a message for the first difference between the expected numbers and the results of `f` on any engine,
+/// compared bit for bit.
 fn wrong(
     f: impl Fn(Vec<Var>) -> Vec<Var> + Clone + 'static,
     args: &[Tensor],
@@ -103,7 +104,8 @@ fn report(failures: &[String]) {
     assert!(failures.is_empty(), "{} fail:\n{}", failures.len(), first.join("\n"));
 }
 
-/// Convolutions along one axis and their derivatives of first and second order, of two images, three channels and two outputs.
+/// Checks convolutions along one axis and their first and second derivatives, for two images, three channels and two
+/// outputs.
 #[test]
 fn convolutions_are_slow_sums() {
     let (images, channels, outputs) = (2, 3, 2);
@@ -157,7 +159,7 @@ fn convolutions_are_slow_sums() {
     report(&failures);
 }
 
-/// Sums of windows along two axes, and their transposes.
+/// Checks sums over windows along two axes, and their transposes.
 #[test]
 fn pools_are_slow_sums() {
     let mut failures = Vec::new();
@@ -193,7 +195,7 @@ fn pools_are_slow_sums() {
             let by_patches = conv::patches(x[0], of.clone()).sum_axis([-2, -1]);
             let pooled = of.clone();
             let slope = grad(move |x: Var| (conv::sum_pool(x, pooled.clone()) * ct).sum())(x[0]);
-            // The transpose of windows whose places have cotangents of their own.
+            // The transpose of windows with separate cotangents for their positions.
             let weighted = move |x: Var| {
                 let y = conv::patches(x, of.clone());
                 (y * ct.expand_dims(-1).expand_dims(-1).broadcast_to(y.shape())).sum()
@@ -206,7 +208,8 @@ fn pools_are_slow_sums() {
     report(&failures);
 }
 
-/// A finite kernel is read at its places alone, in every plan: an infinite element times a zero beyond it would be nan.
+/// An infinite element is multiplied by the kernel alone, in every lowering: infinity times a zero from padding would
+/// be nan.
 #[test]
 fn an_infinite_element_meets_the_places_of_a_kernel_alone() {
     let mut failures = Vec::new();

@@ -1,4 +1,4 @@
-//! `associative_scan`: all prefixes, for every length, with derivatives, and what its function may not do.
+//! `associative_scan`: prefixes for every length, derivatives, and errors of the combining function.
 
 use std::cell::Cell;
 use tapeloom::prelude::*;
@@ -8,7 +8,7 @@ fn numbers(n: usize) -> Tensor {
     (0..n).map(|i| 1.0 + 0.25 * (1.7 * i as f64).sin()).collect()
 }
 
-/// Maps `x -> a x + b`, one after the other; they do not commute.
+/// Composes the maps `x -> a x + b` and `x -> c x + d`, which do not commute.
 fn then(((a, b), (c, d)): ((Var, Var), (Var, Var))) -> (Var, Var) {
     (a * c, c * b + d)
 }
@@ -24,7 +24,7 @@ fn prefixes_of_every_length_are_those_one_by_one() {
     }
 }
 
-/// A running product has two ways here, of which one has rules of its own.
+/// A running product is compared with `cumprod`, which has derivative rules of its own.
 #[test]
 fn a_running_product_and_its_gradient() {
     let x = numbers(13);
@@ -41,7 +41,7 @@ fn a_running_product_and_its_gradient() {
     Agreement::CLOSE.check(&y, &run(|x: Var| batch(x).cumprod(1), &x).unwrap()).unwrap();
 }
 
-/// What it captures is shared, and the program has the function 2 log2 n times at most.
+/// Captured values are shared, and the program contains the function at most 2 log2 n times.
 #[test]
 fn the_program_is_logarithmic() {
     let equations = |n: usize| {
@@ -56,7 +56,7 @@ fn the_program_is_logarithmic() {
     assert!(many <= 2 * some + 20, "{some} lines for 64, {many} for 4096");
 }
 
-/// Of n elements: 2 n uses of the function at most, in 2 log2 n batches.
+/// For n elements, the function is applied at most 2 n times, in 2 log2 n batches.
 #[test]
 fn uses_are_linear_and_batches_logarithmic() {
     for n in [2, 3, 8, 100, 1024] {

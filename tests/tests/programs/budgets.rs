@@ -1,5 +1,5 @@
-//! Budgets of the tape: obeyed, or refused with the least number that there is, which then is enough;
-//! values and gradients are those without.
+//! Budgets of the tape: each is obeyed, or refused with the smallest sufficient budget, which is then obeyed; values
+//! and gradients equal those without a budget.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -74,11 +74,11 @@ const PROGRAMS: [(&str, Program); 8] = [
     ("written", written),
 ];
 
-/// The least number that the message says.
+/// Returns the sufficient budget that the message names.
 fn least(error: &Error) -> u64 {
     assert_eq!(error.kind(), Kind::Budget, "{error}");
     let text = error.to_string();
-    // It says what takes them, and where that is made.
+    // The message names the values that take the bytes, with the lines that compute them.
     assert!(text.contains(" bytes are ") && text.matches("budgets.rs:").count() > 1, "{text}");
     let (_, rest) = text.split_once("at least ").unwrap();
     rest.split(' ').next().unwrap().parse().unwrap()
@@ -89,7 +89,7 @@ fn budgets_are_obeyed_or_refused_with_the_least_number() {
     let x = Tensor::new(&[32], (0..32).map(|i| 0.01 * f64::from(i)).collect::<Vec<_>>()).unwrap();
     for (name, f) in Sweep::TapeOfPrograms.all(PROGRAMS) {
         let want = jit(value_and_grad(f)).call(&x).unwrap();
-        // What the gradient works in beside its tape; the loops that make carries again work in as much.
+        // The gradient's workspace beside its tape, twice: loops that recompute carries need the same again.
         let e = jit(value_and_grad(f)).explain(&x).unwrap();
         let work = 2 * (e.workspace_bytes() - e.tape().bytes()) as u64 + 8192;
         let mut refused = 0;
@@ -106,7 +106,7 @@ fn budgets_are_obeyed_or_refused_with_the_least_number() {
             };
             let e = g.explain(&x).unwrap_or_else(|e| panic!("{name} in {budget}: {e}"));
             let (tape, all) = (e.tape().bytes(), e.workspace_bytes());
-            // Results do not count, and the way back may read them.
+            // Results do not count as tape, although the reverse pass may read them.
             assert!(tape as u64 <= budget + 64, "{name}: a tape of {tape} in {budget}\n{e}");
             assert!(all as u64 <= budget + work, "{name}: {all} bytes in {budget}\n{e}");
             let got = g.call(&x).unwrap();
@@ -117,7 +117,7 @@ fn budgets_are_obeyed_or_refused_with_the_least_number() {
                 assert_eq!(exact.call(&x).unwrap(), plain.call(&x).unwrap(), "{name} in {budget}");
             }
         }
-        // Layers are computed again from their argument.
+        // The layers are recomputed from their argument, so they need no tape.
         assert!(refused > 0 || name == "layers", "{name} has a tape without bytes");
     }
 }
@@ -205,7 +205,7 @@ fn budgets_compose() {
         let batched =
             move |x: Var| checkpoint(move |x: Var| vmap(f)(x).sum(), Policy::Bytes(60_000))(x);
         same(run(grad(batched), &rows).unwrap(), run(all(f), &rows).unwrap());
-        // The gradient has a budget, too, and keeps more.
+        // The gradient is checkpointed too, and saves more.
         let d = move |x: Var| checkpoint(f, Policy::Bytes(400_000))(x);
         same(run(hessian(d), &x).unwrap(), run(hessian(f), &x).unwrap());
         // In each iteration of a loop, and in a branch.
@@ -228,7 +228,8 @@ fn budgets_compose() {
     }
 }
 
-/// What Rust gives in a loop of unknown length is kept, in as many bytes as the run says: no budget.
+/// Results of host functions in a loop of unknown trip count must be saved, in a number of bytes known only at run
+/// time: no budget is possible.
 #[test]
 fn what_cannot_be_made_again_has_no_budget() {
     let f = |x: Var| {
@@ -243,7 +244,7 @@ fn what_cannot_be_made_again_has_no_budget() {
     let error = jit(grad(checkpoint(f, Policy::Bytes(1_000_000)))).call([0.1, 0.2]).unwrap_err();
     assert_eq!(error.kind(), Kind::Budget, "{error}");
     assert!(error.to_string().contains("only the run knows"), "{error}");
-    // Of known length they keep what they take, and the refusal says why.
+    // In a loop of static trip count the bytes are known, and the refusal names the host function.
     let asked = |x: Var| {
         let iteration = |(_, x): (Var, Var)| {
             x.sin() + callback("ask", x.stop_gradient(), x.array_type(), |x: Tensor| Ok(x))
@@ -256,7 +257,7 @@ fn what_cannot_be_made_again_has_no_budget() {
     assert!(error.to_string().contains(&said), "{said}: {error}");
 }
 
-/// Iterations that print are made again like others, and have told what they tell by then.
+/// Recomputed iterations do not repeat their ordered effects.
 #[test]
 fn iterations_that_run_again_are_silent() {
     let log = Listener::default();
@@ -265,7 +266,7 @@ fn iterations_that_run_again_are_silent() {
         let heard = heard.clone();
         tap(x, move |x: Tensor| heard.hear("x", &[x]))
     };
-    // In a loop of a loop, on one side of a branch.
+    // In a nested loop, on one side of a branch.
     let iteration = move |(i, x): (Var, Var)| {
         let inner = |(_, x): (Var, Var)| cond(i.rem(2).eq(0), &tell, |x: Var| x, x.sin());
         fori_loop(2, inner, x) * 1.1
@@ -283,7 +284,7 @@ fn iterations_that_run_again_are_silent() {
         let tape = jit(|x| grad(f)(x)).explain(&x).unwrap().tape().bytes();
         assert!(tape <= 1_000, "{tape}");
     }
-    // So in derivatives of the second order, and over batches.
+    // Second derivatives.
     let along =
         |f: &dyn Fn(Var) -> Var| (jit(|x: Var| hvp(f)((x, x * 0.5))).call(&x).unwrap(), log.take());
     let ((want, told), (got, heard)) = (along(&run), along(&few));
@@ -291,8 +292,8 @@ fn iterations_that_run_again_are_silent() {
     Agreement::CLOSE.check(&got, &want).unwrap();
 }
 
-/// What functions with rules tell is what they tell without a budget: a rule in place of its function, and a cotangent
-/// to the first derivative alone.
+/// The effects of custom rules are the same with and without a budget: the effects of the forward rule replace the
+/// function's, and effects on a cotangent occur in the first derivative only.
 #[test]
 fn rules_of_iterations_that_run_again_tell_once() {
     let log = Listener::default();
@@ -342,7 +343,7 @@ fn rules_of_iterations_that_run_again_tell_once() {
     }
 }
 
-/// Where a budget has room for all that the forward pass makes, there is no more in memory than without one.
+/// If the budget suffices for all residuals, the workspace is no larger than without a budget.
 #[test]
 fn a_budget_with_room_for_all_costs_nothing() {
     let chain = |x: Var| (x * x.sin() + (x * 2.0).cos()).sin().sum();
@@ -356,7 +357,7 @@ fn a_budget_with_room_for_all_costs_nothing() {
     }
 }
 
-/// What is found of what was wrong once.
+/// Regressions: values between the two passes that were missing in the tape.
 #[test]
 fn what_is_kept_is_all_that_is_kept() {
     let x = Tensor::full(&[1000], 0.3).unwrap();
@@ -368,14 +369,14 @@ fn what_is_kept_is_all_that_is_kept() {
         Agreement::CLOSE.check(&got, &want).unwrap();
         e.workspace_bytes()
     };
-    // A part of an array, and not the array; weights by position are made again.
+    // Only a slice of an array is read, not the array; weights by position are recomputed.
     let part = |x: Var| {
         let z = while_loop(|x: Var| x.sum().lt(100.0), |x: Var| x.sin(), x.stop_gradient());
         let weights = (arange(1000, Dtype::F64) * 0.7).cos();
         ((x * weights).sin().sum() * z.slice_axis(0, 0..10)).exp().sum()
     };
     tape(part, 100);
-    // The forward pass of a loop inside has no places for carries that nobody reads.
+    // The forward pass of an inner loop has no memory for carries that are not read.
     let inside = |x: Var| {
         let iteration = |(_, x): (Var, Var)| tap(x.sin() * 1.1, |_: Tensor| {});
         let iterations = |(_, x): (Var, Var)| {
@@ -387,7 +388,7 @@ fn what_is_kept_is_all_that_is_kept() {
     assert!(tape(inside, 200_000) < 260_000);
 }
 
-/// A loop of which only the run knows the iterations takes no more places than it may need, however much it may have.
+/// A loop of unknown trip count takes no more memory than it may need, however large the budget.
 #[test]
 fn generous_budgets_are_not_taken_whole() {
     let f = |x: Var| {
@@ -410,7 +411,7 @@ fn budgets_of_higher_order_and_in_rules() {
     };
     let outer = |g: &dyn Fn(Var) -> Var, x: Var| (g(x) * x.sin()).sum();
     for f in [until, swing, stacked] {
-        // The least number of the first way back is enough for the second.
+        // The smallest budget of the first reverse pass suffices for the second.
         let first = |bytes| run(grad(checkpoint(f, Policy::Bytes(bytes))), &x);
         for budget in [least(&first(10).unwrap_err()), 10_000, u64::MAX] {
             let c = move |x: Var| checkpoint(f, Policy::Bytes(budget))(x);
@@ -425,8 +426,8 @@ fn budgets_of_higher_order_and_in_rules() {
     assert_eq!(run(grad(rule), &x).unwrap_err().kind(), Kind::Budget);
 }
 
-/// What is captured is also where the loop begins, and a block does not divide the iterations: cotangents are added
-/// in the order of the iterations all the same.
+/// A captured value is also the initial carry, and the block size does not divide the trip count. Cotangents are
+/// still summed in the order of the iterations.
 #[test]
 fn cuts_of_a_loop_change_no_bit() {
     let x: Tensor = (0..16).map(|i| 0.9 * (1.0 + 0.7 * i as f64).sin()).collect();
@@ -448,7 +449,7 @@ fn cuts_of_a_loop_change_no_bit() {
     }
 }
 
-/// Iterations add to one total what they read, also where a loop begins with it as well.
+/// Iterations add to one cotangent the contributions of their reads, also if the value read is an initial carry too.
 #[test]
 fn cuts_of_a_loop_that_begins_with_what_it_reads_change_no_bit() {
     let x: Tensor = (0..3).map(|i| 0.9 * (1.0 + 0.7 * i as f64).sin()).collect();
@@ -466,7 +467,8 @@ fn cuts_of_a_loop_that_begins_with_what_it_reads_change_no_bit() {
     }
 }
 
-/// Where there is room for all carries, the last iterations keep what they need, as many as there is room for, and run once.
+/// If there is room for all carries, the last iterations save their residuals, as far as the budget allows, and are
+/// not recomputed.
 #[test]
 fn what_a_budget_leaves_is_kept_of_the_last_iterations() {
     let x: Tensor = (0..16).map(|i| (i as f64).sin()).collect();
@@ -488,7 +490,7 @@ fn what_a_budget_leaves_is_kept_of_the_last_iterations() {
     }
 }
 
-/// The way back adds the cotangents of places that are read late last: of an argument, and of an array that is made.
+/// The reverse pass adds the cotangents of late reads last, for an argument and for a computed array.
 #[test]
 fn cuts_between_reads_of_an_array_change_no_bit() {
     let x = square();
@@ -512,14 +514,14 @@ fn cuts_between_reads_of_an_array_change_no_bit() {
     }
 }
 
-/// An array of 24 by 24.
+/// Returns an array of 24 by 24.
 fn square() -> Tensor {
     let numbers = |n: Var| (n.convert(Dtype::F64) * 0.7).sin().reshape([24, 24]) * 0.2;
     run(|()| numbers(arange(24 * 24, Dtype::I64)), ()).unwrap()
 }
 
-/// Layers in a row, those with sums around them, those of which each reads all before it, and those with functions that
-/// have rules of their own.
+/// Straight-line programs: a chain of layers, layers with residual connections, layers that each read all before, and
+/// layers with custom rules.
 const STRAIGHT: [(&str, Program); 4] = [
     ("row", |x| (0..40).fold(x, |y, _| y.dot(x).named("h").tanh()).sum()),
     ("around", |x| (0..40).fold(x, |y, _| y + (y.dot(x).named("h").tanh() * 0.3).dot(x)).sum()),
@@ -538,13 +540,13 @@ const STRAIGHT: [(&str, Program); 4] = [
     }),
 ];
 
-/// What a policy has computed again is computed when it is read, one after the other: beside what is kept there
-/// is as much as without a policy, and not all of it once more. What is rounded does not stay as it was.
+/// Recomputed values are computed one after the other, when they are read: the workspace beside the tape is as large
+/// as without a policy, and does not hold all recomputed values at once. Unrounded values are freed after rounding.
 #[test]
 fn what_is_computed_again_does_not_wait() {
     let x = square();
     let array = x.bytes().len();
-    // Of a function with rules as much is kept as the rules say.
+    // For functions with custom rules, the rules decide the residuals.
     for (name, f) in STRAIGHT.into_iter().filter(|(name, _)| *name != "rules") {
         let plain = jit(value_and_grad(f)).explain(&x).unwrap();
         let (beside, all) = (plain.workspace_bytes() - plain.tape().bytes(), plain.tape().bytes());
@@ -552,7 +554,7 @@ fn what_is_computed_again_does_not_wait() {
             let e = jit(value_and_grad(checkpoint(f, policy.clone()))).explain(&x).unwrap();
             let (tape, work) = (e.tape().bytes(), e.workspace_bytes());
             assert!(tape < all, "{name}, {policy}: {tape} of {all}");
-            // Sums that follow one from the other are all there when the last one is read.
+            // All partial sums of a chain are in memory when the last one is read.
             let sums = if name == "row" || policy == Policy::Rounded { 0 } else { all };
             let room = tape + beside + 5 * array + sums;
             assert!(
@@ -565,8 +567,8 @@ fn what_is_computed_again_does_not_wait() {
     }
 }
 
-/// Straight code is undone piece by piece: less memory, and not only less that is kept. That holds for layers in
-/// a row, with sums around them, and for those of which each reads all before it.
+/// The reverse pass recomputes straight-line code piece by piece, which reduces the whole workspace and not only the
+/// tape: for chains, for residual connections, and for layers that each read all before.
 #[test]
 fn straight_code_is_undone_in_pieces() {
     let x = square();
@@ -590,13 +592,13 @@ fn straight_code_is_undone_in_pieces() {
             assert_eq!(exact(&f), jit(value_and_grad(f)).interpreted().call(&x).unwrap());
         }
         println!("{name}: {} arrays, at least {}", all / array, least / array);
-        // Arrays of a page or more may lie a line apart.
+        // Arrays of a page or more may be padded by a line.
         let room = most * (array + 64);
         assert!(least <= room, "{name} takes {} arrays of {}", least / array, all / array);
     }
 }
 
-/// Bits go into words from the bytes that truth values are, and not from words of their own.
+/// Bools are packed into words directly from their bytes, without intermediate words.
 #[test]
 fn truth_values_are_packed_in_little_memory() {
     let f = |x: Var| {
@@ -612,7 +614,7 @@ fn truth_values_are_packed_in_little_memory() {
     assert!(e.workspace_bytes() < 2 * masks + 16 * row, "{}\n{}", e.memory_plan(), e.tape());
 }
 
-/// What follows from an argument before a loop is made again before the way back through it, and so is no tape.
+/// Values computed from an argument before a loop are recomputed before the reverse loop, and so are no tape.
 #[test]
 fn what_loops_read_of_arguments_counts_only_where_it_is_kept() {
     let iterations = |w: Var| {
@@ -640,7 +642,7 @@ type Constant = fn(usize) -> Var;
 type Use = fn(Var, Var) -> Var;
 type Place = fn(Use, Var, Constant) -> Var;
 
-/// Constants that a program makes.
+/// Constants that a program computes.
 const CONSTANTS: [(&str, Constant); 10] = [
     ("numbers", |n| arange(n, Dtype::F64)),
     ("products", |n| arange(n, Dtype::F64) * 0.01),
@@ -654,7 +656,7 @@ const CONSTANTS: [(&str, Constant); 10] = [
     ("written", |n| zeros([n], Dtype::F64).at(arange(n, Dtype::I64).rem(7)).add(full([n], 1.0))),
 ];
 
-/// What reads a constant in both passes.
+/// Programs that read a constant in both passes.
 const USES: [(&str, Use); 8] = [
     ("iterations", |x, c| map(|t: Var| (x + t.convert(Dtype::F64) * 0.001).sin().sum(), c).sum()),
     ("iterations that carry", |x, c| {
@@ -688,10 +690,10 @@ const USES: [(&str, Use); 8] = [
     }),
 ];
 
-/// How many numbers a constant has.
+/// The number of elements of a constant.
 const MANY: usize = 1000;
 
-/// Where a function stands.
+/// Positions of a function in the program.
 const PLACES: [(&str, Place); 5] = [
     ("alone", |f, x, c| f(x, c(MANY))),
     ("in a call that is marked", |f, x, c| {
@@ -707,14 +709,14 @@ const PLACES: [(&str, Place); 5] = [
     }),
 ];
 
-/// What follows from no argument is made again for the way back, whatever makes it and whatever reads it: it does
-/// not lie there from the forward pass on, which nobody counts.
+/// Values that depend on no argument are recomputed for the reverse pass, whatever computes and reads them. Otherwise
+/// they would occupy memory between the passes that the tape does not count.
 #[test]
 fn constants_do_not_lie_between_the_passes() {
     let x: Tensor = (0..7).map(|i| 0.9 * (1.0 + 0.7 * i as f64).sin()).collect();
     for (k, (place, at)) in PLACES.into_iter().enumerate() {
         for (i, (reader, f)) in USES.into_iter().enumerate() {
-            // All of them alone, and elsewhere some.
+            // All combinations alone, and a sample of them in the other positions.
             for (j, (made, c)) in CONSTANTS.into_iter().enumerate() {
                 if k > 0 && (i + j + k) % 6 > 0 {
                     continue;
@@ -734,7 +736,7 @@ fn constants_do_not_lie_between_the_passes() {
                     let plain = jit(value_and_grad(move |x: Var| at(f, x, c)));
                     let (got, want) = (g.call(&x).unwrap(), plain.call(&x).unwrap());
                     let both = ([got.0, got.1], [want.0, want.1]);
-                    // Sums of half a million in sines make much of the order in which numbers are added.
+                    // Half a million terms inside sines amplify the rounding error of the order of summation.
                     Agreement::relative(1e-8)
                         .check_all(&both.0, &both.1)
                         .unwrap_or_else(|e| panic!("{what}: {e}"));
@@ -744,8 +746,8 @@ fn constants_do_not_lie_between_the_passes() {
     }
 }
 
-/// Masks of rows that fill no words are packed while iterations run, and not when all are done: what a gradient works
-/// in beside its tape does not grow with the iterations.
+/// Masks whose rows fill no whole words are packed within the loop, not after it: the workspace beside the tape does
+/// not grow with the trip count.
 #[test]
 fn rows_of_a_few_bits_share_words() {
     let choices: [(&str, Program); 3] = [
@@ -783,8 +785,9 @@ fn rows_of_a_few_bits_share_words() {
     }
 }
 
-/// Numbers of which every iteration keeps one in a few bits are unpacked some iterations at a time, however many iterations there
-/// are, where a budget has room for them packed and not for all of them as they were.
+/// Numbers that each iteration saves in a few bits are unpacked for some iterations at a time, if the budget has room
+/// for the packed numbers but not for the unpacked ones. The workspace beyond the budget does not depend on the trip
+/// count.
 #[test]
 fn what_is_packed_is_unpacked_where_it_is_read() {
     type Iterations = fn(usize, Var) -> Var;
@@ -826,7 +829,7 @@ fn what_is_packed_is_unpacked_where_it_is_read() {
             }
             work.saturating_sub(budget as usize)
         };
-        // Three bits an iteration, half a byte, two bytes, and what all numbers take at once.
+        // Three bits per iteration, half a byte, and two bytes, which hold all numbers at once.
         for bits in [3, 4, 16] {
             let budget = |n: usize| (n * bits / 8 + 4000) as u64;
             let (few, many) = (beyond(2000, budget(2000)), beyond(64_000, budget(64_000)));
@@ -835,7 +838,7 @@ fn what_is_packed_is_unpacked_where_it_is_read() {
     }
 }
 
-/// So is straight code before and behind a loop, which keeps some of its states meanwhile.
+/// Straight-line code before and after a loop that saves some of its states is also recomputed piece by piece.
 #[test]
 fn straight_code_beside_loops_is_undone_in_pieces() {
     let x = square();
@@ -862,13 +865,13 @@ fn straight_code_beside_loops_is_undone_in_pieces() {
     }
 }
 
-/// The gradient in the last two of three arguments.
+/// Returns the gradient with respect to the last two of three arguments.
 fn of_two(f: impl Fn((Var, Var, Var)) -> Var) -> impl Fn((Var, Var, Var)) -> (Var, Var) {
     move |(k, x, s)| grad(|(x, s): (Var, Var)| f((k, x, s)))((x, s))
 }
 
-/// Sides of a branch that keep arrays of other shapes share their places, too: the whole keeps as much as the larger
-/// one, and a budget that is enough for that runs nothing again.
+/// Branches whose residuals have different shapes share memory too: the tape is as large as the largest branch's, and
+/// a budget of that size recomputes nothing.
 #[test]
 fn sides_of_a_branch_share_what_they_keep() {
     let turns = |n: usize| {
@@ -880,7 +883,7 @@ fn sides_of_a_branch_share_what_they_keep() {
         let y = (s * x).expand_dims(0) + x.expand_dims(1);
         (0..12).fold(y, |y, _| (y * y).sin() + y).sum_axis(0)
     };
-    // Some of the sides, and the argument in the place of the others.
+    // Some of the branches; the others return the argument.
     let some = move |on: [bool; 3]| {
         move |(k, x, s): (Var, Var, Var)| {
             let sides: [&dyn Fn((Var, Var)) -> Var; 3] = [&turns(400), &products, &turns(150)];
@@ -915,7 +918,8 @@ fn sides_of_a_branch_share_what_they_keep() {
     }
 }
 
-/// What a function hands through, and what it is given twice, is summed in the order in which it is where no call is.
+/// Calls do not change the order of sums, for values that a function returns unchanged and for values passed to it
+/// twice.
 #[test]
 fn calls_change_no_order_of_sums() {
     let moved = |x: Var| x + 1.0;
@@ -933,8 +937,8 @@ fn calls_change_no_order_of_sums() {
     assert_eq!(exact(&outlined), exact(&plain));
 }
 
-/// A value that a loop reads by rows, as a whole, and begins with: to its cotangent iterations add in one order, into however
-/// many loops a budget parts them.
+/// A value is read by rows, read whole, and is the initial carry of a loop. Iterations add to its cotangent in the
+/// same order, for every number of loops into which a budget splits the loop.
 #[test]
 fn cuts_of_a_loop_that_reads_rows_of_what_it_reads_change_no_bit() {
     let programs: [Program; 5] = [
@@ -979,7 +983,7 @@ fn cuts_of_a_loop_that_reads_rows_of_what_it_reads_change_no_bit() {
     }
 }
 
-/// Places of an array that are read before and behind a piece in which the array is read first.
+/// Slices of an array are read before and after a recomputed piece that contains the first read of the array.
 #[test]
 fn cuts_behind_the_first_read_of_an_array_change_no_bit() {
     let f = |x: Var| {
@@ -1005,8 +1009,9 @@ fn cuts_behind_the_first_read_of_an_array_change_no_bit() {
     }
 }
 
-/// A loop that makes something again for the way back could be the one that makes it for the forward pass: then it
-/// would lie in memory between. So what is worked in is what one of the two passes needs.
+/// If a loop that recomputes a value for the reverse pass were merged with the loop that computes it for the forward
+/// pass, the value would stay in memory between the passes. So the workspace must be as large as one of the two
+/// passes needs.
 #[test]
 fn what_is_made_again_is_made_after_the_forward_pass() {
     const N: usize = 9973;
@@ -1024,7 +1029,7 @@ fn what_is_made_again_is_made_after_the_forward_pass() {
         let a = along(x.index(0), x.cumsum(0) * 1e-5);
         a * along(x.index(1), x.exp().cumsum(0) * 1e-5)
     }
-    // Behind another checkpoint, which has kept what comes in.
+    // After another checkpointed function, which has saved the incoming value.
     fn second(x: Var) -> Var {
         let of = |x: Var| (x * 1e-4).sum().exp();
         let h = checkpoint(of, Policy::Bytes(1000))(x);
@@ -1033,7 +1038,7 @@ fn what_is_made_again_is_made_after_the_forward_pass() {
         };
         checkpoint(of, Policy::Bytes(2000))((h, x))
     }
-    // In front of what works in four arrays.
+    // Before code that works in four arrays.
     fn before(x: Var) -> Var {
         let of = |x: Var| (along(x.index(0), (x * 1.1).sin()) * x.index(1)).exp();
         let h = checkpoint(of, Policy::Bytes(2000))(x);
@@ -1041,7 +1046,8 @@ fn what_is_made_again_is_made_after_the_forward_pass() {
         h * u.sort(0).index(5)
     }
     let wave = |n: usize| Tensor::from((0..n).map(|i| (0.7 * i as f64).sin()).collect::<Vec<_>>());
-    // Arrays of the way back: the one that iterations read; or two for both sums, the total, and the cotangents of rows.
+    // Arrays of the reverse pass: one that the iterations read; or two for both sums, the total, and the cotangents
+    // of rows.
     for (f, x, arrays) in
         [(literal as Program, wave(5), 1), (argument, wave(N), 4), (twice, wave(N), 4)]
     {
@@ -1058,8 +1064,8 @@ fn what_is_made_again_is_made_after_the_forward_pass() {
         let (y, g) = run(value_and_grad(checkpoint(f, Policy::Bytes(2000))), &x).unwrap();
         Agreement::CLOSE.check_all(&[y, g], &[plain.0, plain.1]).unwrap();
     }
-    // Those two and what iterations read; keys and places of the sort, each twice, its table of digits, the cosine and
-    // where it is.
+    // Two arrays for the sums and the ones that iterations read; for the sort, keys and positions, each twice, its
+    // digit table, the cosine and its positions.
     for (f, arrays) in [(second as Program, 4), (before, 7)] {
         let [one, both] = [jit(grad(f)).explain(wave(N)), jit(value_and_grad(f)).explain(wave(N))];
         for e in [one.unwrap(), both.unwrap()] {
@@ -1068,7 +1074,7 @@ fn what_is_made_again_is_made_after_the_forward_pass() {
     }
 }
 
-/// What is kept is there, and arithmetic on it is done where it is read, as on an argument.
+/// Arithmetic on a residual is fused into its reader, as on an argument.
 #[test]
 fn what_is_kept_is_read_as_cheaply_as_an_argument() {
     let chain = |h: Var| (0..8).fold(constant(0.1), |t, _| (h * t + 0.3).square().mean().sin());
@@ -1080,8 +1086,8 @@ fn what_is_kept_is_read_as_cheaply_as_an_argument() {
     }
 }
 
-/// A table of which each row is made from some before it becomes a loop that carries rows. The cotangent of a row is
-/// the same sum: what is read of the table behind the loop, then its readers, a sum of their own for each read.
+/// A table whose rows are computed from earlier rows becomes a loop that carries rows. The cotangent of a row is the
+/// same sum: the reads of the table after the loop, then the reading iterations, with one partial sum per read.
 #[test]
 fn tables_of_rows_change_no_bit() {
     fn table(x: Var, old: usize) -> Ref {
@@ -1102,7 +1108,7 @@ fn tables_of_rows_change_no_bit() {
         fori_loop(40, iteration, ());
         read(rows)
     };
-    // The same row read twice, and one that is used twice.
+    // A row read twice, and a row used twice.
     let twice: Program = |x| {
         let rows = table(x, 3);
         let iteration = |(i, ()): (Var, ())| {
@@ -1114,7 +1120,7 @@ fn tables_of_rows_change_no_bit() {
         fori_loop(40, iteration, ());
         read(rows)
     };
-    // The row of the iteration, read and added to.
+    // The row of the current iteration is read and added to.
     let own: Program = |x| {
         let rows = table(x, 3);
         let iteration = |(i, ()): (Var, ())| {
@@ -1135,7 +1141,7 @@ fn tables_of_rows_change_no_bit() {
         fori_loop(40, iteration, ());
         read(rows)
     };
-    // Each from the one before, read twice.
+    // Each row from the one before, which is read twice.
     let one: Program = |x| {
         let rows = table(x, 1);
         let iteration = |(i, ()): (Var, ())| {
@@ -1159,8 +1165,8 @@ fn tables_of_rows_change_no_bit() {
     }
 }
 
-/// A budget around a gradient is for what lies between that gradient and the way back through it; what lies between
-/// its own two passes has a budget of its own.
+/// A budget around a gradient covers the residuals of the gradient's derivative; the residuals between the gradient's
+/// own passes have their own budget.
 #[test]
 fn gradients_inside_have_budgets_of_their_own() {
     fn inner(x: Var) -> Var {
@@ -1185,7 +1191,7 @@ fn gradients_inside_have_budgets_of_their_own() {
     Agreement::CLOSE.check(&g.call(&x).unwrap(), &f.call(&x).unwrap()).unwrap();
 }
 
-/// Derivatives of three orders of a function of a vector.
+/// Returns derivatives of three orders of a function of a vector.
 fn three_orders(f: impl Fn(Var) -> Var + 'static) -> [Rc<dyn Fn(Var) -> Var>; 3] {
     let next = |f: Rc<dyn Fn(Var) -> Var>, weigh: fn(Var) -> Var| -> Rc<dyn Fn(Var) -> Var> {
         Rc::new(grad(move |x: Var| (f(x) * weigh(x)).sum()))
@@ -1196,7 +1202,7 @@ fn three_orders(f: impl Fn(Var) -> Var + 'static) -> [Rc<dyn Fn(Var) -> Var>; 3]
     [first, second, third]
 }
 
-/// Where all that is kept without a budget has room, the program is that without a budget.
+/// If the budget has room for all residuals, the program equals the one without a budget.
 #[test]
 fn an_ample_budget_costs_nothing() {
     let x: Tensor = (0..8).map(|i| 0.1 * f64::from(i)).collect();
@@ -1222,7 +1228,8 @@ fn an_ample_budget_costs_nothing() {
     }
 }
 
-/// What a loop has of which only the run knows the iterations no budget knows; but a large one is not taken whole for it.
+/// No budget covers the residuals of a loop of unknown trip count in advance; but a large budget is not allocated as
+/// a whole for such a loop.
 #[test]
 fn a_large_budget_is_not_taken_for_iterations_that_may_not_come() {
     let ten = |x: Var| {
@@ -1238,8 +1245,8 @@ fn a_large_budget_is_not_taken_for_iterations_that_may_not_come() {
     }
 }
 
-/// A host function inside of a function with rules, in straight code that is computed again, is called once for each
-/// layer: what it gave is kept.
+/// A host function inside a function with custom rules, in recomputed straight-line code, is called once per layer:
+/// its result is saved.
 #[test]
 fn pieces_with_rules_call_the_host_once() {
     let log = Listener::default();
@@ -1270,7 +1277,7 @@ fn pieces_with_rules_call_the_host_once() {
     }
 }
 
-/// A gradient of a loop of unknown length is differentiated within a budget, of which its loops get a third.
+/// The gradient of a loop of unknown trip count is differentiated within a budget, of which its loops get a third.
 #[test]
 fn a_gradient_of_a_loop_of_unknown_length_has_a_budget() {
     let inner = |x: Var| {
@@ -1293,7 +1300,7 @@ fn a_gradient_of_a_loop_of_unknown_length_has_a_budget() {
     }
 }
 
-/// The carries that such a gradient keeps and those of its derivative are within the budget together.
+/// The carries saved by such a gradient and by its derivative share one budget.
 #[test]
 fn a_gradient_of_a_loop_of_unknown_length_and_its_derivative_share_a_budget() {
     let inner = |x: Var| {

@@ -1,13 +1,13 @@
-//! Functions with derivative rules of their own, under every transform.
+//! Functions with custom derivative rules, under every transform.
 //!
-//! The rules here disagree with the function on purpose (they give ten or a hundred times its
-//! derivative), so that a test can tell which rule was used.
+//! The rules disagree with the function on purpose (they give ten or a hundred times its derivative), so that a test
+//! can see which rule was used.
 
 use tapeloom_ir::{FuncId, Kind, Module, Problem, Tensor, parse_module};
 use tapeloom_tests::run;
 use tapeloom_transforms::{batch, by_name, jvp, linearize, vjp};
 
-/// sin x with a jvp rule that gives 10 cos x dx, and a reverse rule that gives 100 cos x ct.
+/// sin x with a jvp rule that returns 10 cos x dx, and a reverse rule that returns 100 cos x ct.
 const SINE: &str = "
 func @sine(%x: f64[]) -> (f64[]) {
   %y: f64[] = sin %x
@@ -41,7 +41,7 @@ func @sine.clip(%c: f64[], %ct: f64[]) -> (f64[]) {
 }
 ";
 
-/// A module with `sine`, and a function of one scalar that applies it with those rules.
+/// Returns a module with `sine`, and a function of one scalar that applies it with these rules.
 fn with_rules(rules: &str) -> (Module, FuncId) {
     let text = format!(
         "{SINE}
@@ -53,7 +53,7 @@ func @f(%x: f64[]) -> (f64[]) {{
     program(&text)
 }
 
-/// The last function of a text.
+/// Parses a text and returns its last function.
 fn program(text: &str) -> (Module, FuncId) {
     let module = parse_module(text).unwrap_or_else(|e| panic!("{e:?}"));
     let f = module.iter().last().unwrap_or_else(|| panic!("no function")).0;
@@ -86,7 +86,7 @@ fn reverse(rules: &str) -> Result<f64, Problem> {
     let of = vjp(&mut m, f, &[true])?;
     let y = value(&m, of.function, &[X, 1.0]);
     close(y[0], X.sin());
-    // Code generation opens the rules; that changes nothing.
+    // Code generation inlines functions with rules; the result must not change.
     let opened = by_name("expand")?.apply(&mut m, of.function)?;
     close(value(&m, opened, &[X, 1.0])[1], y[1]);
     Ok(y[1])
@@ -138,7 +138,7 @@ fn a_reverse_rule_that_clips_has_no_forward_mode() -> Result<(), Problem> {
     assert!(problem.message.contains("`min` is not linear"), "{problem}");
     assert!(problem.help.contains("jvp rule"), "{problem}");
 
-    // The linear half exists, because its transpose does; running it is the same error.
+    // The linear half exists, because its transpose does; running it gives the same error.
     let (mut m, f) = with_rules(rules);
     let of = linearize(&mut m, f, &[true])?;
     let args = [Tensor::from(X.cos()), Tensor::from(1.0)];
@@ -159,7 +159,7 @@ fn a_jvp_rule_beside_one_that_clips_is_the_forward_mode() -> Result<(), Problem>
     close(forward(rules)?, 10.0 * X.cos());
     close(reverse(rules)?, 0.5);
 
-    // The linear half runs the jvp rule, whose residual is x: the operands beside dx are cos x of `fwd` and x.
+    // The linear half runs the jvp rule, whose residual is x; its operands beside dx are cos x of `fwd`, and x.
     let (mut m, f) = with_rules(rules);
     let of = linearize(&mut m, f, &[true])?;
     let args = [X.cos(), X, 1.0];
@@ -191,8 +191,7 @@ func @f(%x: f64[]) -> (f64[]) {
     assert!(problem.message.contains("the jvp rule @id.jvp is not linear"), "{problem}");
 }
 
-/// Rules whose loops and branches carry values beside tangents: what is linear is found out, and what is
-/// not is refused.
+/// Rules whose loops and branches carry values and tangents: linear operations are recognised, others are refused.
 #[test]
 fn loops_and_branches_of_rules_are_linear_or_refused() {
     let rule = |functions: &str, dy: &str| {
@@ -258,7 +257,7 @@ func @yes(%x: f64[], %d: f64[]) -> (f64[]) {
     }
 }
 
-/// w x for a shared w, with rules; the reverse rule gives ten times the cotangent of w.
+/// w x for a shared w, with rules; the reverse rule returns ten times the cotangent of w.
 const SCALE: &str = "
 func @scale(%w: f64[], %x: f64[]) -> (f64[], i64[]) {
   %y: f64[] = mul %w, %x
@@ -285,7 +284,7 @@ fn a_shared_operand_gets_the_sum_of_the_batch() -> Result<(), Problem> {
     let (w, x) = (Tensor::from(2.0), Tensor::from([1.0, 3.0, 5.0]));
     let ct = Tensor::from([1.0, 10.0, 100.0]);
 
-    // Reverse of a batch: the cotangent of w is summed.
+    // Reverse mode of a batch: the cotangent of w is summed.
     let lifted = batch(&mut m, f, 3, &[false, true])?;
     assert_eq!(lifted.batched_out, [true]);
     let of = vjp(&mut m, lifted.function, &[true, true])?;
@@ -295,13 +294,13 @@ fn a_shared_operand_gets_the_sum_of_the_batch() -> Result<(), Problem> {
     assert_eq!(out[1], Tensor::from(5310.0));
     assert_eq!(out[2], Tensor::from([2.0, 20.0, 200.0]));
 
-    // Forward of a batch, through the transpose of the reverse rule.
+    // Forward mode of a batch, by the transpose of the reverse rule.
     let of = jvp(&mut m, lifted.function, &[true, true])?;
     let args = [w.clone(), x.clone(), Tensor::from(1.0), Tensor::from([1.0, 0.0, 0.0])];
     let out = run(&m, of.function, &args).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(out[1], Tensor::from([12.0, 30.0, 50.0]));
 
-    // A batch of reverses: each member has its own.
+    // A batch of reverse derivatives: each member has its own cotangent of w.
     let of = vjp(&mut m, f, &[true, true])?;
     let lifted = batch(&mut m, of.function, 3, &[false, true, true])?;
     let out = run(&m, lifted.function, &[w, x, ct]).unwrap_or_else(|e| panic!("{e}"));
@@ -354,7 +353,7 @@ func @f(%x: f64[]) -> (f64[]) {{
     }
 }
 
-/// A rule may be the derivative of a checkpoint, of loops and branches, too, which run again.
+/// A rule may be the derivative of a checkpointed function, which is recomputed; also for loops and branches.
 #[test]
 fn a_rule_may_be_the_derivative_of_a_checkpoint() {
     use tapeloom::prelude::*;
@@ -381,7 +380,7 @@ fn a_rule_may_be_the_derivative_of_a_checkpoint() {
     ];
     for (name, f) in functions {
         for policy in [Policy::Nothing, Policy::Dots, Policy::Planned, Policy::Bytes(1000)] {
-            // What iterations keep that only the run knows has no bound, and linear loops of a rule read it.
+            // The residuals of a loop of unknown trip count have no bound, and the linear loops of a rule read them.
             if name == "a loop of some iterations" && policy.bytes().is_some() {
                 continue;
             }
@@ -425,7 +424,7 @@ mod absent {
         (ct * t.sqrt(), ct * x * 0.5 / t.sqrt())
     }
 
-    /// Like `backward`, with clipped results, so not linear.
+    /// Does the same as `backward`, with clipped results, so it is not linear.
     fn clipped(k: Two, ct: Var) -> Two {
         let (x, t) = backward(k, ct);
         (x.clamp(-9.0, 9.0), t.clamp(-9.0, 9.0))
@@ -446,7 +445,7 @@ mod absent {
         tapeloom::run(f, x).unwrap().item::<f64>().unwrap()
     }
 
-    /// At a constant t of 0 the derivative in x is 0 in each mode and order.
+    /// Checks that at a constant t of 0 the derivative with respect to x is 0 in each mode and order.
     fn check(name: &str, f: &dyn Fn(Two) -> Var) {
         let of = |x: Var| f((x, constant(0.0)));
         let along = |f: &dyn Fn(Var) -> Var, x: Var| jvp(f)((x, x.ones_like())).1;
@@ -498,7 +497,7 @@ mod absent {
         assert_eq!(number(&|x| grad(|x| f(x).0)(x), 0.0), 0.0);
         assert_eq!(number(&|x| grad(grad(|x| f(x).0))(x), 0.0), 2.0);
         assert_eq!(number(&|x| grad(|x| f(x).1)(x), 0.0), f64::INFINITY);
-        // Captures that only the rule reads have no cotangent.
+        // Values captured by the rule alone have no cotangent.
         let f = |p: Var| {
             let t = p.sqrt();
             custom_vjp(|x: Var| 2.0 * x, |x: Var| (2.0 * x, ()), move |(), ct: Var| ct * (2.0 + t))(
@@ -522,8 +521,7 @@ mod absent {
     }
 }
 
-/// Linear functions with branches and loops, of which each member of a batch takes its own branch or number of
-/// iterations.
+/// Linear functions with branches and loops, where each batch member takes its own branch or trip count.
 mod batches {
     use tapeloom::Kind;
     use tapeloom::prelude::*;
@@ -536,7 +534,8 @@ mod batches {
 
     type Function = Box<dyn Fn(Two) -> Var>;
 
-    /// `k v` with k = 1, 2, 4 for n = 0, 1, 2, by a branch or a loop that only some members of a batch take.
+    /// Returns functions `k v` with k = 1, 2, 4 for n = 0, 1, 2, by a branch or a loop that only some batch members
+    /// take.
     fn functions() -> [(&'static str, Function); 6] {
         let twice = |v: Var| 2.0 * v;
         let branch = move |(n, v): Two| {

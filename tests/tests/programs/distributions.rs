@@ -1,5 +1,5 @@
-//! Distributions that are sampled by rejection: numbers of JAX (`tests/data/random/record_distributions.py`),
-//! moments, Kolmogorov and Smirnov's test, derivatives against differences of expectations.
+//! Distributions sampled by rejection: numbers of JAX (`tests/data/random/record_distributions.py`), moments, the
+//! Kolmogorov-Smirnov test, derivatives compared with differences of expectations.
 
 use serde_json::Value;
 use tapeloom::prelude::*;
@@ -50,7 +50,7 @@ fn samples_are_those_of_jax() {
         };
         let got = run(sample, ()).unwrap();
         assert_eq!(got.ty(), want.ty(), "{f}");
-        // JAX's own normal numbers are off by some units in the last place, and its subnormal numbers are 0.
+        // JAX's own normal numbers have errors of some units in the last place, and its subnormal numbers are 0.
         let (within, least) = match dtype {
             Dtype::F32 => (2e-4, f64::from(f32::MIN_POSITIVE)),
             _ => (1e-11, f64::MIN_POSITIVE),
@@ -65,8 +65,8 @@ fn samples_are_those_of_jax() {
     assert_eq!(seen, 34);
 }
 
-/// What the distribution function says of samples is uniform: the largest distance of both distribution
-/// functions, in units in which 1.95 is exceeded once in a thousand.
+/// Returns the Kolmogorov-Smirnov statistic: the largest distance between the empirical and the given distribution
+/// function, scaled such that 1.95 is exceeded once in a thousand.
 fn distance(samples: &[f64], below: impl Fn(f64) -> f64) -> f64 {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -84,7 +84,7 @@ fn samples(f: impl Fn(Var) -> Var) -> Vec<f64> {
     run(|()| f(random::key(11)).convert(Dtype::F64), ()).unwrap().to_vec().unwrap()
 }
 
-/// A function of one number as one of Rust.
+/// Converts a function of one number to a Rust function.
 fn scalar(f: impl Fn(Var) -> Var + 'static) -> impl Fn(f64) -> f64 {
     let f = jit(f);
     move |x| f.call(x).unwrap().item().unwrap()
@@ -125,7 +125,7 @@ fn continuous_samples_follow_their_distribution_functions() {
     }
 }
 
-/// Counts: each value as often as it should be, by Pearson's test, and means and variances of large ones.
+/// Checks counts by Pearson's test, and means and variances of large counts.
 #[test]
 fn counts_follow_their_probabilities() {
     let pearson = |name: &str, samples: Vec<f64>, p: &dyn Fn(f64) -> f64| {
@@ -177,8 +177,8 @@ fn counts_follow_their_probabilities() {
     assert!(mean.abs() < 0.08, "{mean}");
 }
 
-/// Derivatives of expectations, which have formulas; of the first and second order; and of the sample itself by
-/// its distribution function.
+/// Checks derivatives of expectations against formulas, of first and second order; and the derivative of the sample
+/// itself against its distribution function.
 #[test]
 fn samples_move_as_their_distributions_do() {
     // E x² = a (a + 1), E ln x = ψ(a).
@@ -194,7 +194,7 @@ fn samples_move_as_their_distributions_do() {
         let bend = run(grad(grad(square)), a).unwrap().item::<f64>().unwrap();
         assert!((bend - 2.0).abs() < 0.4, "{a}: {bend}");
     }
-    // P(a, x(a)) stays: a step of the sample along its derivative, to the second order.
+    // P(a, x(a)) is constant: move the sample along its derivative, to second order.
     let quantile = |a: Var| {
         let x = random::gamma(random::key(3), a, [50]);
         let (dx, ddx) = jvp(|a: Var| {
@@ -219,14 +219,14 @@ fn samples_move_as_their_distributions_do() {
     for (got, want) in slope.iter().zip([0.09, -0.01, -0.01]) {
         assert!((got - want).abs() < 0.002, "{slope:?}");
     }
-    // One that underflows moves with nothing, and its logarithm does.
+    // A sample that underflows has no derivative; its logarithm has one.
     let tiny = |a: Var| random::gamma(random::key(1), a, [20]).sum();
     assert!(run(grad(tiny), 1e-4).unwrap().item::<f64>().unwrap().is_finite());
     let log = |a: Var| random::loggamma(random::key(1), a, [20]).sum();
     assert!(run(grad(log), 1e-4).unwrap().item::<f64>().unwrap() > 1e5);
 }
 
-/// Mean and variance of counts so large that differences of logarithms of factorials have no right digits.
+/// Checks mean and variance of counts so large that differences of logarithms of factorials lose all digits.
 #[test]
 fn large_counts_have_their_variance() {
     type Of = fn(Var) -> Var;
@@ -312,7 +312,7 @@ fn shapes_at_the_ends_of_their_ranges() {
     assert_eq!(slope.unwrap().item::<f64>().unwrap(), 0.0);
 }
 
-/// Batches are the members; parameters outside of their domain, and mistakes.
+/// Batches agree with single calls; parameters outside of their domain; errors.
 #[test]
 fn edges_and_mistakes() {
     let f = |(key, a): (Var, Var)| random::gamma(key, a, [3]);
@@ -350,7 +350,7 @@ fn edges_and_mistakes() {
         let message = run(mistake, [1.0, 2.0, 3.0]).unwrap_err().to_string();
         assert!(message.contains("distributions.rs"), "{i}: {message}");
     }
-    // A key that is used by two of them is used twice.
+    // A key used by two distributions is used twice.
     let twice = |()| {
         let key = random::key(1);
         random::gamma(key, 1.0, [2]) + random::beta(key, 1.0, 1.0, [2])

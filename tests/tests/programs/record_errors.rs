@@ -1,4 +1,4 @@
-//! Bad inputs of recordings: each is an error of its kind, at the user's line; it is one error, and no panic.
+//! Bad inputs of recordings: each must give one error of its kind at the user's line, and no panic.
 
 #![allow(clippy::unwrap_used, unused_must_use, reason = "tests")]
 
@@ -7,14 +7,15 @@ use tapeloom::prelude::*;
 use tapeloom::{ArrayType, Error, Kind};
 use tapeloom_tests::error_asserts::{Lines, check};
 
-/// Marks the line that it stands in.
+/// Stores the current line.
 macro_rules! here {
     ($of:expr) => {
         $of.set(line!())
     };
 }
 
-/// A name, the kind, what the message says, and an expression with an error; the lines are marked in it.
+/// A name, the error kind, a part of the message, and an expression with an error, in which `here!` stores the
+/// expected lines.
 macro_rules! cases {
     ($($name:literal, $kind:ident, $says:literal, |$l:ident| $body:expr)*) => {{
         let mut failures = Vec::new();
@@ -34,7 +35,7 @@ macro_rules! cases {
     }};
 }
 
-/// A recording of a function of three numbers, for its errors.
+/// Records a function of three numbers, for its errors.
 macro_rules! recorded {
     ($l:ident, |$x:ident| $body:expr) => {{ record(|$x: Var| $body, [0.5, 1.0, 2.0]).map(|_| ()) }};
 }
@@ -45,10 +46,10 @@ fn bad_inputs_are_errors_at_their_lines() {
     let slot: Cell<Option<Var>> = Cell::new(None);
     let pull = Cell::new(None);
     let (count, failures) = cases! {
-        // More than it may hold.
+        // Exceeds the memory limit.
         "a budget", Budget, "and may hold 100", |l|
             record_within(100, |x: Var| { here!(l.wrong); x.exp() * x }, [0.5, 1.0, 2.0]).map(|_| ())
-        // Values where there are none.
+        // Reads of values where there are none.
         "value in jit", NoValue, "`value` of f64[3] in the closure given to `run`", |l|
             run(|x: Var| { here!(l.wrong); x.value(); x }, [0.5, 1.0, 2.0]).map(|_| ())
         "item in jit", NoValue, "`item` of f64[] in the closure given to `run`", |l|
@@ -86,7 +87,7 @@ fn bad_inputs_are_errors_at_their_lines() {
                 recorded_vjp(f)(x).0
             })(x))
 
-        // Values of another kind.
+        // Values of another shape or dtype.
         "an item of many", Shape, "`item` needs a tensor with one element, got f64[3]", |l| recorded!(l, |x| {
             here!(l.wrong); x.item::<f64>();
             x
@@ -125,7 +126,7 @@ fn bad_inputs_are_errors_at_their_lines() {
             recorded!(l, |x| pull(x.sum()))
         }
 
-        // Wrong operations, and what follows from them.
+        // Failed operations, and reads of their results.
         "a wrong operation, then a value of it", Shape, "cannot broadcast", |l| recorded!(l, |x| {
             here!(l.wrong); let y = x + zeros([2], Dtype::F64);
             while y.sum().item::<f64>() < 10.0 {}
@@ -141,7 +142,7 @@ fn bad_inputs_are_errors_at_their_lines() {
             here!(l.wrong); fori_loop(3, |(_, c): (Var, Var)| c.convert(Dtype::F32), x)
         })
 
-        // Pulling back.
+        // Pullbacks.
         "a cotangent of another shape", Shape, "`cotangent` must have its primal's type f64[], got f64[2]", |l| {
             here!(l.wrong); let tape = record(|x: Var| x.sum(), [0.5, 1.0])?;
             tape.pull([1.0, 2.0]).map(|_| ())
@@ -184,7 +185,7 @@ fn bad_inputs_are_errors_at_their_lines() {
         "a recorded cotangent of another shape", Shape, "`cotangent` must have its primal's type f64[]", |l|
             record(|x: Var| { here!(l.wrong); let f = recorded_vjp(|x: Var| x.sin()); f(x).1(zeros([2], Dtype::F64)) }, 3.0).map(|_| ())
 
-        // The path as a program.
+        // The recorded path as a program.
         "applied to another shape", Shape, "`argument` was f64[2] and is f64[3]", |l| {
             let tape = record(|x: Var| x.sum(), [0.5, 1.0])?;
             run(|x: Var| { here!(l.wrong); tape.apply(x) }, [1.0, 2.0, 3.0]).map(|_| ())
@@ -202,7 +203,7 @@ fn bad_inputs_are_errors_at_their_lines() {
     assert!(count >= 30);
 }
 
-/// Outside any trace there is nobody to tell: there is an answer, and it is no number.
+/// Outside any trace an error cannot be reported: the result is a nan.
 #[test]
 fn outside_any_trace() {
     let slot = Cell::new(None);
@@ -217,7 +218,7 @@ fn outside_any_trace() {
     let x = slot.get().unwrap();
     assert!(x.item::<f64>().is_nan());
     assert!(x.value().item::<f64>().unwrap().is_nan());
-    // A constant is what it is, everywhere.
+    // A constant has its value everywhere.
     assert_eq!(zeros([], Dtype::I64).item::<i64>(), 0);
     let y = grad(|x: Var| if x.item::<f64>().is_nan() { x * 2.0 } else { x })(x);
     assert!(y.item::<f64>().is_nan());

@@ -1,11 +1,11 @@
-//! How far values are from the rounded truth, in units of the last place.
+//! The distance of values from the rounded exact result, in units in the last place.
 
 use super::functions::{FUNCTIONS, Form};
 use serde_json::Value;
 use std::path::Path;
 use tapeloom::prelude::*;
 
-/// The largest error of each function on the recorded arguments, in ulp, which may not be exceeded.
+/// The bound on the error of each function on the recorded arguments, in units in the last place.
 pub const BOUNDS: &[(&str, f64)] = &[
     ("exp", 1.0),
     ("exp2", 1.0),
@@ -72,7 +72,7 @@ pub const BOUNDS: &[(&str, f64)] = &[
     ("logsumexp", 3.0),
 ];
 
-/// What was measured: name, largest error, where.
+/// Returns the measured errors: name, largest error, and its arguments.
 pub fn measured() -> Vec<(String, f64, Vec<f64>)> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/edges/ulp.jsonl");
     let text = std::fs::read_to_string(file).unwrap();
@@ -108,7 +108,7 @@ fn measure(entry: &Value) -> (String, f64, Vec<f64>) {
     (name, worst.0, points[worst.1].clone())
 }
 
-/// Distance in units of the last place of the truth.
+/// Returns the distance in units in the last place of the exact result.
 fn ulps(got: f64, want: f64) -> f64 {
     if got == want {
         return 0.0;
@@ -118,7 +118,7 @@ fn ulps(got: f64, want: f64) -> f64 {
     if error.is_nan() { f64::INFINITY } else { error }
 }
 
-/// The table of the book.
+/// Returns the table of the book.
 pub fn table() -> String {
     let mut text = "| Largest error, ulp | Functions |\n|---|---|\n".to_owned();
     let mut bounds: Vec<f64> = BOUNDS.iter().map(|(_, b)| *b).collect();

@@ -1,4 +1,4 @@
-//! Where tapeloom answers otherwise than the table, and why: the list behind a table of the book.
+//! Differences from the recorded table, with reasons: the list behind a table of the book.
 
 use super::functions::{FUNCTIONS, Form};
 use super::table::{Entry, FIRST, FORWARD, Table, compute};
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
-/// Which numbers of an answer.
+/// A part of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Order {
     /// The value.
@@ -19,24 +19,24 @@ pub enum Order {
 use Order::{First, Second, Value};
 use tapeloom_tests::Sweep;
 
-/// A deliberate answer, or a limit that is known.
+/// A deliberate difference, or a known limit.
 pub struct Choice {
-    /// Of these functions; all, if empty.
+    /// The functions; all, if empty.
     functions: &'static [&'static str],
-    /// In these numbers.
+    /// The parts of the answer.
     orders: &'static [Order],
-    /// At these points, in words.
+    /// The points, in words.
     place: &'static str,
-    /// At these points.
+    /// Returns whether a point is one of them.
     at: fn(&[f64]) -> bool,
-    /// Why.
+    /// The reason.
     why: &'static str,
 }
 
 const ALL: &[Order] = &[Value, First, Second];
 const SLOPES: &[Order] = &[First, Second];
 
-/// Answers that are not JAX's where mathematics has none.
+/// Differences from JAX where no mathematical answer exists.
 const CHOICES: &[Choice] = &[
     Choice {
         functions: &["take(7)", "take_along_axis(7)"],
@@ -223,7 +223,7 @@ const CHOICES: &[Choice] = &[
     },
 ];
 
-/// Where rounding, overflow or underflow on the way leaves less than the mathematical number.
+/// Limits: rounding, overflow or underflow of intermediate values makes the result differ from the mathematical one.
 const LIMITS: &[Choice] = &[
     Choice {
         functions: &[
@@ -364,32 +364,32 @@ impl Choice {
     }
 }
 
-/// One number that is not the recorded one.
+/// A number that differs from the recorded one.
 struct Other {
     name: String,
     order: Order,
-    /// The number in words, as in `∂x∂y`.
+    /// The name of the number, as in `∂x∂y`.
     number: String,
     point: Vec<f64>,
     jax: f64,
     here: f64,
 }
 
-/// What the comparison found.
+/// The result of the comparison.
 pub struct Findings {
-    /// What nothing excuses.
+    /// Differences that no entry covers.
     pub wrong: Vec<String>,
     source: String,
-    /// By position in [`CHOICES`].
+    /// Covered differences, by index in [`CHOICES`].
     chosen: Vec<Vec<Other>>,
-    /// By position in [`LIMITS`].
+    /// Covered differences, by index in [`LIMITS`].
     limits: Vec<Vec<Other>>,
-    /// Where mathematics has an answer, which is given here and not by JAX.
+    /// Numbers that are mathematically right here and not in JAX.
     exact: Vec<Other>,
     points: usize,
 }
 
-/// Compares everything with the table.
+/// Compares all functions with the table.
 pub fn find(table: &Table) -> Findings {
     let lists = |n: usize| (0..n).map(|_| Vec::new()).collect();
     let mut findings = Findings {
@@ -407,7 +407,7 @@ pub fn find(table: &Table) -> Findings {
         };
         for computed in compute(entry, *form, &table.weights) {
             for (p, got) in computed.answers.iter().enumerate() {
-                // Forward mode multiplies tangents that are zero by factors that may be infinite.
+                // Forward mode multiplies zero tangents by factors that may be infinite.
                 let finite = entry.points[p].iter().all(|x| x.is_finite());
                 if computed.how == FORWARD && !finite {
                     continue;
@@ -428,7 +428,7 @@ pub fn find(table: &Table) -> Findings {
 }
 
 fn judge(findings: &mut Findings, entry: &Entry, form: Form, p: usize, got: &[f64], how: &str) {
-    // What the book shows is counted once.
+    // The book counts each number once, for the first way of computing.
     let first = how == FIRST;
     let (jax, exact, point) = (&entry.jax[p], &entry.exact[p], &entry.points[p]);
     let n = point.len();
@@ -437,7 +437,7 @@ fn judge(findings: &mut Findings, entry: &Entry, form: Form, p: usize, got: &[f6
     for (k, (&here, &jax)) in got.iter().zip(jax).enumerate() {
         findings.points += usize::from(first);
         let (order, number) = name_of(k, values, n);
-        // Of rows, sums cancel: what counts is the largest number of this order.
+        // Sums of rows cancel: the error is relative to the largest number of this order.
         let scale = match form {
             Form::Row(_) => scale(entry, p, order, values, n),
             Form::One(_) | Form::Two(_) => 0.0,
@@ -476,7 +476,7 @@ fn judge(findings: &mut Findings, entry: &Entry, form: Form, p: usize, got: &[f6
     }
 }
 
-/// Order and name of the number in place `k` of an answer with so many values and arguments.
+/// Returns the order and the name of number `k` of an answer with this many values, for `n` arguments.
 fn name_of(k: usize, values: usize, n: usize) -> (Order, String) {
     let x = |i: usize| format!("∂{}", ["x", "y", "z"][i]);
     if k < values {
@@ -489,7 +489,7 @@ fn name_of(k: usize, values: usize, n: usize) -> (Order, String) {
     }
 }
 
-/// The largest finite number of that order in the answer.
+/// Returns the largest finite number of this order in the answer.
 fn scale(entry: &Entry, p: usize, order: Order, values: usize, n: usize) -> f64 {
     let of_order = |k: &usize| name_of(*k, values, n).0 == order;
     let numbers = entry.jax[p].iter().copied().enumerate();
@@ -498,7 +498,7 @@ fn scale(entry: &Entry, p: usize, order: Order, values: usize, n: usize) -> f64 
     all.fold(0.0, |m, (_, x)| m.max(x.abs()))
 }
 
-/// Whether two numbers are one but for rounding; of values, zeros have signs.
+/// Returns whether two numbers agree up to rounding; for values, zeros must have equal signs.
 fn same(a: f64, b: f64, order: Order, scale: f64) -> bool {
     if a == 0.0 && b == 0.0 {
         return order != Value || a.is_sign_negative() == b.is_sign_negative();
@@ -511,7 +511,7 @@ fn same(a: f64, b: f64, order: Order, scale: f64) -> bool {
 // -- The book ---------------------------------------------------------------------------------------
 
 impl Findings {
-    /// The tables of the book.
+    /// Returns the tables of the book.
     pub fn table(&self) -> String {
         let mut text = format!(
             "Compared are {} numbers of {} functions, recorded with {}.\n",
@@ -616,7 +616,7 @@ fn point(x: &[f64]) -> String {
     if all.len() == 1 { all[0].clone() } else { format!("({})", all.join(", ")) }
 }
 
-/// Compares a marked stretch of the chapter with what it should be, or writes it.
+/// Compares a marked part of the chapter with its expected text, or writes it.
 #[track_caller]
 pub fn check_block(name: &str, text: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../book/src/conventions.md");

@@ -1,12 +1,12 @@
-//! Which public functions there are, and where the edges of each are looked after.
+//! The list of public functions, and the test that covers the edges of each.
 //!
-//! The list is read from the source of `prelude/src/ops`, so that a new function fails a test until its
-//! edges are recorded, or a reason is given below why it has none of its own.
+//! The list is read from the source of `prelude/src/ops`. A new function fails a test until its edges are recorded,
+//! or a reason is given below why it has none of its own.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Public functions that are not recorded: the reason, and their names.
+/// Public functions whose edges are not recorded: the reason, and their names.
 pub const NOT_RECORDED: &[(&str, &str)] = &[
     (
         "moves or copies elements, and computes nothing with them",
@@ -72,12 +72,12 @@ pub const NOT_RECORDED: &[(&str, &str)] = &[
     ("says how attention weighs, and computes nothing", "bias causal mask new scale"),
 ];
 
-/// Invocations of macros at the start of a line that bring no public function of arrays, but traits of
-/// operators and iterators.
+/// Macros invoked at the start of a line that define no public function of arrays, but traits of operators and
+/// iterators.
 const OTHER_MACROS: &[&str] =
     &["axis", "axes", "elsewhere", "folds", "index", "left", "logic", "macro_rules"];
 
-/// The names of all public functions and methods of the vocabulary.
+/// Returns the names of all public functions and methods of the vocabulary.
 pub fn public_functions() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let prelude = Path::new(env!("CARGO_MANIFEST_DIR")).join("../prelude/src");
@@ -99,7 +99,7 @@ pub fn public_functions() -> BTreeSet<String> {
     found
 }
 
-/// The function that a line declares, inside the invocation of that macro.
+/// Returns the function that a line declares, inside an invocation of the macro `inside`.
 fn function<'t>(inside: &str, line: &'t str) -> Option<&'t str> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let name = match (inside, words.as_slice()) {
@@ -132,7 +132,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The name in Rust of a recorded function: what stands before its other arguments.
+/// Returns the Rust name of a recorded function: the part before its other arguments.
 pub fn base(name: &str) -> &str {
     name.split('(').next().unwrap_or(name)
 }

@@ -1,5 +1,5 @@
-//! Functions computed in f32: no sampled argument has a larger error than the table says, whose first line says how many
-//! arguments it was made from.
+//! Functions computed in f32: no sampled argument has a larger error than the table states. The table's first line
+//! says from how many arguments it was made.
 //!
 //! `cargo run --release -p tapeloom-tests --bin ulp -- 7 --write tests/data/edges/f32_ulp.txt` makes the table.
 
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use tapeloom_tests::f32_errors::all;
 
-/// Every so manieth f32.
+/// The distance between the sampled bit patterns.
 const STEP: u32 = 49_999;
 
 #[test]

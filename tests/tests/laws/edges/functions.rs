@@ -1,23 +1,23 @@
 //! The public functions of one or two arrays, and of rows, whose edges are recorded: one line each.
 //!
-//! The names are those of `tests/data/edges/record.py`: the function's name in Rust, with its other
-//! arguments in parentheses.
+//! The names are the ones in `tests/data/edges/record.py`: the function's name in Rust, with its other arguments in
+//! parentheses.
 
 use tapeloom::prelude::*;
 
-/// How a function takes its arguments.
+/// The form of a function's arguments.
 #[derive(Clone, Copy)]
 pub enum Form {
-    /// One array, element by element.
+    /// One array, elementwise.
     One(fn(Var) -> Var),
-    /// Two arrays, element by element.
+    /// Two arrays, elementwise.
     Two(fn(Var, Var) -> Var),
-    /// A matrix, row by row: to a scalar, or to a row.
+    /// A matrix, row by row; the result per row is a scalar or a row.
     Row(fn(Var) -> Var),
 }
 use Form::{One, Row, Two};
 
-/// Every recorded function.
+/// All recorded functions.
 pub const FUNCTIONS: &[(&str, Form)] = &[
     ("neg", One(|x| -x)),
     ("abs", One(Var::abs)),
@@ -179,7 +179,7 @@ pub const FUNCTIONS: &[(&str, Form)] = &[
     ("quantile(0.3)", Row(|x| x.quantile_axis(0.3, -1))),
 ];
 
-/// An index that is known only when the program runs.
+/// Returns an index that is a run-time value.
 fn place(i: i64) -> Var {
     constant(i)
 }

@@ -1,10 +1,10 @@
-//! Edges: values, gradients and Hessians of the public functions of one or two arrays, and of rows, at
-//! ties, zeros of both signs, infinities, nan, and at tiny and huge numbers, against a recorded table.
+//! Edges: values, gradients and Hessians of the public functions of one or two arrays, and of rows, at ties, zeros of
+//! both signs, infinities, nan, and at tiny and huge numbers, compared with a recorded table.
 //!
-//! `tests/data/edges/record.py` recorded two answers for each point: the mathematical one, where there
-//! is one, and JAX's. What mathematics answers must be right; elsewhere JAX's convention is the one to
-//! follow. Where tapeloom does otherwise, the reason stands in `choices.rs`, and from there in a table
-//! of the book (`BLESS=1 cargo test -p tapeloom-tests --test laws edges::` writes it).
+//! `tests/data/edges/record.py` recorded two answers for each point: the mathematical one, if there is one, and
+//! JAX's. If a mathematical answer exists, it must be met; otherwise JAX's convention is followed. `choices.rs` gives
+//! a reason for each exception, and prints them to a table of the book (`BLESS=1 cargo test -p tapeloom-tests --test
+//! laws edges::` writes it).
 
 mod accuracy;
 mod choices;
@@ -26,7 +26,7 @@ fn every_public_function_is_recorded_or_needs_no_record() {
         public.len() > 100 && public.contains("logaddexp"),
         "the list was not found: {public:?}"
     );
-    // Negation is an operator alone.
+    // `neg` is recorded, but in the library it is only an operator.
     let recorded: BTreeSet<String> =
         FUNCTIONS.iter().map(|(name, _)| base(name).to_owned()).filter(|n| n != "neg").collect();
     let mut reasons: BTreeMap<&str, &str> = BTreeMap::new();
@@ -74,7 +74,7 @@ fn values_are_as_accurate_as_stated() {
             Some((_, bound)) if error > bound => {
                 wrong.push(format!("{name} is off by {error:.2} ulp at {at:?}, more than {bound}"));
             }
-            // A bound may not be forgotten when the function becomes better.
+            // A bound must be tightened when the function becomes more accurate.
             Some((_, bound)) if *bound > 2.0 && *bound > 2.0 * error => {
                 wrong.push(format!("{name} is within {error:.2} ulp; tighten the bound {bound}"));
             }
@@ -90,14 +90,15 @@ fn values_are_as_accurate_as_stated() {
     choices::check_block("accuracy", &accuracy::table());
 }
 
-/// In f32, functions composed of others are right in some digits, to the second order.
+/// Checks that composed functions in f32 are right in some digits, to second order.
 #[test]
 fn functions_in_f32_are_near_those_in_f64() {
     let wrong = narrow::wrong(&table::recorded());
     assert!(wrong.is_empty(), "{} are off:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Several partial sums, in any order, are finite if the sums of all subsets of the terms are finite.
+/// A sum by several accumulators, combined in any order, is finite if the sums of all subsets of the terms are
+/// finite.
 #[test]
 fn sums_are_finite_where_those_of_all_subsets_are() {
     let alternating = |size: f64, count: usize| {
@@ -105,7 +106,7 @@ fn sums_are_finite_where_those_of_all_subsets_are() {
         Tensor::from((0..count).map(signed).collect::<Vec<f64>>())
     };
     for count in [2, 16, 100, 1000] {
-        // The largest subset is half of the terms.
+        // The subset with the largest sum is half of the terms.
         let x = alternating(f64::MAX / count as f64, count);
         for f in [|x: Var| x.sum(), |x: Var| x.dot(x.ones_like())] as [fn(Var) -> Var; 2] {
             assert_eq!(run(f, &x).unwrap().item::<f64>().unwrap(), 0.0, "{count} terms");

@@ -1,33 +1,35 @@
-//! Functions in f32, held to themselves in f64: values, gradients and Hessians.
+//! Functions in f32 compared with themselves in f64: values, gradients and Hessians.
 //!
-//! Most functions are composed of others, each of which rounds to f32. What they go through may leave what f32 has
-//! long before their results do: 1/Φ(x)² at -10, say. So every function is computed in both, at arguments that both
-//! have, and in f32 it is right in some digits: not nan, not infinite, not 0 where it is none of them.
+//! Most functions are composed of others, each of which rounds to f32. An intermediate value may leave the range of
+//! f32 long before the result does, for example 1/Φ(x)² at -10. So every function is computed in both dtypes, at
+//! arguments that are representable in both. The f32 result must be right in some digits, and must not be nan,
+//! infinite or 0 unless the f64 result is.
 
 use super::functions::{FUNCTIONS, Form};
 use super::table::{Entry, Table, compute_in};
 use tapeloom::prelude::*;
 
-/// Functions whose terms cancel, from which order on: there their error is one of the terms.
+/// Functions whose terms cancel, with the lowest order at which they do. Their error is relative to a term.
 const CANCEL: &[(&str, usize)] = &[("sinc", 0), ("hypot", 2), ("atan2", 2), ("beta", 2)];
 
-/// By how much of one and of an argument those are off, at most, and by how much of themselves.
+/// The largest error of such functions: absolute, relative to the larger of 1 and the arguments; and relative to the
+/// result.
 const CANCELLED: [f64; 2] = [1e-6, 1e-2];
 
-/// Functions that the table leaves out.
+/// Functions missing in the table.
 const MORE: &[(&str, Form)] = &[
     ("powi(-5)", Form::One(|x| x.powi(-5))),
     ("powi(7)", Form::One(|x| x.powi(7))),
     ("log_beta", Form::Two(|x, y| x.abs().betaln(y.abs()))),
 ];
 
-/// By how much of itself a value is off at most, a gradient, an element of a Hessian.
+/// The largest relative error of a value, of a gradient, and of an element of a Hessian.
 const NEAR: [f64; 3] = [1e-5, 1e-4, 1e-3];
 
-/// What is that small may be 0.
+/// Numbers up to this magnitude may be 0.
 const SMALL: f64 = 1e-33;
 
-/// What is larger may be infinite.
+/// Numbers above this magnitude may be infinite.
 const LARGE: f64 = 1e36;
 
 fn points(form: Form) -> Vec<Vec<f64>> {
@@ -51,7 +53,7 @@ fn points(form: Form) -> Vec<Vec<f64>> {
     }
 }
 
-/// What is not near, in words.
+/// Returns a message for each difference.
 pub fn wrong(table: &Table) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut used = vec![false; CANCEL.len()];
@@ -67,7 +69,7 @@ pub fn wrong(table: &Table) -> Vec<String> {
             let values = if entry.order == 0 { want.len() } else { want.len() - n - n * n };
             for (k, (got, want)) in got.iter().zip(&want).enumerate() {
                 let order = usize::from(k >= values) + usize::from(k >= values + n);
-                // Of rows, sums cancel.
+                // Sums of rows cancel: the error is relative to the largest element.
                 let scale = match form {
                     Form::Row(_) => point.iter().fold(1.0, |m: f64, x| m.max(x.abs())),
                     Form::One(_) | Form::Two(_) => 0.0,

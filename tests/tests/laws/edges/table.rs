@@ -5,30 +5,30 @@ use serde_json::Value;
 use std::path::Path;
 use tapeloom::prelude::*;
 
-/// Numbers of one point: the value, the gradient, the Hessian by rows.
+/// The numbers of one point: the value, the gradient, the Hessian by rows.
 pub type Answer = Vec<f64>;
 
-/// What is recorded of one function.
+/// The records of one function.
 pub struct Entry {
-    /// Its name in the list of functions.
+    /// The name in the list of functions.
     pub name: String,
-    /// Order of derivatives: 0 or 2.
+    /// The order of derivatives: 0 or 2.
     pub order: u64,
     /// The points.
     pub points: Vec<Vec<f64>>,
-    /// The recorded answers of JAX, one for each point.
+    /// The recorded answers of JAX, one per point.
     pub jax: Vec<Answer>,
-    /// Those of mathematics, where it has one; an empty list is an answer without any.
+    /// The mathematical answers; `None` where there is none. A point without any has an empty list.
     pub exact: Vec<Vec<Option<f64>>>,
 }
 
 /// The table.
 pub struct Table {
-    /// What it was recorded with, in words.
+    /// The versions of the libraries that recorded the table, in words.
     pub source: String,
-    /// By which the elements of a row are multiplied before the sum that is differentiated.
+    /// The weights of a row's elements in the sum that is differentiated.
     pub weights: Vec<f64>,
-    /// One entry a function.
+    /// One entry per function.
     pub entries: Vec<Entry>,
 }
 
@@ -69,21 +69,21 @@ fn rows(v: &Value) -> Vec<Vec<f64>> {
     v.as_array().unwrap().iter().map(row).collect()
 }
 
-/// The answers computed here.
+/// The answers of one engine.
 pub struct Computed {
-    /// By which engine and mode of differentiation.
+    /// The engine and the mode of differentiation.
     pub how: &'static str,
-    /// One for each point.
+    /// One answer per point.
     pub answers: Vec<Answer>,
 }
 
 /// The first way of computing.
 pub const FIRST: &str = "native, reverse";
-/// The way without any reverse mode.
+/// The way without reverse mode.
 pub const FORWARD: &str = "native, forward";
 
-/// Computes the answers of an entry: natively with the gradient in reverse mode, and the Hessian forward
-/// over reverse; so by the interpreter; and natively forward over forward.
+/// Computes the answers of an entry: natively, with the gradient in reverse mode and the Hessian forward over
+/// reverse; the same by the interpreter; and natively forward over forward.
 pub fn compute(entry: &Entry, form: Form, weights: &[f64]) -> Vec<Computed> {
     let count = entry.points.len();
     let (args, back, forward) = derivatives(entry, form, weights, Dtype::F64);
@@ -99,7 +99,7 @@ pub fn compute(entry: &Entry, form: Form, weights: &[f64]) -> Vec<Computed> {
     results.into_iter().map(computed).collect()
 }
 
-/// The same answers in another dtype, natively, with the gradient in reverse mode.
+/// Computes the answers in another dtype, natively, with the gradient in reverse mode.
 pub fn compute_in(dtype: Dtype, entry: &Entry, form: Form, weights: &[f64]) -> Vec<Answer> {
     let (args, back, _) = derivatives(entry, form, weights, dtype);
     let result = jit(back).call(&args);
@@ -109,7 +109,7 @@ pub fn compute_in(dtype: Dtype, entry: &Entry, form: Form, weights: &[f64]) -> V
 type Arguments = (Vec<Tensor>, Vec<Vec<Tensor>>);
 type Vars = (Vec<Var>, Vec<Vec<Var>>);
 
-/// Arguments and directions, and the answers by them: in reverse mode, and forward.
+/// Returns arguments and directions, and functions that compute the answers: in reverse mode, and in forward mode.
 fn derivatives(
     entry: &Entry,
     form: Form,
@@ -148,14 +148,14 @@ fn derivatives(
         if order == 0 {
             return answer;
         }
-        // What is differentiated is a sum over the points, which do not touch each other.
+        // The differentiated function is a sum over points, which are independent.
         let total = |x: Vec<Var>| {
             let y = f(&x);
             let row = matches!(form, Form::Row(_)) && y.shape().len() == 2;
             if row { (y * constant(&weights)).sum_axis(-1) } else { y }
         };
-        // Each array alone, the others being constants: 0 times a nan of theirs is nothing of this
-        // one's. The columns of a matrix are one array, along several directions.
+        // One array is differentiated at a time and the others are constants, because 0 times a nan of another array
+        // would be nan. The columns of a matrix are one array, differentiated along several directions.
         let place = |i: usize| if matches!(form, Form::Row(_)) { 0 } else { i };
         let with = |x: &[Var], i: usize, v: Var| {
             let mut all = x.to_vec();
@@ -192,7 +192,7 @@ fn derivatives(
     (args, back, forward)
 }
 
-/// Numbers of one point after another, from arrays whose first axis is that of points.
+/// Splits arrays along their first axis, the axis of points, into the numbers of each point.
 fn by_point(parts: &[Tensor], count: usize) -> Vec<Answer> {
     let mut answers = vec![Vec::new(); count];
     for t in parts {

@@ -1,11 +1,11 @@
-//! How the functions of `values.jsonl` are called here.
+//! The functions of `values.jsonl` as calls of this library.
 
 use tapeloom::prelude::*;
 
 /// A function of some arrays.
 pub(super) type Call = fn(&[Var]) -> Vec<Var>;
 
-/// One result or several; complex ones are two.
+/// One result or several; a complex result is two arrays.
 trait Results {
     fn list(self) -> Vec<Var>;
 }
@@ -30,7 +30,7 @@ impl Results for Complex {
     }
 }
 
-/// A table of calls: `name: |x| expression`.
+/// The table of calls: `name: |x| expression`.
 macro_rules! calls {
     ($($name:literal: $body:expr;)*) => {
         pub(super) const CALLS: &[(&str, Call)] =
@@ -52,12 +52,12 @@ fn by(norm: fft::Norm) -> fft::Along {
     last().norm(norm)
 }
 
-/// The projector on a column.
+/// Returns the projector onto a column.
 fn onto(v: Var) -> Var {
     v.matmul(v.swap_axes(-1, -2))
 }
 
-/// `Σ w²` and `Σ |w|²` of the eigenvalues.
+/// Returns `Σ w²` and `Σ |w|²` of the eigenvalues.
 fn moments(a: Var) -> Var {
     let (re, im) = linalg::eigvals(a);
     let of = |x: Var| x.sum_axis(-1);

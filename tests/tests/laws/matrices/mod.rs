@@ -1,5 +1,5 @@
-//! Linear algebra and Fourier transforms at their edges: values and derivatives beside those that
-//! `tests/data/matrices/record.py` recorded from JAX. Where tapeloom does otherwise, the reason stands in [`INTENDED`].
+//! Linear algebra and Fourier transforms at their edges: values and derivatives compared with the ones that
+//! `tests/data/matrices/record.py` recorded from JAX. [`INTENDED`] gives a reason for each difference.
 
 mod calls;
 
@@ -10,14 +10,14 @@ use std::collections::BTreeSet;
 use std::ops::Deref;
 use tapeloom::prelude::*;
 
-/// What is not compared at a case.
+/// The part of a case that is not compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Not {
     Value,
     Derivative,
 }
 
-/// Differences by decision: the function, what is at its edge there, what differs, and why.
+/// Deliberate differences: the function, the kind of edge, the differing part, and the reason.
 const INTENDED: &[(&str, &str, Not, &str)] = &[
     (
         "slogdet",
@@ -35,7 +35,7 @@ const INTENDED: &[(&str, &str, Not, &str)] = &[
 ];
 
 struct Case {
-    /// What is at its edge.
+    /// The kind of edge.
     at: String,
     recorded: RecordedValue<Call>,
 }
@@ -53,7 +53,7 @@ impl Case {
         format!("{}, {}", self.name, self.at)
     }
 
-    /// Whether that is another one by decision.
+    /// Returns whether this part of the case deliberately differs.
     fn is_intended(&self, what: Not) -> bool {
         INTENDED.iter().any(|(f, at, not, _)| *f == self.name && *at == self.at && *not == what)
     }

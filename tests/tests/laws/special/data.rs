@@ -1,13 +1,13 @@
-//! The recorded values: `tests/data/special/values.jsonl`, whose script says how arguments are drawn.
+//! The recorded values of `tests/data/special/values.jsonl`; its script says how arguments are drawn.
 
 use serde_json::Value;
 
 /// A function with arguments and values.
 pub(super) struct Recorded {
     pub(super) name: String,
-    /// Rows of arguments; those with an odd number are numbers of f32, too.
+    /// Rows of arguments; rows with an odd index are exactly representable in f32.
     pub(super) rows: Vec<Vec<f64>>,
-    /// nan where nothing is recorded.
+    /// The values; nan if none is recorded.
     pub(super) values: Vec<f64>,
 }
 
@@ -28,7 +28,7 @@ fn read(entry: &Value) -> Recorded {
     Recorded { name: entry["name"].as_str().unwrap().to_owned(), rows, values }
 }
 
-/// A congruential generator: 53 bits of its state as a number below 1.
+/// A linear congruential generator; 53 bits of its state are a number below 1.
 struct Dice(u64);
 
 impl Dice {
@@ -70,7 +70,7 @@ fn draw(dice: &mut Dice, piece: &Value, before: &[f64]) -> f64 {
     }
 }
 
-/// The bytes that a text in base64 stands for.
+/// Decodes base64.
 fn base64(text: &str) -> Vec<u8> {
     let digit = |c: u8| match c {
         b'A'..=b'Z' => c - b'A',

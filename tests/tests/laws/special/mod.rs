@@ -1,9 +1,10 @@
-//! Special functions against recorded values of mpmath (`tests/data/special`), with the largest errors that the
-//! book states; derivatives in parameters too, which are taken as users take them.
+//! Special functions compared with recorded values of mpmath (`tests/data/special`), with the error bounds that the
+//! book states; also derivatives with respect to parameters, computed as users compute them.
 //!
-//! An error is counted in units of the last place of the value, or of what the value is small beside: the amplitude
-//! of a wave, the terms of a derivative of second order that cancel. Far in a tail, where the value is an exponential of
-//! hundreds, a rounding of the arguments alone is worth as many units; there the unit is larger by abs(ln value).
+//! An error is counted in units in the last place of the value, or of a larger quantity that limits its accuracy: the
+//! amplitude of a wave, or the cancelling terms of a second derivative. Far in a tail, where the value is the
+//! exponential of a number in the hundreds, rounding the arguments alone changes the value by a similar number of
+//! units. There the unit is multiplied by abs(ln value).
 
 mod data;
 mod programs;
@@ -17,10 +18,10 @@ use tapeloom_ir::math;
 /// A function of columns of arguments.
 type Call = fn(&[Var]) -> Var;
 
-/// What a value may be small beside, given arguments and value.
+/// The quantity that limits the accuracy of a value, given arguments and value.
 type Beside = fn(&[f64], f64) -> f64;
 
-/// A function, with the largest errors in units of the last place: of f64, and of f32.
+/// A function, with the bounds on its errors in f64 and f32, in units in the last place.
 struct Stated {
     name: &'static str,
     call: Call,
@@ -35,12 +36,12 @@ const fn stated(name: &'static str, call: Call, f64: f64) -> Stated {
     Stated { name, call, beside: |_, _| 0.0, tails: false, f64, f32: 1.0 }
 }
 
-/// As `stated`, of functions with tails and cancelling terms.
+/// Does the same as `stated`, for functions with tails and cancelling terms.
 const fn tailed(name: &'static str, call: Call, beside: Beside, f64: f64) -> Stated {
     Stated { name, call, beside, tails: true, f64, f32: 1.0 }
 }
 
-/// As `stated`, of waves of order n.
+/// Does the same as `stated`, for waves of order n.
 const fn wave(name: &'static str, call: Call, f64: f64, beside: Beside) -> Stated {
     Stated { name, call, beside, tails: false, f64, f32: 1.0 }
 }
@@ -49,7 +50,7 @@ fn amplitude(n: f64, x: f64) -> f64 {
     if x.abs() > n + 1.0 { (2.0 / (std::f64::consts::PI * x.abs())).sqrt() } else { 0.0 }
 }
 
-/// The derivative of the sum over elements in one argument.
+/// Returns the derivative of the sum over elements with respect to argument `i`.
 fn slope(f: Call, i: usize, x: &[Var]) -> Var {
     let inner = |d: Var| {
         let mut all = x.to_vec();
@@ -75,10 +76,11 @@ fn zeta(x: &[Var]) -> Var {
     x[0].zeta(x[1])
 }
 
-/// By how much the score of a parameter varies: what derivatives of second order are made of.
+/// Returns the size of the cancelling terms of second derivatives: the variance of the score of a parameter, scaled
+/// by the smaller tail.
 fn beside_gamma(x: &[f64], _: f64) -> f64 {
     let (p, q) = (math::gammainc(0, x[0], x[1]), math::gammaincc(x[0], x[1]));
-    // Up to 1 a series for P is summed, whatever Q is.
+    // Up to x = 1 the function sums a series for P, whatever Q is.
     let p = if x[1] <= 1.0 { p } else { p.min(q) };
     p * math::polygamma(1, x[0].max(1.0))
 }
@@ -141,11 +143,11 @@ const FUNCTIONS: &[Stated] = &[
     tailed("hyp1f1", hyp1f1, |_, _| 0.0, 140.0),
     stated("erfcx, ∂x", |x| slope(|x| x[0].erfcx(), 0, x), 5.0),
     stated("dawsn, ∂x", |x| slope(|x| x[0].dawsn(), 0, x), 90.0),
-    // Its parameters are a + 1 and b + 1, which f32 rounds.
+    // The parameters are a + 1 and b + 1, rounded to f32.
     Stated { f32: 2005.0, ..tailed("hyp1f1, ∂x", |x| slope(hyp1f1, 2, x), |_, _| 0.0, 5.0) },
 ];
 
-/// The largest errors: of f64, of f32, and where.
+/// Returns the largest errors in f64 and in f32, and the arguments of the former.
 fn measure(stated: &Stated, recorded: &Recorded) -> (f64, f64, Vec<f64>) {
     let all: Vec<usize> = (0..recorded.rows.len()).collect();
     let narrow: Vec<usize> = all.iter().copied().filter(|i| i % 2 == 1).collect();
@@ -179,7 +181,7 @@ fn worst(stated: &Stated, recorded: &Recorded, dtype: Dtype, rows: &[usize]) -> 
 
 fn error(stated: &Stated, dtype: Dtype, x: &[f64], got: f64, want: f64) -> f64 {
     if dtype == Dtype::F32 {
-        // Rounded once from f64, which is right to more digits than f32 has.
+        // The f32 result is rounded once from f64, which is more accurate than f32.
         let (got, want) = (got as f32, want as f32);
         if got == want || want.is_subnormal() || want == 0.0 || want.is_infinite() {
             return 0.0;
@@ -210,7 +212,7 @@ fn values_and_derivatives_are_as_accurate_as_stated() {
                     stated.name
                 ));
             } else if bound > 2.0 && bound > 2.0 * error {
-                // A bound may not be forgotten when the function becomes better.
+                // A bound must be tightened when the function becomes more accurate.
                 wrong.push(format!("{} in {dtype}: {error:.2} ulp; tighten {bound}", stated.name));
             }
         }
@@ -218,7 +220,7 @@ fn values_and_derivatives_are_as_accurate_as_stated() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The table of the book.
+/// Checks or writes the table of the book.
 #[test]
 fn page_is_fresh() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../book/src/special-functions.md");

@@ -1,10 +1,10 @@
-//! Special functions in programs: derivatives against finite differences, under every transform, and where they end;
-//! numbers as bits, and divisors.
+//! Special functions in programs: derivatives compared with finite differences, under every transform, and at the
+//! ends of their domains; bits of numbers, and divisors.
 
 use tapeloom::Kind;
 use tapeloom::prelude::*;
 
-/// A function and points at which it is differentiated, one row an argument.
+/// A function and the points at which it is differentiated, one row per argument.
 type Case = (&'static str, fn(&[Var]) -> Var, &'static [&'static [f64]]);
 
 const SMOOTH: &[Case] = &[
@@ -53,7 +53,8 @@ fn derivatives_are_those_of_finite_differences() {
     }
 }
 
-/// Derivatives of ln B in the larger operand are multiples of the smaller one, however small. Values of mpmath.
+/// Derivatives of ln B with respect to the larger operand are multiples of the smaller one, however small. Values of
+/// mpmath.
 #[test]
 fn the_logarithm_of_beta_keeps_its_digits_beside_zero() {
     let f = |(x, y): (Var, Var)| x.betaln(y);
@@ -81,7 +82,7 @@ fn the_logarithm_of_beta_keeps_its_digits_beside_zero() {
     assert_eq!(numbers(&ends), [inf, -inf, inf, -inf]);
 }
 
-/// Near 0 and 1 densities are products of which one factor underflows.
+/// Near 0 and 1, a density is a product of which one factor underflows.
 #[test]
 fn distribution_functions_have_derivatives_beside_their_ends() {
     let second = |f: fn(Var) -> Var, x: f64| numbers(&run(grad(grad(f)), x).unwrap())[0];
@@ -90,8 +91,8 @@ fn distribution_functions_have_derivatives_beside_their_ends() {
     assert!((gamma - 1.0).abs() < 1e-12 && (beta - 6.0).abs() < 1e-11, "{gamma} {beta}");
 }
 
-/// The logarithm that `boxcox` is for p = 0 is infinite at 0 and at infinity. Its derivative in p, (ln x)² / 2, is
-/// infinite there, too.
+/// `boxcox` at p = 0 is a logarithm, infinite at 0 and at infinity. Its derivative with respect to p, (ln x)² / 2, is
+/// infinite there too.
 #[test]
 fn box_and_cox_end_in_infinities() {
     let f = |(x, p): (Var, Var)| x.boxcox(p);
@@ -110,7 +111,7 @@ fn box_and_cox_end_in_infinities() {
     assert_eq!((numbers(&dp)[0], numbers(&dp)[1], numbers(&dp)[4]), (inf, inf, 4.0));
 }
 
-/// Derivatives of second order and more in x at the ends of the domain, which are limits.
+/// Derivatives of second and higher order with respect to x at the ends of the domain, defined as limits.
 #[test]
 fn distribution_functions_have_higher_derivatives_at_their_ends() {
     let (inf, no) = (f64::INFINITY, f64::NAN);
@@ -165,7 +166,7 @@ fn values_and_derivatives_beyond_the_range_of_their_terms() {
     }
     let slope = item(run(grad(|q: Var| constant(2.0).zeta(q)), 1e150));
     assert!((slope / -1e-300 - 1.0).abs() < 1e-14, "{slope}");
-    // Next to each other, of which x ln(x / y) - x + y is the square of the difference over 2 x.
+    // If x and y are close, x ln(x / y) - x + y is about the square of the difference over 2 x.
     for off in [1e-3f64, 1e-6, 1e-9] {
         let f = |(x, y): (Var, Var)| x.kl_div(y);
         let (x, y) = (2.0, 2.0 * (1.0 - off));
@@ -189,7 +190,7 @@ fn values_and_derivatives_beyond_the_range_of_their_terms() {
 #[test]
 fn batches_and_loops_give_what_single_calls_give() {
     for (name, f, points) in SMOOTH {
-        // The second derivative in the first argument.
+        // The second derivative with respect to the first argument.
         let second = move |x: Vec<Var>| {
             let rest = x[1..].to_vec();
             let of = move |d: Var| f(&[vec![d], rest.clone()].concat());
@@ -296,12 +297,12 @@ fn bits_are_those_of_rust() {
     let bits = bits.unwrap();
     assert_eq!(bits.0.to_vec::<u32>().unwrap(), narrow.map(f32::to_bits));
     assert_eq!(bits.1.to_vec::<u32>().unwrap(), narrow.map(f32::to_bits));
-    // Bits have no tangents.
+    // A bitcast has no tangent.
     let g = run(grad(|x: Var| x.bitcast(Dtype::I64).convert(Dtype::F64) + x), 2.0).unwrap();
     assert_eq!(g.item::<f64>().unwrap(), 1.0);
 }
 
-/// Fraction and exponent by the bits of an f64.
+/// Returns fraction and exponent by the bits of an f64.
 fn frexp(x: f64) -> (f64, i32) {
     if x == 0.0 || !x.is_finite() {
         return (x, 0);
@@ -331,7 +332,7 @@ fn fractions_and_exponents_are_exact() {
         let got = (numbers(&m)[i], n.to_vec::<i32>().unwrap()[i]);
         assert_eq!(got, want, "{x}");
     }
-    // The fraction moves by 2⁻ⁿ.
+    // The fraction's derivative is 2⁻ⁿ.
     let g = run(grad(|x: Var| x.frexp().0), 12.0).unwrap().item::<f64>().unwrap();
     assert_eq!(g, 0.0625);
 }
@@ -369,7 +370,7 @@ fn divisors_are_those_of_euclid() {
     let whole = run(all, (columns(0), columns(1))).unwrap().to_vec::<i64>().unwrap();
     let batch = jit(vmap(all)).call((columns(0), columns(1))).unwrap();
     assert_eq!(batch.to_vec::<i64>().unwrap(), whole);
-    // Of a number, of unsigned dtypes, of nothing.
+    // With a scalar operand, of unsigned dtypes, of an empty array.
     let with_number = run(|x: Var| x.gcd(6), [4u32, 9, 0]).unwrap();
     assert_eq!(with_number.to_vec::<u32>().unwrap(), [2, 3, 6]);
     let wide = run(|x: Var| x.lcm(6), [4u64, u64::MAX, 0]).unwrap();

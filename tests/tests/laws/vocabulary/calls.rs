@@ -1,11 +1,11 @@
-//! How the functions of `values.jsonl` are called here.
+//! The functions of `values.jsonl` as calls of this library.
 
 use tapeloom::prelude::*;
 
 /// A function of some arrays.
 pub(super) type Call = fn(&[Var]) -> Vec<Var>;
 
-/// A table of calls: `name: |x| expression` gives one array, `name: [|x| expression]` several.
+/// The table of calls: `name: |x| expression` returns one array, `name: [|x| expression]` several.
 macro_rules! calls {
     ($($name:literal: $body:expr;)*) => {
         pub(super) const CALLS: &[(&str, Call)] = &[$(($name, |x: &[Var]| many(($body)(x)))),*];
@@ -38,7 +38,7 @@ fn many(x: impl Results) -> Vec<Var> {
 
 type X<'a> = &'a [Var];
 
-/// As JAX lists them.
+/// Returns the parts in the order of JAX.
 fn parts(u: tapeloom::Unique<Var>) -> Vec<Var> {
     vec![u.values, u.first, u.inverse, u.counts]
 }

@@ -1,12 +1,12 @@
-//! Wrong arguments: an error of the user's line that names the function, never a panic.
+//! Wrong arguments must give an error that names the function and the user's line, never a panic.
 
 use super::calls::{CALLS, Call};
 use super::values::cases;
 use tapeloom::prelude::*;
 use tapeloom_ir::ArrayType;
 
-/// Whether the call in the table, and not the function, is what goes wrong: there a number meets an
-/// array that cannot hold it, or an array is prepared.
+/// Returns whether the error is about the table's call instead of the function: the call passes a number that does
+/// not fit the dtype of an array, or prepares an array.
 fn in_the_call(name: &str, text: &str) -> bool {
     text.contains("]: the number")
         || (name == "select_first" && text.contains("`mul`"))
@@ -29,7 +29,7 @@ fn mistakes_are_errors_of_the_function_that_was_called() {
                 let name = case.name.split('.').next().unwrap_or_default();
                 let named = text.contains(&format!("`{name}`")) || in_the_call(name, &text);
                 let here = text.contains("vocabulary/calls.rs");
-                // What is asked for is what the mend gives.
+                // The suggested fix must convert to the dtypes that the function needs.
                 let mends = !(text.contains("needs integers")
                     && text.contains("as in `x.convert(Dtype::F64)`"));
                 if !named || !here || !mends || text.contains("prelude/src") {
@@ -44,7 +44,7 @@ fn mistakes_are_errors_of_the_function_that_was_called() {
 
 type Binary = fn(Var, Var) -> Var;
 
-/// Calls that are one equation, of a primitive whose name may be another than the function's.
+/// Calls of one equation; the primitive's name may differ from the function's.
 macro_rules! primitives {
     ($($name:ident($($y:ident)?))*) => {
         const ONE_EQUATION: &[(&str, Binary)] =
@@ -90,7 +90,7 @@ fn mistakes_are_errors_of_the_function_and_not_of_its_primitive() {
     }
     assert!(wrong.is_empty(), "{} mistakes:\n{}", wrong.len(), wrong.join("\n"));
     assert!(ONE_EQUATION.iter().chain(more).all(|(name, _)| seen.contains(name)), "{seen:?}");
-    // Every row of the tables in the source is here.
+    // Every row of the tables in the source must be listed here.
     for source in ["elementwise", "compare"] {
         let path = format!("{}/../prelude/src/ops/{source}.rs", env!("CARGO_MANIFEST_DIR"));
         for line in std::fs::read_to_string(path).unwrap().lines() {
@@ -105,7 +105,7 @@ fn mistakes_are_errors_of_the_function_and_not_of_its_primitive() {
     }
 }
 
-/// Types near that of an argument that are probably wrong: another dtype, rank or extent.
+/// Returns types close to an argument's that are probably wrong: another dtype, rank or extent.
 fn spoils(x: &Tensor) -> Vec<(String, ArrayType)> {
     let mut all = Vec::new();
     for dtype in [Dtype::Bool, Dtype::I64, Dtype::F32, Dtype::F64] {

@@ -1,5 +1,5 @@
-//! The vocabulary that a numpy or JAX user reaches for: what is there, what waits, and that what is
-//! there computes what numpy and JAX compute.
+//! The functions that users of numpy or JAX expect: existing and missing names, and the values of the existing ones
+//! compared with numpy and JAX.
 
 mod calls;
 mod mistakes;

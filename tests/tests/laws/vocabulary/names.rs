@@ -1,13 +1,13 @@
-//! The names of the list, each there, and the page that says how it is called.
+//! The list of names that must exist, and the book's page that says how each is called here.
 //!
-//! A name is there if a public item of the library is called so, or has it as `#[doc(alias)]`: both are
-//! read from the source. `BLESS=1 cargo test -p tapeloom-tests --test laws vocabulary::` writes the page.
+//! A name exists if a public item of the library has it as its name or as `#[doc(alias)]`; both are read from the
+//! source. `BLESS=1 cargo test -p tapeloom-tests --test laws vocabulary::` writes the page.
 
 use super::values::INTENDED;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Names that mean something else here, and what has their meaning.
+/// Names with another meaning here, and the name of the function with the expected meaning.
 const MEANT: &[(&str, &str)] =
     &[("ravel", "flatten"), ("round", "round_ties_even"), ("select", "select_first")];
 
@@ -19,7 +19,7 @@ fn every_name_is_there() {
     assert!(missing.is_empty(), "not there: {}", missing.join(", "));
 }
 
-/// What users of numpy type into the search of the documentation, and what they are to find there.
+/// Search terms of numpy users in the documentation, and the item that each must find.
 const SEARCHES: [(&str, &str); 20] = [
     ("concatenate", "concat"),
     ("lstsq", "lstsq"),
@@ -46,7 +46,7 @@ const SEARCHES: [(&str, &str); 20] = [
 #[test]
 fn searches_find_their_function() {
     let there = there();
-    // What is not here has a place, too, that says what to do instead.
+    // Missing features have a documented section too, which names an alternative.
     let missing =
         [("csr_matrix", "sparse"), ("loadtxt", "files"), ("pmap", "devices"), ("Linear", "layers")];
     for (search, want) in SEARCHES.into_iter().chain(missing) {
@@ -71,7 +71,7 @@ fn page_is_fresh() {
     );
 }
 
-/// The lists: sections with their names, of numpy and JAX first.
+/// Returns the lists: sections with their names, numpy and JAX first.
 fn sections() -> Vec<(String, Vec<String>)> {
     let numpy = listed(include_str!("../../../data/vocabulary/names.txt"));
     assert_eq!(numpy.iter().map(|(_, names)| names.len()).sum::<usize>(), 401);
@@ -90,22 +90,22 @@ fn listed(text: &str) -> Vec<(String, Vec<String>)> {
     sections
 }
 
-/// Every name under which something public is found, with what it is called.
+/// Returns every name and alias of a public item, with the item's name.
 fn there() -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for file in sources() {
         let text = std::fs::read_to_string(&file).unwrap();
-        // Tests at the end of a file, and what comments say, are no items.
+        // Skips tests at the end of a file, and comments.
         let text = text.split("#[cfg(test)]\nmod").next().unwrap_or_default();
         let mut aliases: Vec<String> = Vec::new();
         let mut of_an_operator = false;
         for line in text.lines().map(str::trim).filter(|l| !l.starts_with("//")) {
-            // An attribute of several names may take several lines.
+            // An attribute with several names may span several lines.
             if line.starts_with("#[doc(alias") || line.starts_with("alias = \"") {
                 aliases.extend(quoted(line));
                 continue;
             }
-            // Operators are methods of traits, and public as these; other functions without `pub` are not.
+            // Methods of operator traits are public; other functions without `pub` are not.
             if line.starts_with("impl") {
                 of_an_operator = line.contains("ops::");
             }
@@ -114,7 +114,7 @@ fn there() -> BTreeMap<String, String> {
                 _ => line,
             };
             let Some((name, more)) = item(line) else { continue };
-            // Where an operator or a name in a macro is meant, aliases stand on its line.
+            // Aliases of operators and of names in macros are on the line itself.
             aliases.extend(more.iter().filter(|m| **m != name).cloned());
             for alias in aliases.drain(..) {
                 found.entry(alias).or_insert(name.clone());
@@ -129,7 +129,7 @@ fn there() -> BTreeMap<String, String> {
     found
 }
 
-/// The name of the public item that begins on this line, if one does, and aliases on the line.
+/// Returns the name of the public item declared on this line, with the aliases on the line.
 fn item(line: &str) -> Option<(String, Vec<String>)> {
     let word = |text: &str| -> String {
         text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
@@ -143,12 +143,12 @@ fn item(line: &str) -> Option<(String, Vec<String>)> {
     let (first, second, third) = (words.next()?, words.next()?, words.next());
     let is_name =
         |w: &str| w.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    // `name = Scalar;`, in the tables of elementwise functions.
+    // `name = Scalar;` in the tables of elementwise functions.
     if is_name(first) && second == "=" && third.is_some_and(|t| t.ends_with(';') && starts_upper(t))
     {
         return Some((first.to_owned(), Vec::new()));
     }
-    // `name: kind Distribution;`, in the table of initial weights.
+    // `name: kind Distribution;` in the table of initial weights.
     if let (Some(name), Some(third)) = (first.strip_suffix(':'), third)
         && is_name(name)
         && third.ends_with(';')
@@ -156,13 +156,13 @@ fn item(line: &str) -> Option<(String, Vec<String>)> {
     {
         return Some((name.to_owned(), Vec::new()));
     }
-    // `name name_axis name_keepdims ["alias"]`, in the table of reductions.
+    // `name name_axis name_keepdims ["alias"]` in the table of reductions.
     if is_name(first) && second == format!("{first}_axis") {
         let aliases =
             line.split_once('[').map(|(_, rest)| quoted(rest.split(']').next().unwrap_or("")));
         return Some((first.to_owned(), aliases.unwrap_or_default()));
     }
-    // `Trait method Scalar "alias" "alias"`, in the tables of operators.
+    // `Trait method Scalar "alias" "alias"` in the tables of operators.
     let operator = starts_upper(first) && is_name(second) && line.contains('"');
     operator.then(|| (second.to_owned(), quoted(line)))
 }
@@ -171,12 +171,12 @@ fn starts_upper(word: &str) -> bool {
     word.starts_with(|c: char| c.is_ascii_uppercase())
 }
 
-/// What stands between quotes.
+/// Returns the strings between quotes.
 fn quoted(line: &str) -> Vec<String> {
     line.split('"').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
-/// The source of what users import, and of the tensors that it hands on.
+/// Returns the source files of the prelude, and of the tensors that it reexports.
 fn sources() -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![root().join("prelude/src"), root().join("ir/src/tensor")];

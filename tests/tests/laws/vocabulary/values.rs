@@ -1,6 +1,6 @@
-//! Values and derivatives of the composed functions against recorded numbers (`tests/data/vocabulary`,
-//! with the script that recorded them), derivatives also against finite differences, f32 against f64,
-//! and batches against loops.
+//! Values and derivatives of the composed functions, compared with recorded numbers (in `tests/data/vocabulary`, with
+//! the script that recorded them). Derivatives are also compared with finite differences, f32 with f64, and batches
+//! with loops.
 
 use super::calls::{CALLS, Call};
 use crate::recorded_values::{RecordedValue, recorded_values, report};
@@ -11,8 +11,8 @@ use tapeloom::prelude::*;
 use tapeloom_ir::{ArrayType, Literal};
 use tapeloom_tests::{Elements, Sweep};
 
-/// Where a derivative at an edge is not JAX's: functions, points in words and as a test of the arguments
-/// there, reason. The book prints it.
+/// Deliberate differences from JAX's derivatives at edges: the functions, the points in words and as a predicate on
+/// the arguments, the reason. The book prints this table.
 type Intended = (&'static [&'static str], &'static str, fn(&[f64]) -> bool, &'static str);
 pub(super) const INTENDED: &[Intended] = &[
     (
@@ -73,7 +73,7 @@ pub(super) const INTENDED: &[Intended] = &[
     ),
 ];
 
-/// One line of the file.
+/// A line of the file.
 pub(super) struct Case {
     pub(super) edge: bool,
     recorded: RecordedValue<Call>,
@@ -114,8 +114,8 @@ fn numbers(t: &Tensor) -> Vec<f64> {
     t.numbers().collect()
 }
 
-/// Says where numbers disagree by more than `relative` of their own size, or a hundredth of that of the
-/// largest. (Sums cancel.)
+/// Returns the first difference larger than `relative` times the number, and than a hundredth of that times the
+/// largest number. (Sums may cancel.)
 fn differ(
     got: &[f64],
     want: &[f64],
@@ -170,7 +170,7 @@ fn values_are_those_of_numpy() {
     report(&wrong);
 }
 
-/// The sum of all float results, weighted as the script weights them.
+/// Returns the sum of all float results, weighted as in the script.
 fn weighted(results: Vec<Var>) -> Var {
     let one = |y: Var| {
         let y = y.flatten();
@@ -179,7 +179,7 @@ fn weighted(results: Vec<Var>) -> Var {
     results.into_iter().map(one).reduce(|x, y| x + y).unwrap_or(zeros([], Dtype::F64))
 }
 
-/// The function of the float arguments alone.
+/// Returns the function of the float arguments, with the other arguments fixed.
 fn of_floats<'a>(case: &'a Case, fixed: &'a [Var]) -> impl Fn(Vec<Var>) -> Vec<Var> + 'a {
     move |x| {
         let mut all = fixed.to_vec();
@@ -208,7 +208,7 @@ fn derivatives_are_those_of_jax() {
             }
         };
         for (k, (got, want)) in got.iter().zip(want).enumerate() {
-            // At an edge all arguments have one shape, and the function works element by element.
+            // At edges, all arguments have one shape, and the function is elementwise.
             let points: Vec<Vec<f64>> = case.args.iter().map(numbers).collect();
             let intended = |i: usize| {
                 let here: Vec<f64> = points.iter().filter_map(|p| p.get(i).copied()).collect();
@@ -234,7 +234,7 @@ fn derivatives_are_those_of_differences() {
             let fixed: Vec<Var> = fixed.iter().map(|t| constant(*t)).collect();
             of_floats(case, &fixed)(x)
         };
-        // Functions of elements also to second order, where a formula with two sides may cancel.
+        // Elementwise functions are also checked to second order, because formulas with two branches may cancel.
         let elementwise = floats.iter().all(|t| t.elements() > 1)
             && case.out.len() == 1
             && floats.iter().any(|t| t.shape() == case.out[0].shape());
@@ -313,7 +313,7 @@ fn a_batch_is_a_loop() {
     report(&wrong);
 }
 
-/// A function without numbers would be a function that nobody checked.
+/// A function without recorded numbers would not be checked at all.
 #[test]
 fn every_call_has_a_case() {
     let recorded: BTreeSet<String> = cases().into_iter().map(|c| c.recorded.name).collect();

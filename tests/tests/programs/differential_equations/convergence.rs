@@ -1,4 +1,4 @@
-//! Orders of convergence, and errors that follow the tolerance.
+//! Orders of convergence, and the dependence of errors on the tolerance.
 
 use super::{numbers, status};
 use tapeloom::prelude::*;
@@ -9,7 +9,7 @@ fn growth((t, y): (Var, Var)) -> Var {
     y * t.cos()
 }
 
-/// The largest error at nine times, of a solution with so many steps.
+/// Returns the largest error of a solution with this number of steps.
 fn error(solve: impl Fn(Var, f64) -> Var, steps: usize) -> f64 {
     let h = 2.0 / steps as f64;
     let times = move || linspace(0.0, 2.0, steps + 1);
@@ -28,7 +28,7 @@ fn fixed_steps_converge_with_their_order() {
     assert!((found - 1.0).abs() < 0.05, "{found}");
     let found = order(|t, _| ode::rk4().solve(growth, constant(1.0), t).0, 40);
     assert!((found - 4.0).abs() < 0.1, "{found}");
-    // Substeps are steps.
+    // Substeps are equivalent to steps.
     let times = || linspace(0.0, 2.0, 41);
     let fine = run(|()| ode::rk4().solve(growth, constant(1.0), times()).0.index(-1), ()).unwrap();
     let method = ode::rk4().substeps(20);
@@ -40,7 +40,7 @@ fn fixed_steps_converge_with_their_order() {
 
 #[test]
 fn adaptive_methods_and_their_dense_output_converge() {
-    // Steps as long as the largest, whatever the error; asked at their ends, and in between.
+    // Steps are limited by the largest step, whatever the error; the solution is read at their ends, and in between.
     for (method, steps, inside) in [(ode::dopri5(), 20, 4.0), (ode::rodas5p(), 20, 4.0)] {
         let given = |h: f64| method.first_step(h).largest_step(h).rtol(1e9).atol(1e9);
         let ends = |t, h| given(h).solve(growth, constant(1.0), t).0;
@@ -60,7 +60,7 @@ fn errors_follow_the_tolerance() {
         let start = constant([0.5, 0.0, 0.0, 3f64.sqrt()]);
         method.solve(f, start, linspace(0.0, std::f64::consts::TAU, 2))
     };
-    // One program for all: tolerances are values.
+    // Tolerances are run-time values, so one program serves all.
     let solve = jit(around);
     let mut before = (f64::INFINITY, 0);
     for tolerance in [1e-4, 1e-6, 1e-8, 1e-10] {
@@ -93,7 +93,7 @@ fn stiff_systems_take_few_steps() {
         stats.accepted.item::<i64>().unwrap()
     };
     assert!([1e2, 1e5, 1e8].into_iter().all(|stiffness| steps(stiffness) < 200));
-    // An explicit method does not come far: its steps are as short as stability wants.
+    // An explicit method does not get far: stability limits its steps.
     let f = |(t, y): (Var, Var)| -1e8 * (y - t.cos());
     let method = ode::dopri5().max_steps(1000);
     let (y, stats) = run(|()| method.solve(f, constant(1.0), linspace(0.0, 10.0, 2)), ()).unwrap();

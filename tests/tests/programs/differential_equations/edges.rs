@@ -1,4 +1,4 @@
-//! Differential equations at their edges: failures that are values, and mistakes that are errors.
+//! Differential equations at their edges: failures during a run are values, mistakes in the program are errors.
 
 use super::{near, numbers, status};
 use ode::Status;
@@ -9,7 +9,7 @@ use tapeloom::{Error, Kind};
 /// Both adaptive methods.
 const METHODS: [fn() -> ode::Adaptive; 2] = [ode::dopri5, ode::rodas5p];
 
-/// A solution at these times, its status, and its tries.
+/// Returns a solution at these times, its status, and its number of tries.
 fn solved(
     method: fn() -> ode::Adaptive,
     f: impl Fn((Var, Var)) -> Var + Copy,
@@ -32,7 +32,7 @@ fn spans_of_every_kind() {
         assert!(status == Status::Done && near(&y, &[1.0, 1f64.exp(), 2f64.exp()], 1e-5, 0.0));
         let (y, ..) = solved(method, decay, &[0.0, 0.0, 1.0, 1.0]);
         assert!(y[0] == 1.0 && y[1] == 1.0 && y[2] == y[3]);
-        // Far from zero, and short.
+        // Times far from zero, and short intervals.
         let (y, ..) = solved(method, decay, &[1e6, 1e6 + 1.0]);
         assert!(near(&y[1..], &[(-1f64).exp()], 1e-5, 0.0), "{y:?}");
         for end in [1e-30, 1e-300, 1e-320] {
@@ -41,7 +41,7 @@ fn spans_of_every_kind() {
         }
         let (y, status, _) = solved(method, decay, &[0.0, 700.0]);
         assert!(status == Status::Done && y[1].abs() < 1e-8, "{y:?}");
-        // Times in no order, or none at all; a last time that is the first one has no direction.
+        // Unordered or non-finite times. If the last time equals the first, there is no direction.
         let unordered: [&[f64]; 6] = [
             &[0.0, 1.0, 0.5],
             &[0.0, 1.0, 0.0],
@@ -73,10 +73,10 @@ fn slopes_of_every_kind() {
         assert!(status == Status::NotFinite && tries < 60 && y[0] == 1.0 && y[1].is_nan());
         let (y, status, tries) = solved(method, |(_, y)| y / y.zeros_like(), &[0.0, 1.0]);
         assert!(status == Status::NotFinite && tries < 60 && y[1].is_nan());
-        // The slope ends at 1, and so does the solution; what is before it is there.
+        // The slope becomes nan at 1, and the solution ends there; earlier values are finite.
         let (y, status, tries) = solved(method, |(t, y)| (1.0 - t).sqrt() * y, &[0.0, 0.5, 2.0]);
         assert!(status == Status::NotFinite && tries < 2000 && !y[1].is_nan() && y[2].is_nan());
-        // To where it ends, it is there.
+        // Up to its end, the solution exists.
         let (y, status, _) = solved(method, |(t, y)| (1.0 - t).sqrt() * y, &[0.0, 1.0]);
         assert!(status == Status::Done && near(&y[1..], &[(2.0 / 3f64).exp()], 1e-5, 0.0));
         // A pole.
@@ -85,7 +85,7 @@ fn slopes_of_every_kind() {
             status == Status::StepTooSmall && near(&y[1..2], &[2.0], 1e-4, 0.0) && y[2].is_nan(),
             "{status} {y:?}"
         );
-        // A jump, across which steps become short and long again.
+        // A discontinuous slope: steps become short around it and long again.
         let (y, status, _) =
             solved(method, |(t, y)| select(t.lt(0.3), y.ones_like(), -1.0), &[0.0, 1.0]);
         assert!(status == Status::Done && near(&y[1..], &[0.6], 1e-4, 0.0), "{y:?}");
@@ -94,7 +94,7 @@ fn slopes_of_every_kind() {
 
 #[test]
 fn an_end_is_reached_and_not_passed() {
-    // Ends that `t + (end - t)` misses by a rounding error; the slope is no number beyond them.
+    // End times that `t + (end - t)` misses by a rounding error; the slope is nan beyond them.
     for method in METHODS {
         let solve = jit(|(start, end): (Var, Var)| {
             let f = |(t, y): (Var, Var)| y.ones_like() + 0.0 * (end - t).sqrt();
@@ -123,14 +123,14 @@ fn options_are_obeyed() {
         assert_eq!(count(method().first_step(1.0).rtol(1.0).atol(1.0)), (1, Status::Done));
         assert_eq!(count(method().largest_step(0.01).max_steps(7)), (7, Status::TooManySteps));
         assert_eq!(count(method().max_steps(0)).1, Status::TooManySteps);
-        // An error of nothing is that of rounding, and an end is reached.
+        // With a zero tolerance the error is the rounding error, and the end is reached.
         assert_eq!(count(method().rtol(0.0).atol(1e-12)).1, Status::Done);
     }
 }
 
 #[test]
 fn states_of_every_kind() {
-    // Two dtypes in one state, times of a third kind; a large leaf beside a small one; none at all.
+    // Two dtypes in one state, times of a third kind; a large leaf beside a small one; an empty state.
     let mixed = |(x, y): (Var, Var)| {
         let f = |(t, (x, y)): (Var, (Var, Var))| {
             (-x + y.sum().convert(Dtype::F32), -y * t.convert(Dtype::F64))
@@ -178,13 +178,13 @@ fn events_at_their_edges() {
         let (_, (t, (x, _)), stats) = run(solve, [0.0, end]).unwrap();
         (t.item::<f64>().unwrap(), x.item::<f64>().unwrap(), status(&stats))
     };
-    // Zero at the start is no event; the next zero is.
+    // A zero at the start is no event; the next zero is.
     let (t, x, status) = until(|_, x| x, 1.0, 5.0);
     assert!((t - 2.0).abs() < 1e-9 && x.abs() < 1e-9 && status == Status::Event);
-    // None: the end, and the state there.
+    // Without an event: the end, and the state there.
     let (t, x, status) = until(|_, x| x - 10.0, 1.0, 5.0);
     assert!(t == 5.0 && (x + 7.5).abs() < 1e-9 && status == Status::Done);
-    // At the end, where the solution is still one, and backwards.
+    // An event at the end time, and backwards in time.
     let at_end = |times: Var| {
         let event = |(t, _): (Var, Var)| t - 5.0;
         ode::dopri5().solve_until(|(_, y): (Var, Var)| -y, event, constant(1.0), times).0
@@ -194,7 +194,7 @@ fn events_at_their_edges() {
     assert!(t == 5.0 && status == Status::Event);
     let (t, _, status) = until(|_, x| x + 1.5, 1.0, -5.0);
     assert!((t + 1.0).abs() < 1e-9 && status == Status::Event);
-    // Only downwards: the way up is none.
+    // Downward crossings only: upward ones do not count.
     let down = |crossing: ode::Crossing| {
         let f = |(_, (_, v)): (Var, (Var, Var))| (v, -v.ones_like());
         let level = |(_, (x, _)): (Var, (Var, Var))| x - 0.375;
@@ -211,16 +211,16 @@ fn events_at_their_edges() {
         let (t, status) = down(crossing);
         assert!((t - want).abs() < 1e-9 && status == Status::Event, "{crossing:?}: {t}");
     }
-    // Never a number: never an event.
+    // An event function that is always nan has no event.
     let (t, _, status) = until(|_, x| x * f64::NAN, 1.0, 5.0);
     assert!(t == 5.0 && status == Status::Done);
-    // A jump.
+    // A discontinuous event function.
     let (t, _, status) = until(|t, _| select(t.lt(0.75), -1.0, 1.0), 1.0, 5.0);
     assert!((t - 0.75).abs() < 1e-12 && status == Status::Event);
-    // Of no span.
+    // An interval of length zero.
     let (t, _, status) = until(|_, x| x - 10.0, 1.0, 0.0);
     assert!(t == 0.0 && status == Status::Done);
-    // The gradient where there is no event is that of the end.
+    // Without an event, the gradient is that of the state at the end.
     let late = |end: Var| {
         let f = |(_, y): (Var, Var)| y;
         let event = |(_, y): (Var, Var)| y - 100.0;
@@ -230,7 +230,7 @@ fn events_at_their_edges() {
     };
     let slope = run(grad(late), 1.0).unwrap().item::<f64>().unwrap();
     assert!((slope - 1.0 - 1f64.exp()).abs() < 1e-6, "{slope}");
-    // Members of a batch end at their own events.
+    // Batch members end at their own events.
     let landing = |speed: Var| {
         let f = |(_, (_, v)): (Var, (Var, Var))| (v, -v.ones_like());
         let event = |(_, (x, _)): (Var, (Var, Var))| x;
@@ -242,7 +242,7 @@ fn events_at_their_edges() {
     assert!(near(&numbers(&slopes), &[2.0, 2.0, 0.0], 1e-8, 1.0), "{slopes:?}");
 }
 
-/// One error, of that kind, at one of these lines of this file, that says this.
+/// Checks for one error of this kind, at one of these lines of this file, with this text.
 fn wrong<B>(result: Result<B, Error>, kind: Kind, lines: RangeInclusive<u32>, says: &str) {
     let Err(error) = result else { panic!("{says}: the program is wrong and ran") };
     let text = error.to_string();
@@ -252,10 +252,10 @@ fn wrong<B>(result: Result<B, Error>, kind: Kind, lines: RangeInclusive<u32>, sa
     assert!(text.contains(says), "{text}");
 }
 
-/// A slope, a first state, times.
+/// A slope, an initial state, and times.
 type Problem = (fn((Var, Var)) -> Var, fn() -> Var, fn() -> Var);
 
-/// What is wrong with a problem, and what is said of it.
+/// A wrong problem, with the kind and text of its error.
 const MISTAKES: [(Problem, Kind, &str); 6] = [
     ((|(_, y)| y.sum(), pair, three), Kind::Shape, "the slope of `state`, f64[2], is f64[]"),
     ((|(_, y)| y.convert(Dtype::F32), pair, three), Kind::Dtype, "is f32[2]"),
@@ -314,7 +314,7 @@ fn mistakes_name_the_line() {
 
 #[test]
 fn a_slope_that_draws_draws_once() {
-    // The same numbers at every evaluation, in every step: a random system, not noise.
+    // Random numbers are the same at every evaluation in every step: the system is random, but it has no noise.
     let walk = |key: u64| {
         move |y0: Var| {
             let rng = random::Rng::new(key);

@@ -13,11 +13,11 @@ fn integrals_have_derivatives_in_parameters_and_limits() {
     };
     check_grads(f, (2.0, -0.5, 3.0), 3).unwrap();
     check_grads(f, (2.0, 3.0, -0.5), 1).unwrap();
-    // To infinity: by parameters and the finite limit.
+    // To infinity: with respect to parameters and the finite limit.
     let tail =
         |(c, a): (Var, Var)| quad(|x: Var| (-c * x * x).exp(), (a, f64::INFINITY), precision).0;
     check_grads(tail, (1.5, 0.25), 2).unwrap();
-    // Of a tree, as one: both have the same intervals.
+    // Of a tree, whose leaves share the same intervals.
     let both =
         |c: Var| quad(|x: Var| (x.cos() * c, stack(&[x, c * x * x], 0)), (0.0, 1.0), precision).0;
     let (y, z) = run(both, 2.0).unwrap();
@@ -48,7 +48,7 @@ fn integrals_at_their_edges() {
     assert_eq!((y.item::<f64>(), error.item::<f64>()), (Ok(0.0), Ok(0.0)));
     let slope = run(grad(|b: Var| f((constant(1.0), b)).0), 1.0).unwrap();
     assert!((slope.item::<f64>().unwrap() - 1f64.exp()).abs() < 1e-14);
-    // No end to the search but the number of intervals, and a number that says so.
+    // The search is limited only by the number of intervals; the error estimate shows that it did not converge.
     let wild = |most| Precision { most, ..Precision::default() };
     let f = |most| move |b: Var| quad(|x: Var| (1.0 / x).sin(), (0.0, b), wild(most));
     for most in [0, 1, 20] {
@@ -57,7 +57,7 @@ fn integrals_at_their_edges() {
     }
     let nan = run(|b: Var| quad(|x: Var| x.ln(), (-1.0, b), Precision::default()), 1.0).unwrap();
     assert!(nan.0.item::<f64>().unwrap().is_nan());
-    // Limits that are no numbers, and the same infinity twice, between which there is nothing, whatever f is there.
+    // Limits that are nan; and the same infinity twice, where the integral is zero whatever f is.
     let inf = f64::INFINITY;
     let between = |c: Var| {
         move |(a, b): (Var, Var)| quad(|x: Var| (c * x).exp(), (a, b), Precision::default())
@@ -99,18 +99,18 @@ fn roots_have_derivatives_and_edges() {
     let of = |f: fn(Var) -> Var, a: f64, b: f64| {
         run(|(a, b): (Var, Var)| root_between(f, a, b), (a, b)).unwrap().item::<f64>().unwrap()
     };
-    // At an end, nowhere, at zero, and far away.
+    // Roots at an end, without a root, at zero, and far away.
     assert_eq!(of(|x| x * x - 4.0, 2.0, 5.0), 2.0);
     assert_eq!(of(|x| x * x - 4.0, -1.0, 2.0), 2.0);
     assert!(of(|x| x * x + 1.0, -1.0, 2.0).is_nan());
     assert!(of(|x| x.ln() - 1.0, -1.0, 2.0).is_nan());
-    // The last point tried is nan, and the other end of the bracket is none of f's zeros.
+    // The last point tried is nan, and the other end of the bracket is no root.
     let tiny = 2.0 * f64::MIN_POSITIVE;
     assert!(of(|x| select(x.eq(0.0), f64::NAN, x), -tiny, tiny).is_nan());
     assert!(of(|x| x.sin(), -1.0, 2.0).abs() < 1e-300);
     assert!(of(|x| x, f64::NEG_INFINITY, 2.0).is_nan() && of(|x| x, f64::NAN, 2.0).is_nan());
     assert_eq!(of(|x| x - 1e-200, -1.0, 1e200), 1e-200);
-    // The distance of the ends is no number.
+    // The distance between the ends is infinite.
     assert_eq!(of(|x| x - 3.0, -1e308, 1e308), 3.0);
     assert!((of(|x| x.powi(3) + 8.0, -f64::MAX, f64::MAX) + 2.0).abs() < 1e-15);
     assert!((of(|x| select(x.gt(0.25), 1.0, -1.0), 0.0, 1.0) - 0.25).abs() < 1e-15);
@@ -144,7 +144,7 @@ fn curves_have_derivatives() {
         check_grads(f, (x, y, [[-0.3, 0.2], [0.9, 3.5]]), 2).unwrap();
         let at = run(f, (x, y, [[-0.3, 0.2], [0.9, 3.5]])).unwrap();
         assert_eq!(at.shape(), [2, 2, 2]);
-        // A curve goes through its points, and has one derivative there.
+        // A curve passes through its points, and its derivative is continuous there.
         let through = run(f, (x, y, x)).unwrap();
         let want: Vec<f64> = y.into_iter().flatten().collect();
         assert!(near(&numbers(&through), &want, 1e-14, 1.0), "{through:?}");
@@ -160,7 +160,7 @@ fn a_curve_is_a_tree() {
     let curve = make.call(([0.0, 1.0, 3.0], [0.0, 2.0, 3.0])).unwrap();
     let ask = jit(|(c, p): (interpolate::Curve<Var>, Var)| c.at(p));
     assert!((ask.call((&curve, 1.0)).unwrap().item::<f64>().unwrap() - 2.0).abs() < 1e-15);
-    // Members of a batch have their own points.
+    // Batch members have their own points.
     let f = |(x, y): (Var, Var)| cubic_spline(x, y, Ends::NotAKnot).at(0.5);
     let (x, y) = (
         [[0.0, 1.0, 2.0, 4.0], [0.0, 0.3, 1.0, 2.0]],
