@@ -1,8 +1,9 @@
 //! The memory of a tensor.
 //!
-//! A buffer begins on a cache line, and a large one somewhere in a page. The system gives large memory in whole pages,
-//! so without that all large arrays would begin at one place of a page, and their elements of one index would meet in
-//! one set of a cache: where a loop walks over more arrays than a set has ways, every access would be a miss.
+//! A buffer begins at a cache line. A large buffer begins at a varying offset in its page: the system allocates
+//! large memory in whole pages, so all large arrays would otherwise begin at the same offset, and their
+//! elements of equal index would fall into the same cache set. If a loop reads more arrays than a set has ways,
+//! every access would be a miss.
 
 #![expect(unsafe_code, reason = "memory that is written once")]
 
@@ -13,32 +14,34 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Words in a line.
+/// Words per line.
 const WORDS: usize = size_of::<Line>() / size_of::<u64>();
 
-/// Lines in a page.
+/// Lines per page.
 const PAGE: usize = 4096 / size_of::<Line>();
 
-/// Lines in a page from one large buffer to the next. By it any few that follow each other are well apart.
+/// The offset in lines, modulo a page, between successive large buffers. A few successive buffers are then well
+/// apart.
 const STEP: usize = 37;
 
-/// From so many bytes on an allocation may well fail, and that of an `Arc` would end the process.
+/// The size in bytes from which memory is requested by a fallible allocation first: `Arc` aborts the process if
+/// its allocation fails.
 const HUGE: usize = 1 << 26;
 
-/// Lines that are shared, and copied before they are written.
+/// Shared lines, copied before they are written.
 #[derive(Clone)]
 pub struct Buffer {
     words: Arc<[u64]>,
     place: Place,
 }
 
-/// Lines that nobody has seen.
+/// Lines that are not initialized and not shared.
 pub struct Fresh {
     words: Arc<[MaybeUninit<u64>]>,
     place: Place,
 }
 
-/// Where lines lie among words.
+/// The position of the lines among the words.
 #[derive(Clone, Copy)]
 struct Place {
     first: usize,
@@ -46,20 +49,20 @@ struct Place {
 }
 
 impl Fresh {
-    /// So many lines, whatever is in them; `None` where there is no memory for them.
+    /// Allocates `lines` uninitialized lines; returns `None` if there is no memory.
     pub fn new(lines: usize) -> Option<Fresh> {
         has_room(lines).then(|| Fresh::of(lines, Arc::new_uninit_slice))
     }
 
-    /// So many lines of zeros; `None` where there is no memory for them.
+    /// Allocates `lines` lines of zeros; returns `None` if there is no memory.
     pub fn zeros(lines: usize) -> Option<Fresh> {
         has_room(lines).then(|| Fresh::known(lines))
     }
 
-    /// So many lines of zeros, of which it is known that there is room.
+    /// Allocates lines of zeros; the caller has checked that there is memory.
     fn known(lines: usize) -> Fresh {
         if lines * size_of::<Line>() >= LARGE_BYTES {
-            // The system gives zeros.
+            // The system zeroes new pages.
             return Fresh::of(lines, Arc::new_zeroed_slice);
         }
         let mut fresh = Fresh::of(lines, Arc::new_uninit_slice);
@@ -71,7 +74,7 @@ impl Fresh {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let large = lines * size_of::<Line>() >= LARGE_BYTES;
         let skipped = if large { NEXT.fetch_add(STEP, Ordering::Relaxed) % PAGE } else { 0 };
-        // One line more, since memory may begin within one.
+        // One more line, since the memory may begin in the middle of a line.
         let words = allocate((lines + skipped + 1) * WORDS);
         let before = words.as_ptr().addr() / size_of::<u64>() % WORDS;
         let first = skipped * WORDS + (WORDS - before) % WORDS;
@@ -86,46 +89,47 @@ impl Fresh {
         fresh
     }
 
-    /// The lines, to be written. Nobody shares them yet.
+    /// Returns the lines for writing. They are not shared yet.
     pub fn lines(&mut self) -> &mut [MaybeUninit<Line>] {
         let Place { first, lines } = self.place;
         let Some(words) = Arc::get_mut(&mut self.words) else {
             unreachable!("fresh lines that are shared")
         };
         let words = &mut words[first..][..lines * WORDS];
-        // SAFETY: `first` is where a line begins, and these words, borrowed alone, are so many lines.
+        // SAFETY: `first` is the start of a line, and these words, borrowed exclusively, hold `lines` lines.
         unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), lines) }
     }
 
-    /// The buffer.
+    /// Turns the lines into a buffer.
     ///
     /// # Safety
-    /// All lines are zeros, or have been written.
+    /// All lines must be zeroed or have been written.
     pub unsafe fn assume_init(self) -> Buffer {
-        // SAFETY: the caller speaks for the lines, and what is around them has been zeroed.
+        // SAFETY: the caller guarantees that the lines are initialized; the words around them were zeroed in
+        // `of`.
         Buffer { words: unsafe { self.words.assume_init() }, place: self.place }
     }
 }
 
 impl Buffer {
-    /// So many lines of zeros.
+    /// Allocates `lines` lines of zeros.
     pub(super) fn zeros(lines: usize) -> Buffer {
-        // SAFETY: zeros.
+        // SAFETY: the lines are zeroed.
         unsafe { Fresh::known(lines).assume_init() }
     }
 
-    /// The same; `None` where there is no memory for them.
+    /// Allocates `lines` lines of zeros; returns `None` if there is no memory.
     pub(super) fn try_zeros(lines: usize) -> Option<Buffer> {
-        // SAFETY: zeros.
+        // SAFETY: the lines are zeroed.
         Fresh::zeros(lines).map(|fresh| unsafe { fresh.assume_init() })
     }
 
-    /// Whether another buffer has the same lines.
+    /// Returns whether another buffer shares these lines.
     pub(super) fn is_shared(&self) -> bool {
         Arc::strong_count(&self.words) > 1
     }
 
-    /// The lines, for writing; copied first if they are shared.
+    /// Returns the lines for writing; copies them first if they are shared.
     pub(super) fn make_mut(&mut self) -> &mut [Line] {
         if Arc::get_mut(&mut self.words).is_none() {
             let mut own = Fresh::of(self.place.lines, Arc::new_uninit_slice);
@@ -148,7 +152,7 @@ impl Deref for Buffer {
     }
 }
 
-/// Whether there is memory for so many lines, as far as can be told.
+/// Returns whether an allocation of `lines` lines would succeed, by trying it if they are huge.
 fn has_room(lines: usize) -> bool {
     lines * size_of::<Line>() < HUGE || Vec::<Line>::new().try_reserve_exact(lines + PAGE).is_ok()
 }

@@ -1,4 +1,4 @@
-//! Tensors from Rust data, and Rust data from tensors.
+//! Conversions between tensors and Rust data.
 //!
 //! ```
 //! use tapeloom_ir::{Dtype, Tensor};
@@ -19,7 +19,7 @@ use crate::lang::types::{ArrayType, Dtype, Shape};
 use bytemuck::Pod;
 
 impl Tensor {
-    /// A matrix from its rows: vectors, slices or arrays of equal length.
+    /// Makes a matrix from its rows: vectors, slices or arrays of equal length.
     ///
     /// # Errors
     /// [`Kind::Shape`] when a row is longer or shorter than the first.
@@ -48,11 +48,11 @@ impl Tensor {
         Ok(Tensor::filled_by(ArrayType::new(T::DTYPE, [rows.len(), columns]), elements))
     }
 
-    /// The elements of tensors of one dtype, one after the other, as a vector.
+    /// Concatenates the elements of tensors of one dtype into a vector.
     ///
     /// # Errors
-    /// [`Kind::Dtype`] when a part is of another dtype, [`Kind::TooLarge`] when there is no memory
-    /// for it.
+    /// [`Kind::Dtype`] when a part is of another dtype, [`Kind::TooLarge`] when there is no memory for the
+    /// vector.
     ///
     /// ```
     /// use tapeloom_ir::{Dtype, Tensor};
@@ -73,7 +73,7 @@ impl Tensor {
         Ok(t)
     }
 
-    /// The elements as a slice; for `bool` use [`Tensor::to_vec`] or [`Tensor::iter`].
+    /// Returns the elements as a slice; for `bool` use [`Tensor::to_vec`] or [`Tensor::iter`].
     ///
     /// # Errors
     /// [`Kind::Dtype`] when `T` is not the tensor's element type.
@@ -88,7 +88,7 @@ impl Tensor {
         Ok(self.stored::<T>())
     }
 
-    /// The elements in row-major order, copied.
+    /// Copies the elements, in row-major order.
     ///
     /// # Errors
     /// [`Kind::Dtype`] when `T` is not the tensor's element type.
@@ -98,7 +98,7 @@ impl Tensor {
         Ok(self.iter::<T>()?.collect())
     }
 
-    /// The elements in row-major order.
+    /// Iterates over the elements in row-major order.
     ///
     /// # Errors
     /// [`Kind::Dtype`] when `T` is not the tensor's element type.
@@ -117,7 +117,7 @@ impl Tensor {
         Ok(self.stored::<T>().iter().map(|s| T::load(*s)))
     }
 
-    /// The elements in row-major order as literals, whatever the dtype.
+    /// Iterates over the elements in row-major order as literals, for any dtype.
     ///
     /// ```
     /// use tapeloom_ir::{Literal, Tensor};
@@ -131,12 +131,12 @@ impl Tensor {
         self.bytes().chunks_exact(self.dtype().bytes()).map(|b| read(self.dtype(), b))
     }
 
-    /// The elements in row-major order as f64, whatever the dtype (rounded beyond 2^53).
+    /// Iterates over the elements in row-major order as f64, for any dtype (rounded beyond 2^53).
     pub fn numbers(&self) -> impl DoubleEndedIterator<Item = f64> + ExactSizeIterator + Clone + '_ {
         self.literals().map(Literal::to_f64)
     }
 
-    /// A tensor of the same dtype and shape, each element computed from its number: rounded to f32,
+    /// Returns a tensor of the same dtype and shape, each element computed from its number: rounded to f32,
     /// truncated to an integer, compared with 0 for `bool`.
     ///
     /// ```
@@ -152,7 +152,7 @@ impl Tensor {
         y
     }
 
-    /// The only element of a tensor with one element.
+    /// Returns the only element of a tensor with one element.
     ///
     /// # Errors
     /// [`Kind::Shape`] when there is not exactly one element, [`Kind::Dtype`] when `T` is not the
@@ -187,7 +187,7 @@ impl Tensor {
     }
 }
 
-/// An element from its bytes.
+/// Reads an element from its bytes.
 pub(super) fn read(dtype: Dtype, bytes: &[u8]) -> Literal {
     let mut bits = [0; 8];
     bits[..bytes.len()].copy_from_slice(bytes);
@@ -200,7 +200,7 @@ impl<T: Element> From<T> for Tensor {
     }
 }
 
-/// The same data: a tensor shares them.
+/// Shares the data.
 impl From<&Tensor> for Tensor {
     fn from(x: &Tensor) -> Tensor {
         x.clone()
@@ -210,7 +210,7 @@ impl From<&Tensor> for Tensor {
 impl From<Literal> for Tensor {
     fn from(mut x: Literal) -> Tensor {
         if x.dtype == Dtype::Bool {
-            // Any other bits are not false, and a `bool` is the byte 0 or the byte 1.
+            // A literal may have other bits, but the stored byte of a `bool` must be 0 or 1.
             x.bits = x.bits.min(1);
         }
         let mut t =

@@ -1,18 +1,18 @@
-//! Which Rust types are elements of a tensor.
+//! The Rust types of elements.
 
 use crate::lang::literal::Literal;
 use crate::lang::types::Dtype;
 use bytemuck::Pod;
 
-/// A Rust type that is the element of a tensor.
+/// A Rust type that can be the element of a tensor.
 pub trait Element: Copy + Send + Sync + 'static {
     /// The dtype of such elements.
     const DTYPE: Dtype;
-    /// What is stored: the type itself, except that `bool` is stored as `u8`.
+    /// The stored type: the type itself, except that `bool` is stored as `u8`.
     type Stored: Pod;
-    /// To the stored form.
+    /// Converts to the stored form.
     fn store(self) -> Self::Stored;
-    /// From the stored form.
+    /// Converts from the stored form.
     fn load(stored: Self::Stored) -> Self;
 }
 

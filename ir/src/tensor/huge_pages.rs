@@ -1,21 +1,21 @@
 //! Large pages for large arrays.
 //!
-//! A call allocates its results, and the system maps memory page by page as it is first touched. In pages of
-//! 4 KiB that costs several times as much as writing the numbers: an array of 335 MB is filled in about 820 ms
-//! where it is new, in 120 ms where it is new and in large pages, in 60 ms where it has been filled before.
-//! Linux gives large pages where they are asked for, and NumPy asks from the same size on.
+//! A call allocates its results, and the system maps memory page by page at the first touch. With pages of 4
+//! KiB, that costs several times as much as writing the numbers: filling an array of 335 MB takes about 820 ms
+//! in new memory, 120 ms in new memory with large pages, and 60 ms in memory that was touched before. Linux
+//! provides large pages on request; NumPy requests them from the same size on.
 //!
-//! Where the system has none, or no answer, nothing changes but time.
+//! Where the system provides none, or refuses, only the time differs.
 
 #![expect(unsafe_code, reason = "asks the system")]
 
 use super::line::Line;
 use bytemuck::Zeroable;
 
-/// From so many bytes on memory is large: the system gives it new, in pages of its own.
+/// The size in bytes from which memory is large: the system allocates it in new pages of its own.
 pub const LARGE_BYTES: usize = 1 << 22;
 
-/// So many lines of zeros; `None` where there is no memory for them.
+/// Allocates `lines` lines of zeros; returns `None` if there is no memory.
 pub fn try_zeros(lines: usize) -> Option<Vec<Line>> {
     let mut zeros = Vec::new();
     zeros.try_reserve_exact(lines).ok()?;
@@ -24,8 +24,7 @@ pub fn try_zeros(lines: usize) -> Option<Vec<Line>> {
     Some(zeros)
 }
 
-/// Asks the system for large pages under memory that has not been touched yet, if it is large. What it holds
-/// does not change.
+/// Requests large pages for untouched memory, if it is large. The contents do not change.
 pub(crate) fn large_pages<T>(memory: &mut [T]) {
     if size_of_val(memory) >= LARGE_BYTES {
         ask(memory);
@@ -39,13 +38,13 @@ fn ask<T>(memory: &mut [T]) {
         fn madvise(start: *mut c_void, length: usize, advice: c_int) -> c_int;
     }
     const HUGEPAGE: c_int = 14;
-    // Whole pages, whichever of its sizes the machine has.
+    // A multiple of every page size of the supported machines.
     const PAGE: usize = 1 << 16;
     let start = memory.as_mut_ptr().cast::<u8>();
     let skipped = start.align_offset(PAGE);
     let length = size_of_val(memory).saturating_sub(skipped) / PAGE * PAGE;
-    // SAFETY: these bytes are within `memory`, which is borrowed alone; the advice changes none of them and
-    // unmaps nothing. The answer may be no, which is one.
+    // SAFETY: these bytes are within `memory`, which is borrowed exclusively; the advice changes none of them
+    // and unmaps nothing. A refusal is harmless.
     unsafe { madvise(start.wrapping_add(skipped).cast(), length, HUGEPAGE) };
 }
 

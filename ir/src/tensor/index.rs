@@ -23,7 +23,7 @@ use crate::lang::types::{ArrayType, Dtype, Shape};
 use std::ops::{Bound, Range, RangeBounds};
 
 impl Tensor {
-    /// The element at an index, one number per axis.
+    /// Returns the element at an index, one number per axis.
     ///
     /// # Errors
     /// [`Kind::Shape`] when there is no such element, [`Kind::Dtype`] when `T` is not the tensor's
@@ -66,7 +66,7 @@ impl Tensor {
         Ok(())
     }
 
-    /// The element at a row-major position, whatever the dtype.
+    /// Returns the element at a row-major position, for any dtype.
     ///
     /// # Errors
     /// [`Kind::Shape`] when there is no such element.
@@ -74,8 +74,8 @@ impl Tensor {
         if position < self.elements() { Ok(self.at(position)) } else { Err(self.nowhere(position)) }
     }
 
-    /// What it is as a constant of a program: a scalar that no other tensor shares, as one made from a
-    /// number is.
+    /// Returns the number as a constant of a program, if this is a scalar whose buffer no other tensor shares,
+    /// like one made from a Rust number.
     #[doc(hidden)]
     pub fn number(&self) -> Option<Literal> {
         let alone = self.ty.shape.is_empty() && !self.lines.is_shared();
@@ -85,8 +85,8 @@ impl Tensor {
     /// Overwrites the element at a row-major position (copying the buffer if it is shared).
     ///
     /// # Errors
-    /// [`Kind::Shape`] when there is no such element, [`Kind::Dtype`] when the literal is of another
-    /// dtype, or its bits are of none: a `bool` that is neither 0 nor 1.
+    /// [`Kind::Shape`] when there is no such element, [`Kind::Dtype`] when the literal is of another dtype, or
+    /// is a `bool` with bits other than 0 and 1.
     ///
     /// ```
     /// use tapeloom_ir::{Dtype, Kind, Literal, Tensor};
@@ -109,7 +109,7 @@ impl Tensor {
         Ok(())
     }
 
-    /// The subtensor at an index of the first axis, which goes away: a row of a matrix.
+    /// Returns the subtensor at an index of the first axis, without that axis: a row of a matrix.
     ///
     /// # Errors
     /// [`Kind::Shape`] for a scalar and for an index out of range.
@@ -144,7 +144,7 @@ impl Tensor {
         }
     }
 
-    /// The subtensors along the first axis, in order; none for a scalar.
+    /// Iterates over the subtensors along the first axis, in order; none for a scalar.
     ///
     /// ```
     /// use tapeloom_ir::Tensor;
@@ -156,7 +156,7 @@ impl Tensor {
         (0..extent).filter_map(|i| self.row(i).ok())
     }
 
-    /// A range of an axis (a negative axis counts from the end).
+    /// Returns a range of an axis (a negative axis counts from the end).
     ///
     /// # Errors
     /// [`Kind::Shape`] when there is no such axis, or the range does not lie within it.
@@ -187,7 +187,7 @@ impl Tensor {
         Ok(self.part(&ranges))
     }
 
-    /// A range of each leading axis.
+    /// Returns a range of each leading axis.
     ///
     /// # Errors
     /// [`Kind::Shape`] when there are more ranges than axes, or one does not lie within its axis.
@@ -214,27 +214,27 @@ impl Tensor {
         Ok(self.part(&all))
     }
 
-    /// The element at a row-major position that is known to exist.
+    /// Returns the element at a row-major position, which must exist.
     pub(crate) fn at(&self, position: usize) -> Literal {
         let size = self.dtype().bytes();
         read(self.dtype(), &self.bytes()[position * size..][..size])
     }
 
-    /// Overwrites the element at a row-major position that is known to exist, by one of the dtype.
+    /// Overwrites the element at a row-major position, which must exist, by a literal of the tensor's dtype.
     pub(crate) fn put(&mut self, position: usize, x: Literal) {
         debug_assert_eq!(self.dtype(), x.dtype);
         let size = x.dtype.bytes();
         self.bytes_mut()[position * size..][..size].copy_from_slice(&x.bits.to_le_bytes()[..size]);
     }
 
-    /// A box that lies within the tensor.
+    /// Returns a box, which must lie within the tensor.
     fn part(&self, ranges: &[Range<usize>]) -> Tensor {
         let shape: Shape = ranges.iter().map(Range::len).collect();
         let ty = ArrayType::new(self.dtype(), shape);
         if ty.shape.elements() == 0 {
             return Tensor::copied(ty, []);
         }
-        // Whole subtensors behind the last axis that is cut lie together in memory.
+        // Elements are contiguous from the last axis that is cut on, so copy runs of them.
         let cut = ranges.iter().zip(self.shape()).rposition(|(r, n)| r.len() != *n).unwrap_or(0);
         let strides = self.ty().shape.strides();
         let size = self.dtype().bytes();
@@ -252,7 +252,7 @@ impl Tensor {
         Tensor::copied(ty, runs)
     }
 
-    /// A tensor no larger than one that exists, from runs of bytes.
+    /// Makes a tensor, no larger than an existing one, from runs of bytes.
     fn copied<'a>(ty: ArrayType, runs: impl IntoIterator<Item = &'a [u8]>) -> Tensor {
         let lines = Buffer::zeros(ty.bytes().div_ceil(size_of::<Line>()));
         let mut t = Tensor { ty, lines };
@@ -265,7 +265,7 @@ impl Tensor {
         t
     }
 
-    /// The row-major position of an index.
+    /// Returns the row-major position of an index.
     fn position(&self, index: &[usize]) -> Result<usize, Problem> {
         let shape = self.shape();
         if index.len() == shape.len() && index.iter().zip(shape).all(|(i, n)| i < n) {
@@ -293,7 +293,7 @@ impl Tensor {
     }
 }
 
-/// Bits that are those of an element.
+/// Checks that the bits are those of an element.
 pub(super) fn expect_bits(x: Literal) -> Result<(), Problem> {
     let largest = match x.dtype {
         Dtype::Bool => 1,
@@ -307,7 +307,7 @@ pub(super) fn expect_bits(x: Literal) -> Result<(), Problem> {
     Err(Problem::new(Kind::Dtype, message, "a bool is 0 or 1"))
 }
 
-/// The indices of a range, if it lies within an axis of that extent.
+/// Returns the indices of a range, if it lies within an axis of that extent.
 fn within(range: &impl RangeBounds<usize>, extent: usize) -> Option<Range<usize>> {
     let start = match range.start_bound() {
         Bound::Included(i) => *i,

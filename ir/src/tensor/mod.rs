@@ -1,8 +1,7 @@
 //! `Tensor`: concrete data, a dtype, a shape and the elements in row-major order.
 //!
-//! Cloning shares the buffer (it is immutable and counted), so a tensor is passed around by value.
-//! The buffer is aligned to 64 bytes, one cache line, which is what vector code wants. `bool` is
-//! stored as one byte, 0 or 1.
+//! Cloning shares the buffer (it is immutable and reference-counted), so a tensor is passed around by value.
+//! The buffer is aligned to 64 bytes, one cache line, for vector code. `bool` is stored as one byte, 0 or 1.
 //!
 //! ```
 //! use tapeloom_ir::Tensor;
@@ -14,8 +13,8 @@
 //! # Ok::<(), tapeloom_ir::Problem>(())
 //! ```
 //!
-//! This file holds the data; [`element`] says which Rust types are elements, [`convert`] makes
-//! tensors from Rust data and back, [`index`] reads and writes parts, [`print`] displays.
+//! This file holds the data; [`element`] defines the Rust types of elements, [`convert`] makes tensors from
+//! Rust data and back, [`index`] reads and writes parts, [`print`] displays.
 
 mod buffer;
 mod convert;
@@ -45,7 +44,7 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// A tensor of that shape from its elements in row-major order.
+    /// Makes a tensor of that shape from its elements in row-major order.
     ///
     /// # Errors
     /// [`Kind::Shape`] when the number of elements is not the product of the extents.
@@ -73,18 +72,18 @@ impl Tensor {
         Ok(Tensor::filled_by(ty, elements))
     }
 
-    /// A scalar tensor.
+    /// Makes a scalar tensor.
     pub fn scalar<T: Element>(x: T) -> Tensor {
         Tensor::filled_by(ArrayType::new(T::DTYPE, Shape::scalar()), [x])
     }
 
-    /// A one-dimensional tensor.
+    /// Makes a one-dimensional tensor.
     pub fn vector<T: Element>(elements: &[T]) -> Tensor {
         let ty = ArrayType::new(T::DTYPE, [elements.len()]);
         Tensor::filled_by(ty, elements.iter().copied())
     }
 
-    /// A tensor of a type whose size exists, since there are as many elements in memory.
+    /// Makes a tensor whose size cannot overflow, since its elements are in memory already.
     fn filled_by<T: Element>(ty: ArrayType, elements: impl IntoIterator<Item = T>) -> Tensor {
         let lines = Buffer::zeros(ty.bytes().div_ceil(size_of::<Line>()));
         let mut t = Tensor { ty, lines };
@@ -94,10 +93,10 @@ impl Tensor {
         t
     }
 
-    /// A tensor of that shape and dtype whose elements are all zero (`false`).
+    /// Makes a tensor of that shape and dtype whose elements are all zero (`false`).
     ///
     /// # Errors
-    /// [`Kind::TooLarge`] when there is no memory for it.
+    /// [`Kind::TooLarge`] when there is no memory for the tensor.
     ///
     /// ```
     /// use tapeloom_ir::{Dtype, Kind, Tensor};
@@ -110,10 +109,10 @@ impl Tensor {
         Tensor::zeros_of(&ArrayType::new(dtype, shape))
     }
 
-    /// [`Tensor::zeros`] of a type.
+    /// Makes a tensor of that type whose elements are all zero, as [`Tensor::zeros`].
     ///
     /// # Errors
-    /// [`Kind::TooLarge`] when there is no memory for it.
+    /// [`Kind::TooLarge`] when there is no memory for the tensor.
     pub fn zeros_of(ty: &ArrayType) -> Result<Tensor, Problem> {
         let lines = ty.checked_bytes().map(|b| b.div_ceil(size_of::<Line>()));
         match lines.and_then(Buffer::try_zeros) {
@@ -126,7 +125,7 @@ impl Tensor {
         }
     }
 
-    /// A vector of those numbers, as [`Literal::of`] gives them.
+    /// Makes a vector of those numbers, converted by [`Literal::of`].
     pub(crate) fn of(dtype: Dtype, numbers: &[f64]) -> Tensor {
         let ty = ArrayType::new(dtype, [numbers.len()]);
         let lines = Buffer::zeros(ty.bytes().div_ceil(size_of::<Line>()));
@@ -137,15 +136,15 @@ impl Tensor {
         t
     }
 
-    /// Zeros of this tensor's shape and dtype.
+    /// Returns zeros of this tensor's shape and dtype.
     pub fn zeros_like(&self) -> Tensor {
         Tensor { ty: self.ty.clone(), lines: Buffer::zeros(self.lines.len()) }
     }
 
-    /// A tensor of a type from the bytes of its elements, as they lie in memory.
+    /// Makes a tensor of a type from the bytes of its elements in memory order.
     ///
     /// # Errors
-    /// [`Kind::Shape`] when there are not as many bytes as the elements have, [`Kind::TooLarge`] when there is no
+    /// [`Kind::Shape`] when the number of bytes is not that of the type, [`Kind::TooLarge`] when there is no
     /// memory for them, [`Kind::Dtype`] when a `bool` is neither 0 nor 1.
     ///
     /// ```
@@ -165,10 +164,11 @@ impl Tensor {
         t.with_truth()
     }
 
-    /// A tensor on memory that was written elsewhere; the first bytes are its elements in row-major order.
+    /// Makes a tensor of a buffer that was written elsewhere; its first bytes are the elements in row-major
+    /// order.
     ///
     /// # Errors
-    /// [`Kind::Shape`] when there are not as many lines as the elements fill, [`Kind::Dtype`] when a `bool` is
+    /// [`Kind::Shape`] when the number of lines is not that of the type, [`Kind::Dtype`] when a `bool` is
     /// neither 0 nor 1.
     pub fn from_lines(ty: ArrayType, lines: Buffer) -> Result<Tensor, Problem> {
         if ty.checked_bytes().map(|b| b.div_ceil(size_of::<Line>())) != Some(lines.len()) {
@@ -179,7 +179,7 @@ impl Tensor {
         Tensor { ty, lines }.with_truth()
     }
 
-    /// The tensor, if each `bool` is the byte 0 or the byte 1.
+    /// Returns the tensor, if each `bool` is the byte 0 or the byte 1.
     fn with_truth(self) -> Result<Tensor, Problem> {
         if self.dtype() == Dtype::Bool
             && let Some(byte) = self.bytes().iter().find(|b| **b > 1)
@@ -190,11 +190,11 @@ impl Tensor {
         Ok(self)
     }
 
-    /// A tensor whose elements are all `x`: a Rust number, a `bool`, or a [`Literal`].
+    /// Makes a tensor whose elements are all `x`: a Rust number, a `bool`, or a [`Literal`].
     ///
     /// # Errors
-    /// [`Kind::TooLarge`] when there is no memory for it, [`Kind::Dtype`] when the bits of a literal
-    /// are of no element: a `bool` that is neither 0 nor 1.
+    /// [`Kind::TooLarge`] when there is no memory for the tensor, [`Kind::Dtype`] when the literal is a `bool`
+    /// with bits other than 0 and 1.
     ///
     /// ```
     /// use tapeloom_ir::Tensor;
@@ -214,48 +214,48 @@ impl Tensor {
         Ok(t)
     }
 
-    /// The array type.
+    /// Returns the array type.
     pub fn ty(&self) -> &ArrayType {
         &self.ty
     }
 
-    /// The element type.
+    /// Returns the element type.
     pub fn dtype(&self) -> Dtype {
         self.ty.dtype
     }
 
-    /// The extents, outermost first.
+    /// Returns the extents, outermost first.
     pub fn shape(&self) -> &[usize] {
         &self.ty.shape
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     pub fn elements(&self) -> usize {
         self.ty.shape.elements()
     }
 
-    /// The elements as they lie in memory: row-major, native byte order, nothing in between.
+    /// Returns the bytes of the elements: row-major, native byte order, without gaps.
     pub fn bytes(&self) -> &[u8] {
         &bytemuck::cast_slice::<Line, u8>(&self.lines)[..self.ty.bytes()]
     }
 
-    /// The buffer, for writing; copied first if it is shared. A `bool` must stay 0 or 1.
+    /// Returns the bytes for writing; copies the buffer first if it is shared. A `bool` must stay 0 or 1.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         let bytes = self.ty.bytes();
         &mut bytemuck::cast_slice_mut::<Line, u8>(self.lines.make_mut())[..bytes]
     }
 
-    /// The elements as stored. The caller has checked the dtype.
+    /// Returns the elements as stored. The caller has checked the dtype.
     pub(crate) fn stored<T: Element>(&self) -> &[T::Stored] {
         bytemuck::cast_slice(self.bytes())
     }
 
-    /// The elements as stored, for writing. The caller has checked the dtype.
+    /// Returns the elements as stored, for writing. The caller has checked the dtype.
     pub(crate) fn stored_mut<T: Element>(&mut self) -> &mut [T::Stored] {
         bytemuck::cast_slice_mut(self.bytes_mut())
     }
 
-    /// The same elements under another shape of equal size; the buffer is shared.
+    /// Returns the same elements with another shape of equal size; the buffer is shared.
     ///
     /// # Errors
     /// [`Kind::Shape`] when the sizes differ.
@@ -281,13 +281,13 @@ impl Tensor {
         Ok(Tensor { ty, lines: self.lines.clone() })
     }
 
-    /// The address of the shared buffer: equal for clones of one tensor.
+    /// Returns the address of the shared buffer: equal for clones of one tensor.
     pub fn address(&self) -> usize {
         self.lines.as_ptr().addr()
     }
 }
 
-/// Bitwise equality of type and elements (so nan equals itself).
+/// Compares type and elements bitwise (so nan equals itself).
 impl PartialEq for Tensor {
     fn eq(&self, other: &Tensor) -> bool {
         self.ty == other.ty && self.bytes() == other.bytes()

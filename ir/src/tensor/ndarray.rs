@@ -31,7 +31,7 @@ impl<T: Element, S: Data<Elem = T>, D: Dimension> From<ArrayBase<S, D>> for Tens
 }
 
 impl Tensor {
-    /// The elements as an `ndarray` array, copied.
+    /// Copies the elements into an `ndarray` array.
     ///
     /// # Errors
     /// [`crate::Kind::Dtype`] when `T` is not the tensor's element type.

@@ -1,10 +1,9 @@
-//! How tensors are displayed: as numpy displays arrays.
+//! Display of tensors, in the style of numpy.
 //!
-//! Rows stand in brackets, one below the other; columns are aligned; numbers of one tensor have the
-//! same number of decimals, at most eight and no more than they need, and powers of ten where they
-//! lie far apart; `nan` and `inf` are words. Of an array of more than 1,000 elements three are shown
-//! at either end of each long axis; `{:#}` shows all. Precision, width and sign of the format are
-//! those of each element, and `{:e}` writes powers of ten. `Debug` says dtype and shape first.
+//! Rows are in brackets, one below the other; columns are aligned. Numbers of one tensor have the same number
+//! of decimals: the largest number that one of them needs, at most eight. Exponents are shown if sizes differ much. `nan` and `inf` are words. Of an array of more than 1,000 elements, three are shown at either end of
+//! each long axis; `{:#}` shows all. Precision, width and sign of the format apply to each element, and `{:e}`
+//! shows exponents. `Debug` prints dtype and shape first.
 //!
 //! ```
 //! use tapeloom_ir::Tensor;
@@ -20,21 +19,21 @@
 //! assert_eq!(long.to_string(), "[   0,    1,    2, ..., 1997, 1998, 1999]");
 //! ```
 //!
-//! Model: `numpy.array2string` with commas and `floatmode="maxprec_equal"`, so that what is shown can
-//! be pasted into `Tensor::from`.
+//! Model: `numpy.array2string` with commas and `floatmode="maxprec_equal"`, so that the output can be pasted
+//! into `Tensor::from`.
 
 use super::Tensor;
 use crate::lang::literal::Literal;
 use crate::lang::types::Dtype;
 use std::fmt::{self, Formatter};
 
-/// Arrays of more elements are not shown in full.
+/// The most elements of an array that is shown in full.
 const THRESHOLD: usize = 1000;
-/// Elements shown at either end of an axis that is not shown in full.
+/// The number of elements shown at either end of an abbreviated axis.
 const EDGE: usize = 3;
-/// Rows that would be longer are broken.
+/// The longest line in characters; longer rows are broken.
 const LINE: usize = 75;
-/// Decimals where no precision is asked for.
+/// The most decimals if the format has no precision.
 const DECIMALS: usize = 8;
 
 impl fmt::Display for Tensor {
@@ -57,19 +56,19 @@ impl fmt::Debug for Tensor {
     }
 }
 
-/// What is shown along one axis: indices, and `None` for what is left out.
+/// The shown indices of one axis, with `None` for the omitted part.
 type Shown = Vec<Option<usize>>;
 
-/// One row of the innermost axis, or the dots that stand for rows.
+/// One row of the innermost axis, or the dots for omitted rows.
 struct Row {
-    /// Positions of its elements, and `None` for what is left out.
+    /// Positions of the row's elements, with `None` for the omitted part.
     items: Shown,
-    /// Blanks, then brackets, before it.
+    /// The number of blanks before the row, and of opening brackets after them.
     indent: usize,
     open: usize,
-    /// Brackets after it.
+    /// The number of closing brackets after the row.
     close: usize,
-    /// Line breaks to the next one; 0 after the last.
+    /// The number of line breaks before the next row; 0 after the last.
     breaks: usize,
 }
 
@@ -109,7 +108,7 @@ fn show(t: &Tensor, f: &mut Formatter<'_>, powers: bool) -> fmt::Result {
     Ok(())
 }
 
-/// The rows that are shown. Counts through the outer axes, so that no rank is too high.
+/// Returns the shown rows. Iterates over the outer axes without recursion, so that any rank works.
 fn rows(t: &Tensor, elide: bool) -> Vec<Row> {
     let strides = t.ty().shape.strides();
     let axes: Vec<Shown> = t.shape().iter().map(|n| shown(*n, elide)).collect();
@@ -127,7 +126,7 @@ fn rows(t: &Tensor, elide: bool) -> Vec<Row> {
                 let start: usize = index.iter().zip(&strides).map(|(i, s)| i * s).sum();
                 (inner.iter().map(|i| i.map(|i| start + i)).collect(), rank)
             }
-            // Only the axis that was advanced stands at what it leaves out, those in it at 0.
+            // Only the axis that was advanced is at its omitted part; the axes inside are at 0.
             None => (vec![None], indent),
         };
         let mut next = depth - usize::from(depth == rank);
@@ -153,7 +152,7 @@ fn rows(t: &Tensor, elide: bool) -> Vec<Row> {
     }
 }
 
-/// The indices shown of an axis.
+/// Returns the shown indices of an axis.
 fn shown(extent: usize, elide: bool) -> Shown {
     if elide && extent > 2 * EDGE {
         let (head, tail) = ((0..EDGE).map(Some), (extent - EDGE..extent).map(Some));
@@ -162,7 +161,7 @@ fn shown(extent: usize, elide: bool) -> Shown {
     (0..extent).map(Some).collect()
 }
 
-/// What the format asks of each element.
+/// The format's options for each element.
 struct Style {
     precision: Option<usize>,
     plus: bool,
@@ -170,7 +169,7 @@ struct Style {
 }
 
 impl Style {
-    /// The elements as text, before they are aligned.
+    /// Returns the elements as text, before alignment.
     fn texts(&self, dtype: Dtype, elements: &[Literal], alone: bool) -> Vec<String> {
         let plain = |l: &Literal| match dtype {
             Dtype::Bool => (l.bits != 0).to_string(),
@@ -181,7 +180,7 @@ impl Style {
             Dtype::F64 => self.signed(shortest(l.to_f64())),
         };
         match dtype {
-            // A number alone is shown as it is, to the last digit.
+            // A single number is shown with all its digits.
             Dtype::F32 | Dtype::F64 if !alone || self.precision.is_some() || self.powers => {
                 self.floats(dtype, elements)
             }
@@ -195,7 +194,7 @@ impl Style {
         }
     }
 
-    /// Floats with the same number of decimals each.
+    /// Prints floats with the same number of decimals each.
     fn floats(&self, dtype: Dtype, elements: &[Literal]) -> Vec<String> {
         let powers = self.powers || self.precision.is_none() && far_apart(dtype, elements);
         let number = |l: &Literal, decimals: Option<usize>| match dtype {
@@ -215,13 +214,13 @@ impl Style {
             self.precision.unwrap_or_else(|| finite.clone().map(needed).max().unwrap_or(0).max(1));
         let exponents = finite.filter_map(|l| split(number(l, None)).1);
         let longest = exponents.map(|e| e.unsigned_abs()).max().unwrap_or(0);
-        // A sign, and as many digits as the longest exponent has, but at least two.
+        // A sign, and the digits of the longest exponent, at least two.
         let exponent_width = 1 + longest.to_string().len().max(2);
         let text = |l: &Literal| {
             if !l.to_f64().is_finite() {
                 return self.signed(shortest(l.to_f64()));
             }
-            // Zeros behind the digits that tell it from its neighbours, not noise.
+            // Pad the shortest representation with zeros; further digits would be noise.
             let (mut mantissa, mut exponent) = split(number(l, None));
             if self.precision.is_some() || decimals(&mantissa) > common {
                 (mantissa, exponent) = split(number(l, Some(common)));
@@ -241,13 +240,13 @@ impl Style {
     }
 }
 
-/// A float as it is shown alone.
+/// Prints a float in its shortest representation.
 fn shortest(x: impl Into<f64> + fmt::Debug + Copy) -> String {
     let wide: f64 = x.into();
     if wide.is_nan() { "nan".to_owned() } else { format!("{x:?}") }
 }
 
-/// A finite float: as many digits as tell it from its neighbours, or that many decimals.
+/// Prints a finite float with that number of decimals, or in its shortest representation.
 fn digits(x: impl fmt::Display + fmt::LowerExp, powers: bool, decimals: Option<usize>) -> String {
     match (powers, decimals) {
         (false, None) => format!("{x}"),
@@ -257,7 +256,7 @@ fn digits(x: impl fmt::Display + fmt::LowerExp, powers: bool, decimals: Option<u
     }
 }
 
-/// Mantissa and exponent.
+/// Splits a number's text into mantissa and exponent.
 fn split(text: String) -> (String, Option<i32>) {
     match text.split_once('e') {
         Some((mantissa, exponent)) => (mantissa.to_owned(), exponent.parse().ok()),
@@ -269,11 +268,11 @@ fn decimals(mantissa: &str) -> usize {
     mantissa.split_once('.').map_or(0, |(_, d)| d.len())
 }
 
-/// Whether decimals alone would show too few digits of some numbers, or too many of others.
+/// Returns whether decimals alone would show too few digits of some numbers, or too many of others.
 fn far_apart(dtype: Dtype, elements: &[Literal]) -> bool {
     let sizes = || elements.iter().map(|l| l.to_f64().abs()).filter(|x| x.is_finite() && *x > 0.0);
     let (least, most) = (sizes().fold(f64::INFINITY, f64::min), sizes().fold(0.0, f64::max));
-    // f32 has six digits that can be relied on.
+    // f32 has six reliable digits.
     let large = if dtype == Dtype::F32 { 1e6 } else { 1e8 };
     most >= large || (most > 0.0 && (least < 1e-4 || most / least > 1000.0))
 }

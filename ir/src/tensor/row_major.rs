@@ -1,4 +1,4 @@
-//! Walks over indices in the order of memory.
+//! Iteration over indices in memory order.
 
 /// Advances a row-major index; wraps to zero at the end.
 pub(crate) fn step(index: &mut [usize], shape: &[usize]) {

@@ -1,5 +1,5 @@
-//! The tests of the language. They stand apart from the code that they test because a second compilation of the
-//! library would take longer than the tests; modules are named as those that they test.
+//! Tests of the language. They are a crate of their own because compiling the library a second time would take
+//! longer than the tests; modules have the names of those that they test.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 

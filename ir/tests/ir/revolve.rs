@@ -3,8 +3,8 @@
 use tapeloom_ir::Schedule;
 use tapeloom_ir::revolve::{reach, steps};
 
-/// The least number of iterations forward, from the definition: the first carry that is kept beside the
-/// one at the start lies somewhere; behind it there is one place less.
+/// Computes the smallest number of forward iterations from the definition: the first carry saved after the one
+/// at the start may be anywhere, and the iterations after it have one slot less.
 fn least(iterations: usize, carries: usize) -> Vec<Vec<u128>> {
     let mut best = vec![vec![0; iterations + 1]; carries + 1];
     for s in 1..=carries {
@@ -41,7 +41,7 @@ fn schedules_go_forward_as_little_as_can_be() {
     }
 }
 
-/// With many carries, and many iterations.
+/// Long chains, with few and with many carries.
 #[test]
 fn long_schedules_are_those_of_the_formula() {
     for (iterations, carries) in [(682, 36), (1000, 2), (5000, 7), (20_000, 150), (300, 299)] {
@@ -50,12 +50,11 @@ fn long_schedules_are_those_of_the_formula() {
         assert_eq!(schedule.steps(), steps(iterations, carries), "{iterations} {carries}");
         assert!(schedule.highest() <= carries);
     }
-    // Twice through each of 682 iterations is enough with 36 carries, and not with 35.
+    // With 36 carries, two forward runs per iteration suffice for 682 iterations; with 35 they do not.
     assert_eq!((reach(36, 2), reach(35, 2)), (703, 666));
 }
 
-/// What does not know how long it is goes once through all iterations before it knows, and then as one
-/// that does.
+/// If the length is unknown, all iterations run once to find it, and the rest is as with a known length.
 #[test]
 fn unknown_lengths_cost_one_more_time_at_most() {
     let iterations = 100_000;

@@ -1,10 +1,10 @@
 //! Laws that a primitive's own tests check, through the interpreter.
 //!
-//! [`check_laws`] takes a primitive and operands at which it is smooth, and checks for every set of
-//! float operands that the tangents of `jvp` are those of central differences and that the tangent
-//! program verifies as linear; for a primitive that is linear in such a set, that
-//! `<ct, f dx> = <fᵀ ct, dx>`, with and without totals that exist already; and for every set of
-//! batched operands that `batch` is the primitive at each element of the batch.
+//! [`check_laws`] takes a primitive and operands at which it is smooth. For every set of float operands it
+//! checks that the tangents of `jvp` are those of central differences and that the tangent program verifies as
+//! linear. If the primitive is linear in such a set, it checks that `<ct, f dx> = <fᵀ ct, dx>`, with and
+//! without existing totals. For every set of batched operands it checks that `batch` is the primitive at each
+//! element of the batch.
 
 use crate::elements::Elements;
 use tapeloom_ir::lang::query::{
@@ -25,12 +25,12 @@ pub(crate) fn eval1(op: impl Into<Op>, x: &[Tensor]) -> Tensor {
     y.into_iter().next().unwrap()
 }
 
-/// Runs a primitive: all of its outputs.
+/// Runs a primitive and returns all its outputs.
 fn eval_all(op: &Op, x: &[Tensor]) -> Vec<Tensor> {
     run(&types(x), &[], x, |cx, x, _| Ok(cx.b.emit(op.clone(), x).to_vec())).unwrap()
 }
 
-/// What `infer` says about operands of those types.
+/// Returns the error of `infer` for operands of those types.
 pub(crate) fn problem(op: impl Into<Op>, operands: &[Type]) -> Problem {
     let op = op.into();
     match build(operands, &[], |cx, x, _| Ok(cx.b.emit(op, x).to_vec())) {
@@ -39,7 +39,7 @@ pub(crate) fn problem(op: impl Into<Op>, operands: &[Type]) -> Problem {
     }
 }
 
-/// The samples of a primitive, each with the laws that hold at it.
+/// Checks each sample of a primitive by the laws that hold at it.
 pub(crate) fn check_samples(samples: Vec<Sample>) {
     for sample in samples {
         eval_all(&sample.op, &sample.operands);
@@ -50,7 +50,7 @@ pub(crate) fn check_samples(samples: Vec<Sample>) {
     }
 }
 
-/// The tangent of the output for tangents of every operand, or `None` where there is none.
+/// Returns the tangents of the outputs for tangents of every operand; `None` if an output has no tangent.
 pub(crate) fn tangents(op: impl Into<Op>, x: &[Tensor]) -> Vec<Option<Tensor>> {
     let (op, mut some) = (op.into(), Vec::new());
     let args: Vec<Tensor> = x.iter().chain(x).cloned().collect();
@@ -64,8 +64,8 @@ pub(crate) fn tangents(op: impl Into<Op>, x: &[Tensor]) -> Vec<Option<Tensor>> {
     some.into_iter().map(|some| if some { dy.next() } else { None }).collect()
 }
 
-/// The names of the equations that the transposes of `ops` emit, which read one operand of type `x`
-/// one after the other.
+/// Returns the names of the equations that the transposes of `ops` emit, if each of `ops` reads one operand of
+/// type `x`.
 pub(crate) fn transposed(ops: Vec<Op>, x: &Type) -> Vec<&'static str> {
     let infer = |op: &Op| op.infer(&Module::new(), &[Operand { ty: x, literal: None }]);
     let seeds: Vec<Type> = ops.iter().map(|op| infer(op).unwrap()[0].clone()).collect();
@@ -81,7 +81,7 @@ pub(crate) fn transposed(ops: Vec<Op>, x: &Type) -> Vec<&'static str> {
     module.function(f).equations.iter().map(|e| e.op.name()).collect()
 }
 
-/// The tangent of the output along the tangents given.
+/// Returns the tangent of the output along the given tangents.
 pub(crate) fn tangent(op: impl Into<Op>, x: &[Tensor], dx: &[Option<Tensor>]) -> Tensor {
     let op = op.into();
     let active: Vec<Tensor> = dx.iter().flatten().cloned().collect();
@@ -95,7 +95,7 @@ pub(crate) fn tangent(op: impl Into<Op>, x: &[Tensor], dx: &[Option<Tensor>]) ->
     dy.unwrap().into_iter().next().unwrap()
 }
 
-/// The cotangents of the operands marked linear, for that of the output.
+/// Returns the cotangents of the operands marked linear, for a cotangent of the output.
 pub(crate) fn cotangents(
     op: impl Into<Op>,
     x: &[Tensor],
@@ -117,7 +117,7 @@ pub(crate) fn cotangents(
     back.unwrap()
 }
 
-/// All laws at operands where the primitive is smooth.
+/// Checks all laws at operands where the primitive is smooth.
 pub(crate) fn check_laws(op: impl Into<Op>, x: &[Tensor]) {
     let op = op.into();
     for on in subsets(x.len()) {
@@ -129,7 +129,7 @@ pub(crate) fn check_laws(op: impl Into<Op>, x: &[Tensor]) {
     check_batch(&op, x);
 }
 
-/// `dy` against central differences, and the verifier on the tangent program.
+/// Checks `dy` against central differences, and the tangent program by the verifier.
 fn check_jvp(op: &Op, x: &[Tensor], on: &[bool]) {
     let dx: Vec<Tensor> =
         x.iter().zip(on).enumerate().map(|(i, (x, _))| noise(x, i as u64 + 1)).collect();
@@ -166,8 +166,8 @@ fn check_jvp(op: &Op, x: &[Tensor], on: &[bool]) {
     }
 }
 
-/// The inner product law for the operands marked; skipped where the primitive is not linear in them.
-/// The other operands stay what they are if that makes it linear, and are zero if only that does.
+/// Checks the inner product law for the marked operands; skipped if the primitive is not linear in them. The
+/// other operands keep their values if the primitive is then linear, and are zero if it is linear only then.
 fn check_transpose(op: &Op, x: &[Tensor], on: &[bool]) {
     let linear = |other: Linearity| -> bool {
         let sort = |(x, on): (&Tensor, &bool)| match (on, x.dtype().is_float()) {
@@ -227,7 +227,7 @@ fn check_transpose(op: &Op, x: &[Tensor], on: &[bool]) {
     }
 }
 
-/// `batch` against the primitive at each element of the batch, for every set of batched operands.
+/// Checks `batch` against the primitive at each element of the batch, for every set of batched operands.
 pub(crate) fn check_batch(op: &Op, x: &[Tensor]) {
     const SIZE: usize = 3;
     for on in subsets(x.len()) {
@@ -255,7 +255,7 @@ pub(crate) fn check_batch(op: &Op, x: &[Tensor]) {
     }
 }
 
-/// What a rewrite row of that name makes of `outer(inner(x))`, if it applies.
+/// Returns the result of applying the rewrite row `name` to `outer(inner(x))`, if the row applies.
 pub(crate) fn compose(
     name: &str,
     outer: impl Into<Op>,
@@ -266,7 +266,7 @@ pub(crate) fn compose(
     rule(&outer.into(), &inner.into(), x)
 }
 
-/// `outer(inner(x))` before and after a rewrite row of that name, which must apply.
+/// Checks `outer(inner(x))` before and after the rewrite row `name`, which must apply.
 pub(crate) fn check_compose(name: &str, outer: impl Into<Op>, inner: impl Into<Op>, x: &Tensor) {
     let (outer, inner) = (outer.into(), inner.into());
     let ty = Type::Array(x.ty().clone());
@@ -275,7 +275,7 @@ pub(crate) fn check_compose(name: &str, outer: impl Into<Op>, inner: impl Into<O
     assert_eq!(apply(&ops), apply(&[inner, outer]), "{name}: {ops:?}");
 }
 
-/// Whether an identity row of that name applies; if so, the primitive must leave `x` as it is.
+/// Returns whether the identity row `name` applies; if so, checks that the primitive leaves `x` unchanged.
 pub(crate) fn is_identity(name: &str, op: impl Into<Op>, x: &Tensor) -> bool {
     let op = op.into();
     let Equality::Identity(rule) = row(name) else { panic!("{name} is no identity") };
@@ -300,7 +300,7 @@ fn run(
     tapeloom_ir::eval(&module, f, args)
 }
 
-/// The function of those parameters and linear parameters whose results a rule emits.
+/// Builds the function with those parameters and linear parameters whose results a rule emits.
 fn build(
     params: &[Type],
     linear: &[Type],
@@ -317,7 +317,7 @@ fn build(
     Ok((module, f))
 }
 
-/// The primitives tested here have no regions.
+/// The region transforms for primitives without regions.
 pub(crate) struct NoRegions;
 
 impl Regions for NoRegions {
@@ -389,7 +389,7 @@ fn no_regions<T>() -> Result<T, Problem> {
     Err(Problem::internal("no regions here"))
 }
 
-/// Every set of at least one of `n` operands.
+/// Returns every nonempty set of `n` operands.
 fn subsets(n: usize) -> impl Iterator<Item = Vec<bool>> {
     (1..1u32 << n).map(move |set| (0..n).map(|i| set >> i & 1 == 1).collect())
 }
@@ -422,7 +422,7 @@ fn close(got: &Tensor, want: &Tensor, tolerance: f64) {
     }
 }
 
-/// Numbers in -1..1 that differ from place to place (a multiplicative generator).
+/// Returns numbers in -1..1 that differ from element to element (a multiplicative generator).
 fn noise(like: &Tensor, seed: u64) -> Tensor {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut next = || {
@@ -436,7 +436,7 @@ fn noise(like: &Tensor, seed: u64) -> Tensor {
     y
 }
 
-/// The `e`-th variant of an operand for a batch: numbers shifted, truth values turned.
+/// Returns the `e`-th variant of an operand for a batch: numbers shifted, truth values flipped.
 fn varied(x: &Tensor, e: usize) -> Tensor {
     let mut y = x.clone();
     for i in 0..y.elements() {
@@ -458,7 +458,7 @@ fn varied(x: &Tensor, e: usize) -> Tensor {
     y
 }
 
-/// Tensors of one type along a new axis 0.
+/// Stacks tensors of one type along a new axis 0.
 fn stack(x: &[Tensor]) -> Tensor {
     let shape = x[0].ty().shape.with_leading(x.len());
     let mut y = Tensor::zeros_of(&tapeloom_ir::ArrayType::new(x[0].dtype(), shape)).unwrap();

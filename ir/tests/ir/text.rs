@@ -1,4 +1,4 @@
-//! Iteration trips of every primitive's samples and of hand-written modules; errors with their places.
+//! Round trips of every primitive's samples and of hand-written modules; errors with their positions.
 
 use expect_test::{Expect, expect};
 use tapeloom_ir::{
@@ -15,7 +15,7 @@ fn show(errors: &[ParseError]) -> String {
     errors.iter().map(|e| format!("{e}\n")).collect()
 }
 
-/// The text is what the printer prints.
+/// Checks that the printer prints exactly this text.
 #[track_caller]
 fn check(text: &str) {
     assert_eq!(round_trip(text), text);
@@ -78,7 +78,7 @@ forward:
 }
 ";
     check(all);
-    // A line that changes nothing is not printed, and none holds in the next function.
+    // A phase line that repeats the current phase is not printed, and each function begins with `forward`.
     let loose = "func @f() -> () { forward: reverse: return } func @g() -> (f64[]) {
   reverse 1 : %0: f64[] = add 1.0, 2.0
   reverse:

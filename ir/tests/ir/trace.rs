@@ -1,4 +1,4 @@
-//! Captures, poison, escapes, panics.
+//! Tests of captures, poison, escapes and panics.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
@@ -53,7 +53,7 @@ fn run(traced: &Traced<()>, args: &[f64]) -> f64 {
     eval(&traced.module, traced.function, &args).unwrap()[0].item().unwrap()
 }
 
-/// `x` captured through two levels, twice: each function in between gains one parameter.
+/// `x` is captured through two levels, twice: each function in between gets one parameter.
 #[test]
 fn captures_are_lifted_once_per_frame() {
     let traced = trace("run", here(), &[scalar()], |x| {
@@ -96,7 +96,7 @@ fn tensors_are_hidden_parameters() {
     assert_eq!(run(&traced, &[2.0]), 250.0);
 }
 
-/// A reshaped tensor shares its buffer but is another argument.
+/// A reshaped tensor shares its buffer but is a separate argument.
 #[test]
 fn identity_of_data_includes_its_type() {
     let data = Tensor::from([1.0, 2.0]);
@@ -141,8 +141,8 @@ fn poison_crosses_frames_silently() {
     assert_eq!(errors.unwrap_err().len(), 1);
 }
 
-/// Whoever makes poison tells why, or it is told that nobody did, and where; asking whether an escaped
-/// handle is poison tells that it escaped.
+/// Poison without a recorded error is reported as an internal error with its line. A query whether an escaped
+/// handle is poison reports the escape.
 #[test]
 fn there_is_no_poison_without_a_cause() {
     let (line, leak) = (Cell::new(0), Cell::new(None));
@@ -183,7 +183,7 @@ fn an_escaped_handle_names_both_lines() {
     let leaked = leak.get().unwrap();
     assert!(text.contains(&format!("made at {}", leaked.born().unwrap())), "{text}");
 
-    // Used in another trace, or in none.
+    // Used in another trace, or outside any trace.
     assert!(is_poison(mul(leaked, leaked), here()));
     let errors = trace("jit", here(), &[], |_| (vec![leaked], ())).unwrap_err();
     assert_eq!(errors[0].problem.kind, Kind::Escaped);

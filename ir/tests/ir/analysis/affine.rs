@@ -8,7 +8,7 @@ fn i(n: usize) -> Affine<usize> {
     Affine::atom(n)
 }
 
-/// Random numbers of a range.
+/// A generator of random numbers.
 struct Random(u64);
 
 impl Random {
@@ -28,14 +28,14 @@ impl Random {
     }
 }
 
-/// All values of three atoms.
+/// Returns all combinations of values of three atoms.
 fn values(of: [Interval; 3]) -> Vec<[i64; 3]> {
     let [a, b, c] = of.map(|r| r.least as i64..=r.most as i64);
     let pairs = a.flat_map(|a| b.clone().map(move |b| (a, b)));
     pairs.flat_map(|(a, b)| c.clone().map(move |c| [a, b, c])).collect()
 }
 
-/// The integer that a form is, where atoms are these.
+/// Evaluates a form at these values of the atoms.
 fn at(a: &Affine<usize>, v: &[i64; 3]) -> i128 {
     let terms = a.terms().iter().map(|(n, f)| i128::from(v[*n]) * i128::from(*f));
     i128::from(a.offset()) + terms.sum::<i128>()
@@ -69,7 +69,8 @@ fn a_row_major_position_is_taken_apart_again() {
     }
 }
 
-/// Random forms of three atoms, with factors of any size, at values of the atoms.
+/// Checks sums of random forms of three atoms against integer arithmetic, at values of the atoms; factors have
+/// any size.
 #[test]
 fn forms_are_the_numbers_that_they_say() {
     const FACTORS: [i64; 10] = [0, 1, -1, 2, 7, -12, 1 << 40, i64::MAX, i64::MIN, i64::MAX / 3 + 1];
@@ -105,7 +106,7 @@ fn forms_are_the_numbers_that_they_say() {
                 assert_eq!(i128::from(found), at(&sum, &v), "{sum:?}");
             }
             assert_eq!(small.at(|n| Some(v[n])).map(i128::from), Some(at(&small, &v)));
-            // What wraps is congruent.
+            // A sum that wraps is congruent to the exact one.
             let number = at(&a, &v) as i64;
             let number = number.wrapping_add((at(&b, &v) as i64).wrapping_mul(by));
             assert_eq!(at(&sum, &v) as i64, number, "{a:?} + {by} {b:?}");
@@ -118,7 +119,7 @@ fn forms_are_the_numbers_that_they_say() {
     assert!(exact > 500 && lost > 500, "{exact} {lost}");
 }
 
-/// Random forms of three atoms, divided by random numbers, at every value of the atoms.
+/// Checks quotients and remainders of random forms of three atoms, at every value of the atoms.
 #[test]
 fn quotients_and_remainders_are_those_of_numbers() {
     let mut random = Random(Sweep::Quotients.seed());

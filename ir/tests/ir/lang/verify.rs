@@ -7,8 +7,8 @@ use tapeloom_ir::{
 
 use cranelift_entity::EntityRef;
 
-/// Zeros stay zeros through what is linear in them, whatever stands beside them, also what is
-/// zero and no float.
+/// Zeros stay zeros through primitives that are linear in them, for any other operands, also for operands that
+/// are zero and not floats.
 #[test]
 fn zeros_are_linear() {
     let linear = |zeros: &str| {
@@ -41,7 +41,7 @@ func @f(%0: f64[3]; %1: f64[1]) -> (f64[1]) {{
     assert!(!linear("%3: f64[3] = cos %2"));
 }
 
-/// What no builder makes: wrong types, arities and order; all of it is found, without panic.
+/// Programs that no builder makes: wrong types, arities and order. All errors are found, without a panic.
 #[test]
 fn broken_programs() {
     let vector = Type::array(Dtype::F64, &[3]);

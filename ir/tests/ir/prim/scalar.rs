@@ -1,8 +1,8 @@
-//! Tests of the table: values against the standard library and against recorded numbers, derivatives
-//! of order four against recorded numbers, integer semantics, ties and edges.
+//! Tests of the table of scalar primitives: values against the standard library and against recorded numbers,
+//! derivatives up to order four against recorded numbers, integer semantics, ties and edges.
 //!
-//! The laws over all primitives' samples (finite differences, transposes, batching) stand in the
-//! tests crate; here is what they cannot know: which numbers are right.
+//! The laws over all primitives' samples (finite differences, transposes, batching) are in the tests crate; the
+//! tests here check that the numbers are right.
 
 use crate::elements::Elements;
 use crate::test_laws::NoRegions;
@@ -24,18 +24,18 @@ fn op(name: &str) -> Op {
     }
 }
 
-/// The value on scalars of one dtype.
+/// Returns the value on scalars of one dtype.
 fn at(name: &str, dtype: Dtype, x: &[f64]) -> f64 {
     let x: Vec<Tensor> = x.iter().map(|x| Tensor::from(Literal::of(dtype, *x))).collect();
     op(name).eval(&Module::new(), &x).unwrap()[0].at(0).to_f64()
 }
 
-/// The value on f64 scalars.
+/// Returns the value on f64 scalars.
 fn value(name: &str, x: &[f64]) -> f64 {
     at(name, Dtype::F64, x)
 }
 
-/// The function `x ↦ op(x)` of scalars.
+/// Makes the function `x ↦ op(x)` of scalars.
 fn function(module: &mut Module, op: Op, dtypes: &[Dtype]) -> FuncId {
     let mut draft = Draft::new("f");
     let x: Vec<Atom> = dtypes.iter().map(|d| draft.param(Type::scalar(*d))).collect();
@@ -43,7 +43,7 @@ fn function(module: &mut Module, op: Op, dtypes: &[Dtype]) -> FuncId {
     draft.finish(module, vec![y]).unwrap()
 }
 
-/// The derivative of a function of scalars in its parameter `i`: forward mode with tangent 1.
+/// Returns the derivative of a function of scalars in its parameter `i`: forward mode with tangent 1.
 fn derivative_in(module: &mut Module, f: FuncId, i: usize) -> Result<FuncId, Problem> {
     let f = module.get(f);
     let mut draft = Draft::new("df");
@@ -82,7 +82,7 @@ fn derivative_in(module: &mut Module, f: FuncId, i: usize) -> Result<FuncId, Pro
     draft.finish(module, vec![result])
 }
 
-/// The function and its first four derivatives at a point.
+/// Returns the function and its first four derivatives at a point.
 fn derivatives(name: &str, x: f64) -> [f64; 5] {
     let mut module = Module::new();
     let mut f = function(&mut module, op(name), &[Dtype::F64]);
@@ -98,7 +98,7 @@ fn number(t: &Tensor) -> f64 {
     t.at(0).to_f64()
 }
 
-/// The partial derivative in operand `i` of a function of f64 scalars.
+/// Returns the partial derivative in operand `i` of a function of f64 scalars.
 fn partial(name: &str, i: usize, x: &[f64]) -> f64 {
     let mut module = Module::new();
     let f = function(&mut module, op(name), &vec![Dtype::F64; x.len()]);
@@ -126,7 +126,7 @@ fn rows_are_complete() {
             assert_eq!(point.len(), row.arity(), "{}", row.name());
         }
         for rewrite in row.rewrites {
-            // Other kinds of rows are code, whose root a test cannot read off.
+            // Other kinds of rewrite rows are code, whose root primitive a test cannot read.
             if let Equality::Pattern { lhs, .. } = rewrite.rule {
                 let root = format!("({} ", row.name());
                 assert!(lhs.starts_with(&root), "{} is elsewhere", rewrite.name);
@@ -172,8 +172,7 @@ fn documentation_shows_the_formulas() {
     assert!(of("nextafter").starts_with("∂x, ∂y: none, "), "{}", of("nextafter"));
 }
 
-/// The loops over buffers give what [`Code::eval`] gives for each element, also where an operand is
-/// a literal.
+/// The loops over buffers give the result of [`Code::eval`] for each element, also if an operand is a literal.
 #[test]
 fn buffers_and_literals_agree() {
     let mut module = Module::new();
@@ -217,7 +216,7 @@ fn a_constant_exponent_stays_constant() {
 
 // -- Values ----------------------------------------------------------------------------------------
 
-/// Points inside the domains of functions of all reals, of positive numbers, and of [-1, 1].
+/// Returns points inside the domains of functions of all reals, of positive numbers, and of [-1, 1].
 fn points() -> [&'static [&'static [f64]]; 3] {
     [Scalar::Sin, Scalar::Log, Scalar::Asin].map(|s| s.row().smooth)
 }
@@ -238,7 +237,7 @@ fn functions_of_the_standard_library_are_its_own() {
         for x in real.iter().chain(positive).chain(unit).chain(edges) {
             let (x, narrow) = (x[0], x[0] as f32);
             assert_eq!(value(name, &[x]).to_bits(), f(x).to_bits(), "{name} of {x}");
-            // Correct rounding is the same whether one computes in f64 or not.
+            // Rounding the correctly rounded f64 result gives the correctly rounded f32 result.
             let want = f64::from(f(f64::from(narrow)) as f32);
             assert_eq!(at(name, Dtype::F32, &[x]).to_bits(), want.to_bits(), "{name} of {narrow}");
         }
@@ -294,7 +293,7 @@ fn functions_of_our_own_are_reached() {
     }
 }
 
-/// Checks values of a function of two operands, bit for bit, except that all nan are alike.
+/// Checks values of a function of two operands bit for bit; all nan are equal.
 #[track_caller]
 fn check2(name: &str, table: &[(f64, f64, f64)]) {
     for &(x, y, want) in table {
@@ -351,7 +350,7 @@ fn powers_with_exponent_zero_have_no_slope() {
     for x in [0.0, -0.0, 5e-324, -1e-310, 1e-300, 2.0, INF, NAN] {
         assert_eq!(partial("pow", 0, &[x, 0.0]), 0.0, "at {x}");
     }
-    // What the formula is replaced by there has the derivatives of a power: 1/x and 2 ln x / x.
+    // The slope at exponent 0 is a special case; its derivatives must be those of a power: 1/x, 2 ln x / x.
     let (mut module, x) = (Module::new(), [Tensor::from(2.0), Tensor::from(0.0)]);
     let f = function(&mut module, op("pow"), &[Dtype::F64; 2]);
     let slope = derivative_in(&mut module, f, 0).unwrap();
@@ -408,7 +407,7 @@ fn tails_of_derivatives_are_kept() {
     }
 }
 
-/// Formulas with squares in them: those of numbers whose squares are no floats.
+/// Derivatives whose formulas square a number, at points where the square overflows or underflows.
 #[test]
 fn derivatives_far_from_one_are_kept() {
     let half = 0.5f64;
@@ -775,8 +774,8 @@ fn ties_and_edges() {
     }
 }
 
-/// Powers of zero, where a careless formula meets 0 · ∞: all derivatives of x² and x³ at 0, and of
-/// x⁰ in both operands.
+/// Powers of zero, where a naive formula meets 0 · ∞: all derivatives of x² and x³ at 0, and of x⁰ in both
+/// operands.
 #[test]
 fn powers_at_zero() {
     let mut module = Module::new();

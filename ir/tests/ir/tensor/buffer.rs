@@ -5,9 +5,9 @@
 use crate::elements::Elements;
 use tapeloom_ir::{ArrayType, Buffer, Dtype, Fresh, LARGE_BYTES, Line, Literal, Tensor};
 
-/// So many lines of zeros.
+/// Allocates `lines` lines of zeros.
 pub(super) fn zeros(lines: usize) -> Buffer {
-    // SAFETY: zeros.
+    // SAFETY: the lines are zeroed.
     unsafe { Fresh::zeros(lines).unwrap().assume_init() }
 }
 
@@ -27,7 +27,7 @@ fn large_arrays_begin_in_different_lines_of_a_page() {
     assert!(begins.iter().all(|at| at.is_multiple_of(size_of::<Line>())), "{begins:?}");
     begins.sort_unstable();
     begins.dedup();
-    // Other tests allocate at the same time, so steps may be skipped; of eight, a few may meet.
+    // Other tests allocate at the same time and also advance the offset, so some of the eight may coincide.
     assert!(begins.len() >= 6, "{begins:?}");
 }
 

@@ -1,4 +1,4 @@
-//! Printing beside numpy's, and absurd arguments.
+//! Printing compared with numpy's, and absurd arguments.
 
 use super::buffer::zeros;
 use std::ops::Bound;
@@ -7,9 +7,9 @@ use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Shape, Tensor};
 const NAN: f64 = f64::NAN;
 const INF: f64 = f64::INFINITY;
 
-/// What `numpy.array2string(x, separator=", ")` gives under numpy 2.4.6 with
-/// `set_printoptions(floatmode="maxprec_equal")`; where all numbers are whole, numpy writes `1.` and
-/// a Rust programmer `1.0`, so those are not here.
+/// The expected texts are those of `numpy.array2string(x, separator=", ")` under numpy 2.4.6 with
+/// `set_printoptions(floatmode="maxprec_equal")`. Arrays of whole numbers are left out, since numpy writes `1.`
+/// and Rust `1.0`.
 #[test]
 fn prints_as_numpy_does() {
     let cases: Vec<(Tensor, &str)> = vec![
@@ -68,13 +68,13 @@ fn what_numpy_prints_otherwise() {
     assert_eq!(show(Tensor::from([1e100, NAN])), "[1.0e+100,      nan]");
     assert_eq!(show(Tensor::from([true, false])), "[ true, false]");
     assert_eq!(show(Tensor::from([[0.0; 3]; 0])), "[]");
-    // A number alone is shown to its last digit.
+    // A single number is shown with all its digits.
     assert_eq!(show(Tensor::from(0.1 + 0.2)), "0.30000000000000004");
     assert_eq!(show(Tensor::from(0.1f32)), "0.1");
     assert_eq!(show(Tensor::from(NAN)), "nan");
     assert_eq!(show(Tensor::from(-INF)), "-inf");
     assert_eq!(show(Tensor::from(3u64)), "3");
-    // No noise behind the digits that matter.
+    // No noise after the significant digits.
     assert_eq!(show(Tensor::from([16_777.215f32, 100.062_5])), "[16777.2150,   100.0625]");
 }
 
@@ -100,7 +100,7 @@ fn debug_says_dtype_and_shape() {
     assert_eq!(format!("{:?}", Tensor::from([[1, 2], [3, 4]])), "i32[2,2]\n[[1, 2],\n [3, 4]]");
 }
 
-/// A rank that recursion would not survive.
+/// A rank at which recursion would overflow the stack.
 #[test]
 fn many_axes_print() {
     let t = Tensor::from(1).reshape(&[1; 20_000]).unwrap();
@@ -133,7 +133,7 @@ fn parts_are_those_of_nested_loops() {
     assert_eq!(Tensor::from([[0; 0]; 2]).rows().count(), 2);
 }
 
-/// Every public function of a tensor with arguments that no program means.
+/// Calls every public function of a tensor with absurd arguments.
 #[test]
 fn absurd_arguments_are_errors() {
     const HUGE: usize = 1 << 62;

@@ -2,7 +2,7 @@
 
 use tapeloom_ir::{Dtype, Tensor};
 
-/// What the system knows of the mapping in which an address lies.
+/// Returns the system's flags of the mapping that contains an address.
 fn flags(at: usize) -> String {
     let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
     let mut inside = false;

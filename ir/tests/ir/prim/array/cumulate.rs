@@ -26,7 +26,7 @@ fn folds_begin_at_either_end() {
     assert!(eval1(op(Cumulation::Max, false), &x).at(3).to_f64().is_nan());
 }
 
-/// Of three equal elements the third result belongs to each by a third, as in `reduce_max`.
+/// Of three equal maxima each gets a third of the third result's tangent, as in `reduce_max`.
 #[test]
 fn ties_share_evenly() {
     let x = [Tensor::from([2.0, 1.0, 2.0, 2.0, 3.0])];
@@ -40,8 +40,8 @@ fn ties_share_evenly() {
     assert_eq!(along(3), Tensor::from([0.0, 0.0, 0.0, 2.0, 0.0]));
 }
 
-/// What is infinite stays with the elements that share the extremum; before and after it, it would
-/// be nan through a factor of 0.
+/// An infinite tangent reaches only the elements that share its extremum; elsewhere a factor of 0 would turn it
+/// into nan.
 #[test]
 fn infinite_tangents_stay_where_they_are() {
     let x = [Tensor::from([-1.0, 0.0, 2.0])];

@@ -8,8 +8,7 @@ fn op(combine: Combine) -> Scatter {
     Scatter { combine, batch: 0, axes: vec![0], bounds: Bounds::Drop }
 }
 
-/// Three updates, of which the first and the last meet in place 1, one of a place that does not
-/// exist, into three elements.
+/// Four updates of three elements: the first and the last share index 1, and one has an index out of range.
 fn operands(u: [f64; 4]) -> Vec<Tensor> {
     let places = Tensor::from([[1i64], [0], [5], [1]]);
     vec![Tensor::from([10.0, 20.0, 30.0]), places, Tensor::from(u)]
@@ -50,7 +49,7 @@ fn a_product_with_zeros_has_its_derivative() {
         let du = Some(Tensor::from([1.0, 10.0, 100.0, 1000.0]));
         tangent(op(Combine::Mul), &operands(u), &[None, None, du])
     };
-    // 20 (du0 u3 + u0 du3) in place 1, 10 du1 in place 0.
+    // 20 (du0 u3 + u0 du3) at index 1, 10 du1 at index 0.
     assert_eq!(tangent([2.0, 0.0, 0.0, 3.0]), Tensor::from([100.0, 40060.0, 0.0]));
     assert_eq!(tangent([0.0, 3.0, 1.0, 3.0]), Tensor::from([100.0, 60.0, 0.0]));
     assert_eq!(tangent([0.0, 3.0, 1.0, 0.0]), Tensor::from([100.0, 0.0, 0.0]));

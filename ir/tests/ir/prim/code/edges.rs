@@ -1,4 +1,4 @@
-//! Codes at their edges.
+//! Scalar codes at the edges of their domains.
 
 use tapeloom_ir::prim::{Fold, Takes};
 use tapeloom_ir::{Code, Dtype, Literal};
@@ -108,7 +108,7 @@ fn unsigned_numbers_compare_as_such() {
     assert_eq!(ints(Code::Lt, Dtype::I32, &[1, -1]), 0);
 }
 
-/// The order of [`Code::Max`] and [`Code::Min`] is total, with -0 below 0; nan is passed on.
+/// The order of [`Code::Max`] and [`Code::Min`] is total, with -0 below 0; nan is propagated.
 #[test]
 fn extremes() {
     let ascending =
@@ -138,7 +138,7 @@ fn remainders_have_the_sign_of_the_dividend() {
         (1.0, 0.0, nan),
         (inf, 2.0, nan),
         (-2.0, inf, -2.0),
-        (2.0_f64.powi(1000), 3.0, 1.0), // 2¹⁰⁰⁰ mod 3: exact however far apart
+        (2.0_f64.powi(1000), 3.0, 1.0), // 2¹⁰⁰⁰ mod 3: exact despite the ratio
     ] {
         assert!(same(floats(Code::Rem, &[x, y]), want), "{x} rem {y}");
     }
@@ -163,7 +163,7 @@ fn integer_powers() {
         (-0.0, -1, -inf),
         (1e-200, 3, 0.0),
         (1e-200, -2, inf),
-        (1e150, 2, 1e150 * 1e150), // not squared once more than needed: no stray 0 · inf
+        (1e150, 2, 1e150 * 1e150), // squared no more than needed, or 0 · inf would give nan
         (-1.0, i32::MIN, 1.0),
         (-1.0, i32::MAX, -1.0),
         (0.5, i32::MIN, inf),
@@ -174,7 +174,7 @@ fn integer_powers() {
         for k in 1..24 {
             let x = 0.13 * f64::from(k) - 1.5;
             let (got, want) = (floats(Code::IntegerPow(n), &[x]), x.powf(f64::from(n)));
-            // Each product rounds once.
+            // Each product is rounded once.
             let bound = 2.3e-16 * (f64::from(n).abs() + 2.0);
             assert!((got / want - 1.0).abs() <= bound, "{x}^{n}: {got}, expected {want}");
         }
@@ -207,7 +207,7 @@ fn conversions() {
         (int(I64, -3), Literal::bool(true)),
         (Literal::bool(true), int(I32, 1)),
         (Literal::bool(true), real(1.0)),
-        // Rounded once, to nearest even, also where f64 cannot hold the integer.
+        // Rounded once, to nearest even, also if f64 cannot represent the integer.
         (
             int(U64, (1 << 62) + (1 << 38) + 1),
             Literal::of(F32, (1u64 << 62) as f64 + (1u64 << 39) as f64),
@@ -221,7 +221,7 @@ fn conversions() {
 
 // -- The table ---------------------------------------------------------------------------------------
 
-/// Numbers at which dtypes have their edges.
+/// Numbers at the edges of dtypes.
 fn edges(dtype: Dtype) -> Vec<Literal> {
     let real = [-0.0, 0.0, 1.0, -1.0, 2.5, 1e300, -1e300, f64::INFINITY, -f64::INFINITY, f64::NAN];
     real.into_iter().map(|x| Literal::of(dtype, x)).collect()
@@ -231,7 +231,7 @@ fn equal(x: Literal, y: Literal) -> bool {
     x == y || (x.dtype == y.dtype && x.to_f64().is_nan() && y.to_f64().is_nan())
 }
 
-/// Every code without a parameter that takes two operands of one dtype, with pairs of them.
+/// Calls `f` for every code without a parameter that takes two operands of one dtype, with pairs of operands.
 fn pairs(mut f: impl FnMut(Code, Literal, Literal)) {
     for code in Code::PLAIN.iter().copied().filter(|c| c.row().takes == Takes::Equal(2)) {
         for dtype in Dtype::ALL.into_iter().filter(|d| code.row().domain.has(*d)) {

@@ -3,7 +3,7 @@
 use tapeloom_ir::Code;
 use tapeloom_ir::prim::power;
 
-/// What a power costs.
+/// Returns the cost of a power in flops.
 fn flops(n: i32) -> u32 {
     Code::IntegerPow(n).row().flops
 }

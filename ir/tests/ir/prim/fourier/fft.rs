@@ -21,7 +21,7 @@ fn directions_differ_in_the_sign_of_the_exponent() {
 
 #[test]
 fn any_axis_is_transformed_where_it_is() {
-    // x[1] = 1 in the columns: y[j] = (-1)^j; of the second column i times as much.
+    // x[1] = 1 in the first column: y[j] = (-1)^j; the second column is i times the first.
     let x = Tensor::from([[[0.0, 0.0], [1.0, 0.0]], [[0.0, 0.0], [0.0, 1.0]]]);
     let y = Tensor::from([[[1.0, 0.0], [-1.0, 0.0]], [[0.0, 1.0], [0.0, -1.0]]]);
     assert_eq!(eval1(Fft { inverse: false, rank: 2, axis: 0 }, std::slice::from_ref(&x)), y);

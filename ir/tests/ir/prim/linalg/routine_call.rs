@@ -4,7 +4,8 @@ use tapeloom_ir::Kind;
 use tapeloom_ir::prim::RoutineCall;
 use tapeloom_routines::Unavailable;
 
-/// Tests are built with the feature; `tapeloom-routines` without it says [`Unavailable::Missing`] of every plan.
+/// Tests are built with the feature `linalg`; without it, `tapeloom-routines` returns [`Unavailable::Missing`]
+/// for every plan.
 #[test]
 fn a_build_without_the_library_names_its_feature() {
     let missing = Unavailable::Missing { routine: "cholesky", feature: "linalg" };

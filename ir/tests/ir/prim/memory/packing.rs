@@ -3,7 +3,7 @@
 use tapeloom_ir::prim::Packing;
 use tapeloom_ir::{Builder, Draft, Dtype, Module, Tensor, Type};
 
-/// What is packed and unpacked is what it was, and has the bytes that are said.
+/// Checks that packing and unpacking restores `x`, and that the packed sizes are `bytes`.
 #[track_caller]
 fn comes_back(x: &Tensor, least: i128, most: i128, bytes: &[usize]) {
     let all = Packing::exact(x.dtype(), least, most);
@@ -36,7 +36,7 @@ fn what_is_packed_comes_back() {
         let one = |i: usize| least + (i as i64 * 7919).rem_euclid(most - least + 1);
         Tensor::new(&[n], (0..n).map(one).collect::<Vec<_>>()).unwrap()
     };
-    // The place of the largest of three, one of five codes around 0, indices, one number, too many bits.
+    // An index of the largest of three, one of five codes around 0, indices, one number, too many bits.
     comes_back(&numbers(99, 0, 2), 0, 2, &[396, 28, 32]);
     comes_back(&numbers(33, -2, 2), -2, 2, &[132, 16, 16]);
     comes_back(&numbers(7, 0, 99_999), 0, 99_999, &[28, 24]);

@@ -3,7 +3,7 @@
 use tapeloom_ir::prim::{Operand, Reduce, Reducer};
 use tapeloom_ir::{Dtype, Literal, Module, Op, Type};
 
-/// The sum of so many of one number, if it is known whatever the order.
+/// Returns the sum of `n` equal numbers, if it does not depend on the order of summation.
 fn times(x: Literal, n: usize) -> Option<Literal> {
     let sum = Op::from(Reduce { reducer: Reducer::Sum, axes: vec![0] });
     let ty = Type::array(x.dtype, &[n]);
