@@ -1,4 +1,4 @@
-//! The transforms and the passes, as users ask for them: about a function, with nothing that a rule would add.
+//! The public transforms and passes: without the arguments that only rules pass.
 
 use crate::dispatch::Transforms;
 use crate::passes::egraph::{self, Options, Simplified};
@@ -8,9 +8,9 @@ use tapeloom_ir::lang::query::{BatchOf, JvpOf, LinearizeOf, PruneOf, TransposeOf
 use tapeloom_ir::prim::Regions;
 use tapeloom_ir::{FuncId, Module, PlanRequest, Policy, Problem, fingerprint};
 
-/// The forward derivative of `f`: `(x.., dx of the active) -> (y.., dy of the active outputs)`.
+/// Derives the forward derivative of `f`: `(x.., dx of the active) -> (y.., dy of the active outputs)`.
 ///
-/// Parameters that are linear in `f` come as ordinary ones.
+/// Linear parameters of `f` become ordinary ones.
 ///
 /// # Errors
 /// A derivative that does not exist, with the user's line.
@@ -18,7 +18,8 @@ pub fn jvp(module: &mut Module, f: FuncId, active: &[bool]) -> Result<JvpOf, Pro
     Transforms.jvp(module, f, active, &[])
 }
 
-/// The two halves of the derivative of `f` with respect to the `active` parameters.
+/// Derives the two halves of the derivative of `f` with respect to the `active` parameters, planned by
+/// `Policy::Planned`.
 ///
 /// # Errors
 /// A derivative that does not exist, with the user's line.
@@ -28,28 +29,29 @@ pub fn linearize(module: &mut Module, f: FuncId, active: &[bool]) -> Result<Line
     Transforms.plan(module, of, PlanRequest::call(Policy::Planned))
 }
 
-/// The same function with the marked ordinary parameters linear (and so last), and calls inlined, if it
-/// is linear in them.
+/// Returns the same function with the marked ordinary parameters linear (and so last), and with calls inlined.
 ///
 /// # Errors
-/// [`Kind::NotLinear`](tapeloom_ir::Kind::NotLinear), with the line of the primitive at fault.
+/// [`Kind::NotLinear`](tapeloom_ir::Kind::NotLinear) with the line of the nonlinear primitive, if `f` is not
+/// linear in them.
 pub fn as_linear(module: &mut Module, f: FuncId, linear: &[bool]) -> Result<FuncId, Problem> {
     tapeloom_ir::prim::as_linear(&mut Transforms, module, f, linear, 0)
 }
 
-/// The transpose of a linear function: `(k..; ct of the results marked nonzero) -> ct of the linear
-/// parameters`, of which those that are zero are left out.
+/// Derives the transpose of a linear function: `(k..; ct of the results marked nonzero) -> ct of the linear
+/// parameters`. Cotangents that are zero are left out.
 ///
 /// # Errors
-/// [`Kind::NotLinear`](tapeloom_ir::Kind::NotLinear) when a primitive on the way is not linear.
+/// [`Kind::NotLinear`](tapeloom_ir::Kind::NotLinear) if a primitive is not linear in values that depend on the
+/// linear parameters.
 pub fn transpose(module: &mut Module, f: FuncId, nonzero: &[bool]) -> Result<TransposeOf, Problem> {
     Transforms.transpose(module, f, nonzero, &[])
 }
 
-/// `f` over a batch of `size`: parameters marked `batched` get a new axis 0 of that extent.
+/// Derives `f` over a batch of `size`: parameters marked `batched` get a new axis 0 of that extent.
 ///
 /// # Errors
-/// What a batching rule reports.
+/// Any error of a batching rule.
 pub fn batch(
     module: &mut Module,
     f: FuncId,
@@ -59,26 +61,26 @@ pub fn batch(
     Transforms.batch(module, f, size, batched, &[])
 }
 
-/// `f` with only the results marked `used`, and which of its parameters are still read.
+/// Returns `f` with only the results marked `used`, and which of its parameters are still read.
 ///
 /// # Errors
-/// None that a well-formed module can cause.
+/// None for a well-formed module.
 pub fn prune(module: &mut Module, f: FuncId, used: &[bool]) -> Result<PruneOf, Problem> {
     Transforms.prune(module, f, used, &[])
 }
 
-/// `f` in two: what depends on the `known` parameters alone, and the rest.
+/// Splits `f` in two: the equations that depend on the `known` parameters alone, and the rest.
 ///
 /// # Errors
-/// None that a well-formed module can cause.
+/// None for a well-formed module.
 pub fn unzip(module: &mut Module, f: FuncId, known: &[bool]) -> Result<UnzipOf, Problem> {
     Transforms.unzip(module, f, known)
 }
 
-/// Simplifies by equality saturation, and reports.
+/// Simplifies by equality saturation, and returns a report.
 ///
 /// # Errors
-/// None that a well-formed module can cause.
+/// None for a well-formed module.
 pub fn simplify_with(
     module: &mut Module,
     f: FuncId,
@@ -88,10 +90,10 @@ pub fn simplify_with(
 }
 
 impl Pass {
-    /// Runs the pass on a function and on all that it runs. A debug build verifies what comes out.
+    /// Runs the pass on a function and on all functions that it runs. A debug build verifies the result.
     ///
     /// # Errors
-    /// What the pass reports; [`tapeloom_ir::Kind::Internal`] where it breaks an invariant and that is noticed.
+    /// Any error of the pass; [`tapeloom_ir::Kind::Internal`] if the verifier rejects the result.
     pub fn apply(&self, module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
         self.run(&mut Transforms, module, f)
     }
@@ -101,15 +103,16 @@ impl List {
     /// Runs the passes.
     ///
     /// # Errors
-    /// Those of [`Pass::apply`].
+    /// Errors of [`Pass::apply`].
     pub fn run(&self, module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
         self.run_with(&mut Transforms, module, f, &mut |_, _, _| {})
     }
 
-    /// Runs the passes as a compile does: `after` sees the function behind each step, and [`fingerprint`] is told.
+    /// Runs the passes as a compile does: calls `after` with the function behind each step, and records the
+    /// list's [`fingerprint`].
     ///
     /// # Errors
-    /// Those of [`List::run`].
+    /// Errors of [`List::run`].
     pub fn observed(
         &self,
         module: &mut Module,

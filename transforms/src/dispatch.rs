@@ -1,7 +1,8 @@
-//! The transforms, as rules of region primitives ask for them.
+//! The transforms, as a trait object for the rules of region primitives.
 //!
-//! `ir` defines the rules and does not know the transforms; a call's jvp rule needs jvp of its body.
-//! So `ir` declares the trait [`Regions`], this file implements it, and the walks are handed whoever
+//! The rules are in `ir`, which does not depend on this crate; yet the jvp rule of a call needs the jvp of its
+//! body. So `ir` declares the trait [`Regions`], this file implements it, and the transforms pass the
+//! implementation to the rules. The module memoizes every answer.
 //! answers. The module remembers every answer.
 
 use tapeloom_ir::lang::query::{
@@ -15,7 +16,7 @@ use tapeloom_ir::{Amortization, FuncId, Module, PlanRequest, Policy, Problem};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Transforms;
 
-/// A list with one entry for each of `n`; where nothing is said, `rest`.
+/// Extends a list to `n` entries by `rest`.
 fn full<T: Copy>(given: &[T], n: usize, rest: T) -> Vec<T> {
     (0..n).map(|i| given.get(i).copied().unwrap_or(rest)).collect()
 }

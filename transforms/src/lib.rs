@@ -3,18 +3,18 @@
 //! | transform | type |
 //! |---|---|
 //! | [`jvp`] | `(x -> y)` to `(x, dx) -> (y, dy)` |
-//! | [`linearize`] | `(x -> y)` to `x -> (y, kept)` and `(residuals; dx) -> dy` |
-//! | [`unzip`] | `(x, u) -> (y, z)` to `x -> (y, kept)` and `(residuals, u) -> z` |
+//! | [`linearize`] | `(x -> y)` to `x -> (y, saved)` and `(residuals; dx) -> dy` |
+//! | [`unzip`] | `(x, u) -> (y, z)` to `x -> (y, saved)` and `(residuals, u) -> z` |
 //! | [`transpose`] | `(k; dx) -> dy` to `(k; ct of dy) -> ct of dx` |
 //! | [`vjp`] | `(x -> y)` to `(x, ct of y) -> (y, ct of x)`: linearize, then transpose |
 //! | [`batch`] | `(x -> y)` to `([n, x]) -> [n, y]` |
-//! | [`PASSES`] | same function, tidier or cheaper |
-//! | [`activity`] | which values a derivative is about |
+//! | [`PASSES`] | a function to an equivalent one, simpler or cheaper |
+//! | [`activity`] | the values that need a tangent |
 //!
-//! Each takes a closed function and appends a new closed function to the module, so nesting is
-//! composition and perturbation confusion cannot be expressed: there is no global tape and no tag.
-//! What is specific to a primitive stands with it in `tapeloom_ir::prim`; the walkers here name none.
-//! Models: JAX's autodidax; Radul et al., "You Only Linearize Once" (POPL 2023); Dex.
+//! Each takes a closed function and appends a new closed function to the module, so nesting is composition and
+//! perturbation confusion cannot be expressed: there is no global tape and no tag. The rules of each primitive
+//! are in `tapeloom_ir::prim`; the walks here name no primitive. Models: JAX's autodidax; Radul et al., "You
+//! Only Linearize Once" (POPL 2023); Dex.
 
 pub(crate) mod ad;
 mod api;

@@ -1,8 +1,8 @@
-//! Pipelines: the lists of passes that functions go through. No other place says an order.
+//! Pipelines: the lists of passes that functions go through. The order of passes is defined here alone.
 //!
-//! A step of a list is a row and the reason why it stands there. So tests run the passes that users run: whole lists,
-//! or a list step by step ([`List::observed`]). A debug build verifies what each step makes, and names the step that
-//! broke it.
+//! A step of a list is a pass and the reason for its position. Tests run the passes that users run: whole
+//! lists, or a list step by step ([`List::observed`]). A debug build verifies the result of each step, and
+//! names the step that broke it.
 
 use crate::loops::{
     dedup_constants, drained_carries, fold_ranges, forward_stores, hoist_invariants,
@@ -17,7 +17,7 @@ use std::fmt;
 use tapeloom_ir::prim::Regions;
 use tapeloom_ir::{FuncId, Kind, Module, Problem};
 
-/// Every pass, in the order of names.
+/// All passes, in the order of names.
 pub const PASSES: &[&Pass] = &[
     &cse::PASS,
     &dce::PASS,
@@ -44,10 +44,10 @@ pub const PASSES: &[&Pass] = &[
     &zero_trip_loops::PASS,
 ];
 
-/// The pass of that name.
+/// Returns the pass of that name.
 ///
 /// # Errors
-/// [`Kind::Parse`] where there is none, with the names of those that there are.
+/// [`Kind::Parse`] if there is none, with the names of all passes.
 pub fn by_name(name: &str) -> Result<&'static Pass, Problem> {
     let found = PASSES.iter().copied().find(|pass| pass.name == name);
     found.ok_or_else(|| {
@@ -60,18 +60,18 @@ pub fn by_name(name: &str) -> Result<&'static Pass, Problem> {
     })
 }
 
-/// A pass at its place in a list.
+/// A pass at its position in a list.
 #[derive(Debug)]
 pub struct Step {
     /// The pass.
     pub pass: &'static Pass,
-    /// What it makes is kept only if that pass, which follows, then changes the function.
+    /// If set, the step's result is discarded unless that pass, which follows, changes the function.
     pub kept_if: Option<&'static Pass>,
-    /// Why it stands here.
+    /// The reason for the position.
     pub why_here: &'static str,
 }
 
-/// `stack_outputs if rolling_buffer_last`.
+/// Prints `stack_outputs if rolling_buffer_last`.
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.pass.name)?;
@@ -79,12 +79,12 @@ impl fmt::Display for Step {
     }
 }
 
-/// Passes in their order.
+/// An ordered list of passes.
 #[derive(Debug)]
 pub struct List {
-    /// Its name.
+    /// The list's name.
     pub name: &'static str,
-    /// What it is for, in a sentence.
+    /// The list's purpose, in a sentence.
     pub about: &'static str,
     /// The passes.
     pub steps: &'static [Step],
@@ -196,7 +196,7 @@ pub static BEFORE_REVERSE: List = List {
     ],
 };
 
-/// Before a plan within a number of bytes.
+/// Before planning within a byte budget.
 pub static BEFORE_BUDGET: List = List {
     name: "before_budget",
     about: "what a plan within a number of bytes does first, behind `before_reverse`",
@@ -210,7 +210,7 @@ pub static BEFORE_BUDGET: List = List {
     ],
 };
 
-/// What runs before machine code, with that pass on the e-graph.
+/// Returns the steps before machine code, with `simplify` as the pass of equality saturation.
 const fn before_code(simplify: Step) -> [Step; 19] {
     [
         EXPAND,
@@ -242,7 +242,7 @@ pub static BEFORE_CODE: List = List {
     steps: &before_code(SIMPLIFY),
 };
 
-/// The same, where sums may be taken in another order.
+/// As `BEFORE_CODE`, with sums that may be reassociated.
 pub static BEFORE_RELAXED_CODE: List = List {
     name: "before_relaxed_code",
     about: "the same for `jit(f).relaxed()`",
@@ -257,11 +257,12 @@ pub static BEFORE_ACCELERATOR: List = List {
 };
 
 thread_local! {
-    /// The steps that changed something, if somebody [asks](changes).
+    /// The steps that changed a function, if [recording](changes) is on.
     static CHANGES: RefCell<Option<Vec<&'static Step>>> = const { RefCell::new(None) };
 }
 
-/// The steps of lists that change something while `f` runs, on this thread: transforms have passes of their own.
+/// Calls `f` and returns the steps of lists that changed a function meanwhile on this thread, passes inside
+/// transforms included.
 pub fn changes<T>(f: impl FnOnce() -> T) -> (T, Vec<&'static Step>) {
     let before = CHANGES.replace(Some(Vec::new()));
     let result = f();
@@ -269,11 +270,11 @@ pub fn changes<T>(f: impl FnOnce() -> T) -> (T, Vec<&'static Step>) {
 }
 
 impl List {
-    /// Every list.
+    /// All lists.
     pub const ALL: [&'static List; 5] =
         [&BEFORE_REVERSE, &BEFORE_BUDGET, &BEFORE_CODE, &BEFORE_RELAXED_CODE, &BEFORE_ACCELERATOR];
 
-    /// Runs the passes, and calls `after` behind each. What a step made that is not kept is not seen.
+    /// Runs the passes, and calls `after` after each. Discarded results are not passed to `after`.
     pub(crate) fn run_with(
         &self,
         regions: &mut dyn Regions,
@@ -281,7 +282,7 @@ impl List {
         mut f: FuncId,
         after: &mut dyn FnMut(&'static Step, &Module, FuncId),
     ) -> Result<FuncId, Problem> {
-        // What holds if the steps that wait for a later one are dropped.
+        // The function if the waiting steps are discarded, and the steps whose results may be discarded.
         let (mut kept, mut waiting) = (f, Vec::new());
         for step in self.steps {
             let made = step.pass.run(regions, module, f)?;

@@ -3,8 +3,8 @@
 //! Reverse mode is not a transform of its own. It is linearize, then transpose:
 //!
 //! ```text
-//! y, kept = f.fwd x
-//! ct of x = f.bwd residuals, ct of y      the residuals are among x, y and what was kept
+//! y, saved = f.fwd x
+//! ct of x = f.bwd residuals, ct of y      the residuals are among x, y and the saved values
 //! ```
 
 use tapeloom_ir::lang::query::{Residual, TransposeOf};
@@ -16,19 +16,19 @@ use tapeloom_ir::{Builder, Draft, FuncId, Kind, Module, Policy, Problem};
 pub struct VjpOf {
     /// `(x.., ct of the active outputs) -> (y.., ct of the inputs marked in nonzero)`
     pub function: FuncId,
-    /// `x.. -> (y.., kept..)`
+    /// `x.. -> (y.., saved..)`
     pub fwd: FuncId,
     /// `(residuals..; ct of the active outputs) -> ct of the inputs marked in nonzero`
     pub bwd: FuncId,
-    /// What each residual is.
+    /// The origin of each residual.
     pub residuals: Vec<Residual>,
-    /// Which outputs depend on the active inputs, and so have a cotangent to be given.
+    /// Which outputs depend on the active inputs. Their cotangents are parameters.
     pub active_out: Vec<bool>,
-    /// Which inputs have a cotangent that is not zero.
+    /// Which inputs have a nonzero cotangent.
     pub nonzero: Vec<bool>,
 }
 
-/// The reverse derivative of `f` with respect to the `active` parameters.
+/// Derives the reverse derivative of `f` with respect to the `active` parameters.
 ///
 /// # Errors
 /// A derivative that does not exist, with the user's line.
@@ -37,7 +37,8 @@ pub fn vjp(module: &mut Module, f: FuncId, active: &[bool]) -> Result<VjpOf, Pro
     let every = vec![true; module.function(of.lin).results.len()];
     let back = match !module.function(of.lin).linear_params.is_empty() {
         true => crate::transpose(module, of.lin, &every)?,
-        // Nothing to pull back: no cotangents in, none out, as in the linear half.
+        // Without linear parameters no cotangent goes in and none comes out, so the linear half is its own
+        // transpose.
         false => TransposeOf { function: of.lin, nonzero: Vec::new() },
     };
 
@@ -60,12 +61,12 @@ pub fn vjp(module: &mut Module, f: FuncId, active: &[bool]) -> Result<VjpOf, Pro
     Ok(of)
 }
 
-/// Like [`vjp`], for a function inside a checkpoint whose policy is a budget. If a loop of unknown length records its
-/// iterations, no plan for the derivative of the derivative meets a budget, since its loops read and write records of
-/// any length. In that case the function itself gets the budget.
+/// As [`vjp`], for a function inside a checkpoint whose policy is a budget. If a loop of unknown length records
+/// its iterations, no plan for the derivative of the derivative meets a budget, since its loops read and write
+/// records of any length. In that case the function itself gets the budget.
 ///
 /// # Errors
-/// Those of [`vjp`].
+/// Errors of [`vjp`].
 pub fn vjp_within(
     module: &mut Module,
     f: FuncId,
@@ -88,7 +89,7 @@ pub fn vjp_within(
     }
 }
 
-/// `(x, ct) -> let y = fwd x in (y, bwd residuals ct)`
+/// Builds `(x, ct) -> let y = fwd x in (y, bwd residuals ct)`.
 fn compose(module: &mut Module, f: FuncId, of: &VjpOf) -> Result<FuncId, Problem> {
     let (forward, backward) = (module.get(of.fwd), module.get(of.bwd));
     let mut draft = Draft::new(format!("{}.vjp", module.get(f).name));

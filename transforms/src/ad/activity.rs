@@ -1,9 +1,9 @@
-//! Activity: which values a derivative is about.
+//! Activity: the values that need a tangent.
 //!
-//! A value is *varied* if it depends on an active parameter through values that have tangents, and
-//! *useful* if a result with a tangent depends on it in the same way. Only values that are both need
-//! a tangent. So a primitive without a derivative does no harm where none is asked for (an index
-//! computed with `floor`, say), and where one is asked for it is an error.
+//! A value is *varied* if it depends on an active parameter through values that have tangents, and *useful* if
+//! a result with a tangent depends on it in the same way. Only values that are both need a tangent. So a
+//! primitive without a derivative is an error only where its derivative is needed; an index computed with
+//! `floor`, say, is fine.
 //!
 //! Source: Hascoët, Naumann, Pascual, "To be recorded analysis in reverse-mode automatic
 //! differentiation" (2005), on varied and useful variables.
@@ -14,20 +14,20 @@ use tapeloom_ir::{Function, ValueId};
 /// The activity of every value of a function.
 #[derive(Clone, Debug)]
 pub struct Activity {
-    /// Depends on an active parameter.
+    /// Whether the value depends on an active parameter.
     pub varied: SecondaryMap<ValueId, bool>,
-    /// A result depends on it.
+    /// Whether a result depends on the value.
     pub useful: SecondaryMap<ValueId, bool>,
 }
 
 impl Activity {
-    /// Whether a value needs a tangent.
+    /// Returns whether a value needs a tangent.
     pub fn is_active(&self, v: ValueId) -> bool {
         self.varied[v] && self.useful[v]
     }
 }
 
-/// The activity of the values of `f` with respect to the `active` parameters.
+/// Computes the activity of the values of `f` with respect to the `active` parameters.
 pub fn activity(f: &Function, active: &[bool]) -> Activity {
     let mut varied: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
     let mut useful: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());

@@ -1,21 +1,21 @@
-//! What it costs the linear half of a function to have values of the forward half again.
+//! The cost to the linear half of reading values of the forward half.
 
 use crate::passes::op_class::{OpClass, gives_floats};
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::{Amortization, Atom, Function, Memory, Module, PlanContext, Type, ValueId};
 
-/// What it costs the linear half of a function to have its values again: nothing for arguments of the whole,
-/// and for what reads or moves elements of something what that costs; all of its bytes for what is computed.
+/// The cost to the linear half of each value of the forward half: nothing for arguments of the whole program;
+/// for a read or a copy of elements of another value, that value's cost; for a computed value, all its bytes.
 #[derive(Default)]
 pub(crate) struct Readable {
-    /// Of those that are not free; empty where nobody asks.
+    /// The shares of values that are not free; empty for a function without regions, whose rules need none.
     shares: SecondaryMap<ValueId, Option<Amortization>>,
-    /// What holds of all that is kept.
+    /// The context of the function.
     regime: PlanContext,
 }
 
 impl Readable {
-    /// Nothing is looked at in a function that runs no other.
+    /// Computes the costs; skips a function that runs no other function.
     pub(crate) fn new(module: &Module, f: &Function, shares: &[Amortization]) -> Readable {
         let mut found = Readable::default();
         if f.equations.iter().all(|e| e.op.regions().is_empty()) {
@@ -27,12 +27,12 @@ impl Readable {
         }
         for e in &f.equations {
             let reads = match OpClass::of(&e.lower(module, f)) {
-                // What is read of an array that may be overwritten is had again if it is kept.
+                // An element of an array that may be overwritten can be read again only if it was saved.
                 OpClass::Moves => found.regime.memory != Memory::Written || !gives_floats(f, e),
                 OpClass::Cheap => !gives_floats(f, e),
                 OpClass::Writes | OpClass::Dear => false,
             };
-            // Who has a part again has all of it.
+            // If a part is available, the whole value is.
             let elements = |ty: &Type| ty.as_array().map_or(1, |ty| ty.shape.elements().max(1));
             let part = e.outputs.iter().map(|o| elements(&f.types[*o])).sum::<usize>().max(1);
             let share = |a: &Atom| found.share(*a).apart(elements(&f.type_of(*a)).div_ceil(part));
@@ -50,7 +50,7 @@ impl Readable {
         found
     }
 
-    /// What it costs to have an operand again.
+    /// Returns the cost of reading an operand.
     pub(crate) fn share(&self, a: Atom) -> Amortization {
         a.value().and_then(|v| self.shares[v]).unwrap_or(Amortization::FREE.with(self.regime))
     }

@@ -1,7 +1,7 @@
 //! Vectorization: `batch n : (x -> y) -> ([n, x] -> [n, y])`, the program behind `vmap`.
 //!
-//! A batched value carries the batch on axis 0. A value that depends on no batched parameter is
-//! computed once. Each primitive's batching rule says what it is over a whole batch.
+//! A batched value has the batch on axis 0. A value that depends on no batched parameter is computed once. Each
+//! primitive's batching rule emits the primitive over a whole batch.
 
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::lang::query::{Batch, BatchOf, BatchRequest};
@@ -10,11 +10,11 @@ use tapeloom_ir::{
     Atom, Builder, Draft, FuncId, Module, Origin, Problem, Type, ValueId, ValueRemap,
 };
 
-/// The type with a leading axis.
+/// Returns the type with a leading axis of extent `size`.
 fn leading(ty: &Type, size: usize) -> Result<Type, Problem> {
     match ty {
         Type::Array(a) => Ok(Type::array(a.dtype, &a.shape.with_leading(size))),
-        // Every record has the whole batch.
+        // Each record holds the whole batch.
         Type::Tape(fields) => {
             let fields = fields.iter().map(|ty| leading(ty, size));
             Ok(Type::Tape(fields.collect::<Result<_, _>>()?))
@@ -43,7 +43,7 @@ pub(crate) fn derive(
         b.at(f.origin(i));
         let x = map.all(&e.operands);
         let mask: Vec<bool> = e.operands.iter().map(|a| a.value().is_some_and(|v| on[v])).collect();
-        // What is seen is seen for every member.
+        // An ordered effect happens once for every member.
         let seen = b.with_module(|m| e.op.effects(m)) == Effects::Ordered;
         if !mask.contains(&true) && !seen {
             map.define(e, b.copy(&f, i, x));

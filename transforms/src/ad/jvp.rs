@@ -1,8 +1,8 @@
 //! Forward mode: `jvp : (x -> y) -> (x, dx) -> (y, dy)`.
 //!
-//! One walk over the equations, each replaced by what its primitive's rule emits. A value that does
-//! not depend on the active inputs, or on which no result depends, has no tangent at all (not a zero
-//! one), so nothing is computed for it; [`crate::activity`] says which.
+//! One walk over the equations replaces each by the equations that its primitive's rule emits. A value that
+//! does not depend on the active inputs, or on which no result depends, has no tangent at all (not a zero one),
+//! so nothing is computed for it; [`crate::activity`] finds these values.
 //!
 //! ```text
 //! func @f(%0: f64[]) -> (f64[]) {          func @f.jvp(%0: f64[], %1: f64[]) -> (f64[], f64[]) {
@@ -33,19 +33,19 @@ pub(crate) fn derive(
     Ok(JvpOf { function: module.add(function)?, active_out })
 }
 
-/// Which rule of the primitives the walk applies.
+/// The rule of the primitives that the walk applies.
 #[derive(Clone, Copy)]
 pub(crate) enum Mode<'a> {
     /// `jvp`
     Jvp,
     /// `linearize`: every equation emitted is independent of the tangents or linear in them.
     Linearize {
-        /// What it costs the linear half to have the parameters again.
+        /// Per parameter: the cost to the linear half of reading it as a residual.
         shares: &'a [Amortization],
     },
 }
 
-/// The walk that jvp and linearize share.
+/// The walk shared by jvp and linearize.
 pub(crate) fn forward(
     regions: &mut dyn Regions,
     module: &mut Module,

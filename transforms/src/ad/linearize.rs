@@ -1,9 +1,10 @@
 //! Linearization: `linearize : (x -> y) -> (x -> (y, residuals)), ((residuals; dx) -> dy)`.
 //!
-//! jvp, split in two. Every equation that the rules emit is either independent of the tangents, and
-//! goes to the forward half, or linear in them, and goes to the linear half. What the linear half
-//! reads of the forward half are the *residuals* ([`crate::unzip`] does the cutting). Those that are no
-//! parameter and no result are kept: they are the tape, and [`crate::checkpoint`] decides what stays on it, when whoever asks says on what terms.
+//! A jvp, split in two. Every equation that the rules emit is either independent of the tangents, and goes to
+//! the forward half, or linear in them, and goes to the linear half. The values of the forward half that the
+//! linear half reads are the *residuals* ([`crate::unzip`] splits the function). Residuals that are neither
+//! parameters nor results are saved: they are the tape. [`crate::checkpoint`] decides afterwards which of them
+//! stay saved, by the policy of the caller.
 //!
 //! ```text
 //! func @f(%0: f64[]) -> (f64[]) {  func @f.fwd(%0: f64[]) -> (f64[], f64[]) {  func @f.lin(%0: f64[]; %1: f64[]) -> (f64[]) {
@@ -29,11 +30,11 @@ pub(crate) fn derive(
     id: FuncId,
     Linearize { active, forced, shares }: &Linearize,
 ) -> Result<LinearizeOf, Problem> {
-    // Some plans look into calls and others do not. Were a call open under the one and closed under the other, the
-    // cotangents of what it reads would be added in another order.
+    // Some plans inline calls and others do not. If a call were inlined under one plan only, the cotangents of
+    // the values that it reads would be added in another order.
     let id = inline(module, id)?;
     let f = module.get(id);
-    // What is zero is forced below, where it is known that the linear half has none.
+    // Zero tangents are materialized below, after the walk has shown which results depend on no tangent.
     let none = vec![false; f.results.len()];
     let (both, mut active_out) =
         forward(regions, module, id, active, &none, Mode::Linearize { shares })?;

@@ -1,4 +1,4 @@
-//! Reads: the elements of each value that the differentiated part of a function reads.
+//! Read analysis: the elements of each value that the differentiated part of a function reads.
 //!
 //! One walk backwards over the equations. All elements of the function's results count as read. For an equation whose
 //! outputs have tangents, the lowering determines which elements of its operands are read: a view reads the elements
@@ -15,17 +15,18 @@
 //! }
 //! ```
 //!
-//! Model: the access analysis of loops ([`crate::loops`]) asks which elements of a carry iterations read.
+//! Model: the access analysis of loops ([`crate::loops`]), which finds the elements of a carry that iterations
+//! read.
 
 use super::activity::Activity;
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::prim::{AxisMap, Lowering, Piece, Ranges, Reads};
 use tapeloom_ir::{Atom, Equation, Function, Module, Shape, Tensor, ValueId};
 
-/// The largest number of elements of an array of indices that is evaluated here.
+/// The most elements of an index array that is evaluated here.
 const INDICES: usize = 1024;
 
-/// For each value the box of elements that are read; `None` if none is.
+/// For each value, the box of elements that are read; `None` if no element is.
 pub(crate) type ReadsOf = SecondaryMap<ValueId, Option<Reads>>;
 
 /// Returns the elements that are read of each value. Returns `None` if no rule of an active equation depends on them.
@@ -46,7 +47,7 @@ pub(crate) fn reads(module: &Module, f: &Function, activity: &Activity) -> Optio
     Some(all)
 }
 
-/// Adds elements that are read of `v`; `places` of `None` are all elements.
+/// Adds to the elements read of `v`; `None` for `places` means all elements.
 fn add(all: &mut ReadsOf, f: &Function, v: ValueId, places: Option<Reads>) {
     let Some(ty) = f.types[v].as_array() else { return };
     let places = places.unwrap_or_else(|| Reads::all(&ty.shape));
@@ -59,7 +60,7 @@ fn add(all: &mut ReadsOf, f: &Function, v: ValueId, places: Option<Reads>) {
     });
 }
 
-/// Adds the elements that an equation reads of its operands.
+/// Adds the elements of its operands that an equation reads.
 fn read(
     module: &Module,
     f: &Function,
@@ -101,7 +102,7 @@ fn read(
                 let side = |pair: &(usize, usize)| if k == 0 { pair.0 } else { pair.1 };
                 let own =
                     |pairs: &[(usize, usize)], axis| pairs.iter().position(|p| side(p) == axis);
-                // Axes of the result: shared, then those of the left operand, then those of the right one.
+                // Axes of the result: shared, then the left operand's own, then the right operand's own.
                 let shared = batch.len() + contract.len();
                 let mut free = match k {
                     0 => batch.len(),
@@ -143,7 +144,7 @@ fn read(
     }
 }
 
-/// The elements of an operand that the elements `y` of a view show.
+/// Returns the elements of an operand that appear as the elements `y` of a view.
 fn shown(piece: &Piece, y: &Reads, x: &Shape) -> Reads {
     let along = |(map, extent): (&AxisMap, &usize)| {
         let inside = |least: i64, most: i64| {
@@ -199,10 +200,10 @@ fn reshaped(y: &Reads, y_shape: &Shape, x: &Shape) -> Reads {
     Reads(places)
 }
 
-/// The elements of an array that a gather at known indices reads.
+/// Returns the elements of an array that a gather at known indices reads.
 fn gathered(axes: &[usize], indices: &Tensor, y: &Reads, x: &Shape) -> Option<Reads> {
     let places: Vec<i128> = indices.literals().map(|i| i.to_integer()).collect::<Option<_>>()?;
-    // The window's axes are the last of the result.
+    // The window's axes are the last axes of the result.
     let mut window = y.0.iter().skip(y.0.len().checked_sub(x.len() - axes.len())?);
     let along = |(axis, extent): (usize, &usize)| match axes.iter().position(|a| *a == axis) {
         None => window.next().cloned(),
@@ -218,7 +219,7 @@ fn gathered(axes: &[usize], indices: &Tensor, y: &Reads, x: &Shape) -> Option<Re
     x.iter().enumerate().map(along).collect::<Option<_>>().map(Reads)
 }
 
-/// The value of an integer atom, if it is known.
+/// Returns the value of an integer atom, if it is known.
 fn number(a: &Atom, known: &SecondaryMap<ValueId, Option<Tensor>>) -> Option<i128> {
     match a {
         Atom::Literal(l) => l.to_integer(),

@@ -1,9 +1,9 @@
 //! Transposition: `transpose : (k; dx -o dy) -> (k; ct of dy -o ct of dx)`.
 //!
-//! A linear program is a network of linear maps; its transpose is the same network with every arrow
-//! reversed. The linear equations run backwards, each through its primitive's transpose rule, and the
-//! cotangents of a value that was read several times add up. Equations that do not depend on the linear
-//! parameters run as they are, before the first that reads them.
+//! A linear program is a graph of linear maps; its transpose is the same graph with every edge reversed. The
+//! linear equations are visited in reverse, each through its primitive's transpose rule, and the cotangents of
+//! a value that is read several times are added. Equations that do not depend on the linear parameters are
+//! copied, each before its first reader.
 //!
 //! ```text
 //! func @f.lin(%0: f64[3]; %1: f64[3]) -> (f64[]) {   func @f.bwd(%0: f64[3]; %1: f64[]) -> (f64[3]) {
@@ -63,7 +63,7 @@ pub(crate) fn derive(
     let mut forward: SecondaryMap<ValueId, bool> = SecondaryMap::new();
     let b = Builder::new(module, &mut draft);
 
-    // What depends on the linear parameters runs backwards.
+    // Equations that depend on the linear parameters are transposed in reverse order.
     for (r, seed) in f.results.iter().zip(seeds) {
         match (r, seed) {
             (Atom::Value(v), Some(seed)) if linear[*v] => {
@@ -73,7 +73,7 @@ pub(crate) fn derive(
         }
     }
     for i in order.into_iter().rev() {
-        // The rest runs as it is.
+        // The other equations are copied.
         for i in due.next().unwrap_or_default() {
             let e = &f.equations[i];
             let made = b.copy(&f, i, known.all(&e.operands));
@@ -89,8 +89,8 @@ pub(crate) fn derive(
             continue;
         }
         b.at(f.origin(i));
-        // A negation that all cotangents share goes through the rule: it is given their negatives, and
-        // what it adds is negated.
+        // If all cotangents are negated, the negation passes through the rule: it gets their negatives, and the
+        // cotangents that it adds are negated.
         let negated = outputs.iter().flatten().all(|t| t.negated);
         let given = |t: Accumulator| if negated { t.atom } else { t.settle(&b) };
         let outputs: Vec<Option<Atom>> = outputs.into_iter().map(|t| t.map(given)).collect();
@@ -99,7 +99,8 @@ pub(crate) fn derive(
             _ => Arg::Known(known.read(*a)),
         };
         let args: Vec<Arg> = e.operands.iter().map(arg).collect();
-        // A total moves into the rule and back out; that of a value read twice moves in once.
+        // Totals are moved into the rule and back out. If an equation reads a value twice, its total moves in
+        // once.
         let mut into = Cotangents { negated, ..Cotangents::default() };
         for (k, a) in e.operands.iter().enumerate() {
             let here = |v: &ValueId| linear[*v] && b.with_module(|m| moves_in(m, e, *v)) == Some(k);
@@ -107,8 +108,8 @@ pub(crate) fn derive(
         }
         let mut cx = RuleCx { b: &b, regions: &mut *regions, shares: &[], reads: &[] };
         e.op.transpose(&mut cx, &args, &outputs, &mut into).map_err(|p| p.at(f.location(i)))?;
-        // However a plan cuts iterations into loops: to what all iterations add the first one adds what it began with, and
-        // rows come last.
+        // The order of sums must not depend on how a plan splits iterations into loops. So first add the
+        // operands to which every iteration adds, then the first values of carries, and last the rows.
         let late = |k: &usize| b.with_module(|m| (!e.op.is_constant(m, *k), e.op.is_rows(m, *k)));
         let mut order: Vec<usize> = (0..e.operands.len()).collect();
         if !e.op.regions().is_empty() {
@@ -146,7 +147,7 @@ pub(crate) fn derive(
     Ok(TransposeOf { function: module.add(function)?, nonzero })
 }
 
-/// The same function, whose loops have one total for each value that their iterations read.
+/// Merges repeated constants of loops, so that each loop has one total for each value that its iterations read.
 fn constants_once(module: &mut Module, f: Arc<Function>) -> Result<Arc<Function>, Problem> {
     let mut once = Vec::new();
     for e in &f.equations {
@@ -168,9 +169,9 @@ fn reads_linear(e: &Equation, linear: &SecondaryMap<ValueId, bool>) -> bool {
     e.operands.iter().any(|a| a.value().is_some_and(|v| linear[v]))
 }
 
-/// Which of the equations that do not depend on the linear parameters run before each that does, from the last of
-/// those on: those that it is the first to read, so that what is computed again does not wait for its reader in
-/// memory. An effect comes first of all, in its order.
+/// Returns, for each linear equation in the order of the reverse walk, the other equations to copy before it:
+/// those that it is the first to read, directly or through others. So recomputed values do not occupy memory
+/// long before they are read. Ordered effects come first of all, in their order.
 fn due(
     module: &Module,
     f: &Function,
@@ -182,7 +183,7 @@ fn due(
     let soon = |when: &mut SecondaryMap<ValueId, usize>, e: &Equation, at: usize| {
         e.operands.iter().filter_map(|a| a.value()).for_each(|v| when[v] = when[v].min(at));
     };
-    // One that gives nothing, too.
+    // An equation without outputs counts, too.
     let is_linear = |e: &Equation| reads_linear(e, linear);
     for (at, i) in order.iter().rev().enumerate() {
         let e = &f.equations[*i];
@@ -208,12 +209,12 @@ fn due(
     all
 }
 
-/// The equations in an order in which those that read a place of an array come before all others that
-/// read the array, so that backwards they come last.
+/// Returns the equations in an order in which reads of an array at dynamic indices (slices, gathers) come before
+/// all other reads of the array, so that they come last in reverse.
 ///
-/// Then there is a total, if there ever is one, and the cotangent of a place is added to it at that
-/// place. Met the other way round it would have to be an array of zeros but for that place, and adding
-/// the arrays would cost their size.
+/// By then the array has a total, if it ever gets one, and the cotangent of the slice is added to the total in place.
+/// In the other order, the cotangent would have to be an array of zeros outside the slice, and adding the arrays
+/// would cost their size.
 fn reads_first(module: &Module, f: &Function, linear: &SecondaryMap<ValueId, bool>) -> Vec<usize> {
     let late = reads_late(module, f, |v| linear[v]);
     let mut early: SecondaryMap<ValueId, Vec<usize>> = SecondaryMap::new();
@@ -234,8 +235,8 @@ fn reads_first(module: &Module, f: &Function, linear: &SecondaryMap<ValueId, boo
     order
 }
 
-/// Of each equation that reads a place of an array which something else has read before: the array, if it is one of
-/// those.
+/// For each equation that reads an array at dynamic indices (a slice or a gather) after an earlier equation has read
+/// the array: returns the array, if `of` accepts it.
 pub(crate) fn reads_late(
     module: &Module,
     f: &Function,
@@ -253,9 +254,9 @@ pub(crate) fn reads_late(
     f.equations.iter().map(late).collect()
 }
 
-/// The operand as which the total of a value moves in: a constant of a loop if it is one, whose iterations add to it one
-/// after the other. So the order of the sum is that of the iterations, also where the value is what the loop begins with,
-/// and however a plan cuts the iterations into loops.
+/// Returns the operand at which the total of `v` moves into the rule: a constant of a loop if there is one, to
+/// which the iterations add one after the other. So the order of the sum is that of the iterations, also if `v`
+/// is the initial value of a carry as well, and however a plan splits the iterations into loops.
 fn moves_in(module: &Module, e: &Equation, v: ValueId) -> Option<usize> {
     let mut reads = (0..e.operands.len()).filter(|k| e.operands[*k].value() == Some(v));
     let first = reads.clone().next();

@@ -1,9 +1,9 @@
-//! Unzipping: a function cut in two by what is known.
+//! Unzipping: a function split by which parameters are known.
 //!
-//! What depends on the known parameters alone is one function; the rest is another, which reads some of
-//! the values of the first. Those are its *residuals*: parameters or results of the first half, which are
-//! there anyway, or values kept for the second half. What depends on no parameter at all (broadcast
-//! constants, iota) is made again rather than kept.
+//! The equations that depend on the known parameters alone form one function; the rest forms another, which
+//! reads some values of the first. Those are its *residuals*: parameters or results of the first half, which
+//! need no saving, or values saved for the second half. Values that depend on no parameter at all (broadcast
+//! constants, iota) are computed in both halves rather than saved.
 //!
 //! ```text
 //! func @f(%0: f64[], %1: f64[]) -> (f64[], f64[]) {      known: %0
@@ -19,8 +19,8 @@
 //!                                 }
 //! ```
 //!
-//! Linearization cuts a jvp so: the values are known, the tangents are not. Source of the word: Radul,
-//! Paszke, Frostig, Johnson, Maclaurin, "You Only Linearize Once" (POPL 2023).
+//! Linearization splits a jvp in this way: the values are known, the tangents are not. Source of the term:
+//! Radul, Paszke, Frostig, Johnson, Maclaurin, "You Only Linearize Once" (POPL 2023).
 
 use crate::passes::live_equations::sweep;
 use cranelift_entity::SecondaryMap;
@@ -30,21 +30,21 @@ use tapeloom_ir::{
     Atom, Builder, Draft, FuncId, Function, Module, Problem, Type, ValueId, ValueRemap,
 };
 
-/// Where a value belongs.
+/// The half to which a value belongs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Half {
-    /// Depends on no parameter: made in both halves.
+    /// Depends on no parameter: computed in both halves.
     Constant,
     /// Depends on known parameters alone.
     Known,
-    /// Depends on others.
+    /// Depends on other parameters.
     Rest,
 }
 
-/// Where every value and every equation of a function belongs.
+/// The half of every value and of every equation of a function.
 pub(crate) struct Halves {
     values: SecondaryMap<ValueId, Half>,
-    /// An equation may have no output, if it has an effect.
+    /// Kept separately, since an equation with an effect may have no output.
     equations: Vec<Half>,
 }
 
@@ -60,7 +60,7 @@ impl Halves {
             let half = match () {
                 () if parts().any(|h| h == Half::Rest) => Half::Rest,
                 () if parts().any(|h| h == Half::Known) => Half::Known,
-                // What is more than its value is not made twice.
+                // An equation with an effect must not be duplicated.
                 () if e.op.effects(module) != Effects::Pure => Half::Known,
                 () => Half::Constant,
             };
@@ -80,19 +80,19 @@ impl Halves {
     }
 }
 
-/// What the two halves of a function are called and what they give.
+/// The names and the results of the two halves of a function.
 pub(crate) struct Cut<'a> {
     /// The names of the halves.
     pub(crate) names: [String; 2],
     /// Results of the first half.
     pub(crate) known: &'a [Atom],
-    /// Results of the second half; none is zeros of that type.
+    /// Results of the second half; `None` means zeros of that type.
     pub(crate) rest: &'a [(Option<Atom>, Type)],
     /// Whether the parameters that are not known are linear in the second half.
     pub(crate) linear: bool,
 }
 
-/// The two halves of a function, and what each residual is.
+/// Splits a function in two; returns the halves and the origin of each residual.
 pub(crate) fn cut(
     regions: &mut dyn Regions,
     module: &mut Module,
@@ -103,7 +103,7 @@ pub(crate) fn cut(
     let is_known = |p: &ValueId| halves.of((*p).into()) == Half::Known;
     let [mut known, mut rest] = cut.names.map(Draft::new);
     let [mut in_known, mut in_rest] = [ValueRemap::new(), ValueRemap::new()];
-    // Where in the first half a value is anyway.
+    // The origin of values that need no saving.
     let mut there: SecondaryMap<ValueId, Option<Residual>> = SecondaryMap::new();
     for (i, v) in cut.known.iter().enumerate().filter_map(|(i, a)| Some((i, a.value()?))) {
         there[v].get_or_insert(Residual::Result(i));
@@ -113,7 +113,7 @@ pub(crate) fn cut(
         there[p] = Some(Residual::Parameter(i));
     }
 
-    // What the second half asks the first for, in the order in which it reads.
+    // The values of the first half that the second reads, in the order of reads.
     let mut outputs = cut.known.to_vec();
     let mut residuals = Vec::new();
     let readers = f.equations.iter().zip(&halves.equations).filter(|(_, h)| **h == Half::Rest);
