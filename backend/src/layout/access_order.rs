@@ -1,8 +1,8 @@
-//! In which order a step comes by the elements of an array.
+//! Finds the order in which a step accesses the elements of an array.
 //!
-//! Loops whose strides grow outward meet the elements one after the other, upward or downward. Where they
-//! do not, they may still meet *granules* in order: the three components of each point in any order, but
-//! point after point.
+//! Loops whose strides grow from the inner to the outer loop access the elements one after the other, upward or
+//! downward. Other loops may still access *granules* in order: for example the three components of each point in any
+//! order, but point after point.
 //!
 //! ```text
 //! b0[64 i0 + 8 i1 + i2]        up                  b0[3 i0], b0[3 i0 + 1]    up
@@ -17,25 +17,27 @@ use tapeloom_ir::analysis::affine::Affine;
 use tapeloom_ir::analysis::interval::Interval;
 use tapeloom_ir::fault::{Fault, planted};
 
-/// A direction.
+/// A direction through memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Way {
     Up,
     Down,
 }
 
-/// How some sites come by elements: each once, between two of them, granule by granule.
+/// The order in which some sites access the elements from `least` to `most`, each once, in granules of
+/// `granule` elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Order {
     pub(super) way: Way,
     pub(super) granule: i64,
     pub(super) least: i64,
     pub(super) most: i64,
-    /// How many are met.
+    /// The number of elements that are accessed.
     pub(super) count: i64,
 }
 
-/// The order in which the sites of one step meet the elements of an array, if each is met at most once.
+/// Returns the order in which the sites of one step access the elements of an array; `None` if the elements are not
+/// accessed in order, or some of them possibly twice.
 pub(super) fn order(sites: &[&Site]) -> Option<Order> {
     let of = |site: &&Site| Some((site.loops.clone(), site.address.clone()?));
     let met = met(&sites.iter().map(of).collect::<Option<Vec<_>>>()?)?;
@@ -48,8 +50,8 @@ pub(super) fn order(sites: &[&Site]) -> Option<Order> {
     Some(Order { way, granule, least, most, count })
 }
 
-/// Whether sites of one step come by records in that order, each site with how many elements of its array are in a
-/// record. They may come by one several times, as long as no other is in between.
+/// Whether the sites of one step access records in the order `way`. Each site comes with the number of elements of its
+/// array in one record. A record may be accessed several times if no other record is accessed in between.
 ///
 /// ```text
 /// b0[2 i0], b1[2 i0], b0[2 i0 + 1], b1[2 i0 + 1]    up, in records of one element each
@@ -63,21 +65,21 @@ pub(super) fn come_by_records(sites: &[(&Site, i64)], way: Way) -> bool {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Met {
-    /// A single element.
+    /// A single element or record.
     One,
     Way(Way),
-    /// In any order.
+    /// No order is known.
     Mixed,
 }
 
 impl Met {
-    /// Whether a part of what is met that way may be met so.
+    /// Whether these accesses may be a part of an access in the order `way`.
     fn fits(self, way: Way) -> bool {
         self == Met::One || self == Met::Way(way)
     }
 }
 
-/// What some iterations meet.
+/// The range of elements that some iterations access, and their order.
 #[derive(Clone, Copy)]
 struct Span {
     way: Met,
@@ -97,7 +99,7 @@ fn met(sites: &[(Vec<Loop>, Affine<IndexId>)]) -> Option<Span> {
         let way = match (next.least > all.most, next.most < all.least) {
             (true, _) => Way::Up,
             (_, true) => Way::Down,
-            // Elements in between: they are met once if no two parts meet, which nobody knows here.
+            // The ranges overlap. Each element is accessed once only if the sites interleave, which is not analysed.
             (false, false) => return None,
         };
         let fits = all.way.fits(way) && next.way.fits(way);
@@ -112,7 +114,7 @@ fn met(sites: &[(Vec<Loop>, Affine<IndexId>)]) -> Option<Span> {
     Some(all)
 }
 
-/// Sites in one loop, or one site in none.
+/// Returns the span of sites inside one loop, or of one site outside any loop.
 fn part(sites: &[(Vec<Loop>, Affine<IndexId>)]) -> Option<Span> {
     let (loops, address) = sites.first()?;
     let Some(outer) = loops.first() else {
@@ -137,7 +139,7 @@ fn part(sites: &[(Vec<Loop>, Affine<IndexId>)]) -> Option<Span> {
     }
     let way = if stride > 0 { Way::Up } else { Way::Down };
     let granule = if all.way.fits(way) || planted(Fault::Granule) { all.granule } else { step };
-    // Parallelism begin and end with granules.
+    // Each iteration begins at the start of a granule and ends at the end of one.
     if step % granule != 0 || granule > 1 && all.least.rem_euclid(granule) + width > step {
         return None;
     }
@@ -151,10 +153,10 @@ fn part(sites: &[(Vec<Loop>, Affine<IndexId>)]) -> Option<Span> {
     })
 }
 
-/// An access: the loops around it, the element, and how many elements are in a record.
+/// An access: the loops around it, its element, and the number of elements in one record.
 type Access = (Vec<Loop>, Affine<IndexId>, i64);
 
-/// Between which records some iterations go, and how.
+/// The range of records that some iterations access, and their order.
 #[derive(Clone, Copy)]
 struct Passed {
     way: Met,
@@ -185,7 +187,7 @@ fn passed(sites: &[Access]) -> Option<Passed> {
     Some(all)
 }
 
-/// Of sites in one loop, or one site in none.
+/// Returns the records that sites inside one loop, or one site outside any loop, access.
 fn passed_part(sites: &[Access]) -> Option<Passed> {
     let records = |(loops, address, per): &Access| {
         let Interval { least, most } = range(address, loops)?;
@@ -201,7 +203,7 @@ fn passed_part(sites: &[Access]) -> Option<Passed> {
     let (mut step, mut inside) = (None, Vec::new());
     for (loops, address, per) in sites {
         let (rest, by) = address.without(outer.index);
-        // Each iteration goes on by whole records.
+        // Each iteration advances by a whole number of records.
         if by % per != 0 || *step.get_or_insert(by / per) != by / per {
             return None;
         }

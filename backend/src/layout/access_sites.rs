@@ -1,8 +1,8 @@
-//! Where a program touches memory, and how often: every load and store, with the loops around it.
+//! Lists every load and store of a program with the loops around it.
 //!
-//! Kernels clamp the indices that nobody proved, count backward by subtracting, and compute all of it with
-//! scalars. So a scalar is followed to what it is made of ([`ValueRanges`]): a sum of counters, if it depends on
-//! nothing that only the run knows.
+//! Programs clamp indices that are not proved to be in range, reverse loop counters by subtraction, and compute both
+//! with scalars. [`ValueRanges`] follows a scalar to its definition: an affine form of loop counters, if the scalar
+//! depends on no value that is known only at run time.
 
 use super::affine::Loop;
 use crate::loop_ir::analysis::value_range::ValueRanges;
@@ -13,34 +13,35 @@ use crate::loop_ir::{
 use tapeloom_ir::analysis::affine::Affine;
 use tapeloom_ir::{Dtype, OrderedSet};
 
-/// A load, a store, or what a statement as a whole reads or writes.
+/// A load, a store, or the access of a statement that reads or writes an array as a whole.
 #[derive(Clone, Debug)]
 pub(super) struct Site {
-    /// Its place among all.
+    /// The position among all sites.
     pub(super) number: usize,
     pub(super) step: usize,
-    /// Which block it stands in.
+    /// The number of the block that contains the site.
     pub(super) block: usize,
-    /// How many loops have begun and ended before: what is read twice with the same number is in registers.
+    /// The number of loops that began or ended before the site. A second load of an element with the same number
+    /// finds the element in a register.
     pub(super) epoch: usize,
-    /// What a load gives.
+    /// The scalar that a load defines.
     pub(super) value: Option<ScalarId>,
     pub(super) buffer: BufferId,
     pub(super) write: bool,
     /// The loops around it, outer ones first.
     pub(super) loops: Vec<Loop>,
-    /// Which element, if that is a sum of their counters.
+    /// The element, if its index is an affine form of the counters of `loops`.
     pub(super) address: Option<Affine<IndexId>>,
-    /// Whether it happens once in every iteration of the innermost loop.
+    /// Whether the access happens once in every iteration of the innermost loop.
     pub(super) always: bool,
 }
 
-/// All sites of the entry of a program, in its order.
+/// All sites of the entry of a program, in program order.
 pub(super) struct Sites {
     pub(super) all: Vec<Site>,
-    /// Of each store of a record, the tape and how many loops are around it.
+    /// For each statement that moves a cursor to a record of a tape: the tape and the number of loops around it.
     pub(super) records: Vec<(TapeId, usize)>,
-    /// Buffers that take turns with others: what they hold is not said by their names.
+    /// Buffers that a loop carry exchanges with another buffer, so that their names do not identify their contents.
     pub(super) turned: OrderedSet<BufferId>,
 }
 
@@ -66,7 +67,7 @@ impl Sites {
         walk.sites
     }
 
-    /// Those of a buffer.
+    /// Returns the sites that access a buffer.
     pub(super) fn touching(&self, buffer: BufferId) -> impl Iterator<Item = &Site> {
         self.all.iter().filter(move |s| s.buffer == buffer)
     }
@@ -75,9 +76,9 @@ impl Sites {
 struct Walk<'k> {
     ranges: ValueRanges<'k>,
     loops: Vec<Loop>,
-    /// Whether the number of iterations of all loops around is known,
+    /// Whether the trip counts of all enclosing loops are known affine forms.
     known: bool,
-    /// and what is here happens in each of them.
+    /// Whether the current statement is executed in every iteration of the enclosing loops.
     always: bool,
     step: usize,
     block: usize,
@@ -94,7 +95,7 @@ impl<'k> Walk<'k> {
         self.block = outer;
     }
 
-    /// What may not happen.
+    /// Visits a block that may be skipped unless `always`.
     fn maybe(&mut self, body: &'k [Stmt], always: bool) {
         let outer = self.always;
         self.always &= always;
@@ -112,7 +113,7 @@ impl<'k> Walk<'k> {
             shape.blocks.iter().for_each(|body| self.ranges.change_all(body));
         }
         match shape.flow {
-            // A block of its own is one for names only.
+            // `Nest` only scopes names: its statements belong to the surrounding block.
             Flow::Nest => shape.blocks.iter().copied().flatten().for_each(|stmt| self.stmt(stmt)),
             Flow::For { index, extent, .. } => {
                 self.ranges.count(index, extent);
@@ -167,13 +168,13 @@ impl<'k> Walk<'k> {
         shape.blocks.iter().for_each(|body| self.ranges.change_all(body));
     }
 
-    /// A condition that is always the same.
+    /// Returns the value of a condition that is constant.
     fn truth(&self, condition: Arg) -> Option<bool> {
         let Arg::Literal(l) = self.ranges.settled(condition) else { return None };
         (l.dtype == Dtype::Bool).then_some(l.bits != 0)
     }
 
-    /// Which element, as a sum of counters.
+    /// Returns the element as an affine form of loop counters.
     fn address(&self, address: &Address) -> Option<Affine<IndexId>> {
         let start = match address.dynamic {
             Some(dynamic) => self.ranges.counters(dynamic)?,

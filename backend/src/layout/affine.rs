@@ -1,6 +1,6 @@
-//! Loops around a statement, and how far sums of their counters go.
+//! The loops around a statement, and the range of affine forms of their counters.
 //!
-//! A loop may have an extent that is itself such a sum (a triangle).
+//! The extent of a loop may be an affine form of outer counters (a triangular loop nest).
 
 use crate::loop_ir::IndexId;
 use tapeloom_ir::analysis::affine::Affine;
@@ -11,18 +11,19 @@ use tapeloom_ir::analysis::interval::Interval;
 pub struct Loop {
     /// Its counter.
     pub index: IndexId,
-    /// How often it runs, which may depend on the counters of loops around it.
+    /// The trip count, which may depend on the counters of outer loops.
     pub extent: Affine<IndexId>,
 }
 
 impl Loop {
-    /// How many iterations it has, if that is always the same.
+    /// Returns the trip count if it is constant.
     pub(super) fn iterations(&self) -> Option<i64> {
         self.extent.value().filter(|n| *n > 0)
     }
 }
 
-/// The least and the most that a sum is while those loops run; inner extents may depend on outer counters.
+/// Returns the least and the greatest value of an affine form inside these loops, whose extents may depend on outer
+/// counters.
 pub(super) fn range(sum: &Affine<IndexId>, loops: &[Loop]) -> Option<Interval> {
     let least = most(&sum.checked_times(-1)?, loops)?.checked_neg()?;
     Some(Interval::new(least, most(sum, loops)?))

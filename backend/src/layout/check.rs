@@ -1,10 +1,10 @@
-//! What holds of every layout.
+//! The verifier of layouts.
 
 use super::scratchpad_partition::{Stream, members};
 use super::{Holds, Layout, Region, Room};
 use crate::loop_ir::Program;
 
-/// Whether a layout can be.
+/// Checks that records hold their fields and that streams that are in use together do not overlap in the scratchpad.
 pub(super) fn check(program: &Program, layout: &Layout, room: &Room) -> Result<(), String> {
     for (id, region) in &layout.regions {
         record(program, region).map_err(|what| format!("{id}: {what}"))?;
@@ -31,7 +31,7 @@ pub(super) fn check(program: &Program, layout: &Layout, room: &Room) -> Result<(
     Ok(())
 }
 
-/// Whether fields lie in their record, apart from each other, and hold their arrays.
+/// Checks that fields lie in their record without overlap, and hold all elements of their arrays.
 fn record(program: &Program, region: &Region) -> Result<(), String> {
     let Holds::Arrays { fields, records } = &region.holds else { return Ok(()) };
     let mut end = 0;

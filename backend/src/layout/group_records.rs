@@ -1,4 +1,4 @@
-//! Records: arrays that the same blocks fill become one array of records.
+//! Groups arrays into records (array of structures): arrays that the same blocks fill become one array of records.
 //!
 //! ```text
 //! for i0 in 8 {                      b2  0 1 2 3 4 5 6 7         r0  b2 b3, b2 b3, b2 b3, ..
@@ -7,11 +7,12 @@
 //! }
 //! ```
 //!
-//! A record is what one iteration of a block stores, so an array may have several elements of it. Fields stand
-//! in the order of their sizes, so that each is where its size divides, and the record is padded to whole
-//! entries of 8 bytes. Arrays that the way back reads in different orders or steps stay apart: only alike can be
-//! streamed together. So do those of which an iteration reads several elements of one before it comes to the other: then
-//! each is read in order, and their records are not. The first pass of the paper.
+//! A record holds the elements that one iteration of a block stores, so an array may have several elements in it.
+//! Fields are sorted by decreasing element size, so that each field is aligned, and the record is padded to whole
+//! entries of 8 bytes. Two arrays stay apart if the reverse pass reads them in different orders or steps, because
+//! one stream reads all its arrays in one order. They also stay apart if an iteration reads several elements of
+//! one before it reads the other: each array is then read in order, but the records are not. This is the first pass of
+//! the paper.
 
 use super::access_order::{Way, come_by_records};
 use super::access_sites::{Site, Sites};
@@ -22,7 +23,7 @@ use crate::loop_ir::Program;
 use cranelift_entity::PrimaryMap;
 use tapeloom_ir::fault::{Fault, planted};
 
-/// The pass.
+/// Runs the pass.
 pub(super) fn records(program: &Program, mut layout: Layout, _: &Room) -> Layout {
     let (sites, turn) = (Sites::of(program), turn(program));
     let mut all: Vec<(Region, Option<Found>)> = Vec::new();
@@ -37,7 +38,7 @@ pub(super) fn records(program: &Program, mut layout: Layout, _: &Room) -> Layout
         };
         let count = elements * records;
         let found = found(&sites, turn, buffer, count);
-        // What a block stores in one iteration, if granules are not larger.
+        // The number of elements that a block stores in one iteration, or the granule if that is larger.
         let iteration = found.iterations.filter(|n| count % n == 0).map(|n| count / n);
         let elements = iteration.filter(|n| n % found.granule == 0).unwrap_or(found.granule);
         let field = Field { buffer, at: 0, elements, width };
@@ -74,8 +75,8 @@ fn joins(a: &Region, b: &Region) -> bool {
     a.read == b.read && a.records().is_some() && a.records() == b.records()
 }
 
-/// A region as it is, if its records are met in the order in which the elements of each array are; otherwise one for
-/// each array.
+/// Returns the region unchanged if its records are accessed in the order of the elements of each array, and otherwise
+/// one region for each array.
 fn together(sites: &Sites, region: Region) -> Vec<Region> {
     let Holds::Arrays { fields, records } = &region.holds else { return vec![region] };
     if fields.len() < 2 || in_order(sites, fields, region.read) || planted(Fault::RecordsMixed) {
@@ -92,10 +93,10 @@ fn in_order(sites: &Sites, fields: &[Field], read: Read) -> bool {
     let back = match read {
         Read::Mirrored => Way::Down,
         Read::Same => Way::Up,
-        // Through the cache, in whatever order.
+        // Read through the cache: any order will do.
         Read::Otherwise | Read::Run => return true,
     };
-    // As the program comes by them: its stores, or its loads.
+    // The stores or the loads of all fields, in program order.
     let sites = |write: bool| {
         let of = |field: &Field| {
             let (stored, loaded) = accesses(sites, field.buffer);

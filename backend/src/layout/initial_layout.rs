@@ -1,9 +1,9 @@
-//! What a program keeps, as it is before any pass: each array and each tape by itself, and how the way back
-//! reads it.
+//! The layout before any pass: each saved array and each tape in a region of its own, with the order in which the
+//! reverse pass reads it.
 //!
-//! That is read off the loops: an array is *mirrored* if the forward pass stores each element once, upward, and
-//! one step of the way back reads each at most once, downward. What may not happen is no store; a read that
-//! may not happen leaves an entry of the scratchpad unread, and that is all.
+//! The order is derived from the loops. An array is *mirrored* if the forward pass stores each element once, upward, and
+//! one step of the reverse pass reads each element at most once, downward. A store that may be skipped does not count.
+//! A load that may be skipped is harmless: an entry of the scratchpad stays unread.
 
 use super::access_order::{Order, Way, order};
 use super::access_sites::{Site, Sites};
@@ -13,26 +13,27 @@ use crate::loop_ir::{Buffer, BufferId, Kernel, Place, Program};
 use cranelift_entity::PrimaryMap;
 use tapeloom_ir::fault::{Fault, planted};
 
-/// A kept array.
+/// The accesses of a saved array.
 pub(super) struct Found {
     pub(super) read: Read,
-    /// Elements that are read together, in any order among themselves.
+    /// The number of elements that are read together, in any order among themselves.
     pub(super) granule: u64,
-    /// The step that reads it, if it is one,
+    /// The last step that loads from the array.
     pub(super) back: Option<usize>,
-    /// the blocks that store it, and how often all of them run.
+    /// The blocks that store to the array, each once.
     pub(super) blocks: Vec<usize>,
+    /// The trip count of the storing block, if there is only one.
     pub(super) iterations: Option<u64>,
 }
 
-/// Whether a buffer is kept, and lies nowhere else. What a call gives may have no elements, and nothing of it is kept.
+/// Whether a buffer of the workspace holds saved values. A buffer without elements, as a call may return it, holds none.
 pub(crate) fn is_kept(k: &Kernel, id: BufferId) -> bool {
     let Buffer { ty, place, .. } = &k.buffers[id];
     let kept = || k.kept.keys().any(|h| h.buffer == id);
     matches!(place, Place::Workspace(_)) && ty.shape.elements() > 0 && kept()
 }
 
-/// The layout of a program to begin with.
+/// Returns the layout before any pass.
 pub(super) fn layout(program: &Program, room: &Room) -> Layout {
     let (k, sites, turn) = (&program.entry, Sites::of(program), turn(program));
     let mut regions = PrimaryMap::new();
@@ -53,20 +54,20 @@ pub(super) fn layout(program: &Program, room: &Room) -> Layout {
 }
 
 impl Region {
-    /// One that nobody streams yet.
+    /// A region that is not streamed.
     pub(super) fn of(holds: Holds, width: u64, read: Read) -> Region {
         Region { holds, width, read, layer: None, tile: None, scratchpad: None }
     }
 }
 
-/// How an array is stored and read back.
+/// Returns the accesses of an array with this number of elements.
 pub(super) fn found(sites: &Sites, turn: Option<usize>, id: BufferId, elements: u64) -> Found {
     let stores: Vec<&Site> = sites.touching(id).filter(|s| s.write).collect();
     let mut blocks: Vec<usize> = stores.iter().map(|s| s.block).collect();
     blocks.dedup();
     let read = ordered(sites, turn, id, elements).filter(|_| !sites.turned.contains(&id));
     let (read, granule) = read.unwrap_or((Read::Otherwise, 1));
-    // How often one block runs.
+    // The trip count of the block that stores, if there is only one.
     let iterations = stores.first().filter(|_| blocks.len() == 1).and_then(|s| {
         s.loops.iter().try_fold(1u64, |n, l| n.checked_mul(u64::try_from(l.iterations()?).ok()?))
     });
@@ -103,14 +104,14 @@ fn ordered(sites: &Sites, turn: Option<usize>, id: BufferId, elements: u64) -> O
     Some((read, u64::try_from(granule).ok()?))
 }
 
-/// The stores of a buffer, and the loads that come to memory.
+/// Returns the stores of a buffer, and the loads that read from memory.
 pub(super) fn accesses(sites: &Sites, id: BufferId) -> (Vec<&Site>, Vec<&Site>) {
     let (stores, mut loads): (Vec<&Site>, Vec<&Site>) = sites.touching(id).partition(|s| s.write);
-    // What an iteration reads of what it has just stored is in registers.
+    // A load of an element that the same iteration has just stored finds it in a register.
     loads.retain(|load| {
         !stores.iter().any(|s| (s.epoch, &s.address) == (load.epoch, &load.address) && s.always)
     });
-    // What it reads twice it reads once.
+    // A second load of an element in the same iteration finds it in a register, too.
     let mut once: Vec<&Site> = Vec::new();
     for load in loads {
         if !once.iter().any(|s| (s.epoch, &s.address) == (load.epoch, &load.address)) {

@@ -1,22 +1,23 @@
-//! Layers: what the scratchpad is asked for at once.
+//! Chooses layers: the records for which the scratchpad is allocated at one time.
 //!
-//! So many iterations of a loop as may be there at once, and no more entries than a layer may have; of a record
-//! that is larger, none. Where it can be, they are whole lines, since a line of two tiles is moved twice:
+//! A layer holds the records of some iterations of a loop: the share that `shares` grants, and at most
+//! `Room::layer` entries, but at least one record. If possible a layer consists of whole cache lines, since a line that
+//! belongs to two tiles is moved twice:
 //!
 //! ```text
 //! records of 3 entries, half of 64: 10 iterations are 30 entries, four lines for 240 bytes
 //!                                    8 iterations are 24 entries, three lines for 192
 //! ```
 //!
-//! The second pass of the paper, which cuts unrolled blocks: a layer here is iterations,
-//! and costs no code.
+//! This is the second pass of the paper. The paper cuts unrolled blocks; a layer here is a number of iterations, which
+//! costs no code.
 
 use super::access_sites::Sites;
 use super::scratchpad_partition::{LINE, Stream, shares};
 use super::{Holds, Layer, Layout, Room};
 use crate::loop_ir::Program;
 
-/// The pass.
+/// Runs the pass.
 pub(super) fn layers(program: &Program, mut layout: Layout, room: &Room) -> Layout {
     let (shares, sites) = (shares(program, &layout, room), Sites::of(program));
     for (id, region) in layout.regions.iter_mut() {

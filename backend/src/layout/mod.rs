@@ -1,21 +1,22 @@
-//! The layout of a tape: which kept arrays lie together, how they are read back, and how they move.
+//! The layout of a tape: how saved arrays are grouped into records, how the reverse pass reads them, and how they are
+//! moved through a scratchpad.
 //!
-//! What reverse mode keeps are arrays, or records of tapes, each by itself. How they lie in memory and how
-//! they come through the scratchpad of an [accelerator](crate::accelerator) is another thing, and here it is
-//! a value: made by passes, printed, parsed, and obeyed by the machine. The program holds nothing of it.
+//! In a loop program every residual is an array of its own, or a field of a dynamic tape's records. The layout of
+//! residuals in memory and in the scratchpad of an [accelerator](crate::accelerator) is a separate value: passes
+//! compute it, it can be printed and parsed, and the simulated machine obeys it. The program does not refer to it.
 //!
 //! ```text
 //! layout @jit {
 //!   region r0 {                          one iteration of i1 stores a record
 //!     record 16 bytes, 400 of them
-//!     read mirrored                      the way back reads the last record first
+//!     read mirrored                      the reverse pass reads the last record first
 //!     field b5 at 0, 1 of 8 bytes        one element of b5,
 //!     field b6 at 8, 1 of 8 bytes        and one of b6
-//!     layer 8 iterations of i1, 16 entries   what one allocation of the scratchpad holds
-//!     tile 2 layers in 2 parts           what one stream operation moves, while the other part is in use
-//!     scratchpad 0                       where its entries lie there
+//!     layer 8 iterations of i1, 16 entries   the records in one allocation of the scratchpad
+//!     tile 2 layers in 2 parts           moved by one stream operation, while the other part is in use
+//!     scratchpad 0                       the first entry in the scratchpad
 //!   }
-//!   input n0 {                           an argument that the way back reads in order, from where it lies
+//!   input n0 {                           an argument that the reverse pass reads in order, streamed in place
 //!     array b1
 //!     step 4
 //!     loop i2 in 400
@@ -29,11 +30,11 @@
 //!
 //! | pass | |
 //! |---|---|
-//! | `group_records` | arrays that the same blocks fill, and the way back reads alike, become one |
-//! | `stream_inputs` | arguments that the way back reads in order are streamed from where they lie |
-//! | `layers` | so many iterations of a loop fill what they may have of half the scratchpad |
-//! | `streams` | so many layers are moved at once, in halves that take turns |
-//! | `offsets` | where in the scratchpad; streams that are never in use together share their place |
+//! | `group_records` | groups arrays that the same blocks fill and that the reverse pass reads in the same order |
+//! | `stream_inputs` | streams arguments that the reverse pass reads in order, without a copy |
+//! | `layers` | chooses the number of iterations in a layer, within the stream's share of half the scratchpad |
+//! | `streams` | chooses the number of layers that are moved at once, in halves that alternate |
+//! | `offsets` | chooses scratchpad offsets; streams that are never in use together may share entries |
 //!
 //! ```
 //! use tapeloom_backend::loop_ir;
@@ -72,8 +73,8 @@
 //! # Ok::<(), tapeloom_ir::Problem>(())
 //! ```
 //!
-//! The passes are those of *TapeFlow* (M. Hakimi and A. Shriraman, CGO 2024), with loops in the place of
-//! unrolled blocks: a layer is some iterations, without code for them.
+//! The passes are those of *TapeFlow* (M. Hakimi and A. Shriraman, CGO 2024), with loops instead of unrolled blocks: a
+//! layer is a number of iterations, which costs no code.
 
 mod access_order;
 mod access_sites;
@@ -112,41 +113,41 @@ entity_impl!(RegionId, "r");
 pub struct InputId(u32);
 entity_impl!(InputId, "n");
 
-/// How what a program keeps lies, and moves.
+/// The layout of the residuals of a program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
     /// The program's name, without `@`.
     pub name: String,
-    /// What it keeps.
+    /// The saved arrays and the tapes.
     pub regions: PrimaryMap<RegionId, Region>,
-    /// What is streamed from where it lies.
+    /// The arguments that are streamed from the memory in which they lie.
     pub inputs: PrimaryMap<InputId, Input>,
 }
 
-/// Records of one kind, one behind the other.
+/// Consecutive records of one kind.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Region {
-    /// Of which arrays, or which tape.
+    /// The arrays of the records, or the tape.
     pub holds: Holds,
-    /// Bytes of a record; of one that is streamed whole entries of 8.
+    /// The bytes of a record; a multiple of 8 if the region is streamed.
     pub width: u64,
-    /// How the way back reads them.
+    /// The order in which the reverse pass reads the records.
     pub read: Read,
-    /// Of one that is streamed, what the scratchpad is asked for at once,
+    /// The records for which the scratchpad is allocated at one time, if the region is streamed.
     pub layer: Option<Layer>,
-    /// what is moved at once,
+    /// The layers that one stream operation moves.
     pub tile: Option<Tile>,
-    /// and its first entry there.
+    /// The first entry in the scratchpad.
     pub scratchpad: Option<u64>,
 }
 
 impl Region {
-    /// Whether it goes through the scratchpad.
+    /// Whether the region is streamed through the scratchpad.
     pub fn is_streamed(&self) -> bool {
         self.scratchpad.is_some()
     }
 
-    /// How many records there are, if the program says it.
+    /// Returns the number of records, if it is static.
     pub fn records(&self) -> Option<u64> {
         match &self.holds {
             Holds::Arrays { records, .. } => Some(*records),
@@ -154,95 +155,97 @@ impl Region {
         }
     }
 
-    /// Entries of 8 bytes of a record.
+    /// Returns the number of entries of 8 bytes of a record.
     pub fn entries(&self) -> u64 {
         self.width.div_ceil(8)
     }
 }
 
-/// What a region is made of.
+/// The contents of a region.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Holds {
-    /// Arrays that the program keeps, each with its part of every record.
+    /// Saved arrays, each with a field in every record.
     Arrays {
-        /// Which.
+        /// The fields of a record.
         fields: Vec<Field>,
-        /// How many records there are.
+        /// The number of records.
         records: u64,
     },
-    /// The records of a tape, of which only the run knows how many there are.
+    /// The records of a dynamic tape, whose number is known only at run time.
     Tape(TapeId),
 }
 
-/// The part of a record that is of one array.
+/// The elements of one array in a record.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Field {
-    /// Which array.
+    /// The array.
     pub buffer: BufferId,
-    /// Its first byte in the record.
+    /// The offset in the record, in bytes.
     pub at: u64,
-    /// So many of its elements, one behind the other.
+    /// The number of consecutive elements.
     pub elements: u64,
-    /// Bytes of each.
+    /// The bytes of an element.
     pub width: u64,
 }
 
-/// In which order the way back reads records.
+/// The order in which the reverse pass reads records.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Read {
-    /// The last one first: loops that are turned round. Last in, first out.
+    /// The last record first (last in, first out): the loop is reversed.
     Mirrored,
-    /// As they were stored. First in, first out.
+    /// In the order of the stores (first in, first out).
     Same,
-    /// Otherwise, more than once, or not by a loop of which that is known: through the cache.
+    /// Another or unknown order, or more than once. The records are read through the cache.
     Otherwise,
-    /// Where a record of a tape lies is a number in memory; so the run says.
+    /// Records of a dynamic tape: the program loads their numbers from memory.
     Run,
 }
 
-/// What is allocated in the scratchpad at once.
+/// The records for which the scratchpad is allocated at one time.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Layer {
-    /// So many records,
+    /// The number of iterations, each of which stores one record.
     pub iterations: u64,
-    /// which iterations of this loop store; of a tape, one for each.
+    /// The loop whose iterations store the records; `None` for a dynamic tape.
     pub of: Option<IndexId>,
 }
 
-/// What is moved at once.
+/// The data that one stream operation moves.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Tile {
-    /// So many layers of a region; of an input the words that so many iterations load, those that a tile has
-    /// already aside,
+    /// For a region, the number of layers. For an input, the number of iterations whose loads fill a tile; an element
+    /// that is in the tile already takes no room.
     pub length: u64,
-    /// with room for so many tiles.
+    /// The number of tiles for which the scratchpad has room.
     pub halves: u64,
 }
 
-/// An argument that the way back reads in order, and that is streamed from where it lies.
+/// An argument that the reverse pass reads in order and that is streamed from the memory in which it lies.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Input {
-    /// Which.
+    /// The argument.
     pub buffer: BufferId,
-    /// In which step of the program.
+    /// The step of the program that reads it.
     pub step: usize,
     /// The loops around its loads, outer ones first.
     pub loops: Vec<Loop>,
-    /// The loads, and which element each reads in an iteration. One that reads what an earlier one reads has it.
+    /// The loads, each with the element that it reads in an iteration. An element is moved once, even if several
+    /// loads read it.
     pub loads: Vec<(ScalarId, Affine<IndexId>)>,
-    /// What is moved at once,
+    /// The elements that one stream operation moves.
     pub tile: Option<Tile>,
-    /// and where in the scratchpad to.
+    /// The first entry in the scratchpad.
     pub scratchpad: Option<u64>,
 }
 
 impl Input {
-    /// Elements of an iteration.
+    /// Returns the number of loads of an iteration.
     pub fn entries(&self) -> u64 {
         self.loads.len() as u64
     }
 
-    /// Which elements the iterations read, one behind the other; `None` where that is more than can be counted.
+    /// Returns the elements that the iterations read, in order; `None` if a loop extent or an address cannot be
+    /// evaluated.
     pub fn elements(&self) -> Option<Vec<i64>> {
         let (mut all, mut at) = (Vec::new(), Vec::new());
         self.nest(0, &mut at, &mut all)?;
@@ -269,7 +272,7 @@ impl Input {
 }
 
 impl Layout {
-    /// The region of a kept array.
+    /// Returns the region of a saved array.
     pub fn region(&self, buffer: BufferId) -> Option<RegionId> {
         let holds = |region: &Region| match &region.holds {
             Holds::Arrays { fields, .. } => fields.iter().any(|f| f.buffer == buffer),
@@ -278,7 +281,7 @@ impl Layout {
         self.regions.iter().find(|(_, region)| holds(region)).map(|(id, _)| id)
     }
 
-    /// The region of the records of a tape.
+    /// Returns the region of the records of a tape.
     pub fn tape(&self, tape: TapeId) -> Option<RegionId> {
         let is = |region: &Region| region.holds == Holds::Tape(tape);
         self.regions.iter().find(|(_, region)| is(region)).map(|(id, _)| id)

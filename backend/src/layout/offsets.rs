@@ -1,14 +1,14 @@
-//! Offsets: where in the scratchpad each stream has its place.
+//! Chooses the offset of each stream in the scratchpad.
 //!
-//! Streams that some step uses together lie apart; others may have the same place, since a step ends before the
-//! next one begins. The first place that is free is taken; who finds none comes through the cache. Within its
-//! place an entry of a layer has the offset that it has in the layer: the fourth pass of the paper.
+//! Streams that one step uses together must not overlap. Other streams may share entries, since a step ends before the
+//! next one begins. Each stream takes the lowest offset that is free; a stream without a free offset is accessed through
+//! the cache. Within a stream, an entry has the offset that it has in its layer. This is the fourth pass of the paper.
 
 use super::scratchpad_partition::{Member, Stream, members};
 use super::{Layout, Room};
 use crate::loop_ir::Program;
 
-/// The pass.
+/// Runs the pass.
 pub(super) fn offsets(program: &Program, mut layout: Layout, room: &Room) -> Layout {
     let mut placed: Vec<(Member, u64, u64)> = Vec::new();
     for member in members(program, &layout) {
@@ -29,14 +29,14 @@ pub(super) fn offsets(program: &Program, mut layout: Layout, room: &Room) -> Lay
             placed.push((member, at, at + size));
         }
     }
-    // Nothing is said of what comes through the cache like all else.
+    // An input without an offset is read through the cache, like any other array.
     let inputs = std::mem::take(&mut layout.inputs).into_iter().map(|(_, input)| input);
     layout.inputs = inputs.filter(|input| input.scratchpad.is_some()).collect();
     layout
 }
 
 impl Layout {
-    /// How many entries a stream has, if it has tiles.
+    /// Returns the number of entries of a stream, if it has tiles.
     pub(super) fn place(&self, stream: Stream) -> Option<u64> {
         let (iteration, tile, layer) = match stream {
             Stream::Region(id) => {

@@ -1,4 +1,4 @@
-//! Passes on layouts, by name, and what they are combined to.
+//! Passes on layouts, by name, and pipelines of them.
 
 use super::check::check;
 use super::room::Room;
@@ -9,9 +9,9 @@ use tapeloom_ir::Problem;
 /// A map from layouts to layouts.
 #[derive(Clone, Copy, Debug)]
 pub struct Pass {
-    /// What it is called.
+    /// The name.
     pub name: &'static str,
-    /// What it does.
+    /// The function that runs it.
     pub run: fn(&Program, Layout, &Room) -> Layout,
 }
 
@@ -24,37 +24,37 @@ pub const PASSES: [Pass; 5] = [
     Pass { name: "offsets", run: offsets::offsets },
 ];
 
-/// Passes, one after the other.
+/// A list of passes that run one after the other.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Pipeline {
-    /// What it is called.
+    /// The name.
     pub name: &'static str,
     /// The names of its passes.
     pub passes: &'static [&'static str],
 }
 
 impl Pipeline {
-    /// Each array by itself.
+    /// Each array in a region of its own (structure of arrays).
     pub const SOA: Pipeline = Pipeline { name: "soa", passes: &[] };
-    /// Records, through the cache.
+    /// Records (array of structures), accessed through the cache.
     pub const AOS: Pipeline = Pipeline { name: "aos", passes: &["records"] };
     /// Records that are streamed.
     pub const TFLOW: Pipeline =
         Pipeline { name: "tflow", passes: &["records", "layers", "streams", "offsets"] };
-    /// And arguments that are read again.
+    /// Streamed records, and streamed arguments.
     pub const MINTAPE_TFLOW: Pipeline = Pipeline {
         name: "mintape+tflow",
         passes: &["records", "inputs", "layers", "streams", "offsets"],
     };
 
-    /// Every one.
+    /// All pipelines.
     pub const ALL: [Pipeline; 4] =
         [Pipeline::SOA, Pipeline::AOS, Pipeline::TFLOW, Pipeline::MINTAPE_TFLOW];
 
-    /// The layout of a program.
+    /// Returns the layout of a program.
     ///
     /// # Errors
-    /// Those of [`Layout::made`].
+    /// As [`Layout::made`].
     pub fn run(&self, program: &Program, room: &Room) -> Result<Layout, Problem> {
         let passes = PASSES.iter().filter(|pass| self.passes.contains(&pass.name));
         Layout::made(program, room, passes)
@@ -62,10 +62,11 @@ impl Pipeline {
 }
 
 impl Layout {
-    /// The layout of a program, by these passes. Each is checked in debug builds, the last one always.
+    /// Runs `passes` on the initial layout of a program. Debug builds verify the result of each pass, all builds the
+    /// last one.
     ///
     /// # Errors
-    /// [`tapeloom_ir::Kind::Internal`] where a pass made what cannot be.
+    /// [`tapeloom_ir::Kind::Internal`] if a pass returned an invalid layout.
     pub fn made<'p>(
         program: &Program,
         room: &Room,

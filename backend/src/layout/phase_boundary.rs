@@ -1,11 +1,10 @@
-//! Where the way back begins.
+//! Finds the step at which the reverse pass begins.
 
 use crate::loop_ir::{BufferVersion, Place, Program, visit};
 use tapeloom_ir::OrderedSet;
 
-/// The step of a program with which the reverse phase begins: the first one that reads what an earlier
-/// one has kept, and keeps nothing itself (one that does both is still on its way forward). A program
-/// without such a step has one phase.
+/// Returns the first step of the reverse pass: the first step that reads residuals of an earlier step and saves none (a
+/// step that does both belongs to the forward pass). A program without such a step has one phase.
 pub(crate) fn turn(program: &Program) -> Option<usize> {
     let entry = &program.entry;
     let mut kept: OrderedSet<Option<BufferVersion>> = OrderedSet::default();
@@ -14,7 +13,7 @@ pub(crate) fn turn(program: &Program) -> Option<usize> {
         visit(std::slice::from_ref(step), &mut |stmt| {
             stmt.accesses(&mut |a| {
                 let held = a.held;
-                // Records are one thing.
+                // All records of dynamic tapes count as one residual.
                 let what = match entry.buffers[a.held.buffer].place {
                     Place::Record { .. } => None,
                     _ if entry.kept.contains_key(&held) => Some(held),

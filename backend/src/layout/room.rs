@@ -1,33 +1,33 @@
-//! What a machine has for a tape: its scratchpad, and the cache beside it.
+//! The memory of a machine for tapes: a scratchpad, and the cache beside it.
 
-/// What a layout is made for.
+/// The memory for which a layout is computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Room {
-    /// Entries of 8 bytes of the scratchpad,
+    /// The entries of the scratchpad, of 8 bytes each.
     pub entries: u64,
-    /// in parts that are filled and drained while another one is in use.
+    /// The number of parts of the scratchpad: one is in use while the others are filled and drained.
     pub halves: u64,
-    /// The most entries of a layer.
+    /// The maximal number of entries of a layer.
     pub layer: u64,
-    /// The least bytes of an element: 8 where the tape is of words, whatever is kept.
+    /// The minimal bytes of an element: 8 if the tape consists of 64-bit words, whatever the dtype.
     pub word: u64,
-    /// Bytes of the cache beside it,
+    /// The bytes of the cache.
     pub cache: u64,
-    /// of a line,
+    /// The bytes of a cache line.
     pub line: u64,
-    /// and lines of a set.
+    /// The number of lines in a set of the cache.
     pub ways: u64,
 }
 
 impl Room {
-    /// Entries that are in use at the same time.
+    /// Returns the number of entries in one part of the scratchpad.
     pub(super) fn half(&self) -> u64 {
         self.entries / self.halves.max(1)
     }
 }
 
 impl Default for Room {
-    /// That of the paper: 64 entries in two halves, beside a cache of 32 kB in two ways.
+    /// The machine of the paper: 64 entries in two halves, beside a cache of 32 kB in two ways.
     fn default() -> Room {
         Room {
             entries: 64,

@@ -1,9 +1,9 @@
-//! Who may have how much of the scratchpad: what one step of a program streams has to fit in half of it
-//! together.
+//! Divides the scratchpad among streams: all streams of one step together fit in half of it.
 //!
-//! Those that move in the innermost loops of a step share what those of outer loops leave, iteration for iteration; the
-//! others move once in many iterations, and one record at a time is enough for them. Where there is no room for
-//! all, an input is dropped first, the largest one, and then a region: through the cache they come, too.
+//! Streams that move in the innermost loops of a step share the entries that the streams of outer loops leave, each
+//! with the same number of iterations. Streams of outer loops move once in many iterations, so each gets one record.
+//! If there is not enough room, the largest input is dropped first, and regions after all inputs; dropped streams are
+//! accessed through the cache.
 
 use super::access_sites::{Site, Sites};
 use super::stream_inputs::Touched;
@@ -19,20 +19,20 @@ pub(super) enum Stream {
     Input(InputId),
 }
 
-/// What is known of a stream.
+/// The size and the uses of a stream.
 #[derive(Clone, Debug)]
 pub(super) struct Member {
     pub(super) stream: Stream,
-    /// Entries of an iteration.
+    /// The entries of one iteration.
     entries: u64,
-    /// How many loops are around it.
+    /// The number of loops around the accesses.
     depth: usize,
-    /// The steps that use it; empty stands for all.
+    /// The steps that use the stream; empty for all steps.
     steps: Vec<usize>,
 }
 
 impl Member {
-    /// Whether some step uses both.
+    /// Whether a step uses both streams.
     pub(super) fn meets(&self, other: &Member) -> bool {
         self.steps.is_empty()
             || other.steps.is_empty()
@@ -40,10 +40,10 @@ impl Member {
     }
 }
 
-/// Entries of a line. Less is not worth a stream.
+/// The number of entries of a cache line. A region with fewer entries is not streamed.
 pub(super) const LINE: u64 = 8;
 
-/// What may be streamed.
+/// Returns the candidates for streaming.
 pub(super) fn members(program: &Program, layout: &Layout) -> Vec<Member> {
     let sites = Sites::of(program);
     let mut all = Vec::new();
@@ -74,7 +74,7 @@ pub(super) fn members(program: &Program, layout: &Layout) -> Vec<Member> {
     all
 }
 
-/// How many iterations each has in half of the scratchpad.
+/// Returns, for each stream, the number of iterations whose entries it may hold in half of the scratchpad.
 pub(super) fn shares(program: &Program, layout: &Layout, room: &Room) -> BTreeMap<Stream, u64> {
     let mut members = members(program, layout);
     let touched: SecondaryMap<InputId, Option<Touched>> =
@@ -100,7 +100,7 @@ pub(super) fn shares(program: &Program, layout: &Layout, room: &Room) -> BTreeMa
     }
 }
 
-/// The share of one among those that it meets, itself included.
+/// Returns the share of a stream among the streams that are in use together with it, including itself.
 fn iterations(member: &Member, together: &[&Member], half: u64) -> u64 {
     let deepest = together.iter().map(|m| m.depth).max().unwrap_or(0);
     let sum = |deep: bool| -> u64 {

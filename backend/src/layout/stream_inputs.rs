@@ -1,11 +1,12 @@
-//! Inputs: arguments that the way back reads in order are streamed from where they lie.
+//! Streams arguments that the reverse pass reads in order, from the memory in which they lie.
 //!
-//! A planner that keeps little reads arguments again. They come in an order that loops know beforehand, so
-//! nothing has to be copied to be streamed: the engine that brings tiles back brings them, too. It is done for
-//! loads that happen in every iteration, whose index is a sum of counters, of an argument that an earlier step
-//! has read, where two elements or more are found in each line that is moved, or the cache would move about
-//! as many lines: a column of a large matrix is in as many lines as it has elements, which fall on few sets. What a
-//! tile has is not moved again: a row that five iterations of an outer loop read comes once, if it fits.
+//! If the planner saves few residuals, the reverse pass reads arguments again. Their order is known from the loops, so
+//! the engine that moves tiles of the tape can move them, too, without a copy. The pass streams loads
+//! of arguments that an earlier step has read, if the load happens in every iteration and its index is an affine form of
+//! loop counters. Streaming must pay: at least two elements are read of each moved line, or the cache would
+//! move about as many lines (each element of a column of a large matrix is in a line of its own, and these lines fall on
+//! few sets). An element that is in the tile is not moved again: a row that five iterations of an outer loop read is
+//! moved once, if it fits.
 //!
 //! ```text
 //! serial i10 in 10 {                          a tile: 31 elements of b2 at most, four lines
@@ -21,7 +22,7 @@ use std::hash::Hash;
 use tapeloom_ir::OrderedSet;
 use tapeloom_ir::analysis::affine::Affine;
 
-/// The pass.
+/// Runs the pass.
 pub(super) fn inputs(program: &Program, mut layout: Layout, room: &Room) -> Layout {
     let (k, sites) = (&program.entry, Sites::of(program));
     let from = turn(program).unwrap_or(0);
@@ -62,21 +63,21 @@ pub(super) fn inputs(program: &Program, mut layout: Layout, room: &Room) -> Layo
     layout
 }
 
-/// What an input's iterations read, one behind the other.
+/// The elements that the iterations of an input read, in order.
 #[derive(Clone)]
 pub(super) struct Touched {
-    /// The elements,
+    /// The elements.
     elements: Vec<i64>,
-    /// so many to an iteration,
+    /// The number of elements that one iteration reads.
     entries: usize,
-    /// so many to a line,
+    /// The number of elements in a cache line.
     line: i64,
-    /// and how many lines a cache fetches that has nothing else to do.
+    /// The number of lines that the cache would fetch if it served only this input.
     missed: u64,
 }
 
 impl Touched {
-    /// That of an input; `None` where it has more elements than can be counted, or fewer than are worth a stream.
+    /// Returns the elements of an input; `None` if they cannot be evaluated or are fewer than half of the scratchpad.
     pub(super) fn by(program: &Program, input: &Input, room: &Room) -> Option<Touched> {
         let width = program.entry.buffers[input.buffer].ty.dtype.bytes() as u64;
         let (elements, line) = (input.elements()?, (room.line / width.max(1)).max(1) as i64);
@@ -86,8 +87,8 @@ impl Touched {
         enough.then_some(Touched { elements, entries: input.loads.len(), line, missed })
     }
 
-    /// Whether tiles with room for so many iterations are worth a stream: two elements or more are read of each line that is
-    /// moved, or the cache would move about as many lines.
+    /// Whether an input is worth a stream if a tile holds this number of iterations: at least two elements are read of
+    /// each moved line, or the cache would move about as many lines.
     pub(super) fn are_worth(&self, iterations: u64) -> bool {
         let iterations = usize::try_from(iterations).unwrap_or(usize::MAX);
         let apart = |a: i64, b: i64| a / self.line != b / self.line;
@@ -99,24 +100,24 @@ impl Touched {
     }
 }
 
-/// What is moved at once of words that are read in iterations.
+/// The words of one tile, which are moved at once.
 pub(crate) struct Cut<T> {
-    /// The words, in the order in which they are read first.
+    /// The words, in the order of their first reads.
     pub(crate) words: Vec<T>,
-    /// Of each word that is read the place among these.
+    /// For each read, the index of its word in `words`.
     pub(crate) places: Vec<u32>,
 }
 
 impl<T: Copy> Cut<T> {
-    /// A word of each line that is asked for.
+    /// Returns one word of each line that is fetched.
     pub(crate) fn lines(&self, apart: impl Fn(T, T) -> bool) -> impl Iterator<Item = T> {
         self.words.chunk_by(move |a, b| !apart(*a, *b)).map(|part| part[0])
     }
 }
 
-/// Cuts what is read in iterations of so many words into tiles of so many words at most. A word that a tile has is not
-/// moved again, however many iterations read it; and a tile ends where a line does, if one ends there, so that none is asked
-/// for twice.
+/// Cuts a sequence of reads, `entries` for each iteration, into tiles of at most `room` words. A word that is in the tile
+/// is not moved again, however many iterations read it. If a line ends inside a tile, the tile ends at the last
+/// such line end, so that no line is fetched twice.
 pub(crate) fn cut<T: Copy + Eq + Hash>(
     all: &[T],
     room: usize,
@@ -150,10 +151,10 @@ pub(crate) fn cut<T: Copy + Eq + Hash>(
     tiles
 }
 
-/// How many lines a cache fetches that has nothing else to do.
+/// Returns the number of lines that a cache fetches for these reads alone.
 fn misses(lines: &[i64], room: &Room) -> u64 {
     let count = (room.cache / room.line.max(1) / room.ways.max(1)).max(1);
-    // Of each set its lines, the youngest last.
+    // The lines of each set, the most recently used last.
     let mut sets: Vec<Vec<i64>> = vec![Vec::new(); count as usize];
     let mut missed = 0;
     for line in lines {
@@ -174,8 +175,7 @@ fn misses(lines: &[i64], room: &Room) -> u64 {
     missed
 }
 
-/// A load that comes by its elements in order: what it gives, which elements, and the stride of the
-/// innermost loop.
+/// Returns the scalar, the elements and the innermost stride of a load that reads its elements in order.
 fn in_order(site: &Site) -> Option<(ScalarId, Affine<IndexId>, i64)> {
     let (value, address) = (site.value?, site.address.clone()?);
     let (_, stride) = address.without(site.loops.last()?.index);

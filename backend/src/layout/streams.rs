@@ -1,14 +1,14 @@
-//! Streams: how much is moved at once.
+//! Chooses tiles: the data that one stream operation moves.
 //!
-//! A tile is whole layers, as many as a stream may have there; while one tile is in use, the other half of its
-//! place is drained or filled. The third pass of the paper. Of an input, which nobody stores, a tile has room for
-//! the words that so many iterations load.
+//! A tile of a region is the largest number of whole layers within the stream's share. While one tile is in use, the
+//! other half of the stream's entries is drained or filled. An input, which is only read, has no layers: its tile
+//! has room for the words that its share of iterations loads. This is the third pass of the paper.
 
 use super::scratchpad_partition::{Stream, shares};
 use super::{Layout, Room, Tile};
 use crate::loop_ir::Program;
 
-/// The pass.
+/// Runs the pass.
 pub(super) fn streams(program: &Program, mut layout: Layout, room: &Room) -> Layout {
     let (shares, halves) = (shares(program, &layout, room), room.halves);
     let share = |stream| shares.get(&stream).copied().unwrap_or(0);

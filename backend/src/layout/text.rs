@@ -1,4 +1,4 @@
-//! The text of a layout: [`Layout::parse`] reads what is displayed.
+//! The text form of layouts: [`Layout::parse`] reads the output of `Display`.
 
 use super::{Field, Holds, Input, Layer, Layout, Loop, Read, Region, Tile};
 use crate::loop_ir::{BufferId, IndexId, ScalarId, TapeId};
@@ -82,14 +82,14 @@ impl fmt::Display for Layout {
     }
 }
 
-/// Lines that are still to be read.
+/// The lines that are not parsed yet.
 struct Lines<'t> {
     lines: Vec<(usize, &'t str)>,
     at: usize,
 }
 
 impl<'t> Lines<'t> {
-    /// The next line without its first word, if that is it.
+    /// Returns the next line without its first word, if that word is `word`.
     fn take(&mut self, word: &str) -> Option<&'t str> {
         let (_, line) = self.lines.get(self.at)?;
         let rest = match line.strip_prefix(word)? {
@@ -104,18 +104,18 @@ impl<'t> Lines<'t> {
         self.take(word).ok_or_else(|| self.expected(&format!("`{word} ..`")))
     }
 
-    /// What the next line should have been.
+    /// Returns an error that says which line was expected next.
     fn expected(&self, what: &str) -> Problem {
         let found = self.lines.get(self.at).map_or((0, "the end"), |l| *l);
         wrong(found, what)
     }
 
-    /// What the line before should have been.
+    /// Returns an error that says which line was expected instead of the previous one.
     fn before(&self, what: &str) -> Problem {
         wrong(self.lines.get(self.at.wrapping_sub(1)).map_or((0, "nothing"), |l| *l), what)
     }
 
-    /// The line before has this form; numbers and names where the form has `*`.
+    /// Matches the previous line against a form, and returns the words at its `*`.
     fn words<const N: usize>(&self, rest: &'t str, form: &str) -> Result<[&'t str; N], Problem> {
         let (found, words) = (rest.split(' '), form.split(' '));
         let mut all = [""; N];
@@ -125,7 +125,7 @@ impl<'t> Lines<'t> {
         }
         for (found, word) in found.zip(words) {
             let (found, word) = (found.trim_end_matches(','), word.trim_end_matches(','));
-            // A word may be one or many: `iteration*` stands for `iterations`, too.
+            // `iteration*` also matches the plural `iterations`.
             let plural = |one: &str| found == one || found.strip_suffix('s') == Some(one);
             match word {
                 "*" => {
@@ -243,10 +243,10 @@ fn wrong((line, found): (usize, &str), what: &str) -> Problem {
 }
 
 impl Layout {
-    /// Reads what a layout prints.
+    /// Parses a printed layout.
     ///
     /// # Errors
-    /// [`Kind::Parse`] with the line that makes no sense.
+    /// [`Kind::Parse`] with the line that cannot be parsed.
     pub fn parse(text: &str) -> Result<Layout, Problem> {
         let lines = text.lines().enumerate().map(|(n, line)| (n + 1, line.trim()));
         let mut lines =
