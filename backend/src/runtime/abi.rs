@@ -1,40 +1,38 @@
-//! The call record: what a compiled kernel gets.
+//! The calling convention of compiled kernels: the call record.
 //!
-//! Every kernel becomes `fn(record) -> status`, and so does every part of a long one. A record is a
-//! row of words, made by whoever calls:
-//!
+//! Every kernel, and every part of a kernel that is compiled in parts, becomes `fn(record) -> status`. A record is a
+//! row of words that the caller fills:
 //! ```text
-//! word 0        the context: what is the same for the whole call of a program
-//! word 1        the frame: where the kernel's workspace begins
-//! word 2 + n    the n-th operand, then the results
+//! word 0        the pointer to the context, which is the same during one call of a program
+//! word 1        the pointer to the frame: the kernel's workspace
+//! word 2 + n    the pointers to the operands, then to the results
 //! ```
 //!
-//! Invariants, which generated code relies on and nobody checks when it runs: a record does not change
-//! while the kernel runs, and lives as long; operands and results point to as many elements as the
-//! kernel's buffers say, aligned to their dtype, and no result has a byte in common with an operand
-//! (but for one that is given up for it, which lies there), another result or the frame; the frame is aligned to 64 bytes and as long as the kernel's
-//! workspace. The status is 0, or what a library function answered first.
+//! Generated code relies on these invariants, which are not checked at run time. A record does not change
+//! while the kernel runs, and stays alive. Operands and results point to the number of elements that the kernel's
+//! buffers declare, aligned to their dtype. A result overlaps no operand (except the operand that was donated
+//! for it), no other result and not the frame. The frame is aligned to 64 bytes and as long as the kernel's
+//! workspace. The status is 0, or the status of the first library function that failed.
 //!
-//! The context is one for all kernels of a call. Its layout is [`Context`]; what is to come
-//! (threads) are words behind those that are there. The records of tapes are reached through it
-//! ([`crate::runtime::tape_memory`]).
+//! All kernels of a call share one context with the layout [`Context`]. Words for threads can be added after the existing
+//! ones. The records of dynamic tapes are reached through the context ([`crate::runtime::tape_memory`]).
 
 use crate::loop_ir::loop_counters::Row;
 use crate::loop_ir::{Kernel, Place};
 
-/// Bytes of a word.
+/// The bytes of a word.
 pub(crate) const WORD: usize = 8;
-/// Where the pointer to the context is.
+/// The offset of the pointer to the context in a record, in bytes.
 pub(crate) const CONTEXT: usize = 0;
-/// Where the pointer to the frame is.
+/// The offset of the pointer to the frame in a record, in bytes.
 pub(crate) const FRAME: usize = WORD;
 
-/// What is the same for the whole call of a program.
+/// The data that all kernels of one call share.
 #[repr(C)]
 pub(crate) struct Context {
-    /// Read where a guard is false, instead of an element.
+    /// Zeros that a guarded load reads instead of an element if its guard is false.
     pub(crate) zeros: [u64; 2],
-    /// Where the entry's frame begins, and with it the workspace.
+    /// The first byte of the entry's frame, which is the workspace.
     pub(crate) workspace: *mut u8,
     /// Points to the [`Outside`](crate::runtime::external_calls::Outside) of the call.
     pub(crate) outside: *const u8,
@@ -42,39 +40,39 @@ pub(crate) struct Context {
     pub(crate) tapes: *mut State,
     /// Points to the [`Records`](crate::runtime::tape_memory::Records) that the states belong to.
     pub(crate) records: *mut u8,
-    /// Points to the first [`Row`](crate::loop_ir::loop_counters::Row) of the call's loops that are limited, in order.
+    /// Points to the first [`Row`](crate::loop_ir::loop_counters::Row) of the call's limited loops, in order.
     pub(crate) rows: *mut Row,
-    /// Points to a byte that says whether the call is to end.
+    /// Points to the byte that is set when the call is cancelled.
     pub(crate) flag: *const u8,
     /// Points to the [`LoopLimits`](crate::loop_ir::loop_counters::LoopLimits) that the rows belong to.
     pub(crate) loop_limits: *mut u8,
 }
 
-/// What machine code knows of a tape.
+/// The state of a dynamic tape, as machine code reads and writes it.
 #[repr(C)]
 pub(crate) struct State {
-    /// How many records there are.
+    /// The number of records.
     pub(crate) length: u64,
-    /// For how many there are chunks.
+    /// The number of records for which chunks are allocated.
     pub(crate) capacity: u64,
     /// Points to the table of chunks.
     pub(crate) chunks: *const *mut u8,
-    /// Bytes of a record.
+    /// The bytes of a record.
     pub(crate) record: u64,
 }
 
-/// Where the workspace is in the context.
+/// The offset of the workspace pointer in the context.
 pub(crate) const WORKSPACE: usize = std::mem::offset_of!(Context, workspace);
-/// Where the pointer to the states of tapes is in the context.
+/// The offset of the pointer to the states of tapes in the context.
 pub(crate) const TAPES: usize = std::mem::offset_of!(Context, tapes);
-/// Where the pointer to the rows of loops that are limited is in the context.
+/// The offset of the pointer to the rows of limited loops in the context.
 pub(crate) const ROWS: usize = std::mem::offset_of!(Context, rows);
-/// Where the pointer to what ends the call is in the context.
+/// The offset of the pointer to the cancellation flag in the context.
 pub(crate) const FLAG: usize = std::mem::offset_of!(Context, flag);
-/// Where the zeros are in the context.
+/// The offset of the zeros in the context.
 pub(crate) const ZEROS: usize = std::mem::offset_of!(Context, zeros);
 
-/// Where the records of a kernel have their operands and results.
+/// The layout of the records of a kernel.
 #[derive(Clone, Copy)]
 pub(crate) struct Layout {
     inputs: usize,
@@ -82,12 +80,12 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// That of a kernel's records.
+    /// Returns the layout of the records of `kernel`.
     pub(crate) fn of(kernel: &Kernel) -> Layout {
         Layout { inputs: kernel.inputs().len(), outputs: kernel.outputs().len() }
     }
 
-    /// The byte at which the pointer to a buffer is; `None` for those in the frame.
+    /// Returns the offset in a record of the pointer to a buffer; `None` for buffers in the frame and in tape records.
     pub(crate) fn pointer(self, place: Place) -> Option<usize> {
         match place {
             Place::Input(n) => Some((2 + n) * WORD),
@@ -96,7 +94,7 @@ impl Layout {
         }
     }
 
-    /// Bytes of a record.
+    /// Returns the bytes of a record.
     pub(crate) fn bytes(self) -> usize {
         (2 + self.inputs + self.outputs) * WORD
     }

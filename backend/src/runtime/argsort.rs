@@ -1,4 +1,4 @@
-//! The argsort that generated code calls. A kernel states its meaning, for interpreters.
+//! The argsort that generated code calls. A kernel in the loop IR defines its meaning, and interpreters run that kernel.
 
 #![expect(unsafe_code, reason = "reads and writes elements through pointers from generated code")]
 
@@ -6,7 +6,7 @@ use crate::runtime::gemm::{PANICKED, status};
 use std::slice;
 use tapeloom_routines::{Argsort, Key};
 
-/// The words that generated code hands over to [`argsort`].
+/// Returns the words that generated code passes to [`argsort`].
 pub(crate) fn describe(of: Argsort) -> Vec<i64> {
     let Argsort { key, rows, n, columns, first, descending } = of;
     let key = Key::ALL.iter().position(|k| *k == key).unwrap_or(Key::ALL.len());
@@ -14,11 +14,11 @@ pub(crate) fn describe(of: Argsort) -> Vec<i64> {
     sizes.into_iter().chain([i64::from(descending)]).collect()
 }
 
-/// Writes the places of the sorted elements, and returns a status.
+/// Writes the indices of the sorted elements, and returns a status.
 ///
 /// # Safety
 /// `description` points to the words of [`describe`]. `x`, `places` and `scratch` point to memory of the sizes that the
-/// description gives, aligned to their types. Nothing else reads or writes `places` and `scratch` meanwhile.
+/// description gives, aligned to their types. No other access to `places` and `scratch` happens meanwhile.
 pub(crate) unsafe extern "C" fn argsort(
     description: *const i64,
     x: *const u8,
@@ -32,7 +32,7 @@ pub(crate) unsafe extern "C" fn argsort(
         let [key, rows, n, columns, first, descending] = words.map(|word| word as usize);
         let Some(key) = Key::ALL.get(key).copied() else { return };
         let of = Argsort { key, rows, n, columns, first, descending: descending != 0 };
-        // The verifier has multiplied them.
+        // The verifier has checked that this product does not overflow.
         let around = rows * columns;
         // SAFETY: by the contract of this function.
         let (x, places, scratch) = unsafe {

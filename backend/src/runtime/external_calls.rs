@@ -1,11 +1,11 @@
-//! External functions during a call: Rust functions of the user, and library routines.
+//! Calls of external functions: Rust functions of the user, and library routines.
 //!
 //! Generated code calls [`call`] with the context of its [record](crate::runtime::abi), the number of the function
-//! among those of the program, and a row of pointers: to the operands, then to the results. The context
-//! knows the functions. What goes wrong stays there, too, and becomes the error of the whole call.
+//! in the program, and a row of pointers to the operands and then to the results. The context points to the functions.
+//! The first error is stored there, too, and becomes the error of the whole call.
 //!
-//! A Rust function is given tensors, which are copies; a routine works on the memory of the program and allocates
-//! nothing.
+//! A Rust function receives copies of its operands as tensors. A routine works on the memory of the program and
+//! allocates nothing.
 
 #![expect(unsafe_code, reason = "reads and writes elements through pointers from generated code")]
 
@@ -20,19 +20,19 @@ use tapeloom_ir::{ArrayType, HostCall, Problem, Tensor};
 
 /// The external functions of a program during one call.
 pub(crate) struct Outside<'a> {
-    /// What the program calls, by number.
+    /// The external functions that the program calls, by number.
     pub(crate) calls: &'a [Arc<ExternalSignature>],
-    /// What went wrong first.
+    /// The error of a failed call.
     pub(crate) failed: RefCell<Option<Problem>>,
 }
 
 /// Calls an external function.
 ///
 /// # Safety
-/// `context` is that of the call, whose `outside` is alive and was made for this program; `row` points
-/// to a pointer for each operand and then for each result of the function of that number, and each of those
-/// to the elements of its type, which nobody writes meanwhile. Those of the results of a routine are
-/// nobody else's.
+/// `context` is that of the call, whose `outside` is alive and was made for this program. `row` points
+/// to a pointer for each operand and then for each result of function `number`. Each pointer points
+/// to the elements of its type, which no other code writes meanwhile. No other code accesses the results of a
+/// routine.
 pub(crate) unsafe extern "C" fn call(
     context: *const Context,
     number: i64,
@@ -70,8 +70,8 @@ unsafe fn ask(call: &HostCall, types: &[ArrayType], row: *const *mut u8) -> Resu
         operands.push(Tensor::from_bytes(ty, bytes)?);
     }
     for (i, y) in call.run(&operands)?.iter().enumerate() {
-        // SAFETY: then one to the elements of every result, which have the type of `y`: `run`
-        // answers what is declared.
+        // SAFETY: the row has a pointer to the elements of every result, and `run` returns results of the declared
+        // types, so `y` has the type of its result.
         unsafe {
             let to = *row.add(types.len() + i);
             std::ptr::copy_nonoverlapping(y.bytes().as_ptr(), to, y.ty().bytes());
@@ -80,10 +80,10 @@ unsafe fn ask(call: &HostCall, types: &[ArrayType], row: *const *mut u8) -> Resu
     Ok(())
 }
 
-/// Runs a library routine on all members, which lie one behind the other.
+/// Runs a library routine on all batch members, which are consecutive in memory.
 ///
 /// # Safety
-/// `row` is that of [`call`], for what `planned` reads and writes; what it writes overlaps nothing else.
+/// `row` is that of [`call`], for the operands and results of `planned`; the results overlap nothing else.
 unsafe fn run(planned: &PlannedRoutine, row: *const *mut u8) -> Result<(), Problem> {
     let (plan, members) = (planned.plan(), planned.call().members);
     let reads = plan.operand_bytes().len();
@@ -93,10 +93,10 @@ unsafe fn run(planned: &PlannedRoutine, row: *const *mut u8) -> Result<(), Probl
         // SAFETY: the row has a pointer to the members of every operand.
         operands.push(unsafe { slice::from_raw_parts(*row.add(i), members * bytes) });
     }
-    // The scratch memory, if there is any, stands last.
+    // The pointer to the scratch memory, if there is any, is the last one.
     let scratch = Some(plan.scratch_bytes()).filter(|bytes| *bytes > 0);
     for (i, bytes) in plan.result_bytes().map(|b| members * b).chain(scratch).enumerate() {
-        // SAFETY: then one to those of every result, and to the scratch, which overlap nothing else.
+        // SAFETY: the row has a pointer to every result and to the scratch memory, which overlap nothing else.
         results.push(unsafe { slice::from_raw_parts_mut(*row.add(reads + i), bytes) });
     }
     let scratch = scratch.and_then(|_| results.pop()).unwrap_or_default();

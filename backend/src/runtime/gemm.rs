@@ -1,8 +1,9 @@
 //! Contractions by the `gemm` library, as functions that generated code calls.
 //!
-//! One call does one [`Contract`], described by numbers that lie in memory beside the code: a product of matrices with arbitrary strides, repeated over
-//! batches, on one thread (so that results do not depend on how many there are). A panic must not
-//! unwind into generated code, which has no unwind tables: it is caught and becomes a status.
+//! One call performs one [`Contract`]: a product of matrices with arbitrary strides, repeated over
+//! batches, described by numbers that lie in memory beside the code. It runs on one thread, so that results do not
+//! depend on the number of threads. A panic must not unwind into generated code, which has no unwind tables; it is
+//! caught and becomes a status.
 
 #![expect(unsafe_code, reason = "reads and writes buffers through pointers from generated code")]
 
@@ -11,34 +12,34 @@ use gemm_common::Parallelism;
 use smallvec::SmallVec;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The status of a call that did what it should.
+/// The status of a successful call.
 pub(crate) const DONE: i32 = 0;
 /// The status of a call that panicked.
 pub(crate) const PANICKED: i32 = 1;
 
-/// A contraction as a function reads it from memory: sizes and strides. Numbers of batches follow.
+/// The sizes and strides of a contraction, as its function reads them from memory. The batches follow.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Matrices {
-    /// Rows, columns, terms.
+    /// The number of rows, columns and terms.
     pub(crate) sizes: [i64; 3],
-    /// Rows and columns of lhs, rhs, out.
+    /// The row and column strides of lhs, rhs and out, in elements.
     pub(crate) strides: [[i64; 2]; 3],
-    /// Whether the sums are added to what is there: 1 or 0.
+    /// 1 if the sums are added to the values in `out`, otherwise 0.
     pub(crate) accumulate: i64,
-    /// How many lanes sums have; 0 for the library.
+    /// The number of accumulators of each sum; 0 if the library chooses the order.
     pub(crate) lanes: i64,
-    /// How many batches follow.
+    /// The number of batches that follow.
     batches: i64,
 }
 
 impl Matrices {
-    /// Those that numbers say, and the batches.
+    /// Reads a contraction and its batches.
     ///
     /// # Safety
-    /// `numbers` points to what [`describe`] says, as long as the batches are used.
+    /// `numbers` points to the output of [`describe`], which lives as long as the returned batches.
     pub(crate) unsafe fn read<'a>(numbers: *const i64) -> (Matrices, &'a [Batch]) {
-        // SAFETY: `describe` writes a `Matrices`, and that many batches behind it.
+        // SAFETY: `describe` writes a `Matrices` and then `batches` batches.
         unsafe {
             let shape = *numbers.cast::<Matrices>();
             let behind = numbers.cast::<Matrices>().add(1).cast::<Batch>();
@@ -47,11 +48,11 @@ impl Matrices {
     }
 }
 
-/// The extent of a loop around, and the steps of lhs, rhs, out.
+/// The extent of a batch loop, and the steps of lhs, rhs and out in each iteration.
 pub(crate) type Batch = [i64; 4];
 
-/// How far lhs, rhs and out move for each item of the batches, in order, and whether the item is the first at its place of
-/// out, which does not move with every batch.
+/// Iterates over the items of the batches. Returns the offsets of lhs, rhs and out, and whether the item is the first one
+/// that writes its place of `out`: `out` does not move in every batch loop.
 pub(crate) struct Steps<'a> {
     batches: &'a [Batch],
     index: SmallVec<[i64; 4]>,
@@ -89,7 +90,7 @@ impl Iterator for Steps<'_> {
     }
 }
 
-/// The numbers that a function takes for a contraction: [`contract_f64`], [`contract_f32`] and those of
+/// Returns the numbers that describe a contraction to [`contract_f64`], [`contract_f32`] and the functions of
 /// [`thin`](crate::runtime::small_gemm).
 pub(crate) fn describe(c: &Contract) -> Vec<i64> {
     let mut numbers: Vec<i64> = [c.m, c.n, c.k].map(|n| n as i64).to_vec();
@@ -104,25 +105,25 @@ pub(crate) fn describe(c: &Contract) -> Vec<i64> {
     numbers
 }
 
-/// A contraction of f64.
+/// Computes a contraction of f64.
 ///
 /// # Safety
-/// `numbers` points to what [`describe`] says of a verified contraction, and `lhs`, `rhs`, `out` to
+/// `numbers` points to the output of [`describe`] for a verified contraction, and `lhs`, `rhs`, `out` to
 /// its first elements, in buffers that are valid for reads (`out` for writes) of every element that
-/// the strides reach; `out` overlaps neither of the others.
+/// the strides reach. `out` overlaps neither `lhs` nor `rhs`.
 pub(crate) unsafe extern "C" fn contract_f64(
     numbers: *const i64,
     lhs: *const f64,
     rhs: *const f64,
     out: *mut f64,
 ) -> i32 {
-    // SAFETY: what the caller promises is what `run` needs.
+    // SAFETY: `run` has the contract of this function.
     status(|| unsafe {
         run(numbers, lhs, rhs, out, [0.0, 1.0], gemm_f64::gemm::f64::get_gemm_fn())
     })
 }
 
-/// A contraction of f32.
+/// Computes a contraction of f32.
 ///
 /// # Safety
 /// As for [`contract_f64`].
@@ -132,13 +133,13 @@ pub(crate) unsafe extern "C" fn contract_f32(
     rhs: *const f32,
     out: *mut f32,
 ) -> i32 {
-    // SAFETY: what the caller promises is what `run` needs.
+    // SAFETY: `run` has the contract of this function.
     status(|| unsafe {
         run(numbers, lhs, rhs, out, [0.0, 1.0], gemm_f32::gemm::f32::get_gemm_fn())
     })
 }
 
-/// The status of a callback that may panic. The vector registers are left as generated code wants them.
+/// Calls `callback` and returns a status, also if it panics. Clears the upper halves of the vector registers.
 pub(crate) fn status(callback: impl FnOnce()) -> i32 {
     let status = match catch_unwind(AssertUnwindSafe(callback)) {
         Ok(()) => DONE,
@@ -148,9 +149,9 @@ pub(crate) fn status(callback: impl FnOnce()) -> i32 {
     status
 }
 
-/// Clears the upper halves of the vector registers, which libraries in AVX leave as they are. Spills of generated code are
-/// SSE instructions (`movdqu`), of which each would wait for a change of state: without this the gradient of `eigh` at order 64
-/// took 714 us, 328 of them so.
+/// Clears the upper halves of the vector registers, which AVX code in libraries leaves dirty. Spills in generated code
+/// are SSE instructions (`movdqu`), and each would wait for a state transition. Without this function, the gradient of
+/// `eigh` of order 64 took 714 us, of which 328 us were such waits.
 fn zero_upper_halves() {
     #[cfg(target_arch = "x86_64")]
     {
@@ -159,14 +160,14 @@ fn zero_upper_halves() {
             std::arch::x86_64::_mm256_zeroupper();
         }
         if std::arch::is_x86_feature_detected!("avx") {
-            // SAFETY: the machine has AVX; the instruction changes no register that a caller expects to be kept.
+            // SAFETY: the machine has AVX; the instruction changes no register that the caller expects to be preserved.
             unsafe { vzeroupper() };
         }
     }
 }
 
-/// What the library calls for a type of elements: sizes; the destination, its strides of columns and
-/// rows, whether it is added to; both operands with theirs; two factors; what is conjugated; threads.
+/// A function of the library for one element type. Parameters: sizes; destination, its column and row stride, and whether
+/// to accumulate; both operands with their strides; two factors; conjugation flags; threads.
 type Library<T> = unsafe fn(
     usize,
     usize,
@@ -213,13 +214,13 @@ unsafe fn run<T: Copy>(
         let accumulate = accumulate || !first;
         let before = if accumulate { one } else { zero };
         // SAFETY: by the contract of this function the strides stay within the buffers, and `out`
-        // overlaps no operand. `wrapping_offset` because a matrix without elements may start
-        // anywhere.
+        // overlaps no operand. `wrapping_offset` because the offset of a matrix without elements may be
+        // out of bounds.
         unsafe {
             let (l, r) = (lhs.wrapping_offset(at[0]), rhs.wrapping_offset(at[1]));
             let o = out.wrapping_offset(at[2]);
             if k == 0 && accumulate {
-                // Sums of nothing.
+                // Sums without terms add nothing.
             } else if k == 0 {
                 for row in 0..m as isize {
                     for column in 0..n as isize {
@@ -237,7 +238,7 @@ unsafe fn run<T: Copy>(
     }
 }
 
-/// Where a matrix begins, and its strides.
+/// The first element of a matrix and its strides.
 #[derive(Clone, Copy)]
 struct Matrix<T> {
     start: *mut T,
@@ -250,25 +251,25 @@ impl<T> Matrix<T> {
         Matrix { row: self.column, column: self.row, ..self }
     }
 
-    /// The same with its rows in the opposite order.
+    /// Returns the matrix with its rows in reverse order.
     fn upside_down(self, rows: usize) -> Matrix<T> {
         let start = self.start.wrapping_offset((rows as isize - 1) * self.row);
         Matrix { start, row: -self.row, ..self }
     }
 
-    /// The same with its columns in the opposite order.
+    /// Returns the matrix with its columns in reverse order.
     fn mirrored(self, columns: usize) -> Matrix<T> {
         self.transposed().upside_down(columns).transposed()
     }
 }
 
-/// Calls the library as its crate `gemm` does, which has complex numbers and half precision as well
-/// and takes long to compile: the destination by columns, and no stride of the destination or of the
-/// terms negative.
+/// Calls the library in the same way as its front-end crate `gemm`, which is not used because it also has complex
+/// numbers and half precision and takes long to compile. The destination is made column-major, and negative
+/// strides of the destination and along the terms are made positive.
 ///
 /// # Safety
-/// The matrices lie within buffers that are valid for reads, and the destination for writes, and the
-/// destination overlaps neither operand; none of the sizes is 0.
+/// The matrices lie in buffers that are valid for reads, and the destination for writes. The
+/// destination overlaps neither operand. No size is 0.
 unsafe fn product<T: Copy>(
     library: Library<T>,
     [mut m, mut n, k]: [usize; 3],
@@ -291,7 +292,7 @@ unsafe fn product<T: Copy>(
     if lhs.column < 0 {
         (lhs, rhs) = (lhs.mirrored(k), rhs.upside_down(k));
     }
-    // SAFETY: the same elements as those of the caller, in another order.
+    // SAFETY: the library accesses the elements of the caller's matrices, in another order.
     unsafe {
         library(
             m,
@@ -327,8 +328,8 @@ pub(crate) mod tests {
         pub(crate) static PANIC: Cell<bool> = const { Cell::new(false) };
     }
 
-    /// Strides of rows and columns of a matrix of that many, by rows or by columns, each forward or
-    /// backward, and where its first element lies.
+    /// Returns the row and column strides of row-major and column-major matrices, with each axis forward or
+    /// backward, and the position of their first element.
     fn layouts([rows, columns]: [i64; 2]) -> Vec<([i64; 2], usize)> {
         let mut all = Vec::new();
         for by_rows in [false, true] {
@@ -346,7 +347,7 @@ pub(crate) mod tests {
     #[test]
     fn strides_of_every_sign() {
         let [m, n, k] = [3i64, 4, 5];
-        // Numbers whose sums are exact in any order.
+        // Small integers, whose sums are exact in any order.
         let numbers = |count: i64, factor: i64| -> Vec<f64> {
             (0..count).map(|i| (i * factor % 11 - 5) as f64).collect()
         };

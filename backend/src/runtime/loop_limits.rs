@@ -1,9 +1,8 @@
-//! The iterations of a call: counted, limited, and ended from outside.
+//! Counts and limits the iterations of a call, and ends it on request.
 //!
-//! Generated code counts an iteration by a few instructions in a [`Row`](crate::loop_ir::loop_counters::Row), and where
-//! the count reaches what it is told to look at, looks whether there may be another one; where a loop begins it calls
-//! [`enter`].
-//! There is no call in an iteration: it would cost what registers hold.
+//! Generated code counts iterations in a [`Row`](crate::loop_ir::loop_counters::Row) by a few instructions. If the count
+//! reaches `Row::until`, it checks whether another iteration is allowed. It calls [`enter`] only where a
+//! loop begins: a call in each iteration would force values out of registers.
 
 #![expect(unsafe_code, reason = "is called by generated code, with pointers")]
 
@@ -14,14 +13,14 @@ use crate::runtime::gemm::PANICKED;
 use cranelift_entity::EntityRef;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The status of a call that came to a limit.
+/// The status of a call that reached a limit or was cancelled.
 pub(crate) const STOPPED: i32 = 4;
 
-/// A loop begins: a status. It will have `trip` iterations, if that is not negative.
+/// Enters a limited loop of `trip` iterations (negative if unknown), and returns a status.
 ///
 /// # Safety
-/// `context` is that of the call, whose limits nobody else uses meanwhile; there is a loop of that
-/// number among them.
+/// `context` is that of the call, whose limits no other code uses meanwhile. `limit` is the number of a loop
+/// among them.
 pub(crate) unsafe extern "C" fn enter(context: *const Context, limit: i64, trip: i64) -> i32 {
     let entered = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: by the contract of this function.

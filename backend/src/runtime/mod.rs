@@ -1,4 +1,4 @@
-//! What runs a compiled program: calls, memory of tapes, library functions.
+//! The run-time support of compiled programs: calls, tape memory, library functions.
 
 pub(crate) mod abi;
 pub(crate) mod argsort;

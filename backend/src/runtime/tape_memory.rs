@@ -1,8 +1,8 @@
-//! The records of a call's tapes: memory that grows while machine code runs.
+//! The records of a call's dynamic tapes: memory that grows while machine code runs.
 //!
-//! Records lie in chunks and stay where they are. There are four chunks of one record, four of two, four
-//! of four, and so on: a new one has a quarter of what is there, so little is unused at any time, and
-//! where a record is follows from its number by a few instructions:
+//! Records lie in chunks and never move. There are four chunks of one record, four of two, four
+//! of four, and so on. Each new chunk has about a quarter of the records allocated so far, so little memory is unused.
+//! A few instructions compute the chunk of a record from its index:
 //!
 //! ```text
 //! n = index + 4,  s = 61 - leading zeros of n:       chunk 4 s + (n >> s) - 4, record n mod 2^s of it
@@ -11,11 +11,11 @@
 //! chunk   0 1 2 3   4     5     6     7       8             9
 //! ```
 //!
-//! Machine code reads and writes the [`State`] of a tape. Where a record is to be written for which there
-//! is no chunk it calls [`grow`], the only call on the way. Small chunks are made several at a time, in
-//! one allocation of [`BLOCK`] bytes at least.
+//! Machine code reads and writes the [`State`] of a tape. If a record is to be written for which no
+//! chunk is allocated, it calls [`grow`]; all other accesses need no call. Small chunks are allocated several at a time,
+//! in allocations of at least [`BLOCK`] bytes.
 //!
-//! What memory there is beyond [`KEPT`] bytes goes back to the system when the call ends.
+//! If the tapes take more than [`KEPT`] bytes, their memory is freed when the call ends.
 
 #![expect(unsafe_code, reason = "is called by generated code, with pointers")]
 
@@ -25,36 +25,36 @@ use crate::runtime::gemm::PANICKED;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use tapeloom_ir::{Kind, Line, Loc, Problem, try_zeros};
 
-/// Chunks of a tape: more have no numbers.
+/// The maximal number of chunks of a tape.
 const CHUNKS: usize = 4 * 60;
-/// The least number of bytes that are asked for at once.
+/// The minimal number of bytes of an allocation.
 const BLOCK: usize = 4096;
-/// The most bytes that are kept for the next call.
+/// The maximal number of bytes that stay allocated for the next call.
 const KEPT: usize = 16 << 20;
 
-/// Blocks of so many bytes are asked for only if the system has them.
+/// For blocks of at least this number of bytes, the available memory of the system is checked first.
 const LARGE: usize = 64 << 20;
 
-/// The status of a call for whose records there was no memory.
+/// The status of a call that could not allocate memory for its records.
 pub(crate) const NO_ROOM: i32 = 2;
-/// The status of a call that read a record that is not there.
+/// The status of a call that read a record that does not exist.
 pub(crate) const NO_RECORD: i32 = 3;
 
 /// The records of all tapes of a program, for one call at a time.
 pub(crate) struct Records {
     pub(crate) states: Box<[State]>,
     tables: Box<[[*mut u8; CHUNKS]]>,
-    /// The chunks of each tape, of which the table has the addresses.
+    /// The allocations that hold the chunks of each tape.
     blocks: Vec<Vec<Vec<Line>>>,
-    /// What could not be had: which tape, how many bytes.
+    /// The tape and the number of bytes of the allocation that failed.
     refused: Option<(usize, usize)>,
 }
 
-// SAFETY: the pointers are to memory that the value owns; nothing else is reached through them.
+// SAFETY: the pointers point to memory that the value owns; no other memory is reached through them.
 unsafe impl Send for Records {}
 
 impl Records {
-    /// Those of a program, without a record.
+    /// Creates tapes with records of these sizes, without a record.
     pub(crate) fn of(record_bytes: &[usize]) -> Records {
         let tables: Box<[[*mut u8; CHUNKS]]> =
             record_bytes.iter().map(|_| [std::ptr::null_mut(); CHUNKS]).collect();
@@ -69,12 +69,12 @@ impl Records {
         Records { states, tables, blocks, refused: None }
     }
 
-    /// Makes chunks up to that of a record; whether there was memory for it.
+    /// Allocates chunks up to that of record `index`. Returns whether there was enough memory.
     fn reach(&mut self, tape: usize, index: u64) -> bool {
         let record = self.states[tape].record as usize;
         while self.states[tape].capacity <= index {
             let first = chunk(self.states[tape].capacity);
-            // So many chunks that a block is full.
+            // Take chunks until their bytes fill a block.
             let (mut end, mut records) = (first, 0usize);
             while end < CHUNKS && (end == first || records.saturating_mul(record.max(1)) < BLOCK) {
                 records += 1 << (end / 4);
@@ -99,7 +99,7 @@ impl Records {
         true
     }
 
-    /// What was refused, as an error with the line of the loop.
+    /// Returns the error of a failed allocation, with the line of the loop.
     pub(crate) fn problem(&self, lines: &[Loc]) -> Problem {
         let (tape, bytes) = self.refused.unwrap_or_default();
         let records = self.states.get(tape).map_or(0, |s| s.length);
@@ -117,12 +117,12 @@ impl Records {
         problem
     }
 
-    /// Bytes that records had at most.
+    /// Returns the bytes allocated for records.
     pub(crate) fn bytes(&self) -> usize {
         self.blocks.iter().flatten().map(|b| size_of_val(b.as_slice())).sum()
     }
 
-    /// Ready for the next call.
+    /// Removes all records, for the next call.
     pub(crate) fn empty(&mut self) {
         let large = self.bytes() > KEPT;
         for (tape, state) in self.states.iter_mut().enumerate() {
@@ -136,8 +136,8 @@ impl Records {
     }
 }
 
-/// Whether the system has so many bytes. Linux gives out more than there are and kills whoever uses them;
-/// where it does not say what it has, asking is all that one can do.
+/// Whether the system has this number of bytes available. Linux overcommits memory, and kills processes that use memory
+/// that does not exist. If the system does not report its available memory, returns true and leaves it to the allocation.
 fn is_there(bytes: usize) -> bool {
     let Ok(text) = std::fs::read_to_string("/proc/meminfo") else { return true };
     let of = |name: &str| {
@@ -148,34 +148,34 @@ fn is_there(bytes: usize) -> bool {
     bytes / 1024 < available.saturating_add(of("SwapFree:").unwrap_or(0))
 }
 
-/// The chunk of a record.
+/// Returns the chunk of a record.
 fn chunk(index: u64) -> usize {
     home(index).0
 }
 
-/// The chunk of a record, and its number there.
+/// Returns the chunk of a record, and the record's position in the chunk.
 pub(crate) fn home(index: u64) -> (usize, u64) {
     let n = index + 4;
     let s = 61 - n.leading_zeros() as usize;
     (4 * s + (n >> s) as usize - 4, n & ((1 << s) - 1))
 }
 
-/// The first record of a chunk.
+/// Returns the first record of a chunk.
 pub(crate) fn first(chunk: usize) -> u64 {
     let (s, quarter) = (chunk as u64 / 4, chunk as u64 % 4);
     ((quarter + 4) << s) - 4
 }
 
-/// Bytes of the records of each tape.
+/// Returns the bytes of a record, for each tape.
 pub(crate) fn sizes(program: &Program) -> Vec<usize> {
     program.tapes.values().map(|t: &Tape| t.record).collect()
 }
 
-/// Makes room for a record: a status.
+/// Allocates chunks for a record, and returns a status.
 ///
 /// # Safety
-/// `context` is that of the call, whose records nobody else uses meanwhile; there is a tape of that
-/// number.
+/// `context` is that of the call, whose records no other code uses meanwhile. `tape` is the number of one of its
+/// tapes.
 pub(crate) unsafe extern "C" fn grow(context: *const Context, tape: i64, index: i64) -> i32 {
     let grown = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: by the contract of this function.
@@ -193,7 +193,7 @@ pub(crate) unsafe extern "C" fn grow(context: *const Context, tape: i64, index: 
 mod tests {
     use super::*;
 
-    /// Chunks follow each other without gaps, and a new one has a quarter of what is there at most.
+    /// Chunks follow each other without gaps, and a new chunk has at most a quarter of the records before it.
     #[test]
     fn records_have_places() {
         let (mut chunk_of, mut first) = (0, 0);
@@ -224,7 +224,7 @@ mod tests {
         records.empty();
         assert!(records.states[0].capacity > 10_000, "what is small is kept");
         assert!(is_there(1 << 20));
-        // Where the system gives out more than there is, it is we that refuse.
+        // On Linux the allocation would succeed, so `is_there` must refuse.
         if cfg!(target_os = "linux") {
             assert!(!is_there(1 << 50));
         }

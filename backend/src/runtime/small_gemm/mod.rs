@@ -1,18 +1,19 @@
-//! Contractions whose sums have an order, as functions that generated code calls: thin ones.
+//! Contractions with a fixed order of summation, as functions that generated code calls: thin matrices.
 //!
-//! Of a matrix times a vector, or of an outer product that is added to a matrix, every element is read once or
-//! twice, so packing as a matrix library does would cost more than it gives; what counts are wide vectors. So
-//! there is a version for each kind of machine, and all of them add the same terms in the same order, which
-//! the [`Contract`](crate::loop_ir::Contract) says ([`Sums::Lanes`](crate::loop_ir::Sums)): none is fused or regrouped, each product
-//! and each sum is rounded by itself (IEEE 754). The bits are those of the interpreter on every machine.
+//! In a matrix-vector product, or in an outer product that is added to a matrix, every element is read once or
+//! twice, so packing, as a matrix library does it, costs more than it saves; wide vectors are what matters. There
+//! is one version for each instruction set. All versions add the same terms in the same order, which
+//! the [`Contract`](crate::loop_ir::Contract) states ([`Sums::Lanes`](crate::loop_ir::Sums)). No operation is fused or
+//! regrouped, and each product and each sum is rounded separately (IEEE 754). So the bits are those of the interpreter on
+//! every machine.
 //!
 //! ```text
-//! one after the other    y[j .. j+8] += x[k] w[k, j .. j+8]           columns side by side     `columns`
-//! in lanes               p[..] += x[i, k .. k+8] w[k .. k+8, j]       terms side by side       `dots`
+//! one accumulator        y[j .. j+8] += x[k] w[k, j .. j+8]           columns in vector lanes    `columns`
+//! accumulators in lanes  p[..] += x[i, k .. k+8] w[k .. k+8, j]       terms in vector lanes      `dots`
 //! ```
 //!
-//! A *line* is what a vector of 64 bytes holds, in one register, two or four. Elements beyond the last whole
-//! line are loaded and stored under a mask.
+//! A *line* is a vector of 64 bytes, in one register, two or four. Elements after the last whole line are loaded
+//! and stored under a mask.
 
 #![expect(unsafe_code, reason = "reads and writes buffers through pointers from generated code")]
 
@@ -28,10 +29,10 @@ use std::ops::{Add, Mul};
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{Dtype, Isa};
 
-/// Numbers of a contraction, and the first elements of lhs, rhs and out.
+/// A contraction: takes the numbers of its description, and the first elements of lhs, rhs and out.
 pub(crate) type Function<T> = unsafe extern "C" fn(*const i64, *const T, *const T, *mut T);
 
-/// The contraction of that dtype in the version with the widest vectors of [`Isa::here`].
+/// Returns the contraction for a dtype in the version with the widest vectors of [`Isa::here`].
 pub(crate) fn here(dtype: Dtype) -> *const u8 {
     let version = |plain: (Function<f64>, Function<f32>)| match dtype {
         Dtype::F64 => plain.0 as *const u8,
@@ -46,12 +47,12 @@ pub(crate) fn here(dtype: Dtype) -> *const u8 {
     }
 }
 
-/// The functions of f64 and f32, compiled with these instructions.
+/// Defines the functions for f64 and f32, compiled for an instruction set.
 ///
 /// # Safety
-/// `numbers` points to what [`describe`](crate::runtime::gemm::describe) says of a verified contraction whose sums
+/// `numbers` points to the output of [`describe`](crate::runtime::gemm::describe) for a verified contraction whose sums
 /// have lanes, and `lhs`, `rhs`, `out` to its first elements, in buffers that are valid for reads (`out` for
-/// writes) of every element that the strides reach; `out` overlaps neither of the others. The machine has the
+/// writes) of every element that the strides reach. `out` overlaps neither of the others. The machine has the
 /// instructions.
 macro_rules! versions {
     ($name:ident, $wide:ty, $narrow:ty $(, $enable:literal)?) => {
@@ -77,14 +78,14 @@ versions!(avx2, super::x86::Wide256, super::x86::Narrow256, "avx2");
 #[cfg(target_arch = "x86_64")]
 versions!(avx512, super::x86::Wide512, super::x86::Narrow512, "avx512f");
 
-/// So many rows at once, and of one row so many lines: enough sums that none waits for itself.
+/// The tile: `ROWS` rows at once, or `LINES` lines of one row, so that independent sums hide the latency of additions.
 const ROWS: usize = 4;
 const LINES: usize = 4;
 
-/// No line has more elements.
+/// The largest number of elements in a line.
 const MOST_OF_A_LINE: usize = 16;
 
-/// A matrix: its first element, and steps along rows and columns.
+/// A matrix: its first element, and the steps between rows and between columns.
 #[derive(Clone, Copy)]
 struct Matrix<P> {
     at: P,
@@ -106,7 +107,7 @@ impl<P> Matrix<P> {
     }
 }
 
-/// A product: rows, columns, terms.
+/// A product with `m` rows, `n` columns and `k` terms.
 #[derive(Clone, Copy)]
 struct Product<T> {
     m: usize,
@@ -123,7 +124,7 @@ struct Product<T> {
 /// As for the functions of [`versions`], and the machine has the instructions of `V`.
 #[inline(always)]
 unsafe fn run<V: Line>(numbers: *const i64, lhs: *const V::T, rhs: *const V::T, out: *mut V::T) {
-    // SAFETY: `numbers` are those of a contraction.
+    // SAFETY: `numbers` describes a contraction.
     let (c, batches) = unsafe { Matrices::read(numbers) };
     let [m, n, k] = c.sizes.map(|size| size as usize);
     let (lanes, accumulate) = (c.lanes as usize, c.accumulate != 0);
@@ -144,14 +145,14 @@ unsafe fn run<V: Line>(numbers: *const i64, lhs: *const V::T, rhs: *const V::T, 
     reason = "iterators are functions, which have these vectors only if they become part of this one"
 )]
 impl<T: Element> Product<T> {
-    /// `out = lhs rhs` is `outᵀ = rhsᵀ lhsᵀ`, of the same products and sums.
+    /// Returns the transposed product: `out = lhs rhs` is `outᵀ = rhsᵀ lhsᵀ`, with the same products and sums.
     #[inline(always)]
     fn turned(self) -> Product<T> {
         let (lhs, rhs, out) = (self.rhs.turned(), self.lhs.turned(), self.out.turned());
         Product { m: self.n, n: self.m, lhs, rhs, out, ..self }
     }
 
-    /// Whether columns lie side by side.
+    /// Whether the columns of a row are adjacent in memory.
     fn lined(&self) -> bool {
         self.n == 1 || (self.rhs.column == 1 && self.out.column == 1)
     }
@@ -167,7 +168,7 @@ impl<T: Element> Product<T> {
             self.m < self.n
         };
         let p = if turn { turned } else { self };
-        // SAFETY: the same matrices.
+        // SAFETY: by the contract of this function; `p` has the same matrices.
         unsafe {
             if p.lanes == 1 && p.lined() {
                 p.columns::<V>();
@@ -179,10 +180,10 @@ impl<T: Element> Product<T> {
         }
     }
 
-    /// Columns side by side.
+    /// Computes columns side by side in vectors.
     ///
     /// # Safety
-    /// As for [`Product::run`]; columns lie side by side.
+    /// As for [`Product::run`]; columns are adjacent in memory.
     #[inline(always)]
     unsafe fn columns<V: Line<T = T>>(&self) {
         let mut row = 0;
@@ -199,14 +200,14 @@ impl<T: Element> Product<T> {
         }
     }
 
-    /// `R` rows, in `C` lines at a time.
+    /// Computes `R` rows, `C` lines at a time.
     ///
     /// # Safety
-    /// As for [`Product::columns`], and there are `R` rows from that one on.
+    /// As for [`Product::columns`], and there are `R` rows from `row` on.
     #[inline(always)]
     unsafe fn strip<V: Line<T = T>, const R: usize, const C: usize>(&self, row: usize) {
         let mut column = 0;
-        // SAFETY: so many columns are left; a part of a line is of those that are.
+        // SAFETY: each tile lies in the remaining columns; a partial line has only these columns.
         unsafe {
             while column + C * V::N <= self.n {
                 self.tile::<V, R, C, false>(row, column, V::part(0));
@@ -222,10 +223,10 @@ impl<T: Element> Product<T> {
         }
     }
 
-    /// `R` rows of `C` lines, or of a part of a line.
+    /// Computes `R` rows of `C` lines, or of a partial line.
     ///
     /// # Safety
-    /// As for [`Product::strip`], and there are so many columns from that one on.
+    /// As for [`Product::strip`], and the columns of the tile exist from `column` on.
     #[inline(always)]
     unsafe fn tile<V: Line<T = T>, const R: usize, const C: usize, const PART: bool>(
         &self,
@@ -238,7 +239,7 @@ impl<T: Element> Product<T> {
         let mut sums = [[zero; C]; R];
         let mut x = self.lhs.at.wrapping_offset(self.lhs.step(row, 0));
         let mut y = self.rhs.at.wrapping_add(column);
-        // SAFETY: elements of `R` rows and of so many columns, which lie side by side.
+        // SAFETY: elements of `R` rows, and of columns that are adjacent in memory.
         unsafe {
             for _ in 0..self.k {
                 let mut lines = [zero; C];
@@ -275,10 +276,10 @@ impl<T: Element> Product<T> {
         }
     }
 
-    /// Terms side by side.
+    /// Computes sums whose terms are side by side in vectors.
     ///
     /// # Safety
-    /// As for [`Product::run`]; terms lie side by side, and there are as many lanes as a line has elements.
+    /// As for [`Product::run`]; terms are adjacent in memory, and sums have one accumulator for each element of a line.
     #[inline(always)]
     unsafe fn dots<V: Line<T = T>>(&self) {
         for column in 0..self.n {
@@ -301,10 +302,10 @@ impl<T: Element> Product<T> {
         }
     }
 
-    /// The sums of each lane in `R` rows of a column.
+    /// Computes the sums of all lanes for `R` rows of a column.
     ///
     /// # Safety
-    /// As for [`Product::dots`], and there are `R` rows from that one on.
+    /// As for [`Product::dots`], and there are `R` rows from `row` on.
     #[inline(always)]
     unsafe fn partial<V: Line<T = T>, const R: usize>(&self, row: usize, column: usize) -> [V; R] {
         // SAFETY: the machine has the instructions.
@@ -324,7 +325,7 @@ impl<T: Element> Product<T> {
                 k += V::N;
             }
             if k < self.k {
-                // What is not there is 0, and changes no sum: none is -0.
+                // The missing terms are 0 and change no sum: no sum is -0, because sums start at 0.
                 let part = V::part(self.k - k);
                 let y = V::load_part(y.add(k), part);
                 for r in 0..R {
@@ -336,7 +337,7 @@ impl<T: Element> Product<T> {
         sums
     }
 
-    /// Any strides and lanes.
+    /// Computes a product with any strides and lanes, element by element.
     ///
     /// # Safety
     /// As for [`Product::run`].
@@ -360,7 +361,7 @@ impl<T: Element> Product<T> {
     }
 
     /// # Safety
-    /// As for [`Product::run`], and there is such an element.
+    /// As for [`Product::run`], and the element exists.
     #[inline(always)]
     unsafe fn put(&self, row: usize, column: usize, sum: T) {
         // SAFETY: an element of `out`.
@@ -371,7 +372,7 @@ impl<T: Element> Product<T> {
     }
 }
 
-/// Sums of lanes as one: halves first.
+/// Adds the sums of all lanes, by adding the upper half to the lower half until one is left.
 #[inline(always)]
 fn halves<T: Element>(mut sums: &mut [T]) -> T {
     while sums.len() > 1 {
@@ -384,19 +385,19 @@ fn halves<T: Element>(mut sums: &mut [T]) -> T {
     sums.first().copied().unwrap_or_default()
 }
 
-/// A float; the default is 0.
+/// A float whose default is 0.
 trait Element: Copy + Default + Add<Output = Self> + Mul<Output = Self> {}
 impl Element for f64 {}
 impl Element for f32 {}
 
-/// Elements side by side: 64 bytes.
+/// A vector of 64 bytes.
 ///
 /// # Safety
-/// All of it is called only where the machine has the instructions; elements that are loaded or stored are
-/// within a buffer. Of a part of a line only those are touched that are in it, and the others are 0.
+/// The methods are called only if the machine has their instructions. Elements that are loaded or stored lie
+/// in a buffer. Of a partial line, only its own elements are accessed; the others are 0.
 trait Line: Copy {
     type T: Element;
-    /// Says which elements are in a part.
+    /// The number or the mask of the elements of a partial line.
     type Part: Copy;
     const N: usize;
     unsafe fn splat(x: Self::T) -> Self;
@@ -411,14 +412,14 @@ trait Line: Copy {
     #[inline(always)]
     unsafe fn halves(self) -> Self::T {
         let mut sums = [Self::T::default(); MOST_OF_A_LINE];
-        // SAFETY: there is room for all of a line.
+        // SAFETY: there is room for a whole line.
         unsafe { self.store(sums.as_mut_ptr()) };
         halves(&mut sums[..Self::N])
     }
     unsafe fn halves_of_four(lines: [Self; ROWS]) -> [Self::T; ROWS];
 }
 
-/// Lines as arrays: of whatever vectors the machine's kind has.
+/// A line as an array, which the compiler maps to the vectors of the instruction set.
 #[derive(Clone, Copy)]
 struct Plain<T, const N: usize>([T; N]);
 
@@ -434,13 +435,13 @@ impl<T: Element, const N: usize> Line for Plain<T, N> {
 
     #[inline(always)]
     unsafe fn load(at: *const T) -> Self {
-        // SAFETY: all of the line is within a buffer.
+        // SAFETY: the whole line is within a buffer.
         unsafe { Plain(at.cast::<[T; N]>().read()) }
     }
 
     #[inline(always)]
     unsafe fn store(self, at: *mut T) {
-        // SAFETY: all of the line is within a buffer.
+        // SAFETY: the whole line is within a buffer.
         unsafe { at.cast::<[T; N]>().write(self.0) }
     }
 
@@ -451,14 +452,14 @@ impl<T: Element, const N: usize> Line for Plain<T, N> {
 
     #[inline(always)]
     unsafe fn load_part(at: *const T, part: usize) -> Self {
-        // SAFETY: what is in the part is within a buffer.
+        // SAFETY: the first `part` elements are within a buffer.
         Plain(array::from_fn(|i| if i < part { unsafe { *at.add(i) } } else { T::default() }))
     }
 
     #[inline(always)]
     unsafe fn store_part(self, at: *mut T, part: usize) {
         for (i, x) in self.0.iter().take(part).enumerate() {
-            // SAFETY: what is in the part is within a buffer.
+            // SAFETY: the first `part` elements are within a buffer.
             unsafe { *at.add(i) = *x }
         }
     }

@@ -1,4 +1,4 @@
-//! Every version that this machine can run against the definition, bit by bit.
+//! Compares every version that this machine can run with the definition, bit by bit.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -25,7 +25,7 @@ fn versions() -> Versions {
     all
 }
 
-/// Where the elements of a matrix are: strides, of which one may be 1, and the elements from first to last.
+/// The strides of a matrix, one of which may be 1, and the number of elements from its first to its last.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     row: usize,
@@ -49,7 +49,7 @@ impl Layout {
     }
 }
 
-/// One contraction at random, by every version.
+/// Compares all versions on a random contraction.
 fn check<T: Element + PartialEq + Debug>(
     r: &mut Random,
     functions: &[Function<T>],
@@ -108,7 +108,7 @@ fn check<T: Element + PartialEq + Debug>(
     let description: Vec<i64> = description.into_iter().map(|n| n as i64).collect();
     for function in functions {
         let mut got = before.clone();
-        // SAFETY: the numbers of a contraction within these arrays, which are apart.
+        // SAFETY: `description` is a contraction within these arrays, which do not overlap.
         unsafe { function(description.as_ptr(), x.as_ptr(), y.as_ptr(), got.as_mut_ptr()) };
         let bits = |all: &[T]| format!("{all:?}");
         assert_eq!(

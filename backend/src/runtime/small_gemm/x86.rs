@@ -3,14 +3,14 @@
 use super::{Line, ROWS};
 use std::arch::x86_64::*;
 
-/// One register of 512 bits.
+/// Defines a line in one register of 512 bits.
 macro_rules! one {
     ($line:ident, $t:ty, $n:literal, $vector:ty, $mask:ty, $splat:ident, $load:ident, $store:ident,
      $load_part:ident, $store_part:ident, $add:ident, $mul:ident, $four:ident) => {
         #[derive(Clone, Copy)]
         pub(super) struct $line($vector);
 
-        // SAFETY (of each block): instructions that the machine has, on what the caller may touch.
+        // SAFETY (of each block): the machine has the instructions; the caller may access the memory.
         impl Line for $line {
             type T = $t;
             type Part = $mask;
@@ -64,14 +64,14 @@ macro_rules! one {
     };
 }
 
-/// Two registers of 256 bits.
+/// Defines a line in two registers of 256 bits.
 macro_rules! two {
     ($line:ident, $t:ty, $n:literal, $int:ty, $vector:ty, $splat:ident, $load:ident, $store:ident,
      $load_part:ident, $store_part:ident, $add:ident, $mul:ident, $four:ident) => {
         #[derive(Clone, Copy)]
         pub(super) struct $line($vector, $vector);
 
-        // SAFETY (of each block): instructions that the machine has, on what the caller may touch.
+        // SAFETY (of each block): the machine has the instructions; the caller may access the memory.
         impl Line for $line {
             type T = $t;
             type Part = (__m256i, __m256i);
@@ -196,18 +196,18 @@ two!(
     narrow_of_256
 );
 
-// Halves of four lines side by side: each step puts halves of two of them into one register.
+// The functions below reduce four lines at once: each step adds the halves of two lines into one register.
 
 #[target_feature(enable = "avx512f")]
 #[inline]
 unsafe fn wide_of_512([a, b, c, d]: [__m512d; ROWS]) -> [f64; ROWS] {
     let fold = |x: __m512d, y: __m512d| {
-        // x0 x1 x2 x3 y0 y1 y2 y3 and the upper halves.
+        // x0 x1 x2 x3 y0 y1 y2 y3; then the upper halves are added.
         let low = _mm512_shuffle_f64x2::<0x44>(x, y);
         _mm512_add_pd(low, _mm512_shuffle_f64x2::<0xee>(x, y))
     };
     let (ab, cd) = (fold(a, b), fold(c, d));
-    // a0 a1 b0 b1 c0 c1 d0 d1, of lanes 0 and 1, and those of lanes 2 and 3.
+    // Lanes 0 and 1, a0 a1 b0 b1 c0 c1 d0 d1; then lanes 2 and 3 are added.
     let low = _mm512_shuffle_f64x2::<0x88>(ab, cd);
     let all = _mm512_add_pd(low, _mm512_shuffle_f64x2::<0xdd>(ab, cd));
     let (low, high) = (_mm512_castpd512_pd256(all), _mm512_extractf64x4_pd::<1>(all));
