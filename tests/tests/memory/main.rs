@@ -1,4 +1,4 @@
-//! What is said of memory, against what is allocated: its allocator counts.
+//! Reported memory, compared with allocations: this binary's allocator counts.
 
 mod record_memory;
 mod routines;

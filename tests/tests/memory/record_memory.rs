@@ -1,4 +1,4 @@
-//! What a tape says of its size, against what is allocated.
+//! The reported size of a recorded tape, compared with allocations.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -10,7 +10,7 @@ static AT_THE_END: AtomicUsize = AtomicUsize::new(0);
 
 #[test]
 fn a_tape_holds_what_it_says() {
-    // What all operations of a kind share is not counted.
+    // Memory shared by all operations of a kind is not counted.
     let says = |tape: usize, before: usize| {
         let grown = Counting::held() - before;
         assert!((tape..tape + tape / 20 + 100_000).contains(&grown), "says {tape}, is {grown}");
@@ -22,7 +22,7 @@ fn a_tape_holds_what_it_says() {
     drop(tape);
     assert!(Counting::held() - before < 100_000, "{} bytes stay", Counting::held() - before);
 
-    // Loops keep what they keep, and reads of places name their operands themselves.
+    // Loops have residuals of their own, and element reads store their operands.
     let before = Counting::held();
     let x = Tensor::full(&[100], 0.5).unwrap();
     let iterations =
@@ -33,7 +33,7 @@ fn a_tape_holds_what_it_says() {
     says(tape.bytes(), before);
     drop(tape);
 
-    // Loops, branches and calls that differ have bodies and rules of their own.
+    // Different loops, branches and calls have their own bodies and rules.
     type Step = fn(Var, u32) -> Var;
     let all: [(&str, Step); 3] = [
         ("loops", |y, i| fori_loop(3, |(_, y): (Var, Var)| y.sin() + f64::from(i), y)),
@@ -51,7 +51,7 @@ fn a_tape_holds_what_it_says() {
         assert!((says - says / 10..3 * says).contains(&grown), "{name}: says {says}, is {grown}");
     }
 
-    // Of a hundred sums and a hundred sines, the sums are read on the way back.
+    // Of a hundred sums and a hundred sines, the reverse pass reads the sums.
     let n = 10_000;
     let x = Tensor::full(&[n], 0.5).unwrap();
     let walk = |x: Var| {
@@ -64,7 +64,7 @@ fn a_tape_holds_what_it_says() {
     assert!((100 * array..101 * array).contains(&tape.bytes()), "{}", tape.bytes());
     says(tape.bytes(), before);
 
-    // A tape that is pulled back once gives back on the way what it keeps; one that stays does not.
+    // A tape that is pulled back once frees its residuals during the pullback; a persistent tape does not.
     let full = Counting::held();
     tape.pull(1.0).unwrap();
     assert!(AT_THE_END.load(Ordering::Relaxed) > full, "a persistent tape stays");
@@ -73,7 +73,7 @@ fn a_tape_holds_what_it_says() {
     let end = AT_THE_END.load(Ordering::Relaxed);
     assert!(end + 90 * array < full, "{full} bytes before, {end} at the end");
 
-    // While the closure runs, everything is held, and that is what is said.
+    // While the closure runs, all values are alive, and the report says so.
     let before = Counting::held();
     let said = |x: Var| {
         let y = (0..50).fold(x, |y, _| (y + x).sin());
@@ -83,7 +83,7 @@ fn a_tape_holds_what_it_says() {
         y
     };
     record(said, &x).unwrap();
-    // Of numbers that is for the most part what was done with them. Tables grow by doubling.
+    // For scalars, most of it is the list of operations. Tables grow by doubling.
     let said = |x: Var| {
         let before = Counting::held();
         let y = (0..10_000).fold(x, |y, _| (y + x).sin());
@@ -94,7 +94,7 @@ fn a_tape_holds_what_it_says() {
     };
     let bytes = record(said, 0.5).unwrap().bytes() as u64;
     assert!(record_within(bytes / 2, said, 0.5).is_err());
-    // Of loops it is their bodies as well, with all that follows from each.
+    // For loops, the bodies and everything derived from them are included.
     let said = |x: Var| {
         let before = Counting::held();
         let each = |y: Var, i: u32| fori_loop(3, |(_, y): (Var, Var)| y.sin() + f64::from(i), y);
@@ -120,7 +120,7 @@ fn a_tape_holds_what_it_says() {
     drop(error);
     assert!(Counting::held() < before + array);
 
-    // An operation that would hold more is not begun, and a loop of which only the run knows the iterations ends.
+    // An operation that would exceed the budget is not started, and a loop of unknown trip count is ended.
     let all: [fn(Var) -> Var; 4] = [
         |x| fori_loop(1_000_000, |(_, y): (Var, Var)| y.sin(), x),
         |x| while_loop(|y: Var| y.sum().gt(-1.0), |y: Var| y.sin(), x),
@@ -136,7 +136,7 @@ fn a_tape_holds_what_it_says() {
         assert!(error.to_string().contains(file!()), "{error}");
         assert!(most < 60 * array, "{most} bytes: {error}");
     }
-    // What an operation shares with what is there takes nothing.
+    // Memory that an operation shares with existing values is not counted again.
     let share =
         |x: Var| (0..20).fold(x.sin(), |y, _| y.reshape([100, 100]).reshape([10_000])).sin();
     assert!(record_within(4 * array as u64, share, &x).is_ok());

@@ -1,14 +1,14 @@
-//! Library routines: a call that is warm allocates its results and nothing else, and what is said of memory contains
-//! the memory that they work in.
+//! Library routines: a warm call allocates its results only, and the reported workspace includes the routines'
+//! scratch memory.
 
 use tapeloom::prelude::*;
 use tapeloom_tests::Counting;
 
-/// What a call takes beside results, whatever it computes: handles, tables of arguments.
+/// Bytes that any call allocates beside its results: handles, tables of arguments.
 const BESIDE: usize = 4 << 10;
 
 fn check(name: &str, n: usize, scratch: usize, f: impl Fn(Var) -> Var) {
-    // Symmetric, and positive definite.
+    // A symmetric positive definite matrix.
     let a = run(
         |()| {
             eye(n, Dtype::F64) * 3.0
@@ -33,7 +33,7 @@ fn check(name: &str, n: usize, scratch: usize, f: impl Fn(Var) -> Var) {
 
 #[test]
 fn a_warm_call_allocates_its_results_only() {
-    // In units of the matrix, at least so much is worked in.
+    // The least scratch memory, in multiples of the matrix.
     let n = 64;
     let square = n * n * 8;
     check("cholesky", n, square, linalg::cholesky);
@@ -46,7 +46,7 @@ fn a_warm_call_allocates_its_results_only() {
     check("gradient", n, square, grad(|a: Var| linalg::slogdet(a).1));
 }
 
-/// A decomposition costs n³: within a budget what is computed again is what is cheap, though eigenvectors are as large.
+/// A decomposition costs n³: under a budget cheap values are recomputed instead, although eigenvectors are as large.
 #[test]
 fn a_budget_is_met_without_a_second_decomposition() {
     let n = 24;

@@ -1,5 +1,4 @@
-//! What lies in memory between the forward pass and the way back, as `explain` tells it, against what is
-//! allocated.
+//! Memory between the forward and the reverse pass: the report of `explain`, compared with allocations.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -7,28 +6,29 @@ use tapeloom::Explanation;
 use tapeloom::prelude::*;
 use tapeloom_tests::{Agreement, Counting, Sweep};
 
-/// What may be allocated beside what is explained: the call's own lists.
+/// Bytes that may be allocated beside the reported ones: the call's own lists.
 const LITTLE: usize = 2048;
 
-/// The gradient at `x`, explained, after its first call has been measured.
+/// Returns the explanation of the gradient at `x`, after measuring its calls.
 fn explained(what: &str, f: impl Fn(Var) -> Var + 'static, x: &Tensor) -> Explanation {
-    // The matrix library has memory of its own, which it keeps for all.
+    // The matrix library allocates memory at its first use and never frees it.
     run(grad(&f), x).unwrap();
     measured(what, grad(f), x)
 }
 
-/// The same of what is a gradient already.
+/// Returns the explanation of `g`, after measuring its calls.
 fn measured(what: &str, g: impl Fn(Var) -> Var + 'static, x: &Tensor) -> Explanation {
     let f = jit(g);
     let e = f.explain(x).unwrap();
     let call = f.compile(x).unwrap();
     let before = Counting::held();
     let results = call.call(x).unwrap();
-    // The workspace stays for the next call.
+    // The workspace is retained for the next call.
     let stays = Counting::held() - before - results.bytes().len();
     let says = e.workspace_bytes();
     assert!((says..says + LITTLE).contains(&stays), "{what}: {stays} bytes stay of {says}");
-    // A call takes nothing else, but for what the matrix library packs its operands in: one or both, as caches are.
+    // A call allocates nothing else, except for one or both operands packed by the matrix library, depending on the
+    // caches.
     let packed = if e.kernels().contains("contract") { 2 * x.bytes().len() } else { 0 } + LITTLE;
     let (_, most) = Counting::most(|| call.call(x).unwrap());
     let says = results.bytes().len();
@@ -38,7 +38,7 @@ fn measured(what: &str, g: impl Fn(Var) -> Var + 'static, x: &Tensor) -> Explana
     let red = svg.matches("#c0392b").count();
     let rows = e.tape().rows().filter(|r| r.is_workspace()).count();
     assert_eq!(red, rows + e.tape().inside().count(), "{what}");
-    // Something is at the top, but for what rounds up to lines: nothing of the workspace is left out.
+    // Something is drawn at the top, within the rounding to lines: no part of the workspace is missing.
     let drawn = svg.split("<rect").skip(1).filter_map(|rect| rect.split(" y=\"").nth(1));
     let tops = drawn.filter_map(|y| y.split('"').next()?.parse::<f64>().ok());
     assert!(tops.fold(f64::MAX, f64::min) < 4.0, "{what}: {svg}");
@@ -46,7 +46,7 @@ fn measured(what: &str, g: impl Fn(Var) -> Var + 'static, x: &Tensor) -> Explana
     e
 }
 
-/// What is made, how much of it, and in which place of the tape's table.
+/// Returns the primitive and type of each row of the tape's table.
 fn rows(e: &Explanation) -> Vec<String> {
     e.tape().rows().map(|r| format!("{} {}", r.primitive, r.ty)).collect()
 }
@@ -62,14 +62,14 @@ fn what_is_explained_is_what_is_taken() {
     );
     assert!(e.tape().again().is_empty(), "{}", e.tape());
 
-    // Of a layer that is checkpointed the hyperbolic tangents are computed again, and are no tape.
+    // In a checkpointed layer the hyperbolic tangents are recomputed, and are no tape.
     let checkpointed = checkpoint(layer, Policy::Nothing);
     let less = explained("checkpointed", move |x| checkpointed(layer(x)).sum(), &x);
     assert!(less.tape().bytes() < e.tape().bytes(), "{}{}", e.tape(), less.tape());
     assert!(less.tape().again().iter().any(|a| a.what == "tanh"), "{}", less.tape());
 
-    // An iteration keeps two arrays beside what it gives, named after what makes them, at their lines; the numbers of
-    // the iterations are read again.
+    // An iteration saves two arrays beside its result, named after their primitives and lines; iteration numbers are
+    // recomputed.
     let iteration = |(h, t): (Var, Var)| {
         let d = h - 0.01 * t;
         let h = (d * d).sin() + h.exp();
@@ -84,7 +84,7 @@ fn what_is_explained_is_what_is_taken() {
     assert_eq!(e.tape().bytes(), 3 * 100 * 32 * 8 + 100 * 8);
     let tape = e.tape();
     let layout = tape.layout().unwrap();
-    // What is marked is in a region, here all in one.
+    // Marked values are in a region, here all in one.
     let marked = |r: &&tapeloom_backend::Row| !r.kept.is_empty();
     assert!(
         tape.rows().filter(marked).all(|r| layout.region(r.buffer).is_some()),
@@ -94,7 +94,7 @@ fn what_is_explained_is_what_is_taken() {
     let lines: Vec<u32> = e.tape().rows().filter_map(|r| Some(r.location?.line())).collect();
     assert!(lines.iter().all(|line| lines[0].abs_diff(*line) < 8), "{}", e.tape());
 
-    // What an iteration begins with is what the one before it ended with, which is stacked for who reads all.
+    // An iteration begins with the value with which the one before ended, which is already stacked for later readers.
     let x = Tensor::full(&[8, 8], 0.1).unwrap();
     let iteration = |(h, x): (Var, Var)| {
         let h = (h.dot(x) + 0.1).tanh();
@@ -141,9 +141,9 @@ fn the_tape_of_loops_in_branches_is_all_that_grows_with_iterations() {
     });
 }
 
-/// Whatever is kept and however often: what is said of the workspace is what is taken, and what is said to be tape is
-/// all that grows with the iterations; on the way back through a gradient there are the cotangents of its tape, too, and
-/// a branch that undoes a loop does so in copies of the states that are kept of it.
+/// Checks, for policies and orders of derivatives, that the reported workspace is allocated, and that only the
+/// reported tape grows with the trip count. For the derivative of a gradient, the cotangents of its tape grow too; a
+/// branch whose reverse pass recomputes a loop uses copies of the saved states.
 fn the_tape_is_all_that_grows_with_iterations(name: &str, f: fn(usize) -> Box<dyn Fn(Var) -> Var>) {
     let x: Tensor = (0..100).map(|i| 0.01 * f64::from(i)).collect();
     let once = jit(grad(f(1))).explain(&x).unwrap().workspace_bytes();
@@ -171,7 +171,7 @@ fn the_tape_is_all_that_grows_with_iterations(name: &str, f: fn(usize) -> Box<dy
     }
 }
 
-/// The gradient keeps two arrays with a row for each iteration, and is right.
+/// Checks that the gradient saves two arrays with a row per iteration, and is right.
 fn two_arrays(what: &str, f: impl Fn(Var) -> Var + Copy + 'static, x: &Tensor) {
     let e = explained(what, f, x);
     let kept: Vec<String> = rows(&e).into_iter().filter(|row| row.contains("100")).collect();

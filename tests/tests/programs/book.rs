@@ -1,14 +1,14 @@
-//! The book: what its pages show is what the programs do.
+//! The book: the programs on its pages give the output shown there.
 //!
-//! Fenced blocks are tested by what stands behind the fence:
+//! Fenced blocks are tested according to the text behind the fence:
 //!
 //! | fence | tested here |
 //! |---|---|
-//! | `ir` | the text parses, verifies and prints as it stands |
+//! | `ir` | the text parses, verifies and prints the same |
 //! | `ir STEP STEP` | the last `ir` block before it, after these steps of a [`TextTest`] |
-//! | `kernels` | the last `ir` block before it, prepared and scheduled |
+//! | `kernels` | the last `ir` block before it, prepared and lowered |
 //! | `plan` | the same, as its table of memory |
-//! | `diff` | the lines that it adds stand in the file that it names |
+//! | `diff` | the lines that it adds are in the file that it names |
 //! | `rust` | a doctest of this crate (`tests/src/book.rs`), or of the chapter's own program |
 //!
 //! `BLESS=1 cargo test -p tapeloom-tests --test programs book::` writes the blocks that are derived from others.
@@ -21,7 +21,7 @@ use tapeloom::prelude::*;
 use tapeloom_ir::{Kind, parse_module, print_module, verify_module};
 use tapeloom_tests::{Failure, TextTest};
 
-/// The chapter whose Rust blocks build on each other; `build.rs` makes one program of them.
+/// The chapter whose Rust blocks build on each other; `build.rs` joins them into one program.
 const ONE_PROGRAM: &str = "from-scratch.md";
 
 #[test]
@@ -64,7 +64,7 @@ fn program_text_is_what_it_says() {
     assert!(seen > 10, "only {seen} blocks");
 }
 
-/// The text as it prints, if it is a good program.
+/// Returns the printed text of a program that parses and verifies.
 fn same_again(text: &str) -> Result<String, Failure> {
     let module = parse_module(text).map_err(|e| e[0].clone())?;
     match verify_module(&module).first() {
@@ -73,13 +73,13 @@ fn same_again(text: &str) -> Result<String, Failure> {
     }
 }
 
-/// What the steps of a text test, here separated by blanks, make of the program.
+/// Applies the steps of a text test, here separated by blanks, to a program.
 fn steps_of(program: &str, steps: &str) -> Result<String, Failure> {
     let steps = steps.replace(' ', " | ");
     TextTest::read(&format!("// test: {steps}\n{program}\n"))?.output()
 }
 
-/// Kernels and memory plan of the last function.
+/// Returns the loop program and memory plan of the last function.
 fn scheduled(program: &str) -> Result<(String, String), Failure> {
     let prepared = steps_of(program, "expand cse dce peephole")?;
     let module = parse_module(&prepared).map_err(|e| e[0].clone())?;
@@ -111,7 +111,7 @@ fn pictures_of_memory_are_those_of_the_program() {
     let all = jit(grad(energy)).explain(&x).unwrap();
     let few = jit(grad(checkpoint(energy, Policy::Bytes(100_000)))).explain(&x).unwrap();
     for (name, picture) in [("memory_all", all.tape()), ("memory_budget", few.tape())] {
-        // Titles name lines of this file.
+        // Titles contain lines of this file, so they are left out of the comparison.
         let mut drawn = String::new();
         for (i, part) in picture.to_svg().split("<title>").enumerate() {
             drawn += if i == 0 { part } else { part.split_once("</title>").unwrap().1 };
@@ -170,7 +170,7 @@ fn every_rust_block_is_tested() {
             let known = ["ir", "kernels", "plan", "rust", "text", "sh", "toml", "diff"];
             let language = fence.split([' ', ',']).next().unwrap_or_default();
             assert!(known.contains(&language), "{chapter}:{line}: what is ```{fence}?");
-            // An example that is shown whole is tested as one (`prelude/tests/it/examples.rs`).
+            // A block that includes a whole example is tested as that example (`prelude/tests/it/examples.rs`).
             let example = body.starts_with("{{#include ../../prelude/examples/");
             assert!(example || !fence.contains("ignore"), "{chapter}:{line} is not tested");
         }
@@ -199,7 +199,7 @@ fn every_kind_of_error_has_its_section() {
         let heading = format!("\n## {}\n", kind.name());
         let (_, section) = text.split_once(&heading).unwrap_or_else(|| panic!("no {heading}"));
         let section = section.split("\n## ").next().unwrap_or_default();
-        // Faults of tapeloom itself have no program that causes them.
+        // No program causes internal errors of tapeloom.
         if kind != Kind::Internal {
             let named = section.contains(&format!("Kind::{kind:?}"));
             assert!(section.contains("```rust") && named, "`{kind}` needs a failing program");
@@ -207,7 +207,7 @@ fn every_kind_of_error_has_its_section() {
     }
 }
 
-/// What the tables of names call ours is ours: every function in their last column is a public name.
+/// Every function in the last column of the tables of names is a public name of this library.
 #[test]
 fn names_in_the_tables_exist() {
     let mut names = BTreeSet::new();
@@ -223,7 +223,7 @@ fn names_in_the_tables_exist() {
     for chapter in ["coming-from-jax.md", "arrays.md"] {
         let text = fs::read_to_string(source().join(chapter)).unwrap();
         for row in text.lines().filter(|l| l.starts_with("| ") && !l.starts_with("| numpy")) {
-            // In a code span every second piece; a name is what stands before a bracket.
+            // Every second part is a code span; names are the words before brackets.
             let ours = row.rsplit(" | ").next().unwrap_or_default();
             let codes = ours.split('`').skip(1).step_by(2);
             for code in codes.filter(|c| !c.starts_with('#')) {
@@ -240,7 +240,7 @@ fn names_in_the_tables_exist() {
     assert!(seen > 80, "only {seen} names");
 }
 
-/// Names behind `pub fn`, and those that macros define in rows `name = Op;` or `name name_axis ..`.
+/// Adds the names after `pub fn`, and the names that macros define in rows `name = Op;` or `name name_axis ..`.
 fn public_names(path: &Path, names: &mut BTreeSet<String>) {
     if path.is_dir() {
         for entry in fs::read_dir(path).unwrap() {
@@ -269,8 +269,7 @@ fn the_book_builds() {
     let book = source().parent().unwrap().to_owned();
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("book");
     let build = Command::new("mdbook").arg("build").arg("-d").arg(&out).arg(&book).output();
-    // Few machines have mdbook. Without it, the tests above hold what can be held: chapters, links,
-    // blocks, and that what is included exists.
+    // Without mdbook, only the tests above apply: chapters, links, blocks, and included files.
     let Ok(output) = build else { return };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
@@ -296,9 +295,9 @@ fn chapters() -> Vec<(String, String)> {
 
 /// A fenced block.
 struct Block {
-    /// Where its fence stands.
+    /// The line of its fence.
     line: usize,
-    /// What stands behind the three backticks.
+    /// The text after the three backticks.
     fence: String,
     body: String,
 }
@@ -323,7 +322,7 @@ fn blocks(text: &str) -> Vec<Block> {
     found
 }
 
-/// A page without its blocks and without inline code.
+/// Returns a page without its blocks and without inline code.
 fn prose(text: &str) -> String {
     let outside = text.split("\n```").step_by(2).collect::<Vec<_>>().join("\n");
     outside.split('`').step_by(2).collect()
@@ -333,7 +332,7 @@ fn headings(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter(|l| l.starts_with('#')).map(|l| l.trim_start_matches('#').trim())
 }
 
-/// The name under which mdBook links a heading.
+/// Returns the anchor under which mdBook links a heading.
 fn anchor(heading: &str) -> String {
     let words = heading.to_lowercase().replace(' ', "-");
     words.chars().filter(|c| c.is_alphanumeric() || "-_".contains(*c)).collect()

@@ -1,4 +1,4 @@
-//! `checkpoint`: the same values and derivatives, with less of the forward pass in memory.
+//! `checkpoint`: the same values and derivatives, with fewer residuals in memory.
 
 use tapeloom::prelude::*;
 use tapeloom_tests::Agreement;
@@ -15,12 +15,12 @@ fn layer((w, x): (Var, Var)) -> Var {
     x.dot(w).tanh()
 }
 
-/// A wider layer: up, tanh, down, tanh, as in a network's feed-forward part.
+/// A feed-forward layer: up, tanh, down, tanh.
 fn wide((w, x): (Var, Var)) -> Var {
     (x.dot(w).tanh().dot(w.t()) + x).tanh()
 }
 
-/// Bytes of workspace of the gradient of 32 layers, and the gradient.
+/// Returns the workspace in bytes of the gradient of 32 layers, and the gradient.
 fn gradient(layers: impl Fn((Var, Var)) -> Var, w: &Tensor, x: &Tensor) -> (usize, [Tensor; 2]) {
     let loss = |(w, x): (Var, Var)| {
         let y = layers((w, x));
@@ -31,7 +31,7 @@ fn gradient(layers: impl Fn((Var, Var)) -> Var, w: &Tensor, x: &Tensor) -> (usiz
     (bytes, f.call((w, x)).unwrap().into())
 }
 
-/// `n` times `f`.
+/// Returns `n` applications of `f`.
 fn chain(n: usize, f: impl Fn((Var, Var)) -> Var) -> impl Fn((Var, Var)) -> Var {
     move |(w, x)| (0..n).fold(x, |x, _| f((w, x)))
 }
@@ -41,7 +41,7 @@ fn a_chain_has_one_layer_at_a_time_in_memory() {
     let (w, x) = (wave(&[24, 24]), wave(&[64, 24]));
     let (all, g) = gradient(chain(32, layer), &w, &x);
     let (one, g1) = gradient(chain(32, checkpoint(layer, Policy::Nothing)), &w, &x);
-    // Eight pieces of four layers, each in pieces of one: 8 + 4 arrays instead of 2 * 32.
+    // Eight segments of four layers, each in segments of one: 8 + 4 arrays instead of 2 * 32.
     let piece = checkpoint(chain(4, checkpoint(layer, Policy::Nothing)), Policy::Nothing);
     let (nested, g2) = gradient(chain(8, piece), &w, &x);
     println!("everything {all}, each layer {one}, pieces of layers {nested}");
@@ -58,7 +58,7 @@ fn a_chain_has_one_layer_at_a_time_in_memory() {
     assert!(4 * one <= all, "{one} of {all}");
 }
 
-/// What the backward pass reads again is marked in the kernels, as what was written there.
+/// The loop program marks the values that the reverse pass reads, at their definitions.
 #[test]
 fn what_is_kept_is_marked_in_memory() {
     let (w, x) = (wave(&[24, 24]), wave(&[64, 24]));
@@ -69,15 +69,15 @@ fn what_is_kept_is_marked_in_memory() {
     let e = explained(&chain(4, checkpoint(layer, Policy::Nothing)));
     let kernels = e.kernels();
     let marked: Vec<&str> = kernels.lines().filter(|l| l.ends_with("kept rematerialize")).collect();
-    // Both arguments, and what the first three layers give.
+    // Both arguments, and the results of the first three layers.
     assert_eq!(marked.len(), 5, "{e}");
     assert_eq!(marked.iter().filter(|l| l.contains("input")).count(), 2, "{e}");
     assert!(e.to_string().contains("tanh, kept rematerialize"), "{e}");
     assert!(!explained(&chain(4, layer)).to_string().contains("kept"));
 }
 
-/// Outlined and checkpointed, recursion over sizes has a gradient as small as itself: a kernel or a few
-/// for every size, though the calls are `n!`.
+/// Outlined and checkpointed, recursion over sizes has a small gradient: one or a few kernels per size, although
+/// there are `n!` calls.
 #[test]
 fn gradients_of_recursive_programs_stay_small() {
     let a = wave(&[5, 5]);
@@ -117,8 +117,8 @@ fn it_composes_with_every_transform() {
     same(run(grad(batched), &rows).unwrap(), run(grad(p), &rows).unwrap());
 }
 
-/// What the closure captures is differentiated like what it is given, trees come and go, integers
-/// pass, and an error inside is reported once, with its line.
+/// Captured values are differentiated like arguments, trees are accepted and returned, integers are passed through,
+/// and an error inside is reported once with its line.
 #[test]
 fn it_takes_what_closures_take() {
     let x = wave(&[4]);
@@ -142,8 +142,8 @@ fn it_takes_what_closures_take() {
     }
 }
 
-/// A name that no value has is an error at the line of the checkpoint, and says which there are; so is one by
-/// which tapeloom marks values itself.
+/// A name in a policy that no value has is an error at the line of the checkpoint, which lists the existing names.
+/// Names that tapeloom uses internally are such names too.
 #[test]
 fn names_are_those_that_there_are() {
     let f = |x: Var| {
@@ -164,7 +164,7 @@ fn names_are_those_that_there_are() {
         assert!(text.contains(says) && text.contains("`act`, `inner`"), "{text}");
         assert!(text.contains(file!()) && error.diagnostics().len() == 1, "{text}");
     }
-    // Words by which tapeloom marks values itself are names like others.
+    // Words that tapeloom uses internally may be given as names.
     let own = |x: Var| x.exp().named("tape").sin().named("residual").sum();
     let of = |policy: Policy| run(grad(checkpoint(own, policy)), [0.1, 0.2]);
     assert!(of(Policy::named(["residual", "tape"])).is_ok());
@@ -174,7 +174,7 @@ fn names_are_those_that_there_are() {
     assert!(bare.to_string().contains("no value of it has a name"), "{bare}");
 }
 
-/// What a policy names is kept once, and what a derivative reads of what was named is not made again.
+/// A value that a policy names is saved once, and is not recomputed when a derivative reads it.
 #[test]
 fn what_is_named_is_read_by_its_name() {
     let w = wave(&[24, 24]);
@@ -184,7 +184,7 @@ fn what_is_named_is_read_by_its_name() {
     for (i, f) in functions.into_iter().map(chain).enumerate() {
         let named = checkpoint(f, Policy::named(["h"]));
         let e = jit(grad(&named)).explain(&w).unwrap();
-        // The last one is what the sum is of, and of it only the slope is read.
+        // Of the last named value, the operand of the sum, only the derivative is read.
         assert!(e.tape().bytes() <= 4 * 24 * 24 * 8, "{i}: {}", e.tape());
         let made: Vec<&str> = e.tape().again().iter().map(|a| a.what).collect();
         assert!(!made.contains(&"dot") && !made.contains(&"exp"), "{i}: {}", e.tape());
@@ -199,8 +199,8 @@ fn what_is_named_is_read_by_its_name() {
     assert_eq!(products, 0, "{}", e.tape());
 }
 
-/// What is decided in the forward pass is not decided again by floats that were rounded: at a threshold, and in a tie,
-/// the derivative is that of the branch that was taken.
+/// Decisions of the forward pass are not repeated on rounded values: at a threshold and at a tie, the derivative is
+/// that of the branch taken.
 #[test]
 fn what_is_rounded_decides_nothing() {
     let under = |f: fn(Var) -> Var, x: f64| {
@@ -215,7 +215,7 @@ fn what_is_rounded_decides_nothing() {
     };
     let slopes = under(threshold, 0.3);
     assert!(near(slopes) && slopes[0] == 8.0, "{slopes:?}");
-    // The same, where the comparison stands in a call that has a policy of its own.
+    // The comparison is in a call with its own policy.
     let inner = |x: Var| {
         let below = |y: Var| 0.3 + (y - 0.3).sin() * 2.0;
         let iteration = |y: Var| select(y.gt(0.3), y * y * 10.0, below(y));

@@ -1,8 +1,8 @@
-//! What rustc compiles of tapeloom for each closure of a user, in lines of LLVM: those that a file with three copies of
-//! some programs has more than a file with one.
+//! The code that rustc generates from tapeloom for each user closure, in lines of LLVM IR: the difference between a
+//! file with three copies of some programs and a file with one.
 //!
-//! Every closure is a type, so whatever is generic in it is compiled again. `tests/src/bin/compile_time.rs` says what
-//! that costs in seconds.
+//! Every closure has its own type, so generic code is compiled again for each. `tests/src/bin/compile_time.rs`
+//! measures the seconds.
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "tests")]
 
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-/// The most lines that one of these programs more may take on average, the user's own among them.
+/// The largest average number of lines for one more program, the user's own lines included.
 const MOST: usize = 400;
 const PROGRAMS: &[&str] = &[
     "run(|x: Var| x + 1.0, 0.0).is_ok()",
@@ -46,7 +46,7 @@ fn a_closure_more_is_little_to_compile() {
     }
 }
 
-/// Lines of the functions that rustc gives to LLVM for so many copies of some programs.
+/// Returns the lines of LLVM IR for this number of copies of the programs.
 fn lines(programs: &[&str], copies: usize) -> usize {
     let mut source = "use tapeloom::prelude::*;\nfn main() {\n".to_owned();
     for program in programs.iter().cycle().take(copies * programs.len()) {
@@ -72,8 +72,8 @@ fn lines(programs: &[&str], copies: usize) -> usize {
     text.lines().filter(|l| l.starts_with("  ")).count()
 }
 
-/// The library of this build. Builds with other features leave libraries beside it; cargo has just
-/// brought ours up to date, so the newest is either ours or one of the same source.
+/// Returns the library of this build. Builds with other features leave libraries beside it; cargo has just updated
+/// ours, so the newest is either ours or one of the same source.
 fn library() -> PathBuf {
     let folder = std::env::current_exe().unwrap().parent().unwrap().to_owned();
     let age = |path: &PathBuf| -> SystemTime { path.metadata().unwrap().modified().unwrap() };

@@ -1,12 +1,11 @@
-//! What the compiler says of programs that are wrong before they run.
+//! Compile errors of wrong programs.
 //!
-//! Each file of `tests/compile_fail` is a program that must not compile. Its head says what must
-//! appear among the messages (`says:`) and at most how many errors there may be (`errors:`), because
-//! one mistake should be one message. The rest of a message is rustc's own, which changes with its
-//! version, and is not compared.
+//! Each file of `tests/compile_fail` is a program that must not compile. Its head states a text that must appear
+//! among the messages (`says:`) and the largest number of errors (`errors:`), because one mistake should give one
+//! message. The rest of a message is rustc's own; it changes with rustc's version and is not compared.
 //!
-//! The compiler is run by hand on the library that this test was built with: a harness that builds a
-//! package for each case (as `trybuild` does) would build all dependencies a second time.
+//! The test runs the compiler itself, on the library that the test was built with: a harness that builds a package
+//! for each case (as `trybuild` does) would build all dependencies a second time.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -37,7 +36,7 @@ fn wrong_programs_are_told_what_to_write() {
             .lines()
             .filter(|l| l.starts_with("error") && !l.starts_with("error: aborting"))
             .count();
-        // Long types are shortened and lines of notes are not, so one line holds what is looked for.
+        // Long types are shortened, but lines of notes are not, so each expected text is on one line.
         let mut missing: Vec<String> =
             says.into_iter().filter(|s| !messages.contains(s.as_str())).collect();
         if found == 0 {
@@ -55,7 +54,7 @@ fn wrong_programs_are_told_what_to_write() {
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
 
-/// What rustc writes about a program.
+/// Returns rustc's messages for a program.
 fn compile(case: &Path, library: &Path) -> String {
     let rustc = std::env::var_os("RUSTC").unwrap_or("rustc".into());
     let output = Command::new(rustc)
@@ -73,8 +72,8 @@ fn compile(case: &Path, library: &Path) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// The library of this build. Builds with other features leave libraries beside it; cargo has just
-/// brought ours up to date, so the newest is either ours or one of the same source.
+/// Returns the library of this build. Builds with other features leave libraries beside it; cargo has just updated
+/// ours, so the newest is either ours or one of the same source.
 fn library() -> PathBuf {
     let folder = std::env::current_exe().unwrap().parent().unwrap().to_owned();
     let age = |path: &PathBuf| -> SystemTime { path.metadata().unwrap().modified().unwrap() };

@@ -1,5 +1,5 @@
-//! Calls that nest: every walk over them fits on the stack of an ordinary thread, and what is deeper than
-//! the limit is refused by name before any walk begins.
+//! Nested calls: every traversal of them fits on the stack of an ordinary thread, and deeper nesting than the limit
+//! is refused by name before any traversal begins.
 
 use std::rc::Rc;
 use tapeloom::prelude::*;
@@ -13,24 +13,24 @@ use tapeloom_ir::{
 use tapeloom_tests::Sweep;
 use tapeloom_transforms as transforms;
 
-/// Runs on a thread with 2 MiB of stack, as tests and `std::thread::spawn` have. Without the limit
-/// the process would end here.
+/// Runs a closure on a thread with 2 MiB of stack, the default of tests and of `std::thread::spawn`. Without the
+/// limit the process would overflow its stack.
 fn on_a_small_stack(f: impl FnOnce() + Send + 'static) {
     let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(f).unwrap();
     assert!(thread.join().is_ok());
 }
 
-/// How a function is called.
+/// A kind of call.
 type How = fn(FuncId) -> Op;
 
-/// Every way to call.
+/// All kinds of calls.
 const CALLS: &[(&str, How)] = &[
     ("outlined", |function| Call::outline(function).into()),
     ("inlined", |function| Call::inline(function).into()),
     ("with rules", |function| CustomCall { function, jvp: None, fwd: None, bwd: None }.into()),
 ];
 
-/// `f0 = sin`, `f{n+1}(x) = g(f{n}(g(x)))`
+/// Returns `f0 = sin`, `f{n+1}(x) = g(f{n}(g(x)))`.
 fn chain(m: &mut Module, depth: usize, call: How, g: Scalar) -> Result<FuncId, Problem> {
     let mut f = None;
     for i in 0..=depth {
@@ -49,7 +49,7 @@ fn chain(m: &mut Module, depth: usize, call: How, g: Scalar) -> Result<FuncId, P
     f.ok_or_else(|| Problem::internal("no function"))
 }
 
-/// One walk over the calls of a function.
+/// A traversal of the calls of a function.
 type Walk = fn(&mut Module, FuncId) -> Result<(), Problem>;
 
 const WALKS: &[(&str, Walk)] = &[
@@ -81,7 +81,7 @@ const WALKS: &[(&str, Walk)] = &[
 #[test]
 fn every_walk_survives_the_deepest_calls() {
     on_a_small_stack(|| {
-        // Opened calls are walked in the same way, or not at all.
+        // Calls that are expanded are traversed in the same way, or not at all.
         for ((how, call), depth) in CALLS.iter().zip([DEEPEST_CALL, 1000, 1000]) {
             for (name, walk) in Sweep::Depth.all(WALKS) {
                 let mut m = Module::new();
@@ -93,7 +93,7 @@ fn every_walk_survives_the_deepest_calls() {
     });
 }
 
-/// Of every function that is called only the first result is read.
+/// Only the first result of every called function is read.
 #[test]
 fn pruning_survives_the_deepest_calls() {
     on_a_small_stack(|| {
@@ -120,8 +120,8 @@ fn pruning_survives_the_deepest_calls() {
     });
 }
 
-/// What is kept of a callee is kept by all that call it, up to the first: n levels that keep two values
-/// each hand on n (n - 1) of them. So chains like this one are shorter in practice, too.
+/// A callee's residuals are residuals of all its callers up to the first: n levels with two residuals each pass on n
+/// (n - 1) of them. This test therefore uses shorter chains.
 #[test]
 fn every_walk_survives_deep_calls_that_keep_values() {
     on_a_small_stack(|| {
@@ -162,8 +162,8 @@ fn deeper_calls_are_refused() {
     });
 }
 
-/// Functions that were traced before may call each other deeper than closures nest. Compiled, they run on
-/// the stack.
+/// Functions traced earlier may call each other more deeply than closures can nest. Compiled code runs them on the
+/// stack.
 #[test]
 fn compiled_calls_are_as_deep_as_the_stack_holds() {
     let chain = |n: usize| {
@@ -193,14 +193,14 @@ fn compiled_calls_are_as_deep_as_the_stack_holds() {
 
 type Closure = Box<dyn Fn(Var) -> Var>;
 
-/// A way to run a closure.
+/// A function that runs a closure.
 type Run = fn(Closure) -> Result<Tensor, Error>;
 
 fn nested(depth: usize, wrap: fn(Closure) -> Closure) -> Closure {
     (0..depth).fold(Box::new(|x: Var| x.sin()), |f, _| wrap(f))
 }
 
-/// Every transform that may lie in itself, as often as calls may nest and far beyond.
+/// Every transform nested in itself, up to the limit of calls and far beyond.
 #[test]
 fn nested_closures() {
     const WRAPS: &[fn(Closure) -> Closure] = &[
@@ -238,7 +238,7 @@ fn nested_closures() {
     }
 }
 
-/// What was refused leaves nothing behind.
+/// A refused trace leaves no state behind.
 #[test]
 fn the_next_trace_begins_afresh() {
     let f = jit(|x: Var| {

@@ -1,5 +1,5 @@
-//! Derivatives of determinants at matrices of every rank, in every mode, compared with those of the determinant as a
-//! polynomial.
+//! Derivatives of determinants at matrices of every rank, in every mode, compared with the derivatives of the
+//! determinant as a polynomial.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -7,7 +7,7 @@ use tapeloom::prelude::*;
 
 type Rows = Vec<Vec<f64>>;
 
-/// The determinant by expansion along rows, the sum over subsets of columns: no division.
+/// Returns the determinant by expansion along rows, as sums over subsets of columns, without division.
 fn expanded(a: &Rows) -> f64 {
     let n = a.len();
     let mut minors = vec![0.0; 1 << n];
@@ -46,7 +46,7 @@ fn derivative(a: &Rows, directions: &[Rows]) -> f64 {
     replaced(a, &mut Vec::new(), directions)
 }
 
-/// The largest singular value, by iteration.
+/// Returns the largest singular value, by iteration.
 fn norm(a: &Rows) -> f64 {
     let n = a.len();
     let largest = a.iter().flatten().fold(0.0f64, |m, x| m.max(x.abs()));
@@ -87,7 +87,7 @@ fn rotation(n: usize, angle: f64) -> Rows {
     q
 }
 
-/// Ill-conditioned matrices without small pivots (Kahan 1966).
+/// Returns an ill-conditioned matrix without small pivots (Kahan 1966).
 fn kahan(n: usize, s: f64) -> Rows {
     let c = (1.0 - s * s).sqrt();
     let element = |i: usize, j: usize| match i.cmp(&j) {
@@ -132,7 +132,7 @@ fn of_order_five() -> Vec<Rows> {
     ])
 }
 
-/// Directions with elements between -1 and 1.
+/// Returns directions with elements between -1 and 1.
 fn directions(n: usize, count: usize) -> Vec<Rows> {
     let element = |k: usize, i: usize, j: usize| ((3 * k + 5 * i + 7 * j + 1) as f64 * 0.9).sin();
     let one = |k: usize| (0..n).map(|i| (0..n).map(|j| element(k, i, j)).collect()).collect();
@@ -146,7 +146,7 @@ fn tensor(matrices: &[Rows], dtype: Dtype) -> Tensor {
     run(|x: Var| x.convert(dtype), &wide).unwrap()
 }
 
-/// The derivatives of `f` along the directions, by modes: `f` forward, `r` in reverse, the innermost first.
+/// Returns the derivative of `f` along the directions, by modes: `f` forward, `r` reverse, the innermost first.
 fn along(f: &dyn Fn(Var) -> Var, modes: &str, d: &[Var], a: Var) -> Var {
     let Some(mode) = modes.chars().last() else { return f(a) };
     let (inner, last) = (&modes[..modes.len() - 1], d[modes.len() - 1]);
@@ -157,13 +157,13 @@ fn along(f: &dyn Fn(Var) -> Var, modes: &str, d: &[Var], a: Var) -> Var {
     }
 }
 
-/// Checks that errors are some rounding errors of the derivative or of `|A|^(n - k)`, whichever is larger.
+/// Checks that errors are a few rounding errors of the derivative or of `|A|^(n - k)`, whichever is larger.
 fn check(matrices: &[Rows], modes: &str, how: fn(Var) -> Var, dtype: Dtype) {
     check_scaled(matrices, &[0], modes, how, dtype);
 }
 
-/// Checks matrices that are multiplied by powers of two, whose exponents are taken in turn. The right derivative is
-/// that of the matrices as they are, multiplied by the (n - k)th power, which must be in range.
+/// Checks matrices multiplied by powers of two, whose exponents are taken in turn. The expected derivative is the
+/// unscaled one times the (n - k)th power, which must be in range.
 fn check_scaled(
     matrices: &[Rows],
     exponents: &[i32],
@@ -197,7 +197,7 @@ fn check_scaled(
     }
 }
 
-/// Computes one member after the other, without a batch axis.
+/// Computes the determinants of a batch one by one.
 fn one_by_one(a: Var) -> Var {
     let count = a.shape()[0] as i64;
     let all: Vec<Var> = (0..count).map(|i| linalg::det(a.index_axis(0, i))).collect();
@@ -267,7 +267,7 @@ fn determinants_in_f32_have_derivatives_at_every_rank() {
     }
 }
 
-/// Matrices of order three of every rank, whose largest singular values are near one.
+/// Returns matrices of order three of every rank, whose largest singular values are near one.
 fn of_any_scale() -> Vec<Rows> {
     let diagonals: [&[f64]; 5] = [
         &[1.0, 2.0, 4.0],

@@ -1,5 +1,4 @@
-//! Ordered effects: what a program reports, it reports after every pass and in every transform, once
-//! and in order.
+//! Ordered effects: a program performs its effects after every pass and in every transform, once and in order.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -9,8 +8,8 @@ use tapeloom_ir::{FuncId, Module, Tensor, eval, parse_module, print_functions};
 use tapeloom_tests::{Heard, Listener};
 use tapeloom_transforms::{BEFORE_CODE, PASSES, batch, jvp, linearize, vjp};
 
-/// Effects, two that are equal, one in a function that is called twice, one in a
-/// function of which no result is read, one of a constant, between equations that simplify.
+/// Effects between equations that simplify: two equal ones, one in a function that is called twice, one in a function
+/// without read results, one of a constant.
 const PROGRAM: &str = "
 func @twice(%0: f64[]) -> (f64[]) {
   callback{host=&p1, results=[]} %0
@@ -38,14 +37,14 @@ func @f(%0: f64[]) -> (f64[]) {
 }
 ";
 
-/// What a program reports when it is interpreted.
+/// Returns the effects of a program that is interpreted.
 fn told(m: &Module, f: FuncId, args: &[Tensor], log: &Listener) -> Heard {
     let answer = eval(m, f, args);
     assert!(answer.is_ok(), "{answer:?}");
     log.take()
 }
 
-/// What the program reports at these arguments: a member of a batch after the other, equation by equation.
+/// Returns the expected effects at these arguments: equation by equation, one batch member after the other.
 fn want(x: &[f64]) -> Heard {
     let each = |name: &str, factor: f64| {
         x.iter().map(|x| (name.to_owned(), vec![factor * x])).collect::<Heard>()
@@ -100,7 +99,7 @@ fn transforms_report_what_the_program_does() {
     assert_eq!(told(&m, of.function, &[Tensor::from([1.5, 7.0])], &log), want(&[1.5, 7.0]));
 }
 
-/// Every target reports what the interpreter does, before and after the passes.
+/// Checks that every target performs the interpreter's effects, before and after the passes.
 #[track_caller]
 fn reports_when_compiled(m: &mut Module, f: FuncId, args: &[Tensor], log: &Listener) {
     let want = told(m, f, args, log);
@@ -115,8 +114,8 @@ fn reports_when_compiled(m: &mut Module, f: FuncId, args: &[Tensor], log: &Liste
     }
 }
 
-/// Between loops and updates that may be moved: kept calls, one of them of no results and one of results
-/// that nobody reads; views, parts, constants and arrays without elements; the base of an update.
+/// Effects between loops and updates that may be moved: outlined calls, one without results and one with an unread
+/// result; views, slices, constants and empty arrays; the base of an update.
 const ARRAYS: &str = "
 func @log(%0: f64[3]) -> () {
   %1: f64[3] = exp %0

@@ -1,5 +1,5 @@
-//! The outside world, through the public face: what is seen, when and how often, is the same whether a
-//! program is compiled or interpreted; and what goes wrong outside is an error at the user's line.
+//! Host calls through the public API: operands, order and number of calls are the same compiled and interpreted, and
+//! a failure of the host is an error at the user's line.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -9,19 +9,19 @@ use tapeloom::prelude::*;
 use tapeloom::{ArrayType, Error, Kind};
 use tapeloom_tests::{Heard, Listener};
 
-/// What is seen of `x` in that name.
+/// Logs `x` under this name.
 fn see(log: &Listener, name: &'static str, x: Var) -> Var {
     let log = log.clone();
     tap(x, move |x: Tensor| log.hear(name, &[x]))
 }
 
-/// The same of its cotangent.
+/// Logs the cotangent of `x` under this name.
 fn see_back(log: &Listener, name: &'static str, x: Var) -> Var {
     let log = log.clone();
     tap_cotangent(x, move |x: Tensor| log.hear(name, &[x]))
 }
 
-/// What is heard when a program runs, by both engines, in words.
+/// Returns the log of a program as text; both engines must agree.
 #[track_caller]
 fn heard(f: impl Fn(&Listener, Var) -> Var + Copy, x: &Tensor) -> String {
     let told = |interpreted: bool| -> Heard {
@@ -31,7 +31,7 @@ fn heard(f: impl Fn(&Listener, Var) -> Var + Copy, x: &Tensor) -> String {
         let g = if interpreted { g.interpreted() } else { g };
         g.call(x).unwrap();
         let once = log.take();
-        // A second call is another run of the same program.
+        // A second call runs the same program again.
         g.call(x).unwrap();
         assert_eq!(log.take(), once);
         once
@@ -45,7 +45,7 @@ fn heard(f: impl Fn(&Listener, Var) -> Var + Copy, x: &Tensor) -> String {
     words.collect::<Vec<String>>().join(", ")
 }
 
-/// The sum of a closure over a batch, to differentiate.
+/// Returns the sum of a closure over a batch, to be differentiated.
 fn total(f: impl Fn(Var) -> Var, x: Var) -> Var {
     vmap(f)(x).sum()
 }
@@ -107,7 +107,7 @@ fn for_each_member_that_takes_part_in_their_order() {
     let x = Tensor::from([3.0, -1.0, 2.0]);
     let straight = |log: &Listener, x: Var| total(|x| see(log, "b", see(log, "a", x) * 2.0), x);
     assert_eq!(heard(straight, &x), "a 3, a -1, a 2, b 6, b -2, b 4");
-    // What all members share is seen for each of them.
+    // A value that all members share is logged once for each.
     let shared = |log: &Listener, x: Var| {
         let whole = x.sum();
         total(|x| x + see(log, "s", whole), x)
@@ -118,7 +118,7 @@ fn for_each_member_that_takes_part_in_their_order() {
         total(|x| cond(x.gt(0.0), side("yes"), side("no"), x), x)
     };
     assert_eq!(heard(branches, &x), "yes 6, no -2, yes 4");
-    // Nobody but those who still need an iteration.
+    // Only members that still iterate are logged.
     let iterations = |log: &Listener, x: Var| {
         total(|x| while_loop(|c: Var| c.lt(4.0), |c: Var| see(log, "c", c + 1.0), x), x)
     };
@@ -161,7 +161,7 @@ fn once_under_every_derivative() {
     assert_eq!(heard(third, &x), want);
     let both = |log: &Listener, x: Var| linearize(|x: Var| f(log, x))(x).1(x);
     assert_eq!(heard(both, &x), want);
-    // A call is made once, wherever its body goes; what is computed again is not seen again.
+    // A call is made once, wherever its body is moved; recomputation does not repeat it.
     assert_eq!(heard(|log, x| grad(outline(|x: Var| f(log, x)))(x), &x), want);
     for policy in Policy::samples() {
         let once = |log: &Listener, x: Var| grad(checkpoint(|x: Var| f(log, x), policy.clone()))(x);
@@ -186,7 +186,7 @@ fn reverse_mode_over_batches_and_batches_of_reverse_mode() {
         let y = cond(x.gt(0.0), side("yes"), side("no"), x);
         while_loop(|y: Var| y.lt(6.0), |y: Var| see(log, "up", y + 3.0), y)
     };
-    // In the branch one member after the other, then the iterations, in each one after the other.
+    // In the branch one member after the other; then the iterations, each one member after the other.
     let want = "yes 6, no -2, yes 4, up 1, up 7, up 4, up 7";
     assert_eq!(heard(|log, x| total(|x| f(log, x), x), &x), want);
     assert_eq!(heard(|log, x| grad(|x: Var| total(|x| f(log, x), x))(x), &x), want);
@@ -205,7 +205,7 @@ fn cotangents_on_their_way_back() {
     };
     assert_eq!(heard(f, &x), "");
     assert_eq!(heard(|log, x| grad(|x: Var| f(log, x))(x), &x), "z 5, y 30");
-    // Forward mode has no cotangents; the reverse mode inside another one is its primal.
+    // Forward mode has no cotangents; a reverse mode inside another one is part of its primal.
     assert_eq!(heard(|log, x| jvp(|x: Var| f(log, x))((x, x)).1, &x), "");
     assert_eq!(
         heard(|log, x| grad(grad(|x: Var| f(log, x)))(x), &x)
@@ -223,7 +223,7 @@ fn cotangents_on_their_way_back() {
         grad(|x: Var| cond(x.gt(0.0), side("yes"), side("no"), x))(x)
     };
     assert_eq!(heard(branch, &x), "yes 3");
-    // Of members that take no part there is nothing to see.
+    // Inactive members are not logged.
     let x = Tensor::from([3.0, -1.0, 2.0]);
     let members = |log: &Listener, x: Var| {
         let up = |c: Var| see_back(log, "c", c + 1.0);
@@ -250,7 +250,7 @@ fn rules_are_seen_where_they_run() {
     assert_eq!(heard(f, &x), "in the function 0.5");
     let forward = |log: &Listener, x: Var| jvp(|x: Var| f(log, x))((x, x * 4.0)).1;
     assert_eq!(heard(forward, &x), "in the rule 0.5, tangent 2");
-    // Run backwards, the rule is given no tangent.
+    // Transposed, the rule gets no tangent.
     assert_eq!(heard(|log, x| grad(|x: Var| f(log, x))(x), &x), "in the rule 0.5");
     let halves = |log: &Listener, x: Var| {
         let fwd = |x: Var| (see(log, "fwd", x).sin(), x.cos());
@@ -260,7 +260,7 @@ fn rules_are_seen_where_they_run() {
     assert_eq!(heard(halves, &x), "fwd 0.5, bwd 1");
 }
 
-/// ln by Rust, with a rule for derivatives up to that order: the value that a rule gives has one, too.
+/// ln by a host function, with a derivative rule up to this order: the value in the rule has a rule too.
 fn ln_to(order: usize, x: Var) -> Var {
     let by_rust =
         |x: Var| callback("ln", x, x.array_type(), |x: Tensor| Ok(x.map_numbers(f64::ln)));
@@ -354,7 +354,7 @@ fn a_rule_for_batches_is_asked_once() {
     assert_eq!(log.take().len(), 1);
 }
 
-/// The error of a call, by both engines; it names the line of the closure's first statement.
+/// Returns the error of a call, the same from both engines; it must name the line of the closure's first statement.
 #[track_caller]
 fn error(f: impl Fn(Var) -> Var + Copy, x: &Tensor, want: &[&str]) -> Error {
     let [native, interpreted] = [jit(f), jit(f).interpreted()].map(|f| f.call(x).unwrap_err());
@@ -408,7 +408,7 @@ fn what_goes_wrong_outside_is_an_error_with_the_line() {
         fori_loop(2, |(_, x): (Var, Var)| outline(f)(x) + x, x)
     };
     error(deep, &x, &["`f` panicked: deep"]);
-    // After an error the program runs again.
+    // The program runs again after an error.
     let f = jit(|x: Var| {
         callback("positive", x, x.array_type(), |x: Tensor| {
             if x.item::<f64>()? > 0.0 { Ok(x) } else { Err("not positive".into()) }
@@ -430,7 +430,7 @@ fn what_cannot_be_is_said_when_it_is_traced() {
     assert_eq!(e.kind(), Kind::NotDifferentiable);
     error(|x: Var| jvp(|x: Var| f(x))((x, x)).1, &x, &["without a derivative rule"]);
     error(|x: Var| vmap(grad(f))(x), &x, &["without a derivative rule"]);
-    // Of a place in an array there is none, and none is asked for.
+    // An integer index has no derivative, and needs no rule.
     let place = |x: Var| {
         let at = |x: Tensor| Ok(Tensor::from(i64::from(x.to_vec::<f64>()?[0] > 1.0)));
         x.at(callback("place", x, ArrayType::new(Dtype::I64, []), at)).get()
@@ -455,7 +455,7 @@ fn what_cannot_be_is_said_when_it_is_traced() {
     error(wrong, &x, &["cannot broadcast shapes [2] and [3]"]);
 }
 
-/// What `nan_check` says, in its first line.
+/// Returns the first line of the `nan_check` error.
 #[track_caller]
 fn checked(f: impl Fn(Var) -> Var, x: &Tensor) -> String {
     match jit(f).nan_check().call(x) {
@@ -490,7 +490,7 @@ fn what_is_not_finite_is_found_where_it_appears() {
         checked(|x: Var| (1.0 / x).atan(), &x),
         here("`div` gave inf at [1], from 1.0 and 0.0")
     );
-    // nan from infinities that the program or an argument has.
+    // nan from infinities in the program or in an argument.
     let y = Tensor::from([f64::INFINITY, 1.0]);
     assert_eq!(checked(|x: Var| x - x, &y), here("`sub` gave nan at [0], from inf and inf"));
     assert_eq!(checked(|x: Var| x * 2.0, &y), "result 0 is not finite, and neither is argument 0");
@@ -511,7 +511,7 @@ fn what_is_not_finite_is_found_where_it_appears() {
     };
     let zero = Tensor::from([1.0, 0.0]);
     assert_eq!(checked(swallowed, &zero), here("`log` gave -inf at [1], from 0.0"));
-    // On the way back.
+    // In the reverse pass.
     let norm = |x: Var| grad(|x: Var| (x * x).sum().sqrt())(x);
     let text = checked(norm, &Tensor::from([0.0, 0.0]));
     assert!(text.starts_with(FIRST) && text.contains("`div` gave inf, from 0.5 and 0.0"), "{text}");
@@ -541,14 +541,14 @@ fn what_is_not_taken_does_not_count() {
     assert_eq!(checked(move |x: Var| vmap(sides)(x), &x), "finite");
     assert_eq!(checked(move |x: Var| vmap(grad(sides))(x), &x), "finite");
     assert_eq!(checked(move |x: Var| grad(move |x: Var| vmap(sides)(x).sum())(x), &x), "finite");
-    // Members that need no more iterations would reach a pole.
+    // Members that have finished would reach a pole in further iterations.
     let iterations = |x: Var| while_loop(|x: Var| x.lt(0.5), |x: Var| 1.0 / (1.0 - x), x);
     assert_eq!(checked(move |x: Var| vmap(iterations)(x), &x), "finite");
     assert_eq!(checked(move |x: Var| vmap(grad(iterations))(x), &x), "finite");
-    // The gradient of a `select` is another matter: zero times the infinite slope of the other side.
+    // The gradient of a `select` is different: zero times the infinite slope of the other side.
     let trap = |x: Var| grad(|x: Var| select(x.gt(0.0), x.sqrt(), x).sum())(x);
     assert!(checked(trap, &x).starts_with(FIRST));
-    // What a callback does with its own numbers, programs included, is its own matter.
+    // Numbers inside a callback, and programs that it runs, are not checked.
     let own = |x: Var| {
         callback("own", x, x.array_type(), |x: Tensor| {
             let g = jit(|x: Var| select(x.gt(2.0), 1.0 / (x - x), 1.0)).interpreted();
@@ -570,8 +570,8 @@ fn programs_show_names() {
     assert!(text.contains("ask &my_spline_ (b0[0; 1]: f64[]) to"), "{text}");
 }
 
-/// What a Rust function gave is kept: it is asked once in each iteration, whatever the policy, and however few
-/// carries a loop keeps.
+/// The result of a host function is saved: the function is called once per iteration, whatever the policy, and
+/// however few carries a loop saves.
 #[test]
 fn callbacks_in_loops_are_asked_once_under_every_policy() {
     let x = Tensor::from([0.5, 0.25]);
@@ -594,7 +594,7 @@ fn callbacks_in_loops_are_asked_once_under_every_policy() {
     let once = |what: &str, f: &dyn Fn(&Arc<AtomicUsize>, Var) -> Var| {
         let asked = Arc::new(AtomicUsize::new(0));
         let got = gradient(&|x| f(&asked, x));
-        // What is rounded is right to six digits.
+        // Rounded residuals are right to six digits.
         let near = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-6 * b.abs();
         let rounded = got.to_vec::<f64>().unwrap().iter().zip(&want.to_vec().unwrap()).all(near);
         assert!(got == want || what == "rounded" && rounded, "{what}: {got} {want}");
@@ -609,7 +609,7 @@ fn callbacks_in_loops_are_asked_once_under_every_policy() {
     once("carries", &|asked, x| checkpoint_carries(3, 1, |x: Var| program(asked, x))(x));
 }
 
-/// What is shown of an array in a branch is the array, also where its elements are read there.
+/// An array shown in a branch is shown whole, also if the branch reads single elements of it.
 #[test]
 fn branches_show_the_arrays_of_which_they_read_elements() {
     let shown = |(x, i): (Var, Var)| {

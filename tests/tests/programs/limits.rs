@@ -1,4 +1,5 @@
-//! Limits of calls, on every engine: they end with the line of the loop, and change nothing else.
+//! Limits of calls, on every engine: a call beyond its limit ends with an error that names the loop's line, and other
+//! results do not change.
 
 use std::time::{Duration, Instant};
 use tapeloom::prelude::*;
@@ -6,8 +7,8 @@ use tapeloom::{Error, Kind, Target};
 
 type F = fn(Var) -> Var;
 
-/// A name, a function of f64[] with one loop (or more) of run-time length, and the iterations of the longest
-/// at 10.0.
+/// Returns functions of f64[] with at least one loop of run-time trip count: a name, the function, and the trip count
+/// of the longest loop at 10.0.
 fn functions() -> Vec<(&'static str, F, u64)> {
     fn down(x: Var) -> Var {
         while_loop(
@@ -51,7 +52,7 @@ fn functions() -> Vec<(&'static str, F, u64)> {
     ]
 }
 
-/// Calls by every engine, with so many steps.
+/// Calls a function on every engine, with this limit of iterations.
 fn calls(f: F, x: f64, most: Option<u64>) -> Vec<(&'static str, Result<f64, Error>)> {
     let limited = || match most {
         Some(n) => jit(f).max_steps(n),
@@ -84,14 +85,14 @@ fn a_loop_runs_as_many_iterations_as_it_may() {
                 ["9 iterations, and may run no more", "would run 10 iterations, and may run 9"];
             assert!(said.iter().any(|s| text.contains(s)), "{name}, {engine}: {text}");
         }
-        // No iterations at all.
+        // A loop without iterations.
         for (engine, found) in calls(f, 0.0, Some(if name == "inside another" { 3 } else { 0 })) {
             found.unwrap_or_else(|e| panic!("{name}, {engine}: {e}"));
         }
     }
 }
 
-/// Also where the first iteration would not come to an end.
+/// A trip count beyond the limit is refused before the loop, even if the first iteration would not end.
 #[test]
 fn known_counts_are_refused_before_the_first_iteration() {
     let f = |n: Var| fori_loop(n, |(_, x): (Var, Var)| x + 1.0, constant(0.5));
@@ -103,7 +104,7 @@ fn known_counts_are_refused_before_the_first_iteration() {
             assert!(error.to_string().contains(&format!("would run {n} iterations")), "{error}");
             assert!(start.elapsed() < Duration::from_secs(5), "it ran");
         }
-        // Nothing runs for a negative number, and that is within any limit.
+        // A negative trip count runs no iterations, which is within any limit.
         assert_eq!(f.call(-1i64).unwrap().item::<f64>().unwrap(), 0.5);
     }
 }
@@ -116,14 +117,14 @@ fn the_largest_limit_is_none() {
     }
 }
 
-/// What is as long as the program says is as long as the user said.
+/// A static trip count is not limited: the user has chosen it.
 #[test]
 fn loops_of_known_length_are_not_bounded() {
     let f = jit(|x: Var| fori_loop(5000, |(_, x): (Var, Var)| x * 0.5 + 1.0, x)).max_steps(3);
     assert_eq!(f.call(1.0).unwrap().item::<f64>().unwrap(), 2.0);
 }
 
-/// A handle ends calls that would not end, wherever they are.
+/// A handle cancels calls that would not end, in any kind of loop.
 #[test]
 fn running_calls_are_cancelled() {
     fn forever(x: Var) -> Var {
@@ -156,7 +157,7 @@ fn running_calls_are_cancelled() {
     ];
     for (name, f) in all {
         for interpreted in [false, true] {
-            // There it is slow to keep what the loop keeps.
+            // The interpreter saves the residuals of such a loop slowly.
             if interpreted && name.starts_with("gradient") {
                 continue;
             }
@@ -183,7 +184,7 @@ fn running_calls_are_cancelled() {
     assert_eq!(f.call(0.0).unwrap().item::<f64>().unwrap(), 9.0);
 }
 
-/// Whether a loop is written out, or there is none, does not matter to one that was cancelled before it began.
+/// A call that was cancelled before it begins does not run, whether its loops are unrolled, absent or ordinary.
 #[test]
 fn calls_that_were_cancelled_do_not_begin() {
     let all: [(&str, F); 4] = [
@@ -231,7 +232,7 @@ fn calls_that_were_cancelled_do_not_begin() {
 
 #[test]
 fn reports_count() {
-    // Triangle of iterations: an inner loop of i iterations in each of n.
+    // A triangle of iterations: an inner loop of i iterations in each of n.
     let zero = Tensor::from(0.0);
     let triangle = |n: Var| {
         fori_loop(
@@ -252,7 +253,7 @@ fn reports_count() {
         (16, 8, 0),
         "what is captured, too"
     );
-    // The side that does not run has not been come to.
+    // The branch that is not taken does not count.
     let side =
         |n: Var| cond(n.gt(0), |n: Var| fori_loop(n, |(_, x): (Var, Var)| x + 1, n), |n| n, n);
     for (n, counts) in [(5i64, (1, 5, 5)), (-5, (0, 0, 0))] {
@@ -260,13 +261,13 @@ fn reports_count() {
         let l = &report.loops[0];
         assert_eq!((l.entered, l.iterations, l.most), counts);
     }
-    // It is machine code that counts.
+    // Only machine code counts iterations.
     let machine = tapeloom::accelerator::Machine::cal();
     for target in [Target::Interpreter, Target::Accelerator(machine)] {
         let error = jit(side).on(target).report(5i64).unwrap_err();
         assert_eq!(error.kind(), Kind::Target, "{error}");
     }
-    // What reverse mode keeps: an f64 an iteration, and the chunk that it grows by.
+    // Residuals: one f64 per iteration, and the unused part of the last chunk.
     let f = |(x, n): (Var, Var)| fori_loop(n, |(_, x): (Var, Var)| x.sin(), x);
     let slope = jit(grad(move |x: Var| f((x, constant(100_000i64)))));
     let (_, report) = slope.report(0.5).unwrap();
@@ -279,13 +280,13 @@ fn reports_count() {
             && text.contains("limits.rs:"),
         "{text}"
     );
-    // A limit holds while one counts.
+    // A limit also holds while iterations are counted.
     let error = jit(triangle).max_steps(50).report(100i64).unwrap_err();
     assert_eq!(error.kind(), Kind::Limit);
 }
 
-/// What is one number over and over has no memory, and folds of it are known when the program is made, however many
-/// elements there are.
+/// An array of equal elements takes no memory, and its folds are computed at compile time, for any number of
+/// elements.
 #[test]
 fn folds_of_huge_arrays_of_one_number_are_known() {
     let n = 1usize << 40;

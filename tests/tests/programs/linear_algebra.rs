@@ -1,15 +1,15 @@
-//! Linear algebra under every transform: second order, batches of gradients, loops, budgets, both engines; members of a
-//! batch that fail alone.
+//! Linear algebra under every transform: second order, batches of gradients, loops, budgets, both engines; batch
+//! members that fail without affecting the others.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use tapeloom::prelude::*;
 use tapeloom::{Error, Kind};
 
-/// A function of square matrices that does not depend on what is free in a factorization.
+/// A function of square matrices that does not depend on the free choices of a factorization.
 type Of = fn(Var) -> Var;
 
-/// Each takes a symmetric positive definite matrix with distinct eigenvalues to an array.
+/// Each function maps a symmetric positive definite matrix with distinct eigenvalues to an array.
 const ALL: &[(&str, Of)] = &[
     ("cholesky", linalg::cholesky),
     ("cho_solve", |a| linalg::cho_solve(linalg::cholesky(a), a.slice_axis(-1, 0..2))),
@@ -67,7 +67,7 @@ const ALL: &[(&str, Of)] = &[
     ("condition", linalg::cond_number),
 ];
 
-/// `1 / (1 + i + j + b)` and the numbers from 2 on its diagonal.
+/// Returns `1 / (1 + i + j + b)`, with 2, 3, .. added to the diagonal.
 fn matrices(batch: &[usize], n: usize, dtype: Dtype) -> Tensor {
     let shape = [batch, &[n, n]].concat();
     let rank = shape.len();
@@ -80,7 +80,7 @@ fn matrices(batch: &[usize], n: usize, dtype: Dtype) -> Tensor {
     run(make, ()).unwrap()
 }
 
-/// A number of all elements.
+/// Returns a scalar function of all elements.
 fn weighed(x: Var) -> Var {
     let all = x.reshape([x.size()]);
     (all * arange(x.size(), x.dtype()).cos()).sum()
@@ -131,7 +131,7 @@ fn both_engines_have_the_same_bits() {
             let a = matrices(&[2], n, Dtype::F64);
             let (native, interpreted) = (jit(*f), jit(*f).interpreted());
             let (x, y) = (native.call(&a).unwrap(), interpreted.call(&a).unwrap());
-            // Products of matrices are summed in another order by the library than by the interpreter.
+            // The library sums matrix products in another order than the interpreter.
             if ["cholesky", "lu_solve", "qr", "eigvalsh", "svdvals", "eigvals"].contains(name) {
                 assert_eq!(bits(&x), bits(&y), "{name} of {n}");
             }
@@ -158,7 +158,7 @@ fn gradients_through_loops_obey_every_policy() {
 
 #[test]
 fn single_precision_is_near_double() {
-    // In which order general eigenvalues are found is the algorithm's, and not the same in both.
+    // The order of general eigenvalues depends on the algorithm, and differs between the two.
     for (name, f) in ALL.iter().filter(|(name, _)| !name.starts_with("eig") || name.contains('h')) {
         let gradient = grad(|a: Var| weighed(f(a)));
         let wide = run(&gradient, matrices(&[], 4, Dtype::F64)).unwrap();
@@ -169,7 +169,7 @@ fn single_precision_is_near_double() {
     }
 }
 
-/// One member with a nan, one that is not positive definite: the others have the bits that they have alone.
+/// One member has a nan, and one is not positive definite: the others have the same bits as alone.
 #[test]
 fn a_member_that_fails_is_alone() {
     for (name, f) in ALL {
@@ -237,7 +237,7 @@ fn an_accelerator_refuses_a_library_routine() {
     );
 }
 
-/// Eigenvalues that are equal have derivatives where their order does not matter.
+/// Functions of equal eigenvalues have derivatives if they do not depend on the eigenvalues' order.
 #[test]
 fn symmetric_functions_of_equal_eigenvalues_have_their_derivative() {
     let unit = [[1.0, 0.0], [0.0, 1.0]];
@@ -249,7 +249,7 @@ fn symmetric_functions_of_equal_eigenvalues_have_their_derivative() {
     close("nuclear", &run(grad(nuclear), unit).unwrap(), &Tensor::from(unit), 1e-14);
 }
 
-/// A matrix without a root has no derivative of its root.
+/// A matrix without a square root has no derivative of its root.
 #[test]
 fn a_root_that_does_not_exist_has_derivatives_of_nan() {
     let a = [[1.0, 0.3], [0.3, -1.0]];
@@ -272,7 +272,7 @@ fn deficient_matrices_have_the_values_and_derivatives_that_exist() {
     assert_eq!(zero, Tensor::from([[0.0; 3]; 3]));
     let x = run(|(a, b): (Var, Var)| linalg::solve(a, b), (singular, [1.0, 1.0])).unwrap();
     assert!(x.to_vec::<f64>().unwrap().iter().all(|x| !x.is_finite()));
-    // Rank one and of rank one nearby: along the same row space.
+    // A matrix of rank one and its neighbours of rank one, with the same row space.
     let along = |t: Var| {
         let a = stack(&[stack(&[t, 2.0 * t], 0), stack(&[2.0 * t, 4.0 * t], 0)], 0);
         linalg::lstsq(a, t.ones_like().broadcast_to([2])).sum()
@@ -280,8 +280,8 @@ fn deficient_matrices_have_the_values_and_derivatives_that_exist() {
     check_grads(along, 1.5, 2).unwrap();
 }
 
-/// Vectors are those of every multiple of a matrix, so is the derivative of what is made of them; squares of the multiples'
-/// values are no floats.
+/// Every multiple of a matrix has the same vectors, so derivatives of functions of vectors must be right for every
+/// scale, also if squares of the values overflow or underflow.
 #[test]
 fn derivatives_of_vectors_far_from_one_are_kept() {
     for (name, f) in
@@ -297,7 +297,7 @@ fn derivatives_of_vectors_far_from_one_are_kept() {
     }
 }
 
-/// Sizes at which squares leave the range, and singular matrices.
+/// Magnitudes whose squares leave the range, and singular matrices.
 #[test]
 fn measures_are_right_at_the_ends_of_the_range() {
     let norm = |a: Var| linalg::matrix_norm(a, MatrixNorm::Frobenius);
@@ -311,7 +311,7 @@ fn measures_are_right_at_the_ends_of_the_range() {
     assert_eq!(run(norm, [[f64::INFINITY, 0.0]]).unwrap().item::<f64>().unwrap(), f64::INFINITY);
     let (value, slope) = run(value_and_grad(norm), [[f64::NAN, 2.0]]).unwrap();
     assert!(value.numbers().chain(slope.numbers()).all(|x| x.is_nan()), "{slope:?}");
-    // |A|² has a second derivative of 2 everywhere; that of |A| at 0, of which it would be made, is missing.
+    // |A|² has a second derivative of 2 everywhere, although |A|, from which it is made, has none at 0.
     let square = |a: Var| norm(a) * norm(a);
     let slope = run(grad(square), [[0.0, 0.0]]).unwrap();
     assert_eq!(slope, Tensor::from([[0.0, 0.0]]));
@@ -321,7 +321,7 @@ fn measures_are_right_at_the_ends_of_the_range() {
     {
         assert!(bend.unwrap().numbers().all(f64::is_nan));
     }
-    // Zeros beside other elements, or another member of the batch, have theirs.
+    // Zeros beside other elements, or beside another batch member, have this derivative too.
     let batch = [[[0.0, 2.0]], [[0.0, 0.0]]];
     let bend = run(grad(|a: Var| grad(|a: Var| square(a).sum())(a).sum()), batch).unwrap();
     assert_eq!(bend.numbers().take(2).collect::<Vec<_>>(), [2.0, 2.0]);
@@ -334,8 +334,8 @@ fn measures_are_right_at_the_ends_of_the_range() {
     assert!(error.to_string().contains("linear_algebra.rs"), "{error}");
 }
 
-/// What depends on the leading vector alone, `[.., n, n]` or `[.., m, m]`: right singular, left singular, eigenvector of the symmetric part,
-/// and principal component of the rows.
+/// Functions of the leading vector alone, `[.., n, n]` or `[.., m, m]`: right singular, left singular, eigenvector of
+/// the symmetric part, and principal component of the rows.
 const LEADING: &[(&str, Of)] = &[
     ("right", |a| {
         let v = linalg::svd(a).2.slice_axis(-2, 0..1);
@@ -354,7 +354,7 @@ const LEADING: &[(&str, Of)] = &[
     }),
 ];
 
-/// Derivatives that were wrong if eigenvalues are equal, or equal up to rounding.
+/// Regressions: derivatives that were wrong if eigenvalues are equal, or equal up to rounding.
 #[test]
 fn no_derivative_is_wrong_where_values_are_equal() {
     let numbers = |x: Tensor| x.to_vec::<f64>().unwrap();
@@ -387,7 +387,8 @@ fn no_derivative_is_wrong_where_values_are_equal() {
         (w * v.matmul(v.t())).sum()
     };
     assert!(numbers(slope(projector).unwrap()).iter().any(|x| x.is_nan()));
-    // x' exp(A) x with two pairs of values that are equal up to rounding, compared with the series of the exponential.
+    // x' exp(A) x with two pairs of values that are equal up to rounding, compared with the series of the
+    // exponential.
     let turned = |a: Var| {
         let q = linalg::qr(a).0;
         (q * constant([1.0, 1.0, 2.0, 2.0])).matmul(q.t())
@@ -430,7 +431,7 @@ fn no_derivative_is_wrong_where_values_are_equal() {
     right_or_nan(run(jvp(grad(squares)), (0.0, 1.0)).unwrap().1, &[4.0], "forward over reverse");
 }
 
-/// The projector on the eigenvector of the largest value of 4, read in one way and another.
+/// The projector onto the eigenvector of the largest of four eigenvalues, read by different slices.
 const WAYS: &[(&str, Of)] = &[
     ("slice", |a| onto(linalg::eigh(a).1.slice_axis(-1, 3..))),
     ("eigh_range", |a| onto(linalg::eigh_range(a, 3..).1)),
@@ -474,7 +475,8 @@ fn onto(v: Var) -> Var {
     v.matmul(v.t())
 }
 
-/// Slices of every form show which vectors a program reads; vectors of equal values that are not read do no harm.
+/// The compiler sees through slices of every form which vectors a program reads; unread vectors of equal values do no
+/// harm.
 #[test]
 fn vectors_that_are_read_are_seen_through_slices_of_every_form() {
     let turned = |a: Var| {
@@ -492,10 +494,10 @@ fn vectors_that_are_read_are_seen_through_slices_of_every_form() {
         close(name, &run(grad(|a: Var| weighed(f(a))), &a).unwrap(), &want, 1e-12);
         close(name, &run(curvature(*f), &a).unwrap(), &second, 1e-10);
     }
-    // In a recording `eigh_range` is one equation.
+    // In a recording, `eigh_range` is one equation.
     let recorded = record(|a: Var| weighed(onto(linalg::eigh_range(a, 3..).1)), &a).unwrap();
     close("recorded", &recorded.pull(1.0).unwrap(), &want, 1e-12);
-    // A third derivative, along a direction.
+    // A third derivative along a direction.
     let third = |f: Of| {
         let slope = move |a: Var| (grad(move |a: Var| weighed(f(a)))(a) * a.sin()).sum();
         move |a: Var| grad(move |a: Var| (grad(slope)(a) * a.cos()).sum())(a)
@@ -504,7 +506,8 @@ fn vectors_that_are_read_are_seen_through_slices_of_every_form() {
     assert!(got.to_vec::<f64>().unwrap().iter().all(|x| x.is_finite()), "{got}");
 }
 
-/// Other vectors of equal values, exactly or but for rounding, do not spoil a vector whose value is apart from theirs.
+/// Vectors of other values that are equal, or equal up to rounding, do not spoil the derivative of a vector with a
+/// separate value.
 #[test]
 fn leading_vectors_have_derivatives_beside_equal_values() {
     let twice = [[1.0, 2.0, 0.5, -1.0], [0.3, -0.7, 1.0, 0.4]];
@@ -533,18 +536,19 @@ fn leading_vectors_have_derivatives_beside_equal_values() {
             }
         }
     }
-    // Vectors of equal values have none, and it shows.
+    // Vectors of equal values have no derivative: the result is not finite.
     let last = |a: Var| weighed(linalg::eigh(a).1.slice_axis(-1, 0..1));
     let lost = run(grad(last), &diagonal).unwrap().to_vec::<f64>().unwrap();
     assert!(lost.iter().any(|x| !x.is_finite()), "{lost:?}");
 }
 
-/// A matrix and its double.
+/// Returns a matrix and its double.
 fn stack_of(a: &Tensor) -> Tensor {
     run(|a: Var| stack(&[a, a * 2.0], 0), a).unwrap()
 }
 
-/// Solutions do not change where matrix and right sides are scaled alike; squares of the scale are no floats.
+/// Solutions do not change if matrix and right-hand sides are scaled alike, also if squares of the scale overflow or
+/// underflow.
 #[test]
 fn least_squares_far_from_one_keep_their_derivatives() {
     let (a, b) = (matrices(&[], 3, Dtype::F64), Tensor::from([1.0, -2.0, 0.5]));
@@ -567,7 +571,8 @@ fn least_squares_far_from_one_keep_their_derivatives() {
     }
 }
 
-/// The symmetric part of a symmetric matrix is the matrix, at both ends of the range; norms of nothing are errors or 0.
+/// The symmetric part of a symmetric matrix is the matrix, at both ends of the range; norms of empty arrays are
+/// errors or 0.
 #[test]
 fn symmetric_parts_and_norms_have_no_edges() {
     let large = [[f64::MAX, 0.0], [0.0, f64::MAX / 4.0]];

@@ -1,4 +1,4 @@
-//! Loops whose body computes a value that no iteration changes, beside the same loops with the value outside.
+//! Loops whose body computes an invariant value, compared with the same loops with the value in front.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -8,7 +8,7 @@ use tapeloom::prelude::*;
 type Program = fn(Var, Var) -> Var;
 
 /// Programs that compute an invariant in each iteration, and the same with the invariant in front of the loop. The
-/// trip count is a value that only the run knows.
+/// trip count is a run-time value.
 const PAIRS: &[(&str, Program, Program)] = &[
     (
         "a row of a table of sines",
@@ -94,7 +94,7 @@ fn values_and_gradients_are_those_of_the_value_outside() {
     }
 }
 
-/// A loop without an iteration has a derivative of zero, also where the derivative of an invariant is infinite.
+/// The derivative of a loop without iterations is zero, also if the derivative of an invariant is infinite.
 #[test]
 fn a_loop_without_an_iteration_has_no_derivative() {
     for (name, inside, _) in PAIRS {
@@ -104,7 +104,7 @@ fn a_loop_without_an_iteration_has_no_derivative() {
     }
 }
 
-/// The trip counts of a batch differ, and the first member has no iteration.
+/// The trip counts of a batch differ, and the first member has no iterations.
 #[test]
 fn members_without_an_iteration_have_no_derivative() {
     let (name, inside, _) = PAIRS[3];
@@ -117,7 +117,7 @@ fn members_without_an_iteration_have_no_derivative() {
     assert_eq!(both[3..], one.to_vec::<f64>().unwrap()[..], "{name}");
 }
 
-/// The body of the loop has no sine after the pass.
+/// The body of the loop contains no sine after the pass.
 #[test]
 fn the_invariant_is_in_front_of_the_loop() {
     let (_, inside, _) = PAIRS[0];
@@ -127,7 +127,7 @@ fn the_invariant_is_in_front_of_the_loop() {
     assert!(!bodies.contains("= sin ") && entry.contains("= sin "), "{text}");
 }
 
-/// Each of 64 functions calls the next one twice. The price of a call is found in one visit of each function.
+/// Each of 64 functions calls the next one twice. The cost of a call must be found in one visit per function.
 #[test]
 fn the_price_of_calls_takes_one_visit_of_each_function() {
     use std::fmt::Write;
@@ -158,7 +158,7 @@ func @loops(%0: f64[], %1: f64[]) -> (f64[]) {
     assert_eq!(moved.op.name(), "call", "{moved:?}");
 }
 
-/// The counted work of a function of one array f64[n, n].
+/// Returns the counted work of a function of one array f64[n, n].
 fn work(n: usize, f: impl Fn(Var) -> Var + Clone + 'static) -> u64 {
     let x = Tensor::full(&[n, n], 0.5).unwrap();
     jit(f).explain(x).unwrap().work().unwrap()
@@ -175,11 +175,11 @@ fn a_product_is_computed_once_however_few_rows_an_inner_loop_reads() {
     };
     let product = (n * n * n) as u64;
     assert!(work(n, nested) < 3 * product / 2, "{}", work(n, nested));
-    // One loop that reads two rows computes two rows.
+    // A loop that reads two rows computes two rows.
     let single =
         |x: Var| fori_loop(2, move |(j, h): (Var, Var)| h + x.dot(x.sin()).index(j), x.index(0));
     assert!(work(n, single) < product / 4, "{}", work(n, single));
-    // One that reads half of the rows has them of one product, which is computed in blocks.
+    // A loop that reads half of the rows takes them from one product, which is computed in blocks.
     let half =
         |x: Var| fori_loop(64, move |(j, h): (Var, Var)| h + x.dot(x.sin()).index(j), x.index(0));
     assert!(work(n, half) >= product, "{}", work(n, half));

@@ -1,4 +1,4 @@
-//! Programs written by hand against what is said of them, pages of the book, and rules about the source.
+//! Programs written by hand, compared with their specified behaviour; pages of the book; and rules about the source.
 
 mod associative_scan;
 mod book;

@@ -1,5 +1,5 @@
-//! Optimisers and schedules against the steps of optax, initial weights against those of JAX, recorded by
-//! `tests/data/networks/record.py`; normalizations and dropout against what is said of them.
+//! Optimisers and learning rate schedules compared with optax, initial weights compared with JAX, recorded by
+//! `tests/data/networks/record.py`; normalizations and dropout compared with their definitions.
 
 use serde_json::Value;
 use tapeloom::optim::{self, Optimizer};
@@ -18,14 +18,14 @@ fn cases(kind: &str) -> Vec<(String, Value)> {
     lines.filter_map(|l| Some((l[kind].as_str()?.to_owned(), l))).collect()
 }
 
-/// `(i + 1) x³`
+/// Returns `(i + 1) x³`.
 fn gradient((x, y): Params<Var>) -> Params<Var> {
     let i = arange(5, Dtype::F64) + 1.0;
     let (a, b) = (i.slice_axis(0, ..3), i.slice_axis(0, 3..).reshape([1, 2]));
     (a * x.powi(3), b * y.powi(3))
 }
 
-/// The parameters, as one list, after each of six steps.
+/// Returns the parameters, as one list, after each of six steps.
 fn steps<O: Optimizer<Params<Var>>>(optimiser: O) -> Vec<Vec<f64>> {
     let all = jit(move |p: Params<Var>| {
         let start = (p, optimiser.init(&p));
@@ -64,7 +64,7 @@ fn steps_are_those_of_optax() {
             "accumulate" => steps(optim::accumulate(2, optim::sgd(0.01).momentum(0.9))),
             other => panic!("{other} is recorded, and not compared"),
         };
-        // The means of optax's accumulation are of f32.
+        // optax accumulates means in f32.
         let within = if name == "accumulate" { 1e-7 } else { 1e-12 };
         let want: Vec<Vec<f64>> = case["steps"].as_array().unwrap().iter().map(numbers).collect();
         for (step, (got, want)) in got.iter().zip(&want).enumerate() {
@@ -86,7 +86,7 @@ fn schedules_are_those_of_optax() {
             "linear" => optim::linear_schedule(1.0, 0.25, 8),
             "cosine" => optim::cosine_decay(2.0, 8),
             "exponential" => optim::exponential_decay(1.0, 4, 0.5),
-            // In any order.
+            // Boundaries are given unordered.
             "piecewise" => optim::piecewise_constant(1.0, &[(7, 0.05), (3, 0.5)]),
             "warm up" => optim::cosine_decay(1.0, 8).warm_up(4),
             "joined" => optim::linear_schedule(0.0, 1.0, 5).then(5, 0.5),
@@ -101,7 +101,7 @@ fn schedules_are_those_of_optax() {
     assert_eq!(seen, 6);
 }
 
-/// A stretch of no steps is over when it begins.
+/// A phase of no steps ends when it begins.
 #[test]
 fn schedules_of_no_steps_have_ended() {
     let schedules = [
@@ -170,7 +170,7 @@ fn angles_are_those_of_vectors_of_any_length() {
     .unwrap();
 }
 
-/// Trained on one batch for long, the state is that of the batch, and both ways agree.
+/// After long training on one batch, the running state equals the batch's statistics, and both modes agree.
 #[test]
 fn batch_norm_learns_the_batch() {
     let norm = nn::BatchNorm::new(-1).momentum(0.5);
@@ -200,7 +200,7 @@ fn dropout_keeps_the_mean_and_has_its_derivative() {
     let slope = run(grad(move |x: Var| f((x, constant(0.25))).sum()), [1.0; 20]).unwrap();
     let slope = slope.to_vec::<f64>().unwrap();
     assert!(slope.contains(&0.0) && slope.contains(&(4.0 / 3.0)), "{slope:?}");
-    // Every member of a batch has what its own key drops.
+    // Each batch member drops elements by its own key.
     let both =
         run(|k: Var| vmap(|k: Var| nn::dropout(k, ones([50], Dtype::F64), 0.5))(k), [1u64, 2]);
     let both = both.unwrap().to_vec::<f64>().unwrap();

@@ -1,12 +1,11 @@
-//! Code that runs many times and stands once: values and derivatives of outlined programs are those
-//! of the same programs written out.
+//! Outlined programs: values and derivatives equal those of the same programs without outlining.
 
 use tapeloom::Explanation;
 use tapeloom::prelude::*;
 use tapeloom_tests::Agreement;
 use tapeloom_tests::repeated::{determinant, doubling, rnn, rnn_arguments, rnn_written_out};
 
-/// The text of the kernels that are called, and that of the program.
+/// Returns the text of the called kernels, and of the program.
 fn kernels(explained: &Explanation) -> (String, String) {
     let text = explained.kernels();
     let (callees, entry) = text.split_at(text.find("program @").unwrap());
@@ -25,8 +24,7 @@ fn iterations_of_a_network_are_those_written_out() {
     Agreement::CLOSE.check_all(&[y, g.0, g.1, g.2], &[y2, g2.0, g2.1, g2.2]).unwrap();
 }
 
-/// `d det(A) = det(A) tr(A⁻¹ dA)`: the gradient is the matrix of cofactors, so that
-/// `A · (∂det)ᵀ = det(A) · 1`.
+/// `d det(A) = det(A) tr(A⁻¹ dA)`, so the gradient is the matrix of cofactors, and `A · (∂det)ᵀ = det(A) · 1`.
 #[test]
 fn a_determinant_by_cofactors_has_the_cofactors_as_gradient() {
     for n in [1, 2, 4, 5] {
@@ -60,7 +58,7 @@ fn a_body_that_calls_itself_twice_is_the_body_written_out() {
     }
 }
 
-/// What is compiled does not depend on the number of iterations: the same kernels, and calls of them.
+/// The compiled code does not depend on the number of iterations: the same kernels, and calls of them.
 #[test]
 fn iterations_of_a_network_are_calls_of_one_kernel() {
     let (w, u, x) = rnn_arguments(2, 3).unwrap();
@@ -78,26 +76,27 @@ fn iterations_of_a_network_are_calls_of_one_kernel() {
     let (ten, _) = slope(10);
     let (many, entry) = slope(100);
     assert_eq!(many, ten);
-    // Forward and backward; the first and the last iterations back differ from the others.
+    // One kernel for the forward and one for the reverse pass; the first and the last reverse iteration differ from
+    // the others.
     assert_eq!(count(&ten, "kernel "), 2, "{ten}");
     assert_eq!(count(&entry, "call "), 198, "{entry}");
 }
 
-/// One kernel a size, each with the calls of its own text.
+/// One kernel per size; each contains the calls of its own text.
 #[test]
 fn a_determinant_by_cofactors_is_a_kernel_a_size() {
     for n in [4, 6, 8, 10] {
         let numbers = (0..n * n).map(|i| (1.0 + i as f64 * i as f64).sin());
         let a = Tensor::new(&[n, n], numbers.collect::<Vec<f64>>()).unwrap();
         let (callees, entry) = kernels(&jit(determinant(n)).explain(&a).unwrap());
-        // Not that of one element, which is smaller than a call, nor the largest, which is called once.
+        // Neither for size one, which is smaller than a call, nor for the largest size, which is called once.
         assert_eq!(count(&callees, "kernel "), n - 2);
         assert_eq!(count(&entry, "call "), n);
         assert_eq!(count(&callees, "call "), (3..n).sum::<usize>());
     }
 }
 
-/// Calls that nest are linear in the text, though they are exponential in time.
+/// The text of nested calls is linear in their depth, although their run time is exponential.
 #[test]
 fn a_body_that_calls_itself_twice_is_a_kernel_a_level() {
     let explained = jit(doubling(26)).explain(0.5).unwrap();
@@ -109,8 +108,8 @@ fn a_body_that_calls_itself_twice_is_a_kernel_a_level() {
     assert!(plan.contains("inlined (268435455 equations, 1 times)"), "{plan}");
 }
 
-/// Callers that read different small results share a function; one that leaves out real work, or needs
-/// less, is one of its own.
+/// Callers that read different small results share a function. A caller that needs much less work has a function of
+/// its own.
 #[test]
 fn what_is_read_of_a_call_makes_no_kernel_of_its_own() {
     let program = |masks: &'static [[bool; 3]]| {
@@ -136,8 +135,8 @@ fn what_is_read_of_a_call_makes_no_kernel_of_its_own() {
     assert_eq!(count(&heavy, "kernel "), 2, "{heavy}");
 }
 
-/// What a call reads where it lies, and what is copied first: rows of a matrix are places in it, columns
-/// are not, and one column is copied once. A result may be written over, and be the program's.
+/// Operands of calls: rows of a matrix are read in place, columns are copied, and a column used twice is copied once.
+/// A result may be overwritten, and may be the program's result.
 #[test]
 fn operands_and_results_of_calls() {
     let f = |(a, s): (Var, Var)| {

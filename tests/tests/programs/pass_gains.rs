@@ -1,4 +1,5 @@
-//! The programs outside of the suite by which the book says what some passes gain, and that these passes change them.
+//! The programs outside of the suite with which the book measures the gains of some passes, and a test that these
+//! passes change them.
 //!
 //! They are gradients of loops over numbers. The table in the book was measured at larger sizes.
 
@@ -16,7 +17,7 @@ fn numbers(shape: &[usize]) -> Tensor {
     Tensor::new(shape, x.collect::<Vec<f64>>()).unwrap()
 }
 
-/// Rows of a mixture, whose weights are exponentials.
+/// Rows of a mixture whose weights are exponentials.
 fn mixture(logits: Var, x: Var) -> Var {
     let [n, m] = [x.shape()[0], x.shape()[1]];
     let total = Ref::new(0.0);
@@ -28,7 +29,7 @@ fn mixture(logits: Var, x: Var) -> Var {
     total.get()
 }
 
-/// State that decays at rates of its own.
+/// State that decays at individual rates.
 fn decays(rate: Var, u: Var) -> Var {
     let [n, m] = [u.shape()[0], u.shape()[1]];
     let s = Ref::new(zeros([m], Dtype::F64));
@@ -40,7 +41,7 @@ fn decays(rate: Var, u: Var) -> Var {
     s.get().square().sum()
 }
 
-/// Scalar Kalman filters side by side, whose noise is an exponential.
+/// Independent scalar Kalman filters whose noise is an exponential.
 fn kalman(q: Var, y: Var) -> Var {
     let [n, m] = [y.shape()[0], y.shape()[1]];
     let (x, p) = (Ref::new(zeros([m], Dtype::F64)), Ref::new(ones([m], Dtype::F64)));
@@ -58,7 +59,7 @@ fn kalman(q: Var, y: Var) -> Var {
     loss.get()
 }
 
-/// Heat in a rod, step after step in place.
+/// Heat in a rod, step by step in place.
 fn rod(x: Var, p: Var) -> Var {
     let u = Ref::new(x);
     iterations(100, |_| {
@@ -86,7 +87,7 @@ fn plate(x: Var, p: Var) -> Var {
     u.get().square().sum()
 }
 
-/// Heat in a rod, all steps of which are rows of one array.
+/// Heat in a rod, with all steps as rows of one array.
 fn history(x: Var, p: Var) -> Var {
     let (m, steps) = (x.shape()[0], 200);
     let u = Ref::new(zeros([steps + 1, m], Dtype::F64));
@@ -101,7 +102,7 @@ fn history(x: Var, p: Var) -> Var {
     u.get().index(steps).square().sum()
 }
 
-/// What fits into a room of every size.
+/// The knapsack problem for every size.
 fn knapsack(value: Var, p: Var) -> Var {
     let (n, room) = (value.shape()[0], 500);
     let best = Ref::new(zeros([n + 1, room + 7], Dtype::F64));
@@ -114,7 +115,7 @@ fn knapsack(value: Var, p: Var) -> Var {
     best.get().index(n).sum()
 }
 
-/// The price of an option that may be used early, on a lattice.
+/// The price of an American option on a lattice.
 fn option(x: Var, p: Var) -> Var {
     let m = x.shape()[0];
     let v = Ref::new(zeros([m, m], Dtype::F64));
@@ -129,7 +130,7 @@ fn option(x: Var, p: Var) -> Var {
     v.get().index((m - 1, 0))
 }
 
-/// Layers whose outputs lie one behind the other.
+/// Layers whose outputs are adjacent in one array.
 fn layers(w: Var, x: Var) -> Var {
     let n = x.shape()[0];
     let memory = Ref::new(zeros([4 * n], Dtype::F64));

@@ -1,5 +1,5 @@
-//! Linear functions that loops call: pullbacks and tangent maps of a loop whose trip count is known only in the run. The
-//! loop leaves a dynamic tape, which every iteration of the other loop reads.
+//! Linear functions called in loops: pullbacks and tangent maps of a loop whose trip count is unknown before the run.
+//! The loop leaves a dynamic tape, which every iteration of the calling loop reads.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -9,7 +9,8 @@ use tapeloom_tests::Agreement;
 type Two = (Var, Var);
 type Linear = Box<dyn Fn(Var) -> Var>;
 
-/// The pullback or the tangent map, at `x`, of three iterations, whose number is a constant or a value of the run.
+/// Returns the pullback or the tangent map, at `x`, of a loop with three iterations; the trip count is static or a
+/// run-time value.
 fn linear(x: Var, forward: bool, known: bool) -> Linear {
     let step = |(_, x): Two| x + x.sin() * 0.1;
     let number = (x.sum().stop_gradient() * 0.0 + 3.0).convert(Dtype::I64);
@@ -20,7 +21,7 @@ fn linear(x: Var, forward: bool, known: bool) -> Linear {
 /// A function of a linear function and an array.
 type Calls = fn(&dyn Fn(Var) -> Var, Var) -> Var;
 
-/// Loops that call a linear function in every iteration.
+/// Returns loops that call a linear function in every iteration.
 fn loops() -> [(&'static str, Calls); 5] {
     [
         ("a loop", |f, x| fori_loop(2, |(_, y): Two| f(y).sin(), x)),
@@ -55,8 +56,8 @@ fn what_loops_call_has_derivatives() {
     let x = Tensor::from([0.7, -0.3]);
     for (name, repeat) in loops() {
         for (mode, derived) in modes {
-            // Members that end one after the other cannot carry a tape, and a tape that an outer loop carries has no known
-            // number of records where it is repeated over a batch: both are refused.
+            // Batch members with different trip counts cannot carry a tape, and a tape carried by an outer loop has
+            // no known number of records when it is repeated over a batch: both are refused.
             let refused = mode == "a batch" && !["a loop", "elements"].contains(&name);
             for forward in [false, true] {
                 let f = |known: bool| {

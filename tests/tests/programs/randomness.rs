@@ -1,5 +1,5 @@
-//! Samples against those of JAX, or of mathematics where JAX loses digits, recorded by `tests/data/random/record.py`; and what keys promise under
-//! transforms.
+//! Samples compared with those of JAX, or with exact values where JAX loses digits, recorded by
+//! `tests/data/random/record.py`; and the guarantees of keys under transforms.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -8,20 +8,20 @@ use tapeloom_ir::Literal;
 use tapeloom_tests::conformance::tensor;
 use tapeloom_tests::{Agreement, Elements};
 
-/// How far a sample may be from what is recorded, in units of the last place: of the number, or of 1
-/// where that is larger, since a root of the function is as far off as its argument.
+/// The bound on the distance of a sample from the recorded one, in units in the last place: of the number, or of 1 if
+/// that is larger, because near a root a function has the absolute error of its argument.
 const ULPS: &[(&str, f64, Place)] = &[
     ("normal", 2.0, Place::Own),
     ("exponential", 1.0, Place::Own),
     ("laplace", 1.0, Place::Own),
     ("gumbel", 2.0, Place::One),
-    // JAX's inverse error function, which has no exact numbers here, for its bounds are rounded.
+    // JAX's inverse error function is not exact here either, because its bounds are rounded.
     ("truncated_normal", 16.0, Place::One),
-    // XLA multiplies and adds in one instruction, where the machine has it.
+    // XLA uses fused multiply-add if the machine has it.
     ("uniform_between", 2.0, Place::One),
 ];
 
-/// Which last place counts.
+/// The number whose last place is the unit.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
     Own,
@@ -35,7 +35,7 @@ fn cases() -> Vec<Value> {
     lines[1..].to_vec()
 }
 
-/// The sample here.
+/// Draws the sample of a case.
 fn sample(case: &Value) -> Result<Tensor, tapeloom::Error> {
     let args = case["args"].clone();
     let seed = case["seed"].as_i64().unwrap();
@@ -96,7 +96,7 @@ fn sample(case: &Value) -> Result<Tensor, tapeloom::Error> {
     )
 }
 
-/// The distance of two floats of a dtype in units of the last place of the second.
+/// Returns the distance of two floats of a dtype, in units in the last place of the second.
 fn ulps(got: f64, want: f64, dtype: Dtype, place: Place) -> f64 {
     let size = if place == Place::One { want.abs().max(1.0) } else { want.abs() };
     let place = match dtype {
@@ -133,7 +133,7 @@ fn samples_are_those_of_jax() {
     assert!(wrong.is_empty(), "{}\n{worst:?}", wrong.join("\n"));
 }
 
-/// A batch of keys gives what each key gives, and so does a key that is used under a derivative.
+/// A batch of keys gives the samples of each key, and a key under a derivative gives the same samples.
 #[test]
 fn samples_are_the_same_under_transforms() {
     let normal = |key: Var| random::normal(key, [7], Dtype::F64);
@@ -144,14 +144,14 @@ fn samples_are_the_same_under_transforms() {
         stack(&(0..4).map(|i| normal(all.index(i))).collect::<Vec<_>>(), 0)
     };
     assert_eq!(batch, run(one_by_one, 3i64).unwrap());
-    // d/ds of Σ s z is Σ z, with the same z in both passes, kept or computed again.
+    // d/ds of Σ s z is Σ z, with the same z in both passes, saved or recomputed.
     let scaled = |s: Var| (s * random::normal(random::key(3), [7], Dtype::F64)).sum();
     let total = run(|()| random::normal(random::key(3), [7], Dtype::F64).sum(), ()).unwrap();
     assert_eq!(run(grad(scaled), 2.0).unwrap(), total);
     assert_eq!(run(grad(checkpoint(scaled, Policy::Nothing)), 2.0).unwrap(), total);
 }
 
-/// Parameters have derivatives of every order; bounds and tails included.
+/// Parameters have derivatives of every order, also bounds and tails.
 #[test]
 fn samples_move_with_their_parameters() {
     let bounds = |(low, high): (Var, Var)| {
@@ -164,7 +164,7 @@ fn samples_move_with_their_parameters() {
     check_grads(truncated, (-0.5, 1.5), 2).unwrap();
 }
 
-/// What is no key, no seed, no dtype for a sample, or no bound for it: an error with the user's line.
+/// Wrong keys, seeds, dtypes and bounds give an error at the user's line.
 #[test]
 fn mistakes_are_errors_with_the_line() {
     type Draw = fn(Var) -> Var;
@@ -214,7 +214,7 @@ fn mistakes_are_errors_with_the_line() {
     }
 }
 
-/// Samples inside loops are those of their keys, also where they are computed again for the backward pass.
+/// Samples inside loops depend on their keys only, also if the reverse pass recomputes them.
 #[test]
 fn samples_in_loops_are_those_of_their_keys() {
     let draw = |key: Var| random::normal(key, [2], Dtype::F64);

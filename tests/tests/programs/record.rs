@@ -1,5 +1,5 @@
-//! Recordings, through the public face: values, ways back to the second order, decisions that the numbers
-//! make, hooks, what is kept, text, compiled paths.
+//! Recordings through the public API: values, first and second pullbacks, control flow that depends on values, hooks,
+//! tape size, text, compiled paths.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -35,14 +35,14 @@ fn every_primitive_is_recorded_and_pulled_back_twice() {
     assert!(failures.is_empty(), "{} fail\n{}", failures.len(), failures.join("\n\n"));
 }
 
-/// Central differences of a recorded function, each point with a path of its own.
+/// Returns central differences of a recorded function; each point has its own path.
 fn difference(f: impl Fn(Var) -> Var, x: f64) -> f64 {
     let h = 1e-5;
     let at = |x: f64| number(&record(&f, x).unwrap().value());
     (at(x + h) - at(x - h)) / (2.0 * h)
 }
 
-/// The slope of a function of a number, by a recording inside a recording.
+/// Returns the derivative of a scalar function, by a recording inside a recording.
 fn slope(f: impl Fn(Var) -> Var) -> impl Fn(Var) -> Var {
     move |x| {
         let (y, pull) = recorded_vjp(&f)(x);
@@ -50,8 +50,8 @@ fn slope(f: impl Fn(Var) -> Var) -> impl Fn(Var) -> Var {
     }
 }
 
-/// First, second and third derivatives of a function that asks for values, against differences, and the
-/// compiled path against the tape.
+/// Checks first, second and third derivatives of a function that reads values against differences, and the compiled
+/// path against the tape.
 #[track_caller]
 fn derivatives(f: impl Fn(Var) -> Var + Clone, x: f64) {
     let tape = record(f.clone(), x).unwrap();
@@ -162,7 +162,7 @@ fn collatz_by_integers() {
     assert_eq!(tape.value().0, Tensor::from(1i64));
 }
 
-/// Programs that ask for nothing agree with `jit`, whatever is in them.
+/// Programs that read no values agree with `jit`, whatever they contain.
 #[test]
 fn what_asks_for_nothing_is_what_jit_makes_of_it() {
     type F = Box<dyn Fn(Var) -> Var>;
@@ -255,7 +255,7 @@ fn what_asks_for_nothing_is_what_jit_makes_of_it() {
         let want = jit(bent).interpreted().call(&x).unwrap();
         let got = tape.pull(ct).unwrap_or_else(|e| panic!("{name}, second order: {e}"));
         check("second order", &got, &want);
-        // As `vjp`, where nothing is recorded.
+        // Outside a recording, `recorded_vjp` acts as `vjp`.
         let traced = jit(|x: Var| recorded_vjp(&f)(x).1(ones([], Dtype::F64))).call(&x).unwrap();
         check("not recorded", &traced, &back);
     }
@@ -271,11 +271,11 @@ fn perturbations_are_kept_apart() {
         x * slope(inner)(x)
     };
     assert_eq!(record(f, 3.0).unwrap().pull(1.0).unwrap(), Tensor::from(1.0));
-    // The argument around is a constant inside, though it is the same value.
+    // The outer argument is a constant inside, although it is the same value.
     let f = |x: Var| slope(|y: Var| y * x)(x);
     let tape = record(f, 3.0).unwrap();
     assert_eq!((tape.value(), tape.pull(1.0).unwrap()), (Tensor::from(3.0), Tensor::from(1.0)));
-    // A transform inside of what is undone, and around it.
+    // A transform inside a function that is pulled back, and around it.
     let f = |x: Var| slope(|y: Var| grad(|z: Var| z * z * y * x)(y))(x);
     let tape = record(f, 2.0).unwrap();
     assert_eq!((tape.value(), tape.pull(1.0).unwrap()), (Tensor::from(16.0), Tensor::from(16.0)));
@@ -295,7 +295,7 @@ fn a_pullback_is_used_as_often_as_one_likes() {
     let (y, slope) = jit(value_and_grad(plain)).call(0.8).unwrap();
     close(&tape.value(), &y);
     close(&tape.pull(1.0).unwrap(), &slope);
-    // Also in the closure of a transform.
+    // Also in a closure given to a transform.
     let f = |x: Var| {
         let (_, pull) = recorded_vjp(|x: Var| x.sin() * x)(x);
         grad(|ct: Var| pull(ct) * ct)(x)
@@ -319,10 +319,10 @@ fn recordings_in_recordings_are_data() {
     let tape = record(f, 3.0).unwrap();
     assert_eq!(tape.value(), Tensor::from(18.0));
     assert_eq!(tape.pull(1.0).unwrap(), Tensor::from(6.0));
-    // In a closure that `jit` traces, too.
+    // Also in a closure that `jit` traces.
     let f = jit(|x: Var| x * number(&record(|y: Var| y * 2.0, 4.0).unwrap().value()));
     assert_eq!(f.call(1.0).unwrap(), Tensor::from(8.0));
-    // A recorded path is recorded again.
+    // A recorded path can be recorded again.
     let cube = record(|x: Var| x * x * x, 1.0).unwrap();
     let tape = record(|x: Var| cube.apply(x) + x, 2.0).unwrap();
     assert_eq!(tape.pull(1.0).unwrap(), Tensor::from(13.0));
@@ -382,7 +382,7 @@ fn what_pulling_back_reads_is_kept_and_no_more() {
     let x = Tensor::full(&[n], 0.5).unwrap();
     let size = |f: fn(Var) -> Var| record(f, &x).unwrap().bytes();
     let array = n * 8;
-    // A sum reads nothing on the way back; a sine its operand; an exponential its result.
+    // The reverse pass of a sum reads nothing; of a sine, its operand; of an exponential, its result.
     let sums = |k: usize, bytes: usize| {
         assert!((k * array..k * array + 20_000).contains(&bytes), "{bytes} for {k} arrays");
     };
@@ -390,7 +390,7 @@ fn what_pulling_back_reads_is_kept_and_no_more() {
     sums(1, size(|x| x.sin().sum()));
     sums(1, size(|x| (x + 1.0).exp().sum()));
     sums(2, size(|x| (x * (x + 1.0)).sum()));
-    // The same buffer twice is there once.
+    // A buffer used twice is stored once.
     sums(1, size(|x| x.reshape([100, 100]).sin().sum() + x.cos().sum()));
 }
 

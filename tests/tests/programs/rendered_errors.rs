@@ -1,6 +1,6 @@
-//! Errors print as the book shows them: with the user's lines, operands, birthplaces and mend.
+//! Errors print as the book shows them: with the user's lines, the operands, their origins, and a fix.
 //!
-//! `BLESS=1 cargo test -p tapeloom-tests --test programs rendered_errors::` writes what they print into the
+//! `BLESS=1 cargo test -p tapeloom-tests --test programs rendered_errors::` writes the printed errors into the
 //! chapters: read the difference before you commit it.
 
 #![allow(unused_variables, clippy::items_after_statements, reason = "code of the book")]
@@ -8,7 +8,7 @@
 use std::fs;
 use std::path::Path;
 
-/// A block of a chapter; gives its errors as they print.
+/// A block of a chapter; returns the text of its errors.
 type Block = fn() -> Result<Vec<String>, Box<dyn std::error::Error>>;
 
 include!(concat!(env!("OUT_DIR"), "/errors.rs"));
@@ -23,7 +23,7 @@ fn errors_print_as_the_book_says() {
         if printed.iter().any(|text| text == expected) {
             continue;
         }
-        // The one that is closest: it begins with the same kind.
+        // The closest error is one of the same kind.
         let kind = expected.split(']').next();
         let closest = printed.iter().find(|text| text.split(']').next() == kind);
         let Some(text) = closest.or(printed.first()) else { panic!("{chapter}: no error") };
@@ -39,8 +39,7 @@ fn errors_print_as_the_book_says() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// The text with places of the generated file as places of `src/main.rs`, where the block would
-/// begin at line 1.
+/// Replaces locations in the generated file by locations in `src/main.rs`, where the block would begin at line 1.
 fn as_in_a_program(text: &str, line: usize) -> String {
     let mut pieces = text.split(concat!(env!("OUT_DIR"), "/errors.rs:"));
     let mut result = pieces.next().unwrap_or_default().to_owned();

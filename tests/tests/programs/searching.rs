@@ -1,5 +1,5 @@
-//! Searches in sorted vectors against counts over all pairs, in every engine, for vectors that are compared
-//! element by element and for those that are bisected; and the work of a search.
+//! Searches in sorted vectors, compared with counts over all pairs, on every engine; for vectors that are compared
+//! elementwise and for vectors that are bisected; and the work of a search.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -8,13 +8,13 @@ use tapeloom::accelerator::Machine;
 use tapeloom::prelude::*;
 use tapeloom_tests::{Agreement, Elements};
 
-/// Lengths on both sides of the longest vector that is compared with every query, and of powers of two.
+/// Lengths around the longest vector that is compared with every query, and around powers of two.
 const LENGTHS: &[usize] = &[
     0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 66, 100, 127, 128, 129, 200, 1023,
     1024, 1025,
 ];
 
-/// `n` ascending elements, with ties, both zeros and infinities; nan last.
+/// Returns `n` ascending elements, with ties, both zeros and infinities; nan last.
 fn table(n: usize) -> Vec<f64> {
     let mut x: Vec<f64> =
         (0..n).map(|i| ((i * 7919) % n.max(1) / 3) as f64 - (n / 6) as f64).collect();
@@ -29,14 +29,14 @@ fn table(n: usize) -> Vec<f64> {
     x
 }
 
-/// Elements of the table, numbers between them, and numbers beyond both ends.
+/// Returns elements of the table, numbers between them, and numbers beyond both ends.
 fn queries(table: &[f64]) -> Vec<f64> {
     let few = table.iter().step_by(table.len() / 40 + 1);
     let near = few.flat_map(|x| [*x, x - 0.5, x + 0.5]);
     near.chain([0.0, -0.0, 1e300, -1e300, f64::INFINITY, f64::NEG_INFINITY, f64::NAN]).collect()
 }
 
-/// The number of elements that come before a query, and of those that do not come behind it.
+/// Returns for each query the number of elements before it, and of elements not after it.
 fn counts(table: &Tensor, x: &Tensor) -> (Vec<i64>, Vec<i64>) {
     let (t, x) = (numbers(table), numbers(x));
     let below = |t: f64, x: f64| t < x || (x.is_nan() && !t.is_nan());
@@ -50,7 +50,7 @@ fn numbers(x: &Tensor) -> Vec<f64> {
     (0..x.elements()).map(|i| x.at(i).to_f64()).collect()
 }
 
-/// A vector of that dtype, sorted again: a conversion may exchange the order of what it saturates.
+/// Returns a sorted vector of this dtype. Sorting happens after the conversion, because conversions saturate.
 fn of(dtype: Dtype, x: &[f64]) -> Tensor {
     let x: Tensor = x.iter().copied().filter(|x| dtype.is_float() || x.is_finite()).collect();
     let to = |x: Var| if dtype == Dtype::Bool { x.gt(0.0) } else { x.convert(dtype) };
@@ -116,7 +116,8 @@ fn edges_fall_or_rise() {
                 (x.iter().copied().collect::<Tensor>(), edges.iter().copied().collect::<Tensor>());
             run(|(x, e): (Var, Var)| x.digitize(e), args).unwrap().to_vec::<i64>().unwrap()
         };
-        // Of what rises how many are not above, of what falls how many are above; no edge is above nan.
+        // Edges in ascending order: count the edges not above the element; descending: count the edges above. No edge
+        // is above nan.
         let count = |holds: &dyn Fn(f64, f64) -> bool| -> Vec<i64> {
             x.iter().map(|x| rising.iter().filter(|e| holds(**e, *x)).count() as i64).collect()
         };
@@ -136,7 +137,7 @@ fn elements_of_a_set_of_any_size() {
     for n in LENGTHS {
         let x = queries(&table(*n));
         for dtype in DTYPES {
-            // In no order.
+            // Unordered.
             let mut set = table(*n);
             set.reverse();
             set.rotate_left(n / 2);
@@ -152,7 +153,7 @@ fn elements_of_a_set_of_any_size() {
     }
 }
 
-/// Batches of vectors, of queries, and of both, each beside its members one by one.
+/// Batches of vectors, of queries, and of both agree with the single calls.
 #[test]
 fn batches_are_their_members() {
     for n in [7, 64, 65, 100] {
@@ -182,12 +183,13 @@ fn batches_are_their_members() {
     }
 }
 
-/// A polygon through many points and through few of them are one, and so are their derivatives.
+/// Interpolation by bisection of many points equals interpolation between the two neighbouring points, and so do
+/// derivatives.
 #[test]
 fn a_polygon_through_many_points_has_the_derivatives_of_its_pieces() {
     let at: Tensor = (0..50).map(|i| 0.37 + 1.9 * i as f64).collect();
     let values = |xp: Var| (0.1 * xp).sin() * xp;
-    // The points between which a place lies are known here.
+    // Here the neighbouring points are known.
     let piece = |x: Var| {
         let (x0, x1) = (x.stop_gradient().floor(), x.stop_gradient().floor() + 1.0);
         values(x0) + (x - x0) * (values(x1) - values(x0))
@@ -204,7 +206,7 @@ fn a_polygon_through_many_points_has_the_derivatives_of_its_pieces() {
     let slopes = |f: &dyn Fn(Var) -> Var| run(|x: Var| jvp(|x: Var| f(x))((x, x)), &at).unwrap();
     let ((y, dy), (z, dz)) = (slopes(&polygon), slopes(&piece));
     Agreement::CLOSE.check_all(&[y, dy], &[z, dz]).unwrap();
-    // In the values, each place has two weights, which add to one.
+    // With respect to the values, each position has two weights, which add to one.
     let by_value =
         |f: Var| interp(constant(0.5) + arange(99, Dtype::F64), arange(100, Dtype::F64), f);
     let g = run(grad(move |f: Var| by_value(f).sum()), Tensor::full(&[100], 3.0).unwrap()).unwrap();
@@ -212,14 +214,14 @@ fn a_polygon_through_many_points_has_the_derivatives_of_its_pieces() {
     assert_eq!((g[0], g[1], g[98], g[99]), (0.5, 1.0, 1.0, 0.5));
 }
 
-/// The counted work of a function of a table and of queries.
+/// Returns the counted work of a function of a table and of queries.
 fn work(f: &dyn Fn(Var, Var) -> Var, table: usize, queries: usize) -> u64 {
     let x: Tensor = (0..queries).map(|i| i as f64).collect();
     let t: Tensor = (0..table).map(|i| i as f64).collect();
     jit(|(t, x): (Var, Var)| f(t, x)).explain((&t, &x)).unwrap().work().unwrap()
 }
 
-/// Four times the table and four times the queries: four times the work and a little more, not sixteen times.
+/// With four times the table and four times the queries, the work grows by little more than four times, not sixteen.
 #[test]
 fn searches_are_no_comparison_of_all_pairs() {
     let search = |t: Var, x: Var| t.searchsorted(x);
@@ -243,7 +245,7 @@ fn searches_are_no_comparison_of_all_pairs() {
         let (some, many) = (work(f, 500, 500), work(f, 2000, 2000));
         assert!(many <= 6 * some, "{name}: {some} for 500, {many} for 2000");
     }
-    // A query more is a bisection more.
+    // Each further query is one further bisection.
     let (few, more) = (work(&search, 4000, 100), work(&search, 4000, 200));
     assert!(more - few <= 100 * 12 * 12, "{few} for 100 queries, {more} for 200");
 }

@@ -1,4 +1,4 @@
-//! Parts of results, beside the same with the operands read first: values, derivatives and counted work.
+//! Slices of results, compared with the same operations on sliced operands: values, derivatives and counted work.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -8,7 +8,7 @@ use tapeloom_tests::Agreement;
 /// A function of a matrix, an index and two indices.
 type Program = fn(Var, Var, Var) -> Var;
 
-/// Programs that read a part of a result, and the same with the operands read first.
+/// Programs that slice a result, and the same with sliced operands.
 const PAIRS: &[(&str, Program, Program)] = &[
     (
         "a slice of a chain",
@@ -89,7 +89,7 @@ fn matrix() -> Tensor {
     Tensor::from(elements.collect::<Vec<_>>()).reshape(&[20, 12]).unwrap()
 }
 
-/// Indices inside, at both ends and outside.
+/// Indices inside the range, at both ends, and outside.
 const INDICES: [i64; 5] = [4, 0, 19, -3, 400];
 
 #[test]
@@ -121,7 +121,7 @@ fn values_and_derivatives_are_those_of_operands_that_are_read_first() {
     }
 }
 
-/// Members that read at places of their own.
+/// Batch members read at different positions.
 #[test]
 fn batches_read_at_their_own_places() {
     let (x, rows) = (matrix(), Tensor::from([7i64, 2]));
@@ -139,7 +139,7 @@ fn batches_read_at_their_own_places() {
     }
 }
 
-/// No equation computes all of the table, in the value or in the gradient.
+/// No equation computes the whole table, neither in the value nor in the gradient.
 #[test]
 fn no_more_is_computed_than_is_read() {
     let (x, rows) = (matrix(), Tensor::from([7i64, 2]));
@@ -157,7 +157,7 @@ fn no_more_is_computed_than_is_read() {
     }
 }
 
-/// An element that is not read has no derivative, also where that of the equation is infinite.
+/// The derivative of an unread element is zero, also if the equation's derivative is infinite there.
 #[test]
 fn elements_that_are_not_read_have_a_derivative_of_zero() {
     let x = Tensor::from((0..32).map(f64::from).collect::<Vec<_>>());

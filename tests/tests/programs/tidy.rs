@@ -1,14 +1,14 @@
 //! Tidy: rules about the source that no compiler checks.
 //!
-//! The house stays in order because leaving it is a failing test: who may depend on whom, that passes
-//! and backends name no primitive, that every file says what it is, that formatting is rustfmt's.
+//! Each rule is a test: allowed dependencies between crates, passes and backends that name no primitive, files that
+//! begin with a description, rustfmt's formatting.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tapeloom_ir::fault::Fault;
 use tapeloom_tests::Sweep;
 
-/// Which of our crates each one may use.
+/// The crates of this repository that each crate may use.
 const EDGES: &[(&str, &[&str])] = &[
     ("ir/math", &[]),
     ("ir/routines", &[]),
@@ -148,7 +148,7 @@ fn no_path_of_a_machine() {
     let mut wrong = Vec::new();
     for file in files("") {
         let Ok(text) = std::fs::read_to_string(&file) else { continue };
-        // In two pieces, so that this file does not find itself.
+        // In two parts, so that this file does not contain the path.
         for (a, b) in [("/wor", "k/"), ("/hom", "e/"), ("/roo", "t/"), ("/Use", "rs/")] {
             if text.contains(&format!("{a}{b}")) {
                 wrong.push(format!("{} mentions {a}{b}", show(&file)));
@@ -158,7 +158,7 @@ fn no_path_of_a_machine() {
     assert_eq!(wrong, [""; 0]);
 }
 
-/// Functions of floats that the standard library takes from the platform, so that their bits are the platform's.
+/// Float functions that the standard library takes from the platform, with platform-dependent bits.
 const OF_THE_PLATFORM: &[&str] = &[
     "exp", "exp2", "exp_m1", "ln", "log2", "log10", "ln_1p", "sin", "cos", "tan", "sin_cos",
     "sinh", "cosh", "tanh", "asin", "acos", "atan", "asinh", "acosh", "atanh", "cbrt", "powf",
@@ -173,7 +173,7 @@ fn functions_have_the_same_bits_on_every_platform() {
         let calls = OF_THE_PLATFORM.iter().filter(|name| code.contains(&format!(".{name}(")));
         wrong.extend(calls.map(|name| format!("{} calls f64::{name}", show(file))));
     }
-    // In the table, functions are paths.
+    // In the scalar table, functions are paths.
     for file in files("rs").iter().filter(|f| f.starts_with(root().join("ir/src/prim/scalar"))) {
         let source = read(file);
         let rows = OF_THE_PLATFORM.iter().filter(|name| source.contains(&format!(" f64::{name})")));
@@ -185,7 +185,7 @@ fn functions_have_the_same_bits_on_every_platform() {
     );
 }
 
-/// Where the number of cases of a test stands.
+/// The file with the numbers of cases.
 const SWEEPS: &str = "tests/src/sweeps.rs";
 
 #[test]
@@ -194,7 +194,7 @@ fn every_sweep_is_a_row_of_the_table() {
     let mut all = String::new();
     for file in files("rs") {
         let name = show(&file);
-        // This file says what is looked for.
+        // This file contains the patterns that are searched for.
         if name == SWEEPS || name.ends_with("programs/tidy.rs") {
             continue;
         }
@@ -208,7 +208,7 @@ fn every_sweep_is_a_row_of_the_table() {
     assert_eq!(unused, [""; 0], "rows of {SWEEPS} that no test asks for");
 }
 
-/// Seconds of one core that all sweeps together may take, at the gate and in the night.
+/// The limits in seconds of one core on all sweeps together, at the gate and nightly.
 const BUDGETS: [f64; 2] = [120.0, 3600.0];
 
 #[test]
@@ -219,8 +219,8 @@ fn sweeps_are_within_their_budget() {
     }
 }
 
-/// Lines that draw cases and ask no row how many: loops over seeds, and switches of the environment.
-/// A loop over a grid cannot be told from any other loop, and is listed by who writes it.
+/// Returns lines that draw cases without a row of the table: loops over seeds, and switches of the environment. A
+/// loop over a grid looks like any other loop; its author must add the row.
 fn unlisted(code: &str) -> Vec<&str> {
     let drawn = |line: &&str| {
         let seeds = line.contains("for seed in ") && !line.contains(".seeds()");
@@ -228,7 +228,8 @@ fn unlisted(code: &str) -> Vec<&str> {
         let asks = line.contains("env::var") || line.contains("number(");
         seeds || asks && switch.iter().any(|name| line.contains(&format!("\"{name}")))
     };
-    // The command `fuzz` is told its numbers, and `replay` compares two builds on the same programs.
+    // The command `fuzz` takes its numbers from the command line, and `replay` compares two builds on the same
+    // programs.
     let own = |line: &&str| !line.contains("seeds(seed)") && !line.contains("SEEDS[");
     code.lines().map(str::trim).filter(drawn).filter(own).collect()
 }
@@ -256,7 +257,7 @@ fn what_catches_a_fault_is_there() {
             modules(n).into_iter().flat_map(|m| [m.with_extension("rs"), m.join("mod.rs")])
         };
         let found = |n: usize| files(n).find(|file| file.exists());
-        // A module, or a test in one.
+        // The path names a module, or a test in one.
         let is_test = |text: String| text.contains(&format!("fn {}()", parts[parts.len() - 1]));
         let last = parts.len();
         let there = found(last).is_some() || found(last - 1).is_some_and(|f| is_test(read(&f)));
@@ -282,7 +283,7 @@ fn test_binaries_are_few() {
     for (folder, _) in EDGES {
         let most = BINARIES.iter().find(|(name, _)| name == folder).map_or(0, |(_, n)| *n);
         let roots = std::fs::read_dir(root().join(folder).join("tests")).into_iter().flatten();
-        // A folder with a `main.rs`, or a file beside it, is a binary: it is linked with everything.
+        // A folder with a `main.rs`, or a file, is a binary, which is linked with everything.
         let binary = |path: &PathBuf| {
             path.join("main.rs").exists() || path.extension().is_some_and(|e| e == "rs")
         };
@@ -291,7 +292,7 @@ fn test_binaries_are_few() {
     }
 }
 
-/// Where the manifest says that a library has no tests, nobody would run them.
+/// If a manifest disables tests of a library, its tests would never run.
 #[test]
 fn libraries_that_are_compiled_once_have_their_tests_elsewhere() {
     let mut wrong = Vec::new();
@@ -323,7 +324,7 @@ fn commands_have_no_tests_of_their_own() {
     }
 }
 
-/// A file that no `mod` names is compiled by nobody.
+/// A file that no `mod` names is never compiled.
 #[test]
 fn every_file_of_tests_is_a_module() {
     let mut wrong = Vec::new();
@@ -376,7 +377,7 @@ fn show(file: &Path) -> String {
     file.strip_prefix(root()).unwrap_or(file).display().to_string().replace('\\', "/")
 }
 
-/// Files of the repository with that extension (any, if empty), without what is built or recorded.
+/// Returns the files of the repository with this extension (any, if empty), without build outputs and recorded data.
 fn files(extension: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![root()];
@@ -400,7 +401,7 @@ fn files(extension: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Lines of a manifest with the section they stand in.
+/// Returns the lines of a manifest, each with its section.
 fn entries(manifest: &str) -> Vec<(String, String)> {
     let mut section = String::new();
     let mut entries = Vec::new();
@@ -413,7 +414,7 @@ fn entries(manifest: &str) -> Vec<(String, String)> {
     entries
 }
 
-/// What a manifest depends on: the section and the name.
+/// Returns the dependencies of a manifest: the section and the name.
 fn dependencies(manifest: &str) -> impl Iterator<Item = (String, String)> {
     let of_dependencies = |(section, _): &(String, String)| section.ends_with("dependencies");
     entries(manifest).into_iter().filter(of_dependencies).map(|(section, line)| {
@@ -422,8 +423,8 @@ fn dependencies(manifest: &str) -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// Dependencies of which no path begins with their name: in the library, or anywhere in the crate for
-/// those of its tests.
+/// Returns the dependencies whose name begins no path: in the library or, for test dependencies, anywhere in the
+/// crate.
 fn unused(manifest: &str, library: &str, all: &str) -> impl Iterator<Item = String> {
     dependencies(manifest).filter_map(move |(section, name)| {
         let source = if section == "dependencies" { library } else { all };
@@ -433,13 +434,13 @@ fn unused(manifest: &str, library: &str, all: &str) -> impl Iterator<Item = Stri
     })
 }
 
-/// Source without line comments.
+/// Returns the source without line comments.
 fn code(source: &str) -> String {
     let line = |l: &str| l.split("//").next().unwrap_or_default().to_owned() + "\n";
     source.lines().map(line).collect()
 }
 
-/// Whether a word stands in a text, not as part of a longer name.
+/// Returns whether a text contains a word that is not part of a longer name.
 fn has_word(text: &str, word: &str) -> bool {
     let letter = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(word).any(|(at, _)| {

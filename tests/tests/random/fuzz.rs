@@ -1,8 +1,7 @@
-//! Random programs: text, passes, machine code, derivatives and batches of programs that nobody
-//! wrote; see [`tapeloom_tests::program_generator`] for how they are made, and [`tapeloom_tests::fuzz`] for the laws.
+//! Random programs: checks of text, passes, machine code, derivatives and batches; see
+//! [`tapeloom_tests::program_generator`] for the programs and [`tapeloom_tests::fuzz`] for the laws.
 //!
-//! A failure is shrunk to few equations and shown as a text test, ready for a file
-//! `tests/filetests/run/issue-N.ir`.
+//! A failure is shrunk to few equations and shown as a text test, ready for a file `tests/filetests/run/issue-N.ir`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use tapeloom_ir::prim::TripCount;

@@ -1,26 +1,26 @@
-//! Values given by equations: derivatives are those of the equation, whatever solves it.
+//! Values defined by equations: derivatives are the equation's, whatever solves it.
 
 use std::rc::Rc;
 use tapeloom::prelude::*;
 use tapeloom_tests::{Agreement, Sweep};
 
-/// As far as the solvers go.
+/// The accuracy of the solvers.
 const SOLVED: Agreement = Agreement::Within { relative: 1e-7, absolute: 1e-7 };
 
 type F = Rc<dyn Fn((Var, Var)) -> Var>;
 
-/// A name, and what it makes of a function.
+/// A name, and a transform of a function.
 type Transform = (&'static str, fn(F) -> F);
 
-/// What the message says, a program, and its argument.
+/// A part of the message, a program, and its argument.
 type Bad = (&'static str, Box<dyn Fn(Var) -> Var>, Tensor);
 
-/// `a x`, with `a` in front of the diagonal so that no row is small.
+/// Returns `a + 3`, with the 3 on the diagonal, so that no row is small.
 fn matrix(a: Var) -> Var {
     a + 3.0 * eye(3, Dtype::F64)
 }
 
-/// A name, the function by an equation, the same by a formula. `a: f64[3,3]`, `b: f64[3]`.
+/// Returns pairs: a name, the function by an equation, the same by a formula. `a: f64[3,3]`, `b: f64[3]`.
 fn pairs() -> Vec<(&'static str, F, F)> {
     // Cramer's rule.
     fn solution(m: Var, b: Var) -> Var {
@@ -42,7 +42,7 @@ fn pairs() -> Vec<(&'static str, F, F)> {
     let plain: F = Rc::new(|(a, b)| solution(matrix(a), b));
     vec![
         ("gmres", with(|a, b| gmres(a, b, Until { relative: 1e-13, most: 100 })), plain.clone()),
-        // Iterations of x + (b - A x) / 4, whose number is known when it is traced.
+        // Iterates x + (b - A x) / 4, with a static trip count.
         (
             "richardson",
             with(|a, b| fori_loop(80, |(_, x): (Var, Var)| x + (b - a(x)) * 0.25, b)),
@@ -69,7 +69,7 @@ fn pairs() -> Vec<(&'static str, F, F)> {
                 x + y
             }),
             Rc::new(|(a, b)| {
-                // y = (s - s x0) / 2, put into the first rows.
+                // y = (s - s x0) / 2, inserted into the first rows.
                 let (m, s) = (matrix(a), b.sum());
                 let m = m - concat(&[full([3, 1], 0.25) * s, zeros([3, 2], Dtype::F64)], 1);
                 let x = solution(m, b - 0.25 * s);
@@ -189,7 +189,7 @@ fn solutions(transforms: &[Transform]) {
             };
             check("native", jit(|x| f(x)).call((&a, &b)).unwrap(), &want);
             check("interpreted", jit(|x| f(x)).interpreted().call((&a, &b)).unwrap(), &want);
-            // Of a batch the rest follows.
+            // For batches, these transforms suffice.
             if !matches!(*transform, "value" | "gradient" | "forward in a") {
                 continue;
             }
@@ -199,7 +199,8 @@ fn solutions(transforms: &[Transform]) {
     }
 }
 
-/// `n` equations: a diagonal that grows, and neighbours on it; symmetric and positive for equal weights.
+/// Returns `n` equations: a growing diagonal with neighbours beside it; symmetric positive definite for equal
+/// weights.
 fn chain(n: usize, left: f64, right: f64) -> impl Fn(Var) -> Var + Copy {
     move |x: Var| {
         let of = x.dtype();
@@ -220,7 +221,7 @@ fn solvers_meet_their_equations_at_every_size_and_dtype() {
             residual(&even, x, b).maximum(residual(&odd, y, b)).convert(Dtype::F64)
         })
     };
-    // Sizes below, at and beyond the directions that are kept.
+    // Sizes below, at and beyond the number of directions that gmres saves.
     for n in [1, 30, 31, 95] {
         let b: Vec<f64> = (0..n).map(|i| (i as f64 * 1.3).sin() + 0.2).collect();
         let zero = vec![0.0; n];
@@ -230,7 +231,7 @@ fn solvers_meet_their_equations_at_every_size_and_dtype() {
             let found = worst(dtype, n).call(zero.clone()).unwrap().item::<f64>().unwrap();
             assert_eq!(found, 0.0, "{n} {dtype}: nothing is the solution for nothing");
         }
-        // One member of a batch is solved before its first iteration.
+        // One batch member is solved before its first iteration.
         let rows = Tensor::from([b.clone(), zero, b].concat()).reshape(&[3, n]).unwrap();
         let many = jit(vmap(move |b: Var| gmres(chain(n, -1.5, 0.5), b, Until::default())));
         let one = jit(move |b: Var| gmres(chain(n, -1.5, 0.5), b, Until::default()));
@@ -245,7 +246,7 @@ fn solvers_meet_their_equations_at_every_size_and_dtype() {
     }
 }
 
-/// The size of the right-hand side does not matter, and what is no number is not solved in silence.
+/// Solvers work for right-hand sides of every magnitude, and a nan in a right-hand side gives nan.
 #[test]
 fn solvers_take_right_hand_sides_of_every_size() {
     type Solver = fn(Var) -> Var;
@@ -270,7 +271,7 @@ fn solvers_take_right_hand_sides_of_every_size() {
             assert!((rows[2] - 1.0).abs() + (rows[3] - 2.0).abs() < 1e-9, "{rows:?}");
         }
         assert!(jit(solve).call(Vec::<f64>::new()).unwrap().to_vec::<f64>().unwrap().is_empty());
-        // Nor that of the matrix, nor what is no number in it.
+        // The same for the matrix.
         for by in [1e-200, 1e200] {
             let f = |b: Var| gmres(|x: Var| x * by, b, Until::default()) * by;
             let x = jit(f).call([2.0, 1.0]).unwrap().to_vec::<f64>().unwrap();
@@ -279,7 +280,7 @@ fn solvers_take_right_hand_sides_of_every_size() {
         let bad = |b: Var| gmres(|x: Var| x * constant([1.0, f64::NAN]), b, Until::default());
         let x = jit(bad).call([2.0, 1.0]).unwrap().to_vec::<f64>().unwrap();
         assert!(x.iter().any(|x| x.is_nan()), "{x:?}");
-        // Cotangents are right-hand sides, too.
+        // Cotangents are right-hand sides too.
         let back = jit(grad(move |b: Var| {
             (custom_linear_solve(|x: Var| x * 2.0, b, |_, b| solve(b)) * 1e-200).sum()
         }));
@@ -288,7 +289,7 @@ fn solvers_take_right_hand_sides_of_every_size() {
     }
 }
 
-/// As little as of the sizes of what is solved for.
+/// Fixed points are found for values of every magnitude.
 #[test]
 fn fixed_points_are_found_at_every_size() {
     let f = |a: Var| fixed_point(|x: Var| x * 0.5 + a, a);
@@ -318,7 +319,7 @@ fn solvers_stop_at_the_number_of_products_they_are_given() {
                 count.add(1);
                 a(x)
             };
-            // Maps of equations do not write to state.
+            // The map of an equation may not write to state.
             let how = Krylov::new().until(until).through_iterations();
             (with(&counted, b, how), count.get())
         });
@@ -326,13 +327,13 @@ fn solvers_stop_at_the_number_of_products_they_are_given() {
     };
     assert_eq!(products(0, |a, b, how| cg_with(a, b, how)), 0);
     assert_eq!(products(5, |a, b, how| cg_with(a, b, how)), 5);
-    // And one to see what is left of the equation, each time.
+    // Plus one product for the residual of the equation, after each cycle.
     for (most, found) in [(0, 0), (1, 2), (5, 6), (30, 31), (31, 31), (32, 33)] {
         assert_eq!(products(most, |a, b, how| gmres_with(a, b, how)), found, "{most}");
     }
 }
 
-/// Nothing of the iterations of a solver is kept: the gradient has two solvers, whatever they do.
+/// Iterations of a solver leave no residuals: the gradient has two solves, whatever they do.
 #[test]
 fn solvers_are_not_differentiated() {
     let bytes = |iterations: usize| {
@@ -400,7 +401,7 @@ fn what_is_wrong_is_said() {
             }),
             x(),
         ),
-        // What is wrong inside is told once, where it is.
+        // An error inside is reported once, at its line.
         (
             "`dot` of f64[2] and f64[3,3] sums over axis 0 with axis 0",
             Box::new(|b| fixed_point(|x: Var| x.dot(zeros([3, 3], Dtype::F64)), b)),
@@ -413,8 +414,8 @@ fn what_is_wrong_is_said() {
     }
 }
 
-/// Of a singular matrix whose Krylov space has no solution `gmres` gives nan, and not some numbers; what has a solution
-/// there, is only badly conditioned, or was given too few products is as ever.
+/// `gmres` gives nan for a singular matrix whose Krylov space has no solution. It gives numbers if the space has a
+/// solution, if the matrix is only badly conditioned, and if the limit of products is too low.
 #[test]
 fn gmres_gives_nan_where_a_singular_matrix_has_no_solution() {
     let solve = |a: &Tensor, b: &Tensor, until: Until| {
@@ -446,7 +447,7 @@ fn gmres_gives_nan_where_a_singular_matrix_has_no_solution() {
         let (x, _) = solve(a, &vector(a.shape()[0]), Until::default());
         assert!(x.iter().all(|x| x.is_nan()), "{name}: {x:?}");
     }
-    // The space has a solution, b is nothing, or there were not products enough.
+    // The Krylov space has a solution, b is zero, or the limit of products is too low.
     let (x, off) = solve(&singular[0].1, &Tensor::from([1.0, 2.0]), Until::default());
     assert!(off < 1e-12, "{x:?} is off by {off}");
     let (x, _) = solve(&singular[0].1, &Tensor::from([0.0, 0.0]), Until::default());

@@ -1,11 +1,11 @@
-//! Loops that hand on what no iteration changes, within budgets: gradients have the bits of those that keep everything.
+//! Loops with invariant carries, under budgets: gradients have the same bits as without a budget.
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "tests")]
 
 use tapeloom::prelude::*;
 use tapeloom_tests::Agreement;
 
-/// x, a vector that no iteration changes, and a number that none changes.
+/// x, an invariant vector, and an invariant number.
 type State = (Var, Var, Var);
 
 fn step((x, y, s): State) -> State {
@@ -25,13 +25,13 @@ fn known(x: Var) -> Var {
     sum(fori_loop(9, |(_, s): (Var, State)| step(s), start(x)))
 }
 
-/// The number of iterations is known when the program runs.
+/// The trip count is a run-time value.
 fn told(x: Var) -> Var {
     let n = (x.sum() * 0.0).convert(Dtype::I64) + 9;
     sum(fori_loop(n, |(_, s): (Var, State)| step(s), start(x)))
 }
 
-/// The condition reads a carry that no iteration changes.
+/// The condition reads an invariant carry.
 fn until(x: Var) -> Var {
     let end = (x.sum() * 0.0) + 8.5;
     let more = |(i, end, _): (Var, Var, State)| i.lt(end);
@@ -43,7 +43,7 @@ fn until(x: Var) -> Var {
     sum(s) + i * 0.1 + end * 0.2
 }
 
-/// No iteration changes anything.
+/// All carries are invariant.
 fn all(x: Var) -> Var {
     sum(fori_loop(9, |(_, s): (Var, State)| s, start(x)))
 }
@@ -56,7 +56,7 @@ fn twice(x: Var) -> Var {
     (z * a + b).sum()
 }
 
-/// Only tangents are handed on: what is added is a constant.
+/// A carry whose tangent alone is invariant, because each iteration adds a constant.
 fn added(x: Var) -> Var {
     let iteration =
         |(i, (z, a)): (Var, (Var, Var))| ((z * a).sin() * 0.8, a + i.convert(Dtype::F64) * 0.01);
@@ -64,13 +64,13 @@ fn added(x: Var) -> Var {
     (z * a).sum()
 }
 
-/// A loop in a loop, both hand it on.
+/// Nested loops that both have the invariant carries.
 fn nested(x: Var) -> Var {
     let inner = |s: State| fori_loop(5, |(_, s): (Var, State)| step(s), s);
     sum(fori_loop(6, |(_, s): (Var, State)| inner(step(s)), start(x)))
 }
 
-/// A loop that gives rows, and takes some.
+/// A loop that reads and stacks rows.
 fn scanned(x: Var) -> Var {
     let rows = x.reshape([1, x.size()]) * arange(7, Dtype::F64).reshape([7, 1]) * 0.1;
     let iteration = |(s, row): (State, Var)| {
@@ -81,8 +81,8 @@ fn scanned(x: Var) -> Var {
     sum(s) + told.sin().sum() * 0.1
 }
 
-/// A loop in a loop that reads what the inner one hands on: the total of its cotangent goes through both. That no
-/// iteration changes it is seen when the call inside is differentiated.
+/// An outer loop reads the inner loop's invariant carry, so the accumulated cotangent goes through both. The carry is
+/// seen to be invariant only when the inner call is differentiated.
 fn mapped(x: Var) -> Var {
     let (_, y, s) = start(x);
     let same = checkpoint(step, Policy::Everything);
@@ -93,13 +93,14 @@ fn mapped(x: Var) -> Var {
     map(row, arange(5, Dtype::F64) * 0.1).sin().sum()
 }
 
-/// A gradient, two of a batch, a derivative along a direction, and a gradient of a gradient.
+/// A gradient, the gradients of a batch of two, a derivative of the gradient along a direction, and a gradient of the
+/// gradient.
 type Asked = (Var, Var, Var, Var);
 
-/// A function by its name.
+/// A name, and a function.
 type Named = (&'static str, fn(Var) -> Var);
 
-/// What is asked of a function: its gradient, that of a batch, its derivative along a direction, and a gradient of it.
+/// Returns the four derivatives of a function.
 fn asked(f: impl Fn(Var) -> Var + Clone) -> impl Fn(Var) -> Asked {
     move |x| {
         let gradient = grad(f.clone());
@@ -136,7 +137,7 @@ fn gradients_within_budgets_have_the_bits_of_those_that_keep_everything() {
             met += 1;
             let checked = Agreement::CLOSE.check_all(&native, &want);
             checked.unwrap_or_else(|e| panic!("{name} in {bytes} bytes: {e}"));
-            // A gradient of a gradient has its sums in another order.
+            // A gradient of a gradient sums in another order.
             let checked = Agreement::CLOSE.check(&interpreted[3], &want[3]);
             checked.unwrap_or_else(|e| panic!("{name} in {bytes} bytes, second order: {e}"));
             let checked = Agreement::Exact.check_all(&interpreted[..3], &want[..3]);

@@ -1,4 +1,4 @@
-//! Loops and branches under transforms: what the laws over samples and examples do not show.
+//! Loops and branches under transforms: cases that the laws over samples and examples do not cover.
 
 use tapeloom_ir::lang::query::Residual;
 use tapeloom_ir::prim::{Direction, Lowering, Operand};
@@ -7,7 +7,7 @@ use tapeloom_tests::calculus::{check_differences, check_products};
 use tapeloom_tests::{Agreement, Case, EXAMPLES, Elements, Failure, Rng, run};
 use tapeloom_transforms::{batch, jvp, linearize, transpose, vjp};
 
-/// What the interpreter finds, and machine code too.
+/// Runs a function by the interpreter and by machine code, and returns the interpreter's results.
 fn both(m: &Module, f: FuncId, args: &[Tensor]) -> Result<Vec<Tensor>, Failure> {
     let want = run(m, f, args)?;
     let compiled = tapeloom_backend::compile(m, f, &tapeloom_backend::Options::default())?;
@@ -22,7 +22,7 @@ fn read(text: &str) -> (Module, FuncId) {
     (module, f)
 }
 
-/// The directions of the loops of a function.
+/// Returns the directions of the loops of a function.
 fn directions(m: &Module, f: FuncId) -> Vec<Direction> {
     let f = m.function(f);
     let direction = |i: usize| match lowering(m, f, i) {
@@ -61,7 +61,7 @@ fn transposed_twice_a_loop_is_itself() {
     Agreement::relative(1e-14).check_all(&got, &want).unwrap();
 }
 
-/// Under vmap every member takes its own side; those that are not taken have poles there.
+/// Under vmap every member takes its own branch; members that do not take a branch have poles there.
 #[test]
 fn what_is_not_taken_is_not_seen() {
     let (mut m, f) = read(
@@ -99,7 +99,7 @@ func @f(%0: f64[], %1: f64[]) -> (f64[]) {
                 assert_eq!(got.at(lane).to_f64(), want.at(0).to_f64(), "{x}");
             }
         }
-        // What the members share: the sum of what each gives it.
+        // The shared argument's cotangent is the sum over the members.
         let shared = batch(&mut m, f, 5, &[true, false]).unwrap();
         let shared = vjp(&mut m, shared.function, &[false, true]).unwrap();
         let args = [Tensor::from(xs), w.clone(), Tensor::from(cts)];
@@ -109,7 +109,7 @@ func @f(%0: f64[], %1: f64[]) -> (f64[]) {
     }
 }
 
-/// Elements that a function computes; of an update, those that change.
+/// Returns the number of elements that a function computes; for an update, the number of changed elements.
 fn work(m: &Module, f: FuncId) -> usize {
     let of = |i: usize| {
         let g = m.function(f);
@@ -128,7 +128,7 @@ fn work(m: &Module, f: FuncId) -> usize {
     (0..m.function(f).equations.len()).map(of).sum()
 }
 
-/// The sum of `sin x[i]` over n iterations; and `x[i] <- sin x[i]` in each.
+/// Returns two loops of n iterations: one sums `sin x[i]`, the other sets `x[i] <- sin x[i]`.
 fn reads_and_updates(n: usize, size: usize) -> (Module, FuncId) {
     read(&format!(
         "func @read(%0: i64[], %1: f64[{size}], %2: f64[1]) -> (f64[1]) {{
@@ -151,8 +151,8 @@ func @f(%0: f64[{size}], %1: f64[1]) -> (f64[1], f64[{size}]) {{
     ))
 }
 
-/// Reading one place of a constant in every iteration costs the places and one array, not an array for each
-/// iteration; and of an update of one place, the place is kept and not the array.
+/// Reading one element of a constant in every iteration costs the elements and one array, not an array per iteration.
+/// For an update of one element, that element is saved and not the array.
 #[test]
 fn places_cost_what_they_are() {
     let cost = |n: usize, size: usize| {
@@ -176,8 +176,8 @@ fn places_cost_what_they_are() {
     assert_eq!(cost(64, 4096).0 - less, cost(64, 128).0 - cost(8, 128).0);
 }
 
-/// Nothing is kept of an iteration that later ones need not: constants, elements, the number of the iteration and
-/// carries that stay are read again, and what follows from constants is computed once.
+/// An iteration saves no residuals that can be read again: constants, elements, the iteration number and invariant
+/// carries. Values computed from constants alone are computed once.
 #[test]
 fn only_what_changes_is_stacked() {
     let (mut m, f) = read(
@@ -205,7 +205,7 @@ func @f(%0: f64[3], %1: f64[3], %2: f64[3], %3: f64[5,3]) -> (f64[3], f64[3]) {
     assert_eq!(kept, ["f64[3]"], "{}", print_function(&m, of.fwd));
 }
 
-/// x doubles, and a sine more, until it is 1 or more.
+/// Doubles x, plus a sine, until it is at least 1.
 const DOUBLED: &str = "func @below(%0: f64[]) -> (bool[]) {
   %1: bool[] = lt %0, 1.0
   return %1
@@ -222,7 +222,7 @@ func @f(%0: f64[], %1: f64[]) -> (f64[], i64[]) {
   return %2, %3
 }";
 
-/// As many iterations as a number says, each a logarithm, which soon has none.
+/// A loop of a run-time trip count; each iteration takes a logarithm, which soon does not exist.
 const COUNTED: &str = "func @step(%0: i64[], %1: f64[], %2: f64[]) -> (f64[]) {
   %3: f64[] = log %1
   %4: f64[] = mul %3, %2
@@ -233,7 +233,7 @@ func @f(%0: i64[], %1: f64[], %2: f64[]) -> (f64[]) {
   return %3
 }";
 
-/// Loops on a condition in forward mode.
+/// Checks forward mode of loops on a condition.
 #[test]
 fn forward_mode_follows_a_condition() {
     let (mut m, f) = read(DOUBLED);
@@ -250,8 +250,8 @@ fn forward_mode_follows_a_condition() {
     assert!((y[2].at(0).to_f64() - slope).abs() < 1e-7 * slope.abs(), "{y:?} {slope}");
 }
 
-/// A loop on a condition in a loop over elements in a loop on a condition; the innermost keeps what it
-/// reads, and so does a branch around it.
+/// A loop on a condition in a loop over elements in a loop on a condition; the innermost loop and a branch around it
+/// have residuals.
 const NESTED: &str = "func @below(%0: f64[]) -> (bool[]) {
   %1: bool[] = lt %0, 2.0
   return %1
@@ -295,8 +295,8 @@ func @f(%0: f64[], %1: f64[3]) -> (f64[], f64[]) {
   return %2, %3
 }";
 
-/// A loop of three rounds around one whose number of rounds and values are constants, which keeps what it
-/// reads on a tape.
+/// A loop of three iterations around a loop whose trip count and values are constants, and whose residuals are on a
+/// dynamic tape.
 const INNER: &str = "func @step(%0: f64[]) -> (f64[]) {
   %1: f64[] = sin %0
   return %1
@@ -311,7 +311,7 @@ func @f(%0: f64[], %1: i64[], %2: f64[]) -> (f64[]) {
   return %3
 }";
 
-/// A loop that keeps nothing but the number of its iterations.
+/// A loop without residuals except its trip count.
 const HALVED: &str = "func @above(%0: f64[]) -> (bool[]) {
   %1: bool[] = gt %0, 1.0
   return %1
@@ -325,7 +325,7 @@ func @f(%0: f64[]) -> (f64[]) {
   return %1
 }";
 
-/// Reverse mode against forward mode, in words of transforms.
+/// Compares reverse mode with forward mode, for words of transforms.
 #[test]
 fn reverse_mode_follows_a_condition() {
     let cases = [
@@ -341,7 +341,7 @@ fn reverse_mode_follows_a_condition() {
     for (text, args) in cases {
         let (mut m, f) = read(text);
         let case = Case { name: "while".into(), f, args, smooth: true };
-        // x, ct -> y, ctx and x, dx -> y, dy, each of the other, and of itself.
+        // (x, ct -> y, ctx) and (x, dx -> y, dy), each applied to the other and to itself.
         let mut words = vec![case];
         for letters in 0..3 {
             for case in std::mem::take(&mut words) {
@@ -359,7 +359,7 @@ fn reverse_mode_follows_a_condition() {
     assert!(failures.is_empty(), "{} fail, the first: {}", failures.len(), failures[0]);
 }
 
-/// The jvp and the vjp of a case as cases.
+/// Returns the jvp and the vjp of a case as cases.
 fn longer(m: &mut Module, case: &Case) -> [Case; 2] {
     let floats = case.floats();
     let (forward, back) = (jvp(m, case.f, &floats).unwrap(), vjp(m, case.f, &floats).unwrap());
@@ -372,7 +372,7 @@ fn longer(m: &mut Module, case: &Case) -> [Case; 2] {
     })
 }
 
-/// `<ct, J dx> = <Jᵀ ct, dx>`, and `J dx` against differences.
+/// Checks `<ct, J dx> = <Jᵀ ct, dx>`, and `J dx` against differences.
 fn reverse(m: &mut Module, case: &Case) -> Result<(), Failure> {
     let floats = case.floats();
     let (forward, back) = (jvp(m, case.f, &floats)?, vjp(m, case.f, &floats)?);
@@ -393,7 +393,7 @@ fn reverse(m: &mut Module, case: &Case) -> Result<(), Failure> {
     check_products(1e-10, [&ct, &dy], [&ctx, &dx], 1e-10)
 }
 
-/// The arguments of one member of a batch.
+/// Returns the arguments of one batch member.
 fn alone(args: &[Tensor], lane: usize) -> Vec<Tensor> {
     let one = |t: &Tensor| match t.shape().is_empty() {
         true => t.clone(),
@@ -402,8 +402,8 @@ fn alone(args: &[Tensor], lane: usize) -> Vec<Tensor> {
     args.iter().map(one).collect()
 }
 
-/// What follows from constants alone is not computed outside of a loop that might not run, if it might
-/// not end: where there is no iteration, nothing of it runs.
+/// Values computed from constants alone must not be hoisted out of a loop that might not run, if computing them might
+/// not end: without an iteration nothing is computed.
 #[test]
 fn a_loop_without_iterations_runs_nothing() {
     let (mut m, f) = read(
@@ -424,14 +424,14 @@ func @f(%0: f64[], %1: i64[], %2: f64[]) -> (f64[]) {
   return %3
 }",
     );
-    // One iteration would never end.
+    // A single iteration would never end.
     let args = [Tensor::from(0.5), Tensor::scalar(0i64), Tensor::from(1.0), Tensor::from(3.0)];
     let of = vjp(&mut m, f, &[true, false, true]).unwrap();
     let y = both(&m, of.function, &args).unwrap();
     assert_eq!(y, [0.5, 3.0, 0.0].map(Tensor::from));
 }
 
-/// The gradient of a batch whose members end by themselves is that of each.
+/// The gradient of a batch whose members have different trip counts is the gradient of each member.
 #[test]
 fn gradients_of_a_batch_are_those_of_its_members() {
     let starts = [0.05, 2.0, 0.3, 1.0, 1e-9];
@@ -457,7 +457,7 @@ fn gradients_of_a_batch_are_those_of_its_members() {
             }
             shared += want.last().unwrap().at(0).to_f64();
         }
-        // The other way round, what the members share gets the sum.
+        // In the other order, a shared argument gets the sum.
         let last = args.len() - 1;
         let all = batch(&mut m, f, 5, &lifted[..last]).unwrap();
         let of = vjp(&mut m, all.function, &floats).unwrap();
@@ -467,8 +467,8 @@ fn gradients_of_a_batch_are_those_of_its_members() {
     }
 }
 
-/// A batch whose members need different numbers of iterations: each is what it is alone, values and
-/// tangents alike, though iterations that it does not need have poles.
+/// In a batch, members with different trip counts have the same values and tangents as alone, although further
+/// iterations would have poles.
 #[test]
 fn members_of_a_batch_end_by_themselves() {
     let xs = [0.05, 2.0, 0.3, 1.0, 1e-9];
@@ -505,7 +505,8 @@ fn members_of_a_batch_end_by_themselves() {
     }
 }
 
-/// Of derivatives of a high order, the side that is not a loop hands on what the loop's way back has added to so far.
+/// In derivatives of high order, the branch without a loop passes on the cotangents accumulated so far by the reverse
+/// pass of the loop.
 #[test]
 fn batches_of_a_branch_with_a_loop_have_every_derivative() {
     use tapeloom::prelude::*;

@@ -1,4 +1,5 @@
-//! Random programs for other machine models: they mean the same, and numbers of code change no bit.
+//! Random programs for other machine models: results must agree, and numbers that only affect code generation must
+//! not change a bit.
 
 use tapeloom_backend::{Effect, MachineModel, Options, Runnable, Target, compile};
 use tapeloom_ir::{Module, Tensor, parse_module};
@@ -9,7 +10,7 @@ use tapeloom_tests::{Agreement, Case, Failure, Rng, Sweep};
 
 const MEASURED: MachineModel = MachineModel::MEASURED;
 
-/// The measured model with all numbers of one effect at one of their ends.
+/// Returns the measured model with all numbers of one effect at their lower or upper ends.
 fn at_end(effect: Effect, end: fn(usize, usize) -> usize) -> MachineModel {
     let mut model = MEASURED;
     for n in MachineModel::NUMBERS.iter().filter(|n| n.effect == effect) {
@@ -18,7 +19,7 @@ fn at_end(effect: Effect, end: fn(usize, usize) -> usize) -> MachineModel {
     model
 }
 
-/// Models that differ much from the measured one.
+/// Returns models that differ much from the measured one.
 fn models() -> [MachineModel; 7] {
     let (least, most): (fn(_, _) -> _, fn(_, _) -> _) = (|least, _| least, |_, most| most);
     [
@@ -32,7 +33,7 @@ fn models() -> [MachineModel; 7] {
     ]
 }
 
-/// The loop program but for the places of buffers in the workspace.
+/// Returns the text of the loop program without the offsets of buffers in the workspace.
 fn statements(of: &Runnable) -> String {
     let text = of.report().program.to_string();
     let lines = text.lines().filter(|l| !l.contains(" workspace "));
@@ -64,9 +65,9 @@ fn programs_mean_the_same_for_every_model() {
     for_all(Sweep::Models, for_every_model);
 }
 
-/// Models with caches of a few elements, so that arrays of random programs are too large for them: what is computed again,
-/// which loops stay apart and what lies over the operands of products is decided as for large arrays. The matrix library
-/// does the products of all matrices, or of those that are none too small.
+/// Returns models with caches of a few elements, for which the arrays of random programs count as large: in
+/// recomputation, in fusion, and in sharing memory with operands of products. The matrix library computes the
+/// products of all matrices, or of all but the smallest.
 fn small_caches() -> [MachineModel; 3] {
     let of_products = MachineModel {
         cached_elements: 1,
@@ -88,7 +89,7 @@ fn small_caches() -> [MachineModel; 3] {
     ]
 }
 
-/// A program, its gradient, and a transform of that, each for another of the models.
+/// Checks a program, its gradient, and a transform of that, each for another of the models.
 fn for_small_caches(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
     let mut rng = Rng::new(recipe.genes.len() as u64);
     let first = rng.index(3);
@@ -109,8 +110,8 @@ fn gradients_are_right_where_nothing_stays_in_the_cache() {
     for_all(Sweep::SmallCaches, for_small_caches);
 }
 
-/// Random programs meet what small caches are for: without recomputation of what does not stay in them, many a program
-/// has other loops.
+/// Small caches do change random programs: without recomputation of values that do not fit in them, many programs
+/// have other loops.
 #[test]
 fn small_caches_shape_loops() {
     let mut different = 0;
@@ -128,7 +129,7 @@ fn small_caches_shape_loops() {
     assert!(different * 20 >= Sweep::SmallCaches.cases(), "{different}");
 }
 
-/// A number of loops does change them: the models are no names for one program.
+/// A number that affects loops changes them: the models do not all give the same program.
 #[test]
 fn models_shape_loops() {
     let text = "func @f(%0: f64[4,8]) -> (f64[4]) {\n  %1: f64[4] = reduce_sum{axes=[1]} %0\n  return %1\n}";
@@ -142,8 +143,8 @@ fn models_shape_loops() {
     assert!(!of(MEASURED).contains("serial") && of(loops).contains("serial"), "{}", of(loops));
 }
 
-/// However often the code generator may write a loop out, one around another stays: how many statements those were was
-/// more than a number has room for.
+/// Regression: with an unlimited unroll factor, nested loops stay loops; the number of unrolled statements
+/// overflowed.
 #[test]
 fn nests_are_counted_without_overflow() {
     let text = "func @f(%0: f64[12,100]) -> (f64[12]) {\n  %1: f64[12] = reduce_sum{axes=[1]} %0\n  return %1\n}";

@@ -1,5 +1,5 @@
-//! Windows of padded arrays, multiplied: the transpose of such a product computes no cotangent of the padding, and must be the
-//! transpose all the same.
+//! Products of windows of padded arrays: the transpose of such a product computes no cotangent of the padding, and
+//! must still be the transpose.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -8,7 +8,8 @@ use tapeloom_ir::{Atom, Builder, Draft, Dtype, FuncId, Literal, Module, Type};
 use tapeloom_tests::transform_words::{Choice, Demand, Letter, append, same_numbers};
 use tapeloom_tests::{Case, Failure, Rng, Sweep};
 
-/// A matrix with something around and between its elements; some of it may be cropped, and the fill need not be zero.
+/// Appends a padding around and between the elements of a matrix; some elements may be cropped, and the fill need not
+/// be zero.
 fn padded(b: &Builder<'_>, x: Atom, rng: &mut Rng) -> Atom {
     let mut pad = Pad { low: vec![0; 2], high: vec![0; 2], interior: vec![0; 2] };
     for axis in 0..2 {
@@ -18,7 +19,7 @@ fn padded(b: &Builder<'_>, x: Atom, rng: &mut Rng) -> Atom {
             pad.interior[axis] = [0, 0, 1, 2][rng.index(4)];
         }
         if b.shape_of(x)[axis] == 1 {
-            // What is cropped at both ends has an element more.
+            // If both ends are cropped, one end crops an element less.
             pad.low[axis] = pad.low[axis].max(0);
         }
     }
@@ -26,7 +27,7 @@ fn padded(b: &Builder<'_>, x: Atom, rng: &mut Rng) -> Atom {
     b.emit1(pad, &[x, fill.into()])
 }
 
-/// Windows along the first axis of a matrix, with their places as a third axis.
+/// Appends windows along the first axis of a matrix, with their positions as a third axis.
 fn windows(b: &Builder<'_>, x: Atom, rng: &mut Rng) -> Atom {
     let shape = b.shape_of(x);
     let (n, places) = (shape[0], 1 + rng.index(3));
@@ -44,7 +45,8 @@ fn windows(b: &Builder<'_>, x: Atom, rng: &mut Rng) -> Atom {
     b.emit1(of, &[x, fill.into()])
 }
 
-/// `Σ_kc windows(padded x)[o,c,k] w[k,c,p]` or without the sum over `c`; or a padded matrix times windows of another one.
+/// Returns `Σ_kc windows(padded x)[o,c,k] w[k,c,p]`, or the same without the sum over `c`; or a product of a padded
+/// matrix with windows of another one.
 fn program(m: &mut Module, rng: &mut Rng) -> FuncId {
     let mut draft = Draft::new("windows");
     let matrix = |rng: &mut Rng| Type::array(Dtype::F64, &[2 + rng.index(4), 1 + rng.index(3)]);

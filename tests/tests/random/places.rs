@@ -1,5 +1,5 @@
-//! Loops that read and write arrays at random sums of their counters mean the same when they carry
-//! windows and rows in place of arrays, and so do their derivatives.
+//! Loops that read and write arrays at random sums of their counters: the passes that let them carry windows and rows
+//! instead of arrays must not change results or derivatives.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
@@ -11,20 +11,20 @@ use tapeloom_tests::transform_words::{Demand, same_numbers};
 use tapeloom_tests::{Agreement, Case, Failure, Rng, Sweep, run};
 use tapeloom_transforms::{by_name, jvp, vjp};
 
-/// The text of a program: loops within loops over a matrix or a vector.
+/// A program as text: nested loops over a matrix or a vector.
 struct Text {
     rng: Rng,
     shape: Vec<usize>,
     trips: Vec<usize>,
-    /// Iterations of the outer loop write one row each, so far behind its number.
+    /// If set, iterations of the outer loop write one row each, this number of rows behind the iteration number.
     series: Option<usize>,
-    /// How many iterations there are is a number of the run.
+    /// Whether the trip count is a run-time value.
     runtime: bool,
-    /// The functions, and the lines of the one that is being written.
+    /// The finished functions, and the lines of the current one.
     functions: String,
     out: String,
     values: usize,
-    /// Where the function that is being written wrote last.
+    /// The indices of the last write in the current function.
     place: Vec<String>,
 }
 
@@ -40,13 +40,13 @@ impl Text {
         v
     }
 
-    /// The array type without some leading axes.
+    /// Returns the array type without its first `from` axes.
     fn ty(&self, from: usize) -> String {
         let extents: Vec<String> = self.shape[from..].iter().map(usize::to_string).collect();
         format!("f64[{}]", extents.join(","))
     }
 
-    /// A sum of counters, from `least` to `most` where they are in range; sometimes it is not.
+    /// Returns a sum of counters, in range or sometimes not.
     fn index(&mut self, counters: &[String], extent: usize) -> String {
         let mut sum: Option<String> = None;
         let (mut least, mut most) = (0i64, 0i64);
@@ -77,7 +77,7 @@ impl Text {
             0 => sum,
             _ => self.line("i64[]", &format!("add {sum}, {shift}")),
         };
-        // As a user's indices: from the end where they are negative.
+        // Negative indices count from the end, as in user code.
         let negative = self.line("bool[]", &format!("lt {at}, 0"));
         let moved = self.line("i64[]", &format!("add {at}, {extent}"));
         self.line("i64[]", &format!("select {negative}, {moved}, {at}"))
@@ -117,13 +117,13 @@ impl Text {
         format!("{:?}", (0..n).collect::<Vec<_>>()).replace(' ', "")
     }
 
-    /// Whether an iteration writes one element of a row that the loop fills.
+    /// Draws whether an iteration writes one element of a row that the loop fills.
     fn is_filled(&mut self, counters: &[String]) -> bool {
         let fits = self.shape.len() == 2 && counters.len() == 2 && self.shape[1] == self.trips[1];
         fits && !self.coin(3)
     }
 
-    /// One reading of `x`, and one writing to it; what was read last.
+    /// Appends a read of `x` and a write to it; returns the array.
     fn step(&mut self, counters: &[String], x: String, seen: &mut Vec<String>) -> String {
         let rank = self.shape.len();
         let again = !self.place.is_empty() && self.coin(2);
@@ -195,7 +195,7 @@ impl Text {
         }
     }
 
-    /// A function of counters and other parameters, whose body is written by a closure.
+    /// Writes a function of counters and other parameters, with a body written by a closure.
     fn function(
         &mut self,
         name: &str,
@@ -220,7 +220,7 @@ impl Text {
         name
     }
 
-    /// A loop around a body with counters, in which parameters are what their slots say.
+    /// Writes a loop around a body with counters; `slots` binds the other parameters.
     fn looped(
         &mut self,
         body: &str,
@@ -242,7 +242,7 @@ impl Text {
         self.line(ty, &format!("{of} {lead}{outer}{operands}"))
     }
 
-    /// A branch that does a step, or does nothing.
+    /// Writes a branch that does a step, or nothing.
     fn branch(&mut self, counters: &[String], x: String) -> String {
         let ty = self.ty(0);
         let param = format!("%x: {ty}");
@@ -258,7 +258,7 @@ impl Text {
         self.line(&ty, &of)
     }
 
-    /// A loop that reads an array, writes to what is its own of it, and gives a number.
+    /// Writes a loop that reads an array, updates its own copy, and returns a number.
     fn reader(&mut self, depth: usize, x: &str) -> String {
         let ty = self.ty(0);
         let params = [&format!("%x: {ty}")[..], "%sum: f64[]"];
@@ -280,7 +280,7 @@ impl Text {
         self.looped(&body, depth, "const,carry0", &format!("{x}, 0.5"), "f64[]")
     }
 
-    /// The body of the loop at a depth.
+    /// Writes the body of the loop at this depth.
     fn body(&mut self, depth: usize) -> String {
         let ty = self.ty(0);
         self.function("iteration", depth + 1, &[&format!("%x: {ty}")], |text, counters| {
@@ -308,7 +308,7 @@ impl Text {
     }
 }
 
-/// A random program, and its argument.
+/// Returns a random program and its argument.
 fn program(seed: u64) -> (String, Tensor) {
     let mut rng = Rng::new(seed);
     let rank = 1 + rng.index(2);
@@ -327,7 +327,7 @@ fn program(seed: u64) -> (String, Tensor) {
     let (values, place) = (0, Vec::new());
     let mut text = Text { rng, shape, trips, series, runtime, functions, out, values, place };
     if text.coin(12) {
-        // No iteration at all.
+        // A loop without iterations.
         let depth = text.rng.index(text.trips.len());
         text.trips[depth] = 0;
     }
@@ -337,7 +337,7 @@ fn program(seed: u64) -> (String, Tensor) {
         let all = text.looped(&body, 0, "carry0", "%x", &ty);
         let down = text.out.contains("direction=down");
         let Some(behind) = text.series.filter(|_| !text.coin(4)) else { return vec![(all, ty)] };
-        // One row of the series, mostly what the last iteration makes.
+        // One row of the series, mostly the row that the last iteration writes.
         let row = match text.rng.index(8) {
             0 => text.rng.index(text.shape[0]),
             _ if down => behind,
@@ -355,7 +355,7 @@ fn program(seed: u64) -> (String, Tensor) {
     (text.functions, x)
 }
 
-/// Passes on loops, one after the other; those that are indented begin where the others end.
+/// Passes on loops in sequence; an indented one starts from the result of the unindented ones before.
 const PASSES: [&str; 11] = [
     "dedup_constants",
     "fold_ranges",
@@ -370,7 +370,7 @@ const PASSES: [&str; 11] = [
     " dce rolling_buffer_last",
 ];
 
-/// What is checked of one program: which of the passes changed it.
+/// Checks one program; returns for each pass whether it changed the program.
 fn check(text: &str, x: &Tensor, compiled: bool) -> Result<[bool; PASSES.len()], Failure> {
     let mut m = parse_module(text).map_err(|e| e[0].clone())?;
     let f = m.iter().map(|(id, _)| id).last().unwrap();
@@ -427,7 +427,7 @@ fn narrow_loops_mean_what_arrays_did() {
         changed.iter_mut().zip(found).for_each(|(n, on)| *n += u64::from(on));
     }
     let all = Sweep::Places.cases();
-    // That they are met is a part of the test.
+    // The passes must apply to enough programs.
     for (names, n) in PASSES.iter().zip(changed) {
         println!("{names}: {n} of {all}");
         let least = match names.trim() {
@@ -440,7 +440,7 @@ fn narrow_loops_mean_what_arrays_did() {
     }
 }
 
-/// What is written to an array in an iteration is made of it, and where it goes is known after that.
+/// The written value is computed from the array, and the index of the write is known only after that.
 #[test]
 fn parts_that_are_made_before_their_place_is_known() {
     let x = Tensor::new(&[36], (0..36).map(f64::from).collect::<Vec<_>>()).unwrap();

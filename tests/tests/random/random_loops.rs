@@ -1,4 +1,5 @@
-//! Random programs with loops under random policies and budgets, and on random machines; see [`tapeloom_tests::random_loops`].
+//! Random programs with loops under random policies and budgets, and on random machines; see
+//! [`tapeloom_tests::random_loops`].
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "tests")]
 
@@ -19,8 +20,8 @@ fn values_gradients_and_effects_are_those_of_every_policy() {
     for_all(Sweep::Policies, Program::draw, random_loops::policies);
 }
 
-/// A call that says what loops carry is a part of its caller, under every policy: where it reads a place of an array, the
-/// cotangent of the place comes after those of the whole.
+/// A call under `checkpoint_carries` is inlined into its caller under every policy: where it reads an element of an
+/// array, the element's cotangent is added after those of the whole array.
 #[test]
 fn calls_that_say_what_loops_carry_change_no_bit() {
     let until = Step::Iterations(Iterations::Until, 1, vec![Step::Code(13), Step::Code(11)]);
@@ -40,8 +41,8 @@ fn calls_that_say_what_loops_carry_change_no_bit() {
     }
 }
 
-/// A loop takes one value twice: as a constant, and as a carry that no iteration changes. A plan within a budget cuts
-/// the loop into two; the cotangents of the value must be added in the same order as without the cut.
+/// A loop takes one value twice: as a constant, and as an invariant carry. A plan within a budget cuts the loop into
+/// two; the cotangents of the value must be added in the same order as without the cut.
 #[test]
 fn cuts_of_loops_that_take_a_value_twice_change_no_bit() {
     let series = Step::Iterations(Iterations::Series, 0, vec![]);
@@ -69,8 +70,8 @@ fn budgets_are_obeyed_or_refused_with_the_least_number() {
     for_all(Sweep::Budgets, Program::draw, random_loops::budgets);
 }
 
-/// A checkpoint inside of a budget: the reverse pass of the first loop stands behind two marks, that of the second
-/// loop behind one. The cotangent that goes from one to the other is not a part of the tape.
+/// A checkpoint inside a budget: the reverse pass of the first loop is behind two barriers, that of the second loop
+/// behind one. The cotangent that passes from one to the other is not part of the tape.
 #[test]
 fn cotangents_between_loops_of_one_reverse_pass_are_no_tape() {
     let reverse = Step::Iterations(Iterations::Reverse, 5, vec![Step::Code(8)]);
@@ -108,7 +109,7 @@ fn derivatives_of_what_is_rounded_are_near() {
     for_all(Sweep::Rounding, Program::draw, random_loops::rounding);
 }
 
-/// Decisions are exact: where values lie on thresholds and in ties, another one would be another derivative.
+/// Decisions are exact: for values on thresholds and at ties, another decision would give another derivative.
 #[test]
 fn what_is_rounded_decides_as_the_forward_pass_did() {
     for_all(Sweep::Thresholds, Program::at_thresholds, random_loops::rounding);

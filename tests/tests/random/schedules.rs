@@ -1,5 +1,5 @@
-//! Loops of which reverse mode keeps a number of carries: what is kept, how often iterations run, and that
-//! values and derivatives are those of the loop, whatever is asked for.
+//! Loops under `checkpoint_carries`: the saved carries, the number of iterations run, and equality of values and
+//! derivatives with the plain loop.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,14 +14,13 @@ use tapeloom_tests::equivalences::{
 use tapeloom_tests::{Agreement, Sweep};
 use tapeloom_transforms::Transforms;
 
-/// A pendulum, whose iterations are counted as they run: each has a loop of one iteration, if `one` is that, on
-/// the line after.
+/// Moves a pendulum. The iterations are counted by an inner loop of one iteration (`one` is 1) in the next line.
 fn counted(one: Var, (x, v): (Var, Var)) -> (Var, Var) {
     fori_loop(one, |(_, (x, v)): (Var, (Var, Var))| (x + v * 0.01, v - x.sin() * 0.01), (x, v))
 }
 
-/// How often iterations ran in a call that undoes `n` of them: forward, and forward once more and backward
-/// where they are undone.
+/// Returns the number of forward iterations in a call with a gradient of `n` iterations. In the reverse pass each
+/// iteration also runs forward once to save its residuals, and once in reverse; both are subtracted.
 fn runs(report: &CallReport, n: usize) -> usize {
     let line = include_str!("schedules.rs").lines().position(|l| l.contains("fori_loop(one,"));
     let here = |l: &&LoopCount| l.location.map(|at| at.line() as usize) == line.map(|l| l + 1);
@@ -29,9 +28,9 @@ fn runs(report: &CallReport, n: usize) -> usize {
     all as usize - 2 * n
 }
 
-/// Forward every iteration runs once, and what is kept then is where the schedule keeps it; backward they run
-/// as often as the schedule says, but that the way to the last iteration is gone once more. Of a loop whose
-/// length is not known nothing is kept but the start, and the backward pass has the whole schedule to run.
+/// In the forward pass every iteration runs once, and saves carries where the schedule says. In the reverse pass
+/// iterations run as often as the schedule says, except that the advance to the last saved carry is not repeated. If
+/// the trip count is unknown, only the initial carry is saved, and the reverse pass runs the whole schedule.
 #[test]
 fn iterations_run_as_often_as_the_schedule_says() {
     for (n, s) in [(2, 1), (3, 2), (7, 1), (10, 2), (40, 3), (57, 5), (130, 8), (12, 11)] {
@@ -56,7 +55,7 @@ fn iterations_run_as_often_as_the_schedule_says() {
     }
 }
 
-/// Which iteration the last carry begins that is kept on the first way.
+/// Returns the iteration that begins with the last carry saved in the forward pass.
 fn last_kept(schedule: &Schedule) -> usize {
     use tapeloom_ir::revolve::Action;
     let (mut at, mut last) = (0, 0);
@@ -70,8 +69,8 @@ fn last_kept(schedule: &Schedule) -> usize {
     last
 }
 
-/// What lies between the passes is so many carries, whatever the number of iterations; what an iteration needs comes
-/// to it once.
+/// The memory between the passes is this number of carries, whatever the trip count; the residuals of one iteration
+/// come on top, once.
 #[test]
 fn memory_is_that_of_the_carries() {
     const WIDE: usize = 500;
@@ -84,7 +83,7 @@ fn memory_is_that_of_the_carries() {
             move |x: Var| fori_loop(n, |(_, c): (Var, (Var, Var))| swing(c), (x, x * 0.5)).0.sum();
         let few = jit(grad(checkpoint_carries(s, 1, f)));
         let found = few.explain(&x).unwrap().workspace_bytes();
-        // The carries and as many numbers; a carry at hand, its cotangent, and single numbers.
+        // The carries with a number each; a current carry, its cotangent, and single numbers.
         let most = s * (carry + 8) + 2 * carry + 4096;
         assert!(found <= most, "{n} iterations, {s} carries: {found} bytes, at most {most}");
         bytes.push(found);
@@ -100,7 +99,7 @@ fn memory_is_that_of_the_carries() {
     );
 }
 
-/// Forward over reverse and reverse over forward keep so many carries, each with its tangent.
+/// Forward over reverse and reverse over forward save the same number of carries, each with its tangent.
 #[test]
 fn second_derivatives_along_a_direction_keep_pairs() {
     const WIDE: usize = 500;
@@ -125,7 +124,7 @@ fn second_derivatives_along_a_direction_keep_pairs() {
     }
 }
 
-/// A carry for each block, and what the iterations of one block need: `sin x` is undone from x.
+/// A carry per block, and the residuals of one block's iterations: the derivative of `sin x` reads x.
 #[test]
 fn memory_of_blocks_is_that_of_carries_and_one_block() {
     const WIDE: usize = 500;
@@ -144,8 +143,8 @@ fn memory_of_blocks_is_that_of_carries_and_one_block() {
     }
 }
 
-/// What a place takes is known before: of the carries those that iterations are undone with. Where none is
-/// needed, or iterations cannot be run again, there are no places.
+/// The size of a saved carry is known in advance: it contains the carries that recomputation reads. If no carry is
+/// needed, or iterations cannot be recomputed, there are none.
 #[test]
 fn what_a_place_takes_is_known() {
     let of = |step: &str, takes: &str| {
@@ -179,7 +178,7 @@ func @f(%0: f64[4], %1: f64[], %2: i64[], %3: f64[9,4]) -> (f64[4], f64[], i64[]
     assert_eq!(of(sums, "carry0,carry1,carry2,xs"), None);
 }
 
-/// A loop on a condition has no records at all.
+/// A loop on a condition has no dynamic tape.
 #[test]
 fn loops_on_a_condition_keep_no_records() {
     let f = |x: Var| {
@@ -196,8 +195,8 @@ fn loops_on_a_condition_keep_no_records() {
     assert!(few.workspace <= 4 * 816 + 3 * 800 + 4096, "{few}");
 }
 
-/// Loops of every kind, as functions of `f64[4]`: carries and elements, either direction, a number of iterations
-/// that only the run knows, a condition, loops in loops and in branches, state that is written.
+/// Returns loops of every kind, as functions of `f64[4]`: carries and elements, either direction, a run-time trip
+/// count, a condition, nested loops, loops in branches, mutable state.
 fn loops() -> Vec<(&'static str, F)> {
     let f = |name, f: fn(Var) -> Var| (name, Rc::new(f) as F);
     vec![
@@ -304,8 +303,7 @@ fn recorded_they_are_those_of_the_loop() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Few iterations and none, where only the run knows how many there are, alone and each member of a batch for
-/// itself.
+/// Small trip counts and zero, known only at run time; in a single call, and per batch member.
 #[test]
 fn any_number_of_iterations_at_run_time() {
     fn plain((x, n): (Var, Var)) -> Var {
@@ -327,7 +325,7 @@ fn any_number_of_iterations_at_run_time() {
     assert_eq!(other.call(&all).unwrap(), one.call(&all).unwrap());
 }
 
-/// A cotangent is made by the same operations in the same order.
+/// Cotangents are computed by the same operations in the same order.
 #[test]
 fn gradients_are_the_same_in_every_bit() {
     for (name, f) in loops() {
@@ -340,7 +338,7 @@ fn gradients_are_the_same_in_every_bit() {
     }
 }
 
-/// What is called from outside runs once: such iterations keep what each of them needs.
+/// Effects happen once: such iterations save their residuals instead of being recomputed.
 #[test]
 fn iterations_that_print_are_not_run_again() {
     let count = Arc::new(AtomicUsize::new(0));
@@ -357,7 +355,7 @@ fn iterations_that_print_are_not_run_again() {
         fori_loop(20, iteration, x)
     };
     let g = jit(grad(checkpoint_carries(2, 1, f)));
-    // The first call of a small program may be made twice.
+    // The first call of a small program may be checked by a second run.
     g.call(0.5).unwrap();
     count.store(0, Relaxed);
     g.call(0.5).unwrap();

@@ -1,5 +1,5 @@
 //! Products of a vector and a matrix, of a few rows and a matrix, and outer products, in many shapes and strides:
-//! machine code gives the bits of the interpreter of kernels, and what a loop in Rust gives within rounding.
+//! machine code agrees with the loop IR interpreter in every bit, and with a loop in Rust up to rounding.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -20,7 +20,7 @@ fn floats(x: &Tensor) -> Vec<f64> {
     x.literals().map(|l| l.to_f64()).collect()
 }
 
-/// `x[m, k] w[k, n]`, row by row.
+/// Returns `x[m, k] w[k, n]`, row by row.
 fn product(x: &[f64], w: &[f64], [m, k, n]: [usize; 3]) -> Vec<f64> {
     let mut y = vec![0.0; m * n];
     for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
@@ -42,7 +42,7 @@ fn near(got: &[f64], want: &[f64], dtype: Dtype, what: &str) {
     }
 }
 
-/// By machine code, which must agree with the interpreter of kernels in every bit.
+/// Calls machine code, which must agree with the loop IR interpreter in every bit.
 macro_rules! call {
     ($f:expr, $args:expr, $what:expr) => {{
         let (native, kernels) =
@@ -52,7 +52,7 @@ macro_rules! call {
     }};
 }
 
-/// A layer of `m` rows and the way back through it: `y = tanh(x w + b)`, and the gradient of `Σ c y`.
+/// Checks a layer of `m` rows and its reverse pass: `y = tanh(x w + b)`, and the gradient of `Σ c y`.
 fn layer([m, k, n]: [usize; 3], dtype: Dtype) {
     let what = format!("{m} x {k} x {n} of {dtype}");
     let (x, w) = (numbers(&[m, k], dtype, 0.1), numbers(&[k, n], dtype, 0.2));
@@ -81,7 +81,7 @@ fn layer([m, k, n]: [usize; 3], dtype: Dtype) {
     near(&floats(&dw), &product(&turned, &back, [k, m, n]), dtype, &what);
 }
 
-/// `W v` and `v W` of vectors, where the matrix lies as it is, transposed, or as a part of a larger one.
+/// Checks `W v` and `v W` for vectors, with a contiguous matrix, a transposed one, and a slice of a larger one.
 fn vectors([k, n]: [usize; 2], dtype: Dtype) {
     let (v, u) = (numbers(&[k], dtype, 0.1), numbers(&[n], dtype, 0.2));
     let (w, wide) = (numbers(&[k, n], dtype, 0.3), numbers(&[k, 2 * n + 3], dtype, 0.4));
@@ -128,7 +128,7 @@ fn vectors_and_matrices() {
     }
 }
 
-/// A recurrent network: in its iterations products are contractions, forward and back.
+/// In the iterations of a recurrent network, products are contractions, forward and reverse.
 #[test]
 fn iterations_of_a_loop_have_contractions() {
     let (w, xs) = (numbers(&[19, 19], Dtype::F64, 0.1), numbers(&[5, 19], Dtype::F64, 0.2));
@@ -144,7 +144,7 @@ fn iterations_of_a_loop_have_contractions() {
     call!(gradient, (&w, &xs), "a recurrent network");
 }
 
-/// A few products and what is made of them, and vectors and matrices for those behind.
+/// Returns a function with a few products and operations on them, whose results are the operands of the next ones.
 fn compose(
     rng: &mut Rng,
     steps: usize,
@@ -175,7 +175,7 @@ fn compose(
     }
 }
 
-/// Gradients of random compositions, in straight code and in iterations, are those of the interpreter of the language.
+/// Gradients of random compositions, in straight-line code and in loops, agree with the interpreter.
 #[test]
 fn random_compositions() {
     for seed in Sweep::Products.seeds() {
@@ -197,8 +197,8 @@ fn random_compositions() {
         let (native, interpreted) = (jit(gradient.clone()), jit(gradient).interpreted());
         let got: [Tensor; 3] = native.call(args).unwrap().into();
         let want: [Tensor; 3] = interpreted.call(args).unwrap().into();
-        // Iterations make numbers of six digits of small ones, and rounding grows with them: by how much, a last bit of
-        // each argument says.
+        // Iterations can turn small numbers into numbers of six digits, and amplify rounding errors. The
+        // amplification is measured by changing the last bit of each argument.
         let up = jit(|x: Var| x * (1.0 + f64::EPSILON));
         let moved = [up.call(&x).unwrap(), up.call(&y).unwrap(), up.call(&w).unwrap()];
         let moved = [(&moved[0], &y, &w), (&x, &moved[1], &w), (&x, &y, &moved[2])];

@@ -1,4 +1,4 @@
-//! Programs with mutable state against their pure forms.
+//! Programs with mutable state, compared with their pure forms.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -15,7 +15,7 @@ fn points() -> [Tensor; 2] {
     [Tensor::from([0.5, -1.25, 2.0, 0.75]), Tensor::from([-0.5, -1.5, 0.3, -0.75])]
 }
 
-/// What is wrong with a program: three meanings that are to be one.
+/// Returns the differences between the three meanings of a program.
 fn wrong(program: &Rc<Vec<Statement>>, transforms: &[Transform]) -> Vec<String> {
     let (p, q) = (program.clone(), program.clone());
     let f: F = Rc::new(move |x| mutated(&p, x));
@@ -42,7 +42,7 @@ fn wrong(program: &Rc<Vec<Statement>>, transforms: &[Transform]) -> Vec<String> 
     wrong
 }
 
-/// The smallest program that is still wrong: statements are left out, and bodies take the place of theirs.
+/// Returns the smallest program found that still fails: statements are left out, or replaced by their bodies.
 fn shrunk(mut program: Vec<Statement>, transforms: &[Transform]) -> (Vec<Statement>, Vec<String>) {
     let mut found = wrong(&Rc::new(program.clone()), transforms);
     let mut i = 0;
@@ -93,7 +93,7 @@ fn for_all(sweep: Sweep, transforms: &[Transform]) {
     }
 }
 
-/// Views alias: programs compute what they do to plain vectors.
+/// Views alias: programs give the results of the same operations on plain vectors.
 #[test]
 fn random_programs_mean_what_they_do_to_numbers() {
     for_all(Sweep::WritesMean, &FIRST[..1]);
@@ -109,7 +109,7 @@ fn random_programs_have_higher_derivatives() {
     for_all(Sweep::WritesHigher, HIGHER);
 }
 
-/// A name, a function with state, and its pure form.
+/// Returns pairs: a name, a function with state, and its pure form.
 fn pairs() -> Vec<(&'static str, F, F)> {
     let mut pairs: Vec<(&'static str, F, F)> = Vec::new();
     macro_rules! pair {
@@ -330,8 +330,7 @@ fn mutated_programs_are_recorded() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What is written in loops and branches is written in place: nothing of the array's size is kept beside
-/// it, and nothing is copied.
+/// Writes in loops and branches are in place: there is no further array of that size, and no copy.
 #[test]
 fn arrays_are_written_in_place() {
     const N: usize = 10_000;
@@ -350,12 +349,12 @@ fn arrays_are_written_in_place() {
     let explained = sums.explain(&x).unwrap();
     assert!(explained.workspace_bytes() < 1000, "{explained}");
     assert!(!explained.to_string().contains("copy"), "{explained}");
-    // Reverse mode keeps the two places of each iteration, and no array per iteration.
+    // Reverse mode saves two elements per iteration, and no array per iteration.
     assert!(slope.explain(&x).unwrap().workspace_bytes() < 8 * 5 * N);
     assert_eq!(slope.call(&x).unwrap(), Tensor::full(&[N], 1.0).unwrap());
 }
 
-/// Reverse mode keeps of an update its place and what it needs of the elements there, never the array.
+/// For an update, reverse mode saves its index and the elements that it needs, never the array.
 #[test]
 fn iterations_keep_elements_and_no_arrays() {
     const N: usize = 1000;
@@ -385,8 +384,8 @@ fn iterations_keep_elements_and_no_arrays() {
     }
 }
 
-/// The cotangent of an array that is only added to is the same in every iteration: it is read where it lies, and
-/// no iteration copies it.
+/// The cotangent of an array that is only added to is the same in every iteration: it is read in place, and no
+/// iteration copies it.
 #[test]
 fn iterations_that_add_copy_no_cotangents() {
     const N: usize = 1000;
@@ -402,13 +401,13 @@ fn iterations_that_add_copy_no_cotangents() {
     let (x, ct) = (Tensor::full(&[N], 0.5).unwrap(), Tensor::full(&[N], 3.0).unwrap());
     let explained = pulled.explain((&x, &ct)).unwrap();
     let kernels = explained.kernels();
-    // The iterations of the backward pass carry what they add to, and go over no array.
+    // The iterations of the reverse pass carry their accumulator, and contain no loop over an array.
     let (_, iterations) = kernels.split_once("carry").unwrap();
     assert!(!iterations.contains("for i"), "{kernels}");
     assert_eq!(pulled.call((&x, &ct)).unwrap(), Tensor::full(&[N], 6.0).unwrap());
 }
 
-/// Sums of rows, each of which begins where an earlier one ended: iterations wait for each other.
+/// Sums of rows, each of which starts from an earlier sum: iterations depend on each other.
 #[test]
 fn sums_wait_for_sums_that_they_begin_with() {
     const N: usize = 12;
@@ -424,7 +423,7 @@ fn sums_wait_for_sums_that_they_begin_with() {
     };
     let want = jit(f).interpreted().call(&rows).unwrap();
     assert_eq!(jit(f).call(&rows).unwrap(), want);
-    // The same in numbers.
+    // The reference, computed on numbers.
     let x: Vec<f64> = rows.to_vec().unwrap();
     let mut sums = vec![1.0];
     for (i, row) in x.chunks(20).enumerate() {

@@ -1,7 +1,7 @@
-//! Loops and branches against their bodies written out, under every transform and on both engines.
+//! Loops and branches, compared with their unrolled bodies, under every transform and on both engines.
 //!
-//! Each pair is one function of `f64[4]`, once with `scan`, `fori_loop`, `while_loop`, `map`, `cond` and `switch`, and
-//! once with Rust's own loops, which write the iterations into the program.
+//! Each pair is one function of `f64[4]`, once with `scan`, `fori_loop`, `while_loop`, `map`, `cond` and `switch`,
+//! and once with Rust's own loops, which unroll the iterations into the program.
 
 use std::rc::Rc;
 use tapeloom::prelude::*;
@@ -14,7 +14,7 @@ fn element(x: Var, i: usize) -> Var {
     x.index(i as i64)
 }
 
-/// A name, the function with loops, the same written out.
+/// Returns pairs: a name, the function with loops, the same unrolled.
 fn pairs() -> Vec<(&'static str, F, F)> {
     let mut pairs: Vec<(&'static str, F, F)> = Vec::new();
     macro_rules! pair {
@@ -575,7 +575,7 @@ fn pairs() -> Vec<(&'static str, F, F)> {
             (power(3, x) + power(2, x * 0.5) + power(0, x)).sum()
         }
     );
-    // Rules in which values and tangents go through one loop or one branch.
+    // Rules in which values and tangents pass through one loop or one branch.
     pair!(
         "jvp of a loop as its own rule",
         |x: Var| {
@@ -672,7 +672,7 @@ fn pairs() -> Vec<(&'static str, F, F)> {
     pairs
 }
 
-/// A number that is not part of the program.
+/// Returns a number as a run-time value.
 fn number(n: i64) -> Var {
     constant([n]).sum()
 }
@@ -714,8 +714,8 @@ fn loops_and_their_bodies_written_out_are_recorded() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Neither the program nor its kernels grow with the number of iterations, forward or backward. What stays in the cache
-/// is scheduled differently from what does not.
+/// Neither the program nor its loop program grows with the trip count, in the forward or reverse pass. Two sizes are
+/// compared that both exceed the cache, because smaller ones are lowered differently.
 #[test]
 fn a_hundred_thousand_iterations_are_as_small_a_program_as_a_hundred() {
     let lines = |n: usize| {
@@ -727,7 +727,7 @@ fn a_hundred_thousand_iterations_are_as_small_a_program_as_a_hundred() {
     assert_eq!(lines(100_000), lines(1_000_000));
 }
 
-/// A closure hands on what it got: the program does not carry it, forward or backward.
+/// A carry that the closure returns unchanged becomes a constant of the loop, forward and reverse.
 #[test]
 fn what_no_iteration_changes_is_a_constant() {
     let iteration = |(i, (s, w, k)): (Var, (Var, Var, Var))| (s + w.index(i).sin() * s.cos(), w, k);
@@ -748,7 +748,7 @@ fn what_no_iteration_changes_is_a_constant() {
     };
     let (got, want) = (run(hessian(f), &x).unwrap(), run(hessian(written), &x).unwrap());
     Agreement::relative(1e-12).check(&got, &want).unwrap();
-    // No iteration at all, and a condition that reads what stays.
+    // A loop without iterations, and a condition that reads an invariant carry.
     let below = |(x, most): (Var, Var)| x.lt(most);
     let g = |x: Var| while_loop(below, |(x, most): (Var, Var)| (x * x, most), (x, x + 90.0)).1;
     assert_eq!(run(grad(g), 3.0).unwrap().item::<f64>().unwrap(), 1.0);

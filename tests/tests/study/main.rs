@@ -1,4 +1,4 @@
-//! Kernels from elsewhere, the simulated accelerator, and the study that compares them there.
+//! Kernels from other projects, the simulated accelerator, and the study that compares them there.
 
 mod accelerator;
 mod gradbench;

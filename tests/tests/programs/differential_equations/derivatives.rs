@@ -1,15 +1,15 @@
-//! Derivatives: against differences, against closed forms, and every way beside the others.
+//! Derivatives of solutions, compared with differences, with closed forms, and among modes.
 
 use super::{near, numbers, status};
 use tapeloom::prelude::*;
 use tapeloom_tests::equations::{prey_and_predators, robertson};
 
-/// Both adaptive methods, close enough to be differenced.
+/// Returns both adaptive methods, accurate enough to compare with differences.
 fn methods() -> [ode::Adaptive; 2] {
     [ode::dopri5(), ode::rodas5p()].map(|method| method.rtol(1e-10).atol(1e-12))
 }
 
-/// A solution of prey and predators, of rates, a first state and times.
+/// Returns a solver of the predator-prey equations, as a function of rates, initial state and times.
 fn animals(method: ode::Adaptive) -> impl Fn((Var, Var, Var)) -> Var + Copy {
     move |(rates, y0, times)| {
         let f = |(t, y): (Var, Var)| {
@@ -44,7 +44,8 @@ fn fixed_steps_have_derivatives() {
 
 #[test]
 fn a_derivative_is_that_of_what_was_computed() {
-    // With steps that are given and large, the derivative of a poor solution is its own, to the last digits.
+    // With large steps of fixed size, the derivative of an inaccurate solution is that solution's own, to the last
+    // digits.
     let method = ode::dopri5().first_step(0.3).largest_step(0.3).rtol(1e9).atol(1e9);
     let solve = |y0: Var| method.solve(|(_, y): (Var, Var)| -y * y, y0, linspace(0.0, 1.0, 3)).0;
     let (y, dy) = run(jvp(solve), (1.0, 1.0)).unwrap();
@@ -53,13 +54,13 @@ fn a_derivative_is_that_of_what_was_computed() {
     let differences: Vec<f64> =
         above.numbers().zip(below.numbers()).map(|(a, b)| (a - b) / (2.0 * h)).collect();
     assert!(near(&numbers(&dy), &differences, 1e-9, 1.0), "{dy:?} and {differences:?}");
-    // It is not that of the exact solution, as the solution is not exact.
+    // It is not the exact solution's derivative, because the solution is not exact.
     assert!((numbers(&y)[2] - 0.5).abs() > 1e-9);
 }
 
 #[test]
 fn a_try_that_is_no_number_has_no_say_in_a_gradient() {
-    // A first step that ends below zero, where the root is none; it is rejected.
+    // The first step ends below zero, where the root is nan, and is rejected.
     for method in [ode::dopri5(), ode::rodas5p()] {
         let solve = |k: Var| {
             let f = |(_, y): (Var, Var)| -10.0 * k * y.sqrt();
@@ -74,7 +75,7 @@ fn a_try_that_is_no_number_has_no_say_in_a_gradient() {
         assert!(near(&numbers(&slope), &[-2.0 * 0.05 * 0.95], 1e-5, 0.0), "{slope:?}");
         let (_, slope) = run(jvp(|k: Var| solve(k).0), (1.0, 1.0)).unwrap();
         assert!(near(&numbers(&slope)[2..], &[-2.0 * 0.05 * 0.95], 1e-5, 0.0), "{slope:?}");
-        // What was reached before the end has a derivative, where the rest has no value.
+        // Values before the end have derivatives, although the rest of the solution does not exist.
         let early = |k: Var| {
             let f = |(t, y): (Var, Var)| -k * y * (1.0 - t).sqrt();
             let (y, stats) = method.solve(f, constant(1.0), constant([0.0, 0.5, 2.0]));
@@ -102,7 +103,7 @@ fn reverse_forward_and_adjoint_agree() {
     };
     let (discrete, adjoint) = (of(method), of(method.adjoint()));
     assert!(near(&discrete, &adjoint, 1e-7, 1.0), "{discrete:?}\n{adjoint:?}");
-    // Forward mode, all directions at once, and of the solution with an adjoint along one.
+    // Forward mode: all directions at once, and along one direction for a solution with an adjoint.
     let (rates, y0, times) = run(jacfwd(|x| loss(&animals(method), x)), ANIMALS).unwrap();
     let forward: Vec<f64> = [rates, y0, times].iter().flat_map(numbers).collect();
     assert!(near(&discrete, &forward, 1e-10, 1.0), "{discrete:?}\n{forward:?}");
@@ -110,7 +111,7 @@ fn reverse_forward_and_adjoint_agree() {
     let ones = ([1.0; 4], [1.0; 2], [1.0; 4]);
     let (_, slope) = run(along, (ANIMALS, ones)).unwrap();
     assert!(near(&numbers(&slope), &[discrete.iter().sum()], 1e-10, 1.0), "{slope:?}");
-    // Second derivatives through the adjoint equation, which is differentiated as it was solved.
+    // Second derivatives of the solution with an adjoint: the adjoint equation is differentiated as it was solved.
     let second = |method| {
         let f = move |rates: Var| {
             let (_, y0, times) = ANIMALS;
@@ -124,7 +125,7 @@ fn reverse_forward_and_adjoint_agree() {
 
 #[test]
 fn transforms_nest() {
-    // Reverse over reverse is forward over reverse; batches of batches of gradients are what they are alone.
+    // Reverse over reverse equals forward over reverse; batches of batches of gradients equal the single ones.
     let place = |method: ode::Adaptive| {
         move |k: Var| {
             let f = |(t, (x, v)): (Var, (Var, Var))| (v, -k * x + t);
@@ -146,7 +147,7 @@ fn transforms_nest() {
 
 #[test]
 fn an_adjoint_reaches_all_that_the_slope_captures() {
-    // A table of integers and a tree of matrices; what is no float is captured, and has no derivative.
+    // A table of integers and a tree of matrices; captured values that are no floats have no derivative.
     let solve = |adjoint: bool| {
         move |(w, b, y0): (Var, Var, (Var, Var))| {
             let order = constant([1i64, 0]);
@@ -180,7 +181,7 @@ fn adjoints_of_members_are_those_alone() {
     let all = numbers(&run(vmap(grad(loss)), k).unwrap());
     let each = k.map(|k| numbers(&run(grad(loss), k).unwrap())[0]);
     assert!(near(&all, &each, 1e-12, 0.0), "{all:?} {each:?}");
-    // Within a loop, and of the loop.
+    // In a loop, and of the loop.
     let summed = |k: Var| fori_loop(2, |(_, s): (Var, Var)| s + loss(k + s), 0.0 * k);
     let slope = numbers(&run(grad(summed), 0.5).unwrap())[0];
     let [above, below] = [0.5 + 1e-5, 0.5 - 1e-5].map(|k| numbers(&run(summed, k).unwrap())[0]);
@@ -189,7 +190,7 @@ fn adjoints_of_members_are_those_alone() {
 
 #[test]
 fn the_steps_of_an_adjoint_are_chosen_by_its_own_error() {
-    // At rest the state says nothing about steps: d x(t) / d x(0) is cos 3t all the same.
+    // At rest the state determines no step size; still d x(t) / d x(0) is cos 3t.
     let place = |x0: Var| {
         let f = |(_, (x, v)): (Var, (Var, Var))| (v, -9.0 * x);
         let method = ode::dopri5().rtol(1e-9).atol(1e-9).adjoint();
@@ -215,8 +216,8 @@ fn an_adjoint_keeps_nothing_of_its_steps() {
     assert_eq!((kept(true, 500.0), kept(true, 2000.0)), (0, 0));
 }
 
-/// Members of a batch that failed are left out of a sum by `select`. The states that were reached do not depend on the
-/// failed ones, whose derivatives are 0, in a batch and alone, also if the slope is infinite at the end.
+/// `select` leaves failed batch members out of a sum. The derivatives of the other members do not depend on the
+/// failed ones, and the failed ones' are 0, in a batch and alone, also if the slope is infinite at the end.
 #[test]
 fn derivatives_of_failures_are_zero() {
     type F = fn(Var, Var, Var) -> Var;
@@ -248,7 +249,7 @@ fn derivatives_of_failures_are_zero() {
         let (_, slope) = run(jvp(loss), (x(Tensor::from(y0[1])), (1.0, 1.0, [1.0; 3]))).unwrap();
         assert_eq!(numbers(&slope), [0.0], "{i}");
     }
-    // Of a gradient, too.
+    // The same for the derivative of a gradient.
     let twice = |y0: Var| {
         let loss = |y0: Var| {
             let method = ode::dopri5().adjoint();
@@ -263,7 +264,7 @@ fn derivatives_of_failures_are_zero() {
     assert!(near(&found, &[3.0 / 0.85f64.powi(3), 0.0], 1e-4, 0.0), "{found:?}");
 }
 
-/// A slope that is not finite at the first state has no say in second derivatives either.
+/// If the slope is not finite at the initial state, second derivatives are 0 too.
 #[test]
 fn second_derivatives_of_failures_at_the_start_are_zero() {
     let methods = [ode::dopri5(), ode::rodas5p(), ode::dopri5().adjoint()];
@@ -300,7 +301,8 @@ fn an_adjoint_takes_arrays_of_tolerances() {
     }
 }
 
-/// A slope whose derivative in a capture is not smooth in time, while its states and their cotangents are smooth.
+/// The slope's derivative with respect to a captured value is not smooth in time, although its states and their
+/// cotangents are.
 #[test]
 fn steps_of_an_adjoint_look_at_the_error_of_the_gradient() {
     let off = |method: ode::Adaptive, end: f64| {
@@ -315,7 +317,7 @@ fn steps_of_an_adjoint_look_at_the_error_of_the_gradient() {
         assert!(off(ode::dopri5().adjoint(), end) < 2e-5, "{}", off(ode::dopri5().adjoint(), end));
     }
     assert!(off(ode::dopri5().seminorm(), 8e-3) > 1e-3);
-    // The error of an integral that returns to 0 is relative to its values in between.
+    // The integral returns to 0: its error is relative to the values in between.
     let turn = |p: Var| {
         let f = |(t, y): (Var, Var)| p * t.cos() + y.zeros_like();
         let times = constant([0.0, 2.0 * std::f64::consts::PI]);
@@ -349,14 +351,14 @@ fn a_stiff_gradient_under_a_budget_is_the_same() {
     assert!(report.records < all.report(rates).unwrap().1.records / 10, "{report}");
     let found = numbers(&found);
     assert!(near(&found, &numbers(&gradient), 1e-10, 0.0), "{found:?} and {gradient:?}");
-    // Forward mode says the same.
+    // Forward mode agrees.
     let forward = numbers(&run(jacfwd(|rates: Var| loss(rates).0), rates).unwrap());
     assert!(near(&found, &forward, 1e-9, 0.0), "{found:?} and {forward:?}");
 }
 
 #[test]
 fn events_have_derivatives() {
-    // A stone on a hill x = 1 - s²/2: when and where it lands moves with its speed and gravity.
+    // A stone on a hill x = 1 - s²/2: time and place of landing depend on its speed and on gravity.
     let landing = |(speed, gravity): (Var, Var)| {
         let f = |(_, (_, v)): (Var, ([Var; 2], [Var; 2]))| (v, [v[0] * 0.0, -gravity + v[1] * 0.0]);
         let ground = |(_, (x, _)): (Var, ([Var; 2], [Var; 2]))| x[1] + 0.5 * x[0].square() - 1.0;
@@ -377,7 +379,7 @@ fn events_have_derivatives() {
 
 #[test]
 fn members_of_a_batch_are_what_they_are_alone() {
-    // Of very different numbers of steps; one has no solution to the end.
+    // Members with very different numbers of steps; one member's solution ends early.
     let y0 = [0.1, 1.0, 30.0, -1.0];
     for method in [ode::dopri5(), ode::rodas5p()] {
         let solve = move |y0: Var| {
@@ -402,7 +404,7 @@ fn members_of_a_batch_are_what_they_are_alone() {
             let slope = run(grad(move |y0: Var| solve(y0).0.index(1).tanh()), y0).unwrap();
             let (one, other) = (numbers(&slopes)[i], numbers(&slope)[0]);
             let same = (one - other).abs() <= 1e-10 * other.abs().max(1e-3);
-            // The member that has no solution has no derivative either.
+            // The member without a solution has no derivative either.
             assert!(same || (y0 < 0.0 && one.is_nan() && other.is_nan()), "{y0}: {one} {other}");
         }
         assert!(steps[2] > 2 * steps[0], "{steps:?}");
@@ -411,7 +413,7 @@ fn members_of_a_batch_are_what_they_are_alone() {
 
 #[test]
 fn a_loop_around_a_solution_is_compiled_once() {
-    // Descent to the rate of decay of data, in one program.
+    // Gradient descent on the decay rate of data, in one program.
     let fit = |(rate, data): (Var, Var)| {
         let loss = |rate: Var| {
             let f = |(_, y): (Var, Var)| -rate * y;
@@ -427,7 +429,7 @@ fn a_loop_around_a_solution_is_compiled_once() {
 
 #[test]
 fn equations_in_equations() {
-    // A slope that solves an equation and runs a loop; state that the slope reads; a recording.
+    // A slope that solves an equation and runs a loop; a slope that reads a `Ref`; a recording.
     let inner = |(k, y): (Var, Var)| {
         let f = |(_, z): (Var, Var)| -k * z;
         ode::rk4().solve(f, y, linspace(0.0, 0.1, 2)).0.index(1)
@@ -464,7 +466,7 @@ fn equations_in_equations() {
 
 #[test]
 fn no_number_on_the_way_is_none() {
-    // Checked for nan and infinity, equation by equation.
+    // With every equation checked for nan and infinity.
     let swing = |(_, (x, v)): (Var, (Var, Var))| (v, -x);
     for method in [ode::dopri5(), ode::rodas5p()] {
         let solve = move |k: Var| {

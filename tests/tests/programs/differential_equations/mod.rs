@@ -1,5 +1,5 @@
-//! Differential equations, integrals, roots and curves: exact solutions and recorded ones, orders of convergence,
-//! derivatives of every kind beside one another, and what is at the edges.
+//! Differential equations, integrals, roots and curves: exact and recorded solutions, orders of convergence,
+//! derivatives in every mode, and edge cases.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -11,18 +11,19 @@ mod relatives;
 
 use tapeloom::prelude::*;
 
-/// Whether two lists of numbers differ by at most that share of the larger of both, or of that number.
+/// Returns whether two lists of numbers differ by at most `share`, relative to the larger of both numbers and
+/// `least`.
 fn near(x: &[f64], y: &[f64], share: f64, least: f64) -> bool {
     let close = |(x, y): (&f64, &f64)| (x - y).abs() <= share * x.abs().max(y.abs()).max(least);
     x.len() == y.len() && x.iter().zip(y).all(close)
 }
 
-/// The numbers of an array.
+/// Returns the elements of an array.
 fn numbers(x: &Tensor) -> Vec<f64> {
     x.numbers().collect()
 }
 
-/// The status of a solution.
+/// Returns the status of a solution.
 fn status(stats: &ode::Stats<Tensor>) -> ode::Status {
     ode::Status::of(&stats.status).unwrap()
 }

@@ -1,38 +1,38 @@
-//! Which file of a crate needs which other, read from the text of its sources.
+//! The dependencies between the files of a crate, read from the text of its sources.
 //!
 //! A file needs another if a `use` declaration or a path in its code leads to an item that the other one
-//! defines. Re-exports are followed to the definition: who imports `crate::Function` needs
+//! defines. Re-exports are followed to the definition: a file that imports `crate::Function` needs
 //! `lang/function.rs`, and a `mod.rs` that only lists and re-exports files needs none of them.
 //!
-//! It is no compiler, and has these limits:
+//! This is no compiler, and has these limits:
 //!
-//! - What macros define is not seen; paths to it count as paths to the file of the module named in them.
+//! - Items defined by macros are not seen; paths to them count as paths to the file of the module named in the path.
 //! - A `use` inside a function counts for its whole module.
-//! - A name that comes by `*`, or that the file hands on by `pub use`, counts as needed where its word stands in the
-//!   code, whatever it means there; one in small letters only where it is called, so functions that are handed on as
+//! - A name that is imported by `*`, or re-exported by the file with `pub use`, counts as needed wherever the word occurs
+//!   in the code, whatever it means there. A name in small letters counts only where it is called, so functions passed as
 //!   values are not seen.
-//! - Methods, traits that are not imported by name, and paths inside of texts (`format!("{X}")`) are not seen.
-//! - Items under `#[cfg(test)]` and `#[cfg(all(test, ..))]` are left out, under any other `cfg` they count.
+//! - Methods, traits that are not imported by name, and paths inside string literals (`format!("{X}")`) are not seen.
+//! - Items under `#[cfg(test)]` and `#[cfg(all(test, ..))]` are left out; under any other `cfg` they count.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The path of a module inside its crate.
 type Path = Vec<String>;
 
-/// What stands in a module: a file, or `mod name { .. }` in one.
+/// A module: a file, or `mod name { .. }` in one.
 #[derive(Default)]
 struct Module {
-    /// Its file.
+    /// The file of the module.
     file: String,
     defined: BTreeSet<String>,
     uses: Vec<Import>,
-    /// Paths in its code: two words and more.
+    /// Paths of two words and more in its code.
     paths: BTreeSet<Path>,
-    /// Words of its code, outside of `use` and paths, that may be of an item: in capitals, or called.
+    /// Words of its code, outside of `use` and paths, that may name an item: capitalized, or called.
     words: BTreeSet<String>,
 }
 
-/// One name that a `use` declaration brings; `*` for all.
+/// A name imported by a `use` declaration; `*` for all names.
 struct Import {
     public: bool,
     path: Path,
@@ -43,25 +43,25 @@ struct Import {
 #[derive(Default)]
 pub struct Crate {
     modules: BTreeMap<Path, Module>,
-    /// Modules that are compiled for tests alone.
+    /// Modules compiled for tests only.
     tests: BTreeSet<Path>,
 }
 
-/// Where a path leads.
+/// The target of a path.
 enum Found {
-    /// To an item of this file,
+    /// An item of this file.
     Item(String),
-    /// to a module itself,
+    /// A module.
     Module(Path),
-    /// or to what another crate defines.
+    /// An item of another crate.
     Outside,
 }
 
-/// How many imports are followed from one to the next.
+/// The largest number of re-exports that are followed in sequence.
 const FOLLOWED: usize = 6;
 
 impl Crate {
-    /// A crate with these files: their paths below `src`, and their texts.
+    /// Returns a crate with these files, given as paths below `src` and texts.
     pub fn of(files: impl IntoIterator<Item = (String, String)>) -> Crate {
         let mut all = Crate::default();
         for (file, text) in files {
@@ -73,13 +73,13 @@ impl Crate {
         all
     }
 
-    /// The files that are not for tests alone.
+    /// Returns the files that are not for tests only.
     pub fn files(&self) -> BTreeSet<&str> {
         let module = |(path, _): &(&Path, &Module)| !self.is_test(path);
         self.modules.iter().filter(module).map(|(_, m)| m.file.as_str()).collect()
     }
 
-    /// Which file needs which, each pair once. Files for tests alone take no part.
+    /// Returns the dependencies, as pairs of a file and the file it needs. Files for tests only are left out.
     pub fn arrows(&self) -> BTreeSet<(String, String)> {
         let files = self.files();
         let mut arrows = BTreeSet::new();
@@ -97,7 +97,7 @@ impl Crate {
         (0..=path.len()).any(|n| self.tests.contains(&path[..n]))
     }
 
-    /// The files that a module needs, its own among them.
+    /// Returns the files that a module needs, its own file included.
     fn needs(&self, path: &[String], module: &Module) -> Vec<String> {
         let mut found = Vec::new();
         for import in &module.uses {
@@ -112,7 +112,7 @@ impl Crate {
                         words.map(|word| self.look(&of, std::slice::from_ref(word), FOLLOWED)),
                     );
                 }
-                // A list of names needs none of them.
+                // A `mod.rs` that only re-exports a name does not need its file.
                 target if !import.public || module.words.contains(&import.name) => {
                     found.push(target);
                 }
@@ -122,13 +122,13 @@ impl Crate {
         found.extend(module.paths.iter().map(|path_in| self.resolve(path, path_in, FOLLOWED)));
         let file = |found| match found {
             Some(Found::Item(file)) => Some(file),
-            // Paths that go on from there say what of it is needed.
+            // A path to a module needs no file by itself; longer paths name the items needed.
             Some(Found::Module(_) | Found::Outside) | None => None,
         };
         found.into_iter().filter_map(file).collect()
     }
 
-    /// Where a path leads that stands in a module.
+    /// Resolves a path that occurs in a module.
     fn resolve(&self, module: &[String], path: &[String], left: usize) -> Option<Found> {
         let (first, rest) = path.split_first()?;
         match first.as_str() {
@@ -148,7 +148,7 @@ impl Crate {
         }
     }
 
-    /// Where a path leads that goes on from a module.
+    /// Resolves a path that starts at a module.
     fn look(&self, module: &[String], path: &[String], left: usize) -> Option<Found> {
         let here = self.modules.get(module)?;
         let Some((name, rest)) = path.split_first() else {
@@ -158,7 +158,7 @@ impl Crate {
         let child = [module, std::slice::from_ref(name)].concat();
         let below = self.modules.get(&child);
         if let Some(below) = below.filter(|_| !rest.is_empty()) {
-            // What is not found in a module may be of a macro.
+            // An item missing in a module may be defined by a macro.
             let found = self.look(&child, rest, left + 1);
             return found.or_else(|| Some(Found::Item(below.file.clone())));
         }
@@ -189,7 +189,7 @@ impl Crate {
     fn read(&mut self, file: &str, module: Path, tokens: &[&str]) {
         let new = || Module { file: file.to_owned(), ..Module::default() };
         let mut here = module;
-        // How deep in braces each module around begins.
+        // The brace depth at which each enclosing module begins.
         let mut around: Vec<usize> = Vec::new();
         let (mut at, mut depth) = (0, 0);
         self.modules.insert(here.clone(), new());
@@ -221,7 +221,7 @@ impl Crate {
                     around.push(depth);
                     at += 3;
                 }
-                // A file that is listed is not used by that.
+                // `mod name;` is no use of the file.
                 "mod" if next(2) == ";" => at += 3,
                 "use" if next(1) != "<" => {
                     let public = before(1) == "pub" || before(1) == ")";
@@ -258,14 +258,14 @@ impl Crate {
     }
 }
 
-/// How attributes begin of what is compiled for tests alone.
+/// The tokens with which attributes for test-only items begin.
 const TESTS: [&[&str]; 2] =
     [&["#", "[", "cfg", "(", "test", ")"], &["#", "[", "cfg", "(", "all", "(", "test", ","]];
 
-/// What a name stands behind where it is defined.
+/// Keywords that precede the name in a definition.
 const ITEMS: [&str; 8] = ["fn", "struct", "enum", "union", "trait", "type", "const", "static"];
 
-/// Where an item begins behind its attributes and its visibility.
+/// Returns the position of an item after its attributes and visibility.
 fn attributes(tokens: &[&str], mut at: usize) -> usize {
     while tokens.get(at) == Some(&"#") {
         at = group(tokens, at + 1);
@@ -279,7 +279,7 @@ fn attributes(tokens: &[&str], mut at: usize) -> usize {
     at
 }
 
-/// The end of the item, statement or field that begins there.
+/// Returns the end of the item, statement or field that begins at a position.
 fn item(tokens: &[&str], mut at: usize) -> usize {
     let lists = ["mod", "use", "impl", "unsafe", "macro_rules", "let"];
     let first = tokens.get(at).copied().unwrap_or_default();
@@ -297,7 +297,7 @@ fn item(tokens: &[&str], mut at: usize) -> usize {
     at
 }
 
-/// The end of the brackets that open there.
+/// Returns the end of the brackets that open at a position.
 fn group(tokens: &[&str], mut at: usize) -> usize {
     let mut depth = 0;
     while at < tokens.len() {
@@ -314,7 +314,7 @@ fn group(tokens: &[&str], mut at: usize) -> usize {
     at
 }
 
-/// The names of a `use` tree, and its end.
+/// Adds the names of a `use` tree, and returns its end.
 fn tree(
     tokens: &[&str],
     mut at: usize,
@@ -339,7 +339,7 @@ fn tree(
                 return at + 1;
             }
             word if is_word(word) && word != "as" => {
-                // In braces `self` is what stands before them.
+                // `self` in braces is the path before them.
                 if word != "self" || path.is_empty() {
                     path.push(word.to_owned());
                 }
@@ -354,7 +354,7 @@ fn tree(
         at += 2;
     }
     uses.push(Import { public, path, name });
-    // A sign that is of no tree is not looked at twice.
+    // Skips a token that does not belong to the tree, so that it is not read again.
     let ends = tokens.get(at).is_none_or(|t| ["}", ",", ";"].contains(t));
     at + usize::from(!ends)
 }
@@ -367,7 +367,7 @@ fn is_word(token: &str) -> bool {
     token.starts_with(letter)
 }
 
-/// The words and signs of a source, `::` as one; without comments and texts.
+/// Returns the words and signs of a source, `::` as one token, without comments and string literals.
 fn tokens(source: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = source;
@@ -389,7 +389,7 @@ fn tokens(source: &str) -> Vec<&str> {
     found
 }
 
-/// The length of the comment, text or character with which a source begins.
+/// Returns the length of the comment, string or character literal with which a source begins.
 fn skipped(rest: &str) -> Option<usize> {
     let to = |from: usize, end: &str| {
         let found = rest.get(from..)?.find(end);

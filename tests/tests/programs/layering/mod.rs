@@ -1,7 +1,7 @@
-//! Layering: inside of a crate, too, dependencies run one way.
+//! Layering: dependencies inside a crate run one way too.
 //!
 //! A *room* is a folder of a crate, or a file beside its folders. Each crate has an order of its rooms, and a file
-//! imports from its own room and those before it. Files that need one another in a circle are few.
+//! imports from its own room and earlier ones. Few files may form a cycle of imports.
 
 mod imports;
 
@@ -9,7 +9,7 @@ use imports::Crate;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// The rooms of each crate, in order: each may use those before it.
+/// The rooms of each crate in order: each may use earlier ones.
 const ROOMS: [(&str, &str); 4] = [
     (
         "ir",
@@ -29,9 +29,9 @@ const ROOMS: [(&str, &str); 4] = [
     ),
 ];
 
-/// Arrows that run against the order: the crate, the file, what it needs. This list only becomes shorter.
+/// Dependencies against the order: the crate, the file, and the file it needs. This list may only become shorter.
 const AGAINST: [(&str, &str, &str); 15] = [
-    // Values are of tensors, and what a program is made of are primitives.
+    // Values are tensors, and programs are made of primitives.
     ("ir", "lang/builder.rs", "prim/mod.rs"),
     ("ir", "lang/builder.rs", "prim/rules/mod.rs"),
     ("ir", "lang/eval.rs", "tensor/mod.rs"),
@@ -49,14 +49,14 @@ const AGAINST: [(&str, &str, &str); 15] = [
     ("ir", "lang/verify.rs", "text/print.rs"),
 ];
 
-/// The most files of a circle.
+/// The largest number of files in a cycle.
 const CIRCLE: usize = 6;
 
-/// The circle that may be larger: a program holds primitives, and a primitive's rules make programs, so the closed
-/// list of primitives and the language are one. Its files lie in these rooms,
+/// The cycle that may be larger: a program holds primitives, and a primitive's rules make programs, so the closed
+/// list of primitives and the language depend on each other. Its files are in these rooms.
 const LANGUAGE: (&str, [&str; 2]) = ("ir", ["lang", "prim"]);
 
-/// or are these.
+/// The further files of that cycle.
 const WITH_LANGUAGE: &[&str] = &["text/print.rs"];
 
 type Arrows = BTreeSet<(String, String)>;
@@ -101,7 +101,7 @@ fn circles_are_small() {
             if name == of && outside.iter().all(|file| WITH_LANGUAGE.contains(file)) {
                 with_language.extend(outside.into_iter().map(String::from));
             } else {
-                // Of the language only what does not belong to it.
+                // If the cycle contains the language, report only the other files.
                 let all = outside.len() == circle.len();
                 let told = |file: &str| all || outside.contains(&file);
                 let inside = |(a, b): &&(String, String)| {
@@ -118,18 +118,18 @@ fn circles_are_small() {
     assert_eq!(with_language, listed, "files in the circle of the language");
 }
 
-/// The room of a file.
+/// Returns the room of a file.
 fn room(file: &str) -> &str {
     file.split_once('/').map_or(file.trim_end_matches(".rs"), |(room, _)| room)
 }
 
-/// Arrows to a room that comes later.
+/// Returns the dependencies on a later room.
 fn back(arrows: &Arrows, order: &[&str]) -> Arrows {
     let place = |file: &str| order.iter().position(|r| *r == room(file));
     arrows.iter().filter(|(from, to)| place(from) < place(to)).cloned().collect()
 }
 
-/// Files that need one another, largest circles first.
+/// Returns the cycles of files that need one another, the largest first.
 fn circles(arrows: &Arrows) -> Vec<Vec<String>> {
     let mut next: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (from, to) in arrows {
@@ -154,7 +154,7 @@ fn circles(arrows: &Arrows) -> Vec<Vec<String>> {
     found
 }
 
-/// The sources of a crate.
+/// Returns the sources of a crate.
 fn sources(name: &str) -> Crate {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join(name).join("src");
     let (mut files, mut folders) = (Vec::new(), vec![root.clone()]);
@@ -173,7 +173,7 @@ fn sources(name: &str) -> Crate {
     Crate::of(files)
 }
 
-/// The arrows of a crate of these files.
+/// Returns the dependencies in a crate of these files.
 fn arrows_of(files: &[(&str, &str)]) -> Vec<String> {
     let files = files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
     let arrows = Crate::of(files).arrows();
@@ -182,7 +182,7 @@ fn arrows_of(files: &[(&str, &str)]) -> Vec<String> {
 
 #[test]
 fn arrows_follow_imports_to_definitions() {
-    // A crate with a folder `a` of two files, whose list hands on a type and a module.
+    // A crate with a folder `a` of two files, whose `mod.rs` reexports a type and a module.
     let lib = "pub mod a;\nmod b;\npub use a::One;\npub use a::two as second;\npub use std::fmt::Outer;\npub use b::*;";
     let list = "mod one;\npub mod two;\npub use one::{One, make};";
     let one = "pub struct One;\npub fn make() -> One { One }\n";
@@ -200,14 +200,14 @@ fn arrows_follow_imports_to_definitions() {
         ("use crate::a::*; struct One;", ""),
         ("use crate::a::*; impl X { fn make() {} } fn g() { make() }", "a/one.rs"),
         ("mod inside { struct One; } use crate::a::*; fn g(_: One) {}", "a/one.rs"),
-        // What macros make is of the module that the path names.
+        // Items made by macros belong to the module that the path names.
         ("use crate::a::two::Made;", "a/two.rs"),
         ("fn g() { $crate::a::two::m!() }", "a/two.rs"),
         ("mod inside { use super::super::a::One; }", "a/one.rs"),
         ("use crate::Outer; fn g() -> crate::Outer {}", ""),
         ("use crate::a::*; fn g(make: u8) -> u8 { make }", ""),
         ("use std::fmt; use other::a::One; fn g() { fmt::f(); other::a::one::make() }", ""),
-        // Comments and texts are no code, tests are no part of the library.
+        // Comments and string literals are no code; tests are no part of the library.
         ("// crate::a::One\n/* crate::One */ const X: &str = \"crate::a::One\";", ""),
         (
             "const X: &str = r#\"\" crate::a::One\"#; const Y: char = '\"'; use crate::One;",
@@ -241,7 +241,7 @@ fn lists_need_what_they_use_themselves() {
     let glob = ("b.rs", "use crate::a::*;\nfn f(_: T) {}");
     let lib = ("lib.rs", "mod a;\nmod b;");
     assert_eq!(arrows_of(&[lib, listed, types, glob]), ["b.rs -> a/types.rs"]);
-    // A file that only tests see is in no arrow.
+    // A file that only tests include has no dependencies.
     let tests = ("a/mod.rs", "mod types;\n#[cfg(test)]\nmod cases;\nfn f() { cases::x() }");
     let cases = ("a/cases.rs", "use super::types::T;\npub fn x() {}");
     assert_eq!(arrows_of(&[tests, types, cases]), [""; 0]);

@@ -1,9 +1,9 @@
-//! When operations run: small programs whose ticks are counted by hand.
+//! Timing of operations: small programs whose ticks are counted by hand.
 
 use crate::accelerator::kernel::{At, Emit};
 use tapeloom_backend::accelerator::*;
 
-/// Ticks of a program on arrays `a0` and `a1` of 1024 elements each.
+/// Returns the ticks of a program on arrays `x` and `y` of 1024 elements each.
 fn ticks(machine: &Machine, system: System, program: impl FnOnce(&mut Emit<'_>)) -> u64 {
     let mut arrays = Arrays::bump(Arrays::BASE, 0, 0);
     arrays.push("x", 1024, 8);
@@ -14,7 +14,7 @@ fn ticks(machine: &Machine, system: System, program: impl FnOnce(&mut Emit<'_>))
     e.finish().unwrap().forward.ticks
 }
 
-/// Where every line of memory is as far away, whatever was read before.
+/// Returns a machine on which every memory line has the same latency, independent of earlier accesses.
 fn flat() -> Machine {
     Machine { row: 0, ..Machine::cal() }
 }
@@ -54,14 +54,14 @@ fn operations_wait_for_operands_and_units() {
     };
     check(5, many(Opcode::Add, 16));
     check(6, many(Opcode::Add, 17));
-    // A unit that divides does nothing else.
+    // A dividing unit accepts no other operation.
     check(16, many(Opcode::Div, 16));
     check(32, many(Opcode::Div, 17));
     check(0, many(Opcode::Free, 1000));
     let realistic = Machine { latencies: Latencies::REALISTIC, ..flat() };
     check_on(&realistic, 30, many(Opcode::Tanh, 1));
     check_on(&Machine { window: 4, ..flat() }, 10, many(Opcode::Add, 8));
-    // Once at a time, where the machine is strict: these are instances of one operation.
+    // On a strict machine, instances of one operation issue one at a time.
     check_on(&Machine { strict: 1, ..flat() }, 15, many(Opcode::Add, 3));
     check_on(&Machine { strict: 1, ..flat() }, 5, |e| {
         for site in 0..3 {
@@ -75,7 +75,7 @@ fn a_port_has_one_read_and_one_write_under_way() {
     check(10, |e| loads(e, [0]));
     check(10, |e| loads(e, [0, 8]));
     check(20, |e| loads(e, [0, 8, 16]));
-    // The fourth waits for the first of the ports, not for both.
+    // The fourth load waits for the first free port, not for both.
     check(13, |e| loads(e, [0, 1, 2, 3]));
     let other_set = [0, 8, 16, 24];
     check(20, |e| loads(e, other_set));
@@ -88,27 +88,27 @@ fn a_port_has_one_read_and_one_write_under_way() {
     let open = Machine { blocking: 0, ..free };
     check_on(&open, 11, |e| loads(e, other_set));
     check_on(&Machine { mshrs: 1, ..open.clone() }, 40, |e| loads(e, other_set));
-    // A line that is under way is waited for, by as many as there is room for.
+    // A load of a line in flight waits for it, up to the number of `targets`.
     check_on(&open, 10, |e| loads(e, [0, 1, 2]));
     check_on(&Machine { targets: 1, ..open }, 13, |e| loads(e, [0, 1, 2]));
     let at_once = Machine { targets: 0, ports: 1, ..flat() };
     check_on(&at_once, 16, |e| loads(e, [0, 1, 2]));
 }
 
-/// One load after the other. Rows are 8 kB here: 1,024 elements of 8 bytes, and x and y lie in two banks.
+/// Loads one after the other. Rows have 8 kB: 1,024 elements of 8 bytes, and x and y are in two banks.
 #[test]
 fn a_row_of_memory_stays_open() {
     let one = Machine { ports: 1, ..Machine::cal() };
     let of =
         |elements: &'static [usize]| move |e: &mut Emit<'_>| loads(e, elements.iter().copied());
-    // 96 ns opens the row, 82 ns finds it open.
+    // An access takes 96 ns if it opens the row, 82 ns if the row is open.
     check_on(&one, 10, of(&[0]));
     check_on(&one, 10 + 9 + 9, of(&[0, 8, 16]));
     check_on(&Machine { row: 64, row_banks: 4, ..one.clone() }, 10 + 10 + 10, of(&[0, 8, 16]));
-    // With another row open in the bank it is 110.2 ns, which end in the twelfth tick.
+    // If another row is open in the bank, it takes 110.2 ns, which end in the twelfth tick.
     let narrow = Machine { row: 64, row_banks: 2, ..one.clone() };
     check_on(&narrow, 10 + 10 + 12 + 12, of(&[0, 8, 16, 24]));
-    // What is written back opens its row, too. The store runs beside the first load.
+    // Writing back a line also opens its row. The store runs beside the first load.
     let tiny = Machine { row: 1 << 10, row_banks: 1, ..one.with_cache(1 << 10, 1) };
     check_on(&tiny, 10 + 12 + 9, of(&[0, 128, 136]));
     check_on(&tiny, 12 + 12, |e| {
@@ -121,22 +121,22 @@ fn a_row_of_memory_stays_open() {
 fn memory_moves_a_line_at_a_time() {
     let lines = |n: usize| move |e: &mut Emit<'_>| loads(e, (0..n).map(|i| 8 * i));
     let wide = Machine { ports: 16, ..flat() };
-    // Three lines in a tick, the fourth 10 ns later: 96, 99.3, 102.7, 106 ns.
+    // Three lines per tick, the fourth 10 ns later: 96, 99.3, 102.7, 106 ns.
     check_on(&wide, 10, lines(2));
     check_on(&wide, 11, lines(4));
     let fast = Machine { ports: 16, row: 0, ..Machine::fast() };
     assert_eq!((flat().missed(), fast.missed()), (10, 136));
     check_on(&fast, 136, lines(1));
-    // Nineteen lines before the last one, 6.67 ticks each; beyond twenty one must come first.
+    // Nineteen lines before the last one, 6.67 ticks each; with more than twenty, one must finish first.
     check_on(&fast, 263, lines(20));
     check_on(&fast, 272, lines(21));
-    // Lines that are written back go when nobody reads, or when too many wait.
+    // Lines are written back when there are no reads, or when the write buffers are full.
     let conflict = |e: &mut Emit<'_>| {
         let store = |e: &mut Emit<'_>, i: usize| e.store(x(), 8 * i, Token::READY);
         (0..32).for_each(|i| store(e, i));
     };
     let tiny = Machine { burst: 100_000, ..flat().with_cache(1 << 10, 2) };
-    // Fifteen of them before the last line is read, eight of which can wait.
+    // Fifteen write-backs before the last line is read; eight of them can wait.
     check_on(&tiny, 320 + 7 * 10, conflict);
     check_on(&Machine { write_buffers: 40, ..tiny }, 320, conflict);
 }
@@ -158,7 +158,7 @@ fn accesses_to_a_word_keep_their_order() {
     });
     // Ten for the load, five for the sum, three for the store.
     check(18, |e| e.accumulate(x(), 0, Token::READY));
-    // The next word has nothing to do with it.
+    // An access to the next word is independent.
     check(18, |e| {
         e.accumulate(x(), 0, Token::READY);
         e.accumulate(x(), 1, Token::READY);
@@ -195,14 +195,14 @@ fn lines_of_the_tape_are_fetched_ahead() {
     };
     let (plain, ahead) = (run(System::AOS), run(System::PREFETCH));
     assert_eq!((plain.forward.tape.misses, plain.forward.prefetched), (10, 0));
-    // The second of a line is on its way with the first.
+    // The second store to a line merges with the first.
     assert_eq!(plain.forward.merged, 10);
-    // One line too many is fetched at the end.
+    // The prefetcher fetches one line too many at the end.
     assert_eq!((ahead.forward.tape.misses, ahead.forward.prefetched), (1, 10));
     assert!(ahead.forward.ticks < plain.forward.ticks);
 }
 
-/// Ticks of layers that are stored and loaded again, forward and backward.
+/// Checks the ticks of layers that are stored and then loaded, in the forward and the reverse phase.
 #[track_caller]
 fn check_layers(machine: &Machine, layers: &[usize], expected: (u64, u64)) {
     let mut tape = Tape::at(Tape::BASE);
@@ -248,9 +248,9 @@ fn a_half_is_used_while_the_other_one_is_streamed() {
     let cal = flat();
     check_layers(&cal, &[32], (5 + 13, 13 + 5));
     check_layers(&cal, &[32, 32], (5 + 5 + 13, 13 + 5 + 5));
-    // The third layer waits for the half of the first, 13 ticks behind it, forward and backward.
+    // The third layer waits until the first layer's half is free, 13 ticks after it, in both phases.
     check_layers(&cal, &[32, 32, 32], (5 + 13 + 5 + 13, 13 + 5 + 13 + 5));
-    // So does the second one where there is no other half.
+    // If there is no other half, the second layer waits too.
     let single = Machine { halves: 1, entries: 32, ..cal };
     check_layers(&single, &[32, 32], (5 + 13 + 5 + 13, 13 + 5 + 13 + 5));
     let slow = Machine { outstanding: 1, ..single };

@@ -1,18 +1,18 @@
-//! What a generator of operations needs: tokens, layers, and a run on a system.
+//! Support for generators of operations: tokens, layers, and a run on a system.
 
 use tapeloom_backend::accelerator::*;
 use tapeloom_ir::Problem;
 
 /// A kernel with its gradient.
 pub(crate) trait Kernel {
-    /// What it uses.
+    /// Returns the arrays that the kernel uses.
     fn arrays(&self) -> Arrays;
     fn tape(&self) -> Tape;
     fn forward(&self, e: &mut Emit<'_>);
     fn reverse(&self, e: &mut Emit<'_>);
 }
 
-/// Tells a machine of operations. The first problem is kept, and nothing happens behind it.
+/// Feeds operations to a simulation. After the first problem, which is stored, further operations are ignored.
 pub(crate) struct Emit<'a> {
     run: Simulation<'a>,
     problem: Option<Problem>,
@@ -23,14 +23,14 @@ impl<'a> Emit<'a> {
         Emit { run, problem: None }
     }
 
-    /// The end of the forward phase.
+    /// Ends the forward phase.
     pub(crate) fn reverse(&mut self) {
         if self.problem.is_none() {
             self.problem = self.run.reverse().err();
         }
     }
 
-    /// The end of a program of one phase, or of both.
+    /// Ends the program, after one phase or both.
     pub(crate) fn finish(self) -> Result<Statistics, Problem> {
         match self.problem {
             Some(problem) => Err(problem),
@@ -48,7 +48,7 @@ impl<'a> Emit<'a> {
         })
     }
 
-    /// An operation of the program's text without a number of its own.
+    /// Pushes an arithmetic operation that does not belong to a site of the program's text.
     pub(crate) fn op(&mut self, opcode: Opcode, operands: &[Token]) -> Token {
         self.push(0, Work::Compute(opcode), operands)
     }
@@ -76,7 +76,7 @@ impl<'a> Emit<'a> {
         self.store(array, element, new);
     }
 
-    /// The cotangent of an element that was overwritten: it is read, and is zero afterwards.
+    /// Reads the cotangent of an element that was overwritten, and resets it to zero.
     pub(crate) fn take(&mut self, array: ArrayId, element: usize) -> Token {
         let value = self.load(array, element);
         self.store(array, element, Token::READY);
@@ -100,7 +100,7 @@ impl<'a> Emit<'a> {
         self.push(0, Work::TapeLoad(at.entry(x)), &[])
     }
 
-    /// The end of a block in a loop: the next one is known a tick later.
+    /// Ends a block in a loop: the next block is known a tick later.
     pub(crate) fn next(&mut self, index: &mut Token) {
         *index = self.op(Opcode::Integer, &[*index]);
         self.push(0, Work::Branch, &[*index]);
@@ -142,12 +142,12 @@ pub(crate) fn try_run(
     e.finish()
 }
 
-/// The machine that runs a trace in its order.
+/// Returns a machine that runs a trace in order.
 pub(crate) fn replay() -> Machine {
     Machine { window: 1, ..Machine::cal() }
 }
 
-/// The numbers that kernels are fed with: frac(sin(12.9898 (i + 1)) 43758.5453) - 1/2.
+/// Returns the kernels' input numbers: frac(sin(12.9898 (i + 1)) 43758.5453) - 1/2.
 pub(crate) fn noise(i: usize) -> f64 {
     let x = (12.9898 * (i as f64 + 1.0)).sin() * 43758.5453;
     x - x.floor() - 0.5

@@ -1,4 +1,4 @@
-//! What holds of every machine: its text, and that its scratchpad loses nothing.
+//! Properties of every machine: its text, and that its scratchpad loses no values.
 
 use crate::accelerator::kernel::{At, Emit, Kernel, noise, replay, run, try_run};
 use tapeloom_backend::accelerator::*;
@@ -14,7 +14,7 @@ fn the_text_of_a_machine_is_the_machine() {
     }
 }
 
-/// What is said of the text of a machine with one change.
+/// Checks the error for the text of a machine with one change.
 #[track_caller]
 fn refused(from: &str, to: &str, expected: &str) {
     let text = Machine::cal().to_string();
@@ -84,34 +84,34 @@ fn machines_that_make_no_sense_are_errors() {
     refused("request 64", "request 60", &cannot("a request of 60 bytes is not entries of 8"));
 }
 
-/// Layers of so many entries, nest by nest, all of which are stored and then loaded.
+/// Layers with these numbers of entries, nest by nest, all of which are stored and then loaded.
 struct Layers {
     nests: Vec<(Order, bool, Vec<u64>)>,
-    /// What to do wrong.
+    /// The planted mistake.
     wrong: Option<Wrong>,
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Wrong {
-    /// Nests that are read in order are read backward, or the other way round.
+    /// Nests that are read in order are read backward, and vice versa.
     Order,
     /// The first entry of a layer is stored at the offset of the second.
     Offset,
-    /// Bits that nobody stored are expected.
+    /// Loads expect bits that were not stored.
     Bits,
-    /// An offset behind the layer is loaded.
+    /// An offset beyond the layer is loaded.
     Beyond,
     /// The last entry of each layer is not stored.
     Short,
     /// No barrier ends a layer.
     Open,
-    /// The reverse phase leaves the first nest.
+    /// The reverse phase omits the first nest.
     Left,
     /// A value is stored in the reverse phase.
     Late,
     /// The reverse phase reads more layers than there are.
     More,
-    /// The values of a layer are used behind its barrier.
+    /// The values of a layer are used after its barrier.
     Closed,
 }
 
@@ -231,7 +231,7 @@ impl Kernel for Layers {
     }
 }
 
-/// Programs of layers: turned round, in order, mixed, of all sizes, some of which lie in memory.
+/// Returns programs of layers: reversed, in order, mixed, of all sizes; some layers are in memory.
 fn programs() -> Vec<Vec<(Order, bool, Vec<u64>)>> {
     let same = |nest| Order::Same { nest };
     let many = |n: u64, size: u64| (0..n).map(|i| 2 + (i * 7) % size).collect::<Vec<_>>();

@@ -1,8 +1,8 @@
-//! The simulated accelerator under programs written by hand: what the paper's kernels do to it.
+//! The simulated accelerator, driven by the paper's kernels as access sequences written by hand.
 //!
-//! Each kernel is a generator of operations with the accesses of its adjoint and of the values of its
-//! tape; what else it computes has no part in times. What tape loads find must be what was stored, and
-//! misses and ticks must be those of the paper's public data, as far as these can be reconstructed.
+//! Each kernel generates operations with the accesses of its adjoint and with the values of its tape; the other
+//! arithmetic does not affect times. Tape loads must find the stored values. Misses and ticks must agree with the
+//! paper's public data, as far as these can be reconstructed.
 
 mod dataflow;
 mod kernel;

@@ -1,5 +1,5 @@
-//! Programs of the public API on the machine: results are those of machine code, whatever the system, and
-//! accesses those that one counts in the program.
+//! Programs of the public API on the simulated machine: results agree with machine code on every system, and accesses
+//! agree with counts by hand.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,12 +9,12 @@ use tapeloom::{Kind, Target};
 use tapeloom_tests::suite::{Form, KERNELS, WAYS};
 use tapeloom_tests::{Agreement, Sweep};
 
-/// A small machine, so that runs are short and caches full.
+/// Returns a small machine, so that runs are short and caches fill up.
 fn small() -> Machine {
     Machine { window: 64, ..Machine::cal().with_cache(1 << 10, 2) }
 }
 
-/// `A[i,j] += B[i,k,l] D[l,j] C[k,j]`, loops i, k, l, j, all to n.
+/// Computes `A[i,j] += B[i,k,l] D[l,j] C[k,j]`, loops i, k, l, j, all to n.
 fn mttkrp(n: usize, (b, c, d): (Var, Var, Var)) -> Var {
     let innermost = |(i, k, l): (Var, Var, Var), a: Var| {
         let step = |(j, a): (Var, Var)| {
@@ -46,28 +46,28 @@ fn mttkrp_accesses_what_its_loops_say() {
     let f = jit(|x| mttkrp(8, x)).on(Target::Accelerator(Machine::cal()));
     let (a, statistics) = f.simulate((&b, &c, &d), Machine::cal()).unwrap();
     assert_eq!(a, f.call((&b, &c, &d)).unwrap());
-    // Three loads and a store for each innermost iteration, one of B for each of these loops, and zeros to
-    // begin with.
+    // Three loads and a store per innermost iteration, one load of B per iteration of the loop around it, and the
+    // initial zeros.
     let (others, n) = (statistics.forward.others, 8u64.pow(4));
     assert_eq!((others.loads, others.stores), (3 * n + 512, n + 64));
-    // Arrays of 5.6 kB fit in the cache: each line comes once.
+    // Arrays of 5.6 kB fit in the cache: each line is fetched once.
     assert_eq!(others.misses, (512 + 3 * 64) / 8);
     let State { input, output, tape } = statistics.state;
     assert_eq!((input, tape), (8 * (512 + 2 * 64), 0));
     assert!((512..1024).contains(&output), "the result, and counts of loops: {output}");
-    // It has one phase, of which there is one column.
+    // There is one phase, printed as one column.
     assert_eq!(statistics.reverse, Counts::default());
     assert!(statistics.to_string().starts_with("Enzyme_32k                all\n"));
 }
 
-/// Every system, on one machine.
+/// Returns a configuration for every system, on one machine.
 fn setups(machine: &Machine) -> impl Iterator<Item = RunConfig> {
     System::ALL.into_iter().map(|system| RunConfig { system, ..machine.clone().into() })
 }
 
 #[test]
 fn gradients_are_the_same_bits_in_all_systems() {
-    // Loops in a loop, with a matrix that iterations change in full and one that they add to.
+    // Nested loops, with a matrix that iterations replace and one that they add to.
     let iterations = |x: Var| {
         let inner = |c: Var| fori_loop(5, |(_, c): (Var, Var)| (c * x).sin() + c * c, c);
         let outer = |(i, (c, sum)): (Var, (Var, Var))| {
@@ -87,7 +87,7 @@ fn gradients_are_the_same_bits_in_all_systems() {
         assert!(stores > 0 && loads >= stores, "{s}");
         assert_eq!(s.lifetimes.len() as u64, loads);
         taped.push(loads);
-        // What is loaded more than once does not go through the scratchpad.
+        // Values that are loaded more than once do not go through the scratchpad.
         assert_eq!(s.forward.streamed, s.forward.scratchpad.stores);
         assert_eq!(s.reverse.streamed, s.reverse.scratchpad.loads);
     }
@@ -97,7 +97,7 @@ fn gradients_are_the_same_bits_in_all_systems() {
 
 #[test]
 fn tapes_are_stored_forward_and_loaded_back() {
-    // What an iteration keeps is its factor and the cosine.
+    // An iteration saves its factor and the cosine.
     let chain = |x: Var| scan(|(c, x): (Var, Var)| ((c * x).sin(), c), constant(1.0), x).0;
     let x: Vec<f64> = (0..500).map(|i| 0.01 * i as f64).collect();
     let f = jit(grad(chain));
@@ -118,14 +118,14 @@ fn tapes_are_stored_forward_and_loaded_back() {
         assert_eq!(s.forward.others.loads, cache.forward.others.loads);
     }
     assert!(ideal.ticks() <= full.ticks() && full.ticks() <= cache.ticks() + 64);
-    // As a loop that is unrolled by three does it: layers of three iterations, since no iteration is cut.
+    // Layers as for a loop unrolled by three: three iterations each, because no iteration is split.
     let unrolled = RunConfig { system: System::TFLOW, layer: 7, ..Machine::cal().into() };
     let (got, s) = f.simulate(&x, unrolled).unwrap();
     assert_eq!(got, want);
     assert_eq!((s.forward.layers, s.reverse.layers, s.tiles), (167, 167, 34));
 }
 
-/// Ticks of a program of one phase.
+/// Returns the ticks of a program of one phase.
 #[track_caller]
 fn ticks(f: impl Fn(Var) -> Var, x: f64) -> u64 {
     let (y, s) = jit(&f).simulate(x, Machine::cal()).unwrap();
@@ -134,7 +134,7 @@ fn ticks(f: impl Fn(Var) -> Var, x: f64) -> u64 {
     s.ticks()
 }
 
-/// What a chain takes longer if it has a hundred links more.
+/// Returns the ticks that a hundred more iterations of a chain add.
 #[track_caller]
 fn hundred(f: impl Fn(usize, Var) -> Var) -> u64 {
     ticks(|x| f(300, x), 1.0001) - ticks(|x| f(200, x), 1.0001)
@@ -142,26 +142,26 @@ fn hundred(f: impl Fn(usize, Var) -> Var) -> u64 {
 
 #[test]
 fn operations_wait_for_the_values_that_they_take() {
-    // A product takes four ticks, and each waits for the one before; an iteration of the loop takes one.
+    // A product takes four ticks and waits for the one before; the loop's own iteration takes one, in parallel.
     assert_eq!(hundred(|n, x| fori_loop(n, |(_, x): (Var, Var)| x * x, x)), 400);
-    // Two chains go side by side.
+    // Two chains run side by side.
     let both = |n, x: Var| {
         let (a, b) = fori_loop(n, |(_, (a, b)): (Var, (Var, Var))| (a * a, b * b), (x, x + 1e-4));
         a + b
     };
     assert_eq!(hundred(both), 400);
-    // What is not known to go on does not: a comparison is a tick more, and is behind the product.
+    // The next iteration waits for the loop condition: a comparison takes one more tick, and follows the product.
     let until = |n: usize, x: Var| {
         let more = move |(x, k): (Var, Var)| x.gt(0.0) & k.lt(n as i64);
         while_loop(more, |(x, k): (Var, Var)| (x * 1.0001, k + 1), (x, constant(0i64))).0
     };
     assert!(hundred(until) >= 500, "{}", hundred(until));
-    // A fold has as many partial sums as lanes: it does not wait for each of its terms.
+    // A fold has a partial sum per vector lane, so it does not wait for each term.
     let sum = |n: usize, x: Var| (arange(n, Dtype::F64) * x).sum();
     assert!(hundred(sum) < 500 / 2, "{}", hundred(sum));
 }
 
-/// Whatever programs are made of: results of the machine are those of machine code.
+/// Checks that the simulated machine agrees with machine code.
 #[track_caller]
 fn same(within: f64, f: impl Fn(Var) -> Var + Copy, x: &Tensor) {
     let native = jit(f).call(x).unwrap();
@@ -179,7 +179,7 @@ fn same(within: f64, f: impl Fn(Var) -> Var + Copy, x: &Tensor) {
 #[test]
 fn programs_of_every_kind_run() {
     let x: Tensor = (0..6).map(|i| 0.3 + (i as f64).sin().abs()).collect();
-    // Elementwise, folds, products of matrices.
+    // Elementwise operations, folds, matrix products.
     same(0.0, |x| x.exp().sin() / (1.0 + x), &x);
     same(0.0, |x| (x.sum() * x).max(), &x);
     let products = |x: Var| {
@@ -188,7 +188,7 @@ fn programs_of_every_kind_run() {
     };
     same(1e-12, products, &x);
     same(1e-12, |x| grad(|x: Var| products(x).sum())(x), &x);
-    // Branches; iterations of run-time number, and what they keep; batches.
+    // Branches; loops of run-time trip count and their residuals; batches.
     let branch = |x: Var| cond(x.sum().gt(1.0), |x: Var| x.sin(), |x: Var| x * x, x);
     same(0.0, branch, &x);
     let iterations = |x: Var| {
@@ -203,12 +203,12 @@ fn programs_of_every_kind_run() {
     let nested = |x: Var| fori_loop(5, |(_, x): (Var, Var)| x + iterations(x).ln(), x);
     same(0.0, |x| map(grad(nested), x), &x);
     same(0.0, |x| map(grad(grad(nested)), x), &x);
-    // What a checkpoint keeps, and computes again.
+    // Residuals of a checkpoint, and recomputation.
     let layers = |x: Var| {
         (0..6).fold(x, |x, _| checkpoint(|x: Var| (x * x.sin()).tanh(), Policy::Nothing)(x))
     };
     same(0.0, |x| grad(|x: Var| layers(x).sum())(x), &x);
-    // A function that stays one; an order; state.
+    // An outlined function; a sort; mutable state.
     let outlined = |x: Var| {
         let f = outline(|x: Var| x.sort(0) * x);
         f(f(f(x)))
@@ -257,7 +257,7 @@ fn machines_that_cannot_be_are_errors_of_the_call() {
     let error = jit(|x: Var| x).on(Target::Accelerator(machine)).call(1.0).unwrap_err();
     assert_eq!(error.kind(), Kind::Target);
     assert!(error.to_string().contains("is not made of sets of 3 lines"), "{error}");
-    // The energy of an access has to be known.
+    // The energy of an access must be known for the cache's size.
     let error = jit(|x: Var| x).simulate(1.0, Machine::cal().with_cache(64, 1)).unwrap_err();
     assert!(error.to_string().contains("`energies` has 1024, "), "{error}");
     assert!(error.to_string().contains(" bytes, and no cache of 64"), "{error}");
@@ -288,7 +288,7 @@ fn the_nine_kernels_run_on_every_system() {
         let (variables, data, seed) = kernel.arguments(&inputs).unwrap();
         let f = jit((WAYS[0].gradient)(kernel, size));
         let by_machine = |setup| f.simulate((&variables, &data, &seed), setup).unwrap();
-        // The largest is run on two of them.
+        // The largest kernel runs on one of them only.
         let few = if kernel.name == "lenet" { 1 } else { 5 };
         let (want, cached) = by_machine(RunConfig { system: System::TFLOW, ..small().into() });
         for setup in setups(&small()).take(few) {
@@ -335,14 +335,14 @@ fn unrolled_loops_compute_the_same_bits_with_no_more_accesses() {
                 let (got, s) = on(system, unroll, overlap);
                 assert_eq!(got, want, "{kernel} by {unroll:?}, {}", s.system);
                 let (few, all) = (count(&s), count(&as_written));
-                // Where arrays may overlap, arguments are read again.
+                // If arrays may overlap, arguments are reread.
                 assert!(overlap || few <= all, "{kernel} by {unroll:?}: {few}, {all}");
             }
         }
     }
 }
 
-/// Sums of products of a vector and what stands beside each of its elements, by three loops.
+/// Computes a convolution along rows by three loops.
 fn convolution([rows, places, taps]: [usize; 3], x: Var) -> Var {
     let (v, w) = (x.reshape([rows, places + taps]), x.slice_axis(0, 0..taps).sin());
     let tap = |i: Var, j: Var| {
@@ -374,8 +374,8 @@ fn convolutions_run_unrolled_and_mirrored() {
     }
 }
 
-/// A program whose second step reads what the first one keeps, on every system: results are the same, and so many
-/// entries are streamed.
+/// Runs a program whose second statement reads the tape of the first one, on every system: the results must agree,
+/// and this number of entries must be streamed.
 #[track_caller]
 fn streams(text: &str, streamed: u64) {
     let program = tapeloom_backend::loop_ir::parse(text, &|_| None).unwrap();
@@ -416,7 +416,7 @@ fn kept(store: &str, load: &str) -> String {
     )
 }
 
-/// A loop that keeps two arrays, and a way back.
+/// Returns a program with a loop that saves two arrays, and this reverse pass.
 fn two_kept(back: &str) -> String {
     format!(
         "program @two {{
@@ -436,7 +436,7 @@ fn two_kept(back: &str) -> String {
     )
 }
 
-/// What one loop keeps and two steps read is in two streams, each as long as its step.
+/// The tape of one loop that two statements read is in two streams, each as long as its reading statement.
 #[test]
 fn what_is_read_in_two_steps_is_in_two_streams() {
     let back = "  for i1 in 192 {
@@ -455,18 +455,18 @@ fn what_is_read_in_two_steps_is_in_two_streams() {
 fn tapes_are_streamed_last_in_first_out_or_first_in_first_out() {
     streams(&kept("i0*3 + i1", "i2*-3 + i3*-1 + 191"), 192);
     streams(&kept("i0*3 + i1", "i2*3 + i3"), 192);
-    // Rounds in order, and each of them backward, and the other way round.
+    // Outer iterations in order and inner ones backward, and the other way round.
     streams(&kept("i0*3 + i1", "i2*3 + i3*-1 + 2"), 192);
     streams(&kept("i0*3 + i1", "i2*-3 + i3 + 189"), 192);
-    // So are stores.
+    // The same for stores.
     streams(&kept("i0*3 + i1*-1 + 2", "i2*3 + i3"), 192);
     // By columns: through the cache.
     streams(&kept("i0*3 + i1", "i2 + i3*64"), 0);
     streams(&kept("i0 + i1*64", "i2*3 + i3"), 0);
 }
 
-/// Each array is read last first, but an iteration comes by more records of one than a layer has before it comes to the
-/// other.
+/// Each array is read in reverse order, but between two reads of one array more entries of the other are read than a
+/// layer holds.
 #[test]
 fn arrays_that_are_read_one_after_the_other_are_in_two_streams() {
     let back = "  for i1 in 8 {
@@ -483,7 +483,7 @@ fn arrays_that_are_read_one_after_the_other_are_in_two_streams() {
     streams(&two_kept(back), 384);
 }
 
-/// Copies that callers have made are read by nobody, so no stream waits for that.
+/// Prepared copies are read by no operation, so no stream waits for them.
 #[test]
 fn what_is_prepared_is_not_streamed() {
     let text = "program @copied {
@@ -515,7 +515,7 @@ fn what_is_prepared_is_not_streamed() {
         (s.reverse.inputs, s.whole().blocks)
     };
     assert_eq!((counts(false, false), counts(true, false)), ((192, 384), (0, 384)));
-    // What is read again counts as the tape, if it is read.
+    // A reread argument counts as tape if it is read.
     assert_eq!((counts(false, true), counts(true, true)), ((192, 576), (0, 384)));
 }
 
@@ -560,12 +560,12 @@ fn a_layer_has_one_record_at_least() {
         let setup = RunConfig { layer, system: System::TFLOW, ..Machine::cal().into() };
         counts(&setup, body).layers
     };
-    // Forward and back, of half the scratchpad's 64 entries: eight records are whole lines.
+    // Forward and reverse, with half of the scratchpad's 64 entries: eight records fill whole lines.
     assert_eq!([1, 3, 6, u64::MAX].map(layers), [128, 128, 64, 16]);
 }
 
-/// Iterations run forward again on the way back, so there is one phase; what they leave and read is of the tape all the
-/// same.
+/// Iterations are recomputed during the reverse pass, so there is one phase; their stores and loads still count as
+/// tape.
 #[test]
 fn runs_of_one_phase_read_the_tape() {
     let f = |x: Var| fori_loop(200, |(_, x): (Var, Var)| x + 0.1 * (x * x).sin(), x).sum();
@@ -579,7 +579,7 @@ fn runs_of_one_phase_read_the_tape() {
     }
 }
 
-/// Where arrays may overlap, an iteration finds the record that it stores or loads by a pointer that it loads.
+/// If arrays may overlap, an iteration finds the record that it stores or loads by loading a pointer.
 #[test]
 fn records_are_found_again_where_arrays_may_overlap() {
     let f = |(x, n): (Var, Var)| fori_loop(n, |(_, x): (Var, Var)| x.sin(), x);
@@ -627,7 +627,7 @@ fn arguments_that_are_read_again_come_from_where_they_lie() {
     assert!(fetched.iter().any(|n| *n > 0), "{fetched:?}");
 }
 
-/// A program of kernels with one argument of 192 numbers, and as many that are kept.
+/// Returns a loop program with one argument of 192 numbers, and a tape of the same size.
 fn counted(body: &str) -> String {
     format!(
         "program @counted {{
@@ -639,7 +639,7 @@ fn counted(body: &str) -> String {
     )
 }
 
-/// What it comes to.
+/// Returns the counts of a program with this body.
 fn counts(setup: &RunConfig, body: &str) -> Counts {
     let program = tapeloom_backend::loop_ir::parse(&counted(body), &|_| None).unwrap();
     let x: Tensor = (0..192).map(f64::from).collect();
@@ -693,7 +693,7 @@ fn what_callers_have_prepared_is_there() {
         (counts.others.loads, counts.others.stores)
     };
     assert_eq!(accesses(false), (288, 576));
-    // What is filled later on is not there when the program begins.
+    // Only initial contents are prepared: memory filled later is not.
     assert_eq!(accesses(true), (192, 384));
 }
 
@@ -718,7 +718,7 @@ fn a_loop_that_stores_on_the_tape_reads_again_where_arrays_may_overlap() {
     assert_eq!((loads(false), loads(true)), (4, 192));
 }
 
-/// An array that is kept and begins as zeros is stored, whoever has prepared the others.
+/// A tape array that begins with zeros is stored even if other arrays are prepared.
 #[test]
 fn what_is_kept_is_never_prepared() {
     let counts = |x: Var| {
@@ -740,8 +740,8 @@ fn what_is_kept_is_never_prepared() {
     }
 }
 
-/// Random nests that read an argument again, at random strides, by themselves or beside a kept array: every word that
-/// a stream brings is the one that is read (the scratchpad compares), and results are those of the cache.
+/// Random nests reread an argument at random strides, alone or beside a tape array. Every streamed word must be the
+/// one that is read (the scratchpad compares), and results must agree with the cache.
 #[test]
 fn random_nests_read_what_streams_bring() {
     let mut streamed = 0;
@@ -754,7 +754,7 @@ fn random_nests_read_what_streams_bring() {
         let extents = [1 + below(4), 1 + below(5), 2 + below(15)];
         let mut loads = String::new();
         for n in 0..1 + below(4) {
-            // From the far end, backward, or forward.
+            // Backward from the far end, or forward.
             let (mut most, mut terms) = (0, String::new());
             let back = below(2) == 0;
             for (i, extent) in extents.iter().enumerate() {

@@ -1,10 +1,10 @@
 //! Products over pairs of bodies: `u = -u / (x[i,j] - x[j,i] + 0.001)` for 256 bodies, j > i.
 //!
-//! Forward, each pair reads both x, stores u on the tape and in memory. Backward it loads u and reads both
-//! x again, which count as tape since they are what the forward phase used, and adds to both cotangents.
-//! One of the two x is in another row for each j: eight sets of the cache for 255 lines. The division is
-//! in the chain through u, so backward the loads of cotangents run far ahead of their stores, and most
-//! stores to the column miss once more.
+//! In the forward phase, each pair reads both x and stores u on the tape and in memory. In the reverse phase it loads
+//! u, reads both x again, which count as tape because the forward phase used them, and adds to both cotangents. One
+//! of the two x is in another row for each j: 255 lines compete for eight sets of the cache. The division is in the
+//! chain through u, so in the reverse phase the loads of cotangents run far ahead of their stores, and most stores to
+//! the column miss once more.
 
 use crate::accelerator::kernel::{At, Emit, Kernel, noise};
 use tapeloom_backend::accelerator::*;
@@ -12,10 +12,10 @@ use tapeloom_backend::accelerator::*;
 pub(crate) struct Gravity;
 
 const N: usize = 256;
-/// Pairs of a block.
+/// Pairs in a block.
 const UNROLLED: usize = 8;
 
-/// The pairs (i, j) of the blocks, row by row.
+/// Returns the pairs (i, j) of each block, row by row.
 fn blocks() -> Vec<Vec<(usize, usize)>> {
     let row = |i: usize| (i + 1..N).map(move |j| (i, j)).collect::<Vec<_>>();
     let rows = (0..N - 1).map(row);
@@ -26,7 +26,7 @@ fn array(n: u32) -> ArrayId {
     ArrayId::from_u32(n)
 }
 
-/// The elements (i, j) and (j, i), and their places in a layer.
+/// Returns the elements (i, j) and (j, i), and their positions in a layer.
 fn inputs(at: usize, (i, j): (usize, usize)) -> [(usize, At); 2] {
     [(0, i * N + j), (1, j * N + i)].map(|(which, element)| {
         let home = Home::Array(array(0), element as u64);

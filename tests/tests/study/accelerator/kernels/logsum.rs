@@ -1,14 +1,13 @@
-//! The sum of logarithms, as the paper mutates it: `s *= exp(x[i] - x[0])`, 10,000 times.
+//! The sum of logarithms, as mutated by the paper: `s *= exp(x[i] - x[0])`, 10,000 times.
 //!
-//! Each iteration stores `e = exp(..)` and the product before it. Backward, `e' = s' s` goes to x[i] and,
-//! negated, to x[0], which is held in a register; `s' *= e`. Blocks of eight iterations.
+//! Each iteration stores `e = exp(..)` and the product before it. In the reverse phase, `e' = s' s` goes to x[i] and,
+//! negated, to x[0], which is in a register; `s' *= e`. Blocks have eight iterations.
 
 use crate::accelerator::kernel::{At, Emit, Kernel, noise};
 use tapeloom_backend::accelerator::*;
 
 pub(crate) struct Logsum {
-    /// Whether the cotangent of x[0] is summed: a chain of additions, which the specification's prototype
-    /// left out.
+    /// Whether the cotangent of x[0] is summed: a chain of additions, which the specification's prototype omitted.
     pub(crate) first: bool,
 }
 

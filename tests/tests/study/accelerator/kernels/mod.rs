@@ -1,4 +1,4 @@
-//! Kernels of the paper, as their accesses.
+//! The paper's kernels, as sequences of accesses.
 
 pub(crate) mod gravity;
 pub(crate) mod logsum;

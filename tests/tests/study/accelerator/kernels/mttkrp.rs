@@ -1,9 +1,9 @@
 //! MTTKRP: `A[i,j] += B[i,k,l] D[l,j] C[k,j]`, loops i, k, l, j all to 8.
 //!
-//! A may alias B, C and D, so Enzyme stores all three factors of each innermost iteration: eight accesses
-//! forward (A, B, D, C, three stores of the tape, A) and thirteen backward (three loads of the tape; the
-//! cotangent of A taken and added to; B, C and D added to). The authors' arrays lie 864 bytes apart behind
-//! headers of 48, the last one only 8, and overlap.
+//! A may alias B, C and D, so Enzyme stores all three factors of each innermost iteration: eight accesses in the
+//! forward phase (A, B, D, C, three stores to the tape, A) and thirteen in the reverse phase (three loads of the
+//! tape; the cotangent of A read, reset and added to; B, C and D added to). The authors' arrays are 864 bytes apart
+//! behind headers of 48 bytes, the last one only 8 bytes apart, and overlap.
 
 use crate::accelerator::kernel::{At, Emit, Kernel, noise};
 use tapeloom_backend::accelerator::*;
@@ -19,7 +19,7 @@ struct Ids {
     c: ArrayId,
 }
 
-/// Iteration (i, k, l, j): the elements of A, B, D, C.
+/// Returns the elements of A, B, D, C in iteration (i, k, l, j).
 fn elements(n: usize) -> [usize; 4] {
     let (i, k, l, j) = (n / (N * N * N), n / (N * N) % N, n / N % N, n % N);
     [i * N + j, (i * N + k) * N + l, l * N + j, k * N + j]

@@ -1,10 +1,9 @@
-//! The cheapest path through a grid, with products in place of sums:
-//! `dst[t+1,n] = wall[t+1,n] min(src[t,n], src[t,n-1], src[t,n+1])`, then src and dst change places.
-//! 99 rows of 99 cells of arrays of 100 x 100.
+//! The cheapest path through a grid, with products in place of sums: `dst[t+1,n] = wall[t+1,n] min(src[t,n],
+//! src[t,n-1], src[t,n+1])`, then src and dst are swapped. 99 rows of 99 cells of arrays of 100 x 100.
 //!
-//! Each cell stores the outcomes of its two comparisons, the minimum and the wall. Backward, the cotangent
-//! of dst is taken, that of the wall is added to, and that of the minimum goes to all three candidates
-//! through selections.
+//! Each cell stores the outcomes of its two comparisons, the minimum and the wall. In the reverse phase, the
+//! cotangent of dst is read and reset, the wall's cotangent is added to, and the minimum's cotangent goes to all
+//! three candidates through selections.
 
 use crate::accelerator::kernel::{At, Emit, Kernel, noise};
 use tapeloom_backend::accelerator::*;
@@ -14,17 +13,17 @@ pub(crate) struct Pathfinder;
 const N: usize = 100;
 const ROWS: usize = N - 1;
 const CELLS: usize = N - 1;
-/// Cells of a block: a row has 33 of them.
+/// Cells in a block; a row has 33 blocks.
 const UNROLLED: usize = 3;
 
-/// Columns of what is compared for a cell.
+/// Returns the columns of the candidates of a cell.
 fn candidates(n: usize) -> Vec<usize> {
     let left = (n > 0).then(|| n - 1);
     let right = (n < CELLS - 1).then_some(n + 1);
     [Some(n), left, right].into_iter().flatten().collect()
 }
 
-/// What the tape holds of a cell.
+/// Returns the values on the tape for a cell.
 fn values(t: usize, n: usize) -> [f64; 4] {
     let wall = 1.0 + 0.02 * noise((t + 1) * N + n);
     [f64::from(t as u32 % 2), f64::from(n as u32 % 2), noise(t * N + n), wall]

@@ -4,21 +4,21 @@
 //! d = X[nb] - X[p];  q = d.d;  g = K/4 (q - 1) / q;  F[nb] += g d
 //! ```
 //!
-//! Each neighbour stores its d, nine values for a point. Backward, with f the cotangent of F[nb],
-//! `d' = g f + K/2 / q^2 (f.d) d` is added to X'[nb] and taken from X'[p].
+//! Each neighbour stores its d, nine values per point. In the reverse phase, with f the cotangent of F[nb], `d' = g f
+//! + K/2 / q^2 (f.d) d` is added to X'[nb] and subtracted from X'[p].
 
 use crate::accelerator::kernel::{At, Emit, Kernel, noise};
 use tapeloom_backend::accelerator::*;
 
 pub(crate) struct Somier {
-    /// Whether the cotangents of F are loaded. The authors' code has the accesses of one in which they are
-    /// constants.
+    /// Whether the cotangents of F are loaded. The accesses of the authors' code suggest that they are constants
+    /// there.
     pub(crate) seeds: bool,
 }
 
 const N: usize = 10;
 
-/// The point and its neighbours at (i-1), (i+1), (j-1), for every interior point.
+/// Returns the point and its neighbours at (i-1), (i+1), (j-1), for every interior point.
 fn points() -> Vec<[usize; 4]> {
     let inner = || 1..N - 1;
     let all = inner().flat_map(|i| inner().flat_map(move |j| inner().map(move |k| (i, j, k))));
@@ -26,7 +26,7 @@ fn points() -> Vec<[usize; 4]> {
     all.map(|(i, j, k)| [at(i, j, k), at(i - 1, j, k), at(i + 1, j, k), at(i, j - 1, k)]).collect()
 }
 
-/// Where component c of a point is: components lie apart.
+/// Returns the position of component c of a point, in a structure of arrays.
 fn element(c: usize, point: usize) -> usize {
     c * N * N * N + point
 }
