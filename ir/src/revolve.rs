@@ -32,7 +32,6 @@
 //! differentiation" (1992); Griewank and Walther, "Revolve" (ACM TOMS 2000). Their counts are of iterations run
 //! forward to reach the one that is reversed; that one runs forward once more as part of its own reverse, which
 //! is not counted. The carry at the start counts as a saved carry.
-//! carry at the start is one of those kept.
 
 use crate::lang::problem::{Kind, Problem};
 use std::fmt;
@@ -160,8 +159,8 @@ impl Schedule {
     /// Checks that the schedule reverses this number of iterations: one after the other, from the last to the
     /// first, each from the carry with which it began.
     ///
+    /// # Errors
     /// [`Kind::Arguments`], with the first wrong action.
-    /// [`Kind::Arguments`], with the first action that is wrong.
     pub fn check(&self, iterations: usize) -> Result<(), Problem> {
         let (mut at, mut left) = (0, iterations);
         let mut kept: Vec<Option<usize>> = vec![None; self.highest()];

@@ -1,7 +1,8 @@
 //! Display of tensors, in the style of numpy.
 //!
 //! Rows are in brackets, one below the other; columns are aligned. Numbers of one tensor have the same number
-//! of decimals: the largest number that one of them needs, at most eight. Exponents are shown if sizes differ much. `nan` and `inf` are words. Of an array of more than 1,000 elements, three are shown at either end of
+//! of decimals: the largest number that one of them needs, at most eight. Exponents are shown if sizes differ
+//! much. `nan` and `inf` are words. Of an array of more than 1,000 elements, three are shown at either end of
 //! each long axis; `{:#}` shows all. Precision, width and sign of the format apply to each element, and `{:e}`
 //! shows exponents. `Debug` prints dtype and shape first.
 //!
