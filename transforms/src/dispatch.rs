@@ -3,7 +3,6 @@
 //! The rules are in `ir`, which does not depend on this crate; yet the jvp rule of a call needs the jvp of its
 //! body. So `ir` declares the trait [`Regions`], this file implements it, and the transforms pass the
 //! implementation to the rules. The module memoizes every answer.
-//! answers. The module remembers every answer.
 
 use tapeloom_ir::lang::query::{
     AccumulateInto, Batch, BatchOf, BatchRequest, Jvp, JvpOf, Linearize, LinearizeOf, Plan, Prune,

@@ -1,16 +1,16 @@
-//! What a compiler keeps that takes arrays for memory: [`Policy::Aliased`](tapeloom_ir::Policy).
+//! The residuals of a compiler that treats arrays as memory: [`Policy::Aliased`](tapeloom_ir::Policy).
 //!
-//! Here arrays are values, and what is read of one that is there can be read again. A compiler that sees
-//! loads and stores, as Enzyme does (Moses and Churavy, NeurIPS 2020), must prove that nothing was stored
-//! between the two, and since arrays may overlap it can only if the function stores nothing at all. So
-//! in a function that writes arrays in its loops,
+//! Here arrays are values, and an element of an array that is available can be read again. A compiler of loads
+//! and stores, as Enzyme is (Moses and Churavy, NeurIPS 2020), must prove that nothing was stored between the
+//! two reads. Since arrays may overlap, it can prove that only if the function stores nothing at all. So in a
+//! function that writes arrays in its loops,
 //!
-//! - each number that is read in an iteration, and that the backward pass needs, is kept: one array of its own
-//!   for each read in the text, with an element for each time it is executed; but in a loop that writes no
-//!   array, what is read alike in all iterations is kept once;
-//! - what is computed of such numbers is computed again, but for what functions give;
-//! - an array that is added to is read and written, so that the cotangent of what was written is read, is
-//!   zero afterwards, and is added to what is then there:
+//! - each number that an iteration reads and the reverse pass needs is saved: each read in the text has an
+//!   array of its own, with an element for each execution; but in a loop that writes no array, a read that is
+//!   the same in all iterations is saved once;
+//! - values computed from saved numbers are recomputed, except the results of functions;
+//! - an array update that adds is a read and a write, so its reverse reads the cotangent of the written
+//!   element, sets that cotangent to zero, and adds it to the current value:
 //!
 //! ```text
 //! y = scatter_add x, i, u        a = gather x, i        load x[i]        ct = load y'[i]
@@ -18,9 +18,9 @@
 //!                                y = scatter_set x, i, b    store x[i]   x'[i] += ct: load, add, store
 //! ```
 //!
-//! Where no loop writes arrays, they are read again. Outside loops, arrays are values as ever.
+//! If no loop writes arrays, they are read again. Outside loops, arrays are values as usual.
 //!
-//! Under [`Policy::Disjoint`](tapeloom_ir::Policy) they are read again wherever they are not written over.
+//! Under [`Policy::Disjoint`](tapeloom_ir::Policy), arrays are read again unless they are overwritten.
 
 use crate::passes::inline::inline;
 use tapeloom_ir::lang::query::{LinearizeOf, Within};
@@ -30,7 +30,7 @@ use tapeloom_ir::{
     rebuild,
 };
 
-/// The derivative of a function that keeps what memory would have lost.
+/// Derives the two halves of a function, and saves the values that a compiler of loads and stores would save.
 pub(crate) fn derive(
     regions: &mut dyn Regions,
     module: &mut Module,
@@ -47,12 +47,12 @@ pub(crate) fn derive(
     regions.linearize(module, f, active, &[], &shares)
 }
 
-/// Whether a loop or a branch of a function writes an element of an array.
+/// Returns whether a loop or a branch of a function writes an element of an array.
 fn writes(module: &Module, f: FuncId) -> bool {
     module.function(f).equations.iter().flat_map(Equation::runs).any(|inside| module.writes(inside))
 }
 
-/// The same function, in which what is combined with an element of an array is read and written.
+/// Returns the same function, in which every update that combines with an element reads and writes the element.
 fn through_memory(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
     let f = module.get(f);
     let copy = rebuild(&f, |draft, i, operands| {

@@ -1,30 +1,31 @@
-//! Budgets: of the plans of a function the cheapest whose tape has so many bytes at most.
+//! Byte budgets: finds the cheapest plan of a function whose tape has at most a given number of bytes.
 //!
-//! What counts is alive between the forward pass and the way back: kept values, carries of loops, what the iterations
-//! of inner loops keep while an outer iteration is undone, and what is packed of all iterations at once, as large as it was
-//! before. Arguments and results do not count, nor
-//! does what one iteration of an innermost loop works in.
+//! The tape is everything that is alive between the forward and the reverse pass: residuals, carries of loops,
+//! residuals of inner loops during the reverse pass of an outer iteration, and, if a stack of all iterations is
+//! packed at once, its unpacked form. Arguments and results do not count, nor does the working memory of one
+//! iteration of an innermost loop.
 //!
-//! Plans are tried from the cheapest on:
+//! Plans are tried in this order, the cheapest first:
 //!
 //! | | loops | other values |
 //! |---|---|---|
-//! | as planned | keep what each iteration needs | what is cheaper to keep |
-//! | packed | the same, in as few bits as it has, in blocks of iterations whose bits share words if those of one do not | the same, or as few bytes as can be |
-//! | dear kept | the same | what contractions and library routines give |
-//! | in pieces ([`segments`](super::segments)) | the same | what crosses cuts |
-//! | outer loops keep carries | as many as let each iteration run `r` times at most, by the binomial schedule ([`tapeloom_ir::revolve`]) | the same, or as few bytes as can be |
-//! | loops in their iterations, too | the same, one level deeper | the same, or what crosses cuts |
+//! | as planned | save the residuals of each iteration | saved if that is cheaper |
+//! | packed | the same, packed in as few bits as possible; if the row of an iteration leaves words partly empty, by blocks of iterations | the same, or the fewest bytes |
+//! | expensive results saved | the same | results of contractions and library routines are saved |
+//! | segments ([`segments`](super::segments)) | the same | values that cross cuts are saved |
+//! | outer loops save carries | so many that each iteration runs at most `r` times, by the binomial schedule ([`tapeloom_ir::revolve`]) | the same, or the fewest bytes |
+//! | inner loops save carries, too | the same, one level deeper | the same, or values that cross cuts |
 //!
-//! Where all carries fit, the last iterations of the outermost loops keep what they need, as many as there is room for:
-//! they are undone first, and run once.
+//! If all carries fit, the last iterations of the outermost loops save their residuals, as far as the budget
+//! allows: they are reversed first, and run once.
 //!
-//! A carry is kept for an iteration or for a block of them, whose iterations keep what they need while the block is
-//! undone. For a level and a size of blocks the least `r` is found by bisection, since more repetitions never take more bytes. Which
-//! level is best is a matter of iterations run: a level more multiplies them.
+//! A carry is saved for each iteration or for each block of iterations. The iterations of a block save their
+//! residuals while the block is reversed. For each level and block size, the least `r` is found by bisection,
+//! since more repetitions never take more bytes. The best level is the one with the fewest iterations run: each
+//! further level multiplies them.
 //!
-//! Models: Griewank and Walther, "Revolve" (2000), whose schedules these are; Checkmate (Jain et al., MLSys
-//! 2020), which plans straight-line programs within a budget.
+//! Models: Griewank and Walther, "Revolve" (2000), for the schedules; Checkmate (Jain et al., MLSys 2020),
+//! which plans straight-line programs within a budget.
 
 use super::isolate::apart;
 use super::segments;
@@ -40,35 +41,36 @@ use tapeloom_ir::{
     Problem, Type, deeper, rebuild,
 };
 
-/// How often iterations may run again, in the order in which that is tried.
+/// The numbers of forward reruns per iteration, in the order of trial.
 const TIMES: [usize; 14] = [1, 2, 3, 4, 5, 6, 8, 10, 13, 17, 25, 50, 100, usize::MAX];
 
-/// How many numbers of carries are tried between two times.
+/// The number of carry counts that are tried between two entries of [`TIMES`].
 const PARTS: usize = 16;
 
-/// How many iterations a carry is kept for, in the order in which that is tried.
+/// The numbers of iterations per saved carry, in the order of trial.
 const BLOCKS: [usize; 6] = [1, 4, 16, 64, 256, 1024];
 
-/// In how many parts all iterations are, of which the last are kept.
+/// The denominator of the share of last iterations that save their residuals.
 const SHARES: usize = 64;
 
-/// How many times as many iterations may run, so that straight code beside loops is undone in pieces.
+/// The largest factor by which iterations may increase so that straight-line code beside loops is reversed in
+/// segments.
 const MORE: f64 = 1.5;
 
-/// How many iterations a loop is taken to have, of which only the run knows.
+/// The trip count assumed for a loop whose trip count is dynamic.
 const SOME_ITERATIONS: usize = 100_000;
 
-/// How often iterations may run again at least, where only the run knows how many there are.
+/// The least number of reruns per iteration of a loop whose trip count is dynamic.
 const LEAST: usize = 2;
 
-/// The same in derivatives of derivatives, whose loops carry the places of those that they undo: what is there before
-/// the first iteration is a product.
+/// As `LEAST`, in derivatives of derivatives. Their loops carry the slots of the loops that they reverse, so
+/// the memory before the first iteration is a product.
 const LEAST_OF_DERIVED: usize = 4;
 
-/// How deep loops within loops are told what to keep.
+/// The deepest level of nested loops for which the number of carries is set.
 const DEEPEST: usize = 6;
 
-/// The derivative of a function with a tape of `bytes` at most.
+/// Derives the two halves of a function, with a tape of at most `bytes`.
 pub(crate) fn derive(
     regions: &mut dyn Regions,
     module: &mut Module,
@@ -116,8 +118,8 @@ pub(crate) fn derive(
         return Ok(of);
     }
     let mut best = search.fewest(f)?;
-    // Straight code between loops, all of which is computed again, is so in pieces, where iterations do not run much
-    // more often for it.
+    // Straight-line code between loops is recomputed whole by these plans. Recompute it in segments if
+    // iterations then run not much more often.
     let pieces = segments::plans(search.module, &whole, bytes / 2, 0).into_iter().next();
     if let (Some(pieces), Some((least, _))) = (pieces, &best) {
         let (f, least) = (pieces.cut(search.module, &whole)?, *least);
@@ -130,30 +132,30 @@ pub(crate) fn derive(
     }
 }
 
-/// How many carries loops keep.
+/// The number of carries that loops save.
 #[derive(Clone, Copy)]
 struct Few {
-    /// The loops of so many levels below the outermost do.
+    /// The number of loop levels below the outermost one that save carries.
     level: usize,
-    /// One for each block of so many iterations.
+    /// The number of iterations per saved carry.
     block: usize,
-    /// As many as let iterations run again as often as that place in the table of times says, in parts: between
-    /// two times the number of carries is between.
+    /// Selects the number of carries: `place / PARTS` is an index into [`TIMES`], the most reruns per iteration;
+    /// the remainder interpolates to the number of carries for the next entry.
     place: usize,
-    /// So many of [`SHARES`] of the iterations of the outermost loops keep what they need, the last ones.
+    /// The share of last iterations of the outermost loops that save their residuals, out of [`SHARES`].
     share: usize,
-    /// Where only the run knows how many iterations there are, carries are few enough for iterations to run so often again.
+    /// If the trip count is dynamic, a loop gets at most the carries that suffice for this number of reruns.
     least: usize,
 }
 
 impl Few {
-    /// About how often iterations run. Who runs each iteration so often more at every level runs it that often to the power
-    /// of levels.
+    /// Estimates the runs per iteration. If every level runs its iterations k times, the innermost ones run k
+    /// to the power of the number of levels.
     fn iterations(self, module: &Module, f: FuncId) -> f64 {
         (1.0 + self.again(module, f)).powi(self.level as i32 + 1)
     }
 
-    /// How often iterations of the outermost loops run again, at most.
+    /// Estimates the reruns per iteration of an outermost loop, as the maximum over these loops.
     fn again(self, module: &Module, f: FuncId) -> f64 {
         let loops = module.function(f).equations.iter().filter_map(|e| e.op.as_loop());
         let again = |(_, spec): (FuncId, LoopSpec)| {
@@ -164,7 +166,7 @@ impl Few {
         loops.map(again).fold(0.0, f64::max) * (1.0 - kept)
     }
 
-    /// How many of the last iterations of a loop keep what they need.
+    /// Returns the number of last iterations of a loop that save their residuals.
     fn last(self, trip: &TripCount) -> usize {
         match *trip {
             TripCount::Static(n) => n * self.share / SHARES,
@@ -172,17 +174,18 @@ impl Few {
         }
     }
 
-    /// How many blocks a loop has, and of how many iterations: more than one only in the innermost loops that
-    /// keep carries, where it is known how many iterations there are, and enough for two blocks.
+    /// Returns the number of blocks of a loop, and the number of iterations per block. Blocks are longer than
+    /// one iteration only in the innermost loops that save carries, if the trip count is static and large
+    /// enough for two blocks.
     fn blocks(self, trip: &TripCount) -> (usize, usize) {
         let TripCount::Static(n) = *trip else { return (SOME_ITERATIONS, 1) };
         let n = n - self.last(trip);
         if self.level == 0 && n >= 2 * self.block { (n / self.block, self.block) } else { (n, 1) }
     }
 
-    /// The carries of a loop with so many blocks. Places for them are there before the first iteration, so a loop
-    /// of which only the run knows the iterations has no more than let iterations run [`LEAST`] times again: else a generous
-    /// budget would be taken whole, whatever the run needs.
+    /// Returns the number of saved carries of a loop with that number of blocks. Their slots are allocated
+    /// before the first iteration. So a loop with a dynamic trip count gets no more carries than are needed for
+    /// [`LEAST`] reruns per iteration: otherwise it would use up a generous budget, however short the loop turns out to be.
     fn carries(self, iterations: usize, trip: &TripCount) -> usize {
         let least = match trip {
             TripCount::Static(_) => 1,
@@ -209,9 +212,9 @@ struct Search<'a> {
     active: &'a [bool],
     shares: &'a [Amortization],
     bytes: u64,
-    /// Whether this is the derivative of one that was within the budget.
+    /// Whether the function is a derivative of one that was planned within the budget.
     derived: bool,
-    /// Bytes that would have waited to be packed under the last plan that was tried.
+    /// Bytes of unpacked stacks under the last plan that was tried.
     waits: u64,
     /// The smallest tape so far, and its plan.
     least: Option<Tape>,
@@ -219,7 +222,8 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// The derivative with what is kept in as few bits as it has, by iterations or blocks of iterations if that fits as well.
+    /// Plans with residuals packed in as few bits as possible, by blocks of iterations if that plan fits, and
+    /// else by iterations.
     fn packed(&mut self, f: FuncId, policy: Policy) -> Result<Option<LinearizeOf>, Problem> {
         let policies = [policy];
         let whole = self.attempt(f, &policies, Bits::Few)?;
@@ -230,8 +234,8 @@ impl Search<'_> {
         Ok(self.attempt(blocks, &policies, Bits::Few)?.or(whole))
     }
 
-    /// The derivative of what does the same whose loops keep some carries, such that iterations run as rarely as can be,
-    /// and about how often they run.
+    /// Plans with loops that save some carries, so that iterations run as rarely as possible. Returns the plan
+    /// with its estimated runs per iteration.
     fn fewest(&mut self, f: FuncId) -> Result<Option<(f64, LinearizeOf)>, Problem> {
         let mut best: Option<(f64, Few, LinearizeOf)> = None;
         let least = if self.derived { LEAST_OF_DERIVED } else { LEAST };
@@ -239,11 +243,12 @@ impl Search<'_> {
             let last = TIMES.len() - 1;
             let at = |place: usize| Few { level, place, block, share: 0, least };
             if !has_known_iterations(self.module, f, level) {
-                // Blocks are of loops of which it is known how many iterations there are.
+                // Blocks need a static trip count.
                 if block > 1 {
                     continue;
                 }
-                // Nor do the last iterations of others keep what they need, so nothing runs iterations more rarely.
+                // Nor do last iterations of such loops save residuals, so no other plan runs iterations more
+                // rarely.
                 if let (0, Some(of)) = (level, self.loops(f, at(0))?) {
                     return Ok(Some((at(0).iterations(self.module, f), of)));
                 }
@@ -263,7 +268,7 @@ impl Search<'_> {
             }
         }
         let Some((iterations, few, found)) = best else { return Ok(None) };
-        // Where all carries fit there may be room for more.
+        // If all carries fit, the budget may allow more.
         if few.place > 0 {
             Ok(Some((iterations, found)))
         } else {
@@ -271,8 +276,8 @@ impl Search<'_> {
         }
     }
 
-    /// The same with as many of the last iterations keeping what they need as there is room for, and about how often iterations
-    /// run. Of blocks that leave room for more of them, those.
+    /// Improves a plan by last iterations that save their residuals, as many as the budget allows, with the
+    /// block size that allows the most. Returns the plan with its estimated runs per iteration.
     fn ending(
         &mut self,
         f: FuncId,
@@ -287,7 +292,7 @@ impl Search<'_> {
                 let at = Few { block, share, ..few };
                 match self.loops(f, at)? {
                     Some(of) => (best, low) = ((at, of), share),
-                    // One that is no better than what there is.
+                    // The next share does not fit, so the current one is the largest for this block size.
                     None if low + 1 == share => break,
                     None => high = share,
                 }
@@ -298,14 +303,14 @@ impl Search<'_> {
         Ok((few.iterations(self.module, f), found))
     }
 
-    /// The derivative with loops keeping so many carries, if its tape is small enough.
+    /// Plans with loops that save these carries; returns the plan if its tape fits.
     fn loops(&mut self, f: FuncId, few: Few) -> Result<Option<LinearizeOf>, Problem> {
         let f = marked(self.module, f, few)?;
         self.attempt(f, &[Policy::Planned, Policy::Bytes(self.bytes)], Bits::Few)
     }
 
-    /// The derivative of what does the same, if its tape is small enough under one of the policies, with
-    /// what is kept in so many bits.
+    /// Plans the function `f` under each of the policies, with that packing; returns the first plan whose tape
+    /// fits.
     fn attempt(
         &mut self,
         f: FuncId,
@@ -322,7 +327,7 @@ impl Search<'_> {
             if planned && !self.ample(&of) {
                 of = apart(self.module, of, true)?;
             }
-            // What is packed of all iterations at once, and unpacked, is there as it was meanwhile.
+            // A stack that is packed at once is in memory unpacked meanwhile, and again when it is unpacked.
             let late = !planted(Fault::LateBits);
             self.waits = if late { waiting(self.module, of.fwd) } else { 0 };
             let tape = match tape_size::tape_of(self.module, &of) {
@@ -341,7 +346,7 @@ impl Search<'_> {
             }
             let enough = match tape {
                 Tape::Bytes(bytes) => bytes <= self.bytes,
-                // As many as one likes.
+                // A dynamic tape fits an unlimited budget only.
                 Tape::Unbounded(_) => self.bytes == u64::MAX,
             };
             if enough {
@@ -351,28 +356,30 @@ impl Search<'_> {
         Ok(None)
     }
 
-    /// Whether all that the forward half makes has room together with what the way back records. Then whatever of it
-    /// is read there is within the budget, and a mark would only hold what need not be in memory at all.
+    /// Returns whether all values of the forward half, together with the records of the reverse pass, fit the
+    /// budget. If so, whatever the reverse pass reads is within the budget, and barriers would only force
+    /// values into memory.
     fn ample(&self, of: &LinearizeOf) -> bool {
         let f = self.module.function(of.fwd);
-        // Inside of a call there may be more.
+        // A call may contain more values.
         let whole = f.equations.iter().all(|e| e.op.opened(Role::is_call).is_none());
         let bytes = |ty: &Type| ty.as_array().map_or(u64::MAX, |ty| ty.bytes() as u64);
         let made = f.equations.iter().flat_map(|e| &e.outputs).map(|o| bytes(&f.types[*o]));
         let made = made.fold(0u64, u64::saturating_add);
         match tape_size::tape_of(self.module, of) {
             Tape::Bytes(tape) => whole && made.saturating_add(tape) <= self.bytes,
-            // As many as one likes.
+            // A dynamic tape fits an unlimited budget only.
             Tape::Unbounded(_) => self.bytes == u64::MAX,
         }
     }
 
-    /// What the smallest plan keeps.
+    /// Describes the largest residuals of the smallest plan.
     fn largest(&self) -> String {
         self.smallest.as_ref().map_or(String::new(), |of| tape_size::largest(self.module, of))
     }
 
-    /// Where an iteration takes what Rust gives, which is why all iterations are kept.
+    /// If an iteration reads the result of a Rust function, returns the explanation that its residuals must be
+    /// saved.
     fn once(&self) -> String {
         let f = self.module.function(self.f);
         let mut loops = f.equations.iter().filter_map(|e| e.op.as_loop());
@@ -391,7 +398,7 @@ impl Search<'_> {
             Some(Tape::Unbounded(at)) => Problem::new(
                 Kind::Budget,
                 "how many iterations this loop has only the run knows, and what they keep cannot be made again",
-                // Else a loop reads what another one keeps, as the linear loops of a rule do.
+                // Otherwise a loop reads the records of another one, as the linear loops of a rule do.
                 match called(self.module, self.f).is_some() {
                     true => "Rust is called once: take that out of the loop, or the loop out of the checkpoint",
                     false => {
@@ -411,7 +418,7 @@ impl Search<'_> {
     }
 }
 
-/// The line at which a function takes what Rust gives.
+/// Returns the line at which a function reads the result of a Rust function.
 fn called(module: &Module, f: FuncId) -> Loc {
     if !module.runs_outside(f) {
         return None;
@@ -427,7 +434,7 @@ fn called(module: &Module, f: FuncId) -> Loc {
     })
 }
 
-/// How many levels of loops a function has.
+/// Returns the number of levels of nested loops in a function.
 fn levels(module: &Module, f: FuncId) -> usize {
     let (mut deepest, mut seen, mut open) = (0, OrderedSet::default(), vec![(f, 0)]);
     while let Some((f, above)) = open.pop() {
@@ -445,7 +452,7 @@ fn levels(module: &Module, f: FuncId) -> usize {
     deepest
 }
 
-/// Whether it is known how many iterations there are of some loop that is no more levels below the outermost.
+/// Returns whether some loop at most `level` levels below the outermost one has a static trip count.
 fn has_known_iterations(module: &Module, f: FuncId, level: usize) -> bool {
     let mut open: OrderedSet<(FuncId, usize)> = OrderedSet::default();
     open.insert((f, level));
@@ -465,7 +472,7 @@ fn has_known_iterations(module: &Module, f: FuncId, level: usize) -> bool {
     false
 }
 
-/// The same function, of whose loops reverse mode keeps so many carries.
+/// Returns the same function, with the number of saved carries set on its loops.
 fn marked(module: &mut Module, f: FuncId, few: Few) -> Result<FuncId, Problem> {
     let f = module.get(f);
     if f.equations.iter().all(|e| e.op.regions().is_empty()) {
@@ -491,7 +498,8 @@ fn marked(module: &mut Module, f: FuncId, few: Few) -> Result<FuncId, Problem> {
     module.add(copy)
 }
 
-/// The fewest carries with which iterations can be undone that run so often again at most.
+/// Returns the smallest number of carries for which the iterations can be reversed with at most `times` reruns
+/// of each.
 fn carries(iterations: usize, times: usize) -> usize {
     if times == usize::MAX {
         return 1;

@@ -1,15 +1,15 @@
-//! Prices: what it costs to keep a value, and what to compute it again.
+//! The cost model: the prices of saving a value and of recomputing it.
 //!
-//! All in one unit, so that they can be added: a sixteenth of what an addition takes. A byte that is kept is
-//! written once and read once, and where it is written its line is read before, so it moves three times.
+//! All prices have one unit, so that they can be added: a sixteenth of an addition. A saved byte is written
+//! once and read once, and its cache line is read before it is written, so the byte moves three times.
 //!
-//! | | costs |
+//! | | price |
 //! |---|---|
-//! | a value kept | 3 moves of its bytes |
-//! | elementwise, at most [`DEAR`](crate::passes::op_class) an element | its arithmetic |
+//! | a saved value | 3 moves of its bytes |
+//! | elementwise, at most [`DEAR`](crate::passes::op_class) per element | its arithmetic |
 //! | views, elements of arrays | index arithmetic |
-//! | functions of the library, reductions, contractions, what runs functions | not by default |
-//! | what calls Rust, and ordered effects | never: they happen once |
+//! | functions of the library, reductions, contractions, equations that run functions | not recomputed by default |
+//! | calls of Rust, and ordered effects | never recomputed: they happen once |
 
 use super::decisions::decides;
 use super::max_flow::NEVER;
@@ -24,40 +24,41 @@ use tapeloom_ir::{
     Type, ValueId,
 };
 
-// How many bytes a tape has must not depend on where a program is compiled: none of these is a number of a machine model.
+// The size of a tape must not depend on the machine of the compile, so none of these numbers is from a machine
+// model.
 
-/// Units in an addition.
+/// Units per addition.
 pub(super) const UNIT: f64 = 16.0;
 
-/// How often a byte that is kept moves between cache and core.
+/// The number of moves of a saved byte between cache and core.
 pub(super) const MOVES: f64 = 3.0;
 
-/// What a value costs that is kept for next to nothing: more than computing it again where that is free.
+/// The price of saving a value at almost no cost: it must exceed the price of recomputation if that is free.
 const LEAST: u64 = 1;
 
-/// Up to so many bytes a value that one function makes and reads stays in registers or near them.
+/// The size in bytes up to which a value that one function makes and reads stays in registers or near them.
 const NEAR_BYTES: usize = 4096;
 
-/// A tape has as many records as the run says: more than fits.
+/// The price of saving a dynamic tape, in units: more than any array, since its length is not known.
 const TAPE: u64 = 1 << 40;
 
-/// What each value costs if it is kept, and each equation if it runs again.
+/// The price of saving each value, and of recomputing each equation.
 pub(super) struct Prices {
     pub(super) keep: SecondaryMap<ValueId, u64>,
     pub(super) again: Vec<u64>,
 }
 
-/// What the linear half reads of the forward half.
+/// The values of the forward half that the linear half reads.
 pub(super) struct Reads<'a> {
     /// The values.
     pub(super) values: &'a [ValueId],
-    /// How many results the forward half has that are not kept for the linear half alone.
+    /// The number of the forward half's results that are not residuals only.
     pub(super) results: usize,
 }
 
 impl Prices {
-    /// Those of the forward half `f` on the terms given, with what the linear half reads.
-    /// Arithmetic counts `times` over.
+    /// Computes the prices of the forward half `f` for this request. The price of arithmetic is multiplied by
+    /// `times`.
     pub(super) fn of(
         module: &Module,
         f: &Function,
@@ -65,7 +66,7 @@ impl Prices {
         reads: &Reads<'_>,
         times: u64,
     ) -> Prices {
-        // What a function is given that stands with its derivative is there as it was.
+        // In one function with its derivative, arguments of the function are available unrounded.
         let exact = |v| terms.together && f.params.contains(&v);
         let kept = |e| terms.bits == Bits::Rounded && decides(module, f, e, &exact);
         let again = |e| if kept(e) { NEVER } else { again(module, f, e, &terms.policy, times) };
@@ -95,7 +96,7 @@ impl Prices {
         for (i, p) in f.params.iter().enumerate() {
             let own = self.keep[*p];
             let share = terms.params.get(i).unwrap_or(&Price::THERE).share();
-            // An array that may be overwritten is not there again, but its elements can be kept.
+            // An array that may be overwritten cannot be read again, but its elements can be saved.
             let array = f.types[*p].as_array().is_some_and(|ty| !ty.shape.is_empty());
             let gone = share.regime().memory == Memory::Written && array;
             self.keep[*p] = if gone { NEVER } else { share.of(own) };
@@ -119,7 +120,8 @@ impl Prices {
             }
         }
         self.keep_parts(f, reads);
-        // Who wants a result computed again does not want it to live so long.
+        // If a policy lists its residuals, results are not cheaper to save than other values, so that they need
+        // not stay alive.
         let results = if row.nothing_else { 0 } else { reads.results };
         for (i, v) in f.results.iter().enumerate().take(results) {
             let Some(v) = v.value() else { continue };
@@ -143,12 +145,12 @@ impl Prices {
     }
 }
 
-/// Whether keeping an array costs nothing to speak of, in one function with who reads it or not.
+/// Returns whether the price of saving an array is negligible. This holds only in one function with the reader.
 pub(super) fn is_little(ty: &ArrayType, together: bool) -> bool {
     together && ty.bytes() <= NEAR_BYTES
 }
 
-/// What follows from parameters that are the same in all iterations, and from nothing else.
+/// Returns the values that depend only on parameters that are the same in all iterations.
 pub(super) fn constants(
     module: &Module,
     f: &Function,
@@ -156,7 +158,7 @@ pub(super) fn constants(
 ) -> SecondaryMap<ValueId, bool> {
     let mut constant: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
     for (p, price) in f.params.iter().zip(params) {
-        // An array that may be overwritten is not there again.
+        // An array that may be overwritten cannot be read again.
         let array = f.types[*p].as_array().is_some_and(|ty| !ty.shape.is_empty());
         let gone = price.share().regime().memory == Memory::Written && array;
         constant[*p] = matches!(price, Price::Constant(_)) && !gone;
@@ -172,7 +174,8 @@ pub(super) fn constants(
     constant
 }
 
-/// What it costs to run an equation again, as a policy says, with arithmetic so many times over.
+/// Returns the price of recomputing an equation under a policy, with the price of arithmetic multiplied by
+/// `times`.
 fn again(module: &Module, f: &Function, e: &Equation, policy: &Policy, times: u64) -> u64 {
     let once = e.op.effects(module) == Effects::Ordered || module.calls_out(&e.op);
     if once && !planted(Fault::EffectTwice) {
@@ -194,7 +197,7 @@ fn again(module: &Module, f: &Function, e: &Equation, policy: &Policy, times: u6
         Again::DearButNames => return 2 * LEAST,
     }
     let cost = (flops_of(module, f, e) * UNIT).ceil() as u64;
-    // What is computed on indices and truth values is no arithmetic of the derivative.
+    // Equations on indices and truth values are no arithmetic of the derivative.
     let times = if arithmetic(module, f, e) > 0.0 { times } else { 1 };
     match OpClass::of(&lowering) {
         OpClass::Moves => cost,
@@ -203,26 +206,27 @@ fn again(module: &Module, f: &Function, e: &Equation, policy: &Policy, times: u6
     }
 }
 
-/// Whether there is more arithmetic than elements: contractions, and routines as decompositions.
+/// Returns whether an equation does more arithmetic than it has elements: a contraction, or a routine such as a
+/// decomposition.
 fn is_cubic(lowering: &Lowering) -> bool {
     let routine = !planted(Fault::RoutineAgain);
     matches!(lowering, Lowering::Contract { .. })
         || routine && matches!(lowering, Lowering::Routine(_))
 }
 
-/// Whether an equation only reads elements, or moves them.
+/// Returns whether an equation only reads elements, or moves them.
 pub(super) fn moves(module: &Module, f: &Function, e: &Equation) -> bool {
     OpClass::of(&e.lower(module, f)) == OpClass::Moves
 }
 
-/// The cost of an equation, in additions.
+/// Returns the cost of an equation in additions.
 fn flops_of(module: &Module, f: &Function, e: &Equation) -> f64 {
     let outputs: Vec<Type> = e.outputs.iter().map(|o| f.types[*o].clone()).collect();
     e.with_operands(f, |operands| work_of(module, &e.op, operands, &outputs).1)
 }
 
-/// The arithmetic of one equation that runs no function, in additions of floats: moving elements is none,
-/// and computing where they lie is none.
+/// Returns the arithmetic of an equation without regions, in additions of floats. Moving elements and computing
+/// indices count nothing.
 pub(super) fn arithmetic(module: &Module, f: &Function, e: &Equation) -> f64 {
     if !gives_floats(f, e) {
         return 0.0;

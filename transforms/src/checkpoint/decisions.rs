@@ -1,25 +1,25 @@
-//! Decisions: equations whose result is another one altogether where a float that they read is off by a rounding.
+//! Decisions: equations whose result changes completely if a float operand changes by a rounding error.
 //!
-//! A comparison, an index of a largest element, an order, a conversion to an integer, `floor`. Where floats are
-//! kept rounded ([`Policy::Rounded`](tapeloom_ir::Policy)), none of these is made again from what was rounded: at a
-//! threshold, or a tie, it would be another one than that of the forward pass, and the derivative that of another
-//! function. So
+//! Examples are a comparison, the index of a largest element, a sort order, a conversion to an integer,
+//! `floor`. If float residuals are saved rounded ([`Policy::Rounded`](tapeloom_ir::Policy)), none of these is
+//! recomputed from rounded values: at a threshold, or a tie, the result would differ from that of the forward
+//! pass, and the derivative would be that of another function. So
 //!
-//! - what decides does not run again in the linear half, but for what it reads being there as it was: its result is
-//!   kept, in as few bits as it has ([`Prices`](super::cost::Prices));
-//! - what a decision that stands in the linear half all the same follows from, that of a call with a policy of its
-//!   own, say, is not rounded ([`pack`](super::packing::pack)).
+//! - a decision is not recomputed in the linear half, unless its operands are available unrounded: its result
+//!   is saved, in as few bits as possible ([`Prices`](super::cost::Prices));
+//! - if the linear half contains a decision all the same, such as one in a call with a policy of its own, the
+//!   residuals that it depends on are not rounded ([`pack`](super::packing::pack)).
 //!
 //! ```text
-//! %1: f64[9] = sin %0            kept: f32[9]
-//! %2: bool[9] = gt %1, 0.3       kept: u32[1]; not made again from the f32[9]
+//! %1: f64[9] = sin %0            saved: f32[9]
+//! %2: bool[9] = gt %1, 0.3       saved: u32[1]; not recomputed from the f32[9]
 //! ```
 
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::prim::{Binding, Continuity, LoopSpec, Lowering, Region, TripCount};
 use tapeloom_ir::{Atom, Code, Equation, FuncId, Function, Module, ValueId, deeper};
 
-/// Whether an equation decides by floats that are not `exact`, itself or in what it runs.
+/// Returns whether an equation, or a function that it runs, decides by floats that are not `exact`.
 pub(super) fn decides(
     module: &Module,
     f: &Function,
@@ -30,13 +30,13 @@ pub(super) fn decides(
     e.operands.iter().any(rounded) && (jumps(module, f, e) || e.runs().any(|g| within(module, g)))
 }
 
-/// Which parameters of a function, the linear ones last, some decision in it follows from.
+/// Returns which parameters of a function, the linear ones last, affect a decision in it.
 pub(super) fn decisive(module: &Module, f: FuncId) -> Vec<bool> {
     let f = module.function(f);
     followed(module, f, &vec![false; f.results.len()])
 }
 
-/// The same, where some results are decided by, too.
+/// As [`decisive`], if some results affect a decision outside, too.
 fn followed(module: &Module, f: &Function, results: &[bool]) -> Vec<bool> {
     let mut by: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
     let decided = f.results.iter().zip(results).filter(|(_, on)| **on);
@@ -52,7 +52,7 @@ fn followed(module: &Module, f: &Function, results: &[bool]) -> Vec<bool> {
     f.all_params().map(|p| by[p]).collect()
 }
 
-/// Which operands of an equation are decided by, where those outputs are.
+/// Returns which operands of an equation affect a decision, given which outputs do.
 fn operands(module: &Module, f: &Function, e: &Equation, outputs: &[bool]) -> Vec<bool> {
     let all = |on: bool| vec![on; e.operands.len()];
     let any = outputs.contains(&true);
@@ -73,12 +73,13 @@ fn operands(module: &Module, f: &Function, e: &Equation, outputs: &[bool]) -> Ve
             let g = module.function(only.function);
             deeper(|| followed(module, g, outputs))
         }
-        // Which operand goes where is not asked of branches, rules, and loops that make their carries again.
+        // For branches, rules, and loops that recompute their carries, operands are not matched with
+        // parameters.
         all_of_them => all(any || all_of_them.iter().any(|r| within(module, r.function))),
     }
 }
 
-/// Which operands of a loop are decided by, in any iteration.
+/// Returns which operands of a loop affect a decision in any iteration.
 fn of_iterations(
     module: &Module,
     body: FuncId,
@@ -92,7 +93,7 @@ fn of_iterations(
     loop {
         let mut params = followed(module, f, &results);
         if let TripCount::While { condition, reads } = &spec.trip {
-            // How many iterations there are is a decision.
+            // The trip count of a while loop is a decision.
             if within(module, *condition) {
                 reads.iter().for_each(|p| params[*p] = true);
             }
@@ -100,7 +101,7 @@ fn of_iterations(
         let mut settled = true;
         for (p, slot) in spec.takes.iter().enumerate() {
             if let Binding::Carry(r) = slot {
-                // What the last iteration gives is what the first one takes, if there is none.
+                // Without iterations, the result of a carry is its initial value.
                 params[p] |= results[*r];
                 settled &= results[*r] == params[p];
                 results[*r] = params[p];
@@ -118,21 +119,21 @@ fn of_iterations(
     }
 }
 
-/// Whether something in a function decides by floats, in what it runs as well.
+/// Returns whether an equation in a function, or in a function that it runs, decides by floats.
 fn within(module: &Module, f: FuncId) -> bool {
     let f = module.function(f);
     let inside = |g| deeper(|| within(module, g));
     f.equations.iter().any(|e| jumps(module, f, e) || e.runs().any(inside))
 }
 
-/// Whether an equation that runs no function jumps where a float that it reads changes a little.
+/// Returns whether an equation without regions is discontinuous in a float operand.
 fn jumps(module: &Module, f: &Function, e: &Equation) -> bool {
     let float = |a: &Atom| a.value().is_some_and(|v| is_float(f, v));
     if !e.op.regions().is_empty() || !e.operands.iter().any(float) {
         return false;
     }
     match e.lower(module, f) {
-        // What is selected follows the two that it is selected of; which one, a truth value says.
+        // `select` is continuous in the two values; its truth value is a decision of another equation.
         Lowering::Elementwise(Code::Select) => false,
         Lowering::Elementwise(code) if code.row().continuity == Continuity::Jumps => true,
         _ => e.outputs.iter().any(|o| !is_float(f, *o)),

@@ -1,11 +1,11 @@
-//! Two halves in one function that share what is kept and nothing else.
+//! Isolates the two halves in one function, so that they share residuals and nothing else.
 //!
-//! Constants, which follow from no parameter, are made in both halves. Where both stand in one function, equal
-//! equations are one, and weights by position, the numbers that iterations read, or the noise of a fixed key would live
-//! from the forward pass to the way back after all. So whoever wants less memory has the linear half compute them
-//! from a literal behind `keep`, which no pass looks through; also in what it calls, which stands in the place of
-//! the call one day. That goes for all that takes arithmetic, and for what is only moved or counted where it is
-//! read in memory: by loops, branches and contractions.
+//! Constants, which depend on no parameter, are computed in both halves. In one function, CSE would merge equal
+//! equations, and weights by position, the numbers that iterations read, or the noise of a fixed key would stay
+//! alive from the forward pass to the reverse pass after all. So to save memory, the linear half computes
+//! constants from a literal behind a `barrier`, which no pass looks through; this also goes for functions that
+//! it calls, which may be inlined later. The barrier is inserted for constants that take arithmetic, and for
+//! moved or counted ones that are read from memory: by loops, branches and contractions.
 //!
 //! ```text
 //! %2: f64[4] = cos %1                %2: f64[] = barrier{mark=rematerialize} 1.0
@@ -14,12 +14,13 @@
 //!                                    %5: f64[4] = cos %4
 //! ```
 //!
-//! Where bytes are counted, nothing of the linear half may run before the forward half has ended, though it waits for
-//! nothing of it: a loop that makes something again, beside the one that makes it, would leave it in memory between. So
-//! its marks are `barrier{mark=after_forward}`, also before the arrays that it is given, and the scheduler keeps to that.
+//! Under a byte budget, no equation of the linear half may run before the forward half has ended, even if it
+//! depends on nothing of it: a loop that recomputes a value, beside the loop that computes it, would leave it
+//! in memory in between. So the barriers are `barrier{mark=after_forward}`, also around the arrays that the
+//! linear half is given, and lowering enforces the order.
 //!
-//! What is kept is given behind `barrier{mark=residual}`, and a backend has memory for it and nothing larger: else it
-//! keeps what the value follows from, the array of which it is a part, say.
+//! Residuals are results of `barrier{mark=residual}`, and a backend saves exactly them: otherwise it might save
+//! a larger value from which the residual follows, such as the array of which the residual is a slice.
 
 use super::cost::moves;
 use crate::passes::inline::inline;
@@ -33,19 +34,20 @@ use tapeloom_ir::{
     Problem, Shape, ValueId, ValueRemap, deeper, rebuild,
 };
 
-/// What follows from no parameter.
+/// Whether a value depends on no parameter, and in which way.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 enum Constant {
-    /// It is none.
+    /// It depends on a parameter.
     #[default]
     No,
-    /// One number over and over, which costs nothing.
+    /// A constant whose elements are all the same number, which costs nothing.
     Uniform,
-    /// Others at other places.
+    /// A constant with different elements.
     Varied,
 }
 
-/// The same derivative, in halves that share what is kept; where bytes are counted, one after the other.
+/// Isolates the two halves, so that they share residuals alone. If bytes are counted, the linear half also runs
+/// after the forward half.
 pub(super) fn apart(
     module: &mut Module,
     mut of: LinearizeOf,
@@ -54,7 +56,7 @@ pub(super) fn apart(
     of.fwd = held(module, of.fwd, &of.residuals)?;
     let lin = module.get(of.lin);
     let late = of.residuals.iter().zip(&lin.params).map(|(residual, p)| {
-        // What is known of places that are there anyway is not hidden.
+        // If the value is needed anyway, keep facts about integers visible, such as bounds of indices.
         let any = matches!(residual, Residual::Kept(_));
         let large = |ty: &ArrayType| ty.shape.elements() > 1 && (any || ty.dtype.is_float());
         counted && lin.types[*p].as_array().is_some_and(large)
@@ -65,7 +67,7 @@ pub(super) fn apart(
     Ok(of)
 }
 
-/// The forward half, which gives what is kept behind a mark.
+/// Returns the forward half with barriers around its residuals.
 fn held(module: &mut Module, id: FuncId, residuals: &[Residual]) -> Result<FuncId, Problem> {
     let f = module.get(id);
     let kept = residuals.iter().filter_map(|residual| match *residual {
@@ -90,25 +92,25 @@ fn held(module: &mut Module, id: FuncId, residuals: &[Residual]) -> Result<FuncI
     module.add(copy)
 }
 
-/// What is known of a value.
+/// The properties of a value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 struct Given {
     constant: Constant,
-    /// Whether the forward half has nothing that is equal to it.
+    /// Whether the forward half has no equal value, so that CSE cannot merge it.
     own: bool,
-    /// Whether it is read behind a mark.
+    /// Whether the value is read behind a barrier.
     late: bool,
 }
 
-/// The functions that have been rewritten, as they are given constants.
+/// The rewritten functions, by the properties of their arguments.
 struct Unlike {
     done: OrderedMap<(FuncId, Vec<Given>), FuncId>,
-    /// What marks say.
+    /// The mark of the barriers.
     mark: Mark,
 }
 
 impl Unlike {
-    /// The same function, and so those that may stand in the place of their call one day.
+    /// Isolates a function, together with the functions that may later be inlined into it.
     fn function(
         &mut self,
         module: &mut Module,
@@ -122,7 +124,7 @@ impl Unlike {
         let f = inline(module, id)?;
         let f = module.get(f);
         let seen = Seen::of(module, &f, &key.1);
-        // What is made again says so.
+        // Recomputed equations get the phase of recomputation.
         let mut phased = (*f).clone();
         for (e, phase) in f.equations.iter().zip(&mut phased.phases) {
             if e.outputs.iter().any(|o| seen.values[*o].own) {
@@ -181,24 +183,24 @@ impl Unlike {
     }
 }
 
-/// What a literal is.
+/// The properties of a literal.
 const LITERAL: Given = Given { constant: Constant::Uniform, own: false, late: false };
 
-/// Whether the body of what an equation runs may take its place, before code is made at the latest.
+/// Returns whether a region may be inlined before code generation.
 fn opens(role: Role) -> bool {
     match role {
-        // What is a rule here takes the place of what it is the rule of.
+        // A rule may be inlined in place of the function that it belongs to.
         Role::Inline | Role::Ruled | Role::Checkpoint | Role::Rule => true,
         Role::Outline | Role::Branch | Role::Iteration => false,
     }
 }
 
-/// What is to be done to the constants of a function.
+/// The changes to make to the constants of a function.
 struct Seen {
     values: SecondaryMap<ValueId, Given>,
-    /// Which constants each equation reads in memory, by the number of the operand.
+    /// The constants that each equation reads in memory, by operand index.
     in_memory: Vec<Vec<usize>>,
-    /// The equations that get operands of their own, and of elementwise ones the shape.
+    /// The equations that get operands of their own; for elementwise ones, with their shape.
     hidden: Vec<Option<Option<Shape>>>,
 }
 
@@ -225,7 +227,7 @@ impl Seen {
         seen
     }
 
-    /// What kind of constant an equation gives.
+    /// Returns the kind of constant that an equation computes.
     fn constant(&self, module: &Module, f: &Function, e: &Equation) -> Constant {
         let of = |a: &Atom| a.value().map_or(Constant::Uniform, |v| self.values[v].constant);
         let operands = || e.operands.iter().map(of);
@@ -239,7 +241,7 @@ impl Seen {
         }
     }
 
-    /// Which constants lie in memory, because of who reads them or because they take arithmetic.
+    /// Finds the constants that are in memory, because of their reader or because they take arithmetic.
     fn read(&mut self, module: &Module, f: &Function) {
         let array = |v: ValueId| f.types[v].as_array().is_some_and(|ty| ty.shape.elements() > 1);
         for (i, e) in f.equations.iter().enumerate() {
@@ -260,7 +262,8 @@ impl Seen {
     }
 }
 
-/// Whether what is computed may take memory: one index, or one truth value, is worked out where it is read.
+/// Returns whether a computed value may take memory. A single index or truth value is computed where it is
+/// read.
 fn lies_somewhere(ty: &ArrayType) -> bool {
     match ty.dtype {
         Dtype::F32 | Dtype::F64 | Dtype::U32 | Dtype::U64 => true,
@@ -268,8 +271,8 @@ fn lies_somewhere(ty: &ArrayType) -> bool {
     }
 }
 
-/// Makes operands others than those of the same equation elsewhere: a literal of an elementwise one, or an array,
-/// of floats if there are.
+/// Makes the operands differ from those of equal equations elsewhere, by a barrier on one of them: for an
+/// elementwise equation on a literal, and else on an array, preferably of floats.
 fn hide(b: &Builder<'_>, mark: &Mark, elementwise: Option<&Shape>, operands: &mut [Atom]) {
     let literal = operands.iter_mut().find(|a| a.literal().is_some());
     if let (Some(shape), Some(a)) = (elementwise, literal) {

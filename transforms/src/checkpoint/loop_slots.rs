@@ -1,24 +1,24 @@
-//! Loops of which reverse mode keeps a number of carries, whatever the number of their iterations.
+//! Loops that save a fixed number of carries in reverse mode, for any trip count.
 //!
 //! ```text
 //! loop{body=@step, trip=682, ..}       loop{body=@step, trip=682, .., carries=36}
 //! ```
 //!
-//! The carries between are made again, by the schedule that runs iterations least often
-//! ([`tapeloom_ir::revolve`]). What the loop says is followed wherever a derivative meets it, inside
-//! other loops and in derivatives of derivatives, too; how stands with the primitive. Where a carry is kept
-//! for a block of iterations only, the loop is one over blocks.
+//! The carries in between are recomputed, by the schedule with the fewest forward iterations
+//! ([`tapeloom_ir::revolve`]). All derivatives follow the loop's attribute, inside other loops and in
+//! derivatives of derivatives, too; the rules are in the primitive. If one carry is saved for each block of
+//! iterations, the loop becomes a loop over blocks.
 
 use crate::passes::inline::inline;
 use tapeloom_ir::prim::Keeps;
 use tapeloom_ir::{Builder, FuncId, Kind, Module, Problem, rebuild};
 
-/// The same function, of whose loops reverse mode keeps so many carries each, one for each block of so
-/// many iterations, and what a block needs while it is undone. A loop in a body of another one is a part of
-/// that one's iterations. Where only the run knows the number of iterations, a block is one.
+/// Returns the same function, with `carries` set on each of its loops, one carry for each block of `block`
+/// iterations. A block saves its residuals while it is reversed. A loop in the body of another is a part of
+/// that one's iterations, and gets none. If the trip count is dynamic, a block is one iteration.
 ///
 /// # Errors
-/// [`Kind::Arguments`] for no carry or no iteration of a block.
+/// [`Kind::Arguments`] if `carries` or `block` is 0.
 pub fn keep_carries(
     module: &mut Module,
     f: FuncId,

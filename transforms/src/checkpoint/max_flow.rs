@@ -4,41 +4,41 @@
 //! maximum flow = minimum capacity of the edges from S to T, source in S, sink in T
 //! ```
 //!
-//! Flow is sent along shortest paths, phase by phase, until the sink is out of reach. Of all minimum cuts
-//! the one with the smallest side of the sink is taken.
+//! Flow is sent along shortest paths, phase by phase, until the sink is unreachable. Of all minimum cuts, the
+//! one with the smallest sink side is returned.
 //!
 //! Source: Dinic, "Algorithm for solution of a problem of maximum flow in networks with power estimation"
 //! (1970).
 
 use std::collections::VecDeque;
 
-/// A capacity that no minimum cut pays.
+/// A capacity too large for any minimum cut.
 pub(super) const NEVER: u64 = u64::MAX / 4;
 
 /// A graph with capacities.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Network {
-    /// Edges in pairs, each with the one that takes its flow back.
+    /// Edges in pairs, each followed by its reverse edge.
     edges: Vec<Edge>,
-    /// The edges that leave each node.
+    /// The indices of the edges that leave each node.
     leaving: Vec<Vec<usize>>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Edge {
     to: usize,
-    /// What more can flow.
+    /// The residual capacity.
     left: u64,
 }
 
 impl Network {
-    /// One more node.
+    /// Adds a node.
     pub(super) fn node(&mut self) -> usize {
         self.leaving.push(Vec::new());
         self.leaving.len() - 1
     }
 
-    /// One more edge.
+    /// Adds an edge.
     pub(super) fn edge(&mut self, from: usize, to: usize, capacity: u64) {
         self.leaving[from].push(self.edges.len());
         self.edges.push(Edge { to, left: capacity });
@@ -46,13 +46,13 @@ impl Network {
         self.edges.push(Edge { to: from, left: 0 });
     }
 
-    /// Which nodes are on the side of the sink.
+    /// Returns which nodes are on the sink side of a minimum cut.
     pub(super) fn cut(mut self, source: usize, sink: usize) -> Vec<bool> {
         while let Some(level) = self.levels(source, sink) {
             let mut next = vec![0; self.leaving.len()];
             while self.push(source, sink, &level, &mut next) > 0 {}
         }
-        // Whoever can still reach the sink is on its side.
+        // The nodes from which the sink is reachable in the residual graph form its side.
         let mut side = vec![false; self.leaving.len()];
         side[sink] = true;
         let mut open = vec![sink];
@@ -68,8 +68,8 @@ impl Network {
         side
     }
 
-    /// How many edges with capacity left lead from the source to each node; none if the sink is out of
-    /// reach.
+    /// Returns each node's distance from the source, in edges with residual capacity; `None` if the sink is
+    /// unreachable.
     fn levels(&self, source: usize, sink: usize) -> Option<Vec<usize>> {
         let mut level = vec![usize::MAX; self.leaving.len()];
         level[source] = 0;
@@ -86,8 +86,8 @@ impl Network {
         (level[sink] != usize::MAX).then_some(level)
     }
 
-    /// Sends flow along one path of rising levels, and says how much; 0 if there is none.
-    /// `next` is the edge of each node that is tried next.
+    /// Sends flow along one path of rising levels, and returns its amount; 0 if there is no path. `next` is the
+    /// position of each node's next edge to try.
     fn push(&mut self, source: usize, sink: usize, level: &[usize], next: &mut [usize]) -> u64 {
         let mut path: Vec<usize> = Vec::new();
         let mut node = source;

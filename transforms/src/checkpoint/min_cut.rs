@@ -1,21 +1,22 @@
-//! The choice: which values the linear half reads, and which it computes again, as a minimum cut.
+//! Chooses by a minimum cut which values the linear half reads, and which it recomputes.
 //!
-//! Every value that the linear half needs is kept or computed again, and what is computed again needs its
-//! operands. As a graph, with the source on the side of what the forward half alone has, and the sink on
-//! that of what the linear half has:
+//! Every value that the linear half needs is saved or recomputed, and recomputation needs the operands. In the
+//! graph, the source side is the forward half, and the sink side is everything that the linear half computes or
+//! reads:
 //!
 //! ```text
-//! source -> e   price of running equation e again
-//! e -> v        price of keeping its output v
-//! v -> e        never, for each operand v of e: who runs e has v
+//! source -> e   price of recomputing equation e
+//! e -> v        price of saving its output v
+//! v -> e        never, for each operand v of e: recomputing e needs v
 //! v -> sink     never, for each v that the linear half needs
 //! ```
 //!
-//! The cheapest cut is the cheapest plan: `e -> v` cut is v kept, `source -> e` cut is e run again.
+//! The cheapest cut is the cheapest plan: if `e -> v` is cut, v is saved; if `source -> e` is cut, e is
+//! recomputed.
 //!
-//! Sources: activity and to-be-recorded analysis in the words of Hascoët, Naumann, Pascual (2005) come with
-//! the halves, which hold what a derivative reads and nothing else; the cut is that of Enzyme (Moses et al.,
-//! SC 2021) and of PyTorch's partitioner for ahead-of-time autograd, with the work added.
+//! Sources: the halves embody activity and to-be-recorded analysis (Hascoët, Naumann, Pascual, 2005), since
+//! they hold only values that a derivative reads; the cut is that of Enzyme (Moses et al., SC 2021) and of
+//! PyTorch's partitioner for ahead-of-time autograd, extended by the price of arithmetic.
 
 use super::cost::{Prices, Reads, arithmetic};
 use super::max_flow::{NEVER, Network};
@@ -23,17 +24,19 @@ use cranelift_entity::SecondaryMap;
 use tapeloom_ir::prim::{Lowering, TripCount};
 use tapeloom_ir::{Again, Equation, FuncId, Function, Module, OrderedMap, PlanRequest, ValueId};
 
-/// How much more arithmetic a plan may have, as long as what loops keep stays in a cache: a tenth.
+/// The largest share of additional arithmetic in a plan, if the residuals of loops stay in a cache: a tenth.
 const MORE: f64 = 0.1;
 
-/// What loops keep does not stay in the cache of a core where it has more bytes. Then moving it takes what its
-/// price says, and prices alone decide. It is the same for all machine models, since it decides the bytes of tapes.
+/// The bytes of residuals from which the residuals of loops do not stay in the cache of a core. Then moving
+/// them costs their price, and prices alone decide. The number is the same for all machine models, since it
+/// affects the size of tapes.
 const CACHE_BYTES: usize = 1 << 21;
 
-/// How many times over arithmetic counts at most, before none is done again.
+/// The largest factor on the price of arithmetic; if that does not suffice either, no arithmetic is recomputed.
 const DEAREST: u64 = 64;
 
-/// Which equations of the forward half `f` run again for the linear half `lin`, which has those reads.
+/// Returns which equations of the forward half `f` are recomputed for the linear half `lin`, which reads
+/// `reads`.
 pub(super) fn choose(
     module: &Module,
     f: &Function,
@@ -57,14 +60,15 @@ pub(super) fn choose(
     }
 }
 
-/// Whether all that the linear half reads of what is computed would be more, in all iterations, than a cache holds.
+/// Returns whether the computed values that the linear half reads exceed a cache in size, summed over all
+/// iterations.
 fn leaves_the_cache(f: &Function, reads: &Reads<'_>, terms: &PlanRequest) -> bool {
     let made = reads.values.iter().filter(|v| !f.params.contains(v));
     let bytes: usize = made.filter_map(|v| f.types[*v].as_array()).map(|ty| ty.bytes()).sum();
     !terms.together && bytes.saturating_mul(terms.runs) > CACHE_BYTES
 }
 
-/// The cheapest plan at those prices.
+/// Returns the cheapest plan at those prices: which equations are recomputed.
 fn cheapest(f: &Function, prices: &Prices, needed: &[ValueId]) -> Vec<bool> {
     let mut network = Network::default();
     let (source, sink) = (network.node(), network.node());
@@ -89,7 +93,7 @@ fn cheapest(f: &Function, prices: &Prices, needed: &[ValueId]) -> Vec<bool> {
                 network.edge(node, out, prices.keep[*o]);
             }
         }
-        // What never runs again asks for nothing.
+        // An equation that is never recomputed needs no operands.
         if prices.again[i] == NEVER {
             continue;
         }
@@ -107,13 +111,13 @@ fn cheapest(f: &Function, prices: &Prices, needed: &[ValueId]) -> Vec<bool> {
     nodes.into_iter().map(|node| node.is_some_and(|node| side[node])).collect()
 }
 
-/// The arithmetic of a function that is there, in additions.
+/// Returns the arithmetic of a function of the module, in additions.
 fn work(module: &Module, f: FuncId) -> f64 {
     own_work(module, module.function(f))
 }
 
-/// The arithmetic of a function with all that it runs: an iteration counts as often as its loop runs it, where
-/// that is known, and of branches one.
+/// Returns the arithmetic of a function with everything that it runs, in additions. Iterations are multiplied
+/// by a static trip count; of branches the largest counts.
 fn own_work(module: &Module, f: &Function) -> f64 {
     let mut reached: OrderedMap<FuncId, f64> = OrderedMap::default();
     let mut open: Vec<FuncId> = runs(f).collect();
@@ -122,7 +126,7 @@ fn own_work(module: &Module, f: &Function) -> f64 {
             open.extend(runs(module.function(id)));
         }
     }
-    // Functions run none but those added before them.
+    // Callees have smaller ids than their callers.
     let mut order: Vec<FuncId> = reached.keys().copied().collect();
     order.sort();
     for id in order {
@@ -132,7 +136,7 @@ fn own_work(module: &Module, f: &Function) -> f64 {
     sum(module, f, &reached)
 }
 
-/// What a function runs.
+/// Iterates over the functions that a function runs.
 fn runs(f: &Function) -> impl Iterator<Item = FuncId> + '_ {
     f.equations.iter().flat_map(Equation::runs)
 }

@@ -1,8 +1,8 @@
-//! The tape: what reverse mode keeps of the forward pass, decided.
+//! The checkpoint planner: chooses which values of the forward pass reverse mode saves.
 //!
-//! Single functions, bodies of loops and branches share one object: a forward half, a linear half, and
-//! what the second reads of the first ([`LinearizeOf`]). So planning is a map on that object, on terms
-//! that are plain data ([`PlanRequest`]: a policy, and what is there for nothing):
+//! Single functions and the bodies of loops and branches have the same form: a forward half, a linear half, and
+//! the residuals that the second reads of the first ([`LinearizeOf`]). So planning maps one such triple to
+//! another, as asked by plain data ([`PlanRequest`]: a policy, and the costs of values):
 //!
 //! ```text
 //! plan: LinearizeOf -> LinearizeOf            same function, same derivative
@@ -10,20 +10,20 @@
 //!
 //! | file | |
 //! |---|---|
-//! | `cost` | what it costs to keep a value, and to compute it again, as the policy says |
-//! | `min_cut` | the cheapest choice: a minimum cut |
-//! | `max_flow` | minimum cuts |
-//! | `rematerialize` | the choice carried out |
-//! | `packing` | what is kept, in as few bits as it has |
-//! | `decisions` | what is not made again from floats that were rounded |
+//! | `cost` | the prices of saving and of recomputing a value, by policy |
+//! | `min_cut` | the cheapest choice, as a minimum cut |
+//! | `max_flow` | minimum cuts of graphs |
+//! | `rematerialize` | rewrites the halves by the choice |
+//! | `packing` | packs residuals in fewer bits |
+//! | `decisions` | equations that are not recomputed from rounded floats |
 //! | `strip_mine` | loops in blocks of iterations whose bits share words |
-//! | `isolate` | halves in one function that share what is kept and nothing else |
-//! | `budget` | the cheapest plan whose tape has so many bytes at most |
-//! | `tape_size` | how many bytes that is, and of what |
-//! | `segments` | straight-line code, also beside loops, in pieces that are undone one after the other |
-//! | `aliased` | what is kept where arrays are taken for memory that may overlap |
-//! | `named_policy` | whether the names of a policy are there |
-//! | `loop_slots` | loops of which carries are kept, by their number |
+//! | `isolate` | halves in one function that share residuals and nothing else |
+//! | `budget` | the cheapest plan within a byte budget |
+//! | `tape_size` | the size and the parts of a tape |
+//! | `segments` | straight-line code, also beside loops, in segments that are reversed one after the other |
+//! | `aliased` | the residuals of compilers that treat arrays as memory that may overlap |
+//! | `named_policy` | checks the names of a policy |
+//! | `loop_slots` | loops that save a number of carries |
 //!
 //! ```text
 //! func @f.fwd(%0: f64[]) -> (f64[], f64[]) {     func @f.lin(%0: f64[]; %1: f64[]) -> (f64[]) {
@@ -68,7 +68,7 @@ use tapeloom_ir::lang::query::{LinearizeOf, Plan, Residual, Within};
 use tapeloom_ir::prim::Regions;
 use tapeloom_ir::{Atom, FuncId, Module, PlanRequest, Planner, Policy, Problem, ValueId};
 
-/// The derivative of a function whose loops keep what a policy says.
+/// Derives the two halves of a function whose loops are planned by a policy.
 pub(crate) fn within(
     regions: &mut dyn Regions,
     module: &mut Module,
@@ -85,7 +85,7 @@ pub(crate) fn within(
     }
 }
 
-/// The same derivative, with what is worth keeping as residuals.
+/// Plans the residuals of a derivative.
 pub(crate) fn derive(
     regions: &mut dyn Regions,
     module: &mut Module,
@@ -94,7 +94,7 @@ pub(crate) fn derive(
 ) -> Result<LinearizeOf, Problem> {
     let of = chosen(regions, module, fwd, plan)?;
     let of = packing::pack(module, of, &plan.terms)?;
-    // Who says what is kept wants nothing else to be.
+    // If the policy lists its residuals or has a budget, isolate the halves, so that nothing else stays alive.
     let row = plan.terms.policy.row();
     let counted = match row.planner {
         Planner::Budget => Some(true),
@@ -117,7 +117,7 @@ fn chosen(
     if terms.policy == Policy::Everything || of.residuals.is_empty() {
         return Ok(of);
     }
-    // Equal values are one, and what functions compute that are called here is seen.
+    // Merge equal values, and make the equations of called functions visible.
     let tidy = inline(module, fwd)?;
     let tidy = cse(module, tidy)?;
     let f = named_policy::read_by_name(module, &module.get(tidy), &terms.policy);
@@ -128,7 +128,7 @@ fn chosen(
         .collect();
     let reads = Reads { values: &needed, results: of.active_out.len() };
     let choice = choose(module, &f, of.lin, &reads, terms);
-    // What is kept may turn out to be there anyway, once calls are seen through.
+    // After inlining, a residual may turn out to be a parameter or a result, which needs no saving.
     let results = &f.results[..reads.results];
     let there = |a: &Atom| results.contains(a) || params.contains(a) || a.literal().is_some();
     let kept = of.residuals.iter().filter_map(|r| match r {

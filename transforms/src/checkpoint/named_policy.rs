@@ -1,21 +1,21 @@
-//! The names of a policy, and the names that there are.
+//! Checks the names of a policy against the names in a function.
 //!
 //! ```text
 //! named(act, mask)      %3: f64[8] = barrier{name=act, id=0} %2      nothing is named `mask`
 //! ```
 //!
-//! Who misspells a name would keep nothing, or everything, and see no more of it than a time or a number of
-//! bytes. So a name that no value of the function has is an error that says which there are.
+//! With a misspelled name, a policy would save nothing, or everything; the user would notice only the time or
+//! the number of bytes. So a name that no value of the function has is an error that lists the existing names.
 
 use cranelift_entity::SecondaryMap;
 use std::sync::Arc;
 use tapeloom_ir::prim::{Lowering, Mark};
 use tapeloom_ir::{Atom, FuncId, Function, Kind, Module, OrderedSet, Policy, Problem, ValueId};
 
-/// Whether the function has a value for each name of a policy.
+/// Checks that the function has a value for each name of a policy.
 ///
 /// # Errors
-/// [`Kind::Arguments`], with the names that there are.
+/// [`Kind::Arguments`], with the existing names.
 pub fn known_names(module: &Module, f: FuncId, policy: &Policy) -> Result<(), Problem> {
     let asked = policy.names();
     if asked.is_empty() {
@@ -48,8 +48,9 @@ pub fn known_names(module: &Module, f: FuncId, policy: &Policy) -> Result<(), Pr
     ))
 }
 
-/// The same function, where what reads a value that a policy names reads it by its name, so that it is kept once and not
-/// made again for a derivative that reads what was named.
+/// Returns the same function with every read of a named value, if the policy has the name, redirected to the
+/// output of its mark. So the value is saved once, under its name, and is not recomputed for readers of the
+/// unmarked value.
 ///
 /// ```text
 /// %2 = exp %1                              %2 = exp %1
@@ -65,7 +66,7 @@ pub(super) fn read_by_name(module: &Module, f: &Function, policy: &Policy) -> Fu
     let by_name = |a: &mut Atom, named: &SecondaryMap<ValueId, Option<Atom>>| {
         *a = a.value().and_then(|v| named[v]).unwrap_or(*a);
     };
-    // What an alias is of.
+    // The operand of each alias.
     let mut of: SecondaryMap<ValueId, Option<ValueId>> = SecondaryMap::new();
     for i in 0..f.equations.len() {
         let lowering = f.equations[i].lower(module, &f);
@@ -74,7 +75,7 @@ pub(super) fn read_by_name(module: &Module, f: &Function, policy: &Policy) -> Fu
         let Lowering::Alias { mark } = lowering else { continue };
         let (y, mut next) = (e.outputs[0], e.operands[0].value());
         of[y] = next;
-        // An argument is there without a name.
+        // An argument needs no saving, so it needs no name.
         while let Some(v) = next.filter(|v| !f.params.contains(v)) {
             let name = mark.as_ref().and_then(Mark::name);
             if name.is_some_and(|name| asked.contains(name)) {
@@ -87,7 +88,7 @@ pub(super) fn read_by_name(module: &Module, f: &Function, policy: &Policy) -> Fu
     f
 }
 
-/// The names that users gave to values of a function and of all that it runs or is derived by.
+/// Returns the names of values in a function, in all functions that it runs, and in their derivative rules.
 fn names(module: &Module, f: FuncId) -> OrderedSet<Arc<str>> {
     let (mut found, mut seen, mut open) = (OrderedSet::default(), OrderedSet::default(), vec![f]);
     while let Some(id) = open.pop() {

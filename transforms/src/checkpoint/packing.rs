@@ -1,8 +1,8 @@
-//! In how many bits values are kept.
+//! Packs residuals in fewer bits.
 //!
-//! A plan says which values the linear half reads. What is kept for it alone may lie in fewer bytes than its
-//! dtype has: the forward half then packs it when it is made, and the linear half unpacks it
-//! ([`Packing`]). Both are equations as all others, so the halves are again halves of the same derivative:
+//! A plan chooses the values that the linear half reads. A value saved for the linear half alone may take fewer
+//! bytes than its dtype: the forward half then packs it right after its definition, and the linear half unpacks
+//! it ([`Packing`]). Both are ordinary equations, so the halves are still halves of the same derivative:
 //!
 //! ```text
 //! func @f.fwd(..) -> (.., bool[100])        func @f.fwd(..) -> (.., u32[4])
@@ -13,19 +13,20 @@
 //!                                           }
 //! ```
 //!
-//! Which, [`Bits`] says:
+//! [`Bits`] selects the packing:
 //!
 //! | | |
 //! |---|---|
 //! | `Whole` | nothing |
-//! | `Cheap` | where the bytes saved cost more than the arithmetic: indices as 32 bits, say, and no masks |
-//! | `Few` | as few bytes as can be |
-//! | `Rounded` | as `Cheap`, and f64 as f32, but for what the linear half decides by ([`decisions`](super::decisions)) |
+//! | `Cheap` | where the saved bytes cost more than the arithmetic: indices as 32 bits, say, and no masks |
+//! | `Few` | the fewest bytes |
+//! | `Rounded` | as `Cheap`, and f64 as f32, except values that decide in the linear half ([`decisions`](super::decisions)) |
 //!
-//! What an iteration of a loop keeps is a row. A row that fills its words is packed by the iteration that makes it, so
-//! nothing larger is ever there. One that would leave more than a quarter of them empty (a truth value alone)
-//! is packed by whoever has the stack of all rows; within a budget that is a block of iterations, whose rows fill
-//! words together ([`budget`](super::budget)). For prices both have the bits that they have.
+//! The residual of one iteration of a loop is a row. A row that fills its words is packed in the iteration, so
+//! no unpacked stack exists. A row that would leave more than a quarter of its words empty (a truth value
+//! alone) is packed by the function that has the stack of all rows; within a budget, that is a block of
+//! iterations, whose rows fill words together ([`budget`](super::budget)). The price of both is that of the
+//! packed bits.
 
 use super::cost::{MOVES, UNIT, constants, is_little};
 use super::decisions::decisive;
@@ -40,16 +41,16 @@ use tapeloom_ir::{
     PlanRequest, Price, Problem, Type, ValueId, ValueRemap,
 };
 
-/// What arithmetic on integers costs more than its codes say, which are of floats in vectors.
+/// The factor of integer arithmetic over the cost in the table of codes, which is for floats in vectors.
 const SCALAR: u32 = 2;
 
-/// How values of a function are kept.
+/// The packing of a function's values.
 pub(super) struct Widths {
     bits: Bits,
     together: bool,
-    /// Whether arithmetic has a price, too.
+    /// Whether arithmetic has a price.
     weighed: bool,
-    /// What integers can be; empty where nobody asks.
+    /// The intervals of integers; empty if no packing needs them.
     ranges: SecondaryMap<ValueId, Option<Interval>>,
 }
 
@@ -66,12 +67,13 @@ impl Widths {
         }
     }
 
-    /// What it costs to keep a value, in the units of [`super::cost`].
+    /// Returns the price of saving a value, in the units of [`super::cost`].
     pub(super) fn price(&self, v: ValueId, ty: &ArrayType) -> u64 {
-        // What is rounded is what is kept without: who wants half the bytes wants no more values.
+        // Price a rounded value at its full size: its smaller size must not change which values are saved.
         let ways = self.ways(v, ty).into_iter().filter(|way| way.is_exact());
         let prices = ways.map(|way| match (way, self.bits) {
-            // Rows share a word, here or further out. A comparison is made again sooner than packed.
+            // Rows share words, here or in an enclosing loop. With a price of arithmetic, a comparison is
+            // recomputed rather than packed.
             (Packing::Words { width, .. }, Bits::Few) => {
                 let bits = moved(ty.shape.elements() as f64 * width as f64 / 8.0);
                 if self.weighed { bits + work(way, ty) } else { bits }
@@ -81,10 +83,10 @@ impl Widths {
         prices.fold(moved(ty.bytes() as f64), f64::min).ceil() as u64
     }
 
-    /// The ways to keep a value in fewer bytes.
+    /// Returns the packings of a value in fewer bytes.
     fn ways(&self, v: ValueId, ty: &ArrayType) -> Vec<Packing> {
         match (self.bits, ty.dtype) {
-            // A number alone takes no memory to speak of.
+            // A single number takes almost no memory.
             (Bits::Rounded, Dtype::F64) if self.together && ty.shape.elements() == 1 => Vec::new(),
             (Bits::Rounded, Dtype::F64) => vec![Packing::As(Dtype::F32)],
             (Bits::Whole, _) | (_, Dtype::F64 | Dtype::F32) => Vec::new(),
@@ -96,17 +98,17 @@ impl Widths {
         }
     }
 
-    /// What it costs to keep an array in that way.
+    /// Returns the price of saving an array in a packing.
     fn cost(&self, way: Packing, ty: &ArrayType) -> f64 {
         let bytes = moved(way.packed(ty).bytes() as f64);
         match (self.bits, way.is_exact()) {
             (Bits::Cheap | Bits::Rounded, true) => bytes + work(way, ty),
-            // Who wants few bytes has time.
+            // Under a budget, only bytes count.
             (Bits::Few | Bits::Whole, _) | (Bits::Cheap | Bits::Rounded, false) => bytes,
         }
     }
 
-    /// How a value is kept that is kept here, if not as it is.
+    /// Returns the packing of a value that is saved here; `None` if it stays unpacked.
     fn way(&self, v: ValueId, ty: &ArrayType) -> Option<Packing> {
         if self.bits == Bits::Cheap && is_little(ty, self.together) {
             return None;
@@ -125,17 +127,17 @@ impl Widths {
     }
 }
 
-/// What it costs to move so many bytes as often as what is kept is moved.
+/// Returns the price of moving that number of residual bytes.
 fn moved(bytes: f64) -> f64 {
     bytes * MOVES * FLOPS_PER_BYTE * UNIT
 }
 
-/// What it costs to pack an array and to unpack it.
+/// Returns the price of packing an array and unpacking it.
 fn work(way: Packing, ty: &ArrayType) -> f64 {
     UNIT * f64::from(SCALAR * way.work()) * ty.shape.elements() as f64
 }
 
-/// The same derivative, in which what is kept lies in as many bits as the terms say.
+/// Packs the residuals of a derivative as the request says.
 pub(super) fn pack(
     module: &mut Module,
     of: LinearizeOf,
@@ -158,7 +160,7 @@ pub(super) fn pack(
             packed[*value] = Some(b.emit1(Op::barrier(way.mark()), &[bits]));
         }
     };
-    // What is packed as soon as it is made need not stay as it is.
+    // Pack a residual right after its definition, so that the unpacked value is freed early.
     pack(&fwd.params, &copying);
     for (i, e) in fwd.equations.iter().enumerate() {
         copying.define(e, b.copy(&fwd, i, copying.all(&e.operands)));
@@ -170,7 +172,7 @@ pub(super) fn pack(
         let Some(packed) = packed[*value] else { continue };
         let place = match *residual {
             Residual::Kept(i) => i,
-            // The function gives it all the same.
+            // The unpacked value stays a result of the function.
             Residual::Parameter(_) | Residual::Result(_) => {
                 results.push(packed);
                 results.len() - 1
@@ -209,16 +211,16 @@ pub(super) fn pack(
     Ok(LinearizeOf { fwd, lin, active_out: of.active_out, residuals })
 }
 
-/// How a residual is packed.
+/// A residual's packing.
 struct Way {
-    /// The value that it is.
+    /// The residual's value in the forward half.
     value: ValueId,
     way: Packing,
-    /// Where the equation comes from that makes the value.
+    /// The origin of the equation that defines the value.
     at: Origin,
 }
 
-/// The residuals that are packed.
+/// Returns the residuals that are packed.
 fn ways(module: &Module, of: &LinearizeOf, terms: &PlanRequest) -> OrderedMap<Residual, Way> {
     let mut found = OrderedMap::default();
     if terms.bits == Bits::Whole {
@@ -237,7 +239,7 @@ fn ways(module: &Module, of: &LinearizeOf, terms: &PlanRequest) -> OrderedMap<Re
             Residual::Parameter(i) if own(&terms.params, i) => Some(fwd.params[i]),
             Residual::Result(_) | Residual::Parameter(_) => None,
         };
-        // What follows from constants is kept once for all iterations, further out.
+        // A value that depends on constants alone is saved once for all iterations, by an enclosing function.
         let Some(value) = value.filter(|v| !constant[*v]) else { continue };
         let Some(ty) = fwd.types[value].as_array() else { continue };
         let exact = decisive.get(k) == Some(&true);

@@ -1,16 +1,16 @@
-//! What is chosen, carried out: the linear half computes again what is not kept.
+//! Rewrites the two halves by the planner's choice: the linear half recomputes the values that are not saved.
 //!
 //! ```text
-//! fwd: x -> (y, kept)                  fwd': x -> (y, kept')
-//! lin: (residuals; dx) -> dy           lin': (residuals'; dx) -> let again = .. in lin (residuals; dx)
+//! fwd: x -> (y, saved)                 fwd': x -> (y, saved')
+//! lin: (residuals; dx) -> dy           lin': (residuals'; dx) -> let recomputed = .. in lin (residuals; dx)
 //! ```
 //!
-//! Equations are copied from the forward half, so what is computed again has the same bits. It runs where
-//! the linear half stands: in reverse mode, right before the backward pass of this function and after that
-//! of everything behind it. So of a chain of such functions one at a time has its values in memory.
+//! Equations are copied from the forward half, so recomputed values have the same bits. Recomputation runs in
+//! the linear half: in reverse mode, right before the reverse pass of this function and after that of all later
+//! functions. So in a chain of such functions, only one at a time has its values in memory.
 //!
-//! Where both halves will stand in one function, what is computed again reads through `keep`, without
-//! which common subexpressions would be merged back into the forward pass and kept after all.
+//! If both halves will be in one function, recomputation reads its inputs through a `barrier`. Without it, CSE
+//! would merge recomputed values with those of the forward pass, which would then stay alive.
 
 use crate::passes::live_equations::sweep;
 use cranelift_entity::SecondaryMap;
@@ -19,7 +19,8 @@ use tapeloom_ir::lang::query::{LinearizeOf, Residual};
 use tapeloom_ir::prim::{Mark, Op, Regions};
 use tapeloom_ir::{Atom, Builder, Draft, Function, Module, Problem, Type, ValueId, ValueRemap};
 
-/// The same derivative, where the linear half runs those equations of the forward half `f` again.
+/// Rewrites the halves so that the linear half recomputes the equations marked in `again` of the forward half
+/// `f`.
 pub(super) fn rewrite(
     regions: &mut dyn Regions,
     module: &mut Module,
@@ -30,7 +31,7 @@ pub(super) fn rewrite(
 ) -> Result<LinearizeOf, Problem> {
     let own = of.active_out.len();
     let lin = module.get(of.lin);
-    // Where in the forward half a value is anyway.
+    // The origin of values that need no saving.
     let mut there: SecondaryMap<ValueId, Option<Residual>> = SecondaryMap::new();
     for (i, v) in f.results[..own].iter().enumerate().filter_map(|(i, a)| Some((i, a.value()?))) {
         there[v].get_or_insert(Residual::Result(i));
@@ -42,7 +43,8 @@ pub(super) fn rewrite(
     forward.results.truncate(own);
     let mut residuals = Vec::new();
     let mut draft = Draft::new(lin.name.clone());
-    // What the linear half reads, and the same behind its mark, for what is computed again.
+    // The residuals that the linear half reads, directly and behind barriers. Recomputation reads behind
+    // barriers.
     let [mut read, mut behind] = [ValueRemap::new(), ValueRemap::new()];
     let mut ask = |v: ValueId, read: &mut ValueRemap, draft: &mut Draft| {
         if read.knows(v) {
@@ -85,7 +87,7 @@ pub(super) fn rewrite(
             behind.bind(v, mark);
         }
     }
-    // What the forward half computes too is computed again, and its phases say so.
+    // Equations that the forward half runs, too, get the phase of recomputation.
     let mut phased = f.clone();
     let mut live: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
     forward.results.iter().filter_map(|a| a.value()).for_each(|v| live[v] = true);
@@ -114,7 +116,7 @@ pub(super) fn rewrite(
     Ok(LinearizeOf { fwd, lin, active_out: of.active_out.clone(), residuals })
 }
 
-/// Where the fault is planted, an operand of its type of what gives a value.
+/// If the fault is planted, returns an operand, of the same type, of the equation that defines the value.
 fn wrong(f: &Function, v: ValueId) -> Option<ValueId> {
     if !planted(Fault::WrongCut) {
         return None;

@@ -1,17 +1,18 @@
-//! Straight-line code within a budget, also beside loops: pieces that are undone one after the other.
+//! Straight-line code within a budget, also beside loops: segments that are reversed one after the other.
 //!
 //! ```text
-//! x -> f1 -> y1 -> f2 -> y2 -> f3 -> y3 -> f4 -> y          kept: y1, y2 and what the last piece keeps
-//!      `call{checkpoint=nothing}`          kept
+//! x -> f1 -> y1 -> f2 -> y2 -> f3 -> y3 -> f4 -> y          saved: y1, y2 and the residuals of the last piece
+//!      `call{checkpoint=nothing}`          saved
 //! ```
 //!
-//! Who computes everything again at once has everything in memory again. So the function becomes calls of
-//! its pieces: what crosses the cuts is kept, and while a piece is undone there is what that piece computes
-//! again. As many of the last pieces as the budget allows keep what they need, since they are undone first.
+//! If everything is recomputed at once, everything is in memory at once. So the function becomes calls of its
+//! pieces: values that cross the cuts are saved, and while a piece is reversed, only that piece's recomputed
+//! values are in memory. The last pieces save their residuals, as many pieces as the budget allows, since they
+//! are reversed first.
 //!
-//! What a value takes is estimated: what ends up in memory is what contractions, reductions and their like
-//! give and what contractions read; arithmetic in between is done where it is read. Whether a plan keeps
-//! to its budget is not estimated, but counted where it is made.
+//! The memory of a value is estimated: results of contractions, reductions and similar equations and operands
+//! of contractions are in memory; arithmetic in between is done where it is read. Whether a plan meets its
+//! budget is not estimated, but counted after the plan has been made.
 //!
 //! Source: Chen, Xu, Zhang, Guestrin, "Training deep nets with sublinear memory cost" (2016).
 
@@ -25,35 +26,36 @@ use tapeloom_ir::{
     Problem, ValueId, ValueRemap,
 };
 
-/// How many pieces there are at most.
+/// The most pieces.
 const MOST_PIECES: usize = 64;
 
-/// How many plans are tried.
+/// The most plans to try.
 const TRIED: usize = 8;
 
 /// A function cut into pieces.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Pieces {
-    /// Before which equations it is cut, in ascending order.
+    /// The equations before which the function is cut, in ascending order.
     cuts: Vec<usize>,
-    /// How many pieces are computed again; the others keep what they need.
+    /// The number of pieces that are recomputed; the others save their residuals.
     again: usize,
 }
 
-/// What a plan is estimated to come to, in bytes.
+/// The estimated memory of a plan, in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Estimate {
-    /// Alive between the forward pass and the way back.
+    /// Alive between the forward and the reverse pass.
     tape: u64,
-    /// The same and what the largest piece computes again.
+    /// `tape`, plus the recomputed values of the largest piece.
     peak: u64,
-    /// Computed again.
+    /// Recomputed.
     again: u64,
 }
 
-/// Plans for a function with a tape of so many bytes, the best first: those that run as little again as can be,
-/// where so many are there at most while a piece is undone, and otherwise those with the fewest. None if everything
-/// computed again takes no more than pieces. What runs functions is in no piece.
+/// Returns plans for a function with a tape of at most `bytes`, the best first: first those that need at most
+/// `peak` bytes while a piece is reversed, the ones with the least recomputation first; then the others, by
+/// peak. Returns none if recomputing everything takes no more memory than pieces do. Equations that run
+/// functions are in no piece.
 pub(super) fn plans(module: &Module, f: &Function, bytes: u64, peak: u64) -> Vec<Pieces> {
     if !f.linear_params.is_empty() {
         return Vec::new();
@@ -75,24 +77,23 @@ pub(super) fn plans(module: &Module, f: &Function, bytes: u64, peak: u64) -> Vec
     all.into_iter().map(|(_, pieces)| pieces).take(TRIED).collect()
 }
 
-/// What a plan looks at of a function.
+/// The properties of a function that plans depend on.
 struct Code {
-    /// How many bytes what equations give takes in memory, if it is computed again: of those before each
-    /// place, together.
+    /// For each equation, the bytes in memory of all equations before it, if they are recomputed.
     before: Vec<u64>,
-    /// Of what is read by equations: its bytes, where it is made, and where it is read last.
+    /// For each value that is read: its bytes, the equation that defines it, and its last reader.
     spans: Vec<(u64, usize, usize)>,
-    /// Bytes of values that are made before each equation and read from it on.
+    /// Bytes of values that are defined before each equation and read by it or later ones.
     crossing: Vec<u64>,
 }
 
-/// Whether an equation runs functions, and is more than what they do: a plan of its own, a branch, a loop. A function with
-/// derivative rules is as good as its equations.
+/// Returns whether an equation runs functions whose equations cannot stand in its place: a checkpoint, a
+/// branch, a loop. A function with derivative rules can be replaced by its equations.
 fn runs(e: &Equation) -> bool {
     e.op.regions().iter().any(|r| !matches!(r.role, Role::Ruled | Role::Rule))
 }
 
-/// How many bytes each equation takes in memory where it runs again; nothing where its readers compute it.
+/// Returns the bytes that each equation takes in memory when it is recomputed; 0 if its readers compute it.
 fn sizes(module: &Module, f: &Function) -> Vec<u64> {
     let lowered: Vec<Lowering> = f.equations.iter().map(|e| e.lower(module, f)).collect();
     let mut read: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
@@ -113,7 +114,7 @@ fn sizes(module: &Module, f: &Function) -> Vec<u64> {
             Placement::View => true,
             Placement::Map => !outputs.iter().any(|o| read[*o]),
             Placement::Element | Placement::Reduction | Placement::Memory => false,
-            // In no piece, or in memory if what it gives has to be.
+            // In no piece; or a function with rules, in memory if its result must be.
             Placement::Runs => runs(&f.equations[i]) || !outputs.iter().any(|o| read[*o]),
         };
         inside + if in_place { 0 } else { outputs.iter().map(|o| bytes(f, *o)).sum::<u64>() }
@@ -151,17 +152,17 @@ impl Code {
         Code { before: [0].into_iter().chain(sums).collect(), crossing: alive.collect(), spans }
     }
 
-    /// What all takes.
+    /// Returns the bytes of all equations.
     fn whole(&self) -> u64 {
         self.before.last().copied().unwrap_or(0)
     }
 
-    /// Where `n` pieces begin that take about as much each, the first one aside: near each place the cut
-    /// that least crosses.
+    /// Returns the starts of `n` pieces of about equal bytes, without the first start: near each boundary, the
+    /// cut that the fewest bytes cross.
     fn cuts(&self, n: usize) -> Vec<usize> {
         let piece = (self.whole() / n as u64).max(1);
         let (mut end, mut cuts) = (piece, Vec::new());
-        // Equations before which a fourth of a piece more or less is done.
+        // The equations within a quarter of a piece of the boundary.
         let mut near: Vec<usize> = Vec::new();
         for (i, sums) in self.before.windows(2).enumerate() {
             if i > 0 && sums[0] >= end - piece / 4 {
@@ -178,9 +179,9 @@ impl Code {
         cuts
     }
 
-    /// What it comes to if only the first piece is computed again, the first two, .., all.
+    /// Estimates the plans in which the first piece is recomputed, the first two, .., all.
     fn estimates(&self, cuts: &[usize]) -> Vec<Estimate> {
-        // What crosses a cut, at the first one that it crosses.
+        // The bytes that cross cuts, counted at the first cut that each value crosses.
         let mut crossing = vec![0u64; cuts.len() + 1];
         for (bytes, made, last) in &self.spans {
             let first = cuts.partition_point(|at| at <= made);
@@ -203,12 +204,12 @@ impl Code {
 }
 
 impl Pieces {
-    /// The same function as calls of its pieces.
+    /// Returns the same function as calls of its pieces.
     pub(super) fn cut(&self, module: &mut Module, f: &Function) -> Result<FuncId, Problem> {
         let end = self.cuts.get(self.again - 1).copied().unwrap_or(f.equations.len());
-        // The way back adds the cotangents of places that are read late last, also in the midst of a piece, and sums
-        // of floats must not depend on where cuts are. So such reads are in no piece, and nothing else that reads the
-        // array is in the piece that makes it.
+        // The reverse pass adds cotangents of late reads at dynamic indices last ([`reads_late`]), even in the
+        // middle of a piece, and sums of floats must not depend on where the cuts are. So such reads are in no
+        // piece, and no other reader of the array is in the piece that defines it.
         let late = match planted(Fault::LatePlaces) {
             true => vec![None; f.equations.len()],
             false => reads_late(module, f, |_| true),
@@ -216,7 +217,7 @@ impl Pieces {
         let arrays: OrderedSet<ValueId> = late.iter().flatten().copied().collect();
         let (mut draft, mut copying) = ValueRemap::same_signature(f);
         let mut own: Vec<usize> = Vec::new();
-        // Who reads an array first: who comes before that would not be late any more.
+        // The first reader of each array: a read before it would no longer be late.
         let first = |v: ValueId| {
             f.equations.iter().position(|e| e.operands.iter().any(|a| a.value() == Some(v)))
         };
@@ -246,7 +247,7 @@ impl Pieces {
     }
 }
 
-/// Calls those equations, of which there are none then.
+/// Emits a call of the collected equations, and clears the list.
 fn piece(
     module: &mut Module,
     f: &Function,

@@ -1,11 +1,12 @@
 //! Loops in blocks of iterations whose bits share words.
 //!
-//! An iteration that keeps a truth value leaves 31 bits of a word empty, so the stack of all iterations is packed, and until
-//! then every bit lies in a byte. Within a budget such a loop is one over blocks of iterations: the rows of a block
-//! fill words together, whatever a row has, and the bits of one block at a time lie in bytes.
+//! An iteration that saves one truth value would leave 31 bits of a word empty, so the stack of all iterations
+//! is packed, and until then every truth value takes a byte. Within a budget, such a loop becomes a loop over
+//! blocks of iterations: the rows of a block fill words together, whatever the size of a row, and only one
+//! block at a time is unpacked.
 //!
 //! ```text
-//! loop{trip=2000, ..} keeps bool[2000,7]      loop{trip=62, ..}, of loop{trip=32, ..}, keeps u32[62,7]
+//! loop{trip=2000, ..} saves bool[2000,7]      loop{trip=62, ..}, of loop{trip=32, ..}, saves u32[62,7]
 //! ```
 
 use cranelift_entity::SecondaryMap;
@@ -14,14 +15,15 @@ use tapeloom_ir::{
     Builder, FuncId, Function, Module, OrderedSet, Problem, Type, ValueId, deeper, rebuild,
 };
 
-/// How many iterations have rows that fill words together: a bit each does.
+/// The number of iterations whose rows fill words together, even with one bit each.
 const WORD: usize = 32;
 
-/// Up to so many bytes may wait until they are packed.
+/// The bytes of a stack that may stay unpacked until the end of its loop.
 const UNPACKED_BYTES: usize = 512;
 
-/// Bytes of what is packed of all iterations of a loop at once, here or in what is run, because a row of it fills no words:
-/// it lies in memory as it is until it is packed, and when it is unpacked. What is little counts nothing.
+/// Returns the bytes of stacks of loops that are packed at once, in a function and in all functions that it
+/// runs, because a row fills no words. Such a stack is in memory unpacked before it is packed and after it is
+/// unpacked. Small stacks do not count.
 pub(super) fn waiting(module: &Module, f: FuncId) -> u64 {
     let mut open = OrderedSet::default();
     open.insert(f);
@@ -36,7 +38,7 @@ pub(super) fn waiting(module: &Module, f: FuncId) -> u64 {
 }
 
 fn waiting_here(module: &Module, f: &Function) -> u64 {
-    // Of what follows from the stack of a loop, the value that is the stack.
+    // For each value that follows from the stack of a loop: that stack.
     let mut stack: SecondaryMap<ValueId, Option<ValueId>> =
         SecondaryMap::with_capacity(f.types.len());
     let array = |v: ValueId| f.types[v].as_array();
@@ -56,14 +58,14 @@ fn waiting_here(module: &Module, f: &Function) -> u64 {
             && let Some(bits) = e.outputs.first().and_then(|o| array(*o))
             && matches!(e.lower(module, f), Lowering::Alias { mark: Some(mark) } if mark.is_packed())
         {
-            // What comes out of words is in numbers of their size first.
+            // Unpacked words are first integers of the size of words.
             let words = bits.shape.elements() < stack.shape.elements();
             let first = if words && stack.dtype.bytes() > bits.dtype.bytes() {
                 stack.shape.elements().saturating_mul(bits.dtype.bytes())
             } else {
                 0
             };
-            // Its places before and behind are seldom one.
+            // The stacks before packing and after unpacking seldom share memory.
             let both = stack.bytes().saturating_mul(2).saturating_add(first);
             waiting = waiting.saturating_add(both as u64);
         }
@@ -71,7 +73,7 @@ fn waiting_here(module: &Module, f: &Function) -> u64 {
     waiting
 }
 
-/// The same function, whose loops run in blocks of iterations of which the rows fill words, whatever they are.
+/// Returns the same function, with its loops split into blocks of iterations whose rows fill words.
 pub(super) fn in_blocks(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
     let f = module.get(f);
     let copy = rebuild(&f, |draft, i, operands| {
@@ -87,8 +89,8 @@ pub(super) fn in_blocks(module: &mut Module, f: FuncId) -> Result<FuncId, Proble
     module.add(copy)
 }
 
-/// Whether iterations carry more than twice the bytes that they are given and give, element by element: in blocks the
-/// cotangents of elements are put together from those of blocks, which takes more than bits that wait.
+/// Returns whether iterations carry more than twice the bytes of their elements, read and written. In blocks,
+/// the cotangents of elements are assembled from those of blocks, which takes more memory than unpacked bits.
 fn carries_most(module: &Module, body: FuncId, spec: &LoopSpec) -> bool {
     let f = module.function(body);
     let bytes = |ty: &Type| ty.as_array().map_or(0, |ty| ty.bytes());

@@ -1,9 +1,9 @@
-//! How large a tape gets: what is kept, and what the way back records on top.
+//! The size of a tape: the residuals, and the records of the reverse pass.
 //!
 //! ```text
-//! kept                                results of the forward half that the linear half reads
-//! recorded, in the linear half        what loops stack that run again, the places of their carries, and of what
-//!                                     is run inside, one after the other, the largest
+//! residuals                           results of the forward half that the linear half reads
+//! records, in the linear half         stacks of recomputed loops, the slots of their carries, and of the functions that
+//!                                     they run, one after the other, the largest
 //! ```
 
 use super::cost::moves;
@@ -16,12 +16,12 @@ use tapeloom_ir::{
     maker,
 };
 
-/// The tape of a plan.
+/// The size of a plan's tape.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Tape {
-    /// So many bytes at most.
+    /// At most this number of bytes.
     Bytes(u64),
-    /// As many as the run says; the loop whose iterations keep them.
+    /// A dynamic size; with the line of the loop whose iterations save records.
     Unbounded(Loc),
 }
 
@@ -33,7 +33,7 @@ struct Part {
     bytes: u64,
 }
 
-/// How large the tape of a derivative gets.
+/// Computes the size of a derivative's tape.
 pub(super) fn tape_of(module: &Module, of: &LinearizeOf) -> Tape {
     match parts(module, of) {
         Ok(parts) => Tape::Bytes(sum(&parts)),
@@ -41,10 +41,10 @@ pub(super) fn tape_of(module: &Module, of: &LinearizeOf) -> Tape {
     }
 }
 
-/// How many values are named.
+/// The number of values to describe.
 const NAMED: usize = 3;
 
-/// The largest values of a tape, in words.
+/// Describes the largest values of a tape.
 pub(super) fn largest(module: &Module, of: &LinearizeOf) -> String {
     let mut alike: OrderedMap<String, (u64, usize)> = OrderedMap::default();
     for part in parts(module, of).unwrap_or_default() {
@@ -64,7 +64,7 @@ fn sum(parts: &[Part]) -> u64 {
     parts.iter().fold(0, |all, part| all.saturating_add(part.bytes))
 }
 
-/// The values of a tape, or the line of the loop that makes as many as the run says.
+/// Returns the values of a tape, or the line of a loop with a dynamic tape.
 fn parts(module: &Module, of: &LinearizeOf) -> Result<Vec<Part>, Loc> {
     let fwd = module.function(of.fwd);
     let mut all = Vec::new();
@@ -86,7 +86,7 @@ fn parts(module: &Module, of: &LinearizeOf) -> Result<Vec<Part>, Loc> {
     Ok(all)
 }
 
-/// What makes a value, if it is not given.
+/// Returns the maker of a value, unless it is a parameter.
 fn made(module: &Module, f: FuncId, v: ValueId) -> Option<Maker> {
     let f = module.function(f);
     let mut outputs = f.equations.iter().enumerate();
@@ -95,7 +95,7 @@ fn made(module: &Module, f: FuncId, v: ValueId) -> Option<Maker> {
 }
 
 impl Part {
-    /// `h: f64[64,64], dot at src/main.rs:7`
+    /// Returns `h: f64[64,64], dot at src/main.rs:7`.
     fn describe(&self, module: &Module) -> String {
         let ty = &module.function(self.function).types[self.value];
         let Some(Maker { what, at, packed: _, named }) = made(module, self.function, self.value)
@@ -108,13 +108,14 @@ impl Part {
     }
 }
 
-/// What loops record that a linear half runs again: what their iterations stack, the places of their carries,
-/// also where a branch or an iteration hands them on, and of what is run in them, one after the other, the largest.
+/// Returns the records of loops that a linear half recomputes: the stacks of their iterations, the slots of
+/// their carries, also if a branch or an iteration passes them on, and of the functions that they run, one
+/// after the other, the largest.
 fn recorded(module: &Module, lin: FuncId) -> Result<Vec<Part>, Loc> {
     let f = module.function(lin);
     let mut of: SecondaryMap<ValueId, Origin> = SecondaryMap::with_capacity(f.types.len());
     f.linear_params.iter().for_each(|p| of[*p] = Origin::Linear);
-    // What is held from here to what is undone.
+    // The values that are alive from here to the reverse of their equation.
     let mut held: OrderedSet<ValueId> = OrderedSet::default();
     let mut inside: Vec<Part> = Vec::new();
     for (i, e) in f.equations.iter().enumerate() {
@@ -126,10 +127,10 @@ fn recorded(module: &Module, lin: FuncId) -> Result<Vec<Part>, Loc> {
         let marked = || operands().map(|v| of[v]).next();
         let origin = match (linear, regions.is_empty()) {
             (true, _) => Origin::Linear,
-            // A mark is no other value.
+            // A mark has the origin of its operand.
             (false, _) if e.op.mark().is_some() => marked().unwrap_or(Origin::Constant),
             (false, true) if constant && is_uniform(&e.lower(module, f)) => Origin::Constant,
-            // A part of the result of a function may be read in the memory of that result.
+            // A slice of the result of a function may be read in the memory of that result.
             (false, true) if operands().any(|v| of[v] == Origin::Run) && copies(module, f, e) => {
                 Origin::Run
             }
@@ -141,7 +142,8 @@ fn recorded(module: &Module, lin: FuncId) -> Result<Vec<Part>, Loc> {
         for (k, v) in e.operands.iter().enumerate().filter_map(|(k, a)| Some((k, a.value()?))) {
             let lies = match of[v] {
                 Origin::Run => linear && !regions.is_empty() || rules,
-                // Places that are made here, and not kept. What else is made here is there while it is undone.
+                // Slots made here, which are no residuals. Other values made here are alive only while they are
+                // reversed.
                 Origin::Computed => places.contains(&k),
                 Origin::Param | Origin::Constant | Origin::Linear => false,
             };
@@ -170,12 +172,13 @@ fn recorded(module: &Module, lin: FuncId) -> Result<Vec<Part>, Loc> {
     Ok(own.chain(inside).collect())
 }
 
-/// Whether an equation does no arithmetic and only reads or writes a part of an array.
+/// Returns whether an equation does no arithmetic and only reads or writes a part of an array.
 fn copies(module: &Module, f: &Function, e: &Equation) -> bool {
     moves(module, f, e) || matches!(e.lower(module, f), Lowering::DynamicUpdateSlice)
 }
 
-/// Whether a value is a factor of a matrix or another result of a library routine, possibly behind marks.
+/// Returns whether a value is a result of a library routine, such as a factor of a matrix, possibly behind
+/// marks.
 fn is_factor(module: &Module, f: FuncId, v: ValueId) -> bool {
     let f = module.function(f);
     let made = |v: ValueId| f.equations.iter().find(|e| e.outputs.contains(&v));
@@ -186,7 +189,7 @@ fn is_factor(module: &Module, f: FuncId, v: ValueId) -> bool {
     maker.is_some_and(|e| matches!(e.lower(module, f), Lowering::Routine(_)))
 }
 
-/// Whether of literals it gives the same one everywhere.
+/// Returns whether the equation maps a literal to an array of that literal.
 fn is_uniform(lowering: &Lowering) -> bool {
     match lowering {
         Lowering::View { pieces, .. } => pieces.len() == 1,
@@ -211,18 +214,18 @@ fn is_uniform(lowering: &Lowering) -> bool {
     }
 }
 
-/// Where a value of a linear half comes from.
+/// The origin of a value of a linear half.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum Origin {
-    /// It is given.
+    /// A parameter.
     #[default]
     Param,
-    /// It is one number over and over, which needs no memory: a tangent that is zero, say.
+    /// One number repeated, which needs no memory: a zero tangent, say.
     Constant,
-    /// It is computed here, of what is known.
+    /// Computed here, from values that are not linear.
     Computed,
     /// The result of a function that runs in this half and depends on known values only, or a part of such a result.
     Run,
-    /// It follows from what is linear.
+    /// Depends on linear values.
     Linear,
 }
