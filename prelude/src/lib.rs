@@ -1,8 +1,8 @@
 //! Composable derivatives, compiled.
 //!
-//! A pure Rust closure over [`Var`]s is traced into a program; [`grad`], [`jvp`], [`vjp`], [`vmap`]
-//! and their relatives map closures to closures, in any order and to any depth; [`jit()`] compiles the
-//! result for the machine it runs on.
+//! [`grad`], [`jvp`], [`vjp`], [`vmap`] and the other transforms map a pure Rust closure over [`Var`]s to
+//! another closure; they nest in any order and to any depth. [`jit()`] traces the resulting closure into a
+//! program and compiles it to machine code for the current computer.
 //!
 //! ```
 //! use tapeloom::prelude::*;
@@ -24,21 +24,22 @@
 //!
 //! # How to read this crate
 //!
-//! - [`Var`] is a traced array, with numpy's vocabulary as methods (the modules of `ops`).
+//! - [`Var`] is a traced array. Its methods use numpy's names (see the modules of `ops`).
 //! - [`Tensor`] is concrete data: cheap to clone, `Send + Sync`.
-//! - [`Tree`] is what transforms take and return: tuples, vectors and your own structs of arrays.
+//! - [`Tree`] is the trait of arguments and results of transforms: tuples, vectors and your own structs of
+//!   arrays.
 //! - [`transform`] lists the transforms with their types.
-//! - [`jit()`] and [`run`] are the boundary: nothing is computed before, and all mistakes made while
-//!   tracing are returned there, together, as one [`Error`].
+//! - [`jit()`] and [`run`] are the boundary between closures and data. Tracing computes nothing; a call of
+//!   the compiled function computes, and returns all mistakes made while tracing as one [`Error`].
 //!
-//! A closure is traced and compiled at its first call, and again for arguments of other shapes, dtypes
-//! or structure. Rust values that it captures are read then; captured [`Tensor`]s become hidden
-//! arguments. [`Jit::explain`] shows what became of it.
+//! A [`Jit`] traces and compiles its closure at the first call, and again for arguments of other shapes, dtypes
+//! or structure. Rust values that the closure captures are read at tracing and become constants of the program;
+//! captured [`Tensor`]s become hidden arguments. [`Jit::explain`] shows the result of every compilation stage.
 //!
 //! # Errors
 //!
-//! Operators cannot return a `Result`. A wrong operation is written down with its line, and gives a
-//! stand-in of the shape that was probably meant; the boundary returns what was written down:
+//! Operators cannot return a `Result`. An invalid operation is recorded with its source line and returns a
+//! placeholder of the most plausible shape, so that tracing continues. The call returns all recorded errors:
 //!
 //! ```text
 //! error[shape]: `add` cannot broadcast shapes [2] and [3] together
@@ -50,10 +51,10 @@
 //!    = see the book: errors.html#shape
 //! ```
 //!
-//! A derivative that does not exist is such an error, too, and never a silent zero. What is wrong with
-//! a closure that differentiates as it should not, [`check_grads`] finds by finite differences.
+//! If a derivative does not exist, the call returns such an error; the derivative is never replaced by zero.
+//! [`check_grads`] compares the derivatives of a closure with finite differences.
 
-// What is derived names it so.
+// Code that `#[derive(Tree)]` generates names this crate `tapeloom`, inside this crate too.
 extern crate self as tapeloom;
 
 mod check;
@@ -118,7 +119,7 @@ pub use tree::{
 };
 pub use var::{IntoVar, Var};
 
-/// Everything that programs usually need: `use tapeloom::prelude::*;`
+/// The names that most programs need: `use tapeloom::prelude::*;`
 pub mod prelude {
     pub use crate::check::{check_grads, check_rule};
     pub use crate::complex::{Complex, IntoComplex};

@@ -1,5 +1,5 @@
-//! `checkpoint`: a closure of which reverse mode keeps what a policy says; `checkpoint_carries`: one of
-//! whose loops it keeps some carries.
+//! `checkpoint`: a closure whose reverse pass saves or recomputes values by a policy. `checkpoint_carries`: a closure
+//! whose loops save a fixed number of carries.
 
 use crate::Var;
 use crate::function::{Function, one};
@@ -12,29 +12,33 @@ use tapeloom_ir::prim::{Call, Mark, Op};
 use tapeloom_ir::{FuncId, Loc, Module, Policy, Problem};
 use tapeloom_transforms as transforms;
 
-/// The same function, of which reverse mode keeps what `policy` says: `(A -> B) -> (A -> B)`.
+/// Returns `f`, of whose forward pass reverse mode saves only the values that `policy` names:
+/// `(A -> B) -> (A -> B)`.
 ///
-/// What is not kept the backward pass computes again, right before it needs it, so that memory is traded
-/// for time: at most one more forward pass of `f`, and one more for each checkpoint that it lies in (under a
-/// budget of bytes as many passes of a loop as the budget takes). In a long chain of checkpointed pieces only one at a time has its intermediate values in memory; pieces of
-/// pieces go further. Arguments are there anyway, and what the closure captures counts as an argument.
-/// Values and derivatives are those of `f`, to any order and in any mode (sums of floats may be taken in
-/// another order). But for what `f` draws from a [`random::Rng`](crate::random::Rng) around it: as the closure of every
-/// transform, it draws from a child of that generator, and so other numbers than without `checkpoint`.
+/// The reverse pass recomputes every value that is not saved, right before it reads the value. This trades time for
+/// memory. The additional time is at most one forward pass of `f`, and one more for each checkpoint around it; under
+/// a byte budget, a loop runs as often as the budget requires. In a long chain of checkpointed segments, the
+/// intermediate values of only one segment are in memory at a time; checkpoints inside checkpoints save more memory.
+/// Arguments are always available, and values that the closure captures count as arguments.
 ///
-/// | policy | keeps |
+/// Values and derivatives are those of `f`, in any mode and to any order; sums of floats may be computed in another
+/// order. Random numbers are an exception: if `f` draws from a [`random::Rng`](crate::random::Rng) outside its
+/// closure, it draws from a child of that generator, as in every transform, and so gets other numbers than without
+/// `checkpoint`.
+///
+/// | policy | saved for the reverse pass |
 /// |---|---|
 /// | [`Policy::Nothing`] | the arguments |
-/// | [`Policy::Dots`] | what contractions give |
-/// | `Policy::Bytes(n)` | so many bytes, by the cheapest plan that has no more |
-/// | `Policy::About(n)` | the same, or as few bytes as there are where that is more |
+/// | [`Policy::Dots`] | results of contractions |
+/// | `Policy::Bytes(n)` | at most `n` bytes, by the cheapest such plan |
+/// | `Policy::About(n)` | as `Policy::Bytes(n)`; if no plan is that small, by the smallest plan |
 /// | `Policy::named(["h"])` | values marked by [`Var::named`] with one of the names |
-/// | `Policy::except(["h"])` | what the backward pass reads, but for those |
-/// | [`Policy::Planned`] | what is cheaper to keep than to compute again |
-/// | [`Policy::Everything`] | what the backward pass reads |
-/// | [`Policy::Aliased`] | what a compiler keeps that takes arrays for memory; to be compared with |
-/// | [`Policy::Disjoint`] | the same, where arrays are known not to overlap |
-/// | [`Policy::Rounded`] | as planned, f64 as f32: half the bytes, and derivatives to some seven digits |
+/// | `Policy::except(["h"])` | every value that the reverse pass reads, except those with one of the names |
+/// | [`Policy::Planned`] | values that are cheaper to save than to recompute |
+/// | [`Policy::Everything`] | every value that the reverse pass reads |
+/// | [`Policy::Aliased`] | for comparison: the values saved by a compiler that treats arrays as memory that may overlap |
+/// | [`Policy::Disjoint`] | for comparison: as [`Policy::Aliased`], where arrays are known not to overlap |
+/// | [`Policy::Rounded`] | as [`Policy::Planned`], with f64 as f32: half the bytes; derivatives have about seven digits |
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -47,20 +51,23 @@ use tapeloom_transforms as transforms;
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// What a user can see, or what Rust functions gave, is not done again, whatever the policy: results of
-/// [`callback`](crate::callback()) are kept, and nothing is printed twice.
+/// Visible effects and calls of Rust functions are never repeated, whatever the policy: results of
+/// [`callback`](crate::callback()) are saved, and nothing is printed twice.
 ///
-/// A budget bounds what is alive between the forward pass and the way back, and what inner loops record
-/// while an outer iteration is undone: not arguments, results, and what one iteration works in. Loops keep as many
-/// carries as fit and make the others again, by binomial schedules; loops within loops do, too, where that
-/// is not enough. It holds for the function as it is differentiated: `vmap(grad(checkpoint(f, ..)))` has so
-/// many bytes for each member, `grad(checkpoint(vmap(f), ..))` for all; in a body of a loop it is for each
-/// iteration, around the loop for all of them. A derivative of the gradient has [`Policy::About`] as many once more:
-/// its way back goes through the first one, with the carries that are kept there.
+/// A byte budget bounds the memory that is live between forward and reverse pass, and the records of inner loops
+/// while the reverse pass processes an outer iteration. Arguments, results, and the workspace of one iteration are
+/// not counted. Loops save as many carries as fit and recompute the others by binomial checkpointing; if that does
+/// not suffice, inner loops do the same.
 ///
-/// A budget that has room for all that would be kept without one changes nothing. Of a loop of which only the run knows
-/// how many iterations there are, none is known to have room but `u64::MAX`: within others it keeps carries, and runs its
-/// iterations again.
+/// The budget holds for the function as it is differentiated. In `vmap(grad(checkpoint(f, ..)))` it holds per batch
+/// member, in `grad(checkpoint(vmap(f), ..))` for the whole batch. A checkpoint inside a loop body has the budget per
+/// iteration, a checkpoint around the loop for all iterations together. A derivative of the gradient has a second
+/// budget of the same size, with [`Policy::About`]: its reverse pass differentiates the first reverse pass, including
+/// the carries that were saved there.
+///
+/// If the budget suffices for everything that would be saved without a budget, it has no effect. A loop whose trip
+/// count is known only at run time is never assumed to fit, except for the budget `u64::MAX`: within any other budget
+/// it saves carries and recomputes iterations.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -73,14 +80,14 @@ use tapeloom_transforms as transforms;
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// If `f` takes a gradient of a loop whose number of iterations is not known before the run, that loop gets a third of
-/// the budget; its record would have no bound otherwise. The derivative of `f` needs the rest: the loop of the derivative
-/// keeps its own carries beside those of the gradient.
+/// If `f` computes a gradient of a loop whose trip count is known only at run time, that loop gets a third of the
+/// budget; without a budget, its memory would have no bound. The derivative of `f` needs the rest: its own loop saves
+/// carries while those of the gradient are still live.
 ///
-/// Errors: those of `f`, once each. A budget that no plan meets is one of the derivative
-/// ([`Kind::Budget`](crate::Kind::Budget)), and says the least that there is. What has no derivative is an
-/// error of the transform that asks for one. [`Kind::Arguments`](crate::Kind::Arguments): a name that no value
-/// of `f` has; the message says which there are.
+/// Errors: those of `f`, once each. If no plan fits the budget, the derivative is an error
+/// ([`Kind::Budget`](crate::Kind::Budget)), whose message has the smallest possible number of bytes. If a derivative
+/// does not exist, the transform that needs it reports the error. [`Kind::Arguments`](crate::Kind::Arguments) if no
+/// value of `f` has a name of the policy; the message lists the existing names.
 ///
 /// Source: Griewank and Walther, "Evaluating Derivatives", chapter 12; JAX's `checkpoint`.
 #[track_caller]
@@ -103,15 +110,15 @@ fn checkpoint_at<A: Tree<Var>, B: Tree<Var>>(
 }
 
 thread_local! {
-    /// The budget of gradients in the closure of a checkpoint, while the closure is being traced.
+    /// The policy for gradients inside the closure of a checkpoint, set while the closure is traced.
     static BUDGET: RefCell<Option<Policy>> = const { RefCell::new(None) };
 }
 
-/// Traces the closure of a checkpoint, with a third of its bytes as the budget of gradients in it: while the derivative
-/// of a gradient is computed, the loops of the gradient and those of the derivative keep carries at the same time, the
-/// latter with a tangent each.
+/// Traces the closure of a checkpoint with a third of its bytes as the budget of gradients inside it: while the
+/// derivative of such a gradient is computed, carries of the gradient's loops and of the derivative's loops are live
+/// at the same time, and the latter have a tangent each.
 fn in_budget<T>(policy: &Policy, trace: impl FnOnce() -> T) -> T {
-    /// Restores the policy, also if the closure panics.
+    /// Restores the previous policy, even if the closure panics.
     struct Restore(Option<Policy>);
     impl Drop for Restore {
         fn drop(&mut self) {
@@ -119,7 +126,7 @@ fn in_budget<T>(policy: &Policy, trace: impl FnOnce() -> T) -> T {
         }
     }
     let own = policy.bytes().map(|bytes| match bytes {
-        // No bound.
+        // `u64::MAX` means no bound, so it is not divided.
         u64::MAX => policy.clone(),
         _ => Policy::Bytes(bytes / 3),
     });
@@ -127,8 +134,8 @@ fn in_budget<T>(policy: &Policy, trace: impl FnOnce() -> T) -> T {
     trace()
 }
 
-/// Returns the reverse derivative of a function. If the derivative is taken inside a checkpoint with a budget, loops
-/// of unknown length in the function get a part of the budget.
+/// Returns the reverse derivative of a function. If the derivative is computed inside a checkpoint with a budget,
+/// loops of unknown trip count get a part of the budget.
 pub(super) fn vjp(
     module: &mut Module,
     f: FuncId,
@@ -140,7 +147,7 @@ pub(super) fn vjp(
     }
 }
 
-/// The results of a call of which reverse mode keeps what a policy says.
+/// Emits a call whose residuals are chosen by `policy`; returns the results.
 fn kept(staged: &Staged, policy: &Policy) -> Vec<Var> {
     let known = |m: &mut Module, f| tapeloom_transforms::known_names(m, f, policy).map(|()| f);
     match staged.derive(known) {
@@ -149,18 +156,20 @@ fn kept(staged: &Staged, policy: &Policy) -> Vec<Var> {
     }
 }
 
-/// The same function, of whose loops reverse mode keeps `carries` carries each, one for each `block` of
-/// iterations: `(A -> B) -> (A -> B)`.
+/// Returns `f`, each of whose loops saves `carries` carries for the reverse pass, one per `block` of iterations:
+/// `(A -> B) -> (A -> B)`.
 ///
-/// A loop that is differentiated keeps what the backward pass needs of every iteration. Of one in this
-/// function it keeps as many carries as are said here, the first among them, however many iterations there
-/// are; the backward pass makes the others again from the last one before it that is there, in the order
-/// that runs the fewest iterations twice. With `s` carries `(s + 1)(s + 2) / 2` blocks run twice forward, and a
-/// third time where each is undone: 36 carries for 703 iterations, a thousand for half a million. While a block
-/// is undone, its iterations keep what they need; larger blocks take fewer carries, or less time. The number of
-/// iterations may be known only when the program runs, and a loop may be one on a condition; then blocks are
-/// of one iteration. Values and derivatives are those of `f`, in every bit where no sum of floats is taken in
-/// another order.
+/// Usually, a differentiated loop saves residuals of every iteration. The loops of this function save `carries`
+/// carries instead, however many iterations there are; the initial carry is one of them. The reverse pass recomputes
+/// the other carries from the last saved one before them, in the order with the fewest repeated iterations (binomial
+/// checkpointing). With `s` carries, `(s + 1)(s + 2) / 2` blocks can be differentiated if each block runs at most
+/// twice forward, and a third time right before its reverse pass: 36 carries suffice for 703 blocks, a thousand for
+/// half a million.
+///
+/// During the reverse pass of a block, all iterations of the block save their residuals. Larger blocks need fewer
+/// carries or less time. The trip count may be known only at run time, and the loop may be a `while_loop`; then each
+/// block has one iteration. Values and derivatives are those of `f`, bit by bit except for sums of floats that are
+/// computed in another order.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -177,15 +186,15 @@ fn kept(staged: &Staged, policy: &Policy) -> Vec<Var> {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Derivatives along a direction of the gradient ([`hvp`](crate::hvp), [`hessian`](crate::hessian)) and
-/// gradients of such derivatives keep as many carries, each with its tangent. The gradient of a gradient
-/// keeps what every iteration needs.
+/// Directional derivatives of the gradient ([`hvp`](crate::hvp), [`hessian`](crate::hessian)) and gradients of these
+/// save the same number of carries, each with its tangent. The gradient of a gradient saves residuals of every
+/// iteration.
 ///
-/// What is kept of a loop inside an iteration of another one is a part of that iteration: it is there while the
-/// iteration is undone. Iterations that run again print nothing. A loop whose iterations take what Rust gives
-/// ([`callback`](crate::callback)) keeps what every iteration needs: it is asked once.
+/// If a loop is nested in another loop, its carries are residuals of the outer iteration: they are live during the
+/// reverse pass of that iteration only. Recomputed iterations print nothing. A loop that calls
+/// [`callback`](crate::callback) saves residuals of every iteration, because each Rust function is called only once.
 ///
-/// Errors: those of `f`, once each; no carry, or blocks of no iteration.
+/// Errors: those of `f`, once each; `carries` or `block` is zero.
 ///
 /// Source: Griewank and Walther, "Revolve" (ACM TOMS 2000).
 #[track_caller]
@@ -208,7 +217,7 @@ fn checkpoint_carries_at<A: Tree<Var>, B: Tree<Var>>(
     rebuild(&output, carried(&staged, carries, block), at)
 }
 
-/// The results of a call of whose loops reverse mode keeps some carries.
+/// Emits a call whose loops save `carries` carries for the reverse pass; returns the results.
 fn carried(staged: &Staged, carries: usize, block: usize) -> Vec<Var> {
     let marked = staged.derive(|m, f| tapeloom_transforms::keep_carries(m, f, carries, block));
     match marked {
@@ -218,11 +227,10 @@ fn carried(staged: &Staged, carries: usize, block: usize) -> Vec<Var> {
 }
 
 impl Var {
-    /// The same values under a name, by which the policies of [`checkpoint`] call them.
+    /// Returns the same values under a name, to which the policies of [`checkpoint`] refer.
     ///
-    /// A name is a word of letters, digits, `_` and `.` that begins with a letter. Nothing is computed or
-    /// copied; but what reads the named value does not see how it was made, so that sums and products are
-    /// not simplified across the name.
+    /// A name begins with a letter and consists of letters, digits, `_` and `.`. Naming computes and copies nothing, but
+    /// it is a barrier for simplification: sums and products are not simplified across the name.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -232,7 +240,7 @@ impl Var {
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
     ///
-    /// Errors: a name that is no word.
+    /// Errors: `name` is not of that form.
     ///
     /// Source: JAX's `checkpoint_name`.
     #[doc(alias = "checkpoint_name")]

@@ -1,13 +1,13 @@
-//! Derivative rules of the user's own.
+//! User-defined derivative rules.
 //!
-//! [`custom_jvp`] replaces the forward derivative of a closure, [`custom_vjp`] the reverse one,
-//! [`custom_rules`] both; what is not given follows from what is (a jvp rule is transposed for reverse
-//! mode, a vjp rule for forward mode). Rules are closures like any other: they are differentiated,
-//! batched and compiled, so derivatives of every order use them. [`check_rule`](crate::check_rule)
-//! compares a rule with the derivative of the function itself.
+//! [`custom_jvp`] replaces the forward derivative of a closure, [`custom_vjp`] the reverse derivative, and
+//! [`custom_rules`] both. A missing rule is derived from the given one: a jvp rule is transposed for reverse mode,
+//! and a vjp rule is transposed for forward mode. Rules are ordinary closures, which transforms differentiate, batch
+//! and compile, so derivatives of every order use them. [`check_rule`](crate::check_rule) compares a rule with the
+//! derivative of the function.
 //!
-//! A rule speaks about the closure's argument. What the closure captures is differentiated as always:
-//! the whole derivative is the rule's part plus that one.
+//! A rule defines the derivative with respect to the closure's argument only. Derivatives with respect to values that
+//! the closure captures are computed by automatic differentiation; the total derivative is the sum of both parts.
 //!
 //! ```
 //! use tapeloom::prelude::*;
@@ -21,7 +21,7 @@
 //! # Ok::<(), tapeloom::Error>(())
 //! ```
 //!
-//! Model: JAX's `custom_jvp` and `custom_vjp`, which here may stand on one function.
+//! Model: JAX's `custom_jvp` and `custom_vjp`; unlike in JAX, one function can have both rules.
 
 use crate::Var;
 use crate::ops::zeros_like_type;
@@ -36,12 +36,12 @@ use tapeloom_ir::{
 };
 use tapeloom_transforms as transforms;
 
-/// `f` with the forward rule `(x, dx) -> (y, dy)`, which must be linear in dx.
+/// Returns `f` with the forward rule `(x, dx) -> (y, dy)`, which must be linear in `dx`.
 ///
-/// Tangents of leaves that are not floats are zeros, and ignored in the answer.
+/// If a leaf is not a float, its tangent is passed as zeros, and the tangent that the rule returns for it is ignored.
 ///
-/// Errors: `rule` if the rule's results are not of the types of `f`'s; `not-linear`, where reverse
-/// mode is asked for, if the rule is not linear in `dx`.
+/// Errors: `rule` if the types of the rule's results are not those of the results of `f`; `not-linear` in reverse
+/// mode if the rule is not linear in `dx`.
 #[track_caller]
 pub fn custom_jvp<A: Tree<Var>, B: Tree<Var>>(
     f: impl Fn(A) -> B,
@@ -55,12 +55,13 @@ pub fn custom_jvp<A: Tree<Var>, B: Tree<Var>>(
     }
 }
 
-/// `f` with the reverse rule in two halves: `fwd: x -> (y, residuals)`, run in place of `f` when a
-/// derivative is asked for, and `bwd: (residuals, ct of y) -> ct of x`.
+/// Returns `f` with a reverse rule in two halves. `fwd: x -> (y, residuals)` runs in place of `f` if a derivative is
+/// needed, and `bwd: (residuals, cotangent of y) -> cotangent of x` is the reverse pass.
 ///
-/// Cotangents of leaves that are not floats are zeros, and ignored in the answer.
+/// If a leaf is not a float, its cotangent is passed as zeros, and the cotangent that the rule returns for it is
+/// ignored.
 ///
-/// Errors: `rule` if the rules' results are not of the types of `f`'s argument and result.
+/// Errors: `rule` if the types of the rules' results are not those of the argument and result of `f`.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -84,10 +85,9 @@ pub fn custom_vjp<A: Tree<Var>, B: Tree<Var>, R: Tree<Var>>(
     }
 }
 
-/// `f` with a forward rule and a reverse rule, as in [`custom_jvp`] and [`custom_vjp`].
+/// Returns `f` with a forward rule and a reverse rule, as in [`custom_jvp`] and [`custom_vjp`].
 ///
-/// Forward mode takes the first and reverse mode the second, which therefore need not be transposes
-/// of each other.
+/// Forward mode uses `jvp`, and reverse mode uses `fwd` and `bwd`. The rules need not be transposes of each other.
 ///
 /// Errors: those of [`custom_jvp`] and [`custom_vjp`].
 ///
@@ -119,22 +119,22 @@ pub fn custom_rules<A: Tree<Var>, B: Tree<Var>, R: Tree<Var>>(
     }
 }
 
-/// An application of a function with rules.
+/// A call of a function with rules.
 struct Custom<A: Tree<Var>, B: Tree<Var>> {
     structure: A::Structure,
     output: B::Structure,
     of: Applied,
 }
 
-/// The same, without the types of its trees.
+/// The part of [`Custom`] that does not depend on the types of its trees.
 struct Applied {
     transform: &'static str,
     at: Loc,
     args: Vec<Var>,
-    /// Of the argument, and the types of its leaves.
+    /// The structure of the argument, and the types of its leaves.
     form: Form,
     types: Vec<ArrayType>,
-    /// Of the result, and the types of its leaves.
+    /// The structure of the result, and the types of its leaves.
     output: Form,
     results: Vec<ArrayType>,
     function: Closed,
@@ -147,7 +147,7 @@ struct Halves {
 }
 
 impl<A: Tree<Var>, B: Tree<Var>> Custom<A, B> {
-    /// Traces the function itself.
+    /// Traces `f` itself.
     fn new(transform: &'static str, at: Loc, f: &dyn Fn(A) -> B, x: A) -> Custom<A, B> {
         let (structure, args) = flatten(&x);
         let types = args.iter().map(|v| v.ty(at)).collect();
@@ -164,7 +164,7 @@ impl<A: Tree<Var>, B: Tree<Var>> Custom<A, B> {
         rebuild(&self.structure, vars(leaves), self.of.at)
     }
 
-    /// `(x.., dx of the floats..) -> (y.., dy of the floats..)`
+    /// Traces the forward rule as `(x.., dx of the floats..) -> (y.., dy of the floats..)`.
     fn jvp(&self, rule: &dyn Fn(A, A) -> (B, B)) -> Closed {
         let frame = self.of.open_jvp();
         let (x, dx) = frame.params().split_at(self.of.types.len());
@@ -173,7 +173,8 @@ impl<A: Tree<Var>, B: Tree<Var>> Custom<A, B> {
         self.of.close_jvp(frame, Flat::of(&y), Flat::of(&dy))
     }
 
-    /// `x.. -> (y.., residuals..)` and `(residuals.., ct of the floats of y..) -> ct of the floats of x..`
+    /// Traces the reverse rule: `x.. -> (y.., residuals..)` and `(residuals.., ct of the floats of y..) -> ct of the
+    /// floats of x..`.
     fn vjp<R: Tree<Var>>(&self, fwd: &dyn Fn(A) -> (B, R), bwd: &dyn Fn(R, B) -> A) -> Halves {
         let at = self.of.at;
         let frame = self.of.open_fwd();
@@ -185,13 +186,13 @@ impl<A: Tree<Var>, B: Tree<Var>> Custom<A, B> {
         let (r, ct) = frame.params().split_at(residuals.len());
         let r = rebuild::<R>(&structure, vars(r), at);
         let ct = rebuild::<B>(&self.output, fill(&self.of.results, ct, at), at);
-        // A rule may draw again what its function drew.
+        // The reverse rule may draw the same random numbers again that its function drew.
         let back = unmarked(|| bwd(r, ct));
         let bwd = self.of.close_bwd(frame, Flat::of(&back));
         Halves { fwd, bwd }
     }
 
-    /// Emits the call.
+    /// Emits the call with its rules.
     fn emit(self, jvp: Option<Closed>, halves: Option<Halves>) -> B {
         let results = self.of.emit(jvp.as_ref(), halves.as_ref());
         rebuild(&self.output, results, self.of.at)
@@ -235,7 +236,7 @@ impl Applied {
         frame.close(&handles(&back))
     }
 
-    /// The leaves of a rule's answer, checked against what it must be.
+    /// Returns the leaves of a rule's result, and reports an error for each leaf whose type is not the expected one.
     fn leaves(&self, what: &str, given: Flat, form: &Form, types: &[ArrayType]) -> Vec<Var> {
         if given.form != *form || given.leaves.len() != types.len() {
             let differ = form.different(&given.form, what, ["the function", "the rule"]);
@@ -249,7 +250,7 @@ impl Applied {
         }
         let check = |(v, want): (Var, &ArrayType)| {
             let got = v.ty(self.at);
-            // Tangents of what is no float are not looked at.
+            // The tangent of a leaf that is not a float is ignored.
             if got == *want || (what != "value" && !want.dtype.is_float()) {
                 return v;
             }
@@ -264,7 +265,7 @@ impl Applied {
         given.leaves.into_iter().zip(types).map(check).collect()
     }
 
-    /// Emits the call.
+    /// Emits the call with its rules.
     fn emit(&self, jvp: Option<&Closed>, halves: Option<&Halves>) -> Vec<Var> {
         let at = self.at;
         let mut union: Vec<Handle> = Vec::new();
@@ -298,19 +299,19 @@ impl Applied {
     }
 }
 
-/// The function and its rules over one list of operands: arguments, then everything that any of them
-/// captures.
+/// Builds the function and its rules over one common list of operands: the arguments, then the captures of all of
+/// them.
 struct Wide<'a> {
     args: &'a [ArrayType],
     union: &'a [Handle],
     outer: &'a [Type],
-    /// Which captures may have a derivative: those that are no data.
+    /// Per capture: whether it may have a derivative. Captured data has none.
     active: &'a [bool],
     results: &'a [ArrayType],
 }
 
 impl Wide<'_> {
-    /// The primitive, or `None` where an error was recorded.
+    /// Returns the primitive, or `None` if an error was recorded.
     fn build(
         &self,
         m: &mut Module,
@@ -330,7 +331,7 @@ impl Wide<'_> {
         }
         if let Some(Halves { fwd, bwd }) = halves {
             let (Some(first), Some(second)) = (fwd.function, bwd.function) else { return Ok(None) };
-            // The operands themselves are residuals where the second half needs them.
+            // If the second half needs the operands, they are residuals themselves.
             let keep = !bwd.captures.is_empty() || self.active.contains(&true);
             op.fwd = Some(self.define(m, "custom.fwd", &[], |b, x, outer, _| {
                 let own = self.pick(outer, &fwd.captures);
@@ -345,7 +346,7 @@ impl Wide<'_> {
         Ok(Some(op))
     }
 
-    /// `(x.., u.., dx.., du..) -> (y.., dy..)`: the rule's part plus that of the captures.
+    /// Builds `(x.., u.., dx.., du..) -> (y.., dy..)`: the tangent by the rule plus the tangent through the captures.
     fn forward(
         &self,
         m: &mut Module,
@@ -379,7 +380,7 @@ impl Wide<'_> {
         })
     }
 
-    /// `(residuals.., [x.., u..], ct..) -> (ct of x.., ct of u..)`
+    /// Builds `(residuals.., [x.., u..], ct..) -> (ct of x.., ct of u..)`.
     fn backward(
         &self,
         m: &mut Module,
@@ -420,7 +421,7 @@ impl Wide<'_> {
         draft.finish(m, results)
     }
 
-    /// The derivative with respect to the captures, if any has one.
+    /// Derives the function with respect to its captures; `None` if no capture has a derivative.
     fn derive_captures<T>(
         &self,
         transform: impl FnOnce(&[bool]) -> Result<T, Problem>,
@@ -438,7 +439,7 @@ impl Wide<'_> {
         args.chain(self.outer.iter().cloned()).collect()
     }
 
-    /// A function of the operands and `more`.
+    /// Defines a function whose parameters are the operands, then parameters of the types `more`.
     fn define(
         &self,
         m: &mut Module,
@@ -454,10 +455,10 @@ impl Wide<'_> {
         draft.finish(m, results)
     }
 
-    /// The atoms of some of the captures.
+    /// Returns the atoms of the given captures.
     fn pick(&self, outer: &[Atom], captures: &[Handle]) -> Vec<Atom> {
         let find = |h: &Handle| self.union.iter().position(|u| u.is_same(*h)).map(|i| outer[i]);
-        // Every capture is in the union; a literal would stand out in the verifier.
+        // Every capture is in `union`. If one were missing, the verifier would reject this literal.
         captures.iter().map(|h| find(h).unwrap_or(Literal::bool(false).into())).collect()
     }
 }
@@ -466,7 +467,7 @@ fn floats(types: &[ArrayType]) -> impl Iterator<Item = &ArrayType> {
     types.iter().filter(|t| t.dtype.is_float())
 }
 
-/// One leaf per type: what is given for floats, zeros for the others.
+/// Returns one leaf per type: the next one of `given` for a float, zeros for other types.
 fn fill(types: &[ArrayType], given: &[Handle], at: Loc) -> Vec<Var> {
     let mut given = given.iter();
     let one = |ty: &ArrayType| {
@@ -476,7 +477,7 @@ fn fill(types: &[ArrayType], given: &[Handle], at: Loc) -> Vec<Var> {
     types.iter().map(one).collect()
 }
 
-/// The leaves whose types are floats.
+/// Returns the leaves whose types are floats.
 fn keep_floats(types: &[ArrayType], leaves: Vec<Var>) -> impl Iterator<Item = Var> {
     let float: Vec<bool> = types.iter().map(|t| t.dtype.is_float()).collect();
     leaves.into_iter().zip(float).filter(|(_, on)| *on).map(|(v, _)| v)

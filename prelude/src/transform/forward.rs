@@ -1,4 +1,4 @@
-//! Forward mode: derivatives along a direction.
+//! Forward mode: `jvp` and `linearize`.
 
 use crate::Var;
 use crate::function::{Function, one};
@@ -12,13 +12,14 @@ use tapeloom_ir::trace::{self, Context, Diagnostic, Note};
 use tapeloom_ir::{ArrayType, Kind, Loc, Problem};
 use tapeloom_transforms as transforms;
 
-/// Value and derivative along a tangent: `(A -> B) -> ((A, A) -> (B, B))`.
+/// Returns a closure that computes the value of `f` and its derivative along a tangent:
+/// `(A -> B) -> ((A, A) -> (B, B))`.
 ///
-/// The cost is about twice that of `f`. Results that do not depend on the argument, and results that
-/// are not floats, have tangent zero.
+/// The cost is about twice that of `f`. The tangent of a result is zero if the result does not depend on the
+/// argument or is not a float.
 ///
-/// Errors: `not-differentiable` if a leaf of the argument is not a float; `shape` or `dtype` if a
-/// tangent's type is not that of its primal.
+/// Errors: `not-differentiable` if a leaf of the argument is not a float; `shape` or `dtype` if a tangent has
+/// another type than its primal.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -33,7 +34,7 @@ pub fn jvp<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(f: F) -> impl Fn
     move |(x, dx)| jvp_at(&f, at, x, &dx)
 }
 
-/// [`jvp`] that was asked for at that line.
+/// Computes [`jvp`]; `at` is the line of the user's call, for messages.
 pub(super) fn jvp_at<A: Tree<Var>, B: Tree<Var>>(
     f: &dyn Fn(A) -> B,
     at: Loc,
@@ -45,7 +46,7 @@ pub(super) fn jvp_at<A: Tree<Var>, B: Tree<Var>>(
     (rebuild(&output, y, at), rebuild(&output, dy, at))
 }
 
-/// Values and tangents of the results.
+/// Emits the function with its derivative; returns values and tangents of the results.
 fn derivative(staged: &Staged, dx: Flat) -> (Vec<Var>, Vec<Var>) {
     let types = staged.result_types();
     let dx = same_types(staged.context(), staged.form(), "tangent", dx, &staged.arg_types());
@@ -61,9 +62,10 @@ fn derivative(staged: &Staged, dx: Flat) -> (Vec<Var>, Vec<Var>) {
     }
 }
 
-/// The value and the derivative as a linear function: `(A -> B) -> (A -> (B, A -> B))`.
+/// Returns a closure that computes the value of `f` and the pushforward, the linear function from a tangent of the
+/// argument to the tangent of the result: `(A -> B) -> (A -> (B, A -> B))`.
 ///
-/// `f` is evaluated once; the pushforward can be applied to many tangents.
+/// `f` is evaluated once, and its pushforward can be applied to any number of tangents.
 ///
 /// Errors: as [`jvp`].
 ///
@@ -101,12 +103,12 @@ fn linearize_at<A: Tree<Var>, B: Tree<Var>>(
 /// The linear half of a function.
 struct Pushforward {
     staged: Staged,
-    /// The function with what its linear half reads; `None` after an error.
+    /// The linearized function and its residuals; `None` after an error.
     of: Option<(LinearizeOf, Vec<Var>)>,
 }
 
 impl Pushforward {
-    /// The values of the results, and the linear half.
+    /// Emits the forward half; returns the results of the function and its linear half.
     fn of(staged: Staged) -> (Vec<Var>, Pushforward) {
         let ok = staged.require_floats();
         let of = staged.derive(|module, f| transforms::linearize(module, f, &staged.all_args()));
@@ -117,7 +119,7 @@ impl Pushforward {
         (y, Pushforward { staged, of: Some((of, residuals)) })
     }
 
-    /// The tangents of the results.
+    /// Emits the linear half for the tangents `dx`; returns the tangents of the results.
     fn apply(&self, dx: Flat) -> Vec<Var> {
         let Pushforward { staged, of } = self;
         let types = staged.result_types();
@@ -130,7 +132,7 @@ impl Pushforward {
     }
 }
 
-/// One tangent per result: those that were computed, and zeros.
+/// Returns one tangent per result: the next one of `found` where `active` is true, zeros elsewhere.
 pub(super) fn tangents(types: &[ArrayType], active: &[bool], found: Vec<Var>, at: Loc) -> Vec<Var> {
     let mut found = found.into_iter();
     let one = |(ty, on): (&ArrayType, &bool)| {
@@ -140,8 +142,8 @@ pub(super) fn tangents(types: &[ArrayType], active: &[bool], found: Vec<Var>, at
     types.iter().zip(active).map(one).collect()
 }
 
-/// The leaves of a tree that must have the structure and the types of another one; what differs is
-/// reported by path.
+/// Returns the leaves of `given` if it has the structure `form` and the leaf types `types`. Otherwise reports each
+/// difference with its path and returns `None`.
 pub(crate) fn same_types(
     context: Context,
     form: &Form,
@@ -173,7 +175,7 @@ pub(crate) fn same_types(
     ok.then_some(given.leaves)
 }
 
-/// What is wrong with a tangent or a cotangent that is a tree of another structure than its primal.
+/// Returns the error for a tangent or cotangent whose tree structure differs from that of its primal.
 pub(crate) fn other_structure(form: &Form, given: &Form, what: &str) -> Problem {
     let differ = form.different(given, what, ["its primal", "it"]);
     Problem::new(
@@ -183,7 +185,7 @@ pub(crate) fn other_structure(form: &Form, given: &Form, what: &str) -> Problem 
     )
 }
 
-/// What is wrong with a leaf of it that has another type.
+/// Returns the error for a tangent or cotangent leaf whose type differs from that of its primal.
 pub(crate) fn other_type(path: &str, want: &ArrayType, got: &ArrayType) -> Problem {
     let kind = if got.dtype == want.dtype { Kind::Shape } else { Kind::Dtype };
     let message = format!("`{path}` must have its primal's type {want}, got {got}");

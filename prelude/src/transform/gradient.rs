@@ -10,14 +10,14 @@ use tapeloom_ir::prim::StopGradient;
 use tapeloom_ir::trace::{Diagnostic, Note};
 use tapeloom_ir::{Kind, Literal, Loc, Problem};
 
-/// The gradient of a scalar function: `(A -> Var) -> (A -> A)`.
+/// Returns a closure that computes the gradient of `f`, whose result is a scalar: `(A -> Var) -> (A -> A)`.
 ///
-/// Reverse mode: the cost is a small multiple of that of `f`, whatever the size of `A`. The gradient
-/// has the shape of the argument; to differentiate with respect to some arguments only, close over
-/// the others.
+/// The gradient is computed in reverse mode: the cost is a small multiple of the cost of `f`, independent of the
+/// size of `A`. The gradient has the structure and shapes of the argument. To differentiate with respect to some
+/// arguments only, capture the others in the closure.
 ///
-/// Errors: `shape` if the result is not a scalar; `not-differentiable` if a leaf of the argument is
-/// not a float (naming its path) or an operation has no derivative (naming its line).
+/// Errors: `shape` if the result is not a scalar; `not-differentiable` if a leaf of the argument is not a float
+/// (the message has the path of the leaf) or if an operation has no derivative (the message has its line).
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -35,7 +35,7 @@ pub fn grad<A: Tree<Var>, F: Function<A, Var, M>, M>(f: F) -> impl Fn(A) -> A {
     move |x| value_and_grad_at("grad", &f, at, x).1
 }
 
-/// The value and the gradient, at the price of the gradient: `(A -> Var) -> (A -> (Var, A))`.
+/// Returns a closure that computes value and gradient, at the cost of the gradient: `(A -> Var) -> (A -> (Var, A))`.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -53,7 +53,8 @@ pub fn value_and_grad<A: Tree<Var>, F: Function<A, Var, M>, M>(f: F) -> impl Fn(
     move |x| value_and_grad_at("value_and_grad", &f, at, x)
 }
 
-/// The gradient of the first result, and the rest untouched: `(A -> (Var, B)) -> (A -> (A, B))`.
+/// Returns a closure that computes the gradient of the first result of `f` and passes the second result through
+/// without differentiating it: `(A -> (Var, B)) -> (A -> (A, B))`.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -76,7 +77,8 @@ pub fn grad_aux<A: Tree<Var>, B: Tree<Var>, F: Function<A, (Var, B), M>, M>(
     }
 }
 
-/// Value, rest and gradient: `(A -> (Var, B)) -> (A -> ((Var, B), A))`.
+/// Returns a closure that computes both results of `f` and the gradient of the first one:
+/// `(A -> (Var, B)) -> (A -> ((Var, B), A))`.
 ///
 /// Errors: as [`grad`].
 #[track_caller]
@@ -87,7 +89,7 @@ pub fn value_and_grad_aux<A: Tree<Var>, B: Tree<Var>, F: Function<A, (Var, B), M
     move |x| differentiate("value_and_grad_aux", &f, at, x)
 }
 
-/// The value and the gradient by a transform that was asked for at that line.
+/// Computes value and gradient. `transform` and `at` are the name and the line of the user's call, for messages.
 pub(super) fn value_and_grad_at<A: Tree<Var>>(
     transform: &'static str,
     f: &dyn Fn(A) -> Var,
@@ -98,7 +100,7 @@ pub(super) fn value_and_grad_at<A: Tree<Var>>(
     (y, dx)
 }
 
-/// Reverse mode with the cotangent 1 of the first result. The others take no part in it.
+/// Runs reverse mode with cotangent 1 for the first result; gradients of the other results are stopped.
 fn differentiate<A: Tree<Var>, B: Tree<Var>>(
     transform: &'static str,
     f: &dyn Fn(A) -> (Var, B),
@@ -115,7 +117,7 @@ fn differentiate<A: Tree<Var>, B: Tree<Var>>(
     (rebuild(&output, results, at), rebuild(&structure, cotangents, at))
 }
 
-/// The results, and the cotangents of the arguments.
+/// Computes the results and the cotangents of the arguments.
 fn cotangents(staged: &Staged, transform: &str) -> (Vec<Var>, Vec<Var>) {
     let (types, at) = (staged.result_types(), staged.at);
     let ok = scalar_result(staged, transform) & staged.require_floats();
@@ -136,7 +138,7 @@ fn cotangents(staged: &Staged, transform: &str) -> (Vec<Var>, Vec<Var>) {
     }
 }
 
-/// The same values, cut off from derivatives.
+/// Wraps float leaves in `StopGradient`; other leaves have no derivative anyway.
 fn stop_gradients(leaves: Vec<Var>, at: Loc) -> Vec<Var> {
     let stopped = leaves.into_iter().map(|v| {
         let active = v.handle.as_literal().is_none() && v.ty(at).dtype.is_float();
@@ -145,7 +147,7 @@ fn stop_gradients(leaves: Vec<Var>, at: Loc) -> Vec<Var> {
     stopped.collect()
 }
 
-/// Whether the first result is a float scalar; otherwise says so.
+/// Returns whether the first result is a float scalar; reports an error if not.
 fn scalar_result(staged: &Staged, transform: &str) -> bool {
     let types = staged.result_types();
     let Some(ty) = types.first() else { return false };

@@ -1,4 +1,4 @@
-//! Jacobians, Hessians, and products with them.
+//! Jacobians, Hessians, and their products with vectors.
 
 use super::forward::jvp_at;
 use super::gradient::value_and_grad_at;
@@ -13,11 +13,11 @@ use tapeloom_ir::trace;
 use tapeloom_ir::{ArrayType, Loc, Shape};
 use tapeloom_transforms as transforms;
 
-/// The Jacobian by forward mode: `(A -> Var) -> (A -> A)`, leaf by leaf of shape
-/// (shape of the result, shape of the leaf).
+/// Returns a closure that computes the Jacobian in forward mode: `(A -> Var) -> (A -> A)`. For each leaf of the
+/// argument, the Jacobian has the shape (shape of the result, shape of the leaf).
 ///
-/// The function is linearized once; its linear half runs for all elements of a leaf at a time, as one
-/// batch. Right where the argument is small and the result large.
+/// `f` is linearized once. For each leaf, the linear half runs once, on the batch of all unit tangents of that leaf.
+/// Prefer `jacfwd` if the argument has fewer elements than the result.
 ///
 /// Errors: as [`jvp`](crate::jvp()).
 ///
@@ -35,11 +35,11 @@ pub fn jacfwd<A: Tree<Var>, F: Function<A, Var, M>, M>(f: F) -> impl Fn(A) -> A 
     move |x| jacobian("jacfwd", &f, at, x, Mode::Forward)
 }
 
-/// The Jacobian by reverse mode: `(A -> Var) -> (A -> A)`, leaf by leaf of shape
-/// (shape of the result, shape of the leaf).
+/// Returns a closure that computes the Jacobian in reverse mode: `(A -> Var) -> (A -> A)`. For each leaf of the
+/// argument, the Jacobian has the shape (shape of the result, shape of the leaf).
 ///
-/// One pullback for all elements of the result at a time, as one batch. Right where the result is
-/// small and the argument large.
+/// The pullback runs once, on the batch of all unit cotangents of the result. Prefer `jacrev` if the result has
+/// fewer elements than the argument.
 ///
 /// Errors: as [`vjp`](crate::vjp()).
 #[doc(alias = "jacobian")]
@@ -49,11 +49,12 @@ pub fn jacrev<A: Tree<Var>, F: Function<A, Var, M>, M>(f: F) -> impl Fn(A) -> A 
     move |x| jacobian("jacrev", &f, at, x, Mode::Reverse)
 }
 
-/// The Hessian of a scalar function, forward over reverse: `(A -> Var) -> (A -> Var)`.
+/// Returns a closure that computes the Hessian of a scalar function, by forward mode over reverse mode:
+/// `(A -> Var) -> (A -> Var)`.
 ///
-/// Of a function of one array, it has the shape of the argument, twice. Of a function of a tree it is
-/// a square matrix over all elements, in the order of [`ravel`](crate::ravel()), which also has the way
-/// back from a vector to the tree.
+/// If the argument is a single array of shape `s`, the Hessian has the shape `(s, s)`. If the argument is a tree of
+/// arrays, the Hessian is a square matrix over all elements in the order of [`ravel`](crate::ravel()), which also
+/// returns the function from a vector to the tree.
 ///
 /// Errors: as [`grad`](crate::grad()); `dtype` if the leaves of the tree have different dtypes.
 ///
@@ -94,8 +95,9 @@ fn hessian_at<A: Tree<Var>>(f: &dyn Fn(A) -> Var, at: Loc, x: A) -> Var {
     jacobian("hessian", &flat, at, v, Mode::Forward)
 }
 
-/// The Hessian times a vector, without the Hessian: `(A -> Var) -> ((A, A) -> A)`, forward over
-/// reverse, at a small multiple of the cost of `f`. Point, vector and product are trees of one kind.
+/// Returns a closure that computes the product of the Hessian with a vector without forming the Hessian:
+/// `(A -> Var) -> ((A, A) -> A)`. It uses forward mode over reverse mode, and costs a small multiple of `f`. Point,
+/// vector and product are trees of the same structure.
 ///
 /// Errors: as [`grad`](crate::grad()) and [`jvp`](crate::jvp()).
 ///
@@ -133,7 +135,7 @@ fn jacobian<A: Tree<Var>>(
     rebuild(&structure, derivatives(&staged, mode), at)
 }
 
-/// The derivative of the result by each argument.
+/// Returns, for each argument, the Jacobian of the first result with respect to it.
 fn derivatives(staged: &Staged, mode: Mode) -> Vec<Var> {
     let at = staged.at;
     let arg_types = staged.arg_types();
@@ -169,7 +171,7 @@ fn derivatives(staged: &Staged, mode: Mode) -> Vec<Var> {
                     if batched.batched_out != [true] {
                         return Some(zeros_like_type(&shapes[leaf], at));
                     }
-                    // [n, result..] to [result.., n] to [result.., leaf..]
+                    // Shapes: [n, result..], then [result.., n], then [result.., leaf..].
                     let last = move_axis(dy, 0, ty.shape.len(), at);
                     Some(reshape(last, shapes[leaf].shape.clone(), at))
                 });
@@ -205,7 +207,7 @@ fn derivatives(staged: &Staged, mode: Mode) -> Vec<Var> {
     leaves.unwrap_or_else(|| staged.poison(&shapes))
 }
 
-/// The unit vectors of an array type, one after the other: `[n, shape..]`.
+/// Returns the `n` unit vectors of an array type with `n` elements, stacked along a new first axis: `[n, shape..]`.
 fn units(ty: &ArrayType, at: Loc) -> Var {
     let n = ty.shape.elements();
     let shape: Shape = ty.shape.with_leading(n);

@@ -1,6 +1,6 @@
-//! Transforms: closures to closures.
+//! Transforms: functions from closures to closures.
 //!
-//! | transform | of `f: A -> B` | gives |
+//! | transform | argument `f` | returned closure |
 //! |---|---|---|
 //! | [`grad`] | `A -> Var` | `A -> A`, the gradient |
 //! | [`value_and_grad`] | `A -> Var` | `A -> (Var, A)` |
@@ -10,15 +10,15 @@
 //! | [`linear_transpose`] | `A -> B`, linear | `B -> A`, its transpose |
 //! | [`jacfwd`], [`jacrev`] | `A -> Var` | `A -> A`, the Jacobian |
 //! | [`hessian`], [`hvp`] | `A -> Var` | second derivatives |
-//! | [`vmap`] | `A -> B` | the same over a batch |
-//! | [`checkpoint`] | `A -> B` | the same, of which reverse mode keeps what a [`Policy`](crate::Policy) says |
-//! | [`checkpoint_carries`] | `A -> B` | the same, of whose loops reverse mode keeps so many carries |
-//! | [`outline`] | `A -> B` | the same, traced and differentiated once |
-//! | [`custom_jvp`], [`custom_vjp`], [`custom_rules`] | `A -> B` | the same, with derivative rules of its own |
+//! | [`vmap`] | `A -> B` | `f` over a batch |
+//! | [`checkpoint`] | `A -> B` | `f`, whose reverse pass saves or recomputes values by a [`Policy`](crate::Policy) |
+//! | [`checkpoint_carries`] | `A -> B` | `f`, whose loops save a fixed number of carries for the reverse pass |
+//! | [`outline`] | `A -> B` | `f`, traced and differentiated once |
+//! | [`custom_jvp`], [`custom_vjp`], [`custom_rules`] | `A -> B` | `f`, with your own derivative rules |
 //!
-//! Each traces its closure into a closed function, derives another function from that and calls it.
-//! So they compose in any order: `grad(grad(f))`, `vmap(grad(f))`, `jvp` of `vjp`, and a closure may
-//! use any `Var` around it.
+//! Each transform traces its closure into a closed function of the IR, derives a new function from it and calls
+//! the new function. So transforms compose in any order: `grad(grad(f))`, `vmap(grad(f))`, `jvp` of `vjp`. A
+//! closure may use any `Var` of the surrounding trace.
 
 mod checkpoint;
 mod custom;

@@ -1,4 +1,4 @@
-//! `outline`: a closure that is traced, differentiated and compiled once and called many times.
+//! `outline`: a closure that is traced, differentiated and compiled once, and called any number of times.
 
 use crate::Var;
 use crate::function::{Function, one};
@@ -11,16 +11,17 @@ use tapeloom_ir::prim::Call;
 use tapeloom_ir::trace::{self, Handle, Held};
 use tapeloom_ir::{ArrayType, FuncId, Loc};
 
-/// The same function, traced once per kind of argument and then called: `(A -> B) -> (A -> B)`.
+/// Returns `f`, traced once for each kind of argument (structure, shapes and dtypes); later uses are calls:
+/// `(A -> B) -> (A -> B)`.
 ///
-/// A Rust loop or recursion copies what it runs into the program. Outlined, the body is there once,
-/// in the program, in its derivatives and in the compiled code, so that repeated and size-recursive
-/// programs stay linear in size. What is called once, or is smaller than a call, is inlined after all;
-/// `explain` says so.
+/// A Rust loop or recursion copies its body into the program at every repetition. An outlined body exists once, in the
+/// program, in its derivatives and in the machine code, so the size of programs with repetition or with recursion over
+/// sizes grows only linearly. A function that is called once, or is smaller than a call, is inlined after all;
+/// `explain` shows that.
 ///
-/// Calls may nest a hundred deep, other transforms counted; more is a `too-large` error.
+/// Calls may nest a hundred deep, other transforms included; deeper nesting is a `too-large` error.
 ///
-/// What the closure captures is read when it is traced, as always.
+/// Rust values that the closure captures are read when it is traced, as in every transform.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -38,29 +39,30 @@ pub fn outline<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(f: F) -> imp
     move |x| call_once_traced("outline", number, at, &f, x)
 }
 
-/// What is remembered of a traced closure while the trace lasts.
+/// A traced closure, remembered until the end of the surrounding trace.
 struct Outlined {
-    /// Of the argument.
+    /// The structure of the argument.
     form: Form,
     types: Vec<ArrayType>,
     function: FuncId,
     captures: Vec<Handle>,
-    /// Which captures are state, of which a call reads what it is then.
+    /// The captures that are state: each call reads their current values.
     held: Vec<Held>,
-    /// Which captures are keys that were drawn for the closure, of which a call draws its own.
+    /// The captures that are random keys drawn for the closure: each call draws new ones.
     generators: Vec<(usize, Rng)>,
-    /// Of the result.
+    /// The structure of the result.
     output: Form,
 }
 
 impl Outlined {
-    /// What was traced under that number for such arguments, and what to pass for the captures now.
+    /// Returns the function that was traced under `number` for arguments of this kind, and the current values of its
+    /// captures.
     fn recall(number: u64, args: &Flat, at: Loc) -> Option<(Rc<Outlined>, Vec<Handle>)> {
         if crate::prng::marks() {
             return None;
         }
         let types: Vec<ArrayType> = args.leaves.iter().map(|v| v.ty(at)).collect();
-        // A capture of a frame that is closed by now cannot be passed again.
+        // A capture from a frame that has been closed cannot be passed again.
         let known =
             |o: &Rc<Outlined>| o.form == args.form && o.types == types && o.captures().is_some();
         let known = trace::recall::<Rc<Outlined>>(number, known)?;
@@ -68,7 +70,7 @@ impl Outlined {
         Some((known, captures))
     }
 
-    /// Remembers a closure that was traced, unless there was an error: a call of it.
+    /// Emits a call of a closure that was just traced, and remembers the closure if tracing had no errors.
     fn remember(number: u64, staged: &Staged) -> Vec<Var> {
         let Some(function) = staged.function() else {
             return staged.poison(&staged.result_types());
@@ -86,7 +88,7 @@ impl Outlined {
         results
     }
 
-    /// A call more.
+    /// Emits another call.
     fn call(&self, args: &[Var], mut captures: Vec<Handle>, at: Loc) -> Vec<Var> {
         for (capture, rng) in &self.generators {
             captures[*capture] = rng.draw(at).handle;
@@ -95,7 +97,7 @@ impl Outlined {
         vars(&trace::bind(Call::outline(self.function), &operands, at))
     }
 
-    /// What to pass for the captures now; `None` if there is one that has no value any more.
+    /// Returns the current values of the captures; `None` if one has no value any more.
     fn captures(&self) -> Option<Vec<Handle>> {
         let mut captures = self.captures.clone();
         for held in &self.held {
@@ -105,7 +107,7 @@ impl Outlined {
     }
 }
 
-/// Calls `f`, tracing it unless this `number` has been traced for such arguments in this trace.
+/// Calls `f`. Traces it first, unless `number` has already been traced for arguments of this kind in this trace.
 pub(crate) fn call_once_traced<A: Tree<Var>, B: Tree<Var>>(
     transform: &'static str,
     number: u64,

@@ -1,4 +1,4 @@
-//! Reverse mode: cotangents pulled back.
+//! Reverse mode: `vjp` and `linear_transpose`.
 
 use super::forward::same_types;
 use crate::Var;
@@ -14,12 +14,13 @@ use tapeloom_ir::prim::Call;
 use tapeloom_ir::trace;
 use tapeloom_transforms::{self as transforms, VjpOf};
 
-/// The value and the pullback: `(A -> B) -> (A -> (B, B -> A))`.
+/// Returns a closure that computes the value of `f` and the pullback, the function from a cotangent of the result
+/// to the cotangent of the argument: `(A -> B) -> (A -> (B, B -> A))`.
 ///
-/// `f` is evaluated once; the pullback can be applied to many cotangents.
+/// `f` is evaluated once, and its pullback can be applied to any number of cotangents.
 ///
-/// Errors: as [`grad`](crate::grad), except that the result is any tree of floats, whose other leaves
-/// are named by path; `shape` or `dtype` if a cotangent's type is not that of its result.
+/// Errors: as [`grad`](crate::grad), except that the result may be any tree of floats (the message has the path of
+/// a leaf that is not a float); `shape` or `dtype` if a cotangent has another type than its result.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -40,7 +41,7 @@ pub fn vjp<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(
     move |x| vjp_at(&f, at, x)
 }
 
-/// [`vjp`] that was asked for at that line.
+/// Computes [`vjp`]; `at` is the line of the user's call, for messages.
 pub(crate) fn vjp_at<A: Tree<Var>, B: Tree<Var>>(
     f: &dyn Fn(A) -> B,
     at: Loc,
@@ -52,17 +53,17 @@ pub(crate) fn vjp_at<A: Tree<Var>, B: Tree<Var>>(
     (rebuild(&output, y, at), Box::new(pull))
 }
 
-/// The way back through a function.
+/// The reverse pass of a function.
 struct Pullback {
     staged: Staged,
-    /// Known while the arguments are there, which may be gone when it is used.
+    /// The types of the arguments, computed at construction: the arguments may be out of scope when the pullback runs.
     arg_types: Vec<ArrayType>,
-    /// The function with what the way back reads; `None` after an error.
+    /// The differentiated function and its residuals; `None` after an error.
     of: Option<(VjpOf, Vec<Var>)>,
 }
 
 impl Pullback {
-    /// The values of the results, and the way back.
+    /// Emits the forward pass; returns the results of the function and the pullback.
     fn of(staged: Staged) -> (Vec<Var>, Pullback) {
         let arg_types = staged.arg_types();
         let ok = staged.require_floats() & staged.require_float_results();
@@ -75,7 +76,7 @@ impl Pullback {
         (y, Pullback { staged, arg_types, of: Some((of, residuals)) })
     }
 
-    /// The cotangents of the arguments.
+    /// Emits the reverse pass for the cotangents `ct`; returns the cotangents of the arguments.
     fn pull(&self, ct: Flat) -> Vec<Var> {
         let Pullback { staged, arg_types, of } = self;
         let Some((of, residuals)) = of else { return staged.poison(arg_types) };
@@ -89,9 +90,9 @@ impl Pullback {
     }
 }
 
-/// The transpose of a linear function: `((A -> B), example of A) -> (B -> A)`.
+/// Returns the transpose of a linear function: `((A -> B), example of A) -> (B -> A)`.
 ///
-/// `example` gives shapes and dtypes; its values are not used.
+/// Only the structure, shapes and dtypes of `example` are used, not its values.
 ///
 /// Errors: `not-linear` if `f` is not linear in its argument.
 ///
@@ -115,7 +116,7 @@ pub fn linear_transpose<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(
 /// The transpose of a linear function.
 struct Transpose {
     staged: Staged,
-    /// Known while the example is there, which may be gone when it is used.
+    /// The types of the example, computed at construction: the example may be out of scope when the transpose runs.
     arg_types: Vec<ArrayType>,
     /// `None` after an error.
     of: Option<TransposeOf>,
@@ -131,7 +132,7 @@ impl Transpose {
         Transpose { staged, arg_types, of: of.filter(|_| ok) }
     }
 
-    /// What it gives for cotangents.
+    /// Emits the transposed function for the cotangents `ct`.
     fn apply(&self, ct: Flat) -> Vec<Var> {
         let Transpose { staged, arg_types, of } = self;
         let types = staged.result_types();
@@ -142,7 +143,7 @@ impl Transpose {
     }
 }
 
-/// One cotangent per argument: those that are not zero, and zeros.
+/// Returns one cotangent per argument: the next one of `found` where `nonzero` is true, zeros elsewhere.
 fn spread(types: &[ArrayType], nonzero: &[bool], found: Vec<Var>, at: Loc) -> Vec<Var> {
     let mut found = found.into_iter();
     let one = |(ty, on): (&ArrayType, &bool)| {

@@ -1,4 +1,4 @@
-//! `vmap`: a function of one, over a batch of many.
+//! `vmap`: applies a function of one example to a batch of examples.
 
 use crate::Var;
 use crate::function::{Function, one};
@@ -11,12 +11,12 @@ use tapeloom_ir::trace::{self, Diagnostic, Note, Param};
 use tapeloom_ir::{ArrayType, Kind, Loc, Problem, Shape};
 use tapeloom_transforms as transforms;
 
-/// The function over a batch: `(A -> B) -> (batch of A -> batch of B)`.
+/// Returns `f` over a batch: `(A -> B) -> (batch of A -> batch of B)`.
 ///
-/// Axis 0 of every leaf is the batch, in arguments and results. What the closure captures is shared
-/// by the whole batch. Each primitive knows what it is over a batch, so this costs no loop.
+/// Axis 0 of every leaf is the batch axis, in arguments and results. All batch members share the values that the
+/// closure captures. Every operation is replaced by its batched form, so no loop over the batch is added.
 ///
-/// Errors: `shape` if a leaf is a scalar, or batches differ in size.
+/// Errors: `shape` if a leaf of the argument is a scalar, or if leaves have different batch sizes.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -31,14 +31,14 @@ pub fn vmap<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(f: F) -> impl F
     move |x| vectorize(&f, &0i32, &0i32, at, x)
 }
 
-/// [`vmap`] with the batch on other axes.
+/// Returns `f` over a batch, as [`vmap`], with a chosen batch axis for each leaf.
 ///
-/// `in_axes` and `out_axes` are one axis for all leaves, a tuple with one for each part of a tuple, or
-/// for a struct of arrays that struct with an axis in place of each array ([`BatchAxes`]); `None` marks
-/// what is not batched: shared arguments, results equal for the whole batch.
+/// `in_axes` and `out_axes` ([`BatchAxes`]) are one axis for all leaves, a tuple with one entry for each entry of a
+/// tuple, or the struct of arrays itself with an axis in place of each array. `None` marks a leaf without a batch
+/// axis: an argument that all members share, or a result that is equal for all members.
 ///
-/// Errors: `shape` as for [`vmap`], if no argument is batched, if a result is batched where
-/// `out_axes` says `None`, or if axes and tree have different structures.
+/// Errors: `shape` as for [`vmap`], if no argument has a batch axis, if a result differs between members and
+/// `out_axes` is `None` for it, or if axes and tree have different structures.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -67,15 +67,15 @@ pub fn vmap_axes<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(
     move |x| vectorize(&f, &in_axes, &out_axes, at, x)
 }
 
-/// Where the batch is in each leaf of a tree `A`: one axis or `None` for all leaves; a tuple, array or
-/// `Vec` with one entry for each part of a tuple, array or `Vec`; or a struct that derives `Tree`,
-/// holding an axis (`i32`) or `Option<i32>` in place of each array.
+/// The batch axis of each leaf of a tree `A`: one axis or `None` for all leaves; a tuple, array or `Vec` with one
+/// entry for each entry of a tuple, array or `Vec`; or a struct that derives `Tree` and holds an axis (`i32`) or
+/// `Option<i32>` in place of each array.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say where the batch is in `{A}`",
     note = "give one axis or `None` for all leaves, a tuple with an entry for each part of a tuple, or the struct itself with an `Option<i32>` in place of each array"
 )]
 pub trait BatchAxes<A: Tree<Var>> {
-    /// One entry per leaf; or in what place the axes and the tree differ.
+    /// Appends one entry per leaf to `out`. If axes and tree differ, returns the path of the difference.
     #[doc(hidden)]
     fn each(&self, structure: &A::Structure, out: &mut Vec<Option<i32>>) -> Result<(), String>;
 }
@@ -116,9 +116,9 @@ impl<A: Tree<Var>, X: BatchAxes<A>, const N: usize> BatchAxes<[A; N]> for [X; N]
     }
 }
 
-/// A leaf that says where the batch is: an axis, or `None`.
+/// A leaf of a tree of batch axes: an axis, or `None`.
 pub trait AxisLeaf: Leaf {
-    /// The axis.
+    /// Returns the axis, or `None` if the leaf has no batch axis.
     #[doc(hidden)]
     fn axis(&self) -> Option<i32>;
 }
@@ -135,7 +135,7 @@ impl AxisLeaf for Option<i32> {
     }
 }
 
-/// What `#[derive(Tree)]` implements [`BatchAxes`] with: a struct of axes beside a struct of arrays.
+/// Implements [`BatchAxes`] for structs that derive `Tree`: a struct of axes for a struct of arrays.
 #[doc(hidden)]
 pub fn axes_of_struct<L: AxisLeaf, X, A>(
     axes: &X,
@@ -177,7 +177,7 @@ tuple!(A0 X0 0, A1 X1 1, A2 X2 2, A3 X3 3, A4 X4 4, A5 X5 5);
 tuple!(A0 X0 0, A1 X1 1, A2 X2 2, A3 X3 3, A4 X4 4, A5 X5 5, A6 X6 6);
 tuple!(A0 X0 0, A1 X1 1, A2 X2 2, A3 X3 3, A4 X4 4, A5 X5 5, A6 X6 6, A7 X7 7);
 
-/// [`vmap_axes`] that was asked for at that line.
+/// Computes [`vmap_axes`]; `at` is the line of the user's call, for messages.
 pub(crate) fn vectorize<A: Tree<Var>, B: Tree<Var>>(
     f: &dyn Fn(A) -> B,
     in_axes: &dyn BatchAxes<A>,
@@ -194,10 +194,10 @@ pub(crate) fn vectorize<A: Tree<Var>, B: Tree<Var>>(
     rebuild(&output, results, at)
 }
 
-/// Where the batch is in each leaf of a tree.
+/// The batch axis of each leaf of a tree.
 struct Axes {
     each: Vec<Option<i32>>,
-    /// In what place axes and tree differ.
+    /// The path at which axes and tree differ.
     misfit: Option<String>,
 }
 
@@ -214,14 +214,14 @@ struct Batch {
     args: Vec<Var>,
     paths: Vec<String>,
     axes: Axes,
-    /// How many members there are, if any argument says so.
+    /// The number of batch members, if any argument has a batch axis.
     size: Option<usize>,
-    /// What is wrong with which argument.
+    /// Errors, each with the index of its argument.
     wrong: Vec<(Problem, usize)>,
 }
 
 impl Batch {
-    /// The arguments, each with the batch on axis 0, and what they are for one member: that axis is gone.
+    /// Returns the arguments with the batch on axis 0, and the parameters for one member, without that axis.
     fn of(args: Vec<Var>, mut axes: Axes, form: &Form, at: Loc) -> (Batch, Vec<Var>, Vec<Param>) {
         axes.each.resize(args.len(), None);
         let paths = form.paths("argument");
@@ -255,7 +255,7 @@ impl Batch {
         (Batch { args, paths, axes, size, wrong }, moved, params)
     }
 
-    /// The results over the batch of a function that was traced for one member.
+    /// Returns the batched results of a function that was traced for one member.
     fn results(self, mut staged: Staged, out: Axes) -> Vec<Var> {
         let Batch { args, paths, axes, size, wrong } = self;
         let at = staged.at;
@@ -307,7 +307,7 @@ impl Batch {
     }
 }
 
-/// Puts the batch of a result where it was asked for.
+/// Moves the batch axis of result `i` to `axis`.
 fn place(
     staged: &Staged,
     i: usize,
@@ -337,7 +337,7 @@ fn place(
     zeros_like_type(ty, at)
 }
 
-/// A result that is equal for the whole batch, repeated.
+/// Repeats a result that is equal for all members along a new batch axis.
 fn spread(y: Var, size: usize, at: Loc) -> Var {
     let shape: Shape = y.ty(at).shape.with_leading(size);
     match y.handle.as_literal() {
