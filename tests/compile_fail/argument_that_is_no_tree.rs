@@ -1,4 +1,4 @@
-//! An argument and a result that are no trees.
+//! An argument and a result whose types are not trees.
 //! errors: 2
 //! says: `usize` is no tree of arrays
 //! says: trees are `Var` and `Tensor`; tuples, arrays, `Vec`

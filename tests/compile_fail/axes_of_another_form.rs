@@ -1,4 +1,4 @@
-//! Axes in another form than the tree.
+//! Axes whose structure differs from the tree's.
 //! says: does not say where the batch is in
 //! says: or the struct itself with an `Option<i32>` in place of each array
 use tapeloom::prelude::*;

@@ -1,4 +1,4 @@
-//! A field whose type is no tree: the compiler says which type, what trees are, and what to derive.
+//! A field whose type is not a tree: the error names the type, the types that are trees, and the missing derive.
 //! errors: 12
 //! says: `Layer<
 //! says: is no tree of arrays

@@ -1,4 +1,4 @@
-//! Names that numpy, JAX and PyTorch use, and what to write for them.
+//! Names of numpy, JAX and PyTorch: the errors say which name to use here.
 //! errors: 9
 //! says: the natural logarithm is `ln`
 //! says: another dtype is `convert`

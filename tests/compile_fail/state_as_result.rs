@@ -1,4 +1,4 @@
-//! State is no result of what is compiled, of what is called, nor of a branch.
+//! A `Ref` may not be a result of a compiled or called function, nor of a branch.
 //!
 //! says: `tapeloom::Ref` is no tree of arrays
 //! says: closures use those around them, and return what `get` gives

@@ -1,4 +1,4 @@
-//! A static field that cannot be part of a key.
+//! A static field whose type cannot be part of a key.
 //! errors: 2
 //! says: `Act: Hash` is not satisfied
 //! says: `Act: Eq` is not satisfied

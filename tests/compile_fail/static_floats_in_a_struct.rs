@@ -1,4 +1,4 @@
-//! A static field with floats in a type of the user's.
+//! A static field of a user-defined type with floats.
 //! says: `Schedule` cannot be compared by its bits
 //! says: for other types implement `tapeloom::tree::Bits`
 use tapeloom::prelude::*;

@@ -1,4 +1,4 @@
-//! Functions of several arguments where one is expected.
+//! Functions of several arguments where a function of one is expected.
 //! errors: 6
 //! says: expected a function of one argument
 //! says: expected a function of one argument, `(tapeloom::Var, tapeloom::Var)`, that returns

@@ -1,4 +1,4 @@
-//! A mark that does not exist.
+//! An unknown attribute.
 //! errors: 1
 //! says: expected `#[tree(static)]` or `#[tree(static, bits)]`
 use tapeloom::prelude::*;

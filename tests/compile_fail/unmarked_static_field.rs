@@ -1,4 +1,4 @@
-//! A field without arrays that is not marked: one error for each, which names the mark.
+//! A field without arrays and without attribute: one error for each such field, which names the attribute.
 //! errors: 2
 //! says: the field `n` holds no arrays: its type does not mention `T`. Mark it `#[tree(static)]`
 use tapeloom::prelude::*;

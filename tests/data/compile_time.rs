@@ -1,9 +1,9 @@
-//! Sixty small programs, each with closures of its own: what rustc takes for this file is what users wait for.
-//! `tests/src/bin/compile_time.rs` compiles it and says how long that took. Run, each program compares one number.
+//! Sixty small programs, each with its own closures: the time of rustc for this file is the time that users wait.
+//! `tests/src/bin/compile_time.rs` compiles it and reports the time. Run, each program compares one number.
 
 use tapeloom::prelude::*;
 
-/// Makes each program a function, and `main` run all of them.
+/// Defines a function per program, and a `main` that runs all of them.
 macro_rules! programs {
     ($($name:ident: $body:expr, $want:expr;)*) => {
         $(fn $name() -> Result<f64, tapeloom::Error> {
@@ -24,7 +24,7 @@ macro_rules! programs {
     };
 }
 
-/// The sum of the elements, as a number.
+/// Returns the sum of the elements as a number.
 fn total(x: Tensor) -> Result<f64, tapeloom::Error> {
     Ok(x.to_vec::<f64>()?.iter().sum())
 }
