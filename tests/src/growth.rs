@@ -2,8 +2,8 @@
 //! gradient are compiled at n and at 4 n.
 //!
 //! Work that grows faster than stated shows that a loop recomputes an invariant value in each iteration, that a whole
-//! array is computed for one element, or that zeros are multiplied. `laws::cost` tests the table, and `bench
-//! --growth` prints it with seconds beside the counts.
+//! array is computed for one element, or that zeros are multiplied. `laws::cost` tests the table, and
+//! `bench --growth` prints it with seconds beside the counts.
 
 use crate::Failure;
 use std::time::Instant;

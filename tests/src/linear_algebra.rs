@@ -41,8 +41,8 @@ pub const SIZES: [(Option<usize>, usize); 7] = [
     (Some(1000), 16),
 ];
 
-/// Returns one positive definite matrix of order n, or a batch of them: the symmetric part of `A[i, j] = cos(i j + b)
-/// / n`, with i + 2 added to the diagonal.
+/// Returns one positive definite matrix of order n, or a batch of them: the symmetric part of
+/// `A[i, j] = cos(i j + b) / n`, with i + 2 added to the diagonal.
 ///
 /// # Errors
 /// The errors of a call.

@@ -175,8 +175,8 @@ impl<'t> TextTest<'t> {
         Ok(printed)
     }
 
-    /// Applies passes to a loop program and returns its text, or the layout of its tape. If there are lines `// args:
-    /// ..`, the interpreter runs the program after each pass, and machine code runs the final one.
+    /// Applies passes to a loop program and returns its text, or the layout of its tape. If there are lines
+    /// `// args: ..`, the interpreter runs the program after each pass, and machine code runs the final one.
     fn kernels(&self) -> Result<String, Failure> {
         let lines = self.input.lines().filter(|line| !line.starts_with("//"));
         let text: String = lines.map(|line| format!("{line}\n")).collect();

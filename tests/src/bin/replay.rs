@@ -1,6 +1,6 @@
 //! Replay: `replay --write FILE` writes the fingerprints of all programs, `replay --check FILE` compares the
-//! fingerprints of this build with them and lists differences; `--only FAMILY,..` restricts the families, `--stages
-//! NAME,..` compares only the outputs of these stages.
+//! fingerprints of this build with them and lists differences; `--only FAMILY,..` restricts the families,
+//! `--stages NAME,..` compares only the outputs of these stages.
 //!
 //! The last line of a check is `N programs, M differences`; the exit code is 1 if there are any.
 

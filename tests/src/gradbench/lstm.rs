@@ -22,8 +22,8 @@ fn layer(weight: Var, bias: Var, (hidden, cell): (Var, Var), input: Var) -> (Var
     (outgate * cell.tanh(), cell)
 }
 
-/// The parameters of the layers `[2 l, 4 b]`, the parameters of input and output `[3, b]`, the initial state `[2 l,
-/// b]`, and the sequence `[c, b]`.
+/// The parameters of the layers `[2 l, 4 b]`, the parameters of input and output `[3, b]`, the initial state
+/// `[2 l, b]`, and the sequence `[c, b]`.
 type Network<T> = (T, T, T, T);
 
 /// Returns the mean negative log-likelihood of each next element of the sequence.

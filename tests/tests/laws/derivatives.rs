@@ -118,8 +118,8 @@ pub(crate) fn reverse(m: &mut Module, case: &Case) -> Result<(), Failure> {
     Ok(())
 }
 
-/// If the primitive claims to be linear in these arguments, checks `f(x + 2x') = f(x) + 2 f(x')` and `<ct, f x> = <fᵀ
-/// ct, x>`. Derivatives alone would not try every operand as the linear one.
+/// If the primitive claims to be linear in these arguments, checks `f(x + 2x') = f(x) + 2 f(x')` and
+/// `<ct, f x> = <fᵀ ct, x>`. Derivatives alone would not try every operand as the linear one.
 fn linear_in(m: &mut Module, case: &Case, linear: &[bool]) -> Result<(), Failure> {
     let f = m.get(case.f);
     let e = &f.equations[0];

@@ -279,8 +279,8 @@ fn forward_mode_of_a_reverse_rule() {
     assert!(error.to_string().contains("clamp"), "{error}");
 }
 
-/// Derivatives of `exp(sin x)` to order 8 by the Taylor recurrences of sin, cos and exp: with `u = sin x` and `v =
-/// cos x`, `u' = v`, `v' = -u`, and `y = exp u` has `y' = y u'`.
+/// Derivatives of `exp(sin x)` to order 8 by the Taylor recurrences of sin, cos and exp: with `u = sin x` and
+/// `v = cos x`, `u' = v`, `v' = -u`, and `y = exp u` has `y' = y u'`.
 #[test]
 fn eighth_order() {
     const N: usize = 8;

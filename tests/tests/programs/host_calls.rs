@@ -609,7 +609,7 @@ fn callbacks_in_loops_are_asked_once_under_every_policy() {
     once("carries", &|asked, x| checkpoint_carries(3, 1, |x: Var| program(asked, x))(x));
 }
 
-/// An array shown in a branch is shown whole, also if the branch reads single elements of it.
+/// `debug_print` in a branch prints the whole array, also if the branch reads single elements of it.
 #[test]
 fn branches_show_the_arrays_of_which_they_read_elements() {
     let shown = |(x, i): (Var, Var)| {

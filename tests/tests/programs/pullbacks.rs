@@ -21,7 +21,7 @@ fn linear(x: Var, forward: bool, known: bool) -> Linear {
 /// A function of a linear function and an array.
 type Calls = fn(&dyn Fn(Var) -> Var, Var) -> Var;
 
-/// Returns loops that call a linear function in every iteration.
+/// Returns programs whose loops call a linear function in every iteration.
 fn loops() -> [(&'static str, Calls); 5] {
     [
         ("a loop", |f, x| fori_loop(2, |(_, y): Two| f(y).sin(), x)),

@@ -15,7 +15,7 @@ const ULPS: &[(&str, f64, Place)] = &[
     ("exponential", 1.0, Place::Own),
     ("laplace", 1.0, Place::Own),
     ("gumbel", 2.0, Place::One),
-    // JAX's inverse error function is not exact here either, because its bounds are rounded.
+    // Compared with JAX's own inverse error function: its bounds are rounded, so there are no exact values.
     ("truncated_normal", 16.0, Place::One),
     // XLA uses fused multiply-add if the machine has it.
     ("uniform_between", 2.0, Place::One),

@@ -222,7 +222,7 @@ func @f(%0: f64[], %1: f64[]) -> (f64[], i64[]) {
   return %2, %3
 }";
 
-/// A loop of a run-time trip count; each iteration takes a logarithm, which soon does not exist.
+/// A loop of a run-time trip count; each iteration takes a logarithm, which is nan after a few iterations.
 const COUNTED: &str = "func @step(%0: i64[], %1: f64[], %2: f64[]) -> (f64[]) {
   %3: f64[] = log %1
   %4: f64[] = mul %3, %2

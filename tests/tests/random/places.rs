@@ -16,7 +16,7 @@ struct Text {
     rng: Rng,
     shape: Vec<usize>,
     trips: Vec<usize>,
-    /// If set, iterations of the outer loop write one row each, this number of rows behind the iteration number.
+    /// If set, each iteration of the outer loop writes one row: the row of its number plus this offset.
     series: Option<usize>,
     /// Whether the trip count is a run-time value.
     runtime: bool,

@@ -147,7 +147,7 @@ fn a_way_down_a_grid_takes_two_bits_a_cell() {
     Agreement::Exact.check_all(&others, &gradients).unwrap();
 }
 
-/// Rounded residuals are the same residuals in half the bytes, for kernels with many residuals in loops.
+/// `Policy::Rounded` saves the same residuals in half the bytes, for kernels with many residuals in loops.
 #[test]
 fn what_is_rounded_takes_half() {
     for kernel in KERNELS.iter().filter(|k| ["somier", "mass spring"].contains(&k.name)) {
