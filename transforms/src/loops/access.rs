@@ -1,4 +1,4 @@
-//! Touches: where equations read and write an array, as sums.
+//! Accesses: the boxes of arrays that equations read and write, with affine starts.
 
 use super::access_box::{Along, Area};
 use super::integer_facts::{Known, Symbol};
@@ -6,7 +6,7 @@ use tapeloom_ir::analysis::affine::Affine;
 use tapeloom_ir::prim::{SliceAccess, Start, component, linear};
 use tapeloom_ir::{Atom, Builder, Equation, Function, Type, ValueId};
 
-/// A box of the first operand of an equation, which begins at sums.
+/// An access to a box of an equation's first operand; the box's starts are affine.
 pub(super) struct Access {
     pub(super) part: SliceAccess,
     pub(super) starts: Vec<Affine<Symbol>>,
@@ -26,7 +26,8 @@ impl Access {
         (!part.sizes.contains(&0)).then_some(Access { part, starts })
     }
 
-    /// Where that is, in all iterations. Symbols of values that `same` names are the same in all iterations.
+    /// Returns the area that the box covers in all iterations. Symbols of values that `same` accepts are the
+    /// same in all iterations.
     pub(super) fn area(
         &self,
         known: &Known<'_>,
@@ -35,32 +36,32 @@ impl Access {
     ) -> Option<Area> {
         let axes = self.starts.iter().zip(&self.part.sizes).zip(extents);
         let along = axes.map(|((start, size), extent)| {
-            // What does not move what is outside must be known to be inside.
+            // If out-of-range starts are not clamped, the box must be known to lie inside.
             (self.part.clamps || fits(known, start, *size, *extent))
                 .then(|| Along::of(known, start, *size, *extent, &same))
         });
         along.collect::<Option<_>>().map(Area)
     }
 
-    /// Whether it is known to lie in an array of those extents.
+    /// Returns whether the box is known to lie in an array of those extents.
     pub(super) fn is_inside(&self, known: &Known<'_>, extents: &[usize]) -> bool {
         let mut axes = self.starts.iter().zip(&self.part.sizes).zip(extents);
         axes.all(|((start, size), extent)| fits(known, start, *size, *extent))
     }
 
-    /// How many elements it has.
+    /// Returns the number of elements of the box.
     pub(super) fn elements(&self) -> usize {
         self.part.sizes.iter().product()
     }
 }
 
-/// Whether that many places that begin at a sum are known to lie on an axis.
+/// Returns whether `size` indices from `start` on are known to lie on an axis.
 fn fits(known: &Known<'_>, start: &Affine<Symbol>, size: usize, extent: usize) -> bool {
     let range = known.range_of(start);
     range.least >= 0 && range.most + size as i128 <= extent as i128
 }
 
-/// The number that a sum is.
+/// Emits the value of an affine form; `None` if one of its symbols has no value there.
 pub(super) fn number(
     b: &Builder<'_>,
     sum: &Affine<Symbol>,

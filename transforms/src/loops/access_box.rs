@@ -1,23 +1,24 @@
-//! Areas: boxes in an array that iterations of a loop read or write, and which of them meet.
+//! Areas: boxes in an array that iterations of a loop read or write, and tests whether two of them overlap.
 //!
 //! ```text
-//! x[8 i + j, 2], where every iteration has an i of its own, and j in 0..=7 says in which it is:
-//!     rows i.. of 8 i + 0..=7, column 0 + 2..=2
+//! x[8 i + j, 2] with a constant i, and with the iteration number j in 0..=7:
+//!     axis 0: base 8 i, range 0..=7; axis 1: base 0, range 2..=2
 //! ```
 //!
-//! Along each axis an area is a sum of what no iteration changes, its base, and a range of numbers after it.
+//! Along each axis, an area has a base, an affine form that no iteration changes, and a range of offsets from
+//! the base.
 
 use super::integer_facts::{Known, Symbol};
 use tapeloom_ir::ValueId;
 use tapeloom_ir::analysis::affine::Affine;
 use tapeloom_ir::analysis::interval::Interval;
 
-/// A part of an axis.
+/// A range of an axis.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Along {
-    /// The same in all iterations.
+    /// The base; the same in all iterations.
     pub(super) base: Affine<Symbol>,
-    /// First and last place after the base.
+    /// The first and last offset from the base.
     pub(super) least: i64,
     pub(super) most: i64,
 }
@@ -27,8 +28,9 @@ impl Along {
         Along { base: Affine::default(), least: 0, most: extent as i64 - 1 }
     }
 
-    /// Where `size` places lie that begin at `start`, in all iterations; all of the axis, unless they are known
-    /// to lie in it. Symbols of values that `same` names are the same in all iterations.
+    /// Returns the range of the `size` indices from `start` on, over all iterations. If the indices are not
+    /// known to lie on the axis, returns the whole axis. Symbols of values that `same` accepts are the same in
+    /// all iterations.
     pub(super) fn of(
         known: &Known<'_>,
         start: &Affine<Symbol>,
@@ -46,17 +48,17 @@ impl Along {
         }
     }
 
-    /// How many places it has.
+    /// Returns the number of indices.
     pub(super) fn size(&self) -> usize {
         usize::try_from(self.most - self.least + 1).unwrap_or(0)
     }
 
-    /// The first of them.
+    /// Returns the first index.
     pub(super) fn start(&self) -> Affine<Symbol> {
         self.base.clone().moved(self.least)
     }
 
-    /// The least that holds both.
+    /// Returns the smallest range that contains both.
     fn or(&self, other: &Along, known: &Known<'_>, extent: usize) -> Along {
         if self.base == other.base {
             let (least, most) = (self.least.min(other.least), self.most.max(other.most));
@@ -67,7 +69,7 @@ impl Along {
         Along { base: Affine::default(), least: both.least as i64, most: both.most as i64 }
     }
 
-    /// What its places can be.
+    /// Returns the interval of the indices.
     fn range(&self, known: &Known<'_>) -> Interval {
         known.range_of(&self.base).plus(Interval::new(self.least, self.most))
     }
@@ -84,7 +86,7 @@ impl Along {
     }
 }
 
-/// A part of an array: one for each axis.
+/// A box in an array: one range for each axis.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Area(pub(super) Vec<Along>);
 
@@ -93,13 +95,13 @@ impl Area {
         self.0.iter().map(Along::size).product()
     }
 
-    /// The least that holds both, in an array of those extents.
+    /// Returns the smallest area that contains both, in an array of those extents.
     pub(super) fn or(&self, other: &Area, known: &Known<'_>, extents: &[usize]) -> Area {
         let pairs = self.0.iter().zip(&other.0).zip(extents);
         Area(pairs.map(|((a, b), extent)| a.or(b, known, *extent)).collect())
     }
 
-    /// Whether no place is in both, in whatever iterations.
+    /// Returns whether the areas are known to be disjoint, in any two iterations.
     pub(super) fn apart(&self, other: &Area, known: &Known<'_>) -> bool {
         self.0.iter().zip(&other.0).any(|(a, b)| a.apart(b, known))
     }

@@ -1,12 +1,13 @@
-//! `dedup_constants`: constants of a loop that are one value are one parameter.
+//! `dedup_constants`: merges parameters of a loop's body that are constants with the same operand.
 //!
 //! ```text
 //! loop{body=@f, trip=9, takes=[const,carry0,const]} %0, %1, %0      @f(a, c, b) = a c + b
 //! loop{body=@g, trip=9, takes=[const,carry0]} %0, %1                @g(a, c) = a c + a
 //! ```
 //!
-//! A closure that hands on what it also captures has both. Its cotangent is then one running total, and the
-//! order of its sum is that of the iterations, however a plan cuts them into loops.
+//! Such loops come from closures that also capture a value that is passed as an argument. After the pass, the
+//! value's cotangent is one running total, summed in the order of iterations, however a plan splits the
+//! iterations into loops.
 
 use super::loop_editor::Looped;
 use super::region_rewriter::{Better, RegionSite, Rewrite, inside_out};
@@ -14,7 +15,7 @@ use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::prim::{Binding, Exactness, TripCount};
 use tapeloom_ir::{Atom, Draft, FuncId, Module, OrderedMap, Problem, ValueRemap};
 
-/// The pass as a row.
+/// The pass's row in the table of passes.
 pub(crate) const PASS: Pass = Pass {
     name: "dedup_constants",
     about: "constants of a loop that are one value are one parameter",
@@ -37,7 +38,7 @@ fn once(site: &RegionSite<'_>) -> Better {
     Ok(if changed { at.emit(b) } else { None })
 }
 
-/// Where a parameter stands when the second of two is the first.
+/// Returns the position of a parameter after the second of two has been merged into the first.
 fn after(param: usize, (first, again): (usize, usize)) -> usize {
     match param {
         p if p == again => first,
@@ -46,7 +47,7 @@ fn after(param: usize, (first, again): (usize, usize)) -> usize {
     }
 }
 
-/// The body, whose two parameters are one.
+/// Returns the body with two of its parameters merged.
 fn merged(
     module: &mut Module,
     at: &Looped,
@@ -68,7 +69,7 @@ fn merged(
     draft.finish(module, copying.results(f))
 }
 
-/// Two parameters that are constants of one operand, and not linear.
+/// Returns two parameters that are constants with the same operand, and not linear.
 fn twice(at: &Looped) -> Option<(usize, usize)> {
     let mut seen: OrderedMap<Atom, usize> = OrderedMap::default();
     for (p, operand) in at.spec.params().zip(&at.operands[at.spec.lead()..]) {

@@ -1,14 +1,15 @@
-//! `drained_carries`: what a loop reads and leaves constant, place by place, it does not carry.
+//! `drained_carries`: if a loop reads each element of a carried array once and overwrites it by a constant, the
+//! loop takes the array as a constant.
 //!
 //! ```text
 //! %3: f64[7] = loop{body=@f, trip=7, takes=[index,carry0]} %0
 //!
 //! func @f(%0: i64[], %1: f64[7]) -> (f64[7]) {      reads %1[%0], and sets %1[%0] to 0
 //! ```
-//! becomes a loop that takes `%0` as a constant, beside an array of zeros.
+//! becomes a loop that takes `%0` as a constant; its result is an array of zeros.
 //!
-//! It is how a loop that fills an array is undone: the cotangent of each element is taken out, and nothing is left
-//! there. Every place is that of one iteration, so all iterations find what was there in front of the loop.
+//! The reverse of a loop that fills an array has this form: it reads the cotangent of each element and sets it
+//! to zero. Each element belongs to one iteration, so all iterations read the values from before the loop.
 
 use super::access::Access;
 use super::integer_facts::Known;
@@ -23,7 +24,7 @@ use tapeloom_ir::{
     ValueRemap,
 };
 
-/// The pass as a row.
+/// The pass's row in the table of passes.
 pub(crate) const PASS: Pass = Pass {
     name: "drained_carries",
     about: "what a loop reads and leaves constant, place by place, it takes as a constant",
@@ -60,8 +61,8 @@ fn taken(site: &RegionSite<'_>) -> Better {
     Ok(Some(outputs))
 }
 
-/// What a loop leaves everywhere in an array that it carries, of which each iteration reads at most the place that it
-/// sets, one that is its own.
+/// Returns the constant to which a loop sets all elements of a carried array. Each iteration must set an
+/// element of its own, and may read no other element of the array.
 fn constant(at: &Looped, known: &Known<'_>, param: usize, result: usize) -> Option<Literal> {
     let body = &at.body;
     let (p, last) = (body.all_params().nth(param)?, body.results[result].value()?);
@@ -90,8 +91,8 @@ fn constant(at: &Looped, known: &Known<'_>, param: usize, result: usize) -> Opti
     (given == 1 && is(p)(&set.operands[0])).then(|| uniform(body, set.operands[write.operand]))?
 }
 
-/// The axis along which the iterations of a loop touch every place of an array, each its own: by the number of the iteration,
-/// and all other axes whole.
+/// Returns the axis along which each iteration of a loop accesses a slice of its own, at the index of the
+/// iteration number, if all slices together are the whole array.
 pub(super) fn covers(at: &Looped, touch: &Access, extents: &[usize]) -> Option<usize> {
     let TripCount::Static(iterations) = at.spec.trip else { return None };
     let counter = at.body.all_params().zip(&at.spec.takes).find(|(_, s)| **s == Binding::Index);
@@ -107,7 +108,7 @@ pub(super) fn covers(at: &Looped, touch: &Access, extents: &[usize]) -> Option<u
     (0..extents.len()).all(|a| a == axis || whole(a)).then_some(axis)
 }
 
-/// The value of every element of an atom, if it is a constant in sight.
+/// Returns the value of all elements of an atom, if it is a literal or filled with one.
 fn uniform(body: &Function, a: Atom) -> Option<Literal> {
     let v = match a {
         Atom::Literal(x) => return Some(x),
@@ -118,7 +119,8 @@ fn uniform(body: &Function, a: Atom) -> Option<Literal> {
     (made.op == Op::fill(&ty.shape)).then(|| made.operands[0].literal())?
 }
 
-/// The body, which reads what one parameter was from another one behind all others of its kind.
+/// Returns the body with another parameter, behind all others of its kind, from which it reads the original
+/// array.
 fn reading(module: &mut Module, body: &Function, param: usize) -> Result<FuncId, Problem> {
     let mut draft = Draft::new(body.name.clone());
     let mut copying = ValueRemap::new();

@@ -1,14 +1,14 @@
-//! `fold_ranges`: what integers can only be, they are.
+//! `fold_ranges`: folds integers and truth values that can only have one value.
 //!
 //! ```text
-//! func @iteration(%0: i64[], %1: f64[10]) ..        %0 the number of one of ten iterations
+//! func @iteration(%0: i64[], %1: f64[10]) ..       %0 in 0..=9, the iteration number
 //!   %2: bool[] = lt %0, 0                        false
 //!   %3: i64[] = add %0, 10
 //!   %4: i64[] = select %2, %3, %0                %0
 //! ```
 //!
-//! So indices that count from the end where they are negative cost nothing where they never are, and are
-//! sums for whoever asks where a loop reads and writes.
+//! So indices that count from the end if they are negative cost nothing if they never are, and are affine forms
+//! for the analysis of accesses.
 
 use super::integer_facts::Known;
 use super::region_rewriter::{Rewrite, inside_out};
@@ -16,7 +16,7 @@ use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::prim::{Effects, Exactness, Lowering};
 use tapeloom_ir::{Atom, Code, Equation, Module};
 
-/// The pass as a row.
+/// The pass's row in the table of passes.
 pub(crate) const PASS: Pass = Pass {
     name: "fold_ranges",
     about: "integers and truth values that can only be one thing are that",
@@ -32,6 +32,6 @@ fn only(module: &Module, known: &Known<'_>, e: &Equation, operands: &[Atom]) -> 
     let Lowering::Elementwise(Code::Select) = known.lowering(module, e) else { return None };
     let which = known.range(e.operands[0]).only()?;
     let arm = operands[if which == 0 { 2 } else { 1 }];
-    // A literal has no shape.
+    // A literal has no shape, so it can replace a scalar only.
     (matches!(arm, Atom::Value(_)) || known.is_scalar(*y)).then_some(arm)
 }

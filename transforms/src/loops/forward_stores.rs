@@ -1,4 +1,5 @@
-//! `forward_stores`: a box that was just written is not read, and not written twice.
+//! `forward_stores`: replaces a read of a box that was just written by the written value, and drops a write
+//! that is overwritten.
 //!
 //! ```text
 //! %3: f64[5,7] = dynamic_update_slice %0, %1, %2, 0          %3: f64[5,7] = dynamic_update_slice %0, %1, %2, 0
@@ -7,7 +8,7 @@
 //! %6: f64[5,7] = dynamic_update_slice %3, %5, %2, 0
 //! ```
 //!
-//! The first of two writes goes only if nobody else reads what it made: otherwise there would be two arrays.
+//! A write is dropped only if no other equation reads its output: otherwise a second array would be needed.
 
 use super::access::Access;
 use super::integer_facts::Known;
@@ -16,7 +17,7 @@ use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::prim::{Exactness, Write};
 use tapeloom_ir::{Atom, Equation, Function, Operands};
 
-/// The pass as a row.
+/// The pass's row in the table of passes.
 pub(crate) const PASS: Pass = Pass {
     name: "forward_stores",
     about: "what was just written to a box of an array is not read from it, nor written over",
@@ -24,13 +25,13 @@ pub(crate) const PASS: Pass = Pass {
     run: Run::Program(|_, module, f| inside_out(module, f, Rewrite::Stores)),
 };
 
-/// What equations of a function write, and who touches the same box next.
+/// The writes of a function, with the next access to the same box.
 pub(super) struct Written {
-    /// Of an equation whose first operand another one made by writing to the same box: that one.
+    /// For each equation whose first operand is the output of a write to the same box: the index of that write.
     before: Vec<Option<usize>>,
-    /// What each writes.
+    /// The write of each equation.
     writes: Vec<Option<Write>>,
-    /// The array that an equation writes to and what it writes, in the copy.
+    /// For each write, the array and the written value in the copy.
     made: Vec<Option<(Atom, Atom)>>,
 }
 
@@ -50,7 +51,7 @@ impl Written {
         if !(0..before.len()).any(|i| sets(i).is_some()) {
             return Written { before, writes: Vec::new(), made: Vec::new() };
         }
-        // Reads of what was written.
+        // Reads of a box that was just written.
         for (i, e) in f.equations.iter().enumerate() {
             if let (Some(touch), Some(w)) = (&touches[i], source(e))
                 && let (None, Some(update), Some(wrote)) = (touch.part.writes, sets(w), &touches[w])
@@ -60,7 +61,7 @@ impl Written {
                 before[i] = Some(w);
             }
         }
-        // Writes over what nobody else reads.
+        // Writes to a box whose last write has no other reader.
         for (i, e) in f.equations.iter().enumerate() {
             if let (Some(touch), Some(w), Some(_)) = (&touches[i], source(e), sets(i))
                 && let (Some(_), Some(wrote)) = (sets(w), &touches[w])
@@ -82,7 +83,8 @@ impl Written {
         Written { before, writes, made }
     }
 
-    /// What an equation gives, if it reads what was written; its operands otherwise become what they can be.
+    /// Returns the output of an equation that reads a written box. For a write over a written box, redirects
+    /// its first operand to the array before that write.
     pub(super) fn reread(&mut self, i: usize, operands: &mut Operands) -> Option<Atom> {
         if self.made.is_empty() {
             return None;
@@ -100,12 +102,12 @@ impl Written {
 }
 
 impl Access {
-    /// Whether another equation touches the same box of an array of the same shape, wherever that is.
+    /// Returns whether another equation accesses the same box of an array of the same shape, at any index.
     fn is(&self, other: &Access, known: &Known<'_>, f: &Function, e: &Equation) -> bool {
         let same = self.starts == other.starts && self.part.sizes == other.part.sizes;
         let shape = f.type_of(e.operands[0]);
         let Some(array) = shape.as_array() else { return false };
-        // Outside, one may be moved and the other dropped.
+        // An out-of-range box may be moved by one access and dropped by the other.
         let moved = self.part.clamps && other.part.clamps;
         same && (moved || self.is_inside(known, &array.shape))
     }

@@ -1,4 +1,5 @@
-//! `hoist_invariants`: equations of a loop's body that read constants alone are computed once, in front of the loop.
+//! `hoist_invariants`: computes equations of a loop's body that read constants alone once, in front of the
+//! loop.
 //!
 //! ```text
 //! %4 = loop{body=@f, trip=9, takes=[const,carry0]} %0, %1         @f(%0, %1) = %1 + sin(%0) cos(%0)
@@ -11,25 +12,25 @@
 //! %7 = loop{body=@f, trip=9, takes=[carry0,const]} %1, %6         @f(%0, %1) = %0 + %1
 //! ```
 //!
-//! An equation moves if reading its output in each iteration costs less than computing it there (see [`Price`]). Cheap
-//! equations (views, fills, a single sum) move only along with a dear one that reads them. Parts of the condition of a
-//! `while` loop move in the same way.
+//! An equation moves if reading its output in each iteration costs less than computing it there (see
+//! [`Price`]). Cheap equations (views, fills, a single sum) move only along with an expensive one that reads
+//! them. Parts of the condition of a `while` loop move in the same way.
 //!
 //! The following stay in the loop:
 //!
-//! * equations of whose output the loop reads few elements in all its iterations, if their number is known and no other
-//!   loop is around it: [`slice_operands`](crate::passes::slice_operands) computes these elements alone, where they are
-//!   read;
-//! * equations with an effect, and barriers, which hold the plan of a reverse pass in place;
+//! * equations of whose output the loop reads few elements in all its iterations, if the trip count is static
+//!   and no other loop encloses it: [`slice_operands`](crate::passes::slice_operands) computes these elements
+//!   alone, where they are read;
+//! * equations with an effect, and barriers, which fix the plan of a reverse pass;
 //! * equations with a tape as output: the cotangent of a constant is a sum, and tapes cannot be added;
-//! * a loop on a condition, and an equation that runs one, where it would run although the outer loop has no iteration:
-//!   it might not end;
+//! * a `while` loop, and an equation that runs one, if it would then run even though the outer loop has no
+//!   iteration: it might not end;
 //! * equations in a branch of `cond`: the branch may not run.
 //!
-//! In a loop without an iteration the derivative of an equation is not computed. In front of that loop it would be
-//! multiplied by a cotangent of zero, and an infinite derivative times zero is not a number. So before reverse mode
-//! [`GUARDED`] runs: if a loop may have no iteration, the equations move into a branch of `cond`, which runs if the
-//! loop does.
+//! If a loop has no iteration, the derivative of an equation in its body is not computed. In front of that loop
+//! it would be multiplied by a cotangent of zero, and an infinite derivative times zero is nan. So before
+//! reverse mode [`GUARDED`] runs: if a loop may have no iteration, the equations move into a branch of `cond`,
+//! which runs if the loop has an iteration.
 //!
 //! ```text
 //! %5 = gt %n, 0
@@ -53,7 +54,7 @@ use tapeloom_ir::{
     Atom, Builder, Draft, Equation, FuncId, Function, Module, Problem, Type, ValueId, ValueRemap,
 };
 
-/// The pass as a row, for all loops.
+/// The pass's row in the table of passes, for all loops.
 pub(crate) const PASS: Pass = Pass {
     name: "hoist_invariants",
     about: "what no iteration of a loop changes is computed in front of it, once",
@@ -63,7 +64,7 @@ pub(crate) const PASS: Pass = Pass {
     }),
 };
 
-/// The pass as a row, before reverse mode.
+/// The pass's row in the table of passes, before reverse mode.
 pub(crate) const GUARDED: Pass = Pass {
     name: "hoist_invariants_guarded",
     about: "the same, in a branch where the loop may have no iteration",
@@ -73,20 +74,20 @@ pub(crate) const GUARDED: Pass = Pass {
     }),
 };
 
-/// Arithmetic per element below which an equation stays in the loop, in additions.
+/// The arithmetic per element below which an equation stays in the loop, in additions.
 const CHEAP: f64 = 2.0;
 
-/// Arithmetic below which an equation stays whose output fits into registers, in additions.
+/// The arithmetic below which an equation with a small output stays in the loop, in additions.
 const CHEAP_SCALAR: f64 = 4.0;
 
-/// How many times longer an element takes in a slice than in the whole array.
+/// The factor by which an element takes longer in a slice than in the whole array.
 const ELEMENTWISE_OF_FEW: usize = 2;
 
-/// The same of a product: one product of matrices is computed in blocks, and a row of it is not.
+/// The same factor for a matrix product: the whole product is computed in blocks, a single row is not.
 const PRODUCT_OF_FEW: usize = 32;
 
-/// Returns the outputs of the loop without its invariants, if there are some that move. If `guarded` is set and the
-/// loop may have no iteration, they move into a branch.
+/// Returns the outputs of the loop without the equations that move; `None` if none moves. If `guarded` is set
+/// and the loop may have no iteration, they move into a branch.
 fn hoisted(site: &RegionSite<'_>, guarded: bool) -> Better {
     let (Some(mut at), b) = (site.looped(), site.b) else { return Ok(None) };
     let trips = at.spec.some_iterations();
@@ -116,7 +117,7 @@ fn hoisted(site: &RegionSite<'_>, guarded: bool) -> Better {
         at.run(b, inside);
         changed = true;
     }
-    // The condition is asked in a loop without an iteration, too.
+    // The condition is evaluated in a loop without an iteration, too.
     if let TripCount::While { condition, reads } = at.spec.trip.clone() {
         let constant = constants(&at);
         let constant = reads.iter().map(|p| constant[*p]).collect();
@@ -126,7 +127,8 @@ fn hoisted(site: &RegionSite<'_>, guarded: bool) -> Better {
         if !of_condition.read.is_empty() {
             let operands: Vec<Option<Atom>> = reads.iter().map(|p| given(&at, *p)).collect();
             let values = of_condition.outside(b, &asked, &operands);
-            // A condition reads parameters of the body, so the body takes the values, too, and does not read them.
+            // A condition reads parameters of the body, so the body gets the values as parameters, too, without
+            // reading them.
             let first = at.end(false);
             let condition = b.with_module(|m| of_condition.inside(m, &asked))?;
             let (body, unread) = (at.body.clone(), |a: &Atom| (None, b.type_of(*a)));
@@ -142,7 +144,7 @@ fn hoisted(site: &RegionSite<'_>, guarded: bool) -> Better {
     Ok(if changed { at.emit(b) } else { None })
 }
 
-/// Returns the operand of a parameter of the body; none for the number of the iteration.
+/// Returns the operand of a parameter of the body; `None` for the iteration number.
 fn given(at: &Looped, param: usize) -> Option<Atom> {
     at.operand(param).map(|k| at.operands[k])
 }
@@ -151,7 +153,7 @@ fn constant_operands(values: &[Atom]) -> Vec<(Binding, Atom)> {
     values.iter().map(|a| (Binding::Const, *a)).collect()
 }
 
-/// Returns whether asking the condition of a loop once more could be seen.
+/// Returns whether evaluating the condition of a loop once more would be observable.
 fn asks_with_effects(m: &Module, at: &Looped) -> bool {
     match at.spec.trip {
         TripCount::While { condition, .. } => m.effects(condition) != Effects::Pure,
@@ -170,13 +172,13 @@ fn constants(at: &Looped) -> Vec<bool> {
     constant.collect()
 }
 
-/// Arithmetic and memory traffic of an invariant value, if each iteration computed it.
+/// The arithmetic and the memory traffic of an invariant value, if each iteration computed it.
 #[derive(Clone, Copy, Default)]
 struct Price {
-    /// Arithmetic of the equation and of all invariant equations that it follows from, in additions. An equation that
-    /// is read twice counts twice.
+    /// The arithmetic of the equation and of all invariant equations that it depends on, in additions. An
+    /// equation that is read twice counts twice.
     flops: f64,
-    /// Bytes of the constants that it follows from, which an iteration reads in place of the value.
+    /// Bytes of the constants that it depends on, which an iteration reads in place of the value.
     constants: f64,
 }
 
@@ -184,12 +186,12 @@ struct Price {
 struct Search {
     /// Whether each parameter has the same value in all iterations.
     constant: Vec<bool>,
-    /// The number of iterations, or a guess.
+    /// The trip count, or an estimate.
     trips: usize,
-    /// Whether equations stay of which all iterations read few elements: the number of iterations is no guess, and no
-    /// other loop repeats them.
+    /// Whether equations stay if all iterations together read few elements of their output: the trip count is
+    /// static, and no other loop repeats the elements.
     slices: bool,
-    /// Whether there surely is an iteration.
+    /// Whether the loop has at least one iteration for certain.
     runs: bool,
 }
 
@@ -204,7 +206,8 @@ struct Moves {
 }
 
 impl Search {
-    /// Returns the equations that move. Walks backwards, so that all readers of an equation are decided before it.
+    /// Returns the equations that move. Walks backwards, so that all readers of an equation are decided before
+    /// it.
     fn moves(&self, m: &Module, f: &Function) -> Moves {
         let n = f.equations.len();
         let mut moves = Moves { out: vec![false; n], stays: vec![false; n], read: Vec::new() };
@@ -279,8 +282,8 @@ impl Search {
         prices
     }
 
-    /// Returns whether it takes less time to compute the elements of the output that all iterations read than to compute
-    /// all elements once.
+    /// Returns whether computing only the elements of the output that iterations read takes less time than
+    /// computing all elements once.
     fn reads_less(&self, reads: &PartialReads<'_>, m: &Module, f: &Function, e: &Equation) -> bool {
         let dearer = match e.lower(m, f) {
             Lowering::Contract { .. } => PRODUCT_OF_FEW,
@@ -296,8 +299,8 @@ impl Search {
         })
     }
 
-    /// Returns whether reading the outputs of an equation in each iteration, and writing them once, costs less than
-    /// computing them in each iteration.
+    /// Returns whether reading the outputs of an equation in each iteration, and writing them once, costs less
+    /// than computing them in each iteration.
     fn pays(&self, f: &Function, e: &Equation, price: Price) -> bool {
         let elements = |o: &ValueId| f.types[*o].as_array().map_or(0, |ty| ty.shape.elements());
         let size = e.outputs.iter().map(elements).sum::<usize>() as f64;
@@ -354,15 +357,15 @@ impl Moves {
         run_if(b, runs, computed, &given)
     }
 
-    /// Returns the function that takes the values that are computed in front of the loop.
+    /// Returns the function with the hoisted values as parameters.
     fn inside(&self, m: &mut Module, f: &Function) -> Result<FuncId, Problem> {
         let more = self.read.iter().map(|v| (Some(*v), f.types[*v].clone())).collect::<Vec<_>>();
         taking(m, f, &more, &|i| self.stays[i])
     }
 }
 
-/// Returns `f` with more parameters, in front of the linear ones, and with the equations that stay. A parameter may
-/// stand for a value of an equation that does not stay.
+/// Returns `f` with additional parameters, in front of the linear ones, and with only the equations that stay.
+/// A parameter may replace the output of an equation that does not stay.
 fn taking(
     m: &mut Module,
     f: &Function,

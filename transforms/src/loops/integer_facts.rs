@@ -1,13 +1,13 @@
-//! What is known of the integers of a function: ranges, and indices as sums.
+//! Facts about the integers of a function: intervals, and indices as affine forms.
 //!
 //! ```text
-//! func @iteration(%0: i64[], %1: i64[], ..)     %0 in 0..=4, the number of the iteration; %1 in 0..=2
+//! func @iteration(%0: i64[], %1: i64[], ..)     %0 in 0..=4, the iteration number; %1 in 0..=2
 //!   %3: i64[] = mul %1, 5                   in 0..=10
-//!   %4: i64[] = add %3, %0                  in 0..=14, the sum 5 %1 + %0
+//!   %4: i64[] = add %3, %0                  in 0..=14, the affine form 5 %1 + %0
 //! ```
 //!
-//! One walk forwards. What parameters can be whoever runs the function says ([`Fact`]); what a function
-//! says in turn of those that it runs is [`Known::facts`].
+//! One forward walk. The caller gives the facts about the parameters ([`Fact`]); [`Known::facts`] returns those
+//! about the parameters of functions that this one runs.
 
 use cranelift_entity::SecondaryMap;
 use smallvec::{SmallVec, smallvec};
@@ -16,28 +16,29 @@ use tapeloom_ir::analysis::interval::Interval;
 use tapeloom_ir::prim::{Binding, Bounds, Combine, LoopSpec, Lowering, Piece, Region, TripCount};
 use tapeloom_ir::{Atom, Code, Dtype, Equation, Function, Literal, Module, Type, ValueId, deeper};
 
-/// What is known of a parameter.
+/// The facts about a parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub(super) struct Fact {
-    /// What all elements of an array of integers or truth values are in, if not in all that there is.
+    /// An interval that contains all elements of an array of integers or truth values; `None` means the dtype's
+    /// range.
     pub(super) range: Option<Interval>,
-    /// It is state: other in every iteration of some loop around.
+    /// Whether it is loop state: it changes with the iterations of some enclosing loop.
     pub(super) carried: bool,
 }
 
-/// An element of a value that is no sum of others.
+/// An element of a value, treated as opaque in affine forms.
 pub(super) type Symbol = (ValueId, u32);
 
-/// Elements of a value that are sums.
+/// The elements of a short vector as affine forms.
 type Parts = SmallVec<[Affine<Symbol>; 1]>;
 
-/// A sum of more terms is a symbol.
+/// The most terms of a form; a longer form becomes a symbol.
 const TERMS: usize = 8;
 
-/// Vectors of indices have no more elements.
+/// The most elements of an index vector.
 const PARTS: usize = 8;
 
-/// What is known of the values of a function.
+/// The facts about the values of a function.
 pub(super) struct Known<'a> {
     f: &'a Function,
     facts: SecondaryMap<ValueId, Fact>,
@@ -62,7 +63,7 @@ impl<'a> Known<'a> {
             if let (Lowering::Elementwise(code), [y]) = (&lowering, e.outputs.as_slice()) {
                 known.definitions[*y] = Some((*code, e));
             }
-            // What is made of state by writing to it, or by iterations, is state.
+            // The output of a write to loop state, or of a loop or branch on it, is loop state.
             let hands_on = match lowering {
                 Lowering::DynamicUpdateSlice | Lowering::Scatter { .. } => 1,
                 Lowering::Loop { .. } | Lowering::Branch { .. } => e.operands.len(),
@@ -85,7 +86,7 @@ impl<'a> Known<'a> {
         a.value().map_or(Fact::default(), |v| self.facts[v])
     }
 
-    /// What the elements of an array can be.
+    /// Returns the interval of an array's elements.
     pub(super) fn range(&self, a: Atom) -> Interval {
         match a {
             Atom::Literal(x) => Interval::literal(x),
@@ -93,17 +94,17 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// What the dtype of a value has.
+    /// Returns the range of a value's dtype.
     fn all(&self, v: ValueId) -> Interval {
         Interval::of(self.f.types[v].as_array().map_or(Dtype::F64, |ty| ty.dtype))
     }
 
-    /// What a sum can be, if it does not wrap.
+    /// Returns the interval of an affine form, if the form does not wrap.
     pub(super) fn range_of(&self, sum: &Affine<Symbol>) -> Interval {
         sum.interval(|(v, _)| self.range(v.into()))
     }
 
-    /// The elements of a scalar or a short vector of `i64`, as sums.
+    /// Returns the elements of a scalar or a short vector of `i64`, as affine forms.
     pub(super) fn parts(&self, a: Atom) -> Option<Parts> {
         let v = match a {
             Atom::Literal(x) if x.dtype == Dtype::I64 => {
@@ -119,14 +120,14 @@ impl<'a> Known<'a> {
         Some((0..n).map(|j| Affine::atom((v, j as u32))).collect())
     }
 
-    /// How many parts a value has.
+    /// Returns the number of a value's elements, if it is an index vector.
     fn width(&self, v: ValueId) -> Option<usize> {
         let ty = self.f.types[v].as_array()?;
         let n = ty.shape.elements();
         (ty.dtype == Dtype::I64 && ty.shape.len() <= 1 && n <= PARTS).then_some(n)
     }
 
-    /// The parts of an output that are sums of those of the operands.
+    /// Returns the elements of an output as affine forms of the operands' elements.
     fn sums(&self, e: &Equation, lowering: &Lowering, y: ValueId) -> Option<Parts> {
         let n = self.width(y)?;
         let all = |a: &Atom| {
@@ -179,7 +180,7 @@ impl<'a> Known<'a> {
         found.filter(|parts| parts.iter().all(|sum| sum.terms().len() <= TERMS))
     }
 
-    /// The element of a view of vectors.
+    /// Returns the `j`-th element of a view of vectors.
     fn viewed(
         &self,
         pieces: &[Piece],
@@ -201,7 +202,7 @@ impl<'a> Known<'a> {
         self.parts(x[fill?])?.first().cloned()
     }
 
-    /// What the elements of an output can be, if not all that there is.
+    /// Returns the interval of an output's elements; `None` means the dtype's range.
     fn computed(&self, e: &Equation, lowering: &Lowering, y: ValueId) -> Option<Interval> {
         let ty = self.f.types[y].as_array().filter(|ty| !ty.dtype.is_float())?;
         let range = |i: usize| e.operands.get(i).map(|a| self.range(*a));
@@ -243,7 +244,7 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// What the integers can be that a branch gives, or that a loop stacks.
+    /// Returns the intervals of a branch's results, or of the stacked results of a loop, if they are integers.
     fn run(&self, module: &Module, e: &Equation, lowering: &Lowering) -> Vec<Option<Interval>> {
         let (bodies, spec) = match lowering {
             Lowering::Loop { body, spec } => (vec![*body], Some(spec)),
@@ -273,7 +274,7 @@ impl<'a> Known<'a> {
         all
     }
 
-    /// What a choice gives: each side is what it can be where it is chosen.
+    /// Returns the interval of a `select`. Each side is narrowed by the condition under which it is selected.
     fn selected(&self, e: &Equation) -> Interval {
         let side = |i: usize, holds: bool| self.range_where(e.operands[i], e.operands[0], holds);
         match self.range(e.operands[0]).only() {
@@ -283,7 +284,7 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// What `a` can be where a condition holds, or does not.
+    /// Returns the interval of `a`, given that a condition is true (`holds`) or false.
     fn range_where(&self, a: Atom, condition: Atom, holds: bool) -> Interval {
         let own = self.range(a);
         let definition = |a: Atom| a.value().and_then(|v| self.definitions[v]);
@@ -316,7 +317,7 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// What is known of the parameters of a function that an equation runs.
+    /// Returns the facts about the parameters of a function that an equation runs.
     pub(super) fn facts(&self, module: &Module, e: &Equation, region: &Region) -> Vec<Fact> {
         let given = |a: &Atom| {
             let fact = self.fact(*a);
@@ -365,7 +366,7 @@ impl<'a> Known<'a> {
         matches!(self.f.type_of(a), Type::Array(ty) if ty.dtype.is_integer())
     }
 
-    /// What is known of the parameters of a loop's body.
+    /// Returns the facts about the parameters of a loop's body.
     fn in_iterations(&self, e: &Equation, spec: &LoopSpec) -> Vec<Fact> {
         let most = match spec.trip {
             TripCount::Static(n) => n as i128,
@@ -394,7 +395,7 @@ impl<'a> Known<'a> {
         spec.takes.iter().map(fact).collect()
     }
 
-    /// The value of a scalar integer or truth value, where there is one that it can be.
+    /// Returns the value of a scalar integer or truth value, if only one is possible.
     pub(super) fn only(&self, v: ValueId) -> Option<Literal> {
         let ty = self.f.types[v].as_array().filter(|ty| ty.shape.is_empty())?;
         let x = self.facts[v].range?.only()?;
@@ -405,7 +406,7 @@ impl<'a> Known<'a> {
     }
 }
 
-/// What the integers of a function can be.
+/// Returns the intervals of a function's integers.
 pub(crate) fn integers(module: &Module, f: &Function) -> SecondaryMap<ValueId, Option<Interval>> {
     let known = Known::of(module, f, &[]);
     let mut ranges = SecondaryMap::with_capacity(f.types.len());

@@ -1,4 +1,4 @@
-//! Loops where they stand: the body, its operands, and what is known of its parameters.
+//! A loop being edited: its body, its operands, and the facts about its parameters.
 
 use super::integer_facts::Fact;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ pub(super) struct Looped {
     pub(super) body: Arc<Function>,
     pub(super) spec: LoopSpec,
     pub(super) operands: Vec<Atom>,
-    /// What is known of each parameter of the body.
+    /// The facts about each parameter of the body.
     pub(super) facts: Vec<Fact>,
 }
 
 impl Looped {
-    /// The loop, if it is one.
+    /// Returns the loop, if the primitive is one.
     pub(super) fn of(
         b: &Builder<'_>,
         op: &Op,
@@ -31,37 +31,38 @@ impl Looped {
         Some(Looped { op: op.clone(), function, body, spec, operands: operands.to_vec(), facts })
     }
 
-    /// Which operand a parameter has.
+    /// Returns the operand index of a parameter; `None` for the iteration number.
     pub(super) fn operand(&self, param: usize) -> Option<usize> {
         Some(self.spec.lead() + self.spec.params().position(|p| p == param)?)
     }
 
-    /// Which parameter a value of the body is.
+    /// Returns the parameter index of a value of the body, if the value is a parameter.
     pub(super) fn param(&self, v: ValueId) -> Option<usize> {
         self.body.all_params().position(|p| p == v)
     }
 
-    /// What a parameter of the body is in front of the loop.
+    /// Returns the operand of a value of the body, if the value is a parameter.
     pub(super) fn value(&self, v: ValueId) -> Option<Atom> {
         Some(self.operands[self.operand(self.param(v)?)?])
     }
 
-    /// Where a value of the body comes from, if it is a parameter.
+    /// Returns the binding of a value of the body, if the value is a parameter.
     pub(super) fn slot(&self, v: ValueId) -> Option<Binding> {
         Some(self.spec.takes[self.param(v)?])
     }
 
-    /// Whether a value of the body is the same in all iterations.
+    /// Returns whether a value of the body is a constant of the loop.
     pub(super) fn is_constant(&self, v: ValueId) -> bool {
         self.slot(v) == Some(Binding::Const)
     }
 
-    /// Where parameters come to stand that are added behind all others of their kind.
+    /// Returns the position of parameters that are added behind all others of their kind.
     pub(super) fn end(&self, linear: bool) -> usize {
         if linear { self.spec.takes.len() } else { self.body.params.len() }
     }
 
-    /// Takes more, behind all other parameters of their kind.
+    /// Adds operands with their bindings, behind all other parameters of their kind. The body must be replaced
+    /// next.
     pub(super) fn take(&mut self, linear: bool, more: &[(Binding, Atom)]) {
         let last = self.end(linear);
         let before = self.spec.lead() + self.spec.params().filter(|p| *p < last).count();
@@ -70,7 +71,7 @@ impl Looped {
         self.operands.splice(before..before, more.iter().map(|(_, a)| *a));
     }
 
-    /// No longer takes a parameter.
+    /// Removes a parameter. The body must be replaced next.
     pub(super) fn drop(&mut self, param: usize) {
         if let Some(operand) = self.operand(param) {
             self.operands.remove(operand);
@@ -79,7 +80,7 @@ impl Looped {
         self.facts.remove(param);
     }
 
-    /// Another body, for what it takes now.
+    /// Replaces the body by a function of the current parameters.
     pub(super) fn run(&mut self, b: &Builder<'_>, function: FuncId) {
         self.function = function;
         self.body = b.with_module(|m| m.get(function));

@@ -1,32 +1,32 @@
-//! Passes on loops: where iterations read and write arrays, and what follows from it.
+//! Passes on loops, by analysis of the accesses of iterations to arrays.
 //!
-//! Indices of loops are sums of counters and constants, so it is known where a loop reads and writes an
-//! array that it carries, and often that is a small part of it. The passes that use it are exact:
-//!
-//! | file | |
-//! |---|---|
-//! | `dedup_constants` | constants of a loop that are one value are one |
-//! | `drained_carries` | loops take as constants what they leave empty, place by place |
-//! | `fold_ranges` | integers that can only be one number are that number |
-//! | `forward_stores` | boxes that were just written are not read, and not written twice |
-//! | `hoist_invariants` | what no iteration changes is computed in front of the loop |
-//! | `narrow_carries` | loops carry what they write of an array, and not the array |
-//! | `promote_reads` | branches take the elements that they read |
-//! | `rolling_buffer` | loops that make a row from those before it carry rows |
-//! | `stack_outputs` | loops give what they set whole, place by place, and do not read |
-//! | `zero_trip_loops` | loops without an iteration give what they begin with |
-//!
-//! and these are what they are made of:
+//! Indices in loops are affine forms of counters and constants. So the part of a carried array that a loop
+//! reads or writes is known, and often it is a small part. The passes are exact:
 //!
 //! | file | |
 //! |---|---|
-//! | `interval` | what an integer can be |
-//! | `integer_facts` | the ranges of all integers of a function, and indices as sums |
-//! | `access` | where equations read and write an array, as sums |
-//! | `access_box` | boxes in arrays: which ones meet |
-//! | `uses` | what is read of a value behind who makes it |
-//! | `loop_editor` | loops where they stand |
-//! | `region_rewriter` | innermost bodies first |
+//! | `dedup_constants` | merges constants of a loop with the same operand |
+//! | `drained_carries` | carried arrays of which each element is read once and overwritten become constants |
+//! | `fold_ranges` | folds integers that can only have one value |
+//! | `forward_stores` | forwards written boxes to reads, and drops overwritten writes |
+//! | `hoist_invariants` | computes loop-invariant equations in front of the loop |
+//! | `narrow_carries` | narrows a carried array to the part that the loop writes |
+//! | `promote_reads` | passes branches the elements that they read, in place of the array |
+//! | `rolling_buffer` | loops that compute a row from earlier ones carry rows in place of the array |
+//! | `stack_outputs` | a carried array that iterations only fill becomes a stacked output |
+//! | `zero_trip_loops` | replaces loops without an iteration by their initial values |
+//!
+//! They share these files:
+//!
+//! | file | |
+//! |---|---|
+//! | `interval` | intervals of integers |
+//! | `integer_facts` | the intervals of all integers of a function, and indices as affine forms |
+//! | `access` | the boxes of arrays that equations read and write |
+//! | `access_box` | boxes in arrays, and whether they overlap |
+//! | `uses` | the reads of a value after its definition |
+//! | `loop_editor` | a loop being edited |
+//! | `region_rewriter` | the walk over regions, innermost bodies first |
 
 mod access;
 mod access_box;

@@ -1,4 +1,4 @@
-//! `narrow_carries`: a loop carries what it writes of an array, and not the array.
+//! `narrow_carries`: a loop carries the part of an array that it writes, and not the array.
 //!
 //! ```text
 //! %3: f64[9] = loop{body=@f, trip=4, takes=[index,const,carry0]} %0, %1
@@ -13,12 +13,12 @@
 //! %3: f64[9] = dynamic_update_slice %1, %6, %0
 //! ```
 //!
-//! What iterations read of it elsewhere is a constant. So accumulators are scalars, rows are rows, and
-//! reverse mode keeps the part that is read instead of state of which all iterations have another version.
-//! Where it is not known that what is read and what is written are apart, or nothing is gained, the loop
-//! stays as it is. Innermost loops come first: around them stand reads and writes of what they took.
+//! The elements that iterations read elsewhere become a constant. So accumulators are scalars, rows are rows,
+//! and reverse mode saves the part that is read, in place of state that differs in each iteration. If the parts
+//! that are read and written are not known to be disjoint, or if nothing is gained, the loop stays unchanged.
+//! Innermost loops come first: the body around them then has reads and writes of the narrowed parts.
 //!
-//! Compilers know it for scalars as register promotion; over boxes as array privatization (Feautrier, 1988).
+//! For scalars this is register promotion; for boxes, array privatization (Feautrier, 1988).
 
 use super::access::{Access, number};
 use super::access_box::{Along, Area};
@@ -33,7 +33,7 @@ use tapeloom_ir::{
     ValueRemap,
 };
 
-/// The pass as a row.
+/// The pass's row in the table of passes.
 pub(crate) const PASS: Pass = Pass {
     name: "narrow_carries",
     about: "loops carry what they write of arrays, and not the arrays",
@@ -43,7 +43,7 @@ pub(crate) const PASS: Pass = Pass {
     }),
 };
 
-/// The same where reverse mode looks at loops next: state costs more than a copy.
+/// As [`PASS`], before reverse mode: there, saving state in each iteration costs more than a copy.
 pub(crate) const EAGER: Pass = Pass {
     name: "narrow_carries_eager",
     about: "the same where a copy in and out costs more than it saves: reverse mode would keep the state",
@@ -53,32 +53,34 @@ pub(crate) const EAGER: Pass = Pass {
     }),
 };
 
-/// Who only runs a loop copies a part out and in again, and gains by it where iterations touch each element at
-/// least so often on average, or where the part is so small that it stays in registers.
+/// The least number of accesses per element, on average, for which a loop without derivatives gains by copying
+/// a part out and in again; a part of at most `SMALL` elements stays in registers, and gains from one access
+/// on.
 const OFTEN: usize = 4;
 const SMALL: usize = 64;
 
-/// A part of an array that a loop takes in its place.
+/// A part of an array that replaces the array in a loop.
 struct Window {
     area: Area,
-    /// What its iterations touch of it in all.
+    /// The number of accesses by all iterations together, counted in elements.
     touched: usize,
 }
 
 impl Window {
-    /// Taking a part out costs what it has; more than iterations touch of it is not worth it.
+    /// Returns whether the window pays. Copying it costs its elements, so iterations must access at least as
+    /// many.
     fn pays(&self, array: usize, often: usize) -> bool {
         let (elements, touched) = (self.area.elements(), self.touched);
         let least = if elements <= SMALL { elements } else { elements.saturating_mul(often) };
         elements < array && least <= touched
     }
 
-    /// Where it begins in the array, in front of the loop.
+    /// Returns the window's start in the array, as values in front of the loop.
     fn starts(&self, b: &Builder<'_>, at: &Looped) -> Option<Vec<Atom>> {
         self.area.0.iter().map(|along| number(b, &along.start(), |v| at.value(v))).collect()
     }
 
-    /// Axes along which it has more than one place.
+    /// Returns the axes along which the window has more than one index.
     fn axes(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.area.0.len()).filter(|a| self.area.0[*a].size() != 1)
     }
@@ -92,18 +94,18 @@ impl Window {
     }
 }
 
-/// What a loop takes in place of an array.
+/// The replacement of an array in a loop.
 struct Plan {
-    /// The parameter of the body that was the array.
+    /// The parameter of the body that is the array.
     param: usize,
-    /// What is written, the first one if anything is; then what is read.
+    /// The windows: first the one that is written, if any, then those that are read.
     windows: Vec<Window>,
     writes: bool,
-    /// Equations of the body that touch it: which window.
+    /// The equations of the body that access the array, each with the index of its window.
     touches: Vec<(usize, usize)>,
 }
 
-/// A window that goes back to its array behind the loop: the output, the array, where.
+/// A window that is written back behind the loop: the output, the array, and the window's start and sizes.
 struct Back {
     output: usize,
     array: Atom,
@@ -111,7 +113,7 @@ struct Back {
     sizes: Vec<usize>,
 }
 
-/// The outputs of a loop that carries less, if there is one that does the same.
+/// Returns the outputs of a loop that carries less; `None` if nothing can be narrowed.
 fn narrowed(site: &RegionSite<'_>, often: usize) -> Better {
     let (Some(mut at), b) = (site.looped(), site.b) else { return Ok(None) };
     let (mut param, mut back, mut changed) = (0, Vec::new(), false);
@@ -136,18 +138,18 @@ fn narrowed(site: &RegionSite<'_>, often: usize) -> Better {
     Ok(Some(outputs))
 }
 
-/// What a body does with one of its parameters, an array.
+/// The accesses of a body to one of its parameters, an array.
 struct Found {
-    /// Equations, what each touches, how many elements, and whether it writes.
+    /// The accesses: equation, area, number of elements, and whether it writes.
     touches: Vec<(usize, Area, usize, bool)>,
-    /// Results that are the array after all writes.
+    /// The results that are the array after all writes.
     results: Vec<usize>,
 }
 
 impl Found {
-    /// `None` where it is not known.
+    /// Finds the accesses; `None` if one is not known.
     fn of(at: &Looped, known: &Known<'_>, p: ValueId, extents: &[usize]) -> Option<Found> {
-        // Values that are the array, after some writes.
+        // The array and its versions after writes.
         let body = &at.body;
         let mut versions: SecondaryMap<ValueId, bool> =
             SecondaryMap::with_capacity(body.types.len());
@@ -175,7 +177,7 @@ impl Found {
         Some(Found { touches, results: (0..body.results.len()).filter(handed_on).collect() })
     }
 
-    /// All that is written, and what meets it.
+    /// Returns the area of all writes, extended by the reads that overlap it.
     fn written(&self, known: &Known<'_>, extents: &[usize]) -> Option<Area> {
         let mut all = self.touches.iter().find(|t| t.3)?.1.clone();
         loop {
@@ -222,7 +224,7 @@ impl Plan {
         let mut touches = Vec::new();
         for (i, area, elements, writes) in &found.touches {
             let touched = times.saturating_mul(*elements);
-            // What is read elsewhere is in a window that costs no more than both would.
+            // Join a read with a window if the joined window has no more elements than both.
             let joined = |w: &Window| {
                 let more = w.area.or(area, known, extents);
                 let cheap = more.elements() <= w.area.elements() + area.elements();
@@ -255,8 +257,8 @@ impl Plan {
         Some(Plan { param, windows, writes: carried, touches })
     }
 
-    /// Makes the loop take windows, and says what goes back behind it; leaves it as it is where a place has
-    /// no number in front of the loop.
+    /// Changes the loop to take the windows, and returns the window to write back. Leaves the loop unchanged if
+    /// a start cannot be computed in front of it.
     fn take(
         &self,
         b: &Builder<'_>,
@@ -286,7 +288,7 @@ impl Plan {
         Ok(Some(back))
     }
 
-    /// The body that takes the windows.
+    /// Returns the body that takes the windows.
     fn body(
         &self,
         module: &mut Module,
@@ -329,7 +331,7 @@ impl Plan {
             let Some(touch) = Access::of(known, body, e) else {
                 return Err(Problem::internal("a place that was known is not"));
             };
-            // State goes from write to write, constants stay.
+            // Writes chain the state; constant windows do not change.
             let part = match (*w, self.writes) {
                 (0, true) => copying.read(e.operands[0]),
                 (w, _) => parts[w],
@@ -343,7 +345,7 @@ impl Plan {
 }
 
 impl Access {
-    /// The same, of the window in place of the array.
+    /// Emits the same access to the window in place of the array.
     fn within(
         &self,
         b: &Builder<'_>,
@@ -356,7 +358,7 @@ impl Access {
         let value = |v: ValueId| Some(copying.read(v.into()));
         let (mut starts, mut sizes) = (Vec::new(), Vec::new());
         for axis in window.axes() {
-            // From the beginning of the window on, where the box is not all of it.
+            // Indices are relative to the window's start; an axis that the box covers needs none.
             let (along, size) = (&window.area.0[axis], self.part.sizes[axis]);
             let start = self.starts[axis].plus(&along.start(), -1);
             let apart = size < along.size();

@@ -1,4 +1,4 @@
-//! `promote_reads`: branches take the elements that they read of an array, and not the array.
+//! `promote_reads`: passes branches the elements that they read of an array, in place of the array.
 //!
 //! ```text
 //! %4 = cond{branches=[@no,@yes]} %3, %0, %1       @yes(%0: f64[100], %1: i64[]) reads %0[%1 + 1]
@@ -10,8 +10,8 @@
 //! %6 = cond{branches=[@no,@yes]} %3, %5
 //! ```
 //!
-//! The element is read whichever branch runs; an index out of range means what it means there. So an array
-//! that iterations change does not go through a branch, and neither does its cotangent come back out of it.
+//! The element is read whichever branch runs; an out-of-range index behaves as in the branch. So an array that
+//! iterations change is not an operand of a branch, and its cotangent is not a result.
 
 use super::region_rewriter::{Better, RegionSite, Rewrite, inside_out};
 use crate::passes::pass::{Pass, Run};
@@ -21,10 +21,10 @@ use tapeloom_ir::{
     Atom, Builder, Draft, Equation, FuncId, Function, Module, Problem, Type, ValueId, ValueRemap,
 };
 
-/// What is read of an array has so many elements at most.
+/// The most elements that branches may read of an array.
 const FEW: usize = 64;
 
-/// The pass as a row.
+/// The pass's row in the table of passes.
 pub(crate) const PASS: Pass = Pass {
     name: "promote_reads",
     about: "branches take the elements that they read of an array, and not the array",
@@ -43,10 +43,10 @@ fn promoted(RegionSite { b, op, operands, .. }: &RegionSite<'_>) -> Better {
     }))
 }
 
-/// Branches, and their arguments.
+/// Branches with their arguments.
 type Lifted = (Vec<FuncId>, Vec<Atom>);
 
-/// Branches that take elements, with their arguments; `None` where none of the arguments is such an array.
+/// Returns branches that take elements, with their arguments; `None` if no argument qualifies.
 fn lifted(
     b: &Builder<'_>,
     branches: &[FuncId],
@@ -80,8 +80,8 @@ fn lifted(
     Ok(changed.then_some((all, given)))
 }
 
-/// The equations that read elements of a parameter, if all do that use it, at places that follow from
-/// other parameters.
+/// Returns the equations that read elements of a parameter, if all its uses are such reads, at indices that
+/// depend on other parameters alone.
 fn reads(module: &Module, f: &Function, param: usize) -> Option<Vec<usize>> {
     let p = Atom::Value(*f.params.get(param)?);
     let all = match f.type_of(p) {
@@ -105,7 +105,8 @@ fn reads(module: &Module, f: &Function, param: usize) -> Option<Vec<usize>> {
     (fine && slice(module, f, &users).is_some()).then_some(users)
 }
 
-/// What equations need of those before them, in order: index arithmetic on parameters, and nothing else.
+/// Returns the equations that `wanted` depend on, in order; `None` unless these are index arithmetic on
+/// parameters alone.
 fn slice(module: &Module, f: &Function, wanted: &[usize]) -> Option<Vec<usize>> {
     let mut live: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
     let mut needed = Vec::new();
@@ -132,7 +133,7 @@ fn slice(module: &Module, f: &Function, wanted: &[usize]) -> Option<Vec<usize>> 
     Some(needed)
 }
 
-/// The reads, where the branch stands.
+/// Emits the reads in front of the branch.
 fn outside(b: &Builder<'_>, f: &Function, reads: &[usize], given: &[Atom]) -> Vec<Atom> {
     let needed = b.with_module(|m| slice(m, f, reads)).unwrap_or_default();
     let mut copying = ValueRemap::with(f, given.iter().copied());
@@ -143,7 +144,8 @@ fn outside(b: &Builder<'_>, f: &Function, reads: &[usize], given: &[Atom]) -> Ve
     reads.iter().map(|i| copying.read(f.equations[*i].outputs[0].into())).collect()
 }
 
-/// The branch that has no such parameter, and the elements after its others, its own from `first` on.
+/// Returns the branch without the array's parameter, and with the elements of all branches as last parameters;
+/// its own begin at `first`.
 fn inside(
     module: &mut Module,
     f: &Function,

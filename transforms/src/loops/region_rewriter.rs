@@ -1,7 +1,7 @@
-//! The walk of passes on what functions run: innermost bodies first, each with what is known where it runs.
+//! The walk of loop passes over regions: innermost bodies first, each with the facts about its parameters.
 //!
-//! What a body's parameters can be follows from where it is run, so a body that is run in two places may
-//! become two.
+//! The facts about a body's parameters depend on its caller, so a body with two callers may become two
+//! functions.
 
 use super::forward_stores::Written;
 use super::integer_facts::{Fact, Known};
@@ -14,49 +14,50 @@ use tapeloom_ir::{
     ValueId, deeper, rebuild,
 };
 
-/// What a pass does.
+/// The rewrite of a pass.
 #[derive(Clone, Copy)]
 pub(super) enum Rewrite {
-    /// Of equations that run no function: what the output is, if it is known, given the operands.
+    /// For equations without regions: returns the output if its value is known, given the operands.
     Leaves(fn(&Module, &Known<'_>, &Equation, &[Atom]) -> Option<Atom>),
-    /// Of loops and branches: the outputs of an equation that does the same, if there is one. It is not asked
-    /// under policies that take arrays for memory, which want all of each.
+    /// For loops and branches: returns the outputs of an equivalent equation, if there is a better one. Not
+    /// called under policies that treat arrays as memory, which keep loops as written.
     ///
-    /// It may give one box of an output in its place, where that is all that is read: whoever reads the box gets it.
+    /// If only one box of an output is read, the rewrite may return the box in place of the output; its readers
+    /// get the box.
     Loops(fn(&RegionSite<'_>) -> Better),
-    /// Of boxes that are read or written where they were written before: see [`Written`].
+    /// For reads and writes of boxes that were just written: see [`Written`].
     Stores,
 }
 
-/// A loop or a branch where it stands.
+/// A loop or a branch with its surroundings.
 pub(super) struct RegionSite<'a> {
     pub(super) b: &'a Builder<'a>,
     pub(super) op: &'a Op,
     pub(super) operands: &'a [Atom],
-    /// What is known of the parameters of the first function that it runs.
+    /// The facts about the parameters of the first function that it runs.
     facts: &'a [Fact],
-    /// What is read of its outputs.
+    /// The reads of its outputs.
     pub(super) behind: &'a Behind<'a>,
-    /// It stands in a function that a loop iterates.
+    /// Whether it is in a function that a loop iterates.
     pub(super) in_loop: bool,
 }
 
 impl RegionSite<'_> {
-    /// The loop, if it is one.
+    /// Returns the loop, if it is one.
     pub(super) fn looped(&self) -> Option<Looped> {
         Looped::of(self.b, self.op, self.operands, self.facts)
     }
 }
 
-/// Outputs that are better, if there are any.
+/// Replacement outputs, if there is a better equation.
 pub(super) type Better = Result<Option<Vec<Atom>>, Problem>;
 
-/// The same function, with what is better in the place of what was.
+/// Rewrites a function and all functions that it runs.
 pub(super) fn inside_out(module: &mut Module, f: FuncId, pass: Rewrite) -> Result<FuncId, Problem> {
     visit(module, f, (&[], false), pass, &mut OrderedMap::default())
 }
 
-/// Functions seen, with what is known of their parameters, and whether a loop iterates them.
+/// The rewritten functions, by the facts about their parameters and by whether a loop iterates them.
 type Seen = OrderedMap<(FuncId, Vec<Fact>, bool), FuncId>;
 
 fn visit(
@@ -78,7 +79,7 @@ fn visit(
     let known = Known::of(module, &f, facts);
     let mut written = matches!(pass, Rewrite::Stores).then(|| Written::of(&known, &f));
     let mut changed = false;
-    // What has come back as a box, which is of another type.
+    // Outputs that were replaced by a box, which has another type.
     let mut boxes: OrderedSet<ValueId> = OrderedSet::default();
     let new = rebuild(&f, |draft, i, mut operands| {
         let e = &f.equations[i];

@@ -1,4 +1,5 @@
-//! `rolling_buffer`: a loop that makes each row of an array from those before it carries rows.
+//! `rolling_buffer`: a loop that computes each row of an array from earlier rows carries rows in place of the
+//! array.
 //!
 //! ```text
 //! %1: f64[9,4] = loop{body=@f, trip=8, takes=[index,carry0]} %0    @f(i, x) = x with x[i + 1] = sin x[i]
@@ -11,14 +12,15 @@
 //! %5: f64[9,4] = dynamic_update_slice %4, %2, 8, 0
 //! ```
 //!
-//! A time series that lies in one array is written like that. Each row is written in one iteration, so it is
-//! known which iteration made what an iteration reads: so many iterations before, or none, and then it is what was there
-//! before the loop. Reverse mode and its budgets meet a loop whose state is a row, and not all rows.
+//! Time series stored in one array are written like that. Each row is written in one iteration, so for every
+//! read the writing iteration is known: a fixed number of iterations before, or none, and then the row has its
+//! value from before the loop. After the pass, reverse mode and its budgets see a loop whose state is a row,
+//! and not all rows.
 //!
-//! Both have the same derivative, bit for bit, since both sum the cotangents of a row in the same order. The one from
-//! behind the loop comes first; so an iteration gives the oldest row that it reads, and not the one that it makes, and the
-//! last rows follow from the state. Then come its readers, of which each is an equation, in the order that
-//! transposition has for reads of places.
+//! Both loops have the same derivative, bit for bit, since both sum the cotangents of a row in the same order.
+//! The cotangent from behind the loop comes first; so an iteration returns the oldest row that it reads, and
+//! not the one that it computes, and the last rows come from the final state. Then come the row's readers, one
+//! equation each, in the order in which transposition visits reads at dynamic indices.
 
 use super::access::{Access, number};
 use super::integer_facts::{Known, Symbol};
@@ -38,10 +40,10 @@ use tapeloom_ir::{
     ArrayType, Atom, Builder, Draft, FuncId, Literal, Module, Problem, Type, ValueId, ValueRemap,
 };
 
-/// How many iterations before a row may have been made.
+/// The largest distance in iterations between the writing and the reading of a row.
 const ITERATIONS: usize = 4;
 
-/// The pass as a row.
+/// The pass's row in the table of passes.
 pub(crate) const PASS: Pass = Pass {
     name: "rolling_buffer",
     about: "loops that make each row of an array from those before it carry rows",
@@ -51,7 +53,7 @@ pub(crate) const PASS: Pass = Pass {
     }),
 };
 
-/// The same for arrays of which the last row is all that is read.
+/// As [`PASS`], for arrays of which only the last row is read behind the loop.
 pub(crate) const LAST: Pass = Pass {
     name: "rolling_buffer_last",
     about: "the same where the last row is all that is read behind the loop: the array is nowhere then",
@@ -59,32 +61,32 @@ pub(crate) const LAST: Pass = Pass {
     run: Run::Program(rolling_buffer_last),
 };
 
-/// The same where the array is not read behind the loop but for its last row.
+/// Rewrites arrays of which only the last row is read behind the loop.
 fn rolling_buffer_last(
     regions: &mut dyn Regions,
     module: &mut Module,
     f: FuncId,
 ) -> Result<FuncId, Problem> {
     let rows = inside_out(module, f, Rewrite::Loops(|site| rolled(site, Some(site.behind))))?;
-    // What was read of the array is not read any more.
+    // Remove the equations that computed the other rows.
     if rows == f { Ok(f) } else { dce(regions, module, rows) }
 }
 
-/// A loop that makes rows.
+/// A loop that computes rows.
 struct Rows {
-    /// The parameter that is the array, and the result that hands it on.
+    /// The parameter that is the array, and the result that is its last version.
     param: usize,
     result: usize,
-    /// Along which axis rows lie.
+    /// The axis along which rows follow each other.
     axis: usize,
-    /// The row that an iteration writes: the number of the iteration and this, which is the same in all iterations.
+    /// The index of the row that an iteration writes, less the iteration number. Constant in the loop.
     to: Affine<Symbol>,
     iterations: usize,
-    /// What each equation of the body does that touches the array.
+    /// The equations of the body that access the array, each with the kind of its access.
     touches: Vec<(usize, Kind)>,
-    /// How many rows an iteration needs of those made before.
+    /// The number of earlier rows that an iteration needs.
     deep: usize,
-    /// Rows are read that no iteration has made.
+    /// Whether rows from before the loop are read.
     old: bool,
     row: ArrayType,
 }
@@ -93,27 +95,27 @@ struct Rows {
 enum Kind {
     /// Writes the row of the iteration.
     Writes,
-    /// Reads the row of the iteration, which is written.
+    /// Reads the row of the iteration after it was written.
     Own,
-    /// Reads what was there before the loop.
+    /// Reads a row's value from before the loop.
     Old,
-    /// Reads the row made so many iterations before.
+    /// Reads the row written this number of iterations before.
     Before(usize),
 }
 
-/// Rows that go back to their array behind the loop: the output, the array, where.
+/// Rows that are written back to their array behind the loop.
 struct Back {
     output: usize,
     array: Atom,
     axis: usize,
-    /// The output that has the rows of all iterations, and where the first of them lies.
+    /// The output with one row per iteration, and the start of the first row.
     stacked: (usize, Vec<Atom>),
-    /// Outputs that are a row each, and where it lies.
+    /// The outputs that are one row each, with the start of the row.
     last: Vec<(usize, Vec<Atom>)>,
 }
 
-/// The outputs of a loop that carries rows in place of an array, if there is such a one. Who says what is read behind
-/// it gets the last row in place of an array of which that is all, and other arrays stay.
+/// Returns the outputs of a loop that carries rows in place of an array; `None` if there is no such array. If
+/// `behind` is given, only arrays are replaced of which just the last row is read, and the output is that row.
 fn rolled(site: &RegionSite<'_>, behind: Option<&Behind<'_>>) -> Better {
     let (Some(mut at), b) = (site.looped(), site.b) else { return Ok(None) };
     let (mut param, mut back, results) = (0, Vec::new(), at.body.results.len());
@@ -171,7 +173,7 @@ impl Rows {
             }
             let touch = Access::of(known, body, e)?;
             let area = touch.area(known, &array.shape, |v| at.is_constant(v))?;
-            // One row, all of it, that moves with the iterations.
+            // The access must be one whole row that moves with the iterations.
             let mut axes = (0..array.shape.len()).filter(|a| area.0[*a].size() != array.shape[*a]);
             let axis = match (axes.next(), axes.next()) {
                 (Some(axis), None) => axis,
@@ -229,7 +231,7 @@ impl Rows {
                 },
             ));
         }
-        // Every write follows the one before it.
+        // The writes must form a chain.
         let mut latest = p;
         for (i, _) in touches.iter().filter(|t| t.1 == Kind::Writes) {
             let e = &body.equations[*i];
@@ -238,7 +240,7 @@ impl Rows {
             }
             latest = e.outputs[0];
         }
-        // What is added to a row that no iteration has made yet is added to what was there.
+        // A row that is added to before any iteration has written it has its value from before the loop.
         let adds = found.iter().any(|t| t.4 && t.1.part.writes.is_some_and(|w| w.adds));
         let old = adds || touches.iter().any(|t| t.1 == Kind::Old);
         let deep = touches.iter().map(|t| if let Kind::Before(d) = t.1 { d } else { 0 }).max()?;
@@ -246,7 +248,7 @@ impl Rows {
             (0..array.shape.len()).filter(|a| *a != axis).map(|a| array.shape[a]).collect();
         let row = ArrayType::new(array.dtype, shape);
         let small = row.shape.elements() * deep.max(1) < array.shape.elements();
-        // Each read of a row that is written must be of the last writing before it: versions are in order.
+        // Versions are in program order, so each read of the iteration's row sees the last write before it.
         (deep > 0 && small).then_some(Rows {
             param,
             result,
@@ -260,8 +262,8 @@ impl Rows {
         })
     }
 
-    /// Whether a box is the row that the last iteration writes; where there is no iteration, the one that the first would read
-    /// of the iteration before it, with which the loop then begins and ends.
+    /// Returns whether a box is the row that the last iteration writes. Without an iteration, that index is the
+    /// row before the first one, which the loop carries at its beginning and its end.
     fn is_last(&self, at: &Looped, read: Option<OneBox>) -> bool {
         let last = match at.spec.direction {
             Direction::Up => self.iterations as i64 - 1,
@@ -275,8 +277,8 @@ impl Rows {
         })
     }
 
-    /// Makes the loop take rows, and says what goes back behind it; leaves it as it is where a row has no
-    /// number in front of the loop.
+    /// Changes the loop to carry rows, and returns the rows to write back. Leaves the loop unchanged if a row's
+    /// index cannot be computed in front of it.
     fn take(&self, b: &Builder<'_>, at: &mut Looped) -> Result<Option<Back>, Problem> {
         let Some(operand) = at.operand(self.param) else { return Ok(None) };
         let array = at.operands[operand];
@@ -316,7 +318,7 @@ impl Rows {
         Ok(Some(Back { output: self.result, array, axis: self.axis, stacked, last: rest }))
     }
 
-    /// The body that takes rows and gives one more, for all iterations.
+    /// Returns the body that takes rows, and returns the new row and the oldest one.
     fn body(&self, module: &mut Module, of: &Looped) -> Result<FuncId, Problem> {
         let body = &of.body;
         let late = reads_late(module, body, |_| true);
@@ -340,7 +342,7 @@ impl Rows {
         }
         let lost = || Problem::internal("a row that was known is not");
         let b = Builder::new(module, &mut draft);
-        // A row as its reader has it.
+        // A row with the shape that its reader expects.
         let one: Vec<usize> = [1].into_iter().chain(self.row.shape.iter().copied()).collect();
         let read = |copying: &mut ValueRemap, i: usize, kind: Kind| {
             let e = &body.equations[i];
@@ -355,7 +357,7 @@ impl Rows {
             copying.define(e, [row]);
         };
         let reads = |kind: &Kind| matches!(kind, Kind::Before(_) | Kind::Own);
-        // Late reads of an array come right behind it.
+        // Late reads of an array come right after the array's definition, as in transposition.
         let read_late = |copying: &mut ValueRemap, array: ValueId| {
             let own =
                 self.touches.iter().filter(|(i, kind)| late[*i] == Some(array) && reads(kind));
@@ -393,7 +395,7 @@ impl Rows {
                             sum(&b, part.ok_or_else(lost)?, update)
                         }
                     };
-                    // What stood for the array stands for the row from here on.
+                    // From here on, the row replaces this version of the array.
                     copying.define(e, [made]);
                     read_late(&mut copying, e.outputs[0]);
                 }
@@ -405,7 +407,7 @@ impl Rows {
         draft.finish(module, results)
     }
 
-    /// The row of the iteration as it was before the loop.
+    /// Returns the row of the iteration with its value from before the loop.
     fn untouched(
         &self,
         b: &Builder<'_>,
@@ -422,7 +424,7 @@ impl Rows {
         Some(reshaped(b, take_box(b, old?, &starts, &sizes), &self.row.shape))
     }
 
-    /// Where a row begins, along every axis.
+    /// Returns the start of a row, along every axis.
     fn starts(&self, at: Atom, rank: usize) -> Vec<Atom> {
         let zero = || Atom::from(Literal::i64(0));
         (0..rank).map(|a| if a == self.axis { at } else { zero() }).collect()

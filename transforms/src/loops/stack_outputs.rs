@@ -1,13 +1,14 @@
-//! `stack_outputs`: what a loop sets whole, place by place, and does not read, it gives.
+//! `stack_outputs`: if the iterations of a loop set all elements of a carried array, and do not read it, the
+//! array becomes a stacked output.
 //!
 //! ```text
 //! %3: f64[7] = loop{body=@f, trip=7, takes=[index,carry0]} %0
 //!
 //! func @f(%0: i64[], %1: f64[7]) -> (f64[7]) {      sets %1[%0] to sin %0
 //! ```
-//! becomes a loop that takes no array, and of which each iteration gives an element.
+//! becomes a loop without the array, each iteration of which returns an element.
 //!
-//! It is how a program writes a row that lies in an array of rows: what the array held there is overwritten.
+//! Programs write a row of an array of rows like that: the previous contents of the row are overwritten.
 
 use super::access::Access;
 use super::drained_carries::covers;
@@ -20,7 +21,7 @@ use tapeloom_ir::{
     Atom, Builder, Draft, FuncId, Function, Module, Problem, Type, ValueId, ValueRemap,
 };
 
-/// The pass as a row.
+/// The pass's row in the table of passes.
 pub(crate) const PASS: Pass = Pass {
     name: "stack_outputs",
     about: "what a loop sets whole, place by place, and does not read, its iterations give",
@@ -28,14 +29,14 @@ pub(crate) const PASS: Pass = Pass {
     run: Run::Program(|_, module, f| inside_out(module, f, Rewrite::Loops(given))),
 };
 
-/// What a loop fills.
+/// An array that a loop fills.
 struct Filled {
-    /// The parameter that is the array, and the result that hands it on.
+    /// The parameter that is the array, and the result that is its last version.
     param: usize,
     result: usize,
-    /// The axis that the iterations go along.
+    /// The axis of the iterations.
     axis: usize,
-    /// What an iteration sets.
+    /// The value that an iteration writes.
     element: Atom,
 }
 
@@ -84,7 +85,7 @@ impl Filled {
         alone.then_some(Filled { param, result, axis, element: set.operands[write.operand] })
     }
 
-    /// The body, which gives the element.
+    /// Returns the body without the array, which returns the element.
     fn body(&self, module: &mut Module, body: &Function) -> Result<FuncId, Problem> {
         let mut draft = Draft::new(body.name.clone());
         let mut copying = ValueRemap::new();

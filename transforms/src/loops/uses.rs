@@ -1,22 +1,22 @@
-//! What is read of a value behind the equation that makes it.
+//! The reads of a value after its definition.
 
 use super::access::Access;
 use super::integer_facts::Known;
 use tapeloom_ir::analysis::affine::Affine;
 use tapeloom_ir::{Atom, Function, ValueId};
 
-/// The one box of a value that is read: where it begins, and how large it is.
+/// The only box of a value that is read: its starts and its sizes.
 #[derive(PartialEq, Eq)]
 pub(super) struct OneBox {
     pub(super) starts: Vec<i64>,
     pub(super) sizes: Vec<usize>,
 }
 
-/// Of each output of an equation, the one box that is read of it, if that is all that happens to it.
+/// For each output of an equation: the only box that is read of it, if it has no other use.
 pub(super) type Behind<'a> = dyn Fn(usize) -> Option<OneBox> + 'a;
 
 impl OneBox {
-    /// Of a value of a function.
+    /// Returns the only box that is read of a value of a function; `None` if the value has any other use.
     pub(super) fn of(known: &Known<'_>, f: &Function, v: ValueId) -> Option<OneBox> {
         let is = |a: &Atom| a.value() == Some(v);
         if f.results.iter().any(is) {

@@ -1,16 +1,16 @@
-//! `zero_trip_loops`: a loop without an iteration gives what it begins with.
+//! `zero_trip_loops`: replaces a loop without an iteration by its initial values.
 //!
 //! ```text
 //! %1: f64[], %2: f64[0] = loop{body=@f, trip=0, ..} %0        %0, and an array without elements
 //! ```
 //!
-//! So reverse mode keeps nothing for it.
+//! So reverse mode saves nothing for the loop.
 
 use super::region_rewriter::{Better, RegionSite, Rewrite, inside_out};
 use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::prim::{Exactness, TripCount, instantiate};
 
-/// The pass as a row.
+/// The pass's row in the table of passes.
 pub(crate) const PASS: Pass = Pass {
     name: "zero_trip_loops",
     about: "a loop without an iteration is what it begins with",
