@@ -1,11 +1,10 @@
-//! What a program costs: arithmetic, and memory traffic between loop nests.
+//! The cost model of programs: arithmetic, and memory traffic between loop nests.
 //!
-//! Backends fuse elementwise primitives, views and the reductions that consume them into one loop
-//! nest. So a value that is used inside one nest costs its arithmetic only; a value that crosses from
-//! nest to nest, or into a contraction, a scatter or a call, is written once and read by each. What an
-//! operation on one element costs stands in the table of codes ([`tapeloom_ir::Code::row`]); how a
-//! primitive takes part in nests says [`Placement`], and [`FLOPS_PER_BYTE`] how arithmetic and traffic are
-//! weighed.
+//! Backends fuse elementwise primitives, views and the reductions that consume them into one loop nest. So a
+//! value that is used inside one nest costs its arithmetic only; a value that crosses nests, or goes into a
+//! contraction, a scatter or a call, is written once and read by each reader. The cost of an operation per
+//! element is in the table of codes ([`tapeloom_ir::Code::row`]), the part of a primitive in loop nests is its
+//! [`Placement`], and [`FLOPS_PER_BYTE`] weighs arithmetic against traffic.
 //!
 //! ```text
 //! %2: f64[1000] = exp %0          // 16 flops an element; one reader, in the same nest: no traffic
@@ -14,8 +13,7 @@
 //! %5: f64[] = reduce_max{axes=[0]} %3
 //! ```
 //!
-//! The numbers are ratios measured on one machine (an addition is 1); what matters is their order,
-//! not their digits.
+//! The numbers are ratios measured on one machine (an addition is 1); only their order matters.
 
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
@@ -24,15 +22,16 @@ use tapeloom_ir::analysis::placement::Placement;
 use tapeloom_ir::prim::{Lowering, Operand, TripCount};
 use tapeloom_ir::{Equation, FuncId, Function, Module, Op, OrderedMap, Type, ValueId, deeper};
 
-// Which form a program takes must not depend on where it is compiled: none of these is a number of a machine model.
+// The form of a program must not depend on the machine of the compile, so none of these numbers is from a
+// machine model.
 
-/// How many additions take as long as moving one byte between cache and core.
+/// The number of additions that take as long as moving one byte between cache and core.
 pub(crate) const FLOPS_PER_BYTE: f64 = 0.5;
 
-/// What every equation costs beyond its elements, so that of two equal programs the shorter wins.
+/// The cost of every equation beyond its elements. Of two programs of equal cost, the shorter wins.
 const EQUATION: f64 = 0.25;
 
-/// Arrays of at most so many bytes live in registers: moving them is free.
+/// The size in bytes up to which an array stays in registers, so that moving it is free.
 const REGISTER_BYTES: usize = 64;
 
 /// The estimated cost of running a program once.
@@ -45,12 +44,12 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Both in one number.
+    /// Returns arithmetic and traffic as one number, in additions.
     pub fn total(self) -> f64 {
         self.flops + FLOPS_PER_BYTE * self.bytes
     }
 
-    /// The cost of a function.
+    /// Returns the cost of a function.
     pub fn of(module: &Module, f: &Function) -> Cost {
         program(module, f)
     }
@@ -62,7 +61,7 @@ impl fmt::Display for Cost {
     }
 }
 
-/// How an equation takes part in loop nests, and its arithmetic.
+/// Returns the placement of an equation and its arithmetic in additions.
 pub(crate) fn work_of(
     module: &Module,
     op: &Op,
@@ -82,23 +81,23 @@ pub(crate) fn work_of(
         Lowering::Iota { .. } => out * 0.5,
         Lowering::Reduce { code, .. } => of(0) * f64::from(code.row().flops),
         Lowering::ArgReduce { .. } => of(0) * 2.0,
-        // All elements are read, even if few places are found.
+        // A sort reads all elements, even if only a few results are used.
         Lowering::ArgSort { .. } => of(0) * 64.0,
-        // A call; each element waits for the one before it.
+        // A call; each element depends on the one before it.
         Lowering::Cumulate { .. } => out * 4.0,
         Lowering::Contract { contract, .. } => {
             let extent = |(axis, _): &(usize, usize)| {
                 let array = operands.first().and_then(|o| o.ty.as_array());
                 array.map_or(1.0, |a| a.shape[*axis] as f64)
             };
-            // Multiplied and added in one instruction.
+            // Multiplication and addition are one instruction.
             out * contract.iter().map(extent).product::<f64>()
         }
         Lowering::DynamicSlice | Lowering::Gather { .. } => out * 2.0,
         Lowering::DynamicUpdateSlice => of(1),
         Lowering::Scatter { .. } => of(2) * 3.0,
         Lowering::Routine(call) => call.flops() as f64,
-        // Never rewritten, so that any number will do.
+        // These are never rewritten, so any number will do.
         Lowering::Call(_)
         | Lowering::Host(_)
         | Lowering::Branch { .. }
@@ -108,10 +107,10 @@ pub(crate) fn work_of(
     (Placement::of(&lowering), flops + EQUATION)
 }
 
-/// The arithmetic of equations with that of the functions that they run. Each function is counted once, however often it
-/// is called.
+/// The arithmetic of equations, including the functions that they run. Each function is counted once and
+/// memoized.
 pub(crate) struct Arithmetic {
-    /// The iterations of a loop whose number only the run knows.
+    /// The number of iterations assumed for a loop with a dynamic trip count.
     trips: usize,
     functions: OrderedMap<FuncId, f64>,
 }
@@ -121,7 +120,8 @@ impl Arithmetic {
         Arithmetic { trips, functions: OrderedMap::default() }
     }
 
-    /// Of an equation, in additions: a loop runs its body in every iteration, a branch the dearest of its functions.
+    /// Returns the arithmetic of an equation in additions: a loop runs its body in every iteration, and a
+    /// branch counts as its most expensive function.
     pub(crate) fn of(&mut self, module: &Module, f: &Function, e: &Equation) -> f64 {
         match e.lower(module, f) {
             Lowering::Call(callee) => self.function(module, callee),
@@ -153,7 +153,7 @@ impl Arithmetic {
     }
 }
 
-/// What moving a value once costs in bytes.
+/// Returns the bytes of moving a value once; 0 for a value in registers.
 pub(crate) fn bytes(ty: &Type) -> f64 {
     match ty.as_array().map(|a| a.bytes()) {
         Some(bytes) if bytes > REGISTER_BYTES => bytes as f64,
@@ -161,9 +161,9 @@ pub(crate) fn bytes(ty: &Type) -> f64 {
     }
 }
 
-/// The cost of one equation on its own, for extraction, which cannot see the nests yet: operands
-/// that must be in memory are written and read for it, and so is its output if it must be. `stored`
-/// says which operands, and whether the output, are in memory anyway.
+/// Returns the cost of one equation on its own, for extraction, where the loop nests are not known yet: an
+/// operand that must be in memory is written and read for it, and so is its output if it must be in memory.
+/// `stored` marks the operands, and the output, that are in memory anyway.
 pub(crate) fn local(
     module: &Module,
     op: &Op,
@@ -183,15 +183,15 @@ pub(crate) fn local(
     flops + 2.0 * FLOPS_PER_BYTE * moved
 }
 
-/// The cost of a function: one walk backwards assigns every equation to the nest of its reader, if
-/// it has only one; then values that cross nests are counted.
+/// Returns the cost of a function: one backward walk assigns every equation to the nest of its reader, if there
+/// is only one; then values that cross nests are counted.
 fn program(module: &Module, f: &Function) -> Cost {
-    /// What is known of the readers of a value so far.
+    /// The readers of a value found so far.
     #[derive(Clone, Default)]
     struct Readers {
-        /// Nests that read the value; those that need it in memory anyway are marked.
+        /// The nests that read the value.
         nests: SmallVec<[usize; 2]>,
-        /// Someone needs it in memory.
+        /// Whether a reader needs the value in memory.
         memory: bool,
     }
     let mut readers: SecondaryMap<ValueId, Readers> = SecondaryMap::with_capacity(f.types.len());

@@ -1,7 +1,8 @@
-//! Common subexpressions: equal equations are computed once.
+//! Common subexpression elimination: equal equations are computed once.
 //!
-//! One walk with a hash table from (primitive, operands) to outputs. Since functions are immutable
-//! and calls hold function ids, equal calls merge like anything else, also of functions that differ in phase. Equations with effects stay.
+//! One walk with a hash table from (primitive, operands) to outputs. Since functions are immutable and calls
+//! hold function ids, equal calls merge like other equations, even if their functions differ in phase.
+//! Equations with effects stay.
 
 use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::fault::{Fault, planted};
@@ -9,7 +10,7 @@ use tapeloom_ir::map::Entry;
 use tapeloom_ir::prim::{Effects, Exactness, Op};
 use tapeloom_ir::{Atoms, FuncId, Module, Operands, OrderedMap, Problem, rebuild};
 
-/// The pass as a row.
+/// The pass's row in the table of passes.
 pub(crate) const PASS: Pass = Pass {
     name: "cse",
     about: "equal equations are computed once",
@@ -17,7 +18,7 @@ pub(crate) const PASS: Pass = Pass {
     run: Run::Function(|_, module, f| cse(module, f)),
 };
 
-/// The same function with equal equations merged.
+/// Returns the same function with equal equations merged.
 pub(crate) fn cse(module: &mut Module, id: FuncId) -> Result<FuncId, Problem> {
     let f = module.get(id);
     let mut seen: OrderedMap<(Op, Operands), Atoms> = OrderedMap::default();

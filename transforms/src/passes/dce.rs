@@ -1,14 +1,13 @@
-//! Dead code: equations whose outputs nobody reads are dropped.
+//! Dead code elimination: drops equations whose outputs are not read.
 //!
-//! A call of which only some outputs are read is replaced by a call of a function that computes only
-//! those.
+//! A call of which only some outputs are read is replaced by a call of a function that computes only these.
 
 use crate::passes::live_equations::sweep;
 use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::prim::{Exactness, Regions};
 use tapeloom_ir::{FuncId, Module, Problem};
 
-/// The pass as a row.
+/// The pass's row in the table of passes.
 pub(crate) const PASS: Pass = Pass {
     name: "dce",
     about: "equations that nobody reads are dropped",
@@ -16,7 +15,7 @@ pub(crate) const PASS: Pass = Pass {
     run: Run::Function(dce),
 };
 
-/// The same function without dead equations.
+/// Returns the same function without dead equations.
 pub(crate) fn dce(
     regions: &mut dyn Regions,
     module: &mut Module,

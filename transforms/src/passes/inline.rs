@@ -1,15 +1,15 @@
-//! Inlining: calls replaced by the bodies of the functions they run.
+//! Inlining: replaces calls by the bodies of the called functions.
 //!
-//! Transforms inside a trace leave calls, so that programs stay linear in the depth of nesting.
-//! [`inline`] opens them before the next transform and before code generation. A function with a
-//! custom derivative rule stays closed until no derivative can be asked of it any more; [`expand`]
-//! opens those too. Outlined calls stay.
+//! Transforms inside a trace leave calls, so that programs stay linear in the depth of nesting. [`inline`]
+//! opens them before the next transform and before code generation. A function with a custom derivative rule
+//! stays closed as long as it may still be differentiated; [`expand`] opens such functions, too. Outlined calls
+//! stay.
 
 use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::prim::{Exactness, Role};
 use tapeloom_ir::{Builder, FuncId, Module, Problem, ValueRemap};
 
-/// The pass as a row.
+/// The pass's row in the table of passes.
 pub(crate) const PASS: Pass = Pass {
     name: "inline",
     about: "calls are replaced by bodies",
@@ -17,7 +17,7 @@ pub(crate) const PASS: Pass = Pass {
     run: Run::Function(|_, module, f| inline(module, f)),
 };
 
-/// The pass for the time when no more derivatives are taken.
+/// The row of the pass for programs that are not differentiated any more.
 pub(crate) const EXPAND: Pass = Pass {
     name: "expand",
     about: "calls and functions with custom rules are replaced by bodies, and no parameter is linear any more",
@@ -25,7 +25,7 @@ pub(crate) const EXPAND: Pass = Pass {
     run: Run::Function(|_, module, f| expand(module, f)),
 };
 
-/// The same function with ordinary calls inlined, to any depth.
+/// Returns the same function with ordinary calls inlined, to any depth.
 pub(crate) fn inline(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
     open(module, f, |role| match role {
         Role::Inline => true,
@@ -38,8 +38,9 @@ pub(crate) fn inline(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> 
     })
 }
 
-/// The same function with ordinary calls and functions with custom rules inlined. Nothing transposes it any more, and a
-/// function that repeats iterations hands on what is linear beside what is not; so no parameter is a linear one.
+/// Returns the same function with ordinary calls and functions with custom rules inlined, and with its linear
+/// parameters made ordinary. It is not transposed any more, and a loop that recomputes carries mixes linear and
+/// other values, so linearity would not verify.
 fn expand(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
     let opened = open(module, f, |role| match role {
         Role::Inline | Role::Ruled | Role::Checkpoint => true,

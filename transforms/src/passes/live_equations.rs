@@ -1,13 +1,13 @@
-//! The sweep: equations whose outputs nobody reads are removed from a function.
+//! The sweep: removes equations whose outputs are not read.
 //!
-//! One walk backwards finds what is read. Equations with ordered effects stay. Of an equation that is read in
-//! part only, the part stays, if its primitive has one.
+//! One backward walk finds the values that are read. Equations with ordered effects stay. If only some outputs
+//! of an equation are read, it is replaced by a smaller primitive, if there is one.
 
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::prim::{Effects, Op, Prune, Regions};
 use tapeloom_ir::{Atom, Atoms, Draft, Function, Module, Operands, Problem, ValueId, rebuild};
 
-/// A smaller primitive for an equation, with the operands and outputs that it keeps.
+/// A smaller primitive for an equation, with the operands and outputs that it retains.
 struct Smaller {
     op: Op,
     operands: Vec<bool>,
@@ -54,7 +54,7 @@ pub(crate) fn sweep(
     }
     rebuild(&f, |draft, i, operands| {
         Ok(match &smaller[i] {
-            // Nobody reads the outputs of what is dropped.
+            // The outputs of a dropped equation are not read, so no atom is needed.
             _ if !keep[i] => Atoms::new(),
             None => draft.copy(&f, i, operands),
             Some(part) => reduced(draft, &f, i, operands, part),
@@ -62,7 +62,7 @@ pub(crate) fn sweep(
     })
 }
 
-/// An equation reduced to a part of its operands and outputs.
+/// Emits an equation with some of its operands and outputs.
 fn reduced(draft: &mut Draft, f: &Function, i: usize, operands: Operands, part: &Smaller) -> Atoms {
     let old = &f.equations[i].outputs;
     let outputs = old.iter().zip(&part.outputs).filter(|(_, on)| **on).map(|(o, _)| *o);
@@ -72,7 +72,7 @@ fn reduced(draft: &mut Draft, f: &Function, i: usize, operands: Operands, part: 
     let mut made = made.into_iter();
     let output = |(old, on): (&ValueId, &bool)| {
         let new = if *on { made.next() } else { None };
-        // Nobody reads what is not there any more.
+        // A missing output is not read, so any atom will do.
         Atom::Value(new.unwrap_or(*old))
     };
     old.iter().zip(&part.outputs).map(output).collect()

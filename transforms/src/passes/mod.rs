@@ -1,6 +1,6 @@
-//! Passes: functions to functions that compute the same, one file each, and the cost model by which they choose.
+//! Passes from functions to equivalent functions, one file each, and their cost model.
 //!
-//! `pass` is the row of a pass. The lists of passes stand in `pipeline.rs` beside this folder.
+//! `pass` defines the row of a pass. The lists of passes are in `pipeline.rs` beside this folder.
 
 pub(crate) mod cost;
 pub(crate) mod cse;

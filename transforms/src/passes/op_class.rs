@@ -1,27 +1,28 @@
-//! What kind of work an equation is, for those who weigh repeating it.
+//! The kind of work of an equation, for decisions whether to repeat it.
 
 use tapeloom_ir::analysis::placement::Placement;
 use tapeloom_ir::prim::Lowering;
 use tapeloom_ir::{Equation, Function, ValueId};
 
-/// What is dearer than so many additions an element is not computed again by default.
+/// The most additions per element of an elementwise code that is cheap. More expensive codes are not recomputed
+/// by default.
 const DEAR: u32 = 6;
 
-/// What kind of work an equation is.
+/// The kind of work of an equation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OpClass {
     /// Reads elements, or moves them.
     Moves,
-    /// Writes elements among others.
+    /// Writes elements into an array that has others.
     Writes,
-    /// Arithmetic that costs little.
+    /// Cheap elementwise arithmetic.
     Cheap,
     /// Everything else.
     Dear,
 }
 
 impl OpClass {
-    /// That of an equation which lowers so.
+    /// Returns the class of an equation with this lowering.
     pub(crate) fn of(lowering: &Lowering) -> OpClass {
         match lowering {
             Lowering::Elementwise(code)
@@ -41,7 +42,7 @@ impl OpClass {
     }
 }
 
-/// Whether an equation gives an array of floats.
+/// Returns whether an output of an equation is an array of floats.
 pub(crate) fn gives_floats(f: &Function, e: &Equation) -> bool {
     let float = |v: &ValueId| f.types[*v].as_array().is_some_and(|ty| ty.dtype.is_float());
     e.outputs.iter().any(float)

@@ -1,26 +1,26 @@
-//! Passes on bodies: what is done to a program is done to the functions that it runs, too.
+//! Applies a pass to a function and to all functions that it runs.
 //!
-//! Passes see one function at a time. [`everywhere`] runs a pass on a function and then on every function
-//! that the result runs, each once however often it is run, and puts the new ones in the place of the old.
-//! Signatures stay as they are, so nothing else changes.
+//! A pass sees one function at a time. [`everywhere`] runs a pass on a function and then on every function that
+//! the result runs, once per function, and replaces the old functions by the new ones. Signatures do not
+//! change, so nothing else needs to.
 //!
-//! Derivative rules are left as they are. They are not run; the derivative that asks for one opens it, or
-//! calls it, and passes meet it there.
+//! Derivative rules stay unchanged. They are not run; a derivative that uses a rule inlines or calls it, and
+//! passes reach it there.
 
 use crate::passes::pass::Rewrite;
 use tapeloom_ir::prim::Regions;
 use tapeloom_ir::{FuncId, Module, OrderedMap, Problem, rebuild};
 
-/// A function on which the pass has run, and whose callees are being visited.
+/// A function to which the pass was applied, and whose callees are being visited.
 struct Visit {
     old: FuncId,
     new: FuncId,
-    /// The next equation to look at.
+    /// The next equation to visit.
     next: usize,
 }
 
-/// Runs a pass on a function and on all that it runs. A loop with a stack of its own, since calls nest
-/// deeply.
+/// Runs a pass on a function and on all functions that it runs. The loop keeps a stack of its own, since calls
+/// nest deeply.
 pub(crate) fn everywhere(
     regions: &mut dyn Regions,
     module: &mut Module,
@@ -46,7 +46,7 @@ pub(crate) fn everywhere(
     Ok(done[&id])
 }
 
-/// The same function running others.
+/// Returns the same function with its callees replaced.
 fn renamed(
     module: &mut Module,
     id: FuncId,
@@ -58,7 +58,7 @@ fn renamed(
         return Ok(id);
     }
     let renamed = rebuild(&f, |draft, i, operands| {
-        // A function that is a rule here may run elsewhere; where it is a rule it stays.
+        // A function may be a rule here and be run elsewhere; as a rule it stays unchanged.
         let op = f.equations[i].op.with_runs(|inside| Ok(after(inside)))?;
         Ok(draft.copy_as(op, &f, i, operands))
     })?;

@@ -1,8 +1,8 @@
-//! A pass as a row: its name, what it does, and whether it keeps every bit.
+//! The row of a pass: its name, its purpose, and whether it preserves every bit.
 //!
-//! A row stands in the file of its pass. [`PASSES`](crate::PASSES) lists them, and [pipelines](crate::List) say in which
-//! order they run. Nothing outside of this crate calls a pass but through its row. Each takes every function that the
-//! verifier takes.
+//! Each pass has its row in its file. [`PASSES`](crate::PASSES) lists them, and [pipelines](crate::List) define
+//! their order. Outside this crate, passes are called by their rows only. Every pass accepts every function
+//! that the verifier accepts.
 //!
 //! ```
 //! use tapeloom_ir::{parse_module, print_function};
@@ -24,33 +24,33 @@ use std::fmt;
 use tapeloom_ir::prim::{Exactness, Regions};
 use tapeloom_ir::{FuncId, Module, OrderedSet, Problem, verify};
 
-/// A pass on functions: the same parameters and results, another program.
+/// A pass on functions: it preserves parameters and results, and changes the equations between.
 #[derive(Clone, Copy)]
 pub struct Pass {
-    /// The field's name for it.
+    /// The field's term for the pass.
     pub name: &'static str,
-    /// What it does, in a sentence.
+    /// The pass's purpose, in a sentence.
     pub about: &'static str,
-    /// Whether results keep every bit, or are the same for real numbers only.
+    /// Whether results stay equal in every bit, or in real arithmetic only.
     pub exactness: Exactness,
     pub(crate) run: Run,
 }
 
-/// A pass as a function. It is handed the transforms: whoever drops a result of a call asks for a smaller function.
+/// A pass as a function. It gets the transforms, since dropping a result of a call requests a pruned function.
 pub(crate) type Rewrite = fn(&mut dyn Regions, &mut Module, FuncId) -> Result<FuncId, Problem>;
 
-/// How a pass meets the functions that a function runs.
+/// How a pass reaches the functions that a function runs.
 #[derive(Clone, Copy)]
 pub(crate) enum Run {
-    /// It sees one function at a time, the outermost one first.
+    /// The pass sees one function at a time, the outermost one first.
     Function(Rewrite),
-    /// It goes into them itself, the innermost first, with what is known where they run.
+    /// The pass visits them itself, innermost first, with the facts of each place where they run.
     Program(Rewrite),
 }
 
 impl Pass {
-    /// Runs the pass on a function and on all that it runs. A debug build verifies what comes out: every function that
-    /// was not there before.
+    /// Runs the pass on a function and on all functions that it runs. A debug build verifies every function
+    /// that the pass added.
     pub(crate) fn run(
         &self,
         regions: &mut dyn Regions,
@@ -72,7 +72,8 @@ impl Pass {
     }
 }
 
-/// A function and those that it runs, as far as they are not among the first functions of the module, so many.
+/// Returns those of a function and the functions that it runs that are not among the first `known` functions of
+/// the module.
 fn added(module: &Module, f: FuncId, known: usize) -> impl Iterator<Item = FuncId> {
     let (mut pending, mut seen) = (vec![f], OrderedSet::default());
     std::iter::from_fn(move || {

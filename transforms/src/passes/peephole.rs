@@ -1,9 +1,9 @@
 //! Peephole: exact local rules, constant folding and hash-consing in one walk of linear time.
 //!
-//! Derivative rules emit what the mathematics says: a product with a partial that is 1, a sum with a
-//! zero cotangent, a negation of a negation. This pass sweeps that up before anything heavier runs,
-//! and it is all that very long programs get. One walk rebuilds the function through a *smart
-//! constructor*: an equation about to be made is
+//! Derivative rules emit equations as in mathematics: a product with a partial derivative that is 1, a sum with
+//! a zero cotangent, a negation of a negation. This pass removes them before more expensive passes run; very
+//! long programs get no other simplification. One walk rebuilds the function through a *smart constructor*: an
+//! equation about to be made is
 //!
 //! 1. put in canonical form (operands of commutative primitives sorted, literals last; operands that
 //!    are arrays of one repeated constant replaced by the literal where another operand keeps the
@@ -40,14 +40,14 @@ use tapeloom_ir::{
     Problem, Type, ValueId, ValueRemap,
 };
 
-/// Walks over one function. Another one is needed where a rule was held back because others read
-/// what it would have replaced, and those others may be gone.
+/// The most walks over one function. Another walk helps if a rule was not applied because other equations read
+/// an inner term, and these equations may be gone by now.
 const WALKS: usize = 3;
 
-/// Rewrites in a row at one equation, and how deep right-hand sides nest.
+/// The most rewrites in a row at one equation, and the deepest nesting of right-hand sides.
 const FUEL: usize = 12;
 
-/// The pass as a row.
+/// The pass's row in the table of passes.
 pub(crate) const PASS: Pass = Pass {
     name: "peephole",
     about: "exact local rules are applied and constants folded",
@@ -55,7 +55,7 @@ pub(crate) const PASS: Pass = Pass {
     run: Run::Function(peephole),
 };
 
-/// The same function, tidied by exact local rules.
+/// Returns the same function, simplified by exact local rules.
 fn peephole(regions: &mut dyn Regions, module: &mut Module, id: FuncId) -> Result<FuncId, Problem> {
     let mut f = (*module.get(id)).clone();
     for _ in 0..WALKS {
@@ -68,7 +68,7 @@ fn peephole(regions: &mut dyn Regions, module: &mut Module, id: FuncId) -> Resul
     module.add(f)
 }
 
-/// One walk, and whether another may find more. Equations that nobody reads any more are left for a
+/// Walks once; returns the new function, and whether another walk may find more. Dead equations are left for a
 /// sweep.
 fn walk(module: &Module, f: &Function) -> Result<(Function, bool), Problem> {
     let (draft, mut map) = ValueRemap::same_signature(f);
@@ -113,16 +113,16 @@ fn walk(module: &Module, f: &Function) -> Result<(Function, bool), Problem> {
     Ok((p.draft.close(map.results(f))?, again))
 }
 
-/// What the walk knows of a value it has made.
+/// The facts about a value of the new function.
 #[derive(Clone, Debug, Default)]
 struct Fact {
-    /// The equation that defines it, unless it is a parameter.
+    /// The index of the equation that defines the value; `None` for a parameter.
     equation: Option<u32>,
-    /// The value of every element, if it is one and the same.
+    /// The value of every element, if all are equal.
     uniform: Option<Literal>,
-    /// What is known of the signs of elements.
+    /// The signs of the elements.
     sign: Sign,
-    /// How often the original function reads what became this value.
+    /// The number of reads, in the original function, of values that became this one.
     uses: u32,
 }
 
@@ -134,14 +134,14 @@ struct Peephole<'m> {
     seen: OrderedMap<(Op, Operands), Outputs>,
     origin: Origin,
     fuel: usize,
-    /// Some equation was rewritten, folded or found.
+    /// Whether an equation was rewritten, folded or merged.
     changed: bool,
-    /// Some rule matched and was not used, or fuel ran out.
+    /// Whether a matching rule was not applied, or fuel ran out.
     held_back: bool,
 }
 
 impl Peephole<'_> {
-    /// The smart constructor: an atom of type `ty` that equals `op operands`.
+    /// The smart constructor: returns an atom of type `ty` that equals `op operands`.
     fn make(&mut self, op: &Op, mut operands: Operands, ty: &Type) -> Atom {
         self.literals(op, &mut operands);
         if op.commutes() {
@@ -174,7 +174,7 @@ impl Peephole<'_> {
         self.find_or_push(op.clone(), key.1, ty).into()
     }
 
-    /// The first exact shrinking rule that matches and makes the program no larger.
+    /// Applies the first exact shrinking rule that matches and does not enlarge the program.
     fn rewrite(&mut self, op: &Op, operands: &[Atom], ty: &Type) -> Option<Atom> {
         let rules = self.rules;
         let mut found: SmallVec<[Found<Atom>; 1]> = SmallVec::new();
@@ -182,7 +182,7 @@ impl Peephole<'_> {
         let usable = |r: &Rule| allowed(&r.row, false) && r.shrinks;
         let mut held_back = false;
         rules.search(&*self, root, usable, &mut |f| {
-            // Inner terms that are read elsewhere stay, so the right-hand side must pay for itself.
+            // Inner terms with other readers stay, so the right-hand side must have at most one equation.
             let shared = f.inner.iter().any(|a| a.value().is_some_and(|v| self.facts[v].uses > 1));
             if f.size(rules) <= 1 || !shared {
                 found.push(f);
@@ -195,7 +195,8 @@ impl Peephole<'_> {
         found.iter().find_map(|f| rules.build(self, f, ty))
     }
 
-    /// Arrays of one repeated constant become literals, where another operand keeps the shape.
+    /// Replaces operands that are arrays of one repeated constant by literals, if another operand determines
+    /// the shape.
     fn literals(&self, op: &Op, operands: &mut [Atom]) {
         let repeated = |a: &Atom| a.value().and_then(|v| self.facts[v].uniform);
         let constant = |a: &Atom| a.literal().is_some() || repeated(a).is_some();
@@ -216,7 +217,7 @@ impl Peephole<'_> {
         matches!(op.lower(self.module, &operands), Lowering::Elementwise(_))
     }
 
-    /// The value of every element of the output, if all operands are constant.
+    /// Returns the value of every element of the output, if all operands are constant.
     fn fold(&self, op: &Op, operands: &[Atom], ty: &Type) -> Option<Literal> {
         let value = |a: &Atom| match a {
             Atom::Literal(l) => Some(*l),
@@ -226,7 +227,7 @@ impl Peephole<'_> {
         fold(self.module, op, &self.types(operands), &values, ty)
     }
 
-    /// What is known of the signs of the output of an equation about to be made.
+    /// Returns the signs of the output of an equation about to be made.
     fn sign_of(&self, op: &Op, operands: &[Atom], ty: &Type) -> Sign {
         let types = self.types(operands);
         let described: SmallVec<[Operand<'_>; 3]> = describe(operands, &types).collect();
@@ -245,12 +246,12 @@ impl Peephole<'_> {
         atoms.iter().map(|a| self.draft.type_of(*a)).collect()
     }
 
-    /// An equation with one output, found or made.
+    /// Finds or makes an equation with one output.
     fn find_or_push(&mut self, op: Op, operands: Operands, ty: &Type) -> ValueId {
         self.copy(op, operands, std::slice::from_ref(ty))[0]
     }
 
-    /// An equation, found or made as it is.
+    /// Finds or makes an equation, without simplifying it.
     fn copy(&mut self, op: Op, operands: Operands, types: &[Type]) -> Outputs {
         if op.effects(self.module) != Effects::Pure {
             return self.draft.push(op, operands, types, self.origin);
@@ -312,7 +313,7 @@ impl PlanRequest for Peephole<'_> {
     }
 }
 
-/// Operands as type inference sees them.
+/// Describes operands for type inference.
 fn describe<'t>(atoms: &'t [Atom], types: &'t [Type]) -> impl Iterator<Item = Operand<'t>> {
     atoms.iter().zip(types).map(|(a, ty)| Operand { ty, literal: a.literal() })
 }

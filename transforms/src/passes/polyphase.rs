@@ -1,19 +1,19 @@
-//! Sums over windows without the terms that are zeros between elements.
+//! Rewrites sums over windows so that terms that multiply zeros between elements are left out.
 //!
 //! ```text
 //! y[i] = Σ_k x[(i - k) / 2] w[k]      ->      y[2 j + r] = Σ_q x[j - q] w[2 q + r]
 //! ```
 //!
-//! The transpose of a convolution or of a pool with strides is written as one sum over windows of an array with zeros
-//! between its elements: short, and closed under derivatives. What is computed in its place is written beside the
-//! primitive (`ir/src/prim/array/polyphase`).
+//! The transpose of a strided convolution or pool is one sum over windows of an array with zeros between its
+//! elements: short, and closed under derivatives. The replacement is defined beside the primitive
+//! (`ir/src/prim/array/polyphase`).
 
 use crate::passes::live_equations::sweep;
 use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::prim::{Exactness, Regions, WindowSums};
 use tapeloom_ir::{Atom, Builder, FuncId, Module, Problem, ValueRemap};
 
-/// The pass as a row.
+/// The pass's row in the table of passes.
 pub(crate) const PASS: Pass = Pass {
     name: "polyphase",
     about: "sums over windows leave out zeros between elements, remainder by remainder",
@@ -48,7 +48,7 @@ fn polyphase(
     if !changed {
         return Ok(id);
     }
-    // Windows as they were written are not read any more.
+    // The original windows are not read any more.
     let made = sweep(regions, module, draft.close(map.results(&f))?)?;
     module.add(made)
 }

@@ -1,5 +1,5 @@
-//! Pruning: a function with only some of its results, and without the parameters that only the others
-//! needed.
+//! Pruning: derives a function with only some of its results, and without the parameters that only the dropped
+//! results need.
 //!
 //! ```text
 //! func @f(%0: f64[], %1: f64[]) -> (f64[], f64[]) {   func @f(%0: f64[]) -> (f64[]) {
@@ -39,7 +39,7 @@ pub(crate) fn derive(
             }
         }
     }
-    // Close the gaps that dropped parameters left in the numbering.
+    // Renumber values, since dropped parameters left gaps.
     let copy = rebuild(&function, |draft, i, operands| Ok(draft.copy(&function, i, operands)))?;
     Ok(PruneOf { function: module.add(copy)?, params })
 }

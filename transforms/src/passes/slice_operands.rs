@@ -1,5 +1,5 @@
-//! `slice_operands`: if only some places of a result are read, operands are read at these places, and the equation
-//! computes no others.
+//! `slice_operands`: if only some elements of a result are read, the equation computes only these, from the
+//! same elements of its operands.
 //!
 //! ```text
 //! %1: f64[1000] = sin %0
@@ -19,9 +19,9 @@
 //! * products, reductions and broadcasts, if the read is one box or begins with one: operands are read in the same box
 //!   along the axes that they share with the result, and whole along axes that are summed over.
 //!
-//! Reads of a value move if together they give at most half of its elements (see [`worth`]). Results of functions and
-//! operands of loops, calls and barriers are read whole. So is the array of a gather that drops indices, which reads
-//! zeros there. Elements are computed as before, so all bits stay.
+//! Reads of a value move if together they yield at most half of its elements (see [`worth`]). Results of
+//! functions and operands of loops, calls and barriers are read whole. So is the array of a gather that drops
+//! out-of-range indices, since it yields zeros there. Elements are computed as before, so all bits stay.
 //!
 //! Model: the bubbling up of slices in MLIR's linalg and XLA's sinking of slices.
 
@@ -38,7 +38,7 @@ use tapeloom_ir::{
     Problem, Type, ValueId, ValueRemap, deeper,
 };
 
-/// The pass as a row.
+/// The pass's row in the table of passes.
 pub(crate) const PASS: Pass = Pass {
     name: "slice_operands",
     about: "slices, indices and gathers move in front of the equations whose results they read",
@@ -46,32 +46,35 @@ pub(crate) const PASS: Pass = Pass {
     run: Run::Function(|_, module, f| sliced(module, f)),
 };
 
-/// The most reads of one value that move. Every read takes equations of its own.
+/// The most reads of one value that move. Every read emits equations of its own.
 const MOST_READS: usize = 8;
 
-/// Elements that are computed at once: one element alone costs as much as this number side by side.
+/// The number of elements computed at once. A single element costs as much as this many side by side.
 pub(crate) const LANES: usize = 8;
 
-/// Whether reads, by their numbers of elements, cost at most half of an array. Reads of no element stay.
+/// Returns whether reads, given their numbers of elements, cost at most half of an array. Reads without
+/// elements stay.
 fn worth(mut reads: impl Iterator<Item = usize> + Clone, array: usize) -> bool {
     let read: usize = reads.clone().map(|n| n.next_multiple_of(LANES)).sum();
     reads.all(|n| n > 0) && 2 * read <= array
 }
 
-/// A read of an array, as it is passed on to operands.
+/// A read of an array, in a form that can be passed on to operands.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Read {
-    /// The elements that the equation gives of the array, and of these the elements that another read gives.
+    /// The elements that the equation `equation` reads of the array, and of these the ones that the read `then`
+    /// selects.
     Through { equation: usize, then: Option<ReadId> },
-    /// A box of those sizes. Along an axis of the array it begins where the box of the equation begins along the axis of
-    /// its own array that is named here; if none is named, it is all of the axis.
+    /// A box with those sizes. `axes` names, for each axis of the array, an axis of the array that `equation`
+    /// reads: the box begins at the same index as the box of `equation` on that axis. Without a name, the whole
+    /// axis is read.
     Box { equation: usize, axes: Vec<Option<usize>>, sizes: Vec<usize> },
 }
 
 /// The index of a read in [`PartialReads::all`].
 type ReadId = usize;
 
-/// How a value is read.
+/// The reads of a value.
 #[derive(Clone, Default)]
 enum Demand {
     #[default]
@@ -85,29 +88,29 @@ enum Demand {
 enum Propagation {
     /// Element by element.
     Elementwise,
-    /// To the first operand, of which it is a view.
+    /// To the first operand, through the view.
     View,
-    /// Per operand and axis: the axis of the result along which it is read in part, or none.
+    /// Per operand and axis: the axis of the result whose range is read, or `None` for the whole axis.
     Axes(Vec<Vec<Option<usize>>>),
 }
 
 /// The reads of the values of a function.
 pub(crate) struct PartialReads<'f> {
     f: &'f Function,
-    /// Every read, with the number of elements that it gives.
+    /// All reads, each with its number of elements.
     all: Vec<(Read, usize)>,
     ids: OrderedMap<Read, ReadId>,
     demands: SecondaryMap<ValueId, Demand>,
-    /// The equation that gives a value, if it is no parameter.
+    /// The equation that defines each value; `None` for parameters.
     definitions: SecondaryMap<ValueId, Option<usize>>,
-    /// Per equation, how reads move in front of it, if they do.
+    /// Per equation, how reads move in front of it; `None` if they do not.
     moved: Vec<Option<Propagation>>,
-    /// Whether a value is [computed](Self::computed), as far as that was asked.
+    /// Memo of [`computed`](Self::computed).
     computed: SecondaryMap<ValueId, Option<bool>>,
 }
 
 impl<'f> PartialReads<'f> {
-    /// Walks backwards, so that all readers of a value are known before its equation.
+    /// Analyses a function. Walks backwards, so that all readers of a value are visited before its equation.
     pub(crate) fn of(module: &Module, f: &'f Function) -> PartialReads<'f> {
         let mut reads = PartialReads {
             f,
@@ -128,7 +131,7 @@ impl<'f> PartialReads<'f> {
         reads
     }
 
-    /// The number of elements that are read of a value, if reads move in front of its equation.
+    /// Returns the number of elements read of a value, if reads move in front of its equation.
     pub(crate) fn elements(&self, v: ValueId) -> Option<usize> {
         match &self.demands[v] {
             Demand::At(reads) if self.moves(v) => Some(reads.iter().map(|r| self.all[*r].1).sum()),
@@ -136,7 +139,7 @@ impl<'f> PartialReads<'f> {
         }
     }
 
-    /// Whether reads move in front of the equation of a value.
+    /// Returns whether reads move in front of the equation of a value.
     fn moves(&self, v: ValueId) -> bool {
         self.definitions[v].is_some_and(|p| self.moved[p].is_some())
     }
@@ -165,7 +168,7 @@ impl<'f> PartialReads<'f> {
             self.moved[i] = Some(how);
             return;
         }
-        // The equation stays. Reads of its result stand behind it.
+        // The equation does not move, so reads stay behind it.
         for output in &e.outputs {
             self.demands[*output] = Demand::Everywhere;
         }
@@ -193,7 +196,8 @@ impl<'f> PartialReads<'f> {
         }
     }
 
-    /// The read of an operand that a read of the result of an equation needs; none if it needs all of the operand.
+    /// Returns the read of an operand for a read of the result of an equation; `None` if the whole operand is
+    /// needed.
     fn of_operand(
         &self,
         i: usize,
@@ -221,7 +225,7 @@ impl<'f> PartialReads<'f> {
         Some(Read::Box { equation, axes, sizes })
     }
 
-    /// How an equation propagates reads of its result, if it does.
+    /// Returns how an equation propagates reads of its result; `None` if it does not.
     fn propagation(
         &mut self,
         module: &Module,
@@ -270,14 +274,14 @@ impl<'f> PartialReads<'f> {
         }
     }
 
-    /// How a view of a computed array propagates reads.
+    /// Returns how a view of a computed array propagates reads.
     fn view(&mut self, module: &Module, e: &Equation, lowering: &Lowering) -> Option<Propagation> {
         let view = is_view(e, lowering) && self.computed(module, e.operands[0]);
         view.then_some(Propagation::View)
     }
 
-    /// Whether a value is the result of an elementwise equation, a reduction or a product, or a view of one: reads may move
-    /// in front of that.
+    /// Returns whether a value is the result of an elementwise equation, a reduction or a product, or a view of
+    /// one, so that reads may move in front of it.
     fn computed(&mut self, module: &Module, of: Atom) -> bool {
         let (mut at, mut path) = (of, Vec::new());
         let found = loop {
@@ -302,7 +306,7 @@ impl<'f> PartialReads<'f> {
         found
     }
 
-    /// Whether a read is one box, of which another read may follow.
+    /// Returns whether a read is one box, possibly followed by another read.
     fn is_box(&self, read: ReadId) -> bool {
         match &self.all[read].0 {
             Read::Through { equation, .. } => part(self.f, *equation).is_some(),
@@ -344,7 +348,7 @@ impl<'f> PartialReads<'f> {
     }
 }
 
-/// The same function, in which reads have moved.
+/// Returns the same function with reads moved.
 fn sliced(module: &mut Module, id: FuncId) -> Result<FuncId, Problem> {
     let f = module.get(id);
     let reads = PartialReads::of(module, &f);
@@ -361,12 +365,12 @@ fn sliced(module: &mut Module, id: FuncId) -> Result<FuncId, Problem> {
     module.add(f)
 }
 
-/// A function that is being written again.
+/// A function that is being rewritten.
 struct Rewriting<'r, 'f> {
     reads: &'r PartialReads<'f>,
     draft: Draft,
     copying: ValueRemap,
-    /// Reads that are computed already.
+    /// The reads that have been emitted.
     done: OrderedMap<(ValueId, ReadId), Atom>,
 }
 
@@ -389,7 +393,7 @@ impl Rewriting<'_, '_> {
         self.copying.define(e, made);
     }
 
-    /// A value where it is read, for the equation `at`.
+    /// Emits a read of a value, for the equation `at`.
     fn at(&mut self, module: &mut Module, at: usize, of: Atom, read: ReadId) -> Atom {
         let (reads, Atom::Value(v)) = (self.reads, of) else { return of };
         if let Some(done) = self.done.get(&(v, read)) {
@@ -412,7 +416,7 @@ impl Rewriting<'_, '_> {
                     });
                 }
                 match (how, &reads.all[read].0) {
-                    // The operand has been read through the view.
+                    // The operand was read through the view.
                     (Propagation::View, _) => operands[0],
                     (Propagation::Axes(_), Read::Through { equation, then }) => {
                         let sizes = part(reads.f, *equation).map(|part| part.sizes);
@@ -438,7 +442,7 @@ impl Rewriting<'_, '_> {
         made
     }
 
-    /// A read of an array, for the equation `at`.
+    /// Emits a read of an array that does not move further, for the equation `at`.
     fn apply(&mut self, module: &mut Module, at: usize, mut array: Atom, read: ReadId) -> Atom {
         let (reads, mut next) = (self.reads, Some(read));
         while let Some(read) = next {
@@ -457,7 +461,7 @@ impl Rewriting<'_, '_> {
         array
     }
 
-    /// A box of an array, for the equation `at`: see [`Read::Box`].
+    /// Emits a box of an array, for the equation `at`: see [`Read::Box`].
     fn take(
         &mut self,
         module: &mut Module,
@@ -489,7 +493,7 @@ impl Rewriting<'_, '_> {
     }
 }
 
-/// Whether an equation gives elements of its first operand, and reads nothing else but indices.
+/// Returns whether an equation yields elements of its first operand, and reads only indices otherwise.
 fn is_view(e: &Equation, lowering: &Lowering) -> bool {
     let one = match lowering {
         Lowering::View { pieces, fill: None } => pieces.len() == 1 && e.operands.len() == 1,
@@ -501,7 +505,7 @@ fn is_view(e: &Equation, lowering: &Lowering) -> bool {
     one && e.operands[0].value().is_some() && !e.operands[1..].contains(&e.operands[0])
 }
 
-/// The box that an equation reads of its first operand, if it is one.
+/// Returns the box that an equation reads of its first operand, if it reads one.
 fn part(f: &Function, equation: usize) -> Option<SliceAccess> {
     let e = &f.equations[equation];
     let types: Vec<Type> = e.operands.iter().map(|a| f.type_of(*a)).collect();

@@ -4,16 +4,16 @@
 //! %1: f64[1000,2,2] = cholesky %0      ->      %5: f64[1000] = sqrt %4, .. joined to f64[1000,2,2]
 //! ```
 //!
-//! Differentiation is over by then: the rule of a factorization is a few products of matrices, and that of what it is
-//! unrolled into would be one of every element. A batch becomes one loop over its members, in lanes, and a system
-//! inside of a loop scalars in registers. Which orders are unrolled is said beside the routines
-//! (`ir/src/prim/linalg/unrolled.rs`).
+//! The pass runs after differentiation: the rule of a factorization is a few matrix products, and the
+//! derivative of its unrolled form would have a term for every element. A batch becomes one vectorized loop
+//! over its members, and a system inside a loop becomes scalars in registers. The orders that are unrolled are
+//! defined beside the routines (`ir/src/prim/linalg/unrolled.rs`).
 
 use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::prim::{Exactness, Lowering, Regions};
 use tapeloom_ir::{Atom, Builder, FuncId, Module, Problem, ValueRemap};
 
-/// The pass as a row.
+/// The pass's row in the table of passes.
 pub(crate) const PASS: Pass = Pass {
     name: "unroll_routines",
     about: "library routines of small orders are unrolled into operations on elements",

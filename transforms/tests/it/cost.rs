@@ -1,4 +1,4 @@
-//! What a program is estimated to cost.
+//! Tests of the cost model.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -1,4 +1,4 @@
-//! The transforms against hand-made mathematics and against each other.
+//! Tests of the transforms against derivatives by hand and against each other.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use tapeloom_ir::lang::query::Residual;
@@ -8,7 +8,7 @@ use tapeloom_ir::{
 };
 use tapeloom_transforms::{batch, by_name, jvp, linearize, transpose, vjp};
 
-/// What a pass makes of a function.
+/// Applies a pass to a function.
 fn after(pass: &str, m: &mut Module, f: FuncId) -> FuncId {
     by_name(pass).unwrap().apply(m, f).unwrap()
 }
@@ -143,7 +143,7 @@ fn batch_is_map() {
 
 #[test]
 fn constants_are_not_residuals() {
-    // y = x * broadcast(2): the linear half makes the constant again.
+    // y = x * broadcast(2): the linear half computes the constant itself.
     let mut m = Module::new();
     let mut draft = Draft::new("scale");
     let x = draft.param(Type::array(Dtype::F64, &[4]));

@@ -1,4 +1,4 @@
-//! Transforms of programs written as text, and the parts of which they are made.
+//! Tests of transforms on programs written as text, and of their parts.
 
 mod cost;
 mod cuts;

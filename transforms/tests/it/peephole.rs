@@ -1,11 +1,11 @@
-//! Peephole as text: what goes in, what comes out.
+//! Text tests of the peephole pass.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use tapeloom_ir::{Module, Tensor, eval, parse_module, print_function, verify_module};
 use tapeloom_transforms::by_name;
 
-/// Parses a body of a function of `%x: f64[]`, `%v: f64[3]`, `%n: i64[]` and `%p: bool[]`, runs the
-/// pass, and compares the body; parameters are `%0` to `%3` in what comes out.
+/// Parses a body of a function of `%x: f64[]`, `%v: f64[3]`, `%n: i64[]` and `%p: bool[]`, runs the pass, and
+/// compares the body. Parameters are `%0` to `%3` in the result.
 #[track_caller]
 fn check(results: &str, before: &str, after: &str) {
     let head = format!("func @f(%x: f64[], %v: f64[3], %n: i64[], %p: bool[]) -> ({results}) {{\n");
@@ -157,7 +157,7 @@ fn what_nobody_reads_goes() {
 
 #[test]
 fn a_long_chain_is_linear_and_flat() {
-    // Parsing is what takes long in debug builds.
+    // Parsing is slow in debug builds.
     const N: usize = if cfg!(debug_assertions) { 20_000 } else { 100_000 };
     let mut text = String::from("func @f(%0: f64[]) -> (f64[]) {\n");
     for i in 0..N / 2 {

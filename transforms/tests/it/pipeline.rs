@@ -1,9 +1,9 @@
-//! The lists of passes.
+//! Tests of the lists of passes.
 
 use std::collections::BTreeSet;
 use tapeloom_transforms::{List, PASSES};
 
-/// A step that is taken twice says why.
+/// A step that repeats a pass has a reason that begins with "again: ".
 #[test]
 fn repetitions_have_their_reason() {
     for list in List::ALL {

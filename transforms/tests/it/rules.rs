@@ -1,4 +1,4 @@
-//! Rewrite rows, compiled.
+//! Tests of compiled rewrite rows.
 
 use tapeloom_ir::Op;
 use tapeloom_ir::prim::{Equality, Exactness, Rewrite, When};
@@ -23,6 +23,6 @@ fn rows_that_are_no_patterns_are_refused() {
         assert_eq!(unusable(&[row(text, "?x")]), ["row"], "{text}");
         assert_eq!(unusable(&[row("(add ?x 0)", text)]), ["row"], "{text}");
     }
-    // A side that is a variable, and a variable that the other side does not have.
+    // A left-hand side that is a variable, and a right-hand side with an unknown variable.
     assert_eq!(unusable(&[row("?x", "?x"), row("(add ?x 0)", "?y")]), ["row"; 2]);
 }

@@ -1,4 +1,5 @@
-//! Simplify as text and as laws: it means the same, costs no more, and gives one answer.
+//! Tests of simplification, as text and as laws: the result is equivalent, costs no more, and does not change
+//! if simplified again.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use crate::sweeps::Sweep;
@@ -8,8 +9,8 @@ use tapeloom_ir::{
 };
 use tapeloom_transforms::{BEFORE_CODE, Cost, Simplified, SimplifyOptions, by_name, simplify_with};
 
-/// Parses a body of a function of `%x %y %z: f64[]`, `%v %w: f64[1000]` and `%p: bool[]` (printed as
-/// `%0` to `%5`), simplifies, and compares the body.
+/// Parses a body of a function of `%x %y %z: f64[]`, `%v %w: f64[1000]` and `%p: bool[]` (printed as `%0` to
+/// `%5`), simplifies, and compares the body.
 #[track_caller]
 fn check_with(relaxed: bool, results: &str, before: &str, after: &str) {
     let text = format!(
@@ -30,7 +31,7 @@ fn check(results: &str, before: &str, after: &str) {
     check_with(false, results, before, after);
 }
 
-/// Simplifies, with the laws: same values, well-formed, not dearer, the same answer again.
+/// Simplifies and checks the laws: same values, well-formed, not more expensive, the same result again.
 #[track_caller]
 fn run(module: &mut Module, f: FuncId, relaxed: bool) -> FuncId {
     let options = SimplifyOptions { relaxed, ..SimplifyOptions::default() };
@@ -55,7 +56,7 @@ fn run(module: &mut Module, f: FuncId, relaxed: bool) -> FuncId {
     g
 }
 
-/// Numbers that look random, none of them zero.
+/// Returns pseudo-random numbers, none of them zero.
 fn sample(ty: &Type) -> Tensor {
     let Type::Array(ty) = ty else { panic!("{ty} is not an array") };
     let mut t = Tensor::zeros_of(ty).unwrap();
@@ -240,7 +241,7 @@ fn outlined_functions_are_simplified_too() {
     assert_eq!(module.function(g).equations.len(), 2);
 }
 
-/// A program from a seed: scalars and vectors, shared terms, constants.
+/// Makes a program from a seed: scalars and vectors, shared terms, constants.
 fn program(seed: u64, length: usize) -> String {
     let mut state = seed;
     let mut next = |n: usize| {
@@ -256,7 +257,7 @@ fn program(seed: u64, length: usize) -> String {
         let pool = if vector { &vectors } else { &scalars };
         let pick = |next: &mut dyn FnMut(usize) -> usize| match next(6) {
             0 => ["0.0", "1.0", "2.0", "-1.0", "0.5"][next(5)].to_owned(),
-            // Close in time or anywhere: deep and shared.
+            // Recent values make programs deep; older ones are shared.
             1 | 2 => format!("%{}", pool[next(pool.len())]),
             _ => format!("%{}", pool[pool.len() - 1 - next(pool.len().min(4))]),
         };
@@ -284,7 +285,7 @@ fn program(seed: u64, length: usize) -> String {
     text
 }
 
-/// Whether every value of such a program is a finite number.
+/// Returns whether every value of such a program is finite.
 fn is_finite(text: &str, args: &[Tensor]) -> bool {
     let value = |line: &str| -> Option<(String, String)> {
         let (id, rest) = line.trim().split_once(": ")?;
@@ -333,7 +334,7 @@ fn relaxed_programs_agree_to_rounding() {
         assert!(report.after.total() <= report.before.total());
         cheaper += u64::from(g != f);
         let args: Vec<Tensor> = module.function(f).param_types().iter().map(sample).collect();
-        // Relaxed rewrites take numbers for finite ones: the sign of 0 is lost, and with it that of 1/0.
+        // Relaxed rewrites assume finite numbers: the sign of 0 may be lost, and with it the sign of 1/0.
         if !is_finite(&text, &args) {
             continue;
         }
@@ -342,7 +343,7 @@ fn relaxed_programs_agree_to_rounding() {
         for (x, y) in want.iter().zip(&got) {
             for i in 0..x.elements() {
                 let (x, y) = (x.literal(i).unwrap().to_f64(), y.literal(i).unwrap().to_f64());
-                // Beyond this, what is left after cancellation is rounding.
+                // For larger numbers, the result of a cancellation is mostly rounding error.
                 let tame = x.abs() < 1e3;
                 assert!(!tame || (x - y).abs() < 1e-6, "seed {seed}: {x} became {y}");
             }

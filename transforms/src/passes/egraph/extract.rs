@@ -1,13 +1,13 @@
-//! Extraction: one term for every class, so that the program is cheap.
+//! Extraction: chooses one term for every class, so that the program is cheap.
 //!
-//! The cost of a program counts a shared term once, so the cost of a class is not the sum of its
-//! operands' costs. Greedy extraction on the graph: every class holds its best term together with
-//! the *set* of classes which that term needs; the cost of a term is the sum over the union of its
-//! operands' sets. A worklist settles classes from the leaves up, and revisits the users of a class
-//! whose choice has changed. On gradient programs this saves a tenth to a fifth against tree costs.
+//! The cost of a program counts a shared term once, so the cost of a class is not the sum of its operands'
+//! costs. Extraction is greedy on the graph: every class has its best term so far, with the *set* of classes
+//! which that term needs; the cost of a term is the sum over the union of its operands' sets. A worklist
+//! processes classes from the leaves up, and revisits the users of a class whose choice has changed. On
+//! gradient programs this saves a tenth to a fifth over tree costs.
 //!
-//! Sets are refreshed when something below changes, but a bounded number of times, so the choice may
-//! turn out cyclic. Then tree costs decide, which cannot be.
+//! Sets are refreshed when a choice below changes, but only a bounded number of times, so the choice may be
+//! cyclic. In that case, tree costs decide, whose choice is never cyclic.
 //!
 //! Model: the greedy-DAG extractor of the extraction gym (egraphs-good).
 
@@ -18,17 +18,17 @@ use egg::Id;
 use std::collections::VecDeque;
 use tapeloom_ir::{OrderedMap, OrderedSet};
 
-/// How often the choice of one class may change.
+/// The most changes of the choice of one class.
 const CHANGES: u32 = 12;
 
-/// The chosen node of every class that is needed.
+/// The chosen node of every class.
 pub(crate) struct Extraction {
     index: OrderedMap<Id, usize>,
     chosen: Vec<Option<ENode>>,
 }
 
 impl Extraction {
-    /// The node chosen for a class.
+    /// Returns the node chosen for a class.
     pub(crate) fn node(&self, id: Id) -> Option<&ENode> {
         self.chosen[*self.index.get(&id)?].as_ref()
     }
@@ -65,7 +65,7 @@ impl Bits {
     }
 }
 
-/// A candidate: a node with its operands as class indices, and its own cost.
+/// A candidate: a node, its operands as class indices, and its own cost.
 struct Candidate<'g> {
     node: &'g ENode,
     operands: Vec<usize>,
@@ -80,7 +80,7 @@ struct Best {
     needs: Bits,
 }
 
-/// Chooses a node for every class; `None` where the greedy choice is cyclic below `roots`.
+/// Chooses a node for every class; returns `None` if every choice is cyclic below `roots`.
 pub(crate) fn extract(graph: &Graph<'_>, roots: &[Id]) -> Option<Extraction> {
     let ids = sorted(graph);
     let index: OrderedMap<Id, usize> = ids.iter().enumerate().map(|(i, id)| (*id, i)).collect();
@@ -95,7 +95,8 @@ pub(crate) fn extract(graph: &Graph<'_>, roots: &[Id]) -> Option<Extraction> {
             }
         }
     }
-    // Sets first; tree costs, which grow along every edge and so cannot go round, if that fails.
+    // First by sets. If that is cyclic, by tree costs: they increase along every edge, so the choice has no
+    // cycle.
     [settle as Settle, settle_trees].into_iter().find_map(|settle| {
         let best = settle(&classes, &users);
         let node =
@@ -106,12 +107,12 @@ pub(crate) fn extract(graph: &Graph<'_>, roots: &[Id]) -> Option<Extraction> {
     })
 }
 
-/// Picks a candidate for every class, given the users of each.
+/// A function that picks a candidate for every class, given the users of each.
 type Settle = fn(&[Vec<Candidate<'_>>], &[Vec<usize>]) -> Vec<Option<usize>>;
 
-/// The nodes of a class worth choosing. Constants and values from outside cost nothing, so where
-/// there is one the others need not be looked at; a scalar constant must be a literal, because as an
-/// operand it may stand where a value would not fit.
+/// Returns the candidate nodes of a class. If one is a constant or a value from outside, which cost nothing, it
+/// is the only candidate. A scalar constant must be a literal, since as an operand it may be used where a value
+/// would not fit.
 fn candidates<'g>(
     graph: &'g Graph<'_>,
     id: Id,
@@ -132,7 +133,7 @@ fn candidates<'g>(
             ENode::Leaf(_) | ENode::Literal(_) | ENode::Output(..) => 0.0,
             ENode::Apply(op, operands) => {
                 let facts: Vec<&Fact> = operands.iter().map(|x| &graph.egraph[*x].data).collect();
-                // Results are written and arguments are there whatever is chosen.
+                // Results are written and arguments are in memory, whatever is chosen.
                 let leaf = |x: &Id| graph.egraph[*x].iter().any(|n| matches!(n, ENode::Leaf(_)));
                 let stored: Vec<bool> =
                     operands.iter().map(|x| leaf(x) || roots.contains(x)).collect();
@@ -149,14 +150,14 @@ fn candidates<'g>(
 fn settle(classes: &[Vec<Candidate<'_>>], users: &[Vec<usize>]) -> Vec<Option<usize>> {
     let words = classes.len().div_ceil(64);
     let mut best: Vec<Option<Best>> = classes.iter().map(|_| None).collect();
-    // The cost of the chosen node of each class, on its own.
+    // The cost of each class's chosen node alone.
     let mut own = vec![0.0; classes.len()];
     let mut needs = Bits(vec![0; words]);
     let mut queue = Worklist::new(classes.len());
     while let Some(i) = queue.pop() {
         let mut found: Option<Best> = None;
         let before = best[i].as_ref().map(|b| b.candidate);
-        // The choice so far comes first, so that it stays where nothing is cheaper.
+        // Try the current choice first, so that it stays unless another one is cheaper.
         let others = (0..classes[i].len()).filter(|k| Some(*k) != before);
         for k in before.into_iter().chain(others) {
             let c = &classes[i][k];
@@ -188,7 +189,7 @@ fn settle(classes: &[Vec<Candidate<'_>>], users: &[Vec<usize>]) -> Vec<Option<us
     best.iter().map(|b| b.as_ref().map(|b| b.candidate)).collect()
 }
 
-/// Costs as if nothing were shared.
+/// Chooses by tree costs, which count a shared term once per use.
 fn settle_trees(classes: &[Vec<Candidate<'_>>], users: &[Vec<usize>]) -> Vec<Option<usize>> {
     let mut best: Vec<Option<(usize, f64)>> = vec![None; classes.len()];
     let mut queue = Worklist::new(classes.len());
@@ -211,12 +212,12 @@ fn settle_trees(classes: &[Vec<Candidate<'_>>], users: &[Vec<usize>]) -> Vec<Opt
     best.iter().map(|b| b.map(|(k, _)| k)).collect()
 }
 
-/// Classes to look at again, each in the queue at most once.
+/// The classes to visit again, each in the queue at most once.
 struct Worklist {
     queue: VecDeque<usize>,
     queued: Vec<bool>,
     changed: Vec<u32>,
-    /// How often the users of one class may be looked at again.
+    /// The most times that a class's changes requeue its users.
     changes: u32,
 }
 
@@ -249,7 +250,7 @@ impl Worklist {
     }
 }
 
-/// Whether the chosen nodes below the roots form no cycle. Iterative: programs are deep.
+/// Returns whether the chosen nodes below the roots form no cycle. Iterative, since programs are deep.
 fn acyclic(graph: &Graph<'_>, extraction: &Extraction, roots: &[Id]) -> bool {
     #[derive(Clone, Copy, PartialEq)]
     enum Mark {

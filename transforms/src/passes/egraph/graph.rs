@@ -1,14 +1,12 @@
 //! The e-graph: programs as classes of equal terms.
 //!
-//! The e-node is the IR's own primitive with operands; there is no second list of operators. A
-//! value that enters the program from outside is a leaf. A primitive with several outputs is one
-//! node (a *bundle*) and a projection for each output. Operands of commutative primitives are sorted
-//! whenever a node is made or renamed, so that `a + b` and `b + a` are one node and no rule has to
-//! say so.
+//! An e-node is one of the IR's own primitives with operands; there is no second list of operators. A value
+//! from outside the program is a leaf. A primitive with several outputs is one node (a *bundle*) and a
+//! projection for each output. Operands of commutative primitives are sorted whenever a node is made or its
+//! operands are renamed, so `a + b` and `b + a` are one node and rules need only one order.
 //!
-//! Every class knows the type of its values and, where it is so, the one constant that all elements
-//! are equal to: classes that are constant gain the literal (or an array filled with it), which is
-//! constant folding.
+//! Every class has the type of its values and, if all elements equal one constant, that constant: such a class
+//! gets the literal (or an array filled with it) as a node, which is constant folding.
 //!
 //! Model: Willsey et al., "egg: Fast and extensible equality saturation" (POPL 2021).
 
@@ -31,7 +29,7 @@ pub(crate) enum ENode {
     Output(u32, [Id; 1]),
 }
 
-/// What kind of node: nodes of one class with the same kind may match the same pattern.
+/// The kind of a node. A pattern matches nodes of one kind.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Head {
     Leaf,
@@ -77,7 +75,7 @@ impl Language for ENode {
         }
     }
 
-    /// Renames operands, and puts those of commutative primitives in order again.
+    /// Renames operands, and sorts those of commutative primitives again.
     fn update_children<F: FnMut(Id) -> Id>(&mut self, mut f: F) {
         self.children_mut().iter_mut().for_each(|x| *x = f(*x));
         if let ENode::Apply(op, operands) = self
@@ -88,38 +86,38 @@ impl Language for ENode {
     }
 }
 
-/// What is known of a class.
+/// The facts about a class.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Fact {
     /// The type of a value, or the types of a bundle.
     pub(crate) types: SmallVec<[Type; 1]>,
     /// Whether this is a bundle (of any number of outputs but one).
     pub(crate) bundle: bool,
-    /// The value of every element, if it is one and the same.
+    /// The value of every element, if all are equal.
     pub(crate) uniform: Option<Literal>,
-    /// What is known of the signs of elements.
+    /// The signs of the elements.
     pub(crate) sign: Sign,
 }
 
 impl Fact {
-    /// The type, unless this is a bundle.
+    /// Returns the type, unless this is a bundle.
     pub(crate) fn ty(&self) -> Option<&Type> {
         if self.bundle { None } else { self.types.first() }
     }
 
-    /// The value, if this is a scalar constant.
+    /// Returns the value, if this is a scalar constant.
     pub(crate) fn literal(&self) -> Option<Literal> {
         let scalar = self.ty()?.as_array()?.shape.is_empty();
         self.uniform.filter(|_| scalar)
     }
 }
 
-/// The analysis: how facts are made and joined.
+/// The analysis: computes and joins the facts of classes.
 pub(crate) struct Facts<'m> {
     module: &'m Module,
-    /// Types of the values from outside.
+    /// The types of the values from outside.
     leaves: Vec<Type>,
-    /// Types of the node about to be added, so that they are inferred once.
+    /// The types of the node about to be added, if they are known, so that they are not inferred again.
     inferred: Option<SmallVec<[Type; 1]>>,
 }
 
@@ -165,7 +163,7 @@ impl Analysis<ENode> for Facts<'_> {
         changed
     }
 
-    /// A constant class gains the constant as a node.
+    /// Adds the constant as a node to a constant class.
     fn modify(egraph: &mut EGraph<ENode, Self>, id: Id) {
         let data = &egraph[id].data;
         let (Some(x), Some(Type::Array(ty))) = (data.uniform, data.ty()) else { return };
@@ -179,7 +177,7 @@ impl Analysis<ENode> for Facts<'_> {
     }
 }
 
-/// Operands as type inference sees them.
+/// Describes operands for type inference.
 pub(crate) fn describe<'t>(facts: &[&'t Fact]) -> Option<SmallVec<[Operand<'t>; 3]>> {
     facts.iter().map(|f| Some(Operand { ty: f.ty()?, literal: f.literal() })).collect()
 }
@@ -196,7 +194,8 @@ fn uniform(module: &Module, op: &Op, facts: &[&Fact], types: &[Type]) -> Option<
     fold(module, op, &types, &values, output)
 }
 
-/// The sign of the output of type `y`. Classes only gain facts, and their parents are asked again.
+/// Returns the sign of the output of type `y`. Facts of classes only improve, and egg then updates their
+/// parents.
 fn sign(module: &Module, op: &Op, operands: &[Id], facts: &[&Fact], y: &Type) -> Sign {
     let Some(described) = describe(facts) else { return Sign::Any };
     let given = described.iter().zip(facts).map(|(o, f)| Given::of(o.ty, f.sign, f.uniform));
@@ -210,7 +209,7 @@ pub(crate) struct Graph<'m> {
 }
 
 impl<'m> Graph<'m> {
-    /// An empty graph with values from outside of those types.
+    /// Makes an empty graph with values from outside of those types.
     pub(crate) fn new(module: &'m Module, leaves: Vec<Type>) -> Graph<'m> {
         Graph { egraph: EGraph::new(Facts { module, leaves, inferred: None }) }
     }
@@ -219,18 +218,18 @@ impl<'m> Graph<'m> {
         self.egraph.analysis.module
     }
 
-    /// The class of an equation whose output types are known.
+    /// Adds an equation whose output types are known; returns its class.
     pub(crate) fn insert(&mut self, op: &Op, operands: &[Id], types: &[Type]) -> Id {
         let operands = self.canonical(op, operands);
         self.egraph.analysis.inferred = Some(SmallVec::from(types));
         let id = self.egraph.add(ENode::Apply(op.clone(), operands));
-        // The node may have been there.
+        // If the node existed already, `make` has not taken the types.
         self.egraph.analysis.inferred = None;
         id
     }
 
-    /// Operands of elementwise primitives that are arrays of one constant become the literal, where
-    /// another operand keeps the shape.
+    /// Replaces operands of elementwise primitives that are arrays of one constant by the literal, if another
+    /// operand determines the shape.
     pub(crate) fn canonical(&mut self, op: &Op, operands: &[Id]) -> SmallVec<[Id; 2]> {
         let mut operands: SmallVec<[Id; 2]> = SmallVec::from_slice(operands);
         if operands.len() < 2
@@ -248,7 +247,7 @@ impl<'m> Graph<'m> {
         operands
     }
 
-    /// Whether some operand is an array of one constant, and another is not constant.
+    /// Returns whether some operand is an array of one constant, and another operand is not constant.
     fn has_repeated(&self, operands: &[Id]) -> bool {
         let fact = |x: &Id| &self.egraph[*x].data;
         operands.iter().any(|x| fact(x).uniform.is_some() && fact(x).literal().is_none())

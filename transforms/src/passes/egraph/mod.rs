@@ -1,9 +1,9 @@
-//! Simplification by equality saturation: all rewrites at once, then the cheapest program.
+//! Simplification by equality saturation: applies all rewrites, then chooses the cheapest program.
 //!
-//! A rewrite that helps may first have to hurt: `a·b + a·c` becomes one product fewer only if nobody
-//! has turned `a·b` into something else before. So rules do not replace terms; they *add* equal ones
-//! to an e-graph, which holds all of them in little space, and the choice is made at the end, by cost
-//! (see [`Cost`]: arithmetic, and memory traffic between loop nests).
+//! A rewrite may pay off only after another one that makes the program more expensive: `a·b + a·c` saves a
+//! product only if `a·b` has not been rewritten before. So rules do not replace terms; they *add* equal terms
+//! to an e-graph, which stores all of them compactly. The choice is made at the end, by cost (see [`Cost`]:
+//! arithmetic, and memory traffic between loop nests).
 //!
 //! | file | |
 //! |---|---|
@@ -12,11 +12,11 @@
 //! | `saturate` | applying rules within limits of nodes and iterations |
 //! | `extract` | choosing a node for every class, shared terms counted once |
 //!
-//! A function is cut into regions of at most about a thousand equations in program order; values
-//! that cross are leaves of one region and roots of another. Equations with effects are never moved
-//! nor seen through: regions end there. A region whose result is not strictly cheaper stays as it was, so simplifying
-//! never makes a program worse by this cost. Programs beyond [`Options::largest`] equations are left
-//! to the pass `peephole`, which is linear.
+//! A function is cut into regions of at most about a thousand equations in program order; a value that crosses
+//! regions is a root of one and a leaf of others. Equations with effects do not move, and no rule looks through
+//! them: regions end there. A region whose result is not strictly cheaper stays unchanged, so by this cost
+//! simplification never makes a program worse. Programs with more than [`Options::largest`] equations are left
+//! to the pass `peephole`, which takes linear time.
 //!
 //! ```
 //! use tapeloom_ir::parse_module;
@@ -63,16 +63,16 @@ use tapeloom_ir::{
     ValueId, ValueRemap,
 };
 
-/// How far to go.
+/// The options and limits of simplification.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// Also use rules that are equalities of real numbers only: results may differ by rounding.
+    /// Whether to use rules that are equalities of real numbers only. If so, results may differ by rounding.
     pub relaxed: bool,
-    /// Equations of one region.
+    /// The most equations of one region.
     pub region: usize,
-    /// Nodes of an e-graph for each equation of its region.
+    /// The most nodes of an e-graph, for each equation of its region.
     pub growth: usize,
-    /// Equations of the longest function that is taken on.
+    /// The most equations of a function that is simplified.
     pub largest: usize,
 }
 
@@ -82,31 +82,31 @@ impl Default for Options {
     }
 }
 
-/// A simplified function, and how it came about.
+/// A simplified function, with a report.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Simplified {
-    /// The cheaper function; the one it came from where nothing is cheaper.
+    /// The cheaper function, or the original one if none is cheaper.
     pub function: FuncId,
-    /// For `explain`.
+    /// The report, for `explain`.
     pub report: Simplification,
 }
 
-/// What simplification did.
+/// The report of a simplification.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Simplification {
-    /// How often each rule found something new.
+    /// For each rule, the number of times it joined two classes.
     pub rules: BTreeMap<&'static str, usize>,
     /// The cost before.
     pub before: Cost,
     /// The cost after.
     pub after: Cost,
-    /// Regions, and how many of them got cheaper.
+    /// The number of regions, and of those that became cheaper.
     pub regions: (usize, usize),
-    /// Nodes of all e-graphs.
+    /// The number of nodes of all e-graphs.
     pub nodes: usize,
-    /// Iterations of all regions.
+    /// The number of iterations over all regions.
     pub iterations: usize,
-    /// Regions that ran into the limit of nodes.
+    /// The number of regions that reached the node limit.
     pub full: usize,
 }
 
@@ -126,7 +126,7 @@ impl fmt::Display for Simplification {
     }
 }
 
-/// The pass as a row.
+/// The pass's row in the table of passes.
 pub(crate) const PASS: Pass = Pass {
     name: "simplify",
     about: "the cheapest program that exact rules lead to",
@@ -136,7 +136,7 @@ pub(crate) const PASS: Pass = Pass {
     }),
 };
 
-/// The same with rules of real arithmetic.
+/// As [`PASS`], with rules of real arithmetic.
 pub(crate) const RELAXED: Pass = Pass {
     name: "simplify_relaxed",
     about: "the cheapest program that rules of real arithmetic lead to",
@@ -147,7 +147,7 @@ pub(crate) const RELAXED: Pass = Pass {
     }),
 };
 
-/// Simplifies and reports.
+/// Simplifies a function, and returns a report.
 pub(crate) fn simplify_with(
     regions: &mut dyn Regions,
     module: &mut Module,
@@ -163,7 +163,7 @@ pub(crate) fn simplify_with(
     let better = pieces(module, &f, options, &mut report)?;
     let better = sweep(regions, module, better)?;
     let after = Cost::of(module, &better);
-    // Regions are judged one by one; together they must be cheaper, too.
+    // Each region is cheaper on its own; check that the whole function is cheaper, too.
     if report.regions.1 == 0 || after.total() >= before.total() {
         return Ok(Simplified { function: id, report });
     }
@@ -171,12 +171,12 @@ pub(crate) fn simplify_with(
     Ok(Simplified { function: module.add(better)?, report })
 }
 
-/// Whether an equation must stay where it is.
+/// Returns whether an equation must not move.
 fn is_pinned(module: &Module, f: &Function, i: usize) -> bool {
     f.equations[i].op.effects(module) != Effects::Pure
 }
 
-/// Cuts a function into regions, simplifies each, and puts the pieces together.
+/// Cuts a function into regions, simplifies each, and concatenates the results.
 fn pieces(
     module: &Module,
     f: &Function,
@@ -224,7 +224,7 @@ fn pieces(
     draft.close(map.results(f))
 }
 
-/// The values that equations in a range read from before it, in the order of their definition.
+/// Returns the values that equations in a range read from before it, in the order of their definition.
 fn crossing(f: &Function, range: std::ops::Range<usize>) -> Vec<ValueId> {
     let equations = &f.equations[range];
     let inside: Vec<ValueId> = equations.iter().flat_map(|e| &e.outputs).copied().collect();
@@ -239,7 +239,7 @@ fn crossing(f: &Function, range: std::ops::Range<usize>) -> Vec<ValueId> {
     values
 }
 
-/// The equations of a range as a function of the values that cross into it.
+/// Returns the equations of a range as a function of the values that cross into it.
 fn cut(
     f: &Function,
     range: std::ops::Range<usize>,
@@ -257,7 +257,7 @@ fn cut(
     draft.close(roots.iter().map(|v| map.read((*v).into())).collect())
 }
 
-/// Appends the equations of a piece; its results as atoms of the draft.
+/// Appends the equations of a piece; returns its results as atoms of the draft.
 fn splice(draft: &mut Draft, piece: &Function, args: Vec<Atom>) -> Vec<Atom> {
     let mut map = ValueRemap::with(piece, args);
     for (i, e) in piece.equations.iter().enumerate() {
@@ -266,15 +266,15 @@ fn splice(draft: &mut Draft, piece: &Function, args: Vec<Atom>) -> Vec<Atom> {
     map.results(piece)
 }
 
-/// Where an equation stands in the graph.
+/// An equation's class in the graph.
 struct Place<'f> {
     id: Id,
     origin: Origin,
-    /// A primitive that runs functions, without their phases and as it is.
+    /// For a primitive that runs functions: the primitive with its functions unphased, and the original one.
     runs: Option<(Op, &'f Op)>,
 }
 
-/// Simplifies one region; `None` where nothing cheaper was found.
+/// Simplifies one region; returns `None` if nothing cheaper was found.
 fn region(
     module: &Module,
     f: &Function,
@@ -326,8 +326,8 @@ fn region(
     Ok(cheaper.then_some(g))
 }
 
-/// The chosen terms below the roots as a function with the parameters of `f`, in the order in which
-/// the roots need them. `None` where a term cannot be written down.
+/// Returns the chosen terms below the roots as a function with the parameters of `f`, in the order in which the
+/// roots need them; `None` if a term cannot be emitted.
 fn emit(
     graph: &Graph<'_>,
     f: &Function,
@@ -337,7 +337,7 @@ fn emit(
 ) -> Result<Option<Function>, Problem> {
     let mut draft = Draft::new(f.name.clone());
     let params: Vec<Atom> = f.all_params().map(|p| draft.param(f.types[p].clone())).collect();
-    // Of equations that are equal, the first one's.
+    // If several equations are equal, their class gets the origin of the first one.
     let mut origins: OrderedMap<Id, Origin> = OrderedMap::default();
     let mut first: OrderedMap<(Id, &Op), &Op> = OrderedMap::default();
     for place in places {
@@ -349,7 +349,7 @@ fn emit(
     }
     let mut done: OrderedMap<Id, Outputs> = OrderedMap::default();
     let mut atoms: OrderedMap<Id, Atom> = OrderedMap::default();
-    // A stack of classes with line and phase of whoever asked first; deep programs must not recurse.
+    // A stack of classes, each with the line and phase of its first reader. Deep programs must not recurse.
     let mut stack: Vec<(Id, Origin)> =
         roots.iter().rev().map(|r| (graph.egraph.find(*r), Origin::default())).collect();
     while let Some((id, asked)) = stack.last().copied() {

@@ -1,13 +1,13 @@
-//! Rewrite rows, compiled once: matching and building, for the peephole pass and the e-graph alike.
+//! Compiled rewrite rows: matching and building, shared by the peephole pass and the e-graph.
 //!
-//! Both work on *terms*: something with a type that may be a literal and has definitions, a
-//! primitive applied to terms. In a function a value has one definition; in an e-graph an e-class
-//! has many. [`PlanRequest`] is that interface, and the code here is written against it once, so that the
-//! two passes cannot disagree about what a row means.
+//! Both work on *terms*: a term has a type, may be a literal, and has definitions by a primitive applied to
+//! terms. In a function a value has one definition; in an e-graph a class has many. [`PlanRequest`] is that
+//! interface, and this file is written against it once, so that the two passes agree about the meaning of a
+//! row.
 //!
-//! A pattern matches top down: `(add (neg ?x) 0)` at an `add` looks for a definition of one operand
-//! by `neg`, in either order because `add` commutes, and binds `?x`. Rows are indexed by the
-//! primitive at the root, so that a walk over a program costs a constant per equation.
+//! A pattern matches top down: `(add (neg ?x) 0)` at an `add` looks for a definition of one operand by `neg`,
+//! in either order since `add` commutes, and binds `?x`. Rows are indexed by the primitive at the root, so a
+//! walk over a program costs a constant per equation.
 
 use smallvec::{SmallVec, smallvec};
 use std::sync::OnceLock;
@@ -18,31 +18,31 @@ use tapeloom_ir::prim::{
 };
 use tapeloom_ir::{Dtype, Literal, Module, Op, OrderedMap, Tensor, Type};
 
-/// Programs under rewriting.
+/// A set of terms that can be rewritten: a function, or an e-graph.
 pub(crate) trait PlanRequest {
-    /// Names a term.
+    /// The id of a term.
     type Id: Copy + Eq;
 
-    /// The type; `None` for a bundle of several outputs.
+    /// Returns the type; `None` for a bundle of several outputs.
     fn ty(&self, id: Self::Id) -> Option<Type>;
 
-    /// The value, if the term is a literal.
+    /// Returns the value, if the term is a literal.
     fn literal(&self, id: Self::Id) -> Option<Literal>;
 
-    /// What is known of the signs of elements.
+    /// Returns the signs of the elements.
     fn sign(&self, id: Self::Id) -> Sign;
 
-    /// Calls `visit` with each definition by a primitive with one output, until it answers true.
+    /// Calls `visit` with each definition by a primitive with one output, until it returns true.
     fn definitions(&self, id: Self::Id, visit: &mut dyn FnMut(&Op, &[Self::Id]) -> bool);
 
-    /// The term of a literal.
+    /// Makes the term of a literal.
     fn constant(&mut self, x: Literal) -> Self::Id;
 
-    /// The term of a primitive applied to terms; `None` where the types do not fit.
+    /// Makes the term of a primitive applied to terms; `None` if the types do not fit.
     fn apply(&mut self, op: Op, operands: &[Self::Id]) -> Option<Self::Id>;
 }
 
-/// A term to be rewritten: a primitive, its operands, the type of its output.
+/// A term to be rewritten: a primitive, its operands, and the type of its output.
 #[derive(Clone, Copy)]
 pub(crate) struct Root<'a, I> {
     pub(crate) op: &'a Op,
@@ -50,29 +50,28 @@ pub(crate) struct Root<'a, I> {
     pub(crate) ty: &'a Type,
 }
 
-/// What a row found at a root: enough to build the right-hand side without looking again.
+/// A match of a row at a root: sufficient to build the right-hand side without matching again.
 #[derive(Clone, Debug)]
 pub(crate) struct Found<I> {
     /// The index of the rule.
     pub(crate) rule: usize,
     what: What<I>,
-    /// Terms between root and leaves that the left-hand side went through. They stay where they
-    /// are if someone else reads them.
+    /// The terms between root and leaves that the left-hand side matched. They stay if other terms read them.
     pub(crate) inner: SmallVec<[I; 2]>,
 }
 
 #[derive(Clone, Debug)]
 enum What<I> {
-    /// Values of a pattern's variables.
+    /// The values of a pattern's variables.
     Bindings(SmallVec<[I; 4]>),
     /// Primitives to apply in order.
     Chain(I, Vec<Op>),
-    /// A term with the operands of the root and of their definitions.
+    /// A term over the operands of the root and of their definitions.
     Site(Term, SmallVec<[I; 2]>, Vec<SmallVec<[I; 2]>>),
 }
 
 impl<I> Found<I> {
-    /// How many primitives the right-hand side applies.
+    /// Returns the number of primitives that the right-hand side applies.
     pub(crate) fn size(&self, rules: &Rules) -> usize {
         match (&self.what, &rules.all[self.rule].form) {
             (What::Bindings(_), Form::Pattern { rhs, .. }) => rhs.size(),
@@ -90,16 +89,16 @@ fn term_size(term: &Term) -> usize {
     }
 }
 
-/// A row ready to be used.
+/// A compiled row.
 pub(crate) struct Rule {
     pub(crate) row: Rewrite,
-    /// Whether the right-hand side is never larger than the left: such rules are applied wherever
-    /// they match, until none does. The others (factoring, spelling out) are tried within bounds.
+    /// Whether the right-hand side is never larger than the left. Such rules are applied wherever they match,
+    /// until none does. The others (factoring, expanding) are tried within bounds.
     pub(crate) shrinks: bool,
     form: Form,
 }
 
-/// What a row says, ready to be matched.
+/// The rule of a row, compiled.
 enum Form {
     Pattern { lhs: Pattern, rhs: Pattern, variables: usize },
     Compose(fn(&Op, &Op, &Type) -> Option<Vec<Op>>),
@@ -109,7 +108,7 @@ enum Form {
 
 /// A pattern.
 enum Pattern {
-    /// A variable, and what must be known of the signs of the term that it stands for.
+    /// A variable, with the sign that its term must be known to have.
     Variable(usize, Sign),
     Number(f64),
     Apply(Op, Vec<Pattern>),
@@ -128,18 +127,18 @@ impl Pattern {
 pub(crate) struct Rules {
     pub(crate) all: Vec<Rule>,
     by_root: OrderedMap<&'static str, Vec<usize>>,
-    /// Rows that are functions: they say themselves what they are about.
+    /// The rows that are functions, which check the primitive themselves.
     general: Vec<usize>,
 }
 
 impl Rules {
-    /// The rows of all primitives, compiled once.
+    /// Returns the rows of all primitives, compiled once.
     pub(crate) fn get() -> &'static Rules {
         static RULES: OnceLock<Rules> = OnceLock::new();
         RULES.get_or_init(|| Rules::compile(Op::rewrites()))
     }
 
-    /// Compiles rows; one that is [`unusable`] is left out (a test finds it).
+    /// Compiles rows; leaves out rows that are [`unusable`] (a test finds them).
     fn compile(rows: Vec<Rewrite>) -> Rules {
         let mut rules =
             Rules { all: Vec::new(), by_root: OrderedMap::default(), general: Vec::new() };
@@ -161,8 +160,7 @@ impl Rules {
         rules
     }
 
-    /// Calls `visit` with everything that the rules accepted by `which` find at a root, until it
-    /// answers true.
+    /// Calls `visit` with every match at a root of the rules accepted by `which`, until it returns true.
     pub(crate) fn search<T: PlanRequest>(
         &self,
         terms: &T,
@@ -177,8 +175,7 @@ impl Rules {
         })
     }
 
-    /// Builds the right-hand side of what was found at a root of type `ty`; `None` where the types
-    /// do not fit.
+    /// Builds the right-hand side of a match at a root of type `ty`; returns `None` if the types do not fit.
     pub(crate) fn build<T: PlanRequest>(
         &self,
         terms: &mut T,
@@ -199,7 +196,7 @@ impl Rules {
         if built == *ty {
             return Some(id);
         }
-        // A literal stands for all elements.
+        // A literal represents an array filled with it.
         let (Type::Array(is), Type::Array(want)) = (&built, ty) else { return None };
         if terms.literal(id).is_none() || is.dtype != want.dtype {
             return None;
@@ -267,7 +264,7 @@ impl Rule {
         }
     }
 
-    /// Asks a site rule for every choice of definitions of the operands, and for none.
+    /// Calls a site rule with every choice of definitions of the operands, and with none.
     fn sites<T: PlanRequest>(
         &self,
         terms: &T,
@@ -277,7 +274,7 @@ impl Rule {
         equal: fn(&Site<'_>) -> Option<Term>,
         visit: &mut dyn FnMut(Found<T::Id>) -> bool,
     ) -> bool {
-        /// Combinations tried at one root. A bound, because classes of an e-graph grow.
+        /// The most combinations tried at one root. A bound is needed because classes of an e-graph grow.
         const MOST: usize = 64;
         type Choice<I> = Option<(Op, SmallVec<[I; 2]>)>;
         let mut choices: Vec<Vec<Choice<T::Id>>> = Vec::new();
@@ -341,7 +338,7 @@ fn holds(when: When, ty: &Type) -> bool {
     }
 }
 
-/// A backtracking matcher: what is left to match, and what is bound.
+/// A backtracking matcher: the pairs left to match, and the bindings so far.
 struct Matcher<'a, 'p, T: PlanRequest> {
     terms: &'a T,
     todo: Vec<(&'p Pattern, T::Id)>,
@@ -350,11 +347,11 @@ struct Matcher<'a, 'p, T: PlanRequest> {
     done: &'a mut Done<'a, T::Id>,
 }
 
-/// Called with the bindings and the inner terms of a match; answers whether to stop.
+/// A callback with the bindings and the inner terms of a match; returns whether to stop.
 type Done<'a, I> = dyn FnMut(&[I], &[I]) -> bool + 'a;
 
 impl<'p, T: PlanRequest> Matcher<'_, 'p, T> {
-    /// Matches children against operands, in either order where they may be exchanged. True: stop.
+    /// Matches children against operands, in both orders if the primitive commutes. Returns true to stop.
     fn arrangements(&mut self, op: &Op, children: &'p [Pattern], operands: &[T::Id]) -> bool {
         let depth = self.todo.len();
         self.todo.extend(children.iter().zip(operands.iter().copied()));
@@ -374,7 +371,7 @@ impl<'p, T: PlanRequest> Matcher<'_, 'p, T> {
         false
     }
 
-    /// Matches what is left to do; restores `todo` before it answers false.
+    /// Matches the remaining pairs; restores `todo` before it returns false.
     fn next(&mut self) -> bool {
         let Some((pattern, id)) = self.todo.pop() else {
             let bound: SmallVec<[T::Id; 4]> = self.bindings.iter().copied().flatten().collect();
@@ -414,8 +411,8 @@ impl<'p, T: PlanRequest> Matcher<'_, 'p, T> {
     }
 }
 
-/// Builds a pattern. A number takes the first dtype that fits its place: the one that is wanted of
-/// the whole, or that of the last other operand.
+/// Builds a pattern. A number takes the first dtype that fits among two: the dtype wanted of the whole term,
+/// and the dtype of the last other operand.
 fn build_pattern<T: PlanRequest>(
     terms: &mut T,
     pattern: &Pattern,
@@ -488,8 +485,8 @@ fn compile(row: &Rewrite) -> Option<Form> {
     }
 }
 
-/// The names of rows that do not compile: a pattern does not parse, or the right-hand side has a variable that
-/// the left-hand side does not have.
+/// Returns the names of rows that do not compile: a pattern does not parse, or the right-hand side has a
+/// variable that the left-hand side does not have.
 pub fn unusable(rows: &[Rewrite]) -> Vec<&'static str> {
     rows.iter().filter(|row| compile(row).is_none()).map(|row| row.name).collect()
 }
@@ -538,7 +535,7 @@ fn parse_words<'w, 't>(
     Some((pattern, rest))
 }
 
-/// Whether a row may be used in a mode.
+/// Returns whether a row may be used in a mode.
 pub(crate) fn allowed(row: &Rewrite, relaxed: bool) -> bool {
     match row.exactness {
         Exactness::Exact => true,
@@ -546,11 +543,11 @@ pub(crate) fn allowed(row: &Rewrite, relaxed: bool) -> bool {
     }
 }
 
-/// Arrays of constants are computed while compiling up to this number of elements.
+/// The most elements of a constant array that is computed at compile time.
 const FOLDED: usize = 1024;
 
-/// The value of every element of an output, if it is one and the same, given that every element of
-/// operand `i` is `values[i]`.
+/// Returns the value of every element of an output, if all are equal, given that every element of operand `i`
+/// is `values[i]`.
 pub(crate) fn fold(
     module: &Module,
     op: &Op,
@@ -576,7 +573,7 @@ pub(crate) fn fold(
             && (x.bits as i32) < 0;
         return Some(if wrong { Literal { bits: x.bits ^ 1, ..x } } else { x });
     }
-    // Anything else is worth running once if it is small. Not so functions: they may be loops.
+    // Other small equations are evaluated once. Functions are not, since they may loop.
     let small = |ty: &Type| ty.as_array().is_some_and(|a| a.shape.elements() <= FOLDED);
     if !op.regions().is_empty() || !small(output) || !types.iter().all(small) {
         return None;

@@ -1,15 +1,15 @@
-//! Saturation: rules are applied to an e-graph until nothing new is found, or a limit is met.
+//! Saturation: applies rules to an e-graph until nothing new is found, or a limit is reached.
 //!
-//! Two iterations. Rules that never make a term larger run at every match until none adds anything:
-//! they reach a fixed point quickly, and holding some of them back (as a backoff schedule does on
-//! graphs with many matches) makes programs measurably worse. Rules that factor or spell out can
-//! feed each other without end, so they run for a few iterations with a bound on matches per rule;
-//! a rule that exceeds it sits out the next iteration and may match twice as often afterwards.
+//! There are two stages. Rules that never enlarge a term are applied at every match until none adds anything:
+//! they reach a fixed point quickly, and holding some of them back (as backoff scheduling does on graphs with
+//! many matches) makes programs measurably worse. Rules that factor or expand can feed each other without end,
+//! so they run for a few iterations with a bound on matches per rule; a rule that exceeds the bound skips the
+//! next iteration, and its bound is doubled.
 //!
-//! All limits are numbers of nodes, matches and iterations, never seconds, and classes are visited
-//! in the order of their ids: the same program gives the same program, on a loaded machine too. The
-//! node limit is checked at every match; checked only between rules, one iteration of a factoring
-//! rule has been seen to overrun a limit of 30,000 nodes to five million.
+//! All limits are numbers of nodes, matches and iterations, never seconds, and classes are visited in the order
+//! of their ids, so the result does not depend on the load of the machine. The node limit is checked at every
+//! match: when it was checked only between rules, one iteration of a factoring rule exceeded a limit of 30,000
+//! nodes by five million.
 
 use super::graph::{ENode, Graph};
 use super::rules::{Found, Root, Rule, Rules};
@@ -17,24 +17,24 @@ use egg::Id;
 use std::collections::BTreeMap;
 use tapeloom_ir::{Op, Type};
 
-/// Iterations of the first iteration. Programs seen so far need four to six.
+/// The most iterations of the first stage. Programs seen so far need four to six.
 const SHRINKING: usize = 12;
 
-/// Iterations of the second iteration.
+/// The most iterations of the second stage.
 const FACTORING: usize = 4;
 
-/// What happened.
+/// The statistics of a saturation.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Saturation {
-    /// Iterations of both iterations.
+    /// The number of iterations of both stages.
     pub(crate) iterations: usize,
-    /// How often each rule joined two classes.
+    /// For each rule, the number of times it joined two classes.
     pub(crate) fired: BTreeMap<&'static str, usize>,
     /// Whether the node limit stopped it.
     pub(crate) full: bool,
 }
 
-/// Applies the rules accepted by `usable`, keeping below `limit` nodes.
+/// Applies the rules accepted by `usable`, with at most `limit` nodes.
 pub(crate) fn saturate(
     graph: &mut Graph<'_>,
     usable: impl Fn(&Rule) -> bool,
@@ -46,13 +46,13 @@ pub(crate) fn saturate(
     iteration(graph, &shrinking, SHRINKING, usize::MAX, limit, &mut s);
     if Rules::get().all.iter().any(|r| usable(r) && !r.shrinks) {
         iteration(graph, &usable, FACTORING, matches, limit, &mut s);
-        // What factoring made possible.
+        // Apply shrinking rules to the terms that factoring added.
         iteration(graph, &shrinking, SHRINKING, usize::MAX, limit, &mut s);
     }
     s
 }
 
-/// Iterates until nothing changes, or for `iterations`.
+/// Iterates until nothing changes, or at most `iterations` times.
 fn iteration(
     graph: &mut Graph<'_>,
     usable: &dyn Fn(&Rule) -> bool,
@@ -68,7 +68,7 @@ fn iteration(
         graph.egraph.rebuild();
         let (found, count) = search(graph, usable);
         s.iterations += 1;
-        // A rule that matches too often rests for one iteration, with twice the allowance after it.
+        // A rule with too many matches skips an iteration and gets twice the allowance.
         let mut banned = vec![false; rules.all.len()];
         for (rule, n) in count.iter().enumerate() {
             if resting[rule] {
@@ -102,10 +102,10 @@ fn iteration(
     }
 }
 
-/// Something found: the class it was found in, the type, and what.
+/// A match: its class, its type, and the rule's finding.
 type Match = (Id, Type, Found<Id>);
 
-/// Everything that the rules find, in the order of classes, and how much each rule found.
+/// Returns all matches in the order of classes, and the number of matches of each rule.
 fn search(graph: &Graph<'_>, usable: &dyn Fn(&Rule) -> bool) -> (Vec<Match>, Vec<usize>) {
     let rules = Rules::get();
     let mut found = Vec::new();
@@ -113,7 +113,7 @@ fn search(graph: &Graph<'_>, usable: &dyn Fn(&Rule) -> bool) -> (Vec<Match>, Vec
     for class in sorted(graph) {
         let data = &graph.egraph[class].data;
         let Some(ty) = data.ty() else { continue };
-        // A constant is as simple as can be.
+        // A constant cannot be simplified further.
         if data.uniform.is_some() {
             continue;
         }
@@ -130,7 +130,7 @@ fn search(graph: &Graph<'_>, usable: &dyn Fn(&Rule) -> bool) -> (Vec<Match>, Vec
     (found, count)
 }
 
-/// Operands that have become constant arrays are replaced by literals. Answers whether any were.
+/// Replaces operands that have become constant arrays by literals. Returns whether there were any.
 fn literals(graph: &mut Graph<'_>) -> bool {
     let mut work: Vec<(Id, Op, Vec<Id>)> = Vec::new();
     for class in sorted(graph) {
@@ -161,7 +161,7 @@ fn literals(graph: &mut Graph<'_>) -> bool {
     changed
 }
 
-/// The classes in the order of their ids.
+/// Returns the classes in the order of their ids.
 pub(crate) fn sorted(graph: &Graph<'_>) -> Vec<Id> {
     let mut ids: Vec<Id> = graph.egraph.classes().map(|c| c.id).collect();
     ids.sort_unstable();
