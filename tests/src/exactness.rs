@@ -27,7 +27,7 @@ pub enum Trust {
 /// Returns the guaranteed accuracy of every result of a function.
 ///
 /// In a `wild` program values may be near poles. There a rounded value may become anything, so only data movement
-/// preserves [`Trust::Rounded`].
+/// preserves `Trust::Rounded`.
 pub fn trusts(m: &Module, f: FuncId, wild: bool) -> Vec<Trust> {
     let params = vec![Trust::Exact; m.function(f).param_types().len()];
     results(m, f, &params, wild)

@@ -549,7 +549,7 @@ fn of_members(members: usize) -> Outcome<f64> {
     beside_map(shrunk, members)
 }
 
-/// Returns the time ratio of [`of_members`] for the gradient.
+/// Returns the time ratio of `of_members` for the gradient.
 fn of_gradients(members: usize) -> Outcome<f64> {
     beside_map(|x: Var| grad(shrunk)(x), members)
 }
