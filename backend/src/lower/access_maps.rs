@@ -1,7 +1,7 @@
-//! What a member reads: movement nodes are followed to what is in memory or computed.
+//! Finds the nodes that a candidate reads: movement nodes are followed to nodes in memory or computed nodes.
 //!
-//! For each axis of the array read, it is known whether its index *is* the index along one axis of the
-//! member. This is what decides whether two members can share a loop.
+//! For each axis of the array that is read, the map says whether its index *is* the index along one axis of the
+//! candidate. This decides whether two candidates can share a loop.
 
 use super::graph::{Graph, Movement, NodeId, NodeKind, Source};
 use super::iteration_domain::{Along, Read};
@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use tapeloom_ir::OrderedSet;
 use tapeloom_ir::prim::Piece;
 
-/// Follows movement nodes to what is read.
+/// Follows movement nodes and collects the reads.
 pub(crate) struct Reader<'a> {
     graph: &'a Graph,
     pub(crate) reads: Vec<Read>,
@@ -21,7 +21,7 @@ impl<'a> Reader<'a> {
         Reader { graph, reads: Vec::new(), seen: OrderedSet::default() }
     }
 
-    /// Recursion is as deep as the chain of movement nodes, which the graph bounds.
+    /// Visits a source at an index. The recursion is as deep as the chain of movement nodes, which the graph bounds.
     pub(crate) fn visit(&mut self, source: Source, at: &[Option<usize>]) {
         let Some(id) = source.node() else { return };
         let node = &self.graph.nodes[id];
@@ -101,12 +101,12 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// For each axis of `from`, the axis of `to` that it is under a reshape, if it is one.
+/// Returns, for each axis of `from`, the axis of `to` with the same index under a reshape, if there is one.
 pub(crate) fn equal_axes(from: &[usize], to: &[usize]) -> Along {
     let mut same: Along = SmallVec::from_elem(None, from.len());
     let (mut i, mut j) = (0, 0);
     loop {
-        // Axes of extent 1 mean nothing.
+        // Axes of extent 1 have no counterpart.
         while i < from.len() && from[i] == 1 {
             i += 1;
         }
@@ -121,7 +121,7 @@ pub(crate) fn equal_axes(from: &[usize], to: &[usize]) -> Along {
             (i, j) = (i + 1, j + 1);
             continue;
         }
-        // A group that is split or merged: skip it whole.
+        // Skip a whole group of axes that is split or merged.
         let (mut a, mut b) = (from[i], to[j]);
         (i, j) = (i + 1, j + 1);
         while a != b {

@@ -1,14 +1,14 @@
 //! Index arithmetic: affine forms in loop indices and run-time scalars.
 //!
-//! An element of an array is named by one [`Affine`] per axis. Views map affine forms to affine
-//! forms, so that a chain of slices, permutations and broadcasts costs nothing at run time: with
+//! One [`Affine`] for each axis names an element of an array. A view maps affine forms to affine
+//! forms, so a chain of slices, permutations and broadcasts costs nothing at run time: with
 //! `y = rev(x)[2:]` the element `y[i]` is `x[n - 3 - i]`.
 
 use crate::loop_ir::{Arg, IndexId, ScalarId};
 use smallvec::SmallVec;
 use tapeloom_ir::analysis::affine;
 
-/// What an affine form is affine in.
+/// A variable of an affine form.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) enum Term {
     /// A loop index.
@@ -27,13 +27,13 @@ impl Term {
     }
 }
 
-/// An i64 that the program computes.
+/// An i64 that the program computes, as an affine form.
 pub(crate) type Affine = affine::Affine<Term>;
 
 /// One affine form per axis of an array.
 pub(crate) type Index = SmallVec<[Affine; 4]>;
 
-/// The only loop index that a form is, if it is nothing else.
+/// Returns the loop index that the form is equal to, if there is one.
 pub(crate) fn as_index(a: &Affine) -> Option<IndexId> {
     match (a.offset(), a.terms()) {
         (0, [(Term::Index(i), 1)]) => Some(*i),

@@ -1,13 +1,14 @@
-//! In which order the axes of a member are looped over.
+//! Chooses the order of the loops of a candidate.
 //!
-//! The order is chosen once. The axes of a fold follow the memory order of the largest array involved, those of a transposed
-//! copy follow the node that it copies, all others their output. Very short axes go last (they will be unrolled).
+//! The order is chosen once. The axes of a reduction follow the memory order of the largest array involved, those of a
+//! transposed copy follow the node that it copies, all others their output. Very short axes go innermost, where
+//! they are unrolled.
 
 use super::graph::{Graph, NodeId, NodeKind};
 use super::iteration_domain::{Axis, Read, Runs};
 use smallvec::SmallVec;
 
-/// Which axis comes first, second, ...
+/// Returns the axes from the outermost to the innermost loop.
 pub(crate) fn order(
     graph: &Graph,
     node: NodeId,
@@ -39,11 +40,11 @@ fn as_computed(read: &Read, order: &mut [usize]) {
     }
 }
 
-/// The stride of an array along each axis of a member; `None` where it has none.
+/// The stride of an array along each axis of a candidate; `None` if the array does not have the axis.
 type Strides = SmallVec<[Option<i64>; 4]>;
 
-/// Orders axes as they lie in the largest array read or written; axes that it does not have go
-/// innermost where another array has them at unit stride, and outermost otherwise.
+/// Orders axes as they lie in the largest array read or written. Axes that this array does not have go
+/// innermost if another array has them at unit stride, and otherwise outermost.
 fn by_memory(
     graph: &Graph,
     node: NodeId,
@@ -80,8 +81,8 @@ fn by_memory(
         None => i64::MIN,
     };
     order.sort_by_key(key);
-    // The innermost axis decides how memory is met: unit stride is best, above all in the output,
-    // which is read and written; not at all is better than strided.
+    // The innermost axis decides the memory access pattern. Unit stride is best, above all in the output,
+    // which is read and written. No dependence on the axis is better than a stride.
     let score = |i: usize| -> i32 {
         let of = |n: usize| {
             let weight = if n == 0 { 2 } else { 1 };
@@ -94,7 +95,7 @@ fn by_memory(
         };
         (0..arrays.len()).map(of).sum()
     };
-    // The outermost axis stays: it is what this nest has in common with others.
+    // The outermost axis stays, because this nest shares it with other nests.
     let best = (1..order.len()).rev().max_by_key(|p| (score(order[*p]), *p));
     if let Some(best) = best
         && order.last().is_some_and(|last| score(order[best]) > score(*last))

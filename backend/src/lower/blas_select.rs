@@ -1,11 +1,11 @@
-//! Contractions that the matrix library does.
+//! Selects the contractions that the matrix library computes.
 //!
-//! A contraction is for the library when its matrices are large enough to pay for the call and each
-//! operand is a matrix in memory: an array, or a view of one whose elements are at constant strides,
+//! A contraction is computed by the library if its matrices are large enough to pay for the call and each
+//! operand is a matrix in memory: an array, or a view of an array with constant strides,
 //! so that permuted, sliced and broadcast operands need no copy. Free axes that do not merge into
-//! one row or column become loops around the call, and so do contracted ones that do not merge into
-//! one axis of terms: their calls add to one result. Everything else is a loop nest like any other,
-//! which fuses with what is around it.
+//! one row or column axis become loops around the call. Contracted axes that do not merge into
+//! one axis of terms become loops, too, whose calls accumulate into one result. All other contractions are ordinary loop
+//! nests, which fuse with their neighbours.
 //!
 //! ```text
 //! y[b,i,j] = Σ_k x[k,b,i] w[b,k,j]      for b: y[b] = (x[:,b,:])ᵀ @ w[b]
@@ -19,7 +19,7 @@ use super::strided_layout::{strided, strided_within};
 use crate::machine::MachineModel;
 use std::collections::BTreeSet;
 
-/// The library call for a node, if it is one for the library.
+/// Returns the library call for a node, if the library computes it.
 pub(crate) fn plan(graph: &Graph, id: NodeId) -> Option<Product> {
     let node = &graph.nodes[id];
     Extents::of(graph, id).filter(|e| worthwhile(e, graph.machine))?;
@@ -44,8 +44,8 @@ pub(crate) fn plan(graph: &Graph, id: NodeId) -> Option<Product> {
             _ => return None,
         }
     }
-    // Of each sort the longest group of axes that merge is an axis of the call. What is contracted besides is added by
-    // call after call.
+    // Of rows, columns and terms, the longest group of axes that merge is an axis of the call. The other contracted
+    // axes are summed by consecutive calls.
     let (m, n) = (longest(rows, &mut around), longest(columns, &mut around));
     let mut terms: Vec<(usize, i64, i64, i64)> = contract
         .iter()
@@ -55,7 +55,7 @@ pub(crate) fn plan(graph: &Graph, id: NodeId) -> Option<Product> {
     terms.sort_by_key(|(_, s, _, _)| -s);
     let mut added = Vec::new();
     let k = longest(terms, &mut added);
-    // Loops that add to one result cannot keep it in registers, so smaller matrices pay.
+    // Loop nests that accumulate in memory keep no sum in registers, so the library pays from smaller matrices on.
     let machine = graph.machine;
     let least = MachineModel { library_products: machine.library_products / 4, ..machine };
     if !added.is_empty() && !pays([m.0, n.0, k.0], least) {
@@ -74,7 +74,7 @@ pub(crate) fn plan(graph: &Graph, id: NodeId) -> Option<Product> {
     })
 }
 
-/// Whether matrices are large enough for a call.
+/// Whether the matrices are large enough for a call.
 fn worthwhile(extents: &Extents, machine: MachineModel) -> bool {
     let Extents { m, n, k } = *extents;
     pays([m, n, k], machine)
@@ -85,12 +85,12 @@ fn pays([m, n, k]: [usize; 3], machine: MachineModel) -> bool {
     m.min(n).min(k) >= machine.library_extent && work >= machine.library_products
 }
 
-/// The operands of large contractions that are to be copied first, as they are no matrices in memory:
-/// nodes and which of their operands.
+/// Returns the operands of large contractions that are copied first because they are not matrices in memory, as
+/// (node, operand).
 ///
-/// Each element of the left operand is read once for every column of the right one, and the other way
-/// round: `n` and `m` times. The extent that is summed does not count. An element of an array beneath windows is read
-/// by every window that it is in.
+/// Each element of the left operand is read `n` times, once for every column of the right one, and each element of the
+/// right operand `m` times; the contracted extent does not matter. An element of an array under overlapping
+/// windows is read by every window that contains it.
 pub(crate) fn copied(graph: &Graph) -> BTreeSet<(NodeId, usize)> {
     let mut slots = BTreeSet::new();
     for (id, node) in graph.nodes.iter() {
@@ -113,9 +113,9 @@ pub(crate) fn copied(graph: &Graph) -> BTreeSet<(NodeId, usize)> {
     slots
 }
 
-/// Which operand of which node is to be copied, so that an operand of a contraction is a matrix in memory: the smallest
-/// array that will do, with its number of elements. Beneath a reshape a copy is as good, and its loops need not divide;
-/// beneath windows it has each element once.
+/// Returns the operand to copy so that an operand of a contraction becomes a matrix in memory, and its number of
+/// elements: the smallest array that suffices. A copy below a reshape is as good as one above, and its loops need no
+/// division. A copy below overlapping windows has each element once.
 fn to_copy(graph: &Graph, id: NodeId, slot: usize) -> ((NodeId, usize), usize) {
     let whole = graph.nodes[id].operands[slot];
     let size = |n: NodeId| graph.nodes[n].ty.shape.elements();
@@ -141,11 +141,11 @@ fn to_copy(graph: &Graph, id: NodeId, slot: usize) -> ((NodeId, usize), usize) {
     (best, least)
 }
 
-/// Axes of which each is the extent and the strides in lhs, rhs and out.
+/// Axes: extent, and strides in lhs, rhs and out.
 type Axes = Vec<(usize, i64, i64, i64)>;
 
-/// The longest group of neighbouring axes that merge into one, the last of several. The others become loops around the
-/// call.
+/// Merges neighbouring axes and returns the longest group, the last one of equals. The other groups become loops around
+/// the call.
 fn longest(axes: Axes, around: &mut Axes) -> (usize, i64, i64, i64) {
     let mut groups = Axes::new();
     for next in axes.into_iter().rev() {

@@ -1,5 +1,5 @@
-//! From loop trees to a [`Kernel`]: what nobody needs goes, buffers for the nodes that need memory, their
-//! places, and the table of them.
+//! Converts loop trees to a [`Kernel`]: removes dead code, assigns buffers to the nodes that need memory, allocates
+//! the workspace, and fills the memory plan.
 
 use super::buffer_liveness::Storage;
 use super::dead_code::sweep;
@@ -20,7 +20,7 @@ use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Mark;
 use tapeloom_ir::{ArrayType, Kind, OrderedMap, Origin, Problem};
 
-/// The kernel and its memory plan. `params` are the types of the function's parameters.
+/// Returns the kernel and its memory plan. `params` are the types of the function's parameters.
 pub(crate) fn finish(
     name: &str,
     params: &[ArrayType],
@@ -49,7 +49,7 @@ pub(crate) fn finish(
     for (i, (r, ty)) in graph.results.iter().zip(&graph.result_types).enumerate() {
         let root = storage.root(*r);
         let buffer = match of_node[root] {
-            // An argument that was given up lies there.
+            // The result lies in the memory of the donated argument.
             Some(argument) => {
                 buffers[argument].place = Place::Given { input: argument.index(), output: i };
                 argument
@@ -59,7 +59,7 @@ pub(crate) fn finish(
         of_node[root] = Some(buffer);
         rows.push((root, buffer));
     }
-    // Roots in the order of nodes, so that the numbers of buffers rise through the program.
+    // Visit roots in node order, so that buffer numbers increase through the program.
     let mut wanting: Vec<(NodeId, BufferId)> = Vec::new();
     for id in graph.nodes.keys() {
         let root = storage.root(id);
@@ -80,7 +80,7 @@ pub(crate) fn finish(
             Life { first, last, bytes: buffers[*buffer].ty.bytes() }
         })
         .collect();
-    // What a region works in is memory that lives while it runs.
+    // The workspace of a region is a buffer that lives for one step.
     let (mut framed, mut works) = (Vec::new(), Vec::new());
     for (step, tree) in emitted.body.iter().enumerate() {
         if let Tree::Region(r) = tree {
@@ -118,11 +118,11 @@ pub(crate) fn finish(
     let body = convert.block(&emitted.body)?;
     let Convert { mut kernel, held, .. } = convert;
     kernel.body = body;
-    // The marks are on what is in memory; what is not, is not kept.
+    // Only values in memory carry marks; a value without memory is not saved.
     let marked = graph.nodes.iter().filter(|(_, node)| !node.kept.is_empty());
     let marked = marked.filter_map(|(id, node)| Some((held[id]?, node.kept.clone())));
     kernel.kept = marked.collect();
-    // Who makes what is kept of it is not who writes a buffer last.
+    // A buffer may be written by several nodes: report the first marked one as the maker.
     let mut makers: SecondaryMap<BufferId, Option<NodeId>> = SecondaryMap::new();
     for (id, _) in graph.nodes.iter().filter(|(_, node)| !node.kept.is_empty()) {
         if let Some(buffer) = of_node[id] {
@@ -130,7 +130,7 @@ pub(crate) fn finish(
         }
     }
     let mut readers = Readers::of(graph, &emitted, &storage);
-    // What an iteration works out and reads while it is undone is not between passes; what its loops leave is.
+    // Values that one iteration of the reverse pass both computes and reads are not tape; results of its loops are.
     let iteration = matches!(gives, Gives::Carried(_) | Gives::Handed(_));
     let inside = inside(graph, &emitted.body, plans);
     let plan = Plan {
@@ -142,7 +142,8 @@ pub(crate) fn finish(
                 let maker = makers[*buffer].map_or(node, |id| &graph.nodes[id]);
                 let read = !readers.lines[*id].is_empty();
                 let named = kept.iter().filter_map(Mark::name).cloned();
-                // What an iteration packs and what is packed of all iterations are two values; one is read.
+                // The packed residual of one iteration, and the packed residuals of all iterations, are two
+                // values; only one is read.
                 let packed = iteration && kept.iter().any(Mark::is_packed);
                 let tape = is_held(&kept) || readers.between[*id] || read && !iteration || packed;
                 Row {
@@ -173,16 +174,16 @@ pub(crate) fn finish(
     Ok((kernel, plan))
 }
 
-/// Who reads what one pass makes on a later one.
+/// The readers of values in later passes.
 struct Readers {
-    /// For roots, the lines.
+    /// For each root, the origins of the equations that read it in a later pass.
     lines: SecondaryMap<NodeId, Vec<Origin>>,
-    /// For roots that regions give, whether a region reads them.
+    /// For each root that is a region's result, whether a region of a later pass reads it.
     between: SecondaryMap<NodeId, bool>,
 }
 
 impl Readers {
-    /// What is computed where it is read reads there.
+    /// Collects the readers. A node without memory is recomputed in its readers, so its operands are read there.
     fn of(graph: &Graph, emitted: &Emitted, storage: &Storage) -> Readers {
         let n = graph.nodes.len();
         let add =
@@ -197,7 +198,7 @@ impl Readers {
         for (id, node) in graph.nodes.iter().rev() {
             let (Origin { loc, phase }, root) = (node.origin, storage.root(id));
             let mut own = (phase.order, phase.transposed);
-            // Behind a mark, too, it is of a way back.
+            // A node behind a mark belongs to a later pass, too.
             own.0 = own.0.max(node.waits);
             // A library routine, or another function that implements a primitive, is straight-line code. The planner
             // does not count the values that an iteration or the reverse pass recomputes in it.
@@ -210,10 +211,10 @@ impl Readers {
             };
             let later = readers[id].iter().filter(|at| at.phase.order > own.0).copied();
             let later: Vec<Origin> = later.collect();
-            // A literal is of no pass.
+            // Literals belong to no pass.
             if loc.is_some() || node.operands.iter().any(|s| s.node().is_some()) {
                 add(&mut found.lines[root], &later);
-                // A state that an iteration begins with again has no line, and is what the iteration works in.
+                // The initial state of a recomputed segment has no source line, and is workspace of the iteration.
                 let left = is_region && loc.is_some();
                 let (pass, order) = regions[id];
                 // The reverse pass that computes a cotangent may read it behind more marks: only another order counts.
@@ -241,7 +242,7 @@ fn later_of(a: ((u8, bool), u8), b: ((u8, bool), u8)) -> ((u8, bool), u8) {
     (a.0.max(b.0), a.1.max(b.1))
 }
 
-/// What lies inside of steps between a forward pass and its way back.
+/// Returns the tapes inside steps that contain both a forward and a reverse pass.
 fn inside(graph: &Graph, body: &[Tree], plans: &PrimaryMap<KernelId, Plan>) -> Vec<Inside> {
     let mut found = Vec::new();
     for (step, tree) in body.iter().enumerate() {
@@ -262,7 +263,7 @@ fn inside(graph: &Graph, body: &[Tree], plans: &PrimaryMap<KernelId, Plan>) -> V
     found
 }
 
-/// Whether a mark is of what lies between passes.
+/// Whether one of the marks says that a value is saved between passes.
 fn is_held(marks: &[Mark]) -> bool {
     marks.iter().any(|mark| match mark {
         Mark::Residual | Mark::Tape => true,
@@ -276,7 +277,7 @@ fn is_held(marks: &[Mark]) -> bool {
     })
 }
 
-/// The marks on any of the values of a buffer.
+/// Returns the marks of all values of a buffer.
 fn marks(kept: &OrderedMap<loop_ir::BufferVersion, Vec<Mark>>, buffer: BufferId) -> Vec<Mark> {
     let of = kept.iter().filter(|(held, _)| held.buffer == buffer);
     let mut marks: Vec<Mark> = of.flat_map(|(_, marks)| marks.iter().cloned()).collect();

@@ -1,9 +1,9 @@
-//! Which nodes share memory, when it lives, and which axes it has.
+//! Computes which nodes share memory, the lifetime of the memory, and its axes.
 //!
-//! An axis of a node along which every access is at the same loop's index needs no memory: the node
-//! lives within one iteration, and its buffer is that of one iteration (a row of exponentials between
-//! the two inner loops of a softmax). Updates share the memory of what they write over, and what begins
-//! where another node ends takes that one's memory.
+//! An axis of a node along which every access uses the index of one loop needs no memory: the node
+//! lives within one iteration, and its buffer holds one iteration (a row of exponentials between
+//! the two inner loops of a softmax). An update shares the memory of its base. A node whose lifetime begins
+//! where that of another node ends takes over the memory of that node.
 
 use super::affine::{Index, as_index};
 use super::fusion::Emitted;
@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{ArrayType, OrderedMap, Shape};
 
-/// Which nodes share memory, when it lives, and which axes it has.
+/// The sharing, the lifetimes and the axes of memory.
 pub(crate) struct Storage {
     roots: SecondaryMap<NodeId, Option<NodeId>>,
     /// First and last step of each root.
@@ -30,14 +30,14 @@ pub(crate) struct Storage {
     pinned: SecondaryMap<NodeId, bool>,
 }
 
-/// How a step meets the memory of a node.
+/// The accesses of one step to the memory of a node.
 #[derive(Default)]
 struct Meeting {
-    /// The one index of all accesses; `None` where they differ.
+    /// The index of all accesses; `None` if they differ.
     index: Option<Index>,
-    /// Position of the last load.
+    /// The position of the last load.
     last_load: Option<usize>,
-    /// Position of the first store.
+    /// The position of the first store.
     first_store: Option<usize>,
 }
 
@@ -52,7 +52,7 @@ impl Storage {
         };
         for id in graph.nodes.keys() {
             if let Some(taken) = emitted.takes[id] {
-                // What was written over comes earlier, so its root is known.
+                // The overwritten node comes earlier, so its root is known.
                 let root = storage.root(taken);
                 storage.roots[id] = Some(root);
                 storage.fixed[root] = true;
@@ -74,12 +74,12 @@ impl Storage {
         storage
     }
 
-    /// Where a node dies in the step that begins another of the same type, and both are met at the
-    /// same index in every iteration, the load before the store, the second takes the memory of the
-    /// first. Backwards, so that chains are resolved when they are met.
+    /// Lets a node take over the memory of another node of the same type whose lifetime ends in the same step, if both
+    /// are accessed at the same index in every iteration, and loaded before stored. Steps are visited backward, so that
+    /// chains are resolved in order.
     ///
-    /// What a loop carries dies in the iteration, too: the argument is there from the beginning, and
-    /// the one node that may begin in its place is the result that is carried.
+    /// Loop-carried arguments end in the iteration, too. An argument is there from the beginning, and the only node that
+    /// may take over its memory is the result that is carried.
     fn reuse(&mut self, graph: &Graph, gives: &Gives, meetings: &[OrderedMap<NodeId, Meeting>]) {
         let input = |id: NodeId| match graph.nodes[id].kind {
             NodeKind::Input(p) => Some(p),
@@ -89,7 +89,7 @@ impl Storage {
         for (n, id) in graph.results.iter().enumerate() {
             result.insert(self.root(*id), n);
         }
-        // The parameters in the place of which a result may begin.
+        // The parameters whose memory a result may take over.
         let mut partners: OrderedMap<usize, SmallVec<[usize; 1]>> = OrderedMap::default();
         match gives {
             Gives::Carried(pairs) | Gives::Handed(pairs) => {
@@ -124,7 +124,7 @@ impl Storage {
             }
             dying.sort_unstable_by_key(|(load, id, _)| (*load, *id));
             born.sort_unstable_by_key(|(store, id, _)| (*store, *id));
-            // What has been loaded for the last time and waits for somebody like it, in both orders.
+            // Nodes after their last load, waiting for a node of the same type and index to take over their memory.
             let mut dying = dying.into_iter().peekable();
             let mut waiting: OrderedMap<(&ArrayType, &Index), BTreeSet<NodeId>> =
                 OrderedMap::default();
@@ -238,7 +238,7 @@ impl Storage {
         root
     }
 
-    /// Whether an axis needs no memory.
+    /// Whether an axis of a node needs no memory.
     pub(crate) fn dropped(&self, node: NodeId, axis: usize) -> bool {
         let root = self.root(node);
         !self.fixed[root]
@@ -255,7 +255,7 @@ impl Storage {
     }
 }
 
-/// What the step knows of a node so far, with this access.
+/// Returns the entry of a node among the accesses of a step, with the index of this access merged in.
 fn meeting<'a>(met: &'a mut OrderedMap<NodeId, Meeting>, root: NodeId, at: &At) -> &'a mut Meeting {
     let index = match at {
         At::Axes(index) => Some(index),

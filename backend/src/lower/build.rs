@@ -1,4 +1,5 @@
-//! From a function to its graph: calls inlined unless they stay (`calls`), constants folded, every result in memory of its own.
+//! Builds the graph of a function: inlines calls (except those of `units`), folds constants, and gives each result its
+//! own memory.
 
 use super::graph::{Graph, Movement, Node, NodeId, NodeKind, Source, Update};
 use super::phase_order;
@@ -18,7 +19,7 @@ use tapeloom_ir::{
     Shape, Type, ValueId, maker,
 };
 
-/// The graph of a function.
+/// Returns the graph of a function.
 pub(crate) fn build(
     module: &Module,
     calls: &Calls,
@@ -38,28 +39,28 @@ pub(crate) fn build(
 /// Views with more pieces than this get memory.
 const MAX_PIECES: usize = 16;
 
-/// Longer chains of movement nodes get memory, which bounds recursion.
+/// The maximal length of a chain of movement nodes, which bounds recursion; longer chains get memory.
 const MAX_CHAIN: u32 = 12;
 
-/// From this extent on, two folds in lanes find an extremum sooner than one that carries its place.
+/// From this extent on, two vectorized reductions find an extremum faster than one that also carries its index.
 const LONG_SEARCH: usize = 64;
 
 /// One function that is being inlined.
 struct Frame {
     function: Arc<Function>,
-    /// The equation that comes next.
+    /// The next equation.
     next: usize,
     values: SecondaryMap<ValueId, Option<Source>>,
-    /// For how many passes what is read waits, until they have ended.
+    /// For each value, the number of passes that must end before it is computed.
     waits: SecondaryMap<ValueId, u8>,
-    /// Where the caller wants the results.
+    /// The caller's values for the results.
     outputs: SmallVec<[ValueId; 1]>,
-    /// Line and phase of the call.
+    /// The origin (line and phase) of the call.
     call: Origin,
 }
 
 impl Frame {
-    /// Line and phase of an equation where the call stands.
+    /// Returns the origin of an equation, nested in that of the call.
     fn origin(&self, index: usize) -> Origin {
         self.function.origin(index).within(self.call)
     }
@@ -68,16 +69,16 @@ impl Frame {
 pub(crate) struct Flatten<'a> {
     module: &'a Module,
     calls: &'a Calls,
-    /// Kernels of functions that are compiled by themselves, so far.
+    /// The kernels compiled so far.
     callees: &'a PrimaryMap<KernelId, Kernel>,
     gives: &'a Gives,
     graph: Graph,
-    /// Number of movement nodes on the way to a computed node.
+    /// The length of the chain of movement nodes that ends in a node.
     chain: SecondaryMap<NodeId, u32>,
 }
 
 impl Flatten<'_> {
-    /// Inlines with a stack of its own: functions nest as deep as the user likes.
+    /// Inlines calls with an explicit stack, since functions may nest deeply.
     fn run(&mut self, function: FuncId) -> Result<Vec<Source>, Problem> {
         let f = self.module.get(function);
         let mut args = Vec::new();
@@ -132,8 +133,8 @@ impl Flatten<'_> {
         }
     }
 
-    /// Whether an array that is too long to be unrolled is what a loop carries, or an update of it: that
-    /// stays where it is, and all its elements would be written for each that changes.
+    /// Whether an array that is too long to be unrolled is a loop carry, or an update of a carry. Such an array
+    /// is updated in place: in registers, all its elements would be written for each one that changes.
     fn changes_carry(&self, array: Source, shape: &[usize]) -> bool {
         let Some(mut node) = array.node() else { return false };
         while let NodeKind::Update(Update::Slice) = self.graph.nodes[node].kind
@@ -145,7 +146,7 @@ impl Flatten<'_> {
         long && matches!(self.graph.nodes[node].kind, NodeKind::Input(p) if self.gives.any(p))
     }
 
-    /// Adds the next equation, or returns the frame of the function it calls.
+    /// Adds the next equation, or returns the frame of the function that it calls.
     fn equation(&mut self, top: &mut Frame) -> Result<Option<Frame>, Problem> {
         let f = top.function.clone();
         let (e, origin) = (&f.equations[top.next], top.origin(top.next));
@@ -188,7 +189,7 @@ impl Flatten<'_> {
                 let branches = branches.collect::<Result<Vec<KernelId>, _>>()?;
                 let gives =
                     |k: &KernelId, pair| self.callees[*k].given().any(|given| given == pair);
-                // One that works its result out elsewhere has it copied to where the others make it.
+                // A branch that computes its result elsewhere copies it to the memory that the other branches use.
                 let begun = pairs.iter().filter(|pair| branches.iter().any(|k| gives(k, **pair)));
                 let all = |pair: &&(usize, usize)| branches.iter().all(|k| gives(k, **pair));
                 let begins = begun.clone().map(|(p, result)| (p + 1, *result)).collect();
@@ -230,7 +231,7 @@ impl Flatten<'_> {
                 return Ok(None);
             }
             Lowering::Routine(call) => {
-                // Of nothing there is nothing to compute, and a member may be too large for any table.
+                // A routine without results needs no call, and its operands may be too large for the routine's tables.
                 if call.result_types().iter().all(|y| y.shape.elements() == 0) {
                     for output in &e.outputs {
                         let (ty, empty) = (array(&f.types[*output])?, Movement::Empty);
@@ -262,7 +263,7 @@ impl Flatten<'_> {
             }
             Lowering::View { pieces, fill } => NodeKind::Movement(Movement::View { pieces, fill }),
             Lowering::Reshape => {
-                // Of a reshape: the first one does not matter.
+                // The inner of two consecutive reshapes is redundant.
                 if let Some(n) = operands[0].node()
                     && let NodeKind::Movement(Movement::Reshape) = self.graph.nodes[n].kind
                 {
@@ -305,8 +306,8 @@ impl Flatten<'_> {
                 let whole = self.graph.array(operands[0]).shape;
                 let part = self.graph.array(operands[1]).shape;
                 match literal_starts(&operands[2..], &whole, &part) {
-                    // A small array changes in registers: its new elements are those of the update,
-                    // and otherwise the old ones.
+                    // A small array is updated in registers: each element is selected from the update or
+                    // from the old array.
                     Some(starts)
                         if small(&whole, &part, self.graph.machine)
                             && !self.changes_carry(operands[0], &whole) =>
@@ -354,7 +355,8 @@ impl Flatten<'_> {
 }
 
 impl Flatten<'_> {
-    /// The first place of the extremum of a long axis: `min { i : x[i] = max x }`, or of the first nan. Both folds go in lanes.
+    /// Finds the first position of the extremum of a long axis, `min { i : x[i] = max x }`, or of the first nan. Both
+    /// reductions are vectorized.
     fn search(
         &mut self,
         x: Source,
@@ -395,7 +397,7 @@ impl Flatten<'_> {
         kernel.ok_or_else(|| Problem::internal("the body of a region is no kernel"))
     }
 
-    /// A loop. What it carries begins as operands; without iterations, that is all there is.
+    /// Adds a loop. Its carries begin as operands; the results of a loop without iterations are these operands.
     fn iterations(
         &mut self,
         body: FuncId,
@@ -416,7 +418,7 @@ impl Flatten<'_> {
                     None => {
                         let (ty, origin) = (array(&f.types[*output])?, top.origin(top.next - 1));
                         let (kind, operands) = match &f.types[*output] {
-                            // The handle of no record.
+                            // The handle of an empty tape.
                             Type::Tape(_) => {
                                 let kind = view(vec![Piece { operand: 0, axes: Vec::new() }]);
                                 (kind, SmallVec::from_slice(&[Source::Literal(Literal::i64(0))]))
@@ -457,8 +459,8 @@ impl Flatten<'_> {
         self.region(region, top, operands)
     }
 
-    /// What a loop stacked and another one takes up in the opposite order is kept: reverse mode does
-    /// that, and marks are on what it was asked to keep only.
+    /// Marks an array as tape if a loop stacks it and another loop reads it in the opposite direction, as reverse mode
+    /// does: barriers mark only the residuals that the user requested.
     fn mark_tape(&mut self, elements: impl Iterator<Item = Source>, direction: Direction) {
         for node in elements.filter_map(|x| x.node()) {
             let NodeKind::Result { of, n } = self.graph.nodes[node].kind else { continue };
@@ -469,7 +471,7 @@ impl Flatten<'_> {
         }
     }
 
-    /// The results of the equation before the next one, which is a region.
+    /// Adds the results of the previous equation, which is a region.
     fn region(
         &mut self,
         mut region: Region,
@@ -480,7 +482,7 @@ impl Flatten<'_> {
         let (e, own) = (&f.equations[top.next - 1], top.origin(top.next - 1));
         region.ordered = e.op.effects(self.module) == Effects::Ordered;
         let results = region.results;
-        // Behind the results of a routine is its scratch memory.
+        // The scratch memory of a routine follows its results.
         let scratch = match &region.kind {
             RegionKind::CallExternal(s) => s.results().get(e.outputs.len()).cloned(),
             RegionKind::Call(_)
@@ -518,7 +520,7 @@ fn view(pieces: Vec<Piece>) -> NodeKind {
     NodeKind::Movement(Movement::View { pieces, fill: None })
 }
 
-/// The starts of a slice or update, clamped, if all are constants.
+/// Returns the clamped starts of a slice or update, if all are constants.
 fn literal_starts(starts: &[Source], whole: &[usize], part: &[usize]) -> Option<Vec<i64>> {
     let room = whole.iter().zip(part).map(|(w, p)| *w as i128 - *p as i128);
     let start = |(s, room): (&Source, i128)| match s {
@@ -532,14 +534,14 @@ fn literal_starts(starts: &[Source], whole: &[usize], part: &[usize]) -> Option<
     starts.iter().zip(room).map(start).collect()
 }
 
-/// The piece of an operand that is read at `start + o` (or `o - start`, for a sign of -1).
+/// Returns the piece of an operand that reads `start + o` (or `o - start`, for a sign of -1).
 fn shifted(operand: usize, starts: &[i64], sign: i64) -> Piece {
     let axes =
         starts.iter().enumerate().map(|(axis, s)| AxisMap::shifted(axis, sign * s)).collect();
     Piece { operand, axes }
 }
 
-/// Whether an update (of each item of a batch that is updated as a whole) is no write to memory.
+/// Whether an update (of each item, if whole batch items are updated) is computed in registers instead of memory.
 fn small(whole: &[usize], part: &[usize], machine: MachineModel) -> bool {
     let batch = match (whole, part) {
         ([n, ..], [m, ..]) if n == m && whole.len() > 1 => *n,
@@ -569,7 +571,7 @@ fn read(frame: &Frame, atom: Atom) -> Result<Source, Problem> {
     }
 }
 
-/// A value as an array; a tape is its handle ([`crate::loop_ir::handle`]).
+/// Returns the type of a value as an array. A tape is represented by its handle ([`crate::loop_ir::handle`]).
 pub(crate) fn array(ty: &Type) -> Result<ArrayType, Problem> {
     match ty {
         Type::Array(a) if a.checked_bytes().is_some() => Ok(a.clone()),

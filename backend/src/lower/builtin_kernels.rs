@@ -1,8 +1,8 @@
-//! Routines: kernels for what is no nest of independent elements.
+//! Built-in kernels for operations that are not a nest of independent elements.
 //!
-//! Where each element needs the one before it, loops do not fuse with their neighbours: such an
-//! equation is a call of a kernel, which is written here as text. Its operands lie in memory without
-//! gaps, as those of any call do. Equal equations, wherever in the program, share one kernel.
+//! If each element needs the previous one, loops do not fuse with their neighbours. Such an
+//! equation becomes a call of a kernel, which is written here as text. Its operands lie in memory without
+//! gaps, as those of any call do. Equal equations of a program share one kernel.
 //!
 //! ```text
 //! cumsum{axis=0, reverse=false} of f64[4]     b1[0] = b0[0]; then for i in 3: b1[i + 1] = b1[i] + b0[i + 1]
@@ -13,7 +13,7 @@ use tapeloom_ir::prim::{Lowering, Step};
 use tapeloom_ir::{ArrayType, Dtype};
 use tapeloom_routines::{Argsort, Key};
 
-/// The text of the kernel for an equation, if it is one for a routine: a program without callees.
+/// Returns the text of the kernel for an equation, if there is one: a program without callees.
 /// `x` is the type of its first operand, `y` that of its output.
 pub(crate) fn text(lowering: &Lowering, x: Option<&ArrayType>, y: &ArrayType) -> Option<String> {
     if y.shape.elements() == 0 {
@@ -50,15 +50,16 @@ pub(crate) fn text(lowering: &Lowering, x: Option<&ArrayType>, y: &ArrayType) ->
     Some(text)
 }
 
-/// An array as rows along an axis: how many lie around the axis, its extent, and how many within it.
+/// Returns an array as rows along an axis: the product of the outer extents, the extent, and the product of the
+/// inner ones.
 fn rows(ty: &ArrayType, axis: usize) -> (usize, usize, usize) {
     let n = ty.shape[axis];
     let inner: usize = ty.shape[axis + 1..].iter().product();
     (ty.shape.elements() / n / inner, n, inner)
 }
 
-/// Where the axis ends the shape, what is handed on is a number in a register; otherwise it is a row in
-/// memory, whose elements are independent.
+/// Writes a cumulative operation. If the axis is the last one, the running value is a number in a register; otherwise it
+/// is a row in memory with independent elements.
 fn cumulate(
     text: &mut String,
     y: &ArrayType,
@@ -69,7 +70,7 @@ fn cumulate(
     let (outer, n, inner) = rows(y, axis);
     let (dtype, row, all) = (y.dtype, n * inner, y.shape.elements());
     let ty = format!("{dtype}[{all}]");
-    // Positions of the first row, of the second, and the way to the next.
+    // The positions of the first and of the second row, and the step to the next row.
     let (first, second, by) = match reverse {
         false => (0, inner as i64, inner as i64),
         true => ((n - 1) * inner, (n as i64 - 2) * inner as i64, -(inner as i64)),
@@ -78,7 +79,7 @@ fn cumulate(
         Step::Fold(_) => ("b0", "b1"),
         Step::Affine | Step::Segments => ("b1", "b2"),
     };
-    // From `v`, at `at`, the next element and where it is stored.
+    // The code that computes and stores the next element from `v` at `at`.
     let next = |v: &str, at: &str| match step {
         Step::Fold(code) => format!("%2: {dtype} = load b0[{at}]\n%3: {dtype} = {code} {v}, %2"),
         Step::Affine => format!(
@@ -130,13 +131,13 @@ fn cumulate(
     writeln!(text, "}}\n}}")
 }
 
-/// A merge sort from the bottom up: runs of 1, 2, 4, .. elements are merged, keys and their positions
-/// side by side, from one half of the workspace to the other. Which of two runs gives the next element
-/// is chosen without a branch, since no machine could guess it: what is chosen is a place,
-/// for a choice between floats is a branch to some machines. A choice of the right run only where
-/// its key is smaller keeps equal elements in order. All are sorted, and the first few places are stored.
+/// Writes a bottom-up merge sort: runs of 1, 2, 4, .. elements are merged, keys beside their positions,
+/// from one half of the workspace to the other. A select instead of a branch chooses the next element of two runs, since
+/// the branch would be unpredictable. It selects a position, because some machines
+/// implement a select of floats as a branch. The right run is chosen only if its key is smaller, so the sort is
+/// stable. All elements are sorted, and the first few positions are stored.
 ///
-/// Machine code calls a function in place of the kernel, which takes a tenth of the time. The interpreters run the kernel.
+/// Machine code calls a function instead of the kernel, which takes a tenth of the time. Interpreters run the kernel.
 fn argsort(
     text: &mut String,
     x: &ArrayType,
@@ -158,7 +159,7 @@ fn argsort(
     let fast = fast.map_or(String::new(), |fast| format!(" {fast}"));
     let passes = n.next_power_of_two().trailing_zeros();
     let before = if descending { "gt" } else { "lt" };
-    // The key that is nan, beside one that is not, comes after it, or before it.
+    // A nan comes after all numbers, or before them in descending order.
     let (number, nan) = if descending { ("%14", "%15") } else { ("%15", "%14") };
     writeln!(
         text,
@@ -241,7 +242,7 @@ mod tests {
     use crate::lower::tests::check_all;
     use tapeloom_ir::{ArrayType, Dtype, Literal, Tensor, parse_module};
 
-    /// Numbers that repeat, with nan, both zeros and infinities among those of floats.
+    /// Numbers with repetitions; floats include nan, both zeros and infinities.
     fn numbers(dtype: Dtype, shape: &[usize], seed: u64) -> Tensor {
         let mut x = Tensor::zeros_of(&ArrayType::new(dtype, shape)).unwrap();
         let special = [f64::NAN, 0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY];
@@ -255,7 +256,7 @@ mod tests {
         x
     }
 
-    /// An operation on arrays of that shape, on each dtype, against the interpreter, bit by bit.
+    /// Compares an operation on arrays of this shape with the interpreter, bit by bit, for each dtype.
     fn check(op: &str, operands: usize, dtypes: &[Dtype], shape: &[usize]) {
         for dtype in dtypes {
             let ty = ArrayType::new(*dtype, shape);
@@ -317,7 +318,7 @@ mod tests {
         }
     }
 
-    /// Equal equations share a kernel; others, and what has no elements, do not.
+    /// Equal equations share a kernel. Different equations have different kernels, and those without elements none.
     #[test]
     fn equal_routines_are_one_kernel() {
         let text = "func @inner(%0: f64[9]) -> (f64[9]) {

@@ -1,11 +1,11 @@
-//! Perfect nests over contiguous memory as one loop.
+//! Coalesces perfect nests over contiguous memory into one loop.
 //!
-//! `for i in 100 { for j in 3 { y[3i + j] = f(x[3i + j]) } }` is `for i in 300 { y[i] = f(x[i]) }`:
-//! long loops suit machines better than short ones.
+//! `for i in 100 { for j in 3 { y[3i + j] = f(x[3i + j]) } }` becomes `for i in 300 { y[i] = f(x[i]) }`,
+//! because long loops have less overhead than short ones.
 
 use crate::loop_ir::{Address, Arg, Assign, Extent, IndexId, Stmt};
 
-/// Merges loops where all addresses allow it.
+/// Merges nested loops if all addresses allow it.
 pub(crate) fn collapse(code: Vec<Stmt>) -> Vec<Stmt> {
     code.into_iter().map(statement).collect()
 }
@@ -43,7 +43,7 @@ fn mergeable(stmt: &Stmt, outer: IndexId, inner: IndexId, extent: usize) -> bool
     shape.is_scalar() && !declares && element && shape.operands.iter().copied().all(free)
 }
 
-/// Forgets the outer index: the inner one now counts through both.
+/// Removes the outer index from addresses: the inner index now counts through both loops.
 fn merge(stmt: &mut Stmt, outer: IndexId) {
     if let Some(element) = stmt.shape_mut().element {
         element.address.terms.retain(|(i, _)| *i != outer);

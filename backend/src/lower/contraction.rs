@@ -1,13 +1,14 @@
-//! Contractions: which axes of the operands run along which of the output, and how long they are.
+//! The axes of contractions: which axes of the operands run along which axis of the output, and their extents.
 
 use super::graph::{Graph, NodeId, NodeKind, Source};
 use smallvec::SmallVec;
 use tapeloom_ir::{Dtype, Shape};
 
-/// The axes of a contraction's operands that run along an axis of its output: (is right, axis).
+/// The axes of a contraction's operands that run along an axis of its output: (whether the operand is the
+/// right one, axis).
 type Target = SmallVec<[(bool, usize); 2]>;
 
-/// For each axis of a contraction's output, the operand axes that run along it.
+/// Returns, for each axis of a contraction's output, the operand axes that run along it.
 pub(crate) fn contract_outputs(
     batch: &[(usize, usize)],
     contract: &[(usize, usize)],
@@ -25,8 +26,8 @@ pub(crate) fn contract_outputs(
     outputs.into_iter().enumerate().collect()
 }
 
-/// What belongs to each axis of the operands of a contraction: what belongs to the axis of the output that runs along
-/// it, or to the pair that is contracted.
+/// Maps data on the output axes of a contraction to the axes of its operands; `folded` supplies the data of each
+/// contracted pair.
 pub(crate) fn uncontracted<T: Clone + Default>(
     out: &[T],
     batch: &[(usize, usize)],
@@ -48,7 +49,7 @@ pub(crate) fn uncontracted<T: Clone + Default>(
     [left, right]
 }
 
-/// The same of the operand of a reduction.
+/// Maps data on the output axes of a reduction to the axes of its operand; `folded` supplies the data of reduced axes.
 pub(crate) fn unreduced<T: Clone + Default>(
     out: &[T],
     axes: &[usize],
@@ -62,7 +63,7 @@ pub(crate) fn unreduced<T: Clone + Default>(
     (0..out.len() + axes.len()).map(&mut of).collect()
 }
 
-/// The extents of a contraction, axes multiplied: of each item of the batch
+/// The extents of a contraction with axes merged: for each item of the batch
 /// `y[m, n] = Σ_k x0[m, k] x1[k, n]`.
 pub(crate) struct Extents {
     pub(crate) m: usize,
@@ -71,7 +72,7 @@ pub(crate) struct Extents {
 }
 
 impl Extents {
-    /// Those of a node, if it is a contraction of floats.
+    /// Returns the extents of a node, if it is a contraction of floats.
     pub(crate) fn of(graph: &Graph, id: NodeId) -> Option<Extents> {
         let node = &graph.nodes[id];
         let NodeKind::Contract { batch, contract } = &node.kind else { return None };

@@ -1,4 +1,4 @@
-//! Stores of nodes that nobody loads go, and then the scalars that nobody reads.
+//! Dead-code elimination on loop trees: stores of nodes without memory, and unused scalars.
 
 use super::affine::{Affine, Term};
 use super::graph::NodeId;
@@ -6,7 +6,7 @@ use super::loop_tree::{At, Def, Tree};
 use crate::loop_ir::{Arg, ScalarId};
 use cranelift_entity::SecondaryMap;
 
-/// Drops stores that nobody needs and scalars that nobody reads, last statement first.
+/// Removes stores of nodes that need no memory, and scalars without readers, from the last statement to the first.
 pub(crate) fn sweep(
     code: &mut Vec<Tree>,
     needs: &SecondaryMap<NodeId, bool>,

@@ -1,8 +1,8 @@
-//! Whose memory is taken over: what a node begins as and nobody reads afterwards.
+//! Decides which nodes take over the memory of another node.
 //!
-//! An update, and a region's result that begins as an operand, has the memory of that node from then
-//! on, if the node is nobody's result, is read last here, and is read here once. So has the argument
-//! that a caller gives up, if a result of the function comes of it by such steps alone:
+//! An update, and a region's result that begins as an operand, takes over the memory of its base, if the base is not a
+//! result of the function, is read last here, and is read here once. A result may take over the memory of an argument
+//! that the caller donates, if a chain of such steps leads from the argument to the result:
 //!
 //! ```text
 //! func @step(%0: f64[100], %1: i64[], ..) -> (f64[100], ..) {
@@ -12,9 +12,9 @@
 //! }
 //! ```
 //!
-//! Then the kernel of the function says so ([`crate::loop_ir::Place::Given`]); whoever calls it gives up
-//! what has no later reader, and a copy of anything else. What a loop carries it gives up always, and
-//! then a result that is worked out element by element may lie there, too (`storage`).
+//! The kernel then declares this ([`crate::loop_ir::Place::Given`]). A caller donates values without later readers, and
+//! a copy of all others. A loop always donates its carries; a result that is computed element by element may
+//! then take over their memory, too (`buffer_liveness`).
 
 use super::fusion_state::FusionState;
 use super::graph::{Graph, NodeId, NodeKind};
@@ -23,7 +23,7 @@ use super::units::Gives;
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::fault::{Fault, planted};
 
-/// The arguments whose memory results take over.
+/// Returns, for each argument, whether a result takes over its memory.
 pub(crate) fn given(
     graph: &Graph,
     gives: &Gives,
@@ -57,12 +57,12 @@ pub(crate) fn given(
 }
 
 impl Gives {
-    /// Whether an argument is a result as it is, where that goes.
+    /// Whether an argument may be returned unchanged as this result.
     pub(crate) fn hands_on(&self, param: usize, result: usize) -> bool {
         matches!(self, Gives::Handed(pairs) if pairs.contains(&(param, result)))
     }
 
-    /// Whether an argument may lie where some result goes.
+    /// Whether an argument may share memory with some result.
     pub(crate) fn any(&self, param: usize) -> bool {
         match self {
             Gives::Nothing => false,
@@ -71,7 +71,7 @@ impl Gives {
         }
     }
 
-    /// Whether an argument may lie where a result goes.
+    /// Whether an argument may share memory with this result.
     pub(crate) fn allows(&self, param: usize, result: usize) -> bool {
         match self {
             Gives::Nothing => false,
@@ -82,7 +82,7 @@ impl Gives {
 }
 
 impl FusionState<'_> {
-    /// The node whose memory this one takes over, if it may.
+    /// Returns the node whose memory `id` takes over, if it may.
     pub(crate) fn taken(&mut self, m: usize, id: NodeId) -> Option<NodeId> {
         let (of, slot) = self.graph.base(id)?;
         let base = self.graph.nodes[of].operands[slot].node()?;

@@ -1,4 +1,4 @@
-//! Positions that are known only when the program runs: divided, clamped, or read from an array.
+//! Lowers indices that are known only at run time: divided, clamped, or loaded from an array.
 
 use super::affine::{Affine, Index, Term};
 use super::fusion_state::FusionState;
@@ -13,13 +13,13 @@ use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Bounds;
 use tapeloom_ir::{Code, Dtype, Literal, Problem};
 
-/// No index is further from 0, where anything is known of it.
+/// A bound on the absolute value of indices whose range is known.
 const INDEX_LIMIT: i128 = 1 << 60;
 
 impl FusionState<'_> {
-    /// A reshape keeps the row-major position. Where that is no index of the operand, the operand is
-    /// read by position, and if it is itself no array in memory, the position is divided when the
-    /// program runs.
+    /// Returns an element of a reshape, which has the same row-major position in the operand. If the position is not an
+    /// affine index of the operand, the operand is loaded by position. If the operand is not an array in memory, the
+    /// position is divided at run time.
     pub(crate) fn reshaped(
         &mut self,
         id: NodeId,
@@ -58,7 +58,7 @@ impl FusionState<'_> {
         self.element(operand, &at, guard)
     }
 
-    /// An index divided by a positive number, rounded down, and what is left of it.
+    /// Returns the quotient, rounded down, and the remainder of an index divided by a positive number.
     pub(crate) fn divided(&mut self, a: &Affine, by: i64) -> (Affine, Affine) {
         let Division { quotient, remainder, inner } = a.divide(by, |t| self.range_of(t));
         let Some((x, c)) = inner else { return (quotient, remainder) };
@@ -66,8 +66,8 @@ impl FusionState<'_> {
         (quotient.plus(&q, 1), remainder.plus(&r, by / c))
     }
 
-    /// The same where the ranges decide nothing: once for each index, in the outermost block where
-    /// it is there.
+    /// Divides at run time, if the ranges decide nothing. Each division is emitted once, in the outermost block in
+    /// which the index is defined.
     fn divided_at_run_time(&mut self, x: Affine, by: i64) -> (Affine, Affine) {
         let key = (x, by);
         if let Some(found) = self.blocks.iter().find_map(|b| b.divided.get(&key)) {
@@ -76,7 +76,7 @@ impl FusionState<'_> {
         let x = &key.0;
         let Interval { least, most } = self.range(x);
         let down = |n: i128| n.div_euclid(by.into());
-        // (x + m by) / by - m = x / by: what may be negative is moved, since machines round to zero.
+        // (x + m by) / by - m = x / by: possibly negative numbers are shifted, since machine division truncates.
         let bounded = least > -INDEX_LIMIT;
         let moved = if bounded { (-down(least)).max(0) as i64 } else { 0 };
         let value = self.index_value(&x.clone().moved(moved * by));
@@ -99,7 +99,7 @@ impl FusionState<'_> {
         (quotient, remainder)
     }
 
-    /// An i64 scalar as an index, with what is known about it.
+    /// Returns an i64 scalar as an index with a known range.
     fn bounded(&mut self, value: Arg, range: Interval) -> Affine {
         match value {
             Arg::Literal(l) => Affine::constant(l.bits as i64),
@@ -109,7 +109,7 @@ impl FusionState<'_> {
                 Affine::atom(Term::Scalar(s))
             }
             Arg::Var(_) => {
-                // A variable has no range: give its present value a name.
+                // A variable has no range: copy its current value to a scalar.
                 let level = self.level(value);
                 let zero = Arg::Literal(Literal::i64(0));
                 let code = Def::Code(Code::Add, SmallVec::from_slice(&[value, zero]));
@@ -119,7 +119,7 @@ impl FusionState<'_> {
         }
     }
 
-    /// An index as an i64.
+    /// Emits an index as an i64 scalar.
     pub(crate) fn index_value(&mut self, a: &Affine) -> Arg {
         let mut sum: Option<Arg> = None;
         for (t, factor) in a.terms() {
@@ -136,7 +136,7 @@ impl FusionState<'_> {
         }
     }
 
-    /// The start of a dynamic slice or update along an axis, clamped to `0..=room`.
+    /// Returns the start of a dynamic slice or update along an axis, clamped to `0..=room`.
     pub(crate) fn start(
         &mut self,
         id: NodeId,
@@ -171,7 +171,7 @@ impl FusionState<'_> {
     pub(crate) fn clamp(&mut self, value: Arg, room: i64) -> Affine {
         let mut value = value;
         if self.dtype(value) == Dtype::U64 {
-            // Half of these are no i64: the upper bound comes first.
+            // Half of the u64 values are not representable in i64: clamp to the upper bound first.
             let last = Literal { dtype: Dtype::U64, bits: room as u64 };
             value = self.code(Code::Min, &[value, Arg::Literal(last)]);
         }
@@ -186,9 +186,9 @@ impl FusionState<'_> {
         self.code(Code::Convert(Dtype::I64), &[value])
     }
 
-    /// The index into an array that a gather or scatter addresses, for an index whose leading part is one of the
-    /// leading axes of the indices, the rest one of the axes that are taken whole. The condition says whether it is
-    /// inside the array, if that has to be asked.
+    /// Returns the index into the array that a gather or scatter addresses. The leading part of `index` belongs to the
+    /// leading axes of the indices, the rest to the axes that are taken whole. The condition says whether the result is
+    /// inside the array; `None` if it always is.
     pub(crate) fn addressed(
         &mut self,
         (array, indices): (Source, Source),
@@ -228,7 +228,7 @@ impl FusionState<'_> {
                         Condition::AtLeastZero(index.clone()),
                         Condition::Below(index.clone(), *extent as i64),
                     ];
-                    // A known index outside is no place to count strides from: it may be any i64.
+                    // A constant index outside the array may be any i64, so it must not enter an address.
                     let outside =
                         index.value().is_some_and(|at| !(0..*extent as i64).contains(&at));
                     let here = match outside {

@@ -1,10 +1,10 @@
-//! Tapes: what the iterations of a loop keep, where only the run knows how many there are.
+//! Dynamic tapes: the residuals of a loop whose trip count is known only at run time.
 //!
-//! To the graph a tape is an array of two numbers, its handle ([`crate::loop_ir::handle`]), which is
-//! passed and stored like any other array. The loop that writes one has a tape of the program to itself,
-//! of which a record has a field for each of the loop's results that are tapes: so an iteration writes all
-//! that it keeps one behind the other. A loop that reads finds the records by the handle; handles that
-//! are results of one loop are known to name one tape, and the fields are read as one record.
+//! In the graph a tape is an array of two numbers, its handle ([`crate::loop_ir::handle`]), which is
+//! passed and stored like any other array. A loop that writes tapes has one tape of the program to itself.
+//! A record of this tape has a field for each of the loop's results that are tapes, so the residuals of an iteration
+//! are adjacent. A loop that reads tapes finds the records by the handles. If handles
+//! are results of the same loop, they name one tape, and their fields are read from one record.
 //!
 //! ```text
 //! loop{.. trip=runtime ..} -> tape<{f64[]}>, tape<{bool[]}>
@@ -19,8 +19,8 @@
 //! }
 //! ```
 //!
-//! A function that gives no tape cuts those that it has written, itself or by whom it calls, to the
-//! length that they had: what an iteration of an outer loop keeps for itself is gone when it ends.
+//! A function that returns no tape truncates the tapes that it or its callees have written to their previous
+//! length, so the residuals that an iteration of an outer loop saves for itself are freed when it ends.
 
 use super::graph::NodeId;
 use crate::loop_ir::{
@@ -30,17 +30,17 @@ use cranelift_entity::{EntityRef, PrimaryMap};
 use std::collections::BTreeSet;
 use tapeloom_ir::{Dtype, Loc, OrderedMap, Type};
 
-/// The tapes of a program while it is made, and the loops that it limits.
+/// The tapes and the limited loops of a program under construction.
 pub(crate) struct Tapes {
     pub(crate) all: PrimaryMap<TapeId, Tape>,
-    /// The loops that are limited, if any are to be.
+    /// The limited loops, if loops are to be limited.
     pub(crate) limited: Option<PrimaryMap<LoopLimitId, LoopLimit>>,
-    /// How many belong to kernels that are done.
+    /// The number of tapes that belong to finished kernels.
     done: usize,
-    /// The tapes on which a kernel may leave records.
+    /// For each kernel, the tapes on which it may leave records.
     left: PrimaryMap<KernelId, BTreeSet<TapeId>>,
-    /// Of the kernel at hand: the tapes of loops, by their first results, and where the fields of their
-    /// results are.
+    /// For the current kernel: the tapes of its loops, by their first results, and for each result the offset of
+    /// its field.
     pub(crate) known: OrderedMap<NodeId, (TapeId, Vec<(usize, usize)>)>,
 }
 
@@ -51,14 +51,14 @@ impl Tapes {
         Tapes { all: PrimaryMap::new(), limited, done: 0, left, known: OrderedMap::default() }
     }
 
-    /// A loop at that line runs a kernel: each of its iterations leaves what the kernel leaves.
+    /// Records that a loop at `loc` runs a kernel: each iteration leaves the records that the kernel leaves.
     pub(crate) fn repeat(&mut self, body: KernelId, loc: Loc) {
         for tape in &self.left[body] {
             self.all[*tape].within.push(loc);
         }
     }
 
-    /// A kernel is done: if nothing that it gives is a tape, it leaves tapes as they were.
+    /// Finishes a kernel. If none of its results is a tape, it truncates the tapes that it has written.
     pub(crate) fn cut(&mut self, kernel: &mut Kernel, results: &[Type]) {
         let mut written: BTreeSet<TapeId> = (self.done..self.all.len()).map(TapeId::new).collect();
         visit(&kernel.body, &mut |s| {
@@ -78,7 +78,7 @@ impl Tapes {
             }
             body.append(&mut kernel.body);
             body.extend(cuts);
-            // One step, in which the lengths are known to the end.
+            // A single step, so that the scalars with the lengths stay in scope.
             kernel.body.push(Stmt::Nest { body });
             written.clear();
         }

@@ -1,9 +1,9 @@
-//! One element: code that gives the element of a node at an index.
+//! Emits the code of one element of a node.
 //!
-//! An element of a computed node is a scalar that is already there, or a load. Where a load would be
-//! the first to need the node's memory, and the element is one or two cheap operations away from
-//! memory that exists anyway, it is computed again instead. An element of a movement node is an
-//! element of something else:
+//! An element of a computed node is a scalar that is already defined, or a load. If the load would be
+//! the first access that needs the node's memory, and the element is one or two cheap operations away from
+//! memory that exists anyway, the element is recomputed instead. An element of a movement node is an
+//! element of another node:
 //!
 //! ```text
 //! y = pad{low=[1]} x, 0.0       y[i] = select(i >= 1, x[i - 1] if i >= 1, 0.0)
@@ -19,8 +19,8 @@ use smallvec::SmallVec;
 use tapeloom_ir::{Code, Literal, Problem};
 
 impl FusionState<'_> {
-    /// The element of `source` at `index`, or zero (or anything, if nothing is loaded) where the
-    /// guard is false.
+    /// Returns the element of `source` at `index`. If the guard is false, the value is zero, or arbitrary if nothing is
+    /// loaded.
     pub(crate) fn element(
         &mut self,
         source: Source,
@@ -94,7 +94,7 @@ impl FusionState<'_> {
         Ok(value)
     }
 
-    /// Loads an element, in the outermost block where its index is there.
+    /// Loads an element, in the outermost block in which its index is defined.
     pub(crate) fn load(&mut self, node: NodeId, at: At, guard: Option<Arg>) -> Arg {
         self.needs[node] = true;
         let level = match &at {
@@ -106,7 +106,7 @@ impl FusionState<'_> {
         self.let_at(level, dtype, Def::Load { node, at, guard })
     }
 
-    /// The block in which all indices are there.
+    /// Returns the level of the innermost block that defines a term of the indices.
     pub(crate) fn level_of(&self, index: &[Affine]) -> usize {
         let terms = index.iter().flat_map(|a| a.terms());
         terms.map(|(t, _)| self.level(t.arg())).max().unwrap_or(0)

@@ -1,5 +1,5 @@
-//! From trees to statements: nodes become buffers and their versions, elements addresses, and numbers
-//! are dense.
+//! Converts loop trees to statements: nodes become buffers and versions, elements become addresses, and scalars
+//! are renumbered densely.
 
 use super::affine::{Affine, Term};
 use super::buffer_liveness::Storage;
@@ -15,10 +15,10 @@ use crate::loop_ir::{
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use tapeloom_ir::{Code, Dtype, Literal, OrderedMap, Problem};
 
-/// Which value of which buffer each node is.
+/// For each node, the buffer version that holds its value.
 pub(crate) type Held = SecondaryMap<NodeId, Option<BufferVersion>>;
 
-/// Nodes that share a buffer are its versions in the kernel, in their own order.
+/// Numbers the versions of each buffer: nodes that share a buffer are its versions, in node order.
 pub(crate) fn versions(
     graph: &Graph,
     emitted: &Emitted,
@@ -40,20 +40,20 @@ pub(crate) fn versions(
     held
 }
 
-/// Where everything lies.
+/// The memory of all nodes.
 #[derive(Clone, Copy)]
 pub(crate) struct Memory<'a> {
     pub(crate) storage: &'a Storage,
-    /// Where the frames of regions begin, by their first results.
+    /// The offsets of the frames of regions, by their first results.
     pub(crate) frames: &'a OrderedMap<NodeId, usize>,
     pub(crate) callees: &'a PrimaryMap<KernelId, Kernel>,
 }
 
-/// What has been converted so far.
+/// The state of the conversion.
 pub(crate) struct Convert<'a> {
     pub(crate) graph: &'a Graph,
     pub(crate) memory: Memory<'a>,
-    /// The kernel, but for its body. Regions add buffers of their own.
+    /// The kernel without its body. Regions add buffers of their own.
     pub(crate) kernel: Kernel,
     pub(crate) held: Held,
     old: &'a Emitted,
@@ -62,7 +62,7 @@ pub(crate) struct Convert<'a> {
     new_scalar: SecondaryMap<ScalarId, Option<ScalarId>>,
     new_var: SecondaryMap<VarId, Option<VarId>>,
     new_index: SecondaryMap<IndexId, Option<IndexId>>,
-    /// Run-time indices times strides, for each block that is open.
+    /// For each open block, run-time indices multiplied by strides.
     scaled: Vec<OrderedMap<(ScalarId, i64), Arg>>,
 }
 
@@ -118,7 +118,7 @@ impl<'a> Convert<'a> {
             Tree::For { index, extent, body } => {
                 let new = self.kernel.fresh_index();
                 self.new_index[*index] = Some(new);
-                // What its iterations are is claimed in the end.
+                // A later pass infers the parallelism.
                 let (extent, parallelism) = (Extent::Constant(*extent), Parallelism::Serial);
                 let (carries, body) = (Vec::new(), self.block(body)?);
                 Stmt::For { index: new, extent, parallelism, lanes: 1, carries, body }
@@ -176,7 +176,7 @@ impl<'a> Convert<'a> {
         self.new_var[var].ok_or_else(|| Problem::internal("a variable before its declaration"))
     }
 
-    /// The value that a node is.
+    /// Returns the buffer version that holds the value of a node.
     pub(crate) fn held(&self, node: NodeId) -> Result<BufferVersion, Problem> {
         self.held[node].ok_or_else(|| Problem::internal(format!("{node} has no memory")))
     }

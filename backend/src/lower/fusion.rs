@@ -1,9 +1,9 @@
-//! From members to loop trees: which members share a loop, and what happens inside.
+//! Greedy loop fusion: distributes candidates over loops, and emits loop trees.
 //!
-//! Members arrive in an order in which what is read comes first. A block (the whole program, or the
-//! body of a loop) distributes its members over *items* that run one after the other: straight-line
-//! code, or a loop of some extent, whose body is a block again. A member goes to the latest item of
-//! its own extent that does not run before something it reads is complete:
+//! Candidates arrive in topological order. A block (the whole program, or the
+//! body of a loop) distributes its candidates over *items* that run one after the other: straight-line
+//! code, or a loop of some extent, whose body is again a block. A candidate goes to the latest item of
+//! its extent that does not run before one of its operands is complete:
 //!
 //! ```text
 //! y[i,j] = exp x[i,j]        loop i { loop j { y } }
@@ -12,15 +12,14 @@
 //! t      = Σ_i s[i]          loop i { loop j { y, fold s }; loop j { z }; fold t }
 //! ```
 //!
-//! Sharing a loop is sound where the reader takes, along the axis that the loop runs over, exactly
-//! the element of this iteration; everything that it reads is then complete in this iteration,
-//! whatever happens along the other axes. A fold over the shared loop is complete only after it, and
-//! so its readers come later. Items run in a fixed order and no member moves once it is placed, so
-//! there can be no cycles, and one pass over the members is enough.
+//! Two candidates may share a loop if the reader takes, along the axis of the loop, exactly
+//! the element of the same iteration; all its operands are then complete in this iteration,
+//! whatever happens along the other axes. A fold over the shared loop is complete only after the loop,
+//! so its readers come later. Items run in a fixed order and no candidate moves once it is placed, so
+//! there can be no cycles, and one pass over the candidates is enough.
 //!
-//! Loops are opened one axis at a time, so that members of different rank share what they can: the
-//! nest of a softmax, and that of a function of small vectors mapped over a batch, fall out of the
-//! same rule.
+//! Loops are opened one axis at a time, so candidates of different rank share their outer loops. The same rule yields
+//! the nest of a softmax and that of a function of small vectors that is mapped over a batch.
 //!
 //! Model: Halide's `compute_at` and the multi-output fusion of XLA and Futhark, with the tree of
 //! loops of TVM, found greedily.
@@ -39,18 +38,18 @@ use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
 use tapeloom_ir::{Code, Dtype, Literal, OrderedMap, Phase, Problem};
 
-/// What is emitted.
+/// The loop trees of a function.
 pub(crate) struct Emitted {
     pub(crate) body: Vec<Tree>,
     pub(crate) scalars: PrimaryMap<ScalarId, ScalarInfo>,
     pub(crate) vars: PrimaryMap<VarId, Dtype>,
     /// Whether a node needs memory.
     pub(crate) needs: SecondaryMap<NodeId, bool>,
-    /// The node whose memory an update takes over.
+    /// For each update, the node whose memory it takes over.
     pub(crate) takes: SecondaryMap<NodeId, Option<NodeId>>,
 }
 
-/// Emits the members in loop nests.
+/// Emits loop nests for the candidates.
 pub(crate) fn emit(
     graph: &Graph,
     gives: &Gives,
@@ -113,7 +112,7 @@ pub(crate) fn emit(
 impl FusionState<'_> {
     // --- placing ---
 
-    /// Distributes members over items.
+    /// Distributes candidates over items.
     fn place(&mut self, members: &[usize], depth: usize) -> Vec<Item> {
         self.blocks_placed += 1;
         let block = self.blocks_placed;
@@ -137,15 +136,15 @@ impl FusionState<'_> {
                         Space::Alone => false,
                     };
                 let time = line.times[at.item];
-                // What a forward pass leaves is in memory, wherever the way back reads it.
+                // Residuals of a forward pass are in memory in any case, so their producer is no reason to share a loop.
                 if shares && self.is_back(m) == self.is_back(at.member) && self.is_large(r.node) {
                     let last = preference.producer.filter(|i| line.times[*i] >= time);
                     preference.producer = last.or(Some(at.item));
                 }
                 earliest = earliest.max(if shares { time } else { time + 1 });
             }
-            // What little work there is may be done ahead of what is there already.
-            // Whoever reads it next finds it in the cache.
+            // A candidate with little work may run ahead of earlier items: its result is still in the cache when
+            // it is read.
             preference.folds = self.members[m].first_fold() == Some(depth);
             preference.early = self.members[m].rest(depth) <= self.graph.machine.cached_elements;
             if depth == 0 {
@@ -168,12 +167,12 @@ impl FusionState<'_> {
         line.in_order()
     }
 
-    /// Whether a member is of the way back, before which what is held for it is complete.
+    /// Whether a candidate belongs to a reverse pass, which runs after the residuals that it reads are complete.
     fn is_back(&self, m: usize) -> bool {
         self.graph.nodes[self.members[m].node].origin.phase != Phase::FORWARD
     }
 
-    /// Whether an array does not stay in the cache.
+    /// Whether an array is too large to stay in the cache.
     fn is_large(&self, node: NodeId) -> bool {
         self.graph.nodes[node].ty.shape.elements() > self.graph.machine.cached_elements
     }
@@ -190,7 +189,7 @@ impl FusionState<'_> {
         }
     }
 
-    /// Whether a member may run in the same loop as what it reads: it takes the element of the same
+    /// Whether a candidate may run in the same loop as the node that it reads, because it takes the element of the same
     /// iteration.
     fn aligned(
         &self,
@@ -211,7 +210,7 @@ impl FusionState<'_> {
 
     // --- loops ---
 
-    /// A contraction by the library is a step of its own, and so is a region.
+    /// Emits a library contraction or a region, which is a step of its own. Returns whether the item was one.
     fn step(&mut self, item: &Item) -> Result<bool, Problem> {
         let [m] = item.members.as_slice() else { return Ok(false) };
         let node = self.members[*m].node;
@@ -254,7 +253,7 @@ impl FusionState<'_> {
         }
     }
 
-    /// One loop and its body.
+    /// Emits a loop and its body.
     fn open(&mut self, item: &Item, extent: usize, depth: usize) -> Result<(), Problem> {
         self.scalarise(&item.members, depth + 1);
         let folding: Vec<usize> = item
@@ -287,7 +286,7 @@ impl FusionState<'_> {
         Ok(())
     }
 
-    // --- what a member does inside its loops ---
+    // --- the body of a candidate inside its loops ---
 
     fn leaf(&mut self, m: usize) -> Result<(), Problem> {
         let node = self.members[m].node;
@@ -295,10 +294,10 @@ impl FusionState<'_> {
         let folds = self.members[m].first_fold().is_some();
         let accumulator = self.accumulators[m].take();
         let arg_reduce = matches!(self.graph.nodes[node].kind, NodeKind::ArgReduce { .. });
-        // Folds that are unrolled altogether: the total of each output.
+        // The totals of fully unrolled folds: one for each output.
         let mut totals: Vec<Option<(Index, Arg, Arg)>> = Vec::new();
         if folds && accumulator.is_none() {
-            // The terms are folded into the identity.
+            // Each total starts at the identity.
             for index in self.unrolled(m, depth, false) {
                 let mut along = self.bound[m].clone();
                 along.extend(index);
@@ -315,7 +314,7 @@ impl FusionState<'_> {
             let value = self.value(m, &out, &fold)?;
             match &accumulator {
                 None if !folds && arg_reduce => {
-                    // Of one element, the first is the best.
+                    // The extremum of a single element is at index 0.
                     let zero = Literal::zero(self.graph.nodes[node].ty.dtype);
                     self.define(node, out, Arg::Literal(zero));
                 }
@@ -346,8 +345,8 @@ impl FusionState<'_> {
                     let (var, position) = vars[self.slot(m, &along)];
                     if let Some(at) = position {
                         let i = self.index_value(&fold[0].1);
-                        // The variables change in every iteration, so that what reads them here
-                        // belongs in this block; both are read before either is set.
+                        // The variables change in every iteration, so expressions that read them
+                        // belong in this block; both are read before either is set.
                         let here = self.blocks.len() - 1;
                         let outer = std::mem::replace(&mut self.var_levels[var], here);
                         self.var_levels[at] = here;
@@ -369,7 +368,7 @@ impl FusionState<'_> {
         Ok(())
     }
 
-    /// The element that a member computes, or the term that it folds.
+    /// Emits the element that a candidate computes, or the term that it folds.
     fn value(&mut self, m: usize, out: &Index, fold: &[(usize, Affine)]) -> Result<Arg, Problem> {
         let id = self.members[m].node;
         let node = &self.graph.nodes[id];
@@ -417,10 +416,10 @@ impl FusionState<'_> {
         }
     }
 
-    /// An element of a node is there.
+    /// Records the value of an element of a node, and stores it.
     pub(crate) fn define(&mut self, node: NodeId, index: Index, value: Arg) {
         self.remember(node, &index, None, value);
-        // What was computed further out does not depend on the loops in between.
+        // A value that was computed further out does not depend on the loops in between.
         let level = self.level(value);
         if level + 1 < self.blocks.len() {
             let inner = |a: &Affine| a.terms().iter().any(|(t, _)| self.level(t.arg()) > level);

@@ -1,4 +1,4 @@
-//! The members of a graph: for each computed node the axes that it loops over, and what it reads.
+//! Collects the fusion candidates of a graph: for each computed node its loop axes and its reads.
 
 use super::access_maps::Reader;
 use super::axis_order::order;
@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Piece;
 
-/// The members of a graph, in an order in which what is read comes first.
+/// Returns the candidates of a graph in topological order.
 pub(crate) fn members(graph: &Graph) -> Vec<FusionCandidate> {
     let mut all = Vec::new();
     for (id, node) in graph.nodes.iter() {
@@ -24,7 +24,7 @@ pub(crate) fn members(graph: &Graph) -> Vec<FusionCandidate> {
                 if fill {
                     all.push(whole(graph, id, Part::Fill));
                 }
-                // The first piece wins where pieces overlap, so it is written last.
+                // The first piece wins if pieces overlap, so it is written last.
                 let some = |b: &PieceBox| b.iter().all(|(extent, ..)| *extent > 0);
                 for p in (0..pieces.len()).rev().filter(|p| some(&boxes[*p])) {
                     all.push(piece(graph, id, p, &pieces[p], &boxes[p]));
@@ -54,7 +54,7 @@ fn piece(graph: &Graph, id: NodeId, p: usize, piece: &Piece, found: &PieceBox) -
         let node = &graph.nodes[view];
         walk.piece(&node.operands, piece, &syms);
     }
-    // Parts of one node are written in order.
+    // The parts of a node are written in order: each one reads the parts before.
     walk.reads.push(Read { node: id, at: syms });
     finish(graph, id, Part::Piece(p), axes, walk.reads)
 }
@@ -120,7 +120,7 @@ fn whole(graph: &Graph, id: NodeId, part: Part) -> FusionCandidate {
     finish(graph, id, part, axes, walk.reads)
 }
 
-/// Orders the axes and decides which are unrolled.
+/// Orders the axes and decides which axes are unrolled.
 fn finish(
     graph: &Graph,
     node: NodeId,
@@ -139,7 +139,7 @@ fn finish(
         }
     }
     let axes: SmallVec<[Axis; 4]> = order.iter().map(|i| axes[*i]).collect();
-    // In a loop over pieces of one element each would ask which one it belongs to.
+    // Unroll joined pieces: in a loop, each element would have to find its piece.
     let pieces = joined_pieces(graph, node).min(graph.machine.register_elements);
     let most = graph.machine.unrolled_elements.max(pieces);
     let mut member = FusionCandidate { node, part, unrolled_from: axes.len(), axes, reads };
@@ -149,8 +149,8 @@ fn finish(
     member
 }
 
-/// For every node, the last member (by position) that reads it. To read a value as the base of an
-/// update is to read it: whoever does so last may take its memory over, nobody before.
+/// Returns, for every node, the position of the last candidate that reads it. An update reads its base: only
+/// the last reader may take over the memory.
 pub(crate) fn last_readers(
     graph: &Graph,
     members: &[FusionCandidate],
@@ -159,7 +159,7 @@ pub(crate) fn last_readers(
     for (position, m) in members.iter().enumerate() {
         let base = graph.base(m.node).and_then(|(of, slot)| graph.nodes[of].operands[slot].node());
         let written = |n: NodeId| planted(Fault::UpdateTakesOver) && base == Some(n);
-        // A part of a node "reads" the parts before it.
+        // The parts of a node are not its readers.
         for r in m.reads.iter().filter(|r| r.node != m.node && !written(r.node)) {
             last[r.node] = position;
         }

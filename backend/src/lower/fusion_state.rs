@@ -1,4 +1,4 @@
-//! What is known while trees are made. `emit` says what happens; other files add what it needs.
+//! The state of fusion (`fusion`). Other files of this folder add methods to it.
 
 use super::affine::{Affine, Index};
 use super::graph::{Graph, NodeId};
@@ -12,78 +12,78 @@ use tapeloom_ir::analysis::interval::Interval;
 use tapeloom_ir::prim::Sign;
 use tapeloom_ir::{Dtype, OrderedMap};
 
-/// Trees under construction, and the members that they are made of.
+/// Loop trees under construction, and the candidates from which they are built.
 pub(crate) struct FusionState<'a> {
     pub(crate) graph: &'a Graph,
     pub(crate) members: Vec<FusionCandidate>,
-    /// The indices along a member's axes, as far as its loops are open.
+    /// For each candidate, the indices of the open loops along its axes.
     pub(crate) bound: Vec<Index>,
     pub(crate) accumulators: Vec<Option<Accumulator>>,
     pub(crate) last_reader: SecondaryMap<NodeId, usize>,
-    /// For how many passes a node waits, until they have ended.
+    /// For each node, the number of passes that must end before it runs.
     pub(crate) waits: SecondaryMap<NodeId, u8>,
-    /// The arguments whose memory results take over.
+    /// For each argument, whether a result takes over its memory.
     pub(crate) given: SecondaryMap<NodeId, bool>,
     pub(crate) scalars: PrimaryMap<ScalarId, ScalarInfo>,
     pub(crate) vars: PrimaryMap<VarId, Dtype>,
     pub(crate) var_levels: SecondaryMap<VarId, usize>,
-    /// Extent and level of every loop.
+    /// The extent and the block level of every loop index.
     pub(crate) indices: PrimaryMap<IndexId, (usize, usize)>,
     pub(crate) blocks: Vec<Block>,
-    /// Starts of dynamic slices in this step.
+    /// The starts of dynamic slices that the current step has computed.
     pub(crate) starts: OrderedMap<(NodeId, usize), Affine>,
     pub(crate) needs: SecondaryMap<NodeId, bool>,
     /// Whether an update has taken over the node's memory.
     pub(crate) overwritten: SecondaryMap<NodeId, bool>,
     pub(crate) takes: SecondaryMap<NodeId, Option<NodeId>>,
     pub(crate) is_result: SecondaryMap<NodeId, bool>,
-    /// The results of regions, by the first.
+    /// The results of each region, by its first result.
     pub(crate) regions: BTreeMap<NodeId, Vec<NodeId>>,
-    /// Contractions that the library does.
+    /// Contractions that the library computes.
     pub(crate) libraries: SecondaryMap<NodeId, Option<Product>>,
     pub(crate) placed: SecondaryMap<NodeId, Placed>,
     pub(crate) blocks_placed: u32,
     pub(crate) body: Vec<Tree>,
 }
 
-/// Where a node was placed last.
+/// The place of the last placed part of a node.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Placed {
-    /// Which block.
+    /// The number of the block.
     pub(crate) block: u32,
     pub(crate) item: usize,
-    /// The member.
+    /// The candidate.
     pub(crate) member: usize,
-    /// Whether there are several.
+    /// Whether the node is written in parts.
     pub(crate) parts: bool,
 }
 
-/// What is known about a scalar.
+/// The known facts about a scalar.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ScalarInfo {
     pub(crate) dtype: Dtype,
     /// The block in which it is defined; 0 is the outermost.
     pub(crate) level: usize,
-    /// Bounds of an i64, where known.
+    /// The range of an i64, if known.
     pub(crate) range: Option<Interval>,
-    /// What is known of its sign.
+    /// The known sign.
     pub(crate) sign: Sign,
 }
 
-/// A scalar that is already there: the element of a node, under a guard.
+/// The key of an element that is already in a scalar: node, index and guard.
 pub(crate) type Key = (NodeId, Index, Option<ScalarId>);
 
-/// An index with axes left open.
+/// An index in which `None` stands for any index along an axis.
 pub(crate) type Pattern = SmallVec<[Option<Affine>; 4]>;
 
 /// A block under construction.
 #[derive(Default)]
 pub(crate) struct Block {
     pub(crate) code: Vec<Tree>,
-    /// How many iterations there are of it, if it is the body of a loop.
+    /// The trip count, if the block is the body of a loop.
     pub(crate) extent: Option<usize>,
     pub(crate) memo: OrderedMap<Key, Arg>,
-    /// Elements that are the same along the axes for which there is no index here.
+    /// Elements that do not depend on the axes whose index is `None` in the pattern.
     pub(crate) uniform: OrderedMap<NodeId, (Pattern, Arg)>,
     /// Run-time indices that have been clamped to `0..=room`.
     pub(crate) clamped: OrderedMap<(ScalarId, i64), Affine>,
@@ -91,7 +91,7 @@ pub(crate) struct Block {
     pub(crate) divided: OrderedMap<(Affine, i64), (Affine, Affine)>,
 }
 
-/// Where the terms of a fold accumulate.
+/// The place in which the terms of a fold are accumulated.
 pub(crate) enum Accumulator {
     /// One variable for each unrolled output (two for the index of an extremum).
     Vars(Vec<(VarId, Option<VarId>)>),

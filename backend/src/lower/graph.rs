@@ -1,14 +1,14 @@
-//! The program as a graph of nodes, with shapes at hand; `build` makes it.
+//! The function as a graph of nodes with shapes; `build` creates it.
 //!
-//! An equation becomes a node that keeps its [`Lowering`](tapeloom_ir::prim::Lowering), which is all that the scheduler knows
-//! about a primitive. Two sorts of nodes are told apart from here on:
+//! An equation becomes a node with its [`Lowering`](tapeloom_ir::prim::Lowering), the only property of a primitive that
+//! lowering uses. There are two sorts of nodes:
 //!
 //! * *computed* nodes (elementwise, reductions, contractions, updates) are placed in a loop nest and
 //!   may have memory;
-//! * *movement* nodes (views, reshapes, iota, slices and gathers) never run by themselves: whoever
-//!   reads one reads what it stands for, by index arithmetic. Where that would be wasteful (a
-//!   concatenation of very many pieces, a long chain of views) or impossible (a result must have
-//!   memory) a [`NodeKind::Copy`] node is put after it.
+//! * *movement* nodes (views, reshapes, iota, slices and gathers) are never computed: their readers read the elements
+//!   of their operands, by index arithmetic. If that is wasteful (a concatenation of very many
+//!   pieces, a long chain of views) or impossible (a result must have memory), a [`NodeKind::Copy`] node is inserted
+//!   after the movement node.
 
 use super::region_node::{Region, RegionId};
 use super::units::Gives;
@@ -25,7 +25,7 @@ use tapeloom_ir::{ArrayType, Code, Dtype, Literal, OrderedMap, OrderedSet, Origi
 pub(crate) struct NodeId(u32);
 entity_impl!(NodeId, "n");
 
-/// What a node reads.
+/// An operand of a node.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Source {
     /// Another node.
@@ -43,7 +43,7 @@ impl Source {
     }
 }
 
-/// What a node does.
+/// The operation of a node.
 #[derive(Clone, Debug)]
 pub(crate) enum NodeKind {
     /// An argument.
@@ -56,18 +56,18 @@ pub(crate) enum NodeKind {
     ArgReduce { axis: usize, largest: bool },
     /// See [`Lowering::Contract`](tapeloom_ir::prim::Lowering::Contract).
     Contract { batch: Vec<(usize, usize)>, contract: Vec<(usize, usize)> },
-    /// The first operand, with some elements written over.
+    /// The first operand with some elements overwritten.
     Update(Update),
-    /// The n-th result of a region. The first one has the region's operands, and the others have the
-    /// first; a region without results has a first one that nobody reads.
+    /// The n-th result of a region. The first result has the region's operands; the others have the
+    /// first result as operand. A region without results has a first result without readers.
     Result { of: RegionId, n: usize },
-    /// The operand, in memory of its own.
+    /// A copy of the operand, in memory of its own.
     Copy,
-    /// Elements of others.
+    /// Elements of other nodes, without computation.
     Movement(Movement),
 }
 
-/// Which elements of an array are written over.
+/// The elements that an update overwrites.
 #[derive(Clone, Debug)]
 pub(crate) enum Update {
     /// See [`Lowering::DynamicUpdateSlice`](tapeloom_ir::prim::Lowering::DynamicUpdateSlice).
@@ -76,10 +76,10 @@ pub(crate) enum Update {
     Scatter { combine: Combine, batch: usize, axes: Vec<usize>, bounds: Bounds },
 }
 
-/// For which elements a node stands that computes none of its own.
+/// The elements that a movement node stands for.
 #[derive(Clone, Debug)]
 pub(crate) enum Movement {
-    /// No elements: nothing to compute, and nothing to read.
+    /// No elements.
     Empty,
     /// See [`Lowering::View`](tapeloom_ir::prim::Lowering::View).
     View { pieces: Vec<Piece>, fill: Option<usize> },
@@ -94,18 +94,18 @@ pub(crate) enum Movement {
 }
 
 impl NodeKind {
-    /// Whether the node stands for other elements rather than computing its own.
+    /// Whether the node stands for elements of other nodes.
     pub(crate) fn is_movement(&self) -> bool {
         matches!(self, NodeKind::Movement(_))
     }
 
-    /// The region of which this is the first result.
+    /// Returns the region whose first result this node is.
     pub(crate) fn region(&self) -> Option<RegionId> {
         let NodeKind::Result { of, n: 0 } = self else { return None };
         Some(*of)
     }
 
-    /// Whether the node writes over its first operand.
+    /// Whether the node overwrites elements of its first operand.
     pub(crate) fn is_update(&self) -> bool {
         matches!(self, NodeKind::Update(_))
     }
@@ -121,11 +121,11 @@ pub(crate) struct Node {
     pub(crate) name: &'static str,
     /// The user's line, for reports, and the phase of differentiation.
     pub(crate) origin: Origin,
-    /// For how many passes over the program it waits, until they have ended ([`passes`](super::phase_order)).
+    /// The number of passes over the program that must end before the node runs ([`passes`](super::phase_order)).
     pub(crate) waits: u8,
-    /// The names under which it is kept.
+    /// The marks under which the node is saved.
     pub(crate) kept: Vec<Mark>,
-    /// The name that the user gave to what it is a stack of.
+    /// The name that the user gave to the values of which the node is a stack.
     pub(crate) label: Option<Arc<str>>,
 }
 
@@ -140,12 +140,12 @@ impl Node {
         Node { kind, operands, ty, name, origin, waits: 0, kept: Vec::new(), label: None }
     }
 
-    /// Whether it is marked as [`Mark::Residual`], or packed.
+    /// Whether the node is marked as [`Mark::Residual`], or packed.
     pub(crate) fn is_held(&self) -> bool {
         self.kept.iter().any(|mark| *mark == Mark::Residual || mark.is_packed())
     }
 
-    /// The first result of the region of which this is another one.
+    /// Returns the first result of the region whose other result this node is.
     pub(crate) fn first_result(&self) -> Option<NodeId> {
         match self.kind {
             NodeKind::Result { n: 1.., .. } => self.operands.first()?.node(),
@@ -154,21 +154,21 @@ impl Node {
     }
 }
 
-/// A function as a graph. Nodes stand in an order in which operands come first.
+/// A function as a graph. Nodes are in topological order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Graph {
-    /// What it is scheduled for.
+    /// The machine for which the function is lowered.
     pub(crate) machine: MachineModel,
     pub(crate) nodes: PrimaryMap<NodeId, Node>,
     pub(crate) regions: PrimaryMap<RegionId, Region>,
-    /// What the function returns; distinct nodes, all of them computed or empty.
+    /// The results of the function: distinct nodes, all of them computed or empty.
     pub(crate) results: Vec<NodeId>,
-    /// The types of the results. Such a node may have another shape with its elements in the same order.
+    /// The types of the results. A result node may have another shape with its elements in the same order.
     pub(crate) result_types: Vec<ArrayType>,
 }
 
 impl Graph {
-    /// The shape of a source.
+    /// Returns the shape of a source.
     pub(crate) fn shape(&self, source: Source) -> &[usize] {
         source.node().map_or(&[], |n| &self.nodes[n].ty.shape)
     }
@@ -180,7 +180,7 @@ impl Graph {
         }
     }
 
-    /// Marks a value, and what it moves: a movement of one array has no memory of its own.
+    /// Marks a value, and the operand if the value is a movement of one array, which has no memory of its own.
     pub(crate) fn keep(&mut self, node: NodeId, mark: Mark) {
         let mut at = Some(node);
         while let Some(id) = at {
@@ -193,7 +193,8 @@ impl Graph {
         }
     }
 
-    /// The value in memory that is no larger than it is: a copy of what stands for elements of more.
+    /// Returns a node for a residual whose memory is no larger than the residual: a copy, if the node is a view of a
+    /// larger array.
     pub(crate) fn held(&mut self, node: NodeId) -> NodeId {
         let bytes = |of: &Node| of.ty.bytes();
         let mut root = &self.nodes[node];
@@ -201,7 +202,7 @@ impl Graph {
             root = &self.nodes[*of];
         }
         match root.kind {
-            // An argument is there anyway.
+            // An argument is in memory in any case.
             NodeKind::Input(_) => node,
             _ if planted(Fault::HeldWhole) => node,
             _ if root.kind.is_movement() || bytes(root) > bytes(&self.nodes[node]) => {
@@ -221,8 +222,8 @@ impl Graph {
         self.nodes.push(Node::new(kind, operands, ty, "copy", origin))
     }
 
-    /// Every result must be a computed node of its own, since it is written to memory of its own.
-    /// An argument that is given up for a result is that result as it lies.
+    /// Ensures that every result is a computed node with memory of its own. A donated argument may be
+    /// returned unchanged.
     pub(crate) fn give_results_memory(&mut self, results: &[Source], gives: &Gives) {
         let mut taken = OrderedSet::default();
         for (result, r) in results.iter().enumerate() {
@@ -253,8 +254,8 @@ impl Graph {
         if of.node().is_some_and(computed) { of } else { source }
     }
 
-    /// An update whose new elements are a view of the array it writes over would read what it has
-    /// just written: such a view is copied first.
+    /// Copies the new elements of an update if they are a view of the array that it overwrites, since the update would
+    /// otherwise read elements that it has just written.
     pub(crate) fn separate_updates(&mut self) {
         let updates: Vec<NodeId> =
             self.nodes.iter().filter(|(_, n)| n.kind.is_update()).map(|(id, _)| id).collect();
@@ -270,13 +271,12 @@ impl Graph {
         self.copy_operands(&copies);
     }
 
-    /// Puts a copy before each of these operands, which are in the order of nodes; one copy for all
-    /// that read the same.
+    /// Inserts copies before these operands, which are in node order. Operands that read the same node share one copy.
     pub(crate) fn copy_operands(&mut self, copies: &[(NodeId, usize)]) {
         if copies.is_empty() {
             return;
         }
-        // The copies must stand before the updates: rebuild in order.
+        // The copies must precede the updates: rebuild the nodes in order.
         let old = std::mem::take(&mut self.nodes);
         let mut new: SecondaryMap<NodeId, Option<NodeId>> = SecondaryMap::new();
         let rename = |s: Source, new: &SecondaryMap<NodeId, Option<NodeId>>| match s {
@@ -303,7 +303,7 @@ impl Graph {
         }
     }
 
-    /// What a node begins as, of which it changes some: the node whose operand that is, and which.
+    /// Returns the operand that a node begins as and changes, as (node, operand).
     pub(crate) fn base(&self, id: NodeId) -> Option<(NodeId, usize)> {
         let node = &self.nodes[id];
         match &node.kind {
@@ -316,8 +316,9 @@ impl Graph {
         }
     }
 
-    /// Whether a node reads `base` in other operands than that. A part of it as which another result of a
-    /// region begins is copied before the region runs; what begins as all of it might take it over, too.
+    /// Whether a node reads `base` in other operands than `slot`. If another result of a region begins as a part of
+    /// `base`, the part is copied before the region runs, and does not count; if it begins as all of `base`, it might
+    /// take over the memory, too.
     pub(crate) fn reads_beside(&self, id: NodeId, slot: usize, base: NodeId) -> bool {
         let node = &self.nodes[id];
         let begins = node.kind.region().map_or(&[][..], |r| &self.regions[r].begins);
@@ -385,7 +386,7 @@ impl Graph {
     }
 }
 
-/// The dtype of a source.
+/// Returns the dtype of a source.
 pub(crate) fn dtype_of(graph: &Graph, source: Source) -> Dtype {
     match source {
         Source::Node(n) => graph.nodes[n].ty.dtype,

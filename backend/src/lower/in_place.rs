@@ -1,7 +1,6 @@
-//! Updates: arrays of which some elements are written over.
+//! Lowers updates: arrays of which some elements are overwritten.
 //!
-//! What is written over is taken over, its memory with it, where nobody reads it afterwards; otherwise
-//! it is copied first.
+//! If the base has no later reader, the update takes over its memory; otherwise the base is copied first.
 
 use super::affine::{Affine, Index, Term};
 use super::fusion_state::{Block, FusionState};
@@ -11,7 +10,7 @@ use crate::loop_ir::Arg;
 use tapeloom_ir::{Code, Problem};
 
 impl FusionState<'_> {
-    /// Writes over the first operand: in place where nobody reads it afterwards, and this update
+    /// Emits an update: in place if the base has no later reader and the update
     /// reads nothing else of it.
     pub(crate) fn update(&mut self, m: usize) -> Result<(), Problem> {
         let id = self.members[m].node;
@@ -23,7 +22,7 @@ impl FusionState<'_> {
         self.updates(id)
     }
 
-    /// Stores all elements of an array in the place of a node that begins as it.
+    /// Stores all elements of an array to the memory of a node that begins as that array.
     pub(crate) fn copy_into(&mut self, id: NodeId, base: Source) -> Result<(), Problem> {
         let shape = self.graph.nodes[id].ty.shape.clone();
         if shape.elements() == 0 {
@@ -36,7 +35,7 @@ impl FusionState<'_> {
         })
     }
 
-    /// Loops over all elements of a shape; axes of extent 1 are no loops.
+    /// Emits loops over all elements of a shape; axes of extent 1 have no loop.
     pub(crate) fn nest(
         &mut self,
         shape: &[usize],
@@ -62,7 +61,7 @@ impl FusionState<'_> {
         Ok(())
     }
 
-    /// The loop of an update over its new elements.
+    /// Emits the loop of an update over its new elements.
     fn updates(&mut self, id: NodeId) -> Result<(), Problem> {
         let graph = self.graph;
         let node = &graph.nodes[id];
@@ -104,8 +103,8 @@ impl FusionState<'_> {
         }
     }
 
-    /// What is in memory now, combined with a new value. The load stays in the innermost loop: the
-    /// same element may be hit again.
+    /// Combines the element in memory with a new value. The load stays in the innermost loop, because the same
+    /// element may be updated again.
     fn combined(
         &mut self,
         node: NodeId,

@@ -1,5 +1,5 @@
-//! Programs in which memory is written over while values in it may still be wanted: each computes
-//! what the interpreter of the language computes.
+//! Programs that overwrite memory while its values may still be needed: each one computes the results of
+//! the interpreter of the language.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -11,7 +11,7 @@ use tapeloom_ir::{Literal, Tensor, parse_module};
 #[track_caller]
 fn same(body: &str) {
     let text = format!("func @f(%x: f64[100], %w: f64[100], %i: i64[], %j: i64[]) -> {body}");
-    // Ids of the text format are numbers.
+    // The text form has numbers as names.
     let text = ["%x", "%w", "%i", "%j"]
         .iter()
         .enumerate()
@@ -196,8 +196,8 @@ fn updates_of_rows_in_a_batch() {
     );
 }
 
-/// The cosine reads what the first update writes over. It is of the same pass, and comes behind the sine, which is of
-/// a later one and reads the update. So the update waits for no reader, and copies.
+/// The cosine reads the base of the first update. It belongs to the same pass as the update, but comes after the
+/// sine, which belongs to a later pass and reads the update. So the update cannot wait for the cosine, and copies.
 #[test]
 fn a_reader_that_is_behind_a_pass_that_is_behind_the_update() {
     same(
@@ -214,7 +214,7 @@ fn a_reader_that_is_behind_a_pass_that_is_behind_the_update() {
     );
 }
 
-/// Each update waits for a reader that is behind the other one.
+/// Each update waits for a reader that comes after the other update.
 #[test]
 fn updates_in_a_circle_and_a_pass_behind_them() {
     same(
@@ -233,8 +233,8 @@ fn updates_in_a_circle_and_a_pass_behind_them() {
     );
 }
 
-/// A random program of updates: values are written over, read again, in part, in another order, by
-/// contractions, in later passes, and returned, with nobody looking after whom.
+/// A random program of updates: values are overwritten, read again, in part, in another order, by
+/// contractions, in later passes, and returned, without regard to conflicts.
 fn random_program(random: &mut impl FnMut(usize) -> usize) -> String {
     let mut text = String::new();
     let mut next = 4;
@@ -248,7 +248,7 @@ fn random_program(random: &mut impl FnMut(usize) -> usize) -> String {
             next += 1;
             next - 1
         };
-        // Recent values rather than old ones, so that chains form.
+        // Prefer recent values, so that chains form.
         let of = |random: &mut dyn FnMut(usize) -> usize| {
             arrays[arrays.len() - 1 - random(arrays.len().min(5))]
         };
@@ -293,7 +293,7 @@ fn random_program(random: &mut impl FnMut(usize) -> usize) -> String {
                 let wide = emit("f64[100]", wide);
                 emit("f64[100]", format!("sub %{y}, %{wide}"))
             }
-            // What stands behind it waits for the end of a pass.
+            // Equations after this one wait for the end of a pass.
             11 | 12 => {
                 emit("f64[100]", format!("barrier{{mark=after_forward, id={equation}}} %{x}"))
             }
@@ -304,7 +304,7 @@ fn random_program(random: &mut impl FnMut(usize) -> usize) -> String {
                 );
                 let dot = "dot{lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[0]}";
                 let c = emit(square, format!("{dot} %{a}, %{b}"));
-                // Some are written over as matrices, in rows.
+                // Some are overwritten as matrices, in rows.
                 let c = match random(2) {
                     0 => c,
                     _ => {

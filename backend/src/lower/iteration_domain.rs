@@ -1,27 +1,27 @@
-//! Members: what is placed in loops, with the axes it loops over and what it reads.
+//! Fusion candidates (`members` in the code): the units that fusion places in loops, with their loop axes and reads.
 //!
-//! A member is a computed node, or one part of a node that is written in parts (a concatenation is
-//! written piece by piece). Its axes are those of its output and those it folds, outermost first:
+//! A candidate is a computed node, or one part of a node that is written in parts (a concatenation is
+//! written piece by piece). Its axes are those of its output and those that it folds, outermost first:
 //!
 //! ```text
 //! reduce_sum{axes=[0]} of f64[1000,8]   axes: fold 1000, out 8
 //! ```
 //!
-//! Axes of extent 1 are no axes at all.
+//! Axes of extent 1 are left out.
 
 use super::graph::NodeId;
 use smallvec::SmallVec;
 
-/// What runs along an axis of a member.
+/// The role of an axis of a candidate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Runs {
     /// An axis of the output.
     Out(usize),
-    /// A folded axis: an axis of the operand of a reduction, a contracted pair.
+    /// A folded axis: an axis of the operand of a reduction, or a contracted pair.
     Fold(usize),
 }
 
-/// A loop that a member needs. The index along the output's axis is `start + step * loop index`.
+/// A loop that a candidate needs. The index along the output's axis is `start + step * loop index`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Axis {
     pub(crate) extent: usize,
@@ -36,52 +36,52 @@ impl Axis {
     }
 }
 
-/// Which elements of its node a member computes.
+/// The elements of its node that a candidate computes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
     /// All.
     Whole,
-    /// Of a view: the fill everywhere, before the pieces are written over it.
+    /// The fill of a view, everywhere, before the pieces are written over it.
     Fill,
-    /// Of a view: that piece.
+    /// One piece of a view.
     Piece(usize),
 }
 
-/// For each axis of an array, the position among the member's axes whose index it is.
+/// For each axis of an array, the candidate's axis with the same index, if there is one.
 pub(crate) type Along = SmallVec<[Option<usize>; 4]>;
 
-/// An array read by a member.
+/// An array that a candidate reads.
 #[derive(Clone, Debug)]
 pub(crate) struct Read {
     pub(crate) node: NodeId,
-    /// Where.
+    /// The index of the read element.
     pub(crate) at: Along,
 }
 
-/// Something to place.
+/// A computed node, or a part of one, to be placed in loops.
 #[derive(Clone, Debug)]
 pub(crate) struct FusionCandidate {
     pub(crate) node: NodeId,
     pub(crate) part: Part,
-    /// Outermost first.
+    /// The axes, outermost first.
     pub(crate) axes: SmallVec<[Axis; 4]>,
-    /// Axes from here on are unrolled.
+    /// The first of the axes that are unrolled.
     pub(crate) unrolled_from: usize,
     pub(crate) reads: Vec<Read>,
 }
 
 impl FusionCandidate {
-    /// The position of the first folded axis.
+    /// Returns the position of the first folded axis.
     pub(crate) fn first_fold(&self) -> Option<usize> {
         self.axes.iter().position(|a| matches!(a.runs, Runs::Fold(_)))
     }
 
-    /// The number of elements visited from that axis on.
+    /// Returns the number of elements visited from axis `from` on.
     pub(crate) fn rest(&self, from: usize) -> usize {
         self.axes[from.min(self.axes.len())..].iter().map(|a| a.extent).product()
     }
 
-    /// Whether results accumulate in memory: there is a loop over outputs inside one over terms.
+    /// Whether results accumulate in memory, because a loop over outputs lies inside a loop over terms.
     pub(crate) fn accumulates_in_memory(&self) -> bool {
         let Some(fold) = self.first_fold() else { return false };
         let looped = self.axes.iter().enumerate().take(self.unrolled_from).skip(fold);

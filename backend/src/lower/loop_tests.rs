@@ -1,4 +1,4 @@
-//! Loops and branches: every engine computes what the interpreter of the language computes.
+//! Loops and branches: every engine computes the results of the interpreter of the language.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -58,7 +58,7 @@ func @nothing(%0: f64[0], %1: f64[4]) -> (f64[0], f64[4]) {
 }
 ";
 
-/// `@f` of `f64[], f64[4], f64[4,4], i64[], f64[3]`, at several numbers.
+/// Returns a module with `@f` of `f64[], f64[4], f64[4,4], i64[], f64[3]`.
 fn module(functions: &str, body: &str) -> Module {
     let params = "%0: f64[], %1: f64[4], %2: f64[4,4], %3: i64[], %4: f64[3]";
     parse_module(&format!("{BODIES}{functions}func @f({params}) -> {body}")).unwrap()
@@ -101,8 +101,8 @@ fn carries_elements_and_numbers_of_iterations() {
     }
 }
 
-/// Arrays that are carried: updated, worked out element by element, and in turns; what they begin as is
-/// read afterwards, or not, or by two.
+/// Carried arrays that are updated, computed element by element, or exchanged. Their initial values have
+/// later readers or not, or are shared by two carries.
 #[test]
 fn carried_arrays() {
     same(
@@ -131,7 +131,7 @@ fn carried_arrays() {
     );
 }
 
-/// Iterations as the run says.
+/// Trip counts that are known only at run time.
 #[test]
 fn numbers_and_conditions_decide() {
     same(
@@ -186,7 +186,7 @@ func @which(%0: f64[4], %1: f64[], %2: i64[]) -> (f64[4], f64[], f64[]) {
     );
 }
 
-/// Loops in loops, in functions that are called, of arrays without elements, and of constants alone.
+/// Loops in loops and in called functions, of arrays without elements, and of constants alone.
 #[test]
 fn loops_within_loops_and_functions() {
     let functions = "
@@ -216,7 +216,7 @@ func @called(%0: f64[4,4], %1: f64[4]) -> (f64[4], f64[5]) {
     );
 }
 
-/// How many buffers exchange places, and how many copies of whole arrays there are beside the bodies.
+/// Returns the number of carries that exchange two buffers.
 fn turns(module: &Module) -> usize {
     let program = super::schedule(module, module.iter().last().unwrap().0).unwrap();
     let mut turns = 0;
@@ -228,7 +228,7 @@ fn turns(module: &Module) -> usize {
     turns
 }
 
-/// What an iteration updates, or works out element by element, stays where it is.
+/// Carries that an iteration updates, or computes element by element, stay in place.
 #[test]
 fn carries_stay_in_place() {
     let functions = "
@@ -265,7 +265,7 @@ func @mean(%0: f64[40]) -> (f64[40]) {
         let module = same(functions, &body);
         let text = super::schedule(&module, module.iter().last().unwrap().0).unwrap();
         assert_eq!(turns(&module), 0, "{text}");
-        // Nothing is copied: what dies becomes the carry.
+        // Nothing is copied: an array without later readers becomes the carry.
         let program = super::schedule(&module, module.iter().last().unwrap().0).unwrap();
         let workspace = |b: &&loop_ir::Buffer| matches!(b.place, Place::Workspace(_));
         let large = program.entry.buffers.values().filter(workspace);
@@ -281,8 +281,8 @@ func @mean(%0: f64[40]) -> (f64[40]) {
     assert_eq!(turns(&module), 2);
 }
 
-/// What every branch hands on, changed or not, stays where it is, also where a loop carries it; a branch
-/// that makes it elsewhere copies it there.
+/// An array that every branch returns, changed or not, stays in place, also as the carry of a loop. A branch
+/// that computes it elsewhere copies it.
 #[test]
 fn branches_update_in_place() {
     let functions = "
@@ -342,7 +342,7 @@ func @iteration(%0: f64[40], %1: i64[]) -> (f64[40]) {
         let large = program.entry.buffers.values().filter(workspace);
         assert!(large.filter(|b| b.ty.bytes() > 200).count() <= copies, "{program}");
     }
-    // What no branch changes in the end may be carried all the same.
+    // An array that no branch changes may be carried, too.
     same(
         &functions.replace("BRANCH", "late"),
         "(f64[40]) {
@@ -353,7 +353,7 @@ func @iteration(%0: f64[40], %1: i64[]) -> (f64[40]) {
   return %8
 }",
     );
-    // What is read afterwards, or is another value's beginning, too, is copied first.
+    // An array that has later readers, or with which another value begins, is copied first.
     same(
         &functions.replace("BRANCH", "late"),
         "(f64[40], f64[40], f64[40], f64[40]) {
@@ -370,12 +370,12 @@ func @iteration(%0: f64[40], %1: i64[]) -> (f64[40]) {
     );
 }
 
-/// An update of single places is made in place whoever else reads the array before it, in whatever order
-/// the program says so.
+/// An update of single elements is in place even if other equations read the old array, in whatever order
+/// the program lists them.
 #[test]
 fn places_that_are_read_and_written_copy_no_array() {
     let bodies = [
-        // Two places change places.
+        // Two elements are exchanged.
         "func @iteration(%0: f64[40], %1: i64[]) -> (f64[40]) {
   %2: i64[] = mul %1, 7
   %3: f64[1] = dynamic_slice{sizes=[1]} %0, %1
@@ -384,7 +384,7 @@ fn places_that_are_read_and_written_copy_no_array() {
   %6: f64[40] = dynamic_update_slice %5, %3, %2
   return %6
 }",
-        // The gradient of one place: what was there goes into what comes there.
+        // The gradient of one element: the new element depends on the old one.
         "func @iteration(%0: f64[40], %1: i64[]) -> (f64[40]) {
   %2: f64[1] = broadcast{shape=[1], dims=[]} 0.0
   %3: f64[40] = dynamic_update_slice %0, %2, %1
@@ -395,7 +395,7 @@ fn places_that_are_read_and_written_copy_no_array() {
   %8: f64[40] = dynamic_update_slice %3, %7, %1
   return %8
 }",
-        // A fold of what was there, behind the update in the program.
+        // A fold of old elements, after the update in the program.
         "func @iteration(%0: f64[40], %1: i64[]) -> (f64[40]) {
   %2: f64[1] = broadcast{shape=[1], dims=[]} 0.25
   %3: f64[40] = dynamic_update_slice %0, %2, %1
@@ -406,7 +406,7 @@ fn places_that_are_read_and_written_copy_no_array() {
   %8: f64[40] = dynamic_update_slice %3, %6, %7
   return %8
 }",
-        // Places that are known before the program runs.
+        // Indices that are known at compile time.
         "func @iteration(%0: f64[40], %1: i64[]) -> (f64[40]) {
   %2: f64[1] = dynamic_slice{sizes=[1]} %0, 2
   %3: f64[1] = sin %2
@@ -414,7 +414,7 @@ fn places_that_are_read_and_written_copy_no_array() {
   %5: f64[40] = dynamic_update_slice %4, %3, 2
   return %5
 }",
-        // A loop that begins as the array and as a part of it.
+        // A loop with the array and a part of the array as initial carries.
         "func @inner(%0: f64[40], %1: f64[4], %2: i64[]) -> (f64[40], f64[4]) {
   %3: f64[4] = sin %1
   %4: f64[40] = dynamic_update_slice %0, %3, %2
@@ -454,7 +454,7 @@ func @iteration(%0: f64[40], %1: i64[]) -> (f64[40]) {
     }
 }
 
-/// A call gives up what its caller has no more need of, and a copy of anything else.
+/// A caller donates arrays without later readers, and copies of all others.
 #[test]
 fn calls_update_what_dies_with_them() {
     let functions = "

@@ -1,8 +1,8 @@
-//! The program while it is being made: like [`crate::loop_ir`], but in terms of nodes.
+//! Loop trees: the program under construction, like [`crate::loop_ir`], but in terms of nodes.
 //!
-//! Whether a node needs memory is known only when all its readers have been emitted, and where that
-//! memory lies only after that. So stores and loads name a node and the index of its element; every
-//! definition leaves a store, and those of nodes that nobody loads are dropped in the end.
+//! Whether a node needs memory is known only after all its readers have been emitted, and the place of
+//! the memory only after that. So stores and loads name a node and the index of the element. Every
+//! definition emits a store; stores of nodes that are never loaded are removed in the end.
 
 use super::affine::{Affine, Index};
 use super::graph::NodeId;
@@ -11,28 +11,28 @@ use crate::loop_ir::{Arg, IndexId, ScalarId, VarId};
 use smallvec::SmallVec;
 use tapeloom_ir::{Code, Dtype};
 
-/// Which element of a node.
+/// The position of an element in a node.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum At {
-    /// One index per axis.
+    /// One index for each axis.
     Axes(Index),
-    /// Its row-major position.
+    /// The row-major position.
     Flat(Affine),
 }
 
-/// What a scalar is defined as.
+/// The definition of a scalar.
 #[derive(Clone, Debug)]
 pub(crate) enum Def {
     /// Scalar code.
     Code(Code, SmallVec<[Arg; 3]>),
-    /// An element of a node; zero where the guard is false.
+    /// An element of a node; zero if the guard is false.
     Load { node: NodeId, at: At, guard: Option<Arg> },
 }
 
 /// A statement.
 #[derive(Clone, Debug)]
 pub(crate) enum Tree {
-    /// A block of its own.
+    /// A scope of its own.
     Nest(Vec<Tree>),
     For {
         index: IndexId,
@@ -68,7 +68,7 @@ pub(crate) enum Tree {
     Region(RegionStep),
 }
 
-/// A matrix that the library meets: a node, the first element and the strides.
+/// A matrix operand of a library contraction: a node, its first element and the strides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NodeMatrix {
     pub(crate) node: NodeId,
@@ -77,7 +77,7 @@ pub(crate) struct NodeMatrix {
     pub(crate) column: i64,
 }
 
-/// `out[m, n] = Σ_k lhs[m, k] rhs[k, n]`, repeated over batches: extent, and steps in the three.
+/// `out[m, n] = Σ_k lhs[m, k] rhs[k, n]`, repeated over batches.
 #[derive(Clone, Debug)]
 pub(crate) struct Product {
     pub(crate) dtype: Dtype,
@@ -87,7 +87,7 @@ pub(crate) struct Product {
     pub(crate) lhs: NodeMatrix,
     pub(crate) rhs: NodeMatrix,
     pub(crate) out: NodeMatrix,
-    /// As those of a [`Contract`](crate::loop_ir::Contract).
+    /// Extent, and steps in lhs, rhs and out, as in a [`Contract`](crate::loop_ir::Contract).
     pub(crate) batch: Vec<(usize, i64, i64, i64)>,
 }
 
@@ -95,15 +95,15 @@ pub(crate) struct Product {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Span {
     pub(crate) node: NodeId,
-    /// The first of them.
+    /// The first element.
     pub(crate) offset: i64,
     pub(crate) elements: usize,
 }
 
-/// A region as a step: what it reads and where it writes.
+/// A region as a step, with the memory that it reads and writes.
 #[derive(Clone, Debug)]
 pub(crate) struct RegionStep {
-    /// The node of its first result, by which it is known even if it has none.
+    /// The node of the first result, which identifies the region even if it has no results.
     pub(crate) first: NodeId,
     pub(crate) region: RegionId,
     pub(crate) operands: Vec<Span>,
@@ -111,7 +111,7 @@ pub(crate) struct RegionStep {
 }
 
 impl RegionStep {
-    /// The nodes that are read or written.
+    /// Returns the nodes that are read or written.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = NodeId> {
         self.operands.iter().map(|p| p.node).chain(self.results.iter().copied())
     }

@@ -1,4 +1,4 @@
-//! The schedule: from a function to loop nests with a static memory plan.
+//! Lowering: from a function to loop nests with a static memory plan.
 //!
 //! ```text
 //! func @f(%0: f64[4,100]) -> (f64[4]) {         program @f {
@@ -16,27 +16,28 @@
 //!                                               }
 //! ```
 //!
-//! The stations, each a file, which `pipeline` runs in this order:
+//! The steps, each a file, which `pipeline` runs in this order:
 //!
-//! 1. `units`: which functions are compiled by themselves, each by what follows; `build` makes the
-//!    `graph`: other calls inlined, dead equations gone, a node per equation; `zero_sized`: arrays without
-//!    elements gone; `builtin_kernels`: kernels for sorting, and for what needs the element before it;
-//!    `blas_select`: which contractions (`contraction`) a library does; `region_operands`: calls, loops, branches
-//!    and effects (`region_node`), what they read and where they write; `dynamic_tape`, `tape_cursors`: what iterations keep of which
-//!    only the run knows how many there are;
-//! 2. `iteration_domain`: which axes each computed node loops over, in which `axis_order`, and what it `access_maps`;
-//!    `view_boxes`: copies that are written in parts; `war_order`: reads before what writes over them;
-//! 3. `fusion`: which nodes share a loop (`step_order`), and the loops as trees (`loop_tree`); `reduction`, `scalarize`,
-//!    `in_place`: what happens in them; `phase_order`: what does not run before a pass has ended; `donation`: whose memory is taken over; `scalar_scope`: blocks and the
-//!    scalars in them; `verify_tree`: the invariants of the trees;
-//!    `tree_text` prints them ([`loop_trees`]);
-//! 4. beneath it `element`: the code of one element, through views (`view`) by index arithmetic
-//!    (`affine`, `dynamic_index`), or computed again (`rematerialize`);
-//! 5. `buffer_assignment`: what nobody needs goes (`dead_code`), nodes that need memory get it (`buffer_liveness`, and `workspace`
-//!    says where it lies), trees become statements (`emit`, of regions `region`), perfect nests one
-//!    loop (`coalesce`).
+//! 1. The graph. `units` decides which functions are compiled separately, each by the following steps. `build` creates
+//!    the `graph`: one node for each equation, with all other calls inlined and without dead equations. `zero_sized`
+//!    removes arrays without elements. `builtin_kernels` writes kernels for sorts and cumulative operations.
+//!    `blas_select` selects the contractions (`contraction`) that a library computes. `region_operands` assigns memory to
+//!    the operands and results of calls, loops, branches and effects (`region_node`). `dynamic_tape` and `tape_cursors`
+//!    lower the residuals of loops whose trip count is known only at run time.
+//! 2. The candidates. `iteration_domain` states the loop axes of each computed node, `axis_order` their order, and
+//!    `access_maps` the reads. `view_boxes` splits copies that are written in parts. `war_order` moves reads before the
+//!    updates that overwrite their operands.
+//! 3. `fusion` decides which nodes share a loop (`step_order`), and emits loop trees (`loop_tree`). `reduction`,
+//!    `scalarize` and `in_place` emit the loop bodies. `phase_order` delays nodes until a pass has ended, `donation`
+//!    decides whose memory is taken over, `scalar_scope` manages blocks and their scalars. `verify_tree` checks the
+//!    invariants of the trees, and `tree_text` prints them ([`loop_trees`]).
+//! 4. `element`, which fusion calls, emits the code of one element: through views (`view`) by index arithmetic
+//!    (`affine`, `dynamic_index`), or by recomputation (`rematerialize`).
+//! 5. `buffer_assignment` removes dead code (`dead_code`), gives memory to the nodes that need it (`buffer_liveness`; the
+//!    offsets are chosen by `workspace`), converts trees to statements (`emit`; regions by `region`), and merges perfect
+//!    nests into one loop (`coalesce`).
 //!
-//! Every station is linear in the size of the program, and recursion is bounded by the rank of
+//! Every step is linear in the size of the program, and recursion is bounded by the rank of
 //! arrays: a hundred thousand scalar equations become straight-line code in portions.
 
 mod access_maps;

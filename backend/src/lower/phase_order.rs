@@ -1,7 +1,8 @@
-//! Passes: what waits until another pass over the program has ended.
+//! Orders passes: some nodes must not run before another pass over the program has ended.
 //!
-//! A loop over 1000 elements that makes something for the way back could be one with a loop of the forward pass, and
-//! what it makes would lie in memory from there on. Where the tape has a budget, marks say that it waits ([`Mark::AfterForward`]):
+//! A loop over 1000 elements that recomputes residuals for the reverse pass could be fused with a loop of the forward
+//! pass, and its results would then lie in memory from there on. If the tape has a byte budget, marks delay the loop
+//! ([`Mark::AfterForward`]):
 //!
 //! ```text
 //! %1: f64[1000] = exp %0                     for i in 1000 { %1 }
@@ -11,8 +12,8 @@
 //! .. loop .. %6 ..                           loop { .. %6 .. }
 //! ```
 //!
-//! What stands behind as many marks is of one pass, and comes in the order of the program behind all others. What a
-//! forward pass makes of the gradient inside of it waits for nothing.
+//! Nodes behind the same number of marks belong to one pass, which runs, in the order of the program, after all
+//! passes with fewer marks. Nodes of the forward pass that use a gradient inside it are not delayed.
 
 use super::graph::{Graph, NodeId, NodeKind};
 use cranelift_entity::SecondaryMap;
@@ -21,7 +22,7 @@ use tapeloom_ir::Phase;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{Mark, Op};
 
-/// For how many passes the results of an equation wait whose operands wait for so many.
+/// Returns the number of passes for which the results of an equation wait, given that number for its operands.
 pub(crate) fn behind(op: &Op, phase: Phase, operands: u8) -> u8 {
     match op.mark() {
         Some(Mark::AfterForward) => operands.saturating_add(1),
@@ -30,8 +31,8 @@ pub(crate) fn behind(op: &Op, phase: Phase, operands: u8) -> u8 {
     }
 }
 
-/// For how many passes every node waits. A copy waits with what it is a copy of; of what is there from the beginning,
-/// with the first who reads it.
+/// Returns, for every node, the number of passes for which it waits. A copy waits as long as its operand, and a copy
+/// of an argument as long as its first reader.
 pub(crate) fn waits(graph: &Graph) -> SecondaryMap<NodeId, u8> {
     let mut least: SecondaryMap<NodeId, Option<u8>> = SecondaryMap::new();
     let mut waits = SecondaryMap::with_capacity(graph.nodes.len());
@@ -50,21 +51,21 @@ pub(crate) fn waits(graph: &Graph) -> SecondaryMap<NodeId, u8> {
     waits
 }
 
-/// When the passes of a block end, as far as their members have been placed: by the number that they wait for.
+/// The end times of the passes of a block, as far as candidates have been placed; keyed by the number of marks.
 #[derive(Default)]
 pub(crate) struct Passes {
     last: BTreeMap<u8, u64>,
 }
 
 impl Passes {
-    /// When a member may run that waits for so many passes.
+    /// Returns the earliest time for a candidate that waits for `waits` passes.
     pub(crate) fn end(&self, waits: u8) -> u64 {
         let waiting = waits > 0 && !planted(Fault::PassesMixed);
         let others = self.last.iter().filter(|(pass, _)| waiting && **pass != waits);
         others.map(|(_, time)| time + 1).max().unwrap_or(0)
     }
 
-    /// A member that waits for so many passes runs at a time.
+    /// Records that a candidate of pass `waits` runs at `time`.
     pub(crate) fn placed(&mut self, waits: u8, time: u64) {
         let last = self.last.entry(waits).or_insert(time);
         *last = (*last).max(time);
@@ -78,7 +79,7 @@ mod tests {
     use super::super::pipeline::loop_trees;
     use tapeloom_ir::parse_module;
 
-    /// Functions that differ in phase alone are two functions, whichever a module holds first.
+    /// Functions that differ only in phase are two functions, in whatever order a module lists them.
     #[test]
     fn no_function_has_the_phases_of_another() {
         let body = "  %y: f64[1000] = mul %x, 2.0\n  return %y\n}\n";

@@ -1,5 +1,4 @@
-//! The steps of lowering in their order, from a function to a program. Functions that are called come before those that
-//! call them.
+//! The steps of lowering in order, from a function to a program. Callees are lowered before their callers.
 
 use super::dynamic_tape::Tapes;
 use super::tree_text::Trees;
@@ -16,25 +15,25 @@ use crate::target::Options;
 use cranelift_entity::PrimaryMap;
 use tapeloom_ir::{ArrayType, FuncId, Kind, Module, Problem};
 
-/// The function as loop nests, for the machine that everything was measured on.
+/// Lowers a function to loop nests, for the default machine model, on which all thresholds were measured.
 ///
 /// # Errors
-/// [`tapeloom_ir::Kind::Target`] where a value is not an array,
-/// [`tapeloom_ir::Kind::TooLarge`] where an array does not fit in memory.
+/// [`tapeloom_ir::Kind::Target`] if a value is not an array,
+/// [`tapeloom_ir::Kind::TooLarge`] if an array does not fit in memory.
 pub fn schedule(module: &Module, func: FuncId) -> Result<Program, Problem> {
     Ok(plan(module, func)?.0)
 }
 
-/// The function as loop nests, with the table of its memory.
+/// Lowers a function to loop nests, and returns the memory plan, too.
 ///
 /// # Errors
-/// Those of [`schedule`].
+/// As [`schedule`].
 pub fn plan(module: &Module, func: FuncId) -> Result<(Program, Plan), Problem> {
     plan_on(&Options::default(), module, func)
 }
 
-/// The loop trees of a function, and before them those of the functions that it calls, as text: which equations share a
-/// loop, and which values have memory.
+/// Returns, as text, the loop trees of a function and before them those of its callees: they show which equations
+/// share a loop, and which values have memory.
 ///
 /// ```
 /// use tapeloom_backend::loop_trees;
@@ -52,7 +51,7 @@ pub fn plan(module: &Module, func: FuncId) -> Result<(Program, Plan), Problem> {
 /// ```
 ///
 /// # Errors
-/// Those of [`schedule`].
+/// As [`schedule`].
 pub fn loop_trees(module: &Module, func: FuncId) -> Result<String, Problem> {
     let mut text = String::new();
     let mut observe = |trees: &Trees<'_>| text += &trees.to_string();
@@ -60,7 +59,7 @@ pub fn loop_trees(module: &Module, func: FuncId) -> Result<String, Problem> {
     Ok(text)
 }
 
-/// As [`plan`], for a target and with loops that count their iterations if the options ask for it.
+/// As [`plan`], for a target, and with loops that count their iterations if the options request it.
 pub(crate) fn plan_on(
     options: &Options,
     module: &Module,
@@ -69,7 +68,7 @@ pub(crate) fn plan_on(
     lower(options, module, func, &mut |_| {})
 }
 
-/// Sees the loop trees of each function.
+/// Receives the loop trees of each function.
 type Observe<'a> = &'a mut dyn FnMut(&Trees<'_>);
 
 fn lower(
@@ -107,7 +106,7 @@ fn lower(
     Ok((Program { tapes: tapes.all, limited, callees, entry }, plan))
 }
 
-/// One function as loop nests. Those that it calls have been made.
+/// Lowers one function. Its callees have been lowered.
 fn kernel(
     module: &Module,
     unit: &Unit,

@@ -1,4 +1,4 @@
-//! Folds: what the terms of a reduction accumulate in, how it starts, and how it ends.
+//! Lowers reductions (folds): the accumulator, its initial value, and the result.
 //!
 //! ```text
 //! Σ_i x[i,j]     loop j { var v = 0; loop i { fold v, x[i,j] }; y[j] is v }          a variable
@@ -25,7 +25,7 @@ impl FusionState<'_> {
         }
     }
 
-    /// Declares or clears what the terms accumulate in, before the first folded loop.
+    /// Declares or clears the accumulators, before the first folded loop.
     pub(crate) fn begin_fold(&mut self, m: usize, depth: usize) -> Result<(), Problem> {
         let node = self.members[m].node;
         let (_, identity) = self.identity(m);
@@ -70,7 +70,7 @@ impl FusionState<'_> {
         Ok(())
     }
 
-    /// The result of a fold is there.
+    /// Defines the results of a fold after its loop.
     pub(crate) fn end_fold(&mut self, m: usize) {
         let Some(Accumulator::Vars(vars)) = self.accumulators[m].take() else { return };
         let depth = self.bound[m].len();
@@ -96,8 +96,8 @@ impl FusionState<'_> {
         }
     }
 
-    /// A total whose first term stood for itself, as if the fold had started where all folds do: a sum
-    /// of floats starts at 0, which shows only where every term is -0.
+    /// Returns the total of a fold that started with its first term instead of the identity. A sum
+    /// of floats starts at 0, which makes a difference only if every term is -0.
     pub(crate) fn started(&mut self, m: usize, total: Arg) -> Arg {
         let node = &self.graph.nodes[self.members[m].node];
         let sums = match &node.kind {
@@ -112,7 +112,7 @@ impl FusionState<'_> {
         self.code(Code::Add, &[total, Arg::Literal(zero)])
     }
 
-    /// `code total, value`, where the first value stands for itself; see [`Self::started`].
+    /// Returns `code total, value`, or `value` if the total is the identity; see [`Self::started`].
     pub(crate) fn fold_in(&mut self, code: Code, total: Arg, value: Arg) -> Arg {
         let neutral = match (code, total) {
             (Code::Add, Arg::Literal(l)) => l.is_zero(),
@@ -122,7 +122,7 @@ impl FusionState<'_> {
         if neutral { value } else { self.code(code, &[total, value]) }
     }
 
-    /// The better of two candidates for an extremum and its place: the first one wins ties, and nan
+    /// Returns the better of two (extremum, index) pairs: the first one wins ties, and nan
     /// is better than any number.
     pub(crate) fn better(&mut self, m: usize, old: (Arg, Arg), new: (Arg, Arg)) -> (Arg, Arg) {
         let node = &self.graph.nodes[self.members[m].node];
@@ -143,7 +143,7 @@ impl FusionState<'_> {
     }
 }
 
-/// What any element is better than.
+/// Returns a value that is worse than or equal to any element.
 fn worst(dtype: Dtype, largest: bool) -> Literal {
     let bits = match (dtype, largest) {
         (Dtype::F64, true) => f64::NEG_INFINITY.to_bits(),

@@ -1,4 +1,4 @@
-//! Regions as statements: calls, Rust functions, branches and loops of calls.
+//! Emits regions as statements: calls, external functions, branches, and loops whose bodies are calls.
 //!
 //! ```text
 //! loop{body=@step, trip=8, direction=up, takes=[const,carry0,xs]} %0, %1, %2
@@ -8,10 +8,10 @@
 //! }
 //! ```
 //!
-//! What is carried lies in one place if the body takes over what it is given, and otherwise in two that
-//! exchange places; elements are read where they are and written where they belong. Behind the
-//! workspace of what is called a frame has room for those second places, for the number of an iteration and
-//! for the answer of a condition.
+//! If the body updates a carry in place, the carry lies in one buffer; otherwise in two buffers that are exchanged
+//! after each iteration. Stacked arrays are read and written in place, one element for each iteration. After the
+//! workspace of the callee, the frame has room for those second buffers, for the iteration number and for the value
+//! of a condition.
 
 use super::emit::Convert;
 use super::graph::Graph;
@@ -28,18 +28,18 @@ use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{self, Binding, Direction, TripCount};
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Problem};
 
-/// What a region works in: bytes from its beginning.
+/// The workspace of a region; offsets are in bytes from its beginning.
 pub(crate) struct Frame {
     pub(crate) bytes: usize,
-    /// The number of an iteration, where the body asks for it.
+    /// The iteration number, if the body uses it.
     index: usize,
-    /// The answer of a condition.
+    /// The value of a condition.
     truth: usize,
-    /// The second places of what exchanges places, in order.
+    /// The second buffers of exchanged carries, in order.
     next: Vec<usize>,
 }
 
-/// Loops of fewer iterations, of a few operations each, are not limited.
+/// Loops with fewer iterations, and bodies without loops and calls, are not limited.
 const SHORT: usize = 1024;
 
 impl Frame {
@@ -72,28 +72,28 @@ impl Frame {
     }
 }
 
-/// What runs in an iteration, and on what.
+/// The call of a loop body and its operands.
 struct Iteration<'s> {
     step: &'s RegionStep,
     spec: &'s prim::LoopSpec,
     body: KernelId,
     frame: usize,
-    /// Where the number of the iteration is.
+    /// The view of the iteration number.
     number: Option<View>,
-    /// For each result that is carried, in which places.
+    /// Each carried result with its buffers.
     carries: Vec<(usize, Carry)>,
     rolls: Rolls,
 }
 
 impl Iteration<'_> {
-    /// Whether anything asks for the number of the iteration.
+    /// Whether the iteration number is used.
     fn counts(&self) -> bool {
         self.number.is_some() || !self.rolls.is_empty()
     }
 }
 
 impl Convert<'_> {
-    /// The statement of a region.
+    /// Emits the statement of a region.
     pub(crate) fn region(&mut self, r: &RegionStep, out: &mut Vec<Stmt>) -> Result<(), Problem> {
         let graph = self.graph;
         let frame = self.memory.frames.get(&r.first).copied().unwrap_or(0);
@@ -124,7 +124,7 @@ impl Convert<'_> {
         spans.iter().map(|s| self.span(s)).collect()
     }
 
-    /// Where the results of a region are.
+    /// Returns the views of the results of a region.
     fn results(&self, r: &RegionStep) -> Result<Vec<View>, Problem> {
         let whole = |node| {
             let elements = self.graph.nodes[node].ty.shape.elements();
@@ -133,12 +133,12 @@ impl Convert<'_> {
         r.results.iter().map(|n| whole(*n)).collect()
     }
 
-    /// A buffer of the frame.
+    /// Adds a buffer of the frame.
     fn own(&mut self, ty: ArrayType, offset: usize) -> BufferId {
         self.kernel.buffers.push(Buffer::new(ty, Place::Workspace(offset)))
     }
 
-    /// The first element of a view.
+    /// Loads the first element of a view.
     fn scalar(&mut self, view: &View, dtype: Dtype, out: &mut Vec<Stmt>) -> Arg {
         let value = self.kernel.scalars.push(dtype);
         let expr = Expr::Load { held: view.held, address: view.at.clone(), guard: None };
@@ -146,7 +146,7 @@ impl Convert<'_> {
         Arg::Scalar(value)
     }
 
-    /// One of several calls: a truth value chooses the second, a number the nearest that there is.
+    /// Emits a branch over calls: a boolean selects (true: the second branch); an integer is clamped to a valid number.
     fn branch(
         &mut self,
         r: &RegionStep,
@@ -188,8 +188,8 @@ impl Convert<'_> {
         Ok(Stmt::Nest { body: code })
     }
 
-    /// The call of a branch. What the others change where it lies, and this one makes elsewhere, is
-    /// copied there in the end.
+    /// Emits the call of a branch. If the other branches update a result in place and this one computes it elsewhere,
+    /// the result is copied afterwards.
     fn called(
         &mut self,
         r: &RegionStep,
@@ -217,7 +217,7 @@ impl Convert<'_> {
         std::iter::once(call).chain(copies).collect()
     }
 
-    /// Copies what a view sees.
+    /// Copies the elements of a view.
     fn copy(&mut self, from: &View, to: &View) -> Stmt {
         let index = self.kernel.fresh_index();
         let value = self.kernel.scalars.push(self.kernel.buffers[from.held.buffer].ty.dtype);
@@ -238,7 +238,7 @@ impl Convert<'_> {
         }
     }
 
-    /// Calls of the body, iteration after iteration.
+    /// Emits a loop that calls the body.
     fn loop_(
         &mut self,
         r: &RegionStep,
@@ -295,7 +295,7 @@ impl Convert<'_> {
         Ok(Stmt::nest(code))
     }
 
-    /// A loop that asks before each iteration; it counts its iterations in its last result.
+    /// Emits a while loop; its last result counts the iterations.
     fn while_(
         &mut self,
         iteration: &Iteration<'_>,
@@ -325,7 +325,7 @@ impl Convert<'_> {
             body.extend(iteration.number.as_ref().map(|number| store(number, n)));
             self.turn(&iteration.rolls, n, &mut body);
         }
-        // The number of the iteration is its own: no index of a loop is there.
+        // The body uses the stored iteration number; a while loop has no index.
         let none = IndexId::new(0);
         body.push(self.call(iteration, none)?);
         let n = self.scalar(count, Dtype::I64, &mut body);
@@ -335,8 +335,8 @@ impl Convert<'_> {
         Ok(Stmt::Nest { body: code })
     }
 
-    /// Where loops are limited, this one counts its iterations: before it begins, and at the beginning of its
-    /// body. Not if it is over soon.
+    /// If loops are limited, adds the statements that count iterations, before the loop and at the beginning of its
+    /// body. Short loops are not counted.
     fn limit(
         &mut self,
         iteration: &Iteration<'_>,
@@ -357,7 +357,7 @@ impl Convert<'_> {
         body.push(Stmt::Limit(LimitStmt::Count(limit)));
     }
 
-    /// In which places a loop carries its results.
+    /// Returns the buffers of each carried result.
     fn carried(
         &mut self,
         r: &RegionStep,
@@ -389,7 +389,7 @@ impl Convert<'_> {
         Ok(carries)
     }
 
-    /// The call of an iteration.
+    /// Emits the call of an iteration.
     fn call(&self, iteration: &Iteration<'_>, index: IndexId) -> Result<Stmt, Problem> {
         let params = 0..iteration.spec.takes.len();
         let operands =
@@ -410,7 +410,7 @@ impl Convert<'_> {
         Ok(Stmt::Call(Call { callee: iteration.body, operands, outputs, frame: iteration.frame }))
     }
 
-    /// What a parameter of the body is in an iteration.
+    /// Returns the view that a parameter of the body reads in an iteration.
     fn operand(
         &self,
         iteration: &Iteration<'_>,
@@ -445,7 +445,7 @@ impl Convert<'_> {
     }
 }
 
-/// Whether a block runs anything more than once, or calls what may.
+/// Whether a block contains a loop or a call.
 fn repeats(body: &[Stmt]) -> bool {
     let mut found = false;
     visit(body, &mut |s| {
@@ -456,7 +456,7 @@ fn repeats(body: &[Stmt]) -> bool {
     found
 }
 
-/// The element of an array that belongs to the iteration.
+/// Returns the element of a stacked array that belongs to the iteration.
 fn element(all: &View, spec: &prim::LoopSpec, index: IndexId, elements: usize) -> View {
     let mut at = all.at.clone();
     let stride = elements as i64;

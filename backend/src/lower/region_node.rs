@@ -1,16 +1,15 @@
-//! Regions: what gives several results at once, or has an effect, or both.
+//! Regions: nodes with several results, or with effects.
 //!
-//! A call of a function that is compiled once is one, and so are loops and branches. What they run is a
-//! kernel each, scheduled by itself like any function; its workspace is a frame in the memory of the
-//! graph, alive for the one step that the region is. So whatever is read in a loop lives to its end,
-//! what an iteration works out lives in that iteration, and nothing else need be known of what is inside.
+//! Calls of functions that are compiled once, loops and branches are regions. The functions that they run are
+//! kernels, lowered separately; the workspace of a kernel is a frame in the workspace of the caller, which
+//! lives for the step of the region. So an array that a loop reads lives to the end of the loop, and
+//! an array that an iteration computes lives in that iteration, without further analysis.
 //!
-//! In the graph a region is its results
-//! (`NodeKind::Result`), in the trees a step of its own.
+//! In the graph a region is represented by its results (`NodeKind::Result`), in loop trees by a step of its own.
 //!
-//! A region with an ordered effect runs though nobody reads its results, and such regions run in the
-//! order of the program: steps of their own are placed behind what is there (`Timeline::insert`), and
-//! `check` looks at the order in the end.
+//! A region with an ordered effect runs even if its results have no readers. Such regions run in program
+//! order: steps of their own are placed after all earlier steps (`Timeline::insert`), and
+//! `verify_tree` checks the order in the end.
 
 use crate::loop_ir::{ExternalSignature, KernelId};
 use cranelift_entity::entity_impl;
@@ -27,35 +26,35 @@ entity_impl!(RegionId, "r");
 #[derive(Clone, Debug)]
 pub(crate) struct Region {
     pub(crate) kind: RegionKind,
-    /// Number of its results.
+    /// The number of its results.
     pub(crate) results: usize,
-    /// Results that begin as operands: which operand, which result. What nobody reads any more the
-    /// result takes over, with its memory; anything else is copied there before.
+    /// Results that begin as operands, as (operand, result). If the operand has no later reader, the result takes
+    /// over its memory; otherwise the operand is copied first.
     pub(crate) begins: Vec<(usize, usize)>,
-    /// Results that an iteration does not make where it finds what it carries: two places take turns. Of
-    /// branches: results that some make elsewhere, from where they are copied.
+    /// Of a loop: carried results that an iteration does not compute in place, so that two buffers are exchanged. Of a
+    /// branch: results that some branches compute elsewhere and copy.
     pub(crate) exchanged: Vec<usize>,
-    /// Results that are tapes, which the iterations of a loop write, a record each.
+    /// Results that are tapes: each iteration of the loop writes a record.
     pub(crate) written: Vec<usize>,
-    /// Operands that are tapes, of which the iterations of a loop read a record each.
+    /// Operands that are tapes: each iteration of the loop reads a record.
     pub(crate) read: Vec<usize>,
     /// Whether it has an ordered effect.
     pub(crate) ordered: bool,
 }
 
-/// What a region does.
+/// The kinds of regions.
 #[derive(Clone, Debug)]
 pub(crate) enum RegionKind {
     /// Calls a function that is compiled once.
     Call(KernelId),
-    /// Calls what stands for a primitive.
+    /// Calls the built-in kernel of a primitive.
     Routine(KernelId),
-    /// Runs one of several kernels: the first operand says which.
+    /// Runs one of several kernels, selected by the first operand.
     Branch(Vec<KernelId>),
-    /// Runs a kernel iteration after iteration.
+    /// Runs a kernel in each iteration.
     Loop {
         body: KernelId,
-        /// Whether there is another iteration, of a loop that asks.
+        /// The kernel that decides whether there is another iteration, of a while loop.
         condition: Option<KernelId>,
         spec: LoopSpec,
     },
@@ -64,7 +63,7 @@ pub(crate) enum RegionKind {
 }
 
 impl RegionKind {
-    /// The kernels that it runs.
+    /// Returns the kernels that the region runs.
     pub(crate) fn kernels(&self) -> SmallVec<[KernelId; 2]> {
         match self {
             RegionKind::Call(callee) | RegionKind::Routine(callee) => smallvec![*callee],
@@ -78,12 +77,12 @@ impl RegionKind {
 }
 
 impl Region {
-    /// Whether a result may be left in another place than its own: after an odd number of turns.
+    /// Whether a result may end in the second of its two buffers, after an odd number of exchanges.
     pub(crate) fn ends_elsewhere(&self, result: usize) -> bool {
         matches!(self.kind, RegionKind::Loop { .. }) && self.exchanged.contains(&result)
     }
 
-    /// One that takes nothing over and has no effect.
+    /// Returns a region that takes no memory over and has no effect.
     pub(crate) fn new(kind: RegionKind, results: usize) -> Region {
         let (begins, exchanged, written, read) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Region { kind, results, begins, exchanged, written, read, ordered: false }

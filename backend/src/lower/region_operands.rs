@@ -1,8 +1,8 @@
-//! Regions as steps: what they read and where they write.
+//! Assigns memory to the operands and results of regions.
 //!
-//! Operands lie in memory without gaps: an array as it is, a view of consecutive elements as a place in
-//! what it views. Others are copied first, once. Results are written where the parent wants them; one
-//! that begins as an operand has taken that over, or it was copied there before.
+//! Operands lie in memory without gaps: an array, or a view of consecutive elements of an
+//! array. Other operands are copied first, once. Results are written to the memory that the caller assigns. A result
+//! that begins as an operand has taken over its memory, or the operand was copied there before.
 
 use super::graph::{Graph, NodeId, Source};
 use super::loop_tree::{RegionStep, Span};
@@ -10,12 +10,12 @@ use super::strided_layout::contiguous;
 use std::collections::{BTreeMap, BTreeSet};
 use tapeloom_ir::Problem;
 
-/// The operands of regions that are to be copied first: nodes and which of their operands.
+/// Returns the operands of regions that are copied first, as (node, operand).
 pub(crate) fn copied(graph: &Graph) -> BTreeSet<(NodeId, usize)> {
     let regions = graph.nodes.iter().filter(|(_, node)| node.kind.region().is_some());
     let slots = regions.flat_map(|(id, node)| {
         let begins = node.kind.region().map_or(&[][..], |r| &graph.regions[r].begins);
-        // What a result begins as goes to its place.
+        // An operand with which a result begins is copied to the memory of the result.
         let begun = move |s: &usize| begins.iter().any(|(slot, _)| slot == s);
         let gaps = move |s: &usize| !begun(s) && contiguous(graph, node.operands[*s]).is_none();
         (0..node.operands.len()).filter(gaps).map(move |slot| (id, slot))
@@ -23,7 +23,7 @@ pub(crate) fn copied(graph: &Graph) -> BTreeSet<(NodeId, usize)> {
     slots.collect()
 }
 
-/// The results of every region, by the node of the first.
+/// Returns the results of every region, by the node of the first result.
 pub(crate) fn results(graph: &Graph) -> BTreeMap<NodeId, Vec<NodeId>> {
     let mut all: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
     for (id, node) in &graph.nodes {
@@ -38,7 +38,7 @@ pub(crate) fn results(graph: &Graph) -> BTreeMap<NodeId, Vec<NodeId>> {
     all
 }
 
-/// A region of which these are the results.
+/// Returns the step of a region with these results.
 pub(crate) fn step(graph: &Graph, id: NodeId, results: Vec<NodeId>) -> Result<RegionStep, Problem> {
     let node = &graph.nodes[id];
     let Some(region) = node.kind.region() else {
@@ -67,7 +67,7 @@ mod tests {
     use crate::lower::tests::check_all;
     use tapeloom_ir::{Module, Tensor, parse_module};
 
-    /// A function of two results, and what a caller may do with it.
+    /// A function with two results, and a caller.
     fn module(body: &str) -> Module {
         let text = format!(
             "func @step(%0: f64[3], %1: f64[]) -> (f64[3], f64[]) {{
@@ -83,7 +83,7 @@ func @f(%0: f64[3], %1: f64[2,3], %2: i64[]) -> {body}"
         parse_module(&text).unwrap()
     }
 
-    /// The calls, and what else runs.
+    /// Returns the number of calls and the number of other statements.
     fn count(module: &Module) -> (usize, usize) {
         let (program, _) = plan(module, module.iter().last().unwrap().0).unwrap();
         let (mut calls, mut others) = (0, 0);
@@ -161,7 +161,7 @@ func @f(%0: f64[3], %1: f64[2,3], %2: i64[]) -> {body}"
         assert_eq!(others, 3 * 2 + 1);
     }
 
-    /// What has no elements is inlined, and so is what is called once or small.
+    /// Calls of functions without elements are inlined, and so are single calls and calls of small functions.
     #[test]
     fn some_calls_do_not_stay() {
         check(

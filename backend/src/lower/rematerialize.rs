@@ -1,4 +1,4 @@
-//! What is cheaper to compute again than to keep in memory.
+//! Decides which values are recomputed because that is cheaper than memory for them.
 
 use super::access_maps::equal_axes;
 use super::affine::Index;
@@ -8,20 +8,20 @@ use smallvec::SmallVec;
 use tapeloom_ir::ArrayType;
 use tapeloom_ir::fault::{Fault, planted};
 
-/// What recomputation may cost.
+/// A limit on the cost of recomputation.
 struct Budget {
     operations: usize,
     loads: usize,
-    /// Loads of what has memory as long as somebody reads it, and not for the whole call.
+    /// Loads of intermediate arrays, whose memory then has to live longer.
     intermediates: usize,
-    /// An intermediate array is no larger than this.
+    /// The maximal bytes of an intermediate array.
     bytes: usize,
-    /// Arrays of at most so many elements are loaded at no cost.
+    /// Loads of arrays with at most this number of elements are free.
     free: usize,
-    /// What has been counted: a value is computed once for all that read it through the same views, and again through
-    /// others.
+    /// The counted values, each with the view through which it is read (a position in `views`). A value that is read
+    /// through two views is computed twice.
     seen: SmallVec<[(NodeId, usize); 16]>,
-    /// Views, each behind those at a place of this list; what no view leads to is behind place 0, which is no view.
+    /// Chains of views: the position of the rest of the chain, and a view. Position 0 is the empty chain.
     views: SmallVec<[(usize, NodeId); 8]>,
 }
 
@@ -44,7 +44,7 @@ impl Budget {
         true
     }
 
-    /// The place behind one more view.
+    /// Returns the position of the chain with one more view.
     fn behind(&mut self, place: usize, view: NodeId) -> usize {
         let known = self.views.iter().position(|v| *v == (place, view));
         1 + known.unwrap_or_else(|| {
@@ -55,10 +55,10 @@ impl Budget {
 }
 
 impl FusionState<'_> {
-    /// Whether a node, of which the element at an index is read, is a few cheap operations away from memory that exists
-    /// anyway.
+    /// Whether the element of a node at an index is to be recomputed, because it is a few cheap operations away from
+    /// memory that exists in any case.
     pub(crate) fn recomputed(&self, id: NodeId, index: &Index) -> bool {
-        // What is held has memory, from which others are computed again.
+        // Residuals have memory, from which other values are recomputed.
         if self.graph.nodes[id].is_held() {
             return false;
         }
@@ -75,7 +75,7 @@ impl FusionState<'_> {
         };
         let ty = &self.graph.nodes[id].ty;
         let elements = ty.shape.elements();
-        // What is kept longer for it takes no more memory than it would.
+        // The intermediate arrays that live longer must take no more memory than the node would.
         let mut uncached = Budget {
             operations: machine.recomputed_operations_uncached,
             intermediates: loads.min(1),
@@ -85,12 +85,12 @@ impl FusionState<'_> {
             views: SmallVec::new(),
             ..few
         };
-        // Loops that read each element many times have it in the cache after the first, and would compute it as often.
+        // In loops that read each element many times, the element is in the cache, and would be recomputed each time.
         let large = elements > machine.cached_elements && self.iterations(index) / 2 <= elements;
         self.cheap(id, 0, &mut few) || large && self.cheap(id, 0, &mut uncached)
     }
 
-    /// How often the open loops read an element at this index, whichever it is.
+    /// Returns how often the open loops read an element at this index, over all elements.
     fn iterations(&self, index: &Index) -> usize {
         let blocks = self.blocks.iter().take(self.level_of(index) + 1);
         blocks.fold(1, |n, block| n.saturating_mul(block.extent.unwrap_or(1)))
@@ -109,7 +109,7 @@ impl FusionState<'_> {
             _ if self.overwritten[id] && !planted(Fault::AgainFromWritten) => return false,
             _ if node.is_held() => return budget.load(&node.ty, false),
             NodeKind::Input(_) => return budget.load(&node.ty, false),
-            // It lives longer once.
+            // Its memory exists and has to live longer. That counts once, even if several views read the node.
             _ if self.needs[id] => return budget.load(&node.ty, intermediate),
             NodeKind::Map(code)
                 if code.row().flops as usize <= self.graph.machine.recomputed_flops

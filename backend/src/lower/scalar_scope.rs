@@ -1,8 +1,8 @@
-//! Blocks under construction: scalars, where they are defined, and what is known of them.
+//! Blocks under construction: the definitions of scalars and the known facts about them.
 //!
-//! A scalar is defined in the outermost block where its operands are there, so that what does not
-//! change in a loop is computed before it. Code on constants is evaluated, and an element that a block
-//! has already is not made again.
+//! A scalar is defined in the outermost block in which its operands are defined, so loop-invariant code
+//! is computed before the loop. Code on constants is evaluated, and an element that a block
+//! has already computed is reused.
 
 use super::affine::{Affine, Index, Term};
 use super::fusion_state::{FusionState, Key, ScalarInfo};
@@ -28,7 +28,7 @@ impl FusionState<'_> {
         var
     }
 
-    /// The block in which an argument is defined.
+    /// Returns the level of the block in which an argument is defined.
     pub(crate) fn level(&self, arg: Arg) -> usize {
         match arg {
             Arg::Scalar(s) => self.scalars[s].level,
@@ -47,7 +47,7 @@ impl FusionState<'_> {
         }
     }
 
-    /// Least and largest value of a term.
+    /// Returns the range of a term.
     pub(crate) fn range_of(&self, term: Term) -> Interval {
         match term {
             Term::Index(i) => Interval::below(self.indices[i].0),
@@ -66,7 +66,7 @@ impl FusionState<'_> {
         Arg::Scalar(value)
     }
 
-    /// What is known of the sign of an argument.
+    /// Returns the known sign of an argument.
     pub(crate) fn sign(&self, arg: Arg) -> Sign {
         match arg {
             Arg::Scalar(s) => self.scalars[s].sign,
@@ -85,8 +85,8 @@ impl FusionState<'_> {
         code.sign(&given, args.windows(2).all(|w| w[0] == w[1]))
     }
 
-    /// Scalar code, in the outermost block where its operands are there. Code on constants is
-    /// evaluated, and operations that change nothing, in any bit, are left out.
+    /// Emits scalar code, in the outermost block in which its operands are defined. Code on constants is
+    /// evaluated, and operations that do not change any bit are omitted.
     pub(crate) fn code(&mut self, code: Code, args: &[Arg]) -> Arg {
         let constants: Option<SmallVec<[Literal; 3]>> = args
             .iter()

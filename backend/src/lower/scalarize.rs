@@ -1,4 +1,4 @@
-//! Short axes without loops: every element of theirs is a scalar of its own.
+//! Unrolls short axes completely, so that every element is a scalar.
 
 use super::affine::{Affine, Index};
 use super::fusion_state::FusionState;
@@ -9,16 +9,16 @@ use super::view_boxes::is_pieced;
 use smallvec::SmallVec;
 use tapeloom_ir::OrderedMap;
 
-/// Elements that scalarising may unroll in straight-line code, which is cut into portions,
+/// The maximal number of elements that scalarising unrolls in straight-line code, which is cut into portions.
 const SCALARISED_STRAIGHT: usize = 20_000;
 
-/// and in the body of a loop, which cannot be cut: Cranelift's register allocator takes three seconds
+/// The same limit in the body of a loop, which cannot be cut: Cranelift's register allocator takes three seconds
 /// for six thousand elements, and 0.4 for two thousand (in a development build).
 const SCALARISED_IN_LOOP: usize = STRAIGHT;
 
 impl FusionState<'_> {
-    /// Unrolls the inner axes of small members that read each other across them: a slice of three
-    /// elements out of a small vector is then a scalar that is already there.
+    /// Unrolls the inner axes of small candidates that read elements of each other at other indices. For example, a
+    /// slice of three elements of a small vector is then three scalars that are already defined.
     pub(crate) fn scalarise(&mut self, members: &[usize], depth: usize) {
         let small = |m: &FusionCandidate| m.rest(depth) <= self.graph.machine.register_elements;
         let mut inside: OrderedMap<NodeId, usize> = OrderedMap::default();
@@ -35,7 +35,7 @@ impl FusionState<'_> {
         }
         let crosses = |m: &usize| {
             let member = &self.members[*m];
-            // A view of several pieces has its own index in each.
+            // A view of several pieces has a different index in each piece.
             if member.part == Part::Whole && is_pieced(self.graph, member.node) {
                 return true;
             }
@@ -58,8 +58,8 @@ impl FusionState<'_> {
         }
     }
 
-    /// Unrolls nothing where all members go through arrays of one shape, element by element: their loops are one loop
-    /// over contiguous memory, for which short rows are no matter.
+    /// Unrolls nothing if all candidates visit arrays of one shape, element by element: their loops become one loop
+    /// over contiguous memory, so short rows cause no overhead.
     pub(crate) fn loop_over_whole_arrays(&mut self, item: &Item) {
         let [first, ..] = item.members.as_slice() else { return };
         let shape = self.graph.nodes[self.members[*first].node].ty.shape.clone();
@@ -67,7 +67,7 @@ impl FusionState<'_> {
             let member = &self.members[*m];
             let node = &self.graph.nodes[member.node];
             let elementwise = matches!(node.kind, NodeKind::Map(_) | NodeKind::Copy);
-            // Axes of one element are none.
+            // Candidates have no axes of extent 1.
             let in_order = member.axes.iter().map(|a| match a.runs {
                 Runs::Out(o) if a.start == 0 && a.step == 1 => Some(o),
                 Runs::Out(_) | Runs::Fold(_) => None,
@@ -91,7 +91,7 @@ impl FusionState<'_> {
         }
     }
 
-    /// Index values of the unrolled axes from `depth` on, in row-major order.
+    /// Returns the index values of the unrolled axes from `depth` on, in row-major order.
     pub(crate) fn unrolled(&self, m: usize, depth: usize, folds: bool) -> Vec<Index> {
         let axes = &self.members[m].axes;
         let mut all = vec![Index::new()];
@@ -112,7 +112,7 @@ impl FusionState<'_> {
         all
     }
 
-    /// The number of the unrolled output that an index belongs to.
+    /// Returns the number of the unrolled output to which an index belongs.
     pub(crate) fn slot(&self, m: usize, index: &[Affine]) -> usize {
         let member = &self.members[m];
         let mut slot = 0;
@@ -125,7 +125,7 @@ impl FusionState<'_> {
         slot
     }
 
-    /// Output and fold indices from those along the axes.
+    /// Returns the output index and the fold indices for given indices along the axes.
     pub(crate) fn indices_of(
         &self,
         m: usize,

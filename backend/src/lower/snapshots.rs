@@ -1,4 +1,4 @@
-//! The schedules of a few instructive programs, as text. `UPDATE_EXPECT=1` writes them anew.
+//! The loop programs of a few instructive functions, as text. `UPDATE_EXPECT=1` updates them.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
@@ -159,7 +159,7 @@ func @llsq(%0: f64[128], %1: f64[4096,128], %2: f64[4096]) -> (f64[], f64[128]) 
     );
 }
 
-/// Three loops inside one over the rows; the exponentials of one row are kept, not of all.
+/// Three loops inside one over the rows; only the exponentials of one row have memory.
 #[test]
 fn softmax_of_rows() {
     check(
@@ -205,7 +205,7 @@ func @softmax(%0: f64[64,100]) -> (f64[64,100]) {
     );
 }
 
-/// Mean, variance and the normalised row in turn; the differences of one row are kept, not of all.
+/// Mean, variance and the normalised row, one after the other; only the differences of one row have memory.
 #[test]
 fn layer_norm_of_rows() {
     check(
@@ -264,7 +264,7 @@ func @layer_norm(%0: f64[32,64], %1: f64[64]) -> (f64[32,64]) {
     );
 }
 
-/// The exponentials of the sum are scaled where they lie: in the memory of the result.
+/// The exponentials are scaled in place, in the memory of the result.
 #[test]
 fn a_dying_buffer_is_taken_over() {
     check(
@@ -363,7 +363,7 @@ func @cross(%0: f64[1000,3], %1: f64[1000,3]) -> (f64[1000,3]) {{
     );
 }
 
-/// Many updates of one accumulator write in place: one copy of the whole, then an element each.
+/// Many updates of one accumulator write in place: the whole is copied once, then each update writes an element.
 #[test]
 fn updates_of_an_accumulator_are_in_place() {
     let updates = 200;
@@ -383,6 +383,6 @@ fn updates_of_an_accumulator_are_in_place() {
     assert_eq!(loop_ir::verify(&program), []);
     let whole = program.to_string().matches("in 1000 {").count();
     assert_eq!(whole, 1, "the accumulator is copied more than once\n{program}");
-    // Beside the accumulator, which is the result, there is room for one sum.
+    // Apart from the accumulator, which is the result, the workspace holds one sum.
     assert!(plan.peak <= 64, "{plan}");
 }

@@ -1,56 +1,57 @@
-//! The items of a block, and when they run.
+//! The items of a block, and the times at which they run.
 //!
-//! An item is straight-line code or a loop, with the members that are in it. A member joins the item of
-//! its own extent that runs latest of those that do not run before what it reads; if there is none, a
-//! new one is put where it fits. Times have gaps, so that an item can come between others.
+//! An item is straight-line code or a loop, with the candidates in it. A candidate joins the latest item
+//! of its extent that does not run before one of its operands. If there is none, a
+//! new item is inserted. Times have gaps, so that an item can be inserted between others.
 
 use super::graph::NodeId;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use tapeloom_ir::{OrderedMap, OrderedSet};
 
-/// Straight-line steps have at most this many members, so that machine code comes in portions.
+/// The maximal number of candidates in a straight-line step, so that machine code comes in portions.
 pub(crate) const STRAIGHT: usize = 2000;
 
-/// Folds that share a loop. Each holds its accumulators in registers for the whole loop, and the time of register
-/// allocation grows faster than their number: sums of 200 arrays in one loop took 19 seconds to compile.
+/// The maximal number of folds that share a loop. Each holds its accumulators in registers for the whole loop, and
+/// the time of register allocation grows faster than their number: sums of 200 arrays in one loop took 19 seconds to
+/// compile.
 pub(crate) const FOLDS: usize = 16;
 
-/// What an item is.
+/// The kind of an item.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Space {
     /// Straight-line code.
     Straight,
-    /// A loop.
+    /// A loop of this extent.
     Loop(usize),
-    /// One member that shares with nobody.
+    /// One candidate that shares the item with no other.
     Alone,
 }
 
-/// What runs together.
+/// Candidates that run together.
 pub(crate) struct Item {
     pub(crate) space: Space,
     pub(crate) members: Vec<usize>,
-    /// The number of members that fold along the loop.
+    /// The number of candidates that fold along the loop.
     pub(crate) folds: usize,
-    /// The arrays that they read and compute, of those that do not stay in the cache.
+    /// The arrays too large for the cache that the candidates read or compute.
     pub(crate) large: OrderedSet<NodeId>,
 }
 
-/// Which loop a member prefers, and whether it prefers to run early.
+/// The loop that a candidate prefers, and whether it prefers to run early.
 #[derive(Default)]
 pub(crate) struct Preference {
-    /// The member folds along the loop, which takes at most [`FOLDS`] such members.
+    /// The candidate folds along the loop; a loop takes at most [`FOLDS`] such candidates.
     pub(crate) folds: bool,
-    /// A new loop runs ahead of what is there already.
+    /// A new loop runs before existing items, if possible.
     pub(crate) early: bool,
-    /// A loop that works in one of these arrays, which do not stay in the cache.
+    /// The arrays too large for the cache: a loop that accesses one of them is preferred.
     pub(crate) large: SmallVec<[NodeId; 4]>,
-    /// The item that computes one of them.
+    /// The item that computes one of these arrays.
     pub(crate) producer: Option<usize>,
 }
 
-/// The items of a block and when they run.
+/// The items of a block and their times.
 #[derive(Default)]
 pub(crate) struct Timeline {
     pub(crate) items: Vec<Item>,
@@ -59,13 +60,13 @@ pub(crate) struct Timeline {
     of_space: OrderedMap<Space, BTreeMap<u64, usize>>,
 }
 
-/// Room between items.
+/// The distance between the times of items.
 const GAP: u64 = 1 << 32;
 
 impl Timeline {
-    /// The item for a member that may run at `earliest` or later. One that works in large arrays joins the last loop if that
-    /// works in one of them, or the loop of its producer: two loops that have none in common gain nothing from being one,
-    /// which needs the memory of both at once.
+    /// Returns the item for a candidate that may run at `earliest` or later. A candidate that accesses large arrays
+    /// joins the last loop if that accesses one of them, or the loop of its producer. Fusing two loops without a
+    /// common large array gains nothing, and needs the memory of both at once.
     pub(crate) fn place(
         &mut self,
         space: Space,
@@ -75,8 +76,8 @@ impl Timeline {
     ) -> usize {
         let full = |i: &usize| outermost && self.items[*i].members.len() >= STRAIGHT;
         let found = self.of_space.get(&space).and_then(|same| match space {
-            // Straight-line code runs as early as it can, so that loops that need it can be joined;
-            // loops run late, close to whoever reads what they make.
+            // Straight-line code runs as early as possible, so that loops that use it can be fused.
+            // Loops run late, close to the readers of their results.
             Space::Straight => same.range(earliest..).map(|(_, i)| *i).find(|i| !full(i)),
             Space::Loop(_) => {
                 let last = same.range(earliest..).next_back().map(|(_, i)| *i);
@@ -95,7 +96,7 @@ impl Timeline {
         })
     }
 
-    /// A new item: right after `earliest` where that is wanted and there is room, else at the end.
+    /// Inserts a new item: right after `earliest` if `early` and there is room, otherwise at the end.
     pub(crate) fn insert(&mut self, space: Space, earliest: u64, early: bool) -> usize {
         let end = self.all.last_key_value().map_or(0, |(t, _)| *t) + GAP;
         let after = earliest + u64::from(self.all.contains_key(&earliest));

@@ -1,5 +1,5 @@
-//! Arrays whose elements lie at constant strides in the memory of a node: what a library and a called
-//! kernel can read without a copy.
+//! Arrays whose elements lie at constant strides in the memory of a node: a library or a called
+//! kernel can read them without a copy.
 
 use super::affine::{Affine, Index, Term};
 use super::graph::{Graph, Movement, NodeId, NodeKind, Source};
@@ -19,12 +19,13 @@ pub(crate) struct Strided {
     pub(crate) shape: Shape,
 }
 
-/// Follows views symbolically: index `j` stands for the position along axis `j`.
+/// Returns the strided layout of a source, if it has one. Follows views symbolically: index `j` stands for the position
+/// along axis `j`.
 pub(crate) fn strided(graph: &Graph, source: Source) -> Option<Strided> {
     strided_within(graph, source, None)
 }
 
-/// As [`strided`], if `copied`, which may be a view, were an array in memory.
+/// As [`strided`], but treats `copied`, which may be a view, as an array in memory.
 pub(crate) fn strided_within(
     graph: &Graph,
     source: Source,
@@ -99,7 +100,7 @@ pub(crate) fn strided_within(
     Some(Strided { node: id, offset: flat.offset(), strides, shape })
 }
 
-/// The node and the first element of an array that lies in its memory without gaps.
+/// Returns the node and the first element of an array that lies in the node's memory without gaps.
 pub(crate) fn contiguous(graph: &Graph, source: Source) -> Option<(NodeId, i64)> {
     if graph.array(source).shape.elements() == 0 {
         return source.node().map(|n| (n, 0));

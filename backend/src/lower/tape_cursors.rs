@@ -1,4 +1,4 @@
-//! What a loop does with tapes: which cursors its iterations turn, and what is where they stand.
+//! Lowers the tapes of a loop: the cursors that its iterations move, and the views of the records.
 //!
 //! See [`tapes`](super::dynamic_tape) for an example.
 
@@ -12,14 +12,14 @@ use crate::loop_ir::{
 use tapeloom_ir::prim::LoopSpec;
 use tapeloom_ir::{ArrayType, Code, Dtype, Kind, Literal, Problem};
 
-/// What the iterations of a loop do with tapes.
+/// The tape accesses of the iterations of a loop.
 #[derive(Default)]
 pub(super) struct Rolls {
-    /// Which cursors an iteration turns, to what, and the record that belongs to iteration 0.
+    /// The cursors that an iteration moves, each with its tape and the record of iteration 0.
     turns: Vec<(CursorId, CursorTarget, Arg)>,
-    /// Where the results of an iteration go, by their numbers.
+    /// The views to which results of an iteration are written, by result number.
     pub(super) written: Vec<(usize, View)>,
-    /// Where the elements of operands are, by their numbers.
+    /// The views from which elements of operands are read, by operand number.
     pub(super) read: Vec<(usize, View)>,
 }
 
@@ -30,8 +30,8 @@ impl Rolls {
 }
 
 impl Convert<'_> {
-    /// The tapes of a loop that runs that kernel: makes the handles of what it writes, and opens those
-    /// of what it reads.
+    /// Emits the tape accesses of a loop that runs kernel `body`: creates the handles of tapes that it writes, and
+    /// opens the handles of tapes that it reads.
     pub(super) fn rolls(
         &mut self,
         r: &RegionStep,
@@ -65,13 +65,13 @@ impl Convert<'_> {
             }
             self.tapes.known.insert(r.first, (tape, fields));
         }
-        // Fields of one record are read where one cursor stands.
+        // Fields of one record are read through one cursor.
         let mut open: Vec<(NodeId, CursorId)> = Vec::new();
         let inputs = callee.inputs();
         for slot in &region.read {
             let param = spec.params().nth(slot - lead);
             let ty = param.and_then(|p| inputs.get(p).copied().flatten());
-            // What the body does not read has no type there.
+            // A tape that the body does not read has no type there.
             let Some(ty) = ty else { continue };
             let span = &r.operands[*slot];
             let held = self.held(span.node)?;
@@ -109,7 +109,7 @@ impl Convert<'_> {
         Ok(rolls)
     }
 
-    /// An iteration begins: its cursors turn to its records.
+    /// Moves the cursors to the records of iteration `number`.
     pub(super) fn turn(&mut self, rolls: &Rolls, number: Arg, out: &mut Vec<Stmt>) {
         for (cursor, to, first) in &rolls.turns {
             let index = self.integer(Code::Add, *first, number, out);
@@ -117,14 +117,14 @@ impl Convert<'_> {
         }
     }
 
-    /// All of a field of a record.
+    /// Returns a view of a whole field of a record.
     fn field(&mut self, cursor: CursorId, offset: usize, ty: &ArrayType) -> View {
         let place = Place::Record { cursor, offset };
         let buffer = self.kernel.buffers.push(Buffer::new(ty.clone(), place));
         View::whole(BufferVersion::first(buffer), ty.shape.elements())
     }
 
-    /// The region of which a node is a result, by its first one, and which.
+    /// Returns the region of which a node is a result, by the region's first result, and the result's number.
     fn from(&self, node: NodeId) -> Option<(NodeId, usize)> {
         let of = &self.graph.nodes[node];
         let NodeKind::Result { n, .. } = of.kind else { return None };
@@ -132,8 +132,8 @@ impl Convert<'_> {
     }
 }
 
-/// Bytes of a record with fields of those types, and where each begins: the largest elements first, so
-/// that nothing lies between.
+/// Returns the bytes of a record with fields of these types, and the offset of each field. Fields are sorted by
+/// decreasing element size, so that there is no padding between them.
 fn layout(types: &[&ArrayType]) -> Result<(usize, Vec<usize>), Problem> {
     let mut order: Vec<usize> = (0..types.len()).collect();
     order.sort_by_key(|i| std::cmp::Reverse(types[*i].dtype.bytes()));
@@ -154,5 +154,5 @@ fn layout(types: &[&ArrayType]) -> Result<(usize, Vec<usize>), Problem> {
     }
 }
 
-/// More bytes than this no handle says.
+/// The maximal bytes of a record: handles have no room for more.
 const MOST_RECORD_BYTES: usize = i32::MAX as usize & !7;

@@ -1,4 +1,4 @@
-//! Tapes: every engine computes what the interpreter of the language computes.
+//! Tapes: every engine computes the results of the interpreter of the language.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -43,7 +43,7 @@ func @shrink(%0: f64[], %1: f64[]) -> (f64[]) {
 }
 ";
 
-/// `@f` of `f64[], i64[]`, at several numbers of iterations.
+/// Checks `@f` of `f64[], i64[]` at several trip counts.
 #[track_caller]
 fn same(functions: &str, body: &str) {
     let module =
@@ -85,7 +85,7 @@ fn conditions_write_and_their_count_reads() {
     );
 }
 
-/// Tapes of tapes, through calls and branches; in loops of constant length, too.
+/// Tapes of tapes, through calls and branches, also in loops of static trip count.
 #[test]
 fn tapes_are_passed_on() {
     let functions = "
@@ -143,8 +143,8 @@ func @reverse(%0: i64[], %1: tape<f64[]>, %2: tape<bool[]>, %3: tape<f64[3]>, %4
     }
 }
 
-/// What an iteration keeps for itself is given back when it ends; what a call had is the most that was
-/// wanted at once, and a chunk.
+/// The residuals that an iteration saves for itself are freed when it ends. The memory of a call is the largest amount
+/// needed at one time, plus a chunk.
 #[test]
 fn iterations_give_back_what_they_kept() {
     let functions = "

@@ -1,4 +1,4 @@
-//! Laws of the schedule: what a function's kernels compute is what the function means.
+//! Tests of lowering: the kernels of a function compute the results of the function.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
@@ -11,7 +11,7 @@ use tapeloom_ir::{
     ArrayType, Atom, Builder, Draft, Dtype, FuncId, Kind, Literal, Module, Op, Tensor, Type, eval,
 };
 
-/// A function made by `build` from parameters of these types.
+/// Builds a function with parameters of these types.
 fn function(
     module: &mut Module,
     params: &[Type],
@@ -39,7 +39,7 @@ fn check(module: &Module, f: FuncId, args: &[Tensor], tolerance: f64) {
     check_all(module, f, &[args], tolerance);
 }
 
-/// Schedules, verifies, runs on each of these arguments (interpreted, with tagged memory, and as
+/// Lowers and verifies a function, runs it on each of these arguments (interpreted, with tagged memory, and as
 /// machine code) and compares with the interpreter of the language.
 #[track_caller]
 pub(super) fn check_all(module: &Module, f: FuncId, all: &[&[Tensor]], tolerance: f64) {
@@ -58,7 +58,7 @@ pub(super) fn check_all(module: &Module, f: FuncId, all: &[&[Tensor]], tolerance
         let want = eval(module, f, args).unwrap();
         let got = loop_ir::shadow(&program, args).unwrap_or_else(|e| panic!("{e}\n{program}"));
         assert_eq!(got.len(), want.len());
-        // As written loops have fewer lanes, so sums of floats have another order.
+        // The compiled program has fewer lanes, so float sums have another order.
         let few = loop_ir::eval(&compiled, args).unwrap();
         let native = machine.call(&args.iter().collect::<Vec<_>>()).unwrap();
         let counted = limited.call(&args.iter().collect::<Vec<_>>()).unwrap();
@@ -79,7 +79,7 @@ fn every_sample_of_every_primitive() {
     for sample in Op::samples(&mut module) {
         let types: Vec<Type> =
             sample.operands.iter().map(|t| Type::Array(t.ty().clone())).collect();
-        // Scalars may stand for literals.
+        // Scalar operands may be passed as literals.
         let literal = |t: &Tensor| t.shape().is_empty().then(|| t.literals().next().unwrap());
         let build = |module: &mut Module, literals: bool| {
             let mut draft = Draft::new("sample");
@@ -101,7 +101,7 @@ fn every_sample_of_every_primitive() {
         };
         for literals in [false, true] {
             let Ok((f, args)) = build(&mut module, literals) else { continue };
-            // Loops and branches are not compiled yet.
+            // Some samples have loops and branches that are not compiled.
             if !schedule(&module, f).is_err_and(|p| p.kind == Kind::Target) {
                 check(&module, f, &args, 1e-12);
             }
@@ -109,8 +109,9 @@ fn every_sample_of_every_primitive() {
     }
 }
 
-/// What is computed again through two views is computed twice, and so is what those were computed of: a sum by doubling or a
-/// stencil would be as many terms as there are ways through it. So loops grow with the text of a program.
+/// A value that is recomputed through two views is computed twice, and so are its recomputed operands: a sum by
+/// doubling or a stencil would have as many terms as there are paths to its operands. The test expects loops that
+/// grow only with the text of the program.
 #[test]
 fn views_of_large_arrays_do_not_multiply_what_is_computed_again() {
     let lines = |levels: usize| {
@@ -149,7 +150,7 @@ fn literals_parameters_and_nothing_as_results() {
     check(&module, f, &[empty], 0.0);
 }
 
-/// A small generator: the same programs on every run.
+/// A small random generator with a fixed seed.
 struct Random(u64);
 
 impl Random {
@@ -169,10 +170,10 @@ impl Random {
     }
 }
 
-/// Extents that random programs use: some small, some not, one that others divide.
+/// Extents of random programs: small ones, larger ones, and one that others divide.
 const EXTENTS: [usize; 5] = [1, 2, 3, 5, 12];
 
-/// One random equation over the values so far.
+/// Adds a random equation on the values so far.
 fn random_equation(r: &mut Random, b: &Builder<'_>, values: &mut Vec<Atom>) {
     let shape_of = |a: Atom| b.shape_of(a).to_vec();
     let x = values[r.below(values.len())];
@@ -183,7 +184,7 @@ fn random_equation(r: &mut Random, b: &Builder<'_>, values: &mut Vec<Atom>) {
         let entries = attributes.into_iter().map(|(k, v)| (k.to_owned(), v)).collect();
         Op::parse(name, &mut Attributes::new(entries)).unwrap().unwrap()
     };
-    // A position known at run time only, sometimes outside.
+    // An index that is known only at run time, sometimes out of range.
     let position = || b.emit1(op("convert", vec![("to", Attr::Dtype(Dtype::I64))]), &[values[0]]);
     let y = match r.below(14) {
         0 | 1 => {
@@ -192,7 +193,7 @@ fn random_equation(r: &mut Random, b: &Builder<'_>, values: &mut Vec<Atom>) {
             let y = same[r.below(same.len())];
             let name = ["add", "mul", "sub", "max"][r.below(4)];
             let product = b.emit1(op(name, vec![]), &[x, y]);
-            // Keeps numbers small: products of products leave the exact range otherwise.
+            // Products of products would leave the range in which sums are exact.
             b.emit1(
                 op("clamp", vec![]),
                 &[Literal::f64(-4.0).into(), product, Literal::f64(4.0).into()],
@@ -369,8 +370,8 @@ fn a_hundred_thousand_scalar_equations() {
     check(&module, f, &[Tensor::scalar(1.0)], 0.0);
 }
 
-/// Every step reads the one before across its inner axis, which would be unrolled in the loop over the
-/// outer one, step for step: a body of ten thousand scalars, for which the register allocator takes
+/// Every step reads the step before reversed along its inner axis. If this axis was unrolled in the loop over the
+/// outer axis, the body would have ten thousand scalars, for which the register allocator takes
 /// many seconds.
 #[test]
 fn bodies_of_loops_are_not_unrolled_without_end() {
@@ -393,7 +394,7 @@ fn bodies_of_loops_are_not_unrolled_without_end() {
     }
 }
 
-/// Memory that nobody has is an error, when it is planned or when it is asked for; never an abort.
+/// Memory that the system does not have is an error, when it is planned or when it is allocated, and never an abort.
 #[test]
 fn more_memory_than_there_is() {
     let run = |extent: usize| {
@@ -426,7 +427,7 @@ fn more_memory_than_there_is() {
     run(1 << 59);
 }
 
-/// Scheduling takes no longer for longer arrays: a test that does not end is one that fails.
+/// The time of lowering does not depend on extents: this test fails by not terminating.
 #[test]
 fn extents_are_not_counted() {
     let text = "func @f(%0: f64[1099511627776]) -> (f64[1649267441663]) {

@@ -1,4 +1,4 @@
-//! Loop trees as text: what lies between a function and the loop IR.
+//! The text form of loop trees, the stage between functions and the loop IR.
 //!
 //! ```text
 //! trees @f {
@@ -20,9 +20,10 @@
 //! }
 //! ```
 //!
-//! Behind `=` of a node stands the name of its primitive with the nodes that it reads; then the result of the function
-//! that it is, whether somebody loads it (`memory`; stores of others are dropped afterwards), and the node whose memory
-//! it takes over (`over n1`). Only text tests and people read this form, so there is no parser.
+//! After `=` of a node comes the name of its primitive with the nodes that it reads. Then come the number of the
+//! result of the function that it is, `memory` if the node is loaded (stores to other nodes are removed afterwards),
+//! and the node whose memory it takes over (`over n1`). Only text tests and people read this form, so there is no
+//! parser.
 
 use super::affine::Term;
 use super::fusion::Emitted;
@@ -33,7 +34,7 @@ use crate::loop_ir::Arg;
 use crate::loop_ir::text::print::list;
 use std::fmt::{self, Display, Formatter};
 
-/// The trees of one function, ready to be displayed.
+/// The trees of one function, for display.
 pub(crate) struct Trees<'a> {
     pub(crate) name: &'a str,
     pub(crate) graph: &'a Graph,

@@ -1,17 +1,17 @@
-//! Which functions are compiled by themselves: what is called, and what loops and branches run.
+//! Decides which functions are compiled separately: callees, and the bodies of loops and branches.
 //!
-//! A function that the user outlined is compiled once and called, if that saves code: if it would be
-//! written out several times, and has [`LEAST_NODES`] equations or more. Other calls are inlined.
+//! A function that the user outlined is compiled once and called if that saves code: if inlining would
+//! copy it several times, and it has [`LEAST_NODES`] equations or more. Other calls are inlined.
 //!
 //! ```text
 //! sites(f) = Σ over the calls of f in g: 1 if g is compiled once itself, else sites(g)
 //! size(f)  = Σ over the equations of f: 1, or for a call the size of its callee
 //! ```
 //!
-//! So a function of two calls of a large one is large, however deep they nest: what is written out
-//! grows with the text of the functions, never with the tree of their calls.
+//! A function with two calls of a large function is large, however deep calls nest: the size of the program
+//! grows with the text of the functions, not with the tree of their calls.
 //!
-//! What a branch or an iteration runs is a kernel, too, whose body takes the place of its calls in the end
+//! The body of a loop or branch is a kernel, too, which is inlined in the end
 //! ([`crate::passes::inline_bodies`]) unless it has more than [`MOST_SPLICED`] equations.
 
 use super::builtin_kernels;
@@ -26,46 +26,46 @@ use tapeloom_ir::{ArrayType, FuncId, Module, Op, OrderedMap, Problem, Type, deep
 /// Functions with fewer equations are inlined.
 const LEAST_NODES: usize = 4;
 
-/// Longer bodies of loops and branches stay kernels, so that machine code comes in portions.
+/// Bodies of loops and branches with more equations stay kernels, so that machine code comes in portions.
 const MOST_SPLICED: usize = 4_000;
 
-/// A function that is compiled by itself.
+/// A function that is compiled separately.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) struct Unit {
     pub(crate) function: FuncId,
     pub(crate) gives: Gives,
 }
 
-/// Which arguments a function may write its results over.
+/// The arguments whose memory a function may reuse for its results.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) enum Gives {
-    /// None: it is the program.
+    /// None: the function is the program.
     Nothing,
-    /// Those that it updates: it is called.
+    /// The arguments that the function updates: it is called.
     Updated,
-    /// Those that a loop carries, parameters and results: it is an iteration.
+    /// The carries of a loop, as (parameter, result): the function is a loop body.
     Carried(Vec<(usize, usize)>),
-    /// Those that every branch hands on, changed or not ([`handed`]): it is a branch.
+    /// The parameters that every branch returns, changed or not ([`handed`]): the function is a branch.
     Handed(Vec<(usize, usize)>),
 }
 
-/// The functions that are compiled by themselves.
+/// The functions that are compiled separately.
 #[derive(Default)]
 pub(crate) struct Calls {
-    /// What they are scheduled for.
+    /// The machine for which they are lowered.
     pub(crate) machine: MachineModel,
     kernels: OrderedMap<Unit, KernelId>,
     routines: OrderedMap<String, KernelId>,
     /// The kernels of routines, which have the first numbers.
     pub(crate) made: Vec<Kernel>,
-    /// In the order of their numbers: callees before those that call them; and whether the body
-    /// takes the place of calls.
+    /// The other kernels in the order of their numbers (callees before callers), each with whether its body
+    /// replaces its calls.
     pub(crate) kept: Vec<(Unit, bool)>,
-    /// What was decided of each outlined function, and why.
+    /// The decision for each outlined function.
     pub(crate) rows: Vec<CallRow>,
 }
 
-/// What is known of a function.
+/// Facts about a function.
 #[derive(Default)]
 struct Known {
     /// The functions that its equations run, and how.
@@ -74,11 +74,11 @@ struct Known {
     sites: usize,
     outlined: bool,
     kept: bool,
-    /// As what loops and branches run it.
+    /// The ways in which loops and branches run the function.
     bodies: BTreeSet<Gives>,
 }
 
-/// How an equation runs a function.
+/// The ways in which an equation runs a function.
 enum Run {
     Inlined,
     Outlined,
@@ -86,7 +86,7 @@ enum Run {
 }
 
 impl Calls {
-    /// What an entry calls.
+    /// Collects the functions that an entry runs.
     pub(crate) fn of(module: &Module, entry: FuncId) -> Result<Calls, Problem> {
         let mut known: BTreeMap<FuncId, Known> = BTreeMap::new();
         let mut work = vec![entry];
@@ -113,7 +113,7 @@ impl Calls {
             work.extend(runs.iter().map(|(callee, _)| *callee));
             known.insert(f, Known { runs, ..Known::default() });
         }
-        // A module grows: whom a function runs is older.
+        // A function runs only functions that were added to the module before it.
         let oldest_first: Vec<FuncId> = known.keys().copied().collect();
         for f in &oldest_first {
             let runs = |op: &Op| op.opened(Role::runs).is_some();
@@ -169,7 +169,7 @@ impl Calls {
         Ok(calls)
     }
 
-    /// The kernels of the equations of a function that are routines.
+    /// Parses the built-in kernels for the equations of a function.
     fn make_routines(&mut self, module: &Module, function: FuncId) -> Result<(), Problem> {
         let f = module.function(function);
         for e in &f.equations {
@@ -185,7 +185,7 @@ impl Calls {
         Ok(())
     }
 
-    /// The kernel of an equation that is a routine, given the types of its first operand and its output.
+    /// Returns the built-in kernel of an equation, given the types of its first operand and its output.
     pub(crate) fn routine(
         &self,
         lowering: &Lowering,
@@ -195,13 +195,13 @@ impl Calls {
         self.routines.get(&builtin_kernels::text(lowering, x, y)?).copied()
     }
 
-    /// The kernel of a function that is compiled by itself.
+    /// Returns the kernel of a function that is compiled separately.
     pub(crate) fn kernel(&self, function: FuncId, gives: Gives) -> Option<KernelId> {
         self.kernels.get(&Unit { function, gives }).copied()
     }
 }
 
-/// What a loop carries through its body.
+/// Returns the arguments whose memory a loop or branch body may reuse.
 fn carried(module: &Module, op: &Op, body: FuncId) -> Gives {
     match op.lower(module, &[]) {
         Lowering::Loop { body: of, spec } if of == body => Gives::Carried(carries(&spec)),
@@ -210,8 +210,8 @@ fn carried(module: &Module, op: &Op, body: FuncId) -> Gives {
     }
 }
 
-/// The parameters of branches that every one of them hands on, as the results that it makes of them by
-/// updates alone, or by nothing at all as long as another one updates. They stay where they are.
+/// Returns the parameters that every branch returns as the same result, changed by updates or unchanged, if at least
+/// one branch changes it. They stay in place.
 pub(crate) fn handed(module: &Module, branches: &[FuncId]) -> Vec<(usize, usize)> {
     let mut pairs: Vec<(usize, usize)> = Vec::new();
     let results = branches.first().map_or(0, |f| module.function(*f).results.len());
@@ -225,7 +225,7 @@ pub(crate) fn handed(module: &Module, branches: &[FuncId]) -> Vec<(usize, usize)
     pairs
 }
 
-/// The one parameter that a result of every branch begins as, and whether any of them changes it.
+/// Returns the parameter that a result of every branch begins as, and whether a branch changes it.
 fn common_origin(module: &Module, branches: &[FuncId], result: usize) -> Option<(usize, bool)> {
     let origins = branches.iter().map(|f| origin(module, *f, result));
     let origins = origins.collect::<Option<Vec<(usize, bool)>>>()?;
@@ -234,7 +234,7 @@ fn common_origin(module: &Module, branches: &[FuncId], result: usize) -> Option<
     origins.iter().all(|(p, _)| *p == first).then_some((first, changed))
 }
 
-/// The parameter that a result begins as, and whether the function changes it.
+/// Returns the parameter that a result begins as, and whether the function changes it.
 fn origin(module: &Module, function: FuncId, result: usize) -> Option<(usize, bool)> {
     let f = module.get(function);
     let mut value = f.results.get(result)?.value()?;
@@ -263,7 +263,7 @@ fn origin(module: &Module, function: FuncId, result: usize) -> Option<(usize, bo
     f.all_params().position(|p| p == value).map(|p| (p, changed))
 }
 
-/// The parameters of a loop's body that it carries, with the results that they carry.
+/// Returns the carries of a loop's body, as (parameter, result).
 pub(crate) fn carries(spec: &LoopSpec) -> Vec<(usize, usize)> {
     let carry = |(p, slot): (usize, &Binding)| match slot {
         Binding::Carry(result) => Some((p, *result)),
@@ -272,7 +272,7 @@ pub(crate) fn carries(spec: &LoopSpec) -> Vec<(usize, usize)> {
     spec.takes.iter().enumerate().filter_map(carry).collect()
 }
 
-/// Whether a function does something, and all that it takes and gives is arrays with elements.
+/// Whether a function has results or effects, and all its arrays have elements.
 fn has_elements(module: &Module, function: FuncId) -> bool {
     let f = module.function(function);
     let mut types = f.param_types().into_iter().chain(f.result_types());
@@ -283,7 +283,7 @@ fn has_elements(module: &Module, function: FuncId) -> bool {
         })
 }
 
-/// The functions that are called, and what was made of them so far.
+/// The callees, and the kernels compiled so far.
 #[derive(Clone, Copy)]
 pub(super) struct Made<'a> {
     pub(super) calls: &'a Calls,

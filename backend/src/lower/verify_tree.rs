@@ -1,18 +1,18 @@
-//! The invariants of loop trees, as a function: who reads what before whom.
+//! The verifier of loop trees: checks the order of loads and stores.
 //!
-//! Here nodes are still told apart; afterwards an update and what it updates in place are one buffer,
-//! and nobody can say any more which of the two a load means. So before memory is given out:
+//! In loop trees every node has its own name. Afterwards an update in place and its base are one buffer,
+//! and loads of the two can no longer be distinguished. So these invariants are checked before buffers are assigned:
 //!
-//! - every load of a node comes after a store of it, and nobody stores to arguments;
-//! - what takes over a node's memory begins as it and does so alone; it is no result's memory, and no
-//!   argument's that the caller has not given up for the result that comes of it;
-//! - whoever loads or stores that node does so before the update's first store, and in no loop with
+//! - every load of a node comes after a store to it, and arguments are not stored to;
+//! - a node that takes over memory begins as the previous owner, and is the only one that does; that owner is no
+//!   result, and no argument except one that the caller has donated for this result;
+//! - all loads and stores of the previous owner come before the update's first store, and share no loop with
 //!   it, since the loop's next iteration would come after;
-//! - what has an effect happens once, in the order of the program;
-//! - what waits for the end of a pass comes in a step behind all of it;
+//! - effects happen once, in program order;
+//! - a node that waits for the end of a pass runs in a step after all steps of that pass;
 //! - no loop is empty.
 //!
-//! Debug builds check every program. [`crate::loop_ir::shadow`] asks the same of memory when it runs.
+//! Debug builds check every program. [`crate::loop_ir::shadow`] checks the same invariants of memory at run time.
 
 use super::graph::{Graph, Node, NodeId, NodeKind};
 use super::loop_tree::{Def, Tree};
@@ -23,7 +23,7 @@ use cranelift_entity::{EntityRef, SecondaryMap};
 use std::collections::BTreeMap;
 use tapeloom_ir::{OrderedSet, Problem};
 
-/// What is wrong with the trees; nothing if all invariants hold.
+/// Returns the faults of the trees; none if all invariants hold.
 fn faults(
     graph: &Graph,
     gives: &Gives,
@@ -89,17 +89,17 @@ fn faults(
     w.faults
 }
 
-/// What has the memory in the end.
+/// Returns the last node that takes over the memory of `from`.
 fn last_taker(graph: &Graph, takes: &SecondaryMap<NodeId, Option<NodeId>>, from: NodeId) -> NodeId {
-    // What takes over comes later.
+    // A node that takes over memory comes after the previous owner.
     let later = graph.nodes.keys().skip(from.index() + 1);
     later.fold(from, |end, n| if takes[n] == Some(end) { n } else { end })
 }
 
-/// The first faults as an error that names the pass that made them.
+/// Returns the first faults as an error that names the pass.
 ///
 /// # Errors
-/// [`tapeloom_ir::Kind::Internal`] when an invariant is broken.
+/// [`tapeloom_ir::Kind::Internal`] if an invariant is broken.
 pub(crate) fn check(
     graph: &Graph,
     gives: &Gives,
@@ -118,12 +118,12 @@ pub(crate) fn check(
     )))
 }
 
-/// When a node is accessed.
+/// The times at which a node is accessed.
 #[derive(Clone, Debug)]
 struct Accesses {
     first: usize,
     last: usize,
-    /// The outermost loops around any of them.
+    /// The outermost loops around any of the accesses.
     loops: Vec<IndexId>,
 }
 
@@ -139,12 +139,13 @@ struct Walk<'a> {
     clock: usize,
     step: usize,
     loops: Vec<IndexId>,
-    /// The first step that stores to a node.
+    /// For each node, the first step that stores to it.
     steps: SecondaryMap<NodeId, Option<usize>>,
     loads: SecondaryMap<NodeId, Option<Accesses>>,
     stores: SecondaryMap<NodeId, Option<Accesses>>,
-    /// The last region with an effect, and how many there were.
+    /// The last region with an effect.
     effect: Option<NodeId>,
+    /// The number of regions with effects so far.
     effects: usize,
     faults: Vec<String>,
 }
@@ -196,10 +197,10 @@ impl Walk<'_> {
     fn load(&mut self, node: NodeId) {
         match self.graph.nodes[node].kind {
             NodeKind::Input(_) => {}
-            // What has no elements is never written.
+            // A node without elements is never written.
             _ if self.graph.nodes[node].ty.shape.elements() == 0 => {}
             _ if self.stores[node].is_some() => {}
-            // An update in place has the elements of what it updates.
+            // An update in place has the elements of its base.
             _ if self.takes[node].is_some() => {}
             _ => self.fault(format!("{node} is read before anything is written to it")),
         }
@@ -216,7 +217,7 @@ impl Walk<'_> {
         meet(&mut self.stores[node], self.clock, &self.loops);
     }
 
-    /// An update may be put off until what it writes over has been read.
+    /// Checks the order of passes. Updates are exempt: they may wait until their base has been read.
     fn passes(&mut self) {
         let waits = phase_order::waits(self.graph);
         let mut last: BTreeMap<u8, (usize, NodeId)> = BTreeMap::new();
@@ -261,7 +262,7 @@ mod tests {
     use cranelift_entity::PrimaryMap;
     use tapeloom_ir::{Dtype, Literal, parse_module};
 
-    /// Two updates of one value; the first may take its memory over, the second not.
+    /// Two updates of one value; the first may take over its memory, the second may not.
     fn graph() -> Graph {
         let text = "
 func @f(%0: f64[100], %1: i64[]) -> (f64[100], f64[100]) {
@@ -280,8 +281,8 @@ func @f(%0: f64[100], %1: i64[]) -> (f64[100], f64[100]) {
         graph.nodes.iter().filter(|(_, n)| n.name == name).map(|(id, _)| id).collect()
     }
 
-    /// Trees by hand: what is loaded (`<`) and stored (`>`), `e` the exponential, `x` the argument,
-    /// `u` and `v` the updates; `(..)` is a loop, `[..]` one that never runs.
+    /// Builds trees from text: loads (`<`) and stores (`>`) of `e`, the exponential, `x`, the argument, and
+    /// `u` and `v`, the updates; `(..)` is a loop, `[..]` a loop without iterations.
     fn trees(graph: &Graph, text: &str) -> Vec<Tree> {
         let (e, x) = (named(graph, "exp")[0], named(graph, "input")[0]);
         let updates = named(graph, "dynamic_update_slice");
@@ -340,7 +341,7 @@ func @f(%0: f64[100], %1: i64[]) -> (f64[100], f64[100]) {
 
     #[test]
     fn sound_trees_have_no_faults() {
-        // The second update copies first; then the first takes over what nobody wants any more.
+        // The second update copies first; then the first takes over memory that has no later reader.
         assert_eq!(found("(<x >e) (<e >v) >v >u <v <u", &[('u', 'e')]), [""; 0]);
         assert_eq!(found("(<x >e) (<e >v) (<e >u) >u >v", &[]), [""; 0]);
     }

@@ -1,7 +1,7 @@
-//! Views: an element of a view is an element of one of its pieces, or its fill.
+//! Lowers views: an element of a view is an element of one of its pieces, or its fill.
 //!
-//! Conditions are decided here wherever the ranges of the loops decide them. Others become guards:
-//! a guarded load reads nothing where its guard is false.
+//! Conditions that the ranges of loop indices decide are evaluated here. Other conditions become guards:
+//! a guarded load does not access memory if its guard is false.
 
 use super::affine::{Affine, Index};
 use super::fusion_state::FusionState;
@@ -12,11 +12,10 @@ use tapeloom_ir::analysis::interval::Interval;
 use tapeloom_ir::prim::{AxisMap, Piece};
 use tapeloom_ir::{Code, Literal, Problem};
 
-/// The index into a piece of a view, and the conditions under which it has an element there: always,
-/// if there are none.
+/// The index into a piece of a view, and the conditions under which the piece has an element there (none: always).
 type Inside = (Index, SmallVec<[Condition; 2]>);
 
-/// A condition that the loops' ranges do not decide.
+/// A condition that the ranges of loop indices do not decide.
 pub(crate) enum Condition {
     /// `0 <= a`
     AtLeastZero(Affine),
@@ -26,14 +25,14 @@ pub(crate) enum Condition {
     Zero(Affine),
 }
 
-/// The index that a map reads, times its divisor.
+/// Returns the index that a map reads, times its divisor.
 pub(crate) fn affine_index(map: &AxisMap, index: &Index) -> Affine {
     let sum = |sum: Affine, (axis, factor): &(usize, i64)| sum.plus(&index[*axis], *factor);
     map.terms.iter().fold(Affine::default(), sum).moved(map.offset)
 }
 
 impl FusionState<'_> {
-    /// The element of one piece of the view `source`, at an output index that is inside it.
+    /// Returns the element of one piece of the view `source`, at an output index inside the piece.
     pub(crate) fn piece(
         &mut self,
         source: Source,
@@ -87,10 +86,10 @@ impl FusionState<'_> {
         let rest = match (rest, fill) {
             (Some(value), _) => value,
             (None, Some(f)) => self.element(node.operands[f], &Index::new(), None)?,
-            // The pieces fill everything, so the last one has what the others have not.
+            // The pieces fill everything, so the last piece has all elements that the others do not have.
             (None, None) => match found.pop() {
                 Some((_, value)) => value,
-                // Nor has the last one: then the guard is never true.
+                // No piece has the element: the guard is never true.
                 None => Arg::Literal(Literal::zero(node.ty.dtype)),
             },
         };
@@ -101,7 +100,7 @@ impl FusionState<'_> {
         Ok(value)
     }
 
-    /// Where in a piece an output index is; `None` if it is certainly not in this piece.
+    /// Returns the index into a piece for an output index; `None` if the output index is certainly outside the piece.
     fn piece_index(&mut self, piece: &Piece, operand: &[usize], index: &Index) -> Option<Inside> {
         let mut at = Index::new();
         let mut conditions = SmallVec::new();
@@ -132,7 +131,7 @@ impl FusionState<'_> {
         Some((at, conditions))
     }
 
-    /// The conjunction of conditions; `None` if there are none.
+    /// Returns the conjunction of conditions; `None` if there are none.
     pub(crate) fn all(&mut self, conditions: &[Condition]) -> Option<Arg> {
         let mut all = None;
         for c in conditions {
@@ -151,7 +150,7 @@ impl FusionState<'_> {
         all
     }
 
-    /// The conjunction of two guards.
+    /// Returns the conjunction of two guards.
     pub(crate) fn both(&mut self, a: Option<Arg>, b: Option<Arg>) -> Option<Arg> {
         match (a, b) {
             (Some(a), Some(b)) if a == b => Some(a),

@@ -1,4 +1,4 @@
-//! Copies of views that are written in parts: which box of the output each piece fills.
+//! Splits copies of views into boxes of the output, one for each piece.
 //!
 //! ```text
 //! copy of concatenate{axis=0} x, y       x fills 0..n, y fills n..n+m: two loops without a choice
@@ -12,8 +12,8 @@ use tapeloom_ir::prim::Piece;
 /// The box that a piece fills: extent, start and step along each axis of the output.
 pub(crate) type PieceBox = SmallVec<[(usize, i64, i64); 4]>;
 
-/// The pieces of the view that a node copies, if it is to be written in parts: whether a fill is
-/// needed and the boxes.
+/// Returns the pieces of the view that a node copies, whether a fill is needed, and the boxes, if the copy is to be
+/// written in parts.
 pub(crate) fn copied_view(graph: &Graph, id: NodeId) -> Option<(&[Piece], bool, Vec<PieceBox>)> {
     let (view, pieces, fill) = copied(graph, id)?;
     if pieces.len() < 2 && fill.is_none() {
@@ -27,18 +27,18 @@ pub(crate) fn copied_view(graph: &Graph, id: NodeId) -> Option<(&[Piece], bool, 
         filled = filled.saturating_add(b.iter().map(|(n, _, _)| n).product());
         boxes.push(b);
     }
-    // A small array in a batch is made element by element, in registers.
+    // A small array in a batch is computed element by element, in registers.
     let batched =
         |b: &PieceBox| b.first().is_some_and(|(n, start, _)| *n == shape[0] && *start == 0);
     let small = |n: usize| shape.elements() / n.max(1) <= graph.machine.register_elements;
     if shape.len() > 1 && small(shape[0]) && boxes.iter().all(batched) {
         return None;
     }
-    // Pieces that do not overlap and fill everything need nothing beneath them.
+    // If the pieces cover the whole output, no fill is needed.
     Some((pieces, fill.is_some() && filled < shape.elements(), boxes))
 }
 
-/// The outputs that a piece gives, if they are a box.
+/// Returns the outputs that a piece fills, if they are a box.
 fn piece_box(piece: &Piece, operand: &[usize], shape: &[usize]) -> Option<PieceBox> {
     let mut found: PieceBox = shape.iter().map(|n| (*n, 0, 1)).collect();
     let mut used: SmallVec<[bool; 4]> = SmallVec::from_elem(false, shape.len());
@@ -46,7 +46,7 @@ fn piece_box(piece: &Piece, operand: &[usize], shape: &[usize]) -> Option<PieceB
         let extent = *extent as i64;
         let (axis, scale) = match map.terms[..] {
             [term] => term,
-            // What two axes read together is no box.
+            // A map of two axes does not fill a box.
             [_, _, ..] => return None,
             [] => {
                 let inside = map.offset.rem_euclid(map.divisor) == 0
@@ -95,17 +95,17 @@ fn piece_box(piece: &Piece, operand: &[usize], shape: &[usize]) -> Option<PieceB
     Some(found)
 }
 
-/// Whether a node copies a view of several pieces.
+/// Whether a node copies a view of several pieces, or with a fill.
 pub(crate) fn is_pieced(graph: &Graph, id: NodeId) -> bool {
     copied(graph, id).is_some_and(|(_, pieces, fill)| pieces.len() > 1 || fill.is_some())
 }
 
-/// Of how many pieces the view is that a node copies; 0 where it copies none.
+/// Returns the number of pieces of the view that a node copies; 0 if it copies no view.
 pub(crate) fn joined_pieces(graph: &Graph, id: NodeId) -> usize {
     copied(graph, id).map_or(0, |(_, pieces, _)| pieces.len())
 }
 
-/// The view that a node copies, its pieces and the operand that fills it.
+/// Returns the view that a node copies, its pieces and the operand that fills it.
 fn copied(graph: &Graph, id: NodeId) -> Option<(&Node, &[Piece], Option<usize>)> {
     let NodeKind::Copy = graph.nodes[id].kind else { return None };
     let view = &graph.nodes[graph.nodes[id].operands[0].node()?];
@@ -115,7 +115,7 @@ fn copied(graph: &Graph, id: NodeId) -> Option<(&Node, &[Piece], Option<usize>)>
     }
 }
 
-/// The view that a node copies and the operand that fills it.
+/// Returns the view that a node copies and the operand that fills it.
 pub(crate) fn fill_of(graph: &Graph, id: NodeId) -> Option<(NodeId, usize)> {
     let view = graph.nodes[id].operands[0].node()?;
     match &graph.nodes[view].kind {

@@ -1,5 +1,5 @@
-//! Reads before writes: whoever reads what an update writes over comes before the update, so that the
-//! update may be made in place.
+//! Orders reads before writes: the readers of an array come before the update that overwrites it, so that the
+//! update can be made in place.
 //!
 //! ```text
 //! func @swap(%0: f64[100], %1: i64[], %2: i64[]) -> (f64[100]) {
@@ -11,10 +11,10 @@
 //! }
 //! ```
 //!
-//! A slice stands for what it is a slice of, wherever it is read. So one that is small beside what is
-//! written over is copied first ([`copied`]); and an update waits for every reader that does not wait
-//! for it ([`in_order`]). Otherwise an update of one place would copy the array, and a loop over
-//! places, or its gradient, would do so in every iteration.
+//! A slice is read from its operand wherever it is used. So a slice that is small compared to the overwritten array
+//! is copied first ([`copied`]), and an update waits for every reader that does not wait
+//! for it ([`in_order`]). Otherwise an update of one element would copy the array, and a loop over
+//! elements, or its gradient, would copy it in every iteration.
 
 use super::graph::{Graph, Movement, NodeId, NodeKind, Source};
 use super::iteration_domain::FusionCandidate;
@@ -23,11 +23,10 @@ use super::units::Gives;
 use cranelift_entity::SecondaryMap;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many reads are followed, for each member, to find out who waits for an update.
+/// The number of reads that are followed, for each candidate, to find the candidates that wait for an update.
 const FOLLOWED: usize = 64;
 
-/// Small views of what has been written over, that are to be copied first: nodes and which of their
-/// operands.
+/// Returns the small views of overwritten arrays that are copied first, as (node, operand).
 pub(crate) fn copied(graph: &Graph, gives: &Gives) -> BTreeSet<(NodeId, usize)> {
     let mut copied = BTreeSet::new();
     let mut written: SecondaryMap<NodeId, bool> = SecondaryMap::new();
@@ -56,7 +55,7 @@ pub(crate) fn copied(graph: &Graph, gives: &Gives) -> BTreeSet<(NodeId, usize)> 
     copied
 }
 
-/// What a view is a view of, if it moves elements of one array alone.
+/// Returns the array of which `view` is a view, if it moves elements of one array only.
 fn viewed(graph: &Graph, view: Source) -> Option<NodeId> {
     let mut id = view.node()?;
     let mut moved = false;
@@ -74,7 +73,7 @@ fn viewed(graph: &Graph, view: Source) -> Option<NodeId> {
     }
 }
 
-/// What a node, with all results of its region, begins as and changes.
+/// Returns the nodes that a node, with all results of its region, begins as and changes.
 fn bases(graph: &Graph, id: NodeId) -> impl Iterator<Item = NodeId> {
     let node = &graph.nodes[id];
     let update = node.kind.is_update().then_some(0);
@@ -83,8 +82,8 @@ fn bases(graph: &Graph, id: NodeId) -> impl Iterator<Item = NodeId> {
     slots.filter_map(|slot| node.operands[slot].node())
 }
 
-/// The members in an order in which an update comes after those that read what it writes over, but for
-/// those that wait for it. Otherwise the order is what it was.
+/// Reorders the candidates so that an update comes after the readers of its base, except for readers that wait for the
+/// update. Otherwise the order is unchanged.
 pub(crate) fn in_order(graph: &Graph, members: Vec<FusionCandidate>) -> Vec<FusionCandidate> {
     let waits = waits(graph, &members);
     let pass = phase_order::waits(graph);
@@ -103,7 +102,7 @@ pub(crate) fn in_order(graph: &Graph, members: Vec<FusionCandidate>) -> Vec<Fusi
         waiting[update] += 1;
         waited[reader].push(update);
     }
-    // By pass: who is not in order yet, and of those who waits for nobody.
+    // For each pass: the candidates that are not ordered yet, and those among them that wait for no other.
     let [mut rest, mut ready] = [const { BTreeMap::<u8, BTreeSet<usize>>::new() }; 2];
     for (m, pass) in pass.iter().enumerate() {
         rest.entry(*pass).or_default().insert(m);
@@ -111,13 +110,13 @@ pub(crate) fn in_order(graph: &Graph, members: Vec<FusionCandidate>) -> Vec<Fusi
     }
     let mut members: Vec<Option<FusionCandidate>> = members.into_iter().map(Some).collect();
     let mut order = Vec::with_capacity(members.len());
-    // What waits for the end of a pass comes behind those of others that it is behind.
+    // A candidate that waits for the end of a pass comes after the candidates of other passes that precede it.
     let free = |rest: &BTreeMap<u8, BTreeSet<usize>>, (m, pass): (usize, u8)| {
         let mut others = rest.iter().filter(|(other, _)| **other != pass);
         pass == 0 || others.all(|(_, all)| all.first().is_none_or(|other| m < *other))
     };
-    // Updates may wait for one another in a circle. The first member of all that are left waits for no value and
-    // for no pass, since that is behind what stands before it; so it is an update that runs ahead of a reader, and
+    // Updates may wait for each other in a cycle. Apart from updates that wait for readers, a candidate waits only for
+    // earlier ones. So the first of the remaining candidates is an update: it runs before a reader of its base, and
     // copies.
     while let Some((m, own)) =
         first(&ready).filter(|m| free(&rest, *m)).min().or_else(|| first(&rest).min())
@@ -136,12 +135,12 @@ pub(crate) fn in_order(graph: &Graph, members: Vec<FusionCandidate>) -> Vec<Fusi
     order
 }
 
-/// The first member of each pass, and the pass.
+/// Returns the first candidate of each pass, and the pass.
 fn first(of: &BTreeMap<u8, BTreeSet<usize>>) -> impl Iterator<Item = (usize, u8)> {
     of.iter().filter_map(|(pass, all)| Some((*all.first()?, *pass)))
 }
 
-/// For every member, the members before it that it must come after.
+/// Returns, for every candidate, the earlier candidates that it must follow.
 fn waits(graph: &Graph, members: &[FusionCandidate]) -> Vec<Vec<usize>> {
     let mut made: SecondaryMap<NodeId, Vec<usize>> = SecondaryMap::new();
     let mut effect = None;
@@ -163,7 +162,7 @@ fn waits(graph: &Graph, members: &[FusionCandidate]) -> Vec<Vec<usize>> {
     waits
 }
 
-/// Updates, and the readers after them of what they write over that they can wait for.
+/// Returns updates with the later readers of their bases for which they can wait, as (update, reader).
 fn late(
     graph: &Graph,
     members: &[FusionCandidate],
@@ -173,7 +172,7 @@ fn late(
     let mut taker: SecondaryMap<NodeId, Option<usize>> = SecondaryMap::new();
     for (m, member) in members.iter().enumerate() {
         for base in bases(graph, member.node) {
-            // Of several updates the last one may take the memory over.
+            // Of several updates of one base, the last one may take over the memory.
             taker[base] = Some(m);
         }
     }
@@ -191,7 +190,8 @@ fn late(
     let mut followed = members.len().saturating_mul(FOLLOWED);
     for (update, readers) in readers.iter().enumerate() {
         let Some(last) = readers.last() else { continue };
-        // Who waits for the update, up to its last reader: for what follows from it, or behind the pass of that.
+        // The candidates after the update that wait for it: those that use its results, and those that wait for its
+        // pass.
         let mut after: Vec<bool> = vec![true];
         let mut passes = BTreeSet::from([pass[update]]);
         for (waits, own) in waits.iter().zip(pass).take(*last + 1).skip(update + 1) {
@@ -205,7 +205,7 @@ fn late(
         if followed == 0 {
             break;
         }
-        // If one waits for it, what is written over is copied anyway.
+        // If a reader waits for the update, the base is copied in any case.
         if !readers.iter().any(|m| after[*m - update]) {
             late.extend(readers.iter().map(|m| (update, *m)));
         }

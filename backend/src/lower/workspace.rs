@@ -1,12 +1,13 @@
-//! Where buffers lie in the workspace: lives known in advance, best fit, neighbours merged.
+//! Assigns offsets in the workspace to buffers with known lifetimes: best fit, with merging of free neighbours.
 //!
-//! Every buffer lives from the step that first writes it to the step that last reads it. Buffers are
-//! placed in the order of their first steps, each in the smallest free hole that holds it; what ends
-//! before a step begins is free for it. The peak is exact: it is the highest byte ever occupied.
+//! A buffer lives from the step that first writes it to the step that last reads it. Buffers are placed in the order
+//! of their first steps, each in the smallest free hole that holds it; memory whose buffer ended before the step is
+//! free. The peak is exact: it is the highest byte ever occupied.
 //!
-//! That is quick, but a small buffer may take a place where a large one would have fitted later. Where the peak is higher
-//! than the bytes that live in any one step, the largest buffers are placed first, each at the lowest offset that is free for its
-//! life, and the lower peak of the two wins. Source: greedy by size (Pisarchyk and Lee, 2020, arXiv:2001.03288).
+//! This is fast, but a small buffer may take memory in which a large one would have fitted later. If the peak is
+//! higher than the bytes that live in any one step, the largest buffers are also placed first, each at the lowest
+//! offset that is free during its lifetime, and the plan with the lower peak is used. Source: greedy by size
+//! (Pisarchyk and Lee, 2020, arXiv:2001.03288).
 //!
 //! ```text
 //! buffer  life    bytes     offset
@@ -19,7 +20,7 @@ use crate::loop_ir::BUFFER_ALIGNMENT_BYTES;
 use std::collections::{BTreeMap, BTreeSet};
 use tapeloom_ir::fault::{Fault, planted};
 
-/// A buffer that wants a place: first and last step, size.
+/// The lifetime of a buffer (first and last step) and its size.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Life {
     pub(crate) first: usize,
@@ -27,26 +28,26 @@ pub(crate) struct Life {
     pub(crate) bytes: usize,
 }
 
-/// More than this is more than a machine can address, with room for the rest of the last line.
+/// The maximal bytes of a workspace: the addressable memory, with room for the rest of the last line.
 const MOST_BYTES: usize = isize::MAX as usize - 2 * BUFFER_ALIGNMENT_BYTES;
 
-/// The room that so many bytes take, an odd number of lines from a page on. So arrays of one length, one behind the
-/// other, begin at different places of their pages, up to 64 of them. Where an iteration stores to one and then loads from
-/// another at the same place of its page, the load waits, since a processor compares the last twelve bits first (4 KiB
-/// aliasing); and lines at the same place of many pages fall on the same set of the cache.
+/// Returns the bytes reserved for a buffer: from a page on, an odd number of lines. So up to 64 consecutive arrays of
+/// one length begin at different offsets in their pages. If an iteration stores to one array and then loads from
+/// another one at the same offset in its page, the load waits, because a processor compares the last twelve address
+/// bits first (4 KiB aliasing). Also, lines at the same offset of many pages fall on the same set of the cache.
 fn room(bytes: usize, page_bytes: usize) -> usize {
     let lines = bytes.div_ceil(BUFFER_ALIGNMENT_BYTES);
     let odd = if bytes >= page_bytes { lines | 1 } else { lines };
     odd * BUFFER_ALIGNMENT_BYTES
 }
 
-/// So many buffers at most are placed by size, which compares each with each.
+/// The maximal number of buffers that are placed by size, since that compares each buffer with each other.
 const BY_SIZE: usize = 1000;
 
-/// Offsets in the order of `lives`, and the peak; `None` where no machine has so much memory.
+/// Returns the offsets in the order of `lives`, and the peak; `None` if the peak is not addressable.
 pub(crate) fn plan(lives: &[Life], page_bytes: usize) -> Option<(Vec<usize>, usize)> {
     let by_time = by_time(lives, page_bytes)?;
-    // A sixteenth is not worth the time.
+    // An improvement by less than a sixteenth is not worth the time.
     let needed = most_at_once(lives, page_bytes);
     if lives.len() > BY_SIZE || by_time.1 <= needed + needed / 16 {
         return Some(by_time);
@@ -55,12 +56,12 @@ pub(crate) fn plan(lives: &[Life], page_bytes: usize) -> Option<(Vec<usize>, usi
     Some(by_size.unwrap_or(by_time))
 }
 
-/// The first step in which a buffer has its memory to itself.
+/// Returns the first step in which a buffer occupies its memory.
 fn begin(life: Life) -> usize {
     life.first + usize::from(planted(Fault::MemoryOverlap))
 }
 
-/// The bytes of what lives in one step, in that with the most.
+/// Returns the bytes that live in one step, for the step with the most.
 fn most_at_once(lives: &[Life], page_bytes: usize) -> usize {
     let mut changes: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
     for life in lives {
@@ -76,12 +77,12 @@ fn most_at_once(lives: &[Life], page_bytes: usize) -> usize {
     changes.values().map(after).max().unwrap_or(0)
 }
 
-/// The largest first, at the lowest offset that is free for its life.
+/// Places the largest buffers first, at the lowest offset that is free during their lifetime.
 fn by_size(lives: &[Life], page_bytes: usize) -> Option<(Vec<usize>, usize)> {
     let mut order: Vec<usize> = (0..lives.len()).collect();
     order.sort_by_key(|i| (usize::MAX - lives[*i].bytes, lives[*i].first));
     let mut offsets = vec![0; lives.len()];
-    // Those that have a place, by offset.
+    // The placed buffers, by offset.
     let mut placed: Vec<usize> = Vec::new();
     let mut peak = 0;
     for i in order {
@@ -108,10 +109,10 @@ fn by_size(lives: &[Life], page_bytes: usize) -> Option<(Vec<usize>, usize)> {
     Some((offsets, peak))
 }
 
-/// In the order of first steps, in the smallest hole.
+/// Places buffers in the order of their first steps, in the smallest hole.
 fn by_time(lives: &[Life], page_bytes: usize) -> Option<(Vec<usize>, usize)> {
     let mut order: Vec<usize> = (0..lives.len()).collect();
-    // Of those that begin together the largest comes first.
+    // Of buffers with the same first step, the largest comes first.
     order.sort_by_key(|i| (lives[*i].first, usize::MAX - lives[*i].bytes));
     let mut ends: BTreeSet<(usize, usize)> = BTreeSet::new();
     let mut offsets = vec![0; lives.len()];
@@ -144,7 +145,7 @@ fn by_time(lives: &[Life], page_bytes: usize) -> Option<(Vec<usize>, usize)> {
     Some((offsets, peak))
 }
 
-/// Free ranges below the top, by place and by size.
+/// The free ranges below the top, by offset and by size.
 #[derive(Default)]
 struct Holes {
     by_offset: BTreeMap<usize, usize>,
@@ -152,7 +153,7 @@ struct Holes {
 }
 
 impl Holes {
-    /// The smallest hole that is large enough.
+    /// Takes the smallest hole that is large enough.
     fn take(&mut self, size: usize) -> Option<usize> {
         let (found, offset) = self.by_size.range((size, 0)..).next().copied()?;
         self.remove(offset, found);
@@ -162,7 +163,7 @@ impl Holes {
         Some(offset)
     }
 
-    /// Frees a range; returns the new top.
+    /// Frees a range, and returns the new top.
     fn free(&mut self, offset: usize, size: usize, top: usize) -> usize {
         if size == 0 {
             return top;
@@ -245,7 +246,7 @@ mod tests {
 
     #[test]
     fn small_buffers_do_not_stand_in_the_way_of_large_ones() {
-        // In the order of steps, the row lies where the second large array would go.
+        // By first step, the small buffer lies where the second large array would go.
         let lives = [life(0, 1, 9000), life(1, 4, 9000), life(2, 4, 100), life(3, 4, 9000)];
         let (_, peak) = plan(&lives, PAGE).unwrap();
         let (_, in_order) = by_time(&lives, PAGE).unwrap();

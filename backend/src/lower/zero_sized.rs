@@ -1,7 +1,7 @@
-//! Arrays without elements, of which nothing after the graph knows.
+//! Removes arrays without elements, so that no later step sees them.
 //!
-//! What has no elements needs no computation: it stays in the graph as [`Movement::Empty`], for its type,
-//! and is never placed. What has elements but reads an array that has none is something simpler,
+//! A node without elements needs no computation: it stays in the graph as [`Movement::Empty`], for its type,
+//! and is never placed. A node with elements that reads an array without elements is replaced by a simpler node,
 //! whatever the other extents are:
 //!
 //! ```text
@@ -9,7 +9,7 @@
 //! dot of f64[3,0] and f64[0,4]           zeros
 //! concatenate of f64[0] and f64[3]       a view of the second alone
 //! gather of f64[0,4], dropping           zeros: every index is out of range
-//! update of f64[3] by f64[0]             what it was
+//! update of f64[3] by f64[0]             its base
 //! ```
 
 use super::graph::{Movement, NodeKind, Source, Update};
@@ -17,15 +17,15 @@ use smallvec::SmallVec;
 use tapeloom_ir::prim::Piece;
 use tapeloom_ir::{ArrayType, Literal};
 
-/// What a node is, given which of its operands are empty.
+/// The replacement of a node, given which of its operands are empty.
 pub(crate) enum Simpler {
-    /// That.
+    /// A node.
     Node(NodeKind, SmallVec<[Source; 2]>),
-    /// What the operand is.
+    /// An operand, unchanged.
     Same(Source),
 }
 
-/// The node of type `ty`, without mention of empty arrays.
+/// Returns the node of type `ty`, without empty operands.
 pub(crate) fn simplify(
     kind: NodeKind,
     operands: SmallVec<[Source; 2]>,
@@ -75,7 +75,7 @@ mod tests {
     use crate::lower::schedule;
     use tapeloom_ir::parse_module;
 
-    /// How many statements the kernels of a function have. `N`, `M` and `NM` stand for extents.
+    /// Returns the number of statements in the kernels of a function. `N`, `M` and `NM` stand for extents.
     fn size(text: &str, n: usize, m: usize) -> usize {
         let text = text
             .replace("NM", &(n * m).to_string())
@@ -86,14 +86,14 @@ mod tests {
         assert_eq!(loop_ir::verify(&program), []);
         let mut statements = 0;
         visit(&program.entry.body, &mut |s| {
-            // A block counts by what is in it.
+            // A block counts by its contents.
             statements += usize::from(!matches!(s, Stmt::Nest { .. }));
             assert!(!matches!(s, Stmt::For { extent: Extent::Constant(0), .. }));
         });
         statements
     }
 
-    /// What is compiled does not grow with the extents beside the 0.
+    /// The size of the program does not depend on the other extents.
     #[test]
     fn the_other_extents_do_not_count() {
         for text in [
@@ -128,10 +128,10 @@ mod tests {
                return %4, %5
              }",
         ] {
-            // Not 1, since axes of extent 1 are no loops.
+            // Not 1, since axes of extent 1 have no loop.
             assert_eq!(size(text, 4000, 5000), size(text, 2, 2), "{text}");
         }
-        // Arrays of identities are filled, by loops; those that do not stay in the cache share none.
+        // Identities are filled by loops. Fills of arrays that are too large for the cache share no loop.
         let sums = "func @f(%0: f64[N,M,0], %1: f64[N,0], %2: f64[0,M]) -> (f64[N,M], f64[N,M]) {
             %3: f64[N,M] = reduce_sum{axes=[2]} %0
             %4: f64[N,M] = dot{lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[0]} %1, %2
