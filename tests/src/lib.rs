@@ -35,6 +35,7 @@ pub mod bisect;
 pub mod book;
 pub mod calculus;
 pub mod conformance;
+pub mod cost_rows;
 mod counting;
 mod effect_log;
 mod elements;

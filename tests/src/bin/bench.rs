@@ -76,6 +76,7 @@ use std::error::Error;
 use std::hint::black_box;
 use std::time::Instant;
 use tapeloom::prelude::*;
+use tapeloom_tests::cost_rows::{COST_ROWS, CostRow};
 use tapeloom_tests::equations::MEASURED;
 use tapeloom_tests::gradbench;
 use tapeloom_tests::growth::{Counts, GROWING};
@@ -287,6 +288,7 @@ const GROUPS: [Group; 20] = [
     ("equations", equations),
     ("linalg", linear_algebra_times),
     ("networks", network_times),
+    ("cost", cost_times),
     ("vectors", |print| {
         for program in &PROGRAMS {
             for dtype in [Dtype::F64, Dtype::F32] {

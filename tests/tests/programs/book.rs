@@ -128,6 +128,20 @@ fn pictures_of_memory_are_those_of_the_program() {
     }
 }
 
+/// A page of the book shows 100 columns of code (`book/page.css`); longer lines are cut.
+#[test]
+fn programs_fit_on_the_page() {
+    let mut long = Vec::new();
+    for (chapter, text) in chapters() {
+        for block in text.split("\n```rust").skip(1) {
+            let program = block.split("\n```").next().unwrap_or_default();
+            let lines = program.lines().filter(|line| line.chars().count() > 100);
+            long.extend(lines.map(|line| format!("{chapter}: {line}")));
+        }
+    }
+    assert_eq!(long, [""; 0]);
+}
+
 #[test]
 fn every_chapter_is_listed_and_every_link_leads_somewhere() {
     let listed = fs::read_to_string(source().join("SUMMARY.md")).unwrap();

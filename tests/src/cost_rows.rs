@@ -1,0 +1,158 @@
+//! Programs whose time depends on where equations are computed: in front of a loop or in it, of a whole array or of the
+//! elements that are read, with or without the zeros between elements. `bench cost` measures them, and
+//! `tests/peers/cost.py` measures the same programs in JAX.
+
+use tapeloom::conv::{self, Conv, windows};
+use tapeloom::prelude::*;
+
+/// A program with its arguments.
+pub struct CostRow {
+    /// The name of the row.
+    pub name: &'static str,
+    /// The number of arguments, from the first on, in which the gradient is taken; 0 if none is measured.
+    pub differentiated: usize,
+    /// The arguments.
+    pub arguments: fn() -> Vec<Tensor>,
+    /// The program.
+    pub program: fn(&[Var]) -> Var,
+}
+
+impl CostRow {
+    /// Returns the gradient of half the sum of squares of the program in its first arguments.
+    pub fn gradient(&'static self, all: &[Var]) -> Vec<Var> {
+        let rest = all[self.differentiated..].to_vec();
+        let loss =
+            move |x: Vec<Var>| 0.5 * (self.program)(&[&x[..], &rest[..]].concat()).square().sum();
+        grad(loss)(all[..self.differentiated].to_vec())
+    }
+}
+
+/// Returns numbers between -0.5 and 0.5 in an irregular order: those of `numbers` in `tests/peers/cost.py`.
+fn numbers(shape: &[usize], dtype: Dtype) -> Tensor {
+    let n: usize = shape.iter().product();
+    let number = |k: usize| ((k * 7919) % 10_007) as f64 / 10_007.0 - 0.5;
+    let flat: Tensor = match dtype {
+        Dtype::F32 => (0..n).map(|k| number(k) as f32).collect(),
+        _ => (0..n).map(number).collect(),
+    };
+    flat.reshape(shape).unwrap_or(flat)
+}
+
+fn f64s(shape: &[usize]) -> Tensor {
+    numbers(shape, Dtype::F64)
+}
+
+fn f32s(shape: &[usize]) -> Tensor {
+    numbers(shape, Dtype::F32)
+}
+
+/// Returns indices below `below` in an irregular order.
+fn indices(n: usize, below: usize) -> Tensor {
+    (0..n).map(|k| ((k * 7919) % below) as i64).collect()
+}
+
+fn one() -> Tensor {
+    Tensor::scalar(1i64)
+}
+
+macro_rules! rows {
+    ($($name:literal, $differentiated:literal, [$($args:expr),*], |$v:pat_param| $body:expr;)*) => {
+        /// The programs.
+        pub const COST_ROWS: &[CostRow] = &[$(CostRow {
+            name: $name,
+            differentiated: $differentiated,
+            arguments: || vec![$($args),*],
+            program: |$v| $body,
+        }),*];
+    };
+}
+
+type Pair = (Var, Var);
+
+/// Returns `n` steps of `h = tanh(0.9 h + step(i))`.
+fn recur(n: usize, h: Var, step: impl Fn(Var) -> Var + 'static) -> Var {
+    fori_loop(n, move |(i, h): Pair| (h * 0.9 + step(i)).tanh(), h)
+}
+
+fn transposed(v: &[Var], stride: usize) -> Var {
+    conv::conv_transpose(v[0], v[1], Conv::new().strides([stride]))
+}
+
+fn strided(v: &[Var], stride: usize, padding: i64) -> Var {
+    conv::conv(v[0], v[1], Conv::new().strides([stride]).padding([(padding, padding)]))
+}
+
+rows! {
+    // Loops with an invariant.
+    "loop_sine", 1, [f64s(&[4000, 64]), f64s(&[64])], |v| { let e = v[0]; recur(4000, v[1], move |i| e.sin().index(i)) };
+    "loop_sine_outside", 1, [f64s(&[4000, 64]), f64s(&[64])], |v| { let e = v[0].sin(); recur(4000, v[1], move |i| e.index(i)) };
+    "while_sine", 0, [f64s(&[4000, 64]), f64s(&[64])], |v| {
+        let (e, h) = (v[0], v[1]);
+        let step = move |(k, h): Pair| (k + 1, (h * 0.9 + e.sin().index(k)).tanh());
+        while_loop(|(k, _): Pair| k.lt(4000), step, (constant(0i64), h)).1
+    };
+    "loop_product", 1, [f64s(&[4000, 64]), f64s(&[64]), f64s(&[64, 64])], |v| { let (e, w) = (v[0], v[2]); recur(4000, v[1], move |i| e.dot(w).index(i)) };
+    "loop_product_outside", 1, [f64s(&[4000, 64]), f64s(&[64]), f64s(&[64, 64])], |v| { let e = v[0].dot(v[2]); recur(4000, v[1], move |i| e.index(i)) };
+    "loop_softmax", 1, [f64s(&[4000, 64]), f64s(&[64])], |v| { let e = v[0]; recur(4000, v[1], move |i| e.softmax(0).index(i)) };
+    "loop_mean", 1, [f64s(&[4000, 64]), f64s(&[64])], |v| { let e = v[0]; recur(4000, v[1], move |_| e.mean_axis(0)) };
+    "map_sine", 1, [f64s(&[4000]), f64s(&[4000])], |v| { let e = v[1]; map(move |x: Var| x * e.sin().sum(), v[0]) };
+    "loop_in_loop_product", 1, [f64s(&[64]), f64s(&[64, 64])], |v| {
+        let w = v[1];
+        fori_loop(60, move |(_, h): Pair| recur(60, h, move |j| w.dot(w).tanh().index(j)), v[0])
+    };
+    "loop_expm", 1, [f64s(&[64, 64]), f64s(&[64])], |v| {
+        let w = v[0];
+        fori_loop(1000, move |(_, h): Pair| linalg::expm(w - w.t()).dot(h).tanh(), v[1])
+    };
+    "loop_descent", 1, [f64s(&[200, 200]), f64s(&[200])], |v| {
+        let m = v[0];
+        fori_loop(1000, move |(_, h): Pair| h - 0.001 * m.dot(m.t()).dot(h), v[1])
+    };
+    "map_solve", 2, [f64s(&[200, 200]), f64s(&[200, 200])], |v| {
+        let m = v[0] + 200.0 * eye(200, Dtype::F64);
+        map(move |b: Var| linalg::solve(m, b), v[1])
+    };
+    // Parts of results.
+    "slice_sine", 1, [f64s(&[1_000_000])], |v| v[0].sin().slice_axis(0, ..16);
+    "last_sine", 1, [f64s(&[1_000_000])], |v| v[0].sin().index(-1);
+    "dynamic_slice_sine", 1, [f64s(&[1_000_000]), one()], |v| v[0].sin().dynamic_slice(&[v[1]], &[16]);
+    "take_sine", 1, [f64s(&[1_000_000]), indices(16, 1_000_000)], |v| v[0].sin().take(v[1], 0);
+    "row_of_product", 1, [f64s(&[1000, 500]), f64s(&[500, 500]), one()], |v| v[0].dot(v[1]).index(v[2]);
+    "row_in_branch", 1, [f64s(&[4000, 64]), f64s(&[64])], |v| {
+        let e = v[0];
+        fori_loop(100, move |(i, h): Pair| {
+            let t = (e * h).sin();
+            cond(h.index(0).gt(-2.0), move |h: Var| h * 0.9 + t.index(i), |h: Var| h + 0.5, h)
+        }, v[1])
+    };
+    "einsum_chain", 1, [f64s(&[600, 600]), f64s(&[600, 600]), f64s(&[600, 600]), f64s(&[600])], |v| einsum("ij,jk,kl,l->i", &[v[0], v[1], v[2], v[3]]);
+    // Windows.
+    "patches_16", 2, [f32s(&[4, 3, 224, 224]), f32s(&[192, 3, 16, 16])], |v| strided(v, 16, 0);
+    "stem_7_stride_2", 2, [f32s(&[4, 3, 224, 224]), f32s(&[64, 3, 7, 7])], |v| strided(v, 2, 3);
+    "residual_3_stride_2", 2, [f32s(&[4, 64, 56, 56]), f32s(&[128, 64, 3, 3])], |v| strided(v, 2, 1);
+    "few_channels_7", 2, [f32s(&[1, 64, 56, 56]), f32s(&[3, 64, 7, 7])], |v| strided(v, 1, 3);
+    "taps_301_stride_7", 2, [f32s(&[1, 1, 40_000]), f32s(&[8, 1, 301])], |v| strided(v, 7, 0);
+    "transpose_4_stride_2", 2, [f32s(&[1, 64, 56, 56]), f32s(&[3, 64, 4, 4])], |v| transposed(v, 2);
+    "transpose_16_stride_16", 2, [f32s(&[1, 192, 7, 7]), f32s(&[3, 192, 16, 16])], |v| transposed(v, 16);
+    "max_pool_100_stride_50", 1, [f32s(&[100_000])], |v| conv::max_pool(v[0], windows([100]).strides([50]));
+    "max_pool_2", 1, [f32s(&[64, 128, 128])], |v| conv::max_pool(v[0], windows([2, 2]).strides([2, 2]));
+    "max_pool_3_stride_2", 1, [f32s(&[64, 128, 128])], |v| conv::max_pool(v[0], windows([3, 3]).strides([2, 2]));
+    "avg_pool_2", 1, [f32s(&[64, 128, 128])], |v| conv::avg_pool(v[0], windows([2, 2]).strides([2, 2]));
+    "avg_pool_global", 1, [f32s(&[64, 128, 128])], |v| conv::avg_pool(v[0], windows([128, 128]));
+    // Searches, orders, updates, scans.
+    "search_1000", 0, [f64s(&[1000]), f64s(&[100_000])], |v| v[0].sort(0).searchsorted(v[1]);
+    "search_10000", 0, [f64s(&[10_000]), f64s(&[100_000])], |v| v[0].sort(0).searchsorted(v[1]);
+    "search_10000_f32", 0, [f32s(&[10_000]), f32s(&[100_000])], |v| v[0].sort(0).searchsorted(v[1]);
+    "sort", 1, [f64s(&[100_000])], |v| v[0].sort(0);
+    "sort_f32", 1, [f32s(&[100_000])], |v| v[0].sort(0);
+    "top_10", 1, [f64s(&[1_000_000])], |v| v[0].top_k(10).0;
+    "top_10_f32", 1, [f32s(&[1_000_000])], |v| v[0].top_k(10).0;
+    "multiply_at", 2, [f64s(&[100_000]), f64s(&[100_000]), indices(100_000, 100_000)], |v| v[0].at(v[2]).mul(v[1]);
+    "scan_add", 1, [f64s(&[100_000])], |v| associative_scan(|(a, b): Pair| a + b, v[0]);
+    "scan_add_f32", 1, [f32s(&[100_000])], |v| associative_scan(|(a, b): Pair| a + b, v[0]);
+    "scan_max", 1, [f64s(&[100_000])], |v| associative_scan(|(a, b): Pair| a.maximum(b), v[0]);
+    "scan_affine", 2, [f64s(&[100_000]), f64s(&[100_000])], |v| {
+        associative_scan(|((a, b), (c, e)): (Pair, Pair)| (a * c, b * c + e), (v[0], v[1])).1
+    };
+    "scan_2x2", 1, [f64s(&[100_000, 2, 2])], |v| associative_scan(|(a, b): Pair| a.dot(b), v[0]);
+}
