@@ -82,27 +82,27 @@ impl Amortization {
     pub const FREE: Amortization =
         Amortization { iterations: u32::MAX, regime: PlanContext::PLAIN };
 
-    /// Returns the share if each of those iterations is `iterations` iterations of a loop.
+    /// Returns the amortization over `iterations` times as many iterations.
     #[must_use]
     pub fn among(self, iterations: usize) -> Amortization {
         let times = u32::try_from(iterations.max(1)).unwrap_or(u32::MAX);
         Amortization { iterations: self.iterations.saturating_mul(times), ..self }
     }
 
-    /// Returns the share in that context.
+    /// Returns this amortization in that context.
     #[must_use]
     pub fn with(self, regime: PlanContext) -> Amortization {
         Amortization { regime, ..self }
     }
 
-    /// Returns the share in the body of a loop with `iterations` iterations.
+    /// Returns this amortization in the body of a loop, whose function runs `iterations` times as often.
     #[must_use]
     pub fn inside(self, iterations: usize) -> Amortization {
         let times = u32::try_from(iterations).unwrap_or(u32::MAX);
         self.with(PlanContext { runs: self.regime.runs.saturating_mul(times), ..self.regime })
     }
 
-    /// Returns the share with that packing.
+    /// Returns this amortization for residuals with that packing.
     #[must_use]
     pub fn in_bits(self, bits: Bits) -> Amortization {
         self.with(PlanContext { bits, ..self.regime })
@@ -118,7 +118,8 @@ impl Amortization {
         self.iterations == u32::MAX
     }
 
-    /// Returns the share of one of `parts` parts of a value, all of which are available if the value is.
+    /// Returns the amortization of one of `parts` parts of a value. Reading a part makes the whole value available, so
+    /// its cost is shared by fewer iterations.
     #[must_use]
     pub fn apart(self, parts: usize) -> Amortization {
         if self.is_free() {
@@ -128,7 +129,7 @@ impl Amortization {
         Amortization { iterations: (self.iterations / parts).max(1), ..self }
     }
 
-    /// Returns the share of a price.
+    /// Returns the price per iteration.
     pub fn of(self, price: u64) -> u64 {
         if self.is_free() { 0 } else { price / u64::from(self.iterations) }
     }
@@ -137,9 +138,9 @@ impl Amortization {
 /// The cost of a value that the second half reads.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Price {
-    /// A share of its bytes. Values that follow from such values alone are computed once for all iterations.
+    /// Its bytes, amortized. Values that follow from such values alone are computed once for all iterations.
     Constant(Amortization),
-    /// A share of its bytes.
+    /// Its bytes, amortized.
     Bytes(Amortization),
 }
 
@@ -154,7 +155,7 @@ impl Price {
         matches!(self, Price::Bytes(share) if share.iterations == 1)
     }
 
-    /// Returns the share.
+    /// Returns the amortization.
     pub fn share(self) -> Amortization {
         match self {
             Price::Constant(share) | Price::Bytes(share) => share,

@@ -108,7 +108,7 @@ impl List {
         self.run_with(&mut Transforms, module, f, &mut |_, _, _| {})
     }
 
-    /// Runs the passes as a compile does: calls `after` with the function behind each step, and records the
+    /// Runs the passes as a compile does: calls `after` with the function after each step, and records the
     /// list's [`fingerprint`].
     ///
     /// # Errors

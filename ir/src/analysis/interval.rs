@@ -79,7 +79,7 @@ impl Interval {
         if both.least <= both.most { both } else { self }
     }
 
-    /// Returns the interval of sums of a number from each.
+    /// Returns the interval of `x + y`, for x in this interval and y in the other.
     pub fn plus(self, other: Interval) -> Interval {
         Interval {
             least: self.least.saturating_add(other.least),
@@ -87,24 +87,24 @@ impl Interval {
         }
     }
 
-    /// Returns the interval of the numbers times `factor`.
+    /// Returns the interval of `factor x`, for x in this interval.
     pub fn times(self, factor: impl Into<i128>) -> Interval {
         let factor = factor.into();
         let ends = [self.least, self.most].map(|x| x.saturating_mul(factor));
         Interval { least: ends[0].min(ends[1]), most: ends[0].max(ends[1]) }
     }
 
-    /// Returns the interval of products of a number from each.
+    /// Returns the interval of `x y`, for x in this interval and y in the other.
     pub fn product(self, other: Interval) -> Interval {
         self.times(other.least).join(self.times(other.most))
     }
 
-    /// Returns the interval of minima of a number from each.
+    /// Returns the interval of `min(x, y)`, for x in this interval and y in the other.
     fn lesser(self, other: Interval) -> Interval {
         Interval { least: self.least.min(other.least), most: self.most.min(other.most) }
     }
 
-    /// Returns the interval of maxima of a number from each.
+    /// Returns the interval of `max(x, y)`, for x in this interval and y in the other.
     fn greater(self, other: Interval) -> Interval {
         Interval { least: self.least.max(other.least), most: self.most.max(other.most) }
     }

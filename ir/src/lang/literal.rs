@@ -6,7 +6,7 @@
 //! scalar. Larger constants do not exist in the language; they are parameters.
 //!
 //! Text: `2.5` is f64, `3` is i64, other dtypes carry a suffix (`2.5f32`, `3u32`), truth values are
-//! `true` and `false`, and floats that decimal digits cannot say are hexadecimal bits
+//! `true` and `false`, and floats without decimal digits (nan, infinities) are hexadecimal bits
 //! (`0x7ff8000000000000f64`).
 
 use crate::lang::problem::{Kind, Problem};

@@ -44,7 +44,7 @@ macro_rules! questions {
 }
 
 questions! {
-    /// Derives `(x, dx of the active) -> (y, dy of the active)` from `x -> y`.
+    /// The forward derivative of `x -> y`: `(x, dx of the active) -> (y, dy of the active)`.
     Jvp {
         /// Which parameters have a tangent.
         active: Vec<bool>,
@@ -53,7 +53,8 @@ questions! {
         forced: Vec<bool>,
     } -> JvpOf in jvp,
 
-    /// Derives `fwd: x -> (y, saved residuals)` and `lin: (residuals; dx of the active) -> dy` from `x -> y`.
+    /// The two halves of the derivative of `x -> y`: `fwd: x -> (y, saved residuals)` and
+    /// `lin: (residuals; dx of the active) -> dy`.
     Linearize {
         /// Which parameters have a tangent.
         active: Vec<bool>,
@@ -86,7 +87,7 @@ questions! {
         policy: Policy,
     } -> LinearizeOf in within,
 
-    /// Derives `(k; ct of dy, totals) -> ct of dx` from `(k; dx) -> dy`.
+    /// The transpose of `(k; dx) -> dy`: `(k; ct of dy, totals) -> ct of dx`.
     Transpose {
         /// Which results have a nonzero cotangent.
         nonzero: Vec<bool>,
@@ -94,7 +95,7 @@ questions! {
         onto: Vec<AccumulateInto>,
     } -> TransposeOf in transpose,
 
-    /// Derives `([n, x]) -> [n, y]` from `x -> y`.
+    /// The function `x -> y` over a batch: `([n, x]) -> [n, y]`.
     Batch {
         /// The extent of the batch.
         size: usize,
@@ -104,7 +105,7 @@ questions! {
         wanted: Vec<BatchRequest>,
     } -> BatchOf in batch,
 
-    /// Derives the same function with only some of its results.
+    /// The same function with only some of its results.
     Prune {
         /// Which results are read.
         used: Vec<bool>,
@@ -112,7 +113,7 @@ questions! {
         kept: Vec<bool>,
     } -> PruneOf in prune,
 
-    /// Splits the function in two: the equations that depend on the known parameters alone, and the rest.
+    /// The function split in two: the equations that depend on the known parameters alone, and the rest.
     Unzip {
         /// Which parameters are known.
         known: Vec<bool>,

@@ -138,6 +138,7 @@ impl Use {
     }
 }
 
+/// The counters with which a key is used.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Counter {
     /// The numbers below this one.
@@ -172,6 +173,7 @@ impl Counter {
 /// The uses of each key so far: of all keys of an array, or of some of them.
 type Uses = OrderedMap<(Number, Extent), Vec<Use>>;
 
+/// The keys of an array that are used.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Extent {
     All,

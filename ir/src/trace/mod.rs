@@ -243,7 +243,7 @@ pub fn capture(tensor: &Tensor, at: Loc) -> Handle {
     with_trace(|t| t.capture(tensor, at)).unwrap_or(nowhere(at))
 }
 
-/// Returns whether a handle is captured data. Derivatives with respect to captured data do not exist.
+/// Returns whether a handle is captured data. Nothing is differentiated with respect to captured data.
 pub fn is_data(h: Handle) -> bool {
     with_trace(|t| t.is_data(h)).unwrap_or(false)
 }

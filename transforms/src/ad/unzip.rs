@@ -103,7 +103,7 @@ pub(crate) fn cut(
     let is_known = |p: &ValueId| halves.of((*p).into()) == Half::Known;
     let [mut known, mut rest] = cut.names.map(Draft::new);
     let [mut in_known, mut in_rest] = [ValueRemap::new(), ValueRemap::new()];
-    // The origin of values that need no saving.
+    // Values that need no saving: results and parameters of the first half.
     let mut there: SecondaryMap<ValueId, Option<Residual>> = SecondaryMap::new();
     for (i, v) in cut.known.iter().enumerate().filter_map(|(i, a)| Some((i, a.value()?))) {
         there[v].get_or_insert(Residual::Result(i));

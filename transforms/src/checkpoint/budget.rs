@@ -185,7 +185,7 @@ impl Few {
 
     /// Returns the number of saved carries of a loop with that number of blocks. Their slots are allocated
     /// before the first iteration. So a loop with a dynamic trip count gets no more carries than are needed for
-    /// [`LEAST`] reruns per iteration: otherwise it would use up a generous budget, however short the loop turns out to be.
+    /// [`LEAST`] reruns per iteration: otherwise a short loop, too, would use up a generous budget.
     fn carries(self, iterations: usize, trip: &TripCount) -> usize {
         let least = match trip {
             TripCount::Static(_) => 1,

@@ -33,7 +33,8 @@ pub(super) const UNIT: f64 = 16.0;
 /// The number of moves of a saved byte between cache and core.
 pub(super) const MOVES: f64 = 3.0;
 
-/// The price of saving a value at almost no cost: it must exceed the price of recomputation if that is free.
+/// The lowest price of saving a value. It is above 0, the price of free recomputation, so that free values are
+/// recomputed.
 const LEAST: u64 = 1;
 
 /// The size in bytes up to which a value that one function makes and reads stays in registers or near them.

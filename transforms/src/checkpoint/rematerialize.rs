@@ -31,7 +31,7 @@ pub(super) fn rewrite(
 ) -> Result<LinearizeOf, Problem> {
     let own = of.active_out.len();
     let lin = module.get(of.lin);
-    // The origin of values that need no saving.
+    // Values that need no saving: results and parameters of the forward half.
     let mut there: SecondaryMap<ValueId, Option<Residual>> = SecondaryMap::new();
     for (i, v) in f.results[..own].iter().enumerate().filter_map(|(i, a)| Some((i, a.value()?))) {
         there[v].get_or_insert(Residual::Result(i));

@@ -41,7 +41,7 @@ pub(super) fn tape_of(module: &Module, of: &LinearizeOf) -> Tape {
     }
 }
 
-/// The number of values to describe.
+/// The most values that an error message lists.
 const NAMED: usize = 3;
 
 /// Describes the largest values of a tape.

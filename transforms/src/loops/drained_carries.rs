@@ -1,5 +1,5 @@
-//! `drained_carries`: if a loop reads each element of a carried array once and overwrites it by a constant, the
-//! loop takes the array as a constant.
+//! `drained_carries`: if each iteration of a loop overwrites an element of its own of a carried array by a constant,
+//! and reads no other element, the loop takes the array as a constant.
 //!
 //! ```text
 //! %3: f64[7] = loop{body=@f, trip=7, takes=[index,carry0]} %0
@@ -119,7 +119,7 @@ fn uniform(body: &Function, a: Atom) -> Option<Literal> {
     (made.op == Op::fill(&ty.shape)).then(|| made.operands[0].literal())?
 }
 
-/// Returns the body with another parameter, behind all others of its kind, from which it reads the original
+/// Returns the body with another parameter, after all others of its kind, from which it reads the original
 /// array.
 fn reading(module: &mut Module, body: &Function, param: usize) -> Result<FuncId, Problem> {
     let mut draft = Draft::new(body.name.clone());

@@ -56,12 +56,12 @@ impl Looped {
         self.slot(v) == Some(Binding::Const)
     }
 
-    /// Returns the position of parameters that are added behind all others of their kind.
+    /// Returns the position of parameters that are added after all others of their kind.
     pub(super) fn end(&self, linear: bool) -> usize {
         if linear { self.spec.takes.len() } else { self.body.params.len() }
     }
 
-    /// Adds operands with their bindings, behind all other parameters of their kind. The body must be replaced
+    /// Adds operands with their bindings, after all other parameters of their kind. The body must be replaced
     /// next.
     pub(super) fn take(&mut self, linear: bool, more: &[(Binding, Atom)]) {
         let last = self.end(linear);

@@ -6,7 +6,7 @@
 //! | file | |
 //! |---|---|
 //! | `dedup_constants` | merges constants of a loop with the same operand |
-//! | `drained_carries` | carried arrays of which each element is read once and overwritten become constants |
+//! | `drained_carries` | carried arrays that iterations only read and reset, element by element, become constants |
 //! | `fold_ranges` | folds integers that can only have one value |
 //! | `forward_stores` | forwards written boxes to reads, and drops overwritten writes |
 //! | `hoist_invariants` | computes loop-invariant equations in front of the loop |

@@ -67,8 +67,8 @@ struct Window {
 }
 
 impl Window {
-    /// Returns whether the window pays. Copying it costs its elements, so iterations must access at least as
-    /// many.
+    /// Returns whether the window pays: whether iterations access its elements `often` times each on average, or
+    /// once if it is small. Copying the window costs one access per element.
     fn pays(&self, array: usize, often: usize) -> bool {
         let (elements, touched) = (self.area.elements(), self.touched);
         let least = if elements <= SMALL { elements } else { elements.saturating_mul(often) };
@@ -105,7 +105,7 @@ struct Plan {
     touches: Vec<(usize, usize)>,
 }
 
-/// A window that is written back behind the loop: the output, the array, and the window's start and sizes.
+/// A window that is written back after the loop: the output, the array, and the window's start and sizes.
 struct Back {
     output: usize,
     array: Atom,

@@ -18,7 +18,7 @@
 //! and not all rows.
 //!
 //! Both loops have the same derivative, bit for bit, since both sum the cotangents of a row in the same order.
-//! The cotangent from behind the loop comes first; so an iteration returns the oldest row that it reads, and
+//! The cotangent from after the loop comes first; so an iteration returns the oldest row that it reads, and
 //! not the one that it computes, and the last rows come from the final state. Then come the row's readers, one
 //! equation each, in the order in which transposition visits reads at dynamic indices.
 
@@ -53,7 +53,7 @@ pub(crate) const PASS: Pass = Pass {
     }),
 };
 
-/// As [`PASS`], for arrays of which only the last row is read behind the loop.
+/// As [`PASS`], for arrays whose last row alone is read after the loop.
 pub(crate) const LAST: Pass = Pass {
     name: "rolling_buffer_last",
     about: "the same where the last row is all that is read behind the loop: the array is nowhere then",
@@ -61,7 +61,7 @@ pub(crate) const LAST: Pass = Pass {
     run: Run::Program(rolling_buffer_last),
 };
 
-/// Rewrites arrays of which only the last row is read behind the loop.
+/// Rewrites arrays whose last row alone is read after the loop.
 fn rolling_buffer_last(
     regions: &mut dyn Regions,
     module: &mut Module,
@@ -103,7 +103,7 @@ enum Kind {
     Before(usize),
 }
 
-/// Rows that are written back to their array behind the loop.
+/// Rows that are written back to their array after the loop.
 struct Back {
     output: usize,
     array: Atom,
@@ -115,7 +115,7 @@ struct Back {
 }
 
 /// Returns the outputs of a loop that carries rows in place of an array; `None` if there is no such array. If
-/// `behind` is given, only arrays are replaced of which just the last row is read, and the output is that row.
+/// `behind` is given, only arrays whose last row alone is read are replaced, and the output is that row.
 fn rolled(site: &RegionSite<'_>, behind: Option<&Behind<'_>>) -> Better {
     let (Some(mut at), b) = (site.looped(), site.b) else { return Ok(None) };
     let (mut param, mut back, results) = (0, Vec::new(), at.body.results.len());

@@ -83,7 +83,7 @@ pub(crate) fn work_of(
         Lowering::ArgReduce { .. } => of(0) * 2.0,
         // A sort reads all elements, even if only a few results are used.
         Lowering::ArgSort { .. } => of(0) * 64.0,
-        // A call; each element depends on the one before it.
+        // A cumulation is a call, in which each element depends on the one before it.
         Lowering::Cumulate { .. } => out * 4.0,
         Lowering::Contract { contract, .. } => {
             let extent = |(axis, _): &(usize, usize)| {

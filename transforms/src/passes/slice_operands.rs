@@ -168,7 +168,7 @@ impl<'f> PartialReads<'f> {
             self.moved[i] = Some(how);
             return;
         }
-        // The equation does not move, so reads stay behind it.
+        // Reads do not move in front of this equation.
         for output in &e.outputs {
             self.demands[*output] = Demand::Everywhere;
         }

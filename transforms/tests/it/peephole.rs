@@ -56,7 +56,7 @@ fn zero_and_one_vanish() {
 
 #[test]
 fn a_zero_that_is_added_stays_where_it_can_be_seen() {
-    // -0 + 0 is 0.
+    // -0 + 0 is 0, so `add %v, 0.0` is not the identity.
     check(
         "f64[3]",
         "%a: f64[3] = add %v, 0.0

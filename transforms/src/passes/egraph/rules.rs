@@ -66,7 +66,7 @@ enum What<I> {
     Bindings(SmallVec<[I; 4]>),
     /// Primitives to apply in order.
     Chain(I, Vec<Op>),
-    /// A term over the operands of the root and of their definitions.
+    /// A term over the root's operands and the operands of their definitions.
     Site(Term, SmallVec<[I; 2]>, Vec<SmallVec<[I; 2]>>),
 }
 
