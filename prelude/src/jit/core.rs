@@ -1,8 +1,8 @@
-//! What a [`Jit`](super::Jit) is without its types: settings, the programs that are kept, and what is done
-//! with them.
+//! The part of a [`Jit`](super::Jit) that does not depend on the types of closure and trees: settings and compiled
+//! programs.
 //!
-//! It is compiled once, whatever closures and trees there are: it takes arguments as [`Given`] and closures
-//! as [`Closure`]s from handles to handles, and gives leaves and forms.
+//! This file is not generic, so it is compiled once. Arguments are passed as [`Given`], closures as [`Closure`]s from
+//! handles to handles, and results are returned as leaves with a form.
 
 use super::explain::{self, Explanation};
 use super::program::{self, Engine, Program, Seen};
@@ -21,50 +21,50 @@ use tapeloom_ir::trace::{self, Handle, Param, Traced};
 use tapeloom_ir::{ArrayType, Kind, Limits, Loc, Problem, Tensor, check_keys};
 use tapeloom_transforms::changes;
 
-/// Arguments of a call, but for their leaves.
+/// The structure of a call's arguments, without their leaves.
 pub(super) trait Given {
-    /// What they are without their leaves.
+    /// Returns the form of the arguments.
     fn form(&self) -> Form;
 
-    /// Whether that is `form`; like comparing, without building anything.
+    /// Returns whether the form of the arguments is `form`, without building it.
     fn matches(&self, form: &Form) -> bool;
 }
 
-/// A closure at arguments of some form: from handles of their leaves to those of the results, and the form of
-/// these.
+/// A closure for arguments of one form: a function from handles of their leaves to handles of the results' leaves and
+/// the form of the results.
 pub(super) type Closure<'a> = dyn Fn(&[Handle]) -> (Vec<Handle>, Form) + 'a;
 
 /// One compiled program.
 pub(super) struct Entry {
-    /// The key: what the arguments are without their leaves, and the types of those.
+    /// The key: the form of the arguments and the types of their leaves.
     form: Form,
     types: Vec<ArrayType>,
     program: Program,
-    /// Data that the closure captured; the program's last arguments.
+    /// Tensors that the closure captured; they are the last arguments of the program.
     tensors: Vec<Tensor>,
-    /// What the results are without their leaves.
+    /// The form of the results.
     output: Form,
     limits: Option<Limits>,
 }
 
-/// Settings, and programs.
+/// The settings and the compiled programs of a `Jit`.
 pub(super) struct Core {
-    /// `jit` or `run`, for messages.
+    /// The name of the user's call in messages: `jit` or `run`.
     name: &'static str,
     pub(super) at: Loc,
-    /// Under this number a trace remembers what it has traced for [`Jit::apply`](super::Jit::apply).
+    /// The key under which a trace remembers the function that it traced for [`Jit::apply`](super::Jit::apply).
     pub(super) number: u64,
     engine: Engine,
     target: Target,
     machine: MachineModel,
-    /// What calls may take, if that is limited.
+    /// Limits on the calls, if there are any.
     limits: Option<Limits>,
-    /// Whether programs in which a key is used twice are refused.
+    /// Whether programs that use a random key twice are rejected.
     keys: bool,
     programs: Programs,
 }
 
-/// Programs in the order in which they were kept: a list that only grows, so that it is read without a lock.
+/// The compiled programs, oldest first. The list only grows, so it is read without a lock.
 #[derive(Default)]
 struct Programs {
     first: OnceLock<Box<Link>>,
@@ -72,7 +72,7 @@ struct Programs {
 
 struct Link {
     entry: Arc<Entry>,
-    /// Why it was compiled: what differs from the program before it.
+    /// Why the program was compiled: the difference of its arguments from those of the previous program.
     why: String,
     rest: Programs,
 }
@@ -86,7 +86,7 @@ impl Programs {
         self.first.get().map(|link| &**link)
     }
 
-    /// Keeps a program, unless one for the same arguments came first: the one that is kept.
+    /// Appends a program, unless the list has one for the same arguments; returns the program of the list.
     fn keep(&self, new: Arc<Entry>) -> &Arc<Entry> {
         let mut rest = self;
         let mut last: Option<&Entry> = None;
@@ -106,11 +106,11 @@ impl Programs {
     }
 }
 
-// A panic on the way leaves the list as it was, so a `Jit` may be called again after one was caught.
+// A panic during compilation leaves the list unchanged, so a `Jit` may be called again after the panic was caught.
 impl UnwindSafe for Programs {}
 impl RefUnwindSafe for Programs {}
 
-/// One after the other, and not one inside the other, which would take stack for each.
+/// Drops the links in a loop, because nested drops would need stack for each link.
 impl Drop for Programs {
     fn drop(&mut self) {
         let mut next = self.first.take();
@@ -120,13 +120,13 @@ impl Drop for Programs {
     }
 }
 
-/// The types of leaves.
+/// Returns the types of the leaves.
 fn types(leaves: &TensorRefs<'_>) -> Vec<ArrayType> {
     leaves.iter().map(|t| t.ty().clone()).collect()
 }
 
 impl Entry {
-    /// A program for arguments of that kind, compiled for this machine.
+    /// Compiles a traced program for this machine. `form` and `types` are those of its arguments.
     pub(super) fn of(
         form: Form,
         types: Vec<ArrayType>,
@@ -139,7 +139,7 @@ impl Entry {
         Ok(Entry { form, types, program, tensors, output, limits })
     }
 
-    /// Whether this program is for such arguments.
+    /// Returns whether this program was compiled for arguments of this form and these types.
     fn takes(&self, given: &dyn Given, leaves: &TensorRefs<'_>) -> bool {
         self.types.len() == leaves.len()
             && self.types.iter().zip(leaves).all(|(t, x)| t == x.ty())
@@ -154,7 +154,7 @@ impl Entry {
         results.map_err(|p| Error::at(p, at))
     }
 
-    /// Runs it on a simulated accelerator.
+    /// Runs the program on a simulated accelerator.
     fn simulate(
         &self,
         leaves: &TensorRefs<'_>,
@@ -166,14 +166,14 @@ impl Entry {
         self.program.simulate(&operands, on).map_err(|p| Error::at(p, at))
     }
 
-    /// Appends what the program takes. (A call that appends where the list lies is a tenth faster than one that
-    /// moves it.)
+    /// Appends the program's operands, arguments and captured tensors, to `out`. Appending to the caller's list makes a
+    /// call a tenth faster than returning a list, which would be moved.
     fn operands<'a>(&'a self, leaves: &'a TensorRefs<'_>, out: &mut SmallVec<[&'a Tensor; 8]>) {
         leaves.iter().for_each(|t| out.push(t));
         self.tensors.iter().for_each(|t| out.push(t));
     }
 
-    /// Runs the program on arguments, which must be of the kind that it was compiled for.
+    /// Runs the program. Returns an error if it was compiled for arguments of another kind.
     pub(super) fn call(
         &self,
         given: &dyn Given,
@@ -194,7 +194,7 @@ impl Entry {
         Err(Error::at(problem, at))
     }
 
-    /// How arguments differ from those that this program is for.
+    /// Describes the first difference between the given arguments and the arguments of this program.
     fn difference(&self, form: &Form, types: &[ArrayType]) -> String {
         let mut first = None;
         self.form.differences(form, "argument", &mut |path, was, is| {
@@ -205,8 +205,8 @@ impl Entry {
 }
 
 impl Core {
-    /// A boundary of that name in messages, asked for at that line. Inlined, it would be in the user's crate for
-    /// every closure.
+    /// Returns the settings of a new `Jit` or `run`. `name` and `at` are for messages. It is not inlined, so that its code
+    /// is not repeated in the user's crate for every closure.
     #[inline(never)]
     pub(super) fn new(name: &'static str, at: Loc) -> Core {
         Core {
@@ -222,7 +222,7 @@ impl Core {
         }
     }
 
-    // What is set is set for new programs: none of those that there are is kept.
+    // Settings apply to new programs, so each change of a setting drops the compiled ones.
 
     pub(super) fn set_engine(&mut self, engine: Engine) {
         self.engine = engine;
@@ -253,7 +253,7 @@ impl Core {
         self.programs = Programs::default();
     }
 
-    /// The results for these arguments, and their form.
+    /// Runs the program for these arguments, compiling it if necessary; returns the results and their form.
     pub(super) fn call(
         &self,
         given: &dyn Given,
@@ -277,7 +277,7 @@ impl Core {
         Ok((results, &entry.output, statistics))
     }
 
-    /// Runs a program that is compiled so that loops count.
+    /// Runs a program that was compiled with counters in its loops.
     pub(super) fn report(
         &self,
         leaves: &TensorRefs<'_>,
@@ -307,7 +307,7 @@ impl Core {
         Ok((results, traced.output, report))
     }
 
-    /// What compiling for these arguments does.
+    /// Compiles for these arguments and returns a description of all stages.
     pub(super) fn explain(
         &self,
         leaves: &TensorRefs<'_>,
@@ -336,7 +336,7 @@ impl Core {
         Ok(Explanation { stages, loop_trees, transforming, derived, report, boundary, misses })
     }
 
-    /// How many programs are kept.
+    /// Returns the number of compiled programs.
     pub(super) fn programs(&self) -> usize {
         self.programs.iter().count()
     }
@@ -345,12 +345,12 @@ impl Core {
         Options { target: self.target.clone(), limited, machine: self.machine }
     }
 
-    /// The engine for what has to be compiled.
+    /// Returns the engine for operations that need compiled code.
     fn compiled(&self) -> Engine {
         if self.engine == Engine::Relaxed { Engine::Relaxed } else { Engine::Native }
     }
 
-    /// The closure as a program; an error if it uses a key twice and somebody wants to know.
+    /// Traces the closure. If the key check is on, a random key that is used twice is an error.
     fn traced(&self, types: &[ArrayType], closure: &Closure<'_>) -> Result<Traced<Form>, Error> {
         let params: Vec<Param> = types.iter().map(|t| Param::new(t.clone(), self.at)).collect();
         let trace = || {
@@ -364,7 +364,7 @@ impl Core {
         trace()
     }
 
-    /// The types of the results for these arguments, and their form.
+    /// Traces the closure; returns the types of its results and their form.
     pub(super) fn results(
         &self,
         leaves: &TensorRefs<'_>,
@@ -375,7 +375,8 @@ impl Core {
         Ok((types, output))
     }
 
-    /// The program for arguments of that kind. Few kinds are the rule, so a list is searched.
+    /// Returns the program for these arguments, compiling it if there is none. The list is searched linearly, because most
+    /// closures are called with few kinds of arguments.
     pub(super) fn program(
         &self,
         given: &dyn Given,
@@ -394,8 +395,8 @@ impl Core {
         types: Vec<ArrayType>,
         closure: &Closure<'_>,
     ) -> Result<&Arc<Entry>, Error> {
-        // The closure may call this very function. Of threads that compile the same program the first one
-        // keeps it, and the others use that.
+        // The closure may call this function again, so no lock is held. If several threads compile the same program, the
+        // first result is stored and all threads use it.
         let traced = self.traced(&types, closure)?;
         let (limits, module, function) = (self.limits.clone(), traced.module, traced.function);
         let options = self.options(limits.is_some());

@@ -1,4 +1,4 @@
-//! `explain`: what compiling a closure did.
+//! `explain`: describes the compilation of a closure.
 //!
 //! ```
 //! use tapeloom::prelude::*;
@@ -22,18 +22,18 @@ use tapeloom_transforms::Step;
 /// The program after one stage of compilation.
 #[derive(Clone, Debug)]
 pub struct Stage {
-    /// `trace`, or the name of a pass.
+    /// `trace`, or the name of the pass.
     pub name: &'static str,
-    /// The program as text; empty where the stage changed nothing.
+    /// The program as text; empty if the stage changed nothing.
     pub text: String,
-    /// Equations of the outermost function.
+    /// The number of equations of the outermost function.
     pub equations: usize,
-    /// Time that the stage took.
+    /// The duration of the stage.
     pub time: Duration,
 }
 
-/// What compiling a closure did: stages, kernels, memory, times, and why it was compiled at all. Shows
-/// everything when displayed.
+/// A description of the compilation of a closure: stages, kernels, memory, times, and the reason of each compilation.
+/// Its `Display` prints all of these.
 #[derive(Clone, Debug)]
 pub struct Explanation {
     pub(super) stages: Vec<Stage>,
@@ -47,12 +47,12 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    /// The program after tracing and after each pass.
+    /// Returns the program after tracing and after each pass.
     pub fn stages(&self) -> &[Stage] {
         &self.stages
     }
 
-    /// The passes that changed functions before reverse mode, in their order.
+    /// Returns the names of the passes that changed functions before reverse mode, in execution order.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -69,13 +69,13 @@ impl Explanation {
         names.join(", ")
     }
 
-    /// The machine that the code is for: `x86_64-unknown-linux-gnu`.
+    /// Returns the target triple of the machine code, for instance `x86_64-unknown-linux-gnu`.
     pub fn target(&self) -> String {
         self.report.target.to_string()
     }
 
-    /// The loop trees as text: between the program and its kernels, which equations share a loop, and which of their
-    /// values have memory.
+    /// Returns the loop trees as text. A loop tree stands between the program and its kernels; it shows which equations
+    /// share a loop and which of their values are stored in memory.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -88,12 +88,13 @@ impl Explanation {
         &self.loop_trees
     }
 
-    /// The kernels as text.
+    /// Returns the kernels as text.
     pub fn kernels(&self) -> String {
         self.report.program.to_string()
     }
 
-    /// The passes that changed the kernels, in their order: `inline_bodies, vectorize`.
+    /// Returns the names of the passes that changed the kernels, in execution order, for instance
+    /// `inline_bodies, vectorize`.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -106,7 +107,7 @@ impl Explanation {
         self.report.passes()
     }
 
-    /// The vectors of the loops in lanes: elements at once, or why a loop has vectors of 128 bits.
+    /// Returns, for each vectorized loop, its number of lanes, or why the loop uses vectors of 128 bits.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -119,13 +120,13 @@ impl Explanation {
         &self.report.vectors
     }
 
-    /// The table of memory as text.
+    /// Returns the table of buffers as text.
     pub fn memory_plan(&self) -> String {
         self.report.plan.to_string()
     }
 
-    /// What lies in memory between the forward pass and the way back, line by line, and what is computed
-    /// again instead: a table, and a picture ([`TapePlan::to_svg`]).
+    /// Returns the tape: the values that are in memory between forward and reverse pass, line by line, and the values that
+    /// are recomputed instead. It prints as a table and draws a picture ([`TapePlan::to_svg`]).
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -140,17 +141,17 @@ impl Explanation {
         self.report.tape()
     }
 
-    /// Bytes that a call works in beside arguments and results, known before it. What the matrix library packs
-    /// operands of large products in is its own, and what iterations keep of loops of which only the run knows how
-    /// many there are comes on top ([`Jit::report`](crate::Jit::report) counts it).
+    /// Returns the bytes of workspace of a call, beside arguments and results. The number is known before the call. It
+    /// excludes buffers of the matrix library for large products, and residuals of loops whose trip count is known only at
+    /// run time; [`Jit::report`](crate::Jit::report) counts the latter.
     pub fn workspace_bytes(&self) -> usize {
         self.report.peak
     }
 
-    /// The counted work of a call, in additions. An elementary function counts the additions that take as long, a load,
-    /// a store and a product in a contraction count one each, a library routine the operations of its algorithm. `None`
-    /// if the number of iterations of a loop is known only in the run, or if Rust functions are called. Two sizes, or
-    /// two ways to write a function, can be compared so without a clock.
+    /// Returns the work of a call, in units of one addition. An elementary function counts as the number of additions that
+    /// take the same time; a load, a store, and a product in a contraction count as 1 each; a library routine counts the
+    /// operations of its algorithm. Returns `None` if the trip count of a loop is known only at run time, or if Rust
+    /// functions are called. The work compares two sizes, or two implementations of a function, without a clock.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -165,14 +166,15 @@ impl Explanation {
         Some(self.report.program.work()).filter(|work| *work < u64::MAX)
     }
 
-    /// Bytes of arguments (captured data included), results and workspace together: the most memory
-    /// that a call uses, known before it; see [`workspace_bytes`](Self::workspace_bytes) for what is not counted.
+    /// Returns the bytes of arguments (captured data included), results and workspace together, which is the most memory
+    /// that a call uses. The number is known before the call; [`workspace_bytes`](Self::workspace_bytes) lists the
+    /// exceptions.
     pub fn peak_bytes(&self) -> usize {
         self.report.peak + self.boundary
     }
 
-    /// Time by stage: `trace` (the closure alone), `transform` (derivatives and batching, asked for
-    /// while tracing), each pass, `lower` (to kernels) and `code` (to machine code).
+    /// Returns the time of each stage: `trace` (the closure alone), `transform` (derivatives and batching during tracing),
+    /// each pass, `lower` (to kernels) and `code` (to machine code).
     pub fn timings(&self) -> Vec<(&'static str, Duration)> {
         let mut timings = Vec::new();
         for (i, stage) in self.stages.iter().enumerate() {
@@ -188,7 +190,7 @@ impl Explanation {
         timings
     }
 
-    /// For each program that this `Jit` has compiled, why: what differed from the one before.
+    /// Returns, for each program that this `Jit` has compiled, the difference that made the compilation necessary.
     pub fn misses(&self) -> &[String] {
         &self.misses
     }
@@ -234,7 +236,7 @@ impl fmt::Display for Explanation {
     }
 }
 
-/// Why arguments of the same structure need a new program.
+/// Describes the first difference between the argument types of two programs.
 pub(super) fn difference<T: fmt::Display + PartialEq>(
     paths: &[String],
     old_types: &[T],

@@ -1,9 +1,8 @@
 //! The boundary between closures and data: [`jit`] and [`run`].
 //!
-//! A [`Jit`] holds a closure and the programs compiled from it, one per structure of the arguments
-//! (static fields included) and types of their leaves. Calling it with arguments of a known kind runs
-//! a compiled program; with new ones it traces the closure again. `Jit` is `Send + Sync`, so one can
-//! be a `static` or shared by threads:
+//! A [`Jit`] holds a closure and the programs compiled from it: one per structure of the arguments (static fields
+//! included) and types of their leaves. If a call has arguments of a known kind, it runs a compiled program; otherwise
+//! it traces and compiles the closure first. `Jit` is `Send + Sync`, so it can be a `static` or be shared by threads:
 //!
 //! ```
 //! use tapeloom::prelude::*;
@@ -40,15 +39,15 @@ use tapeloom_backend::{MachineModel, Target};
 use tapeloom_ir::trace::{Handle, Traced};
 use tapeloom_ir::{ArrayType, Cancel, Loc, Problem, Tensor};
 
-/// A closure with the programs compiled from it. Made by [`jit`].
+/// A closure with the programs compiled from it, as returned by [`jit`].
 pub struct Jit<A: Tree<Var>, B: Tree<Var>, F> {
     f: F,
     core: Core,
-    /// Trees of `Var` are not `Send`, but a `Jit` holds none: it takes and makes them.
+    /// Trees of `Var` are not `Send`, but a `Jit` stores none: its closure only takes and returns them.
     signature: PhantomData<fn(A) -> B>,
 }
 
-/// Arguments for a tree of type `A`.
+/// The arguments of a call, for a parameter of type `A`.
 struct Of<'a, A>(&'a dyn Args<A>);
 
 impl<A: Tree<Var>> Of<'_, A> {
@@ -69,7 +68,7 @@ impl<A: Tree<Var>> Given for Of<'_, A> {
     }
 }
 
-/// A closure at arguments.
+/// Wraps a closure as a function of handles for arguments of this structure.
 fn at_args<A: Tree<Var>, B: Tree<Var>>(
     f: &dyn Fn(A) -> B,
     args: &dyn Args<A>,
@@ -92,7 +91,7 @@ fn call<A: Tree<Var>, B: Tree<Var>>(
     tree_of::<B>(form, results)
 }
 
-/// The tree of results of that form.
+/// Assembles results of the given form into a tree.
 fn tree_of<B: Tree<Var>>(form: &Form, results: Vec<Tensor>) -> Result<B::With<Tensor>, Error> {
     match form.structure::<B>() {
         Some(structure) => tree::<B>(structure, results),
@@ -100,7 +99,7 @@ fn tree_of<B: Tree<Var>>(form: &Form, results: Vec<Tensor>) -> Result<B::With<Te
     }
 }
 
-/// The tree of a program's results.
+/// Assembles the results of a program into a tree.
 pub(crate) fn tree<B: Tree<Var>>(
     structure: &B::Structure,
     results: Vec<Tensor>,
@@ -116,7 +115,7 @@ pub(crate) fn tree<B: Tree<Var>>(
     if complete { Ok(tree) } else { Err(Problem::internal("too few results").into()) }
 }
 
-/// A closure compiled for one kind of argument. Made by [`Jit::compile`].
+/// A closure compiled for one kind of arguments, as returned by [`Jit::compile`].
 pub struct Compiled<A: Tree<Var>, B: Tree<Var>> {
     entry: Arc<Entry>,
     at: Loc,
@@ -124,7 +123,7 @@ pub struct Compiled<A: Tree<Var>, B: Tree<Var>> {
 }
 
 impl<A: Tree<Var>, B: Tree<Var>> Compiled<A, B> {
-    /// Compiles a program whose arguments are of that kind.
+    /// Compiles a traced program. `form` and `types` are those of its arguments.
     pub(crate) fn of(
         (form, types): (Form, Vec<ArrayType>),
         traced: Traced<Form>,
@@ -137,7 +136,7 @@ impl<A: Tree<Var>, B: Tree<Var>> Compiled<A, B> {
     /// Runs the program.
     ///
     /// # Errors
-    /// `arguments` where they are not of the kind that it was compiled for.
+    /// `arguments` if the structure, shapes or dtypes are not those for which the program was compiled.
     pub fn call(&self, args: impl Args<A>) -> Result<B::With<Tensor>, Error> {
         let given = Of(&args);
         let leaves = given.leaves();
@@ -146,7 +145,8 @@ impl<A: Tree<Var>, B: Tree<Var>> Compiled<A, B> {
     }
 }
 
-/// Compiles `f` for whatever arguments it is called with. Nothing happens before the first call.
+/// Wraps `f` so that each call runs compiled code. Compilation happens at the first call, and again for arguments of
+/// another structure, shape or dtype.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -161,7 +161,7 @@ pub fn jit<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(f: F) -> Jit<A, 
     boundary("jit", f, caller())
 }
 
-/// A boundary of that name in messages, asked for at that line.
+/// Returns a `Jit`. `name` and `at` are the name and the line of the user's call, for messages.
 pub(crate) fn boundary<A: Tree<Var>, B: Tree<Var>, F>(
     name: &'static str,
     f: F,
@@ -170,7 +170,7 @@ pub(crate) fn boundary<A: Tree<Var>, B: Tree<Var>, F>(
     Jit { f, core: Core::new(name, at), signature: PhantomData }
 }
 
-/// Compiles and runs `f` once.
+/// Compiles `f` and runs it once.
 ///
 /// # Errors
 /// As [`Jit::call`].
@@ -188,8 +188,8 @@ pub fn run<A: Tree<Var>, B: Tree<Var>, M>(
     call(&Core::new("run", caller()), &|x| f.apply(x), &args)
 }
 
-/// The shapes and dtypes of the results of `f` at arguments of these shapes and dtypes, as a tree of
-/// [`ArrayType`]s: the closure is traced, and nothing is compiled or computed.
+/// Returns the shapes and dtypes of the results of `f` for arguments of these shapes and dtypes, as a tree of
+/// [`ArrayType`]s. The closure is traced; nothing is compiled or computed.
 ///
 /// # Errors
 /// All mistakes made while the closure was traced.
@@ -217,15 +217,15 @@ pub fn eval_shape<A: Tree<Var>, B: Tree<Var>, M>(
 }
 
 impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
-    /// Runs the closure's program on data, compiling it first if these arguments are of a new kind.
+    /// Runs the program on data. If the arguments are of a new kind, the program is compiled first.
     ///
     /// # Errors
-    /// All mistakes made while the closure was traced; what the target cannot do.
+    /// All mistakes made while the closure was traced; operations that the target does not support.
     pub fn call(&self, args: impl Args<A>) -> Result<B::With<Tensor>, Error> {
         call(&self.core, &self.f, &args)
     }
 
-    /// Compiles for arguments like these, now, for calls that never compile.
+    /// Compiles the program for arguments like these now. Calls of the returned program never compile.
     ///
     /// # Errors
     /// As [`Jit::call`].
@@ -247,16 +247,16 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         Ok(Compiled { entry, at, signature: PhantomData })
     }
 
-    /// The same closure run by the reference interpreter: slow, and the meaning of every program.
-    /// Tests compare the two.
+    /// Returns the same closure, run by the reference interpreter, which defines the meaning of every program. The
+    /// interpreter is slow and meant for tests of compiled code.
     pub fn interpreted(mut self) -> Jit<A, B, F> {
         self.core.set_engine(Engine::Interpreter);
         self
     }
 
-    /// The same closure, whose calls end with an error where a value that is not finite first appears: it
-    /// names the operation and your line, on the way forward and back. It is run by the reference
-    /// interpreter, which looks at every value: slow, and for finding mistakes.
+    /// Returns the same closure with a check for values that are not finite, in forward and reverse pass. At the first such
+    /// value, a call ends with an error that has the operation and your line. The check runs in the reference interpreter,
+    /// which is slow: use it to find mistakes.
     ///
     /// ```
     /// use tapeloom::{prelude::*, Kind};
@@ -268,20 +268,20 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
     ///
-    /// What counts: a value that makes a result not finite, or from which something finite is computed.
-    /// What does not: constants, values that nobody reads, those that only decide something (in a comparison,
-    /// an order, an index, a conversion to integers), the side of a `cond` that does not run and that of
-    /// a `select` that is not taken, iterations that a member of a batch does not need.
+    /// The check reports a value that makes a result not finite, or from which a finite value is computed. It ignores
+    /// constants, unused values, values that only decide something (in a comparison, an order, an index, a conversion to
+    /// integers), the branch of a `cond` that does not run, the side of a `select` that is not chosen, and iterations
+    /// beyond the trip count of a batch member.
     #[doc(alias = "debug_nans")]
     pub fn nan_check(mut self) -> Jit<A, B, F> {
         self.core.set_engine(Engine::Finite);
         self
     }
 
-    /// The same closure, of which no program is compiled that uses a [random](crate::random) key twice: the
-    /// error has the line of the second draw, and says where the first one is. A key of outside that is drawn
-    /// from in every iteration of a loop counts as used twice; two branches of one [`cond`](crate::cond) do not.
-    /// The closure is traced once more for that; calls cost what they did.
+    /// Returns the same closure with a check that no [random](crate::random) key is used twice. If a key is used twice,
+    /// compilation fails; the error has the lines of both draws. A key from outside a loop that is used in every iteration
+    /// counts as used twice; a key that is used once in each branch of a [`cond`](crate::cond) does not. The closure is
+    /// traced once more at compilation; calls take the same time as before.
     ///
     /// ```
     /// use tapeloom::{prelude::*, Kind};
@@ -302,10 +302,10 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         self
     }
 
-    /// The same closure, run by something else than this machine's own instructions: a
-    /// [simulated accelerator](crate::accelerator), or the interpreter of kernels, which looks at every
-    /// access to memory. Results of elementwise work are the same in every bit; a sum of products that
-    /// the machine's library takes in an order of its own is the same to rounding.
+    /// Returns the same closure for another target than this machine's instructions: a
+    /// [simulated accelerator](crate::accelerator), or the interpreter of kernels, which checks every memory access.
+    /// Results of elementwise operations are equal bit by bit. Results of a contraction that the matrix library sums in
+    /// another order are equal up to rounding.
     ///
     /// ```
     /// use tapeloom::{accelerator::Machine, prelude::*, Target};
@@ -320,12 +320,11 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         self
     }
 
-    /// The same closure, compiled for a machine of which other numbers are taken for fast than those of
-    /// [`MachineModel::MEASURED`]: a smaller cache, fewer registers. Programs are the same on every computer for one
-    /// model; another model may take the terms of sums of floats in another order
-    /// ([`MachineModel::has_bits_of`]).
+    /// Returns the same closure, compiled for a machine model other than [`MachineModel::MEASURED`], for instance with a
+    /// smaller cache or fewer registers. The model, and not the current computer, determines the program. Another model may
+    /// change the order in which sums of floats are computed ([`MachineModel::has_bits_of`]).
     ///
-    /// A number that no machine has is an error of each call.
+    /// If a number of the model is impossible, each call returns an error.
     ///
     /// ```
     /// use tapeloom::{prelude::*, Kind, MachineModel};
@@ -343,17 +342,16 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         self
     }
 
-    /// Runs the closure's program on a simulated accelerator, and says what that came to: ticks, accesses,
-    /// misses, traffic and energy, forward and back. It is the program that [`Jit::call`] runs, so results
-    /// are those of [`Jit::on`].
+    /// Runs the program on a simulated accelerator; returns the results, and ticks, accesses, misses, traffic and energy of
+    /// forward and reverse pass. The simulated program is that of [`Jit::call`], and the results are those of [`Jit::on`].
     ///
-    /// The second phase begins with the first step of the program that reads what an earlier one kept for
-    /// the backward pass and keeps nothing itself; where there is no such step (halves that are fused
-    /// into one loop keep nothing, and within a budget iterations run forward again on the way back), there is one
-    /// phase, and `forward` has the whole ([`Statistics::phases`], [`Statistics::whole`]). [`explain`](Jit::explain) shows the steps.
+    /// The reverse phase begins at the first step of the program that reads a residual of an earlier step and saves none
+    /// itself. If there is no such step, there is one phase, and `forward` counts everything ([`Statistics::phases`],
+    /// [`Statistics::whole`]). That happens if both passes are fused into one loop, which saves no residuals, or if the
+    /// reverse pass recomputes iterations within a byte budget. [`explain`](Jit::explain) shows the steps.
     ///
     /// # Errors
-    /// As [`Jit::call`]; `target` where the machine cannot be.
+    /// As [`Jit::call`]; `target` if the configuration of the machine is impossible.
     ///
     /// ```
     /// use tapeloom::{accelerator::Machine, prelude::*};
@@ -377,16 +375,17 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         Ok((tree_of::<B>(form, results)?, statistics))
     }
 
-    /// The same closure compiled with rules of real arithmetic (reassociation, factoring), which are
-    /// not exact in floating point: faster, and different in the last digits.
+    /// Returns the same closure, compiled with rules of real arithmetic (reassociation, factoring) that are not exact in
+    /// floating point. The program is faster and its results differ in the last digits.
     pub fn relaxed(mut self) -> Jit<A, B, F> {
         self.core.set_engine(Engine::Relaxed);
         self
     }
 
-    /// The same closure, in which no loop of run-time length runs more than `n` iterations: a call in which one
-    /// would ends with an error that has its line, before the first iteration where their number is known.
-    /// Each run of a loop counts by itself. It costs a few instructions an iteration.
+    /// Returns the same closure with a limit of `n` iterations for each loop whose trip count is known only at run time. A
+    /// call that would exceed the limit ends with an error that has the line of the loop. If the trip count is known when
+    /// the loop starts, the error comes before the first iteration. Each execution of a loop is counted separately. The
+    /// limit costs a few instructions per iteration.
     ///
     /// ```
     /// use tapeloom::{prelude::*, Kind};
@@ -403,8 +402,8 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         self
     }
 
-    /// The same closure, whose calls end with an error soon after the handle says so, from any thread:
-    /// loops look at it when they begin and every 1,024 iterations.
+    /// Returns the same closure, whose calls end with an error soon after `cancel` is triggered, from any thread. Loops
+    /// check the handle when they start and every 1,024 iterations.
     ///
     /// ```
     /// use std::time::Duration;
@@ -424,12 +423,13 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         self
     }
 
-    /// Calls, and says what the call took: the iterations of its loops of run-time length, and bytes. The
-    /// closure is traced and compiled again for that, so that loops count.
+    /// Runs the program; returns the results, the number of iterations of each loop whose trip count is known only at run
+    /// time, and the memory of the call in bytes. The closure is traced and compiled again for this, with counters in its
+    /// loops.
     ///
     /// # Errors
-    /// As [`Jit::call`]; and [`Kind::Target`](tapeloom_ir::Kind) [on](Jit::on) another target than a machine of this
-    /// kind, since it is machine code that counts.
+    /// As [`Jit::call`]; and [`Kind::Target`](tapeloom_ir::Kind) if [`Jit::on`] chose another target than machine code,
+    /// because only machine code has the counters.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -449,9 +449,8 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         Ok((tree_of::<B>(&form, results)?, report))
     }
 
-    /// Says what compiling for these arguments does: the program at each stage, kernels, memory with
-    /// its exact peak, times, and why the programs that are kept were compiled. The closure is traced
-    /// and compiled again for that.
+    /// Compiles for these arguments and describes the compilation: the program at each stage, kernels, memory with its
+    /// exact peak, times, and the reason of each earlier compilation. The closure is traced and compiled again for this.
     ///
     /// # Errors
     /// As [`Jit::call`].
@@ -460,8 +459,8 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         self.core.explain(&Of(&args).leaves(), &at_args(&self.f, &args, self.core.at))
     }
 
-    /// Inside a trace: calls the function. It is traced once per kind of argument in that trace and
-    /// stays a call in the program, as with [`outline`](crate::outline).
+    /// Calls the function inside a trace. The closure is traced once per kind of arguments in that trace, and stays a call
+    /// in the program, as with [`outline`](crate::outline).
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -474,7 +473,7 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         call_once_traced("jit", self.core.number, self.core.at, &self.f, args)
     }
 
-    /// How many programs have been compiled and are kept.
+    /// Returns the number of compiled programs.
     pub fn programs(&self) -> usize {
         self.core.programs()
     }

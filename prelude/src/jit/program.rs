@@ -1,4 +1,4 @@
-//! A traced function made ready to run, by one of two engines.
+//! Executable programs: a traced function with the engine that runs it.
 
 use super::explain::Stage;
 use std::time::{Duration, Instant};
@@ -9,16 +9,16 @@ use tapeloom_ir::{
 };
 use tapeloom_transforms as transforms;
 
-/// Who runs a program, and by which rules it may be rewritten.
+/// The engine of a program, and the rewrite rules that it allows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Engine {
-    /// Compiled code; every pass keeps results as they are, bit by bit.
+    /// Compiled code; no pass changes a bit of a result.
     Native,
-    /// Compiled code; passes may reassociate.
+    /// Compiled code; passes may reassociate floats.
     Relaxed,
     /// The reference interpreter.
     Interpreter,
-    /// The reference interpreter, with an eye on what is not finite.
+    /// The reference interpreter with a check for values that are not finite.
     Finite,
 }
 
@@ -26,14 +26,15 @@ pub(super) enum Engine {
 pub(super) enum Program {
     /// Machine code.
     Native(Box<Runnable>),
-    /// A function as it was traced.
+    /// A function as it was traced, run by the reference interpreter.
     Interpreted(Module, FuncId),
-    /// The same, evaluated with a check that numbers stay finite.
+    /// A function as it was traced, run by the reference interpreter with a check for values that are not finite.
     Finite(Module, FuncId),
 }
 
 impl Program {
-    /// Makes a function ready to run; within limits, if it is limited. `seen` gets what each stage made, for `explain`.
+    /// Prepares a function for the engine. If `options.limited`, the code checks limits. `seen` receives the output of each
+    /// stage, for `explain`.
     pub(super) fn compile(
         engine: Engine,
         options: &Options,
@@ -106,20 +107,20 @@ fn owned(args: &[&Tensor]) -> Vec<Tensor> {
     args.iter().map(|t| (*t).clone()).collect()
 }
 
-/// The program after a stage, as `explain` shows it.
+/// Returns the program after a stage, for `explain`.
 pub(super) fn stage(name: &'static str, module: &Module, f: FuncId, time: Duration) -> Stage {
     let equations = module.function(f).equations.len();
     Stage { name, text: print_function(module, f), equations, time }
 }
 
-/// What the stages of a compilation made.
+/// The output of each stage of a compilation.
 #[derive(Default)]
 pub(super) struct Seen {
     pub(super) stages: Vec<Stage>,
     pub(super) loop_trees: String,
 }
 
-/// Records stages between passes; printing is not counted as theirs.
+/// Records the program after each pass; the time for printing is not counted.
 struct Stages<'a> {
     seen: Option<&'a mut Seen>,
     before: FuncId,

@@ -1,10 +1,10 @@
-//! What a call took.
+//! Measurements of a call.
 
 use std::fmt;
 use tapeloom_backend::Taken;
 use tapeloom_ir::LoopCount;
 
-/// What a call took: iterations of loops, and memory. Made by [`Jit::report`](super::Jit::report).
+/// Measurements of a call: iterations of loops, and memory in bytes. Returned by [`Jit::report`](super::Jit::report).
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -20,15 +20,15 @@ use tapeloom_ir::LoopCount;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct CallReport {
-    /// The loops of run-time length, of derivatives, too: a loop inside another one before that.
+    /// The loops whose trip count is known only at run time, derivatives included; an inner loop precedes its outer loop.
     pub loops: Vec<LoopCount>,
-    /// Bytes of arguments, captured data included.
+    /// The bytes of arguments, captured data included.
     pub arguments: usize,
-    /// Bytes of results.
+    /// The bytes of results.
     pub results: usize,
-    /// Bytes of workspace: what [`explain`](super::Jit::explain) says before.
+    /// The bytes of workspace, as [`explain`](super::Jit::explain) reports it before the call.
     pub workspace: usize,
-    /// Bytes of memory that what the iterations of these loops keep for the backward pass had at most.
+    /// The peak bytes of residuals that the iterations of these loops saved for the reverse pass.
     pub records: usize,
 }
 
@@ -39,7 +39,7 @@ impl CallReport {
         CallReport { loops, arguments, results, workspace, records }
     }
 
-    /// All bytes together: the most memory that the call used.
+    /// Returns the sum of all bytes: the most memory that the call used.
     pub fn peak_bytes(&self) -> usize {
         self.arguments + self.results + self.workspace + self.records
     }

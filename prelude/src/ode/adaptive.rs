@@ -1,13 +1,13 @@
 //! The loop of adaptive methods.
 //!
-//! A `scan` over the times asked for; for each, a `while_loop` takes steps until one ends at it or beyond it, and the dense
-//! output of that step is evaluated there. The last step ends at the last time. In a step, a `while_loop` tries lengths
-//! until the error is small enough.
+//! A `scan` runs over the requested times. For each time, a `while_loop` takes steps until one ends at or beyond it, and
+//! the dense output of that step is evaluated there. The last step ends exactly at the last time. Within a step, a
+//! `while_loop` tries step sizes until the error is small enough.
 //!
-//! What is tried is a constant of derivatives, and so is what comes of it: the derivative of a step that was accepted is a rule
-//! that takes the step once more ([`custom_jvp`]). So a try that was rejected, whose stages may not be numbers, has no say in a
-//! gradient (zero times nan is nan), and the way back goes through steps, and not through tries. It costs one more
-//! evaluation of each step, where derivatives are asked for.
+//! The trial steps and their results are constants for derivatives. The derivative of an accepted step is a custom rule
+//! that computes the step once more ([`custom_jvp`]). So a rejected trial, whose stages may be nan, does not affect a
+//! gradient (zero times nan is nan), and the reverse pass runs over accepted steps only. If derivatives are needed, this
+//! costs one more evaluation of each step.
 
 use super::control::{LEAST_ERROR, Tolerance, first_length, grown, shrunk};
 use super::events::{Crossing, Event};
@@ -22,31 +22,31 @@ use crate::transform::{custom_jvp, jvp};
 use tapeloom_derive::Tree;
 use tapeloom_ir::Dtype;
 
-/// A method and what it is to do.
+/// A method with its settings.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Integrator {
     pub(super) method: Method,
     pub(super) tolerance: Tolerance,
-    /// Lengths of steps, in the dtype of times.
+    /// The first step size, in the dtype of times.
     pub(super) first_step: Option<Var>,
     pub(super) largest_step: Option<Var>,
     pub(super) max_steps: usize,
     pub(super) crossing: Crossing,
 }
 
-/// Where an integration is.
+/// The state of an integration between two steps.
 #[derive(Tree, Clone, Debug)]
 pub(super) struct Integration<T> {
     pub(super) t: T,
     pub(super) y: Vec<T>,
     pub(super) slope: Vec<T>,
-    /// The step that ended here.
+    /// The last accepted step, which ended at `t`.
     pub(super) interpolant: Interpolant<T>,
-    /// The next step to try, with its sign.
+    /// The size of the next trial step, with its sign.
     h: T,
-    /// The error of the last step that was taken.
+    /// The error of the last accepted step.
     error: T,
-    /// The sign of the event, where there is one: the last that was not zero.
+    /// The last nonzero sign of the event function, if there is an event.
     sign: Option<T>,
     /// The sums of |Δq| so far, for the integrals q whose errors count.
     pub(super) moved: Vec<T>,
@@ -56,7 +56,7 @@ pub(super) struct Integration<T> {
 /// A trial step.
 #[derive(Tree, Clone, Debug)]
 struct Trial<T> {
-    /// Its length; after a rejection, that of the next one.
+    /// The size of this step; after a rejection, the size of the next trial.
     h: T,
     end: StepEnd<T>,
     error: T,
@@ -65,26 +65,26 @@ struct Trial<T> {
     status: T,
 }
 
-/// What is integrated.
+/// The initial value problem.
 #[derive(Clone, Copy)]
 pub(super) struct Ivp<'a> {
     slope: Open<'a>,
     /// The floats that the slope captures.
     given: &'a [Var],
     event: Option<Event<'a>>,
-    /// Where it ends.
+    /// The last time.
     end: Var,
-    /// 1 where times ascend, -1 where they descend, 0 where there is nothing to do.
+    /// 1 if times ascend, -1 if they descend, 0 if there is nothing to integrate.
     direction: Var,
-    /// Shorter steps are too small, wherever they are.
+    /// The smallest step size allowed at any time.
     shortest: Var,
 }
 
-/// Steps shorter than so many rounding errors of the time are too small.
+/// The smallest step size in units of the rounding error of the time.
 const ROUNDINGS: f64 = 10.0;
 
 impl Integrator {
-    /// The states at times, at least one, and where the integration ended.
+    /// Returns the states at `times`, of which there is at least one, and the state of the integration at its end.
     pub(super) fn solve(
         &self,
         slope: (Open<'_>, &[Var]),
@@ -95,7 +95,7 @@ impl Integrator {
         self.solve_on(slope, event, (y, &[]), times)
     }
 
-    /// Like [`Integrator::solve`]. `moved` has the sums of |Δq| before the first of these times, for the integrals
+    /// Integrates as [`Integrator::solve`]. `moved` has the sums of |Δq| before the first of these times, for the integrals
     /// whose errors count.
     pub(super) fn solve_on(
         &self,
@@ -108,7 +108,7 @@ impl Integrator {
         let span = end - start.stop_gradient();
         let shortest = span.abs() * epsilon(times.dtype()).powi(2);
         let direction = span.signum();
-        // `t + h` may be a rounding error beyond the end, where there need be no slope.
+        // `t + h` may exceed the end by a rounding error, and the slope need not be defined there.
         let slope = |t: Var, y: &[Var], given: &[Var]| {
             let beyond = ((t.stop_gradient() - end) * direction).maximum(0.0) * direction;
             slope(t - beyond.stop_gradient(), y, given)
@@ -131,7 +131,7 @@ impl Integrator {
         (rows.collect(), integration)
     }
 
-    /// Before the first step.
+    /// Returns the state of the integration before the first step.
     fn start(&self, ivp: &Ivp<'_>, (y, moved): (&[Var], &[Var]), times: Var) -> Integration<Var> {
         let t = times.index(0);
         let (slope, finite) = Self::first_slope(ivp, t, y);
@@ -145,7 +145,7 @@ impl Integrator {
                 (first_length(&f, self.method.order(), &self.tolerance, at, known), 2)
             }
         };
-        // If the last time is the first one, the direction is 0, and the times are ordered only if all of them are equal.
+        // If the last time equals the first one, the direction is 0, and the times are ordered only if all of them are equal.
         let steps = times.diff(1, 0);
         let still = steps.eq(0.0).all();
         let ordered = (steps * ivp.direction).ge(0.0).all() & (still | ivp.direction.ne(0.0));
@@ -203,7 +203,7 @@ impl Integrator {
         before.iter().zip(steps).map(|(sum, dq)| *sum + dq.abs()).collect()
     }
 
-    /// A length with its sign, not larger than the largest.
+    /// Clamps a step size to the largest one; the sign is preserved.
     fn bounded(&self, h: Var) -> Var {
         match self.largest_step {
             Some(most) => h.clamp(-most.abs(), most.abs()),
@@ -211,7 +211,7 @@ impl Integrator {
         }
     }
 
-    /// Steps until one ends at a time or beyond it, or there are no more.
+    /// Takes steps until one ends at or beyond `at`, or until the integration stops.
     fn advance(&self, ivp: &Ivp<'_>, integration: Integration<Var>, at: Var) -> Integration<Var> {
         let (at, direction) = (at.stop_gradient(), ivp.direction);
         while_loop(
@@ -223,7 +223,7 @@ impl Integrator {
         )
     }
 
-    /// Lengths, each shorter than the one before, until an error is small enough; all of it constants.
+    /// Tries shorter and shorter steps until the error is small enough. All results are constants for derivatives.
     fn trial(&self, ivp: &Ivp<'_>, w: &Integration<Var>) -> Trial<Var> {
         let (t, left) = (w.t.stop_gradient(), ivp.end - w.t.stop_gradient());
         let (y, slope, given) = (constants(&w.y), constants(&w.slope), constants(ivp.given));
@@ -255,7 +255,7 @@ impl Integrator {
                 );
                 let out = (before + s.rejected).ge(most);
                 let status = select(out, Status::TooManySteps as i64, s.status);
-                // What is no number is not longer either.
+                // The comparison is negated, so that a nan is not longer either.
                 let short = !accepted & !next.abs().gt(shortest);
                 let status = select(short, failure, status);
                 let rejected = s.rejected + (!accepted).convert(Dtype::I64);
@@ -265,17 +265,17 @@ impl Integrator {
         )
     }
 
-    /// A step, unless there is none.
+    /// Tries a step; updates the integration if the step was accepted.
     fn step(&self, ivp: &Ivp<'_>, w: Integration<Var>) -> Integration<Var> {
         let trial = self.trial(ivp, &w);
         let accepted = trial.accepted;
         let moved = self.moved(&w.moved, [&w.y, &trial.end.y]);
-        // Where there is none, its rule is still evaluated: for a step so short that all of it are numbers.
+        // If no step was accepted, the rule is still evaluated: with a step so short that its values are finite.
         let h = select(accepted, trial.h, ivp.direction * ivp.shortest).stop_gradient();
         let end = self.taken(ivp, &w, (h, accepted), trial.end);
         let (start, left) = (w.t.stop_gradient(), ivp.end - w.t.stop_gradient());
 
-        // The last step ends where it should, to the last bit; the derivative is that of `t + h`.
+        // The last step ends exactly at the last time; its derivative is that of `t + h`.
         let t = w.t + h;
         let off = select(h.eq(left), ivp.end - t.stop_gradient(), 0.0);
         let t = t + off.stop_gradient();
@@ -290,13 +290,13 @@ impl Integrator {
             }
             _ => (w.sign, constant(false)),
         };
-        // A step that ends where it began would be taken for ever.
+        // A step that ends at its start time would be repeated forever.
         let still = accepted & t.stop_gradient().eq(start);
         let status = select(still, Status::StepTooSmall as i64, trial.status);
         let status = select(crossed, Status::Event as i64, status);
 
         let longer = grown(self.method.order(), trial.error, w.error);
-        // After a rejection a step does not grow.
+        // After a rejection the step size does not grow.
         let longer = select(trial.rejected.gt(0), longer.minimum(1.0), longer);
         let pick = |new: &[Var], old: &[Var]| chosen(accepted, new, old);
         let terms = end.terms.iter().zip(&w.interpolant.terms);
@@ -362,7 +362,7 @@ impl Integrator {
         ruled((from, end))
     }
 
-    /// The state at a time, nan where the integration has not come.
+    /// Returns the state at time `at`, nan if the integration did not reach it.
     fn row(&self, ivp: &Ivp<'_>, w: &Integration<Var>, at: Var) -> State {
         let reached = w.reached(ivp.direction, at);
         // A time that was not reached may be infinite, so read the dense output at the last time instead.
@@ -373,13 +373,13 @@ impl Integrator {
 }
 
 impl Integration<Var> {
-    /// Whether the integration has reached a time; for several times one answer each.
+    /// Returns, for each time in `at`, whether the integration has reached it.
     pub(super) fn reached(&self, direction: Var, at: Var) -> Var {
         ((at - self.t) * direction).le(0.0) & self.stats.status.ne(Status::UnorderedTimes as i64)
     }
 }
 
-/// Whether a step comes to the end. A rest that is a rounding error belongs to the step before.
+/// Returns whether a step of size `h` reaches the end. A remainder of the size of a rounding error counts as reached.
 fn reaches(h: Var, left: Var) -> Var {
     (h * (1.0 + 1e-6)).abs().ge(left.abs())
 }

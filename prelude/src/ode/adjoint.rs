@@ -1,12 +1,12 @@
-//! The continuous adjoint: reverse mode by a differential equation of its own.
+//! The continuous adjoint method: reverse mode by solving the adjoint differential equation.
 //!
 //! ```text
 //! dy/dt = f(t, y, p)      dλ/dt = -λᵀ ∂f/∂y      dq/dt = -λᵀ ∂f/∂p
 //! ```
 //!
-//! solved from the last time to the first. At every time that was asked for, the cotangent of the state there is added to λ,
-//! and y begins anew at the state that is known. At the first time λ is the cotangent of the first state and q that of
-//! what the slope captures. Of the way forward nothing is kept but the solution itself.
+//! solved from the last time to the first. At every requested time, the cotangent of the state there is added to λ, and y
+//! restarts from the known state. At the first time, λ is the cotangent of the first state, and q is the cotangent of the
+//! values that the slope captures. The forward pass saves only the solution itself.
 //!
 //! An error of q does not grow, but it is an error of the gradient. So errors of q count in the choice of steps,
 //! unless the user chooses a *seminorm* of the errors of y and λ alone (Kidger, Chen and Lyons, *"Hey, that's not an
@@ -24,13 +24,13 @@ use crate::control::{cond, scan_reverse};
 use crate::ops::functions::{concat, stack};
 use crate::transform::{custom_rules, jvp, vjp};
 
-/// What the solution depends on: the first state, the times, and the floats that the slope captures.
+/// The inputs of a solution: the first state, the times, and the floats that the slope captures.
 type Given = (State, Var, State);
 
-/// A solution and what it took.
+/// A solution and its statistics.
 type Solved = (State, Stats<Var>);
 
-/// As [`Integrator::solve`], with the adjoint equation for reverse mode. Forward mode goes through the steps.
+/// Integrates as [`Integrator::solve`]; reverse mode uses the adjoint equation, forward mode differentiates the steps.
 pub(super) fn solve(
     integrator: &Integrator,
     seminorm: bool,
@@ -71,7 +71,7 @@ type Known = (State, State);
 /// integrated from the end to the beginning.
 type Ends = (Var, Var, Var);
 
-/// The way back.
+/// The reverse pass.
 struct Back<'a> {
     integrator: &'a Integrator,
     seminorm: bool,
@@ -113,7 +113,7 @@ impl Back<'_> {
             let (lambda, q) = last[leaves..].split_at(leaves);
             ((lambda.to_vec(), q.to_vec(), end.moved), by_time)
         };
-        // The states behind a time that was not reached are nan, and nothing depends on them. Do not integrate there.
+        // States after a time that was not reached are nan, and no result depends on them. Do not integrate there.
         let left_out =
             |(sums, ((from, _), _)): (Sums, ((Var, Var), Known))| (sums, from.zeros_like());
         let interval = |(sums, ((from, to, reached), known)): (Sums, (Ends, Known))| {
@@ -124,7 +124,7 @@ impl Back<'_> {
         let states = (cut(self.rows, 1..n), cut(self.ct, 1..n));
         let none = (zeros(y), zeros(p), if self.seminorm { State::new() } else { zeros(p) });
         let ((lambda, q, _), by_times) = scan_reverse(interval, none, (ends, states));
-        // The first state is given, so the first time moves only what comes after.
+        // The first state is given, so the first time affects only the states at later times.
         let start = times.index(0);
         let by_start =
             |(lambda, y, p): (State, State, State)| -dot(&lambda, &(self.f)(start, &y, &p), start);
@@ -135,7 +135,7 @@ impl Back<'_> {
     }
 }
 
-/// `⟨x, y⟩` over all leaves, in the dtype of a time.
+/// Returns `⟨x, y⟩` over all leaves, in the dtype of `like`.
 fn dot(x: &[Var], y: &[Var], like: Var) -> Var {
     let parts = x.iter().zip(y).map(|(x, y)| (*x * *y).sum().convert(like.dtype()));
     parts.reduce(|x, y| x + y).unwrap_or_else(|| like.zeros_like())

@@ -1,4 +1,4 @@
-//! Step sizes: how large an error is, and how long the next step may be.
+//! Step size control: the norm of an error, and the size of the next step.
 //!
 //! ```text
 //! |e| = sqrt(mean of (eᵢ / (atol + rtol max(|yᵢ|, |y'ᵢ|)))²)            a step is accepted where |e| ≤ 1
@@ -6,10 +6,10 @@
 //! h' = h clamp(0.9 |e|^-α |e before|^β, 1/5, 10)                            α = 1/p - 3/4 β, β = 0.04
 //! ```
 //!
-//! All of this is a constant of derivatives. The derivative is that of the numbers that were computed, by the steps that were
-//! taken. A solution depends on its steps only by an error within the tolerance, so the derivative through the choice of steps
-//! is that of this error alone: it jumps where a step is rejected, has no place in a gradient, and would make the way back
-//! longer.
+//! All of this is constant for derivatives: the derivative is that of the computed numbers, by the steps that were taken.
+//! The solution depends on the choice of steps only by an error within the tolerance, so the derivative through that
+//! choice is the derivative of this error alone. It is discontinuous where a step is rejected, does not belong to the
+//! gradient, and would lengthen the reverse pass.
 //!
 //! Integrals q, on which no slope depends, have a norm of their own, and the larger of the two norms counts: in one
 //! norm with many states, the error of a single integral would be averaged out. The scale of an integral includes the
@@ -24,17 +24,17 @@ use super::state::{Slope, advanced, difference};
 use crate::Var;
 use crate::ops::functions::{constant, select};
 
-/// A step is this part of the one that would just do.
+/// The step size is this fraction of the one whose estimated error equals the tolerance.
 const SAFETY: f64 = 0.9;
-/// Bounds of the length of a step, by that before it.
+/// Bounds of the ratio between one step size and the previous one.
 const SHRINK: f64 = 0.2;
 const GROW: f64 = 10.0;
-/// How much the error before has to say.
+/// The exponent of the previous error in the step size.
 const BETA: f64 = 0.04;
-/// Smaller errors before are taken for this.
+/// A previous error below this value is replaced by it.
 pub(super) const LEAST_ERROR: f64 = 1e-4;
 
-/// What errors may be.
+/// The tolerance of the error of a step.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tolerance {
     pub(super) relative: Var,
@@ -60,8 +60,7 @@ impl Tolerance {
         }
     }
 
-    /// The root mean square of elements of `x`, each divided by what an error may be where the state is as large as one
-    /// of these.
+    /// Returns the root mean square of the elements of `x`, each divided by the tolerance at the largest of `sizes`.
     pub(super) fn norm(&self, x: &[Var], sizes: &[&[Var]]) -> Var {
         let states = x.len().min(self.states);
         let sizes: Vec<&[Var]> = sizes.iter().map(|y| &y[..states]).collect();
@@ -108,21 +107,22 @@ impl Tolerance {
     }
 }
 
-/// By how much the next step is longer, after an error and the one before it.
+/// Returns the factor between the current step size and the next one, given the current error and the previous one.
 pub(super) fn grown(order: i32, error: Var, before: Var) -> Var {
     let alpha = 1.0 / f64::from(order) - 0.75 * BETA;
-    // An error of nothing allows the longest step.
+    // An error of zero allows the longest step.
     (SAFETY * before.powf(BETA) / error.maximum(1e-8).powf(alpha)).clamp(SHRINK, GROW)
 }
 
-/// By how much the next try is shorter, after an error that was too large, or is no number.
+/// Returns the factor by which the next trial is shorter, given an error that was too large or is not finite.
 pub(super) fn shrunk(order: i32, error: Var) -> Var {
     let alpha = 1.0 / f64::from(order) - 0.75 * BETA;
     select(error.is_finite(), (SAFETY / error.powf(alpha)).maximum(SHRINK), SHRINK)
 }
 
-/// The length of the first step, without a sign: such that a step of Euler's method would be right to a hundredth
-/// of the tolerance, and that one of this order is, by the change of the slope in it.
+/// Returns the size of the first step, without a sign. It is the smaller of two sizes: one for which a step of Euler's
+/// method would have an error of a hundredth of the tolerance, and one for a step of order `order`, estimated from the
+/// change of the slope in that step.
 pub(super) fn first_length(
     f: Slope<'_>,
     order: i32,

@@ -1,8 +1,8 @@
-//! Events: a number of time and state whose sign changes, where an integration ends.
+//! Events: an integration ends where a function of time and state changes its sign.
 //!
-//! The loop of steps sees that the sign has changed in a step, and ends. Behind it, the root of the event on the dense output of
-//! that step is found, once. It is a root as of [`custom_root`](crate::custom_root): the derivative of the time of an event is
-//! `-(∂g/∂p) / (dg/dt)`, by the implicit function theorem, along the solution that was computed; nothing of the search is
+//! The loop over steps detects a change of sign within a step, and ends. After the loop, the root of the event function
+//! on the dense output of that step is found, once, as by [`custom_root`](crate::custom_root). The derivative of the event
+//! time is `-(∂g/∂p) / (dg/dt)` along the computed solution, by the implicit function theorem; the root search is not
 //! differentiated.
 
 use super::Status;
@@ -14,22 +14,22 @@ use crate::implicit::between;
 use crate::ops::functions::select;
 use tapeloom_ir::Loc;
 
-/// A number of time and state.
+/// An event function: a number that depends on time and state.
 pub(super) type Event<'a> = &'a dyn Fn(Var, &[Var]) -> Var;
 
-/// Which changes of an event's sign end an integration, in the order in which it goes.
+/// The changes of an event's sign that end an integration, in the direction of integration.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Crossing {
-    /// Both.
+    /// Both directions.
     Any,
-    /// From below zero upwards.
+    /// From negative to positive.
     Up,
-    /// From above zero downwards.
+    /// From positive to negative.
     Down,
 }
 
 impl Crossing {
-    /// Whether a change from that sign is one.
+    /// Returns whether a change away from `sign` is an event.
     pub(super) fn from(self, sign: Var) -> Var {
         match self {
             Crossing::Any => sign.ne(0.0),
@@ -39,7 +39,7 @@ impl Crossing {
     }
 }
 
-/// When and where an integration ended: at an event, at the last time, or where it could not go on.
+/// Returns the time and state at the end of an integration: at an event, at the last time, or at a failure.
 pub(super) fn end(
     method: Method,
     event: Event<'_>,
@@ -52,14 +52,14 @@ pub(super) fn end(
     let happened = integration.stats.status.eq(Status::Event as i64);
     let done = integration.stats.status.eq(Status::Done as i64);
     let otherwise = select(done, last, integration.t);
-    // Without an event the equation is that of the end, and has its root and its derivative.
+    // Without an event, the equation is `t = otherwise`, which has the right root and derivative.
     let equation = |t: Var| select(happened, event(t, &state(t)), t - otherwise);
     let t = between(&equation, integration.interpolant.t, integration.t, at);
     let t = select(happened, t, otherwise);
     (t, state(t))
 }
 
-/// The states at times, nan at those behind an event at time t.
+/// Returns the states at `times`, nan at times after the event time `t`.
 pub(super) fn until(integration: &Integration<Var>, t: Var, times: Var, rows: &[Var]) -> State {
     let onwards = (times - times.index(0)).stop_gradient().abs();
     let happened = integration.stats.status.eq(Status::Event as i64);

@@ -1,4 +1,4 @@
-//! Methods of steps that are given.
+//! Methods with fixed steps.
 
 use super::joined::Joined;
 use super::state::State;
@@ -14,7 +14,7 @@ use crate::var::{IntoVar, caller, on_behalf};
 use crate::{Dtype, Var};
 use tapeloom_ir::Loc;
 
-/// A method of steps that are given. Made by [`rk4`] and [`euler`].
+/// A method with fixed steps, as returned by [`rk4`] and [`euler`].
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a method does nothing until it solves"]
 pub struct Fixed {
@@ -23,7 +23,7 @@ pub struct Fixed {
     substeps: usize,
 }
 
-/// The classical Runge–Kutta method, of order 4, with a step between each two times.
+/// Returns the classical Runge–Kutta method of order 4, with one step between each two times.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -38,19 +38,19 @@ pub fn rk4() -> Fixed {
     Fixed { name: "rk4", method: &RK4, substeps: 1 }
 }
 
-/// Euler's method, of order 1, with a step between each two times.
+/// Returns Euler's method, of order 1, with one step between each two times.
 pub fn euler() -> Fixed {
     Fixed { name: "euler", method: &EULER, substeps: 1 }
 }
 
 impl Fixed {
-    /// With so many steps of equal length between each two times; none is one.
+    /// Sets the number of steps, of equal length, between each two times; 0 counts as 1.
     pub fn substeps(self, steps: usize) -> Fixed {
         Fixed { substeps: steps.max(1), ..self }
     }
 
-    /// As [`Adaptive::solve`](super::Adaptive::solve). No error is looked at; times may be in any order, and are
-    /// differentiated as the lengths of steps that they give.
+    /// Solves as [`Adaptive::solve`](super::Adaptive::solve), without an error estimate. The times may be in any order, and
+    /// derivatives with respect to the times go through the step sizes.
     ///
     /// Errors: those of [`Adaptive::solve`](super::Adaptive::solve).
     #[track_caller]

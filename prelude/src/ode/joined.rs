@@ -1,21 +1,21 @@
-//! Small leaves of a state as one vector, which a step then works on at once.
+//! Joins the small leaves of a state into one vector, so that a step has fewer operations.
 
 use super::state::State;
 use crate::Var;
 use crate::ops::functions::concat;
 use tapeloom_ir::{Loc, Shape};
 
-/// States of more elements are left as they are: what copying them takes is more than what fewer operations save.
+/// The largest number of elements of a joined state. For larger states, copying costs more than fewer operations save.
 const SMALL: usize = 1024;
 
 /// How the leaves of a state are joined.
 pub(super) struct Joined {
-    /// Their shapes; `None` where they are left as they are.
+    /// The shapes of the leaves; `None` if the leaves are not joined.
     shapes: Option<Vec<Shape>>,
 }
 
 impl Joined {
-    /// For states with these leaves: one vector where they are several small ones of one dtype.
+    /// Returns the layout for a state with these leaves: one vector if there are several small leaves of one dtype.
     pub(super) fn of(y: &[Var], at: Loc) -> Joined {
         let types: Vec<_> = y.iter().map(|y| y.ty(at)).collect();
         let alike = types.iter().all(|ty| ty.dtype == types[0].dtype);
@@ -24,7 +24,7 @@ impl Joined {
         Joined { shapes: small.then(|| types.into_iter().map(|ty| ty.shape).collect()) }
     }
 
-    /// Leaves to a state.
+    /// Joins leaves into a state.
     pub(super) fn join(&self, leaves: Vec<Var>) -> State {
         if self.shapes.is_none() {
             return leaves;
@@ -33,12 +33,12 @@ impl Joined {
         vec![concat(&flat, 0)]
     }
 
-    /// A state to leaves.
+    /// Splits a state into its leaves.
     pub(super) fn split(&self, state: &[Var]) -> Vec<Var> {
         self.parts(state, &[])
     }
 
-    /// States at n times, stacked, to leaves.
+    /// Splits states at `n` times, stacked along axis 0, into leaves.
     pub(super) fn split_rows(&self, rows: &[Var], n: usize) -> Vec<Var> {
         self.parts(rows, &[n])
     }

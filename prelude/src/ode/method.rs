@@ -1,4 +1,4 @@
-//! What every adaptive method does: a step with an estimate of its error, and what is between its ends.
+//! The common interface of adaptive methods: a step with an error estimate and a dense output.
 
 use super::pair::Pair;
 use super::rosenbrock::Rosenbrock;
@@ -13,30 +13,30 @@ pub(super) enum Method {
     Rosenbrock(&'static Rosenbrock),
 }
 
-/// Where a step ended.
+/// The end of a step.
 #[derive(Tree, Clone, Debug)]
 pub(super) struct StepEnd<T> {
     pub(super) y: Vec<T>,
-    /// The slope there, with which the next step begins.
+    /// The slope at the end, which is the first slope of the next step.
     pub(super) slope: Vec<T>,
-    /// What the dense output needs beside the states at both ends.
+    /// The coefficients of the dense output, beside the states at both ends.
     pub(super) terms: Vec<Vec<T>>,
 }
 
-/// A step that was taken, but for the state at its end.
+/// An accepted step, without the state at its end.
 #[derive(Tree, Clone, Debug)]
 pub(super) struct Interpolant<T> {
-    /// When it began.
+    /// The time at the beginning of the step.
     pub(super) t: T,
-    /// How long it was.
+    /// The step size.
     pub(super) h: T,
-    /// The state at its beginning.
+    /// The state at the beginning of the step.
     pub(super) y: Vec<T>,
     pub(super) terms: Vec<Vec<T>>,
 }
 
 impl Method {
-    /// The name that messages know.
+    /// Returns the name of the method in messages.
     pub(super) fn name(self) -> &'static str {
         match self {
             Method::Pair(pair) => pair.name,
@@ -44,7 +44,7 @@ impl Method {
         }
     }
 
-    /// The order of the solution.
+    /// Returns the order of the solution.
     pub(super) fn order(self) -> i32 {
         match self {
             Method::Pair(pair) => pair.order,
@@ -52,7 +52,7 @@ impl Method {
         }
     }
 
-    /// How often a step evaluates the slope, at its end among them.
+    /// Returns the number of evaluations of the slope per step, including the one at the end of the step.
     pub(super) fn evaluations(self) -> usize {
         match self {
             Method::Pair(pair) => pair.method.b.len(),
@@ -60,7 +60,7 @@ impl Method {
         }
     }
 
-    /// How many Jacobians a step takes.
+    /// Returns the number of Jacobians per step.
     pub(super) fn jacobians(self) -> usize {
         match self {
             Method::Pair(_) => 0,
@@ -68,7 +68,8 @@ impl Method {
         }
     }
 
-    /// A step of length h from y at time t, where the slope is known, and by how much the state at its end is wrong.
+    /// Computes a step of size `h` from `y` at time `t`, where the slope is `slope`. Returns the end of the step and the
+    /// estimated error of its state.
     pub(super) fn step(
         self,
         f: Slope<'_>,
@@ -82,15 +83,15 @@ impl Method {
         }
     }
 
-    /// Before the first step: an interpolant of length 1, whose dense output has the right value and slope at its
-    /// beginning, where alone it is asked.
+    /// Returns the interpolant before the first step: of length 1, with the right value and slope at its beginning, the only
+    /// point where it is evaluated.
     pub(super) fn before(self, t: Var, y: &[Var], slope: &[Var]) -> Interpolant<Var> {
         let mut terms = self.nowhere(y).terms;
         terms[0] = slope.to_vec();
         Interpolant { t, h: t.ones_like(), y: y.to_vec(), terms }
     }
 
-    /// The end of a step of that form, of zeros.
+    /// Returns a step end of zeros, with the structure of this method's step ends.
     pub(super) fn nowhere(self, y: &[Var]) -> StepEnd<Var> {
         let zeros = || y.iter().map(|y| y.zeros_like()).collect::<State>();
         let terms = match self {
@@ -100,7 +101,7 @@ impl Method {
         StepEnd { y: zeros(), slope: zeros(), terms: (0..terms).map(|_| zeros()).collect() }
     }
 
-    /// The state at a time within a step, given state and slope at its end:
+    /// Returns the state at time `at` within a step, given state and slope at its end:
     ///
     /// ```text
     /// y(t + θ h) = y + θ (c₁ + (1-θ) (c₂ + θ (c₃ + (1-θ) c₄)))

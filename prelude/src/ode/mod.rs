@@ -2,13 +2,14 @@
 //!
 //! | method | for | order |
 //! |---|---|---|
-//! | [`dopri5`] | systems that are not stiff; steps by an error | 5 |
-//! | [`rodas5p`] | stiff systems; steps by an error | 5 |
-//! | [`rk4`], [`euler`] | steps that are given | 4, 1 |
+//! | [`dopri5`] | nonstiff systems, adaptive steps | 5 |
+//! | [`rodas5p`] | stiff systems, adaptive steps | 5 |
+//! | [`rk4`], [`euler`] | fixed steps | 4, 1 |
 //!
-//! A state is any tree of floats, and `f` a closure of `(t, y)` that gives a tree of the same form; it may use any
-//! [`Var`](crate::Var) around it. A solution is asked for at times, the first of which is where it starts, and has an axis of
-//! these times in front of every leaf. Beside it come [`Stats`]: what it took, and whether it succeeded.
+//! A state is any tree of floats. `f` is a closure of `(t, y)` that returns a tree of the same form; it may use any
+//! [`Var`](crate::Var) of the surrounding trace. The solution is returned at a vector of times, the first of which is the
+//! start; each leaf of the solution has an axis of these times in front. The solvers also return [`Stats`]: the number of
+//! steps and evaluations, and whether the integration succeeded.
 //!
 //! ```
 //! use tapeloom::prelude::*;
@@ -28,15 +29,15 @@
 //!
 //! # Derivatives
 //!
-//! Of every mode and order, straight through the steps that were taken: the derivative of what was computed. The choice of
-//! steps is a constant to it. Reverse mode keeps what it needs of every step;
-//! [`checkpoint`](crate::checkpoint()) with a budget of bytes keeps the states of some and repeats the others.
-//! [`Adaptive::adjoint`] solves the adjoint equation backwards instead, in memory that does not depend on the number of steps.
+//! Derivatives of every mode and order are supported. They are derivatives of the computed numbers through the steps that
+//! were taken; the choice of steps is a constant. Reverse mode saves residuals of every step.
+//! [`checkpoint`](crate::checkpoint()) with a byte budget saves the states of some steps and recomputes the others.
+//! [`Adaptive::adjoint`] solves the adjoint equation backwards instead; its memory does not depend on the number of steps.
 //!
 //! # Failures are values
 //!
-//! A solution that cannot go on is nan at the times that it has not reached, and [`Stats::status`] says why: in
-//! its own member of a batch, as everything about a step is under [`vmap`](crate::vmap).
+//! If an integration cannot continue, the solution is nan at the times that were not reached, and [`Stats::status`] has
+//! the reason. Under [`vmap`](crate::vmap), each batch member has its own steps and its own status.
 //!
 //! Source: Hairer, Nørsett and Wanner, *Solving Ordinary Differential Equations I* (1993), and Hairer and Wanner, volume II
 //! (1996). Models: SciPy's `solve_ivp`, JAX's `odeint`, diffrax.

@@ -1,7 +1,7 @@
-//! Pairs of explicit methods: a step, and by how much a formula of lower order would differ.
+//! Embedded Runge–Kutta pairs: an explicit step, and its difference from a formula of lower order as an error estimate.
 //!
-//! The slope at the end of a step is the first of the next one (the pair is *first same as last*), so a step that is
-//! accepted evaluates it once. It also belongs to the estimate of the error and to the dense output.
+//! The slope at the end of a step is the first slope of the next one (the pair is *first same as last*), so an accepted
+//! step evaluates it once. The error estimate and the dense output use it, too.
 
 use super::method::{Interpolant, StepEnd};
 use super::state::{Slope, State, difference, scaled, weighted};
@@ -12,17 +12,17 @@ use crate::Var;
 #[derive(Debug)]
 pub(super) struct Pair {
     pub(super) name: &'static str,
-    /// The order of the method; that of the formula to which it is compared is one less.
+    /// The order of the method; the formula for the error estimate has an order one less.
     pub(super) order: i32,
     pub(super) method: Tableau,
     /// `error = h (e₁ k₁ + .. + eₛ kₛ + eₛ₊₁ f(t + h, y'))`
     error: &'static [f64],
-    /// What the dense output has beside Hermite's cubic: `θ² (1-θ)² h (d₁ k₁ + .. + dₛ₊₁ f(t + h, y'))`
+    /// The term of the dense output beyond Hermite's cubic: `θ² (1-θ)² h (d₁ k₁ + .. + dₛ₊₁ f(t + h, y'))`
     dense: &'static [f64],
 }
 
 impl Pair {
-    /// See [`Method::step`](super::method::Method::step).
+    /// Computes a step; see [`Method::step`](super::method::Method::step).
     pub(super) fn step(
         &self,
         f: Slope<'_>,
@@ -38,8 +38,8 @@ impl Pair {
         (StepEnd { y: next, slope, terms }, error)
     }
 
-    /// The last three coefficients of [`Method::between`](super::method::Method::between), given the first one and
-    /// the slope at the end of the step.
+    /// Returns the last three coefficients of [`Method::between`](super::method::Method::between), given the first
+    /// coefficient and the slope at the end of the step.
     pub(super) fn coefficients(
         interpolant: &Interpolant<Var>,
         first: &[Var],

@@ -1,4 +1,4 @@
-//! What a problem must be: floats, and a vector of times.
+//! Checks of a problem: the state and the times are floats, the times are a vector, and settings are valid.
 
 use super::Stats;
 use super::state::State;
@@ -7,14 +7,14 @@ use crate::ops::{wrong, zeros_like_type};
 use crate::tree::Form;
 use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem};
 
-/// A time, of which only the dtype is meant.
+/// Returns a number with the dtype of `times`, or an f64 if the times are not floats. Its value is not used.
 pub(super) fn sample(times: Var, at: Loc) -> Var {
     let dtype = times.ty(at).dtype;
     let dtype = if dtype.is_float() { dtype } else { Dtype::F64 };
     Var::literal(Literal::zero(dtype), at)
 }
 
-/// Whether a method can begin; what is wrong is reported.
+/// Returns whether the problem is valid, and reports each error.
 pub(super) fn checked(name: &str, form: &Form, y: &[Var], times: Var, at: Loc) -> bool {
     let mut ok = true;
     let mut report = |kind, message: String, help: &str, v: Var| {
@@ -85,7 +85,7 @@ fn refused(problem: Problem, given: Var, at: Loc) -> bool {
     false
 }
 
-/// The types of a solution.
+/// Returns the types of a solution at `n` times.
 fn rows(y: &[Var], n: usize, at: Loc) -> Vec<ArrayType> {
     let row = |y: &Var| {
         let ty = y.ty(at);
@@ -94,7 +94,7 @@ fn rows(y: &[Var], n: usize, at: Loc) -> Vec<ArrayType> {
     y.iter().map(row).collect()
 }
 
-/// What stands for a solution after an error.
+/// Returns the poisoned solution after an error.
 pub(super) fn poison(y: &[Var], times: Var, at: Loc) -> (State, Stats<Var>) {
     let n = times.ty(at).shape.first().copied().unwrap_or(0);
     let rows = rows(y, n, at).into_iter().map(|ty| Var::poison(ty, at)).collect();
@@ -109,7 +109,7 @@ pub(super) fn poison(y: &[Var], times: Var, at: Loc) -> (State, Stats<Var>) {
     (rows, stats)
 }
 
-/// A solution at no times.
+/// Returns the solution for an empty vector of times.
 pub(super) fn nothing(y: &[Var], at: Loc) -> (State, Stats<Var>) {
     let rows = rows(y, 0, at).iter().map(|ty| zeros_like_type(ty, at)).collect();
     (rows, Stats::none())

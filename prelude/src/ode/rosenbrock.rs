@@ -15,25 +15,25 @@ use crate::transform::jacfwd;
 use crate::tree::ravel;
 use crate::{Dtype, Var};
 
-/// A method whose last stage is its estimate of the error, and whose state after a step is the one of that stage and
-/// the stage itself.
+/// A Rosenbrock method. Its last stage is the error estimate, and the state after a step is the argument of that stage
+/// plus the stage itself.
 #[derive(Debug)]
 pub(super) struct Rosenbrock {
     pub(super) name: &'static str,
     pub(super) order: i32,
     gamma: f64,
-    /// Of stages after the third but last, 1.
+    /// The nodes of the stages; those of the last stages are 1.
     pub(super) alpha: &'static [f64],
-    /// What ∂f/∂t is multiplied by.
+    /// The factor of ∂f/∂t in each stage.
     time: &'static [f64],
     a: &'static [&'static [f64]],
     c: &'static [&'static [f64]],
-    /// The stages' weights in d₁, d₂, d₃ of the dense output: `y + θ (y' - y + (1-θ) (d₁ + θ (d₂ + θ d₃)))`
+    /// The weights of the stages in d₁, d₂, d₃ of the dense output: `y + θ (y' - y + (1-θ) (d₁ + θ (d₂ + θ d₃)))`
     dense: [&'static [f64]; 3],
 }
 
 impl Rosenbrock {
-    /// See [`Method::step`](super::method::Method::step).
+    /// Computes a step; see [`Method::step`](super::method::Method::step).
     pub(super) fn step(
         &self,
         f: Slope<'_>,
@@ -43,12 +43,12 @@ impl Rosenbrock {
     ) -> (StepEnd<Var>, State) {
         let (y, tree) = ravel(&y.to_vec());
         let first = ravel(&first.to_vec()).0;
-        // The dtype of a Jacobian's columns is that of the state, which need not be that of times.
+        // The columns of the Jacobian have the dtype of the state, which may differ from the dtype of times.
         let (dtype, of_time) = (y.dtype(), t.dtype());
         let (t, h) = (t.convert(dtype), h.convert(dtype));
         let flat = |(t, y): (Var, Var)| ravel(&f(t.convert(of_time), &tree(y))).0;
         let (by_time, jacobian) = jacfwd(flat)((t, y));
-        // 1/h overflows for the shortest steps. To the last digit, such a step is one of Euler's method.
+        // 1/h overflows for the shortest steps. At that size, a step of Euler's method has the same digits.
         let least = if dtype == Dtype::F32 { 1e-30 } else { 1e-290 };
         let short = h.abs().lt(least);
         let euler = y + h * first;
@@ -76,7 +76,7 @@ impl Rosenbrock {
     }
 }
 
-/// `x + w₁ u₁ + w₂ u₂ + ..`; a weight of zero has no term.
+/// Returns `x + w₁ u₁ + w₂ u₂ + ..`, without the terms whose weight is zero.
 fn total(x: Var, weights: &[f64], u: &[Var]) -> Var {
     let terms = weights.iter().zip(u).filter(|(w, _)| **w != 0.0);
     let all = terms.map(|(w, u)| if *w == 1.0 { *u } else { *u * *w });

@@ -1,4 +1,4 @@
-//! Adaptive methods as users call them.
+//! Adaptive methods: the public interface.
 
 use super::adaptive::Integrator;
 use super::control::Tolerance;
@@ -20,7 +20,7 @@ use crate::{Dtype, Var};
 use tapeloom_ir::trace;
 use tapeloom_ir::{Kind, Loc, Problem};
 
-/// A method that chooses its steps by an error. Made by [`dopri5`] and [`rodas5p`].
+/// A method that chooses its steps by an error estimate, as returned by [`dopri5`] and [`rodas5p`].
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a method does nothing until it solves"]
 pub struct Adaptive {
@@ -35,10 +35,10 @@ pub struct Adaptive {
     seminorm: bool,
 }
 
-/// A relative tolerance is so many rounding errors of the state at least.
+/// The smallest relative tolerance, in units of the rounding error of the state.
 const LEAST_SHARE: f64 = 10.0;
 
-/// A number of a method: f64 or a `Var`; the loop takes it in the dtype of times.
+/// Converts a setting (f64 or `Var`) to a `Var`; the loop later converts it to the dtype of times.
 #[track_caller]
 fn float(x: impl IntoVar) -> Var {
     x.into_var(Dtype::F64, caller())
@@ -59,7 +59,7 @@ fn adaptive(method: Method) -> Adaptive {
     }
 }
 
-/// Dormand and Prince's method of order 5, with dense output of order 4: for systems that are not stiff.
+/// Returns Dormand and Prince's method of order 5, with dense output of order 4, for systems that are not stiff.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -83,12 +83,12 @@ pub fn dopri5() -> Adaptive {
     adaptive(Method::Pair(&DORMAND_PRINCE))
 }
 
-/// Steinebach's Rosenbrock method of order 5, with dense output of order 4: for stiff systems, where an explicit method
-/// would take steps of the fastest time scale long after it has died out.
+/// Returns Steinebach's Rosenbrock method of order 5, with dense output of order 4, for stiff systems: those whose
+/// fastest component limits the steps of an explicit method long after the component has decayed.
 ///
-/// A step takes the Jacobian of the slope, by forward mode, and an LU factorization of it. All leaves of the state have one
-/// dtype. Derivatives of the slope in time and state must be finite, at the first time, too: `dy/dt = √t` from t = 0 on
-/// ends with [`Status::NotFinite`](super::Status::NotFinite).
+/// Each step computes the Jacobian of the slope, by forward mode, and one LU factorization. All leaves of the state must
+/// have the same dtype. Derivatives of the slope with respect to time and state must be finite, at the first time, too:
+/// `dy/dt = √t` from t = 0 ends with [`Status::NotFinite`](super::Status::NotFinite).
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -109,40 +109,40 @@ pub fn rodas5p() -> Adaptive {
 }
 
 impl Adaptive {
-    /// What the error of a step may be as a share of the state; 10⁻⁶ if not said, and not below some rounding errors.
-    /// Tolerances and lengths of steps are constants of derivatives. A tolerance is a number, or for a state of one leaf an
-    /// array of its shape.
+    /// Sets the tolerated error of a step relative to the state. The default is 10⁻⁶; values below a few rounding errors are
+    /// raised to that. A tolerance is a number, or, if the state is a single leaf, an array of the leaf's shape. Tolerances
+    /// and step sizes are constants for derivatives.
     #[track_caller]
     pub fn rtol(self, share: impl IntoVar) -> Adaptive {
         Adaptive { relative: float(share), ..self }
     }
 
-    /// What the error of a step may be where the state is zero; 10⁻⁹ if not said.
+    /// Sets the tolerated absolute error of a step, which applies where the state is near zero. The default is 10⁻⁹.
     #[track_caller]
     pub fn atol(self, error: impl IntoVar) -> Adaptive {
         Adaptive { absolute: float(error), ..self }
     }
 
-    /// How long the first step is to be; chosen by the slope if not said.
+    /// Sets the size of the first step. By default it is chosen from the slope.
     #[doc(alias = "dt0")]
     #[track_caller]
     pub fn first_step(self, length: impl IntoVar) -> Adaptive {
         Adaptive { first_step: Some(float(length)), ..self }
     }
 
-    /// How long steps may be. An event that is over before a step ends is not seen, nor is a short pulse of the slope.
+    /// Sets the largest step size. A step can skip an event or a pulse of the slope that is shorter than the step.
     #[doc(alias = "max_step", alias = "dtmax")]
     #[track_caller]
     pub fn largest_step(self, length: impl IntoVar) -> Adaptive {
         Adaptive { largest_step: Some(float(length)), ..self }
     }
 
-    /// How many steps may be tried, 100,000 if not said.
+    /// Sets the largest number of trial steps. The default is 100,000.
     pub fn max_steps(self, steps: usize) -> Adaptive {
         Adaptive { max_steps: steps, ..self }
     }
 
-    /// Which change of an event's sign ends [`Adaptive::solve_until`]; any if not said.
+    /// Sets the sign changes of the event that end [`Adaptive::solve_until`]. By default all do.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -162,16 +162,17 @@ impl Adaptive {
         Adaptive { crossing, ..self }
     }
 
-    /// The solution of `dy/dt = f(t, y)` with `y = y0` at the first of the times, at all of them (a vector, ascending or
-    /// descending): `y0`'s tree with an axis of times in front of each leaf. Beside it, what it took.
+    /// Solves `dy/dt = f(t, y)` with `y = y0` at the first of the times. Returns the solution at all times, which is the
+    /// tree of `y0` with an axis of times in front of each leaf, and the statistics of the integration. The times are a
+    /// vector, ascending or descending.
     ///
-    /// Times between the ends of steps are looked up in the dense output, so they may be many. The slope is
-    /// not evaluated beyond the last time.
+    /// The solution between the ends of steps is interpolated by the dense output, so additional times are cheap. The slope
+    /// is not evaluated beyond the last time.
     ///
-    /// Errors: `dtype` if the state or the times are not floats; `shape` if the times are no vector;
-    /// `shape`, `dtype` or `arguments` if the slope is not of the state's types or form; `shape` if a tolerance has
-    /// another shape than the state; `arguments` if a tolerance is negative, or the length of a step is not positive.
-    /// If such a value is not known before the run, the solution is nan.
+    /// Errors: `dtype` if the state or the times are not floats; `shape` if the times are not a vector; `shape`, `dtype` or
+    /// `arguments` if the slope differs from the state in types or form; `shape` if a tolerance is an array of another shape
+    /// than the state; `arguments` if a tolerance is negative or a step size is not positive. If such a value is known only
+    /// at run time, the solution is nan.
     #[track_caller]
     pub fn solve<Y: Tree<Var>, F: Function<(Var, Y), Y, M>, M>(
         self,
@@ -189,17 +190,17 @@ impl Adaptive {
         (rebuild(&structure, solved.rows, at), solved.stats)
     }
 
-    /// As [`Adaptive::solve`], until an event: a number `g(t, y)` whose sign changes. Gives the solution, when and where it
-    /// ended, and what it took.
+    /// Solves as [`Adaptive::solve`] until an event: a sign change of the number `g(t, y)`, the result of `event`. Returns
+    /// the solution, the time and state at the end, and the statistics.
     ///
-    /// It ends at the event, at the last time, or where it cannot go on, as [`Stats::status`] says; at times behind the
-    /// event the solution is nan. The event is located on the dense output, to the last bits of the time, and both the
-    /// time and the state have derivatives. A start where g is zero is no event, and two events within a step are not
-    /// seen ([`Adaptive::largest_step`]).
+    /// The integration ends at the event, at the last time, or where it cannot continue; [`Stats::status`] has the reason. At
+    /// times after the event the solution is nan. The event is located on the dense output, to the last bits of the time;
+    /// time and state of the event have derivatives. If g is zero at the start, that is not an event. Two sign changes
+    /// within one step are not detected ([`Adaptive::largest_step`]).
     ///
     /// ```
     /// use tapeloom::prelude::*;
-    /// // A stone that is thrown with a speed: how long it flies.
+    // The flight time of a stone that is thrown upwards with a given speed.
     /// let flight = |speed: Var| {
     ///     let f = |(_, (_, v)): (Var, (Var, Var))| (v, -9.81 * v.ones_like());
     ///     let start = (constant(0.0), speed);
@@ -244,18 +245,19 @@ impl Adaptive {
         (tree(solved.rows), (solved.t, tree(solved.y)), solved.stats)
     }
 
-    /// The solution, with reverse mode by the adjoint equation, which is solved backwards: its memory does not depend on
-    /// the number of steps, and its error is one of the tolerance, not of rounding.
+    /// Sets reverse mode to the adjoint equation, which is solved backwards in time. Its memory does not depend on the number
+    /// of steps; the error of the gradient is of the size of the tolerance, not of rounding.
     ///
-    /// The steps backwards are chosen by the errors of the state, of its cotangent, and of the gradient with respect
-    /// to captures of the slope; [`Adaptive::seminorm`] ignores the errors of that gradient.
+    /// The backward steps are chosen by the errors of the state, of its cotangent, and of the gradient with respect to
+    /// captures of the slope; [`Adaptive::seminorm`] ignores the errors of that gradient.
     ///
-    /// The state is integrated backwards, too, between the times asked for. Where that is unstable, as in whatever loses
-    /// energy fast, the gradient is wrong unless times are close; then
-    /// [`checkpoint`](crate::checkpoint()) with a budget of bytes is right. So the methods for stiff systems have no adjoint.
+    /// Between the requested times, the state is integrated backwards, too. If that is unstable, as in systems that
+    /// dissipate energy fast, the gradient is wrong unless the times are close together; use
+    /// [`checkpoint`](crate::checkpoint()) with a byte budget instead. For this reason, methods for stiff systems have no
+    /// adjoint.
     ///
-    /// Forward mode along a tangent, [`jvp`](crate::jvp()), goes through the steps; [`linearize`](crate::linearize()) and
-    /// [`jacfwd`](crate::jacfwd()), which read the derivative off the reverse one, are an error.
+    /// Forward mode along a tangent, [`jvp`](crate::jvp()), differentiates the steps. [`linearize`](crate::linearize()) and
+    /// [`jacfwd`](crate::jacfwd()), which derive from the reverse rule, are an error.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -275,11 +277,11 @@ impl Adaptive {
         Adaptive { adjoint: true, ..self }
     }
 
-    /// Like [`Adaptive::adjoint`], with steps that are chosen by the errors of the state and of its cotangent only.
-    /// That takes fewer steps if the slope has many captures. The gradient with respect to captures is an integral
+    /// Sets reverse mode to [`Adaptive::adjoint`] with steps that are chosen by the errors of the state and of its cotangent
+    /// only. That takes fewer steps if the slope has many captures. The gradient with respect to captures is an integral
     /// whose own error is not checked. Its error is small if the derivative of the slope with respect to its captures
-    /// is as smooth in time as that with respect to the state, as in a network. Otherwise the gradient is wrong by more
-    /// than the tolerance.
+    /// is as smooth in time as that with respect to the state, as in a neural network. Otherwise the error of the gradient
+    /// exceeds the tolerance.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -304,7 +306,7 @@ impl Adaptive {
         Adaptive { adjoint: true, seminorm: true, ..self }
     }
 
-    /// The leaves of a solution.
+    /// Computes the leaves of a solution.
     fn solved(self, given: &Given<'_>, form: &Form) -> Solved {
         let Given { slope, event, y, times } = *given;
         let (name, at) = (self.method.name(), slope.at);
@@ -378,7 +380,7 @@ impl Adaptive {
             & length("largest step", self.largest_step)
     }
 
-    /// Whether there is an adjoint method where one is asked for; if not, that is reported.
+    /// Returns whether the method supports the adjoint, if it is requested; reports an error if not.
     fn has_adjoint(self, event: bool, at: Loc) -> bool {
         let (name, why) = match self.method {
             _ if !self.adjoint => return true,
@@ -395,18 +397,17 @@ impl Adaptive {
         false
     }
 
-    /// With numbers in the dtype of times.
+    /// Returns the integrator, with its settings in the dtype of times.
     fn integrator(self, y: &[Var], times: Var) -> Integrator {
         let own = |x: Var| x.convert(times.dtype()).stop_gradient();
-        // A value that is found to be invalid in the run is replaced by nan, which makes the steps and the solution
-        // nan.
+        // A setting that turns out to be invalid at run time is replaced by nan, which makes the steps and the solution nan.
         let checked = |x: Var, right: Var| match x.known() {
             Some(_) => x,
             None => select(right, x, f64::NAN),
         };
         let tolerance = |x: Var| checked(own(x), x.ge(0.0));
         let length = |x: Var| checked(own(x), x.gt(0.0));
-        // Below some rounding errors an error is noise, and no step is small enough.
+        // With a tolerance below a few rounding errors, no step would be small enough.
         let rounding = y.iter().map(|y| epsilon(y.dtype())).fold(0.0, f64::max);
         let relative = tolerance(self.relative).maximum(LEAST_SHARE * rounding);
         Integrator {
@@ -425,7 +426,7 @@ impl Adaptive {
     }
 }
 
-/// What is solved.
+/// The problem, as leaves and traced closures.
 #[derive(Clone, Copy)]
 struct Given<'a> {
     slope: &'a Staged,
@@ -434,24 +435,24 @@ struct Given<'a> {
     times: Var,
 }
 
-/// A solution, by leaves.
+/// A solution as leaves.
 struct Solved {
     rows: State,
-    /// When and where it ended.
+    /// The time at the end of the integration.
     t: Var,
     y: State,
     stats: Stats<Var>,
 }
 
 impl Solved {
-    /// After an error.
+    /// Returns the poisoned solution after an error.
     fn poison(y: &[Var], times: Var, at: Loc) -> Solved {
         let (rows, stats) = problem::poison(y, times, at);
         let y = y.iter().map(|y| Var::poison(y.ty(at), at)).collect();
         Solved { rows, t: Var::poison(problem::sample(times, at).ty(at), at), y, stats }
     }
 
-    /// At no times: it ended before it began, at no time.
+    /// Returns the solution for an empty vector of times; the end time is nan.
     fn nothing(y: &[Var], times: Var, at: Loc) -> Solved {
         let (rows, stats) = problem::nothing(y, at);
         let t = on_behalf("ode", at, || times.sum() + f64::NAN);

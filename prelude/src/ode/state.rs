@@ -1,7 +1,7 @@
-//! States: the leaves of a tree, and what methods do with all of them at once.
+//! States as lists of leaves, with arithmetic on all leaves.
 //!
-//! A step works leaf by leaf, so that a state of numbers is numbers in the compiled loop, and leaves may have
-//! different dtypes. Times have a dtype of their own; a leaf takes them in its own.
+//! A step works leaf by leaf, so that scalar states stay scalars in the compiled loop, and leaves may have different
+//! dtypes. Times have a dtype of their own and are converted to the dtype of each leaf.
 
 use crate::Var;
 use crate::ops::functions::select;
@@ -12,10 +12,10 @@ pub(super) type State = Vec<Var>;
 /// `dy/dt` as a function of time and state.
 pub(super) type Slope<'a> = &'a dyn Fn(Var, &[Var]) -> State;
 
-/// The same as a function of floats that it captures, too.
+/// `dy/dt` as a function of time, state, and the floats that the slope captures.
 pub(super) type Open<'a> = &'a dyn Fn(Var, &[Var], &[Var]) -> State;
 
-/// `w₁ k₁ + w₂ k₂ + ..`, leaf by leaf; a weight of zero has no term.
+/// Returns `w₁ k₁ + w₂ k₂ + ..` for each leaf, without the terms whose weight is zero.
 pub(super) fn weighted(weights: &[f64], slopes: &[State]) -> State {
     let Some(first) = slopes.first() else { return State::new() };
     let terms = || weights.iter().zip(slopes).filter(|(w, _)| **w != 0.0);
@@ -26,32 +26,32 @@ pub(super) fn weighted(weights: &[f64], slopes: &[State]) -> State {
     (0..first.len()).map(leaf).collect()
 }
 
-/// `y + h k`, leaf by leaf.
+/// Returns `y + h k` for each leaf.
 pub(super) fn advanced(y: &[Var], h: Var, k: &[Var]) -> State {
     sum(y, &scaled(h, k))
 }
 
-/// `h x`, leaf by leaf.
+/// Returns `h x` for each leaf.
 pub(super) fn scaled(h: Var, x: &[Var]) -> State {
     x.iter().map(|x| h.convert(x.dtype()) * *x).collect()
 }
 
-/// `x + y`, leaf by leaf.
+/// Returns `x + y` for each leaf.
 pub(super) fn sum(x: &[Var], y: &[Var]) -> State {
     x.iter().zip(y).map(|(x, y)| *x + *y).collect()
 }
 
-/// `x - y`, leaf by leaf.
+/// Returns `x - y` for each leaf.
 pub(super) fn difference(x: &[Var], y: &[Var]) -> State {
     x.iter().zip(y).map(|(x, y)| *x - *y).collect()
 }
 
-/// `x` if the condition, a single truth value, holds, `y` if not.
+/// Returns `x` if `condition`, a single truth value, is true, and `y` otherwise.
 pub(super) fn chosen(condition: Var, x: &[Var], y: &[Var]) -> State {
     x.iter().zip(y).map(|(x, y)| select(condition, *x, *y)).collect()
 }
 
-/// As constants of derivatives.
+/// Returns the leaves as constants for derivatives.
 pub(super) fn constants(x: &[Var]) -> State {
     x.iter().map(|x| x.stop_gradient()).collect()
 }

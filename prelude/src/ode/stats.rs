@@ -1,4 +1,4 @@
-//! What an integration took, and how it ended.
+//! Statistics of an integration, and the reason of its end.
 
 use crate::ops::functions::constant;
 use crate::{Error, Tensor, Var};
@@ -6,23 +6,23 @@ use std::fmt;
 use tapeloom_derive::Tree;
 use tapeloom_ir::{Kind, Problem};
 
-/// What an integration took: i64 each, a number of each member of a batch.
+/// Statistics of an integration. Each field is an i64, with one entry per batch member under `vmap`.
 #[derive(Tree, Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stats<T> {
-    /// How it ended: the number of a [`Status`].
+    /// The reason of the end, as the number of a [`Status`].
     pub status: T,
-    /// Steps that were taken.
+    /// The number of accepted steps.
     pub accepted: T,
-    /// Steps whose error was too large.
+    /// The number of steps rejected because their error was too large.
     pub rejected: T,
-    /// Evaluations of the slope, without those that Jacobians take.
+    /// The number of evaluations of the slope, without those for Jacobians.
     pub evaluations: T,
-    /// Jacobians and factorizations.
+    /// The number of Jacobians, which is also the number of factorizations.
     pub jacobians: T,
 }
 
 impl Stats<Var> {
-    /// Before anything happened.
+    /// Returns the statistics before the first step: all zero.
     pub(super) fn none() -> Stats<Var> {
         let none = || constant(0i64);
         Stats {
@@ -35,21 +35,21 @@ impl Stats<Var> {
     }
 }
 
-/// How an integration ended.
+/// The reason of the end of an integration.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Status {
-    /// At the last time.
+    /// The integration reached the last time.
     Done = 0,
-    /// At an event.
+    /// An event occurred.
     Event = 1,
-    /// After as many steps as it may take.
+    /// The largest number of trial steps was reached.
     TooManySteps = 2,
-    /// The error would be too large even in the smallest step: the solution has a pole or a jump there, the
-    /// tolerance is below the rounding errors, or the system is stiff and the method is not made for it.
+    /// The error is too large even for the smallest step: the solution has a pole or a jump there, the
+    /// tolerance is below the rounding errors, or the system is stiff and the method is for nonstiff systems.
     StepTooSmall = 3,
-    /// The slope is not finite even in the smallest step.
+    /// The slope is not finite even for the smallest step.
     NotFinite = 4,
-    /// It did not begin: the times neither ascend nor descend, or are not finite.
+    /// The integration did not begin: the times neither ascend nor descend, or are not finite.
     UnorderedTimes = 5,
 }
 
@@ -63,10 +63,10 @@ impl Status {
         Status::UnorderedTimes,
     ];
 
-    /// That of a number; in a trace compare numbers, as in `stats.status.eq(Status::Event as i64)`.
+    /// Returns the status of a number. Inside a trace, compare numbers: `stats.status.eq(Status::Event as i64)`.
     ///
     /// # Errors
-    /// `arguments` if it is none, or not a single i64.
+    /// `arguments` if `number` is not the number of a status, or not a single i64.
     ///
     /// ```
     /// use tapeloom::prelude::*;

@@ -8,7 +8,7 @@
 use super::state::{Slope, State, advanced, weighted};
 use crate::Var;
 
-/// An explicit method; the first of its stages is at the beginning of the step.
+/// An explicit method; its first stage is at the beginning of the step.
 #[derive(Debug)]
 pub(super) struct Tableau {
     pub(super) c: &'static [f64],
@@ -27,7 +27,8 @@ pub(super) const RK4: Tableau = Tableau {
 };
 
 impl Tableau {
-    /// The state after a step of length h, and the slopes of all stages, of which the first is known.
+    /// Computes a step of size `h`, given the slope `first` of the first stage. Returns the next state and the slopes of all
+    /// stages.
     pub(super) fn step(
         &self,
         f: Slope<'_>,

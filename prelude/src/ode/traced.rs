@@ -1,8 +1,8 @@
 //! Closures of a problem, traced once.
 //!
-//! A step evaluates the slope several times, and the program has several copies of a step. So the closure is
-//! traced once, into a function, and evaluating it is a call of that function: whatever it draws is the same at every
-//! evaluation, and what it captures is known, so that the adjoint method can differentiate by it.
+//! A step evaluates the slope several times, and the program has several copies of a step. So the closure is traced
+//! once, into a function that each evaluation calls. Therefore random numbers are the same at every evaluation, and the
+//! captures are known, so that the adjoint method can differentiate with respect to them.
 
 use super::state::State;
 use crate::Var;
@@ -26,13 +26,12 @@ pub(super) fn traced<Y: Tree<Var>, Z: Tree<Var>>(
     f: &dyn Fn((Var, Y)) -> Z,
     (t, y): (Var, Y),
 ) -> Staged {
-    // A solver asks again and again, and gets what was drawn at first.
+    // The solver evaluates the closure repeatedly, and each evaluation uses the random numbers of the first one.
     unmarked(|| stage::<(Var, Y), Z>(name, at, f, (t, y)).0)
 }
 
 impl<'a> Traced<'a> {
-    /// The slope of a state of that form and these types, unless an error made it meaningless; one that is of another
-    /// form or type is reported.
+    /// Returns the slope if it has the form and types of the state; otherwise reports the difference and returns `None`.
     pub(super) fn slope(
         staged: &'a Staged,
         form: &Form,
@@ -69,7 +68,7 @@ impl<'a> Traced<'a> {
         Traced::of(staged).filter(|_| fits)
     }
 
-    /// An event, which is a single float, unless an error made it meaningless.
+    /// Returns the event function if its result is a single float; otherwise reports the difference and returns `None`.
     pub(super) fn event(staged: &'a Staged) -> Option<Traced<'a>> {
         let types = staged.result_types();
         let fits = types.len() == 1 && types[0].shape.is_empty() && types[0].dtype.is_float();
@@ -92,17 +91,17 @@ impl<'a> Traced<'a> {
         Some(Traced { staged, function: staged.function()? })
     }
 
-    /// The floats that it captures.
+    /// Returns the floats that the closure captures.
     pub(super) fn floats(self) -> State {
         self.staged.floats()
     }
 
-    /// Its results at a time and a state.
+    /// Calls the function at a time and a state.
     pub(super) fn call(self, t: Var, y: &[Var]) -> State {
         self.staged.call(self.function, &[&[t], y].concat(), [], false)
     }
 
-    /// The same with other floats for those that it captures.
+    /// Calls the function with other values for the floats that the closure captures.
     pub(super) fn call_with(self, t: Var, y: &[Var], floats: &[Var]) -> State {
         self.staged.call_with(self.function, &[&[t], y].concat(), floats)
     }
