@@ -118,8 +118,8 @@ impl Amortization {
         self.iterations == u32::MAX
     }
 
-    /// Returns the amortization of one of `parts` parts of a value. Reading a part makes the whole value available, so
-    /// its cost is shared by fewer iterations.
+    /// Returns the amortization of one of `parts` parts of a value. If a part is available, the whole value is, so
+    /// the part bears the cost of the whole.
     #[must_use]
     pub fn apart(self, parts: usize) -> Amortization {
         if self.is_free() {

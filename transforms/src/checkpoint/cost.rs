@@ -53,7 +53,7 @@ pub(super) struct Prices {
 pub(super) struct Reads<'a> {
     /// The values.
     pub(super) values: &'a [ValueId],
-    /// The number of the forward half's results that are not residuals only.
+    /// The number of first results of the forward half that are results of the function; the others are residuals.
     pub(super) results: usize,
 }
 
