@@ -1,17 +1,17 @@
-//! Dead code: values and variables that nobody reads go.
+//! Dead-code elimination: removes values and variables without readers.
 //!
-//! Stores stay; those that are stored over go in [`redundant_memory`](crate::passes::redundant_memory).
+//! Stores stay; overwritten stores are removed by [`redundant_memory`](crate::passes::redundant_memory).
 
 use super::{Arg, Assign, ScalarId, Stmt, VarId, visit};
 use cranelift_entity::EntitySet;
 
-/// Drops values and variables that nobody reads.
+/// Removes values and variables without readers.
 pub(crate) fn drop_dead(body: &mut Vec<Stmt>) {
     loop {
         drop_unread(body, &|_| true);
         let (mut read, mut all) = (EntitySet::new(), EntitySet::new());
         visit(body, &mut |stmt| {
-            // A fold reads what it folds into, for itself.
+            // A fold reads its own variable, which does not keep the variable alive.
             let mut own = stmt.assigned().and_then(|(var, how)| {
                 all.insert(var);
                 matches!(how, Assign::Fold(_)).then_some(var)
@@ -38,19 +38,19 @@ fn drop_assigned(body: &mut Vec<Stmt>, unread: &dyn Fn(VarId) -> bool) {
     }
 }
 
-/// Drops those of some values that nobody reads.
+/// Removes the values without readers for which `among` is true.
 pub(crate) fn drop_unread(body: &mut Vec<Stmt>, among: &dyn Fn(ScalarId) -> bool) {
     sweep(body, among, &mut EntitySet::new());
 }
 
-/// Drops all values but some and those that they are computed of.
+/// Removes all values except `wanted` and the values from which they are computed.
 pub(crate) fn slice(body: &mut Vec<Stmt>, wanted: &[ScalarId]) {
     let mut live = EntitySet::new();
     live.extend(wanted.iter().copied());
     sweep(body, &|_| true, &mut live);
 }
 
-/// One walk backwards, from the stores and what is `live` behind them to what they need.
+/// Walks backward once, from the stores and the values live at the end, and removes values that are not live.
 fn sweep(body: &mut Vec<Stmt>, among: &dyn Fn(ScalarId) -> bool, live: &mut EntitySet<ScalarId>) {
     for mut stmt in std::mem::take(body).into_iter().rev() {
         if matches!(&stmt, Stmt::Let { value, .. } if among(*value) && !live.contains(*value)) {
@@ -61,7 +61,7 @@ fn sweep(body: &mut Vec<Stmt>, among: &dyn Fn(ScalarId) -> bool, live: &mut Enti
                 live.insert(s);
             }
         });
-        // The last block first: the body of a `while` reads what its head defines.
+        // The last block first: the body of a `while` reads values that its head defines.
         for inside in stmt.blocks_mut().into_iter().rev() {
             sweep(inside, among, live);
         }

@@ -1,13 +1,13 @@
-//! Tapes: records of which only the run knows how many there are.
+//! Dynamic tapes: sequences of records whose number is known only at run time.
 //!
-//! What the iterations of a loop keep, where their number is known only when it runs, goes to a tape of the
-//! program: one record for each iteration, with its fields at fixed bytes. A *cursor* stands at a record,
-//! and buffers at bytes of that record are memory like any other, until the cursor turns to the next:
+//! If the trip count of a loop is known only at run time, the loop's residuals are saved on a tape of the
+//! program: one record for each iteration, with fields at fixed offsets. A *cursor* points to a record.
+//! A buffer at an offset in that record is memory like any other, until the cursor moves to another record:
 //!
 //! ```text
 //! tape t0: 16
 //! program @f {
-//!   buffer b3: f64[] record c0 8                 8 bytes into the record where c0 stands
+//!   buffer b3: f64[] record c0 8                 8 bytes into the record of c0
 //!   %1: i64 = length t0
 //!   serial i0 in (%0) {
 //!     %2: i64 = add %1, i0
@@ -16,21 +16,21 @@
 //!   }
 //! ```
 //!
-//! Records stay where they are until the tape is cut, so they are read in any order. Who reads them may
-//! not know which tape they are on: it has a [`handle`], two numbers that say which tape and which of
-//! its fields, and the first record. A handle is an array like any other, so what the iterations of a loop
-//! within a loop keep is a field of the outer record: all inner records lie one behind the other, and
-//! the outer one says where its own begin.
+//! Records do not move until the tape is truncated, so they can be read in any order. The reader may
+//! not know the tape statically: it has a [`handle`], two numbers that state the tape, the
+//! field, and the first record. A handle is an array like any other. So the tape of an inner loop
+//! is a field of the record of the outer loop: all inner records are consecutive on one tape, and
+//! the outer record says where its own begin.
 //!
 //! ```text
 //!   turn c1 to (%7)[%8]                          to read: the tape and field of the handle's word %7
 //! ```
 //!
-//! A record that is not there, or not of that size, ends the call with an error, whatever the handle is;
-//! so nobody has to prove where records are.
+//! If a record does not exist, or does not have the expected size, the call ends with an error, whatever the handle is;
+//! so accesses to records need no proof.
 //!
-//! A kernel of which no record leaves cuts its tapes to the length that they had, so memory is that of
-//! what is still wanted.
+//! A kernel that returns none of its records truncates its tapes to their previous length, so the memory is bounded by
+//! the records that are still needed.
 
 use super::Arg;
 use super::ScalarId;
@@ -42,7 +42,8 @@ use tapeloom_ir::Loc;
 pub struct TapeId(u32);
 entity_impl!(TapeId, "t");
 
-/// A cursor of a kernel. Displays as `c3`. It may be turned in several blocks, and never where it stands already.
+/// A cursor of a kernel. Displays as `c3`. Several blocks may move it, but not a block in which it already has a
+/// record.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CursorId(u32);
 entity_impl!(CursorId, "c");
@@ -50,76 +51,76 @@ entity_impl!(CursorId, "c");
 /// A tape: records of one size.
 #[derive(Clone, Debug)]
 pub struct Tape {
-    /// Bytes of a record, a multiple of 8.
+    /// The bytes of a record, a multiple of 8.
     pub record: usize,
-    /// The user's line of the loop whose iterations write it.
+    /// The user's line of the loop whose iterations write the records.
     pub loc: Loc,
-    /// Those of the loops around of which every iteration has so many records, inner ones first.
+    /// The lines of the enclosing loops, inner ones first: each of their iterations has records of its own.
     pub within: Vec<Loc>,
 }
 
-/// What a cursor may do with the record where it stands.
+/// The access of a cursor to its record.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Cursor {
-    /// Read it.
+    /// Reads the record.
     #[default]
     Reads,
-    /// Write it, and read it back.
+    /// Writes the record, and reads it back.
     Writes,
 }
 
-/// What happens to a tape.
+/// A statement on tapes.
 #[derive(Clone, PartialEq, Hash, Debug)]
 pub enum TapeStmt {
-    /// `turn c0 to t0[index]`, `turn c0 to (handle)[index]`: a cursor stands at that record, to the end
+    /// `turn c0 to t0[index]`, `turn c0 to (handle)[index]`: moves a cursor to a record, up to the end
     /// of the block.
     Turn {
-        /// Which.
+        /// The cursor.
         cursor: CursorId,
-        /// Of which tape.
+        /// The tape.
         to: CursorTarget,
-        /// Which record, an i64.
+        /// The record, an i64.
         index: Arg,
     },
-    /// `%0: i64 = length t0`
+    /// `%0: i64 = length t0`: the number of records.
     Length {
-        /// The value defined.
+        /// The value that is defined.
         value: ScalarId,
-        /// Of which tape.
+        /// The tape.
         tape: TapeId,
     },
-    /// `cut t0 to length`: forgets the records from there on.
+    /// `cut t0 to length`: removes the records from `length` on.
     Cut {
-        /// Which.
+        /// The tape.
         tape: TapeId,
-        /// How many records stay, an i64; no more than there are.
+        /// The number of remaining records, an i64; at most the current number.
         to: Arg,
     },
 }
 
-/// Where a cursor turns.
+/// The target of a cursor.
 #[derive(Clone, Copy, PartialEq, Hash, Debug)]
 pub enum CursorTarget {
-    /// To a record of that tape, to write it: the tape grows as far as it has to.
+    /// A record of this tape, to be written; the tape grows if necessary.
     Tape(TapeId),
-    /// To what the first word of a [`handle`] says, to read it.
+    /// A record of the tape in the first word of a [`handle`], to be read.
     Handle(Arg),
 }
 
-/// The first word of a handle: a field of the records of a tape. The second one is the number of the
+/// Returns the first word of a handle: a field of the records of a tape. The second word is the number of the
 /// first record.
 pub fn handle(tape: TapeId, field: usize) -> i64 {
     ((tape.index() as i64) << 32) | field as i64
 }
 
-/// The tape and the field that a word says, which need not be there. The last number is that of no tape.
+/// Returns the tape and the field in a word; they may not exist. The largest number is no tape.
 pub(crate) fn opened(word: i64) -> (Option<TapeId>, usize) {
     let tape = (word as u64 >> 32) as u32;
     ((tape < u32::MAX).then(|| TapeId::from_u32(tape)), (word & 0xffff_ffff) as usize)
 }
 
 impl TapeStmt {
-    /// The scalar operands.
+    /// Calls `f` with the scalar operands.
     pub fn args(&self, f: &mut dyn FnMut(Arg)) {
         match self {
             TapeStmt::Turn { to, index, .. } => {

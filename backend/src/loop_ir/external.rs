@@ -1,7 +1,6 @@
-//! External functions: what a program calls that is not a kernel of its own, a Rust function of the user or a
-//! library routine.
+//! External functions: Rust functions of the user, and library routines.
 //!
-//! Both are one statement with views of its operands and results, which lie in memory, each in one piece. So
+//! A call of either is one statement with views of its operands and results, each contiguous in memory, so
 //! passes treat both alike.
 //!
 //! ```text
@@ -9,15 +8,15 @@
 //! routine cholesky{n=9} f64 members 2 (b0[0; 162]) to (b1[0; 162], b2[0; 20])
 //! ```
 //!
-//! The last result of a routine is its scratch memory, if it needs any: an array of f64 that nobody reads, so that
-//! it lies in the workspace, in the plan of memory, and a call allocates nothing.
+//! The last result of a routine is its scratch memory, if it needs any: an f64 array that is never read. So the scratch
+//! memory lies in the workspace, is part of the memory plan, and a call allocates nothing.
 
 use std::fmt;
 use tapeloom_ir::prim::RoutineCall;
 use tapeloom_ir::{ArrayType, Dtype, HostCall, Loc, Problem, Tensor};
 use tapeloom_routines::Plan;
 
-/// What is called outside a program, and with what types.
+/// An external function, with the types of its operands.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExternalSignature {
     /// The function, and how it is called.
@@ -37,7 +36,7 @@ pub enum External {
     Routine(PlannedRoutine),
 }
 
-/// A library routine with what is made ready before its first call.
+/// A library routine with its plan (tables and sizes) prepared before the first call.
 #[derive(Clone)]
 pub struct PlannedRoutine {
     call: RoutineCall,
@@ -45,33 +44,33 @@ pub struct PlannedRoutine {
 }
 
 impl PlannedRoutine {
-    /// The routine, made ready.
+    /// Prepares a routine.
     ///
     /// # Errors
-    /// A build without the library.
+    /// If the build does not have the library.
     pub fn new(call: RoutineCall) -> Result<PlannedRoutine, Problem> {
         let plan = call.plan()?;
         Ok(PlannedRoutine { call, plan })
     }
 
-    /// What is called, for how many members.
+    /// Returns the routine, with the number of batch members.
     pub fn call(&self) -> &RoutineCall {
         &self.call
     }
 
-    /// What runs one member.
+    /// Returns the plan, which runs one batch member.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// The memory that it works in.
+    /// Returns the type of the scratch memory, if there is any.
     pub fn scratch(&self) -> Option<ArrayType> {
         let words = self.plan.scratch_bytes().div_ceil(Dtype::F64.bytes());
         (words > 0).then(|| ArrayType::new(Dtype::F64, [words]))
     }
 }
 
-/// The plan follows from the call.
+/// The plan is determined by the call, so only calls are compared.
 impl PartialEq for PlannedRoutine {
     fn eq(&self, other: &PlannedRoutine) -> bool {
         self.call == other.call
@@ -87,17 +86,17 @@ impl fmt::Debug for PlannedRoutine {
 }
 
 impl ExternalSignature {
-    /// A library routine on operands of the types that it takes.
+    /// Returns the signature of a library routine, with the operand types that it takes.
     ///
     /// # Errors
-    /// A build without the library.
+    /// If the build does not have the library.
     pub fn routine(call: RoutineCall, location: Loc) -> Result<ExternalSignature, Problem> {
         let operands = call.operand_types();
         let function = External::Routine(PlannedRoutine::new(call)?);
         Ok(ExternalSignature { function, operands, location })
     }
 
-    /// What it is called.
+    /// Returns the name of the function.
     pub fn name(&self) -> &str {
         match &self.function {
             External::Host(call) => call.host.name(),
@@ -105,7 +104,7 @@ impl ExternalSignature {
         }
     }
 
-    /// The types of the results, then of the scratch memory, if there is any.
+    /// Returns the types of the results, then of the scratch memory, if there is any.
     pub fn results(&self) -> Vec<ArrayType> {
         match &self.function {
             External::Host(call) => call.result_types(),
@@ -117,10 +116,10 @@ impl ExternalSignature {
         }
     }
 
-    /// The results, without scratch memory.
+    /// Returns the results, without scratch memory.
     ///
     /// # Errors
-    /// What the function reports, at the user's line.
+    /// The error of the function, at the user's line.
     pub fn run(&self, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
         let run = match &self.function {
             External::Host(call) => call.run(operands),
@@ -129,7 +128,7 @@ impl ExternalSignature {
         run.map_err(|problem| problem.at(self.location))
     }
 
-    /// How much arithmetic a call is; `None` where nobody knows.
+    /// Returns the arithmetic of a call in flops; `None` for Rust functions, for which it is unknown.
     pub fn flops(&self) -> Option<u64> {
         match &self.function {
             External::Host(_) => None,

@@ -1,12 +1,12 @@
-//! The fingerprint of a program: its structure, without names and lines.
+//! The fingerprint of a program: its structure, without names and source lines.
 //!
-//! See [`tapeloom_ir::fingerprint`] for what counts.
+//! See [`tapeloom_ir::fingerprint`] for the properties that count.
 
 use super::{Buffer, External, ExternalSignature, Kernel, Program};
 use std::hash::{Hash, Hasher};
 use tapeloom_ir::fingerprint;
 
-/// The fingerprint of what is printed of a program: not of ids that nothing uses.
+/// Returns the fingerprint of the printed parts of a program; unused ids do not count.
 pub(crate) fn printed(program: &Program) -> u64 {
     fingerprint::of(&Printed(program))
 }
@@ -64,12 +64,12 @@ impl Hash for Kernel {
         } = self;
         (inline, argsort, buffers, body, scalars, vars, indices, cursors, workspace).hash(state);
         buffers.keys().for_each(|b| versions[b].hash(state));
-        // Under which names values are kept may be said otherwise.
+        // Only the number of marks counts, not their names.
         kept.iter().for_each(|(held, names)| (held, names.len()).hash(state));
     }
 }
 
-/// Rust functions are numbered by the process, so what counts of them is their types.
+/// Rust functions are numbered in each process, so only their types count.
 impl Hash for ExternalSignature {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let ExternalSignature { function, operands, location: _ } = self;

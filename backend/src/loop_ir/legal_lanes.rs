@@ -1,8 +1,8 @@
-//! What lanes mean, and which loops may have them.
+//! The meaning of vector lanes, and the loops that may have them.
 //!
-//! A loop in lanes takes that many iterations side by side: scalars are held once per lane, in vectors
-//! where there are some, and a variable from outside that is folded into has a partial value per lane.
-//! That is part of what the kernel says, because sums of floats show in which order they are taken:
+//! A loop with lanes executes that number of iterations side by side: scalars have one value for each lane, in vectors
+//! if the machine has them, and an outer variable that is folded into has an accumulator for each lane.
+//! The lanes are part of the loop program, because the result of a float sum depends on the order of its terms:
 //!
 //! ```text
 //! fold i0 in 11 lanes 4 {          p = (0, 0, 0, 0)                  the neutral element of `add`
@@ -11,20 +11,21 @@
 //! }
 //! ```
 //!
-//! So the bits of a fold are those of its kernel on every machine and in the interpreter, however wide
-//! the vectors are, or if there are none.
+//! So a fold has the same bits on every machine and in the interpreter, whatever the width of
+//! vectors, or without any.
 //!
-//! Lanes are legal where no iteration touches what another of those beside it writes ([`refused`]);
-//! [`vectorize`](crate::passes::vectorize) chooses among those that are.
+//! Lanes are legal if no iteration accesses elements that another iteration in the same vector writes ([`refused`]);
+//! [`vectorize`](crate::passes::vectorize) chooses among the legal numbers.
 
 use super::analysis::dependence;
 use super::{Effect, Extent, Flow, Kernel, Parallelism, Stmt, VarId, visit};
 use tapeloom_ir::Code;
 
-/// More lanes than any machine has: code grows with them.
+/// The maximal number of lanes, more than any machine has; code size grows with it.
 pub(crate) const MOST_LANES: usize = 64;
 
-/// Partial values as one: halves first, so that of vectors whole ones are folded before their lanes.
+/// Combines accumulators, adding the upper half to the lower half until one is left, so that whole vectors are folded
+/// before their lanes.
 pub(crate) fn combine<T: Copy, E>(
     mut partial: impl AsMut<[T]>,
     mut fold: impl FnMut(T, T) -> Result<T, E>,
@@ -40,7 +41,7 @@ pub(crate) fn combine<T: Copy, E>(
     Ok(left.first().copied())
 }
 
-/// Why a loop cannot have so many lanes; nothing where it can.
+/// Returns the reason why a loop cannot have this number of lanes; `None` if it can.
 pub(crate) fn refused(k: &Kernel, stmt: &Stmt, lanes: usize) -> Option<String> {
     let Stmt::For { index, extent, parallelism, carries, body, .. } = stmt else {
         return Some("it is no loop".to_owned());
@@ -55,7 +56,7 @@ pub(crate) fn refused(k: &Kernel, stmt: &Stmt, lanes: usize) -> Option<String> {
     if let Some(c) = carries.first() {
         return Some(format!("{c} is carried"));
     }
-    // Lanes go the same way and as often.
+    // All lanes must take the same control flow.
     let mut apart = None;
     visit(body, &mut |stmt| {
         let shape = stmt.shape();

@@ -1,22 +1,22 @@
-//! The iterations of the loops of one call, counted and limited: by the interpreter, and by machine code, which counts in
-//! a [`Row`] and calls [`runtime::loop_limits`](crate::runtime::loop_limits) where a loop begins.
+//! Counts and limits the iterations of loops in one call. The interpreter calls it; machine code counts in
+//! a [`Row`] and calls [`runtime::loop_limits`](crate::runtime::loop_limits) when a loop begins.
 
 use crate::loop_ir::{LoopLimit, LoopLimitId};
 use cranelift_entity::{EntityRef, PrimaryMap};
 use std::sync::atomic::AtomicBool;
 use tapeloom_ir::{LimitedLoop, Limits, LoopCount, Problem};
 
-/// What machine code knows of a loop.
+/// The state of a loop, as machine code reads and writes it.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Row {
-    /// Iterations that have begun since the loop did.
+    /// The number of iterations since the loop began.
     pub(crate) count: u64,
-    /// At which one to look.
+    /// The iteration at which the limits are checked next.
     pub(crate) until: u64,
-    /// How many there may be.
+    /// The maximal number of iterations.
     pub(crate) most: u64,
-    /// 1 if the loop is what ends the call.
+    /// 1 if this loop ended the call.
     pub(crate) stopped: u64,
 }
 
@@ -25,14 +25,14 @@ pub(crate) struct LoopLimits {
     pub(crate) rows: Box<[Row]>,
     loops: Vec<(LimitedLoop, LoopCount)>,
     limits: Limits,
-    /// Why a loop did not begin.
+    /// The error that prevented a loop from beginning.
     pub(crate) refused: Option<Problem>,
-    /// Looked at where nobody may end the call.
+    /// The flag that is checked if the call cannot be cancelled.
     never: AtomicBool,
 }
 
 impl LoopLimits {
-    /// None has begun.
+    /// Creates the state before any loop has begun.
     pub(crate) fn of(limited: &PrimaryMap<LoopLimitId, LoopLimit>, limits: &Limits) -> LoopLimits {
         let one = |w: &LoopLimit| {
             let (location, runtime) = (w.loc, w.runtime);
@@ -51,13 +51,13 @@ impl LoopLimits {
         }
     }
 
-    /// Where it is written that the call ends.
+    /// Returns the flag that is set when the call is cancelled.
     pub(crate) fn flag(&self) -> *const u8 {
         let cancel = self.limits.cancel.as_ref();
         std::ptr::from_ref(cancel.map_or(&self.never, |c| c.flag())).cast()
     }
 
-    /// A loop begins, of so many iterations, if that is known.
+    /// Begins a loop with this trip count, if it is known.
     pub(crate) fn enter(&mut self, limit: LoopLimitId, trip: Option<u64>) -> Result<(), Problem> {
         self.settle(limit);
         let (iterations, count) = &mut self.loops[limit.index()];
@@ -67,7 +67,7 @@ impl LoopLimits {
         begun.map_err(|p| p.at(count.location))
     }
 
-    /// An iteration begins.
+    /// Begins an iteration.
     pub(crate) fn count(&mut self, limit: LoopLimitId) -> Result<(), Problem> {
         let row = &mut self.rows[limit.index()];
         row.count += 1;
@@ -83,7 +83,7 @@ impl LoopLimits {
         looked.map_err(|p| p.at(count.location))
     }
 
-    /// Takes up what the last run of a loop counted.
+    /// Adds the count of the previous run of a loop to its totals.
     fn settle(&mut self, limit: LoopLimitId) {
         let (row, (_, count)) = (&mut self.rows[limit.index()], &mut self.loops[limit.index()]);
         count.iterations += row.count;
@@ -91,13 +91,13 @@ impl LoopLimits {
         row.count = 0;
     }
 
-    /// What the loops did.
+    /// Returns the counts of all loops.
     pub(crate) fn counts(mut self) -> Vec<LoopCount> {
         (0..self.rows.len()).for_each(|i| self.settle(LoopLimitId::new(i)));
         self.loops.into_iter().map(|(_, count)| count).collect()
     }
 
-    /// Why machine code stopped.
+    /// Returns the error that stopped machine code.
     pub(crate) fn stopped(&mut self) -> Problem {
         let row = self.rows.iter().position(|row| row.stopped != 0);
         let stopped = row.map(|i| {

@@ -1,65 +1,65 @@
-//! Loops whose iterations are counted, so that a call can be limited, ended from outside, and asked what it
-//! did:
+//! Limited loops: their iterations are counted, so that a call can be limited, cancelled, and asked for its
+//! counts:
 //!
 //! ```text
 //! limit l0: runtime
 //! program @f {
 //!   nest {
-//!     enter l0 for %0                 the loop begins; it will run %0 iterations
+//!     enter l0 for %0                 the loop begins, with trip count %0
 //!     serial i0 in (%0) {
 //!       count l0                      an iteration begins
 //!       ..
 //! ```
 //!
-//! Programs have such statements only if they were asked for. They keep iterations in order, so a loop of known
-//! length whose iterations have no order is not limited ([`unlimit`]): it ends as soon as it can.
+//! Programs have such statements only on request. The statements force iterations to run in order. So a loop of static
+//! trip count with parallel iterations is not limited ([`unlimit`]); it ends in bounded time anyway.
 
 use super::analysis::dependence::strongest;
 use super::{Arg, Extent, Kernel, Parallelism, Stmt};
 use cranelift_entity::entity_impl;
 use tapeloom_ir::Loc;
 
-/// The words for both kinds of loops.
+/// The words for both kinds of loops in the text form.
 pub(super) const RUNTIME: &str = "runtime";
 pub(super) const STATIC: &str = "static";
 
-/// A loop that is limited. Displays as `l3`.
+/// A limited loop. Displays as `l3`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LoopLimitId(u32);
 entity_impl!(LoopLimitId, "l");
 
-/// A loop that is limited.
+/// A limited loop.
 #[derive(Clone, Debug)]
 pub struct LoopLimit {
-    /// Whether only the run knows how many iterations there are.
+    /// Whether the trip count is known only at run time.
     pub runtime: bool,
     /// The user's line.
     pub loc: Loc,
 }
 
-/// What happens to a loop that is limited.
+/// A statement on a limited loop.
 #[derive(Clone, PartialEq, Hash, Debug)]
 pub enum LimitStmt {
-    /// `enter l0`, `enter l0 for %3`: it begins.
+    /// `enter l0`, `enter l0 for %3`: the loop begins.
     Enter {
-        /// Which.
+        /// The loop.
         limit: LoopLimitId,
-        /// How many iterations there will be, an i64, where that is known.
+        /// The trip count, an i64, if it is known.
         trip: Option<Arg>,
     },
-    /// `count l0`: an iteration begins. The call ends where it is one too many.
+    /// `count l0`: an iteration begins. The call ends with an error if there are too many.
     Count(LoopLimitId),
 }
 
 impl LimitStmt {
-    /// Which loop.
+    /// Returns the loop.
     pub fn limit(&self) -> LoopLimitId {
         match self {
             LimitStmt::Enter { limit, .. } | LimitStmt::Count(limit) => *limit,
         }
     }
 
-    /// The scalar operands.
+    /// Calls `f` with the scalar operands.
     pub fn args(&self, f: &mut dyn FnMut(Arg)) {
         match self {
             LimitStmt::Enter { trip, .. } => trip.iter().for_each(|n| f(*n)),
@@ -68,7 +68,7 @@ impl LimitStmt {
     }
 }
 
-/// Takes the limit from loops of known length whose iterations may run in any order.
+/// Removes the limits of loops with static trip count whose iterations may run in any order.
 pub(crate) fn unlimit(kernel: &mut Kernel) {
     kernel.rewrite(|kernel, body| unlimit_block(kernel, body));
 }
@@ -84,7 +84,7 @@ fn unlimit_block(kernel: &Kernel, block: &mut Vec<Stmt>) {
     );
 }
 
-/// The limit that a loop need not have, and now has not.
+/// Removes the count of a loop that needs no limit, and returns its limit.
 fn freed(kernel: &Kernel, stmt: &mut Stmt) -> Option<LoopLimitId> {
     let Stmt::For { extent: Extent::Constant(_), body, .. } = stmt else { return None };
     let Some(Stmt::Limit(LimitStmt::Count(limit))) = body.first() else { return None };

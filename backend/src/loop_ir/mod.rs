@@ -1,9 +1,9 @@
-//! Kernels: loop nests over strided views with scalar bodies.
+//! The loop IR: loop nests over strided views with scalar bodies.
 //!
-//! A [`Program`] is what a function becomes for a machine: buffers with a place in memory and
-//! statements that run in order. Shapes, views and broadcasting are gone: they have become index
-//! arithmetic. What is left is loops, scalar values ([`Code`] on single elements), loads, stores,
-//! scalar variables that accumulate, and contractions that a library does:
+//! A [`Program`] is a lowered function: buffers with a place in memory, and
+//! statements that run in order. Shapes, views and broadcasting have become index
+//! arithmetic. There are loops, scalar values ([`Code`] on single elements), loads, stores,
+//! scalar variables that accumulate, and contractions by a library:
 //!
 //! ```text
 //! program @softmax_sum {
@@ -21,12 +21,12 @@
 //! }
 //! ```
 //!
-//! Loops say how their iterations depend on each other ([`Parallelism`]) and how many of them go side by side
-//! ([`vectorize`](crate::passes::vectorize)), may have an extent that is known at run time only, and may carry arrays from one
-//! iteration to the next ([`Carry`]). Branches, `while` and calls of other kernels of the program complete
-//! the language.
+//! Loops state how their iterations depend on each other ([`Parallelism`]) and how many of them run in vector lanes
+//! ([`vectorize`](crate::passes::vectorize)). A loop may have an extent that is known only at run time, and may carry
+//! arrays from one iteration to the next ([`Carry`]). Branches, `while` and calls of other kernels of the program
+//! complete the language.
 //!
-//! The text form prints, parses and verifies; an interpreter defines the meaning, and every
+//! The text form prints and parses, and a verifier checks programs. An interpreter defines their meaning, and every
 //! generator of machine code is tested against it. All addresses count elements, not bytes.
 
 pub(crate) mod analysis;
@@ -68,7 +68,7 @@ use tapeloom_ir::prim::Mark;
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal, OrderedMap};
 use tapeloom_routines::Argsort;
 
-/// A kernel that others call. Displays as `k3`.
+/// A kernel that other kernels call. Displays as `k3`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KernelId(u32);
 entity_impl!(KernelId, "k");
@@ -93,22 +93,22 @@ entity_impl!(ScalarId, "%");
 pub struct VarId(u32);
 entity_impl!(VarId, "v");
 
-/// A function as loop nests over buffers, with the functions that it calls.
+/// A function as loop nests over buffers, with its callees.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// What iterations write of which only the run knows how many there are.
+    /// The dynamic tapes: records whose number is known only at run time.
     pub tapes: PrimaryMap<TapeId, Tape>,
-    /// The loops whose iterations are counted: none, unless somebody asked for it.
+    /// The loops whose iterations are counted; none, unless requested.
     pub limited: PrimaryMap<LoopLimitId, LoopLimit>,
-    /// What is called, each compiled once. A kernel calls only those before it, so that no call
+    /// The callees, each compiled once. A kernel calls only kernels before it, so no call
     /// recurses.
     pub callees: PrimaryMap<KernelId, Kernel>,
-    /// What runs.
+    /// The kernel that runs first.
     pub entry: Kernel,
 }
 
 impl Program {
-    /// A program that does nothing yet.
+    /// Returns an empty program.
     pub fn new(name: impl Into<String>) -> Program {
         Program {
             tapes: PrimaryMap::new(),
@@ -118,19 +118,19 @@ impl Program {
         }
     }
 
-    /// All kernels, callees before those that call them.
+    /// Returns all kernels, callees before their callers.
     pub fn kernels(&self) -> impl Iterator<Item = (Option<KernelId>, &Kernel)> {
         let callees = self.callees.iter().map(|(id, k)| (Some(id), k));
         callees.chain([(None, &self.entry)])
     }
 
-    /// All kernels, to be changed.
+    /// Returns all kernels, to be changed.
     pub fn kernels_mut(&mut self) -> impl Iterator<Item = &mut Kernel> {
         self.callees.values_mut().chain([&mut self.entry])
     }
 
-    /// Whether the matrix library contracts, in an order of its own. Everything else is the same in every bit
-    /// whatever runs the kernels on one machine; library routines choose instructions by the processor.
+    /// Whether the matrix library computes contractions, in a summation order of its own. All other results have the
+    /// same bits in every engine on one machine; library routines choose instructions by the processor.
     pub fn contracts(&self) -> bool {
         let mut found = false;
         for (_, kernel) in self.kernels() {
@@ -141,7 +141,7 @@ impl Program {
         found
     }
 
-    /// The external functions that it calls, each once; they go by number.
+    /// Returns the external functions that the program calls, each once; their positions are their numbers.
     pub fn externals(&self) -> Vec<Arc<ExternalSignature>> {
         let mut all: Vec<Arc<ExternalSignature>> = Vec::new();
         for (_, kernel) in self.kernels() {
@@ -155,10 +155,10 @@ impl Program {
         all
     }
 
-    /// The counted work of a run, in additions. A scalar operation counts the flops of its row in the table of codes. A
-    /// load, a store, a product in a contraction and an element that the caller clears count one each; of branches, the one
-    /// with the most work counts. The result is
-    /// `u64::MAX` if it is larger, if a trip count is known only in the run, or if a Rust function is called.
+    /// Returns the counted work of a run, in additions. A scalar operation counts the flops of its row in the table
+    /// of codes. A load, a store, a product in a contraction and an element that the caller clears count one each; of
+    /// branches, the one with the most work counts. The result is `u64::MAX` if it is larger, if a trip count is
+    /// known only in the run, or if a Rust function is called.
     pub fn work(&self) -> u64 {
         let mut callees = PrimaryMap::new();
         for kernel in self.callees.values() {
@@ -176,35 +176,35 @@ impl Program {
 pub struct Kernel {
     /// Name, without `@`.
     pub name: String,
-    /// Whether its body takes the place of its calls ([`inline_bodies`](crate::passes::inline_bodies)): it is the body of a loop or a
-    /// branch, which was made as a kernel to be one.
+    /// Whether the body replaces calls of this kernel ([`inline_bodies`](crate::passes::inline_bodies)): it is the
+    /// body of a loop or branch, which was lowered as a kernel for this purpose.
     pub inline: bool,
-    /// A function that machine code calls in place of the body. It computes the same: it reads input 0, writes output 0
-    /// and uses the workspace as scratch memory.
+    /// A function that machine code calls instead of the body. It computes the same results: it reads input 0, writes
+    /// output 0 and uses the workspace as scratch memory.
     pub argsort: Option<Argsort>,
-    /// Memory.
+    /// The memory of the kernel.
     pub buffers: PrimaryMap<BufferId, Buffer>,
-    /// What to do, in order. The statements of the outermost block are the *steps*.
+    /// The statements, in order. The statements of the outermost block are the *steps*.
     pub body: Vec<Stmt>,
     /// The dtype of every scalar value.
     pub scalars: PrimaryMap<ScalarId, Dtype>,
     /// The dtype of every variable.
     pub vars: PrimaryMap<VarId, Dtype>,
-    /// Number of loop indices.
+    /// The number of loop indices.
     pub indices: u32,
-    /// What each cursor does.
+    /// The access of each cursor.
     pub cursors: PrimaryMap<CursorId, Cursor>,
     /// The values that buffers hold after their first ones, in order: version 1, 2, ..
     pub versions: SecondaryMap<BufferId, Vec<Version>>,
-    /// The values that are kept, and why: the tape.
+    /// The values that are saved for the reverse pass, with their marks: the tape.
     pub kept: OrderedMap<BufferVersion, Vec<Mark>>,
-    /// Bytes of workspace that a call needs, the frames of its callees included: the exact peak beside
+    /// The bytes of workspace of a call, including the frames of its callees: the exact peak, without
     /// arguments and results.
     pub workspace: usize,
 }
 
 impl Kernel {
-    /// A kernel that does nothing yet.
+    /// Returns an empty kernel.
     pub fn new(name: impl Into<String>) -> Kernel {
         Kernel {
             name: name.into(),
@@ -222,7 +222,7 @@ impl Kernel {
         }
     }
 
-    /// Changes the body, with the rest of the kernel at hand.
+    /// Changes the body by a function that also has access to the rest of the kernel.
     pub(crate) fn rewrite<T>(&mut self, f: impl FnOnce(&mut Kernel, &mut Vec<Stmt>) -> T) -> T {
         let mut body = std::mem::take(&mut self.body);
         let made = f(self, &mut body);
@@ -230,14 +230,14 @@ impl Kernel {
         made
     }
 
-    /// The index of a new loop.
+    /// Returns the index of a new loop.
     pub(crate) fn fresh_index(&mut self) -> IndexId {
         let index = IndexId::new(self.indices as usize);
         self.indices += 1;
         index
     }
 
-    /// Marks a value as kept.
+    /// Marks a value as saved.
     pub fn keep(&mut self, held: BufferVersion, mark: Mark) {
         let marks = self.kept.entry(held).or_default();
         if !marks.contains(&mark) {
@@ -245,7 +245,7 @@ impl Kernel {
         }
     }
 
-    /// The dtype of an operand that is in scope.
+    /// Returns the dtype of an operand that is in scope.
     pub fn dtype(&self, arg: Arg) -> Dtype {
         match arg {
             Arg::Scalar(s) => self.scalars[s],
@@ -255,7 +255,7 @@ impl Kernel {
         }
     }
 
-    /// The dtype of an operand, if the kernel says one.
+    /// Returns the dtype of an operand, if the operand is declared.
     fn declared(&self, arg: Arg) -> Option<Dtype> {
         match arg {
             Arg::Scalar(s) => self.scalars.get(s).copied(),
@@ -264,8 +264,8 @@ impl Kernel {
         }
     }
 
-    /// The type of each argument; `None` where no buffer mentions it. Numbers that are too large for any program have
-    /// none, and are refused.
+    /// Returns the type of each argument; `None` if no buffer mentions it. The verifier refuses buffers with a number
+    /// of at least `MOST_INPUTS`, which are ignored here.
     pub fn inputs(&self) -> Vec<Option<&ArrayType>> {
         let mut inputs = Vec::new();
         for b in self.buffers.values() {
@@ -279,12 +279,12 @@ impl Kernel {
         inputs
     }
 
-    /// The arguments that callers give up, with the results in whose places they lie.
+    /// Returns the donated arguments with the results that take over their memory, as (argument, result).
     pub fn given(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         self.buffers.values().filter_map(|b| Some((b.place.input()?, b.place.output()?)))
     }
 
-    /// How many bytes of a record are touched where a cursor stands, and how they are aligned.
+    /// Returns the number of bytes that are accessed in the record of a cursor, and their alignment.
     pub(crate) fn needs(&self, cursor: CursorId) -> (usize, usize) {
         let mut needs = (0, 1);
         for b in self.buffers.values() {
@@ -298,7 +298,7 @@ impl Kernel {
         needs
     }
 
-    /// The buffer of each result, in order.
+    /// Returns the buffer of each result, in order.
     pub fn outputs(&self) -> Vec<(BufferId, &ArrayType)> {
         let mut outputs: Vec<(usize, BufferId, &ArrayType)> = Vec::new();
         for (id, b) in &self.buffers {
@@ -311,19 +311,19 @@ impl Kernel {
     }
 }
 
-/// Every buffer of a workspace begins at a multiple of this: a line of a cache, which is what memory is allocated in.
+/// The alignment of buffers in the workspace: a cache line, the unit in which memory is allocated.
 pub(crate) const BUFFER_ALIGNMENT_BYTES: usize = size_of::<tapeloom_ir::Line>();
 
-/// A larger number of an input would take memory, whatever it means.
+/// The bound of input numbers: a larger number would allocate too much memory.
 const MOST_INPUTS: usize = 1 << 24;
 
-/// The counted work of a block: see [`Program::work`].
+/// Returns the counted work of a block: see [`Program::work`].
 fn work(body: &[Stmt], callees: &PrimaryMap<KernelId, u64>) -> u64 {
     let of_code =
         |shape: &Shape<'_>| shape.code.map_or(1, |code| u64::from(code.row().flops.max(1)));
     let alone = |shape: &Shape<'_>| match shape.effect {
         Effect::Call(call) => callees.get(call.callee).copied().unwrap_or(u64::MAX),
-        // Of a Rust function nobody knows, and it is not to be done twice.
+        // The work of a Rust function is unknown, and it must not be called twice.
         Effect::External(c) => c.signature.flops().unwrap_or(u64::MAX),
         Effect::None | Effect::Tape(_) | Effect::Limit(_) => {
             shape.contract.map_or(of_code(shape), |c| {
@@ -352,16 +352,16 @@ fn work(body: &[Stmt], callees: &PrimaryMap<KernelId, u64>) -> u64 {
 /// A piece of memory that holds an array in row-major order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Buffer {
-    /// What it holds.
+    /// The type of its contents.
     pub ty: ArrayType,
-    /// Where it is.
+    /// The memory in which it lies.
     pub place: Place,
-    /// Whether its first value is zeros until something is stored: of a result, whose memory the caller clears.
+    /// Whether the caller clears the buffer, a result, so that it holds zeros until the first store.
     pub zeroed: bool,
 }
 
 impl Buffer {
-    /// A buffer that holds nothing at first.
+    /// Returns a buffer without contents.
     pub fn new(ty: ArrayType, place: Place) -> Buffer {
         Buffer { ty, place, zeroed: false }
     }
@@ -369,15 +369,15 @@ impl Buffer {
 
 /// A value that a buffer holds after another one.
 ///
-/// Memory is written over while values in it may still be wanted: by updates in place, and by values
-/// that begin where another one ends. So every access says which of the buffer's values it means,
-/// `b3` the first and `b3.1`, `b3.2` those after it. Machine code does not ask; [`shadow`] checks that
-/// each load finds what it means.
+/// Memory is overwritten while its values may still be needed: by updates in place, and by values whose lifetime
+/// begins where that of another one ends. So every access names a version of its buffer: `b3` is the first value, and
+/// `b3.1`, `b3.2` are the values after it. Machine code ignores versions; [`shadow`] checks that each load finds the
+/// version that it names.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Version {
-    /// The version that this one updates in place: where it has written nothing, it has that one's
-    /// elements, and from its first store on nobody means the other. `None` where the two have
-    /// nothing to do with each other.
+    /// The version that this one updates in place: elements that this version has not stored are those of the continued
+    /// version, which must not be accessed after this version's first store. `None` if this version is unrelated to
+    /// the one before.
     pub continues: Option<u32>,
 }
 
@@ -386,47 +386,47 @@ pub struct Version {
 pub struct BufferVersion {
     /// The buffer.
     pub buffer: BufferId,
-    /// Which of its values.
+    /// The number of the value; 0 is the first.
     pub version: u32,
 }
 
 impl BufferVersion {
-    /// The value that a buffer holds first.
+    /// Returns the first value of a buffer.
     pub fn first(buffer: BufferId) -> BufferVersion {
         BufferVersion { buffer, version: 0 }
     }
 }
 
-/// Where a buffer is.
+/// The memory in which a buffer lies.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Place {
     /// The n-th argument; read only.
     Input(usize),
     /// The n-th result; written, may be read back.
     Output(usize),
-    /// An argument that the caller has given up, in the place of a result: at first it holds the one,
-    /// in the end the other. Only callees have such buffers, since a program's arguments stay as they
-    /// are.
+    /// An argument that the caller has donated, in the memory of a result: it holds the argument at first,
+    /// and the result in the end. Only callees have such buffers, since the arguments of a program are never
+    /// overwritten.
     Given {
-        /// Which argument.
+        /// The number of the argument.
         input: usize,
-        /// Which result.
+        /// The number of the result.
         output: usize,
     },
-    /// At that offset (bytes, a multiple of 64) in the workspace. Buffers whose lives do not meet
+    /// At this offset (in bytes, a multiple of 64) in the workspace. Buffers with disjoint lifetimes
     /// may share bytes.
     Workspace(usize),
-    /// In the record where a cursor stands.
+    /// In the record to which a cursor points.
     Record {
-        /// Which cursor.
+        /// The cursor.
         cursor: CursorId,
-        /// Bytes from the field that it was turned to, a multiple of those of an element.
+        /// The offset in bytes from the field that the cursor points to, a multiple of the element size.
         offset: usize,
     },
 }
 
 impl Place {
-    /// The argument that is there when the kernel begins.
+    /// Returns the argument that the buffer holds when the kernel begins.
     pub fn input(self) -> Option<usize> {
         match self {
             Place::Input(n) | Place::Given { input: n, .. } => Some(n),
@@ -434,7 +434,7 @@ impl Place {
         }
     }
 
-    /// The result that is there when the kernel ends.
+    /// Returns the result that the buffer holds when the kernel ends.
     pub fn output(self) -> Option<usize> {
         match self {
             Place::Output(n) | Place::Given { output: n, .. } => Some(n),
@@ -446,56 +446,56 @@ impl Place {
 /// A statement.
 #[derive(Clone, Hash, Debug)]
 pub enum Stmt {
-    /// A block of its own: what is defined in it ends with it.
+    /// A scope: its definitions end with it.
     Nest {
-        /// What.
+        /// The statements.
         body: Vec<Stmt>,
     },
     /// `for index in extent { body }`
     For {
         /// The index, counting from 0.
         index: IndexId,
-        /// How often.
+        /// The trip count.
         extent: Extent,
-        /// How its iterations depend on each other.
+        /// The dependence of its iterations.
         parallelism: Parallelism,
-        /// How many iterations go side by side, see [`vectorize`](crate::passes::vectorize): 1, or a power of two.
+        /// The number of vector lanes, see [`vectorize`](crate::passes::vectorize): 1, or a power of two.
         lanes: usize,
-        /// Arrays that iterations hand on; only where iterations run in order.
+        /// The arrays that iterations carry; only if the loop is serial.
         carries: Vec<Carry>,
-        /// What.
+        /// The statements.
         body: Vec<Stmt>,
     },
     /// `while { head } condition { body }`: the head runs before each iteration and once more.
     While {
-        /// Finds out whether there is another iteration. What it defines is visible in the body.
+        /// Computes the condition. Its definitions are visible in the body.
         head: Vec<Stmt>,
-        /// A bool of the head: goes on if true.
+        /// A bool that the head defines: if it is true, another iteration runs.
         condition: Arg,
-        /// Arrays that iterations hand on.
+        /// The arrays that iterations carry.
         carries: Vec<Carry>,
-        /// What.
+        /// The statements.
         body: Vec<Stmt>,
     },
     /// `if condition { then } else { otherwise }`
     If {
         /// A bool.
         condition: Arg,
-        /// What, if true.
+        /// The statements that run if the condition is true.
         then: Vec<Stmt>,
-        /// What, if false.
+        /// The statements that run if the condition is false.
         otherwise: Vec<Stmt>,
     },
     /// `value = expr`
     Let {
-        /// The value defined.
+        /// The scalar that is defined.
         value: ScalarId,
-        /// What it is.
+        /// Its definition.
         expr: Expr,
     },
     /// `var v = init`
     Var {
-        /// The variable declared.
+        /// The variable that is declared.
         var: VarId,
         /// Its first value.
         init: Arg,
@@ -513,27 +513,27 @@ pub enum Stmt {
         var: VarId,
         /// The combining code.
         code: Code,
-        /// What is folded in.
+        /// The operand that is folded in.
         value: Arg,
     },
     /// Writes an element, if the guard (a bool) holds.
     Store {
-        /// Where to.
+        /// The buffer version.
         held: BufferVersion,
-        /// Which element.
+        /// The element.
         address: Address,
-        /// What.
+        /// The stored value.
         value: Arg,
-        /// Written only if true.
+        /// The guard: stores only if it is true.
         guard: Option<Arg>,
     },
     /// A contraction by a library function.
     Contract(Contract),
     /// A call of another kernel.
     Call(Call),
-    /// What happens to a tape.
+    /// A statement on dynamic tapes.
     Tape(TapeStmt),
-    /// What happens to a loop that is limited.
+    /// A statement on limited loops.
     Limit(LimitStmt),
     /// A call of a Rust function or of a library routine.
     CallExternal(CallExternal),
@@ -542,16 +542,17 @@ pub enum Stmt {
 /// A call of a Rust function or of a library routine.
 #[derive(Clone, Hash, Debug)]
 pub struct CallExternal {
-    /// What is called, and of what types its operands are.
+    /// The function, with the types of its operands.
     pub signature: Arc<ExternalSignature>,
-    /// Where the operands are, each in one piece.
+    /// The operands, each contiguous.
     pub operands: Vec<View>,
-    /// Where the results go. A Rust function has read before it writes; what a routine writes overlaps nothing else.
+    /// The results. A Rust function reads its operands before it writes; the results of a routine overlap nothing else.
     pub outputs: Vec<View>,
 }
 
 impl Stmt {
-    /// The statements as one: what is alone and has a block of its own needs none around it.
+    /// Returns the statements as one statement. A contraction, a call or a statement with blocks needs no `Nest`
+    /// around it.
     pub fn nest(mut body: Vec<Stmt>) -> Stmt {
         let alone = |s: &Stmt| matches!(s, Stmt::Contract(_) | Stmt::Call(_));
         let nested = |s: &Stmt| !s.blocks().is_empty() || alone(s);
@@ -565,74 +566,74 @@ impl Stmt {
     }
 }
 
-/// How often a loop runs.
+/// The trip count of a loop.
 #[derive(Clone, Copy, PartialEq, Hash, Debug)]
 pub enum Extent {
-    /// So often; may be 0.
+    /// A static trip count; may be 0.
     Constant(usize),
-    /// As an i64 says when the loop is reached; not at all where that is negative.
+    /// The value of an i64 when the loop is reached; a negative value means 0.
     Scalar(Arg),
 }
 
-/// How the iterations of a loop depend on each other: a claim by whoever made the loop, from the
-/// strongest to the weakest.
+/// The dependence between the iterations of a loop, from the strongest claim to the weakest. The pass that creates
+/// the loop claims it.
 ///
-/// The verifier refuses claims that it sees to be wrong, and [`shadow`] those that a run breaks.
+/// The verifier refuses claims that it can refute, and [`shadow`] reports claims that a run violates.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Parallelism {
-    /// Independent: no iteration touches what another one writes. Text: `for`.
+    /// Independent: no iteration accesses elements that another one writes. Text: `for`.
     Parallel,
-    /// They meet only in folds of variables. Text: `fold`.
+    /// Independent except for folds into common variables. Text: `fold`.
     Fold,
     /// In order. Text: `serial`.
     Serial,
 }
 
-/// An array that the iterations of a loop hand on: at the end of an iteration what `next` holds becomes what
-/// `now` holds, for the next iteration and behind the loop.
+/// An array that a loop carries: at the end of an iteration the value of `next` becomes the value of
+/// `now`, for the next iteration and after the loop.
 ///
-/// In one buffer (`b3 = b3.1`) iterations update it in place. Of two (`b3 = b4`) an iteration reads one and
-/// writes the other, and then they exchange places; behind the loop `now` is at its own place again,
-/// and `next` holds nothing.
+/// With one buffer (`b3 = b3.1`) iterations update it in place. With two (`b3 = b4`) an iteration reads one and
+/// writes the other, and then the two are exchanged. After the loop, `now` lies in its own buffer again,
+/// and `next` holds no value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Carry {
-    /// What an iteration begins with.
+    /// The value with which an iteration begins.
     pub now: BufferVersion,
-    /// What it ends with.
+    /// The value with which an iteration ends.
     pub next: BufferVersion,
 }
 
 /// `call callee(operands) to (outputs) frame f`: runs another kernel of the program.
 #[derive(Clone, PartialEq, Hash, Debug)]
 pub struct Call {
-    /// Which.
+    /// The kernel.
     pub callee: KernelId,
-    /// What it reads, one for each input.
+    /// The operands, one for each input.
     pub operands: Vec<View>,
-    /// Where it writes its results, one for each output; overlapping nothing else of the call, but
-    /// the operand that is given up for it, which lies in the same place.
+    /// The results, one for each output. A result overlaps no other view of the call, except for the operand that is
+    /// donated for it, which lies at the same place.
     pub outputs: Vec<View>,
-    /// Where its workspace lies in that of the caller: bytes, a multiple of 64.
+    /// The offset of the callee's workspace in that of the caller: bytes, a multiple of 64.
     pub frame: usize,
 }
 
 /// Consecutive elements of a buffer, from an address on: an operand of a call.
 #[derive(Clone, PartialEq, Hash, Debug)]
 pub struct View {
-    /// Of which value.
+    /// The buffer version.
     pub held: BufferVersion,
     /// The first element.
     pub at: Address,
-    /// How many.
+    /// The number of elements.
     pub elements: usize,
 }
 
 /// A scalar operand.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Arg {
-    /// A value.
+    /// A scalar value.
     Scalar(ScalarId),
-    /// The present value of a variable.
+    /// The current value of a variable.
     Var(VarId),
     /// A loop index, as i64.
     Index(IndexId),
@@ -640,56 +641,57 @@ pub enum Arg {
     Literal(Literal),
 }
 
-/// What a scalar value is.
+/// The definition of a scalar value.
 #[derive(Clone, Hash, Debug)]
 pub enum Expr {
     /// Scalar code.
     Code(Code, Vec<Arg>),
-    /// An element. Where the guard is false nothing is read and the value is zero.
+    /// A load of an element. If the guard is false, nothing is read and the value is zero.
     Load {
-        /// Where from.
+        /// The buffer version.
         held: BufferVersion,
-        /// Which element.
+        /// The element.
         address: Address,
-        /// Read only if true.
+        /// The guard: loads only if it is true.
         guard: Option<Arg>,
     },
 }
 
-/// Which element of a buffer: `offset + Σ index * stride + dynamic`, in elements.
+/// An element of a buffer: `offset + Σ index * stride + dynamic`, in elements.
 ///
-/// The sum wraps, as integers of programs do: one that a guard keeps from being used, and a stride of an index that is
-/// always 0, may be any numbers.
+/// The sum wraps, like integers of programs: an address that a guard prevents from being used, and the stride of an
+/// index that is always 0, may be any numbers.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Address {
     /// The constant part.
     pub offset: i64,
     /// Loop indices and their strides.
     pub terms: Vec<(IndexId, i64)>,
-    /// An i64 scalar added to it.
+    /// An i64 scalar that is added.
     pub dynamic: Option<Arg>,
 }
 
 /// A matrix operand of a contraction: strides in elements.
 #[derive(Clone, PartialEq, Hash, Debug)]
 pub struct Matrix {
-    /// Of which value.
+    /// The buffer version.
     pub held: BufferVersion,
     /// The first element.
     pub at: Address,
-    /// Step along rows.
+    /// The step from one row to the next.
     pub row: i64,
-    /// Step along columns.
+    /// The step from one column to the next.
     pub column: i64,
 }
 
-/// In which order a contraction adds.
+/// The order of summation of a contraction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Sums {
-    /// As the matrix library likes.
+    /// Chosen by the matrix library.
     Library,
-    /// In so many lanes, a power of two: term `k` is added to sum `k % lanes`, and these are combined as those
-    /// of [a loop in lanes](crate::passes::vectorize). One after the other where that is 1.
+    /// In this number of lanes, a power of two: term `k` is added to accumulator `k % lanes`, and the accumulators
+    /// are combined as those of [a loop with lanes](crate::passes::vectorize). With one lane, terms are added one
+    /// after the other.
     Lanes(usize),
 }
 
@@ -698,23 +700,23 @@ pub enum Sums {
 pub struct Contract {
     /// `f64` or `f32`.
     pub dtype: Dtype,
-    /// In which order terms are added, from 0.
+    /// The order in which terms are added, from 0.
     pub sums: Sums,
-    /// Rows of the result.
+    /// The number of rows of the result.
     pub m: usize,
-    /// Columns of the result.
+    /// The number of columns of the result.
     pub n: usize,
-    /// Terms of each sum.
+    /// The number of terms of each sum.
     pub k: usize,
-    /// Whether the sums are added to what `out` holds; otherwise they overwrite it.
+    /// Whether the sums are added to the old values of `out`; otherwise they overwrite them.
     pub accumulate: bool,
-    /// Rows by terms.
+    /// The left operand, rows by terms.
     pub lhs: Matrix,
-    /// Terms by columns.
+    /// The right operand, terms by columns.
     pub rhs: Matrix,
-    /// Rows by columns.
+    /// The result, rows by columns.
     pub out: Matrix,
-    /// Loops around it, the last one innermost: extent and the steps of lhs, rhs and out. Where the step of out is 0
-    /// every iteration adds to what the one before it left, and the first one alone overwrites.
+    /// The loops around the product, the last one innermost: extent and the steps of lhs, rhs and out. If the step of
+    /// out is 0, every iteration adds to the result of the previous one, and only the first one overwrites.
     pub batch: Vec<(usize, i64, i64, i64)>,
 }

@@ -1,9 +1,8 @@
-//! What a statement does, answered once for every kind of statement.
+//! The shape of a statement: its blocks and how they run, its operands, its memory accesses and other effects.
 //!
-//! Whoever asks about a program asks a statement for its [`Shape`]: the blocks inside and how they run,
-//! the operands, the memory that it touches, what else happens. A new kind of statement is described
-//! here and found by all; only who must decide for each kind (text, verifier, interpreter, machine
-//! code) names them all.
+//! Passes and analyses ask a statement for its [`Shape`] instead of matching on its kind. So a new kind of statement
+//! is described here, and all of them handle it. Only code that must treat each kind separately (text, verifier,
+//! interpreter, machine code) matches on all kinds.
 
 use super::{
     Address, Arg, BufferId, BufferVersion, Call, CallExternal, Carry, Contract, CursorId, Expr,
@@ -13,53 +12,53 @@ use smallvec::{SmallVec, smallvec};
 use std::slice::from_ref;
 use tapeloom_ir::Code;
 
-/// Memory that a statement touches: the elements `address + Σ i * stride` with i below each extent.
+/// An access of a statement to memory: the elements `address + Σ i * stride` with i below each extent.
 #[derive(Clone, Debug)]
 pub struct Access<'a> {
-    /// Of which value.
+    /// The buffer version.
     pub held: BufferVersion,
-    /// Whether it is written; otherwise it is read.
+    /// Whether the elements are written; otherwise they are read.
     pub write: bool,
     /// The first element.
     pub address: &'a Address,
-    /// Extents and strides of the others; none for a load or a store.
+    /// The extents and strides of the other elements; empty for a load or a store.
     pub reach: SmallVec<[(usize, i64); 4]>,
-    /// Touched only if true.
+    /// The guard: accesses only if it is true.
     pub guard: Option<Arg>,
 }
 
-/// How a variable gets a value.
+/// How a statement assigns a variable.
 #[derive(Clone, Copy, Debug)]
 pub enum Assign {
-    /// Its first one: here it is declared.
+    /// Declares the variable and its first value.
     Declare,
-    /// Another one.
+    /// Sets another value.
     Set,
-    /// What it holds with something folded in.
+    /// Folds a value into the variable.
     Fold(Code),
 }
 
-/// How the blocks inside a statement run.
+/// The control flow of the blocks inside a statement.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Flow {
-    /// There are none.
+    /// No blocks.
     Straight,
-    /// One, once.
+    /// One block, executed once.
     Nest,
-    /// One, so often.
+    /// One block, executed in each iteration.
     For {
         /// The index.
         index: IndexId,
-        /// How often.
+        /// The trip count.
         extent: Extent,
-        /// How the iterations depend on each other.
+        /// The dependence of the iterations.
         parallelism: Parallelism,
-        /// How many of them go side by side.
+        /// The number of vector lanes.
         lanes: usize,
     },
-    /// A head and a body, until the head says no.
+    /// A head and a body, repeated until the condition of the head is false.
     While,
-    /// One of two.
+    /// One of two blocks.
     If,
 }
 
@@ -70,37 +69,37 @@ impl Flow {
     }
 }
 
-/// What a statement does beside computing, and beside the memory that its text says.
+/// An effect of a statement other than computing scalars and accessing the memory of its operands.
 #[derive(Clone, Copy, Debug)]
 pub enum Effect<'a> {
     /// Nothing.
     None,
-    /// A kernel runs, in a frame of its own.
+    /// A kernel is called, and uses a frame.
     Call(&'a Call),
-    /// A Rust function or a library routine runs.
+    /// A Rust function or a library routine is called.
     External(&'a CallExternal),
-    /// A tape is turned to, asked or cut.
+    /// A tape statement: a cursor moves, or a length is read or set.
     Tape(&'a TapeStmt),
     /// Iterations are counted.
     Limit(&'a LimitStmt),
 }
 
-/// What a statement does.
+/// A uniform description of a statement.
 #[derive(Clone, Debug)]
 pub struct Shape<'a> {
     /// The blocks inside, in order.
     pub blocks: SmallVec<[&'a [Stmt]; 2]>,
-    /// How they run.
+    /// The control flow of the blocks.
     pub flow: Flow,
     /// The arrays that a loop carries.
     pub carries: &'a [Carry],
-    /// The value defined.
+    /// The scalar that is defined.
     pub defines: Option<ScalarId>,
-    /// The variable that gets a value, and how.
+    /// The variable that is assigned, and how.
     pub assigns: Option<(VarId, Assign)>,
     /// The scalar code that is computed.
     pub code: Option<Code>,
-    /// The operands that are no part of an address, a view or an effect; the variable that is folded into is none.
+    /// The operands that are not part of an address, a view or an effect; without the variable of a fold.
     pub operands: &'a [Arg],
     /// The one element that is loaded or stored.
     pub element: Option<Access<'a>>,
@@ -108,7 +107,7 @@ pub struct Shape<'a> {
     pub contract: Option<&'a Contract>,
     /// The views that a call reads and writes.
     pub views: [&'a [View]; 2],
-    /// What else happens.
+    /// Another effect.
     pub effect: Effect<'a>,
 }
 
@@ -123,16 +122,16 @@ pub struct ShapeMut<'a> {
 
 /// An element that is loaded or stored, to be changed.
 pub struct ElementMut<'a> {
-    /// Of which value.
+    /// The buffer version.
     pub held: &'a mut BufferVersion,
-    /// Which element.
+    /// The element.
     pub address: &'a mut Address,
-    /// Touched only if true.
+    /// The guard: accesses only if it is true.
     pub guard: &'a mut Option<Arg>,
 }
 
 impl Shape<'_> {
-    /// Of a statement that does nothing.
+    /// Returns the shape of a statement without effects.
     #[inline]
     fn nothing<'a>() -> Shape<'a> {
         Shape {
@@ -150,7 +149,7 @@ impl Shape<'_> {
         }
     }
 
-    /// Whether all that happens is that scalars are computed, and one element is loaded or stored.
+    /// Whether the statement only computes scalars and loads or stores at most one element.
     pub fn is_scalar(&self) -> bool {
         let alone = self.contract.is_none() && matches!(self.effect, Effect::None);
         self.flow == Flow::Straight && alone
@@ -158,8 +157,8 @@ impl Shape<'_> {
 }
 
 impl Stmt {
-    /// What it does.
-    // Inline, since most ask for one field.
+    /// Returns the shape of the statement.
+    // Inline, since most callers use one field.
     #[inline]
     pub fn shape(&self) -> Shape<'_> {
         let nothing = Shape::nothing();
@@ -227,7 +226,7 @@ impl Stmt {
         }
     }
 
-    /// What may be changed in it.
+    /// Returns the parts that passes change.
     pub fn shape_mut(&mut self) -> ShapeMut<'_> {
         match self {
             Stmt::Nest { body } | Stmt::For { body, .. } => {
@@ -254,32 +253,32 @@ impl Stmt {
         }
     }
 
-    /// The blocks inside, in order.
+    /// Returns the blocks inside, in order.
     pub fn blocks(&self) -> SmallVec<[&[Stmt]; 2]> {
         self.shape().blocks
     }
 
-    /// The blocks inside, to be changed.
+    /// Returns the blocks inside, to be changed.
     pub fn blocks_mut(&mut self) -> SmallVec<[&mut Vec<Stmt>; 2]> {
         self.shape_mut().blocks
     }
 
-    /// The arrays that a loop carries.
+    /// Returns the arrays that a loop carries.
     pub fn carries(&self) -> &[Carry] {
         self.shape().carries
     }
 
-    /// The variable that a statement gives a value, and how.
+    /// Returns the variable that the statement assigns, and how.
     pub fn assigned(&self) -> Option<(VarId, Assign)> {
         self.shape().assigns
     }
 
-    /// The value that a statement defines.
+    /// Returns the scalar that the statement defines.
     pub fn defined(&self) -> Option<ScalarId> {
         self.shape().defines
     }
 
-    /// The cursor that a statement turns.
+    /// Returns the cursor that the statement moves.
     pub fn turned(&self) -> Option<CursorId> {
         match self.shape().effect {
             Effect::Tape(TapeStmt::Turn { cursor, .. }) => Some(*cursor),
@@ -291,7 +290,7 @@ impl Stmt {
         }
     }
 
-    /// The scalar operands, those of addresses and guards included; not those of statements inside.
+    /// Calls `f` with the scalar operands, including those of addresses and guards, but not those of statements inside.
     pub fn args(&self, f: &mut dyn FnMut(Arg)) {
         let shape = self.shape();
         if let Some((var, Assign::Fold(_))) = shape.assigns {
@@ -313,7 +312,7 @@ impl Stmt {
         }
     }
 
-    /// The memory touched, what is read before what is written; not by statements inside, and not the
+    /// Calls `f` with the memory accesses, reads before writes; without those of statements inside and without the
     /// frame of a call.
     pub fn accesses<'a>(&'a self, f: &mut dyn FnMut(Access<'a>)) {
         let Shape { element, contract, views: [operands, outputs], .. } = self.shape();
@@ -324,7 +323,7 @@ impl Stmt {
     }
 }
 
-/// A loop of which it is known how many iterations it has.
+/// A loop with a static trip count.
 #[derive(Clone, Copy)]
 pub(crate) struct Loop<'a> {
     pub(crate) index: IndexId,
@@ -336,7 +335,7 @@ pub(crate) struct Loop<'a> {
 }
 
 impl Stmt {
-    /// The loop that it is, if its iterations are counted before the program runs.
+    /// Returns the loop, if the statement is one with a static trip count.
     pub(crate) fn counted(&self) -> Option<Loop<'_>> {
         let Stmt::For {
             index,
@@ -353,7 +352,7 @@ impl Stmt {
         Some(Loop { index, extent, parallelism, lanes, carries, body })
     }
 
-    /// The buffers that are touched or handed on, as often as they are named; not by statements inside.
+    /// Calls `f` with the buffers that are accessed or carried, with repetitions; without those of statements inside.
     pub fn buffers(&self, f: &mut dyn FnMut(BufferId)) {
         self.accesses(&mut |a| f(a.held.buffer));
         self.carries().iter().for_each(|c| [c.now, c.next].iter().for_each(|h| f(h.buffer)));
@@ -361,25 +360,25 @@ impl Stmt {
 }
 
 impl Address {
-    /// That element.
+    /// Returns the address of a constant element.
     pub fn constant(offset: i64) -> Address {
         Address { offset, ..Address::default() }
     }
 
-    /// The scalar operands.
+    /// Calls `f` with the scalar operands.
     pub fn args(&self, f: &mut dyn FnMut(Arg)) {
         self.terms.iter().for_each(|(i, _)| f(Arg::Index(*i)));
         self.dynamic.iter().for_each(|d| f(*d));
     }
 
-    /// It with other names for indices and scalars; an index is never another operand.
+    /// Returns the address with indices and scalars renamed; `f` must map an index to an index.
     pub fn renamed(&self, f: &mut dyn FnMut(Arg) -> Arg) -> Address {
         let mut index = |i| if let Arg::Index(to) = f(Arg::Index(i)) { to } else { i };
         let terms = self.terms.iter().map(|(i, stride)| (index(*i), *stride)).collect();
         Address { terms, dynamic: self.dynamic.map(f), ..*self }
     }
 
-    /// How many elements it lies behind another address, where that is one number whatever indices and scalars are.
+    /// Returns the distance from another address in elements, if it is the same for all values of indices and scalars.
     pub fn behind(&self, other: &Address) -> Option<i64> {
         let sorted = |a: &Address| {
             let mut terms = a.terms.clone();
@@ -390,14 +389,14 @@ impl Address {
         (terms && self.dynamic == other.dynamic).then(|| self.offset.checked_sub(other.offset))?
     }
 
-    /// The stride along an index, in elements.
+    /// Returns the stride along an index, in elements.
     pub fn stride(&self, index: IndexId) -> i64 {
         self.terms.iter().filter(|t| t.0 == index).map(|t| t.1).sum()
     }
 }
 
 impl Contract {
-    /// The memory touched: lhs, rhs, out.
+    /// Returns the memory accesses: lhs, rhs, out.
     pub fn accesses(&self) -> [Access<'_>; 3] {
         [
             self.access(&self.lhs, false, [self.m, self.k], |b| b.1),
@@ -421,12 +420,12 @@ impl Contract {
 }
 
 impl View {
-    /// From the first element on.
+    /// Returns a view of `elements` elements from the first one on.
     pub fn whole(held: BufferVersion, elements: usize) -> View {
         View { held, at: Address::default(), elements }
     }
 
-    /// The memory touched.
+    /// Returns the memory access of the view.
     pub fn access(&self, write: bool) -> Access<'_> {
         Access {
             held: self.held,

@@ -1,4 +1,4 @@
-//! Text and verifier of programs.
+//! Tests of the text form and the verifier.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -59,7 +59,7 @@ program @softmax_sum {
 }
 ";
 
-/// Every form of every statement.
+/// A program with every form of every statement.
 pub(super) const EVERYTHING: &str = "\
 program @everything {
   workspace 192
@@ -104,7 +104,7 @@ program @everything {
 }
 ";
 
-/// Every form of control.
+/// A program with every form of control flow.
 pub(super) const CONTROL: &str = "\
 kernel k0 @double {
   workspace 64
@@ -204,7 +204,7 @@ fn control_runs() {
     let code = Executable::new(&program).unwrap();
     for n in -1..4i64 {
         let args = [Tensor::vector(&[0.0; 4]), Tensor::scalar(n)];
-        // Four times as much an iteration, then three signs.
+        // Each iteration multiplies by four; then the sign is changed three times.
         let x = -4f64.powi(n.max(0) as i32);
         let updated = [if n > 0 { 5.0 } else { 0.0 }, if n > 1 { 7.0 } else { 0.0 }];
         let sum = 1.0 + (0..n).map(|i| i as f64).sum::<f64>();
@@ -253,14 +253,14 @@ fn deep_text_is_an_error() {
     assert!(message.contains("blocks nest more than 64 deep"), "{message}");
 }
 
-/// One broken invariant each: the statements of a nest and what the verifier says.
+/// Programs that break one invariant each: the statements of a nest, and the message of the verifier.
 #[test]
 fn the_verifier_finds_faults() {
     for (body, want) in [
         ("%0: f64 = load b0[3]", "reaches elements 3..=3 of a buffer of 3"),
         ("for i0 in 4 { %0: f64 = load b0[i0] }", "reaches elements 0..=3 of a buffer of 3"),
         ("for i0 in 3 { %0: f64 = load b0[i0*-1] }", "reaches elements -2..=0"),
-        // Twice this reach is no i128, and must not come out as an address within the buffer.
+        // Twice this reach is not representable in i128, and must not wrap to an address within the buffer.
         (
             "for i0 in 18446744073709551615 { %0: f64 = \
              load b0[i0*9223372036854775807 + i0*9223372036854775807 + i0*4] }",
@@ -287,7 +287,7 @@ fn the_verifier_finds_faults() {
         ("while { %0: bool = lt 1, 2 } %0 {} %1: bool = not %0", "%0 is used outside its block"),
         ("for i0 in (1.0) {}", "an extent must be i64, got f64"),
         ("if true { var v0: f64 = 1.0 } v0 = 2.0", "v0 is used outside its block"),
-        // Claims.
+        // Claimed parallelism.
         (
             "var v0: f64 = 0.0 for i0 in 2 { v0 = add v0, 1.0 }",
             "the iterations of i0 are no `for`: all iterations fold into v0; say `fold`",
@@ -365,8 +365,8 @@ fn the_verifier_finds_faults() {
     }
 }
 
-/// Run-time indices with a proof that they stay inside, and each as it would be with one hole: `b0` has
-/// 4 x 5 elements, `b1` any numbers.
+/// Run-time indices with a proof that they stay in bounds, and the same programs with one gap in the proof. `b0` has
+/// 4 x 5 elements, `b1` arbitrary numbers.
 #[test]
 fn run_time_indices_want_a_proof() {
     for (body, want) in [
@@ -387,7 +387,7 @@ fn run_time_indices_want_a_proof() {
              for i0 in 5 { %4: f64 = load b0[i0 + (%3)] }",
             Some("0..=24"),
         ),
-        // Guards that hold both ends.
+        // Guards that check both bounds.
         (
             "%0: i64 = load b1[0] %1: bool = ge %0, 0 %2: bool = lt %0, 20 %3: bool = and %1, %2 \
              %4: f64 = load b0[(%0)] if %3",
@@ -404,7 +404,7 @@ fn run_time_indices_want_a_proof() {
              %5: bool = not %3 %4: f64 = load b0[(%0)] if %5",
             None,
         ),
-        // Rows and columns that are asked apart.
+        // Rows and columns with separate guards.
         (
             "%0: i64 = load b1[0] %1: i64 = load b1[1] %2: bool = ge %0, 0 %3: bool = le %0, 3 \
              %4: bool = and %2, %3 %5: bool = le 0, %1 %6: bool = gt 5, %1 %7: bool = and %5, %6 \
@@ -423,7 +423,7 @@ fn run_time_indices_want_a_proof() {
              %2: bool = lt %0, 28 %3: bool = and %1, %2 %4: f64 = load b0[i0 + i1 + -7] if %3 } }",
             Some("0..=20"),
         ),
-        // Sums that may wrap say nothing of what they are made of.
+        // The range of a sum that may wrap says nothing about its terms.
         (
             "%0: i64 = load b1[0] %1: i64 = add %0, 1 %2: bool = ge %1, 1 %3: bool = le %1, 20 \
              %4: bool = and %2, %3 %5: f64 = load b0[-1 + (%1)] if %4",
@@ -434,7 +434,7 @@ fn run_time_indices_want_a_proof() {
              %4: bool = and %2, %3 %5: f64 = load b0[(%0)] if %4",
             Some("-9223372036854775808"),
         ),
-        // A sum that is none before what it is made of is held, too.
+        // A sum that is proved not to wrap only by later conditions on its terms.
         (
             "%0: i64 = load b1[0] %1: i64 = load b1[1] %2: i64 = add %0, %1 \
              %3: bool = ge %2, 0 %4: bool = le %2, 3 %5: bool = ge %0, 0 %6: bool = le %0, 4 \
@@ -448,14 +448,14 @@ fn run_time_indices_want_a_proof() {
         ("for i0 in 100 { %0: i64 = div i0, 5 %1: f64 = load b0[(%0)] }", None),
         ("for i0 in 101 { %0: i64 = div i0, 5 %1: f64 = load b0[(%0)] }", Some("0..=20")),
         ("%0: i64 = load b1[0] %1: i64 = rem %0, 20 %2: f64 = load b0[(%1)]", Some("-19..=19")),
-        // Rounded down: what is no less than zero needs no correction.
+        // Division rounded down: a number that is at least zero needs no correction.
         (
             "%0: i64 = load b1[0] %1: i64 = clamp 0, %0, 19 %2: i64 = div %1, 5 %3: i64 = rem %1, 5 \
              %4: bool = lt %3, 0 %5: i64 = convert{to=i64} %4 %6: i64 = sub %2, %5 \
              %7: i64 = mul %6, 5 %8: f64 = load b0[(%7)]",
             None,
         ),
-        // From the end.
+        // Negative indices count from the end.
         (
             "%0: i64 = load b1[0] %1: i64 = clamp -20, %0, 19 %2: bool = lt %1, 0 \
              %3: i64 = add %1, 20 %4: i64 = select %2, %3, %1 %5: f64 = load b0[(%4)]",
@@ -466,7 +466,7 @@ fn run_time_indices_want_a_proof() {
              %3: i64 = add %1, 20 %4: i64 = select %2, %3, %1 %5: f64 = load b0[(%4)]",
             Some("0..=20"),
         ),
-        // Narrow numbers are what they are; wide ones may be no i64.
+        // Small dtypes have the range of the dtype; a u64 may not be representable in i64.
         (
             "%0: i64 = load b1[0] %1: bool = lt %0, 4 %2: i64 = convert{to=i64} %1 \
           %3: f64 = load b0[(%2)]",
@@ -511,20 +511,20 @@ fn run_time_indices_want_a_proof() {
             None,
         ),
         ("for i0 in 30 { %1: bool = lt i0, 20 if %1 { %2: f64 = load b0[i0] } }", None),
-        // A variable may be another when it is used.
+        // A variable may have another value when it is used.
         (
             "var v0: i64 = 0 %0: bool = ge v0, 0 %1: bool = lt v0, 20 %2: bool = and %0, %1 \
              v0 = 30 %3: f64 = load b0[(v0)] if %2",
             Some("-9223372036854775808"),
         ),
-        // and is what it was for as long as nothing is stored to it: the sum of a loop as an index,
+        // A variable keeps its value until it is assigned: the sum of a loop as an index.
         (
             "var v0: i64 = 0 fold i0 in 4 { %9: i64 = load b1[i0] v0 = add v0, %9 } \
              %0: bool = ge v0, 0 %1: bool = lt v0, 4 %2: bool = and %0, %1 %4: i64 = mul v0, 5 \
              for i1 in 5 { %3: f64 = load b0[i1 + (%4)] if %2 }",
             None,
         ),
-        // but not where the iteration before, or a branch, has stored another,
+        // A previous iteration, or a branch, may have assigned another value.
         (
             "var v0: i64 = 0 %0: bool = ge v0, 0 %1: bool = lt v0, 20 %2: bool = and %0, %1 \
              serial i0 in 4 { %3: f64 = load b0[(v0)] if %2 v0 = 30 }",
@@ -535,13 +535,13 @@ fn run_time_indices_want_a_proof() {
              if %0 { v0 = 30 } %3: f64 = load b0[(v0)] if %2",
             Some("-9223372036854775808"),
         ),
-        // What was made of it before stays what it is.
+        // A value that was computed from the variable before the assignment does not change.
         (
             "var v0: i64 = 0 %4: i64 = clamp 0, v0, 19 v0 = 30 %5: i64 = sub v0, v0 \
              %6: i64 = add %4, %5 %3: f64 = load b0[(%6)]",
             None,
         ),
-        // What cannot happen cannot go wrong.
+        // Code that never runs needs no proof.
         ("%0: f64 = load b0[99] if false", None),
         ("%0: bool = lt 1, 0 if %0 { %1: f64 = load b0[99] }", None),
         // Contractions and stores.
@@ -572,8 +572,8 @@ fn run_time_indices_want_a_proof() {
     }
 }
 
-/// What is made of a value twice over, sixty times, is looked at a bounded number of times, and the
-/// clamps behind it are seen all the same.
+/// A chain of sixty values, each of which uses the previous one twice: the search looks at a bounded number of
+/// definitions, and still finds the clamps at the end.
 #[test]
 fn proofs_of_shared_values_end() {
     let chain = |step: &dyn Fn(usize) -> String| (2..62).map(step).collect::<String>();
@@ -614,7 +614,7 @@ fn proofs_of_shared_values_end() {
     }
 }
 
-/// Rust functions are called in the order of the program by every engine, loops and callees included.
+/// Every engine calls Rust functions in program order, including those in loops and callees.
 #[test]
 fn functions_are_asked_in_order() {
     let text = "kernel k0 @f { buffer b0: f64[] input 0 buffer b1: f64[] output 0
@@ -642,7 +642,7 @@ fn functions_are_asked_in_order() {
         };
         told().iter().map(line).collect()
     };
-    // There is nothing behind the names.
+    // The names are not bound to functions yet.
     let problem = eval(&program, std::slice::from_ref(&x)).unwrap_err();
     assert!(problem.message.contains("`p7` has no Rust function"), "{problem}");
     listen(&program);
@@ -657,7 +657,7 @@ fn functions_are_asked_in_order() {
     assert!(errors[0].message.contains("no `for`: iterations report in order; say `serial`"));
 }
 
-/// What is given to a Rust function is of the types that it takes, and so is what it gives.
+/// The operands and results of a Rust function have the types of its signature.
 #[test]
 fn the_verifier_checks_what_is_asked() {
     for (ask, want) in [
@@ -684,7 +684,7 @@ fn the_verifier_checks_what_is_asked() {
     }
 }
 
-/// What a call must keep to.
+/// The invariants of calls.
 #[test]
 fn the_verifier_checks_calls() {
     for (call, want) in [
@@ -730,7 +730,7 @@ fn the_verifier_checks_calls() {
     );
 }
 
-/// An argument that is given up lies where its result goes, and is nobody else's.
+/// A donated argument lies at the place of its result, and overlaps nothing else.
 #[test]
 fn the_verifier_checks_what_is_given_up() {
     let given = "kernel k0 @f { buffer b0: f64[4] input 0 output 0 store b0[1], 2.0 }";
@@ -768,7 +768,7 @@ fn the_verifier_checks_what_is_given_up() {
     let entry = "program @x { buffer b0: f64[4] input 0 output 0 store b0[1], 2.0 }";
     let errors = verify(&parse(entry, &library).unwrap());
     assert!(errors[0].message.contains("is an argument of the program, and written"), "{errors:?}");
-    // A result that has nothing to do with the argument does not have its elements.
+    // A new version that does not continue the argument does not have its elements.
     let fresh = "kernel k0 @f { buffer b0: f64[4] input 0 output 0 version b0.1 \
                  nest { store b0.1[1], 2.0 %0: f64 = load b0.1[0] store b0.1[2], %0 } } \
                  program @x { workspace 64 buffer b0: f64[4] workspace 0 \
@@ -777,7 +777,7 @@ fn the_verifier_checks_what_is_given_up() {
     assert!(outcome.unwrap_err().message.contains("b0.1[0] is read where"));
 }
 
-/// Of many operands and results, what is written is apart from all others.
+/// The results of calls with many operands and results overlap no other view.
 #[test]
 fn what_calls_write_is_apart() {
     let mut state = Sweep::Calls.seed();
@@ -857,7 +857,7 @@ fn contractions_that_write_what_they_read_are_found() {
         ("b0[8; 2, 1]", "b1[3; 2, 1]", "b2[0; 2, 1]", Some("bytes 88..96 of workspace 0")),
         ("b0[8; 2, 1]", "b2[0; 2, 1]", "b1[0; 2, 1]", Some("bytes 64..96 of workspace 0")),
         ("b2[0; 2, 1]", "b1[5; 2, 1]", "b3[0; 2, 1]", Some("bytes 128..136 of workspace 0")),
-        // The last row begins at 12.
+        // The last row begins at element 12.
         ("b0[0; 12, 1]", "b0[13; 2, 0]", "b3[0; 2, 1]", Some("bytes 104..112 of workspace 0")),
         ("b3[0; 2, 1]", "b0[0; 2, 1]", "b3[3; -2, -1]", Some("bytes 0..32 of output 0")),
     ] {
@@ -878,8 +878,8 @@ fn contractions_that_write_what_they_read_are_found() {
     }
 }
 
-/// Memory for the programs below: two buffers in the workspace that share bytes from 64 on, a result
-/// that is updated in place and one that is taken over.
+/// The memory of the programs below: two buffers in the workspace that share bytes from 64 on, a result
+/// that is updated in place, and a result that is taken over.
 const MEMORY: &str = "workspace 320
     buffer b0: f64[16] workspace 0
     version b0.1 continues b0
@@ -901,24 +901,24 @@ fn shadowed(body: &str) -> Result<(), String> {
 #[test]
 fn loads_find_what_they_mean() {
     for body in [
-        // What was not written over is still there.
+        // Bytes that were not overwritten keep their value.
         "store b0[0], 1.0 store b1[8], 2.0 %0: f64 = load b0[0]",
-        // An update has the elements of what it updates, and so has an update of that.
+        // An update has the elements of the version that it continues, and so on.
         "store b2[0], 1.0 store b2[1], 2.0 store b2.1[0], 3.0 %0: f64 = load b2.1[0] \
          %1: f64 = load b2.1[1] store b2.2[3], %1 %2: f64 = load b2.2[0] %3: f64 = load b2.2[1]",
-        // One value begins where another one ends, element by element.
+        // The lifetime of a value begins where that of another one ends, element by element.
         "for i0 in 16 { store b0[i0], 1.0 } for i1 in 16 { %0: f64 = load b0[i1] store b0.2[i1], %0 }
          %1: f64 = load b0.2[7]",
-        // What is guarded is not read.
+        // A load with a false guard reads nothing.
         "%0: f64 = load b0[0] if false",
-        // What an iteration hands on is there in the next, and behind the loop.
+        // A carried value is available in the next iteration and after the loop.
         "store b0[0], 1.0 serial i0 in 3 carry b0 = b0.1 { %0: f64 = load b0[0] store b0.1[1], %0 } \
          %1: f64 = load b0[0] %2: f64 = load b0[1]",
         "store b0[0], 1.0 serial i0 in 3 carry b0 = b3 { %0: f64 = load b0[0] store b3[0], %0 } \
          %1: f64 = load b0[0]",
         "var v0: i64 = 0 store b0[0], 1.0 while { %9: bool = lt v0, 3 } %9 carry b0 = b3 { \
          %0: f64 = load b0[0] store b3[0], %0 %8: i64 = add v0, 1 v0 = %8 } %1: f64 = load b0[0]",
-        // Iterations that are as independent as they claim.
+        // Iterations that are independent, as claimed.
         "for i0 in 4 { %0: i64 = sub 3, i0 store b0[(%0)], 1.0 %1: f64 = load b0[(%0)] }",
     ] {
         assert_eq!(shadowed(&format!("nest {{ {body} store b2.2[0], 0.0 }}")), Ok(()), "{body}");
@@ -959,7 +959,7 @@ fn loads_that_find_something_else_are_errors() {
         assert!(error.contains(want), "{body}: {error}");
     }
     for (body, want) in [
-        // Iterations that claim to be independent and are not.
+        // Iterations that are claimed to be independent and are not.
         (
             "for i0 in 4 { %0: i64 = rem i0, 3 store b0[(%0)], 1.0 }",
             "b0[0] is written in an iteration that claims to be independent",
@@ -973,7 +973,7 @@ fn loads_that_find_something_else_are_errors() {
              %1: f64 = load b0[i0] %2: bool = ge %0, 0 store b0[(%0)], 1.0 if %2 }",
             "b0[0] is written in an iteration that claims to be independent",
         ),
-        // What an iteration leaves in the place of a carry is nothing to the next.
+        // Elements that an iteration does not write are not carried to the next one.
         (
             "store b0[0], 1.0 serial i0 in 2 carry b0 = b3 { store b3[1], 1.0 \
              %0: f64 = load b0[0] }",
@@ -1004,7 +1004,7 @@ fn loads_that_find_something_else_are_errors() {
     assert!(error.contains("b0[8] is read where b1 was written since"), "{error}");
 }
 
-/// The order of a fold is the kernel's: partial values, halves first, then the rest.
+/// The loop program fixes the order of a fold: lane accumulators, halves first, then the initial value.
 #[test]
 fn lanes_fold_in_their_order() {
     let sum = |lanes: &str, n: usize| {
@@ -1029,7 +1029,7 @@ fn lanes_fold_in_their_order() {
     assert_eq!(none_left, Literal::f64(0.7 + ((p[0] + p[2]) + (p[1] + p[3]))));
 }
 
-/// What somebody keeps is data: it prints, parses and goes where the kernel's values go.
+/// Marks print, parse and follow the values of the kernel.
 #[test]
 fn marks_of_what_is_kept_round_trip() {
     let text = "\
@@ -1082,7 +1082,7 @@ fn spliced_bodies_keep_what_they_kept() {
     assert!(text.contains("workspace 64 kept named other\n"), "{text}");
 }
 
-/// Whatever the index is, and whether the access is a load or a store, guarded or in a loop.
+/// Unproved indices are clamped, for any index, in loads and stores, guarded or in a loop.
 #[test]
 fn what_is_not_proved_is_confined() {
     let text = "\
@@ -1116,13 +1116,14 @@ program @f {
         let args = [Tensor::from([1.0, 2.0, 4.0]), Tensor::from(i)];
         eval(&program, &args).unwrap()[0].to_vec::<f64>().unwrap()
     };
-    // Inside as without: b0[i0*2 + 1] + b0[0] to b2[i0 + 1], where b0[3] is the nearest, b0[2].
+    // In bounds the result is that of the program without clamps: b0[i0*2 + 1] + b0[0] to b2[i0 + 1]; b0[3] is
+    // clamped to b0[2].
     assert_eq!(run(1), [0.0, 3.0, 5.0, 0.0]);
     assert_eq!(run(-50), [2.0, 0.0, 0.0, 0.0]);
     assert_eq!(run(50), [0.0, 0.0, 0.0, 4.0]);
     assert_eq!(run(i64::MAX)[3], 4.0);
 
-    // What is outside for certain misses no proof, and what else is wrong stays wrong.
+    // An index that is certainly out of bounds is an error, and other errors stay errors.
     let certain = text.replace("load b1[0]", "load b1[1]");
     assert!(confine(&mut parse(&certain, &|_| None).unwrap()).is_err());
     let mut wrong =

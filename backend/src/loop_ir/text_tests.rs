@@ -1,8 +1,8 @@
-//! Text of kernels with mistakes in it: whatever it is, it is read or refused, and never ends the process.
+//! Parses mutated program texts: each is parsed or refused, and none ends the process.
 //!
-//! Tokens of programs are dropped, doubled, exchanged and replaced: by names that stand for nothing, and by numbers
-//! that are as large as numbers can be. How many there are, and from which seed on, says the
-//! table of `Sweep`.
+//! Tokens of programs are dropped, duplicated, exchanged, and replaced by unknown names and by the largest
+//! numbers. The table of `Sweep` states the number of cases and the first
+//! seed.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -88,7 +88,7 @@ const WORDS: [&str; 43] = [
     "record",
 ];
 
-/// The tokens of a text.
+/// Returns the tokens of a text.
 fn tokens(text: &str) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -103,7 +103,7 @@ fn tokens(text: &str) -> Vec<String> {
     all
 }
 
-/// Routines on the members of a batch, with the scratch memory that each needs.
+/// Returns a program that calls routines on batches, with the scratch memory that each needs.
 fn routines() -> String {
     let (mut buffers, mut calls) = ("  buffer b0: f64[2,3,3] input 0\n".to_owned(), String::new());
     let (mut next, mut workspace) = (1, 0);
@@ -141,7 +141,7 @@ fn routines() -> String {
 fn routines_are_programs() {
     let text = routines();
     assert_eq!(all_of(&text), (true, true), "{text}");
-    // What a routine writes is nobody else's.
+    // The results of a routine must overlap nothing else.
     let beside = text.replace("to (b1[0; 18]", "to (b0[0; 18]");
     assert_eq!(all_of(&beside), (true, false));
     let less = text.replace("(b0[0; 18]) to (b1", "(b0[0; 17]) to (b1");
@@ -153,7 +153,7 @@ fn routines_are_programs() {
     }
 }
 
-/// A text with some mistakes.
+/// Returns a text with some mutations.
 fn mutated(r: &mut Random, text: &str) -> String {
     let mut all = tokens(text);
     for _ in 0..1 + r.below(8) / 6 {
@@ -164,7 +164,7 @@ fn mutated(r: &mut Random, text: &str) -> String {
             2 => all.swap(at, other),
             3 => all[at] = r.of(&WORDS).to_owned(),
             4 => all[at] = all[other].clone(),
-            // What is a number becomes another one, and what is a name.
+            // Numbers are replaced by numbers, and names by names.
             5..=7 => {
                 let numbers = |(i, t): (usize, &String)| t.parse::<i64>().is_ok().then_some(i);
                 let all_numbers: Vec<usize> = all.iter().enumerate().filter_map(numbers).collect();
@@ -199,7 +199,7 @@ fn is_little(p: &Program) -> bool {
     p.kernels().all(|(_, k)| fits(k)) && p.work() < 1 << 14
 }
 
-/// Everything that is said of a text; whether it is a program, and whether it is a right one.
+/// Runs all checks on a text. Returns whether it is a program, and whether the program is valid.
 fn all_of(text: &str) -> (bool, bool) {
     let Ok(mut p) = parse(text, &library) else { return (false, false) };
     let printed = p.to_string();
@@ -216,7 +216,7 @@ fn all_of(text: &str) -> (bool, bool) {
         let types: Vec<_> = p.entry.inputs().into_iter().map(|ty| ty.cloned()).collect();
         let zeros = |ty: &Option<_>| ty.as_ref().map_or(Ok(Tensor::from(0.0)), Tensor::zeros_of);
         let args: Vec<Tensor> = types.iter().map(|ty| zeros(ty).unwrap()).collect();
-        // What is right does not fail but for Rust functions that nobody has given.
+        // A valid program fails only at Rust functions that are not bound.
         let _ = eval(&p, &args);
         match NATIVE.run(&mut p, &mut Context::default()) {
             Ok(()) => assert_eq!(verify(&p), [], "{p}"),

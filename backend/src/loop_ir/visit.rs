@@ -1,6 +1,6 @@
-//! Walks over statements and copies of them, each written once.
+//! Visitors and rewriters of statements, each written once.
 //!
-//! What a statement has inside, reads and touches is its [shape](super::shape).
+//! The [shape](super::shape) of a statement lists its blocks, operands and accesses.
 //!
 //! ```
 //! use tapeloom_backend::loop_ir::{Stmt, parse, visit};
@@ -37,52 +37,52 @@ pub fn visit<'a>(body: &'a [Stmt], f: &mut dyn FnMut(&'a Stmt)) {
     }
 }
 
-/// A copy of statements in which names stand for others: each for itself, where nothing else is said.
+/// Copies statements with other names. The default methods keep each name.
 pub trait Rewriter {
-    /// What an operand becomes.
+    /// Returns the replacement of an operand.
     fn arg(&mut self, arg: Arg) -> Arg;
 
-    /// What an element of a buffer becomes.
+    /// Returns the replacement of an element of a buffer.
     fn element(&mut self, held: BufferVersion, address: &Address) -> (BufferVersion, Address) {
         (held, address.renamed(&mut |a| self.arg(a)))
     }
 
-    /// What is carried, in the place of that.
+    /// Returns the replacement of carries.
     fn carries(&mut self, carries: &[Carry]) -> Vec<Carry> {
         carries.to_vec()
     }
 
-    /// Where a callee works.
+    /// Returns the replacement of a callee's frame offset.
     fn frame(&mut self, frame: usize) -> usize {
         frame
     }
 
-    /// The value defined in the place of one.
+    /// Returns the replacement of a defined scalar.
     fn scalar(&mut self, value: ScalarId) -> ScalarId {
         value
     }
 
-    /// The variable, where it is declared (`fresh`) or set.
+    /// Returns the replacement of a variable that is declared (`fresh`) or set.
     fn var(&mut self, var: VarId, _fresh: bool) -> VarId {
         var
     }
 
-    /// The index of a loop in the place of one.
+    /// Returns the replacement of a loop index.
     fn index(&mut self, index: IndexId) -> IndexId {
         index
     }
 
-    /// The cursor in the place of one.
+    /// Returns the replacement of a cursor.
     fn cursor(&mut self, cursor: CursorId) -> CursorId {
         cursor
     }
 
-    /// The statements of a block inside.
+    /// Rewrites the statements of an inner block.
     fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
         body.iter().map(|stmt| self.stmt(stmt)).collect()
     }
 
-    /// What a statement becomes: operands first, then what it defines, then the blocks inside.
+    /// Rewrites a statement: operands first, then its definition, then the inner blocks.
     fn stmt(&mut self, stmt: &Stmt) -> Stmt {
         match stmt {
             Stmt::Nest { body } => Stmt::Nest { body: self.block(body) },
@@ -96,7 +96,7 @@ pub trait Rewriter {
                 Stmt::For { index, extent, parallelism, lanes, carries, body }
             }
             Stmt::While { head, condition, carries, body } => {
-                // The condition is defined by the head.
+                // The condition is defined in the head.
                 let head = self.block(head);
                 let (condition, carries) = (self.arg(*condition), self.carries(carries));
                 Stmt::While { head, condition, carries, body: self.block(body) }
@@ -174,7 +174,7 @@ pub trait Rewriter {
         }
     }
 
-    /// What consecutive elements become.
+    /// Rewrites a view.
     fn view(&mut self, v: &View) -> View {
         let (held, at) = self.element(v.held, &v.at);
         View { held, at, elements: v.elements }

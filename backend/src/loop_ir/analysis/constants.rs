@@ -1,10 +1,10 @@
-//! Scalar codes of which operands are constants.
+//! Folds scalar codes with constant operands.
 
 use crate::loop_ir::Arg;
 use tapeloom_ir::{Code, Dtype, Literal};
 
-/// What an operation is when operands are constants: logic with one constant, a choice by one, or
-/// anything of constants alone.
+/// Returns the result of an operation with constant operands: logic with one constant, a select by a constant, or
+/// any code on constants alone.
 pub(crate) fn fold(code: Code, args: &[Arg]) -> Option<Arg> {
     let known = |a: &Arg| match a {
         Arg::Literal(l) => Some(*l),

@@ -1,19 +1,19 @@
-//! Which outputs a program certainly fills.
+//! Definite-write analysis: finds the outputs that a program certainly fills.
 //!
-//! Memory for a large result costs as much to clear as many kernels cost to run, so it is cleared
-//! only where the program may leave elements as they were. An output is *filled* if stores without
-//! guard or dynamic address reach every element, whatever the arguments, and nothing reads it before
-//! the step behind those that do. The proof is a count: a store in loops reaches a lattice of elements,
+//! Clearing the memory of a large result costs as much as many kernels, so it is cleared
+//! only if the program may leave elements unwritten. An output is *filled* if stores without
+//! guard or dynamic address reach every element, whatever the arguments, and nothing reads the output before
+//! the step after these stores. The proof counts elements: a store in loops reaches a lattice,
 //!
 //! ```text
 //! for i0 in 4 { for i1 in 3 { store b1[i0*6 + i1*2], .. } }       offset 0, (4 times 6), (3 times 2)
 //! for i2 in 4 { for i3 in 3 { store b1[i2*6 + i3*2 + 1], .. } }   offset 1, (4 times 6), (3 times 2)
 //! ```
 //!
-//! and where the outermost steps of all lattices walk the whole buffer in blocks (here of 6), it is
-//! enough that together they mark every element of the first block. What does not fit the pattern
-//! counts as not reached, so that the answer errs on the side of clearing: what stands in a branch, a
-//! `while` or a loop of run-time extent, and what a callee does not fill itself.
+//! and if the outermost steps of all lattices walk the whole buffer in blocks (here of 6), it is
+//! enough that together they mark every element of the first block. All other stores count as missing, so an output
+//! may be cleared needlessly: stores in a branch, in a `while` or in a loop of run-time extent, and outputs that a
+//! callee does not fill itself.
 
 use crate::loop_ir::{
     Access, BufferId, Call, Effect, Extent, Flow, IndexId, Kernel, KernelId, Program, Stmt,
@@ -21,10 +21,10 @@ use crate::loop_ir::{
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use tapeloom_ir::ArrayType;
 
-/// Elements marked at most, over all attempts for one buffer.
+/// The maximal number of elements that are marked, over all attempts for one buffer.
 const MOST_MARKED: u64 = 1 << 16;
 
-/// For each result, whether it is filled, and not read before.
+/// Returns, for each result, whether it is filled and not read before.
 pub(crate) fn filled(program: &Program) -> Vec<bool> {
     let mut callees = PrimaryMap::new();
     for kernel in program.callees.values() {
@@ -57,28 +57,28 @@ fn kernel_filled(kernel: &Kernel, callees: &PrimaryMap<KernelId, Vec<bool>>) -> 
     outputs.into_iter().map(filled).collect()
 }
 
-/// Elements `offset + Σ i * stride` for `i` below each extent; strides are positive, ascending.
+/// The elements `offset + Σ i * stride` for `i` below each extent; strides are positive and ascending.
 #[derive(Clone, Debug)]
 struct Lattice {
-    /// The step that reaches them.
+    /// The step whose stores reach the elements.
     step: usize,
     offset: i64,
-    /// Extent and stride.
+    /// Extents and strides.
     terms: Vec<(u64, u64)>,
 }
 
 struct Search<'a> {
     kernel: &'a Kernel,
-    /// Of each callee, which results it fills.
+    /// For each callee, the results that it fills.
     callees: &'a PrimaryMap<KernelId, Vec<bool>>,
-    /// The step that is searched.
+    /// The current step.
     step: usize,
     loops: Vec<(IndexId, usize)>,
-    /// Whether what stands here may not happen.
+    /// Whether the current statement may be skipped.
     doubt: bool,
     lattices: SecondaryMap<BufferId, Vec<Lattice>>,
     read: SecondaryMap<BufferId, bool>,
-    /// Whether steps filled it before the first one that reads it.
+    /// Whether steps filled the buffer before the first step that reads it.
     filled: SecondaryMap<BufferId, bool>,
 }
 
@@ -104,7 +104,7 @@ impl Search<'_> {
                 Flow::Straight | Flow::Nest => {}
             }
             for carry in shape.carries {
-                // Two buffers exchange places: what is written where is not followed.
+                // Two buffers are exchanged: their contents are not tracked.
                 if carry.now.buffer != carry.next.buffer {
                     self.read(carry.now.buffer);
                     self.read(carry.next.buffer);
@@ -123,7 +123,7 @@ impl Search<'_> {
         });
     }
 
-    /// What steps before this one have filled is there to be read.
+    /// Records a read. Elements that earlier steps have filled may be read.
     fn read(&mut self, buffer: BufferId) {
         let of = &self.kernel.buffers[buffer];
         if self.read[buffer] || self.filled[buffer] || of.place.output().is_none() {
@@ -161,7 +161,7 @@ impl Search<'_> {
             return;
         }
         for (extent, stride) in &terms {
-            // A term that counts down starts at its end.
+            // A term with a negative stride starts at its largest index.
             offset += (*extent as i64 - 1) * (*stride).min(0);
         }
         let moves = |t: &(u64, i64)| t.0 > 1 && t.1 != 0;
@@ -172,12 +172,12 @@ impl Search<'_> {
     }
 }
 
-/// Whether the lattices together reach all of that many elements.
+/// Whether the lattices together reach all `elements`.
 fn fills<'a>(lattices: impl Iterator<Item = &'a Lattice> + Clone, elements: u64) -> bool {
     let outer = |l: &Lattice| l.terms.last().filter(|t| t.0 * t.1 == elements).map(|t| t.1);
     let mut blocks: Vec<u64> = lattices.clone().filter_map(outer).collect();
     blocks.push(elements);
-    // One lattice may do; if not, larger blocks include the smaller.
+    // A block of a single lattice may suffice; if not, larger blocks include the smaller ones.
     blocks.sort_unstable();
     blocks.dedup();
     let mut budget = MOST_MARKED;
@@ -199,7 +199,7 @@ fn fills<'a>(lattices: impl Iterator<Item = &'a Lattice> + Clone, elements: u64)
     })
 }
 
-/// What a lattice reaches in the first block, if it repeats that in every block.
+/// Returns the part of a lattice in the first block, if the lattice repeats it in every block.
 fn first_block(lattice: &Lattice, block: u64, elements: u64) -> Option<Lattice> {
     let mut first = lattice.clone();
     if block == elements {
@@ -212,12 +212,12 @@ fn first_block(lattice: &Lattice, block: u64, elements: u64) -> Option<Lattice> 
     if stride < block {
         first.terms.push((block / stride, stride));
     }
-    // It must stay inside its block.
+    // The part must stay inside its block.
     let reach: u64 = first.terms.iter().map(|(e, s)| (e - 1) * s).sum();
     (first.offset >= 0 && first.offset as u64 + reach < block).then_some(first)
 }
 
-/// Marks the elements of a lattice; how many there were.
+/// Marks the elements of a lattice, and returns their number.
 fn mark(lattice: &Lattice, marks: &mut [bool]) -> u64 {
     let mut at = vec![lattice.offset];
     for (extent, stride) in &lattice.terms {
@@ -292,10 +292,10 @@ mod tests {
         check("f64[3]", "for i0 in (3) { store b0[i0], 1.0 }", false);
         check("f64[]", "while { %0: bool = lt 1, 2 } %0 { store b0[0], 1.0 }", false);
         check("f64[]", "while { store b0[0], 1.0 } true { }", false);
-        // Beside what certainly does.
+        // After a store that may be skipped, one that is certain.
         check("f64[]", "if true { store b0[0], 1.0 } store b0[0], 1.0", true);
         check("f64[3]", "serial i1 in (3) { } for i0 in 3 { store b0[i0], 1.0 }", true);
-        // Two places are not followed, one is.
+        // Exchanged buffers are not tracked; a carry in one buffer is.
         let carried = |next: &str| {
             format!(
                 "version b0.1 continues b0 buffer b1: f64[3] workspace 0 \
@@ -304,7 +304,7 @@ mod tests {
             )
         };
         check("f64[3]", &carried("b0.1"), true);
-        // Where it was filled before.
+        // An output that was filled before the exchange is filled.
         check("f64[3]", &carried("b1"), true);
         check(
             "f64[3]",

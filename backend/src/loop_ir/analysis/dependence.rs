@@ -1,8 +1,8 @@
-//! How the iterations of a loop depend on each other, as far as the text of the loop says it.
+//! Loop dependence analysis.
 //!
-//! Two accesses of one array at addresses with the same strides meet in iterations that lie a fixed number
-//! apart, or never; addresses that depend on data may meet anywhere. So the answer is one of three:
-//! iterations do not meet, they certainly do, or nobody knows before the run.
+//! Two accesses of one array at addresses with the same strides meet in iterations at a fixed distance,
+//! or never; addresses that depend on data may meet anywhere. So there are three answers:
+//! iterations never access the same element, they certainly do, or it is unknown before the run.
 //!
 //! ```text
 //! for i0 in 4 { store b1[i0*2], .. %0: f64 = load b1[i0*2 + 1] .. }       never: 2 does not divide 1
@@ -10,7 +10,7 @@
 //! for i0 in 4 { store b1[(%1)], .. }                                      unknown
 //! ```
 //!
-//! [`claim`] writes the strongest claim that this proves; the verifier refuses claims that it refutes.
+//! [`claim`] sets the strongest parallelism that this analysis proves; the verifier refuses claims that it refutes.
 
 use crate::loop_ir::visit;
 use crate::loop_ir::{
@@ -20,25 +20,25 @@ use crate::loop_ir::{
 use cranelift_entity::EntitySet;
 use tapeloom_ir::{Code, OrderedMap, OrderedSet};
 
-/// Comparisons worth the time that they take: for a claim, which every loop makes, and for iterations that
-/// go side by side, which few loops do and speed depends on.
+/// The maximal number of comparisons: for a claim, which is checked for every loop, and for parallel vector lanes,
+/// which few loops have and on which speed depends.
 const MOST: usize = 1 << 16;
 const MOST_ABREAST: usize = 1 << 22;
 
-/// Whether iterations meet in memory.
+/// Whether different iterations access the same memory, at least one of them writing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Dependence {
     /// In no run.
     Never,
-    /// In every run with two iterations: what happens.
+    /// In every run with two iterations. The text says which accesses meet.
     Always(String),
-    /// Not known.
+    /// Unknown.
     Maybe,
 }
 
-/// Gives every loop the strongest claim that can be proved, or its own where that is stronger: what knows less of
-/// addresses than who made a loop takes nothing back. Of rows that are cut into several loops, no two meet, and their
-/// addresses have not the same indices. Of variables all is known, so they may weaken a claim.
+/// Sets the parallelism of every loop to the strongest that can be proved, but never weakens the claim of the pass that
+/// created the loop, which may know more about addresses: for example, the loops over parts of a row access disjoint
+/// elements, but at addresses with different indices. Variables are analysed exactly, so they may weaken a claim.
 pub fn claim(kernel: &mut Kernel) {
     kernel.rewrite(|kernel, body| claim_block(kernel, body));
 }
@@ -61,7 +61,7 @@ fn claimed(kernel: &Kernel, stmt: &Stmt) -> Parallelism {
     }
 }
 
-/// The strongest claim that can be proved of a loop.
+/// Returns the strongest parallelism that can be proved of a loop.
 pub(crate) fn strongest(kernel: &Kernel, stmt: &Stmt) -> Parallelism {
     let Stmt::For { index, extent, carries, body, .. } = stmt else { return Parallelism::Serial };
     match variables(body).0 {
@@ -74,7 +74,7 @@ pub(crate) fn strongest(kernel: &Kernel, stmt: &Stmt) -> Parallelism {
     }
 }
 
-/// The strongest claim that the variables of a body allow, and why none stronger.
+/// Returns the strongest parallelism that the variables of a body allow, and the reason why none stronger.
 pub(crate) fn variables(body: &[Stmt]) -> (Parallelism, String) {
     let s = Variables::of(body);
     if s.turns {
@@ -98,20 +98,20 @@ pub(crate) fn variables(body: &[Stmt]) -> (Parallelism, String) {
     }
 }
 
-/// The variables from outside that a body folds into, each once, with the code.
+/// Returns the outer variables that a body folds into, each once, with the code.
 pub(crate) fn folds(body: &[Stmt]) -> Vec<(VarId, Code)> {
     Variables::of(body).folds.into_iter().map(|(var, (code, _))| (var, code)).collect()
 }
 
-/// What a body does to variables.
+/// The effects of a body on variables.
 #[derive(Default)]
 struct Variables {
     declared: OrderedSet<VarId>,
     set: OrderedSet<VarId>,
-    /// Into variables from outside: by which code, and whether by others, too.
+    /// Outer variables that are folded into: the code, and whether other codes fold into them, too.
     folds: OrderedMap<VarId, (Code, bool)>,
     read: OrderedSet<VarId>,
-    /// Whether anything is reported or counted, and whether tapes are turned to.
+    /// Whether there are external calls or counted loops, and (`turns`) whether a cursor moves to a record.
     reports: bool,
     turns: bool,
 }
@@ -140,7 +140,7 @@ impl Variables {
             None => {}
         }
         stmt.args(&mut |a| {
-            // A fold reads what it folds into, once.
+            // A fold reads its own variable once.
             if let Arg::Var(v) = a
                 && folded.take_if(|f| *f == v).is_none()
             {
@@ -150,14 +150,14 @@ impl Variables {
     }
 }
 
-/// Whether one iteration of a loop touches what another one writes.
+/// Whether one iteration of a loop accesses elements that another iteration writes.
 pub(crate) fn memory(kernel: &Kernel, index: IndexId, extent: Extent, body: &[Stmt]) -> Dependence {
     meet(kernel, index, extent, body, false)
 }
 
-/// Whether that many iterations at a time may go side by side, each statement in all of them before the
-/// next one: no two of them touch what the other writes, but for a statement that writes where its
-/// data say, since it writes in the order of iterations.
+/// Whether this number of consecutive iterations may run in vector lanes, where each statement is executed for all
+/// lanes before the next one: no lane accesses elements that another lane writes. One statement with a data-dependent
+/// address may write the same element in several lanes, since it writes in the order of iterations.
 pub(crate) fn abreast(kernel: &Kernel, index: IndexId, iterations: usize, body: &[Stmt]) -> bool {
     meet(kernel, index, Extent::Constant(iterations), body, true) == Dependence::Never
 }
@@ -189,7 +189,7 @@ fn meet(
             let found = match overlap(kernel, store.held.buffer, other.held.buffer) {
                 Overlap::None => Dependence::Never,
                 Overlap::Unknown => Dependence::Maybe,
-                // One statement, once an iteration, wherever it writes.
+                // A single statement, executed once in each iteration, whatever its addresses.
                 Overlap::Same
                     if abreast
                         && i == k
@@ -215,11 +215,11 @@ fn meet(
 
 struct Survey<'a> {
     index: IndexId,
-    /// Loops inside and their extents.
+    /// The inner loops with their extents.
     inside: Vec<(IndexId, usize)>,
-    /// And whether every iteration makes it.
+    /// The accesses, each with whether every iteration performs it.
     accesses: Vec<(Access<'a>, bool)>,
-    /// Whether nothing else is touched.
+    /// Whether all accesses are known.
     known: bool,
 }
 
@@ -236,19 +236,19 @@ impl<'a> Survey<'a> {
                     self.inside.push((index, n));
                     inner &= n > 0;
                 }
-                // Where the indices of such a loop reach is not known.
+                // The range of the index of such a loop is unknown.
                 Flow::For { extent: Extent::Scalar(_), .. } => self.known = false,
                 Flow::While | Flow::If => inner = false,
                 Flow::Straight | Flow::Nest => {}
             }
-            // What two buffers hold that exchange places is not followed, nor what a frame holds.
+            // The contents of exchanged buffers and of frames are not tracked.
             self.known &= shape.carries.iter().all(|c| c.now.buffer == c.next.buffer);
             self.known &= !matches!(shape.effect, Effect::Call(_));
             shape.blocks.into_iter().for_each(|b| self.block(b, inner));
         }
     }
 
-    /// Scalars that each iteration has of its own.
+    /// Returns the scalars that each iteration defines anew.
     fn defined(&self, body: &[Stmt]) -> EntitySet<ScalarId> {
         let mut defined = EntitySet::new();
         visit(body, &mut |stmt| {
@@ -269,7 +269,7 @@ impl<'a> Survey<'a> {
         certain: bool,
         itself: bool,
     ) -> Dependence {
-        // What does not change in the loop is the same for both.
+        // Loop-invariant scalars have the same value in both.
         let fixed = |a: Option<Arg>| match a {
             None | Some(Arg::Literal(_)) => true,
             Some(Arg::Scalar(s)) => !defined.contains(s),
@@ -286,7 +286,7 @@ impl<'a> Survey<'a> {
             Extent::Scalar(_) => i128::MAX,
         };
         if reach > 0 {
-            // Each iteration has a range of its own.
+            // The accesses of each iteration form a range.
             let apart = step.abs() > reach + between.abs();
             return if apart { Dependence::Never } else { Dependence::Maybe };
         }
@@ -296,7 +296,7 @@ impl<'a> Survey<'a> {
         };
         match collide {
             false => Dependence::Never,
-            // Of a loop that may run once nothing is certain.
+            // A loop of run-time extent may have a single iteration, so nothing is certain.
             true if !certain || matches!(extent, Extent::Scalar(_)) => Dependence::Maybe,
             true => {
                 let at = |a: &Access<'_>| format!("{}[{}]", a.held.buffer, a.address);
@@ -311,14 +311,14 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// How far an address moves in an iteration, how far two are apart, and how far each of them reaches
-    /// within an iteration; `None` where they move differently.
+    /// Returns the step of the address in one iteration, the distance between the two accesses, and their extent in one
+    /// iteration; `None` if they move differently.
     fn distance(&self, store: &Access<'_>, other: &Access<'_>) -> Option<(i128, i128, i128)> {
         distance(store, other, self.index, &self.inside)
     }
 }
 
-/// See [`Survey::distance`]; `inside` are the loops within the one of `index`.
+/// As [`Survey::distance`]; `inside` are the loops inside that of `index`.
 pub(crate) fn distance(
     store: &Access<'_>,
     other: &Access<'_>,
@@ -337,13 +337,13 @@ pub(crate) fn distance(
     Some((i128::from(a.stride(index)), between, reach))
 }
 
-/// Whether two buffers have bytes in common.
+/// Whether two buffers share bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Overlap {
     None,
-    /// The same array in the same place.
+    /// They are the same array at the same place.
     Same,
-    /// Some bytes in common.
+    /// They share some bytes.
     Unknown,
 }
 
@@ -366,7 +366,7 @@ pub(crate) fn overlap(p: &Kernel, a: BufferId, b: BufferId) -> Overlap {
             }
         }
         (Place::Record { cursor, offset: i }, Place::Record { cursor: other, offset: j }) => {
-            // Where two cursors stand at one record, neither writes it.
+            // If two cursors are at one record, neither writes it.
             let meet = i < j.saturating_add(y.ty.bytes()) && j < i.saturating_add(x.ty.bytes());
             if meet && cursor == other { Overlap::Unknown } else { Overlap::None }
         }
@@ -375,7 +375,7 @@ pub(crate) fn overlap(p: &Kernel, a: BufferId, b: BufferId) -> Overlap {
     }
 }
 
-/// Whether two buffers have no bytes in common.
+/// Whether two buffers share no bytes.
 pub(crate) fn disjoint(p: &Kernel, a: BufferId, b: BufferId) -> bool {
     overlap(p, a, b) == Overlap::None
 }

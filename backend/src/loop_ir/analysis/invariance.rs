@@ -1,4 +1,4 @@
-//! What is the same in all iterations of a loop, and what may not be.
+//! Loop invariance: finds the values that are equal in all iterations of a loop.
 
 use super::dependence::disjoint;
 use crate::loop_ir::{
@@ -6,19 +6,19 @@ use crate::loop_ir::{
 };
 use tapeloom_ir::OrderedSet;
 
-/// What may be another thing in each iteration of a loop.
+/// The values, buffers and cursors that may differ between the iterations of a loop.
 #[derive(Clone)]
 pub(crate) struct Variant {
     indices: OrderedSet<IndexId>,
     scalars: OrderedSet<ScalarId>,
     vars: OrderedSet<VarId>,
-    /// What iterations write, or hand on.
+    /// The buffers that iterations write or carry.
     buffers: OrderedSet<BufferId>,
     cursors: OrderedSet<CursorId>,
 }
 
 impl Variant {
-    /// In a loop, or in its body: all that is counted, defined, set, stored and turned there.
+    /// Collects all indices, scalars, variables, buffers and cursors that the statements define, set, store to or move.
     pub(crate) fn of(stmts: &[Stmt]) -> Variant {
         let mut varies = Variant {
             indices: OrderedSet::default(),
@@ -41,19 +41,19 @@ impl Variant {
         varies
     }
 
-    /// And what iterations hand on.
+    /// Adds the buffers that the loop carries.
     pub(crate) fn hand_on(mut self, buffers: impl Iterator<Item = BufferId>) -> Variant {
         self.buffers.extend(buffers);
         self
     }
 
-    /// The same of one place in an inner loop of that index, seen from each iteration of the outer one.
+    /// Treats the index of an inner loop as fixed: compares the same inner iteration in different outer iterations.
     pub(crate) fn within(mut self, index: IndexId) -> Variant {
         self.indices.swap_remove(&index);
         self
     }
 
-    /// Whether an operand is the same in all iterations.
+    /// Whether an operand has the same value in all iterations.
     pub(crate) fn is_fixed(&self, arg: Arg) -> bool {
         match arg {
             Arg::Scalar(s) => !self.scalars.contains(&s),
@@ -63,24 +63,24 @@ impl Variant {
         }
     }
 
-    /// Whether all operands of a statement are.
+    /// Whether all operands of a statement have the same value in all iterations.
     pub(crate) fn is_all_fixed(&self, stmt: &Stmt) -> bool {
         let mut fixed = true;
         stmt.args(&mut |arg| fixed &= self.is_fixed(arg));
         fixed
     }
 
-    /// A value of which all operands are fixed is so itself.
+    /// Marks a value as invariant, after its operands have been found to be.
     pub(crate) fn fix(&mut self, value: Option<ScalarId>) {
         value.into_iter().for_each(|value| _ = self.scalars.swap_remove(&value));
     }
 
-    /// Whether anything is stored in iterations.
+    /// Whether iterations store to any buffer.
     pub(crate) fn stores(&self) -> bool {
         !self.buffers.is_empty()
     }
 
-    /// Whether what a buffer holds is not written in iterations. A record is another one where its cursor turns.
+    /// Whether iterations do not change the contents of a buffer. A record changes if its cursor moves.
     pub(crate) fn keeps(&self, kernel: &Kernel, buffer: BufferId) -> bool {
         let turns = |cursor| self.cursors.contains(&cursor);
         let other =

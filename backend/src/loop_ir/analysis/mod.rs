@@ -1,4 +1,4 @@
-//! What is known of a loop program without running it: which iterations depend on which, what is the same in all of them, which values an index takes, what is written for certain.
+//! Static analyses of loop programs: dependence, invariance, value ranges, constants, definite writes.
 
 pub(crate) mod constants;
 pub(crate) mod definite_write;

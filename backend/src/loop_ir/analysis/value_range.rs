@@ -1,7 +1,7 @@
-//! Ranges of integers: proofs that run-time indices stay inside.
+//! Value-range analysis of integers: proves that run-time indices stay in bounds.
 //!
-//! An index is written as a sum of multiples of *atoms* (loop indices, values that are no sums), and
-//! every condition that holds where it is used as a sum that is at least 0:
+//! An index is written as a sum of multiples of *atoms* (loop indices, and values that are no sums). Every
+//! condition that holds at its use is written as a sum that is at least 0:
 //!
 //! ```text
 //! for i0 in 5 {
@@ -14,13 +14,13 @@
 //! }
 //! ```
 //!
-//! What an atom can be follows from what defines it (`min`, `max`, `clamp`, `rem`, `select`, ..) and
-//! from its dtype. A sum is at least what is left of it after taking away a condition, since that is
-//! at least 0: so 4 %0 + i0 loses its first term by the first condition. Sums of machine integers wrap;
-//! one that might is an atom of its own. A variable is an atom for as long as nothing is stored to it:
-//! every value remembers when it was defined, and so which value of a variable it read. This is interval
-//! arithmetic with the conditions of Farkas' lemma found by a short search, sound and incomplete: what is
-//! not proved counts as possible.
+//! The range of an atom follows from its definition (`min`, `max`, `clamp`, `rem`, `select`, ..) and
+//! its dtype. Since a condition is at least 0, a sum is at least the rest after subtracting the condition:
+//! so 4 %0 + i0 loses its first term by the first condition. Sums of machine integers wrap;
+//! a sum that might wrap is an atom. A variable is an atom until it is assigned:
+//! every value records the time of its definition, and thus which value of a variable it read. This is interval
+//! arithmetic with the conditions of Farkas' lemma found by a short search. It is sound and incomplete: a value that is
+//! not proved impossible counts as possible.
 
 use crate::loop_ir::analysis::constants::fold;
 use crate::loop_ir::{Address, Arg, Expr, Extent, IndexId, Kernel, ScalarId, Stmt, VarId, visit};
@@ -30,42 +30,43 @@ use tapeloom_ir::analysis::affine::Affine;
 use tapeloom_ir::analysis::interval::Interval;
 use tapeloom_ir::{Code, Dtype, Literal, OrderedMap};
 
-/// Steps that the search for one access takes at most.
+/// The maximal number of steps of the search for one access.
 const STEPS: usize = 4_000;
-/// Definitions that it looks through one behind the other, and in all: under every branch of a `select`
-/// it looks again. When that is spent it still sees a clamp at the end, which is what matters most.
+/// The search looks through at most `DEPTH` nested definitions, and through at most `LOOKS` definitions in all: it looks
+/// again under every branch of a `select`. After that it looks through only `SPENT` nested definitions at a time, which
+/// still finds a clamp at the end, the most important case.
 const DEPTH: usize = 48;
 const LOOKS: usize = 4_000;
 const SPENT: usize = 4;
 
-/// What a sum consists of.
+/// A term of a sum.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Atom {
     Index(IndexId),
     Scalar(ScalarId),
-    /// The variable after so many changes.
+    /// The variable after this number of changes.
     Var(VarId, usize),
 }
 
-/// A sum of integers without a limit.
+/// A sum of unbounded integers.
 type Sum = Affine<Atom>;
 
-/// What is known where the verifier is.
+/// The known facts at the current statement.
 pub(crate) struct ValueRanges<'a> {
     k: &'a Kernel,
-    /// What every value is, and when it was defined.
+    /// The definition of every value, and its time.
     definitions: SecondaryMap<ScalarId, Option<(&'a Expr, usize)>>,
-    /// The values, indices and constants that other values are.
+    /// Values that are equal to another value, an index or a constant.
     pub(crate) same: SecondaryMap<ScalarId, Option<Arg>>,
-    /// How often every loop runs, as it was when the loop began.
+    /// The extent of every loop, and the time at which the loop began.
     extents: SecondaryMap<IndexId, Option<(Extent, usize)>>,
-    /// Changes of variables so far: the clock.
+    /// The number of changes of variables so far, used as a clock.
     now: usize,
-    /// When each variable changed.
+    /// The times at which each variable changed.
     changes: SecondaryMap<VarId, Vec<usize>>,
-    /// Conditions of the branches around.
+    /// The conditions of the enclosing branches.
     pub(crate) facts: Vec<(Arg, bool)>,
-    /// Indices of loops around, and the extents below which they stay.
+    /// The indices of enclosing loops, and the run-time extents that bound them.
     pub(crate) below: Vec<(IndexId, Arg)>,
 }
 
@@ -77,13 +78,14 @@ impl<'a> ValueRanges<'a> {
         ValueRanges { k, definitions, same, extents, now: 0, changes, facts, below }
     }
 
-    /// From here on a variable may hold something else.
+    /// Records that a variable may have another value from here on.
     pub(crate) fn change(&mut self, var: VarId) {
         self.now += 1;
         self.changes[var].push(self.now);
     }
 
-    /// Before and behind a block that may run, or run again: its variables may hold anything.
+    /// Records that all variables assigned in a block may have another value, before and after a block that may run
+    /// several times or not at all.
     pub(crate) fn change_all(&mut self, body: &[Stmt]) {
         visit(body, &mut |stmt| {
             if let Some((var, _)) = stmt.assigned() {
@@ -92,28 +94,28 @@ impl<'a> ValueRanges<'a> {
         });
     }
 
-    /// From here on a value is visible.
+    /// Records the definition of a value.
     pub(crate) fn define(&mut self, value: ScalarId, expr: &'a Expr) {
         self.definitions[value] = Some((expr, self.now));
     }
 
-    /// The same of a value that is what it certainly is.
+    /// Records the definition of a value, and simplifies it if it is certainly equal to an operand or a constant.
     pub(crate) fn settle(&mut self, value: ScalarId, expr: &'a Expr) {
         if let Expr::Code(code, args) = expr {
             let args: Vec<Arg> = args.iter().map(|a| self.settled(*a)).collect();
             let known = self.only(*code, &args).or_else(|| fold(*code, &args));
-            // A variable holds something else later.
+            // A variable may have another value later.
             self.same[value] = known.filter(|a| !matches!(a, Arg::Var(_)));
         }
         self.define(value, expr);
     }
 
-    /// What an operand is.
+    /// Returns the simplified operand.
     pub(crate) fn settled(&self, arg: Arg) -> Arg {
         if let Arg::Scalar(s) = arg { self.same[s].unwrap_or(arg) } else { arg }
     }
 
-    /// An operand as a sum of loop indices, where it is one.
+    /// Returns an operand as an affine form of loop indices, if it is one.
     pub(crate) fn counters(&self, arg: Arg) -> Option<Affine<IndexId>> {
         let sum = Search::under(self, None).sum(arg)?;
         let start = Some(Affine::constant(sum.offset()));
@@ -123,12 +125,12 @@ impl<'a> ValueRanges<'a> {
         })
     }
 
-    /// From here on an index counts.
+    /// Records that a loop over an index begins.
     pub(crate) fn count(&mut self, index: IndexId, extent: Extent) {
         self.extents[index] = Some((extent, self.now));
     }
 
-    /// How often a loop runs at least and at most.
+    /// Returns the range of the trip count of a loop.
     pub(crate) fn iterations(&self, extent: Extent) -> Interval {
         match extent {
             Extent::Constant(n) => Interval::number(n as i128),
@@ -139,7 +141,7 @@ impl<'a> ValueRanges<'a> {
         }
     }
 
-    /// Where an address lies if the guard holds; `None` if it cannot.
+    /// Returns the range of an address if the guard holds; `None` if it cannot hold.
     pub(crate) fn address(&self, address: &Address, guard: Option<Arg>) -> Option<Interval> {
         let mut search = Search::under(self, guard);
         if search.dead {
@@ -149,7 +151,7 @@ impl<'a> ValueRanges<'a> {
         Some(sum.map_or(Interval::ALL, |sum| search.range(&sum)))
     }
 
-    /// The same element as a sum of loop indices and at most one value, where it is one.
+    /// Returns the same address as an affine form of loop indices and at most one value, if it is one.
     pub(crate) fn sum(&self, address: &Address) -> Option<Address> {
         let mut search = Search::under(self, None);
         let all = search.sum(address.dynamic?)?;
@@ -174,7 +176,7 @@ impl<'a> ValueRanges<'a> {
         (found != *address).then_some(found)
     }
 
-    /// A comparison of integers as one of a loop index with a constant, where it is one and does not say so.
+    /// Returns a comparison of integers as a comparison of a loop index with a constant, if it is one in another form.
     pub(crate) fn compared(&self, code: Code, args: &[Arg]) -> Option<(Code, Arg, Arg)> {
         let [x, y] = *args else { return None };
         if !code.compares() || ![x, y].iter().all(|a| self.k.dtype(*a).is_integer()) {
@@ -198,7 +200,7 @@ impl<'a> ValueRanges<'a> {
         Some((code, Arg::Index(index), Arg::Literal(Literal::i64(number))))
     }
 
-    /// The operand or the constant that a code of integers certainly gives.
+    /// Returns the operand or the constant to which a code on integers is certainly equal.
     pub(crate) fn only(&self, code: Code, args: &[Arg]) -> Option<Arg> {
         let integer = |a: &Arg| self.k.dtype(*a).is_integer();
         if !args.iter().all(integer) {
@@ -229,18 +231,18 @@ impl<'a> ValueRanges<'a> {
     }
 }
 
-/// The search for one answer.
+/// The search for one range.
 struct Search<'r, 'a> {
     r: &'r ValueRanges<'a>,
     /// Sums that are at least 0.
     conditions: Vec<Sum>,
     /// Whether the conditions contradict each other.
     dead: bool,
-    /// What values can be under these conditions.
+    /// The ranges of values under these conditions.
     known: OrderedMap<ScalarId, Interval>,
-    /// What values are sums of, where it is certain under these conditions that they do not wrap.
+    /// The sums to which values are equal, if they certainly do not wrap under these conditions.
     sums: OrderedMap<ScalarId, Option<Sum>>,
-    /// When the operands that are being looked at were read.
+    /// The time at which the current operands were read.
     now: usize,
     steps: usize,
     depth: usize,
@@ -248,7 +250,7 @@ struct Search<'r, 'a> {
 }
 
 impl<'r, 'a> Search<'r, 'a> {
-    /// The search where all facts and the guard hold.
+    /// Returns a search under all facts and the guard.
     fn under(r: &'r ValueRanges<'a>, guard: Option<Arg>) -> Self {
         let (known, sums) = (OrderedMap::default(), OrderedMap::default());
         let conditions = Vec::new();
@@ -258,7 +260,7 @@ impl<'r, 'a> Search<'r, 'a> {
         for (index, extent) in &r.below {
             search.ordered(Arg::Index(*index), *extent, 1);
         }
-        // Twice: a later fact can be why a value that an earlier one is about is a sum.
+        // Twice, since a later fact may prove that a value in an earlier fact is a sum.
         for _ in 0..2 {
             for (fact, holds) in r.facts.iter().copied().chain(guard.map(|g| (g, true))) {
                 search.assume(fact, holds);
@@ -267,7 +269,7 @@ impl<'r, 'a> Search<'r, 'a> {
         search
     }
 
-    /// Looks through a definition, with operands that were read then; `None` where it lies too deep.
+    /// Looks through a definition at time `then`; `None` if it is nested too deep.
     fn at<T>(&mut self, then: usize, f: impl FnOnce(&mut Self) -> T) -> Option<T> {
         let before = (self.now, self.depth);
         self.looks += 1;
@@ -284,7 +286,7 @@ impl<'r, 'a> Search<'r, 'a> {
         Some(found)
     }
 
-    /// A bool holds, or does not.
+    /// Adds the condition that a bool has the value `holds`.
     fn assume(&mut self, fact: Arg, holds: bool) {
         let scalar = match fact {
             Arg::Literal(l) => {
@@ -298,7 +300,7 @@ impl<'r, 'a> Search<'r, 'a> {
         self.at(then, |search| search.assume_code(*code, args, holds));
     }
 
-    /// A code gives true, or false.
+    /// Adds the condition that a code has the result `holds`.
     fn assume_code(&mut self, code: Code, args: &[Arg], holds: bool) {
         match (code, args) {
             (Code::And | Code::Mul | Code::Min, [x, y]) if holds => {
@@ -331,7 +333,7 @@ impl<'r, 'a> Search<'r, 'a> {
         }
     }
 
-    /// `x + by <= y`
+    /// Adds the condition `x + by <= y`.
     fn ordered(&mut self, x: Arg, y: Arg, by: i64) {
         if !self.r.k.declared(x).is_some_and(Dtype::is_integer) {
             return;
@@ -348,7 +350,7 @@ impl<'r, 'a> Search<'r, 'a> {
         }
     }
 
-    /// An operand as a sum; `None` for a literal that no sum holds.
+    /// Returns an operand as a sum; `None` for a literal that is not representable.
     fn sum(&mut self, arg: Arg) -> Option<Sum> {
         Some(match arg {
             Arg::Literal(l) => Sum::constant(integer(l)?),
@@ -364,7 +366,7 @@ impl<'r, 'a> Search<'r, 'a> {
         })
     }
 
-    /// Where an address lies.
+    /// Returns an address as a sum.
     fn address(&mut self, address: &Address) -> Option<Sum> {
         let mut sum = Sum::constant(address.offset);
         for (index, stride) in &address.terms {
@@ -376,7 +378,7 @@ impl<'r, 'a> Search<'r, 'a> {
         }
     }
 
-    /// What a value is a sum of, if it certainly does not wrap.
+    /// Returns the sum to which a value is equal, if it certainly does not wrap.
     fn definition(&mut self, s: ScalarId) -> Option<Sum> {
         if let Some(known) = self.sums.get(&s) {
             return known.clone();
@@ -391,7 +393,7 @@ impl<'r, 'a> Search<'r, 'a> {
         found
     }
 
-    /// The sum that a code computes, if it is one and does not wrap.
+    /// Returns the sum that a code computes, if it is one and does not wrap.
     fn sum_of(&mut self, code: Code, args: &[Arg], dtype: Dtype) -> Option<Sum> {
         let sum = match (code, args) {
             (Code::Add, [x, y]) => self.sum(*x)?.checked_plus(&self.sum(*y)?, 1)?,
@@ -400,7 +402,7 @@ impl<'r, 'a> Search<'r, 'a> {
             (Code::Mul, [x, Arg::Literal(by)] | [Arg::Literal(by), x]) => {
                 self.sum(*x)?.checked_times(integer(*by)?)?
             }
-            // Between integers; a bool is no sum.
+            // Between integers only; a bool is no sum.
             (Code::Convert(_), [x]) if self.r.k.declared(*x).is_some_and(Dtype::is_integer) => {
                 self.sum(*x)?
             }
@@ -417,7 +419,7 @@ impl<'r, 'a> Search<'r, 'a> {
         }
     }
 
-    /// What `x - y` can be.
+    /// Returns the range of `x - y`.
     fn difference(&mut self, x: Arg, y: Arg) -> Interval {
         let sums = (self.sum(x), self.sum(y));
         match sums {
@@ -429,21 +431,21 @@ impl<'r, 'a> Search<'r, 'a> {
     fn range(&mut self, sum: &Sum) -> Interval {
         let least = self.least(sum, &mut SmallVec::new());
         let most = match sum.checked_times(-1) {
-            // What has saturated says nothing: its negative is no end, either.
+            // A saturated bound is no bound, and neither is its negative.
             Some(negative) => self.least(&negative, &mut SmallVec::new()).saturating_neg(),
             None => sum.interval(|atom| self.atom(atom)).most,
         };
         Interval { least, most }
     }
 
-    /// A lower bound of a sum.
+    /// Returns a lower bound of a sum.
     fn least(&mut self, sum: &Sum, used: &mut SmallVec<[usize; 8]>) -> i128 {
         let mut best = sum.interval(|atom| self.atom(atom)).least;
         for i in 0..self.conditions.len() {
             if used.contains(&i) || used.len() == used.inline_size() {
                 continue;
             }
-            // One multiple of the condition takes a term away.
+            // Subtract the multiple of the condition that removes a term.
             let mut tried = 0;
             for (atom, factor) in sum.terms() {
                 let in_condition = self.conditions[i].factor(*atom);
@@ -468,7 +470,7 @@ impl<'r, 'a> Search<'r, 'a> {
         best
     }
 
-    /// What an atom can be.
+    /// Returns the range of an atom.
     fn atom(&mut self, atom: Atom) -> Interval {
         match atom {
             Atom::Index(i) => match self.r.extents[i] {
@@ -485,10 +487,10 @@ impl<'r, 'a> Search<'r, 'a> {
                 if let Some(known) = self.known.get(&s) {
                     return *known;
                 }
-                // What is not declared is an error found elsewhere.
+                // The verifier reports undeclared scalars elsewhere.
                 let Some(dtype) = self.r.k.scalars.get(s).copied() else { return Interval::ALL };
                 let all = Interval::of(dtype);
-                // Ends what a program defines by itself, which is an error found elsewhere.
+                // Stops at cyclic definitions, which the verifier reports elsewhere.
                 self.known.insert(s, all);
                 let found = match self.r.definitions[s] {
                     Some((Expr::Code(code, args), then)) if !dtype.is_float() => {
@@ -502,7 +504,7 @@ impl<'r, 'a> Search<'r, 'a> {
         }
     }
 
-    /// What a code makes of its operands, beside sums.
+    /// Returns the range of a code other than sums.
     fn code(&mut self, code: Code, args: &[Arg], dtype: Dtype) -> Interval {
         if let (Code::Select, [c, x, y]) = (code, args) {
             let (x, y) = (self.range_if(*c, true, *x), self.range_if(*c, false, *y));
@@ -513,7 +515,7 @@ impl<'r, 'a> Search<'r, 'a> {
         Interval::computed(code, &args, dtype)
     }
 
-    /// What an operand can be where a condition holds or does not; `None` if that cannot be.
+    /// Returns the range of an operand if a condition has the value `holds`; `None` if it cannot have it.
     fn range_if(&mut self, condition: Arg, holds: bool, x: Arg) -> Option<Interval> {
         let before = self.conditions.len();
         let (known, sums) = (std::mem::take(&mut self.known), std::mem::take(&mut self.sums));

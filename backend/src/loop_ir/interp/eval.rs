@@ -1,9 +1,9 @@
-//! The interpreter: the meaning of a program.
+//! The interpreter, which defines the meaning of programs.
 //!
-//! It runs one statement after the other, checks every access, and is as slow as that sounds. Code
-//! generators are tested against it, and whoever wants to know what a run does hears it from here
-//! ([`Observer`]). The workspace starts as a pattern that no program means to
-//! read, so that a read before the first write shows; [`shadow`] makes an error of it.
+//! It executes one statement after the other and checks every access, so it is slow. Code
+//! generators are tested against it, and an [`Observer`] receives every operation of a run.
+//! The workspace is filled with a pattern at the start, so that a read before the first write changes a result;
+//! [`shadow`] reports such a read as an error.
 
 use super::lane_accumulators::Partial;
 use super::memory::{Memory, Pointer, filled};
@@ -22,15 +22,15 @@ use tapeloom_ir::{Code, Dtype, Kind, Limits, Literal, Problem, Tensor};
 /// Runs a program on concrete arguments.
 ///
 /// # Errors
-/// [`Kind::Verify`] when the program breaks an invariant, [`Kind::Arguments`] when arguments do not
-/// fit the inputs, [`Kind::Internal`] when an access leaves its buffer, [`Kind::TooLarge`] when there
+/// [`Kind::Verify`] if the program breaks an invariant, [`Kind::Arguments`] if arguments do not
+/// fit the inputs, [`Kind::Internal`] if an access is out of bounds, [`Kind::TooLarge`] if there
 /// is no memory for results or workspace.
 pub fn eval(program: &Program, args: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
     observed(program, args, false, &Limits::default(), &mut Nobody)
 }
 
-/// As [`eval`], and checks that every load finds what it means: an element of that version of that
-/// buffer, which nothing else was written over since. See [`crate::loop_ir::Version`].
+/// As [`eval`], and checks every load: it must find an element of the version that it names, which no other version has
+/// overwritten. See [`crate::loop_ir::Version`].
 ///
 /// ```
 /// use tapeloom_backend::loop_ir;
@@ -56,7 +56,7 @@ pub fn eval(program: &Program, args: &[Tensor]) -> Result<Vec<Tensor>, Problem> 
 /// ```
 ///
 /// # Errors
-/// Those of [`eval`]; [`Kind::Internal`] names what a load means and what it finds.
+/// As [`eval`]; [`Kind::Internal`] names the version that a load expects and the one that it finds.
 pub fn shadow(program: &Program, args: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
     shadow_within(program, args, &Limits::default())
 }
@@ -64,7 +64,7 @@ pub fn shadow(program: &Program, args: &[Tensor]) -> Result<Vec<Tensor>, Problem
 /// As [`shadow`], within limits.
 ///
 /// # Errors
-/// Those of [`shadow`], [`Kind::Limit`], [`Kind::Cancelled`].
+/// As [`shadow`], [`Kind::Limit`], [`Kind::Cancelled`].
 pub(crate) fn shadow_within(
     program: &Program,
     args: &[Tensor],
@@ -73,7 +73,7 @@ pub(crate) fn shadow_within(
     observed(program, args, true, limits, &mut Nobody)
 }
 
-/// Runs a program, with a [`shadow`] or without, and tells somebody of it.
+/// Runs a program, with or without a [`shadow`], and reports the run to an observer.
 pub(crate) fn observed<'a, O: Observer<'a>>(
     program: &'a Program,
     args: &'a [Tensor],
@@ -91,7 +91,7 @@ pub(crate) fn observed<'a, O: Observer<'a>>(
         places[id] = match b.place {
             Place::Workspace(offset) => workspace.at(offset),
             Place::Output(_) | Place::Given { .. } => memory.add(filled(0, b.ty.bytes())?),
-            // Wherever its cursor will stand.
+            // Its cursor will set the address.
             Place::Record { .. } => Pointer::default(),
             Place::Input(n) => match args.get(n) {
                 Some(x) if *x.ty() == b.ty => memory.lend(x.bytes()),
@@ -130,7 +130,7 @@ struct Interpreter<'a, 'o, O> {
     program: &'a Program,
     memory: Memory<'a>,
     shadow: Option<Shadow<'a>>,
-    /// Of each tape, the region of its records and how many there are.
+    /// For each tape, the region of its records and their number.
     tapes: PrimaryMap<TapeId, (usize, usize)>,
     loop_limits: LoopLimits,
     /// The first byte of the workspace.
@@ -144,7 +144,7 @@ type Marks<M> = SmallVec<[M; 4]>;
 /// One run of a kernel.
 struct Frame<'a, M: Copy + Default> {
     k: &'a Kernel,
-    /// Where each buffer is at present, and where its workspace begins.
+    /// The current address of each buffer, and (`workspace`) the beginning of the workspace.
     places: SecondaryMap<BufferId, Pointer>,
     workspace: usize,
     scalars: SecondaryMap<ScalarId, Marked<M>>,
@@ -284,7 +284,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         Ok(())
     }
 
-    /// Computes something.
+    /// Computes a code.
     fn code(
         &mut self,
         site: Site,
@@ -293,7 +293,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
     ) -> Result<Marked<O::Mark>, Problem> {
         let (values, marks): (SmallVec<[Literal; 4]>, Marks<O::Mark>) =
             args.iter().copied().unzip();
-        // A choice takes a bool first.
+        // The first operand of a select is a bool.
         let dtype = values.last().map_or(Dtype::I64, |x| x.dtype);
         Ok((code.eval(&values), self.observer.code(site, code, dtype, &marks)?))
     }
@@ -343,7 +343,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         }
     }
 
-    /// A record that is to be written.
+    /// Returns a record to be written, and grows the tape if necessary.
     fn grown(&mut self, tape: TapeId, index: u64) -> Result<Pointer, Problem> {
         let (bytes, (region, length)) = (self.program.tapes[tape].record, self.tapes[tape]);
         let index = usize::try_from(index).ok().filter(|i| *i < usize::MAX);
@@ -354,7 +354,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         self.memory.grow(region, end)?;
         self.tapes[tape].1 = length.max(index + 1);
         if let Some(shadow) = &mut self.shadow {
-            // What is skipped holds nothing either, until it is written.
+            // Skipped records hold no value until they are written.
             let byte = length.min(index) * bytes;
             shadow.clear(Pointer { region, byte, address: 0 }, end - byte)?;
         }
@@ -362,7 +362,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         Ok(Pointer { region, byte: index * bytes, address })
     }
 
-    /// A record that is to be read.
+    /// Returns a record to be read.
     fn found(
         &mut self,
         k: &Kernel,
@@ -414,7 +414,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         Ok(())
     }
 
-    /// What exchanged places goes home.
+    /// Copies exchanged carries to their first buffers at the end of a loop.
     fn end_loop(
         &mut self,
         f: &mut Frame<'a, O::Mark>,
@@ -450,7 +450,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         Ok(())
     }
 
-    /// The position of elements that exist.
+    /// Checks that elements exist, and returns the position of the first.
     fn position(
         f: &Frame<'_, O::Mark>,
         buffer: BufferId,
@@ -513,7 +513,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         };
         let operands: Vec<_> = call.operands.iter().map(&mut pointer).collect::<Result<_, _>>()?;
         let outputs: Vec<_> = call.outputs.iter().map(&mut pointer).collect::<Result<_, _>>()?;
-        // Nothing is called before it is known with what.
+        // The call waits for the addresses of its views, as a branch waits for its condition.
         self.observer.branch(&marks)?;
         if let Some(shadow) = &mut self.shadow {
             for (v, (first, _)) in call.operands.iter().zip(&operands) {
@@ -558,10 +558,10 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
             }
             operands.push(x);
         }
-        // Somebody else works on them, and takes no time.
+        // External functions run outside the program, and take no time.
         self.observer.branch(&all)?;
         let results = self.observer.external(&c.signature, &operands)?;
-        // Scratch memory, the last result of a routine, is left as it is: nobody reads it.
+        // The scratch memory, the last result of a routine, is never read, so it is not written.
         for (v, y) in c.outputs.iter().zip(results) {
             let mut marks = Marks::<O::Mark>::new();
             let first = f.address(&v.at, &mut marks);
@@ -572,8 +572,8 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         Ok(())
     }
 
-    /// `out[m, n] = sum_k lhs[m, k] rhs[k, n]`, terms in lanes, from 0; then what `out` held is added,
-    /// if it is to be. Those of the library are in order.
+    /// Computes `out[m, n] = sum_k lhs[m, k] rhs[k, n]`: terms are summed in lanes, from 0, and then added to the old
+    /// value of `out` if the contraction accumulates. The terms of the library are summed in order.
     fn contract(&mut self, f: &Frame<'_, O::Mark>, c: &Contract) -> Result<(), Problem> {
         let lanes = match c.sums {
             Sums::Library => 1,
@@ -631,12 +631,12 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
 }
 
 impl<M: Copy + Default> Frame<'_, M> {
-    /// Where what a loop carries is when the loop begins.
+    /// Returns the addresses of the carries when the loop begins.
     fn homes(&self, carries: &[Carry]) -> Vec<Pointer> {
         carries.iter().map(|c| self.places[c.now.buffer]).collect()
     }
 
-    /// Whether a guard holds, and what depends on it.
+    /// Returns whether a guard holds, and its marks.
     fn guarded(&self, guard: Option<Arg>) -> (bool, Marks<M>) {
         let guard = guard.map(|g| self.arg(g));
         (guard.is_none_or(|g| g.0.bits != 0), guard.iter().map(|g| g.1).collect())
@@ -651,7 +651,7 @@ impl<M: Copy + Default> Frame<'_, M> {
         }
     }
 
-    /// An element, and the marks of what it depends on.
+    /// Returns the element of an address, and adds the marks on which it depends.
     fn address(&self, a: &Address, marks: &mut Marks<M>) -> i64 {
         let mut sum = a.offset;
         for (i, stride) in &a.terms {

@@ -1,8 +1,8 @@
-//! The partial values of a loop in lanes, while the interpreter runs it.
+//! The accumulators of a loop with lanes, while the interpreter runs it.
 //!
-//! Each lane folds into a value of its own, which stands in the variable during the iterations of that
-//! lane; behind the last iteration all become one, and that is folded into what the variable held.
-//! [`legal_lanes`](crate::loop_ir::legal_lanes) says the order.
+//! Each lane folds into an accumulator of its own, which is swapped into the variable during the iterations of that
+//! lane. After the last iteration all accumulators are combined, and the result is folded into the variable.
+//! [`legal_lanes`](crate::loop_ir::legal_lanes) defines the order.
 
 use super::observer::Marked;
 use crate::loop_ir::analysis::dependence::folds;
@@ -11,16 +11,16 @@ use crate::loop_ir::{Stmt, VarId};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use tapeloom_ir::{Code, Dtype, Problem};
 
-/// What lanes hold while others run: values, and what goes with them.
+/// The accumulators of all lanes, with their marks.
 pub(super) struct Partial<M> {
     lanes: i64,
-    /// Iterations.
+    /// The trip count.
     extent: i64,
     values: Vec<(VarId, Code, Vec<Marked<M>>)>,
 }
 
 impl<M: Copy + Default> Partial<M> {
-    /// A loop begins.
+    /// Initialises the accumulators of a loop.
     pub(super) fn of(
         vars: &PrimaryMap<VarId, Dtype>,
         body: &[Stmt],
@@ -31,7 +31,7 @@ impl<M: Copy + Default> Partial<M> {
         let lanes = lanes as i64;
         if lanes > 1 {
             for (var, code) in folds(body) {
-                // The verifier has seen to it that there is one.
+                // The verifier has checked that there is a neutral element.
                 if let Some(neutral) = code.neutral(vars[var]) {
                     values.push((var, code, vec![(neutral, M::default()); lanes as usize]));
                 }
@@ -40,14 +40,14 @@ impl<M: Copy + Default> Partial<M> {
         Partial { lanes, extent, values }
     }
 
-    /// Before an iteration and behind it: its lane's values and those outside change places.
+    /// Swaps the accumulators of an iteration's lane with the variables; called before and after each iteration.
     pub(super) fn turn(&mut self, iteration: i64, vars: &mut SecondaryMap<VarId, Marked<M>>) {
         for (var, _, values) in &mut self.values {
             std::mem::swap(&mut vars[*var], &mut values[(iteration % self.lanes) as usize]);
         }
     }
 
-    /// Behind an iteration: the last one makes one value of all.
+    /// After the last iteration, combines the accumulators and folds them into the variables.
     pub(super) fn settle(
         &mut self,
         iteration: i64,

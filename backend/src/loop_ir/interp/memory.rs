@@ -1,28 +1,28 @@
-//! The memory of a run of the interpreter: the workspace, arguments, results.
+//! The memory of an interpreter run: workspace, arguments, results.
 
 use std::borrow::Cow;
 use tapeloom_ir::{Dtype, Literal, Problem};
 
-/// Where something lies: a place in a region.
+/// A position in a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Pointer {
-    /// Which region; the workspace is the first.
+    /// The region; the workspace is the first.
     pub(super) region: usize,
-    /// Bytes from its beginning.
+    /// The offset in bytes.
     pub(super) byte: usize,
-    /// Where that is for whoever observes the run.
+    /// The observer's address of this position.
     pub(super) address: u64,
 }
 
 impl Pointer {
-    /// So many bytes behind it.
+    /// Returns the pointer moved by a number of bytes.
     pub(super) fn at(self, bytes: usize) -> Pointer {
         let (byte, address) = (self.byte + bytes, self.address.wrapping_add(bytes as u64));
         Pointer { byte, address, ..self }
     }
 }
 
-/// Regions of bytes, one for each argument and result.
+/// Regions of bytes: the workspace, and one for each argument and result.
 pub(super) struct Memory<'a> {
     regions: Vec<Cow<'a, [u8]>>,
 }
@@ -32,13 +32,13 @@ impl<'a> Memory<'a> {
         Memory { regions: vec![Cow::Owned(workspace)] }
     }
 
-    /// A region that may be written.
+    /// Adds a writable region.
     pub(super) fn add(&mut self, bytes: Vec<u8>) -> Pointer {
         self.regions.push(Cow::Owned(bytes));
         Pointer { region: self.regions.len() - 1, ..Pointer::default() }
     }
 
-    /// Makes a region that may be written longer.
+    /// Grows a writable region.
     pub(super) fn grow(&mut self, region: usize, bytes: usize) -> Result<(), Problem> {
         let Cow::Owned(all) = &mut self.regions[region] else {
             return Err(Problem::internal("an argument grows"));
@@ -46,13 +46,13 @@ impl<'a> Memory<'a> {
         lengthen(all, 0xa5, bytes)
     }
 
-    /// A region that is only read.
+    /// Adds a read-only region.
     pub(super) fn lend(&mut self, bytes: &'a [u8]) -> Pointer {
         self.regions.push(Cow::Borrowed(bytes));
         Pointer { region: self.regions.len() - 1, ..Pointer::default() }
     }
 
-    /// Bytes of each region that may be written; 0 for others.
+    /// Returns the bytes of each writable region; 0 for others.
     pub(super) fn writable(&self) -> impl Iterator<Item = usize> {
         self.regions.iter().map(|r| match r {
             Cow::Owned(bytes) => bytes.len(),
@@ -60,7 +60,7 @@ impl<'a> Memory<'a> {
         })
     }
 
-    /// The i-th element of an array.
+    /// Returns the i-th element of an array.
     pub(super) fn read(&self, at: Pointer, dtype: Dtype, i: usize) -> Literal {
         let size = dtype.bytes();
         let mut bits = [0; 8];
@@ -85,14 +85,14 @@ impl<'a> Memory<'a> {
     }
 }
 
-/// That many of one value.
+/// Returns a vector of `n` equal values.
 pub(super) fn filled<T: Clone>(value: T, n: usize) -> Result<Vec<T>, Problem> {
     let mut all = Vec::new();
     lengthen(&mut all, value, n)?;
     Ok(all)
 }
 
-/// Makes it that long, if it is shorter.
+/// Extends a vector to length `n` if it is shorter.
 pub(super) fn lengthen<T: Clone>(all: &mut Vec<T>, value: T, n: usize) -> Result<(), Problem> {
     if all.try_reserve(n.saturating_sub(all.len())).is_err() {
         let bytes = n.saturating_mul(size_of::<T>());

@@ -1,4 +1,4 @@
-//! The interpreter of the loop IR, which defines what a program means.
+//! The interpreter of the loop IR, which defines the meaning of programs.
 
 pub(crate) mod eval;
 pub(crate) mod lane_accumulators;

@@ -1,64 +1,63 @@
-//! Observers of a run of the interpreter: a walk with values, and with what goes beside them.
+//! Observers of interpreter runs.
 //!
-//! What a program computes and what it costs on some machine are one walk. An observer hears of every
-//! operation as it happens, and answers with a *mark*, which goes with the result wherever that goes (for
-//! a machine, when it will be there); so each operation comes with the marks of what it takes. Memory
-//! carries no marks: who reads what somebody wrote is known by addresses.
+//! The results of a program and its cost on some machine are computed in one run. An observer is called for every
+//! operation, and returns a *mark* for its result (for a machine model, the time at which the result is available).
+//! The interpreter passes the marks of the operands to each operation. Memory
+//! carries no marks: an observer relates loads to stores by address.
 //!
-//! An address is the observer's own. It says where each buffer of the program and each record of a tape
-//! lies, and hears that place again, moved on by bytes, with each access. [`Nobody`] hears nothing, and
-//! costs nothing.
+//! Addresses are chosen by the observer. It assigns an address to each buffer of the program and to each record of a
+//! tape, and each access reports this address plus a byte offset. [`Nobody`] ignores all calls, at no cost.
 
 use crate::loop_ir::{
     Buffer, BufferId, BufferVersion, Call, ExternalSignature, Program, ScalarId, TapeId,
 };
 use tapeloom_ir::{Code, Dtype, Literal, Problem, Tensor};
 
-/// A value, and what goes with it.
+/// A value and its mark.
 pub(super) type Marked<M> = (Literal, M);
 
-/// Which statement of a program's text an operation is an instance of.
+/// The statement of the program of which an operation is an instance.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Site {
-    /// The one that defines that value.
+    /// The definition of this scalar.
     Scalar(u32),
-    /// A fold of that variable.
+    /// A fold into this variable.
     Var(u32),
-    /// The count of a loop with that index.
+    /// The counter of the loop with this index.
     Index(u32),
-    /// The products, sums (0, 1) and counts (2) of a contraction into that buffer.
+    /// The products (0), sums (1) and counters (2) of a contraction into this buffer.
     Contract(u32, u32),
 }
 
-/// An access to memory.
+/// A memory access.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Touch {
-    /// Of which value of which buffer.
+    /// The buffer version.
     pub(crate) held: BufferVersion,
-    /// The value that it gives, where a statement of its own reads it.
+    /// The scalar that the access defines, if a load statement performs it.
     pub(crate) value: Option<ScalarId>,
-    /// Where, in the observer's words.
+    /// The observer's address.
     pub(crate) address: u64,
-    /// Whether it is written.
+    /// Whether the access is a write.
     pub(crate) write: bool,
-    /// What is read or written.
+    /// The bits that are read or written.
     pub(crate) bits: u64,
 }
 
-/// Hears what a run does; what is not said here it does not hear.
+/// Receives the operations of a run. Operations without a method are not reported.
 pub(crate) trait Observer<'a> {
-    /// What goes with a value.
+    /// The type of marks.
     type Mark: Copy + Default;
 
-    /// Where the workspace lies, of so many bytes.
+    /// Returns the address of the workspace of this number of bytes.
     fn workspace(&mut self, _bytes: usize) -> u64 {
         0
     }
-    /// Where a buffer of the program lies, if that does not follow from the workspace.
+    /// Returns the address of a buffer of the program; `None` if it lies in the workspace.
     fn place(&mut self, _id: BufferId, _buffer: &Buffer) -> Option<u64> {
         None
     }
-    /// Where a record of a tape lies.
+    /// Returns the address of a record of a tape.
     fn record(&mut self, _program: &Program, _tape: TapeId, _index: usize) -> u64 {
         0
     }
@@ -66,11 +65,11 @@ pub(crate) trait Observer<'a> {
     fn step(&mut self) -> Result<(), Problem> {
         Ok(())
     }
-    /// A kernel is called,
+    /// A kernel is called.
     fn enter(&mut self, _program: &'a Program, _call: &Call) {}
-    /// and has returned.
+    /// A kernel returns.
     fn leave(&mut self) {}
-    /// Something is computed of elements of that dtype.
+    /// A code is computed on elements of this dtype.
     fn code(
         &mut self,
         _site: Site,
@@ -80,11 +79,11 @@ pub(crate) trait Observer<'a> {
     ) -> Result<Self::Mark, Problem> {
         Ok(Self::Mark::default())
     }
-    /// Memory is read, or written; where that is and what is written depends on the operands.
+    /// Memory is read or written; its address and the written value depend on the operands.
     fn touch(&mut self, _touch: Touch, _operands: &[Self::Mark]) -> Result<Self::Mark, Problem> {
         Ok(Self::Mark::default())
     }
-    /// An external function is called: its results.
+    /// An external function is called. Returns its results.
     fn external(
         &mut self,
         signature: &ExternalSignature,
@@ -92,19 +91,19 @@ pub(crate) trait Observer<'a> {
     ) -> Result<Vec<Tensor>, Problem> {
         signature.run(operands)
     }
-    /// What follows depends on the operands.
+    /// The control flow depends on the operands.
     fn branch(&mut self, _operands: &[Self::Mark]) -> Result<(), Problem> {
         Ok(())
     }
     /// A loop begins.
     fn begin(&mut self) {}
-    /// A loop goes on to its next iteration, or ends: from the mark of its index to the next one.
+    /// A loop continues with its next iteration, or ends. Maps the mark of its index to that of the next index.
     fn iteration(&mut self, _site: Site, _index: Self::Mark) -> Result<Self::Mark, Problem> {
         Ok(Self::Mark::default())
     }
 }
 
-/// Hears nothing.
+/// Ignores all operations.
 pub(crate) struct Nobody;
 
 impl Observer<'_> for Nobody {

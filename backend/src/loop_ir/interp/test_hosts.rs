@@ -1,18 +1,18 @@
-//! For tests: Rust functions that write down what a program tells them, on the thread on which it runs.
+//! For tests: Rust functions that record their calls, on the thread on which the program runs.
 
 use crate::loop_ir::{CallExternal, External, ExternalSignature, Program, Stmt, View};
 use std::cell::RefCell;
 use std::sync::Arc;
 use tapeloom_ir::{ArrayType, Host, HostCall, Literal, Tensor};
 
-/// Who was told, and the elements of all operands.
+/// The calls: the name of the function, and the elements of all operands.
 pub(crate) type Told = Vec<(String, Vec<Literal>)>;
 
 thread_local! {
     static TOLD: RefCell<Told> = const { RefCell::new(Vec::new()) };
 }
 
-/// What was told on this thread since it was last asked.
+/// Returns the calls on this thread since the last call of `told`.
 pub(crate) fn told() -> Told {
     TOLD.take()
 }
@@ -22,7 +22,7 @@ fn hear(name: &str, x: &[Tensor]) {
     TOLD.with_borrow_mut(|told| told.push((name.to_owned(), elements)));
 }
 
-/// Gives a function to every name in a program that was read from text.
+/// Binds a recording function to every external name of a program that was parsed from text.
 pub(crate) fn listen(program: &Program) {
     for signature in program.externals() {
         let External::Host(call) = &signature.function else { continue };
@@ -34,7 +34,8 @@ pub(crate) fn listen(program: &Program) {
     }
 }
 
-/// A statement that tells somebody of consecutive elements, and writes their negatives elsewhere.
+/// Returns a statement that calls a recording function on consecutive elements and writes their negatives to
+/// `negatives`.
 pub(crate) fn tell(name: &str, ty: ArrayType, view: View, negatives: Option<View>) -> Stmt {
     let (to, some) = (name.to_owned(), negatives.is_some());
     let answer = move |_, x: &[Tensor]| {

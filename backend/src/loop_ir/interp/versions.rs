@@ -1,18 +1,17 @@
-//! What each byte of memory holds: the shadow of a run.
+//! Shadow memory: the buffer version that each byte of memory holds.
 //!
-//! Every byte that a program may write is tagged with the value whose element was stored there last
-//! (a buffer and one of its versions), and every load says which value it means. So whatever goes
-//! wrong with memory shows at the load that suffers: an update that takes over what is still read, a
-//! buffer that begins where another one still lives, an offset in the workspace that makes two
-//! overlap, an element that nobody has written. Tags do not ask what the numbers are.
+//! Every byte that a program may write is tagged with the buffer version whose element was stored there last, and
+//! every load names the version that it expects. So every memory fault shows at the load that finds a wrong value: an
+//! update that takes over memory that is still read, a buffer whose lifetime begins before that of another one at the
+//! same place ends, workspace offsets that make two buffers overlap, an element that was never written. Tags are
+//! independent of the numbers.
 //!
-//! A carry hands a value on under another name: at the end of an iteration the tags of what `next` holds
-//! become those of `now`, and whatever else its memory held is nothing any more. A call has tags of
-//! its own, which become the caller's where results are.
+//! A carry renames a value: at the end of an iteration the tags of the elements of `next` become those of `now`, and
+//! the rest of its memory loses its tags. A call has tags of its own, which become the caller's for the results.
 //!
-//! Beside its tag a byte knows in which iteration it was written last, and read. Where the iterations of a
-//! loop are claimed to be independent, none may touch what another has written, nor write what
-//! another has read.
+//! Besides its tag, a byte records the times of its last write and read. If the iterations of a loop are claimed to
+//! be independent, no iteration may access bytes that another one has written, nor write bytes that another one has
+//! read.
 
 use super::memory::{Memory, Pointer, filled, lengthen};
 use crate::loop_ir::{BufferId, BufferVersion, Cursor, Kernel, Place};
@@ -20,34 +19,35 @@ use cranelift_entity::SecondaryMap;
 use std::fmt;
 use tapeloom_ir::Problem;
 
-/// What was stored last.
+/// The last stored element of a byte.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Tag {
-    /// Which run of a kernel, counted from the beginning.
+    /// The run of a kernel, counted from the beginning.
     run: u32,
     held: BufferVersion,
 }
 
-/// What is known of a byte.
+/// The state of a byte.
 #[derive(Clone, Copy)]
 struct Cell {
     tag: Option<Tag>,
-    /// When it was written last, and read.
+    /// The time of the last write.
     written: u32,
+    /// The time of the last read, or of a read in another independent iteration.
     read: u32,
 }
 
-/// A run of a kernel that is under way.
+/// An unfinished run of a kernel.
 struct Run<'a> {
     k: &'a Kernel,
     number: u32,
-    /// When it began.
+    /// The time at which the run began.
     began: u32,
-    /// For each version of a buffer, the one that continues it and has begun to.
+    /// For each version of a buffer, the version that continues it, if that has stored an element.
     ended: SecondaryMap<BufferId, Vec<Option<u32>>>,
 }
 
-/// A loop that is under way: when it began, and its present iteration.
+/// An unfinished loop: the times at which the loop and its current iteration began.
 struct Loop {
     independent: bool,
     began: u32,
@@ -59,9 +59,9 @@ pub(super) struct Shadow<'a> {
     cells: Vec<Vec<Cell>>,
     runs: Vec<Run<'a>>,
     loops: Vec<Loop>,
-    /// Number of runs so far.
+    /// The number of kernel runs so far.
     number: u32,
-    /// Iterations, loops and runs so far.
+    /// The clock: the number of iterations, loops and kernel runs so far.
     clock: u32,
 }
 
@@ -72,7 +72,7 @@ impl<'a> Shadow<'a> {
         Ok(Shadow { cells, runs: Vec::new(), loops: Vec::new(), number: 0, clock: 0 })
     }
 
-    /// A kernel begins to run.
+    /// Begins the run of a kernel.
     pub(super) fn enter(&mut self, k: &'a Kernel) {
         self.tick();
         self.number = self.number.saturating_add(1);
@@ -83,20 +83,20 @@ impl<'a> Shadow<'a> {
         self.runs.push(run);
     }
 
-    /// A buffer of the program holds zeros, which are its first value.
+    /// Tags the bytes of a buffer of the program that is zeroed at the start with its first version.
     pub(super) fn zeroed(&mut self, buffer: BufferId, at: Pointer, bytes: usize) {
         let held = BufferVersion::first(buffer);
         let tag = Some(Tag { run: self.number, held });
         self.cells[at.region].iter_mut().skip(at.byte).take(bytes).for_each(|c| c.tag = tag);
     }
 
-    /// It has run.
+    /// Ends the run of a kernel.
     pub(super) fn leave(&mut self) {
         self.runs.pop();
         self.tick();
     }
 
-    /// Bytes of a record that are there from now on, and hold nothing yet.
+    /// Adds bytes of a record, which hold no value yet.
     pub(super) fn clear(&mut self, at: Pointer, bytes: usize) -> Result<(), Problem> {
         let nothing = Cell { tag: None, written: 0, read: 0 };
         let cells = &mut self.cells[at.region];
@@ -122,7 +122,7 @@ impl<'a> Shadow<'a> {
         self.tick();
     }
 
-    /// The present moment; what happens later has later ones.
+    /// Returns the current time.
     pub(super) fn now(&self) -> u32 {
         self.clock
     }
@@ -131,8 +131,8 @@ impl<'a> Shadow<'a> {
         self.clock = self.clock.saturating_add(1);
     }
 
-    /// An element is read that is meant to belong to that version. Arguments of the whole program
-    /// have no cells, since nobody writes them.
+    /// Checks a read of an element of version `meant`. Arguments of the whole program
+    /// have no cells, since they are never written.
     pub(super) fn read(
         &mut self,
         meant: BufferVersion,
@@ -148,7 +148,7 @@ impl<'a> Shadow<'a> {
         let (given, operand) = match k.buffers[meant.buffer].place {
             Place::Input(_) => (true, true),
             Place::Given { .. } => (run.is(meant, 0), false),
-            // Whoever wrote what is read again, some run of some kernel did.
+            // The record may have been written in any run of any kernel.
             Place::Record { cursor, .. } => (false, k.cursors[cursor] == Cursor::Reads),
             Place::Output(_) | Place::Workspace(_) => (false, false),
         };
@@ -177,7 +177,7 @@ impl<'a> Shadow<'a> {
                 );
                 return Err(wrong(k, message));
             }
-            // The read that another iteration may not write over is kept.
+            // Remember a read in another independent iteration: this iteration must not write the byte.
             if !self.loops.iter().any(|l| l.elsewhere(cell.read)) {
                 cell.read = self.clock;
             }
@@ -185,7 +185,7 @@ impl<'a> Shadow<'a> {
         Ok(())
     }
 
-    /// An element of that version is written.
+    /// Checks and records a write of an element of version `meant`.
     pub(super) fn write(
         &mut self,
         meant: BufferVersion,
@@ -217,7 +217,7 @@ impl<'a> Shadow<'a> {
         Ok(())
     }
 
-    /// A callee that `began` then has returned: what it wrote is the caller's. The rest is as before.
+    /// After the return of a callee that began at `began`, tags the elements that it wrote as the caller's.
     pub(super) fn take_over(
         &mut self,
         held: BufferVersion,
@@ -232,8 +232,8 @@ impl<'a> Shadow<'a> {
         if cells.all(since) { self.write(held, at, i) } else { Ok(()) }
     }
 
-    /// The end of an iteration: what `next` holds becomes what `now` holds, in the memory where `next` was
-    /// (`full`); where `now` was (`other`, maybe the same) nothing is left.
+    /// Ends an iteration: the elements of `next`, in its memory `full`, become elements of `now`. The memory
+    /// `other` that held `now`, which may be the same, loses its tags.
     pub(super) fn hand_on(
         &mut self,
         now: BufferVersion,
@@ -265,7 +265,7 @@ impl<'a> Shadow<'a> {
         }
     }
 
-    /// The end of a loop: what is in `from` has been copied to `home`, and `other` holds nothing.
+    /// Ends a loop: the tags of `from` are copied to `home`, and `other` loses its tags.
     pub(super) fn settle(&mut self, from: Pointer, home: Pointer, other: Pointer, bytes: usize) {
         let cells: Vec<Cell> =
             self.cells[from.region].iter().skip(from.byte).take(bytes).copied().collect();
@@ -277,26 +277,26 @@ impl<'a> Shadow<'a> {
 }
 
 impl Loop {
-    /// Whether that happened in another iteration.
+    /// Whether a time lies in another iteration.
     fn elsewhere(&self, when: u32) -> bool {
         self.independent && when >= self.began && when < self.iteration
     }
 }
 
 impl Run<'_> {
-    /// What has taken a value over.
+    /// Returns the version that has taken over a value.
     fn ended(&self, held: BufferVersion) -> Option<BufferVersion> {
         let version = self.ended[held.buffer].get(held.version as usize).copied().flatten()?;
         Some(BufferVersion { version, ..held })
     }
 
-    /// Whether elements of that version are elements of this value.
+    /// Whether a version is `held` or a version that `held` continues.
     fn is(&self, held: BufferVersion, version: u32) -> bool {
         std::iter::successors(Some(held), |held| before(self.k, *held))
             .any(|h| h.version == version)
     }
 
-    /// Whether an element of `found` is one of `meant`.
+    /// Whether an element of `found` is an element of `meant`.
     fn means(&self, meant: BufferVersion, found: Tag) -> bool {
         let mut chain = std::iter::successors(Some(meant), |held| before(self.k, *held));
         found.run == self.number && chain.any(|held| held == found.held)
@@ -308,7 +308,7 @@ impl Run<'_> {
     }
 }
 
-/// What a value updates in place.
+/// Returns the version that a version updates in place.
 fn before(k: &Kernel, held: BufferVersion) -> Option<BufferVersion> {
     let version = held.version.checked_sub(1)?;
     let version = k.versions[held.buffer].get(version as usize)?.continues?;

@@ -1,8 +1,8 @@
 //! The text form of programs: parsing.
 //!
-//! The grammar is what [`print`](super::print) writes, and `parse ∘ print = id`. Ids are read as they
-//! stand. The parser checks form; call [`verify`](crate::loop_ir::verify) for the rest. Library functions are
-//! looked up by name, because only the tables of the language know them:
+//! The grammar is defined by the output of [`print`](super::print), and `parse ∘ print = id`. Ids keep their numbers.
+//! The parser checks only the form; [`verify`](crate::loop_ir::verify) checks the rest. The caller looks up library
+//! functions by name, because only the tables of the language list them:
 //!
 //! ```
 //! use tapeloom_backend::loop_ir;
@@ -37,10 +37,10 @@ use tapeloom_ir::prim::{Library, Mark, Parameter, RoutineCall};
 use tapeloom_ir::{ArrayType, Code, Dtype, Host, HostCall, Kind, Literal, Problem, is_word};
 use tapeloom_routines::{Argsort, Routine};
 
-/// Reads a program; `library` finds functions by name.
+/// Parses a program; `library` looks up functions by name.
 ///
 /// # Errors
-/// [`Kind::Parse`] with the line where the text stops making sense.
+/// [`Kind::Parse`] with the line of the first error.
 pub fn parse(text: &str, library: &dyn Fn(&str) -> Option<Library>) -> Result<Program, Problem> {
     let mut parser =
         Parser { text, at: 0, depth: 0, library, hosts: Vec::new(), program: Kernel::new("") };
@@ -71,31 +71,31 @@ pub fn parse(text: &str, library: &dyn Fn(&str) -> Option<Library>) -> Result<Pr
     }
 }
 
-/// Views, the types of what they show, and which of them all lanes share.
+/// Views, their types, and the positions of the views that all lanes share.
 type TypedViews = (Vec<View>, Vec<ArrayType>, Vec<usize>);
 
-/// Larger ids than this are surely not what was meant, and would take memory.
+/// The bound of ids: larger ids are certainly mistakes, and would allocate memory.
 const MOST_IDS: usize = 1 << 24;
 
-/// Blocks within blocks that a text may have, so that none exhausts the stack. No array that fits in
+/// The maximal nesting of blocks, so that no text exhausts the stack. No array that fits in
 /// memory needs as many loops.
 const DEEPEST_BLOCK: usize = 64;
 
 struct Parser<'a> {
     text: &'a str,
-    /// Bytes read.
+    /// The number of bytes read.
     at: usize,
-    /// Blocks around.
+    /// The number of enclosing blocks.
     depth: usize,
     library: &'a dyn Fn(&str) -> Option<Library>,
-    /// Rust functions met so far; there is nothing behind them.
+    /// The Rust functions found so far; they are not bound.
     hosts: Vec<Host>,
-    /// The kernel that is being read.
+    /// The current kernel.
     program: Kernel,
 }
 
 impl<'a> Parser<'a> {
-    /// A kernel behind its keyword.
+    /// Parses a kernel after its keyword.
     fn kernel(&mut self) -> Result<Kernel, Problem> {
         let name = self.next();
         let Some(name) = name.strip_prefix('@') else { return Err(self.wanted("a name", name)) };
@@ -165,7 +165,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `kept rematerialize, named mine`, or nothing.
+    /// Parses `kept rematerialize, named mine`, or nothing.
     fn kept(&mut self, held: BufferVersion) -> Result<(), Problem> {
         let mark = |parser: &mut Self| {
             let (named, word) = (parser.take("named"), parser.next());
@@ -180,7 +180,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `b3`, or `b3.1`
+    /// Parses `b3` or `b3.1`.
     fn held(&mut self) -> Result<BufferVersion, Problem> {
         let word = self.peek();
         let Some((buffer, version)) = word.split_once('.') else {
@@ -296,7 +296,7 @@ impl<'a> Parser<'a> {
         Ok(Stmt::Fold { var, code, value: self.behind(",", Self::arg)? })
     }
 
-    /// `i0 in 8 lanes 4 { .. }`, `i0 in 8 carry b3 = b4 { .. }`
+    /// Parses `i0 in 8 lanes 4 { .. }` or `i0 in 8 carry b3 = b4 { .. }`.
     fn loop_(&mut self, parallelism: Parallelism) -> Result<Stmt, Problem> {
         let index: IndexId = self.id()?;
         self.program.indices = self.program.indices.max(index.index() as u32 + 1);
@@ -319,7 +319,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// `k0(b0[0; 4], b1[i0; 1]) to (b2[0; 4]) frame 64`
+    /// Parses `k0(b0[0; 4], b1[i0; 1]) to (b2[0; 4]) frame 64`.
     fn call(&mut self) -> Result<Call, Problem> {
         let (callee, operands) = (self.id()?, self.list("(", ")", Self::view)?);
         let outputs = self.behind("to", |parser| parser.list("(", ")", Self::view))?;
@@ -349,7 +349,7 @@ impl<'a> Parser<'a> {
         Ok(CallExternal { signature, operands, outputs })
     }
 
-    /// `{n=9, full=true}`
+    /// Parses `{n=9, full=true}`.
     fn attributes(&mut self) -> Result<Vec<(&'a str, &'a str)>, Problem> {
         self.list("{", "}", |parser| {
             let attribute = parser.next();
@@ -357,7 +357,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// `cholesky{n=9} f64 members 2 (b0[0; 162]) to (b1[0; 162], b2[0; 20])`
+    /// Parses `cholesky{n=9} f64 members 2 (b0[0; 162]) to (b1[0; 162], b2[0; 20])`.
     fn routine(&mut self) -> Result<CallExternal, Problem> {
         let name = self.next();
         let attributes = self.attributes()?;
@@ -379,7 +379,7 @@ impl<'a> Parser<'a> {
         Ok(CallExternal { signature, operands, outputs })
     }
 
-    /// Views with their types, and which of them are shared.
+    /// Parses views with their types, and returns the positions of the shared views.
     fn typed_views(&mut self) -> Result<TypedViews, Problem> {
         let (mut types, mut shared) = (Vec::new(), Vec::new());
         let views = self.list("(", ")", |parser| {
@@ -393,7 +393,7 @@ impl<'a> Parser<'a> {
         Ok((views, types, shared))
     }
 
-    /// `f64[3,4]`
+    /// Parses `f64[3,4]`.
     fn array_type(&mut self) -> Result<ArrayType, Problem> {
         Ok(ArrayType::new(self.dtype()?, self.list("[", "]", Self::number)?))
     }
@@ -432,7 +432,7 @@ impl<'a> Parser<'a> {
         }
         let guard = self.arg()?;
         if self.peek() == "{" {
-            // The next statement is a branch.
+            // The `if` begins the next statement, a branch.
             self.at = start;
             return Ok(None);
         }
@@ -457,7 +457,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `b0[i0*3 + i1 + 5 + (%2)]`
+    /// Parses `b0[i0*3 + i1 + 5 + (%2)]`.
     fn element(&mut self) -> Result<(BufferVersion, Address), Problem> {
         Ok((self.held()?, self.between("[", "]", Self::address)?))
     }
@@ -480,7 +480,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `f64 2 x 3 x 4 lanes 1: b2[0; 3, 1] = b0[0; 4, 1] * b1[0; 3, 1] for 5 steps 6 = 8 * 12`
+    /// Parses `f64 2 x 3 x 4 lanes 1: b2[0; 3, 1] = b0[0; 4, 1] * b1[0; 3, 1] for 5 steps 6 = 8 * 12`.
     fn contract(&mut self) -> Result<Contract, Problem> {
         let dtype = self.dtype()?;
         let (m, n) = (self.number()?, self.behind("x", Self::number)?);
@@ -496,7 +496,7 @@ impl<'a> Parser<'a> {
                 break;
             }
             if self.peek().starts_with('i') {
-                // The next statement is a loop.
+                // The `for` begins the next statement, a loop.
                 self.at = start;
                 break;
             }
@@ -523,7 +523,7 @@ impl<'a> Parser<'a> {
         word.parse().map_err(|_| self.wanted("a number", word))
     }
 
-    /// An id of that kind, recognised by how it displays.
+    /// Parses an id of type `T`, which is recognised by its `Display`.
     fn id<T: EntityRef + Display>(&mut self) -> Result<T, Problem> {
         let word = self.next();
         let digits = word.trim_start_matches(|c: char| !c.is_ascii_digit());
@@ -542,7 +542,7 @@ impl<'a> Parser<'a> {
         (n < MOST_IDS).then_some(n).ok_or_else(large)
     }
 
-    /// The id of the next one of those.
+    /// Parses an id that must be `next`.
     fn numbered<T: EntityRef + Display>(&mut self, what: &str, next: T) -> Result<T, Problem> {
         let id: T = self.id()?;
         if id != next {
@@ -551,7 +551,7 @@ impl<'a> Parser<'a> {
         Ok(id)
     }
 
-    /// What stands behind a token.
+    /// Parses `what` after a token.
     fn behind<T>(
         &mut self,
         token: &str,
@@ -561,7 +561,7 @@ impl<'a> Parser<'a> {
         what(self)
     }
 
-    /// What stands between two tokens.
+    /// Parses `what` between two tokens.
     fn between<T>(
         &mut self,
         open: &str,
@@ -573,7 +573,7 @@ impl<'a> Parser<'a> {
         Ok(found)
     }
 
-    /// One or more, with commas between them.
+    /// Parses one or more items, separated by commas.
     fn several<T>(
         &mut self,
         mut what: impl FnMut(&mut Self) -> Result<T, Problem>,
@@ -585,7 +585,7 @@ impl<'a> Parser<'a> {
         Ok(all)
     }
 
-    /// Any number between two tokens, with commas between them.
+    /// Parses any number of items between two tokens, separated by commas.
     fn list<T>(
         &mut self,
         open: &str,
@@ -641,13 +641,13 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Whether a word is an operand and not the name of a code.
+/// Whether a word is an operand, and not the name of a code.
 fn is_arg(word: &str) -> bool {
     let id = |prefix| word.strip_prefix(prefix).is_some_and(|n: &str| n.parse::<u32>().is_ok());
     id('v') || id('i') || word.parse::<Literal>().is_ok()
 }
 
-/// Says what an id is; ids that are skipped are something and have no definition.
+/// Declares an id; skipped ids are declared like it and have no definition.
 fn declare<T: EntityRef, V: Copy>(map: &mut PrimaryMap<T, V>, id: T, what: V) {
     while map.len() <= id.index() {
         map.push(what);

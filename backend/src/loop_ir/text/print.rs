@@ -1,7 +1,7 @@
 //! The text form of programs: printing.
 //!
-//! Ids print as they are, so that text, snapshots and error messages name the same things, and
-//! [`parse`](crate::loop_ir::parse) gives back the same program. See the example in [`super`].
+//! Ids print with their numbers, so that text, snapshots and error messages use the same names, and
+//! [`parse`](crate::loop_ir::parse) returns the same program. See the example in [`super`].
 
 use crate::loop_ir::loop_limits::{RUNTIME, STATIC};
 use crate::loop_ir::{
@@ -30,12 +30,12 @@ impl Display for Program {
     }
 }
 
-/// The function that machine code runs in place of the body.
+/// Prints the function that machine code calls instead of the body.
 fn argsort(kernel: &Kernel) -> String {
     kernel.argsort.map_or(String::new(), |argsort| format!(" {argsort}"))
 }
 
-/// What stands behind the header.
+/// Prints the kernel without its header.
 impl Display for Kernel {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         if self.workspace > 0 {
@@ -60,7 +60,7 @@ impl Display for Kernel {
     }
 }
 
-/// The end of the line that declares a value: why it is kept.
+/// Prints the marks of a value, and ends the line that declares the value.
 fn kept(k: &Kernel, f: &mut Formatter<'_>, held: BufferVersion) -> fmt::Result {
     for (i, mark) in k.kept.get(&held).into_iter().flatten().enumerate() {
         write!(f, "{} {mark}", if i == 0 { " kept" } else { "," })?;
@@ -182,14 +182,14 @@ impl Display for Contract {
         }
         write!(f, ": {out} {becomes} {lhs} * {rhs}")?;
         for (extent, lhs, rhs, out) in batch {
-            // How far each matrix moves.
+            // The extent, and the steps of the matrices.
             write!(f, " for {extent} steps {out} = {lhs} * {rhs}")?;
         }
         Ok(())
     }
 }
 
-/// `b0[offset; row, column]`
+/// Prints `b0[offset; row, column]`.
 impl Display for Matrix {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}[{}; {}, {}]", self.held, self.at, self.row, self.column)
@@ -203,7 +203,7 @@ impl Display for Call {
     }
 }
 
-/// As in the description of [`crate::loop_ir::External`].
+/// Prints the call in the form that [`crate::loop_ir::External`] describes.
 impl Display for CallExternal {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let call = match &self.signature.function {
@@ -241,20 +241,20 @@ impl Display for CallExternal {
     }
 }
 
-/// A name as one word.
+/// Prints a name as one word.
 fn word(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '_' };
     format!("&{}", name.chars().map(plain).collect::<String>())
 }
 
-/// `b0[address; elements]`
+/// Prints `b0[address; elements]`.
 impl Display for View {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}[{}; {}]", self.held, self.at, self.elements)
     }
 }
 
-/// Things with commas between them.
+/// Prints items, separated by commas.
 pub(crate) fn list<T: Display>(all: &[T]) -> String {
     all.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
 }
@@ -263,7 +263,7 @@ fn carried(carries: &[Carry]) -> String {
     if carries.is_empty() { String::new() } else { format!(" carry {}", list(carries)) }
 }
 
-/// A block inside, and the end of it.
+/// Prints a block in braces.
 fn inside(p: &Kernel, f: &mut Formatter<'_>, body: &[Stmt], depth: usize) -> fmt::Result {
     writeln!(f, " {{")?;
     block(p, f, body, depth + 1)?;
@@ -310,7 +310,7 @@ fn block(p: &Kernel, f: &mut Formatter<'_>, body: &[Stmt], depth: usize) -> fmt:
                 writeln!(f)?;
             }
             Stmt::Let { value, expr } => {
-                // An id out of range is the verifier's to report; printing never fails.
+                // Printing never fails: the verifier reports an id out of range.
                 write!(f, "{value}: ")?;
                 match p.scalars.get(*value) {
                     Some(dtype) => write!(f, "{dtype}")?,

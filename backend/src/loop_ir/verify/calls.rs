@@ -1,5 +1,5 @@
-//! What is done elsewhere: contractions and calls write nothing that they read, and calls give kernels
-//! memory of the right types and sizes.
+//! Verifies contractions and calls: they write nothing that they read, and the views of a call have the types and sizes
+//! of the callee.
 
 use super::{Verifier, spread};
 use crate::loop_ir::{
@@ -7,14 +7,14 @@ use crate::loop_ir::{
 };
 use tapeloom_ir::analysis::interval::Interval;
 
-/// Bytes that something may touch.
+/// A range of bytes that may be accessed.
 pub(super) struct Span<T> {
     pub(super) place: Place,
     pub(super) from: i128,
     pub(super) to: i128,
-    /// Which has them.
+    /// The owner of the bytes.
     pub(super) what: T,
-    /// Whether they must be nobody else's.
+    /// Whether no other span may overlap them.
     pub(super) alone: bool,
 }
 
@@ -41,8 +41,8 @@ impl Verifier<'_> {
         }
     }
 
-    /// A call names a kernel before this one, and gives it memory of the right types and sizes, of
-    /// which what is written overlaps nothing else.
+    /// Checks a call: the callee comes before this kernel, the views have its types and sizes, and
+    /// the results overlap nothing else.
     pub(super) fn call(&mut self, c: &Call) {
         if self.kernel.is_some_and(|k| c.callee >= k) {
             return self
@@ -81,7 +81,7 @@ impl Verifier<'_> {
                 c.frame, callee.workspace, self.p.workspace
             ));
         }
-        // What is given up is the result's by now.
+        // A donated argument counts as its result from here on.
         let mut given = vec![false; c.operands.len()];
         for b in callee.buffers.values() {
             let Place::Given { input, output } = b.place else { continue };
@@ -107,7 +107,7 @@ impl Verifier<'_> {
         self.apart(&mut spans, "the call");
     }
 
-    /// An external function is given memory of the types that it takes and gives.
+    /// Checks that the views of an external call have the types of its signature.
     pub(super) fn external(&mut self, a: &CallExternal) {
         let (signature, results) = (&a.signature, a.signature.results());
         for (what, views, types) in
@@ -125,7 +125,7 @@ impl Verifier<'_> {
                 }
             }
         }
-        // The operands of a Rust function are copied; a routine reads them where they lie.
+        // The operands of a Rust function are copied; a routine reads them in place.
         if let External::Routine(_) = signature.function {
             let views = a.operands.iter().map(|v| (v, false));
             let mut spans = Vec::new();
@@ -137,7 +137,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// What is written overlaps nothing else of a call.
+    /// Checks that the results of a call overlap no other view.
     fn apart(&mut self, spans: &mut [Span<&View>], by: &str) {
         for (it, beside) in meeting(spans) {
             let (low, high, place) = (it.from.max(beside.from), it.to.min(beside.to), it.place);
@@ -148,7 +148,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// The bytes that an access may touch: all of its buffer, where the address is no constant.
+    /// Returns the bytes that an access may touch: its whole buffer, if the address is not constant.
     fn bytes(&self, a: &Access<'_>) -> Option<(Place, i128, i128)> {
         let b = self.p.buffers.get(a.held.buffer)?;
         if a.reach.iter().any(|(n, _)| *n == 0) {
@@ -164,7 +164,7 @@ impl Verifier<'_> {
         Some((memory, start + least * size, start + (most + 1) * size))
     }
 
-    /// What two accesses have in common, if that may be anything.
+    /// Describes the bytes that two accesses may share, if there are any.
     fn common(&self, a: &Access<'_>, b: &Access<'_>) -> Option<String> {
         let (ours, theirs) = (self.bytes(a)?, self.bytes(b)?);
         let (low, high) = (ours.1.max(theirs.1), ours.2.min(theirs.2));
@@ -174,7 +174,7 @@ impl Verifier<'_> {
     }
 }
 
-/// The memory that a place lies in, and where in it.
+/// Returns the memory in which a place lies, and the offset in it.
 pub(super) fn memory(place: Place) -> (Place, i128) {
     match place {
         Place::Input(_) | Place::Output(_) | Place::Given { .. } => (place, 0),
@@ -183,9 +183,9 @@ pub(super) fn memory(place: Place) -> (Place, i128) {
     }
 }
 
-/// Spans that must be alone and are not, each with one that it meets; all spans with all others in one
-/// walk: of what begins before a span in the same memory, that which ends last is looked at, and of those
-/// that must be alone, that which ends last.
+/// Returns each span that must not be overlapped but may be, with a span that overlaps it. One walk compares all
+/// spans with all others: for each span, it looks at two earlier spans in the same memory, the one that ends last,
+/// and the one that ends last of those that must not be overlapped.
 pub(super) fn meeting<T>(spans: &mut [Span<T>]) -> Vec<(&Span<T>, &Span<T>)> {
     spans.sort_by_key(|s| (s.place, s.from));
     let mut meeting = Vec::new();

@@ -1,4 +1,4 @@
-//! What loops say of themselves: how their iterations depend on each other, and what they carry.
+//! Verifies the claims of loops: the dependence of iterations, lanes, and carries.
 
 use super::Verifier;
 use super::calls::{Span, meeting, memory};
@@ -7,7 +7,7 @@ use crate::loop_ir::{BufferId, Carry, Parallelism, Place, Stmt, Version, legal_l
 use tapeloom_ir::OrderedSet;
 
 impl Verifier<'_> {
-    /// What a loop claims of its iterations must not be seen to be wrong, and lanes must be legal.
+    /// Checks that the claimed parallelism of a loop is not refuted, and that its lanes are legal.
     pub(super) fn claim(&mut self, stmt: &Stmt) {
         let Stmt::For { index, extent, parallelism: claimed, lanes, carries, body } = stmt else {
             return;
@@ -51,7 +51,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// Checks what a loop carries; how many buffers exchanged places before.
+    /// Checks the carries of a loop, and returns the number of buffers that were exchanged before.
     pub(super) fn carries(&mut self, carries: &[Carry], body: &[Stmt]) -> usize {
         let open = self.carried.len();
         if carries.is_empty() {
@@ -73,7 +73,7 @@ impl Verifier<'_> {
                 self.error(format!("{} or {} does not exist", now.buffer, next.buffer));
                 continue;
             };
-            // What goes on from what was there need not be written: it is that, then.
+            // A version that continues the current one need not be written: it has the same elements then.
             let versions = &self.p.versions[next.buffer];
             let own = next.version.checked_sub(1).and_then(|n| versions.get(n as usize));
             let goes_on = now.buffer == next.buffer
@@ -102,7 +102,7 @@ impl Verifier<'_> {
                 false => self.error(format!("{buffer} exchanges places twice")),
             }
         }
-        // Whatever else the iterations touch must lie beside both places.
+        // All other buffers that the iterations access must not overlap the two exchanged ones.
         let mut spans = Vec::new();
         touched.extend(known.iter().copied());
         for buffer in touched {

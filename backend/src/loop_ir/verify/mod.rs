@@ -1,14 +1,14 @@
-//! The verifier: the invariants of programs as a function.
+//! The verifier of loop programs.
 //!
-//! Every value is defined once, before its uses, and used within its block; dtypes fit; inputs are
-//! never written and every output is; workspace offsets are multiples of 64 and within the workspace;
-//! what a contraction or a call writes overlaps nothing that it reads; loops claim nothing of their
-//! iterations that is seen to be wrong; calls go to earlier kernels only, with memory of their types.
+//! Every value is defined once, before its uses, and used within its block. Dtypes match. Inputs are
+//! never written and every output is. Workspace offsets are multiples of 64 and within the workspace.
+//! The results of a contraction or a call overlap none of its operands. The claimed parallelism of loops is not
+//! refuted. Calls go only to earlier kernels, with views of their types.
 //!
-//! And every address stays within its buffer, whatever the arguments are. Constant addresses and loops
-//! of constant extent are intervals; where values decide, at run-time indices and under guards and
-//! branches, there must be a proof that [`range`](super::analysis::value_range) finds. Machine code checks nothing when
-//! it runs, so a program that *could* leave a buffer is refused. The verifier collects errors instead
+//! Also, every address stays within its buffer, whatever the arguments are. For constant addresses and loops
+//! of constant extent this follows from intervals. For run-time indices, guards and
+//! branches, [`range`](super::analysis::value_range) must find a proof. Machine code checks nothing at
+//! run time, so a program that *could* leave a buffer is refused. The verifier collects all errors instead
 //! of stopping at the first.
 
 mod calls;
@@ -26,17 +26,17 @@ use tapeloom_ir::analysis::interval::Interval;
 use tapeloom_ir::{Dtype, Kind, OrderedMap, Problem};
 use tapeloom_routines::Argsort;
 
-/// A broken invariant: which one, where.
+/// A broken invariant and its location.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VerifyError {
     /// The kernel; `None` for the entry.
     pub kernel: Option<KernelId>,
     /// The step; `None` for buffers.
     pub step: Option<usize>,
-    /// The load or store, by its place among all statements of the kernel ([`visit`]), of which there is
-    /// no proof that it stays within its buffer, if that is what is wrong.
+    /// The load or store, by its position among all statements of the kernel ([`visit`]), if the error is a missing
+    /// proof that it stays within its buffer.
     pub unproved: Option<usize>,
-    /// What is wrong.
+    /// The description of the error.
     pub message: String,
 }
 
@@ -52,7 +52,7 @@ impl fmt::Display for VerifyError {
     }
 }
 
-/// Checks a program; an empty answer means that all invariants hold.
+/// Returns the errors of a program; none if all invariants hold.
 pub fn verify(program: &Program) -> Vec<VerifyError> {
     let mut errors = Vec::new();
     let depth = depth(program);
@@ -83,7 +83,7 @@ pub fn verify(program: &Program) -> Vec<VerifyError> {
     errors
 }
 
-/// How deep the calls of a program nest.
+/// Returns the depth of nested calls of a program.
 fn depth(program: &Program) -> usize {
     let mut depths: PrimaryMap<KernelId, usize> = PrimaryMap::new();
     for (_, p) in program.kernels() {
@@ -98,10 +98,10 @@ fn depth(program: &Program) -> usize {
     depths.values().copied().max().unwrap_or(0)
 }
 
-/// Refuses what a user may ask for and a stack does not hold: calls that nest too deep.
+/// Refuses programs whose calls nest too deeply for the stack.
 ///
 /// # Errors
-/// [`Kind::TooLarge`], which names the depth.
+/// [`Kind::TooLarge`], with the depth.
 pub(crate) fn shallow(program: &Program) -> Result<(), Problem> {
     let depth = depth(program);
     if depth <= DEEPEST_CALL {
@@ -117,15 +117,15 @@ pub(crate) fn shallow(program: &Program) -> Result<(), Problem> {
     ))
 }
 
-/// Checks a program; the first errors become one problem.
+/// Verifies a program, and returns the first errors as one problem.
 ///
 /// # Errors
-/// [`Kind::Verify`] when an invariant is broken.
+/// [`Kind::Verify`] if an invariant is broken.
 pub fn check(program: &Program) -> Result<(), Problem> {
     refused(program, &verify(program))
 }
 
-/// An error if anything but proofs is missing ([`verify`]).
+/// Verifies a program except for proofs of bounds ([`verify`]).
 ///
 /// # Errors
 /// [`Kind::Verify`] with the first errors.
@@ -135,7 +135,7 @@ pub fn check_form(program: &Program) -> Result<(), Problem> {
     refused(program, &errors)
 }
 
-/// The first errors of a program as one problem, if there are any.
+/// Returns the first errors of a program as one problem, if there are any.
 pub(crate) fn refused(program: &Program, errors: &[VerifyError]) -> Result<(), Problem> {
     if errors.is_empty() {
         return Ok(());
@@ -150,7 +150,7 @@ pub(crate) fn refused(program: &Program, errors: &[VerifyError]) -> Result<(), P
     Err(Problem::new(Kind::Verify, message, ""))
 }
 
-/// Where a scalar or variable is in its life.
+/// The state of a scalar, variable or cursor during the walk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Undefined,
@@ -158,10 +158,10 @@ enum State {
     Gone,
 }
 
-/// Calls within calls, so that none exhausts the stack.
+/// The maximal depth of nested calls, so that none exhausts the stack.
 const DEEPEST_CALL: usize = 500;
 
-/// What a block defines.
+/// The definitions of a block.
 #[derive(Default)]
 struct Scope {
     scalars: Vec<ScalarId>,
@@ -174,20 +174,20 @@ struct Verifier<'a> {
     kernel: Option<KernelId>,
     p: &'a Kernel,
     step: Option<usize>,
-    /// How many statements have been looked at.
+    /// The number of visited statements.
     statement: usize,
     errors: Vec<VerifyError>,
     scalars: SecondaryMap<ScalarId, State>,
     vars: SecondaryMap<VarId, State>,
-    /// The loops around; `Some(None)` once left.
+    /// The extents of enclosing loops; `Some(None)` after the loop.
     indices: SecondaryMap<IndexId, Option<Option<Extent>>>,
     written: SecondaryMap<BufferId, bool>,
-    /// Buffers that exchange places in a loop around.
+    /// The buffers that an enclosing loop exchanges.
     carried: Vec<BufferId>,
-    /// Where a cursor is turned, and how many loops are around.
+    /// The state of each cursor, and (`loops`) the number of enclosing loops.
     cursors: SecondaryMap<CursorId, State>,
     loops: usize,
-    /// What is known of integers.
+    /// The known ranges of integers.
     ranges: ValueRanges<'a>,
 }
 
@@ -216,7 +216,7 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// The function that machine code runs in place of the body reads and writes memory of these sizes.
+    /// Checks that the function that machine code calls instead of the body accesses buffers of the right sizes.
     fn argsort(&mut self) {
         let Some(argsort) = self.p.argsort else { return };
         let Argsort { key, rows, n, columns, first, descending: _ } = argsort;
@@ -310,13 +310,13 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// `dead` is true inside a loop that runs zero times: its addresses are not checked.
+    /// Checks a block. `dead` is true inside a loop that runs zero times: its addresses are not checked.
     fn block(&mut self, body: &'a [Stmt], dead: bool) {
         let scope = self.open(body, dead);
         self.close(scope);
     }
 
-    /// What a block defines is visible until it is closed.
+    /// Checks the statements of a block. Its definitions stay visible until it is closed.
     fn open(&mut self, body: &'a [Stmt], dead: bool) -> Scope {
         let Scope { mut scalars, mut vars, mut cursors } = Scope::default();
         // The steps are the statements of the outermost block.
@@ -462,7 +462,7 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// Whether a value is defined for the first time.
+    /// Records the definition of a value, and returns whether it is the first.
     fn define(&mut self, value: ScalarId) -> bool {
         let first = self.scalars[value] == State::Undefined;
         if !first {
@@ -490,7 +490,7 @@ impl<'a> Verifier<'a> {
         self.p.vars.get(var).copied()
     }
 
-    /// The dtype of an operand that is in scope.
+    /// Returns the dtype of an operand that is in scope.
     fn arg(&mut self, arg: Arg) -> Option<Dtype> {
         let (state, dtype) = match arg {
             Arg::Literal(l) => return Some(l.dtype),
@@ -515,8 +515,7 @@ impl<'a> Verifier<'a> {
         None
     }
 
-    /// Checks an access: what it names exists and, as far as that does not depend on values, it stays
-    /// within its buffer.
+    /// Checks an access: its buffer exists, and its elements stay within the buffer.
     fn access(&mut self, a: &Access<'_>, dead: bool) {
         if let Some(g) = a.guard {
             self.operand("a guard", Dtype::Bool, g);
@@ -559,7 +558,7 @@ impl<'a> Verifier<'a> {
         }
         let mut sought = false;
         if !constant || a.guard.is_some() || !self.ranges.facts.is_empty() {
-            // Values and conditions are asked only where nothing simpler decides.
+            // Analyse values and conditions only if the intervals of loops do not decide.
             let Some(found) = self.ranges.address(a.address, a.guard) else { return };
             at = found;
             sought = true;
@@ -571,7 +570,7 @@ impl<'a> Verifier<'a> {
             self.error(format!(
                 "{what} {reaches} elements {least}..={most} of a buffer of {elements} elements"
             ));
-            // What is outside for certain misses no proof.
+            // An access that is certainly out of bounds is not marked as a missing proof.
             let unproved = (sought && a.reach.is_empty()).then_some(self.statement);
             self.errors.last_mut().into_iter().for_each(|e| e.unproved = unproved);
         }
@@ -584,7 +583,7 @@ impl<'a> Verifier<'a> {
     }
 }
 
-/// Where what an access touches lies from its address on. What saturates lies outside every buffer.
+/// Returns the range of an access relative to its address. A saturated range lies outside every buffer.
 fn spread(a: &Access<'_>) -> Interval {
     let along = a.reach.iter().map(|(n, stride)| Interval::below(*n).times(*stride));
     along.fold(Interval::number(0), Interval::plus)

@@ -1,4 +1,4 @@
-//! Tapes: what is in a record lies within it, and is touched where a cursor stands.
+//! Verifies tapes: fields lie within their record, and records are accessed only while a cursor points to them.
 
 use super::{State, Verifier};
 use crate::loop_ir::{
@@ -6,11 +6,11 @@ use crate::loop_ir::{
 };
 use tapeloom_ir::{ArrayType, Dtype};
 
-/// More than this is no number of tapes, nor bytes of a record, that a handle can say.
+/// The bound of tape numbers and of record bytes: a handle has no room for more.
 const MOST_OF_A_HANDLE: usize = i32::MAX as usize;
 
 impl Verifier<'_> {
-    /// The tapes of the program.
+    /// Checks the tapes of the program.
     pub(super) fn tapes(&mut self) {
         if self.program.tapes.len() > MOST_OF_A_HANDLE {
             self.error("there are more tapes than a handle can name".to_owned());
@@ -22,7 +22,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// A buffer in the record where a cursor stands.
+    /// Checks a buffer in the record of a cursor.
     pub(super) fn recorded(
         &mut self,
         id: BufferId,
@@ -40,7 +40,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// An access where a cursor must stand.
+    /// Checks that a cursor has a record where a buffer is accessed.
     pub(super) fn at_cursor(&mut self, buffer: BufferId, cursor: CursorId, write: bool) {
         match self.cursors[cursor] {
             State::Visible => {}
@@ -73,7 +73,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// A loop that is limited is one of the program's.
+    /// Checks that a limited loop exists in the program.
     pub(super) fn limit(&mut self, limit: &LimitStmt) {
         if !self.program.limited.is_valid(limit.limit()) {
             self.error(format!("{} does not exist", limit.limit()));
@@ -91,7 +91,8 @@ impl Verifier<'_> {
         found
     }
 
-    /// What is in the record lies within it. Of a handle that only the run knows the code asks itself.
+    /// Checks that the fields lie within the record. A handle that is known only at run time is checked by the
+    /// generated code.
     fn turn(&mut self, cursor: CursorId, to: &CursorTarget) {
         let does = match to {
             CursorTarget::Tape(_) => Cursor::Writes,
@@ -107,7 +108,7 @@ impl Verifier<'_> {
         if self.loops == 0 {
             self.error(format!("{cursor} is turned outside any loop"));
         }
-        // Where an enclosing block has turned it, it would stand elsewhere behind this one.
+        // If an enclosing block had already moved the cursor, its record would change after this block.
         if self.cursors[cursor] == State::Visible {
             self.error(format!("{cursor} is turned where it stands already"));
         }
@@ -153,7 +154,7 @@ mod tests {
     use crate::loop_ir::{eval, parse, shadow, verify};
     use tapeloom_ir::{Kind, Tensor};
 
-    /// A loop that writes three records, and one that reads record `%5` of the handle `%4`.
+    /// A program with a loop that writes three records, and a read of record `%5` of the handle `%4`.
     fn text(read: &str) -> String {
         format!(
             "tape t0: 16
@@ -186,7 +187,7 @@ program @f {{
         )
     }
 
-    /// What a handle says is looked at when the program runs, by every engine.
+    /// Every engine checks handles at run time.
     #[test]
     fn records_that_are_not_there_end_the_call() {
         let text = text("turn c1 to (%4)[%5]");
@@ -211,7 +212,7 @@ program @f {{
             assert_eq!(call(word, index).unwrap_err().kind, Kind::Internal, "{word} {index}");
         }
         assert_eq!(call(12, 1).unwrap(), [Tensor::from(1.0)], "held to a multiple of 8");
-        // And the next call is as any other.
+        // The next call is not affected.
         assert_eq!(call(8, 2).unwrap(), [Tensor::from(2.0)]);
     }
 
