@@ -1,4 +1,4 @@
-//! `cond` and `switch`: one closure of several.
+//! `cond` and `switch`: run one of several closures.
 
 use super::shared::{Shared, single};
 use crate::Var;
@@ -11,11 +11,11 @@ use tapeloom_ir::prim::Cond;
 use tapeloom_ir::trace::{self, Diagnostic, Handle, Note};
 use tapeloom_ir::{ArrayType, Dtype, FuncId, Kind, Loc, Module, Problem};
 
-/// `yes(x)` if `which` is true, else `no(x)`: only one of them runs.
+/// Returns `yes(x)` if `which` is true, else `no(x)`. Only one of the closures runs.
 ///
-/// Both give trees of one form, with leaves of equal types. Derivatives are those of the branch taken;
-/// the other one has no say, whatever poles it has. Under `vmap`, where members may differ, both run, and
-/// each member is seen by its own only.
+/// Both closures return trees of the same form with leaves of equal types. The derivative is that of the branch
+/// that runs; the other branch does not affect it, even if it has a pole at `x`. Under `vmap`, members may take
+/// different branches: then both branches run, and each member gets the results of its own branch.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -25,8 +25,8 @@ use tapeloom_ir::{ArrayType, Dtype, FuncId, Kind, Loc, Module, Problem};
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` or `dtype` when `which` is not a single truth value, or the branches give different
-/// types; `arguments` when they give trees of different forms.
+/// Errors: `shape` or `dtype` if `which` is not a single truth value, or if the branches return different types;
+/// `arguments` if they return trees of different forms.
 #[track_caller]
 pub fn cond<A, B, F, G, M, N>(which: Var, yes: F, no: G, x: A) -> B
 where
@@ -41,9 +41,9 @@ where
     choose("cond", at, which, one, &no, &[&yes], x)
 }
 
-/// `branches[i](x)`: the closure of that number, or the nearest that there is.
+/// Returns `branches[i](x)`, where `i` is clamped to the valid range.
 ///
-/// As [`cond`], for any number of closures; `i` is an `i64`.
+/// It is [`cond`] for any number of closures; `i` is an `i64`.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -52,7 +52,7 @@ where
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: those of [`cond`]; `shape` or `dtype` when `i` is not a single `i64`.
+/// Errors: those of [`cond`]; `shape` or `dtype` if `i` is not a single `i64`.
 #[track_caller]
 pub fn switch<A: Tree<Var>, B: Tree<Var>, const N: usize>(
     i: Var,
@@ -88,7 +88,7 @@ fn choose<A: Tree<Var>, B: Tree<Var>>(
     rebuild(&output, taken(which, decides, &first, &rest), at)
 }
 
-/// The results of the branch that is taken.
+/// Emits the branch; returns its results.
 fn taken(which: Var, decides: bool, first: &Staged, rest: &[Staged]) -> Vec<Var> {
     let at = first.at;
     let staged = || std::iter::once(first).chain(rest);
@@ -121,7 +121,7 @@ fn taken(which: Var, decides: bool, first: &Staged, rest: &[Staged]) -> Vec<Var>
     }
 }
 
-/// Whether two branches give results of one form and one type; if not, it is reported.
+/// Returns whether two branches return results of the same form and types; reports an error if not.
 fn same_results(one: &Staged, other: &Staged, at: Loc) -> bool {
     let report = |kind, message: String, notes| {
         let help = "give trees of one form, with leaves of equal types, from every branch";

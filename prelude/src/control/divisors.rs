@@ -5,12 +5,12 @@ use crate::Var;
 use crate::ops::{of_integers, select};
 use crate::var::{IntoVar, caller};
 
-/// Divisors and multiples of integers of one dtype, broadcast together.
+/// The greatest common divisor and the least common multiple of integers of one dtype, broadcast together.
 impl Var {
-    /// The greatest common divisor of |x| and |y|, never negative (but of the least integer, whose size has no place in
-    /// the dtype); gcd(x, 0) = |x|.
+    /// Returns the greatest common divisor of |x| and |y|; gcd(x, 0) = |x|. The result is not negative, except for
+    /// the smallest integer of the dtype, whose absolute value is not representable.
     ///
-    /// Integers have no tangents. Errors: `dtype` if an operand is no integer.
+    /// Integers have no tangents. Errors: `dtype` if an operand is not an integer.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -25,9 +25,10 @@ impl Var {
         of_integers("gcd", [self, y], at, |[x, y]| divisor(x, y))
     }
 
-    /// The least common multiple of |x| and |y|, which wraps where it has no place in the dtype; 0 if either is 0.
+    /// Returns the least common multiple of |x| and |y|; 0 if either is 0. The result wraps if it is not
+    /// representable in the dtype.
     ///
-    /// Integers have no tangents. Errors: `dtype` if an operand is no integer.
+    /// Integers have no tangents. Errors: `dtype` if an operand is not an integer.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -47,9 +48,9 @@ impl Var {
     }
 }
 
-/// Euclid's algorithm on every pair at once, as long as one goes on.
+/// Runs Euclid's algorithm on all pairs at once, until it has ended for each of them.
 fn divisor(x: Var, y: Var) -> Var {
-    // Literals become arrays: what a loop carries keeps its shape.
+    // Literals become arrays, because a carry of a loop must not change its shape.
     let (x, y) = (x + y.zeros_like(), y + x.zeros_like());
     let (d, _) = while_loop(
         |(_, y): (Var, Var)| y.ne(0).any(),
@@ -62,7 +63,7 @@ fn divisor(x: Var, y: Var) -> Var {
     size(d)
 }
 
-/// |x|, of which unsigned dtypes have nothing.
+/// Returns |x|; an unsigned x is returned as it is.
 fn size(x: Var) -> Var {
     if x.dtype().is_signed() { x.abs() } else { x }
 }

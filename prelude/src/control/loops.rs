@@ -1,4 +1,4 @@
-//! `scan`, `fori_loop`, `while_loop` and `map`: a closure run iteration after iteration.
+//! `scan`, `fori_loop`, `while_loop` and `map`: loops over a closure.
 
 use super::shared::{Shared, single};
 use crate::Var;
@@ -10,12 +10,12 @@ use tapeloom_ir::prim::{Binding, Direction, Loop, LoopSpec, Settled, TripCount};
 use tapeloom_ir::trace::{self, Diagnostic, Handle, Note, Param};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Module, Problem};
 
-/// Runs `f` on a carry and each element of `xs`, the first one first: `(carry, x) -> (carry, y)`. Gives
-/// the last carry, and all `y` stacked.
+/// Runs `f: (carry, x) -> (carry, y)` for each element x of `xs`, from the first to the last. Returns the last
+/// carry, and all `y` stacked along a new axis 0.
 ///
-/// The leaves of `xs` have one extent in common, that of axis 0; an iteration takes the elements along it. A
-/// carry keeps its types. The body is traced and compiled once; reverse mode keeps what it needs of every
-/// iteration, and runs the other way.
+/// The leaves of `xs` have the same extent along axis 0; iteration i gets element i of each leaf. The types of the
+/// carry must not change. The body is traced and compiled once. Reverse mode saves residuals of every iteration,
+/// and its loop runs in the opposite direction.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -28,8 +28,8 @@ use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Module, Problem};
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` when the leaves of `xs` have no extent in common, `shape` or `dtype` when an iteration
-/// changes the type of a carry, `arguments` when it changes its form.
+/// Errors: `shape` if the leaves of `xs` differ in their extent; `shape` or `dtype` if an iteration changes the
+/// type of a carry; `arguments` if it changes its form.
 #[track_caller]
 pub fn scan<C, X, Y, F, M>(f: F, init: C, xs: X) -> (C, Y)
 where
@@ -41,8 +41,8 @@ where
     over("scan", caller(), Direction::Up, &one(f), &init, &xs)
 }
 
-/// As [`scan`], from the last element to the first. Element i of the stacked results still belongs to
-/// element i of `xs`. Errors are those of [`scan`].
+/// Runs [`scan`] from the last element to the first. Element i of the stacked results belongs to element i of `xs`.
+/// The errors are those of [`scan`].
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -61,11 +61,11 @@ where
     over("scan_reverse", caller(), Direction::Down, &one(f), &init, &xs)
 }
 
-/// Runs `f` on each element of `xs` and stacks what it gives.
+/// Runs `f` on each element of `xs` and stacks the results.
 ///
-/// One element after the other: where all elements at once are wanted, use [`vmap`](crate::vmap).
+/// The elements are processed one after the other. To process all elements at once, use [`vmap`](crate::vmap).
 ///
-/// Errors: `shape` when the leaves of `xs` have no extent in common.
+/// Errors: `shape` if the leaves of `xs` differ in their extent.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -82,10 +82,10 @@ fn mapped<X: Tree<Var>, Y: Tree<Var>>(f: &dyn Fn(X) -> Y, at: Loc, xs: &X) -> Y 
     over("map", at, Direction::Up, &|((), x)| ((), f(x)), &(), xs).1
 }
 
-/// How many iterations a [`fori_loop`] has: a `usize`, which is part of the program, or a [`Var`] (a single
-/// `i64`), which is known when the program runs.
+/// The number of iterations of a [`fori_loop`]: a `usize`, which is a constant of the program, or a [`Var`] (a
+/// single `i64`), whose value is known at run time.
 pub trait Count {
-    /// The number as a loop takes it.
+    /// Returns the constant number of iterations, or the `Var` as an error.
     #[doc(hidden)]
     fn iterations(self) -> Result<usize, Var>;
 }
@@ -102,8 +102,8 @@ impl Count for Var {
     }
 }
 
-/// Runs `f` on the number of the iteration (an `i64` from 0 on) and a carry, `n` times:
-/// `(i, carry) -> carry`.
+/// Runs `f: (i, carry) -> carry` `n` times, where i is the number of the iteration, an `i64` from 0 on. Returns the
+/// last carry.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -112,8 +112,8 @@ impl Count for Var {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// `n` may also be a `Var`, a single `i64` that is known when the program runs: one program then does
-/// for all numbers of iterations. A negative one is none.
+/// `n` may also be a `Var`, a single `i64` known at run time. Then one program serves all numbers of iterations. A
+/// negative number counts as 0.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -124,8 +124,8 @@ impl Count for Var {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` or `dtype` when an iteration changes the type of a carry, or `n` is not a single `i64`;
-/// `arguments` when an iteration changes the form of the carry.
+/// Errors: `shape` or `dtype` if an iteration changes the type of a carry, or if `n` is not a single `i64`;
+/// `arguments` if an iteration changes the form of the carry.
 #[track_caller]
 pub fn fori_loop<C, F, M>(n: impl Count, f: F, init: C) -> C
 where
@@ -141,7 +141,8 @@ fn counted<C: Tree<Var>>(n: Result<usize, Var>, f: &dyn Fn((Var, C)) -> C, at: L
     let index = Param::new(ArrayType::new(Dtype::I64, []), at);
     let params: Vec<Param> = std::iter::once(index).chain(like(&carries, at)).collect();
     let opened = trace::body("fori_loop", at, &params);
-    // The number of the iteration is no argument: it has a slot, and only its form is needed here.
+    // The number of the iteration is not passed as an argument: it has a slot of its own, and only its form is
+    // needed here.
     let (staged, output) = stage_in(opened, f, &((), structure), carries);
     rebuild(&output, counted_results(n, &staged, &form), at)
 }
@@ -159,8 +160,8 @@ fn counted_results(n: Result<usize, Var>, staged: &Staged, form: &Form) -> Vec<V
     rolled(staged, fits, trip, lead, Direction::Up, slots.collect())
 }
 
-/// Runs `f` on a carry as long as `condition` of it is true: `carry -> carry`. How often is known only
-/// when the program runs.
+/// Runs `f: carry -> carry` while `condition` of the carry is true. Returns the last carry. The number of
+/// iterations is known only at run time.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -171,12 +172,12 @@ fn counted_results(n: Result<usize, Var>, staged: &Staged, form: &Form) -> Vec<V
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Derivatives are those of the iterations that there were. Under [`vmap`](crate::vmap) members may have
-/// different numbers of iterations, and one that has ended keeps its carry.
+/// Derivatives are those of the iterations that ran. Under [`vmap`](crate::vmap), members may have different
+/// numbers of iterations; the carry of a member that has ended does not change any more.
 ///
-/// Errors: `shape` or `dtype` when an iteration changes the type of a carry, or the condition is not a single
-/// truth value; `arguments` when an iteration changes the form of the carry, or the condition has an effect;
-/// `state` when the condition writes to a `Ref`.
+/// Errors: `shape` or `dtype` if an iteration changes the type of a carry, or if the condition is not a single
+/// truth value; `arguments` if an iteration changes the form of the carry, or if the condition has an effect;
+/// `state` if the condition writes to a `Ref`.
 #[track_caller]
 pub fn while_loop<C, P, F, M, N>(condition: P, f: F, init: C) -> C
 where
@@ -229,7 +230,7 @@ fn conditional_results(asked: &Staged, staged: &Staged) -> Vec<Var> {
         let operands: Vec<Handle> =
             staged.args.iter().map(|v| v.handle).chain(shared.captures.iter().copied()).collect();
         let mut results = bind(Loop::new(body, spec), &operands, at);
-        // The last one says how many iterations there were.
+        // The last result is the number of iterations.
         results.pop();
         Some(shared.settle(results))
     });
@@ -242,7 +243,7 @@ fn conditional_results(asked: &Staged, staged: &Staged) -> Vec<Var> {
     }
 }
 
-/// Whether a condition gives a single truth value; if not, it is reported.
+/// Returns whether a condition is a single truth value; reports an error if not.
 fn answers(asked: &Staged, at: Loc) -> bool {
     let (types, want) = (asked.result_types(), ArrayType::new(Dtype::Bool, []));
     if types == [want] || asked.poisoned_results().contains(&true) {
@@ -285,7 +286,7 @@ fn over<C: Tree<Var>, X: Tree<Var>, Y: Tree<Var>>(
 /// A loop over the elements of arrays.
 struct Over {
     carries: usize,
-    /// How many elements there are, if the arrays agree.
+    /// The number of elements; `None` if the arrays differ.
     extent: Option<usize>,
 }
 
@@ -294,7 +295,7 @@ impl Over {
         Over { carries, extent: common_extent(transform, elements, at) }
     }
 
-    /// What an iteration takes: the carries, and an element of each array.
+    /// Returns the parameters of an iteration: the carries, and an element of each array.
     fn params(&self, carries: &[Var], elements: &[Var], at: Loc) -> Vec<Param> {
         let element = |v: &Var| {
             let ty = v.ty(at);
@@ -304,8 +305,8 @@ impl Over {
         like(carries, at).into_iter().chain(elements.iter().map(element)).collect()
     }
 
-    /// The last carries, and what the iterations gave, of a body that takes a carry of one form and gives one
-    /// of another, which should be the same.
+    /// Returns the last carries and the stacked results. `given` is the form of the carry that the body returns,
+    /// `taken` the form that it takes; they should be equal.
     fn results(
         self,
         staged: &Staged,
@@ -321,7 +322,7 @@ impl Over {
     }
 }
 
-/// The extent of axis 0 that all leaves have; if there is none, it is reported.
+/// Returns the common extent of all leaves along axis 0; reports an error if there is none.
 pub(super) fn common_extent(transform: &'static str, elements: &[Var], at: Loc) -> Option<usize> {
     let wrong = |message: String, handles: &[Handle]| {
         let help = "every leaf has one element for each iteration, along axis 0";
@@ -351,7 +352,7 @@ pub(super) fn common_extent(transform: &'static str, elements: &[Var], at: Loc) 
     extent(first)
 }
 
-/// Whether an iteration gives a carry of the form and the types that it takes; if not, it is reported.
+/// Returns whether an iteration returns a carry of the form and types that it takes; reports an error if not.
 fn same_carry(staged: &Staged, given: &Form, taken: &Form) -> bool {
     same_form(staged, given, taken) && same_types(staged, taken)
 }
@@ -398,9 +399,9 @@ fn same_types(staged: &Staged, form: &Form) -> bool {
     same
 }
 
-/// The outputs of the loop of a closure: slots of its parameters, then constants for what it captures,
-/// and carries for state that it writes.
-/// What leads is the number of iterations, where that is a value.
+/// Emits the loop of a closure; returns its outputs. The loop has slots for the closure's parameters, constants for
+/// its captures, and carries for the state that it writes. `lead` is the number of iterations if it is a run-time
+/// value.
 fn rolled(
     staged: &Staged,
     fits: bool,
@@ -424,11 +425,11 @@ fn rolled(
     staged.settle(bind(Loop::new(body, spec), &operands, staged.at))
 }
 
-/// The outputs of a loop; what no iteration changes is what it was.
+/// Emits a loop; returns its outputs. The output of a carry that no iteration changes is its initial value.
 fn bind(op: Loop, operands: &[Handle], at: Loc) -> Vec<Handle> {
     let (op, settled) = match trace::with_module(|m| op.clone().settled_carries(m)) {
         Some(Ok(settled)) => settled,
-        // Nothing is traced, or something is wrong, which is said where the loop is bound.
+        // Nothing is traced, or the loop is invalid; `trace::bind` reports that.
         Some(Err(_)) | None => return trace::bind(op, operands, at).to_vec(),
     };
     let outputs = trace::bind(op, operands, at);

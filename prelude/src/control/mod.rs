@@ -1,18 +1,18 @@
-//! Control flow: branches on values that are known when the program runs, and loops.
+//! Control flow: loops, and branches on values that are known only at run time.
 //!
-//! | function | runs |
+//! | function | effect |
 //! |---|---|
-//! | [`cond`] | one of two closures |
-//! | [`switch`] | one of several closures |
-//! | [`scan`], [`scan_reverse`] | a closure for each element of arrays, with a carry |
-//! | [`fori_loop`] | a closure so many times, with a carry; the number may be known only when it runs |
-//! | [`while_loop`] | a closure as long as a condition holds, with a carry |
-//! | [`map`] | a closure for each element of arrays |
-//! | [`associative_scan`] | a closure of two elements, so that all prefixes are combined in few steps |
+//! | [`cond`] | runs one of two closures |
+//! | [`switch`] | runs one of several closures |
+//! | [`scan`], [`scan_reverse`] | run a closure for each element of arrays, with a carry |
+//! | [`fori_loop`] | runs a closure `n` times, with a carry; `n` may be a run-time value |
+//! | [`while_loop`] | runs a closure while a condition holds, with a carry |
+//! | [`map`] | runs a closure for each element of arrays |
+//! | [`associative_scan`] | combines all prefixes of a sequence in a logarithmic number of steps |
 //!
-//! A Rust `if` or `for` decides while the program is traced, and a Rust loop writes its body out as often
-//! as it runs. These are traced once, compiled to a branch or a loop, and differentiated as such. What
-//! their closures use from outside is passed along.
+//! A Rust `if` or `for` is executed while the program is traced, and a Rust loop copies its body into the program
+//! at every iteration. The closures of these functions are traced once, compiled to a branch or a loop, and
+//! differentiated as such. They may use any values of the surrounding trace.
 
 mod branch;
 mod divisors;

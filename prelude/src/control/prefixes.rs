@@ -1,4 +1,4 @@
-//! `associative_scan`: all prefixes of a sequence under an associative function, in few steps.
+//! `associative_scan`: all prefixes of a sequence under an associative function, in a logarithmic number of steps.
 
 use super::loops::common_extent;
 use crate::Var;
@@ -12,20 +12,19 @@ use std::ops::Range;
 use tapeloom_ir::trace;
 use tapeloom_ir::{ArrayType, Kind, Loc, Problem};
 
-/// All prefixes of `xs` under an associative function of two elements: `(x, x) -> x`.
+/// Returns all prefixes of `xs` under an associative function of two elements: `(x, x) -> x`.
 ///
-/// Axis 0 of every leaf is the sequence: `y[0] = x[0]`, `y[i] = f((y[i-1], x[i]))`. Since `f` is
-/// associative, neighbours are combined in pairs, the prefixes of the pairs are found the same way, and
-/// every other prefix is one step away from one of those: at most 2 n uses of `f` for n elements, in
-/// 2 log2 n batches. The program has `f` once for each batch, whatever n is. For a function that is not
-/// associative (rounding aside) the result means nothing.
+/// Axis 0 of every leaf is the sequence: `y[0] = x[0]`, `y[i] = f((y[i-1], x[i]))`. Because `f` is associative,
+/// neighbours are combined in pairs, the prefixes of the pairs are computed recursively, and each remaining prefix
+/// takes one more use of `f`. For n elements, that is at most 2 n uses of `f` in 2 log2 n batches. The program
+/// contains `f` once for each batch. If `f` is not associative (up to rounding), the result is meaningless.
 ///
-/// [`scan`](crate::scan) takes its steps one after the other, may carry what is of another type than the elements, and
-/// asks nothing of its function. Sums and products of numbers have names of their own
+/// [`scan`](crate::scan), in contrast, runs one step after the other, allows a carry of another type than the
+/// elements, and does not need an associative function. Sums and products of numbers have their own functions
 /// ([`Var::cumsum`], [`Var::linear_recurrence`]).
 ///
-/// Errors: `shape` if a leaf is a scalar or leaves differ in length; `shape` or `dtype` if `f` gives an
-/// element of another type than those it takes.
+/// Errors: `shape` if a leaf is a scalar or leaves differ in length; `shape` or `dtype` if the result of `f` has
+/// another type than its arguments.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -57,7 +56,7 @@ fn prefixes<A: Tree<Var>>(f: &dyn Fn((A, A)) -> A, at: Loc, xs: &A) -> A {
     tree(&scan(&combine, &leaves, n, at))
 }
 
-/// Combined elements, which must be of the types of those before.
+/// Returns the combined elements, whose types must be those of `before`.
 fn combined(given: Flat, before: &[Var], at: Loc) -> Vec<Var> {
     let paths = given.form.paths("result");
     let mut y = given.leaves;
@@ -83,12 +82,12 @@ fn combined(given: Flat, before: &[Var], at: Loc) -> Vec<Var> {
     y
 }
 
-/// The type of one element of a sequence.
+/// Returns the type of one element of a sequence.
 fn element(ty: &ArrayType) -> ArrayType {
     ArrayType::new(ty.dtype, ty.shape.without(&[0]))
 }
 
-/// The function over batches of elements, leaf by leaf.
+/// The associative function on batches of elements, as leaves.
 type Combine<'a> = dyn Fn(&[Var], &[Var]) -> Vec<Var> + 'a;
 
 /// ```text
@@ -112,7 +111,8 @@ fn scan(combine: &Combine<'_>, x: &[Var], n: usize, at: Loc) -> Vec<Var> {
     let odd = scan(combine, &pairs, n / 2, at);
     let mut even = each(x, &|v| v.slice_axis(0, 0..1));
     if n > 2 {
-        // The prefixes that end at 2, 4, ..: one step behind those that end before them.
+        // The prefixes that end at 2, 4, ..: each is the prefix that ends one element earlier, combined with that
+        // element.
         let before = each(&odd, &|v| v.slice_axis(0, 0..(n - 1) / 2));
         let behind = combine(&before, &every_other(2..n));
         even = both(&even, &behind, &|x, y| concat(&[x, y], 0));
@@ -120,7 +120,7 @@ fn scan(combine: &Combine<'_>, x: &[Var], n: usize, at: Loc) -> Vec<Var> {
     both(&even, &odd, &|even, odd| interleave(even, odd, n))
 }
 
-/// `even[0], odd[0], even[1], odd[1], ..`, n elements.
+/// Returns the first n of `even[0], odd[0], even[1], odd[1], ..`.
 fn interleave(even: Var, odd: Var, n: usize) -> Var {
     let half = n / 2;
     let mut shape = even.shape();

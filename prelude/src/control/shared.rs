@@ -1,5 +1,5 @@
-//! Closures that run on the same values: every one takes what any of them captures, and leaves what any
-//! of them writes; and what decides between them is one value.
+//! Several closures with a common interface: each function takes the captures of all closures and returns the new
+//! values of the state that any of them writes. Also checks that the deciding value of a branch is a scalar.
 
 use crate::Var;
 use crate::staging::Staged;
@@ -12,14 +12,14 @@ use tapeloom_ir::{
 /// The captures of several closures as one list.
 #[derive(Default)]
 pub(crate) struct Shared {
-    /// All of them.
+    /// The captures of all closures, without duplicates.
     pub(crate) captures: Vec<Handle>,
     types: Vec<Type>,
-    /// Which of them are what state is before.
+    /// The captures that are state, with their positions in `captures`.
     states: OrderedMap<usize, State>,
-    /// Which of those a closure writes.
+    /// The positions of the state that any closure writes.
     pub(super) written: OrderedSet<usize>,
-    /// For each closure: which of them are its own.
+    /// Per closure: the positions of its own captures.
     picks: Vec<Vec<usize>>,
 }
 
@@ -36,7 +36,7 @@ impl Shared {
         shared
     }
 
-    /// Where a capture stands. State has a place of its own, whatever its value is at first.
+    /// Returns the position of a capture. State has its own position, even if its initial value is also captured.
     fn place(&mut self, h: Handle, held: Option<&Held>) -> usize {
         let state = held.map(|held| held.state);
         let same = |(i, known): (usize, &Handle)| {
@@ -55,7 +55,7 @@ impl Shared {
         place
     }
 
-    /// The function of closure `i`, of so many arguments, with all captures.
+    /// Returns the function of closure `i`, which has `args` arguments, extended by all captures.
     pub(super) fn with(
         &self,
         m: &mut Module,
@@ -66,7 +66,7 @@ impl Shared {
         self.widened(m, f, args, i, false, |results, _| results)
     }
 
-    /// As [`Shared::with`], with the captures before the arguments.
+    /// Extends a function as [`Shared::with`], with the captures before the arguments.
     pub(crate) fn led(
         &self,
         m: &mut Module,
@@ -77,8 +77,8 @@ impl Shared {
         self.widened(m, f, args, i, true, |results, _| results)
     }
 
-    /// As [`Shared::with`], and after its own results the function gives what is left of all state that
-    /// any of the closures writes.
+    /// Extends a function as [`Shared::with`], and appends to its results the new values of all state that any of
+    /// the closures writes.
     pub(super) fn leaving(
         &self,
         m: &mut Module,
@@ -125,7 +125,7 @@ impl Shared {
         draft.finish(m, results(found, captures))
     }
 
-    /// The own results; what more there is is what state is now.
+    /// Splits off the results that are new values of state, stores them, and returns the others.
     pub(super) fn settle(&self, mut results: Vec<Handle>) -> Vec<Handle> {
         let own = results.len() - self.written.len().min(results.len());
         for (place, value) in self.written.iter().zip(results.split_off(own)) {
@@ -137,7 +137,7 @@ impl Shared {
     }
 }
 
-/// Whether a value that decides is a single one of that dtype; if not, it is reported.
+/// Returns whether a deciding value is a scalar of the given dtype; reports an error if not.
 pub(super) fn single(transform: &str, what: &str, dtype: Dtype, v: Var, at: Loc) -> bool {
     if trace::is_poison(v.handle, at) {
         return false;

@@ -1,4 +1,4 @@
-//! Adam and its relatives: steps along the mean of gradients, over the root of the mean of their squares.
+//! Adam and its variants: steps along the mean of the gradients, divided by the root of the mean of their squares.
 //!
 //! ```text
 //! m ← β₁ m + (1 - β₁) g          v ← β₂ v + (1 - β₂) g²
@@ -13,7 +13,7 @@ use crate::ops::select;
 use crate::tree::{Length, Tree, tree_map2, tree_map3, zeros_like};
 use crate::var::{caller, on_behalf};
 
-/// Adam, with weights that decay by themselves if asked. Made by [`adam`], [`adamw`] and [`lamb`].
+/// Adam, optionally with decoupled weight decay, as returned by [`adam`], [`adamw`] and [`lamb`].
 #[derive(Clone, Debug)]
 #[must_use = "an optimiser does nothing until it updates"]
 pub struct Adam {
@@ -25,7 +25,7 @@ pub struct Adam {
     trust: bool,
 }
 
-/// Adam: steps of about the rate in every direction, whatever the gradient's scale is there.
+/// Returns Adam: the step of each parameter has about the size of the rate, independent of the scale of its gradient.
 ///
 /// Source: Kingma and Ba, *Adam: a method for stochastic optimization* (2015).
 ///
@@ -41,7 +41,7 @@ pub fn adam(rate: impl Into<Schedule>) -> Adam {
     adamw(rate, 0.0)
 }
 
-/// [`adam`] with weights that shrink by `rate · decay · p` in each step, beside the gradient.
+/// Returns [`adam`] with decoupled weight decay: each step also subtracts `rate · decay · p` from the parameters.
 ///
 /// Source: Loshchilov and Hutter, *Decoupled weight decay regularization* (2019).
 #[doc(alias = "AdamW")]
@@ -56,8 +56,8 @@ pub fn adamw(rate: impl Into<Schedule>, decay: impl Into<Number>) -> Adam {
     }
 }
 
-/// [`adamw`] whose step, for each leaf, is of the leaf's own length times the rate: for large batches.
-/// A leaf whose norm or step is 0 moves as by `adamw`. The ε is 1e-6 if not said.
+/// Returns [`adamw`] with a step whose norm, for each leaf, is the rate times the norm of the leaf: for large
+/// batches. If the norm of a leaf or of its step is 0, the step is that of `adamw`. The default of ε is 1e-6.
 ///
 /// Source: You et al., *Large batch optimization for deep learning: training BERT in 76 minutes* (2020).
 ///
@@ -75,18 +75,19 @@ pub fn lamb(rate: impl Into<Schedule>, decay: impl Into<Number>) -> Adam {
 }
 
 impl Adam {
-    /// What part of themselves the means of gradients and of their squares keep; 0.9 and 0.999 if not
-    /// said.
+    /// Sets the decay factors of the mean of gradients and of the mean of their squares. The defaults are 0.9 and
+    /// 0.999.
     pub fn betas(self, mean: impl Into<Number>, square: impl Into<Number>) -> Adam {
         Adam { betas: [mean.into(), square.into()], ..self }
     }
 
-    /// What is added to the root of the squares; 1e-8 if not said.
+    /// Sets ε, which is added to the root of the mean of squares. The default is 1e-8.
     pub fn epsilon(self, epsilon: impl Into<Number>) -> Adam {
         Adam { epsilon: epsilon.into(), ..self }
     }
 
-    /// With Nesterov's momentum: the mean that the next step would see for the same gradient.
+    /// Uses Nesterov's momentum: the mean of gradients is the one that the next step would have for the same
+    /// gradient.
     ///
     /// Source: Dozat, *Incorporating Nesterov momentum into Adam* (2016).
     #[doc(alias = "nadam", alias = "nadamw")]
@@ -95,9 +96,9 @@ impl Adam {
     }
 }
 
-/// The state is the count of steps, the mean of gradients and that of their squares.
+/// The state is the number of steps, the mean of gradients and the mean of their squares.
 ///
-/// Where all gradients so far were 0 a step is that of the decay alone, and so is its derivative.
+/// While all gradients have been 0, a step consists of the weight decay only, and so does its derivative.
 impl<P: Tree<Var>> Optimizer<P> for Adam {
     type State = Moments<P, 2>;
 
@@ -119,7 +120,7 @@ impl<P: Tree<Var>> Optimizer<P> for Adam {
             let [b1, b2] = self.betas;
             let mean = tree_map2(|m, g| kept(b1, m, g), mean, gradient);
             let square = tree_map2(|v, g| kept(b2, v, g * g), square, gradient);
-            // Means that began at zero are too small by this.
+            // Means that start at zero are too small by this factor.
             let full = |beta: Number, t: Var, x: Var| 1.0 - beta.like(x).pow(t.convert(x.dtype()));
             let ahead = |m: Var, g: Var| {
                 let b1 = b1.like(m);
@@ -143,19 +144,19 @@ impl<P: Tree<Var>> Optimizer<P> for Adam {
     }
 }
 
-/// `β old + (1 - β) new`
+/// Returns `β old + (1 - β) new`.
 pub(super) fn kept(beta: Number, old: Var, new: Var) -> Var {
     let beta = beta.like(old);
     beta * old + (1.0 - beta) * new
 }
 
-/// √x, with derivative 0 where x is 0.
+/// Returns √x, with derivative 0 at x = 0.
 pub(super) fn positive_root(x: Var) -> Var {
     let zero = x.eq(0.0);
     select(zero, 0.0, select(zero, 1.0, x).sqrt())
 }
 
-/// |p| / |u|, and 1 where one of them is 0.
+/// Returns |p| / |u|, or 1 if one of them is 0.
 fn ratio(p: Var, u: Var) -> Var {
     let [p, u] = [p, u].map(|x| Length::of(&[x], x.dtype(), caller()));
     let none = p.squares.eq(0.0) | u.squares.eq(0.0);

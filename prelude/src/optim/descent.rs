@@ -1,11 +1,11 @@
-//! Gradient descent, with momentum and Nesterov's variant of it.
+//! Gradient descent, with momentum and Nesterov's momentum.
 
 use super::{Moments, Number, Optimizer, Schedule, advanced, floats, same};
 use crate::Var;
 use crate::tree::{Tree, tree_map, tree_map2, zeros_like};
 use crate::var::{caller, on_behalf};
 
-/// Gradient descent, with momentum if asked. Made by [`sgd`].
+/// Gradient descent, optionally with momentum, as returned by [`sgd`].
 #[derive(Clone, Debug)]
 #[must_use = "an optimiser does nothing until it updates"]
 pub struct Sgd {
@@ -14,7 +14,7 @@ pub struct Sgd {
     nesterov: bool,
 }
 
-/// Gradient descent: `p - rate · g`.
+/// Returns gradient descent: `p - rate · g`.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -29,12 +29,12 @@ pub fn sgd(rate: impl Into<Schedule>) -> Sgd {
 }
 
 impl Sgd {
-    /// With a velocity that keeps that part of itself: `v ← momentum · v + g`, `p - rate · v`.
+    /// Uses a velocity `v ← momentum · v + g` and the step `p - rate · v`.
     pub fn momentum(self, momentum: impl Into<Number>) -> Sgd {
         Sgd { momentum: momentum.into(), ..self }
     }
 
-    /// Nesterov's momentum: the step is along `g + momentum · v`, with the v that follows.
+    /// Uses Nesterov's momentum: the step is along `g + momentum · v`, with the updated v.
     ///
     /// Source: Sutskever et al., *On the importance of initialization and momentum in deep learning*
     /// (2013).
@@ -43,7 +43,7 @@ impl Sgd {
     }
 }
 
-/// The state is the count of steps and the velocity.
+/// The state is the number of steps and the velocity.
 impl<P: Tree<Var>> Optimizer<P> for Sgd {
     type State = Moments<P, 1>;
 

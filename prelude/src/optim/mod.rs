@@ -1,10 +1,10 @@
-//! Optimisers: pure functions from gradients, state and parameters to steps and the next state; and
-//! minimisers, which go on until the gradient is small.
+//! Optimisers: pure functions from gradients, state and parameters to steps and the next state. Minimisers:
+//! functions that iterate until the gradient is small.
 //!
-//! An [`Optimizer`] gives a step for a gradient. Parameters are any tree, and the state is a tree as
-//! well, which the program carries like any other value. Rates and other numbers are `f64`s, `Var`s
-//! or, for rates, a [`Schedule`]. Everything is differentiable and may be batched: the gradient of the
-//! loss after some steps in the rate of those steps is `grad` of a closure that takes it.
+//! An [`Optimizer`] returns a step for a gradient. The parameters are any tree, and the state is a tree as well,
+//! which the program passes along like any other value. Rates and other settings are `f64`s or `Var`s; a rate can
+//! also be a [`Schedule`]. Everything is differentiable and can be batched: to differentiate the loss after some
+//! steps with respect to their rate, apply `grad` to a closure that takes the rate.
 //!
 //! ```
 //! use tapeloom::prelude::*;
@@ -40,17 +40,17 @@
 //! # Ok::<(), tapeloom::Error>(())
 //! ```
 //!
-//! | made by | step |
+//! | constructor | step |
 //! |---|---|
-//! | [`sgd`] | `rate · g`, with momentum and Nesterov's variant |
+//! | [`sgd`] | `rate · g`, with momentum and Nesterov's momentum |
 //! | [`adam`], [`adamw`], [`lamb`] | mean of gradients over the root of the mean of their squares |
-//! | [`rmsprop`], [`adagrad`] | the gradient over that root, or over that of the sum of squares |
-//! | [`lion`] | the sign of the mean |
-//! | [`clip`], [`clip_by_global_norm`], [`decay_weights`], [`scale`] | parts, for tuples |
-//! | [`accumulate`] | one for several gradients |
+//! | [`rmsprop`], [`adagrad`] | the gradient over the root of the mean, or of the sum, of squares |
+//! | [`lion`] | the sign of the mean of gradients |
+//! | [`clip`], [`clip_by_global_norm`], [`decay_weights`], [`scale`] | building blocks, for tuples |
+//! | [`accumulate`] | one step for several gradients |
 //!
-//! A tuple of optimisers runs one after the other. Where the whole loss is at hand, and without noise,
-//! [`minimize`](mod@minimize) has methods that choose their steps themselves.
+//! A tuple of optimisers applies them one after the other. For a loss that is available as a whole and without
+//! noise, [`minimize`](mod@minimize) has methods that choose their step sizes themselves.
 //!
 //! Model: optax.
 
@@ -85,10 +85,10 @@ use crate::var::{caller, for_either, on_behalf};
 use tapeloom_ir::trace;
 use tapeloom_ir::{Kind, Literal, Loc, Problem};
 
-/// What gives steps for gradients. See the [module](self).
+/// A function from gradients to steps. See the [module](self).
 ///
-/// Errors of all methods: `shape` if the trees differ in form or their leaves do not broadcast, `dtype`
-/// if they differ in dtype, or are no floats.
+/// Errors of all methods: `shape` if the trees differ in form or their leaves do not broadcast; `dtype` if their
+/// dtypes differ or are not floats.
 #[doc(alias = "GradientTransformation", alias = "chain")]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no optimiser of `{P}`",
@@ -96,18 +96,18 @@ use tapeloom_ir::{Kind, Literal, Loc, Problem};
     note = "optimisers are made by `optim::sgd`, `optim::adam` and their relatives, and are tuples of those"
 )]
 pub trait Optimizer<P: Tree<Var>> {
-    /// What is carried from step to step.
+    /// The values that are passed from step to step.
     type State: Tree<Var>;
 
-    /// The state before the first step.
+    /// Returns the state before the first step.
     #[track_caller]
     fn init(&self, params: &P) -> Self::State;
 
-    /// What is to be added to the parameters, and the next state.
+    /// Returns the step, which is to be added to the parameters, and the next state.
     #[track_caller]
     fn update(&self, gradient: &P, state: &Self::State, params: &P) -> (P, Self::State);
 
-    /// The parameters after a step, and the next state.
+    /// Returns the parameters after a step, and the next state.
     #[track_caller]
     fn step(&self, gradient: &P, state: &Self::State, params: &P) -> (P, Self::State) {
         let at = caller();
@@ -116,10 +116,10 @@ pub trait Optimizer<P: Tree<Var>> {
     }
 }
 
-/// The state of an optimiser `O` of parameters `P`: `optim::State<optim::Adam, Params<Var>>`.
+/// The state of an optimiser `O` for parameters `P`: `optim::State<optim::Adam, Params<Var>>`.
 pub type State<O, P> = <O as Optimizer<P>>::State;
 
-/// A count of steps, and trees of the form of the parameters.
+/// The number of steps, and `N` trees with the structure of the parameters.
 pub type Moments<P, const N: usize> = (Var, [P; N]);
 
 /// Checks that all leaves of the gradient and of the parameters are floats, and reports the first one that is not.
@@ -157,18 +157,18 @@ fn all_floats<'a>(name: &str, at: Loc, trees: impl Iterator<Item = (&'a str, Fla
     true
 }
 
-/// A tree once more.
+/// Returns a copy of a tree.
 fn same<P: Tree<Var>>(tree: &P) -> P {
     tree_map(|v| v, tree)
 }
 
-/// The count before the first step.
+/// Returns the number of steps before the first step: 0.
 #[track_caller]
 fn count() -> Var {
     Var::literal(Literal::i64(0), caller())
 }
 
-/// The count after a step.
+/// Returns the number of steps after one more step.
 #[track_caller]
 fn advanced(count: Var) -> Var {
     on_behalf("step", caller(), || count + 1)

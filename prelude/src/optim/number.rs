@@ -1,4 +1,4 @@
-//! The numbers that an optimiser is given: constants, `Var`s, and rates that change from step to step.
+//! Settings of optimisers: constants, `Var`s, and schedules that depend on the number of steps.
 
 use crate::Var;
 use crate::var::{IntoVar, caller};
@@ -7,12 +7,12 @@ use std::fmt;
 use std::rc::Rc;
 use tapeloom_ir::{Dtype, Literal};
 
-/// A number of an optimiser: an `f64`, or a scalar `Var` in which the steps have derivatives.
+/// A setting of an optimiser: an `f64`, or a scalar `Var`, with respect to which the steps can be differentiated.
 #[derive(Clone, Copy, Debug)]
 pub enum Number {
-    /// Known when the optimiser is made.
+    /// A constant, known when the optimiser is constructed.
     Constant(f64),
-    /// A value of the program.
+    /// A value of the traced program.
     Traced(Var),
 }
 
@@ -29,7 +29,7 @@ impl From<Var> for Number {
 }
 
 impl Number {
-    /// The number in the dtype of an array.
+    /// Returns the number in the dtype of `x`.
     #[track_caller]
     pub(super) fn like(self, x: Var) -> Var {
         self.of(x.dtype())
@@ -44,10 +44,9 @@ impl Number {
     }
 }
 
-/// A number that depends on the count of steps before the present one: 0 in the first step.
+/// A number that depends on the number of previous steps, which is 0 in the first step.
 ///
-/// Numbers are schedules that stay what they are, so a rate may be given as `0.1`, as a `Var` or as a
-/// schedule.
+/// Constants convert to schedules, so a rate may be given as `0.1`, as a `Var` or as a schedule.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -68,7 +67,7 @@ pub struct Schedule(Kind);
 #[derive(Clone)]
 enum Kind {
     Number(Number),
-    /// Of the count, as f64.
+    /// A function of the number of steps as f64.
     Function(Rc<dyn Fn(Var) -> Var>),
 }
 
@@ -93,12 +92,12 @@ impl From<Var> for Schedule {
     }
 }
 
-/// A schedule by a formula of the count of steps, which is an f64 scalar, 0.0 in the first step.
+/// Returns a schedule with a custom formula: `f` maps the number of previous steps, an f64 scalar, to the value.
 pub fn schedule(f: impl Fn(Var) -> Var + 'static) -> Schedule {
     Schedule(Kind::Function(Rc::new(f)))
 }
 
-/// From `start` to `end` on a line in that many steps, and `end` from then on.
+/// Returns a schedule that moves linearly from `start` to `end` in `steps` steps, and then stays at `end`.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -115,7 +114,7 @@ pub fn linear_schedule(start: impl Into<Number>, end: impl Into<Number>, steps: 
     })
 }
 
-/// From `start` to 0 along half a cosine in that many steps, and 0 from then on.
+/// Returns a schedule that falls from `start` to 0 along half a cosine in `steps` steps, and then stays at 0.
 ///
 /// Source: Loshchilov and Hutter, *SGDR: stochastic gradient descent with warm restarts* (2017).
 #[doc(alias = "cosine_decay_schedule", alias = "CosineAnnealingLR")]
@@ -124,8 +123,8 @@ pub fn cosine_decay(start: impl Into<Number>, steps: u64) -> Schedule {
     schedule(move |t| start.like(t) * (0.5 * (1.0 + (PI * share(t, steps)).cos())))
 }
 
-/// `start · factorᵗ` with t the count over `steps`: after that many steps a `factor` of the start is
-/// left.
+/// Returns the schedule `start · factorᵗ`, where t is the number of previous steps divided by `steps`: after
+/// `steps` steps, the value has been multiplied by `factor`.
 #[doc(alias = "ExponentialLR")]
 pub fn exponential_decay(
     start: impl Into<Number>,
@@ -136,7 +135,8 @@ pub fn exponential_decay(
     schedule(move |t| start.like(t) * factor.like(t).pow(t / steps.max(1) as f64))
 }
 
-/// Constant between steps: `start` at first, and each number of `changes` from its step on, in any order.
+/// Returns a piecewise constant schedule: `start` at first, then each value of `changes` from its step on. The
+/// changes may be in any order.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -155,20 +155,20 @@ pub fn piecewise_constant(start: f64, changes: &[(u64, f64)]) -> Schedule {
     })
 }
 
-/// Which part of so many steps is done at a count, at most 1; of none, all.
+/// Returns the fraction `t / steps`, at most 1; for `steps` = 0, returns 1.
 fn share(t: Var, steps: u64) -> Var {
     if steps == 0 { t.ones_like() } else { (t / steps as f64).minimum(1.0) }
 }
 
 impl Schedule {
-    /// The number (f64) after `count` steps, an integer.
+    /// Returns the value (f64) after `count` steps, an integer.
     #[track_caller]
     pub fn at(&self, count: impl IntoVar) -> Var {
         let at = caller();
         self.of(count.into_var(Dtype::I64, at).convert(Dtype::F64))
     }
 
-    /// The number at a count that is f64.
+    /// Returns the value at `t`, the number of steps as f64.
     #[track_caller]
     fn of(&self, t: Var) -> Var {
         match &self.0 {
@@ -177,14 +177,14 @@ impl Schedule {
         }
     }
 
-    /// From 0 to the first number on a line in that many steps, and the schedule after them.
+    /// Prepends a linear increase, in `steps` steps, from 0 to the first value of the schedule.
     #[doc(alias = "warmup_cosine_decay_schedule", alias = "warmup_constant_schedule")]
     #[must_use]
     pub fn warm_up(self, steps: u64) -> Schedule {
         schedule(move |t| self.of(since(t, steps)) * share(t, steps))
     }
 
-    /// That many steps of this schedule, and `next` from there, which counts anew.
+    /// Runs this schedule for `steps` steps, then `next`, which counts its steps from 0.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -200,7 +200,7 @@ impl Schedule {
     }
 }
 
-/// How many steps came after so many of them.
+/// Returns the number of steps after the first `steps` ones.
 fn since(t: Var, steps: u64) -> Var {
     (t - steps as f64).maximum(0.0)
 }

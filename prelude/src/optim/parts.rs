@@ -1,5 +1,5 @@
-//! Parts of optimisers: what is done to gradients before, and to steps after; tuples that run one part
-//! after the other; steps from the gradients of several batches.
+//! Building blocks of optimisers: operations on gradients before, and on steps after an optimiser; tuples that
+//! apply their parts one after the other; one step from the gradients of several batches.
 
 use super::{Number, Optimizer, Schedule, advanced, count, floats, same};
 use crate::Var;
@@ -9,7 +9,7 @@ use crate::var::{caller, for_either, on_behalf};
 
 macro_rules! chain {
     ($($O:ident $i:tt),+) => {
-        /// Runs one after the other: what the first gives for the gradient is the gradient of the next.
+        /// Applies the optimisers one after the other: the step of one is the gradient of the next.
         impl<P: Tree<Var>, $($O: Optimizer<P>),+> Optimizer<P> for ($($O,)+) {
             type State = ($($O::State,)+);
 
@@ -38,13 +38,13 @@ chain!(A 0, B 1, C 2);
 chain!(A 0, B 1, C 2, D 3);
 chain!(A 0, B 1, C 2, D 3, E 4);
 
-/// Gradients of a bounded norm. Made by [`clip_by_global_norm`].
+/// Gradients of a bounded norm, as returned by [`clip_by_global_norm`].
 #[derive(Clone, Copy, Debug)]
 #[must_use = "an optimiser does nothing until it updates"]
 pub struct ClipByGlobalNorm(Number);
 
-/// Gradients whose norm over all leaves is at most that, for a tuple before an optimiser; the function
-/// of trees is [`clip_by_global_norm`](crate::clip_by_global_norm).
+/// Scales gradients down to a norm, over all leaves, of at most `most`: to be placed before an optimiser in a
+/// tuple. The function on trees is [`clip_by_global_norm`](crate::clip_by_global_norm).
 #[doc(alias = "clip_grad_norm_")]
 pub fn clip_by_global_norm(most: impl Into<Number>) -> ClipByGlobalNorm {
     ClipByGlobalNorm(most.into())
@@ -69,12 +69,12 @@ impl<P: Tree<Var>> Optimizer<P> for ClipByGlobalNorm {
     }
 }
 
-/// Gradients between two bounds. Made by [`clip`].
+/// Gradients with bounded elements, as returned by [`clip`].
 #[derive(Clone, Copy, Debug)]
 #[must_use = "an optimiser does nothing until it updates"]
 pub struct Clip(Number);
 
-/// Gradients with every element between `-most` and `most`.
+/// Clamps every element of the gradient to `-most ..= most`.
 #[doc(alias = "clip_grad_value_")]
 pub fn clip(most: impl Into<Number>) -> Clip {
     Clip(most.into())
@@ -98,12 +98,13 @@ impl<P: Tree<Var>> Optimizer<P> for Clip {
     }
 }
 
-/// Gradients with a share of the parameters. Made by [`decay_weights`].
+/// Gradients plus a multiple of the parameters, as returned by [`decay_weights`].
 #[derive(Clone, Copy, Debug)]
 #[must_use = "an optimiser does nothing until it updates"]
 pub struct DecayWeights(Number);
 
-/// `g + decay · p`: before an optimiser the gradient of a penalty `decay · |p|² / 2`.
+/// Adds `decay · p` to the gradient, which is the gradient of the penalty `decay · |p|² / 2`: to be placed before
+/// an optimiser in a tuple.
 #[doc(alias = "add_decayed_weights", alias = "weight_decay", alias = "l2")]
 pub fn decay_weights(decay: impl Into<Number>) -> DecayWeights {
     DecayWeights(decay.into())
@@ -126,18 +127,18 @@ impl<P: Tree<Var>> Optimizer<P> for DecayWeights {
     }
 }
 
-/// Gradients, or steps, times a number. Made by [`scale`].
+/// Gradients, or steps, times a number, as returned by [`scale`].
 #[derive(Clone, Debug)]
 #[must_use = "an optimiser does nothing until it updates"]
 pub struct Scale(Schedule);
 
-/// What comes in times a number or a schedule; `scale(-0.1)` alone is descent with rate 0.1.
+/// Multiplies gradients or steps by a number or a schedule; `scale(-0.1)` alone is gradient descent with rate 0.1.
 #[doc(alias = "scale_by_schedule", alias = "scale_by_learning_rate")]
 pub fn scale(by: impl Into<Schedule>) -> Scale {
     Scale(by.into())
 }
 
-/// The state is the count of steps.
+/// The state is the number of steps.
 impl<P: Tree<Var>> Optimizer<P> for Scale {
     type State = Var;
 
@@ -157,7 +158,7 @@ impl<P: Tree<Var>> Optimizer<P> for Scale {
     }
 }
 
-/// A step for several gradients. Made by [`accumulate`].
+/// One step for several gradients, as returned by [`accumulate`].
 #[derive(Clone, Debug)]
 #[must_use = "an optimiser does nothing until it updates"]
 pub struct Accumulate<O> {
@@ -165,8 +166,8 @@ pub struct Accumulate<O> {
     inner: O,
 }
 
-/// A step of `inner` for the mean of `every` gradients, and none between: batches larger than memory
-/// holds. The optimiser inside counts its own steps.
+/// Makes one step of `inner` with the mean of `every` gradients, and zero steps in between: for batches that do not
+/// fit in memory. `inner` counts its own steps only.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -187,7 +188,7 @@ pub fn accumulate<O>(every: u64, inner: O) -> Accumulate<O> {
     Accumulate { every: every.max(1), inner }
 }
 
-/// The state is the count of gradients, their sum, and the state of the optimiser inside.
+/// The state is the number of gradients, their sum, and the state of `inner`.
 impl<P: Tree<Var>, O: Optimizer<P>> Optimizer<P> for Accumulate<O> {
     type State = (Var, P, O::State);
 

@@ -1,4 +1,5 @@
-//! Steps over the root of what squares of gradients came to: RMSprop, Adagrad, and the sign alone: Lion.
+//! RMSprop and Adagrad, whose steps are divided by the root of a mean or sum of squared gradients; Lion, whose
+//! steps use only the sign.
 
 use super::adam::kept;
 use super::{Moments, Number, Optimizer, Schedule, advanced, count, floats, same};
@@ -6,7 +7,7 @@ use crate::Var;
 use crate::tree::{Tree, tree_map, tree_map2, tree_map3, zeros_like};
 use crate::var::{caller, on_behalf};
 
-/// RMSprop. Made by [`rmsprop`].
+/// RMSprop, as returned by [`rmsprop`].
 #[derive(Clone, Debug)]
 #[must_use = "an optimiser does nothing until it updates"]
 pub struct Rmsprop {
@@ -16,8 +17,8 @@ pub struct Rmsprop {
     momentum: Number,
 }
 
-/// RMSprop: `v ← decay · v + (1 - decay) g²`, a step of `rate · g / √(v + ε)`; the decay is 0.9 and ε
-/// 1e-8 if not said.
+/// Returns RMSprop: `v ← decay · v + (1 - decay) g²`, with the step `rate · g / √(v + ε)`. The default of `decay`
+/// is 0.9, that of ε is 1e-8.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -35,23 +36,23 @@ pub fn rmsprop(rate: impl Into<Schedule>) -> Rmsprop {
 }
 
 impl Rmsprop {
-    /// What part of itself the mean of squares keeps.
+    /// Sets the decay factor of the mean of squares.
     pub fn decay(self, decay: impl Into<Number>) -> Rmsprop {
         Rmsprop { decay: decay.into(), ..self }
     }
 
-    /// What is added to the mean of squares.
+    /// Sets ε, which is added to the mean of squares.
     pub fn epsilon(self, epsilon: impl Into<Number>) -> Rmsprop {
         Rmsprop { epsilon: epsilon.into(), ..self }
     }
 
-    /// With a velocity of scaled gradients that keeps that part of itself.
+    /// Uses a velocity of scaled gradients, with decay factor `momentum`.
     pub fn momentum(self, momentum: impl Into<Number>) -> Rmsprop {
         Rmsprop { momentum: momentum.into(), ..self }
     }
 }
 
-/// The state is the count of steps, the mean of squares and the velocity.
+/// The state is the number of steps, the mean of squares and the velocity.
 impl<P: Tree<Var>> Optimizer<P> for Rmsprop {
     type State = Moments<P, 2>;
 
@@ -79,14 +80,14 @@ impl<P: Tree<Var>> Optimizer<P> for Rmsprop {
     }
 }
 
-/// `g / √(v + ε)`, and 0 where both are 0 and ε is none.
+/// Returns `g / √(v + ε)`, and 0 if g, v and ε are all 0.
 fn scaled(g: Var, v: Var, epsilon: Number) -> Var {
     let v = v + epsilon.like(v);
     let zero = v.eq(0.0) & g.eq(0.0);
     zero.select(0.0, g * zero.select(1.0, v).rsqrt())
 }
 
-/// Adagrad. Made by [`adagrad`].
+/// Adagrad, as returned by [`adagrad`].
 #[derive(Clone, Debug)]
 #[must_use = "an optimiser does nothing until it updates"]
 pub struct Adagrad {
@@ -95,7 +96,8 @@ pub struct Adagrad {
     epsilon: Number,
 }
 
-/// Adagrad: `v ← v + g²`, a step of `rate · g / √(v + ε)`; v begins at 0.1 and ε is 1e-7 if not said.
+/// Returns Adagrad: `v ← v + g²`, with the step `rate · g / √(v + ε)`. The default of the initial v is 0.1, that of
+/// ε is 1e-7.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -113,18 +115,18 @@ pub fn adagrad(rate: impl Into<Schedule>) -> Adagrad {
 }
 
 impl Adagrad {
-    /// Where the sum of squares begins.
+    /// Sets the initial value of the sum of squares.
     pub fn start(self, start: f64) -> Adagrad {
         Adagrad { start, ..self }
     }
 
-    /// What is added to the sum of squares.
+    /// Sets ε, which is added to the sum of squares.
     pub fn epsilon(self, epsilon: impl Into<Number>) -> Adagrad {
         Adagrad { epsilon: epsilon.into(), ..self }
     }
 }
 
-/// The state is the count of steps and the sum of squares.
+/// The state is the number of steps and the sum of squares.
 impl<P: Tree<Var>> Optimizer<P> for Adagrad {
     type State = Moments<P, 1>;
 
@@ -152,7 +154,7 @@ impl<P: Tree<Var>> Optimizer<P> for Adagrad {
     }
 }
 
-/// Lion. Made by [`lion`].
+/// Lion, as returned by [`lion`].
 #[derive(Clone, Debug)]
 #[must_use = "an optimiser does nothing until it updates"]
 pub struct Lion {
@@ -161,8 +163,8 @@ pub struct Lion {
     betas: [Number; 2],
 }
 
-/// Lion: a step of the rate along the sign of `β₁ m + (1 - β₁) g`, beside a decay of the weights;
-/// `m ← β₂ m + (1 - β₂) g`. The βs are 0.9 and 0.99 if not said.
+/// Returns Lion: each step has the size of the rate, in the direction of the sign of `β₁ m + (1 - β₁) g`, plus
+/// weight decay; `m ← β₂ m + (1 - β₂) g`. The defaults of β₁ and β₂ are 0.9 and 0.99.
 ///
 /// Source: Chen et al., *Symbolic discovery of optimization algorithms* (2023).
 ///
@@ -178,13 +180,13 @@ pub fn lion(rate: impl Into<Schedule>, decay: impl Into<Number>) -> Lion {
 }
 
 impl Lion {
-    /// What part of itself the mean keeps in the step, and what part from step to step.
+    /// Sets β₁, the decay factor in the direction of the step, and β₂, the decay factor of the mean.
     pub fn betas(self, step: impl Into<Number>, mean: impl Into<Number>) -> Lion {
         Lion { betas: [step.into(), mean.into()], ..self }
     }
 }
 
-/// The state is the count of steps and the mean of gradients.
+/// The state is the number of steps and the mean of gradients.
 impl<P: Tree<Var>> Optimizer<P> for Lion {
     type State = Moments<P, 1>;
 

@@ -1,4 +1,4 @@
-//! BFGS: an inverse Hessian that is learned from the steps.
+//! BFGS: quasi-Newton descent with an inverse Hessian that is estimated from the steps.
 //!
 //! ```text
 //! H ← (I - ρ s yᵀ) H (I - ρ y sᵀ) + ρ s sᵀ       s = x' - x, y = g' - g, ρ = 1 / ⟨s, y⟩
@@ -9,11 +9,11 @@ use super::{Found, Limits, Minimizer, Search};
 use crate::Var;
 use crate::ops::functions::{eye, select};
 
-/// BFGS. Made by [`bfgs`].
+/// BFGS, as returned by [`bfgs`].
 #[derive(Clone, Copy, Debug)]
 pub struct Bfgs;
 
-/// BFGS: quasi-Newton descent with a dense inverse Hessian, `n²` numbers for n parameters.
+/// Returns BFGS: quasi-Newton descent with a dense inverse Hessian, of `n²` numbers for n parameters.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -42,11 +42,12 @@ impl Search for Bfgs {
     }
 }
 
-/// The inverse Hessian after a step; 0 where there was none, whose direction is the gradient itself.
+/// Returns the estimate of the inverse Hessian after a step. The estimate before the first step is 0, for which the
+/// direction is that of the gradient.
 fn learned(h: Var, Change { x: s, gradient: y }: &Change) -> Var {
     let (s, y) = (*s, *y);
     let (sy, yy) = (s.dot(y), y.dot(y));
-    // What a step along which the gradient does not grow would say is no inverse Hessian.
+    // A step along which the gradient does not grow is skipped: its update would not be positive definite.
     let good = sy.gt(0.0);
     let rho = 1.0 / select(good, sy, 1.0);
     let scale = sy / select(good, yy, 1.0);

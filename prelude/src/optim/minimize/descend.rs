@@ -1,4 +1,4 @@
-//! Descent along directions: the loop that methods share, and how far it goes along each.
+//! The descent loop that the methods share, and its line search.
 //!
 //! The length t of a step d satisfies the weak Wolfe conditions, c₁ = 1e-4, c₂ = 0.9:
 //!
@@ -7,11 +7,10 @@
 //! ⟨g(x + t d), d⟩ ≥ c₂ ⟨g, d⟩              the slope has become flatter
 //! ```
 //!
-//! It is found by bisection between a t that was too long and one that was too short (Lewis and Overton,
-//! *Nonsmooth optimization via quasi-Newton methods*, 2013). Near a minimum, where values differ by
-//! rounding errors, the first condition is asked of slopes: `⟨g(x + t d), d⟩ ≤ (2 c₁ - 1) ⟨g, d⟩` (Hager
-//! and Zhang, *A new conjugate gradient method with guaranteed descent and an efficient line search*,
-//! 2005).
+//! t is found by bisection between a t that was too large and one that was too small (Lewis and Overton, *Nonsmooth
+//! optimization via quasi-Newton methods*, 2013). Near a minimum, where losses differ only by rounding errors, the
+//! first condition is replaced by a condition on slopes: `⟨g(x + t d), d⟩ ≤ (2 c₁ - 1) ⟨g, d⟩` (Hager and Zhang, *A
+//! new conjugate gradient method with guaranteed descent and an efficient line search*, 2005).
 
 use super::{Found, Limits, small};
 use crate::control::while_loop;
@@ -23,12 +22,12 @@ use tapeloom_ir::Dtype;
 
 const GAIN: f64 = 1e-4;
 const FLATTER: f64 = 0.9;
-/// The most lengths that are tried along a direction.
+/// The largest number of step sizes that are tried along a direction.
 const TRIALS: i64 = 50;
-/// A step that promises fewer rounding errors of the loss than these is the last.
+/// The search ends if the predicted decrease is smaller than this number of rounding errors of the loss.
 const ROUNDINGS: f64 = 4.0;
 
-/// Where a search stands: x, the loss and its gradient there.
+/// A point of the search: x, the loss and its gradient.
 #[derive(Tree, Clone, Copy)]
 pub(super) struct Point<T> {
     pub(super) x: T,
@@ -36,18 +35,18 @@ pub(super) struct Point<T> {
     pub(super) gradient: T,
 }
 
-/// A step: how x and the gradient changed.
+/// The change of x and of the gradient in a step.
 pub(super) struct Change {
     pub(super) x: Var,
     pub(super) gradient: Var,
 }
 
-/// A step from a point, by what is known of the loss.
+/// Returns the step direction at a point, given the loss and the method's model of its curvature.
 pub(super) type Direction<'a, K> = &'a dyn Fn(&dyn Fn(Var) -> Var, &Point<Var>, &K) -> Var;
 
-/// Steps along `direction` of what is known, which `learn` brings up to date, until the gradient is
-/// small. A direction is one of the loss that it is given, which is in other units where squares of the gradient would
-/// leave the range of floats.
+/// Takes steps along `direction` until the gradient is small. After each step, `learn` updates `known`, the
+/// method's model. `direction` is given a loss that may be scaled: if squares of the gradient would overflow or
+/// underflow, the loss is divided by the size of its gradient.
 pub(super) fn descend<K: Tree<Var>>(
     loss: &dyn Fn(Var) -> Var,
     x: Var,
@@ -74,13 +73,13 @@ pub(super) fn descend<K: Tree<Var>>(
         let d = direction(loss, &p, &known);
         let downhill = d.dot(p.gradient).lt(0.0);
         let d = select(downhill.broadcast_to(d.shape()), d, -p.gradient);
-        // Nothing is known of the scale before the first step.
+        // Before the first step, the scale of the problem is unknown.
         let size = p.gradient.dot(p.gradient);
         let cautious = 1.0 / select(size.gt(1.0), size, 1.0).sqrt();
         let first = select(steps.eq(0), cautious, 1.0);
         let (next, trials, [good, bounded]) = along(&at, &p, d, first);
-        // A direction promises half of what the slope says. The first one knows nothing of the scale, and what is
-        // gained without an end was not promised.
+        // The predicted decrease is half of the slope. Do not use it in the first step, whose scale is unknown, nor
+        // if the line search found no upper bound of the step size.
         let noise = ROUNDINGS * epsilon(d.dtype()) * p.value.abs();
         let known_scale = steps.gt(0) | !good;
         let level = known_scale & bounded & (-d.dot(p.gradient)).le(noise);
@@ -96,7 +95,7 @@ pub(super) fn descend<K: Tree<Var>>(
     Found { x: p.x, gradient: (size, over), iterations, evaluations }
 }
 
-/// What a loss is divided by: 1, or the size of its gradient where squares would leave the range.
+/// Returns the divisor of the loss: 1, or the size of its gradient if squares of the gradient are out of range.
 fn unit(gradient: Var) -> Var {
     if gradient.shape()[0] == 0 {
         return gradient.sum().ones_like();
@@ -106,7 +105,8 @@ fn unit(gradient: Var) -> Var {
     select(outside, size, 1.0)
 }
 
-/// Where lengths between `low` and `high` are tried next, what the last one gave, and whether it will do.
+/// The state of a line search: the bounds of the next step size, the point of the last one, and whether it is
+/// accepted.
 #[derive(Tree, Clone, Copy)]
 struct Trial<T> {
     low: T,
@@ -117,8 +117,8 @@ struct Trial<T> {
     good: T,
 }
 
-/// The point at a good length along d, how many were tried, whether there is one, and whether it was found at once or
-/// below one that was too long; the point itself where there is none.
+/// Searches along d. Returns the point at an accepted step size (`from` if there is none), the number of trials,
+/// whether a step size was accepted, and whether it was accepted at once or has an upper bound.
 fn along(
     at: &dyn Fn(Var) -> Point<Var>,
     from: &Point<Var>,
@@ -153,7 +153,7 @@ fn along(
         Trial { low, high, length, point, count: t.count + 1, good }
     };
     let t = while_loop(again, next, start);
-    // A step that gains is better than none, though the slope is as steep as before.
+    // A step that lowers the loss is accepted in the end, even if the slope is still too steep.
     let lower = t.point.value.lt(from.value) & t.point.gradient.is_finite().all();
     let good = t.good | lower;
     let pick = |there: Var, here: Var| select(good.broadcast_to(there.shape()), there, here);

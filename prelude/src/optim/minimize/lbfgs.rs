@@ -1,12 +1,12 @@
-//! L-BFGS: Newton's method with what the last steps say of the curvature.
+//! L-BFGS: quasi-Newton descent with curvature estimated from the last few steps.
 //!
 //! ```text
 //! d = -H g        H: the inverse Hessian that maps y to s for the last pairs s = x - x', y = g - g'
 //! x ← x + t d     t = 1, 1/2, 1/4, .. until  f(x + t d) ≤ f(x) + 1e-4 t ⟨g, d⟩
 //! ```
 //!
-//! `H g` takes two loops over the pairs (Nocedal's recursion) and no matrix. A pair with `⟨s, y⟩ ≤ 0`, which
-//! no convex function gives, is not kept.
+//! `H g` takes two loops over the pairs (Nocedal's recursion) and needs no matrix. A pair with `⟨s, y⟩ ≤ 0`, which
+//! cannot occur for a convex function, is discarded.
 
 use super::descend::{Change, Point, descend};
 use super::{Found, Limits, Minimizer, Search, are_floats};
@@ -20,36 +20,36 @@ use crate::var::{caller, on_behalf, users_code};
 use crate::{Tree, Var, constant};
 use tapeloom_ir::{ArrayType, Dtype};
 
-/// The part of the slope that a step must gain.
+/// The fraction of the predicted decrease that a step must achieve.
 const ARMIJO: f64 = 1e-4;
-/// A step is halved so often at most.
+/// The largest number of times that a step is halved.
 const HALVINGS: i64 = 30;
 
-/// L-BFGS, which remembers so many steps. Made by [`lbfgs`].
+/// L-BFGS with its number of remembered steps, as returned by [`lbfgs`].
 #[derive(Clone, Copy, Debug)]
 pub struct Lbfgs {
     memory: usize,
 }
 
-/// What L-BFGS knows of the steps so far; all parameters as one vector of n.
+/// The curvature estimate of L-BFGS. All n parameters are one vector.
 #[derive(Tree, Clone, Debug)]
 pub struct Curvature<T> {
     /// The last steps, the newest one last: `[memory, n]`.
     pub steps: T,
-    /// How the gradient changed in each.
+    /// The change of the gradient in each of these steps.
     pub changes: T,
-    /// `1 / ⟨step, change⟩`, and 0 where there is none yet.
+    /// `1 / ⟨step, change⟩` for each step, 0 for entries that are not filled yet.
     pub weights: T,
-    /// The scale of H for directions of which nothing is known; 0 at the start.
+    /// The scale of H for directions not covered by the remembered steps; 0 at the start.
     pub scale: T,
-    /// Where the last step began.
+    /// The parameters before the last step.
     pub position: T,
-    /// The gradient there.
+    /// The gradient at `position`.
     pub gradient: T,
 }
 
-/// L-BFGS, which remembers `memory` steps (ten, say): for smooth functions without noise, a step of about
-/// Newton's quality for the price of a gradient and one or two values.
+/// Returns L-BFGS with `memory` remembered steps, usually about ten. It is for smooth functions without noise: a
+/// step is nearly as good as one of Newton's method, and costs one gradient and one or two values of the loss.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -75,9 +75,9 @@ pub fn lbfgs(memory: usize) -> Minimizer<Lbfgs> {
 }
 
 impl Minimizer<Lbfgs> {
-    /// What is known before the first step, at the parameters where it will begin.
+    /// Returns the curvature estimate before the first step from the parameters `p`.
     ///
-    /// Errors: `dtype` if the leaves have different dtypes, or are no floats.
+    /// Errors: `dtype` if the leaves have different dtypes or are not floats.
     #[track_caller]
     pub fn start<P: Tree<Var>>(&self, p: &P) -> Curvature<Var> {
         let at = caller();
@@ -89,13 +89,13 @@ impl Minimizer<Lbfgs> {
         on_behalf("lbfgs", at, || self.method.unknown(ravel(p).0))
     }
 
-    /// Parameters after a step down `loss`, and what is known then. A step is halved until the loss falls
-    /// enough; where it never does, as at a minimum, the parameters stay.
+    /// Returns the parameters after a step that lowers `loss`, and the updated curvature estimate. The step is
+    /// halved until the loss decreases enough; if it never does, as at a minimum, the parameters do not change.
     ///
-    /// Derivatives go through the steps; how long they were is a choice, and has none.
+    /// Derivatives go through the direction of the step; the choice of its length is a constant.
     ///
-    /// Errors: those of [`grad`](crate::grad) of the loss; `dtype` if the leaves have different dtypes;
-    /// `shape` if what is known is of other parameters.
+    /// Errors: those of [`grad`](crate::grad) of the loss; `dtype` if the leaves have different dtypes; `shape` if
+    /// `known` belongs to other parameters.
     #[track_caller]
     pub fn step<P: Tree<Var>, F: Function<P, Var, M>, M>(
         &self,
@@ -151,7 +151,7 @@ impl Lbfgs {
         }
     }
 
-    /// As [`Minimizer::step`], of parameters that are one vector.
+    /// Computes [`Minimizer::step`] for parameters that are one vector.
     fn step_of_vector(
         self,
         loss: &dyn Fn(Var) -> Var,
@@ -165,9 +165,9 @@ impl Lbfgs {
         (x + t * d, known)
     }
 
-    /// What is known when the gradient at x is, too.
+    /// Returns the estimate after the gradient g at x has been computed.
     fn learned(self, before: &Curvature<Var>, x: Var, g: Var) -> Curvature<Var> {
-        // At the start there is no step, and the first direction is of length 1.
+        // At the start there is no previous step, and the first direction has length 1.
         let started = before.scale.gt(0.0);
         let length = g.dot(g);
         let some = length.gt(0.0);
@@ -177,7 +177,7 @@ impl Lbfgs {
         Curvature { scale, position: x, gradient: g, ..known }
     }
 
-    /// What is known after a step s in which the gradient changed by y.
+    /// Returns the estimate with one more pair: a step s, in which the gradient changed by y.
     fn with_pair(self, before: &Curvature<Var>, s: Var, y: Var) -> Curvature<Var> {
         let (sy, yy) = (s.dot(y), y.dot(y));
         let good = sy.gt(0.0);
@@ -199,11 +199,11 @@ impl Lbfgs {
     }
 }
 
-/// A step, how the gradient changed in it, and their weight.
+/// A step, the change of the gradient in the step, and the weight of the pair.
 type Pair = (Var, (Var, Var));
 
 impl Curvature<Var> {
-    /// `H g`.
+    /// Returns `H g`.
     fn times(&self, g: Var) -> Var {
         let pairs = || (self.steps, (self.changes, self.weights));
         let down = |(q, (s, (y, w))): (Var, Pair)| {
@@ -216,7 +216,7 @@ impl Curvature<Var> {
     }
 }
 
-/// The first of 1, 1/2, 1/4, .. times the direction d that lowers the loss enough, or 0.
+/// Returns the first of 1, 1/2, 1/4, .. for which that multiple of the direction d lowers the loss enough, or 0.
 fn length(loss: &dyn Fn(Var) -> Var, value: Var, (x, g, d): (Var, Var, Var)) -> Var {
     let [value, x, g, d] = [value, x, g, d].map(Var::stop_gradient);
     let slope = g.dot(d);

@@ -1,4 +1,4 @@
-//! Levenberg-Marquardt: Gauss-Newton steps for sums of squares, shortened where they do not help.
+//! Levenberg-Marquardt: damped Gauss-Newton steps for sums of squares.
 //!
 //! ```text
 //! (JᵀJ + λ D) d = -Jᵀr      D = diag(JᵀJ), the largest so far
@@ -22,11 +22,11 @@ use std::cell::Cell;
 use tapeloom_ir::trace::Context;
 use tapeloom_ir::{ArrayType, Dtype};
 
-/// Levenberg-Marquardt. Made by [`levenberg_marquardt`].
+/// Levenberg-Marquardt, as returned by [`levenberg_marquardt`].
 #[derive(Clone, Copy, Debug)]
 pub struct LevenbergMarquardt;
 
-/// Levenberg-Marquardt: for half the sum of squares of residuals, by their Jacobian, which is computed
+/// Returns the Levenberg-Marquardt method. It minimizes half the sum of squares of residuals, with their Jacobian
 /// in forward mode.
 ///
 /// ```
@@ -50,11 +50,11 @@ pub fn levenberg_marquardt() -> Minimizer<LevenbergMarquardt> {
 }
 
 impl Minimizer<LevenbergMarquardt> {
-    /// Where half the sum of the squares of all residuals, a tree of floats, is smallest near `start`,
-    /// and how the search went.
+    /// Minimizes half the sum of the squares of all residuals, a tree of floats, from `start`. Returns the minimum
+    /// and the outcome of the search.
     ///
-    /// Errors: those of [`jacfwd`] of the residuals; `dtype` if the leaves of the parameters, or those
-    /// of the residuals, have different dtypes.
+    /// Errors: those of [`jacfwd`] of the residuals; `dtype` if the leaves of the parameters, or the leaves of the
+    /// residuals, have different dtypes.
     #[track_caller]
     pub fn minimize_squares<P: Tree<Var>, R: Tree<Var>, F: Function<P, R, K>, K>(
         &self,
@@ -88,7 +88,7 @@ impl Minimizer<LevenbergMarquardt> {
     }
 }
 
-/// Where a search stands: x, the residuals and their Jacobian there.
+/// A point of the search: x, the residuals and their Jacobian.
 #[derive(Tree, Clone, Copy)]
 struct Place<T> {
     x: T,
@@ -96,17 +96,17 @@ struct Place<T> {
     jacobian: T,
 }
 
-/// What changes from step to step.
+/// The values that change from step to step.
 #[derive(Tree, Clone, Copy)]
 struct Progress<T> {
     place: Place<T>,
     lambda: T,
     nu: T,
-    /// The largest diagonal of JᵀJ so far.
+    /// The largest value so far of each diagonal element of JᵀJ.
     diagonal: T,
     iterations: T,
     evaluations: T,
-    /// Whether steps are long enough to be seen.
+    /// Whether the last step changed x by more than its rounding errors.
     moving: T,
 }
 
@@ -123,7 +123,7 @@ impl Place<Var> {
         0.5 * self.residuals.dot(self.residuals)
     }
 
-    /// Whether the gradient is small, or the residuals are at right angles to every column of the Jacobian.
+    /// Returns whether the gradient is small, or the residuals are orthogonal to every column of the Jacobian.
     fn is_minimum(&self, limits: Limits) -> Var {
         let (loss, gradient) = (self.loss(), self.gradient());
         let lengths = (self.jacobian.square().sum_axis(0) * (2.0 * loss)).sqrt();
@@ -151,7 +151,7 @@ fn searched(residuals: &dyn Fn(Var) -> Var, x: Var, limits: Limits) -> Found {
         p.moving & tried & p.iterations.lt(most) & !p.place.is_minimum(limits)
     };
     let end = while_loop(going, |p: Progress<Var>| stepped(residuals, p), start);
-    // A step that is hardly damped and cannot be seen is the last, too.
+    // If the last step was nearly undamped and did not change x, the search is over, too.
     let free = !end.moving & end.lambda.le(1.0) & end.place.loss().is_finite();
     let (size, _) = small(limits, end.place.loss(), end.place.gradient());
     let gradient = (size, free | end.place.is_minimum(limits));
@@ -161,7 +161,8 @@ fn searched(residuals: &dyn Fn(Var) -> Var, x: Var, limits: Limits) -> Found {
 fn stepped(residuals: &dyn Fn(Var) -> Var, p: Progress<Var>) -> Progress<Var> {
     let (j, g, n) = (p.place.jacobian, p.place.gradient(), p.place.x.shape()[0]);
     let tiny = if g.dtype() == Dtype::F32 { 1e-30 } else { 1e-200 };
-    // A parameter that no residual depends on yet stays, and is in no way of the others.
+    // A parameter on which no residual depends yet does not change, and its damping is 1, so that the system is
+    // regular.
     let diagonal = select(p.diagonal.gt(tiny), p.diagonal, 1.0);
     let damped = eye(n, g.dtype()) * (p.lambda * diagonal).expand_dims(1);
     let d = -cho_solve(cholesky(j.matrix_transpose().dot(j) + damped), g);
@@ -170,7 +171,7 @@ fn stepped(residuals: &dyn Fn(Var) -> Var, p: Progress<Var>) -> Progress<Var> {
     let gained = p.place.loss() - 0.5 * r.dot(r);
     let promised = 0.5 * d.dot(p.lambda * diagonal * d - g);
     let gain = gained / select(promised.gt(0.0), promised, 1.0);
-    // Nothing is gained by a step that is no number.
+    // The comparisons are false for nan, so such a step is rejected.
     let better = gained.gt(0.0) & promised.gt(0.0);
     let there = |(x, _): (Var, Place<Var>)| Place::at(residuals, x);
     let place = cond(better, there, |(_, place): (Var, Place<Var>)| place, (x, p.place));

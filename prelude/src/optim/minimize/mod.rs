@@ -1,4 +1,4 @@
-//! Minimisers: they choose their steps themselves, and go on until the gradient is small.
+//! Minimisers: methods that choose their step sizes themselves and iterate until the gradient is small.
 //!
 //! ```
 //! use tapeloom::prelude::*;
@@ -10,19 +10,18 @@
 //! # Ok::<(), tapeloom::Error>(())
 //! ```
 //!
-//! | made by | direction | for |
+//! | constructor | direction | for |
 //! |---|---|---|
-//! | [`bfgs`] | `-H g`, with a matrix H learned from the steps | up to a few hundred parameters |
-//! | [`lbfgs`] | the same from the last few steps, without a matrix | many parameters |
-//! | [`newton_cg`] | `-H g` by conjugate gradients, from products with the Hessian | many, curved unlike |
+//! | [`bfgs`] | `-H g`, with a matrix H estimated from the steps | up to a few hundred parameters |
+//! | [`lbfgs`] | `-H g`, with H estimated from the last few steps, without a matrix | many parameters |
+//! | [`newton_cg`] | `-H⁻¹ g` by conjugate gradients, with products of the Hessian H | many parameters, ill-conditioned |
 //! | [`levenberg_marquardt`] | `-(JᵀJ + λD)⁻¹ Jᵀr` | sums of squares |
 //!
 //! # Derivatives
-//! The minimum is given by the equation `∇f(p) = 0`, and is differentiated through it, like all
-//! [values given by equations](crate::implicit): the derivative with respect to any `Var` that the loss
-//! uses costs a linear system with the Hessian, solved by conjugate gradients, and nothing of the
-//! iterations is kept. Where the search did not converge, or the Hessian at the minimum is singular,
-//! that derivative means nothing.
+//! The minimum is defined by the equation `∇f(p) = 0` and is differentiated by the implicit function theorem, like
+//! all [solutions of equations](crate::implicit). The derivative with respect to any `Var` that the loss uses costs
+//! a linear system with the Hessian, solved by conjugate gradients; no residuals of the iterations are saved. If
+//! the search did not converge, or if the Hessian at the minimum is singular, the derivative is meaningless.
 //!
 //! ```
 //! use tapeloom::prelude::*;
@@ -60,32 +59,31 @@ use crate::{Tree, Var};
 use tapeloom_ir::trace::Context;
 use tapeloom_ir::{ArrayType, Dtype, Loc};
 
-/// How a search for a minimum went; all scalars.
+/// The outcome of a search for a minimum. All fields are scalars.
 #[derive(Tree, Clone, Debug)]
 pub struct Outcome<T> {
     /// The loss at the minimum.
     pub value: T,
-    /// The largest element of the gradient there, in absolute value (f64).
+    /// The largest absolute value of an element of the gradient at the minimum (f64).
     pub gradient: T,
-    /// The steps taken (i64).
+    /// The number of steps (i64).
     pub iterations: T,
-    /// How often the loss and its gradient were computed, or the residuals of
-    /// [`levenberg_marquardt`] (i64).
+    /// The number of evaluations of the loss and its gradient, or of the residuals of [`levenberg_marquardt`] (i64).
     pub evaluations: T,
-    /// Whether the gradient is as small as was asked, or nothing more can be gained: what the next step
-    /// promises is less than the rounding errors of the loss (bool). Where neither holds, the iterations
-    /// were used up, or no step along the direction lowered the loss any more.
+    /// Whether the search converged (bool): the gradient is within the tolerance, or the predicted decrease of the
+    /// next step is below the rounding errors of the loss. If false, the iterations were used up, or no step along
+    /// the direction lowered the loss.
     pub converged: T,
 }
 
-/// When a search stops.
+/// The stopping criteria of a search.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     tolerance: f64,
     iterations: u64,
 }
 
-/// A method, and when it stops. Made by [`bfgs`], [`lbfgs`], [`newton_cg`], [`levenberg_marquardt`].
+/// A method with its stopping criteria, as returned by [`bfgs`], [`lbfgs`], [`newton_cg`], [`levenberg_marquardt`].
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a minimiser does nothing until it minimises"]
 pub struct Minimizer<M> {
@@ -104,31 +102,31 @@ impl<M> Minimizer<M> {
         Minimizer { method, limits: Limits { tolerance: 1e-8, iterations: 1000 } }
     }
 
-    /// The search ends where no element of the gradient is larger than this; 1e-8 if not said, and no less
-    /// than ten rounding errors of the dtype. It ends before that where a step promises less than the
-    /// rounding errors of the loss, so that the units of a loss, and a large constant in it, do not matter.
-    /// [`levenberg_marquardt`] ends, too, where the cosine between the residuals and each column of their
-    /// Jacobian is no larger (as MINPACK does).
+    /// Sets the tolerance: the search ends when no element of the gradient is larger. The default is 1e-8; values
+    /// below ten rounding errors of the dtype are raised to that. The search also ends when the predicted decrease
+    /// of a step is below the rounding errors of the loss, so the unit of the loss and a large constant in it do
+    /// not matter. [`levenberg_marquardt`] also ends when the cosine of the angle between the residuals and each
+    /// column of their Jacobian is at most the tolerance (as in MINPACK).
     pub fn tolerance(self, tolerance: f64) -> Minimizer<M> {
         Minimizer { limits: Limits { tolerance, ..self.limits }, ..self }
     }
 
-    /// The most steps; 1,000 if not said.
+    /// Sets the largest number of steps. The default is 1,000.
     pub fn iterations(self, iterations: u64) -> Minimizer<M> {
         Minimizer { limits: Limits { iterations, ..self.limits }, ..self }
     }
 }
 
-/// What a search gives: where it ended, and three numbers of how it went.
+/// The result of a search: the last point and three numbers.
 struct Found {
     x: Var,
-    /// The largest element of the gradient, and whether the search is over.
+    /// The largest element of the gradient, and whether the search converged.
     gradient: (Var, Var),
     iterations: Var,
     evaluations: Var,
 }
 
-/// A way to search for a minimum of a loss of a vector.
+/// A method that minimizes a loss of a vector.
 trait Search {
     fn name(&self) -> &'static str;
     fn search(&self, loss: &dyn Fn(Var) -> Var, x: Var, limits: Limits) -> Found;
@@ -136,7 +134,7 @@ trait Search {
 
 #[allow(private_bounds, reason = "the methods are those of this module")]
 impl<S: Search> Minimizer<S> {
-    /// Where the loss, a float scalar, is smallest near `start`, and how the search went.
+    /// Minimizes the loss, a float scalar, from `start`. Returns the minimum and the outcome of the search.
     ///
     /// Errors: those of [`grad`] of the loss; `dtype` if the leaves have different dtypes.
     #[doc(alias = "fmin", alias = "fmin_bfgs", alias = "fmin_l_bfgs_b", alias = "optimize")]
@@ -192,7 +190,7 @@ impl Outcome<Var> {
     }
 }
 
-/// The result of a search, given by the equation that the gradient is 0 there.
+/// Returns the result of a search. Its derivative is defined by the equation that the gradient is 0.
 fn at_root(
     name: &'static str,
     at: Loc,
@@ -201,8 +199,9 @@ fn at_root(
     search: &dyn Fn(Var) -> Found,
 ) -> (Var, Outcome<Var>) {
     on_behalf(name, at, || {
-        // How the search went stands beside x, as a value whose derivative is 0.
-        // The solver of a linear system runs its map as code of the user, and this one is not.
+        // The log of the search is part of the unknowns, with derivative 0. The gradient is computed on behalf of
+        // the minimiser, because the solver of the linear system would otherwise report its errors as errors in the
+        // user's code.
         let slope = |x: Var| on_behalf(name, at, || grad(loss)(x));
         let equation = |(x, log): (Var, Var)| (slope(x), log);
         let solve = |_: &dyn Fn((Var, Var)) -> (Var, Var), (x, _): (Var, Var)| {
@@ -229,9 +228,9 @@ fn at_root(
     })
 }
 
-/// The largest element of a gradient, and whether it is small at a loss that is a number.
+/// Returns the largest element of a gradient, and whether it is within the tolerance and the loss is finite.
 fn small(limits: Limits, value: Var, gradient: Var) -> (Var, Var) {
-    // A search among no parameters is over.
+    // With no parameters, the search is over.
     let size = match gradient.shape()[0] {
         0 => value.zeros_like(),
         _ => gradient.abs().max(),

@@ -1,4 +1,4 @@
-//! Newton's method with conjugate gradients: directions `-H⁻¹ g` from products with the Hessian alone.
+//! Newton's method with conjugate gradients: directions `-H⁻¹ g` from products with the Hessian.
 
 use super::descend::{Point, descend};
 use super::{Found, Limits, Minimizer, Search};
@@ -8,12 +8,13 @@ use crate::ops::functions::select;
 use crate::transform::{grad, jvp};
 use crate::{Tree, constant};
 
-/// Newton's method with conjugate gradients. Made by [`newton_cg`].
+/// Newton's method with conjugate gradients, as returned by [`newton_cg`].
 #[derive(Clone, Copy, Debug)]
 pub struct NewtonCg;
 
-/// Newton's method, whose systems with the Hessian are solved by conjugate gradients as far as it pays:
-/// to a share of `min(1/2, √|g|)` of the gradient, and no further where the Hessian is not positive.
+/// Returns Newton's method with conjugate gradients. The linear system with the Hessian is solved inexactly: until
+/// the residual is at most `min(1/2, √|g|)` times the gradient, or until a direction of negative curvature is
+/// found.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -47,7 +48,7 @@ impl Search for NewtonCg {
     }
 }
 
-/// Conjugate gradients for `H d = g`.
+/// The state of conjugate gradients for `H d = g`.
 #[derive(Tree, Clone, Copy)]
 struct Iterate<T> {
     d: T,
@@ -65,7 +66,7 @@ fn solved(product: &dyn Fn(Var) -> Var, g: Var) -> Var {
     let root = select(size.gt(0.0), size, 1.0).sqrt();
     let share = root.sqrt().minimum(0.5);
     let limit = share * share * size;
-    // In exact arithmetic as many as there are parameters would do.
+    // In exact arithmetic, as many iterations as parameters would suffice.
     let most = i64::try_from(2 * g.shape()[0] + 10).unwrap_or(i64::MAX);
     let count = constant(0i64);
     let start =
@@ -82,7 +83,7 @@ fn solved(product: &dyn Fn(Var) -> Var, g: Var) -> Var {
         Iterate { d, residual, direction, size, count: i.count + 1, convex }
     };
     let end = while_loop(going, next, start);
-    // Where the first direction curves the other way, it is the gradient's.
+    // If the curvature is negative along the first direction, use the gradient.
     let none = end.d.dot(g).eq(0.0);
     select(none.broadcast_to(g.shape()), g, end.d)
 }
