@@ -1,9 +1,9 @@
-//! Confinement: an access of which no proof is found that it stays within its buffer is made to.
+//! Bounds clamping: an access without a proof that it stays within its buffer gets a clamped index.
 //!
-//! The search for a proof (`loop_ir/analysis/value_range.rs`) is bounded and finds most, and machine code runs nothing
-//! unproved. What the scheduler makes stays inside by construction, so where the search gives up on one
-//! of its indices the program is not refused: the index is held between the first and the last element,
-//! which changes nothing when it runs and is a proof that anybody sees.
+//! Machine code contains no unproved access. The search for proofs (`loop_ir/analysis/value_range.rs`) is bounded,
+//! so it misses some. Lowering creates only accesses that are in bounds; if the search fails for such an access,
+//! the program is not refused. The index is clamped between the first and the last element instead. That changes no
+//! value at run time, and the verifier proves a clamped index at once.
 //!
 //! ```text
 //!                                       %8: i64 = mul i0, 3
@@ -12,7 +12,7 @@
 //!                                       %1: f64 = load b0[(%10)]
 //! ```
 //!
-//! Kernels that are not the scheduler's are not confined but refused ([`crate::loop_ir::verify`]).
+//! Kernels that do not come from lowering are refused instead of clamped ([`crate::loop_ir::verify`]).
 
 use super::pass::{Choice, Invariant, Pass, Run};
 use super::vectorize::vectorize;
@@ -24,7 +24,7 @@ use std::collections::BTreeSet;
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{Code, Dtype, Literal, Problem};
 
-/// The pass as a row.
+/// The row of this pass.
 pub(super) const PASS: Pass = Pass {
     name: "clamp_bounds",
     about: "accesses of which no proof is found that they stay within their buffer are held there; lanes are chosen again where that changes a loop",
@@ -37,11 +37,10 @@ pub(super) const PASS: Pass = Pass {
     }),
 };
 
-/// Verifies a program of which nothing but proofs may be missing, and confines the loads and stores that
-/// miss one; gives how many.
+/// Verifies a program, and clamps the loads and stores without a proof. Returns the number of clamped accesses.
 ///
 /// # Errors
-/// [`tapeloom_ir::Kind::Verify`] where more than proofs is missing.
+/// [`tapeloom_ir::Kind::Verify`] if anything other than such proofs is missing.
 fn clamp_bounds(program: &mut Program, choice: Choice) -> Result<usize, Problem> {
     let errors = verify(program);
     let unproved: Option<BTreeSet<(Option<KernelId>, usize)>> =
@@ -58,13 +57,14 @@ fn clamp_bounds(program: &mut Program, choice: Choice) -> Result<usize, Problem>
         let unproved = |statement| unproved.contains(&(id, statement));
         kernel.rewrite(|kernel, body| block(kernel, body, &mut 0, &unproved));
     }
-    // A loop with computed indices may be better off with other lanes, or none.
+    // The clamped, computed indices change the cost of lanes, so choose the lanes of all loops again.
     program.kernels_mut().for_each(|kernel| vectorize(kernel, choice));
     check(program)?;
     Ok(unproved.len())
 }
 
-/// Confines those statements of a block, of which the first is the `next`-th of the kernel.
+/// Clamps the unproved statements of a block. `next` is the number of the block's first statement within the
+/// kernel.
 fn block(
     kernel: &mut Kernel,
     body: &mut Vec<Stmt>,
@@ -86,8 +86,7 @@ fn block(
     }
 }
 
-/// The same address where it is one of that many elements, otherwise the nearest; the statements that
-/// compute it go behind `body`.
+/// Returns `at` clamped to the range `0..elements`. Appends the statements that compute it to `body`.
 fn inside(kernel: &mut Kernel, body: &mut Vec<Stmt>, at: &Address, elements: usize) -> Address {
     let number = |n: i64| Arg::Literal(Literal::i64(n));
     let mut emit = |code, args: Vec<Arg>| {

@@ -1,7 +1,7 @@
-//! Windows where they lie: a part of an array that is copied out, and back if it was written to, is not copied.
+//! Copy elimination for arrays: a window of an array is used in place instead of being copied out and back.
 //!
-//! Loops carry parts of arrays where they need no more, so that reverse mode keeps parts. Then iterations copy a part
-//! out, work in it, and copy it back:
+//! Loops carry only the part of an array that they need, so that reverse mode saves only this part. As a result,
+//! iterations copy the window out of the array, work in the copy, and copy it back:
 //!
 //! ```text
 //! serial i0 in 9 {                               serial i0 in 9 {
@@ -20,11 +20,10 @@
 //! }
 //! ```
 //!
-//! The copy can go where nothing else touches that part of the array meanwhile, nor memory that lies in the same
-//! place. One who only writes a copy may read the array at the element that it writes next; constants that are
-//! written over the part while its copy is still read are written behind that.
-//!
-//! Known to compilers as copy elimination, for arrays.
+//! The copies can be removed if meanwhile no other statement touches this part of the array or memory that aliases
+//! it. There are two exceptions. A loop that fills the window may read, in each iteration, the array element that
+//! this iteration is about to overwrite. Constants that are stored over the part while the copy is still read are
+//! stored after the last use of the copy instead.
 
 use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::analysis::dependence::disjoint;
@@ -38,7 +37,7 @@ use tapeloom_ir::analysis::interval::Interval;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 
-/// The pass as a row.
+/// The row of this pass.
 pub(super) const PASS: Pass = Pass {
     name: "copy_elimination",
     about: "a part of an array that is copied out, and back, is worked in where it lies",
@@ -48,10 +47,11 @@ pub(super) const PASS: Pass = Pass {
     run: Run::Kernels(|kernel, _| copy_elimination(kernel)),
 };
 
-/// Blocks of more statements are left alone: what is between two copies is looked at for each of them.
+/// The largest number of statements of a block that the pass looks at: for each copy it examines all statements up
+/// to the copy's last use.
 const LONGEST: usize = 128;
 
-/// Works in parts of arrays where they lie.
+/// Removes copies of windows in all blocks of a kernel.
 fn copy_elimination(kernel: &mut Kernel) {
     let mut mentions: SecondaryMap<BufferId, usize> = SecondaryMap::new();
     visit(&kernel.body, &mut |s| s.buffers(&mut |b| mentions[b] += 1));
@@ -60,7 +60,7 @@ fn copy_elimination(kernel: &mut Kernel) {
     }
 }
 
-/// How often a statement names buffers that are like that.
+/// Returns how often a statement, with its nested statements, names a buffer for which `like` holds.
 fn named(stmt: &Stmt, like: impl Fn(BufferId) -> bool) -> usize {
     let mut times = 0;
     let mut count = |s: &Stmt| s.buffers(&mut |b| times += usize::from(like(b)));
@@ -68,7 +68,7 @@ fn named(stmt: &Stmt, like: impl Fn(BufferId) -> bool) -> usize {
     times
 }
 
-/// Whether anything in a block was a copy that could go.
+/// Removes copies in a block and in its nested blocks. Returns whether there was one.
 fn block(kernel: &Kernel, mentions: &SecondaryMap<BufferId, usize>, body: &mut Vec<Stmt>) -> bool {
     let mut changed = false;
     for stmt in body.iter_mut() {
@@ -100,7 +100,7 @@ fn block(kernel: &Kernel, mentions: &SecondaryMap<BufferId, usize>, body: &mut V
     changed
 }
 
-/// The first and the last statement of a block that name a buffer which is named nowhere else.
+/// Returns the first and the last statement of a block that name a buffer; `None` if other blocks name it, too.
 fn users(
     body: &[Stmt],
     mentions: &SecondaryMap<BufferId, usize>,
@@ -113,15 +113,15 @@ fn users(
     Some((here.iter().position(|n| *n > 0)?, here.iter().rposition(|n| *n > 0)?))
 }
 
-/// A loop that copies a part of an array into all of a buffer, or back.
+/// A loop that copies a part of an array into a whole buffer (the window), or the window back.
 #[derive(Clone, PartialEq, Debug)]
 struct Copied {
     window: BufferId,
     array: BufferVersion,
-    /// Where the first element lies.
+    /// The address of the part's first element in the array.
     start: Address,
     elements: usize,
-    /// Whether it goes back.
+    /// Whether the loop copies from the window into the array.
     back: bool,
 }
 
@@ -163,7 +163,7 @@ impl Copied {
         Some(Copied { window, array: held, start, elements: extent, back })
     }
 
-    /// The block without the copy, or both copies, if that is the same.
+    /// Returns the block without this copy, or without both copies; `None` if that would change a result.
     fn gone(
         &self,
         kernel: &Kernel,
@@ -175,7 +175,7 @@ impl Copied {
             let back = Copied::of(kernel, &body[last]).filter(|other| other.back);
             back.is_some_and(|back| Copied { back: false, ..back } == *self)
         };
-        // What works in the window, and whether it goes back.
+        // The statements that use the window, and whether the window's final value is copied back.
         let (work, goes_back) = match self.back {
             true if last == at => (first..at, true),
             false if first == at && both() => (at + 1..last, true),
@@ -194,7 +194,7 @@ impl Copied {
         let written = survey.touched.contains(&Touch::Window { write: true });
         let allowed = |touch: &Touch| match touch {
             Touch::Window { write } => goes_back || !write,
-            // Who only reads may share what is only read.
+            // Reads of the array are harmless if the window is never written.
             Touch::Array { write } => !write && !written,
             Touch::Otherwise => false,
         };
@@ -213,8 +213,9 @@ impl Copied {
         Some(order.map(moved).collect())
     }
 
-    /// Which of the statements that work in the window say where it begins, and so go ahead of them: arithmetic on
-    /// what is known before. `None` where they cannot, since another value would be read there.
+    /// Returns the statements among `work` that compute the start of the window, which therefore move ahead of
+    /// `work`. They must be arithmetic on values from before; `None` if they read memory or variables, which may
+    /// hold another value there.
     fn ahead(&self, work: &[Stmt]) -> Option<Vec<usize>> {
         let mut wanted: Vec<Arg> = self.start.dynamic.into_iter().collect();
         let mut ahead = Vec::new();
@@ -234,8 +235,8 @@ impl Copied {
         Some(ahead)
     }
 
-    /// The block in which constants are written over the array behind the last who uses the window, where nobody
-    /// else touches the array until then.
+    /// Returns the block with stores of constants over the array moved behind the last use of the window; `None` if
+    /// anything else touches the array before that.
     fn filled_later(
         &self,
         kernel: &Kernel,
@@ -258,8 +259,8 @@ impl Copied {
         Some(later)
     }
 
-    /// Whether a loop fills the window, element by element, and reads of that part of the array at most the
-    /// element that it has not written yet.
+    /// Returns whether a loop writes the window element by element, and reads no element of this part of the array
+    /// except the one that it is about to overwrite.
     fn fills(&self, stmt: &Stmt) -> bool {
         let Stmt::For { index, body, .. } = stmt else { return false };
         let (mut stored, mut fits) = (false, true);
@@ -278,7 +279,7 @@ impl Copied {
         fits && stored
     }
 
-    /// Whether an access is of the array where that iteration of a loop writes the window.
+    /// Returns whether an address is the array element that corresponds to the window element `index`.
     fn is_next(&self, index: IndexId, buffer: BufferId, address: &Address) -> bool {
         let mut start = address.clone();
         start.terms.retain(|(i, _)| *i != index);
@@ -288,7 +289,7 @@ impl Copied {
     }
 }
 
-/// Whether a statement is loops that store constants and do nothing else.
+/// Returns whether a statement consists of loops that only store constants.
 fn writes_constants(stmt: &Stmt) -> bool {
     let shape = stmt.shape();
     match shape.flow {
@@ -303,30 +304,31 @@ fn writes_constants(stmt: &Stmt) -> bool {
     }
 }
 
-/// What statements between copies touch.
+/// A memory access between the copies, classified.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Touch {
     Window {
         write: bool,
     },
-    /// What is or may be the part of the array, or memory in the same place.
+    /// An access to this part of the array, to an element that may be in it, or to aliased memory.
     Array {
         write: bool,
     },
-    /// The window, by more than single loads and stores, or after it was handed on.
+    /// An access to the window as a whole (as an operand or a carry), or one that cannot be redirected into the
+    /// array.
     Otherwise,
 }
 
 struct Survey<'a> {
     kernel: &'a Kernel,
     copied: &'a Copied,
-    /// Loops inside the block, and their extents if these are known.
+    /// The surrounding loops within the block, with their trip counts if these are constant.
     inside: Vec<(IndexId, Option<usize>)>,
     touched: Vec<Touch>,
 }
 
 impl Survey<'_> {
-    /// A loop of which is known that it reads each element before it writes it.
+    /// Surveys a loop for which [`Copied::fills`] holds: its reads of the next element are not counted.
     fn filled(&mut self, stmt: &Stmt) {
         let Stmt::For { index, body, .. } = stmt else { return self.stmt(stmt) };
         let Copied { array, .. } = self.copied;
@@ -364,7 +366,7 @@ impl Survey<'_> {
         });
         let carried = stmt.carries();
         for Carry { now, next } in carried {
-            // A value that goes from iteration to iteration has other names inside.
+            // A carried buffer has two names inside the loop, so it cannot be redirected.
             let met = |b: BufferId| !disjoint(self.kernel, array.buffer, b);
             touched.extend((met(now.buffer) || met(next.buffer)).then_some(Touch::Otherwise));
             touched.extend(
@@ -382,7 +384,7 @@ impl Survey<'_> {
         }
     }
 
-    /// Whether an element of the array is certainly not in the part that is copied.
+    /// Returns whether an element of the array is certainly outside of the copied part.
     fn is_apart(&self, address: &Address) -> bool {
         let of = |i: IndexId| self.inside.iter().find(|(index, _)| *index == i);
         let mut outer = address.clone();
@@ -399,7 +401,7 @@ impl Survey<'_> {
     }
 }
 
-/// A copy in which the window is the part of the array.
+/// A copy of statements in which accesses to the window are redirected into the array.
 struct InPlace<'a> {
     copied: &'a Copied,
 }
@@ -431,7 +433,7 @@ mod tests {
     use crate::loop_ir::{eval, parse, shadow, verify};
     use tapeloom_ir::Tensor;
 
-    /// How many loops there are afterwards; what comes out is the same.
+    /// Runs the pass, checks that results stay equal, and expects `loops` loops in the program.
     #[track_caller]
     fn check(body: &str, loops: usize) -> String {
         let text = format!(
@@ -459,7 +461,7 @@ mod tests {
     #[test]
     fn what_is_read_is_read_where_it_lies() {
         let read = "for i3 in 4 { %2: f64 = load b2[i3*-1 + 3] %3: f64 = add %2, 1.0";
-        // To the next row, to the row itself, and to all.
+        // The result goes to the next row, to the same row, and to all rows.
         check(&format!("serial i0 in 3 {{ {OUT} {read} store b1[i0*4 + i3 + 4], %3 }} }}"), 2);
         check(&format!("serial i0 in 3 {{ {OUT} {read} store b1[i0*4 + i3], %3 }} }}"), 3);
         check(&format!("serial i0 in 3 {{ {OUT} {read} store b1[i3*5], %3 }} }}"), 3);
@@ -470,7 +472,7 @@ mod tests {
         let turn = "serial i3 in 4 { %2: f64 = load b2[i3] %3: f64 = load b2[i3*-1 + 3]
                       %4: f64 = add %2, %3 store b2[i3], %4 }";
         check(&format!("serial i0 in 4 {{ {OUT} {turn} {BACK} }}"), 2);
-        // Nobody reads the old row meanwhile, and it is copied back to where it was.
+        // `reads` sees the old row after the window is written, and `later` overwrites what was copied back.
         let reads = "for i4 in 4 { %5: f64 = load b1[i0*4 + i4] store b3[i4], %5 }";
         let later = "for i5 in 4 { %6: f64 = load b3[i5] store b1[i0*4 + i5], %6 }";
         check(&format!("serial i0 in 4 {{ {OUT} {turn} {reads} {BACK} {later} }}"), 6);
@@ -498,21 +500,21 @@ mod tests {
             for i4 in 4 { %3: f64 = load b3[i4] store b1[i0*4 + i4 + 4], %3 }";
         let text = check(&format!("serial i0 in 3 {{ {OUT} {empty} {work} }}"), 3);
         assert!(text.contains("load b1[i0*4 + i3*-1 + 3]"), "{text}");
-        // Somebody reads what was emptied, or what is written is no constant.
+        // The emptied row is read, or it is filled with values that are no constants.
         let reads = "for i6 in 4 { %6: f64 = load b1[i0*4 + i6] store b3[i6], %6 }";
         check(&format!("serial i0 in 3 {{ {OUT} {empty} {reads} {work} }}"), 5);
         let other = "for i2 in 4 { %5: f64 = load b0[i2] store b1[i0*4 + i2], %5 }";
         check(&format!("serial i0 in 3 {{ {OUT} {other} {work} }}"), 4);
     }
 
-    /// Where the copy begins must be known where the first who works in it stands.
+    /// The start of the window must be computable before the first use of the window.
     #[test]
     fn what_begins_where_only_a_later_value_says() {
         let fill = "for i3 in 4 { %2: f64 = load b0[i3] %3: f64 = add %2, 1.0 store b2[i3], %3 }";
         let start = "%4: i64 = min i0, 3 %5: i64 = mul %4, 2";
         let back = "for i2 in 4 { %1: f64 = load b2[i2] store b1[i2 + (%5)], %1 }";
         check(&format!("serial i0 in 6 {{ {start} {fill} {back} }}"), 2);
-        // Arithmetic goes ahead of who works in it; what is loaded may be another number there.
+        // Arithmetic moves ahead of the first use. A load does not, because it may read another value there.
         let text = check(&format!("serial i0 in 6 {{ {fill} {start} {back} }}"), 2);
         assert!(text.find("%5: i64").unwrap() < text.find("%2: f64").unwrap(), "{text}");
         let load = "%6: f64 = load b1[3] %7: bool = lt %6, 1.5 %4: i64 = select %7, i0, 2
@@ -523,7 +525,7 @@ mod tests {
 
     #[test]
     fn memory_in_the_same_place_counts() {
-        // Where b5 lies, b4 was.
+        // `b5` is stored over the memory of `b4` while the copy of a part of `b4` is still read.
         let body = "for i1 in 16 { store b4[i1], 2.0 }
             for i2 in 4 { %0: f64 = load b4[i2 + 4] store b2[i2], %0 }
             for i3 in 16 { store b5[i3], 3.0 }

@@ -1,4 +1,5 @@
-//! Zeros that are there already: a large result begins as new memory, which the system has cleared.
+//! Zero-fill elimination: zeros are not stored to a large result, because its memory is zeroed when it is
+//! allocated.
 //!
 //! ```text
 //! buffer b1: f64[4,8192] output 0              buffer b1: f64[4,8192] output 0 zeroed
@@ -6,9 +7,9 @@
 //! for i1 in 8192 { .. adds to b1 .. }          for i1 in 8192 { .. adds to b1 .. }
 //! ```
 //!
-//! It is how every sum over the iterations of a loop begins, and storing zeros takes as long as the system took. The
-//! caller clears the memory of a result that is `zeroed`: new memory is clear already, and memory that was given back
-//! and is used again is cleared at once.
+//! Every sum over the iterations of a loop begins with such a fill, and the fill takes as long as the allocation by
+//! the system. The caller provides zeroed memory for a result that is marked `zeroed`: new pages are zero already,
+//! and recycled memory is cleared by the caller.
 
 use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::{Arg, Buffer, BufferId, BufferVersion, Place, Program, Stmt};
@@ -17,7 +18,7 @@ use std::collections::BTreeSet;
 use tapeloom_ir::LARGE_BYTES;
 use tapeloom_ir::prim::Exactness;
 
-/// The pass as a row.
+/// The row of this pass.
 pub(super) const PASS: Pass = Pass {
     name: "elide_zero_fill",
     about: "zeros that a large result begins with are not stored, since its memory is new",
@@ -30,7 +31,7 @@ pub(super) const PASS: Pass = Pass {
     }),
 };
 
-/// Leaves out of a program what its caller does for a result that is zeroed.
+/// Removes fills with zeros that the caller performs for results marked `zeroed`.
 fn elide_zero_fill(program: &mut Program) {
     let kernel = &mut program.entry;
     let mut steps = std::mem::take(&mut kernel.body);
@@ -44,15 +45,15 @@ fn elide_zero_fill(program: &mut Program) {
 
 struct Search<'a> {
     buffers: &'a PrimaryMap<BufferId, Buffer>,
-    /// Results that a statement before this one loads or stores.
+    /// The results that an earlier statement loads or stores.
     touched: BTreeSet<BufferId>,
-    /// Those whose zeros are not stored any more.
+    /// The results whose fill has been removed.
     zeroed: Vec<BufferId>,
 }
 
 impl Search<'_> {
-    /// Drops loops that store zeros where nothing has been, and nothing else. What is in a loop runs again and again, so
-    /// only what stands in none is looked at.
+    /// Drops the loops that only store zeros to results that nothing has touched yet. Statements inside loops are
+    /// not considered, since they run more than once.
     fn steps(&mut self, steps: &mut Vec<Stmt>) {
         steps.retain_mut(|step| {
             if let Stmt::Nest { body } = step {
@@ -70,8 +71,8 @@ impl Search<'_> {
         });
     }
 
-    /// Whether a statement only stores zeros to large results of which this is the first value. Of smaller ones the
-    /// caller would clear as the program does, by writing.
+    /// Returns whether a statement only stores zeros to large results, as their first value. For a small result,
+    /// the caller's clearing would cost the same as the program's.
     fn clears(&self, stmt: &Stmt, stored: &mut Vec<BufferId>) -> bool {
         match stmt {
             Stmt::Nest { body } => body.iter().all(|s| self.clears(s, stored)),
@@ -93,7 +94,7 @@ impl Search<'_> {
     }
 }
 
-/// The buffers that a statement loads, stores or hands on.
+/// Collects the buffers that a statement loads, stores or carries.
 fn touched(stmt: &Stmt, all: &mut BTreeSet<BufferId>) {
     stmt.buffers(&mut |b| _ = all.insert(b));
     stmt.blocks().into_iter().flatten().for_each(|s| touched(s, all));
@@ -107,7 +108,8 @@ mod tests {
     use crate::loop_ir::{eval, parse, shadow};
     use tapeloom_ir::Tensor;
 
-    /// What is left of a program on a large result that begins with these statements, and whether it begins as zeros.
+    /// Runs the pass on a program with the given steps. Returns the remaining steps, and whether the large result
+    /// is `zeroed`.
     fn left(steps: &str) -> (String, bool) {
         let text = format!(
             "program @p {{\n  buffer b0: f64[524288] output 0\n  buffer b1: f64[8] output 1\n  \
@@ -120,7 +122,7 @@ mod tests {
         let want = eval(&program, std::slice::from_ref(&x)).unwrap();
         assert_eq!(shadow(&cleared, std::slice::from_ref(&x)).unwrap(), want);
         let code = Executable::new(&cleared).unwrap();
-        // The memory of the first results is used again.
+        // The second call recycles the memory of the first call's results.
         (0..2).for_each(|_| assert_eq!(code.call(&[&x]).unwrap(), want));
         let all = cleared.to_string();
         assert_eq!(parse(&all, &|_| None).unwrap().to_string(), all);
@@ -141,7 +143,7 @@ mod tests {
     fn zeros_of_new_memory_are_not_stored() {
         let (steps, zeroed) = left(&format!("{CLEARS}{ADDS}"));
         assert_eq!((&steps[..], zeroed), (ADDS, true));
-        // Nothing else, and a part of it.
+        // A fill with no use after it, and a fill with another statement beside it.
         assert_eq!(left(CLEARS).0, "");
         let part = "  nest {\n    for i2 in 524287 {\n      store b0[i2], 0.0\n    }\n    store b0[524287], 1.0\n  }\n";
         let (steps, _) = left(part);

@@ -1,4 +1,5 @@
-//! Hoisted of a loop: what an inner loop computes alike in every iteration of the one around it is computed once.
+//! Loop-invariant code motion with array expansion: values of an inner loop that are equal in all iterations of the
+//! outer loop are computed once, into an array.
 //!
 //! ```text
 //! serial i0 in 10 {                                nest {
@@ -13,12 +14,11 @@
 //!                                                        ..
 //! ```
 //!
-//! Loops that are written over numbers say what depends on one counter in the innermost place, and a plan that
-//! keeps little makes the same again in each iteration of the way back. An array in the workspace, there for that step
-//! alone, is worth it where the arithmetic is dearer than a load, iterations are not few, and no more is loaded than
-//! before, or the array stays in the cache. Not among iterations that go side by side, which would all write to it.
-//!
-//! Known to compilers as loop-invariant code motion with expansion into an array.
+//! Such values arise where scalar code computes a value in the innermost loop that depends on one counter only, and
+//! where a checkpointing plan recomputes a residual in each iteration of the reverse pass. The array is in the
+//! workspace and lives for one step. It is worth its memory if the arithmetic costs more than a load, the outer
+//! loop has enough iterations, and either there are no more loads than before or the array fits into the cache.
+//! Loops inside parallel loops are excluded, because parallel iterations would write to the same array.
 
 use super::pass::{Hoisted, Invariant, Pass, Run};
 use crate::loop_ir::analysis::invariance::Variant;
@@ -32,7 +32,7 @@ use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{ArrayType, OrderedMap, OrderedSet};
 
-/// The pass as a row.
+/// The row of this pass.
 pub(super) const PASS: Pass = Pass {
     name: "hoist_invariant",
     about: "what an inner loop computes alike in every iteration of an outer one is computed ahead of both, into an array",
@@ -45,9 +45,9 @@ pub(super) const PASS: Pass = Pass {
     }),
 };
 
-/// Computes ahead of loops what their iterations have in common; and the arrays that this takes.
+/// Hoists values out of the loops of the entry kernel. Returns the arrays that hold them.
 ///
-/// Callees stay as they are: their frames have been given a place in those of their callers.
+/// Callees are not changed, because their frames already have offsets within their callers' frames.
 fn hoist_invariant(program: &mut Program, machine: MachineModel) -> Vec<Hoisted> {
     let kernel = &mut program.entry;
     let base = kernel.workspace.next_multiple_of(BUFFER_ALIGNMENT_BYTES);
@@ -58,7 +58,7 @@ fn hoist_invariant(program: &mut Program, machine: MachineModel) -> Vec<Hoisted>
         let first = hoist.stmt(stmt);
         let (free, made) = (hoist.free, hoist.made);
         if !first.is_empty() {
-            // It stays one step.
+            // Keep one statement per step: wrap the new loops and the old one in a nest.
             let rest = std::mem::replace(stmt, Stmt::Nest { body: first });
             if let Stmt::Nest { body } = stmt {
                 body.push(rest);
@@ -74,10 +74,10 @@ fn hoist_invariant(program: &mut Program, machine: MachineModel) -> Vec<Hoisted>
 struct Hoist<'a> {
     kernel: &'a mut Kernel,
     machine: MachineModel,
-    /// The end of the workspace of the step.
+    /// The end of the workspace of the current step, in bytes.
     free: usize,
     made: Vec<(BufferId, &'static str)>,
-    /// Whether iterations around this place may go side by side: they would write to one array.
+    /// Whether a surrounding loop is not serial. Its iterations would all write to the same array.
     side_by_side: bool,
 }
 
@@ -89,7 +89,7 @@ impl Hoist<'_> {
         }
     }
 
-    /// The loops that go in front of a statement.
+    /// Returns the loops that must run before `stmt`.
     fn stmt(&mut self, stmt: &mut Stmt) -> Vec<Stmt> {
         let mut first = Vec::new();
         if let (Stmt::For { extent: Extent::Constant(_), .. }, false) = (&*stmt, self.side_by_side)
@@ -105,7 +105,8 @@ impl Hoist<'_> {
         first
     }
 
-    /// Looks for loops that always run, so many times in all in the one around them.
+    /// Visits the inner loops that certainly run. `times` is the product of the trip counts between the outer loop
+    /// and `stmt`.
     fn inner(&mut self, stmt: &mut Stmt, times: usize, varies: &Variant, first: &mut Vec<Stmt>) {
         let flow = stmt.shape().flow;
         for body in stmt.blocks_mut() {
@@ -117,7 +118,7 @@ impl Hoist<'_> {
                     }
                     times.saturating_mul(n)
                 }
-                // It may not run, or as often as data say.
+                // The block runs conditionally, or its trip count is not constant.
                 Flow::Straight
                 | Flow::For { extent: Extent::Scalar(_), .. }
                 | Flow::While
@@ -127,7 +128,7 @@ impl Hoist<'_> {
         }
     }
 
-    /// What the iterations of an outer loop have in common of an inner one, as a loop of its own.
+    /// Moves the expensive invariant values of an inner loop into an array. Returns the loop that fills the array.
     fn common(
         &mut self,
         index: IndexId,
@@ -189,15 +190,15 @@ impl Hoist<'_> {
     }
 }
 
-/// The values of an inner loop that are the same in every iteration of the outer one.
+/// The values of an inner loop that are equal in all iterations of the outer loop.
 struct Same {
     values: OrderedSet<ScalarId>,
-    /// Those that take arithmetic which is dearer than a load.
+    /// The values among them whose arithmetic costs more than a load.
     dear: OrderedSet<ScalarId>,
 }
 
 impl Same {
-    /// `varies` is what does so in the outer loop.
+    /// Finds the invariant values; `varies` holds the values that the outer loop changes.
     fn of(kernel: &Kernel, machine: MachineModel, body: &[Stmt], mut varies: Variant) -> Same {
         let mut same = Same { values: OrderedSet::default(), dear: OrderedSet::default() };
         for stmt in body {
@@ -228,7 +229,7 @@ impl Same {
         same
     }
 
-    /// The dear ones that others read.
+    /// Returns the expensive values that variant statements read.
     fn wanted(&self, body: &[Stmt]) -> Vec<ScalarId> {
         let mut read = OrderedSet::default();
         visit(body, &mut |s| {
@@ -239,7 +240,7 @@ impl Same {
         self.dear.iter().copied().filter(|v| read.contains(v)).collect()
     }
 
-    /// How many loads of an iteration go where these are loaded.
+    /// Returns the number of loads per iteration that become dead if the `wanted` values are loaded.
     fn spared(&self, body: &[Stmt], wanted: &[ScalarId]) -> usize {
         let mut rest = body.to_vec();
         rest.retain(|s| !s.defined().is_some_and(|v| wanted.contains(&v)));
@@ -256,7 +257,7 @@ fn scalar(arg: Arg) -> Option<ScalarId> {
     if let Arg::Scalar(s) = arg { Some(s) } else { None }
 }
 
-/// A copy of straight code with names of its own, in a loop of another index.
+/// A copy of straight-line code with new value names, in a loop with another index.
 struct Fresh<'a> {
     kernel: &'a mut Kernel,
     index: IndexId,
@@ -289,7 +290,7 @@ mod tests {
     use crate::machine::MachineModel;
     use tapeloom_ir::Tensor;
 
-    /// How many arrays a program makes ahead; what it computes stays what it was, bit by bit.
+    /// Runs the pass, checks that results stay bit-identical, and expects `expected` hoisted arrays.
     #[track_caller]
     fn check(body: &str, expected: usize) -> String {
         let text = format!(
@@ -320,13 +321,13 @@ mod tests {
             text.contains("for i0 in 5 {\n      for i1 in 8 {\n        %1: f64 = load b3[i1]\n"),
             "{text}"
         );
-        // As a sum in order, and of a number that counts.
+        // A serial sum, and a function of the counter only.
         check(
             "serial i0 in 5 { var v0: f64 = 0.0 serial i1 in 8 { %0: f64 = convert{to=f64} i1 %1: f64 = sqrt %0
                %2: f64 = add v0, %1 v0 = %2 store b1[i0*8 + i1], %2 } }",
             1,
         );
-        // Around two loops it is done once, and two values of two loads are two arrays.
+        // Three nested loops hoist once, to the outermost; two values give two arrays.
         check(
             &format!("for i2 in 4 {{ for i0 in 5 {{ for i1 in 8 {{ {divided} }} }} }}")
                 .replace("for i2", "serial i2")
@@ -352,12 +353,13 @@ mod tests {
         check(&with(5, "%1: f64 = mul %0, 3.0"), 0);
         check(&with(3, "%1: f64 = div %0, 3.0").replace("f64[5,8]", "f64[3,8]"), 0);
         check(&with(5, "%9: f64 = convert{to=f64} i0 %1: f64 = div %0, %9"), 0);
-        // Independent iterations around both loops have nothing of their own to write to; iterations in order take turns.
+        // The two inner loops are hoistable, but a parallel outer loop would share the array; a serial outer loop
+        // may.
         let within = "i2 in 2 { serial i0 in 4 { serial i1 in 5 { %0: f64 = load b0[i1 + i2] %1: f64 = div %0, 3.0
             %2: f64 = convert{to=f64} i0 %3: f64 = mul %1, %2 store b1[i2*20 + i0*5 + i1], %3 } } }";
         check(&format!("for {within}"), 0);
         check(&format!("serial {within}"), 1);
-        // What an iteration writes, the next one reads.
+        // Each iteration reads a value that the previous one has stored.
         check(
             "for i9 in 8 { store b1[i9], 2.0 } serial i0 in 4 { serial i1 in 8 { %0: f64 = load b1[i1]
                %1: f64 = div %0, 3.0 store b1[i1], %1 store b1[i0*8 + i1 + 8], %1 } }",

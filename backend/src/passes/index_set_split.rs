@@ -1,9 +1,8 @@
-//! Splitting loops where a guard changes.
+//! Index-set splitting (Griebl, Feautrier, Lengauer, 2000): loops are cut where a guard changes its value.
 //!
-//! A concatenation or a padding that is read in place leaves guards in the loops that read it:
-//! `i < 64` decides which piece an element comes from. Such a guard changes at one index. The loop is
-//! cut there into ranges, and in each range the guard is a constant, the piece is known and the load
-//! is plain:
+//! If a concatenation or a padding is fused into the loop that reads it, the loop gets guards: `i < 64` selects the
+//! operand of an element. Such a guard changes at one index. The loop is cut there into ranges, so that in each
+//! range the guard is constant and the load is unconditional:
 //!
 //! ```text
 //! for i0 in 100 {                          for i1 in 64 {
@@ -15,8 +14,6 @@
 //! }                                          store b2[i2 + 64], %5
 //!                                          }
 //! ```
-//!
-//! Known to loop compilers as index-set splitting (Griebl, Feautrier, Lengauer, 2000).
 
 use super::pass::{Choice, Invariant, Pass, Run};
 use crate::loop_ir::analysis::constants::fold;
@@ -32,7 +29,7 @@ use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{Code, Dtype, Literal, Problem};
 
-/// The pass as a row.
+/// The row of this pass.
 pub(super) const PASS: Pass = Pass {
     name: "index_set_split",
     about: "loops are cut where their guards change, and tiny ones written out if that is asked for",
@@ -45,22 +42,22 @@ pub(super) const PASS: Pass = Pass {
     }),
 };
 
-/// A loop is cut into at most so many ranges,
+/// The largest number of ranges that a loop is cut into.
 const MOST_RANGES: usize = 16;
-/// and only while all of them together have at most so many statements.
+/// The largest number of statements of all ranges of a loop together.
 const MOST_STATEMENTS: usize = 4_000;
 
-/// Splits every loop of a program at the constants that its guards compare its index with; and tiny ones inside
-/// loops, if so asked for a machine, at every iteration: elements of small arrays then have fixed places, so that they
-/// can be in registers.
+/// Splits every loop of a program at the constants that its guards compare its index with. If `tiny` is given, tiny
+/// loops inside loops are also unrolled fully: then elements of small arrays have constant addresses, and can be
+/// promoted to registers.
 ///
 /// # Errors
-/// In a debug build [`Kind::Internal`](tapeloom_ir::Kind::Internal), if a range is left in which such
-/// a guard is no constant: the loop was cut in the wrong place.
+/// In a debug build [`Kind::Internal`](tapeloom_ir::Kind::Internal), if a guard is not constant in one of the
+/// ranges: the loop was cut in the wrong place.
 fn index_set_split(program: &mut Program, tiny: Option<MachineModel>) -> Result<(), Problem> {
     for kernel in program.kernels_mut() {
         for step in std::mem::take(&mut kernel.body) {
-            // A step stays one.
+            // Keep one statement per step.
             let step = Stmt::nest(block(kernel, vec![step], tiny, false)?);
             kernel.body.push(step);
         }
@@ -68,7 +65,7 @@ fn index_set_split(program: &mut Program, tiny: Option<MachineModel>) -> Result<
     Ok(())
 }
 
-/// The statements with their loops split, inner loops first.
+/// Returns the statements with their loops split, inner loops first.
 fn block(
     program: &mut Kernel,
     body: Vec<Stmt>,
@@ -81,8 +78,9 @@ fn block(
         for inside in stmt.blocks_mut() {
             *inside = block(program, std::mem::take(inside), tiny, looped)?;
         }
-        // What two ranges carry would exchange places once more between them, lanes of two would fold
-        // in another order, and a cursor turns within a loop.
+        // Three kinds of loops are not split. Carried buffers would be exchanged once more between two ranges. Two
+        // vectorized ranges would combine partial sums in another order. A tape cursor starts its reverse pass
+        // within a loop.
         let one = |l: &Loop<'_>| l.lanes == 1 && l.carries.is_empty() && !turns(l.body);
         let Some(found) = stmt.counted().filter(one) else {
             out.push(stmt);
@@ -118,12 +116,12 @@ fn block(
     Ok(out)
 }
 
-/// Whether a loop is small, and decides alone which element of a small array its iterations work in.
+/// Returns whether a loop is short, and its index alone addresses the elements of a small workspace array.
 fn is_tiny(k: &Kernel, machine: &MachineModel, found: Loop<'_>) -> bool {
     let Loop { index, extent, parallelism, body, .. } = found;
     let small = extent <= machine.written_out_iterations
         && size(body).saturating_mul(extent) <= machine.written_out_statements;
-    // How a fold is taken apart is the business of lanes.
+    // The pass `vectorize` decides how a fold is split.
     if !small || parallelism == Parallelism::Fold {
         return false;
     }
@@ -140,27 +138,27 @@ fn is_tiny(k: &Kernel, machine: &MachineModel, found: Loop<'_>) -> bool {
     found
 }
 
-/// Whether a cursor turns in a block.
+/// Returns whether a tape cursor starts its reverse pass in a block.
 pub(super) fn turns(body: &[Stmt]) -> bool {
     let mut found = false;
     visit(body, &mut |s| found |= s.turned().is_some());
     found
 }
 
-/// Number of statements, nested ones included.
+/// Returns the number of statements, nested ones included.
 pub(super) fn size(body: &[Stmt]) -> usize {
     let mut n = 0;
     visit(body, &mut |_| n += 1);
     n
 }
 
-/// Where comparisons of the index with constants change, ascending, strictly inside the loop.
+/// Returns the indices where comparisons of `index` with constants change, ascending, strictly inside the loop.
 fn breakpoints(body: &[Stmt], index: IndexId, extent: usize) -> Vec<usize> {
     let mut cuts: Vec<i64> = Vec::new();
     visit(body, &mut |stmt| {
         let Stmt::Let { expr: Expr::Code(code, args), .. } = stmt else { return };
         let (Some(constant), true) = (compared(args, index), code.compares()) else { return };
-        // From before the constant to it, from it to what is behind, or both.
+        // A comparison can change its value at the constant and right after it.
         let changes = |at: &i64| {
             let before = at.saturating_sub(1);
             at_index(code, args, index, before) != at_index(code, args, index, *at)
@@ -179,7 +177,7 @@ fn breakpoints(body: &[Stmt], index: IndexId, extent: usize) -> Vec<usize> {
     cuts
 }
 
-/// The constant that the operands hold an index against, if that is what they do.
+/// Returns the constant that `args` compare the index with; `None` if they are anything else.
 fn compared(args: &[Arg], index: IndexId) -> Option<i64> {
     match args {
         [Arg::Index(i), Arg::Literal(c)] | [Arg::Literal(c), Arg::Index(i)] if *i == index => {
@@ -189,7 +187,7 @@ fn compared(args: &[Arg], index: IndexId) -> Option<i64> {
     }
 }
 
-/// A value made of an index and constants alone, where the index is `i`.
+/// Evaluates a code on the index value `i` and constants; `None` if it has other operands.
 fn at_index(code: &Code, args: &[Arg], index: IndexId, i: i64) -> Option<Literal> {
     let number = |a: &Arg| match a {
         Arg::Index(k) if *k == index => Some(Literal::i64(i)),
@@ -200,7 +198,7 @@ fn at_index(code: &Code, args: &[Arg], index: IndexId, i: i64) -> Option<Literal
     Some(code.eval(&numbers?))
 }
 
-/// Parallelism of a loop: `start`, `start + by`, ..
+/// Iterations of a loop: `start`, `start + by`, ...
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Range {
     pub(super) start: i64,
@@ -214,10 +212,11 @@ impl Range {
     }
 }
 
-/// Appends one loop over ranges of as many iterations, of each a copy of the body, with what is constant there
-/// folded; of one iteration, no loop, unless it hands something on. A loop of the body may be *jammed*, at that
-/// place, where iterations are independent: it goes once for all ranges, with an iteration for each. Whether a
-/// comparison of the index with a constant is no constant in one of them.
+/// Appends copies of a loop's body to `out`, one for each range, with constants folded. The ranges have equal
+/// numbers of iterations. The copies stand in one loop of that many iterations, or in no loop if there is one
+/// iteration and no carry. If `jammed` is the position of an inner loop, and iterations are independent, the copies
+/// share one inner loop, which holds an iteration of each. Returns whether a comparison of the index with a
+/// constant is not constant in a range.
 pub(super) fn copies(
     program: &mut Kernel,
     outer: Loop<'_>,
@@ -233,7 +232,7 @@ pub(super) fn copies(
     let mut undecided = false;
     for (n, range) in ranges.iter().enumerate() {
         let mut copy = Copy::of(program, outer.index, *range, inner.filter(|_| iterations > 1));
-        // What an iteration hands on is what the copy behind it begins with.
+        // Each copy continues with the carried buffers of the copy before it.
         copy.handed = if n > 0 { outer.carries } else { &[] };
         copy.count(&mut all);
         copy.append(before, &mut all);
@@ -253,7 +252,7 @@ pub(super) fn copies(
     undecided
 }
 
-/// The body in a loop of that index and claim, or as it is.
+/// Wraps statements in a loop with that index, or appends them as they are if there is no index.
 fn around(
     index: Option<IndexId>,
     (extent, parallelism): (usize, Parallelism),
@@ -268,22 +267,22 @@ fn around(
     }
 }
 
-/// A copy of a loop's body for some iterations.
+/// A rewriter that copies a loop's body for a range of iterations.
 struct Copy<'a> {
     program: &'a mut Kernel,
-    /// The index of the loop.
+    /// The index of the original loop.
     index: IndexId,
     range: Range,
-    /// The index of the new loop; `None` where there is one iteration.
+    /// The index of the new loop; `None` if there is only one iteration.
     inner: Option<IndexId>,
-    /// The old index as a number.
+    /// The value of the original index.
     number: Arg,
-    /// Arrays that a copy before this one has handed on.
+    /// The carried arrays that an earlier copy has already exchanged.
     handed: &'a [Carry],
     scalars: SecondaryMap<ScalarId, Option<Arg>>,
     vars: SecondaryMap<VarId, Option<VarId>>,
     indices: SecondaryMap<IndexId, Option<IndexId>>,
-    /// Whether a comparison of the index with a constant is no constant in this range.
+    /// Whether a comparison of the index with a constant is not constant in this range.
     undecided: bool,
 }
 
@@ -303,7 +302,7 @@ impl<'a> Copy<'a> {
         }
     }
 
-    /// The old index as a number, of the new one; addresses take it themselves. Swept where nobody reads it.
+    /// Computes the original index from the new one, for uses outside of addresses. Removed later if unused.
     fn count(&mut self, out: &mut Vec<Stmt>) {
         let Some(inner) = self.inner else { return };
         self.number = Arg::Index(inner);
@@ -318,11 +317,12 @@ impl<'a> Copy<'a> {
         }
     }
 
-    /// A value made of the index and constants, if it is the same in the whole range.
+    /// Evaluates a code on the index and constants, if its value is the same in the whole range.
     fn decide(&mut self, code: &Code, args: &[Arg]) -> Option<Literal> {
         let at = |i: i64| at_index(code, args, self.index, i);
         let (first, last) = (at(self.range.start)?, at(self.range.last())?);
-        // A comparison with a constant changes there only, beside equal operands, so that and the ends decide.
+        // A comparison with a constant changes only at that constant, so it is enough to test the ends and the
+        // constant.
         let comparison = code.compares();
         let between = compared(args, self.index)
             .filter(|at| (self.range.start..=self.range.last()).contains(at));
@@ -352,7 +352,7 @@ impl<'a> Copy<'a> {
                 && let Some(Arg::Literal(known)) = *element.guard
             {
                 if known.bits == 0 {
-                    // Only a store: the value of such a load is known.
+                    // This is a store, which never happens. (A load with a false guard was folded to zero above.)
                     continue;
                 }
                 *element.guard = None;
@@ -361,7 +361,7 @@ impl<'a> Copy<'a> {
         }
     }
 
-    /// What a value is in this range, if that needs no statement.
+    /// Returns the operand or constant that a value equals in this range, if no statement is needed to compute it.
     fn known(&mut self, value: ScalarId, expr: &Expr) -> Option<Arg> {
         match expr {
             Expr::Code(code, args) => {
@@ -474,7 +474,7 @@ mod tests {
         assert!(!text.contains("if"), "{text}");
     }
 
-    /// What is outside is refused, however far outside it is.
+    /// Addresses out of bounds are refused even if their computation would overflow.
     #[test]
     fn addresses_at_the_end_of_what_there_is() {
         for stride in [i64::MAX, i64::MIN, i64::MIN + 1] {
@@ -518,7 +518,7 @@ mod tests {
                         ),
                         &[],
                     );
-                    // A loop that needs no cut is left alone.
+                    // A loop without a breakpoint is not changed.
                     let constant = !text.contains(&format!("= {code}")) || !text.contains("i1");
                     assert!(constant, "{code} {pair}: {text}");
                 }

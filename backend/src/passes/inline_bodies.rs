@@ -1,9 +1,9 @@
-//! Bodies in the place of calls.
+//! Inlining of loop and branch bodies.
 //!
-//! The body of a loop or a branch is made as a kernel of its own, which is called where it runs. So
-//! its memory is a frame, planned as any other, what it reads and writes are places that the call
-//! names, and [`shadow`](crate::loop_ir::shadow) tells its values from those of the kernel around it. Before
-//! machine code is made its statements take the place of the call:
+//! Lowering emits the body of a loop or a branch as a kernel of its own, which is called. So its memory is planned
+//! like that of any callee, the call names the places that it reads and writes, and
+//! [`shadow`](crate::loop_ir::shadow) distinguishes its buffer versions from those of the caller. Before code
+//! generation, its statements replace the call:
 //!
 //! ```text
 //! kernel k0 @step inline {                        serial i0 in 100 {
@@ -17,7 +17,7 @@
 //! .. serial i0 in 100 { call k0(b0[0; 1], b1[i0; 1]) to (b0[0; 1]) frame 0 }
 //! ```
 //!
-//! What the versions of its buffers said has been checked where it was a kernel: here each has one.
+//! Versions of buffers were checked before inlining. In the inlined body each buffer has one version.
 
 use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::loop_limits::unlimit;
@@ -28,7 +28,7 @@ use crate::loop_ir::{
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use tapeloom_ir::prim::Exactness;
 
-/// The pass as a row.
+/// The row of this pass.
 pub(super) const PASS: Pass = Pass {
     name: "inline_bodies",
     about: "bodies of loops and branches take the place of their calls",
@@ -41,9 +41,8 @@ pub(super) const PASS: Pass = Pass {
     }),
 };
 
-/// Puts the bodies of kernels that are `inline` in the place of their calls, and drops kernels that
-/// nobody calls any more. A call of elements that only the run finds stays one, and so does one whose
-/// results change places.
+/// Inlines the kernels marked `inline`, and drops kernels without a remaining call. A call is kept if an operand's
+/// address is known only at run time, or if the callee exchanges buffers that are not its own.
 pub(super) fn inline_bodies(program: &mut Program) {
     if !program.callees.values().any(|k| k.inline) {
         return;
@@ -60,13 +59,13 @@ pub(super) fn inline_bodies(program: &mut Program) {
 
 fn spliced(kernel: &mut Kernel, callees: &PrimaryMap<KernelId, Kernel>) {
     if kernel.rewrite(|kernel, body| block(kernel, callees, body)) {
-        // More is seen of what the iterations do that called.
+        // The inlined statements allow a more exact analysis of loop limits and of parallelism.
         unlimit(kernel);
         claim(kernel);
     }
 }
 
-/// Whether anything was put in its place.
+/// Inlines calls in a block and in its nested blocks. Returns whether there was one.
 fn block(kernel: &mut Kernel, callees: &PrimaryMap<KernelId, Kernel>, body: &mut [Stmt]) -> bool {
     let mut changed = false;
     for stmt in body {
@@ -85,8 +84,9 @@ fn block(kernel: &mut Kernel, callees: &PrimaryMap<KernelId, Kernel>, body: &mut
     changed
 }
 
-/// Whether all that a call touches is known but for indices of loops, and only buffers of its own
-/// exchange places: an operand or result may be a part of something.
+/// Returns whether all operands of a call have addresses that depend only on loop indices, and the callee exchanges
+/// only its own workspace buffers. An operand or result may be a part of a larger buffer, which cannot be
+/// exchanged.
 fn fits(call: &Call, callee: &Kernel) -> bool {
     let mut own = true;
     visit(&callee.body, &mut |s| {
@@ -103,7 +103,7 @@ fn fits(call: &Call, callee: &Kernel) -> bool {
     own && call.operands.iter().chain(&call.outputs).all(|v| v.at.dynamic.is_none())
 }
 
-/// Kernels that are called, in their order.
+/// Drops the kernels that are not called, and renumbers the others.
 fn drop_unused(program: &mut Program) {
     let mut called: SecondaryMap<KernelId, bool> = SecondaryMap::new();
     let mark = |kernel: &Kernel| {
@@ -140,12 +140,12 @@ fn renumber(body: &mut [Stmt], new: &SecondaryMap<KernelId, KernelId>) {
     }
 }
 
-/// A copy of a callee's body in the kernel that calls it.
+/// A copy of a callee's body in the calling kernel.
 struct Body<'a> {
     kernel: &'a mut Kernel,
     callee: &'a Kernel,
     call: &'a Call,
-    /// Where its workspace and its records have gone.
+    /// Per workspace buffer or record of the callee: the new buffer in the caller.
     own: SecondaryMap<BufferId, Option<BufferId>>,
     scalars: SecondaryMap<ScalarId, Option<ScalarId>>,
     vars: SecondaryMap<VarId, Option<VarId>>,
@@ -166,7 +166,7 @@ impl Body<'_> {
         body.block(&callee.body)
     }
 
-    /// Where elements of a buffer begin.
+    /// Returns the caller's buffer and address at which a buffer of the callee begins.
     fn place(&mut self, buffer: BufferId) -> (BufferVersion, Address) {
         let place = |v: &View| (v.held, v.at.clone());
         let b = &self.callee.buffers[buffer];
@@ -185,7 +185,7 @@ impl Body<'_> {
 }
 
 impl Body<'_> {
-    /// A buffer of the callee's own, which has gone there.
+    /// Returns the caller's copy of a buffer that belongs to the callee.
     fn own(&mut self, buffer: BufferId, place: Place) -> (BufferVersion, Address) {
         let new = self.own[buffer].unwrap_or_else(|| {
             let ty = self.callee.buffers[buffer].ty.clone();
@@ -215,7 +215,7 @@ impl Rewriter for Body<'_> {
         (held, at)
     }
 
-    /// Of what is carried in place nothing is left to say.
+    /// Drops carries in place: after inlining, both sides are the same buffer.
     fn carries(&mut self, carries: &[Carry]) -> Vec<Carry> {
         let mut held = |h: BufferVersion| self.place(h.buffer).0;
         let carries = carries.iter().map(|c| Carry { now: held(c.now), next: held(c.next) });

@@ -1,4 +1,5 @@
-//! Loops over the terms of a sum, inside: what was added up in memory is added up in registers.
+//! Loop interchange for sums (Allen, Kennedy, 1984) with scalar replacement (Callahan, Carr, Kennedy, 1990): sums
+//! that accumulate in memory accumulate in registers.
 //!
 //! ```text
 //! serial i0 in 25 {                          for i1 in 800 {
@@ -15,12 +16,10 @@
 //!                                            }
 //! ```
 //!
-//! A sum whose terms do not lie side by side has its loop over terms outside, and its results are loaded and stored once
-//! for every term. Where terms are few and results many, that is most of the work: of a convolution with few channels,
-//! of a filter along an axis. Every result still gets the same terms in the same order.
-//!
-//! Known to compilers as loop interchange (Allen, Kennedy, 1984) with scalar replacement (Callahan, Carr, Kennedy,
-//! 1990).
+//! If the terms of a sum are not adjacent in memory, its loop over terms is the outer one, and each result is
+//! loaded and stored once for every term. If there are few terms and many results, these accesses are most of the
+//! work: for a convolution with few channels, or a filter along an axis. After the interchange, each result still
+//! adds the same terms in the same order.
 
 use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::analysis::dependence::disjoint;
@@ -33,7 +32,7 @@ use tapeloom_ir::Literal;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 
-/// The pass as a row.
+/// The row of this pass.
 pub(super) const PASS: Pass = Pass {
     name: "interchange_sums",
     about: "loops over few terms, which add to many results in memory, go inside, and add in registers",
@@ -43,13 +42,14 @@ pub(super) const PASS: Pass = Pass {
     run: Run::Kernels(|kernel, _| kernel.rewrite(block)),
 };
 
-/// Terms at most: each has rows of its own in the arrays that are read, which would not stay in a cache.
+/// The largest number of terms. Each term reads its own rows of the input arrays, and more rows would not fit into
+/// a cache.
 const MOST_TERMS: usize = 64;
 
-/// Results at most that an iteration adds to: as many variables.
+/// The largest number of results that an iteration adds to; each needs a variable.
 const MOST_SUMS: usize = 16;
 
-/// Iterations over results at least, which is what lanes need.
+/// The smallest number of iterations over results, so that vectorization is worth it.
 const LEAST_RESULTS: usize = 8;
 
 fn block(kernel: &mut Kernel, body: &mut Vec<Stmt>) {
@@ -68,15 +68,15 @@ fn block(kernel: &mut Kernel, body: &mut Vec<Stmt>) {
     }
 }
 
-/// Loops in order around independent ones, whose innermost body adds to the same elements in every iteration of the
-/// former.
+/// Serial loops over terms around parallel loops over results, whose innermost body adds to elements that do not
+/// depend on the term.
 struct Sums<'a> {
-    /// Those over terms, from the outermost, and what is computed in each of them ahead of the next.
+    /// The loops over terms, outermost first, each with the statements before its inner loop.
     terms: Vec<(Loop<'a>, &'a [Stmt])>,
-    /// Those over results.
+    /// The loops over results, likewise.
     results: Vec<(Loop<'a>, &'a [Stmt])>,
     body: &'a [Stmt],
-    /// The elements that are added to.
+    /// The elements that the body adds to.
     elements: Vec<(BufferVersion, &'a Address)>,
 }
 
@@ -105,12 +105,13 @@ impl<'a> Sums<'a> {
         (worth && !sums.terms.is_empty() && sums.adds(kernel)).then_some(sums)
     }
 
-    /// Which of the elements it is.
+    /// Returns which accumulated element an address is.
     fn place(&self, held: BufferVersion, address: &Address) -> Option<usize> {
         self.elements.iter().position(|(h, a)| *h == held && *a == address)
     }
 
-    /// Whether nothing happens but that elements are added to, each in one place.
+    /// Returns whether the body does nothing except add to elements, each at an address that does not depend on the
+    /// term.
     fn adds(&mut self, kernel: &Kernel) -> bool {
         for stmt in self.body {
             if let Stmt::Store { held, address, guard, .. } = stmt {
@@ -128,11 +129,11 @@ impl<'a> Sums<'a> {
         }
         let mut loaded = vec![false; self.elements.len()];
         let mut stored = vec![false; self.elements.len()];
-        // Values that are elements as they were before the iteration.
+        // Values that hold an element as it was before the iteration.
         let mut before: SecondaryMap<ScalarId, Option<usize>> = SecondaryMap::new();
         let ahead = self.terms.iter().chain(&self.results).flat_map(|(_, ahead)| *ahead);
         for stmt in ahead.chain(self.body) {
-            // The variable holds another value by then.
+            // Such a value is read after its element was stored; by then the variable holds another value.
             let mut late = false;
             stmt.args(&mut |arg| {
                 late |= matches!(arg, Arg::Scalar(s) if before[s].is_some_and(|e| stored[e]));
@@ -170,7 +171,8 @@ impl<'a> Sums<'a> {
             && (0..self.elements.len()).all(apart)
     }
 
-    /// What every element begins with, if the statement before stores just that, and in no other ones.
+    /// Returns the initial constant of all elements, if the preceding statement stores it to exactly these
+    /// elements.
     fn filled(&self, kernel: &Kernel, fill: &Stmt) -> Option<Literal> {
         let fill = fill.counted().filter(|l| l.carries.is_empty())?;
         let [Stmt::Store { held, address, value: Arg::Literal(first), guard: None }] = fill.body
@@ -181,11 +183,12 @@ impl<'a> Sums<'a> {
         let every = *address == Address { offset: 0, terms: vec![(fill.index, 1)], dynamic: None };
         let results = iterations(&self.results).saturating_mul(self.elements.len());
         let these = self.elements.iter().all(|(h, _)| h == held);
-        // No two iterations store in one element, so as many as there are are all of them.
+        // Each iteration stores one distinct element, so if there are as many iterations as elements, all elements
+        // are covered.
         (every && these && fill.extent == whole && results == whole).then_some(*first)
     }
 
-    /// The loops over terms in those over results.
+    /// Returns the nest with the loops over terms inside the loops over results.
     fn interchanged(&self, kernel: &mut Kernel, first: Option<Literal>) -> Stmt {
         let mut inner = InRegisters { elements: Vec::new(), values: SecondaryMap::new() };
         let (mut begin, mut end) = (Vec::new(), Vec::new());
@@ -221,12 +224,12 @@ impl<'a> Sums<'a> {
     }
 }
 
-/// How often the innermost of these loops runs.
+/// Returns the product of the trip counts of the loops.
 fn iterations(loops: &[(Loop<'_>, &[Stmt])]) -> usize {
     loops.iter().fold(1, |n, (l, _)| n.saturating_mul(l.extent))
 }
 
-/// Whether a statement costs little where it is computed for every result.
+/// Returns whether a statement is cheap enough to be recomputed for every result.
 fn is_cheap(stmt: &Stmt) -> bool {
     match stmt {
         Stmt::Let { expr: Expr::Load { .. }, .. } => true,
@@ -240,10 +243,10 @@ fn looped(l: &Loop<'_>, body: Vec<Stmt>) -> Stmt {
     Stmt::For { index, extent: Extent::Constant(extent), parallelism, lanes, carries: vec![], body }
 }
 
-/// A copy in which elements are variables.
+/// A copy of the body in which accumulated elements are variables.
 struct InRegisters {
     elements: Vec<(BufferVersion, Address, VarId)>,
-    /// What was loaded of them.
+    /// Per value that was loaded from an element: the variable of that element.
     values: SecondaryMap<ScalarId, Option<VarId>>,
 }
 

@@ -1,6 +1,6 @@
-//! Passes on the loop IR: each is a file, and maps a program to a program that computes the same.
+//! Passes on the loop IR: each file holds one pass, which maps a program to an equivalent program.
 //!
-//! [`PASSES`] lists the rows, [`pipeline`] says in which order they run and why.
+//! [`PASSES`] lists the passes; [`pipeline`] states in which order they run and why.
 
 pub mod clamp_bounds;
 pub mod copy_elimination;
@@ -31,7 +31,7 @@ pub use pipeline::{AS_WRITTEN, List, NATIVE, STUDY};
 use crate::loop_ir::Program;
 use tapeloom_ir::{Kind, Problem};
 
-/// Every pass, in the order of names.
+/// All passes, sorted by name.
 pub const PASSES: &[&Pass] = &[
     &clamp_bounds::PASS,
     &copy_elimination::PASS,
@@ -53,10 +53,10 @@ pub const PASSES: &[&Pass] = &[
     &vectorize::PASS,
 ];
 
-/// The pass of that name.
+/// Returns the pass with a name.
 ///
 /// # Errors
-/// [`Kind::Parse`] where there is none, with the names of those that there are.
+/// [`Kind::Parse`] if there is no such pass. The message lists the existing names.
 pub fn by_name(name: &str) -> Result<&'static Pass, Problem> {
     let found = PASSES.iter().copied().find(|pass| pass.name == name);
     found.ok_or_else(|| {
@@ -69,10 +69,10 @@ pub fn by_name(name: &str) -> Result<&'static Pass, Problem> {
     })
 }
 
-/// Runs the pass of that name on a program, for tests.
+/// Runs the pass with a name on a program.
 ///
 /// # Errors
-/// Those of [`by_name`] and [`Pass::apply`].
+/// See [`by_name`] and [`Pass::apply`].
 #[cfg(test)]
 pub(crate) fn apply(name: &str, program: &mut Program) -> Result<(), Problem> {
     by_name(name)?.apply(program, &mut Context::default())
@@ -86,7 +86,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::path::Path;
 
-    /// Files of this folder that are no pass: the table, the row, and the lists.
+    /// Files of this folder that are not passes.
     const OTHERS: [&str; 3] = ["mod", "pass", "pipeline"];
 
     #[test]

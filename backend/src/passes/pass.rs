@@ -1,7 +1,7 @@
-//! A pass as a row: its name, what it does, what it may rely on, and whether it keeps every bit.
+//! A pass as a table row: its name, its effect, its preconditions, and whether results stay bit-identical.
 //!
-//! A row stands in the file of its pass, and [`PASSES`](super::PASSES) lists them. Nothing outside of this folder
-//! calls a pass but through its row, by name or as a step of a [list](super::pipeline).
+//! Each row stands in the file of its pass, and [`PASSES`](super::PASSES) lists them. Code outside of this folder
+//! runs a pass only through its row: by name, or as a step of a [list](super::pipeline).
 //!
 //! ```
 //! use tapeloom_backend::loop_ir;
@@ -28,33 +28,33 @@ use std::fmt;
 use tapeloom_ir::Problem;
 use tapeloom_ir::prim::Exactness;
 
-/// A pass on the loop IR: another program that computes the same.
+/// A pass on the loop IR. It maps a program to an equivalent program.
 #[derive(Clone, Copy)]
 pub struct Pass {
-    /// The field's name for it, which is that of its file.
+    /// The pass's name, which is also the name of its file.
     pub name: &'static str,
-    /// What it does, in a sentence.
+    /// A sentence that says how the pass changes a program.
     pub about: &'static str,
-    /// What must hold of a program that it is given.
+    /// The invariant that the pass needs of its input.
     pub requires: Invariant,
-    /// What holds behind it; none where that is what held before.
+    /// The invariant that holds after the pass; `None` if the pass preserves the invariant of its input.
     pub ensures: Option<Invariant>,
-    /// Whether results keep every bit, or sums may be taken in another order.
+    /// Whether results stay bit-identical, or sums may be reassociated.
     pub exactness: Exactness,
     pub(super) run: Run,
 }
 
-/// What a pass runs on.
+/// The function of a pass, by the unit that it rewrites.
 #[derive(Clone, Copy)]
 pub(super) enum Run {
-    /// Each kernel by itself.
+    /// Runs on each kernel separately.
     Kernels(fn(&mut Kernel, &Context)),
-    /// The whole.
+    /// Runs on the whole program.
     Program(fn(&mut Program, &mut Context) -> Result<(), Problem>),
 }
 
 impl Pass {
-    /// A pass of one's own, for tests of [lists](super::List): it may be given any program, and is held to computing the
+    /// Creates a pass for tests of [lists](super::List). It accepts every well-formed program, and must compute the
     /// same bits.
     pub const fn custom(
         name: &'static str,
@@ -74,7 +74,7 @@ impl Pass {
     /// Runs the pass on a program.
     ///
     /// # Errors
-    /// Where the program breaks what the pass [requires](Pass::requires), and that is noticed.
+    /// A broken precondition ([`Pass::requires`]), if the pass notices it.
     pub fn apply(&self, program: &mut Program, context: &mut Context) -> Result<(), Problem> {
         match self.run {
             Run::Kernels(run) => program.kernels_mut().for_each(|kernel| run(kernel, context)),
@@ -90,17 +90,17 @@ impl fmt::Debug for Pass {
     }
 }
 
-/// What holds of a program at some stage; each holds where a later one does.
+/// A property of programs between two passes. Each variant implies the ones before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Invariant {
     /// The program is [well-formed](check_form). Proofs that addresses stay within their buffers may be missing.
     Form,
-    /// And every access is [proved](check) to stay within its buffer.
+    /// Additionally, every access is [proved](check) to stay within its buffer.
     Proved,
 }
 
 impl Invariant {
-    /// Its name in tables.
+    /// Returns the name that tables print.
     pub fn name(self) -> &'static str {
         match self {
             Invariant::Form => "well-formed",
@@ -108,10 +108,10 @@ impl Invariant {
         }
     }
 
-    /// Checks of a program what the verifier knows of that.
+    /// Runs the verifier's checks of this invariant on a program.
     ///
     /// # Errors
-    /// [`tapeloom_ir::Kind::Verify`], with what is broken.
+    /// [`tapeloom_ir::Kind::Verify`], with the violated rule.
     pub fn check(self, program: &Program) -> Result<(), Problem> {
         match self {
             Invariant::Form => check_form(program),
@@ -120,25 +120,25 @@ impl Invariant {
     }
 }
 
-/// What a place in a list asks of its pass beside the program.
+/// An option that a step of a list passes to its pass.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Choice {
-    /// Nothing.
+    /// No option.
     #[default]
     Plain,
-    /// Of `index_set_split`: that tiny loops inside loops are written out.
+    /// For `index_set_split`: also fully unroll tiny loops inside loops.
     WriteOut,
-    /// Of `promote_memory`: memory alone that one loop works in.
+    /// For `promote_memory`: promote only memory that no other loop accesses.
     Private,
-    /// Of `vectorize` and `clamp_bounds`: few lanes, for a machine that has no vectors.
+    /// For `vectorize` and `clamp_bounds`: choose few lanes, for a machine without vectors.
     Few,
 }
 
 impl Choice {
-    /// All of them.
+    /// All options.
     pub const ALL: [Choice; 4] = [Choice::Plain, Choice::WriteOut, Choice::Private, Choice::Few];
 
-    /// Its name behind that of the pass.
+    /// Returns the option's name, which is printed after that of the pass.
     pub fn name(self) -> &'static str {
         match self {
             Choice::Plain => "",
@@ -149,18 +149,18 @@ impl Choice {
     }
 }
 
-/// A pass at its place in a list.
+/// A pass at one place of a list, with its option.
 #[derive(Debug)]
 pub struct Step {
     /// The pass.
     pub pass: &'static Pass,
-    /// What is asked of it here.
+    /// The option that the pass gets here.
     pub choice: Choice,
-    /// Why it stands here.
+    /// The reason why the pass runs at this place.
     pub why_here: &'static str,
 }
 
-/// `promote_memory private`.
+/// Prints, for example, `promote_memory private`.
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.pass.name)?;
@@ -173,32 +173,32 @@ impl fmt::Display for Step {
     }
 }
 
-/// An array that a step of a program computes first.
+/// An array that `hoist_invariant` fills ahead of the loops of a step.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Hoisted {
     /// The array.
     pub(crate) buffer: BufferId,
-    /// The step.
+    /// The step's position in the body of the program's entry.
     pub(crate) step: usize,
-    /// The operation that gives its elements.
+    /// The name of the operation that computes the elements.
     pub(crate) what: &'static str,
 }
 
-/// What passes are told beside the program, and what they have to tell.
+/// The options that passes read beside the program, and the results that they report.
 #[derive(Default)]
 pub struct Context {
-    /// What is fast.
+    /// The cost model of the target.
     pub(crate) machine: MachineModel,
-    /// What the place in the list asks for.
+    /// The option of the current step.
     pub choice: Choice,
-    /// Of `unroll`: by what loops are unrolled, those with none inside first.
+    /// Input of `unroll`: the unroll factors, that of innermost loops first.
     pub factors: Vec<u64>,
-    /// Of `redundant_memory`: whether arrays are taken to overlap.
+    /// Input of `redundant_memory`: whether different arrays may overlap.
     pub overlap: bool,
-    /// Of `hoist_invariant`: the arrays that steps compute ahead of their loops.
+    /// Output of `hoist_invariant`: the arrays that steps fill ahead of their loops.
     pub(crate) hoisted: Vec<Hoisted>,
-    /// Of `clamp_bounds`: how many loads and stores are held within their buffers.
+    /// Output of `clamp_bounds`: the number of loads and stores whose index was clamped.
     pub clamped: usize,
-    /// The steps that changed the program, as they are named in the list.
+    /// Output of [`List::run`](super::List::run): the steps that changed the program.
     pub changed: Vec<&'static Step>,
 }

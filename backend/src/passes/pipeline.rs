@@ -1,9 +1,9 @@
-//! Pipelines: the lists of passes that kernels go through. No other place says an order.
+//! Pipelines: the lists of passes on the loop IR. The order of passes is stated only here.
 //!
-//! A step of a list is a row and the reason why it stands there. So tests run the passes that users run: whole lists,
-//! or a list step by step ([`List::observed`]).
+//! A step of a list is a pass with the reason why it stands there. Tests run the same lists as users, as a whole or
+//! step by step ([`List::observed`]).
 //!
-//! In debug builds a program is verified behind each step, and the pass that broke it is named.
+//! In debug builds, the program is verified after each step; an error names the step that broke it.
 
 use super::pass::{Choice, Context, Invariant, Pass, Step};
 use super::{
@@ -16,16 +16,16 @@ use crate::loop_ir::fingerprint::printed;
 use crate::loop_ir::{Program, visit};
 use tapeloom_ir::Problem;
 
-/// Passes in their order.
+/// A list of passes, in the order in which they run.
 #[derive(Debug)]
 pub struct List {
-    /// Its name.
+    /// The name of the list.
     pub name: &'static str,
-    /// What it is for, in a sentence.
+    /// A sentence that says for which target the list is.
     pub about: &'static str,
-    /// What holds of the programs that it begins with.
+    /// The invariant of the programs that the list takes.
     pub begins: Invariant,
-    /// The passes.
+    /// The passes with their options and reasons.
     pub steps: &'static [Step],
 }
 
@@ -33,7 +33,7 @@ const fn step(pass: &'static Pass, why_here: &'static str) -> Step {
     Step { pass, choice: Choice::Plain, why_here }
 }
 
-/// Before machine code.
+/// The passes before native code generation.
 pub static NATIVE: List = List {
     name: "native",
     about: "what machine code is made of",
@@ -100,7 +100,7 @@ pub static NATIVE: List = List {
     ],
 };
 
-/// For a machine that runs loops as they are written: the simulated one.
+/// The passes for the simulated machine, which runs loops as they are written.
 pub static AS_WRITTEN: List = List {
     name: "as_written",
     about: "what a machine runs on which loops stay as they are written: the simulated one",
@@ -125,7 +125,7 @@ pub static AS_WRITTEN: List = List {
     ],
 };
 
-/// What the simulated machine runs where loops are unrolled.
+/// The passes for the simulated machine if loops are unrolled; they run after `AS_WRITTEN`.
 pub static STUDY: List = List {
     name: "study",
     about: "what the simulated machine runs where loops are unrolled by some factors, behind `as_written`",
@@ -149,26 +149,26 @@ pub static STUDY: List = List {
     ],
 };
 
-/// Programs of at most so many statements are verified behind each step of a debug build; larger ones when they are
-/// compiled, as ever.
+/// The largest number of statements of a program that debug builds verify after each step. Larger programs are
+/// verified only when they are compiled, as all programs are.
 const VERIFIED: usize = 256;
 
 impl List {
-    /// Every list.
+    /// All lists.
     pub const ALL: [&'static List; 3] = [&NATIVE, &AS_WRITTEN, &STUDY];
 
-    /// Runs the passes.
+    /// Runs the passes of the list in order.
     ///
     /// # Errors
-    /// Those of the passes; in a debug build [`tapeloom_ir::Kind::Internal`] where one of them breaks the program.
+    /// An error of a pass; in a debug build also [`tapeloom_ir::Kind::Internal`] if a pass breaks the program.
     pub fn run(&self, program: &mut Program, context: &mut Context) -> Result<(), Problem> {
         self.observed(program, context, &mut |_, _| {})
     }
 
-    /// Runs the passes, and calls `after` behind each.
+    /// Runs the passes of the list in order, and calls `after` with the step and the program after each of them.
     ///
     /// # Errors
-    /// Those of [`List::run`].
+    /// Like [`List::run`].
     pub fn observed(
         &self,
         program: &mut Program,
@@ -220,7 +220,7 @@ mod tests {
         }
     }
 
-    /// A step that is taken twice, or asks for something, says so.
+    /// If a pass runs a second time in a list, the reason of that step begins with "again: ".
     #[test]
     fn repetitions_have_their_reason() {
         for list in List::ALL {

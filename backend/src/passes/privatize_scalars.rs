@@ -1,7 +1,7 @@
-//! Variables where they are used: what every iteration sets before it reads it is the iteration's own.
+//! Scalar privatization: a variable that each iteration sets before it reads it becomes local to the iteration.
 //!
-//! A loop's body was a kernel before it was in a loop, and what it worked in became variables around the loop.
-//! Nothing goes from iteration to iteration in them, but it looks as if it did:
+//! A loop's body was a kernel before it was inlined, and its memory became variables outside of the loop. No value
+//! passes from iteration to iteration in these variables, but the declarations suggest it:
 //!
 //! ```text
 //! var v0: f64 = 0.0
@@ -15,8 +15,9 @@
 //! }                                         }
 //! ```
 //!
-//! So a declaration moves to the innermost block that mentions its variable, where that sets it first. Parallelism
-//! that were serial for that alone are independent then, and sums that wait for themselves run side by side.
+//! A declaration moves into the innermost block that contains all uses of its variable, if that block sets the
+//! variable before it reads it. Loops that were serial only because of such a variable become parallel, and sums in
+//! different iterations become independent chains.
 
 use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::{Arg, Kernel, Stmt, VarId, claim, visit};
@@ -24,7 +25,7 @@ use tapeloom_ir::OrderedSet;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 
-/// The pass as a row.
+/// The row of this pass.
 pub(super) const PASS: Pass = Pass {
     name: "privatize_scalars",
     about: "a variable that each iteration sets before it reads it is the iteration's own",
@@ -34,14 +35,14 @@ pub(super) const PASS: Pass = Pass {
     run: Run::Kernels(|kernel, _| privatize_scalars(kernel)),
 };
 
-/// Declares the variables of a program where they are used.
+/// Privatizes the variables of a kernel.
 fn privatize_scalars(kernel: &mut Kernel) {
     if block(&mut kernel.body) {
         claim(kernel);
     }
 }
 
-/// Moves the declarations of a block inwards; whether there was one to move.
+/// Moves declarations into inner blocks. Returns whether any declaration moved.
 fn block(body: &mut Vec<Stmt>) -> bool {
     let declared = |stmt: &Stmt| if let Stmt::Var { var, .. } = stmt { Some(*var) } else { None };
     let declared: Vec<VarId> = body.iter().filter_map(declared).collect();
@@ -60,7 +61,7 @@ fn block(body: &mut Vec<Stmt>) -> bool {
     any
 }
 
-/// Whether a statement names a variable, not counting its declaration.
+/// Returns whether a statement uses a variable, not counting its declaration.
 fn mentions(stmt: &Stmt, var: VarId) -> bool {
     let mut found = false;
     visit(std::slice::from_ref(stmt), &mut |s| {
@@ -70,7 +71,7 @@ fn mentions(stmt: &Stmt, var: VarId) -> bool {
     found
 }
 
-/// Whether a variable of a block is the own of a block further in.
+/// Returns whether the variable can be declared in an inner block.
 fn moves_inwards(body: &[Stmt], var: VarId) -> bool {
     let mut users = body.iter().filter(|stmt| mentions(stmt, var));
     let (Some(Stmt::Nest { body: inside } | Stmt::For { body: inside, .. }), None) =
@@ -81,14 +82,14 @@ fn moves_inwards(body: &[Stmt], var: VarId) -> bool {
     sets_first(inside, var) || moves_inwards(inside, var)
 }
 
-/// Whether the first statement of a block that names a variable sets it.
+/// Returns whether the first statement of a block that uses a variable sets it.
 fn sets_first(body: &[Stmt], var: VarId) -> bool {
     let first = body.iter().find(|stmt| mentions(stmt, var));
     let sets = |stmt: &Stmt| matches!(stmt, Stmt::Set { var: v, value } if *v == var && *value != Arg::Var(var));
     first.is_some_and(sets) || planted(Fault::OwnOfTheIteration)
 }
 
-/// Declares a variable in the block that sets it first.
+/// Declares a variable in the inner block that sets it first.
 fn declare(body: &mut Vec<Stmt>, var: VarId) {
     if !sets_first(body, var) {
         for stmt in body {
@@ -140,7 +141,7 @@ mod tests {
 
     #[test]
     fn what_goes_on_stays() {
-        // To the next iteration, out of the loop, or to where it is set in a branch alone.
+        // The value is read in the next iteration, read after the loop, or set only in a branch.
         for body in [
             "nest { var v0: f64 = 2.0 serial i0 in 4 { %0: f64 = convert{to=f64} v0 store b1[i0], %0
                v0 = 1.0 } }",

@@ -1,9 +1,9 @@
-//! Elements in registers: what a loop keeps at fixed places of memory becomes variables.
+//! Register promotion (Cooper, Lu, 1997): elements at constant addresses, which a loop works in, become variables.
 //!
-//! A scan of scalars carries an element or two, and what its body works out on the way lies in memory,
-//! too, since it was made as a kernel of its own. In a loop that runs in order, the elements of buffers
-//! of which every access names a constant element are held in variables: they are read before the
-//! loop, where they may be there already, and written behind it, where somebody may want them.
+//! A scan over scalars carries a few elements, and the temporaries of its body are in memory, too, because the body
+//! was lowered as a kernel. In a serial loop, buffers that are accessed only at constant addresses are promoted:
+//! their elements are loaded before the loop unless the loop stores them first, and stored after the loop if they
+//! may be read later.
 //!
 //! ```text
 //!                                        %5: f64 = load b0[0]
@@ -18,10 +18,8 @@
 //!                                        store b0[0], v0
 //! ```
 //!
-//! What was stored in this iteration and is known to be there is taken as the value that it is (`%1`
-//! above), so that indices keep the proofs of their ranges.
-//!
-//! Known to compilers as register promotion (Cooper, Lu, 1997).
+//! If an element was stored in the same iteration, its load is replaced by the stored value (`%1` above), so that
+//! range proofs of indices remain valid.
 
 use super::pass::{Choice, Invariant, Pass, Run};
 use crate::loop_ir::{
@@ -35,7 +33,7 @@ use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{Code, Dtype, Literal};
 
-/// The pass as a row.
+/// The row of this pass.
 pub(super) const PASS: Pass = Pass {
     name: "promote_memory",
     about: "elements at fixed places, which a loop in order works in, are variables of the loop",
@@ -47,12 +45,11 @@ pub(super) const PASS: Pass = Pass {
     }),
 };
 
-/// An element of a buffer.
+/// An element of a buffer: the buffer and the offset in elements.
 type Element = (BufferId, i64);
 
-/// Gives the loops of a program that run in order their variables; if so asked, of their own memory alone, which no
-/// other loop works in: where loops have been taken apart, another part may know it, and other values may lie in its
-/// place by then.
+/// Promotes memory in the serial loops of a kernel. If `own` is set, only workspace that no other loop accesses is
+/// promoted: after loops were split, another part may access the same memory, or other values may be at its offset.
 fn promote_memory(kernel: &mut Kernel, machine: &MachineModel, own: bool) {
     let mut mentions = SecondaryMap::new();
     count(&kernel.body, &mut mentions);
@@ -61,8 +58,8 @@ fn promote_memory(kernel: &mut Kernel, machine: &MachineModel, own: bool) {
     }
 }
 
-/// Whether any loop of the block got variables: first the outer loops, then those `within` them with what is
-/// left in memory.
+/// Promotes memory in the loops of a block, outer loops first, and then in the loops within them. Returns whether
+/// any loop changed.
 fn block(
     kernel: &mut Kernel,
     mentions: &SecondaryMap<BufferId, usize>,
@@ -73,7 +70,7 @@ fn block(
     let mut changed = false;
     for stmt in body {
         let in_order = match stmt.shape().flow {
-            // What does not run reads nothing, and what runs once gains nothing.
+            // Loops without iterations read nothing, and a loop of one iteration gains nothing.
             Flow::For { parallelism: Parallelism::Serial, extent, .. } => {
                 !matches!(extent, Extent::Constant(0 | 1))
             }
@@ -98,13 +95,13 @@ fn block(
     changed
 }
 
-/// How often buffers are named.
+/// Counts how often each buffer is named.
 fn count(body: &[Stmt], mentions: &mut SecondaryMap<BufferId, usize>) {
     visit(body, &mut |s| s.buffers(&mut |b| mentions[b] += 1));
 }
 
-/// Gives a loop its variables, and says what declares them before it and what stores them behind it;
-/// `None` where nothing becomes a variable.
+/// Promotes memory in one loop. Returns the statements that declare the variables before it, and those that store
+/// them after it; `None` if no element is promoted.
 fn in_registers(
     kernel: &mut Kernel,
     mentions: &SecondaryMap<BufferId, usize>,
@@ -128,7 +125,8 @@ fn in_registers(
     if chosen.is_empty() {
         return None;
     }
-    // An iteration of the loop around may find what the one before it left here.
+    // In a nested loop, a buffer that only this loop accesses may still hold values of the surrounding loop's last
+    // iteration.
     let fresh = |e: &Element| stmt.blocks().iter().find_map(|b| stores_first(b, *e)) == Some(true);
     if within && chosen.keys().any(|e| only_here(e.0) && !fresh(e)) {
         return None;
@@ -160,7 +158,7 @@ fn in_registers(
     Some([before, behind])
 }
 
-/// A variable that begins as an element.
+/// Returns the statements that load an element and declare a variable with its value.
 pub(super) fn loaded(
     kernel: &mut Kernel,
     held: BufferVersion,
@@ -172,17 +170,17 @@ pub(super) fn loaded(
     [Stmt::Let { value, expr }, Stmt::Var { var, init: Arg::Scalar(value) }]
 }
 
-/// A store of a variable to its element.
+/// Returns a store of a variable to its element.
 pub(super) fn put_back(held: BufferVersion, address: Address, var: VarId) -> Stmt {
     Stmt::Store { held, address, value: Arg::Var(var), guard: None }
 }
 
-/// What reads a variable instead of its element.
+/// Returns the statement that reads a variable instead of its element.
 pub(super) fn read(value: ScalarId, dtype: Dtype, var: VarId) -> Stmt {
     Stmt::Let { value, expr: Expr::Code(Code::Convert(dtype), vec![Arg::Var(var)]) }
 }
 
-/// Whether a block certainly stores an element before it reads it; `None` where it does neither.
+/// Returns whether a block certainly stores an element before it reads it; `None` if it does neither.
 fn stores_first(body: &[Stmt], element: Element) -> Option<bool> {
     body.iter().find_map(|stmt| {
         if let Stmt::Nest { body } = stmt {
@@ -205,11 +203,10 @@ fn stores_first(body: &[Stmt], element: Element) -> Option<bool> {
     })
 }
 
-/// Of an element that becomes a variable: the version in which it is behind the loop, and whether it is
-/// stored.
+/// The use of a promoted element: its buffer version after the loop, and whether the loop stores it.
 type Use = (u32, bool);
 
-/// The elements that become variables.
+/// Returns the elements to promote.
 fn chosen(kernel: &Kernel, machine: &MachineModel, body: &[Stmt]) -> BTreeMap<Element, Use> {
     let mut found: BTreeMap<BufferId, BTreeMap<i64, Use>> = BTreeMap::new();
     let mut refused: BTreeSet<BufferId> = BTreeSet::new();
@@ -218,7 +215,7 @@ fn chosen(kernel: &Kernel, machine: &MachineModel, body: &[Stmt]) -> BTreeMap<El
         carried.extend(s.carries());
         let element = s.shape().element.is_some();
         s.accesses(&mut |a| {
-            // The next iteration has another record.
+            // Each iteration works in a new tape record, so elements of records are not promoted.
             let record = matches!(kernel.buffers[a.held.buffer].place, Place::Record { .. });
             let constant = a.address.terms.is_empty() && a.address.dynamic.is_none();
             if record || !element || !constant || a.guard.is_some() {
@@ -230,7 +227,7 @@ fn chosen(kernel: &Kernel, machine: &MachineModel, body: &[Stmt]) -> BTreeMap<El
             *known = (known.0.max(a.held.version), known.1 | a.write);
         });
     });
-    // What exchanges places does so element by element.
+    // If two buffers are exchanged, promote the same elements of both.
     for Carry { now, next } in &carried {
         if now.buffer != next.buffer {
             let elements: Vec<i64> =
@@ -252,7 +249,7 @@ fn chosen(kernel: &Kernel, machine: &MachineModel, body: &[Stmt]) -> BTreeMap<El
             refused.insert(*buffer);
         }
     }
-    // Both or none.
+    // Of two buffers that are exchanged, promote both or neither.
     for _ in 0..carried.len() {
         let before = refused.len();
         for [a, b] in carried.iter().map(|c| [c.now.buffer, c.next.buffer]) {
@@ -268,15 +265,15 @@ fn chosen(kernel: &Kernel, machine: &MachineModel, body: &[Stmt]) -> BTreeMap<El
     found.flat_map(|(b, e)| e.into_iter().map(move |(offset, of)| ((b, offset), of))).collect()
 }
 
-/// A copy in which elements are variables.
+/// A copy of the loop in which elements are variables.
 struct Promote<'a> {
     dtypes: &'a PrimaryMap<VarId, Dtype>,
     vars: BTreeMap<Element, VarId>,
-    /// What elements certainly are here.
+    /// The known values of elements at this point.
     known: BTreeMap<Element, Arg>,
-    /// Values that are no longer loaded.
+    /// Per removed load: the value that replaces it.
     scalars: SecondaryMap<ScalarId, Option<Arg>>,
-    /// What the loop that comes next does at the end of its iterations.
+    /// The statements that the next loop appends to its body, to exchange variables of carried buffers.
     exchange: Vec<Stmt>,
 }
 
@@ -286,7 +283,7 @@ impl Promote<'_> {
         self.vars.get(&element).map(|v| (element, *v))
     }
 
-    /// What a statement stores somewhere inside is not known any more.
+    /// Removes the elements that a statement, or a nested one, stores from the known values.
     fn forget(&mut self, stmt: &Stmt) {
         if planted(Fault::Registers) {
             return;
@@ -340,7 +337,8 @@ impl Rewriter for Promote<'_> {
         let mut out = Vec::with_capacity(body.len());
         self.statements(body, &mut out);
         out.extend(exchange);
-        // What became known in the block ends with it; what it stores nobody took for known.
+        // Values that became known inside a block end with it. Elements that the block stores were forgotten before
+        // it.
         self.known = known;
         out
     }
@@ -350,7 +348,7 @@ impl Promote<'_> {
     fn statements(&mut self, body: &[Stmt], out: &mut Vec<Stmt>) {
         for stmt in body {
             match stmt {
-                // It runs as it stands, so that what it finds out stays known.
+                // A nest runs unconditionally, so the values that become known inside remain known.
                 Stmt::Nest { body } => self.statements(body, out),
                 Stmt::Let { value, expr: Expr::Load { held, address, .. } }
                     if let Some((element, var)) = Promote::var(self, held.buffer, address) =>
@@ -391,7 +389,7 @@ mod tests {
     use crate::loop_ir::interp::test_hosts::listen;
     use crate::loop_ir::{parse, shadow, verify};
 
-    /// The program with its elements in registers; it is valid, and gives the same.
+    /// Returns the program after promotion. Checks that it is valid and computes the same results.
     fn promoted(text: &str) -> String {
         let mut program = parse(text, &|_| None).unwrap();
         assert_eq!(verify(&program), []);
@@ -406,7 +404,7 @@ mod tests {
         program.to_string()
     }
 
-    /// Whether the program stores to a buffer.
+    /// Returns the number of stores to a buffer in the text.
     fn stores(text: &str, buffer: &str) -> usize {
         text.matches(&format!("store {buffer}[")).count()
     }
@@ -431,7 +429,7 @@ mod tests {
         let inside = &text[text.find("serial").unwrap()..];
         let inside = &inside[..inside.find("\n    }").unwrap()];
         assert!(!inside.contains("load") && !inside.contains("store"), "{text}");
-        // What only the body knows is never in memory, and the index is taken as it is.
+        // The temporaries of the body are never in memory, and the index is used directly.
         assert_eq!((stores(&text, "b1"), stores(&text, "b3")), (0, 0), "{text}");
         assert!(inside.contains("= convert{to=f64} i0"), "{text}");
     }
@@ -450,7 +448,7 @@ mod tests {
         assert!(!text.contains("carry") && stores(&text, "b1") == 0, "{text}");
     }
 
-    /// What the loop around cannot hold, since an index runs over it there, the loop within can.
+    /// The outer loop accesses `b0` with a dynamic address, so only the inner loop can promote it.
     #[test]
     fn loops_within_have_their_own() {
         let text = promoted(
@@ -466,8 +464,8 @@ mod tests {
         assert!(!inside[..inside.find('}').unwrap()].contains("store"), "{text}");
     }
 
-    /// What an iteration of the loop around leaves for the next stays in memory, if that loop has too many
-    /// elements to hold it.
+    /// A nested loop must not promote elements that carry values from one iteration of the outer loop to the next,
+    /// if the outer loop has too many elements to promote them itself.
     #[test]
     fn what_outlives_a_loop_within_stays() {
         let (most, of_one) = (
@@ -491,7 +489,8 @@ mod tests {
         assert_eq!(stores(&text, "b4"), 1, "{text}");
     }
 
-    /// Elements that only the run finds, parts that are handed on, and too many, stay in memory.
+    /// Elements at dynamic addresses, parts of buffers that are passed to a call, and guarded stores are not
+    /// promoted.
     #[test]
     fn what_is_met_elsewhere_stays() {
         let keep = "nest { %0: f64 = load b0[0] store b1[0], %0 } }";

@@ -1,10 +1,10 @@
-//! Products of thin matrices, which the scheduler leaves as loops that fuse with others, as contractions.
+//! Contraction recognition: loops that are products of thin matrices, which lowering fused with others, become
+//! contractions.
 //!
-//! A vector times a matrix, a few rows times a matrix, or an outer product that is added to a matrix are two
-//! loops around a multiplication. In those every element that is loaded is used once, and what the code
-//! generator has are vectors of 128 bits; functions written for it have wider ones (`runtime/small_gemm`). So
-//! a nest of two loops in which nothing happens but products becomes as many contractions, whose sums have as
-//! many lanes as the loops would have had:
+//! A vector times a matrix, a few rows times a matrix, or an outer product that is added to a matrix is a nest of
+//! two loops around a multiplication. Such loops use each loaded element once. Cranelift offers vectors of 128 bits
+//! for them; hand-written functions (`runtime/small_gemm`) use wider ones. So a nest of two loops that only
+//! computes products becomes contractions. Their sums have the same number of lanes as the loops would have had:
 //!
 //! ```text
 //! for i0 in 32 {                                          contract f64 1 x 32 x 32 lanes 1:
@@ -22,14 +22,14 @@
 //! }
 //! ```
 //!
-//! What is multiplied and added up is found in `nest.rs`, the contractions are written in `contract.rs`.
+//! `nest.rs` finds the products and sums, and `contract.rs` builds the contractions.
 //!
-//! Nothing is rounded otherwise: the same products are added in the same order, or in that of a fold in lanes.
-//! Loops with one product inside go into it, and from those that do something else with it, too, it is taken
-//! apart (`fission.rs`). Contractions that the functions would do element by element stay
-//! loops, and so do those that are too small for a call.
+//! Rounding does not change: the same products are added in the same order, or in the order of a fold in lanes. A
+//! loop around a single product becomes a dimension of the product. If a loop also does something else with the
+//! product, it is split first (`fission.rs`). Loops remain loops if the functions would have no vector form for
+//! them, or if they are too small to be worth a call.
 //!
-//! The simulated accelerator runs loops as they are written.
+//! The simulated accelerator does not run this pass.
 
 mod contract;
 mod fission;
@@ -45,7 +45,7 @@ use nest::{Nest, plain};
 use std::collections::BTreeSet;
 use tapeloom_ir::prim::Exactness;
 
-/// The pass as a row.
+/// The row of this pass.
 pub(super) const PASS: Pass = Pass {
     name: "recognize_contractions",
     about: "loops that are products of thin matrices are contractions",
@@ -55,22 +55,22 @@ pub(super) const PASS: Pass = Pass {
     run: Run::Kernels(|kernel, _| recognize_contractions(kernel)),
 };
 
-// None of these numbers is one of a machine model: whether a loop is a contraction, and in how many lanes, is what it
-// computes, in every bit.
+// These numbers are not part of the machine model: whether a loop is a contraction, and in how many lanes,
+// determines the bits of its result.
 
-/// Products with fewer multiplications are not worth a call,
+/// The smallest number of multiplications that is worth a call.
 const LEAST: usize = 64;
 
-/// nor are those with fewer columns, or terms, side by side.
+/// The smallest number of adjacent columns or terms that is worth a call.
 const NARROWEST: usize = 4;
 
-/// What they sum up in was cleared so few statements before.
+/// The largest distance, in statements, between a product and the statement that clears its result.
 const NEAR: usize = 8;
 
-/// Bytes of the partial sums of a contraction: a vector of 512 bits.
+/// The bytes of the partial sums of a contraction: a vector of 512 bits.
 const SUMS_BYTES: usize = 64;
 
-/// Makes contractions of the loops of a program that are products.
+/// Replaces the loops of a kernel that are products by contractions.
 pub(super) fn recognize_contractions(kernel: &mut Kernel) {
     kernel.rewrite(block);
 }
@@ -89,21 +89,22 @@ fn block(k: &mut Kernel, body: &mut Vec<Stmt>) {
     }
 }
 
-/// What a nest becomes.
+/// The statements that replace a nest.
 #[derive(Default)]
 struct Found {
-    /// Which statements before it clear what it sums up in, in order.
+    /// The positions of the preceding statements that clear the sums, ascending. They are removed.
     fills: BTreeSet<usize>,
     stmts: Vec<Stmt>,
 }
 
 impl Found {
-    /// The contractions that a nest is; `before` are the statements ahead of it.
+    /// Returns the contractions that a nest equals; `before` holds the statements ahead of it.
     fn of(k: &Kernel, stmt: &Stmt, before: &[Stmt]) -> Option<Found> {
         Nest::of(k, stmt)?.contractions(before)
     }
 
-    /// The contractions among what a loop becomes where each inner one is alone, if all of those are.
+    /// Splits a loop so that each inner loop stands alone, and returns the result if all inner loops become
+    /// contractions.
     fn apart(k: &mut Kernel, stmt: &Stmt, before: &[Stmt]) -> Option<Found> {
         let mut found = Found::default();
         for Alone { stmt, is_product } in distributed(k, stmt)? {
@@ -119,7 +120,7 @@ impl Found {
     }
 }
 
-/// A loop with one product inside, as one: more rows or columns, or a batch.
+/// Returns a loop around one contraction as one contraction with more rows, more columns or a batch dimension.
 fn around(stmt: &Stmt) -> Option<Contract> {
     let Loop { index, extent, parallelism, body: [Stmt::Contract(c)], .. } = plain(stmt)? else {
         return None;
@@ -140,7 +141,7 @@ fn around(stmt: &Stmt) -> Option<Contract> {
     } else if more && c.n == 1 && lhs == 0 {
         (c.n, c.rhs.column, c.out.column) = (extent, rhs, out);
     } else if out == 0 && !c.accumulate {
-        // Each iteration overwrites what the one before it left, and those of a batch would add to it.
+        // Each iteration overwrites the result of the previous one, but a batch would add to it.
         return None;
     } else {
         c.batch.insert(0, (extent, lhs, rhs, out));

@@ -1,4 +1,4 @@
-//! Reuse: what straight code has loaded or stored it does not load again, and what it stores twice it stores once.
+//! Redundant-load and dead-store elimination in straight-line code.
 //!
 //! ```text
 //! %0: f64 = load b0[i0]                    %0: f64 = load b0[i0]
@@ -9,13 +9,12 @@
 //! store b1[i0 + 1], %3                     store b1[i0 + 1], %3
 //! ```
 //!
-//! An element keeps its value until something is stored that may be the same one: at an address of that buffer of
-//! which it is not seen that it is another, and, where arrays are taken to *overlap*, in any other array that is not
-//! kept (a tape is memory of its own). A store goes where the same element is stored again before anything may read
-//! it. What branches do within is seen, what loops do is not.
+//! An element keeps its value until a store that may alias it: a store to the same buffer, unless the addresses
+//! provably differ, or, if arrays may *overlap*, to any other array that is not kept (tapes have their own memory).
+//! A store is dead if the same element is stored again before anything may read it. Known values enter branches and
+//! loops as far as that is sound: a branch starts with the values known before it, a loop with none.
 //!
-//! The scheduler gives every value its place and reads it once, so there is little to find before loops are
-//! [unrolled](super::unroll). Known to compilers as redundant load elimination and dead store elimination.
+//! Lowering stores and loads every value once, so the pass finds little until loops are [unrolled](super::unroll).
 
 use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::{
@@ -26,7 +25,7 @@ use tapeloom_ir::OrderedSet;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 
-/// The pass as a row.
+/// The row of this pass.
 pub(super) const PASS: Pass = Pass {
     name: "redundant_memory",
     about: "straight code does not load again what it has loaded or stored, and stores once what it stores twice",
@@ -36,7 +35,7 @@ pub(super) const PASS: Pass = Pass {
     run: Run::Kernels(|kernel, context| redundant_memory(kernel, context.overlap)),
 };
 
-/// Takes from straight code the loads and stores that it can do without.
+/// Removes redundant loads and dead stores from a kernel.
 fn redundant_memory(kernel: &mut Kernel, overlap: bool) {
     let body = std::mem::take(&mut kernel.body);
     let alike = Alike { overlap, kept: kernel.kept.keys().map(|held| held.buffer).collect() };
@@ -45,13 +44,13 @@ fn redundant_memory(kernel: &mut Kernel, overlap: bool) {
     kernel.body = stores(&alike, body);
 }
 
-/// Which elements may be the same.
+/// The aliasing rules for elements.
 struct Alike {
     overlap: bool,
     kept: OrderedSet<BufferId>,
 }
 
-/// An element of a value of a buffer.
+/// An element of one version of a buffer.
 #[derive(Clone, PartialEq, Debug)]
 struct Element {
     held: BufferVersion,
@@ -59,34 +58,34 @@ struct Element {
 }
 
 impl Element {
-    /// Whether it is always the same one while its scalars are: a variable may hold something else later.
+    /// Returns whether the address is constant while its scalars are. A variable in it may change.
     fn is_fixed(&self) -> bool {
         !matches!(self.address.dynamic, Some(Arg::Var(_)))
     }
 }
 
 impl Alike {
-    /// Whether two elements may be the same.
+    /// Returns whether two elements may alias.
     fn may(&self, a: &Element, b: &Element) -> bool {
         let (x, y) = (a.held.buffer, b.held.buffer);
         if x != y {
             return self.overlap && !self.kept.contains(&x) && !self.kept.contains(&y);
         }
-        // The same sum of the same indices, and another constant.
+        // The addresses have the same terms and differ in the constant.
         let apart = a.address.behind(&b.address).is_some_and(|by| by != 0);
         !(apart && a.is_fixed() || planted(Fault::ReuseAlias))
     }
 
-    /// Whether they certainly are.
+    /// Returns whether two elements are certainly the same.
     fn is(&self, a: &Element, b: &Element) -> bool {
         a.held.buffer == b.held.buffer && a.address == b.address && a.is_fixed()
     }
 }
 
-/// A copy in which nothing is loaded that is known.
+/// A copy of the code without loads of known elements.
 struct Loads<'a> {
     alike: &'a Alike,
-    /// Elements, and what they hold.
+    /// The known elements with their values.
     known: Vec<(Element, Arg)>,
     same: SecondaryMap<ScalarId, Option<Arg>>,
 }
@@ -97,17 +96,17 @@ impl Loads<'_> {
         Element { held, address }
     }
 
-    /// What is stored may be any element that is like it.
+    /// Removes the known elements that may alias a stored one.
     fn forget(&mut self, stored: &Element) {
         let alike = self.alike;
         self.known.retain(|(known, _)| !alike.may(known, stored));
     }
 
-    /// Forgets what statements inside store.
+    /// Removes the known elements that a statement, or a nested one, may store.
     fn forget_all(&mut self, stmt: &Stmt) {
         let (mut stored, mut all) = (Vec::new(), false);
         visit(std::slice::from_ref(stmt), &mut |s| {
-            // Behind a loop its arrays may have exchanged places.
+            // After a loop, its carried arrays may have been exchanged.
             let shape = s.shape();
             all |= !shape.carries.is_empty() || matches!(shape.effect, Effect::Tape(_));
             s.accesses(&mut |a| {
@@ -130,7 +129,7 @@ impl Rewriter for Loads<'_> {
         }
     }
 
-    /// A block begins with what is known; what it learns ends with it.
+    /// A block starts with the known elements of its surroundings. Those that become known inside end with it.
     fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
         let before = self.known.clone();
         let mut out = Vec::with_capacity(body.len());
@@ -156,7 +155,7 @@ impl Rewriter for Loads<'_> {
                 out.push(self.stmt(stmt));
                 continue;
             }
-            // Of an iteration nobody knows what the one before has stored.
+            // An iteration must not rely on known elements, since an earlier iteration may have stored to them.
             let known = shape.flow.is_loop().then(|| std::mem::take(&mut self.known));
             out.push(self.stmt(stmt));
             if let Some(known) = known {
@@ -169,7 +168,7 @@ impl Rewriter for Loads<'_> {
     }
 }
 
-/// The statements without stores of what is stored again before anything may read it.
+/// Returns the statements without dead stores.
 fn stores(alike: &Alike, body: Vec<Stmt>) -> Vec<Stmt> {
     let (mut kept, mut again): (Vec<Stmt>, Vec<Element>) = (Vec::new(), Vec::new());
     for mut stmt in body.into_iter().rev() {
@@ -185,8 +184,8 @@ fn stores(alike: &Alike, body: Vec<Stmt>) -> Vec<Stmt> {
     kept
 }
 
-/// Whether a statement is a store to an element that is stored `again` before anything may read it; those that are,
-/// seen from before it.
+/// Returns whether a statement is a dead store: its element is in `again`, the elements that later statements store
+/// before anything may read them. Updates `again` for the position before the statement.
 fn is_stored_again(alike: &Alike, stmt: &Stmt, again: &mut Vec<Element>) -> bool {
     let shape = stmt.shape();
     let Some(e) = &shape.element else {
@@ -215,7 +214,7 @@ mod tests {
     use crate::loop_ir::{eval, parse, shadow, verify};
     use tapeloom_ir::Tensor;
 
-    /// How many loads and stores are left where arrays do not overlap, and where they may; what comes out is the same.
+    /// Runs the pass without and with `overlap`, checks the results, and expects these numbers of loads and stores.
     #[track_caller]
     fn check(body: &str, expected: [[usize; 2]; 2]) {
         let text = format!(
@@ -233,7 +232,7 @@ mod tests {
             assert_eq!(shadow(&program, &args).unwrap(), want, "{program}");
             assert_eq!(eval(&program, &args).unwrap(), want, "{program}");
             let text = program.to_string();
-            // Without the step that fills the result.
+            // The count excludes the store that fills the result.
             [text.matches("= load").count(), text.matches("store").count() - 1]
         });
         assert_eq!(found, expected, "{program}");
@@ -256,7 +255,7 @@ mod tests {
         let body =
             "nest { %0: f64 = load b0[1] store b2[0], %0 %1: f64 = load b0[1] store b2[1], %1 }";
         check(body, [[1, 2], [2, 2]]);
-        // What is kept is memory of its own.
+        // A kept array has its own memory, so it does not overlap others.
         let kept =
             "nest { %0: f64 = load b0[1] store b3[0], %0 %1: f64 = load b0[1] store b2[1], %1 }";
         check(kept, [[1, 2]; 2]);
@@ -273,7 +272,7 @@ mod tests {
             "nest { store b2[1], 1.0 for i0 in 2 { store b2[i0], 2.0 } %0: f64 = load b2[1] store b2[0], %0 }",
             [[1, 3]; 2],
         );
-        // The same sum of the same indices, and another constant.
+        // The addresses have the same terms and differ in the constant.
         check(
             "serial i0 in 3 { %0: f64 = load b2[i0] store b2[i0 + 1], 3.0 %1: f64 = load b2[i0]
                %2: f64 = add %0, %1 store b2[i0], %2 }",

@@ -1,8 +1,8 @@
-//! Loops that count down, upwards.
+//! Loop reversal: parallel loops with descending addresses count upwards.
 //!
-//! What one loop writes from first to last, the way back reads from last to first: its loop counts up and its
-//! addresses down. Where iterations are independent their order is nobody's business, and side by side in memory is
-//! side by side in registers only in one direction:
+//! The reverse pass reads from last to first the elements that the forward pass wrote from first to last, so its
+//! counter ascends while its addresses descend. If iterations are independent, their order does not matter, and
+//! only ascending addresses can be loaded as vectors:
 //!
 //! ```text
 //! for i0 in 100 {                               for i0 in 100 {
@@ -11,7 +11,7 @@
 //! }                                             }
 //! ```
 //!
-//! The simulated accelerator keeps the order: its streams read what was written last first.
+//! The simulated accelerator does not run this pass: its streams read the last written element first.
 
 use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::{
@@ -19,7 +19,7 @@ use crate::loop_ir::{
 };
 use tapeloom_ir::prim::Exactness;
 
-/// The pass as a row.
+/// The row of this pass.
 pub(super) const PASS: Pass = Pass {
     name: "reverse_loops",
     about: "independent iterations that count down count up",
@@ -29,8 +29,7 @@ pub(super) const PASS: Pass = Pass {
     run: Run::Kernels(|kernel, _| reverse_loops(kernel)),
 };
 
-/// Turns iteration the independent loops of a program that read and write downwards, if that is seen in addresses
-/// alone.
+/// Reverses the parallel loops of a kernel whose addresses descend, if their index occurs only in addresses.
 fn reverse_loops(kernel: &mut Kernel) {
     block(&mut kernel.body);
 }
@@ -56,18 +55,18 @@ fn block(body: &mut [Stmt]) {
     }
 }
 
-/// Whether more accesses go down with an index than up.
+/// Returns whether more accesses descend than ascend with an index.
 pub(super) fn downward(index: IndexId, body: &[Stmt]) -> bool {
     let mut up = 0;
     visit(body, &mut |stmt| stmt.accesses(&mut |a| up += a.address.stride(index).signum()));
     up < 0
 }
 
-/// A copy in which an index counts from the other end.
+/// A copy of a body in which an index counts from the other end.
 struct Turn {
     index: IndexId,
     last: i64,
-    /// Whether it is read beside addresses.
+    /// Whether the index is read outside of addresses.
     counted: bool,
 }
 
@@ -117,7 +116,7 @@ mod tests {
         assert!(text.contains("load b0[i0]") && text.contains("store b1[i0]"), "{text}");
     }
 
-    /// Of one iteration the stride may be any number.
+    /// In a loop of one iteration, the stride may be any number.
     #[test]
     fn strides_at_the_end_of_what_there_is() {
         for stride in [i64::MIN, i64::MIN + 1] {

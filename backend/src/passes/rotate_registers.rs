@@ -1,7 +1,8 @@
-//! Rolling variables: elements that neighbouring iterations add to go from iteration to iteration in variables.
+//! Scalar replacement with rotating registers (Callahan, Carr and Kennedy, 1990): elements that neighbouring
+//! iterations update are passed from iteration to iteration in variables.
 //!
-//! The way back through a stencil adds to an element and to its neighbours. Three iterations load and store each
-//! element, and each waits until memory has what the iteration before it stored:
+//! The reverse pass of a stencil adds to an element and to its neighbours. So, for example, three iterations load
+//! and store each element, and each of them waits for the store of the previous one:
 //!
 //! ```text
 //! serial i0 in 8 {                              nest {
@@ -20,10 +21,9 @@
 //!                                               }
 //! ```
 //!
-//! An iteration loads the element that it is the first to touch and stores the one that it is the last to touch. So it
-//! is where all that a loop does to a memory is to load and then store elements side by side that move on by one.
-//!
-//! Known to compilers as scalar replacement with rotating registers (Callahan, Carr and Kennedy, 1990).
+//! Each iteration loads the element that it touches first and stores the element that it touches last. The pass
+//! applies if all accesses of a loop to a buffer load and then store adjacent elements, which advance by one per
+//! iteration.
 
 use super::pass::{Invariant, Pass, Run};
 use super::promote_memory::{loaded, put_back, read};
@@ -36,7 +36,7 @@ use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{Dtype, OrderedMap, OrderedSet};
 
-/// The pass as a row.
+/// The row of this pass.
 pub(super) const PASS: Pass = Pass {
     name: "rotate_registers",
     about: "elements that neighbouring iterations add to go from one to the next in variables",
@@ -46,7 +46,7 @@ pub(super) const PASS: Pass = Pass {
     run: Run::Kernels(|kernel, context| rotate_registers(kernel, context.machine.rotated_elements)),
 };
 
-/// Keeps in variables what iterations hand on in memory.
+/// Replaces elements by rotating variables in the loops of a kernel.
 fn rotate_registers(kernel: &mut Kernel, widest: usize) {
     kernel.rewrite(|kernel, body| block(kernel, widest, body));
 }
@@ -60,16 +60,16 @@ fn block(kernel: &mut Kernel, widest: usize, body: &mut [Stmt]) {
     }
 }
 
-/// Elements side by side that a loop moves on by one in each iteration.
+/// A window of adjacent elements, which a loop advances by one element in each iteration.
 struct Rolling {
     index: IndexId,
     iterations: usize,
     held: BufferVersion,
-    /// The element that an iteration is the last to touch.
+    /// The element that no later iteration touches.
     first: Address,
-    /// How far it is from one to the next, as far as they move on in an iteration.
+    /// The distance between neighbouring elements, which is also the advance per iteration.
     stride: i64,
-    /// How many there are in an iteration beside the first.
+    /// The number of elements in the window, not counting the first.
     more: usize,
 }
 
@@ -107,7 +107,7 @@ impl Rolling {
         if stride == 0 || held.buffer != buffer || !all.iter().all(same) {
             return None;
         }
-        // Elements by how many iterations earlier the first one was there.
+        // The elements in use, keyed by their distance from the first one in iterations.
         let lowest = all.iter().min_by_key(|a| a.address.offset * stride.signum())?;
         let mut found: OrderedMap<i64, (bool, bool)> = OrderedMap::default();
         for a in &all {
@@ -115,7 +115,7 @@ impl Rolling {
             if away % stride != 0 {
                 return None;
             }
-            // Whether it is loaded first, and stored.
+            // Whether the element is loaded before it is stored, and whether it is stored.
             let (_, stored) = found.entry(away / stride).or_insert((!a.write, false));
             *stored |= a.write;
         }
@@ -132,19 +132,19 @@ impl Rolling {
         })
     }
 
-    /// An element of an iteration.
+    /// Returns the address of element `k` of the window within the loop.
     fn at(&self, k: usize) -> Address {
         Address { offset: self.first.offset + self.stride * k as i64, ..self.first.clone() }
     }
 
-    /// An element of an iteration that is known, where there is no loop.
+    /// Returns the address of element `k` of the window in a given iteration, for use outside of the loop.
     fn outside(&self, iteration: usize, k: usize) -> Address {
         let mut address = self.at(iteration + k);
         address.terms.retain(|(i, _)| *i != self.index);
         address
     }
 
-    /// Which variable an element of an iteration is in.
+    /// Returns the index of the variable that holds an element.
     fn place(&self, held: BufferVersion, address: &Address) -> Option<usize> {
         let away = address.offset - self.first.offset;
         (held == self.held).then(|| usize::try_from(away / self.stride).ok())?
@@ -175,7 +175,7 @@ impl Rolling {
         Stmt::Nest { body: out }
     }
 
-    /// A statement that has elements in variables.
+    /// Returns a statement with its elements replaced by variables.
     fn in_variables(&self, stmt: &Stmt, vars: &[VarId], dtype: Dtype) -> Stmt {
         let shape = stmt.shape();
         let var = shape.element.as_ref().and_then(|e| Some(vars[self.place(e.held, e.address)?]));
@@ -195,7 +195,8 @@ mod tests {
     use crate::loop_ir::{claim, eval, parse, shadow, verify};
     use tapeloom_ir::Tensor;
 
-    /// How many loads and stores there are in the loop of `i0`; what comes out is the same.
+    /// Runs the pass, checks that results stay equal, and expects these numbers of loads and stores in the loop of
+    /// `i0`.
     #[track_caller]
     fn check(body: &str, expected: [usize; 2]) {
         let text = format!(
@@ -218,7 +219,7 @@ mod tests {
         assert_eq!(["= load", "store"].map(count), expected, "{text}");
     }
 
-    /// Adds to an element of `b1`.
+    /// Returns code that adds to an element of `b1`.
     fn add(k: usize, at: &str) -> String {
         format!(
             "%{k}0: f64 = load b0[i0] %{k}1: f64 = load b1[{at}] %{k}2: f64 = add %{k}1, %{k}0
@@ -238,18 +239,18 @@ mod tests {
         check(&adding(10, &["i0*-1 + 10", "i0*-1 + 11", "i0*-1 + 9"]), [4, 1]);
         check(&adding(5, &["i0*2", "i0*2 + 2"]), [3, 1]);
         check(&adding(3, &["i0", "i0 + 1", "i0", "i0 + 1"]), [5, 1]);
-        // In each iteration of another loop, in a part of its own.
+        // Inside another loop, each iteration of which has its own part of the array.
         let inner = adding(4, &["i1*6 + i0", "i1*6 + i0 + 1"]);
         check(&format!("serial i1 in 2 {{ {inner} }}"), [3, 1]);
     }
 
     #[test]
     fn others_stay_in_memory() {
-        // Not side by side, no two in a row, fewer iterations than elements.
+        // Elements that are not adjacent, elements that do not advance by one, and fewer iterations than elements.
         check(&adding(9, &["i0", "i0 + 2"]), [4, 2]);
         check(&adding(4, &["i0*2", "i0*2 + 1"]), [4, 2]);
         check(&adding(2, &["i0", "i0 + 1", "i0 + 2"]), [6, 3]);
-        // The last element is another one, or what is stored was not loaded.
+        // An element that does not advance, and a stored element that was not loaded.
         check(&adding(10, &["i0", "i0 + 1", "11"]), [6, 3]);
         check(
             "serial i0 in 9 { %0: f64 = load b1[i0] %1: f64 = add %0, 1.0 store b1[i0 + 1], %1 }",

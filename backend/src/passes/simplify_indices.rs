@@ -1,10 +1,10 @@
-//! Straight indices: what is known of integers when a program is made is not asked when it runs.
+//! Index simplification: clamps, guards and branches are removed if value ranges decide them.
 //!
-//! Who reads an element where data say reads the nearest that there is, so indices are clamped; and elements
-//! that are not there are guarded. In loops most indices are sums of counters, of which it is known
-//! (`loop_ir/analysis/value_range.rs`) that they lie inside. Then clamps and guards are what they hold, branches one of their
-//! sides, and the address is the sum itself: from there it is seen whether iterations meet, and what lies side by
-//! side is loaded at once.
+//! Reads at data-dependent indices take the nearest element, so lowering clamps indices; accesses that may be out
+//! of bounds are guarded. In loops, most indices are sums of counters, whose range is known
+//! (`loop_ir/analysis/value_range.rs`). Then a clamp equals its operand, a guard is constant, a branch has only one
+//! side, and the address is the sum itself. Such addresses show whether iterations conflict, and adjacent ones are
+//! loaded as vectors.
 //!
 //! ```text
 //! serial i0 in 100 {                            for i0 in 100 {
@@ -16,10 +16,11 @@
 //! }                                             }
 //! ```
 //!
-//! A comparison of such a sum is one of the counter, where loops are cut ([`super::index_set_split`]); and what a variable
-//! holds is handed on where that is known, so iterations that use one for themselves are independent.
+//! A comparison of such a sum becomes a comparison of the counter, where loops can be split
+//! ([`super::index_set_split`]). Known values of variables are propagated, so iterations that set a variable before
+//! they read it become independent.
 //!
-//! What is proved here of an access is proved again by the verifier, of the sum.
+//! The verifier proves each simplified access again, from the sum.
 
 use super::index_set_split::turns;
 use super::pass::{Invariant, Pass, Run};
@@ -33,7 +34,7 @@ use crate::loop_ir::{
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{Code, Literal, OrderedMap};
 
-/// The pass as a row.
+/// The row of this pass.
 pub(super) const PASS: Pass = Pass {
     name: "simplify_indices",
     about: "clamps, guards, branches and comparisons that proofs decide are decided, and addresses are sums of counters",
@@ -43,7 +44,7 @@ pub(super) const PASS: Pass = Pass {
     run: Run::Kernels(|kernel, _| simplify_indices(kernel)),
 };
 
-/// Straightens the indices of a program.
+/// Simplifies the indices of a kernel.
 fn simplify_indices(kernel: &mut Kernel) {
     let body = std::mem::take(&mut kernel.body);
     let (ranges, vars) = (ValueRanges::of(kernel), OrderedMap::default());
@@ -58,11 +59,11 @@ fn simplify_indices(kernel: &mut Kernel) {
     }
 }
 
-/// A copy in which what is known is not computed.
+/// A copy of the code without computations whose value is known.
 struct Straight<'a> {
     kernel: &'a Kernel,
     ranges: ValueRanges<'a>,
-    /// What variables hold here.
+    /// The known values of variables at this point.
     vars: OrderedMap<VarId, Arg>,
     changed: bool,
 }
@@ -71,12 +72,12 @@ impl<'a> Straight<'a> {
     fn block(&mut self, body: &'a [Stmt]) -> Vec<Stmt> {
         let mut out = Vec::with_capacity(body.len());
         self.append(body, &mut out);
-        // Values of the block end with it.
+        // Scalars of the block are out of scope after it, so no known value may name them.
         self.forget(body);
         out
     }
 
-    /// What a block gives variables is not known.
+    /// Removes the known values of variables that a block assigns.
     fn forget(&mut self, body: &[Stmt]) {
         visit(body, &mut |stmt| {
             if let Some((var, _)) = stmt.assigned() {
@@ -85,7 +86,7 @@ impl<'a> Straight<'a> {
         });
     }
 
-    /// ValueRanges are told of what happens in the order in which the verifier tells them.
+    /// Reports statements to `ValueRanges` in the same order as the verifier does.
     fn append(&mut self, body: &'a [Stmt], out: &mut Vec<Stmt>) {
         for stmt in body {
             match stmt {
@@ -134,7 +135,8 @@ impl<'a> Straight<'a> {
                         self.changed = true;
                         let side = if holds.bits != 0 { then } else { otherwise };
                         if turns(side) {
-                            // A cursor is turned once in a block, and another side may turn it.
+                            // A cursor may start its reverse pass only once in a block, and a neighbouring branch
+                            // may start it, too.
                             let body = self.block(side);
                             out.push(Stmt::Nest { body });
                         } else {
@@ -193,7 +195,7 @@ impl<'a> Straight<'a> {
         }
     }
 
-    /// A load, a store or a code, without a guard that always holds.
+    /// Rewrites a load, a store or a code, and removes a guard that always holds.
     fn plain(&mut self, stmt: &Stmt) -> Stmt {
         let mut stmt = self.stmt(stmt);
         if let Stmt::Let { expr: Expr::Code(code, args), .. } = &mut stmt
@@ -208,7 +210,7 @@ impl<'a> Straight<'a> {
         stmt
     }
 
-    /// The operand or the number that a value can only be.
+    /// Returns the operand or constant that a value always equals.
     fn only(&mut self, value: ScalarId, expr: &'a Expr) -> Option<Arg> {
         match expr {
             Expr::Code(code, args) => {
@@ -227,7 +229,7 @@ impl<'a> Straight<'a> {
                         None
                     }
                 });
-                // A variable holds something else later.
+                // Do not propagate variables, which may change later.
                 known.filter(|a| !matches!(a, Arg::Var(_)))
             }
             Expr::Load { guard, .. } => {
@@ -238,7 +240,7 @@ impl<'a> Straight<'a> {
     }
 }
 
-/// Whether that is the constant `false`.
+/// Returns whether an operand is the constant `false`.
 fn never(guard: Arg) -> bool {
     matches!(guard, Arg::Literal(l) if l.bits == 0)
 }
@@ -266,7 +268,7 @@ impl Rewriter for Straight<'_> {
         (held, address.renamed(&mut |a| self.arg(a)))
     }
 
-    /// What has blocks inside is walked by [`Straight::append`].
+    /// Copies blocks as they are; [`Straight::append`] rewrites them.
     fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
         body.to_vec()
     }
@@ -280,7 +282,7 @@ mod tests {
     use crate::loop_ir::{eval, parse, verify};
     use tapeloom_ir::Tensor;
 
-    /// The program with straight indices; it is valid, and gives the same.
+    /// Returns the program after the pass. Checks that it is valid and computes the same results.
     fn straight(body: &str) -> String {
         let text = format!(
             "program @x {{ buffer b0: f64[6] input 0 buffer b1: i64[] input 1
@@ -335,7 +337,7 @@ mod tests {
         }
     }
 
-    /// What a variable holds when it is read is not what it holds later.
+    /// A variable that changes later must not replace a value that was computed from it earlier.
     #[test]
     fn variables_are_not_handed_on() {
         let text = straight(
@@ -365,7 +367,8 @@ mod tests {
         assert!(text.contains("for i0 in 6") && text.contains("store b2[i0], %0"), "{text}");
     }
 
-    /// Rows whose columns are cut into two loops: that no two meet is not seen in addresses of other indices.
+    /// Rows whose columns are split into two loops. Addresses with different indices do not prove independence
+    /// again, so the existing claim of parallelism must be kept.
     #[test]
     fn what_is_claimed_is_not_taken_back() {
         let text = straight(

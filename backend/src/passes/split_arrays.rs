@@ -1,7 +1,7 @@
-//! Apart: what different statements keep are different arrays.
+//! Array splitting: elements that different statements save get different arrays.
 //!
-//! A compiler that differentiates code gives every value that is kept an array of its own, with an element for
-//! each time that the statement runs. So copies of an iteration, in unrolled code, fill an array each:
+//! A compiler that differentiates code saves each residual in an array of its own, with one element per execution
+//! of the statement. In unrolled code, each copy of an iteration therefore fills an array of its own:
 //!
 //! ```text
 //! serial i0 in 25 {                        serial i0 in 25 {
@@ -12,9 +12,9 @@
 //!   %8: f64 = load b2[i1*-4 + 96]            %8: f64 = load b3[i1*-1 + 24]
 //! ```
 //!
-//! An array is taken apart where it is filled by several statements, each in loops of constant extent, and where each
-//! load reads what one of them has stored, loop by loop in the same order or in the opposite one. Then the record
-//! that a [layout](crate::layout) makes of what a block stores is that of the unrolled block.
+//! An array is split if several statements fill it, each in loops with constant trip counts, and each load reads
+//! the elements that one of these statements has stored, loop by loop in the same or in the opposite order. Then
+//! the record that a [layout](crate::layout) builds from the stores of a block is the record of the unrolled block.
 
 use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::{
@@ -26,7 +26,7 @@ use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{ArrayType, Code, Literal, OrderedMap, Shape};
 
-/// The pass as a row.
+/// The row of this pass.
 pub(super) const PASS: Pass = Pass {
     name: "split_arrays",
     about: "what different statements keep is in different arrays",
@@ -39,14 +39,14 @@ pub(super) const PASS: Pass = Pass {
     }),
 };
 
-/// So many values that straight code keeps are in registers: of the simulated machine of the study, not of a machine
-/// model.
+/// The number of saved scalars that straight-line code holds in registers. It belongs to the simulated machine of
+/// the study, and not to a machine model.
 const REGISTERS: usize = 64;
 
-/// Larger arrays stay whole.
+/// The largest number of elements of an array that is split.
 const MOST_ELEMENTS: usize = 1 << 24;
 
-/// Gives every statement that fills a part of a kept array an array of its own.
+/// Gives each statement that fills a part of a kept array its own array.
 fn split_arrays(program: &mut Program) {
     let kernel = &mut program.entry;
     let sites = Sites::of(kernel);
@@ -56,7 +56,7 @@ fn split_arrays(program: &mut Program) {
         let elements = kernel.buffers[*id].ty.shape.elements();
         parts.extend(sites.parts(*id, elements).unwrap_or_default());
     }
-    // In the order in which statements stand.
+    // Number the new arrays in the order of their statements.
     parts.sort_by_key(|part| part.at);
     let mut homes = Homes::default();
     for part in parts {
@@ -77,37 +77,37 @@ fn split_arrays(program: &mut Program) {
     in_registers(kernel);
 }
 
-/// Whether a buffer holds one value, which is kept.
+/// Returns whether a buffer is in the workspace, has one version, and is kept.
 fn is_kept(k: &Kernel, id: BufferId) -> bool {
     matches!(k.buffers[id].place, Place::Workspace(_))
         && k.versions[id].is_empty()
         && k.kept.contains_key(&BufferVersion::first(id))
 }
 
-/// Where one access is.
+/// One access to a buffer.
 struct Site {
     at: usize,
     write: bool,
-    /// The loops around it, outer ones first.
+    /// The loops around the access with their trip counts, outermost first.
     loops: Vec<(IndexId, i64)>,
     address: Address,
 }
 
-/// Where buffers are filled and read.
+/// All accesses that fill or read buffers.
 #[derive(Default)]
 struct Sites {
     all: BTreeMap<BufferId, Vec<Site>>,
-    /// Buffers that stay as they are.
+    /// The buffers that cannot be split.
     whole: BTreeSet<BufferId>,
     count: usize,
 }
 
-/// What one statement fills: an array to come.
+/// The elements that one statement fills, which become an array.
 struct Part {
     at: usize,
     of: BufferId,
     elements: usize,
-    /// The addresses that read and write it, and what they are there.
+    /// The old addresses that read or write the part, each with its new address.
     addresses: Vec<(Address, Address)>,
 }
 
@@ -118,7 +118,7 @@ impl Sites {
         sites
     }
 
-    /// Of a statement in those loops, that certainly happens in each iteration or may not.
+    /// Collects the accesses of a statement. `always` says whether the statement runs in each iteration of `loops`.
     fn stmt(&mut self, stmt: &Stmt, loops: &mut Vec<(IndexId, i64)>, always: bool) {
         let shape = stmt.shape();
         let single = shape.element.is_some_and(|e| !e.write || e.guard.is_none());
@@ -133,7 +133,7 @@ impl Sites {
             let site = Site { at, write: a.write, loops, address };
             self.all.entry(a.held.buffer).or_default().push(site);
         });
-        // What takes turns with another one has two names.
+        // Carried buffers that are exchanged have two names.
         for carry in shape.carries {
             self.whole.extend([carry.now.buffer, carry.next.buffer]);
         }
@@ -151,7 +151,7 @@ impl Sites {
         }
     }
 
-    /// The parts of a buffer, if there are several, each filled by one statement, element by element.
+    /// Returns the parts of a buffer, if there are several and each element is filled by exactly one statement.
     fn parts(&self, id: BufferId, elements: usize) -> Option<Vec<Part>> {
         let sites = self.all.get(&id)?;
         let (stores, loads): (Vec<&Site>, Vec<&Site>) = sites.iter().partition(|site| site.write);
@@ -178,7 +178,7 @@ impl Sites {
     }
 }
 
-/// A loop around an access, and how far that goes with it.
+/// A loop around an access, and the stride of the access along it.
 #[derive(Clone, Copy)]
 struct Term {
     index: IndexId,
@@ -186,14 +186,15 @@ struct Term {
     stride: i64,
 }
 
-/// Where an access goes, outer loops first; of one iteration none.
+/// The address pattern of an access, outer loops first. Loops with one iteration are left out.
 struct Nest {
     offset: i64,
     terms: Vec<Term>,
 }
 
 impl Nest {
-    /// `None` where it is at one place in several iterations, or goes with a loop whose iterations only the run knows.
+    /// Returns the pattern; `None` if the address is the same in several iterations, or follows a loop of unknown
+    /// trip count.
     fn of(site: &Site) -> Option<Nest> {
         let known = |index: IndexId| site.loops.iter().any(|around| around.0 == index);
         if !site.address.terms.iter().all(|term| known(term.0)) {
@@ -209,7 +210,7 @@ impl Nest {
         moves.then_some(Nest { offset: site.address.offset, terms })
     }
 
-    /// Marks what is stored; `None` where something is stored twice.
+    /// Marks the stored elements; `None` if an element is stored twice.
     fn fill(&self, filled: &mut [bool]) -> Option<()> {
         let mut at = vec![self.offset];
         for term in &self.terms {
@@ -224,8 +225,8 @@ impl Nest {
         })
     }
 
-    /// What a load that reads what this stores, loop by loop in the same order or in the opposite one, reads of an
-    /// array of only that.
+    /// Returns the address of a load in the new array of this store, if the load reads the stored elements loop by
+    /// loop, in the same or in the opposite order.
     fn of_load(&self, load: &Nest) -> Option<Address> {
         let (mut address, mut offset) = (Address::default(), self.offset);
         let (mut left, mut weight) = (load.terms.clone(), 1);
@@ -250,7 +251,7 @@ impl Nest {
     }
 }
 
-/// What an element of an array that is taken apart is afterwards.
+/// Per old element: the new one.
 type Homes = OrderedMap<(BufferId, Address), (BufferId, Address)>;
 
 fn rewrite(body: &mut [Stmt], homes: &Homes) {
@@ -264,7 +265,7 @@ fn rewrite(body: &mut [Stmt], homes: &Homes) {
     }
 }
 
-/// What straight code keeps, outside of loops, is a value like any other: in a register, as long as there are some.
+/// Promotes saved scalars of straight-line code to variables, if there are at most `REGISTERS` of them.
 fn in_registers(kernel: &mut Kernel) {
     let sites = Sites::of(kernel);
     let alone = |id: &BufferId| {
@@ -306,7 +307,7 @@ fn as_variables(kernel: &Kernel, body: &mut [Stmt], vars: &BTreeMap<BufferId, Va
         for inside in stmt.blocks_mut() {
             as_variables(kernel, inside, vars);
         }
-        // Parallelism that set a variable from outside depend on each other, even if there is one.
+        // A loop whose iterations set a variable from outside is serial, even if it has one iteration.
         if let Stmt::For { parallelism, body, .. } = stmt {
             visit(body, &mut |stmt| {
                 if let Stmt::Set { var, .. } = stmt
@@ -327,7 +328,7 @@ mod tests {
     use crate::loop_ir::{eval, parse, shadow, verify};
     use tapeloom_ir::Tensor;
 
-    /// The program with its arrays apart; it is valid, and gives the same.
+    /// Returns the program after the pass. Checks that it is valid and computes the same results.
     #[track_caller]
     fn taken(body: &str) -> String {
         let text = format!(
@@ -390,7 +391,7 @@ mod tests {
             stores += &format!("%{n}: f64 = load b0[{n}] store b2[{n}], %{n} ");
             loads += &format!("%{0}: f64 = load b2[{n}] store b1[{n}], %{0} ", n + 24);
         }
-        // So does a single iteration, which is in order then, since it sets what lies outside.
+        // A loop of one iteration is promoted, too. It becomes serial, since it sets a variable from outside.
         for (around, then) in [("nest", "nest"), ("for i0 in 1", "serial i0 in 1")] {
             let text = taken(&format!("{around} {{ {stores} }} nest {{ {loads} }}"));
             assert!(!text.contains("kept") && text.contains("convert{to=f64} v23"), "{text}");

@@ -1,4 +1,4 @@
-//! Unrolling: several iterations of a loop in straight code.
+//! Loop unrolling: several iterations of a loop become straight-line code.
 //!
 //! ```text
 //! serial i0 in 10 {                        serial i1 in 2 {
@@ -12,12 +12,13 @@
 //!                                          }
 //! ```
 //!
-//! The remainder stands behind, and before a loop that goes down in memory: that one undoes a loop that goes up,
-//! block by block in the opposite order. A loop of no more iterations than copies is no loop afterwards.
+//! The remainder follows the unrolled loop. If the addresses descend, it precedes the unrolled loop: a descending
+//! loop usually reverses an ascending one, and then visits the same blocks in the opposite order. If the factor is
+//! at least the trip count, no loop is left.
 //!
-//! Machines that know addresses of whole loops gain nothing by that, and ours does not do it by itself. It is for
-//! who compares with a compiler that does ([`RunConfig::unroll`](crate::accelerator::RunConfig)). Parallelism happen in their
-//! order, so no bit changes.
+//! Native code does not gain from this pass, so the native pipeline leaves it out. The pass exists for comparisons
+//! with a compiler that unrolls ([`RunConfig::unroll`](crate::accelerator::RunConfig)). Iterations keep their
+//! order, so results are bit-identical.
 
 use super::index_set_split::{Range, copies, size, turns};
 use super::pass::{Invariant, Pass, Run};
@@ -27,7 +28,7 @@ use crate::loop_ir::{Carry, Kernel, Stmt, visit};
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 
-/// The pass as a row.
+/// The row of this pass.
 pub(super) const PASS: Pass = Pass {
     name: "unroll",
     about: "several iterations of a loop are straight code",
@@ -37,20 +38,20 @@ pub(super) const PASS: Pass = Pass {
     run: Run::Kernels(|kernel, context| unroll(kernel, &context.factors)),
 };
 
-/// A loop that would have more statements stays as it is.
+/// The largest number of statements of an unrolled loop; larger loops are not unrolled.
 const MOST_STATEMENTS: usize = 100_000;
 
-/// Unrolls loops of constant extent: those with none inside by the first factor, those around them by the second,
-/// and so on.
+/// Unrolls loops with constant trip counts: innermost loops by the first factor, the loops around them by the
+/// second, and so on.
 fn unroll(kernel: &mut Kernel, factors: &[u64]) {
     for step in std::mem::take(&mut kernel.body) {
-        // A step stays one.
+        // Keep one statement per step.
         let (step, _) = block(kernel, factors, vec![step]);
         kernel.body.push(Stmt::nest(step));
     }
 }
 
-/// The statements with their loops unrolled, inner ones first, and how deep these were nested.
+/// Returns the statements with their loops unrolled, inner loops first, and the nesting depth of these loops.
 fn block(kernel: &mut Kernel, factors: &[u64], body: Vec<Stmt>) -> (Vec<Stmt>, usize) {
     let (mut out, mut deepest) = (Vec::with_capacity(body.len()), 0);
     for mut stmt in body {
@@ -74,11 +75,12 @@ fn block(kernel: &mut Kernel, factors: &[u64], body: Vec<Stmt>) -> (Vec<Stmt>, u
     (out, deepest)
 }
 
-/// Whether copies of an iteration may stand one behind the other, and are not too much.
+/// Returns whether a loop may be unrolled, and its copies are not too large.
 fn may(found: Loop<'_>, factor: u64) -> bool {
     let Loop { extent: n, carries, body, .. } = found;
     let mut fits = found.lanes == 1 && (n == 1 || n > 1 && factor > 1) && !turns(body);
-    // What exchanges places has another name in every other iteration; so has what an inner loop hands on.
+    // Exchanged buffers have other names in every second iteration. Buffers that an inner loop carries on are
+    // excluded, too.
     fits &= carries.iter().all(|carry| carry.now.buffer == carry.next.buffer);
     visit(body, &mut |stmt| {
         fits &= !matches!(stmt, Stmt::Limit(_));
@@ -89,7 +91,7 @@ fn may(found: Loop<'_>, factor: u64) -> bool {
     fits && size(body).saturating_mul(copies) <= MOST_STATEMENTS
 }
 
-/// Which iterations are copies in one loop: those of full blocks, and the remainder.
+/// Returns the ranges of iterations that share a loop: the full blocks and the remainder.
 fn parts(iterations: i64, factor: i64, down: bool) -> Vec<Vec<Range>> {
     let by = factor.min(iterations);
     let rest = iterations % by;
@@ -113,7 +115,7 @@ mod tests {
     use crate::loop_ir::{eval, parse, shadow, verify};
     use tapeloom_ir::Tensor;
 
-    /// The text by those factors; it is valid, and gives the same.
+    /// Returns the program, unrolled by these factors. Checks that it is valid and computes the same results.
     fn unrolled(body: &str, factors: &[u64]) -> String {
         let text = format!(
             "program @x {{ buffer b0: f64[10] input 0 buffer b1: f64[10] output 0
@@ -163,7 +165,7 @@ mod tests {
         assert!(!unrolled(body, &[5, 2]).contains("serial"));
     }
 
-    /// Variables, indices as numbers, comparisons of them, and what iterations hand on.
+    /// Variables, indices as values, comparisons of indices, and carried buffers.
     #[test]
     fn iterations_stay_in_order() {
         for factor in [2, 3, 4, 7] {

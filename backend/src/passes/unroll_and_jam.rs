@@ -1,4 +1,4 @@
-//! Jammed loops: what waits for itself waits beside others.
+//! Unroll and jam (Allen and Cocke, 1971): several chains of dependent operations run side by side.
 //!
 //! ```text
 //! serial i0 in 8 {                         serial i2 in 2 {
@@ -13,12 +13,11 @@
 //!                                          }
 //! ```
 //!
-//! A sum is one chain of additions, each of which takes three or four cycles, and the machine could begin two in each.
-//! Sums of different iterations are different chains, so a few iterations of the outer loop go through the inner one together.
-//! Every chain keeps its order, and no bit changes. For loops whose iterations are independent, with straight code around
-//! one loop of straight code; what has lanes computes side by side already.
-//!
-//! Compilers know it as unroll and jam (Allen and Cocke, 1971).
+//! A sum is a chain of additions. Each addition waits three or four cycles for the previous one, while the machine
+//! could start two in every cycle. Sums in different iterations of the outer loop are independent chains, so a few
+//! outer iterations run through the inner loop together. Each chain keeps its order, so results are bit-identical.
+//! The pass applies to loops with independent iterations that contain one inner loop, where all other code is
+//! straight-line. Vectorized loops are excluded, since their lanes are independent chains already.
 
 use super::index_set_split::{Range, copies, size};
 use super::pass::{Invariant, Pass, Run};
@@ -30,7 +29,7 @@ use std::collections::BTreeSet;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 
-/// The pass as a row.
+/// The row of this pass.
 pub(super) const PASS: Pass = Pass {
     name: "unroll_and_jam",
     about: "iterations of an outer loop, each of which waits for itself, go through the inner loop together",
@@ -40,14 +39,14 @@ pub(super) const PASS: Pass = Pass {
     run: Run::Kernels(|kernel, context| unroll_and_jam(kernel, &context.machine)),
 };
 
-/// Statements of all copies at most, with what stands around inner loops: a bound for code, since loops around a
-/// jammed one may be jammed next.
+/// The largest number of statements of all copies, including those around the inner loop. It bounds the code size,
+/// since loops around a jammed loop may be jammed next.
 const MOST_STATEMENTS: usize = 512;
 
-/// Lets a few iterations of outer loops go through inner ones together, where those are chains.
+/// Jams the outer loops of a kernel whose inner loops are chains.
 fn unroll_and_jam(kernel: &mut Kernel, machine: &MachineModel) {
     for step in std::mem::take(&mut kernel.body) {
-        // A step stays one.
+        // Keep one statement per step.
         let step = block(kernel, machine, vec![step]);
         kernel.body.push(Stmt::nest(step));
     }
@@ -74,12 +73,12 @@ fn block(kernel: &mut Kernel, machine: &MachineModel, body: Vec<Stmt>) -> Vec<St
     out
 }
 
-/// A loop whose iterations are chains.
+/// An outer loop whose inner loop is a chain of dependent operations.
 struct Chains<'a> {
     outer: Loop<'a>,
-    /// Where in it the inner one stands.
+    /// The position of the inner loop in the body of the outer one.
     inner: usize,
-    /// How many go together.
+    /// The number of outer iterations that are jammed.
     chains: usize,
 }
 
@@ -102,7 +101,7 @@ impl<'a> Chains<'a> {
         }
         let most = machine.jammed_statements / size(inner.body).max(1);
         let divides = |c: &usize| n.is_multiple_of(*c) && *c <= most;
-        // The best number first, then one more, then fewer.
+        // Prefer the best number of chains, then one more, then fewer.
         let best = machine.jammed_iterations;
         let mut numbers = [best, best + 1].into_iter().chain((2..best).rev());
         let chains = numbers.find(divides).unwrap_or(best.min(most));
@@ -118,12 +117,12 @@ impl<'a> Chains<'a> {
     }
 }
 
-/// Whether a statement is one of straight code that nobody hears.
+/// Returns whether a statement is scalar code without effects.
 fn is_straight(stmt: &Stmt) -> bool {
     stmt.shape().is_scalar()
 }
 
-/// Whether iterations hand a float on, in a variable from outside.
+/// Returns whether iterations pass a float to the next iteration in a variable from outside.
 fn waits(kernel: &Kernel, body: &[Stmt]) -> bool {
     let assigned = |s: &Stmt| s.assigned().map(|(var, _)| var);
     let declares = |s: &&Stmt| matches!(s, Stmt::Var { .. });
@@ -142,7 +141,8 @@ mod tests {
     use crate::sweeps::Sweep;
     use tapeloom_ir::Tensor;
 
-    /// The text of sums of `n` rows of 20 numbers; it is valid, and gives the same bits.
+    /// Returns the text of a program over `n` rows of 20 numbers after the pass. Checks that its results are
+    /// bit-identical.
     fn jammed(n: usize, inside: &str) -> String {
         jammed_of(n, 20, inside)
     }
@@ -181,15 +181,15 @@ mod tests {
 
     #[test]
     fn what_is_no_chain_of_its_own_stays() {
-        // Adds to what the iteration before it made.
+        // Each iteration adds to a result of the previous one.
         let before = SUM.replace("var v0: f64 = 0.5", "%5: f64 = load b1[0] var v0: f64 = %5");
         let before = before.replace("store b1[i0], v0", "store b1[i0], v0 store b1[0], v0");
-        // Nothing waits.
+        // There is no chain.
         let free = "store b1[i0], 1.0 for i1 in 20 { %0: f64 = load b0[i0*20 + i1]
             store b2[i0*20 + i1], %0 }";
-        // Short.
+        // The inner loop is too short.
         let short = SUM.replace("i1 in 20", "i1 in 3");
-        // Much around it.
+        // There are too many statements around the inner loop.
         let step = |i: usize| format!("%{}: f64 = mul %{}, 0.5 ", 101 + i, 100 + i);
         let much: String = (0..200).map(step).collect();
         let long = format!("%100: f64 = load b0[i0*20] {much} {SUM} store b2[i0], %300");
@@ -199,14 +199,14 @@ mod tests {
         }
     }
 
-    /// Any loops of that shape: what is written may be what another iteration reads.
+    /// Random loops of this shape, in which an iteration may read elements that another one writes.
     #[test]
     fn no_bit_changes() {
         let (mut r, mut together) = (Random(Sweep::Jam.seed()), 0);
         for case in 0..Sweep::Jam.cases() {
             let (n, m) = (2 + r.below(9), 4 + r.below(4));
             let all = n * m;
-            // An element of the iteration, of the row of another one, or one for all.
+            // An element of the own row, of another row, or a single element.
             let row = |r: &mut Random| {
                 let at = r.below(n).to_string();
                 r.of(&["i0", "i0", "i0", &at]).to_owned()

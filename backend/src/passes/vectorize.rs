@@ -1,15 +1,15 @@
-//! Vectorization of loops: which ones run in lanes, and in how many.
+//! Loop vectorization: chooses which loops run in lanes, and in how many.
 //!
-//! `loop_ir/legal_lanes.rs` says what lanes mean and where they are legal. The pass chooses,
-//! whatever lanes there were before, for a program whose loops are as they will be; its numbers
-//! are the same everywhere, since bits depend on them.
+//! `loop_ir/legal_lanes.rs` defines the meaning of lanes and where they are legal. This pass chooses them anew,
+//! whatever lanes the loops had. Its thresholds are the same on all machines, because the bits of a result depend
+//! on them.
 //!
-//! A loop that folds has as many partial values as two vectors of 512 bits have elements, or as one has if its body is
-//! long. A loop whose body calls a function that takes eight arguments at once has eight lanes.
+//! A folding loop has as many partial values as two vectors of 512 bits have elements, or as one vector if its body
+//! is long. A loop that calls a function with an 8-lane version has eight lanes.
 //!
-//! Lanes are worth it where enough of the body has vector instructions. Any loop of a nest can be the one:
-//! usually the innermost, but for rows of three elements the loop over the rows, whose body then holds
-//! small loops.
+//! Lanes are worth it if enough of the body has vector instructions. Any loop of a nest can be chosen. Usually it
+//! is the innermost one; for rows of three elements it is the loop over the rows, whose body then contains small
+//! loops.
 
 use super::pass::{Choice, Invariant, Pass, Run};
 use crate::loop_ir::legal_lanes::refused;
@@ -19,7 +19,7 @@ use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::prim::Gives;
 use tapeloom_ir::{Code, Dtype};
 
-/// The pass as a row.
+/// The row of this pass.
 pub(super) const PASS: Pass = Pass {
     name: "vectorize",
     about: "loops that are worth it run in lanes",
@@ -29,29 +29,31 @@ pub(super) const PASS: Pass = Pass {
     run: Run::Kernels(|kernel, context| vectorize(kernel, context.choice)),
 };
 
-// None of these numbers is one of a machine model: how many partial sums a loop has is what it computes, in every bit.
+// These numbers are not part of the machine model: the number of partial sums of a loop determines the bits of its
+// result.
 
-/// Iterations side by side where each variable is of 64 bits, and where some are of 32.
+/// The lanes of a 128-bit vector: if all variables have 64 bits, and if some have 32.
 const ONE: usize = 2;
 const ONE_NARROW: usize = 4;
 
-/// Several partial values hide the latency of adding, so that a loop that folds and has at most so many statements takes
-/// that many times as many iterations side by side; what is longer is bound by issue. A row ends the list: longer ones.
+/// Rows (statements, factor): a folding loop with at most this many statements has `factor` times the lanes of one
+/// vector. Several partial values hide the latency of the additions; longer loops are bound by instruction issue.
+/// The last row holds for all longer loops.
 type Times = &'static [(usize, usize)];
 
-/// Two vectors of 512 bits, or one.
+/// Two vectors of 512 bits for short loops, and one for long loops.
 const TIMES: Times = &[(8, 8), (usize::MAX, 4)];
 
-/// Of loops in which others fold, which no wide code takes, and of a machine without vectors.
+/// For loops around folding loops, which the 512-bit code does not support, and for machines without vectors.
 const FEW: Times = &[(8, 4), (24, 2), (usize::MAX, 1)];
 
-/// Loops inside with fewer iterations are not worth lanes of their own.
+/// The smallest trip count of an inner loop that gets lanes of its own.
 const SMALL: usize = 8;
 
-/// Gives lanes to every loop of a program that should run in them.
+/// Chooses the lanes of every loop of a kernel.
 pub(super) fn vectorize(kernel: &mut Kernel, choice: Choice) {
     let times = if choice == Choice::Few { FEW } else { TIMES };
-    // Lanes inside forbid lanes outside, so those of an earlier choice would decide this one.
+    // A loop with lanes prevents lanes on the loops around it, so remove earlier choices first.
     reset(&mut kernel.body);
     kernel.rewrite(|kernel, body| block(kernel, times, body));
 }
@@ -74,14 +76,14 @@ fn block(k: &Kernel, times: Times, body: &mut [Stmt]) {
     }
 }
 
-/// How to run a loop in lanes.
+/// The lanes of a loop.
 struct Plan {
     lanes: usize,
-    /// About how many scalar instructions a pair of lanes saves.
+    /// The estimated number of scalar instructions that a pair of lanes saves.
     gain: i64,
 }
 
-/// Plans a loop, if it should run in lanes.
+/// Returns the lanes of a loop, if vectorization is worth it.
 fn plan(k: &Kernel, times: Times, stmt: &Stmt) -> Option<Plan> {
     let Stmt::For { index, extent: Extent::Constant(extent), body, .. } = stmt else { return None };
     if *extent < 2 {
@@ -122,27 +124,28 @@ fn plan(k: &Kernel, times: Times, stmt: &Stmt) -> Option<Plan> {
     legal.then_some(Plan { lanes, gain: s.gain })
 }
 
-/// What speaks for lanes in a loop's body, and against them.
+/// The costs and benefits of vectorizing a loop, collected from its body.
 struct Survey<'a> {
     k: &'a Kernel,
     times: Times,
     index: IndexId,
-    /// Vector instructions gained, less the work of taking vectors apart and together.
+    /// The saved scalar instructions, less those that split and assemble vectors.
     gain: i64,
     statements: usize,
-    /// Whether f32 occurs: its vectors have four lanes.
+    /// Whether f32 occurs. Its 128-bit vectors have four lanes.
     narrow: bool,
     declared: Vec<VarId>,
-    /// Whether variables from outside are folded into, and whether loops inside fold into a lane's own.
+    /// Whether the loop folds into variables from outside, and whether an inner loop folds into variables of this
+    /// loop.
     folds: bool,
     folds_inside: bool,
-    /// Whether a loop inside is around.
+    /// Whether the current statement is inside an inner loop.
     inside: bool,
-    /// Whether functions are called, which leave no register alone.
+    /// Whether functions are called. Calls preserve no vector register.
     calls: bool,
-    /// Whether some of them take eight arguments at once.
+    /// Whether a called function has an 8-lane version.
     eights: bool,
-    /// Whether a loop inside gains more from lanes.
+    /// Whether an inner loop gains more from lanes.
     better_inside: bool,
 }
 
@@ -180,7 +183,8 @@ impl Survey<'_> {
                     self.folds |= !own;
                     self.folds_inside |= own && self.inside;
                 }
-                // What waits for itself in a loop inside is better off with others beside it.
+                // A dependent chain in an inner loop gains from lanes of the outer loop, which run several chains
+                // side by side.
                 Some((var, Assign::Set)) => {
                     self.folds_inside |= self.inside && self.declared.contains(&var);
                 }
@@ -199,9 +203,9 @@ impl Survey<'_> {
         self.calls |= called;
         self.eights |= eight;
         self.gain += match code.row().gives {
-            // A pair is a quarter of such a call.
+            // The gain is per pair of lanes, which is a quarter of an 8-lane call.
             _ if eight => i64::from(code.row().flops),
-            // Calls take vectors apart; the call itself costs more than that.
+            // Other calls are made per lane. The call itself costs more than splitting the vector.
             _ if called => 0,
             Gives::Dtype(_) => -1,
             Gives::Same | Gives::Truth if dtype.is_float() => 2,

@@ -1,4 +1,4 @@
-//! The contractions that products in a nest are.
+//! Builds contractions from the products of a nest.
 
 use super::nest::{Element, Nest, is_zero, plain};
 use super::{Found, LEAST, NARROWEST, NEAR, SUMS_BYTES};
@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 use tapeloom_ir::Dtype;
 
 impl<'a> Nest<'a> {
-    /// The contractions that the nest is, if it is nothing else; `before` are the statements ahead of it.
+    /// Returns the contractions that the nest equals, if it does nothing else; `before` holds the statements ahead
+    /// of it.
     pub(super) fn contractions(self, before: &[Stmt]) -> Option<Found> {
         let mut contracts = Vec::new();
         for (to, value) in &self.inside {
@@ -46,7 +47,7 @@ impl<'a> Nest<'a> {
         Some(found)
     }
 
-    /// Rows of a matrix, each times a number, are added up in what was 0: `y[j] += x[k] w[k, j]`.
+    /// Recognizes a sum of scaled rows of a matrix into a cleared vector: `y[j] += x[k] w[k, j]`.
     fn added_rows(&self, to: Element<'a>, added: Arg) -> Option<Summed> {
         let [mut x, mut y] = self.term(added)?;
         if self.strides(x)[1] != 0 {
@@ -62,8 +63,8 @@ impl<'a> Nest<'a> {
         Some(Summed { contract, cleared: true })
     }
 
-    /// Outer products are stored, or added to a matrix: `y[i, j] += x0[i] w0[j] + x1[i] w1[j] + .. + 0`. The 0
-    /// shows in signs of zeros.
+    /// Recognizes outer products that are stored or added to a matrix: `y[i, j] += x0[i] w0[j] + x1[i] w1[j] + .. +
+    /// 0`. The term `+ 0` is required, because it decides the sign of a zero.
     fn outer_product(&self, to: Element<'a>, value: Arg, accumulate: bool) -> Option<Summed> {
         let [row, column] = self.strides(to);
         let (rows, columns) = (self.outer.extent, self.inner.extent);
@@ -98,7 +99,7 @@ impl<'a> Nest<'a> {
         Some(Summed { contract, cleared: false })
     }
 
-    /// Rows of a matrix times a vector: `y[i] = Σ_k x[i, k] w[k]`.
+    /// Recognizes rows of a matrix times a vector: `y[i] = Σ_k x[i, k] w[k]`.
     fn folded_rows(&self, to: Element<'a>, term: Arg, accumulate: bool) -> Option<Summed> {
         let [mut x, mut y] = self.term(term)?;
         if self.strides(y)[0] != 0 {
@@ -117,7 +118,7 @@ impl<'a> Nest<'a> {
         (row != 0).then_some(Summed { contract, cleared: false })
     }
 
-    /// A matrix that begins in the first iterations.
+    /// Returns the matrix that begins at the element of the first iterations.
     fn matrix(&self, e: Element<'_>, row: i64, column: i64) -> Option<Matrix> {
         let mut at = e.address.clone();
         at.terms.retain(|(i, _)| *i != self.outer.index && *i != self.inner.index);
@@ -125,7 +126,7 @@ impl<'a> Nest<'a> {
         here.then_some(Matrix { held: e.held, at, row, column })
     }
 
-    /// The contraction, if there is a fast way to do it.
+    /// Returns the contraction, if it is large enough and there is a fast function for its strides.
     fn lay(
         &self,
         [m, n, k]: [usize; 3],
@@ -149,7 +150,7 @@ impl<'a> Nest<'a> {
         (float && worth).then_some(product)
     }
 
-    /// Whether no contraction writes what another one touches, or what it reads itself.
+    /// Returns whether no contraction writes memory that another one touches, or that it reads itself.
     fn apart(&self, contracts: &[Summed]) -> bool {
         contracts.iter().enumerate().all(|(i, Summed { contract: c, .. })| {
             contracts.iter().enumerate().all(|(j, Summed { contract: other, .. })| {
@@ -161,13 +162,13 @@ impl<'a> Nest<'a> {
     }
 }
 
-/// A contraction, and whether statements before clear what it sums up in.
+/// A contraction, and whether an earlier statement must clear its result.
 struct Summed {
     contract: Contract,
     cleared: bool,
 }
 
-/// Adds a contraction to others, or to one of them as one more row or column.
+/// Adds a contraction to the list, or extends the last one by a row or column.
 fn join(all: &mut Vec<Summed>, next: Summed) {
     let more = |Summed { contract: c, cleared }: &mut Summed| {
         let n = &next.contract;
@@ -198,17 +199,17 @@ fn join(all: &mut Vec<Summed>, next: Summed) {
     }
 }
 
-/// How far behind one matrix another one begins, of the same array.
+/// Returns the offset of one matrix from another one in the same array.
 fn step(from: &Matrix, to: &Matrix) -> Option<i64> {
     (from.held == to.held).then(|| to.at.behind(&from.at))?
 }
 
-/// Whether steps of one kind are beyond so many of another.
+/// Returns whether a stride is at least as large as `n` times another stride.
 fn beyond(step: i64, other: i64, n: usize) -> bool {
     step.unsigned_abs() >= other.unsigned_abs().saturating_mul(n as u64).max(1)
 }
 
-/// Which statement clears what a contraction writes; what is between touches nothing of it.
+/// Returns the statement that clears the result of a contraction, if no statement after it touches the result.
 fn clearing(k: &Kernel, before: &[Stmt], c: &Contract) -> Option<usize> {
     for (at, stmt) in before.iter().enumerate().rev().take(NEAR) {
         if clears(stmt, c) {
@@ -226,7 +227,7 @@ fn clearing(k: &Kernel, before: &[Stmt], c: &Contract) -> Option<usize> {
     None
 }
 
-/// Whether a statement clears what a contraction writes, and does nothing else.
+/// Returns whether a statement clears the result of a contraction, and does nothing else.
 fn clears(stmt: &Stmt, c: &Contract) -> bool {
     let (mut stmt, mut loops) = (stmt, Vec::new());
     let store = loop {
@@ -256,7 +257,7 @@ fn clears(stmt: &Stmt, c: &Contract) -> bool {
     rest(store) == rest(&c.out.at) && lattice.is_some() && lattice == self::lattice(written)
 }
 
-/// Steps upwards, those of a row that goes on as one.
+/// Normalizes (extent, stride) pairs: sorts them by stride, and merges dimensions that are contiguous.
 fn lattice(steps: impl Iterator<Item = (usize, i64)>) -> Option<Vec<(usize, i64)>> {
     let mut steps: Vec<(usize, i64)> = steps.filter(|(extent, _)| *extent != 1).collect();
     steps.sort_unstable_by_key(|(_, stride)| *stride);

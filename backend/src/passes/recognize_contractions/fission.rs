@@ -1,10 +1,10 @@
-//! A loop around products and around what is done with them, as one loop for each.
+//! Loop fission (distribution): a loop around products and their uses becomes one loop for each.
 //!
-//! The scheduler runs what follows from an element in the loop that makes it. Of a product that is good for
-//! numbers and bad for functions that do products: those want nothing else in their loops. So a loop whose
-//! iterations hold loops of products becomes a row of loops, of which each does a part of every iteration. What a part
-//! makes and a later one reads is where the iteration stores it anyway, or is loaded again; a sum waits where the
-//! iteration stores what it makes of the sum.
+//! Lowering fuses the uses of an element into the loop that computes it. That is good for elementwise code, but
+//! functions for matrix products need loops that hold nothing else. So a loop around product loops is split into a
+//! sequence of loops, each of which runs one part of every iteration. If a later part reads a value of an earlier
+//! part, the value is loaded from where the iteration stores it anyway, or its load is repeated. A sum is stored,
+//! until its last use, at the address where the iteration stores the result computed from it.
 //!
 //! ```text
 //! for i0 in 32 {                              for i2 in 32 {
@@ -21,8 +21,6 @@
 //!                                               store b2[i3], %3
 //!                                             }
 //! ```
-//!
-//! Known to compilers as loop distribution, or fission.
 
 use super::nest::plain;
 use crate::loop_ir::analysis::dependence::{disjoint, strongest};
@@ -34,7 +32,7 @@ use crate::loop_ir::{
 };
 use tapeloom_ir::{Dtype, OrderedMap, OrderedSet};
 
-/// A loop around a part of an iteration, and whether that is a loop of products.
+/// A loop around one part of an iteration, and whether that part is a loop of products.
 pub(super) struct Alone {
     pub(super) stmt: Stmt,
     pub(super) is_product: bool,
@@ -47,11 +45,11 @@ struct Part<'a> {
     is_product: bool,
 }
 
-/// The loops that a loop becomes, if its iterations can be taken apart so that each inner loop is alone.
+/// Returns the loops that a loop is split into, each inner loop alone; `None` if the loop cannot be split that way.
 pub(super) fn distributed(k: &mut Kernel, stmt: &Stmt) -> Option<Vec<Alone>> {
     let Loop { index, extent, body, .. } = plain(stmt)?;
     let parts = parts(body)?;
-    // Without a loop inside there is nothing to take apart.
+    // If there is no inner loop, there is nothing to split.
     if !parts.iter().any(|part| part.is_product) || !in_turn(k, index, &parts) {
         return None;
     }
@@ -86,7 +84,8 @@ pub(super) fn distributed(k: &mut Kernel, stmt: &Stmt) -> Option<Vec<Alone>> {
     Some(found)
 }
 
-/// The parts of an iteration: each loop, with the variables that it folds into, and what is between loops.
+/// Splits an iteration into parts: each inner loop with the variables that it folds into, and the statements
+/// between loops.
 fn parts(body: &[Stmt]) -> Option<Vec<Part<'_>>> {
     let mut parts: Vec<Part<'_>> = vec![Part::default()];
     let mut owner: OrderedMap<VarId, usize> = OrderedMap::default();
@@ -112,7 +111,7 @@ fn parts(body: &[Stmt]) -> Option<Vec<Part<'_>>> {
             }
         }
     }
-    // A sum is of the loop that folds it, and nothing else is a variable of an iteration.
+    // Move the declaration of each sum to the loop that folds it. Any other variable prevents the split.
     let mut sums = Vec::new();
     for part in parts.iter_mut().filter(|p| !p.is_product) {
         let mut left = false;
@@ -138,12 +137,12 @@ fn parts(body: &[Stmt]) -> Option<Vec<Part<'_>>> {
     Some(parts)
 }
 
-/// Whether all iterations of one part may come before all of the next: what two parts touch, one of them writing,
-/// is an element that belongs to the iteration.
+/// Returns whether all iterations of one part may run before all iterations of the next: memory that two parts
+/// touch, if one of them writes, must be an element that only this iteration accesses.
 fn in_turn(k: &Kernel, index: IndexId, parts: &[Part<'_>]) -> bool {
     let accesses: Vec<Vec<Access<'_>>> = parts.iter().map(Part::accesses).collect();
     let folds = |p: &Part<'_>| p.stmts.iter().any(|s| matches!(s, Stmt::Fold { .. }));
-    // What is folded outside is so in one part.
+    // A fold into a variable from outside the loop must stay in one part.
     if parts.iter().filter(|p| !p.is_product && folds(p)).count() > 1 {
         return false;
     }
@@ -160,7 +159,7 @@ fn in_turn(k: &Kernel, index: IndexId, parts: &[Part<'_>]) -> bool {
     })
 }
 
-/// Whether an element is another one in each iteration.
+/// Returns whether an address is a different element in each iteration.
 fn own(index: IndexId, address: &Address) -> bool {
     let fixed = address.dynamic.is_none() && address.terms.iter().all(|(i, _)| *i == index);
     fixed && address.stride(index) != 0
@@ -186,11 +185,11 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Where values are that one part makes and another one reads.
+/// The places of values that one part computes and another one reads.
 struct Places {
-    /// The part that makes a value, and how it is loaded in another one.
+    /// Per value: the part that computes it, and the element from which other parts can load it.
     values: OrderedMap<ScalarId, (usize, Option<(BufferVersion, Address)>)>,
-    /// Where a sum waits.
+    /// Per sum: the element where it is stored between parts.
     sums: OrderedMap<VarId, (BufferVersion, Address)>,
 }
 
@@ -198,7 +197,7 @@ impl Places {
     fn of(k: &Kernel, index: IndexId, parts: &[Part<'_>]) -> Option<Places> {
         let all: Vec<Access<'_>> = parts.iter().flat_map(Part::accesses).collect();
         let written: Vec<&Access<'_>> = all.iter().filter(|a| a.write).collect();
-        // Who else touches what is stored there.
+        // Whether other accesses touch the memory that is stored.
         let others = |held: BufferVersion, also: fn(&Access<'_>) -> bool| {
             let near = all.iter().filter(|a| !disjoint(k, a.held.buffer, held.buffer) && also(a));
             near.count() > 1
@@ -225,7 +224,7 @@ impl Places {
                         if !own(index, address) {
                             continue;
                         }
-                        // Another part that stores it has it from nowhere.
+                        // If only another part stores the value, no element holds it in time.
                         if let Arg::Scalar(s) = value
                             && let Some((of, place @ None)) = places.values.get_mut(s)
                             && *of == at
@@ -238,8 +237,8 @@ impl Places {
                 }
             }
         }
-        // A sum waits where a later part stores, in an array that nobody else touches, and behind which nobody
-        // reads the sum.
+        // Store a sum where a later part stores a result, if no other access touches that array, and no part after
+        // that store reads the sum.
         let mut taken: OrderedSet<BufferVersion> = OrderedSet::default();
         for (at, part) in parts.iter().enumerate().filter(|(_, p)| p.is_product) {
             for stmt in &part.stmts {
@@ -265,25 +264,25 @@ impl Places {
     }
 }
 
-/// A part in a loop of another index.
+/// A rewriter that copies a part into a loop with another index.
 struct Body<'a> {
     k: &'a mut Kernel,
     places: &'a Places,
     at: usize,
     from: IndexId,
     to: IndexId,
-    /// Variables that the loop folds into.
+    /// The variables that the loop folds into.
     folded: OrderedSet<VarId>,
-    /// What is loaded here, and the loads.
+    /// The values and sums that this part loads from their places, and the loads.
     values: OrderedMap<ScalarId, ScalarId>,
     sums: OrderedMap<VarId, ScalarId>,
     loads: Vec<Stmt>,
-    /// Whether something is read that lies nowhere.
+    /// Whether the part reads a value that has no place.
     failed: bool,
 }
 
 impl Body<'_> {
-    /// The statements of the part, of which nobody reads in vain.
+    /// Returns the statements of the part without dead ones; `None` if a value has no place.
     fn part(mut self, part: &Part<'_>) -> Option<Vec<Stmt>> {
         let mut needed: Vec<Stmt> = part.stmts.iter().copied().cloned().collect();
         drop_unread(&mut needed, &|_| true);
@@ -293,7 +292,7 @@ impl Body<'_> {
                 && let Some((held, _)) = self.places.sums.get(var)
                 && held == stored
             {
-                // There it is already.
+                // The sum is stored there already.
                 continue;
             }
             body.push(self.stmt(stmt));
@@ -306,12 +305,12 @@ impl Body<'_> {
                 body.push(Stmt::Store { held, address, value: Arg::Var(*var), guard: None });
             }
         }
-        // First of all, since where a sum waits something else is stored in the end.
+        // The loads go first, because the element that holds a sum is overwritten at the end of the iteration.
         body.splice(0..0, self.loads);
         (!self.failed).then_some(body)
     }
 
-    /// What lies there, in a value of its own.
+    /// Loads from a place into a new value.
     fn load(&mut self, dtype: Dtype, (held, address): (BufferVersion, Address)) -> ScalarId {
         let value = self.k.scalars.push(dtype);
         let (held, address) = self.element(held, &address);
@@ -363,7 +362,7 @@ mod tests {
     const FOLD: &str = "var v0: f64 = 0.0 fold i1 in 8 {
       %0: f64 = load b1[i0*8 + i1] %1: f64 = load b0[i1] %2: f64 = mul %0, %1 v0 = add v0, %2 }";
 
-    /// How many contractions there are afterwards; what comes out is the same.
+    /// Runs the pass, checks that results stay equal, and expects `contractions` contractions.
     #[track_caller]
     fn check(body: &str, contractions: usize) {
         let text = format!(
@@ -374,7 +373,7 @@ mod tests {
         );
         let mut program = parse(&text, &|_| None).unwrap();
         assert_eq!(verify(&program), [], "{program}");
-        // Small integers, whose sums are the same in every order.
+        // Sums of small integers are exact in every order.
         let number = |n: usize| ((n * 7 + 3) % 11) as f64 - 5.0;
         let x: Tensor = (0..8).map(number).collect();
         let rows: Vec<[f64; 8]> =
@@ -389,7 +388,7 @@ mod tests {
         assert_eq!(text.matches("contract").count(), contractions, "{text}");
     }
 
-    /// What a part makes waits where that part stores it. A part that stores it later has it from nowhere.
+    /// A value is available to other parts if its own part stores it, but not if only a later part does.
     #[test]
     fn values_wait_where_they_are_stored_at_once() {
         let make = "%9: f64 = load b0[i0] %10: f64 = neg %9";

@@ -1,4 +1,4 @@
-//! Products in nests of two loops: what is multiplied, and what is added up.
+//! Nests of two loops: the products and sums in them.
 
 use crate::loop_ir::shape::Loop;
 use crate::loop_ir::{Address, Arg, BufferVersion, Expr, Kernel, ScalarId, Stmt, VarId};
@@ -12,29 +12,29 @@ pub(super) struct Element<'a> {
     pub(super) address: &'a Address,
 }
 
-/// Two loops, one in the other.
+/// A loop inside a loop.
 pub(super) struct Nest<'a> {
     pub(super) k: &'a Kernel,
     pub(super) outer: Loop<'a>,
     pub(super) inner: Loop<'a>,
-    /// What changes from iteration to iteration.
+    /// Per value that changes from iteration to iteration: its definition.
     pub(super) values: SecondaryMap<ScalarId, Option<&'a Expr>>,
-    /// What does not.
+    /// The statements whose values do not change; they are moved ahead of the nest.
     pub(super) ahead: Vec<Stmt>,
-    /// Variables that begin with 0 in an iteration of the outer loop, and what is folded into them.
+    /// Variables that are 0 at the start of an outer iteration, and the value that the inner loop folds into them.
     pub(super) sums: Vec<(VarId, Option<Arg>)>,
-    /// What is stored in iterations of the inner loop, and of the outer one behind it.
+    /// The stores in the inner loop, and those in the outer loop after it.
     pub(super) inside: Vec<(Element<'a>, Arg)>,
     pub(super) behind: Vec<(Element<'a>, Arg)>,
 }
 
-/// A loop with iterations that hand nothing on.
+/// Returns the counted loop that a statement is, if it has iterations and no carries.
 pub(super) fn plain(stmt: &Stmt) -> Option<Loop<'_>> {
     stmt.counted().filter(|l| l.carries.is_empty() && l.extent > 0)
 }
 
 impl<'a> Nest<'a> {
-    /// The nest that a statement is, if nothing else happens in it than may be in one of products.
+    /// Returns the nest that a statement is, if it contains only statements that may occur in products.
     pub(super) fn of(k: &'a Kernel, stmt: &'a Stmt) -> Option<Nest<'a>> {
         let outer = plain(stmt)?;
         let inner = outer.body.iter().find_map(plain)?;
@@ -61,7 +61,7 @@ impl<'a> Nest<'a> {
         Some(nest)
     }
 
-    /// Parallelism of the inner loop.
+    /// Collects the statements of the inner loop.
     fn iterations(&mut self) -> Option<()> {
         for stmt in self.inner.body {
             match stmt {
@@ -79,7 +79,8 @@ impl<'a> Nest<'a> {
         Some(())
     }
 
-    /// A value of an iteration. What no iteration changes is computed ahead.
+    /// Records the definition of a value. If no iteration changes the value, its definition moves ahead of the
+    /// nest.
     fn define(&mut self, value: ScalarId, expr: &'a Expr, stmt: &Stmt) -> Option<()> {
         match expr {
             Expr::Load { guard: Some(_), .. } => return None,
@@ -97,7 +98,7 @@ impl<'a> Nest<'a> {
         match arg {
             Arg::Scalar(s) => self.values[s].is_some(),
             Arg::Index(i) => i == self.outer.index || i == self.inner.index,
-            // Which may be set between here and there.
+            // The variable may be set in between.
             Arg::Var(_) => true,
             Arg::Literal(_) => false,
         }
@@ -111,7 +112,7 @@ impl<'a> Nest<'a> {
         }
     }
 
-    /// The operands of what has two, if it is that.
+    /// Returns the two operands of a value that is computed by a code for which `is` holds.
     fn computed(&self, arg: Arg, is: fn(&Code) -> bool) -> Option<[Arg; 2]> {
         let Arg::Scalar(s) = arg else { return None };
         match self.values[s]? {
@@ -120,7 +121,7 @@ impl<'a> Nest<'a> {
         }
     }
 
-    /// The products in `x0 y0 + x1 y1 + ..`, and whether 0 is added to that.
+    /// Returns the products in `x0 y0 + x1 y1 + ..`, and whether 0 is added to the sum.
     pub(super) fn terms(&self, arg: Arg) -> Option<(Vec<[Element<'a>; 2]>, bool)> {
         let sum = |arg| self.computed(arg, |c| matches!(c, Code::Add));
         let product = |arg| {
@@ -141,12 +142,12 @@ impl<'a> Nest<'a> {
         Some((terms, started))
     }
 
-    /// The product that is added up in iterations.
+    /// Returns the single product that each iteration adds.
     pub(super) fn term(&self, arg: Arg) -> Option<[Element<'a>; 2]> {
         <[_; 1]>::try_from(self.terms(arg)?.0).ok().map(|[term]| term)
     }
 
-    /// What is added to the element that is stored: `y = y + x`.
+    /// Returns the value `x` that is added to the stored element in `y = y + x`.
     pub(super) fn added(&self, to: Element<'a>, value: Arg) -> Option<Arg> {
         let [x, y] = self.computed(value, |c| matches!(c, Code::Add))?;
         match (self.loaded(x), self.loaded(y)) {
@@ -156,7 +157,7 @@ impl<'a> Nest<'a> {
         }
     }
 
-    /// Strides of an element along both loops.
+    /// Returns the strides of an element along the outer and the inner loop.
     pub(super) fn strides(&self, e: Element<'_>) -> [i64; 2] {
         [e.address.stride(self.outer.index), e.address.stride(self.inner.index)]
     }

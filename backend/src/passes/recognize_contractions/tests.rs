@@ -1,4 +1,4 @@
-//! Nests that are products become contractions of the same bits, and others stay.
+//! Nests that are products become contractions with bit-identical results; other nests are not changed.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -8,7 +8,7 @@ use crate::passes::pass::Choice;
 use crate::passes::vectorize::vectorize;
 use tapeloom_ir::{Literal, Tensor};
 
-/// The program with its products as contractions, which gives the same bits.
+/// Returns the program after the pass. Checks that its results are bit-identical.
 #[track_caller]
 fn products(text: &str) -> String {
     let mut program = parse(text, &|_| None).unwrap();
@@ -117,7 +117,7 @@ fn loops_around_go_into_it() {
 fn what_is_not_cleared_or_has_other_work_stays() {
     none(&format!("nest {{ for i0 in 8 {{ store b2[i0], 1.0 }} {ROW} }}"));
     none(&format!("nest {{ {CLEARED} nest {{ {ROW} }} }}"));
-    // Half of it.
+    // Only half of the sums are cleared.
     none(&format!("nest {{ {CLEARED} for i3 in 4 {{ store b2[i3], 0.0 }} {ROW} }}"));
     // Neither operand is a vector.
     none(
@@ -148,7 +148,7 @@ fn what_follows_from_a_product_has_a_loop_of_its_own() {
     assert!(text.contains(product), "{text}");
 }
 
-/// Where one waits the other one is stored, so both are read first.
+/// Each sum is stored where a result of the other one goes, so both must be loaded before either result is stored.
 #[test]
 fn sums_that_wait_in_each_others_places() {
     let text = products(&format!(
@@ -160,7 +160,7 @@ fn sums_that_wait_in_each_others_places() {
     assert_eq!(text.matches("contract").count(), 2, "{text}");
 }
 
-/// A layer and the way back through it, in one loop over its rows.
+/// A layer and its reverse pass, in one loop over its rows.
 #[test]
 fn products_before_and_behind_are_taken_apart() {
     let text = products(&format!(
@@ -186,7 +186,7 @@ fn products_before_and_behind_are_taken_apart() {
     assert_eq!(text.matches("for i").count(), 1, "{text}");
 }
 
-/// Two rows, written out.
+/// A loop over two rows, fully unrolled.
 #[test]
 fn rows_side_by_side_are_one_product() {
     let text = products(
@@ -242,17 +242,17 @@ fn signs_of_zeros_stay() {
 
 #[test]
 fn what_cannot_be_taken_apart_stays() {
-    // The sum has no place to wait in: somebody reads what is stored there.
+    // The sum has no place: the element where its result is stored is also read.
     none(&format!(
         "for i2 in 8 {{ store b2[i2], 1.0 }} for i0 in 8 {{ {FOLD}
               %4: f64 = load b2[i0] %5: f64 = mul %4, v0 store b2[i0], %5 }}"
     ));
-    // Parallelism read what the one before has stored.
+    // Each iteration reads the element that the previous one has stored.
     none(&format!(
         "nest {{ store b2[0], 1.0 serial i0 in 7 {{ {FOLD} %4: f64 = load b2[i0]
               %5: f64 = add %4, v0 store b2[i0 + 1], %5 }} }}"
     ));
-    // What makes the number lies nowhere.
+    // The value `%0` is computed in one part and stored nowhere, so the product cannot load it.
     none(&format!(
         "nest {{ {CLEARED} serial i1 in 8 {{ %9: f64 = load b0[i1] %0: f64 = neg %9 for i2 in 8 {{
               %1: f64 = load b1[i1*8 + i2] %2: f64 = mul %0, %1
