@@ -6,7 +6,7 @@ use super::{Layout, group_records, initial_layout, layers, offsets, stream_input
 use crate::loop_ir::Program;
 use tapeloom_ir::Problem;
 
-/// A map from layouts to layouts.
+/// A pass: a function from layouts to layouts.
 #[derive(Clone, Copy, Debug)]
 pub struct Pass {
     /// The name.
@@ -15,7 +15,7 @@ pub struct Pass {
     pub run: fn(&Program, Layout, &Room) -> Layout,
 }
 
-/// Every pass.
+/// All passes on layouts.
 pub const PASSES: [Pass; 5] = [
     Pass { name: "records", run: group_records::records },
     Pass { name: "inputs", run: stream_inputs::inputs },

@@ -314,7 +314,7 @@ impl Kernel {
 /// The alignment of buffers in the workspace: a cache line, the unit in which memory is allocated.
 pub(crate) const BUFFER_ALIGNMENT_BYTES: usize = size_of::<tapeloom_ir::Line>();
 
-/// The bound of input numbers: a larger number would allocate too much memory.
+/// The upper bound of input numbers: a larger number would allocate memory for all numbers below it.
 const MOST_INPUTS: usize = 1 << 24;
 
 /// Returns the counted work of a block: see [`Program::work`].
@@ -479,7 +479,7 @@ pub enum Stmt {
     },
     /// `if condition { then } else { otherwise }`
     If {
-        /// A bool.
+        /// The condition, a bool.
         condition: Arg,
         /// The statements that run if the condition is true.
         then: Vec<Stmt>,

@@ -72,7 +72,7 @@ impl Flow {
 /// An effect of a statement other than computing scalars and accessing the memory of its operands.
 #[derive(Clone, Copy, Debug)]
 pub enum Effect<'a> {
-    /// Nothing.
+    /// No other effect.
     None,
     /// A kernel is called, and uses a frame.
     Call(&'a Call),

@@ -397,7 +397,7 @@ impl Flatten<'_> {
         kernel.ok_or_else(|| Problem::internal("the body of a region is no kernel"))
     }
 
-    /// Adds a loop. Its carries begin as operands; the results of a loop without iterations are these operands.
+    /// Adds a loop. The initial values of its carries are operands; without iterations these are the results.
     fn iterations(
         &mut self,
         body: FuncId,

@@ -1,6 +1,7 @@
 //! Decides which nodes take over the memory of another node.
 //!
-//! An update, and a region's result that begins as an operand, takes over the memory of its base, if the base is not a
+//! The *base* of an update is the array that it overwrites. A region's result has a base, too, if an operand is its
+//! initial value. A node takes over the memory of its base, if the base is not a
 //! result of the function, is read last here, and is read here once. A result may take over the memory of an argument
 //! that the caller donates, if a chain of such steps leads from the argument to the result:
 //!

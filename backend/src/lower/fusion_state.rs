@@ -46,7 +46,7 @@ pub(crate) struct FusionState<'a> {
     pub(crate) body: Vec<Tree>,
 }
 
-/// The place of the last placed part of a node.
+/// The item into which fusion put a node, or the last part of a node that is written in parts.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Placed {
     /// The number of the block.

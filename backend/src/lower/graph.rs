@@ -99,7 +99,7 @@ impl NodeKind {
         matches!(self, NodeKind::Movement(_))
     }
 
-    /// Returns the region whose first result this node is.
+    /// If this node is the first result of a region, returns the region.
     pub(crate) fn region(&self) -> Option<RegionId> {
         let NodeKind::Result { of, n: 0 } = self else { return None };
         Some(*of)
@@ -145,7 +145,7 @@ impl Node {
         self.kept.iter().any(|mark| *mark == Mark::Residual || mark.is_packed())
     }
 
-    /// Returns the first result of the region whose other result this node is.
+    /// If this node is a result of a region, but not the first, returns the first.
     pub(crate) fn first_result(&self) -> Option<NodeId> {
         match self.kind {
             NodeKind::Result { n: 1.., .. } => self.operands.first()?.node(),
@@ -180,7 +180,7 @@ impl Graph {
         }
     }
 
-    /// Marks a value, and the operand if the value is a movement of one array, which has no memory of its own.
+    /// Marks a value. If the value is a movement of one array, which has no memory of its own, marks that array, too.
     pub(crate) fn keep(&mut self, node: NodeId, mark: Mark) {
         let mut at = Some(node);
         while let Some(id) = at {
@@ -303,7 +303,8 @@ impl Graph {
         }
     }
 
-    /// Returns the operand that a node begins as and changes, as (node, operand).
+    /// Returns the base of a node, as (node, operand): the operand that an update overwrites, or that is the initial
+    /// value of a region's result.
     pub(crate) fn base(&self, id: NodeId) -> Option<(NodeId, usize)> {
         let node = &self.nodes[id];
         match &node.kind {
@@ -316,9 +317,9 @@ impl Graph {
         }
     }
 
-    /// Whether a node reads `base` in other operands than `slot`. If another result of a region begins as a part of
-    /// `base`, the part is copied before the region runs, and does not count; if it begins as all of `base`, it might
-    /// take over the memory, too.
+    /// Whether a node reads `base` in other operands than `slot`. If a part of `base` is the initial value of another
+    /// result of a region, it is copied before the region runs, and does not count. If all of `base` is, that result
+    /// might take over the memory, too.
     pub(crate) fn reads_beside(&self, id: NodeId, slot: usize, base: NodeId) -> bool {
         let node = &self.nodes[id];
         let begins = node.kind.region().map_or(&[][..], |r| &self.regions[r].begins);

@@ -22,7 +22,7 @@ impl FusionState<'_> {
         self.updates(id)
     }
 
-    /// Stores all elements of an array to the memory of a node that begins as that array.
+    /// Stores all elements of an array, its base, to the memory of a node.
     pub(crate) fn copy_into(&mut self, id: NodeId, base: Source) -> Result<(), Problem> {
         let shape = self.graph.nodes[id].ty.shape.clone();
         if shape.elements() == 0 {

@@ -39,7 +39,7 @@ impl Axis {
 /// The elements of its node that a candidate computes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
-    /// All.
+    /// All elements.
     Whole,
     /// The fill of a view, everywhere, before the pieces are written over it.
     Fill,

@@ -64,7 +64,7 @@ pub(crate) enum Tree {
     },
     /// A contraction by the library.
     Contract(Product),
-    /// A region.
+    /// A region: a call, a branch or a loop.
     Region(RegionStep),
 }
 

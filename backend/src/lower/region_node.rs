@@ -22,14 +22,14 @@ use tapeloom_ir::prim::LoopSpec;
 pub(crate) struct RegionId(u32);
 entity_impl!(RegionId, "r");
 
-/// A region.
+/// A node that runs kernels or an external function.
 #[derive(Clone, Debug)]
 pub(crate) struct Region {
     pub(crate) kind: RegionKind,
     /// The number of its results.
     pub(crate) results: usize,
-    /// Results that begin as operands, as (operand, result). If the operand has no later reader, the result takes
-    /// over its memory; otherwise the operand is copied first.
+    /// Results whose initial value is an operand, as (operand, result). If the operand has no later reader, the result
+    /// takes over its memory; otherwise the operand is copied first.
     pub(crate) begins: Vec<(usize, usize)>,
     /// Of a loop: carried results that an iteration does not compute in place, so that two buffers are exchanged. Of a
     /// branch: results that some branches compute elsewhere and copy.

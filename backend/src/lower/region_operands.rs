@@ -1,8 +1,8 @@
 //! Assigns memory to the operands and results of regions.
 //!
 //! Operands lie in memory without gaps: an array, or a view of consecutive elements of an
-//! array. Other operands are copied first, once. Results are written to the memory that the caller assigns. A result
-//! that begins as an operand has taken over its memory, or the operand was copied there before.
+//! array. Other operands are copied first, once. Results are written to the memory that the caller assigns. If the
+//! initial value of a result is an operand, the result has taken over its memory, or the operand was copied there before.
 
 use super::graph::{Graph, NodeId, Source};
 use super::loop_tree::{RegionStep, Span};
@@ -15,7 +15,7 @@ pub(crate) fn copied(graph: &Graph) -> BTreeSet<(NodeId, usize)> {
     let regions = graph.nodes.iter().filter(|(_, node)| node.kind.region().is_some());
     let slots = regions.flat_map(|(id, node)| {
         let begins = node.kind.region().map_or(&[][..], |r| &graph.regions[r].begins);
-        // An operand with which a result begins is copied to the memory of the result.
+        // The initial value of a result is copied to the memory of the result.
         let begun = move |s: &usize| begins.iter().any(|(slot, _)| slot == s);
         let gaps = move |s: &usize| !begun(s) && contiguous(graph, node.operands[*s]).is_none();
         (0..node.operands.len()).filter(gaps).map(move |slot| (id, slot))

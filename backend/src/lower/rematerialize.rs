@@ -109,7 +109,7 @@ impl FusionState<'_> {
             _ if self.overwritten[id] && !planted(Fault::AgainFromWritten) => return false,
             _ if node.is_held() => return budget.load(&node.ty, false),
             NodeKind::Input(_) => return budget.load(&node.ty, false),
-            // Its memory exists and has to live longer. That counts once, even if several views read the node.
+            // Its memory exists, but has to live longer. That counts once, even if several views read the node.
             _ if self.needs[id] => return budget.load(&node.ty, intermediate),
             NodeKind::Map(code)
                 if code.row().flops as usize <= self.graph.machine.recomputed_flops

@@ -370,9 +370,8 @@ fn a_hundred_thousand_scalar_equations() {
     check(&module, f, &[Tensor::scalar(1.0)], 0.0);
 }
 
-/// Every step reads the step before reversed along its inner axis. If this axis was unrolled in the loop over the
-/// outer axis, the body would have ten thousand scalars, for which the register allocator takes
-/// many seconds.
+/// Each step reads the previous one with its inner axis reversed. If this axis were unrolled in the loop over the outer
+/// axis, the body would have ten thousand scalars, for which the register allocator takes many seconds.
 #[test]
 fn bodies_of_loops_are_not_unrolled_without_end() {
     for steps in [80, 400] {

@@ -225,7 +225,7 @@ pub(crate) fn handed(module: &Module, branches: &[FuncId]) -> Vec<(usize, usize)
     pairs
 }
 
-/// Returns the parameter that a result of every branch begins as, and whether a branch changes it.
+/// Returns the parameter of which a result of every branch is an updated version, and whether a branch changes it.
 fn common_origin(module: &Module, branches: &[FuncId], result: usize) -> Option<(usize, bool)> {
     let origins = branches.iter().map(|f| origin(module, *f, result));
     let origins = origins.collect::<Option<Vec<(usize, bool)>>>()?;
@@ -234,7 +234,7 @@ fn common_origin(module: &Module, branches: &[FuncId], result: usize) -> Option<
     origins.iter().all(|(p, _)| *p == first).then_some((first, changed))
 }
 
-/// Returns the parameter that a result begins as, and whether the function changes it.
+/// Returns the parameter of which a result is an updated version, and whether the function changes it.
 fn origin(module: &Module, function: FuncId, result: usize) -> Option<(usize, bool)> {
     let f = module.get(function);
     let mut value = f.results.get(result)?.value()?;

@@ -4,7 +4,7 @@
 //! and loads of the two can no longer be distinguished. So these invariants are checked before buffers are assigned:
 //!
 //! - every load of a node comes after a store to it, and arguments are not stored to;
-//! - a node that takes over memory begins as the previous owner, and is the only one that does; that owner is no
+//! - a node that takes over memory has the previous owner as its base, and is the only one that does; that owner is no
 //!   result, and no argument except one that the caller has donated for this result;
 //! - all loads and stores of the previous owner come before the update's first store, and share no loop with
 //!   it, since the loop's next iteration would come after;

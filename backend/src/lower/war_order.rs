@@ -73,7 +73,7 @@ fn viewed(graph: &Graph, view: Source) -> Option<NodeId> {
     }
 }
 
-/// Returns the nodes that a node, with all results of its region, begins as and changes.
+/// Returns the bases of a node and of all results of its region.
 fn bases(graph: &Graph, id: NodeId) -> impl Iterator<Item = NodeId> {
     let node = &graph.nodes[id];
     let update = node.kind.is_update().then_some(0);

@@ -43,7 +43,7 @@ pub struct Plan {
 /// The scratch memory of one step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Works {
-    /// The step.
+    /// The number of the step in the program.
     pub step: usize,
     /// The offset in the workspace, in bytes.
     pub offset: usize,
@@ -54,7 +54,7 @@ pub struct Works {
 /// The tape in the scratch memory of one step, if a forward pass and its reverse pass both lie in that step.
 #[derive(Clone, Debug)]
 pub struct Inside {
-    /// The step.
+    /// The number of the step in the program.
     pub step: usize,
     /// The largest number of bytes of tape at one time.
     pub bytes: usize,

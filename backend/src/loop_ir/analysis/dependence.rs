@@ -1,8 +1,8 @@
 //! Loop dependence analysis.
 //!
-//! Two accesses of one array at addresses with the same strides meet in iterations at a fixed distance,
-//! or never; addresses that depend on data may meet anywhere. So there are three answers:
-//! iterations never access the same element, they certainly do, or it is unknown before the run.
+//! Two accesses of one array at addresses with the same strides reach the same element in iterations at a fixed distance,
+//! or never. If addresses depend on data, any two iterations may reach the same element. So there are three answers:
+//! different iterations never reach the same element, they certainly do, or it is unknown before the run.
 //!
 //! ```text
 //! for i0 in 4 { store b1[i0*2], .. %0: f64 = load b1[i0*2 + 1] .. }       never: 2 does not divide 1
@@ -30,7 +30,7 @@ const MOST_ABREAST: usize = 1 << 22;
 pub(crate) enum Dependence {
     /// In no run.
     Never,
-    /// In every run with two iterations. The text says which accesses meet.
+    /// In every run with two iterations. The text describes the two accesses.
     Always(String),
     /// Unknown.
     Maybe,
@@ -259,7 +259,7 @@ impl<'a> Survey<'a> {
         defined
     }
 
-    /// Whether two accesses of one array meet in different iterations.
+    /// Whether two accesses of one array reach the same element in different iterations.
     fn meet(
         &self,
         store: &Access<'_>,

@@ -234,7 +234,7 @@ impl<'a> ValueRanges<'a> {
 /// The search for one range.
 struct Search<'r, 'a> {
     r: &'r ValueRanges<'a>,
-    /// Sums that are at least 0.
+    /// The conditions, as sums that are at least 0.
     conditions: Vec<Sum>,
     /// Whether the conditions contradict each other.
     dead: bool,

@@ -277,7 +277,7 @@ impl<'a> Shadow<'a> {
 }
 
 impl Loop {
-    /// Whether a time lies in another iteration.
+    /// Whether the loop is independent and was in an earlier iteration at time `when`.
     fn elsewhere(&self, when: u32) -> bool {
         self.independent && when >= self.began && when < self.iteration
     }

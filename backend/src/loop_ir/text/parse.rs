@@ -74,7 +74,7 @@ pub fn parse(text: &str, library: &dyn Fn(&str) -> Option<Library>) -> Result<Pr
 /// Views, their types, and the positions of the views that all lanes share.
 type TypedViews = (Vec<View>, Vec<ArrayType>, Vec<usize>);
 
-/// The bound of ids: larger ids are certainly mistakes, and would allocate memory.
+/// The upper bound of ids: a larger id is certainly a mistake, and would allocate memory for all ids below it.
 const MOST_IDS: usize = 1 << 24;
 
 /// The maximal nesting of blocks, so that no text exhausts the stack. No array that fits in

@@ -12,7 +12,7 @@ pub(super) struct Span<T> {
     pub(super) place: Place,
     pub(super) from: i128,
     pub(super) to: i128,
-    /// The owner of the bytes.
+    /// The view or buffer that occupies the bytes.
     pub(super) what: T,
     /// Whether no other span may overlap them.
     pub(super) alone: bool,

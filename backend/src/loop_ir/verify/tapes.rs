@@ -6,7 +6,7 @@ use crate::loop_ir::{
 };
 use tapeloom_ir::{ArrayType, Dtype};
 
-/// The bound of tape numbers and of record bytes: a handle has no room for more.
+/// The upper bound of tape numbers and of record bytes: a handle has no room for more.
 const MOST_OF_A_HANDLE: usize = i32::MAX as usize;
 
 impl Verifier<'_> {
