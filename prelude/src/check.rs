@@ -1,7 +1,7 @@
-//! Derivatives checked against numbers: [`check_grads`] and [`check_rule`].
+//! Numerical checks of derivatives: [`check_grads`] and [`check_rule`].
 //!
-//! Both look along a few fixed pseudo-random directions, in which a wrong derivative shows with
-//! probability one.
+//! Both compare derivatives along a few fixed pseudo-random directions. Along a random direction, a wrong
+//! derivative differs from the right one with probability one.
 
 use crate::jit::{Jit, boundary};
 use crate::ops::constant;
@@ -13,12 +13,12 @@ use crate::{Error, Var};
 use tapeloom_ir::trace::Context;
 use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Tensor};
 
-/// Checks forward and reverse derivatives of `f` at `args`, up to `order`: forward mode against
-/// central differences, reverse mode against forward mode (⟨ct, J dx⟩ = ⟨Jᵀ ct, dx⟩), and the same for
-/// the derivative along a direction, up to the order asked for.
+/// Checks forward and reverse derivatives of `f` at `args`. Forward mode is compared with central differences, and
+/// reverse mode with forward mode (⟨ct, J dx⟩ = ⟨Jᵀ ct, dx⟩). Then the derivative along a direction is checked in
+/// the same way, up to derivatives of order `order`.
 ///
 /// # Errors
-/// `rule` with both numbers where they disagree; whatever tracing `f` and its derivatives reports.
+/// `rule`, with both numbers, if they disagree; all errors of tracing `f` and its derivatives.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -47,16 +47,16 @@ fn check_grads_at<A: Tree<Var>, B: Tree<Var>>(
     let (structure, x) = leaves(args);
     let context = Context { transform: "check_grads", at };
     float_types(context, Side::Argument, &Form::of::<A>(&structure), &types(&x))?;
-    // What is no float has no derivative to check.
+    // Leaves that are not floats have no derivative to check.
     let flat = |x: Vec<Var>| floats(flatten(&f(rebuild(&structure, x, at))).1, at);
     check(&flat, &x, order, 1, at)
 }
 
-/// Checks that `ruled`, a function with derivative rules of its own, has the values and the
-/// derivatives of `f`: forward and reverse, at `args`.
+/// Checks that `ruled`, a function with its own derivative rules, has the same values and the same forward and
+/// reverse derivatives as `f` at `args`.
 ///
 /// # Errors
-/// `rule` with both numbers where they disagree; whatever tracing reports.
+/// `rule`, with both numbers, if they disagree; all errors of tracing.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -102,17 +102,17 @@ fn same_derivatives(f: Flat<'_>, g: Flat<'_>, x: &[Tensor], at: Loc) -> Result<(
     compare("reverse derivative", &reverse(&f)?, &reverse(&g)?, x, at)
 }
 
-/// The first argument that has no derivative to check is named.
+/// Returns the types of the arguments.
 fn types(x: &[Tensor]) -> Vec<ArrayType> {
     x.iter().map(|x| x.ty().clone()).collect()
 }
 
-/// The leaves that have derivatives.
+/// Returns the leaves that are floats.
 fn floats(leaves: Vec<Var>, at: Loc) -> Vec<Var> {
     leaves.into_iter().filter(|v| v.ty(at).dtype.is_float()).collect()
 }
 
-/// A function of leaves.
+/// A function from leaves to leaves.
 type Flat<'f> = &'f dyn Fn(Vec<Var>) -> Vec<Var>;
 
 fn leaves<A: Tree<Var>>(args: &dyn Args<A>) -> (A::Structure, Vec<Tensor>) {
@@ -166,9 +166,10 @@ fn check(f: Flat<'_>, x: &[Tensor], order: usize, level: u64, at: Loc) -> Result
     check(&next, x, order - 1, level + 1, at)
 }
 
-/// The derivative of `f` along constant tangents.
+/// Returns the derivative of `f` along constant tangents.
 fn directional(f: Flat<'_>, x: Vec<Var>, dx: &[Tensor], at: Loc) -> Vec<Var> {
-    // The transform is made on behalf of the user's line; `f` runs later, on its own lines.
+    // Errors of the transform have the line of the user's call; errors of `f`, which runs later, have their own
+    // lines.
     let (derivative, dx) =
         on_behalf("check_grads", at, || (jvp(f), dx.iter().map(constant).collect()));
     derivative((x, dx)).1
@@ -197,7 +198,7 @@ fn pulled(
     boundary(name, pull, at)
 }
 
-/// Pseudo-random numbers between -1 and 1 in the shapes of some tensors (splitmix64).
+/// Returns pseudo-random numbers between -1 and 1 in the shapes of the given tensors (splitmix64).
 fn directions(like: &[Tensor], seed: u64) -> Vec<Tensor> {
     let mut state = seed;
     let mut next = || {
@@ -214,7 +215,7 @@ fn directions(like: &[Tensor], seed: u64) -> Vec<Tensor> {
     like.iter().map(one).collect()
 }
 
-/// The step of the differences, and what may be lost by it.
+/// Returns the step of the central differences, and the relative tolerance of the comparison.
 fn step(x: &[Tensor]) -> (f64, f64) {
     let single = x.iter().any(|t| t.dtype() == Dtype::F32);
     if single { (1e-2, 3e-2) } else { (1e-5, 1e-6) }
@@ -231,7 +232,7 @@ fn shift(x: &[Tensor], dx: &[Tensor], h: f64) -> Vec<Tensor> {
     x.iter().zip(dx).map(one).collect()
 }
 
-/// Whether two numbers agree; a nan agrees with nothing.
+/// Returns whether two numbers agree; nan agrees with nothing.
 fn near(x: f64, y: f64, tolerance: f64) -> bool {
     (x - y).abs() <= tolerance
 }

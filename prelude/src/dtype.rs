@@ -1,8 +1,9 @@
-//! Words about dtypes for messages.
+//! Descriptions of dtypes for messages.
 
 use tapeloom_ir::Dtype;
 
-/// How to bring two operands to one dtype, and what either way loses; what loses less comes first.
+/// Returns a help text with both conversions that make the dtypes of two operands equal, and the loss of each. The
+/// conversion with the smaller loss comes first.
 pub(crate) fn conversions(x: Dtype, y: Dtype) -> String {
     let mut ways = [("y", y, x), ("x", x, y)];
     ways.sort_by_key(|(_, from, to)| loss(*from, *to).is_some());
@@ -13,7 +14,7 @@ pub(crate) fn conversions(x: Dtype, y: Dtype) -> String {
     format!("convert one of them: {}", ways.iter().map(way).collect::<Vec<_>>().join(", "))
 }
 
-/// What a conversion loses, if anything.
+/// Returns the loss of a conversion, if there is one.
 fn loss(from: Dtype, to: Dtype) -> Option<&'static str> {
     let rounded = match to {
         Dtype::F32 => "rounds integers beyond 2^24",
@@ -30,7 +31,7 @@ fn loss(from: Dtype, to: Dtype) -> Option<&'static str> {
     }
 }
 
-/// What a number of that dtype looks like.
+/// Returns the name of the dtype's kind of numbers.
 pub(crate) fn describe(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::Bool => "type bool",
@@ -40,12 +41,12 @@ pub(crate) fn describe(dtype: Dtype) -> &'static str {
     }
 }
 
-/// The distance from 1 to the next number of a float.
+/// Returns the distance from 1 to the next larger number of a float dtype.
 pub(crate) fn epsilon(dtype: Dtype) -> f64 {
     if dtype == Dtype::F32 { f32::EPSILON.into() } else { f64::EPSILON }
 }
 
-/// The largest finite number of a float dtype.
+/// Returns the largest finite number of a float dtype.
 pub(crate) fn largest(dtype: Dtype) -> f64 {
     if dtype == Dtype::F32 { f64::from(f32::MAX) } else { f64::MAX }
 }

@@ -1,17 +1,18 @@
-//! What other libraries have and this one has not, so that the search of the documentation finds it, and what to do instead.
+//! Features of other libraries that tapeloom does not have, with the alternatives. Their names are aliases here, so
+//! that the search of the documentation finds them.
 //!
-//! The modules are empty: each is a place for words.
+//! The modules are empty; each has only documentation.
 
-/// Files of numbers: there are none. A [`Tensor`](crate::Tensor) is made from a `Vec` or a slice and gives one back
-/// ([`to_vec`](crate::Tensor::to_vec)), so any crate that reads a format serves: `npyz`, `csv`, `safetensors`, `serde_json`.
-/// Trees are flattened by [`ravel_tensors`](crate::ravel_tensors).
+/// Files of numbers: not supported. A [`Tensor`](crate::Tensor) converts from a `Vec` or a slice, and back by
+/// [`to_vec`](crate::Tensor::to_vec), so any crate that reads a format can be used: `npyz`, `csv`, `safetensors`,
+/// `serde_json`. Trees are flattened by [`ravel_tensors`](crate::ravel_tensors).
 #[doc(alias = "load", alias = "save", alias = "savez", alias = "loadtxt", alias = "savetxt")]
 #[doc(alias = "genfromtxt", alias = "fromfile", alias = "memmap", alias = "state_dict")]
 pub mod files {}
 
-/// Sparse matrices: there are none. A product with one is a gather
-/// ([`take`](crate::Var::take)), a product and a scatter (`at(&[rows]).add(..)`) over the places that are not zero; solvers that
-/// need products alone are [`cg`](crate::cg), [`gmres`](crate::gmres) and [`bicgstab`](crate::bicgstab).
+/// Sparse matrices: not supported. A product with a sparse matrix is a gather ([`take`](crate::Var::take)), a
+/// product and a scatter (`at(&[rows]).add(..)`) over the nonzero elements. Solvers that need only products are
+/// [`cg`](crate::cg), [`gmres`](crate::gmres) and [`bicgstab`](crate::bicgstab).
 #[doc(
     alias = "csr_matrix",
     alias = "coo_matrix",
@@ -22,14 +23,15 @@ pub mod files {}
 #[doc(alias = "sparse_coo_tensor")]
 pub mod sparse {}
 
-/// Devices and many cores: a call uses one core of the machine it runs on. Calls of one compiled function from several
-/// threads run beside each other, so a batch is spread by `std::thread::scope` over calls.
+/// Devices and multiple cores: a call uses one core of the CPU. Several threads can call one compiled function at
+/// the same time, so a batch can be distributed over calls with `std::thread::scope`.
 #[doc(alias = "pmap", alias = "device_put", alias = "sharding", alias = "shard_map")]
 #[doc(alias = "cuda", alias = "gpu", alias = "DataParallel", alias = "num_threads")]
 pub mod devices {}
 
-/// Layers and modules: a model is a struct of arrays that derives [`Tree`](macro@crate::Tree), and a layer a function of
-/// arrays; [`nn`](crate::nn) has initial weights and normalisations. The chapter *Networks* of the book builds one.
+/// Layers and modules: a model is a struct of arrays that derives [`Tree`](macro@crate::Tree), and a layer is a
+/// function of arrays. [`nn`](crate::nn) has initial weights and normalisations. The chapter *Networks* of the book
+/// builds a model.
 #[doc(alias = "Module", alias = "Linear", alias = "Dense", alias = "Sequential", alias = "Conv2d")]
 #[doc(
     alias = "LSTM",
@@ -40,12 +42,12 @@ pub mod devices {}
 )]
 pub mod layers {}
 
-/// Data in batches: shuffle places by [`random::permutation`](crate::random::permutation) and take rows by
-/// [`take`](crate::Var::take); the recipe *Minibatches* of the book has it. Reading is Rust's.
+/// Data in batches: shuffle indices by [`random::permutation`](crate::random::permutation) and select rows by
+/// [`take`](crate::Var::take); see the recipe *Minibatches* of the book. To read data, use other Rust crates.
 #[doc(alias = "DataLoader", alias = "Dataset", alias = "TensorDataset", alias = "random_split")]
 pub mod data_loading {}
 
-/// Numbers of 8 and 16 bits: there are none; [`Dtype`](crate::Dtype) lists those that are.
+/// Numbers of 8 and 16 bits: not supported. [`Dtype`](crate::Dtype) lists the supported dtypes.
 #[doc(
     alias = "float16",
     alias = "bfloat16",
@@ -56,11 +58,11 @@ pub mod data_loading {}
 )]
 pub mod narrow_numbers {}
 
-/// Masked arrays: a mask is an array of bools beside the numbers, for [`select`](crate::Var::select); a masked mean is
-/// a sum by a sum, and `nanmean` and its relatives leave out nan.
+/// Masked arrays: use an array of bools as a mask beside the numbers, with [`select`](crate::Var::select). A masked
+/// mean is the quotient of two sums; `nanmean` and its variants ignore nan.
 #[doc(alias = "masked_array", alias = "ma", alias = "masked_where")]
 pub mod masked_arrays {}
 
-/// Arrays of text, dates and records: there are none. Records are structs that derive [`Tree`](macro@crate::Tree).
+/// Arrays of text, dates and records: not supported. Records are structs that derive [`Tree`](macro@crate::Tree).
 #[doc(alias = "datetime64", alias = "recarray", alias = "structured_array", alias = "genfromregex")]
 pub mod text_and_dates {}

@@ -1,7 +1,7 @@
-//! `Error`: what the boundary returns when a program is wrong.
+//! `Error`: the error type of compiling and running programs.
 //!
-//! All mistakes that were made while tracing are in it, first causes only, each with the user's line,
-//! the operands with their types and birthplaces, and how to mend it:
+//! It contains all mistakes that were made while tracing, without their consequences. Each has the user's line, the
+//! operands with their types and the lines that made them, and a suggestion:
 //!
 //! ```
 //! use tapeloom::{prelude::*, Kind};
@@ -16,22 +16,21 @@ use std::fmt;
 use tapeloom_ir::trace::Diagnostic;
 use tapeloom_ir::{Kind, Loc, Problem};
 
-/// One or more mistakes. The chapter on errors of the book has a failing program and its mend for
-/// each [`Kind`].
+/// One or more mistakes. For each [`Kind`], the book's chapter on errors has a failing program and its correction.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Error {
-    /// Never empty. Boxed, since an error travels through every `Result`.
+    /// The mistakes, at least one. Boxed, because an error is part of every `Result`.
     #[allow(clippy::box_collection, reason = "a `Result` should be as small as its success")]
     diagnostics: Box<Vec<Diagnostic>>,
 }
 
 impl Error {
-    /// The kind of the first mistake.
+    /// Returns the kind of the first mistake.
     pub fn kind(&self) -> Kind {
         self.diagnostics.first().map_or(Kind::Internal, |d| d.problem.kind)
     }
 
-    /// Every mistake, in the order in which they were made.
+    /// Returns all mistakes, in the order in which they were made.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.diagnostics
     }
@@ -67,7 +66,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// The same as `Display`: `unwrap` and `main` show what a user can read.
+/// Prints as `Display`, so that `unwrap` and `main` show a readable message.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

@@ -1,13 +1,13 @@
-//! What transforms take: functions of one argument.
+//! The type of functions that transforms take: functions of one argument.
 //!
-//! They take what is `Fn(A) -> B`, and say so through a trait of their own, because the compiler's
-//! message for a closure of two arguments ("expected to take 1 argument, but it takes 2") does not
-//! mention what to do: pass the arguments as one tuple.
+//! Any `Fn(A) -> B` is such a function. Transforms require a trait of their own instead of `Fn`, because the
+//! compiler's message for a closure of two arguments ("expected to take 1 argument, but it takes 2") does not say
+//! that arguments are passed as one tuple.
 
 /// A function of one tree of arrays: any `Fn(A) -> B`.
 ///
-/// `M` is inferred, and is there so that a function of two arguments is no implementation either, but
-/// one that the compiler looked at: it then shows the message of this trait instead of that of `Fn`.
+/// `M` is inferred. It exists for error messages: with it, the compiler considers functions of two arguments as
+/// failed candidates for this trait, and prints the message of this trait instead of the message of `Fn`.
 ///
 /// ```compile_fail
 /// use tapeloom::prelude::*;
@@ -29,7 +29,7 @@
     note = "to differentiate with respect to one of them only, close over the others: `grad(|x| f(x, y))(x)`"
 )]
 pub trait Function<A, B, M> {
-    /// The value at `x`.
+    /// Returns the value at `x`.
     #[doc(hidden)]
     fn apply(&self, x: A) -> B;
 }
@@ -39,7 +39,7 @@ pub trait Function<A, B, M> {
 #[derive(Debug)]
 pub struct One;
 
-/// Marks functions of two arguments, which transforms do not take.
+/// Marks functions of two arguments, which transforms reject.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Two<X, Y>(std::marker::PhantomData<(X, Y)>);
@@ -50,7 +50,7 @@ impl<A, B, F: Fn(A) -> B> Function<A, B, One> for F {
     }
 }
 
-/// A condition that never holds.
+/// A bound that no type satisfies.
 #[doc(hidden)]
 pub trait Never<'a> {
     fn never<T>(&self) -> T;
@@ -62,7 +62,7 @@ impl<'a, A, B, X, Y, F: Fn(X, Y) -> B + Never<'a>> Function<A, B, Two<X, Y>> for
     }
 }
 
-/// The function as a closure.
+/// Returns the function as a closure.
 pub(crate) fn one<A, B, M>(f: impl Function<A, B, M>) -> impl Fn(A) -> B {
     move |x| f.apply(x)
 }

@@ -1,9 +1,9 @@
 //! Random numbers without state: keys, bits and samples.
 //!
-//! A *key* is a `u64`. Every function that samples takes one and gives the same numbers for it, always
-//! and on every machine; other numbers need another key, which [`split`] and [`fold_in`] make. So there
-//! is no state to carry through transforms: a sample inside [`grad`](crate::grad),
-//! [`vmap`](crate::vmap) or a loop is what it is outside, and is the same when it is computed again.
+//! A *key* is a `u64`. Every sampling function takes a key and returns the same numbers for the same key, on every
+//! machine. For other numbers, make other keys with [`split`] and [`fold_in`]. So transforms have no state to pass
+//! along: a sample inside [`grad`](crate::grad), [`vmap`](crate::vmap) or a loop is the same as outside, and the
+//! same when it is recomputed.
 //!
 //! ```
 //! use tapeloom::prelude::*;
@@ -23,17 +23,17 @@
 //! # Ok::<(), tapeloom::Error>(())
 //! ```
 //!
-//! Samples move with the parameters of their distribution: the derivative of a normal number in its
-//! mean is 1 (reparameterisation). Bits, keys and choices have no derivative.
+//! Samples are differentiable with respect to the parameters of their distribution (reparameterisation): the
+//! derivative of a normal number with respect to its mean is 1. Bits, keys and choices have no derivative.
 //!
-//! Where keys are too much to carry by hand, [`Rng`] carries them: a generator with state, which draws
-//! other numbers every time, in loops and in the closures of transforms, too.
+//! [`Rng`] is a generator with state that passes keys along: each draw returns new numbers, in loops and in the
+//! closures of transforms, too.
 //!
-//! **A key is used once.** Two samples of one key are equal or alike, whatever their distributions are.
+//! **Use each key only once.** Samples from the same key are equal or correlated, even for different distributions.
 //!
-//! Bits are those of JAX (Threefry-2x32, `jax_threefry_partitionable`), and so are keys, uniform
-//! numbers, [`bernoulli`], [`randint`] and [`permutation`], bit by bit; a key of JAX is the two halves
-//! of ours, the high one first.
+//! Bits are those of JAX (Threefry-2x32, `jax_threefry_partitionable`), and so are keys, uniform numbers,
+//! [`bernoulli`], [`randint`] and [`permutation`], bit by bit. A key of JAX consists of the two halves of a key of
+//! tapeloom, the high half first.
 
 pub use crate::distributions::*;
 pub use crate::prng::{

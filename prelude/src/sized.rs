@@ -1,8 +1,8 @@
-//! Functions with as many results as the data say, here with a stated size: what is more is left out,
-//! and what is missing is filled.
+//! Functions whose number of results depends on the data. They take a fixed size: further results are dropped, and
+//! missing results are filled.
 //!
-//! The number of results is a value of the program, `x.count_nonzero()` or [`Unique::number`]. A shape is
-//! known while tracing, so it cannot be that number.
+//! The number of results is a run-time value, `x.count_nonzero()` or [`Unique::number`]. Shapes are fixed at
+//! tracing, so this number cannot be an extent.
 
 use crate::ops::functions::{arange, concat, full, iota, ones, select, stack, zeros};
 use crate::ops::wrong;
@@ -10,26 +10,26 @@ use crate::var::{IntoVar, caller, on_behalf};
 use crate::{Tree, Var};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Problem};
 
-/// The different elements of an array. Made by [`Var::unique`].
+/// The distinct elements of an array, as returned by [`Var::unique`].
 #[derive(Tree, Clone, Copy, Debug)]
 pub struct Unique<T> {
-    /// The different elements in ascending order, `[size]`, nan last.
+    /// The distinct elements in ascending order, `[size]`, nan last.
     pub values: T,
-    /// Where each stands first among all elements in row-major order, `[size]` (i64); where the smallest
-    /// stands, if there is none.
+    /// The index of the first occurrence of each value among all elements in row-major order, `[size]` (i64). For
+    /// entries beyond the number of values, the index of the smallest element.
     pub first: T,
-    /// For each element the place of its value, in the shape of the array (i64): `values.take(inverse, 0)`
-    /// is the array again, if `size` is enough.
+    /// For each element, the index of its value, in the shape of the array (i64): `values.take(inverse, 0)` is the
+    /// array again, if `size` is large enough.
     pub inverse: T,
-    /// How often each occurs, `[size]` (i64), 0 where there is none.
+    /// The number of occurrences of each value, `[size]` (i64); 0 for entries beyond the number of values.
     pub counts: T,
-    /// How many there are (i64), also where `size` is less.
+    /// The number of distinct elements (i64), even if it exceeds `size`.
     pub number: T,
 }
 
-/// Elements and places that are chosen by data.
+/// Selection of elements and indices by data.
 impl Var {
-    /// The places in row-major order of the first `size` elements that are not zero (i64), then `fill`.
+    /// Returns the indices, in row-major order, of the first `size` nonzero elements (i64), padded with `fill`.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -42,8 +42,8 @@ impl Var {
         on_behalf("flatnonzero", caller(), || places(nonzero(self), size, fill))
     }
 
-    /// The places of the first `size` elements that are not zero, one row a place with an index for each
-    /// axis, `[size, rank]` (i64); rows of `fill` after the last.
+    /// Returns the positions of the first `size` nonzero elements, one row per element with an index for each axis,
+    /// `[size, rank]` (i64), padded with rows of `fill`.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -59,8 +59,8 @@ impl Var {
         })
     }
 
-    /// The places of the first `size` elements that are not zero: an array of indices (i64) for each axis,
-    /// `fill` after the last.
+    /// Returns the positions of the first `size` nonzero elements: for each axis an array of indices (i64), padded
+    /// with `fill`.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -76,10 +76,10 @@ impl Var {
         on_behalf("nonzero", caller(), || indices(self, size, fill))
     }
 
-    /// The first `size` elements, in row-major order, where a condition of the same shape is not zero;
-    /// then `fill`.
+    /// Returns the first `size` elements, in row-major order, for which a condition of the same shape is not zero,
+    /// padded with `fill`.
     ///
-    /// Errors: `shape` if the condition has another shape; `dtype` if the array cannot hold `fill`.
+    /// Errors: `shape` if the condition has another shape; `dtype` if `fill` is not representable in the dtype.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -106,11 +106,11 @@ impl Var {
         })
     }
 
-    /// The different elements in ascending order, the first `size` of them, then `fill`; where each
-    /// stands first, how often it occurs, and for each element the place of its value. All nans are one,
-    /// the last.
+    /// Returns the first `size` distinct elements in ascending order, padded with `fill`; the index of the first
+    /// occurrence of each; the number of its occurrences; and for each element the index of its value. All nans
+    /// count as one value, the last.
     ///
-    /// Derivatives of the values are those of the elements that stand first.
+    /// The derivative of a value is that of its first occurrence.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -130,10 +130,10 @@ impl Var {
         on_behalf("unique", at, || different(self, size, fill))
     }
 
-    /// The elements that both arrays have, once each and in ascending order, the first `size` of them,
-    /// then `fill`. A nan is equal to every nan.
+    /// Returns the first `size` distinct elements that occur in both arrays, in ascending order, padded with
+    /// `fill`. All nans are equal.
     ///
-    /// Errors: `dtype` unless both are of one dtype, which can hold `fill`.
+    /// Errors: `dtype` if the dtypes of both arrays differ, or if `fill` is not representable in the dtype.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -164,7 +164,7 @@ impl Var {
     }
 }
 
-/// Which elements are not zero, as a vector.
+/// Returns which elements are not zero, as a vector.
 #[track_caller]
 fn nonzero(x: Var) -> Var {
     let x = x.flatten();
@@ -175,20 +175,20 @@ fn nonzero(x: Var) -> Var {
     }
 }
 
-/// Where a vector is true: the first places, then `fill`.
+/// Returns the indices of the first `size` true elements of a vector, padded with `fill`.
 fn places(which: Var, size: usize, fill: i64) -> Var {
     let n = which.shape()[0];
-    // Each true element has a place of its own in the result; what is written behind it is dropped.
+    // Each true element has its own position in the result; writes beyond the end are dropped.
     let place = select(which, running(which) - 1, size as i64);
     full([size], fill).at(place).set(arange(n, Dtype::I64))
 }
 
-/// How many are true up to each place.
+/// Returns, for each position, the number of true elements up to it.
 fn running(which: Var) -> Var {
     which.convert(Dtype::I64).cumsum(0)
 }
 
-/// The elements at some places, and `fill` where there is none (-1).
+/// Returns the elements at the given indices, and `fill` where the index is -1.
 fn filled(x: Var, places: Var, fill: Var) -> Var {
     if x.shape()[0] == 0 {
         return fill.broadcast_to(places.shape());
@@ -196,7 +196,7 @@ fn filled(x: Var, places: Var, fill: Var) -> Var {
     select(places.lt(0), fill, x.take(places.maximum(0), 0))
 }
 
-/// Indices of the places of elements that are not zero, one array for each axis.
+/// Returns the indices of nonzero elements, one array per axis.
 fn indices(x: Var, size: usize, fill: i64) -> Vec<Var> {
     let shape = x.shape();
     let flat = places(nonzero(x), size, -1);
@@ -234,7 +234,7 @@ fn different(x: Var, size: usize, fill: Var) -> Unique<Var> {
     let group = concat(&[zeros([1], Dtype::I64), running(changes)], 0);
     let number = group.index(-1) + 1;
     let inverse = zeros([n], Dtype::I64).at(order).set(group).reshape(shape);
-    // Groups beyond the size are written nowhere.
+    // Writes of groups beyond the size are dropped.
     let starts = concat(&[ones([1], Dtype::Bool), changes], 0);
     let smallest = order.index(0).broadcast_to([size]);
     let first = smallest.at(select(starts, group, size as i64)).set(order);

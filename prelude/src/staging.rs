@@ -1,13 +1,13 @@
-//! Closures as functions: what every transform does first.
+//! Tracing closures into functions: the first step of every transform.
 //!
 //! A transform called inside a trace traces its closure in a new frame ([`stage`]), asks
 //! `tapeloom-transforms` for the function derived from it, and emits a call of that function with the
-//! arguments followed by what the closure captured.
+//! arguments followed by the closure's captures.
 //!
-//! **What is compiled for users.** Every closure has a type of its own, and whatever is generic in it rustc
-//! compiles again in the user's crate, for each of them. So generic code is a thin layer: a public function
-//! hands its closure on as a `&dyn Fn(A) -> B`; what stands between, [`stage`] and [`rebuild`], is compiled
-//! once for each pair of trees; and what transforms do is done to a [`Staged`], which knows no types of trees.
+//! **Generic code is thin.** Every closure has its own type, and rustc compiles code that is generic over it again
+//! in the user's crate for each closure. So a public function passes its closure on as a `&dyn Fn(A) -> B`;
+//! [`stage`] and [`rebuild`] are compiled once for each pair of tree types; and the transforms themselves work on a
+//! [`Staged`], which does not depend on tree types.
 
 use crate::tree::{Form, Tree, flatten, unflatten};
 use crate::{Error, Var};
@@ -19,16 +19,16 @@ use tapeloom_ir::trace::{self, Closed, Context, Diagnostic, Handle, Held, Note, 
 use tapeloom_ir::{ArrayType, FuncId, Kind, Loc, Module, Problem, Type};
 
 thread_local! {
-    /// Time that this thread has spent deriving functions.
+    /// The time that this thread has spent deriving functions.
     static TRANSFORMING: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
-/// Time that this thread has spent deriving functions, for `explain`.
+/// Returns the time that this thread has spent deriving functions, for `explain`.
 pub(crate) fn time_in_transforms() -> Duration {
     TRANSFORMING.get()
 }
 
-/// What the closures of a `while_loop` are given to.
+/// The name of the transform in frames of the closures of a `while_loop`.
 pub(crate) const WHILE_LOOP: &str = "while_loop";
 
 /// A closure traced at its arguments.
@@ -36,11 +36,11 @@ pub(crate) struct Staged {
     transform: &'static str,
     pub(crate) at: Loc,
     closed: Closed,
-    /// Which captures have a value for each member of a batch.
+    /// Per capture: whether it has been replaced by a value for each batch member.
     lifted: Vec<bool>,
-    /// The arguments' leaves.
+    /// The leaves of the arguments.
     pub(crate) args: Vec<Var>,
-    /// What is left of the argument without its leaves, and of the result.
+    /// The structures of argument and result.
     form: Form,
     output: Form,
 }
@@ -48,7 +48,7 @@ pub(crate) struct Staged {
 /// A traced closure, and the structures of its argument and its result.
 pub(crate) type Typed<A, B> = (Staged, <A as Tree<Var>>::Structure, <B as Tree<Var>>::Structure);
 
-/// Traces `f` at `x` in a new frame.
+/// Traces `f` for the argument `x` in a new frame.
 pub(crate) fn stage<A: Tree<Var>, B: Tree<Var>>(
     transform: &'static str,
     at: Loc,
@@ -61,7 +61,7 @@ pub(crate) fn stage<A: Tree<Var>, B: Tree<Var>>(
     (staged, structure, output)
 }
 
-/// As [`stage`], for a closure that solves an equation: no derivative of its function is ever asked for.
+/// Traces as [`stage`], for a closure that solves an equation: its function is never differentiated.
 pub(crate) fn stage_solver<A: Tree<Var>, B: Tree<Var>>(
     transform: &'static str,
     at: Loc,
@@ -74,9 +74,9 @@ pub(crate) fn stage_solver<A: Tree<Var>, B: Tree<Var>>(
     (staged, structure, output)
 }
 
-/// Runs a closure in a frame that was opened for it. Its parameters may differ from the arguments (vmap takes an axis
-/// away). One that was opened as a body may write to state from outside: whoever runs the function hands the
-/// results on by [`Staged::settle`].
+/// Runs a closure in a frame that was opened for it. Its parameters may differ from the arguments (vmap removes an
+/// axis). If the frame was opened as a body, the closure may write to state from outside; then the caller of the
+/// function must pass its results to [`Staged::settle`].
 pub(crate) fn stage_in<A: Tree<Var>, B: Tree<Var>>(
     opened: Opened,
     f: &dyn Fn(A) -> B,
@@ -91,12 +91,12 @@ pub(crate) fn stage_in<A: Tree<Var>, B: Tree<Var>>(
     (Staged { transform, at, closed, lifted, args, form, output: of }, output)
 }
 
-/// Parameters for which those values will be passed.
+/// Returns parameters for the given arguments.
 pub(crate) fn like(args: &[Var], at: Loc) -> Vec<Param> {
     args.iter().map(|v| Param::like(v.handle, at)).collect()
 }
 
-/// Runs `f` on a tree of handles: those of its results, and what is left of them.
+/// Runs `f` on a tree of handles; returns the handles of its results and their structure.
 pub(crate) fn apply<A: Tree<Var>, B: Tree<Var>>(
     f: &dyn Fn(A) -> B,
     structure: &A::Structure,
@@ -107,103 +107,102 @@ pub(crate) fn apply<A: Tree<Var>, B: Tree<Var>>(
     (self::handles(&results), structure)
 }
 
-/// Values as handles.
+/// Returns the handles of values.
 pub(crate) fn handles(vars: &[Var]) -> Vec<Handle> {
     vars.iter().map(|v| v.handle).collect()
 }
 
-/// Handles as values.
+/// Returns the values of handles.
 pub(crate) fn vars(handles: &[Handle]) -> Vec<Var> {
     handles.iter().map(|h| Var::new(*h)).collect()
 }
 
-/// Stands in for a leaf that is not there, which a fault of tapeloom alone can cause.
+/// Returns a placeholder for a missing leaf, which can only be missing because of a bug in tapeloom.
 fn missing(at: Loc) -> Var {
     trace::record(Problem::internal("a tree has fewer leaves than its structure"), &[], at);
     Var::poison(ArrayType::new(tapeloom_ir::Dtype::F64, []), at)
 }
 
 impl Staged {
-    /// What is left of the result without its leaves.
+    /// Returns the structure of the result.
     pub(crate) fn output(&self) -> &Form {
         &self.output
     }
 
-    /// What is left of the argument without its leaves.
+    /// Returns the structure of the argument.
     pub(crate) fn form(&self) -> &Form {
         &self.form
     }
 
-    /// The function, unless an error made it meaningless.
+    /// Returns the function, or `None` after an error.
     pub(crate) fn function(&self) -> Option<FuncId> {
         self.closed.function
     }
 
-    /// Values that the closure uses from outside.
+    /// Returns the values from outside that the closure uses.
     pub(crate) fn captures(&self) -> &[Handle] {
         &self.closed.captures
     }
 
-    /// What the closure uses from outside, and which of it is state.
+    /// Returns the values from outside that the closure uses, and the ones among them that are state.
     pub(crate) fn taken(&self) -> (&[Handle], &[Held]) {
         (&self.closed.captures, &self.closed.held)
     }
 
-    /// State from outside that the closure uses.
+    /// Returns the state from outside that the closure uses.
     pub(crate) fn held(&self) -> &[Held] {
         &self.closed.held
     }
 
-    /// State from outside that the closure writes: its last values are the function's last results.
+    /// Returns the state from outside that the closure writes. Its new values are the last results of the function.
     pub(crate) fn written(&self) -> impl Iterator<Item = &Held> {
         self.closed.held.iter().filter(|held| held.written)
     }
 
-    /// The closure's own results; what more the function gave is what state is now.
+    /// Splits off the results that are new values of state, stores them, and returns the closure's own results.
     pub(crate) fn settle(&self, mut results: Vec<Handle>) -> Vec<Var> {
         let last = results.split_off(self.closed.types.len().min(results.len()));
         self.written().zip(last).for_each(|(held, value)| held.state.put(value));
         results.into_iter().map(Var::new).collect()
     }
 
-    /// After an error: what the closure writes is poison.
+    /// After an error, poisons the state that the closure writes.
     pub(crate) fn spoil(&self) {
         self.written().for_each(|held| held.state.spoil(self.at));
     }
 
-    /// Types of the results.
+    /// Returns the types of the results.
     pub(crate) fn result_types(&self) -> Vec<ArrayType> {
         self.closed.types.iter().map(array).collect()
     }
 
-    /// Which results are errors or their consequences.
+    /// Returns, per result, whether it is poisoned by an error.
     pub(crate) fn poisoned_results(&self) -> &[bool] {
         &self.closed.poison
     }
 
-    /// The line that made a result.
+    /// Returns the line that made result `i`.
     pub(crate) fn result_born(&self, i: usize) -> Loc {
         self.closed.born.get(i).copied().flatten()
     }
 
-    /// Types of the arguments.
+    /// Returns the types of the arguments.
     pub(crate) fn arg_types(&self) -> Vec<ArrayType> {
         self.args.iter().map(|v| v.ty(self.at)).collect()
     }
 
-    /// A mask over the function's parameters: `args` for the arguments, false for the captures but those
-    /// that were lifted.
+    /// Returns a mask over the function's parameters: `args` for the arguments, true for lifted captures, false for
+    /// other captures.
     pub(crate) fn mask(&self, args: impl IntoIterator<Item = bool>) -> Vec<bool> {
         args.into_iter().chain(self.lifted.iter().copied()).collect()
     }
 
-    /// The mask of what a transform differentiates by: all arguments.
+    /// Returns the mask of the parameters with respect to which a transform differentiates: all arguments.
     pub(crate) fn all_args(&self) -> Vec<bool> {
         self.mask(self.args.iter().map(|_| true))
     }
 
-    /// Passes something else for the captures for which there is something: a value for each member of a
-    /// batch.
+    /// Replaces captures, where `instead` returns a replacement, by a value with one entry per batch member.
     pub(crate) fn lift_captures(&mut self, mut instead: impl FnMut(Handle) -> Option<Handle>) {
         for (capture, lifted) in self.closed.captures.iter_mut().zip(&mut self.lifted) {
             if let Some(all) = instead(*capture) {
@@ -212,7 +211,7 @@ impl Staged {
         }
     }
 
-    /// What a transform answers for the function; a problem is recorded. `None` after an error.
+    /// Applies a transform to the function; reports its problem and returns `None` if it fails.
     pub(crate) fn derive<T>(
         &self,
         transform: impl FnOnce(&mut Module, FuncId) -> Result<T, Problem>,
@@ -230,7 +229,7 @@ impl Staged {
         }
     }
 
-    /// Calls a function on `args`, the captures, and `more`.
+    /// Emits a call of a function with `args`, the captures, and `more`.
     pub(crate) fn call(
         &self,
         function: FuncId,
@@ -242,18 +241,18 @@ impl Staged {
         self.bind(call, args, more)
     }
 
-    /// The floats among the captures that are no data; what more there is has no derivative.
+    /// Returns the captures that are floats and not data; other captures have no derivative.
     pub(crate) fn floats(&self) -> Vec<Var> {
         vars(self.captures()).into_iter().filter(|v| self.is_active(*v)).collect()
     }
 
-    /// Whether a capture may have a derivative.
+    /// Returns whether a capture may have a derivative.
     fn is_active(&self, capture: Var) -> bool {
         capture.ty(self.at).dtype.is_float() && !trace::is_data(capture.handle)
     }
 
-    /// Calls a function on `args` and the captures, with others for the floats among them: for transforms that
-    /// differentiate with respect to them, too.
+    /// Emits a call of a function with `args` and the captures, where the float captures are replaced by `floats`.
+    /// It serves transforms that also differentiate with respect to captures.
     pub(crate) fn call_with(&self, function: FuncId, args: &[Var], floats: &[Var]) -> Vec<Var> {
         let mut floats = floats.iter();
         let mut one = |own: Var| {
@@ -265,7 +264,7 @@ impl Staged {
         vars(&trace::bind(Call::inline(function), &operands, self.at))
     }
 
-    /// Emits a call on `args`, the captures, and `more`.
+    /// Emits `call` with `args`, the captures, and `more`.
     pub(crate) fn bind(
         &self,
         call: Call,
@@ -277,14 +276,14 @@ impl Staged {
         trace::bind(call, &operands, self.at).into_iter().map(Var::new).collect()
     }
 
-    /// What the function takes: `args` and the captures.
+    /// Returns the operands of the function: `args` and the captures.
     fn operands(&self, args: &[Var]) -> Vec<Handle> {
         let args = args.iter().map(|v| v.handle);
         args.chain(self.closed.captures.iter().copied()).collect()
     }
 
-    /// Calls the first half of a function cut in two: the function's results, and what the second
-    /// half reads.
+    /// Emits a call of the first half of a function; returns the function's results and the residuals for the
+    /// second half.
     pub(crate) fn first_half(&self, fwd: FuncId, residuals: &[Residual]) -> (Vec<Var>, Vec<Var>) {
         let mut y = self.call(fwd, &self.args, [], false);
         let x: Vec<Var> = self.operands(&self.args).into_iter().map(Var::new).collect();
@@ -293,27 +292,27 @@ impl Staged {
         (y, residuals)
     }
 
-    /// Records a problem of this transform.
+    /// Reports an error of this transform.
     pub(crate) fn report(&self, diagnostic: Diagnostic) {
         trace::report(diagnostic, Some(self.context()));
     }
 
-    /// Poison of those types.
+    /// Returns poisoned values of the given types.
     pub(crate) fn poison(&self, types: &[ArrayType]) -> Vec<Var> {
         types.iter().map(|t| Var::poison(t.clone(), self.at)).collect()
     }
 
-    /// The transform, for messages.
+    /// Returns the name and line of the transform, for messages.
     pub(crate) fn context(&self) -> Context {
         Context { transform: self.transform, at: self.at }
     }
 
-    /// Whether all arguments can be differentiated; those that cannot are reported by path.
+    /// Returns whether all arguments are floats; reports the paths of the others.
     pub(crate) fn require_floats(&self) -> bool {
         require_floats(self.context(), Side::Argument, &self.form, &self.args)
     }
 
-    /// Whether all results can be differentiated; those that cannot are reported by path.
+    /// Returns whether all results are floats; reports the paths of the others.
     pub(crate) fn require_float_results(&self) -> bool {
         let types = self.result_types();
         let leaf = |i: usize| (types[i].clone(), self.result_born(i), self.closed.poison[i]);
@@ -321,7 +320,7 @@ impl Staged {
     }
 }
 
-/// What a leaf without a derivative is to the function that is differentiated.
+/// The side of the differentiated function to which a leaf belongs.
 #[derive(Clone, Copy)]
 pub(crate) enum Side {
     Argument,
@@ -329,7 +328,7 @@ pub(crate) enum Side {
 }
 
 impl Side {
-    /// Where paths begin.
+    /// Returns the first segment of paths on this side.
     pub(crate) fn root(self) -> &'static str {
         match self {
             Side::Argument => "argument",
@@ -337,7 +336,7 @@ impl Side {
         }
     }
 
-    /// What is wrong with a leaf that is no float.
+    /// Returns the error for a leaf that is not a float.
     pub(crate) fn no_float(self, transform: &str, path: &str, ty: &ArrayType) -> Problem {
         let (how, help) = match self {
             Side::Argument => {
@@ -357,7 +356,7 @@ impl Side {
     }
 }
 
-/// Whether all leaves can be differentiated; those that cannot are reported by path.
+/// Returns whether all leaves are floats; reports the paths of the others.
 pub(crate) fn require_floats(context: Context, side: Side, form: &Form, leaves: &[Var]) -> bool {
     let leaf = |i: usize| {
         let v = leaves[i];
@@ -366,10 +365,10 @@ pub(crate) fn require_floats(context: Context, side: Side, form: &Form, leaves: 
     all_floats(context, side, form, leaves.len(), &leaf)
 }
 
-/// The same of data.
+/// Checks that all leaves of data are floats.
 ///
 /// # Errors
-/// The first leaf that cannot.
+/// The error for the first leaf that is not a float.
 pub(crate) fn float_types(
     context: Context,
     side: Side,
@@ -383,8 +382,8 @@ pub(crate) fn float_types(
     }
 }
 
-/// Whether `n` leaves, each a type, a line and whether it is an error, have derivatives; those that do not,
-/// and not for another error, are reported by path.
+/// Returns whether `n` leaves are floats; reports the paths of the others. `leaf` returns the type of a leaf, its
+/// line, and whether it is poisoned, in which case nothing is reported.
 fn all_floats(
     context: Context,
     side: Side,
@@ -408,12 +407,12 @@ fn all_floats(
     ok
 }
 
-/// The array type of a user's value.
+/// Returns the array type of a user's value.
 pub(crate) fn array(ty: &Type) -> ArrayType {
     ty.as_array().cloned().unwrap_or(ArrayType::new(tapeloom_ir::Dtype::F64, []))
 }
 
-/// A tree of that structure from its leaves.
+/// Builds a tree from its structure and leaves.
 pub(crate) fn rebuild<A: Tree<Var>>(structure: &A::Structure, leaves: Vec<Var>, at: Loc) -> A {
     unflatten(structure, leaves, || missing(at))
 }

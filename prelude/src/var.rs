@@ -1,7 +1,7 @@
-//! `Var`: an array that is being traced.
+//! `Var`: a traced array.
 //!
-//! A `Var` stands for a value of the program under construction: it has a shape and a dtype, but no
-//! numbers. It is `Copy`, so formulas read as mathematics, and it belongs to one trace on one thread:
+//! A `Var` stands for a value of the program under construction. It has a shape and a dtype, but no numbers. It is
+//! `Copy`, so formulas read as in mathematics. It belongs to one trace on one thread:
 //!
 //! ```compile_fail
 //! use tapeloom::prelude::*;
@@ -11,15 +11,15 @@
 //! });
 //! ```
 //!
-//! A condition on data cannot be a Rust `if`, because there is no data yet. So it does not compile:
+//! A condition on data cannot be a Rust `if`, because there is no data at tracing. So this does not compile:
 //!
 //! ```compile_fail
 //! use tapeloom::prelude::*;
 //! let f = jit(|x: Var| if x > 0.0 { x } else { -x }); // binary operation `>` cannot be applied
 //! ```
 //!
-//! Write it as an array operation: `select(x.gt(0.0), x, -x)`. Or run the closure by
-//! [`record`](crate::record()), where a `Var` has a [value](Var::item) to ask for.
+//! Write it as an array operation: `select(x.gt(0.0), x, -x)`. Or run the closure by [`record`](crate::record()),
+//! where a `Var` has a [value](Var::item).
 
 use crate::dtype::describe;
 use std::cell::Cell;
@@ -61,7 +61,7 @@ pub struct Var {
 }
 
 impl Var {
-    /// The extents, outermost first; they are known while tracing.
+    /// Returns the extents, outermost first; they are known at tracing.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -74,32 +74,32 @@ impl Var {
         self.ty(caller()).shape
     }
 
-    /// The element type.
+    /// Returns the element type.
     #[track_caller]
     pub fn dtype(self) -> Dtype {
         self.ty(caller()).dtype
     }
 
-    /// Shape and element type.
+    /// Returns the shape and the element type.
     #[track_caller]
     pub fn array_type(self) -> ArrayType {
         self.ty(caller())
     }
 
-    /// Number of axes; 0 for a scalar.
+    /// Returns the number of axes; 0 for a scalar.
     #[track_caller]
     pub fn rank(self) -> usize {
         self.ty(caller()).shape.len()
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     #[doc(alias = "numel")]
     #[track_caller]
     pub fn size(self) -> usize {
         self.ty(caller()).shape.elements()
     }
 
-    /// Extent of axis 0 (0 for a scalar, as for an empty array).
+    /// Returns the extent of axis 0; 0 for a scalar.
     #[track_caller]
     #[allow(clippy::len_without_is_empty, reason = "`is_empty` reads as a question about data")]
     pub fn len(self) -> usize {
@@ -117,7 +117,7 @@ impl Var {
         }
     }
 
-    /// A constant. Constants have no place in a trace and can be made anywhere.
+    /// Returns a constant. Constants belong to no trace and can be made anywhere.
     pub(crate) fn literal(literal: Literal, at: Loc) -> Var {
         Var::new(Handle::literal(literal, at))
     }
@@ -127,7 +127,7 @@ impl Var {
         self.handle.as_literal().map(|l| l.to_f64())
     }
 
-    /// What a wrong operation gives.
+    /// Returns the placeholder for the result of an invalid operation.
     pub(crate) fn poison(ty: ArrayType, at: Loc) -> Var {
         Var::new(trace::poison1(ty.into(), at))
     }
@@ -146,22 +146,22 @@ impl fmt::Debug for Var {
     }
 }
 
-/// What may stand beside a [`Var`] in an operation: another `Var`, a Rust number, or data.
+/// A type that can be an operand beside a [`Var`]: another `Var`, a Rust number, or data.
 ///
-/// A number takes the dtype of the `Var` that it meets (and must fit: `0.5` is no i64). A
-/// [`Tensor`] is captured: it becomes a hidden argument of the program, never a constant in it.
+/// A number takes the dtype of the `Var`, and must be representable in it: `0.5` is not an i64. A [`Tensor`] is
+/// captured: it becomes a hidden argument of the program, never a constant in it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no operand beside a `Var`",
     label = "no `Var`, number or tensor",
     note = "an array or a vector of numbers becomes one by `constant([1.0, 2.0])`, or is a `Tensor`"
 )]
 pub trait IntoVar {
-    /// The operand, given the dtype that a number should take.
+    /// Converts to a `Var`; a number gets the dtype `dtype`.
     #[doc(hidden)]
     fn into_var(self, dtype: Dtype, at: Loc) -> Var;
 
-    /// The operand beside that `Var`. The outcome of an error is no reason to refuse a number: its
-    /// dtype is a guess, and what follows from a mistake is silent.
+    /// Converts to an operand beside `x`. If `x` is poisoned by an error, its dtype is a guess, so a number gets
+    /// its default dtype and causes no further errors.
     #[doc(hidden)]
     fn beside(self, x: Var, at: Loc) -> Var
     where
@@ -171,16 +171,16 @@ pub trait IntoVar {
         self.into_var(dtype, at)
     }
 
-    /// The dtype of a `Var` or a tensor; `None` for a number, and for the outcome of an error.
+    /// Returns the dtype of a `Var` or a tensor; `None` for a number and for a poisoned `Var`.
     #[doc(hidden)]
     fn firm_dtype(&self, at: Loc) -> Option<Dtype>;
 
-    /// The dtype that a number has where nothing else says.
+    /// Returns the dtype of a number if nothing else determines it.
     #[doc(hidden)]
     fn default_dtype(&self) -> Dtype;
 }
 
-/// Two operands; a number takes the dtype of the other.
+/// Converts two operands; a number gets the dtype of the other operand.
 pub(crate) fn pair(x: impl IntoVar, y: impl IntoVar, at: Loc) -> (Var, Var) {
     let dtype = x.firm_dtype(at).or(y.firm_dtype(at)).unwrap_or(x.default_dtype());
     (x.into_var(dtype, at), y.into_var(dtype, at))
@@ -266,7 +266,7 @@ macro_rules! number {
 number! {
     f64, Dtype::F64, |x, dtype| {
         let l = Literal::of(dtype, x);
-        // Floats are rounded, but a number does not become infinite.
+        // Floats are rounded, but a finite number must not become infinite.
         let rounded = dtype.is_float() && l.to_f64().is_infinite() == x.is_infinite();
         (rounded || l.to_f64() == x).then_some(l)
     };
@@ -281,9 +281,9 @@ number! {
     usize, Dtype::I64, |x, dtype| Literal::exact_integer(dtype, x as i128);
 }
 
-/// A number that the dtype at hand cannot hold.
+/// Reports that `number` is not representable in `dtype`, and returns a placeholder.
 fn misfit(number: &str, dtype: Dtype, at: Loc) -> Var {
-    // What holds the number: where the kind of number is right, it is the width that is not.
+    // The suggested dtype: if the kind of number is right, only the width is wrong.
     let (wider, or) = match number.parse::<i128>() {
         Ok(n) if dtype.is_integer() && n > i64::MAX.into() => (Dtype::U64, String::new()),
         Ok(_) if dtype.is_integer() => (Dtype::I64, String::new()),
@@ -300,29 +300,28 @@ fn misfit(number: &str, dtype: Dtype, at: Loc) -> Var {
 }
 
 thread_local! {
-    /// The user's line while a composed operation runs.
+    /// The user's line while a composite operation runs.
     static LINE: Cell<Loc> = const { Cell::new(None) };
     /// The user's line while code runs that may belong to the library or to the user.
     static OUTER: Cell<Loc> = const { Cell::new(None) };
 }
 
-/// The line of the user: the caller of the function marked `#[track_caller]` that calls this, or of
-/// the composed operation that is under way.
+/// Returns the user's line: that of the composite operation that is running, or else the caller of the function
+/// marked `#[track_caller]` that calls this one.
 #[track_caller]
 pub(crate) fn caller() -> Loc {
     let here = std::panic::Location::caller();
     LINE.get().or_else(|| OUTER.get().filter(|_| is_own(here))).or(Some(here))
 }
 
-/// Whether a line belongs to the source of this library.
+/// Returns whether a line belongs to the source of this library.
 fn is_own(at: &std::panic::Location<'_>) -> bool {
     let folder = file!().strip_suffix("var.rs").unwrap_or(file!());
     at.file().starts_with(folder)
 }
 
-/// Runs a composed operation, written in terms of `Var`'s own methods, on behalf of the user's line.
-/// What goes wrong inside is said to happen in `name`. `body` calls the user's code through
-/// [`users_code`] only.
+/// Runs a composite operation, written with `Var`'s own methods. Errors inside are reported at the user's line
+/// `at`, as errors in `name`. `body` must call the user's code through [`users_code`] only.
 pub(crate) fn on_behalf<T>(name: &'static str, at: Loc, body: impl FnOnce() -> T) -> T {
     let at = if planted(Fault::LibraryPlace) { None } else { at };
     restored(&LINE, at, || trace::within(name, body))
@@ -334,14 +333,14 @@ pub(crate) fn for_either<T>(at: Loc, body: impl FnOnce() -> T) -> T {
     restored(&OUTER, at, body)
 }
 
-/// Runs a closure of the user in the midst of a composed operation: its own lines count there.
+/// Runs a closure of the user inside a composite operation; errors have the closure's own lines.
 pub(crate) fn users_code<T>(body: impl FnOnce() -> T) -> T {
     restored(&LINE, None, || trace::outside(body))
 }
 
-/// Runs `body` with `line` in `place`, and restores the former line afterwards.
+/// Runs `body` with `line` in `place`, then restores the previous line.
 fn restored<T>(place: &'static LocalKey<Cell<Loc>>, line: Loc, body: impl FnOnce() -> T) -> T {
-    /// Restores the line also where the body panics.
+    /// Restores the line even if the body panics.
     struct Restore(&'static LocalKey<Cell<Loc>>, Loc);
     impl Drop for Restore {
         fn drop(&mut self) {

@@ -1,16 +1,16 @@
-//! Recording: define-by-run, with numbers while the closure runs.
+//! Recording, or define-by-run: operations are computed while the closure runs.
 //!
-//! | function | what it does |
+//! | function | effect |
 //! |---|---|
-//! | [`record`] | runs a closure on data and keeps what it did: a [`Tape`] |
-//! | [`record_within`], [`recorded_bytes`] | the same within a budget of bytes; how many there are so far |
-//! | [`Var::value`], [`Var::item`] | the value of a `Var`, in the closure |
-//! | [`recorded_vjp`] | [`vjp`] of a closure that asks for values, inside a recording |
+//! | [`record`] | runs a closure on data and returns a [`Tape`] of its operations |
+//! | [`record_within`], [`recorded_bytes`] | runs a closure within a budget of bytes; returns the bytes used so far |
+//! | [`Var::value`], [`Var::item`] | the value of a `Var`, inside the closure |
+//! | [`recorded_vjp`] | [`vjp`] of a closure that reads values, inside a recording |
 //!
-//! [`jit()`](crate::jit()) traces before there are numbers, so what a program does cannot depend on them but by
-//! `select`, `cond` and loops of the language. A recording computes every operation at once. The closure may
-//! ask for values and go on by Rust's own `if`, `while` and recursion, with lists that grow and structures
-//! that are built on the way:
+//! [`jit()`](crate::jit()) traces before there are numbers, so the operations of a program can depend on data only
+//! by `select`, `cond` and the loops of the library. A recording computes each operation immediately. The closure
+//! may read values and use Rust's own `if`, `while` and recursion, lists that grow, and structures that are built
+//! on the way:
 //!
 //! ```
 //! use tapeloom::prelude::*;
@@ -30,21 +30,22 @@
 //! # Ok::<(), tapeloom::Error>(())
 //! ```
 //!
-//! What [`Var::value`] gave is a Rust number from then on, and a constant to derivatives, as
-//! [`stop_gradient`](Var::stop_gradient) is: the tape is the derivative of the path that was taken.
+//! The result of [`Var::value`] is a Rust number and a constant for derivatives, as after
+//! [`stop_gradient`](Var::stop_gradient): the derivative of a tape is that of the path that was taken.
 //!
-//! **What is run how.** An operation is run by the interpreter when it is reached, once. A loop or a `cond`
-//! is one operation, with its body traced as ever: inside, and in the closure of an inner transform, there
-//! are no numbers, and asking for one is an error. What such a closure captures has them. What `grad(f)(x)`
-//! does inside a recording is recorded like anything else. Effects happen when they are reached; random keys
-//! and [`Ref`](crate::Ref)s are values, as everywhere.
+//! **Execution.** The interpreter runs each operation once, when it is reached. A loop or a `cond` is one
+//! operation, whose body is traced as usual. Inside such a body, and in the closure of an inner transform, there
+//! are no numbers, and reading a value is an error; values that such a closure captures can be read outside it. The
+//! operations of `grad(f)(x)` inside a recording are recorded like all others. Effects happen when they are
+//! reached. Random keys and [`Ref`](crate::Ref)s work as in any trace.
 //!
-//! **What is kept.** While the closure runs, every value, since a `Var` may be asked at any time; then what
-//! pulling back reads, and no more: [`Tape::bytes`] counts it. A tape is persistent; [`Tape::once`] makes it
-//! one that is pulled back by value, and gives its memory back on the way.
+//! **Memory.** While the closure runs, every value is stored, since any `Var` may be read later. Afterwards the
+//! tape stores only the values that the reverse pass reads; [`Tape::bytes`] counts them. A tape can be pulled back
+//! any number of times. [`Tape::once`] converts it to a tape that is consumed by its reverse pass, which frees the
+//! memory as it proceeds.
 //!
-//! **Second order.** Inside a recording [`recorded_vjp`] pulls back, and what that does is recorded. Outside,
-//! [`Tape::apply`] is the recorded path as a function, for any transform and for `jit`; [`Tape::compile`]
+//! **Second order.** Inside a recording, [`recorded_vjp`] computes derivatives, and their operations are recorded.
+//! Outside, [`Tape::apply`] is the recorded path as a function, for any transform and for `jit`; [`Tape::compile`]
 //! compiles it.
 
 mod tape;
@@ -64,9 +65,9 @@ use crate::var::caller;
 use tapeloom_ir::trace::{self, Context, Undo};
 use tapeloom_ir::{ArrayType, Loc};
 
-/// The value and the pullback, as [`vjp`]: `(A -> B) -> (A -> (B, B -> A))`; inside a recording the closure
-/// runs where it stands, so that it may ask for values ([`Var::item`]), and what the pullback does is
-/// recorded. Elsewhere it is `vjp`.
+/// Returns a closure that computes value and pullback, as [`vjp`]: `(A -> B) -> (A -> (B, B -> A))`. Inside a
+/// recording, the closure runs immediately, so that it may read values ([`Var::item`]), and the operations of the
+/// pullback are recorded. Outside a recording, it is `vjp`.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -112,20 +113,20 @@ fn recorded_vjp_at<A: Tree<Var>, B: Tree<Var>>(
     (y, Box::new(move |ct| rebuild(&structure, back.pull(Flat::of(&ct)), at)))
 }
 
-/// The transform, for messages.
+/// Returns the name and line of the transform, for messages.
 fn context(at: Loc) -> Context {
     Context { transform: "recorded_vjp", at }
 }
 
-/// The way back through a closure that was recorded.
+/// The reverse pass of a recorded closure.
 struct Back {
     at: Loc,
     arg_types: Vec<ArrayType>,
-    /// Of the result, and the types of its leaves.
+    /// The form of the result, and the types of its leaves.
     output: Form,
     types: Vec<ArrayType>,
     undo: Option<Undo>,
-    /// Whether there is a derivative.
+    /// Whether the derivative exists.
     ok: bool,
 }
 
@@ -141,7 +142,7 @@ impl Back {
         Back { at, arg_types, output, types, undo, ok }
     }
 
-    /// The cotangents of the arguments.
+    /// Computes the cotangents of the arguments from those of the results.
     fn pull(&self, ct: Flat) -> Vec<Var> {
         let at = self.at;
         let ct = same_types(context(at), &self.output, "cotangent", ct, &self.types);

@@ -1,4 +1,4 @@
-//! `record`, and the tape that it leaves.
+//! `record`, and the tape that it returns.
 
 use crate::function::{Function, one};
 use crate::jit::{Compiled, tree};
@@ -15,30 +15,30 @@ use tapeloom_ir::trace::{self, Context, Diagnostic, Handle, Note, Recorded, Trac
 use tapeloom_ir::{ArrayType, Kind, Loc, Problem, Tensor};
 use tapeloom_transforms::Transforms;
 
-/// A tape that may be pulled back as often as one likes.
+/// The kind of a tape that can be pulled back any number of times.
 #[derive(Debug)]
 pub enum Persistent {}
 
-/// A tape that is pulled back once, by value.
+/// The kind of a tape that is pulled back once, by value.
 #[derive(Debug)]
 pub enum Ephemeral {}
 
-/// What a closure did when [`record`] ran it: its value, and the way back.
+/// The operations of a closure that [`record`] ran, with its value and its reverse pass.
 ///
-/// Printed, it is a line for each operation, with its type, the bytes that are kept of it, and your line.
+/// It prints one line per operation, with its type, the bytes stored for it, and your line.
 pub struct Tape<A: Tree<Var>, B: Tree<Var>, K = Persistent> {
     recorded: Recorded,
     structure: A::Structure,
     output: B::Structure,
     at: Loc,
-    /// Trees of `Var` are not `Send`, but a tape holds none.
+    /// Trees of `Var` are not `Send`, but a tape contains none.
     kind: PhantomData<fn(A, K) -> B>,
 }
 
-/// Runs `f` on data, operation by operation, and keeps what it did: [the module](mod@crate::define_by_run) says how.
+/// Runs `f` on data, operation by operation, and records its operations; see [the module](mod@crate::define_by_run).
 ///
 /// # Errors
-/// All mistakes made while the closure ran; what an operation reports.
+/// All mistakes made while the closure ran, and all run-time errors of operations.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -66,11 +66,12 @@ pub fn record<A: Tree<Var>, B: Tree<Var>, M>(
     recorded(&one(f), &args, None, caller())
 }
 
-/// As [`record`], with values and operations of `bytes` at most while the closure runs: what holds more is an error
-/// at the line that made it, and nothing after it is computed. An operation whose results have no room is not begun,
-/// and a loop ends with the iteration that keeps more. One on numbers takes some 130 bytes, of which its value is 16.
+/// Records as [`record`], with a budget of `bytes` for values and operations while the closure runs. An operation
+/// that exceeds the budget is an error at its line, and nothing after it is computed. If the results of an
+/// operation do not fit, the operation does not start. If the records of a loop do not fit, the loop ends with the
+/// iteration that exceeds the budget. An operation on scalars takes about 130 bytes, 16 of which are its value.
 ///
-/// [`recorded_bytes`] says how many there are so far.
+/// [`recorded_bytes`] returns the bytes used so far.
 ///
 /// # Errors
 /// Those of [`record`]; [`Kind::Budget`].
@@ -94,8 +95,8 @@ pub fn record_within<A: Tree<Var>, B: Tree<Var>, M>(
     recorded(&one(f), &args, Some(bytes), caller())
 }
 
-/// Bytes of the values and operations that the recording under way holds so far, each array once; `None` where
-/// nothing is recorded. What the tape keeps in the end is [`Tape::bytes`].
+/// Returns the bytes of values and operations that the current recording stores so far, each array counted once;
+/// `None` outside a recording. [`Tape::bytes`] is the memory of the finished tape.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -133,7 +134,7 @@ fn recorded<A: Tree<Var>, B: Tree<Var>>(
     Ok(Tape { recorded, structure, output, at, kind: PhantomData })
 }
 
-/// Runs a closure from handles to handles.
+/// Records a closure from handles to handles.
 fn run(
     leaves: TensorRefs<'_>,
     most: Option<u64>,
@@ -147,26 +148,27 @@ fn run(
 }
 
 impl<A: Tree<Var>, B: Tree<Var>, K> Tape<A, B, K> {
-    /// What the closure returned.
+    /// Returns the result of the closure.
     pub fn value(&self) -> B::With<Tensor> {
         let mut leaves = self.recorded.outputs().iter().cloned();
-        // There is one for each leaf of the structure.
+        // There is one output for each leaf of the structure.
         B::with_leaves(&self.output, &mut || leaves.next().unwrap_or(Tensor::from(f64::NAN)))
     }
 
-    /// How many operations were recorded.
+    /// Returns the number of recorded operations.
     pub fn operations(&self) -> usize {
         self.recorded.operations()
     }
 
-    /// Bytes that the tape holds: the values that pulling back reads, the results, the table of operations, and the
-    /// functions that loops, branches and the way back run. Attributes of operations are not counted.
+    /// Returns the bytes that the tape stores: the values that the reverse pass reads, the results, the table of
+    /// operations, and the functions that loops, branches and the reverse pass run. Attributes of operations are
+    /// not counted.
     pub fn bytes(&self) -> usize {
         self.recorded.bytes()
     }
 
-    /// The recorded path as a function, inside a closure that is traced: for any transform, to any order. A
-    /// wrong argument is an error there.
+    /// Applies the recorded path as a function inside a trace, for any transform and to any order. An argument of
+    /// another kind than the recorded one is reported as an error of that trace.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -183,10 +185,10 @@ impl<A: Tree<Var>, B: Tree<Var>, K> Tape<A, B, K> {
         rebuild(&self.output, applied(&self.recorded, &form, Flat::of(&x), at), at)
     }
 
-    /// The recorded path compiled: as fast as if `jit` had traced it.
+    /// Compiles the recorded path. The program is as fast as one traced by `jit`.
     ///
     /// # Errors
-    /// What the target cannot do.
+    /// Operations that the target does not support.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -204,7 +206,7 @@ impl<A: Tree<Var>, B: Tree<Var>, K> Tape<A, B, K> {
         Compiled::of((form, self.recorded.arg_types()), traced, self.at)
     }
 
-    /// The leaves of cotangents, which must be those of the results.
+    /// Returns the leaves of cotangents, after checking that they match the results.
     fn cotangents(&self, given: &dyn Args<B>) -> Result<Vec<Tensor>, Error> {
         let argument = Form::of::<A>(&self.structure);
         let forms = [Form::of::<B>(&self.output), Form::of::<B>(&given.structure())];
@@ -214,7 +216,7 @@ impl<A: Tree<Var>, B: Tree<Var>, K> Tape<A, B, K> {
     }
 }
 
-/// What a recorded path gives for arguments, of which that form was recorded.
+/// Applies a recorded path to arguments. `form` is the form of the recorded arguments.
 fn applied(recorded: &Recorded, form: &Form, args: Flat, at: Loc) -> Vec<Var> {
     let poison = || recorded.outputs().iter().map(|y| Var::poison(y.ty().clone(), at)).collect();
     if args.form != *form {
@@ -253,7 +255,7 @@ fn applied(recorded: &Recorded, form: &Form, args: Flat, at: Loc) -> Vec<Var> {
             trace::record(problem, &[], at);
             return poison();
         }
-        // Outside any trace nothing computes, and what is used of it says so.
+        // Outside a trace nothing can be computed; any use of the poison reports that.
         None => return poison(),
     };
     let data = recorded.tensors().iter().map(|t| constant(t));
@@ -261,7 +263,8 @@ fn applied(recorded: &Recorded, form: &Form, args: Flat, at: Loc) -> Vec<Var> {
     vars(&trace::bind(Call::inline(function), &operands, at))
 }
 
-/// Cotangents that are given for results; both have forms, and the argument has one.
+/// Checks the leaves of given cotangents against the results. `output` and `given` are the forms of results and
+/// cotangents; `argument` is the form of the arguments, for messages.
 fn cotangents(
     recorded: &Recorded,
     argument: &Form,
@@ -291,19 +294,18 @@ fn cotangents(
 }
 
 impl<A: Tree<Var>, B: Tree<Var>> Tape<A, B, Persistent> {
-    /// The cotangents of the arguments, given those of the results.
+    /// Computes the cotangents of the arguments from those of the results.
     ///
     /// # Errors
-    /// `not-differentiable` where there is no derivative: an argument or a result that is no float, an
-    /// operation without one; `shape` or `dtype` if a cotangent's type is not that of its result; what a
-    /// callback on the way back reports.
+    /// `not-differentiable` if an argument or a result is not a float or an operation has no derivative; `shape` or
+    /// `dtype` if a cotangent has another type than its result; errors of callbacks in the reverse pass.
     pub fn pull(&self, cotangents: impl Args<B>) -> Result<A::With<Tensor>, Error> {
         let cotangents = self.cotangents(&cotangents)?;
         let found = self.recorded.pull(&cotangents).map_err(|p| Error::at(p, self.at))?;
         tree::<A>(&self.structure, found)
     }
 
-    /// The same tape, to be pulled back once: the move ends it, so a second time does not compile.
+    /// Returns the same tape, to be pulled back once: the pull consumes it, so a second one does not compile.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -326,11 +328,11 @@ impl<A: Tree<Var>, B: Tree<Var>> Tape<A, B, Persistent> {
 }
 
 impl<A: Tree<Var>, B: Tree<Var>> Tape<A, B, Ephemeral> {
-    /// The cotangents of the arguments, given those of the results. What the tape keeps is given back on the
-    /// way.
+    /// Computes the cotangents of the arguments from those of the results. The memory of the tape is freed as the
+    /// reverse pass proceeds.
     ///
     /// # Errors
-    /// As for the other kind.
+    /// Those of `pull` of a persistent tape.
     pub fn pull(self, cotangents: impl Args<B>) -> Result<A::With<Tensor>, Error> {
         let cotangents = self.cotangents(&cotangents)?;
         let Tape { recorded, structure, at, .. } = self;
@@ -339,7 +341,7 @@ impl<A: Tree<Var>, B: Tree<Var>> Tape<A, B, Ephemeral> {
     }
 }
 
-/// What is wrong with an argument of another type than the one recorded.
+/// Returns the error for an argument whose type differs from that of the recorded one.
 fn wrong_argument(path: &str, want: &ArrayType, got: &ArrayType) -> Problem {
     let kind = if got.dtype == want.dtype { Kind::Shape } else { Kind::Dtype };
     Problem::new(

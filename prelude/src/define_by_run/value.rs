@@ -1,4 +1,4 @@
-//! What a `Var` is, now.
+//! The value of a `Var` during a recording.
 
 use crate::Var;
 use crate::var::caller;
@@ -6,12 +6,12 @@ use tapeloom_ir::trace;
 use tapeloom_ir::{Element, Tensor};
 
 impl Var {
-    /// The value, in the closure given to [`record`](crate::record()): a Rust value from then on, and a
-    /// constant to derivatives.
+    /// Returns the value, inside the closure given to [`record`](crate::record()). The value is a Rust value and a
+    /// constant for derivatives.
     ///
-    /// What belongs to a closure that is traced before there are numbers (that of `jit`, of a transform
-    /// inside a recording, the body of a loop, a branch) has none: a `no-value` error, which ends the closure
-    /// and comes out at its boundary.
+    /// Inside a closure that is traced before there are numbers (that of `jit`, of a transform inside a recording,
+    /// the body of a loop, a branch), a `Var` has no value. This is a `no-value` error, which ends the closure and
+    /// is returned at its boundary.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -28,10 +28,10 @@ impl Var {
         trace::value(self.handle, "value", caller())
     }
 
-    /// The value of a scalar, as a Rust number: [`Var::value`] and [`Tensor::item`] in one.
+    /// Returns the value of a scalar as a Rust number: [`Var::value`] and [`Tensor::item`] in one.
     ///
-    /// Errors: those of [`Var::value`]; `shape` if it has not exactly one element, `dtype` if it is of
-    /// another type.
+    /// Errors: those of [`Var::value`]; `shape` if the value does not have exactly one element; `dtype` if `T` is
+    /// not its element type.
     ///
     /// ```
     /// use tapeloom::prelude::*;

@@ -1,4 +1,4 @@
-//! Results from Rust functions.
+//! Calls of Rust functions that return results.
 
 use crate::Var;
 use crate::tree::{Tree, flatten};
@@ -7,11 +7,11 @@ use tapeloom_ir::prim::Callback;
 use tapeloom_ir::trace;
 use tapeloom_ir::{Answer, ArrayType, Batch, Failure, Host, Loc, Problem, Tensor};
 
-/// What a Rust function gives for `x` when the program runs: a pure function, whose result is of the
-/// declared types.
+/// Calls a Rust function when the program runs; returns its result. The function must be pure, and its result must
+/// have the declared types.
 ///
-/// `result` is a tree with an [`ArrayType`] for each array, `f` gives the same tree of tensors, and what
-/// stands in the program is the same tree of `Var`s. `name` is for messages and for the text of programs.
+/// `result` is a tree with an [`ArrayType`] for each array; `f` returns the same tree of tensors, and `callback`
+/// the same tree of `Var`s. `name` appears in messages and in the text of programs.
 ///
 /// ```
 /// use tapeloom::{ArrayType, prelude::*};
@@ -25,7 +25,7 @@ use tapeloom_ir::{Answer, ArrayType, Batch, Failure, Host, Loc, Problem, Tensor}
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Nothing is known of the function, so it has no derivative; a rule stands around it:
+/// The function is opaque, so it has no derivative. For derivatives, wrap it in a custom rule:
 ///
 /// ```
 /// use tapeloom::{ArrayType, prelude::*};
@@ -36,12 +36,12 @@ use tapeloom_ir::{Answer, ArrayType, Batch, Failure, Host, Loc, Problem, Tensor}
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Under [`vmap`](crate::vmap()) it is called for each member, one after the other; [`callback_batched`]
-/// says how to answer for all at once.
+/// Under [`vmap`](crate::vmap()), the function is called once for each member, one after the other; with
+/// [`callback_batched`] it is called once for all members.
 ///
-/// Errors: `not-differentiable` where its derivative is asked for and no rule stands around it. When the
-/// program runs, `callback` if the function panics, returns an error, or gives something else than was
-/// declared: the call of the program ends with it, at the line of this call.
+/// Errors: `not-differentiable` if the derivative is needed and the call is not wrapped in a rule. At run time,
+/// `callback` if the function panics, returns an error, or returns another type than declared: the call of the
+/// program ends with this error, which has the line of the `callback`.
 #[track_caller]
 #[doc(alias = "pure_callback")]
 pub fn callback<A: Tree<Var>, R: Tree<ArrayType>>(
@@ -55,8 +55,8 @@ pub fn callback<A: Tree<Var>, R: Tree<ArrayType>>(
     emit(Host::new(name, one, None), &x, &result, caller())
 }
 
-/// [`callback`] with a function of its own over a batch: `batch(n, x)` is given n members at once, each
-/// array with them on axis 0, and gives the results in the same way.
+/// Calls a Rust function as [`callback`], with a separate function for a batch: `batch(n, x)` gets n members at
+/// once, stacked along axis 0 of each array, and returns its results in the same layout.
 ///
 /// ```
 /// use tapeloom::{ArrayType, prelude::*};
@@ -84,12 +84,12 @@ pub fn callback_batched<A: Tree<Var>, R: Tree<ArrayType>>(
     emit(Host::new(name, one, Some(batch)), &x, &result, caller())
 }
 
-/// The leaves of a result.
+/// Returns the leaves of a result.
 fn leaves<R: Tree<ArrayType>>(y: R::With<Tensor>) -> Answer {
     Ok(flatten(&y).1)
 }
 
-/// The argument of a Rust function.
+/// Builds the argument of a Rust function.
 pub(super) fn tree<A: Tree<Var>>(
     structure: &A::Structure,
     leaves: &[Tensor],

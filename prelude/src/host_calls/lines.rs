@@ -1,9 +1,9 @@
-//! What a value looks like that is seen on the way.
+//! The text of printed values.
 
 use std::fmt::Write as _;
 use tapeloom_ir::{Lane, Loc, Tensor};
 
-/// What is printed: a line for each array.
+/// Returns the printed text, one line per array.
 pub(super) fn lines(paths: &[String], lane: Lane, x: &[Tensor], at: Loc) -> String {
     let mut text = String::new();
     for (path, x) in paths.iter().zip(x) {

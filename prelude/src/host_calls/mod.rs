@@ -1,23 +1,23 @@
-//! The outside world: Rust functions that a program calls while it runs.
+//! Host calls: Rust functions that a program calls while it runs.
 //!
-//! | function | what it does |
+//! | function | effect |
 //! |---|---|
 //! | [`debug_print`] | prints a value while the program runs |
-//! | [`tap`] | shows a value to a Rust closure |
-//! | [`tap_cotangent`] | shows the cotangent of a value to a Rust closure |
-//! | [`callback`], [`callback_batched`] | results from a Rust function, pure |
+//! | [`tap`] | passes a value to a Rust closure |
+//! | [`tap_cotangent`] | passes the cotangent of a value to a Rust closure |
+//! | [`callback`], [`callback_batched`] | call a pure Rust function that returns results |
 //!
-//! What a closure says with `println!` is said once, while it is traced, and knows no numbers. These are
-//! part of the program: they run with it, compiled or interpreted, in every transform.
+//! A `println!` inside a closure runs once, at tracing, when there are no numbers. Host calls are part of the
+//! program: they run with it, compiled or interpreted, in every transform.
 //!
-//! **What is seen, and when.** The first three are effects. They happen in the order of the program: in a
-//! loop step by step, in a branch if it is taken, under [`vmap`](crate::vmap) once for each member that
-//! takes part, in their order. They happen once, whatever derivative the program is part of: under
-//! [`jvp`](crate::jvp()), [`grad`](crate::grad()) and `grad(grad(..))` the value is seen when it is computed,
-//! and not again where [`checkpoint`](crate::checkpoint()) computes it again. They change no result, and
-//! are not dropped though nobody reads what they see. (No effect may be in the condition of a loop.)
+//! **Order and number of calls.** The first three functions are effects. They happen in program order: in every
+//! iteration of a loop, in a branch if it runs, under [`vmap`](crate::vmap) once for each active member in the
+//! order of members. Each happens once, whatever derivative the program is part of: under [`jvp`](crate::jvp()),
+//! [`grad`](crate::grad()) and `grad(grad(..))` it happens when the value is first computed, and not when
+//! [`checkpoint`](crate::checkpoint()) recomputes it. Effects change no result, and they are not removed if their
+//! value is unused otherwise. The condition of a loop may not have effects.
 //!
-//! A callback is pure: all that is known of it is what it answers, so it may be called as often or as
+//! A callback is pure: only its result matters, so the program may call it more or less often than written.
 //! seldom as the program finds fit.
 
 mod callback;

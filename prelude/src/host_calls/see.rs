@@ -1,4 +1,4 @@
-//! Values seen on the way.
+//! Effects that show values while a program runs.
 
 use super::callback::tree;
 use super::lines::lines;
@@ -11,8 +11,8 @@ use std::sync::Arc;
 use tapeloom_ir::prim::Callback;
 use tapeloom_ir::{Host, Lane, Loc, Tensor, trace};
 
-/// Prints a value to the standard error, whenever the program comes by: its name, the member of a batch
-/// that it belongs to, the line.
+/// Prints a value to the standard error each time the program reaches it, with its name, the number of the batch
+/// member, and the line.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -25,7 +25,7 @@ use tapeloom_ir::{Host, Lane, Loc, Tensor, trace};
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// When things are seen, and how often: [the module](crate::host_calls) says.
+/// [The module](crate::host_calls) describes order and number of calls.
 #[track_caller]
 pub fn debug_print<A: Tree<Var>>(name: &str, x: A) {
     let at = caller();
@@ -37,7 +37,7 @@ pub fn debug_print<A: Tree<Var>>(name: &str, x: A) {
     });
 }
 
-/// `x`, which is shown to `f` whenever the program comes by.
+/// Returns `x`, and passes its value to `f` each time the program reaches it.
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
@@ -54,8 +54,8 @@ pub fn debug_print<A: Tree<Var>>(name: &str, x: A) {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// When things are seen, and how often: [the module](crate::host_calls) says. A panic of `f` is a `callback`
-/// error of the call.
+/// [The module](crate::host_calls) describes order and number of calls. A panic of `f` is a `callback` error of the
+/// call.
 #[track_caller]
 #[doc(alias = "debug_callback")]
 pub fn tap<A: Tree<Var>>(x: A, f: impl Fn(A::With<Tensor>) + Send + Sync + 'static) -> A {
@@ -69,10 +69,10 @@ pub fn tap<A: Tree<Var>>(x: A, f: impl Fn(A::With<Tensor>) + Send + Sync + 'stat
     x
 }
 
-/// `x`, whose cotangent is shown to `f` when reverse mode comes by, on its way back: the derivative of
-/// what is differentiated by this use of `x`.
+/// Returns `x`, and passes its cotangent to `f` when the reverse pass reaches it. The cotangent is the derivative
+/// of the differentiated result with respect to this use of `x`.
 ///
-/// Nothing is shown where there is no reverse mode, or where `x` has no part in what is differentiated.
+/// Without reverse mode, or if the differentiated result does not depend on `x`, `f` is not called.
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
@@ -98,7 +98,7 @@ pub fn tap_cotangent<A: Tree<Var>>(x: A, f: impl Fn(A::With<Tensor>) + Send + Sy
     on_behalf("tap_cotangent", at, || custom_vjp(|x: A| x, |x: A| (x, ()), shown)(x))
 }
 
-/// Emits an effect that is given the leaves of `x`.
+/// Emits an effect that gets the leaves of `x`.
 fn see<A: Tree<Var>>(
     name: &str,
     x: &A,

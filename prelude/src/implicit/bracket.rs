@@ -1,4 +1,4 @@
-//! The root of a function of one number between two where its signs differ.
+//! `root_between`: the root of a function of one number between two points where its signs differ.
 
 use super::{krylov, root};
 use crate::Var;
@@ -12,14 +12,16 @@ use tapeloom_derive::Tree;
 use tapeloom_ir::trace::Diagnostic;
 use tapeloom_ir::{Kind, Loc, Problem};
 
-/// The most evaluations: enough to come by halves from the largest number to the smallest, with a step between each two.
+/// The largest number of evaluations. It suffices for bisection from the largest float to the smallest one, with
+/// one other step between two bisections.
 const MOST_ITERATIONS: i64 = 5000;
 
-/// The `x` between `a` and `b` with `f(x) = 0`, where f has another sign at `a` than at `b`: to its last bits.
+/// Returns an `x` between `a` and `b` with `f(x) = 0`, to its last bits. The signs of `f(a)` and `f(b)` must differ.
 ///
-/// `f` is a continuous function of one float, and may use any [`Var`] around it; the derivative is with respect to
-/// those, by the implicit function theorem, and `a` and `b` have none. Where the signs are equal, f
-/// is nan, or a and b are not finite, the root is nan. Of several roots it is one. For many roots at once, [`vmap`](crate::vmap): each member ends by itself.
+/// `f` is a continuous function of one float and may use any [`Var`] of the surrounding trace. The derivative is
+/// with respect to these, by the implicit function theorem; `a` and `b` have no derivative. The root is nan if the
+/// signs are equal, if f is nan, or if a or b is not finite. If there are several roots, one of them is returned.
+/// For many roots at once, use [`vmap`](crate::vmap), under which each member ends its own search.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -35,8 +37,8 @@ const MOST_ITERATIONS: i64 = 5000;
 /// Errors: `shape` or `dtype` if a, b and the value of f are not single floats of one dtype.
 ///
 /// Source: Chandrupatla, *A new hybrid quadratic/bisection algorithm for finding the zero of a nonlinear function
-/// without using derivatives* (1997): inverse quadratic interpolation where that is safe, halves elsewhere, in fewer
-/// evaluations than Brent's method takes.
+/// without using derivatives* (1997). It uses inverse quadratic interpolation where that is safe and bisection
+/// elsewhere, and takes fewer evaluations than Brent's method.
 #[doc(
     alias = "brentq",
     alias = "brenth",
@@ -56,7 +58,7 @@ pub fn root_between(f: impl Fn(Var) -> Var, a: impl IntoVar, b: impl IntoVar) ->
     of_staged(&staged, a, b)
 }
 
-/// Whether these are single floats of one dtype.
+/// Returns an error unless `a` and `b` are single floats of one dtype.
 fn checked(a: Var, b: Var, at: Loc) -> Result<(), Problem> {
     let (ta, tb) = (a.ty(at), b.ty(at));
     let message = || format!("`root_between` {ta} and {tb}");
@@ -87,7 +89,8 @@ fn of_staged(staged: &Staged, a: Var, b: Var) -> Var {
     on_behalf("root_between", at, || between(&f, a, b, at))
 }
 
-/// The root of a function of one float, to be called on behalf of somebody; both ends are constants.
+/// Returns the root of a function of one float, for callers inside the library. Both ends are constants for
+/// derivatives.
 pub(crate) fn between(f: &dyn Fn(Var) -> Var, a: Var, b: Var, at: Loc) -> Var {
     let (a, b) = (a.stop_gradient(), b.stop_gradient());
     let solve = |f: &dyn Fn(Var) -> Var, _: Var| chandrupatla(f, a, b);
@@ -95,19 +98,20 @@ pub(crate) fn between(f: &dyn Fn(Var) -> Var, a: Var, b: Var, at: Loc) -> Var {
     root("root_between", at, f, a, &solve, &divide)
 }
 
-/// Where the search is.
+/// The state of the search.
 #[derive(Tree, Clone, Debug)]
 struct Search<T> {
-    /// The newest point, one of the other sign, and the last that was left, with their values.
+    /// The newest point, the other end of the bracket, and the point that was removed last, with their values.
     x: [T; 3],
     y: [T; 3],
-    /// Where to look next: at this part of the way from the first to the second.
+    /// The next point, as a fraction of the distance from the first point to the second.
     part: T,
-    /// The number of points.
+    /// The number of evaluated points.
     n: T,
 }
 
-/// The better end of a bracket, and how wide the bracket may be to be done.
+/// Returns the end of the bracket with the smaller |f|, its value, and the width of the bracket at which the search
+/// ends.
 fn best(s: &Search<Var>) -> (Var, Var, Var) {
     let first = s.y[0].abs().le(s.y[1].abs());
     let x = select(first, s.x[0], s.x[1]);
@@ -134,7 +138,8 @@ fn chandrupatla(f: &dyn Fn(Var) -> Var, a: Var, b: Var) -> Var {
             let mixed = (1.0 - s.part) * x1 + s.part * x2;
             let x = select(far.is_finite(), x1 + s.part * far, mixed);
             let y = f(x);
-            // What was newest is left if the root is not between it and the new point.
+            // If the root is not between the previous newest point and the new one, the previous newest point is
+            // removed.
             let same = y.signum().eq(y1.signum());
             let pick = |yes: Var, no: Var| select(same, yes, no);
             let s = Search {
@@ -156,6 +161,6 @@ fn chandrupatla(f: &dyn Fn(Var) -> Var, a: Var, b: Var) -> Var {
         begin,
     );
     let (x, ..) = best(&end);
-    // An end of the bracket where f is nan is no end of it.
+    // If f is nan at an end of the bracket, there is no root.
     select(opposed & !(end.y[0].is_nan() | end.y[1].is_nan()), x, f64::NAN)
 }

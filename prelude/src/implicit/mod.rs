@@ -1,18 +1,17 @@
-//! Values that are given by an equation: differentiated through the equation, and not through the
-//! iterations that solve it.
+//! Solutions of equations, differentiated through the equation instead of through the iterations of the solver.
 //!
-//! | function | gives | solved by |
+//! | function | result | solver |
 //! |---|---|---|
 //! | [`cg`], [`gmres`], [`bicgstab`] | `x` with `A x = b`, where `A` is a closure | products with `A` |
-//! | [`custom_linear_solve`] | the same | any closure |
+//! | [`custom_linear_solve`] | `x` with `A x = b`, where `A` is a closure | any closure |
 //! | [`custom_root`] | `x` with `f(x) = 0` | any closure |
-//! | [`fixed_point`] | `x` with `g(x) = x` | going on with `x ← g(x)` |
-//! | [`root_between`] | a number `x` with `f(x) = 0` between two others | interpolation and halves |
+//! | [`fixed_point`] | `x` with `g(x) = x` | iteration of `x ← g(x)` |
+//! | [`root_between`] | a number `x` with `f(x) = 0` between two others | interpolation and bisection |
 //!
-//! The closures may use any [`Var`] around them, and the derivative is with respect to those: by the
-//! implicit function theorem it costs one linear system a tangent or cotangent, and nothing of the
-//! solver's iterations is kept. Derivatives of derivatives are such systems again. In a solver, of which no derivative
-//! is ever asked, [`cg`] and its relatives are their iterations alone.
+//! The closures may use any [`Var`] of the surrounding trace, and derivatives are with respect to these. By the
+//! implicit function theorem, each tangent or cotangent costs one linear system, and no residuals of the solver's
+//! iterations are saved. Derivatives of higher order are such systems again. Inside a solver, which is never
+//! differentiated, [`cg`], [`gmres`] and [`bicgstab`] are their iterations alone.
 //!
 //! Source: JAX's `custom_linear_solve` and `custom_root`; Griewank and Walther, "Evaluating
 //! Derivatives", chapter 15.
@@ -37,11 +36,11 @@ use tapeloom_ir::prim::{LinearSolve, Op, Root};
 use tapeloom_ir::trace::{self, Context, Diagnostic};
 use tapeloom_ir::{ArrayType, Dtype, FuncId, Kind, Literal, Loc, Module, Problem};
 
-/// The solution `x` of `A x = b`, where `matvec` is `x ↦ A x` and `solve` gives it: `(A, b) -> x`.
+/// Returns the solution `x` of `A x = b`, where `matvec` is `x ↦ A x` and `solve` computes it: `(A, b) -> x`.
 ///
-/// Reverse mode solves with the transpose, so `solve` is called with `matvec` and with its transpose
-/// and has to use the one that it is given. Where the solution comes from elsewhere (a factorization, a
-/// formula), give both solvers to [`custom_linear_solve_with`].
+/// Reverse mode solves a system with the transpose. So `solve` is called with `matvec` and with its transpose, and
+/// must use the map that it is given. If your solver works for `A` only (by a factorization or a formula), pass two
+/// solvers to [`custom_linear_solve_with`].
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -54,8 +53,8 @@ use tapeloom_ir::{ArrayType, Dtype, FuncId, Kind, Literal, Loc, Module, Problem}
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `not-linear` if `matvec` is not linear, `rule` if it or the solver gives another form or
-/// type than `b` has, `not-differentiable` if `b` has leaves that are not floats.
+/// Errors: `not-linear` if `matvec` is not linear; `rule` if the result of `matvec` or of the solver differs from
+/// `b` in form or type; `not-differentiable` if `b` has leaves that are not floats.
 #[track_caller]
 pub fn custom_linear_solve<B: Tree<Var>>(
     matvec: impl Fn(B) -> B,
@@ -65,7 +64,7 @@ pub fn custom_linear_solve<B: Tree<Var>>(
     solve_either_way(caller(), &matvec, b, &solve)
 }
 
-/// Solves a system, and those with the transpose, by one solver.
+/// Solves a system by `solve`, and systems with the transpose by the same solver.
 fn solve_either_way<B: Tree<Var>>(
     at: Loc,
     matvec: &dyn Fn(B) -> B,
@@ -81,7 +80,7 @@ fn solve_either_way<B: Tree<Var>>(
     linear_system("custom_linear_solve", at, matvec, b, &forward, &transposed)
 }
 
-/// As [`custom_linear_solve`], with a solver of `A x = b` and one of `Aᵀ u = c`.
+/// Returns the solution of `A x = b` as [`custom_linear_solve`], with a solver for `A x = b` and one for `Aᵀ u = c`.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -109,11 +108,10 @@ pub fn custom_linear_solve_with<B: Tree<Var>>(
     linear_system("custom_linear_solve_with", caller(), &matvec, b, &solve, &transpose_solve)
 }
 
-/// The `x` with `f(x) = 0` that `solve` finds from `init`: `(f, init) -> x`.
+/// Returns the `x` with `f(x) = 0` that `solve` finds from `init`: `(f, init) -> x`.
 ///
-/// `tangent_solve` solves the linear systems of derivatives, `(A, b) -> v` with `A v = b`, where `A` is
-/// the Jacobian of `f` at the solution, or its transpose. Nothing depends on `init` as far as
-/// derivatives are concerned.
+/// `tangent_solve` solves the linear systems of derivatives, `(A, b) -> v` with `A v = b`, where `A` is the
+/// Jacobian of `f` at the solution, or its transpose. The derivative with respect to `init` is 0.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -138,7 +136,7 @@ pub fn custom_linear_solve_with<B: Tree<Var>>(
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `rule` if the equation or a solver gives another form or type than `init` has,
+/// Errors: `rule` if the result of the equation or of a solver differs from `init` in form or type;
 /// `not-differentiable` if `init` has leaves that are not floats.
 #[track_caller]
 pub fn custom_root<X: Tree<Var>>(
@@ -154,11 +152,11 @@ pub fn custom_root<X: Tree<Var>>(
     }
 }
 
-/// The `x` with `g(x) = x` that `x ← g(x)` comes to from `init`, for a contraction `g`.
+/// Returns the `x` with `g(x) = x` to which the iteration `x ← g(x)` converges from `init`, for a contraction `g`.
 ///
-/// It ends where an iteration moves `x` by no more than its rounding errors, where it is no number any more, or
-/// after ten thousand iterations.
-/// The systems of derivatives are solved in the same way, and converge as fast.
+/// The iteration ends when a step moves `x` by no more than its rounding errors, when `x` is not finite, or after
+/// ten thousand steps. The linear systems of derivatives are solved by the same kind of iteration, and converge at
+/// the same rate.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -199,7 +197,7 @@ fn fixed<X: Tree<Var>>(g: &dyn Fn(X) -> X, init: X, at: Loc) -> X {
     };
     let difference = |x: X| tree_map2(|x, y| x - y, &x, &g(copy(&x)));
     let iterate = |_: &dyn Fn(X) -> X, x: X| until_still(g, x, at);
-    // A v = b is v = v + b - A v, where v - A v is the Jacobian of g.
+    // A v = b is equivalent to v = v + b - A v, where v - A v is the product of the Jacobian of g with v.
     let neumann = |a: &dyn Fn(X) -> X, b: X| {
         let next = |v: X| {
             let rest = tree_map2(|b, av| b - av, &b, &a(copy(&v)));
@@ -252,10 +250,10 @@ fn spoiled<X: Tree<Var>>(structure: &X::Structure, leaves: &[Var], at: Loc) -> X
     rebuild(structure, leaves.iter().map(|v| Var::poison(v.ty(at), at)).collect(), at)
 }
 
-/// The most iterations of a fixed point.
+/// The largest number of iterations of a fixed point.
 const MOST_ITERATIONS: i64 = 10_000;
 
-/// `x ← g(x)` until an iteration moves it by its rounding errors only.
+/// Iterates `x ← g(x)` until a step changes x by its rounding errors only.
 fn until_still<X: Tree<Var>>(g: &dyn Fn(X) -> X, x: X, at: Loc) -> X {
     let within = 8.0 * krylov::epsilon(&x);
     let moved = Var::literal(Literal::f64(f64::INFINITY), at);
@@ -265,7 +263,7 @@ fn until_still<X: Tree<Var>>(g: &dyn Fn(X) -> X, x: X, at: Loc) -> X {
             let next = g(copy(&x));
             let length = |x: &X| krylov::norm(ravel(x).0);
             let step = length(&tree_map2(|y, x| y - x, &next, &x));
-            // What is zero moves by no share of itself.
+            // If x is zero, the relative step is replaced by the absolute one.
             let size = length(&next);
             let moved = step / select(size.gt(0.0), size, size.ones_like());
             (next, moved.convert(Dtype::F64), n + 1)
@@ -283,7 +281,7 @@ fn linear_system<B: Tree<Var>>(
     solve: &dyn Fn(B) -> B,
     transposed: &dyn Fn(B) -> B,
 ) -> B {
-    // No equations, no unknowns.
+    // A tree without leaves has no unknowns.
     if flatten(&b).1.is_empty() {
         return b;
     }
@@ -305,7 +303,7 @@ fn emit_linear_solve(at: Loc, functions: [(&'static str, Staged); 3]) -> Vec<Var
     })
 }
 
-/// From an equation, and what to start from or a right-hand side, to its solution.
+/// A solver: a function of an equation, and of a starting point or a right-hand side, that returns the solution.
 type Solver<'a, X> = dyn Fn(&dyn Fn(X) -> X, X) -> X + 'a;
 
 fn root<X: Tree<Var>>(
@@ -328,7 +326,8 @@ fn root<X: Tree<Var>>(
     equation.solution(transform, at, init)
 }
 
-/// The functions of an equation, each of where the solver begins, the solution, and a right side, as far as there are.
+/// The functions of an equation. Their arguments are, as far as needed, the starting point, the solution, and a
+/// right-hand side.
 struct Equation<'a, X> {
     solve: &'a dyn Fn(X) -> X,
     residual: &'a dyn Fn((X, X)) -> X,
@@ -363,8 +362,8 @@ fn emit_root(at: Loc, functions: [(&'static str, Staged); 4]) -> Vec<Var> {
     })
 }
 
-/// Emits a primitive whose functions take what any of them captures, then their own arguments. Its
-/// operands are the captures and the arguments of the first, of whose form and types all results are.
+/// Emits a primitive whose functions take the captures of all of them, then their own arguments. Its operands are
+/// the captures and the arguments of the first function, which also determine the form and types of all results.
 fn emit<const N: usize>(
     at: Loc,
     functions: [(&'static str, Staged); N],
@@ -398,7 +397,7 @@ fn emit<const N: usize>(
     }
 }
 
-/// Whether a closure gives what is solved for.
+/// Returns whether a closure's result has the form and types of the unknown; reports an error if not.
 fn same(what: &str, staged: &Staged, form: &Form, types: &[ArrayType]) -> bool {
     let given = (staged.output(), &staged.result_types()[..], staged.poisoned_results());
     let Some(problem) = misfit(what, (form, types), given) else { return true };
@@ -426,7 +425,7 @@ fn misfit(
     Some(Problem::new(Kind::Rule, message, help))
 }
 
-/// The tree once more.
+/// Returns a copy of the tree.
 fn copy<B: Tree<Var>>(x: &B) -> B {
     tree_map(|v| v, x)
 }

@@ -1,4 +1,4 @@
-//! Random integers, orders and choices.
+//! Random integers, permutations and choices.
 
 use super::{bits, draw, low_bits, no_key, split};
 use crate::Var;
@@ -6,12 +6,12 @@ use crate::ops::{Axis, arange, resolve_axis, select, wrong};
 use crate::var::{IntoVar, caller, on_behalf};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Problem, Shape};
 
-/// Integers from `low` to below `high`, which are integer scalars of `dtype`, or numbers; `low` if
-/// there are none. Twice as many bits are drawn as the dtype has, so that those which are more likely
-/// than others are so by 2⁻³² times the number of them, or less.
+/// Returns integers from `low` (included) to `high` (excluded), which are integer scalars of `dtype`, or numbers;
+/// if that range is empty, returns `low`. Twice as many bits as the dtype has are drawn, so that probabilities
+/// differ from equal ones by a relative error of at most 2⁻³² times the length of the range.
 ///
-/// Errors: `dtype` unless it is an integer dtype and that of the bounds; `shape` if a bound is no
-/// scalar; `dtype` or `shape` if the key is none.
+/// Errors: `dtype` if `dtype` is not an integer dtype, or not that of the bounds; `shape` if a bound is not a
+/// scalar; `dtype` or `shape` if `key` is not a single key.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -74,9 +74,9 @@ pub fn randint(
     })
 }
 
-/// The numbers 0, 1, .. n - 1 (i64) in random order, all orders as likely.
+/// Returns the numbers 0, 1, .. n - 1 (i64) in random order. All orders are equally likely.
 ///
-/// Errors: `dtype` or `shape` if the key is none.
+/// Errors: `dtype` or `shape` if `key` is not a single key.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -92,7 +92,7 @@ pub fn permutation(key: Var, n: usize) -> Var {
         return wrong(problem, &[key], ArrayType::new(Dtype::I64, [n]), at);
     }
     on_behalf("permutation", at, || {
-        // Sorted by random keys, as often as makes two equal sequences of keys unlikely.
+        // Sorts by random keys, repeatedly, so that two equal sequences of keys are unlikely.
         let rounds = (3.0 * (n.max(1) as f64).ln() / f64::from(u32::MAX).ln()).ceil() as usize;
         let (mut key, mut order) = (key, arange(n, Dtype::I64));
         for _ in 0..rounds {
@@ -104,9 +104,9 @@ pub fn permutation(key: Var, n: usize) -> Var {
     })
 }
 
-/// The parts of an array along `axis` in random order, all orders as likely.
+/// Returns the slices of an array along `axis` in random order. All orders are equally likely.
 ///
-/// Errors: `shape` if there is no such axis; `dtype` or `shape` if the key is none.
+/// Errors: `shape` if the axis does not exist; `dtype` or `shape` if `key` is not a single key.
 #[track_caller]
 pub fn shuffle(key: Var, x: Var, axis: impl Axis) -> Var {
     let at = caller();
@@ -117,10 +117,10 @@ pub fn shuffle(key: Var, x: Var, axis: impl Axis) -> Var {
     }
 }
 
-/// Parts of an array along axis 0, each drawn anew from all of them: the extents of `shape`, then those
-/// of a part.
+/// Returns slices of an array along axis 0, each drawn independently with replacement. The result has the extents
+/// `shape`, followed by those of a slice.
 ///
-/// Errors: `shape` if there is nothing to choose from; `dtype` or `shape` if the key is none.
+/// Errors: `shape` if the array has no slices; `dtype` or `shape` if `key` is not a single key.
 ///
 /// ```
 /// use tapeloom::prelude::*;

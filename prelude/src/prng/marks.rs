@@ -1,4 +1,4 @@
-//! Marks on the keys of draws, while somebody asks whether a key is used twice
+//! Marks on the keys of draws, for the check that no key is used twice
 //! ([`check_keys`](tapeloom_ir::check_keys)).
 
 use crate::Var;
@@ -6,24 +6,24 @@ use std::cell::RefCell;
 use tapeloom_ir::prim::{KeyUse, Mark};
 use tapeloom_ir::{Loc, Op, trace};
 
-/// What is known of the place where a closure draws.
+/// The position of the traced code for marks.
 #[derive(Default)]
 struct Marks {
-    /// Draws so far, and branchings.
+    /// The number of draws so far, and of branch points.
     draws: u32,
     branchings: u32,
-    /// The branches around.
+    /// The branches that enclose the current position.
     branches: Branches,
 }
 
-/// Branchings, and which branch of each.
+/// Branch points, each with the number of its branch.
 type Branches = Vec<(u32, u32)>;
 
 thread_local! {
     static MARKS: RefCell<Option<Marks>> = const { RefCell::new(None) };
 }
 
-/// Undoes something, also where a closure panics.
+/// Runs its closure when dropped, even after a panic.
 struct Undo<F: FnMut()>(F);
 
 impl<F: FnMut()> Drop for Undo<F> {
@@ -32,27 +32,27 @@ impl<F: FnMut()> Drop for Undo<F> {
     }
 }
 
-/// Runs something that traces with a mark on the key of every draw.
+/// Traces with a mark on the key of every draw.
 pub(crate) fn with_marks<T>(trace: impl FnOnce() -> T) -> T {
     let mut before = MARKS.replace(Some(Marks::default()));
     let _undo = Undo(|| MARKS.set(before.take()));
     trace()
 }
 
-/// Runs something whose draws are repeated by right: a rule that draws what its function draws, an
-/// equation that a solver asks again and again.
+/// Traces without marks, for draws that may be repeated: a rule that draws the same numbers as its function, an
+/// equation that a solver evaluates repeatedly.
 pub(crate) fn unmarked<T>(trace: impl FnOnce() -> T) -> T {
     let mut before = MARKS.take();
     let _undo = Undo(|| MARKS.set(before.take()));
     trace()
 }
 
-/// Whether draws are marked: each trace of a function has its own then.
+/// Returns whether draws are marked. If so, every use of a function is traced separately.
 pub(crate) fn marks() -> bool {
     MARKS.with_borrow(Option::is_some)
 }
 
-/// A number for something that runs one of several closures.
+/// Returns the number of a new branch point.
 pub(crate) fn next_branching() -> u32 {
     MARKS.with_borrow_mut(|marks| {
         marks.as_mut().map_or(0, |marks| {
@@ -62,7 +62,7 @@ pub(crate) fn next_branching() -> u32 {
     })
 }
 
-/// Runs a closure that is one of several.
+/// Traces a closure that is one branch of a branch point.
 pub(crate) fn in_branch<T>(branching: u32, branch: u32, trace: impl FnOnce() -> T) -> T {
     let change = |change: &dyn Fn(&mut Branches)| {
         MARKS.with_borrow_mut(|marks| marks.iter_mut().for_each(|m| change(&mut m.branches)));
@@ -76,7 +76,7 @@ pub(crate) fn in_branch<T>(branching: u32, branch: u32, trace: impl FnOnce() -> 
     trace()
 }
 
-/// The key of a draw, marked as `what` if anybody wants to know.
+/// Returns the key of a draw, marked as `what` if draws are marked.
 pub(super) fn marked(what: fn(KeyUse) -> Mark, key: Var, at: Loc) -> Var {
     let of = MARKS.with_borrow_mut(|marks| {
         let marks = marks.as_mut()?;

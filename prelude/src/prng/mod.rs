@@ -1,5 +1,5 @@
-//! Keys and bits, and samples that are a function of one uniform number each. Their public place is
-//! [`random`](crate::random), with those that are drawn until one is accepted.
+//! Keys and bits, and samples that are a function of one uniform number each. They are public in
+//! [`random`](crate::random), together with samples by rejection.
 
 mod integers;
 mod marks;
@@ -23,9 +23,9 @@ use marks::marked;
 use tapeloom_ir::prim::{KeyUse, Mark};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Scalar, Shape};
 
-/// The key of a seed, which is an integer scalar. Seeds next to each other are as good as others.
+/// Returns the key of a seed, which is an integer scalar. Any seeds may be used, consecutive ones, too.
 ///
-/// Errors: `dtype` if the seed is no integer.
+/// Errors: `dtype` if the seed is not an integer.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -53,9 +53,9 @@ pub fn key(seed: impl IntoVar) -> Var {
     on_behalf("key", at, || seed.convert(Dtype::U64))
 }
 
-/// `N` keys out of one, which is used up.
+/// Splits a key into `N` new keys. The old key must not be used again.
 ///
-/// Errors: `dtype` or `shape` if the key is none.
+/// Errors: `dtype` or `shape` if `key` is not a single key.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -74,20 +74,20 @@ pub fn split<const N: usize>(key: Var) -> [Var; N] {
     on_behalf("split", at, || std::array::from_fn(|i| keys.index(i)))
 }
 
-/// An array of `n` keys out of one, which is used up: one for each iteration of a loop, or for each item
-/// of a batch under [`vmap`](crate::vmap).
+/// Splits a key into an array of `n` new keys, for instance one for each iteration of a loop, or for each member of
+/// a batch under [`vmap`](crate::vmap). The old key must not be used again.
 ///
-/// Errors: `dtype` or `shape` if the key is none.
+/// Errors: `dtype` or `shape` if `key` is not a single key.
 #[track_caller]
 pub fn split_n(key: Var, n: usize) -> Var {
     used(Mark::Split, "split_n", key, &[n].into(), Dtype::U64, caller(), |bits| bits)
 }
 
-/// The key for a number, say of an iteration or a worker: other numbers give other keys. Of the number, an
-/// integer scalar, the lowest 32 bits count.
+/// Returns a key that depends on a number, for instance the number of an iteration or a worker. Different numbers
+/// give different keys. Only the lowest 32 bits of the number, an integer scalar, are used.
 ///
-/// Errors: `dtype` if the number is no integer, `shape` if it is an array of them; `dtype` or `shape` if
-/// the key is none.
+/// Errors: `dtype` if the number is not an integer, `shape` if it is an array; `dtype` or `shape` if `key` is not a
+/// single key.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -118,9 +118,9 @@ pub fn fold_in(key: Var, data: impl IntoVar) -> Var {
     })
 }
 
-/// Random bits: every number of `dtype`, u32 or u64, is as likely.
+/// Returns uniformly distributed random bits of dtype u32 or u64.
 ///
-/// Errors: `dtype` if it is another; `dtype` or `shape` if the key is none.
+/// Errors: `dtype` for another dtype; `dtype` or `shape` if `key` is not a single key.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -143,8 +143,8 @@ pub fn bits(key: Var, shape: impl Into<Shape>, dtype: Dtype) -> Var {
     }
 }
 
-/// 64 random bits for each key and counter: the block function under all samples, element by element
-/// with the usual broadcasting.
+/// Returns 64 random bits for each key and counter, which are broadcast together. It is the block function on which
+/// all samples are based.
 ///
 /// Source: Salmon, Moraes, Dror and Shaw, *Parallel random numbers: as easy as 1, 2, 3* (2011).
 ///
@@ -156,10 +156,10 @@ pub fn threefry2x32(key: Var, counter: impl IntoVar) -> Var {
     binary(Scalar::RandomBits, key, counter, at)
 }
 
-/// More elements are in no array.
+/// The largest number of elements of an array.
 const MOST: usize = isize::MAX as usize / 8;
 
-/// What is wrong with a key, if anything.
+/// Returns the error for an invalid key, if it is one.
 fn no_key(name: &str, key: Var, at: Loc) -> Option<Problem> {
     let ty = key.ty(at);
     if ty.dtype != Dtype::U64 {
@@ -171,7 +171,7 @@ fn no_key(name: &str, key: Var, at: Loc) -> Option<Problem> {
     (!ty.shape.is_empty()).then(|| Problem::new(Kind::Shape, message(), help))
 }
 
-/// The key of a sample of that shape, marked as used, or what is wrong with either.
+/// Returns the key of a sample of that shape, marked as used, or the error if the key or the shape is invalid.
 pub(crate) fn drawn_from(name: &str, key: Var, shape: &Shape, at: Loc) -> Result<Var, Problem> {
     if let Some(problem) = no_key(name, key, at) {
         return Err(problem);
@@ -185,7 +185,7 @@ pub(crate) fn drawn_from(name: &str, key: Var, shape: &Shape, at: Loc) -> Result
     Ok(marked(Mark::Draw, key, at))
 }
 
-/// A sample of that shape, made of 64 bits for each element: those of its position in row-major order.
+/// Draws a sample of that shape; `body` maps 64 random bits to each element, in row-major order.
 fn draw(
     name: &'static str,
     key: Var,
@@ -197,7 +197,7 @@ fn draw(
     used(Mark::Draw, name, key, shape, dtype, at, body)
 }
 
-/// The same, of a key that is used to draw or to make keys.
+/// Draws as [`draw`], with the mark `mark` on the key: that of a draw or of a split.
 fn used(
     mark: fn(KeyUse) -> Mark,
     name: &'static str,
@@ -221,7 +221,7 @@ fn used(
     })
 }
 
-/// 32 of 64 random bits, as u32: both halves count.
+/// Returns 32 of 64 random bits, as u32; both halves contribute.
 fn low_bits(bits: Var) -> Var {
     ((bits >> 32) ^ bits).convert(Dtype::U32)
 }

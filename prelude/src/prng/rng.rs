@@ -1,12 +1,12 @@
-//! A generator: random numbers with state, made of keys.
+//! `Rng`: a random number generator with state, based on keys.
 //!
-//! What is traced has no state, and neither has this: a generator is a key that a program replaces, as a
-//! [`Ref`](crate::Ref) is an array that it replaces. A draw splits the key in two, one for the sample and
-//! one to go on with. Bodies of loops and branches carry it, so every iteration draws other numbers.
+//! The traced program has no state: a generator is a key that the program replaces, as a [`Ref`](crate::Ref) is an
+//! array that the program replaces. A draw splits the key into one for the sample and one for the next draw. Bodies
+//! of loops and branches carry the key, so every iteration draws other numbers.
 //!
-//! The closure of a transform is a function, which may run many times or never, and cannot leave
-//! anything to those that run after it. So where it first draws, the generator around it is split once,
-//! and the closure gets a child of its own:
+//! The closure of a transform is a function, which may run several times or never, and cannot modify the key
+//! outside. So at the first draw inside the closure, the outer generator is split once, and the closure gets its
+//! own child generator:
 //!
 //! ```text
 //! let rng = Rng::new(0);                    k0
@@ -17,9 +17,9 @@
 //! let b = rng.normal([], F64);              k3, d2 = split k2                b of d2
 //! ```
 //!
-//! What the closure draws is a function of the child's key: the same where the backward pass computes it
-//! again. Under `vmap` every member has the child's key folded with its place in the batch, and an
-//! outlined closure, which is traced once, gets another child whenever it is called.
+//! The numbers that the closure draws depend on the child's key only, so recomputation in the reverse pass gives
+//! the same numbers. Under `vmap`, each member uses the child's key folded with its position in the batch. An
+//! outlined closure, which is traced once, gets a new child at each call.
 
 use super::{key, no_key, split};
 use crate::Var;
@@ -31,10 +31,10 @@ use std::sync::LazyLock;
 use tapeloom_ir::trace::{self, Handle, State};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Shape};
 
-/// A generator of random numbers: every draw gives others.
+/// A random number generator: every draw returns new numbers.
 ///
-/// It is `Copy`, and so a name: all copies are the same generator. It may be used in loops, branches and
-/// the closures of transforms, also where it was made outside of them.
+/// It is `Copy`: all copies are the same generator. It can be used in loops, branches and the closures of
+/// transforms, even if it was made outside them.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -56,44 +56,44 @@ use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Shape};
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// The condition of a `while_loop` is a function of the carry and has no generator to go on with: a draw there is a
-/// `state` error. Draw in the body, and carry.
+/// The condition of a `while_loop` is a function of the carry and cannot advance a generator: a draw inside the
+/// condition is a `state` error. Draw in the body instead, and carry the sample.
 ///
-/// A generator belongs to the trace that made it, as a [`Ref`](crate::Ref) does. To go on in another
-/// call, return a [`key`](Rng::key) and begin there [from it](Rng::from_key).
+/// A generator belongs to the trace that made it, like a [`Ref`](crate::Ref). To continue in another call, return a
+/// [`key`](Rng::key) and start a generator [from it](Rng::from_key) there.
 #[doc(alias = "Generator", alias = "RandomState", alias = "nnx.Rngs")]
 #[derive(Clone, Copy)]
 pub struct Rng {
     state: State,
 }
 
-/// A closure's own generator.
+/// The generator of a closure.
 #[derive(Clone, Copy)]
 struct Child {
-    /// The one around it.
+    /// The generator outside the closure.
     of: Rng,
     /// The frame of the closure.
     frame: u64,
-    /// The key that it got, in the frame around.
+    /// The key that the child got, in the outer frame.
     given: Handle,
     rng: Rng,
 }
 
-/// Under this number traces remember children.
+/// The key under which traces remember children.
 static CHILDREN: LazyLock<u64> = LazyLock::new(trace::unique);
 
 impl Rng {
-    /// A generator that begins with the [`key`] of a seed.
+    /// Returns a generator that starts with the [`key`] of a seed.
     ///
-    /// Errors: `dtype` if the seed is no integer, `shape` if it is an array of them.
+    /// Errors: `dtype` if the seed is not an integer, `shape` if it is an array.
     #[track_caller]
     pub fn new(seed: impl IntoVar) -> Rng {
         Rng::from_key(key(seed))
     }
 
-    /// A generator that begins with a key, which is used up.
+    /// Returns a generator that starts with a key. The key must not be used elsewhere.
     ///
-    /// Errors: `dtype` or `shape` if the key is none.
+    /// Errors: `dtype` or `shape` if `key` is not a single key.
     #[track_caller]
     pub fn from_key(key: Var) -> Rng {
         let at = caller();
@@ -104,10 +104,10 @@ impl Rng {
         Rng { state: State::of("Rng", first.handle, None, at) }
     }
 
-    /// A key that nothing else uses, for any function of [`random`](crate::random).
+    /// Draws a key, for any function of [`random`](crate::random).
     ///
-    /// Errors, as of all draws: `escaped` when the closure that made the generator has returned, `state` in the
-    /// condition of a `while_loop` that stands in that closure.
+    /// Errors of all draws: `escaped` if the closure that made the generator has returned; `state` in the condition
+    /// of a `while_loop`.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -120,25 +120,25 @@ impl Rng {
         self.draw(caller())
     }
 
-    /// Random bits; see [`bits`](super::bits).
+    /// Draws random bits; see [`bits`](super::bits).
     #[track_caller]
     pub fn bits(self, shape: impl Into<Shape>, dtype: Dtype) -> Var {
         super::bits(self.draw(caller()), shape, dtype)
     }
 
-    /// Numbers in `[0, 1)`; see [`uniform`](super::uniform).
+    /// Draws numbers in `[0, 1)`; see [`uniform`](super::uniform).
     #[track_caller]
     pub fn uniform(self, shape: impl Into<Shape>, dtype: Dtype) -> Var {
         super::uniform(self.draw(caller()), shape, dtype)
     }
 
-    /// Standard normal numbers; see [`normal`](super::normal).
+    /// Draws standard normal numbers; see [`normal`](super::normal).
     #[track_caller]
     pub fn normal(self, shape: impl Into<Shape>, dtype: Dtype) -> Var {
         super::normal(self.draw(caller()), shape, dtype)
     }
 
-    /// Truth values that are true with probability `p`; see [`bernoulli`](super::bernoulli).
+    /// Draws truth values that are true with probability `p`; see [`bernoulli`](super::bernoulli).
     #[track_caller]
     pub fn bernoulli(self, p: impl IntoVar, shape: impl Into<Shape>) -> Var {
         super::bernoulli(self.draw(caller()), p, shape)
@@ -150,20 +150,20 @@ impl Rng {
         }
         let now = Var::new(self.state.get("key", at));
         let [next, drawn] = on_behalf("Rng::key", at, || split(now));
-        // An escaped one was told when it was read.
+        // If the generator escaped, reading it has already reported that.
         if self.state.now().is_some() {
             self.state.put(next.handle);
         }
         drawn
     }
 
-    /// The generator of the closure of that frame, which was given to that transform.
+    /// Returns the child generator for the closure of frame `frame`, the argument of `transform`.
     fn child(self, frame: u64, transform: &'static str, at: Loc) -> Rng {
         let known = |c: &Child| c.of.state == self.state && c.frame == frame;
         if let Some(child) = trace::recall::<Child>(*CHILDREN, known) {
             return child.rng;
         }
-        // The body of a loop is no function, so this is the condition, which runs with one key in every iteration.
+        // Bodies of loops may write state, so this is the condition, which has the same key in every iteration.
         if transform == WHILE_LOOP {
             let message = "a draw from an `Rng` in the condition of `while_loop`, which would give the same numbers \
                            in every iteration";
@@ -177,13 +177,13 @@ impl Rng {
         rng
     }
 
-    /// The generator around a closure, if this capture of the closure is the key that its child got.
+    /// Returns the generator outside a closure, if this capture of the closure is the key of its child.
     pub(crate) fn behind(capture: Handle) -> Option<Rng> {
         trace::recall::<Child>(*CHILDREN, |c| c.given.is_same(capture)).map(|c| c.of)
     }
 }
 
-/// Keys for the members of a batch, for every capture that is the key of a closure's generator.
+/// Replaces every captured key of a child generator by keys for the `size` batch members.
 pub(crate) fn key_for_each(staged: &mut Staged, size: usize) {
     let at = staged.at;
     staged.lift_captures(|capture| {

@@ -1,4 +1,4 @@
-//! Samples of distributions: uniform bits, transformed.
+//! Samples of distributions, as functions of uniform bits.
 
 use super::{draw, low_bits};
 use crate::Var;
@@ -7,9 +7,9 @@ use crate::ops::{broadcast_var, select, wrong};
 use crate::var::{IntoVar, caller, pair};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem, Shape};
 
-/// Numbers in [0, 1), in steps of 2⁻⁵² (f64) or 2⁻²³ (f32), all as likely.
+/// Returns numbers uniformly distributed in [0, 1), which are multiples of 2⁻⁵² (f64) or 2⁻²³ (f32).
 ///
-/// Errors: `dtype` if it is no float; `dtype` or `shape` if the key is none.
+/// Errors: `dtype` if `dtype` is not a float; `dtype` or `shape` if `key` is not a single key.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -24,11 +24,11 @@ pub fn uniform(key: Var, shape: impl Into<Shape>, dtype: Dtype) -> Var {
     floats("uniform", key, shape, dtype, caller(), |u| u)
 }
 
-/// Numbers between two others, the first included; they move with both. The bounds are broadcast to
-/// the shape.
+/// Returns numbers uniformly distributed between `low` (included) and `high`, and differentiable with respect to
+/// both. The bounds are broadcast to the shape.
 ///
-/// Errors: `dtype` unless the bounds are floats of one dtype; `shape` if they do not fit; `dtype` or
-/// `shape` if the key is none.
+/// Errors: `dtype` if the bounds are not floats of one dtype; `shape` if they do not broadcast; `dtype` or `shape`
+/// if `key` is not a single key.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -52,10 +52,9 @@ pub fn uniform_between(
     })
 }
 
-/// Numbers of the normal distribution with mean 0 and variance 1: √2 erf⁻¹ of a uniform number in
-/// (-1, 1).
+/// Returns numbers of the normal distribution with mean 0 and variance 1: √2 erf⁻¹ of a uniform number in (-1, 1).
 ///
-/// Errors: `dtype` if it is no float; `dtype` or `shape` if the key is none.
+/// Errors: `dtype` if `dtype` is not a float; `dtype` or `shape` if `key` is not a single key.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -73,10 +72,11 @@ pub fn normal(key: Var, shape: impl Into<Shape>, dtype: Dtype) -> Var {
     })
 }
 
-/// Normal numbers given that they lie between `lower` and `upper`, with which they move.
+/// Returns numbers of the normal distribution truncated to `lower` and `upper`, and differentiable with respect to
+/// both.
 ///
-/// They come from the error function, as JAX's do: where both bounds are beyond 5 or below -5 it has few
-/// digits left to choose from, and beyond 8 (f64) none.
+/// They are computed from the error function, as in JAX. If both bounds are above 5 or below -5, few distinct
+/// values remain; beyond 8 (f64), none.
 ///
 /// Errors: as [`uniform_between`].
 ///
@@ -104,10 +104,10 @@ pub fn truncated_normal(
     })
 }
 
-/// Whether each of independent events of probability `p` happens (bool). The probabilities are
-/// broadcast to the shape.
+/// Returns truth values (bool) that are true with probability `p`, which is broadcast to the shape.
 ///
-/// Errors: `dtype` if p is no float; `shape` if it does not fit; `dtype` or `shape` if the key is none.
+/// Errors: `dtype` if p is not a float; `shape` if it does not broadcast; `dtype` or `shape` if `key` is not a
+/// single key.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -131,11 +131,11 @@ pub fn bernoulli(key: Var, p: impl IntoVar, shape: impl Into<Shape>) -> Var {
     }
 }
 
-/// One index (i64) along `axis` for each row of logits, which are logarithms of probabilities up to a
-/// constant: that of the largest logit after a [`gumbel`] number is added to each. The axis goes away.
+/// Returns one index (i64) along `axis` for each row of logits, the logarithms of probabilities up to a constant.
+/// It is the index of the largest logit after adding a [`gumbel`] number to each. The axis is removed.
 ///
-/// Errors: `shape` if there is no such axis, or it is empty; `dtype` unless the logits are floats;
-/// `dtype` or `shape` if the key is none.
+/// Errors: `shape` if the axis does not exist or is empty; `dtype` if the logits are not floats; `dtype` or `shape`
+/// if `key` is not a single key.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -158,26 +158,26 @@ pub fn categorical(key: Var, logits: Var, axis: impl Axis) -> Var {
     crate::var::on_behalf("categorical", at, || (logits + noise).argmax(axis))
 }
 
-/// Numbers of the Gumbel distribution, -ln(-ln u).
+/// Returns numbers of the Gumbel distribution, -ln(-ln u).
 ///
-/// Errors: `dtype` if it is no float; `dtype` or `shape` if the key is none.
+/// Errors: `dtype` if `dtype` is not a float; `dtype` or `shape` if `key` is not a single key.
 #[doc(alias = "Gumbel")]
 #[track_caller]
 pub fn gumbel(key: Var, shape: impl Into<Shape>, dtype: Dtype) -> Var {
     floats("gumbel", key, shape, dtype, caller(), to_gumbel)
 }
 
-/// Numbers of the exponential distribution with mean 1, -ln(1 - u).
+/// Returns numbers of the exponential distribution with mean 1, -ln(1 - u).
 ///
-/// Errors: `dtype` if it is no float; `dtype` or `shape` if the key is none.
+/// Errors: `dtype` if `dtype` is not a float; `dtype` or `shape` if `key` is not a single key.
 #[track_caller]
 pub fn exponential(key: Var, shape: impl Into<Shape>, dtype: Dtype) -> Var {
     floats("exponential", key, shape, dtype, caller(), |u| -(-u).ln_1p())
 }
 
-/// Numbers of the Laplace distribution with mean 0 and density e⁻|ˣ| / 2.
+/// Returns numbers of the Laplace distribution with mean 0 and density e⁻|ˣ| / 2.
 ///
-/// Errors: `dtype` if it is no float; `dtype` or `shape` if the key is none.
+/// Errors: `dtype` if `dtype` is not a float; `dtype` or `shape` if `key` is not a single key.
 #[doc(alias = "Laplace")]
 #[track_caller]
 pub fn laplace(key: Var, shape: impl Into<Shape>, dtype: Dtype) -> Var {
@@ -187,9 +187,9 @@ pub fn laplace(key: Var, shape: impl Into<Shape>, dtype: Dtype) -> Var {
     })
 }
 
-/// -1 or 1, both as likely, in any dtype with signs.
+/// Returns -1 or 1, with equal probability, in any signed dtype.
 ///
-/// Errors: `dtype` if it has none; `dtype` or `shape` if the key is none.
+/// Errors: `dtype` if `dtype` is unsigned; `dtype` or `shape` if `key` is not a single key.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -212,7 +212,7 @@ pub fn rademacher(key: Var, shape: impl Into<Shape>, dtype: Dtype) -> Var {
     })
 }
 
-/// A sample that is a function of uniform numbers in [0, 1).
+/// Draws a sample that is a function of uniform numbers in [0, 1).
 fn floats(
     name: &'static str,
     key: Var,
@@ -230,7 +230,7 @@ fn floats(
     draw(name, key, &shape, dtype, at, |bits| of(unit(bits, dtype)))
 }
 
-/// A sample that is a function of uniform numbers and two bounds.
+/// Draws a sample that is a function of uniform numbers and two bounds.
 fn bounded(
     name: &'static str,
     key: Var,
@@ -253,7 +253,7 @@ fn bounded(
     }
 }
 
-/// A parameter, repeated to the shape of the sample, or what is wrong with it.
+/// Returns a parameter broadcast to the shape of the sample, or the error if it is invalid.
 pub(crate) fn spread(name: &str, x: Var, shape: &Shape, at: Loc) -> Result<Var, Problem> {
     let ty = x.ty(at);
     if !ty.dtype.is_float() {
@@ -268,24 +268,24 @@ pub(crate) fn spread(name: &str, x: Var, shape: &Shape, at: Loc) -> Result<Var, 
     Ok(if literal { x } else { broadcast_var(x, shape, at) })
 }
 
-/// A number in [0, 1) out of 64 bits: as many of them as a float has behind its point, the highest.
-/// Each step is exact.
+/// Returns a number in [0, 1) from the highest of 64 bits, as many as the float has fraction bits. Each step is
+/// exact.
 fn unit(bits: Var, dtype: Dtype) -> Var {
     if dtype == Dtype::F32 {
         return (low_bits(bits) >> 9).convert(Dtype::F32) * 2f64.powi(-23);
     }
-    // Through i64, which machines convert faster.
+    // Convert through i64, which CPUs convert faster.
     (bits >> 12).convert(Dtype::I64).convert(Dtype::F64) * 2f64.powi(-52)
 }
 
-/// From [0, 1) to `low` and above, below `high` but for rounding.
+/// Maps u in [0, 1) to at least `low`, and below `high` except for rounding.
 fn between(u: Var, low: impl IntoVar, high: impl IntoVar) -> Var {
     let at = caller();
     let (low, high) = (low.beside(u, at), high.beside(u, at));
     (u * (high - low) + low).maximum(low)
 }
 
-/// The smallest number of the dtype above x.
+/// Returns the smallest number of the dtype above x.
 fn just_above(x: f64, dtype: Dtype) -> f64 {
     if dtype == Dtype::F32 { f64::from((x as f32).next_up()) } else { x.next_up() }
 }

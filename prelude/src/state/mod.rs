@@ -1,4 +1,4 @@
-//! Mutable state: [`Ref`], an array that a program writes to.
+//! Mutable state: [`Ref`], an array that a traced program can modify.
 //!
 //! ```
 //! use tapeloom::prelude::*;
@@ -19,10 +19,10 @@
 //! # Ok::<(), tapeloom::Error>(())
 //! ```
 //!
-//! What is traced has no state: reading gives the value of the moment, and writing names another. A body
-//! of a loop or a branch that writes to a `Ref` from outside carries it, as if it had been an argument
-//! and a result. So derivatives and batches of programs with state are those of their pure forms, and
-//! what is updated in place in those is updated in place in these.
+//! The traced program has no state: a read returns the current value, and a write gives a new value to the name. If
+//! the body of a loop or a branch writes to a `Ref` from outside, the `Ref` becomes a carry, or an argument and a
+//! result. So derivatives and batches of programs with state are those of their pure forms, and updates happen in
+//! place under the same conditions as in pure programs.
 //!
 //! Model: JAX's `Ref`s, and the views of numpy.
 
@@ -39,16 +39,16 @@ use tapeloom_ir::trace::{self, State};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Shape};
 use view::View;
 
-/// An array that is written to while a program is traced, or a view of a part of one.
+/// A mutable array inside a traced program, or a view of a part of one.
 ///
-/// A `Ref` is `Copy`, and so a name: all copies are the same array. It keeps its type. [`Ref::at`],
-/// [`Ref::slice_axis`] and their relatives give views, which are `Ref`s, too: what is written through a
-/// view is seen by the whole and by every other view, and the other way round.
+/// A `Ref` is `Copy`: all copies refer to the same array. Its type never changes. [`Ref::at`], [`Ref::slice_axis`]
+/// and the other indexing methods return views, which are `Ref`s, too: a write through a view is visible in the
+/// whole array and in every other view, and vice versa.
 ///
-/// Bodies of loops and branches may use what was made outside them. The closures of transforms (`grad`,
-/// `vmap`, ..) and those that are called (`outline`, [`Jit::apply`](crate::Jit::apply)) may read it.
+/// Bodies of loops and branches may read and write a `Ref` made outside them. The closures of transforms (`grad`,
+/// `vmap`, ..) and of calls (`outline`, [`Jit::apply`](crate::Jit::apply)) may only read it.
 ///
-/// A `Ref` is no tree: it is no argument of a closure and no result of one.
+/// A `Ref` is not a tree: it cannot be an argument or a result of a closure.
 ///
 /// ```compile_fail
 /// use tapeloom::prelude::*;
@@ -58,12 +58,13 @@ use view::View;
 #[derive(Clone, Copy)]
 pub struct Ref {
     state: State,
-    /// Under this number the trace remembers what is seen; 0 for the whole.
+    /// The number of the view in the trace; 0 for the whole array.
     view: u64,
 }
 
 impl Ref {
-    /// State that holds `value` first. A number is an `f64` or `i64`, as it is written.
+    /// Returns new state with the initial value `value`. A Rust number becomes an `f64` or an `i64`, according to
+    /// its literal.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -83,19 +84,19 @@ impl Ref {
         Ref { state: State::new(value.into_var(dtype, at).handle, at), view: 0 }
     }
 
-    /// Its value now.
+    /// Returns the current value.
     ///
-    /// Errors, as of all methods: `escaped` when the closure that made it has returned, `state` when it
-    /// was frozen.
+    /// Errors of all methods: `escaped` if the closure that made the `Ref` has returned, `state` if the `Ref` was
+    /// frozen.
     #[track_caller]
     pub fn get(self) -> Var {
         self.read("get", caller())
     }
 
-    /// Replaces its value, which is broadcast to its shape.
+    /// Replaces the value. The new value is broadcast to the shape of the `Ref`.
     ///
-    /// Errors, as of all methods that write: `state` in the closure of a transform or a call, if the
-    /// `Ref` was made outside; `shape` or `dtype` for a value of another type.
+    /// Errors of all methods that write: `state` in the closure of a transform or a call, if the `Ref` was made
+    /// outside it; `shape` or `dtype` if the value has another type.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -113,7 +114,7 @@ impl Ref {
         self.combine(Combine::Set, "set", value, caller());
     }
 
-    /// Replaces its value and gives the one before.
+    /// Replaces the value and returns the previous one.
     #[track_caller]
     pub fn swap(self, value: impl IntoVar) -> Var {
         let at = caller();
@@ -122,7 +123,7 @@ impl Ref {
         before
     }
 
-    /// Adds to its value. In a loop this is done in place, and reverse mode keeps nothing for it.
+    /// Adds to the value. In a loop this happens in place, and reverse mode saves no residuals for it.
     #[doc(alias = "addupdate", alias = "accumulate")]
     #[track_caller]
     #[allow(
@@ -133,7 +134,7 @@ impl Ref {
         self.combine(Combine::Add, "add", value, caller());
     }
 
-    /// Multiplies its value.
+    /// Multiplies the value by another one.
     #[track_caller]
     #[allow(
         clippy::should_implement_trait,
@@ -143,19 +144,19 @@ impl Ref {
         self.combine(Combine::Mul, "mul", value, caller());
     }
 
-    /// Keeps the larger of its value and that one, element by element.
+    /// Replaces each element by the larger one of itself and the element of `value`.
     #[track_caller]
     pub fn max(self, value: impl IntoVar) {
         self.combine(Combine::Max, "max", value, caller());
     }
 
-    /// Keeps the smaller of its value and that one, element by element.
+    /// Replaces each element by the smaller one of itself and the element of `value`.
     #[track_caller]
     pub fn min(self, value: impl IntoVar) {
         self.combine(Combine::Min, "min", value, caller());
     }
 
-    /// Replaces its value by a function of it.
+    /// Replaces the value by a function of it.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -174,9 +175,9 @@ impl Ref {
         self.combine(Combine::Set, "update", value, at);
     }
 
-    /// The last value: to use it, or a view of it, after this is an error that names both lines.
+    /// Returns the last value. Any later use of the `Ref`, or of a view of it, is an error that has both lines.
     ///
-    /// Errors: `state` when it was made outside the closure that freezes it.
+    /// Errors: `state` if the `Ref` was made outside the current closure.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -196,13 +197,13 @@ impl Ref {
         self.part(Var::new(self.state.end("freeze", at)), at)
     }
 
-    /// The extents of what it holds.
+    /// Returns the shape of the value.
     #[track_caller]
     pub fn shape(self) -> Shape {
         self.ty().shape
     }
 
-    /// The element type of what it holds.
+    /// Returns the dtype of the value.
     #[track_caller]
     pub fn dtype(self) -> Dtype {
         self.ty().dtype
@@ -211,8 +212,8 @@ impl Ref {
 
 /// Views.
 impl Ref {
-    /// A view of what stands at these indices of the leading axes, as [`Var::at`] reads and writes it: a
-    /// run-time index out of range reads the nearest element, and what is written there is dropped.
+    /// Returns a view at indices of the leading axes. Reads and writes follow [`Var::at`]: if a run-time index is
+    /// out of range, a read returns the nearest element, and a write is dropped.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -229,8 +230,8 @@ impl Ref {
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
     ///
-    /// Errors, as of all views: `shape` for what lies outside or has no such axis, `dtype` for an index
-    /// that is no integer. What index arrays name has no views of its own.
+    /// Errors of all views: `shape` if an index is out of range or the axis does not exist, `dtype` if an index is
+    /// not an integer. A view by index arrays has no views of its own.
     #[doc(alias = "index", alias = "row")]
     #[track_caller]
     pub fn at(self, indices: impl Indices) -> Ref {
@@ -238,21 +239,21 @@ impl Ref {
         self.seeing(at, |view| view.at(&indices.positions(), at))
     }
 
-    /// A view of what stands at an index of one axis.
+    /// Returns a view at an index of one axis.
     #[track_caller]
     pub fn at_axis(self, axis: impl Axis, index: impl Index) -> Ref {
         let at = caller();
         self.seeing(at, |view| view.at_axis(axis, index.position(), at))
     }
 
-    /// A view of a range of an axis, known while tracing.
+    /// Returns a view of a range, known at tracing, of one axis.
     #[track_caller]
     pub fn slice_axis(self, axis: impl Axis, range: impl RangeBounds<usize>) -> Ref {
         let at = caller();
         self.seeing(at, |view| view.slice("slice_axis", axis, &range, at))
     }
 
-    /// A view of a range of each leading axis, known while tracing.
+    /// Returns a view of a range, known at tracing, of each leading axis.
     #[track_caller]
     pub fn slice<R: RangeBounds<usize>, const N: usize>(self, ranges: [R; N]) -> Ref {
         let at = caller();
@@ -263,8 +264,8 @@ impl Ref {
         })
     }
 
-    /// A view of the box of extents `sizes` that begins at `starts` (one integer scalar per axis;
-    /// negative ones count from the end), moved so that it fits.
+    /// Returns a view of the box with extents `sizes` that begins at `starts` (one integer scalar per axis;
+    /// negative ones count from the end). If the box does not fit at that position, it is moved until it fits.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -284,7 +285,7 @@ impl Ref {
         self.seeing(at, |view| view.dynamic_slice(&starts, &sizes.into(), at))
     }
 
-    /// The view that `narrow` makes of this one.
+    /// Returns the view that `narrow` makes of this one.
     fn seeing(self, at: Loc, narrow: impl FnOnce(&View) -> Result<View, Problem>) -> Ref {
         let base = self.base_type();
         let whole = || Rc::new(View::whole(&base, at));
@@ -314,7 +315,7 @@ impl Ref {
         self.seen().map_or(base.clone(), |view| view.ty(&base))
     }
 
-    /// What is seen of the array, unless it is all.
+    /// Returns the view, or `None` for the whole array.
     fn seen(self) -> Option<Rc<View>> {
         match self.view {
             0 => None,
@@ -326,7 +327,7 @@ impl Ref {
         self.part(Var::new(self.state.get(what, at)), at)
     }
 
-    /// What is seen of the whole.
+    /// Returns the viewed part of `whole`.
     fn part(self, whole: Var, at: Loc) -> Var {
         let Some(view) = self.seen() else { return whole };
         match view.stale() {

@@ -1,8 +1,9 @@
-//! Views: which part of an array is seen, and how it is read and written.
+//! Views: parts of an array, and how they are read and written.
 //!
-//! A view is a box of the array, at places that are known while tracing or when the program runs, of
-//! which some axes are gone; a view of a view is another box, since the places are added. Index arrays,
-//! which name no box, come last. So one access costs what is seen, however many views there are in
+//! A view is a box of the array, whose start is known at tracing or at run time; some of its axes may be removed. A
+//! view of a view is another box, because starts are added. Index arrays, which select no box, come last. So an
+//! access costs as much as the viewed part is large, independent of the number of nested views, and all views of an
+//! array refer to its current value.
 //! between, and all views of an array are of the same thing: its value of the moment.
 
 use crate::Var;
@@ -17,24 +18,24 @@ use tapeloom_ir::{ArrayType, Kind, Literal, Loc, Problem, Scalar, Shape};
 
 /// A part of an array.
 pub(super) struct View {
-    /// For every axis of the array.
+    /// For every axis of the array, the viewed range.
     axes: Vec<Along>,
-    /// Index arrays for the first axes that are left.
+    /// Index arrays for the first remaining axes.
     points: Vec<Position>,
-    /// The axes that those bring.
+    /// The axes that the index arrays add.
     lead: Shape,
-    /// The line that made it.
+    /// The line that made the view.
     pub(super) born: Loc,
 }
 
-/// What is seen along an axis.
+/// The viewed range of one axis.
 #[derive(Clone, Copy)]
 struct Along {
-    /// Where it begins.
+    /// The start of the range.
     start: Start,
-    /// How much there is.
+    /// The length of the range.
     extent: usize,
-    /// How much the array has.
+    /// The extent of the axis in the array.
     of: usize,
     seen: Seen,
 }
@@ -48,24 +49,24 @@ enum Start {
 
 #[derive(Clone, Copy)]
 enum Seen {
-    /// All of it.
+    /// The whole range.
     All,
-    /// One place, and the axis is gone.
+    /// One element, at an index known at tracing; the axis is removed.
     One,
-    /// One place, known when the program runs: as the user gave it, counted from the start or the end,
-    /// and perhaps outside.
+    /// One element, at a run-time index as the user gave it: counted from the start or the end, and possibly out of
+    /// range. The axis is removed.
     Index(Var),
 }
 
 impl View {
-    /// All of an array.
+    /// Returns the view of a whole array.
     pub(super) fn whole(ty: &ArrayType, born: Loc) -> View {
         let all = |n: &usize| Along { start: Start::Known(0), extent: *n, of: *n, seen: Seen::All };
         let axes = ty.shape.iter().map(all).collect();
         View { axes, points: Vec::new(), lead: Shape::scalar(), born }
     }
 
-    /// What is seen of an array of that type.
+    /// Returns the type of the view of an array of type `base`.
     pub(super) fn ty(&self, base: &ArrayType) -> ArrayType {
         let left = self.left();
         let rest = left.skip(self.points.len()).map(|axis| self.axes[axis].extent);
@@ -73,7 +74,7 @@ impl View {
         ArrayType { dtype: base.dtype, shape }
     }
 
-    /// The axes of the box.
+    /// Returns the axes of the array that the view keeps.
     fn left(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.axes.len()).filter(|axis| matches!(self.axes[*axis].seen, Seen::All))
     }
@@ -84,7 +85,7 @@ impl View {
 
     // -- Views of views --------------------------------------------------------------------------
 
-    /// The view at indices of the leading axes.
+    /// Returns the view at indices of the leading axes.
     pub(super) fn at(&self, indices: &[Position], at: Loc) -> Result<View, Problem> {
         let shape = self.narrowed()?;
         let array = |p: &Position| match p {
@@ -105,7 +106,7 @@ impl View {
         indices.iter().try_fold(self.copied(), |view, index| view.at_axis(0, *index, at))
     }
 
-    /// The view at an index of an axis.
+    /// Returns the view at an index of an axis.
     pub(super) fn at_axis(
         &self,
         axis: impl Axis,
@@ -139,7 +140,7 @@ impl View {
         Ok(view)
     }
 
-    /// The view of a range of an axis.
+    /// Returns the view of a range of an axis.
     pub(super) fn slice(
         &self,
         name: &str,
@@ -158,7 +159,7 @@ impl View {
         Ok(view)
     }
 
-    /// The view of the box of those sizes, moved so that it fits.
+    /// Returns the view of the box of extents `sizes`, moved so that it fits.
     pub(super) fn dynamic_slice(
         &self,
         starts: &[Position],
@@ -198,7 +199,7 @@ impl View {
         Ok(view)
     }
 
-    /// The shape that a view of this one goes into.
+    /// Returns the shape of this view for further indexing.
     fn narrowed(&self) -> Result<Shape, Problem> {
         if !self.points.is_empty() {
             return Err(Problem::new(
@@ -214,7 +215,7 @@ impl View {
         View { axes: self.axes.clone(), points: Vec::new(), lead: Shape::scalar(), born: self.born }
     }
 
-    /// In a copy, what stands for an axis that is left in this one.
+    /// Returns the range in `copy` of the axis number `number` among the remaining axes of this view.
     fn along<'v>(&self, copy: &'v mut View, number: usize) -> &'v mut Along {
         let axis = self.left().nth(number).unwrap_or(0);
         &mut copy.axes[axis]
@@ -222,7 +223,7 @@ impl View {
 
     // -- Reading and writing ---------------------------------------------------------------------
 
-    /// What is seen of `base`.
+    /// Returns the viewed part of `base`.
     pub(super) fn read(&self, base: Var, at: Loc) -> Var {
         if let Some(positions) = self.positions() {
             return At::of(base, positions).read(at);
@@ -234,7 +235,7 @@ impl View {
         }
     }
 
-    /// `base` with `value`, which is of the type of what is seen, combined with that.
+    /// Returns `base` with the viewed part combined with `value`, which has the type of the view.
     pub(super) fn write(&self, base: Var, combine: Combine, value: Var, at: Loc) -> Var {
         if let Some(positions) = self.positions() {
             return At::of(base, positions).write(combine, value, at);
@@ -261,7 +262,7 @@ impl View {
         emit(DynamicUpdateSlice, &operands, at)
     }
 
-    /// Whether run-time indices lie inside, if there are any: a write to what lies outside is dropped.
+    /// Returns whether all run-time indices are in range, if there are any: a write out of range is dropped.
     fn hit(&self, at: Loc) -> Option<Var> {
         let inside = self.axes.iter().filter_map(|along| match along.seen {
             Seen::Index(i) => {
@@ -275,7 +276,7 @@ impl View {
         inside.reduce(|x, y| binary(Scalar::And, x, y, at))
     }
 
-    /// The box, with all axes of the array.
+    /// Returns the box, with all axes of the array.
     fn part(&self, base: Var, at: Loc) -> Var {
         let sizes = self.sizes();
         let known = self.axes.iter().map(|along| match (along.start, along.seen) {
@@ -295,7 +296,7 @@ impl View {
         }
     }
 
-    /// Extents of the box, 1 where an axis is gone.
+    /// Returns the extents of the box, 1 for a removed axis.
     fn sizes(&self) -> Shape {
         let size = |along: &Along| match along.seen {
             Seen::All => along.extent,
@@ -304,7 +305,7 @@ impl View {
         self.axes.iter().map(size).collect()
     }
 
-    /// Where the box begins. An index that lies outside is moved to the nearest place inside.
+    /// Returns the start of the box. An index out of range is clamped.
     fn starts(&self, at: Loc) -> Vec<Var> {
         let start = |along: &Along| {
             let start = match along.seen {
@@ -322,8 +323,8 @@ impl View {
         self.axes.iter().map(start).collect()
     }
 
-    /// The view as indices of the leading axes, if it is no more than that: then it is read and written
-    /// as arrays are, by one gather or scatter.
+    /// Returns the view as indices of the leading axes, if it can be written so: then it is read and written like
+    /// an array, by one gather or scatter.
     fn positions(&self) -> Option<Vec<Position>> {
         let gone = self.axes.iter().take_while(|along| !matches!(along.seen, Seen::All)).count();
         let whole =
@@ -339,13 +340,13 @@ impl View {
             (Seen::Index(_) | Seen::All, _) => None,
         });
         let front: Option<Vec<Position>> = front.collect();
-        // Index arrays are for the first axes that are left, and indices of several kinds mix.
+        // Index arrays apply to the first remaining axes, and indices of several kinds can be mixed.
         front
             .map(|front| front.into_iter().chain(self.points.iter().copied()).collect())
             .filter(|positions: &Vec<Position>| !positions.is_empty())
     }
 
-    /// What is wrong with a view of which an index is no longer there.
+    /// Returns the error for a view one of whose indices is out of scope.
     pub(super) fn stale(&self) -> Option<Problem> {
         let starts = self.axes.iter().filter_map(|along| match along.start {
             Start::Run(v) => Some(v),
@@ -383,7 +384,7 @@ impl Start {
     }
 }
 
-/// What is there with `value`, element by element.
+/// Returns `old` combined with `value`, element by element.
 pub(super) fn combined(combine: Combine, old: Var, value: Var, at: Loc) -> Var {
     match elementwise(combine, old.dtype()) {
         None => value,
@@ -391,14 +392,14 @@ pub(super) fn combined(combine: Combine, old: Var, value: Var, at: Loc) -> Var {
     }
 }
 
-/// A run-time index, as an `i64` that is counted from the front.
+/// Returns a run-time index as an `i64` counted from the front.
 fn counted(i: Var, extent: usize, at: Loc) -> Var {
     let signed = i.ty(at).dtype.is_signed();
     let wide = widened(i, at);
     if signed { from_front(wide, extent, at) } else { wide }
 }
 
-/// A run-time index of one axis.
+/// Checks a run-time index of one axis.
 fn scalar_index(i: Var, at: Loc) -> Result<Var, Problem> {
     let ty = i.ty(at);
     if trace::is_poison(i.handle, at) || ty.dtype.is_integer() && ty.shape.is_empty() {
@@ -411,7 +412,7 @@ fn scalar_index(i: Var, at: Loc) -> Result<Var, Problem> {
     ))
 }
 
-/// `clamp(i, 0, most)`
+/// Returns `clamp(i, 0, most)`.
 fn within(i: Var, most: usize, at: Loc) -> Var {
     let above = binary(Scalar::Max, i, literal(0, at), at);
     binary(Scalar::Min, above, literal(most, at), at)

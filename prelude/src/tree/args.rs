@@ -1,8 +1,8 @@
 //! Arguments of a compiled function: trees of concrete data, owned or borrowed.
 //!
-//! `Args<A>` is what may be passed where the closure takes the tree `A` of [`Var`]s: a tensor, a
-//! reference to one, a Rust number, vector or array for a leaf; tuples, arrays, slices, maps and
-//! derived structs of those; and references to any of them.
+//! `Args<A>` is implemented by everything that may be passed to a closure that takes the tree `A` of [`Var`]s. For
+//! a leaf, that is a tensor, a reference to one, or a Rust number, vector or array. For other trees, it is tuples,
+//! arrays, slices, maps and derived structs of these, and references to any of them.
 
 use super::Tree;
 use crate::Var;
@@ -30,10 +30,10 @@ pub type TensorRefs<'a> = SmallVec<[Cow<'a, Tensor>; 4]>;
     note = "inside a closure that is being traced there are no tensors yet: call the function itself, or `f.apply(x)`"
 )]
 pub trait Args<A: Tree<Var>> {
-    /// What the arguments are without their leaves.
+    /// Returns the structure of the arguments.
     fn structure(&self) -> A::Structure;
 
-    /// Whether that is `structure`; like comparing, without building anything.
+    /// Returns whether the structure of the arguments is `structure`, without building it.
     fn matches(&self, structure: &A::Structure) -> bool;
 
     /// Appends the leaves, in order.
@@ -77,7 +77,7 @@ macro_rules! leaf_data {
     )*};
 }
 
-/// Rust data as a leaf: numbers, vectors, slices, arrays, arrays of arrays.
+/// Implements `Args` for Rust data as a leaf: numbers, vectors, slices, arrays, arrays of arrays.
 macro_rules! element {
     ($($t:ty),*) => {$(
         leaf_data! {

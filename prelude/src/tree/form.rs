@@ -1,15 +1,15 @@
-//! Structures whose types are forgotten.
+//! Tree structures with their type erased.
 //!
-//! What a transform does with a tree is the same for all types: it compares structures, and names places in
-//! them. So it is given leaves and a [`Form`], and is compiled once, as a part of this crate. What is left
-//! for the crate of the user is to take trees apart and to put them together.
+//! Transforms compare structures and name places in them, in the same way for all types of trees. So they get
+//! leaves and a [`Form`], and are compiled once, as a part of this crate. Only flattening and rebuilding trees is
+//! compiled in the user's crate.
 
 use super::{Tree, flatten};
 use crate::Var;
 use std::any::Any;
 use std::sync::Arc;
 
-/// What is left of a tree without its leaves and its type.
+/// The structure of a tree, with its type erased.
 #[derive(Clone)]
 pub(crate) struct Form {
     structure: Arc<Structure>,
@@ -18,13 +18,13 @@ pub(crate) struct Form {
 
 type Structure = dyn Any + Send + Sync;
 
-/// Is called with the path of a leaf.
+/// A function that is called with the path of each leaf.
 type Visit<'a> = dyn FnMut(&str) + 'a;
 
-/// Is called with a path, and with what is there in the one and in the other.
+/// A function that is called with a path and descriptions of both sides of a difference.
 type VisitDifference<'a> = dyn FnMut(&str, String, String) + 'a;
 
-/// What is done with a structure, for its type.
+/// The operations on a structure of one type.
 struct Methods {
     same: fn(&Structure, &Structure) -> bool,
     paths: fn(&Structure, &mut String, &mut Visit<'_>),
@@ -32,7 +32,7 @@ struct Methods {
 }
 
 impl Form {
-    /// That of a tree of type `A`.
+    /// Returns the form of a tree of type `A`.
     pub(crate) fn of<A: Tree<Var>>(structure: &A::Structure) -> Form {
         let methods = const {
             &Methods {
@@ -52,12 +52,12 @@ impl Form {
         Form { structure: Arc::new(structure.clone()), methods }
     }
 
-    /// As the structure of a tree of type `A`, if it was made of one.
+    /// Returns the form as the structure of a tree of type `A`, if it was made from such a tree.
     pub(crate) fn structure<A: Tree<Var>>(&self) -> Option<&A::Structure> {
         self.structure.downcast_ref()
     }
 
-    /// The paths of all leaves.
+    /// Returns the paths of all leaves.
     pub(crate) fn paths(&self, root: &str) -> Vec<String> {
         let mut paths = Vec::new();
         let visit = &mut |path: &str| paths.push(path.to_owned());
@@ -65,13 +65,13 @@ impl Form {
         paths
     }
 
-    /// Calls `visit` for each place where two forms differ, as [`Tree::differences`].
+    /// Calls `visit` for each difference between two forms, as [`Tree::differences`].
     pub(crate) fn differences(&self, other: &Form, root: &str, visit: &mut VisitDifference<'_>) {
         let (one, other) = (&*self.structure, &*other.structure);
         (self.methods.differences)(one, other, &mut root.to_owned(), visit);
     }
 
-    /// Where two forms differ: "`act`: Relu in the first, Tanh in another".
+    /// Describes the differences between two forms: "`act`: Relu in the first, Tanh in another".
     pub(crate) fn different(&self, other: &Form, root: &str, sides: [&str; 2]) -> String {
         let mut found = Vec::new();
         self.differences(other, root, &mut |path, one, other| {
@@ -88,7 +88,7 @@ impl PartialEq for Form {
     }
 }
 
-/// A tree taken apart, whatever its type.
+/// A flattened tree, with its type erased.
 pub(crate) struct Flat {
     pub(crate) form: Form,
     pub(crate) leaves: Vec<Var>,

@@ -1,32 +1,32 @@
-//! Leaves: what a tree holds.
+//! Leaves of trees.
 //!
-//! A leaf is a tree by itself. [`Var`]s are leaves while tracing, [`Tensor`]s outside; what can be
-//! passed for a tensor ([`DataLeaf`]: references and Rust numbers) and what says something of each
-//! array (an axis of [`vmap_axes`](crate::vmap_axes), the type that a [`callback`](crate::callback()) declares) is one too, so that `Params<&Tensor>`,
-//! `Params<f64>` and `Params<Option<i32>>` are trees with the structure of `Params<Var>`.
+//! A leaf is a tree by itself. [`Var`]s are leaves while tracing, [`Tensor`]s outside. Types that can be passed for
+//! a tensor ([`DataLeaf`]: references and Rust numbers) are leaves, too, and so are types that describe an array
+//! (an axis of [`vmap_axes`](crate::vmap_axes), the result type of a [`callback`](crate::callback())). So
+//! `Params<&Tensor>`, `Params<f64>` and `Params<Option<i32>>` are trees with the structure of `Params<Var>`.
 
 use super::Tree;
 use crate::Var;
 use std::borrow::Cow;
 use tapeloom_ir::{ArrayType, Dtype, Literal, Problem, Tensor};
 
-/// What trees hold: [`Var`] or [`Tensor`], what can be passed for a tensor, an axis.
+/// A leaf of a tree: [`Var`] or [`Tensor`], a value that can be passed for a tensor, an axis.
 pub trait Leaf: Tree<Self, Structure = ()> + Clone {
-    /// What stands for a leaf that a faulty implementation of `Tree` has lost.
+    /// Returns a placeholder for a leaf that is missing because of a faulty implementation of `Tree`.
     #[doc(hidden)]
     fn stand_in() -> Self;
 }
 
 /// A leaf that is an array: [`Var`] or [`Tensor`].
 pub trait ArrayLeaf: Leaf {
-    /// An array of the same shape and dtype, filled with 0 or 1.
+    /// Returns an array of the same shape and dtype, filled with 0 or 1.
     #[doc(hidden)]
     fn filled(&self, one: bool) -> Self;
 }
 
 /// A leaf that can be passed for a tensor: a tensor, a reference to one, a Rust number.
 pub trait DataLeaf: Leaf {
-    /// The tensor.
+    /// Returns the leaf as a tensor.
     #[doc(hidden)]
     fn tensor(&self) -> Cow<'_, Tensor>;
 }
@@ -75,10 +75,10 @@ leaf! {
         crate::ops::wrong(lost, &[], ArrayType::new(Dtype::F64, []), None)
     };
     Tensor, Tensor::scalar(f64::NAN);
-    // What is no array is not what a message about a missing tree should name.
+    // Messages about a missing tree should suggest only arrays.
     #[diagnostic::do_not_recommend]
     Option<i32>, None;
-    // The result that a callback declares.
+    // The result type that a callback declares.
     #[diagnostic::do_not_recommend]
     ArrayType, ArrayType::new(Dtype::F64, []);
 }
@@ -108,7 +108,7 @@ impl DataLeaf for Tensor {
     }
 }
 
-/// A tensor for every leaf that was lost: there is none to refer to.
+/// The placeholder for missing leaves that are references.
 static LOST: std::sync::LazyLock<Tensor> = std::sync::LazyLock::new(|| Tensor::scalar(f64::NAN));
 
 leaf! {

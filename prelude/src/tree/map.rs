@@ -1,4 +1,4 @@
-//! What is done to every leaf, for any tree: maps, sums, norms.
+//! Operations on all leaves of a tree: maps, sums, norms.
 //!
 //! An optimiser is written once and takes the parameters of every model. Adam (Kingma and Ba, *Adam: a
 //! method for stochastic optimization*, 2015):
@@ -31,7 +31,7 @@
 //! # Ok::<(), tapeloom::Error>(())
 //! ```
 //!
-//! Model: `jax.tree` and optax. A tree goes in by reference, because one gradient serves several maps.
+//! Model: `jax.tree` and optax. Trees are passed by reference, because one gradient is used by several maps.
 
 use super::{ArrayLeaf, Flat, Leaf, Tree, flatten, leaf_paths};
 use crate::Var;
@@ -41,7 +41,7 @@ use tapeloom_ir::prim::{Reduce, Reducer};
 use tapeloom_ir::trace;
 use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem, Scalar};
 
-/// The same tree with `f` of each leaf.
+/// Returns the tree with `f` applied to each leaf.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -61,10 +61,10 @@ fn mapped<L: Leaf, A: Tree<L>>(f: &mut dyn FnMut(L) -> L, tree: &A) -> A {
     A::from_leaves(&structure, &mut || leaves.next().map_or_else(L::stand_in, &mut *f))
 }
 
-/// `f` of the leaves of two trees, pairwise.
+/// Returns the tree of `f` applied to corresponding leaves of two trees.
 ///
-/// Errors: `shape` if the trees have different structures (lengths, options, keys, static fields);
-/// the message names the place.
+/// Errors: `shape` if the trees have different structures (lengths, options, keys, static fields); the message has
+/// the path of the difference.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -79,7 +79,7 @@ pub fn tree_map2<A: Tree<Var>>(mut f: impl FnMut(Var, Var) -> Var, x: &A, y: &A)
     zip("tree_map2", &[x, y], &mut |v| f(v[0], v[1]), caller())
 }
 
-/// `f` of the leaves of three trees.
+/// Returns the tree of `f` applied to corresponding leaves of three trees.
 ///
 /// Errors: as [`tree_map2`].
 #[doc(alias = "tree_multimap")]
@@ -88,7 +88,7 @@ pub fn tree_map3<A: Tree<Var>>(mut f: impl FnMut(Var, Var, Var) -> Var, x: &A, y
     zip("tree_map3", &[x, y, z], &mut |v| f(v[0], v[1], v[2]), caller())
 }
 
-/// `f` of the leaves of trees that must have the structure of the first.
+/// Applies `f` to corresponding leaves of trees, which must have the structure of the first one.
 fn zip<A: Tree<Var>>(name: &str, trees: &[&A], f: &mut dyn FnMut(&[Var]) -> Var, at: Loc) -> A {
     let columns: Vec<Vec<Var>> = trees.iter().map(|t| flatten(*t).1).collect();
     let structure = trees[0].structure();
@@ -107,12 +107,12 @@ fn zip<A: Tree<Var>>(name: &str, trees: &[&A], f: &mut dyn FnMut(&[Var]) -> Var,
     })
 }
 
-/// The leaves at one place of all trees, if they all have it.
+/// Returns leaf `i` of every tree, or `None` if a tree has fewer leaves.
 fn row(columns: &[Vec<Var>], i: usize) -> Option<Vec<Var>> {
     columns.iter().map(|column| column.get(i).copied()).collect()
 }
 
-/// Poison like some leaves, after the report that trees differ.
+/// Reports that the trees differ, and returns poisoned leaves.
 fn unlike(name: &str, differ: &str, like: &[Var], at: Loc) -> Vec<Var> {
     let problem = Problem::new(
         Kind::Shape,
@@ -123,7 +123,7 @@ fn unlike(name: &str, differ: &str, like: &[Var], at: Loc) -> Vec<Var> {
     like.iter().map(|v| Var::poison(v.ty(at), at)).collect()
 }
 
-/// A tree of zeros: every leaf with the shape and dtype of the given one. For `Var`s and `Tensor`s.
+/// Returns a tree of zeros with the shapes and dtypes of the leaves of `tree`, which are `Var`s or `Tensor`s.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -139,7 +139,7 @@ pub fn zeros_like<L: ArrayLeaf, A: Tree<L>>(tree: &A) -> A {
     tree_map(|x| on_behalf("zeros_like", at, || x.filled(false)), tree)
 }
 
-/// A tree of ones: every leaf with the shape and dtype of the given one. For `Var`s and `Tensor`s.
+/// Returns a tree of ones with the shapes and dtypes of the leaves of `tree`, which are `Var`s or `Tensor`s.
 #[doc(alias = "tree_ones_like")]
 #[track_caller]
 pub fn ones_like<L: ArrayLeaf, A: Tree<L>>(tree: &A) -> A {
@@ -147,7 +147,7 @@ pub fn ones_like<L: ArrayLeaf, A: Tree<L>>(tree: &A) -> A {
     tree_map(|x| on_behalf("ones_like", at, || x.filled(true)), tree)
 }
 
-/// The leaves of a tree, in order.
+/// Returns the leaves of a tree, in order.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -160,7 +160,7 @@ pub fn tree_leaves<L: Leaf, A: Tree<L>>(tree: &A) -> Vec<L> {
     flatten(tree).1
 }
 
-/// The paths of the leaves, in their order, as messages write them: `0`, `layers[2].w`.
+/// Returns the paths of the leaves, in order, in the notation of error messages: `0`, `layers[2].w`.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -173,7 +173,7 @@ pub fn tree_paths<L: Leaf, A: Tree<L>>(tree: &A) -> Vec<String> {
     paths.map(|p| p.strip_prefix('.').map_or(p.clone(), str::to_owned)).collect()
 }
 
-/// The sum of all elements of all leaves; `0.0` (f64) of a tree without leaves.
+/// Returns the sum of all elements of all leaves; `0.0` (f64) for a tree without leaves.
 ///
 /// Errors: `dtype` if the leaves have different dtypes.
 ///
@@ -192,7 +192,7 @@ pub fn tree_sum<A: Tree<Var>>(tree: &A) -> Var {
     }
 }
 
-/// The sum of the products of all elements of two trees.
+/// Returns the sum of the products of corresponding elements of two trees.
 ///
 /// Errors: as [`tree_map2`] and [`tree_sum`].
 ///
@@ -210,7 +210,7 @@ pub fn tree_dot<A: Tree<Var>>(x: &A, y: &A) -> Var {
     on_behalf("tree_dot", at, || tree_sum(&products))
 }
 
-/// The Euclidean norm of all elements of all leaves: √Σx².
+/// Returns the Euclidean norm of all elements of all leaves: √Σx².
 ///
 /// Elements are scaled before they are squared if the squares would overflow or underflow. If all elements are zero,
 /// the derivative is nan: √ has none at 0.
@@ -240,18 +240,19 @@ pub fn global_norm<A: Tree<Var>>(tree: &A) -> Var {
 pub(crate) struct Length {
     /// The sum of the squares of `by x` over all elements x.
     pub(crate) squares: Var,
-    /// The scale, a constant to derivatives; 1 if the elements need none.
+    /// The scale, a constant for derivatives; 1 if the elements are not scaled.
     pub(crate) by: Var,
 }
 
 impl Length {
     /// Returns the norm of all elements of `leaves`, which are floats of dtype `dtype`.
     ///
-    /// One walk over the elements computes three sums, one of which is used: of elements as they are, of elements
-    /// scaled down, and of elements scaled up (Blue's accumulators). To scale by the largest element would need
-    /// another walk.
+    /// One pass over the elements computes three sums, one of which is used: of the elements as they are, of the
+    /// elements scaled down, and of the elements scaled up (Blue's accumulators). Scaling by the largest element
+    /// would need another pass.
     pub(crate) fn of(leaves: &[Var], dtype: Dtype, at: Loc) -> Length {
-        // Powers of two, which round nothing; the least sum to the last digits, and more than an element of a smaller one.
+        // The scales are powers of two, which are exact. `least` is the smallest usual sum without underflow in its
+        // last digits; `bound` exceeds every element of a smaller sum.
         let (down, up, least, bound) = match dtype {
             Dtype::F32 => (-80, 100, 1e-30, 1e-12),
             _ => (-600, 600, 1e-290, 1e-130),
@@ -261,7 +262,7 @@ impl Length {
             let square = |x: &Var| {
                 let x = match power {
                     0 => *x,
-                    // The derivative of a sum that is not used is 0 times its elements, so these must be finite.
+                    // The derivative of an unused sum is 0 times its elements, so these must be finite.
                     1.. => select(x.abs().lt(bound), *x, x.zeros_like()) * by,
                     _ => *x * by,
                 };
@@ -283,8 +284,7 @@ impl Length {
     }
 }
 
-/// The same tree, shortened to a [`global_norm`] of `max` where it is longer: a guard against steps
-/// that are too large.
+/// Scales a tree down to a [`global_norm`] of `max` if its norm is larger: a guard against steps that are too large.
 ///
 /// Errors: as [`tree_sum`].
 ///
@@ -306,18 +306,18 @@ pub fn clip_by_global_norm<A: Tree<Var>>(tree: &A, max: impl IntoVar) -> A {
         };
         let Length { squares, by } = Length::of(&leaves, dtype, at);
         let max = max.beside(squares, at);
-        // A root has no derivative at 0, where nothing is clipped.
+        // The root has no derivative at 0, where the tree is not clipped.
         let some = squares.gt(0.0);
         let root = select(some, squares, 1.0).sqrt();
         let clipped = some & (root / by).gt(max);
-        // Multiply by one factor after the other: the product of the factors alone may underflow.
+        // Multiply by the factors one by one: their product may underflow.
         [by, 1.0 / root, max].map(|factor| select(clipped, factor, 1.0))
     });
     let times = |x: Var, factor: Var| binary(Scalar::Mul, factor, x, at);
     tree_map(|x| factors.into_iter().fold(x, times), tree)
 }
 
-/// The sum of all elements.
+/// Returns the sum of all elements.
 fn sum(dtype: Dtype, leaves: Vec<Var>, at: Loc) -> Var {
     let total = |x: Var| match x.ty(at).shape.len() {
         0 => x,
@@ -327,8 +327,8 @@ fn sum(dtype: Dtype, leaves: Vec<Var>, at: Loc) -> Var {
     sum.unwrap_or_else(|| Var::literal(Literal::zero(dtype), at))
 }
 
-/// The leaves and their dtype (f64 if there are none), or poison after the report that they have
-/// several.
+/// Returns the leaves and their dtype (f64 if there are none). If the leaves have several dtypes, reports that and
+/// returns poison.
 pub(super) fn common_dtype(name: &str, tree: Flat, at: Loc) -> Result<(Dtype, Vec<Var>), Var> {
     let Flat { form, leaves } = tree;
     let types: Vec<ArrayType> = leaves.iter().map(|v| v.ty(at)).collect();
@@ -350,7 +350,7 @@ pub(super) fn common_dtype(name: &str, tree: Flat, at: Loc) -> Result<(Dtype, Ve
     Err(wrong(problem, &[leaves[0], leaves[i]], ArrayType::new(dtype, []), at))
 }
 
-/// Where two structures of one type of tree differ: "`act`: Relu in the first, Tanh in another".
+/// Describes the differences between two structures of one type: "`act`: Relu in the first, Tanh in another".
 pub(crate) fn different<L, A: Tree<L>>(
     one: &A::Structure,
     other: &A::Structure,
@@ -365,7 +365,7 @@ pub(crate) fn different<L, A: Tree<L>>(
     found.join("; ")
 }
 
-/// Zeros of the types of leaves.
+/// Returns zeros of the given types.
 pub(super) fn zeros_of(types: &[ArrayType], at: Loc) -> Vec<Var> {
     types.iter().map(|t| zeros_like_type(t, at)).collect()
 }

@@ -1,14 +1,14 @@
-//! Trees: the values that transforms take and return.
+//! Trees: the arguments and results of transforms.
 //!
-//! A tree holds *leaves* of one kind, [`Var`](crate::Var)s while tracing or
-//! [`Tensor`](crate::Tensor)s outside, in tuples, arrays, `Vec`, `Option`, `Box`,
-//! `BTreeMap<String, _>`, `()` and structs with [`#[derive(Tree)]`](derive@crate::Tree). The same type
-//! constructor serves both kinds: `Params<Var>` in the closure, `Params<Tensor>` at the boundary. What
-//! is left of a tree without its leaves is its [`Structure`](Tree::Structure): lengths, which options
-//! are present, static fields. It is part of the key under which a compiled program is kept.
+//! A tree holds *leaves* of one kind, [`Var`](crate::Var)s while tracing or [`Tensor`](crate::Tensor)s outside, in
+//! tuples, arrays, `Vec`, `Option`, `Box`, `BTreeMap<String, _>`, `()` and structs with
+//! [`#[derive(Tree)]`](derive@crate::Tree). The same type constructor serves both kinds: `Params<Var>` in the
+//! closure, `Params<Tensor>` at the boundary. The [`Structure`](Tree::Structure) of a tree is everything except its
+//! leaves: lengths, which options are present, static fields. A compiled program is stored under the structure of
+//! its arguments and the types of their leaves.
 //!
-//! What is done to every leaf is written once, for any tree: [`tree_map`] and its relatives,
-//! [`ravel`] (all elements as one vector, and back), [`tree_sum`], [`global_norm`].
+//! Operations on all leaves work for any tree: [`tree_map`] and its variants, [`ravel`] (all elements as one
+//! vector, with the inverse function), [`tree_sum`], [`global_norm`].
 //!
 //! ```
 //! use tapeloom::prelude::*;
@@ -53,8 +53,7 @@ use std::hash::Hash;
 
 /// A tree with leaves of type `L`.
 ///
-/// Implement it with [`#[derive(Tree)]`](derive@crate::Tree). The leaves have an order, the same in
-/// every method.
+/// Implement it with [`#[derive(Tree)]`](derive@crate::Tree). All methods visit the leaves in the same order.
 #[doc(alias = "pytree")]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no tree of arrays",
@@ -64,36 +63,36 @@ use std::hash::Hash;
     note = "a `Ref` is no argument and no result: closures use those around them, and return what `get` gives"
 )]
 pub trait Tree<L>: Sized {
-    /// The same tree with other leaves.
+    /// The same tree type with leaves of type `M`.
     type With<M: Leaf>: Tree<M>;
 
-    /// All but the leaves.
+    /// Everything of the tree except its leaves.
     type Structure: Clone + Eq + Hash + Debug + Send + Sync + 'static;
 
-    /// What this tree is without its leaves.
+    /// Returns the structure of this tree.
     fn structure(&self) -> Self::Structure;
 
-    /// Whether that is `structure`; like comparing, without building anything.
+    /// Returns whether the structure of this tree is `structure`, without building it.
     fn has_structure(&self, structure: &Self::Structure) -> bool;
 
-    /// The leaves, in order.
+    /// Calls `visit` with each leaf, in order.
     fn leaves<'a>(&'a self, visit: &mut dyn FnMut(&'a L));
 
-    /// The tree of that structure whose leaves are what `next` gives.
+    /// Builds the tree with the given structure; `next` returns its leaves, in order.
     fn from_leaves(structure: &Self::Structure, next: &mut dyn FnMut() -> L) -> Self;
 
-    /// The tree of that structure with leaves of another type.
+    /// Builds a tree with the given structure and leaves of another type.
     fn with_leaves<M: Leaf>(
         structure: &Self::Structure,
         next: &mut dyn FnMut() -> M,
     ) -> Self::With<M>;
 
-    /// Calls `visit` with the path of each leaf, in order: `path` and what leads to the leaf, as in
-    /// `argument.0.layers[2].w`.
+    /// Calls `visit` with the path of each leaf, in order. A path is `path` followed by the segments that lead to
+    /// the leaf, for instance `argument.0.layers[2].w`.
     fn paths(structure: &Self::Structure, path: &mut String, visit: &mut dyn FnMut(&str));
 
-    /// Calls `visit` for each place where two structures differ, with its path and with what is there
-    /// in the one and in the other: `layers`, `2 elements`, `3 elements`.
+    /// Calls `visit` for each difference between two structures, with its path and descriptions of both sides, for
+    /// instance `layers`, `2 elements`, `3 elements`.
     fn differences(
         one: &Self::Structure,
         other: &Self::Structure,
@@ -102,15 +101,15 @@ pub trait Tree<L>: Sized {
     );
 }
 
-/// The leaves of a tree and its structure.
+/// Returns the structure of a tree and its leaves.
 pub(crate) fn flatten<L: Clone, A: Tree<L>>(tree: &A) -> (A::Structure, Vec<L>) {
     let mut leaves = Vec::new();
     tree.leaves(&mut |l| leaves.push(l.clone()));
     (tree.structure(), leaves)
 }
 
-/// The tree of that structure from exactly its leaves; `missing` stands in for leaves that a fault
-/// of tapeloom left out.
+/// Builds the tree with the given structure from exactly its leaves; `missing` returns a placeholder for a leaf
+/// that is missing because of a bug in tapeloom.
 pub(crate) fn unflatten<L, A: Tree<L>>(
     structure: &A::Structure,
     leaves: impl IntoIterator<Item = L>,
@@ -120,7 +119,7 @@ pub(crate) fn unflatten<L, A: Tree<L>>(
     A::from_leaves(structure, &mut || leaves.next().unwrap_or_else(&missing))
 }
 
-/// The paths of all leaves.
+/// Returns the paths of all leaves.
 pub(crate) fn leaf_paths<L, A: Tree<L>>(structure: &A::Structure, root: &str) -> Vec<String> {
     let mut paths = Vec::new();
     let mut path = root.to_owned();
@@ -128,7 +127,7 @@ pub(crate) fn leaf_paths<L, A: Tree<L>>(structure: &A::Structure, root: &str) ->
     paths
 }
 
-/// Extends a path for the length of a call.
+/// Appends a segment to a path while `f` runs.
 #[doc(hidden)]
 pub fn with_segment(path: &mut String, segment: &str, f: impl FnOnce(&mut String)) {
     let length = path.len();

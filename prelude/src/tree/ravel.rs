@@ -1,9 +1,9 @@
-//! All elements of a tree as one vector, and back.
+//! All elements of a tree as one vector, and the inverse.
 //!
-//! Line searches, Newton's method, conjugate gradients and libraries written elsewhere work on one
-//! vector. [`ravel`] makes it inside a trace, [`ravel_tensors`] of concrete data; each comes with the
-//! function that makes a tree of a vector again. The order is that of the leaves, each in row-major
-//! order, and it is the order of the rows and columns of [`hessian`](crate::hessian) of a tree.
+//! Line searches, Newton's method, conjugate gradients and external libraries work on one vector. [`ravel`] builds
+//! it inside a trace, [`ravel_tensors`] from concrete data. Both also return the inverse function, from a vector to
+//! a tree. The elements are in the order of the leaves, and in row-major order within each leaf. Rows and columns
+//! of the [`hessian`](crate::hessian) of a tree have the same order.
 
 use super::map::common_dtype;
 use super::{Flat, Leaf, Tree, leaf_paths};
@@ -12,10 +12,10 @@ use crate::var::{caller, on_behalf};
 use crate::{Error, Var};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Tensor};
 
-/// The elements of all leaves as one vector, and the way back: `A -> (Var, Var -> A)`.
+/// Returns the elements of all leaves as one vector, and the inverse function: `A -> (Var, Var -> A)`.
 ///
-/// Errors: `dtype` if the leaves have different dtypes; the way back, `shape` or `dtype`, if its
-/// argument is not a vector of as many elements of that dtype.
+/// Errors: `dtype` if the leaves have different dtypes. Errors of the inverse function: `shape` or `dtype` if its
+/// argument is not a vector of the same length and dtype.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -41,7 +41,7 @@ pub fn ravel<A: Tree<Var>>(tree: &A) -> (Var, impl Fn(Var) -> A + use<A>) {
     })
 }
 
-/// What the parts of a vector are that leaves were joined to.
+/// The layout of a vector of joined leaves.
 pub(crate) struct Parts {
     types: Vec<ArrayType>,
     /// The type of the vector.
@@ -50,10 +50,10 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// The vector of all elements of a tree, and its parts.
+    /// Returns the vector of all elements of a tree, and its layout.
     pub(crate) fn of(tree: Flat, at: Loc) -> (Var, Parts) {
         let types: Vec<ArrayType> = tree.leaves.iter().map(|v| v.ty(at)).collect();
-        // More than there are indices is an error of `concat`, which has no result of that type.
+        // If the number of elements overflows an index, `concat` reports the error.
         let n = types.iter().fold(0, |n: usize, t| n.saturating_add(t.shape.elements()));
         let (dtype, vector) = match common_dtype("ravel", tree, at) {
             Ok((dtype, leaves)) if leaves.is_empty() => {
@@ -76,7 +76,7 @@ impl Parts {
         (vector, Parts { types, want: ArrayType::new(dtype, [n]), at })
     }
 
-    /// The leaves that a vector is made of.
+    /// Splits a vector into leaves.
     pub(crate) fn leaves(&self, v: Var) -> Vec<Var> {
         let Parts { types, want, at } = self;
         let (mut v, mut start) = (v, 0usize);
@@ -93,11 +93,11 @@ impl Parts {
     }
 }
 
-/// [`ravel`] of concrete data: the elements of all leaves as one vector, and the way back.
+/// Returns the elements of all leaves of concrete data as one vector, and the inverse function; see [`ravel`].
 ///
 /// # Errors
-/// `dtype` if the leaves have different dtypes; the way back, `shape` or `dtype`, if its argument is
-/// not a vector of as many elements of that dtype.
+/// `dtype` if the leaves have different dtypes. The inverse function: `shape` or `dtype` if its argument is not a
+/// vector of the same length and dtype.
 ///
 /// ```
 /// use tapeloom::prelude::*;

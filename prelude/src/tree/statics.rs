@@ -1,15 +1,15 @@
 //! Static fields that hold floats.
 //!
-//! A static field is part of the key of a compiled program, so it needs an equality that is one:
-//! reflexive, and false where the programs would differ. That of floats is neither (nan, and 0 = -0),
-//! so `#[derive(Tree)]` compares fields whose type names `f32` or `f64` by their bits.
+//! A static field is part of the key of a compiled program, so its equality must be reflexive, and must be false if
+//! the programs would differ. Equality of floats is neither (nan ≠ nan, and 0 = -0), so `#[derive(Tree)]` compares
+//! fields whose type contains `f32` or `f64` by their bits.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-/// A value that is compared by its bits: numbers, and options, vectors, arrays and tuples of those.
+/// A value that is compared by its bits: numbers, and options, vectors, arrays and tuples of numbers.
 ///
-/// A struct of your own says which bits it has, in any fixed order:
+/// Implement it for your own struct by visiting the bits of its fields, in any fixed order:
 ///
 /// ```
 /// use tapeloom::{prelude::*, tree::Bits};
@@ -37,7 +37,7 @@ use std::hash::{Hash, Hasher};
     note = "a static field that holds floats is a number, or an `Option`, `Vec`, array or tuple of numbers; for other types implement `tapeloom::tree::Bits`"
 )]
 pub trait Bits {
-    /// Calls `visit` with all bits: values with the same bits are the same.
+    /// Calls `visit` with all bits. Values are equal if their bits are.
     fn bits(&self, visit: &mut dyn FnMut(u64));
 }
 
@@ -108,7 +108,7 @@ impl<T: Bits> ByBits<T> {
         bits
     }
 
-    /// Whether this is `x`.
+    /// Returns whether the bits of this value are those of `x`.
     pub fn is(&self, x: &T) -> bool {
         let mut bits = Vec::new();
         x.bits(&mut |b| bits.push(b));

@@ -1,4 +1,4 @@
-//! Tuples of trees, up to twelve: the way to pass several arguments.
+//! Trees for tuples of up to twelve trees, which pass several arguments.
 
 use super::{Leaf, Tree, with_segment};
 

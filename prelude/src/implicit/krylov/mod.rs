@@ -16,7 +16,7 @@ use methods::{BICGSTAB, CG, GMRES};
 use system::solved;
 use tapeloom_ir::Dtype;
 
-/// When a solver stops.
+/// The stopping rule of a solver.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Until {
     /// A solver stops when the residual `|A x - b|` is at most this share of `|b|`. Shares below some rounding errors
@@ -178,7 +178,7 @@ pub fn cg<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, until: Until) -> B {
     solved(&CG, caller(), &matvec, b, Krylov::new().until(until))
 }
 
-/// As [`cg`], from a start, with a preconditioner, or differentiated through its iterations.
+/// Solves as [`cg`], with options: a start, a preconditioner, or derivatives through the iterations.
 ///
 /// Errors: those of [`cg`], of the preconditioner as of `matvec`; `shape` or `dtype` if the start is of another
 /// form than `b`.
@@ -200,7 +200,7 @@ pub fn cg_with<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, how: Krylov<'_, B>) 
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Differentiated as [`cg`].
+/// Derivatives are those of [`cg`].
 ///
 /// Errors: those of [`cg`].
 ///
@@ -210,7 +210,7 @@ pub fn bicgstab<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, until: Until) -> B 
     solved(&BICGSTAB, caller(), &matvec, b, Krylov::new().until(until))
 }
 
-/// As [`bicgstab`], from a start, with a preconditioner, or differentiated through its iterations.
+/// Solves as [`bicgstab`], with options: a start, a preconditioner, or derivatives through the iterations.
 ///
 /// Errors: as [`cg_with`].
 #[track_caller]
@@ -234,7 +234,7 @@ pub fn bicgstab_with<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, how: Krylov<'_
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Differentiated as [`cg`].
+/// Derivatives are those of [`cg`].
 ///
 /// Errors: those of [`cg`].
 ///
@@ -244,7 +244,7 @@ pub fn gmres<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, until: Until) -> B {
     solved(&GMRES, caller(), &matvec, b, Krylov::new().until(until))
 }
 
-/// As [`gmres`], from a start, with a preconditioner, or differentiated through its iterations.
+/// Solves as [`gmres`], with options: a start, a preconditioner, or derivatives through the iterations.
 ///
 /// Errors: as [`cg_with`].
 #[track_caller]
