@@ -1,9 +1,9 @@
 //! The layout before any pass: each saved array and each tape in a region of its own, with the order in which the
 //! reverse pass reads it.
 //!
-//! The order is derived from the loops. An array is *mirrored* if the forward pass stores each element once, upward, and
-//! one step of the reverse pass reads each element at most once, downward. A store that may be skipped does not count.
-//! A load that may be skipped is harmless: an entry of the scratchpad stays unread.
+//! The order is derived from the loops. An array is *mirrored* if the forward pass stores each element once, upward,
+//! and one step of the reverse pass reads each element at most once, downward. A store that may be skipped does not
+//! count. A load that may be skipped is harmless: an entry of the scratchpad stays unread.
 
 use super::access_order::{Order, Way, order};
 use super::access_sites::{Site, Sites};
@@ -26,7 +26,8 @@ pub(super) struct Found {
     pub(super) iterations: Option<u64>,
 }
 
-/// Whether a buffer of the workspace holds saved values. A buffer without elements, as a call may return it, holds none.
+/// Whether a buffer of the workspace holds saved values. A buffer without elements, as a call may return it, holds
+/// none.
 pub(crate) fn is_kept(k: &Kernel, id: BufferId) -> bool {
     let Buffer { ty, place, .. } = &k.buffers[id];
     let kept = || k.kept.keys().any(|h| h.buffer == id);

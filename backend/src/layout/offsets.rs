@@ -1,8 +1,9 @@
 //! Chooses the offset of each stream in the scratchpad.
 //!
-//! Streams that one step uses together must not overlap. Other streams may share entries, since a step ends before the
-//! next one begins. Each stream takes the lowest offset that is free; a stream without a free offset is accessed through
-//! the cache. Within a stream, an entry has the offset that it has in its layer. This is the fourth pass of the paper.
+//! Streams that one step uses together must not overlap. Other streams may share entries, since a step ends before
+//! the next one begins. Each stream takes the lowest offset that is free; a stream without a free offset is accessed
+//! through the cache. Within a stream, an entry has the offset that it has in its layer. This is the fourth pass of
+//! the paper.
 
 use super::scratchpad_partition::{Member, Stream, members};
 use super::{Layout, Room};

@@ -1,12 +1,12 @@
 //! Streams arguments that the reverse pass reads in order, from the memory in which they lie.
 //!
-//! If the planner saves few residuals, the reverse pass reads arguments again. Their order is known from the loops, so
-//! the engine that moves tiles of the tape can move them, too, without a copy. The pass streams loads
-//! of arguments that an earlier step has read, if the load happens in every iteration and its index is an affine form of
-//! loop counters. Streaming must pay: at least two elements are read of each moved line, or the cache would
-//! move about as many lines (each element of a column of a large matrix is in a line of its own, and these lines fall on
-//! few sets). An element that is in the tile is not moved again: a row that five iterations of an outer loop read is
-//! moved once, if it fits.
+//! If the planner saves few residuals, the reverse pass reads arguments again. Their order is known from the loops,
+//! so the engine that moves tiles of the tape can move them, too, without a copy. The pass streams loads of arguments
+//! that an earlier step has read, if the load happens in every iteration and its index is an affine form of loop
+//! counters. Streaming must pay: at least two elements are read of each moved line, or the cache would move about as
+//! many lines (each element of a column of a large matrix is in a line of its own, and these lines fall on few sets).
+//! An element that is in the tile is not moved again: a row that five iterations of an outer loop read is moved once,
+//! if it fits.
 //!
 //! ```text
 //! serial i10 in 10 {                          a tile: 31 elements of b2 at most, four lines
@@ -115,8 +115,8 @@ impl<T: Copy> Cut<T> {
     }
 }
 
-/// Cuts a sequence of reads, `entries` for each iteration, into tiles of at most `room` words. A word that is in the tile
-/// is not moved again, however many iterations read it. If a line ends inside a tile, the tile ends at the last
+/// Cuts a sequence of reads, `entries` for each iteration, into tiles of at most `room` words. A word that is in the
+/// tile is not moved again, however many iterations read it. If a line ends inside a tile, the tile ends at the last
 /// such line end, so that no line is fetched twice.
 pub(crate) fn cut<T: Copy + Eq + Hash>(
     all: &[T],

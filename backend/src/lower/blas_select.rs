@@ -1,11 +1,10 @@
 //! Selects the contractions that the matrix library computes.
 //!
-//! A contraction is computed by the library if its matrices are large enough to pay for the call and each
-//! operand is a matrix in memory: an array, or a view of an array with constant strides,
-//! so that permuted, sliced and broadcast operands need no copy. Free axes that do not merge into
-//! one row or column axis become loops around the call. Contracted axes that do not merge into
-//! one axis of terms become loops, too, whose calls accumulate into one result. All other contractions are ordinary loop
-//! nests, which fuse with their neighbours.
+//! A contraction is computed by the library if its matrices are large enough to pay for the call and each operand is
+//! a matrix in memory: an array, or a view of an array with constant strides, so that permuted, sliced and broadcast
+//! operands need no copy. Free axes that do not merge into one row or column axis become loops around the call.
+//! Contracted axes that do not merge into one axis of terms become loops, too, whose calls accumulate into one
+//! result. All other contractions are ordinary loop nests, which fuse with their neighbours.
 //!
 //! ```text
 //! y[b,i,j] = Σ_k x[k,b,i] w[b,k,j]      for b: y[b] = (x[:,b,:])ᵀ @ w[b]

@@ -78,8 +78,8 @@ impl Storage {
     /// are accessed at the same index in every iteration, and loaded before stored. Steps are visited backward, so that
     /// chains are resolved in order.
     ///
-    /// Loop-carried arguments end in the iteration, too. An argument is there from the beginning, and the only node that
-    /// may take over its memory is the result that is carried.
+    /// Loop-carried arguments end in the iteration, too. An argument is there from the beginning, and the only node
+    /// that may take over its memory is the result that is carried.
     fn reuse(&mut self, graph: &Graph, gives: &Gives, meetings: &[OrderedMap<NodeId, Meeting>]) {
         let input = |id: NodeId| match graph.nodes[id].kind {
             NodeKind::Input(p) => Some(p),

@@ -459,8 +459,8 @@ impl Flatten<'_> {
         self.region(region, top, operands)
     }
 
-    /// Marks an array as tape if a loop stacks it and another loop reads it in the opposite direction, as reverse mode
-    /// does: barriers mark only the residuals that the user requested.
+    /// Marks an array as tape if a loop stacks it and another loop reads it in the opposite direction, as reverse
+    /// mode does. Reverse mode itself marks only the residuals that it was requested to save.
     fn mark_tape(&mut self, elements: impl Iterator<Item = Source>, direction: Direction) {
         for node in elements.filter_map(|x| x.node()) {
             let NodeKind::Result { of, n } = self.graph.nodes[node].kind else { continue };

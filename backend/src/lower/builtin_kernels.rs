@@ -58,8 +58,8 @@ fn rows(ty: &ArrayType, axis: usize) -> (usize, usize, usize) {
     (ty.shape.elements() / n / inner, n, inner)
 }
 
-/// Writes a cumulative operation. If the axis is the last one, the running value is a number in a register; otherwise it
-/// is a row in memory with independent elements.
+/// Writes a cumulative operation. If the axis is the last one, the running value is a number in a register; otherwise
+/// it is a row in memory with independent elements.
 fn cumulate(
     text: &mut String,
     y: &ArrayType,
@@ -131,13 +131,13 @@ fn cumulate(
     writeln!(text, "}}\n}}")
 }
 
-/// Writes a bottom-up merge sort: runs of 1, 2, 4, .. elements are merged, keys beside their positions,
-/// from one half of the workspace to the other. A select instead of a branch chooses the next element of two runs, since
-/// the branch would be unpredictable. It selects a position, because some machines
-/// implement a select of floats as a branch. The right run is chosen only if its key is smaller, so the sort is
-/// stable. All elements are sorted, and the first few positions are stored.
+/// Writes a bottom-up merge sort: runs of 1, 2, 4, .. elements are merged, keys beside their positions, from one half
+/// of the workspace to the other. A select instead of a branch chooses the next element of two runs, since the branch
+/// would be unpredictable. It selects a position, because some machines implement a select of floats as a branch. The
+/// right run is chosen only if its key is smaller, so the sort is stable. All elements are sorted, and the first few
+/// positions are stored.
 ///
-/// Machine code calls a function instead of the kernel, which takes a tenth of the time. Interpreters run the kernel.
+/// Machine code calls a function that takes a tenth of the kernel's time. Interpreters run the kernel.
 fn argsort(
     text: &mut String,
     x: &ArrayType,

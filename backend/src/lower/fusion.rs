@@ -136,7 +136,8 @@ impl FusionState<'_> {
                         Space::Alone => false,
                     };
                 let time = line.times[at.item];
-                // Residuals of a forward pass are in memory in any case, so their producer is no reason to share a loop.
+                // Residuals of a forward pass are in memory in any case, so their producer is no reason to share a
+                // loop.
                 if shares && self.is_back(m) == self.is_back(at.member) && self.is_large(r.node) {
                     let last = preference.producer.filter(|i| line.times[*i] >= time);
                     preference.producer = last.or(Some(at.item));

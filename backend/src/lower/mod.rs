@@ -18,24 +18,24 @@
 //!
 //! The steps, each a file, which `pipeline` runs in this order:
 //!
-//! 1. The graph. `units` decides which functions are compiled separately, each by the following steps. `build` creates
-//!    the `graph`: one node for each equation, with all other calls inlined and without dead equations. `zero_sized`
-//!    removes arrays without elements. `builtin_kernels` writes kernels for sorts and cumulative operations.
-//!    `blas_select` selects the contractions (`contraction`) that a library computes. `region_operands` assigns memory to
-//!    the operands and results of calls, loops, branches and effects (`region_node`). `dynamic_tape` and `tape_cursors`
-//!    lower the residuals of loops whose trip count is known only at run time.
+//! 1. The graph. `units` decides which functions are compiled separately, each by the following steps. `build`
+//!    creates the `graph`: one node for each equation, with all other calls inlined and without dead equations.
+//!    `zero_sized` removes arrays without elements. `builtin_kernels` writes kernels for sorts and cumulative
+//!    operations. `blas_select` selects the contractions (`contraction`) that a library computes. `region_operands`
+//!    assigns memory to the operands and results of calls, loops, branches and effects (`region_node`).
+//!    `dynamic_tape` and `tape_cursors` lower the residuals of loops whose trip count is known only at run time.
 //! 2. The candidates. `iteration_domain` states the loop axes of each computed node, `axis_order` their order, and
 //!    `access_maps` the reads. `view_boxes` splits copies that are written in parts. `war_order` moves reads before the
 //!    updates that overwrite their operands.
 //! 3. `fusion` decides which nodes share a loop (`step_order`), and emits loop trees (`loop_tree`). `reduction`,
-//!    `scalarize` and `in_place` emit the loop bodies. `phase_order` delays nodes until a pass has ended, `donation`
-//!    decides whose memory is taken over, `scalar_scope` manages blocks and their scalars. `verify_tree` checks the
-//!    invariants of the trees, and `tree_text` prints them ([`loop_trees`]).
+//!    `scalarize` and `in_place` emit the loop bodies. `phase_order` delays nodes until a forward or reverse pass has
+//!    ended, `donation` decides whose memory is taken over, `scalar_scope` manages blocks and their scalars.
+//!    `verify_tree` checks the invariants of the trees, and `tree_text` prints them ([`loop_trees`]).
 //! 4. `element`, which fusion calls, emits the code of one element: through views (`view`) by index arithmetic
 //!    (`affine`, `dynamic_index`), or by recomputation (`rematerialize`).
-//! 5. `buffer_assignment` removes dead code (`dead_code`), gives memory to the nodes that need it (`buffer_liveness`; the
-//!    offsets are chosen by `workspace`), converts trees to statements (`emit`; regions by `region`), and merges perfect
-//!    nests into one loop (`coalesce`).
+//! 5. `buffer_assignment` removes dead code (`dead_code`), gives memory to the nodes that need it (`buffer_liveness`;
+//!    the offsets are chosen by `workspace`), converts trees to statements (`emit`; regions by `region`), and merges
+//!    perfect nests into one loop (`coalesce`).
 //!
 //! Every step is linear in the size of the program, and recursion is bounded by the rank of
 //! arrays: a hundred thousand scalar equations become straight-line code in portions.

@@ -1,4 +1,4 @@
-//! Orders passes: some nodes must not run before another pass over the program has ended.
+//! Orders forward and reverse passes: some nodes must not run before another of these passes has ended.
 //!
 //! A loop over 1000 elements that recomputes residuals for the reverse pass could be fused with a loop of the forward
 //! pass, and its results would then lie in memory from there on. If the tape has a byte budget, marks delay the loop

@@ -1,8 +1,8 @@
 //! Assigns memory to the operands and results of regions.
 //!
-//! Operands lie in memory without gaps: an array, or a view of consecutive elements of an
-//! array. Other operands are copied first, once. Results are written to the memory that the caller assigns. If the
-//! initial value of a result is an operand, the result has taken over its memory, or the operand was copied there before.
+//! Operands lie in memory without gaps: an array, or a view of consecutive elements of an array. Other operands are
+//! copied first, once. Results are written to the memory that the caller assigns. If the initial value of a result is
+//! an operand, the result has taken over its memory, or the operand was copied there before.
 
 use super::graph::{Graph, NodeId, Source};
 use super::loop_tree::{RegionStep, Span};

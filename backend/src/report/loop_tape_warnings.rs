@@ -15,7 +15,8 @@ use tapeloom_ir::{ArrayType, Equation, FuncId, Function, Loc, Module, OrderedSet
 /// A residual that each iteration of a loop saves.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Keeping {
-    /// The primitive that computes the residual; `the carry` if the residual is the value with which the iteration began.
+    /// The primitive that computes the residual; `the carry` if the residual is the value with which the iteration
+    /// began.
     pub what: &'static str,
     /// The type of the residual of one iteration.
     pub ty: ArrayType,

@@ -33,8 +33,8 @@ pub struct Plan {
     pub keeping: Vec<Keeping>,
     /// The equations that the reverse pass recomputes.
     pub again: Vec<Rematerialized>,
-    /// The tapes that exist only while one step runs, because a forward pass and its reverse pass both lie in that step:
-    /// in an iteration of a loop, in a branch, or in a called function.
+    /// The tapes that exist only while one step runs, because a forward pass and its reverse pass both lie in that
+    /// step: in an iteration of a loop, in a branch, or in a called function.
     pub inside: Vec<Inside>,
     /// The scratch memory of steps that run functions, beside the buffers that they read and write.
     pub works: Vec<Works>,

@@ -16,7 +16,7 @@ pub struct Rematerialized {
     pub ty: Type,
     /// The user's line.
     pub location: Loc,
-    /// The equations that read its results, at most [`READERS`] of them.
+    /// The equations that read its results, at most `READERS` of them.
     pub read_at: Vec<Origin>,
     /// The number of such equations in the program.
     pub times: usize,

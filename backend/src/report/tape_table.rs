@@ -11,9 +11,9 @@
 //!
 //! A value is on the tape if an equation of one pass computes it and an equation of a later pass reads it
 //! ([`tapeloom_ir::Phase`]). The passes are forward and reverse pass, or, for a derivative of a gradient, the reverse
-//! pass and its own reverse pass. A value that one iteration of the reverse pass both computes and reads is workspace,
-//! not tape; residuals of loops inside that iteration are tape. Passes that merge equations keep the source line of
-//! the first one.
+//! pass and its own reverse pass. A value that one iteration of the reverse pass both computes and reads is
+//! workspace, not tape; residuals of loops inside that iteration are tape. Compiler passes that merge equations keep
+//! the source line of the first one.
 //!
 //! Region and layer are those of the [layout](crate::layout) by which the tape would be streamed, on the machine for
 //! which the program is compiled or on that of the study. Arrays of one region are interleaved, and a layer is the
@@ -79,8 +79,8 @@ impl<'p> TapePlan<'p> {
         &self.plan.again
     }
 
-    /// Draws the lifetimes and offsets of the workspace as an SVG picture. Time runs to the right and memory upward; each
-    /// buffer and each step's scratch memory is a rectangle, tape in red, with its table row as the title.
+    /// Draws the lifetimes and offsets of the workspace as an SVG picture. Time runs to the right and memory upward;
+    /// each buffer and each step's scratch memory is a rectangle, tape in red, with its table row as the title.
     pub fn to_svg(&self) -> String {
         let (wide, high) = (800.0, 400.0);
         let steps = self.plan.steps.max(1) as f64;

@@ -14,8 +14,8 @@
 //! for it), no other result and not the frame. The frame is aligned to 64 bytes and as long as the kernel's
 //! workspace. The status is 0, or the status of the first library function that failed.
 //!
-//! All kernels of a call share one context with the layout [`Context`]. Words for threads can be added after the existing
-//! ones. The records of dynamic tapes are reached through the context ([`crate::runtime::tape_memory`]).
+//! All kernels of a call share one context with the layout [`Context`]. Words for threads can be added after the
+//! existing ones. The records of dynamic tapes are reached through the context ([`crate::runtime::tape_memory`]).
 
 use crate::loop_ir::loop_counters::Row;
 use crate::loop_ir::{Kernel, Place};

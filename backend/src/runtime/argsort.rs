@@ -1,4 +1,5 @@
-//! The argsort that generated code calls. A kernel in the loop IR defines its meaning, and interpreters run that kernel.
+//! The argsort that generated code calls. A kernel in the loop IR defines its meaning, and interpreters run that
+//! kernel.
 
 #![expect(unsafe_code, reason = "reads and writes elements through pointers from generated code")]
 

@@ -51,8 +51,8 @@ impl Matrices {
 /// The extent of a batch loop, and the steps of lhs, rhs and out in each iteration.
 pub(crate) type Batch = [i64; 4];
 
-/// Iterates over the items of the batches. Returns the offsets of lhs, rhs and out, and whether the item is the first one
-/// that writes its place of `out`: `out` does not move in every batch loop.
+/// Iterates over the items of the batches. Returns the offsets of lhs, rhs and out, and whether the item is the first
+/// one that writes its place of `out`: `out` does not move in every batch loop.
 pub(crate) struct Steps<'a> {
     batches: &'a [Batch],
     index: SmallVec<[i64; 4]>,
@@ -166,8 +166,8 @@ fn zero_upper_halves() {
     }
 }
 
-/// A function of the library for one element type. Parameters: sizes; destination, its column and row stride, and whether
-/// to accumulate; both operands with their strides; two factors; conjugation flags; threads.
+/// A function of the library for one element type. Parameters: sizes; destination, its column and row stride, and
+/// whether to accumulate; both operands with their strides; two factors; conjugation flags; threads.
 type Library<T> = unsafe fn(
     usize,
     usize,

@@ -1,8 +1,8 @@
 //! Counts and limits the iterations of a call, and ends it on request.
 //!
-//! Generated code counts iterations in a [`Row`](crate::loop_ir::loop_counters::Row) by a few instructions. If the count
-//! reaches `Row::until`, it checks whether another iteration is allowed. It calls [`enter`] only where a
-//! loop begins: a call in each iteration would force values out of registers.
+//! Generated code counts iterations in a [`Row`](crate::loop_ir::loop_counters::Row) by a few instructions. If the
+//! count reaches `Row::until`, it checks whether another iteration is allowed. It calls [`enter`] only where a loop
+//! begins: a call in each iteration would force values out of registers.
 
 #![expect(unsafe_code, reason = "is called by generated code, with pointers")]
 

@@ -11,9 +11,9 @@
 //! chunk   0 1 2 3   4     5     6     7       8             9
 //! ```
 //!
-//! Machine code reads and writes the [`State`] of a tape. If a record is to be written for which no
-//! chunk is allocated, it calls [`grow`]; all other accesses need no call. Small chunks are allocated several at a time,
-//! in allocations of at least [`BLOCK`] bytes.
+//! Machine code reads and writes the [`State`] of a tape. If a record is to be written for which no chunk is
+//! allocated, it calls [`grow`]; all other accesses need no call. Small chunks are allocated several at a time, in
+//! allocations of at least [`BLOCK`] bytes.
 //!
 //! If the tapes take more than [`KEPT`] bytes, their memory is freed when the call ends.
 
@@ -136,8 +136,9 @@ impl Records {
     }
 }
 
-/// Whether the system has this number of bytes available. Linux overcommits memory, and kills processes that use memory
-/// that does not exist. If the system does not report its available memory, returns true and leaves it to the allocation.
+/// Whether the system has this number of bytes available. Linux overcommits memory, and kills processes that use
+/// memory that does not exist. If the system does not report its available memory, returns true and leaves it to the
+/// allocation.
 fn is_there(bytes: usize) -> bool {
     let Ok(text) = std::fs::read_to_string("/proc/meminfo") else { return true };
     let of = |name: &str| {

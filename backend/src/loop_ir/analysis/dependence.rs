@@ -1,8 +1,8 @@
 //! Loop dependence analysis.
 //!
-//! Two accesses of one array at addresses with the same strides reach the same element in iterations at a fixed distance,
-//! or never. If addresses depend on data, any two iterations may reach the same element. So there are three answers:
-//! different iterations never reach the same element, they certainly do, or it is unknown before the run.
+//! Two accesses of one array at addresses with the same strides reach the same element in iterations at a fixed
+//! distance, or never. If addresses depend on data, any two iterations may reach the same element. So there are three
+//! answers: different iterations never reach the same element, they certainly do, or it is unknown before the run.
 //!
 //! ```text
 //! for i0 in 4 { store b1[i0*2], .. %0: f64 = load b1[i0*2 + 1] .. }       never: 2 does not divide 1

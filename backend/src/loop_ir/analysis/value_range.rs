@@ -32,9 +32,9 @@ use tapeloom_ir::{Code, Dtype, Literal, OrderedMap};
 
 /// The maximal number of steps of the search for one access.
 const STEPS: usize = 4_000;
-/// The search looks through at most `DEPTH` nested definitions, and through at most `LOOKS` definitions in all: it looks
-/// again under every branch of a `select`. After that it looks through only `SPENT` nested definitions at a time, which
-/// still finds a clamp at the end, the most important case.
+/// The search looks through at most `DEPTH` nested definitions, and through at most `LOOKS` definitions in all: it
+/// looks again under every branch of a `select`. After that it looks through only `SPENT` nested definitions at a
+/// time, which still finds a clamp at the end, the most important case.
 const DEPTH: usize = 48;
 const LOOKS: usize = 4_000;
 const SPENT: usize = 4;

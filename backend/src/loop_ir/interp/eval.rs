@@ -573,7 +573,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
     }
 
     /// Computes `out[m, n] = sum_k lhs[m, k] rhs[k, n]`: terms are summed in lanes, from 0, and then added to the old
-    /// value of `out` if the contraction accumulates. The terms of the library are summed in order.
+    /// value of `out` if the contraction accumulates. The terms of a contraction by the library are summed in order.
     fn contract(&mut self, f: &Frame<'_, O::Mark>, c: &Contract) -> Result<(), Problem> {
         let lanes = match c.sums {
             Sums::Library => 1,
