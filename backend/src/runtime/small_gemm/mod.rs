@@ -59,13 +59,13 @@ macro_rules! versions {
         mod $name {
             $(#[target_feature(enable = $enable)])?
             pub(super) unsafe extern "C" fn wide(n: *const i64, l: *const f64, r: *const f64, o: *mut f64) {
-                // SAFETY: what the caller promises is what `run` needs.
+                // SAFETY: `run` has the contract of this function.
                 unsafe { super::run::<$wide>(n, l, r, o) }
             }
 
             $(#[target_feature(enable = $enable)])?
             pub(super) unsafe extern "C" fn narrow(n: *const i64, l: *const f32, r: *const f32, o: *mut f32) {
-                // SAFETY: what the caller promises is what `run` needs.
+                // SAFETY: `run` has the contract of this function.
                 unsafe { super::run::<$narrow>(n, l, r, o) }
             }
         }
