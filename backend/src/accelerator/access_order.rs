@@ -1,12 +1,12 @@
-//! The order of accesses, before a program runs on the machine.
+//! Rewrites that change the order of memory accesses before a program runs on the simulated machine.
 //!
-//! What is the same in all iterations of a loop is computed and read once, in front of it, as any compiler does;
-//! the scheduler leaves it where it stands.
+//! `hoisted` moves loop-invariant computations and loads in front of their loops, as any compiler does; lowering
+//! leaves them in the loop.
 //!
-//! What a cache of few ways misses depends on the order in which an iteration touches several arrays. Code that
-//! is made by turning every instruction iteration loads from the tape in the opposite order of its stores;
-//! programs here load when a value is wanted. So a run may ask for the other order, and the program knows
-//! nothing of it.
+//! `mirrored` reorders loads from the tape. The misses of a cache with few ways depend on the order in which an
+//! iteration touches several arrays. A compiler that differentiates instruction by instruction loads from the tape
+//! in the opposite order of the stores; programs here load each value where it is used. A run may request the
+//! compiler's order; the program itself is the same.
 //!
 //! ```text
 //! store b8[i], %1             %1: f64 = load b8[i]             %4: f64 = load b9[i]
@@ -19,8 +19,8 @@ use crate::loop_ir::analysis::invariance::Variant;
 use crate::loop_ir::{BufferId, Expr, Extent, Kernel, Place, Program, Stmt, visit};
 use cranelift_entity::SecondaryMap;
 
-/// The same program, in which loops do not compute, or read of arguments, in each iteration what is the same in
-/// all. Where arrays may `overlap`, a loop that stores to one reads again.
+/// Returns the program with loop-invariant computations and loads of arguments moved in front of their loops. If
+/// arrays may `overlap`, a loop that stores to memory keeps its loads.
 pub(super) fn hoisted(program: &Program, overlap: bool) -> Program {
     let mut program = program.clone();
     let mut body = std::mem::take(&mut program.entry.body);
@@ -35,7 +35,7 @@ pub(super) fn hoisted(program: &Program, overlap: bool) -> Program {
     program
 }
 
-/// Takes from a loop, and from those in it, what stands in front of it now.
+/// Moves invariant statements out of a loop and its inner loops, and returns those that now precede the loop.
 fn inside(k: &Kernel, overlap: bool, stmt: &mut Stmt) -> Vec<Stmt> {
     for block in stmt.blocks_mut() {
         let all = std::mem::take(block);
@@ -45,7 +45,7 @@ fn inside(k: &Kernel, overlap: bool, stmt: &mut Stmt) -> Vec<Stmt> {
         }
     }
     let mut varies = Variant::of(std::slice::from_ref(stmt));
-    // One that may not run reads nothing.
+    // A loop that may have no iterations must not load.
     let Stmt::For { extent: Extent::Constant(1..), body, .. } = stmt else {
         return Vec::new();
     };
@@ -55,7 +55,8 @@ fn inside(k: &Kernel, overlap: bool, stmt: &mut Stmt) -> Vec<Stmt> {
         let same = match &stmt {
             Stmt::Let { expr: Expr::Code(..), .. } => true,
             Stmt::Let { expr: Expr::Load { held, address, .. }, .. } => {
-                // What no index decides was read before there was a loop.
+                // A load at a constant address does not come from a loop, so its value was read before any store of
+                // the loop.
                 let once = address.terms.is_empty() && address.dynamic.is_none();
                 (reads || once) && matches!(k.buffers[held.buffer].place, Place::Input(_))
             }
@@ -71,8 +72,8 @@ fn inside(k: &Kernel, overlap: bool, stmt: &mut Stmt) -> Vec<Stmt> {
     before
 }
 
-/// The same program, in which each block of the reverse phase begins with its loads from the tape, those that
-/// the forward phase stored last first.
+/// Returns the program with the loads from the tape at the start of each block of the reverse phase. Values that
+/// the forward phase stored last are loaded first.
 pub(super) fn mirrored(program: &Program) -> Program {
     let mut program = program.clone();
     let Some(turn) = turn(&program) else { return program };
@@ -103,7 +104,8 @@ fn blocks(stored: &SecondaryMap<BufferId, usize>, stmt: &mut Stmt) {
             });
             written
         };
-        // Which load from the tape it is, where nothing before it in the block decides where it loads.
+        // The rank of a load from the tape, if no earlier statement of the block determines its address or its
+        // value; otherwise 0.
         let rank = |stmt: &Stmt| match stmt {
             Stmt::Let { expr: Expr::Load { held, address, guard: None }, .. }
                 if address.dynamic.is_none()

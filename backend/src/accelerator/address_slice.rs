@@ -1,10 +1,10 @@
-//! Wires: what is computed for addresses, guards and branches alone.
+//! Wires: values that are used only in addresses, guards and branches.
 //!
-//! Index arithmetic is not what an accelerator spends its units on: it knows the strides of its loops, and
-//! the paper's authors charge nothing for addresses. So integers and truth values that end in addresses,
-//! guards, extents and branches, and in nothing that is stored or computed with, take no unit and no time
-//! (whoever reads them waits for what they were computed from: an index that is loaded is waited for). So
-//! does a choice between a value that was read under a guard and zero: the guard.
+//! An accelerator spends no function units on index arithmetic, because it has the strides of its loops as
+//! constants, and the paper's authors charge nothing for addresses. So integers and truth values take no unit and
+//! no time if they end in addresses, guards, extents and branches, and are neither stored nor used in other
+//! computations. (Their users still wait for the operands: an index that is loaded is waited for.) A selection
+//! between a value that was loaded under a guard and zero is also a wire, because it implements the guard.
 //!
 //! ```text
 //! %0: i64 = mul %i, 12           a wire
@@ -18,7 +18,7 @@ use crate::loop_ir::{Arg, Assign, Expr, Kernel, ScalarId, Stmt, VarId, visit};
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::{Code, Dtype};
 
-/// Which values of a kernel are wires.
+/// Returns which values of a kernel are wires.
 pub(super) fn wires(k: &Kernel) -> SecondaryMap<ScalarId, bool> {
     let mut data = Data::default();
     loop {
@@ -36,13 +36,13 @@ pub(super) fn wires(k: &Kernel) -> SecondaryMap<ScalarId, bool> {
     for (s, dtype) in &k.scalars {
         wires[s] = index(*dtype) && !data.scalars[s];
     }
-    // Comparing floats is work, whoever asks.
+    // Comparisons of floats take a unit even if only a branch uses the result.
     visit(&k.body, &mut |stmt| {
         if let Stmt::Let { value, expr: Expr::Code(_, args) } = stmt {
             wires[*value] &= args.iter().all(|a| index(k.dtype(*a)));
         }
     });
-    // A choice by a wire between what was read and zero.
+    // A selection, controlled by a wire, between a loaded value and zero is a wire.
     visit(&k.body, &mut |stmt| {
         if let Stmt::Let { value, expr: Expr::Code(Code::Select, args) } = stmt
             && let [Arg::Scalar(on), _, Arg::Literal(zero)] = args[..]
@@ -53,7 +53,7 @@ pub(super) fn wires(k: &Kernel) -> SecondaryMap<ScalarId, bool> {
     wires
 }
 
-/// What is stored, or computed with.
+/// Values that are stored or used in computations.
 #[derive(Default)]
 struct Data {
     scalars: SecondaryMap<ScalarId, bool>,
@@ -76,7 +76,7 @@ impl Data {
         let shape = stmt.shape();
         if let (Some(value), Some(code)) = (shape.defines, shape.code) {
             let float = matches!(k.scalars[value], Dtype::F32 | Dtype::F64);
-            // Who chooses is a wire, what is chosen among is not.
+            // The condition of a selection may be a wire; the values that it selects from are data.
             let from = usize::from(matches!(code, Code::Select)).min(shape.operands.len());
             if float || self.scalars[value] {
                 shape.operands[from..].iter().for_each(|a| self.add(*a));

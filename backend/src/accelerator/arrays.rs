@@ -1,13 +1,13 @@
-//! Where arrays lie: the address map of a run.
+//! The address map of a run: where arrays and the tape are in memory.
 //!
-//! A program says which element of which array it reads; the map says where that is. It is data of the
-//! run and nothing of the program, since conflicts in a cache depend on it: the paper's largest gain
-//! (14 times less traffic in MTTKRP) comes from three arrays that a bump allocator puts a multiple of the
-//! cache apart. Arrays may overlap (the authors' do, see the test of MTTKRP): a map is for times and
-//! traffic, while values are computed elsewhere.
+//! A program names an element of an array; the map gives its address. The map belongs to the run and not to the
+//! program, because conflicts in a cache depend on addresses: the paper's largest gain (14 times less traffic in
+//! MTTKRP) comes from three arrays that a bump allocator places a multiple of the cache size apart. Arrays may
+//! overlap, as those of the paper's authors do (see the test of MTTKRP): the map only determines times and traffic,
+//! while values are computed by the interpreter.
 //!
-//! The tape has two layouts. With the regions of a program in order, and of region b the k(b) values
-//! that each of its n(b) executions stores,
+//! The tape has two layouts. Regions follow one another in the order of the program. Each of the n(b) executions of
+//! region b stores k(b) values:
 //!
 //! ```text
 //! structure of arrays   value s of execution n:   base(b, s) + 8 n,           one array for each (b, s)
@@ -21,16 +21,16 @@ use cranelift_entity::{PrimaryMap, entity_impl};
 pub struct ArrayId(u32);
 entity_impl!(ArrayId, "a");
 
-/// An array and its place.
+/// An array and its address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Array {
-    /// What it is called.
+    /// The name of the array.
     pub name: String,
-    /// Where its first element is.
+    /// The address of the first element.
     pub address: u64,
-    /// How many it has,
+    /// The number of elements.
     pub elements: u64,
-    /// and their bytes.
+    /// The bytes of an element.
     pub width: u64,
 }
 
@@ -48,22 +48,23 @@ pub struct Array {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Arrays {
     all: PrimaryMap<ArrayId, Array>,
-    /// The first byte that is free.
+    /// The first free byte.
     next: u64,
     header: u64,
     gap: u64,
 }
 
 impl Arrays {
-    /// Where the authors' arrays begin.
+    /// The address of the first array in the authors' experiments.
     pub const BASE: u64 = 0x80c0_0000;
 
-    /// No array yet: each goes behind the one before, with so many bytes before its elements and behind.
+    /// Creates an empty map. Each array will follow the previous one, with `header` bytes before its elements and
+    /// `gap` bytes after them.
     pub fn bump(base: u64, header: u64, gap: u64) -> Arrays {
         Arrays { all: PrimaryMap::new(), next: base, header, gap }
     }
 
-    /// One array more, where there is room.
+    /// Adds an array at the next free address.
     pub fn push(&mut self, name: &str, elements: u64, width: u64) -> ArrayId {
         let address = self.next.saturating_add(self.header);
         let end = address.saturating_add(elements.saturating_mul(width));
@@ -71,19 +72,19 @@ impl Arrays {
         self.place(name, address, elements, width)
     }
 
-    /// One array more, at that address, whatever else is there.
+    /// Adds an array at an address, even if it overlaps others.
     pub fn place(&mut self, name: &str, address: u64, elements: u64, width: u64) -> ArrayId {
         self.all.push(Array { name: name.to_owned(), address, elements, width })
     }
 
-    /// Where an element is, if it exists.
+    /// Returns the address of an element; `None` if the element does not exist.
     pub fn address(&self, array: ArrayId, element: u64) -> Option<u64> {
         let Array { name: _, address, elements, width } = self.all.get(array)?;
         let at = element.checked_mul(*width)?.checked_add(*address)?;
         (element < *elements).then_some(at)
     }
 
-    /// All of them.
+    /// Returns all arrays.
     pub fn iter(&self) -> impl Iterator<Item = (ArrayId, &Array)> {
         self.all.iter()
     }
@@ -94,7 +95,7 @@ impl Arrays {
 pub struct RegionId(u32);
 entity_impl!(RegionId, "region");
 
-/// What the executions of one block store: how many values each of them, and how many they are, the
+/// The tape entries of one block: the values that each execution stores, and the number of executions, which is the
 /// product of the trip counts around the block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Region {
@@ -102,55 +103,55 @@ struct Region {
     executions: u64,
 }
 
-/// How the tape lies in memory, where it is read and written through the cache.
+/// The layout of the tape in memory, for systems that access it through the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum TapeForm {
-    /// One array for each value of a region, the i-th array moved on by i times so many lines.
+    /// One array for each value of a region. The i-th array is shifted by i times `skew` cache lines.
     Arrays {
-        /// 0, or an odd number so that arrays that are a multiple of the cache apart meet no more.
+        /// 0, or an odd number, so that arrays that are a multiple of the cache size apart do not conflict.
         skew: u64,
     },
-    /// One array for each region, of records of its values.
+    /// One array of records for each region; a record holds the values of one execution.
     Records,
 }
 
 /// The tape of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tape {
-    /// Where it begins.
+    /// The address of the first entry.
     pub base: u64,
     regions: PrimaryMap<RegionId, (Region, u64)>,
     entries: u64,
 }
 
 impl Tape {
-    /// Where the authors' tape begins.
+    /// The address of the tape in the authors' experiments.
     pub const BASE: u64 = 0x80ca_4240;
 
-    /// A tape of no regions yet.
+    /// Creates a tape without regions.
     pub fn at(base: u64) -> Tape {
         Tape { base, regions: PrimaryMap::new(), entries: 0 }
     }
 
-    /// One region more: so many values for each of so many executions of a block.
+    /// Adds a region: `values` entries for each of the `executions` of a block.
     pub fn push(&mut self, values: u64, executions: u64) -> RegionId {
         let first = self.entries;
         self.entries = first.saturating_add(values.saturating_mul(executions));
         self.regions.push((Region { values, executions }, first))
     }
 
-    /// How many values are stored in all.
+    /// Returns the number of entries of all regions.
     pub fn entries(&self) -> u64 {
         self.entries
     }
 
-    /// The number of an entry among all, if it exists.
+    /// Returns the index of an entry among all entries; `None` if the entry does not exist.
     pub(super) fn number(&self, region: RegionId, value: u64, execution: u64) -> Option<u64> {
         let (Region { values, executions }, first) = *self.regions.get(region)?;
         (value < values && execution < executions).then(|| first + execution * values + value)
     }
 
-    /// Where an entry lies, if it exists.
+    /// Returns the address of an entry; `None` if the entry does not exist.
     pub(super) fn address(
         &self,
         (region, value, execution): (RegionId, u64, u64),

@@ -1,16 +1,16 @@
 //! A set-associative cache with LRU replacement, write-back and write-allocate.
 //!
-//! Line l is in set l mod (number of sets). An access that finds its line makes it the youngest of its
-//! set; one that does not puts it in the place of the oldest, which is written back if it was changed.
-//! Only lines are kept track of, no values: see the module for why.
+//! Line l is in set l mod (number of sets). A hit makes its line the youngest of the set. A miss replaces the
+//! oldest line of the set, and writes it back if it was changed. The model tracks lines only, not their values; the
+//! module documentation says why.
 
 use tapeloom_ir::fault::{Fault, planted};
 
-/// What an access does.
+/// The outcome of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Found {
     Hit,
-    /// The line was fetched; the one that it replaced, if that was changed.
+    /// The line was fetched. `write_back` is the line that it replaced, if that line was changed.
     Miss {
         write_back: Option<u64>,
     },
@@ -20,20 +20,20 @@ pub(super) enum Found {
 #[derive(Clone, Copy)]
 struct Way {
     line: u64,
-    /// When it was used last; 0 if nothing was ever there.
+    /// The time of the last use; 0 if the way is empty.
     used: u64,
     changed: bool,
 }
 
 pub(super) struct Cache {
     ways: Vec<Way>,
-    /// Ways of a set.
+    /// The number of ways of a set.
     of: usize,
     clock: u64,
 }
 
 impl Cache {
-    /// An empty cache of so many lines, so many to a set.
+    /// Creates an empty cache of `lines` lines with `of` ways to a set.
     pub(super) fn new(lines: u64, of: u64) -> Cache {
         let empty = Way { line: 0, used: 0, changed: false };
         Cache { ways: vec![empty; lines as usize], of: of as usize, clock: 0 }
@@ -43,13 +43,13 @@ impl Cache {
         (line % (self.ways.len() / self.of) as u64) as usize * self.of
     }
 
-    /// Whether a line is there.
+    /// Returns whether a line is in the cache.
     pub(super) fn has(&self, line: u64) -> bool {
         let set = self.set(line);
         self.ways[set..set + self.of].iter().any(|way| way.used > 0 && way.line == line)
     }
 
-    /// Reads or writes a line, which is there afterwards.
+    /// Reads or writes a line, and fetches it on a miss.
     pub(super) fn access(&mut self, line: u64, write: bool) -> Found {
         self.clock += 1;
         let (clock, set, of) = (self.clock, self.set(line), self.of);
@@ -70,7 +70,7 @@ impl Cache {
         Found::Miss { write_back }
     }
 
-    /// Lines that were changed and not written back.
+    /// Returns the number of changed lines that were not written back.
     pub(super) fn changed(&self) -> u64 {
         self.ways.iter().filter(|way| way.changed).count() as u64
     }
@@ -80,8 +80,8 @@ impl Cache {
 mod tests {
     use super::*;
 
-    /// The accesses of a cache of two sets with two ways, `w` for a write, and what each finds: a hit, a
-    /// miss, a miss with a write-back.
+    /// Runs accesses on a cache with two sets of two ways; `w` marks a write. Expects the outcomes: `h` is a hit,
+    /// `m` a miss, `b` a miss with a write-back.
     #[track_caller]
     fn check(accesses: &str, found: &str) {
         let mut cache = Cache::new(4, 2);
@@ -101,7 +101,7 @@ mod tests {
         check("0 0 2 0", "mhmh");
         check("0 2 4 0", "mmmm");
         check("0 2 0 4 0 2", "mmhmhm");
-        // Another set is not in the way.
+        // Lines of another set do not replace lines of this one.
         check("0 2 1 3 0 2", "mmmmhh");
     }
 

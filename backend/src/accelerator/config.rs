@@ -1,9 +1,9 @@
-//! A run of a kernel program as data: which machine, which system, and where everything lies.
+//! The configuration of a simulated run: the machine, the system, and the addresses of all arrays.
 //!
-//! A bump allocator puts arguments, results and workspace one behind the other, and what is kept for the
-//! reverse phase behind each other at the address of the tape, as the system's layout says. Conflicts in a
-//! cache depend on addresses, so whoever repeats an experiment says them ([`AddressMap::fixed`]); programs
-//! hold nothing of it.
+//! A bump allocator places arguments, results and workspace one after the other. Values kept for the reverse phase
+//! are placed one after the other from the tape's address on, as the system's layout states. Conflicts in a cache
+//! depend on addresses, so an experiment that is to be repeated must fix them ([`AddressMap::fixed`]); programs
+//! contain no addresses.
 
 use super::access_order::{hoisted, mirrored};
 use super::arrays::{Arrays, Tape, TapeForm};
@@ -19,40 +19,41 @@ use cranelift_entity::SecondaryMap;
 use std::collections::BTreeMap;
 use tapeloom_ir::{Kind, OrderedSet, Problem};
 
-/// How a program is run.
+/// The configuration of a run.
 #[doc(alias = "Setup")]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RunConfig {
-    /// On which machine,
+    /// The simulated machine.
     pub machine: Machine,
-    /// with its tape where,
+    /// The system, which states where the tape is stored.
     pub system: System,
-    /// and its arrays.
+    /// The addresses of arrays.
     pub map: AddressMap,
-    /// The most entries of a layer, where more would fit: what one execution of an unrolled block stores. A record is
-    /// never cut, so a layer has one at least.
+    /// The largest number of entries of a layer, even if more would fit. For example, the number that one execution
+    /// of an unrolled block stores. Records are never split, so a layer holds at least one record.
     pub layer: u64,
-    /// How many iterations of a loop become straight code ([`unroll`](crate::passes::unroll)): of loops with none
-    /// inside, of those around them, and so on; by 1 a loop stays. Then what is loaded twice is loaded once
-    /// ([`redundant_memory`](crate::passes::redundant_memory)), and what each statement keeps is an array of its own
-    /// ([`split_arrays`](crate::passes::split_arrays)). Empty: loops are run as they are written.
+    /// The unroll factors of loops ([`unroll`](crate::passes::unroll)): of innermost loops, of the loops around
+    /// them, and so on. The factor 1 leaves a loop as it is. After unrolling, redundant loads are removed
+    /// ([`redundant_memory`](crate::passes::redundant_memory)), and each statement that saves values gets an array
+    /// of its own ([`split_arrays`](crate::passes::split_arrays)). If empty, loops run as they are written.
     pub unroll: Vec<u64>,
-    /// Whether arrays that begin as zeros, or as a copy of an argument, or as parts of both, are there when the program
-    /// begins, the copy in the place of the argument. Programs here have results of their own; those of the study add
-    /// to arrays that their caller has prepared.
+    /// Whether arrays that start as zeros, as a copy of an argument, or as parts of both, are ready when the
+    /// program starts. A copy then has the address of its argument. Programs here allocate their results; those of
+    /// the study add to arrays that their caller has prepared.
     pub prepared: bool,
-    /// Whether blocks of the reverse phase load from the tape in the opposite order of its stores, as code does
-    /// that turns every instruction round.
+    /// Whether blocks of the reverse phase load from the tape in the opposite order of its stores, like code that
+    /// was differentiated instruction by instruction.
     pub mirrored: bool,
-    /// Whether arrays are taken to overlap, so that a loop which stores to one, or on the tape, reads arguments in
-    /// each iteration, and where a record of a tape of run-time length lies at each access to it.
+    /// Whether arrays may overlap. Then a loop that stores to an array or the tape reads arguments again in each
+    /// iteration, and reloads the address of a record of a run-time tape at each access.
     pub overlap: bool,
-    /// Whether what the reverse phase reads of arguments that the forward phase has read, too, is of the tape.
+    /// Whether the reverse phase's reads of arguments that the forward phase has also read count as accesses to the
+    /// tape.
     pub again: bool,
 }
 
 impl From<Machine> for RunConfig {
-    /// Everything through the cache, one behind the other.
+    /// Creates a configuration in which all accesses go through the cache, with arrays one after the other.
     fn from(machine: Machine) -> RunConfig {
         RunConfig {
             machine,
@@ -68,25 +69,25 @@ impl From<Machine> for RunConfig {
     }
 }
 
-/// Where the arrays of a program lie.
+/// The addresses of a program's arrays.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AddressMap {
-    /// Where the first one begins.
+    /// The address of the first array.
     pub base: u64,
-    /// Bytes before the elements of each,
+    /// The bytes before the elements of each array.
     pub header: u64,
-    /// and behind them.
+    /// The bytes after the elements of each array.
     pub gap: u64,
-    /// Where what is kept begins.
+    /// The address of the tape.
     pub tape: u64,
-    /// The least bytes of an element of it, 1, 2, 4 or 8: 8 where the tape is of words, whatever is kept.
+    /// The least number of bytes of an element on the tape: 1, 2, 4 or 8. With 8, every kept value takes a word.
     pub word: u64,
-    /// Arguments and results that lie elsewhere.
+    /// Arguments and results at fixed addresses.
     pub fixed: Vec<(Place, u64)>,
 }
 
 impl Default for AddressMap {
-    /// Without headers and gaps, where those of the paper's authors begin.
+    /// Returns a map without headers and gaps, at the addresses of the paper's authors.
     fn default() -> AddressMap {
         AddressMap {
             base: Arrays::BASE,
@@ -99,11 +100,11 @@ impl Default for AddressMap {
     }
 }
 
-/// No address, and no distance of arrays, is larger.
+/// The largest address, and the largest distance of arrays.
 const FARTHEST: u64 = 1 << 48;
 
 impl RunConfig {
-    /// Whether a program can be run so.
+    /// Checks that the configuration is valid.
     ///
     /// ```
     /// use tapeloom_backend::accelerator::{Machine, RunConfig};
@@ -113,7 +114,7 @@ impl RunConfig {
     /// ```
     ///
     /// # Errors
-    /// [`Kind::Target`] with everything that does not fit.
+    /// [`Kind::Target`], with all invalid fields.
     pub fn check(&self) -> Result<(), Problem> {
         self.machine.check()?;
         let AddressMap { base, header, gap, tape, word, fixed } = &self.map;
@@ -138,7 +139,7 @@ impl RunConfig {
         Err(Problem::new(Kind::Target, message, "begin with `RunConfig::from(Machine::cal())`"))
     }
 
-    /// The program that is run, of that one.
+    /// Returns the program after the passes that this configuration requests.
     pub(super) fn program(&self, program: &Program) -> Result<Program, Problem> {
         let mut program = program.clone();
         if self.unroll.iter().any(|factor| *factor > 1) {
@@ -153,29 +154,29 @@ impl RunConfig {
         Ok(program)
     }
 
-    /// What the tape is laid out for.
+    /// Returns the parameters for which the tape is laid out.
     pub fn room(&self) -> Room {
         let Machine { entries, halves, cache, line, ways, .. } = self.machine;
         Room { entries, halves, layer: self.layer, word: self.map.word, cache, line, ways }
     }
 }
 
-/// An array that is kept, which the program sees in one piece.
+/// A kept array. The program addresses it as if it were contiguous.
 struct Kept {
-    /// Bytes of an element there,
+    /// The bytes of an element as the program addresses it.
     width: u64,
-    /// and where it lies.
+    /// The bytes of an element on the tape.
     place: u64,
     region: RegionId,
-    /// Where its first record begins, and how long each is.
+    /// The address of the first record, and the bytes of a record.
     base: u64,
     step: u64,
-    /// Its first byte in each, and how many elements.
+    /// The array's offset within a record in bytes, and its number of elements per record.
     at: u64,
     elements: u64,
 }
 
-/// A byte of the tape.
+/// The location of a byte on the tape.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct InRegion {
     pub(super) region: RegionId,
@@ -183,37 +184,37 @@ pub(super) struct InRegion {
     pub(super) byte: u64,
 }
 
-/// Some records of a tape of run-time length.
+/// A chunk of records of a tape whose length is known only at run time.
 struct Chunk {
     region: Option<RegionId>,
-    /// Bytes of a record,
+    /// The bytes of a record.
     bytes: u64,
-    /// the number of the first one,
+    /// The number of the chunk's first record.
     first: u64,
-    /// and where it is noted where they begin.
+    /// The address of the word that holds the address of the chunk.
     pointer: u64,
 }
 
-/// So many chunks are noted one behind the other, each in a word.
+/// The number of chunk pointers per tape, each of one word.
 const NOTED: u64 = 256;
 
-/// Where everything lies, for one program.
+/// The addresses of everything that one program accesses.
 pub(super) struct Addresses {
     places: SecondaryMap<BufferId, Option<u64>>,
     pub(super) workspace: u64,
-    /// By where the program sees them.
+    /// Kept arrays, by the address that the program uses for them.
     kept: BTreeMap<u64, Kept>,
-    /// Where it is noted where chunks begin, the first byte behind all, and the chunks of each tape that have been asked
-    /// for.
+    /// The address of the chunk pointers, the first free address after all chunks, and per tape the addresses of
+    /// its allocated chunks.
     pointers: u64,
     next: u64,
     chunks: SecondaryMap<TapeId, Vec<u64>>,
     records: BTreeMap<u64, Chunk>,
-    /// Bytes of arguments, of what else is written, and of what is kept.
+    /// The bytes of arguments, of other written arrays, and of kept arrays.
     pub(super) state: [u64; 3],
 }
 
-/// Programs see what is kept from here on, where nothing else lies.
+/// Programs address kept arrays from this address on; real addresses are smaller.
 const KEPT: u64 = 1 << 62;
 
 impl Addresses {
@@ -286,12 +287,13 @@ impl Addresses {
         }
     }
 
-    /// Where a buffer of the program begins, if it is not in the workspace with others.
+    /// Returns the address of a buffer; `None` if it is a part of the workspace.
     pub(super) fn place(&self, id: BufferId) -> Option<u64> {
         self.places[id]
     }
 
-    /// Where that is which the program sees there, and of kept values where in their region.
+    /// Translates an address of the program to the simulated address. For kept values, also returns the location on
+    /// the tape.
     pub(super) fn of(&self, seen: u64) -> (u64, Option<InRegion>) {
         if seen >= KEPT
             && let Some((start, kept)) = self.kept.range(..=seen).next_back()
@@ -310,12 +312,12 @@ impl Addresses {
         (seen, inside)
     }
 
-    /// Where it is noted where the chunk begins in which that lies.
+    /// Returns the address of the pointer to the chunk that contains an address.
     pub(super) fn pointer(&self, seen: u64) -> Option<u64> {
         self.records.range(..=seen).next_back().map(|(_, chunk)| chunk.pointer)
     }
 
-    /// Where a record of a tape lies: in chunks, as those of machine code do.
+    /// Returns the address of a record. Allocates chunks of the same sizes as compiled code does.
     pub(super) fn record(
         &mut self,
         (program, layout): (&Program, &Layout),
@@ -337,14 +339,14 @@ impl Addresses {
     }
 }
 
-/// What a step of a program does.
+/// The kind of a step of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
-    /// Fills arrays that nobody has touched with numbers, and parts of them with arguments.
+    /// Fills arrays that no earlier step touched with constants, and parts of them with arguments.
     Filled,
-    /// Copies an argument, element by element, to one that nobody has touched.
+    /// Copies an argument element by element to an array that no earlier step touched.
     Copied { to: BufferId, from: BufferId },
-    /// Everything else.
+    /// Any other step.
     Other,
 }
 
@@ -357,12 +359,12 @@ impl Step {
     }
 }
 
-/// What the steps of a program do.
+/// Returns the kinds of all steps of a program.
 pub(super) fn steps(program: &Program) -> Vec<Step> {
     let k = &program.entry;
     let mut touched: OrderedSet<BufferId> = OrderedSet::default();
     let mut of = |step: &Stmt| {
-        // What is kept is stored by the program: nobody else knows of the tape.
+        // Kept arrays are stored by the program, because its caller cannot prepare the tape.
         let own = |to: BufferId| touched.contains(&to) || is_kept(k, to);
         let fresh = |all: &[Filling]| !all.iter().any(|f| own(f.to));
         let done = match fillings(k, step).filter(|all| fresh(all)).as_deref() {
@@ -382,15 +384,15 @@ pub(super) fn steps(program: &Program) -> Vec<Step> {
     k.body.iter().map(&mut of).collect()
 }
 
-/// A store to an array, of a number or of what is loaded of an argument.
+/// A store to an array of a constant or of a loaded argument.
 struct Filling {
     to: BufferId,
-    /// The argument, and whether the array becomes a copy of it, element by element.
+    /// The argument, and whether the array becomes an element-by-element copy of it.
     from: Option<(BufferId, bool)>,
 }
 
-/// The stores of a step that only fills arrays with numbers and copies from arguments. None where it does something
-/// else, or nothing.
+/// Returns the stores of a step that only fills arrays with constants and copies arguments. `None` if the step does
+/// anything else, or nothing.
 fn fillings(k: &Kernel, step: &Stmt) -> Option<Vec<Filling>> {
     let mut loads: Vec<(ScalarId, BufferId, Address)> = Vec::new();
     let (mut all, mut others) = (Vec::new(), 0);

@@ -1,16 +1,18 @@
-//! The window: operations that are known and not finished, and what each waits for.
+//! The instruction window: operations that are known and not finished, with their dependences.
 //!
-//! An operation waits for its operands and for what stands in its way:
+//! An operation waits for its operands and for conflicting operations:
 //!
 //! * a load waits for stores before it to the same word of 8 bytes, a store for all accesses to it;
 //! * a layer waits for the barrier before it, tape operations for their layer, a barrier for the tape
-//!   operations of its layer;
-//! * what is behind a branch is not even known before the branch has its operands.
+//! * a layer waits for the barrier before it, tape operations for their layer, a barrier for the tape operations of
+//!   its layer;
+//! * operations after a branch enter the window only when the branch's operands are finished.
 //!
-//! Nobody looks for what is ready. An operation counts what it waits for and stands in the lists of those;
-//! who finishes counts it down, and the last one hands it on. A slot is free when its operation is
-//! finished, whatever its neighbours do, so a token is a slot with the number of the operation in it, and
-//! memory is that of the window however long the program is.
+//! The window is never scanned for ready operations. Each operation counts the operations that it waits for, and is
+//! in their lists of waiters. A finished operation decrements the counts of its waiters; those that reach zero are
+//! ready. A slot is free as soon as its operation is finished, independently of its neighbours. So a token names a
+//! slot and the number of the operation in it, and the memory is proportional to the window, not to the length of
+//! the program.
 
 use super::op::{Entry, Layer, Token};
 use super::opcode::Opcode;
@@ -18,7 +20,7 @@ use smallvec::SmallVec;
 use tapeloom_ir::OrderedMap;
 use tapeloom_ir::fault::{Fault, planted};
 
-/// What an operation does, once it is known where.
+/// An operation whose addresses are known.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Task {
     Compute(Opcode),
@@ -37,30 +39,30 @@ pub(super) enum Task {
     Barrier(u32),
 }
 
-/// What an access to the cache is of.
+/// The array that an access to the cache belongs to.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Of {
-    /// Not of the tape.
+    /// An array that is not on the tape.
     Other,
-    /// Of the tape, which lies at that address,
+    /// The tape, accessed by address.
     Kept,
-    /// or is made of entries.
+    /// The tape, accessed by entry.
     Entry(Entry),
 }
 
 pub(super) struct Slot {
-    /// Its number, or `u64::MAX` when it is finished.
+    /// The operation's number, or `u64::MAX` if it is finished.
     pub(super) sequence: u64,
     pub(super) site: u32,
     pub(super) task: Task,
     pub(super) operands: SmallVec<[u64; 3]>,
-    /// How many it waits for,
+    /// The number of operations that it waits for.
     waits: u32,
-    /// and who waits for it.
+    /// The slots of the operations that wait for it.
     waiters: Vec<u32>,
 }
 
-/// Accesses under way to one word.
+/// The accesses in flight to one word.
 #[derive(Default)]
 struct Word {
     under_way: u32,
@@ -74,9 +76,9 @@ pub(super) struct Window {
     /// The number of the last operation.
     pub(super) sequence: u64,
     words: OrderedMap<u64, Word>,
-    /// Operands of the branch before the next operation.
+    /// The unfinished operands of the branch before the next operation.
     gate: SmallVec<[Token; 3]>,
-    /// Of each stream the last layer or barrier, and the tape operations since.
+    /// Per stream: the last layer or barrier, and the tape operations since then.
     layers: Vec<(Token, Vec<Token>)>,
 }
 
@@ -104,24 +106,24 @@ impl Window {
         &self.slots[id as usize]
     }
 
-    /// How many operations are not finished.
+    /// Returns the number of operations that are not finished.
     pub(super) fn under_way(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// Nothing more is known until these are there.
+    /// Blocks further operations until the operands are finished.
     pub(super) fn branch(&mut self, operands: &[Token]) {
         self.gate.extend_from_slice(operands);
     }
 
-    /// Whether another operation is known, and has room.
+    /// Returns whether another operation may enter: no branch is pending, and a slot is free.
     pub(super) fn is_open(&mut self) -> bool {
         let slots = &self.slots;
         self.gate.retain(|token| in_flight(slots, *token));
         self.gate.is_empty() && !self.free.is_empty()
     }
 
-    /// One operation more, in an open window: its token, and whether it is ready.
+    /// Adds an operation to an open window. Returns its token, and whether it is ready.
     pub(super) fn admit(&mut self, site: u32, task: Task, operands: &[Token]) -> (Token, bool) {
         let id = self.free.pop().unwrap_or(0);
         self.sequence += 1;
@@ -151,7 +153,7 @@ impl Window {
         (token, self.slots[id as usize].waits == 0)
     }
 
-    /// The last layer or barrier of a stream, and the tape operations since.
+    /// Returns the last layer or barrier of a stream, and the tape operations since then.
     fn layer(&mut self, stream: u32) -> &mut (Token, Vec<Token>) {
         let n = stream as usize;
         if self.layers.len() <= n {
@@ -160,7 +162,7 @@ impl Window {
         &mut self.layers[n]
     }
 
-    /// A slot waits for an operation, if that is not finished.
+    /// Makes a slot wait for an operation, if that is not finished.
     fn wait(&mut self, id: u32, token: Token) {
         if in_flight(&self.slots, token) {
             self.slots[token.slot as usize].waiters.push(id);
@@ -168,7 +170,7 @@ impl Window {
         }
     }
 
-    /// An access waits for those before it that touch the same word.
+    /// Makes an access wait for earlier accesses to the same word.
     fn order(&mut self, token: Token, word: u64, write: bool) {
         let entry = self.words.entry(word).or_default();
         entry.under_way += 1;
@@ -188,7 +190,7 @@ impl Window {
         }
     }
 
-    /// An operation is finished: what it was, and `ready` gets what waited for nothing else.
+    /// Finishes an operation. Returns its site and task, and appends the operations that are now ready to `ready`.
     pub(super) fn finish(&mut self, id: u32, ready: &mut Vec<u32>) -> (u32, Task) {
         let slot = &mut self.slots[id as usize];
         let (site, task) = (slot.site, slot.task);
@@ -210,7 +212,7 @@ impl Window {
                 ready.push(waiter);
             }
         }
-        // The list keeps its memory.
+        // Reuse the allocation of the list.
         self.slots[id as usize].waiters = waiters;
         (site, task)
     }

@@ -1,15 +1,15 @@
-//! Issue: of what is ready the oldest runs first, as long as there are units, ports and banks for it.
+//! Issue: the oldest ready operation starts first, if a unit, port or bank is free.
 //!
-//! * Arithmetic takes one of 16 units, for one tick where the opcode is pipelined and to its end where it
-//!   is not; what takes no time takes no unit.
-//! * An access to the cache takes a port. A port that blocks has one read and one write under way, and
-//!   takes nothing else until the answer.
+//! * Arithmetic takes one of 16 units: for one tick if the opcode is pipelined, otherwise until it ends. An
+//!   operation without latency takes no unit.
+//! * An access to the cache takes a port. A blocking port has at most one read and one write in flight, and accepts
+//!   nothing else until they are answered.
 //! * An access to the scratchpad takes its bank for one tick.
-//! * A layer waits for its half of the scratchpad; a barrier takes a tick.
+//! * A layer waits for its half of the scratchpad. A barrier takes one tick.
 //!
-//! So the simulator of the paper's authors (gem5-SALAM) issues, which scans a window of ten thousand
-//! operations in every tick. Here what is ready stands in one queue for each resource, oldest first, and
-//! time goes from event to event; a test holds the two against each other.
+//! The simulator of the paper's authors (gem5-SALAM) has the same rules, but scans a window of ten thousand
+//! operations in every tick. Here, ready operations wait in one queue for each resource, oldest first, and time
+//! advances from event to event. A test compares the two.
 
 use super::arrays::Tape;
 use super::instruction_window::{Of, Task, Window};
@@ -26,22 +26,22 @@ use std::collections::BinaryHeap;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{OrderedMap, Problem};
 
-/// Ready operations, the oldest first.
+/// Ready operations, oldest first.
 type Queue = BinaryHeap<Reverse<(u64, u32)>>;
 
-/// How many operations back values are remembered.
+/// The number of most recent operations whose values are tracked for lifetimes.
 const REMEMBERED: usize = 1 << 16;
 
-/// What an operation gave.
+/// The lifetime of an operation's value.
 #[derive(Clone, Copy, Default)]
 struct Value {
-    /// When it was there, or its last use so far,
+    /// The tick of its last use so far, or of its definition.
     until: u64,
-    /// and whether there is one.
+    /// Whether it has been used.
     used: bool,
 }
 
-/// What runs, and with what.
+/// The state of the machine: operations in flight, and the resources that they use.
 pub(super) struct Issue<'a> {
     m: &'a Machine,
     route: Route,
@@ -52,34 +52,35 @@ pub(super) struct Issue<'a> {
     pub(super) pad: Pads,
     out: Engine,
     back: Engine,
-    /// What ends when.
+    /// The ends of running operations: tick, sequence number, and slot.
     events: BinaryHeap<Reverse<(u64, u64, u32)>>,
-    /// What became ready, and is in no queue yet.
+    /// Operations that became ready and are not queued yet.
     ready: Vec<u32>,
     units: Queue,
     reads: Queue,
     writes: Queue,
     banks: Vec<Queue>,
-    /// Layers that are ready, if there is room.
+    /// Ready layers that wait for space in the scratchpad.
     asking: Vec<u32>,
-    /// Units that are busy beyond their tick; ports with a read, and with a write under way.
+    /// The number of units that are busy beyond this tick, and of ports with a read and with a write in flight.
     busy: u64,
     reading: u64,
     writing: u64,
-    /// Since this tick began: units taken, requests taken by ports that do not block.
+    /// Since this tick began: the number of units taken, and of requests to ports that do not block.
     started: u64,
     requested: u64,
-    /// Of each bank, the tick after that in which it was used last.
+    /// Per bank: the tick after its last use.
     used: Vec<u64>,
-    /// Whether something is ready that the next tick may have room for.
+    /// Whether a ready operation could start in the next tick.
     again: bool,
-    /// Where an operation of the program runs once at a time: those that run, with those that wait.
+    /// For machines that run at most one instance of an operation at a time: the running sites, with the instances
+    /// that wait.
     sites: OrderedMap<u32, Queue>,
-    /// Of each entry of the tape the end of its store, and its bits.
+    /// Per tape entry: the end of its store, and its bits.
     stores: Vec<Option<(u64, u64)>>,
-    /// Of each address of the tape, where it has addresses, the end of its last store.
+    /// Per tape address, if the tape is accessed by address: the end of its last store.
     kept: OrderedMap<u64, u64>,
-    /// What the last operations gave, by number.
+    /// The values of the last operations, indexed by their numbers modulo [`REMEMBERED`].
     values: Vec<Value>,
     pub(super) phase: Phase,
     pub(super) counts: [Counts; 2],
@@ -132,7 +133,7 @@ impl<'a> Issue<'a> {
         &mut self.counts[self.phase as usize]
     }
 
-    /// Runs until there is room, and takes one operation more.
+    /// Runs until the window has room, and adds an operation.
     pub(super) fn push(
         &mut self,
         site: u32,
@@ -153,7 +154,7 @@ impl<'a> Issue<'a> {
         Ok(token)
     }
 
-    /// Runs until nothing is under way.
+    /// Runs until no operation is in flight.
     pub(super) fn drain(&mut self) -> Result<(), Problem> {
         loop {
             self.issue()?;
@@ -164,7 +165,7 @@ impl<'a> Issue<'a> {
         }
     }
 
-    /// Sends what is in the scratchpad to memory.
+    /// Streams the contents of the scratchpad to memory.
     pub(super) fn flush(&mut self) -> Result<(), Problem> {
         self.pad.flush()?;
         self.stream()?;
@@ -175,7 +176,7 @@ impl<'a> Issue<'a> {
         Ok(())
     }
 
-    /// The reverse phase begins.
+    /// Begins the reverse phase.
     pub(super) fn turn(&mut self) -> Result<(), Problem> {
         self.phase = Phase::Reverse;
         self.pad.turn();
@@ -186,7 +187,7 @@ impl<'a> Issue<'a> {
         self.route == Route::Scratchpad { ideal: true }
     }
 
-    /// Puts what is ready into its queue, and finishes what takes no time.
+    /// Queues ready operations by resource, and finishes those without latency.
     fn settle(&mut self) -> Result<(), Problem> {
         loop {
             while let Some(id) = self.ready.pop() {
@@ -198,7 +199,7 @@ impl<'a> Issue<'a> {
         }
     }
 
-    /// An operation waits for nothing but its turn.
+    /// Adds a ready operation to the queue of its resource.
     fn queue(&mut self, id: u32) -> Result<(), Problem> {
         let slot = self.window.slot(id);
         let turn = Reverse((slot.sequence, id));
@@ -223,19 +224,19 @@ impl<'a> Issue<'a> {
         Ok(())
     }
 
-    /// What takes no time is done.
+    /// Performs an operation without latency.
     fn instant(&mut self, id: u32) -> Result<(), Problem> {
         self.count_uses(id);
         self.finish(id)
     }
 
-    /// Begins the layers that are ready, if there is room: whether one did.
+    /// Begins the ready layers for which there is space. Returns whether any layer began.
     fn ask(&mut self) -> Result<bool, Problem> {
         let mut any = false;
         for id in std::mem::take(&mut self.asking) {
             let Task::Layer(layer) = self.window.slot(id).task else { continue };
             let begun = self.pad.begin(layer)?;
-            // A half that is left may be free at once, where streams take no time.
+            // If streams take no time, a half that has just been drained may be free at once.
             self.stream()?;
             if begun || self.pad.begin(layer)? {
                 self.finish(id)?;
@@ -247,7 +248,7 @@ impl<'a> Issue<'a> {
         Ok(any)
     }
 
-    /// Starts what the stream engines have to do, and takes what has arrived.
+    /// Starts transfers of the stream engines, and completes those that have arrived.
     fn stream(&mut self) -> Result<(), Problem> {
         if let Route::Cache { .. } = self.route {
             return Ok(());
@@ -294,7 +295,7 @@ impl<'a> Issue<'a> {
         Ok(())
     }
 
-    /// Issues what has room in this tick.
+    /// Starts all operations that can start in this tick.
     fn issue(&mut self) -> Result<(), Problem> {
         self.again = false;
         self.stream()?;
@@ -304,7 +305,7 @@ impl<'a> Issue<'a> {
         self.issue_banks()
     }
 
-    /// Gives each bank of the scratchpad what it can take.
+    /// Starts accesses to the scratchpad on free banks.
     fn issue_banks(&mut self) -> Result<(), Problem> {
         if let Route::Cache { .. } = self.route {
             return Ok(());
@@ -346,7 +347,7 @@ impl<'a> Issue<'a> {
         self.again |= self.started > 0 && !self.units.is_empty();
     }
 
-    /// Gives the ports of the cache what they can take.
+    /// Starts accesses to the cache on free ports.
     fn issue_accesses(&mut self) -> Result<(), Problem> {
         loop {
             let (read, write) = (self.reads.peek(), self.writes.peek());
@@ -358,7 +359,7 @@ impl<'a> Issue<'a> {
                 }
                 _ => (self.reading < self.m.ports, self.writing < self.m.ports),
             };
-            // The older one first: the order is reversed.
+            // The older access first. `Reverse` inverts the order, so the older one is the maximum.
             let id = match (read.filter(|_| room.0), write.filter(|_| room.1)) {
                 (None, None) => return Ok(()),
                 (Some(Reverse((_, id))), None) | (None, Some(Reverse((_, id)))) => *id,
@@ -371,7 +372,7 @@ impl<'a> Issue<'a> {
         }
     }
 
-    /// An access to the cache: whether there was room behind the ports.
+    /// Starts an access to the cache. Returns false if too many misses are in flight.
     fn access(&mut self, id: u32) -> Result<bool, Problem> {
         let Task::Access { address, write, of } = self.window.slot(id).task else {
             return Err(Problem::internal("what is no access takes a port"));
@@ -422,7 +423,7 @@ impl<'a> Issue<'a> {
         Ok(true)
     }
 
-    /// An access to the scratchpad, which ends with that tick.
+    /// Performs an access to the scratchpad that ends in tick `done`.
     fn pad_access(&mut self, entry: Entry, write: bool, done: u64) -> Result<(), Problem> {
         match write {
             true => self.pad.store(entry)?,
@@ -431,7 +432,8 @@ impl<'a> Issue<'a> {
         self.remember(entry, write, done)
     }
 
-    /// A value of the tape is stored, with the end of that tick, or loaded in this one.
+    /// Records the store of a tape entry that ends in tick `done`, or checks a load in this tick and records the
+    /// lifetime.
     fn remember(&mut self, entry: Entry, write: bool, done: u64) -> Result<(), Problem> {
         let Home::Tape(region, value, execution) = entry.home else { return Ok(()) };
         let number = self.tape.number(region, value, execution);
@@ -452,13 +454,13 @@ impl<'a> Issue<'a> {
         }
     }
 
-    /// An operation is issued, and will be finished with that tick.
+    /// Starts an operation that ends in tick `done`.
     fn start(&mut self, id: u32, done: u64) {
         self.count_uses(id);
         self.events.push(Reverse((done, self.window.slot(id).sequence, id)));
     }
 
-    /// Its operands lived until now.
+    /// Extends the lifetimes of an operation's operands to this tick.
     fn count_uses(&mut self, id: u32) {
         let counts = &mut self.counts[self.phase as usize];
         for operand in &self.window.slot(id).operands {
@@ -472,7 +474,7 @@ impl<'a> Issue<'a> {
         }
     }
 
-    /// An operation is finished: what it held is free, and what waited for it may be ready.
+    /// Finishes an operation: releases its resource, and makes its waiters ready.
     fn finish(&mut self, id: u32) -> Result<(), Problem> {
         let number = self.window.slot(id).sequence as usize % REMEMBERED;
         self.values[number] = Value { until: self.now, used: false };
@@ -492,7 +494,7 @@ impl<'a> Issue<'a> {
         Ok(())
     }
 
-    /// Goes on to the next tick in which something happens.
+    /// Advances to the next tick with an event.
     fn advance(&mut self) -> Result<(), Problem> {
         let again = self.again.then_some(self.now + 1);
         let ends = self.events.peek().map(|Reverse((tick, ..))| *tick);

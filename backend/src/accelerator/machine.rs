@@ -1,12 +1,12 @@
-//! The machine as numbers: what the paper's accelerator is made of.
+//! The machine model: the parameters of the paper's accelerator.
 //!
-//! A [`Machine`] is data that prints and parses; two come with the library. [`Machine::cal`]
-//! (*calibrated*) is the authors' public simulator as far as it can be reconstructed: an accelerator of
-//! 100 MHz, so that memory is 6.6 ticks away. [`Machine::fast`] is another reading of the paper, in which
-//! everything runs at 2 GHz and memory is 132 ticks away; it is for studies of sensitivity, never for
-//! reproduction. Each row of the table below has both columns. Whence the numbers are: Table III and
-//! section VI of the paper for sizes and energies, its authors' repositories for what it leaves out, and
-//! a fit to their published cycle counts for the two latencies of the cache.
+//! A [`Machine`] is data that prints and parses; the library has two. [`Machine::cal`] (*calibrated*) is the
+//! authors' public simulator as far as it can be reconstructed: an accelerator at 100 MHz, with a memory latency of
+//! 6.6 ticks. [`Machine::fast`] is another reading of the paper: everything runs at 2 GHz, and the memory latency
+//! is 132 ticks. It is for studies of sensitivity, not for reproduction. Each row of the table below has a column
+//! for both. The sources of the numbers are Table III and section VI of the paper for sizes and energies, its
+//! authors' repositories for numbers that the paper leaves out, and a fit to their published cycle counts for the
+//! two latencies of the cache.
 //!
 //! ```
 //! use tapeloom_backend::accelerator::Machine;
@@ -26,16 +26,16 @@ use tapeloom_ir::{Kind, Problem, is_word};
 /// A cache of Table III.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CacheRow {
-    /// Its bytes.
+    /// The size in bytes.
     pub bytes: u64,
-    /// Its ways. The authors' raw data fit 2 ways at every size.
+    /// The number of ways. The authors' raw data fit 2 ways at every size.
     pub ways: u64,
     /// The energy of an access, in the unit of the table.
     pub energy: u64,
 }
 
-/// Table III of the paper. The text says ten times less pJ than the table (10 and 300 for 100 and 2990),
-/// so its unit is taken for a tenth of a pJ; only ratios are reported.
+/// Table III of the paper. The text gives a tenth of the table's energies in pJ (10 and 300 for 100 and 2990), so
+/// the table's unit is assumed to be 0.1 pJ; only ratios are reported.
 pub const TABLE_III: [CacheRow; 8] = [
     CacheRow { bytes: 1 << 10, ways: 2, energy: 120 },
     CacheRow { bytes: 2 << 10, ways: 2, energy: 440 },
@@ -43,12 +43,12 @@ pub const TABLE_III: [CacheRow; 8] = [
     CacheRow { bytes: 8 << 10, ways: 2, energy: 460 },
     CacheRow { bytes: 16 << 10, ways: 2, energy: 470 },
     CacheRow { bytes: 32 << 10, ways: 4, energy: 2_990 },
-    // "Fully" associative: as many ways as lines.
+    // "Fully" associative: the number of ways equals the number of lines.
     CacheRow { bytes: 64 << 10, ways: 1024, energy: 10_800 },
     CacheRow { bytes: 128 << 10, ways: 8, energy: 11_350 },
 ];
 
-/// A number of a machine.
+/// A numeric parameter of a machine.
 struct Field {
     name: &'static str,
     least: u64,
@@ -62,12 +62,12 @@ macro_rules! machine {
         /// An accelerator with a cache, a scratchpad and two stream engines.
         #[derive(Clone, PartialEq, Eq, Hash, Debug)]
         pub struct Machine {
-            /// What it is called.
+            /// The name of the machine.
             pub name: String,
             $($(#[$doc])* pub $field: u64,)*
-            /// Ticks of each opcode.
+            /// The latency of each opcode in ticks.
             pub latencies: Latencies,
-            /// Energy of an access to a cache of so many bytes, in the unit of [`TABLE_III`].
+            /// Pairs of a cache size in bytes and the energy of an access to it, in the unit of [`TABLE_III`].
             pub energies: Vec<(u64, u64)>,
         }
 
@@ -80,17 +80,17 @@ macro_rules! machine {
         },)*];
 
         impl Machine {
-            /// The authors' simulator, as far as it can be reconstructed, with a cache of 32 kB in 2 ways.
+            /// Returns the authors' simulator, as far as it can be reconstructed, with a cache of 32 kB in 2 ways.
             pub fn cal() -> Machine {
                 Machine { name: "cal".into(), $($field: $cal,)* ..Machine::blank() }
             }
 
-            /// The same at 2 GHz, with ports that do not block.
+            /// Returns the same machine at 2 GHz, with ports that do not block.
             pub fn fast() -> Machine {
                 Machine { name: "fast".into(), $($field: $fast,)* ..Machine::blank() }
             }
 
-            /// A machine whose numbers are still to be said.
+            /// Returns a machine with all parameters zero.
             fn blank() -> Machine {
                 Machine {
                     name: String::new(),
@@ -103,99 +103,105 @@ macro_rules! machine {
     };
 }
 
-/// More than any machine has, and little enough that there is memory for it, and that ticks stay numbers.
+/// An upper limit of parameters: larger than in any real machine, and small enough for the simulator's memory and
+/// for tick counts in 64 bits.
 const MANY: u64 = 1 << 16;
-/// More than an access takes, and little enough that sums stay numbers.
+/// An upper limit of energies: larger than any access needs, and small enough that sums do not overflow.
 const MOST_ENERGY: u64 = 1 << 24;
 
 machine! {
-    /// Picoseconds of a tick.
+    /// Picoseconds per tick.
     tick = 10_000, 500, 1..=1_000_000;
-    /// Function units, each of which does any operation: a CGRA of 4 x 4.
+    /// The number of function units, each of which performs any operation: a CGRA of 4 x 4.
     units = 16, 16, 1..=MANY;
-    /// Operations that are known and not finished. With 1 they run one after the other, in the order of
-    /// the program: the replay of a trace.
+    /// The number of operations that are known and not finished. With 1, operations run one after the other in
+    /// program order, like the replay of a trace.
     window = 10_000, 10_000, 1..=1 << 20;
-    /// 1 where an operation of the program has at most one instance under way, 0 where it may have many.
+    /// 1 if an operation of the program has at most one instance in flight, 0 if it may have several.
     strict = 0, 0, 0..=1;
     /// Bytes of the cache: LRU, write-back, write-allocate.
     cache = 32_768, 32_768, 1..=1 << 26;
-    /// Lines of a set.
+    /// Lines per set.
     ways = 2, 2, 1..=1 << 20;
-    /// Bytes of a line.
+    /// Bytes per line.
     line = 64, 64, 8..=MANY;
-    /// Lines that may be missing at the same time.
+    /// The number of misses in flight.
     mshrs = 20, 20, 1..=MANY;
-    /// Accesses that wait for one of them, the first one included; 0 where a line is there for others as
-    /// soon as one access has asked for it.
+    /// The number of accesses that may wait for a miss, including the first one. 0 if a line counts as present as
+    /// soon as one access has requested it.
     targets = 12, 12, 0..=MANY;
-    /// Lines that wait to be written back; one more has to be written before a line is read.
+    /// The number of lines that may wait to be written back. If there is one more, a line is written before the
+    /// next read.
     write_buffers = 8, 8, 0..=MANY;
-    /// Ticks of an access that hits.
+    /// The latency of a hit in ticks.
     hit = 3, 4, 1..=MANY;
-    /// Picoseconds that an access which misses takes longer, where a row of memory has to be opened for it.
+    /// The additional latency of a miss in picoseconds, if a row of memory has to be opened for it.
     miss = 66_000, 66_000, 0..=1_000_000_000;
-    /// Bytes of a row of memory. A bank has one row open at a time; it stays open (DDR4-2400: open pages). 0 where
-    /// every line is as far away.
+    /// Bytes of a memory row. A bank has one row open at a time, which stays open (DDR4-2400 with open pages). 0 if
+    /// all lines have the same latency.
     row = 8_192, 8_192, 0..=1 << 30;
-    /// Banks of memory: row r is in bank r mod this.
+    /// The number of memory banks: row r is in bank r mod this number.
     row_banks = 16, 16, 1..=MANY;
-    /// Picoseconds to open a row, and to close one: a line of an open row is there sooner by this, and one in whose
-    /// bank another row is open later.
+    /// Picoseconds to open a row, and to close one. A line in an open row arrives earlier by this time. If another
+    /// row of its bank is open, the line arrives later by this time.
     row_opens = 14_160, 14_160, 0..=1_000_000_000;
-    /// Ways from the units to the cache.
+    /// The number of ports between the units and the cache.
     ports = 2, 2, 1..=MANY;
-    /// 1 where a port has one read and one write under way and waits for their answers, 0 where it takes
-    /// a request each tick.
+    /// 1 if a port has one read and one write in flight and waits for their answers, 0 if it accepts a request each
+    /// tick.
     blocking = 1, 0, 0..=1;
-    /// Picoseconds in which memory moves a line: 19.2 GB/s.
+    /// Picoseconds to transfer a line to or from memory: 19.2 GB/s.
     burst = 3_333, 3_333, 0..=1_000_000_000;
     /// Entries of 8 bytes in the scratchpad.
     entries = 64, 64, 1..=1 << 20;
-    /// Parts of it that are filled and drained while another one is in use: 2 is double buffering, 1 is
+    /// The number of parts of the scratchpad that are filled and drained independently: 2 is double buffering, 1 is
     /// none.
     halves = 2, 2, 1..=2;
-    /// Its banks: each takes one access in a tick. Entry e is in bank e mod this (an assumption).
+    /// The number of banks of the scratchpad. Each performs one access per tick. Entry e is in bank e mod this
+    /// number (an assumption).
     banks = 8, 8, 1..=MANY;
-    /// Ticks of an access to it.
+    /// The latency of an access to the scratchpad in ticks.
     scratchpad = 1, 1, 1..=MANY;
     /// Bytes of one request of a stream engine.
     request = 64, 64, 8..=MANY;
-    /// Requests that an engine has under way.
+    /// The number of requests that a stream engine may have in flight.
     outstanding = 8, 8, 1..=MANY;
-    /// Ticks between its requests.
+    /// Ticks between the requests of a stream engine.
     pace = 1, 1, 1..=MANY;
-    /// Ticks of a barrier, from the last access of its layer on.
+    /// Ticks of a barrier, counted from the last access of its layer.
     barrier = 1, 1, 0..=MANY;
     /// Energy of an access to the scratchpad, in the unit of Table III.
     scratchpad_energy = 100, 100, 0..=MANY;
 }
 
 impl Machine {
-    /// With another cache: of a size whose energy is among [`Machine::energies`], as are those of [`TABLE_III`].
+    /// Returns the machine with another cache. Its size must be among [`Machine::energies`], such as the sizes of
+    /// [`TABLE_III`].
     pub fn with_cache(self, bytes: u64, ways: u64) -> Machine {
         Machine { cache: bytes, ways, ..self }
     }
 
-    /// Ticks of an access that misses, where memory is free and opens a row: a tick that has begun is waited for.
+    /// Returns the latency in ticks of a miss that opens a row of idle memory. A partial tick counts as a whole
+    /// one.
     pub fn missed(&self) -> u64 {
         self.hit + self.miss.div_ceil(self.tick.max(1))
     }
 
-    /// Entries that lie together in the scratchpad: the largest layer, and the largest tile.
+    /// Returns the number of entries of a half of the scratchpad: the size of the largest layer and of the largest
+    /// tile.
     pub fn capacity(&self) -> u64 {
         self.entries / self.halves.max(1)
     }
 
-    /// Energy of an access to its cache.
+    /// Returns the energy of an access to the machine's cache.
     pub fn cache_energy(&self) -> Option<u64> {
         self.energies.iter().find(|(bytes, _)| *bytes == self.cache).map(|(_, energy)| *energy)
     }
 
-    /// Whether it can be built.
+    /// Checks that the parameters are valid.
     ///
     /// # Errors
-    /// [`Kind::Target`] with everything that does not fit.
+    /// [`Kind::Target`], with all invalid parameters.
     pub fn check(&self) -> Result<(), Problem> {
         let mut wrong = Vec::new();
         if !is_word(&self.name) {
@@ -253,10 +259,10 @@ impl Machine {
         Err(Problem::new(Kind::Target, message, "begin with `Machine::cal()`"))
     }
 
-    /// Reads what a machine prints.
+    /// Parses the printed form of a machine.
     ///
     /// # Errors
-    /// [`Kind::Parse`] with the line that makes no sense, [`Kind::Target`] where the machine cannot be.
+    /// [`Kind::Parse`] with the line that does not parse; [`Kind::Target`] if the parameters are invalid.
     pub fn parse(text: &str) -> Result<Machine, Problem> {
         let mut machine = Machine::blank();
         machine.energies.clear();

@@ -1,11 +1,11 @@
-//! The way to memory: cache, misses under way, and the channel behind them.
+//! The memory system: the cache, misses in flight, and the memory channel.
 //!
-//! An access that hits takes `hit` ticks. One that misses takes `miss` picoseconds more, after the
-//! channel has moved what was asked for before it, one line in `burst` picoseconds; it ends with the next
-//! tick that begins. An access to a line that is still under way waits for it. Lines that are written back
-//! are put aside and written while nobody reads, or before the next read where too many wait.
+//! A hit takes `hit` ticks. A miss takes `miss` picoseconds more, after the channel has transferred all earlier
+//! requests at `burst` picoseconds per line, and ends at the start of the next tick. An access to a line in flight
+//! waits for that line. Lines to be written back are queued. They are written while the channel is idle, or before
+//! the next read if the queue is full.
 //!
-//! Memory is banks of rows, of which each bank has the one open that was used last:
+//! Memory consists of banks of rows. The last row used in a bank is open:
 //!
 //! ```text
 //! the row is open             miss - row_opens
@@ -13,7 +13,7 @@
 //! another one is              miss + row_opens        it is closed first
 //! ```
 //!
-//! How long a row has to stay open, and how often all are refreshed, is left out: some per cent of the time.
+//! The minimal time that a row stays open, and refreshes, are not modelled; they take some per cent of the time.
 
 use super::cache::{Cache, Found};
 use super::machine::Machine;
@@ -21,11 +21,11 @@ use std::collections::VecDeque;
 
 /// The channel between the machine and its memory, in picoseconds.
 struct Channel {
-    /// When it is free.
+    /// The time at which the channel is free.
     free: u64,
-    /// When each line was put aside to be written, and an address in it.
+    /// The lines queued for writing: the time at which they were queued, and an address in the line.
     waiting: VecDeque<(u64, u64)>,
-    /// The row that is open, of each bank.
+    /// Per bank: the open row.
     open: Vec<Option<u64>>,
 }
 
@@ -35,7 +35,7 @@ impl Channel {
         Channel { free: 0, waiting: VecDeque::new(), open }
     }
 
-    /// Opens the row of an address: how long a line of it takes.
+    /// Opens the row of an address. Returns the latency of a line in it.
     fn open(&mut self, m: &Machine, address: u64) -> u64 {
         let Some(row) = address.checked_div(m.row) else { return m.miss };
         match self.open[(row % m.row_banks) as usize].replace(row) {
@@ -45,7 +45,7 @@ impl Channel {
         }
     }
 
-    /// Writes what can be written before `now`, and what is too much.
+    /// Writes the queued lines that can be written before `now`, and those that exceed the queue.
     fn settle(&mut self, m: &Machine, now: u64) {
         while let Some((put, address)) = self.waiting.front() {
             let (end, address) = (self.free.max(*put) + m.burst, *address);
@@ -58,7 +58,7 @@ impl Channel {
         }
     }
 
-    /// Asks for the line of an address: when it is there.
+    /// Reads the line of an address. Returns the time at which it arrives.
     fn read(&mut self, m: &Machine, now: u64, address: u64) -> u64 {
         self.settle(m, now);
         let start = self.free.max(now);
@@ -66,37 +66,37 @@ impl Channel {
         start + self.open(m, address)
     }
 
-    /// Puts the line of an address aside to be written.
+    /// Queues the line of an address for writing.
     fn write(&mut self, m: &Machine, now: u64, address: u64) {
         self.waiting.push_back((now, address));
         self.settle(m, now);
     }
 }
 
-/// A line under way.
+/// A line in flight from memory to the cache.
 struct Fill {
     line: u64,
-    /// The tick with which it is there.
+    /// The tick in which it arrives.
     there: u64,
-    /// How many accesses wait for it.
+    /// The number of accesses that wait for it.
     targets: u64,
 }
 
-/// What an access to the cache comes to.
+/// The result of an access to the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Answer {
-    /// The tick with which it is done.
+    /// The tick in which it is done.
     pub(super) done: u64,
     pub(super) outcome: Outcome,
-    /// Whether the line behind was fetched, and whether that one wrote another back.
+    /// Whether the next line was prefetched, and if so, whether another line was written back for it.
     pub(super) prefetched: Option<bool>,
 }
 
-/// How an access found its line.
+/// The outcome of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Outcome {
     Hit,
-    /// On its way already.
+    /// The line was in flight already.
     Merged,
     Miss {
         write_back: bool,
@@ -115,8 +115,8 @@ impl Memory {
         Memory { cache, channel: Channel::new(m), fills: Vec::new() }
     }
 
-    /// Reads or writes an address; `ahead` is the step to the line that is fetched, too. Nothing happens
-    /// where too much is under way.
+    /// Reads or writes an address. If `ahead` is given, also prefetches the line at this distance. Returns `None`,
+    /// without any change, if too many misses are in flight.
     pub(super) fn access(
         &mut self,
         m: &Machine,
@@ -150,7 +150,8 @@ impl Memory {
         Some(Answer { done, outcome, prefetched })
     }
 
-    /// Gets a line that is not there: the tick with which it is, and whether another is written back.
+    /// Fetches a line that is not in the cache. Returns the tick in which it arrives, and whether another line was
+    /// written back.
     fn fetch(
         &mut self,
         m: &Machine,
@@ -173,24 +174,24 @@ impl Memory {
         Some((there, write_back.is_some()))
     }
 
-    /// Whether the cache has what lies there.
+    /// Returns whether an address is in the cache.
     pub(super) fn has(&self, m: &Machine, address: u64) -> bool {
         self.cache.has(address / m.line)
     }
 
-    /// A read of an address beside the cache: the tick with which it is done.
+    /// Reads an address past the cache. Returns the tick in which it is done.
     pub(super) fn request(&mut self, m: &Machine, now: u64, address: u64) -> u64 {
         let comes = self.channel.read(m, now * m.tick, address);
         (comes + m.hit * m.tick).div_ceil(m.tick)
     }
 
-    /// A write to an address beside the cache: the tick with which memory has it.
+    /// Writes an address past the cache. Returns the tick in which it is done.
     pub(super) fn write(&mut self, m: &Machine, now: u64, address: u64) -> u64 {
         self.channel.write(m, now * m.tick, address);
         now + m.missed()
     }
 
-    /// Lines that are still to be written back.
+    /// Returns the number of lines that are still to be written back.
     pub(super) fn changed(&self) -> u64 {
         self.cache.changed()
     }

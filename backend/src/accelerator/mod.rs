@@ -1,10 +1,10 @@
-//! A simulated accelerator: cache, scratchpad, streams, and units that run operations as data comes.
+//! A simulated accelerator: cache, scratchpad, streams, and function units that run operations in dataflow order.
 //!
-//! It is the machine of *TapeFlow: Streaming Gradient Tapes in Automatic Differentiation* (M. Hakimi and
-//! A. Shriraman, CGO 2024), which shows what a laid-out tape is worth where the layout decides: on
-//! hardware that moves data when it is told to. A gradient stores values forward and loads them backward,
-//! in the opposite order, far apart. A cache keeps the wrong ones; a scratchpad that is drained and
-//! filled by streams keeps what comes next.
+//! The machine is that of *TapeFlow: Streaming Gradient Tapes in Automatic Differentiation* (M. Hakimi and A.
+//! Shriraman, CGO 2024). It shows the value of a tape layout on hardware that moves data explicitly. A gradient
+//! stores values in the forward phase and loads them in the reverse phase, in the opposite order and much later. A
+//! cache then holds the wrong values, while a scratchpad that streams fill and drain holds the values that are
+//! needed next.
 //!
 //! ```text
 //!   program, run by somebody else ──operations──▶ Simulation ──▶ Statistics
@@ -12,16 +12,16 @@
 //!        16 units   2 ports ▶ cache (LRU) ▶ memory ◀ streams ▶ scratchpad, 2 halves, 8 banks
 //! ```
 //!
-//! Whoever runs a program tells a [`Simulation`] of every operation with [`Simulation::push`] and gets a
-//! token for its result. Everything else is data: the [`Machine`], the [`System`] that says where the tape
-//! goes, the [`Arrays`] and the [`Tape`] that say where things lie. So one program shows all systems.
+//! The code that runs a program passes every operation to a [`Simulation`] with [`Simulation::push`], and gets a
+//! token for its result. Everything else is data: the [`Machine`], the [`System`] that states where the tape is
+//! stored, and the [`Arrays`] and the [`Tape`] with all addresses. So the same program runs on all systems.
 //!
-//! Values are computed elsewhere and have no part in times, with one exception: entries of the tape carry
-//! their bits through scratchpad, streams and memory, and a load that finds other bits than were stored
-//! ends the run with an error. Tests would otherwise believe a machine that loses its data.
+//! Values are computed by the interpreter and have no influence on times, with one exception: entries of the tape
+//! carry their bits through scratchpad, streams and memory. A load that finds other bits than were stored ends the
+//! run with an error. Otherwise, tests would not notice a machine that loses data.
 //!
-//! Here the squares of eight numbers are differentiated: the forward phase keeps the numbers, one layer of
-//! eight entries, and the reverse phase gets them back.
+//! The example differentiates the squares of eight numbers. The forward phase stores the numbers as one layer of
+//! eight entries, and the reverse phase loads them.
 //!
 //! ```
 //! use tapeloom_backend::accelerator::*;
@@ -79,8 +79,9 @@
 //! # Ok::<(), tapeloom_ir::Problem>(())
 //! ```
 //!
-//! Programs are told by an observer of the interpreter of kernels: [`simulate`] runs one with real values,
-//! and a [`RunConfig`] says on what and where its arrays lie. `Target::Accelerator` is that for whole functions.
+//! [`simulate`] runs a program with real values in the interpreter of the loop IR, and an observer passes its
+//! operations to the simulation. A [`RunConfig`] states the machine and the addresses. `Target::Accelerator` does
+//! the same for whole functions.
 
 mod access_order;
 mod address_slice;

@@ -1,18 +1,18 @@
-//! Operations: what a program hands to the machine, one after the other.
+//! Operations: the stream of work that a program hands to the machine.
 //!
-//! Whoever runs the program computes its values; the machine hears which operation ran, on the results
-//! of which others, and, where memory is touched, which element of which array. So addresses and
-//! branches are exact, while a trace is never stored.
+//! The code that runs a program computes its values. The machine gets, per operation, the operations whose results
+//! it uses, and for memory accesses the array and the element. So addresses and branches are exact, and no trace is
+//! stored.
 //!
-//! Tape operations come in *layers*, as the paper's second and fourth pass say: [`Work::Layer`] (its
-//! `SAlloc`) asks for so many entries of the scratchpad, stores or loads name them by their offset in
-//! the layer, and [`Work::Barrier`] ends it. A layer is stored in the forward phase and loaded in the
-//! reverse one, and systems without a scratchpad take no notice of it.
+//! Tape operations are grouped in *layers*, as in the paper's second and fourth pass. [`Work::Layer`] (its
+//! `SAlloc`) requests a number of scratchpad entries; stores or loads name them by their offset in the layer; and
+//! [`Work::Barrier`] ends the layer. A layer is stored in the forward phase and loaded in the reverse phase.
+//! Systems without a scratchpad ignore layers.
 
 use super::arrays::{ArrayId, RegionId};
 use super::opcode::Opcode;
 
-/// What stands for the result of an operation: later ones name it as their operand.
+/// A handle for the result of an operation, which later operations name as their operand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Token {
     pub(super) slot: u32,
@@ -26,129 +26,129 @@ impl Default for Token {
 }
 
 impl Token {
-    /// What is there from the beginning: constants and arguments.
+    /// The token of values that exist from the start: constants and arguments.
     pub const READY: Token = Token { slot: u32::MAX, sequence: 0 };
 }
 
-/// One operation that runs.
+/// One executed operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Op<'a> {
-    /// Which operation of the program's text it is an instance of.
+    /// The number of the operation in the program's text.
     pub site: u32,
-    /// What it does.
+    /// The work of the operation.
     pub work: Work,
-    /// Whose results it takes; for accesses, those that its address and what it stores depend on.
+    /// The operations whose results it uses. For accesses: those that its address and its stored value depend on.
     pub operands: &'a [Token],
 }
 
-/// What an operation does.
+/// The kinds of work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Work {
-    /// Computes something from its operands.
+    /// Computes a value from its operands.
     Compute(Opcode),
-    /// Reads an element that is not of the tape.
+    /// Reads an element that is not on the tape.
     Load(ArrayId, u64),
-    /// Writes one.
+    /// Writes an element that is not on the tape.
     Store(ArrayId, u64),
-    /// Reads or writes an element of which somebody else knows where it lies.
+    /// Reads or writes an element at an address that the caller computed.
     Touch {
-        /// Where.
+        /// The address.
         address: u64,
-        /// Whether it is written.
+        /// Whether it is a write.
         write: bool,
-        /// Whether it is of the tape, which then lies in memory like anything else: counted as such, and
-        /// read and written through the cache by every system.
+        /// Whether the address is on the tape. If so, the access counts as a tape access, and goes through the
+        /// cache on every system.
         tape: bool,
     },
-    /// Reads an element of an array again, in the reverse phase: the forward phase has read it, and it lies
-    /// where it lay. It counts as of the tape. Where tape and streams cost no time, it is streamed.
+    /// Reads, in the reverse phase, an array element that the forward phase has read, from its original address.
+    /// Counts as a tape access. It is streamed on systems where tape and streams cost no time.
     Rematerialized {
-        /// Where.
+        /// The address.
         address: u64,
     },
-    /// Stores an entry of the tape, in the forward phase.
+    /// Stores an entry of the tape in the forward phase.
     TapeStore(Entry),
-    /// Loads it, in the reverse phase.
+    /// Loads an entry of the tape in the reverse phase.
     TapeLoad(Entry),
     /// Begins a layer.
     Layer(Layer),
-    /// Ends that of a stream: done when all its tape operations are.
+    /// Ends the layer of a stream. Done when all tape operations of the layer are done.
     Barrier(u32),
-    /// Ends a block: what follows is known only when its operands are.
+    /// Ends a block: later operations are known only when the operands are finished.
     Branch,
 }
 
-/// A value of the tape.
+/// A value on the tape, or a part of one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// Which value it is.
+    /// The identity of the value.
     pub home: Home,
-    /// The stream that it comes in.
+    /// The stream that moves the entry.
     pub stream: u32,
-    /// Which entry of its layer,
+    /// The index of the entry in its layer.
     pub offset: u64,
-    /// which byte of that, and how many.
+    /// The first byte of the value within the entry.
     pub byte: u64,
-    /// See above.
+    /// The number of bytes of the value.
     pub width: u64,
-    /// Its bits. A load that finds others is a fault of the machine or of the order of the program, and
-    /// ends the run.
+    /// The bits of the value. A load that finds other bits ends the run: the machine has a fault, or the program's
+    /// order is wrong.
     pub bits: u64,
 }
 
-/// Which value an entry is.
+/// The identity of an entry's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Home {
-    /// That value of that execution of a region.
+    /// A value of a region: the region, the value's index, and the execution.
     Tape(RegionId, u64, u64),
-    /// An element of an array that is not written between the phases: nothing is stored, and the reverse
-    /// phase reads it where it lies. Its store only remarks what lies there, and costs nothing.
+    /// An array element that is not written between the phases. It is not stored on the tape; the reverse phase
+    /// reads it from the array. Its store only records the bits and costs nothing.
     Array(ArrayId, u64),
-    /// What lies there, streamed by itself ([`Simulation::feed`](super::Simulation::feed)): its bits are the
-    /// address, so a load finds whether it gets what it means.
+    /// An element that a stream brings from its array ([`Simulation::feed`](super::Simulation::feed)). Its bits are
+    /// its address, so a load can check that it got the right element.
     There,
 }
 
 impl Entry {
-    /// A whole entry of the first stream.
+    /// Creates a whole entry of the first stream.
     pub fn word(home: Home, offset: u64, bits: u64) -> Entry {
         Entry { home, stream: 0, offset, byte: 0, width: 8, bits }
     }
 
-    /// The bytes of the entry that it is.
+    /// Returns the mask of the value's bytes in its entry.
     pub(super) fn mask(self) -> u64 {
         let all = u64::MAX.checked_shr(64 - 8 * self.width.min(8) as u32).unwrap_or(0);
         all << (8 * self.byte.min(7))
     }
 
-    /// Its bits where they are in the entry.
+    /// Returns the value's bits, shifted to their position in the entry.
     pub(super) fn word_bits(self) -> u64 {
         self.bits << (8 * self.byte.min(7)) & self.mask()
     }
 }
 
-/// Entries that are together in the scratchpad.
+/// A group of entries that are in the scratchpad together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layer {
-    /// Which stream moves them; each has its own place, its own tiles, and one layer at a time.
+    /// The stream that moves the layer. Each stream has its own place and tiles, and one layer at a time.
     pub stream: u32,
-    /// How many.
+    /// The number of entries.
     pub entries: u64,
-    /// Whether they are entries of the tape, which are streamed to memory and back, or lie in arrays
-    /// already ([`Home::Array`]), and are streamed back only.
+    /// Whether the entries are in arrays already ([`Home::Array`]) and are only streamed back. Otherwise they are
+    /// entries of the tape, which are streamed to memory and back.
     pub lies: bool,
-    /// How the reverse phase reads the layers.
+    /// The order in which the reverse phase reads the layers.
     pub order: Order,
 }
 
-/// In which order the reverse phase comes by what the forward phase stored.
+/// The order in which the reverse phase reads the layers of the forward phase.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Order {
-    /// The last layer first: loops that are turned round.
+    /// The last layer first, as in reversed loops.
     Mirrored,
-    /// The layers of one nest in the order in which they were stored, and nests the last one first.
+    /// The layers of one nest in the order of their stores, and the last nest first.
     Same {
-        /// Which nest.
+        /// The number of the nest.
         nest: u32,
     },
 }

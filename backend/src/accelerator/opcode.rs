@@ -1,12 +1,12 @@
-//! What a function unit does, and how long it takes.
+//! Opcodes: classes of operations with equal cost on a function unit.
 //!
-//! A machine does not care what is computed, only what it costs; so the operations of a program are
-//! sorted into a few opcodes. Two columns of latencies go with them: *defaults*, which are those of
-//! gem5-SALAM as the paper's authors used it, where calls of the mathematical library are opaque and
-//! take a tick; and *realistic*, an assumption of ours, in which they take what hardware takes.
+//! The machine models only the cost of an operation, so the operations of a program are classified into a few
+//! opcodes. There are two tables of latencies. The *defaults* are those of gem5-SALAM as the paper's authors used
+//! it: calls of the mathematical library are opaque and take one tick. The *realistic* latencies are our assumption
+//! of hardware.
 //!
-//! Units are pipelined for some opcodes, so that one starts each tick, and busy to the end for others
-//! (an assumption: division, roots and calls are as a rule not pipelined).
+//! For some opcodes, units are pipelined, so that one operation starts each tick. For others, a unit is busy until
+//! the operation ends (an assumption: division, roots and calls are usually not pipelined).
 
 use smallvec::{SmallVec, smallvec};
 use std::fmt;
@@ -15,49 +15,49 @@ use tapeloom_ir::{Code, Dtype};
 
 macro_rules! opcodes {
     ($($(#[$doc:meta])* $variant:ident = $name:literal, $defaults:literal, $realistic:literal, $pipelined:literal;)*) => {
-        /// What one operation costs a function unit.
+        /// The class of an operation, which determines its cost.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         pub enum Opcode {
             $($(#[$doc])* $variant,)*
         }
 
         impl Opcode {
-            /// Every opcode.
+            /// All opcodes.
             pub const ALL: &'static [Opcode] = &[$(Opcode::$variant,)*];
 
-            /// The name in the text of a machine.
+            /// Returns the name that the text form of a machine uses.
             pub fn name(self) -> &'static str {
                 match self { $(Opcode::$variant => $name,)* }
             }
 
-            /// Whether a unit takes another operation in the next tick; otherwise it is busy to the end.
+            /// Returns whether a unit accepts another operation in the next tick. Otherwise it is busy until the
+            /// operation ends.
             pub fn pipelined(self) -> bool {
                 match self { $(Opcode::$variant => $pipelined,)* }
             }
         }
 
         impl Latencies {
-            /// Those of gem5-SALAM.
+            /// The latencies of gem5-SALAM.
             pub const DEFAULTS: Latencies = Latencies([$($defaults,)*]);
-            /// Those of hardware, as we assume them.
+            /// The assumed latencies of hardware.
             pub const REALISTIC: Latencies = Latencies([$($realistic,)*]);
         }
 
-        /// Ticks from the issue of an operation to its value, by opcode.
+        /// The ticks from the issue of an operation to its result, by opcode.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         pub struct Latencies([u64; [$($defaults,)*].len()]);
     };
 }
 
 opcodes! {
-    /// Addresses, integer comparisons, extensions and what else is wires: takes no unit where it takes
-    /// no tick.
+    /// Addresses, integer comparisons, extensions, and other wires. Takes no unit if its latency is zero.
     Free = "free", 0, 0, true;
     /// Integer arithmetic and logic.
     Integer = "integer", 1, 1, true;
     /// Comparison of floats.
     Compare = "compare", 1, 1, true;
-    /// One of two values.
+    /// Selection of one of two values.
     Select = "select", 1, 1, true;
     /// Conversion between types.
     Convert = "convert", 1, 1, true;
@@ -84,8 +84,8 @@ opcodes! {
 }
 
 impl Opcode {
-    /// What an operation on single elements of that dtype is for a unit: opcodes, each of which takes the
-    /// result of the one before.
+    /// Returns the opcodes of a scalar code on elements of a dtype. Each opcode uses the result of the previous
+    /// one.
     ///
     /// ```
     /// use tapeloom_backend::accelerator::Opcode;
@@ -103,9 +103,9 @@ impl Opcode {
             Code::Div => either(Opcode::Div, Opcode::Integer),
             Code::Rem => either(Opcode::Rem, Opcode::Integer),
             Code::Sqrt => smallvec![Opcode::Sqrt],
-            // Bits of the number.
+            // These read the bits of the number.
             Code::Abs | Code::IsFinite => smallvec![Opcode::Integer],
-            // The same number in another place.
+            // The value does not change.
             Code::Convert(to) if to == dtype => smallvec![Opcode::Free],
             Code::Bitcast(_) => smallvec![Opcode::Free],
             Code::Floor | Code::Ceil | Code::Convert(_) => smallvec![Opcode::Convert],
@@ -125,7 +125,7 @@ impl Opcode {
             | Code::ShiftRightArithmetic
             | Code::ShiftRightLogical => smallvec![Opcode::Integer],
             Code::RandomBits => smallvec![Opcode::Integer; code.row().flops as usize],
-            // Products; the inverse of a negative power comes last, and is four of the costs.
+            // Products, and for negative powers a final division, which counts as four flops.
             Code::IntegerPow(n) => {
                 let inverse = if n < 0 { 4 } else { 0 };
                 let products = code.row().flops.saturating_sub(inverse) as usize;

@@ -1,5 +1,5 @@
-//! The machine as its authors describe it: in every tick the whole window is scanned, in the order of the
-//! program. Slow and short; [`Simulation`] must agree with it.
+//! A reference model of issue, as the paper's authors describe it: each tick scans the whole window in program
+//! order. It is slow and short; [`Simulation`] must agree with it.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -28,7 +28,7 @@ struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    /// Ticks of operations, each with its site, its work and the operations that it takes.
+    /// Returns the ticks of a run. Each operation has its site, its work, and the indices of its operands.
     fn run(m: &Machine, ops: &[(u32, Work, Vec<usize>)]) -> u64 {
         let states = Vec::new();
         let mut scan = Scan { m, ops, states, memory: Memory::new(m), now: 0 };
@@ -48,18 +48,18 @@ impl Scan<'_> {
         }
     }
 
-    /// One operation more, if there is room and it is known.
+    /// Adds an operation, if the window has room and no earlier branch is pending.
     fn fetch(&mut self) -> bool {
         let at = self.states.len();
         let open = self.states.iter().filter(|s| **s != State::Done).count() as u64;
-        // A branch is nothing; what is behind waits for its operands.
+        // A branch does no work, but later operations wait for its operands.
         let known = |(site, work, operands): &(u32, Work, Vec<usize>)| {
             let _ = site;
             *work != Work::Branch || operands.iter().all(|o| self.states[*o] == State::Done)
         };
         let fits = at < self.ops.len() && open < self.m.window;
         if !fits || !self.ops[..at].iter().all(known) {
-            // A branch itself needs no room.
+            // A branch needs no slot of the window.
             if at < self.ops.len() && self.ops[at].1 == Work::Branch {
                 self.states.push(State::Done);
                 return true;
@@ -71,7 +71,7 @@ impl Scan<'_> {
         true
     }
 
-    /// Starts the first operation that can start; whether there was one.
+    /// Starts the first operation that can start. Returns whether there was one.
     fn tick(&mut self, started: &mut u64, requested: &mut u64) -> bool {
         let Scan { m, ops, now, .. } = *self;
         let running = |test: &dyn Fn(usize) -> bool, states: &[State]| {
@@ -139,7 +139,7 @@ impl Scan<'_> {
     }
 }
 
-/// A generator of numbers.
+/// A generator of random numbers.
 struct Random(u64);
 
 impl Random {

@@ -1,8 +1,8 @@
-//! The scratchpad: layers, tiles, and what is in them.
+//! The scratchpad: layers, tiles, and their contents.
 //!
-//! Layers of the forward phase are put one behind the other into one half of the scratchpad, as long as
-//! they fit. What lies there when the next one does not is a *tile*: it is streamed to memory while the
-//! other half is filled. The reverse phase gets the tiles back, and of each the layers in order:
+//! Layers of the forward phase are placed one after the other in one half of the scratchpad, as long as they fit.
+//! If the next layer does not fit, the contents of the half are a *tile*: the tile is streamed to memory while the
+//! other half is filled. The reverse phase streams the tiles back, and reads the layers of each tile in order:
 //!
 //! ```text
 //! forward   layer(n): if occ + n > cap: stream occ entries out, push them on hist; occ = 0
@@ -11,87 +11,88 @@
 //!                     left -= n; head = left                   entry = head + offset
 //! ```
 //!
-//! (third and fourth pass of the paper). Each half says whether it is empty, in use, on its way out, on
-//! its way in, or full; whoever would use one that is not ready waits. The reverse phase asks for one
-//! tile for each half when it begins, and for the next one as soon as a half is read out. `hist` is a
-//! word for each tile; where all trip counts are known it is a function of the program and not stored, so
-//! it costs nothing here.
+//! (third and fourth pass of the paper). The state of a half is empty, in use, leaving, coming, or full; an
+//! operation that needs another state waits. When the reverse phase begins, it requests one tile for each half. It
+//! requests the next tile as soon as a half has been read. `hist` has one word for each tile. If all trip counts
+//! are constant, `hist` is a function of the program and need not be stored, so it costs nothing here.
 //!
-//! Layers that are read in the order in which they were stored ([`Order::Same`]) come by nests: the last
-//! nest first, of each the first tile first, of each tile the first layer first.
+//! Layers that are read in the order of their stores ([`Order::Same`]) come nest by nest: the last nest first, the
+//! first tile of a nest first, and the first layer of a tile first.
 //!
-//! Each stream has a place of its own in the scratchpad, its own halves and tiles ([`super::scratchpad_slots`]). One may bring
-//! what nobody stored, arguments from where they lie: it is *fed* with the tiles to come, and they come in order.
+//! Each stream has its own place in the scratchpad, with its own halves and tiles ([`super::scratchpad_slots`]). A
+//! stream may also bring arguments from their arrays. Such a stream is *fed* with its tiles, which come in that
+//! order.
 //!
-//! The bits of entries move as the entries do: into a half, to memory, into a half, out of it. A load
-//! compares what it finds with what the program says was stored; so a half that is used too early, a tile
-//! in the wrong order or an offset that was mistaken is found where it does harm.
+//! The bits of entries move with the entries: into a half, to memory, back into a half, and out of it. A load
+//! compares the bits that it finds with those that the program stored. This detects halves that are used too early,
+//! tiles in the wrong order, and wrong offsets.
 
 use super::op::{Entry, Layer, Order};
 use std::collections::VecDeque;
 use tapeloom_ir::Problem;
 use tapeloom_ir::fault::{Fault, planted};
 
-/// What a half is doing.
+/// The state of a half.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Empty,
     /// Layers are being stored.
     Filling,
-    /// On its way to memory.
+    /// The tile is on its way to memory.
     Leaving(Tile),
-    /// On its way from memory.
+    /// The tile is on its way from memory.
     Coming(Tile),
     Full(Tile),
 }
 
-/// Entries that are streamed together.
+/// A group of entries that are streamed together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Tile {
-    /// Where its entries are among those in memory.
+    /// The index of the first entry in the stream's memory.
     at: u64,
     entries: u64,
     lies: bool,
     order: Order,
-    /// Its address on the tape, since it is on the way there; 0 for what lies elsewhere, as if in a row of its own.
+    /// The address on the tape, assigned when the tile is sent there. 0 for tiles of other arrays, which the model
+    /// treats as one memory row.
     address: u64,
 }
 
-/// A half of a stream.
+/// A half of the place of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Moved {
     pub(super) stream: usize,
     pub(super) half: usize,
 }
 
-/// A half to be streamed, and how many entries.
+/// A transfer of a half, with its number of entries.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Transfer {
     pub(super) moved: Moved,
     pub(super) entries: u64,
-    /// Whether they are of the tape.
+    /// Whether the entries are on the tape.
     pub(super) taped: bool,
-    /// What memory is asked for: an address for each request.
+    /// An address for each request to memory.
     pub(super) requests: VecDeque<u64>,
 }
 
-/// Entries that lie together in the scratchpad and elsewhere in memory.
+/// Entries of a tile that a stream brings from arrays in memory.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Brought {
-    /// The address of each,
+    /// The address of each entry.
     pub words: Vec<u64>,
-    /// and an address in each line that has to be asked for.
+    /// One address for each line that must be requested.
     pub lines: VecDeque<u64>,
 }
 
-/// The layer that is in use.
+/// The layer in use.
 #[derive(Clone, Debug)]
 struct Open {
     half: usize,
-    /// The first of its entries.
+    /// The index of the layer's first entry in its half.
     head: u64,
     entries: u64,
-    /// Which bits of them were stored.
+    /// Per entry: the mask of the bits that were stored.
     stored: Vec<u64>,
 }
 
@@ -99,27 +100,28 @@ struct Open {
 pub(super) struct Scratchpad {
     stream: usize,
     capacity: u64,
-    /// Bytes of a request.
+    /// The bytes of a request.
     request: u64,
-    /// Whether it brings what lies elsewhere, and is never stored; of its tiles the lines, the next one last.
+    /// Whether the stream brings entries from arrays and is never stored; and the lines of its tiles, the next tile
+    /// last.
     fed: bool,
     lines: Vec<VecDeque<u64>>,
     halves: Vec<(State, Vec<u64>)>,
-    /// The half in use, and of the tile in it the entries in use (forward) or left (reverse).
+    /// The half in use, its tile, and the number of entries left to read (reverse phase).
     current: usize,
     tile: Option<Tile>,
     left: u64,
     open: Option<Open>,
-    /// Tiles in the order in which they were stored; after the turn, those still to be asked for, the next
-    /// one last.
+    /// The tiles in the order of their stores. In the reverse phase: the tiles still to be requested, the next one
+    /// last.
     hist: Vec<Tile>,
     reverse: bool,
-    /// What was streamed, as memory has it.
+    /// The streamed entries, as they are in memory.
     memory: Vec<u64>,
-    /// What the engines are to do.
+    /// The transfers that the engines have not taken yet.
     pub(super) out: VecDeque<Transfer>,
     pub(super) back: VecDeque<Transfer>,
-    /// How many tiles there were.
+    /// The number of tiles.
     pub(super) tiles: u64,
 }
 
@@ -146,7 +148,8 @@ impl Scratchpad {
         }
     }
 
-    /// Begins a layer: whether it could, or must wait for a half. `tape` is where the next tile goes.
+    /// Begins a layer. Returns false if it must wait for a half. `tape` is the address of the next tile, and is
+    /// advanced.
     pub(super) fn begin(&mut self, layer: Layer, tape: &mut u64) -> Result<bool, Problem> {
         let n = layer.entries;
         if let Some(open) = &self.open {
@@ -165,7 +168,7 @@ impl Scratchpad {
         Ok(head.is_some())
     }
 
-    /// Room for a layer of the forward phase: its first entry, if the half is free.
+    /// Allocates a layer of the forward phase. Returns its first entry, or `None` if the half is not free.
     fn fill(&mut self, layer: Layer, tape: &mut u64) -> Option<u64> {
         let Layer { stream: _, entries, lies, order } = layer;
         let fits = |t: &Tile| {
@@ -190,7 +193,7 @@ impl Scratchpad {
         Some(head)
     }
 
-    /// Sends what is in use to memory.
+    /// Sends the tile in use to memory.
     fn close(&mut self, tape: &mut u64) {
         let Some(mut tile) = self.tile.take() else { return };
         if !tile.lies {
@@ -207,7 +210,7 @@ impl Scratchpad {
         }
     }
 
-    /// The first entry of the next layer of the reverse phase, if its tile is there.
+    /// Returns the first entry of the next layer of the reverse phase, or `None` if its tile has not arrived.
     fn read(&mut self, layer: Layer) -> Result<Option<u64>, Problem> {
         if self.left == 0 {
             let tile = match self.halves[self.current].0 {
@@ -234,7 +237,7 @@ impl Scratchpad {
         }))
     }
 
-    /// Ends the layer.
+    /// Ends the layer in use.
     pub(super) fn end(&mut self) -> Result<(), Problem> {
         let Some(open) = self.open.take() else {
             return Err(Problem::internal("a barrier ends no layer"));
@@ -252,7 +255,7 @@ impl Scratchpad {
         Ok(())
     }
 
-    /// Asks for the next tile.
+    /// Requests the next tile for a half.
     fn ask(&mut self, half: usize) {
         self.halves[half].0 = match self.hist.pop() {
             Some(tile) => {
@@ -272,7 +275,7 @@ impl Scratchpad {
         Transfer { moved, entries, taped, requests: lines.unwrap_or_else(along) }
     }
 
-    /// Where an entry of the layer in use is: half and number there.
+    /// Returns the half and the index in it of an entry of the layer in use.
     pub(super) fn find(&self, offset: u64) -> Result<(usize, u64), Problem> {
         let Some(open) = &self.open else {
             return Err(Problem::internal("the tape is used outside a layer"));
@@ -287,13 +290,13 @@ impl Scratchpad {
         Ok((open.half, within))
     }
 
-    /// The same among all entries of the stream.
+    /// Returns the index of an entry of the layer in use among all entries of the stream's place.
     pub(super) fn entry(&self, offset: u64) -> Result<u64, Problem> {
         let (half, within) = self.find(offset)?;
         Ok(half as u64 * self.capacity + within)
     }
 
-    /// Stores an entry of the layer in use, or a part of it.
+    /// Stores an entry of the layer in use, or a part of the entry.
     pub(super) fn store(&mut self, entry: Entry) -> Result<(), Problem> {
         let (half, within) = self.find(entry.offset)?;
         let (Some(open), Some(tile)) = (&mut self.open, self.tile) else {
@@ -319,7 +322,7 @@ impl Scratchpad {
         Ok(())
     }
 
-    /// Loads an entry of the layer in use, which must be these bits.
+    /// Loads an entry of the layer in use, and checks its bits.
     pub(super) fn load(&self, entry: Entry) -> Result<(), Problem> {
         let (half, within) = self.find(entry.offset)?;
         let (state, words) = &self.halves[half];
@@ -331,7 +334,7 @@ impl Scratchpad {
         Ok(())
     }
 
-    /// A half has arrived in memory.
+    /// Completes the transfer of a half to memory.
     pub(super) fn left(&mut self, half: usize) -> Result<(), Problem> {
         let (state, words) = &mut self.halves[half];
         let State::Leaving(tile) = *state else {
@@ -345,7 +348,7 @@ impl Scratchpad {
         Ok(())
     }
 
-    /// A half has come from memory.
+    /// Completes the transfer of a half from memory.
     pub(super) fn came(&mut self, half: usize) -> Result<(), Problem> {
         let (state, words) = &mut self.halves[half];
         let State::Coming(tile) = *state else {
@@ -359,7 +362,7 @@ impl Scratchpad {
         Ok(())
     }
 
-    /// The forward phase ends: what is in use goes to memory.
+    /// Ends the forward phase: sends the tile in use to memory.
     pub(super) fn flush(&mut self, tape: &mut u64) -> Result<(), Problem> {
         if let Some(open) = &self.open {
             let message = format!("the phase ends in a layer of {} entries", open.entries);
@@ -369,7 +372,7 @@ impl Scratchpad {
         Ok(())
     }
 
-    /// What lies elsewhere is to be brought, in tiles.
+    /// Sets the tiles that the stream brings from arrays.
     pub(super) fn feed(&mut self, tiles: Vec<Brought>) -> Result<(), Problem> {
         if !self.is_idle() || !self.memory.is_empty() && !self.fed {
             return Err(Problem::internal("a stream is fed before it has ended"));
@@ -388,7 +391,7 @@ impl Scratchpad {
         Ok(())
     }
 
-    /// Whether nothing is there, on its way, or still to come.
+    /// Returns whether the place is empty, nothing is in flight, and no tile is still to come.
     pub(super) fn is_idle(&self) -> bool {
         let empty = self.halves.iter().all(|(state, _)| *state == State::Empty);
         empty
@@ -397,22 +400,22 @@ impl Scratchpad {
             && (!self.reverse || self.hist.is_empty())
     }
 
-    /// Makes room for another stream, where that can be.
+    /// Frees the place for another stream, if no layer is in use.
     pub(super) fn leave(&mut self, tape: &mut u64) {
         if self.open.is_none() && !self.reverse {
             self.close(tape);
         }
     }
 
-    /// The reverse phase begins: everything has gone to memory.
+    /// Begins the reverse phase. All tiles are in memory.
     pub(super) fn turn(&mut self) {
         if self.fed {
             return;
         }
         self.reverse = true;
         self.tiles = self.hist.len() as u64;
-        // In the order in which they are asked for from the end: nests that are read as they were stored
-        // are turned round.
+        // Order the tiles so that popping from the end gives the reading order: nests that are read in the order of
+        // their stores are reversed.
         for nest in self.hist.chunk_by_mut(|a, b| a.order == b.order) {
             match nest[0].order {
                 Order::Mirrored => {}
@@ -423,14 +426,14 @@ impl Scratchpad {
         self.current = 0;
     }
 
-    /// Asks for the first tiles, where there are some.
+    /// Requests the first tiles of the reverse phase.
     pub(super) fn start(&mut self) {
         if self.reverse {
             (0..self.halves.len()).for_each(|half| self.ask(half));
         }
     }
 
-    /// The reverse phase ends: everything was read.
+    /// Checks, at the end of the reverse phase, that everything was read.
     pub(super) fn check_empty(&self) -> Result<(), Problem> {
         let inside = self.halves.iter().filter(|(state, _)| *state != State::Empty).count();
         if self.left > 0 || !self.hist.is_empty() || inside > 0 {
@@ -442,7 +445,7 @@ impl Scratchpad {
     }
 }
 
-/// A load that found something else.
+/// Creates the error of a load that finds other bits than were stored.
 pub(super) fn not_stored(found: u64, bits: u64, what: &str) -> Problem {
     let message = format!("a tape load finds {found:#x} where {bits:#x} was stored ({what})");
     Problem::internal(message)

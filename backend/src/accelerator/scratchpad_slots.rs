@@ -1,9 +1,9 @@
-//! Streams that share a scratchpad: each has a place of its own, and places may overlap where streams are not in
-//! use together.
+//! Streams that share a scratchpad: each has its own place, and places may overlap if the streams are not in use at
+//! the same time.
 //!
-//! A stream takes its place with its first layer. If another one has it, that one is sent to memory first, or read
-//! to its end; so who lays streams out says which of them may be in use at the same time, and a machine that was
-//! told wrong waits for ever, which is an error.
+//! A stream occupies its place with its first layer. If another stream occupies it, that stream is first sent to
+//! memory, or read to its end. So the layout must state which streams may be in use at the same time. If the layout
+//! is wrong, the machine waits for ever, which is reported as an error.
 
 use super::arrays::Tape;
 use super::machine::Machine;
@@ -15,32 +15,32 @@ use tapeloom_ir::Problem;
 /// The place of a stream in the scratchpad.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slot {
-    /// Its first entry,
+    /// The index of the first entry.
     pub at: u64,
-    /// and how many there are in each half.
+    /// The number of entries in each half.
     pub half: u64,
 }
 
-/// A stream in its place.
+/// A stream with its place.
 struct Stream {
     slot: Slot,
     pad: Scratchpad,
-    /// Whether it has its place now.
+    /// Whether the stream occupies its place now.
     holds: bool,
 }
 
 pub(super) struct Pads {
     streams: Vec<Stream>,
     halves: u64,
-    /// Where the next tile goes: all streams put theirs on one tape, one behind the other.
+    /// The address of the next tile. The tiles of all streams follow one another on one tape.
     tape: u64,
-    /// What the engines are to do.
+    /// The transfers for the engines.
     pub(super) out: VecDeque<Transfer>,
     pub(super) back: VecDeque<Transfer>,
 }
 
 impl Pads {
-    /// One stream that has all.
+    /// Creates a scratchpad with one stream that has all entries.
     pub(super) fn new(m: &Machine) -> Pads {
         Pads::of(m, &[Slot { at: 0, half: m.capacity() }])
     }
@@ -61,14 +61,14 @@ impl Pads {
         self.streams.get_mut(n as usize).map(|s| &mut s.pad).ok_or_else(missing)
     }
 
-    /// Hands on what a stream asks of the engines.
+    /// Moves the transfers that a stream requests to the engines' queues.
     fn gather(&mut self, n: usize) {
         let pad = &mut self.streams[n].pad;
         self.out.extend(pad.out.drain(..));
         self.back.extend(pad.back.drain(..));
     }
 
-    /// Takes the place of a stream: whether it could, or others are to leave it first.
+    /// Occupies the place of a stream. Returns false if other streams must leave it first.
     fn take(&mut self, n: usize) -> bool {
         let mut free = true;
         let others = 0..self.streams.len();
@@ -84,7 +84,7 @@ impl Pads {
         free
     }
 
-    /// Begins a layer: whether it could, or must wait.
+    /// Begins a layer. Returns false if it must wait.
     pub(super) fn begin(&mut self, layer: Layer) -> Result<bool, Problem> {
         let n = layer.stream as usize;
         self.stream(layer.stream)?;
@@ -99,21 +99,21 @@ impl Pads {
         begun
     }
 
-    /// Ends it.
+    /// Ends the layer of a stream.
     pub(super) fn end(&mut self, stream: u32) -> Result<(), Problem> {
         self.stream(stream)?.end()?;
         self.gather(stream as usize);
         Ok(())
     }
 
-    /// What a stream is to bring from where it lies.
+    /// Sets the tiles that a stream brings from arrays.
     pub(super) fn feed(&mut self, stream: u32, tiles: Vec<Brought>) -> Result<(), Problem> {
         self.stream(stream)?.feed(tiles)?;
         self.streams[stream as usize].holds = false;
         Ok(())
     }
 
-    /// The number of an entry in the scratchpad.
+    /// Returns the index of an entry in the scratchpad.
     pub(super) fn entry(&mut self, entry: Entry) -> Result<u64, Problem> {
         let within = self.stream(entry.stream)?.entry(entry.offset)?;
         Ok(self.streams[entry.stream as usize].slot.at + within)
@@ -135,7 +135,7 @@ impl Pads {
         self.streams[stream].pad.came(half)
     }
 
-    /// The forward phase ends: what is in use goes to memory.
+    /// Ends the forward phase: sends the tiles in use to memory.
     pub(super) fn flush(&mut self) -> Result<(), Problem> {
         for n in 0..self.streams.len() {
             self.streams[n].pad.flush(&mut self.tape)?;
@@ -144,7 +144,7 @@ impl Pads {
         Ok(())
     }
 
-    /// The reverse phase begins: of those that are alone in their places, the first tiles are asked for.
+    /// Begins the reverse phase. Streams whose places overlap no other place request their first tiles.
     pub(super) fn turn(&mut self) {
         self.streams.iter_mut().for_each(|stream| {
             stream.pad.turn();
@@ -159,19 +159,19 @@ impl Pads {
         }
     }
 
-    /// Whether the places of two streams overlap.
+    /// Returns whether the places of two streams overlap.
     fn meet(&self, a: usize, b: usize) -> bool {
         let (a, b) = (self.streams[a].slot, self.streams[b].slot);
         let end = |slot: Slot| slot.at + slot.half * self.halves;
         a.at < end(b) && b.at < end(a)
     }
 
-    /// Tiles of the tape.
+    /// Returns the number of tiles on the tape.
     pub(super) fn tiles(&self) -> u64 {
         self.streams.iter().map(|stream| stream.pad.tiles).sum()
     }
 
-    /// The run ends: everything was read.
+    /// Checks, at the end of the run, that everything was read.
     pub(super) fn check_empty(&self) -> Result<(), Problem> {
         self.streams.iter().try_for_each(|stream| stream.pad.check_empty())
     }

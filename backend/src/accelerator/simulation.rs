@@ -1,4 +1,4 @@
-//! A run: from the operations of a program to what they come to.
+//! A simulated run: takes the operations of a program and returns statistics.
 
 use super::arrays::{ArrayId, Arrays, RegionId, Tape};
 use super::instruction_window::{Of, Task};
@@ -37,17 +37,17 @@ pub struct Simulation<'a> {
     arrays: &'a Arrays,
     tape: &'a Tape,
     issue: Issue<'a>,
-    /// The tick with which the phase began, and the number of its first operation.
+    /// The tick at which the phase began, and the number of its first operation.
     began: (u64, u64),
     written: SecondaryMap<ArrayId, bool>,
 }
 
 impl<'a> Simulation<'a> {
-    /// A machine before its first tick.
+    /// Creates a run at tick zero.
     ///
     /// # Errors
-    /// [`tapeloom_ir::Kind::Target`] where the machine cannot be, [`tapeloom_ir::Kind::TooLarge`] where
-    /// there is no memory for the tape.
+    /// [`tapeloom_ir::Kind::Target`] if the machine is invalid; [`tapeloom_ir::Kind::TooLarge`] if there is not
+    /// enough memory for the tape.
     pub fn new(
         m: &'a Machine,
         system: System,
@@ -67,38 +67,38 @@ impl<'a> Simulation<'a> {
         })
     }
 
-    /// The same machine with a scratchpad that streams share, each in its place.
+    /// Returns the run with a scratchpad that several streams share.
     pub fn with_streams(mut self, slots: &[Slot]) -> Simulation<'a> {
         self.issue.pad = Pads::of(self.m, slots);
         self
     }
 
-    /// What a stream is to bring from where it lies, before its first layer. Loads name it by [`Home::There`].
-    /// Lines that the cache has come from there, as coherent engines get them.
+    /// Sets the tiles that a stream brings from arrays, before its first layer. Loads name their entries by
+    /// [`Home::There`]. Lines that are in the cache come from the cache, as with coherent engines.
     ///
     /// # Errors
-    /// [`tapeloom_ir::Kind::Internal`] where the stream has something to bring already.
+    /// [`tapeloom_ir::Kind::Internal`] if the stream still has tiles to bring.
     pub fn feed(&mut self, stream: u32, tiles: Vec<Brought>) -> Result<(), Problem> {
         self.issue.pad.feed(stream, tiles)
     }
 
-    /// A block of the program is the first time at the tape, in this execution of it.
+    /// Counts an execution of a block that uses the tape.
     pub fn block(&mut self) {
         self.issue.counts().blocks += 1;
     }
 
-    /// The next operation of the program: what stands for its result.
+    /// Adds the next operation of the program. Returns the token of its result.
     ///
     /// # Errors
-    /// [`tapeloom_ir::Kind::Internal`] where the program names what does not exist, uses the tape otherwise
-    /// than in layers, or loads from it what was not stored.
+    /// [`tapeloom_ir::Kind::Internal`] if the program names an array or an element that does not exist, uses the
+    /// tape outside of layers, or loads an entry that was not stored.
     pub fn push(&mut self, op: &Op<'_>) -> Result<Token, Problem> {
         if op.operands.iter().any(|operand| operand.sequence > self.issue.window.sequence) {
             return Err(Problem::internal("an operand is a token of another run"));
         }
         let Some(task) = self.task(op)? else { return Ok(Token::READY) };
         let counts = self.issue.counts();
-        // A layer that waits for its place takes no value.
+        // A layer's operands only state an order; no value flows along them.
         let taken = if let Task::Layer(_) = task { &[] } else { op.operands };
         for operand in taken.iter().filter(|t| **t != Token::READY) {
             match operand.sequence >= self.began.1 {
@@ -109,7 +109,7 @@ impl<'a> Simulation<'a> {
         self.issue.push(op.site, task, op.operands)
     }
 
-    /// What an operation is on this system, counted; `None` if it is nothing.
+    /// Counts an operation, and returns its task on this system; `None` if there is nothing to do.
     fn task(&mut self, op: &Op<'_>) -> Result<Option<Task>, Problem> {
         let cached = matches!(self.system.tape, Route::Cache { .. });
         let counts = self.issue.counts();
@@ -200,7 +200,7 @@ impl<'a> Simulation<'a> {
         self.arrays.address(array, element).ok_or_else(missing)
     }
 
-    /// Where an entry lies in memory; where the scratchpad has it, nobody asks.
+    /// Returns the memory address of an entry. For the scratchpad, the result is unused except as a check.
     fn tape_address(&self, home: Home) -> Result<u64, Problem> {
         let (region, value, execution) = match home {
             Home::Array(array, element) => return self.address(array, element),
@@ -217,8 +217,8 @@ impl<'a> Simulation<'a> {
         address.ok_or_else(|| Problem::internal(missing(region)))
     }
 
-    /// The forward phase ends and the reverse one begins: everything is finished, the scratchpad goes to
-    /// memory; the cache stays as it is.
+    /// Begins the reverse phase: finishes all operations, and streams the scratchpad to memory. The cache keeps its
+    /// contents.
     ///
     /// # Errors
     /// As [`Simulation::push`].
@@ -242,10 +242,10 @@ impl<'a> Simulation<'a> {
         Ok(())
     }
 
-    /// The end of the program.
+    /// Ends the program, and returns its statistics.
     ///
     /// # Errors
-    /// As [`Simulation::push`], and where the reverse phase leaves a part of the tape.
+    /// Those of [`Simulation::push`], and if the reverse phase has not read all of the tape.
     pub fn finish(mut self) -> Result<Statistics, Problem> {
         self.end_phase()?;
         if self.issue.phase == Phase::Reverse {

@@ -1,53 +1,53 @@
-//! What a run came to.
+//! Statistics of a run.
 //!
-//! *Traffic* in lines has two metrics. The paper's counts lines that are filled, and what the reverse
-//! stream brings; it leaves out lines that are written back and the forward stream:
+//! *Traffic*, in lines, has two metrics. The paper's metric counts lines that are filled and lines of the reverse
+//! stream; it leaves out write-backs and the forward stream:
 //!
 //! ```text
 //! paper   fills + ceil(bytes streamed back / line) + lines of arguments streamed
 //! full    the same + write-backs + ceil(bytes streamed out / line)
 //! ```
 //!
-//! *Energy* is that of accesses on the chip, with the energies of Table III; memory is not in it:
+//! *Energy* is that of accesses on the chip, with the energies of Table III, without memory:
 //!
 //! ```text
 //! E = N_cache e(X) + N_scratchpad e_s
 //! ```
 //!
-//! With a share f of the accesses on the tape, the gain of a cache of X bytes over one of 32 kB is
-//! e(32k) / ((1 - f) e(X) + f e_s), whatever the times are: "up to 8.2 times" is arithmetic.
+//! If a share f of the accesses is on the tape, the gain of a cache of X bytes over one of 32 kB is e(32k) / ((1 -
+//! f) e(X) + f e_s). It does not depend on times: "up to 8.2 times" is arithmetic.
 //!
-//! *Lifetimes* are, of a value of the tape, the ticks from the end of its store to the issue of its load,
-//! and of other values the ticks from the end of the operation to the issue of one that takes it.
+//! The *lifetime* of a tape value is the number of ticks from the end of its store to the issue of its load; of any
+//! other value, from the end of its operation to the issue of an operation that uses it.
 
 use std::fmt;
 
-/// The phases of a run: the function with its tape stores, the sweep back with its tape loads.
+/// The phases of a run: the function with its tape stores, and the reverse pass with its tape loads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
     Forward,
     Reverse,
 }
 
-/// Accesses of one kind.
+/// The number of accesses of one kind.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Accesses {
     /// Reads.
     pub loads: u64,
     /// Writes.
     pub stores: u64,
-    /// Those of them that found no line in the cache, nor one under way.
+    /// Accesses that found no line in the cache or in flight.
     pub misses: u64,
 }
 
 impl Accesses {
-    /// Reads and writes.
+    /// Returns the number of reads and writes.
     pub fn count(self) -> u64 {
         self.loads + self.stores
     }
 }
 
-/// Sums of counts, field by field.
+/// Implements field-by-field addition.
 macro_rules! sums {
     ($name:ident: $($field:ident)*) => {
         impl std::ops::Add for $name {
@@ -62,65 +62,66 @@ macro_rules! sums {
 
 sums!(Accesses: loads stores misses);
 
-/// What one phase came to.
+/// The counts of one phase.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Counts {
     /// Ticks.
     pub ticks: u64,
-    /// Operations that took a function unit, or none because they take no time.
+    /// Operations that took a function unit, or that have no latency.
     pub operations: u64,
-    /// Accesses to the cache that are not of the tape,
+    /// Accesses to the cache that are not to the tape.
     pub others: Accesses,
-    /// those to the cache that are,
+    /// Accesses to the cache that are to the tape.
     pub tape: Accesses,
-    /// and those to the scratchpad.
+    /// Accesses to the scratchpad.
     pub scratchpad: Accesses,
-    /// Accesses to lines that were under way: hits in the count, with a part of the time of a miss.
+    /// Accesses to lines in flight. They count as hits, and take a part of the time of a miss.
     pub merged: u64,
-    /// Loads of arguments from the scratchpad, to which they were streamed from where they lie,
+    /// Loads, from the scratchpad, of arguments that a stream brought from their arrays.
     pub inputs: u64,
-    /// the lines that these streams got from memory,
+    /// Lines that these streams fetched from memory.
     pub fetched: u64,
-    /// and from the cache.
+    /// Lines that these streams got from the cache.
     pub snooped: u64,
-    /// Changed lines that others replaced.
+    /// Changed lines that were replaced.
     pub write_backs: u64,
-    /// Lines fetched ahead.
+    /// Prefetched lines.
     pub prefetched: u64,
-    /// Entries streamed between scratchpad and memory, and the requests they took.
+    /// Entries that were streamed between scratchpad and memory.
     pub streamed: u64,
-    /// See above.
+    /// Requests of the stream engines.
     pub requests: u64,
     /// Layers.
     pub layers: u64,
-    /// How often straight code ran that stores on the tape or reads it: iterations of loops, and what stands around them.
+    /// Executions of blocks that use the tape; a block is an iteration of a loop, or the straight-line code around
+    /// loops.
     pub blocks: u64,
-    /// Operands that an operation of the same phase gave.
+    /// Operands from operations of the same phase.
     pub edges: u64,
-    /// Operands from the other phase: loads of the tape, and results that were carried over.
+    /// Operands from the other phase: loads of the tape, and results that are used across phases.
     pub crossing: u64,
-    /// Lifetimes of values that are not of the tape, each from when it was there to its last use, in all.
+    /// The sum of the lifetimes of values that are not on the tape, each from its definition to its last use.
     pub alive: u64,
-    /// How many values that are. Uses more than 2^16 operations after the value are left out.
+    /// The number of these values. Uses more than 2^16 operations after the definition are not counted.
     pub values: u64,
 }
 
-// A field that is missing does not compile.
+// A field that is missing here does not compile.
 sums!(Counts: ticks operations others tape scratchpad merged inputs fetched snooped write_backs prefetched streamed
     requests layers blocks edges crossing alive values);
 
 impl Counts {
-    /// Accesses to the cache.
+    /// Returns all accesses to the cache.
     pub fn cached(&self) -> Accesses {
         self.others + self.tape
     }
 
-    /// Lines that came from memory into the cache.
+    /// Returns the number of lines that memory sent to the cache.
     pub fn fills(&self) -> u64 {
         self.cached().misses + self.prefetched
     }
 
-    /// Accesses to the tape, wherever it is.
+    /// Returns the number of accesses to the tape, in the cache or the scratchpad.
     pub fn taped(&self) -> u64 {
         (self.tape + self.scratchpad).count()
     }
@@ -129,16 +130,16 @@ impl Counts {
 /// Energies of a run, in the unit of Table III.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Energy {
-    /// As the paper counts.
+    /// The energy as the paper counts it.
     pub paper: u64,
-    /// With another access to the scratchpad for each entry that is streamed.
+    /// With an additional scratchpad access for each streamed entry.
     pub with_streams: u64,
-    /// With another access to the cache for each line that is filled.
+    /// With an additional cache access for each filled line.
     pub with_fills: u64,
 }
 
 impl Energy {
-    /// That of two phases, of so much for an access to the cache and to the scratchpad.
+    /// Returns the energies of two phases, given the energies of an access to the cache and to the scratchpad.
     pub(super) fn of(phases: &[Counts; 2], cache: u64, scratchpad: u64) -> Energy {
         let both = |count: fn(&Counts) -> u64| phases.iter().map(count).sum::<u64>();
         let paper = both(|c| c.cached().count() + c.snooped) * cache
@@ -151,64 +152,65 @@ impl Energy {
     }
 }
 
-/// Bytes of what a run holds.
+/// The memory of a run in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct State {
-    /// Arrays that are read and never written.
+    /// Bytes of arrays that are only read.
     pub input: u64,
-    /// Arrays that are written.
+    /// Bytes of arrays that are written.
     pub output: u64,
-    /// The tape.
+    /// Bytes of the tape.
     pub tape: u64,
 }
 
-/// What a run came to.
+/// The statistics of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Statistics {
-    /// The system and the size of its cache.
+    /// The name of the system, with the size of its cache.
     pub system: String,
-    /// The forward phase; all of the run where there is one phase ([`Statistics::phases`]),
+    /// The counts of the forward phase, or of the whole run if there is only one phase ([`Statistics::phases`]).
     pub forward: Counts,
-    /// and the reverse one.
+    /// The counts of the reverse phase.
     pub reverse: Counts,
     /// Changed lines that were in the cache at the end.
     pub left: u64,
-    /// Tiles that were streamed.
+    /// The number of streamed tiles.
     pub tiles: u64,
-    /// What it held.
+    /// The memory of the run.
     pub state: State,
-    /// What its accesses cost.
+    /// The energies of the run.
     pub energy: Energy,
-    /// Bytes of a line.
+    /// The bytes of a line.
     pub(super) line: u64,
-    /// Ticks from the store of each value of the tape to its load, in order of the loads.
+    /// The lifetime in ticks of each tape value, in the order of the loads.
     pub lifetimes: Vec<u64>,
 }
 
 impl Statistics {
-    /// How many phases are told apart: one where no step of the program reads what was kept without keeping
-    /// something itself, as where halves are fused into one loop, or iterations run forward again on the way back.
+    /// Returns the number of phases. There is one phase if no step of the program reads kept values without keeping
+    /// values itself: for example, if both halves are fused into one loop, or the reverse pass recomputes
+    /// iterations.
     pub fn phases(&self) -> usize {
         if self.reverse == Counts::default() { 1 } else { 2 }
     }
 
-    /// What the whole run came to, whatever phases are told apart.
+    /// Returns the counts of the whole run, whether it has one phase or two.
     pub fn whole(&self) -> Counts {
         self.forward + self.reverse
     }
 
-    /// Ticks of both phases.
+    /// Returns the ticks of both phases.
     pub fn ticks(&self) -> u64 {
         self.forward.ticks + self.reverse.ticks
     }
 
-    /// Lines moved, as the paper counts.
+    /// Returns the number of moved lines, as the paper counts them.
     pub fn paper_lines(&self) -> u64 {
         let fetched = self.forward.fetched + self.reverse.fetched;
         self.forward.fills() + self.reverse.fills() + self.lines(self.reverse.streamed) + fetched
     }
 
-    /// All lines moved; without those that are left in the cache at the end.
+    /// Returns the number of all moved lines, without those that are in the cache at the end.
     pub fn full_lines(&self) -> u64 {
         let write_backs = self.forward.write_backs + self.reverse.write_backs;
         self.paper_lines() + write_backs + self.lines(self.forward.streamed)
@@ -218,7 +220,7 @@ impl Statistics {
         (8 * entries).div_ceil(self.line.max(1))
     }
 
-    /// Accesses to the tape among all accesses.
+    /// Returns the share of tape accesses among all accesses.
     pub fn tape_share(&self) -> f64 {
         let taped = self.forward.taped() + self.reverse.taped();
         let rest = |c: &Counts| c.others.count() + c.inputs;
@@ -226,30 +228,30 @@ impl Statistics {
         taped as f64 / all.max(1) as f64
     }
 
-    /// Mean lifetime of values that are not of the tape, in ticks.
+    /// Returns the mean lifetime, in ticks, of values that are not on the tape.
     pub fn mean_alive(&self) -> f64 {
         let Counts { alive, values, .. } = self.whole();
         alive as f64 / values.max(1) as f64
     }
 
-    /// Clusters of the lifetimes of the tape, shortest first: at most five, by k-means from the means of
-    /// the five quintiles.
+    /// Returns clusters of the lifetimes of tape values, shortest first: at most five, by k-means that starts from
+    /// the means of the five quintiles.
     pub fn clusters(&self) -> Vec<Cluster> {
         clusters(&self.lifetimes)
     }
 }
 
-/// Values of the tape that live about as long.
+/// Tape values with similar lifetimes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Cluster {
-    /// Their part of all.
+    /// Their fraction of all tape values.
     pub fraction: f64,
-    /// Their mean lifetime, in ticks.
+    /// Their mean lifetime in ticks.
     pub ticks: f64,
 }
 
-/// One-dimensional k-means: clusters of sorted numbers are intervals, whose borders lie halfway between
-/// their means.
+/// Runs one-dimensional k-means. Clusters of sorted numbers are intervals whose borders are halfway between their
+/// means.
 fn clusters(lifetimes: &[u64]) -> Vec<Cluster> {
     let mut sorted = lifetimes.to_vec();
     sorted.sort_unstable();
@@ -273,7 +275,7 @@ fn clusters(lifetimes: &[u64]) -> Vec<Cluster> {
 
 type Count = fn(&Counts) -> u64;
 
-/// Rows of the table: what they are called, and what they count.
+/// The rows of the table: a title and a count.
 const ROWS: [(&str, Count); 18] = [
     ("ticks", |c| c.ticks),
     ("operations", |c| c.operations),
@@ -296,7 +298,7 @@ const ROWS: [(&str, Count); 18] = [
 ];
 
 impl fmt::Display for Statistics {
-    /// A table with a column for each phase; of what did not happen there is no row.
+    /// Prints a table with one column per phase. Rows of zeros are left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let titles = if self.phases() == 1 { &["all"][..] } else { &["forward", "reverse"] };
         write!(f, "{:18}", self.system)?;

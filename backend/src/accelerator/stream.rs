@@ -1,8 +1,8 @@
 //! A stream engine: moves tiles between scratchpad and memory, one request after the other.
 //!
-//! A tile of s entries of the tape is ceil(8 s / `request`) requests, and one of what lies elsewhere as many as it
-//! touches lines. One starts every `pace` ticks while at
-//! most `outstanding` are under way. A tile has arrived when its last request has.
+//! A tile of s tape entries takes ceil(8 s / `request`) requests. A tile from other arrays takes one request per
+//! line that it touches. One request starts every `pace` ticks, while fewer than `outstanding` are in flight. A
+//! tile has arrived when its last request has.
 
 use super::machine::Machine;
 use super::scratchpad::{Moved, Transfer};
@@ -10,21 +10,21 @@ use std::collections::VecDeque;
 
 #[derive(Default)]
 pub(super) struct Engine {
-    /// What is being moved, whether it is of the tape, and requests of it that did not start.
+    /// The transfer in progress: its half, whether it is of the tape, and its requests that have not started.
     moved: Moved,
     taped: bool,
     left: VecDeque<u64>,
-    /// When the next request may start.
+    /// The tick at which the next request may start.
     next: u64,
-    /// When those under way end, in order.
+    /// The ends of the requests in flight, in order.
     under_way: VecDeque<u64>,
-    /// Halves whose requests all started, and when the last one ends.
+    /// Halves whose requests have all started, with the end of the last one.
     arriving: VecDeque<(u64, Moved)>,
 }
 
 impl Engine {
-    /// Starts what can start at this tick; `request` says when one ends, given its address and whether it is of the
-    /// tape. How many were started.
+    /// Starts the requests that can start in this tick. `request` gets an address and whether it is on the tape,
+    /// and returns the end of the request. Returns the number of started requests.
     pub(super) fn start(
         &mut self,
         m: &Machine,
@@ -44,7 +44,7 @@ impl Engine {
                 (self.moved, self.taped, self.left) = (moved, taped, requests);
             }
             let before = self.under_way.back().map_or(0, |end| *end);
-            // Of what every entry came with a tile before nothing is asked for.
+            // If all entries came with earlier tiles, the transfer has no request and ends at once.
             let asked = self.left.pop_front().map_or(now, |address| request(address, self.taped));
             let end = before.max(asked);
             self.under_way.push_back(end);
@@ -56,13 +56,13 @@ impl Engine {
         started
     }
 
-    /// What has arrived.
+    /// Returns the next half that has arrived.
     pub(super) fn arrived(&mut self, now: u64) -> Option<Moved> {
         let (_, moved) = self.arriving.pop_front_if(|(end, _)| *end <= now)?;
         Some(moved)
     }
 
-    /// The next tick at which something happens by itself.
+    /// Returns the next tick in which a request starts or a half arrives.
     pub(super) fn wakes(&self, m: &Machine, queue: &VecDeque<Transfer>) -> Option<u64> {
         let start = (!self.left.is_empty() || !queue.is_empty()).then(|| {
             let room = (self.under_way.len() as u64) < m.outstanding;

@@ -1,8 +1,8 @@
-//! What goes through the scratchpad: the streams of a layout, and how far each of them is.
+//! The streams of a layout through the scratchpad, and the progress of each of them.
 //!
-//! A program comes by its tape element by element; a stream moves layers. So whoever comes by an element asks for
-//! its layer, and what has to be opened and closed before is said here. The layout says in which order that is; a
-//! program that does otherwise is an error, not a slow run.
+//! A program accesses its tape element by element; a stream moves layers. For each access, this module returns
+//! which layers to close and to open first. The layout states the order of layers; a program that deviates from
+//! that order is reported as an error, and not simulated as a slow run.
 
 use super::op::{Layer as Opened, Order, Token};
 use super::scratchpad_slots::Slot;
@@ -13,39 +13,39 @@ use smallvec::SmallVec;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{OrderedMap, Problem};
 
-/// What is done to come to a layer.
+/// A step that leads to a layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Move {
     Open(Opened),
     Close,
 }
 
-/// Moves, of which there are seldom more than two.
+/// A list of moves, seldom more than two.
 pub(super) type Moves = SmallVec<[Move; 2]>;
 
 struct Stream {
     slot: Slot,
-    /// Records of a layer, entries of a record, and records in all.
+    /// Records per layer, entries per record, and the number of records.
     iterations: u64,
     entries: u64,
     records: u64,
     read: Read,
-    /// Of arguments, which come from where they lie.
+    /// For a stream of arguments: the tiles that it brings from their arrays.
     fed: Option<Fed>,
-    /// The layer that is open, and the last one that was.
+    /// The open layer, and the last layer that was open.
     open: Option<u64>,
     last: Option<u64>,
-    /// What ended it.
+    /// The token of the operation that ended it.
     ended: Token,
 }
 
-/// What a stream of arguments brings.
+/// The tiles of a stream of arguments.
 struct Fed {
-    /// Iterations of each load that have been.
+    /// Per load: the number of its iterations so far.
     served: Vec<u64>,
-    /// Its tiles,
+    /// The tiles.
     tiles: Vec<Cut<u64>>,
-    /// and the first iteration of each.
+    /// The first iteration of each tile.
     starts: Vec<u64>,
 }
 
@@ -54,13 +54,14 @@ struct Fed {
 pub(super) struct Flow {
     streams: Vec<Stream>,
     regions: SecondaryMap<RegionId, Option<u32>>,
-    /// Of each load of arguments in a step the stream, and which of its loads it is.
+    /// Per step and load of an argument: the stream, and the index of the load in it.
     loads: OrderedMap<(usize, ScalarId), (u32, usize)>,
     pub(super) inputs: Vec<(u32, InputId)>,
 }
 
 impl Flow {
-    /// The streams of a layout. How the records of a tape are read, and how many there are, the run has said.
+    /// Creates the streams of a layout. For run-time tapes, `said` returns how the records are read and how many
+    /// there are.
     pub(super) fn of(layout: &Layout, said: impl Fn(RegionId) -> Option<(Read, u64)>) -> Flow {
         let mut flow = Flow::default();
         for (id, region) in &layout.regions {
@@ -113,17 +114,17 @@ impl Flow {
         self.streams.iter().map(|s| s.slot).collect()
     }
 
-    /// The stream of a region.
+    /// Returns the stream of a region.
     pub(super) fn region(&self, region: RegionId) -> Option<u32> {
         self.regions[region]
     }
 
-    /// How many records the streams of regions have.
+    /// Returns the number of records of a stream.
     pub(super) fn records(&self, stream: u32) -> u64 {
         self.streams[stream as usize].records
     }
 
-    /// A load of an argument happens in a step: its stream, the layer, and the offset there.
+    /// Counts a load of an argument in a step. Returns its stream, the layer, and the offset in the layer.
     pub(super) fn load(&mut self, step: usize, value: ScalarId) -> Option<(u32, u64, u64)> {
         let (stream, n) = *self.loads.get(&(step, value))?;
         let s = &mut self.streams[stream as usize];
@@ -137,12 +138,12 @@ impl Flow {
         Some((stream, tile as u64, place))
     }
 
-    /// An argument is about to be read: how many words a tile has at most.
+    /// Returns the largest number of words of a tile of the stream.
     pub(super) fn room(&self, stream: u32) -> usize {
         self.streams[stream as usize].slot.half as usize
     }
 
-    /// In these tiles.
+    /// Sets the tiles of a stream of arguments.
     pub(super) fn feed(&mut self, stream: u32, tiles: Vec<Cut<u64>>) {
         let s = &mut self.streams[stream as usize];
         let Some(fed) = &mut s.fed else { return };
@@ -158,13 +159,13 @@ impl Flow {
         fed.tiles = tiles;
     }
 
-    /// The layer of a record and the offset of its first entry there.
+    /// Returns the layer of a record, and the offset of the record's first entry in it.
     pub(super) fn layer(&self, stream: u32, record: u64) -> (u64, u64) {
         let s = &self.streams[stream as usize];
         (record / s.iterations, record % s.iterations * s.entries)
     }
 
-    /// What comes before an access to a layer.
+    /// Returns the moves before an access to a layer.
     pub(super) fn to(&mut self, stream: u32, layer: u64, reverse: bool) -> Result<Moves, Problem> {
         let s = &mut self.streams[stream as usize];
         match s.open == Some(layer) {
@@ -173,8 +174,8 @@ impl Flow {
         }
     }
 
-    /// What comes at the end of a step: layers end, and what the reverse phase has begun to read it reads to
-    /// the end; `all` of it at the end of the run.
+    /// Returns the moves at the end of a step: the open layer is closed, and a stream that the reverse phase has
+    /// begun to read is read to its end. At the end of the run, `all` streams are read to their ends.
     pub(super) fn end(&mut self, stream: u32, reverse: bool, all: bool) -> Result<Moves, Problem> {
         let s = &mut self.streams[stream as usize];
         if s.last.is_none() && !all {
@@ -187,17 +188,17 @@ impl Flow {
         self.streams.len() as u32
     }
 
-    /// The reverse phase begins.
+    /// Begins the reverse phase.
     pub(super) fn turn(&mut self) {
         self.streams.iter_mut().for_each(|s| s.last = None);
     }
 
-    /// A layer of a stream has ended.
+    /// Records the token that ends a layer of a stream.
     pub(super) fn ended(&mut self, stream: u32, by: Token) {
         self.streams[stream as usize].ended = by;
     }
 
-    /// What the first layer of a stream waits for: the ends of those that have been in its place.
+    /// Returns the tokens that the first layer of a stream waits for: the ends of streams with overlapping places.
     pub(super) fn before(&self, stream: u32, halves: u64) -> SmallVec<[Token; 4]> {
         let end = |slot: Slot| slot.at + slot.half * halves;
         let mine = self.streams[stream as usize].slot;
@@ -207,7 +208,7 @@ impl Flow {
 }
 
 impl Stream {
-    /// How many layers there are.
+    /// Returns the number of layers.
     fn layers(&self) -> u64 {
         match &self.fed {
             Some(fed) => fed.tiles.len() as u64,
@@ -215,7 +216,7 @@ impl Stream {
         }
     }
 
-    /// How many entries a layer has.
+    /// Returns the number of entries of a layer.
     fn entries_of(&self, layer: u64) -> u64 {
         match &self.fed {
             Some(fed) => fed.tiles[layer as usize].words.len() as u64,
@@ -223,7 +224,7 @@ impl Stream {
         }
     }
 
-    /// From the layer that is open to that one, or to the end.
+    /// Returns the moves from the open layer to another layer, or to the end.
     fn towards(
         &mut self,
         stream: u32,
@@ -235,7 +236,7 @@ impl Stream {
         if self.open.take().is_some() {
             moves.push(Move::Close);
         }
-        // Layers by the order in which they come.
+        // Number the layers in their reading order.
         let back = !stored && self.read == Read::Mirrored;
         let number = |layer: u64| if back { all.wrapping_sub(layer + 1) } else { layer };
         let next = self.last.map_or(0, |last| number(last) + 1);
@@ -244,7 +245,7 @@ impl Stream {
             None if stored => return Ok(moves),
             None => all,
         };
-        // Whoever stores leaves none out.
+        // In the forward phase, every layer is stored; none may be skipped.
         if end < next || stored && end > next || layer.is_some() && end >= all {
             let (read, last) = (self.read, self.last);
             return Err(Problem::internal(format!(

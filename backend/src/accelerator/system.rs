@@ -1,45 +1,45 @@
-//! Systems: which accesses go where.
+//! Systems: the routes of tape accesses.
 //!
-//! One program runs on all of them, and says of every access whether it is of the tape; a system says
-//! what that means. `Enzyme` is the paper's baseline, everything through the cache; `AoS` its first pass
-//! alone; `Tflow` all four, and `TflowIdeal` the same with tape and streams that cost no time, which is
-//! what the authors' published tables measured. `EnzymePad` and `Prefetch` are ours: the cheap
-//! competitors that the paper does not compare with.
+//! The same program runs on all systems. It marks each access that is to the tape, and the system decides where
+//! these accesses go. `Enzyme` is the paper's baseline: everything goes through the cache. `AoS` is the paper's
+//! first pass alone, `Tflow` all four passes. `TflowIdeal` is `Tflow` with tape and streams that cost no time,
+//! which the authors' published tables measured. `EnzymePad` and `Prefetch` are ours: simple competitors that the
+//! paper does not compare with.
 
 use super::arrays::TapeForm;
 use super::machine::Machine;
 use crate::layout::Pipeline;
 
-/// Where accesses to the tape go.
+/// The route of tape accesses.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Route {
-    /// Through the cache, as all others.
+    /// Through the cache, like all other accesses.
     Cache {
-        /// How the tape lies in memory.
+        /// The layout of the tape in memory.
         form: TapeForm,
-        /// Whether the line behind (backward: before) one of the tape is fetched with it.
+        /// Whether an access to the tape also prefetches the next line (in the reverse phase: the previous line).
         prefetch: bool,
     },
-    /// To the scratchpad, which the stream engines fill and drain.
+    /// To the scratchpad, which stream engines fill and drain.
     Scratchpad {
         /// Whether accesses and streams take no time and are only counted.
         ideal: bool,
     },
 }
 
-/// A way to treat the tape. Names are those of the paper where it has one.
+/// A treatment of the tape. Names are those of the paper if it has one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct System {
-    /// Its name, without the size of the cache.
+    /// The name, without the size of the cache.
     pub name: &'static str,
-    /// Where its tape goes,
+    /// The route of tape accesses.
     pub tape: Route,
-    /// and how that of a program is laid out.
+    /// The passes that lay out the tape of a program.
     pub layout: Pipeline,
 }
 
 impl System {
-    /// Arrays, one behind the other, through the cache.
+    /// Arrays one after the other, through the cache.
     pub const ENZYME: System = System {
         name: "Enzyme",
         tape: Route::Cache { form: TapeForm::Arrays { skew: 0 }, prefetch: false },
@@ -51,13 +51,13 @@ impl System {
         tape: Route::Cache { form: TapeForm::Arrays { skew: 37 }, prefetch: false },
         layout: Pipeline::SOA,
     };
-    /// Records through the cache.
+    /// Records, through the cache.
     pub const AOS: System = System {
         name: "AoS",
         tape: Route::Cache { form: TapeForm::Records, prefetch: false },
         layout: Pipeline::AOS,
     };
-    /// Records through a cache that fetches ahead.
+    /// Records, through a cache that prefetches.
     pub const PREFETCH: System = System {
         name: "Prefetch",
         tape: Route::Cache { form: TapeForm::Records, prefetch: true },
@@ -66,20 +66,20 @@ impl System {
     /// Layers in the scratchpad, tiles in streams.
     pub const TFLOW: System =
         System { name: "Tflow", tape: Route::Scratchpad { ideal: false }, layout: Pipeline::TFLOW };
-    /// The same, free of time.
+    /// Like `Tflow`, with tape and streams that take no time.
     pub const TFLOW_IDEAL: System = System {
         name: "TflowIdeal",
         tape: Route::Scratchpad { ideal: true },
         layout: Pipeline::TFLOW,
     };
-    /// The same as `Tflow`, with arguments that the reverse phase reads in order streamed from where they lie.
+    /// Like `Tflow`, and arguments that the reverse phase reads in order are streamed from their arrays.
     pub const TFLOW_INPUTS: System = System {
         name: "TflowInputs",
         tape: Route::Scratchpad { ideal: false },
         layout: Pipeline::MINTAPE_TFLOW,
     };
 
-    /// Every system.
+    /// All systems.
     pub const ALL: [System; 7] = [
         System::ENZYME,
         System::ENZYME_PAD,
@@ -90,7 +90,7 @@ impl System {
         System::PREFETCH,
     ];
 
-    /// Its name with the size of the cache, as the paper writes it: `Enzyme_32k`.
+    /// Returns the name with the size of the cache, as the paper writes it: `Enzyme_32k`.
     pub fn on(self, machine: &Machine) -> String {
         match machine.cache {
             bytes if bytes.is_multiple_of(1024) => format!("{}_{}k", self.name, bytes / 1024),

@@ -1,9 +1,10 @@
-//! Records of a tape as a run meets them: in which order they are read back.
+//! The trace of accesses to tape records, from which the order of reading is inferred.
 //!
-//! Where a record lies is a number in memory, so no one knows before the run that records come back in the
-//! opposite order of their stores, or in the same. So a program with such records runs once to see it: what is
-//! stored once, record after record, and loaded at most once, record before record, is *mirrored*; everything
-//! that is neither this nor in order is read and written through the cache.
+//! The address of a record of a run-time tape is a run-time value. So before the run it is not known that records
+//! are read in the opposite order of their stores, or in the same order. A program with such records therefore runs
+//! once to observe the order. Records that are stored once, one after the other, and loaded at most once, one after
+//! the other in the opposite order, are *mirrored*. Records that are neither mirrored nor in order are accessed
+//! through the cache.
 //!
 //! ```text
 //! AABBCC|ccbbaa   mirrored          AABBCC|aabbcc   in order          ABC|bac   neither
@@ -13,18 +14,18 @@ use super::config::InRegion;
 use crate::layout::{Read, RegionId};
 use tapeloom_ir::OrderedSet;
 
-/// An access to a record, as a run met it.
+/// An observed access to a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Met {
     pub(super) at: InRegion,
     pub(super) write: bool,
-    /// In which phase,
+    /// Whether it was in the reverse phase.
     pub(super) reverse: bool,
-    /// and in which step.
+    /// The step of the program.
     pub(super) step: usize,
 }
 
-/// How the records of a region, each of so many bytes, are read back, and how many there are.
+/// Returns how the records of a region are read and how many there are. A record has `width` bytes.
 pub(super) fn verdict(met: &[Met], region: RegionId, width: u64) -> Option<(Read, u64)> {
     let of = |write: bool| -> Vec<&Met> {
         met.iter().filter(|m| m.at.region == region && m.write == write).collect()
@@ -39,7 +40,7 @@ pub(super) fn verdict(met: &[Met], region: RegionId, width: u64) -> Option<(Read
         distinct.len() == all.len()
     };
     let records = stores.last()?.at.record + 1;
-    // Each entry of each record is there.
+    // Every entry of every record must have been stored.
     let entries: OrderedSet<(u64, u64)> =
         stores.iter().map(|m| (m.at.record, m.at.byte / 8)).collect();
     let whole = entries.len() as u64 == records * width.div_ceil(8);
@@ -58,8 +59,8 @@ pub(super) fn verdict(met: &[Met], region: RegionId, width: u64) -> Option<(Read
 mod tests {
     use super::*;
 
-    /// Capital letters are stored, small ones loaded, each the next entry of its record that is not yet; the
-    /// reverse phase begins with `|`.
+    /// Simulates accesses: a capital letter stores, and a small letter loads, the next entry of its record; `|`
+    /// begins the reverse phase.
     #[track_caller]
     fn check(text: &str, width: u64, expected: Option<Read>) {
         let (mut all, mut reverse) = (Vec::<Met>::new(), false);
@@ -84,9 +85,9 @@ mod tests {
         check("AABBCC|ccbbaa", 16, Some(Read::Mirrored));
         check("ABC|abc", 8, Some(Read::Same));
         check("ABC|bac", 8, None);
-        // What nobody loads is there all the same.
+        // Entries need not be loaded.
         check("ABC|ca", 8, Some(Read::Mirrored));
-        // Twice stored, twice loaded, loaded early, stored late, not whole.
+        // In this order: stored twice, loaded twice, loaded early, stored late, not all entries stored.
         check("AAB|ba", 8, None);
         check("AB|baa", 8, None);
         check("AaB|ba", 8, None);

@@ -1,31 +1,30 @@
-//! From kernels to operations: a program that runs on the machine.
+//! Trace generation: runs a program in the interpreter and passes its operations to the machine.
 //!
-//! The interpreter of kernels runs the program with real values, and this observer of it tells a
-//! [`Simulation`] of every operation. What goes with a value is its token, so the machine sees the data
-//! flow of the very run: through variables and indices, while who waits for whom in memory is the
-//! machine's own business. What costs what:
+//! The interpreter of the loop IR runs the program with real values. This observer passes every operation to a
+//! [`Simulation`]. Each value carries its token, so the machine gets the data flow of this run, through variables
+//! and indices. The machine itself orders accesses to memory. The costs are:
 //!
-//! | in the kernel | on the machine |
+//! | in the loop program | on the machine |
 //! |---|---|
-//! | a scalar code | [`Opcode::of`], one after the other; nothing where it is a wire ([`wires`]) |
-//! | a load, a store | an access, which waits for what its address depends on; an address itself is wires |
-//! | an iteration of a loop | the count, an integer operation, and a branch behind it |
+//! | a scalar code | [`Opcode::of`], one after the other; nothing if it is a wire ([`wires`]) |
+//! | a load, a store | an access, which waits for the operands of its address; an address itself is wires |
+//! | an iteration of a loop | the count, an integer operation, and a branch after it |
 //! | `if`, `while`, an extent, the position of a record, a call | a branch |
 //! | a guard that does not hold | nothing |
 //! | a contraction | its loop nest: two loads, a product and a sum for each term, in order |
-//! | a loop that ends with what it carries elsewhere | a load and a store for each element |
-//! | a callback | loads of what it is told, a branch, stores of what it answers; itself nothing |
+//! | the end of a loop whose carry changes its buffer | a load and a store for each element |
+//! | a callback | loads of its operands, a branch, stores of its results; the function itself costs nothing |
 //!
-//! An access is *of the tape* where the buffer is kept ([`Kernel::kept`](crate::loop_ir::Kernel::kept)) or
-//! a record: its stores, and its loads in the reverse phase, which begins with the first step of the
-//! program that reads what an earlier step kept and keeps nothing itself. (What the forward phase reads
-//! of it is an ordinary load.) A program without such a step, say one whose forward and backward halves
-//! are fused into one loop, has one phase, in which all loads of what is kept are of the tape, and none is streamed.
+//! An access is *to the tape* if the buffer is kept ([`Kernel::kept`](crate::loop_ir::Kernel::kept)) or a record.
+//! This holds for its stores, and for its loads in the reverse phase. The reverse phase begins with the first step
+//! of the program that reads values kept by an earlier step and keeps nothing itself. (Loads of kept values in the
+//! forward phase are ordinary loads.) A program without such a step, for example with both halves fused into one
+//! loop, has one phase. In it, all loads of kept values are to the tape, and nothing is streamed.
 //!
-//! What goes through the scratchpad, in which layers and where, the [layout](crate::layout) of the tape says, which
-//! the system's passes made of the program; and the scratchpad finds whether every load gets what was stored. A
-//! program with records of run-time number runs twice: once to see in which order they come back
-//! ([`super::tape_trace`]), and then on the machine. Callbacks are made once.
+//! The [layout](crate::layout) of the tape, which the system's passes compute for the program, states which values
+//! go through the scratchpad, in which layers and where. The scratchpad checks that every load gets the stored
+//! value. A program with records of run-time tapes runs twice: once to observe the order in which records are read
+//! ([`super::tape_trace`]), and then on the machine. Callbacks are called once.
 
 use super::address_slice::wires;
 use super::arrays::{Arrays, RegionId, Tape};
@@ -50,7 +49,7 @@ use std::collections::VecDeque;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{Code, Dtype, Kind, Limits, OrderedMap, OrderedSet, Problem, Tensor};
 
-/// Runs a program on a machine: its results, and what that came to.
+/// Runs a program on a simulated machine. Returns its results and its statistics.
 ///
 /// ```
 /// use tapeloom_backend::accelerator::{Machine, simulate};
@@ -74,7 +73,7 @@ use tapeloom_ir::{Code, Dtype, Kind, Limits, OrderedMap, OrderedSet, Problem, Te
 /// ```
 ///
 /// # Errors
-/// Those of [`loop_ir::eval`](crate::loop_ir::eval), and of [`RunConfig::check`].
+/// Those of [`loop_ir::eval`](crate::loop_ir::eval) and of [`RunConfig::check`].
 pub fn simulate(
     program: &Program,
     args: &[Tensor],
@@ -83,7 +82,7 @@ pub fn simulate(
     simulate_within(program, args, setup, &Limits::default())
 }
 
-/// The machine has arithmetic and memory, and no library.
+/// Refuses programs that call library routines: the machine has only arithmetic and memory.
 fn refuse_routines(program: &Program) -> Result<(), Problem> {
     for external in program.externals() {
         if let External::Routine(_) = external.function {
@@ -97,7 +96,7 @@ fn refuse_routines(program: &Program) -> Result<(), Problem> {
     Ok(())
 }
 
-/// As [`simulate`], within limits.
+/// Like [`simulate`], with limits.
 pub(crate) fn simulate_within(
     program: &Program,
     args: &[Tensor],
@@ -143,32 +142,32 @@ pub(crate) fn simulate_within(
     Ok((results, statistics))
 }
 
-/// To whom a run is told.
+/// The receiver of a run's operations.
 enum To<'a> {
-    /// To one who writes down in which order records are stored and loaded,
+    /// Collects the order in which records are stored and loaded.
     Notes(Vec<Met>),
-    /// or to the machine.
+    /// Runs the operations on the machine.
     Machine(Box<Simulation<'a>>),
 }
 
-/// What is known of a buffer.
+/// How much of a buffer is on the tape.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Taped {
-    /// None of its values is kept.
+    /// None of its versions is kept.
     #[default]
     Never,
-    /// Some are.
+    /// Some of its versions are kept.
     Some,
-    /// It is of the tape whatever it holds: a record, or kept by whoever called the kernel.
+    /// All of it: it is a record, or the caller of the kernel keeps it.
     All,
 }
 
-/// A kernel that runs.
+/// A kernel in execution.
 struct Frame<'a> {
     k: &'a Kernel,
-    /// Its number, that of the entry being last.
+    /// The kernel's number; the entry has the last one.
     number: usize,
-    /// The number of its first statement.
+    /// The site number of the kernel's first statement.
     site: u32,
     taped: SecondaryMap<BufferId, Taped>,
 }
@@ -182,7 +181,8 @@ impl Frame<'_> {
         }
     }
 
-    /// Statements have four numbers each, for what becomes several operations.
+    /// Returns the site number of a statement. Each statement has four numbers, because it may become several
+    /// operations.
     fn site(&self, site: Site) -> u32 {
         let (scalars, vars) = (self.k.scalars.len() as u32, self.k.vars.len() as u32);
         let n = match site {
@@ -195,7 +195,7 @@ impl Frame<'_> {
     }
 }
 
-/// The first number of each callee's statements; those of the entry come last.
+/// Returns the first site number of each kernel; the entry comes last.
 fn sites(program: &Program) -> PrimaryMap<KernelId, u32> {
     let mut next = 0;
     let first = |(_, k): (_, &Kernel)| {
@@ -214,26 +214,26 @@ struct Driver<'a> {
     flow: Flow,
     addresses: Addresses,
     sites: PrimaryMap<KernelId, u32>,
-    /// The kernels that run, the innermost last.
+    /// The kernels in execution, the innermost last.
     frames: Vec<Frame<'a>>,
-    /// The step with which the reverse phase begins, the present one, and whether it has begun.
+    /// The step with which the reverse phase begins, the current step, and whether the reverse phase has begun.
     turn: Option<usize>,
     step: usize,
     reverse: bool,
-    /// Which steps are done before the machine begins, and whether this one is.
+    /// Which steps are done before the machine starts, and whether the current step is one of them.
     prepared: Vec<bool>,
     before: bool,
     /// Whether this block has used the tape.
     used: bool,
-    /// What this iteration has stored on the tape, or read of it: it is in registers;
+    /// The tape values that this iteration has stored or loaded. They are in registers.
     held: OrderedMap<u64, Token>,
-    /// so is what it has read of arguments, until something is stored that may be the same.
+    /// The arguments that this iteration has loaded. They are in registers until a store that may overlap them.
     arguments: OrderedMap<u64, Token>,
-    /// What the forward phase has read of arguments, where that is asked.
+    /// The argument addresses that the forward phase has read, if [`RunConfig::again`] is set.
     read: Option<OrderedSet<u64>>,
-    /// The wires of callees, and last those of the entry.
+    /// The wires of the callees, and last those of the entry.
     wires: Vec<SecondaryMap<ScalarId, bool>>,
-    /// What Rust functions answered while notes were taken: they are called once.
+    /// The results of Rust functions from the first run: each function is called once.
     answers: VecDeque<Vec<Tensor>>,
 }
 
@@ -273,7 +273,7 @@ impl<'a> Driver<'a> {
         driver
     }
 
-    /// A kernel that begins, with what its caller keeps among its arguments and results.
+    /// Enters a kernel. `given` says which arguments and results its caller keeps.
     fn frame(
         &self,
         k: &'a Kernel,
@@ -302,7 +302,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// What is there when all of these are.
+    /// Returns a token that is ready when all operands are.
     fn join(&mut self, operands: &[Token]) -> Result<Token, Problem> {
         let mut waits: SmallVec<[Token; 4]> = SmallVec::new();
         for token in operands.iter().filter(|t| **t != Token::READY) {
@@ -334,7 +334,7 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// A step ends, or the run.
+    /// Ends a step, or the run.
     fn end(&mut self, run: bool) -> Result<(), Problem> {
         for stream in 0..self.flow.count() {
             let moves = self.flow.end(stream, self.reverse, run)?;
@@ -343,7 +343,7 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// An access to a value of the tape that goes through the scratchpad.
+    /// Accesses a tape value through the scratchpad.
     fn stream(
         &mut self,
         stream: u32,
@@ -364,7 +364,7 @@ impl<'a> Driver<'a> {
         self.push(0, work, operands)
     }
 
-    /// A load of an argument that is streamed from where it lies.
+    /// Loads an argument that a stream brings from its array.
     fn bring(
         &mut self,
         (stream, layer, offset): (u32, u64, u64),
@@ -377,7 +377,7 @@ impl<'a> Driver<'a> {
         self.push(0, Work::TapeLoad(entry), operands)
     }
 
-    /// Tells the streams of arguments what this step reads.
+    /// Sets, for the streams of arguments, the elements that this step reads.
     fn feed(&mut self) -> Result<(), Problem> {
         let To::Machine(run) = &mut self.to else { return Ok(()) };
         for (stream, input) in self.flow.inputs.clone() {
@@ -404,7 +404,7 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// The load of where a record lies, if it has to be read again.
+    /// Loads the pointer to a record's chunk, if it has to be loaded again for each access.
     fn noted(&mut self, touch: Touch, address: u64) -> Result<Option<Token>, Problem> {
         let place = self.frames.last().map(|frame| frame.k.buffers[touch.held.buffer].place);
         let record = matches!(place, Some(loop_ir::Place::Record { .. })) && self.setup.overlap;
@@ -414,7 +414,7 @@ impl<'a> Driver<'a> {
         self.push(0, Work::Touch { address, write: false, tape: false }, &[]).map(Some)
     }
 
-    /// An access that happens.
+    /// Performs an access.
     fn access(
         &mut self,
         touch: Touch,
@@ -450,14 +450,14 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Straight code begins that runs as a whole.
+    /// Begins a block of straight-line code: values in registers are forgotten.
     fn block(&mut self) {
         self.held.clear();
         self.arguments.clear();
         self.used = false;
     }
 
-    /// An access to the tape, or another one: what counts is how many blocks use it.
+    /// Counts the current block as using the tape, if the access is to the tape.
     fn uses(&mut self, tape: bool) {
         if let (To::Machine(run), true, false) = (&mut self.to, tape, self.used || self.before) {
             run.block();
