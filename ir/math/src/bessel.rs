@@ -1,11 +1,11 @@
 //! Bessel functions of integer order: J and Y, and the modified ones of the first kind, I.
 //!
-//! J and Y are the `libm` crate's, a port of Sun's fdlibm. I is
+//! J and Y come from the `libm` crate, a port of Sun's fdlibm. I is computed by
 //!
-//! * the power series up to |x| = 20, whose terms are all positive;
-//! * beyond, for n² ≤ x, Hankel's asymptotic series (DLMF 10.40.1);
-//! * elsewhere the order 0 times ratios of neighbouring orders, by the backward recurrence
-//!   `Iₖ/Iₖ₋₁ = 1 / (2k/x + Iₖ₊₁/Iₖ)` (Gautschi, "Computational aspects of three-term recurrence relations", 1967).
+//! * the power series for |x| ≤ 20, whose terms are all positive;
+//! * Hankel's asymptotic series (DLMF 10.40.1) for |x| > 20 and n² ≤ |x|;
+//! * elsewhere, the product of I₀ and the ratios of neighbouring orders, by the backward recurrence `Iₖ/Iₖ₋₁ =
+//!   1 / (2k/x + Iₖ₊₁/Iₖ)` (Gautschi, "Computational aspects of three-term recurrence relations", 1967).
 
 use super::{exp, hypot};
 use std::f64::consts::TAU;
@@ -62,10 +62,10 @@ pub fn bessel_ie(n: u32, x: f64) -> f64 {
     with_parity(n, x, value)
 }
 
-/// Up to where the power series is summed.
+/// The largest |x| at which the power series is used.
 const SERIES: f64 = 20.0;
 
-/// Odd orders are odd functions.
+/// Gives `value` the sign of `x` if the order `n` is odd, since odd orders are odd functions.
 fn with_parity(n: u32, x: f64, value: f64) -> f64 {
     if n.is_multiple_of(2) { value } else { value.copysign(x) }
 }
@@ -101,7 +101,7 @@ fn scaled(n: u32, x: f64) -> f64 {
     if order * order <= x {
         return hankel(order, x);
     }
-    // The recurrence forgets where it begins at the rate of Kₙ/Iₙ.
+    // Start at an order so high that the initial ratio 0 does not matter: its effect decays like Kₙ/Iₙ.
     let mut k = (hypot(order, (40.0 * x).sqrt()) + 10.0).floor();
     let (mut ratio, mut product) = (0.0, 1.0);
     while k > 0.0 {

@@ -1,8 +1,9 @@
 //! Roots, powers and the inverse hyperbolic functions.
 //!
-//! The inverse hyperbolic functions are logarithms of `1 + w`, with what rounding `w` lost. Cube roots, powers and distances
-//! are calls into the `libm` crate (a port of Sun's fdlibm and of later work such as CORE-MATH's correctly rounded `cbrt`),
-//! whose bits are the same on every platform; they stand here with their edge values written down.
+//! The inverse hyperbolic functions are logarithms of `1 + w`, where the rounding error of `w` is added back.
+//! Cube roots, powers and distances call the `libm` crate (a port of Sun's fdlibm and of later work such as
+//! CORE-MATH's correctly rounded `cbrt`), which returns the same bits on every platform. The wrappers here
+//! document the edge values.
 
 use super::logarithm::log1p_of_sum;
 use super::number::{Constant, Format, Number, two_sum};
@@ -32,7 +33,7 @@ pub fn hypot(x: f64, y: f64) -> f64 {
     libm::hypot(x, y)
 }
 
-/// [`rsqrt`]
+/// The implementation of [`rsqrt`].
 pub struct Rsqrt;
 
 impl Parted for Rsqrt {
@@ -60,10 +61,10 @@ pub fn rsqrt(x: f64) -> f64 {
     Rsqrt::here(x)
 }
 
-/// Up to here squares do not overflow.
+/// The largest magnitude whose square is certain not to overflow.
 const SQUARE: Constant = Constant(1e150, 1e18);
 
-/// [`asinh`]
+/// The implementation of [`asinh`].
 pub struct Asinh;
 
 impl Parted for Asinh {
@@ -74,7 +75,7 @@ impl Parted for Asinh {
 
     #[inline(always)]
     fn straight<N: Number>(x: N) -> N {
-        // asinh a = ln(1 + a + a² / (1 + √(1 + a²))), of which the second term is the smaller one.
+        // asinh a = ln(1 + a + a² / (1 + √(1 + a²))), where the quotient is smaller than a.
         let (one, a) = (N::of(N::Float::ONE), x.abs());
         let more = a * a / (one + a.fma(a, one).sqrt());
         let sum = a + more;
@@ -94,7 +95,7 @@ pub fn asinh(x: f64) -> f64 {
     Asinh::here(x)
 }
 
-/// [`acosh`]
+/// The implementation of [`acosh`].
 pub struct Acosh;
 
 impl Parted for Acosh {
@@ -112,12 +113,12 @@ impl Parted for Acosh {
     }
 
     fn beyond(x: f64) -> f64 {
-        // `libm::acosh` gives numbers for some arguments below -8,000.
+        // For some arguments below -8,000 `libm::acosh` returns a number instead of NaN.
         if x >= 1.0 { libm::acosh(x) } else { f64::NAN }
     }
 }
 
-/// Inverse hyperbolic cosine, the one that is not negative; within 2 ulp.
+/// Inverse hyperbolic cosine, the non-negative branch; within 2 ulp.
 ///
 /// Domain: `[1, +∞]`. `acosh(1) = 0`, `acosh(+∞) = +∞`, NaN below 1 and for NaN.
 #[must_use]
@@ -125,7 +126,7 @@ pub fn acosh(x: f64) -> f64 {
     Acosh::here(x)
 }
 
-/// [`atanh`]
+/// The implementation of [`atanh`].
 pub struct Atanh;
 
 impl Parted for Atanh {
@@ -136,7 +137,7 @@ impl Parted for Atanh {
 
     #[inline(always)]
     fn straight<N: Number>(x: N) -> N {
-        // atanh a = ½ ln(1 + 2a / (1 - a)), the quotient with what its rounding lost.
+        // atanh a = ½ ln(1 + 2a / (1 - a)); the rounding error of the quotient is added back.
         let (half, one, a) = (N::of(N::Float::HALF), N::of(N::Float::ONE), x.abs());
         let below = one - a;
         let (by, twice) = (one / below, a + a);

@@ -1,15 +1,14 @@
 //! The error function `erf(x) = 2/√π ∫₀ˣ exp(-t²) dt`, its complement
 //! `erfc = 1 - erf`, and their inverses.
 //!
-//! `erf x = 1 - e^-xQ(x)` for `x ≥ 0`, where `Q(x) = -ln(erfc x) / x` is smooth: a polynomial, fitted with the weight that its
-//! error has in the result. `erfc` comes from the `libm` crate, a port of Sun's fdlibm (1993): a rational
-//! approximation for each of five ranges of `|x|`.
+//! For `x ≥ 0`, `erf x = 1 - e^-xQ(x)`, where `Q(x) = -ln(erfc x) / x` is smooth and is approximated by a
+//! polynomial, fitted with the weight of its error in the result. `erfc` comes from the `libm` crate, a port of
+//! Sun's fdlibm (1993), with a rational approximation for each of five ranges of `|x|`.
 //!
-//! `erf_inv` has no such ready-made source. It starts from Winitzki's closed
-//! form ("A handy approximation for the error function and its inverse", 2008),
-//! good to two digits everywhere, and polishes it with Halley's iteration, which
-//! triples the number of correct digits per step. The accuracy is therefore that
-//! of `erf` and `erfc` themselves rather than that of a table of coefficients.
+//! `erf_inv` starts from Winitzki's closed form ("A handy approximation for the error function and its
+//! inverse", 2008), which is good to two digits everywhere, and refines it with Halley's iteration, which
+//! triples the number of correct digits per step. Its accuracy is therefore limited by `erf` and `erfc`, not by
+//! a table of coefficients.
 
 use super::exponential::Expm1;
 use super::number::{Coefficients, Constant, Number, series};
@@ -17,9 +16,9 @@ use super::vector_math::Parted;
 use super::{exp, log, log1p};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, PI};
 
-/// From here on it is 1.
+/// From this argument on, erf rounds to 1.
 const ERF_IS_ONE: Constant = Constant(6.0, 4.0);
-/// Q(0) = 2/√π as a number and what that lacks.
+/// Q(0) = 2/√π, rounded, and its rounding error.
 const ERF_SLOPE: [Constant; 2] = [
     Constant(FRAC_2_SQRT_PI, std::f32::consts::FRAC_2_SQRT_PI),
     Constant(1.533_545_961_316_588e-17, -5.863_538e-8),
@@ -64,7 +63,7 @@ const ERF: Coefficients = Coefficients(
     ],
 );
 
-/// [`erf()`]
+/// The implementation of [`erf()`].
 pub struct Erf;
 
 impl Parted for Erf {
@@ -76,7 +75,7 @@ impl Parted for Erf {
     #[inline(always)]
     fn straight<N: Number>(x: N) -> N {
         let most = N::constant(ERF_IS_ONE);
-        // NaN is not beyond.
+        // The comparison is false for NaN, so NaN is not clamped.
         let a = N::pick(x.abs().gt(most), most, x.abs());
         let [slope, lacks] = ERF_SLOPE.map(N::constant);
         let y = a.fma(slope, a * a.fma(series(ERF, a), lacks));
@@ -112,15 +111,15 @@ pub fn erfc(x: f64) -> f64 {
 /// `ndtr(-∞) = 0`, `ndtr(+∞) = 1`, NaN for NaN.
 #[must_use]
 pub fn ndtr(x: f64) -> f64 {
-    /// What rounding √½ to a double leaves out.
+    /// The exact value of √½ minus the rounded constant.
     const FRAC_1_SQRT_2_LOW: f64 = -4.833_646_656_726_457e-17;
     let z = -x * FRAC_1_SQRT_2;
     let tail = 0.5 * erfc(z);
     if z < 1.0 || tail == 0.0 {
         return tail;
     }
-    // Far out a relative error δ of z is one of 2z²δ of the result, 1,400 ulp before the underflow.
-    // So the rounding of z is measured and its effect, erfc' times it, put back.
+    // A relative error δ of z becomes a relative error 2z²δ of the result: 1,400 ulp just before underflow. So
+    // the rounding error of z is computed and corrected for, to first order, with the derivative of erfc.
     let rest = (-x).mul_add(FRAC_1_SQRT_2, -z) - x * FRAC_1_SQRT_2_LOW;
     tail - 0.5 * FRAC_2_SQRT_PI * exp(-z * z) * rest
 }
@@ -139,7 +138,7 @@ pub fn erf_inv(x: f64) -> f64 {
         return f64::INFINITY.copysign(x);
     }
     // The series starts √π/2 (x + π/12 x³); below this bound its second term is
-    // under a quarter of an ulp, and an iteration would lose subnormal digits.
+    // under a quarter of an ulp, and an iteration would lose digits of subnormal numbers.
     if target < 1e-8 {
         return x * FRAC_SQRT_PI_2;
     }
@@ -147,14 +146,14 @@ pub fn erf_inv(x: f64) -> f64 {
     let mut w = erf_inv_guess(target);
     // Three steps suffice for the worst guess; most arguments need two.
     for _ in 0..3 {
-        // In the upper half `1 - target` is exact while `erf(w)` crowds against
-        // 1, so the complement is the side that still resolves `w`.
+        // In the upper half `1 - target` is exact and `erf(w)` is close to
+        // 1, so the complement resolves `w` better.
         let residual = if target < 0.5 { erf(w) - target } else { (1.0 - target) - erfc(w) };
         // Halley's step for `f = erf - target`, where `f''/f' = -2w`.
         let newton = residual / (FRAC_2_SQRT_PI * exp(-w * w));
         let step = newton / (1.0 + w * newton);
         w -= step;
-        // Cubic convergence: the error left behind is far below one ulp.
+        // Convergence is cubic, so the remaining error is far below one ulp.
         if step.abs() < 1e-7 * w {
             break;
         }
@@ -168,15 +167,14 @@ const FRAC_SQRT_PI_2: f64 = 0.886_226_925_452_758;
 /// Winitzki's approximation of `erf_inv` on `(0, 1)`, with relative error below
 /// 0.2 %.
 ///
-/// His formula solves `1 - x² = exp(-w² (4/π + a w²) / (1 + a w²))` for `w`. It
-/// is written here with the conjugate of his `√(t² - l/a) - t`, which would
-/// cancel for small `x`.
+/// The formula solves `1 - x² = exp(-w² (4/π + a w²) / (1 + a w²))` for `w`. The code multiplies by the
+/// conjugate of `√(t² - l/a) - t`, because this difference would cancel for small `x`.
 #[doc(hidden)]
 pub fn erf_inv_guess(x: f64) -> f64 {
     winitzki(log1p(-x * x))
 }
 
-/// That approximation, from `l = ln(1 - x²)`.
+/// Winitzki's approximation, given `l = ln(1 - x²)`.
 fn winitzki(l: f64) -> f64 {
     const A: f64 = 0.147;
     let t = 2.0 / (PI * A) + 0.5 * l;
@@ -186,22 +184,22 @@ fn winitzki(l: f64) -> f64 {
 
 /// Inverse of the complementary error function: the `w` with `erfc(w) = x`; within 4 ulp.
 ///
-/// Domain: `[0, 2]`. `erfc_inv(0) = ∞`, `erfc_inv(1) = 0`, `erfc_inv(2) = -∞`, NaN outside and for NaN. Accurate
-/// for small x, of which `1 - x` keeps nothing.
+/// Domain: `[0, 2]`. `erfc_inv(0) = ∞`, `erfc_inv(1) = 0`, `erfc_inv(2) = -∞`, NaN outside and for NaN.
+/// Accurate also for small x, where `1 - x` rounds to 1.
 #[must_use]
 pub fn erfc_inv(x: f64) -> f64 {
     if x.is_nan() || !(0.0..=2.0).contains(&x) {
         return f64::NAN;
     }
     if x >= 0.5 {
-        // The difference is exact.
+        // The subtraction `1 - x` is exact here.
         return erf_inv(1.0 - x);
     }
     if x == 0.0 {
         return f64::INFINITY;
     }
     let mut w = winitzki(log(x * (2.0 - x)));
-    // Newton's steps for ln(erfc(w) / x), which is nearly a parabola.
+    // Newton steps on ln(erfc(w) / x), which is nearly a parabola in w.
     for _ in 0..6 {
         let (log, slope) = if w > 20.0 {
             far_log_erfc(w, x)
@@ -218,8 +216,8 @@ pub fn erfc_inv(x: f64) -> f64 {
     w
 }
 
-/// `ln(erfc(w) / x)` and its slope downwards, for `w > 20`, where erfc itself may underflow: by the asymptotic
-/// series (DLMF 7.12.1) `erfc(w) = e⁻ʷ²/(w√π) Σ (-1)ᵏ (2k - 1)!! / (2w²)ᵏ`.
+/// Returns `ln(erfc(w) / x)` and the negative of its slope for `w > 20`, where erfc itself may underflow. Uses
+/// the asymptotic series (DLMF 7.12.1) `erfc(w) = e⁻ʷ²/(w√π) Σ (-1)ᵏ (2k - 1)!! / (2w²)ᵏ`.
 fn far_log_erfc(w: f64, x: f64) -> (f64, f64) {
     let (square, mut term, mut rest) = (w * w, 1.0, 0.0);
     for k in 1..8 {

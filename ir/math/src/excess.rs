@@ -1,10 +1,10 @@
-//! What is left of the exponential and the logarithm beside their tangents, without cancellation.
+//! The exponential and the logarithm minus the first terms of their Taylor series, without cancellation.
 
 use super::number::polynomial;
 use super::series::over_factorials;
 use super::{expm1, log1p};
 
-/// `z - ln(1 + z)`, which is not negative, for `z > -1`.
+/// Returns `z - ln(1 + z)`, which is not negative, for `z > -1`.
 pub fn log_excess(z: f64) -> f64 {
     if z.abs() > 0.4 {
         return z - log1p(z);
@@ -24,7 +24,7 @@ pub fn log_excess(z: f64) -> f64 {
     r * (z - 2.0 * square * polynomial(&ODD, square))
 }
 
-/// `e⁻ˢ - 1 + s`, which is not negative, for `s ≥ 0`.
+/// Returns `e⁻ˢ - 1 + s`, which is not negative, for `s ≥ 0`.
 pub fn exp_excess(s: f64) -> f64 {
     if s > 0.7 {
         return s + expm1(-s);

@@ -1,9 +1,9 @@
-//! The exponential function and what is made of it.
+//! The exponential function, and functions computed from it.
 //!
-//! `x = k ln 2 + r` with `|r| ≤ ln 2 / 2`, and `eˣ = 2ᵏ eʳ`; of `eʳ` a polynomial: the Taylor series, of which 14 terms
-//! are enough for f64, and for f32 the polynomial of degree 7 that agrees with it at Chebyshev's points. The whole number
-//! `k` comes from adding `1.5·2⁵²`, which rounds to whole numbers and leaves `k` in the lowest bits; a power of two is then
-//! an exponent, put together from them.
+//! `x = k ln 2 + r` with `|r| ≤ ln 2 / 2`, and `eˣ = 2ᵏ eʳ`. `eʳ` is a polynomial: for f64 the first 14 terms
+//! of the Taylor series, for f32 the polynomial of degree 7 that interpolates it at Chebyshev's points. Adding
+//! `1.5·2⁵²` rounds a number to an integer and leaves that integer, `k`, in the lowest bits; the power of two
+//! is then assembled from its exponent bits.
 //!
 //! Cody and Waite, *Software Manual for the Elementary Functions* (1980), for the two pieces of ln 2.
 
@@ -11,7 +11,7 @@ use super::number::{Coefficients, Constant, Format, Number, quotient, series, tw
 use super::series::over_factorials;
 use super::vector_math::Parted;
 
-/// ln 2 in two pieces: of so few bits that products with `k` are exact, and the rest.
+/// ln 2 in two pieces: a high piece with few bits, so that its products with `k` are exact, and the rest.
 pub(super) const LN2_HIGH: Constant =
     Constant(f64::from_bits(0x3fe6_2e42_fee0_0000), f32::from_bits(0x3f31_7200));
 /// See [`LN2_HIGH`].
@@ -24,9 +24,9 @@ pub(super) const EXP: Coefficients = Coefficients(
     &over_factorials::<12>(2, 1, 1.0),
     &[0.5, 0.166_666_67, 0.041_666_467, 0.008_333_310_5, 0.001_393_365, 0.000_198_909_9],
 );
-/// Where `eˣ` and `e⁻ˣ` are normal numbers.
+/// The largest |x| for which `eˣ` and `e⁻ˣ` are both normal numbers.
 pub(super) const NORMAL: Constant = Constant(708.0, 87.0);
-/// Up to here `eˣ` is 0.
+/// For arguments up to this one, `eˣ` rounds to 0.
 const ZERO_UP_TO: Constant = Constant(-746.0, -104.0);
 /// ln 2.
 const LN2: Constant = Constant(std::f64::consts::LN_2, std::f32::consts::LN_2);
@@ -48,15 +48,15 @@ const EXP2: Coefficients = Coefficients(
     ],
     &[0.240_226_5, 0.055_504_11, 0.009_618_083, 0.001_333_348_3, 0.000_154_531_65, 1.530_34e-5],
 );
-/// Where `2ˣ` and `2⁻ˣ` are normal numbers.
+/// The largest |x| for which `2ˣ` and `2⁻ˣ` are both normal numbers.
 const NORMAL_OF_TWO: Constant = Constant(1022.0, 126.0);
 
-/// `x = k ln 2 + r + c`
+/// The reduced argument: `x = k ln 2 + r + c`.
 pub(super) struct Reduced<N> {
-    /// `k` in its lowest bits.
+    /// The integer `k`, in the lowest bits.
     pub(super) k: N,
     pub(super) r: N,
-    /// What rounding `r` lost.
+    /// The rounding error of `r`.
     pub(super) c: N,
 }
 
@@ -65,20 +65,21 @@ pub(super) fn reduce<N: Number>(x: N) -> Reduced<N> {
     let round = N::of(N::Float::ROUND);
     let k = x.fma(N::constant(LOG2_E), round);
     let whole = k - round;
-    // Exact, since the first piece has few bits; the second is rounded.
+    // Exact, since the high piece has few bits; the product with the low piece is rounded.
     let high = whole.fma(-N::constant(LN2_HIGH), x);
     let low = whole * N::constant(LN2_LOW);
     let r = high - low;
     Reduced { k, r, c: (high - r) - low }
 }
 
-/// `eʳ⁺ᶜ - 1 - r`
+/// Returns `eʳ⁺ᶜ - 1 - r`.
 #[inline(always)]
 fn rest<N: Number>(r: N, c: N) -> N {
     (r * r).fma(series(EXP, r), r.fma(c, c))
 }
 
-/// `k`, in the lowest bits, and `eʳ - 1`: what rounding `r` loses is less than rounding the result does.
+/// Returns `k`, in the lowest bits, and `eʳ - 1`. The rounding error of `r` is dropped: it is smaller than that
+/// of the result.
 #[inline(always)]
 fn parts<N: Number>(x: N) -> (N, N) {
     let round = N::of(N::Float::ROUND);
@@ -89,7 +90,8 @@ fn parts<N: Number>(x: N) -> (N, N) {
     (k, (r * r).fma(series(EXP, r), r))
 }
 
-/// `2ᵏ y`, where neither that nor 2ᵏ need be normal numbers: in two steps, the second of which rounds.
+/// Returns `2ᵏ y`, also where the result or 2ᵏ is not a normal number. Scales in two steps, so that only the
+/// second one rounds.
 fn scaled(k: f64, y: f64) -> f64 {
     let k = k.to_bits().wrapping_sub(f64::ROUND.to_bits()) as i64;
     let half = k / 2;
@@ -97,36 +99,36 @@ fn scaled(k: f64, y: f64) -> f64 {
     y * power(half) * power(k - half)
 }
 
-/// `y eˣ`, of a power of two `y` near 1, where neither eˣ nor the result need be a normal number.
+/// Returns `y eˣ` for a power of two `y` near 1, also where eˣ or the result is not a normal number.
 pub(super) fn exp_times(x: f64, y: f64) -> f64 {
-    // NaN goes through all.
+    // `clamp` passes NaN through.
     let (k, p) = parts(x.clamp(-750.0, 712.0));
     scaled(k, y * (1.0 + p))
 }
 
-/// `2ᵏ`, for a normal result.
+/// Returns `2ᵏ`, which must be a normal number.
 #[inline(always)]
 pub(super) fn power_of_two<N: Number>(k: N) -> N {
     N::of(N::Float::ONE).plus_bits(k.shift_left(N::Float::FRACTION))
 }
 
-/// [`exp`]
+/// The implementation of [`exp`].
 pub struct Exp;
 
-/// Where `eˣ` and `e⁻ˣ` are normal numbers.
+/// Whether `eˣ` and `e⁻ˣ` are both normal numbers.
 #[inline(always)]
 fn is_normal<N: Number>(x: N) -> N::Mask {
     x.abs().le(N::constant(NORMAL))
 }
 
-/// `eˣ`, a normal number.
+/// Returns `eˣ`, which must be a normal number.
 #[inline(always)]
 fn normal<N: Number>(x: N) -> N {
     let (k, p) = parts(x);
     (N::of(N::Float::ONE) + p).plus_bits(k.shift_left(N::Float::FRACTION))
 }
 
-/// `e^-|x|` where [`Exp`] is inside, and what its rounding lost.
+/// Returns `e^-|x|` and its rounding error, for `x` inside the range of [`Exp`].
 #[inline(always)]
 pub(super) fn exp_of_negative<N: Number>(x: N) -> [N; 2] {
     let (zero, one) = (N::of(N::Float::ZERO), N::of(N::Float::ONE));
@@ -139,7 +141,7 @@ pub(super) fn exp_of_negative<N: Number>(x: N) -> [N; 2] {
 }
 
 impl Parted for Exp {
-    /// Very negative numbers too, which masks of attention are full of.
+    /// Includes very negative numbers, which are frequent in attention masks.
     #[inline(always)]
     fn inside<N: Number>(x: N) -> N::Mask {
         is_normal(x) | x.le(N::constant(ZERO_UP_TO))
@@ -164,10 +166,10 @@ pub fn exp(x: f64) -> f64 {
     Exp::here(x)
 }
 
-/// [`exp2`]
+/// The implementation of [`exp2`].
 pub struct Exp2;
 
-/// `k`, in the lowest bits, and `2ʳ` for `x = k + r`, which is exact.
+/// Returns `k`, in the lowest bits, and `2ʳ`, where `x = k + r` exactly.
 #[inline(always)]
 fn parts_of_two<N: Number>(x: N) -> (N, N) {
     let round = N::of(N::Float::ROUND);
@@ -190,7 +192,7 @@ impl Parted for Exp2 {
     }
 
     fn beyond(x: f64) -> f64 {
-        // NaN goes through both.
+        // `clamp` passes NaN through.
         let (k, y) = parts_of_two(x.clamp(-1080.0, 1025.0));
         scaled(k, y)
     }
@@ -204,7 +206,7 @@ pub fn exp2(x: f64) -> f64 {
     Exp2::here(x)
 }
 
-/// [`expm1`]
+/// The implementation of [`expm1`].
 pub struct Expm1;
 
 impl Parted for Expm1 {
@@ -216,7 +218,7 @@ impl Parted for Expm1 {
     #[inline(always)]
     fn straight<N: Number>(x: N) -> N {
         let Reduced { k, r, c } = reduce(x);
-        // 2ᵏ (eʳ - 1) + 2ᵏ - 1, its two large parts added without loss.
+        // 2ᵏ (eʳ - 1) + 2ᵏ - 1; `two_sum` adds the two large parts without rounding error.
         let scale = power_of_two(k);
         let (sum, lost) = two_sum(scale - N::of(N::Float::ONE), scale * r);
         (sum + scale.fma(rest(r, c), lost)).copysign(x)
@@ -235,7 +237,7 @@ pub fn expm1(x: f64) -> f64 {
     Expm1::here(x)
 }
 
-/// [`logistic`]
+/// The implementation of [`logistic`].
 pub struct Logistic;
 
 impl Parted for Logistic {
@@ -247,7 +249,7 @@ impl Parted for Logistic {
     #[inline(always)]
     fn straight<N: Number>(x: N) -> N {
         let (zero, one) = (N::of(N::Float::ZERO), N::of(N::Float::ONE));
-        // Each side raises e to a power that is not positive, so nothing overflows.
+        // On both sides e is raised to a power ≤ 0, so nothing overflows.
         let [e, e_low] = exp_of_negative(x);
         let negative = x.lt(zero);
         let above = [N::pick(negative, e, one), N::pick(negative, e_low, zero)];

@@ -1,8 +1,8 @@
 //! The exponential integrals `Eₙ(x) = ∫₁^∞ e⁻ˣᵗ / tⁿ dt` and `Ei(x) = ∫ eᵗ/t dt from -∞ to x`.
 //!
-//! * `Eₙ`: the power series up to 1 (DLMF 8.19.8), the continued fraction beyond (DLMF 8.19.17).
-//! * `Ei`: the power series up to 40 (DLMF 6.6.2), written about its root beside it, and the asymptotic series
-//!   beyond (DLMF 6.12.2).
+//! * `Eₙ`: the power series for x ≤ 1 (DLMF 8.19.8), the continued fraction for larger x (DLMF 8.19.17).
+//! * `Ei`: the power series for x ≤ 40 (DLMF 6.6.2), expanded about the root of Ei if x is near it, and the
+//!   asymptotic series for larger x (DLMF 6.12.2).
 
 use super::gamma::digamma;
 use super::{exp, log, log1p};
@@ -31,7 +31,8 @@ pub fn expn(n: u32, x: f64) -> f64 {
     if x <= 1.0 {
         return expn_series(order, x);
     }
-    // E = e⁻ˣ / (x + n - 1·n / (x + n + 2 - 2 (n + 1) / (x + n + 4 - …))), from its end.
+    // E = e⁻ˣ / (x + n - 1·n / (x + n + 2 - 2 (n + 1) / (x + n + 4 - …))), evaluated from the innermost term
+    // outwards.
     let mut k = (10.0 + 90.0 / x).floor();
     let mut fraction = x + order + 2.0 * k;
     while k > 0.0 {
@@ -41,7 +42,7 @@ pub fn expn(n: u32, x: f64) -> f64 {
     exp(-x) / fraction
 }
 
-/// `(-x)ⁿ⁻¹/(n - 1)! (ψ(n) - ln x) - Σ (-x)ᵏ / (k! (k - n + 1))`, the sum without k = n - 1.
+/// Returns `(-x)ⁿ⁻¹/(n - 1)! (ψ(n) - ln x) - Σ (-x)ᵏ / (k! (k - n + 1))`, where the sum skips k = n - 1.
 fn expn_series(n: f64, x: f64) -> f64 {
     let (mut sum, mut power, mut k) = (0.0, 1.0, 0.0);
     loop {
@@ -59,10 +60,10 @@ fn expn_series(n: f64, x: f64) -> f64 {
 /// `Ei(x)`, a principal value for positive x.
 ///
 /// Domain: all reals. -inf at 0, -0 at -inf, inf at inf and from 716.4 on; NaN for NaN. Relatively accurate
-/// beside the root 0.3725…, too.
+/// also near the root 0.3725….
 #[must_use]
 pub fn expi(x: f64) -> f64 {
-    /// The root, as an unevaluated sum of two doubles. Found with 40 digits.
+    /// The root of Ei as an unevaluated sum of two doubles, found with 40 digits.
     const ROOT: (f64, f64) = (0.372_507_410_781_366_6, 1.314_018_341_438_602_8e-17);
     if x < 0.0 {
         return -expn(1, -x);
@@ -74,7 +75,7 @@ pub fn expi(x: f64) -> f64 {
         return x;
     }
     if (x - ROOT.0).abs() < 0.125 {
-        // ln(x / root) + Σ (xᵏ - rootᵏ) / (k k!), both proportional to the distance.
+        // Ei(x) = ln(x / root) + Σ (xᵏ - rootᵏ) / (k k!); all terms are proportional to x - root.
         let h = (x - ROOT.0) - ROOT.1;
         let (mut sum, mut quotient, mut power, mut factorial) = (0.0, 1.0, 1.0, 1.0);
         for k in 1..20 {
@@ -104,6 +105,6 @@ pub fn expi(x: f64) -> f64 {
         term *= k / x;
         sum += term;
     }
-    // The exponential overflows before the quotient does.
+    // From 700 on, multiply by e^(x/2) twice: eˣ overflows before eˣ/x does.
     if x < 700.0 { exp(x) / x * sum } else { exp(0.5 * x) / x * sum * exp(0.5 * x) }
 }

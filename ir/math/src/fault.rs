@@ -1,14 +1,14 @@
-//! Planted faults: places that can be made wrong on purpose, to measure what the tests can see.
+//! Planted faults: wrong behaviour that can be switched on, to measure which faults the tests detect.
 //!
-//! A place asks `planted(Fault::X)` and does the wrong thing where the answer is yes. In every
-//! ordinary build the answer is a constant `false` and the place compiles to nothing. Only a build
-//! with `--cfg tapeloom_faults` looks at the environment, once: `TAPELOOM_FAULT` names the fault that
-//! is there for the life of the process. `cargo run --release -p tapeloom-tests --bin faults` makes
-//! that build, runs the tests against each fault and says which test catches it. It begins where the
-//! table says that a fault is caught: a module of tests by its path, `binary::module`.
+//! The code calls `planted(Fault::X)` at the site of each fault and behaves wrongly if the call returns `true`.
+//! In an ordinary build `planted` is the constant `false`, and the site compiles to nothing. A build with
+//! `--cfg tapeloom_faults` reads the environment variable `TAPELOOM_FAULT` once; it names the fault that is
+//! active for the life of the process. `cargo run --release -p tapeloom-tests --bin faults` makes such a build,
+//! runs the tests against each fault and reports which test detects it. It first runs the tests that the table
+//! below names: a module of tests by its path, `binary::module`.
 //!
-//! Model: mutation testing (DeMillo, Lipton, Sayward, 1978), with mutants chosen by hand after what
-//! has gone wrong before, so that the measure takes minutes.
+//! Model: mutation testing (DeMillo, Lipton, Sayward, 1978), with mutants chosen by hand after earlier bugs, so
+//! that the measurement takes minutes.
 
 macro_rules! faults {
     ($($variant:ident = $name:literal, $about:literal, $caught_by:literal;)*) => {
@@ -22,17 +22,17 @@ macro_rules! faults {
             /// Every fault.
             pub const ALL: &[Fault] = &[$(Fault::$variant,)*];
 
-            /// Its name in the environment.
+            /// Returns the fault's name in the environment variable `TAPELOOM_FAULT`.
             pub fn name(self) -> &'static str {
                 match self { $(Fault::$variant => $name,)* }
             }
 
-            /// What is wrong where it is planted.
+            /// Returns a description of the wrong behaviour.
             pub fn about(self) -> &'static str {
                 match self { $(Fault::$variant => $about,)* }
             }
 
-            /// The test, or the module of tests, that is tried first: the one that is known to catch it.
+            /// Returns the test, or the module of tests, that is known to detect the fault; it is run first.
             pub fn caught_by(self) -> &'static str {
                 match self { $(Fault::$variant => $caught_by,)* }
             }
@@ -138,14 +138,14 @@ faults! {
     Granule = "granule", "a layer of the simulated accelerator begins in the middle of a record", "study::accelerator";
 }
 
-/// Whether that fault is there: never, but in a build that measures the tests.
+/// Returns whether `fault` is active: always `false`, except in a build with `--cfg tapeloom_faults`.
 #[cfg(not(tapeloom_faults))]
 #[inline(always)]
 pub const fn planted(_: Fault) -> bool {
     false
 }
 
-/// Whether that fault is there: whether `TAPELOOM_FAULT` names it.
+/// Returns whether `fault` is active, that is, named by `TAPELOOM_FAULT`.
 #[cfg(tapeloom_faults)]
 pub fn planted(fault: Fault) -> bool {
     static CHOSEN: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();

@@ -1,11 +1,10 @@
 //! The logarithm of the gamma function and its derivatives: `lgamma`, its slope
 //! `digamma`, and `polygamma(n, ·)`, the n-th derivative of `digamma`.
 //!
-//! Differentiating a program that calls `lgamma` needs one further order per
-//! derivative taken, so `polygamma` accepts every order.
+//! The derivative of order n of a program that calls `lgamma` needs `polygamma` of order n - 1, so `polygamma`
+//! accepts every order.
 //!
-//! * `lgamma` is the `libm` crate's, a port of Sun's fdlibm, but for the neighbourhoods of its negative
-//!   roots.
+//! * `lgamma` comes from the `libm` crate, a port of Sun's fdlibm, except near its negative roots.
 //! * `digamma` follows the classical plan (Bernardo, "Algorithm AS 103", 1976;
 //!   Abramowitz & Stegun 6.3): reflect negative arguments, use the asymptotic
 //!   series from 10 on, and the recurrence `ψ(x + 1) = ψ(x) + 1/x` between. The
@@ -22,8 +21,8 @@ use std::f64::consts::{E, PI, TAU};
 /// Logarithm of the absolute value of the gamma function, `ln |Γ(x)|`.
 ///
 /// Domain: all reals. +∞ at the poles 0, -1, -2, … and at ±∞; NaN for NaN.
-/// Within 3 ulp for positive `x`, also next to the roots 1 and 2; for negative `x`, where there are two
-/// roots between any neighbouring poles from -2 on, by an expansion about the nearest one.
+/// Within 3 ulp for positive `x`, also next to the roots 1 and 2. For negative `x`, two roots lie between
+/// neighbouring poles from -2 on; near a root the value comes from an expansion about it.
 #[must_use]
 pub fn lgamma(x: f64) -> f64 {
     match lgamma_root(x) {
@@ -32,20 +31,22 @@ pub fn lgamma(x: f64) -> f64 {
     }
 }
 
-/// The root that is so close to `x` that terms would cancel.
+/// Returns the root of `ln |Γ|` that is so close to `x` that the terms of the usual formula would cancel, if
+/// any.
 fn lgamma_root(x: f64) -> Option<(f64, f64)> {
     if !(-18.0 < x && x < -2.0) {
         return None;
     }
-    // Two in each interval: the first nearer to its right end, the second to its left.
+    // Each interval between poles has two roots: the first is nearer to its right end, the second to its left
+    // end.
     let first = 2 * ((-x.ceil()) as usize - 2);
     let near = |root: &&(f64, f64)| (x - root.0).abs() <= (root.0 - root.0.round()).abs() / 3.0;
     LGAMMA_ROOTS.iter().skip(first).take(2).find(near).copied()
 }
 
-/// `ln |Γ(x)|` next to a root r. With h = x - r and the recurrence up to arguments near 10,
-/// `ln |Γ(r + h)| - ln |Γ(r)| = ln Γ(r + N + h) - ln Γ(r + N) - Σⱼ ln(1 + h / (r + j))`:
-/// each term is proportional to h, so what is left of the sum is relatively accurate.
+/// Returns `ln |Γ(x)|` for `x` next to a root r. With h = x - r, and the recurrence up to arguments near 10,
+/// `ln |Γ(r + h)| - ln |Γ(r)| = ln Γ(r + N + h) - ln Γ(r + N) - Σⱼ ln(1 + h / (r + j))`. Each term is
+/// proportional to h, so the sum is relatively accurate.
 fn lgamma_from(root: (f64, f64), x: f64) -> f64 {
     let h = (x - root.0) - root.1;
     let (steps, top) = steps_up(root.0);
@@ -53,14 +54,14 @@ fn lgamma_from(root: (f64, f64), x: f64) -> f64 {
     h * taylor(0, top, h) - down
 }
 
-/// The steps of 1 that lead from `x` to beyond 10, and where they end.
+/// Returns the offsets j of the unit steps from `x` to beyond 10, and the number that they reach.
 fn steps_up(x: f64) -> (impl Iterator<Item = f64>, f64) {
     let count = (11.0 - x).floor();
     ((0..count as u32).map(f64::from), x + count)
 }
 
-/// `Σₖ polygamma(n + k, a) hᵏ / (k + 1)!`, the difference quotient over a step h of what polygamma n is
-/// the slope of; for h small beside a.
+/// Returns `Σₖ polygamma(n + k, a) hᵏ / (k + 1)!`: the difference quotient, over a step h, of the function
+/// whose derivative is polygamma n. Valid for h small compared with a.
 fn taylor(n: u32, a: f64, h: f64) -> f64 {
     let (mut sum, mut weight) = (0.0, 1.0);
     for k in 0..16 {
@@ -74,8 +75,8 @@ fn taylor(n: u32, a: f64, h: f64) -> f64 {
     sum
 }
 
-/// The roots of `ln |Γ|` between the poles -2, -3, … -18, each an unevaluated sum of two doubles. Beyond
-/// them no double is closer to a root than to a pole. Bisected with 60 digits.
+/// The roots of `ln |Γ|` between the poles -2, -3, … -18, each an unevaluated sum of two doubles, bisected with
+/// 60 digits. Below -18 every double is closer to a pole than to a root.
 const LGAMMA_ROOTS: [(f64, f64); 31] = [
     (-2.457_024_738_220_800_6, -3.707_561_081_551_326_6e-17),
     (-2.747_682_646_727_412_7, 9.055_340_329_338_315e-17),
@@ -112,30 +113,28 @@ const LGAMMA_ROOTS: [(f64, f64); 31] = [
 
 /// Digamma function `ψ(x) = Γ'(x) / Γ(x)`, the derivative of [`lgamma`].
 ///
-/// Domain: all reals but the poles. NaN at the poles 0, -1, -2, … (either zero
-/// included), at -∞ and for NaN; `digamma(+∞) = +∞`. For positive `x` the
-/// relative error stays below 1e-15 up to and including the neighbourhood of
-/// the root at 1.4616…; for negative `x` it does so, too, next to the first twenty roots, and beyond -20
-/// away from the roots.
+/// Domain: all reals but the poles. NaN at the poles 0, -1, -2, … (either zero included), at -∞ and for NaN;
+/// `digamma(+∞) = +∞`. For positive `x` the relative error is below 1e-15, also near the root at 1.4616…. For
+/// negative `x` this holds near the first twenty roots too; below -20 it holds away from the roots.
 #[must_use]
 pub fn digamma(x: f64) -> f64 {
     if x > 0.0 {
         return digamma_positive(x);
     }
-    // Distance to the nearest pole, exact. (-∞ gives NaN, which goes through.)
+    // Distance to the nearest pole, exact. For -∞ it is NaN, and so is the result.
     let offset = x - x.round();
     if offset == 0.0 {
         return f64::NAN;
     }
-    // One root between any neighbouring poles.
+    // One root lies between neighbouring poles.
     match DIGAMMA_ROOTS.get((-x.ceil()) as usize) {
         Some(root) if (x - root.0).abs() < 0.25 => digamma_from(*root, x),
         _ => digamma_positive(1.0 - x) - PI * cot_pi(offset),
     }
 }
 
-/// `ψ(x)` next to a root r, where the terms of a reflection cancel. With h = x - r, as in
-/// [`lgamma_from`], `ψ(r + h) - ψ(r) = ψ(r + N + h) - ψ(r + N) + Σⱼ h / ((r + j) (x + j))`, and all
+/// Returns `ψ(x)` for `x` next to a root r, where the terms of the reflection formula cancel. With h = x - r,
+/// as in [`lgamma_from`], `ψ(r + h) - ψ(r) = ψ(r + N + h) - ψ(r + N) + Σⱼ h / ((r + j) (x + j))`, where all
 /// terms have one sign.
 fn digamma_from(root: (f64, f64), x: f64) -> f64 {
     let h = (x - root.0) - root.1;
@@ -191,7 +190,7 @@ fn digamma_positive(x: f64) -> f64 {
 /// The quotient approximates `ψ(x) / (x - root) - 1`, which is smooth and small,
 /// to a relative 1.5e-17 of ψ. The coefficients are a least-squares fit of
 /// `P - quotient · Q` on 160 Chebyshev nodes of the interval, repeated twelve
-/// times with the weights `1 / Q` of the round before (Loeb's iteration), in
+/// times with the weights `1 / Q` of the previous iteration (Loeb's iteration), in
 /// arithmetic of 50 digits.
 fn digamma_near_root(x: f64) -> f64 {
     /// The positive root of ψ, as an unevaluated sum of two doubles.
@@ -241,12 +240,12 @@ fn asymptotic_rest(x: f64) -> f64 {
     0.5 * reciprocal + square * polynomial(&TERMS, square)
 }
 
-/// `ln x - ψ(x)` for positive x, of which little is left for large ones.
+/// Returns `ln x - ψ(x)` for positive x, without cancellation for large x.
 pub(super) fn ln_minus_digamma(x: f64) -> f64 {
     if x >= 10.0 { asymptotic_rest(x) } else { log(x) - digamma(x) }
 }
 
-/// `polygamma(n, a + h) - polygamma(n, a)` for positive a and h, without cancellation for small h.
+/// Returns `polygamma(n, a + h) - polygamma(n, a)` for positive a and h, without cancellation for small h.
 pub(super) fn polygamma_rise(n: u32, a: f64, h: f64) -> f64 {
     if h < a / 8.0 {
         h * taylor(n + 1, a, h)
@@ -257,7 +256,7 @@ pub(super) fn polygamma_rise(n: u32, a: f64, h: f64) -> f64 {
     }
 }
 
-/// What Stirling's formula lacks: `ln Γ(a) - ((a - 1/2) ln a - a + ln √2π)`, for `a ≥ 10` (DLMF 5.11.1).
+/// The remainder of Stirling's formula: `ln Γ(a) - ((a - 1/2) ln a - a + ln √2π)`, for `a ≥ 10` (DLMF 5.11.1).
 pub(super) fn stirling(a: f64) -> f64 {
     /// `B₂ₖ / (2k (2k - 1))` for k = 1, 2, …
     const TERMS: [f64; 8] = [
@@ -278,7 +277,7 @@ fn cot_pi(t: f64) -> f64 {
     if t.abs() <= 0.25 {
         1.0 / tan(PI * t)
     } else {
-        // Near the root of cot the complement keeps the relative accuracy.
+        // Near the root of cot, the tangent of the complement is relatively accurate.
         tan(PI * (0.5 - t.abs())).copysign(t)
     }
 }
@@ -365,7 +364,7 @@ fn polygamma_magnitude(n: u32, x: f64) -> f64 {
         }
         let term = weight / at;
         sum += term;
-        // What follows is below ∫ (x + t)⁻ⁿ⁻¹ dt, here term · at / n.
+        // The remaining terms sum to less than ∫ (x + t)⁻ⁿ⁻¹ dt, here term · at / n.
         if term * (at / order) <= sum * (f64::EPSILON / 16.0) {
             break;
         }
@@ -419,8 +418,8 @@ fn euler_maclaurin_tail(n: f64, a: f64) -> f64 {
 
 /// `(x / (x + k))ⁿ`.
 ///
-/// A high power magnifies the rounding of its base n times; the relative error
-/// of the base is therefore computed exactly and its n-th power put back.
+/// A high power magnifies the rounding error of its base n times. So the relative error of the base is computed
+/// exactly and corrected for.
 fn ratio_power(x: f64, k: f64, n: f64) -> f64 {
     if k == 0.0 {
         return 1.0;
@@ -434,8 +433,8 @@ fn ratio_power(x: f64, k: f64, n: f64) -> f64 {
     pow(base, n) * exp(n * (residual / x))
 }
 
-/// `n! / xⁿ` as `root² · front`, which do not overflow or underflow by
-/// themselves unless the product nearly does.
+/// Returns `n! / xⁿ` as a pair `(root, front)` with the value `root² · front`; neither overflows or underflows
+/// unless the product nearly does.
 fn factorial_over_power(n: f64, x: f64) -> (f64, f64) {
     // Up to 22! the factorial is exact.
     if n <= 22.0 {
@@ -448,12 +447,11 @@ fn factorial_over_power(n: f64, x: f64) -> (f64, f64) {
         return (pow(x, -0.5 * n), factorial);
     }
 
-    // Stirling: n! = √(2πn) (n/e)ⁿ exp(1/(12n) - …) (DLMF 5.11.1), so the quotient
-    // needs (n / (e x))ⁿ. As in `ratio_power`, the rounding of the base, which
-    // includes that of e, is measured and compensated.
-    /// What rounding `e` to a double leaves out.
+    // Stirling: n! = √(2πn) (n/e)ⁿ exp(1/(12n) - …) (DLMF 5.11.1), so the quotient contains (n / (e x))ⁿ. As in
+    // `ratio_power`, the rounding error of the base, including that of e, is computed and corrected for.
+    /// The exact value of e minus the rounded constant.
     const E_LOW: f64 = 1.445_646_891_729_250_2e-16;
-    // Beyond this window the result is 0 or ∞ already; it keeps e·x finite.
+    // Outside this window the result is 0 or ∞ anyway; the clamp prevents an overflow of e·x.
     let x = x.clamp(1e-100, 1e100);
     let ex = E * x;
     let ex_error = E.mul_add(x, -ex) + E_LOW * x;
@@ -465,7 +463,7 @@ fn factorial_over_power(n: f64, x: f64) -> (f64, f64) {
             &[1.0 / 12.0, -1.0 / 360.0, 1.0 / 1260.0, -1.0 / 1680.0, 1.0 / 1188.0],
             inverse * inverse,
         );
-    // n · (residual / n) is the residual itself.
+    // The relative error of the base is residual / n; its n-th power contributes n · (residual / n).
     let front = (TAU * n).sqrt() * exp(stirling + residual);
     (pow(base, 0.5 * n), front)
 }

@@ -1,24 +1,24 @@
 //! Integrals from 0 to infinity, by the double-exponential rule.
 //!
-//! The substitution `s = exp(u - exp(-u))` makes an integrand that decays like `e⁻ˢ` fall off
-//! double-exponentially at one end of the line and exponentially in `s` at the other, and then the sum over
-//! equally spaced `u` converges faster than any power of the spacing: here, to the last digit with some
-//! eighty points. What is algebraic in `s` over many magnitudes only needs more points to the right,
-//! which the sum takes until its terms vanish.
+//! For an integrand that decays like `e⁻ˢ`, the substitution `s = exp(u - exp(-u))` makes it decrease
+//! double-exponentially at one end of the line and exponentially in `s` at the other. The sum over equally
+//! spaced `u` then converges faster than any power of the spacing: here about eighty points give full
+//! precision. An integrand that is algebraic in `s` over many magnitudes only needs more points to the right;
+//! the sum continues until its terms vanish.
 //!
 //! Source: Takahasi and Mori, "Double exponential formulas for numerical integration" (1974).
 
 use super::exp;
 use std::sync::LazyLock;
 
-/// `∫₀^∞ f(s) ds` for an analytic `f` that decays on the scale `scale`, or is algebraic from there on.
+/// Returns `∫₀^∞ f(s) ds` for an analytic `f` that decays on the scale `scale`, or is algebraic beyond it.
 pub fn half_line(scale: f64, f: impl Fn(f64) -> f64) -> f64 {
     let (mut sum, mut size, mut vanishing) = (0.0, 0.0, 0);
     for &(s, weight) in RULE.iter() {
         let term = weight * f(scale * s);
         sum += term;
         size += term.abs();
-        // One term may be at a root of the integrand; three in a row are its end.
+        // One negligible term may be a root of the integrand; three in a row end the sum.
         let negligible = s > 1.0 && term.abs() <= size * 1e-19;
         vanishing = if negligible { vanishing + 1 } else { 0 };
         if vanishing == 3 {
@@ -28,10 +28,10 @@ pub fn half_line(scale: f64, f: impl Fn(f64) -> f64) -> f64 {
     scale * sum
 }
 
-/// Points and weights: `s` and `ds`.
+/// The quadrature rule: points `s` and weights `ds`.
 static RULE: LazyLock<Vec<(f64, f64)>> = LazyLock::new(|| {
     const STEP: f64 = 0.1;
-    // From where s is e⁻⁴⁰ to where it is e⁷⁰⁰.
+    // From s = e⁻⁴⁰ to s = e⁷⁰⁰.
     (-36..7000)
         .map(|i| {
             let u = STEP * f64::from(i);

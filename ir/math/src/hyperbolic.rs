@@ -1,15 +1,15 @@
 //! Hyperbolic functions.
 //!
-//! `x = k ln 2 + r` with `|r| ≤ ln 2 / 2`, as for the exponential. With `S = (2ᵏ - 2⁻ᵏ)/2` and `C = (2ᵏ + 2⁻ᵏ)/2`,
-//! by the theorem of addition,
+//! `x = k ln 2 + r` with `|r| ≤ ln 2 / 2`, as for the exponential. With `S = (2ᵏ - 2⁻ᵏ)/2`
+//! and `C = (2ᵏ + 2⁻ᵏ)/2`, the addition theorem gives
 //!
 //! ```text
 //! sinh x = S cosh r + C sinh r = S + (C sinh r + S (cosh r - 1))
 //! cosh x = C cosh r + S sinh r = C + (S sinh r + C (cosh r - 1))
 //! ```
 //!
-//! of which the first term is exact but for its rounding and the rest is smaller. The tangent is `E / (E + 2)` with
-//! `E = e²ˣ - 1` and what rounding that lost.
+//! The first term is exact up to its rounding, and the rest is smaller. The hyperbolic tangent is `E / (E + 2)`
+//! with `E = e²ˣ - 1` and its rounding error.
 
 use super::exponential::{
     EXP, Exp, NORMAL, Reduced, exp_of_negative, exp_times, power_of_two, reduce,
@@ -24,14 +24,14 @@ const SINH: Coefficients =
 /// `(cosh r - 1 - r²/2) / r⁴` in `r²`.
 const COSH: Coefficients =
     Coefficients(&over_factorials::<6>(4, 2, 1.0), &[1.0 / 24.0, 1.0 / 720.0, 1.0 / 40320.0]);
-/// From here on tanh is 1.
+/// From this argument on, tanh rounds to 1.
 const TANH_IS_ONE: Constant = Constant(22.0, 10.0);
 
-/// What both functions are made of.
+/// The common parts of sinh and cosh.
 struct Parts<N> {
-    /// S and what it lacks.
+    /// S, rounded, and its rounding error.
     s: [N; 2],
-    /// C and what it lacks.
+    /// C, rounded, and its rounding error.
     c: [N; 2],
     /// `sinh r`
     sinh: N,
@@ -39,12 +39,12 @@ struct Parts<N> {
     cosh: N,
 }
 
-/// Of a number that is not negative: 2ᵏ is not the smaller power.
+/// Computes the parts for `x ≥ 0`, where 2ᵏ ≥ 2⁻ᵏ.
 #[inline(always)]
 fn parts<N: Number>(x: N) -> Parts<N> {
     let (half, round) = (N::of(N::Float::HALF), N::of(N::Float::ROUND));
     let Reduced { k, r, c: lost } = reduce(x);
-    // -k in its lowest bits.
+    // The integer -k, in the lowest bits.
     let minus_k = round - (k - round);
     let (up, down) = (half * power_of_two(k), half * power_of_two(minus_k));
     let (s, c) = (up - down, up + down);
@@ -54,7 +54,7 @@ fn parts<N: Number>(x: N) -> Parts<N> {
     Parts { s: [s, (up - s) - down], c: [c, (up - c) + down], sinh, cosh }
 }
 
-/// [`sinh`]
+/// The implementation of [`sinh`].
 pub struct Sinh;
 
 impl Parted for Sinh {
@@ -82,7 +82,7 @@ pub fn sinh(x: f64) -> f64 {
     Sinh::here(x)
 }
 
-/// [`cosh`]
+/// The implementation of [`cosh`].
 pub struct Cosh;
 
 impl Parted for Cosh {
@@ -110,7 +110,7 @@ pub fn cosh(x: f64) -> f64 {
     Cosh::here(x)
 }
 
-/// [`tanh`]
+/// The implementation of [`tanh`].
 pub struct Tanh;
 
 impl Parted for Tanh {
@@ -123,7 +123,7 @@ impl Parted for Tanh {
     fn straight<N: Number>(x: N) -> N {
         let [one, two] = [N::Float::ONE, N::Float::TWO].map(N::of);
         let most = N::constant(TANH_IS_ONE);
-        // Beyond it is 1; NaN is not beyond.
+        // Clamp large arguments, for which tanh is 1. The comparison is false for NaN, so NaN is not clamped.
         let a = N::pick(x.abs().gt(most), most, x.abs());
         let Reduced { k, r, c } = reduce(a + a);
         let power = power_of_two(k);
@@ -151,7 +151,7 @@ pub fn tanh(x: f64) -> f64 {
     Tanh::here(x)
 }
 
-/// [`sech`]
+/// The implementation of [`sech`].
 pub struct Sech;
 
 impl Parted for Sech {
@@ -163,7 +163,7 @@ impl Parted for Sech {
     #[inline(always)]
     fn straight<N: Number>(x: N) -> N {
         let (one, two) = (N::of(N::Float::ONE), N::of(N::Float::TWO));
-        // `1 / cosh x` from `e = e^-|x|`: not by cosh, which overflows before this underflows.
+        // `1 / cosh x` from `e = e^-|x|`: cosh itself overflows before sech underflows.
         let [e, e_low] = exp_of_negative(x);
         let below = e.fma(e, one);
         let lacks = e.fma(e, one - below) + two * e * e_low;

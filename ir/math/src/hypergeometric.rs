@@ -14,7 +14,8 @@
 use super::gamma::lgamma;
 use super::{exp, pow};
 
-/// A sum, and the ratio of its largest term to it; infinite if there is no sum.
+/// The value of a sum, and the ratio of its largest term to the value; the ratio is infinite if the formula is
+/// not applicable.
 struct Sum {
     value: f64,
     loss: f64,
@@ -28,13 +29,15 @@ impl Sum {
 const TERMS: u32 = 5000;
 /// The largest ratio of a term to the sum at which half of the digits remain.
 const MOST_LOSS: f64 = 1e8;
-/// Exponentials of larger arguments overflow.
+/// The exponential of a larger argument overflows.
 const LARGE: f64 = 700.0;
 
 /// `₁F₁(a; b; x)`
 ///
-/// Domain: all reals but the poles b = 0, -1, -2, …, where it is NaN. NaN, too, where no formula here keeps half of the digits: for
-/// negative a or b - a beside large x, unless one of them is an integer: then the series ends. At x = inf it is inf for positive a and b, at x = -inf 0 for b > a > 0.
+/// Domain: all reals but the poles b = 0, -1, -2, …, where the value is NaN. Also NaN where every formula here
+/// loses more than half of the digits: for negative a or b - a with large x, unless one of the two is an
+/// integer, so that the series terminates. At x = inf the value is inf for positive a and b; at x = -inf it is
+/// 0 for b > a > 0.
 #[must_use]
 pub fn hyp1f1(a: f64, b: f64, x: f64) -> f64 {
     if a.is_nan() || !b.is_finite() || x.is_nan() || a.is_infinite() || is_pole(b) {
@@ -72,12 +75,12 @@ fn best(a: f64, b: f64, x: f64) -> Sum {
         if x.abs() <= LARGE {
             return Sum { value: value * exp(x), loss };
         }
-        // In two halves, neither of which overflows before the value does.
+        // Multiply by e^(x/2) twice, so that no intermediate overflows before the value does.
         let half = exp(0.5 * x);
         Sum { value: half * value * half, loss }
     };
     if x.abs() > LARGE {
-        // A series that ends is a polynomial, whatever the size of x.
+        // A terminating series is a polynomial, valid for every x.
         return match (is_pole(a), is_pole(b - a)) {
             (true, _) => direct(),
             (_, true) => transformed(),
@@ -113,9 +116,9 @@ fn series(a: f64, b: f64, x: f64) -> Sum {
     Sum::NONE
 }
 
-/// The asymptotic form, where its terms fall below rounding errors.
+/// The asymptotic series, if its terms fall below the rounding error.
 fn far(a: f64, b: f64, x: f64) -> Sum {
-    // Of eˣ xᵃ⁻ᵇ Γ(b)/Γ(a) for x > 0, and of (-x)⁻ᵃ Γ(b)/Γ(b - a) for x < 0.
+    // The series is a factor of eˣ xᵃ⁻ᵇ Γ(b)/Γ(a) for x > 0, and of (-x)⁻ᵃ Γ(b)/Γ(b - a) for x < 0.
     let (c, d, own) = if x > 0.0 { (b - a, 1.0 - a, a) } else { (a, a - b + 1.0, b - a) };
     if is_pole(own) {
         return Sum::NONE;
@@ -126,7 +129,7 @@ fn far(a: f64, b: f64, x: f64) -> Sum {
         let next = term * ((c + k) * (d + k)) / ((k + 1.0) * x.abs());
         if next == 0.0 || next.abs() <= sum.abs() * (f64::EPSILON / 8.0) {
             let sign = sign_of_gamma(b) * sign_of_gamma(own);
-            // In two halves, neither of which overflows or underflows before the value does.
+            // Two half powers, so that no intermediate overflows or underflows before the value does.
             let (grown, power) = if x > 0.0 { (exp(0.5 * x), a - b) } else { (1.0, -a) };
             let half = exp(0.5 * (lgamma(b) - lgamma(own))) * pow(x.abs(), 0.5 * power) * grown;
             return Sum { value: half * (sign * sum) * half, loss: 1.0 };
@@ -140,7 +143,7 @@ fn far(a: f64, b: f64, x: f64) -> Sum {
     Sum::NONE
 }
 
-/// The sign of Γ(a): negative between its poles at even distance below 0.
+/// The sign of Γ(a): for a < 0 it is negative if the integer below a is odd.
 fn sign_of_gamma(a: f64) -> f64 {
     if a < 0.0 && a.floor() % 2.0 != 0.0 { -1.0 } else { 1.0 }
 }

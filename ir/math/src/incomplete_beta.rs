@@ -1,19 +1,19 @@
 //! The incomplete beta function `I(a, b, x) = 1/B(a, b) ∫₀ˣ tᵃ⁻¹ (1 - t)ᵇ⁻¹ dt` and its derivatives in a and b.
 //!
-//! As for the incomplete gamma function ([`super::incomplete_gamma`]) a derivative is an integral of the
+//! As for the incomplete gamma function ([`super::incomplete_gamma`]), a derivative is an integral of the
 //! density p times a polynomial in the scores
 //!
 //! ```text
 //! u = ∂ ln p / ∂a = ln t - ψ(a) + ψ(a + b)       v = ∂ ln p / ∂b = ln(1 - t) - ψ(b) + ψ(a + b),
 //! ```
 //!
-//! over that side of x where the score has one sign. The integral over the other side is the same function
-//! of `(b, a, 1 - x)`. With `t = x e⁻ˢ` it runs over s from 0 to infinity, `1 - t = y (1 + z)` for
-//! `y = 1 - x` and `z = (1 - e⁻ˢ) x / y`, and the integrand is `exp(-a s) (1 + z)ᵇ⁻¹`.
+//! over the side of x where the score has one sign. The integral over the other side is the same function of
+//! `(b, a, 1 - x)`. With `t = x e⁻ˢ`, s runs from 0 to infinity, `1 - t = y (1 + z)` for `y = 1 - x` and `z =
+//! (1 - e⁻ˢ) x / y`, and the integrand is `exp(-a s) (1 + z)ᵇ⁻¹`.
 //!
-//! The factor `xᵃ yᵇ / B(a, b)` before the integral is, with `c = a + b` and `d = x b - y a`,
-//! `f(a, a + d) f(b, b - d) / f(c, c)` of the gamma function's `f(a, x) = xᵃ e⁻ˣ / Γ(a)`: the logarithms of the first
-//! two have their greatest value at d = 0, so nothing in it cancels, however large a and b are.
+//! With `c = a + b` and `d = x b - y a`, the factor `xᵃ yᵇ / B(a, b)` of the integral is `f(a, a + d) f(b, b -
+//! d) / f(c, c)`, where `f(a, x) = xᵃ e⁻ˣ / Γ(a)` is the factor of the incomplete gamma function. The
+//! logarithms of the first two have their maximum at d = 0, so nothing cancels, however large a and b are.
 
 use super::excess::{exp_excess, log_excess};
 use super::gamma::{lgamma, polygamma, polygamma_rise};
@@ -21,9 +21,9 @@ use super::half_line::half_line;
 use super::incomplete_gamma::{UNDERFLOW, gamma_front};
 use super::{exp, expm1, log, log1p};
 
-/// The highest order of the derivatives in a and b together.
+/// The highest total order of the derivatives in a and b.
 pub const BETAINC_ORDERS: u32 = 4;
-/// Derivatives of order 0 to that.
+/// The number of orders, 0 to [`BETAINC_ORDERS`].
 const ORDERS: usize = BETAINC_ORDERS as usize + 1;
 
 /// The derivative of `I(a, b, x)` of order m in a and n in b, for `m + n ≤ BETAINC_ORDERS`; NaN beyond.
@@ -54,7 +54,7 @@ pub fn betainc(m: u32, n: u32, a: f64, b: f64, x: f64) -> f64 {
     }
     let scores = Scores::at(m, n, a, b, x, y);
     let from_below = match (m, n) {
-        // Nearly all of the weight lies at the ends, of which 0 has the part b / (a + b).
+        // Nearly all of the weight lies at the ends; the end 0 has the fraction b / (a + b).
         (0, 0) if a.max(b) < SLOW => b <= a,
         (0, 0) => difference(a, b, x, y) <= 0.0,
         _ if m >= n => scores.u + scores.shifts[0] < 0.0,
@@ -92,7 +92,8 @@ pub fn beta_density(a: f64, b: f64, x: f64) -> f64 {
         end(b, a)
     } else {
         let product = front(a, b, x, y);
-        // xᵃ leaves the range of floats before xᵃ⁻¹ does: xᵃ⁻¹ / B(a, b) = xᵃ⁻¹ / B(a - 1, b) (a + b - 1) / (a - 1).
+        // xᵃ leaves the range of floats before xᵃ⁻¹ does, so use xᵃ⁻¹ / B(a, b) = xᵃ⁻¹ / B(a - 1, b) (a + b -
+        // 1) / (a - 1).
         let lower = |a: f64, b: f64, x: f64, y: f64| {
             front(a - 1.0, b, x, y) * ((a - 1.0 + b) / (a - 1.0)) / y
         };
@@ -104,7 +105,7 @@ pub fn beta_density(a: f64, b: f64, x: f64) -> f64 {
     }
 }
 
-/// `x b - y a`, which is `(a + b) (x - a / (a + b))`.
+/// Returns `x b - y a`, which is `(a + b) (x - a / (a + b))`.
 fn difference(a: f64, b: f64, x: f64, y: f64) -> f64 {
     x.mul_add(b, -(y * a))
 }
@@ -117,7 +118,8 @@ fn front_over_a(a: f64, b: f64, x: f64, y: f64) -> f64 {
     }
 }
 
-/// `xᵃ yᵇ Γ(1 + a + b) / (Γ(1 + a) Γ(1 + b))` for small a and b, which is `xᵃ yᵇ (a + b) / (a b B(a, b))`.
+/// Returns `xᵃ yᵇ Γ(1 + a + b) / (Γ(1 + a) Γ(1 + b))`, which is `xᵃ yᵇ (a + b) / (a b B(a, b))`, if a and b are
+/// small.
 fn small_front(a: f64, b: f64, x: f64, y: f64) -> Option<f64> {
     let (ln_x, ln_y) = logarithms(x, y);
     let ln_gamma = |a: f64| lgamma(1.0 + a);
@@ -125,7 +127,7 @@ fn small_front(a: f64, b: f64, x: f64, y: f64) -> Option<f64> {
     (a.max(b) < SLOW).then(|| exp(a * ln_x + b * ln_y + ratio()))
 }
 
-/// `ln x` and `ln y`, where both sum to 1.
+/// Returns `ln x` and `ln y`, where `x + y = 1`.
 fn logarithms(x: f64, y: f64) -> (f64, f64) {
     let ln_x = if x < 0.5 { log(x) } else { log1p(-y) };
     let ln_y = if y < 0.5 { log(y) } else { log1p(-x) };
@@ -143,10 +145,10 @@ fn front(a: f64, b: f64, x: f64, y: f64) -> f64 {
 
 /// The scores at x, and their derivatives in a and b, which do not depend on t.
 ///
-/// For a < 1 they are those of the density over a, and likewise for b: `1/a` and its powers would cancel in the
-/// polynomial.
+/// For a < 1 they are the scores of the density divided by a, and likewise for b, because `1/a` and its powers
+/// would cancel in the polynomial.
 struct Scores {
-    /// `1/a` and `1/b` where they are less than 1, and else 0.
+    /// `1/a` if a < 1 and otherwise 0; the same for b.
     shifts: [f64; 2],
     u: f64,
     v: f64,
@@ -155,13 +157,13 @@ struct Scores {
 }
 
 impl Scores {
-    /// As far as derivatives of that order need them.
+    /// Computes the scores, and their derivatives up to the orders that the derivative of order (m, n) needs.
     fn at(m: u32, n: u32, a: f64, b: f64, x: f64, y: f64) -> Scores {
         let mut slopes = [[0.0; ORDERS]; ORDERS];
         if m + n == 0 {
             return Scores { shifts: [0.0; 2], u: 0.0, v: 0.0, slopes };
         }
-        // ψ⁽ᵏ⁾(a + b) - ψ⁽ᵏ⁾(a), or with a + 1 for the second a.
+        // Returns ψ⁽ᵏ⁾(a + b) - ψ⁽ᵏ⁾(a); for a < 1, the subtracted term is taken at a + 1.
         let rise = |k: u32, a: f64, b: f64| {
             if a < 1.0 {
                 polygamma(k, a + b) - polygamma(k, a + 1.0)
@@ -182,7 +184,7 @@ impl Scores {
         Scores { shifts, u: ln_x + rise(0, a, b), v: ln_y + rise(0, b, a), slopes }
     }
 
-    /// Those of a and b exchanged.
+    /// Returns the scores with a and b exchanged.
     fn mirrored(self) -> Scores {
         let mut slopes = [[0.0; ORDERS]; ORDERS];
         for (i, row) in slopes.iter_mut().enumerate() {
@@ -192,9 +194,9 @@ impl Scores {
         Scores { shifts: [b, a], u: self.v, v: self.u, slopes }
     }
 
-    /// The derivative of the density over the density, where the scores are u and v. From the derivatives
-    /// W of the density over a and b by the product rule: a b W of order (m, n) has the derivatives
-    /// `W(m, n) + m/a W(m - 1, n) + n/b W(m, n - 1) + m n / (a b) W(m - 1, n - 1)`, times a b.
+    /// Returns the derivative of order (m, n) of the density, divided by the density, where the scores are u
+    /// and v. With W the derivatives of the density divided by a b, the product rule gives the derivatives of a
+    /// b W: `W(m, n) + m/a W(m - 1, n) + n/b W(m, n - 1) + m n / (a b) W(m - 1, n - 1)`, times a b.
     fn weight(&self, m: u32, n: u32, u: f64, v: f64) -> f64 {
         let [a, b] = self.shifts;
         match (m, n) {
@@ -218,8 +220,8 @@ impl Scores {
         sum
     }
 
-    /// The complete Bell polynomials up to that order, by
-    /// `W(i + 1, j) = Σ binom(i, k) binom(j, l) W(i - k, j - l) slope(k + 1, l)`.
+    /// Returns the complete Bell polynomials up to order (m, n), by `W(i + 1, j) = Σ binom(i, k) binom(j, l)
+    /// W(i - k, j - l) slope(k + 1, l)`.
     fn bell(&self, m: usize, n: usize, u: f64, v: f64) -> [[f64; ORDERS]; ORDERS] {
         let slope = |i: usize, j: usize| match (i, j) {
             (1, 0) => u,
@@ -263,17 +265,18 @@ const BINOMIAL: [[f64; ORDERS]; ORDERS] = [
     [1.0, 4.0, 6.0, 4.0, 1.0],
 ];
 
-/// `∫₀ˣ ∂ᵐ⁺ⁿp/∂aᵐ∂bⁿ dt`, for x on the left of the density's weight.
+/// Returns `∫₀ˣ ∂ᵐ⁺ⁿp/∂aᵐ∂bⁿ dt`, for x left of the bulk of the density.
 fn below(m: u32, n: u32, a: f64, b: f64, x: f64, y: f64, scores: &Scores) -> f64 {
     if m + n == 0 && a < SLOW {
-        // The integrand falls over 1/a in s, and b may have it rise over y: parts of it by hand, `I(a, b) = xᵃ yᵇ / (a B(a, b)) + I(a + 1, b)`.
+        // For small a the integrand decreases on the scale 1/a in s but may rise on the scale y because of b.
+        // Use the recurrence `I(a, b) = xᵃ yᵇ / (a B(a, b)) + I(a + 1, b)` instead.
         return front_over_a(a, b, x, y) + below(m, n, a + 1.0, b, x, y, scores);
     }
     let odds = x / y;
-    // The logarithm of the integrand falls at this rate first, and then ever faster for b > 1.
+    // The logarithm of the integrand decreases at this rate at first, and faster and faster for b > 1.
     let rate = (x - difference(a, b, x, y)) / y;
     let curvature = (b - 1.0).max(0.0) * x / y / y;
-    // 1 - t is 0 at s = ln x, beside the line.
+    // The integrand is singular at s = ln x, where 1 - t = 0; this lies off the half line.
     let singular = if x < 0.5 { log(x) } else { log1p(-y) };
     let scale = (1.0 / rate.max(curvature.sqrt())).min(-singular);
     let integrand = |s: f64| {
@@ -289,13 +292,13 @@ fn below(m: u32, n: u32, a: f64, b: f64, x: f64, y: f64, scores: &Scores) -> f64
     front(a, b, x, y) / y * half_line(scale, integrand)
 }
 
-/// For smaller a the integrand of the value is too wide for one scale.
+/// For a below this bound the integrand of order 0 is too wide for one scale.
 const SLOW: f64 = 0.05;
 
-/// For x so small that `(1 - t)ᵇ⁻¹` is 1: the derivative of `xᵃ Γ(a + b) / (Γ(a + 1) Γ(b))`.
+/// Handles x so small that `(1 - t)ᵇ⁻¹` is 1: returns the derivative of `xᵃ Γ(a + b) / (Γ(a + 1) Γ(b))`.
 fn power(m: u32, n: u32, a: f64, b: f64, x: f64) -> f64 {
     let mut scores = Scores::at(m, n, a, b, x, 1.0);
-    // Γ(a + 1) for Γ(a)
+    // The formula has Γ(a + 1) in place of Γ(a).
     if m > 0 {
         scores.shifts[0] = 0.0;
         scores.u = log(x) + polygamma(0, a + b) - polygamma(0, a + 1.0);

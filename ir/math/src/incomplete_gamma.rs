@@ -7,12 +7,12 @@
 //! ∂P/∂a = ∫₀ˣ p u dt = -∫ₓ^∞ p u dt       ∂²P/∂a² = ∫₀ˣ p (u² - ψ'(a)) dt      and so on,
 //! ```
 //!
-//! where u < 0 below `exp ψ(a)` and u > 0 above. So the integral on that side of it where x lies has an
-//! integrand of one sign: the first derivative is relatively accurate everywhere, and the values are.
-//! Up to x = 1 a power series in x takes the place of the integral, as a Taylor polynomial in a.
+//! where u < 0 below `exp ψ(a)` and u > 0 above. So the integrand has one sign on the side of `exp ψ(a)` that
+//! contains x, and the first derivative and the value are relatively accurate everywhere. For x ≤ 1 a power
+//! series in x, a Taylor polynomial in a, replaces the integral.
 //!
-//! The factor `xᵃ e⁻ˣ` is taken out of the integral, and what is left under it is written in terms that do not cancel
-//! (`excess`), so that large a are no less accurate than small ones.
+//! The factor `xᵃ e⁻ˣ` is taken out of the integral, and the remaining integrand is written in terms that do
+//! not cancel (`excess`), so that large a are no less accurate than small ones.
 //!
 //! | x | value |
 //! |---|---|
@@ -30,7 +30,7 @@ use std::f64::consts::TAU;
 
 /// The highest order of the derivatives in a.
 pub const GAMMAINC_ORDERS: u32 = 4;
-/// Derivatives of order 0 to that.
+/// The number of orders, 0 to [`GAMMAINC_ORDERS`].
 const ORDERS: usize = GAMMAINC_ORDERS as usize + 1;
 
 /// The n-th derivative of `P(a, x)` in a, for `n ≤ GAMMAINC_ORDERS`; NaN beyond.
@@ -57,7 +57,7 @@ pub fn gammainc(n: u32, a: f64, x: f64) -> f64 {
 
 /// `Q(a, x) = 1 - P(a, x)`, without the cancellation of this difference.
 ///
-/// Domain and edges: those of [`gammainc`], with 1 for 0 and 0 for 1.
+/// Domain and edges: as for [`gammainc`], with 0 and 1 exchanged.
 #[must_use]
 pub fn gammaincc(a: f64, x: f64) -> f64 {
     if let Some(edge) = edge(0, a, x) {
@@ -102,7 +102,7 @@ pub fn gamma_density(a: f64, x: f64) -> f64 {
     front / x
 }
 
-/// Where nothing is to be computed.
+/// Returns the value at the edges of the domain and NaN outside it; `None` if the value must be computed.
 fn edge(n: u32, a: f64, x: f64) -> Option<f64> {
     if a.is_nan() || x.is_nan() || a < 0.0 || x < 0.0 || n > GAMMAINC_ORDERS {
         return Some(f64::NAN);
@@ -119,18 +119,18 @@ fn edge(n: u32, a: f64, x: f64) -> Option<f64> {
 
 /// The score at x, and the derivatives of the score in a, which do not depend on t.
 ///
-/// For a < 1 they are those of `r = tᵃ⁻¹ e⁻ᵗ / Γ(a + 1)`, of which the density is a times, so that its derivatives are
-/// `a r⁽ⁿ⁾ + n r⁽ⁿ⁻¹⁾`: `1/a` and its powers would cancel in the polynomial.
+/// For a < 1 they belong to `r = tᵃ⁻¹ e⁻ᵗ / Γ(a + 1)`. The density is `a r`, so its derivatives are `a r⁽ⁿ⁾ + n
+/// r⁽ⁿ⁻¹⁾`. With the score of the density itself, `1/a` and its powers would cancel in the polynomial.
 #[derive(Clone, Copy)]
 struct Score {
-    /// This a, if it is below 1.
+    /// The parameter a, if it is below 1.
     small: Option<f64>,
     u: f64,
     slopes: [f64; ORDERS - 2],
 }
 
 impl Score {
-    /// Of `tᵃ⁻¹ e⁻ᵗ / Γ(a)`, as far as derivatives of order n need it.
+    /// Returns the score of `tᵃ⁻¹ e⁻ᵗ / Γ(a)`, with the derivatives that order n needs.
     fn of_density(n: u32, a: f64, x: f64) -> Score {
         if n == 0 {
             return Score { small: None, u: 0.0, slopes: [0.0; ORDERS - 2] };
@@ -144,12 +144,12 @@ impl Score {
         Score { small: None, u: log + ln_minus_digamma(a), slopes: Score::slopes(n, a) }
     }
 
-    /// Of `tᵃ⁻¹ e⁻ᵗ / Γ(b)`, where b is a or 1 more.
+    /// Returns the score of `tᵃ⁻¹ e⁻ᵗ / Γ(b)`, where b is a or a + 1.
     fn after(small: Option<f64>, n: u32, b: f64, x: f64) -> Score {
         Score { small, u: log(x) - polygamma(0, b), slopes: Score::slopes(n, b) }
     }
 
-    /// `-ψ', -ψ'', …`
+    /// Returns `-ψ', -ψ'', …`.
     fn slopes(n: u32, a: f64) -> [f64; ORDERS - 2] {
         let mut slopes = [0.0; ORDERS - 2];
         for (k, slope) in (1..n).zip(&mut slopes) {
@@ -158,12 +158,12 @@ impl Score {
         slopes
     }
 
-    /// Whether to integrate from below, given that x > 1, where it is not for small a.
+    /// Returns whether to integrate from 0 to x, given that x > 1; never for small a with n > 0.
     fn is_below(self, n: u32, a: f64, x: f64) -> bool {
         if n == 0 { x < a - 0.5 } else { self.small.is_none() && self.u < 0.0 }
     }
 
-    /// `p⁽ⁿ⁾ / p` where the score is u, or `p⁽ⁿ⁾ / r` for small a.
+    /// Returns `p⁽ⁿ⁾ / p` where the score is u, or `p⁽ⁿ⁾ / r` for small a.
     fn weight(self, n: u32, u: f64) -> f64 {
         match self.small {
             Some(a) => a * self.bell(n, u) + f64::from(n) * self.bell(n - 1, u),
@@ -184,16 +184,16 @@ impl Score {
     }
 }
 
-/// `∫₀ˣ p⁽ⁿ⁾ dt` for `x < exp ψ(a)`: with `t = x e⁻ˢ` the integrand is
-/// `exp(-a s + x (1 - e⁻ˢ)) = exp(-(a - x) s - x (e⁻ˢ - 1 + s))`.
+/// Returns `∫₀ˣ p⁽ⁿ⁾ dt` for `x < exp ψ(a)`. With `t = x e⁻ˢ` the integrand is `exp(-a s + x (1 - e⁻ˢ)) =
+/// exp(-(a - x) s - x (e⁻ˢ - 1 + s))`.
 fn below(n: u32, a: f64, x: f64, score: Score) -> f64 {
     let rate = a - x;
     let integrand = |s: f64| exp(-rate * s - x * exp_excess(s)) * score.weight(n, score.u - s);
     gamma_front(a, x, x - a) * half_line(1.0 / rate.max(x.sqrt()), integrand)
 }
 
-/// `∫ₓ^∞ p⁽ⁿ⁾ dt` for `x > exp ψ(a)` and `x > 1`: with `t = x (1 + w)` the integrand is
-/// `(1 + w)ᵃ⁻¹ e⁻ˣʷ = exp(-(x - a + 1) w - (a - 1) (w - ln(1 + w)))`.
+/// Returns `∫ₓ^∞ p⁽ⁿ⁾ dt` for `x > exp ψ(a)` and `x > 1`. With `t = x (1 + w)` the integrand is `(1 + w)ᵃ⁻¹
+/// e⁻ˣʷ = exp(-(x - a + 1) w - (a - 1) (w - ln(1 + w)))`.
 fn above(n: u32, a: f64, x: f64, score: Score) -> f64 {
     let rate = x - a + 1.0;
     let integrand = |w: f64| {
@@ -204,14 +204,14 @@ fn above(n: u32, a: f64, x: f64, score: Score) -> f64 {
     front * half_line(1.0 / rate.max(x.sqrt()), integrand)
 }
 
-/// `∂ⁿP/∂aⁿ` for `x ≤ 1`: `P = xᵃ e⁻ˣ / Γ(a + 1) · Σₖ xᵏ / ((a + 1) … (a + k))`, both factors as Taylor
+/// Returns `∂ⁿP/∂aⁿ` for `x ≤ 1`: `P = xᵃ e⁻ˣ / Γ(a + 1) · Σₖ xᵏ / ((a + 1) … (a + k))`, both factors as Taylor
 /// polynomials in a.
 fn near_zero(n: u32, a: f64, x: f64) -> f64 {
     let n = n as usize;
     let mut term = [1.0, 0.0, 0.0, 0.0, 0.0];
     let mut sum: [f64; ORDERS] = term;
     for k in 1..60 {
-        // x / (a + k) as a polynomial in the change of a.
+        // x / (a + k) as a Taylor polynomial in a.
         let reciprocal = 1.0 / (a + f64::from(k));
         let mut factor = [x * reciprocal; ORDERS];
         for i in 1..=n {
@@ -236,7 +236,7 @@ fn near_zero(n: u32, a: f64, x: f64) -> f64 {
     factorial * power_over_gamma(a, x, x - a) * times(n, &front, &sum)[n]
 }
 
-/// The product of two polynomials up to the power n.
+/// Returns the product of two polynomials, truncated after the power n.
 fn times(n: usize, x: &[f64; ORDERS], y: &[f64; ORDERS]) -> [f64; ORDERS] {
     let mut product = [0.0; ORDERS];
     for i in 0..=n {
@@ -245,8 +245,8 @@ fn times(n: usize, x: &[f64; ORDERS], y: &[f64; ORDERS]) -> [f64; ORDERS] {
     product
 }
 
-/// `1 - P(a, x)` for `x ≤ 1`. With `P = F S`, `F = xᵃ / Γ(a + 1)`, it is `(1 - F) - F (S - 1)`, where
-/// `S - 1 = Σₖ (-x)ᵏ / k! · a / (a + k)`: for small a both are proportional to it.
+/// Returns `1 - P(a, x)` for `x ≤ 1`. With `P = F S` and `F = xᵃ / Γ(a + 1)`, the result is `(1 - F) - F (S -
+/// 1)`, where `S - 1 = Σₖ (-x)ᵏ / k! · a / (a + k)`. For small a both terms are proportional to a.
 fn complement_near_zero(a: f64, x: f64) -> f64 {
     let p = near_zero(0, a, x);
     if p < 0.5 {
@@ -266,9 +266,9 @@ fn complement_near_zero(a: f64, x: f64) -> f64 {
     -expm1(log) - exp(log) * sum
 }
 
-/// `ln Γ(1 + a)` for `a ≥ 0`, with relative accuracy for small a.
+/// Returns `ln Γ(1 + a)` for `a ≥ 0`, with relative accuracy for small a.
 fn lgamma_1p(a: f64) -> f64 {
-    /// 1 - γ, of which the first coefficient is.
+    /// The coefficient of a: 1 - γ, Euler's constant being γ.
     const FIRST: f64 = 0.422_784_335_098_467_13;
     /// `ζ(k) - 1` for k = 2, 3, …
     const ZETA_MINUS_ONE: [f64; 26] = [
@@ -310,24 +310,24 @@ fn lgamma_1p(a: f64) -> f64 {
     a * (FIRST + a * sum) - log1p(a)
 }
 
-/// `xᵃ e⁻ˣ / Γ(a)` for positive a and x, given `x - a`.
+/// Returns `xᵃ e⁻ˣ / Γ(a)` for positive a and x, given `d = x - a`.
 pub(super) fn gamma_front(a: f64, x: f64, d: f64) -> f64 {
     a * power_over_gamma(a, x, d)
 }
 
-/// `xᵃ e⁻ˣ / Γ(a + 1)` for positive a and x, given `x - a`.
+/// Returns `xᵃ e⁻ˣ / Γ(a + 1)` for positive a and x, given `d = x - a`.
 fn power_over_gamma(a: f64, x: f64, d: f64) -> f64 {
     if a >= 10.0 {
-        // By Stirling's formula it is (x/a)ᵃ eᵃ⁻ˣ / √(2πa), nearly.
+        // By Stirling's formula the result is about (x/a)ᵃ eᵃ⁻ˣ / √(2πa).
         let scale = exp(-stirling(a)) / (TAU * a).sqrt();
         let z = d / a;
         if z.abs() < 0.4 {
-            // Its logarithm a ln(x/a) - d, without what cancels in it.
+            // The logarithm of the first two factors is a ln(x/a) - d, written so that nothing cancels.
             return scale * exp(-a * log_excess(z));
         }
         let half = pow(x, 0.5 * a);
         if a < 250.0 && d.abs() < 700.0 && half.is_finite() {
-            // The square of the root of it, which is a normal number.
+            // The square root of the result is a normal number, although eᵃ⁻ˣ or xᵃ may not be.
             let root = half / pow(a, 0.5 * a) * exp(-0.5 * d);
             return scale * root * root;
         }

@@ -1,19 +1,19 @@
 //! The inverses of sine, cosine and tangent.
 //!
-//! Of the tangent a polynomial in `t²` for `|t| ≤ 1`; beyond, `atan x = ±π/2 - atan(1/x)`. Of sine and cosine a polynomial
-//! for `|x| ≤ ½`; beyond, by half the angle, `acos x = 2 asin √((1 - x)/2)`. Polynomials are fitted with the weight that
-//! their error has in the result.
+//! The arctangent is a polynomial in `t²` for `|t| ≤ 1`, and `atan x = ±π/2 - atan(1/x)` beyond. The arcsine
+//! and arccosine are a polynomial for `|x| ≤ ½`, and `acos x = 2 asin √((1 - x)/2)`, the formula for half the
+//! angle, beyond. The polynomials are fitted with the weight that their error has in the result.
 
 use super::number::{Coefficients, Constant, Format, Number, series};
 use super::vector_math::Parted;
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
 
-/// π/2 as a number and what that lacks.
+/// π/2, rounded, and its rounding error.
 const HALF_PI: [Constant; 2] = [
     Constant(FRAC_PI_2, std::f32::consts::FRAC_PI_2),
     Constant(6.123_233_995_736_766e-17, -4.371_139e-8),
 ];
-/// `(atan t / t - 1) / t²` in `t²`, up to 1.
+/// The polynomial `(atan t / t - 1) / t²` in `t²`, for t² ≤ 1.
 const ATAN: Coefficients = Coefficients(
     &[
         -0.333_333_333_333_330_7,
@@ -49,7 +49,7 @@ const ATAN: Coefficients = Coefficients(
         -0.001_791_537_7,
     ],
 );
-/// `(asin t / t - 1) / t²` in `t²`, up to 1/4.
+/// The polynomial `(asin t / t - 1) / t²` in `t²`, for t² ≤ 1/4.
 const ASIN: Coefficients = Coefficients(
     &[
         0.166_666_666_666_667_6,
@@ -69,8 +69,8 @@ const ASIN: Coefficients = Coefficients(
     &[0.166_667_54, 0.074_952_7, 0.045_472_946, 0.024_168_987, 0.042_181_39],
 );
 
-/// A polynomial by Horner's rule alone: where signs alternate, the even and the odd powers by themselves are larger than
-/// their sum, and so are their errors.
+/// Evaluates a polynomial by Horner's rule over all powers. Where signs alternate, separate sums of the even
+/// and of the odd powers are larger than their total, and so are their errors.
 #[inline(always)]
 fn one_by_one<N: Number>(of: Coefficients, x: N) -> N {
     let c = N::Float::coefficients(of);
@@ -78,7 +78,7 @@ fn one_by_one<N: Number>(of: Coefficients, x: N) -> N {
     rest.iter().rev().fold(N::of(last), |sum, c| sum.fma(x, N::of(*c)))
 }
 
-/// [`atan`]
+/// The implementation of [`atan`].
 pub struct Atan;
 
 impl Parted for Atan {
@@ -123,7 +123,8 @@ pub fn atan2(y: f64, x: f64) -> f64 {
         return f64::NAN;
     }
     let (a, b) = (y.abs(), x.abs());
-    // Between 0 and π/2: of equal ones, infinities and zeros among them, there is no quotient to take.
+    // The angle lies between 0 and π/2. If a = b (which includes two zeros and two infinities) no quotient is
+    // taken.
     let angle = match a.partial_cmp(&b) {
         _ if a == 0.0 => 0.0,
         _ if b == 0.0 => return FRAC_PI_2.copysign(y),
@@ -134,10 +135,11 @@ pub fn atan2(y: f64, x: f64) -> f64 {
     angle.copysign(y)
 }
 
-/// What the float π lacks.
+/// The exact value of π minus the rounded constant.
 const PI_LACKS: f64 = 1.224_646_799_147_353_2e-16;
 
-/// Half the angle where that is large: a number up to ½, and what its inverse sine is more.
+/// Returns whether `|x|` is so large that the half-angle formula is used, the reduced argument, at most ½, and
+/// the difference between the arcsine of that argument and the argument.
 #[inline(always)]
 fn halved<N: Number>(x: N) -> (N::Mask, N, N) {
     let (half, a) = (N::of(N::Float::HALF), x.abs());
@@ -147,7 +149,7 @@ fn halved<N: Number>(x: N) -> (N::Mask, N, N) {
     (far, t, (t * square) * series(ASIN, square))
 }
 
-/// [`asin`]
+/// The implementation of [`asin`].
 pub struct Asin;
 
 impl Parted for Asin {
@@ -179,7 +181,7 @@ pub fn asin(x: f64) -> f64 {
     Asin::here(x)
 }
 
-/// [`acos`]
+/// The implementation of [`acos`].
 pub struct Acos;
 
 impl Parted for Acos {
@@ -194,7 +196,7 @@ impl Parted for Acos {
         let (far, t, rest) = halved(x);
         let y = t + rest;
         let [half_pi, lacks] = HALF_PI.map(N::constant);
-        // Of -|x|, twice π/2 less.
+        // For negative x the angle is π minus that of |x|.
         let negative = two * (half_pi - (y - lacks));
         let by_half = N::pick(x.lt(N::of(N::Float::ZERO)), negative, two * y);
         N::pick(far, by_half, half_pi - (y.copysign(x) - lacks))

@@ -1,9 +1,10 @@
-//! Instruction sets: the widest vectors that code of this process uses.
+//! Instruction sets: the vector instructions that this process uses.
 //!
-//! Every choice of instructions asks [`Isa::here`]: generated code, the versions of library functions and those of
-//! contractions. Bits do not depend on the answer, so a narrower set is for measurements and for tests.
+//! Every choice of instructions calls [`Isa::here`]: generated code, library functions and contractions.
+//! Results have the same bits for every set, so a lower set serves measurements and tests only.
 //!
-//! `TAPELOOM_ISA=baseline|avx2|avx512` in the environment, read once, asks for a narrower set than the machine has.
+//! The environment variable `TAPELOOM_ISA=baseline|avx2|avx512`, read once, selects a lower set than the
+//! machine has.
 //!
 //! ```
 //! use tapeloom_math::isa::Isa;
@@ -14,52 +15,54 @@
 use std::fmt;
 use std::sync::OnceLock;
 
-/// The variable of the environment that asks for a set.
+/// The environment variable that selects an instruction set.
 const ASKED: &str = "TAPELOOM_ISA";
 
-/// `TAPELOOM_ISA` asks for what there is not.
+/// The error for a `TAPELOOM_ISA` that names no set, or a set that the machine lacks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WrongIsa {
-    /// What is wrong.
+    /// The reason.
     pub message: String,
-    /// What can be asked for.
+    /// The values that are allowed.
     pub help: String,
 }
 
-/// An instruction set, narrower ones before wider ones.
+/// An instruction set; sets with shorter vectors are less than sets with longer ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Isa {
-    /// What every machine of that kind has: on x86-64 vectors of 128 bits, without fused multiply-add.
+    /// The instructions that every machine of the architecture has: on x86-64, 128-bit vectors without fused
+    /// multiply-add.
     Baseline,
-    /// AVX2 and FMA: vectors of 256 bits.
+    /// AVX2 and FMA: 256-bit vectors.
     Avx2,
-    /// AVX-512 F, DQ, BW and VL: vectors of 512 bits, and masks.
+    /// AVX-512 F, DQ, BW and VL: 512-bit vectors and masks.
     Avx512,
 }
 
 impl Isa {
-    /// All sets, narrower ones first.
+    /// All sets, in increasing order.
     pub const ALL: [Isa; 3] = [Isa::Baseline, Isa::Avx2, Isa::Avx512];
 
-    /// What is used: the widest set that the machine has, or the one that `TAPELOOM_ISA` asks for.
+    /// Returns the set in use: the one that `TAPELOOM_ISA` selects, otherwise the highest set of the machine.
     ///
-    /// Where that asks for what there is not, it is the widest one; [`Isa::asked`] says what is wrong.
+    /// If `TAPELOOM_ISA` is invalid, the result is the highest set of the machine; [`Isa::asked`] returns the
+    /// error.
     pub fn here() -> Isa {
         static HERE: OnceLock<Isa> = OnceLock::new();
-        // Scalar functions ask at every call.
+        // Cached, since scalar functions call this at every evaluation.
         *HERE.get_or_init(|| Isa::asked().unwrap_or_else(|_| Isa::of_machine()))
     }
 
-    /// What is used, with the environment taken at its word.
+    /// Returns the set in use, or the error if `TAPELOOM_ISA` is invalid.
     ///
     /// # Errors
-    /// Where `TAPELOOM_ISA` is not the name of a set, or of one that the machine lacks.
+    /// If `TAPELOOM_ISA` is not the name of a set, or names a set that the machine lacks.
     pub fn asked() -> Result<Isa, WrongIsa> {
         static ANSWER: OnceLock<Result<Isa, WrongIsa>> = OnceLock::new();
         ANSWER.get_or_init(|| chosen(std::env::var(ASKED).ok().as_deref())).clone()
     }
 
-    /// The widest set that the machine has.
+    /// Returns the highest set that the machine has.
     pub fn of_machine() -> Isa {
         #[cfg(target_arch = "x86_64")]
         {
@@ -77,7 +80,7 @@ impl Isa {
         Isa::Baseline
     }
 
-    /// Its name.
+    /// Returns the name of the set, as in `TAPELOOM_ISA`.
     pub const fn name(self) -> &'static str {
         match self {
             Isa::Baseline => "baseline",
@@ -86,7 +89,7 @@ impl Isa {
         }
     }
 
-    /// Bytes of a vector.
+    /// Returns the size of a vector in bytes.
     pub const fn vector_bytes(self) -> usize {
         match self {
             Isa::Baseline => 16,
@@ -102,7 +105,7 @@ impl fmt::Display for Isa {
     }
 }
 
-/// The set of that name, or the widest one.
+/// Returns the set called `name`; without a name, the highest set of the machine.
 #[doc(hidden)]
 pub fn chosen(name: Option<&str>) -> Result<Isa, WrongIsa> {
     let widest = Isa::of_machine();

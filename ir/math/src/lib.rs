@@ -1,16 +1,17 @@
 //! Numerics that the standard library lacks: the special functions and a few elementary ones.
 //!
-//! These are the meanings of library functions in the scalar table (`tapeloom_ir::prim::scalar`): the
-//! interpreter and generated code both call them. Those that programs spend their time in are written so that
-//! eight arguments are no dearer than two ([`vector_math`]), and give the same bits on every machine. Other functions
-//! whose `std` form already has the wanted meaning (`f64::tan`, `f64::powf`, ...) are not repeated here, and
-//! arithmetic that needs no library (extremes, remainders, integer powers) is defined by `tapeloom_ir::Code`.
+//! The scalar table (`tapeloom_ir::prim::scalar`) defines its library functions by these: the interpreter and
+//! generated code both call them. The functions in which programs spend most time are written so that eight
+//! arguments take hardly longer than two ([`vector_math`]), and return the same bits on every machine.
+//! Functions whose `std` form already has the required meaning (`f64::tan`, `f64::powf`, ...) are not repeated
+//! here. Arithmetic that needs no library (extremes, remainders, integer powers) is defined by
+//! `tapeloom_ir::Code`.
 //!
 //! | file | holds |
 //! |---|---|
-//! | [`number`] | what a source computes with |
-//! | [`vector_math`] | how a function takes eight arguments at once |
-//! | [`record`] | the operations of a function as a list |
+//! | [`number`] | the number types for which a function is written: floats, or a recording |
+//! | [`vector_math`] | the evaluation of a function at eight arguments at once |
+//! | [`record`] | the list of the operations of a function |
 //! | [`exponential`] | the exponential, the logistic, the hyperbolic tangent and secant |
 //! | [`logarithm`] | the logarithm, of sums and of sums of exponentials |
 //! | [`trigonometric`] | sine and cosine |
@@ -28,13 +29,14 @@
 //!
 //! # Conventions
 //!
-//! * Every function is a plain `fn name(x: f64) -> f64` and never panics: an argument outside the
-//!   domain gives NaN. The table wraps it as `extern "C"`. One with a source ([`Parted`]) is computed in f32 for f32, within
-//!   2.1 ulp; of any other the f64 result is rounded once, which leaves that within about 0.5 ulp. Edge values agree.
-//! * Where several conventions exist (what `digamma` returns at a pole) the choice is the one that
-//!   [JAX](https://docs.jax.dev) makes, so that programs ported from it keep their results.
-//! * "ulp" in the documentation is the distance between neighbouring floats at the result; the
-//!   figures were measured against values of 40 digits.
+//! * Every function is a plain `fn name(x: f64) -> f64` and never panics: an argument outside the domain gives
+//!   NaN. The table wraps it as `extern "C"`. A function that implements [`Parted`] is computed in f32 for f32,
+//!   within 2.1 ulp. For any other function the f64 result is rounded once, which is within about 0.5 ulp. Edge
+//!   values are the same in f32 and f64.
+//! * Where several conventions exist (for example the value of `digamma` at a pole), the convention is that of
+//!   [JAX](https://docs.jax.dev), so that ported programs have the same results.
+//! * "ulp" in the documentation is the distance between neighbouring floats at the result; the figures were
+//!   measured against values of 40 digits.
 
 pub mod bessel;
 pub mod elementary;

@@ -1,29 +1,29 @@
-//! The logarithm and what is made of it.
+//! The logarithm, and functions computed from it.
 //!
-//! `x = 2ᵏ(1 + f)` with `√½ ≤ 1 + f < √2`, and `ln x = k ln 2 + ln(1 + f)`. Of the latter, in f64, the series of
-//! `2 artanh s`, `s = f / (2 + f)`, in `z = s²`: ten terms, as `|s| < 0.172`. What is large in it is exact:
+//! `x = 2ᵏ(1 + f)` with `√½ ≤ 1 + f < √2`, and `ln x = k ln 2 + ln(1 + f)`. In f64, `ln(1 + f)` is the series
+//! of `2 artanh s`, `s = f / (2 + f)`, in `z = s²`: ten terms, since `|s| < 0.172`. Its large terms are exact:
 //!
 //! ```text
 //! ln(1 + f) = 2s + s R(z) = f - s f + s R(z) = f - (f²/2 - s (f²/2 + R(z)))
 //! ```
 //!
-//! In f32 a polynomial at Chebyshev's points: `ln(1 + f) = f - (f²/2 - f³ P(f))`.
+//! In f32, `ln(1 + f) = f - (f²/2 - f³ P(f))` with a polynomial P that interpolates at Chebyshev's points.
 
 use super::exponential::{Exp, LN2_HIGH, LN2_LOW, exp};
 use super::number::{Coefficients, Constant, Format, Number, series};
 use super::vector_math::Parted;
 
-/// √½, rounded so that few bits are in the fraction.
+/// √½, rounded to a fraction with few bits.
 const ROOT: Constant = Constant(f64::from_bits(0x3fe6_a09e_0000_0000), f32::from_bits(0x3f35_0000));
-/// The exponent of 1, as it is kept, and 2 to the number of bits of the fraction.
+/// 2 to the number of fraction bits, plus the exponent bias.
 const WHOLE_AND_BIAS: Constant =
     Constant(f64::WHOLE + f64::BIAS as f64, f32::WHOLE + f32::BIAS as f32);
-/// What the bits of `√½` lack of those of 1.
+/// The bits of 1 minus the bits of `√½`, as integers.
 const ABOVE_ROOT: Constant = Constant(
     f64::from_bits(1f64.to_bits() - ROOT.0.to_bits()),
     f32::from_bits(1f32.to_bits() - ROOT.1.to_bits()),
 );
-/// `2/3, 2/5, 2/7, …` in s², or P.
+/// The coefficients `2/3, 2/5, 2/7, …` in s² for f64, those of P for f32.
 const LOG: Coefficients = Coefficients(
     &{
         let (mut c, mut i) = ([0.0; 10], 0);
@@ -44,23 +44,24 @@ const LOG: Coefficients = Coefficients(
         -0.079_036_44,
     ],
 );
-/// 1 / ln 2 as a number and what that lacks.
+/// 1 / ln 2, rounded, and its rounding error.
 const LOG2_E_PIECES: [Constant; 2] = [
     Constant(f64::from_bits(0x3ff7_1547_652b_82fe), f32::from_bits(0x3fb8_aa3b)),
     Constant(f64::from_bits(0x3c77_77d0_ffda_0d24), f32::from_bits(0x32a5_7060)),
 ];
-/// 1 / ln 10, likewise.
+/// 1 / ln 10, rounded, and its rounding error.
 const LOG10_E_PIECES: [Constant; 2] = [
     Constant(f64::from_bits(0x3fdb_cb7b_1526_e50e), f32::from_bits(0x3ede_5bd9)),
     Constant(f64::from_bits(0x3c69_5355_baaa_fad3), f32::from_bits(0xb22d_91af)),
 ];
-/// log₁₀ 2: of so few bits that products with `k` are exact, and the rest.
+/// log₁₀ 2 in two pieces: a high piece with few bits, so that its products with `k` are exact, and the rest.
 const LOG10_2_PIECES: [Constant; 2] = [
     Constant(f64::from_bits(0x3fd3_4413_509f_6000), f32::from_bits(0x3e9a_2000)),
     Constant(f64::from_bits(0x3d59_fef3_11f1_2b36), f32::from_bits(0x369a_84fc)),
 ];
 
-/// `ln x = k ln 2 + f - (half - small)`, of a normal number; `small` has the low part of `k ln 2` if that is not 0.
+/// The parts of `ln x = k ln 2 + f - (half - small)` for a normal number x. `small` includes the low part of `k
+/// ln 2` unless that is left out.
 struct Parts<N> {
     k: N,
     f: N,
@@ -71,7 +72,7 @@ struct Parts<N> {
 #[inline(always)]
 fn parts<N: Number>(x: N, low: impl FnOnce(N) -> N) -> Parts<N> {
     let bits = N::Float::FRACTION;
-    // In steps of 2 from √½ on; the exponent of a number becomes one by way of the bits of 2⁵².
+    // The exponent of x relative to √½: shifted down and put into the fraction of 2⁵², it becomes a float.
     let steps = x.plus_bits(N::constant(ABOVE_ROOT));
     let whole = steps.shift_right(bits).or_bits(N::of(N::Float::WHOLE));
     let k = whole - N::constant(WHOLE_AND_BIAS);
@@ -89,19 +90,20 @@ fn parts<N: Number>(x: N, low: impl FnOnce(N) -> N) -> Parts<N> {
     Parts { k, f, half, small }
 }
 
-/// `ln x + c`, of a normal number; of `c` that is small beside it.
+/// Returns `ln x + c` for a normal number x and a c that is small compared with `ln x`.
 #[inline(always)]
 fn sum<N: Number>(x: N, c: N) -> N {
     let Parts { k, f, half, small } = parts(x, |k| k.fma(N::constant(LN2_LOW), c));
     k.fma(N::constant(LN2_HIGH), f - (half - small))
 }
 
-/// `k c + d ln(1 + f)`, each constant in two pieces, the first of `c` of so few bits that the product is exact.
+/// Returns `k c + d ln(1 + f)`. Each constant comes in two pieces; the first piece of `c` has few bits, so that
+/// its product with k is exact.
 #[inline(always)]
 fn to_base<N: Number>(x: N, c: [Constant; 2], d: [Constant; 2]) -> N {
     let Parts { k, f, half, small } = parts(x, |_| N::of(N::Float::ZERO));
     let ([c, c_low], [d, d_low]) = (c.map(N::constant), d.map(N::constant));
-    // ln(1 + f) = high + low
+    // ln(1 + f) = high + low, exactly up to the rounding of low.
     let high = f - half;
     let low = ((f - high) - half) + small;
     let product = high * d;
@@ -111,17 +113,17 @@ fn to_base<N: Number>(x: N, c: [Constant; 2], d: [Constant; 2]) -> N {
     sum + (((first - sum) + product) + k.fma(c_low, rest))
 }
 
-/// [`log`]
+/// The implementation of [`log`].
 pub struct Log;
 
-/// Positive and normal.
+/// Whether x is positive and normal.
 #[inline(always)]
 fn is_normal<N: Number>(x: N) -> N::Mask {
     N::of(N::Float::LEAST).le(x) & x.le(N::of(N::Float::LARGEST))
 }
 
 impl Parted for Log {
-    /// 0 too, of which data of counts and of probabilities are full.
+    /// Includes 0, which is frequent in data of counts and of probabilities.
     #[inline(always)]
     fn inside<N: Number>(x: N) -> N::Mask {
         is_normal(x) | x.same(N::of(N::Float::ZERO))
@@ -146,10 +148,11 @@ pub fn log(x: f64) -> f64 {
     Log::here(x)
 }
 
-/// What a subnormal number is multiplied with, and the exponent of that.
+/// The factor that makes a subnormal number normal, and its binary exponent.
 const SCALE: (f64, f64) = ((1u64 << 54) as f64, 54.0);
 
-/// The logarithm beyond normal numbers, of which `scaled` is that of a subnormal one.
+/// Returns the logarithm of an x that is not a positive normal number; `scaled` computes it for subnormal
+/// numbers.
 fn beyond(x: f64, scaled: impl FnOnce(f64) -> f64) -> f64 {
     if x == 0.0 {
         f64::NEG_INFINITY
@@ -162,7 +165,7 @@ fn beyond(x: f64, scaled: impl FnOnce(f64) -> f64) -> f64 {
     }
 }
 
-/// [`log2`]
+/// The implementation of [`log2`].
 pub struct Log2;
 
 impl Parted for Log2 {
@@ -189,7 +192,7 @@ pub fn log2(x: f64) -> f64 {
     Log2::here(x)
 }
 
-/// [`log10`]
+/// The implementation of [`log10`].
 pub struct Log10;
 
 impl Parted for Log10 {
@@ -204,7 +207,7 @@ impl Parted for Log10 {
     }
 
     fn beyond(x: f64) -> f64 {
-        // log₁₀(2⁵⁴) is subtracted as its two pieces.
+        // Subtract log₁₀(2⁵⁴) in two pieces.
         let [high, low] = LOG10_2_PIECES.map(|c| c.0);
         let less = |x: f64| (Self::straight(x * SCALE.0) - SCALE.1 * high) - SCALE.1 * low;
         beyond(x, less)
@@ -219,17 +222,17 @@ pub fn log10(x: f64) -> f64 {
     Log10::here(x)
 }
 
-/// `ln(1 + x + x_low)`, of `x > -1` and what rounding it lost.
+/// Returns `ln(1 + x + x_low)` for `x > -1` and its rounding error `x_low`.
 #[inline(always)]
 pub(super) fn log1p_of_sum<N: Number>(x: N, x_low: N) -> N {
-    // ln(1 + x) = ln u + ln(1 + lost/u), where u is 1 + x rounded.
+    // ln(1 + x) = ln u + ln(1 + lost/u), where u = 1 + x, rounded, and `lost` is its rounding error.
     let (one, two) = (N::of(N::Float::ONE), N::of(N::Float::TWO));
     let u = one + x;
     let lost = N::pick(u.gt(two), one - (u - x), x - (u - one));
     sum(u, (lost + x_low) / u)
 }
 
-/// [`log1p`]
+/// The implementation of [`log1p`].
 pub struct Log1p;
 
 impl Parted for Log1p {
@@ -244,7 +247,7 @@ impl Parted for Log1p {
     }
 
     fn beyond(x: f64) -> f64 {
-        // What one more is, if it is a number, is as large.
+        // Here x is NaN, at most -1, or at least the largest float, so rounding `1 + x` does not matter.
         log(1.0 + x)
     }
 }
@@ -257,7 +260,7 @@ pub fn log1p(x: f64) -> f64 {
     Log1p::here(x)
 }
 
-/// [`softplus`]
+/// The implementation of [`softplus`].
 pub struct Softplus;
 
 impl Parted for Softplus {
@@ -285,19 +288,19 @@ pub fn softplus(x: f64) -> f64 {
     Softplus::here(x)
 }
 
-/// `ln(eˣ + eʸ)`, which is the larger operand and what the smaller adds to it.
+/// `ln(eˣ + eʸ)`, computed as the larger operand plus a correction from the smaller one.
 ///
 /// Domain: all pairs of reals; +∞ if one is +∞, the other operand if one is -∞, NaN if one is NaN.
-/// Within 2 ulp where the result has the sign of the larger operand; where it passes through 0 the
-/// terms cancel, and the error is that small compared with them.
+/// Within 2 ulp where the result has the sign of the larger operand. Where the result passes through 0 the
+/// terms cancel, and the error is a few ulp of the terms.
 #[must_use]
 pub fn logaddexp(x: f64, y: f64) -> f64 {
     if x == y {
-        // Infinities of one sign must not meet in a difference.
+        // Two infinities of one sign: their difference would be NaN.
         return x + std::f64::consts::LN_2;
     }
     let off = (x - y).abs();
-    // The larger one; NaN if either is.
+    // The larger operand; NaN if either is.
     let most = if off.is_nan() { off } else { x.max(y) };
     most + log1p(exp(-off))
 }

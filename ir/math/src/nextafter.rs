@@ -1,9 +1,9 @@
-//! The neighbouring float: C's `nextafter`, which steps through the representation of numbers.
+//! The neighbouring float: C's `nextafter`, which steps through the representable numbers.
 //!
-//! It depends on the width, so it is the one function here with an f32 form of its own. Source: IEEE
-//! 754-2019 for the steps, C for the edge values.
+//! The result depends on the dtype's width, so this is the one function here with a separate f32 form. Source:
+//! IEEE 754-2019 for the steps, C for the edge values.
 
-/// Defines the function for one width.
+/// Defines the function for one float type.
 macro_rules! nextafter {
     ($name:ident, $t:ty) => {
         /// The float next to `x` in the direction of `y`.
@@ -21,7 +21,7 @@ macro_rules! nextafter {
             } else if x > y {
                 x.next_down()
             } else {
-                x + y // At least one is NaN, and so is the sum.
+                x + y // At least one argument is NaN, and so is the sum.
             }
         }
     };

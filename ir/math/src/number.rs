@@ -1,9 +1,10 @@
-//! What the source of a function computes with: floats of this machine, or a recording of what is done.
+//! The numbers for which functions are written: floats of this machine, or recorded operations.
 //!
-//! A function of the scalar table is written once, for any [`Number`]: of f64 and f32 it is plain arithmetic, which the
-//! compiler puts into vectors where eight arguments come together ([`vector_math`](super::vector_math)); of
-//! [`Recorded`](super::record::Recorded) numbers it is the list of its operations ([`record`](super::record)), from which
-//! wide code is made. Each operation rounds by itself (IEEE 754), so that all of them give the same bits.
+//! A function of the scalar table is written once, generically over [`Number`]. For f64 and f32 it is plain
+//! arithmetic, which the compiler vectorises where a call has eight arguments
+//! ([`vector_math`](super::vector_math)). For [`Recorded`](super::record::Recorded) numbers the result is the
+//! list of the operations ([`record`](super::record)), from which vector code is generated. Each operation
+//! rounds by itself (IEEE 754), so that all of them return the same bits.
 //!
 //! ```
 //! use tapeloom_math::Number;
@@ -15,9 +16,9 @@
 
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
 
-/// A float, or what stands for one.
+/// A float, or a recorded value that represents one.
 ///
-/// Operations on bits take and give numbers: the bits of a number are the number. `of` is a constant.
+/// Operations on bits take and return numbers, and act on their bit patterns.
 pub trait Number:
     Copy
     + Add<Output = Self>
@@ -28,20 +29,20 @@ pub trait Number:
 {
     /// The float.
     type Float: Format;
-    /// The truth of a comparison.
+    /// The type of a comparison's result.
     type Mask: Copy
         + BitAnd<Output = Self::Mask>
         + BitOr<Output = Self::Mask>
         + Not<Output = Self::Mask>;
 
-    /// A constant.
+    /// Returns the constant `x`.
     fn of(x: Self::Float) -> Self;
-    /// A constant that is not the same number in every format.
+    /// Returns the constant `c`, which has its own value for each format.
     #[must_use]
     fn constant(c: Constant) -> Self {
         Self::of(Self::Float::either(c.0, c.1))
     }
-    /// The number of those bits: for f32 the lower half.
+    /// Returns the number with these bits; f32 uses the lower half.
     fn of_bits(bits: u64) -> Self;
     /// `self * y + z`, rounded once.
     #[must_use]
@@ -49,38 +50,38 @@ pub trait Number:
     /// The square root.
     #[must_use]
     fn sqrt(self) -> Self;
-    /// Without its sign.
+    /// Returns the absolute value.
     #[must_use]
     fn abs(self) -> Self;
-    /// With the sign of another.
+    /// Returns `self` with the sign of `sign`.
     #[must_use]
     fn copysign(self, sign: Self) -> Self;
-    /// `self < y`; false of nan, as are the others.
+    /// `self < y`; false if an operand is NaN, as for the other comparisons.
     fn lt(self, y: Self) -> Self::Mask;
     /// `self <= y`
     fn le(self, y: Self) -> Self::Mask;
     /// `self == y`
     fn same(self, y: Self) -> Self::Mask;
-    /// Always, or never.
+    /// Returns a mask that is constant.
     fn always(holds: bool) -> Self::Mask;
     /// `mask ? x : y`; both are computed.
     fn pick(mask: Self::Mask, x: Self, y: Self) -> Self;
-    /// The sum of the bits as whole numbers; wraps.
+    /// Returns the sum of the bit patterns as integers; wraps.
     #[must_use]
     fn plus_bits(self, y: Self) -> Self;
-    /// Bits that both have.
+    /// Bitwise and.
     #[must_use]
     fn and_bits(self, y: Self) -> Self;
-    /// Bits that one has.
+    /// Bitwise or.
     #[must_use]
     fn or_bits(self, y: Self) -> Self;
-    /// Bits that one of them has.
+    /// Bitwise exclusive or.
     #[must_use]
     fn xor_bits(self, y: Self) -> Self;
-    /// The bits moved up.
+    /// Shifts the bits towards the most significant one.
     #[must_use]
     fn shift_left(self, by: u32) -> Self;
-    /// The bits moved down.
+    /// Shifts the bits towards the least significant one; fills with zeros.
     #[must_use]
     fn shift_right(self, by: u32) -> Self;
 
@@ -90,25 +91,26 @@ pub trait Number:
     }
 }
 
-/// A constant of a source as f64, and as f32.
+/// A constant with its value for f64 and its value for f32.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Constant(pub f64, pub f32);
 
-/// Coefficients of a polynomial, lowest powers first, for f64, and for f32, where fewer are enough.
+/// Coefficients of a polynomial, lowest power first: for f64, and fewer for f32.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Coefficients(pub &'static [f64], pub &'static [f32]);
 
-/// A float of this machine, with what sources need to know of it.
+/// A float type of this machine, with the constants of its representation.
 pub trait Format: Number<Float = Self, Mask = bool> + 'static {
-    /// Bits of the fraction.
+    /// The number of fraction bits.
     const FRACTION: u32;
-    /// The place of the sign among the bits.
+    /// The index of the sign bit.
     const SIGN_BIT: u32;
-    /// The exponent of 1, as it is kept.
+    /// The exponent bias.
     const BIAS: u64;
-    /// Added to a number below 2^(FRACTION - 1) it leaves no bits for fractions, and the whole number in the lowest ones.
+    /// 1.5 · 2^FRACTION. Adding it to a number below 2^(FRACTION - 1) rounds the number to an integer and
+    /// leaves that integer in the lowest bits.
     const ROUND: Self;
-    /// 2 to the number of bits of the fraction.
+    /// 2 to the number of fraction bits.
     const WHOLE: Self;
     /// 0.
     const ZERO: Self;
@@ -120,16 +122,16 @@ pub trait Format: Number<Float = Self, Mask = bool> + 'static {
     const TWO: Self;
     /// ∞.
     const INFINITY: Self;
-    /// The least normal number,
+    /// The least positive normal number.
     const LEAST: Self;
-    /// and the largest.
+    /// The largest finite number.
     const LARGEST: Self;
     /// Whether this is f64.
     const IS_F64: bool;
 
-    /// The one of this format.
+    /// Returns the value for this format.
     fn either(wide: f64, narrow: f32) -> Self;
-    /// Those of this format.
+    /// Returns the coefficients for this format.
     fn coefficients(of: Coefficients) -> &'static [Self];
 }
 
@@ -239,7 +241,7 @@ macro_rules! format {
 format!(f64, u64, 52, (own, _) => own);
 format!(f32, u32, 23, (_, own) => own);
 
-/// `a + b` rounded, and what that lost (Knuth's TwoSum).
+/// Returns `a + b`, rounded, and the rounding error (Knuth's TwoSum).
 #[inline(always)]
 pub(super) fn two_sum<N: Number>(a: N, b: N) -> (N, N) {
     let sum = a + b;
@@ -247,7 +249,8 @@ pub(super) fn two_sum<N: Number>(a: N, b: N) -> (N, N) {
     (sum, (a - (sum - of_b)) + (b - of_b))
 }
 
-/// `(n + n_low) / (d + d_low)`, with what the rounded quotient lacks put back: within little more than half an ulp.
+/// Returns `(n + n_low) / (d + d_low)`. The remainder of the rounded quotient is added back: within little more
+/// than half an ulp.
 #[inline(always)]
 pub(super) fn quotient<N: Number>([n, n_low]: [N; 2], [d, d_low]: [N; 2]) -> N {
     let by = N::of(N::Float::ONE) / d;
@@ -256,13 +259,14 @@ pub(super) fn quotient<N: Number>([n, n_low]: [N; 2], [d, d_low]: [N; 2]) -> N {
     lacks.fma(by, y)
 }
 
-/// `c₀ + c₁x + c₂x² + …`, see [`polynomial`].
+/// Returns `c₀ + c₁x + c₂x² + …`; see [`polynomial`].
 #[inline(always)]
 pub(super) fn series<N: Number>(c: Coefficients, x: N) -> N {
     polynomial(N::Float::coefficients(c), x)
 }
 
-/// `c₀ + c₁x + c₂x² + …`, by Horner's rule on the even and on the odd powers side by side; of two coefficients or more.
+/// Returns `c₀ + c₁x + c₂x² + …` for two coefficients or more, by Horner's rule for the even and the odd powers
+/// side by side.
 #[inline(always)]
 pub(super) fn polynomial<N: Number>(c: &[N::Float], x: N) -> N {
     let square = x * x;

@@ -1,8 +1,8 @@
-//! Recordings: the operations of a function, from its source.
+//! Recordings: the list of a function's operations, obtained by calling it.
 //!
-//! A source that is called with [`Recorded`] numbers computes nothing; each operation is noted, the same one once, and a
-//! [`Recording`] is the list. Wide code has these operations as instructions, between those of what stands around the
-//! function. What a recording means is [`Recording::evaluate`].
+//! A function that is called with [`Recorded`] numbers computes nothing: each distinct operation is appended
+//! once to a list, the [`Recording`]. Vector code emits these operations inline, next to the operations around
+//! the call. [`Recording::evaluate`] defines the meaning of a recording.
 //!
 //! ```
 //! use tapeloom_math::{Exp, Recording};
@@ -18,7 +18,7 @@ use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
 
-/// The result of an operation: its place in the list.
+/// The result of an operation: its index in the list.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Noted(pub u32);
 
@@ -27,7 +27,7 @@ pub struct Noted(pub u32);
 pub enum Operation {
     /// The argument.
     Argument,
-    /// The number of those bits.
+    /// The number with these bits.
     Constant(u64),
     /// `x + y`
     Add(Noted, Noted),
@@ -41,51 +41,51 @@ pub enum Operation {
     Fma(Noted, Noted, Noted),
     /// The square root.
     Sqrt(Noted),
-    /// `x < y`, a truth, as are the next ones.
+    /// `x < y`; a truth value, as are the following ones.
     Lt(Noted, Noted),
     /// `x <= y`
     Le(Noted, Noted),
     /// `x == y`
     Eq(Noted, Noted),
-    /// Always, or never.
+    /// A constant truth value.
     Always(bool),
-    /// Both truths.
+    /// Logical and.
     Both(Noted, Noted),
-    /// One of the truths.
+    /// Logical or.
     Either(Noted, Noted),
-    /// Not the truth.
+    /// Logical not.
     Not(Noted),
     /// `truth ? x : y`
     Pick(Noted, Noted, Noted),
-    /// The sum of bits.
+    /// The sum of the bit patterns as integers.
     PlusBits(Noted, Noted),
-    /// Common bits.
+    /// Bitwise and.
     And(Noted, Noted),
-    /// Bits of one or both.
+    /// Bitwise or.
     Or(Noted, Noted),
-    /// Bits of one.
+    /// Bitwise exclusive or.
     Xor(Noted, Noted),
-    /// Bits moved up.
+    /// A shift towards the most significant bit.
     ShiftLeft(Noted, u32),
-    /// Bits moved down.
+    /// A shift towards the least significant bit.
     ShiftRight(Noted, u32),
 }
 
 /// The operations of a function of one argument, in order.
 #[derive(Clone, Debug)]
 pub struct Recording {
-    /// Whether it is on f32, and not on f64.
+    /// Whether the dtype is f32 instead of f64.
     pub narrow: bool,
     /// The operations.
     pub list: Vec<Operation>,
-    /// The truth of whether the function is what is recorded.
+    /// The truth value that says whether `result` is valid for the argument.
     pub inside: Noted,
-    /// The function inside.
+    /// The value of the function, if `inside` is true.
     pub result: Noted,
 }
 
 thread_local! {
-    /// What is being recorded.
+    /// The recording in progress on this thread.
     static LIST: RefCell<Vec<Operation>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -99,11 +99,11 @@ fn note(operation: Operation) -> Noted {
     })
 }
 
-/// A number of a recording.
+/// A number in a recording.
 #[derive(Clone, Copy, Debug)]
 pub struct Recorded<F>(Noted, PhantomData<F>);
 
-/// A truth of a recording.
+/// A truth value in a recording.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordedMask(Noted);
 
@@ -153,11 +153,11 @@ impl<F: Raw> Neg for Recorded<F> {
     }
 }
 
-/// The bits of a float.
+/// The bit pattern of a float.
 pub trait Raw: Format {
-    /// The sign alone.
+    /// The sign bit.
     const SIGN: u64;
-    /// All of it.
+    /// Returns all bits.
     fn raw(self) -> u64;
 }
 
@@ -233,12 +233,12 @@ impl<F: Raw> Number for Recorded<F> {
 }
 
 impl Recording {
-    /// The recording of a function on f32, or on f64.
+    /// Records a function in f32 or f64.
     pub fn of<S: Parted>(narrow: bool) -> Recording {
         if narrow { record::<S, f32>(true) } else { record::<S, f64>(false) }
     }
 
-    /// Whether it holds for an argument, and what it gives, as bits.
+    /// Returns whether the recording is valid for an argument, and its result; both as bits of the dtype.
     pub fn evaluate(&self, argument: u64) -> (bool, u64) {
         if self.narrow { self.run::<f32>(argument) } else { self.run::<f64>(argument) }
     }
@@ -280,7 +280,7 @@ impl Recording {
 }
 
 fn record<S: Parted, F: Raw>(narrow: bool) -> Recording {
-    // A panic of an earlier recording may have left something.
+    // A panic during an earlier recording may have left operations in the list.
     LIST.take();
     let x = recorded::<F>(Operation::Argument);
     let inside = S::inside(x).0;

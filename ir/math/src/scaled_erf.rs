@@ -1,15 +1,15 @@
 //! `erfcx`, the scaled complementary error function `eˣ² erfc x`, and `dawsn`, Dawson's integral `e⁻ˣ² ∫₀ˣ eˢ² ds`, with
 //! their derivatives.
 //!
-//! Both solve an equation `f' = c ± 2 x f`, whose right side cancels for large x. So derivatives have formulas of
-//! their own:
+//! Both solve an equation `f' = c ± 2 x f` whose right side cancels for large x. So derivatives have their own
+//! formulas:
 //!
 //! ```text
 //! erfcx⁽ⁿ⁾(x) = (-1)ⁿ 2ⁿ⁺¹/√π ∫₀^∞ tⁿ exp(-t² - 2 x t) dt      (DLMF 7.7.1 and 7.18.2), for x > 0
 //! dawsn⁽ⁿ⁾(x) = (-1)ⁿ Σₖ (2k - 1)!! (2k + 1) … (2k + n) / (2ᵏ⁺¹ x²ᵏ⁺¹⁺ⁿ)     (DLMF 7.12.1), for large x
 //! ```
 //!
-//! Elsewhere derivatives follow from those of lower order by the equation.
+//! Elsewhere a derivative follows from the derivatives of lower order by the equation.
 
 use super::erf::erfc;
 use super::exp;
@@ -19,7 +19,7 @@ use std::f64::consts::FRAC_2_SQRT_PI;
 /// The highest order of derivatives.
 pub const SCALED_ERF_ORDERS: u32 = 8;
 
-/// `exp(x²)` or `exp(-x²)`, without the rounding of the square.
+/// Returns `exp(x²)` or `exp(-x²)`, corrected for the rounding error of the square.
 fn exp_square(x: f64, sign: f64) -> f64 {
     let square = x * x;
     if square > 1e4 {
@@ -73,7 +73,8 @@ fn scaled_erfc(x: f64) -> f64 {
     0.5 * FRAC_2_SQRT_PI / x * sum
 }
 
-/// The n-th derivative of `y` with derivative `slope` by `y⁽ᵏ⁺¹⁾ = a y⁽ᵏ⁾ + k b y⁽ᵏ⁻¹⁾`.
+/// Returns the n-th derivative of a function with value `y` and derivative `slope`, by `y⁽ᵏ⁺¹⁾ = a y⁽ᵏ⁾ + k b
+/// y⁽ᵏ⁻¹⁾`.
 fn by_equation(n: u32, y: f64, slope: f64, a: f64, b: f64) -> f64 {
     let (mut before, mut now) = (y, slope);
     for k in 1..n {
@@ -82,13 +83,13 @@ fn by_equation(n: u32, y: f64, slope: f64, a: f64, b: f64) -> f64 {
     now
 }
 
-/// From here on the asymptotic series of Dawson's integral has the digits of f64.
+/// From this argument on, the asymptotic series of Dawson's integral has full f64 precision.
 const FAR: f64 = 6.0;
 
-/// The n-th derivative of Dawson's integral, for `n ≤ SCALED_ERF_ORDERS`; NaN beyond. The value is within 4 ulp; derivatives lose
-/// as many digits as `(2 x)ⁿ` has below 6, and none beyond.
+/// The n-th derivative of Dawson's integral, for `n ≤ SCALED_ERF_ORDERS`; NaN beyond. The value is within 4
+/// ulp. For |x| < 6 a derivative loses as many digits as `(2 x)ⁿ` has, and for larger |x| none.
 ///
-/// Domain: all reals, of which it is odd; 0 at infinities.
+/// Domain: all reals, odd; 0 at infinities.
 #[must_use]
 pub fn dawsn(n: u32, x: f64) -> f64 {
     if x.is_nan() || n > SCALED_ERF_ORDERS {
@@ -107,7 +108,7 @@ fn near(n: u32, x: f64) -> f64 {
     }
 }
 
-/// `∫₀ˣ eˢ² ds = Σ x²ᵏ⁺¹ / (k! (2k + 1))`, of positive terms.
+/// Returns `∫₀ˣ eˢ² ds = Σ x²ᵏ⁺¹ / (k! (2k + 1))`; all terms have one sign.
 fn growing(x: f64) -> f64 {
     let (square, mut power, mut sum) = (x * x, x, x);
     for k in 1..60 {
@@ -121,8 +122,8 @@ fn growing(x: f64) -> f64 {
     sum
 }
 
-/// Dawson's integral as a sum over odd k, `1/√π Σ exp(-(x - k h)²) / k`, with an error of `exp(-(π/2h)²)` (Rybicki, *Dawson's integral and
-/// the sampling theorem*, 1989).
+/// Returns Dawson's integral as a sum over odd k, `1/√π Σ exp(-(x - k h)²) / k`, with an error of
+/// `exp(-(π/2h)²)` (Rybicki, *Dawson's integral and the sampling theorem*, 1989).
 fn sampled(x: f64) -> f64 {
     const STEP: f64 = 0.25;
     let middle = 2.0 * ((x / STEP - 1.0) / 2.0).round() + 1.0;

@@ -1,11 +1,11 @@
 //! Spence's function, the dilogarithm: `∫ ln t / (1 - t) dt from 1 to x`, which is `Li₂(1 - x)`, and its derivatives.
 //!
-//! * The value is brought to `Li₂(z)` with `|z| ≤ 1/2` by the functional equations (DLMF 25.12.3 and 25.12.4,
-//!   Landen's), and there summed in powers of `-ln(1 - z)` with Bernoulli numbers.
-//! * The derivative is `-ln(1 + y) / y` with `y = x - 1`, which has none but a removable singularity at `y = 0`:
-//!   of it a power series in y is summed up to `|y| = 1/2`, of its derivatives up to 1/10. Far from there Leibniz's rule for
-//!   `y · (ln(1 + y) / y) = ln(1 + y)` gives each from the one before; between, where its terms would cancel, each is
-//!   `(-1)ⁿ n! ∫₀^∞ (eˢ + y)⁻ⁿ⁻¹ ds`.
+//! * The functional equations (DLMF 25.12.3 and 25.12.4, Landen's) reduce the value to `Li₂(z)` with `|z| ≤
+//!   1/2`, which is summed in powers of `-ln(1 - z)` with Bernoulli numbers.
+//! * The first derivative is `-ln(1 + y) / y` with `y = x - 1`, whose only singularity, at `y = 0`, is
+//!   removable. A power series in y is used for it up to `|y| = 1/2` and for higher derivatives up to 1/10. Far
+//!   from 0, Leibniz's rule for `y · (ln(1 + y) / y) = ln(1 + y)` gives each derivative from the one before. In
+//!   between, where the terms of that rule would cancel, a derivative is `(-1)ⁿ n! ∫₀^∞ (eˢ + y)⁻ⁿ⁻¹ ds`.
 
 use super::half_line::half_line;
 use super::{expm1, log, log1p, pow};

@@ -1,9 +1,10 @@
 //! Sine, cosine and tangent.
 //!
-//! `x = k π/2 + r + t` with `|r| ≤ π/4` and `t` what rounding `r` lost; then the series of sine and cosine, of which
-//! the last two bits of `k` choose. π/2 comes in three pieces: what `k` times the first leaves of `x` is exact, and so is what
-//! rounding `k` times the second loses (Cody and Waite, 1980). Angles beyond a million (in f32 a hundred thousand) need π
-//! to more digits: those of f32 go by way of f64, and beyond that it is done by the `libm` crate (Payne and Hanek, 1983).
+//! `x = k π/2 + r + t` with `|r| ≤ π/4` and the rounding error `t` of `r`. The last two bits of `k` select the
+//! series of sine or cosine and the sign. π/2 comes in three pieces: x minus `k` times the first piece is
+//! exact, and so is the rounding error of `k` times the second (Cody and Waite, 1980). Angles beyond a million
+//! (in f32 a hundred thousand) need more digits of π: f32 angles are then computed in f64, and f64 angles by
+//! the `libm` crate (Payne and Hanek, 1983).
 
 use super::number::{Coefficients, Constant, Format, Number, quotient, series, two_sum};
 use super::series::over_factorials;
@@ -17,7 +18,7 @@ const HALF_PI: [Constant; 3] = [
 ];
 /// 2/π.
 const TWO_OVER_PI: Constant = Constant(std::f64::consts::FRAC_2_PI, std::f32::consts::FRAC_2_PI);
-/// Where three pieces are enough.
+/// The largest angle for which three pieces of π/2 are enough.
 const NEAR: Constant = Constant(1e6, 1e5);
 /// `(sin r - r) / r³` in `r²`.
 const SINE: Coefficients = Coefficients(
@@ -30,9 +31,10 @@ const COSINE: Coefficients = Coefficients(
     &[0.041_666_668, -0.001_388_888_8, 2.480_06e-5, -2.730_090_8e-7],
 );
 
-/// Of an angle that is near: the multiple of π/2 next to it, and sine and cosine of what is left, each with what it lacks.
+/// An angle within `NEAR`: the nearest multiple of π/2, and sine and cosine of the remainder, each with its
+/// rounding error.
 struct Angle<N> {
-    /// The multiple, in its lowest bits.
+    /// The multiple, in the lowest bits.
     k: N,
     sine: [N; 2],
     cosine: [N; 2],
@@ -44,7 +46,8 @@ fn angle<N: Number>(x: N) -> Angle<N> {
     let [first, second, third] = HALF_PI.map(N::constant);
     let rounded = x.fma(N::constant(TWO_OVER_PI), round);
     let k = rounded - round;
-    // x - k π/2: exact; then with what is lost, twice; then the last piece.
+    // x minus k times the first piece is exact; then subtract k times the second piece, with its rounding
+    // errors, and the third.
     let exact = k.fma(-first, x);
     let product = k * second;
     let rounding = k.fma(second, -product);
@@ -54,14 +57,14 @@ fn angle<N: Number>(x: N) -> Angle<N> {
         let r = sum + lost;
         (r, lost - (r - sum))
     } else {
-        // The product is so small beside a multiple of the first piece that `exact` is a multiple of ulp(product), so
-        // this order is right for all sizes of the two.
+        // The product is so small compared with a multiple of the first piece that `exact` is a multiple of
+        // ulp(product), so this order of subtraction is right for all relative sizes of the two.
         let r = exact - product;
         (r, k.fma(-third, ((exact - r) - product) - rounding))
     };
     let square = r * r;
     let (third, fourth) = (r * square, square * square);
-    // t cos r, of which a part is enough.
+    // t cos r, where the first terms of the cosine are enough.
     let by = if N::Float::IS_F64 { t * (-half).fma(square, one) } else { t };
     let small = by - third * series(SINE, square);
     let sine = r + small;
@@ -77,21 +80,21 @@ fn angle<N: Number>(x: N) -> Angle<N> {
 /// Whether the last bit of `k` is set.
 #[inline(always)]
 fn is_odd<N: Number>(k: N) -> N::Mask {
-    // The bit as the number 0 or as one that is not.
+    // The last bit, shifted into the exponent: 0, or a positive number.
     k.and_bits(N::of_bits(1)).shift_left(N::Float::FRACTION).gt(N::of(N::Float::ZERO))
 }
 
-/// The sine of `x + quarters π/2`, near.
+/// Returns the sine of `x + quarters π/2` for `x` within `NEAR`.
 #[inline(always)]
 fn turned<N: Number>(x: N, quarters: u64) -> N {
     let Angle { k, sine, cosine } = angle(x);
     let k = k.plus_bits(N::of_bits(quarters));
-    // The last bit of k chooses, the second is the sign.
+    // The last bit of k selects sine or cosine, the second-last bit is the sign.
     let y = N::pick(is_odd(k), cosine[0], sine[0]);
     y.xor_bits(k.and_bits(N::of_bits(2)).shift_left(N::Float::SIGN_BIT - 1))
 }
 
-/// [`sin`]
+/// The implementation of [`sin`].
 pub struct Sin;
 
 impl Parted for Sin {
@@ -102,7 +105,7 @@ impl Parted for Sin {
 
     #[inline(always)]
     fn straight<N: Number>(x: N) -> N {
-        // -0 stays what it is.
+        // Return -0 for -0.
         N::pick(x.same(N::of(N::Float::ZERO)), x, turned(x, 0))
     }
 
@@ -119,7 +122,7 @@ pub fn sin(x: f64) -> f64 {
     Sin::here(x)
 }
 
-/// [`cos`]
+/// The implementation of [`cos`].
 pub struct Cos;
 
 impl Parted for Cos {
@@ -146,7 +149,7 @@ pub fn cos(x: f64) -> f64 {
     Cos::here(x)
 }
 
-/// [`tan`]
+/// The implementation of [`tan`].
 pub struct Tan;
 
 impl Parted for Tan {
@@ -162,7 +165,7 @@ impl Parted for Tan {
         let above = [0, 1].map(|i| N::pick(odd, -cosine[i], sine[i]));
         let below = [0, 1].map(|i| N::pick(odd, sine[i], cosine[i]));
         let tan = quotient(above, below);
-        // -0 stays what it is.
+        // Return -0 for -0.
         N::pick(x.same(N::of(N::Float::ZERO)), x, tan)
     }
 
@@ -173,7 +176,8 @@ impl Parted for Tan {
 
 /// The tangent, within 1.3 ulp.
 ///
-/// Domain: all reals, odd. `tan(±0) = ±0`, NaN at ±∞ and for NaN; no float is a multiple of π/2, so none is a pole.
+/// Domain: all reals, odd. `tan(±0) = ±0`, NaN at ±∞ and for NaN. No float is an odd multiple of π/2, so the
+/// tangent has no pole at a float.
 #[must_use]
 pub fn tan(x: f64) -> f64 {
     Tan::here(x)

@@ -1,9 +1,9 @@
-//! Functions that take eight arguments at once.
+//! The evaluation of functions at eight arguments at once.
 //!
-//! An elementary function costs a few dozen operations, each waiting for the one before it. Where those are
-//! the same for every argument (no branch, no table), eight arguments go through them in the time of two or
-//! three, in whatever vectors the machine has. So a function comes in two parts ([`Parted`]): a straight one,
-//! for an interval that holds nearly all arguments, and one for what lies beyond.
+//! An elementary function costs a few dozen operations, each of which depends on the one before. If the
+//! operations are the same for every argument (no branch, no table), eight arguments take the time of two or
+//! three, in whichever vectors the machine has. So a function has two parts ([`Parted`]): straight-line code
+//! for an interval that contains nearly all arguments, and a general one for the other arguments.
 //!
 //! ```text
 //! eight(y, x0 .. x7):
@@ -11,11 +11,12 @@
 //!   otherwise          y[i] = at(x[i])            one by one
 //! ```
 //!
-//! Both write down the same operations in the same order, and each is rounded by itself (IEEE 754), a multiply-add where
-//! the source says so: so one argument and eight, every width of vectors and every machine give the same bits.
+//! Both run the same operations in the same order, and each operation rounds by itself (IEEE 754);
+//! multiply-adds are fused only where the source says so. So one argument and eight, all vector widths and all
+//! machines give the same bits.
 //!
-//! Arguments come in registers, one in each: what was stored in pieces and is read as a whole would have to
-//! wait until it is in the cache.
+//! Arguments are passed in registers, one each: a vector load from memory that was just written piecewise would
+//! wait until the stores reach the cache.
 
 #![expect(unsafe_code, reason = "calls functions whose instructions the machine was found to have")]
 
@@ -23,38 +24,38 @@ use super::number::Number;
 use crate::fault::{Fault, planted};
 use crate::isa::Isa;
 
-/// How many.
+/// The number of arguments.
 pub const EIGHT: usize = 8;
 
-/// A function of one argument in two parts, of which the first is written for every [`Number`].
+/// A function of one argument in two parts, the first generic over [`Number`].
 pub trait Parted: 'static {
-    /// Whether the straight part holds for `x`; false where that is NaN and NaN needs care.
+    /// Whether the straight-line part is valid for `x`; false for NaN if NaN needs special care.
     fn inside<N: Number>(x: N) -> N::Mask;
 
-    /// The function inside: arithmetic alone, the same for every argument, choices between values.
+    /// The function inside the interval: arithmetic and selects only, the same operations for every argument.
     fn straight<N: Number>(x: N) -> N;
 
-    /// The function beyond.
+    /// The function outside the interval.
     fn beyond(x: f64) -> f64;
 
-    /// The function beyond, of f32: that of f64 unless a function knows better.
+    /// The function outside the interval in f32: computed in f64 by default.
     fn beyond_f32(x: f32) -> f32 {
         Self::at(f64::from(x)) as f32
     }
 
-    /// The function, in the instructions of whatever it becomes a part of.
+    /// The function, compiled with the instruction set of its caller.
     #[inline(always)]
     fn at(x: f64) -> f64 {
         if Self::inside(x) { Self::straight(x) } else { Self::beyond(x) }
     }
 
-    /// The function of f32.
+    /// The f32 function, compiled with the instruction set of its caller.
     #[inline(always)]
     fn at_f32(x: f32) -> f32 {
         if Self::inside(x) { Self::straight(x) } else { Self::beyond_f32(x) }
     }
 
-    /// The function, in the instructions of [`Isa::here`].
+    /// The function, with the instruction set of [`Isa::here`].
     #[inline]
     fn here(x: f64) -> f64 {
         #[cfg(target_arch = "x86_64")]
@@ -65,7 +66,7 @@ pub trait Parted: 'static {
         Self::at(x)
     }
 
-    /// The function of f32, in the instructions of [`Isa::here`].
+    /// The f32 function, with the instruction set of [`Isa::here`].
     #[inline]
     fn here_f32(x: f32) -> f32 {
         #[cfg(target_arch = "x86_64")]
@@ -77,7 +78,8 @@ pub trait Parted: 'static {
     }
 }
 
-/// One argument, where a fused multiply-add is an instruction; elsewhere `mul_add` emulates it, with the same bits.
+/// One argument, compiled with fused multiply-add; without that instruction `mul_add` emulates it, with the
+/// same bits.
 #[cfg(target_arch = "x86_64")]
 mod one {
     use super::Parted;
@@ -93,16 +95,16 @@ mod one {
     }
 }
 
-/// Of eight f64: where results go, and the arguments.
+/// A function of eight f64 arguments: the results, then the arguments.
 pub type Wide = unsafe extern "C" fn(&mut [f64; EIGHT], f64, f64, f64, f64, f64, f64, f64, f64);
 
-/// Of eight f32: where results go, and the arguments.
+/// A function of eight f32 arguments: the results, then the arguments.
 pub type Narrow = unsafe extern "C" fn(&mut [f32; EIGHT], f32, f32, f32, f32, f32, f32, f32, f32);
 
-/// A [`Parted`] function of eight arguments, in a version for each kind of machine.
+/// A [`Parted`] function of eight arguments, compiled for each instruction set.
 ///
-/// Calling a version is unsafe, for a machine that lacks its instructions; [`Eight::here`] gives one
-/// that this machine has.
+/// Calling a version is unsafe if the machine lacks its instructions; [`Eight::here`] returns the version for
+/// this machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Eight {
     plain: (Wide, Narrow),
@@ -113,7 +115,7 @@ pub struct Eight {
 }
 
 impl Eight {
-    /// Of that function.
+    /// The versions of `F`.
     pub const fn of<F: Parted>() -> Eight {
         Eight {
             plain: (plain::wide::<F>, plain::narrow::<F>),
@@ -124,7 +126,7 @@ impl Eight {
         }
     }
 
-    /// The version with the widest vectors of [`Isa::here`].
+    /// Returns the f64 and the f32 version for [`Isa::here`].
     pub fn here(&self) -> (Wide, Narrow) {
         match Isa::here() {
             #[cfg(target_arch = "x86_64")]
@@ -136,13 +138,13 @@ impl Eight {
     }
 }
 
-/// Eight arguments, in the vectors of the function that this becomes a part of.
+/// Defines the function of eight arguments, to be inlined into a caller that fixes the instruction set.
 macro_rules! eight {
     ($eight:ident, $one_by_one:ident, $float:ident, $here:ident) => {
         #[inline(always)]
         fn $eight<F: Parted>(y: &mut [$float; EIGHT], x: [$float; EIGHT]) {
-            // No `all`, which would leave at the first one; and no `for_each`, which may stay a function of its own,
-            // and that would not have these vectors.
+            // Not `all`, which would branch at the first argument outside; not `for_each`, which may stay a
+            // separate function, compiled without the vector instructions.
             let inside = x.iter().fold(true, |inside, x| inside & F::inside(*x));
             if inside || planted(Fault::EightInside) {
                 for (y, x) in y.iter_mut().zip(x) {
@@ -154,8 +156,8 @@ macro_rules! eight {
             }
         }
 
-        /// Eight arguments of which some are beyond. Not a part of the above, and its arguments come in registers, too:
-        /// what is in memory for a loop here would be so there.
+        /// Eight arguments, some of them outside the interval. A separate function with arguments in registers:
+        /// if it were inlined, its loop would force the arguments into memory in the fast path as well.
         #[cold]
         #[inline(never)]
         #[expect(clippy::too_many_arguments, reason = "they are one each")]
@@ -180,7 +182,7 @@ macro_rules! eight {
 eight!(wide, one_by_one, f64, here);
 eight!(narrow, one_by_one_narrow, f32, here_f32);
 
-/// The two functions, compiled with these instructions.
+/// Compiles the two functions for one instruction set.
 macro_rules! versions {
     ($name:ident $(, $enable:literal)?) => {
         mod $name {

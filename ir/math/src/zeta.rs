@@ -1,13 +1,13 @@
 //! Hurwitz's zeta function `ζ(s, q) = Σₖ (q + k)⁻ˢ` and its derivatives in s.
 //!
-//! The first terms are summed, and what follows them by the Euler–Maclaurin formula (DLMF 25.11.28):
-//! with `a = q + N`
+//! The first terms are summed directly, and the rest by the Euler–Maclaurin formula (DLMF 25.11.28): with `a =
+//! q + N`
 //!
 //! ```text
 //! Σ (a + k)⁻ˢ = a⁻ˢ (a / (s - 1) + 1/2 + Σⱼ B₂ⱼ/(2j)! · s (s + 1) … (s + 2j - 2) / a²ʲ⁻¹).
 //! ```
 //!
-//! All of it is computed as Taylor polynomials in s, of which the last coefficient is the derivative
+//! All of it is computed on Taylor polynomials in s, whose last coefficient gives the derivative
 //! (Johansson, "Rigorous high-precision computation of the Hurwitz zeta function and its derivatives", 2015).
 
 use super::gamma::{EULER_MACLAURIN, polygamma};
@@ -15,7 +15,7 @@ use super::{log, pow};
 
 /// The highest order of the derivatives in s.
 pub const ZETA_ORDERS: u32 = 4;
-/// Derivatives of order 0 to that.
+/// The number of orders, 0 to [`ZETA_ORDERS`].
 const ORDERS: usize = ZETA_ORDERS as usize + 1;
 
 /// Taylor coefficients in s.
@@ -45,7 +45,8 @@ pub fn zeta(n: u32, s: f64, q: f64) -> f64 {
     }
     let order = n as usize;
     if q > HUGE {
-        // The first term of the formula alone, `a¹⁻ˢ / (s - 1)`: a⁻ˢ may vanish where this does not.
+        // Only the first term of the formula, `a¹⁻ˢ / (s - 1)`, matters; a⁻ˢ may underflow to 0 where this term
+        // does not.
         return times(&power(order, s - 1.0, q), &poles(order, s, 1.0))[order] * factorial(n);
     }
     // From here on the formula gains about a digit per term.
@@ -54,7 +55,8 @@ pub fn zeta(n: u32, s: f64, q: f64) -> f64 {
     while at < threshold {
         let term = power(order, s, at);
         sum += term[order];
-        // What follows is below ∫ t⁻ˢ (ln t)ⁿ dt, a little more than the term times at / (s - 1).
+        // The remaining terms sum to less than ∫ t⁻ˢ (ln t)ⁿ dt, which is little more than the term times at /
+        // (s - 1).
         let size = term[0] * log(at).abs().max(1.0).powi(n as i32) * (1.0 + at / (s - 1.0));
         if at > 1.0 && size <= sum.abs() * (f64::EPSILON / 64.0) {
             return sum * factorial(n);
@@ -64,7 +66,7 @@ pub fn zeta(n: u32, s: f64, q: f64) -> f64 {
     (sum + times(&power(order, s, at), &tail(order, s, at))[order]) * factorial(n)
 }
 
-/// Terms of the formula after the first are below rounding for larger q.
+/// From this q on, all terms of the formula but the first are below the rounding error.
 const HUGE: f64 = 1e20;
 
 /// `a / (s - 1)`
@@ -98,7 +100,7 @@ fn power(order: usize, s: f64, a: f64) -> Jet {
 fn tail(order: usize, s: f64, a: f64) -> Jet {
     let mut sum = poles(order, s, a);
     sum[0] += 0.5;
-    // s / a, and then two factors of the rising product over a² each time.
+    // Start with s / a; each iteration adds two factors of the rising product over a².
     let mut rising = times_shifted(&[1.0 / a, 0.0, 0.0, 0.0, 0.0], s, 1.0);
     let mut next = s + 1.0;
     for coefficient in EULER_MACLAURIN {
@@ -117,7 +119,7 @@ fn tail(order: usize, s: f64, a: f64) -> Jet {
     sum
 }
 
-/// The product with `(x + change of s) / a`.
+/// Returns the product with `(x + δ) / a`, where δ is the change of s.
 fn times_shifted(jet: &Jet, x: f64, a: f64) -> Jet {
     let mut product = [0.0; ORDERS];
     for i in 0..ORDERS {
@@ -135,14 +137,14 @@ fn times(x: &Jet, y: &Jet) -> Jet {
     product
 }
 
-/// `ζ(s, q)` for negative q and an integer s, by the reflection of [`polygamma`], which is
-/// `(-1)ˢ (s - 1)! ζ(s, q)`.
+/// Returns `ζ(s, q)` for negative q and an integer s, by the reflection of [`polygamma`], which equals `(-1)ˢ
+/// (s - 1)! ζ(s, q)`.
 fn reflected(s: f64, q: f64) -> f64 {
     if s != s.floor() {
         return f64::NAN;
     }
     if s > 170.0 {
-        // Of the terms only the two beside 0 count, since the next ones are smaller by 2¹⁷⁰ than the larger of them.
+        // Only the two terms next to 0 matter: the following ones are smaller than the larger of these by 2¹⁷⁰.
         let above = q - q.floor();
         let below = 1.0 - above;
         let sign = if s % 2.0 == 0.0 { 1.0 } else { -1.0 };

@@ -1,4 +1,4 @@
-//! `bessel`.
+//! Tests of `bessel`.
 
 use crate::test_support::{INFINITY, NAN, check_exact};
 use tapeloom_math::bessel::*;

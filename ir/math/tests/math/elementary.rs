@@ -1,4 +1,4 @@
-//! `elementary`.
+//! Tests of `elementary`.
 
 use crate::test_support::{INFINITY, NAN, check, check_exact, grid};
 use tapeloom_math::elementary::*;

@@ -1,4 +1,4 @@
-//! `erf`.
+//! Tests of `erf`.
 
 use crate::test_support::{INFINITY, NAN, check, check_exact, grid, ulps};
 use tapeloom_math::erf::*;
@@ -121,7 +121,7 @@ fn erf_is_the_complement_of_erfc() {
 
 #[test]
 fn erf_inv_undoes_erf() {
-    // Up to 0.5 the round trip does not magnify the rounding of erf.
+    // Up to 0.5 the inverse does not magnify the rounding error of erf.
     for x in grid(-0.5, 0.5, 1001) {
         assert!(ulps(erf(erf_inv(x)), x) <= 4.0, "at {x}");
     }
@@ -141,7 +141,7 @@ fn erf_inv_is_odd_and_increasing() {
 #[test]
 fn guess_is_as_good_as_stated() {
     for w in grid(0.001, 5.8, 2001) {
-        // Where erf(w) crowds against 1, compare at the rounded argument.
+        // Near 1, doubles are too sparse for erf(w) to determine w, so compare at the rounded argument.
         let x = erf(w);
         assert!((erf_inv_guess(x) / erf_inv(x) - 1.0).abs() < 2e-3, "at {w}");
     }

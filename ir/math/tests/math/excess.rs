@@ -1,4 +1,4 @@
-//! `excess`.
+//! Tests of `excess`.
 
 use crate::test_support::check;
 use tapeloom_math::excess::*;

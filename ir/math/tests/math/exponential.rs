@@ -1,4 +1,4 @@
-//! `exponential`.
+//! Tests of `exponential`.
 
 use crate::test_support::{INFINITY, NAN, check, check_exact, check_sharply, grid};
 use tapeloom_math::exponential::*;
@@ -107,7 +107,7 @@ fn edge_values() {
     );
 }
 
-/// Where `x - k ln 2` is largest, what its rounding loses shows most.
+/// The rounding error of `x - k ln 2` has the largest effect where that difference is largest.
 #[test]
 fn between_multiples_of_ln_2() {
     check_sharply(expm1, 1.1, &[(0.3473841434997022, 0.4153603224217018, 0.2577)]);

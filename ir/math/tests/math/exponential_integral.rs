@@ -1,4 +1,4 @@
-//! `exponential_integral`.
+//! Tests of `exponential_integral`.
 
 use crate::test_support::{INFINITY, NAN, check_exact};
 use tapeloom_math::exponential_integral::*;

@@ -1,4 +1,4 @@
-//! `gamma`.
+//! Tests of `gamma`.
 
 use crate::test_support::{INFINITY, NAN, check, check_exact, grid, ulps};
 use std::f64::consts::PI;
@@ -234,8 +234,8 @@ fn order_zero_is_digamma() {
 
 #[test]
 fn digamma_obeys_its_recurrence() {
-    // ψ(x + 1) = ψ(x) + 1/x, across every seam of the algorithm. Points on
-    // multiples of 1/64 keep x + 1 exact.
+    // ψ(x + 1) = ψ(x) + 1/x, across every boundary between formulas. Points on multiples of 1/64 make x + 1
+    // exact.
     for x in grid(-12.0 + 1.0 / 64.0, 20.0 - 1.0 / 64.0, 2047) {
         if x == x.round() {
             continue;
@@ -274,7 +274,7 @@ fn polygamma_reflects() {
     // ψ₁(x) + ψ₁(1 - x) = π² / sin²(πx) and
     // ψ₂(1 - x) - ψ₂(x) = 2π³ cos(πx) / sin³(πx), with x + m exact.
     for x in grid(1.0 / 64.0, 63.0 / 64.0, 63) {
-        // Taken at the nearer end, where rounding π·x costs nothing.
+        // Evaluated at the nearer end, where the rounding of π·x does not matter.
         let sin = (PI * x.min(1.0 - x)).sin();
         let first = PI * PI / (sin * sin);
         // cos(πx), accurate also at its root 1/2.

@@ -1,4 +1,4 @@
-//! `half_line`.
+//! Tests of `half_line`.
 
 use tapeloom_math::half_line::half_line;
 

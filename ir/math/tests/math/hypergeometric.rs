@@ -1,4 +1,4 @@
-//! `hyp1f1`.
+//! Tests of `hyp1f1`.
 
 use crate::test_support::{INFINITY, NAN, check, check_exact};
 use tapeloom_math::hypergeometric::*;
@@ -14,7 +14,7 @@ fn known_values() {
     check(|x| hyp1f1(2.5, 2.5, x), 1.0, &[(1.0, 1f64.exp())]);
 }
 
-/// Values of mpmath for large x: polynomials, and products of factors that leave the range of floats.
+/// Values from mpmath for large x: polynomials, and values whose factors leave the range of floats.
 #[test]
 fn values_far_away() {
     let table = [
@@ -49,7 +49,7 @@ fn edge_values() {
     for (a, b, x, want) in table {
         check_exact(|x| hyp1f1(a, b, x), &[(x, want)]);
     }
-    // Half of the digits, or nan.
+    // The value has at least half of the digits, or is NaN.
     for a in [-40.5, -10.25, 0.5, 30.0] {
         for b in [0.75, 15.5] {
             for x in [-100.0, -20.0, 20.0, 100.0] {

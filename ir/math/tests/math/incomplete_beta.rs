@@ -1,4 +1,4 @@
-//! `incomplete_beta`.
+//! Tests of `incomplete_beta`.
 
 use tapeloom_math::incomplete_beta::*;
 
@@ -54,7 +54,7 @@ fn edge_values() {
     for (a, b, x, want) in [(0.5, 1.0, 0.0, INFINITY), (1.0, 3.0, 0.0, 3.0), (2.0, 1.0, 1.0, 2.0)] {
         assert_eq!(beta_density(a, b, x), want);
     }
-    // xᵃ is below the range of floats, and xᵃ⁻¹ is not. Values of mpmath.
+    // xᵃ underflows and xᵃ⁻¹ does not. Values from mpmath.
     let table = [
         (2.0, 2.0, 1e-300, 6e-300),
         (1.5, 0.3, 1e-300, 3.513_053_010_210_958e-151),
@@ -66,7 +66,7 @@ fn edge_values() {
         let off = beta_density(a, b, x) / want - 1.0;
         assert!(off.abs() < 1e-12, "{a} {b} {x}: {off:e}");
     }
-    // What is tiny or huge stays finite.
+    // Results for tiny and huge arguments are finite.
     for a in [1e-100, 1e-8, 1.0, 1e8, 1e150] {
         for b in [1e-100, 1e-8, 1.0, 1e8, 1e150] {
             for x in [5e-324, 1e-20, 0.25, 1.0 - f64::EPSILON] {

@@ -1,4 +1,4 @@
-//! `incomplete_gamma`.
+//! Tests of `incomplete_gamma`.
 
 use tapeloom_math::incomplete_gamma::*;
 use tapeloom_math::polygamma;
@@ -68,7 +68,7 @@ fn edge_values() {
     for (a, want) in [(0.5, INFINITY), (1.0, 1.0), (2.0, 0.0)] {
         assert_eq!(gamma_density(a, 0.0), want);
     }
-    // xᵃ is below the range of floats, and xᵃ⁻¹ is not. Values of mpmath.
+    // xᵃ underflows and xᵃ⁻¹ does not. Values from mpmath.
     let table = [
         (1.5, 1e-300, 1.128_379_167_095_512_6e-150),
         (2.0, 1e-300, 1e-300),
@@ -79,7 +79,7 @@ fn edge_values() {
         let off = gamma_density(a, x) / want - 1.0;
         assert!(off.abs() < 1e-13, "{a} {x}: {off:e}");
     }
-    // What is tiny or huge stays finite.
+    // Results for tiny and huge arguments are finite.
     for a in [5e-324, 1e-300, 1e-8, 1e8, 1e300] {
         for x in [5e-324, 1e-300, 1e-8, 0.999, 1.001, 1e8, 1e300] {
             let (p, q) = (gammainc(0, a, x), gammaincc(a, x));

@@ -1,4 +1,4 @@
-//! `inverse_trigonometric`.
+//! Tests of `inverse_trigonometric`.
 
 use crate::test_support::{INFINITY, NAN, check, check_exact};
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};

@@ -1,4 +1,4 @@
-//! `isa`.
+//! Tests of `isa`.
 
 use tapeloom_math::isa::*;
 

@@ -1,4 +1,4 @@
-//! `logarithm`.
+//! Tests of `logarithm`.
 
 use crate::test_support::{INFINITY, NAN, check, check_exact};
 use tapeloom_math::logarithm::*;

@@ -1,5 +1,5 @@
-//! The tests of the functions. They stand apart from the code that they test because a second compilation of the
-//! library, with every function in every set of instructions, would take longer than the tests.
+//! The tests of the functions. They are in a separate crate because compiling the library a second time for
+//! unit tests, with every function for every instruction set, would take longer than the tests.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 

@@ -1,4 +1,4 @@
-//! `nextafter`.
+//! Tests of `nextafter`.
 
 use crate::test_support::{INFINITY, NAN, check_exact, grid};
 use tapeloom_math::nextafter::*;

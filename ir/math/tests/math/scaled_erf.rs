@@ -1,4 +1,4 @@
-//! `erfcx` and `dawsn`.
+//! Tests of `erfcx` and `dawsn`.
 
 use crate::test_support::{INFINITY, NAN, check, check_exact};
 use tapeloom_math::scaled_erf::*;

@@ -1,4 +1,4 @@
-//! `spence`.
+//! Tests of `spence`.
 
 use crate::test_support::{INFINITY, NAN, check_exact};
 use std::f64::consts::PI;

@@ -5,8 +5,8 @@ pub(super) const INFINITY: f64 = f64::INFINITY;
 /// See [`INFINITY`].
 pub(super) const NAN: f64 = f64::NAN;
 
-/// Distance of `actual` from `expected` in ulps of `expected`; infinite if just
-/// one of them is NaN or they are different infinities.
+/// Returns the distance of `actual` from `expected` in ulps of `expected`; infinite if exactly one of them is
+/// NaN or they are different infinities.
 pub(super) fn ulps(actual: f64, expected: f64) -> f64 {
     if actual == expected || (actual.is_nan() && expected.is_nan()) {
         return 0.0;
@@ -26,7 +26,7 @@ pub(super) fn check(f: impl Fn(f64) -> f64, bound: f64, table: &[(f64, f64)]) {
     }
 }
 
-/// As [`check`], of `(x, expected, lost)`: what rounding the expected value lost, in ulps of it.
+/// As [`check`], for `(x, expected, lost)`, where `lost` is the rounding error of the expected value in ulps.
 #[track_caller]
 pub(super) fn check_sharply(f: impl Fn(f64) -> f64, bound: f64, table: &[(f64, f64, f64)]) {
     for &(x, expected, lost) in table {
@@ -46,12 +46,12 @@ pub(super) fn check_exact(f: impl Fn(f64) -> f64, table: &[(f64, f64)]) {
     }
 }
 
-/// Whether both are NaN or have the same bits.
+/// Returns whether both are NaN or have the same bits.
 pub(super) fn same(a: f64, b: f64) -> bool {
     (a.is_nan() && b.is_nan()) || a.to_bits() == b.to_bits()
 }
 
-/// `count` points spread evenly over `[low, high]`, ends included.
+/// Returns `count` points spread evenly over `[low, high]`, ends included.
 pub(super) fn grid(low: f64, high: f64, count: u32) -> impl Iterator<Item = f64> {
     let step = (high - low) / f64::from(count - 1);
     (0..count).map(move |i| low + step * f64::from(i))

@@ -1,4 +1,4 @@
-//! `trigonometric`.
+//! Tests of `trigonometric`.
 
 use crate::test_support::{INFINITY, NAN, check, check_exact};
 use tapeloom_math::trigonometric::*;

@@ -1,4 +1,4 @@
-//! `zeta`.
+//! Tests of `zeta`.
 
 use crate::test_support::{INFINITY, NAN, check, check_exact};
 use std::f64::consts::PI;
@@ -18,7 +18,7 @@ fn known_values() {
     check(|q| zeta(0, 3.0, q), 4.0, &[(-1.5, -0.5 * polygamma(2, -1.5))]);
 }
 
-/// a¹⁻ˢ is a number where a⁻ˢ vanishes; of large s at a negative q the terms beside 0 count.
+/// a¹⁻ˢ is finite and nonzero where a⁻ˢ underflows; for large s and negative q the terms next to 0 matter.
 #[test]
 fn values_beyond_the_range_of_their_terms() {
     check(|q| zeta(0, 2.0, q), 1.0, &[(1e200, 1e-200), (1e30, 1e-30), (1e308, 1e-308)]);
