@@ -1,8 +1,8 @@
-//! The error of an allocation that fails.
+//! The error of a failed allocation.
 
 use tapeloom_ir::{Kind, Problem};
 
-/// The error of an allocation of so many bytes, for what.
+/// Returns the error of a failed allocation of `bytes` bytes for `what`.
 #[cold]
 pub(crate) fn no_memory(what: &str, bytes: usize) -> Problem {
     let message = format!("there is no memory for {what}: {bytes} bytes");

@@ -1,4 +1,4 @@
-//! The way through the backend: schedule, verify, machine code.
+//! The stages of the backend: lowering, passes, verification, machine code.
 //!
 //! ```
 //! use tapeloom_backend::{Options, compile};
@@ -38,12 +38,12 @@ pub struct Runnable {
     running: Running,
     params: Vec<ArrayType>,
     report: Report,
-    /// Whether a call has been checked, in a debug build.
+    /// Whether the first call has been checked (debug builds only).
     checked: Arc<AtomicBool>,
 }
 
-/// In a debug build the first call of machine code is also run by the interpreter that checks every
-/// access to memory, if it executes at most so many statements.
+/// The largest number of executed statements for which a debug build checks the first call: it also runs the call
+/// in the interpreter that checks every access to memory.
 const CHECKED: u64 = 1 << 15;
 
 #[derive(Clone)]
@@ -53,43 +53,43 @@ enum Running {
     Simulated(Arc<Program>, Arc<RunConfig>),
 }
 
-/// What compilation did: data for `explain`.
+/// A report about the compilation, which `explain` prints.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// What runs them.
+    /// The target of the compilation.
     pub target: Target,
-    /// What is taken for fast.
+    /// The machine model of the compilation.
     pub machine: MachineModel,
-    /// The kernels; they display as text.
+    /// The loop program.
     pub program: Arc<Program>,
-    /// The table of memory.
+    /// The table of buffers and their memory.
     pub plan: Plan,
-    /// Bytes of workspace of a call, beside arguments and results: exact.
+    /// The exact number of workspace bytes of a call, besides arguments and results.
     pub peak: usize,
-    /// How many loads and stores are confined, since no proof was found that they need not be
+    /// The number of loads and stores whose index is clamped, because no proof was found that it is in bounds
     /// ([`crate::passes::clamp_bounds`]).
     pub confined: usize,
-    /// The passes that changed the kernels, in their order.
+    /// The passes that changed the program, in the order in which they ran.
     pub passes: Vec<&'static Step>,
-    /// The vectors of loops in machine code.
+    /// The vector width of each loop in machine code.
     pub vectors: Vectors,
-    /// Time from function to kernels.
+    /// The time from the function to the loop program.
     pub lower: Duration,
-    /// Time from kernels to machine code.
+    /// The time from the loop program to machine code.
     pub code: Duration,
 }
 
 /// Compiles a function.
 ///
 /// # Errors
-/// [`Kind::Target`] where a value is not an array, this machine cannot run the program or no machine has such numbers,
-/// [`Kind::TooLarge`] where an array does not fit in memory, or calls nest too deep for a stack.
+/// [`Kind::Target`] if a value is not an array, this machine cannot run the program, or the machine model is
+/// invalid; [`Kind::TooLarge`] if an array does not fit in memory, or calls nest too deeply for the stack.
 pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runnable, Problem> {
     options.machine.check()?;
     let start = Instant::now();
     let (mut program, mut plan) = plan_on(options, module, func)?;
     loop_ir::shallow(&program)?;
-    // What a call overlaps is seen only as long as it is one.
+    // Check the operands of calls for overlap here: after inlining there are no calls left to check.
     if cfg!(debug_assertions) {
         loop_ir::check_form(&program)?;
     }
@@ -117,7 +117,7 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
         }
     };
     let code = start.elapsed();
-    // Values that cross between the functions of a long program live in the workspace too.
+    // Machine code may add workspace: values that cross between the functions of a long program are stored there.
     let (peak, vectors) = match &running {
         Running::Native(e) => (e.report().workspace_bytes, e.report().vectors.clone()),
         Running::Interpreter(_) | Running::Simulated(..) => (plan.peak, Vectors::default()),
@@ -143,9 +143,9 @@ impl Runnable {
     /// Runs the function.
     ///
     /// # Errors
-    /// [`Kind::Arguments`] when the arguments do not fit the parameters, [`Kind::TooLarge`] when there
-    /// is no memory for results or workspace, [`Kind::Callback`] when a Rust function that the program
-    /// calls does not answer as it should.
+    /// [`Kind::Arguments`] if the arguments do not fit the parameters; [`Kind::TooLarge`] if there is not enough
+    /// memory for results or workspace; [`Kind::Callback`] if a Rust function that the program calls fails or
+    /// returns wrong results.
     pub fn call(&self, args: &[&Tensor]) -> Result<Vec<Tensor>, Problem> {
         match &self.running {
             Running::Native(e) => {
@@ -162,11 +162,11 @@ impl Runnable {
         }
     }
 
-    /// Runs the function's kernels on a simulated accelerator, whatever they were compiled for; and what
-    /// that came to.
+    /// Runs the program on a simulated accelerator, independently of the target that it was compiled for. Returns
+    /// its results and the statistics of the run.
     ///
     /// # Errors
-    /// Those of [`Runnable::call`], [`Kind::Target`] where the machine cannot be.
+    /// Those of [`Runnable::call`]; [`Kind::Target`] if the machine is invalid.
     pub fn simulate(
         &self,
         args: &[&Tensor],
@@ -176,8 +176,8 @@ impl Runnable {
         accelerator::simulate(&self.report.program, &owned(args), setup)
     }
 
-    /// As [`Runnable::call`], within limits if it was compiled [limited](Options::limited); and what the
-    /// call took.
+    /// Like [`Runnable::call`], within limits if the program was compiled [limited](Options::limited). Also returns
+    /// the resources that the call used.
     ///
     /// # Errors
     /// Those of [`Runnable::call`], [`Kind::Limit`], [`Kind::Cancelled`].
@@ -202,7 +202,7 @@ impl Runnable {
         }
     }
 
-    /// Checks what the first call does to memory, where that takes little time.
+    /// Runs the checking interpreter on the first call, if the program is small.
     fn check_memory(&self, args: &[&Tensor]) -> Result<(), Problem> {
         let program = &self.report.program;
         if self.checked.swap(true, Ordering::Relaxed) || program.work() > CHECKED {
@@ -211,7 +211,7 @@ impl Runnable {
         loop_ir::shadow(program, &owned(args)).map(|_| ())
     }
 
-    /// Refuses arguments that do not fit; machine code checks its own.
+    /// Checks the number and the types of the arguments. (Machine code has its own check.)
     fn check(&self, args: &[&Tensor]) -> Result<(), Problem> {
         if args.len() != self.params.len() {
             return Err(Problem::new(
@@ -232,7 +232,8 @@ impl Runnable {
         Ok(())
     }
 
-    /// Bytes of the records that are kept for the next call, of machine code with tapes.
+    /// Returns the bytes of tape records that are kept allocated for the next call; `None` without machine code or
+    /// tapes.
     #[cfg(test)]
     pub(crate) fn records(&self) -> Option<usize> {
         match &self.running {
@@ -241,7 +242,7 @@ impl Runnable {
         }
     }
 
-    /// What compilation did.
+    /// Returns the report about the compilation.
     pub fn report(&self) -> &Report {
         &self.report
     }
@@ -252,7 +253,7 @@ fn owned(args: &[&Tensor]) -> Vec<Tensor> {
 }
 
 impl Report {
-    /// What lies in memory between the forward pass and the way back.
+    /// Returns the table of memory that is in use between the forward pass and the reverse pass.
     pub fn tape(&self) -> TapePlan<'_> {
         let room = match &self.target {
             Target::Accelerator(machine) => RunConfig::from(machine.clone()).room(),
@@ -261,7 +262,7 @@ impl Report {
         TapePlan::of(&self.plan, Pipeline::TFLOW.run(&self.program, &room).ok())
     }
 
-    /// The passes that changed the kernels, as a line: `inline_bodies, vectorize`.
+    /// Returns the passes that changed the program as a line: `inline_bodies, vectorize`.
     pub fn passes(&self) -> String {
         let names: Vec<String> = self.passes.iter().map(|step| step.to_string()).collect();
         if names.is_empty() { "no pass changed them".to_owned() } else { names.join(", ") }
@@ -291,8 +292,8 @@ mod tests {
 
     use super::*;
 
-    /// The kernels are wrong about memory, though the numbers happen to be right: a call says so, by
-    /// every target. (Machine code is checked in debug builds, of which tests are one.)
+    /// The program loads a wrong buffer version, though the values happen to be right. A call reports the error on
+    /// every target. (Machine code is checked because tests are debug builds.)
     #[test]
     fn calls_check_memory() {
         let text = "program @f {

@@ -1,8 +1,8 @@
 //! Executables: compiled programs that are called with tensors.
 //!
-//! A call checks the arguments' types, allocates the results, borrows a workspace from a pool of one
-//! and jumps. Nothing else is allocated, and a call of a scalar function costs about as much as its
-//! result's allocation.
+//! A call checks the types of the arguments, allocates the results, takes a workspace from a pool that holds one,
+//! and calls the machine code. It allocates nothing else. A call of a scalar function costs about as much as the
+//! allocation of its result.
 //!
 //! ```
 //! use tapeloom_backend::loop_ir::{Address, Arg, Buffer, BufferVersion, Expr, Place, Program, Stmt};
@@ -55,10 +55,11 @@ use tapeloom_ir::{
 };
 use target_lexicon::Triple;
 
-/// A result.
+/// A result of the program.
 struct Output {
     ty: ArrayType,
-    /// Whether every call writes all of it, and nothing reads it before.
+    /// Whether every call writes all elements and reads none before it is written, so that the memory need not be
+    /// zeroed.
     filled: bool,
 }
 
@@ -69,38 +70,37 @@ pub struct Executable(Arc<Inner>);
 struct Inner {
     name: String,
     code: MachineCode,
-    /// The type of each argument; `None` where no buffer mentions it.
+    /// The type of each argument; `None` if no buffer refers to the argument.
     inputs: Vec<Option<ArrayType>>,
     outputs: Vec<Output>,
-    /// Bytes.
+    /// The size of the workspace in bytes.
     workspace: usize,
-    /// The workspace of the last call, for the next.
+    /// The workspace of the last call, which the next call reuses.
     pool: Mutex<Vec<Line>>,
-    /// Bytes of a record of each tape, the line of the loop that writes it, and the records of the last
-    /// call, for the next.
+    /// Per tape: the bytes of a record, and the source line of the loop that writes it.
     tapes: (Vec<usize>, Vec<Loc>),
     records: Mutex<Option<Records>>,
     /// The loops whose iterations are counted.
     limited: PrimaryMap<LoopLimitId, LoopLimit>,
-    /// The external functions that it calls, by number.
+    /// The external functions that the program calls, by number.
     calls: Vec<Arc<ExternalSignature>>,
     report: CodeReport,
 }
 
-/// What a call took, beside arguments and results.
+/// The resources that a call used, besides arguments and results.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Taken {
-    /// The iterations of the loops that are limited, in the order in which they are compiled.
+    /// The iterations of the limited loops, in the order in which they are compiled.
     pub loops: Vec<LoopCount>,
-    /// Bytes of workspace.
+    /// The bytes of workspace.
     pub workspace: usize,
-    /// Bytes of memory for what the iterations of loops keep of which only the run knows how many there are:
-    /// the most at any time.
+    /// The largest number of bytes, at any time, of the dynamic tapes: residuals of loops whose trip count is known
+    /// only at run time.
     pub records: usize,
 }
 
 impl Executable {
-    /// Compiles a program for this machine: [`Executable::on`] it.
+    /// Compiles a program for this machine, by [`Executable::on`].
     ///
     /// # Errors
     /// Those of [`Executable::on`].
@@ -108,22 +108,22 @@ impl Executable {
         Executable::on(program, &Triple::host())
     }
 
-    /// Compiles a program for the machine of that name, which must be this one.
+    /// Compiles a program for the machine named by `triple`, which must be this one.
     ///
-    /// Machine code checks nothing when it runs, so the program is verified here: a program of which it
-    /// is not proved that it stays within its buffers, whatever the arguments are, is refused. What a
-    /// load finds in memory that nothing has written, or that something else was written to, is some
-    /// number ([`loop_ir::shadow`] finds such loads), but never a place outside.
+    /// Machine code checks nothing at run time, so the program is verified here. A program is refused unless every
+    /// access is proved to stay within its buffer for all arguments. A load from memory that was not written, or
+    /// that holds another buffer version, returns an arbitrary number ([`loop_ir::shadow`] detects such loads), but
+    /// never accesses memory out of bounds.
     ///
     /// # Errors
-    /// [`Kind::Verify`] when the program breaks an invariant, [`Kind::Target`] when this machine
-    /// cannot run it.
+    /// [`Kind::Verify`] if the program breaks an invariant; [`Kind::Target`] if this machine cannot run the
+    /// program.
     pub fn on(program: &Program, triple: &Triple) -> Result<Executable, Problem> {
         loop_ir::check(program)?;
         Executable::verified(program, triple, MachineModel::MEASURED)
     }
 
-    /// [`Executable::on`] for a program that has been verified.
+    /// Like [`Executable::on`], for a program that has been verified.
     pub(crate) fn verified(
         program: &Program,
         triple: &Triple,
@@ -132,14 +132,14 @@ impl Executable {
         Executable::made(program, machine, isa(triple)?, Isa::here())
     }
 
-    /// Compiles a verified program to those instructions, wide code to those of a set.
+    /// Compiles a verified program: `isa` for code by Cranelift, `set` for nests in vectors of 256 and 512 bits.
     pub(crate) fn made(
         program: &Program,
         machine: MachineModel,
         isa: OwnedTargetIsa,
         set: Isa,
     ) -> Result<Executable, Problem> {
-        // Cranelift reports its own faults by panicking; they stay on this side.
+        // Cranelift reports its own faults by panicking; panics must not cross this function.
         let compiled =
             catch_unwind(AssertUnwindSafe(|| MachineCode::new(program, machine, isa, set)));
         let (code, report) = compiled.unwrap_or_else(|_| {
@@ -169,15 +169,16 @@ impl Executable {
     /// Runs the program.
     ///
     /// # Errors
-    /// [`Kind::Arguments`] when an argument is missing or of another type, [`Kind::TooLarge`] when
-    /// there is no memory for results or workspace, [`Kind::Callback`] when a Rust function that the
-    /// program calls does not answer as it should.
+    /// [`Kind::Arguments`] if an argument is missing or has another type; [`Kind::TooLarge`] if there is not enough
+    /// memory for results or workspace; [`Kind::Callback`] if a Rust function that the program calls fails or
+    /// returns wrong results.
     pub fn call(&self, args: &[&Tensor]) -> Result<Vec<Tensor>, Problem> {
         let mut loop_limits = self.loop_limits(&Limits::default());
         Ok(self.run(args, loop_limits.as_mut())?.0)
     }
 
-    /// As [`Executable::call`], within limits if the program is limited; and what it took.
+    /// Like [`Executable::call`], within limits if the program is limited. Also returns the resources that the call
+    /// used.
     ///
     /// # Errors
     /// Those of [`Executable::call`], [`Kind::Limit`], [`Kind::Cancelled`].
@@ -196,7 +197,7 @@ impl Executable {
         (!self.0.limited.is_empty()).then(|| LoopLimits::of(&self.0.limited, limits))
     }
 
-    /// The results, and how many bytes records had.
+    /// Returns the results, and the bytes of dynamic tapes.
     fn run(
         &self,
         args: &[&Tensor],
@@ -207,7 +208,7 @@ impl Executable {
         if args.len() != inputs.len() {
             return Err(self.wrong_count(args.len()));
         }
-        // The record: context and frame, filled in below, then the arguments, then the results.
+        // The call record: context and frame, which are filled in below, then the arguments, then the results.
         let mut record: SmallVec<[*mut u8; 24]> =
             SmallVec::with_capacity(2 + args.len() + outputs.len());
         record.extend([std::ptr::null_mut(); 2]);
@@ -225,7 +226,7 @@ impl Executable {
         }
         let mut space = Vec::new();
         if *workspace > 0 {
-            // Another call may hold the lock, or its workspace: then this one makes its own.
+            // If another call holds the lock or the workspace, this call allocates its own.
             space = match pool.try_lock() {
                 Ok(mut kept) => std::mem::take(&mut *kept),
                 Err(TryLockError::WouldBlock | TryLockError::Poisoned(_)) => Vec::new(),
@@ -260,12 +261,12 @@ impl Executable {
         };
         record[0] = (&raw mut context).cast();
         record[1] = frame;
-        // SAFETY: `record` has the layout of the entry's records: the context, which lives on this
-        // stack as what it points to does, and `space`, which is owned by this call, as long as the report says and aligned to
-        // 64 bytes; then a pointer per input, of the checked types, to buffers that `args` keeps alive
-        // (never written, though the record does not say so); then one per output, to fresh buffers of
-        // the sizes of the program's types, which nothing else refers to and which stay where they are
-        // when their `Arc`s move. Tensor buffers and `Line` are aligned to 64 bytes.
+        // SAFETY: `record` has the layout of the entry's call record. First the context, which lives on this stack,
+        // as does everything that it points to. Then `space`, which this call owns, has the size in the code's
+        // report and is aligned to 64 bytes. Then one pointer per input, of the checked types, to buffers that
+        // `args` keeps alive (they are never written, although the pointers are mutable). Then one pointer per
+        // output, to fresh buffers of the sizes of the program's types; nothing else refers to them, and they do
+        // not move when their `Arc`s move. Tensor buffers and `Line` are aligned to 64 bytes.
         let status = unsafe { code.call(record.as_ptr()) };
         if *workspace > 0
             && let Ok(mut kept) = pool.try_lock()
@@ -301,31 +302,31 @@ impl Executable {
         }
         let mut results = Vec::with_capacity(outputs.len());
         for (output, lines) in outputs.iter().zip(buffers) {
-            // SAFETY: the buffer was zeroed, or the call wrote every element (`filled`, and it did
-            // not fail) and `allocate` what is behind them; any bytes are a valid `Line`.
+            // SAFETY: the buffer was zeroed, or the call wrote every element (it is `filled`, and the call did not
+            // fail) and `allocate` wrote the bytes after the elements. Any bytes are a valid `Line`.
             let lines = unsafe { lines.assume_init() };
             results.push(Tensor::from_lines(output.ty.clone(), lines)?);
         }
         Ok((results, bytes))
     }
 
-    /// Bytes of the records that are kept for the next call.
+    /// Returns the bytes of tape records that are kept allocated for the next call.
     #[cfg(test)]
     pub(crate) fn records(&self) -> Option<usize> {
         Some(self.0.records.lock().ok()?.as_ref()?.bytes())
     }
 
-    /// The name of the program.
+    /// Returns the name of the program.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// The types of the results.
+    /// Returns the types of the results.
     pub fn outputs(&self) -> impl Iterator<Item = &ArrayType> {
         self.0.outputs.iter().map(|o| &o.ty)
     }
 
-    /// What compiling took and made.
+    /// Returns the report of the code generator.
     pub fn report(&self) -> &CodeReport {
         &self.0.report
     }
@@ -346,13 +347,13 @@ impl Executable {
 }
 
 impl Output {
-    /// Memory for the result: zeros, unless the call overwrites them all.
+    /// Allocates the memory of the result: zeroed, unless the call overwrites all of it.
     fn allocate(&self) -> Result<Fresh, Problem> {
         let bytes = self.ty.bytes();
         let count = bytes.div_ceil(size_of::<Line>());
         let mut lines = if self.filled { Fresh::new(count) } else { Fresh::zeros(count) }
             .ok_or_else(|| no_memory(&format!("a result of type {}", self.ty), bytes))?;
-        // What is behind the last element of the last line is zero, too.
+        // The bytes after the last element of the last line must be zero, too.
         lines.lines()[bytes / size_of::<Line>()..].fill(MaybeUninit::zeroed());
         Ok(lines)
     }

@@ -1,6 +1,6 @@
-//! The fingerprint of what a compile gives: kernels, memory plan, layouts of the tape.
+//! Fingerprints of the results of a compilation: loop program, memory plan, layouts of the tape.
 //!
-//! See [`tapeloom_ir::fingerprint`] for what counts: structure, and no names, lines, times or texts.
+//! [`tapeloom_ir::fingerprint`] says what a fingerprint covers: structure, but no names, lines, times or texts.
 
 use crate::layout::{Layout, Pipeline, Room};
 use crate::loop_ir::Program;
@@ -9,17 +9,17 @@ use crate::target::Target;
 use std::hash::{Hash, Hasher};
 use tapeloom_ir::{FuncId, Module, fingerprint};
 
-/// Tells the stages of a compile to whoever wants them.
+/// Writes the fingerprints of the stages of a compilation, if they were requested.
 pub(crate) fn tell(module: &Module, func: FuncId, target: &Target, program: &Program, plan: &Plan) {
     let of = || fingerprint::function(module, func);
     let kernels = || fingerprint::of(program);
     fingerprint::tell("kernels", of, kernels);
     fingerprint::tell("plan", of, || fingerprint::of(plan));
     fingerprint::tell("tape", of, || fingerprint::of(&Told(plan)));
-    // Only the simulated machine lays tapes out.
+    // Only the simulated machine lays out tapes.
     if matches!(target, Target::Accelerator(_)) && fingerprint::wanted() {
         for pipeline in Pipeline::ALL {
-            // Some programs keep nothing that a layout could be made of, which is the same before and after.
+            // A program may have no layout, because it keeps nothing. That holds before and after a change.
             if let Ok(layout) = pipeline.run(program, &Room::default()) {
                 fingerprint::tell("layout", kernels, || fingerprint::of(&layout));
             }
@@ -59,7 +59,7 @@ impl Hash for Row {
     }
 }
 
-/// What is told of the tape: no byte of memory depends on it.
+/// The part of a plan that tables of the tape show. It does not affect any byte of memory.
 struct Told<'p>(&'p Plan);
 
 impl Hash for Told<'_> {

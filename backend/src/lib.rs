@@ -1,13 +1,13 @@
-//! Code generation for tapeloom: from a function to a call of machine code.
+//! Code generation for tapeloom: from a function to callable machine code.
 //!
 //! ```text
 //! Function --lower--> loop_ir::Program and Plan --passes--> --codegen--> machine code --> Executable
 //! ```
 //!
-//! [`schedule()`] cuts a function into loop nests and gives every buffer its place; the result is
-//! data ([`loop_ir`]) that prints, parses, verifies and is interpreted. [`compile()`] goes the whole
-//! way, through Cranelift, and answers with something that is called on tensors. What a primitive
-//! computes is asked from its lowering: nothing here names one.
+//! [`schedule()`] cuts a function into loop nests and assigns memory to every buffer. The result is data
+//! ([`loop_ir`]) that prints, parses, verifies and is interpreted. [`compile()`] runs all stages, through
+//! Cranelift, and returns an executable that is called on tensors. The backend names no primitive: it asks each one
+//! for its lowering.
 
 pub mod accelerator;
 pub(crate) mod codegen;

@@ -1,8 +1,8 @@
-//! The machine model: what the compiler takes for fast, as numbers.
+//! The machine model: performance parameters of the target machine.
 //!
-//! Every choice is right on every machine; these numbers say which is fast. A [`MachineModel`] is an argument of a
-//! compile ([`Options::machine`](crate::Options)) and is never read off the computer, so a program has the same bits
-//! wherever it runs. [`MachineModel::MEASURED`] is what stands there unless somebody says otherwise.
+//! The compiler's choices are correct on every machine; these parameters determine which are fast. A
+//! [`MachineModel`] is an argument of a compilation ([`Options::machine`](crate::Options)) and is never read from
+//! the computer, so a program has the same bits on every computer. [`MachineModel::MEASURED`] is the default.
 //!
 //! ```
 //! use tapeloom_backend::MachineModel;
@@ -15,60 +15,60 @@
 //! # Ok::<(), tapeloom_ir::Problem>(())
 //! ```
 //!
-//! **Bits.** How many partial sums a reduction has is chosen for a loop as it stands, with all that is fused into it. So
-//! numbers that shape loops may change the order of a sum of floats ([`Effect::Loops`]), as another policy may; those
-//! of [`Effect::Code`] never do. [`MachineModel::has_bits_of`] answers for two models.
+//! **Bits.** The number of partial sums of a reduction is chosen for a loop with everything that is fused into it.
+//! So parameters that shape loops may change the order of a sum of floats ([`Effect::Loops`]), as another policy
+//! may. Parameters of [`Effect::Code`] never do. [`MachineModel::has_bits_of`] compares two models.
 //!
-//! **What is not here.** Three kinds of thresholds stand beside their passes: those that bound what a pass costs to run
-//! or what Cranelift does; those of the cost model of rewrites and of checkpointing, since which form a program takes and
-//! how many bytes its tape has must not depend on where it is compiled; and those of lanes
-//! (`passes/vectorize.rs`, `passes/recognize_contractions.rs`), which are what a kernel computes and not how fast. The
-//! tiles of `runtime/small_gemm` are extents of arrays in Rust and change no bit.
+//! **Not in the model** are three kinds of thresholds, which stand beside their passes. The first bound the cost of
+//! a pass or of Cranelift. The second belong to the cost models of rewrites and of checkpointing: the form of a
+//! program and the bytes of its tape must not depend on the machine. The third choose lanes (`passes/vectorize.rs`,
+//! `passes/recognize_contractions.rs`), which determine the result of a program and not only its speed. The tile
+//! sizes of `runtime/small_gemm` are extents of Rust arrays and change no bit.
 //!
-//! **Measured** on one machine, x86-64 with vectors of 128 bits as Cranelift has them and 16 registers of each kind,
-//! with the programs of `bench` and the suite, each number by itself.
+//! **Measured** on one machine, an x86-64 with the 128-bit vectors that Cranelift supports and 16 registers of each
+//! kind, by the programs of `bench` and the suite, each parameter separately.
 
 use std::fmt;
 use tapeloom_ir::{Kind, Problem};
 
-/// What a number of a [`MachineModel`] changes.
+/// The effect of a parameter of a [`MachineModel`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
-    /// The loops that a program becomes, and with them perhaps the order of sums of floats.
+    /// Changes the loops of a program, and possibly the order of sums of floats.
     Loops,
-    /// Instructions and places in memory: no bit of a result.
+    /// Changes instructions and memory addresses, but no bit of a result.
     Code,
 }
 
-/// A row of [`MachineModel`].
+/// A parameter of a [`MachineModel`].
 pub struct Number {
     /// The name of the field, with its unit.
     pub name: &'static str,
-    /// What it changes.
+    /// The effect of the parameter.
     pub effect: Effect,
-    /// The least that it may be,
+    /// The least valid value.
     pub least: usize,
-    /// and the most, beyond which code or compile time explodes.
+    /// The greatest valid value. Above it, code size or compile time explode.
     pub most: usize,
-    /// What it is in a model.
+    /// Returns the value in a model.
     pub get: fn(&MachineModel) -> usize,
-    /// Changes it.
+    /// Sets the value in a model.
     pub set: fn(&mut MachineModel, usize),
 }
 
 macro_rules! model {
     ($($(#[$doc:meta])* $effect:ident $field:ident = $measured:literal in $least:literal..=$most:expr;)*) => {
-        /// What is fast on a machine.
+        /// The performance parameters of a machine.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         pub struct MachineModel {
             $($(#[$doc])* pub $field: usize,)*
         }
 
         impl MachineModel {
-            /// The machine that everything was measured on.
+            /// The model of the machine on which the parameters were measured.
             pub const MEASURED: MachineModel = MachineModel { $($field: $measured,)* };
 
-            /// Its numbers, as rows.
+            /// All parameters.
             pub const NUMBERS: &[Number] = &[$(Number {
                 name: stringify!($field),
                 effect: Effect::$effect,
@@ -82,88 +82,94 @@ macro_rules! model {
 }
 
 model! {
-    // Lowering: which axes are loops, and what is fused.
+    // Lowering: the choice of axes that are loops, and fusion.
 
-    /// Arrays of at most so many elements (in each item of a batch) are held in registers: they are unrolled, updated and
-    /// concatenated there.
+    /// The largest number of elements of an array (per batch member) that is held in registers: such arrays are
+    /// unrolled, updated and concatenated there.
     Loops register_elements = 64 in 0..=1024;
-    /// The inner axes of an array are unrolled where together they have at most so many elements.
+    /// The largest number of elements of the inner axes of an array that are unrolled together.
     Loops unrolled_elements = 9 in 1..=256;
-    /// Axes of at most this extent go inside of longer ones.
+    /// The largest extent of an axis that is moved inside longer axes.
     Loops inner_extent = 4 in 0..=1024;
-    /// So many elements stay in the cache until whoever comes next reads them.
+    /// The number of elements that remain in the cache until their next use.
     Loops cached_elements = 65_536 in 0..=1 << 40;
-    /// A value is computed again where that takes at most so many loads instead of the one,
+    /// The largest number of loads for which a value is recomputed instead of loaded.
     Loops recomputed_loads = 2 in 0..=16;
-    /// so many operations,
+    /// The largest number of operations for which a value is recomputed instead of loaded.
     Loops recomputed_operations = 3 in 0..=16;
-    /// or so many where the array does not stay in the cache (arrays smaller by this factor are then loaded at no cost),
+    /// The largest number of operations for which a value is recomputed if its array does not remain in the cache.
+    /// Loads of arrays that are smaller by this factor count as free.
     Loops recomputed_operations_uncached = 16 in 0..=256;
-    /// and none that costs more than this, in additions.
+    /// The largest cost, in flops, of an operation that is recomputed or is left in a loop although it is
+    /// invariant.
     Loops recomputed_flops = 2 in 0..=1000;
-    /// A view of what an update writes over is copied first if it has at least so many times fewer elements than that.
+    /// A view of an array that an in-place update overwrites is copied first, if the array has at least this number
+    /// of times the elements of the view.
     Loops copied_view_ratio = 4 in 1..=1 << 20;
 
     // The matrix library.
 
-    /// Matrices with a smaller extent are not worth a call of the library,
+    /// The smallest extent of a matrix for which the library is called.
     Loops library_extent = 4 in 0..=1 << 20;
-    /// nor are those with fewer multiplications.
+    /// The smallest number of multiplications for which the library is called.
     Loops library_products = 4096 in 0..=1 << 40;
-    /// An operand that the library cannot read is copied where each element is read at least so often.
+    /// The smallest number of reads per element for which an operand that the library cannot read in place is
+    /// copied.
     Loops library_copy_reads = 16 in 0..=1 << 20;
 
-    // Passes on loops.
+    // Passes on the loop IR.
 
-    /// A loop in a loop that decides alone which elements of a small array it works in is written out, if it has at most
-    /// so many iterations,
+    /// The largest trip count of an inner loop that is unrolled fully because its index alone addresses the
+    /// elements of a small array.
     Loops written_out_iterations = 4 in 0..=16;
-    /// so many statements in all of them,
+    /// The largest number of statements, in all iterations, of a loop that is unrolled fully because of a small
+    /// array.
     Loops written_out_statements = 64 in 0..=4096;
-    /// and the array at most so many elements.
+    /// The largest number of elements of an array that counts as small for full unrolling.
     Loops written_out_elements = 16 in 0..=1024;
-    /// A loop in order has at most so many elements of memory in variables,
+    /// The largest number of elements that a serial loop promotes to variables.
     Loops promoted_elements = 64 in 0..=1024;
-    /// so many of one array.
+    /// The largest number of elements of one array that a serial loop promotes to variables.
     Loops promoted_elements_of_one = 16 in 0..=1024;
-    /// So many elements go from one iteration to the next in variables at most.
+    /// The largest number of elements that rotate between iterations in variables.
     Loops rotated_elements = 4 in 0..=64;
-    /// What costs more than [`recomputed_flops`](Self::recomputed_flops), and is the same in so many iterations of a loop,
-    /// is computed ahead of it.
+    /// The smallest number of iterations with an equal value for which the value is hoisted, if it costs more than
+    /// [`recomputed_flops`](Self::recomputed_flops).
     Loops hoisted_iterations = 4 in 1..=1 << 20;
-    /// So many chains of additions hide one another's latency, so as many iterations of an outer loop go through an inner
-    /// one together; one more, or fewer, where that divides their number. More gain nothing, since each chain reads rows
-    /// of its own, which may lie in the same places of a cache.
+    /// The number of chains of additions that hide one another's latency, and so the number of outer iterations
+    /// that are jammed. One more, or fewer, are jammed if that divides the trip count. More chains gain nothing,
+    /// since each reads its own rows, which may conflict in the cache.
     Loops jammed_iterations = 4 in 1..=16;
-    /// An inner loop of fewer iterations is not worth that.
+    /// The smallest trip count of an inner loop that is worth jamming.
     Loops jammed_inner_iterations = 4 in 0..=1 << 20;
-    /// Statements of an inner iteration at most, over all chains: values beyond that are not in registers.
+    /// The largest number of statements of an inner iteration over all chains; the values of more would not fit in
+    /// registers.
     Loops jammed_statements = 48 in 0..=512;
 
-    // Instructions, and places in memory.
+    // Instructions and memory addresses.
 
-    /// A loop of at most so many iterations is instructions without a branch,
+    /// The largest trip count of a loop that is unrolled into code without a branch.
     Code unrolled_iterations = 4 in 0..=16;
-    /// if there are at most so many statements in all of them.
+    /// The largest number of statements, in all iterations, of a loop that is unrolled into code without a branch.
     Code unrolled_statements = 16 in 0..=1024;
-    /// So many values that a loop does not change stay in registers,
+    /// The largest number of loop-invariant values that stay in registers.
     Code held_values = 8 in 0..=64;
-    /// so many addresses,
+    /// The largest number of loop-invariant addresses that stay in registers.
     Code held_addresses = 4 in 0..=64;
-    /// and so many pointers to buffers.
+    /// The largest number of pointers to buffers that a loop keeps in registers; with more, it keeps none.
     Code held_pointers = 12 in 0..=64;
-    /// A loop among hundreds of values keeps so many variables in registers.
+    /// The number of variables that a loop keeps in registers in a function with hundreds of values.
     Code held_variables = 16 in 0..=1024;
-    /// What a processor compares first of two addresses: arrays of at least so many bytes begin at different places of
-    /// their pages.
+    /// The bytes of an address that processors compare first to detect conflicts (4K aliasing). Arrays of at least
+    /// this size begin at different offsets within their pages.
     Code page_bytes = 4096 in 64..=1 << 30;
 }
 
 impl MachineModel {
-    /// Whether every number is one that it may be.
+    /// Checks that every parameter is in its valid range.
     ///
     /// # Errors
-    /// [`Kind::Target`] with all that are not.
+    /// [`Kind::Target`], with all invalid parameters.
     pub fn check(&self) -> Result<(), Problem> {
         let outside = |n: &&Number| !(n.least..=n.most).contains(&(n.get)(self));
         let wrong: Vec<String> = MachineModel::NUMBERS
@@ -178,7 +184,8 @@ impl MachineModel {
         Err(Problem::new(Kind::Target, format!("no such machine: {}", wrong.join("; ")), help))
     }
 
-    /// Whether every program has the same bits under both models: all numbers agree that shape loops.
+    /// Returns whether every program computes the same bits under both models: all parameters that shape loops are
+    /// equal.
     pub fn has_bits_of(&self, other: &MachineModel) -> bool {
         let shapes = |n: &&Number| n.effect == Effect::Loops;
         MachineModel::NUMBERS.iter().filter(shapes).all(|n| (n.get)(self) == (n.get)(other))
@@ -191,7 +198,7 @@ impl Default for MachineModel {
     }
 }
 
-/// What differs from the measured one: `cached_elements 4096, page_bytes 64`.
+/// Prints the parameters that differ from the measured model: `cached_elements 4096, page_bytes 64`.
 impl fmt::Display for MachineModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let differs = |n: &&Number| (n.get)(self) != (n.get)(&MachineModel::MEASURED);

@@ -1,7 +1,7 @@
-//! Targets: what runs the kernels.
+//! Targets: the engines that run loop programs.
 //!
-//! A target is a value that prints: [`compile`](crate::compile()) takes it, the report says it. A
-//! native target is named by its triple, as every compiler names machines.
+//! A target is a value that prints. [`compile`](crate::compile()) takes a target, and the report names it. A native
+//! target is named by its target triple.
 //!
 //! ```
 //! use tapeloom_backend::Target;
@@ -20,7 +20,7 @@ use std::fmt;
 use tapeloom_ir::{Isa, Kind, Problem};
 use target_lexicon::Triple;
 
-/// What runs the kernels.
+/// An engine that runs loop programs.
 #[expect(
     clippy::large_enum_variant,
     reason = "targets are few, and are read where they are written"
@@ -29,15 +29,15 @@ use target_lexicon::Triple;
 pub enum Target {
     /// Machine code, with the instructions of [`Isa::here`].
     Native(Triple),
-    /// The interpreter of kernels, which checks every access to memory: slow, for tests.
+    /// The interpreter of the loop IR, which checks every access to memory. It is slow and meant for tests.
     Interpreter,
-    /// A simulated accelerator, with everything through its cache: computes what machine code does, and
-    /// [says](crate::Runnable::simulate) what it came to.
+    /// A simulated accelerator on which everything goes through the cache. It computes the same results as machine
+    /// code, and [returns](crate::Runnable::simulate) statistics.
     Accelerator(accelerator::Machine),
 }
 
 impl Target {
-    /// Machine code for the machine that this process runs on.
+    /// Returns the native target of the machine on which this process runs.
     pub fn host() -> Target {
         Target::Native(Triple::host())
     }
@@ -59,18 +59,19 @@ impl fmt::Display for Target {
     }
 }
 
-/// How to compile.
+/// Options of a compilation.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Options {
-    /// What runs the kernels.
+    /// The engine that runs the program.
     pub target: Target,
-    /// Whether calls may be limited, and say what they took: loops count their iterations.
+    /// Whether calls can be limited and report their resources. If so, loops count their iterations.
     pub limited: bool,
-    /// What is taken for fast, on every target: the interpreter and the simulator run the kernels of machine code.
+    /// The machine model, on every target: the interpreter and the simulator run the same loop programs as machine
+    /// code.
     pub machine: MachineModel,
 }
 
-/// The instruction set of a machine on which this process can run code: of this one.
+/// Returns Cranelift's instruction set for a triple, which must be this machine.
 pub(crate) fn isa(triple: &Triple) -> Result<OwnedTargetIsa, Problem> {
     let (host, help) = (Triple::host(), "use `Target::Interpreter`, which runs everywhere");
     isa::lookup(triple.clone()).map_err(|e| {
@@ -100,11 +101,11 @@ pub(crate) fn isa(triple: &Triple) -> Result<OwnedTargetIsa, Problem> {
     builder.finish(flags().map_err(|e| failed(&e))?).map_err(|e| failed(&e))
 }
 
-/// What Cranelift uses of AVX-512.
+/// The AVX-512 features that Cranelift uses.
 const AVX512_FLAGS: [&str; 5] =
     ["has_avx512f", "has_avx512dq", "has_avx512vl", "has_avx512vbmi", "has_avx512bitalg"];
 
-/// The instructions that every machine of that kind has.
+/// Returns the instruction set that all machines of a triple support.
 #[cfg(test)]
 pub(crate) fn baseline(triple: &Triple) -> Option<OwnedTargetIsa> {
     isa::lookup(triple.clone()).ok()?.finish(flags().ok()?).ok()

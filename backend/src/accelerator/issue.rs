@@ -80,7 +80,7 @@ pub(super) struct Issue<'a> {
     stores: Vec<Option<(u64, u64)>>,
     /// Per tape address, if the tape is accessed by address: the end of its last store.
     kept: OrderedMap<u64, u64>,
-    /// The values of the last operations, indexed by their numbers modulo [`REMEMBERED`].
+    /// The values of the last operations, indexed by their numbers modulo `REMEMBERED`.
     values: Vec<Value>,
     pub(super) phase: Phase,
     pub(super) counts: [Counts; 2],

@@ -229,7 +229,7 @@ struct Driver<'a> {
     held: OrderedMap<u64, Token>,
     /// The arguments that this iteration has loaded. They are in registers until a store that may overlap them.
     arguments: OrderedMap<u64, Token>,
-    /// The argument addresses that the forward phase has read, if [`RunConfig::again`] is set.
+    /// The argument addresses that the forward phase has read, if `RunConfig::again` is set.
     read: Option<OrderedSet<u64>>,
     /// The wires of the callees, and last those of the entry.
     wires: Vec<SecondaryMap<ScalarId, bool>>,

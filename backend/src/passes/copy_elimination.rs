@@ -328,7 +328,7 @@ struct Survey<'a> {
 }
 
 impl Survey<'_> {
-    /// Surveys a loop for which [`Copied::fills`] holds: its reads of the next element are not counted.
+    /// Surveys a loop for which `Copied::fills` holds: its reads of the next element are not counted.
     fn filled(&mut self, stmt: &Stmt) {
         let Stmt::For { index, body, .. } = stmt else { return self.stmt(stmt) };
         let Copied { array, .. } = self.copied;
