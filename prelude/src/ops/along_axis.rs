@@ -1,4 +1,4 @@
-//! One index per place: reading and writing along an axis, as `argmax` names the places.
+//! Gather and scatter along one axis, with the kind of indices that `argmax` and `argsort` return.
 
 use super::axes::{Axis, resolve_axis};
 use super::index::{from_front, materialize};
@@ -9,10 +9,10 @@ use tapeloom_ir::prim::{Bounds, Combine, Gather, Scatter};
 use tapeloom_ir::trace;
 use tapeloom_ir::{Dtype, Kind, Problem, Shape};
 
-/// One index per place along an axis.
+/// Reading and writing with one index per result element along an axis.
 impl Var {
-    /// One element per index: `y[.., j, ..] = x[.., indices[.., j, ..], ..]` along `axis`. The other
-    /// axes of both are broadcast together.
+    /// Returns one element per index: `y[.., j, ..] = x[.., indices[.., j, ..], ..]` along `axis`. The other axes
+    /// of array and indices are broadcast together.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -44,7 +44,7 @@ impl Var {
             return wrong(problem, &[self, indices], ty, at);
         };
         let last = ty.shape.len() - 1;
-        // The batch axes, then the axis itself at the end.
+        // The batch axes, then `axis` as the last one.
         let arrange = |v: Var, extent: usize| {
             let shape: Shape = batch.iter().copied().chain([extent]).collect();
             broadcast_var(move_axis(v, axis, last, at), &shape, at)
@@ -56,11 +56,11 @@ impl Var {
         move_axis(taken, last, axis, at)
     }
 
-    /// The array with one element per index overwritten: `y[.., indices[.., j, ..], ..] = values[.., j, ..]`
-    /// along `axis`. Indices and values are repeated along the other axes of the array where they
-    /// have extent 1; an index out of range writes nothing, of equal ones the last wins.
+    /// Returns the array with one element per index overwritten: `y[.., indices[.., j, ..], ..] = values[.., j,
+    /// ..]` along `axis`. If another axis of indices or values has extent 1, it is broadcast to that of the array.
+    /// A write out of range is dropped; of several writes to one element, the last wins.
     ///
-    /// Errors: `shape` if other axes do not fit; `dtype` if an index is no integer.
+    /// Errors: `shape` if the other axes do not fit; `dtype` if the indices are not integers.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -84,7 +84,7 @@ impl Var {
             Ok(axis) => axis,
             Err(problem) => return wrong(problem, &[self, indices, values], ty, at),
         };
-        // Where the indices stand, and the values with them: the array's shape but along the axis.
+        // The shape of the indices and values: the array's shape except along `axis`.
         let mut places = ty.shape.clone();
         if let Some(n) = ti.shape.get(axis) {
             places[axis] = *n;

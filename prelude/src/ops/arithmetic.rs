@@ -1,6 +1,6 @@
-//! Operators: `+ - * / %` and unary `-` between `Var`s, Rust numbers and tensors, on either side;
-//! `%` is the remainder of the division truncated towards zero, as Rust's; numpy's, with the sign of the
-//! divisor, is [`mod_floor`](Var::mod_floor). (`& | ^ !` and shifts stand with the comparisons.)
+//! Operators: `+ - * / %` and unary `-` between `Var`s, Rust numbers and tensors, on either side. As in Rust, `%`
+//! is the remainder of the division truncated towards zero; numpy's remainder, with the sign of the divisor, is
+//! [`mod_floor`](Var::mod_floor). (`& | ^ !` and shifts are in the module of comparisons.)
 
 use super::{binary, emit};
 use crate::Var;
@@ -32,8 +32,9 @@ macro_rules! operators {
     )*};
 }
 
-/// `number op var`: Rust wants an impl per type on the left. There is one float and one integer type
-/// among them, so that Rust knows the type of a literal in `(1.0 - x).ln()`: with two it would ask.
+/// Implements `number op var`. Rust needs one impl per type on the left. There is exactly one float and one integer
+/// type, so that Rust can infer the type of a literal in `(1.0 - x).ln()`; with two float types, this would be
+/// ambiguous.
 macro_rules! left {
     ($trait:ident $method:ident $op:ident: $($t:ty),*) => {$(
         impl ops::$trait<Var> for $t {
@@ -47,7 +48,7 @@ macro_rules! left {
     )*};
 }
 
-/// `number op &var`, as in `vars.iter().map(|x| 2.0 * x)`.
+/// Implements `number op &var`, as in `vars.iter().map(|x| 2.0 * x)`.
 macro_rules! left_of_reference {
     ($trait:ident $method:ident: $($t:ty),*) => {$(
         impl ops::$trait<&Var> for $t {
@@ -60,8 +61,8 @@ macro_rules! left_of_reference {
     )*};
 }
 
-/// Numbers that may stand on the left of a `Var`: none but those that have the operators, f64 and i64.
-/// This trait has no implementations; it is there for what the compiler says of the others.
+/// A number that may be on the left of a `Var`. Only f64 and i64 have these operators; this trait has no
+/// implementations, and exists for the compiler's message about the other types.
 ///
 /// ```compile_fail
 /// use tapeloom::prelude::*;
@@ -83,14 +84,14 @@ macro_rules! left_of_reference {
     note = "of the numbers only f64 and i64 stand on the left, so that the type of `1.0` in `(1.0 - x).ln()` is known"
 )]
 pub trait LeftOfVar<'a> {
-    /// What cannot be called.
+    /// Cannot be called, because no type implements this trait.
     #[doc(hidden)]
     fn never(self) -> Var;
 }
 
-/// `number op var` for the types without it. The condition never holds, so these are no candidates
-/// where the type of a literal is inferred (its lifetime keeps the compiler from deciding that here);
-/// but where the type is known, it is the missing condition that is reported.
+/// Implements `number op var` for the remaining types, under a condition that never holds. So these impls are no
+/// candidates when the type of a literal is inferred (the lifetime of the trait prevents the compiler from deciding
+/// the condition here). If the type is known, the compiler reports the missing condition.
 macro_rules! refused {
     ($trait:ident $method:ident: $($t:ty),*) => {$(
         impl<'a> ops::$trait<Var> for $t

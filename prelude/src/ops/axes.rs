@@ -1,11 +1,11 @@
-//! Axes as users write them: `0`, `-1`, `[0, 2]`, `..`.
+//! The notations for axes: `0`, `-1`, `[0, 2]`, `..`.
 
 use std::ops::RangeFull;
 use tapeloom_ir::{Kind, Problem, Shape};
 
-/// One axis; negative ones count from the end.
+/// One axis. A negative number counts from the end.
 pub trait Axis: Copy {
-    /// The number as written.
+    /// Returns the number as written.
     #[doc(hidden)]
     fn number(self) -> i64;
 }
@@ -21,9 +21,9 @@ macro_rules! axis {
 }
 axis!(i32, i64, usize);
 
-/// Some axes: one, an array or slice of them, or `..` for all.
+/// Several axes: one axis, an array or slice of axes, or `..` for all.
 pub trait Axes {
-    /// The numbers as written, given the rank.
+    /// Returns the numbers as written, for an array of rank `rank`.
     #[doc(hidden)]
     fn numbers(&self, rank: usize) -> Vec<i64>;
 }
@@ -69,20 +69,20 @@ impl<A: Axis> Axes for Vec<A> {
     }
 }
 
-/// Counts from the front; `None` if there is no such axis.
+/// Returns the axis counted from the front; `None` if the axis does not exist.
 pub(crate) fn position(axis: i64, rank: usize) -> Option<usize> {
     let rank = rank as i64;
     let from_front = if axis < 0 { axis + rank } else { axis };
     (0..rank).contains(&from_front).then_some(from_front as usize)
 }
 
-/// An axis that exists, or what is wrong with it.
+/// Returns the axis counted from the front, or an error if it does not exist.
 pub(crate) fn resolve_axis(name: &str, axis: impl Axis, shape: &Shape) -> Result<usize, Problem> {
     let axis = axis.number();
     position(axis, shape.len()).ok_or_else(|| no_axis(name, axis, shape))
 }
 
-/// Axes that exist, ascending and distinct, or what is wrong with them.
+/// Returns the axes counted from the front in ascending order, or an error if one does not exist or is repeated.
 pub(crate) fn resolve_axes(
     name: &str,
     axes: &impl Axes,

@@ -1,4 +1,4 @@
-//! Axes added, turned and shifted.
+//! Operations on the order of axes and elements: new axes, rotation, shifts.
 
 use super::axes::{Axes, resolve_axes};
 use super::composite::misshapen;
@@ -7,16 +7,16 @@ use crate::Var;
 use crate::var::{caller, on_behalf};
 use tapeloom_ir::Loc;
 
-/// Axes added, turned and shifted.
+/// New axes, rotation, shifts.
 impl Var {
-    /// This array, or a scalar as a vector of one element.
+    /// Returns the array; a scalar becomes a vector of one element.
     #[track_caller]
     pub fn atleast_1d(self) -> Var {
         let at = caller();
         on_behalf("atleast_1d", at, || if self.rank() == 0 { self.reshape([1]) } else { self })
     }
 
-    /// This array, with axes of extent 1 in front until it has two: a vector becomes a row.
+    /// Returns the array with axes of extent 1 prepended until it has two axes: a vector becomes a row.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -32,8 +32,8 @@ impl Var {
         })
     }
 
-    /// This array, with axes of extent 1 until it has three: a vector of n becomes [1, n, 1], a matrix
-    /// gets a last axis.
+    /// Returns the array with axes of extent 1 added until it has three axes: a vector of n becomes [1, n, 1], and
+    /// a matrix gets a last axis.
     #[track_caller]
     pub fn atleast_3d(self) -> Var {
         let at = caller();
@@ -42,7 +42,7 @@ impl Var {
         })
     }
 
-    /// The last two axes exchanged: the transpose of each matrix.
+    /// Exchanges the last two axes, which transposes each matrix.
     ///
     /// Errors: `shape` for fewer than two axes.
     ///
@@ -63,10 +63,10 @@ impl Var {
         on_behalf("matrix_transpose", at, || self.swap_axes(-1, -2))
     }
 
-    /// The array turned by 90 degrees, `times` times, in the plane of two axes, from the first towards
-    /// the second.
+    /// Rotates the array by 90 degrees, `times` times, in the plane of two axes, from the first axis towards the
+    /// second.
     ///
-    /// Errors: `shape` if there are not two axes, which differ.
+    /// Errors: `shape` unless there are exactly two distinct axes.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -78,7 +78,7 @@ impl Var {
     pub fn rot90(self, times: i64, axes: impl Axes) -> Var {
         let at = caller();
         let ty = self.ty(at);
-        // Their order counts, so they are not sorted as other axes are.
+        // The order of the axes matters, so they are not sorted as in other functions.
         let rank = ty.shape.len();
         let given = axes.numbers(rank);
         let places: Vec<usize> =
@@ -99,8 +99,8 @@ impl Var {
         })
     }
 
-    /// The halves of some axes exchanged, so that the frequency 0 of a Fourier transform, which comes
-    /// first, stands in the middle.
+    /// Exchanges the halves of some axes, so that frequency 0 of a Fourier transform moves from the first position
+    /// to the middle.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -113,7 +113,7 @@ impl Var {
         shift("fftshift", self, &axes, caller(), |n| n / 2)
     }
 
-    /// The inverse of [`fftshift`](Var::fftshift): what stands in the middle comes first again.
+    /// Inverts [`fftshift`](Var::fftshift): the middle element becomes the first one.
     #[track_caller]
     pub fn ifftshift(self, axes: impl Axes) -> Var {
         shift("ifftshift", self, &axes, caller(), |n| n - n / 2)

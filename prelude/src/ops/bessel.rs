@@ -1,7 +1,7 @@
 //! Bessel functions of integer order, element by element.
 //!
-//! Each has derivatives of every order, at 0, too: they are sums of the orders beside it. Accuracies stand in the
-//! chapter *Special functions* of the book.
+//! All have derivatives of every order, including at 0: the derivatives are sums of the functions of neighbouring
+//! orders. The chapter *Special functions* of the book lists accuracies.
 
 use super::emit;
 use crate::Var;
@@ -9,10 +9,10 @@ use crate::var::{caller, on_behalf};
 use tapeloom_ir::prim::{Bessel, BesselKind};
 use tapeloom_ir::{Loc, trace};
 
-/// Bessel functions; same shape, same dtype. Errors: `dtype` if x is no float.
+/// Bessel functions. The result has the shape and dtype of x. Errors: `dtype` if x is not a float.
 impl Var {
-    /// I₀(x), the modified Bessel function of the first kind; inf from |x| ≈ 714 on, where
-    /// [`i0e`](Var::i0e) is none.
+    /// Returns I₀(x), the modified Bessel function of the first kind. It overflows to inf at |x| ≈ 714; use
+    /// [`i0e`](Var::i0e) there.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -26,7 +26,7 @@ impl Var {
         bessel("i0", BesselKind::I, 0, self, caller())
     }
 
-    /// e⁻|x| I₀(x), which does not overflow. The derivative of e⁻|x| at 0 is taken to be 0.
+    /// Returns e⁻|x| I₀(x), which does not overflow. The derivative of e⁻|x| at 0 is defined as 0.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -40,21 +40,21 @@ impl Var {
         bessel("i0e", BesselKind::Ie, 0, self, caller())
     }
 
-    /// I₁(x), the derivative of [`i0`](Var::i0): an odd function.
+    /// Returns I₁(x), an odd function, the derivative of [`i0`](Var::i0).
     #[doc(alias = "modified_bessel_i1")]
     #[track_caller]
     pub fn i1(self) -> Var {
         bessel("i1", BesselKind::I, 1, self, caller())
     }
 
-    /// e⁻|x| I₁(x), which does not overflow.
+    /// Returns e⁻|x| I₁(x), which does not overflow.
     #[doc(alias = "scaled_modified_bessel_i1")]
     #[track_caller]
     pub fn i1e(self) -> Var {
         bessel("i1e", BesselKind::Ie, 1, self, caller())
     }
 
-    /// J₀(x), the Bessel function of the first kind; 0 at ±∞.
+    /// Returns J₀(x), the Bessel function of the first kind; 0 at ±∞.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -68,16 +68,16 @@ impl Var {
         bessel("bessel_j0", BesselKind::J, 0, self, caller())
     }
 
-    /// J₁(x): an odd function, 0 at ±∞.
+    /// Returns J₁(x), an odd function; 0 at ±∞.
     #[doc(alias = "j1")]
     #[track_caller]
     pub fn bessel_j1(self) -> Var {
         bessel("bessel_j1", BesselKind::J, 1, self, caller())
     }
 
-    /// Jₙ(x) for an integer n, of which J₋ₙ = (-1)ⁿ Jₙ. (JAX's `bessel_jn` gives all orders up to n.)
+    /// Returns Jₙ(x) for an integer n; J₋ₙ = (-1)ⁿ Jₙ. (JAX's `bessel_jn` returns all orders up to n.)
     ///
-    /// Errors: `arguments` if |n| is above 100,000; a call takes time in proportion to n.
+    /// Errors: `arguments` if |n| is above 100,000. The time of a call is proportional to n.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -92,14 +92,14 @@ impl Var {
         signed("bessel_jn", BesselKind::J, n, self, caller())
     }
 
-    /// Y₀(x), the Bessel function of the second kind: -inf at 0, nan below, 0 at ∞.
+    /// Returns Y₀(x), the Bessel function of the second kind: -inf at 0, nan for x < 0, 0 at ∞.
     #[doc(alias = "y0")]
     #[track_caller]
     pub fn bessel_y0(self) -> Var {
         bessel("bessel_y0", BesselKind::Y, 0, self, caller())
     }
 
-    /// Y₁(x): -inf at 0, nan below, 0 at ∞.
+    /// Returns Y₁(x): -inf at 0, nan for x < 0, 0 at ∞.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -115,9 +115,9 @@ impl Var {
         bessel("bessel_y1", BesselKind::Y, 1, self, caller())
     }
 
-    /// Yₙ(x) for an integer n, of which Y₋ₙ = (-1)ⁿ Yₙ: -inf at 0 for n ≥ 0, nan below, 0 at ∞.
+    /// Returns Yₙ(x) for an integer n; Y₋ₙ = (-1)ⁿ Yₙ. For n ≥ 0 it is -inf at 0, nan for x < 0, and 0 at ∞.
     ///
-    /// Errors: `arguments` if |n| is above 100,000; a call takes time in proportion to n.
+    /// Errors: `arguments` if |n| is above 100,000. The time of a call is proportional to n.
     #[doc(alias = "yv")]
     #[doc(alias = "yn")]
     #[track_caller]

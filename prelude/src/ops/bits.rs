@@ -1,4 +1,4 @@
-//! Numbers as bits: casts that keep them, and fraction and exponent of a float.
+//! The bits of numbers: casts that preserve them, and fraction and exponent of a float.
 
 use super::composite::of_floats;
 use super::{emit, select};
@@ -7,9 +7,10 @@ use crate::var::caller;
 use tapeloom_ir::prim::Bitcast;
 use tapeloom_ir::{Dtype, trace};
 
-/// Numbers as bits.
+/// The bits of numbers.
 impl Var {
-    /// The same bits as a number of another dtype of that width: f32, i32 and u32, or f64, i64 and u64, into each other.
+    /// Returns the number of another dtype with the same bits. The widths must be equal: f32, i32 and u32, or f64,
+    /// i64 and u64.
     ///
     /// Bits have no tangents: the derivative is 0. Errors: `dtype` if the widths differ, or for bool.
     ///
@@ -30,10 +31,10 @@ impl Var {
         trace::within("bitcast", || emit(Bitcast { to: dtype }, &[self], at))
     }
 
-    /// The fraction m and the exponent n of x = m·2ⁿ, with |m| in [1/2, 1) and n an i32: exact, as the inverse of
-    /// [`ldexp`](Var::ldexp). 0, nan and infinities are their own fraction, with exponent 0.
+    /// Returns the fraction m and the exponent n of x = m·2ⁿ, with |m| in [1/2, 1) and n an i32. The result is
+    /// exact; [`ldexp`](Var::ldexp) is the inverse. If x is 0, nan or infinite, m is x and n is 0.
     ///
-    /// The derivative of m is 2⁻ⁿ, that of n is 0. Errors: `dtype` if x is no float.
+    /// The derivative of m is 2⁻ⁿ, that of n is 0. Errors: `dtype` if x is not a float.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -54,9 +55,9 @@ impl Var {
     }
 }
 
-/// The exponent of a float, as an integer of its width.
+/// Returns the exponent of a float, as an integer of the same width.
 fn binary_exponent(x: Var) -> Var {
-    // Bits behind the exponent, its bits, and the exponent of numbers in [1/2, 1).
+    // The number of fraction bits, the mask of the exponent field, and the field of numbers in [1/2, 1).
     let (dtype, fraction, field, half) = if x.dtype() == Dtype::F64 {
         (Dtype::I64, 52, 0x7ff, 1022)
     } else {
@@ -64,7 +65,7 @@ fn binary_exponent(x: Var) -> Var {
     };
     let ordinary = x.is_finite() & x.ne(0.0);
     let exponent = |x: Var| (x.bitcast(dtype) >> fraction) & field;
-    // A subnormal number has the field 0; multiplied it has one.
+    // The exponent field of a subnormal number is 0, so scale the number to a normal one.
     let small = exponent(x).eq(0);
     let scaled = exponent(x.stop_gradient() * 2f64.powi(fraction + 2)) - (fraction + 2);
     let n = select(small, scaled, exponent(x)) - half;

@@ -1,8 +1,8 @@
 //! Broadcasting by numpy's rules, made explicit.
 //!
-//! In the language elementwise operands have equal shapes; here shapes are aligned at their last
-//! axes, an extent of 1 is stretched, and missing axes are added in front. Literals have no shape
-//! and stay as they are, so `2.0 * x` costs no array of twos.
+//! Elementwise operations of the IR need operands of equal shapes. Here shapes are aligned at their last axes, an
+//! extent of 1 is stretched, and missing axes are added in front. Literals have no shape and are not broadcast, so
+//! `2.0 * x` needs no array of twos.
 
 use super::emit;
 use crate::Var;
@@ -10,7 +10,7 @@ use tapeloom_ir::prim::{Broadcast, Reshape};
 use tapeloom_ir::trace;
 use tapeloom_ir::{ArrayType, Kind, Loc, Op, Problem, Shape};
 
-/// The shape that both broadcast to.
+/// Returns the shape to which both shapes broadcast, if there is one.
 pub(crate) fn broadcast_shapes(x: &[usize], y: &[usize]) -> Option<Shape> {
     let rank = x.len().max(y.len());
     let extent = |shape: &[usize], axis: usize| {
@@ -27,14 +27,14 @@ pub(crate) fn broadcast_shapes(x: &[usize], y: &[usize]) -> Option<Shape> {
         .map(Shape::from)
 }
 
-/// `x` repeated to `shape`, which it must broadcast to.
+/// Broadcasts `x` to `shape`.
 pub(crate) fn broadcast_var(x: Var, shape: &Shape, at: Loc) -> Var {
     let from = x.ty(at).shape;
     if from == *shape {
         return x;
     }
     let new = shape.len().saturating_sub(from.len());
-    // One axis for each axis of `x`, aligned at the end.
+    // The axes of the result that correspond to those of `x`, aligned at the end.
     let dims: Vec<usize> = (new..shape.len()).collect();
     if from.elements() == shape.elements() && from.elements() != 1 {
         // Only axes of extent 1 are added: no element is repeated.
@@ -43,7 +43,7 @@ pub(crate) fn broadcast_var(x: Var, shape: &Shape, at: Loc) -> Var {
     emit(Broadcast { shape: shape.clone(), dims }, &[x], at)
 }
 
-/// All operands at their common shape, or what is wrong. Literals stay.
+/// Broadcasts all operands to their common shape, except literals; returns an error if there is none.
 pub(crate) fn broadcast_together(
     name: &str,
     operands: &[Var],
@@ -72,7 +72,7 @@ pub(crate) fn broadcast_together(
     Ok((lifted.collect(), shape))
 }
 
-/// An elementwise operation of two operands of one dtype.
+/// Emits an elementwise operation of two operands of one dtype, after broadcasting.
 pub(crate) fn binary(op: impl Into<Op>, x: Var, y: Var, at: Loc) -> Var {
     let op = op.into();
     let (tx, ty) = (x.ty(at), y.ty(at));
@@ -94,16 +94,16 @@ pub(crate) fn binary(op: impl Into<Op>, x: Var, y: Var, at: Loc) -> Var {
         Ok((operands, _)) => emit(op, &operands, at),
         Err(problem) => {
             trace::record(problem, &[x.handle, y.handle], at);
-            // The larger operand is the better guess of what was meant.
+            // The larger operand is the more plausible shape of the result.
             Var::poison(if ty.shape.len() > tx.shape.len() { ty } else { tx }, at)
         }
     }
 }
 
 impl Var {
-    /// This array repeated to `shape`, by numpy's rules.
+    /// Broadcasts the array to `shape`, by numpy's rules.
     ///
-    /// Errors: `shape` if an axis of the operand is neither equal to its place nor 1.
+    /// Errors: `shape` if an extent of the array is neither 1 nor that of the corresponding axis of `shape`.
     ///
     /// ```
     /// use tapeloom::prelude::*;

@@ -1,4 +1,4 @@
-//! Comparisons (to bool), choice between values, and logic.
+//! Comparisons (with bool results), selection, and logic.
 
 use super::composite::{of_floats, of_integers};
 use super::{binary, broadcast_together, emit, full_var, wrong};
@@ -8,12 +8,12 @@ use std::ops;
 use tapeloom_ir::trace;
 use tapeloom_ir::{Dtype, Kind, Literal, Loc, Problem, Scalar, Shape};
 
-/// With at most as many elements or values, comparing all pairs takes less time than sorting the values.
+/// The number of elements or values up to which comparing all pairs is faster than sorting the values.
 const FEW: usize = 64;
 
 macro_rules! comparisons {
     ($($(#[$doc:meta])+ $name:ident = $op:ident;)*) => {
-        /// Comparisons, element by element, of arrays of one dtype; the result is bool.
+        /// Elementwise comparisons of arrays of one dtype. The result is bool.
         impl Var {
             $($(#[$doc])+
             #[track_caller]
@@ -26,13 +26,13 @@ macro_rules! comparisons {
     };
 }
 comparisons! {
-    /// x = y; nan equals nothing.
+    /// Returns x = y; nan is equal to nothing.
     #[doc(alias = "equal")]
     eq = Eq;
-    /// x ≠ y
+    /// Returns x ≠ y.
     #[doc(alias = "not_equal")]
     ne = Ne;
-    /// x < y
+    /// Returns x < y.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -42,26 +42,26 @@ comparisons! {
     /// ```
     #[doc(alias = "less")]
     lt = Lt;
-    /// x ≤ y
+    /// Returns x ≤ y.
     #[doc(alias = "less_equal")]
     le = Le;
-    /// x > y
+    /// Returns x > y.
     #[doc(alias = "greater")]
     gt = Gt;
-    /// x ≥ y
+    /// Returns x ≥ y.
     #[doc(alias = "greater_equal")]
     ge = Ge;
 }
 
 impl Var {
-    /// Whether x is nan (bool).
+    /// Returns whether x is nan (bool).
     #[doc(alias = "isnan")]
     #[track_caller]
     pub fn is_nan(self) -> Var {
         emit(Scalar::Ne, &[self, self], caller())
     }
 
-    /// Whether x is inf or -inf (bool).
+    /// Returns whether x is inf or -inf (bool).
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -75,8 +75,8 @@ impl Var {
         of_floats("is_infinite", [self], caller(), |[x]| x.abs().eq(f64::INFINITY))
     }
 
-    /// |x - y| ≤ `absolute` + `relative`·|y| (bool). Infinities are close to themselves alone, nan to
-    /// nothing. numpy's tolerances are 1e-5 and 1e-8.
+    /// Returns whether |x - y| ≤ `absolute` + `relative`·|y| (bool). An infinity is close to itself only, nan to
+    /// nothing. numpy's defaults are `relative` = 1e-5 and `absolute` = 1e-8.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -95,7 +95,7 @@ impl Var {
         })
     }
 
-    /// Whether all elements are [close](Var::is_close) (a bool scalar).
+    /// Returns whether all elements are [close](Var::is_close) (a bool scalar).
     #[doc(alias = "allclose")]
     #[track_caller]
     pub fn all_close(self, y: impl IntoVar, relative: f64, absolute: f64) -> Var {
@@ -104,7 +104,7 @@ impl Var {
         on_behalf("all_close", at, || self.is_close(y, relative, absolute).all())
     }
 
-    /// Whether shapes and all elements are equal (a bool scalar); nan equals nothing.
+    /// Returns whether shapes and all elements are equal (a bool scalar); nan is equal to nothing.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -122,10 +122,11 @@ impl Var {
         on_behalf("array_equal", at, || self.eq(y).all())
     }
 
-    /// Whether each element is one of `values` (an array of any shape; bool). nan is none of them.
+    /// Returns, for each element, whether it is one of `values` (an array of any shape), as bool. nan is never one
+    /// of them.
     ///
-    /// The values are sorted first, and each element is searched for by bisection. Only of a few elements or
-    /// values all pairs are compared, without an array of pairs.
+    /// The values are sorted, and each element is found by bisection. If there are few elements or few values, all
+    /// pairs are compared instead, without an array of pairs.
     ///
     /// Errors: `dtype` if the values have another dtype.
     ///
@@ -147,13 +148,13 @@ impl Var {
                 return self.expand_dims(-1).eq(set).any_axis(-1);
             }
             let sorted = set.sort(0);
-            // The first value that is not below the element, if there is one.
+            // The position of the first value that is not below the element; if there is none, the last position.
             let place = sorted.searchsorted(self).minimum(n as i64 - 1);
             sorted.index(place).eq(self)
         })
     }
 
-    /// `x` where this bool array is true, `y` elsewhere. See [`select`].
+    /// Returns `x` where this bool array is true, `y` elsewhere. See [`select`].
     #[doc(alias = "masked_fill")]
     #[doc(alias = "where")]
     #[track_caller]
@@ -162,11 +163,11 @@ impl Var {
     }
 }
 
-/// `x` where `condition` (bool) is true, `y` elsewhere, all broadcast together (numpy's `where`).
+/// Returns `x` where `condition` (bool) is true, `y` elsewhere, all broadcast together (numpy's `where`).
 ///
-/// Both sides are computed. The derivative of the side not taken is multiplied by zero, so a side
-/// that is infinite or nan where it is not taken must be made harmless inside:
-/// `select(x.gt(0.0), select(x.gt(0.0), x, 1.0).ln(), 0.0)`.
+/// Both sides are computed, and the derivative of the side that is not chosen is multiplied by zero. If that side
+/// can be infinite or nan, replace its argument, too, because zero times infinity is nan: `select(x.gt(0.0),
+/// select(x.gt(0.0), x, 1.0).ln(), 0.0)`.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -180,8 +181,8 @@ pub fn select(condition: Var, x: impl IntoVar, y: impl IntoVar) -> Var {
     choose(condition, x, y, caller())
 }
 
-/// The first of `choices` whose condition (bool) holds, `otherwise` where none does, all broadcast
-/// together (numpy's `select` and `piecewise`). As with [`select`], all sides are computed.
+/// Returns the first of `choices` whose condition (bool) is true, and `otherwise` where none is, all broadcast
+/// together (numpy's `select` and `piecewise`). As in [`select`], all sides are computed.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -197,7 +198,7 @@ pub fn select_first(choices: &[(Var, Var)], otherwise: impl IntoVar) -> Var {
     let dtype =
         choices.first().and_then(|(_, x)| x.firm_dtype(at)).unwrap_or(otherwise.default_dtype());
     let mut rest = choices.iter().rev();
-    // A number needs a place in a program even if nothing is chosen before it.
+    // A number is converted to a `Var` even if there are no choices.
     let last = otherwise.into_var(dtype, at);
     let Some((condition, x)) = rest.next() else { return last };
     trace::within("select_first", || {
@@ -206,10 +207,10 @@ pub fn select_first(choices: &[(Var, Var)], otherwise: impl IntoVar) -> Var {
     })
 }
 
-/// The element of `choices[i]` at each place, where i is the element of `index` there, moved into the
-/// range of choices (numpy's `choose` with `mode="clip"`). All are broadcast together.
+/// Returns, for each element i of `index`, the corresponding element of `choices[i]`, where i is clamped to the
+/// range of choices (numpy's `choose` with `mode="clip"`). All arrays are broadcast together.
 ///
-/// Errors: `shape` if there are no choices; `dtype` if the index is no integer.
+/// Errors: `shape` if there are no choices; `dtype` if the index is not an integer.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -290,7 +291,7 @@ logic!(
 
 impl<T: IntoVar> ops::Shr<T> for Var {
     type Output = Var;
-    /// Keeps the sign of signed integers, as Rust's `>>`.
+    /// Shifts right. For signed integers, the sign bit is replicated, as in Rust's `>>`.
     #[doc(alias = "right_shift")]
     #[track_caller]
     fn shr(self, y: T) -> Var {

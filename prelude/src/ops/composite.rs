@@ -1,5 +1,5 @@
-//! How composed functions begin: operands brought to one shape, errors that name the function that was
-//! called and not the primitives it is made of.
+//! Helpers of composite functions: operands are broadcast together, and errors name the called function instead of
+//! its primitives.
 
 use super::axes::{Axis, resolve_axis};
 use super::{broadcast_shapes, broadcast_together, wrong};
@@ -7,8 +7,8 @@ use crate::Var;
 use crate::var::on_behalf;
 use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem};
 
-/// Runs the formula of a function of floats of one dtype. The operands come broadcast together;
-/// literals stay literals.
+/// Evaluates the formula `body` of a function of floats of one dtype, on operands that were broadcast together.
+/// Literals stay literals.
 pub(super) fn of_floats<const N: usize>(
     name: &'static str,
     operands: [Var; N],
@@ -18,7 +18,7 @@ pub(super) fn of_floats<const N: usize>(
     of("floats", Dtype::F64, Dtype::is_float, name, operands, at, body)
 }
 
-/// Runs the formula of a function of integers of one dtype, as [`of_floats`] does of floats.
+/// Evaluates the formula of a function of integers of one dtype, as [`of_floats`].
 pub(crate) fn of_integers<const N: usize>(
     name: &'static str,
     operands: [Var; N],
@@ -28,7 +28,7 @@ pub(crate) fn of_integers<const N: usize>(
     of("integers", Dtype::I64, Dtype::is_integer, name, operands, at, body)
 }
 
-/// Runs the formula of a function of numbers of one dtype, as [`of_floats`] does of floats.
+/// Evaluates the formula of a function of numbers of one dtype, as [`of_floats`].
 pub(super) fn of_numbers<const N: usize>(
     name: &'static str,
     operands: [Var; N],
@@ -75,7 +75,7 @@ fn of<const N: usize>(
     wrong(problem, &operands, guess(), at)
 }
 
-/// Runs the formula of a function along one axis, which is counted from the front then.
+/// Evaluates the formula of a function along one axis; the formula gets the axis counted from the front.
 pub(super) fn along(
     name: &'static str,
     x: Var,
@@ -90,7 +90,7 @@ pub(super) fn along(
     }
 }
 
-/// A shape error of a composed function.
+/// Returns the shape error of a composite function.
 pub(crate) fn misshapen(
     message: String,
     help: &str,
@@ -101,13 +101,13 @@ pub(crate) fn misshapen(
     wrong(Problem::new(Kind::Shape, message, help), operands, guess, at)
 }
 
-/// A number of the dtype of `like`, for where no array says which it is.
+/// Returns a number of the dtype of `like`.
 #[track_caller]
 pub(crate) fn number(like: Var, x: f64) -> Var {
     Var::literal(Literal::of(like.dtype(), x), crate::var::caller())
 }
 
-/// Types as messages name them: "a, b and c".
+/// Returns types in the notation of messages: "a, b and c".
 pub(crate) fn list(types: &[ArrayType]) -> String {
     let names: Vec<String> = types.iter().map(ArrayType::to_string).collect();
     match names.split_last() {

@@ -1,4 +1,4 @@
-//! Larger arrays from smaller ones, and parts put in or left out.
+//! Joining, splitting, padding, inserting and deleting.
 
 use super::axes::{Axis, resolve_axis};
 use super::composite::{along, list, misshapen, number};
@@ -10,12 +10,13 @@ use crate::var::{IntoVar, caller, on_behalf};
 use std::ops::RangeBounds;
 use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Shape};
 
-/// Elements of an axis of which each is looked for: a list of so many is small beside a program.
+/// The largest extent of an axis for which the source of each element is listed: such a list is small compared to a
+/// program.
 const LISTED: usize = 1 << 26;
 
-/// Arrays side by side: joined along axis 1, or along axis 0 if they are vectors or scalars.
+/// Joins arrays along axis 1, or along axis 0 if they are vectors or scalars.
 ///
-/// Errors: `shape` if there is none, or extents differ along another axis.
+/// Errors: `shape` if there are no arrays, or if extents differ along another axis.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -32,9 +33,9 @@ pub fn hstack(parts: &[Var]) -> Var {
     })
 }
 
-/// Arrays on top of each other: joined along axis 0, vectors as rows.
+/// Joins arrays along axis 0; vectors become rows.
 ///
-/// Errors: `shape` if there is none, or extents differ along another axis.
+/// Errors: `shape` if there are no arrays, or if extents differ along another axis.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -49,9 +50,9 @@ pub fn vstack(parts: &[Var]) -> Var {
     })
 }
 
-/// Arrays behind each other: joined along axis 2, vectors and matrices as if they had it.
+/// Joins arrays along axis 2; vectors and matrices are extended to three axes.
 ///
-/// Errors: `shape` if there is none, or extents differ along another axis.
+/// Errors: `shape` if there are no arrays, or if extents differ along another axis.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -67,9 +68,9 @@ pub fn dstack(parts: &[Var]) -> Var {
     })
 }
 
-/// Columns side by side: vectors become columns, matrices bring theirs.
+/// Joins columns: vectors become columns, matrices contribute all of their columns.
 ///
-/// Errors: `shape` if there is none, or their lengths differ.
+/// Errors: `shape` if there are no arrays, or if their lengths differ.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -85,9 +86,9 @@ pub fn column_stack(parts: &[Var]) -> Var {
     })
 }
 
-/// Matrices along the diagonal of a larger one, zeros elsewhere; vectors count as rows.
+/// Returns the matrix with the given matrices along its diagonal, zeros elsewhere; vectors count as rows.
 ///
-/// Errors: `shape` if there is none, or one has more than two axes; `dtype` if their dtypes differ.
+/// Errors: `shape` if there are no matrices, or if one has more than two axes; `dtype` if their dtypes differ.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -126,9 +127,9 @@ pub fn block_diag(parts: &[Var]) -> Var {
     })
 }
 
-/// Vectors as coordinates of a grid: array i of the result has the values of vector i along its own
-/// axis, in the shape of the whole grid. The first two axes are exchanged, as in numpy: rows are y.
-/// See [`meshgrid_ij`] for the order of the vectors.
+/// Returns the coordinates of the points of a grid: array i of the result has the values of vector i along its own
+/// axis, in the shape of the whole grid. The first two axes are exchanged, as in numpy: rows are y. [`meshgrid_ij`]
+/// has the axes in the order of the vectors.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -146,9 +147,9 @@ pub fn meshgrid(vectors: &[Var]) -> Vec<Var> {
     })
 }
 
-/// Vectors as coordinates of a grid whose axis i belongs to vector i (numpy's `indexing="ij"`).
+/// Returns the coordinates of the points of a grid whose axis i belongs to vector i (numpy's `indexing="ij"`).
 ///
-/// Errors: `shape` if one has more than one axis.
+/// Errors: `shape` if an array has more than one axis.
 #[track_caller]
 pub fn meshgrid_ij(vectors: &[Var]) -> Vec<Var> {
     let at = caller();
@@ -167,9 +168,9 @@ pub fn meshgrid_ij(vectors: &[Var]) -> Vec<Var> {
     vectors.iter().enumerate().map(one).collect()
 }
 
-/// Arrays repeated to the shape that all of them broadcast to.
+/// Broadcasts arrays to their common shape.
 ///
-/// Errors: `shape` if there is none.
+/// Errors: `shape` if there is no common shape.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -192,21 +193,21 @@ pub fn broadcast_arrays(arrays: &[Var]) -> Vec<Var> {
     }
 }
 
-/// What [`Var::pad_like`] puts before and behind.
+/// The elements that [`Var::pad_like`] adds before and after the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Padding {
-    /// The element at that end, again and again.
+    /// Repeats the element at that end.
     Edge,
-    /// The array mirrored at the middle of its end element, which is not repeated: `c b | a b c | b a`.
+    /// Mirrors the array at its end element, which is not repeated: `c b | a b c | b a`.
     Reflect,
-    /// The array mirrored behind its end element: `b a | a b c | c b`.
+    /// Mirrors the array beyond its end element, which is repeated: `b a | a b c | c b`.
     Symmetric,
-    /// The array again from its other end: `b c | a b c | a b`.
+    /// Continues with the array from its other end: `b c | a b c | a b`.
     Wrap,
 }
 
 impl Padding {
-    /// The source of place i, which may lie before the array (negative) or behind.
+    /// Returns the index of the source element for index i, which may be before the array (negative) or after it.
     fn source(self, i: i64, n: i64) -> i64 {
         match self {
             Padding::Edge => i.clamp(0, n - 1),
@@ -224,12 +225,12 @@ impl Padding {
     }
 }
 
-/// Parts put in and left out.
+/// Padding, inserting and deleting.
 impl Var {
-    /// Elements of the array itself before and behind each axis: one pair (before, behind) per axis.
-    /// (For a number see [`pad`](Var::pad).)
+    /// Pads each axis with elements of the array: one pair (before, after) per axis. ([`pad`](Var::pad) pads with a
+    /// number.)
     ///
-    /// Errors: `shape` if there is not one pair per axis, or an axis to be padded is empty.
+    /// Errors: `shape` if there is not one pair per axis, or if a padded axis is empty.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -248,7 +249,7 @@ impl Var {
             let help = "give one pair per axis; an empty axis has nothing to repeat";
             return misshapen(message, help, &[self], ty, at);
         }
-        // Where each element comes from is listed.
+        // The source of each element is listed, so the extent is limited.
         let listed = |(n, w): (&usize, &(usize, usize))| {
             let all = n.checked_add(w.0).and_then(|n| n.checked_add(w.1));
             all.is_some_and(|n| n <= LISTED)
@@ -268,10 +269,10 @@ impl Var {
         y
     }
 
-    /// The array with `values` put in before place `index` along an axis (negative places count from
-    /// the end). The values broadcast against one subarray, or bring several along that axis.
+    /// Inserts `values` before index `index` along an axis (a negative index counts from the end). The values
+    /// broadcast against one slice, or have several slices along that axis.
     ///
-    /// Errors: `shape` for a place that does not exist, or values that do not fit.
+    /// Errors: `shape` if the index does not exist, or if the values do not fit.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -287,7 +288,8 @@ impl Var {
             let (ty, tv) = (x.ty(at), values.ty(at));
             let n = ty.shape[axis] as i64;
             let place = if index < 0 { index + n } else { index };
-            // As many as the values have along the axis, if they have it.
+            // The number of inserted slices: the extent of the values along the axis, or 1 if they do not have that
+            // axis.
             let mut shape = ty.shape.clone();
             let of_their_own = (tv.shape.len() + axis).checked_sub(ty.shape.len());
             shape[axis] = of_their_own.map_or(1, |i| tv.shape[i]);
@@ -303,9 +305,9 @@ impl Var {
         })
     }
 
-    /// The array without a range of places along an axis.
+    /// Removes a range of slices along an axis.
     ///
-    /// Errors: `shape` if the range does not lie within the axis.
+    /// Errors: `shape` if the range is not within the axis.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -345,9 +347,9 @@ impl Var {
         })
     }
 
-    /// The subarrays along an axis whose flag, known while tracing, is true.
+    /// Returns the slices along an axis whose flag, known at tracing, is true.
     ///
-    /// Errors: `shape` if there is not one flag per place.
+    /// Errors: `shape` if there is not one flag per slice.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -370,8 +372,8 @@ impl Var {
         })
     }
 
-    /// All elements in row-major order, from the start again when they end, in another shape (zeros if
-    /// there are none).
+    /// Returns all elements in row-major order in another shape, repeated from the start as often as needed (zeros
+    /// if the array is empty).
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -394,14 +396,14 @@ impl Var {
     }
 }
 
-/// The subarrays at these places of an axis, known while tracing: slices, turned where places descend,
-/// one behind the other.
+/// Returns the slices at the given indices of an axis, known at tracing. Runs of consecutive indices become one
+/// slice, reversed if the indices descend.
 fn pick(x: Var, axis: usize, places: &[usize], at: Loc) -> Var {
     on_behalf("pick", at, || {
         let mut parts = Vec::new();
         let mut rest = places;
         while let Some((first, more)) = rest.split_first() {
-            // The longest run upwards, downwards, or of one place.
+            // The longest ascending or descending run, or a single index.
             let run = |next: fn(usize, usize) -> bool| {
                 let steps = rest.windows(2).take_while(|w| next(w[0], w[1])).count();
                 steps + 1
@@ -428,10 +430,9 @@ fn pick(x: Var, axis: usize, places: &[usize], at: Loc) -> Var {
 
 /// Splitting.
 impl Var {
-    /// The parts of an axis between `places`, in order: before the first of them, between neighbours,
-    /// from the last on.
+    /// Splits an axis at `places`, in order: before the first one, between neighbours, from the last one on.
     ///
-    /// Errors: `shape` if the places do not ascend within the axis.
+    /// Errors: `shape` if the places do not ascend, or are outside the axis.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -462,8 +463,8 @@ impl Var {
         }
     }
 
-    /// `n` parts of an axis, as equal as can be: the first ones are longer by one where the extent is
-    /// no multiple of `n`.
+    /// Splits an axis into `n` parts of nearly equal extent: if the extent is not a multiple of `n`, the first
+    /// parts are longer by one.
     ///
     /// Errors: `shape` if `n` is 0.
     ///

@@ -50,7 +50,7 @@ struct Network<'a> {
     result: Labels,
 }
 
-/// The cheapest order of a subset.
+/// The cheapest order of a subset of the operands.
 #[derive(Clone, Copy)]
 struct Best {
     cost: f64,

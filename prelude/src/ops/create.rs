@@ -1,4 +1,4 @@
-//! Arrays from nothing: constants, ranges, captured data.
+//! New arrays: constants, ranges, captured data.
 
 use super::{emit, select, wrong};
 use crate::Var;
@@ -7,14 +7,14 @@ use tapeloom_ir::prim::{Broadcast, Iota};
 use tapeloom_ir::trace;
 use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem, Scalar, Shape, Tensor};
 
-/// Data as a `Var`: a number is a constant of the program, and so is a scalar tensor that nothing else holds;
-/// anything else is a hidden argument of it.
+/// Returns data as a `Var`. A number is a constant of the program, and so is a scalar tensor with no other owner;
+/// any other data is a hidden argument of the program.
 ///
-/// Operators and methods take tensors and numbers directly; this is for `data.sin()` and the like. An
-/// argument is not copied into the program and not folded. A tensor that is used in several places or
-/// traces stands once among the arguments, an array of Rust once for each use. A number is what
-/// [`full`] of no dimension gives, so that another one is another program: where it changes from call
-/// to call, pass it, or take a `&Tensor` of it.
+/// Operators and methods accept tensors and numbers directly; `constant` is for `data.sin()` and the like. A hidden
+/// argument is neither copied into the program nor folded. A tensor that is used several times, or in several
+/// traces, is one argument; a Rust array is one argument per use. A number becomes part of the program, so another
+/// number needs another compilation: if it changes between calls, pass it as an argument, or capture it as a
+/// `&Tensor`.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -38,20 +38,20 @@ pub fn constant(data: impl Into<Tensor>) -> Var {
     }
 }
 
-/// An array of zeros.
+/// Returns an array of zeros.
 #[doc(alias = "empty")]
 #[track_caller]
 pub fn zeros(shape: impl Into<Shape>, dtype: Dtype) -> Var {
     full_var(&shape.into(), Literal::zero(dtype), caller())
 }
 
-/// An array of ones.
+/// Returns an array of ones.
 #[track_caller]
 pub fn ones(shape: impl Into<Shape>, dtype: Dtype) -> Var {
     full_var(&shape.into(), Literal::one(dtype), caller())
 }
 
-/// An array whose elements are all `x` (a number or a scalar `Var`); a number is f64 or i64.
+/// Returns an array whose elements are all `x` (a number or a scalar `Var`). A number becomes f64 or i64.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -70,7 +70,7 @@ pub fn full(shape: impl Into<Shape>, x: impl IntoVar) -> Var {
     }
 }
 
-/// The index along `axis`, over an array of that shape.
+/// Returns an array of the given shape whose elements are their indices along `axis`.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -84,13 +84,13 @@ pub fn iota(shape: impl Into<Shape>, axis: usize, dtype: Dtype) -> Var {
     emit(Iota { shape: shape.into(), axis, dtype }, &[], caller())
 }
 
-/// `0, 1, .. n - 1`
+/// Returns `0, 1, .. n - 1`.
 #[track_caller]
 pub fn arange(n: usize, dtype: Dtype) -> Var {
     emit(Iota { shape: [n].into(), axis: 0, dtype }, &[], caller())
 }
 
-/// `n` numbers (f64) from `from` to `to`, both included.
+/// Returns `n` equally spaced numbers (f64) from `from` to `to`, both included.
 #[track_caller]
 pub fn linspace(from: f64, to: f64, n: usize) -> Var {
     let at = caller();
@@ -102,12 +102,12 @@ pub fn linspace(from: f64, to: f64, n: usize) -> Var {
     if n < 2 {
         return inside;
     }
-    // The last step is rounded; the end comes out as it is given.
+    // The last step would be rounded, so the last element is set to `to` exactly.
     let last = emit(Scalar::Eq, &[index, number((n - 1) as f64)], at);
     emit(Scalar::Select, &[last, number(to), inside], at)
 }
 
-/// `n` numbers (f64) from `base`ᶠʳᵒᵐ to `base`ᵗᵒ, both included, with equal ratios.
+/// Returns `n` numbers (f64) from `base`ᶠʳᵒᵐ to `base`ᵗᵒ, both included, with equal ratios.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -120,8 +120,8 @@ pub fn logspace(from: f64, to: f64, n: usize, base: f64) -> Var {
     on_behalf("logspace", caller(), || full([], base).pow(linspace(from, to, n)))
 }
 
-/// `n` numbers (f64) from `from` to `to`, both included, with equal ratios; nan between numbers of
-/// different signs, from which no ratio leads.
+/// Returns `n` numbers (f64) from `from` to `to`, both included, with equal ratios. If the signs of `from` and `to`
+/// differ, the result is nan.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -135,13 +135,13 @@ pub fn geomspace(from: f64, to: f64, n: usize) -> Var {
         let i = arange(n, Dtype::F64);
         let last = n.saturating_sub(1).max(1) as f64;
         let inside = from * full([], to / from).pow(i / last);
-        // Both ends come out as they are given.
+        // Both ends are set exactly.
         select(i.eq(0.0), from, select(i.eq(last), to, inside))
     })
 }
 
-/// The frequencies (f64) of the n terms of a discrete Fourier transform of samples at distance
-/// `spacing`: 0, 1, .. and then the negative ones, in units of 1 / (n · spacing).
+/// Returns the frequencies (f64) of the n terms of a discrete Fourier transform of samples at distance `spacing`:
+/// 0, 1, .. and then the negative ones, in units of 1 / (n · spacing).
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -158,7 +158,7 @@ pub fn fftfreq(n: usize, spacing: f64) -> Var {
     })
 }
 
-/// The identity matrix.
+/// Returns the identity matrix.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -182,7 +182,7 @@ pub(crate) fn eye_var(n: usize, dtype: Dtype, at: Loc) -> Var {
     emit(Scalar::Select, &[diagonal, number(Literal::one(dtype)), number(Literal::zero(dtype))], at)
 }
 
-/// An array whose elements are all the literal.
+/// Returns an array whose elements are all the literal.
 pub(crate) fn full_var(shape: &Shape, x: Literal, at: Loc) -> Var {
     let x = Var::literal(x, at);
     if shape.is_empty() {
@@ -191,13 +191,13 @@ pub(crate) fn full_var(shape: &Shape, x: Literal, at: Loc) -> Var {
     emit(Broadcast { shape: shape.clone(), dims: Vec::new() }, &[x], at)
 }
 
-/// Zeros of that type.
+/// Returns zeros of the given type.
 pub(crate) fn zeros_like_type(ty: &ArrayType, at: Loc) -> Var {
     full_var(&ty.shape, Literal::zero(ty.dtype), at)
 }
 
 impl Var {
-    /// Zeros of this array's shape and dtype.
+    /// Returns zeros with the shape and dtype of this array.
     #[doc(alias = "new_zeros")]
     #[track_caller]
     pub fn zeros_like(self) -> Var {
@@ -205,8 +205,8 @@ impl Var {
         zeros_like_type(&self.ty(at), at)
     }
 
-    /// An array of this array's shape and dtype whose elements are all `x` (a number, or a scalar
-    /// `Var` of that dtype).
+    /// Returns an array with the shape and dtype of this one whose elements are all `x` (a number, or a scalar
+    /// `Var` of the same dtype).
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -231,7 +231,7 @@ impl Var {
         }
     }
 
-    /// Ones of this array's shape and dtype.
+    /// Returns ones with the shape and dtype of this array.
     #[track_caller]
     pub fn ones_like(self) -> Var {
         let at = caller();

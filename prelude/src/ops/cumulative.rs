@@ -1,7 +1,7 @@
-//! Partial sums, products and extremes along an axis, and linear recurrences.
+//! Cumulative sums, products and extremes along an axis, and linear recurrences.
 //!
-//! Each comes in two directions: `cumsum(axis)` folds from the first element on, and
-//! `cumsum_reverse(axis)` from the last.
+//! Each has two directions: `cumsum(axis)` accumulates from the first element to the last, and
+//! `cumsum_reverse(axis)` from the last to the first.
 //!
 //! ```
 //! use tapeloom::prelude::*;
@@ -28,10 +28,9 @@ fn fold(cumulation: Cumulation, x: Var, axis: usize, reverse: bool, at: Loc) -> 
     emit(Cumulate { cumulation, axis, reverse }, &[x], at)
 }
 
-/// `s[i] = s[i-1] e^(m[i-1] - m[i]) + e^(x[i] - m[i])` and `ln s + m`, where m is the maximum so far:
-/// a constant to derivatives, as it
-/// cancels. Where it is infinite the sum is too, and does not move; terms from there are forgotten,
-/// since the next factor is 0, or never read.
+/// Computes `s[i] = s[i-1] e^(m[i-1] - m[i]) + e^(x[i] - m[i])` and returns `ln s + m`, where m is the maximum so
+/// far. m cancels, so it is a constant for derivatives. If m is infinite, the sum is infinite, too, and its
+/// derivative is 0; earlier terms are then multiplied by 0 or never read.
 fn logsumexp(x: Var, axis: usize, reverse: bool, at: Loc) -> Var {
     of_floats("cumlogsumexp", [x], at, |[x]| {
         let peak = fold(Cumulation::Max, x, axis, reverse, at).stop_gradient();
@@ -41,7 +40,7 @@ fn logsumexp(x: Var, axis: usize, reverse: bool, at: Loc) -> Var {
         if n == 0 {
             return x;
         }
-        // Before the first element stands whatever: the first factor is never read.
+        // The value before the first element is arbitrary: the first factor is never read.
         let before = if reverse {
             concat(&[peak.slice_axis(axis, 1..), peak.slice_axis(axis, n - 1..)], axis)
         } else {
@@ -56,12 +55,12 @@ fn logsumexp(x: Var, axis: usize, reverse: bool, at: Loc) -> Var {
 
 macro_rules! cumulative {
     ($($doc:literal, $body:expr => $(#[$attribute:meta])* pub fn $name:ident(); pub fn $reverse:ident();)*) => {
-        /// Partial folds along an axis.
+        /// Cumulative operations along an axis.
         impl Var {
             $(#[doc = concat!($doc, " of the elements up to each along `axis`, that one included; the \
                 shape and dtype of the operand.")]
             ///
-            /// Errors: `shape` if there is no such axis; `dtype` if it is not defined for the dtype.
+            /// Errors: `shape` if the axis does not exist; `dtype` if the operation is not defined for the dtype.
             $(#[$attribute])*
             #[track_caller]
             pub fn $name(self, axis: impl Axis) -> Var {
@@ -72,7 +71,7 @@ macro_rules! cumulative {
             #[doc = concat!($doc, " of the elements from each to the end of `axis`, that one \
                 included; the shape and dtype of the operand.")]
             ///
-            /// Errors: `shape` if there is no such axis; `dtype` if it is not defined for the dtype.
+            /// Errors: `shape` if the axis does not exist; `dtype` if the operation is not defined for the dtype.
             #[track_caller]
             pub fn $reverse(self, axis: impl Axis) -> Var {
                 let at = caller();
@@ -106,10 +105,10 @@ cumulative! {
 
 /// Angles and recurrences along an axis.
 impl Var {
-    /// Angles in radians without jumps along `axis`: each changed by a multiple of 2π, so that it is at
-    /// most π away from the one before it.
+    /// Removes jumps of angles in radians along `axis`: a multiple of 2π is added to each angle, so that it differs
+    /// from the previous one by at most π.
     ///
-    /// Errors: `shape` if there is no such axis; `dtype` unless they are floats.
+    /// Errors: `shape` if the axis does not exist; `dtype` if the angles are not floats.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -129,7 +128,7 @@ impl Var {
                 }
                 let step = x.slice_axis(axis, 1..) - x.slice_axis(axis, ..x.shape()[axis] - 1);
                 let turned = (step + PI).mod_floor(TAU) - PI;
-                // Half a turn upwards stays upwards.
+                // A step of exactly +π stays +π.
                 let turned = select(turned.eq(-PI) & step.gt(0.0), PI, turned);
                 let turns = select(step.abs().lt(PI), 0.0, turned - step);
                 let start = x.slice_axis(axis, ..1);
@@ -138,13 +137,13 @@ impl Var {
         })
     }
 
-    /// `y[i] = a[i] y[i-1] + x[i]` along `axis`, beginning with `y[0] = x[0]`: moving averages, filters,
-    /// linear state-space models. The factors `a` are repeated to the shape of x.
+    /// Returns `y[i] = a[i] y[i-1] + x[i]` along `axis`, with `y[0] = x[0]`: moving averages, filters, linear
+    /// state-space models. The factors `a` are broadcast to the shape of x.
     ///
-    /// Derivatives are recurrences again, and nothing is stored for them but `a` and `y`.
+    /// Derivatives are recurrences again; their only residuals are `a` and `y`.
     ///
-    /// Errors: `shape` if there is no such axis or the factors do not fit; `dtype` unless both are
-    /// numbers of one dtype.
+    /// Errors: `shape` if the axis does not exist or the factors do not fit; `dtype` if both are not numbers of one
+    /// dtype.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -159,7 +158,8 @@ impl Var {
         recurrence("linear_recurrence", self, factors, axis, false, at)
     }
 
-    /// [`linear_recurrence`](Var::linear_recurrence) from the other end: `y[i] = a[i] y[i+1] + x[i]`.
+    /// Returns [`linear_recurrence`](Var::linear_recurrence) from the last element to the first: `y[i] = a[i]
+    /// y[i+1] + x[i]`.
     ///
     /// Errors: those of [`linear_recurrence`](Var::linear_recurrence).
     #[track_caller]

@@ -1,8 +1,8 @@
-//! Division with remainder, in its two kinds.
+//! Division with remainder, rounded towards zero or down.
 //!
-//! `/` and `%` of integers truncate towards zero, as Rust's do: the remainder has the sign of the
-//! dividend. [`div_floor`](Var::div_floor) and [`mod_floor`](Var::mod_floor) round down, as Python's
-//! `//` and `%` do: the remainder has the sign of the divisor. Either way x = q·y + r.
+//! As in Rust, `/` and `%` of integers round towards zero, and the remainder has the sign of the dividend. As in
+//! Python's `//` and `%`, [`div_floor`](Var::div_floor) and [`mod_floor`](Var::mod_floor) round down, and the
+//! remainder has the sign of the divisor. In both cases x = q·y + r.
 
 use super::composite::of_numbers;
 use super::{binary, select};
@@ -13,10 +13,11 @@ use tapeloom_ir::Scalar;
 /// Division with remainder.
 #[allow(clippy::should_implement_trait, reason = "`x.rem(y)` without importing the trait of `%`")]
 impl Var {
-    /// x - y·trunc(x / y), exact: the remainder with the sign of x, as of Rust's `%` (and C's `fmod`).
+    /// Returns x - y·trunc(x / y), computed exactly: the remainder with the sign of x, as Rust's `%` (and C's
+    /// `fmod`).
     ///
-    /// For floats nan where y is 0 or x infinite, x where y is infinite; an integer modulo 0 is itself.
-    /// The derivative is 1 in x and -trunc(x / y) in y.
+    /// For floats, the result is nan if y is 0 or x is infinite, and x if y is infinite. For integers, x modulo 0
+    /// is x. The derivative is 1 with respect to x and -trunc(x / y) with respect to y.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -31,10 +32,10 @@ impl Var {
         binary(Scalar::Rem, self, y.beside(self, at), at)
     }
 
-    /// ⌊x / y⌋, the quotient rounded down (numpy's `floor_divide`, Python's `//`).
+    /// Returns ⌊x / y⌋, the quotient rounded down (numpy's `floor_divide`, Python's `//`).
     ///
-    /// For floats x / y where y is 0; an integer divided by 0 is -1 (all bits set), as of `/`. The
-    /// derivative is 0.
+    /// For floats, division by 0 returns x / y; for integers, it returns -1 (all bits set), as `/`. The derivative
+    /// is 0.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -50,9 +51,10 @@ impl Var {
         of_numbers("div_floor", [self, y], at, |[x, y]| floored(x, y).0)
     }
 
-    /// x - y·⌊x / y⌋, the remainder with the sign of the divisor y (numpy's `mod`, `remainder` and `%`).
+    /// Returns x - y·⌊x / y⌋, the remainder with the sign of the divisor y (numpy's `mod`, `remainder` and `%`).
     ///
-    /// For floats nan where y is 0 or x infinite; an integer modulo 0 is itself. The derivative is 1 in x and -⌊x / y⌋ in y.
+    /// For floats, the result is nan if y is 0 or x is infinite; for integers, x modulo 0 is x. The derivative is 1
+    /// with respect to x and -⌊x / y⌋ with respect to y.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -69,7 +71,7 @@ impl Var {
         of_numbers("mod_floor", [self, y], at, |[x, y]| floored(x, y).1)
     }
 
-    /// [`div_floor`](Var::div_floor) and [`mod_floor`](Var::mod_floor) of the same operands.
+    /// Returns [`div_floor`](Var::div_floor) and [`mod_floor`](Var::mod_floor) of the same operands.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -93,21 +95,21 @@ impl Var {
     }
 }
 
-/// Quotient and remainder of the division rounded down.
+/// Returns quotient and remainder of the division rounded down.
 fn floored(x: Var, y: Var) -> (Var, Var) {
     let dtype = x.dtype();
     if !dtype.is_signed() {
         return (x / y, x.rem(y));
     }
     let rest = x.rem(y);
-    // The truncated quotient is one too large where its remainder points the other way.
+    // If the sign of the remainder differs from that of y, the truncated quotient is too large by one.
     let off = rest.ne(0) & y.ne(0) & rest.lt(0).ne(y.lt(0));
     let moved = select(off, rest + y, rest);
     if !dtype.is_float() {
         let quotient = x / y;
         return (select(off, quotient - 1, quotient), moved);
     }
-    // x - rest is a multiple of y, so that rounding mends the division. (Rounding has the derivative 0.)
+    // x - rest is a multiple of y, so rounding corrects the error of the division. (Rounding has the derivative 0.)
     let quotient = (x - rest) / y;
     let quotient = select(off, quotient - 1.0, quotient);
     (select(y.eq(0.0), x / y, quotient).round_ties_even(), moved)

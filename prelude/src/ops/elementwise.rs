@@ -1,7 +1,7 @@
-//! Functions applied element by element.
+//! Elementwise functions.
 //!
-//! Domains, edges and derivatives stand with each function in the generated page of primitives of
-//! the book; what is undefined is nan, as in Rust.
+//! The book's generated page of primitives lists domain, edge cases and derivative of each function. As in Rust,
+//! undefined results are nan.
 
 use super::{binary, broadcast_together, emit};
 use crate::Var;
@@ -12,7 +12,7 @@ use tapeloom_ir::{Dtype, Scalar};
 
 macro_rules! unary {
     ($($(#[$doc:meta])+ $name:ident = $op:ident;)*) => {
-        /// Functions of one array; same shape, same dtype.
+        /// Functions of one array. The result has the same shape and dtype.
         impl Var {
             $($(#[$doc])+
             #[track_caller]
@@ -24,99 +24,99 @@ macro_rules! unary {
     };
 }
 unary! {
-    /// |x|; numbers with a sign. The derivative at 0 is 1, as in JAX.
+    /// Returns |x| for signed numbers. The derivative at 0 is 1, as in JAX.
     #[doc(alias = "absolute")]
     #[doc(alias = "fabs")]
     abs = Abs;
-    /// -1, 0 or 1 by the sign of x; nan stays. The derivative is 0.
+    /// Returns the sign of x, -1, 0 or 1; nan for nan. The derivative is 0.
     #[doc(alias = "sign")]
     signum = Sign;
-    /// The largest integer not above x. The derivative is 0.
+    /// Returns the largest integer not above x. The derivative is 0.
     floor = Floor;
-    /// The smallest integer not below x. The derivative is 0.
+    /// Returns the smallest integer not below x. The derivative is 0.
     ceil = Ceil;
-    /// The nearest integer, halves away from zero (as Rust's). The derivative is 0.
+    /// Returns the nearest integer; halves are rounded away from zero (as Rust's `round`). The derivative is 0.
     round = Round;
-    /// The nearest integer, halves to the even one (as numpy's `round`). The derivative is 0.
+    /// Returns the nearest integer; halves are rounded to the even one (as numpy's `round`). The derivative is 0.
     #[doc(alias = "rint")]
     #[doc(alias = "around")]
     round_ties_even = RoundEven;
-    /// eˣ
+    /// Returns eˣ.
     exp = Exp;
-    /// 2ˣ, exact at integers.
+    /// Returns 2ˣ, exact at integers.
     exp2 = Exp2;
-    /// eˣ - 1, exact near 0 (numpy's `expm1`).
+    /// Returns eˣ - 1, accurate near 0 (numpy's `expm1`).
     #[doc(alias = "expm1")]
     exp_m1 = Expm1;
-    /// The natural logarithm (numpy's `log`); -inf at 0, nan below.
+    /// Returns the natural logarithm (numpy's `log`); -inf at 0, nan for x < 0.
     #[doc(alias = "log")]
     ln = Log;
-    /// ln(1 + x), exact near 0 (numpy's `log1p`).
+    /// Returns ln(1 + x), accurate near 0 (numpy's `log1p`).
     #[doc(alias = "log1p")]
     ln_1p = Log1p;
-    /// The logarithm to base 2, exact at powers of 2; -inf at 0, nan below.
+    /// Returns the logarithm to base 2, exact at powers of 2; -inf at 0, nan for x < 0.
     log2 = Log2;
-    /// The logarithm to base 10, exact at powers of 10; -inf at 0, nan below.
+    /// Returns the logarithm to base 10, exact at powers of 10; -inf at 0, nan for x < 0.
     log10 = Log10;
-    /// √x; nan below 0. The derivative at 0 is inf.
+    /// Returns √x; nan for x < 0. The derivative at 0 is inf.
     sqrt = Sqrt;
-    /// 1 / √x
+    /// Returns 1 / √x.
     rsqrt = Rsqrt;
-    /// The cube root, also of negative numbers.
+    /// Returns the cube root, also for negative numbers.
     cbrt = Cbrt;
-    /// sin x
+    /// Returns sin x.
     sin = Sin;
-    /// cos x
+    /// Returns cos x.
     cos = Cos;
-    /// tan x
+    /// Returns tan x.
     tan = Tan;
-    /// arcsin x, in [-π/2, π/2]
+    /// Returns arcsin x, in [-π/2, π/2].
     #[doc(alias = "arcsin")]
     asin = Asin;
-    /// arccos x, in [0, π]
+    /// Returns arccos x, in [0, π].
     #[doc(alias = "arccos")]
     acos = Acos;
-    /// arctan x, in [-π/2, π/2]
+    /// Returns arctan x, in [-π/2, π/2].
     #[doc(alias = "arctan")]
     atan = Atan;
-    /// sinh x
+    /// Returns sinh x.
     sinh = Sinh;
-    /// cosh x
+    /// Returns cosh x.
     cosh = Cosh;
-    /// tanh x
+    /// Returns tanh x.
     tanh = Tanh;
-    /// 1 / cosh x, without overflow
+    /// Returns 1 / cosh x, without overflow.
     sech = Sech;
-    /// arsinh x
+    /// Returns arsinh x.
     #[doc(alias = "arcsinh")]
     asinh = Asinh;
-    /// arcosh x
+    /// Returns arcosh x.
     #[doc(alias = "arccosh")]
     acosh = Acosh;
-    /// artanh x
+    /// Returns artanh x.
     #[doc(alias = "arctanh")]
     atanh = Atanh;
-    /// 1 / (1 + e⁻ˣ), without overflow
+    /// Returns 1 / (1 + e⁻ˣ), without overflow.
     #[doc(alias = "expit")]
     #[doc(alias = "logistic")]
     sigmoid = Logistic;
-    /// The error function.
+    /// Returns the error function erf x.
     erf = Erf;
-    /// 1 - erf x, exact for large x.
+    /// Returns 1 - erf x, accurate for large x.
     erfc = Erfc;
-    /// Φ(x), the normal distribution function, exact in its left tail.
+    /// Returns Φ(x), the distribution function of the normal distribution, accurate in its left tail.
     #[doc(alias = "norm_cdf")]
     ndtr = Ndtr;
-    /// The inverse of `erf`.
+    /// Returns the inverse of `erf`.
     #[doc(alias = "erfinv")]
     erf_inv = ErfInv;
-    /// ln |Γ(x)|
+    /// Returns ln |Γ(x)|.
     #[doc(alias = "gammaln")]
     lgamma = Lgamma;
-    /// ψ(x) = Γ'(x) / Γ(x)
+    /// Returns ψ(x) = Γ'(x) / Γ(x).
     #[doc(alias = "psi")]
     digamma = Digamma;
-    /// Whether x is neither infinite nor nan (bool).
+    /// Returns whether x is neither infinite nor nan (bool).
     #[doc(alias = "isfinite")]
     is_finite = IsFinite;
 }
@@ -136,27 +136,27 @@ macro_rules! two {
     };
 }
 two! {
-    /// The larger of both; nan if either is. At a tie each takes half of the derivative.
+    /// Returns the larger operand; nan if either is nan. At a tie, each gets half of the derivative.
     maximum = Max;
-    /// The smaller of both; nan if either is. At a tie each takes half of the derivative.
+    /// Returns the smaller operand; nan if either is nan. At a tie, each gets half of the derivative.
     minimum = Min;
-    /// xʸ for floats.
+    /// Returns xʸ for floats.
     #[doc(alias = "power")]
     #[doc(alias = "float_power")]
     pow = Pow;
-    /// √(x² + y²), without overflow. Both derivatives at the origin are 0, and second ones nan.
+    /// Returns √(x² + y²), without overflow. At the origin, both first derivatives are 0, and second derivatives
+    /// are nan.
     hypot = Hypot;
-    /// The angle of the point whose ordinate is `self` and whose abscissa is the argument:
-    /// `y.atan2(x)`, as Rust's.
+    /// Returns the angle of the point with ordinate `self` and abscissa `x`: `y.atan2(x)`, as in Rust.
     #[doc(alias = "arctan2")]
     atan2 = Atan2;
-    /// The next representable float from x towards y. It has no derivative: asking for one is an error.
+    /// Returns the next representable float from x towards y. It has no derivative; differentiating it is an error.
     #[doc(alias = "nextafter")]
     next_after = NextAfter;
 }
 
 impl Var {
-    /// xⁿ for an integer n, by multiplication; its derivatives are exact at 0.
+    /// Returns xⁿ for an integer n, by multiplication. Its derivatives are exact at 0.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -171,21 +171,21 @@ impl Var {
         trace::within("powi", || emit(IntegerPow { n }, &[self], at))
     }
 
-    /// xᵖ for a number p.
+    /// Returns xᵖ for a number p.
     #[track_caller]
     pub fn powf(self, p: f64) -> Var {
         let at = caller();
         on_behalf("powf", at, || self.pow(p))
     }
 
-    /// x²
+    /// Returns x².
     #[track_caller]
     pub fn square(self) -> Var {
         let at = caller();
         trace::within("square", || emit(Scalar::Mul, &[self, self], at))
     }
 
-    /// 1 / x
+    /// Returns 1 / x.
     #[doc(alias = "reciprocal")]
     #[track_caller]
     pub fn recip(self) -> Var {
@@ -193,14 +193,14 @@ impl Var {
         trace::within("recip", || binary(Scalar::Div, 1.0.beside(self, at), self, at))
     }
 
-    /// The n-th derivative of `digamma`.
+    /// Returns the n-th derivative of `digamma`.
     #[track_caller]
     pub fn polygamma(self, n: u32) -> Var {
         let at = caller();
         trace::within("polygamma", || emit(Polygamma { n }, &[self], at))
     }
 
-    /// min(max(x, low), high). The derivative outside, and at the edges, is 0.
+    /// Returns min(max(x, low), high). The derivative with respect to x is 0 outside the bounds and at them.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -223,8 +223,8 @@ impl Var {
         }
     }
 
-    /// The elements in another dtype: rounded to narrower floats, truncated towards zero to
-    /// integers, compared with 0 to bool. The only way between dtypes.
+    /// Converts the elements to another dtype. Conversion to a narrower float rounds; conversion to an integer
+    /// truncates towards zero; conversion to bool compares with 0. No other operation changes the dtype implicitly.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -244,7 +244,7 @@ impl Var {
         emit(Convert { to: dtype }, &[self], at)
     }
 
-    /// The same values, which derivatives take for constants.
+    /// Returns the same values as constants for derivatives.
     ///
     /// ```
     /// use tapeloom::prelude::*;

@@ -1,9 +1,10 @@
-//! Names of other libraries: methods that cannot be called, whose error says what to write here.
+//! Method names of other libraries. They cannot be called; the compiler's message says what to write instead.
 //!
-//! Without them the compiler proposes what is spelt alike: `log2` for `x.log()`, other numbers. Each is
-//! bounded by a trait that nothing implements and whose message is the advice. (A lifetime keeps the
-//! compiler from deciding the bound where it is written, as in
-//! [`LeftOfVar`](super::LeftOfVar).) They are hidden, because documentation is searched by aliases.
+//! Without these methods, the compiler would suggest similar names, for instance `log2` for `x.log()`, which
+//! computes something else. Each method is bounded by a trait that no type implements and whose message is the
+//! advice. (A lifetime prevents the compiler from deciding the bound at the definition, as in
+//! [`LeftOfVar`](super::LeftOfVar).) The methods are hidden, because the search of the documentation works by
+//! aliases.
 //!
 //! ```compile_fail
 //! use tapeloom::prelude::*;
@@ -14,7 +15,7 @@ use crate::Var;
 use std::cmp::Ordering;
 use std::ops::Index;
 
-/// `name(arguments): Trait "what is called how" "what to write";`
+/// Defines methods by `name(arguments): Trait "name in other libraries" "replacement here";`
 macro_rules! elsewhere {
     ($($name:ident($($arg:ident),*): $trait:ident $message:literal $label:literal;)*) => {
         $(
@@ -81,7 +82,7 @@ elsewhere! {
     tolist(): ListsAreResults "an array has data when the program runs: return it from the closure" "write `run(f, x)?.to_vec::<f64>()?`";
 }
 
-/// `x[i]` gives a reference in Rust, and there is nothing to refer to.
+/// `x[i]` must return a reference in Rust, but a traced array has no elements in memory.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "an array that is being traced has no elements to refer to",
@@ -100,8 +101,8 @@ where
     }
 }
 
-/// `x > y` gives a bool in Rust, and an array that is being traced has no value to decide it. The compiler shows the name
-/// of the missing trait, so the name is the advice.
+/// `x > y` must return a bool in Rust, but a traced array has no values. The compiler prints the name of the
+/// missing trait, so the name is the advice.
 #[doc(hidden)]
 pub trait ComparisonsAreGtLtEqAndChoicesSelectOrCond<'a> {}
 

@@ -1,8 +1,8 @@
-//! The incomplete gamma and beta functions, element by element, with derivatives in every argument.
+//! The incomplete gamma and beta functions, element by element, with derivatives with respect to every argument.
 //!
-//! Derivatives in the parameters are integrals of their own, and relatively accurate; there are those of order four
-//! at most, in `a` and `b` together. Derivatives in x have no limit. Accuracies stand in the chapter *Special
-//! functions* of the book.
+//! Derivatives with respect to the parameters `a` and `b` are computed as integrals of their own, with small
+//! relative error, up to order four in total. Derivatives with respect to x have every order. The chapter *Special
+//! functions* of the book lists accuracies.
 
 use super::composite::of_floats;
 use super::emit;
@@ -16,8 +16,10 @@ impl Var {
     /// P(a, x) = 1/Γ(a) ∫₀ˣ tᵃ⁻¹ e⁻ᵗ dt, the regularised lower incomplete gamma function: `a.gammainc(x)`, as scipy's
     /// `gammainc(a, x)`.
     ///
-    /// nan for negative operands; 0 at x = 0 and 1 at x = inf; 1 for a = 0 and 0 for a = inf; nan where such limits meet.
-    /// Derivatives in x of every order, at the ends too, where they are infinite if they are. Errors: `not-differentiable` for derivatives in a of order five.
+    /// The result is nan for negative operands; 0 at x = 0 and 1 at x = inf; 1 for a = 0 and 0 for a = inf; nan
+    /// where two of these limits conflict. Derivatives with respect to x have every order, including at the ends of
+    /// the domain, where they may be infinite. Errors: `not-differentiable` for derivatives of order five with
+    /// respect to a.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -38,9 +40,10 @@ impl Var {
         of_floats("gammainc", [self, x], at, |operands| emit(Gammainc { n: 0 }, &operands, at))
     }
 
-    /// Q(a, x) = 1 - P(a, x), the regularised upper incomplete gamma function, exact where it is small: `a.gammaincc(x)`.
+    /// Q(a, x) = 1 - P(a, x), the regularised upper incomplete gamma function, accurate if it is small:
+    /// `a.gammaincc(x)`.
     ///
-    /// Edges and derivatives are those of [`gammainc`](Var::gammainc).
+    /// Edge cases and derivatives are those of [`gammainc`](Var::gammainc).
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -59,8 +62,9 @@ impl Var {
     /// I(a, b, x) = 1/B(a, b) ∫₀ˣ tᵃ⁻¹ (1 - t)ᵇ⁻¹ dt, the regularised incomplete beta function: `a.betainc(b, x)`, as
     /// scipy's `betainc(a, b, x)`.
     ///
-    /// nan for negative a or b and for x outside [0, 1]; between, 1 for a = 0 or b = inf and 0 for b = 0 or a = inf, nan
-    /// where such limits meet. Errors: `not-differentiable` for derivatives in a and b of order five together.
+    /// The result is nan for negative a or b and for x outside [0, 1]. Inside, it is 1 for a = 0 or b = inf, 0 for
+    /// b = 0 or a = inf, and nan where two of these limits conflict. Errors: `not-differentiable` for derivatives
+    /// of total order five with respect to a and b.
     ///
     /// ```
     /// use tapeloom::prelude::*;

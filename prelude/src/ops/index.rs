@@ -1,9 +1,8 @@
 //! Reading and writing parts of an array.
 //!
-//! An index may be a Rust integer, known while tracing (negative ones count from the end, and one out
-//! of range is an error), or an integer `Var`, known when the program runs (a read out of range is
-//! moved to the nearest element, a write is dropped, as in JAX). An index array reads or writes many
-//! places at once.
+//! An index may be a Rust integer, known at tracing: a negative one counts from the end, and one out of range is an
+//! error. It may also be an integer `Var`, known at run time: as in JAX, a read out of range returns the nearest
+//! element, and a write out of range is dropped. An index array reads or writes several elements at once.
 //!
 //! ```
 //! use tapeloom::prelude::*;
@@ -32,15 +31,15 @@ use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem, Scalar, Shape};
 #[derive(Clone, Copy, Debug)]
 #[doc(hidden)]
 pub enum Position {
-    /// Known while tracing.
+    /// An index known at tracing.
     Static(i64),
-    /// Known when the program runs: an integer scalar or array.
+    /// An index known at run time: an integer scalar or array.
     Dynamic(Var),
 }
 
 /// One index: a Rust integer or an integer `Var`.
 pub trait Index: Copy {
-    /// The index.
+    /// Returns the index.
     #[doc(hidden)]
     fn position(self) -> Position;
 }
@@ -62,7 +61,7 @@ macro_rules! index {
 }
 index!(i32, i64, usize);
 
-/// Indices of the leading axes: one, an array, or a tuple of them.
+/// Indices of the leading axes: one index, an array of indices, or a tuple.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no index, nor a tuple of indices",
     label = "an integer, an integer `Var`, or up to three of them in a tuple",
@@ -70,7 +69,7 @@ index!(i32, i64, usize);
             `x.slice_axis(1, a..b)`"
 )]
 pub trait Indices {
-    /// One per leading axis.
+    /// Returns one index per leading axis.
     #[doc(hidden)]
     fn positions(&self) -> Vec<Position>;
 }
@@ -99,7 +98,7 @@ impl<I: Index, J: Index, K: Index> Indices for (I, J, K) {
     }
 }
 
-/// Places of an array, to be read or written. Made by [`Var::at`].
+/// Elements of an array to be read or written, as returned by [`Var::at`].
 #[derive(Clone, Debug)]
 #[must_use = "places do nothing until they are read or written"]
 pub struct At {
@@ -108,10 +107,10 @@ pub struct At {
 }
 
 impl Var {
-    /// The element or subarray at these indices of the leading axes, which go away.
+    /// Returns the element or subarray at the given indices of the leading axes, which are removed.
     ///
-    /// Errors: `shape` for a static index out of range or more indices than axes; `dtype` for an
-    /// index that is no integer.
+    /// Errors: `shape` if a static index is out of range or there are more indices than axes; `dtype` if an index
+    /// is not an integer.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -127,7 +126,7 @@ impl Var {
         read(self, &indices.positions(), caller())
     }
 
-    /// The subarray at an index of one axis, which goes away.
+    /// Returns the subarray at an index of one axis, which is removed.
     #[doc(alias = "dynamic_index_in_dim")]
     #[track_caller]
     pub fn index_axis(self, axis: impl Axis, index: impl Index) -> Var {
@@ -139,15 +138,16 @@ impl Var {
         }
     }
 
-    /// Places at these indices of the leading axes: `x.at(i).set(v)`, `.add(v)`, `.get()`.
+    /// Selects the elements at the given indices of the leading axes, to be used as `x.at(i).set(v)`, `.add(v)`,
+    /// `.get()`.
     #[doc(alias = "scatter", alias = "gather", alias = "index_update")]
     pub fn at(self, indices: impl Indices) -> At {
         At { array: self, positions: indices.positions() }
     }
 
-    /// A range of an axis, known while tracing.
+    /// Returns a range, known at tracing, of an axis.
     ///
-    /// Errors: `shape` if the range does not lie within the axis.
+    /// Errors: `shape` if the range is not within the axis.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -163,14 +163,14 @@ impl Var {
         strided("slice_axis", self, axis, &range, 1, at)
     }
 
-    /// Every `step`-th element of a range of an axis.
+    /// Returns every `step`-th element of a range of an axis.
     #[track_caller]
     pub fn slice_step(self, axis: impl Axis, range: impl RangeBounds<usize>, step: usize) -> Var {
         let at = caller();
         strided("slice_step", self, axis, &range, step, at)
     }
 
-    /// A range of each leading axis, known while tracing.
+    /// Returns a range, known at tracing, of each leading axis.
     #[track_caller]
     pub fn slice<R: RangeBounds<usize>, const N: usize>(self, ranges: [R; N]) -> Var {
         let at = caller();
@@ -181,8 +181,8 @@ impl Var {
         y
     }
 
-    /// The box of extents `sizes` that begins at `starts` (integer scalars, one per axis; negative
-    /// ones count from the end), moved so that it fits.
+    /// Returns the box with extents `sizes` that begins at `starts` (integer scalars, one per axis; negative ones
+    /// count from the end). If the box does not fit at that position, it is moved until it fits.
     #[track_caller]
     pub fn dynamic_slice<I: Index>(self, starts: &[I], sizes: impl Into<Shape>) -> Var {
         let at = caller();
@@ -190,8 +190,8 @@ impl Var {
         emit(DynamicSlice { sizes: sizes.into().to_vec() }, &operands, at)
     }
 
-    /// This array with `update` written at `starts` (integer scalars, one per axis; negative ones
-    /// count from the end), moved so that it fits.
+    /// Returns the array with `update` written at `starts` (integer scalars, one per axis; negative ones count from
+    /// the end). If `update` does not fit at that position, it is moved until it fits.
     #[track_caller]
     pub fn dynamic_update_slice<I: Index>(self, update: impl IntoVar, starts: &[I]) -> Var {
         let at = caller();
@@ -201,8 +201,8 @@ impl Var {
         emit(DynamicUpdateSlice, &operands, at)
     }
 
-    /// Subarrays at an array of indices of one axis; the indices' axes stand in its place. (A number is a
-    /// scalar index: its axis goes away.)
+    /// Returns the subarrays at an array of indices of one axis. The axes of the indices replace that axis; if the
+    /// index is a number, the axis is removed.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -225,24 +225,26 @@ impl Var {
         let places = insert_axis(from_front(indices, ty.shape[axis], at), k, at);
         let gather = Gather { batch: 0, axes: vec![axis], bounds: Bounds::Clip };
         let y = trace::within("take", || emit(gather, &[self, places], at));
-        // The indices' axes come first; they belong where the axis was.
+        // The gather puts the axes of the indices first; move them to the position of the axis.
         let order = (k..k + axis).chain(0..k).chain(k + axis..k + ty.shape.len() - 1).collect();
         permute(y, order, at)
     }
 
-    /// Where along an axis the largest element stands (i64; the first of several; nan is largest).
+    /// Returns the index of the largest element along an axis (i64). Of equal elements the first counts; nan is the
+    /// largest.
     #[track_caller]
     pub fn argmax(self, axis: impl Axis) -> Var {
         arg_reduce(Extremum::Max, self, axis, caller())
     }
 
-    /// Where along an axis the smallest element stands (i64; the first of several; nan is smallest).
+    /// Returns the index of the smallest element along an axis (i64). Of equal elements the first counts; nan is
+    /// the smallest.
     #[track_caller]
     pub fn argmin(self, axis: impl Axis) -> Var {
         arg_reduce(Extremum::Min, self, axis, caller())
     }
 
-    /// Integers as unit vectors of extent `n` along a new last axis; zeros where out of range.
+    /// Returns integers as unit vectors of extent `n` along a new last axis; zeros for an integer out of range.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -263,14 +265,14 @@ impl Var {
 
 #[allow(clippy::should_implement_trait, reason = "`x.at(i).add(v)` is how the field writes it")]
 impl At {
-    /// What is there.
+    /// Returns the selected elements.
     #[doc(alias = "gather")]
     #[track_caller]
     pub fn get(self) -> Var {
         self.read(caller())
     }
 
-    /// The array with `value` there.
+    /// Returns the array with the selected elements replaced by `value`.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -283,7 +285,8 @@ impl At {
         self.write(Combine::Set, value, caller())
     }
 
-    /// The array with `value` added there; an index named several times counts each time.
+    /// Returns the array with `value` added to the selected elements. An index that occurs several times adds
+    /// several times.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -298,21 +301,21 @@ impl At {
         self.write(Combine::Add, value, caller())
     }
 
-    /// The array multiplied by `value` there.
+    /// Returns the array with the selected elements multiplied by `value`.
     #[doc(alias = "scatter_mul")]
     #[track_caller]
     pub fn mul(self, value: impl IntoVar) -> Var {
         self.write(Combine::Mul, value, caller())
     }
 
-    /// The array with the larger of its element and `value` there.
+    /// Returns the array with each selected element replaced by the larger one of itself and `value`.
     #[doc(alias = "scatter_max")]
     #[track_caller]
     pub fn max(self, value: impl IntoVar) -> Var {
         self.write(Combine::Max, value, caller())
     }
 
-    /// The array with the smaller of its element and `value` there.
+    /// Returns the array with each selected element replaced by the smaller one of itself and `value`.
     #[doc(alias = "scatter_min")]
     #[track_caller]
     pub fn min(self, value: impl IntoVar) -> Var {
@@ -323,7 +326,7 @@ impl At {
         At { array, positions }
     }
 
-    /// The axes that indices of an array of that shape bring, or what is wrong with them.
+    /// Returns the axes that the indices add to the result, or an error if an index is invalid.
     pub(crate) fn lead(shape: &Shape, positions: &[Position], at: Loc) -> Result<Shape, Problem> {
         places(shape, positions, at).map(|places| places.lead)
     }
@@ -349,7 +352,7 @@ impl At {
             return wrong(problem, &[self.array, value], ty, at);
         }
         if let (Some(starts), Combine::Set) = (&places.fixed, combine) {
-            // One box at a known place.
+            // One box at a static position.
             let update: Shape =
                 std::iter::repeat_n(1, n).chain(ty.shape[n..].iter().copied()).collect();
             let value = reshape(materialize(value, &shape, at), update, at);
@@ -359,7 +362,8 @@ impl At {
                 [self.array, value].into_iter().chain(starts.map(literal)).collect();
             return emit(DynamicUpdateSlice, &operands, at);
         }
-        // At one place there is nothing to count: derivatives keep what is there, and not the array.
+        // With a single position, no element is written twice: then the residual is the old element, not the whole
+        // array.
         let extremum = match combine {
             Combine::Max | Combine::Min => elementwise(combine, ty.dtype),
             Combine::Set | Combine::Add | Combine::Mul => None,
@@ -377,8 +381,8 @@ impl At {
     }
 }
 
-/// What puts two elements together; `None` for the one that takes the other's place. Of truth values the
-/// larger one is true if one is.
+/// Returns the scalar operation that combines two elements; `None` for replacement. The maximum of truth values is
+/// `or`, the minimum is `and`.
 pub(crate) fn elementwise(combine: Combine, dtype: Dtype) -> Option<Scalar> {
     let truth = dtype == Dtype::Bool;
     match combine {
@@ -390,18 +394,18 @@ pub(crate) fn elementwise(combine: Combine, dtype: Dtype) -> Option<Scalar> {
     }
 }
 
-/// Where indices point.
+/// Resolved indices.
 struct Places {
-    /// The axes that index arrays bring.
+    /// The axes that index arrays add to the result.
     lead: Shape,
     /// One index per leading axis, counted from the front.
     each: Vec<Var>,
-    /// The indices, if all are known.
+    /// The indices, if all are static.
     fixed: Option<Vec<usize>>,
 }
 
 impl Places {
-    /// The operand of gather and scatter: `[lead.., n]`.
+    /// Returns the operand of gather and scatter, of shape `[lead.., n]`.
     fn indices(&self, at: Loc) -> Var {
         let column: Shape = self.lead.iter().copied().chain([1]).collect();
         let columns: Vec<Var> = self
@@ -485,13 +489,13 @@ fn read(x: Var, positions: &[Position], at: Loc) -> Var {
     }
 }
 
-/// Negative indices counted from the front. Unsigned ones stay.
+/// Converts negative indices to indices from the front; unsigned ones are returned as they are.
 pub(crate) fn from_front(index: Var, extent: usize, at: Loc) -> Var {
     let dtype = index.ty(at).dtype;
     if !dtype.is_signed() || dtype.is_float() {
         return index;
     }
-    // An axis may be longer than narrow integers count.
+    // The extent may not be representable in a narrow integer.
     let Some(extent) = Literal::exact_integer(dtype, extent as i128) else {
         let wide = widened(index, at);
         return if dtype == Dtype::I64 { wide } else { from_front(wide, extent, at) };
@@ -501,7 +505,8 @@ pub(crate) fn from_front(index: Var, extent: usize, at: Loc) -> Var {
     emit(Scalar::Select, &[negative, moved, index], at)
 }
 
-/// Integers as i64. What u64 holds beyond is beyond every axis, and must not become negative.
+/// Converts integers to i64. A u64 beyond i64 is out of range on every axis; it is clamped, so that it does not
+/// become negative.
 pub(crate) fn widened(index: Var, at: Loc) -> Var {
     let dtype = index.ty(at).dtype;
     let within = match Literal::exact_integer(dtype, i64::MAX.into()) {
@@ -511,7 +516,7 @@ pub(crate) fn widened(index: Var, at: Loc) -> Var {
     if dtype == Dtype::I64 { within } else { emit(Convert { to: Dtype::I64 }, &[within], at) }
 }
 
-/// Repeats to a shape; a literal becomes an array.
+/// Broadcasts to a shape; a literal becomes an array.
 pub(crate) fn materialize(x: Var, shape: &Shape, at: Loc) -> Var {
     match x.handle.as_literal() {
         Some(l) => super::full_var(shape, l, at),
@@ -519,7 +524,7 @@ pub(crate) fn materialize(x: Var, shape: &Shape, at: Loc) -> Var {
     }
 }
 
-/// Starts of a box in `x`, negative ones counted from the end of their axis, as in JAX.
+/// Returns the starts of a box in `x`; a negative one counts from the end of its axis, as in JAX.
 fn starts_in<I: Index>(x: Var, starts: &[I], at: Loc) -> Vec<Var> {
     let shape = x.ty(at).shape;
     let extents = shape.iter().copied().chain(std::iter::repeat(0));
@@ -557,7 +562,7 @@ fn strided(
     emit(slice, &[x], at)
 }
 
-/// First and last place (exclusive) of a range of an axis, which is `what`.
+/// Returns the first and the last index (exclusive) of a range of an axis; `what` names the axis in messages.
 pub(crate) fn bounds(
     name: &str,
     range: &impl RangeBounds<usize>,
@@ -571,7 +576,7 @@ pub(crate) fn bounds(
         Bound::Unbounded => 0,
     };
     let limit = match range.end_bound() {
-        // Beyond every axis, as what the saturated sum stands for.
+        // A saturated sum is out of range, as the exact one would be.
         Bound::Included(i) => i.saturating_add(1),
         Bound::Excluded(i) => *i,
         Bound::Unbounded => extent,

@@ -1,6 +1,7 @@
-//! Exponential integrals, the dilogarithm, Hurwitz's zeta function, Kummer's function and relatives of erfc, element by element.
+//! Exponential integrals, the dilogarithm, Hurwitz's zeta function, Kummer's function and variants of erfc, element
+//! by element.
 //!
-//! Accuracies stand in the chapter *Special functions* of the book.
+//! The chapter *Special functions* of the book lists accuracies.
 
 use super::composite::of_floats;
 use super::emit;
@@ -9,9 +10,10 @@ use crate::var::{IntoVar, caller};
 use tapeloom_ir::prim::{Expn, ScaledErf, ScaledErfKind, Spence, Zeta};
 use tapeloom_ir::{Scalar, trace};
 
-/// Functions that are integrals and sums. Errors: `dtype` if an operand is no float.
+/// Functions that are integrals and sums. Errors: `dtype` if an operand is not a float.
 impl Var {
-    /// E₁(x) = ∫ e⁻ᵗ/t dt from x to ∞, the exponential integral: inf at 0, nan below. Derivatives of every order.
+    /// Returns E₁(x) = ∫ e⁻ᵗ/t dt from x to ∞, the exponential integral: inf at 0, nan for x < 0. It has
+    /// derivatives of every order.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -26,9 +28,10 @@ impl Var {
         trace::within("exp1", || emit(Expn { n: 1 }, &[self], at))
     }
 
-    /// Eₙ(x) = ∫₁^∞ e⁻ˣᵗ/tⁿ dt, the exponential integral of order n: 1/(n - 1) at 0, and inf for n < 2; nan below.
+    /// Returns Eₙ(x) = ∫₁^∞ e⁻ˣᵗ/tⁿ dt, the exponential integral of order n. At 0 it is 1/(n - 1), or inf for n <
+    /// 2; it is nan for x < 0.
     ///
-    /// Its derivative is -Eₙ₋₁; there are those of every order.
+    /// The derivative is -Eₙ₋₁; there are derivatives of every order.
     #[doc(alias = "expint")]
     #[track_caller]
     pub fn expn(self, n: u32) -> Var {
@@ -36,7 +39,8 @@ impl Var {
         trace::within("expn", || emit(Expn { n }, &[self], at))
     }
 
-    /// Ei(x), the principal value of ∫ eᵗ/t dt from -∞ to x: -inf at 0, inf from 716.4 on. Derivatives of every order.
+    /// Returns Ei(x), the principal value of ∫ eᵗ/t dt from -∞ to x: -inf at 0, inf from 716.4 on. It has
+    /// derivatives of every order.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -50,9 +54,11 @@ impl Var {
         trace::within("expi", || emit(Scalar::Expi, &[self], at))
     }
 
-    /// ∫ ln t/(1 - t) dt from 1 to x, Spence's function with the sign of scipy and JAX: the dilogarithm Li₂(1 - x).
+    /// Returns ∫ ln t/(1 - t) dt from 1 to x, Spence's function with the sign of scipy and JAX: the dilogarithm
+    /// Li₂(1 - x).
     ///
-    /// π²/6 at 0, 0 at 1, nan below 0. Derivatives up to order 8, at 1, too. Errors: `not-differentiable` beyond.
+    /// It is π²/6 at 0, 0 at 1, and nan for x < 0. It has derivatives up to order 8, including at 1. Errors:
+    /// `not-differentiable` beyond order 8.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -67,10 +73,11 @@ impl Var {
         trace::within("spence", || emit(Spence { n: 0 }, &[self], at))
     }
 
-    /// ζ(s, q) = Σₖ (q + k)⁻ˢ, Hurwitz's zeta function: `s.zeta(q)`, and Riemann's for q = 1.
+    /// Returns ζ(s, q) = Σₖ (q + k)⁻ˢ, Hurwitz's zeta function: `s.zeta(q)`. For q = 1 it is Riemann's zeta function.
     ///
-    /// For s > 1 and q > 0; nan for s < 1, inf at s = 1 and at the poles q = 0, -1, …; at other negative q nan unless
-    /// s is an integer. Derivatives in q of every order and in s up to order 4. Errors: `not-differentiable` beyond.
+    /// It is defined for s > 1 and q > 0. It is nan for s < 1, and inf at s = 1 and at the poles q = 0, -1, …; at
+    /// other negative q it is nan unless s is an integer. It has derivatives of every order with respect to q, and
+    /// up to order 4 with respect to s. Errors: `not-differentiable` beyond order 4.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -88,7 +95,8 @@ impl Var {
         of_floats("zeta", [self, q], at, |operands| emit(Zeta { n: 0 }, &operands, at))
     }
 
-    /// The inverse of [`erfc`](Var::erfc), exact for small x: inf at 0, -inf at 2, nan outside. Derivatives of every order.
+    /// Returns the inverse of [`erfc`](Var::erfc), accurate for small x: inf at 0, -inf at 2, nan outside [0, 2].
+    /// It has derivatives of every order.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -102,8 +110,9 @@ impl Var {
         let at = caller();
         trace::within("erfc_inv", || emit(Scalar::ErfcInv, &[self], at))
     }
-    /// eˣ² erfc x, the scaled complementary error function, exact where erfc itself underflows: inf from -26.63 downwards, 0 at inf.
-    /// Derivatives up to order 8, which do not cancel. Errors: `not-differentiable` beyond.
+    /// Returns eˣ² erfc x, the scaled complementary error function, accurate where erfc itself underflows: inf for
+    /// x below -26.63, 0 at inf. It has derivatives up to order 8, without cancellation. Errors:
+    /// `not-differentiable` beyond order 8.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -119,8 +128,8 @@ impl Var {
         trace::within("erfcx", || emit(ScaledErf { kind: ScaledErfKind::Erfcx, n: 0 }, &[self], at))
     }
 
-    /// e⁻ˣ² ∫ eᵗ² dt from 0 to x, Dawson's integral: 0 at ±inf. Derivatives up to order 8, exact for large x. Errors:
-    /// `not-differentiable` beyond.
+    /// Returns e⁻ˣ² ∫ eᵗ² dt from 0 to x, Dawson's integral: 0 at ±inf. It has derivatives up to order 8, accurate
+    /// for large x. Errors: `not-differentiable` beyond order 8.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -138,14 +147,15 @@ impl Var {
         trace::within("dawsn", || emit(ScaledErf { kind: ScaledErfKind::Dawsn, n: 0 }, &[self], at))
     }
 
-    /// ₁F₁(a; b; x) = Σₖ (a)ₖ xᵏ / ((b)ₖ k!), Kummer's confluent hypergeometric function: `a.hyp1f1(b, x)`, as scipy's
-    /// `hyp1f1(a, b, x)`.
+    /// Returns ₁F₁(a; b; x) = Σₖ (a)ₖ xᵏ / ((b)ₖ k!), Kummer's confluent hypergeometric function: `a.hyp1f1(b, x)`,
+    /// as scipy's `hyp1f1(a, b, x)`.
     ///
     /// The value is computed from the series, from Kummer's transformation or from the asymptotic form, whichever
     /// loses the fewest digits. It is nan at the poles b = 0, -1, -2, …, and where each of the three loses more than
     /// half of the digits, which happens only for negative a or b - a.
     ///
-    /// Derivatives in x of every order. Errors: `not-differentiable` for derivatives in a and b.
+    /// Derivatives with respect to x have every order. Errors: `not-differentiable` for derivatives with respect to
+    /// a and b.
     ///
     /// ```
     /// use tapeloom::prelude::*;

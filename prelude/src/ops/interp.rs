@@ -1,4 +1,4 @@
-//! Sampled functions and polynomials: differences, integrals, interpolation.
+//! Sampled functions and polynomials: differences, integrals, linear interpolation.
 
 use super::axes::Axis;
 use super::composite::{along, misshapen, of_floats};
@@ -10,8 +10,8 @@ use tapeloom_ir::{ArrayType, Dtype};
 
 /// Sampled functions and polynomials.
 impl Var {
-    /// Differences of neighbours along an axis, `order` times; each time one element less. (numpy's
-    /// `ediff1d` is that of `flatten()`.)
+    /// Returns the differences of neighbours along an axis, computed `order` times; each time the axis becomes
+    /// shorter by one. (numpy's `ediff1d` is `diff` of `flatten()`.)
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -40,9 +40,9 @@ impl Var {
         })
     }
 
-    /// The derivative of a function sampled at distance `spacing` along an axis: half the difference of
-    /// both neighbours, and at either end that of two elements. (numpy's `gradient`; for the derivative
-    /// of a closure see [`grad`](crate::grad).)
+    /// Returns the derivative of a function sampled at distance `spacing` along an axis: half the difference of
+    /// both neighbours divided by `spacing`, and at either end the difference of two elements divided by `spacing`.
+    /// (numpy's `gradient`; [`grad`](crate::grad) differentiates a closure.)
     ///
     /// Errors: `shape` for fewer than two elements.
     ///
@@ -70,8 +70,8 @@ impl Var {
         })
     }
 
-    /// The integral by the trapezoidal rule along an axis, which goes away. `points` is the distance of
-    /// the samples (a number) or where they are (along the axis, or in the array's shape).
+    /// Returns the integral along an axis by the trapezoidal rule; the axis is removed. `points` is the distance of
+    /// the samples (a number) or their positions (a vector along the axis, or an array of the same shape).
     ///
     /// Errors: `shape` if the points fit neither way.
     ///
@@ -113,8 +113,8 @@ impl Var {
         })
     }
 
-    /// The coefficients of the polynomial with these roots (a vector), highest power first, the first
-    /// of them 1: one more than roots.
+    /// Returns the coefficients of the polynomial with these roots (a vector), highest power first. The first
+    /// coefficient is 1, and there is one more coefficient than roots.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -140,7 +140,7 @@ impl Var {
         })
     }
 
-    /// The powers xⁿ⁻¹, .., x, 1 along a new last axis of extent n: of a vector, Vandermonde's matrix.
+    /// Returns the powers xⁿ⁻¹, .., x, 1 along a new last axis of extent n: Vandermonde's matrix, if x is a vector.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -169,9 +169,9 @@ impl Var {
     }
 }
 
-/// The polynomial with these coefficients (a vector, highest power first) at x, by Horner's rule.
+/// Evaluates the polynomial with these coefficients (a vector, highest power first) at x, by Horner's rule.
 ///
-/// Errors: `shape` if the coefficients are no vector; `dtype` if they are not of the dtype of x.
+/// Errors: `shape` if the coefficients are not a vector; `dtype` if they do not have the dtype of x.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -199,13 +199,13 @@ pub fn polyval(coefficients: impl IntoVar, x: impl IntoVar) -> Var {
     })
 }
 
-/// Linear interpolation: the value at x of the polygon through the points (xp, fp), of which xp ascends.
-/// Outside it is the first or last of fp.
+/// Interpolates linearly: returns the value at x of the polygon through the points (xp, fp), where xp ascends.
+/// Outside the points, the result is the first or last element of fp.
 ///
-/// Smooth curves are in [`interpolate`](crate::interpolate). At a corner the derivative is that of the right side. A
-/// place takes log2 n + 1 steps of a bisection for n points.
+/// Smooth curves are in [`interpolate`](crate::interpolate). At a corner, the derivative is that of the right side.
+/// For n points, each element takes log2 n + 1 steps of a bisection.
 ///
-/// Errors: `shape` if xp and fp are no vectors of one extent, or empty.
+/// Errors: `shape` if xp and fp are not nonempty vectors of the same extent.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -226,7 +226,7 @@ pub fn interp(x: impl IntoVar, xp: impl IntoVar, fp: impl IntoVar) -> Var {
         return misshapen(message, help, &[x, xp, fp], x.ty(at), at);
     }
     let n = tp.shape[0];
-    // Points and values are looked up per element; only the dtypes are checked together.
+    // The points are looked up per element, so only the dtypes of the operands must agree, not the shapes.
     let (first, last) = on_behalf("interp", at, || (xp.index(0), fp.index(-1)));
     of_floats("interp", [x, first, last], at, |[x, _, _]| {
         if n == 1 {

@@ -10,10 +10,10 @@ use tapeloom_ir::prim::{Diagonal, Dot, Reduce, Reducer};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem, Shape};
 
 impl Var {
-    /// The product that sums over the last axis of `self` and the first of a vector `y`, or the last
-    /// but one of a matrix (numpy's `dot`): of vectors a number, of matrices the matrix product.
+    /// Returns the product summed over the last axis of `self` and the first axis of a vector `y`, or the last but
+    /// one axis of another `y` (numpy's `dot`): the inner product of vectors, the matrix product of matrices.
     ///
-    /// Errors: `shape` if those extents differ, or an operand is a scalar.
+    /// Errors: `shape` if the extents of these axes differ, or if an operand is a scalar.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -36,7 +36,7 @@ impl Var {
         contract("dot", self, y, Vec::new(), vec![(i, j)], at)
     }
 
-    /// The matrix product over the last two axes, the others broadcast together as batches (numpy's
+    /// Returns the matrix product over the last two axes; the other axes are broadcast together as batches (numpy's
     /// `matmul`). A vector is a row on the left and a column on the right.
     ///
     /// Errors: `shape` if inner extents differ or batches do not broadcast.
@@ -57,7 +57,8 @@ impl Var {
         matmul(self, y, at)
     }
 
-    /// All products of an element of `self` with one of `y`: shape of `self`, then shape of `y`.
+    /// Returns all products of an element of `self` and an element of `y`. The shape is that of `self`, followed by
+    /// that of `y`.
     #[track_caller]
     pub fn outer(self, y: impl IntoVar) -> Var {
         let at = caller();
@@ -65,7 +66,7 @@ impl Var {
         contract("outer", self, y, Vec::new(), Vec::new(), at)
     }
 
-    /// The product summed over pairs (axis of `self`, axis of `y`).
+    /// Returns the product summed over pairs of axes (axis of `self`, axis of `y`).
     #[track_caller]
     pub fn tensordot(self, y: impl IntoVar, pairs: &[(usize, usize)]) -> Var {
         let at = caller();
@@ -73,8 +74,9 @@ impl Var {
         contract("tensordot", self, y, Vec::new(), pairs.to_vec(), at)
     }
 
-    /// The general contraction: axes in pairs (axis of `self`, axis of `y`), those of `batch` shared
-    /// and kept in front, those of `contract` summed; then the free axes of `self`, then those of `y`.
+    /// Returns the general contraction. Axes are given in pairs (axis of `self`, axis of `y`): those of `batch` are
+    /// shared and come first in the result, those of `contract` are summed. Then follow the other axes of `self`,
+    /// then those of `y`.
     #[track_caller]
     pub fn dot_general(
         self,
@@ -87,7 +89,7 @@ impl Var {
         super::linalg::contract("dot_general", self, y, batch.to_vec(), contract.to_vec(), at)
     }
 
-    /// The sum of the diagonal of a matrix (of the last two axes).
+    /// Returns the sum of the diagonal of a matrix (of the last two axes).
     #[track_caller]
     pub fn trace(self) -> Var {
         let at = caller();
@@ -101,7 +103,7 @@ impl Var {
         emit(Reduce { reducer: Reducer::Sum, axes: vec![rank - 2] }, &[x], at)
     }
 
-    /// The diagonal of a matrix (of the last two axes): of n by m, min(n, m) elements.
+    /// Returns the diagonal of a matrix (of the last two axes): min(n, m) elements of an n by m matrix.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -122,13 +124,13 @@ impl Var {
     }
 }
 
-/// Products and sums in Einstein's notation: axes with equal letters are multiplied together, letters
-/// that are not in the result are summed over. Without `->` the letters that occur once are the
-/// result, in alphabetical order. `...` stands for leading axes, which are broadcast.
+/// Computes products and sums in Einstein's notation: axes with equal letters are multiplied together, and letters
+/// that are not in the result are summed over. Without `->`, the result has the letters that occur once, in
+/// alphabetical order. `...` stands for leading axes, which are broadcast.
 ///
-/// Operands are multiplied in pairs, in the order that takes the fewest multiplications (exactly up to ten operands;
-/// beyond, the cheapest pair first). Of equal orders the written one is taken. [`einsum_left_to_right`] keeps the
-/// written order, and [`Jit::explain`](crate::Jit::explain) shows the products.
+/// Operands are multiplied in pairs, in the order with the fewest multiplications (the exact optimum for up to ten
+/// operands; for more, the cheapest pair first). Among equally cheap orders, the written one is used.
+/// [`einsum_left_to_right`] uses the written order, and [`Jit::explain`](crate::Jit::explain) shows the products.
 ///
 /// Errors: `shape` if the specification does not fit the operands.
 ///
@@ -144,7 +146,7 @@ pub fn einsum(spec: &str, operands: &[Var]) -> Var {
     einsum_by(spec, operands, cheapest_order, caller())
 }
 
-/// The same as [`einsum`], multiplied from left to right.
+/// Computes [`einsum`] with multiplications from left to right.
 ///
 /// Errors: `shape` if the specification does not fit the operands.
 ///
@@ -161,7 +163,7 @@ pub fn einsum_left_to_right(spec: &str, operands: &[Var]) -> Var {
     einsum_by(spec, operands, |terms, _, _| left_to_right(terms.len()), caller())
 }
 
-/// Pairs of terms to multiply; see [`super::contraction_order`].
+/// Returns the pairs of terms to multiply; see [`super::contraction_order`].
 type Order = fn(&[Term], &[Label], Loc) -> Vec<(usize, usize)>;
 
 fn einsum_by(spec: &str, operands: &[Var], order: Order, at: Loc) -> Var {
@@ -222,12 +224,12 @@ fn matmul(x: Var, y: Var, at: Loc) -> Var {
             wrong(Problem::new(Kind::Shape, message, "use `*`"), &[x, y], tx, at)
         }
         (_, 1) => contract("matmul", x, y, vec![], vec![(p - 1, 0)], at),
-        // No batch on the right: the rows of all batches are rows.
+        // Without a batch on the right, the rows of all batches on the left are rows of one matrix.
         (_, 2) => contract("matmul", x, y, vec![], vec![(p - 1, 0)], at),
         (1, _) => contract("matmul", x, y, vec![], vec![(0, q - 2)], at),
         (2, _) => {
             let z = contract("matmul", x, y, vec![], vec![(1, q - 2)], at);
-            // [m, batch.., n] to [batch.., m, n]
+            // Moves [m, batch.., n] to [batch.., m, n].
             let order = (1..q - 1).chain([0, q - 1]).collect();
             if z.ty(at).shape.len() == q { permute(z, order, at) } else { z }
         }
@@ -250,14 +252,14 @@ fn matmul(x: Var, y: Var, at: Loc) -> Var {
     }
 }
 
-/// A label of an axis: a letter, or a place of the ellipsis counted from its end.
+/// A label of an axis: a letter, or an axis under the ellipsis, counted from its end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Label {
     Ellipsis(usize),
     Letter(char),
 }
 
-/// As messages name it.
+/// Prints the label for messages.
 impl fmt::Display for Label {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -274,7 +276,7 @@ struct Term {
     labels: Vec<Label>,
 }
 
-/// Reads the specification against the operands.
+/// Parses the specification and matches it with the operands.
 fn plan(spec: &str, operands: &[Var], at: Loc) -> Result<(Vec<Term>, Vec<Label>), Problem> {
     let misfit = |why: String| {
         let types: Vec<String> = operands.iter().map(|v| v.ty(at).to_string()).collect();
@@ -352,7 +354,7 @@ fn plan(spec: &str, operands: &[Var], at: Loc) -> Result<(Vec<Term>, Vec<Label>)
     Ok((terms, result))
 }
 
-/// One label per axis.
+/// Parses one label per axis.
 fn labels(text: &str, rank: Option<usize>) -> Result<Vec<Label>, String> {
     let letter = |c: char| {
         if c.is_alphabetic() { Ok(Label::Letter(c)) } else { Err(format!("'{c}' is no letter")) }
@@ -395,7 +397,7 @@ fn cheapest_order(terms: &[Term], result: &[Label], at: Loc) -> Vec<(usize, usiz
     cheapest(&operands, &extents, &numbers(result))
 }
 
-/// Multiplies pairs in an order, summing over each label as soon as nobody needs it any more.
+/// Multiplies pairs in the given order. Each label is summed over as soon as no other term or the result has it.
 fn sum_products(terms: Vec<Term>, order: &[(usize, usize)], result: &[Label], at: Loc) -> Var {
     let mut terms: Vec<Option<Term>> = terms.into_iter().map(Some).collect();
     for (first, second) in order {
@@ -435,7 +437,7 @@ fn sum_out(term: Term, needed: impl Fn(&Label) -> bool, at: Loc) -> Term {
     Term { x: emit(Reduce { reducer: Reducer::Sum, axes: gone }, &[term.x], at), labels }
 }
 
-/// A label that an operand has twice stands for its diagonal.
+/// Replaces two axes with the same label by their diagonal.
 fn diagonals(mut term: Term, at: Loc) -> Term {
     let mut i = 0;
     while i < term.labels.len() {

@@ -8,12 +8,12 @@ use crate::var::{IntoVar, caller};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Problem};
 
 impl Var {
-    /// The cross entropy -Σ p ln softmax(x) over the last axis of these scores x, which goes away.
+    /// Returns the cross entropy -Σ p ln softmax(x) of scores x over the last axis, which is removed.
     ///
-    /// `labels` are integers in the shape that is left, each the place of the right class, or
-    /// probabilities p in the shape of x. A negative label counts from the end, as an index does, and one out
-    /// of range is moved to the nearest class: leave out what has no label by [`select`](Var::select). A
-    /// probability 0 counts for nothing, even beside a score of -inf.
+    /// `labels` are either integers, each the index of the right class, in the shape without the last axis, or
+    /// probabilities p in the shape of x. A negative label counts from the end, as an index does, and a label out
+    /// of range is clamped to the nearest class: mask elements without a label by [`select`](Var::select). A
+    /// probability of 0 contributes 0, even with a score of -inf.
     ///
     /// Errors: `shape` if the labels fit neither way; `dtype` if they are truth values.
     ///
@@ -63,10 +63,10 @@ impl Var {
     }
 }
 
-/// Losses of errors, scores and directions, element by element but for the last.
+/// Losses of errors, scores and directions, element by element except for the last.
 impl Var {
-    /// Of an error x: x²/2 where |x| ≤ `delta`, and `delta` (|x| - `delta`/2) beyond, where the slope
-    /// stays ±`delta`.
+    /// Returns Huber's loss of an error x: x²/2 for |x| ≤ `delta`, and `delta` (|x| - `delta`/2) beyond, where the
+    /// slope is ±`delta`.
     ///
     /// Source: Huber, *Robust estimation of a location parameter* (1964).
     ///
@@ -87,7 +87,7 @@ impl Var {
         })
     }
 
-    /// Of an error x: ln cosh x, which is x²/2 near 0 and |x| - ln 2 far from it.
+    /// Returns ln cosh x of an error x, which is x²/2 near 0 and |x| - ln 2 far from 0.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -108,8 +108,8 @@ impl Var {
         })
     }
 
-    /// The cross entropy -y ln σ(x) - (1 - y) ln(1 - σ(x)) of scores x, with the logistic function σ, for
-    /// each label y between 0 and 1, without overflow or cancellation.
+    /// Returns the cross entropy -y ln σ(x) - (1 - y) ln(1 - σ(x)) of scores x with labels y between 0 and 1, where
+    /// σ is the logistic function, without overflow or cancellation.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -128,15 +128,15 @@ impl Var {
         let at = caller();
         let labels = labels.beside(self, at);
         of_floats("sigmoid_cross_entropy", [self, labels], at, |[x, y]| {
-            // At a label 0 or 1 nothing cancels.
+            // With the labels 0 and 1, this form has no cancellation.
             let right = x.ge(0.0);
             let weight = select(right, 1.0 - y, -y);
             weight * x + select(right, -x, x).softplus()
         })
     }
 
-    /// max(0, 1 - y x) of scores x and labels y, which are -1 or 1. The derivative at the kink is half of that
-    /// beside it, as that of [`maximum`](Var::maximum).
+    /// Returns the hinge loss max(0, 1 - y x) of scores x with labels y, which are -1 or 1. The derivative at the
+    /// kink is half of the derivative beside it, as in [`maximum`](Var::maximum).
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -152,8 +152,8 @@ impl Var {
         of_floats("hinge", [self, labels], at, |[x, y]| (1.0 - y * x).maximum(0.0))
     }
 
-    /// The cosine of the angle between two vectors, ⟨x, y⟩ / (|x| |y|), along an axis, which goes away;
-    /// 0 where one of them is 0.
+    /// Returns the cosine of the angle between two vectors, ⟨x, y⟩ / (|x| |y|), along an axis, which is removed; 0
+    /// if one of the vectors is 0.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -172,7 +172,8 @@ impl Var {
             Err(problem) => return wrong(problem, &[self, y], self.ty(at), at),
         };
         of_floats("cosine_similarity", [self, y], at, |[x, y]| {
-            // The angle is that of any multiples; squares of these do not leave the range.
+            // Scale the vectors first, which does not change the angle, so that squares neither overflow nor
+            // underflow.
             let [x, y] = [x, y].map(|v| v / largest(v, axis));
             let product = (x * y).sum_axis(axis);
             let [xx, yy] = [x, y].map(|x| x.square().sum_axis(axis));
@@ -183,8 +184,8 @@ impl Var {
     }
 }
 
-/// The largest size along an axis, which stays with extent 1 and is constant under derivatives; 1 where it
-/// is 0 or not finite.
+/// Returns the largest absolute value along an axis, which is kept with extent 1, as a constant for derivatives; 1
+/// if that value is 0 or not finite.
 fn largest(x: Var, axis: usize) -> Var {
     if x.shape()[axis] == 0 {
         return number(x, 1.0);

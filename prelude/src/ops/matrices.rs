@@ -1,4 +1,4 @@
-//! Matrices of a certain form, and products besides `dot`.
+//! Structured matrices, and products besides `dot`.
 
 use super::axes::{Axis, resolve_axis};
 use super::composite::{list, misshapen, number, of_numbers};
@@ -7,7 +7,7 @@ use crate::Var;
 use crate::var::{IntoVar, caller, on_behalf};
 use tapeloom_ir::{ArrayType, Dtype, Shape};
 
-/// An n by m matrix of ones on and below the `k`-th diagonal, zeros above.
+/// Returns an n by m matrix of ones on and below the `k`-th diagonal, zeros above.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -18,7 +18,7 @@ use tapeloom_ir::{ArrayType, Dtype, Shape};
 #[track_caller]
 pub fn tri(n: usize, m: usize, k: i64, dtype: Dtype) -> Var {
     on_behalf("tri", caller(), || {
-        // An offset beyond every diagonal says the same as one at the corner.
+        // Clamp an offset beyond all diagonals to the corner.
         let corner = |extent: usize| i64::try_from(extent).unwrap_or(i64::MAX);
         let k = k.clamp(-corner(n), corner(m));
         let (row, column) = (iota([n, m], 0, Dtype::I64), iota([n, m], 1, Dtype::I64));
@@ -26,7 +26,7 @@ pub fn tri(n: usize, m: usize, k: i64, dtype: Dtype) -> Var {
     })
 }
 
-/// The indices (0, 1, .. n - 1) of a diagonal, once for each of two axes: `x.index(diag_indices(n))`.
+/// Returns the indices (0, 1, .. n - 1) of a diagonal, once for each of two axes: `x.index(diag_indices(n))`.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -42,10 +42,10 @@ pub fn diag_indices(n: usize) -> (Var, Var) {
     })
 }
 
-/// The matrix that is constant along its diagonals, given its first column and its first row (whose
-/// first element is not used).
+/// Returns the matrix that is constant along its diagonals, with the given first column and first row. The first
+/// element of the row is ignored.
 ///
-/// Errors: `shape` if they are no vectors.
+/// Errors: `shape` if an argument is not a vector.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -66,8 +66,9 @@ pub fn toeplitz(column: Var, row: Var) -> Var {
         if n == 0 || m == 0 {
             return zeros([n, m], tc.dtype);
         }
-        // The diagonals from the lower left to the upper right: row i begins at n - 1 - i of them. Read
-        // again and again, in rows one shorter than they are, each row begins one earlier.
+        // `diagonals` has the values from the lower left to the upper right; row i is the part that begins at n - 1
+        // - i. If the vector is repeated and cut into rows that are shorter by one, each row begins one element
+        // earlier.
         let diagonals = concat(&[column.flip(0), row.slice_axis(0, 1..)], 0);
         if n == 1 {
             return diagonals.reshape([1, m]);
@@ -78,10 +79,10 @@ pub fn toeplitz(column: Var, row: Var) -> Var {
     })
 }
 
-/// The product of matrices in the order that takes the fewest multiplications, which is found from
-/// their shapes. The first may be a row and the last a column, given as vectors.
+/// Multiplies matrices in the order with the fewest multiplications, which is determined from their shapes. The
+/// first factor may be a row and the last one a column, given as vectors.
 ///
-/// Errors: `shape` if there is none, or inner extents differ.
+/// Errors: `shape` if there are no factors, or if inner extents differ.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -105,8 +106,8 @@ pub fn multi_dot(factors: &[Var]) -> Var {
         let guess = types.first().cloned().unwrap_or(ArrayType::new(Dtype::F64, []));
         return misshapen(message, help, factors, guess, at);
     }
-    // The classic recurrence: extents[i] and extents[i + 1] are those of factor i; best[i][j] is the
-    // least cost of the product of i..=j and where to cut it.
+    // The classic dynamic programme: extents[i] and extents[i + 1] are those of factor i; best[i][j] is the least
+    // cost of the product of factors i..=j, and the position of its last multiplication.
     let rows =
         |t: &ArrayType, first: bool| if first && t.shape.len() == 1 { 1 } else { t.shape[0] };
     let mut extents: Vec<usize> = types.iter().enumerate().map(|(i, t)| rows(t, i == 0)).collect();
@@ -136,10 +137,10 @@ fn product(factors: &[Var], best: &[Vec<(f64, usize)>], i: usize, j: usize) -> V
     product(factors, best, i, cut).dot(product(factors, best, cut + 1, j))
 }
 
-/// Matrices of a certain form, and products besides `dot`.
+/// Structured matrices, and products besides `dot`.
 impl Var {
-    /// Of a vector the matrix with it on the `k`-th diagonal and zeros elsewhere; of a matrix the vector
-    /// on its `k`-th diagonal (numpy's `diag`). Positive diagonals lie above.
+    /// For a vector, returns the matrix with it on the `k`-th diagonal and zeros elsewhere. For a matrix, returns
+    /// its `k`-th diagonal (numpy's `diag`). Positive diagonals are above the main one.
     ///
     /// Errors: `shape` for other numbers of axes.
     ///
@@ -186,14 +187,14 @@ impl Var {
         }
     }
 
-    /// The matrix with all elements, in row-major order, on its `k`-th diagonal and zeros elsewhere.
+    /// Returns the matrix with all elements, in row-major order, on its `k`-th diagonal and zeros elsewhere.
     #[track_caller]
     pub fn diagflat(self, k: i64) -> Var {
         on_behalf("diagflat", caller(), || self.flatten().diag(k))
     }
 
-    /// The matrices (of the last two axes) with `value`, a number or the elements in order, on their
-    /// diagonal.
+    /// Returns the matrices (of the last two axes) with the diagonal replaced by `value`, a number or a vector of
+    /// the diagonal elements.
     ///
     /// Errors: `shape` for fewer than two axes, or if the value does not broadcast to the diagonal.
     ///
@@ -221,7 +222,7 @@ impl Var {
         }
         on_behalf("fill_diagonal", at, || {
             let (row, column) = (iota([n, m], 0, Dtype::I64), iota([n, m], 1, Dtype::I64));
-            // Element i along columns meets the diagonal at row i.
+            // `value` is aligned with the columns: element i is the diagonal element of row i.
             let line = if tv.shape.first().is_some_and(|e| *e > 1) && size < m {
                 value.pad(&[(0, (m - size) as i64)], number(self, 0.0))
             } else {
@@ -231,7 +232,8 @@ impl Var {
         })
     }
 
-    /// Kronecker's product: each element of x times all of y, as blocks. Axes are aligned at the last.
+    /// Returns Kronecker's product: the blocks are each element of x times all of y. Axes are aligned at the last
+    /// one.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -257,7 +259,7 @@ impl Var {
         of_numbers("kron", [x, y], at, |[x, y]| (x * y).reshape(joined))
     }
 
-    /// The cross product along the last axis, whose extent is 3; other axes are broadcast together.
+    /// Returns the cross product along the last axis, whose extent is 3; other axes are broadcast together.
     ///
     /// Errors: `shape` for another extent, or if axes do not broadcast.
     ///
@@ -285,8 +287,8 @@ impl Var {
         })
     }
 
-    /// The product summed over the last axes of both: of vectors a number (numpy's `inner`). With a
-    /// scalar it is the plain product.
+    /// Returns the product summed over the last axes of both: the inner product of vectors (numpy's `inner`). If
+    /// one operand is a scalar, returns the elementwise product.
     #[track_caller]
     pub fn inner(self, y: impl IntoVar) -> Var {
         let at = caller();
@@ -297,9 +299,9 @@ impl Var {
         })
     }
 
-    /// The sum of the products of all elements in row-major order, whatever the shapes.
+    /// Returns the sum of the products of corresponding elements in row-major order, for any two shapes.
     ///
-    /// Errors: `shape` if their numbers differ.
+    /// Errors: `shape` if the numbers of elements differ.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -321,7 +323,7 @@ impl Var {
         on_behalf("vdot", at, || self.flatten().dot(y.flatten()))
     }
 
-    /// The sum of products along one axis, which goes away; the arrays are broadcast together.
+    /// Returns the sum of products along one axis, which is removed; the arrays are broadcast together.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -343,10 +345,10 @@ impl Var {
         }
     }
 
-    /// The `n`-th power of square matrices (of the last two axes), by repeated squaring; the 0-th is the
+    /// Returns the `n`-th power of square matrices (of the last two axes), by repeated squaring; for n = 0, the
     /// identity.
     ///
-    /// Errors: `shape` if they are not square.
+    /// Errors: `shape` if the matrices are not square.
     ///
     /// ```
     /// use tapeloom::prelude::*;

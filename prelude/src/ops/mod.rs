@@ -1,9 +1,9 @@
-//! Operations on [`Var`]: numpy's everyday vocabulary, composed from the primitives.
+//! Operations on [`Var`]: numpy's common functions, composed from the primitives.
 //!
-//! Names are Rust's where `f64` has a method (`ln`, `exp_m1`, `powi`, `signum`) and numpy's otherwise
-//! (`maximum`, `take_along_axis`, `sum_axis`). Operands of different shapes are broadcast by numpy's
-//! rules; operands of different dtypes are an error, because a silent conversion is a silent loss.
-//! Axes may be negative, counted from the end.
+//! Names are Rust's where `f64` has a method (`ln`, `exp_m1`, `powi`, `signum`) and numpy's otherwise (`maximum`,
+//! `take_along_axis`, `sum_axis`). Operands of different shapes are broadcast by numpy's rules. Operands of
+//! different dtypes are an error, because an implicit conversion could lose precision unnoticed. A negative axis
+//! counts from the end.
 
 mod along_axis;
 mod arithmetic;
@@ -44,7 +44,7 @@ pub use functions::*;
 pub use index::{At, Index, Indices};
 pub(crate) use nn::over;
 
-/// The free functions, which the prelude has too.
+/// The free functions, which are in the prelude, too.
 pub(crate) mod functions {
     pub use super::compare::{select, select_first, select_nth};
     pub use super::concat::{
@@ -73,7 +73,7 @@ use crate::Var;
 use tapeloom_ir::trace;
 use tapeloom_ir::{ArrayType, Loc, Op, Problem};
 
-/// Emits an equation with one output.
+/// Emits an equation with one output; returns the output.
 pub(crate) fn emit(op: impl Into<Op>, operands: &[Var], at: Loc) -> Var {
     match operands {
         [x] => Var::new(trace::bind1(op, &[x.handle], at)),
@@ -85,13 +85,13 @@ pub(crate) fn emit(op: impl Into<Op>, operands: &[Var], at: Loc) -> Var {
     }
 }
 
-/// Emits an equation: all of its outputs.
+/// Emits an equation; returns all of its outputs.
 pub(crate) fn emit_all(op: impl Into<Op>, operands: &[Var], at: Loc) -> Vec<Var> {
     let handles: Vec<_> = operands.iter().map(|v| v.handle).collect();
     trace::bind(op, &handles, at).into_iter().map(Var::new).collect()
 }
 
-/// Records a problem with these operands and gives what was probably meant.
+/// Records an error with its operands, and returns a placeholder of the type `guess`.
 pub(crate) fn wrong(problem: Problem, operands: &[Var], guess: ArrayType, at: Loc) -> Var {
     let handles: Vec<_> = operands.iter().map(|v| v.handle).collect();
     trace::record(problem, &handles, at);

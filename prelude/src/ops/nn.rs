@@ -1,4 +1,4 @@
-//! Activations and normalizations of machine learning.
+//! Activations and normalizations for neural networks.
 
 use super::axes::{Axes, Axis, resolve_axes};
 use super::composite::{along, misshapen, number, of_floats};
@@ -8,9 +8,9 @@ use crate::var::{IntoVar, caller, on_behalf};
 use std::f64::consts::FRAC_2_PI;
 use tapeloom_ir::{Literal, Loc, Scalar};
 
-/// Activations, element by element, of floats.
+/// Elementwise activations of floats.
 impl Var {
-    /// max(x, 0). The derivative at 0 is 0.
+    /// Returns max(x, 0). The derivative at 0 is 0.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -22,53 +22,53 @@ impl Var {
     pub fn relu(self) -> Var {
         let at = caller();
         let zero = Var::literal(Literal::zero(self.ty(at).dtype), at);
-        // `x <= 0` and not `x > 0`, so that nan stays nan.
+        // The test is `x <= 0` instead of `x > 0`, so that nan stays nan.
         let off = binary(Scalar::Le, self, zero, at);
         emit(Scalar::Select, &[off, zero, self], at)
     }
 
-    /// x where x ≥ 0, `slope`·x elsewhere; the derivative at 0 is 1.
+    /// Returns x for x ≥ 0, `slope`·x otherwise. The derivative at 0 is 1.
     #[track_caller]
     pub fn leaky_relu(self, slope: f64) -> Var {
         of_floats("leaky_relu", [self], caller(), |[x]| select(x.ge(0.0), x, x * slope))
     }
 
-    /// x Φ(x), with the normal distribution's Φ ([`ndtr`](Var::ndtr)).
+    /// Returns x Φ(x), where Φ is the distribution function of the normal distribution ([`ndtr`](Var::ndtr)).
     #[track_caller]
     pub fn gelu(self) -> Var {
         of_floats("gelu", [self], caller(), |[x]| x * x.ndtr())
     }
 
-    /// The approximation x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))) of [`gelu`](Var::gelu).
+    /// Returns the approximation x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))) of [`gelu`](Var::gelu).
     #[track_caller]
     pub fn gelu_tanh(self) -> Var {
         of_floats("gelu_tanh", [self], caller(), |[x]| {
             let inner = (x + x * x * x * 0.044715) * (2.0 * FRAC_2_PI.sqrt());
-            // (1 + tanh u) / 2 is the logistic function of 2u, which does not cancel on the left.
+            // (1 + tanh u) / 2 is the logistic function of 2u, which has no cancellation for negative u.
             x * inner.sigmoid()
         })
     }
 
-    /// x σ(x), with the logistic function σ.
+    /// Returns x σ(x), where σ is the logistic function.
     #[doc(alias = "swish")]
     #[track_caller]
     pub fn silu(self) -> Var {
         of_floats("silu", [self], caller(), |[x]| x * x.sigmoid())
     }
 
-    /// x where x > 0, `alpha` (eˣ - 1) elsewhere.
+    /// Returns x for x > 0, `alpha` (eˣ - 1) otherwise.
     #[track_caller]
     pub fn elu(self, alpha: f64) -> Var {
         of_floats("elu", [self], caller(), |[x]| {
             let positive = x.gt(0.0);
-            // Large x must not reach the exponential: inf times zero is nan in the derivative.
+            // Large x is replaced before the exponential: inf times zero would be nan in the derivative.
             let below = select(positive, 0.0, x).exp_m1() * alpha;
             select(positive, x, below)
         })
     }
 
-    /// max(0, x) + min(0, `alpha` (e^(x/alpha) - 1)): an [`elu`](Var::elu) whose derivative is continuous
-    /// for every alpha.
+    /// Returns max(0, x) + min(0, `alpha` (e^(x/alpha) - 1)): a variant of [`elu`](Var::elu) whose derivative is
+    /// continuous for every alpha.
     #[track_caller]
     pub fn celu(self, alpha: f64) -> Var {
         of_floats("celu", [self], caller(), |[x]| {
@@ -77,7 +77,7 @@ impl Var {
         })
     }
 
-    /// λ [`elu`](Var::elu)(x, α) with the λ and α that keep mean 0 and variance 1.
+    /// Returns λ [`elu`](Var::elu)(x, α) with the λ and α that preserve mean 0 and variance 1.
     ///
     /// Source: Klambauer et al., *Self-normalizing neural networks*, 2017.
     #[track_caller]
@@ -87,7 +87,7 @@ impl Var {
         })
     }
 
-    /// min(max(x, 0), 6). The derivative at both kinks is 0, as that of [`relu`](Var::relu).
+    /// Returns min(max(x, 0), 6). The derivative at both kinks is 0, as in [`relu`](Var::relu).
     #[track_caller]
     pub fn relu6(self) -> Var {
         of_floats("relu6", [self], caller(), |[x]| {
@@ -96,7 +96,7 @@ impl Var {
         })
     }
 
-    /// x between -1 and 1, and the nearer of them outside. The derivative at both kinks is 1.
+    /// Returns x clamped to [-1, 1]. The derivative at both kinks is 1.
     #[doc(alias = "hardtanh")]
     #[track_caller]
     pub fn hard_tanh(self) -> Var {
@@ -106,28 +106,28 @@ impl Var {
         })
     }
 
-    /// [`relu6`](Var::relu6)(x + 3) / 6: a sigmoid of three straight pieces.
+    /// Returns [`relu6`](Var::relu6)(x + 3) / 6: a piecewise linear sigmoid.
     #[doc(alias = "hardsigmoid")]
     #[track_caller]
     pub fn hard_sigmoid(self) -> Var {
         of_floats("hard_sigmoid", [self], caller(), |[x]| (x + 3.0).relu6() / 6.0)
     }
 
-    /// x [`hard_sigmoid`](Var::hard_sigmoid)(x)
+    /// Returns x [`hard_sigmoid`](Var::hard_sigmoid)(x).
     #[doc(alias = "hard_swish")]
     #[track_caller]
     pub fn hard_silu(self) -> Var {
         of_floats("hard_silu", [self], caller(), |[x]| x * x.hard_sigmoid())
     }
 
-    /// x tanh(ln(1 + eˣ))
+    /// Returns x tanh(ln(1 + eˣ)).
     #[track_caller]
     pub fn mish(self) -> Var {
         of_floats("mish", [self], caller(), |[x]| x * x.softplus().tanh())
     }
 
-    /// (x + √(x² + b)) / 2, a smooth [`relu`](Var::relu) without exponentials, and without cancellation
-    /// or overflow.
+    /// Returns (x + √(x² + b)) / 2, a smooth [`relu`](Var::relu) without exponentials, computed without
+    /// cancellation or overflow.
     #[track_caller]
     pub fn squareplus(self, b: f64) -> Var {
         of_floats("squareplus", [self], caller(), |[x]| {
@@ -137,7 +137,8 @@ impl Var {
         })
     }
 
-    /// 0 up to -1, (x + 1)² / 4 between, x from 1 on: a smooth [`relu`](Var::relu) with zeros.
+    /// Returns 0 for x ≤ -1, (x + 1)² / 4 for x between -1 and 1, and x for x ≥ 1: a smooth [`relu`](Var::relu)
+    /// with exact zeros.
     #[track_caller]
     pub fn sparse_plus(self) -> Var {
         of_floats("sparse_plus", [self], caller(), |[x]| {
@@ -146,7 +147,7 @@ impl Var {
         })
     }
 
-    /// The first half of an axis times the [`sigmoid`](Var::sigmoid) of the second.
+    /// Returns the first half of an axis times the [`sigmoid`](Var::sigmoid) of the second half.
     ///
     /// Errors: `shape` if the extent is odd.
     ///
@@ -170,20 +171,20 @@ impl Var {
         })
     }
 
-    /// ln(1 + eˣ), without overflow.
+    /// Returns ln(1 + eˣ), without overflow.
     #[track_caller]
     pub fn softplus(self) -> Var {
         emit(Scalar::Softplus, &[self], caller())
     }
 
-    /// ln σ(x) = -ln(1 + e⁻ˣ), without overflow.
+    /// Returns ln σ(x) = -ln(1 + e⁻ˣ), without overflow.
     #[doc(alias = "logsigmoid")]
     #[track_caller]
     pub fn log_sigmoid(self) -> Var {
         of_floats("log_sigmoid", [self], caller(), |[x]| -(-x).softplus())
     }
 
-    /// ln(eˣ + eʸ), without overflow. At equal operands each takes half of the derivative.
+    /// Returns ln(eˣ + eʸ), without overflow. If the operands are equal, each gets half of the derivative.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -200,7 +201,7 @@ impl Var {
 
 /// Normalizations over axes.
 impl Var {
-    /// x - ln Σ eˣ over `axes`: the logarithm of [`softmax`](Var::softmax).
+    /// Returns x - ln Σ eˣ over `axes`: the logarithm of [`softmax`](Var::softmax).
     #[track_caller]
     pub fn log_softmax(self, axes: impl Axes) -> Var {
         let at = caller();
@@ -211,7 +212,7 @@ impl Var {
         })
     }
 
-    /// (x - mean) / √(variance + `epsilon`) over `axes`.
+    /// Returns (x - mean) / √(variance + `epsilon`) over `axes`.
     #[doc(alias = "standardize")]
     #[track_caller]
     pub fn layer_norm(self, axes: impl Axes, epsilon: f64) -> Var {
@@ -222,7 +223,7 @@ impl Var {
         })
     }
 
-    /// x / √(mean of x² + `epsilon`) over `axes`.
+    /// Returns x / √(mean of x² + `epsilon`) over `axes`.
     ///
     /// Source: Zhang and Sennrich, *Root mean square layer normalization* (2019).
     ///
@@ -241,11 +242,12 @@ impl Var {
         })
     }
 
-    /// (x - mean) / √(variance + `epsilon`) over groups of channels and all places, for each member of a
-    /// batch: the batch is axis 0, `axis` that of the channels, of which each of `groups` groups has as
-    /// many, neighbours. As many groups as channels is instance normalization.
+    /// Returns (x - mean) / √(variance + `epsilon`), with mean and variance over all positions and the channels of
+    /// one group, for each member of a batch. Axis 0 is the batch, and `axis` the axis of channels, which is
+    /// divided into `groups` groups of neighbouring channels. With as many groups as channels, it is instance
+    /// normalization.
     ///
-    /// Errors: `shape` if there is no such axis, or its extent is no multiple of the groups.
+    /// Errors: `shape` if the axis does not exist, or if its extent is not a multiple of `groups`.
     ///
     /// Source: Wu and He, *Group normalization* (2018).
     ///
@@ -275,7 +277,7 @@ impl Var {
     }
 }
 
-/// Resolves axes once, so that a mistake is reported once, at the user's line.
+/// Resolves the axes once, so that an invalid axis is reported once, at the user's line.
 pub(crate) fn over(
     name: &'static str,
     x: Var,

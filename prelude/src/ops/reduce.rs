@@ -1,8 +1,7 @@
 //! Reductions: sums, products, extremes, means, norms, over all axes or some.
 //!
-//! Each comes in three forms: `sum()` over everything, `sum_axis(axes)` over some axes, which go away,
-//! and `sum_keepdims(axes)`, where they stay with extent 1 so that the result broadcasts against the
-//! operand.
+//! Each has three forms: `sum()` reduces all axes, `sum_axis(axes)` reduces some axes and removes them, and
+//! `sum_keepdims(axes)` leaves them with extent 1, so that the result broadcasts against the operand.
 //!
 //! ```
 //! use tapeloom::prelude::*;
@@ -20,14 +19,14 @@ use tapeloom_ir::prim::{Reduce, Reducer, Reshape};
 use tapeloom_ir::trace;
 use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem, Scalar};
 
-/// What happens to reduced axes.
+/// The treatment of reduced axes: removed, or left with extent 1.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Keep {
     Drop,
     One,
 }
 
-/// A reduction of resolved axes.
+/// A reduction over resolved axes.
 type Body = fn(Var, &[usize], Loc) -> Var;
 
 fn reduce(name: &'static str, x: Var, axes: &impl Axes, keep: Keep, at: Loc, body: Body) -> Var {
@@ -46,7 +45,7 @@ fn reduce(name: &'static str, x: Var, axes: &impl Axes, keep: Keep, at: Loc, bod
     }
 }
 
-/// Puts reduced axes back with extent 1.
+/// Inserts the reduced axes with extent 1.
 fn restore(y: Var, from: &ArrayType, axes: &[usize], at: Loc) -> Var {
     let mut shape = from.shape.clone();
     for a in axes {
@@ -81,7 +80,7 @@ fn var(x: Var, axes: &[usize], at: Loc) -> Var {
 
 fn logsumexp(x: Var, axes: &[usize], at: Loc) -> Var {
     let ty = x.ty(at);
-    // The shift is a constant to derivatives: it cancels. An infinite maximum shifts by nothing.
+    // The shift cancels, so it is a constant for derivatives. An infinite maximum is replaced by a shift of 0.
     let peak = emit(tapeloom_ir::prim::StopGradient, &[fold(Reducer::Max, x, axes, at)], at);
     let zero = Var::literal(Literal::zero(ty.dtype), at);
     let finite = emit(Scalar::IsFinite, &[peak], at);
@@ -166,14 +165,14 @@ reductions! {
         };
 }
 
-/// Where nan stands for a number that is missing. Its derivative is 0.
+/// Reductions that treat nan as a missing value, whose derivative is 0.
 mod missing {
     use super::*;
     use crate::ops::composite::{number, of_floats};
     use crate::ops::select;
     use crate::var::on_behalf;
 
-    /// Runs a formula on the numbers that are there; the others are `instead`.
+    /// Evaluates a formula with missing values replaced by `instead`.
     fn present(
         name: &'static str,
         x: Var,
@@ -187,7 +186,7 @@ mod missing {
             there = Some(!missing);
             select(missing, instead, x)
         });
-        // Without a mask, something was wrong with x, and is known.
+        // Without a mask, x was invalid, which has already been reported.
         there.map_or(filled, |there| on_behalf(name, at, || body(filled, there)))
     }
 

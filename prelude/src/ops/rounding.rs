@@ -1,4 +1,4 @@
-//! Signs, steps and parts of numbers, element by element.
+//! Signs, truncation, scaling and bit counts, element by element.
 
 use super::composite::{number, of_floats, of_integers, of_numbers};
 use super::select;
@@ -7,9 +7,9 @@ use crate::dtype::largest;
 use crate::var::{IntoVar, caller, on_behalf};
 use tapeloom_ir::Dtype;
 
-/// Signs, steps and parts of numbers.
+/// Signs, truncation, scaling and bit counts.
 impl Var {
-    /// x without its fraction: rounded towards zero. The derivative is 0.
+    /// Returns x without its fraction: rounded towards zero. The derivative is 0.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -23,8 +23,8 @@ impl Var {
         of_floats("trunc", [self], caller(), |[x]| select(x.lt(0.0), x.ceil(), x.floor()))
     }
 
-    /// Whether the sign is a minus (bool), that of -0 included (numpy's `signbit`). The sign of a nan
-    /// means nothing here: it counts as plus.
+    /// Returns whether the sign is negative (bool), including that of -0 (numpy's `signbit`). The sign of a nan is
+    /// ignored: it counts as positive.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -39,12 +39,13 @@ impl Var {
             if !x.dtype().is_float() {
                 return x.lt(0);
             }
-            // Only its reciprocal tells -0 from 0.
+            // The reciprocal distinguishes -0 from 0.
             select(x.eq(0.0), x.recip(), x).lt(0.0)
         })
     }
 
-    /// |x| with the sign of y. The derivative in x is that of |x| with the sign of y, in y it is 0.
+    /// Returns |x| with the sign of y. The derivative with respect to x is that of |x| times the sign of y; with
+    /// respect to y it is 0.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -62,7 +63,7 @@ impl Var {
         })
     }
 
-    /// 0 below zero, 1 above, `at_zero` at zero; nan stays nan. The derivative in x is 0.
+    /// Returns 0 for x < 0, 1 for x > 0, `at_zero` for x = 0, and nan for nan. The derivative with respect to x is 0.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -81,9 +82,9 @@ impl Var {
         })
     }
 
-    /// x · 2ⁿ for integers n, rounded once: also where 2ⁿ itself has no place in the dtype.
+    /// Returns x · 2ⁿ for integers n, with a single rounding, even if 2ⁿ is not representable in the dtype.
     ///
-    /// The derivative in x is 2ⁿ. Errors: `dtype` if x is no float or n no integer.
+    /// The derivative with respect to x is 2ⁿ. Errors: `dtype` if x is not a float or n is not an integer.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -101,7 +102,8 @@ impl Var {
         }
         let n = on_behalf("ldexp", at, || n.convert(dtype));
         of_floats("ldexp", [self, n], at, |[x, n]| {
-            // The powers that the dtype holds exactly, and what takes every number to 0 or infinity.
+            // The smallest and largest exponents of exact powers, and an exponent that takes every number to 0 or
+            // infinity.
             let (least, most, all) = if dtype == Dtype::F64 {
                 (-1021.0, 1023.0, 2100.0)
             } else {
@@ -111,13 +113,13 @@ impl Var {
             let last = n.clamp(least, most);
             let middle = (n - last).clamp(least, most);
             let first = n - last - middle;
-            // The largest step is the last, so that nothing is rounded before it.
+            // The largest factor comes last, so that nothing is rounded before it.
             x * first.exp2() * middle.exp2() * last.exp2()
         })
     }
 
-    /// x with nan replaced by 0 and infinities by the largest and least numbers of the dtype. The
-    /// derivative is 1 where x is finite and 0 elsewhere. Integers stay.
+    /// Returns x with nan replaced by 0, and infinities by the largest and smallest numbers of the dtype. The
+    /// derivative is 1 where x is finite and 0 elsewhere. Integers are returned as they are.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -137,8 +139,8 @@ impl Var {
         })
     }
 
-    /// The larger of both, ignoring a nan beside a number. At a tie the derivative is that of y, as in
-    /// JAX; where nan counts, and ties are shared, see [`maximum`](Var::maximum).
+    /// Returns the larger operand; if one of them is nan, the other one. At a tie, the derivative is that of y, as
+    /// in JAX. [`maximum`](Var::maximum) propagates nan and shares the derivative at ties.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -153,8 +155,8 @@ impl Var {
         of_numbers("fmax", [self, y], at, |[x, y]| select(x.gt(y) | y.ne(y), x, y))
     }
 
-    /// The smaller of both, ignoring a nan beside a number. At a tie the derivative is that of y, as in
-    /// JAX; where nan counts, and ties are shared, see [`minimum`](Var::minimum).
+    /// Returns the smaller operand; if one of them is nan, the other one. At a tie, the derivative is that of y, as
+    /// in JAX. [`minimum`](Var::minimum) propagates nan and shares the derivative at ties.
     #[track_caller]
     pub fn fmin(self, y: impl IntoVar) -> Var {
         let at = caller();
@@ -162,7 +164,7 @@ impl Var {
         of_numbers("fmin", [self, y], at, |[x, y]| select(x.lt(y) | y.ne(y), x, y))
     }
 
-    /// x·π/180: an angle in degrees as radians.
+    /// Converts degrees to radians: x·π/180.
     #[doc(alias = "deg2rad")]
     #[doc(alias = "radians")]
     #[track_caller]
@@ -170,7 +172,7 @@ impl Var {
         of_floats("to_radians", [self], caller(), |[x]| x * (std::f64::consts::PI / 180.0))
     }
 
-    /// x·180/π: an angle in radians as degrees.
+    /// Converts radians to degrees: x·180/π.
     #[doc(alias = "rad2deg")]
     #[doc(alias = "degrees")]
     #[track_caller]
@@ -178,7 +180,7 @@ impl Var {
         of_floats("to_degrees", [self], caller(), |[x]| x * (180.0 / std::f64::consts::PI))
     }
 
-    /// How many bits are 1 (in the dtype of x; of a negative number, in two's complement).
+    /// Returns the number of bits that are 1, in the dtype of x; a negative number is in two's complement.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -192,7 +194,7 @@ impl Var {
         of_integers("count_ones", [self], caller(), |[x]| ones_in(x))
     }
 
-    /// How many bits before the first 1 are 0 (in the dtype of x, whose width it is for 0).
+    /// Returns the number of zero bits before the first 1, in the dtype of x; for 0, the width of the dtype.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -204,7 +206,7 @@ impl Var {
     #[track_caller]
     pub fn leading_zeros(self) -> Var {
         of_integers("leading_zeros", [self], caller(), |[x]| {
-            // Every bit behind the first becomes 1; what is left are the zeros.
+            // Set every bit after the first 1; the remaining zeros are the leading ones.
             let (width, unsigned) = unsigned(x.dtype());
             let mut filled = x.convert(unsigned);
             let mut by = 1;
@@ -217,12 +219,12 @@ impl Var {
     }
 }
 
-/// The width of an integer dtype, and the unsigned one of that width.
+/// Returns the width of an integer dtype, and the unsigned dtype of the same width.
 fn unsigned(dtype: Dtype) -> (i32, Dtype) {
     if dtype.bytes() == 8 { (64, Dtype::U64) } else { (32, Dtype::U32) }
 }
 
-/// The number of bits that are 1, by adding neighbours: pairs, fours, bytes, and then all bytes.
+/// Returns the number of bits that are 1, by adding neighbours: pairs, groups of four, bytes, and then all bytes.
 fn ones_in(x: Var) -> Var {
     let dtype = x.dtype();
     let (width, unsigned) = unsigned(dtype);

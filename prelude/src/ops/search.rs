@@ -1,9 +1,9 @@
-//! Places in sorted vectors, by bisection.
+//! Search in sorted vectors, by bisection.
 //!
-//! All queries take the same number of steps, log2 n + 1 for a vector of n elements. A step reads one
-//! element a query (a gather), compares it and moves the query's place forward by a selection, so that
-//! queries are searched for side by side in vector lanes, and batches need no rule of their own. The
-//! steps are written one after the other; there is no loop whose carry would lie in memory.
+//! All queries take the same number of steps, log2 n + 1 for a vector of n elements. A step reads one element per
+//! query (a gather), compares it, and advances the query's position by a selection. So queries are searched in
+//! parallel vector lanes, and batches need no rule of their own. The steps are unrolled; there is no loop whose
+//! carry would be in memory.
 //!
 //! ```
 //! use tapeloom::prelude::*;
@@ -20,18 +20,19 @@ use crate::var::{IntoVar, caller, on_behalf};
 use tapeloom_ir::prim::{Bounds, Gather};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem};
 
-/// The longest vector of which every element is compared with every query: a bisection takes half of that
-/// time for 16 elements, and as much for these.
+/// The largest length of a vector for which every element is compared with every query: at this length bisection
+/// takes the same time, and for 16 elements half of it.
 const ALL_PAIRS: usize = 8;
 
-/// Searches in sorted vectors.
+/// Search in sorted vectors.
 impl Var {
-    /// The number (i64) of the bin of each element, given the edges of bins, ascending or descending:
-    /// of ascending ones how many are not above it, of descending ones how many are above it; nan counts as largest.
+    /// Returns the number (i64) of the bin of each element, for ascending or descending edges of bins. For
+    /// ascending edges it is the number of edges not above the element, for descending ones the number of edges
+    /// above it; nan counts as largest.
     ///
-    /// An element takes log2 n + 1 steps for n edges.
+    /// For n edges, each element takes log2 n + 1 steps.
     ///
-    /// Errors: `shape` unless the edges are a vector; `dtype` if they have another dtype.
+    /// Errors: `shape` if the edges are not a vector; `dtype` if they have another dtype.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -57,13 +58,13 @@ impl Var {
         })
     }
 
-    /// Where in this ascending vector each element of `x` belongs (i64), before equal ones: the number
-    /// of elements below it; nan counts as largest. If the vector does not ascend, the result is some
-    /// place of it.
+    /// Returns the position (i64) of each element of `x` in this ascending vector, before equal elements: the
+    /// number of elements below it; nan counts as largest. If the vector does not ascend, the result is some
+    /// position in it.
     ///
-    /// A search takes log2 n + 1 steps, several searches side by side.
+    /// A search takes log2 n + 1 steps; several searches run in parallel.
     ///
-    /// Errors: `shape` if this is no vector; `dtype` if `x` has another dtype.
+    /// Errors: `shape` if this is not a vector; `dtype` if `x` has another dtype.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -84,13 +85,13 @@ impl Var {
         })
     }
 
-    /// Where in this ascending vector each element of `x` belongs (i64), behind equal ones: the number
-    /// of elements not above it; nan counts as largest. If the vector does not ascend, the result is
-    /// some place of it.
+    /// Returns the position (i64) of each element of `x` in this ascending vector, after equal elements: the number
+    /// of elements not above it; nan counts as largest. If the vector does not ascend, the result is some position
+    /// in it.
     ///
-    /// A search takes log2 n + 1 steps, several searches side by side.
+    /// A search takes log2 n + 1 steps; several searches run in parallel.
     ///
-    /// Errors: `shape` if this is no vector; `dtype` if `x` has another dtype.
+    /// Errors: `shape` if this is not a vector; `dtype` if `x` has another dtype.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -112,11 +113,11 @@ impl Var {
     }
 }
 
-/// Whether an element of a vector comes before a query, given both and whether the query is nan (if it
-/// may be).
+/// Returns whether an element of a vector comes before a query. The arguments are the element, the query, and
+/// whether the query is nan (`None` for integers).
 type Before<'a> = &'a dyn Fn(Var, Var, Option<Var>) -> Var;
 
-/// Returns how many elements of an ascending vector come before each query.
+/// Returns, for each query, the number of elements of an ascending vector that come before it.
 fn place(vector: Var, x: Var, at: Loc, before: Before<'_>) -> Var {
     let n = vector.len();
     let is_nan = |x: Var| x.dtype().is_float().then(|| x.ne(x));
@@ -127,8 +128,8 @@ fn place(vector: Var, x: Var, at: Loc, before: Before<'_>) -> Var {
     let is_nan = is_nan(x);
     let gather = Gather { batch: 0, axes: vec![0], bounds: Bounds::Clip };
     let column = x.rank();
-    // The number lies between `found` and `found + rest`. If the element in the middle does not come
-    // before the query, the upper bound falls below that, and `found + rest` is still one.
+    // The result is between `found` and `found + rest`. If the middle element does not come before the query, the
+    // upper bound is lower than `found + rest`, which still is an upper bound.
     let (mut found, mut rest) = (zeros(x.shape(), Dtype::I64), n);
     while rest > 0 {
         let half = rest.div_ceil(2);
@@ -143,12 +144,12 @@ fn place(vector: Var, x: Var, at: Loc, before: Before<'_>) -> Var {
     found
 }
 
-/// What a search in something that is no vector gives: indices in the shape of x.
+/// Returns a placeholder for the result if the searched array is not a vector: indices in the shape of x.
 fn nowhere(x: Var, at: Loc) -> Var {
     Var::poison(ArrayType::new(Dtype::I64, x.ty(at).shape), at)
 }
 
-/// The vector, if it is one.
+/// Returns the vector, or reports an error if the array is not one.
 #[track_caller]
 fn sorted(name: &str, vector: Var, x: Var) -> Option<Var> {
     let at = caller();

@@ -1,6 +1,6 @@
-//! Movement: the same elements under another shape, in another order, or joined.
+//! Shape operations: reshaping, reordering, repeating, padding, joining and splitting.
 //!
-//! None of these computes anything; compiled code turns them into index arithmetic.
+//! These operations do no arithmetic; compiled code turns them into index computations.
 
 use super::axes::{Axes, Axis, resolve_axes, resolve_axis};
 use super::{broadcast_var, emit, wrong};
@@ -11,7 +11,7 @@ use tapeloom_ir::trace;
 use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem, Shape};
 
 impl Var {
-    /// The same elements, in row-major order, under other extents.
+    /// Returns the same elements, in row-major order, in another shape.
     ///
     /// Errors: `shape` if the number of elements differs.
     ///
@@ -27,7 +27,7 @@ impl Var {
         reshape(self, shape.into(), caller())
     }
 
-    /// All elements along one axis.
+    /// Returns all elements along one axis.
     #[doc(alias = "ravel")]
     #[track_caller]
     pub fn flatten(self) -> Var {
@@ -35,7 +35,7 @@ impl Var {
         reshape(self, [self.ty(at).shape.elements()].into(), at)
     }
 
-    /// All axes in reverse order; of a matrix, its transpose.
+    /// Reverses the order of all axes; for a matrix, returns its transpose.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -50,10 +50,9 @@ impl Var {
         permute(self, (0..self.ty(at).shape.len()).rev().collect(), at)
     }
 
-    /// Axes in another order: axis i of the result is axis `order[i]` of this array (numpy's
-    /// `transpose(order)`).
+    /// Reorders the axes: axis i of the result is axis `order[i]` of this array (numpy's `transpose(order)`).
     ///
-    /// Errors: `shape` if `order` does not name every axis once.
+    /// Errors: `shape` if `order` does not contain every axis once.
     #[doc(alias = "transpose")]
     #[track_caller]
     pub fn permute(self, order: impl Axes) -> Var {
@@ -72,7 +71,7 @@ impl Var {
         permute(self, resolved, at)
     }
 
-    /// Two axes exchanged.
+    /// Exchanges two axes.
     #[doc(alias = "swapdims")]
     #[doc(alias = "swapaxes")]
     #[track_caller]
@@ -90,7 +89,7 @@ impl Var {
         }
     }
 
-    /// One axis moved to another place, the others in order.
+    /// Moves one axis to another position; the order of the others does not change.
     #[doc(alias = "movedim")]
     #[doc(alias = "moveaxis")]
     #[doc(alias = "rollaxis")]
@@ -105,7 +104,7 @@ impl Var {
         }
     }
 
-    /// A new axis of extent 1 at that place of the result.
+    /// Inserts an axis of extent 1 at position `axis` of the result.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -119,16 +118,16 @@ impl Var {
     pub fn expand_dims(self, axis: impl Axis) -> Var {
         let at = caller();
         let ty = self.ty(at);
-        // The place is one of the result, which has one axis more.
+        // The position refers to the result, which has one more axis.
         match resolve_axis("expand_dims", axis, &ty.shape.with_leading(1)) {
             Ok(axis) => insert_axis(self, axis, at),
             Err(problem) => wrong(problem, &[self], ty, at),
         }
     }
 
-    /// Axes of extent 1 removed.
+    /// Removes axes of extent 1.
     ///
-    /// Errors: `shape` if one of them has another extent.
+    /// Errors: `shape` if one of the axes has another extent.
     #[track_caller]
     pub fn squeeze(self, axes: impl Axes) -> Var {
         let at = caller();
@@ -149,7 +148,7 @@ impl Var {
         }
     }
 
-    /// The elements along some axes in reverse order.
+    /// Reverses the elements along some axes.
     #[doc(alias = "rev")]
     #[doc(alias = "fliplr")]
     #[doc(alias = "flipud")]
@@ -163,7 +162,7 @@ impl Var {
         }
     }
 
-    /// Elements shifted along an axis; those that fall off the end come back at the front.
+    /// Shifts the elements along an axis; elements shifted beyond the end reappear at the front.
     #[track_caller]
     pub fn roll(self, shift: i64, axis: impl Axis) -> Var {
         let at = caller();
@@ -182,7 +181,7 @@ impl Var {
         emit(Concatenate { axis }, &[back, front], at)
     }
 
-    /// The array repeated `times[i]` times along axis i; missing axes are added in front.
+    /// Repeats the array `times[i]` times along axis i; missing axes are added in front.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -196,7 +195,7 @@ impl Var {
         let own = self.ty(at).shape;
         let rank = own.len().max(times.len());
         let extent = |s: &Shape, i: usize| (i + s.len()).checked_sub(rank).map_or(1, |i| s[i]);
-        // Each axis n becomes [times, n], which is read as one axis.
+        // Each axis of extent n becomes [times, n], which is then merged into one axis.
         let (mut split, mut joined, mut dims) = (Vec::new(), Vec::new(), Vec::new());
         for i in 0..rank {
             let (t, n) = (extent(&times, i), extent(&own, i));
@@ -209,7 +208,7 @@ impl Var {
         reshape(repeated, joined.into(), at)
     }
 
-    /// Each element repeated `times` times along an axis.
+    /// Repeats each element `times` times along an axis.
     #[doc(alias = "repeat_interleave")]
     #[track_caller]
     pub fn repeat(self, times: usize, axis: impl Axis) -> Var {
@@ -227,8 +226,7 @@ impl Var {
         reshape(emit(Broadcast { shape: split.into(), dims }, &[self], at), joined, at)
     }
 
-    /// Copies of `value` before and behind each axis: one pair (before, behind) per axis. Negative
-    /// numbers crop.
+    /// Pads each axis with copies of `value`: one pair (before, after) per axis. Negative numbers crop.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -244,8 +242,8 @@ impl Var {
         emit(Pad { low, high, interior: vec![0; widths.len()] }, &[self, value], at)
     }
 
-    /// Like [`Var::pad`], with copies of `value` between neighbours too: (before, behind, between)
-    /// per axis.
+    /// Pads as [`Var::pad`], and inserts copies of `value` between neighbours, too: (before, after, between) per
+    /// axis.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -265,10 +263,10 @@ impl Var {
         emit(op, &[self, value], at)
     }
 
-    /// `n` parts of equal extent along an axis. (For parts that differ see
-    /// [`array_split`](Var::array_split) and [`split_at`](Var::split_at).)
+    /// Splits an axis into `n` parts of equal extent. ([`array_split`](Var::array_split) and
+    /// [`split_at`](Var::split_at) return parts of different extents.)
     ///
-    /// Errors: `shape` if the extent is no multiple of `n`.
+    /// Errors: `shape` if the extent is not a multiple of `n`.
     #[doc(alias = "hsplit", alias = "vsplit", alias = "dsplit")]
     #[track_caller]
     pub fn split(self, n: usize, axis: impl Axis) -> Vec<Var> {
@@ -298,7 +296,7 @@ impl Var {
         }
     }
 
-    /// The subarrays along an axis, which goes away. The inverse of [`stack`].
+    /// Returns the subarrays along an axis, which is removed. It is the inverse of [`stack`].
     #[track_caller]
     pub fn unstack(self, axis: impl Axis) -> Vec<Var> {
         let at = caller();
@@ -318,22 +316,22 @@ impl Var {
         }
     }
 
-    /// The part on and below the `k`-th diagonal of the last two axes; zero elsewhere.
+    /// Returns the part on and below the `k`-th diagonal of the last two axes; zeros elsewhere.
     #[track_caller]
     pub fn tril(self, k: i64) -> Var {
         triangle(self, k, caller(), |row, column| row.ge(column))
     }
 
-    /// The part on and above the `k`-th diagonal of the last two axes; zero elsewhere.
+    /// Returns the part on and above the `k`-th diagonal of the last two axes; zeros elsewhere.
     #[track_caller]
     pub fn triu(self, k: i64) -> Var {
         triangle(self, k, caller(), |row, column| row.le(column))
     }
 }
 
-/// Arrays of one dtype joined along an existing axis.
+/// Joins arrays of one dtype along an existing axis.
 ///
-/// Errors: `shape` if there is none, or extents differ along another axis.
+/// Errors: `shape` if there are no arrays, or if extents differ along another axis.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -355,9 +353,9 @@ pub fn concat(parts: &[Var], axis: impl Axis) -> Var {
     }
 }
 
-/// Arrays of one type joined along a new axis at that place of the result.
+/// Joins arrays of one type along a new axis at position `axis` of the result.
 ///
-/// Errors: `shape` if there is none, or shapes differ.
+/// Errors: `shape` if there are no arrays, or if shapes differ.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -390,10 +388,10 @@ pub fn stack(parts: &[Var], axis: impl Axis) -> Var {
     }
 }
 
-/// Values that one operation may add to a program: more would not be compiled within a lifetime.
+/// The largest number of values that one operation may add to a program: compiling more would take too long.
 pub(crate) const MOST_PARTS: usize = 1 << 16;
 
-/// Whether an operation gives no more values than a program can have.
+/// Returns an error if an operation has more results than a program may have.
 pub(crate) fn few(name: &str, parts: usize) -> Result<(), Problem> {
     if parts <= MOST_PARTS {
         return Ok(());
@@ -460,7 +458,7 @@ fn triangle(x: Var, k: i64, at: Loc, keep: fn(Var, Var) -> Var) -> Var {
         let message = format!("a triangle needs at least two axes, got {ty}");
         return wrong(Problem::new(Kind::Shape, message, "give a matrix"), &[x], ty, at);
     };
-    // An offset beyond every diagonal says the same as one at the corner.
+    // Clamp an offset beyond all diagonals to the corner.
     let corner = |extent: usize| i64::try_from(extent).unwrap_or(i64::MAX);
     let k = k.clamp(-corner(n), corner(m));
     let index = |axis| {

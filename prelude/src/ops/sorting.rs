@@ -1,8 +1,8 @@
-//! Sorting, and what follows from an order: the largest, medians, quantiles.
+//! Sorting and functions based on it: largest elements, medians, quantiles.
 //!
-//! All of them read the array at the places that [`Var::argsort`] finds, and so have derivatives: each
-//! result moves with the element that it is. Sorts are stable, -0 equals 0, and nan is larger than any
-//! number.
+//! All of them read the array at the indices that [`Var::argsort`] returns. So they are differentiable: the
+//! derivative of each result is that of the element that it is. Sorts are stable, -0 equals 0, and nan is larger
+//! than any number.
 //!
 //! ```
 //! use tapeloom::prelude::*;
@@ -21,14 +21,14 @@ use crate::var::{IntoVar, caller, on_behalf};
 use tapeloom_ir::prim::{ArgSort, Bounds, Gather};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Shape};
 
-/// Orders along an axis.
+/// Sorting along an axis.
 impl Var {
-    /// The elements along `axis` in ascending order, equal ones in the order in which they stand, nan
-    /// last. For the other order see [`sort_descending`](Var::sort_descending).
+    /// Returns the elements along `axis` in ascending order. The order of equal elements does not change; nan comes
+    /// last. [`sort_descending`](Var::sort_descending) sorts in the other direction.
     ///
-    /// Rows are sorted by radix, in a time proportional to their number of elements.
+    /// Rows are sorted by radix sort, in time proportional to their number of elements.
     ///
-    /// Errors: `shape` if there is no such axis.
+    /// Errors: `shape` if the axis does not exist.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -44,10 +44,10 @@ impl Var {
         along("sort", self, axis, at, |x, axis| pick(x, order(x, axis, false, at), axis, at))
     }
 
-    /// The elements along `axis` in descending order, equal ones in the order in which they stand, nan
-    /// first.
+    /// Returns the elements along `axis` in descending order. The order of equal elements does not change; nan
+    /// comes first.
     ///
-    /// Errors: `shape` if there is no such axis.
+    /// Errors: `shape` if the axis does not exist.
     #[track_caller]
     pub fn sort_descending(self, axis: impl Axis) -> Var {
         let at = caller();
@@ -55,10 +55,10 @@ impl Var {
         along("sort_descending", self, axis, at, sorted)
     }
 
-    /// Where along `axis` (i64) the smallest element stands, then the next, and so on: what brings the
-    /// elements into ascending order, with [`take_along_axis`](Var::take_along_axis).
+    /// Returns the indices (i64) that sort the elements along `axis` in ascending order, to be used with
+    /// [`take_along_axis`](Var::take_along_axis).
     ///
-    /// Errors: `shape` if there is no such axis.
+    /// Errors: `shape` if the axis does not exist.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -71,17 +71,17 @@ impl Var {
         places("argsort", self, axis, false, caller())
     }
 
-    /// Where along `axis` (i64) the largest element stands, then the next, and so on.
+    /// Returns the indices (i64) that sort the elements along `axis` in descending order.
     ///
-    /// Errors: `shape` if there is no such axis.
+    /// Errors: `shape` if the axis does not exist.
     #[track_caller]
     pub fn argsort_descending(self, axis: impl Axis) -> Var {
         places("argsort_descending", self, axis, true, caller())
     }
 
-    /// These keys along `axis` in ascending order, and the values in the order of their keys.
+    /// Returns the keys along `axis` in ascending order, and the values in the order of their keys.
     ///
-    /// Errors: `shape` if there is no such axis, or the values have another shape than the keys.
+    /// Errors: `shape` if the axis does not exist, or if the values have another shape than the keys.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -108,13 +108,13 @@ impl Var {
         })
     }
 
-    /// The `k` largest elements along the last axis, the largest first, and their indices (i32). Of
-    /// equal elements the first come first; nan is largest.
+    /// Returns the `k` largest elements along the last axis, the largest first, and their indices (i32). Of equal
+    /// elements the first come first; nan is largest.
     ///
-    /// Of a few elements of many, all are read once and compared with the last of the best so far; the rest are not
-    /// sorted.
+    /// If k is small compared to the extent, each element is read once and compared with the smallest of the best k
+    /// so far; the others are not sorted.
     ///
-    /// Errors: `shape` if the last axis has fewer elements, or there is no axis.
+    /// Errors: `shape` if the last axis has fewer than `k` elements, or if there is no axis.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -142,12 +142,11 @@ impl Var {
         })
     }
 
-    /// The element below which the part `q` of all elements lies, between two elements on a straight
-    /// line; nan if any element is. `q` is between 0 and 1, a number or a vector; of a vector, the
-    /// result has one more axis in front.
+    /// Returns the `q`-quantile of all elements, with linear interpolation between two elements; nan if any element
+    /// is nan. `q` is between 0 and 1, a number or a vector; for a vector, the result has an additional first axis.
     ///
-    /// Errors: `shape` if there is no element, or q is neither; `dtype` unless both are floats of one
-    /// dtype.
+    /// Errors: `shape` if there is no element, or if q is neither a number nor a vector; `dtype` if both are not
+    /// floats of one dtype.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -161,9 +160,9 @@ impl Var {
         quantile("quantile", self, q.beside(self, at), &.., at)
     }
 
-    /// [`quantile`](Var::quantile) over `axes`, which go away.
+    /// Returns [`quantile`](Var::quantile) over `axes`, which are removed.
     ///
-    /// Errors: `shape` if there is no such axis; those of [`quantile`](Var::quantile).
+    /// Errors: `shape` if an axis does not exist; those of [`quantile`](Var::quantile).
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -178,7 +177,7 @@ impl Var {
         quantile("quantile_axis", self, q.beside(self, at), &axes, at)
     }
 
-    /// [`quantile`](Var::quantile) in percent.
+    /// Returns [`quantile`](Var::quantile) with q in percent.
     ///
     /// Errors: those of [`quantile`](Var::quantile).
     #[track_caller]
@@ -188,7 +187,7 @@ impl Var {
         quantile("percentile", self, part, &.., at)
     }
 
-    /// [`quantile`](Var::quantile) in percent over `axes`, which go away.
+    /// Returns [`quantile_axis`](Var::quantile_axis) with q in percent; the axes are removed.
     ///
     /// Errors: those of [`quantile_axis`](Var::quantile_axis).
     #[track_caller]
@@ -198,19 +197,19 @@ impl Var {
         quantile("percentile_axis", self, part, &axes, at)
     }
 
-    /// The median over all elements, of an even number the mean of the middle two; nan if any element
-    /// is.
+    /// Returns the median of all elements; for an even number of elements, the mean of the middle two; nan if any
+    /// element is nan.
     ///
-    /// Errors: `shape` if there is no element; `dtype` unless they are floats.
+    /// Errors: `shape` if there is no element; `dtype` if the elements are not floats.
     #[track_caller]
     pub fn median(self) -> Var {
         let at = caller();
         quantile("median", self, half(self, at), &.., at)
     }
 
-    /// The median over `axes`, which go away.
+    /// Returns the median over `axes`, which are removed.
     ///
-    /// Errors: `shape` if there is no such axis; those of [`median`](Var::median).
+    /// Errors: `shape` if an axis does not exist; those of [`median`](Var::median).
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -225,10 +224,10 @@ impl Var {
     }
 }
 
-/// The order (i64) of rows of several keys along `axis`: by the last key, among equal ones by the one
-/// before it, and so on, as numpy's.
+/// Returns the indices (i64) that sort rows of several keys along `axis`: by the last key, for equal ones by the
+/// key before it, and so on, as in numpy.
 ///
-/// Errors: `shape` if there is no key or no such axis, or the keys' shapes differ.
+/// Errors: `shape` if there are no keys, if the axis does not exist, or if the shapes of the keys differ.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -254,7 +253,7 @@ pub fn lexsort(keys: &[Var], axis: impl Axis) -> Var {
                         }
                     });
                 }
-                // There is an axis, so there is a key.
+                // The axis exists, so there is at least one key.
                 found.unwrap_or_else(|| Var::poison(ArrayType::new(Dtype::I64, shape.clone()), at))
             });
         }
@@ -281,7 +280,7 @@ fn places(name: &'static str, x: Var, axis: impl Axis, descending: bool, at: Loc
     }
 }
 
-/// The elements at these places along an axis, which are all inside; the other axes are alike.
+/// Returns the elements at the given indices along an axis. All indices are in range, and the other axes are equal.
 fn pick(x: Var, places: Var, axis: usize, at: Loc) -> Var {
     let last = x.ty(at).shape.len() - 1;
     let gather = Gather { batch: last, axes: vec![last], bounds: Bounds::Clip };
@@ -289,7 +288,7 @@ fn pick(x: Var, places: Var, axis: usize, at: Loc) -> Var {
     move_axis(emit(gather, &[move_axis(x, axis, last, at), places], at), last, axis, at)
 }
 
-/// 1/2 in the dtype of x, if that has it.
+/// Returns 1/2 in the dtype of x, if it is representable.
 fn half(x: Var, at: Loc) -> Var {
     0.5.beside(x, at)
 }
@@ -321,17 +320,17 @@ fn quantile(name: &'static str, x: Var, q: Var, axes: &impl Axes, at: Loc) -> Va
         let front: Vec<usize> = axes.iter().chain(&kept).copied().collect();
         let rows = x.permute(front).reshape(rest.with_leading(n));
         let sorted = pick(rows, order(rows, 0, false, at), 0, at);
-        // Between which two elements, and where between them.
+        // The two elements, and the position between them.
         let place = (q * (n as f64 - 1.0)).clamp(0.0, n as f64 - 1.0);
         let (low, high) = (place.floor(), place.ceil());
         let weight = (place - low)
             .reshape(tq.shape.iter().copied().chain(rest.iter().map(|_| 1)).collect::<Shape>());
         let at_place = |i: Var| sorted.index(i.convert(Dtype::I64));
         let (below, above) = (at_place(low), at_place(high));
-        // At an element it is that element, though it be infinite.
+        // If the position is that of an element, return the element, which may be infinite.
         let between = below * (1.0 - weight) + above * weight;
         let value = select(weight.eq(0.0), below, between);
-        // nan is largest, so it is enough to look at the last.
+        // nan is largest, so checking the last element suffices.
         let last = sorted.index(n - 1).stop_gradient();
         select(last.is_nan(), last, value)
     })

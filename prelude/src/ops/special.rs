@@ -1,7 +1,7 @@
-//! Special functions of probability and information, element by element, composed from the primitives.
+//! Special functions of probability and information theory, element by element, composed from the primitives.
 //!
-//! Where a formula would overflow, cancel or divide by zero there is a second one, and each is kept
-//! away from where it is not used, so that derivatives are those of the function everywhere.
+//! Where a formula would overflow, cancel or divide by zero, another formula is used. The argument of each formula
+//! is replaced by a harmless number where the formula is not used, so that derivatives are right everywhere.
 
 use super::composite::{number, of_floats};
 use super::select;
@@ -12,7 +12,7 @@ use tapeloom_ir::Dtype;
 
 /// Special functions.
 impl Var {
-    /// sin(πx) / (πx); 1 at 0, with the derivatives of every order that belong there.
+    /// Returns sin(πx) / (πx); 1 at 0, with correct derivatives of every order.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -26,7 +26,7 @@ impl Var {
         of_floats("sinc", [self], caller(), |[x]| {
             let u = x * PI;
             let near = u.abs().lt(1.0);
-            // Near 0 the series, whose derivatives do not cancel: Σ (-1)ᵏ u²ᵏ / (2k + 1)!
+            // Near 0, use the series Σ (-1)ᵏ u²ᵏ / (2k + 1)!, whose derivatives do not cancel.
             let mut series = vec![1.0];
             for k in 1..13 {
                 let k = f64::from(k);
@@ -39,9 +39,9 @@ impl Var {
         })
     }
 
-    /// x ln y, and 0 where x = 0, whatever y is.
+    /// Returns x ln y; 0 for x = 0 and any y.
     ///
-    /// The derivative in x is ln y; where x = 0 that in y is 0.
+    /// The derivative with respect to x is ln y. For x = 0, the derivative with respect to y is 0.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -56,9 +56,9 @@ impl Var {
         of_floats("xlogy", [self, y], at, |[x, y]| times_log(x, y, 1.0, Var::ln))
     }
 
-    /// x ln(1 + y), exact for small y, and 0 where x = 0, whatever y is.
+    /// Returns x ln(1 + y), accurate for small y; 0 for x = 0 and any y.
     ///
-    /// The derivative in x is ln(1 + y); where x = 0 that in y is 0.
+    /// The derivative with respect to x is ln(1 + y). For x = 0, the derivative with respect to y is 0.
     #[track_caller]
     pub fn xlog1py(self, y: impl IntoVar) -> Var {
         let at = caller();
@@ -66,7 +66,7 @@ impl Var {
         of_floats("xlog1py", [self, y], at, |[x, y]| times_log(x, y, 0.0, Var::ln_1p))
     }
 
-    /// -x ln x, one term of an entropy: 0 at 0 (where its derivative is inf), -inf below.
+    /// Returns -x ln x, one term of an entropy: 0 at 0 (where its derivative is inf), -inf for x < 0.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -80,14 +80,14 @@ impl Var {
             let (below, end) = (x.lt(0.0), x.eq(f64::INFINITY));
             let inside = select(below | end, 1.0, x);
             let inside = 0.0 - times_log(inside, inside, 1.0, Var::ln);
-            // At inf the product rule would meet inf · 0; -x² has the value and derivative of -x ln x.
+            // At inf, the product rule would compute inf · 0; -x² has the value and derivative of -x ln x there.
             let inside = select(end, -x.square(), inside);
             select(below, f64::NEG_INFINITY, inside)
         })
     }
 
-    /// x ln(x / y), one term of a relative entropy: 0 where x = 0 and y ≥ 0, inf where either is
-    /// negative or only y is 0.
+    /// Returns x ln(x / y), one term of a relative entropy: 0 for x = 0 and y ≥ 0; inf if either is negative or
+    /// only y is 0.
     #[track_caller]
     pub fn rel_entr(self, y: impl IntoVar) -> Var {
         let at = caller();
@@ -100,8 +100,8 @@ impl Var {
         })
     }
 
-    /// x ln(x / y) - x + y, a term of a Kullback-Leibler divergence that is never negative, without cancellation for
-    /// close x and y. It is y where x = 0 and y ≥ 0, and inf where x or y is negative or only y is 0.
+    /// Returns x ln(x / y) - x + y, a nonnegative term of a Kullback-Leibler divergence, without cancellation for
+    /// close x and y. It is y for x = 0 and y ≥ 0, and inf if x or y is negative or only y is 0.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -131,8 +131,8 @@ impl Var {
         })
     }
 
-    /// (xᵖ - 1) / p, the Box-Cox transformation, and ln x for p = 0, without cancellation for small p. For negative x,
-    /// the value and the derivatives are nan.
+    /// Returns (xᵖ - 1) / p, the Box-Cox transformation, and ln x for p = 0, without cancellation for small p. For
+    /// negative x, the value and the derivatives are nan.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -169,8 +169,8 @@ impl Var {
         })
     }
 
-    /// ln(x / (1 - x)), the inverse of [`sigmoid`](Var::sigmoid), without cancellation near 1/2: -inf
-    /// at 0, inf at 1, nan outside.
+    /// Returns ln(x / (1 - x)), the inverse of [`sigmoid`](Var::sigmoid), without cancellation near 1/2: -inf at 0,
+    /// inf at 1, nan outside [0, 1].
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -189,7 +189,7 @@ impl Var {
         })
     }
 
-    /// ln Φ(x), where Φ itself would underflow, too.
+    /// Returns ln Φ(x), also where Φ itself underflows.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -201,7 +201,7 @@ impl Var {
     pub fn log_ndtr(self) -> Var {
         let at = caller();
         of_floats("log_ndtr", [self], at, |[x]| {
-            // Where the series begins it has the digits of the dtype, and 1/Φ² is still a number.
+            // At this x the series has all digits of the dtype, and 1/Φ² does not overflow.
             let far = if x.ty(at).dtype == Dtype::F32 { -6.5 } else { -12.0 };
             let (right, left) = (x.gt(-1.0), x.lt(far));
             let upper = (-(-select(right, x, 0.0)).ndtr()).ln_1p();
@@ -219,9 +219,9 @@ impl Var {
         })
     }
 
-    /// Φ⁻¹(p), the quantile of the normal distribution: -inf at 0, inf at 1, nan outside.
+    /// Returns Φ⁻¹(p), the quantile function of the normal distribution: -inf at 0, inf at 1, nan outside [0, 1].
     ///
-    /// Rational approximations of the Cephes library, with 1e-15 relative error where p is not 1/2.
+    /// It uses the rational approximations of the Cephes library, with a relative error of 1e-15 except near p = 1/2.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -232,7 +232,7 @@ impl Var {
     #[track_caller]
     pub fn ndtri(self) -> Var {
         of_floats("ndtri", [self], caller(), |[p]| {
-            // Each tail is the other's mirror image.
+            // The upper tail is the mirror image of the lower one.
             let upper = p.gt(1.0 - MIDDLE);
             let q = select(upper, 1.0 - p, p);
             let (tail, edge) = (q.le(MIDDLE), q.le(0.0));
@@ -255,8 +255,9 @@ impl Var {
         })
     }
 
-    /// ln |B(x, y)| = ln |Γ(x) Γ(y) / Γ(x + y)|, without cancellation for large operands and for a small one, also in
-    /// derivatives. It is ∞ at 0, beside ∞, too, and -∞ for x > 0 and y = ∞.
+    /// Returns ln |B(x, y)| = ln |Γ(x) Γ(y) / Γ(x + y)|. Values and derivatives have no cancellation for large
+    /// operands or a small one. The result is ∞ if an operand is 0, even if the other one is ∞, and -∞ for x > 0
+    /// and y = ∞.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -271,7 +272,7 @@ impl Var {
         of_floats("betaln", [self, y], at, |[x, y]| log_beta(x, y))
     }
 
-    /// B(x, y) = Γ(x) Γ(y) / Γ(x + y)
+    /// Returns B(x, y) = Γ(x) Γ(y) / Γ(x + y).
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -284,7 +285,7 @@ impl Var {
         let at = caller();
         let y = y.beside(self, at);
         of_floats("beta", [self, y], at, |[x, y]| {
-            // Γ is negative between its poles at even distance below 0.
+            // Γ is negative in every second interval between its poles, beginning with (-1, 0).
             let negative = |x: Var| x.lt(0.0) & x.floor().rem(2.0).ne(0.0);
             let minus = negative(x).ne(negative(y)).ne(negative(x + y));
             let size = log_beta(x, y).exp();
@@ -292,7 +293,7 @@ impl Var {
         })
     }
 
-    /// log₂(2ˣ + 2ʸ), without overflow.
+    /// Returns log₂(2ˣ + 2ʸ), without overflow.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -305,11 +306,11 @@ impl Var {
         let at = caller();
         let y = y.beside(self, at);
         of_floats("logaddexp2", [self, y], at, |[x, y]| {
-            // The maximum and what the other adds to it: of either order the same analytic function,
-            // so that derivatives are right at equal operands, too.
+            // The maximum plus the contribution of the other operand: both orders give the same analytic function,
+            // so derivatives are right for equal operands, too.
             let above = x.ge(y);
             let (large, small) = (select(above, x, y), select(above, y, x));
-            // Infinities of one sign do not meet: there both operands are equal.
+            // Infinities of the same sign are equal operands: their difference is set to 0 instead of nan.
             let meet = x.eq(y) & !x.is_finite();
             let off = select(meet, 0.0, small - large);
             large + off.exp2().ln_1p() * LOG2_E
@@ -317,10 +318,10 @@ impl Var {
     }
 }
 
-/// x times `log` of y, where 0 times anything is 0; `log` is 0 at `one`.
+/// Returns x times `log` of y, with 0 for x = 0; `log` is 0 at `one`.
 ///
-/// Where x = 0 and the logarithm is infinite the product rule has nothing to offer: there √x stands in,
-/// which is 0 and has, with the sign of the logarithm, the derivative that belongs there.
+/// If x = 0 and the logarithm is infinite, the product rule gives nan. There the product is replaced by √x times
+/// the sign of the logarithm, which is 0 and has the right infinite derivative.
 fn times_log(x: Var, y: Var, one: f64, log: fn(Var) -> Var) -> Var {
     let zero = x.eq(0.0) & !log(y).is_finite();
     let rising = log(y).gt(0.0);
@@ -331,7 +332,7 @@ fn times_log(x: Var, y: Var, one: f64, log: fn(Var) -> Var) -> Var {
     select(nowhere, 0.0, select(zero, root, product))
 }
 
-/// What lies outside the domain of an entropy: inf, but nan for nan.
+/// Returns the value outside the domain of an entropy: inf, or nan if an operand is nan.
 fn outside(x: Var, y: Var) -> Var {
     let sum = (x + y).stop_gradient();
     select(sum.is_nan(), sum, f64::INFINITY)
@@ -346,7 +347,7 @@ fn outside(x: Var, y: Var) -> Var {
 fn log_beta(x: Var, y: Var) -> Var {
     let ordered = x.le(y);
     let (small, large) = (select(ordered, x, y), select(ordered, y, x));
-    // Γ has a pole at 0, which nothing takes back where it is the larger operand.
+    // Γ has a pole at 0, which no other factor cancels if 0 is the larger operand.
     let pole = large.eq(0.0);
     let end = large.eq(f64::INFINITY) & small.gt(f64::NEG_INFINITY);
     // Beside a negative operand, differences of logarithms lose digits if the other one is large.
@@ -363,9 +364,9 @@ fn log_beta(x: Var, y: Var) -> Var {
     let grown = steps.reduce(|product, step| product + step + product * step);
     let recurrence = grown.map_or(moved, Var::ln_1p);
     let b = b + select(low, 10.0, b.zeros_like());
-    // Stirling's series ln Γ(z) = (z - 1/2) ln z - z + ln √2π + r(z), in which what is large cancels by
-    // hand: (b - 1/2) ln(1 + a/b) + a ln(a + b) - a is what Γ(b) / Γ(a + b) loses.
-    // a + b may overflow, so ln(a + b) is ln b + ln(1 + a/b).
+    // Stirling's series is ln Γ(z) = (z - 1/2) ln z - z + ln √2π + r(z). Its large terms cancel analytically: the
+    // quotient Γ(b) / Γ(a + b) loses (b - 1/2) ln(1 + a/b) + a ln(a + b) - a. a + b may overflow, so ln(a + b) is
+    // computed as ln b + ln(1 + a/b).
     let more = (a / b).ln_1p();
     let lost = (b - 0.5) * more;
     let rests = rest_of_quotient(a, b);
@@ -386,8 +387,9 @@ fn log_beta(x: Var, y: Var) -> Var {
     select(both, two_far, select(stirling, own + half, near))
 }
 
-/// `r(b) - r(a + b)` for the rest r of Stirling's series and b ≥ 10: `(u - v) Σ cₖ (u²ᵏ⁻¹ - v²ᵏ⁻¹) / (u - v)` with
-/// u = 1/b and v = 1/(a + b), where u - v = a u v and the quotients h obey `h(m + 2) = u² h(m) + vᵐ (u + v)`.
+/// Returns `r(b) - r(a + b)` for the remainder r of Stirling's series and b ≥ 10. It is `(u - v) Σ cₖ (u²ᵏ⁻¹ -
+/// v²ᵏ⁻¹) / (u - v)` with u = 1/b and v = 1/(a + b), where u - v = a u v and the quotients h satisfy `h(m + 2) = u²
+/// h(m) + vᵐ (u + v)`.
 fn rest_of_quotient(a: Var, b: Var) -> Var {
     let (u, v) = (b.recip(), (a + b).recip());
     let (u2, v2, sum) = (u.square(), v.square(), u + v);
@@ -413,7 +415,7 @@ const STIRLING: [f64; 8] = [
     1.0 / 12.0,
 ];
 
-/// A polynomial with these coefficients, that of the highest power first.
+/// Evaluates a polynomial; the coefficient of the highest power comes first.
 fn horner(x: Var, coefficients: &[f64]) -> Var {
     let mut rest = coefficients.iter();
     let mut sum = x.full_like(rest.next().copied().unwrap_or(0.0));
@@ -423,14 +425,14 @@ fn horner(x: Var, coefficients: &[f64]) -> Var {
     sum
 }
 
-/// e⁻²: between it and 1 - e⁻² the quantile is approximated around 1/2.
+/// e⁻²: between this and 1 - e⁻², the quantile is approximated around 1/2.
 const MIDDLE: f64 = 0.135_335_283_236_612_7;
 
 /// Rational approximations of the normal quantile, highest power first.
 ///
 /// Source: Cephes mathematical library, `ndtri.c` (S. L. Moshier).
 mod quantile {
-    /// (x/√2π - w) / w³ in w², w = p - 1/2.
+    /// (x/√2π - w) / w³ as a function of w², where w = p - 1/2.
     pub(super) const P0: [f64; 5] = [
         -59.963_350_101_410_79,
         98.001_075_418_599_97,
@@ -449,7 +451,7 @@ mod quantile {
         15.905_622_512_621_17,
         -1.183_316_211_213_3,
     ];
-    /// z - ln z / z - |x| in 1/z, z = √(-2 ln p) below 8.
+    /// z - ln z / z - |x| as a function of 1/z, where z = √(-2 ln p) is below 8.
     pub(super) const P1: [f64; 9] = [
         4.055_448_923_059_624_5,
         31.525_109_459_989_388,
@@ -472,7 +474,7 @@ mod quantile {
         -0.038_080_640_769_157_83,
         -9.332_594_808_954_574e-4,
     ];
-    /// The same, from 8 on.
+    /// z - ln z / z - |x| as a function of 1/z, for z of 8 or more.
     pub(super) const P2: [f64; 9] = [
         3.237_748_917_769_460_3,
         6.915_228_890_689_842,

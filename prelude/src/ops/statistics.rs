@@ -9,10 +9,10 @@ use tapeloom_ir::{ArrayType, Dtype, Shape};
 
 /// Statistics of samples.
 impl Var {
-    /// Σ w x / Σ w over `axes`, which go away. The weights have the shape of x, or that of the axes
-    /// (one after the other).
+    /// Returns the weighted mean Σ w x / Σ w over `axes`, which are removed. The weights have the shape of x, or
+    /// the shape of these axes in their order.
     ///
-    /// Errors: `shape` if they have another one, or an axis does not exist.
+    /// Errors: `shape` if the weights have another shape, or if an axis does not exist.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -52,8 +52,8 @@ impl Var {
         })
     }
 
-    /// The covariances of variables, one per row, between their samples, one per column; of one
-    /// variable a number, its variance. Divides by the number of samples less one.
+    /// Returns the covariances between variables, one variable per row, one sample per column; for a single
+    /// variable, its variance. The divisor is the number of samples minus one.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -76,7 +76,7 @@ impl Var {
         })
     }
 
-    /// The correlations between variables, one per row: their [covariances](Var::cov) divided by both
+    /// Returns the correlations between variables, one per row: their [covariances](Var::cov) divided by both
     /// standard deviations, between -1 and 1.
     ///
     /// ```
@@ -97,9 +97,10 @@ impl Var {
         })
     }
 
-    /// How often (i64) each of the integers 0, 1, .. `length` - 1 occurs; others are not counted.
+    /// Returns the number of occurrences (i64) of each of the integers 0, 1, .. `length` - 1; other integers are
+    /// not counted.
     ///
-    /// A sum of weights instead is `zeros([length], dtype).at(i).add(w)`.
+    /// To sum weights instead, use `zeros([length], dtype).at(i).add(w)`.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -112,8 +113,8 @@ impl Var {
         of_integers("bincount", [self], caller(), |[i]| count(i.flatten(), length))
     }
 
-    /// The number (i64) of elements between neighbouring `edges`, which ascend: the first of both
-    /// included, the last too. Other elements are not counted.
+    /// Returns the number (i64) of elements in each bin between neighbouring `edges`, which ascend. Each bin
+    /// includes its lower edge, and the last bin its upper edge, too. Other elements are not counted.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -142,9 +143,9 @@ impl Var {
     }
 }
 
-/// How often each of 0, 1, .. occurs in a vector.
+/// Returns the number of occurrences of each of 0, 1, .. `length` - 1 in a vector.
 fn count(i: Var, length: usize) -> Var {
-    // A negative index counts from the end elsewhere; here it is out of range.
+    // A negative index would count from the end, so it is replaced by one out of range.
     let i = i.convert(Dtype::I64);
     zeros([length], Dtype::I64).at(select(i.lt(0), length, i)).add(1)
 }
