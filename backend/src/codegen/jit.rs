@@ -12,7 +12,7 @@ use cranelift_jit::JITBuilder;
 use std::time::Instant;
 use tapeloom_ir::{Isa, Problem};
 
-/// The function a program becomes: from its record to a status.
+/// The compiled entry of a program: takes a pointer to its call record and returns a status.
 type Entry = unsafe extern "C" fn(*const *mut u8) -> i32;
 
 /// The machine code of one program.
@@ -52,8 +52,8 @@ impl MachineCode {
     /// Runs the code.
     ///
     /// # Safety
-    /// `record` is one of the program's entry: see the invariants in [`crate::runtime::abi`]. The frame has
-    /// as many bytes as the report says, and nothing else uses it meanwhile.
+    /// `record` is a call record of the program's entry: see the invariants in [`crate::runtime::abi`]. The frame
+    /// has the number of bytes in the report, and nothing else uses it during the call.
     pub(crate) unsafe fn call(&self, record: *const *mut u8) -> i32 {
         // SAFETY: the entry is code for exactly this contract, and `self` owns the memory of that code.
         unsafe { (self.entry)(record) }

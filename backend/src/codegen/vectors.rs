@@ -1,10 +1,10 @@
-//! Which vectors the loops in lanes of a program have.
+//! A report of the vector width of each loop with lanes.
 
 use std::fmt;
 use std::sync::OnceLock;
 use tapeloom_ir::Isa;
 
-/// The vectors of a program's loops in lanes, as `explain` shows them.
+/// The vector widths of a program's loops with lanes, as `explain` prints them.
 ///
 /// ```
 /// use tapeloom_backend::Vectors;
@@ -14,31 +14,31 @@ use tapeloom_ir::Isa;
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Vectors {
-    /// The instruction set that the code is for.
+    /// The instruction set that the code is compiled for.
     pub isa: Isa,
-    /// The loops in lanes, in the order of their code.
+    /// The loops with lanes, in the order of their code.
     pub loops: Vec<LaneLoop>,
-    /// Bytes of the code that has vectors of the instruction set.
+    /// The bytes of code in vectors of 256 or 512 bits.
     pub wide_bytes: usize,
 }
 
-/// A loop in lanes.
+/// A loop with lanes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LaneLoop {
-    /// The kernel that it is in.
+    /// The name of the kernel that contains the loop.
     pub kernel: String,
-    /// How it begins: `fold i0 in 100 lanes 16`.
+    /// The first line of the loop's text: `fold i0 in 100 lanes 16`.
     pub header: String,
-    /// Its vectors.
+    /// The vectors of the loop.
     pub code: LaneCode,
 }
 
-/// The vectors of a loop in lanes.
+/// The vectors of a loop with lanes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LaneCode {
-    /// Those of the instruction set, of so many elements.
+    /// 256-bit or 512-bit vectors of the instruction set, with this number of elements.
     Wide(usize),
-    /// Those of 128 bits, with the reason.
+    /// 128-bit vectors, with the reason why they are not wider.
     Narrow(&'static str),
 }
 
@@ -49,12 +49,12 @@ impl Default for Vectors {
 }
 
 impl Vectors {
-    /// How many loops have vectors of the instruction set.
+    /// Returns the number of loops with 256-bit or 512-bit vectors.
     pub fn wide(&self) -> usize {
         self.loops.iter().filter(|l| matches!(l.code, LaneCode::Wide(_))).count()
     }
 
-    /// Writes them to the standard error where `TAPELOOM_LOG` is `vectors`.
+    /// Prints the report to standard error if `TAPELOOM_LOG` is `vectors`.
     pub(crate) fn log(&self) {
         static WANTED: OnceLock<bool> = OnceLock::new();
         if *WANTED.get_or_init(|| std::env::var("TAPELOOM_LOG").is_ok_and(|log| log == "vectors")) {

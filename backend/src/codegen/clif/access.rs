@@ -1,9 +1,8 @@
-//! Loads and stores: where an element is in each lane, and how it gets there and back.
+//! Loads and stores: the addresses of elements per lane, and the memory accesses.
 //!
-//! Addresses are sums of terms, added from the outermost loop inwards, so that what a loop does not
-//! change is computed before it (Cranelift's mid-end moves invariant sums out). A stride that an
-//! addressing mode can scale (1, 2, 4, 8 bytes) is left to it; every other stride has a counter of its
-//! own that the loop advances.
+//! An address is a sum of terms, added from the outermost loop inwards. So the sum of the outer terms is invariant
+//! in inner loops, and Cranelift's mid-end moves it out. A stride that an addressing mode can scale (1, 2, 4 or 8
+//! bytes) is left to the addressing mode; for any other stride the loop advances a separate counter.
 
 use super::partition::{Promotion, constant};
 use super::scalar;
@@ -16,13 +15,13 @@ use cranelift_codegen::ir::{Block, InstBuilder, MemFlagsData, Type, Value, types
 use smallvec::SmallVec;
 use tapeloom_ir::{Code, Dtype, Literal, Problem};
 
-/// Where an access goes in each lane: pointers with immediate offsets.
+/// The addresses of an access per lane: pointers with immediate offsets.
 enum Places {
     /// The same element in every lane.
     One(Value, i32),
-    /// That many bytes between lanes.
+    /// A constant number of bytes between lanes: pointer, offset, stride.
     Strided(Value, i32, i64),
-    /// Anywhere.
+    /// An arbitrary address per lane.
     Each(SmallVec<[(Value, i32); 4]>),
 }
 
@@ -48,9 +47,9 @@ impl Nest<'_, '_, '_> {
         let guard = guard.map(|g| self.arg(g)).transpose()?;
         let places = self.places(buffer, address)?;
         let input = matches!(self.p.buffers[buffer].place, Place::Input(_));
-        // Out of a branch, or of a loop that may not run, no load moves: what proves that it stays
-        // within its buffer may hold there alone.
-        // And where many values wait for registers, none waits in one for iterations to come.
+        // A load inside a branch or a `while` must not move out, because its bounds may be proved only there. Loads
+        // also stay in place if many values compete for registers, so that they occupy no register during the
+        // iterations.
         let calm = self.cut.waiting.is_empty() && !self.crowded;
         let moves = guard.is_none() && input && self.inside == 0 && calm;
         let mut flags = MemFlagsData::trusted();
@@ -78,7 +77,7 @@ impl Nest<'_, '_, '_> {
                     && self.registers(dtype).is_some() =>
             {
                 let Some((ty, count)) = self.registers(dtype) else { return Err(lost()) };
-                // Elements are aligned, vectors of them need not be.
+                // Elements are aligned to their own size, but vectors of them need not be aligned.
                 let mut flags = MemFlagsData::new().with_notrap();
                 if moves {
                     flags = flags.with_readonly().with_can_move();
@@ -104,7 +103,8 @@ impl Nest<'_, '_, '_> {
         }
     }
 
-    /// A bool is 0 or 1, whatever the workspace held before; arguments of programs are checked.
+    /// Normalizes a loaded bool to 0 or 1, because the workspace may have held anything before. (Bools in arguments
+    /// of programs were checked.)
     fn truth(&mut self, buffer: BufferId, value: Value) -> Value {
         let Buffer { ty, place, .. } = &self.p.buffers[buffer];
         let checked = self.entry && matches!(place, Place::Input(_));
@@ -114,7 +114,7 @@ impl Nest<'_, '_, '_> {
         self.b.ins().icmp_imm_u(IntCC::NotEqual, value, 0)
     }
 
-    /// The place of an element, or of zeros if the guard is false.
+    /// Returns the address of an element, or the address of zeros if the guard is false.
     fn guarded(
         &mut self,
         guard: &Option<Lanes>,
@@ -201,7 +201,8 @@ impl Nest<'_, '_, '_> {
         }
     }
 
-    /// The vector registers that hold a value per lane, if they are used for that dtype.
+    /// Returns the vector type and the number of registers that hold a value per lane; `None` if the dtype uses no
+    /// vectors.
     fn registers(&self, dtype: Dtype) -> Option<(Type, usize)> {
         let ty = self.vector(dtype)?;
         Some((ty, self.width() / ty.lane_count() as usize))
@@ -219,7 +220,7 @@ impl Nest<'_, '_, '_> {
         begin(self.b, join);
     }
 
-    /// Where an access goes.
+    /// Returns the addresses of an access in each lane.
     fn places(&mut self, buffer: BufferId, a: &Address) -> Result<Places, Problem> {
         let size = self.p.buffers[buffer].ty.dtype.bytes() as i64;
         let mut offset = a.offset * size;
@@ -247,7 +248,7 @@ impl Nest<'_, '_, '_> {
             pointer = self.b.ins().iadd(pointer, term);
         }
         let between = self.lanes.map_or(0, |(index, _)| a.stride(index) * size);
-        // Offsets of all lanes must fit where that of the first does.
+        // The offset of the last lane must fit an immediate if that of the first does.
         let far = (between.saturating_mul(self.width() as i64)).saturating_add(offset);
         let (pointer, offset) = match i32::try_from(far) {
             Ok(_) => self.place(pointer, offset),
@@ -281,7 +282,7 @@ impl Nest<'_, '_, '_> {
         Ok(Places::Strided(base, offset, between))
     }
 
-    /// A pointer to a buffer; for one in the workspace its place there is added to `offset`.
+    /// Returns a pointer to a buffer. If the buffer is in the workspace, its offset is added to `offset` instead.
     pub(super) fn pointer(&mut self, buffer: BufferId, offset: &mut i64) -> Value {
         match self.exchanged.get(&buffer).copied() {
             Some(at) => self.turned(buffer, at),
@@ -289,7 +290,7 @@ impl Nest<'_, '_, '_> {
         }
     }
 
-    /// As [`Self::pointer`], of a buffer that exchanges places with none, or where it was before it did.
+    /// Like [`Self::pointer`], for a buffer that is not exchanged, or for its place before any exchange.
     pub(super) fn fixed(&mut self, buffer: BufferId, offset: &mut i64) -> Value {
         let place = self.p.buffers[buffer].place;
         if let Place::Record { cursor, offset: at } = place
@@ -308,7 +309,7 @@ impl Nest<'_, '_, '_> {
             return *pointer;
         }
         let (base, offset) = self.place(self.record, at as i64);
-        // A record does not change during a call, so that these loads may move out of loops.
+        // A call record does not change during a call, so these loads may move out of loops.
         let mut flags = MemFlagsData::trusted();
         if !self.crowded {
             flags = flags.with_readonly().with_can_move();
@@ -320,7 +321,7 @@ impl Nest<'_, '_, '_> {
         pointer
     }
 
-    /// A pointer to the first element of what is not split into lanes.
+    /// Returns a pointer to the first element of an operand that is the same in all lanes.
     pub(super) fn first(&mut self, buffer: BufferId, at: &Address) -> Result<Value, Problem> {
         match self.places(buffer, at)? {
             Places::One(base, offset) => Ok(self.b.ins().iadd_imm_s(base, i64::from(offset))),
@@ -330,7 +331,7 @@ impl Nest<'_, '_, '_> {
         }
     }
 
-    /// Splits a constant off where it fits an immediate.
+    /// Splits an offset into a pointer and an immediate: the offset becomes an immediate if it fits.
     pub(super) fn place(&mut self, base: Value, offset: i64) -> (Value, i32) {
         match i32::try_from(offset) {
             Ok(small) => (base, small),

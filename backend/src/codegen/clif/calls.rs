@@ -1,6 +1,6 @@
-//! Calls: contractions by a library, sorts, external functions, and other kernels of the program.
+//! Calls: contractions by library functions, sorts, external functions, and other kernels of the program.
 //!
-//! A callee's [`record`](crate::runtime::abi) is made on the caller's stack.
+//! The call [`record`](crate::runtime::abi) of a callee is built on the caller's stack.
 
 use super::symbols::Functions;
 use super::translate::{Nest, call};
@@ -15,7 +15,7 @@ use cranelift_frontend::FunctionBuilder;
 use tapeloom_ir::Problem;
 use tapeloom_routines::Argsort;
 
-/// The body of a kernel that has a function in its place: a call.
+/// Emits the body of a kernel that is a built-in sort: a call of the runtime function.
 pub(super) fn argsort(
     p: &Kernel,
     argsort: Argsort,
@@ -39,7 +39,7 @@ pub(super) fn argsort(
 }
 
 impl Nest<'_, '_, '_> {
-    /// A contraction.
+    /// Emits a call of the function for a contraction.
     pub(super) fn contract(&mut self, c: &Contract) -> Result<(), Problem> {
         let function = self.functions.contraction(self.b.func, c)?;
         let description = self.functions.constant(self.b.func, gemm::describe(c))?;
@@ -51,7 +51,7 @@ impl Nest<'_, '_, '_> {
         Ok(())
     }
 
-    /// An external function, which finds its operands and results through a row of pointers on the stack.
+    /// Emits a call of an external function. It gets a row of pointers to its operands and results on the stack.
     pub(super) fn external(&mut self, a: &CallExternal) -> Result<(), Problem> {
         let (function, number) = self.functions.external(self.b.func, &a.signature)?;
         let mut row = Vec::with_capacity(a.operands.len() + a.outputs.len());
@@ -65,7 +65,7 @@ impl Nest<'_, '_, '_> {
         Ok(())
     }
 
-    /// Another kernel.
+    /// Emits a call of another kernel.
     pub(super) fn call(&mut self, c: &Call) -> Result<(), Problem> {
         let missing = || Problem::internal(format!("{} is called before it is compiled", c.callee));
         let function = *self.kernels.get(c.callee).ok_or_else(missing)?;
@@ -82,13 +82,13 @@ impl Nest<'_, '_, '_> {
         Ok(())
     }
 
-    /// So many bytes of the stack.
+    /// Allocates `bytes` bytes on the stack.
     fn stack(&mut self, bytes: usize) -> StackSlot {
         let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes as u32, 3);
         self.b.create_sized_stack_slot(slot)
     }
 
-    /// Where words lie one behind the other.
+    /// Stores words one after the other in a stack slot. Returns the address of the first.
     fn on_stack(&mut self, slot: StackSlot, words: &[Value]) -> Value {
         for (i, word) in words.iter().enumerate() {
             self.b.ins().stack_store(types::I64, *word, slot, (i * abi::WORD) as i32);

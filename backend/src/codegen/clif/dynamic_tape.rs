@@ -1,7 +1,7 @@
-//! Tapes: where records are.
+//! Dynamic tapes: the addresses of records.
 //!
-//! A cursor is a variable that holds the address of its record; see [`crate::runtime::tape_memory`] for how that
-//! follows from the number.
+//! A cursor is a Cranelift variable that holds the address of its record. [`crate::runtime::tape_memory`] says how
+//! the address is computed from the record's number.
 
 use super::translate::{Nest, begin, call};
 use crate::loop_ir::{Arg, CursorId, CursorTarget, TapeId, TapeStmt, opened};
@@ -13,7 +13,7 @@ use cranelift_entity::EntityRef;
 use std::mem::offset_of;
 use tapeloom_ir::Problem;
 
-/// Where a field of records is: the state of the tape, bytes of a record, and bytes into it.
+/// The location of a field in the records of a tape: the tape's state, the bytes of a record, and the offset in it.
 struct Field {
     state: Value,
     record: Value,
@@ -53,7 +53,7 @@ impl Nest<'_, '_, '_> {
                 let (state, to) = (self.state(*tape), self.uniform(*to)?);
                 let flags = MemFlagsData::trusted();
                 let length = self.b.ins().load(types::I64, flags, state, LENGTH);
-                // A negative number is larger than any.
+                // As an unsigned number, a negative length is larger than any other and so has no effect.
                 let shorter = self.b.ins().umin(to, length);
                 self.b.ins().store(flags, shorter, state, LENGTH);
                 Ok(())
@@ -61,7 +61,7 @@ impl Nest<'_, '_, '_> {
         }
     }
 
-    /// Where the states of tapes are.
+    /// Returns the address of the states of all tapes.
     fn states(&mut self) -> Value {
         self.of_context(abi::TAPES)
     }
@@ -71,7 +71,7 @@ impl Nest<'_, '_, '_> {
         self.b.ins().iadd_imm_s(states, (tape.index() * size_of::<State>()) as i64)
     }
 
-    /// Makes sure that a record may be written.
+    /// Emits code that grows the tape if necessary, so that a record may be written.
     fn room(&mut self, tape: TapeId, index: Value) -> Result<Field, Problem> {
         let state = self.state(tape);
         let flags = MemFlagsData::trusted();
@@ -94,12 +94,12 @@ impl Nest<'_, '_, '_> {
         Ok(Field { state, record, at: self.b.ins().iconst(types::I64, 0) })
     }
 
-    /// Makes sure that a record may be read.
+    /// Emits code that checks that a record exists, so that it may be read.
     fn found(&mut self, cursor: CursorId, word: Arg, index: Value) -> Result<Field, Problem> {
         let flags = MemFlagsData::trusted();
         let literal = if let Arg::Literal(word) = word { Some(word.bits as i64) } else { None };
         let (field, fits) = match literal {
-            // The verifier has looked at it.
+            // The verifier has checked a constant handle.
             Some(word) => {
                 let (tape, at) = opened(word);
                 let tape =
@@ -142,10 +142,10 @@ impl Nest<'_, '_, '_> {
         Ok(field)
     }
 
-    /// The address of a record that is there.
+    /// Computes the address of an existing record.
     fn record_at(&mut self, field: &Field, index: Value) -> Value {
         let b = &mut *self.b;
-        // The table stays where it is.
+        // The table of chunks does not move during a call.
         let fixed = MemFlagsData::trusted();
         let chunks = b.ins().load(types::I64, fixed, field.state, CHUNKS);
         let n = b.ins().iadd_imm_s(index, 4);
@@ -159,7 +159,7 @@ impl Nest<'_, '_, '_> {
         let number = b.ins().iadd(four, top);
         let bytes = b.ins().ishl_imm_u(number, 3);
         let entry = b.ins().iadd(chunks, bytes);
-        // The first chunk has number 4 here.
+        // The first chunk has number 4 in this computation, hence the offset of -32 bytes.
         let chunk = b.ins().load(types::I64, MemFlagsData::trusted(), entry, -32);
         let offset = b.ins().imul(within, field.record);
         let place = b.ins().iadd(chunk, offset);

@@ -1,8 +1,8 @@
-//! The codes on floats that are instructions, for one number and for a vector of them alike.
+//! Codes on floats that are single instructions, for scalars and vectors.
 //!
-//! Cranelift has the same instructions for both, so that `ty` alone says which: what
-//! [`Code::called`] names is a call instead, and choices, bounds and conversions are made of other
-//! operations before they come here.
+//! Cranelift has the same instructions for scalars and vectors, so the type `ty` selects between them. Codes that
+//! [`Code::called`] names are calls instead. Selections, clamps and conversions are expressed by other operations
+//! before they get here.
 
 use cranelift_codegen::ir::condcodes::FloatCC;
 use cranelift_codegen::ir::{
@@ -12,8 +12,8 @@ use cranelift_frontend::FunctionBuilder;
 use tapeloom_ir::Code;
 use tapeloom_ir::prim::power;
 
-/// The code on floats of `ty`, a number or a vector; `None` where it is no instruction on them. Truth
-/// is 0 or 1 for numbers, and no or all bits of every lane for vectors.
+/// Emits a code on floats of type `ty`, a scalar or a vector; `None` if the code is not an instruction on them.
+/// Truth is 0 or 1 for scalars, and all bits or no bits of each lane for vectors.
 pub(super) fn emit(
     b: &mut FunctionBuilder<'_>,
     ty: Type,
@@ -56,7 +56,7 @@ pub(super) fn emit(
             let infinity = constant(b, ty, f64::INFINITY);
             b.ins().fcmp(FloatCC::LessThan, size, infinity)
         }
-        // All are false on nan, except `ne`.
+        // All comparisons are false on nan, except `ne`.
         Code::Eq => b.ins().fcmp(FloatCC::Equal, x, y),
         Code::Ne => b.ins().fcmp(FloatCC::NotEqual, x, y),
         Code::Lt => b.ins().fcmp(FloatCC::LessThan, x, y),
@@ -80,14 +80,14 @@ pub(super) fn emit(
     })
 }
 
-/// A constant, in every lane of a vector.
+/// Returns a constant; for a vector type, in every lane.
 fn constant(b: &mut FunctionBuilder<'_>, ty: Type, x: f64) -> Value {
     let x =
         if ty.lane_type() == types::F64 { b.ins().f64const(x) } else { b.ins().f32const(x as f32) };
     if ty.is_vector() { b.ins().splat(ty, x) } else { x }
 }
 
-/// `truth ? x : y`, lane by lane.
+/// Emits `truth ? x : y`, lane by lane.
 pub(super) fn choose(
     b: &mut FunctionBuilder<'_>,
     ty: Type,
@@ -97,15 +97,15 @@ pub(super) fn choose(
 ) -> Value {
     let little = MemFlagsData::new().with_endianness(Endianness::Little);
     if !ty.is_vector() {
-        // A choice between floats is a jump, and nobody foresees what was found in memory; one between their
-        // bits is none.
+        // Cranelift compiles a selection between floats to a jump, which is mispredicted if the condition is data
+        // from memory. A selection between their bits needs no jump.
         if ty.is_float() && is_loaded(b, truth) {
             let (bits, zeros) = (ty.as_int(), [x, y].map(|x| is_zero(b, x)));
             let [x, y] = [x, y].map(|x| b.ins().bitcast(bits, little, x));
             let chosen = if zeros[0] == zeros[1] {
                 b.ins().select(truth, x, y)
             } else {
-                // All ones where the other one is chosen, and no bit where zero is.
+                // A mask of all ones where the other value is chosen, and of no bits where zero is chosen.
                 let wide = b.ins().uextend(bits, truth);
                 let (other, mask) = match zeros[1] {
                     true => (x, b.ins().ineg(wide)),
@@ -121,7 +121,7 @@ pub(super) fn choose(
     b.ins().bitselect(mask, x, y)
 }
 
-/// Whether a float is the constant 0.
+/// Returns whether a float is the constant 0.
 fn is_zero(b: &FunctionBuilder<'_>, x: Value) -> bool {
     let dfg = &b.func.dfg;
     dfg.value_def(x).inst().is_some_and(|inst| match dfg.insts[inst] {
@@ -131,7 +131,7 @@ fn is_zero(b: &FunctionBuilder<'_>, x: Value) -> bool {
     })
 }
 
-/// Whether a truth was read from memory: a byte, or whether a byte is not 0.
+/// Returns whether a truth was loaded from memory: it is a byte, or a comparison of a byte with 0.
 fn is_loaded(b: &FunctionBuilder<'_>, truth: Value) -> bool {
     let dfg = &b.func.dfg;
     let made = |value: Value| dfg.value_def(value).inst();

@@ -1,4 +1,4 @@
-//! Loops that are limited: see [`crate::runtime::loop_limits`].
+//! Code for limited loops: see [`crate::runtime::loop_limits`].
 
 use super::translate::{Nest, begin, call};
 use crate::loop_ir::LimitStmt;
@@ -40,7 +40,7 @@ impl Nest<'_, '_, '_> {
                 let [look, stop, on, join] = std::array::from_fn(|_| self.b.create_block());
                 [look, stop, on].into_iter().for_each(|b| self.b.set_cold_block(b));
                 self.b.ins().brif(is, look, &[], join, &[]);
-                // until = min(count + LOOK_EVERY, most + 1), unless there are more, or the call ends.
+                // until = min(count + LOOK_EVERY, most + 1), unless the limit is exceeded or the call is cancelled.
                 begin(self.b, look);
                 let most = self.b.ins().load(types::I64, flags, rows, at + MOST);
                 let more = self.b.ins().icmp(IntCC::UnsignedGreaterThan, count, most);

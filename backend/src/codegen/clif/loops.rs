@@ -1,7 +1,7 @@
-//! Loops: counted ones, in lanes and one by one, and those that go on while something holds.
+//! Loops: counted loops, with lanes and without, and `while` loops.
 //!
-//! A loop counts up and tests at its end; one whose extent is known at run time only tests before its
-//! beginning, too.
+//! A loop counts upwards and tests at its end. A loop whose trip count is known only at run time also tests before
+//! its first iteration.
 //!
 //! ```text
 //! for i1 in 100 { load b0[i0*100 + i1] }
@@ -12,9 +12,9 @@
 //!   brif i1' < 100, block1(i1'), block2
 //! ```
 //!
-//! Two buffers that exchange places are two pointers that do, in variables of Cranelift's; behind the
-//! loop, what ended in the wrong place is copied. All that a loop exchanges it exchanges in every iteration,
-//! so where there are more pairs than registers, one variable says of all of them where they are.
+//! Two exchanged buffers are two pointers in Cranelift variables, which are swapped; after the loop, a buffer that
+//! ended in the wrong place is copied. A loop exchanges all its pairs in every iteration. So if there are more
+//! pairs than registers, a single variable states for all of them whether they are exchanged.
 
 use super::scalar;
 use super::translate::{At, Counter, Nest, begin};
@@ -32,17 +32,17 @@ use smallvec::SmallVec;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{Code, Dtype, Literal, OrderedMap, OrderedSet, Problem};
 
-/// The buffers that exchange places in a loop, all of them in each iteration.
+/// The pairs of buffers that a loop exchanges in each iteration.
 struct Exchange {
     pairs: Vec<[BufferId; 2]>,
     turn: Turn,
 }
 
-/// What an iteration changes for it.
+/// The variables that an exchange changes.
 enum Turn {
-    /// For each pair the variables that hold where the two are, and where the first one was.
+    /// Per pair: the variables that hold the two pointers, and the original pointer of the first buffer.
     Pointers(Vec<([Variable; 2], Value)>),
-    /// For all pairs one variable, 0 where they are at home, and otherwise -1.
+    /// One variable for all pairs: 0 if the buffers are in their original places, and -1 if they are exchanged.
     All(Variable),
 }
 
@@ -50,33 +50,34 @@ impl Exchange {
     const NONE: Exchange = Exchange { pairs: Vec::new(), turn: Turn::Pointers(Vec::new()) };
 }
 
-/// What is left of a loop in lanes, while it goes one by one.
+/// The remaining iterations of a loop with lanes, while they run one by one.
 #[derive(Clone)]
 pub(super) struct Rest {
     index: IndexId,
-    /// The first iteration.
+    /// The first remaining iteration.
     from: usize,
-    /// Where the partial values of variables are, lane by lane.
+    /// The stack slots with the partial values of variables, one value per lane.
     vars: Vec<(VarId, StackSlot)>,
 }
 
-/// Where a buffer is that exchanges places with another one.
+/// The current place of a buffer that is exchanged with another one.
 #[derive(Clone, Copy)]
 pub(super) enum Exchanged {
-    /// Where that variable points to.
+    /// The address in this variable.
     At(Variable),
-    /// At home where that variable is 0, and where the other buffer is at home where it is -1.
+    /// The original place if this variable is 0; the original place of the other buffer if it is -1.
     CursorTarget(Variable, BufferId),
 }
 
 impl Nest<'_, '_, '_> {
-    /// A loop that counts.
+    /// Translates a counted loop.
     pub(super) fn for_(&mut self, stmt: &Stmt) -> Result<(), Problem> {
         let Stmt::For { index, extent, lanes, carries, body, .. } = stmt else { return Ok(()) };
         match extent {
             Extent::Constant(extent) => {
                 let folds = if *lanes > 1 { folds(body) } else { Vec::new() };
-                // Without vectors lanes are worth nothing, but partial values are as the kernel says.
+                // Without vector instructions lanes gain nothing, but the loop still determines the number of
+                // partial values.
                 if *lanes > 1 && (self.vectors || !folds.is_empty()) {
                     return self.in_lanes(*index, *extent, *lanes, &folds, body);
                 }
@@ -100,10 +101,10 @@ impl Nest<'_, '_, '_> {
         }
     }
 
-    /// Translates a loop or a branch of these blocks. What the record says of places does not change, so that it is
-    /// loaded before loops, and stays in registers; in a loop over more buffers than registers each
-    /// access loads it instead, or the loop inside that has few of them. (In the former case Cranelift
-    /// would spill all of them, and take a time for it that grows as the square of their number.)
+    /// Translates a loop or a branch with these blocks. Pointers in the call record do not change, so they are
+    /// loaded before the loop and stay in registers. If a loop uses more buffers than there are registers, each
+    /// access loads its pointer, or an inner loop with few buffers does. (Otherwise, Cranelift would spill all
+    /// pointers, in a time quadratic in their number.)
     pub(super) fn holding(
         &mut self,
         blocks: &[&[Stmt]],
@@ -129,7 +130,7 @@ impl Nest<'_, '_, '_> {
         if read.is_empty() || read.len() > self.machine.held_values {
             return self.pointing(named, translate);
         }
-        // What waits in memory and is used in the iterations is loaded before them.
+        // Values that are spilled to memory and used in the iterations are loaded before the loop.
         let mut waiting = Vec::new();
         for value in read {
             waiting.push((value, self.state.scalars[value].clone(), self.state.made[value]));
@@ -145,7 +146,7 @@ impl Nest<'_, '_, '_> {
         done
     }
 
-    /// As [`Self::holding`], of blocks that touch these buffers.
+    /// Like [`Self::holding`], for blocks that access the buffers `named`.
     fn pointing(
         &mut self,
         mut named: OrderedSet<BufferId>,
@@ -172,7 +173,8 @@ impl Nest<'_, '_, '_> {
         done
     }
 
-    /// Full lanes first; what is left goes one by one, and folds into the lanes that it would be in.
+    /// Translates a loop with lanes: first the full vectors, then the remaining iterations one by one. Each of
+    /// these folds into the partial value of its lane.
     fn in_lanes(
         &mut self,
         index: IndexId,
@@ -229,8 +231,8 @@ impl Nest<'_, '_, '_> {
         Ok(())
     }
 
-    /// Fewer iterations than there are lanes, one by one: each finds the partial values of its lane in memory, and
-    /// leaves them there.
+    /// Translates the remaining iterations, fewer than there are lanes, one by one. Each loads the partial values
+    /// of its lane from the stack, and stores them there again.
     fn rest(
         &mut self,
         index: IndexId,
@@ -269,7 +271,7 @@ impl Nest<'_, '_, '_> {
         Ok(())
     }
 
-    /// The body of a loop, in the iteration that the last counter says.
+    /// Translates the body of a loop for the iteration in the innermost counter.
     fn iteration(&mut self, index: IndexId, body: &[Stmt]) -> Result<(), Problem> {
         let at = self.loops.last().map(|c| c.at);
         let (Some(rest), Some(at)) = (self.rest.clone().filter(|r| r.index == index), at) else {
@@ -306,7 +308,8 @@ impl Nest<'_, '_, '_> {
         Ok(())
     }
 
-    /// Iterations `from..to`; steps by the width if this is the loop in lanes.
+    /// Translates the iterations `from..to`. The step is the number of lanes if this is the loop with lanes,
+    /// otherwise 1.
     fn range(
         &mut self,
         index: IndexId,
@@ -336,7 +339,7 @@ impl Nest<'_, '_, '_> {
         self.count(index, from, to, step, body, exchange)
     }
 
-    /// At least one iteration, from `from` on, by `step`, until `to`.
+    /// Translates a loop of at least one iteration, from `from` by `step` until `to`.
     fn count(
         &mut self,
         index: IndexId,
@@ -380,7 +383,7 @@ impl Nest<'_, '_, '_> {
         Ok(())
     }
 
-    /// A loop that finds out before each iteration whether there is one.
+    /// Translates a loop that tests a condition before each iteration.
     pub(super) fn while_(
         &mut self,
         head: &[Stmt],
@@ -407,7 +410,7 @@ impl Nest<'_, '_, '_> {
         Ok(())
     }
 
-    /// A loop begins that exchanges buffers.
+    /// Declares the variables of a loop's exchanged buffers.
     fn exchange(&mut self, carries: &[Carry]) -> Result<Exchange, Problem> {
         let both = |c: &Carry| [c.now.buffer, c.next.buffer];
         let pairs: Vec<_> = carries.iter().map(both).filter(|[now, next]| now != next).collect();
@@ -444,14 +447,14 @@ impl Nest<'_, '_, '_> {
         }
     }
 
-    /// Where a buffer is that exchanges nothing.
+    /// Returns the original address of a buffer.
     fn home(&mut self, buffer: BufferId) -> Value {
         let mut offset = 0;
         let pointer = self.fixed(buffer, &mut offset);
         self.b.ins().iadd_imm_s(pointer, offset)
     }
 
-    /// Where a buffer is now.
+    /// Returns the current address of a buffer.
     pub(super) fn turned(&mut self, buffer: BufferId, at: Exchanged) -> Value {
         let (mask, other) = match at {
             Exchanged::At(place) => return self.b.use_var(place),
@@ -473,7 +476,7 @@ impl Nest<'_, '_, '_> {
         self.b.ins().iadd(home, moved)
     }
 
-    /// An iteration ends.
+    /// Exchanges the buffers at the end of an iteration.
     fn hand_on(&mut self, exchange: &Exchange) {
         match &exchange.turn {
             Turn::Pointers(pointers) => {
@@ -491,7 +494,7 @@ impl Nest<'_, '_, '_> {
         }
     }
 
-    /// A loop ends: what it handed on last goes home, if it is elsewhere.
+    /// Ends a loop: copies exchanged buffers to their original places, if they are elsewhere.
     fn settle(&mut self, exchange: &Exchange) {
         for buffer in exchange.pairs.iter().flatten() {
             self.exchanged.swap_remove(buffer);
@@ -510,7 +513,7 @@ impl Nest<'_, '_, '_> {
             Turn::All(mask) => {
                 let away = self.b.use_var(*mask);
                 let join = self.begin_if(away);
-                // What is found here is not known behind it.
+                // Values that are computed in this branch are not available after it.
                 self.inside += 1;
                 for pair in &exchange.pairs {
                     let [home, from] = pair.map(|b| self.home(b));
@@ -522,7 +525,7 @@ impl Nest<'_, '_, '_> {
         }
     }
 
-    /// Copies bytes, eight at a time and then one by one.
+    /// Emits a copy of memory, in words of eight bytes and then in single bytes.
     fn copy(&mut self, from: Value, to: Value, bytes: usize) {
         for (start, end, ty) in [(0, bytes & !7, types::I64), (bytes & !7, bytes, types::I8)] {
             if start == end {
@@ -545,9 +548,9 @@ impl Nest<'_, '_, '_> {
         }
     }
 
-    /// Loads of the body that read the same element in every iteration, made before the loop. (Loads
-    /// from inputs are moved by Cranelift, which knows that nothing writes those.) The answer is how
-    /// many loads were hoisted before.
+    /// Emits, before the loop, the loads of the body that read the same element in every iteration. (Cranelift
+    /// itself moves loads from inputs, which nothing writes.) Returns the number of values that were hoisted
+    /// before.
     fn hoist(
         &mut self,
         index: IndexId,
@@ -575,7 +578,7 @@ impl Nest<'_, '_, '_> {
         Ok(before)
     }
 
-    /// Strides in bytes with which `index` occurs and that no addressing mode scales by.
+    /// Collects the strides of `index`, in bytes, that no addressing mode can scale.
     fn strides(&self, index: IndexId, body: &[Stmt], found: &mut SmallVec<[i64; 4]>) {
         visit(body, &mut |stmt| {
             stmt.accesses(&mut |access| {
@@ -593,7 +596,7 @@ impl Nest<'_, '_, '_> {
     }
 }
 
-/// What lanes begin to fold with.
+/// Returns the neutral element with which the lanes of a fold start.
 fn neutral(code: Code, dtype: Dtype) -> Option<Literal> {
     let neutral = code.neutral(dtype);
     if planted(Fault::MinIdentity) && matches!(code, Code::Min) && dtype == Dtype::I32 {
@@ -602,7 +605,7 @@ fn neutral(code: Code, dtype: Dtype) -> Option<Literal> {
     neutral
 }
 
-/// Statements of a body without loops; more than any limit for one with.
+/// Returns the number of statements of a body without loops; for a body with loops, a number above all limits.
 fn simple(body: &[Stmt]) -> usize {
     let alone = |s: &Stmt| s.blocks().is_empty() && !matches!(s, Stmt::Contract(_));
     if body.iter().all(alone) { body.len() } else { usize::MAX / 8 }

@@ -1,18 +1,17 @@
-//! From a kernel program to Cranelift functions.
+//! Code generation by Cranelift.
 //!
-//! Every kernel becomes a function of its call [`record`](crate::runtime::abi), callees before those that
-//! call them. Long kernels are cut into [`partition`], one function each, which an entry calls in order;
-//! what waits too long in one for registers waits in memory ([`spill`]).
-//! Within a part, [`translate`] translates statements, with [`loops`], [`access`], [`variables`],
-//! [`dynamic_tape`] and [`calls`]; [`scalar`] gives single elements their meaning, and [`vector_value`] holds the values of loops that do several
-//! iterations at once.
+//! Each kernel becomes a function of its call [`record`](crate::runtime::abi), callees before their callers. A long
+//! kernel is cut into several functions ([`partition`]), which an entry calls in order; values that are live too
+//! long within a function are stored in memory ([`spill`]). Within a part, [`translate`] translates statements,
+//! with [`loops`], [`access`], [`variables`], [`dynamic_tape`] and [`calls`]. [`scalar`] emits codes on single
+//! elements, and [`vector_value`] holds the values of loops with lanes.
 //!
-//! A load whose guard is false reads zeros of the context instead of its element, which costs one
-//! conditional move and no branch.
+//! A load whose guard is false loads zeros from the context instead of its element. That takes a conditional move
+//! and no branch.
 //!
-//! The module that code goes into is any of Cranelift's: what code calls it calls by name
-//! ([`Symbols`]), and its constants are data of the module, so that nothing in it is true of one
-//! process only. [`crate::codegen::jit`] puts it into memory; a test keeps its bytes and names.
+//! The code can be put into any Cranelift module: it calls functions by name ([`Symbols`]), and its constants are
+//! data of the module, so it contains no address of this process. [`crate::codegen::jit`] puts it into memory; a
+//! test inspects its bytes and names.
 
 mod access;
 mod calls;
@@ -53,24 +52,24 @@ use std::time::{Duration, Instant};
 use symbols::Functions;
 use tapeloom_ir::{Isa, Problem};
 
-/// What compiling a program took and made.
+/// The durations and sizes of a compilation.
 #[derive(Clone, Debug, Default)]
 pub struct CodeReport {
-    /// Building Cranelift's form.
+    /// The time to build Cranelift's IR.
     pub translate: Duration,
-    /// Optimisation, register allocation and emission.
+    /// The time of optimisation, register allocation and emission.
     pub compile: Duration,
-    /// Linking and making the memory executable.
+    /// The time of linking and of making the memory executable.
     pub finalize: Duration,
-    /// Functions made; a long program is cut into several.
+    /// The number of functions. A long program is cut into several.
     pub functions: usize,
-    /// Cranelift instructions before optimisation.
+    /// The number of Cranelift instructions before optimisation.
     pub instructions: usize,
-    /// Bytes of machine code.
+    /// The bytes of machine code.
     pub code_bytes: usize,
-    /// Bytes of workspace a call uses, spills between functions included.
+    /// The bytes of workspace of a call, including spills between functions.
     pub workspace_bytes: usize,
-    /// The vectors of its loops.
+    /// The vector widths of the loops.
     pub vectors: Vectors,
 }
 
@@ -92,7 +91,7 @@ impl fmt::Display for CodeReport {
     }
 }
 
-/// Translates a program into functions of `module`, whatever kind of module that is, and gives the one to call.
+/// Translates a program into functions of a module. Returns the function to call.
 pub(crate) fn translate(
     program: &Program,
     machine: MachineModel,
@@ -107,7 +106,7 @@ pub(crate) fn translate(
         signature: signature(functions.module()),
         machine,
         report: CodeReport {
-            // Spills lie behind the entry's frame.
+            // Spills are placed after the entry's frame.
             workspace_bytes: program.entry.workspace.next_multiple_of(8),
             ..CodeReport::default()
         },
@@ -141,7 +140,7 @@ struct Compiler {
 }
 
 impl Compiler {
-    /// Makes the functions of one kernel.
+    /// Emits the functions of one kernel. Returns the function to call.
     fn kernel(
         &mut self,
         functions: &mut Functions<'_>,
@@ -149,7 +148,8 @@ impl Compiler {
         (id, p): (Option<KernelId>, &Kernel),
         kernels: &PrimaryMap<KernelId, FuncId>,
     ) -> Result<FuncId, Problem> {
-        // `@` keeps names apart from the symbols that are called, the number kernels of one name.
+        // The `@` distinguishes the name from symbols that code calls; the number distinguishes kernels with equal
+        // names.
         let name = id.map_or(format!("@{}", p.name), |id| format!("{id}@{}", p.name));
         if let Some(argsort) = p.argsort {
             return self.function(functions, &name, |b, functions, record| {
@@ -193,7 +193,7 @@ impl Compiler {
         })
     }
 
-    /// Makes one function with the body that `fill` emits.
+    /// Emits one function with the body that `fill` emits.
     fn function(
         &mut self,
         functions: &mut Functions<'_>,

@@ -1,15 +1,14 @@
-//! How a program is cut into functions, and which values stay in registers.
+//! Partition of a long kernel into functions, and promotion of buffers to values.
 //!
-//! The time that register allocation takes grows faster than a function, so a long program becomes
-//! several functions ("parts") of about [`LIMIT`] operations, called one after the other. The cuts
-//! lie between top-level statements; a scalar that is used beyond its part crosses in a *spill*, an
-//! extra eight bytes of workspace. Spills lie behind the frame of the entry, those of each kernel at a
-//! place of their own: none runs twice at the same time, since no call recurses.
+//! The time of register allocation grows superlinearly, so a long kernel becomes several functions ("parts") of
+//! about [`LIMIT`] operations, called one after the other. Cuts are between top-level statements. A scalar that is
+//! used in a later part is stored in a *spill*, eight additional bytes of workspace. Spills are placed after the
+//! frame of the entry, and each kernel has its own; that is safe because calls never recurse.
 //!
-//! An unrolled program is thousands of steps of one scalar each. Storing and loading every scalar
-//! would double the work, so buffers that are only accessed at constant addresses and only stored to
-//! outside loops are *promoted*: within a part their elements are plain values, and a store that no
-//! other part reads is not made at all.
+//! An unrolled program consists of thousands of steps of one scalar each. Storing and loading every scalar would
+//! double the work. So buffers are *promoted* if all their accesses are at constant addresses, and all stores are
+//! outside loops. Within a part, elements of promoted buffers are plain values. A store is omitted if no other part
+//! reads it.
 
 use super::spill::Far;
 use crate::loop_ir::{Address, Arg, BufferId, Kernel, Place, ScalarId, Stmt, VarId, visit};
@@ -17,56 +16,57 @@ use crate::machine::MachineModel;
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::{OrderedMap, OrderedSet};
 
-/// Operations per function: measured with Cranelift's backtracking allocator, which takes 1.2
-/// microseconds per operation at this size and 3.4 for 100,000 operations in one function.
+/// The number of operations per function. Measured with Cranelift's backtracking allocator: it takes 1.2
+/// microseconds per operation at this size, and 3.4 for 100,000 operations in one function.
 pub(super) const LIMIT: usize = 2000;
 
-/// A run of top-level statements and contractions.
+/// A sequence of top-level statements that becomes one function.
 pub(super) struct Part<'a> {
-    /// In order.
+    /// The statements, in order.
     pub(super) items: Vec<&'a Stmt>,
 }
 
-/// The cut program.
+/// A kernel that is cut into parts.
 #[derive(Default)]
 pub(super) struct Parts<'a> {
-    /// The functions to make.
+    /// The parts, in order.
     pub(super) parts: Vec<Part<'a>>,
-    /// Scalars that cross: the part that defines them and the byte offset of their spill in the
-    /// workspace of the whole program.
+    /// Scalars that are used in later parts: the part that defines the scalar, and the offset of its spill in bytes
+    /// in the workspace of the whole program.
     pub(super) spills: OrderedMap<ScalarId, (usize, usize)>,
-    /// Bytes of that workspace with the spills so far.
+    /// The bytes of the whole program's workspace, including the spills so far.
     pub(super) workspace: usize,
-    /// Values and variables that wait in memory while their part runs, and where, in the same workspace.
+    /// Values that are stored in memory while their part runs, with their offsets in the whole program's workspace.
     pub(super) waiting: OrderedMap<ScalarId, usize>,
     pub(super) variables: OrderedMap<VarId, usize>,
-    /// What is computed at its place, and in what part of the same workspace nobody looks for it.
+    /// Values that must be computed at the position of their statement ([`super::spill`]).
     pub(super) pinned: OrderedSet<ScalarId>,
     pub(super) pin: usize,
-    /// What is known of each buffer.
+    /// The promotion of each buffer.
     pub(super) buffers: SecondaryMap<BufferId, Promotion>,
 }
 
-/// Whether a buffer's elements can be values.
+/// Whether the elements of a buffer can be promoted to values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Promotion {
-    /// Nothing accesses it.
+    /// No access to the buffer was found yet.
     #[default]
     Unused,
-    /// All accesses are at constant addresses, stores are outside loops, and all are in this part.
+    /// All accesses are at constant addresses and in this part, and stores are outside loops.
     Local(usize),
-    /// As before, but several parts access it: values within a part, memory between.
+    /// Like `Local`, but several parts access the buffer: elements are values within a part, and in memory between
+    /// parts.
     Shared,
-    /// It must be in memory.
+    /// The buffer must be in memory.
     Memory,
 }
 
-/// The address of an element that is the same in every iteration.
+/// Returns the offset of an address that is constant.
 pub(super) fn constant(a: &Address) -> Option<i64> {
     (a.terms.is_empty() && a.dynamic.is_none()).then_some(a.offset)
 }
 
-/// Cuts a kernel; its spills begin at that byte of the workspace.
+/// Cuts a kernel. Its spills begin at the offset `spills` of the workspace.
 pub(super) fn cut<'a>(
     program: &'a Kernel,
     machine: &MachineModel,
@@ -83,11 +83,11 @@ pub(super) fn cut<'a>(
     };
     let mut cost = 0;
     for step in &program.body {
-        // Values are local to a step; a long one may be cut inside.
+        // Values are local to a step. A long step may be cut between its statements.
         cutter.defined.clear();
         let alone = std::slice::from_ref(step);
         let items = if let Stmt::Nest { body } = step { body } else { alone };
-        // Variables do not cross: no cut between the declaration and the last use.
+        // Variables do not cross parts, so there is no cut between a variable's declaration and its last use.
         let last = last_uses(items);
         let mut open_until = 0;
         for (i, stmt) in items.iter().enumerate() {
@@ -121,7 +121,7 @@ struct Cutter<'a> {
     program: &'a Kernel,
     parts: Vec<Part<'a>>,
     buffers: SecondaryMap<BufferId, Promotion>,
-    /// The parts of the top-level scalars of this step.
+    /// The parts that define the top-level scalars of the current step.
     defined: OrderedMap<ScalarId, usize>,
     spills: OrderedMap<ScalarId, (usize, usize)>,
     workspace: usize,
@@ -142,7 +142,7 @@ impl<'a> Cutter<'a> {
     fn access(&mut self, buffer: BufferId, found: Promotion, part: usize) {
         let place = self.program.buffers[buffer].place;
         let input = matches!(place, Place::Input(_));
-        // A cursor turns: what was there is elsewhere.
+        // A cursor moves to other records, so its elements are not constant.
         let found = if let Place::Record { .. } = place { Promotion::Memory } else { found };
         let known = self.buffers[buffer];
         self.buffers[buffer] = match (known, found) {
@@ -187,11 +187,11 @@ impl<'a> Cutter<'a> {
     }
 }
 
-/// About how many instructions a statement becomes.
+/// Returns the approximate number of instructions of a statement.
 fn weight(stmt: &Stmt) -> usize {
     let inside = stmt.blocks().into_iter().flatten().map(weight).sum::<usize>();
     match stmt {
-        // A vector loop and a scalar loop for the rest.
+        // A loop may become a vector loop and a scalar loop for the remaining iterations.
         Stmt::For { .. } => 10 + 2 * inside,
         Stmt::While { .. } | Stmt::If { .. } => 10 + inside,
         Stmt::Nest { .. } => inside,
@@ -205,7 +205,7 @@ fn weight(stmt: &Stmt) -> usize {
     }
 }
 
-/// For each variable the last statement that reads or writes it.
+/// Returns the position of each variable's last use.
 fn last_uses(items: &[Stmt]) -> OrderedMap<VarId, usize> {
     let mut last = OrderedMap::default();
     for (i, item) in items.iter().enumerate() {

@@ -1,8 +1,8 @@
-//! Code that no process is written into: the same translation, into a module that keeps bytes.
+//! Tests that code contains no address of the process: the same translation into a module that stores bytes.
 //!
-//! Nothing makes object files yet; this holds what they need. A module here is what an object file is:
-//! the bytes of each function, and the names that they refer to. Every name can be resolved by a
-//! linker, and the address of no function of this process stands in the bytes.
+//! The library does not write object files yet; this test checks their prerequisites. Like an object file, the
+//! module holds the bytes of each function and the names that they refer to. A linker could resolve every name, and
+//! the bytes contain no address of a function of this process.
 
 use super::{Symbols, translate};
 use crate::loop_ir::parse;
@@ -19,13 +19,13 @@ use cranelift_module::{
 use tapeloom_ir::{Code, Scalar};
 use target_lexicon::Triple;
 
-/// A module that keeps bytes and names.
+/// A module that stores bytes and names.
 struct Kept {
     isa: OwnedTargetIsa,
     declarations: ModuleDeclarations,
     /// The machine code of every function, and the data.
     bytes: Vec<Vec<u8>>,
-    /// What the functions refer to.
+    /// The symbols that the functions refer to.
     references: Vec<ModuleRelocTarget>,
 }
 
@@ -137,7 +137,7 @@ fn what_code_calls_it_calls_by_name() {
                 let of = kept.declarations.get_function_decl(id);
                 called.push(of.linkage_name(id).into_owned());
             }
-            // Constants of the module.
+            // Constants of the module need no name.
             ModuleRelocTarget::User { namespace: 1, .. } => {}
             other => panic!("{other} has no name"),
         }

@@ -1,11 +1,11 @@
-//! Random recursive kernels: loops of constant and run-time extent, branches, `while`, carries in place
-//! and in turns, contractions that add, tapes, calls of kernels that are as random.
+//! Random recursive kernels: loops with constant and run-time trip counts, branches, `while`, carries in place and
+//! exchanged, contractions that accumulate, tapes, and calls of kernels that are random, too.
 //!
-//! Text, verifier, the checking interpreter and machine code must agree on each in every bit, in lanes
-//! and in order, and on what is reported in which order, after every pass of the [lists](crate::passes::pipeline) that users'
-//! programs go through, and of those that only simulated machines ask for. A library contracts in an order of its own, so
-//! in kernels with contractions numbers are small integers, which split loops and lanes do not change
-//! then. How many kernels a run takes, and from which seed on, says the table of `Sweep`.
+//! Text, verifier, checking interpreter and machine code must agree in every bit, with lanes and without, and in
+//! the order of performed effects. This must hold after every pass of the [lists](crate::passes::pipeline), those
+//! for users' programs and those for simulated machines. The library has its own order of sums, so in programs with
+//! contractions numbers are small integers, whose sums are exact in any order. The table of `Sweep` states the
+//! number of programs and the first seed.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -27,10 +27,10 @@ use std::collections::BTreeSet;
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Tensor};
 
-/// Elements of every buffer of the entry, and of a callee.
+/// The number of elements of every buffer of the entry, and of a callee.
 const ENTRY: usize = 24;
 const CALLEE: usize = 8;
-/// Numbers that are stored or folded stay within so much of 0.
+/// The bound of the absolute value of stored and folded numbers.
 const BOUND: f64 = 64.0;
 
 struct Generator<'a> {
@@ -40,29 +40,29 @@ struct Generator<'a> {
     tapes: &'a mut PrimaryMap<TapeId, Tape>,
     k: Kernel,
     size: usize,
-    /// Whether there are contractions.
+    /// Whether contractions are generated.
     contracts: bool,
-    /// Arguments, never written.
+    /// The arguments, which are never written.
     inputs: [BufferId; 2],
-    /// Buffers of f64 that hold something everywhere, and the version that they hold.
+    /// Buffers of f64 that are fully written, with their current versions.
     arrays: Vec<BufferVersion>,
-    /// Buffers of f64 that hold nothing and are in no loop's turn.
+    /// Buffers of f64 that hold no values and are not exchanged in a surrounding loop.
     spare: Vec<BufferId>,
-    /// Only written, nowhere filled.
+    /// A buffer that is only written, and not everywhere.
     unread: BufferId,
-    /// Contractions write here, and nothing is contracted from here.
+    /// A buffer that contractions write, and that is no operand of a contraction.
     sums: BufferId,
-    /// Of which only known elements are named.
+    /// A buffer that is accessed only at constant addresses.
     cells: BufferId,
-    /// Where callees have their workspace.
+    /// The offset of the callees' frames.
     frame: usize,
-    /// Loops of constant extent around, and all of them.
+    /// The surrounding loops with constant trip counts, and the indices of all surrounding loops.
     loops: Vec<(IndexId, usize)>,
     counters: Vec<IndexId>,
     values: Vec<Arg>,
     vars: Vec<VarId>,
     depth: usize,
-    /// Statements left.
+    /// The number of statements that may still be generated.
     budget: usize,
 }
 
@@ -78,7 +78,7 @@ fn store(held: BufferVersion, address: Address, value: Arg, guard: Option<Arg>) 
     Stmt::Store { held, address, value, guard }
 }
 
-/// A kernel of two inputs (f64 and i64) and two outputs of f64, one of them only written.
+/// Generates a kernel with two inputs (f64 and i64) and two outputs of f64, one of which is only written.
 fn kernel(
     r: &mut Random,
     callees: &PrimaryMap<KernelId, Kernel>,
@@ -101,7 +101,7 @@ fn kernel(
     let first = if given { Place::Given { input: 0, output: 0 } } else { Place::Input(0) };
     let first = buffer(&mut k, Dtype::F64, Some(first));
     let second = buffer(&mut k, Dtype::I64, Some(Place::Input(1)));
-    // Of an argument that is given up there is a copy, which is never written again.
+    // A donated argument is copied first; the copy is never written again.
     let (inputs, result) = match given {
         true => ([buffer(&mut k, Dtype::F64, None), second], first),
         false => ([first, second], buffer(&mut k, Dtype::F64, Some(Place::Output(0)))),
@@ -147,7 +147,7 @@ fn kernel(
         let step = g.block();
         body.push(Stmt::Nest { body: step });
     }
-    // What the arrays hold in the end counts.
+    // The final contents of the arrays go into the results.
     for from in g.arrays.clone() {
         let (i, mut last) = (g.index(), Vec::new());
         let x = g.load(&mut last, from, at_index(i), None);
@@ -203,7 +203,7 @@ impl Generator<'_> {
         self.code(body, Code::Clamp, &[float(-BOUND), x, float(BOUND)])
     }
 
-    /// A copy of a whole array, a little changed.
+    /// Fills an array with the elements of another one plus a constant.
     fn fill(&mut self, to: BufferVersion, from: BufferVersion) -> Stmt {
         let (i, mut body) = (self.index(), Vec::new());
         let x = self.load(&mut body, from, at_index(i), None);
@@ -214,7 +214,7 @@ impl Generator<'_> {
         self.for_(i, Extent::Constant(self.size), Vec::new(), body)
     }
 
-    /// An operand of that dtype that is in scope.
+    /// Returns a random operand of a dtype that is in scope.
     fn value(&mut self, dtype: Dtype) -> Arg {
         let fit: Vec<Arg> =
             self.values.iter().copied().filter(|v| self.k.dtype(*v) == dtype).collect();
@@ -241,7 +241,7 @@ impl Generator<'_> {
         self.code(body, code, &args)
     }
 
-    /// An address that leaves room for `room` elements behind it.
+    /// Returns an address with at least `room` elements from it to the end of the buffer.
     fn address(&mut self, body: &mut Vec<Stmt>, room: usize) -> Address {
         let last = self.size - room;
         if self.r.below(4) == 0 {
@@ -277,7 +277,7 @@ impl Generator<'_> {
         self.r.below(self.arrays.len())
     }
 
-    /// A block inside, in a scope of its own.
+    /// Generates a nested block with its own scope.
     fn block(&mut self) -> Vec<Stmt> {
         self.depth += 1;
         let (values, vars) = (self.values.len(), self.vars.len());
@@ -395,7 +395,7 @@ impl Generator<'_> {
         }
     }
 
-    /// What a loop carries, and what its iterations begin with.
+    /// Generates the carries of a loop, and the statements at the start of its body that they need.
     fn carries(&mut self) -> (Vec<Carry>, Vec<Stmt>) {
         let (mut carries, mut begin) = (Vec::new(), Vec::new());
         if self.r.below(2) == 0 {
@@ -404,7 +404,7 @@ impl Generator<'_> {
         let n = self.array();
         let now = self.arrays[n];
         let next = match self.spare.pop() {
-            // Two buffers of which the second is filled first of all.
+            // Two buffers that are exchanged; each iteration fills the second one first.
             Some(buffer) if now.version == 0 && self.r.below(2) == 0 => {
                 let next = BufferVersion { buffer, version: 0 };
                 begin.push(self.fill(next, now));
@@ -425,7 +425,7 @@ impl Generator<'_> {
         (carries, begin)
     }
 
-    /// A loop has ended.
+    /// Updates the state after the end of a loop.
     fn settle(&mut self, carries: &[Carry]) {
         for Carry { now, next } in carries {
             for held in self.arrays.iter_mut().filter(|h| **h == *next) {
@@ -437,13 +437,13 @@ impl Generator<'_> {
         }
     }
 
-    /// The iterations of a loop: what exchanges places there exchanges nowhere inside.
+    /// Generates the body of a loop. Inner loops must not exchange the buffers that this loop exchanges.
     fn iterations(&mut self, carries: &[Carry], begin: Vec<Stmt>) -> Vec<Stmt> {
         let turned = carries.first().filter(|c| c.now.buffer != c.next.buffer).copied();
         let mut body = begin;
         let held = self.arrays.clone();
         if let Some(c) = turned {
-            // Inner loops would have them exchange twice.
+            // An inner loop with this buffer would exchange it a second time.
             self.arrays.retain(|h| *h != c.next);
         }
         body.extend(self.block());
@@ -492,7 +492,7 @@ impl Generator<'_> {
         let mut head = Vec::new();
         let condition = self.code(&mut head, Code::Lt, &[Arg::Var(var), limit]);
         let (carries, begin) = self.carries();
-        // What the head defines is visible.
+        // Values that the head defines are visible in the body.
         let values = self.values.len();
         self.values.push(condition);
         let mut inside = self.iterations(&carries, begin);
@@ -503,7 +503,7 @@ impl Generator<'_> {
         body.push(Stmt::While { head, condition, carries, body: inside });
     }
 
-    /// A sum or an extreme of what stands in an array, over a loop.
+    /// Generates a sum or an extremum of an array's elements, in a loop.
     fn fold(&mut self, body: &mut Vec<Stmt>) {
         let var = self.k.vars.push(Dtype::F64);
         body.push(Stmt::Var { var, init: self.value(Dtype::F64) });
@@ -525,7 +525,7 @@ impl Generator<'_> {
         self.vars.push(var);
     }
 
-    /// A loop that writes records, and one that reads them, perhaps from the last to the first.
+    /// Generates a loop that writes records, and a loop that reads them in the same or in the reverse order.
     fn taped(&mut self, body: &mut Vec<Stmt>) {
         const FIELD: usize = 2;
         let bytes = 8 * FIELD;
@@ -626,7 +626,7 @@ impl Generator<'_> {
     }
 }
 
-/// A program, and whether it has contractions.
+/// Generates a program. Returns whether it has contractions.
 pub(crate) fn program(seed: u64) -> (Program, bool) {
     let mut r = Random(seed);
     let (mut callees, mut tapes) = (PrimaryMap::new(), PrimaryMap::new());
@@ -639,11 +639,11 @@ pub(crate) fn program(seed: u64) -> (Program, bool) {
     (Program { tapes, callees, entry, ..Program::new("") }, contracts)
 }
 
-/// The results of a run, and what it told.
+/// The results of a run, and the performed effects.
 type Outcome = (Vec<Tensor>, Told);
 
-/// What a program gives after all passes; after each it is what it was before, but for the order of sums where a pass
-/// says how many lanes they have.
+/// Runs the passes of a list, and checks after each pass that the program computes the same. Only passes that
+/// choose lanes may change the order of sums. Returns the program after all passes.
 fn passed(
     list: &List,
     p: &Program,
@@ -654,7 +654,7 @@ fn passed(
 ) -> Program {
     let run = |p: &Program| {
         let mut proved = p.clone();
-        // Machine code is made of what is proved, and some of that is found out at the end.
+        // Machine code needs proved accesses, and a later pass of the list finds some of the proofs.
         if verify(p).iter().any(|e| e.unproved.is_some()) {
             passes::apply("clamp_bounds", &mut proved)
                 .unwrap_or_else(|e| panic!("{what}: {e}\n{p}"));
@@ -672,7 +672,7 @@ fn passed(
             *n += usize::from(before != text);
         }
         match name {
-            // The same lanes as loops would have had.
+            // Contractions have the lanes that `vectorize` would give to the loops.
             "recognize_contractions" => (lanes, want) = (lanes.take(), found),
             "vectorize" => {
                 if let Some(lanes) = lanes.take() {
@@ -703,12 +703,12 @@ fn random_recursive_kernels() {
         tensor(dtype, &x)
     };
     let integers = [numbers(Dtype::F64, 1.0), numbers(Dtype::I64, 1.0)];
-    // The order of a sum shows.
+    // With thirds, a change in the order of a sum changes bits.
     let thirds = [numbers(Dtype::F64, 3.0), integers[1].clone()];
     let mut met = [0; 11];
-    // How many programs each pass of the lists changed; a pass that looks for programs of a kind needs an idiom. But zeros
-    // are left out of results that are larger than any here, every access here is proved before, and a sweep of its
-    // own has the nests that are jammed.
+    // The number of programs that each pass of the lists changed. A pass that needs a specific pattern needs an
+    // idiom. The exceptions: results here are too small for zero-fill elimination, all accesses here are proved
+    // before clamping, and jammed nests have their own sweep.
     const ELSEWHERE: [&str; 3] = ["elide_zero_fill", "clamp_bounds", "unroll_and_jam"];
     let names = NATIVE.steps.iter().chain(AS_WRITTEN.steps).map(|step| step.pass.name);
     let names: BTreeSet<&str> = names.filter(|name| !ELSEWHERE.contains(name)).collect();
@@ -731,7 +731,7 @@ fn random_recursive_kernels() {
         let what = format!("seed {seed}");
         for (list, simulated) in [(&NATIVE, false), (&AS_WRITTEN, true)] {
             let made = passed(list, &p, args, &want, &what, &mut changed);
-            // What is nowhere filled may be loaded, to be stored again.
+            // An element that was never written may be loaded and stored again.
             let results = (eval(&made, args).unwrap(), told());
             assert!(!contracts || results == want, "{what}\n{p}\n{made}");
             if simulated {
@@ -772,7 +772,7 @@ fn random_recursive_kernels() {
         if seed % 4 > 0 {
             passes::apply("vectorize", &mut made).unwrap();
         }
-        // Sums in another order are other sums.
+        // Vectorization changes the order of sums, so compute the expected results again.
         let (results, heard) = match plain {
             true => told_by(&made),
             false => (eval(&made, args).unwrap(), told()),
@@ -809,8 +809,8 @@ fn random_recursive_kernels() {
     assert!(changed.iter().all(|(_, n)| *n > 3), "{changed:?}");
 }
 
-/// Each pass by itself, on programs of which no more holds than it requires: what held before holds behind it, results
-/// are what they were, and whether it changed the program is what the text says.
+/// Runs each pass alone, on programs for which only its required invariant holds. The invariants of before must
+/// hold after it, results must be equal, and the pass must report a change exactly if the text changed.
 #[test]
 fn passes_require_no_more_than_they_say() {
     let mut r = Random(11);
@@ -831,7 +831,7 @@ fn passes_require_no_more_than_they_say() {
             assert_eq!(verify(&made), [], "{what}\n{made}");
             let changed = printed(&made) != printed(&p);
             assert_eq!(changed, made.to_string() != p.to_string(), "{what}\n{made}");
-            // Of small whole numbers a sum is the same in any order.
+            // Sums of small integers are exact in any order.
             if whole || pass.exactness == Exactness::Exact {
                 assert_eq!((eval(&made, &args).unwrap(), told()), want, "{what}\n{made}");
             }

@@ -1,9 +1,7 @@
-//! Scalar code in Cranelift: each [`Code`] on one element, with exactly the meaning that
-//! `Code::eval` gives it.
+//! Scalar code in Cranelift: each [`Code`] on one element, with exactly the meaning of `Code::eval`.
 //!
-//! Where the machine's instruction differs from the language (division traps, shift amounts wrap) the
-//! difference is repaired here with selects; nothing branches and nothing traps. Example:
-//! `div x, y` on i64 becomes
+//! If the machine's instruction differs from the language (division traps, shift amounts wrap), selects correct the
+//! result; nothing branches or traps. For example, `div x, y` on i64 becomes
 //!
 //! ```text
 //! zero = icmp eq y, 0          minus = icmp eq y, -1
@@ -23,7 +21,7 @@ use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{LibraryFn, power};
 use tapeloom_ir::{Code, Dtype, Literal, Problem};
 
-/// How an element is held in a register. Bool is a byte that is 0 or 1, as in memory.
+/// Returns the register type of a dtype. A bool is a byte that is 0 or 1, as in memory.
 pub(super) fn register(dtype: Dtype) -> Type {
     match dtype {
         Dtype::Bool => types::I8,
@@ -34,7 +32,7 @@ pub(super) fn register(dtype: Dtype) -> Type {
     }
 }
 
-/// A constant.
+/// Returns a constant.
 pub(super) fn literal(b: &mut FunctionBuilder<'_>, x: Literal) -> Value {
     match x.dtype {
         Dtype::F64 => b.ins().f64const(Ieee64::with_bits(x.bits)),
@@ -45,7 +43,7 @@ pub(super) fn literal(b: &mut FunctionBuilder<'_>, x: Literal) -> Value {
     }
 }
 
-/// The code on operands of `dtype` (that of the last operand).
+/// Emits a code on operands whose last one has the dtype `dtype`.
 pub(super) fn emit(
     b: &mut FunctionBuilder<'_>,
     functions: &mut Functions<'_>,
@@ -205,7 +203,7 @@ fn int_code(
     })
 }
 
-/// A divisor that cannot trap, and the tests that say which answers to repair.
+/// Returns a divisor that cannot trap, and the tests that select the corrected results.
 fn safe_divisor(
     b: &mut FunctionBuilder<'_>,
     ty: Type,
@@ -239,7 +237,7 @@ fn divide(b: &mut FunctionBuilder<'_>, ty: Type, signed: bool, x: Value, y: Valu
 }
 
 fn remainder(b: &mut FunctionBuilder<'_>, ty: Type, signed: bool, x: Value, y: Value) -> Value {
-    // Where the divisor was -1 it is now 1, and the remainder is 0 for both.
+    // If the divisor was -1, it is now 1; the remainder is 0 in both cases.
     let (safe, is_zero, _) = safe_divisor(b, ty, signed, y);
     let r = if signed { b.ins().srem(x, safe) } else { b.ins().urem(x, safe) };
     b.ins().select(is_zero, x, r)
@@ -272,12 +270,12 @@ fn convert(b: &mut FunctionBuilder<'_>, x: Value, from: Dtype, to: Dtype) -> Val
         (_, Dtype::I64 | Dtype::U64) => widen(b, x, from),
         (Dtype::I64 | Dtype::U64, _) => b.ins().ireduce(ty, x),
         (Dtype::Bool, _) => b.ins().uextend(ty, x),
-        // Between i32 and u32 the bits stay.
+        // Between i32 and u32 the bits do not change.
         _ => x,
     }
 }
 
-/// The same bits; between integers of one width they are the same register.
+/// Reinterprets bits. Between integers of one width nothing is emitted.
 fn bitcast(b: &mut FunctionBuilder<'_>, x: Value, to: Dtype) -> Value {
     let ty = register(to);
     if b.func.dfg.value_type(x) == ty {
@@ -286,7 +284,7 @@ fn bitcast(b: &mut FunctionBuilder<'_>, x: Value, to: Dtype) -> Value {
     b.ins().bitcast(ty, MemFlagsData::new().with_endianness(Endianness::Little), x)
 }
 
-/// An integer or bool as 64 bits: signed ones keep their value.
+/// Extends an integer or bool to 64 bits; signed integers are sign-extended.
 fn widen(b: &mut FunctionBuilder<'_>, x: Value, from: Dtype) -> Value {
     match from {
         Dtype::I32 => b.ins().sextend(types::I64, x),

@@ -1,11 +1,10 @@
-//! What waits in memory: values that are used long after they were made, and variables of loops that have
-//! more of them than there are registers.
+//! Spilling: values that are used long after their definition, and variables of loops with more variables than
+//! registers, are stored in memory.
 //!
-//! A program is cut into functions of a size that register allocation likes ([`parts`](super::partition)), but
-//! the body of a loop is not, and one over hundreds of arrays makes hundreds of values that wait for each
-//! other. The allocator would find out for each of them, in a time that grows as their square, that there
-//! is no register to wait in. So where there are [`MANY`] in one function, what waits is stored where it is
-//! made and loaded where it is used, as the allocator would do in the end.
+//! A kernel is cut into functions whose register allocation is fast ([`parts`](super::partition)), but the body of
+//! a loop cannot be cut. A loop over hundreds of arrays has hundreds of values that are live at the same time. The
+//! allocator would spill them, in a time quadratic in their number. So if there are at least [`MANY`] such values
+//! in one function, they are stored after their definition and loaded before their use here, with the same result.
 //!
 //! ```text
 //! for i0 in 5 {
@@ -15,10 +14,10 @@
 //! }
 //! ```
 //!
-//! Cranelift computes what has no effect where something with an effect asks for it. A product of hundreds
-//! of elements is asked for at its end, and all elements, which are loaded where the kernel says so, would
-//! wait for it. So a value that would be computed long after its place is *pinned* there: stored to where
-//! nobody reads it.
+//! Cranelift computes a value without effects where a statement with an effect first needs it. A product of
+//! hundreds of elements is needed at its end, but its elements are loaded at their positions in the kernel, so all
+//! of them would be live until the end. So a value that would be computed long after its position is *pinned*: it
+//! is stored at its position to memory that nothing reads.
 
 use crate::loop_ir::{Arg, Assign, Expr, Kernel, ScalarId, Stmt, VarId};
 use crate::machine::MachineModel;
@@ -26,31 +25,32 @@ use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use tapeloom_ir::OrderedSet;
 
-/// So many statements behind the one that makes it, a value is in no register any more.
+/// The number of statements after which a value is no longer in a register.
 pub(super) const FAR: usize = 100;
 
-/// So many statements behind its place a value may be computed.
+/// The largest number of statements by which the computation of a value may be delayed without being pinned.
 const LATE: usize = 50;
 
-/// The allocator is fast enough where fewer than these wait.
+/// The smallest number of such values for which spilling is worth it.
 const MANY: usize = 128;
 
-/// And where no loop or branch has so many statements: what is not in one is cut into parts.
+/// The smallest number of statements in one loop or branch for which spilling is worth it. Other code is cut into
+/// parts.
 const LONG: usize = 300;
 
-/// What waits in memory.
+/// The values and variables of a part that are stored in memory.
 #[derive(Default)]
 pub(super) struct Far {
-    /// With the bytes that all its lanes take.
+    /// The spilled values, with the bytes of all lanes.
     pub(super) values: OrderedSet<(ScalarId, usize)>,
     pub(super) vars: OrderedSet<VarId>,
-    /// What must be computed at its place, and the most bytes that one takes.
+    /// The values that are pinned, and the largest number of bytes of one.
     pub(super) pinned: OrderedSet<ScalarId>,
     pub(super) pin: usize,
 }
 
 impl Far {
-    /// What waits while a part runs.
+    /// Returns the values and variables to spill in a part.
     pub(super) fn of(kernel: &Kernel, machine: &MachineModel, part: &[&Stmt]) -> Far {
         let most = machine.held_variables;
         let mut all = Variables { most, ..Variables::default() };
@@ -72,9 +72,9 @@ impl Far {
     }
 }
 
-/// A statement, as far as values are concerned.
+/// A statement, as the analysis of live values sees it.
 struct Event {
-    /// When it is done at the earliest.
+    /// The earliest time of its computation.
     clock: usize,
     makes: Option<ScalarId>,
     reads: SmallVec<[ScalarId; 3]>,
@@ -83,16 +83,17 @@ struct Event {
 }
 
 enum Done {
-    /// At that time, whoever asks for it.
+    /// Computed at this time, whether the value is used or not.
     At(usize),
-    /// When it is asked for.
+    /// Computed when the value is first used.
     WhenAsked,
 }
 
-/// What waits, if what is done more than `late` statements after its place is pinned there.
+/// Returns the values to spill, if values that are computed more than `late` statements after their position are
+/// pinned.
 fn waiting(events: &[Event], late: usize) -> Far {
     let mut far = Far::default();
-    // The first and the last time that a value is asked for.
+    // Per value: the times of its first and its last use.
     let mut asked: SecondaryMap<ScalarId, Option<(usize, usize)>> = SecondaryMap::new();
     for e in events.iter().rev() {
         let wanted = e.makes.and_then(|value| asked[value]);
@@ -145,7 +146,7 @@ impl Walk<'_> {
         {
             done = Done::WhenAsked;
         }
-        // What a variable becomes is asked for when the block ends.
+        // The new value of a variable is used at the end of the block.
         if let Some((var, Assign::Set | Assign::Fold(_))) = stmt.assigned()
             && !self.vars.contains(&var)
         {
@@ -167,17 +168,17 @@ impl Walk<'_> {
     }
 }
 
-/// Variables that loops carry which have many of them, and others.
+/// The variables that loops carry: those of loops with too many variables, and the others.
 #[derive(Default)]
 struct Variables {
-    /// So many of a loop are in registers.
+    /// The largest number of variables of a loop that remain in registers.
     most: usize,
     crowded: OrderedSet<VarId>,
     held: OrderedSet<VarId>,
 }
 
 impl Variables {
-    /// Adds what a statement gives values to that is declared outside of it.
+    /// Adds the variables that a statement assigns and that are declared outside of it.
     fn stmt(&mut self, stmt: &Stmt, set: &mut OrderedSet<VarId>) {
         if let Some((var, Assign::Set | Assign::Fold(_))) = stmt.assigned() {
             set.insert(var);
@@ -192,7 +193,7 @@ impl Variables {
             }
             inside.retain(|v| !declared.contains(v));
             if stmt.shape().flow.is_loop() {
-                // A loop in lanes has variables of its own.
+                // A loop with lanes keeps its own partial values in registers.
                 let many =
                     inside.len() > self.most && !matches!(stmt, Stmt::For { lanes: 2.., .. });
                 let of = if many { &mut self.crowded } else { &mut self.held };

@@ -1,6 +1,6 @@
-//! What generated code calls: library functions, contractions, and its own parts.
+//! The functions that generated code calls: library functions, contractions, runtime functions, and its own parts.
 //!
-//! An unknown symbol would be a panic in the linker, so symbols and declarations are made together:
+//! An unknown symbol causes a panic in the linker. So symbols and declarations come from the same list:
 //! [`Symbols::of`] walks the program once and lists everything that its code can call.
 
 use crate::codegen::simd::Refused;
@@ -19,26 +19,26 @@ use std::sync::Arc;
 use tapeloom_ir::prim::{Library, LibraryFn};
 use tapeloom_ir::{Code, Dtype, Isa, OrderedMap, Problem};
 
-/// Symbols with their addresses and signatures.
+/// The callable functions with their addresses and signatures.
 pub(crate) struct Symbols {
     list: Vec<Symbol>,
     index: OrderedMap<String, usize>,
-    /// The external functions among them, which go by number.
+    /// The external functions, which code calls by number.
     externals: Vec<Arc<ExternalSignature>>,
 }
 
 /// A function that generated code may call.
 pub(crate) struct Symbol {
-    /// Its unique name.
+    /// The unique name.
     pub(crate) name: String,
-    /// Its address.
+    /// The address in this process.
     pub(crate) address: *const u8,
     params: Vec<ir::Type>,
     result: Option<ir::Type>,
 }
 
 impl Symbols {
-    /// Everything that a program calls.
+    /// Lists the functions that a program calls.
     pub(crate) fn of(program: &Program) -> Symbols {
         let (list, index, externals) = (Vec::new(), OrderedMap::default(), program.externals());
         let mut symbols = Symbols { list, index, externals };
@@ -65,7 +65,7 @@ impl Symbols {
         symbols
     }
 
-    /// The functions by name and address.
+    /// Returns all functions.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Symbol> {
         self.list.iter()
     }
@@ -107,7 +107,7 @@ impl Symbols {
         self.add(&contraction(c), address, &[types::I64; 4], result);
     }
 
-    /// A function of three words that gives a status.
+    /// Adds a runtime function that takes three words and returns a status.
     fn runtime(&mut self, name: &str, address: *const u8) {
         self.add(name, address, &[types::I64; 3], Some(types::I32));
     }
@@ -127,21 +127,21 @@ impl Symbols {
     }
 }
 
-/// The functions of a module, declared where they are first called.
+/// The functions of a module. Each is declared at its first call.
 pub(crate) struct Functions<'a> {
     module: &'a mut dyn Module,
     symbols: &'a Symbols,
     declared: OrderedMap<usize, FuncId>,
-    /// Imports of the function under construction.
+    /// The functions that are imported into the function under construction.
     imported: OrderedMap<FuncId, FuncRef>,
     /// Constants in memory.
     constants: OrderedMap<Vec<i64>, DataId>,
-    /// The vectors of loops so far, and the instructions that wide code may have.
+    /// The vector widths of the loops so far, and the instruction set of the code in 256-bit and 512-bit vectors.
     vectors: Vectors,
 }
 
 impl<'a> Functions<'a> {
-    /// No function is declared yet.
+    /// Creates the table without declared functions.
     pub(super) fn new(module: &'a mut dyn Module, symbols: &'a Symbols, isa: Isa) -> Functions<'a> {
         Functions {
             module,
@@ -153,7 +153,7 @@ impl<'a> Functions<'a> {
         }
     }
 
-    /// The instructions of wide code, where the machine has any.
+    /// Returns the instruction set for code in 256-bit or 512-bit vectors, or the reason why there is none.
     pub(super) fn wide(&self) -> Result<Isa, Refused> {
         match self.vectors.isa {
             _ if !cfg!(all(target_arch = "x86_64", unix)) => {
@@ -164,28 +164,28 @@ impl<'a> Functions<'a> {
         }
     }
 
-    /// A loop in lanes has these vectors.
+    /// Reports the vectors of a loop with lanes.
     pub(super) fn vectorized(&mut self, of: LaneLoop) {
         self.vectors.loops.push(of);
     }
 
-    /// Bytes of wide code are there.
+    /// Adds to the bytes of code in 256-bit or 512-bit vectors.
     pub(super) fn emitted(&mut self, bytes: usize) {
         self.vectors.wide_bytes += bytes;
     }
 
-    /// The vectors of all loops.
+    /// Takes the report of all loops.
     pub(super) fn vectors(&mut self) -> Vectors {
         std::mem::take(&mut self.vectors)
     }
 
-    /// The module.
+    /// Returns the module.
     pub(super) fn module(&mut self) -> &mut dyn Module {
         self.module
     }
 
-    /// Whether the machine has every vector instruction that is emitted (on x86, rounding came with
-    /// SSE4.1).
+    /// Returns whether the machine has every vector instruction that is emitted. (On x86, rounding requires
+    /// SSE4.1.)
     pub(super) fn has_vectors(&self) -> bool {
         let isa = self.module.isa();
         let is = |name: &str| {
@@ -198,7 +198,7 @@ impl<'a> Functions<'a> {
         }
     }
 
-    /// Forgets imports: another function is begun.
+    /// Begins another function: clears the imports.
     pub(super) fn begin(&mut self) {
         self.imported.clear();
     }
@@ -209,7 +209,7 @@ impl<'a> Functions<'a> {
         *self.imported.entry(id).or_insert_with(|| module.declare_func_in_func(id, func))
     }
 
-    /// Numbers in memory that the function under construction may point to.
+    /// Returns the address of constant numbers in memory for the function under construction.
     pub(super) fn constant(
         &mut self,
         func: &mut ir::Function,
@@ -231,7 +231,7 @@ impl<'a> Functions<'a> {
         Ok(self.module.declare_data_in_func(id, func))
     }
 
-    /// A library function.
+    /// Returns a library function.
     pub(super) fn library(
         &mut self,
         func: &mut ir::Function,
@@ -241,7 +241,8 @@ impl<'a> Functions<'a> {
         self.symbol(func, &name(library, dtype))
     }
 
-    /// A library function of eight arguments: (where results go, arguments).
+    /// Returns the 8-lane version of a library function. Its arguments are the address of the results, and the
+    /// eight arguments.
     pub(super) fn library_of_eight(
         &mut self,
         func: &mut ir::Function,
@@ -251,7 +252,8 @@ impl<'a> Functions<'a> {
         self.symbol(func, &of_eight(&name(library, dtype)))
     }
 
-    /// An external function: (context, number, row of pointers) to a status; and its number.
+    /// Returns the function that calls an external function, and the external function's number. Arguments:
+    /// context, number, row of pointers. Returns a status.
     pub(super) fn external(
         &mut self,
         func: &mut ir::Function,
@@ -263,22 +265,25 @@ impl<'a> Functions<'a> {
         Ok((self.symbol(func, EXTERNAL)?, number))
     }
 
-    /// Room for a record: (context, tape, number of the record) to a status.
+    /// Returns the function that grows a tape for a record. Arguments: context, tape, number of the record. Returns
+    /// a status.
     pub(super) fn grow(&mut self, func: &mut ir::Function) -> Result<FuncRef, Problem> {
         self.symbol(func, GROW)
     }
 
-    /// The beginning of a loop that is limited: (context, loop, iterations or -1) to a status.
+    /// Returns the function that enters a limited loop. Arguments: context, loop, iterations or -1. Returns a
+    /// status.
     pub(super) fn enter(&mut self, func: &mut ir::Function) -> Result<FuncRef, Problem> {
         self.symbol(func, ENTER)
     }
 
-    /// The places of sorted elements: (description, elements, places, scratch memory) to a status.
+    /// Returns the sort function. Arguments: description, elements, indices, scratch memory. Returns a status.
     pub(super) fn argsort(&mut self, func: &mut ir::Function) -> Result<FuncRef, Problem> {
         self.symbol(func, ARGSORT)
     }
 
-    /// A contraction: (description, lhs, rhs, out) to a status of the library; a thin one has none.
+    /// Returns the function of a contraction. Arguments: description, lhs, rhs, out. The library's functions return
+    /// a status, the functions for thin matrices nothing.
     pub(super) fn contraction(
         &mut self,
         func: &mut ir::Function,
@@ -318,7 +323,7 @@ const GROW: &str = "grow";
 const ENTER: &str = "enter";
 const EXTERNAL: &str = "external";
 
-/// The name of what does a contraction.
+/// Returns the name of the function of a contraction.
 fn contraction(c: &Contract) -> String {
     match c.sums {
         Sums::Library => format!("contract_{}", c.dtype),
@@ -335,7 +340,7 @@ fn name(l: Library, dtype: Dtype) -> String {
     if dtype == Dtype::F64 { wide } else { narrow }
 }
 
-/// The name of the function of eight arguments.
+/// Returns the name of the 8-lane version of a function.
 fn of_eight(name: &str) -> String {
     format!("{name}_of_eight")
 }

@@ -1,5 +1,5 @@
-//! Machine code against the interpreter: every code on every dtype at the edges, random kernels,
-//! loops, guards, parts, contractions, memory.
+//! Tests of machine code against the interpreter: every code on every dtype at edge values, random kernels, loops,
+//! guards, parts, contractions, memory.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
@@ -19,7 +19,7 @@ use tapeloom_ir::prim::{Continuity, Library, LibraryFn, SignOf};
 use tapeloom_ir::{ArrayType, Code, Dtype, Isa, Literal, Tensor};
 use target_lexicon::Triple;
 
-/// Builds programs in few words.
+/// A builder of programs.
 struct Make {
     p: Kernel,
 }
@@ -64,7 +64,7 @@ impl Make {
         Arg::Scalar(value)
     }
 
-    /// The program, with the strongest claims that can be proved.
+    /// Returns the program, with the strongest parallelism that can be proved for each loop.
     fn program(mut self) -> Program {
         claim(&mut self.p);
         Program { entry: self.p, ..Program::new("") }
@@ -84,19 +84,19 @@ fn loop_(index: IndexId, extent: usize, body: Vec<Stmt>) -> Stmt {
     Stmt::For { index, extent, parallelism, lanes: 1, carries: Vec::new(), body }
 }
 
-/// `b[i]`
+/// Returns the address `b[i]`.
 fn at(index: IndexId) -> Address {
     Address { offset: 0, terms: vec![(index, 1)], dynamic: None }
 }
 
-/// The program with the lanes that a compiled one has.
+/// Returns the program after `vectorize`.
 fn in_lanes(mut p: Program) -> Program {
     passes::apply("vectorize", &mut p).unwrap();
     assert_eq!(verify(&p), [], "{p}");
     p
 }
 
-/// Bits are equal, or both are nan; `tolerance` relative for floats.
+/// Returns whether bits are equal, or both are nan, or floats are equal within the relative `tolerance`.
 fn close(x: Literal, y: Literal, tolerance: f64) -> bool {
     if x == y {
         return true;
@@ -106,13 +106,14 @@ fn close(x: Literal, y: Literal, tolerance: f64) -> bool {
         && (a.is_nan() && b.is_nan() || (a - b).abs() <= tolerance * a.abs().max(b.abs()))
 }
 
-/// Machine code = interpreter: `tolerance` is that of library contractions, all else agrees in every bit.
+/// Checks that machine code agrees with the interpreter: contractions by the library within `tolerance`, all else
+/// in every bit.
 #[track_caller]
 fn check(p: &Program, args: &[Tensor], tolerance: f64) {
     compare(p, args, &eval(p, args).unwrap(), tolerance, "");
 }
 
-/// Machine code makes what is wanted; what it tells.
+/// Checks that machine code returns the expected results. Returns the performed effects.
 #[track_caller]
 pub(super) fn compare(
     p: &Program,
@@ -279,7 +280,7 @@ fn all_codes() -> Vec<Code> {
     all
 }
 
-/// `z[i] = code(x[i], ..)` on arrays of that many elements.
+/// Returns the program `z[i] = code(x[i], ..)` on arrays of `n` elements.
 fn map_program(code: Code, dtype: Dtype, n: usize) -> Program {
     let mut m = Make::new("map");
     let arity = code.row().takes.arity();
@@ -307,7 +308,7 @@ fn every_code_at_the_edges() {
                 continue;
             }
             let values = edges(dtype);
-            // All pairs, so that each value meets each.
+            // All pairs of edge values.
             let n = values.len() * values.len();
             let first: Vec<_> = (0..n).map(|i| values[i / values.len()]).collect();
             let second: Vec<_> = (0..n).map(|i| values[i % values.len()]).collect();
@@ -330,7 +331,7 @@ fn every_code_at_the_edges() {
     }
 }
 
-/// A choice that was read from memory between a value and zero is made by its bits.
+/// A selection between a value and zero, by a condition from memory, is emitted as operations on bits.
 #[test]
 fn choices_of_nothing_at_the_edges() {
     for dtype in [Dtype::F64, Dtype::F32] {
@@ -362,7 +363,7 @@ fn choices_of_nothing_at_the_edges() {
     }
 }
 
-/// The edge tests would say little if no program were in lanes.
+/// The edge tests need programs with lanes.
 #[test]
 fn maps_of_floats_are_in_lanes() {
     for (dtype, lanes) in [(Dtype::F64, "in 9 lanes 2 {"), (Dtype::F32, "in 9 lanes 4 {")] {
@@ -391,7 +392,7 @@ fn every_size() {
     }
 }
 
-/// Reductions, in lanes and in order: every remainder.
+/// Reductions with lanes and without, with every number of remaining iterations.
 #[test]
 fn every_size_of_reduction() {
     let mut r = Random(9);
@@ -445,26 +446,26 @@ impl Random {
     }
 }
 
-/// Elements of every buffer of a random program.
+/// The number of elements of every buffer of a random program.
 const SIZE: usize = 200;
 const DTYPES: [Dtype; 4] = [Dtype::F64, Dtype::F32, Dtype::I64, Dtype::Bool];
 
-/// Random programs: nests of up to three loops with loads, codes, folds, guards and stores, also
+/// A generator of random programs: nests of up to three loops with loads, codes, folds, guards and stores, also
 /// from and to the same buffer.
 struct Generator {
     r: Random,
     m: Make,
     inputs: Vec<BufferId>,
     outputs: Vec<BufferId>,
-    /// Open loops.
+    /// The open loops, with their trip counts.
     loops: Vec<(IndexId, usize)>,
-    /// Values in scope.
+    /// The values in scope.
     values: Vec<Arg>,
-    /// Accumulators in scope, declared this many loops deep.
+    /// The accumulators in scope, with the number of loops around their declarations.
     vars: Vec<(VarId, usize)>,
-    /// Only operations that keep numbers small.
+    /// Whether only operations are used that keep numbers small.
     tame: bool,
-    /// The last address, with how many loops were open and the range of its offset.
+    /// The last address, with the number of loops that were open and the range of its offset.
     last: Option<(usize, Address, (i64, i64))>,
 }
 
@@ -482,7 +483,7 @@ impl Generator {
             .enumerate()
             .map(|(n, d)| m.buffer(*d, &[SIZE], Place::Output(n)))
             .collect();
-        // One buffer in the workspace, filled first.
+        // One buffer in the workspace, which is filled first.
         let w = m.buffer(Dtype::F64, &[SIZE], Place::Workspace(64));
         m.p.workspace = 64 + SIZE * 8;
         let i = m.index();
@@ -510,7 +511,7 @@ impl Generator {
             let body = self.block();
             self.m.step(body);
         }
-        // Every output is written.
+        // Write every output.
         for n in 0..DTYPES.len() {
             let b = self.outputs[n];
             let mut body = Vec::new();
@@ -527,7 +528,7 @@ impl Generator {
             && depth == self.loops.len()
             && self.r.below(2) == 0
         {
-            // Almost the same as before.
+            // A small change of the last address.
             let shift = self.r.below(5) as i64 - 2;
             let offset = (address.offset + shift).clamp(room.0, room.1);
             return Address { offset, ..address };
@@ -547,7 +548,7 @@ impl Generator {
             }
         }
         let room = SIZE as i64 - (high - low);
-        // Often the same offset, so that stores and loads meet.
+        // Often use the same offset, so that stores and loads touch the same elements.
         a.offset = -low + if self.r.below(3) > 0 { 1 } else { self.r.below(room as usize) as i64 };
         self.last = Some((self.loops.len(), a.clone(), (-low, -low + room - 1)));
         a
@@ -691,7 +692,7 @@ impl Generator {
 #[test]
 fn random_kernels() {
     let mut r = Random(1);
-    // Thirds of floats, so that the order of a sum shows.
+    // Floats are thirds, so that a change in the order of a sum changes bits.
     let third = |d: Dtype, x: f64| if d.is_float() { x / 3.0 } else { x };
     let mut element = |d: Dtype| Literal::of(d, third(d, r.below(9) as f64 - 4.0));
     let args: Vec<Tensor> = DTYPES
@@ -710,7 +711,7 @@ fn random_kernels() {
     }
 }
 
-/// Lanes are the kernel's: a machine without vectors computes the same bits.
+/// The loop program determines the lanes, so a machine without vectors must compute the same bits.
 #[track_caller]
 fn without_vectors(p: &Program, args: &[Tensor]) {
     let code = Executable::made(
@@ -726,8 +727,7 @@ fn without_vectors(p: &Program, args: &[Tensor]) {
     }
 }
 
-/// A long run of scalar steps: within a part values stay in registers, between parts they go
-/// through memory.
+/// A long sequence of scalar steps: within a part values are in registers, between parts in memory.
 #[test]
 fn many_steps_and_one_long_nest() {
     for one_nest in [false, true] {
@@ -777,7 +777,7 @@ fn many_steps_and_one_long_nest() {
     }
 }
 
-/// Kernels that call kernels, as deep as may be, on a thread with little stack.
+/// Kernels that call kernels, to the largest allowed depth, on a thread with a small stack.
 #[test]
 fn chains_of_calls() {
     let chain = |n: usize| {
@@ -807,7 +807,7 @@ fn chains_of_calls() {
 fn contraction(dtype: Dtype, m: usize, n: usize, k: usize, batch: usize) -> Program {
     let mut make = Make::new("contraction");
     let x = make.buffer(dtype, &[batch, m, k], Place::Input(0));
-    // Transposed, so that strides are not all row-major.
+    // The second operand is transposed, so that not all strides are row-major.
     let y = make.buffer(dtype, &[batch, n, k], Place::Input(1));
     let z = make.buffer(dtype, &[batch, m, n], Place::Output(0));
     let [m1, n1, k1] = [m, n, k].map(|d| d as i64);
@@ -903,7 +903,7 @@ fn executables_run_on_threads_and_free_their_memory() {
             });
         }
     });
-    // Bytes of memory that holds code of no file; other tests have a little of their own meanwhile.
+    // The bytes of executable memory without a file. Other tests may have some at the same time.
     let code = || -> usize {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
         let ours = maps.lines().filter(|l| l.contains("r-xp") && !l.contains(['/', '[']));
@@ -918,7 +918,7 @@ fn executables_run_on_threads_and_free_their_memory() {
     for _ in 0..1000 {
         Executable::new(&p).unwrap();
     }
-    // A leak would be a page per program.
+    // A leak would be one page per program.
     let after = code();
     assert!(after < before + 500 * 4096, "{before} -> {after}");
 }

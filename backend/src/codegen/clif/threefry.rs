@@ -1,10 +1,10 @@
-//! Random bits: the block function of Threefry-2x32, in registers of 32 bits.
+//! Random bits: the block function of Threefry-2x32, on 32-bit registers.
 
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use cranelift_frontend::FunctionBuilder;
 use tapeloom_ir::prim::{Words, threefry2x32};
 
-/// 64 random bits for a key and a counter.
+/// Returns 64 random bits for a key and a counter.
 pub(super) fn bits(b: &mut FunctionBuilder<'_>, key: Value, counter: Value) -> Value {
     let (key, counter) = (words(b, key), words(b, counter));
     let [high, low] = threefry2x32(&mut Instructions(b), key, counter);
@@ -13,7 +13,7 @@ pub(super) fn bits(b: &mut FunctionBuilder<'_>, key: Value, counter: Value) -> V
     b.ins().bor(high, low)
 }
 
-/// The high and the low word.
+/// Returns the high and the low word.
 fn words(b: &mut FunctionBuilder<'_>, x: Value) -> [Value; 2] {
     let high = b.ins().ushr_imm_u(x, 32);
     [b.ins().ireduce(types::I32, high), b.ins().ireduce(types::I32, x)]

@@ -1,8 +1,8 @@
-//! Statements to Cranelift, one part of a kernel at a time.
+//! Translation of statements to Cranelift, one part of a kernel at a time.
 //!
-//! Every kind of statement has a method: loops in [`loops`](super::loops), loads and stores in
-//! [`access`](super::access), variables in [`variables`](super::variables), calls in
-//! [`calls`](super::calls); branches and values stand here.
+//! Each kind of statement has a method: loops in [`loops`](super::loops), loads and stores in
+//! [`access`](super::access), variables in [`variables`](super::variables), calls in [`calls`](super::calls), and
+//! branches and values in this file.
 
 use super::loops::{Exchanged, Rest};
 use super::partition::Parts;
@@ -23,22 +23,22 @@ use cranelift_module::FuncId;
 use smallvec::SmallVec;
 use tapeloom_ir::{Dtype, OrderedMap, Problem};
 
-/// Tables that outlive a part, so that a kernel of many parts does not make them many times.
+/// Tables that all parts of a kernel share, so that they are allocated once.
 #[derive(Default)]
 pub(super) struct State {
     pub(super) scalars: SecondaryMap<ScalarId, Option<Lanes>>,
-    /// How many statements had been translated when the value was made.
+    /// Per value: the number of statements that had been translated when it was defined.
     pub(super) made: SecondaryMap<ScalarId, usize>,
     pub(super) clock: usize,
     pub(super) vars: SecondaryMap<VarId, Option<Binding>>,
 }
 
-/// One loop that is open.
+/// An open loop.
 pub(super) struct Counter {
     pub(super) index: IndexId,
-    /// Its value (in the first lane).
+    /// The value of the index (in the first lane).
     pub(super) at: At,
-    /// Counters of other strides: bytes per iteration and the value.
+    /// Counters for other strides: the bytes per iteration, and the value.
     pub(super) scaled: SmallVec<[(i64, Value); 2]>,
 }
 
@@ -49,15 +49,15 @@ pub(super) enum At {
     Value(Value),
 }
 
-/// What is translated, and what is known of it.
+/// The part to translate, with its context.
 #[derive(Clone, Copy)]
 pub(super) struct Subject<'a> {
     pub(super) machine: MachineModel,
     pub(super) program: &'a Program,
     pub(super) p: &'a Kernel,
-    /// Whether it is the program's entry.
+    /// Whether the kernel is the program's entry.
     pub(super) entry: bool,
-    /// The functions of the kernels before it.
+    /// The functions of the kernels that were compiled before.
     pub(super) kernels: &'a PrimaryMap<KernelId, FuncId>,
     pub(super) cut: &'a Parts<'a>,
     pub(super) part: usize,
@@ -76,31 +76,31 @@ pub(super) struct Nest<'a, 'f, 'm> {
     pub(super) b: &'a mut FunctionBuilder<'f>,
     pub(super) functions: &'a mut Functions<'m>,
     pub(super) layout: Layout,
-    /// The call record, and what it says of context and frame.
+    /// The call record, and the context and frame that it points to.
     pub(super) record: Value,
     pub(super) context: Value,
     pub(super) frame: Value,
-    /// Open loops, outermost first.
+    /// The open loops, outermost first.
     pub(super) loops: Vec<Counter>,
-    /// Branches and `while`s around.
+    /// The number of surrounding branches and `while` loops.
     pub(super) inside: usize,
-    /// Loads made before the loops that they are in.
+    /// Values of loads that were emitted before the loop that contains them.
     pub(super) hoisted: Vec<ScalarId>,
-    /// The loop that runs in lanes, and how many.
+    /// The loop with lanes that is being translated, and its number of lanes.
     pub(super) lanes: Option<(IndexId, usize)>,
-    /// What is left of one that goes one by one.
+    /// The remaining iterations of a loop with lanes, while they are translated one by one.
     pub(super) rest: Option<Rest>,
     /// Whether this machine has the vector instructions.
     pub(super) vectors: bool,
-    /// Elements of promoted buffers.
+    /// The current values of elements of promoted buffers.
     pub(super) elements: OrderedMap<(BufferId, i64), Value>,
-    /// Where each buffer is, once it was asked for at the top level.
+    /// The addresses of buffers that were computed at the top level.
     pub(super) pointers: OrderedMap<BufferId, Value>,
-    /// Whether the loop around has more buffers than registers.
+    /// Whether the surrounding loop uses more buffers than there are registers.
     pub(super) crowded: bool,
-    /// Where those are that exchange places in a loop around.
+    /// The buffers that a surrounding loop exchanges, with their places.
     pub(super) exchanged: OrderedMap<BufferId, Exchanged>,
-    /// The address of the record where each cursor stands.
+    /// Per cursor: the variable that holds the address of its record.
     pub(super) cursors: SecondaryMap<CursorId, Option<Variable>>,
 }
 
@@ -112,7 +112,7 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
         functions: &'a mut Functions<'m>,
         record: Value,
     ) -> Self {
-        // A record does not change during a call.
+        // A call record does not change during a call.
         let flags = MemFlagsData::trusted().with_readonly().with_can_move();
         let context = b.ins().load(types::I64, flags, record, abi::CONTEXT as i32);
         let frame = b.ins().load(types::I64, flags, record, abi::FRAME as i32);
@@ -146,7 +146,7 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
         }
     }
 
-    /// Returns with status 0.
+    /// Emits a return with status 0.
     pub(super) fn finish(&mut self) {
         let done = self.b.ins().iconst(types::I32, 0);
         self.b.ins().return_(&[done]);
@@ -156,18 +156,18 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
         body.iter().try_for_each(|stmt| self.stmt(stmt))
     }
 
-    /// Whether what is made here is known to all that follows.
+    /// Returns whether values that are defined here dominate all later code.
     pub(super) fn top(&self) -> bool {
         self.loops.is_empty() && self.inside == 0
     }
 
-    /// The emitter of operations in the present lanes.
+    /// Returns an emitter of operations for the current number of lanes.
     pub(super) fn emit(&mut self) -> LaneBuilder<'_, 'f, 'm> {
         let width = self.width();
         LaneBuilder { b: self.b, functions: self.functions, width, vectors: self.vectors }
     }
 
-    /// The vector register for a dtype in the present lanes.
+    /// Returns the vector type of a dtype for the current number of lanes.
     pub(super) fn vector(&self, dtype: Dtype) -> Option<Type> {
         vector_value::vector(self.vectors, dtype, self.width())
     }
@@ -253,13 +253,13 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
         self.state.scalars[value] = Some(x);
     }
 
-    /// Where a value waits by now, if it does.
+    /// Returns the offset of the memory that holds a spilled value, once the value is no longer in a register.
     pub(super) fn waits(&self, value: ScalarId) -> Option<usize> {
         let at = self.cut.waiting.get(&value).copied()?;
         (self.state.clock - self.state.made[value] > FAR).then_some(at)
     }
 
-    /// Stores the lanes of a value that waits, or that is to be computed here.
+    /// Stores the lanes of a spilled or pinned value.
     fn park(&mut self, offset: usize, x: &Lanes) {
         let (base, mut offset) = self.spill(offset);
         for x in x.registers() {
@@ -268,7 +268,7 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
         }
     }
 
-    /// Loads them again.
+    /// Loads the lanes of a spilled value.
     fn unpark(&mut self, offset: usize, x: &mut Lanes) {
         let (base, mut offset) = self.spill(offset);
         for x in x.registers_mut() {
@@ -331,7 +331,7 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
         }
     }
 
-    /// An operand that is the same in every lane.
+    /// Returns the value of an operand that is the same in every lane.
     pub(super) fn uniform(&mut self, arg: Arg) -> Result<Value, Problem> {
         match self.arg(arg)? {
             Lanes::One(value) => Ok(value),
@@ -341,26 +341,26 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
         }
     }
 
-    /// Where a spill is: in the workspace of the whole program.
+    /// Returns the address of a spill, which is in the workspace of the whole program.
     pub(super) fn spill(&mut self, offset: usize) -> (Value, i32) {
         let workspace = self.of_context(abi::WORKSPACE);
         self.place(workspace, offset as i64)
     }
 
-    /// A word of the context, which does not change during a call.
+    /// Loads a word of the context, which does not change during a call.
     pub(super) fn of_context(&mut self, at: usize) -> Value {
         let flags = MemFlagsData::trusted().with_readonly().with_can_move();
         self.b.ins().load(types::I64, flags, self.context, at as i32)
     }
 }
 
-/// Goes on in a block to which all jumps have been made.
+/// Continues in a block whose predecessors are all known.
 pub(super) fn begin(b: &mut FunctionBuilder<'_>, block: Block) {
     b.switch_to_block(block);
     b.seal_block(block);
 }
 
-/// Calls what gives a status, and returns that if it is not 0.
+/// Emits a call, and a return of its status if the status is not 0.
 pub(super) fn call(b: &mut FunctionBuilder<'_>, function: FuncRef, args: &[Value]) {
     let call = b.ins().call(function, args);
     if let [status] = *b.inst_results(call) {
@@ -368,7 +368,7 @@ pub(super) fn call(b: &mut FunctionBuilder<'_>, function: FuncRef, args: &[Value
     }
 }
 
-/// Returns a status that is not 0.
+/// Emits a return of a status if the status is not 0.
 fn return_unless_zero(b: &mut FunctionBuilder<'_>, status: Value) {
     let (bad, good) = (b.create_block(), b.create_block());
     b.set_cold_block(bad);

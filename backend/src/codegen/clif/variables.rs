@@ -1,4 +1,4 @@
-//! Variables of a kernel: accumulators, one for all lanes or one for each.
+//! Variables of a kernel: one value for all lanes, or one for each lane.
 
 use super::scalar;
 use super::translate::Nest;
@@ -9,21 +9,22 @@ use cranelift_frontend::Variable;
 use smallvec::SmallVec;
 use tapeloom_ir::Problem;
 
-/// A variable of the kernel.
+/// The representation of a variable.
 #[derive(Clone)]
 pub(super) enum Binding {
-    /// Uniform.
+    /// One value for all lanes.
     One(Variable),
-    /// In registers of that type.
+    /// A value per lane, in vector registers of this type.
     Vector(Type, SmallVec<[Variable; 4]>),
-    /// A scalar per lane.
+    /// A value per lane, in scalar registers.
     Each(SmallVec<[Variable; 4]>),
-    /// Uniform, of that type, and in the workspace, since there are too many of its kind.
+    /// One value of this type for all lanes, at this offset of the workspace, because the loop has too many
+    /// variables.
     Memory(Type, usize),
 }
 
 impl Nest<'_, '_, '_> {
-    /// A slot that holds a value per lane.
+    /// Declares a variable for the current number of lanes.
     pub(super) fn declare(&mut self, var: VarId) -> Binding {
         let (dtype, width) = (self.p.vars[var], self.width());
         let scalar = scalar::register(dtype);

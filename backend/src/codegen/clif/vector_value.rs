@@ -1,10 +1,10 @@
-//! Values in a loop that does several iterations at once.
+//! Values in a loop with lanes.
 //!
-//! Inside such a loop a scalar of the program stands for one value per lane. [`Lanes`] says how they
-//! are held: once if all lanes agree, in 128-bit registers for floats, as masks for comparisons of
-//! floats, and otherwise as one scalar each. Every operation works on every form: what has no
-//! vector instruction is done lane by lane with [`scalar::emit`], so that the meaning of a code
-//! stays in one place and vectors are only ever a faster way to say the same.
+//! In such a loop, a scalar of the program stands for one value per lane. [`Lanes`] is its representation: one
+//! value if all lanes agree, 128-bit registers for floats, masks for comparisons of floats, and otherwise one
+//! scalar per lane. Every operation accepts every representation. An operation without a vector instruction is
+//! emitted lane by lane by [`scalar::emit`]. So the meaning of a code is defined in one place, and vectors only
+//! compute it faster.
 
 use super::symbols::Functions;
 use super::{float, scalar};
@@ -18,21 +18,21 @@ use tapeloom_ir::math::EIGHT;
 use tapeloom_ir::prim::{Gives, Library};
 use tapeloom_ir::{Code, Dtype, Literal, Problem};
 
-/// One scalar of the program in all lanes.
+/// A scalar of the program in all lanes.
 #[derive(Clone, Debug)]
 pub(super) enum Lanes {
     /// The same value in every lane.
     One(Value),
     /// Floats, lanes in order: `f64x2` or `f32x4` registers.
     Vector(Registers),
-    /// Truth values as all bits set or none: `i64x2` or `i32x4` registers.
+    /// Truth values, with all bits set or none: `i64x2` or `i32x4` registers.
     Mask(Registers),
     /// A value per lane.
     Each(Registers),
 }
 
 impl Lanes {
-    /// All that it is.
+    /// Returns all registers.
     pub(super) fn registers(&self) -> &[Value] {
         match self {
             Lanes::One(x) => std::slice::from_ref(x),
@@ -40,7 +40,7 @@ impl Lanes {
         }
     }
 
-    /// All that it is, to be changed.
+    /// Returns all registers, mutably.
     pub(super) fn registers_mut(&mut self) -> &mut [Value] {
         match self {
             Lanes::One(x) => std::slice::from_mut(x),
@@ -52,7 +52,7 @@ impl Lanes {
 /// Registers, first lanes first.
 pub(super) type Registers = SmallVec<[Value; 4]>;
 
-/// The vector register for a dtype, where the machine has some and `width` lanes fill at least one.
+/// Returns the vector type of a dtype, if the machine has one and `width` lanes fill at least one register.
 pub(super) fn vector(vectors: bool, dtype: Dtype, width: usize) -> Option<Type> {
     match dtype {
         Dtype::F64 if vectors && width >= 2 => Some(types::F64X2),
@@ -71,14 +71,14 @@ pub(super) fn vector(vectors: bool, dtype: Dtype, width: usize) -> Option<Type> 
 pub(super) struct LaneBuilder<'a, 'f, 'm> {
     pub(super) b: &'a mut FunctionBuilder<'f>,
     pub(super) functions: &'a mut Functions<'m>,
-    /// Number of lanes.
+    /// The number of lanes.
     pub(super) width: usize,
     /// Whether the machine has the vector instructions.
     pub(super) vectors: bool,
 }
 
 impl LaneBuilder<'_, '_, '_> {
-    /// The code on operands, the last of which is of `dtype`.
+    /// Emits a code on operands, the last of which has the dtype `dtype`.
     pub(super) fn code(&mut self, code: Code, dtype: Dtype, x: &[Lanes]) -> Result<Lanes, Problem> {
         let ones: SmallVec<[Value; 3]> =
             x.iter().filter_map(|x| if let Lanes::One(v) = x { Some(*v) } else { None }).collect();
@@ -105,14 +105,14 @@ impl LaneBuilder<'_, '_, '_> {
         Ok(Lanes::Each(y))
     }
 
-    /// A library function by calls of eight lanes each, or of four twice over, which still is less than four
-    /// calls. Arguments go in registers, and results come in memory: eight together are read in pieces without
-    /// waiting, but not the other way round.
+    /// Emits calls of the 8-lane version of a library function. Four lanes are passed twice, which is still faster
+    /// than four scalar calls. Arguments are passed in registers and results in memory: reading parts of a larger
+    /// store does not stall, but reading several smaller stores at once would.
     fn in_eights(&mut self, library: Library, dtype: Dtype, x: &Lanes) -> Result<Lanes, Problem> {
         let f = self.functions.library_of_eight(self.b.func, library, dtype)?;
         let scalar = scalar::register(dtype);
         let bytes = EIGHT as u32 * scalar.bytes();
-        // Within one line of the cache.
+        // The slot is aligned to a cache line.
         let data = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 6);
         let slot = self.b.create_sized_stack_slot(data);
         let ty = self.vector(dtype).unwrap_or(scalar);
@@ -132,7 +132,7 @@ impl LaneBuilder<'_, '_, '_> {
         vector(self.vectors, dtype, self.width)
     }
 
-    /// The code by vector instructions, where there are.
+    /// Emits a code by vector instructions; `None` if there are none.
     fn in_vectors(
         &mut self,
         code: Code,
@@ -189,7 +189,7 @@ impl LaneBuilder<'_, '_, '_> {
                     x.iter().map(|x| self.b.ins().fcmp(FloatCC::NotEqual, *x, zero)).collect(),
                 ))
             }
-            // Truth as a number.
+            // Converts a truth to a number.
             (Lanes::Mask(_), _, Some(ty)) => {
                 let mask = self.mask(x, ty.as_truthy());
                 let one = self.splat(Literal::one(to), ty);
@@ -202,7 +202,7 @@ impl LaneBuilder<'_, '_, '_> {
         }
     }
 
-    /// Logic on masks.
+    /// Emits logic on masks.
     fn logic(&mut self, code: Code, x: &[Lanes]) -> Option<Lanes> {
         let ty = x.iter().find_map(|x| match x {
             Lanes::Mask(m) => Some(self.b.func.dfg.value_type(m[0])),
@@ -256,7 +256,7 @@ impl LaneBuilder<'_, '_, '_> {
         Some(Lanes::Mask(z))
     }
 
-    /// As one scalar per lane.
+    /// Returns a value as one scalar per lane.
     pub(super) fn each(&mut self, x: &Lanes, dtype: Dtype) -> Registers {
         match x {
             Lanes::One(v) => std::iter::repeat_n(*v, self.width).collect(),
@@ -280,7 +280,7 @@ impl LaneBuilder<'_, '_, '_> {
         }
     }
 
-    /// As registers of `ty`.
+    /// Returns a value as registers of type `ty`.
     pub(super) fn vectors(&mut self, x: &Lanes, dtype: Dtype, ty: Type) -> Registers {
         let count = self.width / ty.lane_count() as usize;
         match x {
@@ -296,7 +296,7 @@ impl LaneBuilder<'_, '_, '_> {
         }
     }
 
-    /// Truth values as registers of `ty`, a vector of integers.
+    /// Returns truth values as registers of type `ty`, a vector of integers.
     fn mask(&mut self, x: &Lanes, ty: Type) -> Registers {
         if let Lanes::Mask(m) = x
             && self.b.func.dfg.value_type(m[0]) == ty
@@ -318,7 +318,7 @@ impl LaneBuilder<'_, '_, '_> {
         each.chunks(ty.lane_count() as usize).map(|lanes| self.join(ty, lanes)).collect()
     }
 
-    /// Scalars to one register.
+    /// Joins scalars into one register.
     fn join(&mut self, ty: Type, lanes: &[Value]) -> Value {
         let mut register = self.b.ins().scalar_to_vector(ty, lanes[0]);
         for (i, v) in lanes.iter().enumerate().skip(1) {
@@ -332,13 +332,13 @@ impl LaneBuilder<'_, '_, '_> {
         lanes.map(|((m, x), y)| float::choose(self.b, ty, *m, *x, *y)).collect()
     }
 
-    /// A constant in every lane of a register.
+    /// Returns a constant in every lane of a register.
     pub(super) fn splat(&mut self, x: Literal, ty: Type) -> Value {
         let x = scalar::literal(self.b, x);
         self.b.ins().splat(ty, x)
     }
 
-    /// Folds all lanes into one scalar: registers as vectors, until one is left, then its lanes.
+    /// Folds all lanes into one scalar: first whole registers, until one is left, and then its lanes.
     pub(super) fn reduce(
         &mut self,
         code: Code,

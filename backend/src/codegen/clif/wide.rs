@@ -1,4 +1,5 @@
-//! Nests that become wide code: their row is filled here, and what they change is read from it.
+//! Calls of nests in vectors of 256 or 512 bits: the caller fills a row of arguments, and reads changed variables
+//! from it.
 
 use super::partition::Promotion;
 use super::scalar;
@@ -13,16 +14,16 @@ use cranelift_codegen::ir::{
 use cranelift_codegen::isa::CallConv;
 use tapeloom_ir::Problem;
 
-/// Code of a nest.
+/// The code of a nest.
 struct WideCode {
-    /// Elements of a vector, for each loop in lanes that is not empty.
+    /// The number of vector elements, for each loop with lanes that is not empty.
     elements: Vec<(IndexId, usize)>,
     row: Vec<Word>,
     bytes: Vec<u8>,
 }
 
 impl Nest<'_, '_, '_> {
-    /// Takes a nest as wide code, if it can be; `false` leaves it to the caller.
+    /// Emits a nest in vectors of 256 or 512 bits, if possible. Returns false if the caller must translate it.
     pub(super) fn wide(&mut self, stmt: &Stmt) -> Result<bool, Problem> {
         if self.lanes.is_some() {
             return Ok(false);
@@ -30,7 +31,7 @@ impl Nest<'_, '_, '_> {
         let WideCode { elements, row, bytes } = match self.wide_code(stmt) {
             Ok(code) => code,
             Err(Refused(why)) => {
-                // Of a loop around others each of those is told by itself.
+                // If a loop without lanes is refused, its inner loops are reported on their own.
                 if let Stmt::For { lanes: 2.., .. } = stmt {
                     self.vectorized(stmt, LaneCode::Narrow(why));
                 }
@@ -58,7 +59,7 @@ impl Nest<'_, '_, '_> {
                     self.b.ins().func_addr(types::I64, f)
                 }
             };
-            // A truth is a word of its own.
+            // A bool takes a whole word.
             let wide = self.b.func.dfg.value_type(value) == types::I8;
             let value = if wide { self.b.ins().uextend(types::I64, value) } else { value };
             let at = self.b.ins().stack_addr(types::I64, slot, 8 * i as i32);
@@ -91,7 +92,7 @@ impl Nest<'_, '_, '_> {
         Ok(WideCode { elements: unit.elements, row: unit.row, bytes })
     }
 
-    /// A function of a row, of these bytes.
+    /// Declares a function of a row, with these bytes as its code.
     fn leaf(&mut self, bytes: &[u8]) -> Result<cranelift_codegen::ir::FuncRef, Problem> {
         let module = self.functions.module();
         let mut signature = Signature::new(CallConv::triple_default(module.isa().triple()));

@@ -1,15 +1,15 @@
-//! Loops that passes look for and that chance does not make: windows that are copied, products, sums in a row, sums in
-//! memory, and arithmetic that the iterations of a loop have in common.
+//! Patterns that passes look for and that random statements seldom form: copied windows, products, sums over
+//! adjacent elements, sums in memory, and loop-invariant arithmetic.
 
 use super::{Generator, Stmt, at_index, float, store};
 use crate::loop_ir::{Address, Arg, Buffer, BufferVersion, Extent, IndexId, Place};
 use tapeloom_ir::{ArrayType, Code, Dtype};
 
-/// Elements of a window.
+/// The number of elements of a window.
 const WINDOW: usize = 4;
 
 impl Generator<'_> {
-    /// One of them.
+    /// Generates one of the patterns.
     pub(super) fn idiom(&mut self, body: &mut Vec<Stmt>) {
         match self.r.below(5) {
             0 => self.window(body),
@@ -20,7 +20,7 @@ impl Generator<'_> {
         }
     }
 
-    /// An array, and whether it is one that is only read.
+    /// Returns a random array, possibly one that is only read.
     fn some_array(&mut self) -> BufferVersion {
         let n = self.array();
         match self.r.below(3) {
@@ -29,7 +29,7 @@ impl Generator<'_> {
         }
     }
 
-    /// An array that may be written.
+    /// Returns a random array that may be written.
     fn own_array(&mut self) -> BufferVersion {
         let n = self.array();
         self.arrays[n]
@@ -39,8 +39,8 @@ impl Generator<'_> {
         self.for_(index, Extent::Constant(extent), Vec::new(), body)
     }
 
-    /// A part of an array is copied out, or made; worked in; and copied back, or elsewhere. Where it begins may be known
-    /// early or late.
+    /// Generates a window of an array that is copied out or computed, then modified, and copied back or elsewhere.
+    /// The start of the window may be computed before or after its first use.
     fn window(&mut self, body: &mut Vec<Stmt>) {
         let place = Place::Workspace(self.k.workspace);
         self.k.workspace += 64;
@@ -85,7 +85,7 @@ impl Generator<'_> {
         body.push(self.copied((to, start), (window, Address::default())));
     }
 
-    /// A loop that copies a window.
+    /// Generates a loop that copies a window.
     fn copied(&mut self, to: (BufferVersion, Address), from: (BufferVersion, Address)) -> Stmt {
         let (i, mut iterations) = (self.index(), Vec::new());
         let [to, from] = [to, from].map(|(held, mut at)| {
@@ -97,11 +97,11 @@ impl Generator<'_> {
         self.plain(i, WINDOW, iterations)
     }
 
-    /// Rows times a vector, and what is done with each sum; or a row for each number, or outer products.
+    /// Generates rows times a vector with a use of each sum; or scaled rows that are summed; or outer products.
     fn product(&mut self, body: &mut Vec<Stmt>) {
         let (m, n) = (self.r.of(&[4, 8]), self.r.of(&[8, 9]));
-        // Neighbouring rows have elements in common, since an array is short. Where rows move on by one they lie side by
-        // side as columns do, and a product adds those in order, while a loop has lanes.
+        // Arrays are short, so neighbouring rows overlap. If the row stride is 1, rows are adjacent like columns; a
+        // product then adds in order, while a loop would have lanes.
         let step = if self.contracts { self.r.of(&[1, 2]) } else { 2 };
         if self.size < step * m + n {
             return;
@@ -138,7 +138,7 @@ impl Generator<'_> {
             body.push(self.plain(i, m, outer));
             return;
         }
-        // What is known before the sum and read, or stored, behind it.
+        // A value from before the sum that is read, or stored, after it.
         let early = (self.r.below(2) == 0).then(|| {
             let from = self.some_array();
             let x = self.load(&mut outer, from, each.clone(), None);
@@ -168,7 +168,7 @@ impl Generator<'_> {
         body.push(self.plain(i, m, outer));
     }
 
-    /// Iterations that add to an element and to its neighbours.
+    /// Generates iterations that add to an element and to its neighbours.
     fn in_a_row(&mut self, body: &mut Vec<Stmt>) {
         let (i, mut iterations, to) = (self.index(), Vec::new(), self.own_array());
         let (more, down) = (1 + self.r.below(3), self.r.below(2) == 0);
@@ -194,8 +194,8 @@ impl Generator<'_> {
         body.push(self.plain(i, n, iterations));
     }
 
-    /// Terms are added to results in memory, one loop over results after the other; to one or two in an iteration, perhaps
-    /// to their neighbours by the next term, perhaps behind a store in all of them.
+    /// Generates sums in memory, where one loop over results follows another. An iteration adds to one or two
+    /// results, possibly to their neighbours for the next term, and possibly after a store to all of them.
     fn in_memory(&mut self, body: &mut Vec<Stmt>) {
         let (terms, n, each) = (self.r.of(&[2, 3]), self.r.of(&[8, 9]), 1 + self.r.below(2));
         let moved = i64::from(self.r.below(6) == 0);
@@ -227,14 +227,15 @@ impl Generator<'_> {
         body.push(self.plain(i, terms, outer));
     }
 
-    /// An inner loop computes in every iteration of the outer one what it did in the one before, if nothing wrote there.
+    /// Generates an inner loop that computes the same values in every iteration of the outer loop, if nothing
+    /// writes its inputs.
     fn in_common(&mut self, body: &mut Vec<Stmt>) {
         let (i, j) = (self.index(), self.index());
         let (m, n) = (self.r.of(&[1, 4, 6]), self.r.of(&[1, 3, self.size]));
         let [from, with, to] = [self.some_array(), self.some_array(), self.own_array()];
         let (mut outer, mut inner) = (Vec::new(), Vec::new());
         let x = self.load(&mut inner, from, at_index(j), None);
-        // Numbers that are whole stay so where sums must not depend on their order.
+        // Integers must remain integers if sums must not depend on their order.
         let by = if self.contracts { float(1.0) } else { float(3.0) };
         let x = self.code(&mut inner, Code::Div, &[x, by]);
         let y = self.load(&mut inner, with, at_index(j), None);
