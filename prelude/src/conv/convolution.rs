@@ -7,7 +7,7 @@ use crate::var::{IntoVar, caller, on_behalf};
 use tapeloom_ir::prim::Dot;
 use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem};
 
-/// How an array is convolved with kernels: strides, padding, dilations, groups and the order of axes.
+/// The options of a convolution: strides, padding, dilations, groups and the order of axes.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -26,7 +26,7 @@ pub struct Conv {
     layout: Order,
 }
 
-/// Which axes are what.
+/// The order of the axes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Order {
     ChannelsFirst,
@@ -43,15 +43,15 @@ impl Default for Conv {
 }
 
 impl Conv {
-    /// A convolution with the stride 1 and without padding, of arrays `[batch, channels, spatial..]` with kernels
-    /// `[output channels, input channels, spatial..]`, as in PyTorch and `jax.lax`.
+    /// Returns a convolution with stride 1 and without padding, for arrays `[batch, channels, spatial..]` and
+    /// kernels `[output channels, input channels, spatial..]`, as in PyTorch and `jax.lax`.
     #[must_use]
     pub fn new() -> Conv {
         Conv { steps: Steps::default(), groups: 1, layout: Order::ChannelsFirst }
     }
 
-    /// The channels in so many groups, each of which is convolved by itself: kernels have a share of the input channels.
-    /// As many groups as channels make a convolution depthwise.
+    /// Divides the channels into `groups` groups, each of which is convolved separately: kernels have only the
+    /// input channels of one group. If there are as many groups as channels, the convolution is depthwise.
     #[doc(alias = "feature_group_count")]
     #[doc(alias = "depthwise")]
     #[must_use]
@@ -59,16 +59,17 @@ impl Conv {
         Conv { groups, ..self }
     }
 
-    /// Of arrays `[batch, spatial.., channels]` with kernels `[spatial.., input channels, output channels]`, as in Flax
-    /// and TensorFlow.
+    /// Expects arrays `[batch, spatial.., channels]` and kernels `[spatial.., input channels, output channels]`, as
+    /// in Flax and TensorFlow.
     #[doc(alias = "NHWC")]
     #[must_use]
     pub fn channels_last(self) -> Conv {
         Conv { layout: Order::ChannelsLast, ..self }
     }
 
-    /// The order of axes of input, kernel and output, a letter an axis: N batch, C channels, O and I output and input
-    /// channels of a kernel, any other letters spatial axes, in the order of the input's. `layout("NHWC", "OIHW", "NHWC")`.
+    /// Sets the order of the axes of input, kernel and output, with one letter per axis: N is the batch, C the
+    /// channels, O and I the output and input channels of a kernel; other letters are spatial axes, in the order of
+    /// the input. For instance `layout("NHWC", "OIHW", "NHWC")`.
     #[doc(alias = "dimension_numbers")]
     #[must_use]
     pub fn layout(self, input: &str, kernel: &str, output: &str) -> Conv {
@@ -76,10 +77,10 @@ impl Conv {
         Conv { layout: Order::Named(named), ..self }
     }
 
-    /// Kernels `[spatial.., input channels, output channels]` in the layout of this convolution. Initial weights
-    /// ([`nn::he_normal`](crate::nn::he_normal) and relatives) are made in that order of axes.
+    /// Converts kernels from `[spatial.., input channels, output channels]` to the layout of this convolution.
+    /// Initial weights ([`nn::he_normal`](crate::nn::he_normal) and others) have that order of axes.
     ///
-    /// Errors: `shape` if there are fewer than two axes, or the layout is of another number of them.
+    /// Errors: `shape` if there are fewer than two axes, or if the layout has another number of axes.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -101,7 +102,7 @@ impl Conv {
         }
     }
 
-    /// Which axis of `[spatial.., input channels, output channels]` each axis of a kernel is.
+    /// Returns, for each axis of a kernel, its position in `[spatial.., input channels, output channels]`.
     fn order_of_kernel(&self, w: &ArrayType) -> Result<Vec<usize>, Problem> {
         let Some(d) = w.shape.len().checked_sub(2) else {
             let help = "it is [spatial.., input channels, output channels]";
@@ -117,14 +118,15 @@ impl Conv {
     }
 }
 
-/// The places of batch (or output channels), channels (or input channels) and spatial axes.
+/// The positions of the batch axis (or output channels), of the channel axis (or input channels) and of the spatial
+/// axes.
 struct Places {
     first: usize,
     channels: usize,
     spatial: Vec<usize>,
 }
 
-/// What is known of a convolution before it is written.
+/// The resolved axes and windows of a convolution.
 struct Planned {
     input: Places,
     kernel: Places,
@@ -133,7 +135,7 @@ struct Planned {
 }
 
 impl Order {
-    /// The letters of input, kernel and output with `d` spatial axes.
+    /// Returns the letters of input, kernel and output with `d` spatial axes.
     fn letters(&self, d: usize) -> [Vec<char>; 3] {
         let spatial: Vec<char> = (0..d).filter_map(|i| char::from_digit(i as u32, 36)).collect();
         let first = |two: [char; 2]| [&two[..], &spatial].concat();
@@ -149,7 +151,7 @@ impl Order {
     }
 }
 
-/// Where the axes named by those letters are; spatial axes in the order of `spatial`.
+/// Returns the positions of the axes named by `letters`; spatial axes in the order of `spatial`.
 fn places(
     name: &str,
     letters: &[char],
@@ -228,11 +230,12 @@ fn planned(name: &str, x: &ArrayType, w: &ArrayType, how: &Conv) -> Result<Plann
     Ok(Planned { input, kernel, output, along })
 }
 
-/// Sums over channels and places: `y[n, o.., c] = Σ_k,i x[n, o strides + k dilation - low.., i] w[c, i, k..]`.
+/// Emits the sum over channels and window positions: `y[n, o.., c] = Σ_k,i x[n, o strides + k dilation - low.., i]
+/// w[c, i, k..]`.
 fn written(x: Var, w: Var, plan: &Planned, groups: usize, at: Loc) -> Var {
     let Planned { input, kernel, output, along } = plan;
     let rank = x.rank();
-    // The groups in front of both, and one axis less each.
+    // Splits the group axis off and moves it to the front of both operands.
     let grouped = |x: Var, axis: usize| {
         let mut shape = x.shape().to_vec();
         let n = std::mem::replace(&mut shape[axis], groups);
@@ -242,13 +245,13 @@ fn written(x: Var, w: Var, plan: &Planned, groups: usize, at: Loc) -> Var {
     let single = groups == 1;
     let lead = usize::from(!single);
     let zero = Literal::zero(x.dtype());
-    // Windows are of the groups, so that transposes find the windows where the product reads them.
+    // The windows are made from the grouped array, so that transposes find the windows directly at the product.
     let (x, w) = match single {
         true => (x, w),
         false => (grouped(x, input.channels), grouped(w, kernel.first)),
     };
     let spatial: Vec<usize> = input.spatial.iter().map(|axis| axis + lead).collect();
-    // The places in a window stand behind the spatial axes, so that they merge with channels that do, too.
+    // The axes within a window come after the spatial axes, so that they merge with channels in the same position.
     let first = spatial.iter().max().map_or(x.rank(), |last| last + 1);
     let windows = view(x, &spatial, along, first, zero, at);
     let channels = input.channels + lead;
@@ -258,7 +261,7 @@ fn written(x: Var, w: Var, plan: &Planned, groups: usize, at: Loc) -> Var {
     contract.extend(places.map(|(i, axis)| (first + i, axis + lead)));
     contract.sort_unstable();
     let batch = if single { Vec::new() } else { vec![(0, 0)] };
-    // [groups, batch and spatial axes as in the input, output channels]
+    // Shape: [groups, batch and spatial axes as in the input, output channels].
     let mut y = emit(Dot { batch, contract }, &[windows, w], at);
     if !single {
         y = y.move_axis(0, -2);
@@ -266,7 +269,7 @@ fn written(x: Var, w: Var, plan: &Planned, groups: usize, at: Loc) -> Var {
         let (kept, last) = shape.split_at(rank - 1);
         y = y.reshape([kept, &[last.iter().product()]].concat());
     }
-    // Where each axis of the output is: those of the input without the channels, then the channels.
+    // The position of each output axis: the axes of the input without the channels, then the channels.
     let without = |axis: usize| axis - usize::from(axis > input.channels);
     let mut order = vec![0; rank];
     order[output.first] = without(input.first);
@@ -284,8 +287,8 @@ fn of(name: &'static str, x: Var, w: Var, how: &Conv, at: Loc) -> Var {
     }
 }
 
-/// The convolution of `x` with kernels `w`, arrays of numbers of one dtype; axes, strides, padding, dilations and groups are
-/// those of [`Conv`]. As everywhere in machine learning, kernels are not reversed.
+/// Returns the convolution of `x` with kernels `w`, arrays of numbers of one dtype; [`Conv`] sets axes, strides,
+/// padding, dilations and groups. As usual in machine learning, kernels are not reversed.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -296,8 +299,8 @@ fn of(name: &'static str, x: Var, w: Var, how: &Conv, at: Loc) -> Var {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `dtype` if the dtypes differ; `shape` if axes, channels and groups do not fit, or a list of [`Conv`] has another
-/// length than there are spatial axes.
+/// Errors: `dtype` if the dtypes differ; `shape` if axes, channels and groups do not fit, or if the length of a
+/// list in [`Conv`] differs from the number of spatial axes.
 #[doc(alias = "conv1d")]
 #[doc(alias = "conv2d")]
 #[doc(alias = "conv3d")]
@@ -308,16 +311,16 @@ pub fn conv(x: Var, w: impl IntoVar, how: Conv) -> Var {
     of("conv", x, w, &how, at)
 }
 
-/// [`conv`] by the name that it has in JAX.
+/// Returns [`conv`]; this is its name in JAX.
 #[track_caller]
 pub fn conv_general_dilated(x: Var, w: impl IntoVar, how: Conv) -> Var {
     conv(x, w, how)
 }
 
-/// Returns the transposed convolution (deconvolution) of `x`, which enlarges: the elements of `x` are put apart by the
-/// strides of `how`. With [`Conv::same`] an extent is that of `x` times the stride; [`Conv::same_lower`] is the same.
-/// Without a padding (`VALID` in JAX) the result has all elements that a kernel reaches. The padding of
-/// [`Conv::padding`] is put around the spread `x`. Kernels have the layout of [`conv`], as in JAX.
+/// Returns the transposed convolution (deconvolution) of `x`, which enlarges: the elements of `x` are spread apart
+/// by the strides of `how`. With [`Conv::same`], an extent is that of `x` times the stride; [`Conv::same_lower`]
+/// has the same effect. Without padding (`VALID` in JAX), the result has all elements that a kernel reaches. The
+/// padding of [`Conv::padding`] is added around the spread `x`. Kernels have the layout of [`conv`], as in JAX.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -327,7 +330,7 @@ pub fn conv_general_dilated(x: Var, w: impl IntoVar, how: Conv) -> Var {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: those of [`conv`]; `shape` for an input dilation beside the strides, which are one.
+/// Errors: those of [`conv`]; `shape` if an input dilation is set, because the strides already act as one.
 #[doc(alias = "conv_transpose2d")]
 #[doc(alias = "deconvolution")]
 #[track_caller]

@@ -1,25 +1,26 @@
-//! How windows move over the spatial axes of an array.
+//! The positions of windows along the spatial axes of an array.
 
 use crate::Var;
 use crate::ops::emit;
 use tapeloom_ir::prim::{Broadcast, Move, Pad, Window};
 use tapeloom_ir::{Kind, Literal, Loc, Problem, Shape};
 
-/// What is put around an array.
+/// The padding of an array.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 enum Padding {
-    /// Nothing.
+    /// No padding.
     #[default]
     Valid,
-    /// As much as gives an output of the extent of the input over the stride, rounded up; what is odd goes behind.
+    /// The padding for which the extent of the output is that of the input divided by the stride, rounded up. If
+    /// the padding is odd, the larger half is at the end.
     Same,
-    /// As `Same`; what is odd goes in front.
+    /// As `Same`, but the larger half of an odd padding is at the front.
     SameLower,
-    /// So much in front of and behind each axis; negative to crop.
+    /// The given padding at the front and at the end of each axis; negative numbers crop.
     Explicit(Vec<(i64, i64)>),
 }
 
-/// How windows move; a list that is empty holds ones, and one of one number holds it for every axis.
+/// The step options of windows. An empty list means all ones, and a list of one number applies to every axis.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Steps {
     pub(super) strides: Vec<usize>,
@@ -28,7 +29,7 @@ pub(super) struct Steps {
     padding: Padding,
 }
 
-/// How windows move along one axis, and how many there are.
+/// The windows along one axis: size, steps, and number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Along {
     pub(super) size: usize,
@@ -54,11 +55,11 @@ impl Steps {
         Steps { padding: Padding::Explicit(each), ..self }
     }
 
-    /// The steps of the convolution that enlarges by the strides, with the padding that gives back the extents of an
-    /// array that a convolution with these steps reads.
+    /// Returns the steps of the transposed convolution, which enlarges by the strides. Its padding restores the
+    /// extents of an array on which a convolution with these steps was computed.
     pub(super) fn transposed(&self, along: &[Along]) -> Steps {
         let pair = |a: &Along| {
-            // An axis without elements has no windows, also for a kernel of one element.
+            // An axis without elements has no windows, even if the kernel has one element.
             if a.elements == 0 {
                 return (0, -1);
             }
@@ -82,7 +83,7 @@ impl Steps {
         }
     }
 
-    /// Windows of those sizes over axes of those extents.
+    /// Returns the windows of the given sizes over axes of the given extents.
     pub(super) fn along(
         &self,
         name: &str,
@@ -146,7 +147,7 @@ impl Steps {
     }
 }
 
-/// A number for each of `d` axes: positive, from a list of `d`, of one or of none.
+/// Returns one positive number for each of `d` axes, from a list of length `d`, 1 or 0.
 fn each(name: &str, what: &str, given: &[usize], d: usize) -> Result<Vec<usize>, Problem> {
     if given.contains(&0) {
         let message = format!("`{name}` with the {what} {given:?}");
@@ -175,7 +176,7 @@ fn of_each<T: Copy + std::fmt::Debug>(
     }
 }
 
-/// The windows of an array along those axes: their places, with the places in a window as axes from `first` on.
+/// Returns the windows of an array along the given axes, with the axes within a window starting at position `first`.
 pub(super) fn view(
     x: Var,
     axes: &[usize],
@@ -202,7 +203,7 @@ pub(super) fn view(
         divisor: a.input_dilation,
         extent: a.extent,
     });
-    // What is around the array is put there before it is repeated, so that windows lie at constant strides.
+    // The padding is added before the elements are repeated, so that windows have constant strides.
     let (pad, window) = Window { moves: moves.collect() }.padded(&with_places(x));
     let fill = Var::literal(fill, at);
     let pad = Pad {
@@ -216,19 +217,19 @@ pub(super) fn view(
     emit(window, &[repeated, fill], at)
 }
 
-/// What says how windows move.
+/// Defines the methods that set the steps of windows.
 macro_rules! steps {
     ($for:ident) => {
         impl $for {
-            /// How far windows are apart along each axis: one number for each, or one for all.
+            /// Sets the distance between windows along each axis: one number per axis, or one for all.
             #[must_use]
             pub fn strides(mut self, each: impl Into<Vec<usize>>) -> $for {
                 self.steps.strides = each.into();
                 self
             }
 
-            /// How far apart the places in a window are: 2 leaves one out between two. One number for each axis, or
-            /// one for all.
+            /// Sets the distance between the elements within a window: 2 skips one element between two. One number
+            /// per axis, or one for all.
             #[doc(alias = "rhs_dilation")]
             #[doc(alias = "kernel_dilation")]
             #[doc(alias = "window_dilation")]
@@ -238,8 +239,8 @@ macro_rules! steps {
                 self
             }
 
-            /// How far apart the elements of the array are taken to be: 2 puts one fill between two. One number for
-            /// each axis, or one for all.
+            /// Sets the distance between the elements of the array: 2 inserts one fill element between two. One
+            /// number per axis, or one for all.
             #[doc(alias = "lhs_dilation")]
             #[doc(alias = "base_dilation")]
             #[must_use]
@@ -248,22 +249,23 @@ macro_rules! steps {
                 self
             }
 
-            /// So much in front of and behind each axis; negative numbers crop. A pair for each axis, or one for all.
+            /// Sets the padding at the front and at the end of each axis; negative numbers crop. One pair per axis,
+            /// or one for all.
             #[must_use]
             pub fn padding(mut self, each: impl Into<Vec<(i64, i64)>>) -> $for {
                 self.steps = self.steps.padding(each.into());
                 self
             }
 
-            /// As much padding as gives an output of the extent of the input over the stride, rounded up. Of an odd
-            /// number the larger half goes behind.
+            /// Sets the padding for which the extent of the output is that of the input divided by the stride,
+            /// rounded up. If the padding is odd, the larger half is at the end.
             #[must_use]
             pub fn same(mut self) -> $for {
                 self.steps = self.steps.same();
                 self
             }
 
-            /// As [`same`](Self::same), with the larger half in front.
+            /// Sets the padding as [`same`](Self::same), with the larger half at the front.
             #[must_use]
             pub fn same_lower(mut self) -> $for {
                 self.steps = self.steps.same_lower();
@@ -274,7 +276,7 @@ macro_rules! steps {
 }
 pub(super) use steps;
 
-/// Windows over some axes of an array: see [`windows`].
+/// Windows over some axes of an array, as returned by [`windows`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Windows {
     pub(super) sizes: Vec<usize>,
@@ -284,7 +286,8 @@ pub struct Windows {
 
 steps!(Windows);
 
-/// Windows of those sizes over the last axes of an array, one size an axis, a step of 1 apart and wholly inside it.
+/// Returns windows of the given sizes over the last axes of an array, one size per axis, with stride 1 and without
+/// padding.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -297,7 +300,7 @@ pub fn windows(sizes: impl Into<Vec<usize>>) -> Windows {
 }
 
 impl Windows {
-    /// Over those axes, one for each size, in place of the last ones; negative ones count from the end.
+    /// Sets the axes, one for each size; the default is the last axes. A negative axis counts from the end.
     #[must_use]
     pub fn along(self, axes: impl Into<Vec<i64>>) -> Windows {
         Windows { axes: Some(axes.into()), ..self }

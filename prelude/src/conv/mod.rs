@@ -1,4 +1,4 @@
-//! Convolutions, pools and windows of arrays, of any number of spatial axes.
+//! Convolutions, pooling and windows of arrays, with any number of spatial axes.
 //!
 //! ```
 //! use tapeloom::prelude::*;
@@ -14,8 +14,9 @@
 //! # Ok::<(), tapeloom::Error>(())
 //! ```
 //!
-//! Windows are not copied: a window is an index map, so products and sums over windows read the array where it lies (a padded
-//! array at most is copied, once), and are fused with what is around them. The transpose of a convolution is one.
+//! Windows are not copied: a window is an index map, so products and sums over windows read the array directly
+//! (only a padded array is copied, once), and are fused with the operations around them. The transpose of a
+//! convolution is a convolution.
 
 mod convolution;
 mod geometry;

@@ -8,10 +8,10 @@ use crate::var::{caller, on_behalf, users_code};
 use tapeloom_ir::prim::{Reduce, Reducer};
 use tapeloom_ir::{Dtype, Kind, Literal, Loc, Problem};
 
-/// More places in a window than this are folded by a loop.
+/// The largest number of elements of a window that are folded without a loop.
 const UNROLLED: usize = 16;
 
-/// The axes of windows over an array, and how they move along them.
+/// Returns the axes of windows over an array, and the windows along each.
 fn planned(name: &str, x: Var, of: &Windows, at: Loc) -> Result<(Vec<usize>, Vec<Along>), Problem> {
     let (ty, d) = (x.ty(at), of.sizes.len());
     let rank = ty.shape.len();
@@ -21,7 +21,7 @@ fn planned(name: &str, x: Var, of: &Windows, at: Loc) -> Result<(Vec<usize>, Vec
     }
     let axes: Vec<usize> = match &of.axes {
         Some(axes) if axes.len() == d => {
-            // For what is wrong with them; their order is that of the sizes.
+            // Report invalid axes; the order of the axes is that of the sizes.
             resolve_axes(name, axes, &ty.shape)?;
             axes.iter().filter_map(|axis| position(*axis, rank)).collect()
         }
@@ -36,7 +36,7 @@ fn planned(name: &str, x: Var, of: &Windows, at: Loc) -> Result<(Vec<usize>, Vec
     Ok((axes, along))
 }
 
-/// The windows of an array with that fill, and what `of` makes of them and the number of axes of the array.
+/// Applies `of` to the windows of an array; `of` also gets the rank of the array.
 #[track_caller]
 fn over(
     name: &'static str,
@@ -56,7 +56,7 @@ fn over(
     }
 }
 
-/// A reduction over the places in a window.
+/// Reduces the elements of each window.
 #[track_caller]
 fn reduced(name: &'static str, x: Var, windows: Windows, reducer: Reducer) -> Var {
     over(
@@ -71,8 +71,8 @@ fn reduced(name: &'static str, x: Var, windows: Windows, reducer: Reducer) -> Va
     )
 }
 
-/// The largest element of each window, of numbers; elements that are equally large share the derivative, as in
-/// [`max_axis`](Var::max_axis). (JAX gives it to the first of them.) A padding is never the largest.
+/// Returns the largest element of each window, for numbers. Equal largest elements share the derivative, as in
+/// [`max_axis`](Var::max_axis). (JAX assigns it to the first one.) Padding is never the largest element.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -82,20 +82,20 @@ fn reduced(name: &'static str, x: Var, windows: Windows, reducer: Reducer) -> Va
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` if there are more windows than axes, or one without places.
+/// Errors: `shape` if there are more windows than axes, or if a window has no elements.
 #[doc(alias = "max_pool2d")]
 #[track_caller]
 pub fn max_pool(x: Var, windows: Windows) -> Var {
     reduced("max_pool", x, windows, Reducer::Max)
 }
 
-/// The smallest element of each window: see [`max_pool`].
+/// Returns the smallest element of each window; see [`max_pool`].
 #[track_caller]
 pub fn min_pool(x: Var, windows: Windows) -> Var {
     reduced("min_pool", x, windows, Reducer::Min)
 }
 
-/// The sum of each window, with zeros for a padding.
+/// Returns the sum of each window; padding counts as zeros.
 ///
 /// Errors: those of [`max_pool`].
 #[doc(alias = "reduce_window_sum")]
@@ -104,7 +104,7 @@ pub fn sum_pool(x: Var, windows: Windows) -> Var {
     reduced("sum_pool", x, windows, Reducer::Sum)
 }
 
-/// The mean of each window, of floats; a padding counts as zeros, as in PyTorch and Flax.
+/// Returns the mean of each window, for floats; padding counts as zeros, as in PyTorch and Flax.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -130,7 +130,7 @@ pub fn avg_pool(x: Var, windows: Windows) -> Var {
     on_behalf("avg_pool", at, || reduced("avg_pool", x, windows, Reducer::Sum) / count)
 }
 
-/// Each window folded by a function of two arrays, from `init`, which stands for a padding, too.
+/// Folds each window by a function of two arrays, starting from `init`, which is also the value of the padding.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -141,7 +141,7 @@ pub fn avg_pool(x: Var, windows: Windows) -> Var {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: those of [`max_pool`]; `shape` if `f` gives another type than it is given.
+/// Errors: those of [`max_pool`]; `shape` if the type of the result of `f` differs from that of its arguments.
 #[track_caller]
 pub fn reduce_window(x: Var, windows: Windows, init: f64, f: impl Fn(Var, Var) -> Var) -> Var {
     let at = caller();
@@ -152,7 +152,7 @@ fn folded(x: Var, windows: Windows, init: f64, f: &dyn Fn(Var, Var) -> Var, at: 
     let places = windows.sizes.iter().fold(1usize, |all, n| all.saturating_mul(*n));
     let fill = |dtype| Literal::of(dtype, init);
     let view = over("reduce_window", x, windows, fill, |y, rank| {
-        // The places in a window come first.
+        // Merges the axes within a window into one, and moves it to the front.
         let kept = y.shape()[..rank].to_vec();
         let flat = y.reshape([&kept[..], &[places]].concat());
         flat.move_axis(-1, 0)
@@ -178,8 +178,9 @@ fn folded(x: Var, windows: Windows, init: f64, f: &dyn Fn(Var, Var) -> Var, at: 
     }
 }
 
-/// The windows of an array, behind its axes: of `x` `[.., n, ..]` with one window an array `[.., windows, .., places]`.
-/// It is no copy where it is read.
+/// Returns the windows of an array; the elements of a window are along new last axes: for `x` `[.., n, ..]` with
+/// windows along one axis, the result is `[.., windows, .., elements of a window]`. The windows are not copied
+/// where they are read.
 ///
 /// ```
 /// use tapeloom::prelude::*;

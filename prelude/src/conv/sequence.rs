@@ -7,7 +7,7 @@ use crate::ops::wrong;
 use crate::var::{IntoVar, caller, on_behalf};
 use tapeloom_ir::{Kind, Literal, Loc, Problem};
 
-/// `y[k] = Σ_j a[k + j - low] v[j]` of a sequence that is not shorter than `v`.
+/// Computes `y[k] = Σ_j a[k + j - low] v[j]` for a sequence `a` that is not shorter than `v`.
 fn slid(name: &'static str, a: Var, v: Var, mode: Mode, at: Loc) -> Result<Var, Problem> {
     let m = v.ty(at).shape[0];
     let (low, high) = match mode {
@@ -20,7 +20,7 @@ fn slid(name: &'static str, a: Var, v: Var, mode: Mode, at: Loc) -> Result<Var, 
     Ok(view(a, &[0], &along, 1, Literal::zero(a.dtype()), at).dot(v))
 }
 
-/// Both as sequences of one dtype with an element at least.
+/// Checks that both are nonempty sequences of one dtype; returns their lengths.
 fn checked(name: &str, a: Var, v: Var, at: Loc) -> Result<[usize; 2], Problem> {
     let (ta, tv) = (a.ty(at), v.ty(at));
     let message = format!("`{name}` of {ta} and {tv}");
@@ -41,8 +41,9 @@ fn checked(name: &str, a: Var, v: Var, at: Loc) -> Result<[usize; 2], Problem> {
     }
 }
 
-/// The convolution `y[k] = Σ_j a[k - j] v[j]` of two sequences, arrays of numbers with one axis and one dtype, by sums; for
-/// long ones see [`fftconvolve`](crate::fft::fftconvolve). The mode says which elements are given.
+/// Returns the convolution `y[k] = Σ_j a[k - j] v[j]` of two sequences (arrays of numbers with one axis and one
+/// dtype) by direct summation; for long sequences use [`fftconvolve`](crate::fft::fftconvolve). `mode` selects the
+/// part that is returned.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -55,7 +56,7 @@ fn checked(name: &str, a: Var, v: Var, at: Loc) -> Result<[usize; 2], Problem> {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` if one is no sequence or is empty, `dtype` if dtypes differ.
+/// Errors: `shape` if an operand is not a sequence or is empty, `dtype` if the dtypes differ.
 #[track_caller]
 pub fn convolve(a: Var, v: impl IntoVar, mode: Mode) -> Var {
     let at = caller();
@@ -68,8 +69,8 @@ pub fn convolve(a: Var, v: impl IntoVar, mode: Mode) -> Var {
     of().unwrap_or_else(|problem| wrong(problem, &[a, v], a.ty(at), at))
 }
 
-/// The correlation `y[k] = Σ_j a[k + j] v[j]` of two sequences, as numpy's: see [`convolve`]. Element 0 of a full one is the
-/// one with only `a[0]` in it.
+/// Returns the correlation `y[k] = Σ_j a[k + j] v[j]` of two sequences, as in numpy; see [`convolve`]. Element 0 of
+/// the full correlation contains only `a[0]`.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -87,7 +88,7 @@ pub fn correlate(a: Var, v: impl IntoVar, mode: Mode) -> Var {
     let of = || {
         let [n, m] = checked("correlate", a, v, at)?;
         on_behalf("correlate", at, || match n < m {
-            // With the roles exchanged everything is in the other direction.
+            // With the operands exchanged, the order of the result is reversed.
             true => Ok(slid("correlate", v, a, mode, at)?.flip(0)),
             false => slid("correlate", a, v, mode, at),
         })

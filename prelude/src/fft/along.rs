@@ -1,11 +1,11 @@
-//! Which axes are transformed, with how many points, and who divides by `n`.
+//! Options of transforms: the axes, the numbers of points, and the normalization.
 
 use crate::Var;
 use crate::ops::{position, resolve_axes};
 use std::ops::RangeFull;
 use tapeloom_ir::{ArrayType, Kind, Loc, Problem};
 
-/// Which direction of a transform of `n` points divides, and by what. The names are numpy's.
+/// The normalization of a transform of `n` points. The names are numpy's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Norm {
     /// The inverse divides by `n`.
@@ -18,7 +18,7 @@ pub enum Norm {
 }
 
 impl Norm {
-    /// What the forward transform is multiplied by.
+    /// Returns the factor of the forward transform.
     pub(super) fn of_forward(self, n: f64) -> f64 {
         match self {
             Norm::Backward => 1.0,
@@ -27,7 +27,7 @@ impl Norm {
         }
     }
 
-    /// What the inverse transform is multiplied by.
+    /// Returns the factor of the inverse transform.
     pub(super) fn of_inverse(self, n: f64) -> f64 {
         match self {
             Norm::Backward => Norm::Forward.of_forward(n),
@@ -36,7 +36,7 @@ impl Norm {
         }
     }
 
-    /// The one with which the other direction scales as this one does.
+    /// Returns the norm under which the other direction has the factor of this one.
     pub(super) fn reversed(self) -> Norm {
         match self {
             Norm::Backward => Norm::Forward,
@@ -46,7 +46,7 @@ impl Norm {
     }
 }
 
-/// Which axes are transformed, and how: an axis, a list of axes or `..` for all, or what [`along`] makes of one of these.
+/// The axes and options of a transform: an axis, a list of axes or `..` for all axes, or a result of [`along`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Along {
     axes: Which,
@@ -60,8 +60,8 @@ enum Which {
     These(Vec<i64>),
 }
 
-/// The transform along those axes: an axis, an array or a vector of axes, or `..` for all. Negative ones count from the
-/// end.
+/// Returns the transform along the given axes: an axis, an array or a vector of axes, or `..` for all. A negative
+/// axis counts from the end.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -74,26 +74,26 @@ pub fn along(axes: impl Into<Along>) -> Along {
 }
 
 impl Along {
-    /// The transform of so many points along its one axis: elements beyond are cut off, zeros are put where there are
-    /// fewer. For `irfft` it is the length of the result.
+    /// Sets the number of points along the single axis: a longer axis is cut off, a shorter one is padded with
+    /// zeros. For `irfft`, it is the length of the result.
     #[must_use]
     pub fn points(self, n: usize) -> Along {
         Along { points: Some(vec![n]), ..self }
     }
 
-    /// As [`points`](Along::points), one number for each axis.
+    /// Sets the numbers of points as [`points`](Along::points), one for each axis.
     #[must_use]
     pub fn points_each(self, n: impl Into<Vec<usize>>) -> Along {
         Along { points: Some(n.into()), ..self }
     }
 
-    /// Which direction divides.
+    /// Sets the normalization.
     #[must_use]
     pub fn norm(self, norm: Norm) -> Along {
         Along { norm, ..self }
     }
 
-    /// The norm asked for.
+    /// Returns the normalization.
     pub(super) fn own_norm(&self) -> Norm {
         self.norm
     }
@@ -136,8 +136,8 @@ macro_rules! axes {
 }
 axes!(i32, i64, usize);
 
-/// A transform of an array: the axes counted from the front, in the order given, with a number of points where one
-/// is given.
+/// The resolved axes and options of a transform: the axes counted from the front, in the given order, with a number
+/// of points for each axis that has one.
 pub(super) struct Plan {
     pub(super) axes: Vec<usize>,
     pub(super) points: Vec<Option<usize>>,
@@ -145,7 +145,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// For an array of floats with these axes, or what is wrong.
+    /// Resolves the options for an array of floats; returns an error if they are invalid.
     pub(super) fn of(name: &str, along: &Along, x: &ArrayType) -> Result<Plan, Problem> {
         if !x.dtype.is_float() {
             let help = "convert first, as in `x.convert(Dtype::F64)`";
@@ -177,7 +177,7 @@ impl Plan {
         Ok(Plan { axes, points, norm: along.norm })
     }
 
-    /// As [`of`](Plan::of), along one axis.
+    /// Resolves as [`of`](Plan::of); there must be exactly one axis.
     pub(super) fn of_one(name: &str, along: &Along, x: &ArrayType) -> Result<Plan, Problem> {
         let plan = Plan::of(name, along, x)?;
         match plan.axes.len() {
@@ -190,7 +190,7 @@ impl Plan {
         }
     }
 
-    /// As [`of`](Plan::of), along one axis at least.
+    /// Resolves as [`of`](Plan::of); there must be at least one axis.
     pub(super) fn of_some(name: &str, along: &Along, x: &ArrayType) -> Result<Plan, Problem> {
         let plan = Plan::of(name, along, x)?;
         match plan.axes.is_empty() {
@@ -202,7 +202,7 @@ impl Plan {
         }
     }
 
-    /// `x` with the numbers of points given: cut off, or zeros behind.
+    /// Returns `x` with the given numbers of points: cut off, or padded with zeros.
     pub(super) fn resized(&self, x: Var, at: Loc) -> Var {
         let mut y = x;
         for (axis, n) in self.axes.iter().zip(&self.points) {
@@ -213,19 +213,19 @@ impl Plan {
         y
     }
 
-    /// The product of the extents along the axes, which may be too large for an integer.
+    /// Returns the product of the extents along the axes, as a float, because it may overflow an integer.
     pub(super) fn size(&self, x: Var, at: Loc) -> f64 {
         let shape = x.ty(at).shape;
         self.axes.iter().map(|axis| shape[*axis] as f64).product()
     }
 }
 
-/// `x` times a factor of a transform of that many points; of none there is nothing to scale.
+/// Returns `x` times the factor of a transform of `size` points; unchanged if there are no points.
 pub(super) fn scaled(x: Var, factor: f64, size: f64) -> Var {
     if factor == 1.0 || size == 0.0 { x } else { x * factor }
 }
 
-/// `x` with `n` elements along an axis: cut off, or zeros behind.
+/// Returns `x` with `n` elements along an axis: cut off, or padded with zeros.
 pub(super) fn resized(x: Var, axis: usize, n: usize, at: Loc) -> Var {
     let shape = x.ty(at).shape;
     if shape[axis] == n {

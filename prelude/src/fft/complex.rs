@@ -1,4 +1,4 @@
-//! Transforms of complex arrays, and of real arrays to whole spectra.
+//! Transforms of complex arrays, and of real arrays to full spectra.
 
 use super::along::{Along, Plan, scaled};
 use crate::Var;
@@ -9,13 +9,13 @@ use crate::var::{caller, on_behalf};
 use tapeloom_ir::prim::{Fft, Irfft, Rfft};
 use tapeloom_ir::{ArrayType, Loc, Problem};
 
-/// How the axes of a transform are found.
+/// Resolves the axes of a transform.
 type Planned = fn(&str, &Along, &ArrayType) -> Result<Plan, Problem>;
 
-/// Parts of one shape, with what their transform is.
+/// Real and imaginary part of one shape, with the resolved transform.
 type Ready = (Var, Option<Var>, Plan);
 
-/// Makes `x` ready, or says what is wrong.
+/// Prepares `x` for a transform; returns an error if it is invalid.
 fn ready(
     name: &str,
     (re, im): (Var, Option<Var>),
@@ -35,7 +35,7 @@ fn ready(
     Ok((plan.resized(re, at), im.map(|im| plan.resized(im, at)), plan))
 }
 
-/// The transform of a complex or real array in one direction.
+/// Computes the transform of a complex or real array in one direction.
 fn transform(
     name: &'static str,
     x: impl IntoComplex,
@@ -71,7 +71,7 @@ fn transform(
     })
 }
 
-/// The transform along axes, the last one first, without scaling.
+/// Computes the unscaled transform along `axes`, the last axis first.
 pub(super) fn of_complex(z: Complex, axes: &[usize], inverse: bool, at: Loc) -> Complex {
     if axes.is_empty() {
         return z;
@@ -85,25 +85,26 @@ pub(super) fn of_complex(z: Complex, axes: &[usize], inverse: bool, at: Loc) -> 
     Complex { re: y.index(0), im: y.index(1) }
 }
 
-/// Half of the spectrum of a real array along an axis, without scaling.
+/// Computes the unscaled half spectrum of a real array along an axis.
 pub(super) fn rfft_along(x: Var, axis: usize, at: Loc) -> Complex {
     let rank = x.ty(at).shape.len();
     let y = emit(Rfft { rank, axis }, &[x], at);
     Complex { re: y.index(0), im: y.index(1) }
 }
 
-/// The `n` real numbers with these halves of spectra along an axis, without scaling.
+/// Computes the `n` real numbers along an axis from a half spectrum, unscaled.
 pub(super) fn irfft_along(y: Complex, axis: usize, n: usize, at: Loc) -> Var {
     let rank = y.re.ty(at).shape.len();
     let part = |x: Var| insert_axis(x, 0, at);
     emit(Irfft { n, rank, axis }, &[concat(&[part(y.re), part(y.im)], 0)], at)
 }
 
-/// The whole spectrum of a real array along an axis: `y[n - j] = conj(y[j])`.
+/// Computes the unscaled full spectrum of a real array along an axis: `y[n - j] = conj(y[j])`.
 fn of_real(x: Var, axis: usize, inverse: bool, at: Loc) -> Complex {
     let n = x.ty(at).shape[axis];
     let half = rfft_along(x, axis, at);
-    // The half has the frequencies 0 ..= n/2; those above are n - j of j in 1 .. (n + 1)/2, the largest first.
+    // The half spectrum has the frequencies 0 ..= n/2. The others are n - j for j in 1 .. (n + 1)/2, in descending
+    // order of j.
     let mirrored = |x: Var| x.slice_axis(axis, 1..n.div_ceil(2).max(1)).flip(axis);
     let with = |x: Var, y: Var| concat(&[x, y], axis);
     let (re, im) = match n {
@@ -113,10 +114,10 @@ fn of_real(x: Var, axis: usize, inverse: bool, at: Loc) -> Complex {
     Complex { re, im: if inverse { -im } else { im } }
 }
 
-/// The discrete Fourier transform `y[j] = Σ_k x[k] exp(-2 π i j k / n)` along one axis, of a complex or real array of floats;
-/// `y` has the shape of `x`, but for the number of points if [`along`](super::along) gives one.
+/// Returns the discrete Fourier transform `y[j] = Σ_k x[k] exp(-2 π i j k / n)` along one axis, of a complex or
+/// real array of floats. `y` has the shape of `x`, unless [`along`](super::along) sets the number of points.
 ///
-/// Of a real array half of the spectrum is computed, and mirrored; [`rfft`](super::rfft) gives that half.
+/// For a real array, half of the spectrum is computed and mirrored; [`rfft`](super::rfft) returns that half.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -129,13 +130,14 @@ fn of_real(x: Var, axis: usize, inverse: bool, at: Loc) -> Complex {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `dtype` if `x` is not of floats, `shape` if there is no such axis, or not one.
+/// Errors: `dtype` if `x` is not of floats, `shape` if the axis does not exist, or if there is not exactly one.
 #[track_caller]
 pub fn fft(x: impl IntoComplex, along: impl Into<Along>) -> Complex {
     transform("fft", x, &along.into(), false, Plan::of_one, caller())
 }
 
-/// The inverse of [`fft`](fn@fft): `x[k] = Σ_j y[j] exp(2 π i j k / n) / n` along one axis, of a complex or real array of floats.
+/// Returns the inverse of [`fft`](fn@fft): `x[k] = Σ_j y[j] exp(2 π i j k / n) / n` along one axis, of a complex or
+/// real array of floats.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -146,13 +148,13 @@ pub fn fft(x: impl IntoComplex, along: impl Into<Along>) -> Complex {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `dtype` if `x` is not of floats, `shape` if there is no such axis, or not one.
+/// Errors: `dtype` if `x` is not of floats, `shape` if the axis does not exist, or if there is not exactly one.
 #[track_caller]
 pub fn ifft(x: impl IntoComplex, along: impl Into<Along>) -> Complex {
     transform("ifft", x, &along.into(), true, Plan::of_one, caller())
 }
 
-/// [`fft`](fn@fft) along several axes, the last one named first; `..` names all.
+/// Returns [`fft`](fn@fft) along several axes, of which the last one is transformed first; `..` stands for all axes.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -164,21 +166,21 @@ pub fn ifft(x: impl IntoComplex, along: impl Into<Along>) -> Complex {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `dtype` if `x` is not of floats, `shape` if an axis does not exist or is named twice.
+/// Errors: `dtype` if `x` is not of floats, `shape` if an axis does not exist or is repeated.
 #[track_caller]
 pub fn fftn(x: impl IntoComplex, along: impl Into<Along>) -> Complex {
     transform("fftn", x, &along.into(), false, Plan::of, caller())
 }
 
-/// [`ifft`] along several axes: the inverse of [`fftn`].
+/// Returns [`ifft`] along several axes: the inverse of [`fftn`].
 ///
-/// Errors: `dtype` if `x` is not of floats, `shape` if an axis does not exist or is named twice.
+/// Errors: `dtype` if `x` is not of floats, `shape` if an axis does not exist or is repeated.
 #[track_caller]
 pub fn ifftn(x: impl IntoComplex, along: impl Into<Along>) -> Complex {
     transform("ifftn", x, &along.into(), true, Plan::of, caller())
 }
 
-/// [`fftn`] along the last two axes.
+/// Returns [`fftn`] along the last two axes.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -196,7 +198,7 @@ pub fn fft2(x: impl IntoComplex) -> Complex {
     transform("fft2", x, &[-2, -1].into(), false, Plan::of, caller())
 }
 
-/// [`ifftn`] along the last two axes: the inverse of [`fft2`].
+/// Returns [`ifftn`] along the last two axes: the inverse of [`fft2`].
 ///
 /// Errors: `dtype` if `x` is not of floats, `shape` if it has fewer than two axes.
 #[track_caller]

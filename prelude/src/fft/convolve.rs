@@ -7,19 +7,19 @@ use crate::ops::{broadcast_shapes, broadcast_var, wrong};
 use crate::var::{IntoVar, caller, on_behalf};
 use tapeloom_ir::{ArrayType, Kind, Loc, Problem, Shape};
 
-/// Which part of a convolution of `n` and `m` elements is given.
+/// The part of a convolution of `n` and `m` elements that is returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Mode {
-    /// All `n + m - 1` elements in which both overlap.
+    /// All `n + m - 1` elements for which the operands overlap.
     #[default]
     Full,
-    /// The `n` elements in the middle, as many as the first operand has.
+    /// The central `n` elements, the extent of the first operand.
     Same,
-    /// The `|n - m| + 1` elements in which one operand lies inside the other.
+    /// The `|n - m| + 1` elements for which one operand is completely inside the other.
     Valid,
 }
 
-/// The least number not below `n` with no prime factor above 5: transforms of such lengths are fastest.
+/// Returns the smallest number not below `n` without prime factors above 5: transforms of such lengths are fastest.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -32,7 +32,7 @@ pub fn next_fast_len(n: usize) -> usize {
     while fives < best {
         let mut odd = fives;
         while odd < best {
-            // The least power of two that makes it large enough.
+            // The smallest power of two that makes the product large enough.
             let twos = n.div_ceil(odd).checked_next_power_of_two();
             if let Some(candidate) = twos.and_then(|twos| twos.checked_mul(odd)) {
                 best = best.min(candidate);
@@ -46,8 +46,9 @@ pub fn next_fast_len(n: usize) -> usize {
     best
 }
 
-/// The convolution `z[k] = Σ_j x[j] y[k - j]` along the last axis, of real arrays of one float dtype, by Fourier transforms, at a cost of
-/// order `(n + m) log(n + m)`; the other axes broadcast. The absolute error is of the order of the rounding of the largest elements.
+/// Returns the convolution `z[k] = Σ_j x[j] y[k - j]` along the last axis, of real arrays of one float dtype; the
+/// other axes are broadcast. It uses Fourier transforms, at a cost of order `(n + m) log(n + m)`. The absolute
+/// error is of the order of the rounding errors of the largest elements.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -61,8 +62,8 @@ pub fn next_fast_len(n: usize) -> usize {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `dtype` if they are not floats of one dtype; `shape` if one is a scalar or has no elements along the last axis, or the
-/// other axes do not broadcast.
+/// Errors: `dtype` if the operands are not floats of one dtype; `shape` if one is a scalar or has no elements along
+/// the last axis, or if the other axes do not broadcast.
 #[track_caller]
 pub fn fftconvolve(x: Var, y: impl IntoVar, mode: Mode) -> Var {
     let at = caller();
@@ -73,7 +74,7 @@ pub fn fftconvolve(x: Var, y: impl IntoVar, mode: Mode) -> Var {
     })
 }
 
-/// Both with all axes but the last broadcast.
+/// Returns both operands with all axes except the last one broadcast.
 fn ready(x: Var, y: Var, at: Loc) -> Result<(Var, Var), Problem> {
     let (tx, ty) = (x.ty(at), y.ty(at));
     let problem = |kind, help: &str| {

@@ -1,4 +1,4 @@
-//! Cosine transforms, by the Fourier transform of a sequence that is put in another order.
+//! Cosine transforms, computed by the Fourier transform of a reordered sequence.
 
 use super::along::{Along, Norm, Plan};
 use super::complex::{irfft_along, rfft_along};
@@ -9,19 +9,19 @@ use crate::ops::{insert_axis, move_axis, wrong};
 use crate::var::{caller, on_behalf};
 use tapeloom_ir::{Dtype, Loc};
 
-/// Which cosine transform; the numbers are the usual ones, and those of `scipy.fft`.
+/// The kind of a cosine transform, with the usual numbers, those of `scipy.fft`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Cosine {
-    /// `y[k] = 2 Σ_j x[j] cos(π k (2 j + 1) / 2 n)`, that of most uses.
+    /// `y[k] = 2 Σ_j x[j] cos(π k (2 j + 1) / 2 n)`, the most common kind.
     #[default]
     II,
     /// `y[k] = x[0] + 2 Σ_{j > 0} x[j] cos(π j (2 k + 1) / 2 n)`, the inverse of the second kind times `2 n`.
     III,
 }
 
-/// The cosine transform of a kind along one axis, of a real array of floats. `Norm::Ortho` divides by `√(2 n)`, and the element
-/// that belongs to the constant by another `√2` (it multiplies that of the third kind), so that the transform is
-/// orthogonal; `Norm::Forward` divides by `2 n`.
+/// Returns the cosine transform of a kind along one axis, of a real array of floats. `Norm::Ortho` divides by `√(2
+/// n)`, and divides the constant element by another `√2` (in the third kind, multiplies it), so that the transform
+/// is orthogonal. `Norm::Forward` divides by `2 n`.
 ///
 /// Source of the algorithm: J. Makhoul, *A fast cosine transform in one and two dimensions* (1980).
 ///
@@ -37,13 +37,13 @@ pub enum Cosine {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `dtype` if `x` is not of floats, `shape` if there is no such axis, or not one.
+/// Errors: `dtype` if `x` is not of floats, `shape` if the axis does not exist, or if there is not exactly one.
 #[track_caller]
 pub fn dct(x: Var, kind: Cosine, along: impl Into<Along>) -> Var {
     transform("dct", x, kind, &along.into(), caller())
 }
 
-/// The inverse of [`dct`] of that kind and norm, along one axis, of a real array of floats.
+/// Returns the inverse of [`dct`] of the same kind and norm, along one axis, of a real array of floats.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -55,10 +55,10 @@ pub fn dct(x: Var, kind: Cosine, along: impl Into<Along>) -> Var {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `dtype` if `x` is not of floats, `shape` if there is no such axis, or not one.
+/// Errors: `dtype` if `x` is not of floats, `shape` if the axis does not exist, or if there is not exactly one.
 #[track_caller]
 pub fn idct(y: Var, kind: Cosine, along: impl Into<Along>) -> Var {
-    // Each kind is the inverse of the other one but for scaling.
+    // Up to scaling, each kind is the inverse of the other one.
     let other = match kind {
         Cosine::II => Cosine::III,
         Cosine::III => Cosine::II,
@@ -85,18 +85,18 @@ fn transform(name: &'static str, x: Var, kind: Cosine, along: &Along, at: Loc) -
     })
 }
 
-/// The transform along the last axis, scaled.
+/// Computes the scaled transform along the last axis.
 fn scaled(x: Var, kind: Cosine, norm: Norm, at: Loc) -> Var {
     let shape = x.ty(at).shape;
     let n = shape[shape.len() - 1];
     let double = 2.0 * n as f64;
-    // The factors of the elements; with `Ortho` the constant's is another one.
+    // The factors of the first element, which belongs to the constant, and of the others.
     let (first, others) = match norm {
         Norm::Backward => (1.0, 1.0),
         Norm::Ortho => ((0.5 / double).sqrt(), (1.0 / double).sqrt()),
         Norm::Forward => (1.0 / double, 1.0 / double),
     };
-    // In the third kind the constant is counted once, where others are counted twice.
+    // In the third kind, the constant is counted once, and the others twice.
     let first = if kind == Cosine::III && norm == Norm::Ortho { 2.0 * first } else { first };
     let weighted = |x: Var| match first == others {
         true => x * others,
@@ -111,13 +111,13 @@ fn scaled(x: Var, kind: Cosine, norm: Norm, at: Loc) -> Var {
     }
 }
 
-/// `cos(π k / 2 n)` and `sin(π k / 2 n)` for the frequencies `k` of half a spectrum.
+/// Returns `cos(π k / 2 n)` and `sin(π k / 2 n)` for the frequencies `k` of a half spectrum.
 fn turns(n: usize, dtype: Dtype) -> Complex {
     let angle = arange(n / 2 + 1, Dtype::F64) * (std::f64::consts::PI / (2.0 * n as f64));
     Complex { re: angle.cos().convert(dtype), im: angle.sin().convert(dtype) }
 }
 
-/// The second kind along the last axis.
+/// Computes the unscaled second kind along the last axis.
 ///
 /// ```text
 /// v = x[0], x[2], x[4], .., x[5], x[3], x[1]       w[k] = exp(-i π k / 2 n) Σ_j v[j] exp(-2 π i j k / n)
@@ -141,7 +141,7 @@ fn second(x: Var, at: Loc) -> Var {
     }
 }
 
-/// The third kind along the last axis: the steps of the second one backwards, but for scaling.
+/// Computes the unscaled third kind along the last axis: the inverse steps of the second kind in reverse order.
 ///
 /// ```text
 /// w[k] = x[k] - i x[n - k], x[n] = 0      v = irfft(exp(i π k / 2 n) w)      y[0], y[2], .., y[3], y[1] = v
@@ -157,7 +157,7 @@ fn third(x: Var, at: Loc) -> Var {
     let back = concat(&[zero, x.slice_axis(last, n + 1 - half..n).flip(last)], last);
     let w = Complex { re: x.slice_axis(last, 0..half), im: -back } * turns(n, ty.dtype);
     let v = irfft_along(w, last, n, at);
-    // y[2 j] = v[j], y[2 j + 1] = v[n - 1 - j]: both in columns, and an odd length lacks the last one.
+    // y[2 j] = v[j], y[2 j + 1] = v[n - 1 - j]: both are columns; if n is odd, the last element is cut off.
     let rows = n.div_ceil(2);
     let (even, odd) = (v.slice_axis(last, 0..rows), v.flip(last).slice_axis(last, 0..rows));
     let column = |x: Var| insert_axis(x, last + 1, at);

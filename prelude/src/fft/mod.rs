@@ -5,9 +5,9 @@
 //! ifft:  x[k] = Σ_j y[j] exp(+2 π i j k / n) / n
 //! ```
 //!
-//! The names and conventions are those of `numpy.fft`. Complex arrays are [`Complex`](crate::Complex); `fft` and its relatives take real
-//! arrays, too. Which axis is transformed, of how many points, and who divides by `n` is an [`Along`]: an axis as a number,
-//! or [`along`]`(axis)` with more said.
+//! Names and conventions are those of `numpy.fft`. Complex arrays are [`Complex`](crate::Complex); `fft` and its
+//! variants accept real arrays, too. The axis, the number of points and the normalization are given by an
+//! [`Along`]: an axis as a number, or [`along`]`(axis)` with further options.
 //!
 //! ```
 //! use tapeloom::prelude::*;
@@ -22,13 +22,13 @@
 //! # Ok::<(), tapeloom::Error>(())
 //! ```
 //!
-//! The transforms are linear, so derivatives are transforms; reverse mode of `fft` is the sum with the other sign in the
-//! exponent, of gradients as [`Complex`](crate::Complex) has them. A sequence with a nan or an infinity is nan everywhere. Transforms
-//! are computed by a library (Cargo feature `linalg`, on by default) at a cost of order `n log n` for every `n`, primes
-//! included.
+//! The transforms are linear, so derivatives are transforms. Reverse mode of `fft` is the sum with the opposite
+//! sign in the exponent; [`Complex`](crate::Complex) documents the convention for gradients. If an element of a
+//! sequence is nan or infinite, the whole transform of the sequence is nan. Transforms are computed by a library
+//! (Cargo feature `linalg`, on by default) at a cost of order `n log n` for every `n`, including primes.
 //!
-//! Frequencies are those of [`fftfreq`](crate::fftfreq) and [`rfftfreq`]; [`Var::fftshift`](crate::Var::fftshift) puts 0 in the middle, of
-//! a `Complex` by `z.map(|x| x.fftshift(-1))`.
+//! The frequencies are [`fftfreq`](crate::fftfreq) and [`rfftfreq`]; [`Var::fftshift`](crate::Var::fftshift) moves
+//! frequency 0 to the middle, for a `Complex` by `z.map(|x| x.fftshift(-1))`.
 
 mod along;
 mod complex;

@@ -1,4 +1,4 @@
-//! Transforms between real arrays and halves of spectra.
+//! Transforms between real arrays and half spectra.
 
 use super::along::{Along, Plan, resized, scaled};
 use super::complex::{irfft_along, of_complex, rfft_along};
@@ -9,7 +9,7 @@ use crate::ops::{broadcast_together, wrong};
 use crate::var::{caller, on_behalf};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem};
 
-/// How the axes of a transform are found.
+/// Resolves the axes of a transform.
 type Planned = fn(&str, &Along, &ArrayType) -> Result<Plan, Problem>;
 
 fn forward(name: &'static str, x: Var, along: &Along, plan: Planned, at: Loc) -> Complex {
@@ -67,10 +67,10 @@ fn backward(name: &'static str, y: impl IntoComplex, along: &Along, plan: Planne
     })
 }
 
-/// The first half of the discrete Fourier transform of a real array of floats along one axis: of `n` points the frequencies
-/// `0 ..= n/2`, which say all, since `y[n - j] = conj(y[j])`.
+/// Returns half of the discrete Fourier transform of a real array of floats along one axis: for `n` points, the
+/// frequencies `0 ..= n/2`. They determine the others, because `y[n - j] = conj(y[j])`.
 ///
-/// The imaginary parts of frequency 0 and, if `n` is even, `n/2` are zero.
+/// The imaginary parts at frequency 0 and, if `n` is even, at `n/2` are zero.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -82,16 +82,16 @@ fn backward(name: &'static str, y: impl IntoComplex, along: &Along, plan: Planne
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `dtype` if `x` is not of floats, `shape` if there is no such axis, or not one.
+/// Errors: `dtype` if `x` is not of floats, `shape` if the axis does not exist, or if there is not exactly one.
 #[track_caller]
 pub fn rfft(x: Var, along: impl Into<Along>) -> Complex {
     forward("rfft", x, &along.into(), Plan::of_one, caller())
 }
 
-/// The inverse of [`rfft`] along one axis: the real array with that half of a spectrum. It has `2 (h - 1)` points of `h`
-/// frequencies; an odd number is asked for by [`along`](super::along)`(axis).points(n)`.
+/// Returns the inverse of [`rfft`] along one axis: the real array with the given half spectrum. For `h` frequencies
+/// it has `2 (h - 1)` points; [`along`](super::along)`(axis).points(n)` sets another number, which may be odd.
 ///
-/// Imaginary parts of frequency 0 and, if `n` is even, `n/2` have no influence.
+/// The imaginary parts at frequency 0 and, if `n` is even, at `n/2` are ignored.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -105,13 +105,14 @@ pub fn rfft(x: Var, along: impl Into<Along>) -> Complex {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `dtype` if `y` is not of floats, `shape` if there is no such axis, or not one.
+/// Errors: `dtype` if `y` is not of floats, `shape` if the axis does not exist, or if there is not exactly one.
 #[track_caller]
 pub fn irfft(y: impl IntoComplex, along: impl Into<Along>) -> Var {
     backward("irfft", y, &along.into(), Plan::of_one, caller())
 }
 
-/// [`rfft`] along the last axis named, then [`fft`](fn@super::fft) along the others; `..` names all.
+/// Returns [`rfft`] along the last of the given axes, then [`fft`](fn@super::fft) along the others; `..` stands for
+/// all axes.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -123,21 +124,22 @@ pub fn irfft(y: impl IntoComplex, along: impl Into<Along>) -> Var {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `dtype` if `x` is not of floats, `shape` if an axis does not exist or is named twice, or none is named.
+/// Errors: `dtype` if `x` is not of floats, `shape` if an axis does not exist or is repeated, or if there are none.
 #[track_caller]
 pub fn rfftn(x: Var, along: impl Into<Along>) -> Complex {
     forward("rfftn", x, &along.into(), Plan::of_some, caller())
 }
 
-/// The inverse of [`rfftn`]: [`ifft`](super::ifft) along all axes named but the last, then [`irfft`] along it.
+/// Returns the inverse of [`rfftn`]: [`ifft`](super::ifft) along all given axes except the last, then [`irfft`]
+/// along the last.
 ///
-/// Errors: `dtype` if `y` is not of floats, `shape` if an axis does not exist or is named twice, or none is named.
+/// Errors: `dtype` if `y` is not of floats, `shape` if an axis does not exist or is repeated, or if there are none.
 #[track_caller]
 pub fn irfftn(y: impl IntoComplex, along: impl Into<Along>) -> Var {
     backward("irfftn", y, &along.into(), Plan::of_some, caller())
 }
 
-/// [`rfftn`] along the last two axes.
+/// Returns [`rfftn`] along the last two axes.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -154,7 +156,8 @@ pub fn rfft2(x: Var) -> Complex {
     forward("rfft2", x, &[-2, -1].into(), Plan::of_some, caller())
 }
 
-/// [`irfftn`] along the last two axes, with an even number of points in the last: the inverse of [`rfft2`] there.
+/// Returns [`irfftn`] along the last two axes, with an even number of points in the last one. For such arrays it is
+/// the inverse of [`rfft2`].
 ///
 /// Errors: `dtype` if `y` is not of floats, `shape` if it has fewer than two axes.
 #[track_caller]
@@ -162,7 +165,7 @@ pub fn irfft2(y: impl IntoComplex) -> Var {
     backward("irfft2", y, &[-2, -1].into(), Plan::of_some, caller())
 }
 
-/// The frequencies (f64) of half a spectrum of `n` samples at distance `spacing`: `0 ..= n/2` in units of
+/// Returns the frequencies (f64) of the half spectrum of `n` samples at distance `spacing`: `0 ..= n/2` in units of
 /// `1 / (n spacing)`.
 ///
 /// ```

@@ -1,4 +1,4 @@
-//! The Cholesky factor, and systems by it.
+//! The Cholesky factor, and the solution of systems by it.
 
 use super::triangular::{Triangle, solve_triangular};
 use super::{System, square, symmetric};
@@ -8,12 +8,12 @@ use crate::var::{IntoVar, caller, on_behalf};
 use tapeloom_ir::prim::Cholesky;
 use tapeloom_ir::{ArrayType, Dtype, Shape};
 
-/// The lower triangular `L` with `L Lᵀ = A`, for symmetric positive definite matrices `a` of shape `[.., n, n]` and
-/// a float dtype; the result has the same type, with zeros above the diagonal.
+/// Returns the lower triangular `L` with `L Lᵀ = A`, for symmetric positive definite matrices `a` of shape `[.., n,
+/// n]` and a float dtype. The result has the same type, with zeros above the diagonal.
 ///
-/// `A` is the symmetric part of `a`, `(a + aᵀ) / 2`, so derivatives are symmetric, too (as in JAX). A matrix that is
-/// not positive definite gives nan on and below the diagonal, in its member of a batch alone.
-/// The rule is that of Murray (2016).
+/// `A` is the symmetric part of `a`, `(a + aᵀ) / 2`, so derivatives are symmetric, too (as in JAX). If a matrix is
+/// not positive definite, its factor is nan on and below the diagonal; other members of a batch are not affected.
+/// The derivative rule is that of Murray (2016).
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -36,7 +36,7 @@ pub fn cholesky(a: Var) -> Var {
     }
 }
 
-/// `(L, ok)`: the factor of [`cholesky`], and for each matrix (bool `[..]`) whether it is positive definite.
+/// Returns `(L, ok)`: the factor of [`cholesky`], and for each matrix (bool `[..]`) whether it is positive definite.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -58,8 +58,9 @@ pub fn cholesky_checked(a: Var) -> (Var, Var) {
     }
 }
 
-/// The solution `x` of `L Lᵀ x = b`, given the factor `l` of [`cholesky`]: `l` of shape `[.., n, n]`, `b` of shape `[n]`
-/// or `[.., n, columns]`, both of one float dtype; axes in front broadcast. The result has the shape of `b`.
+/// Returns the solution `x` of `L Lᵀ x = b`, given the factor `l` of [`cholesky`]: `l` of shape `[.., n, n]`, `b`
+/// of shape `[n]` or `[.., n, columns]`, both of one float dtype; leading axes are broadcast. The result has the
+/// shape of `b`.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -70,7 +71,7 @@ pub fn cholesky_checked(a: Var) -> (Var, Var) {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` if `l` is not square or `b` does not fit, `dtype` if they are not floats of one type.
+/// Errors: `shape` if `l` is not square or `b` does not fit, `dtype` if they are not floats of one dtype.
 #[doc(alias = "cholesky_solve")]
 #[track_caller]
 pub fn cho_solve(l: Var, b: impl IntoVar) -> Var {

@@ -54,7 +54,7 @@ fn number_each(ty: &ArrayType) -> ArrayType {
     ArrayType::new(ty.dtype, &ty.shape[..ty.shape.len().saturating_sub(2)])
 }
 
-/// The determinants `[..]` of square matrices `[.., n, n]`, floats.
+/// Returns the determinants `[..]` of square matrices `[.., n, n]` of floats.
 ///
 /// The first derivative is the adjugate, also at singular matrices. Derivatives of every order are right at matrices
 /// of every rank. The error of a derivative of order k is some rounding errors of the derivative or of `|A|^(n - k)`,
@@ -79,7 +79,7 @@ fn number_each(ty: &ArrayType) -> ArrayType {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` if the matrices are not square, `dtype` if they are not of floats.
+/// Errors: `shape` if the matrices are not square, `dtype` if they are not floats.
 #[track_caller]
 pub fn det(a: Var) -> Var {
     let at = caller();
@@ -323,8 +323,9 @@ fn by_singular_values(a: Var) -> Var {
     sign * parity(f, dtype) * f.packed.diagonal().prod_axis(-1) * c
 }
 
-/// Returns `(sign, ln |det|)`, each `[..]`, of square matrices `[.., n, n]`, floats. Use it where the determinant
-/// overflows or underflows. A singular matrix gives `(0, -inf)`. The derivative of the logarithm is `A⁻ᵀ`.
+/// Returns `(sign, ln |det|)`, each `[..]`, of square matrices `[.., n, n]` of floats. Use it if the determinant
+/// overflows or underflows. For a singular matrix, the result is `(0, -inf)`. The derivative of the logarithm is
+/// `A⁻ᵀ`.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -334,7 +335,7 @@ fn by_singular_values(a: Var) -> Var {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` if the matrices are not square, `dtype` if they are not of floats.
+/// Errors: `shape` if the matrices are not square, `dtype` if they are not floats.
 #[doc(alias = "logdet")]
 #[track_caller]
 pub fn slogdet(a: Var) -> (Var, Var) {

@@ -1,4 +1,4 @@
-//! Factors of matrices: `lu`, `qr`, `eigh`, `svd`, `eig`, `schur`.
+//! Decompositions of matrices: `lu`, `qr`, `eigh`, `svd`, `eig`, `schur`.
 
 use super::{matrices, square, symmetric};
 use crate::ops::functions::{arange, iota};
@@ -12,23 +12,23 @@ use tapeloom_ir::prim::{Decomposition, Eig, Eigh, Lu, Qr, Schur, Svd, SvdVectors
 use tapeloom_ir::trace;
 use tapeloom_ir::{ArrayType, Dtype, Loc, Problem, Shape};
 
-/// The factors of a matrix by elimination with exchanged rows, as [`lu_factor`] gives them: `A[permutation] = L U`.
+/// The LU factors of a matrix with exchanged rows, as returned by [`lu_factor`]: `A[permutation] = L U`.
 #[derive(Tree, Clone, Copy, Debug)]
 pub struct LuFactors<T = Var> {
-    /// `L` below the diagonal, whose own is of ones, and `U` on and above it: `[.., m, n]`.
+    /// `L` below the diagonal (its own diagonal is of ones) and `U` on and above it: `[.., m, n]`.
     pub packed: T,
-    /// The row that row i was exchanged with at step i: i32 `[.., min(m, n)]`.
+    /// The index of the row that was exchanged with row i in step i: i32 `[.., min(m, n)]`.
     pub pivots: T,
     /// The rows of `A` in their new order: i32 `[.., m]`.
     pub permutation: T,
 }
 
-/// Whether a decomposition needs square matrices, of floats in any case.
+/// Checks that `a` is an array of float matrices, and square ones if `only_square`.
 fn checked(name: &str, a: Var, only_square: bool, at: Loc) -> Result<(), Problem> {
     if only_square { square(name, a, at).map(drop) } else { matrices(name, a, at).map(drop) }
 }
 
-/// The outputs of a decomposition, poisoned ones in their types where `a` cannot be decomposed.
+/// Returns the outputs of a decomposition; poisoned ones of the right types if `a` cannot be decomposed.
 fn outputs<const N: usize, P: Decomposition>(
     name: &'static str,
     p: P,
@@ -45,14 +45,14 @@ fn outputs<const N: usize, P: Decomposition>(
     std::array::from_fn(|n| all.get(n).copied().unwrap_or_else(missing))
 }
 
-/// Returns `f(a)`. In a recording it is one equation: the rules of a recording see one equation at a time, and the
-/// derivative of a decomposition depends on the elements that are read. `f` becomes a checkpoint, since plain calls
-/// are inlined there.
+/// Returns `f(a)`. In a recording it is emitted as one equation: derivative rules of a recording see one equation
+/// at a time, but the derivative of a decomposition depends on which elements are read. `f` becomes a checkpoint,
+/// because plain calls are inlined in a recording.
 fn as_one<T: Tree<Var>>(f: impl Fn(Var) -> T, a: Var) -> T {
     if trace::is_recording() { checkpoint(f, Policy::Planned)(a) } else { f(a) }
 }
 
-/// The symmetric part of square matrices; others are left for the check that follows.
+/// Returns the symmetric part of square matrices. Other arrays are returned as they are; a later check reports them.
 fn symmetric_or_same(name: &'static str, a: Var, at: Loc) -> Var {
     match square(name, a, at) {
         Ok(_) => on_behalf(name, at, || symmetric(a)),
@@ -60,9 +60,10 @@ fn symmetric_or_same(name: &'static str, a: Var, at: Loc) -> Var {
     }
 }
 
-/// The packed factors of matrices `a` of shape `[.., m, n]`, floats, for [`lu_solve`](super::lu_solve): rows are
-/// exchanged for the largest absolute value of a column. A singular matrix has factors, too, with zeros on the
-/// diagonal of `U`; their derivatives are not finite. The rule is that of de Hoog, Anderssen and Lukas (2011).
+/// Returns the packed LU factors of matrices `a` of shape `[.., m, n]`, floats, for [`lu_solve`](super::lu_solve).
+/// Rows are exchanged so that the pivot is the largest absolute value in its column. A singular matrix also has
+/// factors, with zeros on the diagonal of `U`; their derivatives are not finite. The derivative rule is that of de
+/// Hoog, Anderssen and Lukas (2011).
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -72,15 +73,16 @@ fn symmetric_or_same(name: &'static str, a: Var, at: Loc) -> Var {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` if there are no matrices, `dtype` if they are not of floats.
+/// Errors: `shape` if `a` has fewer than two axes, `dtype` if it is not of floats.
 #[track_caller]
 pub fn lu_factor(a: Var) -> LuFactors {
     let [packed, pivots, permutation] = outputs("lu_factor", Lu {}, a, caller());
     LuFactors { packed, pivots, permutation }
 }
 
-/// `(P, L, U)` with `A = P L U`: a permutation matrix `[.., m, m]`, a lower triangular `[.., m, k]` with ones on its
-/// diagonal and an upper triangular `[.., k, n]`, for `a` of shape `[.., m, n]`, floats, `k = min(m, n)`.
+/// Returns `(P, L, U)` with `A = P L U`: a permutation matrix `[.., m, m]`, a lower triangular matrix `[.., m, k]`
+/// with ones on its diagonal and an upper triangular matrix `[.., k, n]`, for `a` of shape `[.., m, n]`, floats,
+/// where `k = min(m, n)`.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -91,7 +93,7 @@ pub fn lu_factor(a: Var) -> LuFactors {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` if there are no matrices, `dtype` if they are not of floats.
+/// Errors: `shape` if `a` has fewer than two axes, `dtype` if it is not of floats.
 #[track_caller]
 pub fn lu(a: Var) -> (Var, Var, Var) {
     let at = caller();
@@ -117,16 +119,17 @@ pub fn lu(a: Var) -> (Var, Var, Var) {
     })
 }
 
-/// A matrix with ones on its diagonal.
+/// Returns a matrix with ones on its diagonal, zeros elsewhere.
 fn on_diagonal(m: usize, n: usize, dtype: Dtype) -> Var {
     iota([m, n], 0, Dtype::I64).eq(iota([m, n], 1, Dtype::I64)).convert(dtype)
 }
 
-/// `(Q, R)` with `A = Q R`: columns of `Q` `[.., m, k]` are orthonormal, `R` `[.., k, n]` is upper triangular with a
-/// diagonal that is not negative; `a` of shape `[.., m, n]`, floats, `k = min(m, n)`.
+/// Returns `(Q, R)` with `A = Q R`: the columns of `Q` `[.., m, k]` are orthonormal, and `R` `[.., k, n]` is upper
+/// triangular with a nonnegative diagonal, for `a` of shape `[.., m, n]`, floats, where `k = min(m, n)`.
 ///
-/// The sign makes the factors unique where `a` has full rank; elsewhere they have no finite derivative. The rule is
-/// that of Walter and Lehmann (2010), for wide matrices that of Liao, Liu, Wang and Xiang (2019).
+/// With this sign, the factors are unique if `a` has full rank; otherwise they have no finite derivative. The
+/// derivative rule is that of Walter and Lehmann (2010), and for matrices with more columns than rows that of Liao,
+/// Liu, Wang and Xiang (2019).
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -136,34 +139,34 @@ fn on_diagonal(m: usize, n: usize, dtype: Dtype) -> Var {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` if there are no matrices, `dtype` if they are not of floats.
+/// Errors: `shape` if `a` has fewer than two axes, `dtype` if it is not of floats.
 #[track_caller]
 pub fn qr(a: Var) -> (Var, Var) {
     let [q, r] = outputs("qr", Qr { full: false }, a, caller());
     (q, r)
 }
 
-/// As [`qr`], with a square `Q` `[.., m, m]` and `R` `[.., m, n]`. The columns that `Q` has beyond those of [`qr`] are any
-/// basis of the complement.
+/// Returns the factors of [`qr`] with a square `Q` `[.., m, m]` and `R` `[.., m, n]`. The additional columns of `Q`
+/// are an arbitrary orthonormal basis of the complement.
 ///
-/// Errors: those of [`qr`]; `not-differentiable` where a derivative is asked for and `m > n`.
+/// Errors: those of [`qr`]; `not-differentiable` if a derivative is needed and `m > n`.
 #[track_caller]
 pub fn qr_full(a: Var) -> (Var, Var) {
     let [q, r] = outputs("qr_full", Qr { full: true }, a, caller());
     (q, r)
 }
 
-/// `(w, V)` with `A V = V diag(w)` for symmetric matrices `a` `[.., n, n]`, floats: ascending eigenvalues `[.., n]` and
-/// orthonormal eigenvectors in the columns of `V` `[.., n, n]`.
+/// Returns `(w, V)` with `A V = V diag(w)` for symmetric matrices `a` `[.., n, n]`, floats: ascending eigenvalues
+/// `[.., n]` and orthonormal eigenvectors in the columns of `V` `[.., n, n]`.
 ///
-/// `A` is the symmetric part of `a`, as in JAX. In each vector the component of the largest absolute value, the first of
-/// several, is positive.
+/// `A` is the symmetric part of `a`, as in JAX. In each vector, the first component of the largest absolute value
+/// is positive.
 ///
-/// Eigenvectors whose eigenvalues are equal, up to rounding, are any basis of their space. Their derivative is nan,
-/// also for functions that do not depend on the basis. Derivatives of every order are right if the program reads only
-/// other vectors, by slices of `V` with static bounds or by [`eigh_range`] (in a [recording](crate::record) only by
-/// the latter). The first derivative of eigenvalues is right, too; the second one reads the vectors. The rule is that
-/// of Giles (2008).
+/// If eigenvalues are equal up to rounding, their eigenvectors are an arbitrary basis of their space. The
+/// derivative of such vectors is nan, even for functions that do not depend on the basis. Derivatives of every
+/// order are right if the program reads only other vectors, by slices of `V` with static bounds or by
+/// [`eigh_range`] (in a [recording](crate::record) only by the latter). The first derivative of eigenvalues is
+/// always right; the second one reads the vectors. The derivative rule is that of Giles (2008).
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -174,7 +177,7 @@ pub fn qr_full(a: Var) -> (Var, Var) {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` if the matrices are not square, `dtype` if they are not of floats.
+/// Errors: `shape` if the matrices are not square, `dtype` if they are not floats.
 #[track_caller]
 pub fn eigh(a: Var) -> (Var, Var) {
     let at = caller();
@@ -182,10 +185,10 @@ pub fn eigh(a: Var) -> (Var, Var) {
     (w, v)
 }
 
-/// Like [`eigh`], for a part of the spectrum: the eigenvalues `[.., m]` and vectors `[.., n, m]` at the positions
-/// `range` in ascending order of the values.
+/// Returns the values and vectors of [`eigh`] for a part of the spectrum: the eigenvalues `[.., m]` and vectors
+/// `[.., n, m]` at the positions `range`, in ascending order of the values.
 ///
-/// Derivatives of every order are right if the eigenvalues in the range are apart from one another and from all
+/// Derivatives of every order are right if the eigenvalues in the range differ from one another and from all
 /// others. The others may be equal among themselves.
 ///
 /// ```
@@ -201,7 +204,7 @@ pub fn eigh(a: Var) -> (Var, Var) {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: those of [`eigh`]; `shape` if the range does not lie within `0..n`.
+/// Errors: those of [`eigh`]; `shape` if the range is not within `0..n`.
 #[doc(alias = "subset_by_index")]
 #[track_caller]
 pub fn eigh_range(a: Var, range: impl RangeBounds<usize>) -> (Var, Var) {
@@ -225,7 +228,8 @@ pub fn eigh_range(a: Var, range: impl RangeBounds<usize>) -> (Var, Var) {
     }
 }
 
-/// The ascending eigenvalues `[.., n]` of symmetric matrices `a` `[.., n, n]`, floats: [`eigh`] without the vectors.
+/// Returns the ascending eigenvalues `[.., n]` of symmetric matrices `a` `[.., n, n]`, floats: [`eigh`] without the
+/// vectors.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -235,7 +239,7 @@ pub fn eigh_range(a: Var, range: impl RangeBounds<usize>) -> (Var, Var) {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` if the matrices are not square, `dtype` if they are not of floats.
+/// Errors: `shape` if the matrices are not square, `dtype` if they are not floats.
 #[track_caller]
 pub fn eigvalsh(a: Var) -> Var {
     let at = caller();
@@ -244,15 +248,16 @@ pub fn eigvalsh(a: Var) -> Var {
     w
 }
 
-/// `(U, s, Vᵀ)` with `A = U diag(s) Vᵀ`: descending singular values `[.., k]` and orthonormal vectors in the columns of
-/// `U` `[.., m, k]` and the rows of `Vᵀ` `[.., k, n]`; `a` of shape `[.., m, n]`, floats, `k = min(m, n)`.
+/// Returns `(U, s, Vᵀ)` with `A = U diag(s) Vᵀ`: descending singular values `[.., k]` and orthonormal vectors in
+/// the columns of `U` `[.., m, k]` and the rows of `Vᵀ` `[.., k, n]`, for `a` of shape `[.., m, n]`, floats, where
+/// `k = min(m, n)`.
 ///
-/// In each column of `U` the component of the largest absolute value, the first of several, is positive.
+/// In each column of `U`, the first component of the largest absolute value is positive.
 ///
-/// Singular vectors whose values are equal, up to rounding, and singular vectors of the value 0 of a matrix that is
-/// not square are any basis of their space. Their derivative is nan, also for functions that do not depend on the
-/// basis. Derivatives of every order are right if the program reads only other vectors, by slices of `U` and `Vᵀ` with
-/// static bounds or by [`svd_truncated`]. The rule is that of Townsend (2016).
+/// Singular vectors are an arbitrary basis of their space if their values are equal up to rounding, or if their
+/// value is 0 and the matrix is not square. The derivative of such vectors is nan, even for functions that do not
+/// depend on the basis. Derivatives of every order are right if the program reads only other vectors, by slices of
+/// `U` and `Vᵀ` with static bounds or by [`svd_truncated`]. The derivative rule is that of Townsend (2016).
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -262,16 +267,17 @@ pub fn eigvalsh(a: Var) -> Var {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` if there are no matrices, `dtype` if they are not of floats.
+/// Errors: `shape` if `a` has fewer than two axes, `dtype` if it is not of floats.
 #[track_caller]
 pub fn svd(a: Var) -> (Var, Var, Var) {
     let [u, s, vt] = outputs("svd", Svd { vectors: SvdVectors::Thin }, a, caller());
     (u, s, vt)
 }
 
-/// Like [`svd`], for the `k` largest singular values: `[.., k]`, with the vectors `[.., m, k]` and `[.., k, n]`.
+/// Returns the values and vectors of [`svd`] for the `k` largest singular values: `[.., k]`, with the vectors `[..,
+/// m, k]` and `[.., k, n]`.
 ///
-/// Derivatives of every order are right if these values are apart from one another and from all others. The others may
+/// Derivatives of every order are right if these values differ from one another and from all others. The others may
 /// be equal among themselves.
 ///
 /// ```
@@ -311,17 +317,18 @@ pub fn svd_truncated(a: Var, k: usize) -> (Var, Var, Var) {
     }
 }
 
-/// As [`svd`], with square matrices of vectors: `U` `[.., m, m]` and `Vᵀ` `[.., n, n]`. The vectors beyond those of [`svd`] are
-/// any basis of the complement.
+/// Returns the decomposition of [`svd`] with square matrices of vectors: `U` `[.., m, m]` and `Vᵀ` `[.., n, n]`.
+/// The additional vectors are an arbitrary orthonormal basis of the complement.
 ///
-/// Errors: those of [`svd`]; `not-differentiable` where a derivative is asked for and `m` is not `n`.
+/// Errors: those of [`svd`]; `not-differentiable` if a derivative is needed and `m` is not `n`.
 #[track_caller]
 pub fn svd_full(a: Var) -> (Var, Var, Var) {
     let [u, s, vt] = outputs("svd_full", Svd { vectors: SvdVectors::Full }, a, caller());
     (u, s, vt)
 }
 
-/// The descending singular values `[.., min(m, n)]` of matrices `a` `[.., m, n]`, floats: [`svd`] without the vectors.
+/// Returns the descending singular values `[.., min(m, n)]` of matrices `a` `[.., m, n]`, floats: [`svd`] without
+/// the vectors.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -330,19 +337,19 @@ pub fn svd_full(a: Var) -> (Var, Var, Var) {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` if there are no matrices, `dtype` if they are not of floats.
+/// Errors: `shape` if `a` has fewer than two axes, `dtype` if it is not of floats.
 #[track_caller]
 pub fn svdvals(a: Var) -> Var {
     let [s] = outputs("svdvals", Svd { vectors: SvdVectors::None }, a, caller());
     s
 }
 
-/// Eigenvalues and eigenvectors of general square matrices `a` `[.., n, n]`, floats: the real and the imaginary parts of the
-/// values `[.., n]`, then of the vectors, in the columns of `[.., n, n]`.
+/// Returns the eigenvalues and eigenvectors of general square matrices `a` `[.., n, n]`, floats: the real and
+/// imaginary parts of the values `[.., n]`, then those of the vectors, in the columns of `[.., n, n]`.
 ///
-/// Conjugate eigenvalues are neighbours, the one with the positive imaginary part first. A vector has norm 1, and its
-/// component of the largest absolute value, the first of several, is real and positive. Eigenvalues that meet have no
-/// finite derivative. The rule is that of Boeddeker and others (2017).
+/// Conjugate eigenvalues are neighbours, the one with the positive imaginary part first. Each vector has norm 1,
+/// and its first component of the largest absolute value is real and positive. Equal eigenvalues have no finite
+/// derivative. The derivative rule is that of Boeddeker and others (2017).
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -353,14 +360,15 @@ pub fn svdvals(a: Var) -> Var {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` if the matrices are not square, `dtype` if they are not of floats.
+/// Errors: `shape` if the matrices are not square, `dtype` if they are not floats.
 #[track_caller]
 pub fn eig(a: Var) -> ((Var, Var), (Var, Var)) {
     let [re, im, v_re, v_im] = outputs("eig", Eig { vectors: true }, a, caller());
     ((re, im), (v_re, v_im))
 }
 
-/// The eigenvalues of general square matrices, real and imaginary parts `[.., n]`: [`eig`] without the vectors.
+/// Returns the eigenvalues of general square matrices, as real and imaginary parts `[.., n]`: [`eig`] without the
+/// vectors.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -372,15 +380,15 @@ pub fn eig(a: Var) -> ((Var, Var), (Var, Var)) {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` if the matrices are not square, `dtype` if they are not of floats.
+/// Errors: `shape` if the matrices are not square, `dtype` if they are not floats.
 #[track_caller]
 pub fn eigvals(a: Var) -> (Var, Var) {
     let [re, im] = outputs("eigvals", Eig { vectors: false }, a, caller());
     (re, im)
 }
 
-/// `(T, Z)` with `A = Z T Zᵀ`, the real Schur form of square matrices `a` `[.., n, n]`, floats: `Z` is orthogonal, and `T`
-/// upper triangular but for blocks of 2 by 2 of conjugate eigenvalues.
+/// Returns `(T, Z)` with `A = Z T Zᵀ`, the real Schur form of square matrices `a` `[.., n, n]`, floats: `Z` is
+/// orthogonal, and `T` is upper triangular except for 2 by 2 blocks of conjugate eigenvalues.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -391,8 +399,8 @@ pub fn eigvals(a: Var) -> (Var, Var) {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` if the matrices are not square, `dtype` if they are not of floats; `not-differentiable` where a
-/// derivative is asked for: the order of eigenvalues is a choice.
+/// Errors: `shape` if the matrices are not square, `dtype` if they are not floats; `not-differentiable` if a
+/// derivative is needed, because the order of the eigenvalues is arbitrary.
 #[track_caller]
 pub fn schur(a: Var) -> (Var, Var) {
     let [t, z] = outputs("schur", Schur {}, a, caller());

@@ -1,4 +1,4 @@
-//! Functions of matrices, and fits.
+//! Matrix functions, and polynomial fits.
 
 use super::factors::lu_factor;
 use super::solve::{lstsq, solve};
@@ -10,8 +10,8 @@ use crate::ops::{number, wrong};
 use crate::var::{caller, on_behalf};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Problem};
 
-/// The coefficients of the numerator of the Padé approximant of order 13 of the exponential; those of the denominator have
-/// alternating signs.
+/// The coefficients of the numerator of the Padé approximant of order 13 of the exponential. Those of the
+/// denominator have alternating signs.
 const PADE: [f64; 14] = [
     64_764_752_532_480_000.0,
     32_382_376_266_240_000.0,
@@ -29,12 +29,14 @@ const PADE: [f64; 14] = [
     1.0,
 ];
 
-/// The approximant has the accuracy of f64 for norms up to this.
+/// The norm up to which the approximant has the accuracy of f64.
 const PADE_NORM: f64 = 5.371_920_351_148_152;
 
-/// The exponential `Σ Aᵏ / k!` of square matrices `[.., n, n]`, floats.
+/// Returns the exponential `Σ Aᵏ / k!` of square matrices `[.., n, n]`, floats.
 ///
-/// By scaling and squaring with a Padé approximant of order 13 (Higham 2005); each matrix is squared as often as its norm says. Derivatives are those of the approximant, which has their accuracy, too.
+/// It is computed by scaling and squaring with a Padé approximant of order 13 (Higham 2005); the number of
+/// squarings of each matrix depends on its norm. Derivatives are those of the approximant, and are as accurate as
+/// values.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -45,7 +47,7 @@ const PADE_NORM: f64 = 5.371_920_351_148_152;
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` if the matrices are not square, `dtype` if they are not of floats.
+/// Errors: `shape` if the matrices are not square, `dtype` if they are not floats.
 #[doc(alias = "matrix_exp")]
 #[track_caller]
 pub fn expm(a: Var) -> Var {
@@ -58,7 +60,7 @@ pub fn expm(a: Var) -> Var {
     on_behalf("expm", at, || {
         let norm = a.stop_gradient().abs().sum_axis(-2).max_axis(-1);
         let doublings = (norm / PADE_NORM).log2().ceil();
-        // A matrix that is not finite is not squared; its exponential is nan as it is.
+        // A matrix that is not finite is not squared; its exponential is nan anyway.
         let doublings = doublings.is_finite().select(doublings, doublings.zeros_like());
         let doublings = doublings.clamp(0.0, 1100.0).convert(Dtype::I64);
         let wide = |x: Var| x.expand_dims(-1).expand_dims(-1);
@@ -75,7 +77,7 @@ pub fn expm(a: Var) -> Var {
         let even = series([b[12], b[10], b[8]], [b[6], b[4], b[2], b[0]]);
         let first = solve(even - odd, even + odd);
         let most = if doublings.rank() == 0 { doublings } else { doublings.max() };
-        // A member of a batch is squared as often as it was halved, whatever the others are.
+        // Each member of a batch is squared as often as it was halved, independent of the other members.
         let square = |(i, y): (Var, Var)| {
             let on = wide(i.lt(doublings)).broadcast_to(y.shape());
             on.select(y.matmul(y), y)
@@ -84,30 +86,32 @@ pub fn expm(a: Var) -> Var {
     })
 }
 
-/// An iterate this near to the unit is squared away by the steps that are left.
+/// The distance from the identity below which the remaining steps converge without scaling.
 const NEAR: f64 = 1e-3;
 
-/// Steps of the root after it is near: errors of values go as 1e-7, 1e-14, 1e-28, those of derivatives of order k lag k behind.
+/// The number of steps after that point. Errors of values decrease as 1e-7, 1e-14, 1e-28; those of derivatives of
+/// order k lag k steps behind.
 const LAST_STEPS: usize = 4;
 
-/// More steps take place for no matrix with a root: the number grows as the logarithm of the angle between an
-/// eigenvalue and the negative axis.
+/// The largest number of steps. A matrix that has a root needs fewer: the number grows as the logarithm of the
+/// angle between an eigenvalue and the negative axis.
 const MOST_STEPS: i64 = 60;
 
-/// The principal square roots of square matrices `[.., n, n]`, floats: the `X` with `X X = A` whose eigenvalues have positive real
-/// parts. They are real. A matrix with a negative eigenvalue has no such root, and that of a singular one has no derivative; both
-/// give nan, in their member of a batch. (Those of a symmetric matrix that may be singular are [`sqrtm_psd`](super::sqrtm_psd).)
+/// Returns the principal square roots of square matrices `[.., n, n]`, floats: the real `X` with `X X = A` whose
+/// eigenvalues have positive real parts. A matrix with a negative eigenvalue has no such root, and the root of a
+/// singular matrix has no derivative; in both cases the result is nan, and other members of a batch are not
+/// affected. (For a symmetric matrix that may be singular, use [`sqrtm_psd`](super::sqrtm_psd).)
 ///
-/// By the product form of the iteration of Denman and Beavers, scaled by determinants (N. Higham, *Functions of Matrices*
-/// (2008), 6.29):
+/// It is computed by the product form of the iteration of Denman and Beavers, scaled by determinants (N. Higham,
+/// *Functions of Matrices* (2008), 6.29):
 ///
 /// ```text
 /// M ← (1 + (μ² M + μ⁻² M⁻¹) / 2) / 2        X ← μ X (1 + μ⁻² M⁻¹) / 2        M = X = A at first, μ = |det M|^(-1/2n)
 /// ```
 ///
-/// `M` is `X A⁻¹ X` throughout, whatever the scaling, so to derivatives `μ` is a constant. Derivatives are those of the
-/// iteration. They tend to the solution `dX` of `X dX + dX X = dA` as fast as `X` does to the root, since `X` and `dX` together
-/// are the iterate of the matrix of blocks `A, dA` over `0, A`.
+/// `M` equals `X A⁻¹ X` in every step, for any scaling, so `μ` is a constant for derivatives. Derivatives are those
+/// of the iteration. They converge to the solution `dX` of `X dX + dX X = dA` as fast as `X` converges to the root,
+/// because `X` and `dX` together are the iterate of the block matrix `A, dA` over `0, A`.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -120,7 +124,7 @@ const MOST_STEPS: i64 = 60;
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` if the matrices are not square, `dtype` if they are not of floats.
+/// Errors: `shape` if the matrices are not square, `dtype` if they are not floats.
 #[track_caller]
 pub fn sqrtm(a: Var) -> Var {
     let at = caller();
@@ -144,13 +148,13 @@ pub fn sqrtm(a: Var) -> Var {
             }
         };
         let off = |m: Var| (m - unit).stop_gradient().abs().max_axis([-2, -1]);
-        // Far from the unit is what is not near it; nan is neither, and ends the iteration.
+        // nan counts as neither near nor far, so it ends the iteration.
         let far = move |m: Var| off(m).gt(NEAR);
         let any = |x: Var| if x.rank() == 0 { x } else { x.any() };
         let scaled = |(x, m, i): (Var, Var, Var)| {
             let pivots = lu_factor(m.stop_gradient()).packed.diagonal();
             let mu = wide((pivots.abs().ln().mean_axis(-1) * -0.5).exp());
-            // A member of a batch that is near stays what it is, however far others are.
+            // A member of a batch that has converged does not change, however far the others are.
             let on = wide(far(m)).broadcast_to(a.shape());
             let (next, new) = step((x, m), Some(mu));
             (on.select(next, x), on.select(new, m), i + 1)
@@ -164,10 +168,10 @@ pub fn sqrtm(a: Var) -> Var {
     })
 }
 
-/// The coefficients of the polynomial of that degree that is nearest to points `(x, y)` by the sum of squares, the highest power
-/// first: `[degree + 1]`, for vectors `x` and `y` of one length and a float dtype.
+/// Fits a polynomial of degree `degree` to points `(x, y)` by least squares. Returns its coefficients, the highest
+/// power first: `[degree + 1]`, for vectors `x` and `y` of the same length and float dtype.
 ///
-/// Columns are scaled before they are solved for, as in numpy.
+/// Columns of the system are scaled before it is solved, as in numpy.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -179,7 +183,7 @@ pub fn sqrtm(a: Var) -> Var {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` if they are not vectors of one length, `dtype` if they are not floats of one type.
+/// Errors: `shape` if `x` and `y` are not vectors of the same length, `dtype` if they are not floats of one dtype.
 #[track_caller]
 pub fn polyfit(x: Var, y: Var, degree: usize) -> Var {
     let at = caller();

@@ -1,4 +1,4 @@
-//! Numbers that measure a matrix: ranks, condition numbers, norms.
+//! Ranks, condition numbers and norms of matrices.
 
 use super::factors::svdvals;
 use super::solve::{cutoff, inv};
@@ -10,14 +10,14 @@ use crate::ops::wrong;
 use crate::var::{caller, on_behalf};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem};
 
-/// Which norm of a matrix.
+/// A norm of matrices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MatrixNorm {
-    /// The root of the sum of the squares of all elements (Frobenius).
+    /// The root of the sum of the squares of all elements (Frobenius norm).
     Frobenius,
-    /// The sum of the singular values (nuclear).
+    /// The sum of the singular values (nuclear norm).
     Nuclear,
-    /// The largest singular value (spectral, order 2).
+    /// The largest singular value (spectral norm, order 2).
     Spectral,
     /// The smallest singular value (order -2).
     SmallestValue,
@@ -31,7 +31,7 @@ pub enum MatrixNorm {
     SmallestRow,
 }
 
-/// A number for each matrix, or what is wrong.
+/// Computes a number for each matrix; reports an error if the operand is invalid.
 fn each(
     name: &'static str,
     a: Var,
@@ -50,13 +50,14 @@ fn each(
     }
 }
 
-/// A norm `[..]` of matrices `a` `[.., m, n]`, floats. `m` and `n` are at least 1 but for Frobenius and nuclear norms, which are 0 of
-/// matrices without elements.
+/// Returns the norm `[..]` of matrices `a` `[.., m, n]`, floats. `m` and `n` must be at least 1, except for the
+/// Frobenius and nuclear norms, which are 0 for matrices without elements.
 ///
-/// Where several elements or singular values are extreme, derivatives share equally among them, as those of
-/// `max` and `min` do. The Frobenius norm has no derivative at zeros; the result there is 0, and that of second derivatives nan. A
-/// singular value 0 has none either; the first derivative is that of one choice of its vectors. Of the nuclear norm, whose gradient is
-/// [`polar`](super::polar), second derivatives are right where singular values are equal, and nan where one is 0; a fourth is an
+/// If several elements or singular values are extreme, they share the derivative equally, as in `max` and `min`.
+/// The Frobenius norm is not differentiable at zero matrices; there the result is 0, and that of second derivatives
+/// is nan. Norms based on singular values are not differentiable if such a value is 0; then the first derivative is
+/// that of one choice of its vectors. The gradient of the nuclear norm is [`polar`](super::polar). Its second
+/// derivatives are right for equal singular values, and nan if a singular value is 0; a fourth derivative is an
 /// error.
 ///
 /// ```
@@ -71,7 +72,7 @@ fn each(
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` if there are no matrices, or none with elements, `dtype` if they are not of floats.
+/// Errors: `shape` if `a` has fewer than two axes or no elements, `dtype` if it is not of floats.
 #[track_caller]
 pub fn matrix_norm(a: Var, of: MatrixNorm) -> Var {
     let at = caller();
@@ -85,13 +86,14 @@ pub fn matrix_norm(a: Var, of: MatrixNorm) -> Var {
     });
     each("matrix_norm", a, a.ty(at).dtype, fits, at, || match of {
         MatrixNorm::Frobenius => {
-            // |A| = s |A / s| with the largest element for s, so that no square leaves the range of the dtype.
+            // |A| = s |A / s|, where s is the largest element, so that squares neither overflow nor underflow.
             let largest = a.stop_gradient().abs().max_axis([-2, -1]);
             let scaled = largest.gt(0.0) & largest.is_finite();
             let scale = scaled.select(largest, largest.ones_like());
             let rows = a / scale.expand_dims(-1).expand_dims(-1);
             let square = (rows * rows).sum_axis([-2, -1]);
-            // `ne` and not `gt`: a nan in the matrix is a nan in the norm and in its derivative.
+            // The test is `ne` instead of `gt`, so that a nan in the matrix gives nan in the norm and in its
+            // derivative.
             let positive = square.ne(0.0);
             // √ has no derivative at 0. For zeros, compute the norm as a sum of `hypot(x, 0)`: the value and the first
             // derivative are 0, and the second derivative is nan.
@@ -125,8 +127,8 @@ fn extreme_values(a: Var) -> [Var; 2] {
     [0, n - 1].map(|i| s.slice_axis(-1, i..=i).squeeze(-1))
 }
 
-/// The condition numbers `[..]` of matrices `a` `[.., m, n]`, floats: the largest singular value over the smallest; infinite of a singular
-/// matrix.
+/// Returns the condition numbers `[..]` of matrices `a` `[.., m, n]`, floats: the largest singular value divided by
+/// the smallest one; infinite for a singular matrix.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -135,19 +137,20 @@ fn extreme_values(a: Var) -> [Var; 2] {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` if there are no matrices, `dtype` if they are not of floats.
+/// Errors: `shape` if `a` has fewer than two axes, `dtype` if it is not of floats.
 #[track_caller]
 pub fn cond_number(a: Var) -> Var {
     let at = caller();
     let fits = matrices("cond_number", a, at).map(drop);
     each("cond_number", a, a.ty(at).dtype, fits, at, || {
         let [most, least] = extreme_values(a);
-        // Zeros are singular, too.
+        // Zero matrices are singular, too.
         least.eq(0.0).select(most.ones_like(), most) / least
     })
 }
 
-/// As [`cond_number`], by another norm: `|A| |A⁻¹|`, of square matrices; of a singular matrix infinite or nan, as its inverse is.
+/// Returns the condition numbers of square matrices for another norm: `|A| |A⁻¹|`. For a singular matrix it is
+/// infinite or nan, as its inverse.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -156,7 +159,7 @@ pub fn cond_number(a: Var) -> Var {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` if the matrices are not square, `dtype` if they are not of floats.
+/// Errors: `shape` if the matrices are not square, `dtype` if they are not floats.
 #[track_caller]
 pub fn cond_number_by(a: Var, norm: MatrixNorm) -> Var {
     let at = caller();
@@ -166,8 +169,8 @@ pub fn cond_number_by(a: Var, norm: MatrixNorm) -> Var {
     })
 }
 
-/// The ranks `[..]`, i64, of matrices `a` `[.., m, n]`, floats: how many singular values exceed `max(m, n)` rounding errors of the
-/// largest.
+/// Returns the ranks `[..]`, i64, of matrices `a` `[.., m, n]`, floats: the number of singular values above `max(m,
+/// n)` rounding errors of the largest one.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -175,7 +178,7 @@ pub fn cond_number_by(a: Var, norm: MatrixNorm) -> Var {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` if there are no matrices, `dtype` if they are not of floats.
+/// Errors: `shape` if `a` has fewer than two axes, `dtype` if it is not of floats.
 #[track_caller]
 pub fn matrix_rank(a: Var) -> Var {
     let at = caller();

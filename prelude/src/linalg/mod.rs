@@ -1,7 +1,7 @@
-//! Linear algebra: factors of matrices and solutions of systems, for one matrix or many.
+//! Linear algebra: decompositions of matrices and solutions of systems, for one matrix or many.
 //!
-//! Matrices are the last two axes of an array; all axes before them are a batch. So every function here
-//! works on one matrix and on a stack of them, under [`vmap`](crate::vmap) and in loops, and has derivatives of every
+//! Matrices are the last two axes of an array; all axes before them are a batch. So every function here works on
+//! one matrix and on a stack of matrices, under [`vmap`](crate::vmap) and in loops, and has derivatives of every
 //! order.
 //!
 //! ```
@@ -18,8 +18,9 @@
 //! # Ok::<(), tapeloom::Error>(())
 //! ```
 //!
-//! A failure is a value: a matrix that is not positive definite gives nan, in its own member of a batch.
-//! [`Jit::nan_check`](crate::Jit::nan_check) names the line.
+//! A failure is a value, not an error: for instance, the Cholesky factor of a matrix that is not positive definite
+//! is nan, and other members of a batch are not affected. [`Jit::nan_check`](crate::Jit::nan_check) reports the
+//! line.
 
 mod chain;
 mod cholesky;
@@ -54,7 +55,7 @@ use crate::Var;
 use crate::ops::{broadcast_shapes, broadcast_var, reshape};
 use tapeloom_ir::{ArrayType, Kind, Loc, Problem, Shape};
 
-/// The matrices of floats that an operand must be.
+/// Returns the extents of the matrices of an operand, or an error if it is not an array of float matrices.
 fn matrices(name: &str, x: Var, at: Loc) -> Result<[usize; 2], Problem> {
     let ty = x.ty(at);
     if !ty.dtype.is_float() {
@@ -70,7 +71,7 @@ fn matrices(name: &str, x: Var, at: Loc) -> Result<[usize; 2], Problem> {
     }
 }
 
-/// As [`matrices`], with as many rows as columns.
+/// Returns the extent of square matrices, or an error as [`matrices`] or if they are not square.
 fn square(name: &str, x: Var, at: Loc) -> Result<usize, Problem> {
     let [rows, columns] = matrices(name, x, at)?;
     if rows == columns {
@@ -80,18 +81,19 @@ fn square(name: &str, x: Var, at: Loc) -> Result<usize, Problem> {
     Err(Problem::new(Kind::Shape, message, "the last two axes must have one extent"))
 }
 
-/// `xᵀ`, of the last two axes.
+/// Returns `xᵀ`, of the last two axes.
 fn transposed(x: Var) -> Var {
     x.swap_axes(-2, -1)
 }
 
-/// `(x + xᵀ) / 2`, so that the sum does not overflow, and a symmetric `x` stays as it is.
+/// Returns `(x + xᵀ) / 2`, computed so that the sum does not overflow, and a symmetric `x` does not change.
 fn symmetric(x: Var) -> Var {
     x + (transposed(x) - x) * 0.5
 }
 
-/// A power of two near the largest absolute value of each matrix, `[.., 1, 1]` and a constant; 1 for zeros and what is not finite.
-/// Matrices divided by it have squares that neither overflow nor vanish.
+/// Returns a power of two near the largest absolute value of each matrix, `[.., 1, 1]`, as a constant for
+/// derivatives; 1 for zero matrices and for matrices that are not finite. The squares of matrices divided by it
+/// neither overflow nor underflow.
 fn magnitude(a: Var) -> Var {
     let largest = a.stop_gradient().abs().max_axis([-2, -1]);
     let some = largest.gt(0.0) & largest.is_finite();
@@ -99,8 +101,8 @@ fn magnitude(a: Var) -> Var {
     power.expand_dims(-1).expand_dims(-1)
 }
 
-/// A matrix and right sides with the same axes in front, of matrices with `n` rows, and of what type the
-/// solution is. A right side of one axis is one column.
+/// A matrix and right-hand sides with the same leading axes, the right-hand sides as matrices with `n` rows, and
+/// the type of the solution. A right-hand side of one axis is one column.
 struct System {
     matrix: Var,
     right: Var,
@@ -144,7 +146,7 @@ impl System {
         Ok(System { matrix, right, solution: ArrayType::new(tm.dtype, solution) })
     }
 
-    /// The solution in the form of the right side.
+    /// Returns the solution in the shape of the given right-hand side.
     fn solved(&self, x: Var, at: Loc) -> Var {
         reshape(x, self.solution.shape.clone(), at)
     }

@@ -7,7 +7,7 @@ use crate::prng::normal;
 use crate::var::{IntoVar, caller, on_behalf};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Shape};
 
-/// What is wrong with a mean `[n]` and a covariance `[n, n]` of one float dtype.
+/// Returns the error if a mean and a covariance are not `[n]` and `[n, n]` of one float dtype.
 fn misfit(name: &str, mean: &ArrayType, covariance: &ArrayType) -> Option<Problem> {
     let message = format!("`{name}` of a mean {mean} and a covariance {covariance}");
     if !mean.dtype.is_float() || mean.dtype != covariance.dtype {
@@ -19,12 +19,15 @@ fn misfit(name: &str, mean: &ArrayType, covariance: &ArrayType) -> Option<Proble
     }
 }
 
-/// Vectors of the normal distribution with that mean `[n]` and covariance `[n, n]`: `[shape.., n]`, of their float dtype.
+/// Draws vectors of the normal distribution with the given mean `[n]` and covariance `[n, n]`: `[shape.., n]`, of
+/// their float dtype.
 ///
-/// A vector is `mean + L z`, where `L` is the Cholesky factor and `z` is normal: it moves with the mean and the covariance.
-/// A covariance that is not positive definite gives nan.
+/// A vector is `mean + L z`, where `L` is the Cholesky factor and `z` is a standard normal vector, so it is
+/// differentiable with respect to mean and covariance. If the covariance is not positive definite, the result is
+/// nan.
 ///
-/// Errors: `shape` if they do not fit, `dtype` if they are not floats of one type; `dtype` or `shape` if the key is none.
+/// Errors: `shape` if mean and covariance do not fit, `dtype` if they are not floats of one dtype; `dtype` or
+/// `shape` if `key` is not a single key.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -59,10 +62,10 @@ pub fn multivariate_normal(
     })
 }
 
-/// The logarithm of the density of the normal distribution with that mean `[n]` and covariance `[n, n]` at `x` of shape
-/// `[.., n]`, all of one float dtype; the result is `[..]`.
+/// Returns the logarithm of the density of the normal distribution with the given mean `[n]` and covariance `[n,
+/// n]` at `x` of shape `[.., n]`, all of one float dtype; the result is `[..]`.
 ///
-/// Errors: `shape` if they do not fit, `dtype` if they are not floats of one type.
+/// Errors: `shape` if the arguments do not fit, `dtype` if they are not floats of one dtype.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -90,7 +93,7 @@ pub fn multivariate_normal_logpdf(x: Var, mean: impl IntoVar, covariance: Var) -
     on_behalf(name, at, || log_density(x - mean, covariance, at))
 }
 
-/// `-½ |L⁻¹ d|² - Σ ln L[i, i] - ½ n ln 2π`
+/// Returns `-½ |L⁻¹ d|² - Σ ln L[i, i] - ½ n ln 2π`.
 fn log_density(d: Var, covariance: Var, at: Loc) -> Var {
     let shape = d.ty(at).shape;
     let n = shape[shape.len() - 1];
@@ -101,10 +104,11 @@ fn log_density(d: Var, covariance: Var, at: Loc) -> Var {
     (-0.5 * white - constant).reshape(&shape[..shape.len() - 1])
 }
 
-/// Random orthogonal matrices `[shape.., n, n]`, each of the group equally likely (Haar): the orthogonal factors of normal
-/// matrices whose triangular factors have positive diagonals (Stewart 1980).
+/// Draws random orthogonal matrices `[shape.., n, n]`, uniformly distributed over the orthogonal group (Haar
+/// measure): the orthogonal factors of normal matrices whose triangular factors have positive diagonals (Stewart
+/// 1980).
 ///
-/// Errors: `dtype` if it is no float; `dtype` or `shape` if the key is none.
+/// Errors: `dtype` if `dtype` is not a float; `dtype` or `shape` if `key` is not a single key.
 ///
 /// ```
 /// use tapeloom::prelude::*;

@@ -12,7 +12,8 @@ use crate::transform::custom_jvp;
 use crate::var::{IntoVar, caller, on_behalf};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Shape};
 
-/// `A[p] x = b[p]` by the factors, or `Aᵀ x = b`; `b` are matrices with the axes of the factors in front.
+/// Solves `A x = b` by the factors, or `Aᵀ x = b` if `transpose`. `b` are matrices with the leading axes of the
+/// factors.
 fn by_factors(f: LuFactors, b: Var, transpose: bool) -> Var {
     let rows = |order: Var, x: Var| x.take_along_axis(order.expand_dims(-1), -2);
     let (unit, upper) = (Triangle::LOWER.unit_diagonal(), Triangle::UPPER);
@@ -26,7 +27,7 @@ fn by_factors(f: LuFactors, b: Var, transpose: bool) -> Var {
     solve_triangular(f.packed, y, upper)
 }
 
-/// The solution of a checked system by factors of its matrix.
+/// Solves a checked system by the factors of its matrix.
 fn solution(system: &System, f: LuFactors, transpose: bool, at: Loc) -> Var {
     let lead = &system.right.ty(at).shape;
     let spread = |x: Var, last: usize| {
@@ -39,8 +40,9 @@ fn solution(system: &System, f: LuFactors, transpose: bool, at: Loc) -> Var {
     system.solved(by_factors(f, system.right, transpose), at)
 }
 
-/// The solution `x` of `A x = b`, given the factors of [`lu_factor`] of square matrices `[.., n, n]`: `b` of shape `[n]` or
-/// `[.., n, columns]`, of their dtype; axes in front broadcast. The result has the shape of `b`.
+/// Returns the solution `x` of `A x = b`, given the factors of [`lu_factor`] of square matrices `[.., n, n]`: `b`
+/// of shape `[n]` or `[.., n, columns]`, of their dtype; leading axes are broadcast. The result has the shape of
+/// `b`.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -62,12 +64,12 @@ pub fn lu_solve(factors: LuFactors, b: impl IntoVar) -> Var {
     }
 }
 
-/// The solution `x` of `A x = b` for square matrices `a` `[.., n, n]`, floats, and `b` of shape `[n]` or `[.., n, columns]`, of
-/// their dtype; axes in front broadcast. The result has the shape of `b`.
+/// Returns the solution `x` of `A x = b` for square matrices `a` `[.., n, n]`, floats, and `b` of shape `[n]` or
+/// `[.., n, columns]`, of their dtype; leading axes are broadcast. The result has the shape of `b`.
 ///
-/// By an LU factorization; derivatives of every order are systems with the same factors
-/// ([`custom_linear_solve`](crate::custom_linear_solve)). A singular matrix gives inf or nan, in its member of a batch;
-/// [`solve_checked`] says which.
+/// It is computed by an LU factorization; derivatives of every order are systems with the same factors
+/// ([`custom_linear_solve`](crate::custom_linear_solve)). For a singular matrix, the solution is inf or nan, and
+/// other members of a batch are not affected; [`solve_checked`] also returns which matrices are regular.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -78,7 +80,7 @@ pub fn lu_solve(factors: LuFactors, b: impl IntoVar) -> Var {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` if `a` is not square or `b` does not fit, `dtype` if they are not floats of one type.
+/// Errors: `shape` if `a` is not square or `b` does not fit, `dtype` if they are not floats of one dtype.
 #[track_caller]
 pub fn solve(a: Var, b: impl IntoVar) -> Var {
     let at = caller();
@@ -91,7 +93,7 @@ pub fn solve(a: Var, b: impl IntoVar) -> Var {
     }
 }
 
-/// The solution of [`solve`] by factors of [`lu_factor`] that are there, and constants to derivatives.
+/// Solves as [`solve`], with existing factors of [`lu_factor`], which are constants for derivatives.
 #[track_caller]
 pub(crate) fn solve_factored(a: Var, factors: LuFactors, b: Var) -> Var {
     let at = caller();
@@ -101,7 +103,7 @@ pub(crate) fn solve_factored(a: Var, factors: LuFactors, b: Var) -> Var {
     }
 }
 
-/// The solution of a system by factors of its matrix that are constants to derivatives.
+/// Solves a system by factors of its matrix that are constants for derivatives.
 fn implicit(a: Var, system: &System, f: LuFactors, at: Loc) -> Var {
     let of = |right: Var| System { matrix: system.matrix, right, solution: right.ty(at) };
     let x = custom_linear_solve_with(
@@ -113,8 +115,8 @@ fn implicit(a: Var, system: &System, f: LuFactors, at: Loc) -> Var {
     system.solved(x, at)
 }
 
-/// `(x, ok)`: the solution of [`solve`], and for each matrix (bool `[..]`) whether it is regular: its entries are finite and no
-/// pivot is zero.
+/// Returns `(x, ok)`: the solution of [`solve`], and for each matrix (bool `[..]`) whether it is regular, that is,
+/// whether its elements are finite and no pivot is zero.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -144,8 +146,8 @@ pub fn solve_checked(a: Var, b: impl IntoVar) -> (Var, Var) {
     }
 }
 
-/// The inverses of square matrices `[.., n, n]`, floats. A singular one gives inf or nan. Where a system is to be solved,
-/// [`solve`] is faster and more accurate.
+/// Returns the inverses of square matrices `[.., n, n]`, floats. The inverse of a singular matrix is inf or nan. To
+/// solve a system, [`solve`] is faster and more accurate.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -155,7 +157,7 @@ pub fn solve_checked(a: Var, b: impl IntoVar) -> (Var, Var) {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` if the matrices are not square, `dtype` if they are not of floats.
+/// Errors: `shape` if the matrices are not square, `dtype` if they are not floats.
 #[doc(alias = "inverse")]
 #[track_caller]
 pub fn inv(a: Var) -> Var {
@@ -166,17 +168,17 @@ pub fn inv(a: Var) -> Var {
     }
 }
 
-/// Singular values below so much of the largest one are taken for zero: `max(m, n)` rounding errors.
+/// Returns `max(m, n)` rounding errors: singular values below this multiple of the largest one count as zero.
 pub(super) fn cutoff(m: usize, n: usize, dtype: Dtype) -> f64 {
     m.max(n) as f64 * epsilon(dtype)
 }
 
-/// The pseudo-inverses `[.., n, m]` of matrices `a` `[.., m, n]`, floats (Moore and Penrose), by their singular values; those below
-/// `max(m, n)` rounding errors of the largest are taken for zero.
+/// Returns the pseudo-inverses (Moore and Penrose) `[.., n, m]` of matrices `a` `[.., m, n]`, floats, by their
+/// singular values; those below `max(m, n)` rounding errors of the largest one count as zero.
 ///
 /// The derivative is that among matrices of the same rank (Golub and Pereyra 1973), the only one that is finite:
-/// `dA⁺ = -A⁺ dA A⁺ + A⁺A⁺ᵀ dAᵀ (1 - AA⁺) + (1 - A⁺A) dAᵀ A⁺ᵀA⁺`, for derivatives up to the third; those beyond are those of
-/// the singular values and vectors.
+/// `dA⁺ = -A⁺ dA A⁺ + A⁺A⁺ᵀ dAᵀ (1 - AA⁺) + (1 - A⁺A) dAᵀ A⁺ᵀA⁺`. This rule is used for derivatives up to the third
+/// order; higher ones are those of the singular values and vectors.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -187,7 +189,7 @@ pub(super) fn cutoff(m: usize, n: usize, dtype: Dtype) -> f64 {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` if there are no matrices, `dtype` if they are not of floats.
+/// Errors: `shape` if `a` has fewer than two axes, `dtype` if it is not of floats.
 #[doc(alias = "pinverse")]
 #[track_caller]
 pub fn pinv(a: Var) -> Var {
@@ -198,14 +200,14 @@ pub fn pinv(a: Var) -> Var {
     }
 }
 
-/// The pseudo-inverse with the rule of constant rank for so many orders of derivatives.
+/// Returns the pseudo-inverse, with the rule of constant rank for `orders` orders of derivatives.
 fn ruled_pinv(a: Var, orders: usize) -> Var {
     if orders == 0 || a.shape().elements() == 0 {
         return plain_pinv(a);
     }
     let rule = move |a: Var, da: Var| {
         let value = ruled_pinv(a, orders - 1);
-        // Of A / c and c A⁺, so that products of three of them stay in the range of the dtype.
+        // Computed with A / c and c A⁺, so that products of three matrices do not overflow.
         let c = magnitude(a);
         let (p, a, da) = (value * c, a / c, da / c);
         let (pt, dat) = (transposed(p), transposed(da));
@@ -218,7 +220,7 @@ fn ruled_pinv(a: Var, orders: usize) -> Var {
     custom_jvp(plain_pinv, rule)(a)
 }
 
-/// `V diag(1/s) Uᵀ`, without the values that are nearly zero.
+/// Returns `V diag(1/s) Uᵀ`, without the singular values that count as zero.
 fn plain_pinv(a: Var) -> Var {
     let shape = a.shape();
     let (m, n) = (shape[shape.len() - 2], shape[shape.len() - 1]);
@@ -231,8 +233,9 @@ fn plain_pinv(a: Var) -> Var {
     (transposed(vt) * inverse.expand_dims(-2)).matmul(transposed(u))
 }
 
-/// The shortest `x` with the smallest `|A x - b|`, for `a` `[m, n]`, floats, and `b` of shape `[m]` or `[m, columns]`; the result is
-/// `[n]` or `[n, columns]`. Matrices of any rank, by [`pinv`], of whose derivative its own is.
+/// Returns the shortest `x` with the smallest `|A x - b|`, for `a` `[m, n]`, floats, and `b` of shape `[m]` or `[m,
+/// columns]`; the result is `[n]` or `[n, columns]`. Matrices may have any rank. The solution and its derivative
+/// are computed by [`pinv`].
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -244,7 +247,7 @@ fn plain_pinv(a: Var) -> Var {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` if `a` is no matrix or `b` does not fit, `dtype` if they are not floats of one type.
+/// Errors: `shape` if `a` is not a matrix or `b` does not fit, `dtype` if they are not floats of one dtype.
 #[track_caller]
 pub fn lstsq(a: Var, b: impl IntoVar) -> Var {
     let at = caller();

@@ -6,7 +6,7 @@ use crate::ops::{emit, wrong};
 use crate::var::{IntoVar, caller};
 use tapeloom_ir::prim::TriangularSolve;
 
-/// Which triangle of a matrix a system is of, and how. Only that triangle is read.
+/// The triangle of a matrix that defines a system, and how it is used. Only that triangle is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Triangle {
     lower: bool,
@@ -15,29 +15,30 @@ pub struct Triangle {
 }
 
 impl Triangle {
-    /// The elements on and below the diagonal.
+    /// The triangle on and below the diagonal.
     pub const LOWER: Triangle = Triangle { lower: true, transposed: false, unit: false };
-    /// The elements on and above the diagonal.
+    /// The triangle on and above the diagonal.
     pub const UPPER: Triangle = Triangle { lower: false, transposed: false, unit: false };
 
-    /// The system of the transposed triangle: `Tᵀ x = b`.
+    /// Selects the system of the transposed triangle: `Tᵀ x = b`.
     #[must_use]
     pub const fn transposed(self) -> Triangle {
         Triangle { transposed: !self.transposed, ..self }
     }
 
-    /// The triangle with ones on its diagonal, whatever stands there.
+    /// Replaces the diagonal by ones; the elements on the diagonal are not read.
     #[must_use]
     pub const fn unit_diagonal(self) -> Triangle {
         Triangle { unit: true, ..self }
     }
 }
 
-/// The solution `x` of `T x = b`, where `T` is a triangle of `t`: `t` of shape `[.., n, n]`, `b` of shape `[n]` or
-/// `[.., n, columns]`, both of one float dtype; axes in front broadcast. The result has the shape of `b`.
+/// Returns the solution `x` of `T x = b`, where `T` is a triangle of `t`: `t` of shape `[.., n, n]`, `b` of shape
+/// `[n]` or `[.., n, columns]`, both of one float dtype; leading axes are broadcast. The result has the shape of
+/// `b`.
 ///
-/// Linear in `b`; the derivative in `t` is in its triangle only (Giles 2008, 2.3.1). A zero on the diagonal gives
-/// what division by zero gives.
+/// The solution is linear in `b`. The derivative with respect to `t` is zero outside its triangle (Giles 2008,
+/// 2.3.1). A zero on the diagonal causes a division by zero.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -50,7 +51,7 @@ impl Triangle {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` if `t` is not square or `b` does not fit, `dtype` if they are not floats of one type.
+/// Errors: `shape` if `t` is not square or `b` does not fit, `dtype` if they are not floats of one dtype.
 #[track_caller]
 pub fn solve_triangular(t: Var, b: impl IntoVar, triangle: Triangle) -> Var {
     let at = caller();

@@ -7,12 +7,13 @@ use crate::var::{IntoVar, caller};
 use tapeloom_ir::prim::TridiagonalSolve;
 use tapeloom_ir::{ArrayType, Kind, Loc, Problem, Shape};
 
-/// The solution `x` of `lower[i] x[i-1] + diagonal[i] x[i] + upper[i] x[i+1] = b[i]`: the diagonals of shape `[.., n]`, `b` of
-/// shape `[n]` or `[.., n, columns]`, all of one float dtype; axes in front broadcast. `lower[0]` and `upper[n-1]` are not
-/// read. The result has the shape of `b`.
+/// Returns the solution `x` of `lower[i] x[i-1] + diagonal[i] x[i] + upper[i] x[i+1] = b[i]`: the diagonals of
+/// shape `[.., n]`, `b` of shape `[n]` or `[.., n, columns]`, all of one float dtype; leading axes are broadcast.
+/// `lower[0]` and `upper[n-1]` are not read. The result has the shape of `b`.
 ///
-/// At a cost of order `n`, with exchanged rows as in LAPACK's `gtsv`; derivatives are tridiagonal systems again. A singular
-/// matrix divides by zero, and a nan or an infinity gives nan in its member of a batch.
+/// The cost is of order `n`; rows are exchanged as in LAPACK's `gtsv`. Derivatives are tridiagonal systems again. A
+/// singular matrix causes a division by zero. If an element is nan or infinite, the solution is nan; other members
+/// of a batch are not affected.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -25,7 +26,7 @@ use tapeloom_ir::{ArrayType, Kind, Loc, Problem, Shape};
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` if the diagonals differ or `b` does not fit, `dtype` if they are not floats of one type.
+/// Errors: `shape` if the diagonals differ or `b` does not fit, `dtype` if they are not floats of one dtype.
 #[track_caller]
 pub fn tridiagonal_solve(lower: Var, diagonal: Var, upper: Var, b: impl IntoVar) -> Var {
     let at = caller();
@@ -36,7 +37,7 @@ pub fn tridiagonal_solve(lower: Var, diagonal: Var, upper: Var, b: impl IntoVar)
     }
 }
 
-/// Operands with the same axes in front, the right sides in columns, and the shape of the solution.
+/// Returns the operands with the same leading axes, the right-hand sides as columns, and the shape of the solution.
 fn system(diagonals: [Var; 3], b: Var, at: Loc) -> Result<([Var; 4], Shape), Problem> {
     let types = diagonals.map(|x| x.ty(at));
     let tb = b.ty(at);

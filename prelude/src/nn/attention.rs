@@ -1,4 +1,4 @@
-//! The softmax, and attention, which weighs by it.
+//! The softmax, and attention.
 
 use crate::Var;
 use crate::dtype::largest;
@@ -10,10 +10,10 @@ use crate::var::{caller, on_behalf};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Problem, Shape};
 
 impl Var {
-    /// eˣ / Σ eˣ over `axes`; the result has the shape and dtype of x, which are floats. Its tangent is
-    /// y (dx - Σ y dx), as that of `jax.nn.softmax`.
+    /// Returns the softmax eˣ / Σ eˣ over `axes`, with the shape and dtype of x, which are floats. Its tangent is y
+    /// (dx - Σ y dx), as that of `jax.nn.softmax`.
     ///
-    /// Errors: `dtype` unless x is of floats; `shape` if it has no such axis.
+    /// Errors: `dtype` if x is not of floats; `shape` if an axis does not exist.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -30,7 +30,7 @@ impl Var {
                 let e = (x - shift).exp();
                 e / e.sum_keepdims(axes)
             };
-            // Reverse mode keeps y alone.
+            // Reverse mode saves only y.
             let rule = |x: Var, dx: Var| {
                 let y = softmax(x);
                 (y, y * (dx - (y * dx).sum_keepdims(axes)))
@@ -40,7 +40,7 @@ impl Var {
     }
 }
 
-/// How [`dot_product_attention`] weighs: `Attention::new().causal().scale(0.5)`.
+/// Options of [`dot_product_attention`]: `Attention::new().causal().scale(0.5)`.
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use = "options do nothing until they are given to `dot_product_attention`"]
 pub struct Attention {
@@ -51,40 +51,42 @@ pub struct Attention {
 }
 
 impl Attention {
-    /// Every query sees every key, scaled by 1/√(extent of the heads).
+    /// Returns the default options: every query attends to every key, and scores are scaled by 1/√(extent of the
+    /// heads).
     pub fn new() -> Self {
         Attention::default()
     }
 
-    /// What is added to the scores; it broadcasts to [batch.., heads, queries, keys].
+    /// Sets a bias, which is added to the scores; it broadcasts to [batch.., heads, queries, keys].
     pub fn bias(self, bias: Var) -> Self {
         Attention { bias: Some(bias), ..self }
     }
 
-    /// Where a query sees a key (bool); it broadcasts to [batch.., heads, queries, keys].
+    /// Sets a mask (bool) that is true where a query attends to a key; it broadcasts to [batch.., heads, queries,
+    /// keys].
     pub fn mask(self, mask: Var) -> Self {
         Attention { mask: Some(mask), ..self }
     }
 
-    /// The factor of the scores.
+    /// Sets the factor of the scores.
     pub fn scale(self, scale: f64) -> Self {
         Attention { scale: Some(scale), ..self }
     }
 
-    /// Query i sees the keys up to i alone.
+    /// Lets query i attend only to the keys up to i.
     pub fn causal(self) -> Self {
         Attention { causal: true, ..self }
     }
 }
 
-/// Attention: for each query the mean of the values, weighted by the softmax of the products of the
-/// query with the keys.
+/// Returns attention: for each query, the mean of the values weighted by the softmax of the products of the query
+/// with the keys.
 ///
-/// Queries are [batch.., queries, heads, n], keys and values [batch.., keys, heads, n]; the result has
-/// the shape of the queries. Keys may have fewer heads, of which each then serves several heads of the
-/// queries, one after the other. A query that sees no key gets the mean of all values, as in JAX.
+/// Queries are [batch.., queries, heads, n], keys and values [batch.., keys, heads, n]; the result has the shape of
+/// the queries. Keys may have fewer heads; then each of their heads serves several consecutive heads of the
+/// queries. If a query attends to no key, its result is the mean of all values, as in JAX.
 ///
-/// Errors: `shape` if extents do not fit; `dtype` if the mask is no bool.
+/// Errors: `shape` if extents do not fit; `dtype` if the mask is not bool.
 ///
 /// Model: `jax.nn.dot_product_attention`.
 ///
@@ -151,7 +153,8 @@ pub fn dot_product_attention(query: Var, key: Var, value: Var, how: Attention) -
             let place = |axis| iota([*queries, *keys], axis, Dtype::I64);
             place(0).ge(place(1))
         });
-        // Far below every score, but finite: a query that sees nothing must not become nan.
+        // This number is far below every score, but finite, so that a query that attends to nothing does not become
+        // nan.
         let most = largest(tq.dtype);
         for seen in [how.mask, causal].into_iter().flatten() {
             logits = select(seen, logits, number(logits, -0.7 * most));

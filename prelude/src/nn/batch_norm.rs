@@ -1,5 +1,5 @@
-//! Normalization over a batch: by the batch's own mean and variance while a network is trained, and by
-//! means over the batches seen where it is used.
+//! Batch normalization: by mean and variance of the batch in training, and by running means over all batches in
+//! inference.
 
 use crate::ops::functions::{ones, zeros};
 use crate::ops::resolve_axis;
@@ -8,18 +8,18 @@ use crate::var::{caller, on_behalf};
 use crate::{Tree, Var};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem};
 
-/// The mean and the variance of every channel over the batches seen so far, `[channels]` each: the state
-/// of a [`BatchNorm`].
+/// The running mean and variance of every channel over the batches seen so far, `[channels]` each: the state of a
+/// [`BatchNorm`].
 #[derive(Tree, Clone, Copy, Debug)]
 pub struct Running<T> {
-    /// Of every channel.
+    /// The running mean of every channel.
     pub mean: T,
-    /// Of every channel, with the number of elements as its divisor.
+    /// The running variance of every channel, with the number of elements as the divisor.
     pub variance: T,
 }
 
 impl Running<Var> {
-    /// Before the first batch: means 0, variances 1.
+    /// Returns the state before the first batch: means 0, variances 1.
     #[track_caller]
     pub fn new(channels: usize, dtype: Dtype) -> Running<Var> {
         on_behalf("Running::new", caller(), || Running {
@@ -29,11 +29,11 @@ impl Running<Var> {
     }
 }
 
-/// Normalization of channels over batches: `(x - mean) / √(variance + ε)`. Scale and offset, if they are
-/// wanted, are parameters like others: `scale * y + offset`.
+/// Normalization of channels over batches: `(x - mean) / √(variance + ε)`. Scale and offset, if needed, are
+/// parameters of your model: `scale * y + offset`.
 ///
-/// The state is a value: [`train`](BatchNorm::train) returns the next one, and
-/// [`apply`](BatchNorm::apply) reads it.
+/// The state is a value: [`train`](BatchNorm::train) returns the next state, and [`apply`](BatchNorm::apply) reads
+/// it.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -48,8 +48,8 @@ impl Running<Var> {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Source: Ioffe and Szegedy, *Batch normalization* (2015). Model: Flax; PyTorch carries the variance with
-/// one element less in its divisor.
+/// Source: Ioffe and Szegedy, *Batch normalization* (2015). Model: Flax. PyTorch's running variance has the number
+/// of elements minus one as its divisor.
 #[doc(alias = "batch_norm")]
 #[doc(alias = "BatchNorm2d", alias = "BatchNorm1d", alias = "BatchNormalization")]
 #[derive(Clone, Copy, Debug)]
@@ -60,29 +60,29 @@ pub struct BatchNorm {
 }
 
 impl BatchNorm {
-    /// Normalization of the channels that lie along an axis, over all others: -1 for channels last, 1 for
+    /// Returns a normalization with the channels along `axis`, over all other axes: -1 for channels last, 1 for
     /// channels first.
     pub fn new(axis: impl Axis) -> BatchNorm {
         BatchNorm { axis: axis.number(), momentum: 0.99, epsilon: 1e-5 }
     }
 
-    /// What part of themselves the means over batches keep; 0.99 if not said.
+    /// Sets the decay factor of the running means. The default is 0.99.
     #[must_use]
     pub fn momentum(self, momentum: f64) -> BatchNorm {
         BatchNorm { momentum, ..self }
     }
 
-    /// What is added to the variance; 1e-5 if not said.
+    /// Sets ε, which is added to the variance. The default is 1e-5.
     #[must_use]
     pub fn epsilon(self, epsilon: f64) -> BatchNorm {
         BatchNorm { epsilon, ..self }
     }
 
-    /// The batch, normalized by its own mean and variance, and the state after it. Derivatives go through
-    /// both; those of the state are 0.
+    /// Returns the batch, normalized by its own mean and variance, and the next state. Derivatives go through mean
+    /// and variance; those of the state are 0.
     ///
-    /// Errors: `shape` if there is no such axis, the state has another number of channels, or the batch is
-    /// empty; `dtype` unless all are floats of one dtype.
+    /// Errors: `shape` if the axis does not exist, if the state has another number of channels, or if the batch is
+    /// empty; `dtype` if the arguments are not floats of one dtype.
     #[track_caller]
     pub fn train(self, x: Var, state: &Running<Var>) -> (Var, Running<Var>) {
         let at = caller();
@@ -111,7 +111,7 @@ impl BatchNorm {
         })
     }
 
-    /// Any input, normalized by the means over the batches seen.
+    /// Returns an input normalized by the running mean and variance.
     ///
     /// Errors: as [`train`](BatchNorm::train).
     #[track_caller]
@@ -129,7 +129,7 @@ impl BatchNorm {
         })
     }
 
-    /// The axis of the channels, if the state is one of them.
+    /// Returns the axis of the channels, after checking it with the state.
     fn channels(self, x: Var, state: &Running<Var>, at: Loc) -> Result<usize, Var> {
         let ty = x.ty(at);
         let refuse = |problem| wrong(problem, &[x, state.mean, state.variance], ty.clone(), at);

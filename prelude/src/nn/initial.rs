@@ -1,8 +1,9 @@
-//! Initial weights: random numbers whose variance keeps that of what flows through a layer.
+//! Initial weights: random numbers with a variance that preserves the variance of activations or gradients through
+//! a layer.
 //!
-//! A weight `[.., inputs, outputs]` sums over its inputs, and over all axes before them, as the kernel
-//! of a convolution does. With n the number of terms of such a sum and m that of the sums that an input
-//! is in:
+//! A weight `[.., inputs, outputs]` sums over its inputs, and over all axes before them, as the kernel of a
+//! convolution does. n is the number of terms of such a sum, and m the number of sums to which an input
+//! contributes:
 //!
 //! | | variance |
 //! |---|---|
@@ -19,7 +20,7 @@ use crate::prng::{truncated_normal, uniform_between};
 use crate::var::{caller, on_behalf};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Shape};
 
-/// How the variance depends on the numbers of terms.
+/// The rule for the variance of weights.
 #[derive(Clone, Copy)]
 enum Variance {
     Lecun,
@@ -40,7 +41,7 @@ impl Variance {
     }
 }
 
-/// The standard deviation of a normal number between -2 and 2.
+/// The standard deviation of a standard normal number truncated to [-2, 2].
 const TRUNCATED: f64 = 0.879_625_661_034_239_8;
 
 fn normal(name: &'static str, key: Var, shape: Shape, dtype: Dtype, of: Variance, at: Loc) -> Var {
@@ -84,8 +85,8 @@ macro_rules! initial {
     ($($(#[$doc:meta])* $name:ident: $sample:ident $of:ident;)*) => {$(
         $(#[$doc])*
         ///
-        /// Errors: `shape` for fewer than two axes; `dtype` if it is no float; `dtype` or `shape` if the
-        /// key is none.
+        /// Errors: `shape` for fewer than two axes; `dtype` if `dtype` is not a float; `dtype` or `shape` if `key`
+        /// is not a single key.
         #[track_caller]
         pub fn $name(key: Var, shape: impl Into<Shape>, dtype: Dtype) -> Var {
             $sample(stringify!($name), key, shape.into(), dtype, Variance::$of, caller())
@@ -94,7 +95,8 @@ macro_rules! initial {
 }
 
 initial! {
-    /// Weights `[.., inputs, outputs]`, uniform, of variance 2 / (n + m); see [`nn`](crate::nn).
+    /// Returns weights `[.., inputs, outputs]`, uniformly distributed with variance 2 / (n + m); see
+    /// [`nn`](crate::nn).
     ///
     /// Source: Glorot and Bengio, *Understanding the difficulty of training deep feedforward neural
     /// networks* (2010).
@@ -109,19 +111,19 @@ initial! {
     #[doc(alias = "xavier_uniform", alias = "GlorotUniform")]
     #[doc(alias = "xavier_uniform_")]
     glorot_uniform: uniform Glorot;
-    /// Weights `[.., inputs, outputs]`, normal between two standard deviations, of variance
-    /// 2 / (n + m); see [`nn`](crate::nn).
+    /// Returns weights `[.., inputs, outputs]`, normally distributed, truncated at two standard deviations, with
+    /// variance 2 / (n + m); see [`nn`](crate::nn).
     #[doc(alias = "xavier_normal", alias = "GlorotNormal")]
     #[doc(alias = "xavier_normal_")]
     glorot_normal: normal Glorot;
-    /// Weights `[.., inputs, outputs]`, uniform, of variance 2 / n; see [`nn`](crate::nn).
+    /// Returns weights `[.., inputs, outputs]`, uniformly distributed with variance 2 / n; see [`nn`](crate::nn).
     ///
     /// Source: He et al., *Delving deep into rectifiers* (2015).
     #[doc(alias = "kaiming_uniform", alias = "HeUniform")]
     #[doc(alias = "kaiming_uniform_")]
     he_uniform: uniform He;
-    /// Weights `[.., inputs, outputs]`, normal between two standard deviations, of variance 2 / n; see
-    /// [`nn`](crate::nn).
+    /// Returns weights `[.., inputs, outputs]`, normally distributed, truncated at two standard deviations, with
+    /// variance 2 / n; see [`nn`](crate::nn).
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -133,19 +135,20 @@ initial! {
     #[doc(alias = "kaiming_normal", alias = "HeNormal")]
     #[doc(alias = "kaiming_normal_")]
     he_normal: normal He;
-    /// Weights `[.., inputs, outputs]`, uniform, of variance 1 / n; see [`nn`](crate::nn).
+    /// Returns weights `[.., inputs, outputs]`, uniformly distributed with variance 1 / n; see [`nn`](crate::nn).
     lecun_uniform: uniform Lecun;
-    /// Weights `[.., inputs, outputs]`, normal between two standard deviations, of variance 1 / n; see
-    /// [`nn`](crate::nn).
+    /// Returns weights `[.., inputs, outputs]`, normally distributed, truncated at two standard deviations, with
+    /// variance 1 / n; see [`nn`](crate::nn).
     ///
     /// Source: LeCun et al., *Efficient backprop* (1998).
     lecun_normal: normal Lecun;
 }
 
-/// Weights `[inputs, outputs]` with orthonormal columns, or rows if those are fewer, times `scale`.
+/// Returns weights `[inputs, outputs]` with orthonormal columns (orthonormal rows if there are fewer rows than
+/// columns), times `scale`.
 ///
-/// Errors: `shape` unless there are two axes; `dtype` if it is no float; `dtype` or `shape` if the key is
-/// none.
+/// Errors: `shape` unless there are exactly two axes; `dtype` if `dtype` is not a float; `dtype` or `shape` if
+/// `key` is not a single key.
 ///
 /// Source: Saxe, McClelland and Ganguli, *Exact solutions to the nonlinear dynamics of learning in deep
 /// linear neural networks* (2014).

@@ -1,14 +1,14 @@
-//! Networks: what is more than one operation, or has a state. A layer is a line of array operations,
-//! `x.dot(w) + b`; parameters are any tree.
+//! Neural networks: functions of several operations or with a state. A layer is a line of array operations, for
+//! instance `x.dot(w) + b`; parameters are any tree.
 //!
-//! | what | where |
+//! | feature | location |
 //! |---|---|
 //! | activations, normalizations over axes, losses | methods of [`Var`]: [`relu`](crate::Var::relu), [`layer_norm`](crate::Var::layer_norm), [`cross_entropy`](crate::Var::cross_entropy) |
 //! | attention | [`dot_product_attention`](crate::dot_product_attention) |
 //! | convolutions and pools | [`conv`](crate::conv) |
 //! | optimisers | [`optim`](crate::optim) |
-//! | initial weights | [`glorot_uniform`], [`he_normal`] and their relatives |
-//! | normalization over batches, whose means are carried | [`BatchNorm`] |
+//! | initial weights | [`glorot_uniform`], [`he_normal`] and others |
+//! | batch normalization with running means | [`BatchNorm`] |
 //! | dropout | [`dropout`] |
 //!
 //! ```
@@ -54,11 +54,11 @@ use crate::prng::bernoulli;
 use crate::var::{IntoVar, caller, on_behalf};
 use tapeloom_ir::{ArrayType, Kind, Literal, Problem};
 
-/// x with every element 0 with probability `rate`, the others divided by `1 - rate`, so that the mean
-/// stays. The key is used up; where a network is used and not trained, leave this out.
+/// Sets each element to 0 with probability `rate` and divides the others by `1 - rate`, so that the expected value
+/// does not change. The key must not be used again. In inference, do not apply dropout.
 ///
-/// Errors: `dtype` unless x is of floats; `dtype` or `shape` if the key is none; `shape` if a rate that is
-/// an array does not broadcast; `arguments` if a rate that is a number is none from 0 to 1.
+/// Errors: `dtype` if x is not of floats; `dtype` or `shape` if `key` is not a single key; `shape` if a rate that
+/// is an array does not broadcast; `arguments` if a rate that is a number is not between 0 and 1.
 ///
 /// Source: Srivastava et al., *Dropout: a simple way to prevent neural networks from overfitting* (2014).
 ///
@@ -90,7 +90,7 @@ pub fn dropout(key: Var, x: Var, rate: impl IntoVar) -> Var {
     on_behalf("dropout", at, || {
         let keep = 1.0 - keep;
         let kept = bernoulli(key, keep.stop_gradient(), ty.shape);
-        // With a rate of 1 nothing is kept, and nothing is divided by 0.
+        // With a rate of 1, all elements are 0, and there is no division by 0.
         let some = keep.gt(0.0);
         let factor = select(some, 1.0 / select(some, keep, 1.0), 0.0);
         select(kept, x * factor, 0.0)

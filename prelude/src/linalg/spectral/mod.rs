@@ -41,16 +41,16 @@ const ORDERS: usize = 3;
 /// one.
 const CLOSED: f64 = 64.0;
 
-/// Returns `f(A) = V f(w) Vᵀ` for symmetric matrices `a` `[.., n, n]`, floats, and a function `f` of the elements of
-/// an array.
+/// Returns `f(A) = V f(w) Vᵀ` for symmetric matrices `a` `[.., n, n]`, floats, and an elementwise function `f`.
 ///
-/// `A` is the symmetric part of `a`, as in [`eigh`](super::eigh). Derivatives of up to three orders are right at all
-/// eigenvalues, also at equal ones and at those that differ by rounding only. `f` is applied to arrays of several
-/// shapes, so its captures have one element each; derivatives with respect to captures exist. If `f` combines elements,
-/// as in `x / x.sum()`, the result is nan or an error. `f` may have a kink between eigenvalues. A first derivative is as accurate as that of `f`, up to some rounding errors. Second and
-/// third derivatives lose two or three more digits where eigenvalues are close to one another. A value costs `eigh`
-/// and a product of matrices, and a first derivative two more products. A second derivative takes `n³` elements of
-/// memory, a third one `n⁴`.
+/// `A` is the symmetric part of `a`, as in [`eigh`](super::eigh). Derivatives of up to three orders are right for
+/// all eigenvalues, including equal ones and those that differ by rounding only. `f` is applied to arrays of
+/// several shapes, so each of its captures has one element; derivatives with respect to captures exist. If `f`
+/// combines elements, as in `x / x.sum()`, the result is nan or an error. `f` may have a kink between eigenvalues.
+///
+/// A first derivative is as accurate as that of `f`, up to a few rounding errors. Second and third derivatives lose
+/// two or three more digits if eigenvalues are close to one another. A value costs `eigh` and a matrix product, and
+/// a first derivative two more products. A second derivative needs `n³` elements of memory, a third one `n⁴`.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -62,8 +62,8 @@ const CLOSED: f64 = 64.0;
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` if the matrices are not square, `dtype` if they are not of floats; `rule` if `f` changes the
-/// type of its argument; `not-differentiable` where a derivative of fourth order is asked for.
+/// Errors: `shape` if the matrices are not square, `dtype` if they are not floats; `rule` if `f` changes the type
+/// of its argument; `not-differentiable` if a derivative of fourth order is needed.
 #[track_caller]
 pub fn matrix_function(a: Var, f: impl Fn(Var) -> Var) -> Var {
     of_elements("matrix_function", a, &f, &|w| w, caller())

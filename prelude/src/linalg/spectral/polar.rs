@@ -29,9 +29,9 @@ use tapeloom_ir::Loc;
 /// orthonormal columns (rows if `m < n`) and is the nearest such matrix. `H = QᵀA` `[.., n, n]` is symmetric without
 /// negative eigenvalues.
 ///
-/// Derivatives of three orders are right at all singular values but 0, also at equal ones. At a singular value 0, `Q`
-/// is not unique and has no derivative. So derivatives are nan if the smallest singular value is within rounding
-/// errors of the largest.
+/// Derivatives of three orders are right for all singular values except 0, including equal ones. If a singular
+/// value is 0, `Q` is not unique and has no derivative: derivatives are nan if the smallest singular value is
+/// within rounding errors of the largest one.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -42,8 +42,8 @@ use tapeloom_ir::Loc;
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` if there are no matrices, `dtype` if they are not of floats; `not-differentiable` where a derivative of fourth
-/// order is asked for.
+/// Errors: `shape` if `a` has fewer than two axes, `dtype` if it is not of floats; `not-differentiable` if a
+/// derivative of fourth order is needed.
 #[track_caller]
 pub fn polar(a: Var) -> (Var, Var) {
     let (name, at) = ("polar", caller());
