@@ -1,9 +1,9 @@
-//! The wide form: what a nest of loops is in vectors, before registers.
+//! The vector IR: the instructions of a nest of loops, before register allocation.
 //!
-//! A [`Form`] is a row of instructions in order. Loops are pairs of markers among them, so that the position of an
-//! instruction is its place in time, which is what [register allocation](super::regalloc) wants. Virtual registers are
-//! vectors or masks and may be assigned again (variables are). A *uniform* value is one that has all elements equal, in
-//! a register as wide as the machine's.
+//! A [`Form`] is a list of instructions in program order. Loops are pairs of markers in the list, so the position
+//! of an instruction orders it in time, as [register allocation](super::regalloc) requires. Virtual registers are
+//! vectors or masks, and may be assigned several times (those of variables are). A *uniform* value has equal
+//! elements, and occupies a whole register of the machine.
 //!
 //! ```text
 //! fold i0 in 100 lanes 8 {            m0 = 0.0                         the neutral element
@@ -21,16 +21,16 @@ use smallvec::SmallVec;
 pub(crate) struct Reg(u32);
 entity_impl!(Reg, "m");
 
-/// What a virtual register holds.
+/// The kind of a virtual register.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Class {
     /// Elements.
     Vector,
-    /// A truth per element.
+    /// A truth value per element.
     Mask,
 }
 
-/// The elements of a vector.
+/// The type of an element of a vector.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Lane {
     F64,
@@ -48,7 +48,7 @@ impl Lane {
     }
 }
 
-/// Elements of which kind, and how many.
+/// The type of a vector: the type and the number of its elements.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Ty {
     pub(crate) lane: Lane,
@@ -56,49 +56,49 @@ pub(crate) struct Ty {
 }
 
 impl Ty {
-    /// Bytes of a register.
+    /// Returns the bytes of the vector.
     pub(crate) const fn bytes(self) -> usize {
         self.lane.bytes() * self.n
     }
 }
 
-/// An instruction of two operands.
+/// An operation with two operands.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Binary {
     Add,
     Sub,
     Mul,
     Div,
-    /// The larger, of zeros the positive one; anything where one is nan.
+    /// The larger operand; +0 is larger than -0. Arbitrary if one operand is nan.
     Largest,
-    /// The smaller, of zeros the negative one; anything where one is nan.
+    /// The smaller operand; -0 is smaller than +0. Arbitrary if one operand is nan.
     Smallest,
     And,
     Or,
     Xor,
-    /// The bits of the first moved up by the second; 0 where those are too many.
+    /// Shifts the first operand left by the second; 0 if the amount is at least the width.
     ShiftLeft,
-    /// The bits moved down, zeros before them; 0 where those are too many.
+    /// Shifts right with zeros; 0 if the amount is at least the width.
     ShiftRight,
-    /// The bits moved down, copies of the sign before them.
+    /// Shifts right with copies of the sign.
     ShiftRightArithmetic,
 }
 
-/// An instruction of one operand.
+/// An operation with one operand.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Unary {
     Sqrt,
     Floor,
     Ceil,
-    /// The bits moved up, zeros behind them.
+    /// Shifts left with zeros.
     ShiftLeft(u8),
-    /// The bits moved down, zeros before them.
+    /// Shifts right with zeros.
     ShiftRight(u8),
-    /// The bits moved up, those that leave coming in below.
+    /// Rotates left.
     Rotate(u8),
 }
 
-/// An order of two operands; all but [`Order::Ne`] and [`Order::Unordered`] are false on nan.
+/// An order of two operands. All but [`Order::Ne`] and [`Order::Unordered`] are false on nan.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Order {
     Eq,
@@ -107,7 +107,7 @@ pub(crate) enum Order {
     Le,
     Gt,
     Ge,
-    /// One is nan.
+    /// At least one operand is nan.
     Unordered,
 }
 
@@ -115,13 +115,13 @@ pub(crate) enum Order {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Logic {
     And,
-    /// Not the first, and the second.
+    /// The complement of the first operand, and the second.
     AndNot,
     Or,
     Xor,
 }
 
-/// From elements of one kind to another.
+/// A conversion between element types.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Conversion {
     F32ToF64,
@@ -136,9 +136,10 @@ pub(crate) enum Conversion {
     U32ToF32,
     I32ToI64,
     U32ToI64,
-    /// The lower half.
+    /// Keeps the lower half of the bits.
     I64ToI32,
-    // Towards zero; what is beyond, and nan, is the bits of the least integer, or of the greatest unsigned one.
+    // Rounds towards zero. Values out of range, and nan, become the bits of the least integer, or of the greatest
+    // unsigned one.
     F64ToI64,
     F64ToU64,
     F32ToI64,
@@ -150,7 +151,7 @@ pub(crate) enum Conversion {
 }
 
 impl Conversion {
-    /// Elements before and after.
+    /// Returns the element types before and after the conversion.
     pub(crate) const fn lanes(self) -> (Lane, Lane) {
         match self {
             Conversion::F32ToF64 => (Lane::F32, Lane::F64),
@@ -174,23 +175,24 @@ impl Conversion {
 pub(crate) struct LoopId(u32);
 entity_impl!(LoopId, "l");
 
-/// Where accesses of a loop in lanes go: a pointer of the row, moved by the outer loops.
+/// The address of accesses of a loop with lanes: a pointer from the row, advanced by the outer loops.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Stream {
-    /// The word of the row that has the pointer.
+    /// The index of the word in the row that holds the pointer.
     pub(crate) word: usize,
-    /// Outer loops with their strides in bytes.
+    /// The outer loops, with their strides in bytes.
     pub(crate) outer: SmallVec<[(LoopId, i64); 2]>,
-    /// A uniform whole number, and its stride in bytes.
+    /// A uniform integer in a register, and its stride in bytes.
     pub(crate) computed: Option<(Reg, i64)>,
 }
 
-/// Which element is accessed, in bytes.
+/// The address of an access.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum At {
-    /// In a loop in lanes: the place in its streams, what an iteration adds, loops in it with their strides, and a constant.
+    /// In a loop with lanes: the index of its stream, the bytes per iteration, inner loops with their strides in
+    /// bytes, and a constant offset in bytes.
     Lane { stream: usize, stride: i64, inner: SmallVec<[(LoopId, i64); 2]>, offset: i32 },
-    /// Outside of loops in lanes.
+    /// Outside of loops with lanes.
     Outer { stream: Stream, offset: i32 },
 }
 
@@ -203,16 +205,16 @@ impl At {
     }
 }
 
-/// How the elements of a vector lie in memory.
+/// The arrangement of a vector's elements in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Access {
-    /// One after the other.
+    /// Contiguous.
     Unit,
-    /// The same for all; a store is of one.
+    /// One element, which a load repeats in all elements of the vector; a store stores one element.
     One,
-    /// So many bytes from one to the next.
+    /// This number of bytes between neighbouring elements.
     Strided(i64),
-    /// At these multiples of their size.
+    /// At these multiples of the element size.
     Places(Reg),
 }
 
@@ -225,52 +227,52 @@ impl Access {
     }
 }
 
-/// Where the cold part of a function is taken.
+/// The condition under which a call is made.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum When {
-    /// Always: there is no other.
+    /// Always, since there is no inline result.
     Always,
-    /// Where one of the active elements is not in this mask.
+    /// If an active element is not in this mask.
     Outside(Reg),
 }
 
 /// An instruction.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Inst {
-    /// The same bits in every element.
+    /// Sets all elements to the same bits.
     Constant {
         to: Reg,
         lane: Lane,
         bits: u64,
     },
-    /// 0, 1, 2 .. times `step` as i64.
+    /// The vector 0, 1, 2, ... times `step`, as i64.
     Ramp {
         to: Reg,
         step: i64,
     },
-    /// A word of the row, in every element.
+    /// Loads a word of the row into every element.
     Word {
         to: Reg,
         lane: Lane,
         word: usize,
     },
-    /// Whether a word of the row is not 0.
+    /// Tests whether a word of the row is not 0.
     WordTruth {
         to: Reg,
         word: usize,
     },
-    /// The first element to a word of the row.
+    /// Stores the first element to a word of the row.
     SetWord {
         word: usize,
         x: Reg,
         lane: Lane,
     },
-    /// The first truth to a word of the row.
+    /// Stores the first truth value to a word of the row.
     SetWordTruth {
         word: usize,
         x: Reg,
     },
-    /// The counter of an outer loop, or (`None`) of the loop in lanes, in every element.
+    /// The counter of an outer loop, or, if `None`, of the loop with lanes, in every element.
     Counter {
         to: Reg,
         of: Option<LoopId>,
@@ -332,23 +334,23 @@ pub(crate) enum Inst {
         x: Reg,
         y: Reg,
     },
-    /// A mask without elements, or of all.
+    /// A mask of all elements, or of none.
     Truth {
         to: Reg,
         all: bool,
     },
-    /// The lower eight truths also as the upper ones: of a uniform one.
+    /// Copies the lower eight truth values of a uniform mask to the upper eight.
     Widen {
         to: Reg,
         x: Reg,
     },
-    /// The upper half of a register, at the place of the lower one.
+    /// Moves the upper half of a register to the lower half.
     UpperHalf {
         ty: Ty,
         to: Reg,
         x: Reg,
     },
-    /// The first element, in every element.
+    /// Copies the first element to every element.
     Broadcast {
         lane: Lane,
         to: Reg,
@@ -368,7 +370,7 @@ pub(crate) enum Inst {
         access: Access,
         guard: Option<Reg>,
     },
-    /// Bytes as truths.
+    /// Loads bytes as truth values.
     LoadTruth {
         n: usize,
         to: Reg,
@@ -383,7 +385,8 @@ pub(crate) enum Inst {
         access: Access,
         guard: Option<Reg>,
     },
-    /// A function of the row, element by element, over what `to` holds: of `args` and perhaps a natural number.
+    /// Calls a function from the row, element by element, with `args` and possibly a number. Elements without a
+    /// call keep their value in `to`.
     Call {
         ty: Ty,
         word: usize,
@@ -392,7 +395,7 @@ pub(crate) enum Inst {
         args: SmallVec<[Reg; 3]>,
         when: When,
     },
-    /// An outer loop begins.
+    /// The beginning of an outer loop.
     Loop {
         of: LoopId,
         extent: usize,
@@ -401,7 +404,8 @@ pub(crate) enum Inst {
         of: LoopId,
         extent: usize,
     },
-    /// Iterations of a loop in lanes: from, to, by. Where it has one of them there is no jump.
+    /// The beginning of a loop with lanes, with its start, end and step. If there is only one iteration, there is
+    /// no jump.
     Lanes {
         streams: Vec<Stream>,
         from: usize,
@@ -412,18 +416,18 @@ pub(crate) enum Inst {
         to: usize,
         by: usize,
     },
-    /// The active elements of `n` as a mask.
+    /// The mask of the active elements of `n`.
     ActiveMask {
         to: Reg,
         n: usize,
     },
-    /// So many elements are active from here on.
+    /// Sets the number of active elements from here on.
     Active {
         n: usize,
     },
 }
 
-/// What is to be done, in order.
+/// The instructions of a nest, in program order.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Form {
     pub(crate) regs: PrimaryMap<Reg, Class>,
@@ -432,7 +436,8 @@ pub(crate) struct Form {
 }
 
 impl Inst {
-    /// Where it makes that register, unless it reads it, too.
+    /// Returns the result of the instruction if it is `reg` and may be replaced, because the instruction does not
+    /// also read it.
     pub(crate) fn made(&mut self, reg: Reg) -> Option<&mut Reg> {
         match self {
             Inst::Unary { to, .. }
@@ -448,7 +453,7 @@ impl Inst {
         }
     }
 
-    /// The register assigned, and those read.
+    /// Returns the register that is assigned, and those that are read.
     pub(crate) fn registers(&self) -> (Option<Reg>, SmallVec<[Reg; 4]>) {
         use smallvec::smallvec as of;
         match self {
@@ -484,7 +489,7 @@ impl Inst {
             Inst::Call { to, args, when, .. } => {
                 let mut read: SmallVec<[Reg; 4]> = args.iter().copied().collect();
                 if let When::Outside(inside) = when {
-                    // What lies inside has been computed.
+                    // Elements inside the mask have been computed already.
                     read.extend([*inside, *to]);
                 }
                 (Some(*to), read)

@@ -1,8 +1,8 @@
-//! Wide code between pages that may not be touched.
+//! Tests of SIMD code between protected pages.
 //!
-//! The address sanitiser does not see generated code. So each array of a nest lies at the end of its pages, and then at the
-//! beginning of them, with a page before and one behind that end the process if anything is read or written there. Elements
-//! that a mask leaves out may lie there.
+//! The address sanitiser does not see generated code. So each array of a nest is placed at the end of its pages,
+//! and then at their beginning. The pages before and after are protected: an access to them ends the process.
+//! Elements that a mask excludes may have addresses there.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 #![expect(unsafe_code, reason = "calls generated code beside pages that are protected")]
@@ -17,10 +17,10 @@ use region::{Allocation, Protection};
 use tapeloom_ir::prim::{Code, LibraryFn};
 use tapeloom_ir::{Dtype, Isa, Literal, Tensor};
 
-/// Bytes with a forbidden page before and behind their pages.
+/// Bytes between two protected pages.
 struct Guarded {
     pages: Allocation,
-    /// Where they begin.
+    /// The offset of the first byte.
     at: usize,
 }
 
@@ -31,7 +31,7 @@ impl Guarded {
         let mut pages = region::alloc(room + 2 * page, Protection::READ_WRITE).unwrap();
         let at = if at_end { page + room - bytes.len() } else { page };
         let base = pages.as_mut_ptr::<u8>();
-        // SAFETY: the bytes lie in the pages, and nothing refers to the two that are forbidden.
+        // SAFETY: the bytes are in the pages, and nothing refers to the two protected pages.
         unsafe {
             base.add(at).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
             for forbidden in [base, base.add(page + room)] {
@@ -42,7 +42,7 @@ impl Guarded {
     }
 
     fn start(&mut self) -> *mut u8 {
-        // SAFETY: it is within the pages.
+        // SAFETY: the offset is within the pages.
         unsafe { self.pages.as_mut_ptr::<u8>().add(self.at) }
     }
 }
@@ -58,7 +58,7 @@ fn literal(dtype: Dtype, bytes: &[u8]) -> Literal {
     Literal { dtype, bits: u64::from_le_bytes(bits) }
 }
 
-/// The address of a function, and of the same on f32.
+/// Returns the address of a function for a dtype.
 fn address(function: LibraryFn, dtype: Dtype) -> usize {
     let narrow = dtype == Dtype::F32;
     match function {
@@ -93,13 +93,13 @@ fn address(function: LibraryFn, dtype: Dtype) -> usize {
     }
 }
 
-/// The instructions of this machine that wide code is made of.
+/// Returns the instruction sets for SIMD code that this machine has.
 fn sets() -> impl Iterator<Item = Isa> {
     [Isa::Avx2, Isa::Avx512].into_iter().filter(|set| *set <= Isa::of_machine())
 }
 
-/// Runs the first nest of a program with its arrays at either end of their pages, and compares the results; whether it is
-/// wide code at all.
+/// Runs the first nest of a program with its arrays at either end of their pages, and compares the results. Returns
+/// false if the nest has no SIMD code.
 fn runs(p: &Program, set: Isa, args: &[Tensor], wanted: &[Tensor]) -> bool {
     let mut nest = None;
     visit(&p.entry.body, &mut |s| {
@@ -111,7 +111,7 @@ fn runs(p: &Program, set: Isa, args: &[Tensor], wanted: &[Tensor]) -> bool {
     let Ok(unit) = unit else { return false };
     let Ok(code) = emit(&unit.form, set) else { return false };
     let mut text = region::alloc(code.len(), Protection::READ_WRITE).unwrap();
-    // SAFETY: the code fits in its pages, which become executable and are no longer written.
+    // SAFETY: the code fits in its pages, which become executable and are not written any more.
     let f: extern "sysv64" fn(*mut u64) = unsafe {
         text.as_mut_ptr::<u8>().copy_from_nonoverlapping(code.as_ptr(), code.len());
         region::protect(text.as_ptr::<u8>(), code.len(), Protection::READ_EXECUTE).unwrap();
@@ -144,7 +144,7 @@ fn runs(p: &Program, set: Isa, args: &[Tensor], wanted: &[Tensor]) -> bool {
             let start = arrays[id.index()].start();
             for (i, want) in wanted[n].literals().enumerate() {
                 let mut element = [0; 8];
-                // SAFETY: the element lies in the array.
+                // SAFETY: the element is in the array.
                 unsafe { start.add(i * size).copy_to_nonoverlapping(element.as_mut_ptr(), size) };
                 let got = literal(b.ty.dtype, &element[..size]);
                 assert!(same(got, want), "output {n} element {i}: {got}, want {want}\n{p}");
@@ -172,8 +172,8 @@ fn nothing_outside_of_arrays_is_touched() {
     assert!(4 * taken >= all, "only {taken} of {all} nests are taken");
 }
 
-/// Elements that are not active read as 0, so that a guard may hold for them. Their one address lies behind the array here, which
-/// no program that verifies says so plainly.
+/// A guard of a single address may hold for inactive elements, which read as 0. Here the address is behind the end
+/// of the array. (No program that verifies has such an address in such a plain form.)
 #[test]
 fn a_guard_of_elements_that_are_not_active_reads_nothing() {
     for (dtype, one) in [(Dtype::F64, "f64"), (Dtype::Bool, "bool")] {
@@ -202,8 +202,8 @@ fn a_guard_of_elements_that_are_not_active_reads_nothing() {
     }
 }
 
-/// The address of a store of a truth follows from a value that has no register: the constants of the exponential take
-/// them all. The byte to be stored once lay in the register into which the value was loaded.
+/// The address of a stored bool is computed from a value without a register: the constants of the exponential take
+/// all registers. In a past fault, the stored byte was in the register into which that value was loaded.
 #[test]
 fn a_truth_is_stored_at_an_index_without_a_register() {
     let text = "program @nest {

@@ -1,15 +1,16 @@
-//! Wide code: nests of loops in the vectors that this machine has.
+//! SIMD code: nests of loops in vectors of 256 and 512 bits.
 //!
-//! Cranelift has vectors of 128 bits. So a nest of loops in lanes becomes a function of its own, outside of Cranelift, and
-//! Cranelift's code calls it with a row of words: pointers, scalars, and variables that go in and come out.
+//! Cranelift has vectors of 128 bits. So a nest of loops with lanes becomes a separate function that is not
+//! compiled by Cranelift. Cranelift's code calls it with a row of words: pointers, scalars, and variables that are
+//! read and written.
 //!
 //! ```text
-//! loops and statements ([`select`])  ->  wide form ([`form`])  ->  registers ([`regalloc`])  ->  bytes ([`x86`])
+//! loops and statements ([`select`])  ->  vector IR ([`form`])  ->  registers ([`regalloc`])  ->  bytes ([`x86`])
 //! ```
 //!
-//! The meaning of a kernel does not depend on it: how a fold is split is part of the kernel, and each instruction
-//! rounds as the language says, so bits are those of the interpreter. What is not taken stays with Cranelift, and
-//! [`Refused`] says why.
+//! SIMD code does not change the meaning of a loop program: the program states how a fold is split, and each
+//! instruction rounds as the language defines. So results are bit-identical to those of the interpreter. Other
+//! nests are compiled by Cranelift; [`Refused`] holds the reason.
 
 pub(crate) mod form;
 #[cfg(all(test, target_arch = "x86_64", unix))]

@@ -1,4 +1,4 @@
-//! Functions inline: the recording of a function, as instructions between those around it.
+//! Inlining of library functions, from their recordings.
 
 use super::form::{Binary, Lane, Logic, Order, Reg, Ty, Unary};
 use super::select::Select;
@@ -6,8 +6,8 @@ use tapeloom_ir::Dtype;
 use tapeloom_ir::math::{Noted, Operation, Recording};
 use tapeloom_ir::prim::Library;
 
-/// The result, and the mask of elements for which it holds (`None` where it always does); nothing where the function has
-/// no recording.
+/// Emits a recorded function. Returns the result, and the mask of elements for which it is valid (`None`: for all).
+/// Returns nothing if the function has no recording.
 pub(super) fn of(
     s: &mut Select<'_>,
     library: Library,
@@ -17,7 +17,7 @@ pub(super) fn of(
 ) -> Option<(Reg, Option<Reg>)> {
     let (recording, [x]) = (library.recording(dtype)?, x) else { return None };
     let always = matches!(at(recording, recording.inside), Operation::Always(true));
-    // Integers of the same width, for what is done to bits.
+    // The integer type of the same width, for operations on bits.
     let bits = Ty { lane: if ty.lane == Lane::F32 { Lane::I32 } else { Lane::I64 }, n: ty.n };
     let mut made: Vec<Reg> = Vec::with_capacity(recording.list.len());
     for operation in &recording.list {

@@ -1,35 +1,36 @@
-//! Register allocation: a linear scan over live intervals.
+//! Register allocation: a linear scan over live intervals (Poletto and Sarkar, 1999).
 //!
-//! An interval is from the first assignment of a register to its last use; where a loop reads what was assigned before
-//! it, to the end of that loop. Where more intervals are open than there are registers, the one that costs least by its
-//! length goes to the frame, for all of its life; a constant or a word of the row costs least, since it is read where it is.
+//! An interval begins with the first assignment of a register and ends with its last use. If a loop reads a value
+//! from before the loop, the interval extends to the end of that loop. If more intervals overlap than there are
+//! registers, the one with the least spill cost per length is in the frame for all of its life. A constant or a
+//! word of the row costs least, because it is read from its source.
 //!
 //! Poletto and Sarkar, *Linear scan register allocation* (1999).
 
 use super::form::{Class, Form, Inst, Reg};
 use cranelift_entity::SecondaryMap;
 
-/// Where a virtual register is.
+/// The location of a virtual register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Home {
-    /// Nothing uses it.
+    /// The register is unused.
     #[default]
     Nowhere,
-    /// In a register of the machine.
+    /// A register of the machine.
     Register(u8),
-    /// In the frame: the number of a slot of its class.
+    /// A slot of the frame: its number among the slots of its class.
     Slot(usize),
-    /// Where it comes from: a constant, or a word of the row.
+    /// No location of its own: the constant or the word of the row that defines it.
     Source,
 }
 
-/// Where every virtual register is.
+/// The locations of all virtual registers.
 #[derive(Debug)]
 pub(crate) struct Allocation {
     pub(crate) homes: SecondaryMap<Reg, Home>,
-    /// From the first assignment to the last use, as positions.
+    /// The live interval, from the first assignment to the last use, as positions.
     pub(crate) live: SecondaryMap<Reg, Option<(usize, usize)>>,
-    /// Slots of vectors and of masks.
+    /// The number of slots for vectors, and for masks.
     pub(crate) slots: (usize, usize),
 }
 
@@ -37,12 +38,12 @@ struct Interval {
     reg: Reg,
     start: usize,
     end: usize,
-    /// What it costs to be in memory, by its length.
+    /// The cost of spilling, divided by the length.
     weight: f64,
     rematerialized: bool,
 }
 
-/// Allocates registers of the machine, from those given. Where there are none for masks, they are vectors.
+/// Allocates registers from the given ones. If there are no mask registers, masks are in vector registers.
 pub(crate) fn allocate(form: &Form, vectors: &[u8], masks: &[u8]) -> Allocation {
     let intervals = intervals(form);
     let mut all =
@@ -60,7 +61,7 @@ pub(crate) fn allocate(form: &Form, vectors: &[u8], masks: &[u8]) -> Allocation 
         let mut slots = 0;
         for i in intervals.iter().filter(|i| classes.contains(&form.regs[i.reg])) {
             active.retain(|a| {
-                // A register may be assigned by the instruction that reads another one for the last time.
+                // The instruction that reads a register for the last time may assign its result to it.
                 let open = a.end > i.start;
                 if !open && let Home::Register(r) = all.homes[a.reg] {
                     free.push(r);
@@ -99,7 +100,7 @@ pub(crate) fn allocate(form: &Form, vectors: &[u8], masks: &[u8]) -> Allocation 
     all
 }
 
-/// The intervals, by their starts.
+/// Returns the intervals, sorted by their starts.
 fn intervals(form: &Form) -> Vec<Interval> {
     let mut span: SecondaryMap<Reg, Option<(usize, usize)>> = SecondaryMap::new();
     let mut cost: SecondaryMap<Reg, f64> = SecondaryMap::new();
@@ -133,7 +134,7 @@ fn intervals(form: &Form) -> Vec<Interval> {
             source[*to] = true;
         }
     }
-    // A word that is assigned again, as variables are, is not where it comes from.
+    // A register that is assigned again, as those of variables are, cannot be read from its source.
     for inst in &form.body {
         if let Some(to) = inst.registers().0
             && !matches!(inst, Inst::Constant { .. } | Inst::Word { .. })
@@ -141,7 +142,7 @@ fn intervals(form: &Form) -> Vec<Interval> {
             source[to] = false;
         }
     }
-    // What was assigned before a loop and is read in it is read again: inner loops first.
+    // A value from before a loop that is read inside is live until the end of the loop. Inner loops come first.
     for (from, to) in &loops {
         for at in *from..=*to {
             let (assigned, read) = form.body[at].registers();

@@ -1,7 +1,7 @@
-//! Random nests: the interpreter, Cranelift's code and wide code agree in every bit.
+//! Random nests: the interpreter, Cranelift's code and SIMD code agree in every bit.
 //!
-//! A nest has loops around a loop in lanes, arrays of every dtype, strides, guards, variables, folds and functions; its
-//! extents are those at which vectors end, begin, and are not filled. The bytes of each are decoded again.
+//! A nest has loops around a loop with lanes, arrays of every dtype, strides, guards, variables, folds and
+//! functions. The trip counts are near multiples of vector lengths. The bytes of each nest are decoded and checked.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -23,23 +23,23 @@ use tapeloom_ir::prim::{Continuity, Library, LibraryFn, SignOf};
 use tapeloom_ir::{ArrayType, Code, Dtype, Isa, Literal, Scalar, Tensor};
 use target_lexicon::Triple;
 
-/// Elements of every array.
+/// The number of elements of every array.
 const SIZE: usize = 700;
 
-/// Iterations of loops in loops in lanes, and of no others.
+/// The trip count of loops inside loops with lanes; no other loop has it.
 const INNER: usize = 6;
 
 const DTYPES: [Dtype; 7] =
     [Dtype::F64, Dtype::F32, Dtype::I64, Dtype::I32, Dtype::U32, Dtype::U64, Dtype::Bool];
 
-/// What makes masks and reads them.
+/// Codes that compute or read masks.
 const DECISIONS: [Code; 8] =
     [Code::Lt, Code::Ge, Code::Ne, Code::And, Code::Or, Code::Xor, Code::Not, Code::Select];
 
 struct Generator<'a> {
     r: &'a mut Random,
     k: Kernel,
-    /// Dtypes of this nest.
+    /// The dtypes of this nest.
     dtypes: Vec<Dtype>,
     codes: &'a [Code],
     /// An argument of each dtype.
@@ -48,7 +48,7 @@ struct Generator<'a> {
     values: Vec<Arg>,
     vars: Vec<VarId>,
     folded: Vec<VarId>,
-    /// How many variables there were before the loop in lanes.
+    /// The number of variables before the loop with lanes.
     before: usize,
     outputs: usize,
     bare: bool,
@@ -70,11 +70,11 @@ impl Generator<'_> {
         self.r.of(&self.dtypes.clone())
     }
 
-    /// An operand of that dtype.
+    /// Returns a random operand of a dtype.
     fn value(&mut self, dtype: Dtype) -> Arg {
         let mut fit: Vec<Arg> =
             self.values.iter().copied().filter(|v| self.k.dtype(*v) == dtype).collect();
-        // A variable that others fold into is not read beside that.
+        // A variable that is folded into is not read elsewhere in the loop.
         let own =
             self.vars.iter().filter(|v| !self.folded.contains(v) && self.k.vars[**v] == dtype);
         fit.extend(own.map(|v| Arg::Var(*v)));
@@ -95,7 +95,7 @@ impl Generator<'_> {
         Arg::Scalar(value)
     }
 
-    /// An address within the arrays; where elements are written no two iterations meet.
+    /// Returns an address within the arrays. If `apart`, no two iterations have the same address.
     fn address(&mut self, apart: bool) -> Address {
         let mut a = Address::default();
         let (mut low, mut high) = (0i64, 0i64);
@@ -118,7 +118,7 @@ impl Generator<'_> {
             a.terms.push((index, stride));
         }
         let room = (SIZE as i64 - (high - low)).max(1);
-        // Where nothing is beside the nest, its accesses reach one end of the arrays.
+        // If the nest is the whole program, its accesses reach one end of the arrays.
         let first =
             if self.bare { self.r.of(&[0, room - 1]) } else { self.r.below(room as usize) as i64 };
         a.offset = first - low;
@@ -218,7 +218,8 @@ impl Generator<'_> {
                 if lanes && !vars.is_empty() {
                     let var = self.r.of(&vars);
                     let value = self.value(self.k.vars[var]);
-                    // One code for each variable, since partial values begin with its neutral element.
+                    // Each variable has one code, because its partial values start with the neutral element of the
+                    // code.
                     let code = [Code::Add, Code::Max, Code::Min][var.index() % 3];
                     body.push(Stmt::Fold { var, code, value });
                 }
@@ -226,7 +227,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Moves an address by a number that is computed, within the arrays.
+    /// Adds a computed number to an address, within the arrays.
     fn compute(&mut self, body: &mut Vec<Stmt>, a: &mut Address) {
         if self.r.below(4) > 0 || !self.dtypes.contains(&Dtype::I64) {
             return;
@@ -240,7 +241,7 @@ impl Generator<'_> {
         a.dynamic = Some(self.code(body, Code::Clamp, vec![bound(0), x, bound(room.min(9))]));
     }
 
-    /// A loop in a loop in lanes.
+    /// Generates a loop inside a loop with lanes.
     fn inner(&mut self) -> Stmt {
         let (index, mut body) = (self.index(), Vec::new());
         self.loops.push((index, INNER));
@@ -255,7 +256,7 @@ impl Generator<'_> {
         Stmt::For { index, extent, parallelism, lanes: 1, carries: Vec::new(), body }
     }
 
-    /// A loop, with the loops in it.
+    /// Generates a loop, with its inner loops.
     fn nest(&mut self, depth: usize) -> Stmt {
         let index = self.index();
         let lanes = depth == 0;
@@ -270,7 +271,7 @@ impl Generator<'_> {
             self.before = vars;
             self.folded =
                 self.vars.iter().copied().filter(|v| self.k.vars[*v] != Dtype::Bool).collect();
-            // Now and then more than registers hold, and more arrays than there are pointers in registers.
+            // Sometimes generate more values than registers, and more arrays than pointer registers.
             let most = self.r.of(&[14, 14, 14, 90]);
             for _ in 0..2 + self.r.below(most) {
                 self.statement(&mut body, true);
@@ -294,10 +295,10 @@ impl Generator<'_> {
     }
 }
 
-/// A program of a nest; a bare one has nothing beside it.
+/// Generates a program of a nest. If `bare`, the program contains nothing else.
 pub(super) fn program(seed: u64, codes: &[Code], bare: bool) -> Program {
     let mut r = Random(seed);
-    // Decisions alone, so that more masks are live than registers hold.
+    // Only decisions, so that more masks are live than there are registers.
     let decisions = r.below(6) == 0;
     let codes = if decisions { &DECISIONS } else { codes };
     let dtypes = match r.below(5) {
@@ -330,7 +331,7 @@ pub(super) fn program(seed: u64, codes: &[Code], bare: bool) -> Program {
     let depth = g.r.below(3);
     let nest = g.nest(depth);
     body.push(nest);
-    // What variables hold in the end counts.
+    // The final values of variables are results.
     for var in g.vars.clone() {
         let to = g.buffer(g.k.vars[var], Place::Output(g.outputs));
         g.outputs += 1;
@@ -351,15 +352,15 @@ extern "C" fn times_f32(n: u32, x: f32) -> f32 {
     n as f32 * x
 }
 
-/// Codes of every kind, functions among them.
+/// Returns codes of every kind, including functions.
 pub(super) fn codes() -> Vec<Code> {
     let mut all = Code::PLAIN.to_vec();
     all.extend(DTYPES.map(Code::Convert));
     all.extend([-2, 3].map(Code::IntegerPow));
-    // Those that cost little to interpret.
+    // Functions that are cheap to interpret.
     let cheap = |code: &Code| code.row().library.is_some_and(|l| l.flops <= 40);
     all.extend(Scalar::ALL.iter().map(|s| s.row().code).filter(cheap));
-    // A function with a number, which belongs to what it is.
+    // A function with a number, which is a part of its identity.
     all.extend([2, 3].map(|n| {
         let function = LibraryFn::Indexed { n, f64: times, f32: times_f32 };
         let (continuity, sign) = (Continuity::Continuous, SignOf::Unknown);
@@ -373,7 +374,8 @@ pub(super) fn arguments(r: &mut Random) -> Vec<Tensor> {
         .iter()
         .map(|d| {
             let element = |r: &mut Random| {
-                // Thirds, so that the order of sums shows; now and then what functions find hard.
+                // Thirds, so that a change in the order of sums changes bits; sometimes values at which functions
+                // have special cases.
                 let x = match r.below(40) {
                     0 => r.of(&[0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN]),
                     1 => r.of(&[1e-310, -800.0, 1e30, 1e7, -1.0, 1e300]),
@@ -386,7 +388,7 @@ pub(super) fn arguments(r: &mut Random) -> Vec<Tensor> {
         .collect()
 }
 
-/// Gives the loop around the innermost ones of [`INNER`] iterations lanes, as many as it may have up to a number.
+/// Gives lanes, at most `most`, to each loop whose inner loops all have [`INNER`] iterations.
 pub(super) fn in_lanes(k: &Kernel, body: &mut [Stmt], most: usize) {
     for stmt in body {
         let inner =
@@ -404,7 +406,7 @@ pub(super) fn in_lanes(k: &Kernel, body: &mut [Stmt], most: usize) {
     }
 }
 
-/// Bits are equal, or both are nan.
+/// Returns whether bits are equal, or both are nan.
 pub(super) fn same(x: Literal, y: Literal) -> bool {
     x == y || x.dtype.is_float() && x.to_f64().is_nan() && y.to_f64().is_nan()
 }
@@ -462,7 +464,7 @@ fn random_nests() {
     assert!(taken * 3 > all, "{taken} of {all} nests are taken: {reasons:?}");
 }
 
-/// Offsets of elements of four bytes have 32 bits: what lies further apart in one vector is left to others.
+/// Offsets of four-byte elements have 32 bits. If a vector's elements are further apart, there is no SIMD code.
 #[test]
 fn elements_that_are_far_apart() {
     for set in [Isa::Avx2, Isa::Avx512] {
@@ -494,7 +496,7 @@ fn elements_that_are_far_apart() {
     }
 }
 
-/// More truths at once than AVX-512 has registers of masks, and each is read beside another that is in the frame.
+/// More live masks than AVX-512 has mask registers, each read together with one in the frame.
 #[test]
 fn more_masks_than_registers() {
     const N: usize = 16;
@@ -519,7 +521,7 @@ fn more_masks_than_registers() {
     ));
 }
 
-/// A code that changes nothing names the value that its operand has, also where that is a variable which is set later.
+/// A code without effect returns its operand's value, even if that is a variable that is set later.
 #[test]
 fn a_value_is_not_the_variable_that_it_came_from() {
     agrees(
@@ -541,7 +543,7 @@ fn a_value_is_not_the_variable_that_it_came_from() {
     );
 }
 
-/// Runs a program of one nest, of an input of f64, in every set of instructions that this machine has.
+/// Runs a program of one nest with one f64 input, in every instruction set of this machine.
 fn agrees(text: &str) {
     let p = parse(text, &|_| None).unwrap();
     assert_eq!(verify(&p), [], "{p}");
@@ -558,7 +560,7 @@ fn agrees(text: &str) {
     }
 }
 
-/// Numbers at which instructions differ: as many for each dtype.
+/// Returns edge values at which instructions differ; their number is equal for all dtypes.
 fn edges(dtype: Dtype) -> [Literal; 12] {
     let floats = [
         0.0,
@@ -596,10 +598,12 @@ fn edges(dtype: Dtype) -> [Literal; 12] {
     })
 }
 
-/// Elements of an operand: together the first two have all pairs, and some once more, so that a vector is not filled.
+/// The number of elements of an operand: all pairs of edge values, and three more, so that the last vector is not
+/// full.
 const PAIRS: usize = 12 * 12 + 3;
 
-/// A nest that applies a code to pairs of edges, perhaps beside elements of eight bytes, perhaps where a guard holds.
+/// Generates a nest that applies a code to pairs of edge values, possibly with elements of eight bytes, possibly
+/// under a guard.
 fn one_code(
     code: Code,
     dtype: Dtype,
@@ -648,7 +652,7 @@ fn one_code(
     Some((Program { entry: k, ..Program::new("") }, data))
 }
 
-/// Each code on each dtype, at pairs of edges, in every set of instructions that this machine has.
+/// Every code on every dtype, at pairs of edge values, in every instruction set of this machine.
 #[test]
 fn every_code_at_edges() {
     let host = Triple::host();

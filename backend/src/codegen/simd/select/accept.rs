@@ -1,13 +1,14 @@
-//! What can be seen of a nest before anything is made for it.
+//! Tests of a nest before any instruction is selected for it.
 
 use super::Refused;
 use crate::loop_ir::{BufferId, Extent, Stmt, visit};
 
-/// A nest of fewer statements, each counted for every element, is left to Cranelift: filling the row and the call cost about
-/// as much as a dozen vectors. An estimate.
+/// The smallest number of executed statements, counted per element, for which a nest becomes SIMD code. Filling the
+/// row and the call cost about as much as a dozen vectors (an estimate).
 const LEAST_STATEMENTS: usize = 128;
 
-/// Refuses a nest that has a statement or an extent of another kind, an array in registers, or few elements.
+/// Refuses a nest with an unsupported statement or extent, with an array that is promoted to registers, or with few
+/// elements.
 pub(super) fn acceptable(stmt: &Stmt, in_memory: &dyn Fn(BufferId) -> bool) -> Result<(), Refused> {
     if !matches!(stmt, Stmt::For { .. }) {
         return Err(Refused("it is no loop"));
@@ -53,7 +54,7 @@ pub(super) fn acceptable(stmt: &Stmt, in_memory: &dyn Fn(BufferId) -> bool) -> R
     Ok(())
 }
 
-/// Whether a loop is neither in lanes, nor in or around one that is.
+/// Returns whether there is a loop without lanes that contains no loop with lanes.
 fn without_lanes(stmt: &Stmt) -> bool {
     match stmt {
         Stmt::For { lanes: 2.., .. } => false,
@@ -66,7 +67,7 @@ fn without_lanes(stmt: &Stmt) -> bool {
     }
 }
 
-/// The statements in loops in lanes, each as often as it runs.
+/// Counts the executed statements in loops with lanes.
 fn count(body: &[Stmt], times: usize, in_lanes: bool, statements: &mut usize) {
     for stmt in body {
         let (mut inner, mut in_lanes) = (times, in_lanes);

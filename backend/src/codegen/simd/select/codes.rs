@@ -1,4 +1,4 @@
-//! Scalar codes as instructions of the wide form.
+//! Selection of instructions for scalar codes.
 
 use super::{FunctionOf, Numbered, Refused, Select, Val, Word, lane};
 use crate::codegen::simd::form::{
@@ -12,7 +12,7 @@ use tapeloom_ir::prim::{Library, LibraryFn, Words, power, threefry2x32};
 use tapeloom_ir::{Code, Dtype, Literal};
 
 impl Select<'_> {
-    /// A code on operands, the last of which is of `dtype`.
+    /// Selects instructions for a code on operands, the last of which has the dtype `dtype`.
     pub(super) fn code(&mut self, code: Code, dtype: Dtype, args: &[Val]) -> Result<Val, Refused> {
         let uniform = args.iter().all(|a| a.uniform);
         self.uniform = uniform;
@@ -30,7 +30,7 @@ impl Select<'_> {
         Ok(Val { regs, uniform })
     }
 
-    /// The same on a register each, of `ty`.
+    /// Selects instructions for a code on one register per operand, of type `ty`.
     pub(super) fn one(
         &mut self,
         code: Code,
@@ -270,7 +270,7 @@ impl Select<'_> {
         Ok(self.converted(by, ty, x))
     }
 
-    /// A conversion; a uniform value is in all elements of a whole register.
+    /// Emits a conversion. A uniform value must end in all elements of a whole register.
     fn converted(&mut self, by: Conversion, ty: Ty, x: Reg) -> Reg {
         let (from, to) = by.lanes();
         let wide = from.bytes().max(to.bytes());
@@ -282,7 +282,7 @@ impl Select<'_> {
         self.make(Class::Vector, |all| Inst::Broadcast { lane: to, to: all, x: result })
     }
 
-    /// A float as the nearest integer towards zero that the dtype has; nan is 0.
+    /// Converts a float to the nearest integer towards zero that the dtype represents; nan becomes 0.
     fn saturated(&mut self, by: Conversion, to: Dtype, ty: Ty, x: Reg) -> Reg {
         let (lane, unsigned) = (by.lanes().1, !to.is_signed());
         let bits = lane.bytes() as i32 * 8;
@@ -300,7 +300,7 @@ impl Select<'_> {
         if unsigned {
             return self.pick(result, nan, none, whole);
         }
-        // The least integer is right for what is below.
+        // The conversion already returns the least integer for values below the range.
         let end = self.float(ty.lane, 2f64.powi(bits - 1));
         let beyond = self.compare(Order::Ge, true, ty, x, end);
         let greatest = self.constant(lane, (1 << (bits - 1)) - 1);
@@ -308,7 +308,7 @@ impl Select<'_> {
         self.pick(result, nan, none, number)
     }
 
-    /// The block function Threefry of a key and a counter, in both halves of each element at once.
+    /// Emits the block function of Threefry for a key and a counter, on both halves of each element at once.
     fn random_bits(&mut self, ty: Ty, key: Reg, counter: Reg) -> Reg {
         let mut words = |x: Reg| [self.unary(Unary::ShiftRight(32), ty, x), x];
         let (key, counter) = (words(key), words(counter));
@@ -321,7 +321,8 @@ impl Select<'_> {
         self.binary(Binary::Or, ty, high, low)
     }
 
-    /// A function: its recording where there is one, with calls where elements are beyond; otherwise calls.
+    /// Emits a library function: its recording, if there is one, with calls for elements outside of the recording's
+    /// domain. Otherwise calls for all elements.
     pub(super) fn library(
         &mut self,
         library: Library,
@@ -345,7 +346,7 @@ impl Select<'_> {
             None => (self.vector(), When::Always),
             Some((to, None)) => return Ok(to),
             Some((to, Some(_))) if planted(Fault::EightInside) => return Ok(to),
-            // Elements beyond get other values, and what is recorded may have other readers.
+            // The calls change elements of the result, and other code may read the register of the recording.
             Some((x, Some(mask))) if x.index() < first => {
                 let to = self.vector();
                 self.push(Inst::Move { to, x });
@@ -372,7 +373,7 @@ impl Select<'_> {
     }
 }
 
-/// Words of 32 bits, of which every second one counts.
+/// Vectors of 32-bit words of which every second one is used.
 struct InLanes<'s, 'k> {
     s: &'s mut Select<'k>,
     ty: Ty,

@@ -1,4 +1,4 @@
-//! Loops in lanes: strips of vectors, what is left over, and folds.
+//! Loops with lanes: strips of vectors, remaining elements, and folds.
 
 use super::{Refused, Select, Strip, Val, class, lane};
 use crate::codegen::simd::form::{Binary, Class, Inst, Lane, Logic, Order, Reg, Ty};
@@ -10,7 +10,7 @@ use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{Code, Dtype, Literal};
 
 impl Select<'_> {
-    /// A loop in lanes: full strips, and what is left.
+    /// Selects instructions for a loop with lanes: for full strips, and for the remaining elements.
     pub(super) fn in_lanes(
         &mut self,
         stmt: &Stmt,
@@ -47,7 +47,7 @@ impl Select<'_> {
         }
         let (full, rest) = (extent - extent % strip, extent % strip);
 
-        // Folded variables have a partial value for each element of a strip.
+        // A folded variable has a partial value for each element of a strip.
         let mut partial = Vec::new();
         if !folds.is_empty() && full > 0 {
             for (var, code) in &folds {
@@ -78,7 +78,8 @@ impl Select<'_> {
             self.lanes = Some(Strip { index, n, units });
             self.strips(0, full, strip, body)?;
         }
-        // What is left goes vector by vector, the last one with fewer elements; each folds into its own partial values.
+        // The remaining elements are processed vector by vector, the last vector with fewer active elements. Each
+        // vector folds into its own partial values.
         for unit in 0..rest.div_ceil(n) {
             let from = full + unit * n;
             let mut active = n.min(extent - from);
@@ -127,8 +128,8 @@ impl Select<'_> {
         Ok(())
     }
 
-    /// One step of a fold by `max` or `min`. Whether a number is nan is kept beside, so that the next step waits for one
-    /// instruction alone.
+    /// Emits one step of a fold by `max` or `min`. A separate mask records nans, so that a step depends on the
+    /// previous one by only one instruction.
     pub(super) fn fold_extreme(
         &mut self,
         code: Code,
@@ -180,7 +181,7 @@ impl Select<'_> {
         Ok(())
     }
 
-    /// The least and the most bytes of an element in a loop; bools have none.
+    /// Returns the least and the greatest number of bytes of an element in a loop. Bools do not count.
     pub(super) fn sizes(&self, body: &[Stmt]) -> (usize, usize) {
         let (mut least, mut most) = (8, 4);
         let mut dtype = |d: Dtype| {
@@ -193,7 +194,7 @@ impl Select<'_> {
             let shape = s.shape();
             shape.defines.iter().for_each(|v| dtype(self.k.scalars[*v]));
             shape.assigns.iter().for_each(|(v, _)| dtype(self.k.vars[*v]));
-            // Not indices of addresses: those are no values.
+            // Indices in addresses do not count, since they are not values.
             if matches!(shape.flow, Flow::Straight) {
                 shape.operands.iter().for_each(|a| match a {
                     Arg::Index(_) | Arg::Scalar(_) | Arg::Var(_) => dtype(self.k.dtype(*a)),
@@ -205,7 +206,7 @@ impl Select<'_> {
         (least, most)
     }
 
-    /// What is new where elements are active, and old elsewhere.
+    /// Selects new values for active elements and old values for the others.
     pub(super) fn merged(
         &mut self,
         mask: Reg,
@@ -220,7 +221,7 @@ impl Select<'_> {
         Ok(Val { regs: smallvec![to], uniform: false })
     }
 
-    /// Partial values as one, uniform: halves first.
+    /// Combines partial values to a uniform one: the halves first.
     pub(super) fn combine(
         &mut self,
         code: Code,
@@ -250,7 +251,7 @@ impl Select<'_> {
             let high = self.vector();
             self.push(Inst::UpperHalf { ty: Ty { lane, n: left }, to: high, x: last });
             left /= 2;
-            // Never less than a register of 128 bits: what is beyond the elements does not matter.
+            // The vector has at least 128 bits; the additional elements do not matter.
             let ty = Ty { lane, n: left.max(16 / lane.bytes()) };
             last = self.one(code, dtype, ty, &[last, high])?;
         }

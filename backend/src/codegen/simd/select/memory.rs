@@ -1,4 +1,4 @@
-//! Loads and stores: pointers of the row, moved by loops.
+//! Loads and stores: addresses from pointers of the row and the loops around.
 
 use super::{Refused, Select, Val, Word, class, lane};
 use crate::codegen::simd::form::{
@@ -9,7 +9,8 @@ use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
 
 impl Select<'_> {
-    /// Where an access goes: a place, the bytes from one iteration to the next, and places that differ by more than that.
+    /// Returns the address of an access, the bytes per iteration, and the element offsets of lanes that are not
+    /// evenly spaced.
     fn place(
         &mut self,
         buffer: BufferId,
@@ -39,7 +40,7 @@ impl Select<'_> {
             Some(arg) if self.inside(arg) => {
                 let computed = self.arg(arg)?;
                 let reg = computed.at(0);
-                // What a loop in lanes finds is a part of its pointers.
+                // A value from before the loop with lanes becomes a part of the stream's pointer.
                 let found = self.lanes.is_none() || reg.index() < self.before.1;
                 if computed.uniform && found && !self.homes.contains(&reg) {
                     stream.computed = Some((reg, size));
@@ -74,7 +75,7 @@ impl Select<'_> {
         Ok((At::Lane { stream, stride, inner, offset }, stride, places))
     }
 
-    /// Whether a number is made in the nest.
+    /// Returns whether a value is computed in the nest.
     fn inside(&self, arg: Arg) -> bool {
         match arg {
             Arg::Scalar(s) => self.made.contains(&s),
@@ -83,7 +84,7 @@ impl Select<'_> {
         }
     }
 
-    /// Elements from the pointer, for each iteration: what is computed, and steps of the loop in lanes.
+    /// Returns the offset in elements for each lane: the computed index plus the steps of the loop with lanes.
     fn places(&mut self, computed: Val, step: i64) -> Result<Val, Refused> {
         let Some(strip) = self.lanes else {
             return Err(Refused("an address outside of lanes is a variable"));
@@ -104,7 +105,7 @@ impl Select<'_> {
         Ok(Val { regs, uniform: false })
     }
 
-    /// The place of a vector of the strip, and how its elements lie.
+    /// Returns the address of a vector of the strip, and the arrangement of its elements.
     fn unit(
         &self,
         (at, stride, places): &(At, i64, Option<Val>),
@@ -124,7 +125,7 @@ impl Select<'_> {
         let moved = i64::from(*offset) + stride * (unit * strip.n) as i64;
         let offset = i32::try_from(moved).map_err(|_| Refused("a stride is too long"))?;
         let access = if *stride == size as i64 { Access::Unit } else { Access::Strided(*stride) };
-        // Offsets within a vector are as wide as its elements.
+        // Offsets within a vector have the width of its elements.
         let last = stride * (strip.n as i64 - 1);
         if access != Access::Unit && size == 4 && i32::try_from(last).is_err() {
             return Err(Refused("a stride is too long"));
@@ -145,7 +146,7 @@ impl Select<'_> {
         let single = self.lanes.is_none();
         let one = place.1 == 0 && place.2.is_none();
         let uniform = single || (one && guard.as_ref().is_none_or(|g| g.uniform));
-        // A guard is anything where elements are not active, and the one element may lie nowhere then.
+        // For inactive elements, a guard may hold although the single address is out of bounds.
         let units = if uniform { 1 } else { self.lanes.map_or(1, |s| s.units) };
         let n = if uniform { 1 } else { self.lanes.map_or(1, |s| s.n) };
         let active =

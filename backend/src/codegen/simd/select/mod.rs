@@ -1,12 +1,13 @@
-//! From a nest of loops to the wide form: what is taken, and by which instructions.
+//! Instruction selection: from a nest of loops to the vector IR.
 //!
-//! A nest is taken whole or not at all ([`Refused`] says why not). It consists of loops of constant extent around loops
-//! in lanes, with values, variables, loads and stores; what lies outside of it comes in the words of a row
-//! ([`Word`]).
+//! A nest is taken as a whole or not at all ([`Refused`] holds the reason). It consists of loops with constant trip
+//! counts around loops with lanes, with values, variables, loads and stores. Values from outside come in the words
+//! of a row ([`Word`]).
 //!
-//! In a loop in lanes a value has a register for every [`Strip`] of elements, or one for all where it is uniform.
-//! A loop that folds takes as many elements at once as its kernel says, since bits depend on it; one that does not takes
-//! what a vector of its widest elements holds. In the last vector fewer elements are active.
+//! In a loop with lanes, a value has one register for every vector of a [`Strip`], or one register if it is
+//! uniform. A folding loop processes the number of elements at once that its program states, because bits depend on
+//! it. Any other loop processes the elements of one vector of its widest type. In the last vector fewer elements
+//! may be active.
 
 mod accept;
 mod codes;
@@ -23,24 +24,24 @@ use smallvec::{SmallVec, smallvec};
 use tapeloom_ir::prim::Library;
 use tapeloom_ir::{Dtype, Literal, OrderedMap, OrderedSet};
 
-/// Why a nest is left to others.
+/// The reason why a nest has no SIMD code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Refused(pub(crate) &'static str);
 
-/// A word that the nest finds in its row.
+/// A word of the row that the nest receives.
 #[derive(Clone, PartialEq, Hash, Debug)]
 pub(crate) enum Word {
-    /// A pointer to that element, of which loops of the nest are in their first iterations.
+    /// A pointer to the element that is accessed in the first iterations of the nest's loops.
     Pointer(BufferId, Address),
     /// A scalar from outside.
     Scalar(Arg),
-    /// A variable from outside: its value before, and where the nest changes it, after.
+    /// A variable from outside: its value before the nest, and, if `changed`, after it.
     Var { var: VarId, changed: bool },
     /// The address of a function on single elements.
     Function(&'static str, FunctionOf),
 }
 
-/// Which function a word points to.
+/// The function that a word points to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FunctionOf {
     pub(crate) library: Library,
@@ -59,19 +60,20 @@ impl std::hash::Hash for FunctionOf {
     }
 }
 
-/// A nest that is taken.
+/// A nest after instruction selection.
 #[derive(Debug)]
 pub(crate) struct Unit {
     pub(crate) form: Form,
     pub(crate) row: Vec<Word>,
-    /// How many elements a vector of each loop in lanes has that is not empty.
+    /// The number of elements of a vector, for each loop with lanes that is not empty.
     pub(crate) elements: Vec<(IndexId, usize)>,
 }
 
-/// So many instructions at most: code grows with them, and the time that registers take.
+/// The largest number of instructions of a nest. It bounds the code size and the time of register allocation.
 const MOST_INSTRUCTIONS: usize = 2500;
 
-/// Takes a nest for vectors of so many bytes, if it can be. `in_memory` says of which buffers the elements are in memory.
+/// Selects instructions for a nest, for vectors of `vector_bytes` bytes. `in_memory` says whether the elements of a
+/// buffer are in memory.
 pub(crate) fn select(
     k: &Kernel,
     stmt: &Stmt,
@@ -111,7 +113,7 @@ pub(crate) fn select(
     s.finish()
 }
 
-/// A value: a register for every vector of a strip, or one for all.
+/// A value: one register for every vector of a strip, or one register if it is uniform.
 #[derive(Clone, Debug)]
 struct Val {
     regs: SmallVec<[Reg; 2]>,
@@ -123,60 +125,60 @@ impl Val {
         Val { regs: smallvec![reg], uniform: true }
     }
 
-    /// The register of a vector of the strip.
+    /// Returns the register of a vector of the strip.
     fn at(&self, unit: usize) -> Reg {
         if self.uniform { self.regs[0] } else { self.regs[unit] }
     }
 }
 
-/// What is made once: an instruction, with the register it makes left out, or a function on registers.
+/// A key of value numbering: an instruction without its result register, or a function of registers.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Numbered {
     Inst(Inst),
     Function(&'static str, Option<u32>, Ty, SmallVec<[Reg; 3]>),
 }
 
-/// What iterations of a loop in lanes take at once.
+/// The elements that one iteration of a loop with lanes processes.
 #[derive(Clone, Copy, Debug)]
 struct Strip {
     index: IndexId,
-    /// Elements of a vector.
+    /// The number of elements of a vector.
     n: usize,
-    /// Vectors.
+    /// The number of vectors.
     units: usize,
 }
 
 pub(super) struct Select<'a> {
     k: &'a Kernel,
-    /// Bytes of a whole vector.
+    /// The bytes of a whole vector.
     vector_bytes: usize,
     form: Form,
     row: Vec<Word>,
     values: OrderedMap<ScalarId, Val>,
     vars: OrderedMap<VarId, Val>,
-    /// Loops around, outermost first.
+    /// The surrounding loops, outermost first.
     open: Vec<(IndexId, LoopId)>,
     lanes: Option<Strip>,
-    /// Where accesses of the loop in lanes go.
+    /// The addresses of accesses in the loop with lanes.
     streams: Vec<Stream>,
-    /// How many loops around it, and registers, there were before it.
+    /// The number of surrounding loops, and of registers, before the loop with lanes.
     before: (usize, usize),
     constants: OrderedMap<(Lane, u64), Reg>,
-    /// What has been made in the blocks around, in order; nothing where it got another use.
+    /// The values that were computed in the surrounding blocks, in order. `None` if the register has been reused.
     numbers: OrderedMap<Numbered, Option<Reg>>,
-    /// Registers of variables: they are assigned again.
+    /// The registers of variables, which are assigned several times.
     homes: OrderedSet<Reg>,
-    /// Elements of the vectors of loops in lanes.
+    /// The number of elements of a vector, for each loop with lanes.
     elements: Vec<(IndexId, usize)>,
-    /// What is made before everything else.
+    /// Instructions that are placed before all others.
     prologue: Vec<Inst>,
-    /// Where fewer elements are active than a vector has: those, and the variables that others fold into.
+    /// If fewer elements are active than a vector has: their mask, and the variables that are folded into.
     merge: Option<(Reg, OrderedSet<VarId>)>,
-    /// Variables into which floats are folded by `max` or `min`: where one was nan.
+    /// Per variable into which floats are folded by `max` or `min`: the mask of elements that were nan.
     nans: OrderedMap<VarId, Val>,
-    /// Whether what is made is uniform.
+    /// Whether the instruction being selected is uniform.
     uniform: bool,
-    /// Variables and values of the nest.
+    /// The variables that the nest assigns, and the values that it defines.
     assigned: OrderedSet<VarId>,
     made: OrderedSet<ScalarId>,
 }
@@ -192,7 +194,7 @@ fn lane(dtype: Dtype) -> Option<Lane> {
 }
 
 impl Select<'_> {
-    /// Moves what is made first to the front, and writes variables back.
+    /// Places the prologue at the front, and stores changed variables to the row.
     fn finish(mut self) -> Result<Unit, Refused> {
         let mut back = Vec::new();
         for (i, word) in self.row.iter().enumerate() {
@@ -214,7 +216,7 @@ impl Select<'_> {
         Ok(Unit { form: self.form, row: self.row, elements: self.elements })
     }
 
-    /// A whole vector.
+    /// Returns the type of a whole vector.
     fn whole(&self, lane: Lane) -> Ty {
         Ty { lane, n: self.vector_bytes / lane.bytes() }
     }
@@ -223,7 +225,7 @@ impl Select<'_> {
         self.form.body.push(inst);
     }
 
-    /// The register of an instruction, which is made unless a block around has made the same.
+    /// Returns the result of an instruction, which is emitted unless a surrounding block has emitted the same one.
     fn make(&mut self, class: Class, inst: impl Fn(Reg) -> Inst) -> Reg {
         let key = inst(Reg::new(0));
         if let Some(Some(reg)) = self.numbers.get(&Numbered::Inst(key.clone())) {
@@ -236,16 +238,16 @@ impl Select<'_> {
         to
     }
 
-    /// Notes what a register holds, for the rest of the block.
+    /// Records that a register holds the result of an instruction, for the rest of the block.
     fn number(&mut self, what: Numbered, read: &[Reg], to: Reg) {
-        // A variable that is read may have another value later. What was forgotten once stays so: its place in the list
-        // may be that of a block around.
+        // Do not record instructions that read variables, which may change later. An entry that was set to `None`
+        // stays so, because it may belong to a surrounding block.
         if !read.iter().any(|x| self.homes.contains(x)) {
             self.numbers.entry(what).or_insert(Some(to));
         }
     }
 
-    /// That register gets another use: it is no longer what its instruction makes.
+    /// Removes the record of a register's instruction, because the register is reused.
     fn forget(&mut self, reg: Reg) {
         if let Some((_, made)) = self.numbers.iter_mut().rev().find(|(_, made)| **made == Some(reg))
         {
@@ -269,7 +271,7 @@ impl Select<'_> {
         self.row.len() - 1
     }
 
-    /// The same bits in every element; made once.
+    /// Returns a register with the same bits in every element; there is one register for each constant.
     pub(super) fn constant(&mut self, lane: Lane, bits: u64) -> Reg {
         if let Some(reg) = self.constants.get(&(lane, bits)) {
             return *reg;
@@ -369,7 +371,8 @@ impl Select<'_> {
         }
     }
 
-    /// A value in registers of its own: a code that changes nothing gives those of its operand, and variables change.
+    /// Copies a value if it is in the registers of a variable. (A code without effect returns the registers of its
+    /// operand, and variables change.)
     fn own(&mut self, x: Val) -> Val {
         if !x.regs.iter().any(|reg| self.homes.contains(reg)) {
             return x;
@@ -387,7 +390,7 @@ impl Select<'_> {
         Val { regs: regs.into_iter().map(copy).collect(), uniform }
     }
 
-    /// The registers of a variable; one from outside comes from the row.
+    /// Returns the registers of a variable. A variable from outside is loaded from the row.
     fn var(&mut self, var: VarId) -> Result<Val, Refused> {
         if let Some(val) = self.vars.get(&var) {
             return Ok(val.clone());
@@ -421,8 +424,8 @@ impl Select<'_> {
         Ok(())
     }
 
-    /// As [`Self::set`]; where the value has just been made, after the register `first`, and has no other name, it is made
-    /// in the variable's register.
+    /// Like [`Self::set`]. If the value was defined after the register `first` and has no other name, its
+    /// instruction writes directly to the variable's register.
     fn set_new(&mut self, var: VarId, x: &Val, first: usize) -> Result<(), Refused> {
         if let ([to], [x]) = (self.vars[&var].regs.as_slice(), x.regs.as_slice())
             && x.index() >= first
@@ -435,7 +438,7 @@ impl Select<'_> {
         self.set(var, x)
     }
 
-    /// Registers of a variable.
+    /// Returns new registers for a variable.
     fn new_homes(&mut self, class: Class, units: usize) -> SmallVec<[Reg; 2]> {
         let regs: SmallVec<[Reg; 2]> = (0..units).map(|_| self.form.regs.push(class)).collect();
         self.homes.extend(regs.iter().copied());
@@ -506,7 +509,7 @@ impl Select<'_> {
         self.make(Class::Mask, |to| Inst::Truth { to, all })
     }
 
-    /// A comparison; of whole registers it holds for as many elements as a register of four bytes each has.
+    /// Emits a comparison. A uniform mask needs as many truth values as a register of four-byte elements.
     pub(super) fn compare(&mut self, order: Order, signed: bool, ty: Ty, x: Reg, y: Reg) -> Reg {
         let to = self.make(Class::Mask, |to| Inst::Compare { order, signed, ty, to, x, y });
         if self.uniform && ty.lane.bytes() == 8 {

@@ -1,4 +1,4 @@
-//! Loops in lanes, their streams, and addresses.
+//! Loops with lanes, their streams, and addresses.
 
 use super::super::form::{At, LoopId, Stream};
 use super::emit::{Emit, STREAMS, memory, sized};
@@ -36,7 +36,7 @@ impl Emit<'_> {
         memory(Register::RSP, at as i64)
     }
 
-    /// The pointer of a stream, by way of r15.
+    /// Emits the computation of a stream's pointer. Changes r15.
     fn point(&mut self, to: Register, stream: &Stream) -> Result<(), &'static str> {
         let word = self.word(stream.word, false);
         self.put(Instruction::with2(Code::Mov_r64_rm64, to, word));
@@ -59,7 +59,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// The address of an access. Elements that are `apart` begin at it.
+    /// Returns the address of an access. For elements that are `apart`, returns the address of the first one.
     pub(super) fn address(&mut self, at: &At, apart: bool) -> (Register, Register, u32, i64) {
         match at {
             At::Outer { stream, offset } => {
@@ -95,7 +95,7 @@ impl Emit<'_> {
         }
     }
 
-    /// A pointer moved by loops in the loop in lanes, in r15.
+    /// Adds the offsets of inner loops to a pointer. Returns the result in r15.
     fn moved(&mut self, base: Register, inner: &[(LoopId, i64)]) -> Register {
         let (r14, r15) = (Register::R14, Register::R15);
         if base != r15 {

@@ -1,12 +1,12 @@
-//! Bytes of instructions: labels, and constants behind the code that instructions find by their distance.
+//! The assembler: labels, and constants after the code, which instructions address relative to their position.
 
 use iced_x86::{Code, Encoder, Instruction, MemoryOperand, Register};
 
-/// A place in the code.
+/// A position in the code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Label(usize);
 
-/// The distance from the end of an instruction, in four bytes of it.
+/// A 32-bit distance from the end of an instruction to a target, to be filled in.
 struct Distance {
     at: usize,
     end: usize,
@@ -25,15 +25,15 @@ pub(crate) struct Assembler {
     length: usize,
     labels: Vec<Option<usize>>,
     distances: Vec<Distance>,
-    /// Numbers behind the code.
+    /// The constants that are placed after the code.
     constants: Vec<u8>,
     failed: Option<String>,
 }
 
-/// Stands for a constant until its place is known: near to every instruction.
+/// The placeholder distance of a constant. It fits 32 bits for every instruction.
 const FAR: i64 = 1 << 30;
 
-/// Constants begin at a multiple of this.
+/// The alignment of the constants in bytes.
 const ALIGNMENT: usize = 64;
 
 impl Assembler {
@@ -53,12 +53,12 @@ impl Assembler {
         Label(self.labels.len() - 1)
     }
 
-    /// The label is here.
+    /// Binds a label to the current position.
     pub(crate) fn bind(&mut self, label: Label) {
         self.labels[label.0] = Some(self.length);
     }
 
-    /// Where a number of so many bytes is; the same numbers are there once.
+    /// Returns the offset of a constant among the constants. Equal constants are stored once.
     pub(crate) fn constant(&mut self, bytes: &[u8]) -> usize {
         let size = bytes.len();
         if let Some(i) = self.constants.chunks_exact(size).position(|c| c == bytes) {
@@ -70,7 +70,7 @@ impl Assembler {
         at
     }
 
-    /// An instruction. One that refers to [`constant_operand`] gets the place of `constant`.
+    /// Appends an instruction. If it refers to [`constant_operand`], its address is that of `constant`.
     pub(crate) fn put(&mut self, instruction: &Instruction, constant: Option<usize>) {
         match self.encoder.encode(instruction, self.length as u64) {
             Ok(size) => {
@@ -89,7 +89,7 @@ impl Assembler {
         }
     }
 
-    /// A jump or a conditional jump, by a distance of 32 bits.
+    /// Appends a jump or a conditional jump with a 32-bit distance.
     pub(crate) fn jump(&mut self, code: Code, to: Label) {
         match Instruction::with_branch(code, (self.length as u64).wrapping_add(FAR as u64)) {
             Ok(instruction) => {
@@ -103,12 +103,12 @@ impl Assembler {
         }
     }
 
-    /// Notes that an instruction could not be made.
+    /// Records that an instruction could not be encoded.
     pub(crate) fn fail(&mut self, why: String) {
         self.failed.get_or_insert(why);
     }
 
-    /// The bytes.
+    /// Returns the bytes of code and constants.
     pub(crate) fn finish(mut self) -> Result<Vec<u8>, String> {
         if let Some(why) = self.failed {
             return Err(why);
@@ -116,7 +116,7 @@ impl Assembler {
         let mut bytes = self.encoder.take_buffer();
         let constants = (bytes.len() + 1).next_multiple_of(ALIGNMENT);
         if !self.constants.is_empty() {
-            // Nothing runs there: `int3`, one at least, where code ends.
+            // Fill the space after the code with `int3`, at least one, to mark the end of the code.
             bytes.resize(constants, 0xcc);
             bytes.extend(&self.constants);
         }
@@ -131,7 +131,7 @@ impl Assembler {
         Ok(bytes)
     }
 
-    /// An operand that stands for a constant.
+    /// Returns an operand that stands for a constant.
     pub(crate) fn constant_operand(&self, broadcast: bool) -> MemoryOperand {
         let to = self.length as i64 + FAR;
         MemoryOperand::new(Register::RIP, Register::None, 1, to, 8, broadcast, Register::None)

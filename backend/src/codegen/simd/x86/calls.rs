@@ -8,14 +8,14 @@ use iced_x86::{Code, Instruction, MemoryOperand, Register};
 use smallvec::SmallVec;
 
 impl Emit<'_> {
-    /// A function on single elements, over those that are active and not inside.
+    /// Emits calls of a function for the active elements that are outside of its inline domain.
     pub(super) fn call(&mut self, at: usize) -> Result<(), &'static str> {
         let form = self.form;
         let Inst::Call { ty, word, number, to, args, when } = &form.body[at] else { return Ok(()) };
         let frame = |at: usize| memory(Register::RSP, at as i64);
         let (m, first) = (self.m, self.m.operands[0]);
 
-        // What is live is saved.
+        // Save the live registers.
         let mut vectors: SmallVec<[u8; 32]> = SmallVec::new();
         let mut masks: SmallVec<[u8; 8]> = SmallVec::new();
         for (reg, class) in &form.regs {
@@ -41,7 +41,7 @@ impl Emit<'_> {
             let k = Register::K0 + u32::from(*r);
             self.put(Instruction::with2(Code::VEX_Kmovw_m16_kr, slot, k));
         }
-        // The row comes first.
+        // The pointer to the row is saved first.
         let streams = self.streams.iter().flatten();
         let in_use =
             |r: &Register| CALLER_SAVED[..2].contains(r) || streams.clone().any(|s| s == r);
@@ -78,7 +78,7 @@ impl Emit<'_> {
         self.put(Instruction::with2(Code::Mov_rm64_r64, frame(self.frame.left), Register::RAX));
         self.put(Ok(Instruction::with(Code::VEX_Vzeroupper)));
 
-        // Element by element: the lowest bit of what is left.
+        // Loop over the elements: the lowest set bit of the remaining mask is the next one.
         let (again, done) = (self.a.label(), self.a.label());
         self.a.bind(again);
         self.put(Instruction::with2(Code::Mov_r64_rm64, Register::RAX, frame(self.frame.left)));
@@ -100,7 +100,7 @@ impl Emit<'_> {
             let load = by_size(m.load_one, ty.lane);
             self.put(Instruction::with2(load, sized(i as u8, 16), from));
         }
-        // The row, of which rdi was the pointer.
+        // Reload the pointer to the row, which was in rdi.
         let row = frame(self.frame.saved_general);
         self.put(Instruction::with2(Code::Mov_r64_rm64, Register::RAX, row));
         let function = memory(Register::RAX, 8 * *word as i64);

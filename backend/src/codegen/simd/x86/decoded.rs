@@ -1,15 +1,15 @@
-//! Wide code, decoded again: only instructions that are meant to be there.
+//! Checks of SIMD code after decoding: only expected instructions occur.
 //!
-//! The address sanitiser does not see generated code, so what it may contain is checked instead: no legacy SSE, which
-//! would wait for the upper halves of registers, nothing that changes the state of the machine, and memory by way of the
-//! row, the frame, the constants and the streams alone.
+//! The address sanitiser does not see generated code, so this test checks the instructions instead. There is no
+//! legacy SSE, which would wait for the upper halves of registers; no instruction changes the state of the machine;
+//! and memory is addressed only through the row, the frame, the constants and the streams.
 
 use iced_x86::{
     Code, Decoder, DecoderOptions, EncodingKind, FlowControl, Instruction, OpKind, Register,
 };
 use tapeloom_ir::Isa;
 
-/// Registers that addresses may begin with.
+/// The registers that may be the base of an address.
 const BASES: [Register; 17] = [
     Register::RSP,
     Register::RBP,
@@ -30,7 +30,7 @@ const BASES: [Register; 17] = [
     Register::R15,
 ];
 
-/// Checks the code up to its constants, which has the instructions of that set alone.
+/// Checks the code up to its constants: only instructions of `set` may occur.
 pub(crate) fn check(bytes: &[u8], set: Isa) -> Result<(), String> {
     let mut decoder = Decoder::with_ip(64, bytes, 0, DecoderOptions::NONE);
     let mut targets = Vec::new();
@@ -42,7 +42,7 @@ pub(crate) fn check(bytes: &[u8], set: Isa) -> Result<(), String> {
             break;
         }
         if i.is_invalid() {
-            // Without padding the constants follow at once.
+            // If there is no padding, the constants follow the code immediately.
             if cold || returns > 0 {
                 break;
             }

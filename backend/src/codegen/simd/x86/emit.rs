@@ -1,4 +1,4 @@
-//! The wide form in machine code: a leaf function of a row.
+//! Emission of machine code from the vector IR: a leaf function of a row.
 //!
 //! ```text
 //! rdi        the row
@@ -8,10 +8,10 @@
 //! rbp        the caller's stack
 //! ```
 //!
-//! What vectors and masks are is said by an instruction set ([`Machine`]): [`avx512`](super::avx512) and
-//! [`avx2`](super::avx2). The calling convention is that of System V. The frame is aligned to 64 bytes and has slots of
-//! vectors, slots of masks, counters of outer loops and what calls need. Calls of functions on single elements save what is
-//! live.
+//! The vector and mask registers depend on the instruction set ([`Machine`]): [`avx512`](super::avx512) and
+//! [`avx2`](super::avx2). The calling convention is System V. The frame is aligned to 64 bytes, and has slots for
+//! vectors, slots for masks, counters of outer loops, and the memory that calls need. Calls of functions on single
+//! elements save the live registers.
 
 use super::super::form::{Class, Form, Inst, Lane, LoopId, Reg, Ty};
 use super::super::regalloc::{Allocation, Home, allocate};
@@ -23,7 +23,7 @@ use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 use tapeloom_ir::Isa;
 use tapeloom_ir::fault::{Fault, planted};
 
-/// Registers of streams. Those that callees do not save come first.
+/// The registers of streams. Caller-saved registers come first.
 pub(super) const STREAMS: [Register; 10] = [
     Register::RCX,
     Register::RDX,
@@ -40,44 +40,44 @@ pub(super) const STREAMS: [Register; 10] = [
 const CALLEE_SAVED: [Register; 5] =
     [Register::RBX, Register::R12, Register::R13, Register::R14, Register::R15];
 
-/// Spills of more bytes are left to others.
+/// The largest number of bytes of spilled vectors of a nest that becomes SIMD code.
 const MOST_SPILLS: usize = 4096;
-/// Bytes of a page. A stack grows when the page below it is touched, and not when one further below is.
+/// The bytes of a page. A stack grows only when the page directly below it is touched.
 const PAGE_BYTES: usize = 4096;
 
-/// The registers of an instruction set, and what they are for.
+/// The registers of an instruction set with their purposes, and its basic instructions.
 pub(super) struct Machine {
-    /// Bytes of a vector.
+    /// The bytes of a vector.
     pub(super) bytes: usize,
-    /// Vectors that are allocated.
+    /// The vector registers for allocation.
     pub(super) vectors: &'static [u8],
-    /// Masks that are allocated; none where masks are vectors.
+    /// The mask registers for allocation; empty if masks are in vector registers.
     pub(super) masks: &'static [u8],
-    /// Vectors for operands that are in memory.
+    /// The scratch registers for operands in memory.
     pub(super) operands: [u8; 2],
-    /// The vector for results that are at home in memory.
+    /// The scratch register for results in memory.
     pub(super) result: u8,
-    /// A vector from memory, and to it.
+    /// The instructions that load and store a vector.
     pub(super) load: Code,
     pub(super) store: Code,
-    /// From one vector to another.
+    /// The instruction that copies a vector register.
     pub(super) copy: Code,
-    /// The first element, in memory, in all elements; of eight and of four bytes.
+    /// The instructions that load one element into all elements: for eight and for four bytes.
     pub(super) broadcast: [Code; 2],
-    /// The first element from memory, and to it; of eight and of four bytes.
+    /// The instructions that load and store the first element: for eight and for four bytes.
     pub(super) load_one: [Code; 2],
     pub(super) store_one: [Code; 2],
-    /// The first eight bytes to a general register.
+    /// The instruction that moves the first eight bytes to a general register.
     pub(super) to_general: Code,
-    /// The mask of active elements, where there is one.
+    /// The mask register of the active elements, if there is one.
     pub(super) active: Option<u8>,
-    /// The truths of a mask of so many elements as bits, in a general register of 32 bits.
+    /// Emits a move of a mask of that number of elements, as bits, to a general 32-bit register.
     pub(super) bits: fn(&mut Emit<'_>, Reg, usize) -> Register,
-    /// What no other part does.
+    /// Emits the instructions that depend on the instruction set.
     pub(super) lower: fn(&mut Emit<'_>, usize) -> Result<(), &'static str>,
 }
 
-/// Which of two codes, of eight and of four bytes.
+/// Selects between the codes for eight and for four bytes.
 pub(super) fn by_size(codes: [Code; 2], lane: Lane) -> Code {
     match lane {
         Lane::F64 | Lane::I64 => codes[0],
@@ -85,7 +85,7 @@ pub(super) fn by_size(codes: [Code; 2], lane: Lane) -> Code {
     }
 }
 
-/// Machine code of a form; an error says what it does not take.
+/// Returns the machine code of a form, or the reason why the form is refused.
 pub(crate) fn emit(form: &Form, isa: Isa) -> Result<Vec<u8>, &'static str> {
     let m = match isa {
         Isa::Avx512 => &avx512::MACHINE,
@@ -138,26 +138,26 @@ pub(crate) fn emit(form: &Form, isa: Isa) -> Result<Vec<u8>, &'static str> {
     e.a.finish().map_err(|_| "an instruction cannot be encoded")
 }
 
-/// What can be read where it comes from.
+/// A constant or a word that is read from its source instead of from a register.
 #[derive(Clone, Copy)]
 pub(super) enum Source {
     Constant(Lane, u64),
     Word(Lane, usize),
 }
 
-/// An operand: a register, or memory with the constant that it refers to.
+/// An operand: a register, or memory, possibly with the index of a constant.
 pub(super) enum Operand {
     Register(Register),
     Memory(MemoryOperand, Option<usize>),
 }
 
-/// A call that is rarely taken, behind the rest.
+/// A call that is seldom needed. Its code is placed after all other code.
 pub(super) struct Cold {
-    /// The call.
+    /// The position of the call in the form.
     pub(super) at: usize,
-    /// The streams of the loop it is in.
+    /// The stream registers of the surrounding loop.
     pub(super) streams: Vec<Option<Register>>,
-    /// How many elements are active.
+    /// The number of active elements.
     pub(super) active: usize,
     pub(super) begin: Label,
     pub(super) join: Label,
@@ -170,11 +170,11 @@ pub(super) struct Emit<'a> {
     pub(super) allocation: Allocation,
     pub(super) frame: Frame,
     pub(super) sources: SecondaryMap<Reg, Option<Source>>,
-    /// Registers of the streams of the loop in lanes; `None` in the frame.
+    /// The registers of the streams of the loop with lanes; `None` for streams in the frame.
     pub(super) streams: Vec<Option<Register>>,
-    /// How many elements are active.
+    /// The number of active elements.
     pub(super) active: usize,
-    /// The beginnings of open loops.
+    /// The labels of the beginnings of open loops.
     pub(super) tops: Vec<Option<Label>>,
     pub(super) cold: Vec<Cold>,
 }
@@ -197,7 +197,8 @@ impl Emit<'_> {
         self.put_with(made, None, None, false);
     }
 
-    /// An instruction, with the constant that it refers to, under a mask whose other elements become zero or stay.
+    /// Emits an instruction, with the constant that it refers to, under a mask. Excluded elements become zero or
+    /// keep their value.
     pub(super) fn put_with(
         &mut self,
         made: Result<Instruction, IcedError>,
@@ -224,7 +225,7 @@ impl Emit<'_> {
             self.put(Instruction::with1(Code::Push_r64, r));
         }
         self.put(Instruction::with2(Code::And_rm64_imm8, Register::RSP, -64));
-        // A frame of more than a page touches the pages between, in the order in which a stack grows.
+        // A frame larger than a page touches each page in the order in which a stack grows.
         for page in 1..=(self.frame.bytes / PAGE_BYTES) as i64 {
             let between = memory(Register::RSP, -page * PAGE_BYTES as i64);
             self.put(Instruction::with2(Code::Or_rm64_imm8, between, 0));
@@ -244,12 +245,12 @@ impl Emit<'_> {
         self.put(Ok(Instruction::with(Code::Retnq)));
     }
 
-    /// A whole vector register.
+    /// Returns a whole vector register.
     pub(super) fn whole(&self, number: u8) -> Register {
         sized(number, self.m.bytes)
     }
 
-    /// A whole vector from memory, with the constant that it refers to.
+    /// Loads a whole vector from memory, with the constant that it refers to.
     pub(super) fn load_whole(&mut self, to: u8, from: MemoryOperand, constant: Option<usize>) {
         let made = Instruction::with2(self.m.load, self.whole(to), from);
         self.put_with(made, constant, None, false);
@@ -265,7 +266,7 @@ impl Emit<'_> {
         }
     }
 
-    /// The first element in memory, in all elements.
+    /// Loads the first element in memory into all elements.
     pub(super) fn broadcast_from(
         &mut self,
         lane: Lane,
@@ -287,7 +288,7 @@ impl Emit<'_> {
         }
     }
 
-    /// The place of a constant, of which so many copies lie side by side.
+    /// Returns the position of a constant that is repeated `copies` times.
     pub(super) fn constant(&mut self, lane: Lane, bits: u64, copies: usize) -> usize {
         let one = &bits.to_le_bytes()[..lane.bytes()];
         let at = self.a.constant(&one.repeat(copies));
@@ -299,7 +300,7 @@ impl Emit<'_> {
         MemoryOperand::new(Register::RDI, Register::None, 1, at, 1, broadcast, Register::None)
     }
 
-    /// Loads what can be read where it comes from.
+    /// Loads a value from its source.
     pub(super) fn load_source(&mut self, reg: Reg, to: u8) {
         match self.sources[reg] {
             Some(Source::Constant(lane, bits)) => {
@@ -315,7 +316,8 @@ impl Emit<'_> {
         }
     }
 
-    /// The number of the vector register that holds a value: its own, or this one, into which it is loaded.
+    /// Returns the number of the vector register that holds a value. If the value has no register, loads it into
+    /// `scratch`.
     pub(super) fn vector(&mut self, reg: Reg, scratch: u8) -> u8 {
         match self.allocation.homes[reg] {
             Home::Register(r) => return r,
@@ -329,7 +331,7 @@ impl Emit<'_> {
         scratch
     }
 
-    /// The number of the register that a result goes to.
+    /// Returns the number of the register for a result.
     pub(super) fn target(&self, reg: Reg) -> u8 {
         match self.allocation.homes[reg] {
             Home::Register(r) => r,
@@ -337,7 +339,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Stores a result that is at home in the frame.
+    /// Stores a result whose location is the frame.
     pub(super) fn settle(&mut self, reg: Reg) {
         if let Home::Slot(_) = self.allocation.homes[reg]
             && !planted(Fault::WideSpill)
@@ -383,8 +385,8 @@ impl Emit<'_> {
         }
     }
 
-    /// `to = x y + z`, in the form that overwrites an operand which is there already. `codes` multiply what they overwrite,
-    /// and add to it.
+    /// Emits `to = x y + z`, in the form that overwrites an operand that is already in the target. `codes`: the
+    /// form that overwrites a factor, and the form that overwrites the summand.
     pub(super) fn fma(
         &mut self,
         codes: [Code; 2],
@@ -404,7 +406,7 @@ impl Emit<'_> {
             self.three(added, sized(r, bytes), x, &y, None);
         } else {
             let (x, y) = if is(self, y) { (y, x) } else { (x, y) };
-            // Loaded before the target changes, which may be where it was.
+            // Load `y` first, because the target may be its register.
             let y = sized(self.vector(y, second), bytes);
             let x = self.vector(x, self.m.result);
             self.copy_whole(r, x);
@@ -482,13 +484,14 @@ impl Emit<'_> {
         memory(Register::RSP, (self.frame.counters + 8 * of.index()) as i64)
     }
 
-    /// All bits of r15d, where r15 is not 0.
+    /// Sets all bits of r15d if r15 is not 0, and no bit otherwise.
     pub(super) fn truth_of_r15(&mut self) {
         self.put(Instruction::with1(Code::Neg_rm64, Register::R15));
         self.put(Instruction::with2(Code::Sbb_r32_rm32, Register::R15D, Register::R15D));
     }
 
-    /// A conditional jump to the call at that place, whose code lies behind the rest and comes back here.
+    /// Emits a conditional jump to the call at a position. The code of the call is placed after all other code, and
+    /// jumps back.
     pub(super) fn rarely(&mut self, at: usize, jump: Code) {
         let (begin, join) = (self.a.label(), self.a.label());
         self.a.jump(jump, begin);

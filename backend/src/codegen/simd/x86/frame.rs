@@ -1,10 +1,10 @@
-//! The frame of wide code.
+//! The stack frame of SIMD code.
 
 use super::super::regalloc::Allocation;
 use super::emit::{Machine, STREAMS};
 use iced_x86::Register;
 
-/// General registers that a callee may change: the row, the index of the lanes, and streams.
+/// The caller-saved general registers in use: the row, the index of the lanes, and streams.
 pub(super) const CALLER_SAVED: [Register; 9] = [
     Register::RDI,
     Register::RAX,
@@ -17,21 +17,21 @@ pub(super) const CALLER_SAVED: [Register; 9] = [
     Register::R11,
 ];
 
-/// Where everything is in the frame: bytes from the stack pointer.
+/// The layout of the frame: offsets from the stack pointer in bytes.
 pub(super) struct Frame {
     pub(super) masks: usize,
     pub(super) counters: usize,
     pub(super) streams: usize,
-    /// Arguments of a call, three vectors, and its results.
+    /// The arguments of a call (three vectors), and its results.
     pub(super) arguments: usize,
     pub(super) results: usize,
-    /// Vectors, masks and general registers that are live.
+    /// Saved live vectors, masks and general registers.
     pub(super) saved: usize,
     pub(super) saved_masks: usize,
     pub(super) saved_general: usize,
-    /// Three vectors of which single elements are used, where masks are vectors.
+    /// Three vectors whose elements are accessed one by one, for sets with masks in vector registers.
     pub(super) elements: usize,
-    /// Elements that are left, and the present one.
+    /// The mask of remaining elements, and the current element.
     pub(super) left: usize,
     pub(super) element: usize,
     pub(super) bytes: usize,

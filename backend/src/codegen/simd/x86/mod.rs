@@ -1,4 +1,4 @@
-//! Wide code for x86-64.
+//! SIMD code for x86-64.
 
 mod addresses;
 pub(crate) mod assembler;

@@ -1,23 +1,23 @@
-//! The instructions of AVX2 that wide code has, by what they do and to which elements, in vectors of 128 and 256 bits.
+//! The instructions of AVX2 in SIMD code, by operation and element type, for vectors of 128 and 256 bits.
 
 use super::super::super::form::{Conversion, Lane};
 use iced_x86::Code;
 
-/// What an instruction does.
+/// The operation of an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Does {
     Add,
     Sub,
     Mul,
-    /// Of the lower halves of elements.
+    /// Multiplies the lower halves of elements.
     MulHalves,
     Div,
-    /// The larger, or the second of zeros and where one is nan.
+    /// The larger operand; the second one if both are zeros or one is nan.
     Largest,
-    /// The smaller, or the second of zeros and where one is nan.
+    /// The smaller operand; the second one if both are zeros or one is nan.
     Smallest,
     And,
-    /// Not the first, and the second.
+    /// The complement of the first operand, and the second.
     AndNot,
     Or,
     Xor,
@@ -33,7 +33,7 @@ pub(super) enum Does {
     /// `to = x y + to`
     Fma231,
     Blend,
-    /// Of floats, by a predicate.
+    /// Compares floats by a predicate.
     Compare,
     Equal,
     Greater,
@@ -42,13 +42,13 @@ pub(super) enum Does {
     MaskedLoad,
     MaskedStore,
     Gather,
-    /// By offsets of 64 bits, whatever the elements.
+    /// Gathers with 64-bit offsets, for elements of any size.
     GatherFar,
 }
 
 macro_rules! table {
     ($(($does:ident, $($lane:ident)|+) = $x:ident, $y:ident;)*) => {
-        /// The instruction on registers of so many bytes.
+        /// Returns the instruction for registers of `bytes` bytes.
         pub(super) fn code(does: Does, lane: Lane, bytes: usize) -> Option<Code> {
             let all = match (does, lane) {
                 $((Does::$does, $(Lane::$lane)|+) => [Code::$x, Code::$y],)*
@@ -123,7 +123,7 @@ table! {
     (MaskedLoad, F32 | I32) = VEX_Vmaskmovps_xmm_xmm_m128, VEX_Vmaskmovps_ymm_ymm_m256;
     (MaskedStore, F64 | I64) = VEX_Vmaskmovpd_m128_xmm_xmm, VEX_Vmaskmovpd_m256_ymm_ymm;
     (MaskedStore, F32 | I32) = VEX_Vmaskmovps_m128_xmm_xmm, VEX_Vmaskmovps_m256_ymm_ymm;
-    // By offsets as wide as the elements.
+    // Offsets have the width of the elements.
     (Gather, F64 | I64) = VEX_Vgatherqpd_xmm_vm64x_xmm, VEX_Vgatherqpd_ymm_vm64y_ymm;
     (Gather, F32 | I32) = VEX_Vgatherdps_xmm_vm32x_xmm, VEX_Vgatherdps_ymm_vm32y_ymm;
     (GatherFar, F64 | I64) = VEX_Vgatherqpd_xmm_vm64x_xmm, VEX_Vgatherqpd_ymm_vm64y_ymm;
@@ -131,7 +131,8 @@ table! {
     (GatherFar, F32 | I32) = VEX_Vgatherqps_xmm_vm64y_xmm, INVALID;
 }
 
-/// The instruction of a conversion that AVX2 has, on `n` elements, and the bytes of its operand and of its result.
+/// Returns the instruction of a conversion on `n` elements, if AVX2 has one, and the bytes of its operand and of
+/// its result.
 pub(super) fn conversion(by: Conversion, n: usize) -> Option<(Code, usize, usize)> {
     let (from, to) = by.lanes();
     let codes = match by {

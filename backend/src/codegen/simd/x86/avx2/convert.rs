@@ -1,4 +1,5 @@
-//! Conversions of AVX2; what it lacks is made of exact parts that are joined by one rounding, or element by element.
+//! Conversions of AVX2. A missing conversion is composed of exact parts that are joined with one rounding, or is
+//! done element by element.
 
 use super::super::super::form::{Conversion, Lane, Ty};
 use super::super::emit::{Emit, memory, sized};
@@ -6,13 +7,13 @@ use super::codes::{Does, conversion};
 use super::{EXTRA, RESULT};
 use iced_x86::{Code, Instruction, Register};
 
-/// 2⁵², as bits: a natural number below it is added by joining bits.
+/// The bits of 2⁵². An integer below it is added by replacing the low bits.
 const TWO_52: u64 = 0x4330_0000_0000_0000;
-/// 2⁸⁴, as bits: of its last place the unit is 2³².
+/// The bits of 2⁸⁴, whose last bit has the value 2³².
 const TWO_84: u64 = 0x4530_0000_0000_0000;
 
 impl Emit<'_> {
-    /// `n` elements of `x` to `r`.
+    /// Converts `n` elements of `x` to `r`.
     pub(super) fn convert_256(
         &mut self,
         by: Conversion,
@@ -70,8 +71,8 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// upper * 2³² + lower, rounded once: both are exact as parts of 2⁸⁴ and of 2⁵². The upper half of a signed number is
-    /// moved by `bias`.
+    /// Computes upper * 2³² + lower, rounded once: both parts are exact as low bits of 2⁸⁴ and of 2⁵². For signed
+    /// numbers, `bias` makes the upper half nonnegative.
     fn join_halves(&mut self, n: usize, r: u8, x: u8, bias: u64) {
         let (ints, floats) = (Ty { lane: Lane::I64, n }, Ty { lane: Lane::F64, n });
         let lower = self.repeated_bits(Lane::I64, u32::MAX.into());
@@ -81,13 +82,13 @@ impl Emit<'_> {
         self.shift(Does::ShiftRight, ints, RESULT, x, 32);
         let two_84 = self.repeated_bits(Lane::I64, TWO_84 | bias);
         self.op_with(Does::Xor, ints, RESULT, RESULT, &two_84);
-        // 2⁸⁴ + bias 2³² + 2⁵²: the unit is 2³².
+        // 2⁸⁴ + bias 2³² + 2⁵². The last bit of this number has the value 2³².
         let both = self.repeated_bits(Lane::I64, (TWO_84 | bias) + (1 << 20));
         self.op_with(Does::Sub, floats, RESULT, RESULT, &both);
         self.op(Does::Add, floats, r, RESULT, EXTRA);
     }
 
-    /// By way of the frame, in general registers.
+    /// Converts element by element in general registers, through the frame.
     fn one_by_one(&mut self, by: Conversion, n: usize, r: u8, x: u8) {
         let (from, to) = by.lanes();
         let start = self.frame.elements;
@@ -113,7 +114,7 @@ impl Emit<'_> {
                 self.put(Instruction::with2(Code::Mov_rm64_r64, result, r15));
                 continue;
             }
-            // What is beyond is the greatest.
+            // Values out of range become the greatest integer.
             self.put(Instruction::with2(Code::Mov_r32_imm32, Register::R14D, -1));
             self.put(Instruction::with2(Code::Cmp_r64_rm64, r15, r14));
             self.put(Instruction::with2(Code::Cmova_r64_rm64, r15, r14));

@@ -1,4 +1,4 @@
-//! Loads and stores of AVX2: under masks that are vectors, gathered, and one by one.
+//! Loads and stores of AVX2: under masks that are vectors, gathered, and element by element.
 
 use super::super::super::form::{Access, At, Lane, Reg, Ty};
 use super::super::assembler::Label;
@@ -7,27 +7,27 @@ use super::codes::Does;
 use super::{EXTRA, FIRST, RESULT, SECOND, WHOLE};
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
-/// An operand so many bytes further.
+/// Returns an operand `bytes` bytes further.
 fn further(mut at: MemoryOperand, bytes: usize) -> MemoryOperand {
     at.displacement += bytes as i64;
     at
 }
 
-/// Bytes of an element of a mask.
+/// Returns the bytes of an element of a mask.
 fn mask_bytes(n: usize) -> usize {
     32 / n.max(4)
 }
 
 impl Emit<'_> {
-    /// The constant of a mask in which elements of so many bytes are active.
+    /// Returns the constant of a mask in which the first `active` elements, of `bytes` bytes each, are set.
     pub(super) fn active_bits(&mut self, bytes: usize, active: usize) -> usize {
         let mut mask = vec![0xff; bytes * active];
         mask.resize(self.m.bytes, 0);
         self.a.constant(&mask)
     }
 
-    /// The mask of an access, with bits for elements of that type: the active ones that the guard allows; none where that
-    /// is all.
+    /// Returns the mask of an access, for elements of type `ty`: the active elements for which the guard holds;
+    /// `None` if these are all elements.
     fn allowed(&mut self, ty: Ty, guard: Option<Reg>) -> Option<u8> {
         let all = self.active >= ty.n;
         let guard = guard.map(|guard| self.mask_for(guard, ty));
@@ -46,12 +46,13 @@ impl Emit<'_> {
         Some(EXTRA)
     }
 
-    /// A place of a vector in the frame whose elements are used one by one.
+    /// Returns a frame slot for a vector whose elements are accessed one by one.
     fn elements(&self, number: usize) -> MemoryOperand {
         memory(Register::RSP, (self.frame.elements + number * self.m.bytes) as i64)
     }
 
-    /// The address of an access in r14 where a truth of the guard holds, and that of a zero where none does.
+    /// Computes in r14 the address of an access if the guard holds for any element, otherwise the address of a
+    /// zero.
     fn address_if_any(&mut self, at: &At, guard: Reg, n: usize) -> MemoryOperand {
         let from = self.place(at);
         let (r14, r15) = (Register::R14, Register::R15);
@@ -107,7 +108,7 @@ impl Emit<'_> {
     }
 
     fn gather(&mut self, ty: Ty, r: u8, at: &At, access: Access, guard: Option<Reg>) {
-        // The instruction clears its mask.
+        // The instruction clears its mask, so copy the mask.
         match self.allowed(ty, guard) {
             None => self.all_bits(EXTRA),
             Some(mask) => self.copy_whole(EXTRA, mask),
@@ -130,13 +131,13 @@ impl Emit<'_> {
                 return self.a.fail("elements are side by side".to_owned());
             }
         };
-        // Four offsets of 64 bits fill a register, also where elements have 32.
+        // Four offsets of 64 bits fill a register, even if elements have 32 bits.
         let code = self.known_256(does, ty);
         let (base, _, _, offset) = self.address(at, true);
         let offsets_in = sized(offsets, bytes);
         let none = Register::None;
         let from = MemoryOperand::new(base, offsets_in, scale, offset, 1, false, none);
-        // A gather must not write the register that holds its places; elements that are not read are zero.
+        // A gather must not write the register that holds its offsets. Elements that are not loaded are zero.
         let into = if offsets == r { RESULT } else { r };
         self.no_bits(into);
         let (to, mask) = (sized(into, ty.bytes()), sized(EXTRA, ty.bytes()));
@@ -181,7 +182,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Jumps over what follows where a uniform guard does not hold. r15 is changed.
+    /// Emits a jump over the following code for a uniform guard that is false. Changes r15.
     fn unless(&mut self, guard: Reg) -> Label {
         let bits = self.bits_256(guard, 1);
         let skip = self.a.label();
@@ -190,7 +191,7 @@ impl Emit<'_> {
         skip
     }
 
-    /// Elements one after the other, in order.
+    /// Stores elements one by one, in order.
     fn scatter(&mut self, ty: Ty, x: u8, at: &At, access: Access, guard: Option<Reg>) {
         let size = ty.lane.bytes();
         self.store_whole(self.elements(0), x);
@@ -229,7 +230,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Jumps over what follows where 32 bits in the frame are 0.
+    /// Emits a jump over the following code for 32 bits in the frame that are 0.
     fn skip(&mut self, of: MemoryOperand) -> Label {
         let skip = self.a.label();
         self.put(Instruction::with2(Code::Cmp_rm32_imm8, of, 0));
@@ -276,7 +277,7 @@ impl Emit<'_> {
         self.settle(to);
     }
 
-    /// Bytes side by side; 0 for those that are not active or not allowed.
+    /// Loads contiguous bytes. Bytes that are inactive, or excluded by the guard, are 0.
     fn load_bytes(&mut self, n: usize, at: &At, guard: Option<Reg>) {
         let bytes = sized(FIRST, 16);
         let insert = Code::VEX_Vpinsrb_xmm_xmm_r32m8_imm8;

@@ -1,4 +1,4 @@
-//! AVX2 with FMA: vectors of 256 bits, and masks that are vectors.
+//! AVX2 with FMA: vectors of 256 bits, and masks in vector registers.
 //!
 //! ```text
 //! ymm0 .. ymm11    allocated
@@ -7,12 +7,13 @@
 //! ymm15            results in memory, intermediate results
 //! ```
 //!
-//! A mask of eight elements has 32 bits for each, all of them or none; one of four, or of two, has 64 bits for each,
-//! whatever it was compared. A uniform mask has all bits or none.
+//! A mask of eight elements has 32 bits for each, all set or none. A mask of four or two elements has 64 bits for
+//! each, whatever the size of the compared elements. A uniform mask has all bits set or none.
 //!
-//! There are no masks of active elements: how many are active is known where the code is made. What AVX2 lacks (integer
-//! products and conversions of 64 bits, unsigned comparisons, the larger of two numbers as the language says, scatters) is
-//! made of several instructions, the last of which writes the result, since it may be where an operand was.
+//! There are no registers for masks of active elements, because the number of active elements is known when the
+//! code is emitted. Several instructions replace those that AVX2 lacks: 64-bit integer products and conversions,
+//! unsigned comparisons, maximum and minimum as the language defines them, and scatters. Only the last of them
+//! writes the result, because the result's register may be an operand's.
 
 mod codes;
 mod convert;
@@ -25,13 +26,13 @@ use codes::{Does, code};
 use iced_x86::{Code, Instruction, Register};
 use tapeloom_ir::fault::{Fault, planted};
 
-/// Masks in memory, and intermediate results.
+/// Holds masks from memory, and intermediate results.
 const EXTRA: u8 = 12;
 const FIRST: u8 = 13;
 const SECOND: u8 = 14;
 const RESULT: u8 = 15;
 
-/// Elements as long as a vector.
+/// A vector in which elements are as long as 64 bits.
 const WHOLE: Ty = Ty { lane: Lane::I64, n: 4 };
 
 pub(super) const MACHINE: Machine = Machine {
@@ -52,13 +53,13 @@ pub(super) const MACHINE: Machine = Machine {
     lower: |e, at| e.avx2(at),
 };
 
-/// Whether elements of four bytes have a mask of eight bytes each.
+/// Returns whether four-byte elements have a mask with eight bytes for each.
 fn is_narrow(ty: Ty) -> bool {
     ty.lane.bytes() == 4 && ty.bytes() < MACHINE.bytes
 }
 
 impl Emit<'_> {
-    /// A last operand, which may be memory; what is neither in a register nor a constant is loaded into `scratch`.
+    /// Returns a last operand, which may be in memory. Words of the row are loaded into `scratch`.
     fn operand_256(&mut self, reg: Reg, ty: Ty, scratch: u8) -> Operand {
         match (self.allocation.homes[reg], self.sources[reg]) {
             (Home::Slot(_), _) => Operand::Memory(self.slot(reg), None),
@@ -70,7 +71,7 @@ impl Emit<'_> {
         }
     }
 
-    /// The same bits in every element, as an operand.
+    /// Returns an operand with the same bits in every element.
     fn repeated_bits(&mut self, lane: Lane, bits: u64) -> Operand {
         let one = &bits.to_le_bytes()[..lane.bytes()];
         let at = self.a.constant(&one.repeat(MACHINE.bytes / lane.bytes()));
@@ -84,7 +85,7 @@ impl Emit<'_> {
         })
     }
 
-    /// An instruction on registers of one type, by their numbers.
+    /// Emits an instruction on registers of one type, given by their numbers.
     fn op(&mut self, does: Does, ty: Ty, to: u8, x: u8, y: u8) {
         let y = Operand::Register(sized(y, ty.bytes()));
         self.op_with(does, ty, to, x, &y);
@@ -96,14 +97,14 @@ impl Emit<'_> {
         self.three(code, to, x, y, None);
     }
 
-    /// A shift of bits by a constant.
+    /// Emits a shift of bits by a constant.
     fn shift(&mut self, does: Does, ty: Ty, to: u8, x: u8, by: u8) {
         let code = self.known_256(does, ty);
         let [to, x] = [to, x].map(|r| sized(r, ty.bytes()));
         self.put(Instruction::with3(code, to, x, i32::from(by)));
     }
 
-    /// `mask ? x : y`, of registers; the mask has bits for elements of that type.
+    /// Emits `mask ? x : y` on registers. The mask has bits for elements of type `ty`.
     fn blend(&mut self, ty: Ty, to: u8, mask: u8, x: &Operand, y: u8) {
         let code = self.known_256(Does::Blend, ty);
         let [to, y, mask] = [to, y, mask].map(|r| sized(r, ty.bytes()));
@@ -123,7 +124,7 @@ impl Emit<'_> {
         self.op(Does::Xor, WHOLE, to, to, to);
     }
 
-    /// r15d in every 32 bits of a register.
+    /// Copies r15d to every 32 bits of a register.
     fn spread_r15(&mut self, to: u8) {
         let low = sized(to, 16);
         self.put(Instruction::with2(Code::VEX_Vmovd_xmm_rm32, low, Register::R15D));
@@ -131,7 +132,7 @@ impl Emit<'_> {
         self.put(Instruction::with2(spread, self.whole(to), low));
     }
 
-    /// The lower halves of four times 64 bits, side by side, by way of `temporary`.
+    /// Packs the lower halves of four 64-bit elements. Changes `temporary`.
     fn lower_halves(&mut self, to: u8, x: u8, temporary: u8) {
         let extract = Code::VEX_Vextractf128_xmmm128_ymm_imm8;
         self.put(Instruction::with3(extract, sized(temporary, 16), self.whole(x), 1));
@@ -140,7 +141,7 @@ impl Emit<'_> {
         self.put(Instruction::with4(shuffle, to, x, high, 0x88));
     }
 
-    /// The register of a mask with bits for elements of that type; it or the result's may be changed.
+    /// Returns the register of a mask with bits for elements of type `ty`. May change `EXTRA` and `RESULT`.
     fn mask_for(&mut self, mask: Reg, ty: Ty) -> u8 {
         let m = self.vector(mask, EXTRA);
         if !is_narrow(ty) {
@@ -186,7 +187,7 @@ impl Emit<'_> {
                 self.put(Instruction::with2(spread, self.whole(r), low));
                 self.settle(*to);
             }
-            // A uniform mask holds for elements of every size.
+            // A uniform mask is valid for elements of every size.
             Inst::MoveMask { to, x } | Inst::Widen { to, x } => {
                 let x = self.vector(*x, RESULT);
                 self.copy_whole(self.target(*to), x);
@@ -315,7 +316,7 @@ impl Emit<'_> {
                 self.two(code, sized(r, ty.bytes()), &x);
             }
             Unary::Floor | Unary::Ceil => {
-                // Towards -∞ or +∞, without an exception.
+                // Round towards -∞ or +∞, without an exception.
                 let by = if op == Unary::Floor { 9 } else { 10 };
                 let x = self.vector(x, FIRST);
                 self.shift(Does::Round, ty, r, x, by);
@@ -361,7 +362,7 @@ impl Emit<'_> {
             Binary::ShiftLeft => Does::ShiftLeftBy,
             Binary::ShiftRight => Does::ShiftRightBy,
             Binary::ShiftRightArithmetic if ty.lane == Lane::I64 => {
-                // Of a negative number its complement is moved.
+                // For a negative number, its complement is shifted.
                 let (x, y) = (self.vector(x, FIRST), self.vector(y, SECOND));
                 self.no_bits(EXTRA);
                 self.op(Does::Greater, ty, EXTRA, EXTRA, x);
@@ -378,7 +379,7 @@ impl Emit<'_> {
         self.settle(to);
     }
 
-    /// The lower 64 bits of products, of those of halves.
+    /// Computes the lower 64 bits of products from products of halves.
     fn product(&mut self, ty: Ty, r: u8, x: u8, y: u8) {
         self.shift(Does::ShiftRight, ty, EXTRA, x, 32);
         self.op(Does::MulHalves, ty, EXTRA, EXTRA, y);
@@ -390,7 +391,8 @@ impl Emit<'_> {
         self.op(Does::Add, ty, r, RESULT, EXTRA);
     }
 
-    /// The instruction gives its second operand where both are zeros, so bits are joined.
+    /// The instruction returns its second operand if both are zeros, so it is run in both orders and the bits are
+    /// combined.
     fn extreme(&mut self, largest: bool, ty: Ty, r: u8, x: u8, y: u8) {
         let (does, join) =
             if largest { (Does::Largest, Does::And) } else { (Does::Smallest, Does::Or) };

@@ -1,10 +1,9 @@
-//! The instructions of AVX-512 that wide code has, by what they do and to which elements, in vectors of 128, 256 and
-//! 512 bits.
+//! The instructions of AVX-512 in SIMD code, by operation and element type, for vectors of 128, 256 and 512 bits.
 
 use super::super::super::form::{Conversion, Lane};
 use iced_x86::Code;
 
-/// What an instruction does.
+/// The operation of an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Does {
     Add,
@@ -34,15 +33,15 @@ pub(super) enum Does {
     CompareUnsigned,
     Gather,
     Scatter,
-    /// By offsets of 64 bits, whatever the elements.
+    /// Gathers with 64-bit offsets, for elements of any size.
     GatherFar,
-    /// See [`Does::GatherFar`].
+    /// Scatters with 64-bit offsets, for elements of any size.
     ScatterFar,
 }
 
 macro_rules! table {
     ($($(#[$doc:meta])* ($does:ident, $lane:ident) = $x:ident, $y:ident, $z:ident;)*) => {
-        /// The instruction on registers of so many bytes.
+        /// Returns the instruction for registers of `bytes` bytes.
         pub(super) fn code(does: Does, lane: Lane, bytes: usize) -> Option<Code> {
             let all = match (does, lane) {
                 $((Does::$does, Lane::$lane) => [Code::$x, Code::$y, Code::$z],)*
@@ -128,7 +127,7 @@ table! {
     (ShiftRightBy, I32) = EVEX_Vpsrlvd_xmm_k1z_xmm_xmmm128b32, EVEX_Vpsrlvd_ymm_k1z_ymm_ymmm256b32, EVEX_Vpsrlvd_zmm_k1z_zmm_zmmm512b32;
     (ShiftArithmeticBy, I32) = EVEX_Vpsravd_xmm_k1z_xmm_xmmm128b32, EVEX_Vpsravd_ymm_k1z_ymm_ymmm256b32, EVEX_Vpsravd_zmm_k1z_zmm_zmmm512b32;
     (Rotate, I32) = EVEX_Vprold_xmm_k1z_xmmm128b32_imm8, EVEX_Vprold_ymm_k1z_ymmm256b32_imm8, EVEX_Vprold_zmm_k1z_zmmm512b32_imm8;
-    // By offsets as wide as the elements.
+    // Offsets have the width of the elements.
     (Gather, F64) = EVEX_Vgatherqpd_xmm_k1_vm64x, EVEX_Vgatherqpd_ymm_k1_vm64y, EVEX_Vgatherqpd_zmm_k1_vm64z;
     (Gather, I64) = EVEX_Vgatherqpd_xmm_k1_vm64x, EVEX_Vgatherqpd_ymm_k1_vm64y, EVEX_Vgatherqpd_zmm_k1_vm64z;
     (Gather, F32) = EVEX_Vgatherdps_xmm_k1_vm32x, EVEX_Vgatherdps_ymm_k1_vm32y, EVEX_Vgatherdps_zmm_k1_vm32z;
@@ -147,7 +146,7 @@ table! {
     (Scatter, I32) = EVEX_Vscatterdps_vm32x_k1_xmm, EVEX_Vscatterdps_vm32y_k1_ymm, EVEX_Vscatterdps_vm32z_k1_zmm;
 }
 
-/// The instruction on `n` elements, and the bytes of its operand and of its result.
+/// Returns the instruction of a conversion on `n` elements, and the bytes of its operand and of its result.
 pub(super) fn conversion(by: Conversion, n: usize) -> Option<(Code, usize, usize)> {
     let (from, to) = by.lanes();
     let wide = from.bytes().max(to.bytes()) * n;

@@ -7,7 +7,8 @@ use super::codes::Does;
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
 impl Emit<'_> {
-    /// The mask of an access: the active elements of `n` that the guard allows; none where that is all.
+    /// Returns the mask of an access: the active elements of `n` for which the guard holds; `None` if these are all
+    /// elements.
     fn access_mask(&mut self, n: usize, guard: Option<Reg>) -> Option<Register> {
         match guard {
             None if n == 1 || self.active >= n => None,
@@ -15,7 +16,7 @@ impl Emit<'_> {
             Some(guard) => {
                 let guard = self.mask(guard, Register::K1);
                 if n == 1 {
-                    // A uniform guard has more truths than one.
+                    // A uniform guard has more than one truth value; use the first.
                     let code = Code::VEX_Kmovw_r32_kr;
                     self.put(Instruction::with2(code, Register::R15D, guard));
                     self.put(Instruction::with2(Code::And_rm32_imm8, Register::R15D, 1));
@@ -30,7 +31,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Elements that are apart: the instruction, and the operand with a vector of places.
+    /// Returns the instruction for elements that are not contiguous, and its operand with a vector of offsets.
     fn apart(&mut self, ty: Ty, at: &At, access: Access, does: [Does; 2]) -> (Code, MemoryOperand) {
         let [near, far] = does;
         let (does, places, scale, bytes) = match access {
@@ -74,7 +75,8 @@ impl Emit<'_> {
         let r = self.target(to);
         match access {
             Access::One => {
-                // Of a uniform value the guard has all truths or none; of another one those of active elements.
+                // For a uniform value, the guard has all truth values or none; otherwise it has those of active
+                // elements.
                 let guard = guard.map(|g| self.mask(g, Register::K1));
                 let from = self.place(at);
                 let made =
@@ -90,12 +92,12 @@ impl Emit<'_> {
             }
             Access::Strided(_) | Access::Places(_) => {
                 let mask = self.access_mask(ty.n, guard).unwrap_or(ACTIVE);
-                // Elements that are not read are zero; the instruction clears its mask.
+                // Elements that are not loaded must be zero, and the instruction clears its mask.
                 if mask != Register::K1 {
                     self.put(Instruction::with2(Code::VEX_Kmovw_kr_km16, Register::K1, mask));
                 }
                 let (code, from) = self.apart(ty, at, access, [Does::Gather, Does::GatherFar]);
-                // A gather must not write the register that holds its places.
+                // A gather must not write the register that holds its offsets.
                 let overlap = [16, 32, 64].iter().any(|bytes| from.index == sized(r, *bytes));
                 let into = if overlap { 31 } else { r };
                 let clear = Code::EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32;
@@ -166,7 +168,7 @@ impl Emit<'_> {
                 self.put(Instruction::with2(Code::VEX_Kmovw_kr_r32, r, Register::R15D));
             }
             (Access::One, Some(guard)) => {
-                // One byte, if an element asks for it; then for those that do.
+                // Load one byte if the guard holds for any element, and copy it to the elements for which it holds.
                 let mask = mask.unwrap_or(ACTIVE);
                 let (to_mask, to_general) = (Code::VEX_Kmovw_kr_r32, Code::VEX_Kmovw_r32_kr);
                 self.put(Instruction::with2(to_general, Register::R15D, mask));
@@ -207,7 +209,7 @@ impl Emit<'_> {
         let ones = self.a.constant_operand(false);
         let (load, store) =
             (Code::EVEX_Vmovdqu8_xmm_k1z_xmmm128, Code::EVEX_Vmovdqu8_xmmm128_k1z_xmm);
-        // The address of the store may take the first scratch register, for a computed index without a register.
+        // The address of the store may use the first scratch register, if a computed index has no register.
         let bytes = sized(31, 16);
         self.put_with(Instruction::with2(load, bytes, ones), Some(constant), Some(x), true);
         let mask = match (self.access_mask(n, guard), access) {

@@ -1,4 +1,4 @@
-//! AVX-512: vectors of 512 bits, and masks of their own.
+//! AVX-512: vectors of 512 bits, and mask registers.
 //!
 //! ```text
 //! zmm0 .. zmm28    allocated                    k2 .. k6   allocated
@@ -40,7 +40,7 @@ pub(super) const MACHINE: Machine = Machine {
 };
 
 impl Emit<'_> {
-    /// Where a register comes from, as an operand that is repeated for every element.
+    /// Returns the source of a value as an operand that is repeated for every element.
     fn repeated(&mut self, reg: Reg) -> (MemoryOperand, Option<usize>) {
         match self.sources[reg] {
             Some(Source::Constant(lane, bits)) => {
@@ -55,7 +55,7 @@ impl Emit<'_> {
         }
     }
 
-    /// A last operand, which may be memory.
+    /// Returns a last operand, which may be in memory.
     fn operand_512(&mut self, reg: Reg, ty: Ty) -> Operand {
         match self.allocation.homes[reg] {
             Home::Register(r) => Operand::Register(sized(r, ty.bytes())),
@@ -135,7 +135,7 @@ impl Emit<'_> {
             Inst::Unary { op, ty, to, x } => {
                 let (does, by) = match op {
                     Unary::Sqrt => (Does::Sqrt, None),
-                    // Towards -∞ or +∞, without an exception.
+                    // Round towards -∞ or +∞, without an exception.
                     Unary::Floor => (Does::Round, Some(9)),
                     Unary::Ceil => (Does::Round, Some(10)),
                     Unary::ShiftLeft(n) => (Does::ShiftLeft, Some(i32::from(*n))),
@@ -174,7 +174,7 @@ impl Emit<'_> {
                 let x = sized(self.vector(*x, 29), ty.bytes());
                 let y = self.operand_512(*y, *ty);
                 let r = sized(self.target(*to), ty.bytes());
-                // The sign of the result is that of the operand chosen.
+                // The sign of the result is the sign of the selected operand.
                 let by = match op {
                     Binary::Smallest if planted(Fault::WideZero) => Some(0),
                     Binary::Largest if planted(Fault::WideZero) => Some(1),
@@ -295,7 +295,7 @@ impl Emit<'_> {
                         self.put(Instruction::with2(Code::Test_rm32_imm32, Register::R15D, 1));
                         self.rarely(at, Code::Je_rel32_64);
                     } else if self.active == ty.n && (ty.n == 8 || ty.n == 16) {
-                        // The carry says that all are inside.
+                        // The carry flag is set if all elements are inside.
                         let test = if ty.n == 8 {
                             Code::VEX_Kortestb_kr_kr
                         } else {
