@@ -1,5 +1,5 @@
-//! Options and their Greeks by Black and Scholes (1973): prices of many at once, derivatives of the
-//! formula in every parameter, a volatility from a price.
+//! Options and their Greeks by Black and Scholes (1973): prices of several options at once, derivatives of the
+//! formula with respect to every parameter, the volatility implied by a price.
 //!
 //! ```text
 //! cargo run --release --example black_scholes
@@ -9,7 +9,7 @@
 
 use tapeloom::prelude::*;
 
-/// A call: spot, strike, time, rate, volatility.
+/// A call option: spot, strike, time, rate, volatility.
 #[derive(Tree, Clone)]
 struct Call<T> {
     spot: T,
@@ -25,7 +25,7 @@ fn price(c: Call<Var>) -> Var {
     c.spot * d1.ndtr() - c.strike * (-c.rate * c.time).exp() * (d1 - spread).ndtr()
 }
 
-/// The volatility at which a call has a price, by Newton's method.
+/// Returns the volatility at which a call has the price `paid`, by Newton's method.
 fn implied(c: Call<Var>, paid: Var) -> Var {
     let error = |sigma: Var| price(Call { sigma, ..c.clone() }) - paid;
     (0..8).fold(c.sigma, |sigma, _| {
@@ -43,7 +43,7 @@ pub(crate) fn main() -> Result<(), tapeloom::Error> {
         rate: Tensor::from(0.02),
         sigma: Tensor::from(0.25),
     };
-    // One strike after the other; the rest is shared.
+    // The strikes are a batch; the other parameters are shared.
     let axes = || Call { spot: None, strike: Some(0), time: None, rate: None, sigma: None::<i32> };
 
     let greeks =
@@ -53,7 +53,7 @@ pub(crate) fn main() -> Result<(), tapeloom::Error> {
     for (name, greek) in tree_paths(&by).iter().zip(tree_leaves(&by)) {
         println!("by {name:6} {greek:.4}");
     }
-    // Second derivatives of one of them, in all parameters at once.
+    // Second derivatives of one price with respect to all pairs of parameters.
     let gamma = run(hessian(price), of(Tensor::from(100.0)))?;
     println!("second derivatives\n{gamma:.3}");
 

@@ -1,4 +1,4 @@
-//! A small convolutional network tells bars that lie from bars that stand and from checks.
+//! A small convolutional network distinguishes horizontal bars, vertical bars and checkerboards.
 //!
 //! ```text
 //! cargo run --release --example cnn
@@ -21,7 +21,7 @@ struct Model<T> {
 
 type State = optim::State<optim::Adam, Model<Var>>;
 
-/// Scores of the classes for images [n, 8, 8, 1].
+/// Returns the scores of the classes for images [n, 8, 8, 1].
 fn scores(p: &Model<Var>, images: Var) -> Var {
     let layer = |x: Var, w: Var| conv::conv(x, w, Conv::new().channels_last()).relu();
     layer(layer(images, p.first), p.second).mean_axis([1, 2]).dot(p.last)

@@ -1,4 +1,4 @@
-//! A double pendulum from its Lagrangian alone, and an ensemble of them that shows its chaos.
+//! A double pendulum, derived from its Lagrangian alone, and an ensemble of pendulums that shows its chaos.
 //!
 //! ```text
 //! cargo run --release --example double_pendulum
@@ -8,7 +8,7 @@
 
 use tapeloom::prelude::*;
 
-/// Kinetic less potential energy, for two unit masses on unit rods; angles q, their velocities v.
+/// Returns kinetic minus potential energy, for two unit masses on unit rods with angles q and angular velocities v.
 fn lagrangian((q, v): (Var, Var)) -> Var {
     kinetic(q, v) - potential(q)
 }
@@ -22,7 +22,7 @@ fn potential(q: Var) -> Var {
     -9.81 * (2.0 * q.index(0).cos() + q.index(1).cos())
 }
 
-/// Euler and Lagrange: (d²L/dv dv) a = dL/dq - (d²L/dq dv) v, two equations for two accelerations.
+/// Solves the Euler–Lagrange equation (d²L/dv dv) a = dL/dq - (d²L/dq dv) v: two equations for two accelerations.
 fn motion((q, v): (Var, Var)) -> (Var, Var) {
     let momentum = |q: Var, v: Var| grad(|v| lagrangian((q, v)))(v);
     let force = grad(|q| lagrangian((q, v)))(q) - jvp(|q| momentum(q, v))((q, v)).1;
@@ -32,7 +32,7 @@ fn motion((q, v): (Var, Var)) -> (Var, Var) {
     (v, stack(&[d * x - b * y, a * y - b * x], 0) / (a * d - b * b))
 }
 
-/// A step of Runge and Kutta's method for any tree.
+/// Takes a Runge–Kutta step, for any tree.
 fn rk4<P: Tree<Var> + Clone>(f: impl Fn(P) -> P, x: P, dt: f64) -> P {
     let along = |k: &P, by: f64| tree_map2(|x, k| x + by * dt * k, &x, k);
     let k1 = f(x.clone());
@@ -45,7 +45,7 @@ fn rk4<P: Tree<Var> + Clone>(f: impl Fn(P) -> P, x: P, dt: f64) -> P {
 }
 
 pub(crate) fn main() -> Result<(), tapeloom::Error> {
-    // Five pendulums that start a hair apart: one program for all.
+    // Five pendulums with nearly equal initial angles, in one program.
     let step = jit(vmap(|x: (Var, Var)| rk4(motion, x, 0.01)));
     let energy = jit(vmap(|(q, v): (Var, Var)| kinetic(q, v) + potential(q)));
     let start: Vec<[f64; 2]> = (0..5).map(|i| [2.0 + 1e-6 * f64::from(i), 2.5]).collect();

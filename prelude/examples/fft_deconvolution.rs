@@ -1,8 +1,8 @@
-//! A signal of steps that an instrument has blurred is made sharp again.
+//! Deblurs a piecewise constant signal.
 //!
-//! The instrument is a convolution with a Gaussian, which is a product of spectra. What is sought is the signal whose
-//! blurred form is near to what was seen and whose variation is small; its gradient goes through the transforms, and
-//! accelerated descent (Nesterov 1983) finds it in one compiled loop.
+//! The blur is a convolution with a Gaussian, which is a product of spectra. The result is the signal with small
+//! total variation whose blurred form is close to the measurement. The gradient goes through the Fourier
+//! transforms, and accelerated descent (Nesterov 1983) runs in one compiled loop.
 //!
 //! ```text
 //! cargo run --release --example fft_deconvolution
@@ -19,13 +19,13 @@ const N: usize = 256;
 /// The width of the Gaussian, in samples.
 const WIDTH: f64 = 4.0;
 
-/// The convolution with the Gaussian, whose spectrum is a Gaussian again.
+/// Convolves with the Gaussian, whose spectrum is again a Gaussian.
 fn blur(x: Var) -> Var {
     let gain = (-0.5 * (2.0 * PI * WIDTH * fft::rfftfreq(N, 1.0)).square()).exp();
     fft::irfft(fft::rfft(x, -1) * gain, fft::along(-1).points(N))
 }
 
-/// How far a signal is from what was seen, and how much it varies.
+/// Returns the distance of the blurred signal from the measurement plus a multiple of the variation of the signal.
 fn loss(x: Var, seen: Var) -> Var {
     let variation = (x.diff(1, 0).square() + 1e-4).sqrt().sum();
     0.5 * (blur(x) - seen).square().sum() + 0.01 * variation
@@ -39,7 +39,7 @@ fn sharpen(seen: Var) -> Var {
     fori_loop(400, step, (seen, seen.zeros_like())).0
 }
 
-/// The root of the mean of the squares of differences.
+/// Returns the root mean square of the differences.
 fn distance(x: &Tensor, y: &Tensor) -> f64 {
     let squares: f64 = x.numbers().zip(y.numbers()).map(|(x, y)| (x - y).powi(2)).sum();
     (squares / N as f64).sqrt()

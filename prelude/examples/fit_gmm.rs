@@ -16,9 +16,9 @@ use std::error::Error;
 use std::time::Instant;
 use tapeloom::prelude::*;
 
-/// How many components are fitted.
+/// The number of components.
 const COMPONENTS: usize = 5;
-/// How many steps are taken.
+/// The number of steps.
 const STEPS: usize = 400;
 
 /// The parameters of k components in two dimensions.
@@ -34,13 +34,13 @@ struct Mixture<T> {
     l: T,
 }
 
-/// `-log p(x | mixture) - log p(mixture)` per point, with a Wishart prior on the precisions.
+/// Returns `-log p(x | mixture) - log p(mixture)` per point, with a Wishart prior on the precisions.
 fn loss(p: &Mixture<Var>, x: Var) -> Var {
     let n = x.len();
     let offset = x.reshape([n, 1, 2]) - p.mu;
     let (dx, dy) = (offset.index_axis(2, 0), offset.index_axis(2, 1));
     let scale = p.q.exp();
-    // Q (x - mu), row by row of the triangular Q.
+    // Q (x - mu), one row of the triangular Q at a time.
     let u = scale.index_axis(1, 0) * dx;
     let v = p.l * dx + scale.index_axis(1, 1) * dy;
     let log_weight = p.alpha - p.alpha.logsumexp();
@@ -50,10 +50,10 @@ fn loss(p: &Mixture<Var>, x: Var) -> Var {
     (prior - likelihood) / n as f64
 }
 
-/// The parameters, the running mean of their gradients, and that of the squares.
+/// The parameters, the running mean of their gradients, and that of the squared gradients.
 type State<T> = (Mixture<T>, Mixture<T>, Mixture<T>);
 
-/// One step of Adam: Kingma and Ba, "Adam: a method for stochastic optimization" (2015).
+/// Takes one step of Adam: Kingma and Ba, "Adam: a method for stochastic optimization" (2015).
 fn adam<P: Tree<Var>>(p: &P, m: &P, s: &P, g: &P, t: Var) -> (P, P, P) {
     let m = tree_map2(|m, g| 0.9 * m + 0.1 * g, m, g);
     let s = tree_map2(|s, g| 0.999 * s + 0.001 * g * g, s, g);
@@ -120,7 +120,7 @@ fn report(p: &Mixture<Tensor>, points: &Tensor) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The median time of a call in seconds.
+/// Returns the median time of a call in seconds.
 fn median(mut call: impl FnMut() -> Result<(), tapeloom::Error>) -> Result<f64, Box<dyn Error>> {
     call()?;
     let mut times = Vec::new();
@@ -133,7 +133,7 @@ fn median(mut call: impl FnMut() -> Result<(), tapeloom::Error>) -> Result<f64, 
     Ok(times[times.len() / 2])
 }
 
-/// The points of the first recorded evaluation in two dimensions.
+/// Reads the points of the first recorded evaluation in two dimensions.
 fn read_points() -> Result<Tensor, Box<dyn Error>> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/data/gradbench/gmm.jsonl");
     for line in std::fs::read_to_string(path)?.lines() {
@@ -148,7 +148,7 @@ fn read_points() -> Result<Tensor, Box<dyn Error>> {
     Err("no points in two dimensions are recorded".into())
 }
 
-/// Components of equal weight at points spread through the data.
+/// Returns components of equal weight at points spread through the data.
 fn start(points: &Tensor) -> Result<State<Tensor>, Box<dyn Error>> {
     let x = points.as_slice::<f64>()?;
     let stride = x.len() / 2 / COMPONENTS;
@@ -163,12 +163,12 @@ fn start(points: &Tensor) -> Result<State<Tensor>, Box<dyn Error>> {
     Ok((mixture, nothing.clone(), nothing))
 }
 
-/// The points and, for each component, the ellipses of one and two standard deviations.
+/// Draws the points and, for each component, the ellipses of one and two standard deviations.
 fn picture(points: &Tensor, p: &Mixture<Tensor>) -> Result<String, Box<dyn Error>> {
     /// Pixels per unit, and the half width of the picture in units.
     const SCALE: f64 = 100.0;
     const HALF: f64 = 4.0;
-    /// One for each component.
+    /// One colour for each component.
     const COLOURS: [&str; COMPONENTS] = ["#c0392b", "#2471a3", "#1e8449", "#8e44ad", "#b9770e"];
     let size = 2.0 * HALF * SCALE;
     let place = |x: f64, y: f64| ((x + HALF) * SCALE, (HALF - y) * SCALE);

@@ -1,5 +1,5 @@
-//! Regression with a Gaussian process: length scale and noise by maximum likelihood, then predictions with
-//! their standard deviations.
+//! Regression with a Gaussian process: length scale and noise by maximum likelihood, then predictions with their
+//! standard deviations.
 //!
 //! ```text
 //! cargo run --release --example gaussian_process
@@ -9,31 +9,31 @@
 
 use tapeloom::prelude::*;
 
-/// Logarithms of the length scale and of the noise.
+/// The logarithms of the length scale and of the noise.
 #[derive(Tree, Clone)]
 struct Kernel<T> {
     length: T,
     noise: T,
 }
 
-/// Covariances of the values at x and at y, [x, y].
+/// Returns the covariances between the values at x and at y, [x, y].
 fn covariance(k: &Kernel<Var>, x: Var, y: Var) -> Var {
     (-0.5 * ((x.expand_dims(1) - y) / k.length.exp()).square()).exp()
 }
 
-/// The factor of the covariance of observations at x.
+/// Returns the Cholesky factor of the covariance of observations at x.
 fn factor(k: &Kernel<Var>, x: Var) -> Var {
     linalg::cholesky(covariance(k, x, x) + k.noise.exp().square() * eye(x.len(), Dtype::F64))
 }
 
-/// -ln p(y), but for a constant.
+/// Returns -ln p(y), up to a constant.
 fn misfit(k: &Kernel<Var>, (x, y): (Var, Var)) -> Var {
     let l = factor(k, x);
     let white = linalg::solve_triangular(l, y, Triangle::LOWER);
     0.5 * white.square().sum() + l.diagonal().ln().sum()
 }
 
-/// Mean and standard deviation at `at`, given values y at x.
+/// Returns mean and standard deviation at `at`, given values y at x.
 fn predict(k: &Kernel<Var>, (x, y): (Var, Var), at: Var) -> (Var, Var) {
     let (l, across) = (factor(k, x), covariance(k, at, x));
     let white = linalg::solve_triangular(l, across.t(), Triangle::LOWER);

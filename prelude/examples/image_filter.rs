@@ -1,7 +1,8 @@
-//! A filter that smooths an image and keeps its edges learns how wide it should be.
+//! An edge-preserving smoothing filter learns its widths.
 //!
-//! Each pixel becomes a mean of the pixels around it, in which near ones and alike ones count more. How near and how alike
-//! are two widths, which the error of one image without its noise decides; another image is then filtered with them.
+//! Each pixel becomes a weighted mean of the pixels around it; pixels that are near and of similar brightness have
+//! larger weights. Two widths, of distance and of brightness, are fitted on one image whose noise-free version is
+//! known. Then another image is filtered with these widths.
 //!
 //! ```text
 //! cargo run --release --example image_filter -- image_filter.pgm
@@ -13,11 +14,11 @@
 
 use tapeloom::prelude::*;
 
-/// Pixels on a side, and how many of them the filter reaches.
+/// The number of pixels on a side, and the radius of the filter in pixels.
 const SIDE: usize = 64;
 const REACH: usize = 3;
 
-/// The filter; its widths, in pixels and in brightness, come as logarithms.
+/// Applies the filter; its widths, in pixels and in brightness, are given as logarithms.
 fn smooth(image: Var, (pixels, brightness): (Var, Var)) -> Var {
     let size = 2 * REACH + 1;
     let padded = image.pad_like(&[(REACH, REACH); 2], Padding::Edge);
@@ -29,7 +30,7 @@ fn smooth(image: Var, (pixels, brightness): (Var, Var)) -> Var {
     (weight * around).sum_axis([2, 3]) / weight.sum_axis([2, 3])
 }
 
-/// A disc and a bar on a ground that becomes brighter, the disc at `x`.
+/// Returns an image of a disc and a bar on a background that becomes brighter; `x` is the position of the disc.
 fn picture(x: f64) -> Tensor {
     let pixel = |i: usize| {
         let [u, v] = [i % SIDE, i / SIDE].map(|k| k as f64 / SIDE as f64);
@@ -42,7 +43,7 @@ fn picture(x: f64) -> Tensor {
     (0..SIDE * SIDE).map(pixel).collect()
 }
 
-/// The root of the mean of the squares of differences.
+/// Returns the root mean square of the differences.
 fn error(x: Var, y: Var) -> Var {
     (x - y).square().mean().sqrt()
 }
@@ -72,7 +73,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert!(after.item::<f64>()? < 0.5 * before.item::<f64>()?);
 
     if let Some(file) = std::env::args().nth(1).filter(|name| name.ends_with(".pgm")) {
-        // The two beside each other.
+        // Write both images side by side.
         let (left, right) = (seen.to_vec::<f64>()?, filtered.to_vec::<f64>()?);
         let rows = left.chunks(SIDE).zip(right.chunks(SIDE)).flat_map(|(a, b)| [a, b].concat());
         let mut image = format!("P5 {} {SIDE} 255\n", 2 * SIDE).into_bytes();

@@ -82,7 +82,7 @@ impl Random {
         self.0
     }
 
-    /// Uniform in -1..1.
+    /// Returns a number uniformly distributed in -1..1.
     fn next(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
     }

@@ -1,5 +1,5 @@
-//! A neural differential equation learns the motion of a damped spring from its path: Runge and
-//! Kutta's method unrolled, Adam.
+//! A neural differential equation learns the motion of a damped spring from its trajectory: an unrolled Runge–Kutta
+//! method, Adam.
 //!
 //! ```text
 //! cargo run --release --example neural_ode
@@ -14,14 +14,14 @@ struct Field<T> {
     w1: T,
     b1: T,
     w2: T,
-    /// The length of a step; another one is another program.
+    /// The step size. It is static, so another step size needs another program.
     #[tree(static)]
     dt: f64,
 }
 
 type State<T> = (Field<T>, Field<T>, Field<T>);
 
-/// One step of Runge and Kutta's method of order four.
+/// Takes one step of the Runge–Kutta method of order four.
 fn rk4(f: impl Fn(Var) -> Var, x: Var, dt: f64) -> Var {
     let k1 = f(x);
     let k2 = f(x + 0.5 * dt * k1);
@@ -30,14 +30,14 @@ fn rk4(f: impl Fn(Var) -> Var, x: Var, dt: f64) -> Var {
     x + dt / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4)
 }
 
-/// The path from x, [points, 2].
+/// Returns the trajectory from x, [points, 2].
 fn path(p: &Field<Var>, x: Var, points: usize) -> Var {
     let field = |x: Var| (x.dot(p.w1) + p.b1).tanh().dot(p.w2);
     let next = |x: &Var| Some(rk4(field, *x, p.dt));
     stack(&std::iter::successors(Some(x), next).take(points).collect::<Vec<_>>(), 0)
 }
 
-/// Kingma and Ba, "Adam: a method for stochastic optimization" (2015).
+/// Takes one step of Adam: Kingma and Ba, "Adam: a method for stochastic optimization" (2015).
 fn adam<P: Tree<Var>>(p: &P, m: &P, v: &P, g: &P, t: Var) -> (P, P, P) {
     let m = tree_map2(|m, g| 0.9 * m + 0.1 * g, m, g);
     let v = tree_map2(|v, g| 0.999 * v + 0.001 * g * g, v, g);

@@ -1,6 +1,7 @@
-//! A throw around a planet: where a probe comes down, and how to throw it so that it comes down somewhere else.
+//! A probe is thrown around a planet: where it lands, and at which speed it lands at a given place.
 //!
-//! The integration ends at an event, the ground, and where that is has a derivative; Newton's method does the rest.
+//! The integration ends at an event, the ground. The place of the event is differentiable, so Newton's method finds
+//! the speed.
 //!
 //! ```text
 //! cargo run --release --example orbit -- orbit.svg
@@ -11,10 +12,10 @@
 use std::fmt::Write as _;
 use tapeloom::prelude::*;
 
-/// A place and a velocity in the plane, in radii of the planet and its own unit of time.
+/// Position and velocity in the plane, in units of the planet's radius and a matching unit of time.
 type State = ([Var; 2], [Var; 2]);
 
-/// Gravity, and air that becomes thin with height.
+/// Returns the derivative of the state: gravity, and drag by air that becomes thin with height.
 fn fall((_, ([x, y], [u, v])): (Var, State)) -> State {
     let r = (x * x + y * y).sqrt();
     let drag = 0.02 * (-(r - 1.0) / 0.02).exp() * (u * u + v * v).sqrt();
@@ -22,12 +23,13 @@ fn fall((_, ([x, y], [u, v])): (Var, State)) -> State {
     ([u, v], [-g * x - drag * u, -g * y - drag * v])
 }
 
-/// The height over the ground.
+/// Returns the height above the ground.
 fn height((_, ([x, y], _)): (Var, State)) -> Var {
     (x * x + y * y).sqrt() - 1.0
 }
 
-/// The path of a probe that is thrown from a mountain at the pole with this speed to the east, and its end.
+/// Returns the trajectory of a probe that is thrown eastwards at this speed from a mountain at the pole, its end,
+/// and the status of the integration.
 fn thrown(speed: Var) -> ([Var; 2], (Var, State), Var) {
     let zero = speed.zeros_like();
     let start = ([zero, zero + 1.1], [speed, zero]);
@@ -36,14 +38,14 @@ fn thrown(speed: Var) -> ([Var; 2], (Var, State), Var) {
     (path.0, end, stats.status)
 }
 
-/// The angle from the pole at which it comes down.
+/// Returns the angle from the pole at which the probe lands.
 fn landing(speed: Var) -> Var {
     let (_, (_, ([x, y], _)), _) = thrown(speed);
     x.atan2(y)
 }
 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // A quarter of the planet away, by Newton's method.
+    // Newton's method for landing a quarter of the circumference away.
     let goal = std::f64::consts::FRAC_PI_2;
     let newton = jit(move |speed: Var| {
         let (at, slope) = value_and_grad(landing)(speed);
@@ -61,7 +63,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     for (i, speed) in speeds.iter().enumerate() {
         let ([x, y], (t, ([x1, y1], _)), status) = path.call(*speed)?;
         assert_eq!(ode::Status::of(&status)?, ode::Status::Event);
-        // Behind the event the path is nan.
+        // After the event the trajectory is nan.
         let places = x.numbers().zip(y.numbers()).filter(|(x, _)| x.is_finite());
         let places = places.chain([(x1.item()?, y1.item()?)]);
         let points: Vec<String> = places.map(|(x, y)| format!("{x:.3},{:.3}", -y)).collect();

@@ -1,6 +1,6 @@
-//! A creature of springs learns to walk: masses in the plane, springs whose rest lengths swing, a floor
-//! that holds what is in it. The way that it goes is differentiated through five hundred steps of time,
-//! and gradient descent finds how the springs should swing.
+//! A creature of springs learns to walk: masses in the plane, springs whose rest lengths oscillate, and a soft
+//! floor with friction. The walked distance is differentiated through five hundred time steps, and gradient descent
+//! finds the oscillations.
 //!
 //! ```text
 //! cargo run --release --example springs               prints how far it comes
@@ -13,14 +13,14 @@
 
 use tapeloom::prelude::*;
 
-/// Columns and rows of masses.
+/// The numbers of columns and rows of masses.
 const COLUMNS: usize = 5;
 const ROWS: usize = 3;
-/// Seconds of a step, and steps of a way.
+/// The length of a time step in seconds, and the number of steps.
 const STEP: f64 = 0.004;
 const STEPS: usize = 500;
 
-/// The masses that each spring joins, and its length at rest.
+/// The pairs of masses joined by springs, the rest lengths of the springs, and the initial positions of the masses.
 struct Body {
     from: Tensor,
     to: Tensor,
@@ -29,7 +29,7 @@ struct Body {
 }
 
 impl Body {
-    /// A lattice whose neighbours are joined, also across.
+    /// Returns a lattice whose neighbours are joined, diagonal ones included.
     fn new() -> Body {
         let place = |k: usize| [0.1 * (k % COLUMNS) as f64, 0.1 * (k / COLUMNS) as f64];
         let (mut from, mut to, mut length) = (Vec::new(), Vec::new(), Vec::new());
@@ -49,8 +49,8 @@ impl Body {
         Body { from, to, length: length.into(), start: start.into() }
     }
 
-    /// The places of all masses after each step, f64[steps, masses, 2], if spring k is longer by a share
-    /// tanh(a_k sin 10 t + b_k cos 10 t) / 5 at time t.
+    /// Returns the positions of all masses after each step, f64[steps, masses, 2], if the rest length of spring k
+    /// is multiplied by 1 + tanh(a_k sin 10 t + b_k cos 10 t) / 5 at time t.
     fn way(&self, (a, b): (Var, Var)) -> Var {
         let (from, to) = (constant(&self.from), constant(&self.to));
         let step = move |((x, v), t): ((Var, Var), Var)| {
@@ -60,11 +60,11 @@ impl Body {
             let pull = 1500.0 * (apart - constant(&self.length) * (1.0 + 0.2 * swing)) / apart;
             let pull = between * pull.expand_dims(1);
             let force = x.zeros_like().at(from).add(pull).at(to).add(-pull);
-            // How far each mass is in the floor, which begins softly.
+            // The depth of each mass in the floor, smoothed near the surface.
             let inside = 0.01 * (-100.0 * x.index_axis(1, 1)).softplus().expand_dims(1);
             let v =
                 v + STEP * (force + constant([0.0, -9.8]) + inside * constant([0.0, 1.0]) * 2000.0);
-            // Air holds a little, and the floor what is in it.
+            // Air damps motion a little, the floor strongly.
             let v = v * (-STEP * (3.0 + 3000.0 * inside)).exp();
             let x = x + STEP * v;
             ((x, v), x)
@@ -74,14 +74,14 @@ impl Body {
         scan(step, (start, start.zeros_like()), times).1
     }
 
-    /// How far the middle of the creature comes.
+    /// Returns the distance that the centre of the creature moves.
     fn distance(&self, swing: (Var, Var)) -> Var {
         let x = self.way(swing);
         (x.index(-1) - constant(&self.start)).index_axis(1, 0).mean()
     }
 }
 
-/// How each spring swings: what goes with the sine, and what with the cosine.
+/// The oscillation of each spring: the coefficients of the sine and of the cosine.
 type Swing<T> = (T, T);
 
 pub(crate) fn main() -> Result<(), tapeloom::Error> {
@@ -125,7 +125,7 @@ pub(crate) fn main() -> Result<(), tapeloom::Error> {
 }
 
 impl Body {
-    /// Each way from above to below: the creature at four times, and the path of its middle.
+    /// Draws the trajectories one below the other: the creature at four times, and the path of its centre.
     fn picture(&self, ways: &[Tensor]) -> Result<String, tapeloom::Error> {
         let (from, to) = (self.from.to_vec::<i64>()?, self.to.to_vec::<i64>()?);
         let mut svg = String::from(

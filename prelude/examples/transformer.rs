@@ -1,4 +1,4 @@
-//! Two blocks of a transformer learn to continue a periodic sequence: trees in trees, a chain of optimisers.
+//! A transformer of two blocks learns to continue a periodic sequence: nested trees, a chain of optimisers.
 //!
 //! ```text
 //! cargo run --release --example transformer
@@ -8,7 +8,7 @@
 
 use tapeloom::prelude::*;
 
-/// Tokens, extent of a token's vector, heads.
+/// The number of tokens, the length of a token's vector, and the number of heads.
 const TOKENS: usize = 6;
 const WIDTH: usize = 16;
 const HEADS: usize = 2;
@@ -31,13 +31,13 @@ struct Model<T> {
 type Optimiser = (optim::ClipByGlobalNorm, optim::Adam);
 type State = optim::State<Optimiser, Model<Var>>;
 
-/// Steps of bounded gradients at a rate that rises at first and then falls.
+/// Returns AdamW with clipped gradients and a rate that first rises and then falls.
 fn optimiser() -> Optimiser {
     let rate = optim::cosine_decay(0.02, 60).warm_up(5);
     (optim::clip_by_global_norm(1.0), optim::adamw(rate, 1e-4))
 }
 
-/// Scores of the next token at each place of a sequence.
+/// Returns the scores of the next token at each position of a sequence.
 fn scores(model: &Model<Var>, tokens: Var) -> Var {
     let n = tokens.len();
     let mut x = model.embedding.take(tokens, 0) + model.positions.slice_axis(0, ..n);
@@ -84,7 +84,7 @@ pub(crate) fn main() -> Result<(), tapeloom::Error> {
     let mut model = Model { embedding, positions, blocks };
     println!("{} numbers", ravel_tensors(&model)?.0.elements());
 
-    // Sequences with steps of 1, 2 and 5, from every start.
+    // Sequences with increments of 1, 2 and 5, from every start.
     let rule = |(start, by): (i64, i64)| (0..9).map(|i| (start + by * i) % 6).collect::<Vec<_>>();
     let batch = (0..6).flat_map(|s| [1, 2, 5].map(|by| (s, by))).map(rule).collect::<Vec<_>>();
     let batch = Tensor::from_rows(&batch)?;

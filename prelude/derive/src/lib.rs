@@ -1,11 +1,11 @@
 //! `#[derive(Tree)]` for structs of arrays.
 //!
-//! The struct's first type parameter is its leaf: `Params<Var>` is what the closure sees,
-//! `Params<Tensor>` what goes in and out. Every field is a tree over that parameter, except those
-//! marked `#[tree(static)]`: plain Rust values (`Clone + Eq + Hash + Debug + Send + Sync`) that
-//! become part of the structure and so of the key under which compiled programs are kept. Where the
-//! type names `f32` or `f64`, or the mark is `#[tree(static, bits)]`, they are compared by their bits
-//! (`tapeloom::tree::Bits`) instead of `Eq`.
+//! The first type parameter of the struct is its leaf: `Params<Var>` inside the closure, `Params<Tensor>` as
+//! argument and result of a call. Every field is a tree over that parameter, except fields marked
+//! `#[tree(static)]`. These are plain Rust values (`Clone + Eq + Hash + Debug + Send + Sync`) that become part of
+//! the structure, and so of the key of compiled programs. If the type of such a field contains `f32` or `f64`, or
+//! if the mark is `#[tree(static, bits)]`, its values are compared by their bits (`tapeloom::tree::Bits`) instead
+//! of `Eq`.
 //!
 //! ```text
 //! #[derive(Tree)]                             struct ParamsStructure { w: (), layers: Vec<LayerStructure>, act: Act }
@@ -23,7 +23,7 @@ use syn::{
     Data, DeriveInput, Error, Field, Fields, GenericParam, Index, Member, parse_macro_input,
 };
 
-/// Implements `Tree` (and `Args`) for a struct whose first type parameter is its leaf.
+/// Implements `Tree` (and `Args`) for a struct whose first type parameter is its leaf type.
 ///
 /// See the documentation of `tapeloom::Tree`.
 #[proc_macro_derive(Tree, attributes(tree))]
@@ -32,25 +32,25 @@ pub fn derive_tree(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     expand(&input).unwrap_or_else(Error::into_compile_error).into()
 }
 
-/// One field, as the generated code needs it.
+/// The description of one field for the generated code.
 struct Part {
     member: Member,
-    /// Its name in the structure.
+    /// The name of the field in the structure.
     name: Ident,
-    /// What a path says of it.
+    /// The segment of the field in paths.
     segment: String,
     ty: TokenStream,
     kind: Holds,
 }
 
-/// What a field holds.
+/// The kind of a field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Holds {
     /// A tree.
     Arrays,
     /// A static value, compared by `Eq`.
     Equal,
-    /// A static value with floats in it, compared by bits.
+    /// A static value that contains floats, compared by bits.
     Floats,
 }
 
@@ -83,7 +83,7 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
             GenericParam::Lifetime(_) => None,
         })
         .collect();
-    // Bounds without defaults, as impls want them.
+    // Impls need the bounds without the defaults.
     let others: Vec<TokenStream> = others
         .iter()
         .map(|p| match p {
@@ -144,7 +144,7 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
         let (member, tree) = (&p.member, tree(p));
         quote!(#tree::leaves(&self.#member, visit);)
     });
-    // The same code makes a tree of other leaves: `from_leaves` of the fields' types with those.
+    // The same code builds a tree with other leaves: it calls `from_leaves` of the field types with these leaves.
     let build = |to: TokenStream| {
         let fields = parts.iter().map(|p| {
             let (name, member, ty) = (&p.name, &p.member, with_leaf(&p.ty, &to));
@@ -273,13 +273,13 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
     })
 }
 
-/// The name of the leaf parameter.
+/// Returns the name of the leaf parameter.
 fn input_leaf(input: &DeriveInput) -> Ident {
     input.generics.type_params().next().map_or(input.ident.clone(), |t| t.ident.clone())
 }
 
-/// The fields, and an error for each that holds no arrays and is not marked so. Code is generated as
-/// if it were, so that this one error is all there is to read.
+/// Returns the fields, and an error for each field that holds no arrays and is not marked as static. For such a
+/// field, code is generated as if it were marked, so that the compiler reports no further errors.
 fn parts(fields: &Fields, leaf: &Ident) -> Result<(Vec<Part>, Vec<TokenStream>), Error> {
     let mut unmarked = Vec::new();
     let part = |(i, field): (usize, &Field)| {
@@ -304,22 +304,23 @@ fn parts(fields: &Fields, leaf: &Ident) -> Result<(Vec<Part>, Vec<TokenStream>),
     Ok((parts, unmarked))
 }
 
-/// `<ty as Tree<leaf>>`, where the field stands: there the compiler says that it is no tree.
+/// Returns `<ty as Tree<leaf>>` at the position of the field, so that the compiler reports there that the type is
+/// not a tree.
 fn as_tree(part: &Part, ty: &TokenStream, leaf: &TokenStream) -> TokenStream {
     quote_spanned!(part.ty.span() => <#ty as ::tapeloom::Tree<#leaf>>)
 }
 
-/// Whether the type is `()`, a tree of any leaves.
+/// Returns whether the type is `()`, which is a tree of any leaves.
 fn is_unit(field: &Field) -> bool {
     matches!(&field.ty, syn::Type::Tuple(t) if t.elems.is_empty())
 }
 
-/// How a static field is compared.
+/// Returns how a static field is compared.
 fn static_kind(ty: &TokenStream) -> Holds {
     if mentions(ty, &["f32", "f64"]) { Holds::Floats } else { Holds::Equal }
 }
 
-/// What a field is marked to hold: `#[tree(static)]`, `#[tree(static, bits)]` or nothing.
+/// Returns the kind of a field by its mark: `#[tree(static)]`, `#[tree(static, bits)]` or none.
 fn holds(field: &Field, ty: &TokenStream) -> Result<Holds, Error> {
     let mut kind = Holds::Arrays;
     for attribute in field.attrs.iter().filter(|a| a.path().is_ident("tree")) {
@@ -337,7 +338,7 @@ fn holds(field: &Field, ty: &TokenStream) -> Result<Holds, Error> {
     Ok(kind)
 }
 
-/// Whether one of these names stands among the tokens of a type.
+/// Returns whether one of the names is among the tokens of a type.
 fn mentions(ty: &TokenStream, names: &[&str]) -> bool {
     ty.clone().into_iter().any(|token| match token {
         TokenTree::Ident(ident) => names.iter().any(|name| ident == name),
@@ -346,7 +347,7 @@ fn mentions(ty: &TokenStream, names: &[&str]) -> bool {
     })
 }
 
-/// The tokens of a type with one name replaced.
+/// Returns the tokens of a type with one name replaced.
 fn substitute(tokens: TokenStream, name: &Ident, by: &TokenStream) -> TokenStream {
     let one = |token: TokenTree| match token {
         TokenTree::Ident(ident) if ident == *name => by.clone(),

@@ -6,13 +6,13 @@ use crate::var::{IntoVar, caller, on_behalf};
 use std::{iter, ops};
 use tapeloom_ir::{Dtype, Literal, Tensor};
 
-/// The sum.
+/// Returns `z + w`.
 fn add(z: Complex, w: Complex) -> Complex {
     Complex { re: z.re + w.re, im: z.im + w.im }
 }
 
 fn add_real(z: Complex, x: Var) -> Complex {
-    // The imaginary part has the shape of the sum, too.
+    // The imaginary part must have the broadcast shape, too.
     Complex { re: z.re + x, im: z.im + x.zeros_like() }
 }
 
@@ -32,7 +32,7 @@ fn sub_from_real(x: Var, z: Complex) -> Complex {
     Complex { re: x - z.re, im: x.zeros_like() - z.im }
 }
 
-/// `(a + i b)(c + i d) = a c - b d + i (a d + b c)`
+/// Returns `(a + i b)(c + i d) = a c - b d + i (a d + b c)`.
 fn mul(z: Complex, w: Complex) -> Complex {
     Complex { re: z.re * w.re - z.im * w.im, im: z.re * w.im + z.im * w.re }
 }
@@ -45,10 +45,11 @@ fn mul_of_real(x: Var, z: Complex) -> Complex {
     Complex { re: x * z.re, im: x * z.im }
 }
 
-/// `z / w = z conj(v) / |v|² / s`, where `v = w / s` and `s = max(|Re w|, |Im w|)`, so that no square overflows.
+/// Returns `z / w = z conj(v) / |v|² / s`, where `v = w / s` and `s = max(|Re w|, |Im w|)`, so that no square
+/// overflows.
 ///
-/// The quotient does not depend on `s`, so to derivatives `s` is a constant. It divides by itself, since the derivative of a
-/// quotient by `|v|² s` has the square of that.
+/// The quotient does not depend on `s`, so `s` is a constant for derivatives. The division by `s` is a separate
+/// step, because the derivative of a quotient by `|v|² s` contains the square of that divisor.
 fn div(z: Complex, w: Complex) -> Complex {
     let (u, s) = scaled(w);
     Complex { re: (z.re * u.re + z.im * u.im) / s, im: (z.im * u.re - z.re * u.im) / s }
@@ -63,7 +64,7 @@ fn div_of_real(x: Var, w: Complex) -> Complex {
     Complex { re: x * u.re / s, im: -(x * u.im / s) }
 }
 
-/// `v / |v|²` of `v = w / s`, and `s`.
+/// Returns `v / |v|²` for `v = w / s`, and `s`.
 fn scaled(w: Complex) -> (Complex, Var) {
     let s = w.re.abs().maximum(w.im.abs()).stop_gradient();
     let v = Complex { re: w.re / s, im: w.im / s };
@@ -110,8 +111,8 @@ macro_rules! operators {
     )*};
 }
 
-/// `number op complex`: Rust wants an impl per type on the left; the numbers are those that stand on the left of a
-/// `Var`.
+/// Implements `number op complex`. Rust needs one impl per type on the left; the types are those that may be on the
+/// left of a `Var`.
 macro_rules! left {
     ($trait:ident $method:ident $of_real:ident: $($t:ty),*) => {$(
         impl ops::$trait<Complex> for $t {
@@ -142,7 +143,7 @@ impl ops::Neg for Complex {
 }
 
 impl iter::Sum for Complex {
-    /// The sum from left to right; `0` (f64) if there is nothing.
+    /// Adds from left to right; the sum of nothing is `0` (f64).
     #[track_caller]
     fn sum<I: Iterator<Item = Complex>>(mut all: I) -> Complex {
         let at = caller();

@@ -1,18 +1,18 @@
-//! Complex data outside of programs: from and to pairs of numbers, printing.
+//! Complex data outside of programs: conversion from and to pairs of numbers, printing.
 
 use super::Complex;
 use std::fmt;
 use tapeloom_ir::{Element, Problem, Tensor};
 
 impl<T: Element> From<(T, T)> for Complex<Tensor> {
-    /// One number, `re + i im`.
+    /// Converts one number, `re + i im`.
     fn from((re, im): (T, T)) -> Complex<Tensor> {
         Complex { re: Tensor::scalar(re), im: Tensor::scalar(im) }
     }
 }
 
 impl<T: Element> From<&[(T, T)]> for Complex<Tensor> {
-    /// A vector, of pairs `(re, im)`.
+    /// Converts pairs `(re, im)` to a vector.
     fn from(pairs: &[(T, T)]) -> Complex<Tensor> {
         let part = |part: fn(&(T, T)) -> T| pairs.iter().map(part).collect();
         Complex { re: part(|pair| pair.0), im: part(|pair| pair.1) }
@@ -20,21 +20,21 @@ impl<T: Element> From<&[(T, T)]> for Complex<Tensor> {
 }
 
 impl<T: Element, const N: usize> From<[(T, T); N]> for Complex<Tensor> {
-    /// A vector, of pairs `(re, im)`.
+    /// Converts pairs `(re, im)` to a vector.
     fn from(pairs: [(T, T); N]) -> Complex<Tensor> {
         Complex::from(&pairs[..])
     }
 }
 
 impl<T: Element> From<Vec<(T, T)>> for Complex<Tensor> {
-    /// A vector, of pairs `(re, im)`.
+    /// Converts pairs `(re, im)` to a vector.
     fn from(pairs: Vec<(T, T)>) -> Complex<Tensor> {
         Complex::from(&pairs[..])
     }
 }
 
 impl Complex<Tensor> {
-    /// The elements as pairs `(re, im)`, in row-major order.
+    /// Returns the elements as pairs `(re, im)`, in row-major order.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -45,31 +45,31 @@ impl Complex<Tensor> {
     /// ```
     ///
     /// # Errors
-    /// [`Kind::Dtype`](crate::Kind::Dtype) when `T` is not the element type of both parts.
+    /// [`Kind::Dtype`](crate::Kind::Dtype) if `T` is not the element type of both parts.
     pub fn to_pairs<T: Element>(&self) -> Result<Vec<(T, T)>, Problem> {
         Ok(self.re.to_vec::<T>()?.into_iter().zip(self.im.to_vec::<T>()?).collect())
     }
 
-    /// The same elements in row-major order under other extents.
+    /// Returns the same elements in row-major order in another shape.
     ///
     /// # Errors
-    /// [`Kind::Shape`](crate::Kind::Shape) when the number of elements differs.
+    /// [`Kind::Shape`](crate::Kind::Shape) if the number of elements differs.
     pub fn reshaped(&self, shape: &[usize]) -> Result<Complex<Tensor>, Problem> {
         Ok(Complex { re: self.re.reshape(shape)?, im: self.im.reshape(shape)? })
     }
 }
 
 impl fmt::Display for Complex<Tensor> {
-    /// The real parts, and `i` times the imaginary parts.
+    /// Prints the real parts, and `i` times the imaginary parts.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} + i {}", self.re, self.im)
     }
 }
 
-/// From and to the numbers of `num_complex` (feature `num-complex`).
+/// Conversion from the numbers of `num_complex` (feature `num-complex`).
 #[cfg(feature = "num-complex")]
 impl<T: Element> From<&[num_complex::Complex<T>]> for Complex<Tensor> {
-    /// A vector.
+    /// Converts numbers to a vector.
     fn from(numbers: &[num_complex::Complex<T>]) -> Complex<Tensor> {
         Complex {
             re: numbers.iter().map(|z| z.re).collect(),
@@ -80,7 +80,7 @@ impl<T: Element> From<&[num_complex::Complex<T>]> for Complex<Tensor> {
 
 #[cfg(feature = "num-complex")]
 impl Complex<Tensor> {
-    /// The elements in row-major order, as numbers of `num_complex` (feature `num-complex`).
+    /// Returns the elements in row-major order, as numbers of `num_complex` (feature `num-complex`).
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -91,7 +91,7 @@ impl Complex<Tensor> {
     /// ```
     ///
     /// # Errors
-    /// [`Kind::Dtype`](crate::Kind::Dtype) when `T` is not the element type of both parts.
+    /// [`Kind::Dtype`](crate::Kind::Dtype) if `T` is not the element type of both parts.
     pub fn to_num_complex<T: Element>(&self) -> Result<Vec<num_complex::Complex<T>>, Problem> {
         let pair = |(re, im)| num_complex::Complex { re, im };
         Ok(self.to_pairs::<T>()?.into_iter().map(pair).collect())

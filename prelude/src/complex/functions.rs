@@ -1,11 +1,12 @@
-//! Functions of each element: absolute values, angles, exponentials, roots, powers, comparisons.
+//! Elementwise functions: absolute values, angles, exponentials, roots, powers, comparisons.
 
 use super::{Complex, IntoComplex};
 use crate::Var;
 use crate::var::{caller, on_behalf};
 use tapeloom_ir::Dtype;
 
-/// The largest finite number, the smallest one of full precision, and the precision, of the floats of `x`.
+/// Returns the largest finite number, the smallest normal number, and the number of significant bits of the dtype
+/// of `x`.
 fn limits(x: Var) -> (f64, f64, i32) {
     match x.dtype() {
         Dtype::F32 => (f32::MAX.into(), f32::MIN_POSITIVE.into(), 24),
@@ -13,8 +14,8 @@ fn limits(x: Var) -> (f64, f64, i32) {
     }
 }
 
-/// `(c, 1 / √c)` with a power of four, by which sums and roots of numbers of that size lose no digits and do not overflow: 1 but for
-/// the largest and the smallest numbers.
+/// Returns `(c, 1 / √c)` for a power of four `c`, so that sums and roots of numbers of size `c · size` lose no
+/// digits and do not overflow. `c` is 1 except for the largest and the smallest numbers.
 fn toward_one(size: Var) -> (Var, Var) {
     let (most, least, digits) = limits(size);
     let (large, small) = (size.gt(most / 4.0), size.lt(least * 2f64.powi(digits)));
@@ -24,9 +25,10 @@ fn toward_one(size: Var) -> (Var, Var) {
     (choose(1.0 / 16.0, up * up), choose(4.0, 1.0 / up))
 }
 
-/// Functions of each element.
+/// Elementwise functions.
 impl Complex {
-    /// `|z|`, without overflow. At 0 there are no derivatives: the first ones are 0, and the second ones nan.
+    /// Returns `|z|`, without overflow. At 0 the function is not differentiable: first derivatives are 0 there, and
+    /// second derivatives nan.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -44,7 +46,7 @@ impl Complex {
         on_behalf("abs", caller(), || self.re.hypot(self.im))
     }
 
-    /// `|z|² = re² + im²`, smooth everywhere.
+    /// Returns `|z|² = re² + im²`, which is smooth everywhere.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -58,8 +60,8 @@ impl Complex {
         on_behalf("abs2", caller(), || self.re * self.re + self.im * self.im)
     }
 
-    /// The angle in `[-π, π]`, of `atan2`: the sign of a zero imaginary part says on which side of the cut along
-    /// the negative numbers `z` lies. The derivative at 0 is nan.
+    /// Returns the angle in `[-π, π]`, by `atan2`: the sign of a zero imaginary part decides on which side of the
+    /// branch cut along the negative numbers `z` is. The derivative at 0 is nan.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -75,7 +77,7 @@ impl Complex {
         on_behalf("angle", caller(), || self.im.atan2(self.re))
     }
 
-    /// `eᶻ = e^re (cos im + i sin im)`
+    /// Returns `eᶻ = e^re (cos im + i sin im)`.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -91,14 +93,15 @@ impl Complex {
     pub fn exp(self) -> Complex {
         on_behalf("exp", caller(), || {
             let size = self.re.exp();
-            // A real number stays one also where its exponential is infinite.
+            // A real number has a real exponential, even if that is infinite.
             let finite = size.minimum(limits(size).0);
             let turned = self.im.eq(0.0).select(finite, size);
             Complex { re: size * self.im.cos(), im: turned * self.im.sin() }
         })
     }
 
-    /// The principal logarithm `ln |z| + i angle`, cut along the negative numbers; `-inf` in the real part at 0.
+    /// Returns the principal logarithm `ln |z| + i angle`, with a branch cut along the negative numbers; the real
+    /// part is `-inf` at 0.
     #[doc(alias = "log")]
     #[must_use]
     #[track_caller]
@@ -109,8 +112,8 @@ impl Complex {
         })
     }
 
-    /// The principal square root: its real part is not negative, and its imaginary part has the sign of that of `z`. No
-    /// square overflows. The derivative at 0 does not exist, and is not finite.
+    /// Returns the principal square root: its real part is not negative, and its imaginary part has the sign of
+    /// that of `z`. No square overflows. At 0 it is not differentiable, and derivatives are not finite.
     ///
     /// Source: W. Kahan, *Branch cuts for complex elementary functions* (1987).
     ///
@@ -126,8 +129,8 @@ impl Complex {
     #[track_caller]
     pub fn sqrt(self) -> Complex {
         on_behalf("sqrt", caller(), || {
-            // t = sqrt((|z| + |re|) / 2) is the larger part, and im / (2 t) the other one. Choices are by comparison, so
-            // that derivatives are those of one side also where `re` or `im` is zero.
+            // t = sqrt((|z| + |re|) / 2) is the larger part, and im / (2 t) the other one. Cases are selected by
+            // comparison, so that derivatives are those of one side even if `re` or `im` is zero.
             let right = self.re.ge(0.0);
             let size = right.select(self.re, -self.re);
             let (scale, root) = toward_one(size.maximum(self.im.abs()).stop_gradient());
@@ -139,7 +142,7 @@ impl Complex {
         })
     }
 
-    /// `1 / z`, without overflow of squares; nan at 0.
+    /// Returns `1 / z`, without overflow of squares; nan at 0.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -155,7 +158,7 @@ impl Complex {
         on_behalf("recip", at, || 1.0 / self)
     }
 
-    /// `zⁿ` for an integer `n`, by multiplication; its derivatives are exact at 0.
+    /// Returns `zⁿ` for an integer `n`, by multiplication; its derivatives are exact at 0.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -189,8 +192,8 @@ impl Complex {
         })
     }
 
-    /// `zᵖ = |z|ᵖ (cos pφ + i sin pφ)` with the angle `φ` of `z`, cut along the negative numbers. The derivative at 0 is
-    /// nan; [`powi`](Complex::powi) has one there.
+    /// Returns `zᵖ = |z|ᵖ (cos pφ + i sin pφ)`, where `φ` is the angle of `z`, with a branch cut along the negative
+    /// numbers. The derivative at 0 is nan; that of [`powi`](Complex::powi) exists there.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -211,7 +214,7 @@ impl Complex {
         })
     }
 
-    /// `zʷ = exp(w ln z)`, nan at `z = 0`.
+    /// Returns `zʷ = exp(w ln z)`; nan at `z = 0`.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -229,7 +232,7 @@ impl Complex {
         on_behalf("pow", at, || (Complex::of(w) * self.ln()).exp())
     }
 
-    /// Where both parts are equal (bool).
+    /// Returns whether both parts are equal (bool).
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -249,7 +252,7 @@ impl Complex {
         })
     }
 
-    /// Where a part differs (bool); true where one is nan.
+    /// Returns whether a part differs (bool); true if one is nan.
     #[must_use]
     #[track_caller]
     pub fn ne(self, w: impl IntoComplex) -> Var {
@@ -261,7 +264,7 @@ impl Complex {
         })
     }
 
-    /// Where `|z - w| <= absolute + relative |w|` (bool).
+    /// Returns whether `|z - w| <= absolute + relative |w|` (bool).
     #[must_use]
     #[track_caller]
     pub fn is_close(self, w: impl IntoComplex, relative: f64, absolute: f64) -> Var {
@@ -273,14 +276,14 @@ impl Complex {
         })
     }
 
-    /// Where both parts are finite (bool).
+    /// Returns whether both parts are finite (bool).
     #[must_use]
     #[track_caller]
     pub fn is_finite(self) -> Var {
         on_behalf("is_finite", caller(), || self.re.is_finite() & self.im.is_finite())
     }
 
-    /// `z` where the condition holds, and `w` elsewhere.
+    /// Returns `z` where the condition is true, and `w` elsewhere.
     ///
     /// ```
     /// use tapeloom::prelude::*;

@@ -1,7 +1,8 @@
 //! Complex arrays: pairs of real arrays with the arithmetic of complex numbers.
 //!
-//! [`Complex`] is a [`Tree`] of two leaves, so complex arrays go through [`jit`](crate::jit()), [`grad`](crate::grad()),
-//! [`vmap`](crate::vmap) and loops as any other tree does, and programs know real arrays only.
+//! [`Complex`] is a [`Tree`] of two leaves, so [`jit`](crate::jit()), [`grad`](crate::grad()),
+//! [`vmap`](crate::vmap) and loops accept complex arrays like any other tree. Compiled programs contain real arrays
+//! only.
 //!
 //! ```
 //! use tapeloom::prelude::*;
@@ -14,9 +15,10 @@
 //!
 //! # Derivatives
 //!
-//! A function of complex arrays is a function of their real and imaginary parts. The gradient of a real function `f` at
-//! `z = x + i y` is the pair `(∂f/∂x, ∂f/∂y)`, as a `Complex`: the direction in which `f` grows fastest, so that
-//! `z - rate * gradient` descends. This is the conjugate of what JAX's `grad` gives, which is `∂f/∂x - i ∂f/∂y`.
+//! A function of complex arrays is a function of their real and imaginary parts. The gradient of a real function
+//! `f` at `z = x + i y` is the pair `(∂f/∂x, ∂f/∂y)`, as a `Complex`: the direction in which `f` grows fastest, so
+//! `z - rate * gradient` is a descent step. It is the conjugate of the result of JAX's `grad`, which is `∂f/∂x - i
+//! ∂f/∂y`.
 //!
 //! ```
 //! use tapeloom::prelude::*;
@@ -26,7 +28,7 @@
 //! # Ok::<(), tapeloom::Error>(())
 //! ```
 //!
-//! A holomorphic function has a complex derivative, which is its tangent in the direction 1:
+//! The complex derivative of a holomorphic function is its tangent in the direction 1:
 //!
 //! ```
 //! use tapeloom::prelude::*;
@@ -48,11 +50,11 @@ use crate::var::{IntoVar, caller, on_behalf};
 use crate::{Tree, Var};
 use tapeloom_ir::{Kind, Loc, Problem, Tensor};
 
-/// A complex array: real and imaginary parts of one shape and one float dtype. See the
-/// [module](crate::complex) documentation.
+/// A complex array: real and imaginary parts of the same shape and float dtype. See the [module](crate::complex)
+/// documentation.
 ///
-/// Operators `+ - * /` and unary `-` work with another `Complex`, a `Var`, a number or a tensor on either side, and
-/// broadcast. Errors are those of the same operators of [`Var`].
+/// The operators `+ - * /` and unary `-` accept another `Complex`, a `Var`, a number or a tensor on either side,
+/// and broadcast. Errors are those of the same operators of [`Var`].
 #[derive(Tree, Clone, Copy, PartialEq, Debug)]
 pub struct Complex<T = Var> {
     /// The real parts.
@@ -61,10 +63,10 @@ pub struct Complex<T = Var> {
     pub im: T,
 }
 
-/// What may stand where a complex array is asked for: a [`Complex`], or a real [`Var`] or [`Tensor`], whose imaginary
+/// A type that can be used as a complex array: a [`Complex`], or a real [`Var`] or [`Tensor`], whose imaginary
 /// parts are zero.
 pub trait IntoComplex {
-    /// The real parts, and the imaginary parts where they are not zero.
+    /// Returns the real parts and the imaginary parts; `None` for imaginary parts that are all zero.
     #[doc(hidden)]
     fn into_parts(self, at: Loc) -> (Var, Option<Var>);
 }
@@ -100,7 +102,7 @@ impl IntoComplex for &Tensor {
 }
 
 impl From<Var> for Complex {
-    /// The real array, with imaginary parts that are zero.
+    /// Converts a real array; the imaginary parts are zero.
     #[track_caller]
     fn from(re: Var) -> Complex {
         Complex { re, im: on_behalf("complex", caller(), || re.zeros_like()) }
@@ -108,14 +110,14 @@ impl From<Var> for Complex {
 }
 
 impl From<(Var, Var)> for Complex {
-    /// Real and imaginary parts, broadcast together.
+    /// Combines real and imaginary parts, broadcast together.
     #[track_caller]
     fn from((re, im): (Var, Var)) -> Complex {
         Complex::new(re, im)
     }
 }
 
-/// Two parts of one float dtype, broadcast together.
+/// Combines two parts of one float dtype, broadcast together.
 fn together(re: Var, im: Var, at: Loc) -> Result<Complex, Problem> {
     let (first, second) = (re.ty(at), im.ty(at));
     if first.dtype != second.dtype {
@@ -138,7 +140,7 @@ fn together(re: Var, im: Var, at: Loc) -> Result<Complex, Problem> {
 }
 
 impl Complex {
-    /// The array `re + i im`, both broadcast together: arrays of one float dtype, or one of them a number.
+    /// Returns the array `re + i im`, both broadcast together: arrays of one float dtype, or one of them a number.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -158,7 +160,8 @@ impl Complex {
         }
     }
 
-    /// The array of those absolute values and angles: `radius (cos angle + i sin angle)`, both broadcast together.
+    /// Returns the array with the given absolute values and angles, `radius (cos angle + i sin angle)`, both
+    /// broadcast together.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -180,19 +183,19 @@ impl Complex {
         })
     }
 
-    /// The real parts.
+    /// Returns the real parts.
     #[must_use]
     pub fn real(self) -> Var {
         self.re
     }
 
-    /// The imaginary parts.
+    /// Returns the imaginary parts.
     #[must_use]
     pub fn imag(self) -> Var {
         self.im
     }
 
-    /// The conjugate `re - i im`.
+    /// Returns the conjugate `re - i im`.
     #[doc(alias = "conjugate")]
     #[must_use]
     #[track_caller]
@@ -201,7 +204,7 @@ impl Complex {
         on_behalf("conj", at, || Complex { re: self.re, im: -self.im })
     }
 
-    /// What `parts` says, with zeros in the place of imaginary parts that are not there.
+    /// Combines parts; missing imaginary parts are zero.
     pub(crate) fn of((re, im): (Var, Option<Var>)) -> Complex {
         Complex { re, im: im.unwrap_or_else(|| re.zeros_like()) }
     }

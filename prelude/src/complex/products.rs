@@ -1,11 +1,11 @@
-//! Products of complex arrays: each of four real ones, or two where one array is real.
+//! Products of complex arrays: four real products each, or two if one array is real.
 
 use super::{Complex, IntoComplex};
 use crate::ops::functions::concat;
 use crate::var::{caller, on_behalf};
 use crate::{Var, linalg};
 
-/// A bilinear product of complex arrays, from the real one.
+/// Computes a bilinear product of complex arrays from the real product `times`.
 fn product(z: Complex, (re, im): (Var, Option<Var>), times: impl Fn(Var, Var) -> Var) -> Complex {
     match im {
         Some(im) => {
@@ -17,10 +17,10 @@ fn product(z: Complex, (re, im): (Var, Option<Var>), times: impl Fn(Var, Var) ->
 
 /// Products that sum over axes.
 impl Complex {
-    /// The product that sums over the last axis of `self` and the first of a vector, or the last but one of a matrix, as
-    /// [`Var::dot`]. Nothing is conjugated; [`vdot`](Complex::vdot) does.
+    /// Returns the product summed over the last axis of `self` and the first axis of a vector, or the last but one
+    /// axis of another array, as [`Var::dot`]. Nothing is conjugated; [`vdot`](Complex::vdot) conjugates.
     ///
-    /// Errors: `shape` if those extents differ, or an operand is a scalar.
+    /// Errors: `shape` if the extents of these axes differ, or if an operand is a scalar.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -42,7 +42,8 @@ impl Complex {
         on_behalf("dot", at, || product(self, w, |x, y| x.dot(y)))
     }
 
-    /// The matrix product over the last two axes, the others broadcast together as batches, as [`Var::matmul`].
+    /// Returns the matrix product over the last two axes; the other axes are broadcast together as batches, as in
+    /// [`Var::matmul`].
     ///
     /// Errors: `shape` if inner extents differ or batches do not broadcast.
     #[must_use]
@@ -53,7 +54,7 @@ impl Complex {
         on_behalf("matmul", at, || product(self, w, |x, y| x.matmul(y)))
     }
 
-    /// The sum of `conj(z) w` over all elements, in two arrays of one size.
+    /// Returns the sum of `conj(z) w` over all elements of two arrays of the same size.
     ///
     /// Errors: `shape` if the numbers of elements differ.
     #[must_use]
@@ -64,10 +65,12 @@ impl Complex {
         on_behalf("vdot", at, || product(self.conj(), w, |x, y| x.vdot(y)))
     }
 
-    /// The solution `x` of `A x = b` for square matrices `A` (`self`) of shape `[.., n, n]` and `b` of shape `[n]` or
-    /// `[.., n, columns]`, by the real system of twice the size; see [`linalg::solve`]. The result has the shape of `b`.
+    /// Returns the solution `x` of `A x = b` for square matrices `A` (`self`) of shape `[.., n, n]` and `b` of
+    /// shape `[n]` or `[.., n, columns]`, by the real system of twice the size; see [`linalg::solve`]. The result
+    /// has the shape of `b`.
     ///
-    /// Errors: `shape` if the matrices are not square or `b` does not fit, `dtype` if they are not floats of one type.
+    /// Errors: `shape` if the matrices are not square or `b` does not fit, `dtype` if they are not floats of one
+    /// dtype.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -91,7 +94,7 @@ impl Complex {
             let x = linalg::solve(concat(&[above, below], -2), concat(&[b.re, b.im], axis));
             match x.split(2, axis)[..] {
                 [re, im] => Complex { re, im },
-                // Of a mistake there is no half.
+                // After an error, the result cannot be split.
                 _ => Complex { re: x, im: x },
             }
         })

@@ -1,4 +1,4 @@
-//! Elements moved, chosen and summed: the same for both parts.
+//! Shapes, indices and sums, which apply to both parts in the same way.
 
 use super::Complex;
 use crate::Var;
@@ -7,9 +7,9 @@ use crate::var::{caller, on_behalf};
 use std::ops::RangeBounds;
 use tapeloom_ir::{Dtype, Shape};
 
-/// What is the same for both parts.
+/// Operations that apply to both parts in the same way.
 impl Complex {
-    /// `f` of each part: any operation that moves elements, or is linear with real coefficients.
+    /// Applies `f` to each part: any operation that moves elements, or is linear with real coefficients.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -22,21 +22,21 @@ impl Complex {
         Complex { re: f(self.re), im: f(self.im) }
     }
 
-    /// The extents, outermost first.
+    /// Returns the extents, outermost first.
     #[must_use]
     #[track_caller]
     pub fn shape(self) -> Shape {
         self.re.ty(caller()).shape
     }
 
-    /// The dtype of both parts.
+    /// Returns the dtype of both parts.
     #[must_use]
     #[track_caller]
     pub fn dtype(self) -> Dtype {
         self.re.ty(caller()).dtype
     }
 
-    /// The same elements in row-major order under other extents, as [`Var::reshape`].
+    /// Returns the same elements in row-major order in another shape, as [`Var::reshape`].
     ///
     /// Errors: `shape` if the number of elements differs.
     #[must_use]
@@ -46,9 +46,9 @@ impl Complex {
         on_behalf("reshape", at, || self.map(|x| x.reshape(&shape)))
     }
 
-    /// The part at those indices along the first axes, as [`Var::index`].
+    /// Returns the subarray at the given indices of the leading axes, as [`Var::index`].
     ///
-    /// Errors: `shape` if there are more indices than axes, `bounds` if a number lies outside.
+    /// Errors: `shape` if there are more indices than axes, `bounds` if a number is out of range.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -63,9 +63,9 @@ impl Complex {
         on_behalf("index", at, || self.map(|x| x.index(indices.clone())))
     }
 
-    /// A range of one axis, as [`Var::slice_axis`].
+    /// Returns a range of one axis, as [`Var::slice_axis`].
     ///
-    /// Errors: `shape` if the axis does not exist, `bounds` if the range goes beyond it.
+    /// Errors: `shape` if the axis does not exist, `bounds` if the range is not within it.
     #[must_use]
     #[track_caller]
     pub fn slice_axis(self, axis: impl Axis, range: impl RangeBounds<usize> + Clone) -> Complex {
@@ -73,7 +73,7 @@ impl Complex {
         on_behalf("slice_axis", at, || self.map(|x| x.slice_axis(axis, range.clone())))
     }
 
-    /// All axes in reverse order: the transpose of a matrix, without conjugation.
+    /// Reverses the order of all axes: the transpose of a matrix, without conjugation.
     #[must_use]
     #[track_caller]
     pub fn t(self) -> Complex {
@@ -81,7 +81,7 @@ impl Complex {
         on_behalf("t", at, || self.map(Var::t))
     }
 
-    /// The sum of all elements.
+    /// Returns the sum of all elements.
     #[must_use]
     #[track_caller]
     pub fn sum(self) -> Complex {
@@ -89,9 +89,9 @@ impl Complex {
         on_behalf("sum", at, || self.map(Var::sum))
     }
 
-    /// The sum over `axes`, which go away.
+    /// Returns the sum over `axes`, which are removed.
     ///
-    /// Errors: `shape` if an axis does not exist or is named twice.
+    /// Errors: `shape` if an axis does not exist or is repeated.
     #[must_use]
     #[track_caller]
     pub fn sum_axis(self, axes: impl Axes + Clone) -> Complex {
@@ -99,7 +99,7 @@ impl Complex {
         on_behalf("sum_axis", at, || self.map(|x| x.sum_axis(axes.clone())))
     }
 
-    /// The mean of all elements.
+    /// Returns the mean of all elements.
     #[must_use]
     #[track_caller]
     pub fn mean(self) -> Complex {

@@ -1,7 +1,7 @@
-//! Counts: the Poisson and the binomial distribution. They are integers, and have no derivative.
+//! The Poisson and the binomial distribution. Their samples are integers and have no derivative.
 //!
-//! Where the mean is small the distribution function is added up to a uniform number. Elsewhere numbers
-//! are proposed by a ratio of uniforms and accepted or not (Hörmann, *The transformed rejection method for
+//! For small means, the distribution function is summed up to a uniform number. For larger means, numbers are
+//! proposed by a ratio of uniforms and accepted or rejected (Hörmann, *The transformed rejection method for
 //! generating Poisson random variables*, 1993, and *The generation of binomial random variates*, 1993).
 
 use super::sampled;
@@ -13,21 +13,21 @@ use crate::var::{IntoVar, caller, pair};
 use std::f64::consts::TAU;
 use tapeloom_ir::{Dtype, Shape};
 
-/// A mean up to which the distribution function is added up.
+/// The largest mean for which the distribution function is summed.
 const SMALL: f64 = 10.0;
 
 /// From this number of events on, logarithms of factorials cancel, so probabilities are computed from the deviation
 /// from the mean (Loader, *Fast and accurate computation of binomial probabilities*, 2000).
 const LARGE: f64 = 1e8;
 
-/// The largest mean or `n`: beyond, a number of events may not fit into an i64.
+/// The largest mean or `n`: for larger ones, a sample may not fit in an i64.
 const MOST: f64 = (1u64 << 62) as f64;
 
-/// Numbers of events (i64) that happen at a rate: of the Poisson distribution with that mean, -1 where
-/// the mean is negative, nan or beyond 2⁶² (4.6e18). The rates are broadcast to the shape.
+/// Returns samples (i64) of the Poisson distribution with the given mean, the number of events at a rate. The
+/// result is -1 if the mean is negative, nan or above 2⁶² (4.6e18). The rates are broadcast to the shape.
 ///
-/// Errors: `dtype` unless the rate is a float; `shape` if it does not fit; `dtype` or `shape` if the key is
-/// none.
+/// Errors: `dtype` if the rate is not a float; `shape` if it does not broadcast; `dtype` or `shape` if `key` is not
+/// a single key.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -56,7 +56,7 @@ pub fn poisson(key: Var, rate: impl IntoVar, shape: impl Into<Shape>) -> Var {
     })
 }
 
-/// The k whose part of the distribution function a uniform number lies in: e⁻ʳ rᵏ / k! are added up.
+/// Returns the k at which the sum of the probabilities e⁻ʳ rᵏ / k! exceeds a uniform number.
 fn few_events((key, rate): (Var, Var)) -> Var {
     let u = uniform(key, [], Dtype::F64);
     let (zero, first) = (rate.zeros_like(), (-rate).exp());
@@ -90,11 +90,12 @@ fn events(key: Var, rate: Var, density: &dyn Fn(Var) -> Var) -> Var {
     accepted(key, &Hat { a, b, scale, shift, quick, most: rate.full_like(f64::INFINITY) }, density)
 }
 
-/// Numbers (i64) of `n` independent events that happen, each with probability `p`: of the binomial
-/// distribution, -1 where n is negative or beyond 2⁶² (4.6e18) or p is outside of [0, 1]. Both are broadcast to the shape.
+/// Returns samples (i64) of the binomial distribution: the number of successes in `n` independent trials with
+/// probability `p` each. The result is -1 if n is negative or above 2⁶² (4.6e18), or p is outside of [0, 1]. Both
+/// are broadcast to the shape.
 ///
-/// Errors: `dtype` unless both are floats of one dtype; `shape` if they do not fit; `dtype` or `shape` if the
-/// key is none.
+/// Errors: `dtype` if n and p are not floats of one dtype; `shape` if they do not broadcast; `dtype` or `shape` if
+/// `key` is not a single key.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -114,7 +115,7 @@ pub fn binomial(key: Var, n: impl IntoVar, p: impl IntoVar, shape: impl Into<Sha
         let one = |(key, (n, p)): (Var, (Var, Var))| {
             let sound = n.ge(0.0) & n.le(MOST) & p.ge(0.0) & p.le(1.0);
             let (n, p) = (select(sound, n.floor(), 0.0), select(sound, p, 0.0));
-            // Of the rarer of both outcomes.
+            // Count the less probable outcome.
             let rare = p.gt(0.5);
             let q = select(rare, 1.0 - p, p);
             let many =
@@ -150,7 +151,7 @@ fn very_many_of((key, (n, q)): (Var, (Var, Var))) -> Var {
     outcomes(key, n, q, &|k: Var| both(k) - most)
 }
 
-/// The likeliest number.
+/// Returns the most probable number.
 fn mode(n: Var, q: Var) -> Var {
     ((n + 1.0) * q).floor()
 }
@@ -165,21 +166,21 @@ fn outcomes(key: Var, n: Var, q: Var, density: &dyn Fn(Var) -> Var) -> Var {
     accepted(key, &Hat { a, b, scale, shift, quick, most: n }, density)
 }
 
-/// The table mountain over a distribution: k = ⌊(2a / (1/2 - |u|) + b) u + shift⌋ for u in (-1/2, 1/2).
+/// The table mountain function over a distribution: k = ⌊(2a / (1/2 - |u|) + b) u + shift⌋ for u in (-1/2, 1/2).
 struct Hat {
     a: Var,
     b: Var,
-    /// How high it stands over the density.
+    /// The factor by which the hat exceeds the density.
     scale: Var,
     shift: Var,
-    /// What is below this is accepted without a look at the density.
+    /// The bound below which a proposal is accepted without evaluating the density.
     quick: Var,
     /// The largest k.
     most: Var,
 }
 
-/// The first k of the proposed ones that is accepted; `density` is the logarithm of its probability, up to
-/// a constant that the hat's scale knows.
+/// Returns the first proposed k that is accepted. `density` is the logarithm of the probability of k, up to a
+/// constant that is part of the hat's scale.
 fn accepted(key: Var, hat: &Hat, density: &dyn Fn(Var) -> Var) -> Var {
     let next = |(key, ..): (Var, Var, Var)| {
         let [key, first, second] = split(key);

@@ -1,14 +1,14 @@
-//! The gamma distribution and those that are made of it.
+//! The gamma distribution, and distributions derived from it.
 //!
-//! Samples x of shape parameter a move with a so that their distribution remains the one of a: with the
-//! distribution function P and the density p,
+//! A sample x with shape parameter a is differentiable with respect to a, such that its distribution remains that
+//! of a. With the distribution function P and the density p:
 //!
 //! ```text
 //! P(a, x) = const      dx/da = -∂P/∂a / p(a, x)
 //! ```
 //!
-//! (Figurnov, Mohamed and Mnih, *Implicit reparameterization gradients*, 2018). So the sample is a value
-//! given by an equation, with derivatives of every order that [`gammainc`](Var::gammainc) has.
+//! (Figurnov, Mohamed and Mnih, *Implicit reparameterization gradients*, 2018). So the sample is the solution of an
+//! equation, with derivatives of every order for which [`gammainc`](Var::gammainc) has them.
 
 use super::sampled;
 use crate::Var;
@@ -19,13 +19,14 @@ use crate::prng::{normal, split, split_n, uniform};
 use crate::var::{IntoVar, caller, pair};
 use tapeloom_ir::{Kind, Problem, Shape};
 
-/// Numbers of the gamma distribution with density xᵃ⁻¹ e⁻ˣ / Γ(a), which move with `a`; nan for a
-/// negative a. Times a scale, they are of that scale. `a` is broadcast to the shape.
+/// Returns samples of the gamma distribution with density xᵃ⁻¹ e⁻ˣ / Γ(a), differentiable with respect to `a`; nan
+/// for negative a. For another scale, multiply by the scale. `a` is broadcast to the shape.
 ///
-/// The numbers are those of JAX, up to rounding. Where a is small they underflow to 0:
-/// [`loggamma`] has their logarithms.
+/// The samples are those of JAX, up to rounding. For small a they underflow to 0; [`loggamma`] returns their
+/// logarithms.
 ///
-/// Errors: `dtype` unless a is a float; `shape` if it does not fit; `dtype` or `shape` if the key is none.
+/// Errors: `dtype` if a is not a float; `shape` if it does not broadcast; `dtype` or `shape` if `key` is not a
+/// single key.
 ///
 /// Source: Marsaglia and Tsang, *A simple method for generating gamma variables* (2000).
 ///
@@ -45,7 +46,7 @@ pub fn gamma(key: Var, a: impl IntoVar, shape: impl Into<Shape>) -> Var {
     sampled("gamma", key, &shape, [a.into_var(dtype, at)], at, |key, [a]| drawn_value(key, a))
 }
 
-/// Logarithms of numbers of the [`gamma`] distribution, also where those would be 0.
+/// Returns logarithms of samples of the [`gamma`] distribution, also if the samples would underflow to 0.
 ///
 /// Errors: as [`gamma`].
 ///
@@ -64,7 +65,8 @@ pub fn loggamma(key: Var, a: impl IntoVar, shape: impl Into<Shape>) -> Var {
     })
 }
 
-/// Numbers of the χ² distribution with that many degrees of freedom, with which they move.
+/// Returns samples of the χ² distribution with `freedom` degrees of freedom, differentiable with respect to
+/// `freedom`.
 ///
 /// Errors: as [`gamma`].
 #[doc(alias = "Chi2")]
@@ -78,9 +80,10 @@ pub fn chisquare(key: Var, freedom: impl IntoVar, shape: impl Into<Shape>) -> Va
     })
 }
 
-/// Numbers of Student's t distribution with that many degrees of freedom, with which they move.
+/// Returns samples of Student's t distribution with `freedom` degrees of freedom, differentiable with respect to
+/// `freedom`.
 ///
-/// The numbers are those of JAX, up to rounding.
+/// The samples are those of JAX, up to rounding.
 ///
 /// Errors: as [`gamma`].
 ///
@@ -98,20 +101,20 @@ pub fn student_t(key: Var, freedom: impl IntoVar, shape: impl Into<Shape>) -> Va
     sampled("student_t", key, &shape, [freedom.into_var(dtype, at)], at, |key, [freedom]| {
         let [for_normal, for_gamma] = split(key);
         let n = normal(for_normal, freedom.shape(), freedom.dtype());
-        // For infinitely many degrees of freedom the quotient is 1: the normal distribution.
+        // For infinite degrees of freedom the quotient is 1, which gives the normal distribution.
         let infinite = freedom.eq(f64::INFINITY);
         let half = select(infinite, 1.0, 0.5 * freedom);
         n * select(infinite, 1.0, half / drawn_value(for_gamma, half)).sqrt()
     })
 }
 
-/// Numbers of the beta distribution with density proportional to xᵃ⁻¹ (1 - x)ᵇ⁻¹, which move with both
-/// parameters. These are broadcast to the shape.
+/// Returns samples of the beta distribution with density proportional to xᵃ⁻¹ (1 - x)ᵇ⁻¹, differentiable with
+/// respect to both parameters, which are broadcast to the shape.
 ///
-/// The numbers are those of JAX, up to rounding.
+/// The samples are those of JAX, up to rounding.
 ///
-/// Errors: `dtype` unless the parameters are floats of one dtype; `shape` if they do not fit; `dtype` or
-/// `shape` if the key is none.
+/// Errors: `dtype` if the parameters are not floats of one dtype; `shape` if they do not broadcast; `dtype` or
+/// `shape` if `key` is not a single key.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -138,13 +141,13 @@ pub fn beta(key: Var, a: impl IntoVar, b: impl IntoVar, shape: impl Into<Shape>)
     })
 }
 
-/// Points of the Dirichlet distribution: along the last axis of `alpha` positive numbers that sum to 1,
-/// which move with alpha. Alpha is broadcast to the shape. The shape includes the last axis of alpha: `[2000, 3]` for
-/// 2000 points of three numbers (in JAX the shape is that of the points alone, `(2000,)`).
+/// Returns samples of the Dirichlet distribution: along the last axis of `alpha`, positive numbers that sum to 1,
+/// differentiable with respect to alpha. Alpha is broadcast to the shape. The shape includes the last axis of
+/// alpha: `[2000, 3]` for 2000 samples of three numbers (in JAX, the shape excludes that axis: `(2000,)`).
 ///
-/// The numbers are those of JAX, up to rounding.
+/// The samples are those of JAX, up to rounding.
 ///
-/// Errors: as [`gamma`]; `shape` if the shape has no axis.
+/// Errors: those of [`gamma`]; `shape` if the shape has no axis.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -170,8 +173,8 @@ pub fn dirichlet(key: Var, alpha: impl IntoVar, shape: impl Into<Shape>) -> Var 
     }
     sampled("dirichlet", key, &shape, [alpha], at, |key, [alpha]| {
         let log = drawn(key, alpha).1;
-        // Numbers that are negligible beside the largest one stay 0. If all others are negligible, the largest one
-        // stays 1.
+        // Numbers that are negligible compared to the largest one remain 0. If all others are negligible, the
+        // largest one remains 1.
         let some = (log - log.max_keepdims(-1)).exp().ne(0.0);
         let several = some.count_true_keepdims(-1).gt(1).broadcast_to(log.shape());
         moving_where(some & several, alpha, log).softmax(-1)
@@ -207,10 +210,10 @@ fn moving_where(moves: Var, a: Var, log: Var) -> Var {
     select(moves, moving, log)
 }
 
-/// One gamma number and its logarithm.
+/// Draws one gamma number; returns it and its logarithm.
 ///
-/// With d = a - 1/3 and c = 1 / √(9d), a normal number z and v = (1 + c z)³ > 0, d v is accepted as often as
-/// it should be: if ln u < z²/2 + d (1 - v + ln v). For a < 1 it is one of a + 1, times u^(1/a).
+/// With d = a - 1/3 and c = 1 / √(9d), a normal number z and v = (1 + c z)³ > 0, the sample d v is accepted if ln u
+/// < z²/2 + d (1 - v + ln v). For a < 1, the sample is one for a + 1, times u^(1/a).
 fn one((key, a): (Var, Var)) -> (Var, Var) {
     let dtype = a.dtype();
     let [key, for_power] = split(key);
@@ -222,7 +225,7 @@ fn one((key, a): (Var, Var)) -> (Var, Var) {
     let (zero, unit) = (a.zeros_like(), a.ones_like());
     type Trial = (Var, Var, Var, Var);
     let again = |(_, zz, v, u): Trial| {
-        // The second condition has two logarithms, and the first one is nearly as sharp.
+        // The first condition is cheap and nearly as sharp as the second one, which has two logarithms.
         let slow = u.ge(1.0 - 0.0331 * (zz * zz));
         slow & u.ln().ge(0.5 * zz + d * ((1.0 - v) + v.ln()))
     };
@@ -247,10 +250,10 @@ fn one((key, a): (Var, Var)) -> (Var, Var) {
     (select(negative, none, x), select(negative, none, log))
 }
 
-/// Below this logarithm the distribution function is its first term, xᵃ / Γ(a + 1).
+/// The logarithm of a sample below which the distribution function is its first term, xᵃ / Γ(a + 1).
 const FIRST_TERM: f64 = -40.0;
 
-/// The logarithm of a gamma number, moving with a so that ln P(a, eʸ) stays what it is.
+/// Returns the logarithm of a gamma number, differentiable with respect to a such that ln P(a, eʸ) is constant.
 fn moving(a: Var, log: Var) -> Var {
     let log = log.stop_gradient();
     let tiny = log.lt(FIRST_TERM);

@@ -1,8 +1,6 @@
-//! Samples that are drawn until one is accepted, and what is made of those. Their public place is
-//! [`random`](crate::random).
+//! Samples by rejection, and samples derived from them. They are public in [`random`](crate::random).
 //!
-//! Each element has a key of its own and a loop of its own, so it costs what it takes itself, and is the
-//! same whatever is drawn beside it.
+//! Each element has its own key and its own loop. So its cost and its value do not depend on other elements.
 
 mod counts;
 mod gamma;
@@ -22,7 +20,7 @@ use crate::prng::{drawn_from, spread, unmarked};
 use crate::var::on_behalf;
 use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Shape};
 
-/// A sample made of a key and parameters, floats of one dtype that are broadcast to the shape.
+/// Draws a sample from a key and parameters, floats of one dtype that are broadcast to the shape.
 fn sampled<const N: usize>(
     name: &'static str,
     key: Var,
@@ -52,6 +50,6 @@ fn sampled<const N: usize>(
             Err(problem) => return refuse(problem),
         }
     }
-    // Its own draws are of keys made of this one.
+    // `body` draws with keys that are split from this one.
     on_behalf(name, at, || unmarked(|| body(own, whole.map(|p| p.broadcast_to(shape.clone())))))
 }

@@ -1,5 +1,5 @@
-//! Parts of an array that are chosen with weights, or each once at most. ([`choice`](crate::random::choice)
-//! chooses from all, all as likely.)
+//! Random choices with weights, or without replacement. ([`choice`](crate::random::choice) chooses with equal
+//! probabilities and with replacement.)
 
 use crate::Var;
 use crate::dtype::largest;
@@ -9,9 +9,9 @@ use crate::prng::{gumbel, permutation, uniform};
 use crate::var::{caller, on_behalf};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Shape};
 
-/// `n` different parts of an array along axis 0 in random order, all choices as likely.
+/// Returns `n` different slices of an array along axis 0 in random order. All choices are equally likely.
 ///
-/// Errors: `shape` if there are fewer than n parts; `dtype` or `shape` if the key is none.
+/// Errors: `shape` if there are fewer than n slices; `dtype` or `shape` if `key` is not a single key.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -30,12 +30,13 @@ pub fn choice_without_replacement(key: Var, x: Var, n: usize) -> Var {
     }
 }
 
-/// Parts of an array along axis 0, each drawn anew with probabilities proportional to `weights`, which
-/// are finite and not negative: the extents of `shape`, then those of a part. If a weight is negative, infinite or nan, or
-/// if all weights are 0, floats are nan, and integers and truth values are those of any part.
+/// Returns slices of an array along axis 0, drawn independently with replacement, with probabilities proportional
+/// to `weights`, which must be finite and nonnegative. The result has the extents `shape`, followed by those of a
+/// slice. If a weight is negative, infinite or nan, or if all weights are 0, a float result is nan, and an integer
+/// or bool result is an arbitrary slice.
 ///
-/// Errors: `shape` if there is nothing to choose from, or not one weight a part; `dtype` unless the weights
-/// are floats; `dtype` or `shape` if the key is none.
+/// Errors: `shape` if there are no slices, or if there is not one weight per slice; `dtype` if the weights are not
+/// floats; `dtype` or `shape` if `key` is not a single key.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -59,12 +60,12 @@ pub fn weighted_choice(key: Var, x: Var, weights: Var, shape: impl Into<Shape>) 
     }
 }
 
-/// `n` different parts of an array along axis 0, each next one chosen from those that are left with
-/// probabilities proportional to `weights`. Parts of weight 0 come last. Weights that are negative, infinite, nan
-/// or all 0 have the same effect as in [`weighted_choice`].
+/// Returns `n` different slices of an array along axis 0. Each is chosen from the remaining slices with
+/// probabilities proportional to `weights`. Slices of weight 0 come last. Invalid weights (negative, infinite, nan
+/// or all 0) have the same effect as in [`weighted_choice`].
 ///
-/// Errors: `shape` if there are fewer than n parts, or not one weight a part; `dtype` unless the weights
-/// are floats; `dtype` or `shape` if the key is none.
+/// Errors: `shape` if there are fewer than n slices, or if there is not one weight per slice; `dtype` if the
+/// weights are not floats; `dtype` or `shape` if `key` is not a single key.
 ///
 /// Source: Kool, van Hoof and Welling, *Stochastic beams and where to find them* (2019).
 ///
@@ -99,19 +100,19 @@ fn with_a_sum(weights: Var) -> Var {
     weights / select(usual | most.eq(0.0), 1.0, most)
 }
 
-/// Returns the chosen parts `y`. If they are floats and the weights are no distribution (negative, infinite, nan or all 0),
-/// returns nan.
+/// Returns the chosen slices `y`, or nan if they are floats and the weights are invalid (negative, infinite, nan or
+/// all 0).
 fn chosen(y: Var, weights: Var) -> Var {
     let weights = weights.stop_gradient();
     if !y.dtype().is_float() {
         return y;
     }
-    // Several infinite weights have no shares.
+    // With several infinite weights, probabilities are undefined.
     let right = (weights.ge(0.0) & weights.lt(f64::INFINITY)).all() & weights.gt(0.0).any();
     select(right, y, f64::NAN)
 }
 
-/// How many parts there are, if there are enough and one weight for each.
+/// Returns the number of slices, after checking that there are at least `n`, and one weight for each.
 fn parts(
     name: &'static str,
     key: Var,

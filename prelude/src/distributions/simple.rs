@@ -1,4 +1,4 @@
-//! Distributions without a parameter that has derivatives.
+//! Distributions whose samples have no derivative with respect to a parameter.
 
 use super::gamma::loggamma;
 use crate::Var;
@@ -8,11 +8,11 @@ use crate::var::{caller, on_behalf};
 use std::f64::consts::PI;
 use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Problem, Shape};
 
-/// Numbers of the Cauchy distribution with density 1 / (π (1 + x²)): tan(π (u - 1/2)).
+/// Returns samples of the Cauchy distribution with density 1 / (π (1 + x²)): tan(π (u - 1/2)).
 ///
-/// The numbers are those of JAX, up to rounding.
+/// The samples are those of JAX, up to rounding.
 ///
-/// Errors: `dtype` if it is no float; `dtype` or `shape` if the key is none.
+/// Errors: `dtype` if `dtype` is not a float; `dtype` or `shape` if `key` is not a single key.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -40,12 +40,13 @@ pub fn cauchy(key: Var, shape: impl Into<Shape>, dtype: Dtype) -> Var {
     })
 }
 
-/// Points in the unit ball of the norm (Σ |xᵢ|ᵖ)^(1/p) in `d` dimensions, all places as likely, `[shape.., d]`:
-/// p = 2 is the ball, p = 1 the cross-polytope.
+/// Returns points uniformly distributed in the unit ball of the norm (Σ |xᵢ|ᵖ)^(1/p) in `d` dimensions, `[shape..,
+/// d]`: p = 2 is the Euclidean ball, p = 1 the cross-polytope.
 ///
-/// The numbers are those of JAX, up to rounding.
+/// The points are those of JAX, up to rounding.
 ///
-/// Errors: `dtype` if it is no float; `shape` if p is not positive; `dtype` or `shape` if the key is none.
+/// Errors: `dtype` if `dtype` is not a float; `shape` if p is not positive; `dtype` or `shape` if `key` is not a
+/// single key.
 ///
 /// Source: Barthe, Guédon, Mendelson and Naor, *A probabilistic approach to the geometry of the ℓₚⁿ-ball*
 /// (2005).
@@ -74,7 +75,7 @@ pub fn ball(key: Var, d: usize, p: f64, shape: impl Into<Shape>, dtype: Dtype) -
                 if p.is_infinite() {
                     return sign * uniform(for_size, &whole[..], dtype);
                 }
-                // By logarithms: numbers of the distribution for a small 1 / p are mostly below the range.
+                // Computed with logarithms: for a small 1 / p, most gamma numbers underflow.
                 let power = loggamma(for_size, number(1.0 / p), &whole[..]);
                 let rest = exponential(for_radius, shape, dtype);
                 let length = (power.exp().sum_axis(-1) + rest).ln() / p;

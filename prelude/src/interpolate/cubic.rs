@@ -1,12 +1,13 @@
 //! Cubic splines.
 //!
-//! The slopes s are such that second derivatives meet: with lengths h of intervals and slopes Δ of the polygon,
+//! The slopes s are such that second derivatives are continuous. With lengths h of intervals and slopes Δ of the
+//! polygon:
 //!
 //! ```text
 //! hᵢ sᵢ₋₁ + 2 (hᵢ₋₁ + hᵢ) sᵢ + hᵢ₋₁ sᵢ₊₁ = 3 (hᵢ Δᵢ₋₁ + hᵢ₋₁ Δᵢ)
 //! ```
 //!
-//! and a row at each end says what the end is: one tridiagonal system.
+//! A further row for each end has the condition at that end. The result is one tridiagonal system.
 
 use super::curve::{Curve, checked, given, poison, samples};
 use crate::Var;
@@ -14,20 +15,20 @@ use crate::linalg::tridiagonal_solve;
 use crate::ops::functions::concat;
 use crate::var::{IntoVar, caller, on_behalf};
 
-/// What a spline is at its ends.
+/// The condition of a spline at its ends.
 #[derive(Clone, Copy, Debug)]
 pub enum Ends {
-    /// The first two cubics are one, and so are the last two: nothing is known of the ends, and nothing is said of them.
-    /// The spline of a cubic is that cubic.
+    /// The first two cubics are the same polynomial, and so are the last two. Use it if nothing is known about the
+    /// ends. The spline of a cubic polynomial is that polynomial.
     NotAKnot,
-    /// Without curvature: the second derivative is zero.
+    /// The second derivative is zero.
     Natural,
-    /// With these slopes, each of the shape of a value.
+    /// The slopes are given, each with the shape of a value.
     Clamped(Var, Var),
 }
 
-/// The cubic spline through values `y` `[n, ..]` at ascending points `x` `[n]`: two continuous derivatives. If the
-/// points do not ascend, or two are equal, the slopes of the spline are nan.
+/// Returns the cubic spline through values `y` `[n, ..]` at ascending points `x` `[n]`, which has two continuous
+/// derivatives. If the points do not ascend strictly, the slopes of the spline are nan.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -41,8 +42,8 @@ pub enum Ends {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` if x is no vector of at least two points, y has another number of values, or slopes at the ends do
-/// not have the shape of a value; `dtype` if they are not floats of one dtype.
+/// Errors: `shape` if x is not a vector of at least two points, if y has another number of values, or if slopes at
+/// the ends do not have the shape of a value; `dtype` if they are not floats of one dtype.
 #[doc(alias = "CubicSpline", alias = "spline", alias = "make_interp_spline")]
 #[track_caller]
 pub fn cubic_spline(x: impl IntoVar, y: impl IntoVar, ends: Ends) -> Curve<Var> {
@@ -69,14 +70,14 @@ pub fn cubic_spline(x: impl IntoVar, y: impl IntoVar, ends: Ends) -> Curve<Var> 
     })
 }
 
-/// [`Ends`], of values that are rows.
+/// The conditions of [`Ends`], for values that are rows.
 enum Rows {
     NotAKnot,
     Natural,
     Clamped(Var, Var),
 }
 
-/// The slopes of values `[n, columns]`.
+/// Returns the slopes for values `[n, columns]`.
 fn slopes(x: Var, y: Var, ends: Rows) -> Var {
     let n = x.len();
     let h = x.diff(1, 0);
@@ -86,7 +87,7 @@ fn slopes(x: Var, y: Var, ends: Rows) -> Var {
     let one = of(h, 0).ones_like();
     let first = of(polygon, 0);
     if let (Rows::NotAKnot, 2 | 3) = (&ends, n) {
-        // There are fewer conditions: a straight line, or a parabola.
+        // With two points the curve is a straight line, with three a parabola.
         if n == 2 {
             return concat(&[first, first], 0);
         }
@@ -95,7 +96,8 @@ fn slopes(x: Var, y: Var, ends: Rows) -> Var {
         let bend = (second - first) / (h0 + h1);
         return concat(&[first - bend * h0, first + bend * h0, second + bend * h1], 0);
     }
-    // (diagonal, beside it, right side) of the first row; of the last one by reflection.
+    // The diagonal, the element beside it, and the right-hand side of the first row; those of the last row by
+    // reflection.
     let ends = match ends {
         Rows::Clamped(left, right) => [(one, one * 0.0, left), (one, one * 0.0, right)],
         Rows::Natural => {

@@ -1,4 +1,4 @@
-//! A curve of cubics, given by values and slopes at points.
+//! Piecewise cubic curves, defined by values and slopes at points.
 
 use crate::Var;
 use crate::ops::functions::{constant, select};
@@ -7,22 +7,23 @@ use crate::var::{IntoVar, caller, on_behalf, pair};
 use tapeloom_derive::Tree;
 use tapeloom_ir::{Kind, Loc, Problem};
 
-/// A cubic between each two points, given by values and slopes. Made by [`cubic_spline`](super::cubic_spline) and
-/// [`pchip`](super::pchip).
+/// A piecewise cubic curve, defined by values and slopes at points, as returned by
+/// [`cubic_spline`](super::cubic_spline) and [`pchip`](super::pchip).
 #[derive(Tree, Clone, Copy, Debug)]
 pub struct Curve<T> {
-    /// Where the points are: `[n]`, ascending.
+    /// The points: `[n]`, ascending.
     pub points: T,
-    /// The values there: `[n, ..]`.
+    /// The values at the points: `[n, ..]`.
     pub values: T,
-    /// The slopes there: `[n, ..]`.
+    /// The slopes at the points: `[n, ..]`.
     pub slopes: T,
 }
 
 impl Curve<Var> {
-    /// The curve at these places: their shape, then that of a value. Outside, the first and the last cubic go on.
+    /// Returns the values of the curve at the given places. The shape is that of `places`, followed by that of a
+    /// value. Outside the points, the first and the last cubic are extrapolated.
     ///
-    /// Its derivative there is one of [`jvp`](crate::jvp()) or [`grad`](crate::grad()).
+    /// For derivatives of the curve, use [`jvp`](crate::jvp()) or [`grad`](crate::grad()).
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -34,7 +35,7 @@ impl Curve<Var> {
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
     ///
-    /// Errors: `dtype` if the places are not of the points' dtype.
+    /// Errors: `dtype` if the places do not have the dtype of the points.
     #[track_caller]
     pub fn at(&self, places: impl IntoVar) -> Var {
         let at = caller();
@@ -70,12 +71,12 @@ impl Curve<Var> {
     }
 }
 
-/// Points and values, given as a user gave them.
+/// Converts points and values given by the user.
 pub(super) fn given(x: impl IntoVar, y: impl IntoVar, at: Loc) -> (Var, Var) {
     pair(x, y, at)
 }
 
-/// Whether there are at least two points and as many values, of one dtype.
+/// Checks that there are at least two points and an equal number of values, of one dtype.
 pub(super) fn samples(name: &str, x: Var, y: Var, at: Loc) -> Result<(), Problem> {
     let (tx, ty) = (x.ty(at), y.ty(at));
     let message = format!("`{name}` through values {ty} at points {tx}");
@@ -102,7 +103,7 @@ pub(super) fn checked(slopes: Var, x: Var) -> Var {
     slopes * select(ascending, constant(1.0).convert(x.dtype()), f64::NAN)
 }
 
-/// What stands for a curve after an error.
+/// Reports an error, and returns the placeholder for a curve.
 pub(super) fn poison(problem: Problem, x: Var, y: Var, at: Loc) -> Curve<Var> {
     let values = wrong(problem, &[x, y], y.ty(at), at);
     Curve { points: x, values, slopes: Var::poison(y.ty(at), at) }

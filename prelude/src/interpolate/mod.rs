@@ -1,14 +1,14 @@
 //! Smooth curves through points: cubic splines and monotone cubics.
 //!
-//! | function | gives |
+//! | function | result |
 //! |---|---|
-//! | [`cubic_spline`] | the curve with two continuous derivatives, with an end of each kind of [`Ends`] |
-//! | [`pchip`] | a curve with one continuous derivative, which ascends and descends where the values do |
+//! | [`cubic_spline`] | a curve with two continuous derivatives, with one of the end conditions [`Ends`] |
+//! | [`pchip`] | a curve with one continuous derivative that is monotone where the values are |
 //! | [`interp`](crate::interp()) | the polygon |
 //!
-//! Points are where they ascend, values any array with an axis of them in front. What is made is a [`Curve`], a tree that goes
-//! through [`jit`](crate::jit()) and loops; its values and derivatives have derivatives with respect to points, values, and the
-//! places where it is asked.
+//! Points are a vector, and values are any array with one value per point along axis 0. The result is a [`Curve`],
+//! a tree that [`jit`](crate::jit()) and loops accept. Its values and derivatives are differentiable with respect
+//! to points, values, and the places of evaluation.
 //!
 //! ```
 //! use tapeloom::prelude::*;

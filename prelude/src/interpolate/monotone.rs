@@ -1,15 +1,16 @@
-//! Monotone cubics.
+//! Monotone piecewise cubic curves.
 
 use super::curve::{Curve, checked, given, poison, samples};
 use crate::Var;
 use crate::ops::functions::{concat, select};
 use crate::var::{IntoVar, caller, on_behalf};
 
-/// The monotone curve through values `y` `[n, ..]` at points `x` `[n]`, which ascend: one continuous derivative, and between
-/// two points it lies between their values. Where points do not ascend, or two are equal, its slopes are nan.
+/// Returns the monotone curve through values `y` `[n, ..]` at ascending points `x` `[n]`. It has one continuous
+/// derivative, and between two points its values are between theirs. If the points do not ascend strictly, the
+/// slopes of the curve are nan.
 ///
-/// The slope at a point is a harmonic mean of those of the polygon beside it, and zero where these have different signs;
-/// where one of them is zero, its derivative is that of one side.
+/// The slope at a point is a harmonic mean of the slopes of the polygon on both sides, and zero if their signs
+/// differ. If one of them is zero, the derivative of the slope is one-sided.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -21,8 +22,8 @@ use crate::var::{IntoVar, caller, on_behalf};
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` if x is no vector of at least two points or y has another number of values, `dtype` if they are not
-/// floats of one dtype.
+/// Errors: `shape` if x is not a vector of at least two points or y has another number of values, `dtype` if they
+/// are not floats of one dtype.
 ///
 /// Source: Fritsch and Butland, *A method for constructing local monotone piecewise cubic interpolants* (1984), with the ends
 /// of Moler, *Numerical computing with MATLAB* (2004).
@@ -44,7 +45,7 @@ pub fn pchip(x: impl IntoVar, y: impl IntoVar) -> Curve<Var> {
     })
 }
 
-/// The slopes, from lengths and slopes of the polygon, each with an axis of intervals in front.
+/// Returns the slopes, given lengths and slopes of the polygon, each with the intervals along axis 0.
 fn slopes(h: Var, polygon: Var) -> Var {
     let n = polygon.len();
     if n == 1 {
@@ -62,7 +63,7 @@ fn slopes(h: Var, polygon: Var) -> Var {
     concat(&[end(0, 1), inside, end(n - 1, n - 2)], 0)
 }
 
-/// The slope at an end: that of the parabola through three points, unless it is no longer monotone.
+/// Returns the slope at an end: that of the parabola through three points, limited so that the curve is monotone.
 fn end(h0: Var, h1: Var, d0: Var, d1: Var) -> Var {
     let slope = ((2.0 * h0 + h1) * d0 - h0 * d1) / (h0 + h1);
     let turned = slope.signum().ne(d0.signum());

@@ -12,9 +12,9 @@
 //! # Ok::<(), tapeloom::Error>(())
 //! ```
 //!
-//! The choice of intervals is a constant of derivatives: intervals are halved until the errors are small, and what is
-//! differentiated is the sum over these intervals, which is taken again for it. So a derivative is an integral by the same
-//! points, and reverse mode keeps nothing of the search.
+//! Intervals are halved until the errors are small. The choice of intervals is a constant for derivatives: the
+//! derivative is that of the sum over these intervals, which is computed once more for it. So a derivative is an
+//! integral with the same points, and reverse mode saves nothing of the search.
 //!
 //! Source: QUADPACK's `qag` and `qagi`. Model: SciPy's `quad`.
 
@@ -37,36 +37,39 @@ use tapeloom_derive::Tree;
 use tapeloom_ir::trace::Diagnostic;
 use tapeloom_ir::{ArrayType, Dtype, FuncId, Kind, Loc, Problem};
 
-/// When [`quad`] stops.
+/// The stopping criteria of [`quad`]. It stops when one of them is met.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Precision {
-    /// The error is estimated to be at most this share of the integral, and not asked to be less than some rounding errors,
+    /// The estimated error is at most this multiple of the integral. Values below a few rounding errors are raised
+    /// to that.
     pub relative: f64,
-    /// or at most this,
+    /// The estimated error is at most this number.
     pub absolute: f64,
-    /// or there are so many intervals.
+    /// The number of intervals has reached this number.
     pub most: usize,
 }
 
 impl Default for Precision {
-    /// A share of 10⁻⁹, or 10⁻¹², and 100 intervals.
+    /// Returns a relative error of 10⁻⁹, an absolute error of 10⁻¹², and 100 intervals.
     fn default() -> Precision {
         Precision { relative: 1e-9, absolute: 1e-12, most: 100 }
     }
 }
 
-/// An error is so many rounding errors of the integral of the absolute value at least.
+/// The smallest error estimate, in units of the rounding errors of the integral of the absolute value.
 const ROUNDINGS: f64 = 50.0;
 
-/// Intervals of (-1, 1) that are shorter than so many rounding errors are not halved: their points would no longer differ.
+/// The length of the shortest interval of (-1, 1) that is halved, in units of rounding errors: points of shorter
+/// intervals would not be distinct.
 const SHORTEST: f64 = 1000.0;
 
-/// The integral of `f` from `a` to `b`, either of which may be infinite, and an estimate of its error.
+/// Returns the integral of `f` from `a` to `b`, which may be infinite, and an estimate of its error.
 ///
-/// `f` maps a float to a tree of floats, and may use any [`Var`] around it; the integral and its derivatives are with
-/// respect to those and to a and b. It is evaluated at 21 points of an interval at once, never at a or b, so it
-/// may have a pole there. A kink or a pole inside takes many intervals: give the parts on both sides by themselves. Where
-/// the error is larger than asked for, all intervals were used. Where f is not a number, the integral is none.
+/// `f` maps a float to a tree of floats, and may use any [`Var`] of the surrounding trace; the integral is
+/// differentiable with respect to these and to a and b. `f` is evaluated at 21 points of an interval at once, never
+/// at a or b, so it may have a pole there. A kink or a pole inside the interval needs many subintervals: integrate
+/// both sides of it separately instead. If the error is larger than requested, all intervals were used. If `f` is
+/// nan at a point, the integral is nan.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -78,7 +81,8 @@ const SHORTEST: f64 = 1000.0;
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `shape` or `dtype` if a and b are not single floats of one dtype, `dtype` if f gives what is no float.
+/// Errors: `shape` or `dtype` if a and b are not single floats of one dtype, `dtype` if the result of f has a leaf
+/// that is not a float.
 #[doc(alias = "integrate", alias = "quadgk", alias = "quad_vec", alias = "integral")]
 #[track_caller]
 pub fn quad<Y: Tree<Var>, F: Function<Var, Y, M>, M>(
@@ -101,7 +105,7 @@ pub fn quad<Y: Tree<Var>, F: Function<Var, Y, M>, M>(
     (rebuild(&structure, leaves, at), error)
 }
 
-/// Whether these are single floats of one dtype.
+/// Returns an error unless `a` and `b` are single floats of one dtype.
 fn checked(a: Var, b: Var, at: Loc) -> Result<(), Problem> {
     let (ta, tb) = (a.ty(at), b.ty(at));
     let message = || format!("`quad` from {ta} to {tb}");
@@ -131,7 +135,7 @@ fn of_staged(staged: &Staged, a: Var, b: Var, precision: Precision) -> (Vec<Var>
     on_behalf("quad", at, || integral(&Integrand { staged, function }, (a, b), precision))
 }
 
-/// The integral, whose derivatives are those of the sum over the intervals that were found.
+/// Returns the integral; its derivatives are those of the sum over the intervals that were found.
 fn integral(f: &Integrand<'_>, (a, b): (Var, Var), precision: Precision) -> (Vec<Var>, Var) {
     let given = f.staged.floats();
     let constants: Vec<Var> = given.iter().map(|p| p.stop_gradient()).collect();
@@ -155,15 +159,15 @@ fn integral(f: &Integrand<'_>, (a, b): (Var, Var), precision: Precision) -> (Vec
     (ruled(((a, b, given), values.collect())), select(range.none, 0.0, error))
 }
 
-/// What an integral depends on: the limits, and the floats that the function captures.
+/// The inputs of an integral: the limits, and the floats that the function captures.
 type Point = (Var, Var, Vec<Var>);
 
-/// The limits, and what stands for the infinite ones.
+/// The limits; infinite ones are replaced by zeros.
 #[derive(Clone, Copy)]
 struct Range {
     a: Var,
     b: Var,
-    /// Which are finite.
+    /// Per limit: whether it is finite.
     finite: [Var; 2],
     /// -1 if the limits are in descending order, nan if one is nan.
     sign: Var,
@@ -179,13 +183,14 @@ impl Range {
         let sign = select(ordered, a.ones_like(), -a.ones_like());
         let none = (a.eq(b) & a.is_infinite()).stop_gradient();
         let sign = select(a.is_nan() | b.is_nan(), f64::NAN, sign);
-        // An infinite limit times zero would be nan where it is not looked at.
+        // An infinite limit would make unused expressions nan, because infinity times zero is nan.
         let limit = |x: Var, finite: Var| select(finite, x, x.zeros_like());
         Range { a: limit(low, finite[0]), b: limit(high, finite[1]), finite, sign, none }
     }
 
-    /// The places x of points u of (-1, 1), and dx/du. Where u comes near an end, x comes near a finite limit by its
-    /// square, so that roots and poles there, as of `1 / √x`, are smooth functions of u.
+    /// Returns the places x for points u of (-1, 1), and dx/du. As u approaches an end, the distance of x from a
+    /// finite limit is quadratic in that of u, so that roots and poles at the limit, as of `1 / √x`, are smooth
+    /// functions of u.
     fn places(&self, u: Var) -> (Var, Var) {
         let (a, b, [left, right]) = (self.a, self.b, self.finite);
         let quarter = 0.25 * (b - a);
@@ -194,7 +199,7 @@ impl Range {
         };
         let (below, above) = (1.0 + u, 1.0 - u);
         let (both, up, down) = (below * above, below / above, above / below);
-        // Each half from the end that is near, so that what is near zero keeps its digits.
+        // Each half is computed from the nearer end, so that places near zero keep their digits.
         let first = a + quarter * below.square() * (1.0 + above);
         let second = b - quarter * above.square() * (1.0 + below);
         let x =
@@ -209,25 +214,25 @@ impl Range {
     }
 }
 
-/// A division of (-1, 1), with the errors of its parts; n parts are there, the others are empty.
+/// A subdivision of (-1, 1), with the error of each part. The first n parts are used.
 #[derive(Tree, Clone, Debug)]
 struct Intervals<T> {
     left: T,
     right: T,
     errors: T,
     n: T,
-    /// The integrals over the parts, for the tolerance.
+    /// The integrals over the parts, which determine the tolerance.
     values: Vec<T>,
 }
 
-/// The function, traced.
+/// The traced function.
 struct Integrand<'a> {
     staged: &'a Staged,
     function: FuncId,
 }
 
 impl Integrand<'_> {
-    /// The values at the points of intervals, each with the stretch of its place: leaves of shape `[k, .., 21]`, for
+    /// Returns the values at the points of intervals, each multiplied by dx/du: leaves of shape `[k, .., 21]`, for
     /// intervals of shape `[k]`.
     fn values(&self, range: &Range, given: &[Var], left: Var, right: Var) -> Vec<Var> {
         let [points, ..] = table();
@@ -248,7 +253,7 @@ impl Integrand<'_> {
         vmap(f)(x.reshape([all])).into_iter().map(one).collect()
     }
 
-    /// The errors of intervals, `[k]`, and their integrals, `[k, ..]`.
+    /// Returns the errors of intervals, `[k]`, and their integrals, `[k, ..]`.
     fn estimates(&self, range: &Range, given: &[Var], left: Var, right: Var) -> (Var, Vec<Var>) {
         let k = left.len();
         let values = self.values(range, given, left, right).into_iter();
@@ -262,7 +267,7 @@ impl Integrand<'_> {
         (worst.unwrap_or_else(|| left.zeros_like()), values)
     }
 
-    /// Intervals whose errors are small.
+    /// Returns intervals whose errors are small.
     fn intervals(&self, range: &Range, given: &[Var], precision: Precision) -> Intervals<Var> {
         let dtype = range.a.dtype();
         let most = precision.most.max(1);
@@ -310,7 +315,7 @@ impl Integrand<'_> {
         )
     }
 
-    /// The integral over all intervals.
+    /// Returns the integral over all intervals.
     fn sum(&self, range: &Range, given: &[Var], s: &Intervals<Var>) -> Vec<Var> {
         let part = |i: Var| {
             let (left, right) = (s.left.index(i), s.right.index(i));
@@ -326,7 +331,7 @@ impl Integrand<'_> {
     }
 }
 
-/// With rows of zeros behind it, as many as make `most`.
+/// Pads with rows of zeros to `most` rows.
 fn wide_rows(x: Var, most: usize) -> Var {
     let mut shape = x.shape().to_vec();
     shape[0] = most - 1;

@@ -1,4 +1,4 @@
-//! The Gauss–Kronrod rule of 21 points, of which ten are Gauss's.
+//! The Gauss–Kronrod rule of 21 points, ten of which are Gauss points.
 //!
 //! Source: Piessens, de Doncker-Kapenga, Überhuber and Kahaner, *QUADPACK* (1983), `qk21`, and its estimate of the error.
 
@@ -6,14 +6,14 @@ use super::table::table;
 use crate::Var;
 use crate::ops::functions::{constant, select};
 
-/// The integral, from the values of the integrand at all points, `[.., 21]`, each with the stretch of its place.
+/// Returns the integral, given the values of the integrand at all points, `[.., 21]`, each multiplied by dx/du.
 pub(super) fn integral(values: Var) -> Var {
     let [_, kronrod, _] = table();
     values.dot(constant(kronrod.to_vec()).convert(values.dtype()))
 }
 
-/// An estimate of the error of an integral, from the values of the integrand at all points, `[.., 21]`, each with the
-/// stretch of its place.
+/// Returns an estimate of the error of an integral, given the values of the integrand at all points, `[.., 21]`,
+/// each multiplied by dx/du.
 pub(super) fn error(values: Var) -> Var {
     let [_, kronrod, gauss] = table().map(|row| constant(row.to_vec()).convert(values.dtype()));
     let integral = values.dot(kronrod);

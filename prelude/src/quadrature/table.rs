@@ -1,8 +1,8 @@
-//! Points and weights of the Gauss–Kronrod rule of 21 points, of which ten are Gauss's.
+//! Points and weights of the Gauss–Kronrod rule of 21 points, ten of which are Gauss points.
 //!
 //! Source: Piessens, de Doncker-Kapenga, Überhuber and Kahaner, *QUADPACK* (1983), `qk21`.
 
-/// Points on one side of the middle, outermost first, and the middle.
+/// The points on one side of the centre, outermost first, and the centre.
 const POINTS: [f64; 11] = [
     0.9956571630258081,
     0.9739065285171717,
@@ -17,7 +17,7 @@ const POINTS: [f64; 11] = [
     0.0,
 ];
 
-/// Their weights.
+/// The Kronrod weights of these points.
 const KRONROD: [f64; 11] = [
     0.011694638867371874,
     0.032558162307964725,
@@ -32,7 +32,7 @@ const KRONROD: [f64; 11] = [
     0.1494455540029169,
 ];
 
-/// Weights of Gauss's rule, which has every second point.
+/// The Gauss weights of every second point.
 const GAUSS: [f64; 5] = [
     0.06667134430868814,
     0.1494513491505806,
@@ -41,12 +41,12 @@ const GAUSS: [f64; 5] = [
     0.29552422471475287,
 ];
 
-/// How many points there are.
+/// The number of points.
 pub(super) const SIZE: usize = 21;
 
-/// The points, ascending, Kronrod's weights and Gauss's, on [-1, 1].
+/// Returns the points in ascending order, the Kronrod weights and the Gauss weights, on [-1, 1].
 pub(super) fn table() -> [[f64; SIZE]; 3] {
-    // From the outermost one inwards and out again.
+    // The index in the tables: from the outermost point to the centre and back.
     let outer = |i: usize| i.min(SIZE - 1 - i);
     let sign = |i: usize| if i < SIZE / 2 { -1.0 } else { 1.0 };
     let gauss = |i: usize| if i % 2 == 1 { GAUSS[i / 2] } else { 0.0 };
