@@ -144,8 +144,7 @@ two! {
     #[doc(alias = "power")]
     #[doc(alias = "float_power")]
     pow = Pow;
-    /// Returns √(x² + y²), without overflow. At the origin, both first derivatives are 0, and second derivatives
-    /// are nan.
+    /// Returns √(x² + y²), without overflow. At the origin, first derivatives are 0, and second derivatives nan.
     hypot = Hypot;
     /// Returns the angle of the point with ordinate `self` and abscissa `x`: `y.atan2(x)`, as in Rust.
     #[doc(alias = "arctan2")]
