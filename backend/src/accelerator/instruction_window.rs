@@ -51,14 +51,14 @@ pub(super) enum Of {
 }
 
 pub(super) struct Slot {
-    /// The operation's number, or `u64::MAX` if it is finished.
+    /// The operation's number, or `u64::MAX` if the operation is finished.
     pub(super) sequence: u64,
     pub(super) site: u32,
     pub(super) task: Task,
     pub(super) operands: SmallVec<[u64; 3]>,
-    /// The number of operations that it waits for.
+    /// The number of unfinished operations that this operation waits for.
     waits: u32,
-    /// The slots of the operations that wait for it.
+    /// The slots of the operations that wait for this operation.
     waiters: Vec<u32>,
 }
 

@@ -35,9 +35,9 @@ const REMEMBERED: usize = 1 << 16;
 /// The lifetime of an operation's value.
 #[derive(Clone, Copy, Default)]
 struct Value {
-    /// The tick of its last use so far, or of its definition.
+    /// The tick of the value's last use so far, or of its definition.
     until: u64,
-    /// Whether it has been used.
+    /// Whether the value has been used.
     used: bool,
 }
 

@@ -90,7 +90,7 @@ macro_rules! machine {
                 Machine { name: "fast".into(), $($field: $fast,)* ..Machine::blank() }
             }
 
-            /// Returns a machine with all parameters zero.
+            /// Returns a machine with all numeric parameters zero, and the default latencies and energies.
             fn blank() -> Machine {
                 Machine {
                     name: String::new(),

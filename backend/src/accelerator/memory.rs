@@ -76,16 +76,16 @@ impl Channel {
 /// A line in flight from memory to the cache.
 struct Fill {
     line: u64,
-    /// The tick in which it arrives.
+    /// The tick in which the line arrives.
     there: u64,
-    /// The number of accesses that wait for it.
+    /// The number of accesses that wait for the line.
     targets: u64,
 }
 
 /// The result of an access to the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Answer {
-    /// The tick in which it is done.
+    /// The tick in which the access is done.
     pub(super) done: u64,
     pub(super) outcome: Outcome,
     /// Whether the next line was prefetched, and if so, whether another line was written back for it.

@@ -7,7 +7,7 @@
 //! needed next.
 //!
 //! ```text
-//!   program, run by somebody else ──operations──▶ Simulation ──▶ Statistics
+//!   program, run by the interpreter ──operations──▶ Simulation ──▶ Statistics
 //!                                                    │
 //!        16 units   2 ports ▶ cache (LRU) ▶ memory ◀ streams ▶ scratchpad, 2 halves, 8 banks
 //! ```

@@ -54,7 +54,7 @@ pub enum Work {
     Touch {
         /// The address.
         address: u64,
-        /// Whether it is a write.
+        /// Whether the access is a write.
         write: bool,
         /// Whether the address is on the tape. If so, the access counts as a tape access, and goes through the
         /// cache on every system.

@@ -244,9 +244,9 @@ impl Statistics {
 /// Tape values with similar lifetimes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Cluster {
-    /// Their fraction of all tape values.
+    /// The fraction of all tape values that are in this cluster.
     pub fraction: f64,
-    /// Their mean lifetime in ticks.
+    /// The mean lifetime of the cluster's values, in ticks.
     pub ticks: f64,
 }
 

@@ -35,7 +35,7 @@ struct Stream {
     /// The open layer, and the last layer that was open.
     open: Option<u64>,
     last: Option<u64>,
-    /// The token of the operation that ended it.
+    /// The token of the operation that ended the last layer.
     ended: Token,
 }
 
@@ -43,7 +43,7 @@ struct Stream {
 struct Fed {
     /// Per load: the number of its iterations so far.
     served: Vec<u64>,
-    /// The tiles.
+    /// The tiles, in the order of their use.
     tiles: Vec<Cut<u64>>,
     /// The first iteration of each tile.
     starts: Vec<u64>,

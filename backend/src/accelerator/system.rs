@@ -27,7 +27,7 @@ pub enum Route {
     },
 }
 
-/// A treatment of the tape. Names are those of the paper if it has one.
+/// A treatment of the tape. The names are the paper's, where the paper has one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct System {
     /// The name, without the size of the cache.

@@ -19,7 +19,7 @@ use tapeloom_ir::OrderedSet;
 pub(super) struct Met {
     pub(super) at: InRegion,
     pub(super) write: bool,
-    /// Whether it was in the reverse phase.
+    /// Whether the access was in the reverse phase.
     pub(super) reverse: bool,
     /// The step of the program.
     pub(super) step: usize,

@@ -1,11 +1,11 @@
 //! Memory of machine code: one mapping for each program.
 //!
-//! Instructions address functions and constants of their own program by 32-bit distances. A process that holds large
-//! arrays and has freed small ones may get mappings that lie terabytes apart. So all functions and constants of a
-//! program lie in one mapping of at most [`LARGEST`] bytes. The mapping is writable while the program is copied into
-//! it and executable afterwards, never both. Constants lie beside the code: Cranelift puts constants of vectors there
-//! anyway, and mappings of neighbouring programs then have equal protection, so that the system merges them. Tens of
-//! thousands of programs are a few dozen mappings; a process may have 65,530.
+//! Instructions address functions and constants of their own program by 32-bit distances. In a process that holds
+//! large arrays and has freed small ones, two mappings may be terabytes apart. So all functions and constants of a
+//! program are in one mapping of at most [`LARGEST`] bytes. The mapping is writable while the program is copied
+//! into it and executable afterwards, never both. Constants are next to the code: Cranelift puts constants of
+//! vectors there anyway, and mappings of neighbouring programs then have equal protection, so that the system
+//! merges them. Tens of thousands of programs are a few dozen mappings; a process may have 65,530.
 
 #![expect(unsafe_code, reason = "memory that becomes executable")]
 

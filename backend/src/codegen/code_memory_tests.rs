@@ -1,4 +1,4 @@
-//! Programs compile and run in address spaces of every layout.
+//! Tests that programs compile and run however fragmented the address space is.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -40,8 +40,8 @@ fn in_a_process(test: &str, within: fn()) {
     assert!(output.status.success() && said.contains("1 passed"), "{said}\n{complaint}");
 }
 
-/// Returns the mappings of a process that holds large arrays and has freed small ones: its holes are one to sixteen
-/// pages long and lie gigabytes apart.
+/// Returns the mappings of a process that holds large arrays and has freed small ones. Its holes are one to sixteen
+/// pages long and gigabytes apart.
 fn with_holes() -> Vec<Allocation> {
     const LARGE: usize = 6 << 30;
     let none = |bytes| region::alloc(bytes, Protection::NONE).unwrap();

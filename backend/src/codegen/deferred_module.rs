@@ -17,8 +17,8 @@ use cranelift_module::{
 use std::io;
 use tapeloom_ir::{Kind, Problem};
 
-/// Bytes of an indirect jump. A call of AArch64 reaches 128 MB, so `cranelift-jit` reserves room for one jump per call
-/// behind each function.
+/// Bytes of an indirect jump. A call of AArch64 reaches 128 MB, so `cranelift-jit` reserves room for one jump per
+/// call after each function.
 const JUMP: usize = 24;
 
 /// A module that computes its size before it allocates memory.
@@ -34,8 +34,8 @@ enum Definition {
 }
 
 impl Definition {
-    /// Returns the largest number of bytes that the definition takes behind another one, padding included. Functions
-    /// are aligned to at least `least` bytes.
+    /// Returns the largest number of bytes that the definition adds to the module, with padding. Functions are
+    /// aligned to at least `least` bytes.
     fn bytes(&self, least: u64) -> usize {
         let (align, bytes) = match self {
             Definition::Function { align, bytes, relocations, .. } => {

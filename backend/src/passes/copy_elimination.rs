@@ -401,7 +401,7 @@ impl Survey<'_> {
     }
 }
 
-/// A copy of statements in which accesses to the window are redirected into the array.
+/// A rewriter that redirects accesses to the window into the array.
 struct InPlace<'a> {
     copied: &'a Copied,
 }

@@ -58,7 +58,7 @@ fn hoist_invariant(program: &mut Program, machine: MachineModel) -> Vec<Hoisted>
         let first = hoist.stmt(stmt);
         let (free, made) = (hoist.free, hoist.made);
         if !first.is_empty() {
-            // Keep one statement per step: wrap the new loops and the old one in a nest.
+            // A step must remain one statement, because reports refer to steps by position.
             let rest = std::mem::replace(stmt, Stmt::Nest { body: first });
             if let Stmt::Nest { body } = stmt {
                 body.push(rest);
@@ -257,7 +257,7 @@ fn scalar(arg: Arg) -> Option<ScalarId> {
     if let Arg::Scalar(s) = arg { Some(s) } else { None }
 }
 
-/// A copy of straight-line code with new value names, in a loop with another index.
+/// A rewriter that copies straight-line code with new value names, for a loop with another index.
 struct Fresh<'a> {
     kernel: &'a mut Kernel,
     index: IndexId,
@@ -353,8 +353,7 @@ mod tests {
         check(&with(5, "%1: f64 = mul %0, 3.0"), 0);
         check(&with(3, "%1: f64 = div %0, 3.0").replace("f64[5,8]", "f64[3,8]"), 0);
         check(&with(5, "%9: f64 = convert{to=f64} i0 %1: f64 = div %0, %9"), 0);
-        // The two inner loops are hoistable, but a parallel outer loop would share the array; a serial outer loop
-        // may.
+        // A parallel loop around both loops prevents hoisting, because its iterations would share the array.
         let within = "i2 in 2 { serial i0 in 4 { serial i1 in 5 { %0: f64 = load b0[i1 + i2] %1: f64 = div %0, 3.0
             %2: f64 = convert{to=f64} i0 %3: f64 = mul %1, %2 store b1[i2*20 + i0*5 + i1], %3 } } }";
         check(&format!("for {within}"), 0);

@@ -57,7 +57,7 @@ const MOST_STATEMENTS: usize = 4_000;
 fn index_set_split(program: &mut Program, tiny: Option<MachineModel>) -> Result<(), Problem> {
     for kernel in program.kernels_mut() {
         for step in std::mem::take(&mut kernel.body) {
-            // Keep one statement per step.
+            // A step must remain one statement, because reports refer to steps by position.
             let step = Stmt::nest(block(kernel, vec![step], tiny, false)?);
             kernel.body.push(step);
         }

@@ -140,7 +140,7 @@ fn renumber(body: &mut [Stmt], new: &SecondaryMap<KernelId, KernelId>) {
     }
 }
 
-/// A copy of a callee's body in the calling kernel.
+/// A rewriter that copies a callee's body into the calling kernel.
 struct Body<'a> {
     kernel: &'a mut Kernel,
     callee: &'a Kernel,

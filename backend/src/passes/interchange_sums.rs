@@ -243,7 +243,7 @@ fn looped(l: &Loop<'_>, body: Vec<Stmt>) -> Stmt {
     Stmt::For { index, extent: Extent::Constant(extent), parallelism, lanes, carries: vec![], body }
 }
 
-/// A copy of the body in which accumulated elements are variables.
+/// A rewriter that replaces accumulated elements by variables.
 struct InRegisters {
     elements: Vec<(BufferVersion, Address, VarId)>,
     /// Per value that was loaded from an element: the variable of that element.

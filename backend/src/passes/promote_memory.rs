@@ -265,7 +265,7 @@ fn chosen(kernel: &Kernel, machine: &MachineModel, body: &[Stmt]) -> BTreeMap<El
     found.flat_map(|(b, e)| e.into_iter().map(move |(offset, of)| ((b, offset), of))).collect()
 }
 
-/// A copy of the loop in which elements are variables.
+/// A rewriter that replaces elements by variables.
 struct Promote<'a> {
     dtypes: &'a PrimaryMap<VarId, Dtype>,
     vars: BTreeMap<Element, VarId>,

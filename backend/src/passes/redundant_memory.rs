@@ -82,7 +82,7 @@ impl Alike {
     }
 }
 
-/// A copy of the code without loads of known elements.
+/// A rewriter that removes loads of known elements.
 struct Loads<'a> {
     alike: &'a Alike,
     /// The known elements with their values.

@@ -62,7 +62,7 @@ pub(super) fn downward(index: IndexId, body: &[Stmt]) -> bool {
     up < 0
 }
 
-/// A copy of a body in which an index counts from the other end.
+/// A rewriter that reverses the direction of an index in addresses.
 struct Turn {
     index: IndexId,
     last: i64,

@@ -59,7 +59,7 @@ fn simplify_indices(kernel: &mut Kernel) {
     }
 }
 
-/// A copy of the code without computations whose value is known.
+/// A rewriter that removes computations whose value is known.
 struct Straight<'a> {
     kernel: &'a Kernel,
     ranges: ValueRanges<'a>,

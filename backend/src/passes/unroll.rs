@@ -45,7 +45,7 @@ const MOST_STATEMENTS: usize = 100_000;
 /// second, and so on.
 fn unroll(kernel: &mut Kernel, factors: &[u64]) {
     for step in std::mem::take(&mut kernel.body) {
-        // Keep one statement per step.
+        // A step must remain one statement, because reports refer to steps by position.
         let (step, _) = block(kernel, factors, vec![step]);
         kernel.body.push(Stmt::nest(step));
     }

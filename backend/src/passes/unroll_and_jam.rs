@@ -46,7 +46,7 @@ const MOST_STATEMENTS: usize = 512;
 /// Jams the outer loops of a kernel whose inner loops are chains.
 fn unroll_and_jam(kernel: &mut Kernel, machine: &MachineModel) {
     for step in std::mem::take(&mut kernel.body) {
-        // Keep one statement per step.
+        // A step must remain one statement, because reports refer to steps by position.
         let step = block(kernel, machine, vec![step]);
         kernel.body.push(Stmt::nest(step));
     }

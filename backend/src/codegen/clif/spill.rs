@@ -25,13 +25,13 @@ use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use tapeloom_ir::OrderedSet;
 
-/// The number of statements after which a value is no longer in a register.
+/// The number of statements after its definition for which a value is assumed to be in a register.
 pub(super) const FAR: usize = 100;
 
 /// The largest number of statements by which the computation of a value may be delayed without being pinned.
 const LATE: usize = 50;
 
-/// The smallest number of such values for which spilling is worth it.
+/// The smallest number of values to spill for which spilling is worth it.
 const MANY: usize = 128;
 
 /// The smallest number of statements in one loop or branch for which spilling is worth it. Other code is cut into
@@ -74,7 +74,7 @@ impl Far {
 
 /// A statement, as the analysis of live values sees it.
 struct Event {
-    /// The earliest time of its computation.
+    /// The earliest time of the computation: the number of the statement.
     clock: usize,
     makes: Option<ScalarId>,
     reads: SmallVec<[ScalarId; 3]>,
