@@ -1,8 +1,8 @@
-//! `argmax{axis}`, `argmin{axis}`: where along an axis the extremum stands.
+//! `argmax{axis}`, `argmin{axis}`: the index of the extremum along an axis.
 //!
-//! The result is i64. Of several equal extrema the first is named; nan counts as more extreme than
-//! any number, as in JAX and numpy, so the first nan is named if there is one. Positions are
-//! integers, so there is no derivative. To differentiate through the choice, gather with it: the
+//! The result is i64: the first index if several elements attain the extremum. NaN counts as more extreme than
+//! any number, as in JAX and numpy, so the result is the index of the first NaN if there is one. Indices are
+//! integers, so there is no derivative. To differentiate the selected element, gather it with the index: the
 //! gathered value has the right derivative.
 
 use crate::lang::builder::Builder;
@@ -19,7 +19,7 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// What is looked for.
+/// The extremum that is searched.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Extremum {
     /// The largest element.
@@ -51,10 +51,10 @@ pub struct ArgReduce {
 notation!(ArgReduce = extremum { axis });
 
 impl ArgReduce {
-    /// Whether `x` is more extreme than `best`, which comes before it.
+    /// Returns whether `x` is more extreme than `best`, which precedes it.
     fn beats(&self, x: Literal, best: Literal) -> bool {
         let is = |code: Code, x: Literal, y: Literal| code.eval(&[x, y]).bits != 0;
-        // Only nan differs from itself.
+        // Only NaN differs from itself.
         let (x_nan, best_nan) = (is(Code::Ne, x, x), is(Code::Ne, best, best));
         let code = match self.extremum {
             Extremum::Max => Code::Gt,

@@ -1,12 +1,12 @@
-//! `argsort{axis, descending, first}`: the order of the elements along an axis.
+//! `argsort{axis, descending, first}`: the indices that sort the elements along an axis.
 //!
-//! `y` lists, along the axis, where in `x` the smallest element stands, then the next, and so on (with
-//! `descending`, the largest first). Equal elements keep their order in both directions, -0 equals 0,
-//! and nan counts as larger than any number: last, or first with `descending`. Only the `first` few
-//! places are found, which are all places if that is the extent of the axis.
+//! Along the axis, `y` lists the index in `x` of the smallest element, then of the next, and so on (with
+//! `descending`, the largest first). Equal elements stay in their order in both directions, -0 equals 0, and
+//! NaN counts as larger than any number: last, or first with `descending`. Only the first `first` indices are
+//! computed; for a full sort, `first` is the extent of the axis.
 //!
-//! Positions are integers, so there is no derivative. Sorting itself is a gather with them, and so are
-//! the k largest and the median: a gathered value has the right derivative.
+//! Indices are integers, so there is no derivative. Sorting is a gather with these indices, and so are the k
+//! largest elements and the median; a gathered value has the right derivative.
 
 use crate::prim::rules::axis_helpers::{along, rows};
 use crate::prim::rules::view::one_array;
@@ -26,20 +26,20 @@ use std::cmp::Ordering;
 /// `argsort{axis, descending, first}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct ArgSort {
-    /// The axis along which.
+    /// The axis that is sorted.
     pub axis: usize,
-    /// The largest first.
+    /// Whether the largest element comes first.
     pub descending: bool,
-    /// How many places are found: the extent of the axis in the result.
+    /// The number of indices that are computed: the extent of the axis in the result.
     pub first: usize,
 }
 
 notation!(ArgSort = "argsort" { axis, descending, first });
 
-/// The order of two elements; nan is larger than any number.
+/// Orders two elements; NaN is larger than any number.
 fn order(x: Literal, y: Literal) -> Ordering {
     let is = |code: Code, x: Literal, y: Literal| code.eval(&[x, y]).bits != 0;
-    // Only nan differs from itself.
+    // Only NaN differs from itself.
     let (x_nan, y_nan) = (is(Code::Ne, x, x), is(Code::Ne, y, y));
     if x_nan || y_nan {
         return x_nan.cmp(&y_nan);
@@ -80,7 +80,7 @@ impl ArrayPrimitive for ArgSort {
         let mut shape = x.shape().to_vec();
         shape[self.axis] = self.first;
         let mut y = Tensor::zeros_of(&ArrayType::new(Dtype::I64, shape))?;
-        // An axis of the result may be empty where that of the operand is not, and has no rows then.
+        // The axis of the result may be empty where that of the operand is not; then the result has no rows.
         let results = rows(y.ty(), self.axis).collect::<Vec<_>>();
         for (row, result) in rows(x.ty(), self.axis).zip(results) {
             let mut places: Vec<usize> = (0..row.len()).collect();

@@ -1,7 +1,7 @@
 //! `broadcast{shape, dims}`: repeats an array along new axes.
 //!
-//! Axis `i` of the operand becomes axis `dims[i]` of the result (ascending); it has the extent of
-//! that axis, or extent 1, which is stretched. All other axes are new. Source: StableHLO's
+//! Axis `i` of the operand becomes axis `dims[i]` of the result (ascending). It has the same extent as that
+//! axis, or extent 1, which is then repeated. All other axes of the result are new. Source: StableHLO's
 //! `broadcast_in_dim`.
 
 use super::dot::Product;
@@ -20,14 +20,14 @@ use crate::tensor::Tensor;
 pub struct Broadcast {
     /// The result's extents.
     pub shape: Shape,
-    /// For each axis of the operand, its place in the result; ascending.
+    /// For each axis of the operand, the axis of the result; ascending.
     pub dims: Vec<usize>,
 }
 
 notation!(Broadcast = "broadcast" { shape, dims });
 
 impl Broadcast {
-    /// Axes of the result along which the operand is repeated.
+    /// Returns the axes of the result along which the operand is repeated.
     fn repeated(&self, operand: &[usize]) -> Vec<usize> {
         let stretched = |axis: &usize| match self.dims.iter().position(|d| d == axis) {
             None => true,
@@ -68,7 +68,7 @@ impl Movement for Broadcast {
         Ok(self.shape.clone())
     }
 
-    /// `v(o)[i] = o[dims[i]]`, or 0 where the extent of 1 is stretched
+    /// `v(o)[i] = o[dims[i]]`, or 0 where an extent of 1 is repeated.
     fn view(&self, x: &Shape) -> View {
         let map = |(i, d): (usize, &usize)| {
             if x[i] == self.shape[*d] { AxisMap::same(*d) } else { AxisMap::zero() }
@@ -81,7 +81,7 @@ impl Movement for Broadcast {
         let axes = self.repeated(&x.shape);
         let mut back = ct;
         if !axes.is_empty() {
-            // The sum of a product over axes that both factors have is a product, too.
+            // Summing a product over axes that both factors have gives a product again.
             let product = Product::of(b, ct).and_then(|product| product.summed(b, &axes));
             back =
                 product.unwrap_or_else(|| b.emit1(Reduce { reducer: Reducer::Sum, axes }, &[ct]));
@@ -172,7 +172,7 @@ impl Movement for Broadcast {
     }
 }
 
-/// `f(broadcast x, broadcast y, c) = broadcast f(x, y, c)` for equal broadcasts that repeat.
+/// `f(broadcast x, broadcast y, c) = broadcast f(x, y, c)` if both broadcasts are the same and repeat elements.
 fn before_broadcast(site: &Site<'_>) -> Option<Term> {
     let mut view: Option<(&crate::prim::Op, &Shape)> = None;
     let mut operands = Vec::with_capacity(site.operands.len());
@@ -180,7 +180,7 @@ fn before_broadcast(site: &Site<'_>) -> Option<Term> {
         operands.push(match (&o.definition, o.literal) {
             (_, Some(x)) => Term::Literal(x),
             (Some(d), None) => {
-                // A literal repeated has become a literal; what is left keeps a shape.
+                // A repeated literal is folded into a literal; one that is still an array cannot be moved.
                 let (Type::Array(x), None) = &d.operands[0] else { return None };
                 if *view.get_or_insert((d.op, &x.shape)) != (d.op, &x.shape) {
                     return None;
@@ -195,7 +195,7 @@ fn before_broadcast(site: &Site<'_>) -> Option<Term> {
     repeats.then(|| Term::apply(op.clone(), Term::Apply(site.op.clone(), operands)))
 }
 
-/// Where the axes of `from` are in `to`, if `to` is `from` with axes of extent 1 inserted.
+/// If `to` is `from` with axes of extent 1 inserted, returns the index in `to` of each axis of `from`.
 fn inserted_ones(from: &[usize], to: &[usize]) -> Option<Vec<usize>> {
     let mut places = Vec::with_capacity(from.len());
     for (place, extent) in to.iter().enumerate() {

@@ -1,7 +1,7 @@
-//! `concatenate{axis}`: arrays one behind the other along an axis.
+//! `concatenate{axis}`: joins arrays along an axis.
 //!
-//! Any number of operands, at least one; they agree in dtype and in every other extent. Reverse mode
-//! hands each operand its part of the cotangent, a slice.
+//! There is at least one operand; all agree in dtype and in every other extent. In reverse mode, the cotangent
+//! of each operand is a slice of the result's cotangent.
 
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
@@ -17,14 +17,14 @@ use crate::tensor::Tensor;
 /// `concatenate{axis}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Concatenate {
-    /// The axis along which the operands follow each other.
+    /// The axis along which the operands are joined.
     pub axis: usize,
 }
 
 notation!(Concatenate = "concatenate" { axis });
 
 impl Concatenate {
-    /// One piece per operand, given the operands' extents along the axis.
+    /// Returns the piece of the result that each operand fills, given the operands' extents along the axis.
     fn pieces(&self, rank: usize, extents: impl Iterator<Item = usize>) -> Vec<Piece> {
         let mut start = 0;
         let piece = |(operand, extent): (usize, usize)| {
@@ -36,7 +36,7 @@ impl Concatenate {
         extents.enumerate().map(piece).collect()
     }
 
-    /// Type of the result.
+    /// Returns the type of the result.
     fn result(&self, operands: &[&ArrayType]) -> Result<ArrayType> {
         let [first, rest @ ..] = operands else {
             return Err(Problem::new(

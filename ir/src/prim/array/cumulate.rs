@@ -1,12 +1,12 @@
-//! `cumsum`, `cumprod`, `cummax`, `cummin` with `{axis, reverse}`: every partial fold along an axis.
+//! `cumsum`, `cumprod`, `cummax`, `cummin` with `{axis, reverse}`: all partial folds along an axis.
 //!
-//! `y[i] = x[0] ∘ x[1] ∘ .. ∘ x[i]`, or from the other end with `reverse`, combined one after the
-//! other: the order is part of the meaning, so every engine gives the same bits. Source: XLA's
-//! `ReduceWindow` as `lax.cumsum` uses it.
+//! `y[i] = x[0] ∘ x[1] ∘ .. ∘ x[i]`, or starting at the other end with `reverse`. The order of the operations
+//! is defined, so that every engine returns the same bits. Source: XLA's `ReduceWindow` as `lax.cumsum` uses
+//! it.
 //!
-//! The derivatives of all but sums are linear recurrences ([`Recurrence`]), which need no division and
-//! no storage of partial products, and are right where factors are zero. An extremum shares its tangent
-//! evenly among the elements that attain it so far, as `reduce_max` does.
+//! The derivatives of all but sums are linear recurrences ([`Recurrence`]). These need no division, store no
+//! partial products, and are right where factors are zero. The tangent of a cumulative extremum is the mean of
+//! the tangents of the elements that attain it so far, as for `reduce_max`.
 
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
@@ -22,21 +22,21 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// How elements are combined.
+/// The operation that combines elements.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Cumulation {
     /// Sum of numbers.
     Sum,
     /// Product of numbers.
     Prod,
-    /// Largest; nan from the first nan on.
+    /// Largest; NaN from the first NaN on.
     Max,
-    /// Smallest; nan from the first nan on.
+    /// Smallest; NaN from the first NaN on.
     Min,
 }
 
 impl Cumulation {
-    /// The combining code: that of the reduction.
+    /// Returns the scalar operation that combines two elements, the same as that of the reduction.
     fn code(self) -> Code {
         match self {
             Cumulation::Sum => Reducer::Sum.code(),
@@ -61,14 +61,14 @@ impl Word for Cumulation {
     }
 }
 
-/// `cumsum{axis, reverse}` and the like.
+/// `cumsum{axis, reverse}` and the other three.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Cumulate {
-    /// How elements are combined.
+    /// The operation that combines elements.
     pub cumulation: Cumulation,
-    /// The axis along which.
+    /// The axis of the partial folds.
     pub axis: usize,
-    /// From the last element to the first.
+    /// Whether the folds start at the last element.
     pub reverse: bool,
 }
 
@@ -151,7 +151,7 @@ impl ArrayPrimitive for Cumulate {
                 recurrence(*x, b.emit1(Scalar::Mul, &[others, *dx]))
             }
             Cumulation::Max | Cumulation::Min => {
-                // dy[i] = Σ [x[j] = y[i]] dx[j] / Σ [x[j] = y[i]], where sums begin anew as y changes.
+                // dy[i] = Σ [x[j] = y[i]] dx[j] / Σ [x[j] = y[i]], where both sums restart when y changes.
                 let last = before(b, y, axis, reverse, literal(f64::NAN));
                 let number = |condition: Atom, x: Atom| {
                     b.emit1(Scalar::Select, &[condition, x, literal(0.0).into()])
@@ -160,7 +160,7 @@ impl ArrayPrimitive for Cumulate {
                 let stays = b.emit1(Scalar::Eq, &[last, y]);
                 let attains = b.emit1(Scalar::Eq, &[*x, y]);
                 let count = recurrence(stays, number(attains, ones));
-                // Nothing equals nan, which does not move.
+                // If y is NaN, no element equals it, and the count is 0.
                 let none = b.emit1(Scalar::Eq, &[count, literal(0.0).into()]);
                 let count = b.emit1(Scalar::Select, &[none, ones, count]);
                 let share = recurrence(stays, number(attains, *dx));

@@ -14,14 +14,14 @@ use crate::tensor::Tensor;
 /// `diagonal{axes}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Diagonal {
-    /// The two axes, ascending: the first one runs along the diagonal, the second one goes.
+    /// The two axes, ascending: the first one becomes the diagonal, the second one is removed.
     pub axes: Vec<usize>,
 }
 
 notation!(Diagonal = "diagonal" { axes });
 
 impl Diagonal {
-    /// The two axes; `None` where the attribute names others than two.
+    /// Returns the two axes; `None` if the attribute does not have exactly two.
     fn ends(&self) -> Option<(usize, usize)> {
         match *self.axes {
             [i, j] => Some((i, j)),
@@ -57,7 +57,7 @@ impl Movement for Diagonal {
         Ok(shape.into())
     }
 
-    /// `v(o)` is `o` with the index along the first axis once more in the place of the second
+    /// `v(o)` is `o` with the index along the first axis inserted again at the second axis.
     fn view(&self, x: &Shape) -> View {
         let map = |axis: usize| match self.ends() {
             Some((i, j)) if axis == j => AxisMap::same(i),
@@ -67,7 +67,7 @@ impl Movement for Diagonal {
         View::Axes((0..x.len()).map(map).collect())
     }
 
-    /// `ct of x[.., k, .., k, ..] += ct[.., k, ..]`: what is off the diagonal is not touched.
+    /// `ct of x[.., k, .., k, ..] += ct[.., k, ..]`; elements off the diagonal are not touched.
     fn adjoint(&self, b: &Builder<'_>, x: &ArrayType, ct: Atom, into: &mut Cotangents) {
         let Some((i, _)) = self.ends() else { return };
         let Accumulator { atom: total, negated } =

@@ -1,18 +1,18 @@
 //! `dot{lhs_batch, rhs_batch, lhs_contract, rhs_contract}`: products of arrays, summed over shared
 //! axes.
 //!
-//! Axes come in three sorts. *Batch* axes are shared by both operands and kept; *contracted* axes
-//! are shared and summed over; the others are *free*. The result has the batch axes in the order
-//! listed, then the free axes of the left operand, then those of the right one. A matrix product
-//! contracts axis 1 of the left with axis 0 of the right; an outer product contracts nothing.
+//! There are three kinds of axes. *Batch* axes are shared by both operands and appear in the result;
+//! *contracted* axes are shared and summed over; the others are *free*. The result has the batch axes in the
+//! order listed, then the free axes of the left operand, then those of the right operand. A matrix product
+//! contracts axis 1 of the left operand with axis 0 of the right one; an outer product contracts nothing.
 //!
 //! ```text
 //! %2: f64[3,5] = dot{lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[0]} %0, %1
 //! ```
 //!
-//! Source: XLA's `DotGeneral`. With `@` for the product, `d(x @ y) = dx @ y + x @ dy`; the transpose
-//! in one operand contracts the cotangent with the other over its free axes, so dot is closed under
-//! differentiation up to a permutation of axes.
+//! Source: XLA's `DotGeneral`. With `@` for the product, `d(x @ y) = dx @ y + x @ dy`. The transpose with
+//! respect to one operand contracts the cotangent with the other operand over its free axes, so derivatives of
+//! dot are dots, up to a permutation of axes.
 
 use super::permute::move_axis;
 use crate::lang::builder::Builder;
@@ -28,9 +28,9 @@ use crate::tensor::{Element, Tensor};
 /// `dot{lhs_batch, rhs_batch, lhs_contract, rhs_contract}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Dot {
-    /// Pairs (axis of the left, axis of the right) that are shared and kept.
+    /// Pairs (axis of the left, axis of the right operand) that are shared and appear in the result.
     pub batch: Vec<(usize, usize)>,
-    /// Pairs (axis of the left, axis of the right) that are shared and summed over.
+    /// Pairs (axis of the left, axis of the right operand) that are shared and summed over.
     pub contract: Vec<(usize, usize)>,
 }
 
@@ -51,13 +51,13 @@ impl Side {
 }
 
 impl Dot {
-    /// Axes of an operand of that rank that are neither batch nor contracted, ascending.
+    /// Returns the axes of an operand of rank `rank` that are neither batch nor contracted, ascending.
     pub(super) fn free(&self, side: Side, rank: usize) -> Vec<usize> {
         let (batch, contract) = (side.of(&self.batch), side.of(&self.contract));
         (0..rank).filter(|a| !batch.contains(a) && !contract.contains(a)).collect()
     }
 
-    /// What each axis of the result is, for operands of those ranks.
+    /// Returns the origin of each axis of the result, for operands of these ranks.
     fn axes(&self, [left, right]: [usize; 2]) -> Vec<AxisOf> {
         let batch = (0..self.batch.len()).map(AxisOf::Batch);
         let left = self.free(Side::Left, left).into_iter().map(AxisOf::Left);
@@ -67,17 +67,17 @@ impl Dot {
             .collect()
     }
 
-    /// The same product with the operands exchanged.
+    /// Returns the same product with the operands exchanged.
     pub(super) fn swapped(&self) -> Dot {
         let swap = |pairs: &[(usize, usize)]| pairs.iter().map(|(l, r)| (*r, *l)).collect();
         Dot { batch: swap(&self.batch), contract: swap(&self.contract) }
     }
 
-    /// The cotangent of the left operand (of that rank), given the right one, whose free axes stand
-    /// in `ct` from axis `others` on.
+    /// Emits the cotangent of the left operand, given the right one, whose free axes are the axes of `ct` from
+    /// `others` on.
     ///
-    /// The cotangent is contracted with the right operand over the latter's free axes, which gives
-    /// [batch, left free, right contracted]: the left operand's axes out of order.
+    /// The cotangent is contracted with the right operand over the free axes of the latter. This gives [batch,
+    /// left free, right contracted], the axes of the left operand in another order.
     fn left_cotangent(
         &self,
         b: &Builder<'_>,
@@ -91,7 +91,7 @@ impl Dot {
             batch: Side::Right.of(&self.batch).into_iter().enumerate().collect(),
             contract: (others..).zip(right_free).collect(),
         };
-        // The contracted axes of the right operand come out in its own order.
+        // The contracted axes of the right operand come out in ascending order of their numbers there.
         let mut contracted = self.contract.clone();
         contracted.sort_by_key(|(_, right)| *right);
         let mut came = Side::Left.of(&self.batch);
@@ -103,27 +103,27 @@ impl Dot {
     }
 }
 
-/// Which axis of its operands an axis of a product is.
+/// The origin of an axis of a product.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum AxisOf {
-    /// That pair of the batch.
+    /// The batch pair with this index.
     Batch(usize),
-    /// That axis of the left operand.
+    /// The axis of the left operand with this number.
     Left(usize),
-    /// That axis of the right operand.
+    /// The axis of the right operand with this number.
     Right(usize),
 }
 
-/// An array that is a product, perhaps with its axes in another order.
+/// An array that is a product, possibly with permuted axes.
 pub(super) struct Product {
     pub(super) dot: Dot,
     pub(super) operands: [Atom; 2],
-    /// What each axis of the array is.
+    /// The origin of each axis of the array.
     pub(super) axes: Vec<AxisOf>,
 }
 
 impl Product {
-    /// The product that an array is, if it was emitted just now.
+    /// Returns the product that defines `x`, if that was emitted recently.
     pub(super) fn of(b: &Builder<'_>, x: Atom) -> Option<Product> {
         let (mut order, mut at): (Vec<usize>, Atom) = ((0..b.shape_of(x).len()).collect(), x);
         loop {
@@ -143,7 +143,7 @@ impl Product {
         }
     }
 
-    /// The product with the operands exchanged, axes in the same order.
+    /// Returns the product with the operands exchanged and the axes in the same order.
     pub(super) fn turned(self) -> Product {
         let turned = |axis: AxisOf| match axis {
             AxisOf::Batch(i) => AxisOf::Batch(i),
@@ -158,7 +158,7 @@ impl Product {
         }
     }
 
-    /// Another product whose axes are those, in that order.
+    /// Emits a product whose axes have these origins, in this order.
     pub(super) fn emit(
         b: &Builder<'_>,
         dot: Dot,
@@ -171,7 +171,7 @@ impl Product {
         Some(Permute { permutation }.apply(b, b.emit1(dot, &operands)))
     }
 
-    /// `Σ x` over those axes of the array, if they are of its batch: they are contracted.
+    /// Emits `Σ x` over the axes `over` of the array if all are batch axes: they become contracted axes.
     pub(super) fn summed(self, b: &Builder<'_>, over: &[usize]) -> Option<Atom> {
         let Product { dot, operands, axes } = self;
         let mut gone = Vec::new();
@@ -307,12 +307,12 @@ impl ArrayPrimitive for Dot {
             op.batch.insert(0, (0, 0));
             return Ok(b.emit1(op, x));
         }
-        // The batch is a free axis of one operand: the first of its free axes in the result.
+        // The batch becomes a free axis of one operand: the first of its free axes in the result.
         let mut operands = [x[0], x[1]];
         let right_free = self.free(Side::Right, b.shape_of(x[1]).len() - right).len();
         let mut at = self.batch.len();
         if batched[1] && right_free == 0 {
-            // With the operands exchanged no other free axis precedes it.
+            // With the operands exchanged, no other free axis precedes it.
             op = op.swapped();
             operands.reverse();
         } else if batched[1] {
@@ -346,7 +346,7 @@ impl ArrayPrimitive for Dot {
             Sample::smooth(dot(&[], &[(0, 1)]), vec![vector.clone(), matrix.clone()]),
             Sample::smooth(dot(&[], &[(1, 1)]), vec![matrix.clone(), matrix.clone()]),
             Sample::smooth(dot(&[], &[]), vec![matrix.clone(), vector]),
-            // Batched products, axes in no order, two contractions, two batch axes.
+            // Batched products, axes out of order, two contractions, two batch axes.
             Sample::smooth(dot(&[(0, 0)], &[(1, 1)]), vec![cube.clone(), matrix.clone()]),
             Sample::smooth(dot(&[(1, 1)], &[(0, 0)]), vec![cube.clone(), cube.clone()]),
             Sample::smooth(dot(&[(2, 2)], &[(1, 1), (0, 0)]), vec![cube.clone(), cube.clone()]),
@@ -362,7 +362,7 @@ impl ArrayPrimitive for Dot {
     }
 }
 
-/// An array of shape `[K, M, N]` with small elements of both signs.
+/// Returns an array of shape `[K, M, N]` with small elements of both signs.
 fn cube<const K: usize, const M: usize, const N: usize>() -> Tensor {
     let element = |i: usize| ((i * 7) % 11) as f64 * 0.25 - 1.0;
     let row = |i: usize| std::array::from_fn::<f64, N, _>(|j| element(N * i + j));
@@ -370,7 +370,7 @@ fn cube<const K: usize, const M: usize, const N: usize>() -> Tensor {
     Tensor::from(std::array::from_fn::<_, K, _>(matrix))
 }
 
-/// Numbers as dot multiplies them.
+/// The arithmetic of dot on one element type.
 trait Number: Element<Stored = Self> + bytemuck::Pod {
     /// `self + x y`, rounded twice; integers wrap.
     fn plus_product(self, x: Self, y: Self) -> Self;
@@ -393,7 +393,7 @@ numbers! {
 }
 
 impl Dot {
-    /// Brings the operands to `[batch, m, k]` and `[batch, k, n]` and multiplies.
+    /// Permutes the operands to `[batch, m, k]` and `[batch, k, n]` and multiplies.
     fn product<T: Number>(&self, x: &Tensor, y: &Tensor) -> Result<Tensor> {
         let (left_free, right_free) =
             (self.free(Side::Left, x.shape().len()), self.free(Side::Right, y.shape().len()));
@@ -413,7 +413,8 @@ impl Dot {
         }
         let matrices = left.chunks_exact(m * k).zip(right.chunks_exact(k * n));
         for (z, (x, y)) in z.stored_mut::<T>().chunks_exact_mut(m * n).zip(matrices) {
-            // Row by row, so that the innermost loop runs along memory and each sum is in order of k.
+            // Row by row, so that the innermost loop accesses contiguous memory and each sum is in the order of
+            // k.
             for (z, x) in z.chunks_exact_mut(n).zip(x.chunks_exact(k)) {
                 for (x, y) in x.iter().zip(y.chunks_exact(n)) {
                     for (z, y) in z.iter_mut().zip(y) {
@@ -426,7 +427,7 @@ impl Dot {
     }
 }
 
-/// The elements with the axes in that order.
+/// Returns the elements of `t` with the axes permuted to the order `axes`.
 fn arranged<T: Number>(t: &Tensor, axes: &[usize]) -> Vec<T> {
     let elements = t.stored::<T>();
     if axes.iter().enumerate().all(|(i, a)| i == *a) {

@@ -1,15 +1,15 @@
-//! Rewrite rows of contractions: views of operands and results become other axis numbers.
+//! Rewrite rules of contractions: views of operands and results become changes of axis numbers.
 //!
-//! A contraction reads its operands in whatever order its axis numbers say, so that permuting an
-//! operand first is never needed, and it reads repeated elements once each, so that broadcasting
-//! first is waste. The products and their order stay the same: these rows are exact.
+//! A contraction reads its operands in the order that its axis numbers give, so a permute before it is never
+//! needed. It can read a repeated element once, so a broadcast before it is waste. Unless a row says otherwise,
+//! products and their order stay the same, so the rewrite is exact.
 
 use super::dot::Side;
 use crate::lang::types::{Shape, Type};
 use crate::prim::rules::rewrite::{Equality, Exactness, Rewrite, Site, Term, When};
 use crate::prim::{Broadcast, Dot, Op, Permute, Reduce, Reducer, Scalar};
 
-/// All rows.
+/// Returns all rules.
 pub(super) fn rows() -> Vec<Rewrite> {
     use Exactness::{Exact, Reassociates};
     vec![
@@ -90,8 +90,8 @@ fn is_broadcast(op: &Op) -> bool {
     matches!(op, Op::Broadcast(_))
 }
 
-/// The dot seen from an operand that has a definition: that operand is made the left one. Answers
-/// the dot, which operand it is, and whether they were exchanged.
+/// Views the dot from an operand that has a definition, as if that operand were the left one. Returns the dot,
+/// the index of that operand, and the index of the other one.
 fn facing(site: &Site<'_>) -> Option<(Dot, usize, usize)> {
     let Op::Dot(dot) = site.op else { return None };
     if site.operands[0].definition.is_some() {
@@ -101,24 +101,24 @@ fn facing(site: &Site<'_>) -> Option<(Dot, usize, usize)> {
     }
 }
 
-/// The ranks of left and right free axes of a dot.
+/// Returns the number of free axes of the left and of the right operand.
 fn free_ranks(dot: &Dot, left: &Shape, right: &Shape) -> (usize, usize) {
     (dot.free(Side::Left, left.len()).len(), dot.free(Side::Right, right.len()).len())
 }
 
-/// The output of a dot whose operands have been exchanged, put back in order: batch axes, then what
-/// is now last, then what is now in the middle.
+/// Returns the permutation that puts the axes of a dot with exchanged operands back in order: batch axes, then
+/// the last group, then the middle group.
 fn exchanged(batch: usize, left: usize, right: usize) -> Vec<usize> {
     let middle = batch..batch + left;
     (0..batch).chain(batch + left..batch + left + right).chain(middle).collect()
 }
 
-/// The term with its axes so ordered.
+/// Permutes the axes of `term`, unless the permutation is the identity.
 fn in_order(term: Term, permutation: Vec<usize>) -> Term {
     if permutation.is_sorted() { term } else { Term::apply(Permute { permutation }, term) }
 }
 
-/// `dot(permute x, y)`: the axes of `x` under their own numbers.
+/// `dot(permute x, y)`: contracts `x` itself, with renumbered axes.
 fn of_permuted(site: &Site<'_>) -> Option<Term> {
     let (dot, left, right) = facing(site)?;
     let definition = site.operands[left].definition.as_ref()?;
@@ -128,7 +128,7 @@ fn of_permuted(site: &Site<'_>) -> Option<Term> {
     let new = Dot { batch: own(&dot.batch), contract: own(&dot.contract) };
     let (x, y) = (&definition.operands[0].0, site.operands[right].shape()?);
     let x = &x.as_array()?.shape;
-    // Free axes come in the order of x; before they came in the order of the permuted x.
+    // The free axes now come in the order of x; before, they came in the order of the permuted x.
     let sorted = new.free(Side::Left, x.len());
     let before = dot.free(Side::Left, x.len());
     let place = |axis: &usize| sorted.binary_search(&p.permutation[*axis]).ok();
@@ -147,7 +147,7 @@ fn of_permuted(site: &Site<'_>) -> Option<Term> {
     Some(in_order(term, order))
 }
 
-/// `permute(dot(x, y)) = dot(y, x)` where the permutation exchanges the free axes of both.
+/// `permute(dot(x, y)) = dot(y, x)` if the permutation exchanges the free axes of both.
 fn permuted(site: &Site<'_>) -> Option<Term> {
     let Op::Permute(p) = site.op else { return None };
     let definition = site.operands[0].definition.as_ref()?;
@@ -189,8 +189,8 @@ fn of_scaled(site: &Site<'_>) -> Option<Term> {
     Some(Term::Apply(definition.op.clone(), vec![dot, Term::Literal(c)]))
 }
 
-/// `dot(broadcast x, y)`: a repeated batch axis becomes a free axis of `y`, a repeated free axis is
-/// repeated afterwards, and along a repeated contracted axis (only if `sums`) `y` is summed first.
+/// `dot(broadcast x, y)`: a repeated batch axis becomes a free axis of `y`; a repeated free axis is
+/// repeated after the product; along a repeated contracted axis (only if `sums`) `y` is summed first.
 fn of_broadcast(site: &Site<'_>, sums: bool) -> Option<Term> {
     let (dot, left, right) = facing(site)?;
     let definition = site.operands[left].definition.as_ref()?;
@@ -204,7 +204,7 @@ fn of_broadcast(site: &Site<'_>, sums: bool) -> Option<Term> {
     let own = |axis: usize| b.dims.iter().position(|d| *d == axis);
     let summed: Vec<usize> =
         dot.contract.iter().filter(|(l, _)| own(*l).is_none()).map(|(_, r)| *r).collect();
-    // A sum over nothing would have to be zero in every term.
+    // A sum over an empty axis would have to be zero; leave such products alone.
     if summed.is_empty() == sums || summed.iter().any(|a| y[*a] == 0) {
         return None;
     }
@@ -214,7 +214,7 @@ fn of_broadcast(site: &Site<'_>, sums: bool) -> Option<Term> {
     };
     let new = Dot { batch: shared(&dot.batch), contract: shared(&dot.contract) };
     let y_shape = y.without(&summed);
-    // The axes that come out, named by the operand they come from.
+    // The axes of the new product, each identified by its operand.
     #[derive(PartialEq)]
     enum Axis {
         Left(usize),
@@ -223,7 +223,7 @@ fn of_broadcast(site: &Site<'_>, sums: bool) -> Option<Term> {
     let mut out: Vec<Axis> = new.batch.iter().map(|(l, _)| Axis::Left(*l)).collect();
     out.extend(new.free(Side::Left, x.len()).into_iter().map(Axis::Left));
     out.extend(new.free(Side::Right, y_shape.len()).into_iter().map(Axis::Right));
-    // The axes that are wanted, in order; repeated free axes are not there yet.
+    // The required axes, in order; `None` for a repeated free axis, which the product does not have.
     let mut wanted: Vec<Option<Axis>> = Vec::new();
     for (l, r) in &dot.batch {
         wanted.push(Some(own(*l).map_or(Axis::Right(left_of(*r)), Axis::Left)));

@@ -76,7 +76,7 @@ impl ArrayPrimitive for Dropped {
         Vec::new()
     }
 
-    /// Its derivative is not that of the function it computes, so none is a smooth sample.
+    /// The derivative is not that of the computed function, so no sample is smooth.
     fn samples() -> Vec<Sample> {
         vec![
             Sample::edge(Dropped, vec![Tensor::from([1.5, -2.0])]),

@@ -1,11 +1,11 @@
-//! `dynamic_slice{sizes}`: a box of an array that begins where the program says.
+//! `dynamic_slice{sizes}`: a box of an array that starts at computed indices.
 //!
-//! Operands are the array and one integer scalar per axis. A start is clamped so that the box lies
-//! within the array: of `x = [a b c d e]`, `dynamic_slice{sizes=[2]} x, 9` is `[d e]`. The box's
-//! extents are static, as all extents are. Source: StableHLO's `dynamic_slice`; that negative starts
-//! count from the end is a convention of some languages above this one.
+//! The operands are the array and one integer scalar per axis. A start is clamped so that the box lies within
+//! the array: for `x = [a b c d e]`, `dynamic_slice{sizes=[2]} x, 9` is `[d e]`. The extents of the box are
+//! static, as all extents are. Source: StableHLO's `dynamic_slice`. Negative starts that count from the end are
+//! a convention of some frontends, not of this primitive.
 //!
-//! Reverse mode adds the cotangent to its place in the total of the array, in place; it needs the
+//! In reverse mode, the cotangent is added in place to its box of the array's total cotangent. That needs the
 //! starts, and nothing of the array.
 
 use crate::lang::builder::Builder;
@@ -107,7 +107,7 @@ impl ArrayPrimitive for DynamicSlice {
             let shape = if batched[0] { &shape[1..] } else { &shape };
             let y = match Boxes::new(b, size, shape, &self.sizes, &x[1..], &batched[1..]) {
                 Some(boxes) => boxes.read(b, x[0], batched[0]),
-                // The box is the array, wherever it is asked to begin.
+                // The box has the extents of the array, so the clamped start is 0 whatever the operand says.
                 None if batched[0] => x[0],
                 None => elementwise::materialize_lead(b, size, x[0]),
             };

@@ -1,12 +1,12 @@
-//! `dynamic_update_slice`: an array with a box of it replaced.
+//! `dynamic_update_slice`: an array with one box replaced.
 //!
-//! Operands are the array, the update and one integer scalar per axis, clamped so that the update
-//! lies within the array: with `x = [a b c d]`, `dynamic_update_slice x, [p q], 1` is `[a p q d]`.
-//! Where the array is not read again, a backend writes in place, so that a program that fills an
-//! array piece by piece costs what the pieces cost.
+//! The operands are the array, the update and one integer scalar per axis, clamped so that the update lies
+//! within the array: for `x = [a b c d]`, `dynamic_update_slice x, [p q], 1` is `[a p q d]`. If the array is
+//! not read again, a backend writes in place, so that filling an array piece by piece costs no more than
+//! writing the pieces.
 //!
-//! The result is linear in array and update together. What the derivative needs of the operands is
-//! the starts alone: the array that is written to is never kept for the reverse pass.
+//! The result is linear in the array and the update together. The derivative needs only the starts, so the
+//! array that is written to is never a residual.
 
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
@@ -107,8 +107,8 @@ impl ArrayPrimitive for DynamicUpdateSlice {
         let starts: Vec<Atom> = starts.iter().filter_map(Arg::known).collect();
         let at_starts = |arrays: &[Atom]| [arrays, &starts].concat();
         let ty = ArrayType { dtype: b.dtype_of(ct), shape: update.shape(b) };
-        // The box is read before it is blanked, so that the blanking is the last use of the
-        // cotangent and can be done in place.
+        // Read the box before zeroing it, so that the zeroing is the last use of the cotangent and can happen
+        // in place.
         if let Arg::Linear(_) = update {
             let part = DynamicSlice { sizes: ty.shape.to_vec() };
             into.add(b, 1, b.emit1(part, &at_starts(&[ct])));
@@ -132,7 +132,8 @@ impl ArrayPrimitive for DynamicUpdateSlice {
         }
         let (shape, sizes) = (b.shape_of(array), b.shape_of(update));
         let boxes = Boxes::new(b, size, &shape[1..], &sizes[1..], &x[2..], &batched[2..]);
-        // Without boxes the update is the array, wherever it is asked to begin.
+        // Without boxes the update has the extents of the array and replaces all of it, whatever the starts
+        // are.
         Ok(boxes.map_or(update, |boxes| boxes.write(b, array, update)))
     }
 
@@ -169,7 +170,7 @@ impl ArrayPrimitive for DynamicUpdateSlice {
     }
 }
 
-/// The array with the update written into it: where it lies, if nobody else has it.
+/// Returns the array with the update written into it; in place if the array has no other reference.
 pub(crate) fn write(mut x: Tensor, update: &Tensor, starts: &[Tensor]) -> Tensor {
     let starts = clamped(x.shape(), update.shape(), starts);
     let (strides, size) = (x.ty().shape.strides(), x.dtype().bytes());
@@ -180,7 +181,7 @@ pub(crate) fn write(mut x: Tensor, update: &Tensor, starts: &[Tensor]) -> Tensor
     let (to, from) = (x.bytes_mut(), update.bytes());
     let rows = from.len() / (row * size).max(1);
     for r in 0..rows {
-        // The place of the row's first element: the last axis is dense.
+        // The offset of the row's first element: the last axis is dense.
         let mut at = starts.last().copied().unwrap_or(0);
         let mut rest = r;
         for axis in (0..inner.len()).rev() {

@@ -1,9 +1,9 @@
-//! `gather{batch, axes, bounds}`: reads windows of an array at computed places.
+//! `gather{batch, axes, bounds}`: reads windows of an array at computed positions.
 //!
-//! The operands are an array `[B.., D..]` and integer indices `[B.., I.., n]`; the first `batch`
-//! axes are shared. The last axis of the indices holds one index for each of the `n` `axes` of the
-//! array, which are removed; what remains of the array at that place is the window. The result is
-//! `[B.., I.., remaining D..]`. Taking rows 2 and 0 of a matrix:
+//! The operands are an array `[B.., D..]` and integer indices `[B.., I.., n]`; the first `batch` axes are
+//! shared. The last axis of the indices holds one index for each of the `n` `axes` of the array. These axes are
+//! removed; the remaining axes form the window at that position. The result is `[B.., I.., remaining D..]`.
+//! Example, rows 2 and 0 of a matrix:
 //!
 //! ```text
 //! func @rows(%0: f64[3,4], %1: i64[2,1]) -> (f64[2,4]) {
@@ -12,10 +12,9 @@
 //! }
 //! ```
 //!
-//! Negative indices are out of range; counting from the end is up to whoever makes the indices.
-//! Gather is linear in the array, and its transpose adds: `scatter_add` with the same addressing.
-//! Source: XLA's `Gather` with windows of extent 1 along the indexed axes, which is what numpy's
-//! `x[i, j]` and `take_along_axis` need.
+//! Negative indices are out of range; code that counts from the end must add the extent first. Gather is linear
+//! in the array, and its transpose is `scatter_add` with the same addressing. Source: XLA's `Gather` with
+//! windows of extent 1 along the indexed axes, which is enough for numpy's `x[i, j]` and `take_along_axis`.
 
 use super::permute::move_axis;
 use crate::fault::{Fault, planted};
@@ -36,9 +35,9 @@ use crate::tensor::Tensor;
 pub struct Gather {
     /// Leading axes shared by array and indices.
     pub batch: usize,
-    /// Axes of the array (batch axes count) that are indexed; ascending.
+    /// Axes of the array that are indexed; ascending. The numbers count batch axes.
     pub axes: Vec<usize>,
-    /// Out-of-range indices.
+    /// The treatment of out-of-range indices.
     pub bounds: Bounds,
 }
 
@@ -119,7 +118,8 @@ impl ArrayPrimitive for Gather {
         let [Arg::Linear(Type::Array(array)), Arg::Known(indices)] = x else {
             return Ok(());
         };
-        // The total so far is what is scattered into: reading a few rows costs a few rows.
+        // Scatter into the total cotangent so far, so that the cost is proportional to the rows read, not to
+        // the array.
         let zeros = || elementwise::zeros(b, array).into();
         let Accumulator { atom: total, negated } = into.total[0].unwrap_or_else(zeros);
         let ct = Accumulator { atom: ct, negated: negated != into.negated }.settle(b);
@@ -138,12 +138,12 @@ impl ArrayPrimitive for Gather {
             bounds: self.bounds,
         };
         let y = match (batched[0], batched[1]) {
-            // The batch is one more axis of the places, the first after the shared ones.
+            // The batch becomes one more axis of positions, the first after the shared ones.
             (false, _) => {
                 let indices = move_axis(b, x[1], 0, self.batch);
                 move_axis(b, b.emit1(self.clone(), &[x[0], indices]), self.batch, 0)
             }
-            // The batch is one more axis of the window, the first of the remaining ones.
+            // The batch becomes one more axis of the window, the first of the remaining ones.
             (true, false) if self.batch == 0 => {
                 let places = b.shape_of(x[1]).len() - 1;
                 move_axis(b, b.emit1(shifted(0), x), places, 0)
@@ -175,7 +175,7 @@ impl ArrayPrimitive for Gather {
         let matrix = Tensor::from([[0.5, -1.0, 2.0], [3.0, 0.75, -0.25]]);
         let mut all = Vec::new();
         for bounds in [Bounds::Clip, Bounds::Drop] {
-            // Repeated and out-of-range places; one place without further axes; no place at all.
+            // Repeated and out-of-range positions; one position without further axes; no position.
             let places = Tensor::from([[2i64], [0], [-1], [2], [7]]);
             all.push(Sample::smooth(gather(0, &[0], bounds), vec![vector.clone(), places]));
             let columns = Tensor::from([[1i64], [1]]);

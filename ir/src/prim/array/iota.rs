@@ -1,7 +1,7 @@
 //! `iota{shape, axis, dtype}`: an array whose elements are their own index along an axis.
 //!
-//! `iota{shape=[2,3], axis=1, dtype=i64}` is `[[0 1 2] [0 1 2]]`. The only primitive without
-//! operands: index arithmetic, masks and ranges start here.
+//! `iota{shape=[2,3], axis=1, dtype=i64}` is `[[0 1 2] [0 1 2]]`. The only primitive without operands; index
+//! arithmetic, masks and ranges are built from it.
 
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
@@ -20,7 +20,7 @@ use crate::tensor::Tensor;
 pub struct Iota {
     /// The result's extents.
     pub shape: Shape,
-    /// The axis counted along.
+    /// The axis whose index the elements are.
     pub axis: usize,
     /// The result's dtype.
     pub dtype: Dtype,

@@ -1,4 +1,4 @@
-//! Array primitives: what moves, folds, contracts and sorts elements, one file each.
+//! Array primitives that move, fold, contract and sort elements, one file each.
 
 pub(crate) mod argreduce;
 pub(crate) mod argsort;

@@ -1,7 +1,7 @@
-//! `pad{low, high, interior}`: an array with a scalar put around and between its elements.
+//! `pad{low, high, interior}`: an array with a scalar inserted around and between its elements.
 //!
-//! Along each axis, `interior` copies of the fill go between neighbours, then `low` in front and
-//! `high` behind. Negative `low` and `high` crop: of `x = [a b c]`,
+//! Along each axis, `interior` copies of the fill are inserted between neighbours, then `low` copies in front
+//! and `high` copies behind. Negative `low` and `high` crop: for `x = [a b c]`,
 //! `pad{low=[-1], high=[2], interior=[1]} x, 0` is `0 b 0 c 0 0`. Source: StableHLO's `pad`.
 
 use crate::lang::builder::Builder;
@@ -28,19 +28,19 @@ pub struct Pad {
 notation!(Pad = "pad" { low, high, interior });
 
 impl Pad {
-    /// `low`, `high` and `interior` of every axis.
+    /// Returns `low`, `high` and `interior` of every axis.
     fn axes(&self) -> impl Iterator<Item = (i64, i64, usize)> + '_ {
         let edges = self.low.iter().zip(&self.high).zip(&self.interior);
         edges.map(|((low, high), interior)| (*low, *high, *interior))
     }
 
-    /// Whether the result is the array.
+    /// Returns whether the result equals the operand.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         self.axes().all(|edges| edges == (0, 0, 0))
     }
 
-    /// Whether it only puts the fill around and between elements, along no other axes than those.
+    /// Returns whether the pad crops nothing and changes no axes other than `axes`.
     pub(super) fn surrounds_only(&self, axes: impl Iterator<Item = usize> + Clone) -> bool {
         let one = |(axis, (low, high, interior)): (usize, (i64, i64, usize))| {
             let along = axes.clone().any(|a| a == axis);
@@ -49,7 +49,7 @@ impl Pad {
         self.axes().enumerate().all(one)
     }
 
-    /// The extents of the result for an operand of extents `x`.
+    /// Returns the extents of the result for an operand with the shape of `x`.
     fn shape(&self, x: &ArrayType) -> Result<Shape> {
         let extent = |(axis, ((low, high, interior), n)): (usize, ((i64, i64, usize), &usize))| {
             let limit = INDEX_LIMIT as i128;
@@ -101,7 +101,7 @@ impl FilledView for Pad {
         self.axes().enumerate().map(map).collect()
     }
 
-    /// Crops what was padded, pads what was cropped, and drops what lies between.
+    /// Crops the padded elements, pads the cropped ones with zeros, and drops the elements in between.
     fn adjoint(&self, b: &Builder<'_>, ct: Atom, x: &ArrayType) -> Atom {
         let negated = |v: &[i64]| v.iter().map(|v| -v).collect();
         let back = Pad {

@@ -1,9 +1,9 @@
-//! `permute{permutation}`: the axes in another order (`transpose` elsewhere; here that word means
-//! the transpose of a linear map).
+//! `permute{permutation}`: reorders the axes. (Other systems call this `transpose`; here that word means the
+//! transpose of a linear map.)
 //!
 //! Axis `a` of the result is axis `permutation[a]` of the operand: for `x: f64[2,3,5]`,
-//! `permute{permutation=[2,0,1]} x` is a `f64[5,2,3]`. Nothing moves when it is compiled: readers of
-//! the result index the operand otherwise.
+//! `permute{permutation=[2,0,1]} x` is a `f64[5,2,3]`. A compiled program copies nothing for it: readers of the
+//! result index the operand with permuted indices.
 
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
@@ -26,12 +26,12 @@ pub struct Permute {
 notation!(Permute = "permute" { permutation });
 
 impl Permute {
-    /// The array with its axes so ordered: nothing is emitted where they are already.
+    /// Permutes the axes of `x`; emits nothing if the permutation is the identity.
     pub(crate) fn apply(&self, b: &Builder<'_>, x: Atom) -> Atom {
         if self.is_identity() { x } else { b.emit1(self.clone(), &[x]) }
     }
 
-    /// The permutation that undoes this one.
+    /// Returns the inverse permutation.
     pub(crate) fn inverse(&self) -> Permute {
         let mut permutation = vec![0; self.permutation.len()];
         for (to, from) in self.permutation.iter().enumerate() {
@@ -48,7 +48,7 @@ impl Permute {
         self.permutation.iter().enumerate().all(|(to, from)| to == *from)
     }
 
-    /// Whether only axes of extent 1 move, so that the elements stay in their order.
+    /// Returns whether only axes of extent 1 move, so that the row-major order of the elements is unchanged.
     fn keeps_order(&self, x: &[usize]) -> bool {
         let long: Vec<usize> = self.permutation.iter().copied().filter(|a| x[*a] != 1).collect();
         long.is_sorted()
@@ -85,7 +85,7 @@ impl Movement for Permute {
         Ok(self.shape(&x.shape))
     }
 
-    /// `v(o)[permutation[a]] = o[a]`
+    /// `v(o)[permutation[a]] = o[a]`.
     fn view(&self, _: &Shape) -> View {
         View::Axes(self.inverse().permutation.into_iter().map(AxisMap::same).collect())
     }
@@ -182,7 +182,7 @@ impl Movement for Permute {
     }
 }
 
-/// The array with axis `from` moved to place `to`, the others in order.
+/// Emits the array with axis `from` moved to position `to`; the other axes stay in order.
 pub(crate) fn move_axis(b: &Builder<'_>, x: Atom, from: usize, to: usize) -> Atom {
     let mut permutation: Vec<usize> = (0..b.shape_of(x).len()).collect();
     let axis = permutation.remove(from);
@@ -190,7 +190,7 @@ pub(crate) fn move_axis(b: &Builder<'_>, x: Atom, from: usize, to: usize) -> Ato
     Permute { permutation }.apply(b, x)
 }
 
-/// The axes of `x` in the order in which they appear in the result, then the broadcast.
+/// Permutes the axes of `x` to the order in which they appear in the result, then broadcasts.
 fn permute_of_broadcast(outer: &Permute, inner: &Broadcast) -> Vec<Op> {
     let place = outer.inverse().permutation;
     let mut placed: Vec<(usize, usize)> =

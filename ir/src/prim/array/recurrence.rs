@@ -1,14 +1,14 @@
-//! `recurrence{axis, reverse} a, x`: the linear recurrence of first order along an axis.
+//! `recurrence{axis, reverse} a, x`: the first-order linear recurrence along an axis.
 //!
-//! `y[i] = a[i] y[i-1] + x[i]`, beginning with `y[0] = x[0]` (the first element of `a` is never read);
-//! with `reverse`, from the last element to the first. Moving averages, filters and linear state-space
-//! models are recurrences, and so are the derivatives of cumulative products and extrema.
+//! `y[i] = a[i] y[i-1] + x[i]`, starting with `y[0] = x[0]` (the first element of `a` is never read); with
+//! `reverse`, from the last element to the first. Moving averages, filters and linear state-space models are
+//! recurrences, and so are the derivatives of cumulative products and extrema.
 //!
-//! Where `a` is of truth values, sums begin anew where it is false: `y[i] = x[i]` there, whatever stands
-//! before. A factor of 0 would let through what is not finite, as nan.
+//! If `a` is bool, the sum restarts where `a` is false: there `y[i] = x[i]`, whatever precedes it. A factor 0
+//! would instead turn a preceding infinity or NaN into NaN.
 //!
-//! It is closed under differentiation: the tangent is a recurrence with the same `a`, and its transpose
-//! one in the other direction.
+//! Derivatives of recurrences are recurrences: the tangent has the same `a`, and the transpose runs in the
+//! other direction.
 //!
 //! ```text
 //! dy[i] = a[i] dy[i-1] + (da[i] y[i-1] + dx[i])
@@ -30,9 +30,9 @@ use crate::tensor::Tensor;
 /// `recurrence{axis, reverse}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Recurrence {
-    /// The axis along which.
+    /// The axis of the recurrence.
     pub axis: usize,
-    /// From the last element to the first.
+    /// Whether it runs from the last element to the first.
     pub reverse: bool,
 }
 

@@ -1,10 +1,9 @@
-//! `reduce_sum`, `reduce_prod`, `reduce_max`, `reduce_min`, `reduce_and`, `reduce_or`: fold axes
-//! away.
+//! `reduce_sum`, `reduce_prod`, `reduce_max`, `reduce_min`, `reduce_and`, `reduce_or`: fold axes away.
 //!
-//! Elements are combined in row-major order of the operand. Ties: the derivative of an extremum is
-//! shared evenly among the elements that attain it, as in JAX. The derivative of a product is formed
-//! by halving (`d(xy) = dx y + x dy` on halves of the axis, log n steps), so that zeros among the
-//! factors need no division and higher orders hold there too.
+//! Elements are combined in row-major order of the operand. The derivative of an extremum is shared evenly
+//! among the elements that attain it, as in JAX. The derivative of a product is formed by halving
+//! (`d(xy) = dx y + x dy` on halves of the axis, log n steps); it needs no division, so zeros among the factors
+//! are no problem, also at higher orders.
 
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
@@ -19,16 +18,16 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// How two elements are combined.
+/// The operation that combines two elements.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Reducer {
     /// Sum of numbers.
     Sum,
     /// Product of numbers.
     Prod,
-    /// Largest; nan if any is nan.
+    /// Largest; NaN if any is NaN.
     Max,
-    /// Smallest; nan if any is nan.
+    /// Smallest; NaN if any is NaN.
     Min,
     /// Whether all are true; bitwise and of integers.
     And,
@@ -41,7 +40,7 @@ impl Reducer {
     pub const ALL: [Reducer; 6] =
         [Reducer::Sum, Reducer::Prod, Reducer::Max, Reducer::Min, Reducer::And, Reducer::Or];
 
-    /// The combining code.
+    /// Returns the scalar operation that combines two elements.
     pub fn code(self) -> Code {
         match self {
             Reducer::Sum => Code::Add,
@@ -53,8 +52,8 @@ impl Reducer {
         }
     }
 
-    /// What a fold starts at, and so the result of reducing nothing. Sums of floats start at 0, which
-    /// is not neutral for -0: no sum is -0.
+    /// Returns the initial value of a fold, which is also the result of reducing no elements. Sums of floats
+    /// start at 0, which is not neutral for -0, so no sum is -0.
     pub fn identity(self, dtype: Dtype) -> Literal {
         match self {
             Reducer::Sum => Literal::zero(dtype),
@@ -83,7 +82,7 @@ impl Word for Reducer {
 /// `reduce_*{axes}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Reduce {
-    /// How elements are combined.
+    /// The operation that combines elements.
     pub reducer: Reducer,
     /// Axes folded away; ascending, without repetition.
     pub axes: Vec<usize>,
@@ -92,14 +91,14 @@ pub struct Reduce {
 notation!(Reduce = reducer { axes });
 
 impl Reduce {
-    /// Broadcasts a result back over the folded axes of `shape`.
+    /// Emits a broadcast of the result along the folded axes of `shape`.
     fn spread(&self, b: &Builder<'_>, y: Atom, shape: &Shape) -> Atom {
         let dims = (0..shape.len()).filter(|a| !self.axes.contains(a)).collect();
         b.emit1(Broadcast { shape: shape.clone(), dims }, &[y])
     }
 }
 
-/// Product and its tangent along the last axis of `[rest, n]`, by halving.
+/// Emits the product and its tangent along the last axis of `[rest, n]`, by halving.
 fn product_jvp(b: &Builder<'_>, mut x: Atom, mut dx: Atom) -> (Atom, Atom) {
     let mul = |x, y| b.emit1(Scalar::Mul, &[x, y]);
     loop {

@@ -1,7 +1,7 @@
-//! Rewrite rows of reductions: what may happen before, after or instead of folding axes.
+//! Rewrite rules of reductions: operations that can move before or after the fold, or replace it.
 //!
-//! Elements are folded in row-major order of the operand, so a row is exact only where it keeps the
-//! order, or where the order does not matter: extremes, bits, and wrapping sums of integers.
+//! Elements are folded in row-major order of the operand, so a rule is exact only if it preserves that order,
+//! or if the order does not matter: extrema, bitwise operations, and wrapping sums of integers.
 
 use super::dot::Side;
 use crate::lang::literal::Literal;
@@ -9,7 +9,7 @@ use crate::lang::types::Type;
 use crate::prim::rules::rewrite::{Equality, Exactness, Rewrite, Site, Term, When};
 use crate::prim::{Broadcast, Dot, Op, Permute, Reduce, Reducer, Scalar};
 
-/// All rows.
+/// Returns all rules.
 pub(super) fn rows() -> Vec<Rewrite> {
     use Exactness::{Exact, Reassociates};
     let compose = |name, rule, when, exactness, why| Rewrite {
@@ -72,7 +72,7 @@ pub(super) fn rows() -> Vec<Rewrite> {
                 let (Op::Reduce(r), Op::Reshape(s), Type::Array(x)) = (outer, inner, x) else {
                     return None;
                 };
-                // A fold over no axes is none: it does not even start.
+                // A fold over no axes is the identity, not even `identity + x`.
                 let all = r.axes.len() == s.shape.len() && !x.shape.is_empty();
                 let axes = (0..x.shape.len()).collect();
                 all.then(|| vec![Reduce { reducer: r.reducer, axes }.into()])
@@ -114,7 +114,7 @@ pub(super) fn rows() -> Vec<Rewrite> {
             "extreme-broadcast",
             |outer, inner, x| {
                 let (ops, _, reducer) = before_broadcast(outer, inner, x)?;
-                // Repeating an element does not change these.
+                // Repeating an element does not change these reductions.
                 (!reducer.rounds()).then_some(ops)
             },
             When::Always,
@@ -177,7 +177,7 @@ fn site(
 }
 
 impl Reducer {
-    /// Whether the order of elements can be seen in the result (of floats).
+    /// Returns whether the order of elements affects the result on floats.
     fn rounds(self) -> bool {
         match self {
             Reducer::Sum | Reducer::Prod => true,
@@ -186,13 +186,13 @@ impl Reducer {
     }
 }
 
-/// Two reductions of one kind as one.
+/// Returns two nested reductions of the same kind as one.
 fn merged(outer: &Op, inner: &Op, which: fn(Reducer) -> bool) -> Option<Vec<Op>> {
     let (Op::Reduce(outer), Op::Reduce(inner)) = (outer, inner) else { return None };
     if outer.reducer != inner.reducer || !which(outer.reducer) {
         return None;
     }
-    // Axes of the intermediate result by their place in the operand.
+    // The operand axis of each axis of the intermediate result.
     let rank = inner.axes.len() + outer.axes.last().map_or(0, |last| last + 1);
     let kept: Vec<usize> = (0..rank + 1).filter(|a| !inner.axes.contains(a)).collect();
     let mut axes = inner.axes.clone();
@@ -201,8 +201,8 @@ fn merged(outer: &Op, inner: &Op, which: fn(Reducer) -> bool) -> Option<Vec<Op>>
     Some(vec![Reduce { reducer: outer.reducer, axes }.into()])
 }
 
-/// `reduce(permute(x))` as a reduction followed by a permutation of what is left, and whether every
-/// fold meets its elements in the same order.
+/// Returns `reduce(permute(x))` as a reduction followed by a permutation of the remaining axes, and whether
+/// every fold combines its elements in the same order.
 fn before_permute(outer: &Op, inner: &Op) -> Option<(Vec<Op>, bool)> {
     let (Op::Reduce(r), Op::Permute(p)) = (outer, inner) else { return None };
     let folded: Vec<usize> = r.axes.iter().map(|a| p.permutation[*a]).collect();
@@ -222,11 +222,11 @@ fn before_permute(outer: &Op, inner: &Op) -> Option<(Vec<Op>, bool)> {
     Some((ops, in_order))
 }
 
-/// `reduce(broadcast(x))` over the axes that `x` has, followed by a broadcast along those that are
-/// left, and how often each element was repeated.
+/// Returns `reduce(broadcast(x))` as a reduction over the folded axes of `x`, followed by a broadcast along the
+/// remaining new axes; also the number of repetitions of each element.
 fn before_broadcast(outer: &Op, inner: &Op, x: &Type) -> Option<(Vec<Op>, usize, Reducer)> {
     let (Op::Reduce(r), Op::Broadcast(b), Type::Array(x)) = (outer, inner, x) else { return None };
-    // Nothing repeated, or nothing there at all.
+    // Give up if the broadcast has no elements, or if it repeats an axis of extent 1.
     let stretched = |(i, d): (usize, &usize)| x.shape[i] != b.shape[*d];
     if b.shape.contains(&0) || b.dims.iter().enumerate().any(stretched) {
         return None;
@@ -274,7 +274,7 @@ fn sum_of_scaled(site: &Site<'_>) -> Option<Term> {
     Some(Term::Apply(definition.op.clone(), vec![sum, Term::Literal(c)]))
 }
 
-/// `Σ x · y` as a contraction. The order is the same, but contractions are computed by blocks.
+/// `Σ x · y` as a contraction. The defined order is the same, but contractions are computed in blocks.
 fn sum_of_product(site: &Site<'_>) -> Option<Term> {
     let Op::Reduce(r) = site.op else { return None };
     let definition = site.operands[0].definition.as_ref()?;
@@ -285,7 +285,7 @@ fn sum_of_product(site: &Site<'_>) -> Option<Term> {
     Some(Term::Apply(dot.into(), vec![Term::Inner(0, 0), Term::Inner(0, 1)]))
 }
 
-/// `Σ dot(x, y)`: free axes are summed in the operand they come from, batch axes are contracted.
+/// `Σ dot(x, y)`: free axes are summed in their operand, batch axes become contracted axes.
 fn sum_of_dot(site: &Site<'_>) -> Option<Term> {
     let Op::Reduce(r) = site.op else { return None };
     let definition = site.operands[0].definition.as_ref()?;

@@ -40,7 +40,7 @@ impl Movement for Reshape {
         Ok(self.shape.clone())
     }
 
-    /// `v(o)` has the place in row-major order that `o` has
+    /// `v(o)` is the index that has the row-major position of `o`.
     fn view(&self, _: &Shape) -> View {
         View::RowMajor
     }
@@ -73,8 +73,8 @@ impl Movement for Reshape {
             Rewrite::exact(
                 "reshape-broadcast",
                 Equality::Compose(|outer, inner, x| match (outer, inner, x) {
-                    // As many elements as before: the broadcast repeats none, and since it keeps
-                    // the order of the axes it has only inserted axes of extent 1.
+                    // If the number of elements is unchanged, the broadcast repeats nothing. It preserves the
+                    // order of the axes, so it only inserts axes of extent 1.
                     (Op::Reshape(_), Op::Broadcast(inner), Type::Array(x)) => {
                         (x.shape.elements() == inner.shape.elements()).then(|| vec![outer.clone()])
                     }

@@ -1,4 +1,4 @@
-//! `rev{axes}`: elements in reverse order along some axes.
+//! `rev{axes}`: reverses the elements along some axes.
 
 use crate::fault::{Fault, planted};
 use crate::lang::builder::Builder;
@@ -43,10 +43,10 @@ impl Movement for Rev {
         Ok(x.shape.clone())
     }
 
-    /// `v(o) = extent - 1 - o` along the axes, `o` elsewhere
+    /// `v(o) = extent - 1 - o` along the axes, `o` along the others.
     fn view(&self, x: &Shape) -> View {
         let map = |(axis, n): (usize, &usize)| match self.axes.binary_search(&axis) {
-            // The last index, which is -1 where there is none: then there is nothing to read.
+            // The last index. For extent 0 it wraps to -1, and nothing is read.
             Ok(_) => AxisMap::scaled(axis, -1, n.wrapping_sub(1) as i64),
             Err(_) => AxisMap::same(axis),
         };

@@ -1,10 +1,10 @@
-//! `scatter_set`, `scatter_add`, `scatter_mul`, `scatter_max`, `scatter_min`: write windows into an
-//! array at computed places.
+//! `scatter_set`, `scatter_add`, `scatter_mul`, `scatter_max`, `scatter_min`: write windows into an array at
+//! computed positions.
 //!
 //! The operands are an array `[B.., D..]`, integer indices `[B.., I.., n]` and updates
-//! `[B.., I.., remaining D..]`, addressed as in [`Gather`]: the result is the array, with every
-//! update combined with what is there, in row-major order of the updates. So several updates of one
-//! place accumulate, and of several `set`s the last one wins.
+//! `[B.., I.., remaining D..]`, addressed as in [`Gather`]. The result is the array with every update combined
+//! with the element at its position, in row-major order of the updates. So several updates of one position
+//! accumulate, and the last of several `set`s remains.
 //!
 //! ```text
 //! func @count(%0: i64[4,1], %1: f64[4]) -> (f64[3]) {
@@ -14,10 +14,10 @@
 //! }
 //! ```
 //!
-//! Derivatives, where several updates meet in one place too. `add` and `set` are linear in array and
-//! updates together; the cotangent of an update that was overwritten is zero (who won is found by
-//! scattering numbers). `mul` gives each factor the product of the others. `max` and `min` share the
-//! tangent evenly among the array's element and the updates that attain the result, as JAX does.
+//! Derivatives also hold if several updates have the same position. `add` and `set` are linear in the array and
+//! the updates together; the cotangent of an overwritten update is zero (scattering the updates' numbers finds
+//! the one that remains). `mul` gives each factor the product of the others. `max` and `min` share the tangent
+//! evenly among the array's element and the updates that attain the result, as JAX does.
 
 use super::permute::move_axis;
 use crate::lang::builder::Builder;
@@ -36,18 +36,18 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// How an update meets what is there.
+/// The operation that combines an update with the array's element.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Combine {
-    /// Overwrites (the last one wins).
+    /// Overwrites (the last update remains).
     Set,
     /// Adds.
     Add,
     /// Multiplies.
     Mul,
-    /// Keeps the larger.
+    /// Takes the larger.
     Max,
-    /// Keeps the smaller.
+    /// Takes the smaller.
     Min,
 }
 
@@ -56,7 +56,7 @@ impl Combine {
     pub const ALL: [Combine; 5] =
         [Combine::Set, Combine::Add, Combine::Mul, Combine::Max, Combine::Min];
 
-    /// The combining code, on (what is there, the update); `None` overwrites.
+    /// Returns the scalar operation on (array element, update); `None` overwrites.
     pub fn code(self) -> Option<Code> {
         match self {
             Combine::Set => None,
@@ -85,20 +85,20 @@ impl Word for Combine {
 /// `scatter_*{batch, axes, bounds}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Scatter {
-    /// How an update meets what is there.
+    /// The operation that combines an update with the array's element.
     pub combine: Combine,
     /// Leading axes shared by array, indices and updates.
     pub batch: usize,
-    /// Axes of the array (batch axes count) that are indexed; ascending.
+    /// Axes of the array that are indexed; ascending. The numbers count batch axes.
     pub axes: Vec<usize>,
-    /// Out-of-range indices.
+    /// The treatment of out-of-range indices.
     pub bounds: Bounds,
 }
 
 notation!(Scatter = combine { batch, axes, bounds });
 
 impl Scatter {
-    /// The array with the updates combined into it: where it lies, if nobody else has it.
+    /// Returns the array with the updates combined into it; in place if the array has no other reference.
     pub(crate) fn combined(&self, mut y: Tensor, indices: &Tensor, updates: &Tensor) -> Tensor {
         let (starts, offsets) = self.addressing().places(y.shape(), indices);
         let mut from = 0;
@@ -119,12 +119,12 @@ impl Scatter {
         Addressing { batch: self.batch, axes: &self.axes, bounds: self.bounds }
     }
 
-    /// The same places, combined otherwise.
+    /// Returns the scatter with the same addressing and another operation.
     fn with(&self, combine: Combine) -> Scatter {
         Scatter { combine, ..self.clone() }
     }
 
-    /// Scatters into the array.
+    /// Emits the scatter into the array.
     pub(super) fn write(
         &self,
         b: &Builder<'_>,
@@ -136,13 +136,14 @@ impl Scatter {
         b.emit1(self.with(combine), &[x, indices, u])
     }
 
-    /// What the array holds at the places of the updates.
+    /// Emits the elements of the array at the positions of the updates.
     pub(super) fn read(&self, b: &Builder<'_>, x: Atom, indices: Atom) -> Atom {
         let (batch, axes, bounds) = (self.batch, self.axes.clone(), self.bounds);
         b.emit1(Gather { batch, axes, bounds }, &[x, indices])
     }
 
-    /// The same as a read, an operation and a write, as memory does it, where each place is met once.
+    /// Emits the scatter as a gather, an operation and a `scatter_set`, which is equivalent if each position
+    /// has one update.
     fn through_memory(&self, b: &Builder<'_>, operands: &[Atom]) -> Option<Atom> {
         let [x, indices, u] = *operands else { return None };
         let code = match self.combine {
@@ -159,7 +160,7 @@ impl Scatter {
         })
     }
 
-    /// Whether each update meets other updates nowhere, because there is one place only.
+    /// Returns whether no two updates can have the same position, because there is only one position.
     pub(super) fn one_place(&self, b: &Builder<'_>, indices: Atom) -> bool {
         let shape = b.shape_of(indices);
         let places = &shape[self.batch..shape.len() - 1];
@@ -168,7 +169,8 @@ impl Scatter {
 }
 
 impl Op {
-    /// What is combined with an array in one place, as a read, an operation and a write; none for all else.
+    /// If this is a scatter at one position, emits it as a gather, an operation and a `scatter_set`; otherwise
+    /// returns `None`.
     pub fn through_memory(&self, b: &Builder<'_>, operands: &[Atom]) -> Option<Atom> {
         let Op::Scatter(scatter) = self else { return None };
         scatter.through_memory(b, operands)
@@ -362,8 +364,8 @@ impl ArrayPrimitive for Scatter {
             op.batch += 1;
             return Ok(b.emit1(op, &[lead(0), lead(1), lead(2)]));
         }
-        // The same places everywhere: the batch is one more axis of the window, the first of the
-        // remaining ones.
+        // The positions are the same for all batch members, so the batch becomes one more axis of the window,
+        // the first of the remaining ones.
         let places = b.shape_of(x[1]).len() - 1;
         let updates = if batched[2] {
             move_axis(b, x[2], 0, places)
@@ -403,7 +405,7 @@ impl ArrayPrimitive for Scatter {
                 bounds,
             };
             for bounds in [Bounds::Clip, Bounds::Drop] {
-                // Several updates of one place, one out of range; a zero among the factors.
+                // Several updates of one position, one out of range; a zero among the factors.
                 let places = Tensor::from([[2i64], [0], [2], [9], [2]]);
                 let updates = Tensor::from([0.5, -1.25, 2.0, 4.0, -3.0]);
                 let op = scatter(0, &[0], bounds);
@@ -424,7 +426,7 @@ impl ArrayPrimitive for Scatter {
                     let updates = Tensor::from([true, false, false]);
                     all.push(Sample::edge(op.clone(), vec![bools.clone(), places, updates]));
                 }
-                // A column at one place; no place at all; one element for each row.
+                // A column at one position; no position; one element for each row.
                 let column = Tensor::from([1.25, -0.5]);
                 let op = scatter(0, &[1], bounds);
                 all.push(Sample::smooth(op, vec![matrix.clone(), Tensor::from([2i64]), column]));

@@ -1,5 +1,6 @@
-//! Derivatives of scatters where several updates meet in one place: who won, what the other factors
-//! are, who attains an extremum. All of it is found by scattering and gathering again.
+//! Derivatives of scatters in which several updates have the same position: the update that remains, the
+//! product of the other factors, the updates that attain an extremum. All are found by further scatters and
+//! gathers.
 
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
@@ -9,8 +10,8 @@ use crate::prim::elementwise::{self, zeros_like};
 use crate::prim::{Combine, Expr, Iota, Reshape, Scalar, Scatter, Tangent};
 
 impl Scatter {
-    /// Which updates of a `set` are still there at the end: each writes its number (from 1), and
-    /// has won where its number is read back.
+    /// Emits, for each update of a `set`, whether it remains in the result: every update writes its number
+    /// (from 1), and an update remains if its number is read back.
     pub(super) fn won(
         &self,
         b: &Builder<'_>,
@@ -27,15 +28,15 @@ impl Scatter {
         b.emit1(Scalar::Eq, &[self.read(b, last, indices), number])
     }
 
-    /// `Π_{j≠k} u_j` over the other updates of the same place, for every update `u_k`.
+    /// Emits `Π_{j≠k} u_j` over the other updates of the same position, for every update `u_k`.
     ///
-    /// An update that is alone has 1. Otherwise the product of the factors that are not zero is
-    /// divided by `u_k` (if that is not zero) and multiplied by the other zeros. As a formula in the
-    /// `u_j` this must be the product itself, so that its derivatives are right too: of one other zero
-    /// it is their sum S, of two it is `(S² - Q) / 2` with the sum Q of their squares. Three or more
-    /// others that are zero give `|S|^2.5`, which is zero as their product is, with its derivatives up
-    /// to order two; so derivatives of `scatter_mul` are right up to order three wherever zeros are,
-    /// and beyond that infinite or nan, not silently zero.
+    /// If an update is alone, the product is 1. Otherwise the product of the nonzero factors is divided by
+    /// `u_k` (if that is not zero) and multiplied by the other zeros. The zero factors must enter as a formula
+    /// in the `u_j` that equals their product, so that derivatives are right too: for one other zero the
+    /// formula is their sum S, for two it is `(S² - Q) / 2` with the sum Q of their squares. For three or more
+    /// other zeros it is `|S|^2.5`, which is zero like their product, with zero derivatives up to order two. So
+    /// derivatives of `scatter_mul` are right up to order three wherever zeros are, and beyond that infinite or
+    /// NaN instead of a wrong zero.
     fn others(&self, b: &Builder<'_>, array: &Shape, indices: Atom, u: Atom) -> Atom {
         let updates = b.shape_of(u);
         let dtype = b.dtype_of(u);
@@ -66,7 +67,7 @@ impl Scatter {
         let pairs = (other_null * other_null - other_squares) * 0.5;
         let two = is(other_zeros, 2.0);
         let three = b.emit1(Scalar::Ge, &[other_zeros.atom, number(3.0)]);
-        // 1 where this is not what is chosen: there its derivatives are to be finite.
+        // 1 where this branch is not selected, so that its derivatives are finite there.
         let null = Expr::new(b, select(three, other_null.atom, number(1.0)));
         let unknown = null.abs().pow(null.number(2.5));
         let many = select(two, (product * pairs).atom, unknown.atom);
@@ -94,7 +95,7 @@ impl Scatter {
         elementwise::add_tangents(b, first, second)
     }
 
-    /// jvp of an extremum: the mean of the tangents of those that attain it.
+    /// jvp of an extremum: the mean of the tangents of the elements and updates that attain it.
     pub(super) fn extremum_tangent(
         &self,
         b: &Builder<'_>,

@@ -1,12 +1,12 @@
 //! `slice{start, limit, strides}`: a box of an array, every `strides`-th element of it.
 //!
-//! Along each axis the indices `start, start + stride, ..` below `limit` are kept: of
-//! `x = [a b c d e]`, `slice{start=[1], limit=[5], strides=[2]} x` is `[b d]`. Bounds are static and
-//! lie within the array; where they are computed, see `dynamic_slice`.
+//! Along each axis the result has the indices `start, start + stride, ..` below `limit`: for `x = [a b c d e]`,
+//! `slice{start=[1], limit=[5], strides=[2]} x` is `[b d]`. Bounds are static and lie within the array;
+//! `dynamic_slice` has computed starts.
 //!
-//! Reverse mode puts the cotangent back where it came from. Into a total that has nothing yet, it is
-//! padded with zeros to full size. Into a total that exists it is added in place, so that a program
-//! that reads an array element by element does not pay for an array of zeros at every read.
+//! Reverse mode returns the cotangent to its positions in the operand. If the operand has no cotangent yet, the
+//! slice's cotangent is padded with zeros to full size. If it has one, the slice's cotangent is added in place,
+//! so that a program that reads an array element by element does not create an array of zeros for every read.
 
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
@@ -24,35 +24,35 @@ use crate::tensor::Tensor;
 /// `slice{start, limit, strides}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Slice {
-    /// First index kept, per axis.
+    /// The first index, per axis.
     pub start: Vec<usize>,
-    /// Indices from here on are left out, per axis.
+    /// The end of the indices (exclusive), per axis.
     pub limit: Vec<usize>,
-    /// Distance between kept indices, at least 1, per axis.
+    /// The distance between selected indices, at least 1, per axis.
     pub strides: Vec<usize>,
 }
 
 notation!(Slice = "slice" { start, limit, strides });
 
 impl Slice {
-    /// The box from `start` up to `limit`, every element of it.
+    /// Returns the slice of every element from `start` up to `limit`.
     pub fn dense(start: Vec<usize>, limit: Vec<usize>) -> Slice {
         let strides = vec![1; start.len()];
         Slice { start, limit, strides }
     }
 
-    /// The bounds of every axis.
+    /// Returns start, limit and stride of every axis.
     fn axes(&self) -> impl Iterator<Item = (usize, usize, usize)> + '_ {
         let bounds = self.start.iter().zip(&self.limit).zip(&self.strides);
         bounds.map(|((start, limit), stride)| (*start, *limit, *stride))
     }
 
-    /// The extents of the result.
+    /// Returns the extents of the result.
     fn shape(&self) -> Shape {
         self.axes().map(|(start, limit, stride)| (limit - start).div_ceil(stride)).collect()
     }
 
-    /// The pad that puts the elements of a slice of `x` back where they were.
+    /// Returns the pad that moves the elements of a slice of `x` back to their positions.
     fn scatter(&self, x: &[usize]) -> Pad {
         let mut pad = Pad { low: Vec::new(), high: Vec::new(), interior: Vec::new() };
         for ((start, _, stride), (n, kept)) in self.axes().zip(x.iter().zip(self.shape().iter())) {
@@ -117,7 +117,7 @@ impl Movement for Slice {
         Ok(self.shape())
     }
 
-    /// `v(o) = start + stride o`
+    /// `v(o) = start + stride o`.
     fn view(&self, _: &Shape) -> View {
         let map = |(axis, (start, _, stride)): (usize, (usize, usize, usize))| {
             AxisMap::scaled(axis, stride as i64, start as i64)
@@ -200,13 +200,13 @@ impl Movement for Slice {
     }
 }
 
-/// `start = s_i + k_i s_o, stride = k_i k_o`; the limit is the least that keeps the last element.
+/// `start = s_i + k_i s_o, stride = k_i k_o`; the limit is the least one that includes the last element.
 fn slice_of_slice(outer: &Slice, inner: &Slice) -> Option<Slice> {
     let mut all = Slice { start: Vec::new(), limit: Vec::new(), strides: Vec::new() };
     let shape = outer.shape();
     for ((o, i), kept) in outer.axes().zip(inner.axes()).zip(shape.iter()) {
         let stride = i.2.checked_mul(o.2).filter(|s| *s <= INDEX_LIMIT)?;
-        // The outer start may lie at the end of an empty range, beyond what the inner slice keeps.
+        // The outer start may lie at the end of an empty range, beyond the inner slice's limit.
         let start = (i.0 + i.2.checked_mul(o.0)?).min(i.1);
         all.start.push(start);
         all.limit.push(if *kept == 0 { start } else { start + (kept - 1) * stride + 1 });
@@ -215,7 +215,7 @@ fn slice_of_slice(outer: &Slice, inner: &Slice) -> Option<Slice> {
     Some(all)
 }
 
-/// Axes that the broadcast copies are sliced before it; the others just get shorter.
+/// Slices `x` along the axes that the broadcast copies; along the other axes, shortens the broadcast.
 fn slice_of_broadcast(slice: &Slice, broadcast: &Broadcast, x: &Shape) -> Vec<Op> {
     let mut before = Slice::dense(vec![0; x.len()], x.to_vec());
     for (axis, d) in broadcast.dims.iter().enumerate() {

@@ -1,7 +1,7 @@
-//! `stop_gradient`: its operand, with a derivative that is zero by decree.
+//! `stop_gradient`: the identity, with a derivative defined as zero.
 //!
-//! The user says that a value counts as a constant under differentiation, as targets of a moving
-//! average or the weights of an estimator do. It exists for the transforms only; nothing is computed.
+//! The user marks a value as constant under differentiation, for example targets of a moving average or the
+//! weights of an estimator. Only the transforms read the mark; the lowered program computes nothing for it.
 
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
@@ -75,7 +75,7 @@ impl ArrayPrimitive for StopGradient {
         )]
     }
 
-    /// Its derivative is not that of the function it computes, so none is a smooth sample.
+    /// The derivative is not that of the computed function, so no sample is smooth.
     fn samples() -> Vec<Sample> {
         vec![
             Sample::edge(StopGradient, vec![Tensor::from([1.5, -2.0])]),

@@ -1,19 +1,19 @@
 //! `window{axes, taps, scales, steps, offsets, divisors, extents}`: an array read through a moving window.
 //!
-//! `axes` are the axes that the window moves along, and `taps` the axes of the places in it, one for each. Along
-//! an axis of each pair the array is read at
+//! `axes` are the axes that the window moves along, and `taps` the axes of the positions within the window, one
+//! for each. Along each pair of axes the array is read at
 //!
 //! ```text
 //! y[.., o, .., k, ..] = x[.., (scale o + step k + offset) / divisor, .., k, ..]
 //! ```
 //!
-//! where the division is exact and the index within the array, and is the fill elsewhere; `extents` are those
-//! of `o`. With an array repeated along `taps`, `scale` is the stride of a convolution, `step` its dilation,
-//! `-offset` its padding, and `divisor` the dilation of its input. Of `x = [a b c d]`, repeated twice, windows of
-//! two with the stride 2 and the padding 1 are `[0 a] [b c] [d 0]`.
+//! if the division is exact and the index lies within the array; otherwise the element is the fill. `extents`
+//! are the extents of `o`. With an array repeated along `taps`, `scale` is the stride of a convolution, `step`
+//! its dilation, `-offset` its padding, and `divisor` the dilation of its input. For `x = [a b c d]`, repeated
+//! twice, windows of two with stride 2 and padding 1 are `[0 a] [b c] [d 0]`.
 //!
-//! For each `k` an element of the array is read once at most, so the transpose is a window, too: from
-//! `divisor i = scale o + step k + offset` follows `o = (divisor i - step k - offset) / scale`.
+//! For each `k` an element of the array is read at most once, so the transpose is a window too:
+//! `divisor i = scale o + step k + offset` implies `o = (divisor i - step k - offset) / scale`.
 
 use super::dot::{AxisOf, Product};
 use crate::fault::{Fault, planted};
@@ -32,32 +32,32 @@ use smallvec::smallvec;
 /// `window{axes, taps, scales, steps, offsets, divisors, extents}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Window {
-    /// How the window moves along each of its axes.
+    /// The movement of the window along each of its axes.
     pub moves: Vec<Move>,
 }
 
 notation!(Window = "window" { moves(axes, taps, scales, steps, offsets, divisors, extents) });
 
-/// How a window moves along an axis: the array is read at `(scale o + step k + offset) / divisor`.
+/// The movement of a window along an axis: the array is read at `(scale o + step k + offset) / divisor`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Move {
     /// The axis along which the window moves.
     pub axis: usize,
-    /// The axis of the places in the window.
+    /// The axis of the positions within the window.
     pub tap: usize,
-    /// How far the window moves, in the array with its elements `divisor` apart; not 0.
+    /// The distance between windows, in an array whose elements are `divisor` apart; not 0.
     pub scale: i64,
-    /// How far apart the places in the window are.
+    /// The distance between positions within the window, in the same unit.
     pub step: i64,
-    /// Where the first window begins.
+    /// The start of the first window, in the same unit.
     pub offset: i64,
-    /// How far apart the elements of the array are taken to be, at least 1.
+    /// The distance between neighbouring elements of the array, at least 1.
     pub divisor: usize,
-    /// How many windows there are.
+    /// The number of windows.
     pub extent: usize,
 }
 
-/// Moves, written as one list for each of their fields.
+/// The text form: moves, written as one list for each field.
 impl Field<7> for Vec<Move> {
     fn write(&self, names: [&'static str; 7]) -> Written {
         let natural =
@@ -110,8 +110,8 @@ impl Field<7> for Vec<Move> {
 }
 
 impl Window {
-    /// What gives the same as this window of an array of those extents, if nothing that it reads is left to the fill: the array
-    /// with the fill around and between its elements, and the window of that.
+    /// Returns an equivalent pad and window, such that the window never reads its own fill: the pad puts the
+    /// fill around and between the elements, and the window reads the padded array.
     #[must_use]
     pub fn padded(&self, x: &Shape) -> (Pad, Window) {
         let rank = x.len();
@@ -133,8 +133,8 @@ impl Window {
         (pad, Window { moves })
     }
 
-    /// The window with zeros for a fill; they are put around the array first, so that what reads it reads an array at
-    /// constant strides.
+    /// Emits the window with zeros for a fill. The zeros are put around the array first, so that readers of the
+    /// window read an array at constant strides.
     fn of(&self, b: &Builder<'_>, x: Atom) -> Atom {
         if let Some(product) = self.of_product(b, x) {
             return product;
@@ -147,18 +147,18 @@ impl Window {
 }
 
 impl Window {
-    /// The window of a product whose axes come from one factor and whose taps come from the other, as the product of the window of
-    /// the one and the other, with the taps as a batch:
+    /// Emits the window of a product whose axes come from one factor and whose taps come from the other. The
+    /// result is the product of the first factor's window and the second factor, with the taps as batch axes:
     ///
     /// ```text
     /// Σ_c x[o + k, c] w[k, c] = Σ_c x'[o, k, c] w[k, c],   x'[o, k, c] = x[o + k, c]
     /// ```
     ///
-    /// With it the transpose of a convolution is a convolution: what follows sums over `k`, and the product at every
-    /// place and tap is never made.
+    /// This makes the transpose of a convolution a convolution: the following operation sums over `k`, and the
+    /// product at every position and tap is never materialised.
     fn of_product(&self, b: &Builder<'_>, x: Atom) -> Option<Atom> {
         let product = Product::of(b, x)?;
-        // The windows are over the left factor.
+        // The windows must be over the left factor.
         let product = match self.moves.first().map(|m| product.axes[m.axis])? {
             AxisOf::Right(_) => product.turned(),
             AxisOf::Left(_) | AxisOf::Batch(_) => product,
@@ -180,16 +180,16 @@ impl Window {
         Product::emit(b, dot, [windows, right], &axes)
     }
 
-    /// A product of windows without `low` places in front of its axes and `high` behind, negative numbers as [`Pad`] has
-    /// them, and then with strides along the axes, if places are cut off along axes of windows only: the result is fewer
+    /// Emits a product of windows, cropped by `low` in front of its axes and `high` behind (negative numbers,
+    /// as in [`Pad`]) and then sliced with `strides`, if only axes of windows are cropped. The result has fewer
     /// windows, of an array with fewer zeros around it.
     ///
     /// ```text
     /// y[stride o - low] = Σ_k x[scale (stride o - low) + k] w[k]
     /// ```
     ///
-    /// The transpose of a convolution of a padded array is one that never computes the cotangent of the padding, and that of
-    /// one with zeros between the elements of its array has a stride.
+    /// So the transpose of a convolution of a padded array never computes the cotangent of the padding, and the
+    /// transpose of one with zeros between its array's elements has a stride.
     pub(super) fn cropped(
         b: &Builder<'_>,
         y: Atom,
@@ -233,7 +233,7 @@ impl Window {
                 (m.offset - m.scale * front, (m.extent - fewer).div_ceil(strides[axis]));
             m.scale *= strides[axis] as i64;
         }
-        // Zeros around the array were put there for windows that are gone.
+        // Zeros around the array were there for windows that have been cropped.
         let array = match b.recent_definition(*array) {
             Some(around) => match (&around.op, &around.operands[..]) {
                 (Op::Pad(Filled(pad)), [inner, zero])
@@ -254,7 +254,8 @@ impl Window {
         Product::emit(b, dot, [windows, right], &axes)
     }
 
-    /// The window of an array that is repeated along taps of those sizes, behind its axes, with zeros around it.
+    /// Emits the window of an array that is repeated along new last axes of extents `taps`, with zeros as the
+    /// fill.
     pub(super) fn over(&self, b: &Builder<'_>, x: Atom, taps: &[usize]) -> Atom {
         let own = b.shape_of(x).len();
         let zero = Literal::zero(b.dtype_of(x)).into();
@@ -271,7 +272,8 @@ impl Window {
 }
 
 impl Move {
-    /// The move that puts an element where this one reads it, along an axis of that extent.
+    /// Returns the inverse move, which writes an element to the position where this one reads it, along an axis
+    /// of this extent.
     fn inverse(&self, extent: usize) -> Move {
         // A divisor is positive.
         let sign = self.scale.signum();
@@ -320,7 +322,7 @@ impl FilledView for Window {
         for at in &self.moves {
             let (o, k) = (at.extent as i128, x.shape[at.tap] as i128);
             let steps = k * i128::from(at.step).abs();
-            // What this window reads, and what its transpose does.
+            // The range of this window's reads, and that of its transpose.
             let reach = o * i128::from(at.scale).abs() + steps;
             let back = x.shape[at.axis].max(1) as i128 * at.divisor as i128 + steps;
             let all = [reach, back, i128::from(at.offset).abs(), o];

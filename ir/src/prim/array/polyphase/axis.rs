@@ -1,50 +1,54 @@
-//! One axis of a sum over windows: how it can be taken, and the work of each way.
+//! One axis of a sum over windows: its possible plans and the work of each.
 
 use super::super::window::Move;
 use super::Label;
 use crate::fault::{Fault, planted};
 use crate::lang::types::gcd;
 
-/// A plan other than the sum as it is written is taken if it needs at most this part of the work.
+/// A plan other than the sum as written is taken if its work is at most this fraction of that of the sum.
 pub(super) const LESS: f64 = 0.75;
 
-/// Products of matrices come first if they need at most this multiple of the work of the sum as it is written.
+/// Matrix products before the sums over windows are taken if their work is at most this multiple of that of the
+/// sum as written.
 pub(super) const MORE: f64 = 1.25;
 
-/// One axis of a sum over windows: `elements o + taps k = scale i + offset` for results `i`.
+/// One axis of a sum over windows. For result `i` it sums over the pairs of an element index `o` and a tap
+/// index `k` with `coefficients[0] o + coefficients[1] k = scale i + offset`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AxisSum {
-    /// The coefficients of elements and of taps, both at least 1; their numbers, and that of results.
+    /// The coefficients of the element and of the tap index, both at least 1. `extents` has the numbers of
+    /// elements and taps, `results` the number of results.
     pub(super) coefficients: [i64; 2],
     pub(super) extents: [usize; 2],
     pub(super) results: usize,
     pub(super) scale: i64,
     pub(super) offset: i64,
-    /// The taps are counted from the last one on.
+    /// Whether the taps are counted from the last one.
     pub(super) reversed: bool,
-    /// The results are counted from the last one on.
+    /// Whether the results are counted from the last one.
     pub(super) mirrored: bool,
 }
 
-/// How the sum along an axis is taken.
+/// The plan of the sum along one axis.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AxisPlan {
     pub(super) line: AxisSum,
-    /// Windows are over the taps, and the sum over elements.
+    /// Whether windows move along the taps and the sum is over elements, instead of the reverse.
     pub(super) over_taps: bool,
-    /// The common divisor of both coefficients.
+    /// The greatest common divisor of both coefficients.
     pub(super) common: i64,
-    /// Both coefficients divided by it: that along which windows move, and that which is summed.
+    /// The coefficients divided by `common`: `phases` for the axis along which windows move, `step` for the
+    /// summed axis.
     pub(super) phases: i64,
     pub(super) step: i64,
-    /// What places of windows are divided by; 1 but for a sum that stays as it is written.
+    /// The divisor of window indices; 1 except for a sum that stays as written.
     pub(super) divisor: i64,
-    /// Where results begin, over the common divisor; how many there are before they are spread.
+    /// The first result divided by `common`, and the number of results with a sum; the other results are 0.
     pub(super) first: i64,
     pub(super) count: usize,
 }
 
-/// Remainders with equal numbers of terms.
+/// A range `from..to` of remainders with equal numbers of terms.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Remainders {
     pub(super) from: usize,
@@ -53,9 +57,9 @@ pub(super) struct Remainders {
 }
 
 impl AxisSum {
-    /// The axis of a move whose sum is over its taps; none if the move stands still or has no results.
+    /// Returns the axis of a move whose taps are summed; `None` if the window does not move, or an extent is 0.
     pub(super) fn of(m: &Move, elements: usize, taps: usize) -> Option<AxisSum> {
-        // Results may go with the elements or against them, and so may taps.
+        // Results may run in the direction of the elements or against it, and so may taps.
         let (mirrored, reversed) = (m.scale < 0, m.step > 0);
         let last = |on: bool, by: i64, n: usize| if on { by * (n as i64 - 1) } else { 0 };
         let line = AxisSum {
@@ -73,16 +77,16 @@ impl AxisSum {
         proper.then_some(line)
     }
 
-    /// The same, if a sum is over the windows and its results are the places: `(scale o + step k + offset) / divisor` has
-    /// both in it alike.
+    /// Like [`AxisSum::of`] for a sum over the windows whose results are the taps: windows and taps have the
+    /// same role in `(scale o + step k + offset) / divisor`.
     pub(super) fn of_places(m: &Move, elements: usize, places: usize) -> Option<AxisSum> {
         let turned = Move { scale: m.step, step: m.scale, extent: places, ..*m };
         AxisSum::of(&turned, elements, m.extent)
     }
 
-    /// The plan with windows over the elements, or over the taps; none if there are no results. If both coefficients,
-    /// without their common divisor, are larger than 1, windows over the elements stay as they are written, and there are
-    /// none over the taps.
+    /// Returns the plan with windows over the elements or over the taps; `None` if there are no results. If
+    /// both coefficients are larger than 1 after division by `common`, the plan over the elements is the sum as
+    /// written, and there is no plan over the taps.
     pub(super) fn plan(self, over_taps: bool) -> Option<AxisPlan> {
         let [windowed, summed] = match over_taps {
             true => [self.coefficients[1], self.coefficients[0]],
@@ -109,18 +113,20 @@ impl AxisSum {
             (self.offset, self.results)
         } else {
             let last = self.offset + self.scale * (self.results as i64 - 1);
-            // The first multiple that is no less, and the last that is no more.
+            // The smallest multiple of `common` that is not below the first result, and the largest that is not
+            // above the last one.
             let (first, last) = (-(-self.offset).div_euclid(common), last.div_euclid(common));
             (first, usize::try_from(last - first + 1).ok().filter(|n| *n > 0)?)
         };
         Some(AxisPlan { line: self, over_taps, common, phases, step, divisor: 1, first, count })
     }
 
-    /// The plan with the fewest terms.
+    /// Returns the plan with the fewest terms.
     pub(super) fn best(self) -> Option<AxisPlan> {
         let (over_elements, over_taps) = (self.plan(false), self.plan(true));
         match (over_elements, over_taps) {
-            // Windows as they were written stay, unless others are worth it; remainders cost more than they count.
+            // Prefer windows as written unless the other plan saves enough, because remainders cost more than
+            // their terms.
             (Some(a), Some(b)) => {
                 let worth = if a.phases == 1 { LESS } else { 1.0 };
                 Some(if b.work() <= worth * a.work() { b } else { a })
@@ -131,24 +137,24 @@ impl AxisSum {
 }
 
 impl AxisPlan {
-    /// The number of terms of all results, including results that are cut off in the end.
+    /// Returns the number of terms of all results, including results that are cut off at the end.
     pub(super) fn work(&self) -> f64 {
         let summed = self.line.extents[usize::from(!self.over_taps)] as f64;
         self.count as f64 * summed / self.phases as f64
     }
 
-    /// Whether it is the sum as it was written.
+    /// Returns whether the plan is the sum as written.
     pub(super) fn is_plain(&self) -> bool {
         self.phases == 1 && self.common == 1 && !self.over_taps
     }
 
-    /// The labels of the axis along which windows move and of the axis that is summed.
+    /// Returns the labels of the axis along which windows move and of the summed axis.
     pub(super) fn labels(&self, axis: usize) -> [Label; 2] {
         let both = [Label::Element(axis), Label::Tap(axis)];
         if self.over_taps { [both[1], both[0]] } else { both }
     }
 
-    /// The extent of the axis that is summed.
+    /// Returns the extent of the summed axis.
     pub(super) fn summed(&self) -> usize {
         self.line.extents[usize::from(!self.over_taps)]
     }
@@ -171,7 +177,7 @@ impl AxisPlan {
         kept
     }
 
-    /// The first place of results, and how many places there are.
+    /// Returns the first position of results, and the number of positions.
     pub(super) fn places(&self) -> (i64, usize) {
         let last = self.first + self.count as i64 - 1;
         match self.phases {
@@ -183,18 +189,18 @@ impl AxisPlan {
         }
     }
 
-    /// Whether windows go against the order of the terms, if terms are in the order of taps. They are, so that sums keep the
-    /// bits of those that were written.
+    /// Returns whether windows move in the direction opposite to the terms when terms are in the order of taps.
+    /// Terms keep that order so that the sum has the same bits as the sum as written.
     pub(super) fn ascends(&self) -> bool {
         self.over_taps == self.line.reversed
     }
 
-    /// How windows move from one result to the next.
+    /// Returns the step of the windows from one result to the next.
     pub(super) fn scale(&self) -> i64 {
         if self.phases == 1 && self.common == 1 { self.line.scale } else { 1 }
     }
 
-    /// Whether one element gives a result, so that there are no windows.
+    /// Returns whether each result has one term, so that a shift of the array replaces the windows.
     pub(super) fn shifts(&self, group: &Remainders) -> bool {
         group.terms == 1 && self.scale() == 1 && self.divisor == 1
     }

@@ -1,4 +1,4 @@
-//! The equations of a sum over windows, by the plans of its axes.
+//! Emits the equations of a sum over windows, following the plans of its axes.
 
 use super::super::dot::Side;
 use super::super::window::Move;
@@ -11,7 +11,7 @@ use crate::lang::literal::Literal;
 use crate::prim::rules::slice_helpers::reshaped;
 use crate::prim::{Broadcast, Concatenate, Dot, Pad, Permute, Reduce, Reducer, Rev, Slice, Window};
 
-/// A product with the labels of its result.
+/// Emits a product with labelled axes.
 fn multiplied(
     b: &Builder<'_>,
     of: &[Labelled; 2],
@@ -32,7 +32,7 @@ fn multiplied(
 }
 
 impl Sum {
-    /// Whether it is less work than the sum as it was written.
+    /// Returns whether the plans need less work than the sum as written.
     pub(super) fn pays(&self) -> bool {
         if planted(Fault::AllTaps) {
             return false;
@@ -41,13 +41,13 @@ impl Sum {
         let written = product(|plan| plan.line.results as f64 * plan.line.extents[1] as f64);
         let pairs = product(|plan| plan.line.extents[0] as f64 * plan.line.extents[1] as f64);
         if self.products_first {
-            // Products of matrices take less time than as many terms of windows with few results.
+            // Matrix products take less time than the same number of terms in windows with few results.
             return pairs <= MORE * written;
         }
         self.plans.iter().any(|plan| !plan.is_plain()) && product(AxisPlan::work) <= LESS * written
     }
 
-    /// The sum, emitted.
+    /// Emits the sum.
     pub(super) fn emit(mut self, b: &Builder<'_>) -> Option<Atom> {
         self.turn(b);
         if self.products_first
@@ -61,7 +61,8 @@ impl Sum {
         self.interleaved(b, sum)
     }
 
-    /// Taps that are counted from the last one on are brought into the order of elements, unless windows may go that plan.
+    /// Reverses taps that are counted from the last one into the order of elements, unless the windows can move
+    /// in that direction.
     fn turn(&mut self, b: &Builder<'_>) {
         let turns = |plan: &AxisPlan| plan.line.reversed && (plan.over_taps || plan.phases != 1);
         let reversed: Vec<Label> =
@@ -79,7 +80,8 @@ impl Sum {
         }
     }
 
-    /// The sums of all groups of remainders along the axes behind those that are chosen, one behind the other.
+    /// Emits the sums of all groups of remainders along the axes after those in `chosen`, and concatenates
+    /// them.
     fn parts(&self, b: &Builder<'_>, chosen: &mut Vec<Remainders>) -> Option<Labelled> {
         let axis = chosen.len();
         let Some(plan) = self.plans.get(axis) else { return self.part(b, chosen) };
@@ -99,13 +101,13 @@ impl Sum {
             [one] => *one,
             _ => b.emit1(Concatenate { axis: at }, &atoms),
         };
-        // Where windows are further apart than they are long, some results have no terms.
+        // If windows are further apart than they are long, some results have no terms; they are zeros.
         let missing = plan.phases - b.shape_of(whole)[at] as i64;
         let whole = padded(b, whole, &[(at, 0, missing)]);
         Some(Labelled { atom: whole, labels: first.labels })
     }
 
-    /// The sum for one group of remainders along each axis.
+    /// Emits the sum for one group of remainders along each axis.
     fn part(&self, b: &Builder<'_>, groups: &[Remainders]) -> Option<Labelled> {
         match &self.source {
             Source::Product { batch, contract, of } => {
@@ -116,7 +118,7 @@ impl Sum {
                 for x in &mut of {
                     self.slid(b, x, groups);
                 }
-                // An axis of one term is none.
+                // An axis with one term has been dropped.
                 let there = |(l, _): &&(Label, Label)| {
                     !matches!(l, Label::Term(_)) || of[0].place(*l).is_some()
                 };
@@ -142,7 +144,7 @@ impl Sum {
         }
     }
 
-    /// A part with its axes in the order of the result, and remainders behind their places.
+    /// Orders the axes of a part as in the result, with each remainder axis after its position axis.
     fn ordered(&self, b: &Builder<'_>, x: Labelled) -> Option<Labelled> {
         let (mut permutation, mut shape, mut labels) = (Vec::new(), Vec::new(), Vec::new());
         let own = b.shape_of(x.atom);
@@ -164,7 +166,7 @@ impl Sum {
         Some(Labelled { atom: reshaped(b, atom, &shape), labels })
     }
 
-    /// The array with the axes of elements and of taps exchanged where elements are summed, for the order of terms.
+    /// Exchanges the axes of elements and taps where elements are summed, for the order of terms.
     fn exchanged(&self, b: &Builder<'_>, x: &Labelled) -> Labelled {
         let mut permutation: Vec<usize> = (0..x.labels.len()).collect();
         for (i, plan) in self.plans.iter().enumerate() {
@@ -178,7 +180,7 @@ impl Sum {
         Labelled { atom: Permute { permutation }.apply(b, x.atom), labels }
     }
 
-    /// Splits the axes that are summed into terms and remainders.
+    /// Splits the summed axes into terms and remainders.
     fn split(&self, b: &Builder<'_>, x: &mut Labelled, groups: &[Remainders]) {
         for (i, (plan, group)) in self.plans.iter().zip(groups).enumerate() {
             let [_, summed] = plan.labels(i);
@@ -212,7 +214,8 @@ impl Sum {
                 x.atom = cut_to(b, x.atom, cut);
                 x.labels[at] = Label::Remainder(i);
             } else {
-                // A window, which a reshape would not be: beneath windows that reach beyond an array it divides indices.
+                // Use a window instead of a reshape: under windows that reach beyond the array, the reshape
+                // would need index divisions.
                 let repeated = Broadcast {
                     shape: [&shape[..=at], &[several], &shape[at + 1..]].concat().into(),
                     dims: (0..shape.len()).map(|d| d + usize::from(d > at)).collect(),
@@ -237,7 +240,7 @@ impl Sum {
         }
     }
 
-    /// An axis of one term is none, in a product at once, and in an array behind the windows that read it.
+    /// Drops an axis with one term: at once in a product, and after the windows that read it in an array.
     fn dropped(&self, b: &Builder<'_>, x: &mut Labelled, at: usize, i: usize) {
         if let Source::Array { .. } = self.source {
             x.labels[at] = Label::Dropped(i);
@@ -247,7 +250,7 @@ impl Sum {
         }
     }
 
-    /// Shifts axes along which one element gives a result.
+    /// Shifts the array along axes where each result has one term.
     fn shifted(&self, b: &Builder<'_>, x: &mut Labelled, groups: &[Remainders]) {
         let mut edges = Vec::new();
         for (i, (plan, group)) in self.plans.iter().zip(groups).enumerate() {
@@ -263,7 +266,7 @@ impl Sum {
         x.atom = padded(b, x.atom, &edges);
     }
 
-    /// The move of windows along `axis`, with `terms` places along `tap`.
+    /// Returns the move of windows along `axis`, with `terms` taps along `tap`.
     fn move_of(&self, i: usize, [axis, tap]: [usize; 2], terms: usize) -> Move {
         let plan = &self.plans[i];
         let (first, extent) = plan.places();
@@ -283,7 +286,7 @@ impl Sum {
         }
     }
 
-    /// Windows of a factor along its axes, with their places behind its own.
+    /// Emits windows of a factor along its axes; the taps are the last axes.
     fn slid(&self, b: &Builder<'_>, x: &mut Labelled, groups: &[Remainders]) {
         self.shifted(b, x, groups);
         let rank = x.labels.len();
@@ -302,7 +305,7 @@ impl Sum {
         }
     }
 
-    /// Windows of an array along its axes, with the terms as their places.
+    /// Emits windows of an array along its axes, with the terms as taps.
     fn moved(&self, b: &Builder<'_>, x: &mut Labelled, groups: &[Remainders]) -> Option<()> {
         self.shifted(b, x, groups);
         let mut moves = Vec::new();
@@ -319,8 +322,8 @@ impl Sum {
         Some(())
     }
 
-    /// The results in order: remainders are interleaved, results outside of the wanted ones cut off, and results without
-    /// terms are zeros.
+    /// Puts the results in order: interleaves the remainders, cuts off positions outside the required results,
+    /// and inserts zeros for results without terms.
     fn interleaved(&self, b: &Builder<'_>, sum: Labelled) -> Option<Atom> {
         let own = b.shape_of(sum.atom);
         let mut shape = Vec::new();
@@ -373,7 +376,7 @@ impl Sum {
     }
 }
 
-/// A slice, unless it is the array.
+/// Emits a slice, unless it is the whole array.
 fn cut_to(b: &Builder<'_>, x: Atom, cut: Slice) -> Atom {
     let nothing = cut.limit[..] == b.shape_of(x)[..]
         && cut.start.iter().all(|n| *n == 0)
@@ -381,7 +384,7 @@ fn cut_to(b: &Builder<'_>, x: Atom, cut: Slice) -> Atom {
     if nothing { x } else { b.emit1(cut, &[x]) }
 }
 
-/// The array with zeros in front of and behind some axes, by (axis, front, behind); a negative number cuts off.
+/// Adds zeros in front of and behind some axes, given as (axis, front, behind); a negative number crops.
 fn padded(b: &Builder<'_>, x: Atom, edges: &[(usize, i64, i64)]) -> Atom {
     let rank = b.shape_of(x).len();
     let mut pad = Pad { low: vec![0; rank], high: vec![0; rank], interior: vec![0; rank] };

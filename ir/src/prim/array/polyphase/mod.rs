@@ -1,23 +1,25 @@
-//! Sums over windows without the terms that are zeros between elements.
+//! Sums over windows, without the terms that are zeros inserted between elements.
 //!
-//! The transpose of a convolution with the stride `s` reads `x[(i - k) / s]` where the division is exact. Of `s` places in a
-//! window, `s - 1` lie between elements of `x`: they would be tested, or multiplied by a zero. With `k = s q + r` and
-//! `i = s j + r` there is no division, and the remainder `r` is an axis:
+//! The transpose of a convolution with stride `s` reads `x[(i - k) / s]` where the division is exact. Of `s`
+//! adjacent positions in a window, `s - 1` lie between elements of `x`: a direct loop would test them or
+//! multiply by zero. With `k = s q + r` and `i = s j + r` there is no division, and the remainder `r` becomes
+//! an axis:
 //!
 //! ```text
 //! y[s j + r] = Σ_q x[j - q] w[s q + r]
 //! ```
 //!
-//! A reshape of `[j, r]` interleaves the results. Remainders below `K mod s` have `ceil(K / s)` terms, the others
-//! `floor(K / s)`. Each kind is a sum of its own: a kernel padded to equal numbers of terms would multiply an infinite
-//! element by zero. If the array has fewer elements than the kernel has places, the sum is over the elements:
+//! A reshape of `[j, r]` interleaves the results. Remainders below `K mod s` have `ceil(K / s)` terms, the
+//! others `floor(K / s)`. Each of the two groups is a separate sum: padding the kernel to equal numbers of
+//! terms would multiply an infinite element by zero. If the array has fewer elements than the kernel has taps,
+//! the sum is over the elements:
 //!
 //! ```text
 //! y[i] = Σ_o x[o] w[i - s o]
 //! ```
 //!
-//! If the stride and the dilation along an axis have a common divisor, results at other places than its multiples are 0.
-//! Source: the polyphase decomposition of filter banks (Vaidyanathan, 1990), along each axis.
+//! If the stride and the dilation along an axis have a common divisor, the results at all positions but its
+//! multiples are 0. Source: the polyphase decomposition of filter banks (Vaidyanathan, 1990), along each axis.
 
 mod axis;
 mod emit;
@@ -30,48 +32,48 @@ use crate::map::OrderedMap;
 use crate::prim::{Dot, Filled, Op, Reduce, Reducer, Window};
 use axis::{AxisPlan, AxisSum};
 
-/// Products of matrices come before sums over places only if each product has fewer results than this.
+/// Matrix products come before the sums over taps only if each product has fewer results than this.
 const FEW_RESULTS: usize = 8;
 
-/// Products of matrices come before sums over places only if each has at least this number of terms.
+/// Matrix products come before the sums over taps only if each has at least this number of terms.
 const MANY_TERMS: usize = 16;
 
-/// The most elements of the products of matrices before sums over places, for each element of operands and result.
+/// The largest number of elements of the intermediate matrix products, per element of operands and result.
 const PRODUCTS: usize = 4;
 
-/// Fewer products than this are small, whatever the operands are.
+/// Below this number of elements the intermediate matrix products are always allowed.
 const SMALL: usize = 1 << 16;
 
-/// The views of a function that sums over windows may read, by the values that they define.
+/// The views of a function that sums over windows may read, keyed by the values that they define.
 #[derive(Debug, Default)]
 pub struct WindowSums {
     views: OrderedMap<ValueId, Equation>,
 }
 
-/// The meaning of an axis of an array.
+/// The origin of an axis of an array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Label {
-    /// That axis of the left operand, which the sum leaves as it is.
+    /// The axis of the left operand with this number, not affected by the sum.
     Left(usize),
-    /// That axis of the right operand.
+    /// The axis of the right operand with this number.
     Right(usize),
-    /// That pair of the batch of a product.
+    /// The batch pair of a product with this index.
     Batch(usize),
-    /// The elements of the array beneath the windows, along that axis of windows.
+    /// The elements of the array under the windows, along the window axis with this index.
     Element(usize),
-    /// The places in a window.
+    /// The taps of a window.
     Tap(usize),
     /// The terms of the sum.
     Term(usize),
-    /// The only term of the sum.
+    /// The only term of the sum; the axis is dropped.
     Dropped(usize),
     /// The remainders.
     Remainder(usize),
-    /// The results, divided by the number of remainders.
+    /// The positions of results: their index divided by the number of remainders.
     Place(usize),
 }
 
-/// An array with the meaning of each axis.
+/// An array with a label for each axis.
 #[derive(Clone, Debug)]
 struct Labelled {
     atom: Atom,
@@ -79,10 +81,11 @@ struct Labelled {
 }
 
 impl Sizes {
-    /// The plans of the axes, and whether products of matrices come before the sums over windows.
+    /// Returns the plans of the axes, and whether matrix products come before the sums over windows.
     ///
-    /// Windows over the taps have zeros beyond them, and an infinite element times such a zero is nan where the sum has no
-    /// term. Behind products of matrices the zeros are added. If there are too many products, windows are over the elements.
+    /// Windows over the taps read zeros beyond the taps, and an infinite element times such a zero is NaN where
+    /// the sum as written has no term. If the matrix products come first, the zeros are added instead of
+    /// multiplied. If these products are too large, windows are over the elements.
     fn plans(&self, lines: &[AxisSum]) -> Option<(Vec<AxisPlan>, bool)> {
         let all = |plan: &dyn Fn(&AxisSum) -> Option<AxisPlan>| {
             lines.iter().map(plan).collect::<Option<Vec<AxisPlan>>>()
@@ -116,52 +119,53 @@ impl Labelled {
 /// The operands of a sum.
 #[derive(Clone, Debug)]
 enum Source {
-    /// The sum of a product: its pairs and its operands, of which the first has elements and the second taps.
+    /// The sum of a product: its pairs and its operands; the first operand has the elements, the second the
+    /// taps.
     Product { batch: Vec<(Label, Label)>, contract: Vec<(Label, Label)>, of: [Labelled; 2] },
-    /// The sum of an array over taps and over those axes.
+    /// The sum of an array over its taps and over the axes `over`.
     Array { of: Labelled, over: Vec<Label> },
 }
 
-/// A sum over windows as it was written.
+/// A sum over windows as written, with the plans of its axes.
 struct Sum {
     source: Source,
     /// The axes of the result.
     target: Vec<Label>,
     plans: Vec<AxisPlan>,
-    /// Products of matrices come before the sums over windows.
+    /// Whether matrix products come before the sums over windows.
     products_first: bool,
 }
 
-/// Sizes of a sum of a product, from which the order of products and sums follows.
+/// The sizes of a sum of a product that decide whether the products come first.
 struct Sizes {
-    /// The elements of both operands.
+    /// The number of elements of both operands together.
     operands: usize,
-    /// The terms of a product that are not places of windows.
+    /// The number of terms of a product that are not taps.
     terms: usize,
-    /// The results of an element, for each place.
+    /// The number of results per element and tap.
     columns: usize,
-    /// What is computed alike for each: members of a batch and axes without windows.
+    /// The number of repetitions of the same computation: batch members and axes without windows.
     others: usize,
 }
 
-/// The windows that a sum reads, and the array beneath them.
+/// The windows that a sum reads, and the array under them.
 struct Beneath {
     array: Atom,
     moves: Vec<Move>,
-    /// For each axis of the array, the axis of the operand of the sum.
+    /// For each axis of the array, the axis of the sum's operand.
     axes: Vec<usize>,
-    /// For each move, the axis of taps in the operand of the sum, and their number.
+    /// For each move, the tap axis in the sum's operand, and the number of taps.
     taps: Vec<(usize, usize)>,
 }
 
 impl WindowSums {
-    /// Whether a primitive is one that sums over windows read.
+    /// Returns whether sums over windows can be built from this primitive.
     #[must_use]
     pub fn may_be_in(op: &Op) -> bool {
         matches!(op, Op::Window(_))
     }
 
-    /// Remembers an equation that sums over windows may read.
+    /// Records an equation that sums over windows may read.
     pub fn note(&mut self, op: &Op, operands: &[Atom], outputs: &[Atom]) {
         let [Atom::Value(made)] = outputs else { return };
         if let Op::Window(_) | Op::Broadcast(_) | Op::Pad(_) | Op::Permute(_) = op {
@@ -175,8 +179,8 @@ impl WindowSums {
         self.views.get(&x.value()?)
     }
 
-    /// The result of an equation that is a sum over windows, computed without the zeros between elements; none if it is no
-    /// such sum, or if that saves too little.
+    /// If the equation is a sum over windows and the polyphase form saves enough, emits it without the zeros
+    /// between elements and returns its result.
     pub fn rewritten(&self, b: &Builder<'_>, op: &Op, operands: &[Atom]) -> Option<Atom> {
         let sum = match (op, operands) {
             (Op::Dot(dot), [left, right]) => [Side::Left, Side::Right]
@@ -188,7 +192,8 @@ impl WindowSums {
         if sum.pays() { sum.emit(b) } else { None }
     }
 
-    /// The window that an atom is, with its axes in that order, if it has zeros for a fill.
+    /// If `x` is a window with a zero fill, possibly permuted, returns the window, its array and the order of
+    /// the axes.
     fn window(&self, x: Atom, rank: usize) -> Option<(&Window, Atom, Vec<usize>)> {
         let (mut order, mut at): (Vec<usize>, Atom) = ((0..rank).collect(), x);
         loop {
@@ -204,7 +209,7 @@ impl WindowSums {
         }
     }
 
-    /// The array beneath a pad with zeros, with the windows that read it instead.
+    /// Looks through a pad with zeros: returns the array under it, with windows that read that array.
     fn unpadded(
         &self,
         b: &Builder<'_>,
@@ -228,7 +233,7 @@ impl WindowSums {
             let least = m.offset + ends.iter().map(|end| end.min(&0)).sum::<i64>();
             let most = m.offset + ends.iter().map(|end| end.max(&0)).sum::<i64>();
             let divisor = m.divisor as i64;
-            // Elements that a pad crops are zeros to windows, too.
+            // Windows read zeros in place of elements that the pad crops.
             let (low, high) = (pad.low[m.axis], pad.high[m.axis]);
             let cropped =
                 (low < 0 && least < 0) || (high < 0 && most > divisor * (shape[m.axis] as i64 - 1));
@@ -244,7 +249,7 @@ impl WindowSums {
         }
     }
 
-    /// The windows of a repeated array that one side of a product reads.
+    /// Returns the windows of a repeated array that one operand of a product is.
     fn repeated(&self, b: &Builder<'_>, x: Atom) -> Option<Beneath> {
         let seen = b.shape_of(x);
         let (window, repeated, order) = self.window(x, seen.len())?;
@@ -271,7 +276,7 @@ impl WindowSums {
         Some(Beneath { array, moves, axes, taps })
     }
 
-    /// A product with windows on that side, over whose taps it sums.
+    /// Returns the sum that a product is if the operand `side` is a window whose taps are summed.
     fn product(&self, b: &Builder<'_>, dot: &Dot, operands: [Atom; 2], side: Side) -> Option<Sum> {
         let (x, w) = match side {
             Side::Left => (operands[0], operands[1]),
@@ -287,7 +292,7 @@ impl WindowSums {
         let (mut lines, mut summed, mut kept) = (Vec::new(), Vec::new(), Vec::new());
         for (i, (m, (tap, taps))) in beneath.moves.iter().zip(&beneath.taps).enumerate() {
             let axis = beneath.axes[m.axis];
-            // The sum is over the places, for each window, or over the windows, for each place.
+            // The sum is either over the taps for each window, or over the windows for each tap.
             let (over, of, line) = match (free.contains(&axis), free.contains(tap)) {
                 (true, false) => (*tap, axis, AxisSum::of(m, shape[m.axis], *taps)?),
                 (false, true) => (axis, *tap, AxisSum::of_places(m, shape[m.axis], *taps)?),
@@ -341,7 +346,7 @@ impl WindowSums {
         Some(Sum { source, target, plans, products_first })
     }
 
-    /// The sum of an array over the taps of its windows.
+    /// Returns the sum that a reduction is if it reduces the taps of a window.
     fn array(&self, b: &Builder<'_>, r: &Reduce, x: Atom) -> Option<Sum> {
         let seen = b.shape_of(x);
         let (window, array, order) = self.window(x, seen.len())?;
